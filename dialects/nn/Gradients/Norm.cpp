@@ -6,11 +6,20 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::nn;
 
+/// Returns the result of a softmax, with 0 in rows of NaN if the graph looks for these: it replaces
+/// them then, and what replaces them does not depend on the softmax.
+static Value withoutNan(Build &b, Value y) {
+  for (Operation *user : y.getUsers())
+    if (auto isNan = dyn_cast<IsNanOp>(user))
+      return b.select(isNan.getResult(), b.constant(y, 0), y);
+  return y;
+}
+
 // y (g - sum(y g)) for each row
 LogicalResult SoftmaxOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads,
                                        ArrayRef<bool>, SmallVectorImpl<Value> &operandGrads) {
   Build b{builder, getLoc()};
-  Value g = resultGrads[0], y = getResult();
+  Value g = resultGrads[0], y = withoutNan(b, getResult());
   RankedTensorType type = Build::type(y);
   SmallVector<int64_t> rows;
   for (int64_t d = 0; d + 1 < type.getRank(); ++d)

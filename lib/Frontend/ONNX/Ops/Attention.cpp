@@ -25,12 +25,19 @@ static Value withPast(Node &node, Value past, Value value) {
   return node.create<nn::ConcatOp>(now.clone(shape), ValueRange{past, value}, 2);
 }
 
-/// Extends a mask of fewer keys; the others are hidden.
+/// Extends a mask of fewer keys; the others are hidden. Operator set 23 broadcasts one key instead.
 static Value paddedMask(Node &node, Value mask, int64_t keys) {
   auto type = Node::type(mask);
   int64_t rank = type.getRank();
-  if (rank == 0 || type.getDimSize(rank - 1) >= keys || type.getDimSize(rank - 1) == 1)
+  if (rank == 0 || type.getDimSize(rank - 1) >= keys)
     return mask;
+  if (node.version < 24) {
+    if (type.getDimSize(rank - 1) == 1)
+      return mask;
+    (void)node.error("the mask " + Node::name(type) + " is for fewer than the " + Twine(keys) +
+                     " keys, which operator set 24 allows: this file uses " + Twine(node.version));
+    return {};
+  }
   SmallVector<int64_t> shape(type.getShape()), none(rank, 0), high(rank, 0);
   high.back() = keys - shape.back();
   shape.back() = keys;

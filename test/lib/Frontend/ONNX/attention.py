@@ -62,7 +62,25 @@ it.right("a row that sees nothing", "Attention", operands(q, k, v, m=empty), att
 it.right("a constant mask", "Attention", operands(q, k, v, m=empty), attend(q, k, v, empty)[0], constants=("m",))
 triangle = np.tril(np.ones((3, 3), bool))
 it.right("a constant causal mask", "Attention", operands(q, self_k, self_k, m=triangle), attend(q, self_k, self_k, causal=True)[0], constants=("m",))
+# Hidden rows that stay products: their result is 0, and so is their gradient.
+infinite = np.where(empty, added, np.float32(-np.inf))
+it.right("a row that sees nothing, softcap", "Attention", operands(q, k, v, m=empty), attend(q, k, v, empty, softcap=1.5)[0], {"softcap": 1.5})
+it.right("a row that sees nothing, softcap, a constant mask", "Attention", operands(q, k, v, m=empty), attend(q, k, v, empty, softcap=1.5)[0], {"softcap": 1.5}, constants=("m",))
+it.right("a row that sees nothing, mask of floats", "Attention", operands(q, k, v, m=infinite), attend(q, k, v, infinite)[0], inputs=("m",))
+it.right("a row that sees nothing, mask of floats, softcap, scores", "Attention", operands(q, k, v, m=infinite), [attend(q, k, v, infinite, softcap=1.5)[0], None, None, attend(q, k, v, infinite, softcap=1.5)[4]], {"softcap": 1.5, "qk_matmul_output_mode": 3}, inputs=("m",))
+# The gradient of a mask of finite numbers plus one that hides a row.
+it.right("a row that sees nothing, mask with a gradient", "Attention", operands(q, k, v, e=empty, a=added, no=np.float32([-np.inf])), attend(q, k, v, infinite)[0],
+         nodes=[node("Where", ["e", "a", "no"], ["m"], "where"), node("Attention", ["q", "k", "v", "m"], ["y0"], "it")], inputs=("no",))
 it.right("a mask of fewer keys", "Attention", operands(q, k, v, m=empty[:, :4]), attend(q, k, v, np.pad(empty[:, :4], ((0, 0), (0, 1))))[0])
+# Operator set 24 pads a mask of one key; 23 broadcasts it, and has no shorter masks.
+single = np.array([[True], [False], [True]])
+only = np.pad(single, ((0, 0), (0, 4)))
+old = {"opsets": (("", 23),)}
+it.right("a mask of one key", "Attention", operands(q, k, v, m=single), attend(q, k, v, only)[0])
+it.right("a mask of one key, floats", "Attention", operands(q, k, v, m=added[0, :, :1]), attend(q, k, v, np.pad(added[0, :, :1], ((0, 0), (0, 4)), constant_values=-np.inf))[0])
+it.right("a mask of one key, opset 23", "Attention", operands(q, k, v, m=single), attend(q, k, v, np.tile(single, 5))[0], **old)
+it.right("a mask of one key, floats, opset 23", "Attention", operands(q, k, v, m=added[0, :, :1]), attend(q, k, v, added[0, :, :1])[0], **old)
+it.refused("Attention", operands(q, k, v, m=empty[:, :4]), "the mask tensor<3x4xi1> is for fewer than the 5 keys, which operator set 24 allows: this file uses 23", **old)
 it.right("window", "Attention", operands(q, k, v), attend(q, k, v, before=1, after=1)[0], {"left_window_size": 1, "right_window_size": 1})
 it.right("window of all positions", "Attention", operands(q, k, v), attend(q, k, v)[0], {"left_window_size": (1 << 63) - 1, "right_window_size": (1 << 63) - 1})
 it.right("window, causal, padding", "Attention", operands(q, k, v, m=padding), attend(q, k, v, padding, causal=True, before=1)[0], {"left_window_size": 1, "right_window_size": 1, "is_causal": 1})
