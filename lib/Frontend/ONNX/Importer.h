@@ -47,6 +47,10 @@ void forEachRead(const NodeProto &node, llvm::function_ref<void(const NodeProto 
 /// Calls `visit` for each name that a node or its subgraphs read and do not define themselves.
 void forEachNameRead(const NodeProto &node, llvm::function_ref<void(llvm::StringRef)> visit);
 
+/// Calls `visit` for each name that a graph defines: its inputs, its initializers and its nodes'
+/// results, which may be empty.
+void forEachDefined(const GraphProto &graph, llvm::function_ref<void(llvm::StringRef)> visit);
+
 /// A tensor that is not a parameter and has at most this many bytes is a constant.
 inline constexpr int64_t kConstantLimit = int64_t(16) << 20;
 inline constexpr int64_t kMaxNodes = 1000000;
@@ -292,6 +296,8 @@ private:
   };
   llvm::MapVector<std::string, Unsupported, std::map<std::string, unsigned>> unsupported;
   llvm::StringSet<> visitedFunctions;
+  /// Initializers of subgraphs for which a remark was emitted.
+  llvm::DenseSet<const TensorProto *> remarked;
 };
 
 } // namespace shale::onnx

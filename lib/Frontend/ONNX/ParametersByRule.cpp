@@ -19,32 +19,58 @@ static bool isBuffer(const NodeProto &node, int operand) {
   return isMicrosoft && node.op_type() == "GroupQueryAttention" && (operand == 7 || operand == 8);
 }
 
-/// Takes every float initializer that is not a scalar as a parameter, except the
-/// frequencies of rotary positions, the tables of their cosines and sines, and running statistics.
-static void takeInitializers(Model &model, Parameters &out) {
-  llvm::StringMap<size_t> index;
-  llvm::StringMap<bool> buffers; // whether all reads are of a buffer
-  for (const NodeProto &node : model.proto().graph().node())
-    forEachRead(node, [&](const NodeProto &reader, int operand) {
-      bool &all = buffers.try_emplace(reader.input(operand), true).first->second;
-      all = all && isBuffer(reader, operand);
-    });
-  for (const TensorProto &tensor : model.proto().graph().initializer()) {
-    if (!isFloat(tensor) || isScalar(tensor) || StringRef(tensor.name()).ends_with("inv_freq") ||
-        buffers.lookup(tensor.name()))
-      continue;
-    index[tensor.name()] = out.list.size();
-    out.list.push_back({tensor.name(), {}, true, &tensor});
+namespace {
+
+/// Takes every float initializer that is not a scalar as a parameter, except the frequencies of
+/// rotary positions, the tables of their cosines and sines, and running statistics.
+class InitializerTaker {
+public:
+  explicit InitializerTaker(Parameters &out) : out(out) {}
+
+  /// Takes those of a graph and of its subgraphs. `place` names a subgraph: "node.attribute."; it
+  /// begins the names of parameters whose own name is taken.
+  void take(const GraphProto &graph, const std::string &place = "") {
+    llvm::StringMap<bool> buffers; // whether all reads are of a buffer
+    for (const NodeProto &node : graph.node())
+      forEachRead(node, [&](const NodeProto &reader, int operand) {
+        bool &all = buffers.try_emplace(reader.input(operand), true).first->second;
+        all = all && isBuffer(reader, operand);
+      });
+    // A subgraph's initializer that is an input, too, is the input's default.
+    llvm::StringSet<> given;
+    if (!place.empty())
+      for (const ValueInfoProto &input : graph.input())
+        given.insert(input.name());
+    llvm::StringMap<size_t> index;
+    for (const TensorProto &tensor : graph.initializer()) {
+      if (!isFloat(tensor) || isScalar(tensor) || StringRef(tensor.name()).ends_with("inv_freq") ||
+          buffers.lookup(tensor.name()) || given.contains(tensor.name()))
+        continue;
+      bool isNew = names.insert(tensor.name()).second;
+      index[tensor.name()] = out.list.size();
+      out.list.push_back({isNew ? tensor.name() : place + tensor.name(), {}, true, &tensor});
+    }
+    for (const NodeProto &node : graph.node())
+      forEachRead(node, [&](const NodeProto &reader, int operand) {
+        auto it = index.find(reader.input(operand));
+        if (it == index.end())
+          return;
+        out.list[it->second].used = true;
+        out.uses[{&reader, operand}] = {it->second, false};
+      });
+    for (const NodeProto &node : graph.node())
+      for (const AttributeProto &attribute : node.attribute())
+        if (attribute.has_g())
+          take(attribute.g(), place + (node.name().empty() ? node.op_type() : node.name()) + "." +
+                                  attribute.name() + ".");
   }
-  for (const NodeProto &node : model.proto().graph().node())
-    forEachRead(node, [&](const NodeProto &reader, int operand) {
-      auto it = index.find(reader.input(operand));
-      if (it == index.end())
-        return;
-      out.list[it->second].used = true;
-      out.uses[{&reader, operand}] = {it->second, false};
-    });
-}
+
+private:
+  Parameters &out;
+  llvm::StringSet<> names;
+};
+
+} // namespace
 
 /// Whether all elements of an initializer have the same bit pattern.
 static bool isFilled(Model &model, const TensorProto &tensor) {
@@ -104,7 +130,7 @@ static void splitMerged(Model &model, Parameters &out) {
 }
 
 void onnx::findByRule(Model &model, Parameters &out) {
-  takeInitializers(model, out);
+  InitializerTaker(out).take(model.proto().graph());
   splitMerged(model, out);
 }
 

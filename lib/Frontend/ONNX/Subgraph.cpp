@@ -8,15 +8,14 @@ using namespace shale::onnx;
 
 using Visit = llvm::function_ref<void(const NodeProto &, int, StringRef)>;
 
-/// Adds the names that a graph defines.
-static void addDefined(const GraphProto &graph, llvm::StringSet<> &names) {
+void onnx::forEachDefined(const GraphProto &graph, llvm::function_ref<void(StringRef)> visit) {
   for (const ValueInfoProto &input : graph.input())
-    names.insert(input.name());
+    visit(input.name());
   for (const TensorProto &tensor : graph.initializer())
-    names.insert(tensor.name());
+    visit(tensor.name());
   for (const NodeProto &node : graph.node())
     for (const std::string &name : node.output())
-      names.insert(name);
+      visit(name);
 }
 
 /// The names that a graph and the graphs around it define.
@@ -42,7 +41,7 @@ static void visitReads(const NodeProto &node, const DefinedNames *inner, Visit v
     if (!attribute.has_g())
       continue;
     DefinedNames defined{{}, inner};
-    addDefined(attribute.g(), defined.names);
+    forEachDefined(attribute.g(), [&](StringRef name) { defined.names.insert(name); });
     for (const NodeProto &called : attribute.g().node())
       visitReads(called, &defined, visit);
     for (const ValueInfoProto &output : attribute.g().output())
@@ -110,6 +109,19 @@ FailureOr<SmallVector<Binding>> Importer::importGraph(Node &node, const GraphPro
   if (mlir::failed(countWork(1)))
     return failure();
   for (const TensorProto &tensor : graph.initializer()) {
+    if (Value parameter = parameterIn(tensor, node.proto)) {
+      inner.values[tensor.name()].value = parameter;
+      continue;
+    }
+    bool isInput = llvm::any_of(graph.input(), [&](const ValueInfoProto &input) {
+      return input.name() == tensor.name(); // which has another value
+    });
+    if (isInput)
+      continue;
+    if (isFloat(tensor) && !isScalar(tensor) && remarked.insert(&tensor).second)
+      emitRemark(node.loc) << model.path() << ": " << currentNode << ": initializer '"
+                           << displayName(tensor.name()) << "' of its " << what
+                           << " is a constant: it is no parameter of the file";
     auto data = readConstant(tensor);
     if (!data)
       return node.error("initializer '" + displayName(tensor.name()) +

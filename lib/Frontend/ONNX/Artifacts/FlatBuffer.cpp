@@ -70,15 +70,19 @@ Expected<uint64_t> FlatTable::target(uint64_t at) const {
   return to;
 }
 
-Expected<std::optional<FlatTable>> FlatTable::table(unsigned field) const {
+/// Returns the place that an offset in a field refers to; 0 if the table has no such field. No
+/// offset refers to place 0, as it is relative to its own place, which is not there.
+Expected<uint64_t> FlatTable::referredAt(unsigned field) const {
   Expected<uint64_t> at = fieldAt(field, 4);
-  if (!at)
-    return at.takeError();
-  if (!*at)
-    return std::nullopt;
-  Expected<uint64_t> to = target(*at);
+  return at && *at ? target(*at) : std::move(at);
+}
+
+Expected<std::optional<FlatTable>> FlatTable::table(unsigned field) const {
+  Expected<uint64_t> to = referredAt(field);
   if (!to)
     return to.takeError();
+  if (!*to)
+    return std::nullopt;
   FlatTable result(bytes, budget);
   if (Error error = result.open(*to))
     return error;
@@ -88,14 +92,11 @@ Expected<std::optional<FlatTable>> FlatTable::table(unsigned field) const {
 /// Returns the elements of a vector, checked against the end.
 Expected<std::optional<FlatTable::Span>> FlatTable::vectorAt(unsigned field,
                                                              uint64_t elementSize) const {
-  Expected<uint64_t> at = fieldAt(field, 4);
-  if (!at)
-    return at.takeError();
-  if (!*at)
-    return std::nullopt;
-  Expected<uint64_t> to = target(*at);
+  Expected<uint64_t> to = referredAt(field);
   if (!to)
     return to.takeError();
+  if (!*to)
+    return std::nullopt;
   uint64_t count = read32(bytes, *to);
   if (count > (bytes.size() - *to - 4) / elementSize)
     return malformed(*to, "a vector that ends beyond the end");

@@ -56,6 +56,7 @@ private:
   llvm::Error open(uint64_t at);
   llvm::Expected<uint64_t> fieldAt(unsigned field, uint64_t size) const;
   llvm::Expected<uint64_t> target(uint64_t at) const;
+  llvm::Expected<uint64_t> referredAt(unsigned field) const;
   llvm::Expected<std::optional<Span>> vectorAt(unsigned field, uint64_t elementSize) const;
 
   llvm::StringRef bytes;

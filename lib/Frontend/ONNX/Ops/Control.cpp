@@ -110,7 +110,19 @@ static LogicalResult collect(Node &node, ArrayRef<Binding> outputs,
   return success();
 }
 
-/// Loop with a known trip count or known conditions: one copy of the body per iteration.
+/// Notes that a loop without a condition operand goes on where ONNX Runtime stops: ONNX ignores the
+/// condition of the body then. `trip`: the number of iterations so far.
+static void noteIgnored(Node &node, Value condition, int64_t trip) {
+  std::optional<double> known = condition ? node.scalarConstant(condition) : std::nullopt;
+  if (known == 0.0)
+    emitNote(node.loc, "node '" + displayName(node.proto.name()) +
+                           "' (Loop): the body's condition is false after " + Twine(trip) +
+                           " iterations. The loop goes on, as ONNX ignores it without a condition "
+                           "operand; ONNX Runtime stops. Give the node the operand to stop there");
+}
+
+/// Loop with a known trip count or known conditions: one copy of the body per iteration. Without a
+/// condition operand the condition that the body makes is ignored.
 static LogicalResult importLoop(Node &node) {
   const GraphProto *body = graphAttr(node, "body");
   if (!body)
@@ -129,7 +141,11 @@ static LogicalResult importLoop(Node &node) {
                       " outputs for a condition and " + Twine(carried) + " carried values");
   Binding condition;
   condition.value = node.input(1);
-  if (!condition.value)
+  bool hasCondition = bool(condition.value);
+  if (!hasCondition && trips < 0)
+    return node.error(
+        "it has neither a trip count nor a condition, so that it never ends: give it one");
+  if (!hasCondition)
     condition.value = node.constant(RankedTensorType::get({}, node.builder.getI1Type()), 1);
   SmallVector<Binding> values;
   for (int i = 0; i < carried; ++i) {
@@ -140,7 +156,8 @@ static LogicalResult importLoop(Node &node) {
   }
   SmallVector<SmallVector<Value>> collected(body->output_size() - 1 - carried);
   for (int64_t trip = 0; trips < 0 || trip < trips; ++trip) {
-    FailureOr<bool> runs = knownCondition(node, condition.value, "the condition of the loop");
+    FailureOr<bool> runs =
+        hasCondition ? knownCondition(node, condition.value, "the condition of the loop") : true;
     if (failed(runs))
       return failure();
     if (!*runs)
@@ -154,7 +171,11 @@ static LogicalResult importLoop(Node &node) {
     auto outputs = node.importer.importGraph(node, *body, "body", inputs);
     if (failed(outputs))
       return failure();
+    bool wasIgnored =
+        condition.value && !hasCondition && node.scalarConstant(condition.value) == 0.0;
     condition = outputs->front();
+    if (!hasCondition && !wasIgnored && trip + 1 < trips)
+      noteIgnored(node, condition.value, trip + 1);
     values.assign(outputs->begin() + 1, outputs->begin() + 1 + carried);
     if (failed(collect(node, ArrayRef<Binding>(*outputs).drop_front(1 + carried), collected)))
       return failure();

@@ -10,25 +10,13 @@ using namespace shale::onnx;
 /// Returns the first name that `algorithm` defines and `graph` has already; empty if there is none.
 static std::string clash(const GraphProto &graph, const GraphProto &algorithm) {
   llvm::StringSet<> names;
-  for (const ValueInfoProto &input : graph.input())
-    names.insert(input.name());
-  for (const TensorProto &tensor : graph.initializer())
-    names.insert(tensor.name());
-  for (const NodeProto &node : graph.node())
-    for (const std::string &name : node.output())
-      names.insert(name);
-  auto taken = [&](const std::string &name) { return !name.empty() && names.contains(name); };
-  for (const ValueInfoProto &input : algorithm.input())
-    if (taken(input.name()))
-      return input.name();
-  for (const TensorProto &tensor : algorithm.initializer())
-    if (taken(tensor.name()))
-      return tensor.name();
-  for (const NodeProto &node : algorithm.node())
-    for (const std::string &name : node.output())
-      if (taken(name))
-        return name;
-  return "";
+  forEachDefined(graph, [&](StringRef name) { names.insert(name); });
+  std::string first;
+  forEachDefined(algorithm, [&](StringRef name) {
+    if (first.empty() && names.contains(name))
+      first = name.str();
+  });
+  return first;
 }
 
 LogicalResult onnx::mergeAlgorithm(Importer &importer, Model &model) {

@@ -1,4 +1,5 @@
 """If, Loop and Scan, whose bodies are imported as often as they run: control.py FOLDER."""
+import subprocess
 import sys
 
 from definition import *
@@ -42,7 +43,46 @@ it.right("Loop, never", "Loop", [("n", np.array(0)), ("c", None), ("h", x)], [x]
 it.right("Loop, condition false", "Loop", [("n", np.array(4)), ("c", np.array(False)), ("h", x)], [x], {"body": step}, constants=("n", "c"))
 until = branch([node("Add", ["h", "h"], ["h1"]), node("Constant", [], ["two"], value=ints("", [], [2])), node("Less", ["i", "two"], ["c1"])], ["c1", "h1"], ["i", "c", "h"])
 it.extra = []
-it.right("Loop until a condition", "Loop", [("n", None), ("c", None), ("h", x)], [8 * x], {"body": until})
+it.right("Loop until a condition", "Loop", [("n", None), ("c", np.array(True)), ("h", x)], [8 * x], {"body": until}, constants=("c",))
+it.right("Loop until a condition or a count", "Loop", [("n", np.array(2)), ("c", np.array(True)), ("h", x)], [4 * x], {"body": until}, constants=("n", "c"))
+# Without a condition operand ONNX ignores the body's condition.
+it.right("Loop, condition ignored", "Loop", [("n", np.array(5)), ("c", None), ("h", x)], [32 * x], {"body": until}, constants=("n",))
+said = subprocess.run(["shale-translate", "--import-onnx", it.folder / "model.onnx"], capture_output=True, text=True).stderr
+if said.count("(Loop)") != 1 or "note: node 'it' (Loop): the body's condition is false after 3 iterations. The loop goes on" not in said:
+    sys.exit(f"Loop, condition ignored: {said}")
+decided = branch([node("ReduceSum", ["h"], ["s"], keepdims=0), node("Constant", [], ["z"], value=floats("", [], [0.0])), node("Less", ["s", "z"], ["c1"]), node("Add", ["h", "h"], ["h1"])], ["c1", "h1"], ["i", "c", "h"])
+it.right("Loop, unknown condition ignored", "Loop", [("n", np.array(3)), ("c", None), ("h", x)], [8 * x], {"body": decided}, constants=("n",))
+it.refused("Loop", [("n", None), ("c", None), ("h", x)], "it has neither a trip count nor a condition", {"body": until})
+# Weights of a body are parameters, one for all iterations. Those of the two branches have one name.
+inner = normal(3, 3)
+stored = branch([node("MatMul", ["h", "u"], ["p"]), node("Tanh", ["p"], ["h1"]), node("Identity", ["c"], ["c1"])], ["c1", "h1"], ["i", "c", "h"], [tensor("u", [3, 3], FLOAT, inner.tobytes())])
+h = x.astype(np.float64)
+for i in range(3):
+    h = np.tanh(h @ inner)
+it.stored = [("u", inner)]
+it.right("Loop with a weight", "Loop", [("n", np.array(3)), ("c", None), ("h", x)], [h], {"body": stored}, constants=("n",))
+
+
+def expect_states(*names):
+    text = (it.folder / "model.mlir").read_text()
+    states = [line.split("@")[1].split(" ")[0] for line in text.splitlines() if "nn.state @" in line]
+    if sorted(states) != sorted(names):
+        sys.exit(f"parameters are {states}, not {names}")
+
+
+expect_states("h", "u")
+table = branch([node("Mul", ["h", "inv_freq"], ["h1"]), node("Identity", ["c"], ["c1"])], ["c1", "h1"], ["i", "c", "h"], [tensor("inv_freq", [3], FLOAT, inner[0].tobytes())])
+it.stored = []
+it.right("Loop with a table", "Loop", [("n", np.array(2)), ("c", None), ("h", x)], [x * inner[0] * inner[0]], {"body": table}, constants=("n",))
+expect_states("h")
+said = subprocess.run(["shale-translate", "--import-onnx", it.folder / "model.onnx"], capture_output=True, text=True).stderr
+if said.count("remark: ") != 1 or "node 'it' (Loop): initializer 'inv_freq' of its body is a constant: it is no parameter of the file" not in said:
+    sys.exit(f"Loop with a table: {said}")
+branches = [branch([node(op, ["x", "u"], ["r"])], ["r"], initializers=[tensor("u", [3, 3] if op == "MatMul" else [3], FLOAT, (inner if op == "MatMul" else inner[0]).tobytes())]) for op in ("MatMul", "Add")]
+it.extra, it.stored = [("x", x)], [("u", inner), ("it.else_branch.u", inner[0])]
+it.right("If with weights", "If", [("c", np.array(False))], x + inner[0], {"then_branch": branches[0], "else_branch": branches[1]}, constants=("c",))
+expect_states("x", "it.else_branch.u", "u")
+it.extra = it.stored = []
 # A recurrence h = a h + x over time, as in state-space models; the second result is h of each time.
 recurrence = branch([node("Mul", ["h", "w"], ["a"]), node("Add", ["a", "e"], ["h1"]), node("Identity", ["h1"], ["out"])], ["h1", "out"], ["h", "e"])
 first, times, decay = normal(3), normal(5, 3), normal(3)
@@ -78,8 +118,7 @@ it.refused("Loop", LOOP, "the loop has 3 results, its body makes 2", {"body": st
 it.refused("Loop", [("n", np.array(0)), ("c", None), ("h", x)], "result 1 has no elements, as the body never runs", {"body": step}, constants=("n",), results=2)
 forever = branch([node("Identity", ["h"], ["h1"]), node("Identity", ["c"], ["c1"])], ["c1", "h1"], ["i", "c", "h"])
 it.refused("Loop", [("n", np.array(1 << 40)), ("c", None), ("h", x)], "the loop runs more than 10000 times", {"body": forever}, constants=("n",))
-decided = branch([node("ReduceSum", ["h"], ["s"], keepdims=0), node("Constant", [], ["z"], value=floats("", [], [0.0])), node("Less", ["s", "z"], ["c1"]), node("Identity", ["h"], ["h1"])], ["c1", "h1"], ["i", "c", "h"])
-it.refused("Loop", LOOP, "the condition of the loop must be known at compile time", {"body": decided}, constants=("n",))
+it.refused("Loop", [("n", np.array(3)), ("c", np.array(True)), ("h", x)], "the condition of the loop must be known at compile time", {"body": decided}, constants=("n", "c"))
 # Loops without nodes count as well: 10000 times 200 loops of 10000 empty iterations each.
 empty = branch([], ["c", "h"], ["i", "c", "h"])
 nested = branch([node("Loop", ["n", "", "h"], [f"h{i}"], "it", body=empty) for i in range(200)], ["c", "h199"], ["i", "c", "h"])

@@ -14,6 +14,7 @@ from onnx_writer import *
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "e2e"))
 from runner import read_safetensors, save_safetensors  # noqa: E402
 
+DOUBLE = 11
 TYPES = {np.dtype(np.float32): FLOAT, np.dtype(np.int32): INT32, np.dtype(np.int64): INT64, np.dtype(np.bool_): BOOL}
 
 
@@ -21,6 +22,7 @@ class Definition:
     def __init__(self, folder, opsets=(("", 18), ("com.microsoft", 1))):
         self.folder, self.opsets, self.right_count, self.refused_count = pathlib.Path(folder), opsets, 0, 0
         self.extra = []  # further parameters, (name, array), which subgraphs read
+        self.stored = []  # those that subgraphs have as initializers
         self.folder.mkdir(parents=True, exist_ok=True)
 
     def write(self, op, operands, results, attributes, domain, inputs, opsets, constants=(), nodes=None):
@@ -45,13 +47,13 @@ class Definition:
                 declared.append(value(name, list(array.shape), TYPES[array.dtype]))
         (self.folder / "model.onnx").write_bytes(model(graph(body, declared, [value("loss", [])], weights), opsets=opsets or self.opsets))
 
-    def right(self, what, op, operands, expected, attributes={}, domain="", inputs=(), constants=(), opsets=None, differentiable=True, bar=1e-5, nodes=None):
-        """`operands`: list of (name, array or None). `expected`: an array, or a list with None for a result that the node does not have."""
+    def right(self, what, op, operands, expected, attributes={}, domain="", inputs=(), constants=(), opsets=None, differentiable=True, bar=1e-5, nodes=None, wide=True):
+        """With `wide`, all floats are computed in 64 bits. `operands`: list of (name, array or None). `expected`: an array, or a list with None for a result that the node does not have."""
         expected = expected if isinstance(expected, list) else [expected]
         results = [None if value is None else (np.shape(value), None) for value in expected]
         self.write(op, operands, results, attributes, domain, inputs, opsets, constants, nodes)
         random = np.random.default_rng(len(what))
-        arrays = {name: value for name, value in operands + self.extra if value is not None and name not in constants}
+        arrays = {name: value for name, value in operands + self.extra + self.stored if value is not None and name not in constants}
         wanted = scale = 0
         for i, value in enumerate(expected):
             if value is not None:
@@ -65,7 +67,7 @@ class Definition:
         recovered = self.run("shale-opt", "--shale-import", self.folder / "model.mlir")
         (self.folder / "recovered.mlir").write_text(recovered)
         for name in ("model", "recovered"):
-            self.run("shale-run", "--as=f64", f"--inputs={self.folder}/inputs.safetensors", f"--out={self.folder}/out.safetensors",
+            self.run("shale-run", *(["--as=f64"] if wide else []), f"--inputs={self.folder}/inputs.safetensors", f"--out={self.folder}/out.safetensors",
                      self.folder / f"{name}.mlir")
             loss = read_safetensors(self.folder / "out.safetensors")["loss"]
             if not abs(loss - wanted) <= bar * max(scale, 1e-3):
