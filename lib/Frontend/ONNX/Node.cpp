@@ -49,6 +49,25 @@ LogicalResult Node::require(int count) {
   return success();
 }
 
+LogicalResult Node::requireFloats(int count) {
+  if (failed(require(count)))
+    return failure();
+  for (int i = 0; i < count; ++i)
+    if (!isa<FloatType>(type(input(i)).getElementType()))
+      return error("operand " + Twine(i) + " must have floats, but is " + name(type(input(i))) +
+                   ": cast it first");
+  return success();
+}
+
+LogicalResult Node::requireNumbers(int operand) {
+  if (failed(require(operand + 1)))
+    return failure();
+  if (type(input(operand)).getElementType().isInteger(1))
+    return error("operand " + Twine(operand) + " must have numbers, but is " +
+                 name(type(input(operand))) + ": cast it first");
+  return success();
+}
+
 LogicalResult Node::constantInts(int operand, SmallVectorImpl<int64_t> &values) {
   DenseElementsAttr attr = importer.constantOf(input(operand));
   if (!attr)

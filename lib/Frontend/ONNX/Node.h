@@ -80,6 +80,10 @@ public:
   }
   /// Fails, with an error, unless operands [0, count) are present.
   mlir::LogicalResult require(int count);
+  /// The same, and they must have floats.
+  mlir::LogicalResult requireFloats(int count);
+  /// Fails, with an error, if the operand is absent or has truth values.
+  mlir::LogicalResult requireNumbers(int operand);
   /// Appends the elements of an operand that must be a constant of integers.
   mlir::LogicalResult constantInts(int operand, llvm::SmallVectorImpl<int64_t> &values);
   std::optional<double> scalarConstant(mlir::Value value);

@@ -7,10 +7,6 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::onnx;
 
-static bool takesFloat(Node &node) {
-  return succeeded(node.require(1)) && isa<FloatType>(Node::type(node.input(0)).getElementType());
-}
-
 static Value scaled(Node &node, Value value, double factor) {
   if (!value || factor == 1)
     return value;
@@ -44,8 +40,8 @@ static Value negativeExponential(Node &node, Value x, double divisor) {
 }
 
 static LogicalResult importElu(Node &node) {
-  if (!takesFloat(node))
-    return node.error("needs floats");
+  if (failed(node.requireFloats(1)))
+    return failure();
   Value x = node.input(0);
   node.set(0, above(node, x, 0,
                     scaled(node, negativeExponential(node, x, 1), node.floatAttr("alpha", 1))));
@@ -54,16 +50,18 @@ static LogicalResult importElu(Node &node) {
 
 static LogicalResult importCelu(Node &node) {
   double alpha = node.floatAttr("alpha", 1);
-  if (!takesFloat(node) || alpha == 0)
-    return node.error("needs floats and an alpha other than 0");
+  if (failed(node.requireFloats(1)))
+    return failure();
+  if (alpha == 0)
+    return node.error("alpha is 0, by which it divides");
   Value x = node.input(0);
   node.set(0, above(node, x, 0, scaled(node, negativeExponential(node, x, alpha), alpha)));
   return success();
 }
 
 static LogicalResult importSelu(Node &node) {
-  if (!takesFloat(node))
-    return node.error("needs floats");
+  if (failed(node.requireFloats(1)))
+    return failure();
   Value x = node.input(0);
   Value low = scaled(node, negativeExponential(node, x, 1),
                      node.floatAttr("alpha", 1.67326319217681884765625));
@@ -80,24 +78,24 @@ static Value softplus(Node &node, Value x) {
 }
 
 static LogicalResult importSoftplus(Node &node) {
-  if (!takesFloat(node))
-    return node.error("needs floats");
+  if (failed(node.requireFloats(1)))
+    return failure();
   node.set(0, softplus(node, node.input(0)));
   return success();
 }
 
 /// x * tanh(log(1 + exp(x)))
 static LogicalResult importMish(Node &node) {
-  if (!takesFloat(node))
-    return node.error("needs floats");
+  if (failed(node.requireFloats(1)))
+    return failure();
   Value x = node.input(0);
   node.set(0, node.binary<nn::MulOp>(x, node.unary<nn::TanhOp>(softplus(node, x))));
   return success();
 }
 
 static LogicalResult importHardSigmoid(Node &node) {
-  if (!takesFloat(node))
-    return node.error("needs floats");
+  if (failed(node.requireFloats(1)))
+    return failure();
   Value line = shifted(node, scaled(node, node.input(0), node.floatAttr("alpha", 0.2)),
                        node.floatAttr("beta", 0.5));
   node.set(0, clamped(node, line, 0, 1));
@@ -105,24 +103,24 @@ static LogicalResult importHardSigmoid(Node &node) {
 }
 
 static LogicalResult importHardSwish(Node &node) {
-  if (!takesFloat(node))
-    return node.error("needs floats");
+  if (failed(node.requireFloats(1)))
+    return failure();
   Value gate = clamped(node, shifted(node, scaled(node, node.input(0), 1.0 / 6), 0.5), 0, 1);
   node.set(0, node.binary<nn::MulOp>(node.input(0), gate));
   return success();
 }
 
 static LogicalResult importSoftsign(Node &node) {
-  if (!takesFloat(node))
-    return node.error("needs floats");
+  if (failed(node.requireFloats(1)))
+    return failure();
   node.set(0, node.binary<nn::DivOp>(node.input(0),
                                      shifted(node, node.unary<nn::AbsOp>(node.input(0)), 1)));
   return success();
 }
 
 static LogicalResult importThresholdedRelu(Node &node) {
-  if (!takesFloat(node))
-    return node.error("needs floats");
+  if (failed(node.requireFloats(1)))
+    return failure();
   Value x = node.input(0);
   node.set(0, above(node, x, node.floatAttr("alpha", 1), node.constant(Node::type(x), 0)));
   return success();
@@ -130,8 +128,8 @@ static LogicalResult importThresholdedRelu(Node &node) {
 
 /// x where it is not negative, else slope * x; the slope is broadcast to x.
 static LogicalResult importPRelu(Node &node) {
-  if (failed(node.require(2)) || !takesFloat(node))
-    return node.error("needs floats");
+  if (failed(node.requireFloats(2)))
+    return failure();
   Value x = node.input(0);
   Value low = node.binary<nn::MulOp>(x, node.input(1));
   if (!low || low.getType() != x.getType())

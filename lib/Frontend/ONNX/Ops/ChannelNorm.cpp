@@ -23,11 +23,14 @@ static LogicalResult readEpsilon(Node &node, double &epsilon) {
 
 /// Checks that the operand is [N, C, ..] of floats.
 static LogicalResult checkChannels(Node &node, int64_t rank) {
+  if (failed(node.requireFloats(1)))
+    return failure();
   auto type = Node::type(node.input(0));
-  return type.getRank() >= rank && isa<FloatType>(type.getElementType())
-             ? success()
-             : node.error("needs a batch and channels of floats; the operand is " +
-                          Node::name(type));
+  if (type.getRank() >= rank)
+    return success();
+  return node.error("operand 0 must have a batch, channels" +
+                    StringRef(rank > 2 ? " and spatial dimensions" : "") + ", but is " +
+                    Node::name(type));
 }
 
 /// Returns one number for each channel as [1, C, 1..]; null after an error.
@@ -44,28 +47,31 @@ static Value ofChannels(Node &node, int operand) {
   return node.reshape(node.input(operand), shape);
 }
 
-/// Normalises each row of [rows.., width].
-static Value normalized(Node &node, Value x, double epsilon) {
+/// Normalises each row of [rows.., width] in the type `stash`.
+static Value normalized(Node &node, Value x, double epsilon, Type stash) {
   if (!x)
     return {};
-  auto type = Node::type(x);
+  Type element = Node::type(x).getElementType();
+  x = normConverts(element, stash) ? node.cast(x, stash) : x;
+  if (!x)
+    return {};
+  auto type = Node::type(x), stats = statisticsType(type);
   auto row = RankedTensorType::get({type.getShape().back()}, type.getElementType());
-  auto stats = RankedTensorType::get(type.getShape().drop_back(), type.getElementType());
   auto op = nn::LayerNormOp::create(node.builder, node.loc, TypeRange{type, stats, stats}, x,
                                     node.constant(row, 1), node.constant(row, 0),
                                     node.builder.getF64FloatAttr(epsilon));
   node.adopt(op);
-  return op.getResult();
+  return node.cast(op.getResult(), element);
 }
 
 /// Normalises [N, C, ..] over `groups` of channels, then scales and shifts.
 static LogicalResult normalizeGroups(Node &node, int64_t groups, Value scale, Value bias,
-                                     double epsilon) {
+                                     double epsilon, Type stash) {
   auto type = Node::type(node.input(0));
   int64_t rows = type.getDimSize(0) * groups;
   Value x = node.reshape(node.input(0),
                          {type.getDimSize(0), groups, rows ? type.getNumElements() / rows : 0});
-  x = node.reshape(normalized(node, x, epsilon), type.getShape());
+  x = node.reshape(normalized(node, x, epsilon, stash), type.getShape());
   x = scale ? node.binary<nn::MulOp>(x, scale) : Value();
   node.set(0, bias ? node.binary<nn::AddOp>(x, bias) : Value());
   return success();
@@ -77,7 +83,7 @@ static LogicalResult importInstanceNorm(Node &node) {
       failed(readEpsilon(node, epsilon)))
     return failure();
   return normalizeGroups(node, Node::type(node.input(0)).getDimSize(1), ofChannels(node, 1),
-                         ofChannels(node, 2), epsilon);
+                         ofChannels(node, 2), epsilon, Node::type(node.input(0)).getElementType());
 }
 
 /// GroupNormalization. Before operator set 21 a group has one scale and one bias.
@@ -90,8 +96,11 @@ static LogicalResult importGroupNorm(Node &node) {
   int64_t groups = node.intAttr("num_groups", 0), channels = type.getDimSize(1);
   if (groups < 1 || channels % groups != 0)
     return node.error(Twine(channels) + " channels do not split into " + Twine(groups) + " groups");
+  Type stash = node.version >= 21 ? stashType(node) : type.getElementType();
+  if (!stash)
+    return failure();
   if (node.version >= 21)
-    return normalizeGroups(node, groups, ofChannels(node, 1), ofChannels(node, 2), epsilon);
+    return normalizeGroups(node, groups, ofChannels(node, 1), ofChannels(node, 2), epsilon, stash);
   Value factors[2];
   for (int i : {0, 1}) {
     auto own = Node::type(node.input(1 + i));
@@ -105,7 +114,7 @@ static LogicalResult importGroupNorm(Node &node) {
         node.broadcast(node.reshape(node.input(1 + i), {groups, 1}), {groups, channels / groups}),
         shape);
   }
-  return normalizeGroups(node, groups, factors[0], factors[1], epsilon);
+  return normalizeGroups(node, groups, factors[0], factors[1], epsilon, stash);
 }
 
 /// BatchNormalization by given statistics.
@@ -135,8 +144,8 @@ static LogicalResult importBatchNorm(Node &node) {
 
 /// LpNormalization: x divided by the norm of its line; a line of zeros stays.
 static LogicalResult importLpNorm(Node &node) {
-  if (failed(node.require(1)) || !isa<FloatType>(Node::type(node.input(0)).getElementType()))
-    return node.error("needs floats");
+  if (failed(node.requireFloats(1)))
+    return failure();
   Value x = node.input(0);
   int64_t axis = node.intAttr("axis", -1), p = node.intAttr("p", 2);
   if (failed(node.normalize(axis, Node::type(x).getRank())))

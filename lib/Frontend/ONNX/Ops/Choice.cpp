@@ -50,8 +50,13 @@ static LogicalResult importTopK(Node &node) {
   if (failed(node.normalize(axis, rank)))
     return failure();
   int64_t size = type.getDimSize(axis);
-  if (counts.size() != 1 || counts[0] < 0 || counts[0] > size || type.getElementType().isInteger(1))
-    return node.error("needs numbers and one count from 0 to " + Twine(size));
+  if (failed(node.requireNumbers(0)))
+    return failure();
+  if (counts.size() != 1)
+    return node.error("operand 1 must be one count, but has " + Twine(counts.size()) + " elements");
+  if (counts[0] < 0 || counts[0] > size)
+    return node.error("the count is " + Twine(counts[0]) + ", not from 0 to " + Twine(size) +
+                      ", the size of dimension " + Twine(axis));
   if (size > 0 && type.getNumElements() > kMaxPairs / size)
     return node.error("a line of " + Twine(size) +
                       " elements is too long: TopK compares all pairs of " + Node::name(type));
@@ -82,13 +87,11 @@ static LogicalResult importTopK(Node &node) {
 
 /// ArgMax and ArgMin: the first or last index of an element that equals the extreme.
 template <nn::ReduceKind kind> static LogicalResult importArgExtreme(Node &node) {
-  if (failed(node.require(1)))
+  if (failed(node.requireNumbers(0)))
     return failure();
   Value x = node.input(0);
   auto type = Node::type(x);
   int64_t axis = node.intAttr("axis", 0);
-  if (type.getElementType().isInteger(1))
-    return node.error("needs numbers");
   if (failed(node.normalize(axis, type.getRank())))
     return failure();
   int64_t size = type.getDimSize(axis);
@@ -110,8 +113,8 @@ template <nn::ReduceKind kind> static LogicalResult importArgExtreme(Node &node)
 
 /// Hardmax: 1 at the first largest element of a line, else 0.
 static LogicalResult importHardmax(Node &node) {
-  if (failed(node.require(1)) || !isa<FloatType>(Node::type(node.input(0)).getElementType()))
-    return node.error("needs floats");
+  if (failed(node.requireFloats(1)))
+    return failure();
   Value x = node.input(0);
   auto type = Node::type(x);
   int64_t axis = node.intAttr("axis", node.version < 13 ? 1 : -1);

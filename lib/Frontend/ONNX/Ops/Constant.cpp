@@ -157,11 +157,15 @@ static LogicalResult importOneHot(Node &node) {
   std::optional<double> known = node.scalarConstant(node.input(1));
   if (!known)
     return node.error("operand 1, the depth, must be known at compile time");
+  if (failed(node.requireNumbers(0)))
+    return failure();
   if (!(*known >= 1 && *known <= double(int64_t(1) << 31)) ||
-      Node::type(node.input(1)).getNumElements() != 1 ||
-      Node::type(node.input(0)).getElementType().isInteger(1) ||
-      Node::type(node.input(2)).getShape() != ArrayRef<int64_t>{2})
-    return node.error("needs numbers as indices, one depth above 0 and two values");
+      Node::type(node.input(1)).getNumElements() != 1)
+    return node.error("operand 1, the depth, must be one number from 1 to 2^31; it is " +
+                      Node::name(node.input(1).getType()) + " of " + Twine(int64_t(*known)));
+  if (Node::type(node.input(2)).getShape() != ArrayRef<int64_t>{2})
+    return node.error("operand 2 must have two values, for off and on; it is " +
+                      Node::name(node.input(2).getType()));
   SmallVector<int64_t> depth = {int64_t(*known)};
   Value places = node.input(0);
   if (isa<FloatType>(Node::type(places).getElementType()))

@@ -16,6 +16,7 @@
 #include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Elementwise.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
+#include <cmath>
 #include <limits>
 
 using namespace mlir;
@@ -396,8 +397,9 @@ static LogicalResult readPool(Node &node, Windows &windows) {
     return failure();
   auto type = Node::type(node.input(0));
   std::optional<SmallVector<int64_t>> kernel = node.intsAttr("kernel_shape");
-  if (type.getRank() < 3 || type.getElementType().isInteger(1) || !kernel ||
-      int64_t(kernel->size()) != type.getRank() - 2)
+  if (failed(node.requireNumbers(0)))
+    return failure();
+  if (type.getRank() < 3 || !kernel || int64_t(kernel->size()) != type.getRank() - 2)
     return node.error("needs a kernel_shape for the spatial dimensions of " + Node::name(type));
   if (failed(windows.read(type.getShape().drop_front(2), *kernel)))
     return failure();
@@ -410,11 +412,9 @@ static LogicalResult readPool(Node &node, Windows &windows) {
 
 static LogicalResult importAveragePool(Node &node) {
   Windows windows(node);
-  if (failed(readPool(node, windows)))
+  if (failed(node.requireFloats(1)) || failed(readPool(node, windows)))
     return failure();
   Type element = Node::type(node.input(0)).getElementType();
-  if (!isa<FloatType>(element))
-    return node.error("needs floats");
   Value sum = windows.pool<nn::AddOp>(channelsLast(node, node.input(0)), 0, nn::ReduceKind::Sum);
   Value count = windows.counts(element, node.intAttr("count_include_pad", 0) != 0);
   node.set(0, channelsSecond(node, node.binary<nn::DivOp>(sum, count)));
@@ -429,43 +429,31 @@ static LogicalResult importMaxPool(Node &node) {
     return node.error("its result of indices is not supported");
   Type element = Node::type(node.input(0)).getElementType();
   double least = -std::numeric_limits<double>::infinity();
-  if (!isa<FloatType>(element))
-    least = element.isInteger(32) ? double(std::numeric_limits<int32_t>::min())
-                                  : -double(int64_t(1) << 62);
+  if (!isa<FloatType>(element)) // a power of two is exact in doubles
+    least = -std::ldexp(1, element.getIntOrFloatBitWidth() - 1);
   Value result =
       windows.pool<nn::MaxOp>(channelsLast(node, node.input(0)), least, nn::ReduceKind::Max);
   node.set(0, channelsSecond(node, result));
   return success();
 }
 
-static LogicalResult importGlobalMaxPool(Node &node) {
-  if (failed(node.require(1)))
+/// GlobalMaxPool and GlobalAveragePool: one place of all spatial dimensions.
+template <nn::ReduceKind kind> static LogicalResult importGlobalPool(Node &node) {
+  if (failed(node.requireFloats(1)))
     return failure();
   auto type = Node::type(node.input(0));
-  if (type.getRank() < 3 || !isa<FloatType>(type.getElementType()))
-    return node.error("needs a batch, channels and spatial dimensions of floats; the operand is " +
+  if (type.getRank() < 3)
+    return node.error("the operand must have a batch, channels and spatial dimensions; it is " +
                       Node::name(type));
   SmallVector<int64_t> dims = llvm::to_vector(llvm::seq<int64_t>(2, type.getRank()));
-  node.set(0, node.reduce(nn::ReduceKind::Max, node.input(0), dims, true));
-  return success();
-}
-
-static LogicalResult importGlobalAveragePool(Node &node) {
-  if (failed(node.require(1)))
-    return failure();
-  auto type = Node::type(node.input(0));
-  if (type.getRank() < 3 || !isa<FloatType>(type.getElementType()))
-    return node.error("needs a batch, channels and spatial dimensions of floats; the operand is " +
-                      Node::name(type));
-  int64_t count = 1;
-  SmallVector<int64_t> dims;
-  for (int64_t i = 2; i < type.getRank(); ++i) {
-    dims.push_back(i);
-    count *= type.getDimSize(i);
+  Value result = node.reduce(kind, node.input(0), dims, true);
+  if (result && kind == nn::ReduceKind::Sum) {
+    int64_t places = 1;
+    for (int64_t size : type.getShape().drop_front(2))
+      places *= size;
+    result = node.binary<nn::DivOp>(result, node.constant(Node::type(result), double(places)));
   }
-  Value sum = node.reduce(nn::ReduceKind::Sum, node.input(0), dims, true);
-  node.set(0, sum ? node.binary<nn::DivOp>(sum, node.constant(Node::type(sum), double(count)))
-                  : Value());
+  node.set(0, result);
   return success();
 }
 
@@ -473,6 +461,6 @@ void onnx::registerConvOps(HandlerRegistry &r) {
   r.add("", "Conv", 1, importConv);
   r.add("", "AveragePool", 7, importAveragePool);
   r.add("", "MaxPool", 8, importMaxPool);
-  r.add("", "GlobalAveragePool", 1, importGlobalAveragePool);
-  r.add("", "GlobalMaxPool", 1, importGlobalMaxPool);
+  r.add("", "GlobalAveragePool", 1, importGlobalPool<nn::ReduceKind::Sum>);
+  r.add("", "GlobalMaxPool", 1, importGlobalPool<nn::ReduceKind::Max>);
 }

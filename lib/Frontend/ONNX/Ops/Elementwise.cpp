@@ -39,10 +39,8 @@ template <typename OpT, bool mean = false> static LogicalResult importVariadic(N
 }
 
 template <typename OpT> static LogicalResult importFloatUnary(Node &node) {
-  if (failed(node.require(1)))
+  if (failed(node.requireFloats(1)))
     return failure();
-  if (!isFloat(node.input(0)))
-    return node.error("cannot take an operand of type " + Node::name(node.input(0).getType()));
   node.set(0, node.unary<OpT>(node.input(0)));
   return success();
 }
@@ -51,7 +49,9 @@ template <typename OpT> static LogicalResult importUnary(Node &node) {
   if (failed(node.require(1)))
     return failure();
   if (isBool(node.input(0)) != std::is_same_v<OpT, nn::NotOp>)
-    return node.error("cannot take an operand of type " + Node::name(node.input(0).getType()));
+    return node.error("operand 0 must have " +
+                      StringRef(isBool(node.input(0)) ? "numbers" : "truth values") + ", but is " +
+                      Node::name(node.input(0).getType()) + ": cast it first");
   node.set(0, node.unary<OpT>(node.input(0)));
   return success();
 }
@@ -64,8 +64,8 @@ template <nn::Predicate predicate> static LogicalResult importCompare(Node &node
 }
 
 static LogicalResult importReciprocal(Node &node) {
-  if (failed(node.require(1)) || !isFloat(node.input(0)))
-    return node.error("needs floats");
+  if (failed(node.requireFloats(1)))
+    return failure();
   Value value = node.input(0);
   node.set(0, node.binary<nn::DivOp>(node.constant(Node::type(value), 1), value));
   return success();
@@ -180,8 +180,8 @@ static LogicalResult importRelu(Node &node) {
 }
 
 static LogicalResult importLeakyRelu(Node &node) {
-  if (failed(node.require(1)) || !isFloat(node.input(0)))
-    return node.error("needs floats");
+  if (failed(node.requireFloats(1)))
+    return failure();
   Value x = node.input(0), zero = node.constant(Node::type(x), 0);
   Value scaled =
       node.binary<nn::MulOp>(x, node.constant(Node::type(x), node.floatAttr("alpha", 0.01f)));
@@ -193,8 +193,8 @@ static LogicalResult importLeakyRelu(Node &node) {
 }
 
 static LogicalResult importGelu(Node &node) {
-  if (failed(node.require(1)) || !isFloat(node.input(0)))
-    return node.error("needs floats");
+  if (failed(node.requireFloats(1)))
+    return failure();
   std::string kind = node.stringAttr("approximate", "none");
   if (kind != "none" && kind != "tanh")
     return node.error("approximate must be none or tanh");
@@ -204,8 +204,8 @@ static LogicalResult importGelu(Node &node) {
 
 /// com.microsoft FastGelu and BiasGelu: an optional bias first.
 template <bool tanh> static LogicalResult importBiasGelu(Node &node) {
-  if (failed(node.require(1)) || !isFloat(node.input(0)))
-    return node.error("needs floats");
+  if (failed(node.requireFloats(1)))
+    return failure();
   Value value = node.input(0);
   if (node.has(1))
     value = node.binary<nn::AddOp>(value, node.input(1));
@@ -215,8 +215,8 @@ template <bool tanh> static LogicalResult importBiasGelu(Node &node) {
 
 /// x * sigmoid(alpha * x): Swish (alpha 1), com.microsoft QuickGelu (1.702).
 template <int thousandths> static LogicalResult importSwish(Node &node) {
-  if (failed(node.require(1)) || !isFloat(node.input(0)))
-    return node.error("needs floats");
+  if (failed(node.requireFloats(1)))
+    return failure();
   Value x = node.input(0);
   double alpha = node.floatAttr("alpha", thousandths / 1000.0);
   if (alpha == 1) {
@@ -229,8 +229,8 @@ template <int thousandths> static LogicalResult importSwish(Node &node) {
 }
 
 static LogicalResult importIsNan(Node &node) {
-  if (failed(node.require(1)) || !isFloat(node.input(0)))
-    return node.error("needs floats");
+  if (failed(node.requireFloats(1)))
+    return failure();
   node.set(0, node.create<nn::IsNanOp>(Node::type(node.input(0)).clone(node.builder.getI1Type()),
                                        node.input(0)));
   return success();
@@ -238,8 +238,8 @@ static LogicalResult importIsNan(Node &node) {
 
 /// IsInf, of one sign or both.
 static LogicalResult importIsInf(Node &node) {
-  if (failed(node.require(1)) || !isFloat(node.input(0)))
-    return node.error("needs floats");
+  if (failed(node.requireFloats(1)))
+    return failure();
   Value x = node.input(0);
   bool negative = node.intAttr("detect_negative", 1) != 0,
        positive = node.intAttr("detect_positive", 1) != 0;
@@ -258,8 +258,8 @@ static LogicalResult importIsInf(Node &node) {
 
 /// Round to the nearest whole number, halves to even ones. It has no gradient.
 static LogicalResult importRound(Node &node) {
-  if (failed(node.require(1)) || !isFloat(node.input(0)))
-    return node.error("needs floats");
+  if (failed(node.requireFloats(1)))
+    return failure();
   Value x = node.input(0), floor = node.unary<nn::FloorOp>(x);
   Value rest = node.binary<nn::SubOp>(x, floor);
   if (!rest)

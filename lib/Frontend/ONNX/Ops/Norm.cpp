@@ -34,8 +34,10 @@ template <bool isLog> static LogicalResult importSoftmax(Node &node) {
   auto type = Node::type(x);
   // Before opset 13 the default axis is 1 and all later dimensions are one row.
   int64_t axis = node.intAttr("axis", node.version < 13 ? 1 : -1);
-  if (type.getRank() == 0 || !isa<FloatType>(type.getElementType()))
-    return node.error("cannot take an operand of type " + Node::name(type));
+  if (failed(node.requireFloats(1)))
+    return failure();
+  if (type.getRank() == 0)
+    return node.error("operand 0 is a scalar: it must have at least one dimension");
   if (failed(node.normalize(axis, type.getRank())))
     return failure();
   auto apply = [&](Value value) {
@@ -61,8 +63,8 @@ template <bool isLog> static LogicalResult importSoftmax(Node &node) {
 /// Flattens dimensions from `axis` on into one row.
 static LogicalResult rowsFrom(Node &node, int64_t axis, Value &x, int64_t &width) {
   auto type = Node::type(x);
-  if (!isa<FloatType>(type.getElementType()))
-    return node.error("cannot take an operand of type " + Node::name(type));
+  if (failed(node.requireFloats(1)))
+    return failure();
   width = 1;
   for (int64_t size : type.getShape().drop_front(axis))
     width *= size;
@@ -78,6 +80,23 @@ static LogicalResult checkEpsilon(Node &node, double epsilon) {
              : node.error("epsilon must be finite and not negative");
 }
 
+Type onnx::stashType(Node &node) {
+  int64_t type = node.intAttr("stash_type", 1);
+  std::string why;
+  Type element = type == int64_t(int32_t(type))
+                     ? elementType(node.builder.getContext(), int32_t(type), why)
+                     : Type();
+  if (isa_and_nonnull<FloatType>(element))
+    return element;
+  (void)node.error("stash_type is " + Twine(type) + "; it must be 1 (float), 10 (float16), " +
+                   "11 (double) or 16 (bfloat16)");
+  return {};
+}
+
+bool onnx::normConverts(Type element, Type stash) {
+  return element != stash && !(is16BitFloat(element) && stash.isF32());
+}
+
 /// The scale or bias of a norm as one row; it may be broadcast from fewer
 /// elements.
 static Value rowOperand(Node &node, Value value, ArrayRef<int64_t> normalized, int64_t width) {
@@ -86,8 +105,8 @@ static Value rowOperand(Node &node, Value value, ArrayRef<int64_t> normalized, i
 
 /// Results 1 and 2 of LayerNormalization and 1 of RMSNormalization: the mean and 1 / sqrt(variance
 /// + epsilon) of each row, with sizes of 1.
-static void setStatistics(Node &node, int64_t axis, double epsilon, bool centered) {
-  Value x = node.input(0);
+static void setStatistics(Node &node, int64_t axis, double epsilon, bool centered, Type stash) {
+  Value x = node.cast(node.input(0), stash);
   auto type = Node::type(x);
   SmallVector<int64_t> dims = llvm::to_vector(llvm::seq(axis, type.getRank()));
   double count = 1;
@@ -113,6 +132,27 @@ static void setStatistics(Node &node, int64_t axis, double epsilon, bool centere
   node.set(result, variance ? node.unary<nn::RsqrtOp>(variance) : Value());
 }
 
+RankedTensorType onnx::statisticsType(RankedTensorType rows) {
+  Type element = rows.getElementType();
+  if (is16BitFloat(element))
+    element = Float32Type::get(rows.getContext());
+  return RankedTensorType::get(rows.getShape().drop_back(), element);
+}
+
+Value onnx::inStash(Node &node, Value x, Type stash, Value scale, Value bias,
+                    llvm::function_ref<Value(Value, Value, Value)> norm) {
+  Type element = Node::type(x).getElementType();
+  if (!normConverts(element, stash))
+    return norm(x, scale, bias);
+  auto row = RankedTensorType::get({Node::type(x).getShape().back()}, stash);
+  x = node.cast(x, stash);
+  if (!x)
+    return {};
+  Value result = norm(x, node.constant(row, 1), bias ? node.constant(row, 0) : Value());
+  result = node.binary<nn::MulOp>(node.cast(result, element), scale);
+  return bias ? node.binary<nn::AddOp>(result, bias) : result;
+}
+
 static LogicalResult importLayerNorm(Node &node) {
   if (failed(node.require(2)))
     return failure();
@@ -120,8 +160,9 @@ static LogicalResult importLayerNorm(Node &node) {
   int64_t axis = node.intAttr("axis", -1), width;
   double epsilon = node.floatAttr("epsilon", 1e-5f);
   Value x = node.input(0);
-  if (failed(node.normalize(axis, type.getRank())) || failed(checkEpsilon(node, epsilon)) ||
-      failed(rowsFrom(node, axis, x, width)))
+  Type stash = stashType(node);
+  if (!stash || failed(node.normalize(axis, type.getRank())) ||
+      failed(checkEpsilon(node, epsilon)) || failed(rowsFrom(node, axis, x, width)))
     return failure();
   ArrayRef<int64_t> normalized = type.getShape().drop_front(axis);
   auto row = RankedTensorType::get({width}, type.getElementType());
@@ -130,13 +171,17 @@ static LogicalResult importLayerNorm(Node &node) {
       node.input(2) ? rowOperand(node, node.input(2), normalized, width) : node.constant(row, 0);
   if (!scale || !bias || scale.getType() != row || bias.getType() != row)
     return node.error("scale and bias must have the normalised dimensions' type");
-  auto stats = RankedTensorType::get(Node::type(x).getShape().drop_back(), type.getElementType());
-  auto op = nn::LayerNormOp::create(node.builder, node.loc, TypeRange{x.getType(), stats, stats}, x,
-                                    scale, bias, node.builder.getF64FloatAttr(epsilon));
-  node.adopt(op);
-  node.set(0, node.reshape(op.getResult(), type.getShape()));
+  Value result = inStash(node, x, stash, scale, bias, [&](Value x, Value scale, Value bias) {
+    auto own = Node::type(x);
+    auto stats = statisticsType(own);
+    auto op = nn::LayerNormOp::create(node.builder, node.loc, TypeRange{own, stats, stats}, x,
+                                      scale, bias, node.builder.getF64FloatAttr(epsilon));
+    node.adopt(op);
+    return Value(op.getResult());
+  });
+  node.set(0, node.reshape(result, type.getShape()));
   if (node.wants(1) || node.wants(2))
-    setStatistics(node, axis, epsilon, /*centered=*/true);
+    setStatistics(node, axis, epsilon, /*centered=*/true, stash);
   return success();
 }
 
@@ -148,20 +193,24 @@ static LogicalResult importRmsNorm(Node &node) {
   int64_t axis = node.intAttr("axis", -1), width;
   double epsilon = node.floatAttr("epsilon", 1e-5f);
   Value x = node.input(0);
-  if (failed(node.normalize(axis, type.getRank())) || failed(checkEpsilon(node, epsilon)) ||
-      failed(rowsFrom(node, axis, x, width)))
+  Type stash = stashType(node);
+  if (!stash || failed(node.normalize(axis, type.getRank())) ||
+      failed(checkEpsilon(node, epsilon)) || failed(rowsFrom(node, axis, x, width)))
     return failure();
   auto row = RankedTensorType::get({width}, type.getElementType());
   Value scale = rowOperand(node, node.input(1), type.getShape().drop_front(axis), width);
   if (!scale || scale.getType() != row)
     return node.error("scale must have the normalised dimensions' type");
-  auto stats = RankedTensorType::get(Node::type(x).getShape().drop_back(), type.getElementType());
-  auto op = nn::RmsNormOp::create(node.builder, node.loc, TypeRange{x.getType(), stats}, x, scale,
-                                  node.builder.getF64FloatAttr(epsilon));
-  node.adopt(op);
-  node.set(0, node.reshape(op.getResult(), type.getShape()));
+  Value result = inStash(node, x, stash, scale, {}, [&](Value x, Value scale, Value) {
+    auto own = Node::type(x);
+    auto op = nn::RmsNormOp::create(node.builder, node.loc, TypeRange{own, statisticsType(own)}, x,
+                                    scale, node.builder.getF64FloatAttr(epsilon));
+    node.adopt(op);
+    return Value(op.getResult());
+  });
+  node.set(0, node.reshape(result, type.getShape()));
   if (node.wants(1))
-    setStatistics(node, axis, epsilon, /*centered=*/false);
+    setStatistics(node, axis, epsilon, /*centered=*/false, stash);
   return success();
 }
 
@@ -188,14 +237,16 @@ template <bool simplified> static LogicalResult importSkipNorm(Node &node) {
     return node.error("its results 1 and 2, statistics, are not supported");
   double epsilon = node.floatAttr("epsilon", 1e-12f);
   auto type = Node::type(node.input(0));
-  if (type.getRank() < 1 || !isa<FloatType>(type.getElementType()))
-    return node.error("cannot take an operand of type " + Node::name(type));
+  if (failed(node.requireFloats(1)))
+    return failure();
+  if (type.getRank() < 1)
+    return node.error("operand 0 is a scalar: it must have at least one dimension");
   Value sum = withSkip(node, simplified ? 3 : 4);
   if (!sum || failed(checkEpsilon(node, epsilon)))
     return failure();
   int64_t width = type.getShape().back();
   auto row = RankedTensorType::get({width}, type.getElementType());
-  auto stats = RankedTensorType::get(type.getShape().drop_back(), type.getElementType());
+  auto stats = statisticsType(type);
   Value scale = node.input(2), bias = simplified ? Value() : node.input(3);
   bias = bias ? bias : node.constant(row, 0);
   if (scale.getType() != row || bias.getType() != row)
@@ -253,7 +304,7 @@ static LogicalResult importEmbedNorm(Node &node) {
   auto row = RankedTensorType::get({type.getShape().back()}, type.getElementType());
   if (node.input(5).getType() != row || node.input(6).getType() != row)
     return node.error("scale and bias must be " + Node::name(row));
-  auto stats = RankedTensorType::get(type.getShape().drop_back(), type.getElementType());
+  auto stats = statisticsType(type);
   auto op =
       nn::LayerNormOp::create(node.builder, node.loc, TypeRange{type, stats, stats}, sum,
                               node.input(5), node.input(6), node.builder.getF64FloatAttr(epsilon));

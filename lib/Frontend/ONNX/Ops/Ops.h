@@ -46,6 +46,23 @@ mlir::Value lookUp(Node &node, mlir::Value input, mlir::Value indices, int64_t a
 mlir::Value wrapped(Node &node, mlir::Value indices, llvm::ArrayRef<int64_t> sizes,
                     mlir::Value table = {}, bool isRead = true);
 
+/// Reads the type in which a norm computes, attribute `stash_type`. Returns null after an error.
+mlir::Type stashType(Node &node);
+
+/// Whether a norm of operands of type `element` that computes in `stash` must convert them. Norms
+/// of 16-bit floats compute in f32 in any case.
+bool normConverts(mlir::Type element, mlir::Type stash);
+
+/// Returns the type of a norm's statistics of rows [rows.., width].
+mlir::RankedTensorType statisticsType(mlir::RankedTensorType rows);
+
+/// Applies `norm` to rows, a scale and a bias (null if the norm has none). If it computes in
+/// another type, the rows are converted, and scale and bias apply to its result in their own type.
+/// Returns null after an error.
+mlir::Value inStash(Node &node, mlir::Value rows, mlir::Type stash, mlir::Value scale,
+                    mlir::Value bias,
+                    llvm::function_ref<mlir::Value(mlir::Value, mlir::Value, mlir::Value)> norm);
+
 /// Returns the logarithm of the softmax over the last dimension; null after an error.
 mlir::Value logSoftmax(Node &node, mlir::Value x);
 

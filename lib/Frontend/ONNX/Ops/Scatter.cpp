@@ -10,6 +10,7 @@
 #include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Ops/Gather.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
+#include <cmath>
 #include <limits>
 
 using namespace mlir;
@@ -126,15 +127,16 @@ Value Scatter::dense() {
   Value value = flat(node.cast(updates, element), {batches, 1, tuples, inner});
   if (!hit || !value)
     return {};
-  double most = std::numeric_limits<double>::infinity();
-  if (!isa<FloatType>(element))
-    most = element.isInteger(32) ? std::numeric_limits<int32_t>::max() : double(int64_t(1) << 62);
+  constexpr double most = std::numeric_limits<double>::infinity();
   auto [kind, neutral] = how == Combine::Mul   ? std::pair(nn::ReduceKind::Prod, 1.0)
                          : how == Combine::Max ? std::pair(nn::ReduceKind::Max, -most)
                          : how == Combine::Min ? std::pair(nn::ReduceKind::Min, most)
                                                : std::pair(nn::ReduceKind::Sum, 0.0);
-  Value chosen = node.create<nn::SelectOp>(value.getType(), hit, value,
-                                           node.constant(Node::type(value), neutral));
+  // Whole numbers have no infinity, but the element that is there already changes no extreme.
+  Value other = std::isinf(neutral) && !isa<FloatType>(element)
+                    ? flat(data, {batches, rows, 1, inner})
+                    : node.constant(Node::type(value), neutral);
+  Value chosen = other ? node.create<nn::SelectOp>(value.getType(), hit, value, other) : Value();
   Value found = node.reshape(node.reduce(kind, chosen, {2}, false), type.getShape());
   Value count =
       node.reduce(nn::ReduceKind::Max, node.cast(hit, node.builder.getI32Type()), {2}, false);

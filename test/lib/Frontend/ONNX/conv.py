@@ -142,5 +142,5 @@ for case in CASES:
 check_pool(folder)
 for x, w, attributes, bias, message in BAD:
     refuse(folder, "Conv", {"x": x, "w": w, "b": bias}, attributes, message)
-refuse(folder, "GlobalAveragePool", {"x": (3, 4)}, {}, "needs a batch, channels and spatial dimensions of floats")
+refuse(folder, "GlobalAveragePool", {"x": (3, 4)}, {}, "the operand must have a batch, channels and spatial dimensions; it is tensor<3x4xf32>")
 print(f"{len(CASES) + 1} right, {len(BAD) + 1} refused")

@@ -46,7 +46,7 @@ for name in ("GroupNormalization", "InstanceNormalization"):
 it.refused("GroupNormalization", OPERANDS, "6 channels do not split into 4 groups", {"num_groups": 4})
 it.refused("GroupNormalization", OPERANDS, "6 channels do not split into 0 groups")
 it.refused("GroupNormalization", OPERANDS, "operand 1 is tensor<6xf32> for 3 groups", {"num_groups": 3}, opsets=(("", 18),))
-it.refused("InstanceNormalization", [("x", (6,)), *OPERANDS[1:]], "needs a batch and channels of floats")
+it.refused("InstanceNormalization", [("x", (6,)), *OPERANDS[1:]], "operand 0 must have a batch, channels and spatial dimensions, but is tensor<6xf32>")
 it.refused("BatchNormalization", OPERANDS + STATISTICS, "statistics of the batch (training_mode) are not supported", {"training_mode": 1})
 it.refused("BatchNormalization", OPERANDS + STATISTICS, "statistics of the batch (training_mode) are not supported", results=3)
 it.refused("BatchNormalization", OPERANDS + [("m", (5,)), ("v", (6,))], "operand 3 is tensor<5xf32> for the 6 channels")
@@ -58,6 +58,35 @@ z, skip, gamma, beta, shift = normal(2, 3, 5), normal(2, 3, 5), normal(5), norma
 deviation = 1 / np.sqrt(z.astype(np.float64).var((1, 2), keepdims=True) + 1e-5)
 wide = [("x", z), ("s", normal(3, 5)), ("b", normal(3, 5))]
 it.right("LayerNormalization, statistics", "LayerNormalization", wide, [normalized(z, (1, 2)) * wide[1][1] + wide[2][1], z.mean((1, 2), keepdims=True, dtype=np.float64), deviation], {"axis": 1})
+# stash_type: the type in which the statistics are computed. In f32 the elements of a line are equal, in f64 they are not.
+close = np.float32([[1, 2, 3, 4], [8, 6, 4, 2]])
+big = close.astype(np.float64) + 2.0 ** 31
+DOUBLES = [("x", close), ("s", normal(4)), ("b", normal(4))]
+
+
+def doubles(op, operands, results=("y0",), **attributes):
+    """Nodes that add 2^31 to x and apply the operator, all in doubles."""
+    cast = [node("Cast", [name], [f"{name}64"], to=DOUBLE) for name, _ in operands]
+    big = [node("Constant", [], ["shift"], value=tensor("", [1], DOUBLE, np.float64([2.0 ** 31]).tobytes())), node("Add", ["x64", "shift"], ["xb"], "add")]
+    return cast + big + [node(op, ["xb", *(f"{name}64" for name, _ in operands[1:])], results, "it", **attributes)]
+
+
+for op, operands in (("LayerNormalization", DOUBLES), ("RMSNormalization", DOUBLES[:2])):
+    scale4, bias4 = operands[1][1], operands[2][1] if len(operands) > 2 else 0
+    for stash, at in ((1, big.astype(np.float32).astype(np.float64)), (11, big)):
+        expected = (normalized(at, -1) if len(operands) > 2 else at / np.sqrt((at ** 2).mean(-1, keepdims=True) + 1e-5)) * scale4 + bias4
+        it.right(f"{op} of doubles, stash_type {stash}", op, operands, expected, nodes=doubles(op, operands, stash_type=stash), inputs=("x", "s", "b"), differentiable=False, wide=False)
+    it.right(f"{op} of doubles, default stash_type, gradient", op, operands, (normalized(close, -1) if len(operands) > 2 else close / np.sqrt((close.astype(np.float64) ** 2).mean(-1, keepdims=True) + 1e-5)) * scale4 + bias4,
+             nodes=[node("Cast", [name], [f"{name}64"], to=DOUBLE) for name, _ in operands] + [node(op, [f"{name}64" for name, _ in operands], ["y0"], "it")])
+    it.refused(op, operands, "stash_type is 7; it must be 1 (float)", {"stash_type": 7})
+    it.refused(op, operands, "stash_type is 4294967297; it must be 1 (float)", {"stash_type": (1 << 32) + 1})
+    it.refused(op, operands, "attribute 'stash_type' must be an integer", {"stash_type": "float"})
+channel = [("x", close.reshape(1, 4, 2)), ("s", normal(4)), ("b", normal(4))]
+for stash, at in ((1, big.astype(np.float32).astype(np.float64)), (11, big)):
+    expected = normalized(at.reshape(1, 2, -1), 2).reshape(1, 4, 2) * channels(channel[1][1], 3) + channels(channel[2][1], 3)
+    it.right(f"GroupNormalization of doubles, stash_type {stash}", "GroupNormalization", channel, expected, nodes=doubles("GroupNormalization", channel, stash_type=stash, num_groups=2),
+             inputs=("x", "s", "b"), differentiable=False, wide=False)
+it.refused("GroupNormalization", OPERANDS, "stash_type is 9; it must be 1 (float)", {"num_groups": 3, "stash_type": 9})
 square = 1 / np.sqrt((z.astype(np.float64) ** 2).mean(-1, keepdims=True) + 1e-5)
 it.right("RMSNormalization", "RMSNormalization", [("x", z), ("s", gamma)], z * square * gamma)
 it.right("SimplifiedLayerNormalization, statistics", "SimplifiedLayerNormalization", [("x", z), ("s", gamma)], [z * square * gamma, square], **ms)

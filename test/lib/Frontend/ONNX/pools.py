@@ -56,6 +56,13 @@ for what, (shape, attributes) in CASES.items():
         it.right(f"MaxPool, {what}", "MaxPool", [("x", x)], pool(x, False, **attributes), attributes)
 whole = random.integers(-9, 0, (1, 1, 4, 4)).astype(np.int32)
 it.right("MaxPool, whole numbers", "MaxPool", [("x", whole)], pool(whole, False, [3, 3], pads=[1, 1, 1, 1]), {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}, differentiable=False)
+for kind in (np.int32, np.int64):  # padding is never larger than an element
+    lowest = np.full((1, 1, 3, 3), np.iinfo(kind).min, kind)
+    lowest[0, 0, 2, 2] = -(1 << 30)
+    shape = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
+    it.right(f"MaxPool, lowest {kind.__name__}", "MaxPool", [("x", lowest), ("e", pool(lowest, False, **shape).astype(kind))], np.ones(lowest.shape), differentiable=False,
+             nodes=[node("MaxPool", ["x"], ["p"], "it", **shape), node("Equal", ["p", "e"], ["y0"])])
+it.refused("MaxPool", [("x", np.ones((1, 1, 3, 3), bool))], "operand 0 must have numbers, but is tensor<1x1x3x3xi1>: cast it first", {"kernel_shape": [2, 2]})
 x = random.permutation(24).reshape(2, 3, 4).astype(np.float32)
 it.right("GlobalMaxPool", "GlobalMaxPool", [("x", x)], x.max(2, keepdims=True))
 it.right("GlobalAveragePool", "GlobalAveragePool", [("x", x)], x.mean(2, keepdims=True))
@@ -75,6 +82,6 @@ for op in ("AveragePool", "MaxPool"):
     it.refused(op, [("x", (2, 3))], "needs a kernel_shape for the spatial dimensions", {"kernel_shape": []})
     it.refused(op, [("x", (1, 1, 40, 40))], "a window of 289 elements that overlaps others", {"kernel_shape": [17, 17]})
 it.refused("MaxPool", X, "its result of indices is not supported", {"kernel_shape": [2, 2]}, results=2)
-it.refused("AveragePool", [("x", whole)], "needs floats", {"kernel_shape": [2, 2]})
-it.refused("GlobalMaxPool", [("x", (2, 3))], "needs a batch, channels and spatial dimensions of floats")
+it.refused("AveragePool", [("x", whole)], "operand 0 must have floats, but is tensor<1x1x4x4xi32>: cast it first", {"kernel_shape": [2, 2]})
+it.refused("GlobalMaxPool", [("x", (2, 3))], "the operand must have a batch, channels and spatial dimensions; it is tensor<2x3xf32>")
 it.finish()

@@ -54,6 +54,13 @@ scatter("negative axis and indices", "ScatterElements", normal(3, 5), np.array([
 scatter("fewer lines", "ScatterElements", normal(3, 4, 5), np.array([[[1, 3]], [[4, 0]]]), normal(2, 1, 2), axis=2)
 scatter("whole numbers", "ScatterElements", np.arange(12).reshape(3, 4), np.array([[1, 0], [2, 3], [0, 1]]), np.arange(6).reshape(3, 2) * 10, "add", 1, differentiable=False)
 scatter("whole numbers, twice", "ScatterND", np.arange(5), np.array([[3], [1], [3]]), np.array([7, 8, 9]), "max", differentiable=False)
+for kind in (np.int32, np.int64):  # the largest and smallest numbers of the type
+    low, high = np.iinfo(kind).min, np.iinfo(kind).max
+    ends = np.array([low, high, 0, low, high], kind)
+    for how in ("max", "min"):
+        scatter(f"{kind.__name__}, {how}", "ScatterND", ends, np.array([[0], [1], [2], [2]]), np.array([low, high, low + 1, low + 1] if how == "max" else [high, high, high - 1, high - 1], kind), how, differentiable=False)
+        scatter(f"{kind.__name__}, {how}, all lowest", "ScatterElements", np.full((2, 2), low, kind), np.array([[0, 0]]), np.full((1, 2), low, kind), how, 0, differentiable=False)
+        scatter(f"{kind.__name__}, {how}, all highest", "ScatterElements", np.full((2, 2), high, kind), np.array([[0, 0]]), np.full((1, 2), high, kind), how, 0, differentiable=False)
 truth = np.zeros((3, 4), bool)
 scatter("truth values", "ScatterND", truth, np.array([[0, 1], [2, 2]]), np.array([True, True]), differentiable=False)
 
@@ -92,8 +99,8 @@ whole = np.array([[4, 9, 9, 1], [3, 3, 7, 0]])
 it.right("TopK, whole numbers", "TopK", [("x", whole), k], top(whole, 3), constants=("k",), differentiable=False)
 # The experts of a token: the weights of the chosen ones.
 it.right("TopK, values alone", "TopK", [("x", x), ("k", np.array([2]))], top(x, 2)[:1], constants=("k",))
-it.refused("TopK", [("x", x), ("k", np.array([7]))], "needs numbers and one count from 0 to 6", constants=("k",))
-it.refused("TopK", [("x", x), ("k", np.array([-1]))], "needs numbers and one count from 0 to 6", constants=("k",))
+it.refused("TopK", [("x", x), ("k", np.array([7]))], "the count is 7, not from 0 to 6, the size of dimension 1", constants=("k",))
+it.refused("TopK", [("x", x), ("k", np.array([-1]))], "the count is -1, not from 0 to 6, the size of dimension 1", constants=("k",))
 it.refused("TopK", [("x", x), k], "operand 1 ('k') must be known at compile time")
 it.refused("TopK", [("x", x), k], "axis 2 is out of range", {"axis": 2}, constants=("k",))
 it.refused("TopK", [("x", (100000,)), k], "a line of 100000 elements is too long", constants=("k",))
@@ -104,12 +111,12 @@ for name, pick in (("ArgMax", np.argmax), ("ArgMin", np.argmin)):
     it.right(f"{name}, last", name, [("x", ties)], last, {"axis": -1, "keepdims": 0, "select_last_index": 1}, differentiable=False)
     it.right(f"{name}, whole numbers", name, [("x", whole)], pick(whole, 0), {"keepdims": 0}, differentiable=False)
     it.refused(name, [("x", x)], "axis 2 is out of range", {"axis": 2})
-    it.refused(name, [("x", truth)], "needs numbers")
+    it.refused(name, [("x", truth)], "operand 0 must have numbers, but is tensor<3x4xi1>: cast it first")
 hard = np.zeros_like(ties)
 hard[range(3), np.argmax(ties, 1)] = 1
 it.right("Hardmax", "Hardmax", [("x", ties)], hard, inputs=("x",), differentiable=False)
 it.right("Hardmax, before opset 13", "Hardmax", [("x", ties[:, :, None])], hard[:, :, None], inputs=("x",), differentiable=False, opsets=(("", 12),))
-it.refused("Hardmax", [("x", whole)], "needs floats")
+it.refused("Hardmax", [("x", whole)], "operand 0 must have floats, but is tensor<2x4xi64>: cast it first")
 
 mask = np.array([[True, False, True], [False, False, True]])
 it.right("NonZero of a constant", "NonZero", [("x", mask)], np.stack(np.nonzero(mask)), constants=("x",), differentiable=False)
@@ -127,10 +134,10 @@ for negative in (0, 1):
     for positive in (0, 1):
         expected = np.isinf(odd) & ((odd < 0) & bool(negative) | (odd > 0) & bool(positive))
         it.right(f"IsInf, {negative}, {positive}", "IsInf", [("x", odd)], expected, {"detect_negative": negative, "detect_positive": positive}, inputs=("x",), differentiable=False)
-it.refused("IsInf", [("x", whole)], "needs floats")
+it.refused("IsInf", [("x", whole)], "operand 0 must have floats, but is tensor<2x4xi64>: cast it first")
 values = np.array([0.5, 1.5, 2.5, -0.5, -1.5, 0.49999997, 1.2, -1.7, 8388609.0, 3.0, 0.0], np.float32)
 it.right("Round", "Round", [("x", values)], np.round(values.astype(np.float64)), inputs=("x",), differentiable=False)
-it.refused("Round", [("x", whole)], "needs floats")
+it.refused("Round", [("x", whole)], "operand 0 must have floats, but is tensor<2x4xi64>: cast it first")
 it.right("EyeLike", "EyeLike", [("x", normal(3, 4))], np.eye(3, 4, 1), {"k": 1}, differentiable=False)
 it.right("EyeLike, below, of whole numbers", "EyeLike", [("x", normal(3, 4))], np.eye(3, 4, -1), {"k": -1, "dtype": INT64}, differentiable=False)
 it.refused("EyeLike", [("x", (3,))], "the operand must be a matrix; it is tensor<3xf32>")
