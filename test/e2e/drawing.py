@@ -1,4 +1,4 @@
-"""Draws ONNX graphs for graphs.py: `drawn(seed)` returns a Draw."""
+"""Draws ONNX graphs for graphs.py: `drawn(seed)` returns a Draw, `joined(draws)` a model of them."""
 import math
 
 import numpy as np
@@ -17,10 +17,10 @@ class Skip(Exception):
 
 
 class Draw:
-    """A graph while it is drawn. Values are known by name."""
+    """A graph while it is drawn. Values are known by name. All names begin with `prefix`."""
 
-    def __init__(self, seed):
-        self.random = np.random.default_rng(seed)
+    def __init__(self, seed, prefix=""):
+        self.random, self.prefix = np.random.default_rng(seed), prefix
         self.opset = int(self.random.choice(OPSETS))
         self.values, self.inputs, self.initializers, self.nodes, self.used = {}, {}, {}, [], set()
         for i in range(int(self.random.integers(2, 5))):
@@ -37,13 +37,13 @@ class Draw:
         return tuple(self.integer(1, 6) for _ in range(self.integer(1, 4) if rank is None else rank))
 
     def add_input(self, value):
-        name = f"x{len(self.inputs)}"
+        name = f"{self.prefix}x{len(self.inputs)}"
         self.inputs[name] = self.values[name] = value
         return name
 
     def constant(self, values, kind=INT):
         """Operands such as shapes: an initializer, or a node."""
-        name = f"c{len(self.initializers) + len(self.nodes)}_{len(self.values)}"
+        name = f"{self.prefix}c{len(self.initializers) + len(self.nodes)}_{len(self.values)}"
         value = np.asarray(values, kind)
         self.values[name] = value
         self.initializers[name] = value
@@ -70,8 +70,8 @@ class Draw:
 
     def emit(self, op, inputs, outputs=1, domain="", **attributes):
         """Adds the node if its values are well behaved. Returns the names of its results."""
-        names = [f"v{len(self.nodes)}_{i}" for i in range(outputs)]
-        node = helper.make_node(op, inputs, names, name=f"n{len(self.nodes)}", domain=domain, **attributes)
+        names = [f"{self.prefix}v{len(self.nodes)}_{i}" for i in range(outputs)]
+        node = helper.make_node(op, inputs, names, name=f"{self.prefix}n{len(self.nodes)}", domain=domain, **attributes)
         operands = {name: self.values[name] for name in inputs if name}
         for graph in (attribute.g for attribute in node.attribute if attribute.HasField("g")):
             operands |= {name: self.values[name] for inner in graph.node for name in inner.input if name in self.values}
@@ -91,15 +91,28 @@ class Draw:
         self.values.update(zip(names, results))
         return names
 
-    def model(self):
+    def parts(self):
+        """The nodes, the operands in use and the results that no node reads."""
         made = {name: self.values[name] for node in self.nodes for name in node.output if name}
         ends = [name for name in made if name not in self.used]
         inputs = {name: value for name, value in self.inputs.items() if name in self.used}
-        graph = helper.make_graph(self.nodes, "random", [info(name, value) for name, value in inputs.items()], [info(name, made[name]) for name in ends],
-                                  [numpy_helper.from_array(value, name) for name, value in self.initializers.items() if name in self.used])
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset), helper.make_opsetid("com.microsoft", 1)], ir_version=8)
-        onnx.checker.check_model(model)
-        return model, inputs, ends
+        return self.nodes, inputs, {name: value for name, value in self.initializers.items() if name in self.used}, {name: made[name] for name in ends}
+
+
+
+def joined(draws):
+    """One model of the graphs, which have the same operator set and different prefixes, its inputs and the names of its outputs."""
+    nodes, inputs, initializers, ends = [], {}, {}, {}
+    for draw in draws:
+        own = draw.parts()
+        nodes += own[0]
+        for all_of_them, more in zip((inputs, initializers, ends), own[1:]):
+            all_of_them.update(more)
+    graph = helper.make_graph(nodes, "random", [info(name, value) for name, value in inputs.items()], [info(name, value) for name, value in ends.items()],
+                              [numpy_helper.from_array(value, name) for name, value in initializers.items()])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", draws[0].opset), helper.make_opsetid("com.microsoft", 1)], ir_version=8)
+    onnx.checker.check_model(model)
+    return model, inputs, list(ends)
 
 
 def info(name, value):
@@ -564,8 +577,8 @@ OPERATORS = [unary] * 5 + [binary] * 5 + [variadic, compare, logic, where, conve
              activation, control]
 
 
-def drawn(seed):
-    d = Draw(seed)
+def drawn(seed, prefix=""):
+    d = Draw(seed, prefix)
     wanted, tries = d.integer(5, 30), 0
     while len(d.nodes) < wanted and tries < 20 * wanted:
         tries += 1
