@@ -330,6 +330,7 @@ LogicalResult Importer::finish() {
   if (mlir::failed(makeLoss(loss, parts)) || mlir::failed(readGradients(returned)) ||
       mlir::failed(bindInputs()) || mlir::failed(chooseBatch()))
     return failure();
+  freezeUnreached(loss);
   returned[0] = loss, returned[1] = parts.sum, returned[2] = parts.count;
   func::ReturnOp::create(builder, fileLocation(), returned);
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*body)))

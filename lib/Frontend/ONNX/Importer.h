@@ -193,6 +193,9 @@ private:
   mlir::LogicalResult callFunction(const FunctionProto &function, Node &node, int depth);
   /// Fails if a gradient would flow where PyTorch stops it.
   mlir::LogicalResult checkStops();
+  /// In a file without a list of its parameters: marks those that no gradient of the loss reaches
+  /// (a mask, a table) as not trained, with a remark.
+  void freezeUnreached(mlir::Value loss);
   mlir::LogicalResult finish();
   /// Builds the loss. Appends the labels and logits of its terms to `labelled`.
   mlir::LogicalResult makeLoss(mlir::Value &loss, LossParts &parts);

@@ -10,8 +10,10 @@
 // Training through a stop would be silently wrong, so the import fails.
 //
 //===----------------------------------------------------------------------===//
+#include "dialects/nn/Ops/State.h"
 #include "lib/Frontend/ONNX/Importer.h"
 #include "lib/Frontend/ONNX/Signature.h"
+#include "lib/Support/Remarks.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/Support/Regex.h"
 
@@ -52,6 +54,38 @@ static llvm::StringSet<> findFoldedDetached(const GraphProto &graph,
       folded.insert(value.name());
   }
   return folded;
+}
+
+void Importer::freezeUnreached(Value loss) {
+  // A list of parameters, or a training step, says what is trained.
+  if (parameters.hasSignature || training || !gradients.empty())
+    return;
+  llvm::DenseSet<Value> reached;
+  reached.insert(loss);
+  auto isReached = [&](Value value) { return reached.contains(value); };
+  for (Operation &op : llvm::reverse(*body))
+    if (llvm::any_of(op.getResults(), isReached))
+      for (Value operand : op.getOperands())
+        if (isa<FloatType>(getElementTypeOrSelf(operand)))
+          reached.insert(operand);
+  SmallVector<std::string> left;
+  bool trainsAny = false;
+  for (auto [parameter, value] : llvm::zip(parameters.list, stateValues)) {
+    if (!value || !parameter.isParameter)
+      continue;
+    if (isReached(value))
+      trainsAny = true;
+    else
+      left.push_back(displayName(parameter.name));
+  }
+  for (const std::string &name : left) {
+    if (!trainsAny)
+      return; // an error later says why
+    auto state = module->lookupSymbol<nn::StateOp>(name);
+    state.setTrainedAttr(BoolAttr::get(context, false));
+    emitDecision(fileLocation(), "import",
+                 "initializer '" + name + "' is not trained: no gradient of the loss reaches it");
+  }
 }
 
 LogicalResult Importer::checkStops() {

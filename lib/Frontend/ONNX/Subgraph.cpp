@@ -1,6 +1,7 @@
 //===- Subgraph.cpp - Graphs in attributes: branches and bodies -----------===//
 #include "dialects/nn/Ops/Constant.h"
 #include "lib/Frontend/ONNX/Importer.h"
+#include "lib/Support/Remarks.h"
 
 using namespace mlir;
 using namespace shale;
@@ -119,9 +120,9 @@ FailureOr<SmallVector<Binding>> Importer::importGraph(Node &node, const GraphPro
     if (isInput)
       continue;
     if (isFloat(tensor) && !isScalar(tensor) && remarked.insert(&tensor).second)
-      emitRemark(node.loc) << model.path() << ": " << currentNode << ": initializer '"
-                           << displayName(tensor.name()) << "' of its " << what
-                           << " is a constant: it is no parameter of the file";
+      emitDecision(node.loc, "import",
+                   "initializer '" + displayName(tensor.name()) + "' of the " + what.str() +
+                       " is a constant: it is no parameter of the file");
     auto data = readConstant(tensor);
     if (!data)
       return node.error("initializer '" + displayName(tensor.name()) +

@@ -77,8 +77,8 @@ static LogicalResult importDropout(Node &node) {
   std::optional<double> ratio =
       node.has(1) ? node.scalarConstant(node.input(1)) : std::optional<double>(0.5);
   if (training && (!ratio || !(*ratio >= 0 && *ratio < 1)))
-    return node.error("the ratio of dropout in training mode must be a "
-                      "constant from 0 to below 1");
+    return node.error("the ratio of dropout in training mode must be known at compile time, and "
+                      "from 0 to below 1");
   if (training && *ratio != 0)
     return importTrainingDropout(node, *ratio);
   node.set(0, node.input(0));
