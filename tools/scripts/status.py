@@ -252,24 +252,34 @@ within {loss} of PyTorch's, the gradient norm within {norm} (relative), final we
               "`tools/check --all` draws and runs 300.")
 
 
+def assignments(path):
+    """The values of a script's top-level names, as syntax."""
+    return {node.targets[0].id: node.value for node in ast.parse(path.read_text()).body
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)}
+
+
 def print_exported():
-    """The models of test/models/hf/export.py, read from its source, since running it needs PyTorch."""
-    tree = ast.parse((ROOT / "test" / "models" / "hf" / "export.py").read_text())
-    tables = {node.targets[0].id: node.value for node in tree.body if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)}
-    masked = {constant.value for constant in ast.walk(tables["DECODERS"]) if isinstance(constant, ast.Constant)}  # models that are not decoders
+    """The models of test/models/hf, read from the scripts' sources, since running them needs PyTorch."""
+    folder = ROOT / "test" / "models" / "hf"
+    tables, own = assignments(folder / "models.py"), assignments(folder / "batches.py")["OWN"]
+    kinds = [(name.id, tables[name.id], "transformers' ") for name in tables["KINDS"].elts]
+    maskable = {name.id for name in tables["MASKABLE"].elts}
+    words = ast.literal_eval(tables["ALWAYS"])
     print("""
 ## Models followed by `tools/check --all`
 
 Small models of these classes are exported with the default settings of `torch.onnx.export`, in f32 and in bf16, and trained for 20 steps beside PyTorch, on one
-rank and fully sharded on two (`test/models/hf`). Decoders are exported with and without `attention_mask`; with it, rows are padded on both sides.
+rank and fully sharded on two (`test/models/hf`; raw: exported with `optimize=False`). Most models of text are exported with and without `attention_mask`; with
+it, rows are padded, those of decoders on both sides.
 
 | class | name of the case | attention mask |
 |---|---|---|""")
-    for table, prefix in (("MODELS", "transformers' "), ("OWN", "")):
-        for key, value in zip(tables[table].keys, tables[table].values):
+    for kind, table, prefix in [*kinds, ("OWN", own, "")]:
+        for key, value in zip(table.keys, table.values):
             called = [node.attr for node in ast.walk(value) if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in ("hf", "own")]
-            mask = "as written" if table == "OWN" else "with and without" if key.value not in masked else "with" if key.value == "bert" else "none"
-            print(f"| {prefix}`{called[0]}`{' (`own.py`)' if table == 'OWN' else ''} | `{key.value}` | {mask} |")
+            mask = {"OWN": "as written", "TYPED": "with"}.get(kind, "with and without" if kind in maskable else "none")
+            name = "-".join([key.value, *filter(None, [words.get(key.value)])])
+            print(f"| {prefix}`{called[0]}`{' (`own.py`)' if kind == 'OWN' else ''} | `{name}` | {mask} |")
 
 
 def main():

@@ -239,7 +239,7 @@ LogicalResult Importer::bindLabels(const LossParts &parts) {
   // The token that the model sees at a position, as a shift in the label or else in the input that
   // is looked up, and the embedding that reads the label.
   std::optional<int64_t> seen;
-  bool feeds = false, unknown = false;
+  bool feeds = false, unknown = false, readsOthers = false;
   nn::EmbeddingOp where;
   for (auto embedding : body->getOps<nn::EmbeddingOp>()) {
     Origin indices = traceTokens(embedding.getIndices());
@@ -255,6 +255,7 @@ LogicalResult Importer::bindLabels(const LossParts &parts) {
   for (auto embedding : body->getOps<nn::EmbeddingOp>()) {
     Origin indices = traceTokens(embedding.getIndices());
     Input *input = inputOf(indices.argument);
+    readsOthers |= input && input != label && input->binding == "tokens";
     if (!feeds && input && input->binding == "tokens")
       seen = seen ? std::max(*seen, indices.shift) : indices.shift;
   }
@@ -275,6 +276,12 @@ LogicalResult Importer::bindLabels(const LossParts &parts) {
                "(of (ids, ids) the exporter makes one), or pass --bind " +
                shown + "=tokens where that is meant"),
            failure();
+  }
+  // A decoder reads the labels, shifted, and an encoder reads other tokens.
+  if ((feeds || unknown) && readsOthers && !parts.isGuess) {
+    label->isLabel = true;
+    note("the model reads '" + shown + "' beside other tokens: from the data file");
+    return success();
   }
   if (ahead == 1) {
     label->isLabel = true;

@@ -57,8 +57,10 @@ private:
   void restoreComplements();
   llvm::SmallSetVector<size_t, 4> missingOperands() const;
   void findSecondNames(bool byModule);
+  void findSharedTables();
   void findSecondBiases();
   void takeFirstNames();
+  void tie(size_t second, size_t kept);
 
   void remark(const NodeProto *node, const llvm::Twine &text) {
     out.repairs.push_back({node, text.str()});
@@ -76,6 +78,8 @@ private:
   /// Maps a value to the exported program's operation that computes it, or to null if its node
   /// belongs to none.
   llvm::StringMap<const Operation *> makers;
+  /// Maps a value to the node that computes it.
+  llvm::StringMap<const NodeProto *> nodeOf;
   llvm::MapVector<llvm::StringRef, Operation> operations;
   llvm::SmallVector<bool> isAlias;
   /// Operations that the exporter removed. A missing parameter may be among their operands.

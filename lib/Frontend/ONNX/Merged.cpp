@@ -108,16 +108,27 @@ bool Finder::isTwinOf(const Operation &maker, const Operation &reader) const {
   return !names[0].empty() && names[0] == names[1];
 }
 
-/// Whether the result of `last` depends on a parameter of its module, or on a value that nodes
-/// without metadata computed from one.
+/// Whether the result of `last` depends on a parameter that an operation of its module reads. The
+/// values of nodes without metadata are followed, too, through the modules inside.
 bool Finder::readsParameter(const Operation &last) const {
+  llvm::SmallSetVector<const NodeProto *, 8> nodes;
   for (const Operation *part : operationsOfCall(last))
-    for (const NodeProto *node : part->nodes)
-      for (int i = 0; i < node->input_size(); ++i) {
-        auto maker = makers.find(node->input(i));
-        if (out.uses.count({node, i}) || (maker != makers.end() && !maker->second))
-          return true;
-      }
+    nodes.insert(part->nodes.begin(), part->nodes.end());
+  size_t own = nodes.size();
+  for (size_t at = 0; at < nodes.size(); ++at)
+    for (int i = 0; i < nodes[at]->input_size(); ++i) {
+      auto use = out.uses.find({nodes[at], i});
+      if (use != out.uses.end() && out.list[use->second.parameter].isParameter)
+        return true;
+      auto maker = makers.find(nodes[at]->input(i));
+      if (maker == makers.end())
+        continue;
+      if (!maker->second)
+        nodes.insert(nodeOf.lookup(nodes[at]->input(i)));
+      else if (at >= own && (maker->second->scope == last.scope ||
+                             StringRef(maker->second->scope).starts_with(last.scope + ".")))
+        nodes.insert(maker->second->nodes.begin(), maker->second->nodes.end());
+    }
   return false;
 }
 

@@ -146,6 +146,8 @@ public:
   mlir::Value binary(mlir::Value lhs, mlir::Value rhs, nn::Predicate predicate);
   /// Appends elements of 0 at the ends of dimensions, to `shape`.
   mlir::Value padded(mlir::Value value, llvm::ArrayRef<int64_t> shape);
+  /// Joins values, which differ only in the size of dimension `dim`.
+  mlir::Value joined(llvm::ArrayRef<mlir::Value> parts, int64_t dim);
   /// Broadcasts both, then adds them.
   mlir::Value add(mlir::Value lhs, mlir::Value rhs);
   mlir::Value matmul(mlir::Value lhs, mlir::Value rhs, bool transposeLhs = false,

@@ -170,6 +170,7 @@ void Finder::collectKnown() {
     for (const std::string &name : node.output()) {
       known.insert(name);
       makers[name] = nullptr;
+      nodeOf[name] = &node;
     }
   for (const auto &entry : operations) {
     known.insert(entry.second.fx.name);
@@ -353,95 +354,6 @@ llvm::SmallSetVector<size_t, 4> Finder::missingOperands() const {
   return missing;
 }
 
-/// Finds listed names that no node reads and that are second names of a tied
-/// parameter. With `byModule`, it is the parameter of another module that a node
-/// in the name's module reads. Otherwise it is the only parameter that both an
-/// embedding and another operation read.
-void Finder::findSecondNames(bool byModule) {
-  for (size_t index = 0; index < out.list.size(); ++index) {
-    Parameter &second = out.list[index];
-    if (second.used || !second.isParameter || isAlias[index] ||
-        !StringRef(second.name).ends_with("weight"))
-      continue;
-    StringRef module = moduleOf(targets[index]);
-    SmallVector<size_t> found;
-    for (auto &[other, list] : readers) {
-      bool here = llvm::any_of(list, [&](auto &reader) { return reader.first == module; });
-      bool looksUp = llvm::any_of(list, [](auto &reader) { return reader.second; });
-      // A head without a module call of its own is computed by its parent module.
-      bool multiplies = llvm::any_of(
-          list, [&](auto &reader) { return !reader.second && reader.first == moduleOf(module); });
-      // A module that reads parameters of its own submodules is not tied to them.
-      bool isPart = StringRef(targets[other]).starts_with((module + ".").str());
-      if (byModule ? here && !isPart : looksUp && multiplies)
-        found.push_back(other);
-    }
-    if (found.size() != 1 || !out.list[found.front()].isParameter)
-      continue;
-    Parameter &kept = out.list[found.front()];
-    remark(nullptr,
-           "parameter '" + second.name + "' is tied: a second name of '" + kept.name + "'");
-    kept.aliases.push_back(second.name);
-    isAlias[index] = true;
-  }
-}
-
-/// Finds biases that no node reads, in a module whose head has a tied weight and a bias that is
-/// read: each is a second name of that bias. (BERT's cls.predictions.bias is that of
-/// cls.predictions.decoder.)
-void Finder::findSecondBiases() {
-  auto isTied = [&](StringRef target) {
-    auto at = llvm::find(targets, target);
-    size_t index = at - targets.begin();
-    return at != targets.end() && (isAlias[index] || !out.list[index].aliases.empty());
-  };
-  for (size_t index = 0; index < out.list.size(); ++index) {
-    Parameter &second = out.list[index];
-    if (second.used || !second.isParameter || isAlias[index] || lastOf(targets[index]) != "bias")
-      continue;
-    SmallVector<size_t> found;
-    for (size_t other = 0; other < out.list.size(); ++other) {
-      StringRef head = moduleOf(targets[other]);
-      if (out.list[other].used && out.list[other].isParameter && lastOf(targets[other]) == "bias" &&
-          moduleOf(head) == moduleOf(targets[index]) && isTied((head + ".weight").str()))
-        found.push_back(other);
-    }
-    if (found.size() != 1)
-      continue;
-    Parameter &kept = out.list[found.front()];
-    remark(nullptr,
-           "parameter '" + second.name + "' is tied: a second name of '" + kept.name + "'");
-    kept.aliases.push_back(second.name);
-    isAlias[index] = true;
-  }
-}
-
-/// Moves each tied parameter to the first of its listed names, and to the place of
-/// that name.
-void Finder::takeFirstNames() {
-  for (size_t index = 0; index < out.list.size(); ++index) {
-    if (!out.list[index].used || out.list[index].aliases.empty())
-      continue;
-    size_t first = index;
-    for (size_t other = 0; other < index; ++other)
-      if (llvm::is_contained(out.list[index].aliases, out.list[other].name))
-        first = std::min(first, other);
-    if (first == index)
-      continue;
-    std::string name = out.list[first].name;
-    std::swap(out.list[first], out.list[index]);
-    std::swap(out.list[first].name, out.list[index].name);
-    for (std::string &alias : out.list[first].aliases)
-      if (alias == name)
-        alias = out.list[index].name;
-    isAlias[index] = true;
-    isAlias[first] = false;
-    for (auto &use : out.uses)
-      if (use.second.parameter == index)
-        use.second.parameter = first;
-  }
-}
-
 /// Assigns the reads of nodes without metadata, such as the Split of a parameter. They read an
 /// initializer under its true name, unless the exporter merged it with one of equal elements: then
 /// each module that reads the results has its own parameter of this last name. A node with metadata
@@ -532,6 +444,7 @@ void Finder::bySignature(const std::vector<SignatureEntry> &signature) {
   splitMergedOperations();
   isAlias.assign(out.list.size(), false);
   findSecondNames(/*byModule=*/true);
+  findSharedTables();
   findSecondBiases();
   FoldedParameters folded(model, options, targets, out);
   std::vector<FoldedRead> reads = unexplainedReads(); // fills `removed`, too

@@ -21,6 +21,23 @@ Value Node::padded(Value value, ArrayRef<int64_t> shape) {
                            builder.getF64FloatAttr(0));
 }
 
+Value Node::joined(ArrayRef<Value> parts, int64_t dim) {
+  SmallVector<Value> values;
+  int64_t size = 0;
+  for (Value part : parts) {
+    if (!part)
+      return {};
+    if (type(part).getDimSize(dim) != 0)
+      values.push_back(part);
+    size += type(part).getDimSize(dim);
+  }
+  if (values.size() < 2)
+    return values.empty() ? parts.front() : values.front();
+  SmallVector<int64_t> shape(type(parts.front()).getShape());
+  shape[dim] = size;
+  return create<nn::ConcatOp>(type(parts.front()).clone(shape), values, dim);
+}
+
 static LogicalResult importIdentity(Node &node) {
   if (const Binding *sequence = node.sequence(0)) {
     node.setSequence(0, sequence->items);
@@ -287,7 +304,6 @@ static LogicalResult importConcat(Node &node) {
     return failure();
   SmallVector<int64_t> shape(first.getShape());
   shape[axis] = 0;
-  SmallVector<Value> values;
   for (Value value : node.in) {
     auto type = Node::type(value);
     if (type.getRank() != first.getRank() || type.getElementType() != first.getElementType())
@@ -298,16 +314,8 @@ static LogicalResult importConcat(Node &node) {
                           Twine(type.getDimSize(i)) + " in dimension " + Twine(i));
     if (__builtin_add_overflow(shape[axis], type.getDimSize(axis), &shape[axis]))
       return node.error("the result's size overflows 64 bits");
-    if (type.getDimSize(axis) != 0)
-      values.push_back(value);
   }
-  if (values.empty())
-    values.push_back(node.input(0));
-  if (values.size() == 1)
-    node.set(0, values.front());
-  else
-    node.set(0, node.create<nn::ConcatOp>(RankedTensorType::get(shape, first.getElementType()),
-                                          values, axis));
+  node.set(0, node.joined(node.in, axis));
   return success();
 }
 

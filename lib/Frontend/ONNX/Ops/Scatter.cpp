@@ -1,7 +1,8 @@
 //===- Scatter.cpp - ScatterND and ScatterElements ------------------------===//
 //
-// Floats that replace or are added become sums by index tuples, whose gradient is
-// a gather: the cost grows with the updates. Everything else compares each place
+// An assignment to a slice joins slices. Floats that replace or are added elsewhere
+// become sums by index tuples, whose gradient is a gather: the cost grows with the
+// updates. Everything else compares each place
 // with each index, as there is no op that combines by index in another way.
 //
 //===----------------------------------------------------------------------===//
@@ -34,6 +35,8 @@ struct Scatter {
   Value build();
 
 private:
+  bool isWindow();
+  Value window();
   Value sparse();
   Value dense();
   Value replaced(Value hit, Value value);
@@ -81,6 +84,30 @@ Value Scatter::withoutOverwritten() {
   if (!changed)
     return indices;
   return nn::ConstantOp::create(node.builder, node.loc, DenseElementsAttr::get(type, values));
+}
+
+/// Whether updates replace consecutive rows: an assignment to a slice, `x[:, 1:] = y`.
+bool Scatter::isWindow() {
+  DenseElementsAttr attr = node.importer.constantOf(indices);
+  if (how != Combine::Replace || batch != 0 || Node::type(indices).getRank() != 2 || tuple() != 1 ||
+      !attr || attr.getNumElements() == 0)
+    return false;
+  int64_t next = (*attr.getValues<APInt>().begin()).getSExtValue();
+  return next >= 0 && llvm::all_of(attr.getValues<APInt>(),
+                                   [&](const APInt &at) { return at.getSExtValue() == next++; });
+}
+
+Value Scatter::window() {
+  auto type = Node::type(data);
+  int64_t first = (*node.importer.constantOf(indices).getValues<APInt>().begin()).getSExtValue(),
+          end = first + Node::type(updates).getDimSize(0);
+  SmallVector<int64_t> starts(type.getRank(), 0), limits(type.getShape()),
+      strides(type.getRank(), 1);
+  limits[0] = first;
+  Value before = node.slice(data, starts, limits, strides);
+  starts[0] = end;
+  limits[0] = type.getDimSize(0);
+  return node.joined({before, updates, node.slice(data, starts, limits, strides)}, 0);
 }
 
 Value Scatter::sparse() {
@@ -171,6 +198,8 @@ Value Scatter::build() {
   }
   if (how == Combine::Replace)
     indices = withoutOverwritten();
+  if (isWindow())
+    return window();
   bool sums = how == Combine::Replace || how == Combine::Add;
   return sums && isa<FloatType>(type.getElementType()) ? sparse() : dense();
 }

@@ -165,6 +165,13 @@ def attended():
             node("MatMul", ["scores_weights", "scores_heads"], ["scores_mixed"], "mix"), node("Squeeze", ["scores_mixed", "one"], ["scores_seen"], "one_head")]
 
 
+def decoded():
+    """The model reads the labels, moved by one position, and the encoded ids."""
+    return cut("targets", "kept", 0, 5) + [
+        node("Concat", ["bos", "kept"], ["pushed"], "push", axis=1), node("Gather", ["table", "ids"], ["other"], "encode"),
+        node("MatMul", ["other", "head"], ["scores_other"], "encoded"), node("Add", ["scores", "scores_other"], ["scores_both"], "both")]
+
+
 def shape_only(f):
     """The graph reads only the shape of attention_mask."""
     body = [node("Shape", ["attention_mask"], ["s"], "shape"), node("Reshape", ["ids", "s"], ["i"], "reshape"),
@@ -287,6 +294,7 @@ CASES = {
     "labels-read": language_model(seen="targets"),
     "labels-shifted": language_model(cut("ids", "next", 1) + cut("scores", "scores_cut", 0, 5), labels="next", scores="scores_cut"),
     "labels-pushed": language_model([node("Concat", ["bos", "ids"], ["long"], "push", axis=1)] + cut("long", "seen", 0, 6), seen="seen"),
+    "labels-decoded": language_model(decoded(), seen="pushed", scores="scores_both"),
     "labels-by-two": language_model(cut("targets", "wanted", 2) + cut("scores", "scores_cut", 0, 4), labels="wanted", scores="scores_cut"),
     "labels-cut-late": language_model(cut("targets", "wanted", 0, 5) + cut("scores", "scores_cut", 1), labels="wanted", scores="scores_cut"),
     "labels-computed": language_model([node("Add", ["targets", "one"], ["wanted"], "plus")], labels="wanted"),

@@ -199,6 +199,29 @@ def layers(shared):
     return build(["p", "layers.0.attn.w", "layers.1.attn.w"], [floats("p", [4], VALUES), floats("layers.0.attn.w", [8], VALUES * 2)], nodes)
 
 
+def shared_table(names):
+    """Two tables that are looked up, and a head, read one tensor. An operation without effect is gone."""
+    nodes = [node("Mul", ["x", "head.weight"], ["embedding"], "source", meta=fx("embedding", "aten.embedding.default", "%x, %p_head_weight", "m.encoder.table")),
+             node("Mul", ["embedding", "head.weight"], ["embedding_1"], "target",
+                  meta=fx("embedding_1", "aten.embedding.default", "%embedding, %p_head_weight", "m.decoder.table")),
+             node("Mul", ["embedding_1", "head.weight"], ["y"], "head", meta=fx("y", "aten.mul.Tensor", "%mul, %p_head_weight", "head"))]
+    return build(names, [floats("head.weight", [4], VALUES)], nodes)
+
+
+def shared_layer(trained):
+    """Layers 0 and 1 read what the export computed for layer 0, of a table alone, or of a parameter, too."""
+    other = "layers.0.attn.w" if trained else "table"
+    nodes = [node("Mul", ["x", "p"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p")),
+             node("Mul", ["x", other], ["gather"], "looked", meta=fx("gather", "aten.gather.default", f"%x, %p_{other.replace('.', '_')}" if trained else "%x, %table", "layers.0.attn")),
+             node("Tanh", ["gather"], ["part"], "plain"), node("Sin", ["part"], ["sin"], "sin", meta=fx("sin", "aten.sin.default", "%tanh", "layers.0.attn")),
+             node("Mul", ["mul", "layers.0.attn.w"], ["mul_1"], "scale0", meta=fx("mul_1", "aten.mul.Tensor", "%mul, %p_layers_0_attn_w", "layers.0.attn")),
+             node("Add", ["mul_1", "sin"], ["add"], "add0", meta=fx("add", "aten.add.Tensor", "%mul_1, %sin", "layers.0.attn")),
+             node("Mul", ["add", "layers.1.attn.w"], ["mul_2"], "scale1", meta=fx("mul_2", "aten.mul.Tensor", "%add, %p_layers_1_attn_w", "layers.1.attn")),
+             node("Add", ["mul_2", "sin"], ["y"], "add1", meta=fx("y", "aten.add.Tensor", "%mul_2, %sin_1", "layers.1.attn"))]
+    weights = [floats("p", [4], VALUES), floats("layers.0.attn.w", [4], VALUES), floats("layers.1.attn.w", [4], VALUES[::-1]), floats("table", [3, 4], [0.125 * i * i for i in range(12)])]
+    return build(["p", "layers.0.attn.w", "layers.1.attn.w"], weights, nodes)
+
+
 NEGATED = [1 - v for v in VALUES]
 CASES = {
     "one-minus": lambda f: times("sub", NEGATED, "sub", "", parameters=["p"]),
@@ -225,6 +248,11 @@ CASES = {
     "lerp": lerp,
     "layers": lambda f: layers(False),
     "layers-shared": lambda f: layers(True),
+    "layers-of-table": lambda f: shared_layer(False),
+    "layers-of-parameter": lambda f: shared_layer(True),
+    "shared-table": lambda f: shared_table(["m.table.weight", "m.encoder.table.weight", "m.decoder.table.weight", "head.weight"]),
+    "shared-table-last": lambda f: shared_table(["m.encoder.table.weight", "m.decoder.table.weight", "m.table.weight", "head.weight"]),
+    "shared-table-elsewhere": lambda f: shared_table(["n.table.weight", "m.encoder.table.weight", "m.decoder.table.weight", "head.weight"]),
     "detached": detached,
     "head-bias": lambda f: head_bias(True),
     "own-bias": lambda f: head_bias(False),

@@ -48,6 +48,13 @@ for how in COMBINE:
             scatter(f"slices {name}, {how}", "ScatterND", data, at, normal(len(at), 3, 2), how)
     scatter(f"elements of a line, {how}", "ScatterElements", normal(3, 5), np.array([[1, 3], [4, 0], [2, 1]]), normal(3, 2), how, 1)
     scatter(f"elements, rows twice, {how}", "ScatterElements", normal(4, 3), np.array([[1, 1, 2], [1, 0, 2]]), normal(2, 3), how, 0, **fixed)
+for first, count in ((0, 2), (1, 2), (2, 2), (0, 4)):  # an assignment to a slice
+    at = np.arange(first, first + count)[:, None]
+    scatter(f"rows from {first}, {count} of 4", "ScatterND", data, at, normal(count, 3, 2), **fixed)
+    scatter(f"whole rows from {first}, {count} of 4", "ScatterND", np.arange(8).reshape(4, 2), at, np.arange(2 * count).reshape(-1, 2) * 10, differentiable=False, **fixed)
+scatter("last rows", "ScatterND", data, np.array([[-2], [-1]]), normal(2, 3, 2), **fixed)
+scatter("rows backwards", "ScatterND", data, np.array([[2], [1]]), normal(2, 3, 2), **fixed)
+scatter("rows, add", "ScatterND", data, np.array([[1], [2]]), normal(2, 3, 2), "add", **fixed)
 scatter("tuples of all dimensions", "ScatterND", normal(3, 4), np.array([[[0, 1], [2, 3]], [[1, 1], [2, 0]]]), normal(2, 2))
 scatter("negative, known", "ScatterND", data, np.array([[-1, -3], [0, 1]]), normal(2, 2), **fixed)
 scatter("negative axis and indices", "ScatterElements", normal(3, 5), np.array([[-1, 3], [4, -5], [2, 1]]), normal(3, 2), axis=-1, **fixed)
@@ -71,6 +78,8 @@ it.refused("ScatterND", DATA, "attribute 'reduction' must be a string", {"reduct
 it.refused("ScatterND", [("data", (4,)), ("at", np.array([[1, 1]])), ("updates", (1,))], "index tuples tensor<1x2xi64> do not fit tensor<4xf32>")
 it.refused("ScatterND", [("data", (4, 3)), ("at", (2, 1)), ("updates", (2, 3))], "index tuples tensor<2x1xf32> do not fit")
 it.refused("ScatterND", [("data", (4, 3)), ("at", np.array([[1], [4]])), ("updates", (2, 3))], "index 4 is out of a dimension of size 4", constants=("at",))
+it.refused("ScatterND", [("data", (4, 3)), ("at", np.array([[3], [4]])), ("updates", (2, 3))], "index 4 is out of a dimension of size 4", constants=("at",))
+it.refused("ScatterND", [("data", (4, 3)), ("at", np.array([[-5], [-4]])), ("updates", (2, 3))], "index -5 is out of a dimension of size 4", constants=("at",))
 it.refused("ScatterND", DATA[:2] + [("updates", np.ones((2, 3), np.int64))], "data and updates have element types f32 and i64")
 it.refused("ScatterND", DATA[:2], "operand 2 is missing")
 it.refused("ScatterND", [("data", truth), ("at", np.array([[0, 1]])), ("updates", np.array([True]))], "cannot combine truth values", {"reduction": "add"})
