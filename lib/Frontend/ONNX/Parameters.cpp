@@ -470,7 +470,7 @@ Parameters onnx::findParameters(Model &model, const ParameterOptions &options) {
   if (out.hasSignature) {
     Finder(model, options, out).bySignature(signature);
   } else {
-    findByRule(model, out);
+    findByRule(model, options, out);
   }
   return out;
 }

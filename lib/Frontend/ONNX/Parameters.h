@@ -90,7 +90,14 @@ bool isFloat(const TensorProto &tensor);
 bool isScalar(const TensorProto &tensor);
 
 /// Finds parameters without a signature.
-void findByRule(Model &model, Parameters &out);
+void findByRule(Model &model, const ParameterOptions &options, Parameters &out);
+
+/// Whether the file is as PyTorch's TorchScript exporter wrote it.
+bool isScripted(const ModelProto &model);
+/// Completes the parameters of such a file, of which `out` has every float initializer: tells
+/// merged ones apart, and finds those that were transposed. Appends an error for what else was
+/// folded.
+void restoreScripted(Model &model, const ParameterOptions &options, Parameters &out);
 
 /// Takes the initializers of these names as parameters and as buffers.
 Parameters findNamed(Model &model, const std::vector<std::string> &trained,

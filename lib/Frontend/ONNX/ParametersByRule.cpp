@@ -21,11 +21,14 @@ static bool isBuffer(const NodeProto &node, int operand) {
 
 namespace {
 
-/// Takes every float initializer that is not a scalar as a parameter, except the frequencies of
-/// rotary positions, the tables of their cosines and sines, and running statistics.
+/// Takes every float initializer that is not a scalar (of TorchScript's exporter: named scalars,
+/// too) as a parameter, except the frequencies of rotary positions, the tables of their cosines and
+/// sines, and running statistics.
 class InitializerTaker {
 public:
-  explicit InitializerTaker(Parameters &out) : out(out) {}
+  /// `keepsScalars`: TorchScript's exporter writes the numbers of the model's code as Constant
+  /// nodes.
+  InitializerTaker(Parameters &out, bool keepsScalars) : out(out), keepsScalars(keepsScalars) {}
 
   /// Takes those of a graph and of its subgraphs. `place` names a subgraph: "node.attribute."; it
   /// begins the names of parameters whose own name is taken.
@@ -43,7 +46,7 @@ public:
         given.insert(input.name());
     llvm::StringMap<size_t> index;
     for (const TensorProto &tensor : graph.initializer()) {
-      if (!isFloat(tensor) || isScalar(tensor) || StringRef(tensor.name()).ends_with("inv_freq") ||
+      if (!isFloat(tensor) || isNumber(tensor) || StringRef(tensor.name()).ends_with("inv_freq") ||
           buffers.lookup(tensor.name()) || given.contains(tensor.name()))
         continue;
       bool isNew = names.insert(tensor.name()).second;
@@ -66,7 +69,12 @@ public:
   }
 
 private:
+  bool isNumber(const TensorProto &tensor) const {
+    return isScalar(tensor) && !(keepsScalars && !StringRef(tensor.name()).starts_with("onnx::"));
+  }
+
   Parameters &out;
+  bool keepsScalars;
   llvm::StringSet<> names;
 };
 
@@ -129,9 +137,12 @@ static void splitMerged(Model &model, Parameters &out) {
   }
 }
 
-void onnx::findByRule(Model &model, Parameters &out) {
-  InitializerTaker(out).take(model.proto().graph());
-  splitMerged(model, out);
+void onnx::findByRule(Model &model, const ParameterOptions &options, Parameters &out) {
+  InitializerTaker(out, isScripted(model.proto())).take(model.proto().graph());
+  if (isScripted(model.proto()))
+    restoreScripted(model, options, out);
+  else
+    splitMerged(model, out);
 }
 
 Parameters onnx::findNamed(Model &model, const std::vector<std::string> &trained,

@@ -139,8 +139,8 @@ def tower_batches(rng, masked):
     return {**batches, "pixel_values": image_batches(rng)["pixel_values"]}
 
 
-def build(name, masked):
-    """The module that is exported, and its batches."""
+def build(name, masked, left=True):
+    """The module that is exported, and its batches. `left`: some rows of masked batches of decoders are padded on the left."""
     torch.manual_seed(0)
     rng = np.random.default_rng(0)
     if name in OWN:
@@ -149,7 +149,7 @@ def build(name, masked):
         return Logits(OWN[name](VOCABULARY).eval()), {"tokens": tokens[..., :-1].copy(), "labels": tokens[..., 1:].copy()}
     if name in models.CAUSAL:
         module = CausalMasked if masked else Causal
-        batches = pad(rng, causal_batches(rng), left=True) if masked else causal_batches(rng)
+        batches = pad(rng, causal_batches(rng), left) if masked else causal_batches(rng)
     elif name in models.ENCODERS:
         module = EncoderMasked if masked else Encoder
         batches = choose(rng, pad(rng, causal_batches(rng), left=False) if masked else causal_batches(rng))

@@ -8,8 +8,8 @@ A case is FOLDER/MODEL[-mask][-raw|-bf16|-tsOPSET[-unfolded|-training]]: model.o
 batches.safetensors, and trajectory.json with shalec's flags, the optimizer, losses (before the update), gradient norms (before clipping), and
 the bars. -mask: the model is exported with attention_mask. Rows of the batches are padded, those of decoders also on the left, with labels of
 -100. BERT always has masks and token types. -bf16: parameters are bf16 in the file; the recorded run has the same rounded parameters in f32.
--raw: exported with optimize=False. -ts17: the TorchScript exporter (dynamo=False) with opset 17; -unfolded: without constant folding; -training: in training mode, compiled with
---dropout off.
+-raw: exported with optimize=False. -ts17: the TorchScript exporter (dynamo=False) with opset 17, and no rows padded on the left, since that exporter drops padding_idx; -unfolded: without constant folding; -training: in training mode, compiled with
+--dropout off. Opset 13 has no fused attention, so that it is written out (eager).
 """
 import argparse
 import contextlib
@@ -71,6 +71,8 @@ def export(model, batches, path, words):
             shapes = tuple({at: named[name] for at, name in names.items()} for names in sizes(batches).values())
             torch.onnx.export(model, feeds, path, dynamo=True, dynamic_shapes=shapes, external_data=False, optimize="raw" not in words)
             return
+        if opset < 14 and hasattr(model.model, "set_attn_implementation"):
+            model.model.set_attn_implementation("eager")
         mode = torch.onnx.TrainingMode.TRAINING if "training" in words else torch.onnx.TrainingMode.EVAL
         torch.onnx.export(model, feeds, path, dynamo=False, opset_version=opset, do_constant_folding="unfolded" not in words, training=mode,
                           input_names=list(batches), output_names=["loss"], dynamic_axes=sizes(batches))
@@ -102,7 +104,8 @@ def make(folder, case):
     """Writes one case. Returns a line for the log."""
     words = case.split("-")
     half = "bf16" in words
-    model, batches = build(words[0], "mask" in words)
+    scripted = any(word.startswith("ts") for word in words)
+    model, batches = build(words[0], "mask" in words, left=not scripted)
     if half:
         model = model.to(torch.bfloat16)
     folder.mkdir(parents=True, exist_ok=True)
@@ -130,7 +133,8 @@ def all_cases(scripted):
     maskable = [name for kind in models.MASKABLE for name in kind]
     plain = [word for name in names for word in ((name, f"{name}-mask") if name in maskable else (name,))] + list(OWN)
     if scripted:
-        return [f"{name}-{form}" for name in plain for form in FORMS]
+        scripted = [f"{name}-mask" if name in maskable else name for name in names] + list(OWN)
+        return [f"{name}-{form}" for name in scripted for form in FORMS]
     plain = [f"{name}-{word}" if (word := models.ALWAYS.get(name.partition("-")[0])) else name for name in plain]
     return plain + [f"{name}-bf16" for name in plain]
 

@@ -1,0 +1,269 @@
+//===- Scripted.cpp - Parameters of TorchScript's exporter ----------------===//
+//
+// PyTorch's older exporter (dynamo=False) writes no signature. It keeps one of
+// several initializers of equal elements, and writes the others as Identity nodes
+// of their names. It folds transposes of weights under new names, onnx::MatMul_12.
+// A parameter that has two names in PyTorch is written once, so that a named
+// Identity is always a parameter of its own.
+//
+//===----------------------------------------------------------------------===//
+#include "lib/Frontend/ONNX/Importer.h"
+#include "lib/Frontend/ONNX/Signature.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Regex.h"
+
+using namespace shale;
+using namespace shale::onnx;
+using llvm::SmallVector;
+using llvm::StringRef;
+using llvm::Twine;
+
+namespace {
+
+/// Largest weight in bytes that is compared with a table, and number of tables of one size.
+constexpr int64_t kCompareLimit = int64_t(1) << 32;
+constexpr size_t kMaxTables = 8;
+
+class ScriptedParameters {
+public:
+  ScriptedParameters(Model &model, const ParameterOptions &options, Parameters &out)
+      : model(model), graph(model.proto().graph()), options(options), out(out) {}
+
+  void restore();
+
+private:
+  void splitIdentities();
+  void collectReads();
+  bool isFold(size_t index) const;
+  bool isWeight(size_t index) const;
+  std::string moduleThatReads(size_t index) const;
+  void nameWeight(size_t index);
+  bool tieToTable(size_t index);
+  bool tieToFirstCall(size_t index);
+  void makeTransposed(size_t from, size_t to);
+  bool isTransposeOf(const TensorProto &table, const TensorProto &tensor);
+  void remark(size_t index, const Twine &text) {
+    out.repairs.push_back({reads[index].front().first, text.str()});
+  }
+
+  Model &model;
+  const GraphProto &graph;
+  const ParameterOptions &options;
+  Parameters &out;
+  llvm::StringMap<size_t> byName;
+  /// By parameter: the nodes that read it under its name, and the uses of it.
+  std::vector<SmallVector<std::pair<const NodeProto *, int>, 1>> reads;
+  std::vector<SmallVector<ParameterUse *, 1>> uses;
+  /// Tables that are looked up, by sizes.
+  std::map<std::pair<int64_t, int64_t>, SmallVector<size_t, 1>> tables;
+};
+
+} // namespace
+
+/// Returns the scope of the first call of a module: "a.query" for "a.query_1". Numbers are cut from
+/// the last component, or from all.
+static std::string firstCall(StringRef scope, bool all) {
+  SmallVector<StringRef> parts;
+  scope.split(parts, '.');
+  for (auto [i, part] : llvm::enumerate(parts)) {
+    StringRef root = part.rtrim("0123456789");
+    if ((all || i + 1 == parts.size()) && root.size() < part.size() && root.size() > 1 &&
+        root.consume_back("_"))
+      part = root;
+  }
+  return llvm::join(parts, ".");
+}
+
+/// Makes each Identity of an initializer, or of such an Identity, a parameter of its own.
+void ScriptedParameters::splitIdentities() {
+  llvm::StringSet<> outputs;
+  for (const ValueInfoProto &output : graph.output())
+    outputs.insert(output.name());
+  for (const NodeProto &node : graph.node()) {
+    if (node.op_type() != "Identity" || node.input_size() != 1 || node.output_size() != 1 ||
+        !StringRef(node.name()).starts_with("Identity_") || outputs.contains(node.output(0)))
+      continue;
+    auto kept = byName.find(node.input(0));
+    if (kept == byName.end())
+      continue;
+    size_t of = kept->second; // a new name moves the entries
+    if (!byName.try_emplace(node.output(0), out.list.size()).second)
+      continue;
+    Parameter copy = out.list[of];
+    copy.name = node.output(0);
+    out.uses[{&node, 0}] = {out.list.size(), false};
+    if (!StringRef(copy.initializer->name()).starts_with("onnx::"))
+      out.repairs.push_back(
+          {&node, "parameter '" + displayName(copy.name) + "', which the export merged with '" +
+                      displayName(node.input(0)) + "' of equal elements, is told apart"});
+    out.list.push_back(std::move(copy));
+  }
+}
+
+void ScriptedParameters::collectReads() {
+  reads.resize(out.list.size());
+  uses.resize(out.list.size());
+  for (const NodeProto &node : graph.node())
+    forEachRead(node, [&](const NodeProto &reader, int operand) {
+      auto it = byName.find(reader.input(operand));
+      auto use = out.uses.find({&reader, operand});
+      bool isSplit =
+          it != byName.end() && use != out.uses.end() && use->second.parameter != it->second;
+      if (it != byName.end() && !isSplit)
+        reads[it->second].push_back({&reader, operand});
+    });
+  for (auto &[place, use] : out.uses)
+    uses[use.parameter].push_back(&use);
+  for (auto [index, parameter] : llvm::enumerate(out.list)) {
+    parameter.used = !uses[index].empty();
+    bool isTable = llvm::any_of(reads[index], [](const auto &read) {
+      return read.first->op_type() == "Gather" && read.second == 0;
+    });
+    const auto &dims = parameter.initializer->dims();
+    if (isTable && dims.size() == 2)
+      tables[{dims[0], dims[1]}].push_back(index);
+  }
+}
+
+/// Whether the exporter computed it.
+bool ScriptedParameters::isFold(size_t index) const {
+  return out.list[index].used &&
+         StringRef(out.list[index].initializer->name()).starts_with("onnx::");
+}
+
+/// Whether a fold is the transposed weight of products.
+bool ScriptedParameters::isWeight(size_t index) const {
+  return out.list[index].initializer->dims_size() == 2 && !reads[index].empty() &&
+         llvm::all_of(reads[index], [](const auto &read) {
+           return read.first->op_type() == "MatMul" && read.second == 1;
+         });
+}
+
+std::string ScriptedParameters::moduleThatReads(size_t index) const {
+  return readScope(*reads[index].front().first).value_or("");
+}
+
+/// Makes all reads of `from` reads of the transposed `to`.
+void ScriptedParameters::makeTransposed(size_t from, size_t to) {
+  for (ParameterUse *use : uses[from])
+    *use = {to, true};
+  if (from == to)
+    return;
+  llvm::append_range(uses[to], uses[from]);
+  uses[from].clear();
+  out.list[from].used = false;
+}
+
+bool ScriptedParameters::isTransposeOf(const TensorProto &table, const TensorProto &tensor) {
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  auto one = model.read(&context, table, kCompareLimit);
+  auto other = model.read(&context, tensor, kCompareLimit);
+  bool isRead = bool(one) && bool(other);
+  if (!one)
+    llvm::consumeError(one.takeError());
+  if (!other)
+    llvm::consumeError(other.takeError());
+  if (!isRead || one->empty() || one->isSplat() || other->isSplat())
+    return false;
+  llvm::ArrayRef<char> a = one->getRawData(), b = other->getRawData();
+  size_t rows = table.dims(0), columns = table.dims(1), size = a.size() / (rows * columns);
+  for (size_t r = 0; r < rows; ++r)
+    for (size_t c = 0; c < columns; ++c)
+      if (a.slice((r * columns + c) * size, size) != b.slice((c * rows + r) * size, size))
+        return false;
+  return true;
+}
+
+/// Ties the transposed weight of a head to the table of tokens that has its elements.
+bool ScriptedParameters::tieToTable(size_t index) {
+  const TensorProto &tensor = *out.list[index].initializer;
+  auto same = tables.find({tensor.dims(1), tensor.dims(0)});
+  if (same == tables.end())
+    return false;
+  for (size_t table : llvm::ArrayRef(same->second).take_front(kMaxTables)) {
+    const TensorProto &other = *out.list[table].initializer;
+    if (other.data_type() != tensor.data_type() || !isTransposeOf(other, tensor))
+      continue;
+    remark(index, "'" + displayName(out.list[index].name) + "' is '" +
+                      displayName(out.list[table].name) + "', transposed: they are tied");
+    makeTransposed(index, table);
+    return true;
+  }
+  return false;
+}
+
+/// A module that is called again has a second fold of its weight.
+bool ScriptedParameters::tieToFirstCall(size_t index) {
+  std::string scope = moduleThatReads(index);
+  for (bool all : {false, true}) {
+    std::string first = firstCall(scope, all);
+    auto it = byName.find(first + ".weight");
+    if (first == scope || it == byName.end() || !out.list[it->second].transposed ||
+        out.list[it->second].initializer != out.list[index].initializer)
+      continue;
+    makeTransposed(index, it->second);
+    return true;
+  }
+  return false;
+}
+
+/// Gives a transposed weight the name that PyTorch has for it.
+void ScriptedParameters::nameWeight(size_t index) {
+  Parameter &parameter = out.list[index];
+  std::string scope = moduleThatReads(index), name = scope + ".weight";
+  if (scope.empty() || !byName.try_emplace(name, index).second)
+    return;
+  remark(index, "parameter '" + displayName(name) +
+                    "' is restored from the transposed initializer '" +
+                    displayName(parameter.name) + "'");
+  parameter.name = name;
+  parameter.transposed = true;
+  makeTransposed(index, index);
+}
+
+void ScriptedParameters::restore() {
+  for (auto [index, parameter] : llvm::enumerate(out.list))
+    byName[parameter.name] = index;
+  splitIdentities();
+  collectReads();
+  std::vector<std::string> unknown;
+  SmallVector<size_t> again;
+  for (size_t index = 0; index < out.list.size(); ++index) {
+    if (!isFold(index))
+      continue;
+    if (isWeight(index)) {
+      std::string scope = moduleThatReads(index);
+      if (firstCall(scope, true) != scope)
+        again.push_back(index);
+      else if (!tieToTable(index))
+        nameWeight(index);
+    } else if (const std::string &name = out.list[index].name; options.constants.contains(name)) {
+      out.list[index].isParameter = false;
+    } else if (options.freeze.empty() || !llvm::Regex(options.freeze).match(name)) {
+      unknown.push_back(displayName(name));
+    }
+  }
+  for (size_t index : again)
+    if (!tieToFirstCall(index) && !tieToTable(index))
+      nameWeight(index);
+  if (!unknown.empty())
+    out.errors.push_back(
+        std::string(unknown.size() == 1 ? "initializer " : "initializers ") + listOf(unknown) +
+        (unknown.size() == 1 ? " was" : " were") +
+        " computed by the export, of constants or of parameters that the file does not have: training may leave them out. Export with "
+        "torch.onnx.export(..., do_constant_folding=False), or pass --constant NAME for what depends on no parameter");
+}
+
+bool onnx::isScripted(const ModelProto &model) {
+  return model.producer_name() == "pytorch" &&
+         llvm::any_of(
+             model.graph().node(),
+             [](const NodeProto &node) { return StringRef(node.name()).starts_with("/"); }) &&
+         llvm::none_of(model.graph().node(),
+                       [](const NodeProto &node) { return node.metadata_props_size() > 0; });
+}
+
+void onnx::restoreScripted(Model &model, const ParameterOptions &options, Parameters &out) {
+  ScriptedParameters(model, options, out).restore();
+}

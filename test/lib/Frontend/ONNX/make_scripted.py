@@ -1,0 +1,67 @@
+"""Writes one of the small models below in the form that PyTorch's TorchScript exporter leaves: make_scripted.py CASE FILE.
+
+No signature lists the parameters. Transposed weights have names such as onnx::MatMul_1, and an Identity node has the name of a parameter
+whose elements another one has, too. x is [batch, 4].
+"""
+import os
+import sys
+from onnx_writer import *
+
+SQUARE = [0.125 * i * i % 1.7 - 0.5 for i in range(16)]
+TABLE = [0.125 * i * i % 2.3 - 0.5 for i in range(32)]
+LOSS = [node("Mul", ["y", "y"], ["sq"], "/m/Mul_9"), node("ReduceMean", ["sq"], ["loss"], "/m/ReduceMean", keepdims=0)]
+
+
+def build(nodes, initializers, producer=b"pytorch", inputs=(("x", ["batch", 4], FLOAT),)):
+    body = graph(nodes + LOSS, [value(*one) for one in inputs], [value("loss", [])], initializers)
+    return model(body, extra=field(2, producer))
+
+
+def layer(module, weight, bias, x, y):
+    return [node("MatMul", [x, weight], [f"{y}_product"], f"/m/{module}/MatMul"), node("Add", [bias, f"{y}_product"], [y], f"/m/{module}/Add")]
+
+
+def merged(second="b", producer=b"pytorch", last="onnx::MatMul_1"):
+    """Two layers of equal elements. `second`: b, or a_1 for the second call of a."""
+    again = second == "a_1"
+    nodes = [node("Identity", [last], ["onnx::MatMul_2"], "Identity_1")] + ([] if again else [node("Identity", ["m.a.bias"], ["m.b.bias"], "Identity_2")])
+    nodes += layer("a", "onnx::MatMul_1", "m.a.bias", "x", "h") + layer(second, "onnx::MatMul_2", "m.a.bias" if again else "m.b.bias", "h", "y")
+    return build(nodes, [floats("m.a.bias", [4], [0.0] * 4), floats("onnx::MatMul_1", [4, 4], SQUARE)], producer)
+
+
+def head(elements, rows=8):
+    """A table of tokens, and a head with the transposed elements, or others."""
+    turned = [elements[r * 4 + c] for c in range(4) for r in range(rows)]
+    nodes = [node("Gather", ["m.table.weight", "ids"], ["h"], "/m/table/Gather"), node("MatMul", ["h", "onnx::MatMul_1"], ["y"], "/m/head/MatMul")]
+    return build(nodes, [floats("m.table.weight", [rows, 4], TABLE[:rows * 4]), floats("onnx::MatMul_1", [4, rows], turned)], inputs=(("ids", ["batch", 4], INT64),))
+
+
+def scaled(name, dims, values):
+    nodes = layer("a", "onnx::MatMul_1", "m.a.bias", "x", "h") + [node("Mul", ["h", name], ["y"], "/m/Mul")]
+    return build(nodes, [floats("m.a.bias", [4], SQUARE[:4]), floats("onnx::MatMul_1", [4, 4], SQUARE), floats(name, dims, values)])
+
+
+def broken(identities, weight=floats("onnx::MatMul_1", [4, 4], SQUARE)):
+    return build(identities + layer("a", "onnx::MatMul_1", "m.a.bias", "x", "y"), [floats("m.a.bias", [4], SQUARE[:4]), weight])
+
+
+CASES = {
+    "merged": lambda: merged(),
+    "called-twice": lambda: merged("a_1"),
+    "other-producer": lambda: merged(producer=b"somebody"),
+    "tied": lambda: head(TABLE),
+    "not-tied": lambda: head(TABLE[::-1]),
+    "scalar": lambda: scaled("m.scale", [], [0.5]),
+    "fold": lambda: scaled("onnx::Mul_2", [4], [1.0, 0.5, 0.25, 2.0]),
+    "number": lambda: scaled("onnx::Mul_2", [], [0.5]),
+    "no-operand": lambda: broken([node("Identity", [], ["m.b.bias"], "Identity_1")]),
+    "twice": lambda: broken([node("Identity", ["m.a.bias"], ["m.b.bias"], "Identity_1"), node("Identity", ["m.a.bias"], ["m.b.bias"], "Identity_2")]),
+    "itself": lambda: broken([node("Identity", ["m.b.bias"], ["m.b.bias"], "Identity_1")]),
+    "short": lambda: broken([], tensor("onnx::MatMul_1", [4, 4], raw=b"1234")),
+    "empty-table": lambda: head([], 0),
+}
+
+case, path = sys.argv[1:]
+os.makedirs(os.path.dirname(path), exist_ok=True)
+with open(path, "wb") as out:
+    out.write(CASES[case]())
