@@ -66,6 +66,10 @@ int readImportOptions(const CompileOptions &options, onnx::ImportOptions &import
   for (const std::string &value : options.gradients)
     if (std::string wrong = onnx::parseImportFlag("gradient", value, import); !wrong.empty())
       return usageError(wrong);
+  if (!options.dropout.empty())
+    if (std::string wrong = onnx::parseImportFlag("dropout", options.dropout, import);
+        !wrong.empty())
+      return usageError(wrong);
   import.loss = options.loss;
   import.lossOutput = options.lossOutput;
   import.assumeAutocast = options.assumeAutocast;

@@ -199,6 +199,9 @@ std::vector<Flag> makeFlags() {
   add({"constant", "NAME", in, Effect::Model,
        "an initializer that depends on no parameter, whatever it looks like", append<&O::constants>,
        nullptr, /*repeated=*/true});
+  add({"dropout", "RATIO|off", in, Effect::Model,
+       "the ratio of all dropouts in training mode (default: those of the file)",
+       setString<&O::dropout>, getString<&O::dropout>});
   add({"keep-prefix", nullptr, in, Effect::Model,
        "keep the exporting wrapper's prefix of parameter names", setOn<&O::keepPrefix>});
   add({"assume-autocast", nullptr, in, Effect::Model,

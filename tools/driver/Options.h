@@ -68,6 +68,7 @@ struct CompileOptions {
   std::string loss;
   std::string lossOutput;
   std::vector<std::string> gradients; // of --gradient, as typed
+  std::string dropout;                // "", "off" or a ratio, as typed
   bool keepPrefix = false;
   bool assumeAutocast = false;
   std::vector<std::string> constants; // initializers

@@ -25,6 +25,7 @@ Model:
   --gradient P=OUTPUT     the gradient of parameter P (default: outputs named
                           grad.P); none: derive the gradients nevertheless
   --bind INPUT=WHAT       tokens, tokens+1, ones or arange
+  --dropout RATIO|off     the ratio of all dropouts in training mode
   --keep-prefix           keep the first component that all names share
   --assume-autocast       blocks under no_grad or autocast are autocast
   --freeze REGEX          parameters that are not trained
@@ -82,8 +83,8 @@ int main(int argc, char **argv) {
        : arg == "--locations"       ? locations
                                     : quiet) = true;
     } else if (arg == "--dim" || arg == "--batch-dim" || arg == "--bind" || arg == "--loss" ||
-               arg == "--loss-output" || arg == "--gradient" || arg == "--freeze" ||
-               arg == "--constant" || arg == "--fold-limit" || arg == "-o") {
+               arg == "--loss-output" || arg == "--gradient" || arg == "--dropout" ||
+               arg == "--freeze" || arg == "--constant" || arg == "--fold-limit" || arg == "-o") {
       if (!hasValue) {
         if (++i == argc)
           return usage(arg + " needs a value");

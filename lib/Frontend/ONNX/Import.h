@@ -6,6 +6,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "llvm/ADT/StringMap.h"
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,8 @@ struct ImportOptions {
   /// `--assume-autocast`: blocks that were exported under a context manager are assumed to let
   /// gradients pass.
   bool assumeAutocast = false;
+  /// `--dropout RATIO|off`: the ratio of all Dropout nodes in training mode, instead of the file's.
+  std::optional<double> dropout;
   /// Number of ranks that the batch is sharded over.
   int64_t dataRanks = 1;
   /// Options for parameter names, frozen parameters and constants.

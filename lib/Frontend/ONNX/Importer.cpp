@@ -464,6 +464,13 @@ std::string onnx::parseImportFlag(StringRef flag, StringRef value, ImportOptions
     options.deriveGradients = true;
     return "";
   }
+  if (flag == "dropout") {
+    double ratio = 0;
+    if (value != "off" && (value.getAsDouble(ratio) || !(ratio >= 0 && ratio < 1)))
+      return ("--dropout '" + value + "' must be a ratio from 0 to below 1, or off").str();
+    options.dropout = ratio;
+    return "";
+  }
   bool colon = flag == "batch-dim";
   auto [key, rest] = colon ? value.rsplit(':') : value.rsplit('=');
   if (key.empty() || rest.empty())

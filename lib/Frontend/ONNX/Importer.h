@@ -137,6 +137,8 @@ public:
   /// after an error.
   mlir::Value randomArgument(nn::Role role);
   /// Returns the next number for a random op; they count in graph order.
+  /// The ratio that the user gives for all dropouts, if any.
+  std::optional<double> dropoutRatio() const { return options.dropout; }
   int64_t takeRandomId() { return randomOps++; }
 
 private:

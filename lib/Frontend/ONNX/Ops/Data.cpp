@@ -91,8 +91,9 @@ static LogicalResult importDropout(Node &node) {
     std::optional<double> mode = node.scalarConstant(node.input(2));
     training = !mode || *mode != 0;
   }
-  std::optional<double> ratio =
-      node.has(1) ? node.scalarConstant(node.input(1)) : std::optional<double>(0.5);
+  std::optional<double> ratio = node.importer.dropoutRatio();
+  if (!ratio)
+    ratio = node.has(1) ? node.scalarConstant(node.input(1)) : std::optional<double>(0.5);
   if (training && (!ratio || !(*ratio >= 0 && *ratio < 1)))
     return node.error("the ratio of dropout in training mode must be known at compile time, and "
                       "from 0 to below 1");
