@@ -194,7 +194,7 @@ private:
     StringRef reason = findUnsupported(op);
     Operation *call = reason.empty() ? build(op) : nullptr;
     if (call && !target.isLibraryCall(call)) {
-      reason = "the target's library has none of its types and sizes";
+      reason = "no library that this build calls has its types and sizes";
       call->erase();
     }
     if (!reason.empty()) {

@@ -91,11 +91,7 @@ struct CompileOptions {
   RecomputePolicy recompute;
   bool recomputeAuto = false; ///< typed as auto: the planner chooses `recompute`
   LossChunk lossChunk;
-#ifdef SHALE_WITH_CUDNN
   AttentionKind attention = AttentionKind::Auto;
-#else // programs of this build cannot call cuDNN
-  AttentionKind attention = AttentionKind::Generated;
-#endif
   bool deterministic = true;
   int threads = 0; ///< per rank; 0: this machine's CPUs divided among the ranks
   int accumulate = 1;

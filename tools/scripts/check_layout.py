@@ -82,7 +82,7 @@ def check_targets(files):
             # Examples in descriptions may name a target.
             text = re.sub(r"^ *Before \(with[^\n]*$|^ *```mlir\n.*?```$", lambda m: "\n" * m[0].count("\n"), (ROOT / path).read_text(), flags=re.M | re.S)
             for number, line in enumerate(text.splitlines(), 1):
-                if found := re.search(r"oneDNN|dnnl|gloo|avx\d?|x86|lib/Target/CPU/(?!CPU\.h)", line, re.I):
+                if found := re.search(r"oneDNN|dnnl|gloo|cudnn|cublas|nccl|nvptx|avx\d?|x86|lib/Target/CPU/(?!CPU\.h)", line, re.I):
                     yield f"{path}:{number}: '{found[0]}' belongs to lib/Target"
 
 

@@ -36,6 +36,12 @@ static bool isInCudnn(Value query, Value value) {
          q.getNumElements() > 0 && v.getNumElements() > 0;
 }
 
+#ifdef SHALE_WITH_CUDNN
+static constexpr bool kCallsCudnn = true;
+#else // the runtime was built without the headers of cuDNN or of its frontend
+static constexpr bool kCallsCudnn = false;
+#endif
+
 /// Whether cuBLASLt has products with these operands and an epilogue. The rows of values before an
 /// activation begin at multiples of 16 bytes.
 static bool isInCublas(nn::MatmulEpilogueOp op) {
@@ -49,9 +55,9 @@ bool CudaTarget::isLibraryCall(Operation *op) const {
   if (auto product = dyn_cast<nn::MatmulEpilogueOp>(op))
     return isInCublas(product);
   if (auto sdpa = dyn_cast<nn::SdpaOp>(op))
-    return isInCudnn(sdpa.getQuery(), sdpa.getValue());
+    return kCallsCudnn && isInCudnn(sdpa.getQuery(), sdpa.getValue());
   if (auto sdpa = dyn_cast<nn::SdpaGradOp>(op))
-    return isInCudnn(sdpa.getQuery(), sdpa.getValue());
+    return kCallsCudnn && isInCudnn(sdpa.getQuery(), sdpa.getValue());
   return isa<nn::MatmulOp, nn::MatmulAddOp>(op) && !getElementTypeOrSelf(op->getResult(0)).isF64();
 }
 

@@ -1,3 +1,4 @@
+// REQUIRES: cudnn
 // RUN: shale-opt %s --shale-call-attention -o %t.mlir
 // RUN: FileCheck %s --input-file %t.mlir
 // RUN: shale-run --as f64 %s --compare=%t.mlir --tolerance=1e-12 | FileCheck %s --check-prefix=EQUAL
@@ -12,8 +13,8 @@
 // REMARK: attention is computed by products and generated kernels: it has a mask other than the causal one
 // REMARK: it has a mask other than the causal one
 // REMARK: it drops probabilities
-// REMARK: the target's library has none of its types and sizes
-// REMARK: the target's library has none of its types and sizes
+// REMARK: no library that this build calls has its types and sizes
+// REMARK: no library that this build calls has its types and sizes
 // REMARK: it is causal with other numbers of queries and keys
 // REMARK: it has a window and is not causal
 // RUN: shale-opt %s --shale-call-attention=deterministic=false | FileCheck %s --check-prefix=FAST

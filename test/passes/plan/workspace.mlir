@@ -1,3 +1,4 @@
+// REQUIRES: cudnn
 // The workspace of a library call is a buffer of the arena that lives while the call runs: two calls use the same bytes, and no operand or result
 // shares them.
 // RUN: shale-opt %s --shale-plan --shale-verify-plan --shale-verify-streams -o %t.mlir
