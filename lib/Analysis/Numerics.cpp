@@ -283,7 +283,7 @@ void followGradient(ModuleOp module, func::FuncOp step, FlatSymbolRefAttr parame
         }
     }
   if (!all.path.accumulators.empty())
-    all.path.path.sayWhen("reduced", earlierReduce ? "each micro-batch" : "once a step");
+    all.path.path.sayWhen("reduced", earlierReduce ? "each micro-batch" : "once per step");
 }
 
 /// Returns the types in which a parameter is read in a step.

@@ -432,9 +432,10 @@ StringRef shale::nameOf(CollectiveKind kind) {
 void shale::printSummary(const ProgramSummary &summary, raw_ostream &os) {
   os << "parameters    " << summary.parameters << ", " << summary.trained << " trained\n";
   if (summary.microbatches > 1)
-    os << "micro-batches " << summary.microbatches << " a step\n";
-  os << llvm::format("a step        %.4g flops a rank, ", double(summary.flops)) << summary.launches
-     << " launches of " << summary.kernels << " kernels, " << summary.gemms << " matrix products";
+    os << "micro-batches " << summary.microbatches << " per step\n";
+  os << llvm::format("per step      %.4g flops per rank, ", double(summary.flops))
+     << summary.launches << " launches of " << summary.kernels << " kernels, " << summary.gemms
+     << " matrix products";
   if (summary.attentions > 0)
     os << ", " << summary.attentions << " calls of attention";
   os << '\n';
@@ -445,17 +446,17 @@ void shale::printSummary(const ProgramSummary &summary, raw_ostream &os) {
       kind.first += site.times;
       kind.second += site.times * site.sentBytes;
     }
-  os << "collectives   " << (kinds.empty() ? "none\n" : "a step, bytes that a rank sends:\n");
+  os << "collectives   " << (kinds.empty() ? "none\n" : "per step, bytes that a rank sends:\n");
   for (const auto &[kind, count] : kinds)
     os << llvm::format("  %5lld ", (long long)count.first) << llvm::left_justify(kind, 28)
        << llvm::format("%15lld\n", (long long)count.second);
   if (summary.unitsAtOnce)
     os << "units         at most " << summary.unitsAtOnce << " whole or on their way at once\n";
   if (summary.recomputedFlops)
-    os << llvm::format("recomputed    %.4g flops a rank of these\n",
+    os << llvm::format("recomputed    %.4g flops per rank of these\n",
                        double(summary.recomputedFlops));
   if (summary.transfers)
-    os << "copies        a step, " << summary.transfers
+    os << "copies        per step, " << summary.transfers
        << " between device and host: " << summary.transferredBytes << " bytes\n";
   for (mem::Memory memory : mem::kMemories) {
     bool host = memory == mem::Memory::Host;

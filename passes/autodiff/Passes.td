@@ -165,7 +165,7 @@ def AutodiffPass : Pass<"shale-autodiff", "::mlir::ModuleOp"> {
     Option<"optimizer", "optimizer", "std::string", /*default=*/"\"adamw\"",
            "name of the optimizer">,
     Option<"accumulate", "accumulate", "int64_t", /*default=*/"1",
-           "micro-batches a step">
+           "micro-batches per step">
   ];
   let dependentDialects = ["::shale::nn::NNDialect"];
 }

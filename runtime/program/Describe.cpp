@@ -84,22 +84,22 @@ std::string describe(const ShaleProgram &program) {
       format("program: %s, %lld rank(s), mesh %s, shard %s, optimizer %s, target %s\n",
              program.model, (long long)meshSize(program), meshText(program).c_str(),
              program.strategy, program.optimizer, program.target);
-  text += format("tokens a step: %lld; state %lld bytes, arena %lld bytes a rank\n",
+  text += format("tokens per step: %lld; state %lld bytes, arena %lld bytes per rank\n",
                  (long long)program.tokens_per_step, (long long)program.state_bytes,
                  (long long)program.arena_bytes);
   if (program.accumulate > 1)
-    text += format("micro-batches a step: %d\n", program.accumulate);
+    text += format("micro-batches per step: %d\n", program.accumulate);
   for (int i = 0; i < program.input_count; ++i) {
     const ShaleInput &input = program.inputs[i];
     bool bound = input.binding && *input.binding;
-    text += format("input: %s %s %s a rank%s%s\n", input.name,
+    text += format("input: %s %s %s per rank%s%s\n", input.name,
                    nameOf(static_cast<Dtype>(input.type)), dimsOf(input.dims, input.rank).c_str(),
                    bound ? ", from " : "", bound ? input.binding : "");
   }
   text += parameterTable(program);
   if (program.site_count > 0) {
     static const char *const kinds[] = {"all-gather", "reduce-scatter", "all-reduce"};
-    text += "collectives: kind, axis, bytes a rank sends each time, times a "
+    text += "collectives: kind, axis, bytes a rank sends each time, times per "
             "step, first of those exchanged together, what\n";
     for (int i = 0; i < program.site_count; ++i) {
       const ShaleSite &site = program.sites[i];
@@ -109,7 +109,7 @@ std::string describe(const ShaleProgram &program) {
     }
   }
   if (program.transfer_count > 0)
-    text += "copies between device and host: to, bytes, times a step, what\n";
+    text += "copies between device and host: to, bytes, times per step, what\n";
   for (int64_t i = 0; i < program.transfer_count; ++i) {
     const ShaleTransfer &copy = program.transfers[i];
     bool named = copy.node && *copy.node;

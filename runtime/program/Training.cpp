@@ -162,13 +162,13 @@ void Training::introduce() {
   std::map<std::string, std::string> ranks;
   for (size_t r = 0; r < hosts.size(); ++r)
     ranks[hosts[r]] += (ranks[hosts[r]].empty() ? "" : " ") + std::to_string(r);
-  printf("%s: %d rank%s on %zu host%s, mesh %s, shard %s, %d thread%s a rank\n",
+  printf("%s: %d rank%s on %zu host%s, mesh %s, shard %s, %d thread%s per rank\n",
          baseName(program.model).c_str(), rendezvous.worldSize,
          rendezvous.worldSize == 1 ? "" : "s", ranks.size(), ranks.size() == 1 ? "" : "s",
          meshText(program).c_str(), program.strategy, hostThreads(), hostThreads() == 1 ? "" : "s");
   // torchrun sets OMP_NUM_THREADS to 1 if it is not set.
   if (hostThreads() < coreShare)
-    printf("  OMP_NUM_THREADS says %d thread%s a rank; a rank's share of the "
+    printf("  OMP_NUM_THREADS says %d thread%s per rank; a rank's share of the "
            "cores is %d\n",
            hostThreads(), hostThreads() == 1 ? "" : "s", coreShare);
   for (const auto &[name, list] : ranks)
@@ -251,7 +251,7 @@ void Training::report(const char *end) {
                                  meshText(program).c_str(), program.strategy)},
                 {"optimizer", program.optimizer},
                 {"data", options.data},
-                {"tokens a step", std::to_string(program.tokens_per_step)}};
+                {"tokens per step", std::to_string(program.tokens_per_step)}};
   try {
     writeReport(options.out + "/metrics.jsonl", options.out + "/report.html", facts);
   } catch (const Error &error) {

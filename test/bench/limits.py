@@ -20,7 +20,7 @@ import tempfile
 import record
 
 HERE = pathlib.Path(__file__).resolve().parent
-VERDICT = re.compile(r"verdict +peak (\d+) bytes \([^)]*\) a rank(?: and (\d+) bytes .* of host memory)?:.*predicted step ([0-9.e+-]+) ms")
+VERDICT = re.compile(r"verdict +peak (\d+) bytes \([^)]*\) per rank(?: and (\d+) bytes .* of host memory)?:.*predicted step ([0-9.e+-]+) ms")
 
 
 def main():

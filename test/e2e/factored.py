@@ -88,7 +88,7 @@ def check_way(case, work, exact, shard, ranks, flags):
     planned = sum(int(size) for size in re.findall(r"^ +\d+ [a-z-]+ over \w+ +(\d+)$", said, re.M))
     counted = {line["comm_bytes"] for line in metrics(out)}
     if counted != {planned}:
-        raise Deviates(f"{what} sent {counted} bytes a step; the plan says {planned}")
+        raise Deviates(f"{what} sent {counted} bytes per step; the plan says {planned}")
     return worst
 
 

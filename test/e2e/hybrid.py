@@ -39,7 +39,7 @@ def follow(a, work, strategy, trajectory, *flags):
     found = case.check_metrics(out)
     counted, total = {line["comm_bytes"] for line in metrics(out)}, sum(size for _, size in plan.values())
     if counted != {total}:
-        raise Deviates(f"{strategy} sent {counted} bytes a step; the plan says {total}")
+        raise Deviates(f"{strategy} sent {counted} bytes per step; the plan says {total}")
     if not flags and trajectory == "trajectory.json":
         described = run([program, "--describe"], "--describe").stdout
         rest = sum(int(size) for size in re.findall(r"^ +state +\d+ +(\d+) +\d+ +parameters ", described, re.M))

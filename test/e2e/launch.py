@@ -39,7 +39,7 @@ def start(command, environments):
 
 
 def threads(text):
-    found = re.search(r"(\d+) threads? a rank", text)
+    found = re.search(r"(\d+) threads? per rank", text)
     if not found:
         raise Deviates(f"the program does not print its number of threads: {text[:400]}")
     return int(found.group(1))
@@ -112,7 +112,7 @@ def check(a, work):
     share = max(1, len(os.sched_getaffinity(0)) // 2)
     for name, text in texts.items():
         if threads(text) != share:
-            raise Deviates(f"{name}: {threads(text)} threads a rank; half of the cores are {share}")
+            raise Deviates(f"{name}: {threads(text)} threads per rank; half of the cores are {share}")
         same_bits(work / "nproc", work / name, f"--nproc and {name}")
     # OMP_NUM_THREADS is respected and changes no bits.
     two = run([*command("two"), "--nproc", 2], "two threads", {**bare(), "OMP_NUM_THREADS": "3"}).stdout
@@ -128,7 +128,7 @@ def check(a, work):
         if threads(bound) != 1:
             raise Deviates(f"two ranks on one core have {threads(bound)} threads each")
         same_bits(work / "nproc", work / "bound", "ranks bound to one core")
-    return f"{', '.join(texts)}: the same bits, {share} thread(s) a rank"
+    return f"{', '.join(texts)}: the same bits, {share} thread(s) per rank"
 
 
 if __name__ == "__main__":

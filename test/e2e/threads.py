@@ -27,7 +27,7 @@ def check_same(what, folder, train):
     for threads in COUNTS:
         said = train(folder / f"run{threads}", environment(threads)).stdout
         if f", {threads} thread" not in said:
-            raise Deviates(f"{what} does not run {threads} thread(s) a rank: {re.search('.*thread.*', said)}")
+            raise Deviates(f"{what} does not run {threads} thread(s) per rank: {re.search('.*thread.*', said)}")
         same_bits(folder / f"run{COUNTS[0]}", folder / f"run{threads}", f"{what}, {COUNTS[0]} and {threads} threads,")
 
 

@@ -19,10 +19,10 @@ static std::string signedNumber(int64_t value) {
   return (value >= 0 ? "+" : "") + std::to_string(value);
 }
 
-/// Returns "123 bytes (1.2 GiB) a rank", and the host memory, if any.
+/// Returns "123 bytes (1.2 GiB) per rank", and the host memory, if any.
 static std::string memoryText(const Plan &plan) {
   std::string text =
-      std::to_string(plan.device()) + " bytes (" + formatBytes(plan.device()) + ") a rank";
+      std::to_string(plan.device()) + " bytes (" + formatBytes(plan.device()) + ") per rank";
   if (plan.host())
     text += " and " + std::to_string(plan.host()) + " bytes (" + formatBytes(plan.host()) +
             ") of host memory";
@@ -220,7 +220,7 @@ void shale::explainNoFit(Planner &planner, const CompileOptions &options, ArrayR
      << (host                   ? "host memory"
          : space == Space::Both ? "memory"
                                 : "device memory")
-     << " a rank";
+     << " per rank";
   if (limit.host && !host)
     os << " with " << smallest.host() << " bytes of host memory";
   os << "; the limit is "

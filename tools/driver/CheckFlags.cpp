@@ -95,7 +95,7 @@ int shale::checkFlags(const CompileOptions &o) {
       warn("--sync-every-microbatch=false has no effect without --accumulate");
     else if (!o.scattersGradients())
       warn("--sync-every-microbatch=false has no effect with --shard " + shard +
-           ": gradients are reduced once a step");
+           ": gradients are reduced once per step");
   }
   if (o.keepSingleRank && !llvm::is_contained(o.mesh.sizes, 1))
     warn("--keep-single-rank-collectives=true has no effect with --mesh " + textOf(o.mesh) +

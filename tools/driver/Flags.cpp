@@ -217,7 +217,7 @@ std::vector<Flag> makeFlags() {
   add({"no-decay", "REGEX", train, Effect::Graph, "parameters without weight decay",
        setString<&O::noDecay>, getString<&O::noDecay>});
   add({"accumulate", "K", train, Effect::Graph,
-       "micro-batches a step, of --dim batch each (default: 1)",
+       "micro-batches per step, of --dim batch each (default: 1)",
        setNumber<&O::accumulate, 1, 65535>, getNumber<&O::accumulate>});
 
   const char *precision = "Precision";
@@ -274,7 +274,7 @@ std::vector<Flag> makeFlags() {
        "auto | off | N: rows of logits in memory at once; auto: as many as cost no speed, where all take 64 MiB or more (default: auto)",
        set<&O::lossChunk>, get<&O::lossChunk>});
   add({"attention", "HOW", plan, Effect::Plan,
-       "auto | generated: by the GPU's library (16-bit floats, causal or no mask), or by products and generated kernels (default: auto, if Shale was built with cuDNN)",
+       "auto | generated: by the GPU's library (16-bit floats, causal or no mask), or by products and generated kernels (default: auto)",
        set<&O::attention>, get<&O::attention>});
   add({"deterministic", "BOOL", plan, Effect::Plan,
        "library calls give the same bits in every run; false: a faster gradient of attention with less memory (default: true)",

@@ -102,7 +102,7 @@ static Fate fateOf(ArrayRef<Timeline> timelines, StringRef source) {
 static void printFate(const Fate &fate, const CompileOptions &options, raw_ostream &os) {
   os << "  recomputed    ";
   if (fate.recomputed)
-    os << "yes, for the backward pass: " << fate.againFlops << " flops a step";
+    os << "yes, for the backward pass: " << fate.againFlops << " flops per step";
   else if (fate.keptBytes || fate.hostBytes)
     os << "no, --recompute " << textOf(options.recompute)
        << " keeps it: " << fate.keptBytes + fate.hostBytes << " bytes wait for the backward pass";

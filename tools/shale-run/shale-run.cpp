@@ -251,7 +251,7 @@ static int start(int argc, char **argv) {
       "  shale-run a.mlir                                  runs a's functions on random inputs\n"
       "  shale-run --as=f64 a.mlir --compare=b.mlir        exit 0 if both compute the same\n"
       "  shale-run --check-gradient a.mlir                 gradients against central differences\n"
-      "  shale-run --steps=20 --batches=b.safetensors a.mlir   trains, one JSON line a step\n");
+      "  shale-run --steps=20 --batches=b.safetensors a.mlir   trains, one JSON line per step\n");
   if ((as != "declared" && as != "f64") || ranks < 0 || ranks > 1024 || steps < 0) {
     llvm::errs()
         << "shale-run: error: --as is declared or f64, --ranks 1 to 1024, --steps positive\n";

@@ -141,7 +141,7 @@ std::unique_ptr<Memory> CudaDevice::allocate(ShaleSpace space, int64_t bytes, co
     std::string room =
         known ? format(" (%s has %zu of %zu bytes free)", name.c_str(), unused, all) : "";
     fail(result == CUDA_ERROR_OUT_OF_MEMORY ? SHALE_EXIT_NO_FIT : SHALE_EXIT_UNAVAILABLE,
-         "cannot get %lld bytes of %s memory for %s: %s%s; fewer rows a rank, more ranks or "
+         "cannot get %lld bytes of %s memory for %s: %s%s; fewer rows per rank, more ranks or "
          "--shard full need less",
          (long long)bytes, space == SHALE_SPACE_DEVICE ? "device" : "pinned", what,
          cu.explain(result).c_str(), room.c_str());

@@ -18,7 +18,7 @@ Block::Block(int64_t bytes, const char *what) {
   void *memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED)
     fail(SHALE_EXIT_NO_FIT,
-         "cannot get %lld bytes for %s: %s; fewer rows a rank, more ranks or "
+         "cannot get %lld bytes for %s: %s; fewer rows per rank, more ranks or "
          "--shard full need less",
          (long long)bytes, what, strerror(errno));
   // Large pages: kernels stream through these blocks.

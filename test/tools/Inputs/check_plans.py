@@ -18,7 +18,7 @@ parser.add_argument("--count", type=int, default=6)
 parser.add_argument("--seed", type=int, default=7)
 args = parser.parse_args()
 MODELS = args.models
-VERDICT = re.compile(r"verdict +peak (\d+) bytes \([^)]*\) a rank(?: and (\d+) bytes .* of host memory)?:.*predicted step ([0-9.e+-]+) ms")
+VERDICT = re.compile(r"verdict +peak (\d+) bytes \([^)]*\) per rank(?: and (\d+) bytes .* of host memory)?:.*predicted step ([0-9.e+-]+) ms")
 CHANGE = re.compile(r"^  (--[a-z-]+) (\S+) +device ([+-]\d+) bytes[^,]*(?:, host ([+-]\d+) bytes)?, flops ([+-]\d+)[^,]*(?:, sent ([+-]\d+) bytes)?"
                     r", predicted step (\S+) -> (\S+) ms", re.M)
 SMALLEST = re.compile(r"smallest limit that can be met: --memory-limit (\S+)")
@@ -133,7 +133,7 @@ def check_sum(flags, steps):
     free, last = device + host, 0.0
     text = shalec(flags, "--memory-limit", 1, code=78)
     smallest = int(SMALLEST.search(text)[1])
-    assert f"takes {smallest} bytes" in text and "of memory a rank; the limit is 1 bytes" in text and "live at the peak" in text, text
+    assert f"takes {smallest} bytes" in text and "of memory per rank; the limit is 1 bytes" in text and "live at the peak" in text, text
     for i in range(steps + 1):
         limit = free - (free - smallest) * i // steps
         device, host, milliseconds, text = plan(flags, "--memory-limit", limit)
@@ -148,7 +148,7 @@ def check_sum(flags, steps):
 def check_host(flags):
     """With limits for both memories, the message names the one that is too small."""
     text = shalec(flags, "--offload", "all", "--memory-limit", "host=1", code=78)
-    assert "of host memory a rank; the limit is 1 bytes" in text and "live at the peak of host memory" in text, text
+    assert "of host memory per rank; the limit is 1 bytes" in text and "live at the peak of host memory" in text, text
     smallest = SMALLEST.search(text)[1]
     need = int(smallest[len("host="):])
     assert plan(flags, "--offload", "all", "--memory-limit", smallest)[1] <= need
