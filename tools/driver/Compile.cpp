@@ -369,7 +369,7 @@ private:
   void instrument(const Stage &stage, PassManager &manager) {
     writeKernelReports(manager, options, reported);
     if (options.savePasses)
-      savePasses(manager, stagePath(stage.name), saved);
+      savePasses(manager, stagePath(stage.name), lastDump, options, saved);
     if (options.printPasses)
       manager.enableIRPrinting(/*shouldPrintBeforePass=*/{},
                                [](Pass *, Operation *) { return true; });

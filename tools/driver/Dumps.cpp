@@ -68,6 +68,33 @@ static std::string shellWord(StringRef word) {
   return text + "'";
 }
 
+/// Returns the flags that load the plug-ins of `options`, whose ops must parse.
+static std::string pluginFlags(const CompileOptions &options) {
+  std::string flags;
+  for (const std::string &plugin : options.plugins)
+    flags += " " + shellWord("--load-pass-plugin=" + plugin);
+  return flags;
+}
+
+std::string shale::repeatCommand(StringRef before, StringRef pipeline,
+                                 const CompileOptions &options) {
+  return "shale-opt" + pluginFlags(options) + " " + shellWord(before) + " " +
+         shellWord(("--pass-pipeline=" + pipeline).str());
+}
+
+void shale::writeComment(StringRef text, raw_ostream &os) {
+  if (!text.contains('\n')) // a comment ends with its line
+    os << "// " << text << "\n";
+}
+
+/// Returns the command that imports the model again and writes its dumps.
+static std::string importCommand(ArrayRef<std::string> flags, const CompileOptions &options) {
+  std::string command = "shalec " + shellWord(options.model);
+  for (StringRef flag : flags)
+    command += " " + shellWord(flag);
+  return command + " --plan-only --save-temps " + shellWord(options.saveTemps);
+}
+
 int shale::writeDump(ModuleOp module, StringRef prefix, StringRef stage, const DumpOrigin &origin,
                      const CompileOptions &options, bool chosen) {
   Builder builder(module.getContext());
@@ -77,18 +104,13 @@ int shale::writeDump(ModuleOp module, StringRef prefix, StringRef stage, const D
   module->setAttr(kStageAttr, builder.getStringAttr(stage));
   std::string text = prefix.str() + ".mlir", code = prefix.str() + ".mlirbc";
   int failed = writeOutput(text, [&](raw_ostream &os) {
-    std::string plugins; // their ops must parse
-    for (const std::string &plugin : options.plugins)
-      plugins += " " + shellWord("--load-pass-plugin=" + plugin);
-    auto comment = [&](const std::string &text) {
-      if (!StringRef(text).contains('\n')) // a comment ends with its line
-        os << "// " << text << "\n";
-    };
-    comment("To continue: shalec" + plugins + " --compile-from=" + stage.str() + " " +
-            shellWord(code) + " -o PROGRAM");
-    if (!origin.passes.empty())
-      comment("To repeat the stage: shale-opt" + plugins + " " + shellWord(origin.before) + " " +
-              shellWord("--pass-pipeline=" + origin.passes));
+    writeComment("To continue: shalec" + pluginFlags(options) + " --compile-from=" + stage.str() +
+                     " " + shellWord(code) + " -o PROGRAM",
+                 os);
+    writeComment("To repeat the stage: " +
+                     (origin.passes.empty() ? importCommand(flags, options)
+                                            : repeatCommand(origin.before, origin.passes, options)),
+                 os);
     printModule(module, kShownElements, os);
   });
   if (!failed)

@@ -18,6 +18,13 @@ namespace shale {
 /// elided.
 void printModule(mlir::ModuleOp module, int64_t maxElements, llvm::raw_ostream &os);
 
+/// Returns the command that runs a pipeline on the module of a file.
+std::string repeatCommand(llvm::StringRef before, llvm::StringRef pipeline,
+                          const CompileOptions &options);
+
+/// Writes a comment of one line; nothing if the text has more.
+void writeComment(llvm::StringRef text, llvm::raw_ostream &os);
+
 /// How a stage made a module: its passes, as text for --pass-pipeline, and the dump that they ran
 /// on. Empty for the imported module.
 struct DumpOrigin {
