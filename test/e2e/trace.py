@@ -7,11 +7,14 @@ usage: trace.py --build DIR --case test/models/gpt2
   units and state. Tracing changes no bit of the run.
 - Collectives run beside kernels: at least one is in flight when a kernel begins. A mutant must fail: a planned program that waits for
   every collective where it starts.
-- Both also hold with everything offloaded, where updates run on the host, and with two micro-batches per step.
+- Copies run beside kernels, too: with copies that are delayed (test/shim/Copies.cpp), kernels begin while a copy is in flight. A mutant that
+  waits for every copy where it starts must fail.
+- All also hold with everything offloaded, where updates run on the host, and with two micro-batches per step.
 - A run that is resumed within the traced steps traces the remaining ones.
 - A wrong --trace is an error before the first step.
 """
 import json
+import os
 import re
 import subprocess
 from collections import Counter
@@ -26,18 +29,19 @@ def need(condition, message):
         raise Deviates(message)
 
 
-def spans_of(case, work, program, steps=STEPS):
+def spans_of(case, work, program, steps=STEPS, environment=None):
     """The spans of a traced run, which must have the bits of the run without a trace."""
     case.train(program, work / "plain", steps=4, what="a run without trace")
-    case.train(program, work / "traced", steps=4, flags=["--trace", f"steps:1-{steps}", work / "trace.json"], what="a traced run")
+    case.train(program, work / "traced", steps=4, flags=["--trace", f"steps:1-{steps}", work / "trace.json"], environment=environment, what="a traced run")
     same_bits(work / "plain", work / "traced", "runs with and without a trace")
     return [e for e in json.loads((work / "trace.json").read_text())["traceEvents"] if e["ph"] == "X"]
 
 
-def runs_beside(own):
-    """Whether a kernel begins while a collective is in flight. A collective that runs at its start would end before the next kernel."""
+def runs_beside(own, stream="communication"):
+    """Whether a kernel begins while a collective is in flight. A collective that runs at its start would end before the next kernel. The same for
+    other streams."""
     kernels = [e["ts"] for e in own if e["cat"] == "compute" and e["args"]["what"] != "wait"]
-    return any(e["ts"] < kernel < e["ts"] + e["dur"] for e in own if e["cat"] == "communication" for kernel in kernels)
+    return any(e["ts"] < kernel < e["ts"] + e["dur"] for e in own if e["cat"] == stream for kernel in kernels)
 
 
 def check_rank(what, own, planned, nodes):
@@ -90,8 +94,8 @@ def check_program(case, work, flags):
     return program, f"{len(events)} spans, {planned} collectives and {copies} copies a step"
 
 
-def waited_for_at_once(text):
-    """A planned program in which the wait for each collective follows its start."""
+def waited_for_at_once(text, starts="all_gather|reduce_scatter|all_reduce"):
+    """A planned program in which the wait for each of these ops follows its start."""
     lines, started = [], set()
     for line in text.splitlines(keepends=True):
         if "rt.func" in line:
@@ -99,7 +103,7 @@ def waited_for_at_once(text):
         if (wait := re.match(r" *rt\.wait (%[\w.]+)$", line)) and wait[1] in started:
             continue
         lines.append(line)
-        if start := re.match(r"( *)(%[\w.]+) = rt\.(?:all_gather|reduce_scatter|all_reduce) ", line):
+        if start := re.match(rf"( *)(%[\w.]+) = rt\.(?:{starts}) ", line):
             started.add(start[2])
             lines.append(f"{start[1]}rt.wait {start[2]}\n")
     return "".join(lines)
@@ -111,6 +115,23 @@ def check_mutant(case, work):
     events = spans_of(case, work, work / "train")
     need(not any(runs_beside([e for e in events if e["pid"] == rank]) for rank in range(RANKS)),
          "collectives that are waited for where they start run beside kernels")
+
+
+def check_copies_beside_kernels(case, work, slow):
+    """Copies are slow here, so that a kernel which does not wait for one begins before it ends. Without overlap, the kernels of both steps wait."""
+    environment = {**os.environ, "LD_PRELOAD": str(slow)}
+    flags = ["--bucket-size", "0", "--offload", "all"]
+    for name in ("whole", "mutant"):
+        (work / name).mkdir(parents=True)
+        if name == "whole":
+            case.shalec(work / name / "train", "full", RANKS, flags)
+        else:
+            compile_changed(case, work / "ir", work / name / "train", "full", RANKS, flags, lambda text: waited_for_at_once(text, "transfer"))
+        events = spans_of(case, work / name, work / name / "train", environment=environment)
+        beside = [runs_beside([e for e in events if e["pid"] == rank], "copies") for rank in range(RANKS)]
+        shortest = min(e["dur"] for e in events if e["cat"] == "copies")
+        need(shortest >= 2900, f"{name}: a copy took {shortest} us; it should be delayed by 3 ms")
+        need(beside == [name == "whole"] * RANKS, f"{name}: copies run beside kernels: {beside}")
 
 
 def check_resumed(case, program, work):
@@ -138,6 +159,8 @@ def check(a, work):
         found.append(what)
     check_mutant(case, work / "mutant")
     found.append("a mutant whose collectives run beside no kernel was noticed")
+    check_copies_beside_kernels(case, work / "copies", f"{a.build}/lib/libshale_slow_copies.so")
+    found.append("so was one whose copies run beside none")
     check_resumed(programs[-1][0], program, work)
     file = work / "trace.json"
     for code, flags, word in ((64, ["10-12", file], "steps:"), (64, ["steps:90-91", file], "ends before"), (74, ["steps:1-2", work], "cannot write the trace")):

@@ -4,13 +4,17 @@
 #include "runtime/core/Trace.h"
 
 #include <cstring>
+#include <pthread.h>
 
 namespace shale::rt {
 
 Transfers::Transfers(const ShaleProgram &program)
     : program(program), ring(program.transfer_count), busy(program.transfer_count) {
   if (!ring.empty())
-    thread = std::thread([this] { work(); });
+    thread = std::thread([this] {
+      pthread_setname_np(pthread_self(), "shale-copies"); // for profilers and tests
+      work();
+    });
 }
 
 Transfers::~Transfers() {
