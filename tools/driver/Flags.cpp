@@ -204,9 +204,6 @@ std::vector<Flag> makeFlags() {
        setString<&O::dropout>, getString<&O::dropout>});
   add({"keep-prefix", nullptr, in, Effect::Model,
        "keep the exporting wrapper's prefix of parameter names", setOn<&O::keepPrefix>});
-  add({"assume-autocast", nullptr, in, Effect::Model,
-       "blocks under torch.no_grad() or torch.autocast(), which the file does not tell apart, are autocast: gradients pass",
-       setOn<&O::assumeAutocast>});
 
   const char *train = "Training";
   add({"optimizer", "NAME", train, Effect::Graph,
@@ -262,9 +259,6 @@ std::vector<Flag> makeFlags() {
   add({"sync-every-microbatch", "BOOL", shard, Effect::Graph,
        "grad, full: reduce each micro-batch; false: sum whole gradients (default: true)",
        setBool<&O::syncEveryMicrobatch>, getBool<&O::syncEveryMicrobatch>});
-  add({"keep-single-rank-collectives", "BOOL", kExtendGroup, Effect::Graph,
-       "keep collectives along axes of one rank, to check a communicator on one device (default: false)",
-       setBool<&O::keepSingleRank>, getBool<&O::keepSingleRank>});
 
   const char *plan = "Memory and plan";
   add({"recompute", "POLICY", plan, Effect::Plan,
@@ -318,6 +312,12 @@ std::vector<Flag> makeFlags() {
   add({"describe", nullptr, out, Effect::Report,
        "print what the model is, and the commands that compile and train it", setOn<&O::describe>});
 
+  add({"assume-autocast", nullptr, kExtendGroup, Effect::Model,
+       "blocks under torch.no_grad() or torch.autocast(), which the file does not tell apart, are autocast: gradients pass",
+       setOn<&O::assumeAutocast>});
+  add({"keep-single-rank-collectives", "BOOL", kExtendGroup, Effect::Graph,
+       "keep collectives along axes of one rank, to check a communicator on one device (default: false)",
+       setBool<&O::keepSingleRank>, getBool<&O::keepSingleRank>});
   add({"no-recover", nullptr, kExtendGroup, Effect::Model,
        "do not recover attention, norms and activations from their parts",
        setOn<&O::recover, false>});
