@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Fixtures as programs for GPUs, with the stand-ins of NVIDIA's libraries: every strategy on every number of ranks, in four variants.
+"""Fixtures as programs for GPUs, with the stand-ins of NVIDIA's libraries: every strategy on every number of ranks, in five variants.
 
 usage: gpu_matrix.py --build DIR [--case gpt2] [--jobs 2] [--list]
 
 Each program follows PyTorch's trajectory, as in follow.py: loss within 2e-5, gradient norm within 1e-4 relative, final weights within
 2e-4. Of bf16 programs only the loss is compared, with a bar of 0.02. Variants: plain, block recomputation, offload of everything,
-bf16 (attention is a call of cuDNN there). Recomputation must not change the bits of the plain program. Ranks: 1, 2 and 4 (plain: 1, 2
+bf16 (attention is a call of cuDNN there), bf16 with block recomputation. Recomputation must not change bits. Ranks: 1, 2 and 4 (plain: 1, 2
 and 3, since it has six rows per batch). `hybrid` is two replicas of two shards.
 
 Prints one line per program, then the number of programs and the worst differences. --case runs one fixture; --list only prints the
@@ -17,7 +17,9 @@ from concurrent.futures import ThreadPoolExecutor
 from runner import MODELS, Case, Deviates, largest, main, same_bits
 
 CASES = ("gpt2", "llama", "plain")
-VARIANTS = {"plain": "", "recompute": "--recompute=block", "offload": "--offload=all", "bf16": "--param-dtype=bf16"}
+VARIANTS = {"plain": "", "recompute": "--recompute=block", "offload": "--offload=all", "bf16": "--param-dtype=bf16",
+            "bf16-recompute": "--param-dtype=bf16 --recompute=block"}
+SAME = {"recompute": "plain", "bf16-recompute": "bf16"}  # variants with the same bits
 HALF_BAR = 0.02
 
 
@@ -44,9 +46,9 @@ def follow_group(a, work, name, shard, ranks, mesh):
         what = f"{name} --shard {shard} on {ranks}, {variant}"
         folder = work / f"{name}-{shard}-{ranks}"
         try:
-            found[variant] = follow(case, shard, ranks, f"{mesh} {flags}", pathlib.Path(a.build) / "stubs", folder / variant, variant == "bf16")
-            if variant == "recompute" and "plain" in found:
-                same_bits(folder / "plain" / "run", folder / variant / "run", "it and the plain program")
+            found[variant] = follow(case, shard, ranks, f"{mesh} {flags}", pathlib.Path(a.build) / "stubs", folder / variant, variant.startswith("bf16"))
+            if SAME.get(variant) in found:
+                same_bits(folder / SAME[variant] / "run", folder / variant / "run", f"it and the program {SAME[variant]}")
             print(f"{what}: " + ", ".join(f"{kind} {value:.1e}" for kind, value in zip(("loss", "norm", "weights"), found[variant])), flush=True)
         except Deviates as error:
             failures.append(f"{what}: {error}")
@@ -56,7 +58,7 @@ def follow_group(a, work, name, shard, ranks, mesh):
 
 def worst(results, half):
     """The largest differences over all results of one width."""
-    rows = [row for found, _ in results for variant, row in found.items() if (variant == "bf16") == half]
+    rows = [row for found, _ in results for variant, row in found.items() if variant.startswith("bf16") == half]
     return [largest(column) for column in zip(*rows)]
 
 

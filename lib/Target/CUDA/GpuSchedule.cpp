@@ -20,15 +20,17 @@ constexpr int64_t kWarp = 32;
 constexpr int64_t kBlock = 128;
 /// Elements per thread of a flat kernel.
 constexpr int64_t kFlatElements = 16;
-/// Elements of a row per thread that are kept in registers.
-constexpr int64_t kFewRowElements = 16, kRowElements = 32, kWideRowElements = 64;
-/// Bytes of inputs per thread that a schedule aims at, and the most that are kept in registers: 48
-/// and 160 registers, besides those of the computation.
+/// Elements of a row per thread, and the most that are kept in registers.
+constexpr int64_t kRowElements = 32, kMaxRowElements = 64;
+/// Bytes of inputs per thread from which on a flat schedule takes half of the elements, and the
+/// most bytes of a row that are kept in registers: 160 registers, besides those of the computation.
 constexpr int64_t kInputBytes = 192, kMaxInputBytes = 640;
 /// Maximum threads per row; more are slower.
 constexpr int64_t kMaxRowThreads = 512;
-/// Threads of a block that reduces columns, columns of its strip, and columns where strips that
-/// wide would be fewer than kFewBlocks.
+/// Neighbours per chunk of the rows whose sums have the same order in all kernels.
+constexpr int64_t kRowWidth = 4;
+/// Threads of a block that reduces columns by 8 neighbours per thread, columns of its strip, and
+/// columns where strips that wide would be fewer than kFewBlocks.
 constexpr int64_t kColumnThreads = 256, kStrip = 128, kFewStrip = 32;
 /// Rows below which threads do not share a column, and reductions in one pass: 8 KiB of shared
 /// memory each.
@@ -183,7 +185,9 @@ GpuSchedule columnSchedule(const RowForm &form, Region &body) {
   schedule.width = chunkWidth(body, schedule.outer * schedule.each * inner, inner);
   bool few = schedule.outer * llvm::divideCeil(inner, kStrip) < kFewBlocks;
   schedule.strip = std::max(few ? kFewStrip : kStrip, schedule.width);
-  schedule.threads = kColumnThreads;
+  // As many rows side by side with 4 neighbours per thread as with 8: the order of the sums does
+  // not depend on the types of the buffers.
+  schedule.threads = schedule.width < 8 ? 2 * kColumnThreads : kColumnThreads;
   schedule.blocks = schedule.outer * llvm::divideCeil(inner, schedule.strip);
   return schedule;
 }
@@ -197,24 +201,19 @@ GpuSchedule cuda::chooseSchedule(const RowForm &form, Region &body) {
   }
   GpuSchedule schedule;
   schedule.width = chunkWidth(body, form.rows * form.columns, form.columns);
-  int64_t wideInputs = llvm::count_if(body.front().getArguments(), [&](Value input) {
-    return nn::elements(input) == form.rows * form.columns;
-  });
-  int64_t bytes = inputBytes(body, form.rows * form.columns);
-  int64_t each =
-      form.columns > 128 * kRowElements && wideInputs < 2 ? kWideRowElements : kRowElements;
-  while (each > kFewRowElements && each * bytes > kInputBytes)
-    each /= 2;
-  int64_t threads = llvm::PowerOf2Ceil(llvm::divideCeil(form.columns, each));
-  // A chunk per thread at most.
-  threads = std::min<int64_t>(threads, llvm::PowerOf2Ceil(form.columns / schedule.width));
+  // A value has the same bits in each kernel that computes it, whatever else the kernel reads and
+  // stores: recomputed values depend on it. Longer rows, those of losses, are not recomputed.
+  if (form.columns <= kMaxRowThreads * kRowElements)
+    schedule.width = std::min(schedule.width, kRowWidth);
+  int64_t threads = llvm::PowerOf2Ceil(llvm::divideCeil(form.columns, kRowElements));
   schedule.rowThreads = std::clamp<int64_t>(threads, kWarp, kMaxRowThreads);
   schedule.rowsPerBlock = schedule.rowThreads == kWarp ? kBlock / kWarp : 1;
   schedule.threads = schedule.rowThreads * schedule.rowsPerBlock;
   schedule.blocks = llvm::divideCeil(form.rows, schedule.rowsPerBlock);
   int64_t chunks = llvm::divideCeil(form.columns, schedule.width * schedule.rowThreads);
   int64_t elements = chunks * schedule.width;
-  bool fits = elements <= kWideRowElements && elements * bytes <= kMaxInputBytes;
+  int64_t bytes = inputBytes(body, form.rows * form.columns);
+  bool fits = elements <= kMaxRowElements && elements * bytes <= kMaxInputBytes;
   schedule.chunks = fits ? chunks : 0;
   return schedule;
 }

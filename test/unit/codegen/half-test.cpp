@@ -213,4 +213,85 @@ func.func @f(%p: tensor<100xf32>, %q: tensor<37xf32>, %g: tensor<100xf32>, %m: t
     EXPECT_EQ(bytesOf(alone[r]), bytesOf(joined[r])) << "result " << r << ", emulated";
 }
 
+/// Computes results of @f in one kernel on a GPU's emulator. `R` and `C` in its text stand for the
+/// rows and columns.
+std::vector<Tensor> inOneKernel(std::string text, int64_t rows, int64_t columns) {
+  for (auto [name, size] : {std::pair{'R', rows}, {'C', columns}})
+    for (size_t at; (at = text.find(name)) != std::string::npos;)
+      text.replace(at, 1, std::to_string(size));
+  mlir::MLIRContext context;
+  prepare(context);
+  auto module = parse(context, text);
+  EXPECT_TRUE(module) << text;
+  RunOptions options;
+  options.target = "cuda:sm_90a";
+  options.fuse = false;
+  options.dropBarriers = false;
+  return module ? runNative(*module, randomArguments(*module, 3, 7), options)
+                : std::vector<Tensor>();
+}
+
+// Sums have the same order whatever else the kernel reads and stores, so that recomputed values
+// have the same bits.
+TEST(Half, SumsRowsInOneOrder) {
+  for (int64_t columns : {64, 100, 768, 2048, 16384}) {
+    auto alone = inOneKernel(R"(
+func.func @f(%x: tensor<RxCxbf16>) -> tensor<Rxf32> {
+  %r = nn.cluster (%a = %x : tensor<RxCxbf16>) -> tensor<Rxf32> aliases [-1] {
+    %0 = nn.cast %a : tensor<RxCxbf16> -> tensor<RxCxf32>
+    %1 = nn.mul %0, %0 : tensor<RxCxf32>
+    %2 = nn.reduce sum %1 dims = [1] : tensor<RxCxf32> -> tensor<Rxf32>
+    nn.yield %2 : tensor<Rxf32>
+  }
+  return %r : tensor<Rxf32>
+})",
+                             3, columns);
+    auto beside = inOneKernel(R"(
+func.func @f(%x: tensor<RxCxbf16>, %y: tensor<RxCxf32>, %z: tensor<RxCxf32>) -> (tensor<Rxf32>, tensor<RxCxf32>) {
+  %r:2 = nn.cluster (%a = %x : tensor<RxCxbf16>, %b = %y : tensor<RxCxf32>, %c = %z : tensor<RxCxf32>) -> (tensor<Rxf32>, tensor<RxCxf32>) aliases [-1, -1] {
+    %0 = nn.cast %a : tensor<RxCxbf16> -> tensor<RxCxf32>
+    %1 = nn.mul %0, %0 : tensor<RxCxf32>
+    %2 = nn.reduce sum %1 dims = [1] : tensor<RxCxf32> -> tensor<Rxf32>
+    %3 = nn.broadcast %2 dims = [0] : tensor<Rxf32> -> tensor<RxCxf32>
+    %4 = nn.mul %3, %b : tensor<RxCxf32>
+    %5 = nn.add %4, %c : tensor<RxCxf32>
+    nn.yield %2, %5 : tensor<Rxf32>, tensor<RxCxf32>
+  }
+  return %r#0, %r#1 : tensor<Rxf32>, tensor<RxCxf32>
+})",
+                              3, columns);
+    ASSERT_EQ(beside.size(), 2u);
+    EXPECT_EQ(bytesOf(alone.front()), bytesOf(beside.front())) << columns << " columns";
+  }
+}
+
+TEST(Half, SumsColumnsInOneOrder) {
+  for (int64_t columns : {20, 136, 768}) {
+    auto alone = inOneKernel(R"(
+func.func @f(%x: tensor<RxCxbf16>) -> tensor<Cxf32> {
+  %r = nn.cluster (%a = %x : tensor<RxCxbf16>) -> tensor<Cxf32> aliases [-1] {
+    %0 = nn.cast %a : tensor<RxCxbf16> -> tensor<RxCxf32>
+    %1 = nn.reduce sum %0 dims = [0] : tensor<RxCxf32> -> tensor<Cxf32>
+    nn.yield %1 : tensor<Cxf32>
+  }
+  return %r : tensor<Cxf32>
+})",
+                             300, columns);
+    auto beside = inOneKernel(R"(
+func.func @f(%x: tensor<RxCxbf16>, %y: tensor<RxCxf32>) -> (tensor<Cxf32>, tensor<Cxf32>) {
+  %r:2 = nn.cluster (%a = %x : tensor<RxCxbf16>, %b = %y : tensor<RxCxf32>) -> (tensor<Cxf32>, tensor<Cxf32>) aliases [-1, -1] {
+    %0 = nn.cast %a : tensor<RxCxbf16> -> tensor<RxCxf32>
+    %1 = nn.reduce sum %0 dims = [0] : tensor<RxCxf32> -> tensor<Cxf32>
+    %2 = nn.mul %0, %b : tensor<RxCxf32>
+    %3 = nn.reduce sum %2 dims = [0] : tensor<RxCxf32> -> tensor<Cxf32>
+    nn.yield %1, %3 : tensor<Cxf32>, tensor<Cxf32>
+  }
+  return %r#0, %r#1 : tensor<Cxf32>, tensor<Cxf32>
+})",
+                              300, columns);
+    ASSERT_EQ(beside.size(), 2u);
+    EXPECT_EQ(bytesOf(alone.front()), bytesOf(beside.front())) << columns << " columns";
+  }
+}
+
 } // namespace
