@@ -3,7 +3,7 @@
 
 usage: modules.py --build DIR [--cases FOLDER] [--only NAME,..] [--meshes 0,1,..] [--jobs 1] [--limit 120] [--keep FOLDER]
        modules.py --build DIR --count 300 [--seed 0] [--python PYTHON] ..
-       modules.py --build DIR --hf [--python PYTHON] ..
+       modules.py --build DIR --hf|--torchscript [--python PYTHON] ..
 
 Each case is compiled as by a user and trained for as many steps as PyTorch. Losses must be within 5e-5 and gradient norms within 2e-3 relative
 (or within the bars of the case). Every parameter of PyTorch must exist and have the trained value. The result of a run is one of: it follows,
@@ -12,7 +12,7 @@ passes if all runs follow, except for at most 2 % that are refused.
 
 --count draws so many cases first, with a PYTHON that has torch, onnxscript and onnxruntime. Cases whose file does not compute what PyTorch
 computes are set aside and counted. Refused cases are exported again with optimize=False, as the message advises, and must then follow.
---hf draws all models of test/models/hf instead, for --meshes 0,1: fsdp=1, and full on fsdp=2.
+--hf draws all models of test/models/hf instead, for --meshes 0,1: fsdp=1, and full on fsdp=2. --torchscript: by that exporter.
 """
 import argparse
 import collections
@@ -123,7 +123,7 @@ def draw(a, work):
     half = a.count // 2
     parts = [["--seed", a.seed, "--count", half], ["--seed", a.seed + half, "--count", a.count - half]]
     if a.hf:
-        parts = [["--only", ",".join(a.only)]] if a.only else [["--part", part] for part in ("0/2", "1/2")]
+        parts = [["--only", ",".join(a.only)]] if a.only else [["--part", part] + ["--torchscript"] * a.torchscript for part in ("0/2", "1/2")]
     script = MODELS / ("hf" if a.hf else "modules") / "export.py"
     running = [subprocess.Popen([a.python, str(script), str(work), *map(str, part)], stdout=subprocess.PIPE, text=True) for part in parts]
     said = [one.communicate()[0] for one in running]
@@ -177,10 +177,12 @@ def main():
     p.add_argument("--limit", type=float, default=120, help="seconds of a compilation or a run")
     p.add_argument("--count", type=int, default=0)
     p.add_argument("--hf", action="store_true")
+    p.add_argument("--torchscript", action="store_true")
     p.add_argument("--seed", type=int, default=0)
     p.add_argument("--python", default=sys.executable)
     p.add_argument("--keep", type=pathlib.Path, help="where drawn cases and programs stay")
     a = p.parse_args()
+    a.hf |= a.torchscript
     a.meshes = a.meshes or list(range(2 if a.hf else len(MESHES)))
     with tempfile.TemporaryDirectory() as folder:
         work = a.keep or pathlib.Path(folder)

@@ -83,12 +83,23 @@ AUDIO = {
 }
 TOWERS = {  # text beside images
     "clip": lambda: hf.CLIPModel(hf.CLIPConfig(
-        text_config={**WIDTH, **TOKENS}, projection_dim=16,
+        text_config={**WIDTH, **TOKENS}, projection_dim=16, logit_scale_init_value=0.5,
         vision_config={"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64, "image_size": IMAGE,
                        "patch_size": 4})),
 }
 # Cases by model: the words of export.py that every case of it has. The optimizer of dynamo's exporter folds and merges parameters of these, so
 # that the file cannot be trained; shalec says so, and advises optimize=False.
 ALWAYS = {"nemotron": "raw", "mamba": "raw"}
+# TorchScript's exporter folds a buffer or a function of a parameter of these: shalec refuses that, and they are exported unfolded.
+FOLDED = ("bart", "whisper", "mamba", "nemotron", "gemma", "gemma2", "gemma3")
+# TorchScript's exporter refuses these, or writes something else. Without attention_mask it refuses all decoders (aten::diff, of transformers).
+UNSCRIPTED = {
+    "glm": "AssertionError: All tensors must have the same rank",
+    "cohere": "the file's shapes of rotary positions do not fit: ONNX Runtime and shalec refuse it",
+    "falcon": "the file casts the slopes of ALiBi, which are bf16, to complex numbers",
+    "own": "UnsupportedOperatorError: Exporting the operator 'aten::rms_norm' to ONNX opset version 17 is not supported",
+    "encoder": "the file lacks padding_idx, so that the row of padding is trained",
+    "prenorm": "the file lacks padding_idx, so that the row of padding is trained",
+}
 KINDS = (CAUSAL, ENCODERS, TYPED, PAIRS, IMAGES, AUDIO, TOWERS)
 MASKABLE = (CAUSAL, ENCODERS, PAIRS, TOWERS)  # exported without and with masks

@@ -35,8 +35,8 @@ struct Scatter {
   Value build();
 
 private:
-  bool isWindow();
-  Value window();
+  bool isBox(SmallVectorImpl<int64_t> &first);
+  Value assigned(Value whole, Value part, ArrayRef<int64_t> first, size_t dim);
   Value sparse();
   Value dense();
   Value replaced(Value hit, Value value);
@@ -86,28 +86,47 @@ Value Scatter::withoutOverwritten() {
   return nn::ConstantOp::create(node.builder, node.loc, DenseElementsAttr::get(type, values));
 }
 
-/// Whether updates replace consecutive rows: an assignment to a slice, `x[:, 1:] = y`.
-bool Scatter::isWindow() {
+/// If updates replace a box of consecutive places, an assignment to slices such as `x[:, 1:] = y`:
+/// sets `first` to the box's first place.
+bool Scatter::isBox(SmallVectorImpl<int64_t> &first) {
   DenseElementsAttr attr = node.importer.constantOf(indices);
-  if (how != Combine::Replace || batch != 0 || Node::type(indices).getRank() != 2 || tuple() != 1 ||
-      !attr || attr.getNumElements() == 0)
+  ArrayRef<int64_t> shape = Node::type(indices).getShape();
+  int64_t length = tuple();
+  if (how != Combine::Replace || batch != 0 || int64_t(shape.size()) != length + 1 || !attr ||
+      attr.getNumElements() == 0)
     return false;
-  int64_t next = (*attr.getValues<APInt>().begin()).getSExtValue();
-  return next >= 0 && llvm::all_of(attr.getValues<APInt>(),
-                                   [&](const APInt &at) { return at.getSExtValue() == next++; });
+  auto values = attr.getValues<APInt>();
+  for (int64_t k = 0; k < length; ++k)
+    first.push_back(values[k].getSExtValue());
+  int64_t i = 0, inner = attr.getNumElements() / length;
+  SmallVector<int64_t> strides;
+  for (int64_t size : shape.drop_back())
+    strides.push_back(inner /= size);
+  for (const APInt &value : values) {
+    int64_t k = i % length, place = i / length / strides[k] % shape[k];
+    if (value.isNegative() || value.getSExtValue() != first[k] + place)
+      return false;
+    ++i;
+  }
+  return true;
 }
 
-Value Scatter::window() {
-  auto type = Node::type(data);
-  int64_t first = (*node.importer.constantOf(indices).getValues<APInt>().begin()).getSExtValue(),
-          end = first + Node::type(updates).getDimSize(0);
-  SmallVector<int64_t> starts(type.getRank(), 0), limits(type.getShape()),
-      strides(type.getRank(), 1);
-  limits[0] = first;
-  Value before = node.slice(data, starts, limits, strides);
-  starts[0] = end;
-  limits[0] = type.getDimSize(0);
-  return node.joined({before, updates, node.slice(data, starts, limits, strides)}, 0);
+/// Returns `whole` with `part` at place `first`, from dimension `dim` on; earlier ones are equal.
+Value Scatter::assigned(Value whole, Value part, ArrayRef<int64_t> first, size_t dim) {
+  if (!whole || dim == first.size())
+    return whole ? part : Value();
+  auto type = Node::type(whole);
+  int64_t begin = first[dim], end = begin + Node::type(part).getDimSize(dim);
+  auto cut = [&](int64_t start, int64_t limit) {
+    SmallVector<int64_t> starts(type.getRank(), 0), limits(type.getShape()),
+        strides(type.getRank(), 1);
+    starts[dim] = start;
+    limits[dim] = limit;
+    return node.slice(whole, starts, limits, strides);
+  };
+  return node.joined({cut(0, begin), assigned(cut(begin, end), part, first, dim + 1),
+                      cut(end, type.getDimSize(dim))},
+                     dim);
 }
 
 Value Scatter::sparse() {
@@ -198,8 +217,9 @@ Value Scatter::build() {
   }
   if (how == Combine::Replace)
     indices = withoutOverwritten();
-  if (isWindow())
-    return window();
+  SmallVector<int64_t> first;
+  if (isBox(first))
+    return assigned(data, updates, first, 0);
   bool sums = how == Combine::Replace || how == Combine::Add;
   return sums && isa<FloatType>(type.getElementType()) ? sparse() : dense();
 }
