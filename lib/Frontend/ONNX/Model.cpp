@@ -245,6 +245,35 @@ Expected<bool> Model::isZero(MLIRContext *context, const TensorProto &tensor) {
   return data->find_first_not_of('\0') == StringRef::npos;
 }
 
+Expected<bool> Model::isTranspose(MLIRContext *context, const TensorProto &matrix,
+                                  const TensorProto &other) {
+  Expected<RankedTensorType> type = this->type(context, matrix),
+                             turned = this->type(context, other);
+  if (!type || !turned)
+    return llvm::joinErrors(type.takeError(), turned.takeError());
+  if (type->getRank() != 2 || turned->getRank() != 2 || type->getNumElements() == 0 ||
+      type->getElementType() != turned->getElementType() ||
+      type->getDimSize(0) != turned->getDimSize(1) || type->getDimSize(1) != turned->getDimSize(0))
+    return false;
+  std::string list, otherList;
+  Expected<StringRef> data = bytes(matrix, *type, list), back = bytes(other, *turned, otherList);
+  if (!data || !back)
+    return llvm::joinErrors(data.takeError(), back.takeError());
+  size_t rows = type->getDimSize(0), columns = type->getDimSize(1),
+         size = data->size() / (rows * columns);
+  if (size == 0 || data->size() != back->size()) // in a file that is not here
+    return false;
+  bool varies = false;
+  for (size_t r = 0; r < rows; ++r)
+    for (size_t c = 0; c < columns; ++c) {
+      StringRef element = data->substr((r * columns + c) * size, size);
+      if (element != back->substr((c * rows + r) * size, size))
+        return false;
+      varies |= element != data->substr(0, size);
+    }
+  return varies;
+}
+
 Expected<DenseElementsAttr> Model::read(MLIRContext *context, const TensorProto &tensor,
                                         int64_t maxBytes) {
   Expected<RankedTensorType> type = this->type(context, tensor);

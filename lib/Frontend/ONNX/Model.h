@@ -63,6 +63,10 @@ public:
   llvm::Expected<mlir::DenseElementsAttr> read(mlir::MLIRContext *context,
                                                const TensorProto &tensor, int64_t maxBytes);
 
+  /// Whether two matrices are transposes of each other, and not all of their elements are equal.
+  /// Copies no data that lies in a file.
+  llvm::Expected<bool> isTranspose(mlir::MLIRContext *context, const TensorProto &matrix,
+                                   const TensorProto &other);
   /// Whether every byte of its data is 0.
   llvm::Expected<bool> isZero(mlir::MLIRContext *context, const TensorProto &tensor);
 

@@ -21,8 +21,7 @@ using llvm::Twine;
 
 namespace {
 
-/// Largest weight in bytes that is compared with a table, and number of tables of one size.
-constexpr int64_t kCompareLimit = int64_t(1) << 32;
+/// Number of tables of one size that a weight is compared with.
 constexpr size_t kMaxTables = 8;
 
 class ScriptedParameters {
@@ -155,24 +154,15 @@ void ScriptedParameters::makeTransposed(size_t from, size_t to) {
   out.list[from].used = false;
 }
 
+/// An invalid tensor is an error elsewhere.
 bool ScriptedParameters::isTransposeOf(const TensorProto &table, const TensorProto &tensor) {
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
-  auto one = model.read(&context, table, kCompareLimit);
-  auto other = model.read(&context, tensor, kCompareLimit);
-  bool isRead = bool(one) && bool(other);
-  if (!one)
-    llvm::consumeError(one.takeError());
-  if (!other)
-    llvm::consumeError(other.takeError());
-  if (!isRead || one->empty() || one->isSplat() || other->isSplat())
+  llvm::Expected<bool> found = model.isTranspose(&context, table, tensor);
+  if (!found) {
+    llvm::consumeError(found.takeError());
     return false;
-  llvm::ArrayRef<char> a = one->getRawData(), b = other->getRawData();
-  size_t rows = table.dims(0), columns = table.dims(1), size = a.size() / (rows * columns);
-  for (size_t r = 0; r < rows; ++r)
-    for (size_t c = 0; c < columns; ++c)
-      if (a.slice((r * columns + c) * size, size) != b.slice((c * rows + r) * size, size))
-        return false;
-  return true;
+  }
+  return *found;
 }
 
 /// Ties the transposed weight of a head to the table of tokens that has its elements.
@@ -183,7 +173,7 @@ bool ScriptedParameters::tieToTable(size_t index) {
     return false;
   for (size_t table : llvm::ArrayRef(same->second).take_front(kMaxTables)) {
     const TensorProto &other = *out.list[table].initializer;
-    if (other.data_type() != tensor.data_type() || !isTransposeOf(other, tensor))
+    if (!isTransposeOf(other, tensor))
       continue;
     remark(index, "'" + displayName(out.list[index].name) + "' is '" +
                       displayName(out.list[table].name) + "', transposed: they are tied");
