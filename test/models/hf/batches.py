@@ -91,10 +91,10 @@ def pad(rng, batches, left):
 
 
 def choose(rng, batches):
-    """Labels of masked tokens: a quarter of the tokens that are not padding. Most of them become the token 1."""
+    """Labels of masked tokens: a quarter of the tokens that are not padding. Most of them become the token 2; 1 is MPNet's padding."""
     tokens, labels = batches["input_ids"].copy(), batches["labels"].copy()
     chosen = (rng.random(tokens.shape) < 0.25) & (labels != -100)
-    labels[~chosen], tokens[chosen & (rng.random(tokens.shape) < 0.8)] = -100, 1
+    labels[~chosen], tokens[chosen & (rng.random(tokens.shape) < 0.8)] = -100, 2
     return {**batches, "input_ids": tokens, "labels": labels}
 
 
