@@ -8,6 +8,7 @@
 #include "include/shale/Runtime.h"
 #include "lib/Analysis/Timeline.h"
 #include "lib/Frontend/ONNX/Importer.h"
+#include "lib/Frontend/ONNX/Narrow.h"
 #include "lib/Support/Remarks.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MathExtras.h"
@@ -223,7 +224,10 @@ LogicalResult Importer::declareInputs() {
       return error("input '" + shown + "' is not a tensor of known rank"), failure();
     std::string why;
     Type element = elementType(context, tensor.elem_type(), why);
-    if (!element)
+    if (element && narrowInteger(tensor.elem_type()))
+      why = "programs do not read element type " + std::to_string(tensor.elem_type()) +
+            ": declare it int64 and cast it";
+    if (!why.empty())
       return error("input '" + shown + "': " + why), failure();
     SmallVector<int64_t> shape;
     std::optional<int64_t> batchDim;

@@ -10,6 +10,7 @@
 #include "dialects/nn/Ops/State.h"
 #include "include/shale/Runtime.h"
 #include "lib/Frontend/ONNX/Artifacts/Artifacts.h"
+#include "lib/Frontend/ONNX/Narrow.h"
 #include "lib/Frontend/ONNX/Signature.h"
 #include "lib/Frontend/ONNX/Training/StepGraph.h"
 #include "lib/Interpreter/Interpreter.h"
@@ -153,6 +154,8 @@ FailureOr<Value> Importer::resolve(const NodeProto &node, int operand, Scope &sc
   }
   Binding binding;
   binding.value = nn::ConstantOp::create(builder, locationOf(node), values);
+  binding.narrow =
+      narrowInteger(initializer->second->data_type()) ? initializer->second->data_type() : 0;
   scope.values[name] = binding;
   return binding.value;
 }
@@ -239,6 +242,9 @@ LogicalResult Importer::importNode(const NodeProto &proto, Scope &scope, int dep
     if (mlir::failed(value))
       return failure();
     node.in.back() = *value;
+    const Binding *binding = scope.find(proto.input(i));
+    node.narrowTypes.resize(i + 1);
+    node.narrowTypes[i] = binding ? binding->narrow : 0;
   }
   const auto &lostBias = merging ? merging->lostBias : parameters.lostBias;
   auto lost = depth == 0 ? lostBias.find(&proto) : lostBias.end();
@@ -256,6 +262,8 @@ LogicalResult Importer::importNode(const NodeProto &proto, Scope &scope, int dep
     return error("operator is not supported"), failure();
   } else if (mlir::failed(handler(node)) || node.hasFailed()) {
     return failed ? failure() : node.error("cannot be imported");
+  } else if (mlir::failed(finishNarrow(node))) {
+    return failure();
   }
   if (bias) {
     Binding &result = scope.values[proto.output(0)];
@@ -267,6 +275,25 @@ LogicalResult Importer::importNode(const NodeProto &proto, Scope &scope, int dep
   current = outerCurrent;
   currentNode = outerNode;
   currentScope = outerScope;
+  return success();
+}
+
+LogicalResult Importer::finishNarrow(Node &node) {
+  for (int i = 0; i < node.numOutputs(); ++i) {
+    auto result =
+        node.wants(i) ? node.scope.values.find(node.proto.output(i)) : node.scope.values.end();
+    if (result == node.scope.values.end() || !result->second.value || result->second.narrow)
+      continue;
+    int32_t type = narrowResult(node, i, result->second.value);
+    if (!type)
+      continue;
+    Value value = reduced(node, result->second.value, type);
+    if (!value)
+      return failure();
+    Binding &binding = node.scope.values[node.proto.output(i)];
+    binding.value = value;
+    binding.narrow = type;
+  }
   return success();
 }
 
@@ -287,7 +314,7 @@ LogicalResult Importer::callFunction(const FunctionProto &function, Node &node, 
     if (const Binding *sequence = node.sequence(i))
       binding = *sequence;
     else
-      binding.value = node.input(i);
+      binding.value = node.input(i), binding.narrow = node.narrow(i);
     inner.values[function.input(i)] = binding;
   }
   for (const AttributeProto &attribute : function.attribute_proto())

@@ -24,6 +24,7 @@ struct Binding {
   mlir::Value value;                    // a tensor
   llvm::SmallVector<mlir::Value> items; // or a sequence of tensors
   bool isSequence = false;
+  int32_t narrow = 0; // the ONNX data type if values do not have it (Narrow.h)
 };
 
 /// The names, operator sets and attributes that are visible to the nodes of a
@@ -227,6 +228,8 @@ private:
   std::string listInputs(llvm::function_ref<bool(const Input &)> which);
   mlir::FailureOr<mlir::Value> resolve(const NodeProto &node, int operand, Scope &scope);
   bool isInModel(const Scope &scope) const;
+  /// Records the types of results that values do not have, and reduces these to them.
+  mlir::LogicalResult finishNarrow(Node &node);
   mlir::Value parameterIn(const TensorProto &tensor, const NodeProto &node);
   mlir::FailureOr<mlir::Value> output(llvm::StringRef name);
   mlir::FailureOr<int64_t> addInput(llvm::StringRef name, mlir::RankedTensorType type,

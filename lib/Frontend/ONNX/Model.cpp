@@ -2,6 +2,7 @@
 #include "lib/Frontend/ONNX/Model.h"
 #include "dialects/nn/NN.h"
 #include "include/shale/Runtime.h"
+#include "lib/Frontend/ONNX/Narrow.h"
 #include "lib/Frontend/ONNX/Scan.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/ConvertUTF.h"
@@ -48,9 +49,11 @@ Type onnx::elementType(MLIRContext *context, int32_t dataType, std::string &why)
   case 16:
     return BFloat16Type::get(context);
   default:
+    if (std::optional<NarrowInteger> narrow = narrowInteger(dataType))
+      return IntegerType::get(context, narrow->carrier);
     why = ("element type " + Twine(dataType) +
-           " is not supported (float, double, float16, bfloat16, int32, int64 "
-           "and bool are)")
+           " is not supported (float, double, float16, bfloat16, bool, and integers but uint64 "
+           "and those of 4 bits are)")
               .str();
     return Type();
   }
@@ -193,9 +196,15 @@ static Expected<std::string> listData(const TensorProto &tensor, RankedTensorTyp
     for (int64_t value : tensor.int64_data())
       append(value);
     have = tensor.int64_data_size();
+  } else if (tensor.data_type() == 12) {
+    for (uint64_t value : tensor.uint64_data())
+      append(uint32_t(value));
+    have = tensor.uint64_data_size();
   } else {
     for (int32_t value : tensor.int32_data()) {
-      if (element.isInteger(32))
+      if (element.isInteger(8))
+        append(uint8_t(value));
+      else if (element.isInteger(32))
         append(value);
       else if (element.isInteger(1))
         append(uint8_t(value != 0));
@@ -274,6 +283,18 @@ Expected<bool> Model::isTranspose(MLIRContext *context, const TensorProto &matri
   return varies;
 }
 
+/// Returns integers in the type that holds them.
+static DenseElementsAttr widened(RankedTensorType type, NarrowInteger narrow, StringRef data) {
+  SmallVector<APInt> values;
+  for (size_t bytes = narrow.bits / 8, at = 0; at < data.size(); at += bytes) {
+    uint64_t bits = 0;
+    memcpy(&bits, data.data() + at, bytes);
+    APInt value(narrow.bits, bits);
+    values.push_back(narrow.isSigned ? value.sext(narrow.carrier) : value.zext(narrow.carrier));
+  }
+  return DenseElementsAttr::get(type, values);
+}
+
 Expected<DenseElementsAttr> Model::read(MLIRContext *context, const TensorProto &tensor,
                                         int64_t maxBytes) {
   Expected<RankedTensorType> type = this->type(context, tensor);
@@ -284,10 +305,14 @@ Expected<DenseElementsAttr> Model::read(MLIRContext *context, const TensorProto 
     return createStringError("it has " + Twine(size) + " bytes, more than " + Twine(maxBytes) +
                              " bytes that a constant may have");
   std::string list;
-  Expected<StringRef> found = bytes(tensor, *type, list);
+  std::optional<NarrowInteger> narrow = narrowInteger(tensor.data_type());
+  auto stored = narrow ? type->clone(IntegerType::get(context, narrow->bits)) : *type;
+  Expected<StringRef> found = bytes(tensor, cast<RankedTensorType>(stored), list);
   if (!found)
     return found.takeError();
   StringRef data = *found;
+  if (narrow)
+    return widened(*type, *narrow, data);
   if (type->getElementType().isInteger(1)) {
     SmallVector<bool> values;
     for (char byte : data) {

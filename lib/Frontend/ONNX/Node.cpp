@@ -168,7 +168,7 @@ LogicalResult Node::normalizeAll(SmallVectorImpl<int64_t> &axes, int64_t rank) {
 // Results
 //===----------------------------------------------------------------------===//
 
-void Node::set(int result, Value value) {
+void Node::set(int result, Value value, int32_t narrow) {
   if (!value) {
     (void)error("cannot be imported");
     return;
@@ -177,6 +177,7 @@ void Node::set(int result, Value value) {
     return;
   Binding binding;
   binding.value = value;
+  binding.narrow = narrow;
   if (!scope.values.try_emplace(proto.output(result), binding).second)
     (void)error("value '" + displayName(proto.output(result)) + "' is defined twice");
 }
@@ -184,6 +185,10 @@ void Node::set(int result, Value value) {
 void Node::setSequence(int result, SmallVector<Value> items) {
   if (!wants(result))
     return;
+  if (llvm::any_of(narrowTypes, [](int32_t type) { return type != 0; })) {
+    (void)error("a sequence of integers other than int32 and int64 is not supported");
+    return;
+  }
   Binding binding;
   binding.items = std::move(items);
   binding.isSequence = true;

@@ -72,6 +72,11 @@ public:
   /// Operand values, in order, null where absent; resolved before the handler
   /// runs.
   llvm::SmallVector<mlir::Value> in;
+  /// The ONNX data types of operands that values do not have, 0 for others (Narrow.h).
+  llvm::SmallVector<int32_t> narrowTypes;
+  int32_t narrow(int operand) const {
+    return operand < int(narrowTypes.size()) ? narrowTypes[operand] : 0;
+  }
   mlir::Value input(int operand) const {
     return operand < int(in.size()) ? in[operand] : mlir::Value();
   }
@@ -101,7 +106,8 @@ public:
   mlir::LogicalResult normalizeAll(llvm::SmallVectorImpl<int64_t> &axes, int64_t rank);
 
   // ---- results
-  void set(int result, mlir::Value value);
+  /// `narrow`: its ONNX data type, if values do not have it and the operands do not tell it.
+  void set(int result, mlir::Value value, int32_t narrow = 0);
   void setSequence(int result, llvm::SmallVector<mlir::Value> items);
   const Binding *sequence(int operand) const;
 

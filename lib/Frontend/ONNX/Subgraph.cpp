@@ -1,6 +1,7 @@
 //===- Subgraph.cpp - Graphs in attributes: branches and bodies -----------===//
 #include "dialects/nn/Ops/Constant.h"
 #include "lib/Frontend/ONNX/Importer.h"
+#include "lib/Frontend/ONNX/Narrow.h"
 #include "lib/Support/Remarks.h"
 
 using namespace mlir;
@@ -130,7 +131,9 @@ FailureOr<SmallVector<Binding>> Importer::importGraph(Node &node, const GraphPro
     if (mlir::failed(
             countWork(1 + nn::tensorBytes(cast<RankedTensorType>(data->getType())) / kBytesOfNode)))
       return failure();
-    inner.values[tensor.name()].value = nn::ConstantOp::create(builder, node.loc, *data);
+    Binding &binding = inner.values[tensor.name()];
+    binding.value = nn::ConstantOp::create(builder, node.loc, *data);
+    binding.narrow = narrowInteger(tensor.data_type()) ? tensor.data_type() : 0;
   }
   for (auto [input, binding] : llvm::zip(graph.input(), inputs))
     inner.values[input.name()] = binding;

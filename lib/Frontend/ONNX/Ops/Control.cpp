@@ -27,7 +27,7 @@ static void bind(Node &node, int result, const Binding &binding) {
   if (binding.isSequence)
     node.setSequence(result, binding.items);
   else
-    node.set(result, binding.value);
+    node.set(result, binding.value, binding.narrow);
 }
 
 /// An operand of a body: a tensor or a sequence.
@@ -36,6 +36,7 @@ static FailureOr<Binding> operandOf(Node &node, int operand) {
     return *sequence;
   Binding binding;
   binding.value = node.input(operand);
+  binding.narrow = node.narrow(operand);
   if (!binding.value)
     return node.error("operand " + Twine(operand) + " is missing");
   return binding;
@@ -105,6 +106,8 @@ static LogicalResult collect(Node &node, ArrayRef<Binding> outputs,
   for (auto [output, values] : llvm::zip(outputs, collected)) {
     if (!output.value)
       return node.error("a sequence cannot be collected over iterations");
+    if (output.narrow)
+      return node.error("integers other than int32 and int64 cannot be collected over iterations");
     values.push_back(output.value);
   }
   return success();
@@ -279,6 +282,7 @@ static LogicalResult importScan(Node &node) {
     for (size_t i = 0; i < scanned.values.size(); ++i) {
       inputs.emplace_back();
       inputs.back().value = sliceOf(node, scanned, i, trip);
+      inputs.back().narrow = node.narrow(carried + i);
       if (!inputs.back().value)
         return failure();
     }

@@ -1,0 +1,86 @@
+//===- Narrow.cpp - Integers of types that values do not have -------------===//
+#include "lib/Frontend/ONNX/Narrow.h"
+#include "dialects/nn/Ops/Compare.h"
+#include "dialects/nn/Ops/Elementwise.h"
+#include "lib/Frontend/ONNX/Importer.h"
+#include "llvm/ADT/StringSwitch.h"
+#include <cmath>
+
+using namespace mlir;
+using namespace shale;
+using namespace shale::onnx;
+
+std::optional<NarrowInteger> onnx::narrowInteger(int32_t dataType) {
+  switch (dataType) {
+  case 2:
+    return NarrowInteger{8, false, 32};
+  case 3:
+    return NarrowInteger{8, true, 32};
+  case 4:
+    return NarrowInteger{16, false, 32};
+  case 5:
+    return NarrowInteger{16, true, 32};
+  case 12:
+    return NarrowInteger{32, false, 64};
+  default:
+    return std::nullopt;
+  }
+}
+
+/// Returns the operand whose type a result has; -1 if the result's type depends on no operand.
+static int operandOfType(StringRef op, int result) {
+  if (op == "TopK")
+    return result == 0 ? 0 : -1;
+  return llvm::StringSwitch<int>(op)
+      .Cases({"Shape", "Size", "ArgMax", "ArgMin", "NonZero", "If", "Loop", "Scan"}, -1)
+      .Cases({"CastLike", "Where"}, 1)
+      .Case("OneHot", 2)
+      .Default(0);
+}
+
+int32_t onnx::narrowResult(Node &node, int result, Value value) {
+  const std::string &op = node.proto.op_type();
+  auto element = dyn_cast<IntegerType>(Node::type(value).getElementType());
+  if (!element || element.isInteger(1))
+    return 0;
+  int32_t dataType = 0;
+  if (op == "Cast" || (op == "EyeLike" && node.attribute("dtype")))
+    dataType = int32_t(node.intAttr(op == "Cast" ? "to" : "dtype", 0));
+  else if (op == "Constant" || op == "ConstantOfShape")
+    dataType = node.attribute("value") ? node.attribute("value")->t().data_type() : 0;
+  else if (int operand = operandOfType(op, result); operand >= 0)
+    dataType = node.narrow(operand);
+  std::optional<NarrowInteger> type = narrowInteger(dataType);
+  return type && element.isInteger(type->carrier) ? dataType : 0;
+}
+
+/// Whether each element of an operator's result is one of its operands, or a constant of the file.
+static bool movesElements(StringRef op) {
+  return llvm::StringSwitch<bool>(op)
+      .Cases({"Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice"}, true)
+      .Cases({"Split", "Concat", "Gather", "GatherElements", "GatherND", "Expand", "Tile"}, true)
+      .Cases({"Pad", "Where", "Max", "Min", "Clip", "Constant", "ConstantOfShape"}, true)
+      .Cases({"EyeLike", "OneHot", "Trilu", "ReduceMax", "ReduceMin", "TopK"}, true)
+      .Cases({"Compress", "Dropout", "MaxPool", "Relu", "Sign"}, true)
+      .Default(false);
+}
+
+Value onnx::reduced(Node &node, Value value, int32_t dataType) {
+  if (movesElements(node.proto.op_type()))
+    return value;
+  NarrowInteger narrow = *narrowInteger(dataType);
+  auto type = Node::type(value);
+  double count = std::ldexp(1, narrow.bits);
+  Value all = node.constant(type, count);
+  // The remainder has the sign of the value.
+  Value rest = node.binary<nn::RemOp>(value, all);
+  auto choose = [&](nn::Predicate predicate, double bound, bool add) {
+    Value is = rest ? node.binary(rest, node.constant(type, bound), predicate) : Value();
+    Value other = add ? node.binary<nn::AddOp>(rest, all) : node.binary<nn::SubOp>(rest, all);
+    rest = is && other ? node.create<nn::SelectOp>(type, is, other, rest) : Value();
+  };
+  if (narrow.isSigned)
+    choose(nn::Predicate::GE, count / 2, /*add=*/false);
+  choose(nn::Predicate::LT, narrow.isSigned ? -count / 2 : 0, /*add=*/true);
+  return rest;
+}

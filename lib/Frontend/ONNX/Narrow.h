@@ -1,0 +1,39 @@
+//===- Narrow.h - Integers of types that values do not have ---------------===//
+//
+// Values are i32, i64 or truth values. The other integers of a file, of 8, 16 and
+// 32 bits, are held in a wider type, the carrier. The importer knows the type that
+// the file means, and what an operator makes is reduced to it, as it is in the
+// file's own arithmetic.
+//
+//===----------------------------------------------------------------------===//
+#ifndef SHALE_FRONTEND_ONNX_NARROW_H
+#define SHALE_FRONTEND_ONNX_NARROW_H
+
+#include "mlir/IR/Value.h"
+#include <cstdint>
+#include <optional>
+
+namespace shale::onnx {
+
+class Node;
+
+/// An integer type of a file that values do not have.
+struct NarrowInteger {
+  unsigned bits;
+  bool isSigned;
+  unsigned carrier; // bits of the type that holds it
+};
+
+/// Returns the type of an ONNX data type: uint8, int8, uint16, int16 or uint32; none for others.
+std::optional<NarrowInteger> narrowInteger(int32_t dataType);
+
+/// Returns the ONNX data type of a result if it is one of those, else 0. `value` is the result.
+int32_t narrowResult(Node &node, int result, mlir::Value value);
+
+/// Reduces a result of the node to a narrow type, unless the operator only moves or chooses
+/// elements. Returns null after an error.
+mlir::Value reduced(Node &node, mlir::Value value, int32_t dataType);
+
+} // namespace shale::onnx
+
+#endif // SHALE_FRONTEND_ONNX_NARROW_H
