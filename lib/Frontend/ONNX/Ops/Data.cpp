@@ -159,7 +159,8 @@ template <bool toSpace> static LogicalResult importBlocks(Node &node) {
   Value x = node.input(0);
   if (!toSpace)
     x = node.reshape(node.transpose(node.reshape(x, {n, c, h / block, block, w / block, block}),
-                                    {0, 3, 5, 1, 2, 4}),
+                                    mode == "DCR" ? SmallVector<int64_t>{0, 3, 5, 1, 2, 4}
+                                                  : SmallVector<int64_t>{0, 1, 3, 5, 2, 4}),
                      {n, c * block * block, h / block, w / block});
   else if (mode == "DCR")
     x = node.transpose(node.reshape(x, {n, block, block, c / (block * block), h, w}),
