@@ -56,6 +56,31 @@ static llvm::StringSet<> findFoldedDetached(const GraphProto &graph,
   return folded;
 }
 
+/// Adds the operands to which an op sends a gradient of its results that are `reached`. It builds
+/// the gradient as autodiff does, and drops it.
+static void reachOperands(Operation &op, llvm::DenseSet<Value> &reached) {
+  SmallVector<Value> resultGrads;
+  for (Value result : op.getResults())
+    resultGrads.push_back(reached.contains(result) ? result : Value()); // of the gradient's type
+  if (llvm::none_of(resultGrads, [](Value value) { return bool(value); }))
+    return;
+  SmallVector<bool> wanted;
+  for (Value operand : op.getOperands())
+    wanted.push_back(isa<FloatType>(getElementTypeOrSelf(operand)));
+  SmallVector<Value> operandGrads(op.getNumOperands());
+  Block scratch;
+  OpBuilder builder(op.getContext());
+  builder.setInsertionPointToEnd(&scratch);
+  ScopedDiagnosticHandler silent(op.getContext(), [](Diagnostic &) { return success(); });
+  auto differentiable = dyn_cast<DifferentiableOpInterface>(&op);
+  bool built = differentiable &&
+               succeeded(differentiable.buildGradient(builder, resultGrads, wanted, operandGrads));
+  // Without a gradient there is an error later.
+  for (auto [operand, isWanted, grad] : llvm::zip(op.getOperands(), wanted, operandGrads))
+    if (isWanted && (grad || !built))
+      reached.insert(operand);
+}
+
 void Importer::freezeUnreached(Value loss) {
   // A list of parameters, or a training step, says what is trained.
   if (parameters.hasSignature || training || !gradients.empty())
@@ -64,10 +89,7 @@ void Importer::freezeUnreached(Value loss) {
   reached.insert(loss);
   auto isReached = [&](Value value) { return reached.contains(value); };
   for (Operation &op : llvm::reverse(*body))
-    if (llvm::any_of(op.getResults(), isReached))
-      for (Value operand : op.getOperands())
-        if (isa<FloatType>(getElementTypeOrSelf(operand)))
-          reached.insert(operand);
+    reachOperands(op, reached);
   SmallVector<std::string> left;
   bool trainsAny = false;
   for (auto [parameter, value] : llvm::zip(parameters.list, stateValues)) {
