@@ -150,11 +150,17 @@ private:
       return retypeElementwise(op);
     bool movesLow =
         op.movesOnly() && llvm::any_of(op->getOperands(), [&](Value v) { return low.contains(v); });
-    Type follow = single;
-    for (OpOperand &operand : op->getOpOperands())
-      if (!full && isReal(operand.get()) && is16BitFloat(elementOf(operand.get())) &&
-          op.getOperandNumeric(operand.getOperandNumber()) == Numeric::Follows)
+    Type follow = single,
+         beside; // `beside`: of an operand of any type; such operands have one type
+    for (OpOperand &operand : op->getOpOperands()) {
+      if (!isReal(operand.get()) || !is16BitFloat(elementOf(operand.get())))
+        continue;
+      Numeric numeric = op.getOperandNumeric(operand.getOperandNumber());
+      if (!full && numeric == Numeric::Follows)
         follow = elementOf(operand.get());
+      else if (numeric == Numeric::Any)
+        beside = elementOf(operand.get());
+    }
     for (OpOperand &operand : op->getOpOperands()) {
       if (!isReal(operand.get()))
         continue;
@@ -169,7 +175,9 @@ private:
       case Numeric::Accumulates:
         operand.set(castTo(operand.get(), single, op));
         break;
-      case Numeric::Any:
+      case Numeric::Any: // the bias of a norm may be a constant beside a rounded scale
+        if (beside)
+          operand.set(castTo(operand.get(), beside, op));
         break;
       }
     }

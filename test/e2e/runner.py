@@ -27,8 +27,13 @@ def read_safetensors(path):
     size = int.from_bytes(data[:8], "little")
     header = json.loads(data[8:8 + size])
     body = memoryview(data)[8 + size:]
-    return {name: np.frombuffer(body[slice(*entry["data_offsets"])], TYPES[entry["dtype"]]).reshape(entry["shape"])
-            for name, entry in header.items() if name != "__metadata__"}
+
+    def read(entry):
+        part = body[slice(*entry["data_offsets"])]
+        if entry["dtype"] == "BF16":  # the upper half of an f32
+            return (np.frombuffer(part, np.uint16).astype(np.uint32) << 16).view(np.float32).reshape(entry["shape"])
+        return np.frombuffer(part, TYPES[entry["dtype"]]).reshape(entry["shape"])
+    return {name: read(entry) for name, entry in header.items() if name != "__metadata__"}
 
 
 def save_safetensors(path, arrays):

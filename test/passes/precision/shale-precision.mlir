@@ -101,3 +101,20 @@ func.func @step(%x: tensor<4x8xf32> {nn.role = #nn.role<input>, nn.name = "x"}, 
   return %n, %p, %v1 : tensor<f32>, tensor<8x8xf32>, tensor<8x8xf32>
 }
 }
+
+// -----
+
+// The bias of a norm is a constant: it is rounded with the scale, whose type it needs.
+module attributes {nn.precision = #nn.precision<param = bf16, reduce = f32, buffer = f32, master = f32, optimizer = f32>} {
+nn.state @w role = param type = tensor<8xf32>
+
+// CHECK-LABEL: func.func @forward
+// CHECK-DAG: %[[B:.*]] = nn.constant dense<0.000000e+00> : tensor<8xbf16>
+// CHECK-DAG: %[[W:.*]] = nn.cast %{{.*}} : tensor<8xf32> -> tensor<8xbf16>
+// CHECK: nn.layer_norm %{{.*}}, %[[W]], %[[B]] {{.*}} : tensor<4x8xf32>, tensor<8xbf16>
+func.func @forward(%x: tensor<4x8xf32> {nn.role = #nn.role<input>, nn.name = "x"}, %w: tensor<8xf32> {nn.state = @w}) -> tensor<4x8xf32> {
+  %b = nn.constant dense<0.0> : tensor<8xf32>
+  %y, %m, %r = nn.layer_norm %x, %w, %b epsilon = 1.0e-5 : tensor<4x8xf32>, tensor<8xf32> -> tensor<4xf32>
+  return %y : tensor<4x8xf32>
+}
+}
