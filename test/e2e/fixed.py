@@ -85,7 +85,7 @@ def check(a, folder):
             if "the first, of 4, is taken for it" not in made.stderr:
                 raise Deviates(f"{name}: no note on the batch: {made.stderr}")
             rows = run([program, "--describe"], name).stdout
-            if f"ids I64 [{ROWS // ranks}, {LENGTH}] a rank" not in rows:
+            if f"ids I64 [{ROWS // ranks}, {LENGTH}] per rank" not in rows:
                 raise Deviates(f"{name}: the batch is not shared out: {rows}")
             out = folder / (program.name + "-out")
             run([program, "--data", folder / "data.safetensors", "--steps", STEPS, "--lr", RATE, "--momentum", 0, "--weight-decay", 0, "--schedule", "constant",
