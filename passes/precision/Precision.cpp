@@ -151,7 +151,7 @@ private:
     bool movesLow =
         op.movesOnly() && llvm::any_of(op->getOperands(), [&](Value v) { return low.contains(v); });
     Type follow = single,
-         beside; // `beside`: of an operand of any type; such operands have one type
+         beside; // `beside`: of an operand of any type
     for (OpOperand &operand : op->getOpOperands()) {
       if (!isReal(operand.get()) || !is16BitFloat(elementOf(operand.get())))
         continue;
@@ -176,7 +176,8 @@ private:
         operand.set(castTo(operand.get(), single, op));
         break;
       case Numeric::Any: // the bias of a norm may be a constant beside a rounded scale
-        if (beside)
+        if (beside && operand.get().getDefiningOp<nn::ConstantOp>() &&
+            !isa<ElementwiseOpInterface>(op.getOperation()))
           operand.set(castTo(operand.get(), beside, op));
         break;
       }
