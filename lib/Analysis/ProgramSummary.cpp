@@ -446,7 +446,8 @@ void shale::printSummary(const ProgramSummary &summary, raw_ostream &os) {
       kind.first += site.times;
       kind.second += site.times * site.sentBytes;
     }
-  os << "collectives   " << (kinds.empty() ? "none\n" : "per step, bytes that a rank sends:\n");
+  os << "collectives   "
+     << (kinds.empty() ? "none\n" : "per step, with the bytes sent per rank:\n");
   for (const auto &[kind, count] : kinds)
     os << llvm::format("  %5lld ", (long long)count.first) << llvm::left_justify(kind, 28)
        << llvm::format("%15lld\n", (long long)count.second);

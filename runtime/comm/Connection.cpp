@@ -61,7 +61,7 @@ Connection connect(const ShaleProgram &program, const Rendezvous &rendezvous, do
                    Device &device, bool staged) {
   bool throughHost = staged || !device.hasCollectives();
   if (rendezvous.worldSize == 1) {
-    // Without collectives no library of the device is opened.
+    // A program without collectives does not open the communication library.
     auto alone = std::make_unique<NoPeers>();
     auto collectives = throughHost || program.site_count == 0
                            ? std::unique_ptr<Collectives>(new LoneCollectives(device))

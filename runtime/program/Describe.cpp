@@ -99,8 +99,8 @@ std::string describe(const ShaleProgram &program) {
   text += parameterTable(program);
   if (program.site_count > 0) {
     static const char *const kinds[] = {"all-gather", "reduce-scatter", "all-reduce"};
-    text += "collectives: kind, axis, bytes a rank sends each time, times per "
-            "step, first of those exchanged together, what\n";
+    text += "collectives: kind, axis, bytes sent per rank and call, calls per step, first of those "
+            "exchanged together, what\n";
     for (int i = 0; i < program.site_count; ++i) {
       const ShaleSite &site = program.sites[i];
       text += format("  %-14s %-8s %13lld %4lld %5d  %s\n", kinds[site.kind],

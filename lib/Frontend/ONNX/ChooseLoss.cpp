@@ -9,10 +9,10 @@ using namespace shale;
 using namespace shale::onnx;
 
 static std::string listOutputs(const GraphProto &graph) {
-  std::string list;
+  std::vector<std::string> names;
   for (const ValueInfoProto &output : graph.output())
-    list += (list.empty() ? "'" : ", '") + displayName(output.name()) + "'";
-  return list;
+    names.push_back(displayName(output.name()));
+  return listOf(names, names.size());
 }
 
 /// Whether a name is an output of the graph, or of one of its nodes.

@@ -19,15 +19,6 @@ using namespace shale::onnx;
 /// Maximum number of names that an error lists.
 static constexpr size_t kNamesShown = 6;
 
-static std::string listNames(ArrayRef<std::string> names) {
-  std::string text;
-  for (const std::string &name : names.take_front(kNamesShown))
-    text += (text.empty() ? "'" : ", '") + displayName(name) + "'";
-  if (names.size() > kNamesShown)
-    text += " and " + std::to_string(names.size() - kNamesShown) + " more";
-  return text;
-}
-
 /// Returns what the name of an output says it is the gradient of: P in grad.P, P.grad, grad_P and
 /// P_grad; empty if the name has none of these forms. The last two may be other words (grad_norm):
 /// `isWord` is set.
@@ -110,7 +101,7 @@ LogicalResult Importer::matchGradients() {
                      SHALE_EXIT_USAGE),
                failure();
       if (given.from != GradientOutput::Word && !others.contains(given.target))
-        unknown.push_back(given.output);
+        unknown.push_back(displayName(given.output));
       continue;
     }
     const Parameter &parameter = parameters.list[*index];
@@ -128,7 +119,7 @@ LogicalResult Importer::matchGradients() {
            failure();
   }
   if (!unknown.empty())
-    return error("outputs " + listNames(unknown) +
+    return error("outputs " + listOf(unknown, kNamesShown) +
                  " have the names of gradients, but of no parameter: rename them, pass --gradient "
                  "PARAMETER=OUTPUT for each, or --gradient none, which derives all gradients"),
            failure();
@@ -146,13 +137,12 @@ LogicalResult Importer::matchGradients() {
   for (auto [index, parameter] : llvm::enumerate(parameters.list))
     if (parameter.isParameter && stateValues[index] && !isFrozen(parameter.name) &&
         !chosen.count(index))
-      missing.push_back(parameter.name);
+      missing.push_back(displayName(parameter.name));
   if (!missing.empty())
     return error("the graph computes gradients, but none of parameter" +
-                 Twine(missing.size() == 1 ? " " : "s ") + listNames(missing) +
-                 ": add an output 'grad." + displayName(missing.front()) +
-                 "', name one with --gradient " + displayName(missing.front()) +
-                 "=OUTPUT, or pass --freeze for what is not to be trained"),
+                 Twine(missing.size() == 1 ? " " : "s ") + listOf(missing, kNamesShown) +
+                 ": add an output 'grad." + missing.front() + "', name one with --gradient " +
+                 missing.front() + "=OUTPUT, or pass --freeze for what is not to be trained"),
            failure();
   for (const auto &[index, given] : chosen)
     gradients.push_back({index, given.output});

@@ -1,9 +1,9 @@
 //===- Narrow.h - Integers of types that values do not have ---------------===//
 //
 // Values are i32, i64 or truth values. The other integers of a file, of 8, 16 and
-// 32 bits, are held in a wider type, the carrier. The importer knows the type that
-// the file means, and what an operator makes is reduced to it, as it is in the
-// file's own arithmetic.
+// 32 bits, are held in a wider type, the carrier. The importer keeps the file's type
+// beside each value and reduces results to its range, so that arithmetic wraps
+// around as it does in that type.
 //
 //===----------------------------------------------------------------------===//
 #ifndef SHALE_FRONTEND_ONNX_NARROW_H

@@ -75,7 +75,7 @@ static void reachOperands(Operation &op, llvm::DenseSet<Value> &reached) {
   auto differentiable = dyn_cast<DifferentiableOpInterface>(&op);
   bool built = differentiable &&
                succeeded(differentiable.buildGradient(builder, resultGrads, wanted, operandGrads));
-  // Without a gradient there is an error later.
+  // An op without a gradient counts as passing one: autodiff reports it.
   for (auto [operand, isWanted, grad] : llvm::zip(op.getOperands(), wanted, operandGrads))
     if (isWanted && (grad || !built))
       reached.insert(operand);

@@ -5,11 +5,11 @@ order. Gradients are compared with central differences.
 """
 import itertools
 import pathlib
-import subprocess
 import sys
 
 import numpy as np
 
+from definition import expect_refusal, run
 from onnx_writer import *
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "e2e"))
@@ -83,13 +83,6 @@ def convolve(x, w, bias, attributes):
     return y + (0 if bias is None else bias.reshape(-1, *[1] * spatial))
 
 
-def run(*command):
-    result = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=60)
-    if result.returncode:
-        sys.exit(f"{' '.join(map(str, command))}: {result.returncode}\n{result.stdout}{result.stderr}")
-    return result.stdout
-
-
 def loss_of(folder, op, arrays, expected, attributes):
     """Returns Shale's sum of result * weight and the expected sum. Also checks the gradients."""
     names = list(arrays)
@@ -130,9 +123,7 @@ def refuse(folder, op, shapes, attributes, message):
     names = [name for name, shape in shapes.items() if shape is not None]
     body = [node(op, names, ["y"], "it", **attributes), node("ReduceSum", ["y"], ["loss"], keepdims=0)]
     (folder / "model.onnx").write_bytes(model(graph(body, [value(name, list(shapes[name])) for name in names], [value("loss", [])])))
-    result = subprocess.run(["shale-translate", "--import-onnx", folder / "model.onnx"], capture_output=True, text=True, timeout=60)
-    if result.returncode != 65 or result.stderr.count("error: ") != 1 or f"node 'it' ({op}): {message}" not in result.stderr:
-        sys.exit(f"{shapes} {attributes}: {result.returncode}, not '{message}' but\n{result.stderr}")
+    expect_refusal(folder / "model.onnx", f"node 'it' ({op}): {message}", f"{shapes} {attributes}")
 
 
 folder = pathlib.Path(sys.argv[1])

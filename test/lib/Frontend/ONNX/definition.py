@@ -18,6 +18,20 @@ DOUBLE = 11
 TYPES = {np.dtype(np.float32): FLOAT, np.dtype(np.int32): INT32, np.dtype(np.int64): INT64, np.dtype(np.bool_): BOOL}
 
 
+def expect_refusal(file, said, what):
+    """The import of a file must fail with exit code 65 and one error, which contains `said`."""
+    result = subprocess.run(["shale-translate", "--import-onnx", file], capture_output=True, text=True, timeout=60)
+    if result.returncode != 65 or result.stderr.count("error: ") != 1 or said not in result.stderr:
+        sys.exit(f"{what}: {result.returncode}, not '{said}' but\n{result.stderr}")
+
+
+def run(*command):
+    result = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=60)
+    if result.returncode:
+        sys.exit(f"{' '.join(map(str, command))}: {result.returncode}\n{result.stdout[-2000:]}{result.stderr[-2000:]}")
+    return result.stdout
+
+
 class Definition:
     def __init__(self, folder, opsets=(("", 18), ("com.microsoft", 1))):
         self.folder, self.opsets, self.right_count, self.refused_count = pathlib.Path(folder), opsets, 0, 0
@@ -62,18 +76,18 @@ class Definition:
                 wanted += (np.asarray(value, np.float64) * weight).sum()
                 scale += np.abs(np.asarray(value, np.float64) * weight).sum()
         save_safetensors(self.folder / "inputs.safetensors", arrays)
-        text = self.run("shale-translate", "--import-onnx", self.folder / "model.onnx")
+        text = run("shale-translate", "--import-onnx", self.folder / "model.onnx")
         (self.folder / "model.mlir").write_text(text)
-        recovered = self.run("shale-opt", "--shale-import", self.folder / "model.mlir")
+        recovered = run("shale-opt", "--shale-import", self.folder / "model.mlir")
         (self.folder / "recovered.mlir").write_text(recovered)
         for name in ("model", "recovered"):
-            self.run("shale-run", *(["--as=f64"] if wide else []), f"--inputs={self.folder}/inputs.safetensors", f"--out={self.folder}/out.safetensors",
+            run("shale-run", *(["--as=f64"] if wide else []), f"--inputs={self.folder}/inputs.safetensors", f"--out={self.folder}/out.safetensors",
                      self.folder / f"{name}.mlir")
             loss = read_safetensors(self.folder / "out.safetensors")["loss"]
             if not abs(loss - wanted) <= bar * max(scale, 1e-3):
                 sys.exit(f"{what} ({name}.mlir): {loss}, not {wanted} (of {scale})")
             if differentiable:
-                self.run("shale-run", "--check-gradient", self.folder / f"{name}.mlir")
+                run("shale-run", "--check-gradient", self.folder / f"{name}.mlir")
         self.right_count += 1
         ops = sorted({line.split(" = nn.")[1].split()[0] for line in recovered.splitlines() if " = nn." in line} - {"constant"})
         print(f"{what}: right, by {' '.join(ops)}")
@@ -82,17 +96,8 @@ class Definition:
         """The import fails with one error at the node. An operand may be a shape, of floats."""
         operands = [(name, np.zeros(value, np.float32) if isinstance(value, tuple) else value) for name, value in operands]
         self.write(op, operands, [((), None)] * results, attributes, domain, inputs, opsets, constants, nodes)
-        result = subprocess.run(["shale-translate", "--import-onnx", self.folder / "model.onnx"], capture_output=True, text=True, timeout=60)
-        if result.returncode != 65 or result.stderr.count("error: ") != 1 or f"node 'it' ({op}): {message}" not in result.stderr:
-            sys.exit(f"{op} {attributes}: {result.returncode}, not '{message}' but\n{result.stderr}")
+        expect_refusal(self.folder / "model.onnx", f"node 'it' ({op}): {message}", f"{op} {attributes}")
         self.refused_count += 1
 
     def finish(self):
         print(f"{self.right_count} right, {self.refused_count} refused")
-
-    @staticmethod
-    def run(*command):
-        result = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=60)
-        if result.returncode:
-            sys.exit(f"{' '.join(map(str, command))}: {result.returncode}\n{result.stdout[-2000:]}{result.stderr[-2000:]}")
-        return result.stdout
