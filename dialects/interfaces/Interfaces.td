@@ -154,6 +154,23 @@ def GradientPartsInterface : OpInterface<"GradientPartsOpInterface"> {
   }];
 }
 
+def GradientAccumulationInterface : OpInterface<"GradientAccumulationOpInterface", [GradientPartsInterface]> {
+  let cppNamespace = "::shale";
+  let description = [{
+    An op that adds the gradient of a micro-batch to the sum of the earlier ones.
+    `shale-partition` gives it the layout of the parameter;
+    `shale-materialize-units` makes it one sum per flat group.
+  }];
+  let methods = [
+    InterfaceMethod<"Returns the symbol of the parameter's state.",
+    "::llvm::StringRef", "getParameter", (ins), "", "return $_op.getParam();">,
+    InterfaceMethod<"Returns the operand that is the gradient.",
+    "::mlir::OpOperand &", "getGradientOperand", (ins), "", "return $_op.getGradientMutable();">,
+    InterfaceMethod<"Returns the sum of the earlier micro-batches; null in the first one.",
+    "::mlir::Value", "getEarlierSum", (ins), "", "return $_op.getInto();">
+  ];
+}
+
 def OptimizerUpdateInterface : OpInterface<"OptimizerUpdateOpInterface", [GradientPartsInterface]> {
   let cppNamespace = "::shale";
   let description = [{

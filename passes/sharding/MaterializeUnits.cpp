@@ -1,7 +1,6 @@
 //===- MaterializeUnits.cpp - Stores parameters in flat groups ------------===//
 #include "dialects/mem/Mem.h"
 #include "dialects/nn/Ops/Cast.h"
-#include "dialects/nn/Ops/Optimizer.h"
 #include "dialects/nn/Ops/State.h"
 #include "lib/Support/Remarks.h"
 #include "passes/sharding/Passes.h"
@@ -155,14 +154,14 @@ LogicalResult UnitRewriter::collectUpdates() {
     ++valuesOf(*group).gradientsToCome;
     gradients[gradient.value].push_back(group);
   };
-  for (auto accumulate : function.getOps<nn::AccumulateOp>()) {
-    auto [group, place] = units.find(accumulate.getParam());
+  for (auto accumulate : function.getOps<GradientAccumulationOpInterface>()) {
+    auto [group, place] = units.find(accumulate.getParameter());
     if (!group || !group->accumulator.op || valuesOf(*group).gradients[place].value)
-      return accumulate.emitOpError("parameter '")
-             << accumulate.getParam() << "' has no accumulator, or is accumulated twice";
+      return accumulate->emitOpError("parameter '")
+             << accumulate.getParameter() << "' has no accumulator, or is accumulated twice";
     valuesOf(*group).accumulates = true;
-    valuesOf(*group).begins = !accumulate.getInto();
-    addGradient(group, place, beforeSums(accumulate.getGradient()));
+    valuesOf(*group).begins = !accumulate.getEarlierSum();
+    addGradient(group, place, beforeSums(accumulate.getGradientOperand().get()));
   }
   for (auto update : function.getOps<OptimizerUpdateOpInterface>()) {
     auto argument = cast<BlockArgument>(update.getParameterOperand().get());
@@ -174,7 +173,7 @@ LogicalResult UnitRewriter::collectUpdates() {
     Gradient gradient = beforeSums(update.getGradientOperand().get());
     if (!values.gradients[place].value)
       addGradient(group, place, gradient);
-    else if (!gradient.value.getDefiningOp<nn::AccumulateOp>())
+    else if (!gradient.value.getDefiningOp<GradientAccumulationOpInterface>())
       return update->emitOpError("must read the sum of the gradients of all micro-batches");
   }
   for (Group &group : units.groups) {
@@ -266,7 +265,7 @@ LogicalResult UnitRewriter::rewriteReturn(Operation *op) {
       add(lookup(operand.get()), attr ? attr : builder.getDictionaryAttr({}));
       continue;
     }
-    bool accumulated = operand.get().getDefiningOp<nn::AccumulateOp>();
+    bool accumulated = operand.get().getDefiningOp<GradientAccumulationOpInterface>();
     if (!accumulated && !operand.get().getDefiningOp<OptimizerUpdateOpInterface>())
       return function.emitError("result ")
              << index << " is a new value of state " << symbol << " that no optimizer update makes";
@@ -306,7 +305,7 @@ LogicalResult UnitRewriter::run() {
     if (op->hasTrait<OpTrait::IsTerminator>())
       return rewriteReturn(op);
     // These are built for the flat groups, once their gradients are complete.
-    if (isa<nn::AccumulateOp>(op) || absorbed.contains(op))
+    if (isa<GradientAccumulationOpInterface>(op) || absorbed.contains(op))
       return success();
     rewriteOp(op);
     return noteGradients(op);

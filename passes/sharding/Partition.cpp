@@ -1,5 +1,4 @@
 //===- Partition.cpp - Converts values and ops to one rank's parts --------===//
-#include "dialects/nn/Ops/Optimizer.h"
 #include "dialects/nn/Ops/State.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
@@ -59,7 +58,7 @@ private:
   void makeSignature();
   LogicalResult partitionOp(Operation *op);
   LogicalResult partitionUpdate(OptimizerUpdateOpInterface update);
-  void partitionAccumulate(nn::AccumulateOp accumulate);
+  void partitionAccumulate(GradientAccumulationOpInterface accumulate);
   void partitionReduction(Operation *op);
   void partitionReturn(Operation *op);
   Value converted(Value old, const Layout &to);
@@ -235,8 +234,9 @@ LogicalResult Partitioner::partitionUpdate(OptimizerUpdateOpInterface update) {
 }
 
 /// A sum over micro-batches has the layout of its parameter.
-void Partitioner::partitionAccumulate(nn::AccumulateOp accumulate) {
-  Layout layout = states.of(accumulate.getParam(), accumulate.getType().getRank());
+void Partitioner::partitionAccumulate(GradientAccumulationOpInterface accumulate) {
+  auto type = cast<RankedTensorType>(accumulate->getResult(0).getType());
+  Layout layout = states.of(accumulate.getParameter(), type.getRank());
   SmallVector<Value> operands;
   for (Value operand : accumulate->getOperands())
     operands.push_back(converted(operand, layout));
@@ -278,7 +278,7 @@ LogicalResult Partitioner::run() {
   return rebuildFunction(function, fresh, listener, [&](Operation *op) -> LogicalResult {
     if (auto update = dyn_cast<OptimizerUpdateOpInterface>(op))
       return partitionUpdate(update);
-    if (auto accumulate = dyn_cast<nn::AccumulateOp>(op))
+    if (auto accumulate = dyn_cast<GradientAccumulationOpInterface>(op))
       return partitionAccumulate(accumulate), success();
     if (isa<ElementReductionOpInterface>(op))
       return partitionReduction(op), success();

@@ -23,7 +23,7 @@ def NN_SumSquaresOp : NN_Op<"sum_squares", [Pure, ElementReductionInterface, NN_
   let hasVerifier = 1;
 }
 
-def NN_AccumulateOp : NN_Op<"accumulate", [Pure, GradientPartsInterface, NN_Sharded, NN_Numeric, AllTypesMatch<["gradient", "result"]>]> {
+def NN_AccumulateOp : NN_Op<"accumulate", [Pure, GradientAccumulationInterface, NN_Sharded, NN_Numeric, AllTypesMatch<["gradient", "result"]>]> {
   let summary = "Adds a micro-batch's gradient to the sum of the earlier ones";
   let description = [{
     The gradient of `param` in the step so far: that of this micro-batch plus
