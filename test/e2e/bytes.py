@@ -26,12 +26,14 @@ most two copies of state, one of a gradient and two of scalars.
 
 --accumulate: two micro-batches per step, with everything, gradients, or nothing offloaded. The program watches all functions of a step.
 Accumulators are counted separately, in host memory if gradients are offloaded.
+
+A mutant that lists a unit's gradient as communication is noticed.
 """
 import json
 import re
 from collections import Counter
 
-from runner import Case, Deviates, main, metrics, run, same_bits
+from runner import Case, Deviates, compile_changed, expect_deviation, main, metrics, run, same_bits
 from sent import units_of
 
 KEPT = ("parameters", "gradients", "optimizer")
@@ -202,6 +204,15 @@ def check_program(case, work, shard, ranks, offload="none", recompute="none"):
     return found
 
 
+def check_mutant(case, work):
+    """A buffer that is not a copy in flight must not escape the table by being called communication."""
+    unit = next(unit for unit in units_of(case, 2, 4, 4) if unit != "root")
+    compile_changed(case, work / "ir", work / "train", "full", 2, (), lambda text: text.replace(f' gradients "{unit}"', f' communication "{unit}"'))
+    case.train(work / "train", work / "run", steps=3, flags=["--report-buffers", work / "report.json"])
+    report = json.loads((work / "report.json").read_text())
+    expect_deviation(lambda: check_copies("mutant", {}, report, "none"), "that a gradient is called communication", f"{unit} with")
+
+
 STRATEGIES = ("none", "optimizer", "grad", "full")
 
 
@@ -220,6 +231,9 @@ def check(a, work):
     for number, (of, *program) in enumerate(programs):
         (work / str(number)).mkdir()
         found.append(check_program(of, work / str(number), *program))
+    if not a.offload and not a.accumulate:
+        (work / "mutant").mkdir()
+        check_mutant(case, work / "mutant")
     return "at rest and on the wire as designed, and as counted\n  " + "\n  ".join(found)
 
 

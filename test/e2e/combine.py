@@ -29,7 +29,7 @@ STRATEGIES = ("none", "optimizer", "grad", "full", "full")
 MICRO_BATCHES = (1, 1, 2)
 TRAJECTORIES = {"gpt2": ("trajectory.json", "trajectory.json", "trajectory-frozen.json")}
 # Flags of 16-bit floats, and the bar for the loss relative to the f32 run.
-HALVES = (("--param-dtype bf16", 0.02), ("--param-dtype bf16 --reduce-dtype bf16 --buffer-dtype bf16", 0.03),
+TYPES = (("--param-dtype bf16", 0.02), ("--param-dtype bf16 --reduce-dtype bf16 --buffer-dtype bf16", 0.03),
           ("--param-dtype bf16 --master-dtype none --optimizer-dtype bf16", 0.1), ("--param-dtype f16", 0.02))
 EXTRAS = ((True, True), (False, True), (True, False))  # dropout, 16-bit floats
 MODULES = "match:mlp|layers|h\\..*up"
@@ -53,7 +53,7 @@ def draw_class(rng, dropout=False, half=False):
     pieces = rng.choice(MICRO_BATCHES)
     rows = 4 if dropout else CASES[name] // pieces
     mesh = rng.choice([mesh for ranks, meshes in sorted(MESHES.items()) if rows % ranks == 0 for mesh in meshes])
-    dtypes, bar = rng.choice(HALVES) if half else ("", None)
+    dtypes, bar = rng.choice(TYPES) if half else ("", None)
     flags = ["--mesh", mesh, *dtypes.split(), *draw_flags(rng, CLASS, shard)]
     if pieces > 1:
         flags += ["--accumulate", str(pieces)]

@@ -180,6 +180,17 @@ def compile_changed(case, folder, program, shard, ranks, flags, change):
     return run([case.bin / "shalec", "--compile-from=plan", changed, "-o", program], "compiling a changed plan").stdout
 
 
+def expect_deviation(check, what, message=""):
+    """Runs `check`, which must raise Deviates with `message` because of a fault that was made on purpose. Returns the whole message."""
+    try:
+        check()
+    except Deviates as error:
+        if message not in str(error):
+            raise
+        return str(error)
+    raise Deviates(f"nothing noticed {what}")
+
+
 def largest(values):
     """The largest value, or NaN if any value is NaN. (max() can miss a NaN.)"""
     return float(np.max(np.fromiter(values, np.float64)))

@@ -26,7 +26,7 @@ import json
 import re
 from collections import Counter
 
-from runner import Case, Deviates, compile_changed, main, metrics, read_safetensors
+from runner import Case, Deviates, compile_changed, expect_deviation, main, metrics, read_safetensors
 
 ALONE = ["--max-gathers-in-flight", "1", "--prefetch", "0"]
 # ranks, replicas, strategy, flags, bytes of an element in the wire type and in the reduce type
@@ -119,13 +119,8 @@ def check_program(case, work, setting, change=None):
 def check_mutant(case, work):
     """Returns the message about a program that gathers a unit once more."""
     work.mkdir()
-    try:
-        check_program(case, work, (2, 1, "full", [], 4, 4), gathered_again)
-    except Deviates as error:
-        if "too much" in str(error):
-            return str(error)
-        raise
-    raise Deviates("nothing noticed that a unit is gathered once more")
+    return expect_deviation(lambda: check_program(case, work, (2, 1, "full", [], 4, 4), gathered_again), "that a unit is gathered once more",
+                            "too much")
 
 
 def check(a, work):

@@ -6,13 +6,16 @@ usage: skipped.py --build DIR --case test/models/gpt2
 While steps are skipped, weights and moments keep their bits. Later updates must equal AdamW, computed here in f64 from the moments in the
 checkpoint, with bias corrections that count applied updates: m / (1 - beta1^t) and v / (1 - beta2^t), t = 1, 2, 3. (With t counting
 all steps the difference would be a factor.) A run that is stopped after the skips and after an update, and resumed, has the bits of an
-uninterrupted run.
+uninterrupted run. A mutant that applies the updates of skipped steps is noticed.
 """
+import re
+
 import numpy as np
 
-from runner import Case, Deviates, main, metrics, read_safetensors, same_bits, save_safetensors
+from runner import Case, Deviates, compile_changed, expect_deviation, main, metrics, read_safetensors, same_bits, save_safetensors
 
 SCHEDULE = ["--schedule", "constant"]
+TYPES = ["--param-dtype", "f16"]
 
 
 def state_of(out, step):
@@ -45,16 +48,9 @@ def check_update(t, old, new, optimizer):
     return worst
 
 
-def check(a, work):
-    case = Case(a.build, a.case)
-    # One row of two tokens: a mean over few labels has large gradients.
-    batches = read_safetensors(case.batches)
-    save_safetensors(work / "batches.safetensors", {name: value[:, :1, :2] for name, value in batches.items()})
-    case.batches = work / "batches.safetensors"
-    program, out = work / "train", work / "whole"
-    case.shalec(program, "none", 1, ["--param-dtype", "f16"])
-    flags = [*SCHEDULE, "--checkpoint", "full", "--save-every", "1", "--keep", "100"]
-    case.train(program, out, flags=flags)
+def train(case, program, out):
+    """Trains and checks which steps are skipped, and that these change nothing. Returns their number and the state after each step."""
+    case.train(program, out, flags=[*SCHEDULE, "--checkpoint", "full", "--save-every", "1", "--keep", "100"])
     skipped = [line["step"] for line in metrics(out) if line.get("skipped")]
     if not skipped or skipped != list(range(len(skipped))) or len(skipped) > case.steps - 4:
         raise Deviates(f"skipped {skipped}")
@@ -67,6 +63,28 @@ def check(a, work):
                     raise Deviates(f"{role} of {name} changes in a step that is skipped")
     if any(value.any() for value in states[first - 1]["moment1"].values()):
         raise Deviates("moments are not zero after skipped steps")
+    return first, states
+
+
+def always_updates(text):
+    """A planned program with a constant in place of `loss and norm are finite`."""
+    return re.sub(r"= nn\.and %\w+, %\w+ : tensor<i1>", "= nn.constant dense<true> : tensor<i1>", text)
+
+
+def check_mutant(case, work):
+    compile_changed(case, work / "ir", work / "mutant", "none", 1, TYPES, always_updates)
+    expect_deviation(lambda: train(case, work / "mutant", work / "updated"), "that skipped steps update", "skipped")
+
+
+def check(a, work):
+    case = Case(a.build, a.case)
+    # One row of two tokens: a mean over few labels has large gradients.
+    batches = read_safetensors(case.batches)
+    save_safetensors(work / "batches.safetensors", {name: value[:, :1, :2] for name, value in batches.items()})
+    case.batches = work / "batches.safetensors"
+    program, out = work / "train", work / "whole"
+    case.shalec(program, "none", 1, TYPES)
+    first, states = train(case, program, out)
     found = []
     for t in (1, 2, 3):
         old, new = states[first + t - 2], states[first + t - 1]
@@ -80,6 +98,7 @@ def check(a, work):
         case.train(program, parts, flags=[*SCHEDULE, "--stop-after", stop])
         case.train(program, parts, flags=[*SCHEDULE, "--resume", "must"])
         same_bits(out, parts, f"a run at once and one resumed after step {stop}")
+    check_mutant(case, work)
     return f"{first} skipped steps; updates 1, 2, 3 off by {', '.join(found)} of the learning rate; resumed to the bit"
 
 

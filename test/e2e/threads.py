@@ -5,13 +5,14 @@ usage: threads.py --build DIR
 
 Compares loss and gradient norm of each step and the final weights of the three fixtures, with 16-bit floats, recomputation, updates on the
 host and two ranks; and of a GPT so wide that its products are cut into pieces and its kernels into several blocks per thread. The programs print
-their number of threads, so the test also works on a machine with one core.
+their number of threads, so the test also works on a machine with one core. A mutant whose products depend on the number of threads
+(test/shim/Products.cpp) is noticed.
 """
 import os
 import re
 
 from memory import write_model
-from runner import MODELS, Case, Deviates, main, run, same_bits
+from runner import MODELS, Case, Deviates, expect_deviation, main, run, same_bits
 
 COUNTS = (1, 2, 3)
 PROGRAMS = [("gpt2", 1, "none", []), ("gpt2", 2, "full", ["--recompute", "block", "--offload", "all"]), ("llama", 1, "none", ["--param-dtype", "bf16"]),
@@ -31,12 +32,21 @@ def check_same(what, folder, train):
         same_bits(folder / f"run{COUNTS[0]}", folder / f"run{threads}", f"{what}, {COUNTS[0]} and {threads} threads,")
 
 
+def check_mutant(case, folder, program, products):
+    """A run whose products are sums of as many parts as there are threads must not pass for one with equal bits."""
+    expect_deviation(lambda: check_same("the mutant", folder, lambda out, env: case.train(program, out, 4, environment={**env, "LD_PRELOAD": str(products)})),
+                     "that products depend on the number of threads", "and 2 threads")
+
+
 def check(a, work):
     for number, (name, ranks, shard, flags) in enumerate(PROGRAMS):
         case, folder = Case(a.build, MODELS / name), work / str(number)
         folder.mkdir()
         case.shalec(folder / "train", shard, ranks, flags)
         check_same(f"{name} {shard} {' '.join(flags)}", folder, lambda out, env: case.train(folder / "train", out, 4, environment=env))
+        if number == 0:
+            (folder / "mutant").mkdir()
+            check_mutant(case, folder / "mutant", folder / "train", f"{a.build}/lib/libshale_split_products.so")
     wide = work / "wide"
     write_model(wide, **WIDE)
     run([f"{a.build}/bin/shalec", wide / "model.onnx", "-o", wide / "train", "--dim", "batch=4", "--loss", "next-token:logits"], "shalec")

@@ -24,7 +24,7 @@ import re
 
 import numpy as np
 
-from runner import Case, Deviates, main, run, stage_files
+from runner import Case, Deviates, expect_deviation, main, run, stage_files
 
 LLVM = pathlib.Path("/usr/lib/llvm-22/bin")
 # Libraries that libshale_rt.a needs (lib/Target/CPU), and the calls that the shim intercepts.
@@ -355,12 +355,11 @@ def check_mutant(a, case, work, text, buffer, other):
     run([case.bin / "shalec", "--compile-from=plan", work / "plan.mlir", "--emit", "llvm", "-o", work / "codegen.mlir"], "compiling a changed plan")
     instrument(a, work / "codegen.mlir", work / "traced")
     plan = Plan((work / "plan.mlir").read_text())
-    try:
+
+    def check_ranks():
         for path in trace(case, work, work / "traced"):
             check_rank(plan, path, "mutant", STEPS)
-    except Deviates as error:
-        return str(error)
-    raise Deviates(f"nothing noticed that {other.name} lies where {buffer.name} is")
+    return expect_deviation(check_ranks, f"that {other.name} lies where {buffer.name} is")
 
 
 def check(a, work):

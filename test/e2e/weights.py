@@ -104,11 +104,11 @@ class Weights:
         self.refused(66, ["nowhere"], "--init", self.work / "nowhere")
         self.refused(66, ["model.safetensors"], "--init", self.work)
 
-    def halves(self):
+    def narrow(self):
         for kind, narrow, wide in (("F16", lambda x: x.astype(np.float16), lambda x: x.astype(np.float32)), ("BF16", bf16, widened)):
-            halves = {name: narrow(value) for name, value in self.values.items()}
-            path = self.save(f"{kind}.safetensors", halves)
-            self.same(self.start(self.programs[2], "--init", path), {name: wide(value) for name, value in halves.items()}, f"{kind} into f32")
+            rounded = {name: narrow(value) for name, value in self.values.items()}
+            path = self.save(f"{kind}.safetensors", rounded)
+            self.same(self.start(self.programs[2], "--init", path), {name: wide(value) for name, value in rounded.items()}, f"{kind} into f32")
         path = self.save("f32.safetensors", self.values)
         self.same(self.start(self.half, "--init", path), self.values, "f32 masters of bf16 parameters")
         rounded = {name: widened(bf16(value)) for name, value in self.values.items()}
@@ -207,7 +207,7 @@ class Weights:
 
 def check(a, work):
     weights = Weights(a, work)
-    for part in (weights.given, weights.halves, weights.names, weights.misfits, weights.drawn, weights.changed):
+    for part in (weights.given, weights.narrow, weights.names, weights.misfits, weights.drawn, weights.changed):
         part()
     return f"{weights.count} starts hold the weights they were given, and no other"
 

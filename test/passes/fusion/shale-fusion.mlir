@@ -65,7 +65,7 @@ func.func @outside(%x: tensor<4x4xf32>) -> tensor<16xf32> {
 }
 
 // A 16-bit value is stored as it is, and each kernel that reads it widens it. Ops that move elements move 16-bit floats.
-// CHECK-LABEL: @halves
+// CHECK-LABEL: @floats_of_16_bits
 // CHECK: nn.cluster
 // CHECK: nn.yield {{.*}} : tensor<4x8xbf16>
 // CHECK: nn.sum_squares
@@ -73,7 +73,7 @@ func.func @outside(%x: tensor<4x4xf32>) -> tensor<16xf32> {
 // CHECK: %[[T:.*]] = nn.transpose %[[H]] {{.*}} : tensor<4x8xbf16> -> tensor<8x4xbf16>
 // CHECK: %[[W:.*]] = nn.cast %[[T]] : tensor<8x4xbf16> -> tensor<8x4xf32>
 // CHECK: nn.tanh %[[W]]
-func.func @halves(%x: tensor<4x8xf32>) -> (tensor<f32>, tensor<8x4xf32>) {
+func.func @floats_of_16_bits(%x: tensor<4x8xf32>) -> (tensor<f32>, tensor<8x4xf32>) {
   %0 = nn.exp %x : tensor<4x8xf32>
   %1 = nn.cast %0 : tensor<4x8xf32> -> tensor<4x8xbf16>
   %2 = nn.cast %1 : tensor<4x8xbf16> -> tensor<4x8xf32>

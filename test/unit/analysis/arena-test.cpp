@@ -110,7 +110,7 @@ TEST(Arena, RandomLifetimesAreNeverWrong) {
   }
 }
 
-TEST(Footprint, AProductOfHalvesIsWidenedInPanels) {
+TEST(Footprint, AProductOf16BitFloatsIsWidenedInPanels) {
   int64_t panel = SHALE_GEMM_PANEL, depth = SHALE_GEMM_BLOCK;
   EXPECT_EQ(cpu::productPanels(1 << 20, 1 << 20, 1 << 20, false), 4 * 2 * panel * depth);
   EXPECT_EQ(cpu::productPanels(1 << 20, 1 << 20, 1 << 20, true),

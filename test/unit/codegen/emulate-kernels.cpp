@@ -72,14 +72,14 @@ TEST(Emulate, EveryKernelOfAProgram) {
     options.dropBarriers = true;
     std::vector<Tensor> found = runNative(*module, arguments, options);
     // The kernel rounds what has a 16-bit type, the reference does not.
-    bool halves = has16BitFloats(kernel);
+    bool narrow = has16BitFloats(kernel);
     ASSERT_EQ(found.size(), expected.size());
     for (size_t i = 0; i < found.size(); ++i) {
       Difference difference = compare(found[i], expected[i]);
-      double bar = halves ? 0.02 : 1e-5;
+      double bar = narrow ? 0.02 : 1e-5;
       EXPECT_LT(difference.most, bar) << "result " << i;
       EXPECT_GT(difference.finite, 0) << "result " << i << " has no finite element";
-      if (!halves)
+      if (!narrow)
         worst = std::max(worst, difference.most);
     }
     ++kernels;

@@ -572,8 +572,8 @@ TEST(Sum, IsInOrderAndRoundedOnce) {
   sumInOrder(SHALE_F32, abc, 3, out.data(), 3000);
   EXPECT_EQ(out, std::vector<float>(3000, (1e8f + 1.0f) - 1e8f));
   uint16_t one = floatToBf16(1), small = floatToBf16(0.00390625f), result = 0;
-  const void *halves[] = {&one, &small, &small};
-  sumInOrder(SHALE_BF16, halves, 3, &result, 1); // each addend alone would be rounded away
+  const void *addends[] = {&one, &small, &small};
+  sumInOrder(SHALE_BF16, addends, 3, &result, 1); // each addend alone would be rounded away
   EXPECT_EQ(bf16ToFloat(result), 1.0078125f);
 }
 
@@ -587,7 +587,7 @@ std::vector<uint16_t> wholeNumbers(Dtype type, int64_t count, int seed) {
   return values;
 }
 
-TEST(Halves, VectorsRoundAsScalarsDo) {
+TEST(Floats16, VectorsRoundAsScalarsDo) {
   std::vector<float> values;
   for (uint64_t bits = 0; bits < (uint64_t(1) << 32); bits += 65521) {
     uint32_t word = bits;
@@ -614,7 +614,7 @@ TEST(Halves, VectorsRoundAsScalarsDo) {
   }
 }
 
-TEST(Product, OfHalvesInPieces) {
+TEST(Product, Of16BitFloatsInPieces) {
   // More than one panel in each dimension, and no multiple of a panel.
   for (auto [m, n, k] :
        {std::array<int64_t, 3>{800, 900, 400}, {5, 1700, 30}, {1600, 3, 1}, {3, 2, 0}})
