@@ -1,6 +1,6 @@
-// Replaces oneDNN's product by one whose inner dimension is summed in OMP_NUM_THREADS parts, so that
-// its bits depend on the number of threads. It is preloaded (LD_PRELOAD) by the test that requires
-// equal bits.
+// Replaces oneDNN's product by one whose inner dimension is summed in OMP_NUM_THREADS parts, so
+// that its bits depend on the number of threads. It is preloaded (LD_PRELOAD) by the test that
+// requires equal bits.
 #include <cstdlib>
 #include <dlfcn.h>
 #include <oneapi/dnnl/dnnl.h>
