@@ -215,11 +215,11 @@ def OptimizerUpdateInterface : OpInterface<"OptimizerUpdateOpInterface", [Gradie
     "double", "getDecayFactor", (ins), "", "return $_op.getDecay().convertToDouble();">,
     InterfaceMethod<"Returns the operand with the first element of the operands in their group, or null.",
     "::mlir::Value", "getGroupOffset", (ins), "", "return $_op.getOffset();">,
-    InterfaceMethod<"Returns the list of `#nn.segment` of a flat group, or null.",
+    InterfaceMethod<"Returns the list of `#nn.update_range` of a flat group, or null.",
     "::mlir::ArrayAttr", "getGroupSegments", (ins), "", "return $_op.getSegmentsAttr();">,
     InterfaceMethod<[{
       Makes this op the update of a flat group. `segments` is a list of
-      `#nn.segment`. `offset` is the element of the group at which the operands
+      `#nn.update_range`. `offset` is the element of the group at which the operands
       begin, or null if the operands are the whole group.
     }],
     "void", "setSegments", (ins "::mlir::Value":$offset, "::mlir::ArrayAttr":$segments), "", [{

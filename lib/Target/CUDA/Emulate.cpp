@@ -84,7 +84,7 @@ SmallVector<int64_t> KernelRewriter::placeShared(ArrayRef<BlockArgument> buffers
     auto type = MemRefType::get(old.getShape(), old.getElementType());
     buffer.setType(type);
     places.push_back(places.back() +
-                     llvm::alignTo(type.getNumElements() * bytesOf(type.getElementType()), 16));
+                     llvm::alignTo(type.getNumElements() * valueBytes(type.getElementType()), 16));
   }
   return places;
 }
@@ -94,7 +94,7 @@ void KernelRewriter::noteAccess(Operation *op, Value memref, Value index, Type a
   if (!isa<BlockArgument>(memref)) // constant data
     return;
   b.setInsertionPoint(op);
-  int64_t element = bytesOf(cast<MemRefType>(memref.getType()).getElementType());
+  int64_t element = valueBytes(cast<MemRefType>(memref.getType()).getElementType());
   Value start = memref::ExtractAlignedPointerAsIndexOp::create(b, loc, memref);
   auto number = [&](Value value) {
     return arith::IndexCastOp::create(b, loc, b.getI64Type(), value).getResult();
@@ -102,7 +102,7 @@ void KernelRewriter::noteAccess(Operation *op, Value memref, Value index, Type a
   Value at = arith::MulIOp::create(b, loc, number(index), i64(element));
   at = arith::AddIOp::create(b, loc, number(start), at);
   Value address = LLVM::IntToPtrOp::create(b, loc, pointer(), at);
-  call(Access, Type(), {address, i32(bytesOf(accessed)), i32(write), i32(site++)});
+  call(Access, Type(), {address, i32(valueBytes(accessed)), i32(write), i32(site++)});
 }
 
 LogicalResult KernelRewriter::run() {

@@ -88,7 +88,7 @@ static VectorType vectorFor(Value memref, size_t width) {
   return VectorType::get({int64_t(width)}, cast<MemRefType>(memref.getType()).getElementType());
 }
 
-int64_t shale::bytesOf(Type type) {
+int64_t shale::valueBytes(Type type) {
   int64_t count = 1;
   if (auto vector = dyn_cast<VectorType>(type))
     count = vector.getNumElements(), type = vector.getElementType();
@@ -109,7 +109,7 @@ void ThreadEmitter::replaceLoads(const Key &key, ArrayRef<Access> group) {
       return memref::LoadOp::create(b, loc, key.memref, start);
     VectorType type = vectorFor(key.memref, group.size());
     return vector::LoadOp::create(b, loc, type, key.memref, start, /*nontemporal=*/false,
-                                  llvm::MaybeAlign(bytesOf(type)));
+                                  llvm::MaybeAlign(valueBytes(type)));
   };
   Value loaded;
   if (key.guards.empty()) {
@@ -157,7 +157,7 @@ void ThreadEmitter::replaceStores(const Key &key, ArrayRef<Access> group) {
   Value wide = vector::FromElementsOp::create(b, loc, type, elements);
   Value start = materialize({group.front().constant, key.terms});
   vector::StoreOp::create(b, loc, wide, key.memref, start, /*nontemporal=*/false,
-                          llvm::MaybeAlign(bytesOf(type)));
+                          llvm::MaybeAlign(valueBytes(type)));
   for (const Access &access : group)
     access.op->erase();
 }

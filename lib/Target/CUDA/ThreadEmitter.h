@@ -7,7 +7,7 @@
 namespace shale {
 
 /// Returns the bytes that a value of a scalar or vector type takes in memory.
-int64_t bytesOf(mlir::Type type);
+int64_t valueBytes(mlir::Type type);
 
 /// Emits scalars: a thread's neighbouring elements are emitted one by one, with indices that differ
 /// by a constant. finishAccesses() then turns loads and stores of neighbours into wide ones.

@@ -85,7 +85,7 @@ private:
   Value loadVector(Value memref, Value at) {
     auto type = VectorType::get({s.width}, cast<MemRefType>(memref.getType()).getElementType());
     return vector::LoadOp::create(t.b, t.loc, type, memref, at, /*nontemporal=*/false,
-                                  llvm::MaybeAlign(bytesOf(type)));
+                                  llvm::MaybeAlign(valueBytes(type)));
   }
 
   void emitRow(Value row, Value lane) {
@@ -113,7 +113,7 @@ private:
       auto store = [&, &column = column, &sum = sum] {
         vector::StoreOp::create(
             t.b, t.loc, sum, result, t.add(t.mul(row, t.index(s.columns)), column),
-            /*nontemporal=*/false, llvm::MaybeAlign(bytesOf(cast<VectorType>(sum.getType()))));
+            /*nontemporal=*/false, llvm::MaybeAlign(valueBytes(cast<VectorType>(sum.getType()))));
       };
       if (inside)
         t.when(inside, store);
