@@ -217,6 +217,40 @@ def MaterializeUnitsPass : Pass<"shale-materialize-units", "::mlir::ModuleOp"> {
   let dependentDialects = ["::shale::dist::DistDialect", "::shale::mem::MemDialect", "::shale::nn::NNDialect"];
 }
 
+def GatherMaximaPass : Pass<"shale-gather-maxima", "::mlir::ModuleOp"> {
+  let summary = "Computes maxima over ranks from gathered operands";
+  let description = [{
+    The runtime reduces sums only. A maximum over the ranks of an axis becomes an
+    all-gather of the operands along a new first dimension and a local maximum over
+    that dimension. This is exact, and the bits are those of any order. The softmax
+    over a dimension that the batch splits needs it, as in a contrastive loss, with
+    one element per row.
+
+    Requires: a partitioned module. Ensures: no `dist.all_reduce max`.
+
+    Before:
+    ```mlir
+    dist.mesh @mesh <[shard "fsdp"=2]>
+    func.func @rows(%mine: tensor<4xf32>) -> tensor<4xf32> {
+      %max = dist.all_reduce max %mine over "fsdp" : tensor<4xf32>
+      return %max : tensor<4xf32>
+    }
+    ```
+
+    After:
+    ```mlir
+    dist.mesh @mesh <[shard "fsdp"=2]>
+    func.func @rows(%mine: tensor<4xf32>) -> tensor<4xf32> {
+      %part = nn.reshape %mine : tensor<4xf32> -> tensor<1x4xf32>
+      %parts = dist.all_gather %part over "fsdp" dim = 0 : tensor<1x4xf32> -> tensor<2x4xf32>
+      %max = nn.reduce max %parts dims = [0] : tensor<2x4xf32> -> tensor<4xf32>
+      return %max : tensor<4xf32>
+    }
+    ```
+  }];
+  let dependentDialects = ["::shale::nn::NNDialect"];
+}
+
 def VerifyCollectivesPass : Pass<"shale-verify-collectives", "::mlir::ModuleOp"> {
   let summary = "Checks that the runtime supports the collectives of a program";
   let description = [{

@@ -79,3 +79,13 @@ Value nn::pieceOffset(OpBuilder &builder, Location loc, ArrayRef<SplitAxis> axes
 Value shale::nn::addOffset(OpBuilder &builder, Location loc, Value offset, Value other) {
   return offset ? Value(AddOp::create(builder, loc, offset, other)) : other;
 }
+
+Value nn::gatherPieces(OpBuilder &builder, Location loc, SplitAxis axis, Value value) {
+  auto typeOf = [&](int64_t pieces) {
+    SmallVector<int64_t> shape{pieces};
+    llvm::append_range(shape, shapeOf(value));
+    return RankedTensorType::get(shape, cast<RankedTensorType>(value.getType()).getElementType());
+  };
+  Value piece = ReshapeOp::create(builder, loc, typeOf(1), value);
+  return dist::AllGatherOp::create(builder, loc, typeOf(axis.size), piece, axis.name, /*dim=*/0);
+}

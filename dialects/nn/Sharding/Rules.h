@@ -43,6 +43,10 @@ mlir::Value pieceOffset(mlir::OpBuilder &builder, mlir::Location loc,
 mlir::Value addOffset(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value offset,
                       mlir::Value other);
 
+/// Builds the values of all ranks of an axis, in the order of their coordinates: [ranks, ...].
+mlir::Value gatherPieces(mlir::OpBuilder &builder, mlir::Location loc, SplitAxis axis,
+                         mlir::Value value);
+
 } // namespace shale::nn
 
 #endif // SHALE_NN_SHARDING_RULES_H

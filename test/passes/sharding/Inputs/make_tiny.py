@@ -1,11 +1,12 @@
 """Writes a small transformer in nn for tests: tied table, odd sizes, two blocks.
 
-usage: make_tiny.py BATCH [mse|frozen|tp|keys|dropout|padded|picks]...
+usage: make_tiny.py BATCH [mse|frozen|tp|keys|dropout|padded|picks|contrast]...
 
   dropout  dropout of attention probabilities
   keys     no key bias, since its true gradient is zero
   padded   an input masks keys, and each head has a bias
   picks    the loss selects probabilities by index
+  contrast the loss compares the first position of every example with the last position of all examples, both ways
 """
 import sys
 
@@ -133,6 +134,21 @@ elif "picks" in flags:
     total = emit(f"nn.neg {logs} : {ty(N)}")
     total = emit(f"nn.reduce sum {total} dims = [0] : {ty(N)} -> tensor<f32>")
     count = emit(f"nn.constant dense<{N}.0> : tensor<f32>")
+elif "contrast" in flags:
+    x = emit(f"nn.reshape {x} : {ty(N, C)} -> {ty(batch, T, C)}")
+    ends = []
+    for at in (0, T - 1):
+        end = emit(f"nn.slice {x} starts = [0, {at}, 0] limits = [{batch}, {at + 1}, {C}] strides = [1, 1, 1] : {ty(batch, T, C)} -> {ty(batch, 1, C)}")
+        ends.append(emit(f"nn.reshape {end} : {ty(batch, 1, C)} -> {ty(batch, C)}"))
+    square = ty(batch, batch)
+    scores = emit(f"nn.matmul {ends[0]}, {ends[1]} transpose_rhs : ({ty(batch, C)}, {ty(batch, C)}) -> {square}")
+    other = emit(f"nn.transpose {scores} perm = [1, 0] : {square} -> {square}")
+    own = emit(f"nn.iota dim = 0 : {ty(batch, element='i64')}")
+    totals = [new(), new()]
+    for value, matrix in zip(totals, (scores, other)):
+        lines.append(f"  {value}, {value}c, {value}l = nn.cross_entropy {matrix}, {own} ignore_index = -100 : {square}, {ty(batch, element='i64')}")
+    total = emit(f"nn.add {totals[0]}, {totals[1]} : tensor<f32>")
+    count = emit(f"nn.constant dense<{batch}.0> : tensor<f32>")
 else:
     # Labels shifted as in model libraries: the last label of a row is ignored.
     cut = emit(f"nn.slice %labels starts = [0, 1] limits = [{batch}, {T}] strides = [1, 1] : {ty(batch, T, element='i64')} -> {ty(batch, T - 1, element='i64')}")
