@@ -1,6 +1,7 @@
 //===- AttentionSizes.cpp - Sizes of attention, from its types ------------===//
 #include "dialects/nn/AttentionSizes.h"
 #include "dialects/nn/NN.h"
+#include <array>
 
 using namespace mlir;
 using namespace shale::nn;
@@ -10,6 +11,26 @@ AttentionSizes AttentionSizes::get(ShapedType query, ShapedType key, ShapedType 
   unsigned head = order == HeadOrder::HeadsFirst ? 1 : 2, position = 3 - head;
   ArrayRef<int64_t> q = query.getShape(), k = key.getShape();
   return {q[0], q[head], k[head], q[position], k[position], q[3], value.getShape()[3]};
+}
+
+/// The types of query, key and value whose heads follow one another in a tensor of rank 4, where
+/// `heads` are the query's.
+static std::array<ShapedType, 3> unpack(ShapedType packed, int64_t heads) {
+  ArrayRef<int64_t> shape = packed.getShape();
+  auto part = [&](int64_t count) {
+    return packed.clone(ArrayRef<int64_t>{shape[0], shape[1], count, shape[3]});
+  };
+  int64_t keyHeads = (shape[2] - heads) / 2;
+  return {part(heads), part(keyHeads), part(keyHeads)};
+}
+
+AttentionSizes AttentionSizes::get(TypeRange inputs, ShapedType result) {
+  if (inputs.size() == 1) {
+    auto [query, key, value] = unpack(cast<ShapedType>(inputs[0]), result.getShape()[2]);
+    return get(query, key, value, HeadOrder::PositionsFirst);
+  }
+  return get(cast<ShapedType>(inputs[0]), cast<ShapedType>(inputs[1]), cast<ShapedType>(inputs[2]),
+             HeadOrder::PositionsFirst);
 }
 
 int64_t AttentionSizes::getFlops(bool causal, std::optional<int64_t> window) const {
@@ -40,4 +61,20 @@ std::optional<AttentionSizes> shale::nn::matchAttention(ShapedType query, Shaped
               lse.getShape() == ArrayRef<int64_t>(rows) &&
               (summed == element || summed == accumulatorType(element));
   return fits ? std::optional(s) : std::nullopt;
+}
+
+std::optional<AttentionSizes> shale::nn::matchAttention(TypeRange inputs, ShapedType result,
+                                                        ShapedType lse) {
+  if (inputs.size() == 3)
+    return matchAttention(cast<ShapedType>(inputs[0]), cast<ShapedType>(inputs[1]),
+                          cast<ShapedType>(inputs[2]), result, lse, HeadOrder::PositionsFirst);
+  if (inputs.size() != 1 || result.getRank() != 4)
+    return std::nullopt;
+  auto packed = cast<ShapedType>(inputs[0]);
+  int64_t heads = result.getDimSize(2);
+  if (packed.getRank() != 4 || packed.getDimSize(2) < heads ||
+      (packed.getDimSize(2) - heads) % 2 != 0)
+    return std::nullopt;
+  auto [query, key, value] = unpack(packed, heads);
+  return matchAttention(query, key, value, result, lse, HeadOrder::PositionsFirst);
 }

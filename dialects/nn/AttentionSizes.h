@@ -3,6 +3,7 @@
 #define SHALE_NN_ATTENTIONSIZES_H
 
 #include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/TypeRange.h"
 #include <optional>
 
 namespace shale::nn {
@@ -17,6 +18,9 @@ struct AttentionSizes {
   /// Returns the sizes from the types of query, key and value, which have rank 4.
   static AttentionSizes get(mlir::ShapedType query, mlir::ShapedType key, mlir::ShapedType value,
                             HeadOrder order);
+  /// Returns the sizes from the types of query, key and value with positions before heads, or of
+  /// one tensor or buffer that holds the heads of all three, and of the result.
+  static AttentionSizes get(mlir::TypeRange inputs, mlir::ShapedType result);
 
   /// Whether each key head serves the same number of query heads, at least one.
   bool sharesHeads() const { return keyHeads != 0 && heads != 0 && heads % keyHeads == 0; }
@@ -32,6 +36,11 @@ struct AttentionSizes {
 std::optional<AttentionSizes> matchAttention(mlir::ShapedType query, mlir::ShapedType key,
                                              mlir::ShapedType value, mlir::ShapedType result,
                                              mlir::ShapedType lse, HeadOrder order);
+
+/// The same for inputs with positions before heads: query, key and value, or one tensor or buffer
+/// [batch, length, heads + 2 keyHeads, depth] that holds the heads of all three one after another.
+std::optional<AttentionSizes> matchAttention(mlir::TypeRange inputs, mlir::ShapedType result,
+                                             mlir::ShapedType lse);
 
 } // namespace shale::nn
 

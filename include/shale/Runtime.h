@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define SHALE_ABI_VERSION 14
+#define SHALE_ABI_VERSION 15
 
 /* Limits on the pieces into which the runtime cuts an f32 matrix product on a CPU. The
  * host's matrix library packs each piece into buffers that it allocates: at most
@@ -393,15 +393,16 @@ void shale_gemm_epilogue(ShaleRank *rank, int32_t transpose_a, int32_t transpose
  * result [batch, length, heads, value_depth] and lse [batch, heads, length], the f32 logarithm of
  * each row's sum of exponentials. Query head h reads key head h / (heads / key_heads). If `causal`
  * is not 0, length is key_length and position t sees positions up to t; if `window` is not 0 then,
- * only the last `window` of these. The call may overwrite `workspace_bytes` bytes of `workspace`.
- */
+ * only the last `window` of these. If `key` and `value` are NULL, `query` is [batch, length,
+ * heads + 2 * key_heads, depth] and holds the heads of all three. The call may overwrite
+ * `workspace_bytes` bytes of `workspace`. */
 void shale_attention(ShaleRank *rank, int64_t batch, int64_t heads, int64_t key_heads,
                      int64_t length, int64_t key_length, int64_t depth, int64_t value_depth,
                      int32_t causal, int64_t window, float scale, int32_t type, const void *query,
                      const void *key, const void *value, void *result, float *lse, void *workspace,
                      int64_t workspace_bytes);
-/* Computes the gradients of query, key and value, of their shapes, from those of the forward pass
- * and the gradient of its result. If `deterministic` is not 0, every run gives the same bits. If
+/* Computes the gradients of query, key and value, of their shapes, from what the forward pass read
+ * and wrote, and the gradient of its result. If `deterministic` is not 0, every run gives the same bits. If
  * `key_gradient` and `value_gradient` are NULL, `query_gradient` is [batch, length,
  * heads + 2 * key_heads, depth] and holds the heads of all three. */
 void shale_attention_gradient(ShaleRank *rank, int64_t batch, int64_t heads, int64_t key_heads,

@@ -204,6 +204,11 @@ static Value placeholder(OpBuilder &builder, Location loc, Value buffer, bool fl
   return nn::splat(builder, loc, type, 0);
 }
 
+static SmallVector<Value> placeholders(OpBuilder &builder, Location loc, ValueRange buffers) {
+  return llvm::map_to_vector(
+      buffers, [&](Value buffer) { return placeholder(builder, loc, buffer, false); });
+}
+
 LogicalResult RtMachine::gemm(rt::GemmOp op) {
   OpBuilder builder = OpBuilder::atBlockEnd(scratch);
   Value a = placeholder(builder, op.getLoc(), op.getA(), false),
@@ -222,9 +227,8 @@ LogicalResult RtMachine::gemm(rt::GemmOp op) {
 
 LogicalResult RtMachine::gemmEpilogue(rt::GemmEpilogueOp op) {
   OpBuilder builder = OpBuilder::atBlockEnd(scratch);
-  SmallVector<Value> inputs{op.getA(), op.getB(), op.getWith()}, operands, outputs{op.getC()};
-  for (Value input : inputs)
-    operands.push_back(placeholder(builder, op.getLoc(), input, false));
+  SmallVector<Value> inputs{op.getA(), op.getB(), op.getWith()}, outputs{op.getC()};
+  SmallVector<Value> operands = placeholders(builder, op.getLoc(), inputs);
   Type result = rt::tensorType(op.getC().getType());
   if (op.getBefore())
     outputs.push_back(op.getBefore());
@@ -236,14 +240,11 @@ LogicalResult RtMachine::gemmEpilogue(rt::GemmEpilogueOp op) {
 
 LogicalResult RtMachine::sdpa(rt::SdpaOp op) {
   OpBuilder builder = OpBuilder::atBlockEnd(scratch);
-  SmallVector<Value> inputs{op.getQuery(), op.getKey(), op.getValue()}, operands;
-  for (Value input : inputs)
-    operands.push_back(placeholder(builder, op.getLoc(), input, false));
-  auto made =
-      nn::SdpaOp::create(builder, op.getLoc(), rt::tensorType(op.getResult().getType()),
-                         rt::tensorType(op.getLse().getType()), operands[0], operands[1],
-                         operands[2], op.getCausalAttr(), op.getWindowAttr(), op.getScaleAttr());
-  if (failed(compute(made, inputs, {op.getResult(), op.getLse()})))
+  auto made = nn::SdpaOp::create(builder, op.getLoc(), rt::tensorType(op.getResult().getType()),
+                                 rt::tensorType(op.getLse().getType()),
+                                 placeholders(builder, op.getLoc(), op.getInputs()),
+                                 op.getCausalAttr(), op.getWindowAttr(), op.getScaleAttr());
+  if (failed(compute(made, op.getInputs(), {op.getResult(), op.getLse()})))
     return failure();
   for (int64_t rank = 0; rank < ranks; ++rank)
     poison(rank, op.getWorkspace());
@@ -252,19 +253,17 @@ LogicalResult RtMachine::sdpa(rt::SdpaOp op) {
 
 LogicalResult RtMachine::sdpaGrad(rt::SdpaGradOp op) {
   OpBuilder builder = OpBuilder::atBlockEnd(scratch);
-  SmallVector<Value> inputs{op.getQuery(),  op.getKey(), op.getValue(),
-                            op.getOutput(), op.getLse(), op.getGrad()},
-      operands;
-  for (Value input : inputs)
-    operands.push_back(placeholder(builder, op.getLoc(), input, false));
+  SmallVector<Value> buffers(op.getInputs());
+  buffers.append({op.getOutput(), op.getLse(), op.getGrad()});
+  SmallVector<Value> operands = placeholders(builder, op.getLoc(), buffers);
+  ValueRange given(operands), inputs = given.drop_back(3), others = given.take_back(3);
   SmallVector<Type> types;
   for (Value gradient : op.getGradients())
     types.push_back(rt::tensorType(gradient.getType()));
-  auto made =
-      nn::SdpaGradOp::create(builder, op.getLoc(), types, operands[0], operands[1], operands[2],
-                             operands[3], operands[4], operands[5], op.getCausalAttr(),
-                             op.getWindowAttr(), op.getDeterministicAttr(), op.getScaleAttr());
-  if (failed(compute(made, inputs, op.getGradients())))
+  auto made = nn::SdpaGradOp::create(builder, op.getLoc(), types, inputs, others[0], others[1],
+                                     others[2], op.getCausalAttr(), op.getWindowAttr(),
+                                     op.getDeterministicAttr(), op.getScaleAttr());
+  if (failed(compute(made, buffers, op.getGradients())))
     return failure();
   for (int64_t rank = 0; rank < ranks; ++rank)
     poison(rank, op.getWorkspace());

@@ -118,9 +118,8 @@ template <typename OpT> static StringRef findUnsupported(OpT op) {
 /// Returns the concatenation that is the only reader of all gradients, perhaps after a reshape, and
 /// that joins their rows, the features of all heads of a position, in order; else null.
 static nn::ConcatOp joinOf(nn::SdpaGradOp op) {
-  auto q = cast<RankedTensorType>(op.getQuery().getType());
-  if (op.getKey().getType() != op.getValue().getType() ||
-      cast<RankedTensorType>(op.getKey().getType()).getDimSize(1) != q.getDimSize(1))
+  nn::AttentionSizes s = op.getSizes();
+  if (s.depth != s.valueDepth || s.length != s.keyLength)
     return {};
   nn::ConcatOp concat;
   for (auto [number, gradient] : llvm::enumerate(op.getGradients())) {
@@ -141,7 +140,68 @@ static nn::ConcatOp joinOf(nn::SdpaGradOp op) {
   int64_t rows = 1;
   for (int64_t size : shape.take_front(concat.getDim()))
     rows *= size;
-  return rows == q.getDimSize(0) * q.getDimSize(1) ? concat : nn::ConcatOp();
+  return rows == s.batch * s.length ? concat : nn::ConcatOp();
+}
+
+namespace {
+
+/// A part of each row of a tensor, where the rows of elements follow one another.
+struct RowPart {
+  Value source;
+  int64_t rows = 0, width = 0, begin = 0, end = 0; // rows, and elements of a row
+
+  /// Matches a slice, perhaps reshaped.
+  static std::optional<RowPart> match(Value value) {
+    auto slice = throughReshapes(value).getDefiningOp<nn::SliceOp>();
+    if (!slice)
+      return std::nullopt;
+    ArrayRef<int64_t> shape = cast<RankedTensorType>(slice.getInput().getType()).getShape();
+    RowPart part{throughReshapes(slice.getInput()), 1, 1, 0, 1};
+    bool found = false;
+    for (auto [size, start, limit, stride] :
+         llvm::zip(shape, slice.getStarts(), slice.getLimits(), slice.getStrides())) {
+      bool cut = start != 0 || limit != size;
+      if (stride != 1 || (cut && found))
+        return std::nullopt;
+      if (cut)
+        part.begin = start, part.end = limit, part.width = size;
+      else if (found)
+        part.begin *= size, part.end *= size, part.width *= size;
+      else
+        part.rows *= size;
+      found |= cut;
+    }
+    return found ? std::optional(part) : std::nullopt;
+  }
+
+private:
+  static Value throughReshapes(Value value) {
+    while (auto reshape = value.getDefiningOp<nn::ReshapeOp>())
+      value = reshape.getInput();
+    return value;
+  }
+};
+
+} // namespace
+
+/// Returns the tensor whose rows, one for each position, are the heads of query, key and value one
+/// after another, or null.
+static Value packOf(ValueRange inputs, const nn::AttentionSizes &s) {
+  if (s.depth != s.valueDepth || s.length != s.keyLength)
+    return {};
+  int64_t counts[] = {s.heads, s.keyHeads, s.keyHeads}, end = 0;
+  Value source;
+  for (auto [input, heads] : llvm::zip(inputs, counts)) {
+    std::optional<RowPart> part = RowPart::match(input);
+    int64_t begin = end;
+    end += heads * s.depth;
+    if (!part || (source && part->source != source) || part->rows != s.batch * s.length ||
+        part->width != (s.heads + 2 * s.keyHeads) * s.depth || part->begin != begin ||
+        part->end != end)
+      return {};
+    source = part->source;
+  }
+  return source;
 }
 
 namespace {
@@ -162,32 +222,50 @@ public:
         replace(attention);
       else
         replace(cast<nn::AttentionGradOp>(op));
-    // Transpositions and rotations that only the replaced ops read.
+    // Ops that only the replaced ops read.
     SmallVector<Operation *> ops;
     function.walk([&](Operation *op) { ops.push_back(op); });
     for (Operation *op : llvm::reverse(ops))
-      if ((isExchange(op) || isa<nn::RopeOp>(op)) && op->use_empty())
+      if ((isExchange(op) || isa<nn::RopeOp, nn::ReshapeOp, nn::SliceOp>(op)) && op->use_empty())
         op->erase();
   }
 
 private:
+  /// Returns query, key and value as a call reads them.
+  template <typename OpT> SmallVector<Value> inputsOf(OpT op) {
+    SmallVector<Value> inputs;
+    for (Value value : {op.getQuery(), op.getKey(), op.getValue()})
+      inputs.push_back(exchanger.operand(op, value));
+    auto s = nn::AttentionSizes::get(TypeRange(inputs), exchanged(typeOfResult(op)));
+    Value source = packOf(inputs, s);
+    if (!source)
+      return inputs;
+    auto type = cast<RankedTensorType>(source.getType())
+                    .clone({s.batch, s.length, s.heads + 2 * s.keyHeads, s.depth});
+    if (source.getType() == type)
+      return {source};
+    return {nn::ReshapeOp::create(exchanger.at(op), op.getLoc(), type, source)};
+  }
+  static Type typeOfResult(nn::AttentionOp op) { return op.getResult().getType(); }
+  static Type typeOfResult(nn::AttentionGradOp op) { return op.getOutput().getType(); }
+
   Operation *build(nn::AttentionOp op) {
-    Value q = exchanger.operand(op, op.getQuery()), k = exchanger.operand(op, op.getKey()),
-          v = exchanger.operand(op, op.getValue());
+    SmallVector<Value> inputs = inputsOf(op);
     return nn::SdpaOp::create(exchanger.at(op), op.getLoc(), exchanged(op.getResult().getType()),
-                              op.getLse().getType(), q, k, v, op.getCausalAttr(),
-                              op.getWindowAttr(), op.getScaleAttr());
+                              op.getLse().getType(), inputs, op.getCausalAttr(), op.getWindowAttr(),
+                              op.getScaleAttr());
   }
 
   Operation *build(nn::AttentionGradOp op) {
-    Value q = exchanger.operand(op, op.getQuery()), k = exchanger.operand(op, op.getKey()),
-          v = exchanger.operand(op, op.getValue()), o = exchanger.operand(op, op.getOutput()),
-          grad = exchanger.operand(op, op.getGrad());
+    SmallVector<Value> inputs = inputsOf(op);
+    Value o = exchanger.operand(op, op.getOutput()), grad = exchanger.operand(op, op.getGrad());
+    SmallVector<Type> types;
+    for (Value gradient : op->getResults())
+      types.push_back(exchanged(gradient.getType()));
     OpBuilder &b = exchanger.at(op);
-    return nn::SdpaGradOp::create(b, op.getLoc(), TypeRange{q.getType(), k.getType(), v.getType()},
-                                  q, k, v, o, op.getLse(), grad, op.getCausalAttr(),
-                                  op.getWindowAttr(), deterministic ? b.getUnitAttr() : UnitAttr(),
-                                  op.getScaleAttr());
+    return nn::SdpaGradOp::create(b, op.getLoc(), types, inputs, o, op.getLse(), grad,
+                                  op.getCausalAttr(), op.getWindowAttr(),
+                                  deterministic ? b.getUnitAttr() : UnitAttr(), op.getScaleAttr());
   }
 
   template <typename OpT> void replace(OpT op) {
@@ -218,10 +296,9 @@ private:
     nn::ConcatOp concat = joinOf(op);
     if (!concat)
       return;
-    auto q = cast<RankedTensorType>(op.getQuery().getType());
-    int64_t heads =
-        q.getDimSize(2) + 2 * cast<RankedTensorType>(op.getKey().getType()).getDimSize(2);
-    auto type = q.clone({q.getDimSize(0), q.getDimSize(1), heads, q.getDimSize(3)});
+    nn::AttentionSizes s = op.getSizes();
+    auto type = cast<RankedTensorType>(op.getOutput().getType())
+                    .clone({s.batch, s.length, s.heads + 2 * s.keyHeads, s.depth});
     auto packed = nn::SdpaGradOp::create(exchanger.at(op), op.getLoc(), TypeRange{type},
                                          op->getOperands(), op->getAttrs());
     Value joined = packed.getGradients()[0];

@@ -361,8 +361,7 @@ LogicalResult Emitter::emitLibraryCall(Operation *op) {
         Value workspace = workspaceBuffer(op);
         if (!workspace)
           return failure();
-        rt::SdpaOp::create(builder, op->getLoc(), bufferOf(sdpa.getQuery()),
-                           bufferOf(sdpa.getKey()), bufferOf(sdpa.getValue()),
+        rt::SdpaOp::create(builder, op->getLoc(), buffersOf(sdpa.getInputs()),
                            bufferOf(sdpa.getResult()), bufferOf(sdpa.getLse()), workspaceBuffer(op),
                            sdpa.getCausalAttr(), sdpa.getWindowAttr(), sdpa.getScaleAttr());
         return success();
@@ -371,8 +370,7 @@ LogicalResult Emitter::emitLibraryCall(Operation *op) {
         Value workspace = workspaceBuffer(op);
         if (!workspace)
           return failure();
-        rt::SdpaGradOp::create(builder, op->getLoc(), bufferOf(sdpa.getQuery()),
-                               bufferOf(sdpa.getKey()), bufferOf(sdpa.getValue()),
+        rt::SdpaGradOp::create(builder, op->getLoc(), buffersOf(sdpa.getInputs()),
                                bufferOf(sdpa.getOutput()), bufferOf(sdpa.getLse()),
                                bufferOf(sdpa.getGrad()), buffersOf(op->getResults()),
                                workspaceBuffer(op), sdpa.getCausalAttr(), sdpa.getWindowAttr(),

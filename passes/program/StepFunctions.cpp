@@ -61,7 +61,7 @@ private:
   /// Returns the address of a kernel's code.
   Value codeOf(rt::KernelOp kernel);
   /// Returns the arguments that attention and its gradient share: rank, sizes, mask, scale, type.
-  template <typename OpT> SmallVector<Value> attentionArguments(OpT op, Value query) {
+  template <typename OpT> SmallVector<Value> attentionArguments(OpT op, Value result) {
     nn::AttentionSizes shape = op.getSizes();
     SmallVector<Value> arguments{function.getArgument(Rank)};
     for (int64_t size : {shape.batch, shape.heads, shape.keyHeads, shape.length, shape.keyLength,
@@ -70,9 +70,12 @@ private:
     arguments.push_back(i32(op.getCausal()));
     arguments.push_back(i64(op.getWindow().value_or(0)));
     arguments.push_back(f32(op.getScale().convertToFloat()));
-    arguments.push_back(i32(runtimeType(cast<MemRefType>(query.getType()).getElementType())));
+    arguments.push_back(i32(runtimeType(cast<MemRefType>(result.getType()).getElementType())));
     return arguments;
   }
+  /// Returns three addresses: of three buffers, or of one that holds the heads of all three, and
+  /// null.
+  SmallVector<Value> threeAddresses(ValueRange buffers);
   void lowerSdpa(rt::SdpaOp op);
   void lowerSdpaGrad(rt::SdpaGradOp op);
   void lowerStart(rt::CollectiveOpInterface op);
@@ -296,24 +299,30 @@ LogicalResult FunctionLowering::lowerGemmEpilogue(rt::GemmEpilogueOp op) {
   return success();
 }
 
+SmallVector<Value> FunctionLowering::threeAddresses(ValueRange buffers) {
+  SmallVector<Value> found =
+      llvm::map_to_vector(buffers, [&](Value buffer) { return address(buffer); });
+  if (found.size() == 1) // the addresses of the other two follow from that of the first
+    found.append(2, LLVM::ZeroOp::create(b, loc, pointer()));
+  return found;
+}
+
 void FunctionLowering::lowerSdpa(rt::SdpaOp op) {
-  SmallVector<Value> arguments = attentionArguments(op, op.getQuery());
-  for (Value buffer : op->getOperands())
+  SmallVector<Value> arguments = attentionArguments(op, op.getResult());
+  llvm::append_range(arguments, threeAddresses(op.getInputs()));
+  for (Value buffer : {op.getResult(), op.getLse(), op.getWorkspace()})
     arguments.push_back(address(buffer));
   arguments.push_back(i64(rt::bufferBytes(op.getWorkspace().getType())));
   call("shale_attention", LLVM::LLVMVoidType::get(b.getContext()), arguments);
 }
 
 void FunctionLowering::lowerSdpaGrad(rt::SdpaGradOp op) {
-  SmallVector<Value> arguments = attentionArguments(op, op.getQuery());
+  SmallVector<Value> arguments = attentionArguments(op, op.getOutput());
   arguments.push_back(i32(op.getDeterministic()));
-  SmallVector<Value> buffers{op.getQuery(),  op.getKey(), op.getValue(),
-                             op.getOutput(), op.getLse(), op.getGrad()};
-  llvm::append_range(buffers, op.getGradients());
-  for (Value buffer : buffers)
+  llvm::append_range(arguments, threeAddresses(op.getInputs()));
+  for (Value buffer : {op.getOutput(), op.getLse(), op.getGrad()})
     arguments.push_back(address(buffer));
-  if (op.isPacked()) // the addresses of the other two follow from that of the first
-    arguments.append(2, LLVM::ZeroOp::create(b, loc, pointer()));
+  llvm::append_range(arguments, threeAddresses(op.getGradients()));
   arguments.push_back(address(op.getWorkspace()));
   arguments.push_back(i64(rt::bufferBytes(op.getWorkspace().getType())));
   call("shale_attention_gradient", LLVM::LLVMVoidType::get(b.getContext()), arguments);

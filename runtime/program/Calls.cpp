@@ -153,14 +153,25 @@ struct AttentionSizes {
     return dense(data, keyLength, keyHeads, features);
   }
 
-  /// The heads from `first` on of a tensor [batch, length, heads + 2 * keyHeads, depth].
-  Attention::Tensor packed(void *data, int64_t first, Dtype type) const {
-    int64_t position = (heads + 2 * keyHeads) * depth;
-    return {static_cast<char *>(data) + first * depth * sizeOf(type),
-            {length * position, depth, position, 1}};
+  /// Places query, key and value, or their gradients: three tensors without gaps, or one that holds
+  /// the heads of all three, if the others are null.
+  void place(const void *query, const void *key, const void *value, Dtype type,
+             Attention::Tensor &q, Attention::Tensor &k, Attention::Tensor &v) const {
+    if (key) {
+      q = ofQueries(query, depth), k = ofKeys(key, depth), v = ofKeys(value, valueDepth);
+    } else {
+      q = packed(query, 0, type), k = packed(query, heads, type);
+      v = packed(query, heads + keyHeads, type);
+    }
   }
 
 private:
+  /// The heads from `first` on of a tensor [batch, length, heads + 2 * keyHeads, depth].
+  Attention::Tensor packed(const void *data, int64_t first, Dtype type) const {
+    int64_t position = (heads + 2 * keyHeads) * depth;
+    return {static_cast<char *>(const_cast<void *>(data)) + first * depth * sizeOf(type),
+            {length * position, depth, position, 1}};
+  }
   static Attention::Tensor dense(const void *data, int64_t positions, int64_t heads,
                                  int64_t features) {
     return {const_cast<void *>(data),
@@ -178,13 +189,20 @@ Attention describe(const AttentionSizes &sizes, int32_t causal, int64_t window, 
   attention.depth = sizes.depth, attention.valueDepth = sizes.valueDepth;
   attention.causal = causal != 0, attention.window = window, attention.scale = scale;
   attention.type = static_cast<Dtype>(type);
-  attention.query = sizes.ofQueries(query, sizes.depth);
-  attention.key = sizes.ofKeys(key, sizes.depth);
-  attention.value = sizes.ofKeys(value, sizes.valueDepth);
+  sizes.place(query, key, value, attention.type, attention.query, attention.key, attention.value);
   attention.output = sizes.ofQueries(result, sizes.valueDepth);
   attention.lse = const_cast<float *>(lse);
   attention.workspace = workspace, attention.workspaceBytes = workspaceBytes;
   return attention;
+}
+
+/// The buffers that are not null.
+std::vector<const void *> present(std::initializer_list<const void *> buffers) {
+  std::vector<const void *> found;
+  for (const void *buffer : buffers)
+    if (buffer)
+      found.push_back(buffer);
+  return found;
 }
 
 /// Watches and enqueues a call that reads and writes these buffers.
@@ -222,7 +240,7 @@ extern "C" void shale_attention(ShaleRank *rank, int64_t batch, int64_t heads, i
   attend(rank,
          describe(sizes, causal, window, scale, type, query, key, value, result, lse, workspace,
                   workspace_bytes),
-         {query, key, value}, {result, lse, workspace});
+         present({query, key, value}), {result, lse, workspace});
 }
 
 extern "C" void shale_attention_gradient(ShaleRank *rank, int64_t batch, int64_t heads,
@@ -239,18 +257,13 @@ extern "C" void shale_attention_gradient(ShaleRank *rank, int64_t batch, int64_t
                                  workspace, workspace_bytes);
   attention.deterministic = deterministic != 0;
   attention.outputGradient = sizes.ofQueries(result_gradient, value_depth);
-  std::vector<const void *> writes{workspace, query_gradient};
-  if (key_gradient) {
-    attention.queryGradient = sizes.ofQueries(query_gradient, depth);
-    attention.keyGradient = sizes.ofKeys(key_gradient, depth);
-    attention.valueGradient = sizes.ofKeys(value_gradient, value_depth);
-    writes.insert(writes.end(), {key_gradient, value_gradient});
-  } else {
-    attention.queryGradient = sizes.packed(query_gradient, 0, attention.type);
-    attention.keyGradient = sizes.packed(query_gradient, heads, attention.type);
-    attention.valueGradient = sizes.packed(query_gradient, heads + key_heads, attention.type);
-  }
-  attend(rank, attention, {query, key, value, result, lse, result_gradient}, writes);
+  sizes.place(query_gradient, key_gradient, value_gradient, attention.type, attention.queryGradient,
+              attention.keyGradient, attention.valueGradient);
+  std::vector<const void *> reads = present({query, key, value}),
+                            writes = present({query_gradient, key_gradient, value_gradient});
+  reads.insert(reads.end(), {result, lse, result_gradient});
+  writes.push_back(workspace);
+  attend(rank, attention, reads, writes);
 }
 
 extern "C" void shale_copy(ShaleRank *rank, void *target, const void *source, int64_t bytes) {

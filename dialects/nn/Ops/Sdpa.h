@@ -2,6 +2,7 @@
 #ifndef SHALE_NN_OPS_SDPA_H
 #define SHALE_NN_OPS_SDPA_H
 
+#include "dialects/nn/AttentionSizes.h"
 #include "dialects/nn/NN.h"
 
 #define GET_OP_CLASSES

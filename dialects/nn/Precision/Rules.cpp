@@ -81,7 +81,9 @@ OPERAND(AttentionGradOp) {
 RESULT(AttentionGradOp) { return Numeric::Compute; }
 OPERAND(SdpaOp) { return Numeric::Compute; }
 RESULT(SdpaOp) { return number == 0 ? Numeric::Compute : Numeric::Full; }
-OPERAND(SdpaGradOp) { return number == 4 ? Numeric::Full : Numeric::Compute; }
+OPERAND(SdpaGradOp) {
+  return number == getInputs().size() + 1 ? Numeric::Full : Numeric::Compute; // lse
+}
 RESULT(SdpaGradOp) { return Numeric::Compute; }
 OPERAND(RopeOp) { return number == 0 ? Numeric::Follows : Numeric::Any; }
 RESULT(RopeOp) { return Numeric::Follows; }

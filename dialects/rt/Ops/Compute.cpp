@@ -127,57 +127,55 @@ LogicalResult GemmEpilogueOp::verifySymbolUses(SymbolTableCollection &symbols) {
 }
 
 /// Checks the buffers that attention and its gradient share.
-static LogicalResult verifySdpa(Operation *op, MemRefType query, MemRefType key, MemRefType value,
-                                MemRefType result, MemRefType lse, MemRefType workspace,
-                                bool causal, std::optional<int64_t> window) {
-  std::optional<nn::AttentionSizes> sizes =
-      nn::matchAttention(query, key, value, result, lse, nn::HeadOrder::PositionsFirst);
-  if (!sizes || !is16BitFloat(query.getElementType()) || !lse.getElementType().isF32() ||
+static LogicalResult verifySdpa(Operation *op, TypeRange inputs, MemRefType result, MemRefType lse,
+                                MemRefType workspace, bool causal, std::optional<int64_t> window) {
+  std::optional<nn::AttentionSizes> sizes = nn::matchAttention(inputs, result, lse);
+  if (!sizes || !is16BitFloat(result.getElementType()) || !lse.getElementType().isF32() ||
       workspace.getRank() != 1) // sdpa_c1
     return op->emitOpError()
-           << "needs query [B, T, H, D], key [B, S, G, D], value [B, S, G, E] and "
-              "result [B, T, H, E] of one 16-bit float type, lse [B, H, T] of f32 "
-              "and a one-dimensional workspace; got "
-           << query << ", " << key << ", " << value << ", " << result << ", " << lse << " and "
-           << workspace;
+           << "needs query [B, T, H, D], key [B, S, G, D] and value [B, S, G, E], or one buffer "
+              "[B, T, H + 2 G, D], and result [B, T, H, E] of one 16-bit float type, lse [B, H, T] "
+              "of f32 and a one-dimensional workspace; got "
+           << inputs << ", " << result << ", " << lse << " and " << workspace;
   if (!sizes->sharesHeads() || (causal && sizes->length != sizes->keyLength)) // sdpa_c2
     return op->emitOpError() << "needs a positive multiple of key heads, and as many queries as "
                                 "keys if it is causal; got "
-                             << query << " and " << key;
+                             << inputs << " and " << result;
   if (window && (*window < 1 || !causal)) // sdpa_c2
     return op->emitOpError() << "window must be positive and come with causal; got " << *window;
   return success();
 }
 
 nn::AttentionSizes SdpaOp::getSizes() {
-  return nn::AttentionSizes::get(getQuery().getType(), getKey().getType(), getValue().getType(),
-                                 nn::HeadOrder::PositionsFirst);
+  return nn::AttentionSizes::get(getInputs().getTypes(), getResult().getType());
 }
 
 int64_t SdpaOp::getFlops() { return getSizes().getFlops(getCausal(), getWindow()); }
 
 LogicalResult SdpaOp::verify() {
-  return verifySdpa(*this, getQuery().getType(), getKey().getType(), getValue().getType(),
-                    getResult().getType(), getLse().getType(), getWorkspace().getType(),
-                    getCausal(), getWindow());
+  return verifySdpa(*this, getInputs().getTypes(), getResult().getType(), getLse().getType(),
+                    getWorkspace().getType(), getCausal(), getWindow());
 }
 
 nn::AttentionSizes SdpaGradOp::getSizes() {
-  return nn::AttentionSizes::get(getQuery().getType(), getKey().getType(), getValue().getType(),
-                                 nn::HeadOrder::PositionsFirst);
+  return nn::AttentionSizes::get(getInputs().getTypes(), getOutput().getType());
 }
 
 int64_t SdpaGradOp::getFlops() { return getSizes().getFlops(getCausal(), getWindow()) * 5 / 2; }
 
 LogicalResult SdpaGradOp::verify() {
-  MemRefType query = getQuery().getType(), key = getKey().getType(), value = getValue().getType();
-  if (failed(verifySdpa(*this, query, key, value, getOutput().getType(), getLse().getType(),
+  MemRefType output = getOutput().getType();
+  if (failed(verifySdpa(*this, getInputs().getTypes(), output, getLse().getType(),
                         getWorkspace().getType(), getCausal(), getWindow()))) // sdpa_grad_c1
     return failure();
   nn::AttentionSizes s = getSizes();
-  Type packed = MemRefType::get({s.batch, s.length, s.heads + 2 * s.keyHeads, s.depth},
-                                query.getElementType());
-  bool apart = TypeRange(getGradients()) == TypeRange{query, key, value};
+  auto type = [&](int64_t length, int64_t heads, int64_t depth) -> Type {
+    return MemRefType::get({s.batch, length, heads, depth}, output.getElementType());
+  };
+  Type key = type(s.keyLength, s.keyHeads, s.depth),
+       value = type(s.keyLength, s.keyHeads, s.valueDepth),
+       packed = type(s.length, s.heads + 2 * s.keyHeads, s.depth);
+  bool apart = TypeRange(getGradients()) == TypeRange{type(s.length, s.heads, s.depth), key, value};
   bool together =
       TypeRange(getGradients()) == TypeRange{packed} && key == value && s.length == s.keyLength;
   if (!apart && !together) // sdpa_grad_c2

@@ -98,27 +98,28 @@ def RT_SdpaOp : RT_Op<"sdpa", [DeclareOpInterfaceMethods<CostInterface>]> {
     Life: made by plan from `nn.sdpa`; becomes `shale_attention` in codegen.
 
     Constraints:
-    - (C1) query [B, T, H, D], key [B, S, G, D], value [B, S, G, E] and result [B, T, H, E] have one 16-bit float type,
-      lse [B, H, T] is f32, the workspace is one-dimensional.
+    - (C1) query [B, T, H, D], key [B, S, G, D], value [B, S, G, E], or one buffer [B, T, H + 2 G, D] with the heads of all three, and
+      result [B, T, H, E] have one 16-bit float type, lse [B, H, T] is f32, the workspace is one-dimensional.
     - (C2) H is a positive multiple of G; with `causal`, T = S. The window is positive and comes with `causal`.
 
     Example: `rt.sdpa %0, %1, %2 causal scale = 2.500000e-01 to %3, %4 workspace %5 : memref<2x8x4x16xbf16>, memref<2x8x2x16xbf16>, memref<2x8x2x16xbf16> to memref<2x8x4x16xbf16>, memref<2x4x8xf32>, memref<64xf32>`
   }];
-  let arguments = (ins Arg<RT_Buffer, "", [MemRead]>:$query, Arg<RT_Buffer, "", [MemRead]>:$key,
-                       Arg<RT_Buffer, "", [MemRead]>:$value, Arg<RT_Buffer, "", [MemWrite]>:$result,
+  let arguments = (ins Arg<Variadic<RT_Buffer>, "", [MemRead]>:$inputs, Arg<RT_Buffer, "", [MemWrite]>:$result,
                        Arg<RT_Buffer, "", [MemWrite]>:$lse, Arg<RT_Buffer, "", [MemWrite]>:$workspace,
                        UnitAttr:$causal, OptionalAttr<I64Attr>:$window, F64Attr:$scale);
   let assemblyFormat = [{
-    $query `,` $key `,` $value (`causal` $causal^)? (`window` `=` $window^)? `scale` `=` $scale `to` $result `,` $lse `workspace` $workspace attr-dict `:`
-    type($query) `,` type($key) `,` type($value) `to` type($result) `,` type($lse) `,` type($workspace)
+    $inputs (`causal` $causal^)? (`window` `=` $window^)? `scale` `=` $scale `to` $result `,` $lse `workspace` $workspace attr-dict `:`
+    type($inputs) `to` type($result) `,` type($lse) `,` type($workspace)
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     ::shale::nn::AttentionSizes getSizes();
+    /// Whether query, key and value are one buffer.
+    bool hasPackedInputs() { return getInputs().size() == 1; }
   }];
 }
 
-def RT_SdpaGradOp : RT_Op<"sdpa_grad", [AllTypesMatch<["output", "grad"]>, DeclareOpInterfaceMethods<CostInterface>]> {
+def RT_SdpaGradOp : RT_Op<"sdpa_grad", [AttrSizedOperandSegments, AllTypesMatch<["output", "grad"]>, DeclareOpInterfaceMethods<CostInterface>]> {
   let summary = "Gradient of attention by a library call";
   let description = [{
     The results of `nn.sdpa_grad`. The call may overwrite the workspace.
@@ -126,27 +127,28 @@ def RT_SdpaGradOp : RT_Op<"sdpa_grad", [AllTypesMatch<["output", "grad"]>, Decla
     Life: made by plan from `nn.sdpa_grad`; becomes `shale_attention_gradient` in codegen.
 
     Constraints:
-    - (C1) query, key, value, output, lse, workspace, `causal` and window are as in `rt.sdpa`; grad has output's type.
+    - (C1) inputs, output, lse, workspace, `causal` and window are as in `rt.sdpa`; grad has output's type.
     - (C2) the results have the types of query, key and value; or there is one, [B, T, H + 2 G, D] of their element type, and
       T = S and D = E.
 
-    Example: `rt.sdpa_grad %0, %1, %2, %3, %4, %5 causal deterministic scale = 2.500000e-01 to (%6, %7, %8) workspace %9 : memref<2x8x4x16xbf16>, memref<2x8x2x16xbf16>, memref<2x8x2x16xbf16>, memref<2x8x4x16xbf16>, memref<2x4x8xf32> to (memref<2x8x4x16xbf16>, memref<2x8x2x16xbf16>, memref<2x8x2x16xbf16>), memref<64xf32>`
+    Example: `rt.sdpa_grad %0, %1, %2 from %3, %4, %5 causal deterministic scale = 2.500000e-01 to (%6, %7, %8) workspace %9 : memref<2x8x4x16xbf16>, memref<2x8x2x16xbf16>, memref<2x8x2x16xbf16> from memref<2x8x4x16xbf16>, memref<2x4x8xf32> to (memref<2x8x4x16xbf16>, memref<2x8x2x16xbf16>, memref<2x8x2x16xbf16>), memref<64xf32>`
   }];
-  let arguments = (ins Arg<RT_Buffer, "", [MemRead]>:$query, Arg<RT_Buffer, "", [MemRead]>:$key,
-                       Arg<RT_Buffer, "", [MemRead]>:$value, Arg<RT_Buffer, "", [MemRead]>:$output,
+  let arguments = (ins Arg<Variadic<RT_Buffer>, "", [MemRead]>:$inputs, Arg<RT_Buffer, "", [MemRead]>:$output,
                        Arg<RT_Buffer, "", [MemRead]>:$lse, Arg<RT_Buffer, "", [MemRead]>:$grad,
                        Arg<Variadic<RT_Buffer>, "", [MemWrite]>:$gradients, Arg<RT_Buffer, "", [MemWrite]>:$workspace,
                        UnitAttr:$causal, OptionalAttr<I64Attr>:$window, UnitAttr:$deterministic, F64Attr:$scale);
   let assemblyFormat = [{
-    $query `,` $key `,` $value `,` $output `,` $lse `,` $grad (`causal` $causal^)? (`window` `=` $window^)?
+    $inputs `from` $output `,` $lse `,` $grad (`causal` $causal^)? (`window` `=` $window^)?
     (`deterministic` $deterministic^)? `scale` `=` $scale `to` ` ` `(` $gradients `)` `workspace` $workspace attr-dict `:`
-    type($query) `,` type($key) `,` type($value) `,` type($output) `,` type($lse) `to` ` ` `(` type($gradients) `)` `,` type($workspace)
+    type($inputs) `from` type($output) `,` type($lse) `to` ` ` `(` type($gradients) `)` `,` type($workspace)
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     ::shale::nn::AttentionSizes getSizes();
+    /// Whether query, key and value are one buffer.
+    bool hasPackedInputs() { return getInputs().size() == 1; }
     /// Whether the heads of all gradients are in one buffer.
-    bool isPacked() { return getGradients().size() == 1; }
+    bool hasPackedGradients() { return getGradients().size() == 1; }
   }];
 }
 

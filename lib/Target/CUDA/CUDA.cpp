@@ -28,12 +28,12 @@ static constexpr Architecture kArchitectures[] = {{"sm_80", "ptx70", 80},
                                                   {"sm_100a", "ptx86", 100},
                                                   {"emulated", "", 90}};
 
-/// Whether cuDNN computes attention of these tensors, and its gradient.
-static bool isInCudnn(Value query, Value value) {
-  auto q = cast<RankedTensorType>(query.getType()), v = cast<RankedTensorType>(value.getType());
+/// Whether cuDNN computes this attention, or gradient of an attention.
+template <typename OpT> static bool isInCudnn(OpT op) {
+  nn::AttentionSizes s = op.getSizes();
   auto fits = [](int64_t depth) { return depth > 0 && depth <= 128 && depth % 8 == 0; };
-  return is16BitFloat(q.getElementType()) && fits(q.getDimSize(3)) && fits(v.getDimSize(3)) &&
-         q.getNumElements() > 0 && v.getNumElements() > 0;
+  return is16BitFloat(getElementTypeOrSelf(op.getInputs().front())) && fits(s.depth) &&
+         fits(s.valueDepth) && s.batch > 0 && s.length > 0 && s.keyLength > 0;
 }
 
 #ifdef SHALE_WITH_CUDNN
@@ -55,17 +55,15 @@ bool CudaTarget::isLibraryCall(Operation *op) const {
   if (auto product = dyn_cast<nn::MatmulEpilogueOp>(op))
     return isInCublas(product);
   if (auto sdpa = dyn_cast<nn::SdpaOp>(op))
-    return kCallsCudnn && isInCudnn(sdpa.getQuery(), sdpa.getValue());
+    return kCallsCudnn && isInCudnn(sdpa);
   if (auto sdpa = dyn_cast<nn::SdpaGradOp>(op))
-    return kCallsCudnn && isInCudnn(sdpa.getQuery(), sdpa.getValue());
+    return kCallsCudnn && isInCudnn(sdpa);
   return isa<nn::MatmulOp, nn::MatmulAddOp>(op) && !getElementTypeOrSelf(op->getResult(0)).isF64();
 }
 
 int64_t CudaTarget::workspaceBytes(Operation *op) const {
   auto most = [&](auto sdpa, bool gradient, bool deterministic) {
-    auto s = nn::AttentionSizes::get(
-        cast<ShapedType>(sdpa.getQuery().getType()), cast<ShapedType>(sdpa.getKey().getType()),
-        cast<ShapedType>(sdpa.getValue().getType()), nn::HeadOrder::PositionsFirst);
+    nn::AttentionSizes s = sdpa.getSizes();
     AttentionSizes sizes{s.batch,     s.heads, s.keyHeads,  s.length,
                          s.keyLength, s.depth, s.valueDepth};
     int64_t bytes = 0;

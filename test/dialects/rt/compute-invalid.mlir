@@ -78,6 +78,18 @@ rt.func @step inputs = [] hyper = [] metrics = [] {
 
 // -----
 
+// sdpa_c1: one buffer, of which an odd number of heads is left for key and value
+rt.func @step inputs = [] hyper = [] metrics = [] {
+  %x = rt.buffer arena activations "x" : memref<2x8x9x16xbf16>
+  %q = rt.buffer arena activations "q" : memref<2x8x4x16xbf16>
+  %l = rt.buffer arena activations "l" : memref<2x4x8xf32>
+  %w = rt.buffer arena workspace "w" : memref<64xf32>
+  // expected-error @+1 {{or one buffer [B, T, H + 2 G, D], and result [B, T, H, E] of one 16-bit float type}}
+  rt.sdpa %x scale = 1.0 to %q, %l workspace %w : memref<2x8x9x16xbf16> to memref<2x8x4x16xbf16>, memref<2x4x8xf32>, memref<64xf32>
+}
+
+// -----
+
 // sdpa_c2
 rt.func @step inputs = [] hyper = [] metrics = [] {
   %q = rt.buffer arena activations "q" : memref<2x8x4x16xbf16>
@@ -108,7 +120,7 @@ rt.func @step inputs = [] hyper = [] metrics = [] {
   %l = rt.buffer arena activations "l" : memref<2x4x8xf32>
   %w = rt.buffer arena workspace "w" : memref<8x8xf32>
   // expected-error @+1 {{a one-dimensional workspace}}
-  rt.sdpa_grad %q, %q, %q, %q, %l, %q scale = 1.0 to (%q, %q, %q) workspace %w : memref<2x8x4x16xbf16>, memref<2x8x4x16xbf16>, memref<2x8x4x16xbf16>, memref<2x8x4x16xbf16>, memref<2x4x8xf32> to (memref<2x8x4x16xbf16>, memref<2x8x4x16xbf16>, memref<2x8x4x16xbf16>), memref<8x8xf32>
+  rt.sdpa_grad %q, %q, %q from %q, %l, %q scale = 1.0 to (%q, %q, %q) workspace %w : memref<2x8x4x16xbf16>, memref<2x8x4x16xbf16>, memref<2x8x4x16xbf16> from memref<2x8x4x16xbf16>, memref<2x4x8xf32> to (memref<2x8x4x16xbf16>, memref<2x8x4x16xbf16>, memref<2x8x4x16xbf16>), memref<8x8xf32>
 }
 
 // -----
@@ -119,7 +131,7 @@ rt.func @step inputs = [] hyper = [] metrics = [] {
   %l = rt.buffer arena activations "l" : memref<2x4x8xf32>
   %w = rt.buffer arena workspace "w" : memref<64xf32>
   // expected-error @+1 {{needs results of the types of query, key and value, or 'memref<2x8x12x16xbf16>'}}
-  rt.sdpa_grad %q, %q, %q, %q, %l, %q scale = 1.0 to (%q) workspace %w : memref<2x8x4x16xbf16>, memref<2x8x4x16xbf16>, memref<2x8x4x16xbf16>, memref<2x8x4x16xbf16>, memref<2x4x8xf32> to (memref<2x8x4x16xbf16>), memref<64xf32>
+  rt.sdpa_grad %q, %q, %q from %q, %l, %q scale = 1.0 to (%q) workspace %w : memref<2x8x4x16xbf16>, memref<2x8x4x16xbf16>, memref<2x8x4x16xbf16> from memref<2x8x4x16xbf16>, memref<2x4x8xf32> to (memref<2x8x4x16xbf16>), memref<64xf32>
 }
 
 // -----

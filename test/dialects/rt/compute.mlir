@@ -26,13 +26,18 @@ rt.func @attention inputs = [] hyper = [] metrics = [] {
   %w = rt.buffer arena offset = 12288 workspace "w" : memref<64xf32>
   // CHECK: rt.sdpa %[[Q:.*]], %[[K:.*]], %[[K]] causal scale = 2.500000e-01 to %[[O:.*]], %[[L:.*]] workspace %[[W:.*]] : memref<2x8x4x16xbf16>, memref<2x8x2x16xbf16>, memref<2x8x2x16xbf16> to memref<2x8x4x16xbf16>, memref<2x4x8xf32>, memref<64xf32>
   rt.sdpa %q, %k, %k causal scale = 0.25 to %o, %l workspace %w : memref<2x8x4x16xbf16>, memref<2x8x2x16xbf16>, memref<2x8x2x16xbf16> to memref<2x8x4x16xbf16>, memref<2x4x8xf32>, memref<64xf32>
-  // CHECK: rt.sdpa_grad %[[Q]], %[[K]], %[[K]], %[[O]], %[[L]], %[[O]] causal deterministic scale = 2.500000e-01 to (%{{.*}}, %{{.*}}, %{{.*}}) workspace %[[W]] : memref<2x8x4x16xbf16>, memref<2x8x2x16xbf16>, memref<2x8x2x16xbf16>, memref<2x8x4x16xbf16>, memref<2x4x8xf32> to (memref<2x8x4x16xbf16>, memref<2x8x2x16xbf16>, memref<2x8x2x16xbf16>), memref<64xf32>
-  rt.sdpa_grad %q, %k, %k, %o, %l, %o causal deterministic scale = 0.25 to (%q, %k, %k) workspace %w : memref<2x8x4x16xbf16>, memref<2x8x2x16xbf16>, memref<2x8x2x16xbf16>, memref<2x8x4x16xbf16>, memref<2x4x8xf32> to (memref<2x8x4x16xbf16>, memref<2x8x2x16xbf16>, memref<2x8x2x16xbf16>), memref<64xf32>
+  // CHECK: rt.sdpa_grad %[[Q]], %[[K]], %[[K]] from %[[O]], %[[L]], %[[O]] causal deterministic scale = 2.500000e-01 to (%{{.*}}, %{{.*}}, %{{.*}}) workspace %[[W]] : memref<2x8x4x16xbf16>, memref<2x8x2x16xbf16>, memref<2x8x2x16xbf16> from memref<2x8x4x16xbf16>, memref<2x4x8xf32> to (memref<2x8x4x16xbf16>, memref<2x8x2x16xbf16>, memref<2x8x2x16xbf16>), memref<64xf32>
+  rt.sdpa_grad %q, %k, %k from %o, %l, %o causal deterministic scale = 0.25 to (%q, %k, %k) workspace %w : memref<2x8x4x16xbf16>, memref<2x8x2x16xbf16>, memref<2x8x2x16xbf16> from memref<2x8x4x16xbf16>, memref<2x4x8xf32> to (memref<2x8x4x16xbf16>, memref<2x8x2x16xbf16>, memref<2x8x2x16xbf16>), memref<64xf32>
   // CHECK: rt.sdpa %{{.*}} causal window = 4 scale = 2.500000e-01 to
   rt.sdpa %q, %k, %k causal window = 4 scale = 0.25 to %o, %l workspace %w : memref<2x8x4x16xbf16>, memref<2x8x2x16xbf16>, memref<2x8x2x16xbf16> to memref<2x8x4x16xbf16>, memref<2x4x8xf32>, memref<64xf32>
   %g = rt.buffer arena offset = 16384 activations "g" : memref<2x8x8x16xbf16>
-  // CHECK: rt.sdpa_grad %[[Q]], %[[K]], %[[K]], %[[O]], %[[L]], %[[O]] scale = 2.500000e-01 to (%{{.*}}) workspace %[[W]] : memref<2x8x4x16xbf16>, memref<2x8x2x16xbf16>, memref<2x8x2x16xbf16>, memref<2x8x4x16xbf16>, memref<2x4x8xf32> to (memref<2x8x8x16xbf16>), memref<64xf32>
-  rt.sdpa_grad %q, %k, %k, %o, %l, %o scale = 0.25 to (%g) workspace %w : memref<2x8x4x16xbf16>, memref<2x8x2x16xbf16>, memref<2x8x2x16xbf16>, memref<2x8x4x16xbf16>, memref<2x4x8xf32> to (memref<2x8x8x16xbf16>), memref<64xf32>
+  // CHECK: rt.sdpa_grad %[[Q]], %[[K]], %[[K]] from %[[O]], %[[L]], %[[O]] scale = 2.500000e-01 to (%{{.*}}) workspace %[[W]] : memref<2x8x4x16xbf16>, memref<2x8x2x16xbf16>, memref<2x8x2x16xbf16> from memref<2x8x4x16xbf16>, memref<2x4x8xf32> to (memref<2x8x8x16xbf16>), memref<64xf32>
+  rt.sdpa_grad %q, %k, %k from %o, %l, %o scale = 0.25 to (%g) workspace %w : memref<2x8x4x16xbf16>, memref<2x8x2x16xbf16>, memref<2x8x2x16xbf16> from memref<2x8x4x16xbf16>, memref<2x4x8xf32> to (memref<2x8x8x16xbf16>), memref<64xf32>
+  // One buffer holds the heads of query, key and value.
+  // CHECK: rt.sdpa %[[X:.*]] causal scale = 2.500000e-01 to %[[O]], %[[L]] workspace %[[W]] : memref<2x8x8x16xbf16> to memref<2x8x4x16xbf16>, memref<2x4x8xf32>, memref<64xf32>
+  rt.sdpa %g causal scale = 0.25 to %o, %l workspace %w : memref<2x8x8x16xbf16> to memref<2x8x4x16xbf16>, memref<2x4x8xf32>, memref<64xf32>
+  // CHECK: rt.sdpa_grad %[[X]] from %[[O]], %[[L]], %[[O]] causal scale = 2.500000e-01 to (%[[Q]], %[[K]], %[[K]]) workspace %[[W]] : memref<2x8x8x16xbf16> from memref<2x8x4x16xbf16>, memref<2x4x8xf32> to (memref<2x8x4x16xbf16>, memref<2x8x2x16xbf16>, memref<2x8x2x16xbf16>), memref<64xf32>
+  rt.sdpa_grad %g from %o, %l, %o causal scale = 0.25 to (%q, %k, %k) workspace %w : memref<2x8x8x16xbf16> from memref<2x8x4x16xbf16>, memref<2x4x8xf32> to (memref<2x8x4x16xbf16>, memref<2x8x2x16xbf16>, memref<2x8x2x16xbf16>), memref<64xf32>
   %m = rt.buffer arena offset = 32768 activations "m" : memref<8x8xbf16>
   %n = rt.buffer arena offset = 32896 activations "n" : memref<8x8xbf16>
   %b = rt.buffer arena offset = 33024 activations "b" : memref<8xbf16>

@@ -8,6 +8,9 @@
 // EQUAL-DAG: @window: 2 values, 0 differ in value
 // EQUAL-DAG: @packed: 1 values, 0 differ in value
 // EQUAL-DAG: @swapped: 1 values, 0 differ in value
+// EQUAL-DAG: @slices: 2 values, 0 differ in value
+// EQUAL-DAG: @thirds: 1 values, 0 differ in value
+// EQUAL-DAG: @unlike: 4 values, 0 differ in value
 // Remarks give the reason why attention is not a library call.
 // RUN: shale-opt %s --shale-call-attention --remarks-filter=call-attention 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
 // REMARK: attention is computed by products and generated kernels: it has a mask other than the causal one
@@ -34,7 +37,7 @@ module attributes {nn.target = "cuda:sm_90a"} {
 // CHECK-NOT: nn.transpose
 // CHECK: %[[O:.*]], %[[L:.*]] = nn.sdpa %{{.*}}, %{{.*}}, %{{.*}} causal scale = 2.500000e-01 {nn.phase = #forward}
 // CHECK-NOT: nn.transpose
-// CHECK: %[[D:.*]]:3 = nn.sdpa_grad %{{.*}}, %{{.*}}, %{{.*}}, %[[O]], %[[L]], %{{.*}} causal deterministic scale = 2.500000e-01 {nn.phase = #backward}
+// CHECK: %[[D:.*]]:3 = nn.sdpa_grad %{{.*}}, %{{.*}}, %{{.*}} from %[[O]], %[[L]], %{{.*}} causal deterministic scale = 2.500000e-01 {nn.phase = #backward}
 // CHECK-NOT: nn.transpose
 // CHECK: return %[[O]], %[[D]]#0, %[[D]]#1, %[[D]]#2
 func.func @step(%q32: tensor<2x8x4x16xf32>, %k32: tensor<2x8x2x16xf32>, %do32: tensor<2x8x4x16xf32>)
@@ -114,6 +117,93 @@ func.func @swapped(%k32: tensor<2x2x8x16xf32> {nn.name = "swapped.k"}) -> tensor
   %dv1 = nn.transpose %dv perm = [0, 2, 1, 3] : tensor<2x2x8x16xbf16> -> tensor<2x8x2x16xbf16>
   %x = nn.concat %dk1, %dq1, %dv1 dim = 2 : (tensor<2x8x2x16xbf16>, tensor<2x8x2x16xbf16>, tensor<2x8x2x16xbf16>) -> tensor<2x8x6x16xbf16>
   return %x : tensor<2x8x6x16xbf16>
+}
+
+// Query, key and value that are the rows of one tensor, in order, are read from it. So are they for the gradient.
+// CHECK-LABEL: @slices
+// CHECK-NOT: nn.slice
+// CHECK: %[[X:.*]] = nn.reshape %{{.*}} : tensor<16x128xbf16> -> tensor<2x8x8x16xbf16>
+// CHECK: %[[O:.*]], %[[L:.*]] = nn.sdpa %[[X]] causal scale
+// CHECK-SAME: tensor<2x8x8x16xbf16> -> tensor<2x8x4x16xbf16>, tensor<2x4x8xf32>
+// CHECK: nn.sdpa_grad %[[Y:.*]] from %[[O]], %[[L]], %[[O]] causal deterministic
+// CHECK-SAME: -> tensor<2x8x8x16xbf16>
+// CHECK-NOT: nn.slice
+// CHECK: return
+func.func @slices(%p32: tensor<16x128xf32> {nn.name = "slices.p"}) -> (tensor<2x8x4x16xbf16>, tensor<2x8x128xbf16>) {
+  %p0 = nn.cast %p32 : tensor<16x128xf32> -> tensor<16x128xbf16>
+  %p = nn.reshape %p0 : tensor<16x128xbf16> -> tensor<2x8x128xbf16>
+  %q0 = nn.slice %p starts = [0, 0, 0] limits = [2, 8, 64] strides = [1, 1, 1] : tensor<2x8x128xbf16> -> tensor<2x8x64xbf16>
+  %q1 = nn.reshape %q0 : tensor<2x8x64xbf16> -> tensor<2x8x4x16xbf16>
+  %q = nn.transpose %q1 perm = [0, 2, 1, 3] : tensor<2x8x4x16xbf16> -> tensor<2x4x8x16xbf16>
+  %k0 = nn.slice %p starts = [0, 0, 64] limits = [2, 8, 96] strides = [1, 1, 1] : tensor<2x8x128xbf16> -> tensor<2x8x32xbf16>
+  %k1 = nn.reshape %k0 : tensor<2x8x32xbf16> -> tensor<2x8x2x16xbf16>
+  %k = nn.transpose %k1 perm = [0, 2, 1, 3] : tensor<2x8x2x16xbf16> -> tensor<2x2x8x16xbf16>
+  %v0 = nn.slice %p starts = [0, 0, 96] limits = [2, 8, 128] strides = [1, 1, 1] : tensor<2x8x128xbf16> -> tensor<2x8x32xbf16>
+  %v1 = nn.reshape %v0 : tensor<2x8x32xbf16> -> tensor<2x8x2x16xbf16>
+  %v = nn.transpose %v1 perm = [0, 2, 1, 3] : tensor<2x8x2x16xbf16> -> tensor<2x2x8x16xbf16>
+  %o, %l = nn.attention %q, %k, %v causal scale = 2.500000e-01 : tensor<2x4x8x16xbf16>, tensor<2x2x8x16xbf16>, tensor<2x2x8x16xbf16> -> tensor<2x4x8x16xbf16>, tensor<2x4x8xf32>
+  %o1 = nn.transpose %o perm = [0, 2, 1, 3] : tensor<2x4x8x16xbf16> -> tensor<2x8x4x16xbf16>
+  %dq, %dk, %dv = nn.attention_grad %q, %k, %v, %o, %l, %o causal scale = 2.500000e-01 : tensor<2x4x8x16xbf16>, tensor<2x2x8x16xbf16>, tensor<2x2x8x16xbf16>, tensor<2x4x8x16xbf16>, tensor<2x4x8xf32>
+  %dq1 = nn.transpose %dq perm = [0, 2, 1, 3] : tensor<2x4x8x16xbf16> -> tensor<2x8x4x16xbf16>
+  %dk1 = nn.transpose %dk perm = [0, 2, 1, 3] : tensor<2x2x8x16xbf16> -> tensor<2x8x2x16xbf16>
+  %dv1 = nn.transpose %dv perm = [0, 2, 1, 3] : tensor<2x2x8x16xbf16> -> tensor<2x8x2x16xbf16>
+  %dq2 = nn.reshape %dq1 : tensor<2x8x4x16xbf16> -> tensor<2x8x64xbf16>
+  %dk2 = nn.reshape %dk1 : tensor<2x8x2x16xbf16> -> tensor<2x8x32xbf16>
+  %dv2 = nn.reshape %dv1 : tensor<2x8x2x16xbf16> -> tensor<2x8x32xbf16>
+  %x = nn.concat %dq2, %dk2, %dv2 dim = 2 : (tensor<2x8x64xbf16>, tensor<2x8x32xbf16>, tensor<2x8x32xbf16>) -> tensor<2x8x128xbf16>
+  return %o1, %x : tensor<2x8x4x16xbf16>, tensor<2x8x128xbf16>
+}
+
+// So are the thirds of a tensor that has a dimension for them.
+// CHECK-LABEL: @thirds
+// CHECK: nn.sdpa %{{[^,]*}} scale
+// CHECK-SAME: tensor<2x8x12x16xbf16> -> tensor<2x8x4x16xbf16>, tensor<2x4x8xf32>
+func.func @thirds(%p32: tensor<2x8x3x4x16xf32> {nn.name = "thirds.p"}) -> tensor<2x8x4x16xbf16> {
+  %p = nn.cast %p32 : tensor<2x8x3x4x16xf32> -> tensor<2x8x3x4x16xbf16>
+  %q0 = nn.slice %p starts = [0, 0, 0, 0, 0] limits = [2, 8, 1, 4, 16] strides = [1, 1, 1, 1, 1] : tensor<2x8x3x4x16xbf16> -> tensor<2x8x1x4x16xbf16>
+  %q1 = nn.reshape %q0 : tensor<2x8x1x4x16xbf16> -> tensor<2x8x4x16xbf16>
+  %q = nn.transpose %q1 perm = [0, 2, 1, 3] : tensor<2x8x4x16xbf16> -> tensor<2x4x8x16xbf16>
+  %k0 = nn.slice %p starts = [0, 0, 1, 0, 0] limits = [2, 8, 2, 4, 16] strides = [1, 1, 1, 1, 1] : tensor<2x8x3x4x16xbf16> -> tensor<2x8x1x4x16xbf16>
+  %k1 = nn.reshape %k0 : tensor<2x8x1x4x16xbf16> -> tensor<2x8x4x16xbf16>
+  %k = nn.transpose %k1 perm = [0, 2, 1, 3] : tensor<2x8x4x16xbf16> -> tensor<2x4x8x16xbf16>
+  %v0 = nn.slice %p starts = [0, 0, 2, 0, 0] limits = [2, 8, 3, 4, 16] strides = [1, 1, 1, 1, 1] : tensor<2x8x3x4x16xbf16> -> tensor<2x8x1x4x16xbf16>
+  %v1 = nn.reshape %v0 : tensor<2x8x1x4x16xbf16> -> tensor<2x8x4x16xbf16>
+  %v = nn.transpose %v1 perm = [0, 2, 1, 3] : tensor<2x8x4x16xbf16> -> tensor<2x4x8x16xbf16>
+  %o, %l = nn.attention %q, %k, %v scale = 2.500000e-01 : tensor<2x4x8x16xbf16>, tensor<2x4x8x16xbf16>, tensor<2x4x8x16xbf16> -> tensor<2x4x8x16xbf16>, tensor<2x4x8xf32>
+  %o1 = nn.transpose %o perm = [0, 2, 1, 3] : tensor<2x4x8x16xbf16> -> tensor<2x8x4x16xbf16>
+  return %o1 : tensor<2x8x4x16xbf16>
+}
+
+// Parts in another order, of a wider tensor, with a step, or of two tensors stay separate.
+// CHECK-LABEL: @unlike
+// CHECK-COUNT-4: nn.sdpa %{{.*}}, %{{.*}}, %{{.*}} causal scale
+func.func @unlike(%p32: tensor<2x8x96xf32> {nn.name = "unlike.p"}, %r32: tensor<2x8x96xf32> {nn.name = "unlike.r"})
+    -> (tensor<2x2x8x16xbf16>, tensor<2x2x8x16xbf16>, tensor<2x2x8x16xbf16>, tensor<2x2x8x16xbf16>) {
+  %p = nn.cast %p32 : tensor<2x8x96xf32> -> tensor<2x8x96xbf16>
+  %r = nn.cast %r32 : tensor<2x8x96xf32> -> tensor<2x8x96xbf16>
+  %pq0 = nn.slice %p starts = [0, 0, 0] limits = [2, 8, 32] strides = [1, 1, 1] : tensor<2x8x96xbf16> -> tensor<2x8x32xbf16>
+  %pk0 = nn.slice %p starts = [0, 0, 32] limits = [2, 8, 64] strides = [1, 1, 1] : tensor<2x8x96xbf16> -> tensor<2x8x32xbf16>
+  %pv0 = nn.slice %p starts = [0, 0, 64] limits = [2, 8, 96] strides = [1, 1, 1] : tensor<2x8x96xbf16> -> tensor<2x8x32xbf16>
+  %rv0 = nn.slice %r starts = [0, 0, 64] limits = [2, 8, 96] strides = [1, 1, 1] : tensor<2x8x96xbf16> -> tensor<2x8x32xbf16>
+  %ps0 = nn.slice %p starts = [0, 0, 0] limits = [2, 8, 64] strides = [1, 1, 2] : tensor<2x8x96xbf16> -> tensor<2x8x32xbf16>
+  %pn0 = nn.slice %p starts = [0, 0, 16] limits = [2, 8, 48] strides = [1, 1, 1] : tensor<2x8x96xbf16> -> tensor<2x8x32xbf16>
+  %pq1 = nn.reshape %pq0 : tensor<2x8x32xbf16> -> tensor<2x8x2x16xbf16>
+  %pq = nn.transpose %pq1 perm = [0, 2, 1, 3] : tensor<2x8x2x16xbf16> -> tensor<2x2x8x16xbf16>
+  %pk1 = nn.reshape %pk0 : tensor<2x8x32xbf16> -> tensor<2x8x2x16xbf16>
+  %pk = nn.transpose %pk1 perm = [0, 2, 1, 3] : tensor<2x8x2x16xbf16> -> tensor<2x2x8x16xbf16>
+  %pv1 = nn.reshape %pv0 : tensor<2x8x32xbf16> -> tensor<2x8x2x16xbf16>
+  %pv = nn.transpose %pv1 perm = [0, 2, 1, 3] : tensor<2x8x2x16xbf16> -> tensor<2x2x8x16xbf16>
+  %rv1 = nn.reshape %rv0 : tensor<2x8x32xbf16> -> tensor<2x8x2x16xbf16>
+  %rv = nn.transpose %rv1 perm = [0, 2, 1, 3] : tensor<2x8x2x16xbf16> -> tensor<2x2x8x16xbf16>
+  %ps1 = nn.reshape %ps0 : tensor<2x8x32xbf16> -> tensor<2x8x2x16xbf16>
+  %ps = nn.transpose %ps1 perm = [0, 2, 1, 3] : tensor<2x8x2x16xbf16> -> tensor<2x2x8x16xbf16>
+  %pn1 = nn.reshape %pn0 : tensor<2x8x32xbf16> -> tensor<2x8x2x16xbf16>
+  %pn = nn.transpose %pn1 perm = [0, 2, 1, 3] : tensor<2x8x2x16xbf16> -> tensor<2x2x8x16xbf16>
+  %o0, %l0 = nn.attention %pk, %pq, %pv causal scale = 2.500000e-01 : tensor<2x2x8x16xbf16>, tensor<2x2x8x16xbf16>, tensor<2x2x8x16xbf16> -> tensor<2x2x8x16xbf16>, tensor<2x2x8xf32>
+  %o1, %l1 = nn.attention %pq, %pn, %pv causal scale = 2.500000e-01 : tensor<2x2x8x16xbf16>, tensor<2x2x8x16xbf16>, tensor<2x2x8x16xbf16> -> tensor<2x2x8x16xbf16>, tensor<2x2x8xf32>
+  %o2, %l2 = nn.attention %ps, %pk, %pv causal scale = 2.500000e-01 : tensor<2x2x8x16xbf16>, tensor<2x2x8x16xbf16>, tensor<2x2x8x16xbf16> -> tensor<2x2x8x16xbf16>, tensor<2x2x8xf32>
+  %o3, %l3 = nn.attention %pq, %pk, %rv causal scale = 2.500000e-01 : tensor<2x2x8x16xbf16>, tensor<2x2x8x16xbf16>, tensor<2x2x8x16xbf16> -> tensor<2x2x8x16xbf16>, tensor<2x2x8xf32>
+  return %o0, %o1, %o2, %o3 : tensor<2x2x8x16xbf16>, tensor<2x2x8x16xbf16>, tensor<2x2x8x16xbf16>, tensor<2x2x8x16xbf16>
 }
 
 // Attention with masks, hidden keys, dropout, f32 or odd depths, and causal attention with more keys than queries, is not replaced.

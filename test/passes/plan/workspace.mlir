@@ -20,7 +20,7 @@ module attributes {nn.target = "cuda:sm_90a"} {
   func.func @step(%q: tensor<2x8x4x16xbf16> {nn.name = "q", nn.role = #nn.role<input>}, %k: tensor<2x8x2x16xbf16> {nn.name = "k", nn.role = #nn.role<input>}, %s: tensor<2x8x8x16xbf16> {nn.state = @sum})
       -> (tensor<2x8x8x16xbf16> {nn.state = @sum}) {
     %o, %l = nn.sdpa %q, %k, %k causal scale = 2.500000e-01 : tensor<2x8x4x16xbf16>, tensor<2x8x2x16xbf16>, tensor<2x8x2x16xbf16> -> tensor<2x8x4x16xbf16>, tensor<2x4x8xf32>
-    %g = nn.sdpa_grad %q, %k, %k, %o, %l, %q causal deterministic scale = 2.500000e-01 : tensor<2x8x4x16xbf16>, tensor<2x8x2x16xbf16>, tensor<2x8x2x16xbf16>, tensor<2x8x4x16xbf16>, tensor<2x4x8xf32> -> tensor<2x8x8x16xbf16>
+    %g = nn.sdpa_grad %q, %k, %k from %o, %l, %q causal deterministic scale = 2.500000e-01 : tensor<2x8x4x16xbf16>, tensor<2x8x2x16xbf16>, tensor<2x8x2x16xbf16> from tensor<2x8x4x16xbf16>, tensor<2x4x8xf32> -> tensor<2x8x8x16xbf16>
     return %g : tensor<2x8x8x16xbf16>
   }
 }
