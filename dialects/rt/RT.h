@@ -40,6 +40,8 @@ inline constexpr llvm::StringLiteral kStateBytesAttr = "rt.state_bytes";
 inline constexpr llvm::StringLiteral kArenaBytesAttr = "rt.arena_bytes";
 /// On the module: threads per rank assumed by the memory plan.
 inline constexpr llvm::StringLiteral kThreadsAttr = "rt.threads";
+/// On the module, a unit: products of f32 may round their operands to TF32.
+inline constexpr llvm::StringLiteral kAllowTf32Attr = "rt.allow_tf32";
 /// On a started collective: which bucket of the program it belongs to.
 inline constexpr llvm::StringLiteral kBucketAttr = "rt.bucket";
 inline constexpr llvm::StringLiteral kHostStateBytesAttr = "rt.host_state_bytes";

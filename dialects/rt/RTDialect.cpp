@@ -70,6 +70,10 @@ LogicalResult RTDialect::verifyOperationAttribute(Operation *op, NamedAttribute 
                : op->emitOpError()
                      << "'" << name << "' must be the number of a bucket, on a reduction";
   }
+  if (name == kAllowTf32Attr)
+    return isa<ModuleOp>(op) && isa<UnitAttr>(attr.getValue())
+               ? success()
+               : op->emitOpError() << "'" << name << "' must be a unit, on a module";
   if (name != kStateBytesAttr && name != kArenaBytesAttr && name != kThreadsAttr &&
       name != kHostStateBytesAttr && name != kHostArenaBytesAttr)
     return op->emitOpError() << "unknown attribute '" << name << "'";

@@ -346,7 +346,8 @@ typedef struct {
   int64_t device_code_bytes;
   const ShaleDeviceKernel *const *device_kernels;
   int64_t device_kernel_count;
-  int64_t attends; /* 1: a function calls shale_attention */
+  int64_t attends;    /* 1: a function calls shale_attention */
+  int64_t allow_tf32; /* 1: products of f32 may round their operands to TF32 */
 } ShaleProgram;
 
 extern const ShaleProgram shale_program;
@@ -402,9 +403,9 @@ void shale_attention(ShaleRank *rank, int64_t batch, int64_t heads, int64_t key_
                      const void *key, const void *value, void *result, float *lse, void *workspace,
                      int64_t workspace_bytes);
 /* Computes the gradients of query, key and value, of their shapes, from what the forward pass read
- * and wrote, and the gradient of its result. If `deterministic` is not 0, every run gives the same bits. If
- * `key_gradient` and `value_gradient` are NULL, `query_gradient` is [batch, length,
- * heads + 2 * key_heads, depth] and holds the heads of all three. */
+ * and wrote, and the gradient of its result. If `deterministic` is not 0, every run gives the same
+ * bits. If `key_gradient` and `value_gradient` are NULL, `query_gradient` is [batch, length, heads
+ * + 2 * key_heads, depth] and holds the heads of all three. */
 void shale_attention_gradient(ShaleRank *rank, int64_t batch, int64_t heads, int64_t key_heads,
                               int64_t length, int64_t key_length, int64_t depth,
                               int64_t value_depth, int32_t causal, int64_t window, float scale,

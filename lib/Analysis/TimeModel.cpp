@@ -81,9 +81,7 @@ private:
       return;
     double seconds = passSeconds(op, rates);
     if (isa<rt::GemmOp, rt::GemmEpilogueOp>(op)) {
-      bool narrow = cast<MemRefType>(op->getOperand(0).getType()).getElementTypeBitWidth() == 16;
-      seconds = std::max(seconds, cast<CostOpInterface>(op).getFlops() /
-                                      (narrow ? rates.flops16 : rates.flops));
+      seconds = std::max(seconds, cast<CostOpInterface>(op).getFlops() / productRate(op));
     } else if (auto attention = dyn_cast<CostOpInterface>(op)) {
       seconds = std::max(seconds, attention.getFlops() / rates.attention);
     } else if (auto launch = dyn_cast<rt::LaunchOp>(op)) {
@@ -95,6 +93,13 @@ private:
     }
     if (seconds > 0)
       place(op, TimedOp::Compute, seconds, rates.launch);
+  }
+
+  double productRate(Operation *op) const {
+    Type element = cast<MemRefType>(op->getOperand(0).getType()).getElementType();
+    return is16BitFloat(element)                                    ? rates.flops16
+           : element.isF32() && module->hasAttr(rt::kAllowTf32Attr) ? rates.flopsTf32
+                                                                    : rates.flops;
   }
 
   rt::FuncOp function;

@@ -12,6 +12,7 @@ namespace shale {
 struct Rates {
   const char *name;
   double flops;       ///< f32 operations of matrix products
+  double flopsTf32;   ///< the same with operands rounded to TF32 (--allow-tf32)
   double flops16;     ///< bf16 and f16 operations of matrix products
   double attention;   ///< bf16 and f16 operations of a library's attention
   double memory;      ///< bytes read or written by kernels

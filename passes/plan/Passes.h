@@ -20,6 +20,9 @@ struct PlanOptions : public mlir::PassPipelineOptions<PlanOptions> {
   Option<int64_t> threads{*this, "threads",
                           llvm::cl::desc("Threads per rank assumed by the memory plan"),
                           llvm::cl::init(1)};
+  Option<bool> allowTf32{*this, "allow-tf32",
+                         llvm::cl::desc("Products of f32 may round their operands to TF32"),
+                         llvm::cl::init(false)};
 };
 
 /// Appends plan: lowers scheduled nn (with clusters), dist and mem to rt.

@@ -59,7 +59,8 @@ def PlanPass : Pass<"shale-plan", "::mlir::ModuleOp"> {
     ```
   }];
   let options = [
-    Option<"threads", "threads", "int64_t", "1", "Threads per rank assumed by the memory plan">
+    Option<"threads", "threads", "int64_t", "1", "Threads per rank assumed by the memory plan">,
+    Option<"allowTf32", "allow-tf32", "bool", "false", "Products of f32 may round their operands to TF32">
   ];
   let dependentDialects = ["::shale::rt::RTDialect", "::shale::nn::NNDialect"];
 }

@@ -13,6 +13,7 @@ void shale::buildPlanPipeline(mlir::OpPassManager &pm, const PlanOptions &option
   // Values become buffers, ops become calls.
   PlanPassOptions plan;
   plan.threads = options.threads;
+  plan.allowTf32 = options.allowTf32;
   pm.addPass(createPlanPass(plan));
   pm.addPass(createVerifyPlanPass());
   pm.addPass(createVerifyStreamsPass());

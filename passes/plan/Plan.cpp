@@ -149,6 +149,8 @@ struct PlanPass : public shale::impl::PlanPassBase<PlanPass> {
       note(rt::kHostArenaBytesAttr, arenaBytes.host);
     }
     module->setAttr(rt::kThreadsAttr, builder.getI64IntegerAttr(threads));
+    if (allowTf32)
+      module->setAttr(rt::kAllowTf32Attr, builder.getUnitAttr());
   }
 };
 } // namespace

@@ -586,7 +586,8 @@ LogicalResult Tables::run() {
                                data.i64(codeBytes),
                                kernels,
                                data.i64(kernelCount),
-                               data.i64(summary->attentions > 0)});
+                               data.i64(summary->attentions > 0),
+                               data.i64(module->hasAttr(rt::kAllowTf32Attr))});
   data.define("shale_program", program, LLVM::Linkage::External);
   return success();
 }

@@ -64,6 +64,7 @@ struct Epilogue {
 /// c = alpha op(a) op(b) + beta c, row-major; c is m x n. a and b are both f32 or the
 /// same 16-bit float. For 16-bit floats, c has that type or f32, alpha is 1, and beta
 /// is 0 unless c has type f32.
+/// With tf32, operands of f32 may be rounded to TF32.
 /// The matrices of a batch follow one another. With an epilogue, c has a 16-bit type, and there is
 /// one matrix.
 struct Product {
@@ -79,6 +80,7 @@ struct Product {
   int64_t ldc;
   Dtype type = Dtype::F32, resultType = Dtype::F32;
   int64_t batch = 1;
+  bool tf32 = false;
   Epilogue epilogue = {};
 
   /// Returns the product without its epilogue.

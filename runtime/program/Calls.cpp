@@ -91,7 +91,8 @@ extern "C" void shale_gemm(ShaleRank *rank, int32_t transpose_a, int32_t transpo
                   ldc,
                   static_cast<Dtype>(type),
                   static_cast<Dtype>(result_type),
-                  batch};
+                  batch,
+                  type == SHALE_F32 && rank->program->allow_tf32 != 0};
   record(
       {"matrix product", rank->node},
       [&](char *text, size_t size) {
@@ -129,6 +130,7 @@ extern "C" void shale_gemm_epilogue(ShaleRank *rank, int32_t transpose_a, int32_
                   element,
                   element,
                   1,
+                  false,
                   {static_cast<ShaleEpilogue>(epilogue), with, before, kernel, rows, grain}};
   record(
       {"matrix product", rank->node},

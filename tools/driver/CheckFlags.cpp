@@ -19,6 +19,9 @@ static void warn(const llvm::Twine &what) { llvm::errs() << "shalec: warning: " 
 static std::string contradiction(const CompileOptions &o) {
   if (o.savePasses && o.saveTemps.empty())
     return "--save-temps-passes needs --save-temps DIR, where the files go";
+  if (o.allowTf32 && !llvm::StringRef(o.target).starts_with("cuda:"))
+    return "--allow-tf32 is for GPUs, and the target is " + o.target +
+           ": give --target cuda:ARCHITECTURE or leave it out";
   if (!o.why.empty() && !o.compare.empty())
     return "--why and --compare answer two questions: ask one at a time";
   if (o.bundle && (o.emit != Emit::Program || o.planOnly || o.describe))

@@ -40,6 +40,10 @@ template <auto Member> std::string setBool(O &o, StringRef v) {
   bool known = o.*Member || llvm::is_contained({"false", "off", "no", "0"}, word);
   return known ? "" : ("'" + v + "' is not one of true, false").str();
 }
+/// Sets a flag that is on without a value.
+template <auto Member> std::string setSwitch(O &o, StringRef v) {
+  return setBool<Member>(o, v.empty() ? "true" : v);
+}
 template <auto Member> std::string getBool(const O &o) { return o.*Member ? "true" : "false"; }
 
 template <auto Member, int Low, int High> std::string setNumber(O &o, StringRef v) {
@@ -273,6 +277,9 @@ std::vector<Flag> makeFlags() {
   add({"deterministic", "BOOL", plan, Effect::Plan,
        "library calls give the same bits in every run; false: a faster gradient of attention with less memory (default: true)",
        setBool<&O::deterministic>, getBool<&O::deterministic>});
+  add({"allow-tf32", nullptr, plan, Effect::Plan,
+       "GPUs: products of f32 round their operands to TF32, 11 significant bits",
+       setSwitch<&O::allowTf32>, getBool<&O::allowTf32>});
   add({"offload", "WHAT", plan, Effect::Plan,
        "none | all | params,grads,optimizer,activations[:0.5]: what the host keeps",
        set<&O::offload>, get<&O::offload>});

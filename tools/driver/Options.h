@@ -93,6 +93,7 @@ struct CompileOptions {
   LossChunk lossChunk;
   AttentionKind attention = AttentionKind::Auto;
   bool deterministic = true;
+  bool allowTf32 = false;
   int threads = 0; ///< per rank; 0: this machine's CPUs divided among the ranks
   int accumulate = 1;
   bool syncEveryMicrobatch = true;

@@ -114,6 +114,7 @@ static std::vector<Stage> ownStages(const CompileOptions &o) {
        [&o](OpPassManager &pm) {
          PlanOptions plan;
          plan.threads = threadsARank(o);
+         plan.allowTf32 = o.allowTf32;
          buildPlanPipeline(pm, plan);
        },
        SHALE_EXIT_INTERNAL, Emit::RT, true, AfterStage::ReportPlan},

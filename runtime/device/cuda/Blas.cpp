@@ -60,7 +60,7 @@ constexpr int kCandidates = 8;
 /// Key of a prepared product, with the same parts as Blas::keyOf.
 using Key =
     std::tuple<bool, bool, bool, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
-               Dtype, Dtype, uint32_t, uint32_t, uint32_t, int, uint32_t, uint32_t>;
+               Dtype, Dtype, bool, uint32_t, uint32_t, uint32_t, int, uint32_t, uint32_t>;
 
 Key partsOf(const Product &p) {
   return {p.transposeA,
@@ -75,6 +75,7 @@ Key partsOf(const Product &p) {
           p.ldc,
           p.type,
           p.resultType,
+          p.tf32,
           alignmentOf(p.a),
           alignmentOf(p.b),
           alignmentOf(p.c),
@@ -167,7 +168,9 @@ struct Blas::State {
   }
 
   void describeMatrices(const Product &p, Prepared &made) const {
-    must(library.cublasLtMatmulDescCreate(&made.operation, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+    must(library.cublasLtMatmulDescCreate(
+             &made.operation, p.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
+             CUDA_R_32F),
          "describe", p);
     cublasOperation_t ofFirst = p.transposeB ? CUBLAS_OP_T : CUBLAS_OP_N,
                       ofSecond = p.transposeA ? CUBLAS_OP_T : CUBLAS_OP_N;
@@ -262,7 +265,7 @@ std::string Blas::version() const {
 std::string Blas::keyOf(const Product &p) {
   std::string key =
       format("%s > %s %c%c %lld x %lld x %lld x %lld, ld %lld %lld %lld, aligned %u %u %u%s",
-             nameOf(p.type), nameOf(p.resultType), p.transposeA ? 'T' : 'N',
+             p.tf32 ? "TF32" : nameOf(p.type), nameOf(p.resultType), p.transposeA ? 'T' : 'N',
              p.transposeB ? 'T' : 'N', (long long)p.batch, (long long)p.m, (long long)p.n,
              (long long)p.k, (long long)p.lda, (long long)p.ldb, (long long)p.ldc, alignmentOf(p.a),
              alignmentOf(p.b), alignmentOf(p.c), p.beta != 0 ? ", added to C" : "");

@@ -12,11 +12,12 @@ using namespace shale;
 
 namespace {
 
-/// Operations, operations on 16-bit floats, those of attention, bytes of memory, sent, copied and
-/// of host memory a second; seconds before a launch and before a collective.
-constexpr Rates kMachine{"test", 100, 200, 150, 10, 4, 5, 2, 1, 7, false, ""};
+/// Operations, those with operands rounded to TF32, operations on 16-bit floats, those of
+/// attention, bytes of memory, sent, copied and of host memory a second; seconds before a launch
+/// and before a collective.
+constexpr Rates kMachine{"test", 100, 120, 200, 150, 10, 4, 5, 2, 1, 7, false, ""};
 /// The same machine, but only operations take time.
-constexpr Rates kFast{"fast", 100, 200, 150, 1e12, 1e12, 1e12, 1e12, 0, 0, false, ""};
+constexpr Rates kFast{"fast", 100, 120, 200, 150, 1e12, 1e12, 1e12, 1e12, 0, 0, false, ""};
 
 class Time : public ::testing::Test {
 protected:
@@ -38,8 +39,9 @@ protected:
     module = parseSourceString<ModuleOp>(text + "}\n", &context);
   }
 
-  TimedStep time(const std::string &body, const Rates &rates = kMachine) {
-    parse({{"step", body}});
+  TimedStep time(const std::string &body, const Rates &rates = kMachine,
+                 const std::string &attributes = "") {
+    parse({{"step", body}}, attributes);
     if (!module) {
       ADD_FAILURE() << "does not parse: " << body;
       return {};
@@ -85,6 +87,8 @@ TEST_F(Time, OfAProductIsThatOfItsOperations) {
   };
   EXPECT_DOUBLE_EQ(time(product("f32"), kFast).seconds, 0.6);
   EXPECT_DOUBLE_EQ(time(product("bf16"), kFast).seconds, 0.3);
+  EXPECT_DOUBLE_EQ(time(product("f32"), kFast, "rt.allow_tf32").seconds, 0.5);
+  EXPECT_DOUBLE_EQ(time(product("bf16"), kFast, "rt.allow_tf32").seconds, 0.3);
   // 124 bytes take longer than 60 operations.
   EXPECT_DOUBLE_EQ(time(product("f32")).seconds, 13.4);
 }
