@@ -161,9 +161,11 @@ void log(const Communicator &communicator, const Call &call) {
   std::FILE *out = std::fopen(file.c_str(), "a");
   if (!out)
     stop("NCCL_DEBUG_FILE: cannot write " + file);
-  std::fprintf(out, "stand-in NCCL INFO %s: opCount %lx count %zu datatype %d [nranks=%d]\n",
-               kinds[static_cast<int>(call.kind)], operations, size_t(call.count), int(call.type),
-               communicator.link->ranks);
+  // NCCL's has the buffers, the operator, the root and the stream, too.
+  std::fprintf(out,
+               "stand-in:%d:%d [0] NCCL INFO %s: opCount %lx count %zu datatype %d [nranks=%d]\n",
+               int(getpid()), int(getpid()), kinds[static_cast<int>(call.kind)], operations,
+               size_t(call.count), int(call.type), communicator.link->ranks);
   std::fclose(out);
 }
 

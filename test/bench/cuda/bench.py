@@ -134,6 +134,7 @@ def run_one_rank(a, work):
         log = work / f"{name}.log"
         environment = {**os.environ, "NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "COLL", "NCCL_DEBUG_FILE": str(log)}
         worst[dtype] = max(worst[dtype], follow(a, work, name, case, dtype, [], environment))
+        # As NCCL 2.28 to 2.30 write it: "HOST:PID:THREAD [GPU] NCCL INFO AllGather: opCount 0 sendbuff ..", once for each call.
         kinds = re.findall(r"NCCL INFO (AllGather|ReduceScatter|AllReduce|Send|Recv): opCount", log.read_text() if log.exists() else "")
         # A reduction of 16-bit floats is an exchange.
         missing = {"AllGather", "ReduceScatter" if dtype == "f32" else "Send"} - set(kinds)
