@@ -206,8 +206,6 @@ std::vector<Flag> makeFlags() {
   add({"dropout", "RATIO|off", in, Effect::Model,
        "the ratio of all dropouts in training mode (default: those of the file)",
        setString<&O::dropout>, getString<&O::dropout>});
-  add({"keep-prefix", nullptr, in, Effect::Model,
-       "keep the exporting wrapper's prefix of parameter names", setOn<&O::keepPrefix>});
 
   const char *train = "Training";
   add({"optimizer", "NAME", train, Effect::Graph,
@@ -319,6 +317,8 @@ std::vector<Flag> makeFlags() {
   add({"describe", nullptr, out, Effect::Report,
        "print what the model is, and the commands that compile and train it", setOn<&O::describe>});
 
+  add({"keep-prefix", nullptr, kExtendGroup, Effect::Model,
+       "keep the exporting wrapper's prefix of parameter names", setOn<&O::keepPrefix>});
   add({"assume-autocast", nullptr, kExtendGroup, Effect::Model,
        "blocks under torch.no_grad() or torch.autocast(), which the file does not tell apart, are autocast: gradients pass",
        setOn<&O::assumeAutocast>});

@@ -43,6 +43,7 @@ const std::map<std::string, std::string> kSamples = {
     {"loss-chunk", "512"},
     {"attention", "generated"},
     {"deterministic", "false"},
+    {"allow-tf32", "true"},
     {"offload", "grads:0.5,activations"},
     {"threads", "3"},
     {"memory-limit", "device=1GiB,host=2GiB"},
