@@ -254,6 +254,24 @@ Expected<bool> Model::isZero(MLIRContext *context, const TensorProto &tensor) {
   return data->find_first_not_of('\0') == StringRef::npos;
 }
 
+Expected<SmallVector<int64_t>> Model::zeroRows(MLIRContext *context, const TensorProto &matrix,
+                                               size_t most) {
+  Expected<RankedTensorType> type = this->type(context, matrix);
+  if (!type)
+    return type.takeError();
+  std::string list;
+  Expected<StringRef> data = bytes(matrix, *type, list);
+  if (!data)
+    return data.takeError();
+  SmallVector<int64_t> rows;
+  int64_t count = type->getRank() == 2 ? type->getDimSize(0) : 0;
+  size_t width = count > 0 ? data->size() / count : 0;
+  for (int64_t row = 0; width > 0 && row < count && rows.size() < most; ++row)
+    if (data->substr(row * width, width).find_first_not_of('\0') == StringRef::npos)
+      rows.push_back(row);
+  return rows;
+}
+
 Expected<bool> Model::isTranspose(MLIRContext *context, const TensorProto &matrix,
                                   const TensorProto &other) {
   Expected<RankedTensorType> type = this->type(context, matrix),

@@ -41,6 +41,7 @@ private:
   bool tieToTable(size_t index);
   bool tieToFirstCall(size_t index);
   void makeTransposed(size_t from, size_t to);
+  void notePadding(size_t index);
   bool isTransposeOf(const TensorProto &table, const TensorProto &tensor);
   void remark(size_t index, const Twine &text) {
     out.repairs.push_back({reads[index].front().first, text.str()});
@@ -212,11 +213,33 @@ void ScriptedParameters::nameWeight(size_t index) {
   makeTransposed(index, index);
 }
 
+/// Notes a table with one row of zeros: nn.Embedding has it with padding_idx, which the exporter
+/// drops. An invalid tensor is an error elsewhere.
+void ScriptedParameters::notePadding(size_t index) {
+  const Parameter &table = out.list[index];
+  if (!options.freeze.empty() && llvm::Regex(options.freeze).match(table.name))
+    return;
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  llvm::Expected<SmallVector<int64_t>> rows = model.zeroRows(&context, *table.initializer, 2);
+  if (!rows)
+    return llvm::consumeError(rows.takeError());
+  if (rows->size() != 1 || table.initializer->dims(0) < 2)
+    return;
+  std::string row = std::to_string(rows->front());
+  remark(index, "row " + row + " of '" + displayName(table.name) +
+                    "' is 0: if it is that of padding_idx=" + row +
+                    ", which this exporter does not write, a loss that depends on it trains it, "
+                    "unlike PyTorch. Export with the default exporter (dynamo=True) then");
+  out.repairs.back().isNote = true;
+}
+
 void ScriptedParameters::restore() {
   for (auto [index, parameter] : llvm::enumerate(out.list))
     byName[parameter.name] = index;
   splitIdentities();
   collectReads();
+  for (const auto &[sizes, indices] : tables)
+    llvm::for_each(indices, [&](size_t index) { notePadding(index); });
   std::vector<std::string> unknown;
   SmallVector<size_t> again;
   for (size_t index = 0; index < out.list.size(); ++index) {

@@ -29,11 +29,11 @@ def merged(second="b", producer=b"pytorch", last="onnx::MatMul_1"):
     return build(nodes, [floats("m.a.bias", [4], [0.0] * 4), floats("onnx::MatMul_1", [4, 4], SQUARE)], producer)
 
 
-def head(elements, rows=8):
+def head(elements, rows=8, table=TABLE):
     """A table of tokens, and a head with the transposed elements, or others."""
     turned = [elements[r * 4 + c] for c in range(4) for r in range(rows)]
     nodes = [node("Gather", ["m.table.weight", "ids"], ["h"], "/m/table/Gather"), node("MatMul", ["h", "onnx::MatMul_1"], ["y"], "/m/head/MatMul")]
-    return build(nodes, [floats("m.table.weight", [rows, 4], TABLE[:rows * 4]), floats("onnx::MatMul_1", [4, rows], turned)], inputs=(("ids", ["batch", 4], INT64),))
+    return build(nodes, [floats("m.table.weight", [rows, 4], table[:rows * 4]), floats("onnx::MatMul_1", [4, rows], turned)], inputs=(("ids", ["batch", 4], INT64),))
 
 
 def scaled(name, dims, values):
@@ -51,6 +51,8 @@ CASES = {
     "other-producer": lambda: merged(producer=b"somebody"),
     "tied": lambda: head(TABLE),
     "not-tied": lambda: head(TABLE[::-1]),
+    "padding": lambda: head(TABLE[::-1], table=TABLE[:20] + [0.0] * 4 + TABLE[24:]),
+    "zero-rows": lambda: head(TABLE[::-1], table=TABLE[:16] + [0.0] * 8 + TABLE[24:]),
     "scalar": lambda: scaled("m.scale", [], [0.5]),
     "fold": lambda: scaled("onnx::Mul_2", [4], [1.0, 0.5, 0.25, 2.0]),
     "number": lambda: scaled("onnx::Mul_2", [], [0.5]),
