@@ -262,7 +262,7 @@ LogicalResult Importer::importNode(const NodeProto &proto, Scope &scope, int dep
     return error("operator is not supported"), failure();
   } else if (mlir::failed(handler(node)) || node.hasFailed()) {
     return failed ? failure() : node.error("cannot be imported");
-  } else if (mlir::failed(finishNarrow(node))) {
+  } else if (mlir::failed(node.requireAllRead()) || mlir::failed(finishNarrow(node))) {
     return failure();
   }
   if (bias) {
@@ -317,12 +317,18 @@ LogicalResult Importer::callFunction(const FunctionProto &function, Node &node, 
       binding.value = node.input(i), binding.narrow = node.narrow(i);
     inner.values[function.input(i)] = binding;
   }
+  for (const std::string &name : function.attribute())
+    inner.attributes[name] = nullptr;
   for (const AttributeProto &attribute : function.attribute_proto())
     inner.attributes[attribute.name()] = &attribute;
-  for (const AttributeProto &attribute : node.proto.attribute())
+  for (const AttributeProto &attribute : node.proto.attribute()) {
+    if (!inner.attributes.contains(attribute.name()))
+      return node.error("function '" + displayName(function.name()) + "' has no attribute '" +
+                        displayName(attribute.name()) + "'");
     inner.attributes[attribute.name()] =
         attribute.ref_attr_name().empty() ? &attribute
                                           : node.scope.attributes.lookup(attribute.ref_attr_name());
+  }
   for (const NodeProto &called : function.node())
     if (mlir::failed(importNode(called, inner, depth + 1)))
       return failure();

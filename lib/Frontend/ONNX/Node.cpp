@@ -27,7 +27,25 @@ int Node::numInputs() const { return proto.input_size(); }
 
 int Node::numOutputs() const { return proto.output_size(); }
 
+void Node::noteRead(int operand) const {
+  if (operand >= int(operandsRead.size()))
+    operandsRead.resize(operand + 1);
+  operandsRead.set(operand);
+}
+
+ArrayRef<Value> Node::operands() const {
+  for (size_t i = 0; i < in.size(); ++i)
+    noteRead(int(i));
+  return in;
+}
+
+Value Node::input(int operand) const {
+  noteRead(operand);
+  return operand < int(in.size()) ? in[operand] : Value();
+}
+
 bool Node::has(int operand) const {
+  noteRead(operand);
   return operand < proto.input_size() && !proto.input(operand).empty();
 }
 
@@ -103,14 +121,20 @@ std::optional<double> Node::scalarConstant(Value value) {
 //===----------------------------------------------------------------------===//
 
 const AttributeProto *Node::attribute(StringRef name) {
-  for (const AttributeProto &attr : proto.attribute())
-    if (StringRef(attr.name()) == name) {
-      if (attr.ref_attr_name().empty())
-        return &attr;
-      auto it = scope.attributes.find(attr.ref_attr_name());
-      return it == scope.attributes.end() ? nullptr : it->second;
-    }
+  for (int i = 0; i < proto.attribute_size(); ++i) {
+    const AttributeProto &attr = proto.attribute(i);
+    if (StringRef(attr.name()) != name)
+      continue;
+    attributesRead.resize(std::max<unsigned>(attributesRead.size(), i + 1));
+    attributesRead.set(i);
+    return resolved(attr);
+  }
   return nullptr;
+}
+
+const AttributeProto *Node::resolved(const AttributeProto &attribute) const {
+  return attribute.ref_attr_name().empty() ? &attribute
+                                           : scope.attributes.lookup(attribute.ref_attr_name());
 }
 
 int64_t Node::intAttr(StringRef name, int64_t missing) {
@@ -144,6 +168,10 @@ std::optional<SmallVector<int64_t>> Node::intsAttr(StringRef name) {
   const AttributeProto *attr = attribute(name);
   if (!attr)
     return std::nullopt;
+  if (attr->has_i() || attr->has_f() || attr->has_s() || attr->has_t() || attr->floats_size() > 0) {
+    badAttributes = true;
+    (void)error("attribute '" + name + "' must be a list of integers");
+  }
   return SmallVector<int64_t>(attr->ints().begin(), attr->ints().end());
 }
 

@@ -9,6 +9,7 @@
 #define SHALE_FRONTEND_ONNX_NODE_H
 
 #include "dialects/nn/NN.h"
+#include "llvm/ADT/SmallBitVector.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Error.h"
 #include <map>
@@ -70,16 +71,14 @@ public:
   bool has(int operand) const;
   bool wants(int result) const;
   /// Operand values, in order, null where absent; resolved before the handler
-  /// runs.
-  llvm::SmallVector<mlir::Value> in;
+  /// runs. Counts as a read of all of them.
+  llvm::ArrayRef<mlir::Value> operands() const;
   /// The ONNX data types of operands that values do not have, 0 for others (Narrow.h).
   llvm::SmallVector<int32_t> narrowTypes;
   int32_t narrow(int operand) const {
     return operand < int(narrowTypes.size()) ? narrowTypes[operand] : 0;
   }
-  mlir::Value input(int operand) const {
-    return operand < int(in.size()) ? in[operand] : mlir::Value();
-  }
+  mlir::Value input(int operand) const;
   static mlir::RankedTensorType type(mlir::Value value) {
     return llvm::cast<mlir::RankedTensorType>(value.getType());
   }
@@ -100,6 +99,10 @@ public:
   std::string stringAttr(llvm::StringRef name, llvm::StringRef missing);
   std::optional<llvm::SmallVector<int64_t>> intsAttr(llvm::StringRef name);
   bool attributesAreBad() const { return badAttributes; }
+  /// Called after the handler. Fails, with an error, if an attribute or operand is there that the
+  /// handler did not ask for, and that can change the result (Unread.cpp), or if the operator lacks
+  /// the attribute in the file's operator set.
+  mlir::LogicalResult requireAllRead();
 
   /// Counts a negative axis from the end; fails, with an error, if out of range.
   mlir::LogicalResult normalize(int64_t &axis, int64_t rank);
@@ -163,6 +166,14 @@ public:
   bool hasFailed() const { return failedOnce; }
 
 private:
+  friend class Importer;
+  void noteRead(int operand) const;
+  /// The attribute, or that of the function call which it refers to; null if the call lacks it.
+  const AttributeProto *resolved(const AttributeProto &attribute) const;
+  mlir::LogicalResult requireAttributesRead();
+
+  llvm::SmallVector<mlir::Value> in;
+  mutable llvm::SmallBitVector operandsRead, attributesRead;
   bool badAttributes = false;
   bool failedOnce = false;
 };

@@ -189,8 +189,9 @@ static LogicalResult importFlatten(Node &node) {
 /// Axes of Squeeze and Unsqueeze: an attribute before opset 13, then an
 /// operand.
 static LogicalResult readAxes(Node &node, std::optional<SmallVector<int64_t>> &axes) {
-  axes = node.intsAttr("axes");
-  if (node.version >= 13 && node.has(1)) {
+  if (node.version < 13)
+    axes = node.intsAttr("axes");
+  else if (node.has(1)) {
     axes.emplace();
     return node.constantInts(1, *axes);
   }
@@ -306,7 +307,7 @@ static LogicalResult importConcat(Node &node) {
     return failure();
   SmallVector<int64_t> shape(first.getShape());
   shape[axis] = 0;
-  for (Value value : node.in) {
+  for (Value value : node.operands()) {
     auto type = Node::type(value);
     if (type.getRank() != first.getRank() || type.getElementType() != first.getElementType())
       return node.error("operands have types " + Node::name(first) + " and " + Node::name(type));
@@ -317,7 +318,7 @@ static LogicalResult importConcat(Node &node) {
     if (__builtin_add_overflow(shape[axis], type.getDimSize(axis), &shape[axis]))
       return node.error("the result's size overflows 64 bits");
   }
-  node.set(0, node.joined(node.in, axis));
+  node.set(0, node.joined(node.operands(), axis));
   return success();
 }
 

@@ -18,7 +18,7 @@ template <typename OpT> static LogicalResult importBinary(Node &node) {
     return failure();
   bool logical = std::is_same_v<OpT, nn::AndOp> || std::is_same_v<OpT, nn::OrOp> ||
                  std::is_same_v<OpT, nn::XorOp>;
-  for (Value value : node.in)
+  for (Value value : {node.input(0), node.input(1)})
     if (isBool(value) != logical)
       return node.error("cannot take operands of type " + Node::name(value.getType()));
   node.set(0, node.binary<OpT>(node.input(0), node.input(1)));
@@ -30,7 +30,7 @@ template <typename OpT, bool mean = false> static LogicalResult importVariadic(N
   if (failed(node.require(std::max(node.numInputs(), 1))))
     return failure();
   Value result = node.input(0);
-  for (Value value : ArrayRef<Value>(node.in).drop_front())
+  for (Value value : node.operands().drop_front())
     result = node.binary<OpT>(result, value);
   if (mean && result)
     result = node.binary<nn::DivOp>(result, node.constant(Node::type(result), node.numInputs()));
@@ -281,7 +281,7 @@ static LogicalResult importWhere(Node &node) {
   if (failed(node.require(3)))
     return failure();
   SmallVector<int64_t> shape;
-  if (failed(node.broadcastShape(node.in, shape)))
+  if (failed(node.broadcastShape(node.operands(), shape)))
     return failure();
   auto element = Node::type(node.input(1)).getElementType();
   if (!isBool(node.input(0)) || Node::type(node.input(2)).getElementType() != element)

@@ -13,14 +13,16 @@ static LogicalResult readDims(Node &node, int64_t sinceOperand, SmallVectorImpl<
   if (failed(node.require(1)))
     return failure();
   int64_t rank = Node::type(node.input(0)).getRank();
-  std::optional<SmallVector<int64_t>> axes = node.intsAttr("axes");
-  if (node.version >= sinceOperand && node.has(1)) {
+  std::optional<SmallVector<int64_t>> axes;
+  if (node.version < sinceOperand) {
+    axes = node.intsAttr("axes");
+  } else if (node.has(1)) {
     axes.emplace();
     if (failed(node.constantInts(1, *axes)))
       return failure();
   }
   bool empty = !axes || axes->empty();
-  nothing = empty && node.intAttr("noop_with_empty_axes", 0) != 0;
+  nothing = node.intAttr("noop_with_empty_axes", 0) != 0 && empty;
   dims = empty ? llvm::to_vector(llvm::seq<int64_t>(0, rank)) : *axes;
   return node.normalizeAll(dims, rank);
 }

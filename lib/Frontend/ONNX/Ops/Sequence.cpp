@@ -60,7 +60,7 @@ static LogicalResult importSplitToSequence(Node &node) {
 static LogicalResult importSequenceConstruct(Node &node) {
   if (failed(node.require(node.numInputs())))
     return failure();
-  node.setSequence(0, SmallVector<Value>(node.in.begin(), node.in.end()));
+  node.setSequence(0, llvm::to_vector(node.operands()));
   return success();
 }
 

@@ -127,7 +127,8 @@ it.right("DepthToSpace", "DepthToSpace", [("x", image)], blocks.transpose(0, 3, 
 it.right("DepthToSpace, CRD", "DepthToSpace", [("x", image)], blocks.transpose(0, 1, 4, 2, 5, 3).reshape(1, 2, 4, 6), {"blocksize": 2, "mode": "CRD"})
 square = normal(1, 2, 4, 6)
 it.right("SpaceToDepth", "SpaceToDepth", [("x", square)], square.astype(np.float64).reshape(1, 2, 2, 2, 3, 2).transpose(0, 3, 5, 1, 2, 4).reshape(1, 8, 2, 3), {"blocksize": 2})
-it.right("SpaceToDepth, CRD", "SpaceToDepth", [("x", square)], square.astype(np.float64).reshape(1, 2, 2, 2, 3, 2).transpose(0, 1, 3, 5, 2, 4).reshape(1, 8, 2, 3), {"blocksize": 2, "mode": "CRD"})
+it.right("SpaceToDepth, CRD", "SpaceToDepth", [("x", square)], square.astype(np.float64).reshape(1, 2, 2, 2, 3, 2).transpose(0, 1, 3, 5, 2, 4).reshape(1, 8, 2, 3), {"blocksize": 2, "mode": "CRD"}, opsets=(("", 28),))
+it.refused("SpaceToDepth", [("x", square)], "attribute 'mode' is not one of operator set 20", {"blocksize": 2, "mode": "CRD"})
 for op in ("DepthToSpace", "SpaceToDepth"):
     it.refused(op, [("x", image)], "needs [batch, channels, height, width], a blocksize and a mode of DCR or CRD", {"blocksize": 1, "mode": "RCD"})
     it.refused(op, [("x", image)], "needs [batch, channels, height, width], a blocksize")

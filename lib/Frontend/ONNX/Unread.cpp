@@ -1,0 +1,183 @@
+//===- Unread.cpp - Attributes and operands that a handler did not read ---===//
+//
+// A newer operator set, or a newer ONNX Runtime, adds attributes and operands to
+// an operator. A handler that does not know them would import another operator,
+// so they are refused, except for those of the tables here.
+//
+//===----------------------------------------------------------------------===//
+#include "lib/Frontend/ONNX/Importer.h"
+#include <limits>
+
+using namespace mlir;
+using namespace shale;
+using namespace shale::onnx;
+
+namespace {
+
+constexpr int64_t kAny = std::numeric_limits<int64_t>::min();
+
+/// An attribute that a handler need not read.
+struct WithoutEffect {
+  StringLiteral domain, op, attribute;
+  /// The integer that it must be; kAny: every value.
+  int64_t only = kAny;
+  /// The string that it must be.
+  StringLiteral text = "";
+};
+
+constexpr StringLiteral kStandard = "", kRuntime = "com.microsoft";
+
+constexpr WithoutEffect kWithoutEffect[] = {
+    // The softmax computes in 32 bits or more, whatever the operands' type.
+    {kStandard, "Attention", "softmax_precision"},
+    // Apply to 8-bit floats, which no value has.
+    {kStandard, "Cast", "saturate"},
+    {kStandard, "Cast", "round_mode"},
+    {kStandard, "CastLike", "saturate"},
+    {kStandard, "CastLike", "round_mode"},
+    // Before operator set 12 a Dropout is that of inference.
+    {kStandard, "Dropout", "ratio"},
+    // A program draws by its own seed.
+    {kStandard, "Dropout", "seed"},
+    // The factor of operand C, which is absent.
+    {kStandard, "Gemm", "beta"},
+    // The order of the result of indices, which is refused.
+    {kStandard, "MaxPool", "storage_order"},
+    // Ignored by definition if the operand of sizes is there.
+    {kStandard, "SplitToSequence", "keepdims"},
+    // Only allows another order of the results.
+    {kStandard, "TopK", "sorted"},
+    // Read if there is a mask, or with do_rotary.
+    {kRuntime, "Attention", "mask_filter_value"},
+    {kRuntime, "Attention", "rotary_embedding_dim"},
+    {kRuntime, "MultiHeadAttention", "mask_filter_value"},
+    {kRuntime, "GroupQueryAttention", "rotary_interleaved"},
+    // About the cache of earlier positions, whose operands and results are refused.
+    {kRuntime, "Attention", "past_present_share_buffer"},
+    {kRuntime, "GroupQueryAttention", "kv_cache_bit_width", 0},
+    {kRuntime, "GroupQueryAttention", "sliding_window_cache", 0},
+    {kRuntime, "GroupQueryAttention", "k_quant_type", kAny, "NONE"},
+    {kRuntime, "GroupQueryAttention", "v_quant_type", kAny, "NONE"},
+    // The default, which is what the handler does.
+    {kRuntime, "GroupQueryAttention", "causal", 1},
+    // The contents of a result that is refused.
+    {kRuntime, "GroupQueryAttention", "qk_output"},
+    // Of norms whose weights are operands that are refused.
+    {kRuntime, "GroupQueryAttention", "qk_norm_epsilon"},
+    {kRuntime, "GroupQueryAttention", "q_norm_epsilon"},
+    {kRuntime, "GroupQueryAttention", "k_norm_epsilon"},
+    // The type of a result that is refused.
+    {kRuntime, "EmbedLayerNormalization", "mask_index_type"},
+};
+
+/// An operand that a handler need not read.
+struct OperandWithoutEffect {
+  StringLiteral domain, op;
+  int operand;
+};
+
+constexpr OperandWithoutEffect kOperandsWithoutEffect[] = {
+    // The ratio of a Dropout that is not in training mode.
+    {kStandard, "Dropout", 1},
+    // The fill value of modes other than constant.
+    {kStandard, "Pad", 2},
+    // Lengths of padded sequences, which causality hides, and the length of the cache.
+    {kRuntime, "GroupQueryAttention", 5},
+    {kRuntime, "GroupQueryAttention", 6},
+    // Tables and positions of a rotation, without do_rotary.
+    {kRuntime, "GroupQueryAttention", 7},
+    {kRuntime, "GroupQueryAttention", 8},
+    {kRuntime, "GroupQueryAttention", 9},
+};
+
+/// The operator sets in which an operator has an attribute that its handler reads in all, from 11
+/// on, the oldest that Shale reads.
+struct Lifetime {
+  StringLiteral op, attribute;
+  int64_t first, last = std::numeric_limits<int64_t>::max();
+};
+
+constexpr Lifetime kLifetimes[] = {
+    {"ArgMax", "select_last_index", 12},
+    {"ArgMin", "select_last_index", 12},
+    {"Attention", "left_window_size", 25},
+    {"Attention", "right_window_size", 25},
+    {"AveragePool", "dilations", 19},
+    {"BatchNormalization", "training_mode", 14},
+    {"Constant", "value_float", 12},
+    {"Constant", "value_floats", 12},
+    {"Constant", "value_int", 12},
+    {"Constant", "value_ints", 12},
+    {"GatherND", "batch_dims", 12},
+    {"GroupNormalization", "stash_type", 21},
+    {"Range", "stash_type", 27},
+    {"ReduceL1", "noop_with_empty_axes", 18},
+    {"ReduceL2", "noop_with_empty_axes", 18},
+    {"ReduceLogSum", "noop_with_empty_axes", 18},
+    {"ReduceLogSumExp", "noop_with_empty_axes", 18},
+    {"ReduceMax", "noop_with_empty_axes", 18},
+    {"ReduceMean", "noop_with_empty_axes", 18},
+    {"ReduceMin", "noop_with_empty_axes", 18},
+    {"ReduceProd", "noop_with_empty_axes", 18},
+    {"ReduceSum", "noop_with_empty_axes", 13},
+    {"ReduceSumSquare", "noop_with_empty_axes", 18},
+    {"Reshape", "allowzero", 14},
+    {"ScatterElements", "reduction", 16},
+    {"ScatterND", "reduction", 16},
+    {"Shape", "end", 15},
+    {"Shape", "start", 15},
+    {"SpaceToDepth", "mode", 28},
+    {"Split", "num_outputs", 18},
+    {"Split", "split", 1, 12},
+};
+
+bool hasNoEffect(StringRef domain, StringRef op, StringRef name, const AttributeProto &attribute) {
+  return llvm::any_of(kWithoutEffect, [&](const WithoutEffect &row) {
+    return row.domain == domain && row.op == op && row.attribute == name &&
+           (row.only == kAny || (attribute.has_i() && attribute.i() == row.only)) &&
+           (row.text.empty() || row.text == attribute.s());
+  });
+}
+
+} // namespace
+
+LogicalResult Node::requireAttributesRead() {
+  StringRef domain = domainOf(proto.domain());
+  StringRef op = proto.op_type();
+  for (int i = 0; i < proto.attribute_size(); ++i) {
+    const AttributeProto *attr = resolved(proto.attribute(i));
+    if (!attr)
+      continue; // of a function, and the call does not give it
+    StringRef name = proto.attribute(i).name();
+    for (int j = 0; j < i; ++j)
+      if (StringRef(proto.attribute(j).name()) == name)
+        return error("attribute '" + displayName(name) + "' is given twice");
+    for (const Lifetime &row : kLifetimes)
+      if (domain.empty() && row.op == op && row.attribute == name &&
+          (version < row.first || version > row.last))
+        return error("attribute '" + name + "' is not one of operator set " + Twine(version));
+    bool read = i < int(attributesRead.size()) && attributesRead[i];
+    if (!read && !hasNoEffect(domain, op, name, *attr))
+      return error("attribute '" + displayName(name) +
+                   "' is not supported: the result may depend on it. Export with an older opset, "
+                   "or without what sets it");
+  }
+  return success();
+}
+
+LogicalResult Node::requireAllRead() {
+  if (failed(requireAttributesRead()))
+    return failure();
+  StringRef domain = domainOf(proto.domain());
+  for (int i = 0; i < proto.input_size(); ++i) {
+    bool read = i < int(operandsRead.size()) && operandsRead[i];
+    if (read || proto.input(i).empty() ||
+        llvm::any_of(kOperandsWithoutEffect, [&](const OperandWithoutEffect &row) {
+          return row.domain == domain && row.op == proto.op_type() && row.operand == i;
+        }))
+      continue;
+    return error("operand " + Twine(i) + " ('" + displayName(proto.input(i)) +
+                 "') is not supported: the result may depend on it");
+  }
+  return success();
+}
