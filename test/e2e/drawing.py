@@ -508,6 +508,13 @@ def pool(d):
     d.emit(op, [x], **attributes) if d.random.random() < 0.8 else d.emit(str(d.random.choice(["GlobalAveragePool", "GlobalMaxPool"])), [x])
 
 
+def resize(d):
+    x = d.pick(rank=(4,))
+    sizes = [*d.values[x].shape[:2], d.integer(1, 7), d.integer(1, 7)]
+    places = ["half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"]
+    d.emit("Resize", [x, "", "", d.constant(sizes)], mode=str(d.random.choice(["nearest", "linear", "cubic"])), coordinate_transformation_mode=str(d.random.choice(places)))
+
+
 def conv(d):
     x = d.pick(rank=(3, 4))
     channels, spatial = d.values[x].shape[1], d.values[x].shape[2:]
@@ -573,7 +580,7 @@ def control(d):
 
 OPERATORS = [unary] * 5 + [binary] * 5 + [variadic, compare, logic, where, convert, clip, classify, reduction, reduction, softmax, matmul, matmul, gemm, fused_matmul,
              einsum, transpose, reshape, reshape, small_shapes, small_shapes, slice_it, slice_it, concat, split, pad, gather, gather, gather_elements, gather_nd,
-             scatter_elements, scatter_nd, top_k, arg_extreme, one_hot, cumsum, trilu, constants, layer_norm, layer_norm, channel_norm, pool, conv, attention, attention,
+             scatter_elements, scatter_nd, top_k, arg_extreme, one_hot, cumsum, trilu, constants, layer_norm, layer_norm, channel_norm, pool, resize, conv, attention, attention,
              activation, control]
 
 

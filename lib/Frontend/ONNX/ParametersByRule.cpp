@@ -9,11 +9,13 @@ using namespace shale::onnx;
 using llvm::StringRef;
 
 /// Whether a node's operand is no parameter of PyTorch: a table of the cosines or sines of
-/// positions, or running statistics.
+/// positions, running statistics, or region and scales of a Resize.
 static bool isBuffer(const NodeProto &node, int operand) {
   bool isMicrosoft = node.domain() == "com.microsoft";
   if (node.op_type() == "BatchNormalization")
     return operand == 3 || operand == 4;
+  if (node.op_type() == "Resize")
+    return operand == 1 || operand == 2;
   if (node.op_type() == "RotaryEmbedding")
     return isMicrosoft ? operand == 2 || operand == 3 : operand == 1 || operand == 2;
   return isMicrosoft && node.op_type() == "GroupQueryAttention" && (operand == 7 || operand == 8);

@@ -43,6 +43,8 @@ constexpr WithoutEffect kWithoutEffect[] = {
     {kStandard, "Gemm", "beta"},
     // The order of the result of indices, which is refused.
     {kStandard, "MaxPool", "storage_order"},
+    // The value outside of the region that tf_crop_and_resize reads, which is refused.
+    {kStandard, "Resize", "extrapolation_value"},
     // Ignored by definition if the operand of sizes is there.
     {kStandard, "SplitToSequence", "keepdims"},
     // Only allows another order of the results.
@@ -81,6 +83,8 @@ constexpr OperandWithoutEffect kOperandsWithoutEffect[] = {
     {kStandard, "Dropout", 1},
     // The fill value of modes other than constant.
     {kStandard, "Pad", 2},
+    // The region that tf_crop_and_resize reads, which is refused.
+    {kStandard, "Resize", 1},
     // Lengths of padded sequences, which causality hides, and the length of the cache.
     {kRuntime, "GroupQueryAttention", 5},
     {kRuntime, "GroupQueryAttention", 6},
@@ -122,6 +126,9 @@ constexpr Lifetime kLifetimes[] = {
     {"ReduceSum", "noop_with_empty_axes", 13},
     {"ReduceSumSquare", "noop_with_empty_axes", 18},
     {"Reshape", "allowzero", 14},
+    {"Resize", "antialias", 18},
+    {"Resize", "axes", 18},
+    {"Resize", "keep_aspect_ratio_policy", 18},
     {"ScatterElements", "reduction", 16},
     {"ScatterND", "reduction", 16},
     {"Shape", "end", 15},

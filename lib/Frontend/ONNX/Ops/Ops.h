@@ -21,6 +21,7 @@ void registerLossOps(HandlerRegistry &registry);
 void registerMatmulOps(HandlerRegistry &registry);
 void registerNormOps(HandlerRegistry &registry);
 void registerReduceOps(HandlerRegistry &registry);
+void registerResizeOps(HandlerRegistry &registry);
 void registerRuntimeAttentionOps(HandlerRegistry &registry);
 void registerScatterOps(HandlerRegistry &registry);
 void registerSequenceOps(HandlerRegistry &registry);

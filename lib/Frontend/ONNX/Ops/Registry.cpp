@@ -21,6 +21,7 @@ HandlerRegistry &shale::onnx::getHandlers() {
     registerMatmulOps(all);
     registerNormOps(all);
     registerReduceOps(all);
+    registerResizeOps(all);
     registerRuntimeAttentionOps(all);
     registerScatterOps(all);
     registerSequenceOps(all);

@@ -1,0 +1,230 @@
+//===- Resize.cpp - Interpolation ------------------------------------------===//
+//
+// Interpolation is separable: each resized axis is multiplied by a matrix
+// [size, new size] of weights, which depend on sizes and attributes only. The
+// nearest element is looked up, so that its value is exact.
+//
+//===----------------------------------------------------------------------===//
+#include "dialects/nn/Ops/Constant.h"
+#include "lib/Frontend/ONNX/Ops/Ops.h"
+#include <cmath>
+
+using namespace mlir;
+using namespace shale;
+using namespace shale::onnx;
+
+namespace {
+
+/// Maximum number of weights of one axis.
+constexpr int64_t kMaxWeights = int64_t(1) << 24;
+
+/// The attributes of a Resize.
+struct Method {
+  std::string mode, coordinates, rounding;
+  double cubic;
+  bool excludesOutside, antialias;
+};
+
+/// One axis: its old and new size, and the scale between them.
+struct Axis {
+  int64_t dim, size, result;
+  double scale;
+};
+
+} // namespace
+
+/// Returns the place in the operand of element `x` of the result. `Number` is float where the
+/// rounding of ties must be that of ONNX Runtime.
+template <typename Number>
+static Number placeOf(const Method &method, const Axis &axis, int64_t x) {
+  Number scale = Number(axis.scale), size = Number(axis.size), width = scale * size;
+  Number half = (Number(x) + Number(0.5)) / scale - Number(0.5);
+  if (method.coordinates == "align_corners")
+    return width > 1 ? Number(x) * (size - 1) / (width - 1) : 0;
+  if (method.coordinates == "asymmetric")
+    return Number(x) / scale;
+  if (method.coordinates == "pytorch_half_pixel")
+    return axis.result > 1 ? half : 0;
+  if (method.coordinates == "half_pixel_symmetric")
+    return size / 2 * (1 - Number(axis.result) / width) + half;
+  return half;
+}
+
+/// Returns the index of the nearest element.
+static int64_t nearestTo(const Method &method, const Axis &axis, int64_t x) {
+  float place = placeOf<float>(method, axis, x);
+  float rounded = method.rounding == "floor"               ? std::floor(place)
+                  : method.rounding == "ceil"              ? std::ceil(place)
+                  : method.rounding == "round_prefer_ceil" ? std::floor(place + 0.5f)
+                                                           : std::ceil(place - 0.5f);
+  return int64_t(std::clamp(rounded, 0.0f, float(axis.size - 1)));
+}
+
+/// Returns the weight of an element at a distance.
+static double kernel(const Method &method, double distance) {
+  double d = std::abs(distance), a = method.cubic;
+  if (method.mode == "linear")
+    return std::max(0.0, 1 - d);
+  if (d <= 1)
+    return ((a + 2) * d - (a + 3)) * d * d + 1;
+  return d < 2 ? ((a * d - 5 * a) * d + 8 * a) * d - 4 * a : 0;
+}
+
+/// Returns the weights [size, result] of an axis. Elements beyond the ends are those at the ends,
+/// or are left out.
+static std::vector<double> weightsOf(const Method &method, const Axis &axis) {
+  std::vector<double> weights(axis.size * axis.result, 0);
+  double shrink = method.antialias ? std::min(axis.scale, 1.0) : 1;
+  double radius = (method.mode == "linear" ? 1 : 2) / shrink;
+  for (int64_t x = 0; x < axis.result; ++x) {
+    double place = placeOf<double>(method, axis, x), total = 0;
+    // What lies further outside than the radius is one end.
+    place = std::clamp(place, -radius, double(axis.size - 1) + radius);
+    auto first = int64_t(std::floor(place - radius)), last = int64_t(std::ceil(place + radius));
+    for (int64_t at = first; at <= last; ++at) {
+      double weight = kernel(method, (double(at) - place) * shrink);
+      if (method.excludesOutside && (at < 0 || at >= axis.size))
+        continue;
+      total += weight;
+      weights[std::clamp<int64_t>(at, 0, axis.size - 1) * axis.result + x] += weight;
+    }
+    for (int64_t at = 0; at < axis.size && total != 0; ++at)
+      weights[at * axis.result + x] /= total;
+  }
+  return weights;
+}
+
+static LogicalResult readMethod(Node &node, Method &method) {
+  method.mode = node.stringAttr("mode", "nearest");
+  method.coordinates = node.stringAttr("coordinate_transformation_mode", "half_pixel");
+  method.rounding = node.stringAttr("nearest_mode", "round_prefer_floor");
+  method.cubic = node.floatAttr("cubic_coeff_a", -0.75);
+  method.excludesOutside = node.intAttr("exclude_outside", 0) != 0;
+  method.antialias = node.intAttr("antialias", 0) != 0;
+  std::string policy = node.stringAttr("keep_aspect_ratio_policy", "stretch");
+  auto oneOf = [](StringRef text, ArrayRef<StringRef> known) {
+    return llvm::is_contained(known, text);
+  };
+  if (!oneOf(method.mode, {"nearest", "linear", "cubic"}))
+    return node.error("mode '" + displayName(method.mode) + "' is not nearest, linear or cubic");
+  if (!oneOf(method.coordinates, {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel",
+                                  "align_corners", "asymmetric"}))
+    return node.error("coordinate_transformation_mode '" + displayName(method.coordinates) +
+                      "' is not supported");
+  if (!oneOf(method.rounding, {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"}))
+    return node.error("nearest_mode '" + displayName(method.rounding) + "' is not supported");
+  if (policy != "stretch")
+    return node.error("keep_aspect_ratio_policy '" + displayName(policy) +
+                      "' is not supported: give the sizes of the result");
+  if (!std::isfinite(method.cubic))
+    return node.error("cubic_coeff_a is not finite");
+  return success();
+}
+
+/// Reads the scales, operand 2. Leaves `scales` empty if there are none.
+static LogicalResult readScales(Node &node, SmallVectorImpl<double> &scales) {
+  if (!node.input(2))
+    return success();
+  DenseElementsAttr attr = node.importer.constantOf(node.input(2));
+  if (!attr || !isa<FloatType>(attr.getElementType()) || attr.getNumElements() > 64)
+    return node.error("the scales must be floats that are known at compile time");
+  for (APFloat value : attr.getValues<APFloat>()) {
+    bool inexact;
+    value.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &inexact);
+    scales.push_back(value.convertToDouble());
+  }
+  return success();
+}
+
+/// Reads which axes are resized, and how.
+static LogicalResult readResized(Node &node, SmallVectorImpl<Axis> &list) {
+  auto type = Node::type(node.input(0));
+  SmallVector<int64_t> dims = llvm::to_vector(llvm::seq<int64_t>(0, type.getRank())), sizes;
+  if (std::optional<SmallVector<int64_t>> given = node.intsAttr("axes")) {
+    dims = *given;
+    llvm::SmallDenseSet<int64_t> seen;
+    for (int64_t &dim : dims)
+      if (failed(node.normalize(dim, type.getRank())))
+        return failure();
+      else if (!seen.insert(dim).second)
+        return node.error("an axis is given twice");
+  }
+  SmallVector<double> scales;
+  if (failed(readScales(node, scales)) || (node.input(3) && failed(node.constantInts(3, sizes))))
+    return failure();
+  if (scales.empty() == sizes.empty() || std::max(scales.size(), sizes.size()) != dims.size())
+    return node.error("needs " + Twine(dims.size()) + " scales or as many sizes, not " +
+                      Twine(scales.size()) + " scales and " + Twine(sizes.size()) + " sizes");
+  for (auto [i, dim] : llvm::enumerate(dims)) {
+    int64_t size = type.getDimSize(dim);
+    double scale =
+        scales.empty() ? double(sizes[i]) / double(std::max<int64_t>(size, 1)) : scales[i];
+    double wanted = scales.empty() ? double(sizes[i]) : std::floor(double(size) * scale);
+    if (size < 1 || !(scale > 0) || !(wanted >= 1 && wanted <= double(INT32_MAX)))
+      return node.error("cannot resize " + Twine(size) + " elements to " + std::to_string(wanted));
+    auto result = int64_t(wanted);
+    if (size > kMaxWeights / result)
+      return node.error("resizing " + Twine(size) + " elements to " + Twine(result) +
+                        " needs too many weights");
+    if (result != size || scale != 1)
+      list.push_back({dim, size, result, scale});
+  }
+  return success();
+}
+
+/// Multiplies one axis by its weights.
+static Value interpolate(Node &node, Value x, const Method &method, const Axis &axis) {
+  auto type = Node::type(x);
+  int64_t rank = type.getRank(), rest = type.getNumElements() / axis.size;
+  SmallVector<int64_t> perm = llvm::to_vector(llvm::seq<int64_t>(0, rank));
+  std::swap(perm[axis.dim], perm[rank - 1]);
+  SmallVector<int64_t> shape;
+  for (int64_t dim : perm)
+    shape.push_back(type.getDimSize(dim));
+  shape.back() = axis.result;
+  std::vector<double> weights = weightsOf(method, axis);
+  auto matrix = RankedTensorType::get({axis.size, axis.result}, type.getElementType());
+  DenseElementsAttr attr;
+  if (type.getElementType().isF64())
+    attr = DenseElementsAttr::get(matrix, ArrayRef<double>(weights));
+  else
+    attr = DenseElementsAttr::get(
+        matrix, ArrayRef<float>(std::vector<float>(weights.begin(), weights.end())));
+  Value table = nn::ConstantOp::create(node.builder, node.loc, attr);
+  Value rows = node.reshape(node.transpose(x, perm), {rest, axis.size});
+  return node.transpose(node.reshape(node.matmul(rows, table), shape), perm);
+}
+
+static Value lookUpNearest(Node &node, Value x, const Method &method, const Axis &axis) {
+  SmallVector<int64_t> indices;
+  for (int64_t at = 0; at < axis.result; ++at)
+    indices.push_back(nearestTo(method, axis, at));
+  return gatherAlong(node, x, node.constant(indices), axis.dim);
+}
+
+static LogicalResult importResize(Node &node) {
+  Method method;
+  SmallVector<Axis> axes;
+  if (failed(node.requireNumbers(0)) || failed(readMethod(node, method)) ||
+      failed(readResized(node, axes)))
+    return failure();
+  Value x = node.input(0);
+  Type element = Node::type(x).getElementType();
+  bool looksUp = method.mode == "nearest";
+  if (!looksUp && !isa<FloatType>(element))
+    return node.error("mode '" + method.mode + "' needs floats, but the operand is " +
+                      Node::name(x.getType()) + ": cast it first");
+  if (looksUp && method.antialias)
+    return node.error("antialias needs mode linear or cubic");
+  bool narrow = !looksUp && element.getIntOrFloatBitWidth() < 32;
+  x = narrow ? node.cast(x, node.builder.getF32Type()) : x;
+  for (const Axis &axis : axes) {
+    x = looksUp ? lookUpNearest(node, x, method, axis) : interpolate(node, x, method, axis);
+    if (!x)
+      return failure();
+  }
+  node.set(0, narrow ? node.cast(x, element) : x);
+  return success();
+}
+
+void onnx::registerResizeOps(HandlerRegistry &r) { r.add("", "Resize", 11, importResize); }
