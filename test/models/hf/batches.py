@@ -54,6 +54,13 @@ class Image(Wrapped):
         return self.model(pixel_values=pixel_values, labels=labels).loss
 
 
+class Resized(Wrapped):
+    """Images are larger than those of the model's table of positions, which it interpolates."""
+
+    def forward(self, pixel_values, labels):
+        return self.model(pixel_values=pixel_values, labels=labels, interpolate_pos_encoding=True).loss
+
+
 class Audio(Wrapped):
     def forward(self, input_features, labels):
         return self.model(input_features=input_features, labels=labels).loss
@@ -160,7 +167,7 @@ def build(name, masked, left=True):
     else:
         kinds = ((models.TYPED, Typed, typed_batches), (models.IMAGES, Image, image_batches), (models.AUDIO, Audio, audio_batches))
         _, module, make = next(kind for kind in kinds if name in kind[0])
-        batches = make(rng)
+        module, batches = Resized if name == "vitresized" else module, make(rng)
     table = next(table for table in models.KINDS if name in table)
     return module(table[name]().eval()), batches
 

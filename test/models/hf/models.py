@@ -75,6 +75,8 @@ PAIRS = {  # an encoder and a decoder; with SDPA, dynamo's exporter does not dec
 IMAGES = {
     "vit": lambda: hf.ViTForImageClassification(hf.ViTConfig(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64,
                                                              image_size=IMAGE, patch_size=4, num_labels=CLASSES)),
+    "vitresized": lambda: hf.ViTForImageClassification(hf.ViTConfig(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64,
+                                                                    image_size=IMAGE // 2, patch_size=4, num_labels=CLASSES)),
 }
 AUDIO = {
     "whisper": lambda: hf.WhisperForAudioClassification(hf.WhisperConfig(d_model=32, encoder_layers=2, encoder_attention_heads=4, encoder_ffn_dim=64,
@@ -89,9 +91,9 @@ TOWERS = {  # text beside images
 }
 # Cases by model: the words of export.py that every case of it has. The optimizer of dynamo's exporter folds and merges parameters of these, so
 # that the file cannot be trained; shalec says so, and advises optimize=False.
-ALWAYS = {"nemotron": "raw", "mamba": "raw"}
+ALWAYS = {"nemotron": "raw", "mamba": "raw", "vitresized": "raw"}
 # TorchScript's exporter folds a buffer or a function of a parameter of these: shalec refuses that, and they are exported unfolded.
-FOLDED = ("bart", "whisper", "mamba", "nemotron", "gemma", "gemma2", "gemma3")
+FOLDED = ("bart", "whisper", "mamba", "nemotron", "gemma", "gemma2", "gemma3", "vitresized")
 # TorchScript's exporter refuses these, or writes something else. Without attention_mask it refuses all decoders (aten::diff, of transformers).
 UNSCRIPTED = {
     "glm": "AssertionError: All tensors must have the same rank",
