@@ -278,9 +278,9 @@ typedef struct {
   int32_t abi_version;
   int32_t world_size;
   const char *model;     /* path of the model file */
-  const char *target;    /* architecture of the device, e.g. "x86-64-v4", "sm_90a" or a list
-                            "sm_80,sm_90a"; checked at startup */
-  const char *host;      /* x86-64 level of the program's code on the host */
+  const char *target;    /* architecture of the device, or a list, as in --target after the colon;
+                            checked at startup */
+  const char *host;      /* architecture of the program's code on the host; checked at startup */
   const char *strategy;  /* none, optimizer, grad, full, hybrid */
   const char *optimizer; /* value of --optimizer */
   const char *describe;  /* text that --describe prints after the tables */

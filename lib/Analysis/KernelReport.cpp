@@ -83,15 +83,15 @@ void printRows(ArrayRef<Kernel> kernels, StringRef target, raw_ostream &os) {
                         kernel.scratch, kernel.launches, kernel.name);
 }
 
-/// Prints the kernels of the architecture at `place` in each one's usage.
-void printBlocks(ArrayRef<Kernel> kernels, size_t place, raw_ostream &os) {
+/// Prints the kernels of the architecture at `place` in each one's usage, of a `kind` of target.
+void printBlocks(ArrayRef<Kernel> kernels, StringRef kind, size_t place, raw_ostream &os) {
   int64_t most = 0, spilled = 0;
   for (const Kernel &kernel : kernels) {
     most = std::max(most, numberIn(kernel.usage[place], "registers"));
     spilled += numberIn(kernel.usage[place], "spilled");
   }
-  os << "kernels of cuda:" << architectureOf(kernels.front().usage[place]) << ": " << kernels.size()
-     << ", at most " << most << " registers, " << spilled << " bytes spilled\n";
+  os << "kernels of " << kind << ":" << architectureOf(kernels.front().usage[place]) << ": "
+     << kernels.size() << ", at most " << most << " registers, " << spilled << " bytes spilled\n";
   os << llvm::formatv("{0,12} {1,8} {2,10} {3,8} {4,8} {5,8} {6,9}  {7}\n", "blocks", "threads",
                       "registers", "shared", "stack", "spilled", "launches", "kernel");
   for (const Kernel &kernel : kernels) {
@@ -145,7 +145,7 @@ LogicalResult shale::reportKernels(ModuleOp module, ReportForm form, raw_ostream
     (kernel.usage.empty() ? onHost : onDevice).push_back(std::move(kernel));
   if (!onDevice.empty())
     for (size_t place = 0; place < onDevice.front().usage.size(); ++place)
-      printBlocks(onDevice, place, os);
+      printBlocks(onDevice, target->getName().split(':').first, place, os);
   if (!onHost.empty() || onDevice.empty())
     printRows(onHost, (onDevice.empty() ? *target : target->getHost()).getName(), os);
   return success();

@@ -76,6 +76,8 @@ public:
   virtual bool takes16BitFloats(mlir::Operation *op) const = 0;
   /// Whether matrix products of 16-bit floats are faster than those of f32.
   virtual bool hasFast16BitFloats() const = 0;
+  /// Whether matrix products of f32 can round their operands to TF32 (rt::kAllowTf32Attr).
+  virtual bool hasTf32() const { return false; }
 
   /// Returns the number of parts that a reduction to `results` elements, each of `each` elements,
   /// is split into. A first kernel reduces the parts, a second one their results. With `trailing`

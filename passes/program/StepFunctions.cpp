@@ -241,7 +241,7 @@ FailureOr<rt::KernelOp> FunctionLowering::compiledKernel(Operation *op, FlatSymb
 }
 
 Value FunctionLowering::codeOf(rt::KernelOp kernel) {
-  // The code is a function on the CPU, and constant data on a GPU.
+  // The code is a function on the host, and constant data on another device.
   StringRef code = *kernel.getFunction();
   if (!module.lookupSymbol(code))
     declare(code, LLVM::LLVMVoidType::get(b.getContext()),

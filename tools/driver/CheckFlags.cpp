@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lib/Analysis/Report.h"
+#include "lib/Target/Target.h"
 #include "shale/Runtime.h"
 #include "tools/driver/Options.h"
 #include "llvm/ADT/Twine.h"
@@ -16,12 +17,12 @@ using namespace shale;
 static void warn(const llvm::Twine &what) { llvm::errs() << "shalec: warning: " << what << "\n"; }
 
 /// Returns a message about contradictory flags; an empty string if there are none.
-static std::string contradiction(const CompileOptions &o) {
+static std::string contradiction(const CompileOptions &o, const Target &target) {
   if (o.savePasses && o.saveTemps.empty())
     return "--save-temps-passes needs --save-temps DIR, where the files go";
-  if (o.allowTf32 && !llvm::StringRef(o.target).starts_with("cuda:"))
+  if (o.allowTf32 && !target.hasTf32())
     return "--allow-tf32 is for GPUs, and the target is " + o.target +
-           ": give --target cuda:ARCHITECTURE or leave it out";
+           ": give another --target or leave it out";
   if (!o.why.empty() && !o.compare.empty())
     return "--why and --compare answer two questions: ask one at a time";
   if (o.bundle && (o.emit != Emit::Program || o.planOnly || o.describe))
@@ -66,8 +67,8 @@ static std::string contradiction(const CompileOptions &o) {
   return "";
 }
 
-int shale::checkFlags(const CompileOptions &o) {
-  if (std::string wrong = contradiction(o); !wrong.empty()) {
+int shale::checkFlags(const CompileOptions &o, const Target &target) {
+  if (std::string wrong = contradiction(o, target); !wrong.empty()) {
     llvm::errs() << "shalec: error: " << wrong << "\n";
     return SHALE_EXIT_USAGE;
   }

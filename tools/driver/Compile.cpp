@@ -154,7 +154,7 @@ private:
       return code;
     if (int code = checkPlanOptions(options))
       return code;
-    if (int code = checkFlags(options))
+    if (int code = checkFlags(options, *target))
       return code;
     if (int code = checkOutputs(options, {}))
       return code;

@@ -19,6 +19,7 @@ namespace shale {
 /// How far a compilation goes and what it writes.
 enum class Emit { NN, Dist, RT, LLVM, Object, Program };
 
+class Target;
 struct Knob;
 
 /// A value of --dim.
@@ -141,7 +142,7 @@ ParsedOptions parseOptions(int argc, char **argv);
 
 /// Refuses flags that contradict each other and warns of those that have no effect.
 /// Returns an exit code.
-int checkFlags(const CompileOptions &options);
+int checkFlags(const CompileOptions &options, const Target &target);
 
 } // namespace shale
 

@@ -43,6 +43,7 @@ public:
     return isLibraryCall(op) || hasOwnKernel(op);
   }
   bool hasFast16BitFloats() const override { return true; }
+  bool hasTf32() const override { return true; }
   int64_t paddedSize(int64_t size, mlir::Type element) const override;
   bool alignsSlices() const override { return true; }
   int64_t lossChunkRows() const override { return 4096; }
