@@ -13,7 +13,7 @@ The blocks of a page run in order, each in its own `bash -euo pipefail`. The fen
 A comment on the line before a fence changes this:
 
   <!-- exit 78 -->             the commands must end with this code
-  <!-- not run: REASON -->     the block does not run; the flags in it must exist
+  <!-- not run: REASON -->     the block does not run; its flags, its files of build/ and the tests that it names by ctest -R must exist
   <!-- prints -->              (before text) the block before must print each line; `..` stands for any characters
   <!-- file: NAME -->          the block is written to this file
 
@@ -147,6 +147,22 @@ def check_flags(page, known):
         for flag in re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", span):
             if flag not in everything:
                 raise Deviates(f"{page.name}: no tool has the flag {flag} of `{span}`")
+
+
+def check_left_out(page, build):
+    """Commands that do not run must name files of the build folder, and tests, that exist."""
+    for block in page.blocks:
+        if not block.left_out or block.kind not in COMMANDS:
+            continue
+        for words in command_lines(block.text):
+            for word in words:
+                # lit finds the configuration of build/test, and reads the files of test.
+                if word.startswith("build/") and not (build / word[6:]).exists() and not (word.startswith("build/test/") and (ROOT / word[6:]).exists()):
+                    raise Deviates(f"{block.where}: there is no {word}")
+            if words[0] == "ctest" and "-R" in words:
+                for pattern in words[words.index("-R") + 1].split("|"):
+                    if "Total Tests: 0" in run(["ctest", "--test-dir", build, "-N", "-R", pattern], "ctest -N").stdout:
+                        raise Deviates(f"{block.where}: no test has a name like {pattern}")
 
 
 def check_links(page):
@@ -297,6 +313,8 @@ WRONG = {  # pages that the test must refuse, with a part of its message
     "a flag of nobody": ("```sh\nshalec model.onnx --no-such-flag\n```\n", "has no flag --no-such-flag"),
     "a flag of nobody, not run": ("<!-- not run: why -->\n```sh\n./train --no-such-flag\n```\n", "has no flag --no-such-flag"),
     "a flag of nobody in the text": ("Say `--no-such-flag`.\n", "no tool has the flag"),
+    "a file of nobody, not run": ("<!-- not run: why -->\n```sh\nlit -v build/test/passes/nobody.mlir\n```\n", "there is no build/test/passes/nobody.mlir"),
+    "a test of nobody, not run": ("<!-- not run: why -->\n```sh\nctest -R '^nobody$'\n```\n", "no test has a name like ^nobody$"),
     "another exit code": ("<!-- exit 65 -->\n```sh\ntrue\n```\n", "ended with 0, not 65"),
     "a command that fails": ("```sh\nfalse | cat\n```\n", "ended with 1, not 0"),
     "a script that fails": ("```python\nraise SystemExit(3)\n```\n", "ended with 3, not 0"),
@@ -309,7 +327,7 @@ WRONG = {  # pages that the test must refuse, with a part of its message
 }
 
 
-def check_itself(work, known, environment):
+def check_itself(work, build, known, environment):
     """The test must refuse each wrong page."""
     for number, (what, (text, said)) in enumerate(WRONG.items()):
         path = work / f"wrong{number}.md"
@@ -317,6 +335,7 @@ def check_itself(work, known, environment):
         try:
             page = Page(path)
             check_flags(page, known)
+            check_left_out(page, build)
             check_links(page)
             run_page(page, work / f"wrong{number}", environment, False)
         except Deviates as error:
@@ -344,10 +363,11 @@ def check(a, work):
     pages = [Page(path) for path in ([ROOT / a.page] if a.page else [ROOT / "README.md", ROOT / "docs" / "concepts.md", ROOT / "docs" / "develop.md",
                                                                       ROOT / "docs" / "plugins.md",
                                                                       *sorted((ROOT / "docs" / "guide").glob("*.md")), *sorted((ROOT / "docs" / "howto").glob("*.md"))])]
-    check_itself(work, known, environment)
+    check_itself(work, tools.parent, known, environment)
     total, left = 0, []
     for number, page in enumerate(pages):
         check_flags(page, known)
+        check_left_out(page, tools.parent)
         check_links(page)
         done, out = run_page(page, work / f"page{number}", environment, a.verbose)
         total += done

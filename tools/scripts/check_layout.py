@@ -8,6 +8,7 @@
 - Only lib/Target depends on properties of targets.
 - No two classes have the same name in the same namespace.
 - Each constraint of an op has a negative test.
+- The pages that say how to add an op, a pass or an optimizer list no more files than HOWTOS permits.
 - Each operator that the ONNX importer reads is in a script of test/lib/Frontend/ONNX that imports and runs it, or in a test of
   test/dialects/nn/elementwise, which imports it and runs its op.
 """
@@ -23,6 +24,10 @@ LONGEST = 600
 LAYERS = ["tools", "passes", "lib", "dialects/rt", "dialects/mem", "dialects/nn", "dialects/dist", "dialects/interfaces"]
 # Headers of include/ whose functions are defined in a layer.
 PUBLIC = {"shale/InitAll.h": "passes/", "shale/Plugin.h": "passes/"}
+
+# The most files that a new elementwise op, pass or optimizer may change, tests and generated pages included.
+HOWTOS = {"docs/howto/add-an-op.md": 8, "docs/howto/add-a-pass.md": 5, "docs/howto/add-an-optimizer.md": 8}
+NUMBERS = ["No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight"]
 
 
 def tracked():
@@ -169,9 +174,21 @@ def check_constraints(files):
                     yield f"{td}: no test of test/dialects/{td.parts[1]} cites {op}_c{number}"
 
 
+def check_howtos(files):
+    """The first table of a page of HOWTOS lists the files that change: no more than its bar, and as many as the text says."""
+    for page, most in HOWTOS.items():
+        text = (ROOT / page).read_text()
+        table = re.search(r"^\| file \| what \|\n\|---\|---\|\n((?:\|.*\n)+)", text, re.M)
+        count = sum(len(re.findall(r"`[^`]+`", row.split("|")[1])) for row in table[1].splitlines()) if table else 0
+        if not 0 < count <= most:
+            yield f"{page}: the table lists {count} files; at most {most} may change"
+        elif f"{NUMBERS[count]} files change" not in text:
+            yield f"{page}: the table lists {count} files, and the text does not say '{NUMBERS[count]} files change'"
+
+
 def main():
     files = tracked()
-    breaches = [*check(files), *check_cycles(files), *check_targets(files), *check_twins(files), *check_constraints(files), *check_handlers(files)]
+    breaches = [*check(files), *check_cycles(files), *check_targets(files), *check_twins(files), *check_constraints(files), *check_handlers(files), *check_howtos(files)]
     for breach in breaches:
         print(breach)
     return 1 if breaches else 0
