@@ -11,15 +11,15 @@ import json
 
 import numpy as np
 
-from runner import LOSS, MODELS, NORM, Deviates, main, metrics, run, same_bits, save_safetensors, series
+from runner import LOSS, MODELS, NORM, Deviates, largest, main, metrics, run, same_bits, save_safetensors, series
 
 STEPS = 6
 
 
 def off(got, want):
-    """The largest differences of the loss and (relative) of the gradient norm."""
-    return (max(abs(a["loss"] - b["loss"]) for a, b in zip(got, want)),
-            max(abs(a["grad_norm"] - b["grad_norm"]) / b["grad_norm"] for a, b in zip(got, want)))
+    """The largest differences of the loss and (relative) of the gradient norm. Both runs must have the same number of steps."""
+    return (largest(abs(a["loss"] - b["loss"]) for a, b in zip(got, want, strict=True)),
+            largest(abs(a["grad_norm"] - b["grad_norm"]) / b["grad_norm"] for a, b in zip(got, want, strict=True)))
 
 
 class Dropout:

@@ -15,7 +15,7 @@ import subprocess
 
 import numpy as np
 
-from runner import Case, Deviates, main, metrics, read_safetensors, run, same_bits
+from runner import Case, Deviates, largest, main, metrics, read_safetensors, run, same_bits
 
 EXACT = 3e-6
 WAYS = [("none", 1, []), ("none", 2, []), ("optimizer", 2, []), ("grad", 2, []), ("full", 4, []), ("full", 2, ["--offload", "all"])]
@@ -56,7 +56,7 @@ def compare(what, found, exact):
             raise Deviates(f"{what}: the state of {name} has shape {found[name].shape}, not {value.shape}")
         if name.endswith("k.bias"):
             continue  # zero except for rounding
-        worst = max(worst, np.linalg.norm(found[name] - value) / np.linalg.norm(value))
+        worst = largest([worst, np.linalg.norm(found[name] - value) / np.linalg.norm(value)])
     if not worst <= EXACT:
         raise Deviates(f"{what}: state is off by {worst:.1e}")
     return worst

@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 
-from runner import Deviates, main, metrics, run, save_safetensors
+from runner import Deviates, largest, main, metrics, run, save_safetensors
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib/Frontend/ONNX"))
 import onnx_writer as onnx  # noqa: E402
@@ -91,7 +91,7 @@ def check(a, folder):
             run([program, "--data", folder / "data.safetensors", "--steps", STEPS, "--lr", RATE, "--momentum", 0, "--weight-decay", 0, "--schedule", "constant",
                  "--warmup", 0, "--clip-grad-norm", 0, "--out", out, "--nproc", ranks], name)
             for line, (loss, norm) in zip(metrics(out), expected, strict=True):
-                worst = max(worst, abs(line["loss"] - loss), abs(line["grad_norm"] / norm - 1))
+                worst = largest([worst, abs(line["loss"] - loss), abs(line["grad_norm"] / norm - 1)])
                 if not abs(line["loss"] - loss) <= 2e-5 or not abs(line["grad_norm"] / norm - 1) <= 1e-4:
                     raise Deviates(f"{name}, step {line['step']}: loss {line['loss']}, norm {line['grad_norm']}; numpy has {loss}, {norm}")
     return f"six programs follow numpy, deviating by {worst:.2g} at most"

@@ -4,11 +4,12 @@
 usage: held.py --build DIR
 
 The trajectory itself passes. A loss or norm that is NaN, infinite or off by ten bars in one step is rejected, and so is a step that is
-missing or duplicated.
+missing or duplicated. No script of test/ takes the largest difference by max(), which can miss a NaN.
 """
 import copy
 import json
 import math
+import re
 
 from runner import LOSS, MODELS, NORM, Case, Deviates, largest, main
 
@@ -21,6 +22,15 @@ def passes(case, folder, lines):
     except Deviates:
         return False
     return True
+
+
+def lose_nan():
+    """Lines of the scripts of test/ that keep the largest difference by max()."""
+    found = re.compile(r"(?<![.\w])max\((?:worst\b[\w\[\]]*, [^(]|abs\()")
+    for path in sorted(MODELS.parent.rglob("*.py")):
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if found.search(line):
+                yield f"{path.relative_to(MODELS.parent)}:{number}: use largest() of runner.py: {line.strip()}"
 
 
 def check(a, work):
@@ -44,6 +54,8 @@ def check(a, work):
             count += 1
     if not math.isnan(largest([1.0, math.nan, 2.0])) or largest([1.0, 3.0, 2.0]) != 3.0:
         raise Deviates("largest() overlooks NaN")
+    if lost := list(lose_nan()):
+        raise Deviates("; ".join(lost))
     return f"{count} wrong runs, all noticed"
 
 

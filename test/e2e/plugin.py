@@ -17,7 +17,7 @@ import sys
 
 import numpy as np
 
-from runner import MODELS, Case, Deviates, main, metrics, read_safetensors, run, save_safetensors
+from runner import MODELS, Case, Deviates, largest, main, metrics, read_safetensors, run, save_safetensors
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.append(str(HERE.parents[0] / "lib" / "Frontend" / "ONNX"))
@@ -116,7 +116,7 @@ def check_operator(tools, plugin, work):
     first, second = (read_safetensors(work / name / "model.safetensors") for name in ("run2", "again-run"))
     if any(not np.array_equal(first[name], second[name]) for name in first):
         raise Deviates("the program of a dump trains to other weights")
-    return max(abs(a - b) for a, b in zip(got, want))
+    return largest(abs(a - b) for a, b in zip(got, want))
 
 
 def check_pass(a, tools, plugin, work):
@@ -127,7 +127,7 @@ def check_pass(a, tools, plugin, work):
     for shard in ("none", "optimizer", "grad", "full"):
         case.shalec(work / "train", shard, 2, ["--load-pass-plugin", plugin, "--insert-pass", f"after:autodiff:{passes}"])
         case.train(work / "train", work / f"clipped-{shard}")
-        worst = max(worst, case.check_metrics(work / f"clipped-{shard}")[0])
+        worst = largest([worst, case.check_metrics(work / f"clipped-{shard}")[0]])
     return worst
 
 

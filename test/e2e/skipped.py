@@ -12,7 +12,7 @@ import re
 
 import numpy as np
 
-from runner import Case, Deviates, compile_changed, expect_deviation, main, metrics, read_safetensors, same_bits, save_safetensors
+from runner import Case, Deviates, compile_changed, expect_deviation, largest, main, metrics, read_safetensors, same_bits, save_safetensors
 
 SCHEDULE = ["--schedule", "constant"]
 TYPES = ["--param-dtype", "f16"]
@@ -44,7 +44,7 @@ def check_update(t, old, new, optimizer):
         # Weight decay applies to a whole parameter or not at all.
         step = lr * (m / (1 - b1 ** t)) / (np.sqrt(v / (1 - b2 ** t)) + optimizer["eps"])
         gaps = [np.abs(weight - (before * (1 - lr * decay) - step)).max() for decay in (optimizer["weight_decay"], 0.0)]
-        worst = max(worst, min(gaps) / lr)
+        worst = largest([worst, min(gaps) / lr])
     return worst
 
 

@@ -30,7 +30,7 @@ import numpy as np
 HERE = pathlib.Path(__file__).resolve().parent
 MODELS = HERE.parents[1] / "models"
 sys.path.insert(0, str(HERE.parents[1] / "e2e"))
-from runner import Case, Deviates, metrics, run  # noqa: E402
+from runner import Case, Deviates, largest, metrics, run  # noqa: E402
 
 BF16 = ["--param-dtype", "bf16"]
 # Bars: utilisation, and tokens per second relative to PyTorch's. `lookup`: parameters that do not count, since the file of Llama 1B
@@ -122,7 +122,7 @@ def run_staged(a, work):
     """One rank, and several over Gloo."""
     worst = {"f32": 0.0, "bf16": 0.0}
     for case, ranks, _, flags, dtype in FIXTURES:
-        worst[dtype] = max(worst[dtype], follow(a, work, program_name(case, ranks, dtype), case, dtype, flags))
+        worst[dtype] = largest([worst[dtype], follow(a, work, program_name(case, ranks, dtype), case, dtype, flags)])
     return {"programs": len(FIXTURES), "loss_f32": worst["f32"], "loss_bf16": worst["bf16"]}
 
 
@@ -133,7 +133,7 @@ def run_one_rank(a, work):
         name = program_name(case, "alone", dtype)
         log = work / f"{name}.log"
         environment = {**os.environ, "NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "COLL", "NCCL_DEBUG_FILE": str(log)}
-        worst[dtype] = max(worst[dtype], follow(a, work, name, case, dtype, [], environment))
+        worst[dtype] = largest([worst[dtype], follow(a, work, name, case, dtype, [], environment)])
         # As NCCL 2.28 to 2.30 write it: "HOST:PID:THREAD [GPU] NCCL INFO AllGather: opCount 0 sendbuff ..", once for each call.
         kinds = re.findall(r"NCCL INFO (AllGather|ReduceScatter|AllReduce|Send|Recv): opCount", log.read_text() if log.exists() else "")
         # A reduction of 16-bit floats is an exchange.

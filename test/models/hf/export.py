@@ -32,7 +32,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 import models  # noqa: E402
 from batches import BATCH, OWN, STEPS, TARGETS, build, sizes  # noqa: E402
 from models import SEQUENCE  # noqa: E402
-from runner import save_safetensors  # noqa: E402
+from runner import largest, save_safetensors  # noqa: E402
 
 LR, BETAS, EPS, DECAY, CLIP = 1e-3, (0.9, 0.95), 1e-8, 0.1, 1.0
 LOSS, NORM, HALF = 2e-5, 1e-4, 0.02
@@ -116,7 +116,7 @@ def make(folder, case):
     path = folder / "model.onnx"
     export(model, batches, path, words)
     steps, exact = train(model, batches, torch.float32), train(model, batches, torch.float64)
-    drift = max(abs(got["loss"] - want["loss"]) for got, want in zip(steps, exact))
+    drift = largest(abs(got["loss"] - want["loss"]) for got, want in zip(steps, exact))
     off = None if half or "training" in words else check_file(path, batches, steps[0]["loss"])
     flags = flags_of(path, model, scripted)
     flags += ["--dropout", "off"] if "training" in words else []
