@@ -26,7 +26,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from runner import Case, Deviates, main, run, stage_files
 
-SHARE = {"gpt2": 40, "llama": 40, "plain": 120}  # plain takes four times as long
+SHARE = {"gpt2": 80, "llama": 80, "plain": 120}  # plain takes four times as long
 # kind: policies by name. These only move data:
 MOVES = {
     "recompute": {"block": "--recompute block", "selective": "--recompute selective"},
