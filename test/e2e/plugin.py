@@ -3,6 +3,7 @@
 
 usage: plugin.py --build DIR
 
+- The commands of docs/plugins.md, as they are there but for the folders; they install Shale and build the plug-in.
 - The operator com.acme Snake: compares its gradient with central differences, its kernel with the interpreter, and training on one and two
   ranks with gradient descent in numpy.
 - The pass acme-clip-gradients, inserted after autodiff: follows PyTorch's run with clip_grad_value_, with every strategy.
@@ -12,6 +13,7 @@ usage: plugin.py --build DIR
 import os
 import pathlib
 import re
+import shlex
 import subprocess
 import sys
 
@@ -45,10 +47,27 @@ const shale::PluginInfo *shaleGetPlugin() {
 """
 
 
+def environment(prefix):
+    """The environment of a user of the installed package. CMake reads its defaults from it."""
+    launcher = {"CMAKE_CXX_COMPILER_LAUNCHER": "ccache"} if pathlib.Path("/usr/bin/ccache").exists() else {}
+    return {**os.environ, **launcher, "CMAKE_BUILD_TYPE": "Release", "PATH": f"{prefix}/bin:{os.environ['PATH']}"}
+
+
+def run_page(build, prefix, work):
+    """Runs the commands of docs/plugins.md in `work`, with these folders."""
+    page = (HERE.parents[1] / "docs" / "plugins.md").read_text()
+    blocks = re.findall(r"<!-- not run: e2e-plugin runs it -->\n```sh\n(.*?)```", page, re.S)
+    commands = [line for block in blocks for line in block.splitlines()]
+    if len(commands) < 6:
+        raise Deviates(f"docs/plugins.md has {len(commands)} commands for this test")
+    folders = {"build": build, "/opt/shale": prefix, "-DCMAKE_PREFIX_PATH=/opt/shale": f"-DCMAKE_PREFIX_PATH={prefix}",
+               "test/e2e/plugin": HERE / "plugin"}
+    for command in commands:
+        run([folders.get(word, word) for word in shlex.split(command)], command, environment(prefix), work)
+
+
 def configure(prefix, source, folder):
-    launcher = ["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if os.environ.get("CCACHE_DIR") or pathlib.Path("/usr/bin/ccache").exists() else []
-    run(["cmake", "-G", "Ninja", "-S", source, "-B", folder, f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_BUILD_TYPE=Release", *launcher],
-        "cmake of the plug-in")
+    run(["cmake", "-G", "Ninja", "-S", source, "-B", folder, f"-DCMAKE_PREFIX_PATH={prefix}"], "cmake of the plug-in", environment(prefix))
     run(["cmake", "--build", folder], "the plug-in's build")
 
 
@@ -155,9 +174,10 @@ def check_errors(tools, prefix, plugin, work):
 
 def check(a, work):
     prefix = work / "prefix"
-    run(["cmake", "--install", a.build, "--prefix", prefix], "cmake --install")
+    (work / "snake.mlir").write_text(SNAKE.replace("TYPE", "f64"))
+    write_model(work / "model.onnx", np.eye(WIDTH, dtype=np.float32))
+    run_page(pathlib.Path(a.build).resolve(), prefix, work)
     tools = prefix / "bin"
-    configure(prefix, HERE / "plugin", work / "acme")
     # A plug-in that takes an operator of Shale; its source includes all public headers.
     headers = sorted(str(path.relative_to(prefix / "include" / "Shale")) for path in (prefix / "include" / "Shale").rglob("*.h"))
     (work / "source").mkdir()
