@@ -3,7 +3,7 @@
 
 usage: builds.py --build DIR --before DIR [--steps 3]
 
-The second DIR is the build folder of another commit. Compiles the fixtures with each strategy and number of ranks of gpu_matrix.py, for the
+The second DIR is the build folder of another commit, in its own clone. Compiles the fixtures with each strategy and number of ranks of gpu_matrix.py, for the
 CPU, with both compilers: with no other flag, with --recompute block and with --offload all. Losses, gradient norms and weights must have the
 same bits.
 """
