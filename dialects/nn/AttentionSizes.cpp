@@ -33,6 +33,10 @@ AttentionSizes AttentionSizes::get(TypeRange inputs, ShapedType result) {
              HeadOrder::PositionsFirst);
 }
 
+ShapedType AttentionSizes::packedType(ShapedType like) const {
+  return like.clone(ArrayRef<int64_t>{batch, length, heads + 2 * keyHeads, depth});
+}
+
 int64_t AttentionSizes::getFlops(bool causal, std::optional<int64_t> window) const {
   auto of = [&](int64_t keys) { return 2 * batch * heads * length * keys * (depth + valueDepth); };
   int64_t flops = causal ? of(keyLength) / 2 : of(keyLength);
@@ -77,4 +81,16 @@ std::optional<AttentionSizes> shale::nn::matchAttention(TypeRange inputs, Shaped
     return std::nullopt;
   auto [query, key, value] = unpack(packed, heads);
   return matchAttention(query, key, value, result, lse, HeadOrder::PositionsFirst);
+}
+
+bool shale::nn::matchAttentionGradients(TypeRange gradients, const AttentionSizes &s,
+                                        ShapedType like) {
+  if (gradients.size() == 1)
+    return s.canPack() && gradients[0] == s.packedType(like);
+  auto type = [&](int64_t length, int64_t heads, int64_t depth) -> Type {
+    return like.clone(ArrayRef<int64_t>{s.batch, length, heads, depth});
+  };
+  return gradients == TypeRange{type(s.length, s.heads, s.depth),
+                                type(s.keyLength, s.keyHeads, s.depth),
+                                type(s.keyLength, s.keyHeads, s.valueDepth)};
 }

@@ -24,6 +24,12 @@ struct AttentionSizes {
 
   /// Whether each key head serves the same number of query heads, at least one.
   bool sharesHeads() const { return keyHeads != 0 && heads != 0 && heads % keyHeads == 0; }
+  /// Whether query, key and value have one length and depth, so that one tensor or buffer can hold
+  /// the heads of all three.
+  bool canPack() const { return depth == valueDepth && length == keyLength; }
+  /// Returns the type of that tensor or buffer, [batch, length, heads + 2 keyHeads, depth]; the
+  /// rest is as in `like`.
+  mlir::ShapedType packedType(mlir::ShapedType like) const;
   /// Returns the floating-point operations of the two products of a forward pass, over visible
   /// pairs of positions only.
   int64_t getFlops(bool causal, std::optional<int64_t> window) const;
@@ -41,6 +47,11 @@ std::optional<AttentionSizes> matchAttention(mlir::ShapedType query, mlir::Shape
 /// [batch, length, heads + 2 keyHeads, depth] that holds the heads of all three one after another.
 std::optional<AttentionSizes> matchAttention(mlir::TypeRange inputs, mlir::ShapedType result,
                                              mlir::ShapedType lse);
+
+/// Whether these are types of the gradients of inputs of these sizes: those of query, key and
+/// value, or the packed type. `like` is the type of the result.
+bool matchAttentionGradients(mlir::TypeRange gradients, const AttentionSizes &sizes,
+                             mlir::ShapedType like);
 
 } // namespace shale::nn
 

@@ -9,8 +9,8 @@ using llvm::StringRef;
 // storage type; memory bandwidth 12 GB/s; ranks communicate over loopback).
 // GPUs: dense rates of vendor data sheets, at 60 % of peak for products, 40 % for attention (cuDNN
 // on an H200: 25 to 60 %, docs/benchmarks.md, section E) and 80 % for memory and link.
-// Host memory is an eighth of the bandwidth of two sockets with
-// eight channels each (DDR4-3200, DDR5-4800), as in DGX machines.
+// Host memory is an eighth of the bandwidth of two sockets with eight channels each (DDR4-3200,
+// DDR5-4800), as in DGX machines.
 static const Rates kRates[] = {
     {"cpu", 330e9, 330e9, 330e9, 165e9, 12e9, 1.5e9, 6e9, 12e9, 3e-6, 60e-6, true,
      "measured on two cores of an AVX-512 server"},

@@ -119,7 +119,7 @@ template <typename OpT> static StringRef findUnsupported(OpT op) {
 /// that joins their rows, the features of all heads of a position, in order; else null.
 static nn::ConcatOp joinOf(nn::SdpaGradOp op) {
   nn::AttentionSizes s = op.getSizes();
-  if (s.depth != s.valueDepth || s.length != s.keyLength)
+  if (!s.canPack())
     return {};
   nn::ConcatOp concat;
   for (auto [number, gradient] : llvm::enumerate(op.getGradients())) {
@@ -187,7 +187,7 @@ private:
 /// Returns the tensor whose rows, one for each position, are the heads of query, key and value one
 /// after another, or null.
 static Value packOf(ValueRange inputs, const nn::AttentionSizes &s) {
-  if (s.depth != s.valueDepth || s.length != s.keyLength)
+  if (!s.canPack())
     return {};
   int64_t counts[] = {s.heads, s.keyHeads, s.keyHeads}, end = 0;
   Value source;
@@ -240,8 +240,7 @@ private:
     Value source = packOf(inputs, s);
     if (!source)
       return inputs;
-    auto type = cast<RankedTensorType>(source.getType())
-                    .clone({s.batch, s.length, s.heads + 2 * s.keyHeads, s.depth});
+    Type type = s.packedType(cast<RankedTensorType>(source.getType()));
     if (source.getType() == type)
       return {source};
     return {nn::ReshapeOp::create(exchanger.at(op), op.getLoc(), type, source)};
@@ -296,9 +295,7 @@ private:
     nn::ConcatOp concat = joinOf(op);
     if (!concat)
       return;
-    nn::AttentionSizes s = op.getSizes();
-    auto type = cast<RankedTensorType>(op.getOutput().getType())
-                    .clone({s.batch, s.length, s.heads + 2 * s.keyHeads, s.depth});
+    Type type = op.getSizes().packedType(cast<RankedTensorType>(op.getOutput().getType()));
     auto packed = nn::SdpaGradOp::create(exchanger.at(op), op.getLoc(), TypeRange{type},
                                          op->getOperands(), op->getAttrs());
     Value joined = packed.getGradients()[0];

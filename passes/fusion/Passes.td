@@ -157,8 +157,9 @@ def CallAttentionPass : Pass<"shale-call-attention", "::mlir::ModuleOp"> {
     An `nn.attention` that the target's library computes (`Target::isLibraryCall`) becomes
     `nn.sdpa`, and its gradient `nn.sdpa_grad`. These take heads after positions, as the
     products around attention write and read them. The transpositions in between
-    disappear. Query, key and value that are the parts of each row of one tensor, in order,
-    become one operand, and gradients that are only joined so become one result. Attention with masks, dropout or f32 values stays, and later becomes
+    disappear. Query, key and value that are the parts of each row of one tensor, in
+    order, become one operand. Gradients that are only joined in this order become one
+    result. Attention with masks, dropout or f32 values stays, and later becomes
     products and generated kernels; a remark gives the reason.
 
     Before:

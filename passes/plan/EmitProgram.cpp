@@ -362,7 +362,7 @@ LogicalResult Emitter::emitLibraryCall(Operation *op) {
         if (!workspace)
           return failure();
         rt::SdpaOp::create(builder, op->getLoc(), buffersOf(sdpa.getInputs()),
-                           bufferOf(sdpa.getResult()), bufferOf(sdpa.getLse()), workspaceBuffer(op),
+                           bufferOf(sdpa.getResult()), bufferOf(sdpa.getLse()), workspace,
                            sdpa.getCausalAttr(), sdpa.getWindowAttr(), sdpa.getScaleAttr());
         return success();
       })
@@ -372,8 +372,8 @@ LogicalResult Emitter::emitLibraryCall(Operation *op) {
           return failure();
         rt::SdpaGradOp::create(builder, op->getLoc(), buffersOf(sdpa.getInputs()),
                                bufferOf(sdpa.getOutput()), bufferOf(sdpa.getLse()),
-                               bufferOf(sdpa.getGrad()), buffersOf(op->getResults()),
-                               workspaceBuffer(op), sdpa.getCausalAttr(), sdpa.getWindowAttr(),
+                               bufferOf(sdpa.getGrad()), buffersOf(op->getResults()), workspace,
+                               sdpa.getCausalAttr(), sdpa.getWindowAttr(),
                                sdpa.getDeterministicAttr(), sdpa.getScaleAttr());
         return success();
       })

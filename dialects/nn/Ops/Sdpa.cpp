@@ -48,20 +48,11 @@ LogicalResult SdpaGradOp::verify() {
                         getCausal(), getWindow(),
                         getScale().convertToDouble()))) // sdpa_grad_c1
     return failure();
+  auto output = cast<ShapedType>(getOutput().getType());
   AttentionSizes s = getSizes();
-  auto type = [&](int64_t length, int64_t heads, int64_t depth) -> Type {
-    return cast<ShapedType>(getOutput().getType())
-        .clone(ArrayRef<int64_t>{s.batch, length, heads, depth});
-  };
-  Type key = type(s.keyLength, s.keyHeads, s.depth),
-       value = type(s.keyLength, s.keyHeads, s.valueDepth),
-       packed = type(s.length, s.heads + 2 * s.keyHeads, s.depth);
-  bool apart = TypeRange(getGradients()) == TypeRange{type(s.length, s.heads, s.depth), key, value};
-  bool together =
-      TypeRange(getGradients()) == TypeRange{packed} && key == value && s.length == s.keyLength;
-  if (!apart && !together) // sdpa_grad_c2
-    return emitOpError() << "needs results of the types of query, key and value, or " << packed
-                         << " if all have one length and depth";
+  if (!matchAttentionGradients(getGradients().getTypes(), s, output)) // sdpa_grad_c2
+    return emitOpError() << "needs results of the types of query, key and value, or "
+                         << s.packedType(output) << " if all have one length and depth";
   return success();
 }
 

@@ -169,17 +169,8 @@ LogicalResult SdpaGradOp::verify() {
                         getWorkspace().getType(), getCausal(), getWindow()))) // sdpa_grad_c1
     return failure();
   nn::AttentionSizes s = getSizes();
-  auto type = [&](int64_t length, int64_t heads, int64_t depth) -> Type {
-    return MemRefType::get({s.batch, length, heads, depth}, output.getElementType());
-  };
-  Type key = type(s.keyLength, s.keyHeads, s.depth),
-       value = type(s.keyLength, s.keyHeads, s.valueDepth),
-       packed = type(s.length, s.heads + 2 * s.keyHeads, s.depth);
-  bool apart = TypeRange(getGradients()) == TypeRange{type(s.length, s.heads, s.depth), key, value};
-  bool together =
-      TypeRange(getGradients()) == TypeRange{packed} && key == value && s.length == s.keyLength;
-  if (!apart && !together) // sdpa_grad_c2
-    return emitOpError() << "needs results of the types of query, key and value, or " << packed
-                         << " if all have one length and depth";
+  if (!nn::matchAttentionGradients(getGradients().getTypes(), s, output)) // sdpa_grad_c2
+    return emitOpError() << "needs results of the types of query, key and value, or "
+                         << s.packedType(output) << " if all have one length and depth";
   return success();
 }

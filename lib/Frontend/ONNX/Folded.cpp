@@ -12,7 +12,6 @@
 #include "lib/Frontend/ONNX/Signature.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/Regex.h"
 #include <numeric>
 #include <set>
 
@@ -70,7 +69,7 @@ bool FoldedParameters::isMissing(size_t index) const {
 }
 
 bool FoldedParameters::isFrozen(size_t index) const {
-  return !options.freeze.empty() && llvm::Regex(options.freeze).match(out.list[index].name);
+  return options.freezes(out.list[index].name);
 }
 
 std::optional<Numbers> FoldedParameters::numbersOf(const TensorProto &tensor) {

@@ -10,7 +10,6 @@
 #include "lib/Frontend/ONNX/Signature.h"
 #include "lib/Support/Remarks.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/Regex.h"
 
 using namespace mlir;
 using namespace shale;
@@ -82,10 +81,6 @@ std::optional<size_t> Importer::parameterNamed(StringRef name) const {
 
 LogicalResult Importer::matchGradients() {
   current = nullptr;
-  llvm::Regex frozen(options.parameters.freeze);
-  auto isFrozen = [&](StringRef name) {
-    return !options.parameters.freeze.empty() && frozen.match(name);
-  };
   llvm::StringSet<> others(llvm::from_range, parameters.absent);
   for (const ValueInfoProto &input : model.proto().graph().input())
     others.insert(input.name());
@@ -105,7 +100,8 @@ LogicalResult Importer::matchGradients() {
       continue;
     }
     const Parameter &parameter = parameters.list[*index];
-    if (!parameter.isParameter || !stateValues[*index] || isFrozen(parameter.name))
+    if (!parameter.isParameter || !stateValues[*index] ||
+        options.parameters.freezes(parameter.name))
       continue;
     auto [entry, isNew] = chosen.try_emplace(*index, given);
     if (isNew ||
@@ -135,8 +131,8 @@ LogicalResult Importer::matchGradients() {
            failure();
   std::vector<std::string> missing;
   for (auto [index, parameter] : llvm::enumerate(parameters.list))
-    if (parameter.isParameter && stateValues[index] && !isFrozen(parameter.name) &&
-        !chosen.count(index))
+    if (parameter.isParameter && stateValues[index] &&
+        !options.parameters.freezes(parameter.name) && !chosen.count(index))
       missing.push_back(displayName(parameter.name));
   if (!missing.empty())
     return error("the graph computes gradients, but none of parameter" +

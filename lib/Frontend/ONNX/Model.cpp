@@ -243,31 +243,39 @@ Expected<StringRef> Model::bytes(const TensorProto &tensor, RankedTensorType typ
   return StringRef(list);
 }
 
-Expected<bool> Model::isZero(MLIRContext *context, const TensorProto &tensor) {
+Expected<std::pair<RankedTensorType, StringRef>>
+Model::contents(MLIRContext *context, const TensorProto &tensor, std::string &list) {
   Expected<RankedTensorType> type = this->type(context, tensor);
   if (!type)
     return type.takeError();
-  std::string list;
   Expected<StringRef> data = bytes(tensor, *type, list);
   if (!data)
     return data.takeError();
-  return data->find_first_not_of('\0') == StringRef::npos;
+  return std::pair(*type, *data);
+}
+
+static bool isAllZero(StringRef bytes) { return bytes.find_first_not_of('\0') == StringRef::npos; }
+
+Expected<bool> Model::isZero(MLIRContext *context, const TensorProto &tensor) {
+  std::string list;
+  auto found = contents(context, tensor, list);
+  if (!found)
+    return found.takeError();
+  return isAllZero(found->second);
 }
 
 Expected<SmallVector<int64_t>> Model::zeroRows(MLIRContext *context, const TensorProto &matrix,
                                                size_t most) {
-  Expected<RankedTensorType> type = this->type(context, matrix);
-  if (!type)
-    return type.takeError();
   std::string list;
-  Expected<StringRef> data = bytes(matrix, *type, list);
-  if (!data)
-    return data.takeError();
+  auto found = contents(context, matrix, list);
+  if (!found)
+    return found.takeError();
+  auto [type, data] = *found;
   SmallVector<int64_t> rows;
-  int64_t count = type->getRank() == 2 ? type->getDimSize(0) : 0;
-  size_t width = count > 0 ? data->size() / count : 0;
+  int64_t count = type.getRank() == 2 ? type.getDimSize(0) : 0;
+  size_t width = count > 0 ? data.size() / count : 0;
   for (int64_t row = 0; width > 0 && row < count && rows.size() < most; ++row)
-    if (data->substr(row * width, width).find_first_not_of('\0') == StringRef::npos)
+    if (isAllZero(data.substr(row * width, width)))
       rows.push_back(row);
   return rows;
 }

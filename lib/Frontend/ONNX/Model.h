@@ -75,6 +75,9 @@ public:
   llvm::Expected<bool> isZero(mlir::MLIRContext *context, const TensorProto &tensor);
 
 private:
+  /// Returns the type and the bytes of a tensor, as `bytes` does.
+  llvm::Expected<std::pair<mlir::RankedTensorType, llvm::StringRef>>
+  contents(mlir::MLIRContext *context, const TensorProto &tensor, std::string &list);
   llvm::Expected<llvm::StringRef> bytes(const TensorProto &tensor, mlir::RankedTensorType type,
                                         std::string &list);
   /// Maps the external file at `location`, opened beneath the model's folder.

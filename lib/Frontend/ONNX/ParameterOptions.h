@@ -3,6 +3,7 @@
 #define SHALE_FRONTEND_ONNX_PARAMETEROPTIONS_H
 
 #include "llvm/ADT/StringSet.h"
+#include "llvm/Support/Regex.h"
 #include <string>
 
 namespace shale::onnx {
@@ -14,6 +15,11 @@ struct ParameterOptions {
   std::string freeze;
   /// `--constant NAME`: initializers that depend on no parameter, whatever they look like.
   llvm::StringSet<> constants;
+
+  /// Whether `--freeze` matches the name of a parameter.
+  bool freezes(llvm::StringRef name) const {
+    return !freeze.empty() && llvm::Regex(freeze).match(name);
+  }
 };
 
 } // namespace shale::onnx

@@ -11,7 +11,6 @@
 #include "lib/Frontend/ONNX/Signature.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/Regex.h"
 
 using namespace shale;
 using namespace shale::onnx;
@@ -51,6 +50,7 @@ private:
   const GraphProto &graph;
   const ParameterOptions &options;
   Parameters &out;
+  mlir::MLIRContext context{mlir::MLIRContext::Threading::DISABLED}; // of the types of tensors
   llvm::StringMap<size_t> byName;
   /// By parameter: the nodes that read it under its name, and the uses of it.
   std::vector<SmallVector<std::pair<const NodeProto *, int>, 1>> reads;
@@ -157,7 +157,6 @@ void ScriptedParameters::makeTransposed(size_t from, size_t to) {
 
 /// An invalid tensor is an error elsewhere.
 bool ScriptedParameters::isTransposeOf(const TensorProto &table, const TensorProto &tensor) {
-  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
   llvm::Expected<bool> found = model.isTranspose(&context, table, tensor);
   if (!found) {
     llvm::consumeError(found.takeError());
@@ -217,9 +216,8 @@ void ScriptedParameters::nameWeight(size_t index) {
 /// drops. An invalid tensor is an error elsewhere.
 void ScriptedParameters::notePadding(size_t index) {
   const Parameter &table = out.list[index];
-  if (!options.freeze.empty() && llvm::Regex(options.freeze).match(table.name))
+  if (options.freezes(table.name))
     return;
-  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
   llvm::Expected<SmallVector<int64_t>> rows = model.zeroRows(&context, *table.initializer, 2);
   if (!rows)
     return llvm::consumeError(rows.takeError());
@@ -253,7 +251,7 @@ void ScriptedParameters::restore() {
         nameWeight(index);
     } else if (const std::string &name = out.list[index].name; options.constants.contains(name)) {
       out.list[index].isParameter = false;
-    } else if (options.freeze.empty() || !llvm::Regex(options.freeze).match(name)) {
+    } else if (!options.freezes(name)) {
       unknown.push_back(displayName(name));
     }
   }

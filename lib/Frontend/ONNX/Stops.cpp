@@ -113,10 +113,8 @@ void Importer::freezeUnreached(Value loss) {
 LogicalResult Importer::checkStops() {
   SmallVector<Value> trained;
   llvm::StringSet<> trainedNames; // as initializers are called
-  llvm::Regex frozen(options.parameters.freeze);
   for (auto [parameter, value] : llvm::zip(parameters.list, stateValues))
-    if (value && parameter.isParameter &&
-        (options.parameters.freeze.empty() || !frozen.match(parameter.name)))
+    if (value && parameter.isParameter && !options.parameters.freezes(parameter.name))
       trained.push_back(value), trainedNames.insert(parameters.prefix + parameter.name);
   llvm::StringSet<> foldedDetached = findFoldedDetached(model.proto().graph(), trainedNames);
   llvm::DenseSet<Value> varied = findVaried(*body, trained);

@@ -41,9 +41,9 @@ constexpr WithoutEffect kWithoutEffect[] = {
     {kStandard, "Dropout", "seed"},
     // The factor of operand C, which is absent.
     {kStandard, "Gemm", "beta"},
-    // The order of the result of indices, which is refused.
+    // The order of indices in a second result. That result is refused.
     {kStandard, "MaxPool", "storage_order"},
-    // The value outside of the region that tf_crop_and_resize reads, which is refused.
+    // The value outside of the region of tf_crop_and_resize. That mode is refused.
     {kStandard, "Resize", "extrapolation_value"},
     // Ignored by definition if the operand of sizes is there.
     {kStandard, "SplitToSequence", "keepdims"},
@@ -54,7 +54,7 @@ constexpr WithoutEffect kWithoutEffect[] = {
     {kRuntime, "Attention", "rotary_embedding_dim"},
     {kRuntime, "MultiHeadAttention", "mask_filter_value"},
     {kRuntime, "GroupQueryAttention", "rotary_interleaved"},
-    // About the cache of earlier positions, whose operands and results are refused.
+    // Attributes of the cache of earlier positions. Its operands and results are refused.
     {kRuntime, "Attention", "past_present_share_buffer"},
     {kRuntime, "GroupQueryAttention", "kv_cache_bit_width", 0},
     {kRuntime, "GroupQueryAttention", "sliding_window_cache", 0},
@@ -62,13 +62,13 @@ constexpr WithoutEffect kWithoutEffect[] = {
     {kRuntime, "GroupQueryAttention", "v_quant_type", kAny, "NONE"},
     // The default, which is what the handler does.
     {kRuntime, "GroupQueryAttention", "causal", 1},
-    // The contents of a result that is refused.
+    // What a further result holds. That result is refused.
     {kRuntime, "GroupQueryAttention", "qk_output"},
-    // Of norms whose weights are operands that are refused.
+    // Attributes of norms. The weights of these norms are operands, and those are refused.
     {kRuntime, "GroupQueryAttention", "qk_norm_epsilon"},
     {kRuntime, "GroupQueryAttention", "q_norm_epsilon"},
     {kRuntime, "GroupQueryAttention", "k_norm_epsilon"},
-    // The type of a result that is refused.
+    // The type of a further result. That result is refused.
     {kRuntime, "EmbedLayerNormalization", "mask_index_type"},
 };
 
@@ -83,7 +83,7 @@ constexpr OperandWithoutEffect kOperandsWithoutEffect[] = {
     {kStandard, "Dropout", 1},
     // The fill value of modes other than constant.
     {kStandard, "Pad", 2},
-    // The region that tf_crop_and_resize reads, which is refused.
+    // The region of tf_crop_and_resize. That mode is refused.
     {kStandard, "Resize", 1},
     // Lengths of padded sequences, which causality hides, and the length of the cache.
     {kRuntime, "GroupQueryAttention", 5},

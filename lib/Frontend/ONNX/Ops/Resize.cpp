@@ -78,7 +78,7 @@ static std::vector<double> weightsOf(const Method &method, const Axis &axis) {
   double radius = (method.mode == "linear" ? 1 : 2) / shrink;
   for (int64_t x = 0; x < axis.result; ++x) {
     double place = placeOf<double>(method, axis, x), total = 0;
-    // What lies further outside than the radius is one end.
+    // Every place further outside than the radius has the weights of the nearest end.
     place = std::clamp(place, -radius, double(axis.size - 1) + radius);
     auto first = int64_t(std::floor(place - radius)), last = int64_t(std::ceil(place + radius));
     for (int64_t at = first; at <= last; ++at) {
