@@ -106,7 +106,8 @@ inline constexpr HyperParameter kClipGradNorm{
 /// (Target::runsAhead): 0 makes a step change nothing.
 inline constexpr HyperParameter kPreviousEnable{"previous_enable", HyperSource::PreviousEnable};
 
-/// Returns all optimizers, the default first.
+/// Returns the optimizers of all update ops of Ops/Optimizer.td, the default first, the rest by
+/// name.
 llvm::ArrayRef<const Optimizer *> getOptimizers();
 
 /// Returns the optimizer of that name, or null.

@@ -1,4 +1,4 @@
-//===- Optimizers.cpp - The list of optimizers ----------------------------===//
+//===- Optimizers.cpp - All optimizers ------------------------------------===//
 #include "dialects/nn/Optimizers.h"
 #include "dialects/nn/Ops/Optimizer.h"
 #include "llvm/ADT/STLExtras.h"
@@ -8,11 +8,34 @@
 
 using namespace shale::nn;
 
+template <typename Op> using Description = decltype(Op::getOptimizer());
+
+/// Returns the descriptions of those ops that are optimizers' updates.
+template <typename... Ops> static std::vector<const Optimizer *> describe() {
+  std::vector<const Optimizer *> all;
+  auto add = [&](auto *op) {
+    using Op = std::remove_pointer_t<decltype(op)>;
+    if constexpr (llvm::is_detected<Description, Op>::value)
+      all.push_back(&Op::getOptimizer());
+  };
+  (add(static_cast<Ops *>(nullptr)), ...);
+  return all;
+}
+
+static std::vector<const Optimizer *> listDefaultFirst() {
+  std::vector<const Optimizer *> all = describe<
+#define GET_OP_LIST
+#include "dialects/nn/Ops/Optimizer.cpp.inc"
+      >();
+  llvm::stable_sort(all, [](const Optimizer *a, const Optimizer *b) {
+    const Optimizer *first = &AdamwOp::getOptimizer();
+    return a == first && b != first;
+  });
+  return all;
+}
+
 llvm::ArrayRef<const Optimizer *> shale::nn::getOptimizers() {
-  static const Optimizer *const all[] = {&AdamwOp::getOptimizer(),   &SgdOp::getOptimizer(),
-                                         &LionOp::getOptimizer(),    &AdafactorOp::getOptimizer(),
-                                         &AdamOp::getOptimizer(),    &AdagradOp::getOptimizer(),
-                                         &MomentumOp::getOptimizer()};
+  static const std::vector<const Optimizer *> all = listDefaultFirst();
   return all;
 }
 
