@@ -348,4 +348,5 @@ const ShaleProgram shale_program = {SHALE_ABI_VERSION,
                                     0,
                                     nullptr,
                                     0,
+                                    0,
                                     0};
