@@ -3,7 +3,7 @@
 
 usage: launch.py --build DIR --case test/models/gpt2
 
-The launchers are --nproc, the variables of torchrun and of Slurm, mpirun if it is installed, and two hosts, which are network namespaces
+The launchers are --nproc, the variables of torchrun and of Slurm, mpirun, and two hosts, which are network namespaces
 if the system permits them. Each rank uses half of the cores that it may run on.
 """
 import os
@@ -104,8 +104,7 @@ def check(a, work):
     texts["slurm"] = start(command("slurm"), [
         {"SLURM_PROCID": str(r), "SLURM_NTASKS": "2", "SLURM_LOCALID": str(r), "SLURM_JOB_ID": "17", "SLURM_STEP_ID": "0",
          "SLURM_STEP_NODELIST": "localhost", "SHALE_PORT": str(port)} for r in range(2)])
-    if shutil.which("mpirun"):
-        texts["mpirun"] = run(["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np", 2, *command("mpirun")], "mpirun", bare()).stdout
+    texts["mpirun"] = run(["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np", 2, *command("mpirun")], "mpirun", bare()).stdout
     hosts = on_two_hosts(command("hosts"))
     if hosts is not None:
         texts["hosts"] = hosts
