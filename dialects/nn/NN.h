@@ -93,6 +93,16 @@ inline constexpr llvm::StringLiteral kCounterAttr = "nn.counter";
 /// On a module: micro-batches per step; absent: one.
 inline constexpr llvm::StringLiteral kAccumulateAttr = "nn.accumulate";
 
+/// Returns the phase of the step that an op belongs to, or null.
+inline PhaseAttr phaseOf(mlir::Operation *op) { return op->getAttrOfType<PhaseAttr>(kPhaseAttr); }
+inline bool isInPhase(mlir::Operation *op, Phase phase) {
+  PhaseAttr attr = phaseOf(op);
+  return attr && attr.getValue() == phase;
+}
+
+/// Gives `to` the phase and scope of `from`, where it has them.
+void copyPhaseAndScope(mlir::Operation *from, mlir::Operation *to);
+
 /// Returns a tensor constant of `type` whose elements are all `value`,
 /// converted to the element type.
 mlir::Value splat(mlir::OpBuilder &builder, mlir::Location loc, mlir::RankedTensorType type,

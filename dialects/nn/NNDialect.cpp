@@ -241,6 +241,12 @@ Type shale::nn::scalarOf(Type tensor) {
   return RankedTensorType::get({}, cast<RankedTensorType>(tensor).getElementType());
 }
 
+void shale::nn::copyPhaseAndScope(Operation *from, Operation *to) {
+  for (StringRef name : {StringRef(kPhaseAttr), StringRef(kScopeAttr)})
+    if (Attribute attr = from->getAttr(name))
+      to->setAttr(name, attr);
+}
+
 Value shale::nn::splat(OpBuilder &builder, Location loc, RankedTensorType type, double value) {
   Type element = type.getElementType();
   Attribute scalar;

@@ -241,8 +241,7 @@ private:
     while (!work.empty()) {
       Value value = work.pop_back_val();
       Operation *op = value.getDefiningOp();
-      auto phase = op ? op->getAttrOfType<nn::PhaseAttr>(nn::kPhaseAttr) : nn::PhaseAttr();
-      if (!phase || phase.getValue() != nn::Phase::Backward || !seen.insert(value).second)
+      if (!op || !nn::isInPhase(op, nn::Phase::Backward) || !seen.insert(value).second)
         continue;
       if (Type type = floatOf(value))
         before.addOnce(type);

@@ -87,8 +87,7 @@ static bool isUpdate(Operation &op) {
   };
   if (auto transfer = dyn_cast<rt::TransferOp>(op))
     return writesState(transfer.getTarget());
-  auto phase = op.getAttrOfType<nn::PhaseAttr>(nn::kPhaseAttr);
-  if (!phase || phase.getValue() != nn::Phase::Update)
+  if (!nn::isInPhase(&op, nn::Phase::Update))
     return false;
   auto launch = dyn_cast<rt::LaunchOp>(op);
   auto collective = dyn_cast<rt::CollectiveOpInterface>(op);

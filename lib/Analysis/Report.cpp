@@ -33,7 +33,7 @@ static llvm::json::Array phasesOf(const Timeline &timeline) {
   llvm::json::Array phases;
   int last = -1;
   for (auto [position, op] : llvm::enumerate(timeline.ops)) {
-    auto phase = op->getAttrOfType<nn::PhaseAttr>(nn::kPhaseAttr);
+    nn::PhaseAttr phase = nn::phaseOf(op);
     if (!phase || int(phase.getValue()) <= last)
       continue;
     last = int(phase.getValue());
@@ -211,7 +211,7 @@ static std::vector<Exchange> exchangesOf(ModuleOp module, rt::FuncOp function, c
     list.push_back(std::move(e));
   };
   for (Operation &op : function.getBody().front()) {
-    if (auto attr = op.getAttrOfType<nn::PhaseAttr>(nn::kPhaseAttr))
+    if (nn::PhaseAttr attr = nn::phaseOf(&op))
       phase = nn::stringifyPhase(attr.getValue());
     if (auto collective = dyn_cast<rt::CollectiveOpInterface>(op))
       add(collective, collective.getSentBytes(std::max<int64_t>(

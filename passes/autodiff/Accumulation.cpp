@@ -3,6 +3,7 @@
 #include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Ops/Optimizer.h"
 #include "dialects/nn/Ops/State.h"
+#include "lib/Support/DeadOps.h"
 #include "lib/Support/Remarks.h"
 #include "mlir/IR/IRMapping.h"
 #include "passes/autodiff/Mean.h"
@@ -100,7 +101,7 @@ void StepBuilder::makeAccumulate(StringRef name, bool first) {
     attrs.push_back(stateAttr(state));
   }
   setResults(results, attrs);
-  removeDeadCode(body);
+  eraseDeadOps(body);
   function = step;
 }
 

@@ -1,4 +1,5 @@
 //===- Evaluation.cpp - @evaluate, from @forward --------------------------===//
+#include "lib/Support/DeadOps.h"
 #include "passes/autodiff/StepBuilder.h"
 
 using namespace mlir;
@@ -22,6 +23,6 @@ void StepBuilder::makeEvaluate() {
       random->replaceAllUsesWith(random.buildEvaluation(place));
       random->erase();
     }
-  removeDeadCode(body);
+  eraseDeadOps(body);
   function.setSymName("step");
 }

@@ -61,9 +61,3 @@ void StepBuilder::setResults(ValueRange results, ArrayRef<DictionaryAttr> attrs)
       builder.getFunctionType(function.getArgumentTypes(), results.getTypes()));
   function.setAllResultAttrs(attrs);
 }
-
-void StepBuilder::removeDeadCode(Block &block) {
-  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
-    if (isOpTriviallyDead(&op))
-      op.erase();
-}

@@ -118,8 +118,6 @@ private:
   mlir::Value compare(nn::Predicate predicate, mlir::Value a, mlir::Value b);
   /// Sets what the function returns and what each result is.
   void setResults(mlir::ValueRange results, llvm::ArrayRef<mlir::DictionaryAttr> attrs);
-  /// Erases ops whose results have no uses.
-  static void removeDeadCode(mlir::Block &block);
 
   mlir::ModuleOp module;
   mlir::func::FuncOp function;

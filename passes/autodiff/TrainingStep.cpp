@@ -1,6 +1,7 @@
 //===- TrainingStep.cpp - From @forward to @step and @evaluate ------------===//
 #include "passes/autodiff/TrainingStep.h"
 #include "dialects/nn/Ops/State.h"
+#include "lib/Support/DeadOps.h"
 #include "passes/autodiff/StepBuilder.h"
 
 using namespace mlir;
@@ -59,7 +60,7 @@ LogicalResult StepBuilder::build() {
     return failure();
   declareHypers();
   buildUpdate();
-  removeDeadCode(function.getBody().front());
+  eraseDeadOps(function.getBody().front());
   return success();
 }
 

@@ -12,6 +12,7 @@
 #include "dialects/nn/Ops/Epilogue.h"
 #include "dialects/nn/Ops/Matmul.h"
 #include "dialects/nn/Ops/Reduce.h"
+#include "lib/Support/DeadOps.h"
 #include "lib/Support/Remarks.h"
 #include "lib/Target/Target.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -25,14 +26,12 @@ namespace shale {
 using namespace mlir;
 using namespace shale;
 
-static Attribute phaseOf(Operation *op) { return op->getDiscardableAttr(nn::kPhaseAttr); }
-
 static RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
 
 /// Whether the op, which is no library call, is or becomes part of a kernel of a phase. Copies to
 /// the host and collectives do not.
-static bool isKernelOf(Operation *op, Attribute phase) {
-  return isa<nn::NNDialect>(op->getDialect()) && phaseOf(op) == phase;
+static bool isKernelOf(Operation *op, nn::PhaseAttr phase) {
+  return isa<nn::NNDialect>(op->getDialect()) && nn::phaseOf(op) == phase;
 }
 
 static bool isNarrow(Value value) { return is16BitFloat(getElementTypeOrSelf(value)); }
@@ -63,10 +62,7 @@ public:
 
   void run(func::FuncOp function) {
     trains = false;
-    function.walk([&](Operation *op) {
-      auto phase = dyn_cast_or_null<nn::PhaseAttr>(phaseOf(op));
-      trains |= phase && phase.getValue() == nn::Phase::Backward;
-    });
+    function.walk([&](Operation *op) { trains |= nn::isInPhase(op, nn::Phase::Backward); });
     // Gradients come first: then library calls read what a GELU stores for them. A GELU takes the
     // sum before it.
     forEach<nn::MulOp>(function, [&](nn::MulOp op) { replaceGradient(op); });
@@ -82,14 +78,12 @@ private:
     function.walk([&](OpT op) { ops.push_back(op); });
     llvm::for_each(ops, replace);
     for (Block &block : function.getBody())
-      for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
-        if (isOpTriviallyDead(&op))
-          op.erase();
+      eraseDeadOps(block);
   }
 
   /// Whether the value has to be stored, because a library call reads it, and no kernel of its
   /// phase is left that could compute it as well. Sums over rows need a kernel of their own.
-  bool isStored(Value value, Attribute phase) const {
+  bool isStored(Value value, nn::PhaseAttr phase) const {
     bool called = false;
     SmallVector<Value> work{value};
     while (!work.empty())
@@ -123,7 +117,7 @@ private:
       found.product = peel(left).getDefiningOp<nn::MatmulOp>();
       auto repeated = peel(right).getDefiningOp<nn::BroadcastOp>();
       if (!found.product || !peel(left).hasOneUse() || !repeated ||
-          phaseOf(found.product) != phaseOf(found.sum))
+          nn::phaseOf(found.product) != nn::phaseOf(found.sum))
         continue;
       RankedTensorType type = typeOf(repeated), product = typeOf(found.product);
       found.bias = repeated.getInput();
@@ -191,10 +185,10 @@ private:
 
   void replaceGelu(nn::GeluOp op) {
     Value result = roundingOf(op.getResult());
-    if (!op.getApproximate() || !result || !isStored(result, phaseOf(op)))
+    if (!op.getApproximate() || !result || !isStored(result, nn::phaseOf(op)))
       return;
     std::optional<BiasedProduct> match = matchSum(op.getInput());
-    if (!match || phaseOf(match->product) != phaseOf(op) || !isNarrow(match->product) ||
+    if (!match || nn::phaseOf(match->product) != nn::phaseOf(op) || !isNarrow(match->product) ||
         !isNarrow(match->bias))
       return;
     Value before = match->rounded ? match->rounded : match->sum.getResult();
@@ -215,14 +209,15 @@ private:
   /// Whether all readers but `reader` are library calls, copies, or ops of other phases.
   bool isReadByOthers(Value value, Operation *reader) const {
     return llvm::all_of(value.getUsers(), [&](Operation *user) {
-      return user == reader || target.isLibraryCall(user) || !isKernelOf(user, phaseOf(reader)) ||
+      return user == reader || target.isLibraryCall(user) ||
+             !isKernelOf(user, nn::phaseOf(reader)) ||
              (isWrapping(user) && isReadByOthers(user->getResult(0), reader));
     });
   }
 
   void replaceSum(nn::AddOp op) {
     Value result = roundingOf(op.getResult());
-    if (!result || !isStored(result, phaseOf(op)))
+    if (!result || !isStored(result, nn::phaseOf(op)))
       return;
     std::optional<BiasedProduct> match = matchSum(result);
     if (match && isNarrow(match->product) && isNarrow(match->bias))
@@ -234,7 +229,7 @@ private:
     auto product = peel(op.getLhs()).getDefiningOp<nn::MatmulOp>();
     Value result = roundingOf(op.getResult());
     if (!product || !product->hasOneUse() || !isNarrow(product) || typeOf(product).getRank() != 2 ||
-        phaseOf(product) != phaseOf(op) || !result || !isStored(result, phaseOf(op)))
+        nn::phaseOf(product) != nn::phaseOf(op) || !result || !isStored(result, nn::phaseOf(op)))
       return;
     if (Value input = matchGeluDerivative(op))
       replace(nn::Epilogue::GeluGrad, product, input, op, result, false, Value());

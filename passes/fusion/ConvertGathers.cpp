@@ -20,9 +20,7 @@ static void convertGather(dist::UnitGatherOp gather) {
   OpBuilder builder(gather);
   auto cast = nn::CastOp::create(builder, gather.getLoc(), shard.clone(whole.getElementType()),
                                  gather.getInput());
-  for (StringRef name : {StringRef(nn::kPhaseAttr), StringRef(nn::kScopeAttr)})
-    if (Attribute attr = gather->getAttr(name))
-      cast->setAttr(name, attr);
+  nn::copyPhaseAndScope(gather, cast);
   dist::MeshOp mesh = dist::getMesh(gather);
   if (cast.getType() == whole && !(mesh && mesh.splits(gather.getAxis()))) {
     gather.getResult().replaceAllUsesWith(cast.getResult());

@@ -1,4 +1,5 @@
 //===- Decompose.cpp - Replaces ops by simpler ops ------------------------===//
+#include "lib/Support/DeadOps.h"
 #include "lib/Target/Target.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -41,16 +42,6 @@ void decomposeAll(Operation *root, const Target *target) {
   }
 }
 
-void eraseDead(Operation *root) {
-  for (Region &region : root->getRegions())
-    for (Block &block : region)
-      for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block))) {
-        eraseDead(&op);
-        if (isOpTriviallyDead(&op))
-          op.erase();
-      }
-}
-
 struct DecomposePass : shale::impl::DecomposePassBase<DecomposePass> {
   using DecomposePassBase::DecomposePassBase;
   void runOnOperation() override {
@@ -58,7 +49,7 @@ struct DecomposePass : shale::impl::DecomposePassBase<DecomposePass> {
     if (!target)
       return signalPassFailure();
     decomposeAll(getOperation(), all ? nullptr : target);
-    eraseDead(getOperation());
+    getOperation()->walk([](Block *block) { eraseDeadOps(*block); });
   }
 };
 

@@ -17,8 +17,6 @@ bool shale::isRepetition(Operation *op) {
 /// would get n^2 clones.
 static constexpr size_t kMostRecomputed = 16;
 
-static Attribute phaseOf(Operation *op) { return op->getDiscardableAttr(nn::kPhaseAttr); }
-
 namespace {
 
 class Duplicator {
@@ -88,7 +86,7 @@ private:
     builder.setInsertionPointAfter(op);
     bool kept = false;
     for (OpOperand &use : llvm::make_early_inc_range(op->getResult(0).getUses())) {
-      if (!kept && phaseOf(use.getOwner()) == phaseOf(op))
+      if (!kept && nn::phaseOf(use.getOwner()) == nn::phaseOf(op))
         kept = true;
       else
         use.set(cloneFor(use.getOwner(), op, builder)->getResult(0));
@@ -100,7 +98,7 @@ private:
   /// Clones an op for a reader, and into its phase: phases do not share kernels.
   Operation *cloneFor(Operation *reader, Operation *op, OpBuilder &builder) {
     Operation *copy = builder.clone(*op);
-    if (phaseOf(reader) != phaseOf(op))
+    if (nn::phaseOf(reader) != nn::phaseOf(op))
       copy->setDiscardableAttrs(reader->getDiscardableAttrDictionary());
     if (light.contains(op))
       light.insert(copy);
@@ -109,10 +107,11 @@ private:
 
   /// Whether each reader in another phase than `phase` computes elements in place, so that the
   /// value can be recomputed in the readers' kernels. Sets `others` to these uses.
-  static bool isRecomputable(Value value, Attribute phase, SmallVectorImpl<OpOperand *> &others) {
+  static bool isRecomputable(Value value, nn::PhaseAttr phase,
+                             SmallVectorImpl<OpOperand *> &others) {
     for (OpOperand &use : value.getUses()) {
       Operation *user = use.getOwner();
-      if (phaseOf(user) == phase)
+      if (nn::phaseOf(user) == phase)
         continue;
       others.push_back(&use);
       SmallVector<OpOperand *> indirect;
@@ -130,7 +129,7 @@ private:
     Value base = op->getResult(0);
     for (size_t count = 0; Operation *source = base.getDefiningOp(); ++count) {
       std::optional<Value> costly = costlyOperand(source);
-      if (!isFusible(source) || !costly || !*costly || phaseOf(source) != phaseOf(op))
+      if (!isFusible(source) || !costly || !*costly || nn::phaseOf(source) != nn::phaseOf(op))
         break;
       if (count == kMostRecomputed)
         return {};
@@ -163,7 +162,8 @@ private:
   /// the gradient of the activation reads.
   void cloneForOtherPhases(Operation *op) {
     SmallVector<OpOperand *> others;
-    if (!phaseOf(op) || !isRecomputable(op->getResult(0), phaseOf(op), others) || others.empty())
+    if (!nn::phaseOf(op) || !isRecomputable(op->getResult(0), nn::phaseOf(op), others) ||
+        others.empty())
       return;
     Value base = baseOf(op);
     if (!base || !base.getDefiningOp() || !isa<CostOpInterface>(base.getDefiningOp()) ||
@@ -199,7 +199,7 @@ private:
   static bool collectChain(Operation *op, SetVector<Operation *> &chain, SetVector<Value> &stored) {
     for (Value operand : op->getOperands()) {
       Operation *source = operand.getDefiningOp();
-      if (!source || !isFusible(source) || phaseOf(source) != phaseOf(op))
+      if (!source || !isFusible(source) || nn::phaseOf(source) != nn::phaseOf(op))
         stored.insert(operand);
       else if (!(isa<ElementwiseOpInterface>(source) || isAlias(source) || isRepetition(source) ||
                  isFree(source)) ||

@@ -1,6 +1,7 @@
 //===- Fusion.cpp - Puts ops into clusters --------------------------------===//
 #include "dialects/nn/Ops/Cast.h"
 #include "dialects/nn/Ops/Cluster.h"
+#include "lib/Support/DeadOps.h"
 #include "lib/Support/Remarks.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
@@ -315,9 +316,7 @@ void shale::fuseBlock(Block &block, bool singletons) {
       buildCluster(*group);
   }
   wrapFree(block);
-  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
-    if (isOpTriviallyDead(&op))
-      op.erase();
+  eraseDeadOps(block);
   // An op may have become part of a cluster that is placed after other readers of it.
   restoreOrder(block);
   remarkClusters(block);

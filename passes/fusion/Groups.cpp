@@ -188,8 +188,7 @@ void Groups::join(int producer, int consumer, int64_t rows, int64_t columns, boo
 /// Whether two ops are in one phase. Merging phases would keep values that only the backward pass
 /// needs live from the forward pass on.
 static bool samePhase(Operation *producer, Operation *consumer) {
-  return producer->getDiscardableAttr(nn::kPhaseAttr) ==
-         consumer->getDiscardableAttr(nn::kPhaseAttr);
+  return nn::phaseOf(producer) == nn::phaseOf(consumer);
 }
 
 bool Groups::mergeEdge(Operation *op, unsigned number) {

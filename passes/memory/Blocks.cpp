@@ -6,13 +6,8 @@ using namespace mlir;
 
 namespace shale {
 
-static bool hasPhase(Operation *op, nn::Phase phase) {
-  auto attr = op->getAttrOfType<nn::PhaseAttr>(nn::kPhaseAttr);
-  return attr && attr.getValue() == phase;
-}
-
-bool isForward(Operation *op) { return hasPhase(op, nn::Phase::Forward); }
-bool isBackward(Operation *op) { return hasPhase(op, nn::Phase::Backward); }
+bool isForward(Operation *op) { return nn::isInPhase(op, nn::Phase::Forward); }
+bool isBackward(Operation *op) { return nn::isInPhase(op, nn::Phase::Backward); }
 
 Value viewedValue(Value value) {
   while (Operation *op = value.getDefiningOp()) {

@@ -184,9 +184,8 @@ Value Rebuilder::join(ArrayRef<Value> parts, RankedTensorType type) {
 std::string Rebuilder::run() {
   const auto &ops = chunks.getOps();
   for (auto &[op, chunked] : ops)
-    if (auto its = op->getAttrOfType<nn::PhaseAttr>(nn::kPhaseAttr);
-        its && its.getValue() == nn::Phase::Backward)
-      recorder.phase = its; // the loss is then the start of the backward pass
+    if (nn::isInPhase(op, nn::Phase::Backward))
+      recorder.phase = nn::phaseOf(op); // the loss is then the start of the backward pass
   builder.setInsertionPointAfter(ops.back().first);
   for (chunk = 0; chunk < chunks.getCount(); ++chunk)
     if (failed(buildChunk())) {

@@ -25,10 +25,8 @@ public:
 private:
   template <typename OpT> Value move(Value value, Operation *like) {
     auto op = OpT::create(builder, value.getLoc(), value.getType(), value);
-    for (StringRef name : {nn::kPhaseAttr, nn::kScopeAttr})
-      if (like)
-        if (Attribute attr = like->getAttr(name))
-          op->setAttr(name, attr);
+    if (like)
+      nn::copyPhaseAndScope(like, op);
     return op.getResult();
   }
   void offloadGradient(OpResult gradient);

@@ -495,9 +495,7 @@ void Placement::nameCategories() {
     Allocation &copy = allocations[placeOf(result).allocation];
     if (copy.space != rt::Space::Arena)
       continue;
-    auto phase = start->getAttrOfType<nn::PhaseAttr>(nn::kPhaseAttr);
-    bool updated =
-        source.space == rt::Space::State && phase && phase.getValue() == nn::Phase::Update;
+    bool updated = source.space == rt::Space::State && nn::isInPhase(start, nn::Phase::Update);
     // The operand of an all-reduce keeps its category.
     bool sent = llvm::any_of(result.getUsers(), [](Operation *user) {
       auto exchange = dyn_cast<dist::StartOp>(user);
@@ -514,10 +512,9 @@ LogicalResult Placement::run() {
   updateBegin = -1;
   for (Operation &op : function.front()) {
     positions[&op] = ++position;
-    auto phase = op.getAttrOfType<nn::PhaseAttr>(nn::kPhaseAttr);
     bool moves = isa<mem::StartOp, mem::WaitOp, dist::StartOp, dist::WaitOp, dist::UnitPackOp,
                      dist::SliceOp>(op);
-    if (updateBegin < 0 && phase && phase.getValue() == nn::Phase::Update && !moves)
+    if (updateBegin < 0 && nn::isInPhase(&op, nn::Phase::Update) && !moves)
       updateBegin = position;
   }
   if (updateBegin < 0)

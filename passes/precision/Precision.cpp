@@ -99,9 +99,7 @@ private:
     builder.setInsertionPoint(before);
     auto type = cast<RankedTensorType>(value.getType()).clone(element);
     auto made = nn::CastOp::create(builder, value.getLoc(), type, value);
-    for (StringRef name : {StringRef(nn::kPhaseAttr), StringRef(nn::kScopeAttr)})
-      if (Attribute attr = like->getAttr(name))
-        made->setAttr(name, attr);
+    nn::copyPhaseAndScope(like, made);
     return made;
   }
 
@@ -120,7 +118,7 @@ private:
         return splat(constant, dense, element);
     Operation *definition = value.getDefiningOp();
     bool narrows = is16BitFloat(element) && definition;
-    Attribute phase = narrows ? Attribute() : user->getAttr(nn::kPhaseAttr);
+    nn::PhaseAttr phase = narrows ? nn::PhaseAttr() : nn::phaseOf(user);
     Value &made = casts[{value, {element, phase}}];
     if (!made)
       made = narrows ? makeCast(value, element, definition->getNextNode(), definition)
@@ -227,7 +225,7 @@ private:
         continue;
       if (is16BitFloat(elementOf(result)))
         setElement(result, single);
-      if (isInterior(result, op->getAttr(nn::kPhaseAttr))) {
+      if (isInterior(result, nn::phaseOf(op))) {
         low.insert(result);
         continue;
       }
@@ -238,7 +236,7 @@ private:
 
   /// Whether only elementwise ops and sums of the same phase read the value, directly
   /// or through ops that only move elements.
-  bool isInterior(Value value, Attribute phase) {
+  bool isInterior(Value value, nn::PhaseAttr phase) {
     if (value.use_empty())
       return false;
     SmallVector<Value> work{value};
@@ -246,7 +244,7 @@ private:
       for (OpOperand &use : work.pop_back_val().getUses()) {
         Operation *user = use.getOwner();
         auto precision = dyn_cast<PrecisionOpInterface>(user);
-        if (!precision || user->getAttr(nn::kPhaseAttr) != phase)
+        if (!precision || nn::phaseOf(user) != phase)
           return false;
         if (isa<ElementwiseOpInterface>(user) ||
             (isa<IndexedOpInterface>(user) &&

@@ -26,10 +26,9 @@ OpSet lossRegion(func::FuncOp function) {
   OpSet region;
   Block &block = function.getBody().front();
   for (Operation &op : llvm::reverse(block)) {
-    auto phase = op.getAttrOfType<nn::PhaseAttr>(nn::kPhaseAttr);
     bool softmax = isa<PrecisionOpInterface>(op) && isa<DecomposableOpInterface>(op) &&
                    op.getNumOperands() == 1;
-    if (!phase || phase.getValue() != nn::Phase::Forward || !(isElementwiseOrMove(&op) || softmax))
+    if (!nn::isInPhase(&op, nn::Phase::Forward) || !(isElementwiseOrMove(&op) || softmax))
       continue;
     for (OpOperand &use : op.getUses()) {
       Operation *user = use.getOwner();

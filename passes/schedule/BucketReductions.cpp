@@ -41,8 +41,7 @@ struct Reduction {
     if (!user || user->getNumResults() != 1 || !isMemoryEffectFree(user) ||
         shapeOf(user->getResult(0)) != shapeOf(last().getWait()))
       return;
-    auto phase = user->getAttrOfType<nn::PhaseAttr>(nn::kPhaseAttr);
-    if (phase && phase.getValue() == nn::Phase::Backward)
+    if (nn::isInPhase(user, nn::Phase::Backward))
       sum = user;
   }
   dist::StartOp last() { return second ? second : start; }

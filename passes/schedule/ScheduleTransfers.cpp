@@ -63,14 +63,10 @@ static void startAt(mem::StartOp start, Operation *place) {
     start->moveBefore(place);
 }
 
-static bool isOfUpdate(mem::StartOp start) {
-  auto phase = start->getAttrOfType<nn::PhaseAttr>(nn::kPhaseAttr);
-  return phase && phase.getValue() == nn::Phase::Update;
-}
-
 static bool isWantedLate(Transfer &transfer) {
   return transfer.reader->hasTrait<OpTrait::IsTerminator>() ||
-         (transfer.start.getTarget() == mem::Memory::Host && !isOfUpdate(transfer.start));
+         (transfer.start.getTarget() == mem::Memory::Host &&
+          !nn::isInPhase(transfer.start, nn::Phase::Update));
 }
 
 /// Returns where copies for the first update start: at the last wait for a collective
@@ -170,7 +166,7 @@ static void scheduleTransfers(Block &block, bool ahead, int64_t mostWhole) {
       place = next ? next : transfer.wait;
       next = transfer.wait;
       reader = transfer.reader;
-      if (!updating && isOfUpdate(transfer.start)) {
+      if (!updating && nn::isInPhase(transfer.start, nn::Phase::Update)) {
         updating = true;
         place = lead(next);
       }

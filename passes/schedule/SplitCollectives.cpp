@@ -1,5 +1,6 @@
 //===- SplitCollectives.cpp - Splits collectives into start and wait ----===//
 #include "dialects/dist/Dist.h"
+#include "lib/Support/DeadOps.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "passes/schedule/Bodies.h"
 #include "passes/schedule/Passes.h"
@@ -23,19 +24,13 @@ static void splitCollectives(Block &block) {
     dist::splitCollective(builder, op);
 }
 
-static void eraseUnused(Block &block) {
-  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
-    if (isOpTriviallyDead(&op))
-      op.erase();
-}
-
 namespace {
 struct SplitCollectivesPass : public shale::impl::SplitCollectivesPassBase<SplitCollectivesPass> {
   using Base::Base;
   void runOnOperation() override {
     if (failed(forEachBody(getOperation(), [&](Block &block) {
           splitCollectives(block);
-          eraseUnused(block);
+          eraseDeadOps(block);
         })))
       signalPassFailure();
   }

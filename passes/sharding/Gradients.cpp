@@ -54,9 +54,7 @@ static Value castAtOnce(OpBuilder &builder, Value gradient, Type element) {
   builder.setInsertionPointAfterValue(gradient);
   auto made = nn::CastOp::create(builder, gradient.getLoc(), type.clone(element), gradient);
   if (Operation *definition = gradient.getDefiningOp())
-    for (StringRef name : {StringRef(nn::kPhaseAttr), StringRef(nn::kScopeAttr)})
-      if (Attribute attr = definition->getAttr(name))
-        made->setAttr(name, attr);
+    nn::copyPhaseAndScope(definition, made);
   return made;
 }
 

@@ -13,11 +13,6 @@
 using namespace mlir;
 using namespace shale;
 
-static std::string phaseOf(Operation *op) {
-  auto phase = op->getAttrOfType<nn::PhaseAttr>(nn::kPhaseAttr);
-  return phase ? " in " + nn::stringifyPhase(phase.getValue()).str() : "";
-}
-
 /// "op 12, rt.launch @add_0, node 'n'"
 static std::string describe(const Timeline &timeline, int64_t position) {
   Operation *op = timeline.ops[position];
@@ -26,7 +21,9 @@ static std::string describe(const Timeline &timeline, int64_t position) {
     text += " of " + launch.getKernel().str();
   if (std::string node = sourceNode(op->getLoc()); !node.empty())
     text += ", node '" + node + "'";
-  return text + phaseOf(op);
+  if (nn::PhaseAttr phase = nn::phaseOf(op))
+    text += " in " + nn::stringifyPhase(phase.getValue()).str();
+  return text;
 }
 
 /// Returns the positions of ops that have the tensor's buffer, or a part of it, as an operand.
@@ -52,11 +49,6 @@ static std::string costOf(Operation *op) {
                     : llvm::formatv(", {0} flops, {1:f1} a byte moved", flops,
                                     double(flops) / std::max<int64_t>(1, moved))
                           .str();
-}
-
-static bool inPhase(Operation *op, nn::Phase phase) {
-  auto attr = op->getAttrOfType<nn::PhaseAttr>(nn::kPhaseAttr);
-  return attr && attr.getValue() == phase;
 }
 
 namespace {
@@ -86,8 +78,8 @@ static Fate fateOf(ArrayRef<Timeline> timelines, StringRef source) {
         continue;
       if (tensor.memory == mem::Memory::Host)
         fate.hostBytes += tensor.bytes;
-      else if (inPhase(tensor.maker, nn::Phase::Forward) &&
-               inPhase(tensor.lastReader, nn::Phase::Backward))
+      else if (nn::isInPhase(tensor.maker, nn::Phase::Forward) &&
+               nn::isInPhase(tensor.lastReader, nn::Phase::Backward))
         fate.keptBytes += tensor.bytes;
     }
     for (Operation *op : timeline.ops)

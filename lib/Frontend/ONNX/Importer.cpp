@@ -14,6 +14,7 @@
 #include "lib/Frontend/ONNX/Signature.h"
 #include "lib/Frontend/ONNX/Training/StepGraph.h"
 #include "lib/Interpreter/Interpreter.h"
+#include "lib/Support/DeadOps.h"
 #include "lib/Support/MergeTables.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Verifier.h"
@@ -366,9 +367,7 @@ LogicalResult Importer::finish() {
   freezeUnreached(loss);
   returned[0] = loss, returned[1] = parts.sum, returned[2] = parts.count;
   func::ReturnOp::create(builder, fileLocation(), returned);
-  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*body)))
-    if (isOpTriviallyDead(&op))
-      op.erase();
+  eraseDeadOps(*body);
 
   SmallVector<DictionaryAttr> arguments, results;
   auto role = [&](nn::Role role) { return nn::RoleAttr::get(context, role); };
