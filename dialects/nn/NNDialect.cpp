@@ -76,21 +76,46 @@ Operation *NNDialect::materializeConstant(OpBuilder &builder, Attribute value, T
   return ConstantOp::create(builder, loc, elements);
 }
 
-/// Checks an attribute that function arguments and results may both have.
-static LogicalResult verifyFunctionAttr(Operation *op, NamedAttribute attr, Type type) {
-  StringRef name = attr.getName();
-  if (name == kStateAttr || name == kGradientOfAttr) {
-    auto symbol = dyn_cast<FlatSymbolRefAttr>(attr.getValue());
+/// Checks the states that the attribute `name` of arguments, or of results, names. `attrs` has the
+/// attributes of each. Checks all of them together, since MLIR's look-up of one symbol takes as
+/// long as there are symbols.
+static LogicalResult verifyStates(Operation *op, StringAttr name, ArrayRef<Attribute> attrs,
+                                  TypeRange types) {
+  DenseMap<StringAttr, StateOp> states;
+  Operation *parent = op->getParentOp();
+  if (Operation *table = parent ? SymbolTable::getNearestSymbolTable(parent) : nullptr)
+    for (StateOp state : table->getRegion(0).getOps<StateOp>())
+      states.try_emplace(state.getSymNameAttr(), state);
+  for (auto [attributes, type] : llvm::zip(attrs, types)) {
+    auto dictionary = dyn_cast_or_null<DictionaryAttr>(attributes); // MLIR checks this later
+    Attribute attr = dictionary ? dictionary.get(name) : Attribute();
+    if (!attr)
+      continue;
+    auto symbol = dyn_cast<FlatSymbolRefAttr>(attr);
     if (!symbol)
-      return op->emitOpError() << "'" << name << "' must be a symbol";
-    auto state = SymbolTable::lookupNearestSymbolFrom<StateOp>(
-        op->getParentOp() ? op->getParentOp() : op, symbol);
+      return op->emitOpError() << "'" << name.getValue() << "' must be a symbol";
+    StateOp state = states.lookup(symbol.getAttr());
     if (!state)
-      return op->emitOpError() << "'" << name << "' names no nn.state: " << symbol;
+      return op->emitOpError() << "'" << name.getValue() << "' names no nn.state: " << symbol;
     if (name == kGradientOfAttr &&
         (state.getRole() != Role::Param || state.getTensorType() != type))
-      return op->emitOpError() << "'" << name << "' must name a parameter of the value's type";
-    return success();
+      return op->emitOpError() << "'" << name.getValue()
+                               << "' must name a parameter of the value's type";
+  }
+  return success();
+}
+
+/// Checks an attribute that function arguments and results may both have. It is the one at `index`
+/// of `attrs` and `types`, which are those of all arguments, or of all results.
+static LogicalResult verifyFunctionAttr(Operation *op, NamedAttribute attr, unsigned index,
+                                        ArrayRef<Attribute> attrs, TypeRange types) {
+  StringRef name = attr.getName();
+  Type type = types[index];
+  if (name == kStateAttr || name == kGradientOfAttr) {
+    bool isFirst = llvm::none_of(llvm::reverse(attrs.take_front(index)), [&](Attribute other) {
+      return cast<DictionaryAttr>(other).contains(attr.getName());
+    });
+    return isFirst ? verifyStates(op, attr.getName(), attrs, types) : success();
   }
   if (name == kRoleAttr)
     return isa<RoleAttr>(attr.getValue())
@@ -124,7 +149,8 @@ LogicalResult NNDialect::verifyRegionArgAttribute(Operation *op, unsigned, unsig
   auto function = dyn_cast<FunctionOpInterface>(op);
   if (!function || index >= function.getNumArguments())
     return op->emitOpError() << "'" << attr.getName() << "' belongs on a function";
-  return verifyFunctionAttr(op, attr, function.getArgumentTypes()[index]);
+  return verifyFunctionAttr(op, attr, index, function.getArgAttrsAttr().getValue(),
+                            function.getArgumentTypes());
 }
 
 LogicalResult NNDialect::verifyRegionResultAttribute(Operation *op, unsigned, unsigned index,
@@ -132,7 +158,8 @@ LogicalResult NNDialect::verifyRegionResultAttribute(Operation *op, unsigned, un
   auto function = dyn_cast<FunctionOpInterface>(op);
   if (!function || index >= function.getNumResults())
     return op->emitOpError() << "'" << attr.getName() << "' belongs on a function";
-  return verifyFunctionAttr(op, attr, function.getResultTypes()[index]);
+  return verifyFunctionAttr(op, attr, index, function.getResAttrsAttr().getValue(),
+                            function.getResultTypes());
 }
 
 LogicalResult NNDialect::verifyOperationAttribute(Operation *op, NamedAttribute attr) {

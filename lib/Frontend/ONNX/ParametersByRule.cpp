@@ -104,18 +104,21 @@ static bool isFilled(Model &model, const TensorProto &tensor) {
 /// were merged, and each scope has its own.
 static void splitMerged(Model &model, Parameters &out) {
   size_t count = out.list.size();
+  std::vector<std::vector<std::pair<const NodeProto *, ParameterUse *>>> uses(count);
+  for (auto &[key, use] : out.uses)
+    if (use.parameter < count)
+      uses[use.parameter].emplace_back(key.first, &use);
   for (size_t index = 0; index < count; ++index) {
     std::map<std::string, const NodeProto *> first;
     std::vector<std::string> names;
     std::map<std::string, std::vector<ParameterUse *>> byScope;
-    for (auto &[key, use] : out.uses)
-      if (use.parameter == index) {
-        std::string scope = readScope(*key.first).value_or("");
-        if (!byScope.count(scope))
-          names.push_back(scope);
-        byScope[scope].push_back(&use);
-        first.emplace(scope, key.first);
-      }
+    for (auto &[node, use] : uses[index]) {
+      std::string scope = readScope(*node).value_or("");
+      if (!byScope.count(scope))
+        names.push_back(scope);
+      byScope[scope].push_back(use);
+      first.emplace(scope, node);
+    }
     if (byScope.size() < 2 || byScope.count("") || !isFilled(model, *out.list[index].initializer))
       continue;
     StringRef name = out.list[index].name;
@@ -134,7 +137,7 @@ static void splitMerged(Model &model, Parameters &out) {
       out.list.push_back(std::move(copy));
     }
     bool stillUsed =
-        llvm::any_of(out.uses, [&](auto &entry) { return entry.second.parameter == index; });
+        llvm::any_of(uses[index], [&](auto &use) { return use.second->parameter == index; });
     out.list[index].used = stillUsed;
   }
 }
