@@ -1,5 +1,6 @@
 //===- LowerProgram.cpp - Lowers rt to host code and tables ---------------===//
 #include "dialects/dist/Dist.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "passes/program/Passes.h"
 #include "passes/program/Program.h"
 

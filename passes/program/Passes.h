@@ -2,7 +2,6 @@
 #ifndef SHALE_PASSES_PROGRAM_PASSES_H
 #define SHALE_PASSES_PROGRAM_PASSES_H
 
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
 

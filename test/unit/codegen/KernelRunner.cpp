@@ -3,6 +3,9 @@
 #include "dialects/nn/Ops/Cluster.h"
 #include "lib/Target/CUDA/GpuCode.h"
 #include "lib/Target/Target.h"
+#include "mlir/Dialect/Affine/IR/AffineOps.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
+#include "mlir/Dialect/UB/IR/UBOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
@@ -11,6 +14,7 @@
 #include "passes/fusion/Passes.h"
 #include "shale/InitAll.h"
 #include "shale/Runtime.h"
+#include "llvm/ExecutionEngine/Orc/LLJIT.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/TargetSelect.h"
@@ -145,6 +149,13 @@ test::Machine::Machine(ModuleOp kernels, const Target &target) {
           jit->getDataLayout().getGlobalPrefix())));
   llvm::cantFail(jit->addObjectFile(
       llvm::MemoryBuffer::getMemBufferCopy(StringRef(code.data(), code.size()), "kernels")));
+}
+
+test::Machine::Machine(Machine &&) = default;
+test::Machine::~Machine() = default;
+
+void *test::Machine::lookup(const std::string &name) {
+  return llvm::cantFail(jit->lookup(name)).toPtr<void *>();
 }
 
 namespace {

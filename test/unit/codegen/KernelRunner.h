@@ -8,9 +8,12 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "test/emulation/Fibers.h"
-#include "llvm/ExecutionEngine/Orc/LLJIT.h"
 #include <string>
 #include <vector>
+
+namespace llvm::orc {
+class LLJIT;
+} // namespace llvm::orc
 
 namespace shale::test {
 
@@ -53,12 +56,16 @@ class Machine {
 public:
   /// Compiles `kernels`, which are functions of the host, for a target that is the host.
   Machine(mlir::ModuleOp kernels, const Target &target);
+  Machine(Machine &&);
+  ~Machine();
 
   template <typename Function> Function find(const std::string &name) {
-    return llvm::cantFail(jit->lookup(name)).toPtr<Function>();
+    return reinterpret_cast<Function>(lookup(name));
   }
 
 private:
+  void *lookup(const std::string &name);
+
   std::unique_ptr<llvm::orc::LLJIT> jit;
 };
 
