@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lib/Target/CPU/CPU.h"
+#include "lib/Target/ExpandMath.h"
 #include "mlir/Conversion/AffineToStandard/AffineToStandard.h"
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
@@ -21,23 +22,12 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/Math/Transforms/Passes.h"
 #include "mlir/Dialect/MemRef/Transforms/Passes.h"
 #include "mlir/Pass/PassManager.h"
-#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "mlir/Transforms/Passes.h"
 
 using namespace mlir;
 using namespace shale;
-
-/// Replaces math functions by polynomials of arith ops and fma.
-static LogicalResult expandMath(ModuleOp module) {
-  RewritePatternSet patterns(module.getContext());
-  auto all = [](StringRef) { return true; };
-  populateMathF32ExpansionPatterns(patterns, all);
-  populateMathPolynomialApproximationPatterns(patterns, all);
-  return applyPatternsGreedily(module, std::move(patterns));
-}
 
 /// Builds llvm.func @name(%args, %begin, %end), which loads the buffers' addresses and
 /// calls `inner`. `inner` becomes internal, so that it is inlined.
@@ -67,7 +57,7 @@ static void wrap(LLVM::LLVMFuncOp inner) {
 
 LogicalResult cpu::lowerFunctions(ModuleOp module) {
   if (failed(expandMath(module)))
-    return module.emitError("math expansion did not converge");
+    return failure();
   PassManager pm(module.getContext(), module.getOperationName());
   pm.enableVerifier(true);
   // Simplify loops and vectors before they are lowered.

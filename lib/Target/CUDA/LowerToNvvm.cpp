@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lib/Target/CUDA/GpuCode.h"
+#include "lib/Target/ExpandMath.h"
 #include "lib/Target/Optimize.h"
 #include "mlir/Conversion/AffineToStandard/AffineToStandard.h"
 #include "mlir/Conversion/GPUToNVVM/GPUToNVVMPass.h"
@@ -13,7 +14,6 @@
 #include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
-#include "mlir/Dialect/Math/Transforms/Passes.h"
 #include "mlir/Dialect/MemRef/Transforms/Passes.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
@@ -54,12 +54,8 @@ static void hideIntrinsics(gpu::GPUModuleOp kernels) {
 }
 
 LogicalResult cuda::lowerToNvvm(gpu::GPUModuleOp kernels) {
-  RewritePatternSet patterns(kernels.getContext());
-  auto all = [](StringRef) { return true; };
-  populateMathF32ExpansionPatterns(patterns, all);
-  populateMathPolynomialApproximationPatterns(patterns, all);
-  if (failed(applyPatternsGreedily(kernels, std::move(patterns))))
-    return kernels.emitError("math expansion did not converge");
+  if (failed(expandMath(kernels)))
+    return failure();
   PassManager pm(kernels.getContext(), kernels->getName().getStringRef());
   pm.enableVerifier(true);
   pm.addPass(createCanonicalizerPass());

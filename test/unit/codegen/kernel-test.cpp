@@ -112,6 +112,21 @@ func.func @f(%x: tensor<6xf32>, %y: tensor<6xCx3xf32>) -> (tensor<6xf32>, tensor
                 {{"C", GetParam()}}));
 }
 
+// Functions of the constant that pads: MLIR would fold them with the compiler's libm, which gives
+// other bits than the polynomials of kernels.
+TEST_P(Sizes, FunctionsOfConstants) {
+  check(replace(R"(
+func.func @f(%x: tensor<3xCxf32>) -> (tensor<3xDxf32>, tensor<3xDxf32>, tensor<3xDxf32>, tensor<3xDxf32>) {
+  %0 = nn.pad %x low = [0, 1] high = [0, 2] interior = [0, 0] value = 0.5 : tensor<3xCxf32> -> tensor<3xDxf32>
+  %1 = nn.erf %0 : tensor<3xDxf32>
+  %2 = nn.tanh %0 : tensor<3xDxf32>
+  %3 = nn.exp %0 : tensor<3xDxf32>
+  %4 = nn.gelu %0 : tensor<3xDxf32>
+  return %1, %2, %3, %4 : tensor<3xDxf32>, tensor<3xDxf32>, tensor<3xDxf32>, tensor<3xDxf32>
+})",
+                {{"C", GetParam()}, {"D", GetParam() + 3}}));
+}
+
 TEST_P(Sizes, Elementwise) {
   check(replace(R"(
 func.func @f(%x: tensor<3xCxf32>, %y: tensor<3xCxf32>, %b: tensor<Cxf32>, %c: tensor<3xCxi1>) -> (tensor<3xCxf32>, tensor<3xCxf32>) {
