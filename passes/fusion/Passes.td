@@ -160,8 +160,8 @@ def CallAttentionPass : Pass<"shale-call-attention", "::mlir::ModuleOp"> {
     disappear. Query, key and value that are the parts of each row of one tensor, in
     order, become one operand. Gradients that are only joined in this order become one
     result. Attention with masks, dropout or f32 values stays, and later becomes
-    products and generated kernels; a remark gives the reason. A build without the
-    headers of cuDNN and its frontend leaves all attention as it is.
+    products and generated kernels; a remark gives the reason. In a build
+    without the target's attention library the pass changes nothing.
 
     Before:
     ```mlir

@@ -117,7 +117,7 @@ WRONG = {  # descriptions that the test must refuse, with a part of its message
 def check_section(build, flag, text):
     """Checks the examples of one pass. Returns the errors and the number of examples."""
     wrong, found = [], 0
-    idle = "build without the headers of cuDNN" in " ".join(text.split()) and not (pathlib.Path(build) / "stubs" / "libcudnn.so.9").exists()
+    idle = "build without the target's attention library" in " ".join(text.split()) and not (pathlib.Path(build) / "stubs" / "libcudnn.so.9").exists()
     for pattern, run in ((CHANGE, check_same if idle else check_change), (REFUSAL, check_refusal)):
         for match in pattern.finditer(text):
             found += 1
