@@ -7,14 +7,12 @@ usage: imports.py --build build [--record [PAGE]]
 importer refers to and does not read. Fails if a figure exceeds its bar: 2 s and 300 MiB for the 7B model, 10 s for 100,000 nodes. Twice
 the nodes may take 2.6 times as long; the better of two runs counts.
 """
-import argparse
-import pathlib
 import subprocess
 import sys
-import tempfile
 
 import record
-from plans import SCALE, fail, timed
+from plans import SCALE
+from record import fail, timed
 
 sys.path[:0] = [str(SCALE.parent), str(SCALE.parents[1] / "lib" / "Frontend" / "ONNX")]
 from onnx_writer import floats, graph, model, node, value  # noqa: E402
@@ -39,10 +37,10 @@ def chain(count):
 
 
 def measure(a, file, dims, nodes, allowed, mib):
-    words = ["--import-onnx", *(word for dim in dims for word in ("--dim", dim)), "--quiet", "-o", "/dev/null"]
-    results = [timed([f"{a.build}/bin/shale-translate", words[0], file, *words[1:]]) for _ in range(2)]
+    flags = [*(word for dim in dims for word in ("--dim", dim)), "--quiet", "-o", "/dev/null"]
+    results = [timed([f"{a.build}/bin/shale-translate", "--import-onnx", file, *flags]) for _ in range(2)]
     _, seconds, cpu, memory = min(results, key=lambda result: result[1])
-    command = f"shale-translate {words[0]} {file.name} {' '.join(words[1:])}"
+    command = f"shale-translate --import-onnx {file.name} {' '.join(flags)}"
     if seconds > allowed or (mib and memory > mib * MIB):
         fail(f"{seconds:.1f} s and {memory / MIB:.0f} MiB, where {allowed} s and {mib or 'any'} MiB are allowed: {command}")
     print(f"{file.name}, {nodes} nodes: {seconds:.2f} s ({cpu:.2f} s of CPU), {memory / MIB:.0f} MiB", flush=True)
@@ -68,16 +66,5 @@ def rows(a, work):
         fail(f"{CHAINS[1]} nodes take {taken[1] / taken[0]:.1f} times as long as {CHAINS[0]}")
 
 
-def main():
-    p = argparse.ArgumentParser()
-    p.add_argument("--build", default="build")
-    record.add_flag(p)
-    a = p.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        found = list(rows(a, pathlib.Path(folder)))
-    if a.record:
-        record.write(a.record, "imports", a, found)
-
-
 if __name__ == "__main__":
-    main()
+    record.main({"imports": rows})

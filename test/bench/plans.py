@@ -8,17 +8,14 @@ The models are those of test/models/scale.py, without weights. Fails if a figure
 and 2 GiB for 24 plans. Fully sharded bf16 training with recomputed blocks must plan at least 30 % less device memory than
 replicated f32 training.
 """
-import argparse
-import os
 import pathlib
 import re
 import shlex
 import subprocess
 import sys
-import tempfile
-import time
 
 import record
+from record import fail, timed
 
 SCALE = pathlib.Path(__file__).resolve().parents[1] / "models" / "scale.py"
 GIB = float(1 << 30)
@@ -33,22 +30,6 @@ TIMED = [  # model, ranks, sequence, flags, plans, seconds and GiB allowed
 RECIPES = [("gpt2-124m", 1024), ("llama-1b", 2048)]  # model, sequence
 FLAGS = ["--dim", "batch=1/rank", "--mesh", "fsdp=4", "--compare", "shard=none|full,recompute=none|block,param-dtype=f32|bf16", "--plan-only"]
 PLAIN, RECIPE = "--shard none --recompute none --param-dtype f32", "--shard full --recompute block --param-dtype bf16"
-
-
-def fail(message):
-    sys.exit(f"plans.py: {message}")
-
-
-def timed(words):
-    """Runs a command. Returns its output, seconds, seconds of CPU and peak resident bytes."""
-    start = time.monotonic()
-    process = subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    output = process.stdout.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        fail(f"{shlex.join(map(str, words))} ended with {process.returncode}:\n{output[-2000:]}")
-    return output, time.monotonic() - start, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024
 
 
 def table(output):
@@ -87,17 +68,5 @@ def recipes(a, work):
         yield shlex.join(["shalec", model.name, *words]), [f"{name}, sequence {sequence}", plans[PLAIN], plans[RECIPE], f"{100 * less:.0f} %"]
 
 
-def main():
-    p = argparse.ArgumentParser()
-    p.add_argument("--build", default="build")
-    record.add_flag(p)
-    a = p.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        timings, savings = list(large(a, pathlib.Path(folder))), list(recipes(a, pathlib.Path(folder)))
-    if a.record:
-        record.write(a.record, "plans", a, timings)
-        record.write(a.record, "recipes", a, savings)
-
-
 if __name__ == "__main__":
-    main()
+    record.main({"plans": large, "recipes": recipes})

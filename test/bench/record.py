@@ -1,4 +1,4 @@
-"""Writes rows of measurements into docs/benchmarks.md. The benchmarks of this folder call it when they get --record.
+"""What the benchmarks of this folder share. Writes rows of measurements into docs/benchmarks.md when they get --record.
 
 A table that a benchmark writes stands between two comments. Its first columns are date, machine and command:
 
@@ -11,13 +11,16 @@ A table that a benchmark writes stands between two comments. Its first columns a
 `write` replaces the rows that have the date of the new ones and keeps the others. In a table that is marked
 `<!-- rows: limits, latest -->` the new rows replace all others. The page changes as a whole or not at all.
 """
+import argparse
 import datetime
 import os
 import pathlib
 import re
 import shlex
+import subprocess
 import sys
 import tempfile
+import time
 
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"
 END = "<!-- end of rows -->"
@@ -32,6 +35,36 @@ class PageError(Exception):
 def add_flag(parser):
     parser.add_argument("--record", nargs="?", const=PAGE, type=pathlib.Path, metavar="PAGE",
                         help="write the result into PAGE (default: docs/benchmarks.md)")
+
+
+def fail(message):
+    sys.exit(f"{os.path.basename(sys.argv[0])}: {message}")
+
+
+def timed(words):
+    """Runs a command. Returns its output, seconds, seconds of CPU and peak resident bytes."""
+    start = time.monotonic()
+    process = subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    output = process.stdout.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        fail(f"{shlex.join(map(str, words))} ended with {process.returncode}:\n{output[-2000:]}")
+    return output, time.monotonic() - start, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024
+
+
+def main(tables):
+    """Runs a benchmark with the flags --build and --record. `tables` maps each table to a function of arguments and a folder, which yields
+    (command, cells) for each row."""
+    p = argparse.ArgumentParser()
+    p.add_argument("--build", default="build")
+    add_flag(p)
+    a = p.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        rows = {table: list(measure(a, pathlib.Path(folder))) for table, measure in tables.items()}
+    if a.record:
+        for table, found in rows.items():
+            write(a.record, table, a, found)
 
 
 def command(arguments):

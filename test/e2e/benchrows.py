@@ -110,7 +110,9 @@ def check(a, work):
     expect([path.name for path in work.iterdir()], ["page.md"], "files after an error of the disk")
 
     # Every table that a benchmark writes is in docs/benchmarks.md, and takes rows.
-    names = {name for script in BENCH.glob("*.py") for name in re.findall(r'record\.write\(a\.record, "([\w-]+)"', script.read_text())}
+    scripts = [script.read_text() for script in BENCH.glob("*.py")]
+    names = {name for text in scripts for name in re.findall(r'record\.write\(a\.record, "([\w-]+)"', text)}
+    names |= {name for text in scripts for tables in re.findall(r"record\.main\(\{(.*?)\}\)", text) for name in re.findall(r'"([\w-]+)":', tables)}
     text = record.PAGE.read_text()
     expect(sorted(re.findall(r"^<!-- rows: ([\w-]+)", text, re.M)), sorted(names), "tables of docs/benchmarks.md")
     for name in names:
