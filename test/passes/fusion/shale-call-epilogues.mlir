@@ -1,3 +1,4 @@
+// REQUIRES: cudnn
 // RUN: shale-opt %s --shale-call-epilogues -o %t.mlir
 // RUN: FileCheck %s --input-file %t.mlir
 // The constants of the gradient are rounded to f32.
