@@ -63,9 +63,17 @@
 // CHECK-NEXT: t from 1 by 1
 // CHECK-NEXT: hyper clip_grad_norm source 0 base -1 default 0 from 0 to 1e+30: largest norm; 0: off
 // CHECK-NEXT: slot moment1
-// CHECK-NEXT: foreign {{[a-z0-9-]+}}
-// CHECK: foreign momentum
-// CHECK: metric loss
+// CHECK-NEXT: foreign beta2-decay
+// CHECK-NEXT: foreign eps1
+// CHECK-NEXT: foreign eps2
+// CHECK-NEXT: foreign clip-threshold
+// CHECK-NEXT: foreign lr-decay
+// CHECK-NEXT: foreign decoupled-decay
+// CHECK-NEXT: foreign shrink
+// CHECK-NEXT: foreign momentum
+// CHECK-NEXT: foreign gradient-weight
+// CHECK-NEXT: foreign nesterov
+// CHECK-NEXT: metric loss
 // CHECK-NEXT: site u kind 1 axis 0 bytes 64
 // CHECK-NEXT: site u kind 0 axis 0 bytes 64
 // CHECK-NEXT: site loss kind 2 axis 0 bytes 8
