@@ -15,7 +15,6 @@
 #include "lib/Support/DeadOps.h"
 #include "lib/Support/Remarks.h"
 #include "lib/Target/Target.h"
-#include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "passes/fusion/Passes.h"
 
 namespace shale {

@@ -2,7 +2,6 @@
 #include "lib/Support/DeadOps.h"
 #include "lib/Target/Target.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "passes/fusion/Passes.h"
 
 namespace shale {

@@ -75,7 +75,7 @@ Value ProductPadder::padded(Value value, int64_t rows, int64_t columns) {
   if (Operation *maker = value.getDefiningOp();
       maker && cuts.contains(maker) && maker->getOperand(0).getType() == wide)
     return maker->getOperand(0);
-  Value &copy = copies[{value, wide, listener.current->getAttr(nn::kPhaseAttr)}];
+  Value &copy = copies[{value, wide, nn::phaseOf(listener.current)}];
   if (!copy) {
     SmallVector<int64_t> none(type.getRank(), 0), high = none;
     for (int64_t i = 0; i < type.getRank(); ++i)

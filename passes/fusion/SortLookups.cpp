@@ -42,7 +42,7 @@ private:
 } // namespace
 
 nn::ArgsortOp LookupSorter::sorted(nn::EmbeddingGradOp op, int64_t rows) {
-  nn::ArgsortOp &order = orders[{op.getIndices(), rows, op->getAttr(nn::kPhaseAttr)}];
+  nn::ArgsortOp &order = orders[{op.getIndices(), rows, nn::phaseOf(op)}];
   if (!order) {
     auto list = [&](int64_t size) { return RankedTensorType::get({size}, b.getI32Type()); };
     order = nn::ArgsortOp::create(b, op.getLoc(), list(nn::elements(op.getIndices())),

@@ -80,7 +80,7 @@ private:
     for (OpOperand &operand : op->getOpOperands()) {
       if (!is16BitFloatTensor(operand.get()))
         continue;
-      Value &made = (alone ? own : casts)[{operand.get(), op->getAttr(nn::kPhaseAttr)}];
+      Value &made = (alone ? own : casts)[{operand.get(), nn::phaseOf(op)}];
       if (!made)
         made = makeCast(builder, op, wide(operand.get()), operand.get());
       operand.set(made);

@@ -1,7 +1,6 @@
 //===- SplitCollectives.cpp - Splits collectives into start and wait ----===//
 #include "dialects/dist/Dist.h"
 #include "lib/Support/DeadOps.h"
-#include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "passes/schedule/Bodies.h"
 #include "passes/schedule/Passes.h"
 

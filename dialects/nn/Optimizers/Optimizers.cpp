@@ -4,6 +4,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/ErrorHandling.h"
+#include <algorithm>
 #include <cmath>
 
 using namespace shale::nn;
@@ -27,9 +28,8 @@ static std::vector<const Optimizer *> listDefaultFirst() {
 #define GET_OP_LIST
 #include "dialects/nn/Ops/Optimizer.cpp.inc"
       >();
-  llvm::stable_sort(all, [](const Optimizer *a, const Optimizer *b) {
-    const Optimizer *first = &AdamwOp::getOptimizer();
-    return a == first && b != first;
+  std::stable_partition(all.begin(), all.end(), [](const Optimizer *optimizer) {
+    return optimizer == &AdamwOp::getOptimizer();
   });
   return all;
 }
