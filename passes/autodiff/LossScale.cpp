@@ -42,5 +42,6 @@ void StepBuilder::updateLossScale(Value enable) {
   Value grows = compare(nn::Predicate::GE, good, constant(2000));
   Value grown = select(grows, binary<nn::MulOp>(scale.value, constant(2)), scale.value);
   scale.next = select(enable, grown, binary<nn::MulOp>(scale.value, constant(0.5)));
-  goodSteps.next = select(enable, select(grows, constant(0), good), constant(0));
+  Value none = constant(0);
+  goodSteps.next = select(enable, select(grows, none, good), none);
 }

@@ -321,17 +321,19 @@ LogicalResult Emitter::emitReturn(func::ReturnOp op) {
 }
 
 void Emitter::emitProduct(nn::MatmulOp op) {
-  rt::GemmOp::create(builder, op.getLoc(), bufferOf(op.getLhs()), bufferOf(op.getRhs()),
-                     bufferOf(op.getResult()), op.getTransposeLhs(), op.getTransposeRhs(),
-                     /*accumulate=*/false);
+  // One after the other: the order of buffers must not depend on that of arguments.
+  Value lhs = bufferOf(op.getLhs()), rhs = bufferOf(op.getRhs()), result = bufferOf(op.getResult());
+  rt::GemmOp::create(builder, op.getLoc(), lhs, rhs, result, op.getTransposeLhs(),
+                     op.getTransposeRhs(), /*accumulate=*/false);
 }
 
 void Emitter::emitProduct(nn::MatmulAddOp op) {
   Value result = bufferOf(op.getResult());
   if (!(placement.placeOf(op.getSum()) == placement.placeOf(op.getResult())))
     rt::CopyOp::create(builder, op.getLoc(), bufferOf(op.getSum()), result);
-  rt::GemmOp::create(builder, op.getLoc(), bufferOf(op.getLhs()), bufferOf(op.getRhs()), result,
-                     op.getTransposeLhs(), op.getTransposeRhs(), /*accumulate=*/true);
+  Value lhs = bufferOf(op.getLhs()), rhs = bufferOf(op.getRhs());
+  rt::GemmOp::create(builder, op.getLoc(), lhs, rhs, result, op.getTransposeLhs(),
+                     op.getTransposeRhs(), /*accumulate=*/true);
 }
 
 Value Emitter::workspaceBuffer(Operation *op) {
@@ -349,11 +351,12 @@ LogicalResult Emitter::emitLibraryCall(Operation *op) {
       .Case<nn::MatmulOp, nn::MatmulAddOp>(
           [&](auto product) { return emitProduct(product), success(); })
       .Case([&](nn::MatmulEpilogueOp product) {
-        rt::GemmEpilogueOp::create(builder, op->getLoc(), product.getEpilogue(),
-                                   bufferOf(product.getLhs()), bufferOf(product.getRhs()),
-                                   bufferOf(product.getWith()), bufferOf(product.getResult()),
-                                   product.getBefore() ? bufferOf(product.getBefore()) : Value(),
-                                   product.getTransposeLhs(), product.getTransposeRhs(),
+        Value lhs = bufferOf(product.getLhs()), rhs = bufferOf(product.getRhs()),
+              with = bufferOf(product.getWith()), result = bufferOf(product.getResult()),
+              before = product.getBefore() ? bufferOf(product.getBefore()) : Value();
+        rt::GemmEpilogueOp::create(builder, op->getLoc(), product.getEpilogue(), lhs, rhs, with,
+                                   result, before, product.getTransposeLhs(),
+                                   product.getTransposeRhs(),
                                    kernels.addEpilogue(product).getValue());
         return success();
       })
@@ -361,8 +364,9 @@ LogicalResult Emitter::emitLibraryCall(Operation *op) {
         Value workspace = workspaceBuffer(op);
         if (!workspace)
           return failure();
-        rt::SdpaOp::create(builder, op->getLoc(), buffersOf(sdpa.getInputs()),
-                           bufferOf(sdpa.getResult()), bufferOf(sdpa.getLse()), workspace,
+        SmallVector<Value> inputs = buffersOf(sdpa.getInputs());
+        Value result = bufferOf(sdpa.getResult()), lse = bufferOf(sdpa.getLse());
+        rt::SdpaOp::create(builder, op->getLoc(), inputs, result, lse, workspace,
                            sdpa.getCausalAttr(), sdpa.getWindowAttr(), sdpa.getScaleAttr());
         return success();
       })
@@ -370,9 +374,11 @@ LogicalResult Emitter::emitLibraryCall(Operation *op) {
         Value workspace = workspaceBuffer(op);
         if (!workspace)
           return failure();
-        rt::SdpaGradOp::create(builder, op->getLoc(), buffersOf(sdpa.getInputs()),
-                               bufferOf(sdpa.getOutput()), bufferOf(sdpa.getLse()),
-                               bufferOf(sdpa.getGrad()), buffersOf(op->getResults()), workspace,
+        SmallVector<Value> inputs = buffersOf(sdpa.getInputs());
+        Value output = bufferOf(sdpa.getOutput()), lse = bufferOf(sdpa.getLse()),
+              grad = bufferOf(sdpa.getGrad());
+        SmallVector<Value> results = buffersOf(op->getResults());
+        rt::SdpaGradOp::create(builder, op->getLoc(), inputs, output, lse, grad, results, workspace,
                                sdpa.getCausalAttr(), sdpa.getWindowAttr(),
                                sdpa.getDeterministicAttr(), sdpa.getScaleAttr());
         return success();

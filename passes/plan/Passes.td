@@ -39,9 +39,9 @@ def PlanPass : Pass<"shale-plan", "::mlir::ModuleOp"> {
           attributes {signature = (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>,
                       arg_attrs = [{nn.role = #nn.role<input>, nn.name = "x"}, {nn.state = @weight} ],
                       res_attrs = [{nn.state = @weight} ]} {
-        %h = rt.buffer arena activations "matmul" : memref<4x4xf32>
-        %weight = rt.buffer state @"weight@slot" parameters "weight" : memref<4x4xf32>
         %x = rt.buffer input index = 0 fixed "x" : memref<4x4xf32>
+        %weight = rt.buffer state @"weight@slot" parameters "weight" : memref<4x4xf32>
+        %h = rt.buffer arena activations "matmul" : memref<4x4xf32>
         rt.gemm %x, %weight to %h : memref<4x4xf32>, memref<4x4xf32> to memref<4x4xf32>
         rt.launch @tanh_0(%h) to (%h) : (memref<4x4xf32>) -> memref<4x4xf32>
         rt.launch @sub_1(%weight, %h) to (%weight) : (memref<4x4xf32>, memref<4x4xf32>) -> memref<4x4xf32>

@@ -27,8 +27,7 @@ nn.state @w role = param type = tensor<8xf32>
 // CHECK: %[[NEXT:.*]] = nn.select %[[ENABLE]], %[[GROWN]], %[[HALF]]
 // The count of steps without a skip restarts at 0 after a skipped step and after the scale was doubled.
 // CHECK: %[[NONE:.*]] = nn.constant dense<0.000000e+00>
-// CHECK: %[[ZERO:.*]] = nn.constant dense<0.000000e+00>
-// CHECK: %[[ROW:.*]] = nn.select %[[GROWS]], %[[ZERO]], %[[GOOD]]
+// CHECK: %[[ROW:.*]] = nn.select %[[GROWS]], %[[NONE]], %[[GOOD]]
 // CHECK: %[[STEPS:.*]] = nn.select %[[ENABLE]], %[[ROW]], %[[NONE]]
 // CHECK: return %{{.*}}, %[[NORM]], %[[ENABLE]], %[[S]], {{.*}}, %[[NEXT]], %[[STEPS]] :
 func.func @forward(%x: tensor<8xf32> {nn.role = #nn.role<input>, nn.name = "x"}, %w: tensor<8xf32> {nn.state = @w})
