@@ -236,7 +236,8 @@ std::string shale::parseText(StringRef text, OffloadPolicy &policy) {
       policy = {fraction, fraction, fraction, fraction};
       continue;
     }
-    auto known = llvm::find_if(kOffloaded, [&](const auto &each) { return each.first == kind; });
+    auto known =
+        llvm::find_if(kOffloaded, [kind = kind](const auto &each) { return each.first == kind; });
     if (known == std::end(kOffloaded))
       return kind == "none"
                  ? "'none' stands alone; got '" + text.str() + "'"

@@ -73,6 +73,10 @@ static std::string valueName(StringRef name) {
   return StringRef(clean).rtrim('.').str();
 }
 
+Location shale::withValueName(Location loc, StringRef name) {
+  return FusedLoc::get(loc.getContext(), {loc}, StringAttr::get(loc.getContext(), name));
+}
+
 void shale::printForPeople(ModuleOp module, int64_t maxElements,
                            function_ref<StringRef(BlockArgument)> nameOf, raw_ostream &os) {
   // The printer takes names from locations, which other code needs as they are.
@@ -83,15 +87,30 @@ void shale::printForPeople(ModuleOp module, int64_t maxElements,
     return clean.empty() ? Location(UnknownLoc::get(context))
                          : NameLoc::get(StringAttr::get(context, clean));
   };
+  // An op that was made of others has the name of the last one.
   auto nodeOf = [](Location loc) {
+    while (auto fused = dyn_cast<FusedLoc>(loc)) {
+      if (auto name = dyn_cast_or_null<StringAttr>(fused.getMetadata()))
+        return name.getValue();
+      if (fused.getLocations().empty())
+        return StringRef();
+      loc = fused.getLocations().back();
+    }
     auto node = dyn_cast<NameLoc>(loc);
     return node ? node.getName().getValue() : StringRef();
   };
-  named->walk([&](Operation *op) {
+  // An op that captures values has arguments with the names of its operands.
+  auto captured = [&](Operation *op, BlockArgument argument) {
+    unsigned number = argument.getArgNumber();
+    bool captures = op->getNumOperands() == argument.getOwner()->getNumArguments() &&
+                    op->getOperand(number).getType() == argument.getType();
+    return captures ? nodeOf(op->getOperand(number).getLoc()) : StringRef();
+  };
+  named->walk<WalkOrder::PreOrder>([&](Operation *op) {
     op->setLoc(locate(nodeOf(op->getLoc())));
     for (Region &region : op->getRegions())
       for (BlockArgument argument : region.getArguments()) {
-        StringRef name = isa<FunctionOpInterface>(op) ? nameOf(argument) : "";
+        StringRef name = isa<FunctionOpInterface>(op) ? nameOf(argument) : captured(op, argument);
         argument.setLoc(locate(name.empty() ? nodeOf(argument.getLoc()) : name));
       }
   });

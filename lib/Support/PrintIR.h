@@ -6,6 +6,10 @@
 
 namespace shale {
 
+/// Returns `loc` with a name for the values of an op that no node of the model stands for. Only
+/// printForPeople reads it: sourceNode() and reports do not.
+mlir::Location withValueName(mlir::Location loc, llvm::StringRef name);
+
 /// Prints a module with the names that its values have elsewhere: an argument is named after its
 /// input, parameter or setting (`%lr`), a result after its node. Attributes of the module,
 /// arguments and results of functions have a line each. Constants of more than `maxElements` are

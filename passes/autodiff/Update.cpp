@@ -2,6 +2,7 @@
 #include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Ops/Optimizer.h"
 #include "dialects/nn/Ops/State.h"
+#include "lib/Support/PrintIR.h"
 #include "passes/autodiff/StepBuilder.h"
 
 using namespace mlir;
@@ -69,8 +70,9 @@ void StepBuilder::buildUpdate() {
   SmallVector<Value> gradients;
   for (Trained &t : trained)
     gradients.push_back(toF32(t.gradient));
-  Value squares = nn::SumSquaresOp::create(builder, loc, scalarType(), gradients);
-  Value norm = nn::SqrtOp::create(builder, loc, scalarType(), squares);
+  Value squares = nn::SumSquaresOp::create(builder, withValueName(loc, "squared_norm"),
+                                           scalarType(), gradients);
+  Value norm = nn::SqrtOp::create(builder, withValueName(loc, "grad_norm"), scalarType(), squares);
   Value unscale = scale.value ? binary<nn::DivOp>(constant(divisor), scale.value) : Value();
   if (unscale)
     norm = binary<nn::MulOp>(norm, unscale);

@@ -67,7 +67,7 @@ Value UnitRewriter::addToAccumulator(Group &group, Value now) {
   now = castTo(now, group.accumulator.op.getTensorType().getElementType());
   if (values.begins)
     return now;
-  return nn::AddOp::create(builder, group.unit.getLoc(), values.accumulator, now);
+  return nn::AddOp::create(builder, group.getLoc(), values.accumulator, now);
 }
 
 /// Packs the gradients of a group, partial over data axes, in the reduce type. With
@@ -108,9 +108,8 @@ LogicalResult UnitRewriter::packGradients(Group &group) {
     names.push_back(FlatSymbolRefAttr::get(param));
   }
   auto flat = RankedTensorType::get({group.attr.getCount()}, element);
-  values.packed =
-      dist::UnitPackOp::create(builder, group.unit.getLoc(), flat, group.unit.getSymName(),
-                               group.index, builder.getArrayAttr(names), parts);
+  values.packed = dist::UnitPackOp::create(builder, group.getLoc(), flat, group.unit.getSymName(),
+                                           group.index, builder.getArrayAttr(names), parts);
   if (sumsWhole)
     values.packed = addToAccumulator(group, values.packed);
   return success();
@@ -125,7 +124,7 @@ LogicalResult UnitRewriter::reduceGradients(Group &group) {
     return success();
   if (failed(packGradients(group)))
     return failure();
-  Location loc = group.unit.getLoc();
+  Location loc = group.getLoc();
   Value value = castTo(values.packed, group.attr.getReduce());
   auto sliced =
       RankedTensorType::get({group.attr.getCount() / units.axisSize}, group.attr.getReduce());
@@ -198,7 +197,7 @@ LogicalResult UnitRewriter::rewriteUpdate(OptimizerUpdateOpInterface update) {
 Value UnitRewriter::slicedOffset(Group &group) {
   if (!group.updatesSlice)
     return {};
-  Location loc = group.unit.getLoc();
+  Location loc = withValueName(group.unit.getLoc(), "offset");
   auto scalar = RankedTensorType::get({}, builder.getI64Type());
   Value coordinate = dist::CoordinateOp::create(builder, loc, scalar, units.axis);
   return nn::MulOp::create(builder, loc, coordinate,

@@ -190,7 +190,8 @@ LogicalResult UnitRewriter::collectUpdates() {
 //===- Values -------------------------------------------------------------===//
 
 /// Builds the view of a parameter that its users read. The group is gathered at its
-/// first use; the gather is marked for recompute unless `keepGathered`.
+/// first use; the gather is marked for recompute unless `keepGathered`. Locations of gathers and
+/// views have the names of the unit and of the parameter.
 Value UnitRewriter::view(Group &group, int64_t place) {
   GroupValues &values = valuesOf(group);
   Location loc = group.params[place].getLoc();
@@ -198,17 +199,19 @@ Value UnitRewriter::view(Group &group, int64_t place) {
     values.whole = values.atRest;
     if (units.isGathered(group)) {
       auto gather = dist::UnitGatherOp::create(
-          builder, loc, RankedTensorType::get({group.attr.getCount()}, group.attr.getWire()),
-          values.atRest, group.unit.getSymName(), group.index, units.axis);
+          builder, group.getLoc(),
+          RankedTensorType::get({group.attr.getCount()}, group.attr.getWire()), values.atRest,
+          group.unit.getSymName(), group.index, units.axis);
       if (!units.keepGathered)
         gather->setAttr(mem::kRecomputeAttr, builder.getUnitAttr());
       values.whole = gather;
     }
   }
   auto segment = cast<dist::SegmentAttr>(group.attr.getSegments()[place]);
-  return dist::UnitViewOp::create(
-      builder, loc, RankedTensorType::get(segment.getShape(), group.attr.getWire()), values.whole,
-      group.unit.getSymName(), group.index, segment.getParam().getValue());
+  return dist::UnitViewOp::create(builder, withValueName(loc, segment.getParam().getValue()),
+                                  RankedTensorType::get(segment.getShape(), group.attr.getWire()),
+                                  values.whole, group.unit.getSymName(), group.index,
+                                  segment.getParam().getValue());
 }
 
 /// Returns the value of the new function that takes the place of `old`.

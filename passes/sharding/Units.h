@@ -8,6 +8,7 @@
 #define SHALE_PASSES_SHARDING_UNITS_H
 
 #include "dialects/nn/Ops/State.h"
+#include "lib/Support/PrintIR.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/sharding/Layout.h"
 #include "llvm/ADT/StringMap.h"
@@ -45,6 +46,9 @@ struct Group {
   /// Data axes over which the packed gradients are partial: each rank has its own
   /// sum. Set when the first function with gradients has been partitioned.
   std::optional<AxisList> partialAxes;
+
+  /// The unit's location, with the unit's name.
+  mlir::Location getLoc() { return withValueName(unit.getLoc(), unit.getSymName()); }
 };
 
 /// Properties of a trained parameter, read from its update.

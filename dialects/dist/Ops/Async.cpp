@@ -57,7 +57,7 @@ std::pair<StartOp, WaitOp> dist::splitCollective(OpBuilder &builder,
   wait->setDiscardableAttrs(op->getDiscardableAttrDictionary());
   result.replaceAllUsesWith(wait.getResult());
   Block *body = builder.createBlock(&start.getBody());
-  BlockArgument argument = body->addArgument(input.getType(), op->getLoc());
+  BlockArgument argument = body->addArgument(input.getType(), input.getLoc());
   op->moveBefore(body, body->end());
   op->setOperand(0, argument);
   builder.setInsertionPointToEnd(body);
