@@ -31,31 +31,31 @@ def ratios(said):
 
 
 def check(a, work):
-    worst, compiled, arenas = (1, ""), 0, 0
+    worst, planned, arenas = (1, ""), 0, 0
 
     def look(name, said):
-        nonlocal worst, compiled, arenas
+        nonlocal worst, planned, arenas
         found = list(ratios(said))
         if not found:
             raise Deviates("the summary has no line of the arena")
         worst = max(worst, (max(found), name))
-        compiled += 1
+        planned += 1
         arenas += len(found)
 
     for name, most in (("gpt2", 4), ("llama", 4), ("plain", 3)):
         case = Case(a.build, MODELS / name)
         for shard, ranks in (("none", 1), ("optimizer", 2), ("grad", 2), ("full", 2), ("full", most)):
             for recompute in ("none", "selective", "block"):
-                said = case.shalec(work / "step.o", shard, ranks, ["--emit", "object", "--recompute", recompute])
+                said = case.shalec(work / "program", shard, ranks, ["--plan-only", "--recompute", recompute])
                 look(f"{name} {shard} {ranks} ranks, recompute {recompute}", said)
         for flags in MORE:
-            look(f"{name} full 2 ranks, {flags}", case.shalec(work / "step.o", "full", 2, ["--emit", "object", *flags]))
+            look(f"{name} full 2 ranks, {flags}", case.shalec(work / "program", "full", 2, ["--plan-only", *flags]))
     for flags in ([], ["--offload", "all"]):
-        said = run([f"{a.build}/bin/shalec", MODELS / "dropout/model.onnx", "-o", work / "step.o", "--emit", "object", *DROPOUT, *flags], "shalec").stdout
+        said = run([f"{a.build}/bin/shalec", MODELS / "dropout/model.onnx", "--plan-only", *DROPOUT, *flags], "shalec").stdout
         look(f"dropout, {flags}", said)
     if worst[0] > BAR:
         raise Deviates(f"the arena of {worst[1]} is {worst[0]:.3f} times the live bytes")
-    return f"{compiled} programs, {arenas} arenas; at most {worst[0]:.4f} times what is live ({worst[1]})"
+    return f"{planned} programs, {arenas} arenas; at most {worst[0]:.4f} times what is live ({worst[1]})"
 
 
 if __name__ == "__main__":
