@@ -13,6 +13,14 @@
 
 using namespace shale;
 
+/// Compiler drivers that link, the preferred one first. The runtime library of an instrumented
+/// build is instrumented too, and needs the sanitizers of its compiler.
+static constexpr const char *kDrivers[] = {
+#ifdef SHALE_SANITIZING_COMPILER
+    SHALE_SANITIZING_COMPILER,
+#endif
+    "c++", "g++", "clang++", "clang++-22"};
+
 /// The session of the running linker, or 0.
 static std::atomic<pid_t> linker{0};
 
@@ -31,7 +39,7 @@ bool shale::linkProgram(llvm::ArrayRef<std::string> objects, llvm::StringRef out
                         const LinkOptions &options, ToolError &error) {
   std::string driver = options.compiler;
   if (driver.empty()) {
-    for (const char *name : {"c++", "g++", "clang++", "clang++-22"})
+    for (const char *name : kDrivers)
       if (auto found = llvm::sys::findProgramByName(name)) {
         driver = *found;
         break;
@@ -51,8 +59,7 @@ bool shale::linkProgram(llvm::ArrayRef<std::string> objects, llvm::StringRef out
   }
   llvm::sys::RemoveFileOnSignal(partial);
   std::vector<std::string> arguments = {driver, "-o", partial.str().str()};
-#ifdef __SANITIZE_ADDRESS__
-  // The runtime library of this build is instrumented, too.
+#ifdef SHALE_SANITIZING_COMPILER
   arguments.push_back("-fsanitize=address,undefined");
 #endif
   if (options.shared)
@@ -68,7 +75,9 @@ bool shale::linkProgram(llvm::ArrayRef<std::string> objects, llvm::StringRef out
       arguments.insert(arguments.end(), {"-Xlinker", "--no-whole-archive"});
   }
   // Otherwise templates of the runtime would replace those that shared libraries have, too.
-  arguments.insert(arguments.end(), {"-Xlinker", "--exclude-libs", "-Xlinker", "ALL"});
+  for (llvm::StringRef archive : options.runtime)
+    arguments.insert(arguments.end(), {"-Xlinker", "--exclude-libs", "-Xlinker",
+                                       llvm::sys::path::filename(archive).str()});
   arguments.insert(arguments.end(), options.libraries.begin(), options.libraries.end());
   if (options.bundled) {
     // DT_RPATH, unlike DT_RUNPATH, also applies to the dependencies of the libraries.

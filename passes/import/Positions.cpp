@@ -23,16 +23,16 @@ static constexpr int64_t kMostBytes = int64_t(256) << 20;
 static constexpr int64_t kInterpreterBytes = int64_t(1) << 30;
 
 namespace {
-struct Range {
+struct Bounds {
   int64_t low, high;
 };
 } // namespace
 
 /// Returns the range of offset + factors * indices over a shape; none if the tensor is empty or a
 /// number exceeds kMostNumber.
-static std::optional<Range> rangeOf(ArrayRef<int64_t> factors, int64_t offset,
-                                    ArrayRef<int64_t> shape) {
-  Range range{offset, offset};
+static std::optional<Bounds> rangeOf(ArrayRef<int64_t> factors, int64_t offset,
+                                     ArrayRef<int64_t> shape) {
+  Bounds range{offset, offset};
   for (auto [factor, size] : llvm::zip_equal(factors, shape)) {
     int64_t reach;
     if (size < 1 || llvm::MulOverflow(factor, size - 1, reach) || std::abs(reach) > kMostNumber)
@@ -45,7 +45,7 @@ static std::optional<Range> rangeOf(ArrayRef<int64_t> factors, int64_t offset,
 }
 
 /// Whether all integers in the range are numbers of the type.
-static bool isExact(Range range, Type element) {
+static bool isExact(Bounds range, Type element) {
   int64_t most = 0;
   if (auto type = dyn_cast<FloatType>(element))
     most = int64_t(1) << std::min(type.getFPMantissaWidth(), 53u);
@@ -155,7 +155,7 @@ std::optional<PositionForm> PositionForms::toForm(const Line &line, RankedTensor
       scale = factor < 0 ? -std::abs(scale) : std::abs(scale);
   for (int64_t factor : line.factors)
     form.direction.push_back(scale == 0 ? 0 : factor / scale);
-  std::optional<Range> range = rangeOf(form.direction, 0, type.getShape());
+  std::optional<Bounds> range = rangeOf(form.direction, 0, type.getShape());
   if (!range || range->high - range->low >= kMostEntries)
     return std::nullopt;
   form.low = range->low;
@@ -216,7 +216,7 @@ std::optional<PositionForms::Line> PositionForms::sum(Value result, const Line &
   Line line{lhs.factors, lhs.offset + sign * rhs.offset};
   for (auto [factor, other] : llvm::zip_equal(line.factors, rhs.factors))
     factor += sign * other;
-  std::optional<Range> range = rangeOf(line.factors, line.offset, tensor(result).getShape());
+  std::optional<Bounds> range = rangeOf(line.factors, line.offset, tensor(result).getShape());
   if (!range || !isExact(*range, tensor(result).getElementType()))
     return std::nullopt;
   return line;
@@ -309,7 +309,7 @@ PositionForms::Known PositionForms::compute(Operation *op, int depth) {
   if (auto iota = dyn_cast<nn::IotaOp>(op)) {
     Line line{SmallVector<int64_t>(tensor(iota).getRank(), 0)};
     line.factors[iota.getDim()] = tensor(iota).getDimSize(iota.getDim()) == 1 ? 0 : 1;
-    std::optional<Range> range = rangeOf(line.factors, 0, tensor(iota).getShape());
+    std::optional<Bounds> range = rangeOf(line.factors, 0, tensor(iota).getShape());
     if (range && isExact(*range, tensor(iota).getElementType()))
       known.line = line;
     return known;

@@ -68,7 +68,7 @@ void ThreadEmitter::forEachGroup(Accesses &accesses,
         all, [](const Access &lhs, const Access &rhs) { return lhs.constant < rhs.constant; });
     for (size_t at = 0; at < all.size();) {
       size_t width = llvm::bit_floor(uint64_t(multiple));
-      auto fits = [&] {
+      auto fits = [&, &all = all] {
         if (at + width > all.size() || all[at].constant % int64_t(width) != 0)
           return false;
         for (size_t i = 1; i < width; ++i)

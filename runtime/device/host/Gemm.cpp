@@ -21,10 +21,10 @@
 #include "runtime/core/Error.h"
 #include "runtime/device/host/Floats16.h"
 #include "runtime/device/host/Host.h"
+#include "runtime/device/host/Threads.h"
 
 #include <algorithm>
 #include <cstring>
-#include <omp.h>
 #include <oneapi/dnnl/dnnl.h>
 
 namespace shale::rt {
@@ -194,14 +194,11 @@ void multiply(const Product &p) {
     return multiplyOnThread(p);
   Grid grid = gridOf(p);
   int64_t pieces = grid.rows * grid.columns;
-  if (omp_get_max_threads() == 1 || omp_in_parallel())
+  if (shale_threads() == 1 || shale_in_parallel())
     return multiplyPieces(p, grid, 0, pieces);
-#pragma omp parallel
-  {
-    // OpenMP may start fewer threads than requested.
-    int64_t threads = omp_get_num_threads(), t = omp_get_thread_num();
-    multiplyPieces(p, grid, pieces * t / threads, pieces * (t + 1) / threads);
-  }
+  onThreads([&](int64_t thread, int64_t threads) {
+    multiplyPieces(p, grid, pieces * thread / threads, pieces * (thread + 1) / threads);
+  });
 }
 
 void multiplyOnThread(const Product &p) {
@@ -209,13 +206,13 @@ void multiplyOnThread(const Product &p) {
     return;
   // oneDNN runs on one thread within a parallel region. A kernel that was
   // launched as one block runs outside of any.
-  int threads = omp_get_max_threads();
-  bool narrow = threads > 1 && !omp_in_parallel();
+  int threads = shale_threads();
+  bool narrow = threads > 1 && !shale_in_parallel();
   if (narrow)
-    omp_set_num_threads(1);
+    shale_set_threads(1);
   piecewise(p, 0, p.m, 0, p.n);
   if (narrow)
-    omp_set_num_threads(threads);
+    shale_set_threads(threads);
 }
 
 void multiplyBatch(const Product &product) {

@@ -1,8 +1,8 @@
-// Runs kernels on OpenMP threads; what generated kernels call.
+// Runs kernels on threads; what generated kernels call.
 #include "runtime/device/host/Host.h"
+#include "runtime/device/host/Threads.h"
 
 #include <algorithm>
-#include <omp.h>
 #include <sched.h>
 
 namespace shale::rt {
@@ -13,23 +13,21 @@ void launchOnThreads(const Launch &launch) {
   auto kernel = reinterpret_cast<ShaleKernel>(const_cast<void *>(launch.kernel));
   int64_t grain = std::max<int64_t>(launch.grain, 1);
   int64_t blocks = (launch.rows + grain - 1) / grain;
-  if (blocks == 1 || omp_in_parallel()) {
+  if (blocks == 1 || shale_in_parallel()) {
     kernel(launch.args, 0, launch.rows);
     return;
   }
-#pragma omp parallel
-  {
-    int64_t threads = omp_get_num_threads(), t = omp_get_thread_num();
-    int64_t begin = blocks * t / threads * grain;
-    int64_t end = std::min(blocks * (t + 1) / threads * grain, launch.rows);
+  onThreads([&](int64_t thread, int64_t threads) {
+    int64_t begin = blocks * thread / threads * grain;
+    int64_t end = std::min(blocks * (thread + 1) / threads * grain, launch.rows);
     if (begin < end)
       kernel(launch.args, begin, end);
-  }
+  });
 }
 
-int hostThreads() { return omp_get_max_threads(); }
+int hostThreads() { return shale_threads(); }
 
-void setHostThreads(int threads) { omp_set_num_threads(threads); }
+void setHostThreads(int threads) { shale_set_threads(threads); }
 
 int availableCpus() {
   cpu_set_t set;

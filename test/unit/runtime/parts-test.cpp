@@ -13,6 +13,7 @@
 #include "runtime/data/Tokens.h"
 #include "runtime/device/host/Floats16.h"
 #include "runtime/device/host/Host.h"
+#include "runtime/device/host/Threads.h"
 #include "runtime/program/Options.h"
 
 #include <array>
@@ -25,7 +26,6 @@
 #include <limits>
 #include <malloc.h>
 #include <map>
-#include <omp.h>
 #include <set>
 #include <thread>
 #include <unistd.h>
@@ -652,7 +652,7 @@ TEST(Product, Of16BitFloatsInPieces) {
 // Random values, so that every order of adding has its own bits; shapes whose pieces are large and
 // small, and no multiple of a unit.
 TEST(Product, BitsDoNotDependOnThreads) {
-  int threads = omp_get_max_threads();
+  int threads = shale_threads();
   for (auto [m, n, k] : {std::array<int64_t, 3>{1024, 384, 256},
                          {1000, 1531, 300},
                          {257, 2100, 384},
@@ -666,8 +666,8 @@ TEST(Product, BitsDoNotDependOnThreads) {
           for (float &value : *values)
             value = static_cast<float>(static_cast<int32_t>(state = state * 1664525 + 1013904223)) /
                     (1 << 30);
-        auto product = [&](int count, std::vector<float> &c) {
-          omp_set_num_threads(count);
+        auto product = [&, m = m, n = n, k = k](int count, std::vector<float> &c) {
+          shale_set_threads(count);
           multiply({transposeA, transposeB, m, n, k, 1, a.data(), transposeA ? m : k, b.data(),
                     transposeB ? k : n, 0, c.data(), n});
         };
@@ -679,7 +679,7 @@ TEST(Product, BitsDoNotDependOnThreads) {
               << ", " << count << " threads";
         }
       }
-  omp_set_num_threads(threads);
+  shale_set_threads(threads);
 }
 
 } // namespace

@@ -463,8 +463,9 @@ struct AttentionGradKernel
       Value batch = l.div(group, i(s.groups));
       Value ofKeys = i(s.keys * s.depth), ofValues = i(s.keys * s.width);
       Value toK = l.mul(group, ofKeys), toV = l.mul(group, ofValues);
-      auto [keys, kAt] = blocks.widened(k, toK, wideK, ofKeys);
-      auto [values, vAt] = blocks.widened(v, toV, wideV, ofValues);
+      Value keys, kAt, values, vAt;
+      std::tie(keys, kAt) = blocks.widened(k, toK, wideK, ofKeys);
+      std::tie(values, vAt) = blocks.widened(v, toV, wideV, ofValues);
       Value sumK = s.is16Bit() ? wideDk : dk, sumV = s.is16Bit() ? wideDv : dv;
       l.zero(sumK, kAt, l.add(kAt, ofKeys));
       l.zero(sumV, vAt, l.add(vAt, ofValues));
@@ -481,8 +482,9 @@ struct AttentionGradKernel
                 vHere = l.add(vAt, l.mul(start, i(s.width)));
           Value row0 = l.add(l.mul(pair, i(s.rows)), first);
           Value toQ = l.mul(row0, i(s.depth)), toOut = l.mul(row0, i(s.width));
-          auto [queries, qAt] = blocks.widened(q, toQ, wideQ, l.mul(count, i(s.depth)));
-          auto [grads, oAt] = blocks.widened(dout, toOut, wideDout, l.mul(count, i(s.width)));
+          Value queries, qAt, grads, oAt;
+          std::tie(queries, qAt) = blocks.widened(q, toQ, wideQ, l.mul(count, i(s.depth)));
+          std::tie(grads, oAt) = blocks.widened(dout, toOut, wideDout, l.mul(count, i(s.width)));
           blocks.multiply(count, shown, queries, qAt, keys, kHere, p);
           l.gemm(false, true, count, shown, i(s.width), 1, {grads, oAt, i(s.width)},
                  {values, vHere, i(s.width)}, 0, {dp, i(0), i(s.columns())});

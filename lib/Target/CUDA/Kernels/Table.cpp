@@ -115,7 +115,7 @@ private:
           t.select(t.less(t.index(i), warp), arith::AddIOp::create(t.b, t.loc, base, number), base);
       count = arith::AddIOp::create(t.b, t.loc, count, number);
     }
-    t.when(mine, [&] {
+    t.when(mine, [&, &row = row] {
       Value place =
           arith::AddIOp::create(t.b, t.loc, base, arith::SubIOp::create(t.b, t.loc, sum, i32(1)));
       place = arith::IndexCastOp::create(t.b, t.loc, t.b.getIndexType(), place);

@@ -187,7 +187,7 @@ LogicalResult UpdateKernel::emitWithCasts(Operation *op, OpBuilder &b, gpu::GPUF
   }
   if (width == 1) {
     for (auto [inside, outputs] : llvm::zip(insides, lanes))
-      t.when(inside, [&] { emitter.storeOutputs(outputs); });
+      t.when(inside, [&, &outputs = outputs] { emitter.storeOutputs(outputs); });
   } else {
     t.when(insides.front(), [&] {
       for (ArrayRef<NestEmitter::Output> outputs : lanes)

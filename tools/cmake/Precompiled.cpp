@@ -1,0 +1,1 @@
+// A library of one file: its precompiled header is that of all.
