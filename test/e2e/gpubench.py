@@ -54,10 +54,10 @@ def check(a, work):
     refuse(bench("run", "gpt2-124m", folder, *libraries, environment={"SHALE_STUB_FAIL": "cuLaunchKernel=CUDA_ERROR_LAUNCH_FAILED"}), 1,
            "error: the GPU cannot launch a kernel: unspecified launch failure")
     rows = {"kernels, same bits as emulated": r"equal \| [1-9]\d* kernels, [1-9]\d* bytes equal",
-            "memcheck and racecheck": r"clean \| (not run: no compute-sanitizer|6 runs clean)",
-            "fixtures, one rank and staged": r"loss 1e-4, bf16 0.02 \| 12 programs, loss \d\.\de-\d\d, bf16 \d\.\de-\d\d",
+            "memcheck and racecheck": r"clean \| (not run: no compute-sanitizer|2 runs clean)",
+            "fixtures, one rank and staged": r"loss 1e-4, bf16 0.02 \| 4 programs, loss \d\.\de-\d\d, bf16 \d\.\de-\d\d",
             "fixtures, NCCL with one rank":
-                r"loss 1e-4, bf16 0.02 \| 6 programs, [1-9]\d* calls of NCCL, loss \d\.\de-\d\d, bf16 \d\.\de-\d\d",
+                r"loss 1e-4, bf16 0.02 \| 2 programs, [1-9]\d* calls of NCCL, loss \d\.\de-\d\d, bf16 \d\.\de-\d\d",
             "fixtures, two ranks of NCCL on one GPU": r"loss 1e-4 \| not run: NCCL 2.30 allows two ranks on one GPU, this one does not",
             "gpt2-124m": r"40%, 1.1 × torch \| 0\.0%, does not hold; torch not run; [\d.]+ ms, \d+ tokens/s",
             "gpt2-124m, memory": r"blocks exact, total within 2 % or 512 MiB \| 3 blocks exact; \d+ bytes planned, \d+ used, [\d.]+% off, .*hold.*",
@@ -67,7 +67,7 @@ def check(a, work):
         need(bench("run", part, folder, *libraries, "--steps", 2, environment=one_gpu), part)
     need_rows(need(bench("table", folder), "table"), rows)
     need(bench("run", "fixtures", folder, "--line", "two_ranks", *libraries, environment={**one_gpu, "SHALE_STUB_NCCL_VERSION": "23007"}), "fixtures with NCCL 2.30")
-    need_rows(need(bench("table", folder), "table"), {"fixtures, two ranks of NCCL on one GPU": r"loss 1e-4 \| 3 programs, loss \d\.\de-\d\d"})
+    need_rows(need(bench("table", folder), "table"), {"fixtures, two ranks of NCCL on one GPU": r"loss 1e-4 \| 1 programs, loss \d\.\de-\d\d"})
     damage(folder / "plain-3-f32.kernels.bytes")
     refuse(bench("run", "kernels", folder, *libraries), 1, "has other bits from element")
     need_rows(need(bench("table", folder), "table"), {"kernels, same bits as emulated": r"equal \| not run"})
@@ -76,7 +76,7 @@ def check(a, work):
     facts["blocks"]["the arena"] += 64
     (folder / "gpt2-124m.json").write_text(json.dumps(facts))
     refuse(bench("run", "gpt2-124m", folder, *libraries, "--steps", 2), 1, "the arena has")
-    return "12 fixtures, their kernels and a model ran"
+    return "4 programs of a fixture, their kernels and a model ran"
 
 
 if __name__ == "__main__":

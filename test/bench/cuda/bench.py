@@ -9,7 +9,7 @@ Parts: kernels (bits, and compute-sanitizer), fixtures (over Gloo and over NCCL)
 runs in at most five minutes.
 
 `compile` puts programs, data and facts into FOLDER; weights do not travel, because programs start from --init random. The models'
-weights are written meanwhile: 0.5, 5 and 32 GB. --small compiles the gpt2 fixture instead of each model, to test this script.
+weights are written meanwhile: 0.5, 5 and 32 GB. --small compiles the gpt2 fixture instead of each model, and one fixture instead of three, to test this script.
 `compile` needs the tests' tools in the build. `run` needs the programs' folder, this repository, Python and numpy. --torch is a Python with torch, for PyTorch's side, which
 runs in turn with Shale's. --libraries is the programs' --cuda-libraries. `table` prints what ran beside its bar; what did
 not run is "not run". --line runs one line of a part: bits, sanitizer, staged, one_rank, two_ranks. `run` ends with 1 if a run fails; the table shows whether bars of speed and memory hold.
@@ -47,12 +47,22 @@ SMALL = dict(batch=4, length=64, layers=2, width=64, vocabulary=256)
 PAGE = 2 << 20  # what the driver allocates at least
 PEAK = 989e12  # dense 16-bit operations per second of an H100 or H200
 PARTS = ["kernels", "fixtures", *SIZES]
-# Fixtures: name, ranks, strategy, flags of the program, 16-bit floats.
-FIXTURES = [(case, ranks, "none" if ranks == 1 else "full", ["--comm", "staged"] if ranks > 1 else [], dtype)
-            for case in ("gpt2", "llama", "plain") for ranks in (1, 2, 3 if case == "plain" else 4) for dtype in ("f32", "bf16")
-            if dtype == "f32" or ranks == 1]
-# Fixtures on one rank whose collectives remain.
-ALONE = [(case, dtype) for case in ("gpt2", "llama", "plain") for dtype in ("f32", "bf16")]
+CASES = "cases.json"  # in the folder of programs: the fixtures that were compiled
+
+
+def cases(a):
+    return json.loads((a.folder / CASES).read_text())
+
+
+def fixtures(a):
+    """Fixtures: name, ranks, strategy, flags of the program, 16-bit floats."""
+    return [(case, ranks, "none" if ranks == 1 else "full", ["--comm", "staged"] if ranks > 1 else [], dtype)
+            for case in cases(a) for ranks in (1, 2, 3 if case == "plain" else 4) for dtype in ("f32", "bf16") if dtype == "f32" or ranks == 1]
+
+
+def alone(a):
+    """Fixtures on one rank whose collectives remain."""
+    return [(case, dtype) for case in cases(a) for dtype in ("f32", "bf16")]
 
 
 def program_name(case, ranks, dtype):
@@ -60,10 +70,10 @@ def program_name(case, ranks, dtype):
 
 
 def compile_fixtures(a):
-    for case, ranks, shard, _, dtype in FIXTURES:
+    for case, ranks, shard, _, dtype in fixtures(a):
         flags = ["--target", a.target, *(BF16 if dtype == "bf16" else [])]
         Case(a.build, MODELS / case).shalec(a.folder / program_name(case, ranks, dtype), shard, ranks, flags)
-    for case, dtype in ALONE:
+    for case, dtype in alone(a):
         flags = ["--target", a.target, "--keep-single-rank-collectives=true", *(BF16 + ["--reduce-dtype", "bf16"] if dtype == "bf16" else [])]
         Case(a.build, MODELS / case).shalec(a.folder / program_name(case, "alone", dtype), "full", 1, flags)
 
@@ -71,7 +81,7 @@ def compile_fixtures(a):
 def compile_kernels(a):
     """The kernels of each program with what the emulator computes."""
     with tempfile.TemporaryDirectory() as work:
-        for case, ranks, shard, _, dtype in FIXTURES:
+        for case, ranks, shard, _, dtype in fixtures(a):
             name, plan = program_name(case, ranks, dtype), pathlib.Path(work) / "plan.mlir"
             Case(a.build, MODELS / case).shalec(plan, shard, ranks, ["--target", a.target, "--emit", "rt", *(BF16 if dtype == "bf16" else [])])
             run([a.build / "test" / "unit" / "codegen" / "record-kernels", plan, a.folder / f"{name}.kernels"], "record-kernels")
@@ -97,6 +107,7 @@ def compile_model(a, part):
 def compile_all(a):
     a.folder.mkdir(parents=True, exist_ok=True)
     parts = a.parts or PARTS
+    (a.folder / CASES).write_text(json.dumps(["plain"] if a.small else ["gpt2", "llama", "plain"]))
     if "fixtures" in parts or "kernels" in parts:
         compile_fixtures(a)
     if "kernels" in parts:
@@ -121,15 +132,15 @@ def follow(a, work, name, case, dtype, flags, environment=None):
 def run_staged(a, work):
     """One rank, and several over Gloo."""
     worst = {"f32": 0.0, "bf16": 0.0}
-    for case, ranks, _, flags, dtype in FIXTURES:
+    for case, ranks, _, flags, dtype in fixtures(a):
         worst[dtype] = largest([worst[dtype], follow(a, work, program_name(case, ranks, dtype), case, dtype, flags)])
-    return {"programs": len(FIXTURES), "loss_f32": worst["f32"], "loss_bf16": worst["bf16"]}
+    return {"programs": len(fixtures(a)), "loss_f32": worst["f32"], "loss_bf16": worst["bf16"]}
 
 
 def run_one_rank(a, work):
     """One rank over NCCL, whose log must have the collectives: those of the first step and of the captured one."""
     worst, collectives = {"f32": 0.0, "bf16": 0.0}, 0
-    for case, dtype in ALONE:
+    for case, dtype in alone(a):
         name = program_name(case, "alone", dtype)
         log = work / f"{name}.log"
         environment = {**os.environ, "NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "COLL", "NCCL_DEBUG_FILE": str(log)}
@@ -141,13 +152,13 @@ def run_one_rank(a, work):
         if missing:
             raise Deviates(f"{name} made no call of {' and '.join(sorted(missing))} of NCCL")
         collectives += len(kinds)
-    return {"programs": len(ALONE), "loss_f32": worst["f32"], "loss_bf16": worst["bf16"], "collectives": collectives}
+    return {"programs": len(alone(a)), "loss_f32": worst["f32"], "loss_bf16": worst["bf16"], "collectives": collectives}
 
 
 def run_two_ranks(a, work):
     """Two ranks on this GPU over NCCL, which allows it from 2.30 on. Replayed sends between two processes hung (docs/benchmarks.md)."""
     environment, losses = {**os.environ, "CUDA_VISIBLE_DEVICES": "0", "NCCL_MULTI_RANK_GPU_ENABLE": "1"}, []
-    for case in ("gpt2", "llama", "plain"):
+    for case in cases(a):
         try:
             losses.append(follow(a, work, program_name(case, 2, "f32"), case, "f32", ["--no-graph"], environment))
         except Deviates as deviation:
@@ -158,7 +169,7 @@ def run_two_ranks(a, work):
 
 
 def run_bits(a, _):
-    prefixes = [a.folder / f"{program_name(case, ranks, dtype)}.kernels" for case, ranks, _, _, dtype in FIXTURES]
+    prefixes = [a.folder / f"{program_name(case, ranks, dtype)}.kernels" for case, ranks, _, _, dtype in fixtures(a)]
     more = ["--libraries", a.libraries] if a.libraries else []
     return json.loads(run([sys.executable, HERE / "kernels.py", *prefixes, *more], "kernels.py").stdout)
 
@@ -168,11 +179,11 @@ def run_sanitizer(a, work):
     if not pathlib.Path(tool).exists():
         return {"left_out": "no compute-sanitizer"}
     for check in ("memcheck", "racecheck"):
-        for case in ("gpt2", "llama", "plain"):
+        for case in cases(a):
             fixture, name = Case(HERE, MODELS / case), program_name(case, 1, "f32")
             run([tool, "--tool", check, "--error-exitcode", 9, a.folder / name, "--data", fixture.batches, "--steps", 3,
                  "--out", work / f"{check}-{case}", *libraries(a)], f"{check} of {name}")
-    return {"programs": 6}
+    return {"programs": 2 * len(cases(a))}
 
 
 def our_side(a, part, facts, work):
