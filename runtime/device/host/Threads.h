@@ -25,13 +25,10 @@ void shale_set_threads(int threads);
 namespace shale::rt {
 
 /// shale_on_threads with a callable part(thread, threads).
-template <typename Part>
-void onThreads(Part part) {
-  shale_on_threads(
-      [](void *context, int64_t thread, int64_t threads) {
-        (*static_cast<Part *>(context))(thread, threads);
-      },
-      &part);
+template <typename Part> void onThreads(Part part) {
+  shale_on_threads([](void *context, int64_t thread,
+                      int64_t threads) { (*static_cast<Part *>(context))(thread, threads); },
+                   &part);
 }
 
 } // namespace shale::rt
