@@ -90,6 +90,8 @@ void StepBuilder::buildUpdate() {
   Value enable = binary<nn::AndOp>(isFinite(loss), finiteNorm);
   if (previousEnable)
     enable = binary<nn::AndOp>(enable, compare(nn::Predicate::GT, previousEnable, constant(0)));
+  factor.getDefiningOp()->setLoc(withValueName(loc, "clip_factor"));
+  enable.getDefiningOp()->setLoc(withValueName(loc, "enable"));
   for (Trained &t : trained)
     update(t, enable, factor);
   if (scale.value)

@@ -52,7 +52,7 @@ void UnitRewriter::makeSignature() {
         {RankedTensorType::get({units.localCount(state)}, op.getTensorType().getElementType()),
          builder.getDictionaryAttr(
              builder.getNamedAttr(nn::kStateAttr, FlatSymbolRefAttr::get(op))),
-         function.getLoc(), std::move(bind)});
+         withValueName(op.getLoc(), op.getSymName()), std::move(bind)});
   };
   size_t flatAt = ~size_t(0);
   llvm::SmallPtrSet<Group *, 8> used;

@@ -86,7 +86,7 @@ class Plan:
                 before, _, after = rest.split(" : ")[0].rpartition(" to ")
                 if name in ("zero", "coordinate"):
                     before, after = "", rest.split(" : ")[0]
-                sides = [[values[value] for value in re.findall(r"%[\w#]+", side)] for side in (before, after)]
+                sides = [[values[value] for value in re.findall(r"%[\w.$#-]+", side)] for side in (before, after)]
                 if token:
                     values[token] = len(found)
                 found.append((name, *sides))

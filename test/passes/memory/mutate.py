@@ -11,12 +11,12 @@ import tempfile
 tool, path, *rest = sys.argv[1:]
 op, message = rest or (r"mem\.barrier", "no barrier parts them")
 lines = open(path).read().split("\n")
-found = [(i, m) for i, m in enumerate(re.match(r"\s*(%\w+)(?::\d+)? = " + op + r" ([^{:]*)", line) for line in lines) if m]
+found = [(i, m) for i, m in enumerate(re.match(r"\s*(%[\w.$-]+)(?::\d+)? = " + op + r" ([^{:]*)", line) for line in lines) if m]
 for i, match in found:
     name, operands = match.group(1), [operand.strip() for operand in match.group(2).split(",")]
     # Names of values are local to a function.
     after, other, functions = "\n".join(lines[i + 1:]).partition("func.func")
-    after = re.sub(re.escape(name) + r"(?:#(\d+))?(?![\w#])", lambda use: operands[int(use.group(1) or 0)], after)
+    after = re.sub(re.escape(name) + r"(?:#(\d+))?(?![\w.$#-])", lambda use: operands[int(use.group(1) or 0)], after)
     with tempfile.NamedTemporaryFile("w", suffix=".mlir") as mutant:
         mutant.write("\n".join(lines[:i]) + "\n" + after + other + functions)
         mutant.flush()

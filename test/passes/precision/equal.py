@@ -35,10 +35,10 @@ def longest_chain(text):
         if not found:
             continue
         results, rest = found.group(1), line.split(" = ", 1)[1]
-        before = max((depth.get(name, 0) for name in re.findall(r"%[\w]+", rest)), default=0)
+        before = max((depth.get(name, 0) for name in re.findall(r"%[\w.$-]+", rest)), default=0)
         types = rest.rsplit("->", 1)[-1] if "->" in rest else rest.rsplit(" : ", 1)[-1]
         here = before + bool(re.search(r"x?b?f16>", types))
-        for name in re.findall(r"%[\w]+", results):
+        for name in re.findall(r"%[\w.$-]+", results):
             depth[name] = here
         longest = max(longest, here)
     return longest
