@@ -16,7 +16,7 @@ if case == "outside-link":
     os.replace(os.path.join(folder, "model.onnx"), path)
 if not flags:
     flags = ["--dim", "batch=3"]
-run = subprocess.run(["shale-translate", "--import-onnx", path, *flags], capture_output=True, text=True, timeout=60)
+run = subprocess.run(["shale-translate", "--import-onnx", path, *flags], capture_output=True, text=True, timeout=600)
 print(run.stderr, end="")
 print(run.stdout, end="")
 if run.returncode != code:

@@ -9,7 +9,7 @@ import sys
 case, code, folder = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 here = os.path.dirname(os.path.abspath(__file__))
 subprocess.run([sys.executable, os.path.join(here, "make_artifacts.py"), case, folder], check=True)
-run = subprocess.run(["shale-translate", "--import-onnx", folder, "--dim", "batch=3"], capture_output=True, text=True, timeout=60)
+run = subprocess.run(["shale-translate", "--import-onnx", folder, "--dim", "batch=3"], capture_output=True, text=True, timeout=600)
 print(run.stderr, end="")
 print(run.stdout, end="")
 errors = run.stderr.count("error: ")

@@ -20,13 +20,13 @@ TYPES = {np.dtype(np.float32): FLOAT, np.dtype(np.int32): INT32, np.dtype(np.int
 
 def expect_refusal(file, said, what):
     """The import of a file must fail with exit code 65 and one error, which contains `said`."""
-    result = subprocess.run(["shale-translate", "--import-onnx", file], capture_output=True, text=True, timeout=60)
+    result = subprocess.run(["shale-translate", "--import-onnx", file], capture_output=True, text=True, timeout=600)
     if result.returncode != 65 or result.stderr.count("error: ") != 1 or said not in result.stderr:
         sys.exit(f"{what}: {result.returncode}, not '{said}' but\n{result.stderr}")
 
 
 def run(*command):
-    result = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=60)
+    result = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=600)
     if result.returncode:
         sys.exit(f"{' '.join(map(str, command))}: {result.returncode}\n{result.stdout[-2000:]}{result.stderr[-2000:]}")
     return result.stdout

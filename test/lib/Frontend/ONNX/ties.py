@@ -43,7 +43,7 @@ def gradient(folder, op, attributes, operands):
     (folder / "model.onnx").write_bytes(model(graph(body, [value("zero", [len(X)])], [value("loss", [])], [floats("x", [len(X)], X), *constants])))
 
     def run(*command):
-        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
+        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=600)
 
     save_safetensors(folder / "batches.safetensors", {"zero": np.zeros((1, len(X)), np.float32)})
     run("shale-translate", "--import-onnx", folder / "model.onnx", "--quiet", "-o", folder / "forward.mlir")
