@@ -87,7 +87,8 @@ void shale::printForPeople(ModuleOp module, int64_t maxElements,
     return clean.empty() ? Location(UnknownLoc::get(context))
                          : NameLoc::get(StringAttr::get(context, clean));
   };
-  // An op that was made of others has the name of the last one.
+  // The name that withValueName() gave, or that of the node. An op that was made of several has the
+  // name of the last one.
   auto nodeOf = [](Location loc) {
     while (auto fused = dyn_cast<FusedLoc>(loc)) {
       if (auto name = dyn_cast_or_null<StringAttr>(fused.getMetadata()))

@@ -13,7 +13,7 @@ Looks at every kernel of the fixtures' programs in 16-bit floats, with several s
 """
 import re
 
-from runner import MODELS, Deviates, main, run
+from runner import MODELS, VALUE, Deviates, main, run
 
 MOVES = {"cast", "reshape", "transpose", "slice", "concat", "broadcast", "pad"}
 SUMS = {"reduce", "embedding_grad"}
@@ -31,13 +31,13 @@ class Kernel:
     def __init__(self, body):
         self.makers, self.yields = {}, []
         for line in body.splitlines():
-            made = re.match(r"\s*(%[\w.$-]+)(?::\d+)?(?:, %[\w.$-]+)* = nn\.(\w+)(.*)", line)
+            made = re.match(rf"\s*({VALUE})(?::\d+)?(?:, {VALUE})* = nn\.(\w+)(.*)", line)
             if made:
                 result, op, rest = made.groups()
                 types = re.findall(r"tensor<([^>]*)>", rest)
-                self.makers[result] = (op, re.findall(r"%[\w.$-]+", rest), types)
+                self.makers[result] = (op, re.findall(VALUE, rest), types)
             elif "rt.yield" in line:
-                self.yields = list(zip(re.findall(r"%[\w.$-]+", line), re.findall(r"tensor<([^>]*)>", line)))
+                self.yields = list(zip(re.findall(VALUE, line), re.findall(r"tensor<([^>]*)>", line)))
         self.ops = {op for op, _, _ in self.makers.values()} - {"constant"}
 
     def widened(self, value):
@@ -65,10 +65,10 @@ def check_program(text, what):
     rounds, last = 0, {}
     makers = {}
     for line in text.splitlines():
-        made = re.match(r"\s*(%[\w.$-]+) = rt\.(buffer|view|shard)\s+(\S+)", line)
+        made = re.match(rf"\s*({VALUE}) = rt\.(buffer|view|shard)\s+(\S+)", line)
         if made:
             makers[made[1]] = (made[2], made[3].rstrip(","))
-        summed = re.search(r"rt\.(?:all_reduce|reduce_scatter) %[\w.$-]+ to (%[\w.$-]+)", line)
+        summed = re.search(rf"rt\.(?:all_reduce|reduce_scatter) {VALUE} to ({VALUE})", line)
         if summed:
             last[summed[1]] = {"reduce"}
         launch = re.search(r"rt\.launch @(\S+?)\((.*?)\) to \((.*?)\)", line)
@@ -82,7 +82,7 @@ def check_program(text, what):
             while makers.get(value, ("buffer", ""))[0] != "buffer":
                 value = makers[value][1]
             return value
-        inputs, outputs = ([root(v) for v in re.findall(r"%[\w.$-]+", group)] for group in (launch[2], launch[3]))
+        inputs, outputs = ([root(v) for v in re.findall(VALUE, group)] for group in (launch[2], launch[3]))
         for place, (value, kind) in zip(outputs, kernel.yields, strict=True):
             state = makers.get(place, ("", ""))[1] == "state"
             if kind.endswith("f32") and elements(kind) > 1 and kernel.widened(value) and not state:

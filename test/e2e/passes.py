@@ -24,7 +24,7 @@ import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-from runner import Case, Deviates, main, run, stage_files
+from runner import VALUE, Case, Deviates, main, run, stage_files
 
 SHARE = {"gpt2": 80, "llama": 80, "plain": 120}  # plain takes four times as long
 # kind: policies by name. These only move data:
@@ -67,10 +67,10 @@ def longest_chain(text, kind):
         if not found:
             continue
         rest = line.split(" = ", 1)[1]
-        here = max((depth.get(name, 0) for name in re.findall(r"%[\w.$-]+", rest)), default=0)
+        here = max((depth.get(name, 0) for name in re.findall(VALUE, rest)), default=0)
         types = rest.rsplit("->", 1)[-1] if "->" in rest else rest.rsplit(" : ", 1)[-1]
         here += bool(re.search(rf"[x<]{kind}>", types))
-        for name in re.findall(r"%[\w.$-]+", found.group(1)):
+        for name in re.findall(VALUE, found.group(1)):
             depth[name] = here
         longest = max(longest, here)
     return longest

@@ -10,7 +10,7 @@ mutant that reports finite losses and norms is noticed.
 import re
 import subprocess
 
-from runner import Case, Deviates, compile_changed, expect_deviation, main, same_bits
+from runner import VALUE, Case, Deviates, compile_changed, expect_deviation, main, same_bits
 
 CONSTANT = ["--schedule", "constant"]
 
@@ -48,7 +48,7 @@ def non_finite(case, program, work):
 
 def finite(text):
     """A planned program that reports a loss of 0 and a norm of 1, and updates with every gradient. The loss goes where the norm does."""
-    kernel = r"(%[\w.$-]+) = nn\.and %[\w.$-]+, %[\w.$-]+ : tensor<i1>\n *rt\.yield %[\w.$-]+, %[\w.$-]+, \1 : tensor<f32>, tensor<f32>, tensor<i1>"
+    kernel = rf"({VALUE}) = nn\.and {VALUE}, {VALUE} : tensor<i1>\n *rt\.yield {VALUE}, {VALUE}, \1 : tensor<f32>, tensor<f32>, tensor<i1>"
     text = re.sub(kernel, "%one = nn.constant dense<1.0> : tensor<f32>\n%true = nn.constant dense<true> : tensor<i1>\n"
                           "rt.yield %one, %one, %true : tensor<f32>, tensor<f32>, tensor<i1>", text)
     return text.replace("metric index = 0", "metric index = 1")

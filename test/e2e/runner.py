@@ -15,6 +15,7 @@ import numpy as np
 
 MODELS = pathlib.Path(__file__).resolve().parents[1] / "models"
 LOSS, NORM, WEIGHT = 2e-5, 1e-4, 2e-4
+VALUE = r"%[\w.$-]+"  # the name of a value in IR, as a regular expression
 TYPES = {"I64": np.int64, "I32": np.int32, "F32": np.float32, "F64": np.float64, "BOOL": np.bool_}
 
 

@@ -26,7 +26,7 @@ import json
 import re
 from collections import Counter
 
-from runner import Case, Deviates, compile_changed, expect_deviation, main, metrics, read_safetensors
+from runner import VALUE, Case, Deviates, compile_changed, expect_deviation, main, metrics, read_safetensors
 
 ALONE = ["--max-gathers-in-flight", "1", "--prefetch", "0"]
 # ranks, replicas, strategy, flags, bytes of an element in the wire type and in the reduce type
@@ -80,7 +80,7 @@ def scalars_of(strategy, shards, replicas, batches):
 def gathered_again(text):
     """A planned program in which a gather whose wait follows it runs twice."""
     sites = 1 + max(int(site) for site in re.findall(r" site = (\d+) ", text))
-    return re.sub(r"(?m)^( *)(%[\w.$-]+)( = rt\.all_gather .* site = )\d+( .*\n) *rt\.wait \2\n", rf"\g<0>\1%again\g<3>{sites}\4\1rt.wait %again\n", text, count=1)
+    return re.sub(rf"(?m)^( *)({VALUE})( = rt\.all_gather .* site = )\d+( .*\n) *rt\.wait \2\n", rf"\g<0>\1%again\g<3>{sites}\4\1rt.wait %again\n", text, count=1)
 
 
 def check_program(case, work, setting, change=None):

@@ -12,7 +12,7 @@ import re
 
 import numpy as np
 
-from runner import Case, Deviates, compile_changed, expect_deviation, largest, main, metrics, read_safetensors, same_bits, save_safetensors
+from runner import VALUE, Case, Deviates, compile_changed, expect_deviation, largest, main, metrics, read_safetensors, same_bits, save_safetensors
 
 SCHEDULE = ["--schedule", "constant"]
 TYPES = ["--param-dtype", "f16"]
@@ -68,7 +68,7 @@ def train(case, program, out):
 
 def always_updates(text):
     """A planned program with a constant in place of `loss and norm are finite`."""
-    return re.sub(r"= nn\.and %[\w.$-]+, %[\w.$-]+ : tensor<i1>", "= nn.constant dense<true> : tensor<i1>", text)
+    return re.sub(rf"= nn\.and {VALUE}, {VALUE} : tensor<i1>", "= nn.constant dense<true> : tensor<i1>", text)
 
 
 def check_mutant(case, work):

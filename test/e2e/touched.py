@@ -24,7 +24,7 @@ import re
 
 import numpy as np
 
-from runner import Case, Deviates, expect_deviation, main, run, stage_files
+from runner import VALUE, Case, Deviates, expect_deviation, main, run, stage_files
 
 LLVM = pathlib.Path("/usr/lib/llvm-22/bin")
 # Libraries that libshale_rt.a needs (lib/Target/CPU), and the calls that the shim intercepts.
@@ -86,7 +86,7 @@ class Plan:
                 before, _, after = rest.split(" : ")[0].rpartition(" to ")
                 if name in ("zero", "coordinate"):
                     before, after = "", rest.split(" : ")[0]
-                sides = [[values[value] for value in re.findall(r"%[\w.$#-]+", side)] for side in (before, after)]
+                sides = [[values[value] for value in re.findall(rf"{VALUE}(?:#\d+)?", side)] for side in (before, after)]
                 if token:
                     values[token] = len(found)
                 found.append((name, *sides))

@@ -19,7 +19,7 @@ import re
 import subprocess
 from collections import Counter
 
-from runner import Case, Deviates, compile_changed, main, run, same_bits
+from runner import VALUE, Case, Deviates, compile_changed, main, run, same_bits
 
 STEPS, RANKS = 2, 2
 
@@ -100,10 +100,10 @@ def waited_for_at_once(text, starts="all_gather|reduce_scatter|all_reduce"):
     for line in text.splitlines(keepends=True):
         if "rt.func" in line:
             started.clear()
-        if (wait := re.match(r" *rt\.wait (%[\w.$-]+)$", line)) and wait[1] in started:
+        if (wait := re.match(rf" *rt\.wait ({VALUE})$", line)) and wait[1] in started:
             continue
         lines.append(line)
-        if start := re.match(rf"( *)(%[\w.$-]+) = rt\.(?:{starts}) ", line):
+        if start := re.match(rf"( *)({VALUE}) = rt\.(?:{starts}) ", line):
             started.add(start[2])
             lines.append(f"{start[1]}rt.wait {start[2]}\n")
     return "".join(lines)

@@ -1,1 +1,1 @@
-// A library of one file: its precompiled header is that of all.
+// CMake wants a source file for the target whose precompiled header all others reuse.

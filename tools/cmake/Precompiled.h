@@ -1,5 +1,5 @@
-// Headers of MLIR and LLVM that many translation units include. With clang a header costs nothing
-// where it is not used.
+// Headers of MLIR and LLVM that many translation units include. With clang, a header that a
+// file does not use costs almost nothing.
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"

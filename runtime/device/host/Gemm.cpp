@@ -194,7 +194,7 @@ void multiply(const Product &p) {
     return multiplyOnThread(p);
   Grid grid = gridOf(p);
   int64_t pieces = grid.rows * grid.columns;
-  if (shale_threads() == 1 || shale_in_parallel())
+  if (hostThreads() == 1 || shale_in_parallel())
     return multiplyPieces(p, grid, 0, pieces);
   onThreads([&](int64_t thread, int64_t threads) {
     multiplyPieces(p, grid, pieces * thread / threads, pieces * (thread + 1) / threads);
@@ -206,13 +206,13 @@ void multiplyOnThread(const Product &p) {
     return;
   // oneDNN runs on one thread within a parallel region. A kernel that was
   // launched as one block runs outside of any.
-  int threads = shale_threads();
+  int threads = hostThreads();
   bool narrow = threads > 1 && !shale_in_parallel();
   if (narrow)
-    shale_set_threads(1);
+    setHostThreads(1);
   piecewise(p, 0, p.m, 0, p.n);
   if (narrow)
-    shale_set_threads(threads);
+    setHostThreads(threads);
 }
 
 void multiplyBatch(const Product &product) {

@@ -51,6 +51,8 @@ CASES = "cases.json"  # in the folder of programs: the fixtures that were compil
 
 
 def cases(a):
+    if not (a.folder / CASES).exists():
+        raise Deviates(f"{a.folder} has no fixtures: compile them with --part fixtures")
     return json.loads((a.folder / CASES).read_text())
 
 
@@ -70,6 +72,7 @@ def program_name(case, ranks, dtype):
 
 
 def compile_fixtures(a):
+    (a.folder / CASES).write_text(json.dumps(["plain"] if a.small else ["gpt2", "llama", "plain"]))
     for case, ranks, shard, _, dtype in fixtures(a):
         flags = ["--target", a.target, *(BF16 if dtype == "bf16" else [])]
         Case(a.build, MODELS / case).shalec(a.folder / program_name(case, ranks, dtype), shard, ranks, flags)
@@ -107,7 +110,6 @@ def compile_model(a, part):
 def compile_all(a):
     a.folder.mkdir(parents=True, exist_ok=True)
     parts = a.parts or PARTS
-    (a.folder / CASES).write_text(json.dumps(["plain"] if a.small else ["gpt2", "llama", "plain"]))
     if "fixtures" in parts or "kernels" in parts:
         compile_fixtures(a)
     if "kernels" in parts:

@@ -13,7 +13,6 @@
 #include "runtime/data/Tokens.h"
 #include "runtime/device/host/Floats16.h"
 #include "runtime/device/host/Host.h"
-#include "runtime/device/host/Threads.h"
 #include "runtime/program/Options.h"
 
 #include <array>
@@ -652,7 +651,7 @@ TEST(Product, Of16BitFloatsInPieces) {
 // Random values, so that every order of adding has its own bits; shapes whose pieces are large and
 // small, and no multiple of a unit.
 TEST(Product, BitsDoNotDependOnThreads) {
-  int threads = shale_threads();
+  int threads = hostThreads();
   for (auto [m, n, k] : {std::array<int64_t, 3>{1024, 384, 256},
                          {1000, 1531, 300},
                          {257, 2100, 384},
@@ -667,7 +666,7 @@ TEST(Product, BitsDoNotDependOnThreads) {
             value = static_cast<float>(static_cast<int32_t>(state = state * 1664525 + 1013904223)) /
                     (1 << 30);
         auto product = [&, m = m, n = n, k = k](int count, std::vector<float> &c) {
-          shale_set_threads(count);
+          setHostThreads(count);
           multiply({transposeA, transposeB, m, n, k, 1, a.data(), transposeA ? m : k, b.data(),
                     transposeB ? k : n, 0, c.data(), n});
         };
@@ -679,7 +678,7 @@ TEST(Product, BitsDoNotDependOnThreads) {
               << ", " << count << " threads";
         }
       }
-  shale_set_threads(threads);
+  setHostThreads(threads);
 }
 
 } // namespace
