@@ -15,7 +15,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr int kFormat = 1;
+constexpr int kFormat = 2; // 1: partial sums in the type of the result were allowed
 constexpr int64_t kMostBytes = int64_t(16) << 20; // some 30,000 products
 constexpr size_t kLongestText = 1024;             // of a key or an algorithm
 

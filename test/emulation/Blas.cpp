@@ -35,6 +35,7 @@ struct Layout {
 struct Preference {
   uint64_t workspace;
   uint32_t alignment[4]; // of A, B, C, D in bytes
+  uint32_t reductions;   // mask of cublasLtReductionScheme_t
 };
 static_assert(sizeof(Description) <= sizeof(cublasLtMatmulDescOpaque_t));
 static_assert(sizeof(Layout) <= sizeof(cublasLtMatrixLayoutOpaque_t));
@@ -50,7 +51,8 @@ Preference &of(cublasLtMatmulPreference_t opaque) {
 struct Algorithm {
   int parts;
   uint64_t workspace;
-  uint64_t alignment; ///< of addresses and leading dimensions, in bytes
+  uint64_t alignment;  ///< of addresses and leading dimensions, in bytes
+  bool rounds = false; ///< the sum of each part to the type of the result
 };
 const Algorithm algorithms[] = {{1, 256 << 10, 16}, {2, 32 << 10, 16}, {4, 0, 1}};
 
@@ -196,8 +198,8 @@ bool linesAligned(const Problem &p, uint64_t alignment) {
 
 constexpr uint64_t kMagic = 0x5368616c65426c61;
 
-cublasLtMatmulAlgo_t encode(const Problem &p, uint64_t index) {
-  cublasLtMatmulAlgo_t algo = {{kMagic, index, hash(p), 0, 0, 0, 0, 0}};
+cublasLtMatmulAlgo_t encode(const Problem &p, uint64_t index, bool rounds) {
+  cublasLtMatmulAlgo_t algo = {{kMagic, index, hash(p), rounds, 0, 0, 0, 0}};
   algo.data[7] = hash(algo.data, 7 * sizeof(uint64_t), kMagic);
   return algo;
 }
@@ -207,7 +209,7 @@ bool decode(const Problem &p, const cublasLtMatmulAlgo_t &algo, uint64_t &index)
   index = algo.data[1];
   if (index >= std::size(algorithms))
     return false;
-  cublasLtMatmulAlgo_t own = encode(p, index);
+  cublasLtMatmulAlgo_t own = encode(p, index, algo.data[3]);
   return std::memcmp(own.data, algo.data, sizeof(own.data)) == 0;
 }
 
@@ -258,6 +260,23 @@ void finish(const Product &p, const View &d, const View &c, const std::vector<fl
     }
 }
 
+/// multiply() with the sum of each part rounded to a type of 16 bits.
+void multiplyInParts(cudaDataType type, int64_t m, int64_t n, int64_t k, int parts,
+                     const std::vector<float> &a, const std::vector<float> &b,
+                     std::vector<float> &sums) {
+  std::vector<float> left, part(m * n);
+  std::fill(sums.begin(), sums.end(), 0.0f);
+  for (int i = 0; i < parts; ++i) {
+    int64_t begin = k * i / parts, end = k * (i + 1) / parts;
+    left.clear();
+    for (int64_t row = 0; row < m; ++row)
+      left.insert(left.end(), &a[row * k] + begin, &a[row * k] + end);
+    multiply(m, n, end - begin, 1, left.data(), b.data() + begin * n, part.data());
+    for (int64_t j = 0; j < m * n; ++j)
+      sums[j] += type == CUDA_R_16BF ? float(BFloat::of(part[j])) : float(Half::of(part[j]));
+  }
+}
+
 CUresult runProduct(void *data) {
   const Product &p = *static_cast<Product *>(data);
   View a = view(p.problem.a, isTranspose(p.problem.description.transA));
@@ -301,7 +320,10 @@ CUresult runProduct(void *data) {
       std::transform(y.begin(), y.end(), y.begin(), toTF32);
     }
     sums.resize(d.rows * d.cols);
-    multiply(d.rows, d.cols, a.cols, p.algorithm.parts, x.data(), y.data(), sums.data());
+    if (p.algorithm.rounds)
+      multiplyInParts(d.type, d.rows, d.cols, a.cols, p.algorithm.parts, x, y, sums);
+    else
+      multiply(d.rows, d.cols, a.cols, p.algorithm.parts, x.data(), y.data(), sums.data());
     if (d.type == CUDA_R_32F)
       finish<float>(p, d, c, sums, old, to, batch, bias, aux);
     else if (d.type == CUDA_R_16BF)
@@ -449,7 +471,7 @@ cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *made) 
   ENTER("cublasLtMatmulPreferenceCreate");
   REQUIRE(made, INVALID_VALUE);
   *made = new cublasLtMatmulPreferenceOpaque_t();
-  of(*made) = {0, {256, 256, 256, 256}};
+  of(*made) = {0, {256, 256, 256, 256}, CUBLASLT_REDUCTION_SCHEME_MASK};
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -468,6 +490,8 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t o
   switch (attribute) {
   case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES:
     return set(preference.workspace, value, bytes);
+  case CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK:
+    return set(preference.reductions, value, bytes);
   case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES:
     return set(preference.alignment[0], value, bytes);
   case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES:
@@ -506,7 +530,10 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle,
                    (alignment >= algorithm.alignment && linesAligned(problem, algorithm.alignment));
     if (!aligned || algorithm.workspace > of(preference).workspace)
       continue;
-    results[*count] = {encode(problem, i), algorithm.workspace, CUBLAS_STATUS_SUCCESS, 1.0f, {}};
+    bool rounds = algorithm.parts > 1 && problem.d.type != CUDA_R_32F &&
+                  (of(preference).reductions & ~CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
+    results[*count] = {
+        encode(problem, i, rounds), algorithm.workspace, CUBLAS_STATUS_SUCCESS, 1.0f, {}};
     ++*count;
   }
   return *count ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
@@ -550,6 +577,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   uint64_t index = std::size(algorithms) - 1;
   REQUIRE(!algo || decode(product->problem, *algo, index), INVALID_VALUE);
   product->algorithm = algorithms[index];
+  product->algorithm.rounds = algo && algo->data[3];
   const Algorithm &algorithm = product->algorithm;
   REQUIRE(workspaceBytes >= algorithm.workspace && (workspace || !algorithm.workspace),
           INVALID_VALUE);

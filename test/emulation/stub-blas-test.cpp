@@ -90,7 +90,7 @@ struct Product {
   cublasLtMatrixLayout_t aLayout, bLayout, dLayout;
   CUdeviceptr aMemory, bMemory, dMemory, workspace;
 
-  Product(Gpu &gpu, const Case &c)
+  Product(Gpu &gpu, const Case &c, uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE)
       : gpu(gpu), c(c), a(c, c.type, c.transA ? c.k : c.m, c.transA ? c.m : c.k, random),
         b(c, c.type, c.transB ? c.n : c.k, c.transB ? c.k : c.n, random),
         d(c, c.result, c.m, c.n, random) {
@@ -101,6 +101,10 @@ struct Product {
     transpose(CUBLASLT_MATMUL_DESC_TRANSB, c.transB);
     EXPECT_EQ(cublasLtMatmulPreferenceCreate(&preference), CUBLAS_STATUS_SUCCESS);
     limit(1 << 20);
+    EXPECT_EQ(cublasLtMatmulPreferenceSetAttribute(preference,
+                                                   CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+                                                   &reductions, sizeof(reductions)),
+              CUBLAS_STATUS_SUCCESS);
     aLayout = a.layout(c.batch), bLayout = b.layout(c.batch), dLayout = d.layout(c.batch);
     aMemory = a.upload(gpu), bMemory = b.upload(gpu), dMemory = d.upload(gpu);
     workspace = gpu.allocate(1 << 20);
@@ -208,6 +212,37 @@ TEST(StubBlas, ChoosesByWorkspaceAndAlignment) {
     product.aMemory += 4;
     EXPECT_EQ(product.multiply(&all[0].algo, product.workspace, 1 << 20),
               CUBLAS_STATUS_INVALID_VALUE);
+  });
+}
+
+// Unless the preference forbids it, parts of a sum are rounded to the type of the result.
+TEST(StubBlas, RoundsPartsOfSumsIfAllowed) {
+  expectPasses({}, [] {
+    Gpu gpu;
+    for (cudaDataType result : {CUDA_R_32F, CUDA_R_16F, CUDA_R_16BF})
+      for (uint32_t reductions :
+           {CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE,
+            CUBLASLT_REDUCTION_SCHEME_MASK}) {
+        Case c;
+        c.m = c.n = 16, c.k = 1024;
+        c.type = result == CUDA_R_32F ? CUDA_R_16F : result, c.result = result;
+        std::vector<std::vector<float>> made;
+        for (size_t i = 0; i < 3; ++i) {
+          Product product(gpu, c, reductions);
+          auto algorithms = product.algorithms(CUBLAS_STATUS_SUCCESS);
+          ASSERT_EQ(algorithms.size(), 3u);
+          EXPECT_EQ(product.multiply(&algorithms[i].algo, product.workspace, 1 << 20),
+                    CUBLAS_STATUS_SUCCESS);
+          CHECK_CU(cuStreamSynchronize(gpu.streams[0]));
+          product.d.download(gpu, product.dMemory);
+          made.push_back(product.d.values);
+        }
+        int differ = 0;
+        for (size_t i = 0; i < made[0].size(); ++i)
+          differ += std::abs(made[2][i] - made[0][i]) > 0x1p-13f * std::abs(made[0][i]);
+        bool rounds = result != CUDA_R_32F && reductions != CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+        EXPECT_EQ(differ > 32, rounds) << result << " " << reductions << ": " << differ;
+      }
   });
 }
 

@@ -200,6 +200,11 @@ struct Blas::State {
            "describe", p);
     };
     prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspaceBytes);
+    // A sum over k that is split keeps its parts in f32. By default cuBLASLt may store them in
+    // the type of the result, where they round, and overflow in f16.
+    if (p.resultType != Dtype::F32)
+      prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+             static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
     // cuBLASLt's first matrix is the product's second one.
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignmentOf(p.b));
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignmentOf(p.a));

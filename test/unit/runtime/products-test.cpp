@@ -92,7 +92,7 @@ TEST(ProductFiles, EachCutAndEachChangedByteIsRefused) {
 TEST(ProductFiles, OtherMachinesAndVersionsAreRefused) {
   EXPECT_EQ(refusal(productText("another GPU, cuBLASLt 13.1.0", someChoices())),
             "is for another GPU, cuBLASLt 13.1.0, and this is some GPU, cuBLASLt 13.1.0");
-  EXPECT_EQ(refusal(sealed([](nlohmann::json &body) { body["format"] = 2; })),
+  EXPECT_EQ(refusal(sealed([](nlohmann::json &body) { body["format"] = 99; })),
             "was written by another version of Shale");
   // What a terminal would obey is not printed.
   EXPECT_EQ(refusal(sealed([](nlohmann::json &body) { body["machine"] = "\x1b[2J"; })),
