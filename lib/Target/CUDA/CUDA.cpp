@@ -28,12 +28,19 @@ static constexpr Architecture kArchitectures[] = {{"sm_80", "ptx70", 80},
                                                   {"sm_100a", "ptx86", 100},
                                                   {"emulated", "", 90}};
 
-/// Whether cuDNN computes this attention, or gradient of an attention.
-template <typename OpT> static bool isInCudnn(OpT op) {
+/// Whether cuDNN computes this attention, or gradient of an attention. It has no gradient for one
+/// position.
+template <typename OpT> static bool isInCudnn(OpT op, ArrayRef<Architecture> architectures) {
   nn::AttentionSizes s = op.getSizes();
   auto fits = [](int64_t depth) { return depth > 0 && depth <= 128 && depth % 8 == 0; };
+  // On compute capability 9.0 the gradient without the causal mask may be NaN where half of the
+  // last 128 keys is missing and all scores of a position are below -88 (cuDNN 9.20 to 9.26,
+  // github.com/pytorch/pytorch/issues/196678).
+  bool wrong =
+      !op.getCausal() && s.keyLength % 128 == 64 &&
+      llvm::any_of(architectures, [](const Architecture &a) { return a.capability == 90; });
   return is16BitFloat(getElementTypeOrSelf(op.getInputs().front())) && fits(s.depth) &&
-         fits(s.valueDepth) && s.batch > 0 && s.length > 0 && s.keyLength > 0;
+         fits(s.valueDepth) && s.batch > 0 && s.length > 1 && s.keyLength > 1 && !wrong;
 }
 
 #ifdef SHALE_WITH_CUDNN
@@ -55,9 +62,9 @@ bool CudaTarget::isLibraryCall(Operation *op) const {
   if (auto product = dyn_cast<nn::MatmulEpilogueOp>(op))
     return isInCublas(product);
   if (auto sdpa = dyn_cast<nn::SdpaOp>(op))
-    return kCallsCudnn && isInCudnn(sdpa);
+    return kCallsCudnn && isInCudnn(sdpa, architectures);
   if (auto sdpa = dyn_cast<nn::SdpaGradOp>(op))
-    return kCallsCudnn && isInCudnn(sdpa);
+    return kCallsCudnn && isInCudnn(sdpa, architectures);
   return isa<nn::MatmulOp, nn::MatmulAddOp>(op) && !getElementTypeOrSelf(op->getResult(0)).isF64();
 }
 

@@ -4,8 +4,10 @@
 #include "runtime/device/cuda/Driver.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <map>
+#include <set>
 #include <vector>
 
 // The library in which the frontend looks up cuDNN's functions.
@@ -37,6 +39,11 @@ std::string versionText(size_t version) {
 /// Opens cuDNN once. Throws with exit code 69.
 const Library &dnnLibrary() {
   static const Library opened = [] {
+    // cuDNN compiles kernels with NVRTC.
+    openForOthers("libnvrtc-builtins.so.13.*");
+    openForOthers("libnvrtc.so.13");
+    // Would change the bits of a deterministic gradient, and its workspace.
+    unsetenv("CUDNN_FRONTEND_ATTN_DP_WORKSPACE_LIMIT");
     DynamicLibrary library("libcudnn.so.9", "this program needs cuDNN 9");
     Library functions;
     SHALE_DNN_FUNCTIONS(SHALE_FIND_FUNCTION)
@@ -67,6 +74,16 @@ std::string describe(const Attention &a) {
 std::string oneLine(std::string text) {
   std::replace(text.begin(), text.end(), '\n', ' ');
   return text;
+}
+
+/// Returns different messages one after another.
+std::string distinct(const std::vector<std::string> &messages) {
+  std::string text;
+  std::set<std::string> seen;
+  for (const std::string &message : messages)
+    if (seen.insert(message).second)
+      text += (text.empty() ? "" : "; ") + message;
+  return text.empty() ? "it proposes none" : text;
 }
 
 /// All of an attention but its addresses.
@@ -119,21 +136,21 @@ struct Dnn::State {
     if (fe::error_t error = proposePlans(*graph, handle, a.deterministic); error.is_bad())
       refuse(a, error.get_message());
     int64_t least = INT64_MAX;
-    std::string why = "it proposes none";
+    std::vector<std::string> reasons;
     for (int64_t i = 0; i < graph->get_execution_plan_count(); ++i) {
       int64_t bytes = 0;
       fe::error_t error = graph->build_plan_at_index(i);
       if (error.is_good())
         error = graph->get_workspace_size_plan_at_index(i, bytes);
       if (error.is_bad())
-        why = error.get_message();
+        reasons.push_back(error.get_message());
       else if (bytes <= a.workspaceBytes)
         return {graph, i};
       else
         least = std::min(least, bytes);
     }
     if (least == INT64_MAX)
-      refuse(a, why);
+      refuse(a, distinct(reasons));
     die(SHALE_EXIT_NO_FIT,
         format("cuDNN %s needs %lld bytes of workspace for %s, but the program planned %lld bytes; "
                "compile the program with --attention generated",

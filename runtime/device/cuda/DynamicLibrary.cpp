@@ -1,8 +1,10 @@
 // Opens NVIDIA's libraries.
 #include "runtime/device/cuda/DynamicLibrary.h"
 #include "runtime/core/Error.h"
+#include "runtime/core/Files.h"
 
 #include <dlfcn.h>
+#include <fnmatch.h>
 
 namespace shale::rt::cuda {
 
@@ -12,6 +14,14 @@ static std::string &libraryFolder() {
 }
 
 void setLibraryFolder(const std::string &folder) { libraryFolder() = folder; }
+
+void openForOthers(const char *pattern) {
+  if (libraryFolder().empty())
+    return;
+  for (const std::string &name : listFolder(libraryFolder()))
+    if (fnmatch(pattern, name.c_str(), 0) == 0)
+      dlopen((libraryFolder() + "/" + name).c_str(), RTLD_NOW | RTLD_GLOBAL);
+}
 
 DynamicLibrary::DynamicLibrary(const char *name, const char *purpose)
     : name(name), handle(nullptr) {

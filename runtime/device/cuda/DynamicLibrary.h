@@ -21,6 +21,10 @@ namespace shale::rt::cuda {
 /// device is opened.
 void setLibraryFolder(const std::string &folder);
 
+/// Opens the libraries of the folder of --cuda-libraries whose names match a pattern of the shell.
+/// Other libraries, which open them by name later, find the open ones.
+void openForOthers(const char *pattern);
+
 class DynamicLibrary {
 public:
   /// Opens a library, which stays open. Throws with exit code 69; `purpose` begins the message.

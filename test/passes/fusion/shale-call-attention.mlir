@@ -11,6 +11,7 @@
 // EQUAL-DAG: @slices: 2 values, 0 differ in value
 // EQUAL-DAG: @thirds: 1 values, 0 differ in value
 // EQUAL-DAG: @unlike: 4 values, 0 differ in value
+// EQUAL-DAG: @lengths: 2 values, 0 differ in value
 // Remarks give the reason why attention is not a library call.
 // RUN: shale-opt %s --shale-call-attention --remarks-filter=call-attention 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
 // REMARK: attention is computed by products and generated kernels: it has a mask other than the causal one
@@ -20,6 +21,8 @@
 // REMARK: no library that this build calls has its types and sizes
 // REMARK: it is causal with other numbers of queries and keys
 // REMARK: it has a window and is not causal
+// REMARK: no library that this build calls has its types and sizes
+// REMARK: no library that this build calls has its types and sizes
 // RUN: shale-opt %s --shale-call-attention=deterministic=false | FileCheck %s --check-prefix=FAST
 // FAST: nn.sdpa_grad {{.*}} causal scale
 // FAST-NOT: deterministic
@@ -233,5 +236,15 @@ func.func @window(%q: tensor<1x2x4x16xbf16> {nn.name = "others.q"}) -> (tensor<1
   %dq, %dk, %dv = nn.attention_grad %q, %q, %q, %o, %l, %o causal window = 3 scale = 1.0 : tensor<1x2x4x16xbf16>, tensor<1x2x4x16xbf16>, tensor<1x2x4x16xbf16>, tensor<1x2x4x16xbf16>, tensor<1x2x4xf32>
   %p, %n = nn.attention %q, %q, %q window = 3 scale = 1.0 : tensor<1x2x4x16xbf16>, tensor<1x2x4x16xbf16>, tensor<1x2x4x16xbf16> -> tensor<1x2x4x16xbf16>, tensor<1x2x4xf32>
   return %dq, %p : tensor<1x2x4x16xbf16>, tensor<1x2x4x16xbf16>
+}
+
+// Neither is attention of one position, which has no gradient in cuDNN, nor one without a mask for which its gradient may be NaN.
+// CHECK-LABEL: @lengths
+// CHECK-NOT: nn.sdpa
+// CHECK: return
+func.func @lengths(%q: tensor<1x2x1x16xbf16> {nn.name = "lengths.q"}, %k: tensor<1x2x64x16xbf16> {nn.name = "lengths.k"}) -> (tensor<1x2x1x16xbf16>, tensor<1x2x64x16xbf16>) {
+  %0, %l0 = nn.attention %q, %q, %q causal scale = 1.0 : tensor<1x2x1x16xbf16>, tensor<1x2x1x16xbf16>, tensor<1x2x1x16xbf16> -> tensor<1x2x1x16xbf16>, tensor<1x2x1xf32>
+  %1, %l1 = nn.attention %k, %k, %k scale = 1.0 : tensor<1x2x64x16xbf16>, tensor<1x2x64x16xbf16>, tensor<1x2x64x16xbf16> -> tensor<1x2x64x16xbf16>, tensor<1x2x64xf32>
+  return %0, %1 : tensor<1x2x1x16xbf16>, tensor<1x2x64x16xbf16>
 }
 }
