@@ -10,6 +10,7 @@
 #include "lib/Target/CUDA/CUDA.h"
 #include "lib/Target/CUDA/GpuSchedule.h"
 #include "lib/Target/CUDA/Kernels/Kernels.h"
+#include "lib/Target/CUDA/Remainder.h"
 #include "lib/Target/CUDA/ThreadEmitter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
@@ -511,8 +512,10 @@ FailureOr<KernelInfo> CudaTarget::generateKernel(ModuleOp module, StringRef name
       return body.getParentOp()->emitError()
              << "the kernel needs " << launch.blocks << " blocks; a GPU has at most " << INT32_MAX;
     gpu::GPUFuncOp function = createFunction(b, module, name, body, launch);
-    if (succeeded(emit(function)))
+    if (succeeded(emit(function))) {
+      expandRemainders(function);
       return KernelInfo{launch.blocks, 1, 0, launch.threads};
+    }
     function.erase();
     return failure();
   };
