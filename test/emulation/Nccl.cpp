@@ -3,6 +3,7 @@
 #include "NcclWork.h"
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <map>
@@ -86,14 +87,31 @@ ncclResult_t connect(Communicator &communicator) {
   return communicator.error;
 }
 
+/// Whether a setting, RANK@N, names this rank and the operation that is being counted.
+bool isNamed(const char *name) {
+  std::string text = setting(name, "");
+  if (text.empty())
+    return false;
+  int rank;
+  long number;
+  char end;
+  if (std::sscanf(text.c_str(), "%d@%ld%c", &rank, &number, &end) != 2)
+    stop(std::string(name) + ": '" + text + "' is not RANK@N");
+  return rank == worldRank && number == operations;
+}
+
 ncclResult_t start(ncclComm_t *handle, const std::shared_ptr<Communicator> &made, bool blocking) {
+  bool hangs = false;
   {
     std::lock_guard<std::mutex> lock(mutex);
     if (worldRank < 0)
       worldRank = made->link->rank;
     *handle = new ncclComm;
     communicators[*handle] = made;
+    hangs = isNamed("SHALE_STUB_HANG");
   }
+  while (hangs)
+    pause();
   ncclResult_t result;
   while ((result = connect(*made)) == ncclInProgress && blocking && !made->aborted)
     usleep(200);
@@ -127,7 +145,30 @@ thread_local int groupDepth = 0;
 thread_local std::vector<Grouped> grouped;
 thread_local ncclResult_t groupError = ncclSuccess;
 
+/// Offers a value to all ranks and waits on the host for theirs. Empty if the communicator is
+/// aborted meanwhile.
+std::vector<Link::Color> exchange(Communicator &communicator, Link::Color own) {
+  Link &link = *communicator.link;
+  uint64_t number = communicator.exchanges++;
+  while (!link.canOffer(number) && !communicator.aborted)
+    usleep(200);
+  link.offer(number, own);
+  std::vector<Link::Color> all;
+  while ((all = link.colors(number)).empty() && !communicator.aborted)
+    usleep(200);
+  return all;
+}
+
+/// Waits on the host for all ranks, at the first operation of a communicator: NCCL connects them
+/// then.
+void meet(Communicator &communicator) {
+  if (!std::exchange(communicator.met, true))
+    exchange(communicator, {});
+}
+
 ncclResult_t launch(std::vector<Grouped> all) {
+  for (Grouped &group : all)
+    meet(*group.communicator);
   for (Grouped &group : all)
     if (CUresult failed = enqueue(group.communicator, group.stream, std::move(group.calls))) {
       const char *name = "?";
@@ -135,19 +176,6 @@ ncclResult_t launch(std::vector<Grouped> all) {
       return fail(ncclUnhandledCudaError, name);
     }
   return ncclSuccess;
-}
-
-/// Whether a setting, RANK@N, names this rank and the operation that is being counted.
-bool isNamed(const char *name) {
-  std::string text = setting(name, "");
-  if (text.empty())
-    return false;
-  int rank;
-  long number;
-  char end;
-  if (std::sscanf(text.c_str(), "%d@%ld%c", &rank, &number, &end) != 2)
-    stop(std::string(name) + ": '" + text + "' is not RANK@N");
-  return rank == worldRank && number == operations;
 }
 
 /// Appends a line about a collective to the file that NCCL's own variables name. `mutex` is held.
@@ -177,6 +205,8 @@ bool isSilent(Communicator &communicator, const Call &call) {
   if (isNamed("SHALE_STUB_ASYNC"))
     communicator.failsAfter = static_cast<int64_t>(communicator.begun.load());
   bool hangs = isNamed("SHALE_STUB_HANG");
+  if (isNamed("SHALE_STUB_STOP"))
+    raise(SIGSTOP);
   bool silent = isNamed("SHALE_STUB_SILENT");
   lock.unlock();
   if (hangs)
@@ -358,13 +388,8 @@ ncclResult_t ncclCommSplit(ncclComm_t handle, int color, int key, ncclComm_t *ma
     return fail(ncclInvalidUsage, "the communicator has failed or has not connected");
   *made = nullptr;
   Link &link = *communicator->link;
-  uint64_t number = communicator->splits++;
-  while (!link.canOffer(number) && !communicator->aborted)
-    usleep(200);
-  link.offer(number, {color, key});
-  std::vector<Link::Color> colors;
-  while ((colors = link.colors(number)).empty() && !communicator->aborted)
-    usleep(200);
+  uint64_t number = communicator->exchanges;
+  std::vector<Link::Color> colors = exchange(*communicator, {color, key});
   if (communicator->aborted)
     return fail(ncclInvalidUsage, "the communicator was aborted");
   if (color == NCCL_SPLIT_NOCOLOR)

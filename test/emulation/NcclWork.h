@@ -20,7 +20,8 @@ struct Communicator {
   std::unique_ptr<Link> link;
   std::atomic<bool> aborted{false};
   std::atomic<ncclResult_t> error{ncclSuccess}; ///< asynchronous; ncclInProgress: not connected
-  uint64_t splits = 0;
+  uint64_t exchanges = 0;                       ///< of values by the host
+  bool met = false;                             ///< whether its ranks have waited for one another
   std::map<void *, std::pair<CUdeviceptr, uint64_t>> registered; ///< start and bytes, by handle
   // Operations of a communicator run one after the other, whatever their streams.
   std::atomic<uint64_t> begun{0}, finished{0};

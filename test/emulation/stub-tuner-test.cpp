@@ -204,6 +204,29 @@ TEST(Tuner, UsesTheChoice) {
   });
 }
 
+// The halves of this sum overflow in f16. The sum does not.
+TEST(Tuner, KeepsPartsOfSumsInF32) {
+  expectPasses({{"SHALE_STUB_COSTS", "100,100,50"}}, [] {
+    Bench b;
+    constexpr uint16_t two = 0x4000, large = 0x7bff; // 65504
+    std::vector<uint16_t> values(2 * kSize * kSize, two);
+    for (int64_t i = 0; i < kSize * kSize; ++i)
+      values[i] = i % kSize < kSize / 2 ? large : large | 0x8000;
+    b.state = b.gpu.upload(values);
+    Product product = b.product(b.gpu.allocate(kBytes));
+    product.type = product.resultType = Dtype::F16;
+    product.b = reinterpret_cast<void *>(b.state + kSize * kSize * 2);
+    std::vector<cublasLtMatmulAlgo_t> all = b.blas.candidates(product);
+    EXPECT_EQ(all.size(), 3u);
+    for (const cublasLtMatmulAlgo_t &algorithm : all) {
+      EXPECT_TRUE(b.blas.tryMultiply(product, algorithm, b.gpu.streams[0]));
+      EXPECT_CU(cuStreamSynchronize(b.gpu.streams[0]));
+      EXPECT_EQ(b.gpu.download<uint16_t>(CUdeviceptr(product.c), kSize * kSize),
+                std::vector<uint16_t>(kSize * kSize, 0));
+    }
+  });
+}
+
 TEST(Tuner, RefusesForeignAlgorithms) {
   expectPasses({}, [] {
     Bench b;
@@ -257,7 +280,7 @@ TEST(Tuner, PassesOverAnAlgorithmThatIsRefused) {
 
 TEST(Tuner, FailuresEndTheProcess) {
   for (const char *fault :
-       {"cuEventElapsedTime=CUDA_ERROR_UNKNOWN", "cuEventCreate=CUDA_ERROR_OUT_OF_MEMORY",
+       {"cuEventElapsedTime=CUDA_ERROR_UNKNOWN", "cuEventCreate=CUDA_ERROR_INVALID_VALUE",
         "cuEventRecord@2=CUDA_ERROR_UNKNOWN", "cuMemcpyHtoDAsync=CUDA_ERROR_UNKNOWN",
         "cuStreamSynchronize@2=CUDA_ERROR_LAUNCH_FAILED",
         "cublasLtMatmulAlgoGetHeuristic=CUBLAS_STATUS_NOT_SUPPORTED",
@@ -271,4 +294,11 @@ TEST(Tuner, FailuresEndTheProcess) {
                            })),
               SHALE_EXIT_INTERNAL)
         << fault;
+  // Work that finds too little memory, for a kernel that is loaded late for example.
+  EXPECT_EQ(exitCode(run({{"SHALE_STUB_FAIL", "cuEventRecord@2=CUDA_ERROR_OUT_OF_MEMORY"}},
+                         [] {
+                           Bench b;
+                           b.choose(b.product());
+                         })),
+            SHALE_EXIT_NO_FIT);
 }

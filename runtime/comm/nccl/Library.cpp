@@ -2,11 +2,16 @@
 #include "runtime/comm/nccl/Library.h"
 #include "runtime/core/Error.h"
 
+#include <algorithm>
+#include <cstdlib>
+
 namespace shale::rt {
 
 static Nccl openNccl() {
   constexpr const char *name = "libnccl.so.2";
   constexpr int least = 22800;
+  // Collectives of several axes run at once. Without an order of their launches NCCL may deadlock.
+  setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", /*overwrite=*/0);
   cuda::DynamicLibrary library(name, "ranks on GPUs need NCCL 2.28 or later, or --comm staged");
   Nccl functions;
   SHALE_NCCL_FUNCTIONS(SHALE_FIND_FUNCTION)
@@ -20,6 +25,14 @@ static Nccl openNccl() {
 const Nccl &nccl() {
   static const Nccl opened = openNccl();
   return opened;
+}
+
+std::string describeFailure(ncclResult_t result) {
+  std::string text = nccl().ncclGetErrorString(result);
+  const char *last = nccl().ncclGetLastError(nullptr);
+  std::string reason = last ? last : "";
+  std::replace_if(reason.begin(), reason.end(), [](char c) { return c < ' '; }, ' ');
+  return reason.empty() ? text : text + ": " + reason;
 }
 
 } // namespace shale::rt

@@ -5,12 +5,14 @@
 #include "runtime/device/cuda/DynamicLibrary.h"
 
 #include <nccl.h>
+#include <string>
 
 namespace shale::rt {
 
 #define SHALE_NCCL_FUNCTIONS(X)                                                                    \
   X(ncclGetVersion)                                                                                \
   X(ncclGetErrorString)                                                                            \
+  X(ncclGetLastError)                                                                              \
   X(ncclGetUniqueId)                                                                               \
   X(ncclCommInitRank)                                                                              \
   X(ncclCommGetAsyncError)                                                                         \
@@ -30,6 +32,9 @@ struct Nccl {
 
 /// Opens NCCL 2.28 or later once. Throws with exit code 69.
 const Nccl &nccl();
+
+/// Describes a failed call: "unhandled cuda error: out of memory".
+std::string describeFailure(ncclResult_t result);
 
 } // namespace shale::rt
 

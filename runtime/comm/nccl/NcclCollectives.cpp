@@ -12,6 +12,7 @@
 #include "runtime/comm/nccl/Library.h"
 #include "runtime/comm/nccl/Registration.h"
 #include "runtime/core/Rank.h"
+#include "runtime/core/TimeLimit.h"
 #include "runtime/core/Types.h"
 #include "runtime/device/cuda/CudaDevice.h"
 
@@ -114,6 +115,7 @@ private:
   double pause() const { return std::clamp(timeout / 20, 0.01, 1.0); }
   double patience() const { return std::clamp(timeout / 2, 0.5, 5.0); }
   CUevent markDone(CUstream stream);
+  void enter(int32_t site);
   int64_t count(int32_t site);
   void follow();
   std::optional<Pending> oldest();
@@ -150,6 +152,9 @@ private:
   /// Runs that are not complete, in order, or behind one that is not.
   std::deque<Run> runs;
   Clock::time_point ranSince; // when the first of them was posted or became the first
+  /// A collective that NCCL is being asked to run: at the first use it connects the ranks, and
+  /// waits for them inside of the call.
+  std::optional<Pending> entering;
   std::vector<CUevent> spareEvents;
   size_t completed = 0; // collectives of the first graph, when last looked at
   Clock::time_point progressed;
@@ -215,7 +220,7 @@ void NcclCollectives::join(int index, const std::vector<int64_t> &coordinates) {
   auto need = [&](ncclResult_t result, const char *what) {
     if (result != ncclSuccess)
       fail(SHALE_EXIT_PEER, "NCCL cannot %s along axis '%s': %s", what, program.axes[index].name,
-           library.ncclGetErrorString(result));
+           describeFailure(result).c_str());
   };
   ncclUniqueId id;
   if (axis.own == 0) {
@@ -225,6 +230,11 @@ void NcclCollectives::join(int index, const std::vector<int64_t> &coordinates) {
   } else {
     peers.receive(rankAt(0), &id, sizeof(id));
   }
+  // NCCL waits for the other ranks without a limit.
+  TimeLimit limit(timeout, [&] {
+    die(SHALE_EXIT_PEER, format("NCCL does not connect the ranks along axis '%s' within %.1f s: %s",
+                                program.axes[index].name, timeout, describeSilence(axis).c_str()));
+  });
   need(library.ncclCommInitRank(&axis.comm, axis.size, id, axis.own), "connect the ranks");
 }
 
@@ -241,7 +251,7 @@ void NcclCollectives::announceMemory(const std::vector<const Memory *> &blocks) 
   if (peers.agree(result) == ncclSuccess)
     return;
   registration.clear();
-  std::string own = result == ncclSuccess ? "" : library.ncclGetErrorString(result);
+  std::string own = result == ncclSuccess ? "" : describeFailure(result);
   std::vector<std::string> texts = peers.gather(own);
   for (size_t rank = 0; rank < texts.size(); ++rank)
     if (!texts[rank].empty())
@@ -257,7 +267,7 @@ void NcclCollectives::must(ncclResult_t result, int32_t site) const {
   const ShaleSite &what = program.sites[site];
   die(SHALE_EXIT_PEER,
       format("%s '%s' failed: NCCL: %s", kindName(static_cast<ShaleCollectiveKind>(what.kind)),
-             what.name, library.ncclGetErrorString(result)));
+             what.name, describeFailure(result).c_str()));
 }
 
 void NcclCollectives::start(int32_t index, ShaleCollectiveKind kind, const void *send, void *recv,
@@ -283,6 +293,7 @@ void NcclCollectives::start(int32_t index, ShaleCollectiveKind kind, const void 
 
 /// Enqueues the collectives of a bucket as one group.
 void NcclCollectives::post(const Axis &axis, CUstream stream) {
+  enter(bucket.front().site);
   bool apart = is16Bit(bucket.front().type) && bucket.front().kind != SHALE_ALL_GATHER;
   if (!apart)
     must(library.ncclGroupStart(), bucket.front().site);
@@ -291,6 +302,7 @@ void NcclCollectives::post(const Axis &axis, CUstream stream) {
   if (!apart)
     must(library.ncclGroupEnd(), bucket.front().site);
   std::lock_guard<std::mutex> lock(mutex);
+  entering.reset();
   for (const Request &request : bucket) {
     if (capture) {
       capture->push_back(request.site);
@@ -303,6 +315,14 @@ void NcclCollectives::post(const Axis &axis, CUstream stream) {
       ranSince = Clock::now();
     runs.push_back({request.site, count(request.site), markDone(stream)});
   }
+}
+
+/// Begins to watch a call of NCCL outside of graphs.
+void NcclCollectives::enter(int32_t site) {
+  if (capture)
+    return;
+  std::lock_guard<std::mutex> lock(mutex);
+  entering = Pending{site, number + 1, Clock::now()};
 }
 
 /// Counts a collective that is started, and returns its number.
@@ -426,9 +446,12 @@ void NcclCollectives::wait(int32_t index) {
              "wait for an event");
 }
 
-/// Returns the collective that was posted first of those that are not complete.
+/// Returns the collective that was posted first of those that are not complete, or else the one
+/// that is being posted.
 std::optional<NcclCollectives::Pending> NcclCollectives::oldest() {
   std::optional<Pending> outside = oldestOutside(), inside = oldestOfGraph();
+  if (!outside && !inside)
+    return entering;
   if (!outside || !inside)
     return outside ? outside : inside;
   return outside->number < inside->number ? outside : inside;

@@ -53,7 +53,9 @@ private:
 class CudaMark final : public Mark {
 public:
   CudaMark(const Driver &cu, CUstream stream) : cu(cu), stream(stream) {
-    require(cu.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), "create an event");
+    // The thread sleeps while it waits: kernels of the host need its core.
+    require(cu.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC),
+            "create an event");
   }
   void set() override { must(cu.cuEventRecord(event, stream), "record an event"); }
   void wait() override { must(cu.cuEventSynchronize(event), "finish its work"); }

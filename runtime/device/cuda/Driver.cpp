@@ -39,9 +39,15 @@ const Driver &driver() {
   return opened;
 }
 
+/// Returns the exit code of a failed call, or that of too little memory if the call needed some.
+static int exitCode(CUresult result, int otherwise) {
+  return result == CUDA_ERROR_OUT_OF_MEMORY ? SHALE_EXIT_NO_FIT : otherwise;
+}
+
 void require(CUresult result, const char *what) {
   if (result != CUDA_SUCCESS)
-    fail(SHALE_EXIT_UNAVAILABLE, "cannot %s: %s", what, driver().explain(result).c_str());
+    fail(exitCode(result, SHALE_EXIT_UNAVAILABLE), "cannot %s: %s", what,
+         driver().explain(result).c_str());
 }
 
 ComputeCapability computeCapability(CUdevice device) {
@@ -55,7 +61,7 @@ ComputeCapability computeCapability(CUdevice device) {
 
 void must(CUresult result, const char *what) {
   if (result != CUDA_SUCCESS)
-    die(SHALE_EXIT_INTERNAL,
+    die(exitCode(result, SHALE_EXIT_INTERNAL),
         format("the GPU cannot %s: %s", what, driver().explain(result).c_str()));
 }
 

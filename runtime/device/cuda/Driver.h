@@ -61,7 +61,8 @@ struct Driver {
 /// Opens and initializes the driver once. Throws with exit code 69 without a driver of CUDA 13.
 const Driver &driver();
 
-/// Throws with exit code 69 if a call failed; `what` completes "cannot ...".
+/// Throws with exit code 69 if a call failed, or 78 if the GPU has too little memory; `what`
+/// completes "cannot ...".
 void require(CUresult result, const char *what);
 
 struct ComputeCapability {
@@ -71,7 +72,8 @@ struct ComputeCapability {
 /// Throws with exit code 69.
 ComputeCapability computeCapability(CUdevice device);
 
-/// Ends the process with exit code 70 if a call of the step failed. Errors of a kernel appear at a
+/// Ends the process with exit code 70 if a call of the step failed, or 78 if the GPU has too little
+/// memory. Errors of a kernel appear at a
 /// later call.
 void must(CUresult result, const char *what);
 
