@@ -24,7 +24,7 @@ import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-from runner import VALUE, Case, Deviates, main, run, stage_files
+from runner import Case, Deviates, longest_chain, main, run, stage_files
 
 SHARE = {"gpt2": 80, "llama": 80, "plain": 120}  # plain takes four times as long
 # kind: policies by name. These only move data:
@@ -55,25 +55,6 @@ def program(path):
     """The text of a dump without the flags and the stage that --save-temps records."""
     text = re.sub(r"^(// To .*\n)+", "", path.read_text())
     return re.sub(r',\s*shale\.flags = \[[^\]]*\],\s*shale\.stage = "[a-z]*"', "", text, count=1)
-
-
-def longest_chain(text, kind):
-    """The longest chain of dependent values of a type in a function. Each value rounds once."""
-    depth, longest = {}, 0
-    for line in text.split("\n"):
-        if "func.func" in line:
-            depth = {}
-        found = re.match(r"\s*(%[^=]+?) = \w+\.\w+", line)
-        if not found:
-            continue
-        rest = line.split(" = ", 1)[1]
-        here = max((depth.get(name, 0) for name in re.findall(VALUE, rest)), default=0)
-        types = rest.rsplit("->", 1)[-1] if "->" in rest else rest.rsplit(" : ", 1)[-1]
-        here += bool(re.search(rf"[x<]{kind}>", types))
-        for name in re.findall(VALUE, found.group(1)):
-            depth[name] = here
-        longest = max(longest, here)
-    return longest
 
 
 def programs(case, folder, flags, ranks, *more):

@@ -7,6 +7,7 @@ line that describes the deviation.
 import argparse
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -64,6 +65,25 @@ def metrics(out):
 def series(out):
     """The values that two runs with the same bits share."""
     return [(line["step"], line["loss"], line["grad_norm"]) for line in metrics(out)]
+
+
+def longest_chain(text, kind):
+    """The longest chain of dependent values of a type in a function. Each value rounds once."""
+    depth, longest = {}, 0
+    for line in text.split("\n"):
+        if "func.func" in line:
+            depth = {}
+        found = re.match(r"\s*(%[^=]+?) = \w+\.\w+", line)
+        if not found:
+            continue
+        rest = line.split(" = ", 1)[1]
+        here = max((depth.get(name, 0) for name in re.findall(VALUE, rest)), default=0)
+        types = rest.rsplit("->", 1)[-1] if "->" in rest else rest.rsplit(" : ", 1)[-1]
+        here += bool(re.search(rf"[x<]{kind}>", types))
+        for name in re.findall(VALUE, found.group(1)):
+            depth[name] = here
+        longest = max(longest, here)
+    return longest
 
 
 class Case:

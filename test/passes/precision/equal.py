@@ -15,6 +15,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "e2e"))
+from runner import longest_chain  # noqa: E402
+
 shalec, model, ranks, strategy, *flags = sys.argv[1:]
 
 
@@ -23,25 +26,6 @@ def run(*command):
     if done.returncode:
         sys.exit(f"failed: {' '.join(map(str, command))}\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
     return done.stdout
-
-
-def longest_chain(text):
-    """The longest chain of dependent 16-bit values in a function."""
-    depth, longest = {}, 0
-    for line in text.split("\n"):
-        if "func.func" in line:
-            depth = {}
-        found = re.match(r"\s*(%[^=]+?) = nn\.\w+", line)
-        if not found:
-            continue
-        results, rest = found.group(1), line.split(" = ", 1)[1]
-        before = max((depth.get(name, 0) for name in re.findall(r"%[\w.$-]+", rest)), default=0)
-        types = rest.rsplit("->", 1)[-1] if "->" in rest else rest.rsplit(" : ", 1)[-1]
-        here = before + bool(re.search(r"x?b?f16>", types))
-        for name in re.findall(r"%[\w.$-]+", results):
-            depth[name] = here
-        longest = max(longest, here)
-    return longest
 
 
 with tempfile.TemporaryDirectory() as folder:
@@ -55,7 +39,7 @@ with tempfile.TemporaryDirectory() as folder:
 
     text = stages["precision"].read_text()
     half = "f16" if re.search(r"[x<]f16>", text) else "bf16"
-    chain = longest_chain(text)
+    chain = longest_chain(text, half)
     bound = chain * 2.0 ** (-11 if half == "f16" else -8)
     master = "none" not in flags
     if master:
