@@ -7,17 +7,22 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
 from runner import MODELS, Deviates, main
 
 BENCH = MODELS.parent / "bench" / "cuda" / "bench.py"
+ONE_GPU = {"SHALE_STUB_DEVICES": "1"}
+
+
+def command(words):
+    return [sys.executable, BENCH, *map(str, words)]
 
 
 def bench(*words, environment=None):
-    return subprocess.run([sys.executable, BENCH, *map(str, words)], capture_output=True, text=True, timeout=600,
-                          env={**os.environ, **(environment or {})})
+    return subprocess.run(command(words), capture_output=True, text=True, timeout=600, env={**os.environ, **(environment or {})})
 
 
 def need(result, what):
@@ -26,57 +31,112 @@ def need(result, what):
     return result.stdout
 
 
-def refuse(result, code, message):
-    if result.returncode != code or message not in result.stderr or "Traceback" in result.stderr:
-        raise Deviates(f"expected exit code {code} and '{message}', got {result.returncode}: {result.stderr[-600:]}")
+def refuse(result, code, *messages):
+    lacking = [message for message in messages if message not in result.stderr]
+    if result.returncode != code or lacking or result.stderr.startswith("Traceback"):
+        raise Deviates(f"expected exit code {code} and '{messages}', got {result.returncode}: {result.stderr[-600:]}")
 
 
-def need_rows(text, rows):
+def need_rows(folder, results, rows):
+    text = need(bench("table", folder, *results), "table")
     for what, row in rows.items():
         if not re.search(rf"^\| {re.escape(what)} \| {row} \|$", text, re.M):
             raise Deviates(f"the table has no row {what}: {row}: {text}")
 
 
+def need_files(folder, names):
+    found = sorted(path.name for path in folder.iterdir())
+    if found != sorted(names):
+        raise Deviates(f"{folder} has {', '.join(found)}, not {', '.join(sorted(names))}")
+
+
 def damage(path):
-    """Flips a bit of the results of the last kernel."""
+    """Flips a bit of the last results."""
     data = bytearray(path.read_bytes())
     data[-2] ^= 1
     path.write_bytes(data)
 
 
+def replace(program, text):
+    """Makes a program a script."""
+    program.unlink(missing_ok=True)
+    program.write_text(f"#!/bin/sh\n{text}\n")
+    program.chmod(0o755)
+
+
+def check_kill(folder, libraries):
+    """A program that fails does not stop the others, and a kill loses the running one only."""
+    replace(folder / "fixtures" / "plain-1-f32", "echo broken >&2; exit 3")
+    replace(folder / "fixtures" / "plain-2-f32", "exec sleep 20")
+    with subprocess.Popen(command(["run", "fixtures", folder, "--line", "staged", *libraries]), stdout=subprocess.PIPE, text=True) as process:
+        for line in process.stdout:
+            if line.startswith("plain-1-bf16: "):
+                break
+        process.kill()
+    need_rows(folder, [], {"fixtures, one rank and staged": r"loss 1e-4, bf16 0\.02 \| 1 programs, bf16 \d\.\de-\d\d; 1 failed, plain-1-f32: "
+                                                            r"plain-1-f32 ended with 3 stderr: broken; stopped before its end"})
+
+
 def check(a, work):
     folder, stubs = work / "programs", pathlib.Path(a.build) / "stubs"
-    libraries = ["--libraries", stubs]
+    libraries, elsewhere = ["--libraries", stubs], ["--results", work / "results"]
     refuse(bench("run", "gpt2-124m", folder), 2, f"there is no folder {folder}")
-    need(bench("compile", folder, "--build", a.build, "--target", "cuda:emulated", "--small", "--part", "fixtures", "--part", "kernels", "--part",
-               "gpt2-124m"), "compile")
+    compiled = need(bench("compile", folder, "--build", a.build, "--target", "cuda:emulated", "--small", "--part", "fixtures", "--part", "kernels",
+                          "--part", "gpt2-124m"), "compile")
+    archives = ["fixtures.tar.xz", "kernels.tar.xz", "gpt2-124m.tar.xz"]
+    need_files(folder, [*archives, "libs"])
+    for name in [*archives, "libs"]:
+        if not re.search(rf"/{re.escape(name)}: [\d.]+ MiB$", compiled, re.M):
+            raise Deviates(f"compile does not say the size of {name}: {compiled}")
+    if not list((folder / "libs").glob("libgloo.so*")):
+        raise Deviates("the folder of libraries has no libgloo.so")
     refuse(bench("compile", folder, "--build", a.build, "--target", "cuda:sm_1", "--small", "--part", "gpt2-124m"), 1, "unknown GPU architecture 'sm_1'")
-    refuse(bench("run", "gpt2-124m", folder, *libraries, environment={"SHALE_STUB_FAIL": "cuLaunchKernel=CUDA_ERROR_LAUNCH_FAILED"}), 1,
-           "error: the GPU cannot launch a kernel: unspecified launch failure")
-    rows = {"kernels, same bits as emulated": r"equal \| [1-9]\d* kernels, [1-9]\d* bytes equal",
-            "memcheck and racecheck": r"clean \| (not run: no compute-sanitizer|2 runs clean)",
-            "fixtures, one rank and staged": r"loss 1e-4, bf16 0.02 \| 4 programs, loss \d\.\de-\d\d, bf16 \d\.\de-\d\d",
-            "fixtures, NCCL with one rank":
-                r"loss 1e-4, bf16 0.02 \| 2 programs, [1-9]\d* calls of NCCL, loss \d\.\de-\d\d, bf16 \d\.\de-\d\d",
-            "fixtures, two ranks of NCCL on one GPU": r"loss 1e-4 \| not run: NCCL 2.30 allows two ranks on one GPU, this one does not",
-            "gpt2-124m": r"40%, 1.1 × torch \| 0\.0%, does not hold; torch not run; [\d.]+ ms, \d+ tokens/s",
-            "gpt2-124m, memory": r"blocks exact, total within 2 % or 512 MiB \| 3 blocks exact; \d+ bytes planned, \d+ used, [\d.]+% off, .*hold.*",
-            "llama-8b": r"40%, 1.05 × torch \| not run"}
-    one_gpu = {"SHALE_STUB_DEVICES": "1"}
-    for part in ("kernels", "fixtures", "gpt2-124m"):
-        need(bench("run", part, folder, *libraries, "--steps", 2, environment=one_gpu), part)
-    need_rows(need(bench("table", folder), "table"), rows)
-    need(bench("run", "fixtures", folder, "--line", "two_ranks", *libraries, environment={**one_gpu, "SHALE_STUB_NCCL_VERSION": "23007"}), "fixtures with NCCL 2.30")
-    need_rows(need(bench("table", folder), "table"), {"fixtures, two ranks of NCCL on one GPU": r"loss 1e-4 \| 1 programs, loss \d\.\de-\d\d"})
-    damage(folder / "plain-3-f32.kernels.bytes")
-    refuse(bench("run", "kernels", folder, *libraries), 1, "has other bits from element")
-    need_rows(need(bench("table", folder), "table"), {"kernels, same bits as emulated": r"equal \| not run"})
+    refuse(bench("run", "llama-8b", folder), 1, "llama-8b.tar.xz: compile it with --part llama-8b")
+    need_files(folder, [*archives, "libs"])
+
+    # The programs of the archives. Kernels and fixtures find the libraries among the packages of a Python.
+    (work / "site" / "nvidia" / "all").mkdir(parents=True)
+    (work / "site" / "nvidia" / "all" / "lib").symlink_to(stubs.resolve())
+    packages = {**ONE_GPU, "PYTHONPATH": str(work / "site")}
+    need(bench("run", "kernels", folder, "--torch", sys.executable, *elsewhere, environment=packages), "kernels")
+    need(bench("run", "fixtures", folder, "--torch", sys.executable, *elsewhere, environment=packages), "fixtures")
+    need(bench("run", "gpt2-124m", folder, *libraries, *elsewhere, "--steps", 2, environment=ONE_GPU), "gpt2-124m")
+    need_files(folder, [*archives, "libs"])
+    need_rows(folder, elsewhere, {
+        "kernels, same bits as emulated": r"equal \| [1-9]\d* kernels, [1-9]\d* bytes equal",
+        "memcheck and racecheck": r"clean \| (not run: no compute-sanitizer|2 runs clean)",
+        "fixtures, one rank and staged": r"loss 1e-4, bf16 0\.02 \| 4 programs, loss \d\.\de-\d\d, bf16 \d\.\de-\d\d",
+        "fixtures, NCCL with one rank": r"loss 1e-4, bf16 0\.02 \| 2 programs, [1-9]\d* calls of NCCL, loss \d\.\de-\d\d, bf16 \d\.\de-\d\d",
+        "fixtures, two ranks of NCCL on one GPU": r"loss 1e-4 \| not run: NCCL 2\.30 allows two ranks on one GPU, this one does not",
+        "gpt2-124m": r"40%, 1\.1 × torch \| 0\.0%, does not hold; torch not run; [\d.]+ ms, \d+ tokens/s",
+        "gpt2-124m, memory": r"blocks exact, total within 2 % or 512 MiB \| 3 blocks exact; \d+ bytes planned, \d+ used, [\d.]+% off, .*hold",
+        "llama-8b": r"40%, 1\.05 × torch \| not run"})
+    newer = {**ONE_GPU, "SHALE_STUB_NCCL_VERSION": "23007"}
+    need(bench("run", "fixtures", folder, "--line", "two_ranks", *libraries, *elsewhere, environment=newer), "fixtures with NCCL 2.30")
+    need_rows(folder, elsewhere, {"fixtures, two ranks of NCCL on one GPU": r"loss 1e-4 \| 1 programs, loss \d\.\de-\d\d"})
+
+    # Programs in folders, of which some are damaged.
+    for part, path in zip(("fixtures", "kernels", "gpt2-124m"), archives):
+        shutil.unpack_archive(folder / path, folder / part)
+        (folder / path).unlink()
     refuse(bench("run", "kernels", folder, "--line", "staged", *libraries), 1, "there is no line staged, but bits, sanitizer")
-    facts = json.loads((folder / "gpt2-124m.json").read_text())
+    damage(folder / "kernels" / "plain-3-f32.kernels.bytes")
+    refuse(bench("run", "kernels", folder, "--line", "bits", *libraries), 1, "bits: plain-3-f32: kernel ", "differs in 1 of ")
+    need_rows(folder, [], {"kernels, same bits as emulated": r"equal \| [1-9]\d* kernels, [1-9]\d* bytes equal; 1 failed, plain-3-f32: .*"})
+    if {"plain-1-f32", "sorted", "adafactor", "columns"} - set(json.loads((folder / "results" / "kernels.json").read_text())["bits"]["programs"]):
+        raise Deviates("kernels of programs are missing in the results")
+    check_kill(folder, libraries)
+    model = ["run", "gpt2-124m", folder, *libraries, "--steps", 2]
+    refuse(bench(*model, environment={"SHALE_STUB_FAIL": "cuLaunchKernel=CUDA_ERROR_LAUNCH_FAILED"}), 1,
+           "error: the GPU cannot launch a kernel: unspecified launch failure")
+    facts = json.loads((folder / "gpt2-124m" / "gpt2-124m.json").read_text())
     facts["blocks"]["the arena"] += 64
-    (folder / "gpt2-124m.json").write_text(json.dumps(facts))
-    refuse(bench("run", "gpt2-124m", folder, *libraries, "--steps", 2), 1, "the arena has")
-    return "4 programs of a fixture, their kernels and a model ran"
+    facts["vocabulary"] = 16
+    (folder / "gpt2-124m" / "gpt2-124m.json").write_text(json.dumps(facts))
+    replace(folder / "torch", "echo CUDA out of memory >&2; exit 1")
+    refuse(bench(*model, "--torch", folder / "torch"), 1, "memory: the arena has", "shale, round 1: the first loss is", "CUDA out of memory")
+    need_rows(folder, [], {"gpt2-124m": r"40%, 1\.1 × torch \| 0\.0%, does not hold; torch not run; [\d.]+ ms, \d+ tokens/s; 3 failed, .*"})
+    return "4 programs of a fixture, kernels and a model ran"
 
 
 if __name__ == "__main__":

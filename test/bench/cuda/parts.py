@@ -1,0 +1,44 @@
+"""The parts of the GPU benchmark: their programs, sizes and bars."""
+import pathlib
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+MODELS = HERE.parents[1] / "models"
+sys.path.insert(0, str(HERE.parents[1] / "e2e"))
+
+BF16 = ["--param-dtype", "bf16"]
+# Bars: utilisation, and tokens per second relative to PyTorch's. `lookup`: parameters that do not count, since the file of Llama 1B
+# has an embedding besides its head, and PyTorch's model has one table for both. `seconds`: the limit of a run of either side; the
+# rounds of both end within ten minutes. Weights of 8B parameters take a minute or two to make.
+SIZES = {
+    "gpt2-124m": dict(scale="gpt2-124m", torch="gpt2-124m", batch=64, length=1024, layers=12, width=768, vocabulary=50257, flags=BF16,
+                      bars=(0.40, 1.1), rounds=2, seconds=130),
+    "llama-1b": dict(scale="llama-3.2-1b", torch="llama-1b", batch=8, length=2048, layers=16, width=2048, vocabulary=128256, flags=BF16,
+                     lookup=128256 * 2048, bars=(0.50, 1.1), rounds=2, seconds=140),
+    "llama-8b": dict(scale="llama-8b", torch="llama-8b", batch=2, length=4096, layers=32, width=4096, vocabulary=128256,
+                     flags=[*BF16, "--master-dtype", "none", "--optimizer-dtype", "bf16", "--recompute", "block"], bars=(0.40, 1.05),
+                     rounds=1, seconds=280),
+}
+SMALL = dict(batch=4, length=64, layers=2, width=64, vocabulary=256)
+PARTS = ["kernels", "fixtures", *SIZES]
+LIBRARIES = "libs"  # the folder of shared libraries of all programs
+CASES = "cases.json"  # beside the programs: the fixtures that were compiled
+
+
+def archive(folder, part):
+    return folder / f"{part}.tar.xz"
+
+
+def fixtures(cases):
+    """Programs of fixtures: name of the fixture, ranks, strategy, flags of the program, 16-bit floats."""
+    return [(case, ranks, "none" if ranks == 1 else "full", ["--comm", "staged"] if ranks > 1 else [], dtype)
+            for case in cases for ranks in (1, 2, 3 if case == "plain" else 4) for dtype in ("f32", "bf16") if dtype == "f32" or ranks == 1]
+
+
+def alone(cases):
+    """Fixtures on one rank whose collectives remain."""
+    return [(case, dtype) for case in cases for dtype in ("f32", "bf16")]
+
+
+def program_name(case, ranks, dtype):
+    return f"{case}-{ranks}-{dtype}"
