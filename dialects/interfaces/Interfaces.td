@@ -356,8 +356,8 @@ def IndexUserInterface : OpInterface<"IndexUserOpInterface"> {
 def PlacedAtUseInterface : OpInterface<"PlacedAtUseOpInterface"> {
   let cppNamespace = "::shale";
   let description = [{
-    An op that schedule moves to just before its first user. The result is not
-    needed earlier, and it takes memory from then on.
+    An op that the schedule stage moves to just before its first user. Computed earlier,
+    the result would only occupy memory for longer.
   }];
   let methods = [
     InterfaceMethod<"Whether this particular op is placed at its first user.",

@@ -48,7 +48,7 @@ function hover(e,text){e.classList.add('t');e.addEventListener('mousemove',m=>{t
 function about(t,f){const at=p=>p+(f.ops[p]?' ('+f.ops[p]+')':'');
  return t.name+'\n'+(t.node?'node '+t.node+'\n':'')+bytes(t.bytes)+', '+t.category+
   (t.space==='state'?'\nthere all the time':'\nfrom op '+at(t.begin)+'\nto op '+at(t.end)+'\noffset '+t.offset.toLocaleString('en-US')+' in the arena')}
-// Multiples of a power of two, six at most: quarters of a label's unit or more, for which two digits are exact.
+// At most six multiples of a power of two. They are multiples of a quarter of the unit, so two digits print them exactly.
 function ticks(top){let s=1;while(top/s>6)s*=2;const list=[];for(let b=s;b<=top;b+=s)list.push(b);return list}
 const names=['device','host'].filter(m=>R[m+'_peak_bytes']>0);
 $('sum').textContent=R.ranks+' rank(s); stated peak of a rank '+names.map(m=>bytes(R[m+'_peak_bytes'])+(names.length>1?' of '+m+' memory':'')).join(', ');

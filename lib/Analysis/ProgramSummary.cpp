@@ -451,7 +451,7 @@ void shale::printSummary(const ProgramSummary &summary, raw_ostream &os) {
     os << llvm::format("  %5lld ", (long long)count.first) << llvm::left_justify(kind, 28)
        << llvm::format("%15lld\n", (long long)count.second);
   if (summary.unitsAtOnce)
-    os << "units         at most " << summary.unitsAtOnce << " whole or on their way at once\n";
+    os << "units         at most " << summary.unitsAtOnce << " whole or in flight at once\n";
   if (summary.recomputedFlops)
     os << llvm::format("recomputed    %.4g flops per rank of these\n",
                        double(summary.recomputedFlops));

@@ -6,8 +6,8 @@
 
 namespace shale {
 
-/// Returns `loc` with a name for the values of an op that no node of the model stands for. Only
-/// printForPeople reads it: sourceNode() and reports do not.
+/// Returns `loc` with a value name, for an op that does not come from a node of the model. Only
+/// printForPeople uses the name; sourceNode() and reports ignore it.
 mlir::Location withValueName(mlir::Location loc, llvm::StringRef name);
 
 /// Prints a module with the names that its values have elsewhere: an argument is named after its

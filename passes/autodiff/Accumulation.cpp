@@ -105,8 +105,8 @@ void StepBuilder::makeAccumulate(StringRef name, bool first) {
   function = step;
 }
 
-/// Returns what the loss of the step divides by, as the loss of a micro-batch does: the count, but
-/// not zero. A count of weights may be below one.
+/// Returns the divisor of the step's loss, in the form of the micro-batch loss: the count, or 1 if
+/// it is zero. A count of weights may be below one.
 Value StepBuilder::divisorOf(Value count, Value loss) {
   auto quotient = loss.getDefiningOp<nn::DivOp>();
   if (!quotient || quotient.getRhs().getDefiningOp<nn::MaxOp>())

@@ -26,10 +26,10 @@ def AutodiffPass : Pass<"shale-autodiff", "::mlir::ModuleOp"> {
 
     A model's file may compute the gradients: results of `@forward` after the
     first three, with `nn.gradient_of`. They are used as they are, one for each
-    trained parameter, and nothing is derived. What the loss depends on is then
-    forward; the rest of the graph is backward, and moves behind it. The gradients are those of the
-    loss; if that is a sum divided by a count, micro-batches add up the gradients
-    times the divisor, which are those of the sum. The loss is not scaled for f16.
+    trained parameter, and none is derived. The ops that the loss depends on are then
+    forward; all other ops are backward, and are moved behind them. The gradients must be those of the
+    loss. If the loss is a sum divided by a count, each gradient is multiplied by the divisor before
+    micro-batches are added up, which gives the gradients of the sum. The loss is not scaled for f16.
 
     With `accumulate` = K above 1 a step consumes K micro-batches, one call each:
     `@accumulate_first(inputs, states, accumulators) -> accumulators` starts the
@@ -40,8 +40,8 @@ def AutodiffPass : Pass<"shale-autodiff", "::mlir::ModuleOp"> {
     micro-batches are averaged, with a remark. The contents of the accumulators
     after `@step` are unspecified.
 
-    If the module has `nn.optimizer`, because the model's file has an optimizer, it
-    holds whatever the option says.
+    If the module has `nn.optimizer`, because the model's file has an optimizer, that
+    optimizer is used and the option is ignored.
 
     Every op gets `nn.phase`; a gradient op takes `nn.scope` from its forward op.
 

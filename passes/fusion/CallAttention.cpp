@@ -31,8 +31,8 @@ static RankedTensorType exchanged(Type type) {
 
 namespace {
 
-/// Exchanges positions and heads of values. Transpositions that did so are undone, rotations of
-/// positions are exchanged with what they rotate, and each value is exchanged once.
+/// Transposes values between [B, H, T, D] and [B, T, H, D], each once. Bypasses transposes that
+/// undo this, and moves the transpose of a rotated value above the rotation.
 class Exchanger {
 public:
   explicit Exchanger(MLIRContext *context) : b(context, &listener) {}

@@ -62,8 +62,8 @@ public:
   void run(func::FuncOp function) {
     trains = false;
     function.walk([&](Operation *op) { trains |= nn::isInPhase(op, nn::Phase::Backward); });
-    // Gradients come first: then library calls read what a GELU stores for them. A GELU takes the
-    // sum before it.
+    // Replace gradients first, so that the values that they need from a GELU are read by library
+    // calls. A GELU includes the sum before it.
     forEach<nn::MulOp>(function, [&](nn::MulOp op) { replaceGradient(op); });
     forEach<nn::GeluOp>(function, [&](nn::GeluOp op) { replaceGelu(op); });
     forEach<nn::AddOp>(function, [&](nn::AddOp op) { replaceSum(op); });
@@ -250,8 +250,8 @@ private:
     return same && isNarrow(input) ? input : Value();
   }
 
-  /// Whether a value is computed as `expected`, from any value in place of `grad` and from one
-  /// value in place of `x`, perhaps after a cast; `input` becomes that one.
+  /// Whether `value` is computed by the same ops as `expected`, with any value for `grad` and one
+  /// value, possibly cast, for `x`. Sets `input` to the latter.
   static bool isEqual(Value value, Value expected, Value x, Value &input, Value grad) {
     if (expected == grad)
       return true;

@@ -239,7 +239,7 @@ def PadProductsPass : Pass<"shale-pad-products", "::mlir::ModuleOp"> {
 }
 
 def CallEpiloguesPass : Pass<"shale-call-epilogues", "::mlir::ModuleOp"> {
-  let summary = "Leaves bias, GELU and its gradient to the library that computes the product before them";
+  let summary = "Fuses bias, GELU and the gradient of GELU into the library call of the product before them";
   let description = [{
     If the target's library has products with epilogues (`Target::isLibraryCall`), a 16-bit product
     becomes `nn.matmul_epilogue` with
@@ -249,7 +249,7 @@ def CallEpiloguesPass : Pass<"shale-call-epilogues", "::mlir::ModuleOp"> {
       for those that are recomputed, too, so that both have the same bits,
     - the gradient of such a GELU that it is multiplied with, if library calls read the result.
 
-    Nothing changes where a kernel of the same phase could compute the value as well: the kernel
+    If a kernel of the same phase can compute the value, nothing changes: with an epilogue the kernel
     would only read more. On a CPU the pass changes nothing.
 
     Before:
@@ -425,7 +425,7 @@ def FusionPass : Pass<"shale-fusion", "::mlir::ModuleOp"> {
     }
     ```
   }];
-  let options = [Option<"singletons", "singletons", "bool", "false", "One op a cluster">];
+  let options = [Option<"singletons", "singletons", "bool", "false", "Put each op into its own cluster">];
   let dependentDialects = ["::shale::nn::NNDialect"];
 }
 

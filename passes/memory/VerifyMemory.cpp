@@ -72,7 +72,8 @@ static LogicalResult verifyRecomputed(func::FuncOp function) {
             !(source->hasAttr(mem::kRecomputedAttr) || source->hasTrait<OpTrait::ConstantLike>() ||
               isa<mem::BarrierOp, dist::UnitGatherOp>(source) ||
               (isa<dist::UnitViewOp>(op) && isa<mem::ReloadOp>(source))))
-          return op.emitOpError("computes again, but no barrier parts them: operand ")
+          return op.emitOpError(
+                     "computes again, but a mem.barrier between them is missing: operand ")
                  << operand.getType() << " is read directly";
       }
   return success();
@@ -125,7 +126,7 @@ static LogicalResult verifyBarriers(func::FuncOp function) {
     for (Operation *other : it->second)
       if (other != &op && equal(other, &op)) {
         InFlightDiagnostic diag =
-            op.emitOpError("is another gather of the same: no barrier parts them");
+            op.emitOpError("equals another gather: a mem.barrier between them is missing");
         diag.attachNote(other->getLoc()) << "the other one";
         return diag;
       }

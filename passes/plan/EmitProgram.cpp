@@ -312,7 +312,7 @@ LogicalResult Emitter::emitReturn(func::ReturnOp op) {
     });
     if (argument == function.getArguments().end() || argument->getType() != value.getType())
       return function.emitOpError() << "result " << index << " is state " << state
-                                    << ", which no argument of its type brings";
+                                    << ", which is not an argument of that type";
     late.push_back({bufferOf(value), bufferOf(*argument)});
   }
   for (Write write : late)

@@ -190,8 +190,8 @@ static void startAtEnd(MutableArrayRef<Bucket> buckets) {
   });
 }
 
-/// Adds the ops that compute the gradients of a pack in the place where they are packed, and the
-/// ops that compute the parts of sums among them.
+/// Adds the ops that compute the gradients of a pack. If an op writes its result over an operand,
+/// such as a sum, also adds the ops that compute its operands of that type.
 static void addMakers(dist::UnitPackOp pack, SmallVectorImpl<Operation *> &makers) {
   SmallVector<Value> values(pack->getOperands());
   while (!values.empty()) {

@@ -153,7 +153,7 @@ def PrefetchGathersPass : Pass<"shale-prefetch-gathers", "::mlir::ModuleOp"> {
     The gather of a unit starts when the previous unit is first used (`prefetch` units ahead), unless more than
     `max-gathers-in-flight` units would be whole or in flight at once. The ops that produce its shard move with it.
 
-    Assumes that each gather stands at its use, where `--shale-order-ops` puts it.
+    Assumes that each gather is placed at its use, as by `--shale-order-ops`.
 
     Unit `b` is gathered while unit `a` is in use.
 

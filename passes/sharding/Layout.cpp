@@ -231,8 +231,9 @@ FailureOr<Assignment> recoverAssignment(Operation *op, const ShardingRule &rule,
   }
   for (auto [i, layout] : llvm::enumerate(results))
     if (!(resultLayout(rule, assignment, i) == layout))
-      return op->emitOpError("result ") << i << " cannot be made as "
-                                        << layout.toAttr(op->getContext()) << " from its operands";
+      return op->emitOpError("result ")
+             << i << " cannot have the sharding " << layout.toAttr(op->getContext())
+             << " with these shardings of the operands";
   return assignment;
 }
 

@@ -76,7 +76,7 @@ def VerifyShardedPass : Pass<"shale-verify-sharded", "::mlir::ModuleOp"> {
       return %y : tensor<4x8xf32>
     }
     ```
-    with "'nn.softmax' op result 0 cannot be made as".
+    with "'nn.softmax' op result 0 cannot have the sharding".
   }];
 }
 
@@ -132,7 +132,7 @@ def PartitionPass : Pass<"shale-partition", "::mlir::ModuleOp"> {
 }
 
 def MaterializeUnitsPass : Pass<"shale-materialize-units", "::mlir::ModuleOp"> {
-  let summary = "Stores parameters in flat groups, split as the strategy says";
+  let summary = "Stores parameters in flat groups, split according to the strategy";
   let description = [{
     Parameters move into the flat groups of `dist.unit`s, which are split at rest
     according to `dist.strategy`. Views of the groups replace the arguments.
@@ -148,8 +148,8 @@ def MaterializeUnitsPass : Pass<"shale-materialize-units", "::mlir::ModuleOp"> {
 
     An update that is not elementwise (`GroupUpdateOpInterface`) builds its ops for
     the group or the slice, and its sums over slices are all-reduced. Optimizer state
-    that has not the shape of its parameters is a group of its own, with a slot,
-    which every rank holds whole.
+    whose shape differs from that of its parameters is a separate group, with a slot,
+    which is whole on every rank.
 
     All-reduces of gradients over data axes become reductions of the packed groups.
     A cast of a gradient before its update becomes a cast of the values that each

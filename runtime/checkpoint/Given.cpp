@@ -232,8 +232,8 @@ void GivenWeights::match(const ShaleProgram &program, const std::string &source,
   if (!guess.empty() && renames.empty())
     text += " The names fit with --init-map '" + guess + "'";
   else if (!missing.empty() || !left.empty())
-    text += " --init-map OLD=NEW renames what the file holds, and leaves out "
-            "what it gives no name: 'OLD.*='";
+    text += " Rename tensors of the file with --init-map OLD=NEW; "
+            "'OLD.*=' leaves tensors out";
   fail(SHALE_EXIT_DATA, "%s", text.c_str());
 }
 

@@ -149,9 +149,9 @@ private:
     for (int p = 0; p < program.parameter_count; ++p)
       if (draws(p) && program.parameters[p].init.deviation < 0)
         fail(SHALE_EXIT_DATA,
-             "--init random: the program knows no mean and deviation of '%s', "
-             "since its weights were not there when it was compiled, or are not "
-             "finite; give --init a file or folder of weights",
+             "--init random: the program has no mean and deviation of '%s', "
+             "because its weights were missing at compile time or are not "
+             "finite; pass a file or folder of weights to --init",
              program.parameters[p].name);
   }
   std::map<std::string, InputFile> files;

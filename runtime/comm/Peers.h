@@ -20,9 +20,9 @@ public:
   virtual void send(int to, const void *data, int64_t bytes) = 0;
   virtual void receive(int from, void *data, int64_t bytes) = 0;
   void barrier() { agree(0); }
-  /// Tells `ranks` (without this one) that this rank waits in vain, and returns those that do not
-  /// tell it the same within `seconds`. Any thread may call it, once; the other functions fail from
-  /// then on.
+  /// Sends `ranks` (without this one) a message that this rank is stuck, and returns the ranks that
+  /// do not send the same message within `seconds`. May be called once, from any thread; all other
+  /// functions fail afterwards.
   virtual std::vector<int> findSilent(const std::vector<int> &ranks, double seconds) = 0;
 };
 

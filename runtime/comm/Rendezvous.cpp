@@ -103,14 +103,15 @@ Rendezvous rendezvousFromEnvironment() {
     readSlurm(rendezvous);
   }
   if (rendezvous.rank >= rendezvous.worldSize)
-    fail(SHALE_EXIT_USAGE, "%s says rank %d of %d", rendezvous.launcher.c_str(), rendezvous.rank,
-         rendezvous.worldSize);
+    fail(
+        SHALE_EXIT_USAGE,
+        "the environment of %s sets rank %d of %d: ranks must be from 0 to the number of ranks - 1",
+        rendezvous.launcher.c_str(), rendezvous.rank, rendezvous.worldSize);
   if (rendezvous.worldSize > 1 && rendezvous.storePath.empty() &&
       (rendezvous.address.empty() || rendezvous.port == 0))
     fail(SHALE_EXIT_USAGE,
-         "%s does not say where the ranks meet: set MASTER_ADDR to rank 0's "
-         "host "
-         "and MASTER_PORT to a free port there",
+         "%s sets no rendezvous address: set MASTER_ADDR to the host of rank 0 "
+         "and MASTER_PORT to a free port on that host",
          rendezvous.launcher.c_str());
   return rendezvous;
 }

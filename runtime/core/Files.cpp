@@ -37,7 +37,8 @@ InputFile::~InputFile() {
 
 void InputFile::readAt(int64_t offset, void *buffer, int64_t bytes) const {
   if (offset < 0 || bytes < 0 || offset > length || bytes > length - offset)
-    fail(SHALE_EXIT_DATA, "'%s' has %lld bytes; %lld at offset %lld are not all there",
+    fail(SHALE_EXIT_DATA,
+         "'%s' has %lld bytes, too few to read %lld bytes at offset %lld: the file is incomplete",
          name.c_str(), (long long)length, (long long)bytes, (long long)offset);
   char *target = static_cast<char *>(buffer);
   while (bytes > 0) {

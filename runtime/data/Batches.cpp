@@ -254,8 +254,8 @@ void Batches::planTensor(int index, Plan &plan) {
     if (shape.size() != whole.size() + 1 ||
         !std::equal(whole.begin(), whole.end(), shape.begin() + 1))
       fail(SHALE_EXIT_DATA,
-           "'%s': tensor '%s' has shape %s; the program reads micro-batches of "
-           "%s behind a leading dimension that counts them",
+           "'%s': tensor '%s' has shape %s; expected a leading dimension that counts "
+           "micro-batches, then %s",
            path, input.name, shapeText(shape).c_str(), shapeText(whole).c_str());
     Dtype type = static_cast<Dtype>(input.type);
     if (isInteger(type) != isInteger(tensor->type))
@@ -421,8 +421,8 @@ void Batches::check(int index, int64_t from, int64_t count, const void *data,
     int64_t value = integerAt(type, data, e);
     if ((value < 0 || value >= input.bound) && value != input.ignored)
       fail(SHALE_EXIT_DATA,
-           "'%s': %s %lld is %lld, but input '%s' takes values from 0 to "
-           "%lld%s; is it another tokenizer's, or of another --token-dtype?",
+           "'%s': %s %lld is %lld, but values of input '%s' must be from 0 to "
+           "%lld%s; check --token-dtype and that the tokenizer is the model's",
            path.c_str(), what, (long long)(position + e - from), (long long)value, input.name,
            (long long)input.bound - 1,
            input.ignored ? format(" and %lld", (long long)input.ignored).c_str() : "");

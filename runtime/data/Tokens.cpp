@@ -113,8 +113,8 @@ void TokenFile::checkWidth(const TokenOptions &options) const {
   if (file.size() % (wide ? 8 : 4) != 0)
     return;
   fail(SHALE_EXIT_DATA,
-       "'%s' is not of %s: %s of its numbers hold nothing but high bits of the "
-       "one before. It looks like %s; say --token-dtype %s",
+       "'%s' is not a file of %s: %s of its numbers are only the high bits of the "
+       "number before. It looks like %s; pass --token-dtype %s",
        file.path().c_str(), options.type.c_str(),
        size == 2 && wide ? "three of four" : "every second", wide ? "int64" : "int32 or uint32",
        wide ? "int64" : "uint32");
@@ -180,7 +180,8 @@ void TokenFile::openNpy() {
                       shape.find_first_not_of(" )", comma + 1) == std::string::npos &&
                       comma - digits <= 18;
   if (!oneDimension)
-    fail(SHALE_EXIT_DATA, "'%s' has shape %s; tokens are one row, reshape(-1) before saving", name,
+    fail(SHALE_EXIT_DATA,
+         "'%s' has shape %s; tokens must be a 1-D array: reshape(-1) before saving", name,
          shape.c_str());
   tokens = std::strtoll(shape.c_str() + digits, nullptr, 10);
   if (tokens > (file.size() - start) / sizeOf(element) ||

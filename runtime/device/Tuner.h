@@ -10,8 +10,8 @@
 
 namespace shale::rt {
 
-/// The algorithm of a product. That of a product with an epilogue may be to compute both apart, as
-/// is done if none is chosen.
+/// The algorithm of a product. For a product with an epilogue it may be to compute the two
+/// separately, which is also the default.
 struct Choice {
   std::string algorithm; // opaque to all but the device: hexadecimal digits
   // Microseconds of the library's first proposal, or of a product and its epilogue apart, and of
@@ -32,9 +32,9 @@ public:
   /// same algorithm.
   virtual std::string keyOf(const Product &product) const = 0;
 
-  /// Until end(), choose() may overwrite this memory, which holds nothing yet. It keeps apart what
-  /// is timed from the state: operands in it become random numbers, and a result that is not in it
-  /// is put there instead.
+  /// Gives choose() memory that it may overwrite until end(), so that timing does not change the
+  /// state: operands in this memory are filled with random numbers, and results outside of it are
+  /// written into it instead.
   virtual void begin(char *scratch, int64_t bytes) = 0;
   /// Times the algorithms of a product with its own operands, in turn. Failure of the device ends
   /// the process. The library's first proposal, or to compute an epilogue apart, is chosen unless

@@ -47,14 +47,14 @@ bool checkResume(const Options &options) {
     warn("'%s' has no manifest.json; trying the checkpoint before it", broken.c_str());
   else if (!broken.empty() && (options.resume == "auto" || options.resume == "must"))
     fail(SHALE_EXIT_DATA,
-         "'%s' has no manifest.json and cannot be resumed from; take it away "
-         "to %s, or give another --out",
+         "'%s' has no manifest.json and cannot be resumed from; delete it "
+         "to %s, or pass another --out",
          broken.c_str(), found.empty() ? "begin with step 0" : "resume from the one before it");
   else if (!broken.empty() && never)
     found.push_back(broken);
   if (never && !found.empty() && !options.evalOnly)
     fail(SHALE_EXIT_USAGE,
-         "'%s' has a checkpoint (%s) and --resume is never; give another --out "
+         "'%s' has a checkpoint (%s) and --resume is never; pass another --out "
          "or --resume auto",
          options.out.c_str(), found.back().c_str());
   if (options.resume == "must" && found.empty())
@@ -76,9 +76,9 @@ void checkFlags(const Options &options) {
     return;
   if (position->step >= options.end())
     fail(SHALE_EXIT_USAGE,
-         "'%s' is at step %lld, so there is nothing to train up to step %lld, "
-         "but the flags are not those of that run: %s. To train with them from "
-         "the beginning give another --out; to go on give more --steps",
+         "'%s' is already at step %lld, so no step is left to train up to step %lld, "
+         "but the flags differ from those of that run: %s. To train with them from "
+         "the start, pass another --out; to continue that run, pass a larger --steps",
          position->folder.c_str(), (long long)position->step, (long long)options.end(),
          differences.c_str());
   // With a constant learning rate, the number of steps does not affect any step.
@@ -88,15 +88,15 @@ void checkFlags(const Options &options) {
     sameEnd.steps = std::strtoll(steps->second.c_str(), nullptr, 10);
   if (flagDifferences(sameEnd, position->flags).empty())
     return;
-  warn("'%s' was trained with other flags, the run goes on with %s", position->folder.c_str(),
-       differences.c_str());
+  warn("the flags differ from those of checkpoint '%s'; the run continues with %s",
+       position->folder.c_str(), differences.c_str());
 }
 } // namespace
 
 /// Warns about a missing padding mask, which changes the result of training.
 static void noteMissing(const Batches &data) {
   if (const char *input = data.filledWithOnes())
-    warn("'%s' has no tensor '%s': it is all ones, no position is masked", data.path().c_str(),
+    warn("'%s' has no tensor '%s': using all ones, so no position is masked", data.path().c_str(),
          input);
 }
 
@@ -107,8 +107,8 @@ void resolveSteps(const ShaleProgram &program, Options &options) {
   options.steps = data.stepsIn(options.epochs, program.accumulate);
   if (options.steps == 0)
     fail(SHALE_EXIT_DATA,
-         "--epochs %g of '%s' are fewer rows than one step reads; give more "
-         "epochs or data, or a smaller batch at compile time",
+         "--epochs %g of '%s' is less than the rows of one step; pass more "
+         "epochs or data, or compile with a smaller batch",
          options.epochs, options.data.c_str());
   std::string wrong = checkSteps(options);
   if (!wrong.empty())

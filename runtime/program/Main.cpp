@@ -39,7 +39,8 @@ static int start(int argc, char **argv) {
               : options.nproc ? options.nproc
                               : shale_program.world_size;
   if (launched && rendezvous.launcher != "shale" && options.nproc)
-    fail(SHALE_EXIT_USAGE, "--nproc starts ranks by itself; under %s leave it out",
+    fail(SHALE_EXIT_USAGE,
+         "--nproc starts the ranks itself, and %s has already started them: leave --nproc out",
          rendezvous.launcher.c_str());
   if (world != shale_program.world_size)
     fail(SHALE_EXIT_USAGE,

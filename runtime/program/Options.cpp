@@ -204,20 +204,22 @@ Parsed parseOptions(const ShaleProgram &program, int argc, const char *const *ar
        "commas between, a folder");
   CLI::Option *tokenDtype = choice(
       g, "--token-dtype", o.tokenDtype, "TYPE", {"uint8", "uint16", "uint32", "int32", "int64"},
-      "of files without a header: uint8, uint16, uint32, int32, int64");
+      "type of tokens in files without a header: uint8, uint16, uint32, int32, int64");
   app.add_flag("--no-shuffle", noShuffle, "read windows of tokens in file order")->group(g);
   text(g, "--eval-data", o.evalData, "FILES", "evaluate on these at the end");
-  number(g, "--eval-every", o.evalEvery, "N", "and every N steps", 0, big);
-  CLI::Option *evalBatches = number(g, "--eval-batches", o.evalBatches, "N",
-                                    "micro-batches an evaluation; with --eval-only: all", 1, big);
+  number(g, "--eval-every", o.evalEvery, "N", "also evaluate every N steps; 0: only at the end", 0,
+         big);
+  CLI::Option *evalBatches =
+      number(g, "--eval-batches", o.evalBatches, "N",
+             "micro-batches per evaluation; --eval-only evaluates all by default", 1, big);
   app.add_flag("--eval-only", o.evalOnly,
                "evaluate --init or the newest checkpoint of --out, train nothing")
       ->group(g);
   g = "Weights";
   text(g, "--init", o.init, "WHAT",
        "start from FILE.safetensors, a Hugging Face folder, or random:SEED "
-       "(normal, mean and deviation of each parameter as compiled; constants, "
-       "buffers stay)");
+       "(normal, with the mean and deviation of each parameter at compile time; "
+       "constant parameters and buffers keep their values)");
   app.add_option("--init-map", o.initMap,
                  "rename tensors of --init; OLD: a regular expression matched "
                  "at a name's start; can be repeated")
@@ -230,7 +232,8 @@ Parsed parseOptions(const ShaleProgram &program, int argc, const char *const *ar
   CLI::Option *epochs =
       number(g, "--epochs", o.epochs, "X", "instead of --steps: passes over the data", 1e-9, 1e9);
   epochs->default_str("");
-  number(g, "--stop-after", o.stopAfter, "N", "end earlier, at step N, saved", 1, big);
+  number(g, "--stop-after", o.stopAfter, "N",
+         "save and stop at step N; schedules still run to --steps", 1, big);
   std::vector<Fixed> fixed;
   for (int h = 0; h < program.hyper_count; ++h)
     if (const ShaleHyper &own = program.hyper[h];
@@ -240,8 +243,9 @@ Parsed parseOptions(const ShaleProgram &program, int argc, const char *const *ar
   choice(g, "--schedule", o.schedule, "NAME", {"constant", "cosine", "linear", "wsd"},
          "constant, cosine, linear, wsd");
   number(g, "--warmup", o.warmup, "N", "steps of linear warm-up", 0, big);
-  number(g, "--min-lr", o.minLr, "X", "where the schedule ends", 0, 1e6);
-  number(g, "--decay-fraction", o.decayFraction, "X", "of all steps, for wsd", 0, 1);
+  number(g, "--min-lr", o.minLr, "X", "learning rate at the end of the schedule", 0, 1e6);
+  number(g, "--decay-fraction", o.decayFraction, "X",
+         "--schedule wsd: fraction of the steps over which the rate decays", 0, 1);
   for (int h = 0; h < program.hyper_count; ++h)
     if (const ShaleHyper &own = program.hyper[h]; own.source == SHALE_HYPER_FLAG) {
       CLI::Option *option =
@@ -258,7 +262,7 @@ Parsed parseOptions(const ShaleProgram &program, int argc, const char *const *ar
                           ->expected(1)
                           ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast));
   CLI::Option *seed =
-      number(g, "--seed", o.seed, "N", "of the data's order and of dropout", 0, big);
+      number(g, "--seed", o.seed, "N", "seed of the order of the data and of dropout", 0, big);
   g = "Output";
   text(g, "--out", o.out, "DIR", "metrics, checkpoints, model.safetensors");
   number(g, "--save-every", o.saveEvery, "N", "checkpoint every N steps", 0, big);
@@ -267,39 +271,45 @@ Parsed parseOptions(const ShaleProgram &program, int argc, const char *const *ar
          "sharded, full, both");
   std::string fileSize = "5GB";
   text(g, "--file-size", fileSize, "SIZE",
-       "model.safetensors beyond this is written in several files with an index");
+       "largest weights file; a larger model.safetensors is split into files with an index");
   CLI::Option *resume =
       text(g, "--resume", o.resume, "HOW", "auto, never, must, or a checkpoint's folder");
   app.add_flag("--tensorboard", o.tensorboard, "also write TensorBoard's event files to --out")
       ->group(g);
   number(g, "--peak-tflops", o.peakTflops, "X",
-         "of a rank's machine, for the model's utilisation (mfu); 0: not known", 0, 1e9);
+         "peak TFLOP/s of a rank's device, for the model FLOPs utilisation (mfu); 0: unknown", 0,
+         1e9);
   std::vector<std::string> trace;
   app.add_option("--trace", trace, "steps:A-B FILE: Chrome trace of these steps")
       ->group(g)
       ->expected(2)
       ->type_name("STEPS FILE");
   g = "Ranks";
-  number(g, "--nproc", o.nproc, "N", "ranks to start here; else the mesh's", 1, 1e6);
-  number(g, "--comm-timeout", o.commTimeout, "SECONDS", "wait for a peer at most", 0.001, 1e7);
+  number(g, "--nproc", o.nproc, "N",
+         "ranks to start on this host; must equal the size of the mesh (the default)", 1, 1e6);
+  number(g, "--comm-timeout", o.commTimeout, "SECONDS", "longest wait for another rank", 0.001,
+         1e7);
   text(g, "--report-buffers", o.reportBuffers, "FILE",
-       "JSON: memory that the first two steps use, checked");
+       "check the memory plan: write the buffers that the first two steps use, as JSON");
   bool noGraph = false;
   std::string tuneProducts = "true";
   if (program.device_code) {
     text(g, "--cuda-libraries", o.deviceLibraries, "DIR",
          "search this folder first for NVIDIA's libraries");
-    choice(g, "--comm", o.comm, "HOW", {"nccl", "staged"},
-           "between GPUs, or through host memory: several ranks may share a GPU");
+    choice(
+        g, "--comm", o.comm, "HOW", {"nccl", "staged"},
+        "collectives: nccl, between GPUs; staged, through host memory (ranks may then share a GPU)");
     choice(g, "--tune-products", tuneProducts, "HOW", {"true", "false"},
            "time cuBLASLt's algorithms at the first start, and keep the choice beside the program; "
-           "false: take the first of each");
-    text(g, "--report-device", o.reportDevice, "FILE",
-         "JSON: blocks of device memory, and what the driver counts, at the end of the run");
+           "false: use the first algorithm that cuBLASLt proposes");
+    text(
+        g, "--report-device", o.reportDevice, "FILE",
+        "write the allocated blocks of device memory, and the driver's count, as JSON at the end of the run");
     app.add_flag("--no-graph", noGraph, "do not replay the step as a CUDA graph")->group(g);
   }
-  app.add_flag("--describe", o.describe, "ranks, parameters, memory plan; exit")->group(g);
-  app.add_flag("--help,-h", help, "this")->group(g);
+  app.add_flag("--describe", o.describe, "print ranks, parameters and the memory plan, and exit")
+      ->group(g);
+  app.add_flag("--help,-h", help, "print this help and exit")->group(g);
 
   auto refuse = [&](const std::string &message) {
     parsed.run = false;

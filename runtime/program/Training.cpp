@@ -51,7 +51,7 @@ void Training::openFolder() {
   if (lock < 0)
     fail(SHALE_EXIT_IO, "cannot write to '%s': %s", options.out.c_str(), strerror(errno));
   if (flock(lock, LOCK_EX | LOCK_NB) != 0)
-    fail(SHALE_EXIT_USAGE, "another run is using '%s'; give another --out", options.out.c_str());
+    fail(SHALE_EXIT_USAGE, "another run is using '%s'; pass another --out", options.out.c_str());
   if (options.traceFile.empty())
     return;
   // Report an unwritable file now, not after the steps were traced.
@@ -168,8 +168,8 @@ void Training::introduce() {
          meshText(program).c_str(), program.strategy, hostThreads(), hostThreads() == 1 ? "" : "s");
   // torchrun sets OMP_NUM_THREADS to 1 if it is not set.
   if (hostThreads() < coreShare)
-    printf("  OMP_NUM_THREADS says %d thread%s per rank; a rank's share of the "
-           "cores is %d\n",
+    printf("  OMP_NUM_THREADS is %d thread%s per rank, but a rank's share of the "
+           "cores is %d: set OMP_NUM_THREADS to that\n",
            hostThreads(), hostThreads() == 1 ? "" : "s", coreShare);
   for (const auto &[name, list] : ranks)
     printf("  %s: rank %s, device %s\n", name.c_str(), list.c_str(), device->describe().c_str());
@@ -223,8 +223,8 @@ void Training::writeModel() {
       list += (i ? ", " : "") + missing[i];
     if (missing.size() > 8)
       list += format(" and %zu more", missing.size() - 8);
-    printf("  without what the model's state_dict has but its ONNX file does not "
-           "say (%s): load with strict=False, or start with --init\n",
+    printf("  without entries of the model's state_dict that the ONNX file does not "
+           "contain (%s): load with strict=False, or start with --init\n",
            list.c_str());
   }
 }

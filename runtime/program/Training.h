@@ -45,8 +45,8 @@ private:
   // Steps.cpp: the loop over steps.
   /// Runs all steps. Returns the exit code if the run ends before the last one.
   std::optional<int> train();
-  /// Enqueues the next step and finishes those before it, and it too unless the process may run
-  /// ahead. Returns false if an update was not applied.
+  /// Enqueues the next step and finishes the steps before it. Also finishes the step itself if the
+  /// process must not run ahead. Returns false if an update was not applied.
   bool step();
   void enqueue();
   void setHyper(int64_t step, int slot);

@@ -101,8 +101,7 @@ std::string answerToFlag(const std::string &flag) {
     if (ours.empty())
       return "is not needed here; leave it out";
     if (ours[0] == ':')
-      return "was decided when the program was compiled: compile it again, shalec "
-             "takes " +
+      return "is fixed when the program is compiled: compile it again with shalec and " +
              ours.substr(1);
     return "is " + ours + " here";
   }

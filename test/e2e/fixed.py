@@ -82,7 +82,7 @@ def check(a, folder):
         for strategy in strategies:
             name, program = f"{strategy} on {ranks}", folder / f"{strategy}-{ranks}"
             made = run([f"{a.build}/bin/shalec", folder / "model.onnx", "-o", program, "--mesh", f"fsdp={ranks}", "--shard", strategy, "--optimizer", "sgd"], name)
-            if "the first, of 4, is taken for it" not in made.stderr:
+            if "the first, of 4, is used as the batch" not in made.stderr:
                 raise Deviates(f"{name}: no note on the batch: {made.stderr}")
             rows = run([program, "--describe"], name).stdout
             if f"ids I64 [{ROWS // ranks}, {LENGTH}] per rank" not in rows:

@@ -298,6 +298,6 @@ void shale::printComparison(Planner &planner, const CompileOptions &options, raw
                     signedNumber(plan.summary.flops - base->summary.flops), ms,
                     flags + (plan.fits(limit) ? "" : "   (above the limit)")});
   }
-  os << "plans         bytes of a rank; flops beside the first row's; step time predicted, for ordering\n";
+  os << "plans         bytes per rank; flops relative to the first row; predicted step times, for ordering only\n";
   printTable(rows, os);
 }

@@ -187,21 +187,21 @@ std::vector<Flag> makeFlags() {
        "size of a named dimension: batch=8 of the whole program, batch=2/rank of a rank, batch=max that fits --memory-limit",
        setDim, nullptr, /*repeated=*/true});
   add({"batch-dim", "INPUT:D", in, Effect::Model,
-       "input dimension that ranks share out (default: those named batch)", append<&O::batchDims>,
-       nullptr, /*repeated=*/true});
+       "input dimension that is split over ranks (default: dimensions named batch)",
+       append<&O::batchDims>, nullptr, /*repeated=*/true});
   add({"loss", "FORM", in, Effect::Model,
        "next-token:LOGITS | cross-entropy:LOGITS,LABELS | mse:OUT,TARGET", setString<&O::loss>});
   add({"loss-output", "NAME", in, Effect::Model,
        "the output that is the loss, when several are scalars; or a weighted sum: lm=1,aux=0.01",
        setString<&O::lossOutput>});
   add({"gradient", "P=OUTPUT", in, Effect::Model,
-       "an output that is the gradient of parameter P, in a graph of forward and backward (default: outputs named grad.P); none: derive the gradients nevertheless",
+       "the output with the gradient of parameter P, in a graph of forward and backward (default: outputs named grad.P); none: ignore these outputs and derive the gradients",
        append<&O::gradients>, nullptr, /*repeated=*/true});
   add({"bind", "INPUT=WHAT", in, Effect::Model,
        "what an input holds: tokens, tokens+1, ones, arange, or file: the data file has a tensor of that name",
        setBind, nullptr, /*repeated=*/true});
   add({"constant", "NAME", in, Effect::Model,
-       "an initializer that depends on no parameter, whatever it looks like", append<&O::constants>,
+       "treat this initializer as a constant that depends on no parameter", append<&O::constants>,
        nullptr, /*repeated=*/true});
   add({"dropout", "RATIO|off", in, Effect::Model,
        "the ratio of all dropouts in training mode (default: those of the file)",
@@ -250,24 +250,24 @@ std::vector<Flag> makeFlags() {
   add({"prefetch", "N", shard, Effect::Plan, "units gathered ahead of use (default: 1)",
        setNumber<&O::prefetch, 0, 1000>, getNumber<&O::prefetch>});
   add({"max-gathers-in-flight", "N", shard, Effect::Plan,
-       "units whole or on their way at once (default: 2)",
+       "units that may be whole or in flight at once (default: 2)",
        setNumber<&O::maxGathersInFlight, 1, 1000>, getNumber<&O::maxGathersInFlight>});
   add({"bucket-size", "SIZE", shard, Effect::Plan,
-       "gradients reduced together, 25MiB or 0: one per unit (default: 0 with full and hybrid, else 25MiB)",
+       "bytes of gradients reduced together, such as 25MiB; 0: one unit at a time (default: 0 with full and hybrid, else 25MiB)",
        setBucketSize, [](const O &o) { return o.bucketSize ? byteSizeText(*o.bucketSize) : ""; }});
   add({"order", "ORDER", shard, Effect::Plan,
-       "overlap | memory: reduce a bucket of gradients while the next one is made, or before that (default: overlap)",
+       "overlap | memory: reduce a bucket of gradients while the next one is computed, or before it is computed (default: overlap)",
        set<&O::order>, get<&O::order>});
   add({"sync-every-microbatch", "BOOL", shard, Effect::Graph,
-       "grad, full: reduce each micro-batch; false: sum whole gradients (default: true)",
+       "grad, full, hybrid: reduce the gradients of each micro-batch; false: sum whole gradients, reduce once per step (default: true)",
        setBool<&O::syncEveryMicrobatch>, getBool<&O::syncEveryMicrobatch>});
 
   const char *plan = "Memory and plan";
   add({"recompute", "POLICY", plan, Effect::Plan,
-       "none | block[:0.5] | selective | auto | class:NAME | match:REGEX: what is computed again rather than kept; auto: the least time, under --memory-limit if given (default: none)",
+       "none | block[:0.5] | selective | auto | class:NAME | match:REGEX: forward results to recompute instead of keep; auto: the fastest of these, under --memory-limit if given (default: none)",
        set<&O::recompute>, get<&O::recompute>});
   add({"loss-chunk", "ROWS", plan, Effect::Plan,
-       "auto | off | N: rows of logits in memory at once; auto: as many as cost no speed, where all take 64 MiB or more (default: auto)",
+       "auto | off | N: rows of logits in memory at once; off: all; auto: all if they take less than 64 MiB, else the target's number (default: auto)",
        set<&O::lossChunk>, get<&O::lossChunk>});
   add({"attention", "HOW", plan, Effect::Plan,
        "auto | generated: by the GPU's library (16-bit floats, causal or no mask), or by products and generated kernels (default: auto)",
@@ -279,13 +279,13 @@ std::vector<Flag> makeFlags() {
        "GPUs: products of f32 round their operands to TF32, 11 significant bits",
        setSwitch<&O::allowTf32>, getBool<&O::allowTf32>});
   add({"offload", "WHAT", plan, Effect::Plan,
-       "none | all | params,grads,optimizer,activations[:0.5]: what the host keeps",
+       "none | all | params,grads,optimizer,activations[:0.5]: kept in host memory",
        set<&O::offload>, get<&O::offload>});
   add({"threads", "N", plan, Effect::Plan,
        "threads per rank assumed by the memory plan (default: CPUs / ranks)",
        setNumber<&O::threads, 1, 65536>, getNumber<&O::threads>});
   add({"memory-limit", "SIZE", plan, Effect::Choice,
-       "what a rank may take, 40GiB (on a CPU of all its memory) or device=80GiB,host=100GiB; flags not typed are chosen to fit",
+       "limit of memory per rank: 40GiB (on a CPU: device and host together) or device=80GiB,host=100GiB; flags that are not given are chosen to fit",
        setMemoryLimit});
   add({"plan-only", nullptr, plan, Effect::Report,
        "plan, print the verdict, and stop: no code, no weights needed", setOn<&O::planOnly>});
@@ -293,7 +293,7 @@ std::vector<Flag> makeFlags() {
        "a table of plans, one for each combination: shard,recompute=none|block",
        [](O &o, StringRef v) { return parseComparison(v, o.compare); }});
   add({"report", "KIND", plan, Effect::Report,
-       "memory | comm | numerics | kernels, or KIND=FILE (.json; memory also .html, a drawing): what is where, and when",
+       "print a report: memory | comm | numerics | kernels; KIND=FILE writes it to a file (.json; memory also .html)",
        addReport, nullptr, /*repeated=*/true});
   add({"why", "TENSOR", plan, Effect::Report,
        "plan, say why a tensor or a node's result is in memory, and stop", append<&O::why>, nullptr,
@@ -315,10 +315,12 @@ std::vector<Flag> makeFlags() {
   add({"remarks-filter", "REGEX", kExtendGroup, Effect::Report,
        "print the remarks of passes whose name matches, or of import", setRemarksFilter});
   add({"describe", nullptr, out, Effect::Report,
-       "print what the model is, and the commands that compile and train it", setOn<&O::describe>});
+       "print inputs, parameters, blocks and loss of the model, and the commands that compile and train it",
+       setOn<&O::describe>});
 
   add({"keep-prefix", nullptr, kExtendGroup, Effect::Model,
-       "keep the exporting wrapper's prefix of parameter names", setOn<&O::keepPrefix>});
+       "keep the first component that all parameter names share, such as that of an export wrapper",
+       setOn<&O::keepPrefix>});
   add({"assume-autocast", nullptr, kExtendGroup, Effect::Model,
        "blocks under torch.no_grad() or torch.autocast(), which the file does not tell apart, are autocast: gradients pass",
        setOn<&O::assumeAutocast>});
@@ -329,7 +331,7 @@ std::vector<Flag> makeFlags() {
        "do not recover attention, norms and activations from their parts",
        setOn<&O::recover, false>});
   add({"compile-from", "STAGE", kExtendGroup, Effect::Report,
-       "MODEL is a dump of --save-temps: go on after this stage, with the flags that it records",
+       "continue after this stage from MODEL, a dump of --save-temps, with the flags that the dump records",
        setString<&O::compileFrom>});
   add({"save-temps", "DIR", kExtendGroup, Effect::Report,
        "write the IR after each stage, one numbered file each", setString<&O::saveTemps>});

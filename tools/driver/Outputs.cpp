@@ -107,9 +107,8 @@ int shale::checkOutputs(const CompileOptions &options, ModuleOp module) {
     if (fs::exists(output.path)
             ? fs::is_directory(output.path)
             : bool(fs::access(folder.empty() ? "." : folder, fs::AccessMode::Write)))
-      return cannotWrite(output.path, fs::is_directory(output.path)
-                                          ? "it is a folder"
-                                          : "its folder takes no new file");
+      return cannotWrite(output.path, fs::is_directory(output.path) ? "it is a folder"
+                                                                    : "its folder is not writable");
     if (isSpecial(output.path)) {
       if (output.flag == "-o" && makesProgram(options))
         return refuse(output, "is not a regular file, and a program must be one");

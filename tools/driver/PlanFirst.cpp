@@ -53,8 +53,8 @@ static void remarkChoice(Location loc, ArrayRef<Plan> plans, const Plan &best,
         .str();
   };
   emitDecision(loc, "limit",
-               llvm::Twine(fitting) + " of " + llvm::Twine(plans.size()) +
-                   " plans fit; taken: " + text(best) + "; the fastest of all: " + text(fastest));
+               llvm::Twine(fitting) + " of " + llvm::Twine(plans.size()) + " plans fit; chosen: " +
+                   text(best) + "; the fastest without the limit: " + text(fastest));
 }
 
 /// Chooses the flags that were not typed. Returns an exit code.

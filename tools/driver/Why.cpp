@@ -152,8 +152,8 @@ static void printLife(const Timeline &timeline, const LiveTensor &tensor, raw_os
      << "\n";
   int64_t peak = timeline.peak[tensor.memory];
   if (tensor.begin > peak || peak > tensor.end) {
-    os << "  at the peak   not there: op " << peak << " has the peak, it lives from "
-       << tensor.begin << " to " << tensor.end << "\n";
+    os << "  at the peak   not live: the peak is at op " << peak << ", the tensor is live from op "
+       << tensor.begin << " to op " << tensor.end << "\n";
     return;
   }
   auto next = llvm::find_if(positions, [&](int64_t at) { return at >= peak; });

@@ -39,7 +39,7 @@ StringRef shale::flagForForeignWord(StringRef typed) {
              "--mesh replica=M,fsdp=N")
       .Cases({"tensor-parallel-degree", "tensor-parallel", "tp", "pipeline-parallel-degree", "pp",
               "context-parallel-degree", "cp", "expert-parallel-degree", "model-parallel-size"},
-             "not there: --mesh fsdp=N shares out the batch and the state")
+             "not supported: --mesh fsdp=N splits the batch and the state")
       .Cases({"auto-wrap-policy", "transformer-auto-wrap-policy", "transformer-layer-cls-to-wrap",
               "wrap", "min-num-params", "size-based-auto-wrap-policy", "auto-wrap", "wrap-policy",
               "module-wrap-policy"},

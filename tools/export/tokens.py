@@ -41,7 +41,7 @@ def check_flags(a):
     if a.vocabulary is not None and not 1 <= a.vocabulary <= 1 << 32:
         raise Failure(USAGE, f"--vocabulary {a.vocabulary} is not from 1 to {1 << 32}")
     if not a.output.endswith(".bin"):
-        raise Failure(USAGE, f"'{a.output}' does not end with .bin, by which a training program knows a file of tokens")
+        raise Failure(USAGE, f"'{a.output}' does not end with .bin, the extension of token files: name it NAME.bin")
     if a.tokenizer == "bytes" and a.end_of_text:
         raise Failure(USAGE, "bytes have no end-of-text token: leave out --end-of-text")
     for path in a.text + ([a.model] if a.model else []):
@@ -52,13 +52,13 @@ def check_flags(a):
 def vocabulary_of_model(a):
     shalec = find_shalec(a.shalec)
     if not shalec:
-        raise Failure(USAGE, "--model asks shalec, which is not on the PATH: say --shalec FILE, or --vocabulary N instead of --model")
+        raise Failure(USAGE, "--model runs shalec, which is not on the PATH: pass --shalec FILE, or --vocabulary N instead of --model")
     done = subprocess.run([shalec, a.model, "--describe"], capture_output=True, text=True, errors="replace")
     if done.returncode:
         raise Failure(DATA, f"shalec refuses '{a.model}': {done.stderr.strip()[-800:]}")
     bounds = [int(bound) for bound in re.findall(r"^(?:input|label) .*bound to tokens.*, below (\d+)$", done.stdout, re.M)]
     if not bounds:
-        raise Failure(DATA, f"shalec knows no vocabulary of '{a.model}': say --vocabulary N")
+        raise Failure(DATA, f"shalec found no vocabulary in '{a.model}': pass --vocabulary N")
     return min(bounds)
 
 

@@ -62,8 +62,7 @@ cl::list<std::string> plugins("load-pass-plugin",
                               cl::desc("a plug-in with dialects and passes of its own"),
                               cl::value_desc("FILE.so"), cl::cat(category));
 cl::opt<bool> allowUnregistered("allow-unregistered-dialect",
-                                cl::desc("read ops of dialects that are not known"),
-                                cl::cat(category));
+                                cl::desc("accept ops of unregistered dialects"), cl::cat(category));
 
 int fail(const Twine &text, int code) {
   llvm::errs() << "shale-reduce: error: " << text << "\n";

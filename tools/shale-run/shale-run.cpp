@@ -37,7 +37,7 @@ cl::OptionCategory training("Training (--steps)");
 cl::opt<std::string> input(cl::Positional, cl::desc("FILE.mlir"), cl::init("-"));
 cl::opt<std::string> function("function", cl::desc("the function to run (default: all)"),
                               cl::value_desc("name"), cl::cat(category));
-cl::opt<int64_t> ranks("ranks", cl::desc("virtual ranks (default: what the mesh says, or 1)"),
+cl::opt<int64_t> ranks("ranks", cl::desc("virtual ranks (default: the ranks of the mesh, or 1)"),
                        cl::init(0), cl::cat(category));
 cl::opt<uint64_t> seed("seed", cl::desc("seed of random inputs"), cl::init(0), cl::cat(category));
 cl::opt<std::string> as("as", cl::desc("declared: round by type; f64: compute all floats in f64"),
@@ -56,12 +56,13 @@ cl::list<std::string> compare(
 cl::opt<double> tolerance("tolerance",
                           cl::desc("largest relative difference (default 1e-12; gradients 1e-6)"),
                           cl::init(0), cl::cat(category));
-cl::opt<double> smallest("floor", cl::desc("differences of smaller tensors are relative to this"),
-                         cl::init(0), cl::cat(category));
+cl::opt<double>
+    smallest("floor", cl::desc("relative differences: lower bound of a tensor's largest element"),
+             cl::init(0), cl::cat(category));
 cl::opt<bool> exact("exact", cl::desc("compare bits"), cl::cat(category));
 cl::opt<bool>
     mutate("mutate",
-           cl::desc("delete each collective and wait in turn; fails if one is not missed"),
+           cl::desc("delete each collective and wait in turn; fail if the results stay the same"),
            cl::cat(category));
 cl::opt<bool>
     checkGradient("check-gradient",
@@ -73,8 +74,8 @@ cl::list<std::string> plugins("load-pass-plugin",
 cl::opt<std::string> modelDir("model-dir", cl::desc("where relative paths of weights begin"),
                               cl::value_desc("folder"), cl::cat(category));
 
-cl::opt<int64_t> steps("steps", cl::desc("run @step so often from the initial state"), cl::init(0),
-                       cl::cat(training));
+cl::opt<int64_t> steps("steps", cl::desc("run @step this many times from the initial state"),
+                       cl::init(0), cl::cat(training));
 cl::opt<std::string> batches("batches", cl::desc("inputs with a leading dimension of steps"),
                              cl::value_desc("file.safetensors"), cl::cat(training));
 cl::opt<double> lr("lr", cl::desc("learning rate"), cl::init(1e-3), cl::cat(training));

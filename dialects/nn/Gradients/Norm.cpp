@@ -6,8 +6,8 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::nn;
 
-/// Returns the result of a softmax, with 0 in rows of NaN if the graph looks for these: it replaces
-/// them then, and what replaces them does not depend on the softmax.
+/// Returns the result of a softmax. If the graph tests it for NaN, returns it with NaN replaced by
+/// 0: the graph then replaces NaN by values that do not depend on the softmax.
 static Value withoutNan(Build &b, Value y) {
   for (Operation *user : y.getUsers())
     if (auto isNan = dyn_cast<IsNanOp>(user))

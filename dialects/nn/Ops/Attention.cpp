@@ -11,9 +11,8 @@ using namespace shale::nn;
 static LogicalResult verifyDropped(Operation *op, Value query, Value key, DropAttr dropout,
                                    OperandRange random) {
   if (!dropout)
-    return random.empty()
-               ? success()
-               : op->emitOpError("has random operands but drops nothing"); // attention_c5
+    return random.empty() ? success()
+                          : op->emitOpError("has random operands but no dropout"); // attention_c5
   double ratio = dropout.getRatio().getValueAsDouble();
   if (!(ratio >= 0 && ratio < 1) || dropout.getId() < 0 ||
       dropout.getId() > UINT32_MAX) // attention_c5

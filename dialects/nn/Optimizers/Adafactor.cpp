@@ -65,7 +65,7 @@ SmallVector<Value> AdafactorOp::buildGroupUpdate(OpBuilder &builder, const Group
   auto f32 = [&](int64_t count) { return Composer::type(in[Scale]).clone({count}); };
   int64_t count = ranges.size();
 
-  // The means of this step: of a slice, its part of them.
+  // The means of this step, or, for a slice, its contribution to them.
   Value moment = b.cast(in[Moment], Composer::elementOf(in[Scale]));
   Value means = FactorMeansOp::create(builder, loc, moment.getType(), in[Grad], in[Scale],
                                       group.offset, segments);

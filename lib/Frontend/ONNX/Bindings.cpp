@@ -236,8 +236,9 @@ LogicalResult Importer::bindLabels(const LossParts &parts) {
     return success();
   }
 
-  // The token that the model sees at a position, as a shift in the label or else in the input that
-  // is looked up, and the embedding that reads the label.
+  // `seen`: the shift of the token that an embedding reads at a position, in the label if an
+  // embedding reads it (`feeds`), else in the input that is looked up. `where`: the embedding that
+  // reads the label.
   std::optional<int64_t> seen;
   bool feeds = false, unknown = false, readsOthers = false;
   nn::EmbeddingOp where;
@@ -368,10 +369,10 @@ LogicalResult Importer::bindInputs() {
     if (wants <= has)
       continue;
     std::string hint = positionsHint({embedding.getTable()}, has, wants);
-    return error(hint.empty()
-                     ? "input '" + displayName(input->name) + "' counts " + std::to_string(wants) +
-                           " positions, the model has " + std::to_string(has)
-                     : hint),
+    return error(hint.empty() ? "input '" + displayName(input->name) + "' counts " +
+                                    std::to_string(wants) + " positions, but the model has only " +
+                                    std::to_string(has) + ": lower --dim"
+                              : hint),
            failure();
   }
   if (!bindingNote.empty())
@@ -483,7 +484,7 @@ LogicalResult Importer::chooseBatch() {
                  SHALE_EXIT_USAGE),
              failure();
     note("no dimension of " + taken + " is named 'batch': the first, of " + Twine(*batch) +
-         ", is taken for it (--batch-dim INPUT:DIM says otherwise)");
+         ", is used as the batch (--batch-dim INPUT:DIM selects another)");
     return success();
   }
   if (options.dataRanks == 1)

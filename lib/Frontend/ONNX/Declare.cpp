@@ -42,7 +42,7 @@ LogicalResult Importer::checkOpsets() {
            failure();
   if (root.opsets[""] > 28)
     return error("operator set " + Twine(root.opsets[""]) +
-                 " is newer than 28, the newest that Shale knows: export with "
+                 " is newer than 28, the newest that Shale supports: export with "
                  "opset 23"),
            failure();
   return success();

@@ -78,9 +78,9 @@ static std::string meaningOf(const Described &input) {
   std::string text = "bound to " + input.binding.str();
   int64_t words = vocabularyOf(input.argument);
   if (input.binding == "tokens" && words)
-    text += ": the data's, below " + std::to_string(words);
+    text += ": token ids of the data, below " + std::to_string(words);
   else if (input.binding == "tokens+1")
-    text += ": the next ones";
+    text += ": the tokens one position later";
   else if (input.binding == "ones")
     text += ": nothing is hidden, unless the data file has it";
   else if (input.binding == "arange")

@@ -485,7 +485,7 @@ void FoldedParameters::report(ArrayRef<bool> aliases,
           "node '" + displayName(value.first().node->name()) + "' reads the constant '" + name +
           "', which the export may have computed of parameter '" +
           displayName(out.list[index].name) +
-          "' of the same module (equal numbers of elements); no gradient would reach it that way. Export with "
+          "' of the same module (equal numbers of elements). The parameter would get no gradient from this use. Export with "
           "torch.onnx.export(..., optimize=False), or pass --constant " +
           name + " if it depends on no parameter");
       break;

@@ -288,8 +288,8 @@ std::vector<FoldedRead> Finder::unexplainedReads() {
       names.erase(llvm::find(names, name));
       return name;
     };
-    // If an operation first computes with its operand, that is a product if no name is left (only a
-    // factor is known).
+    // If the operation computes with the operand first and no name is left, the computation is
+    // taken to be a product, since only the factor is known.
     auto addNamed = [&](const Use &use, StringRef name) {
       add(use, name.empty() ? StringRef(use.initializer->name()) : name, operation.scope,
           operation.readsAsItIs(use)

@@ -52,7 +52,8 @@ private:
   Parameters &out;
   mlir::MLIRContext context{mlir::MLIRContext::Threading::DISABLED}; // of the types of tensors
   llvm::StringMap<size_t> byName;
-  /// By parameter: the nodes that read it under its name, and the uses of it.
+  /// Indexed by parameter: the nodes and operands that read it by its name, and its entries in
+  /// `out.uses`.
   std::vector<SmallVector<std::pair<const NodeProto *, int>, 1>> reads;
   std::vector<SmallVector<ParameterUse *, 1>> uses;
   /// Tables that are looked up, by sizes.

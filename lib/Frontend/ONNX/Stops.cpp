@@ -157,9 +157,9 @@ LogicalResult Importer::checkStops() {
   if (!inContext.empty())
     return refuse(
         inContext,
-        "depend on trained parameters and were exported under torch.no_grad() or torch.autocast(): the file does not tell "
-        "which, and under no_grad no gradient may pass. Export without no_grad; where it is autocast, pass --assume-autocast; "
-        "--freeze what is not to be trained");
+        "depend on trained parameters and were exported under torch.no_grad() or torch.autocast(). The file does not distinguish "
+        "the two, and gradients must not flow through no_grad. Export without no_grad; pass --assume-autocast if the blocks are autocast; "
+        "or pass --freeze for parameters that are not to be trained");
   if (!detaching.empty())
     return refuse(
         detaching,

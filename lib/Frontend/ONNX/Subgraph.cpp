@@ -107,7 +107,7 @@ FailureOr<SmallVector<Binding>> Importer::importGraph(Node &node, const GraphPro
       displayName(node.proto.name().empty() && node.proto.output_size() ? node.proto.output(0)
                                                                         : node.proto.name()) +
       "', ";
-  // A loop runs the graph often, also one without nodes.
+  // A loop may run the graph many times. Count a graph without nodes, too.
   if (mlir::failed(countWork(1)))
     return failure();
   for (const TensorProto &tensor : graph.initializer()) {

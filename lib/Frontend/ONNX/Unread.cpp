@@ -94,8 +94,8 @@ constexpr OperandWithoutEffect kOperandsWithoutEffect[] = {
     {kRuntime, "GroupQueryAttention", 9},
 };
 
-/// The operator sets in which an operator has an attribute that its handler reads in all, from 11
-/// on, the oldest that Shale reads.
+/// The operator sets in which an operator has an attribute. The handler reads the attribute in
+/// every operator set. 11 is the oldest operator set that Shale supports.
 struct Lifetime {
   StringLiteral op, attribute;
   int64_t first, last = std::numeric_limits<int64_t>::max();
@@ -167,7 +167,7 @@ LogicalResult Node::requireAttributesRead() {
     if (!read && !hasNoEffect(domain, op, name, *attr))
       return error("attribute '" + displayName(name) +
                    "' is not supported: the result may depend on it. Export with an older opset, "
-                   "or without what sets it");
+                   "or change the model so that it is not set");
   }
   return success();
 }

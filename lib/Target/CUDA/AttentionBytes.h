@@ -20,8 +20,8 @@ struct AttentionSizes {
 inline int64_t upTo(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
 
 /// Bytes that cuDNN needs on GPUs of an architecture (90: compute capability 9.0), including the
-/// memory that the frontend takes from the workspace: of the gradient the row sums and, unless it
-/// is deterministic, f32 sums of the query's gradient. 256 bytes are cuDNN's own.
+/// memory that the frontend takes from the workspace. For the gradient these are the row sums and,
+/// unless it is deterministic, f32 sums of the query's gradient. cuDNN itself needs 256 bytes.
 inline int64_t attentionBytes(const AttentionSizes &a, bool gradient, bool deterministic,
                               int architecture) {
   int64_t matrices = a.batch * a.heads, bytes = 256;

@@ -40,8 +40,8 @@ constexpr int64_t kMaxParts = 4, kSector = 32;
 /// Blocks below which a flat kernel takes fewer elements per thread: two per multiprocessor.
 constexpr int64_t kFewBlocks = 264;
 
-/// Returns the inputs and outputs with `count` elements, more, or a part of them as those of a
-/// concatenation.
+/// Returns the inputs and outputs with at least an eighth of `count` elements: operands of a
+/// concatenation have a part of them.
 SmallVector<Value> buffersOf(Region &body, int64_t count) {
   SmallVector<Value> all(body.front().getArguments());
   llvm::append_range(all, body.front().getTerminator()->getOperands());

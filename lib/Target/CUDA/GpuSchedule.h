@@ -16,9 +16,9 @@ namespace shale::cuda {
 /// `strip` neighbouring columns of one [each, inner]. A thread takes `width` neighbours of every
 /// n-th row, where `threads / (strip / width)` = n. The sums of a column's threads meet in shared
 /// memory. Flat: a thread takes `chunks` chunks of `width` neighbouring elements, a block's threads
-/// apart. If `parts` is above 1, the elements are that many parts of `part` elements again and
-/// again, and the chunks of a thread are those at the same place of each part, `chunks / parts`
-/// times.
+/// apart. If `parts` is above 1, the elements are a sequence of groups of `parts` parts of `part`
+/// elements each. A thread takes the chunk at the same place of each part of a group, for `chunks /
+/// parts` places.
 struct GpuSchedule {
   int64_t blocks = 1;
   int64_t threads = 32; ///< per block

@@ -142,11 +142,12 @@ std::unique_ptr<Memory> CudaDevice::allocate(ShaleSpace space, int64_t bytes, co
     bool known = space == SHALE_SPACE_DEVICE && cu.cuMemGetInfo(&unused, &all) == CUDA_SUCCESS;
     std::string room =
         known ? format(" (%s has %zu of %zu bytes free)", name.c_str(), unused, all) : "";
-    fail(result == CUDA_ERROR_OUT_OF_MEMORY ? SHALE_EXIT_NO_FIT : SHALE_EXIT_UNAVAILABLE,
-         "cannot get %lld bytes of %s memory for %s: %s%s; fewer rows per rank, more ranks or "
-         "--shard full need less",
-         (long long)bytes, space == SHALE_SPACE_DEVICE ? "device" : "pinned", what,
-         cu.explain(result).c_str(), room.c_str());
+    fail(
+        result == CUDA_ERROR_OUT_OF_MEMORY ? SHALE_EXIT_NO_FIT : SHALE_EXIT_UNAVAILABLE,
+        "cannot allocate %lld bytes of %s memory for %s: %s%s; use fewer rows per rank, more ranks or "
+        "--shard full",
+        (long long)bytes, space == SHALE_SPACE_DEVICE ? "device" : "pinned", what,
+        cu.explain(result).c_str(), room.c_str());
   }
   if (space == SHALE_SPACE_DEVICE) {
     blocks.push_back({what, bytes, usedBytes() - before});

@@ -25,8 +25,8 @@ void checkCpu(const std::string &target, int level) {
   int needed = target.compare(at, 8, "x86-64-v") == 0 ? std::atoi(target.c_str() + at + 8) : 1;
   if (level < needed)
     fail(SHALE_EXIT_UNAVAILABLE,
-         "this program was compiled for %s, which this CPU is not; compile it "
-         "with --target cpu:x86-64-v3 or cpu:native on this machine",
+         "this program was compiled for %s, which this CPU does not support; compile it "
+         "with --target cpu:x86-64-v3, or with cpu:native on this machine",
          target.c_str());
 }
 

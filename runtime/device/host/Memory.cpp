@@ -18,8 +18,8 @@ Block::Block(int64_t bytes, const char *what) {
   void *memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED)
     fail(SHALE_EXIT_NO_FIT,
-         "cannot get %lld bytes for %s: %s; fewer rows per rank, more ranks or "
-         "--shard full need less",
+         "cannot allocate %lld bytes for %s: %s; use fewer rows per rank, more ranks or "
+         "--shard full",
          (long long)bytes, what, strerror(errno));
   // Large pages: kernels stream through these blocks.
   if (bytes >= (4 << 20))

@@ -24,7 +24,7 @@ func.func @step(%x: tensor<4xf32>) -> tensor<4xf32> {
 // -----
 
 func.func @step(%x: tensor<4xf32>) -> tensor<4xf32> {
-  // expected-error@+1 {{computes again, but no barrier parts them}}
+  // expected-error@+1 {{computes again, but a mem.barrier between them is missing}}
   %1 = nn.exp %x {mem.recomputed, nn.phase = #nn.phase<backward>} : tensor<4xf32>
   return %1 : tensor<4xf32>
 }

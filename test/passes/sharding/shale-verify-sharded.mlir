@@ -26,7 +26,7 @@ func.func @op(%a: tensor<4xf32> {dist.sharding = #dist.sharding<[{"fsdp"}]>}) {
 // A sum over a split dimension must be partial.
 dist.mesh @mesh <[shard "fsdp"=2]>
 func.func @partial(%a: tensor<4xf32> {dist.sharding = #dist.sharding<[{"fsdp"}], partial = {}>}) {
-  // expected-error@+1 {{result 0 cannot be made as #dist.sharding<[{}], partial = {"fsdp": sum}> from its operands}}
+  // expected-error@+1 {{result 0 cannot have the sharding #dist.sharding<[{}], partial = {"fsdp": sum}> with these shardings of the operands}}
   %0 = nn.exp %a {dist.shardings = [#dist.sharding<[{}], partial = {"fsdp": sum}>]} : tensor<4xf32>
   return
 }
@@ -36,7 +36,7 @@ func.func @partial(%a: tensor<4xf32> {dist.sharding = #dist.sharding<[{"fsdp"}],
 // The dimension of a softmax must be whole.
 dist.mesh @mesh <[shard "fsdp"=2]>
 func.func @whole(%a: tensor<4x4xf32> {dist.sharding = #dist.sharding<[{}, {"fsdp"}]>}) {
-  // expected-error@+1 {{result 0 cannot be made as #dist.sharding<[{}, {"fsdp"}]> from its operands}}
+  // expected-error@+1 {{result 0 cannot have the sharding #dist.sharding<[{}, {"fsdp"}]> with these shardings of the operands}}
   %0 = nn.softmax %a {dist.shardings = [#dist.sharding<[{}, {"fsdp"}]>]} : tensor<4x4xf32>
   return
 }

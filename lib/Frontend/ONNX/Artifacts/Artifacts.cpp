@@ -101,7 +101,7 @@ private:
         node.mutable_output()->RemoveLast();
   }
 
-  /// Makes inputs of the forward graph that the checkpoint has values for initializers.
+  /// Converts inputs of the forward graph to initializers if the checkpoint has values for them.
   LogicalResult addParameters(FileTraining &training) {
     for (const ValueInfoProto &input : model.proto().graph().input())
       if (!inputs.try_emplace(input.name(), &input).second)

@@ -3,7 +3,7 @@
 // Attention without masks, or with one that is computed from inputs, becomes
 // nn.attention at once, so that no value of all pairs of positions is made. Other
 // forms are built from products and a softmax: recovery makes nn.attention of
-// them if it can, for it knows which masks are causal and which have gradients.
+// them if it can, since only recovery can tell which masks are causal and which have gradients.
 //
 //===----------------------------------------------------------------------===//
 #include "lib/Frontend/ONNX/Ops/Attend.h"

@@ -117,7 +117,8 @@ static LogicalResult importReshape(Node &node) {
   for (auto [i, size] : llvm::enumerate(shape)) {
     if (size == 0 && !allowZero) {
       if (int64_t(i) >= type.getRank())
-        return node.error("size 0 copies dimension " + Twine(i) + ", which the operand has not");
+        return node.error("size 0 copies dimension " + Twine(i) +
+                          ", but the operand has no such dimension");
       size = type.getDimSize(i);
     }
     if (size == -1) {
@@ -131,8 +132,8 @@ static LogicalResult importReshape(Node &node) {
   int64_t count = type.getNumElements();
   if (open >= 0) {
     if (known == 0 || count % known != 0)
-      return node.error("-1 stands for no whole number: " + Twine(count) +
-                        " elements, the other sizes make " + Twine(known));
+      return node.error("the size for -1 is not an integer: " + Twine(count) +
+                        " elements are not divisible by " + Twine(known));
     shape[open] = count / known;
     known = count;
   }

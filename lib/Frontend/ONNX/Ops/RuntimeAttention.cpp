@@ -217,8 +217,8 @@ static LogicalResult rotateBoth(Node &node, Attend &form) {
   return success();
 }
 
-/// GroupQueryAttention of a whole sequence: causal, so that the padding at the end, of which
-/// `seqlens_k` tells, is seen by padding alone.
+/// GroupQueryAttention of a whole sequence. It is causal, so only padding attends to the padding at
+/// the end, whose length `seqlens_k` gives.
 static LogicalResult importGroupQuery(Node &node) {
   if (failed(node.require(1)))
     return failure();
