@@ -9,8 +9,8 @@ using namespace mlir;
 namespace shale::interp {
 
 /// Sets the hyper-parameters. `updates` is the number of previous steps that were not skipped.
-/// Without an optimizer, sets only the hyper-parameters in the options. Values that the model's
-/// file fixes take precedence over the options.
+/// `optimizer` may be null: then only the hyper-parameters that the options name are set. A value
+/// that the model file fixes replaces that of the options.
 static void setHypers(const TrainingOptions &options, const nn::Optimizer *optimizer,
                       const nn::FileSettings &file, int64_t updates, LogicalValues &values) {
   auto set = [&](StringRef name, double value) {

@@ -101,9 +101,7 @@ void CudaDevice::loadKernels() {
   CUmodule code = nullptr;
   if (CUresult result = cu.cuModuleLoadData(&code, program.device_code); result != CUDA_SUCCESS) {
     bool foreign = result == CUDA_ERROR_NO_BINARY_FOR_GPU;
-    fail(foreign                              ? SHALE_EXIT_USAGE
-         : result == CUDA_ERROR_OUT_OF_MEMORY ? SHALE_EXIT_NO_FIT
-                                              : SHALE_EXIT_UNAVAILABLE,
+    fail(foreign ? SHALE_EXIT_USAGE : exitCode(result, SHALE_EXIT_UNAVAILABLE),
          "%s does not load the program's kernels, which are for %s: %s%s", name.c_str(),
          program.target, cu.explain(result).c_str(),
          foreign ? "; compile it with --target cuda:ARCHITECTURE for this GPU" : "");
@@ -143,7 +141,7 @@ std::unique_ptr<Memory> CudaDevice::allocate(ShaleSpace space, int64_t bytes, co
     std::string room =
         known ? format(" (%s has %zu of %zu bytes free)", name.c_str(), unused, all) : "";
     fail(
-        result == CUDA_ERROR_OUT_OF_MEMORY ? SHALE_EXIT_NO_FIT : SHALE_EXIT_UNAVAILABLE,
+        exitCode(result, SHALE_EXIT_UNAVAILABLE),
         "cannot allocate %lld bytes of %s memory for %s: %s%s; use fewer rows per rank, more ranks or "
         "--shard full",
         (long long)bytes, space == SHALE_SPACE_DEVICE ? "device" : "pinned", what,

@@ -39,8 +39,7 @@ const Driver &driver() {
   return opened;
 }
 
-/// Returns the exit code of a failed call, or that of too little memory if the call needed some.
-static int exitCode(CUresult result, int otherwise) {
+int exitCode(CUresult result, int otherwise) {
   return result == CUDA_ERROR_OUT_OF_MEMORY ? SHALE_EXIT_NO_FIT : otherwise;
 }
 

@@ -61,6 +61,9 @@ struct Driver {
 /// Opens and initializes the driver once. Throws with exit code 69 without a driver of CUDA 13.
 const Driver &driver();
 
+/// Returns the exit code of a failed call: 78 if the GPU has too little memory, else `otherwise`.
+int exitCode(CUresult result, int otherwise);
+
 /// Throws with exit code 69 if a call failed, or 78 if the GPU has too little memory; `what`
 /// completes "cannot ...".
 void require(CUresult result, const char *what);
@@ -73,8 +76,7 @@ struct ComputeCapability {
 ComputeCapability computeCapability(CUdevice device);
 
 /// Ends the process with exit code 70 if a call of the step failed, or 78 if the GPU has too little
-/// memory. Errors of a kernel appear at a
-/// later call.
+/// memory. Errors of a kernel appear at a later call.
 void must(CUresult result, const char *what);
 
 } // namespace shale::rt::cuda
