@@ -7,25 +7,19 @@
 
 using namespace mlir;
 
-/// Returns what is subtracted from x >= y > 0, both f64: a multiple q y <= x without rounding.
+/// Returns a multiple q y <= x of x >= y > 0, both f64, without rounding: q is x / y with 28 bits,
+/// without its fraction.
 ///
-/// q has at most 28 bits and y 24, so q y is exact. A quotient below 2^28 is truncated: it differs
-/// from a larger integer by more than 2^-25, its rounding. A larger one is first reduced by more
-/// than its rounding.
+/// y has 24 bits, so q y is exact. If x / y rounds to a number of 28 bits, it is that number: x and
+/// its product with y are multiples of a unit above 2^-53 x, so they differ by more than the
+/// rounding or not at all.
 static Value largeMultiple(ImplicitLocOpBuilder &b, Value x, Value y) {
   constexpr int64_t kMask = ~((int64_t(1) << 25) - 1); // keeps 28 of 53 bits
-  Type type = x.getType();
-  auto constant = [&](double value) {
-    return arith::ConstantOp::create(b, b.getFloatAttr(type, value));
-  };
   Value quotient = arith::DivFOp::create(b, x, y);
-  Value less = arith::MulFOp::create(b, quotient, constant(1 - 0x1p-50));
-  Value bits = arith::BitcastOp::create(b, b.getI64Type(), less);
+  Value bits = arith::BitcastOp::create(b, b.getI64Type(), quotient);
   bits = arith::AndIOp::create(b, bits, arith::ConstantOp::create(b, b.getI64IntegerAttr(kMask)));
-  Value large = arith::BitcastOp::create(b, type, bits);
-  Value isLarge = arith::CmpFOp::create(b, arith::CmpFPredicate::OGE, quotient, constant(0x1p28));
-  Value small = math::FloorOp::create(b, quotient);
-  return arith::MulFOp::create(b, arith::SelectOp::create(b, isLarge, large, small), y);
+  Value shorter = arith::BitcastOp::create(b, x.getType(), bits);
+  return arith::MulFOp::create(b, math::FloorOp::create(b, shorter).getResult(), y);
 }
 
 /// Returns fmod(x, y) of f32: x - trunc(x / y) y, which is exact, with the sign of x. Subtracts
