@@ -220,7 +220,7 @@ def MaterializeRecomputePass : Pass<"shale-materialize-recompute", "::mlir::Modu
     ```
   }];
   let options = [Option<"maxGathersInFlight", "max-gathers-in-flight", "int64_t", "2",
-                        "units whole, or on their way, at once">];
+                        "units that may be whole or in flight at once">];
   let dependentDialects = ["::shale::mem::MemDialect", "::shale::dist::DistDialect"];
 }
 
@@ -362,7 +362,7 @@ def MaterializeOffloadPass : Pass<"shale-materialize-offload", "::mlir::ModuleOp
     ```
   }];
   let options = [Option<"maxGathersInFlight", "max-gathers-in-flight", "int64_t", "2",
-                        "units whole, or on their way, at once">];
+                        "units that may be whole or in flight at once">];
   let dependentDialects = ["::shale::mem::MemDialect"];
 }
 
@@ -387,7 +387,7 @@ def VerifyMemoryPass : Pass<"shale-verify-memory", "::mlir::func::FuncOp"> {
       return %dx : tensor<8xf32>
     }
     ```
-    with "reads after the forward pass what is to be computed again".
+    with "reads a result with mem.recompute after the forward pass: it must read the recomputed op".
 
     Refused:
     ```mlir
@@ -403,7 +403,7 @@ def VerifyMemoryPass : Pass<"shale-verify-memory", "::mlir::func::FuncOp"> {
     with "group 0 of unit 'u' is gathered 2 times in @step, expected 1".
   }];
   let options = [Option<"maxGathersInFlight", "max-gathers-in-flight", "int64_t", "2",
-                        "units whole, or on their way, at once">];
+                        "units that may be whole or in flight at once">];
 }
 
 #endif // SHALE_MEMORY_PASSES_TD

@@ -51,8 +51,8 @@ static LogicalResult verifyNotKept(func::FuncOp function) {
       Operation *source = viewedValue(operand).getDefiningOp();
       if (source && isForward(source) && source->hasAttr(mem::kRecomputeAttr) &&
           !isa<CollectiveOpInterface>(source)) {
-        InFlightDiagnostic diag =
-            op.emitOpError("reads after the forward pass what is to be computed again");
+        InFlightDiagnostic diag = op.emitOpError(
+            "reads a result with mem.recompute after the forward pass: it must read the recomputed op");
         diag.attachNote(source->getLoc()) << "made here";
         return diag;
       }
@@ -73,8 +73,8 @@ static LogicalResult verifyRecomputed(func::FuncOp function) {
               isa<mem::BarrierOp, dist::UnitGatherOp>(source) ||
               (isa<dist::UnitViewOp>(op) && isa<mem::ReloadOp>(source))))
           return op.emitOpError(
-                     "computes again, but a mem.barrier between them is missing: operand ")
-                 << operand.getType() << " is read directly";
+                     "is recomputed, but a mem.barrier is missing: it reads an operand directly, ")
+                 << operand.getType();
       }
   return success();
 }
@@ -126,7 +126,7 @@ static LogicalResult verifyBarriers(func::FuncOp function) {
     for (Operation *other : it->second)
       if (other != &op && equal(other, &op)) {
         InFlightDiagnostic diag =
-            op.emitOpError("equals another gather: a mem.barrier between them is missing");
+            op.emitOpError("equals another gather: a mem.barrier is missing between them");
         diag.attachNote(other->getLoc()) << "the other one";
         return diag;
       }

@@ -5,7 +5,7 @@
 include "mlir/Pass/PassBase.td"
 
 def PlanPass : Pass<"shale-plan", "::mlir::ModuleOp"> {
-  let summary = "Assign every value a buffer: lower functions of tensors to rt";
+  let summary = "Assigns every value a buffer: lowers functions of tensors to rt";
   let description = [{
     Assumes a scheduled function. Values that may share bytes become one allocation:
     reshapes and barriers share that of their operand, parameters that of their
@@ -92,7 +92,7 @@ def VerifyPlanPass : Pass<"shale-verify-plan", "::mlir::ModuleOp"> {
     }
     ```
 
-    with "'b' shares bytes with a buffer that is live at once".
+    with "'b' shares bytes with a buffer that is live at the same time".
 
     The kernel may write over its first input, but not over its second one:
 

@@ -26,7 +26,7 @@ static LogicalResult verifyOverlap(ProgramLiveness &liveness) {
           b.getOffset() < a.getOffset() + buffer.bytes) {
         InFlightDiagnostic diag = a.emitOpError()
                                   << "'" << a.getName()
-                                  << "' shares bytes with a buffer that is live at once";
+                                  << "' shares bytes with a buffer that is live at the same time";
         diag.attachNote(b.getLoc()) << "'" << b.getName() << "' at offset " << b.getOffset();
         return diag;
       }

@@ -22,7 +22,7 @@ struct ScheduleOptions : public mlir::PassPipelineOptions<ScheduleOptions> {
   Option<int64_t> prefetch{*this, "prefetch", llvm::cl::desc("Units gathered ahead of use"),
                            llvm::cl::init(1)};
   Option<int64_t> maxGathersInFlight{*this, "max-gathers-in-flight",
-                                     llvm::cl::desc("Units whole or on their way at once"),
+                                     llvm::cl::desc("Units that may be whole or in flight at once"),
                                      llvm::cl::init(2)};
   Option<int64_t> bucketSize{
       *this, "bucket-size",

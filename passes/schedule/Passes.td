@@ -5,7 +5,7 @@
 include "mlir/Pass/PassBase.td"
 
 def SplitCollectivesPass : Pass<"shale-split-collectives", "::mlir::ModuleOp"> {
-  let summary = "Split each collective into start and wait";
+  let summary = "Splits each collective into start and wait";
   let description = [{
     Every op of interface `CollectiveOpInterface` becomes `dist.start` and `dist.wait`, side by side. Ops without uses are erased. The
     passes that follow move starts up and waits down.
@@ -39,7 +39,7 @@ def SplitCollectivesPass : Pass<"shale-split-collectives", "::mlir::ModuleOp"> {
 }
 
 def OrderOpsPass : Pass<"shale-order-ops", "::mlir::ModuleOp"> {
-  let summary = "Order ops to lower the sum of live bytes";
+  let summary = "Orders ops to lower the sum of live bytes";
   let description = [{
     Refines the order of the program. Views, and ops whose result is larger than what they read, move to their first use. An op
     that allocates memory is delayed past ops that free memory if that lowers the largest sum of live bytes between its old and
@@ -80,7 +80,7 @@ def OrderOpsPass : Pass<"shale-order-ops", "::mlir::ModuleOp"> {
 }
 
 def BucketReductionsPass : Pass<"shale-bucket-reductions", "::mlir::ModuleOp"> {
-  let summary = "Reduce packed gradients in buckets";
+  let summary = "Reduces packed gradients in buckets";
   let description = [{
     Packed gradients of one type are reduced in buckets, in the order in which they are complete. A bucket is closed when it has
     `bucket-size` bytes; a gradient of as many bytes is a bucket of its own. A bucket starts when it is complete and is waited
@@ -148,7 +148,7 @@ def BucketReductionsPass : Pass<"shale-bucket-reductions", "::mlir::ModuleOp"> {
 }
 
 def PrefetchGathersPass : Pass<"shale-prefetch-gathers", "::mlir::ModuleOp"> {
-  let summary = "Start all-gathers of units ahead of use";
+  let summary = "Starts all-gathers of units ahead of use";
   let description = [{
     The gather of a unit starts when the previous unit is first used (`prefetch` units ahead), unless more than
     `max-gathers-in-flight` units would be whole or in flight at once. The ops that produce its shard move with it.
@@ -204,12 +204,12 @@ def PrefetchGathersPass : Pass<"shale-prefetch-gathers", "::mlir::ModuleOp"> {
   let options = [
     Option<"prefetch", "prefetch", "int64_t", "1", "Units gathered ahead of use">,
     Option<"maxGathersInFlight", "max-gathers-in-flight", "int64_t", "2",
-           "Units whole or on their way at once, prefetched ones included">
+           "Units that may be whole or in flight at once, prefetched ones included">
   ];
 }
 
 def ScheduleTransfersPass : Pass<"shale-schedule-transfers", "::mlir::ModuleOp"> {
-  let summary = "Start copies between host and device memory early, wait for them late";
+  let summary = "Starts copies between host and device memory early and waits for them late";
   let description = [{
     `mem.offload` and `mem.reload` become `mem.start` and `mem.wait`. A copy to the host starts when its operand is complete and
     is waited for when the next such copy starts. A copy that is read soon starts one reader ahead, unless `prefetch` is 0 or
@@ -257,7 +257,7 @@ def ScheduleTransfersPass : Pass<"shale-schedule-transfers", "::mlir::ModuleOp">
   }];
   let options = [
     Option<"prefetch", "prefetch", "int64_t", "1", "0: copies start at their use">,
-    Option<"maxGathersInFlight", "max-gathers-in-flight", "int64_t", "2", "Units whole or on their way at once">
+    Option<"maxGathersInFlight", "max-gathers-in-flight", "int64_t", "2", "Units that may be whole or in flight at once">
   ];
   let dependentDialects = ["::shale::dist::DistDialect", "::shale::mem::MemDialect"];
 }
@@ -277,7 +277,7 @@ def VerifyScheduledPass : Pass<"shale-verify-scheduled", "::mlir::ModuleOp"> {
     }
     ```
 
-    with "is not scheduled: it must stand in a dist.start".
+    with "is not scheduled: it must be inside a dist.start".
   }];
 }
 

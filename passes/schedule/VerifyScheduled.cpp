@@ -23,7 +23,7 @@ struct VerifyScheduledPass : public shale::impl::VerifyScheduledPassBase<VerifyS
     WalkResult result = getOperation().walk([](CollectiveOpInterface collective) {
       if (isa<dist::StartOp>(collective->getParentOp()))
         return WalkResult::advance();
-      collective->emitOpError("is not scheduled: it must stand in a dist.start");
+      collective->emitOpError("is not scheduled: it must be inside a dist.start");
       return WalkResult::interrupt();
     });
     if (result.wasInterrupted() || copies.wasInterrupted())

@@ -101,7 +101,7 @@ LogicalResult StateLayouts::read(ModuleOp module, dist::MeshOp mesh) {
           if (mesh.isDataAxis(axis))
             return function.emitError("state ")
                    << symbol << " is split at use over data axis '" << axis
-                   << "': how it is stored is the strategy's affair";
+                   << "': the strategy, not the sharding at use, splits state over data axes";
       if (state.getOf())
         continue;
       auto [it, inserted] = layouts.try_emplace(symbol.getValue(), layout);

@@ -201,7 +201,7 @@ void GivenWeights::match(const ShaleProgram &program, const std::string &source,
     if (!place.file)
       place = tensor;
     else if (renamed(place.name, renames) == name)
-      other.push_back(name + " is there twice, as " + place.name + " and " + tensor.name);
+      other.push_back(name + " is defined twice, as " + place.name + " and " + tensor.name);
     else
       tied.emplace_back(place, tensor);
   }

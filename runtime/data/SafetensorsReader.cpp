@@ -62,7 +62,7 @@ public:
       name = value;
       inMetadata = name == "__metadata__";
       if (inMetadata ? metadataSeen : table.count(name) != 0)
-        return refuse("'" + name + "' is there twice");
+        return refuse("'" + name + "' is defined twice");
       metadataSeen |= inMetadata;
       if (table.size() == tensorLimit)
         return refuse("more than 200000 tensors");
@@ -74,7 +74,7 @@ public:
     int bit = field == "dtype" ? 1 : field == "shape" ? 2 : field == "data_offsets" ? 4 : 0;
     if (bit == 0 || (fields & bit))
       return refuse("tensor '" + name + "': key '" + field +
-                    (bit ? "' is there twice" : "' is unknown"));
+                    (bit ? "' is defined twice" : "' is unknown"));
     fields |= bit;
     return true;
   }

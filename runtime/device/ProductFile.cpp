@@ -75,7 +75,7 @@ Choices parseProducts(const std::string &text, const std::string &machine) {
     json file = json::parse(text);
     const json &body = file.at("body");
     if (file.at("xxh3").get<std::string>() != checksumOf(body))
-      throw std::runtime_error("its checksum is another one");
+      throw std::runtime_error("its checksum does not match");
     if (body.at("format") != kFormat)
       fail(SHALE_EXIT_DATA, "was written by another version of Shale");
     made = shortText(body, "machine");
@@ -105,7 +105,7 @@ Choices ProductFile::load(const std::string &machine) const {
     } catch (const Error &error) {
       trouble = isRead ? "'" + path + "' " + error.what() : error.what();
     }
-    warn("%s: no algorithms of matrix products are taken from it", trouble.c_str());
+    warn("%s: its algorithms of matrix products are not used", trouble.c_str());
   }
   return {};
 }

@@ -186,7 +186,7 @@ Parsed parseOptions(const ShaleProgram &program, int argc, const char *const *ar
             [values, flag](const std::string &typed) -> std::string {
               std::string list, ours = ourValue(flag, typed);
               if (!ours.empty())
-                return "'" + typed + "' is " + ours + " here";
+                return "'" + typed + "': in Shale, use " + ours;
               for (const std::string &known : values) {
                 if (typed == known)
                   return "";
@@ -356,7 +356,7 @@ Parsed parseOptions(const ShaleProgram &program, int argc, const char *const *ar
                   fileSize + "'");
   std::string how = exists(o.resume) ? "" : ourValue("--resume", o.resume);
   if (!how.empty())
-    return refuse("--resume: '" + o.resume + "' is " + how + " here");
+    return refuse("--resume: '" + o.resume + "': in Shale, use " + how);
   o.evalBatchesGiven = evalBatches->count() > 0;
   // With --init, evaluate these weights, not those of an earlier run.
   if (o.evalOnly && !o.init.empty()) {

@@ -135,8 +135,10 @@ void Training::restore() {
     if (rendezvous.rank == 0)
       printf("resumed from %s at step %lld\n", position.folder.c_str(), (long long)current);
     if (!options.traceFile.empty() && current > options.traceLast)
-      fail(SHALE_EXIT_USAGE, "--trace: step %lld is over, the run goes on with step %lld",
-           (long long)options.traceLast, (long long)current);
+      fail(
+          SHALE_EXIT_USAGE,
+          "--trace: step %lld is already done, and the run continues with step %lld: trace later steps",
+          (long long)options.traceLast, (long long)current);
     return;
   }
   if (rendezvous.rank == 0 && options.evalOnly && options.init.empty())

@@ -46,7 +46,7 @@ const Word words[] = {
     {"state-dict-type,save-format,checkpoint-type", "--checkpoint sharded|full|both"},
     {"nproc-per-node,num-processes,world-size,ranks,np,num-gpus,gpus,devices", "--nproc N"},
     {"dtype,data-dtype,bin-dtype", "--token-dtype uint8|uint16|uint32|int32|int64"},
-    {"shuffle", "the default; --no-shuffle reads in file order"},
+    {"shuffle", "shuffling is the default; --no-shuffle reads in file order"},
     {"dataloader-num-workers,num-workers", ""},
     {"timeout,ddp-timeout,nccl-timeout,init-timeout", "--comm-timeout SECONDS"},
     {"profile,profiler,enable-profiling",
@@ -99,11 +99,11 @@ std::string answerToFlag(const std::string &flag) {
       continue;
     std::string ours = word.ours;
     if (ours.empty())
-      return "is not needed here; leave it out";
+      return "is not needed; leave it out";
     if (ours[0] == ':')
       return "is fixed when the program is compiled: compile it again with shalec and " +
              ours.substr(1);
-    return "is " + ours + " here";
+    return std::string("is not a flag of Shale: ") + (ours[0] == '-' ? "use " : "") + ours;
   }
   return "";
 }

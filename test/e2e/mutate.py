@@ -12,7 +12,7 @@ import sys
 
 from runner import MODELS, Case, Deviates, main, run, stage_files
 
-MISSED = {"mem.barrier": "a mem.barrier between them is missing", "mem.offload": "memory; it must be in", "mem.reload": "memory; it must be in"}
+MISSED = {"mem.barrier": "a mem.barrier is missing", "mem.offload": "memory; it must be in", "mem.reload": "memory; it must be in"}
 
 def mutate(case, path, *flags):
     """Deletes each in turn and checks that it is found. Returns the numbers of (collectives, copies, waits)."""

@@ -146,7 +146,7 @@ def check_resumed(case, program, work):
             once = Counter((e["name"], e["args"]["what"]) for e in spans)
             need(once and all(times % 2 == 0 for times in once.values()), f"resumed: copies of two steps are {once}")
         else:
-            need(resumed.returncode == 64 and "step 3 is over, the run goes on with step 4" in resumed.stderr, f"resumed: {resumed.returncode}, {resumed.stderr}")
+            need(resumed.returncode == 64 and "step 3 is already done, and the run continues with step 4: trace later steps" in resumed.stderr, f"resumed: {resumed.returncode}, {resumed.stderr}")
 
 
 def check(a, work):

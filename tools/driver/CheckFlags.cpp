@@ -24,7 +24,7 @@ static std::string contradiction(const CompileOptions &o, const Target &target) 
     return "--allow-tf32 is for GPUs, and the target is " + o.target +
            ": give another --target or leave it out";
   if (!o.why.empty() && !o.compare.empty())
-    return "--why and --compare answer two questions: ask one at a time";
+    return "--why and --compare cannot be combined: pass one of them";
   if (o.bundle && (o.emit != Emit::Program || o.planOnly || o.describe))
     return std::string("--bundle needs a program, which ") +
            (o.planOnly   ? "--plan-only"
@@ -35,10 +35,9 @@ static std::string contradiction(const CompileOptions &o, const Target &target) 
     return "--bundle: the loader cannot look beside a program whose name has ':' or '$': give another -o";
   const char *asks = !o.compare.empty() ? "--compare" : !o.why.empty() ? "--why" : nullptr;
   if (o.describe && asks)
-    return std::string("--describe makes no plan, which ") + asks + " is about";
+    return std::string("--describe makes no plan, which ") + asks + " needs: leave one of them out";
   if (asks && !o.reports.empty())
-    return std::string("--report is of one plan that is printed, ") + asks +
-           " prints something else: ask one at a time";
+    return std::string("--report and ") + asks + " cannot be combined: pass one of them";
   bool planned = o.planOnly || o.emit >= Emit::RT;
   for (const Report &report : o.reports) {
     std::string kind = nameOf(report.kind).str();

@@ -149,7 +149,7 @@ private:
       options.machine = &ratesOfArchitecture(target->getArchitecture());
     if (options.gathersUnits() && !options.typed.count("shard") && !options.describe)
       llvm::errs()
-          << "shalec: note: --shard full, as the mesh has a shard axis (--shard none is DDP)\n";
+          << "shalec: note: using --shard full, because the mesh has a shard axis; --shard none selects DDP\n";
     if (int code = readImportOptions(options, import))
       return code;
     if (int code = checkPlanOptions(options))

@@ -239,7 +239,7 @@ std::vector<Flag> makeFlags() {
        "axes of ranks, the last varies fastest; names of your own with a kind: hosts:replica=2,gpus:shard=4 (default: fsdp=1)",
        setMesh, get<&O::mesh>});
   add({"shard", "STRATEGY", shard, Effect::Graph,
-       "none (DDP) | optimizer (ZeRO-1) | grad (ZeRO-2) | full (ZeRO-3) | hybrid (full, and insist on a replica axis); default: full where the mesh has a shard axis (fsdp) of 2 or more",
+       "none (DDP) | optimizer (ZeRO-1) | grad (ZeRO-2) | full (ZeRO-3) | hybrid (full; requires a replica axis) (default: full if the mesh has a shard axis (fsdp) of 2 or more ranks, else none)",
        set<&O::shard>, get<&O::shard>});
   add({"reshard-after-forward", "BOOL", shard, Effect::Plan,
        "full: gather again for backward (default: true)", setBool<&O::reshardAfterForward>,
@@ -270,7 +270,7 @@ std::vector<Flag> makeFlags() {
        "auto | off | N: rows of logits in memory at once; off: all; auto: all if they take less than 64 MiB, else the target's number (default: auto)",
        set<&O::lossChunk>, get<&O::lossChunk>});
   add({"attention", "HOW", plan, Effect::Plan,
-       "auto | generated: by the GPU's library (16-bit floats, causal or no mask), or by products and generated kernels (default: auto)",
+       "auto: the GPU's library where it supports the attention (16-bit floats, causal or no mask) | generated: products and generated kernels (default: auto)",
        set<&O::attention>, get<&O::attention>});
   add({"deterministic", "BOOL", plan, Effect::Plan,
        "library calls give the same bits in every run; false: a faster gradient of attention with less memory (default: true)",
@@ -322,7 +322,7 @@ std::vector<Flag> makeFlags() {
        "keep the first component that all parameter names share, such as that of an export wrapper",
        setOn<&O::keepPrefix>});
   add({"assume-autocast", nullptr, kExtendGroup, Effect::Model,
-       "blocks under torch.no_grad() or torch.autocast(), which the file does not tell apart, are autocast: gradients pass",
+       "assume that blocks exported under torch.no_grad() or torch.autocast() are autocast, so that gradients flow through them; the file does not distinguish the two",
        setOn<&O::assumeAutocast>});
   add({"keep-single-rank-collectives", "BOOL", kExtendGroup, Effect::Graph,
        "keep collectives along axes of one rank, to check a communicator on one device (default: false)",

@@ -27,7 +27,7 @@ void setFlag(CompileOptions &options, const Flag &flag, const std::string &value
   if (wrong.empty())
     return;
   if (std::string ours = flagForForeignValue(flag.name, value); !ours.empty())
-    wrong = "'" + value + "' is " + ours + " here";
+    wrong = "'" + value + "': in Shale, use " + ours;
   throw CLI::ValidationError("--" + std::string(flag.name), wrong);
 }
 
@@ -105,7 +105,8 @@ void reportError(const CLI::App &app, const CLI::ParseError &error, int argc, ch
          << " is a flag of the program that shalec makes, at run time: ./train --" << plain
          << " ..\n";
     else if (StringRef ours = flagForForeignWord(plain); !ours.empty())
-      os << "shalec: note: --" << word << " is " << ours << " here\n";
+      os << "shalec: note: --" << word
+         << (ours.starts_with("not ") ? " is " : " is not a flag of Shale: use ") << ours << "\n";
     else if (std::string near = nearestFlag(app, plain); !near.empty())
       os << "shalec: note: did you mean " << near << "?\n";
   }

@@ -120,7 +120,9 @@ int shale::checkOutputs(const CompileOptions &options, ModuleOp module) {
   }
   if (std::string folder = bundleFolder(options.output);
       options.bundle && fs::exists(folder) && !fs::is_directory(folder))
-    return cannotWrite(folder, "the libraries' folder would be there, and it is a file");
+    return cannotWrite(
+        folder,
+        "--bundle needs a folder of this name, but it is a file: remove it, or pass another -o");
   return SHALE_EXIT_OK;
 }
 

@@ -239,7 +239,7 @@ bool shale::printWhy(Planner &planner, const Plan &plan, StringRef name, raw_ost
         os << tensor.name << ": " << tensor.bytes << " bytes of state ("
            << rt::stringifyCategory(tensor.category) << "), there all the time\n  offloaded     "
            << (tensor.memory == mem::Memory::Host
-                   ? "yes, its home is host memory"
+                   ? "yes, it is stored in host memory"
                    : "no, --offload " + textOf(plan.options.offload) + " leaves it on the device")
            << "\n";
         ++shown;
@@ -255,7 +255,8 @@ bool shale::printWhy(Planner &planner, const Plan &plan, StringRef name, raw_ost
   bool made = first && !first->source.empty() && !subject.isParameter();
   if (made)
     printFate(fateOf(timelines, first->source), plan.options, os);
-  os << "  other choices, each alone" << (made ? ", and what becomes of it" : "") << ":\n";
+  os << "  other values, one flag at a time" << (made ? ", with their effect on this tensor" : "")
+     << ":\n";
   for (const Plan &other : neighbours(planner, plan, /*keepModules=*/true)) {
     if (made)
       os << "  "

@@ -90,18 +90,18 @@ StringRef shale::flagForForeignWord(StringRef typed) {
       .Cases({"optim", "opt", "optimizer-name"}, "--optimizer NAME")
       .Cases({"grad-clip", "max-grad-norm", "gradient-clipping", "max-norm", "clip", "clip-grad",
               "clip-norm"},
-             "--clip-grad-norm X of the program, at run time,")
-      .Cases({"learning-rate"}, "--lr X of the program, at run time,")
+             "--clip-grad-norm X of the program, at run time")
+      .Cases({"learning-rate"}, "--lr X of the program, at run time")
       .Cases({"max-steps", "num-steps", "train-steps", "iterations", "max-iters"},
-             "--steps N of the program, at run time,")
+             "--steps N of the program, at run time")
       .Cases({"num-train-epochs", "num-epochs", "max-epochs"},
-             "--epochs X of the program, at run time,")
+             "--epochs X of the program, at run time")
       .Cases({"dataset", "dataset-path", "data-path", "train-data"},
-             "--data FILE of the program, at run time,")
+             "--data FILE of the program, at run time")
       .Cases({"output-dir", "save-dir", "checkpoint-dir", "dump-folder"},
-             "--out DIR of the program, at run time,")
+             "--out DIR of the program, at run time")
       .Cases({"state-dict-type", "zero3-save-16bit-model"},
-             "--checkpoint sharded|full|both of the program, at run time,")
+             "--checkpoint sharded|full|both of the program, at run time")
       .Cases({"use-orig-params", "flatten-parameters", "contiguous-gradients", "sync-module-states",
               "compile", "zero3-init-flag", "cpu-ram-efficient-loading"},
              "not needed")

@@ -21,7 +21,7 @@ static LogicalResult verifyDropped(Operation *op, Value query, Value key, DropAt
   ArrayRef<int64_t> whole = dropout.getWhole();
   if (random.size() != (whole.empty() ? 3 : 4)) // attention_c5
     return op->emitOpError()
-           << "draws from a seed, a step and a micro-batch, and a place where it is part of a whole; got "
+           << "dropout needs the random operands seed, step and micro-batch, and an offset if it has `of`; got "
            << random.size() << " random operands";
   auto q = cast<RankedTensorType>(query.getType()), k = cast<RankedTensorType>(key.getType());
   int64_t groups = k.getDimSize(1),

@@ -204,7 +204,7 @@ std::string Importer::listInputs(llvm::function_ref<bool(const Input &)> which) 
 /// The choices of --bind for labels and their meanings, for errors.
 static const char *const kBindChoices =
     "=tokens (the graph shifts them, or they are the tokens themselves), =tokens+1 (each label is the next token), or "
-    "=file (a .safetensors data file has them; a tensor of that name there comes first in any case)";
+    "=file (from a tensor of that name in a .safetensors data file; such a tensor always takes precedence)";
 
 LogicalResult Importer::bindLabels(const LossParts &parts) {
   Origin origin = traceTokens(parts.labels);
@@ -273,9 +273,9 @@ LogicalResult Importer::bindLabels(const LossParts &parts) {
           table = displayName(parameters.list[index].name);
     return error(
                "label '" + shown + "' also feeds embedding '" + table +
-               "', unshifted: the model would learn to copy what it reads. Export with two different tensors "
-               "(of (ids, ids) the exporter makes one), or pass --bind " +
-               shown + "=tokens where that is meant"),
+               "' without a shift: the model would learn to copy its input. Export with two different tensors "
+               "(the exporter merges (ids, ids) into one), or pass --bind " +
+               shown + "=tokens if this is intended"),
            failure();
   }
   // A decoder reads the labels, shifted, and an encoder reads other tokens.
@@ -342,11 +342,12 @@ LogicalResult Importer::bindInputs() {
     else if (name.contains("mask")) {
       input.binding = "ones";
       if (!options.bindings.count(name))
-        emitDecision(fileLocation(), "import",
-                     "mask '" + displayName(name) +
-                         "' is read from the data file; where that has none, as a file of tokens, "
-                         "it is all ones. If it always is, --bind " +
-                         displayName(name) + "=ones saves its cost");
+        emitDecision(
+            fileLocation(), "import",
+            "mask '" + displayName(name) +
+                "' is read from the data file; without a tensor of that name, as with token files, "
+                "it is all ones. If it always is all ones, --bind " +
+                displayName(name) + "=ones avoids the cost of the mask");
     } else if (name.contains("position"))
       input.binding = "arange";
     else if (lookedUp.contains(input.argument) && !haveTokens && !name.contains("type"))
@@ -412,7 +413,7 @@ void onnx::unbindVisibleLabels(ModuleOp module, const ImportOptions &options) {
     if (read)
       continue;
     forward.removeArgAttr(i, nn::kBindingAttr);
-    std::string text = "attention sees later positions, too: labels '" + name.getValue().str() +
+    std::string text = "attention also reads later positions: labels '" + name.getValue().str() +
                        "' come from the data file";
     module->setAttr("nn.loss", StringAttr::get(module.getContext(), text));
     onnx::emitNote(module.getLoc(), text + " (next tokens would be copied; --bind " +
@@ -500,8 +501,8 @@ LogicalResult Importer::chooseBatch() {
              "no dimension is named 'batch', and the inputs (" +
                  (shapes.empty() ? "none" : shapes) +
                  ") do not show which one it is: each of the " + Twine(options.dataRanks) +
-                 " ranks would compute the same. Pass --batch-dim INPUT:0 for each input whose dimension 0 counts examples: "
-                 "ranks then share these out",
+                 " ranks would compute the whole batch. Pass --batch-dim INPUT:0 for each input whose dimension 0 is the batch: "
+                 "it is then split over the ranks",
              SHALE_EXIT_USAGE),
          failure();
 }

@@ -59,7 +59,7 @@ LogicalResult Importer::checkModel() {
     if (tensor.name().empty())
       return error("an initializer has no name"), failure();
     if (!initializers.try_emplace(tensor.name(), &tensor).second)
-      return error("initializer '" + displayName(tensor.name()) + "' is there twice"), failure();
+      return error("initializer '" + displayName(tensor.name()) + "' is defined twice"), failure();
   }
   for (const FunctionProto &function : proto.functions())
     if (!functions
@@ -68,7 +68,7 @@ LogicalResult Importer::checkModel() {
                      .str(),
                  &function)
              .second)
-      return error("function '" + displayName(function.name()) + "' is there twice"), failure();
+      return error("function '" + displayName(function.name()) + "' is defined twice"), failure();
   return success();
 }
 
@@ -209,7 +209,7 @@ LogicalResult Importer::declareInputs() {
       continue;
     std::string shown = displayName(input.name());
     if (input.name().empty() || root.values.count(input.name()))
-      return error("input '" + shown + "' is there twice, or has no name"), failure();
+      return error("input '" + shown + "' is defined twice, or has no name"), failure();
     const TypeProto::Tensor &tensor = input.type().tensor_type();
     for (const TensorShapeProto::Dimension &dim : tensor.shape().dim())
       if (!dim.dim_param().empty())

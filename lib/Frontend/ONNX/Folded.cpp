@@ -483,7 +483,7 @@ void FoldedParameters::report(ArrayRef<bool> aliases,
       std::string name = displayName(value.first().initializer->name());
       out.errors.push_back(
           "node '" + displayName(value.first().node->name()) + "' reads the constant '" + name +
-          "', which the export may have computed of parameter '" +
+          "', which the export may have computed from parameter '" +
           displayName(out.list[index].name) +
           "' of the same module (equal numbers of elements). The parameter would get no gradient from this use. Export with "
           "torch.onnx.export(..., optimize=False), or pass --constant " +

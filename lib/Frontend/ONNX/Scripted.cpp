@@ -225,10 +225,12 @@ void ScriptedParameters::notePadding(size_t index) {
   if (rows->size() != 1 || table.initializer->dims(0) < 2)
     return;
   std::string row = std::to_string(rows->front());
-  remark(index, "row " + row + " of '" + displayName(table.name) +
-                    "' is 0: if it is that of padding_idx=" + row +
-                    ", which this exporter does not write, a loss that depends on it trains it, "
-                    "unlike PyTorch. Export with the default exporter (dynamo=True) then");
+  remark(
+      index,
+      "row " + row + " of '" + displayName(table.name) +
+          "' is 0. If the model has padding_idx=" + row +
+          ", which this exporter does not record, this row is trained if the loss depends on it, "
+          "unlike in PyTorch: export with the default exporter (dynamo=True)");
   out.repairs.back().isNote = true;
 }
 

@@ -163,7 +163,7 @@ LogicalResult Importer::checkStops() {
   if (!detaching.empty())
     return refuse(
         detaching,
-        "detach values that depend on trained parameters: gradients that stop there are not supported, and training would send "
-        "them on. Export the model without that detach, or pass --freeze for what is not to be trained");
+        "detach values that depend on trained parameters: Shale does not support detach, and gradients would flow through "
+        "it. Export the model without that detach, or pass --freeze for parameters that are not to be trained");
   return success();
 }

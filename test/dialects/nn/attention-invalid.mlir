@@ -146,7 +146,7 @@ func.func @attention_c5_ratio(%q: tensor<2x4x8x16xf32>, %s: tensor<i64>) {
 
 // attention_c5_random: one of the three random operands is missing
 func.func @attention_c5_random(%q: tensor<2x4x8x16xf32>, %s: tensor<i64>) {
-  // expected-error@+1 {{draws from a seed, a step and a micro-batch, and a place where it is part of a whole; got 2 random operands}}
+  // expected-error@+1 {{dropout needs the random operands seed, step and micro-batch, and an offset if it has `of`; got 2 random operands}}
   %o, %l = nn.attention %q, %q, %q scale = 1.0 dropout <ratio = 0.5 : f64, id = 3> (%s, %s : tensor<i64>, tensor<i64>) : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32> -> tensor<2x4x8x16xf32>, tensor<2x4x8xf32>
   return
 }

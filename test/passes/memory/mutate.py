@@ -9,7 +9,7 @@ import sys
 import tempfile
 
 tool, path, *rest = sys.argv[1:]
-op, message = rest or (r"mem\.barrier", "a mem.barrier between them is missing")
+op, message = rest or (r"mem\.barrier", "a mem.barrier is missing")
 lines = open(path).read().split("\n")
 found = [(i, m) for i, m in enumerate(re.match(r"\s*(%[\w.$-]+)(?::\d+)? = " + op + r" ([^{:]*)", line) for line in lines) if m]
 for i, match in found:

@@ -16,7 +16,7 @@ func.func @step(%a: tensor<16xf32>) -> (tensor<32xf32>, tensor<32xf32>) {
 func.func @step(%x: tensor<4xf32>) -> tensor<4xf32> {
   // expected-note@+1 {{made here}}
   %0 = nn.exp %x {mem.recompute, nn.phase = #nn.phase<forward>} : tensor<4xf32>
-  // expected-error@+1 {{reads after the forward pass what is to be computed again}}
+  // expected-error@+1 {{reads a result with mem.recompute after the forward pass: it must read the recomputed op}}
   %1 = nn.neg %0 {nn.phase = #nn.phase<backward>} : tensor<4xf32>
   return %1 : tensor<4xf32>
 }
@@ -24,7 +24,7 @@ func.func @step(%x: tensor<4xf32>) -> tensor<4xf32> {
 // -----
 
 func.func @step(%x: tensor<4xf32>) -> tensor<4xf32> {
-  // expected-error@+1 {{computes again, but a mem.barrier between them is missing}}
+  // expected-error@+1 {{is recomputed, but a mem.barrier is missing}}
   %1 = nn.exp %x {mem.recomputed, nn.phase = #nn.phase<backward>} : tensor<4xf32>
   return %1 : tensor<4xf32>
 }

@@ -13,7 +13,7 @@ rt.func @step inputs = [] hyper = [] metrics = ["loss"] {
 rt.func @step inputs = [] hyper = [] metrics = ["loss"] {
   // expected-note @+1 {{'a' at offset 0}}
   %a = rt.buffer arena activations "a" : memref<32xf32>
-  // expected-error @+1 {{'b' shares bytes with a buffer that is live at once}}
+  // expected-error @+1 {{'b' shares bytes with a buffer that is live at the same time}}
   %b = rt.buffer arena offset = 64 activations "b" : memref<16xf32>
   %c = rt.buffer arena offset = 128 activations "c" : memref<32xf32>
   rt.zero %a : memref<32xf32>
@@ -27,7 +27,7 @@ rt.func @step inputs = [] hyper = [] metrics = ["loss"] {
 rt.func @step inputs = [] hyper = [] metrics = ["loss"] {
   // expected-note @+1 {{'a' at offset 0}}
   %a = rt.buffer arena activations "a" : memref<16xf32>
-  // expected-error @+1 {{'b' shares bytes with a buffer that is live at once}}
+  // expected-error @+1 {{'b' shares bytes with a buffer that is live at the same time}}
   %b = rt.buffer arena activations "b" : memref<16xf32>
   rt.zero %a : memref<16xf32>
   %t = rt.all_reduce %a to %a site = 0 axis = "fsdp" name = "a" : memref<16xf32> to memref<16xf32>

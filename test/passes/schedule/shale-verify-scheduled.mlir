@@ -3,7 +3,7 @@
 // A collective outside of a dist.start.
 dist.mesh @mesh <[shard "fsdp"=2]>
 func.func @step(%x: tensor<f32>) -> tensor<f32> {
-  // expected-error @+1 {{is not scheduled: it must stand in a dist.start}}
+  // expected-error @+1 {{is not scheduled: it must be inside a dist.start}}
   %0 = dist.all_reduce sum %x over "fsdp" : tensor<f32>
   return %0 : tensor<f32>
 }

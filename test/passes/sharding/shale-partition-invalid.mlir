@@ -4,7 +4,7 @@
 module {
   dist.mesh @mesh <[shard "fsdp"=2]>
   nn.state @w role = param type = tensor<4xf32>
-  // expected-error@+1 {{is split at use over data axis 'fsdp': how it is stored is the strategy's affair}}
+  // expected-error@+1 {{is split at use over data axis 'fsdp': the strategy, not the sharding at use, splits state over data axes}}
   func.func @step(%w: tensor<4xf32> {nn.state = @w, dist.sharding = #dist.sharding<[{"fsdp"}]>}) {
     return
   }

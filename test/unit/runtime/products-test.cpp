@@ -147,7 +147,7 @@ TEST(ProductFiles, OneWarningNamesTheFile) {
     return testing::internal::GetCapturedStderr();
   };
   const std::string name = "train.products.json", path = folder.path + "/" + name;
-  const std::string end = ": no algorithms of matrix products are taken from it\n";
+  const std::string end = ": its algorithms of matrix products are not used\n";
   std::string good = productText(kMachine, someChoices());
   std::string said = warning(name, good.substr(0, 100));
   EXPECT_EQ(said.rfind("warning: '" + path + "' is damaged (", 0), 0u) << said;
@@ -172,7 +172,7 @@ TEST(ProductFiles, AnotherFolderTakesTheFile) {
   testing::internal::CaptureStderr();
   EXPECT_TRUE(same(file.load(kMachine), someChoices()));
   std::string said = testing::internal::GetCapturedStderr();
-  EXPECT_NE(said.find("is not a regular file: no algorithms"), std::string::npos) << said;
+  EXPECT_NE(said.find("is not a regular file: its algorithms"), std::string::npos) << said;
 
   ProductFile nowhere(folder.path + "/train", folder.path + "/missing");
   testing::internal::CaptureStderr();

@@ -355,23 +355,23 @@ TEST_F(Program, BadFlagsAre64) {
 TEST_F(Program, WordsOfOtherTrainersAreAnsweredWithOurs) {
   const std::pair<const char *, const char *> words[] = {
       {"--batch-size 8", "compile it again with shalec and --dim batch=N"},
-      {"--grad-clip=1.0", "--grad-clip is --clip-grad-norm X here"},
+      {"--grad-clip=1.0", "--grad-clip is not a flag of Shale: use --clip-grad-norm X"},
       {"--max_grad_norm 1", "--clip-grad-norm"},
-      {"--learning-rate 3e-4", "is --lr X"},
+      {"--learning-rate 3e-4", "use --lr X"},
       {"--training.steps 10", "--steps"}, // torchtitan's
-      {"--max-steps 10", "is --steps N"},
-      {"--num_train_epochs 3", "is --epochs X"},
+      {"--max-steps 10", "use --steps N"},
+      {"--num_train_epochs 3", "use --epochs X"},
       {"--gradient_accumulation_steps 4", "--accumulate N"},
       {"--bf16", "--param-dtype"},
       {"--sharding-strategy FULL_SHARD", "--shard"},
-      {"--output_dir x", "is --out DIR"},
+      {"--output_dir x", "use --out DIR"},
       {"--num-workers 4", "not needed"},
-      {"--schedule constant_with_warmup", "is constant, with --warmup"},
-      {"--schedule cosine_annealing", "is cosine here"},
-      {"--checkpoint FULL_STATE_DICT", "is full here"},
-      {"--token-dtype u16", "is uint16 here"},
-      {"--resume latest", "is auto"},
-      {"--resume False", "is never here"}};
+      {"--schedule constant_with_warmup", "use constant, with --warmup"},
+      {"--schedule cosine_annealing", "use cosine"},
+      {"--checkpoint FULL_STATE_DICT", "use full"},
+      {"--token-dtype u16", "use uint16"},
+      {"--resume latest", "use auto"},
+      {"--resume False", "use never"}};
   for (const auto &[flags, answer] : words) {
     Result result = run("1", std::string("--data data.txt ") + flags);
     EXPECT_EQ(result.code, 64) << flags;

@@ -105,7 +105,7 @@ private:
   LogicalResult addParameters(FileTraining &training) {
     for (const ValueInfoProto &input : model.proto().graph().input())
       if (!inputs.try_emplace(input.name(), &input).second)
-        return importer.error("input '" + displayName(input.name()) + "' is there twice");
+        return importer.error("input '" + displayName(input.name()) + "' is defined twice");
     llvm::StringSet<> updated;
     for (const ValueInfoProto &input : artifacts.training->proto().graph().input())
       if (StringRef name = input.name(); name.consume_back(kBuffer))
@@ -135,7 +135,7 @@ private:
   LogicalResult addParameter(const CheckpointTensor &tensor) {
     std::string shown = displayName(tensor.name);
     if (!added.insert(tensor.name).second)
-      return importer.error("checkpoint: '" + shown + "' is there twice");
+      return importer.error("checkpoint: '" + shown + "' is defined twice");
     const ValueInfoProto *input = inputs.lookup(tensor.name);
     if (!input)
       return importer.error("checkpoint: '" + shown + "' is no input of eval_model.onnx");
@@ -227,7 +227,7 @@ private:
       return success();
     if (checkpoint.groups.size() > 1)
       return importer.error("checkpoint: it has " + Twine(checkpoint.groups.size()) +
-                            " groups of parameters: all parameters of a step have one optimizer");
+                            " groups of parameters: use one optimizer for all parameters");
     const CheckpointGroup &group = checkpoint.groups.front();
     if (!(group.learningRate >= 0 && group.learningRate <= 1e6))
       return importer.error("checkpoint: the learning rate is not from 0 to 1e6");

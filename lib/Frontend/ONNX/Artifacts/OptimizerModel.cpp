@@ -47,7 +47,7 @@ private:
     return importer.errorAt(node, "of optimizer_model.onnx: " + message);
   }
 
-  /// Collects attributes; fails if one is there twice or unknown.
+  /// Collects attributes; fails if one is defined twice or unknown.
   LogicalResult collect(const NodeProto &node, ArrayRef<StringRef> known) {
     attributes.clear();
     for (const AttributeProto &attribute : node.attribute()) {

@@ -118,10 +118,12 @@ static LogicalResult collect(Node &node, ArrayRef<Binding> outputs,
 static void noteIgnored(Node &node, Value condition, int64_t trip) {
   std::optional<double> known = condition ? node.scalarConstant(condition) : std::nullopt;
   if (known == 0.0)
-    emitNote(node.loc, "node '" + displayName(node.proto.name()) +
-                           "' (Loop): the body's condition is false after " + Twine(trip) +
-                           " iterations. The loop goes on, as ONNX ignores it without a condition "
-                           "operand; ONNX Runtime stops. Give the node the operand to stop there");
+    emitNote(
+        node.loc,
+        "node '" + displayName(node.proto.name()) +
+            "' (Loop): the body's condition is false after " + Twine(trip) +
+            " iterations. The loop continues, because ONNX ignores the body's condition if the node has no "
+            "condition operand; ONNX Runtime stops. To stop there, add the operand");
 }
 
 /// Loop with a known trip count or known conditions: one copy of the body per iteration. Without a

@@ -342,8 +342,8 @@ static LogicalResult importConv(Node &node) {
   bool depthwise = groups == channels && groups > 1;
   if ((depthwise || !windows.tile()) && windows.elements() > kMaxSlices)
     return node.error("a kernel of " + Twine(windows.elements()) +
-                      " elements whose windows overlap, or are padded, is not supported (" +
-                      Twine(kMaxSlices) + " are)");
+                      " elements whose windows overlap, or are padded, is too large: at most " +
+                      Twine(kMaxSlices) + " are supported");
   Conv conv{node,     windows, channelsLast(node, node.input(0)), node.input(1), groups,
             channels, results};
   if (!conv.x)
@@ -405,8 +405,8 @@ static LogicalResult readPool(Node &node, Windows &windows) {
     return failure();
   if (!windows.tile() && windows.elements() > kMaxSlices)
     return node.error("a window of " + Twine(windows.elements()) +
-                      " elements that overlaps others, or is padded, is not supported (" +
-                      Twine(kMaxSlices) + " are)");
+                      " elements that overlaps others, or is padded, is too large: at most " +
+                      Twine(kMaxSlices) + " are supported");
   return success();
 }
 

@@ -150,7 +150,7 @@ Value Scatter::dense() {
   if (rows > 0 && tuples > 0 && inner > 0 && batches > kMaxPairs / rows / tuples / inner) {
     (void)node.error(
         "a scatter of " + Node::name(type) + " by " + Node::name(at) +
-        " compares too many places with indices; floats that replace or are added do not");
+        " would compare too many pairs of an element and an index; use floats with reduction none or add");
     return {};
   }
   // Tuples become numbers of rows.

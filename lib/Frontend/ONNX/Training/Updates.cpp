@@ -138,9 +138,8 @@ private:
     if (!first.kind)
       first = std::move(optimizer);
     else if (!first.hasSettingsOf(optimizer))
-      return importer.errorAt(node, "has another learning rate, count, kind or constants than " +
-                                        first.place +
-                                        ": all parameters of a step have one optimizer");
+      return importer.errorAt(node, "differs in learning rate, count, kind or constants from " +
+                                        first.place + ": use one optimizer for all parameters");
     return success();
   }
 
