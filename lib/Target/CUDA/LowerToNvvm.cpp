@@ -139,11 +139,15 @@ FailureOr<std::vector<std::string>> cuda::emitPtx(gpu::GPUModuleOp kernels,
     one.machine = createMachine(architecture, error);
     if (!one.machine)
       return kernels.emitError() << "no code generator for " << architecture.name << ": " << error;
+    // The translation takes the alignment of loads and stores from the layout: without one,
+    // integers of 8 bytes have 4.
+    kernels->setAttr(
+        LLVM::LLVMDialect::getDataLayoutAttrName(),
+        StringAttr::get(&context, one.machine->createDataLayout().getStringRepresentation()));
     one.module = translateModuleToLLVMIR(kernels, one.context, "shale");
     if (!one.module)
       return kernels.emitError("translation to LLVM IR failed");
     one.module->setTargetTriple(one.machine->getTargetTriple());
-    one.module->setDataLayout(one.machine->createDataLayout());
   }
   llvm::DefaultThreadPool pool;
   for (Emitted &one : emitted)

@@ -26,9 +26,10 @@ void openForOthers(const char *pattern) {
 DynamicLibrary::DynamicLibrary(const char *name, const char *purpose)
     : name(name), handle(nullptr) {
   const std::string &folder = libraryFolder();
-  std::string reason;
-  if (!folder.empty()) {
-    handle = dlopen((folder + "/" + name).c_str(), RTLD_NOW | RTLD_GLOBAL);
+  std::string path = folder + "/" + name, reason;
+  bool isInFolder = !folder.empty() && exists(path);
+  if (isInFolder) {
+    handle = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
     if (handle)
       return;
     reason = dlerror();
@@ -36,8 +37,8 @@ DynamicLibrary::DynamicLibrary(const char *name, const char *purpose)
   handle = dlopen(name, RTLD_NOW | RTLD_GLOBAL);
   if (handle)
     return;
-  if (reason.empty())
-    reason = dlerror();
+  if (!isInFolder)
+    reason = dlerror() + (folder.empty() ? "" : ", and it is not in '" + folder + "'");
   fail(SHALE_EXIT_UNAVAILABLE,
        "%s: %s; install it, or name the folder that has it with --cuda-libraries", purpose,
        reason.c_str());

@@ -21,12 +21,7 @@ Value Threads::select(Value condition, Value yes, Value no) {
 }
 Value Threads::block() { return gpu::BlockIdOp::create(b, loc, gpu::Dimension::x); }
 Value Threads::thread() { return gpu::ThreadIdOp::create(b, loc, gpu::Dimension::x); }
-Value Threads::load(Value memref, Value at) {
-  // LLVM IR before it has the data layout of the GPU aligns integers of 8 bytes to 4.
-  int64_t bits = cast<MemRefType>(memref.getType()).getElementTypeBitWidth();
-  return memref::LoadOp::create(b, loc, memref, at, /*nontemporal=*/false,
-                                llvm::MaybeAlign(llvm::divideCeil(bits, 8)));
-}
+Value Threads::load(Value memref, Value at) { return memref::LoadOp::create(b, loc, memref, at); }
 void Threads::store(Value value, Value memref, Value at) {
   memref::StoreOp::create(b, loc, value, memref, at);
 }
