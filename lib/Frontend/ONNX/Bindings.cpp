@@ -327,7 +327,7 @@ LogicalResult Importer::bindInputs() {
   llvm::DenseSet<BlockArgument> labels, lookedUp;
   for (auto embedding : body->getOps<nn::EmbeddingOp>())
     lookedUp.insert(traceTokens(embedding.getIndices()).argument);
-  for (const LossParts &parts : labelled)
+  for (const LossParts &parts : labeled)
     if (BlockArgument argument = traceTokens(parts.labels).argument;
         !parts.isGuess || !lookedUp.contains(argument))
       labels.insert(argument);
@@ -353,7 +353,7 @@ LogicalResult Importer::bindInputs() {
     else if (lookedUp.contains(input.argument) && !haveTokens && !name.contains("type"))
       input.binding = "tokens", haveTokens = true;
   }
-  for (const LossParts &parts : labelled)
+  for (const LossParts &parts : labeled)
     if (mlir::failed(bindLabels(parts)))
       return failure();
   for (Input &input : inputs)
@@ -379,47 +379,6 @@ LogicalResult Importer::bindInputs() {
   if (!bindingNote.empty())
     emitDecision(fileLocation(), "import", bindingNote);
   return success();
-}
-
-/// Whether each position sees later ones: not causal, and no mask differs between positions.
-static bool seesLater(nn::AttentionOp attention) {
-  ArrayRef<int64_t> query = tensor(attention.getQuery()).getShape(),
-                    key = tensor(attention.getKey()).getShape();
-  if (attention.getCausal() || attention.getWindow() == 1 || query[2] != key[2] || query[2] < 2)
-    return false;
-  return llvm::all_of(llvm::drop_begin(attention->getOperands(), 3), [](Value mask) {
-    return tensor(mask).getRank() != 4 || tensor(mask).getDimSize(2) == 1;
-  });
-}
-
-void onnx::unbindVisibleLabels(ModuleOp module, const ImportOptions &options) {
-  auto forward = module.lookupSymbol<func::FuncOp>("forward");
-  if (!forward)
-    return;
-  auto attentions = forward.getOps<nn::AttentionOp>();
-  auto found = llvm::find_if(attentions, seesLater);
-  if (found == attentions.end())
-    return;
-  for (unsigned i = 0; i < forward.getNumArguments(); ++i) {
-    auto role = forward.getArgAttrOfType<nn::RoleAttr>(i, nn::kRoleAttr);
-    auto name = forward.getArgAttrOfType<StringAttr>(i, nn::kNameAttr);
-    if (!role || role.getValue() != nn::Role::Label || !forward.getArgAttr(i, nn::kBindingAttr) ||
-        options.bindings.count(name.getValue()))
-      continue;
-    // A label that is also looked up as tokens keeps its binding.
-    bool read = llvm::any_of(forward.getOps<nn::EmbeddingOp>(), [&](nn::EmbeddingOp embedding) {
-      return argumentsBehind(embedding.getIndices()).contains(forward.getArgument(i));
-    });
-    if (read)
-      continue;
-    forward.removeArgAttr(i, nn::kBindingAttr);
-    std::string text = "attention also reads later positions: labels '" + name.getValue().str() +
-                       "' come from the data file";
-    module->setAttr("nn.loss", StringAttr::get(module.getContext(), text));
-    onnx::emitNote(module.getLoc(), text + " (next tokens would be copied; --bind " +
-                                        name.getValue().str() +
-                                        "=tokens+1 takes them nevertheless)");
-  }
 }
 
 //===----------------------------------------------------------------------===//

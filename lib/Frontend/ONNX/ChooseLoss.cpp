@@ -106,9 +106,12 @@ LogicalResult Importer::chooseLoss() {
   }
   if (scalars.size() > 1 && llvm::is_contained(scalars, "loss"))
     scalars = {"loss"};
+  std::string listed;
+  for (StringRef name : scalars)
+    listed += (listed.empty() ? "'" : ", '") + displayName(name) + "'";
   if (scalars.size() > 1)
     return error(
-               "the graph has several scalar outputs (" + outputs +
+               "the graph has several scalar outputs (" + listed +
                    "): say which one is the loss with --loss-output NAME, or give weights of their "
                    "sum: --loss-output " +
                    displayName(scalars[0]) + "=1," + displayName(scalars[1]) + "=0.01",
@@ -123,8 +126,9 @@ LogicalResult Importer::chooseLoss() {
   if (scalars.empty())
     return error("the graph has no scalar output that could be the loss; "
                  "outputs are " +
-                     (outputs.empty() ? "none" : outputs) +
-                     ": pass --loss next-token:LOGITS, "
+                     (outputs.empty() ? "none" : outputs) + ": pass --loss next-token:" +
+                     (logits.size() == 1 ? displayName(logits.front()) : "LOGITS") +
+                     ", "
                      "cross-entropy:LOGITS,LABELS or mse:OUT,TARGET",
                  SHALE_EXIT_USAGE),
            failure();

@@ -146,8 +146,8 @@ bool FoldedParameters::byName(Value &value) {
 }
 
 /// Returns the only parameter from which the exporter's metadata says that a value was folded; -1
-/// if there is none, or more than one. Sets `turns` to the number of transposes that were folded
-/// one after the other, or to -1 if there was something else.
+/// if there is none, or more than one. Sets `turns` to the number of
+/// consecutive folded transposes, or to -1 if there was something else.
 int FoldedParameters::originOf(const Value &value, int &turns) {
   if (origins.empty())
     for (const ValueInfoProto &info : model.proto().graph().value_info())
@@ -173,6 +173,21 @@ int FoldedParameters::originOf(const Value &value, int &turns) {
     }
   }
   return found >= 0 && out.list[found].isParameter && !isAlias[found] ? found : -1;
+}
+
+/// Returns a parameter that the metadata of a value lists among those that it was folded from; -1
+/// if there is none.
+int FoldedParameters::parameterBehind(const Value &value) {
+  int turns = 0;
+  (void)originOf(value, turns);
+  auto it = origins.find(value.first().name);
+  if (it == origins.end() || value.first().initializer->name() != value.first().name)
+    return -1;
+  for (const std::string &name : it->second)
+    if (auto target = llvm::find(targets, name);
+        target != targets.end() && out.list[target - targets.begin()].isParameter)
+      return target - targets.begin();
+  return -1;
 }
 
 /// Explains a transpose, or a transpose of that, of a parameter that the exporter's metadata names.
@@ -471,7 +486,19 @@ void FoldedParameters::report(ArrayRef<bool> aliases,
         "pass --freeze for what is not to be trained" +
         (areConstants ? ", or --constant NAME for a constant that depends on no parameter" : ""));
   for (const Value &value : values) {
-    if (value.explained || !value.numbers || value.isTable())
+    if (value.explained)
+      continue;
+    std::string constant = displayName(value.first().initializer->name());
+    if (int index = parameterBehind(value); index >= 0 && !isFrozen(index) && !isMissing(index)) {
+      out.errors.push_back(
+          "node '" + displayName(value.first().node->name()) + "' reads the constant '" + constant +
+          "', which the export computed from parameter '" + displayName(out.list[index].name) +
+          "': the parameter would get no gradient from this use. Export with "
+          "torch.onnx.export(..., optimize=False), or pass --constant " +
+          constant + " to leave this gradient out");
+      continue;
+    }
+    if (!value.numbers || value.isTable())
       continue;
     for (size_t index = 0; index < out.list.size(); ++index) {
       if (!out.list[index].isParameter || !out.list[index].used || isFrozen(index) ||
@@ -480,14 +507,13 @@ void FoldedParameters::report(ArrayRef<bool> aliases,
       const Numbers *parameter = numbersOf(index);
       if (!parameter || parameter->size() != value.numbers->size())
         continue;
-      std::string name = displayName(value.first().initializer->name());
       out.errors.push_back(
-          "node '" + displayName(value.first().node->name()) + "' reads the constant '" + name +
+          "node '" + displayName(value.first().node->name()) + "' reads the constant '" + constant +
           "', which the export may have computed from parameter '" +
           displayName(out.list[index].name) +
           "' of the same module (equal numbers of elements). The parameter would get no gradient from this use. Export with "
           "torch.onnx.export(..., optimize=False), or pass --constant " +
-          name + " if it depends on no parameter");
+          constant + " if it depends on no parameter");
       break;
     }
   }

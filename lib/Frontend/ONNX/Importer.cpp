@@ -236,7 +236,7 @@ LogicalResult Importer::importNode(const NodeProto &proto, Scope &scope, int dep
   node.depth = depth;
   for (int i = 0; i < proto.input_size(); ++i) {
     node.in.push_back({});
-    if (proto.input(i).empty())
+    if (proto.input(i).empty() || scope.absent.contains(proto.input(i)))
       continue;
     FailureOr<Value> value = resolve(proto, i, scope);
     if (mlir::failed(value))
@@ -278,6 +278,15 @@ LogicalResult Importer::importNode(const NodeProto &proto, Scope &scope, int dep
   return success();
 }
 
+bool Importer::isRead(StringRef name) const {
+  const GraphProto &graph = model.proto().graph();
+  auto isName = [&](const ValueInfoProto &output) { return output.name() == name; };
+  bool found = llvm::any_of(graph.output(), isName);
+  for (const NodeProto &node : graph.node())
+    forEachNameRead(node, [&](StringRef read) { found |= read == name; });
+  return found;
+}
+
 LogicalResult Importer::finishNarrow(Node &node) {
   for (int i = 0; i < node.numOutputs(); ++i) {
     auto result =
@@ -307,9 +316,11 @@ LogicalResult Importer::callFunction(const FunctionProto &function, Node &node, 
   if (node.numInputs() > function.input_size())
     return node.error("function '" + displayName(function.name()) + "' has " +
                       Twine(function.input_size()) + " inputs, not " + Twine(node.numInputs()));
-  for (int i = 0; i < node.numInputs(); ++i) {
-    if (!node.has(i))
+  for (int i = 0; i < function.input_size(); ++i) {
+    if (!node.has(i)) {
+      inner.absent.insert(function.input(i));
       continue;
+    }
     Binding binding;
     if (const Binding *sequence = node.sequence(i))
       binding = *sequence;
@@ -448,10 +459,10 @@ OwningOpRef<ModuleOp> Importer::run() {
   body = owned.get();
   builder.setInsertionPointToEnd(body);
   if (mlir::failed(checkModel()) || mlir::failed(readTraining()) || mlir::failed(findNeeded()) ||
-      mlir::failed(checkSupported()) || mlir::failed(declareInputs()) ||
-      mlir::failed(declareStates()) || mlir::failed(matchGradients()) ||
-      mlir::failed(importNodes()) || (gradients.empty() && mlir::failed(checkStops())) ||
-      mlir::failed(finish())) {
+      mlir::failed(findLostDropout()) || mlir::failed(checkSupported()) ||
+      mlir::failed(declareInputs()) || mlir::failed(declareStates()) ||
+      mlir::failed(matchGradients()) || mlir::failed(importNodes()) ||
+      (gradients.empty() && mlir::failed(checkStops())) || mlir::failed(finish())) {
     body->dropAllDefinedValueUses();
     return {};
   }

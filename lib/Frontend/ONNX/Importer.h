@@ -35,7 +35,8 @@ struct Scope {
   Scope *outer = nullptr;
   llvm::StringMap<int64_t> opsets;
   llvm::StringMap<const AttributeProto *> attributes; // of the function's call
-  std::string path;                                   // of calls, for messages
+  llvm::StringSet<> absent; // inputs of a function that its call leaves out
+  std::string path;         // of calls, for messages
   const NodeProto *outerNode = nullptr;
 
   /// Returns the value of a name here or in a scope around; null if there is none.
@@ -137,9 +138,18 @@ public:
   /// Returns the scalar argument of that role, from which random ops draw; null
   /// after an error.
   mlir::Value randomArgument(nn::Role role);
-  /// Returns the next number for a random op; they count in graph order.
   /// The ratio that the user gives for all dropouts, if any.
   std::optional<double> dropoutRatio() const { return options.dropout; }
+  bool isFromPyTorch() const;
+  /// Whether a node or an output of the model's graph reads a name.
+  bool isRead(llvm::StringRef name) const;
+  /// The ratio of a dropout of operand 0 of a MatMul, which the export left out; none of other
+  /// nodes.
+  std::optional<double> lostDropoutOf(const NodeProto &node) const {
+    auto found = lostDropout.find(&node);
+    return found == lostDropout.end() ? std::nullopt : std::optional(found->second);
+  }
+  /// Returns the next number for a random op; they count in graph order.
   int64_t takeRandomId() { return randomOps++; }
 
 private:
@@ -182,6 +192,8 @@ private:
   /// Returns the names that the loss and the gradients are computed from.
   llvm::SmallVector<llvm::StringRef> roots() const;
   mlir::LogicalResult findNeeded();
+  /// Finds the dropouts of attention that an export left out.
+  mlir::LogicalResult findLostDropout();
   mlir::LogicalResult checkSupported();
   mlir::LogicalResult declareInputs();
   mlir::LogicalResult declareStates();
@@ -200,7 +212,7 @@ private:
   /// (a mask, a table) as not trained, with a remark.
   void freezeUnreached(mlir::Value loss);
   mlir::LogicalResult finish();
-  /// Builds the loss. Appends the labels and logits of its terms to `labelled`.
+  /// Builds the loss. Appends the labels and logits of its terms to `labeled`.
   mlir::LogicalResult makeLoss(mlir::Value &loss, LossParts &parts);
   mlir::FailureOr<LossParts> readLoss(llvm::StringRef name, mlir::Value &loss);
   mlir::FailureOr<LossParts> buildLoss(mlir::Value &loss);
@@ -273,7 +285,7 @@ private:
   };
   std::vector<LossTerm> lossTerms;
   std::string lossKind, logitsName, labelsName; // of --loss
-  std::vector<LossParts> labelled;              // the terms of the loss that have labels
+  std::vector<LossParts> labeled;               // the terms of the loss that have labels
   struct GradientOutput {
     std::string target, output;
     enum From { Flag, Signature, Name, Word } from;
@@ -281,6 +293,7 @@ private:
   std::vector<GradientOutput> gradientOutputs;
   /// Indices into parameters.list, and the outputs that are the gradients.
   std::vector<std::pair<size_t, std::string>> gradients;
+  llvm::DenseMap<const NodeProto *, double> lostDropout;
   std::string bindingNote;
   /// Scope of the module whose node is being imported; "" for the model itself,
   /// none if unknown.

@@ -78,7 +78,7 @@ LogicalResult Importer::makeLoss(Value &loss, LossParts &parts) {
   }
   for (const auto &[value, each] : terms)
     if (each.labels)
-      labelled.push_back(each);
+      labeled.push_back(each);
   std::tie(loss, parts) = terms.front();
   if (terms.size() == 1 && weights.front() == 1)
     return success();

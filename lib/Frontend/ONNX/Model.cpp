@@ -71,6 +71,9 @@ static std::string guessContent(StringRef bytes) {
     return "this is a web page, not a model: was the download refused?";
   if (bytes.starts_with("PK"))
     return "this is a zip archive (a PyTorch checkpoint?), not an ONNX model";
+  if (bytes.size() > 9 && bytes[8] == '{' &&
+      bytes.drop_front(2).starts_with(StringRef("\0\0\0\0\0\0", 6)))
+    return "this is a .safetensors file of weights, not an ONNX model: pass it to --init of the program";
   return "";
 }
 
@@ -94,12 +97,15 @@ std::unique_ptr<Model> Model::open(StringRef path, Failure &failure) {
   StringRef bytes = result->buffer->getBuffer();
   if (std::string guess = guessContent(bytes); !guess.empty())
     return fail(SHALE_EXIT_DATA, guess);
+  if (path.ends_with(".py"))
+    return fail(SHALE_EXIT_DATA,
+                "this is Python, not an ONNX model: tools/export/export.py exports it");
 
   Expected<std::string> skeleton = scanModel(bytes);
   if (!skeleton)
     return fail(SHALE_EXIT_DATA, "not an ONNX model: " + llvm::toString(skeleton.takeError()));
   if (skeleton->size() > size_t(1) << 30)
-    return fail(SHALE_EXIT_DATA, "more than 1 GiB beside its tensors");
+    return fail(SHALE_EXIT_DATA, "more than 1 GiB of data other than tensors");
   google::protobuf::io::ArrayInputStream array(skeleton->data(), skeleton->size());
   google::protobuf::io::CodedInputStream stream(&array);
   stream.SetRecursionLimit(200);

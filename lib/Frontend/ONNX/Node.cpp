@@ -46,11 +46,16 @@ Value Node::input(int operand) const {
 
 bool Node::has(int operand) const {
   noteRead(operand);
-  return operand < proto.input_size() && !proto.input(operand).empty();
+  return operand < proto.input_size() && !proto.input(operand).empty() &&
+         !scope.absent.contains(proto.input(operand));
 }
 
 bool Node::wants(int result) const {
   return result < proto.output_size() && !proto.output(result).empty();
+}
+
+bool Node::isRead(int result) const {
+  return wants(result) && (depth > 0 || importer.isRead(proto.output(result)));
 }
 
 LogicalResult Node::error(const Twine &message) {

@@ -70,6 +70,8 @@ public:
   int numOutputs() const;
   bool has(int operand) const;
   bool wants(int result) const;
+  /// Whether another node reads the result, or it is an output: wants() only if it has a name.
+  bool isRead(int result) const;
   /// Operand values, in order, null where absent; resolved before the handler
   /// runs. Counts as a read of all of them.
   llvm::ArrayRef<mlir::Value> operands() const;

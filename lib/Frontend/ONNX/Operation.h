@@ -26,9 +26,8 @@ struct Operation {
   /// Returns "lerp" for "aten.lerp.Tensor".
   llvm::StringRef kind() const;
   /// Whether its nodes read an operand unchanged, perhaps in another layout. False if the operation
-  /// first computes with it
-  /// (`alpha` of an addition, queries and keys of attention), since an exporter folds that
-  /// computation into the operand.
+  /// first computes with it (`alpha` of an addition, queries and keys of attention), since an
+  /// exporter folds that computation into the operand.
   bool readsAsItIs(const Use &use) const;
   /// Finds the two reads of a lerp's weight w. The exporter writes where(w < 0.5, x + w d, y - (1 -
   /// w) d) with d = y - x, and folds w and 1 - w. Fills `weight`, and moves reads of 1 - w from

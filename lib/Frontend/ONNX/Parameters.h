@@ -94,6 +94,8 @@ void findByRule(Model &model, const ParameterOptions &options, Parameters &out);
 
 /// Whether the file is as PyTorch's TorchScript exporter wrote it.
 bool isScripted(const ModelProto &model);
+/// Whether all elements of an initializer have the same bit pattern.
+bool isFilled(Model &model, const TensorProto &tensor);
 /// Completes the parameters of such a file, of which `out` has every float initializer: tells
 /// merged ones apart, and finds those that were transposed. Appends an error for what else was
 /// folded.

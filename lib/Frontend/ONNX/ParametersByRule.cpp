@@ -82,8 +82,7 @@ private:
 
 } // namespace
 
-/// Whether all elements of an initializer have the same bit pattern.
-static bool isFilled(Model &model, const TensorProto &tensor) {
+bool onnx::isFilled(Model &model, const TensorProto &tensor) {
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
   llvm::Expected<mlir::DenseElementsAttr> data = model.read(&context, tensor, int64_t(1) << 20);
   if (!data) {

@@ -41,6 +41,7 @@ private:
   bool tieToFirstCall(size_t index);
   void makeTransposed(size_t from, size_t to);
   void notePadding(size_t index);
+  void refuseMerged();
   bool isTransposeOf(const TensorProto &table, const TensorProto &tensor);
   void remark(size_t index, const Twine &text) {
     out.repairs.push_back({reads[index].front().first, text.str()});
@@ -234,11 +235,53 @@ void ScriptedParameters::notePadding(size_t index) {
   out.repairs.back().isNote = true;
 }
 
+/// Whether a value or node has the name of a module's operation: "/h.0/attn/MatMul_output_0".
+static bool isPath(StringRef name) { return name.starts_with("/"); }
+
+/// Returns the scope of the module that a node comes from, also that of a fused node.
+static std::string scopeOf(const NodeProto &node) {
+  if (std::optional<std::string> scope = readScope(node))
+    return *scope;
+  for (const std::string &name : node.output())
+    if (isPath(name)) {
+      std::string scope = StringRef(name).drop_front().rsplit('/').first.str();
+      std::replace(scope.begin(), scope.end(), '/', '.');
+      return scope;
+    }
+  return "";
+}
+
+/// Refuses parameters that another tool merged: it removes the Identity nodes that tell them apart.
+/// ONNX Runtime writes its producer, or the domains of its operators, into such files.
+void ScriptedParameters::refuseMerged() {
+  const ModelProto &file = model.proto();
+  bool isOriginal =
+      file.producer_name() == "pytorch" &&
+      llvm::all_of(file.opset_import(), [](const auto &opset) { return opset.domain().empty(); });
+  if (isOriginal)
+    return;
+  for (auto [index, parameter] : llvm::enumerate(out.list)) {
+    std::vector<std::string> scopes;
+    for (auto [reader, operand] : reads[index])
+      if (std::string scope = firstCall(scopeOf(*reader), /*all=*/true);
+          !scope.empty() && !llvm::is_contained(scopes, scope))
+        scopes.push_back(scope);
+    if (parameter.initializer->dims_size() == 1 && scopes.size() > 1 &&
+        isFilled(model, *parameter.initializer))
+      return out.errors.push_back(
+          "initializer '" + displayName(parameter.name) + "' is read by modules '" +
+          displayName(scopes[0]) + "' and '" + displayName(scopes[1]) +
+          "': a tool that optimized the file merged parameters of equal elements, which training "
+          "must tell apart. Use the file that PyTorch wrote, before the optimization");
+  }
+}
+
 void ScriptedParameters::restore() {
   for (auto [index, parameter] : llvm::enumerate(out.list))
     byName[parameter.name] = index;
   splitIdentities();
   collectReads();
+  refuseMerged();
   for (const auto &[sizes, indices] : tables)
     llvm::for_each(indices, [&](size_t index) { notePadding(index); });
   std::vector<std::string> unknown;
@@ -270,10 +313,15 @@ void ScriptedParameters::restore() {
 }
 
 bool onnx::isScripted(const ModelProto &model) {
-  return model.producer_name() == "pytorch" &&
-         llvm::any_of(
-             model.graph().node(),
-             [](const NodeProto &node) { return StringRef(node.name()).starts_with("/"); }) &&
+  // Another tool may have changed the file since, its producer and the names of fused nodes.
+  bool isOriginal = model.producer_name() == "pytorch";
+  return llvm::any_of(model.graph().node(),
+                      [&](const NodeProto &node) {
+                        return (isOriginal && isPath(node.name())) ||
+                               llvm::any_of(node.output(), [](StringRef name) {
+                                 return isPath(name) && name.ends_with("_output_0");
+                               });
+                      }) &&
          llvm::none_of(model.graph().node(),
                        [](const NodeProto &node) { return node.metadata_props_size() > 0; });
 }

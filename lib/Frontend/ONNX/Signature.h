@@ -48,6 +48,13 @@ llvm::StringRef lastOf(llvm::StringRef target);
 /// Parses a node's `pkg.torch.onnx.fx_node`; the name is empty if it has none.
 FxNode readFxNode(const NodeProto &node);
 
+/// Returns an argument of the operation that is a number, by its position or its name; none if it
+/// is not there.
+std::optional<double> numberArgument(const FxNode &fx, size_t position, llvm::StringRef name);
+
+/// Returns "0.1" for 0.1.
+std::string shortest(double number);
+
 /// Returns the module scope that a node comes from ("m.h.0.attn"): from metadata,
 /// else from the path in the node's name ("/h.0/attn/MatMul"). Empty for the model
 /// itself, outside of all its modules; none if the file has no scope.

@@ -24,6 +24,16 @@ std::unique_ptr<Model> onnx::openArtifacts(StringRef folder, Artifacts &artifact
     llvm::sys::path::append(path, name);
     return path.str().str();
   };
+  if (llvm::sys::fs::is_regular_file(path("config.json")) &&
+      !llvm::sys::fs::is_regular_file(path("eval_model.onnx"))) {
+    failure = {(folder +
+                ": this is a folder of Hugging Face, not an ONNX model: "
+                "tools/export/export.py " +
+                folder + " -o model.onnx exports it")
+                   .str(),
+               SHALE_EXIT_DATA};
+    return nullptr;
+  }
   for (StringRef name : {StringRef("eval_model.onnx"), StringRef("training_model.onnx"),
                          StringRef("optimizer_model.onnx"), StringRef(kCheckpoint)})
     if (!llvm::sys::fs::is_regular_file(path(name))) {

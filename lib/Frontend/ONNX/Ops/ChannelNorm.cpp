@@ -1,6 +1,6 @@
-//===- ChannelNorm.cpp - Normalisations of channels -----------------------===//
+//===- ChannelNorm.cpp - Normalizations of channels -----------------------===//
 //
-// Group and instance normalisation are layer normalisations of other rows, with a
+// Group and instance normalization are layer normalizations of other rows, with a
 // scale and a bias for each channel.
 //
 //===----------------------------------------------------------------------===//
@@ -47,7 +47,7 @@ static Value ofChannels(Node &node, int operand) {
   return node.reshape(node.input(operand), shape);
 }
 
-/// Normalises each row of [rows.., width] in the type `stash`.
+/// Normalizes each row of [rows.., width] in the type `stash`.
 static Value normalized(Node &node, Value x, double epsilon, Type stash) {
   if (!x)
     return {};
@@ -64,7 +64,7 @@ static Value normalized(Node &node, Value x, double epsilon, Type stash) {
   return node.cast(op.getResult(), element);
 }
 
-/// Normalises [N, C, ..] over `groups` of channels, then scales and shifts.
+/// Normalizes [N, C, ..] over `groups` of channels, then scales and shifts.
 static LogicalResult normalizeGroups(Node &node, int64_t groups, Value scale, Value bias,
                                      double epsilon, Type stash) {
   auto type = Node::type(node.input(0));

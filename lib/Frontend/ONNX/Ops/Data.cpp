@@ -49,32 +49,36 @@ static LogicalResult importIdentity(Node &node) {
   return success();
 }
 
-/// Builds a dropout that draws by seed, step, micro-batch and an id of its own.
-/// The mask is where the dropout of ones keeps them.
-static LogicalResult importTrainingDropout(Node &node, double ratio) {
-  Value input = node.input(0);
-  if (!isa<FloatType>(Node::type(input).getElementType()))
-    return node.error("dropout of " + Node::name(input.getType()));
+/// Builds a dropout that draws by seed, step, micro-batch and `id`.
+static Value dropAs(Node &node, Value x, double ratio, int64_t id) {
   Value seed = node.importer.randomArgument(nn::Role::Seed);
   Value step = node.importer.randomArgument(nn::Role::Step);
   Value microbatch = node.importer.randomArgument(nn::Role::Microbatch);
-  if (!seed || !step || !microbatch)
-    return failure();
+  if (!x || !seed || !step || !microbatch)
+    return {};
+  if (!isa<FloatType>(Node::type(x).getElementType()))
+    return (void)node.error("dropout of " + Node::name(x.getType())), Value();
+  return node.create<nn::DropoutOp>(x.getType(), x, seed, step, microbatch, /*offset=*/Value(),
+                                    node.builder.getF64FloatAttr(ratio),
+                                    node.builder.getI64IntegerAttr(id),
+                                    /*global_shape=*/DenseI64ArrayAttr());
+}
+
+Value onnx::dropped(Node &node, Value x, double ratio) {
+  return dropAs(node, x, ratio, node.importer.takeRandomId());
+}
+
+/// The mask is where the dropout of ones keeps them.
+static LogicalResult importTrainingDropout(Node &node, double ratio) {
   int64_t id = node.importer.takeRandomId();
-  auto drop = [&](Value value) {
-    return node.create<nn::DropoutOp>(value.getType(), value, seed, step, microbatch,
-                                      /*offset=*/Value(), node.builder.getF64FloatAttr(ratio),
-                                      node.builder.getI64IntegerAttr(id),
-                                      /*global_shape=*/DenseI64ArrayAttr());
-  };
-  Value dropped = drop(input);
-  if (!dropped)
+  Value input = node.input(0), result = dropAs(node, input, ratio, id);
+  if (!result)
     return failure();
-  node.set(0, dropped);
+  node.set(0, result);
   if (node.wants(1)) {
     Value one = node.constant(Node::type(input), 1);
     Value zero = node.constant(Node::type(input), 0);
-    Value kept = one ? drop(one) : Value();
+    Value kept = dropAs(node, one, ratio, id);
     if (!kept || !zero)
       return failure();
     node.set(1, node.binary(kept, zero, nn::Predicate::NE));
@@ -82,11 +86,11 @@ static LogicalResult importTrainingDropout(Node &node, double ratio) {
   return success();
 }
 
-/// Without training_mode a Dropout returns its operand.
+/// Without training_mode a Dropout returns its operand, except in files of PyTorch (Lost.cpp).
 static LogicalResult importDropout(Node &node) {
   if (failed(node.require(1)))
     return failure();
-  bool training = false;
+  bool training = node.numInputs() == 2 && node.importer.isFromPyTorch();
   if (node.has(2)) {
     std::optional<double> mode = node.scalarConstant(node.input(2));
     training = !mode || *mode != 0;

@@ -4,6 +4,8 @@
 #include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Elementwise.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
+#include "lib/Frontend/ONNX/Signature.h"
+#include "lib/Support/Remarks.h"
 
 using namespace mlir;
 using namespace shale;
@@ -41,7 +43,9 @@ struct RowLosses {
 } // namespace
 
 /// Picks the losses of rows of log-probabilities [N, C]; labels [N]; `weights` [C] or null: all 1.
-static RowLosses pickClasses(Node &node, Value rows, Value labels, int64_t ignore, Value weights) {
+/// `smoothing` e: a row's loss is 1 - e of its own and e of the mean of the losses of all classes.
+static RowLosses pickClasses(Node &node, Value rows, Value labels, int64_t ignore, Value weights,
+                             double smoothing) {
   auto type = Node::type(rows), ids = Node::type(labels);
   Value classes = node.create<nn::IotaOp>(
       RankedTensorType::get(type.getShape(), ids.getElementType()), int64_t(1));
@@ -66,7 +70,16 @@ static RowLosses pickClasses(Node &node, Value rows, Value labels, int64_t ignor
   } else {
     result.weights = node.create<nn::SelectOp>(floats, counts, node.constant(floats, 1), zero);
   }
-  result.losses = node.unary<nn::NegOp>(pick(rows));
+  Value own = pick(rows);
+  if (smoothing != 0) {
+    Value sum = node.reduce(nn::ReduceKind::Sum, rows, {1}, false);
+    Value all = sum ? node.create<nn::SelectOp>(floats, counts, sum, zero) : Value();
+    double classes = std::max<int64_t>(type.getDimSize(1), 1);
+    own = own ? node.binary<nn::MulOp>(own, node.constant(floats, 1 - smoothing)) : Value();
+    all = all ? node.binary<nn::MulOp>(all, node.constant(floats, smoothing / classes)) : Value();
+    own = own && all ? node.add(own, all) : Value();
+  }
+  result.losses = node.unary<nn::NegOp>(own);
   return result;
 }
 
@@ -84,10 +97,10 @@ static Value weightedMean(Node &node, const LossParts &parts) {
 /// log-probabilities.
 static LogicalResult importLoss(Node &node, Value logits, bool isLog = false) {
   auto type = Node::type(logits), ids = Node::type(node.input(1));
-  SmallVector<int64_t> labelled(type.getShape());
-  if (labelled.size() > 1)
-    labelled.erase(labelled.begin() + 1);
-  if (type.getRank() < 2 || ids.getShape() != ArrayRef<int64_t>(labelled) ||
+  SmallVector<int64_t> labeled(type.getShape());
+  if (labeled.size() > 1)
+    labeled.erase(labeled.begin() + 1);
+  if (type.getRank() < 2 || ids.getShape() != ArrayRef<int64_t>(labeled) ||
       !isa<FloatType>(type.getElementType()) ||
       (!ids.getElementType().isInteger(64) && !ids.getElementType().isInteger(32)))
     return node.error("scores " + Node::name(type) + " and labels " + Node::name(ids) +
@@ -108,7 +121,16 @@ static LogicalResult importLoss(Node &node, Value logits, bool isLog = false) {
         labels = node.reshape(node.input(1), {ids.getNumElements()});
   if (!rows || !labels)
     return failure();
-  bool fused = !isLog && !weights && reduction != "none";
+  FxNode fx = readFxNode(node.proto);
+  double smoothing = 0;
+  if (StringRef(fx.target).starts_with("aten.cross_entropy_loss"))
+    smoothing = numberArgument(fx, 5, "label_smoothing").value_or(0);
+  if (!(smoothing >= 0 && smoothing <= 1))
+    return node.error("label_smoothing must be from 0 to 1; got " + shortest(smoothing));
+  if (smoothing != 0)
+    emitDecision(node.loc, "import",
+                 "label_smoothing=" + shortest(smoothing) + " is restored: the export left it out");
+  bool fused = !isLog && !weights && reduction != "none" && smoothing == 0;
   Value logRows = isLog ? rows : fused && !node.wants(1) ? Value() : logSoftmax(node, rows);
   if (node.wants(1)) // absent from a NegativeLogLikelihoodLoss
     node.set(1, logRows ? classesSecond(node, logRows, type.getShape()) : Value());
@@ -116,7 +138,7 @@ static LogicalResult importLoss(Node &node, Value logits, bool isLog = false) {
   if (fused) {
     parts = buildCrossEntropy(node.builder, node.loc, rows, labels, ignore);
   } else if (logRows) {
-    RowLosses picked = pickClasses(node, logRows, labels, ignore, weights);
+    RowLosses picked = pickClasses(node, logRows, labels, ignore, weights, smoothing);
     if (reduction == "none") {
       node.set(0, picked.losses ? node.reshape(picked.losses, ids.getShape()) : Value());
       return success();

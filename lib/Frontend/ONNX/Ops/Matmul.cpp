@@ -70,7 +70,10 @@ static Value multiplied(Node &node, Value lhs, Value rhs) {
 static LogicalResult importMatmul(Node &node) {
   if (failed(node.require(2)))
     return failure();
-  Value result = multiplied(node, node.input(0), node.input(1));
+  Value left = node.input(0);
+  if (std::optional<double> ratio = node.importer.lostDropoutOf(node.proto); ratio && *ratio != 0)
+    left = dropped(node, left, *ratio);
+  Value result = left ? multiplied(node, left, node.input(1)) : Value();
   if (!result)
     return failure();
   node.set(0, result);

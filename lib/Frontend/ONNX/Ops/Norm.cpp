@@ -1,4 +1,4 @@
-//===- Norm.cpp - Softmax and normalisations ------------------------------===//
+//===- Norm.cpp - Softmax and normalizations ------------------------------===//
 #include "dialects/nn/Ops/Norm.h"
 #include "dialects/nn/Ops/Elementwise.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
@@ -170,7 +170,7 @@ static LogicalResult importLayerNorm(Node &node) {
   Value bias =
       node.input(2) ? rowOperand(node, node.input(2), normalized, width) : node.constant(row, 0);
   if (!scale || !bias || scale.getType() != row || bias.getType() != row)
-    return node.error("scale and bias must have the normalised dimensions' type");
+    return node.error("scale and bias must have the normalized dimensions' type");
   Value result = inStash(node, x, stash, scale, bias, [&](Value x, Value scale, Value bias) {
     auto own = Node::type(x);
     auto stats = statisticsType(own);
@@ -200,7 +200,9 @@ static LogicalResult importRmsNorm(Node &node) {
   auto row = RankedTensorType::get({width}, type.getElementType());
   Value scale = rowOperand(node, node.input(1), type.getShape().drop_front(axis), width);
   if (!scale || scale.getType() != row)
-    return node.error("scale must have the normalised dimensions' type");
+    return node.error("scale " + Node::name(node.input(1).getType()) + " is not " +
+                      Node::name(row) +
+                      ", the type of the normalized dimensions: cast it in the model");
   Value result = inStash(node, x, stash, scale, {}, [&](Value x, Value scale, Value) {
     auto own = Node::type(x);
     auto op = nn::RmsNormOp::create(node.builder, node.loc, TypeRange{own, statisticsType(own)}, x,

@@ -26,6 +26,9 @@ void registerRuntimeAttentionOps(HandlerRegistry &registry);
 void registerScatterOps(HandlerRegistry &registry);
 void registerSequenceOps(HandlerRegistry &registry);
 
+/// Returns x with elements dropped: a new random op. Returns null after an error.
+mlir::Value dropped(Node &node, mlir::Value x, double ratio);
+
 /// Returns `bound`, broadcast to x, where x compares `beyond` with it (LE for a lower bound), else
 /// x. At the bound x gets no gradient, as in PyTorch's relu, clamp and hardtanh. Returns null after
 /// an error.

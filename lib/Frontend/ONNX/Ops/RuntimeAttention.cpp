@@ -1,7 +1,7 @@
 //===- RuntimeAttention.cpp - Attention of ONNX Runtime (com.microsoft) ---===//
 //
 // ONNX Runtime's optimizer writes these operators. Training has no cache: their
-// operands of earlier positions are refused, and so are their results of them.
+// operands of earlier positions are rejected, as are the corresponding results.
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/nn/Ops/Compare.h"
@@ -11,11 +11,11 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::onnx;
 
-/// Fails if one of the operands or results is there; `what` names it.
+/// Fails if one of the operands is there, or one of the results is read; `what` names it.
 static LogicalResult refuse(Node &node, ArrayRef<int> operands, ArrayRef<int> results,
                             StringRef what) {
   if (llvm::any_of(operands, [&](int i) { return node.has(i); }) ||
-      llvm::any_of(results, [&](int i) { return node.wants(i); }))
+      llvm::any_of(results, [&](int i) { return node.isRead(i); }))
     return node.error(what + " are not supported: export the model without a cache");
   return success();
 }
@@ -262,7 +262,9 @@ static LogicalResult importGroupQuery(Node &node) {
     return failure();
   readScale(node, form);
   form.causal = true;
-  if (int64_t window = node.intAttr("local_window_size", -1); window > 0)
+  if (int64_t window = node.intAttr("local_window_size", -1); window == 0)
+    return node.error("local_window_size must be -1 or positive");
+  else if (window > 0)
     form.before = window - 1; // its own key counts
   form.softcap = node.floatAttr("softcap", 0);
   form.added = node.input(10);

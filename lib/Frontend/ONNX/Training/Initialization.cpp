@@ -14,7 +14,7 @@ using namespace shale::onnx;
 
 namespace {
 
-uint64_t mix(uint64_t x) { // the finaliser of SplitMix64 (Steele, Lea and Flood 2014)
+uint64_t mix(uint64_t x) { // the finalizer of SplitMix64 (Steele, Lea and Flood 2014)
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
   return x ^ (x >> 31);

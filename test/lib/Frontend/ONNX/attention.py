@@ -213,6 +213,9 @@ it.right(f"{name}, packed", name, [("q", np.concatenate([joined(q), joined(g), j
 c, s = cosines[None, :5], sines[None, :5]
 it.right(f"{name}, rotary", name, heads_operands(q, g, w, **rest, c=cosines, s=sines), joined(attend(rotate(q, c, s), rotate(g, c, s), w, causal=True)[0]), G | {"do_rotary": 1}, constants=("c", "s"), **ms)
 it.right(f"{name}, window, softcap", name, heads_operands(q, g, w, **rest), joined(attend(q, g, w, causal=True, softcap=2.0, before=1)[0]), G | {"local_window_size": 2, "softcap": 2.0}, **ms)
+it.right(f"{name}, results that nothing reads", name, heads_operands(q, g, w, **rest), joined(attend(q, g, w, causal=True)[0]), G,
+         nodes=[node(name, ["" if array is None else one for one, array in heads_operands(q, g, w, **rest)], ["y0", "present_key", "present_value"], "it", "com.microsoft", **G)], **ms)
+it.refused(name, heads_operands(q, g, w, **rest), "local_window_size must be -1 or positive", G | {"local_window_size": 0}, **ms)
 it.refused(name, heads_operands(q, g, w, **rest), "4 heads of queries and 3 of keys do not fit", H | {"kv_num_heads": 3}, **ms)
 it.refused(name, heads_operands(q, g, w, **rest), "smooth_softmax is not supported", G | {"smooth_softmax": 1}, **ms)
 it.refused(name, heads_operands(q, g, w, **rest), "do_rotary needs the operands cos_cache and sin_cache", G | {"do_rotary": 1}, **ms)

@@ -28,19 +28,22 @@ BAD = [  # shapes of scores, labels and weights, attributes, part of the error
 ]
 
 
-def reference(logits, labels, weights, reduction, ignored, is_log):
-    """Returns the loss and the log-probabilities, in f64."""
+def reference(logits, labels, weights, reduction, ignored, is_log, smoothing):
+    """Returns the loss and the log-probabilities, in f64. The smoothed loss is torch.nn.functional.cross_entropy's, with label_smoothing."""
     logits = np.moveaxis(logits.astype(np.float64), 1, -1)
     logp = logits if is_log else logits - np.log(np.exp(logits).sum(-1, keepdims=True))
     kept = labels != ignored if ignored is not None else np.ones(labels.shape, bool)
     picked = np.take_along_axis(logp, np.where(kept, labels, 0)[..., None], -1)[..., 0]
     factor = kept * (weights.astype(np.float64)[np.where(kept, labels, 0)] if weights is not None else 1.0)
     losses = -picked * factor
+    if smoothing:
+        classes = np.ones(CLASSES) if weights is None else weights.astype(np.float64)
+        losses = (1 - smoothing) * losses - kept * smoothing * (logp * classes).mean(-1)
     loss = losses if reduction == "none" else losses.sum() if reduction == "sum" else losses.sum() / factor.sum()
     return loss, np.moveaxis(logp, -1, 1)
 
 
-def check(folder, op, dims, reduction, weighted, ignored, second):
+def check(folder, op, dims, reduction, weighted, ignored, second, smoothing=0.0):
     random = np.random.default_rng(len(dims) * 7 + len(reduction))
     shape = (4, CLASSES, *dims)
     arrays = {"logits": random.normal(size=shape).astype(np.float32),
@@ -54,8 +57,10 @@ def check(folder, op, dims, reduction, weighted, ignored, second):
         names.append("class_weights")
     attributes = {"reduction": reduction, **({"ignore_index": ignored} if ignored is not None else {})}
     results = ["y", "logp"] if second else ["y"]
-    body, terms = [node(op, names, results, "loss_node", **attributes)], []
-    expected, logp = reference(arrays["logits"], arrays["labels"], arrays.get("class_weights"), reduction, ignored, op[0] == "N")
+    call = f"args = (%a, %b, None, 1, -100, {smoothing}), kwargs = {{}})" if second else f"args = (%a, %b), kwargs = {{label_smoothing: {smoothing}}})"
+    meta = {"pkg.torch.onnx.fx_node": f"%loss : [num_users=1] = call_function[target=torch.ops.aten.cross_entropy_loss.default]({call}"} if smoothing else {}
+    body, terms = [node(op, names, results, "loss_node", meta=meta, **attributes)], []
+    expected, logp = reference(arrays["logits"], arrays["labels"], arrays.get("class_weights"), reduction, ignored, op[0] == "N", smoothing)
     wanted = 0.0
     for name, result in [("y", expected)] + ([("logp", logp)] if second else []):
         arrays[f"{name}_factor"] = random.normal(size=result.shape).astype(np.float32) if result.ndim else np.float32(1)
@@ -73,7 +78,7 @@ def check(folder, op, dims, reduction, weighted, ignored, second):
     run("shale-run", "--check-gradient", folder / "model.mlir")
     loss = read_safetensors(folder / "out.safetensors")["loss"]
     if not abs(loss - wanted) <= 1e-5 * max(1, abs(wanted)):
-        sys.exit(f"{op} {dims} {reduction} weights {weighted} ignored {ignored} second {second}: {loss}, numpy says {wanted}")
+        sys.exit(f"{op} {dims} {reduction} weights {weighted} ignored {ignored} second {second} smoothing {smoothing}: {loss}, numpy says {wanted}")
 
 
 def refuse(folder, op, shapes, attributes, message):
@@ -92,6 +97,10 @@ for op, dims, reduction, weighted, ignored in itertools.product(("SoftmaxCrossEn
     for second in (False, True) if op[0] == "S" else (False,):
         check(folder, op, dims, reduction, weighted, ignored, second)
         count += 1
+# The exporter leaves out label_smoothing; it stays in the metadata of the node.
+for dims, reduction, weighted, ignored in itertools.product(((), (3,)), ("none", "sum", "mean"), (False, True), (None, 2)):
+    check(folder, "SoftmaxCrossEntropyLoss", dims, reduction, weighted, ignored, weighted, smoothing=0.2)
+    count += 1
 for op in ("SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss"):
     for *shapes, attributes, message in BAD:
         refuse(folder, op, shapes, attributes, message)

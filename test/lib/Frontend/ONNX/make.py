@@ -158,8 +158,12 @@ def likelihood(axis):
 EXTRA = [node("Cast", ["extra"], ["bias"], "cast_extra", to=FLOAT), node("Add", ["scores", "bias"], ["scores_more"], "add_extra")]
 
 
-def attended():
-    """Each position reads the `scores` of all positions."""
+def attended(bias=None):
+    """Each position reads the `scores` of all positions. With a bias, the softmax is also squared, so that it is not recovered as attention."""
+    if bias:
+        plain = attended()
+        return plain[:3] + [node("Add", ["scores_alike", bias], ["scores_biased"], "bias"), node("Softmax", ["scores_biased"], ["scores_first"], "softmax", axis=-1),
+                            node("Mul", ["scores_first", "scores_first"], ["scores_weights"], "scores_square")] + plain[4:]
     return [node("Unsqueeze", ["scores", "one"], ["scores_heads"], "heads"), node("Transpose", ["scores_heads"], ["scores_keys"], "turn", perm=[0, 1, 3, 2]),
             node("MatMul", ["scores_heads", "scores_keys"], ["scores_alike"], "alike"), node("Softmax", ["scores_alike"], ["scores_weights"], "softmax", axis=-1),
             node("MatMul", ["scores_weights", "scores_heads"], ["scores_mixed"], "mix"), node("Squeeze", ["scores_mixed", "one"], ["scores_seen"], "one_head")]
@@ -219,6 +223,13 @@ def slices(f):
     """A slice that runs backwards, and bounds beyond the ends."""
     body = [const("s", [-1]), const("e", [-100]), const("a", [1]), const("st", [-1]), node("Slice", ["x", "s", "e", "a", "st"], ["back"], "backwards"), node("MatMul", ["back", "w"], ["y"], "product")]
     return linear([W], body)
+
+
+def optional_input(f):
+    """The call of a function leaves out its last input, which is the upper bound of a Clip; a second call leaves out both."""
+    bounded = function("bounded", ["a", "low", "high"], ["b"], [node("Clip", ["a", "low", "high"], ["b"], "clip")])
+    return linear([W], [node("Constant", [], ["zero"], "zero", value=floats("", [], [0.0])), node("MatMul", ["x", "w"], ["y0"], "product"), node("bounded", ["y0", "zero"], ["y1"], "call", "local"),
+                        node("bounded", ["y1", "", ""], ["y"], "open", "local")], functions=[bounded], opsets=(("", 18), ("local", 1)))
 
 
 def functions(f):
@@ -302,6 +313,10 @@ CASES = {
     "labels-of-rows": language_model(cut("scores", "scores_cut", 0, 1), scores="scores_cut", label_shape=("batch",)),
     # An encoder: each position also reads the next tokens.
     "labels-seen": language_model(attended(), scores="scores_seen"),
+    # The same with a softmax that is not recovered as attention, with a bias for each position, and with a causal mask in place of that.
+    "labels-seen-biased": language_model(attended("pairs"), scores="scores_seen", weights=[floats("pairs", [6], [0.0] * 6)]),
+    "labels-hidden": language_model(attended("pairs"), scores="scores_seen",
+                                    weights=[floats("pairs", [1, 1, 6, 6], [0.0 if j <= i else -1e9 for i in range(6) for j in range(6)])]),
     # More positions than the model has: counted by the runtime, sliced from a parameter.
     "positions-counted": language_model([node("Gather", ["places", "position_ids"], ["place"], "positions"), node("MatMul", ["place", "head"], ["shift"], "shift"),
                                          node("Add", ["scores", "shift"], ["scores_more"], "add")], scores="scores_more", shape=("batch", "length"),
@@ -326,6 +341,7 @@ CASES = {
     "placed": placed,
     "slices": slices,
     "functions": functions,
+    "optional-input": optional_input,
     "bad-names": lambda f: linear([tensor(b"w\xff\n\"", [4, 2], raw=b"\0" * 32)], [node("MatMul", ["x", b"w\xff\n\""], ["y"], "pro\"duct")]),
 }
 

@@ -46,6 +46,14 @@ def norms(f):
     return build(["b.ln_1.weight", "b.ln_1.bias", "b.ln_2.weight", "b.ln_2.bias"], weights, nodes)
 
 
+def regularizer(f):
+    """y = x p + 0.5 sum |p|: the metadata of the sum names p."""
+    values = [value("mul_1", [], meta={"pkg.onnxscript.optimizer.folded_from": "['abs_1', 'p', 'sum_1', 'val_3']"})]
+    nodes = [node("Mul", ["x", "p"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p")),
+             node("Add", ["mul", "mul_1"], ["y"], "add", meta=fx("y", "aten.add.Tensor", "%mul, %mul_1"))]
+    return build(["p"], [floats("p", [4], VALUES), floats("mul_1", [], [0.725])], nodes, values=values)
+
+
 def unused(f):
     return build(["p", "head.bias"], [floats("p", [4], VALUES)], [node("Mul", ["x", "p"], ["y"], "mul", meta=fx("y", "aten.mul.Tensor", "%x, %p_p"))])
 
@@ -241,6 +249,7 @@ CASES = {
     "repeated": lambda f: times("expand", VALUES[::-1] * 3, "expand", "y = x * self.w.expand(3, 4)", dims=[3, 4]),
     "looked-up-twice": lambda f: times("embedding_1", VALUES[::-1] + [1.0, 2.0, 3.0, 4.5] + VALUES[::-1], "embedding_1", "", target="wpe.weight", dims=[3, 4]),
     "sine": lambda f: times("cos", [math.cos(0.3 * t) for t in range(4)], "cos", "", parameters=["p"]),
+    "regularizer": regularizer,
     "unknown": lambda f: times("tanh", [math.tanh(v * 3) for v in VALUES], "tanh", "", parameters=["p"]),
     "constant-parameter": lambda f: times("p", [], "sub", "y = x * mixed", parameters=["p"]),
     "lost": lambda f: times("tanh", [0.5, 0.25, 0.3, 0.2], "tanh", ""),

@@ -29,6 +29,15 @@ def merged(second="b", producer=b"pytorch", last="onnx::MatMul_1"):
     return build(nodes, [floats("m.a.bias", [4], [0.0] * 4), floats("onnx::MatMul_1", [4, 4], SQUARE)], producer)
 
 
+def optimized(producer, opsets=(("", 18),), name="m.a.bias"):
+    """ONNX Runtime removed the Identity of the second bias, and fused its addition to a node without a path."""
+    weights = [floats(name, [4], [0.0] * 4), floats("onnx::MatMul_1", [4, 4], SQUARE), floats("onnx::MatMul_2", [4, 4], SQUARE[::-1])]
+    second = [node("MatMul", ["h", "onnx::MatMul_2"], ["y_product"], "/m/b/MatMul"), node("Add", ["y_product", name], ["/m/b/Add_output_0"], "FusedAdd"),
+              node("Tanh", ["/m/b/Add_output_0"], ["y"], "/m/Tanh")]
+    body = graph(layer("a", "onnx::MatMul_1", name, "x", "h") + second + LOSS, [value("x", ["batch", 4])], [value("loss", [])], weights)
+    return model(body, opsets=opsets, extra=field(2, producer))
+
+
 def head(elements, rows=8, table=TABLE):
     """A table of tokens, and a head with the transposed elements, or others."""
     turned = [elements[r * 4 + c] for c in range(4) for r in range(rows)]
@@ -48,6 +57,9 @@ def broken(identities, weight=floats("onnx::MatMul_1", [4, 4], SQUARE)):
 CASES = {
     "merged": lambda: merged(),
     "called-twice": lambda: merged("a_1"),
+    "optimized": lambda: optimized(b"onnxruntime.transformers"),
+    "saved": lambda: optimized(b"pytorch", (("", 18), ("com.microsoft", 1))),
+    "shared": lambda: optimized(b"pytorch"),
     "other-producer": lambda: merged(producer=b"somebody"),
     "tied": lambda: head(TABLE),
     "not-tied": lambda: head(TABLE[::-1]),

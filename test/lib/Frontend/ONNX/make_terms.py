@@ -38,7 +38,7 @@ CASES = {
     "scaled": language_model(PICK + MASK + mean_under("mask")[:-1] + [node("Div", ["sum", "count"], ["mean"], "mean"), node("Mul", ["mean", "half"], ["loss"], "half")]),
     "plain-mean": language_model(PICK + [node("ReduceMean", ["nll"], ["loss"], "mean", keepdims=0)]),
     # The divisor depends on parameters: no count.
-    "normalised": language_model(PICK + [node("ReduceSum", ["nll"], ["sum"], "sum", keepdims=0), node("ReduceSum", ["scores"], ["norm"], "norm", keepdims=0),
+    "normalized": language_model(PICK + [node("ReduceSum", ["nll"], ["sum"], "sum", keepdims=0), node("ReduceSum", ["scores"], ["norm"], "norm", keepdims=0),
                                          node("Div", ["sum", "norm"], ["loss"], "mean")]),
     "terms": language_model(CROSS + SQUARES, ("lm", "aux")),
     # A position picked by an input is no label.

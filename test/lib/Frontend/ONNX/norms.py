@@ -1,4 +1,4 @@
-"""Normalisations of ONNX and of com.microsoft, and FusedMatMul, by their definitions: norms.py FOLDER."""
+"""Normalizations of ONNX and of com.microsoft, and FusedMatMul, by their definitions: norms.py FOLDER."""
 import sys
 
 from definition import *

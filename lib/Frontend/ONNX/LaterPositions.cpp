@@ -1,0 +1,147 @@
+//===- LaterPositions.cpp - Labels that a model could copy ----------------===//
+//
+// A model whose attention reads later positions would copy next tokens from its
+// input. The test is by structure: a mask hides later positions only if it
+// compares positions, or is a constant or an input with a value for each pair of
+// positions. A bias from a table, and a mask of padding, hide none.
+//
+//===----------------------------------------------------------------------===//
+#include "dialects/nn/Ops/Attention.h"
+#include "dialects/nn/Ops/Compare.h"
+#include "dialects/nn/Ops/Constant.h"
+#include "dialects/nn/Ops/Embedding.h"
+#include "dialects/nn/Ops/Matmul.h"
+#include "dialects/nn/Ops/Norm.h"
+#include "lib/Frontend/ONNX/Importer.h"
+#include "lib/Support/Remarks.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/SmallPtrSet.h"
+
+using namespace mlir;
+using namespace shale;
+using namespace shale::onnx;
+
+static RankedTensorType tensor(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+static bool isInteger(Value value) {
+  Type element = tensor(value).getElementType();
+  return !isa<FloatType>(element) && !element.isInteger(1);
+}
+
+/// Whether the last two dimensions are pairs of positions.
+static bool hasPairs(Value value) {
+  ArrayRef<int64_t> shape = tensor(value).getShape();
+  return shape.size() >= 2 && shape.back() > 1 && shape[shape.size() - 2] > 1;
+}
+
+/// Calls `visit` on a value and those behind it, until it returns false: then those behind are left
+/// out.
+static void walkBack(Value value, llvm::function_ref<bool(Value)> visit) {
+  llvm::SmallPtrSet<void *, 16> seen;
+  SmallVector<Value> work = {value};
+  while (!work.empty()) {
+    Value next = work.pop_back_val();
+    if (!isa<RankedTensorType>(next.getType()) || !seen.insert(next.getAsOpaquePointer()).second ||
+        !visit(next))
+      continue;
+    if (Operation *op = next.getDefiningOp())
+      llvm::append_range(work, op->getOperands());
+  }
+}
+
+static bool readsPositions(Operation *op) {
+  bool found = false;
+  for (Value operand : op->getOperands())
+    walkBack(operand, [&](Value value) {
+      return !(found |= isa_and_nonnull<nn::IotaOp>(value.getDefiningOp()));
+    });
+  return found;
+}
+
+/// Whether a mask, or scores with a mask, may hide later positions.
+static bool mayHideLater(Value mask) {
+  bool hides = false;
+  walkBack(mask, [&](Value value) {
+    if (hides || isInteger(value)) // indices
+      return false;
+    Operation *op = value.getDefiningOp();
+    if (auto constant = dyn_cast_or_null<nn::ConstantOp>(op))
+      hides = hasPairs(value) && !constant.getValue().isSplat();
+    else if (isa_and_nonnull<nn::CompareOp>(op))
+      hides = readsPositions(op);
+    else if (!op)
+      hides = hasPairs(value); // also a parameter: a file may not tell masks from these
+    return op && !isa<nn::CompareOp, nn::MatmulOp, nn::EmbeddingOp, nn::SoftmaxOp>(op);
+  });
+  return hides;
+}
+
+static bool seesLater(nn::AttentionOp attention) {
+  ArrayRef<int64_t> query = tensor(attention.getQuery()).getShape(),
+                    key = tensor(attention.getKey()).getShape();
+  if (attention.getCausal() || attention.getWindow() == 1 || query[2] != key[2] || query[2] < 2)
+    return false;
+  return llvm::all_of(llvm::drop_begin(attention->getOperands(), 3), [](Value mask) {
+    return tensor(mask).getRank() != 4 || tensor(mask).getDimSize(2) == 1 || !mayHideLater(mask);
+  });
+}
+
+/// Whether this is the softmax of an attention that was not recovered, over all positions: of
+/// scores [.., T, T], and multiplied with values.
+static bool seesLater(nn::SoftmaxOp softmax) {
+  ArrayRef<int64_t> shape = tensor(softmax.getResult()).getShape();
+  if (shape.size() < 3 || shape.back() < 2 || shape.back() != shape[shape.size() - 2])
+    return false;
+  SmallVector<Operation *> work(softmax->getUsers());
+  bool isMultiplied = false;
+  for (int left = 32; !work.empty() && left > 0 && !isMultiplied; --left) {
+    Operation *user = work.pop_back_val();
+    isMultiplied = isa<nn::MatmulOp>(user);
+    if (user->getNumResults() == 1 && hasPairs(user->getResult(0)))
+      llvm::append_range(work, user->getUsers());
+  }
+  return isMultiplied && !mayHideLater(softmax.getInput());
+}
+
+/// Whether an embedding reads the labels as tokens, too.
+static bool isLookedUp(func::FuncOp forward, BlockArgument label) {
+  bool found = false;
+  for (auto embedding : forward.getOps<nn::EmbeddingOp>())
+    walkBack(embedding.getIndices(), [&](Value value) { return !(found |= value == label); });
+  return found;
+}
+
+void onnx::unbindVisibleLabels(ModuleOp module, const ImportOptions &options) {
+  auto forward = module.lookupSymbol<func::FuncOp>("forward");
+  if (!forward)
+    return;
+  bool later =
+      llvm::any_of(forward.getOps<nn::AttentionOp>(), [](auto op) { return seesLater(op); }) ||
+      llvm::any_of(forward.getOps<nn::SoftmaxOp>(), [](auto op) { return seesLater(op); });
+  bool hasTokens = false;
+  for (unsigned i = 0; i < forward.getNumArguments(); ++i) {
+    auto role = forward.getArgAttrOfType<nn::RoleAttr>(i, nn::kRoleAttr);
+    auto binding = forward.getArgAttrOfType<StringAttr>(i, nn::kBindingAttr);
+    hasTokens |= binding && binding.getValue().starts_with("tokens") &&
+                 (!role || role.getValue() != nn::Role::Label);
+  }
+  if (!later && hasTokens)
+    return;
+  for (unsigned i = 0; i < forward.getNumArguments(); ++i) {
+    auto role = forward.getArgAttrOfType<nn::RoleAttr>(i, nn::kRoleAttr);
+    auto name = forward.getArgAttrOfType<StringAttr>(i, nn::kNameAttr);
+    if (!role || role.getValue() != nn::Role::Label || !forward.getArgAttr(i, nn::kBindingAttr) ||
+        options.bindings.count(name.getValue()) || isLookedUp(forward, forward.getArgument(i)))
+      continue;
+    forward.removeArgAttr(i, nn::kBindingAttr);
+    std::string label = name.getValue().str();
+    std::string text = std::string(hasTokens ? "attention also reads later positions"
+                                             : "no other input has tokens") +
+                       ": labels '" + label + "' come from the data file";
+    module->setAttr("nn.loss", StringAttr::get(module.getContext(), text));
+    if (hasTokens)
+      text +=
+          " (next tokens would be copied; --bind " + label + "=tokens+1 takes them nevertheless)";
+    onnx::emitNote(module.getLoc(), text);
+  }
+}

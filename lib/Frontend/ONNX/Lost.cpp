@@ -1,0 +1,99 @@
+//===- Lost.cpp - Arguments that PyTorch's exporters leave out ------------===//
+//
+// aten.scaled_dot_product_attention drops probabilities whenever its dropout_p is not 0. The
+// exporters write a Dropout without training_mode, which changes nothing, and their optimizer
+// removes it. All other Dropouts of PyTorch have training_mode, so one without it is active. If
+// none is there, it is restored from the metadata of the nodes of the attention. Sources:
+// onnxscript's function_libs/torch_lib/ops/nn.py, PyTorch's
+// torch/onnx/_internal/torchscript_exporter.
+//
+//===----------------------------------------------------------------------===//
+#include "lib/Frontend/ONNX/Importer.h"
+#include "lib/Frontend/ONNX/Signature.h"
+#include "lib/Support/Remarks.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringSwitch.h"
+
+using namespace mlir;
+using namespace shale;
+using namespace shale::onnx;
+
+std::optional<double> onnx::numberArgument(const FxNode &fx, size_t position, StringRef name) {
+  StringRef text;
+  if (position < fx.positional.size()) {
+    text = fx.positional[position];
+  } else {
+    // {scale: 0.2, dropout_p: 0.1}
+    SmallVector<StringRef> entries;
+    StringRef(fx.kwargs).split(entries, ',');
+    for (StringRef entry : entries) {
+      auto [key, value] = entry.trim("{}() ").split(": ");
+      if (key.trim() == name)
+        text = value.trim("{}() ");
+    }
+  }
+  double number = 0;
+  return text.empty() || text.getAsDouble(number) ? std::nullopt : std::optional(number);
+}
+
+std::string onnx::shortest(double number) {
+  char text[32];
+  snprintf(text, sizeof(text), "%g", number);
+  return text;
+}
+
+/// Returns the dropout_p of an operation of attention; none if it is no such operation.
+static std::optional<double> attentionDropout(const FxNode &fx) {
+  StringRef target = StringRef(fx.target).split('.').second;
+  int position = llvm::StringSwitch<int>(target.split('.').first)
+                     .Case("scaled_dot_product_attention", 4)
+                     .Cases({"_scaled_dot_product_flash_attention",
+                             "_scaled_dot_product_flash_attention_for_cpu"},
+                            3)
+                     .Case("_scaled_dot_product_efficient_attention", 5)
+                     .Default(-1);
+  return position < 0 ? std::nullopt : numberArgument(fx, position, "dropout_p");
+}
+
+bool Importer::isFromPyTorch() const { return model.proto().producer_name() == "pytorch"; }
+
+LogicalResult Importer::findLostDropout() {
+  if (options.dropout == 0.0)
+    return success();
+  struct Attention {
+    FxNode fx;
+    double ratio;
+    const NodeProto *dropout = nullptr, *product = nullptr, *last = nullptr;
+  };
+  llvm::MapVector<std::string, Attention, std::map<std::string, unsigned>> attentions; // by fx.name
+  for (const NodeProto &node : model.proto().graph().node()) {
+    FxNode fx = readFxNode(node);
+    double ratio = attentionDropout(fx).value_or(0);
+    if (ratio == 0)
+      continue;
+    Attention &attention = attentions[fx.name];
+    attention.fx = fx, attention.ratio = ratio, attention.last = &node;
+    if (node.op_type() == "Dropout")
+      attention.dropout = &node;
+    if (node.op_type() == "MatMul")
+      attention.product = &node; // the last one is that of the probabilities and the values
+  }
+  for (auto &[name, attention] : attentions) {
+    bool isWhole = StringRef(attention.fx.target).starts_with("aten.scaled");
+    if (!isWhole || (!attention.dropout && !attention.product))
+      return errorAt(
+          *attention.last,
+          "the export left out the dropout of attention, dropout_p=" + shortest(attention.ratio) +
+              ": export the forward graph with attention in single operations "
+              "(attn_implementation=\"eager\" in transformers), or pass --dropout off");
+    if (!attention.dropout)
+      lostDropout[attention.product] = options.dropout.value_or(attention.ratio);
+  }
+  if (!attentions.empty())
+    emitDecision(fileLocation(), "import",
+                 "dropout of " + Twine(attentions.size()) +
+                     (attentions.size() == 1 ? " operation of attention is"
+                                             : " operations of attention is") +
+                     " restored: the export left it out");
+  return success();
+}
