@@ -5,6 +5,7 @@
 #include "runtime/checkpoint/Manifest.h"
 #include "runtime/core/Error.h"
 #include "runtime/core/Files.h"
+#include "runtime/core/Threads.h"
 
 #include <algorithm>
 #include <climits>
@@ -157,7 +158,7 @@ private:
   std::map<std::string, InputFile> files;
 };
 
-uint64_t mix(uint64_t x) { // splitmix64's finaliser
+uint64_t mix(uint64_t x) { // splitmix64's finalizer
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
   return x ^ (x >> 31);
@@ -198,11 +199,15 @@ public:
     if (origin.draws(piece.parameter)) {
       uint64_t key = keyOf(origin.seed, parameter.name);
       return inChunks(piece, [&](int64_t begin, int64_t end) {
-        for (int64_t e = begin; e < end; ++e) {
-          // Rounded to f32 first, so that a narrower copy is a rounding of the master weight.
-          float value = static_cast<float>(init.mean + init.deviation * drawn(key, e));
-          convert(Dtype::F32, &value, piece.type, values.data() + (e - begin) * size, 1);
-        }
+        onThreads([&](int64_t thread, int64_t threads) {
+          int64_t low = begin + (end - begin) * thread / threads;
+          int64_t high = begin + (end - begin) * (thread + 1) / threads;
+          for (int64_t e = low; e < high; ++e) {
+            // Rounded to f32 first, so that a narrower copy is a rounding of the master weight.
+            float value = static_cast<float>(init.mean + init.deviation * drawn(key, e));
+            convert(Dtype::F32, &value, piece.type, values.data() + (e - begin) * size, 1);
+          }
+        });
       });
     }
     if (origin.fills(piece.parameter))

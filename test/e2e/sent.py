@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares the bytes that each collective of a step sends with the design, exactly.
 
-usage: sent.py --build DIR --case test/models/gpt2 [--more]
+usage: sent.py --build DIR --case test/models/gpt2 [--more] [--stubs DIR]
 
 The communicator counts bytes at the calls that send them, and --report-buffers lists the counts of the first step by rank. The expected
 bytes follow from the shapes of PyTorch's final weights, the mesh and the flags, not from the plan. N is the number of ranks on the shard axis, r that
@@ -21,6 +21,7 @@ the sum of losses and the squared norm.
 Without --more a mutant must fail, too: a planned program in which one unit is gathered twice in a row.
 
 --more: with replicas and with two micro-batches.
+--stubs: programs for GPUs, with the stand-ins for NVIDIA's libraries in DIR. NCCL does not report what it sends: each of its calls counts as a ring.
 """
 import json
 import re
@@ -83,17 +84,18 @@ def gathered_again(text):
     return re.sub(rf"(?m)^( *)({VALUE})( = rt\.all_gather .* site = )\d+( .*\n) *rt\.wait \2\n", rf"\g<0>\1%again\g<3>{sites}\4\1rt.wait %again\n", text, count=1)
 
 
-def check_program(case, work, setting, change=None):
+def check_program(case, work, setting, change=None, stubs=None):
     ranks, replicas, strategy, flags, gathered, reduced = setting
     shards = ranks or case.most_ranks
     batches = case.trajectory.get("accumulate") or 1
     what = f"{case.folder.name}, {strategy} on {replicas} x {shards} ranks, {batches} micro-batch(es), {' '.join(flags) or 'no flags'}"
     mesh = ["--mesh", f"replica={replicas},fsdp={shards}"] if replicas > 1 else []
+    device, libraries = (["--target", "cuda:emulated"], ["--cuda-libraries", stubs]) if stubs else ([], [])
     if change:
-        compile_changed(case, work / "ir", work / "train", strategy, shards, [*mesh, *flags], change)
+        compile_changed(case, work / "ir", work / "train", strategy, shards, [*mesh, *flags, *device], change)
     else:
-        case.shalec(work / "train", strategy, shards, [*mesh, *flags])
-    case.train(work / "train", work / "run", steps=3, flags=["--save-every", 0, "--report-buffers", work / "report.json"])
+        case.shalec(work / "train", strategy, shards, [*mesh, *flags, *device])
+    case.train(work / "train", work / "run", steps=3, flags=["--save-every", 0, "--report-buffers", work / "report.json", *libraries])
     units = units_of(case, shards, gathered, reduced)
     wanted = expected(strategy, units, shards, replicas, batches, flags, gathered, reduced)
     few = scalars_of(strategy, shards, replicas, batches)
@@ -116,10 +118,10 @@ def check_program(case, work, setting, change=None):
     return sum(wanted.values())
 
 
-def check_mutant(case, work):
+def check_mutant(case, work, stubs):
     """Returns the message about a program that gathers a unit once more."""
     work.mkdir()
-    return expect_deviation(lambda: check_program(case, work, (2, 1, "full", [], 4, 4), gathered_again), "that a unit is gathered once more",
+    return expect_deviation(lambda: check_program(case, work, (2, 1, "full", [], 4, 4), gathered_again, stubs), "that a unit is gathered once more",
                             "too much")
 
 
@@ -132,10 +134,10 @@ def check(a, work):
     total = 0
     for number, (of, setting) in enumerate(runs):
         (work / str(number)).mkdir()
-        total += check_program(of, work / str(number), setting)
+        total += check_program(of, work / str(number), setting, stubs=a.stubs)
     said = f"{len(runs)} programs send {total} bytes for units, exactly as designed"
-    return said if a.more else said + "\n  mutant: " + check_mutant(case, work / "mutant")
+    return said if a.more else said + "\n  mutant: " + check_mutant(case, work / "mutant", a.stubs)
 
 
 if __name__ == "__main__":
-    main(check, ("--case", {"required": True}), ("--more", {"action": "store_true"}), success="sent:")
+    main(check, ("--case", {"required": True}), ("--more", {"action": "store_true"}), ("--stubs", {}), success="sent:")

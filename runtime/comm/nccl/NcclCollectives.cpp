@@ -5,166 +5,16 @@
 //
 // A captured call becomes a graph. Its events exist only in the graph, so a node after each
 // collective stores a flag in pinned memory, which the watchdog reads.
-//
-// NCCL sums 16-bit floats in their own type. Instead, ranks exchange the pieces, and the sum is a
-// product with a row of ones: sums in f32, rounded once.
-#include "runtime/comm/Connection.h"
-#include "runtime/comm/nccl/Library.h"
-#include "runtime/comm/nccl/Registration.h"
+#include "runtime/comm/nccl/NcclCollectives.h"
 #include "runtime/core/Rank.h"
 #include "runtime/core/TimeLimit.h"
 #include "runtime/core/Types.h"
-#include "runtime/device/cuda/CudaDevice.h"
 
-#include <algorithm>
-#include <chrono>
-#include <condition_variable>
 #include <cstdlib>
-#include <deque>
-#include <map>
-#include <mutex>
-#include <optional>
-#include <thread>
 
 namespace shale::rt {
 
 using cuda::CudaDevice;
-
-namespace {
-
-bool is16Bit(ShaleType type) { return type == SHALE_BF16 || type == SHALE_F16; }
-
-ncclDataType_t typeOf(ShaleType type) {
-  switch (type) {
-  case SHALE_F64:
-    return ncclFloat64;
-  case SHALE_BF16:
-    return ncclBfloat16;
-  case SHALE_F16:
-    return ncclFloat16;
-  case SHALE_I64:
-    return ncclInt64;
-  case SHALE_I32:
-    return ncclInt32;
-  case SHALE_BOOL:
-    return ncclUint8;
-  case SHALE_F32:
-    break;
-  }
-  return ncclFloat32;
-}
-
-class NcclCollectives final : public Collectives, public cuda::GraphFollower {
-public:
-  NcclCollectives(const ShaleProgram &program, const std::vector<int64_t> &coordinates,
-                  Peers &peers, CudaDevice &device, double timeout);
-  ~NcclCollectives() override;
-
-  void start(int32_t site, ShaleCollectiveKind kind, const void *send, void *recv, int64_t count,
-             ShaleType type) override;
-  void wait(int32_t site) override;
-  int64_t bytesSent(int32_t site) const override { return sent[site]; }
-  void awaitDiagnosis() override;
-  void announceMemory(const std::vector<const Memory *> &blocks) override;
-  void withdrawMemory() override { registration.clear(); }
-
-  void beginCapture(ShaleFunction function) override;
-  void endCapture() override { capture = nullptr; }
-  void launched(ShaleFunction function) override;
-
-private:
-  using Clock = std::chrono::steady_clock;
-
-  /// The ranks along one axis; no communicator if there is one rank and no collective.
-  struct Axis {
-    int size = 1, own = 0;
-    ncclComm_t comm = nullptr;
-    std::vector<int> others; // ranks
-    int32_t lastSite = -1;   // of the collective that was started last
-    int64_t lastNumber = 0;
-  };
-  struct Site {
-    CUevent ready = nullptr, done = nullptr;
-  };
-  /// A run of a collective outside of graphs.
-  struct Run {
-    int32_t site;
-    int64_t number; // counted from 1 over all collectives
-    CUevent done;   // its own: the site's may have been recorded again by the next step
-  };
-  /// A collective that is not complete.
-  struct Pending {
-    int32_t site;
-    int64_t number;
-    Clock::time_point since; // when it was posted, or when the one before it completed
-  };
-
-  struct Launch {
-    const std::vector<int32_t> &sites;
-    int64_t firstNumber;
-    CUevent done;
-  };
-
-  void join(int index, const std::vector<int64_t> &coordinates);
-  void must(ncclResult_t result, int32_t site) const;
-  void post(const Axis &axis, CUstream stream);
-  void storeFlags(int32_t first, int32_t count, unsigned value, CUstream stream);
-  void enqueue(const Axis &axis, const Request &request, CUstream stream);
-  void sumPieces(const Axis &axis, const Request &request, CUstream stream, int64_t stride);
-  /// How often the watchdog looks, and how long it asks other ranks, in seconds.
-  double pause() const { return std::clamp(timeout / 20, 0.01, 1.0); }
-  double patience() const { return std::clamp(timeout / 2, 0.5, 5.0); }
-  CUevent markDone(CUstream stream);
-  void enter(int32_t site);
-  int64_t count(int32_t site);
-  void follow();
-  std::optional<Pending> oldest();
-  std::optional<Pending> oldestOutside();
-  std::optional<Pending> oldestOfGraph();
-  void watchOver();
-  void requireNoError(const std::optional<Pending> &late) const;
-  std::string describe(int32_t site, int64_t number) const;
-  std::string describeSilence(const Axis &axis) const;
-
-  const ShaleProgram &program;
-  Peers &peers;
-  const cuda::Driver &cu;
-  const Nccl &library;
-  CudaDevice &device;
-  double timeout;
-  std::vector<Axis> axes;
-  CUstream gathers = nullptr, reductions = nullptr;
-  std::vector<Site> sites;
-  std::vector<int64_t> sent; // bytes, by site
-  std::vector<Request> bucket;
-  std::unique_ptr<Memory> scratch;
-  Registration registration{nccl()};
-  cuda::Blas sums{/*workspace=*/0, /*bytes=*/0};
-  std::unique_ptr<Memory> ones; // a 16-bit float per rank of an axis
-  int64_t number = 0;
-
-  /// Sites of each graph, in the order of their capture.
-  std::map<ShaleFunction, std::vector<int32_t>> graphs;
-  std::vector<int32_t> *capture = nullptr; // those of the graph that is being captured
-  std::unique_ptr<Memory> flags;           // 32 bits per site: 1 after it has run in the graph
-  /// Graphs that are not complete, in order.
-  std::deque<Launch> launches;
-  /// Runs that are not complete, in order, or behind one that is not.
-  std::deque<Run> runs;
-  Clock::time_point ranSince; // when the first of them was posted or became the first
-  /// A collective that NCCL is being asked to run: at the first use it connects the ranks, and
-  /// waits for them inside of the call.
-  std::optional<Pending> entering;
-  std::vector<CUevent> spareEvents;
-  size_t completed = 0; // collectives of the first graph, when last looked at
-  Clock::time_point progressed;
-
-  // The watchdog.
-  mutable std::mutex mutex;
-  std::condition_variable ended;
-  bool ending = false;
-  std::thread watchdog;
-};
 
 NcclCollectives::NcclCollectives(const ShaleProgram &program,
                                  const std::vector<int64_t> &coordinates, Peers &peers,
@@ -294,7 +144,7 @@ void NcclCollectives::start(int32_t index, ShaleCollectiveKind kind, const void 
 /// Enqueues the collectives of a bucket as one group.
 void NcclCollectives::post(const Axis &axis, CUstream stream) {
   enter(bucket.front().site);
-  bool apart = is16Bit(bucket.front().type) && bucket.front().kind != SHALE_ALL_GATHER;
+  bool apart = sumsByProducts(bucket.front());
   if (!apart)
     must(library.ncclGroupStart(), bucket.front().site);
   for (const Request &request : bucket)
@@ -327,7 +177,7 @@ void NcclCollectives::enter(int32_t site) {
 
 /// Counts a collective that is started, and returns its number.
 int64_t NcclCollectives::count(int32_t site) {
-  sent[site] += program.sites[site].sent_bytes;
+  sent[site] += sites[site].bytes;
   Axis &axis = axes[program.sites[site].axis];
   axis.lastSite = site;
   return axis.lastNumber = ++number;
@@ -372,71 +222,6 @@ void NcclCollectives::launched(ShaleFunction function) {
 void NcclCollectives::follow() {
   completed = 0;
   progressed = Clock::now();
-}
-
-void NcclCollectives::enqueue(const Axis &axis, const Request &r, CUstream stream) {
-  ncclDataType_t type = typeOf(r.type);
-  auto stream_ = reinterpret_cast<cudaStream_t>(stream);
-  if (r.kind == SHALE_ALL_GATHER)
-    return must(library.ncclAllGather(r.send, r.recv, r.count, type, axis.comm, stream_), r.site);
-  if (!is16Bit(r.type))
-    return must(
-        r.kind == SHALE_REDUCE_SCATTER
-            ? library.ncclReduceScatter(r.send, r.recv, r.count, type, ncclSum, axis.comm, stream_)
-            : library.ncclAllReduce(r.send, r.recv, r.count, type, ncclSum, axis.comm, stream_),
-        r.site);
-  if (r.kind == SHALE_REDUCE_SCATTER)
-    return sumPieces(axis, r, stream, r.count);
-  // An all-reduce is a reduce-scatter of equal slices and a gather; every rank sums the rest.
-  int64_t slice = r.count / axis.size, rest = r.count - slice * axis.size;
-  if (slice > 0) {
-    Request part = r;
-    part.count = slice;
-    part.recv = r.recv + axis.own * slice * 2;
-    sumPieces(axis, part, stream, slice);
-    must(library.ncclAllGather(part.recv, r.recv, slice, type, axis.comm, stream_), r.site);
-  }
-  if (rest > 0) {
-    Request tail = r;
-    tail.count = rest;
-    tail.send = r.send + slice * axis.size * 2;
-    tail.recv = r.recv + slice * axis.size * 2;
-    sumPieces(axis, tail, stream, 0);
-  }
-}
-
-/// Computes recv[0..count) = sum over ranks r of r's send[own * stride ..], piece by piece: the
-/// pieces of all ranks follow one another in the scratch buffer.
-void NcclCollectives::sumPieces(const Axis &axis, const Request &r, CUstream stream,
-                                int64_t stride) {
-  ncclDataType_t type = typeOf(r.type);
-  auto stream_ = reinterpret_cast<cudaStream_t>(stream);
-  int64_t most = scratch->size() / (2 * axis.size) / 32 * 32;
-  for (int64_t begin = 0; begin < r.count; begin += most) {
-    int64_t length = std::min(most, r.count - begin);
-    must(library.ncclGroupStart(), r.site);
-    for (int other = 0; other < axis.size; ++other) {
-      must(library.ncclSend(r.send + (other * stride + begin) * 2, length, type, other, axis.comm,
-                            stream_),
-           r.site);
-      must(library.ncclRecv(scratch->data() + other * length * 2, length, type, other, axis.comm,
-                            stream_),
-           r.site);
-    }
-    must(library.ncclGroupEnd(), r.site);
-    unsigned one = r.type == SHALE_BF16 ? 0x3f803f80 : 0x3c003c00; // twice 1.0
-    cuda::must(cu.cuMemsetD32Async(reinterpret_cast<CUdeviceptr>(ones->data()), one,
-                                   (axis.size + 1) / 2, stream),
-               "store ones");
-    Product product = {};
-    product.m = 1, product.n = length, product.k = axis.size;
-    product.alpha = 1, product.beta = 0, product.batch = 1;
-    product.a = ones->data(), product.lda = axis.size;
-    product.b = scratch->data(), product.ldb = length;
-    product.c = r.recv + begin * 2, product.ldc = length;
-    product.type = product.resultType = static_cast<Dtype>(r.type);
-    sums.multiply(product, stream);
-  }
 }
 
 void NcclCollectives::wait(int32_t index) {
@@ -557,6 +342,8 @@ void NcclCollectives::awaitDiagnosis() {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
 }
+
+namespace {
 
 /// Whether NCCL lets ranks share a GPU: from 2.30 on, if the environment asks for it.
 bool ranksMayShareGpus() {

@@ -19,9 +19,9 @@
 // The C library keeps just one such buffer per thread only if it does not cache the
 // memory that it cuts off to align them (runtime/program/Launcher.h).
 #include "runtime/core/Error.h"
+#include "runtime/core/Threads.h"
 #include "runtime/device/host/Floats16.h"
 #include "runtime/device/host/Host.h"
-#include "runtime/device/host/Threads.h"
 
 #include <algorithm>
 #include <cstring>

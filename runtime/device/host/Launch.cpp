@@ -1,6 +1,6 @@
 // Runs kernels on threads; what generated kernels call.
+#include "runtime/core/Threads.h"
 #include "runtime/device/host/Host.h"
-#include "runtime/device/host/Threads.h"
 
 #include <algorithm>
 #include <sched.h>

@@ -1,6 +1,6 @@
 // OpenMP threads. Only Threads.c names OpenMP.
-#ifndef SHALE_RUNTIME_DEVICE_HOST_THREADS_H
-#define SHALE_RUNTIME_DEVICE_HOST_THREADS_H
+#ifndef SHALE_RUNTIME_CORE_THREADS_H
+#define SHALE_RUNTIME_CORE_THREADS_H
 
 #include <stdint.h>
 
@@ -34,4 +34,4 @@ template <typename Part> void onThreads(Part part) {
 } // namespace shale::rt
 #endif
 
-#endif // SHALE_RUNTIME_DEVICE_HOST_THREADS_H
+#endif // SHALE_RUNTIME_CORE_THREADS_H

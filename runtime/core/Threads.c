@@ -1,7 +1,7 @@
 // OpenMP threads of kernels and products, in C: GCC compiles this file, so that they are those of
 // libgomp, which oneDNN uses. The OpenMP of clang, the compiler of the C++ sources, is another
 // library with threads of its own.
-#include "runtime/device/host/Threads.h"
+#include "runtime/core/Threads.h"
 
 #include <omp.h>
 
