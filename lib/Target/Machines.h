@@ -2,8 +2,8 @@
 #ifndef SHALE_TARGET_MACHINES_H
 #define SHALE_TARGET_MACHINES_H
 
-#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
+#include <vector>
 
 namespace shale {
 
@@ -23,18 +23,13 @@ struct Rates {
   double collective;  ///< latency in seconds before a collective's first byte
   bool oneMemory;     ///< whether host and device share one RAM
   const char *source; ///< source of the figures
-  /// The target architecture, as in Target::getArchitecture(), that stands for this machine unless
-  /// --machine names one; null: none.
-  const char *architecture = nullptr;
 };
 
-/// Returns all machines that plans can be made for, the default first.
-llvm::ArrayRef<Rates> knownRates();
+/// Returns all machines that plans can be made for, in the order in which their targets were
+/// registered (lib/Target/Target.h).
+std::vector<const Rates *> knownRates();
 /// Returns the rates of a machine by name, or null.
 const Rates *ratesNamed(llvm::StringRef name);
-/// Returns the rates of the machine that an architecture stands for: of the first one if it is a
-/// list, of the default machine if it stands for none.
-const Rates &ratesOfArchitecture(llvm::StringRef architecture);
 
 } // namespace shale
 

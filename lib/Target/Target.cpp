@@ -12,6 +12,7 @@ namespace {
 struct Kind {
   std::string name;
   std::vector<std::string> architectures; // full names
+  ArrayRef<Rates> machines;
   TargetFactory make;
 };
 
@@ -29,11 +30,11 @@ Registry &registry() {
 } // namespace
 
 void shale::registerTargetKind(StringRef kind, ArrayRef<StringRef> architectures,
-                               TargetFactory factory) {
+                               ArrayRef<Rates> machines, TargetFactory factory) {
   std::lock_guard<std::mutex> lock(registry().mutex);
   if (llvm::any_of(registry().kinds, [&](const Kind &other) { return other.name == kind; }))
     return;
-  Kind added{kind.str(), {}, factory};
+  Kind added{kind.str(), {}, machines, factory};
   for (StringRef architecture : architectures)
     added.architectures.push_back((kind + ":" + architecture).str());
   registry().kinds.push_back(std::move(added));
@@ -45,6 +46,22 @@ std::vector<std::string> shale::getTargetNames() {
   for (const Kind &kind : registry().kinds)
     llvm::append_range(names, kind.architectures);
   return names;
+}
+
+std::vector<const Rates *> shale::knownRates() {
+  std::lock_guard<std::mutex> lock(registry().mutex);
+  std::vector<const Rates *> all;
+  for (const Kind &kind : registry().kinds)
+    for (const Rates &machine : kind.machines)
+      all.push_back(&machine);
+  return all;
+}
+
+const Rates *shale::ratesNamed(StringRef name) {
+  for (const Rates *rates : knownRates())
+    if (name == rates->name)
+      return rates;
+  return nullptr;
 }
 
 /// Finds or makes the target; with an empty `error` no kind has that name.

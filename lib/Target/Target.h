@@ -10,6 +10,7 @@
 #define SHALE_TARGET_TARGET_H
 
 #include "dialects/rt/RT.h"
+#include "lib/Target/Machines.h"
 #include "mlir/IR/BuiltinOps.h"
 #include <memory>
 #include <string>
@@ -137,6 +138,9 @@ public:
 
   // ---- costs
 
+  /// Returns the rates of the machine that the target stands for unless --machine names one: of the
+  /// first architecture if the target has several.
+  virtual const Rates &getRates() const = 0;
   /// Returns the memory that libraries and the process use per rank of a planned program.
   virtual std::vector<FixedCost> getFixedCosts(mlir::ModuleOp planned, int64_t ranks,
                                                int64_t threads) const = 0;
@@ -150,9 +154,9 @@ private:
 using TargetFactory = std::unique_ptr<Target> (*)(llvm::StringRef architecture, std::string &error);
 
 /// Registers a kind of target; further calls for the same kind do nothing. `architectures` are
-/// listed in messages.
+/// listed in messages. `machines` are choices of --machine; they live as long as the process.
 void registerTargetKind(llvm::StringRef kind, llvm::ArrayRef<llvm::StringRef> architectures,
-                        TargetFactory factory);
+                        llvm::ArrayRef<Rates> machines, TargetFactory factory);
 
 /// Returns the full names of all targets, in the order of registration.
 std::vector<std::string> getTargetNames();

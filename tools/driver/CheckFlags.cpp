@@ -21,7 +21,7 @@ static std::string contradiction(const CompileOptions &o, const Target &target) 
   if (o.savePasses && o.saveTemps.empty())
     return "--save-temps-passes needs --save-temps DIR, where the files go";
   if (o.allowTf32 && !target.hasTf32())
-    return "--allow-tf32 is for GPUs, and the target is " + o.target +
+    return "--allow-tf32 requires a GPU, and the target is " + o.target +
            ": give another --target or leave it out";
   if (!o.why.empty() && !o.compare.empty())
     return "--why and --compare cannot be combined: pass one of them";

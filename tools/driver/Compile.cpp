@@ -146,10 +146,15 @@ private:
     if (!target)
       return usageError("--target: " + wrong);
     if (!options.machine)
-      options.machine = &ratesOfArchitecture(target->getArchitecture());
+      options.machine = &target->getRates();
     if (options.gathersUnits() && !options.typed.count("shard") && !options.describe)
       llvm::errs()
           << "shalec: note: using --shard full, because the mesh has a shard axis; --shard none selects DDP\n";
+    if (options.typed.count("shard") && options.mesh.ranks() == 1 && !options.describe &&
+        options.shard != Sharding::None)
+      llvm::errs()
+          << "shalec: note: --shard splits nothing on one rank; --mesh fsdp=N compiles for "
+             "N ranks\n";
     if (int code = readImportOptions(options, import))
       return code;
     if (int code = checkPlanOptions(options))

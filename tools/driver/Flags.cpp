@@ -123,10 +123,16 @@ std::string setOptimizer(O &o, StringRef v) {
   return "";
 }
 
+std::string listMachines(StringRef separator) {
+  std::vector<StringRef> names;
+  for (const Rates *rates : knownRates())
+    names.push_back(rates->name);
+  return llvm::join(names, separator);
+}
+
 std::string setMachine(O &o, StringRef v) {
   o.machine = ratesNamed(v);
-  auto names = llvm::map_range(knownRates(), [](const Rates &rates) { return rates.name; });
-  return o.machine ? "" : ("'" + v + "' is not one of " + llvm::join(names, ", ")).str();
+  return o.machine ? "" : ("'" + v + "' is not one of " + listMachines(", ")).str();
 }
 
 std::string setBucketSize(O &o, StringRef v) {
@@ -270,7 +276,7 @@ std::vector<Flag> makeFlags() {
        "auto | off | N: rows of logits in memory at once; off: all; auto: all if they take less than 64 MiB, else the target's number (default: auto)",
        set<&O::lossChunk>, get<&O::lossChunk>});
   add({"attention", "HOW", plan, Effect::Plan,
-       "auto: the GPU's library where it supports the attention (16-bit floats, causal or no mask) | generated: products and generated kernels (default: auto)",
+       "auto: the target's library where it supports the attention (docs/guide/gpu.md) | generated: products and generated kernels (default: auto)",
        set<&O::attention>, get<&O::attention>});
   add({"deterministic", "BOOL", plan, Effect::Plan,
        "library calls give the same bits in every run; false: a faster gradient of attention with less memory (default: true)",
@@ -299,7 +305,7 @@ std::vector<Flag> makeFlags() {
        "plan, say why a tensor or a node's result is in memory, and stop", append<&O::why>, nullptr,
        /*repeated=*/true});
   add({"machine", "NAME", plan, Effect::Choice,
-       "cpu | a100 | h100 | h200 | b200: whose rates predict times (default: that of --target)",
+       listMachines(" | ") + ": whose rates predict times (default: that of --target)",
        setMachine});
 
   const char *out = "Output";

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "tools/driver/Words.h"
+#include "dialects/nn/Optimizers.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/ADT/Twine.h"
@@ -196,14 +197,20 @@ std::string shale::flagForForeignValue(StringRef flag, StringRef value) {
 }
 
 bool shale::isProgramFlag(StringRef flag) {
+  for (const nn::Optimizer *optimizer : nn::getOptimizers())
+    for (const nn::HyperParameter &hyper : optimizer->hypers) {
+      std::string name = hyper.name.str();
+      std::replace(name.begin(), name.end(), '_', '-');
+      if (hyper.source == nn::HyperSource::Flag && flag == name)
+        return true;
+    }
   return llvm::is_contained(
-      {"data",         "token-dtype", "no-shuffle",     "eval-data",      "eval-every",
-       "eval-batches", "eval-only",   "steps",          "stop-after",     "lr",
-       "schedule",     "warmup",      "min-lr",         "decay-fraction", "beta1",
-       "beta2",        "eps",         "momentum",       "weight-decay",   "clip-grad-norm",
-       "seed",         "out",         "nproc",          "checkpoint",     "save-every",
-       "keep",         "resume",      "init",           "init-map",       "epochs",
-       "comm-timeout", "trace",       "report-buffers", "report-device",  "tensorboard",
-       "file-size",    "peak-tflops"},
+      {"data",           "token-dtype", "no-shuffle",     "eval-data",      "eval-every",
+       "eval-batches",   "eval-only",   "steps",          "stop-after",     "lr",
+       "schedule",       "warmup",      "min-lr",         "seed",           "out",
+       "clip-grad-norm", "nproc",       "checkpoint",     "decay-fraction", "save-every",
+       "keep",           "resume",      "init",           "init-map",       "epochs",
+       "comm-timeout",   "trace",       "report-buffers", "report-device",  "tensorboard",
+       "file-size",      "peak-tflops"},
       flag);
 }

@@ -45,7 +45,7 @@ static std::unique_ptr<Target> makeTarget(StringRef level, std::string &error) {
 }
 
 void shale::registerCpuTarget() {
-  registerTargetKind("cpu", {"native", "x86-64-v3", "x86-64-v4"}, makeTarget);
+  registerTargetKind("cpu", {"native", "x86-64-v3", "x86-64-v4"}, cpu::getMachines(), makeTarget);
 }
 
 void shale::registerCpuKernels(DialectRegistry &registry) {

@@ -13,6 +13,9 @@ namespace cpu {
 /// Lowers a module of func, scf, vector, memref, arith and math to the LLVM dialect, with pointers
 /// for memrefs and polynomials for math functions.
 mlir::LogicalResult lowerFunctions(mlir::ModuleOp module);
+
+/// The CPUs among the choices of --machine.
+llvm::ArrayRef<Rates> getMachines();
 } // namespace cpu
 
 /// Kernels are vector loops whose rows are split over threads. Matrix products use oneDNN,
@@ -37,6 +40,7 @@ public:
   std::vector<std::string> getLibraries() const override {
     return {"-lgloo", "-ldnnl", "-lgomp", "-lpthread"};
   }
+  const Rates &getRates() const override;
   std::vector<FixedCost> getFixedCosts(mlir::ModuleOp planned, int64_t ranks,
                                        int64_t threads) const override;
 

@@ -72,7 +72,7 @@ void scalarizeSingleLaneStores(llvm::Module &module) {
   }
 }
 
-/// Translates and optimises; null after an error on the module.
+/// Translates and optimizes; null after an error on the module.
 std::unique_ptr<llvm::Module> translate(ModuleOp module, StringRef level, bool wide,
                                         llvm::LLVMContext &context,
                                         std::unique_ptr<llvm::TargetMachine> &machine) {

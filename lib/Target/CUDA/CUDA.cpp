@@ -23,10 +23,10 @@ using namespace shale::cuda;
 
 /// The architectures of the A100, of the H100 and H200, and of the B200, with the lowest PTX
 /// version that has each.
-static constexpr Architecture kArchitectures[] = {{"sm_80", "ptx70", 80},
-                                                  {"sm_90a", "ptx80", 90},
-                                                  {"sm_100a", "ptx86", 100},
-                                                  {"emulated", "", 90}};
+static constexpr Architecture kArchitectures[] = {{"sm_80", "ptx70", 80, "a100"},
+                                                  {"sm_90a", "ptx80", 90, "h100"},
+                                                  {"sm_100a", "ptx86", 100, "b200"},
+                                                  {"emulated", "", 90, ""}};
 
 /// Whether cuDNN computes this attention, or gradient of an attention. It has no gradient for one
 /// position.
@@ -149,7 +149,8 @@ static std::unique_ptr<Target> makeTarget(StringRef names, std::string &error) {
 }
 
 void shale::registerCudaTarget() {
-  registerTargetKind("cuda", {"sm_80", "sm_90a", "sm_100a", "emulated"}, makeTarget);
+  registerTargetKind("cuda", {"sm_80", "sm_90a", "sm_100a", "emulated"}, cuda::getMachines(),
+                     makeTarget);
 }
 
 void shale::registerCudaKernels(DialectRegistry &registry) {

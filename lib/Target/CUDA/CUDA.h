@@ -17,11 +17,15 @@ inline constexpr llvm::StringLiteral kKernelModule = "shale_kernels";
 /// A GPU architecture as ptxas spells it, "sm_90a", and the PTX version that it needs.
 struct Architecture {
   llvm::StringLiteral name;
-  llvm::StringLiteral ptx; ///< empty for `emulated`: the code is a shared library of the host
-  int capability;          ///< 90: compute capability 9.0; that of the stand-ins for `emulated`
+  llvm::StringLiteral ptx;     ///< empty for `emulated`: the code is a shared library of the host
+  int capability;              ///< 90: compute capability 9.0; that of the stand-ins for `emulated`
+  llvm::StringLiteral machine; ///< its rates unless --machine is given; empty: those of the host
 
   bool isEmulated() const { return ptx.empty(); }
 };
+
+/// The GPUs among the choices of --machine.
+llvm::ArrayRef<Rates> getMachines();
 
 } // namespace cuda
 
@@ -63,6 +67,7 @@ public:
   std::vector<std::string> getLibraries() const override {
     return {"-lgloo", "-lgomp", "-lpthread", "-ldl"};
   }
+  const Rates &getRates() const override;
   std::vector<FixedCost> getFixedCosts(mlir::ModuleOp planned, int64_t ranks,
                                        int64_t threads) const override;
 

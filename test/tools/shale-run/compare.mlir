@@ -25,7 +25,7 @@
 // RUN: not shale-run --as f64 %t/two.mlir --compare %t/a.mlir | FileCheck %s --check-prefix=GONE
 // NEW: @f: 2 values, 0 differ in value
 // NEW-NEXT: @g: is new
-// GONE: @g: is gone
+// GONE: @g: is missing from the other program
 
 // The error of a tensor below the floor is relative to the floor.
 // RUN: shale-run --as f64 %t/a.mlir --compare %t/other.mlir --floor 1e9 | FileCheck %s --check-prefix=SAME

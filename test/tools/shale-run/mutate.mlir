@@ -1,6 +1,6 @@
 // A collective without effect is reported, a needed one is not.
 // RUN: not shale-run --as=f64 --ranks=2 --mutate %s | FileCheck %s
-// CHECK: @step: nothing notices that this is gone: %{{.*}} = dist.all_reduce max
+// CHECK: @step: no result changes without %{{.*}} = dist.all_reduce max
 // CHECK-NOT: dist.all_reduce sum
 // CHECK: 2 collectives deleted, one at a time: {{[01]}} times other results, {{[01]}} refused when run, 0 refused by verifiers, 1 unnoticed
 

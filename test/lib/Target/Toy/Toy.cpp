@@ -13,6 +13,11 @@ using namespace mlir;
 using namespace shale;
 
 namespace {
+// One operation per second of everything, on one memory.
+const Rates kMachines[] = {
+    {"abacus", 1, 1, 1, 1, 4, 4, 4, 4, 1, 1, true, "counted by hand"},
+};
+
 class ToyTarget final : public Target {
 public:
   ToyTarget() : Target("toy:abacus") {}
@@ -36,6 +41,7 @@ public:
   }
   std::vector<std::string> getLibraries() const override { return {}; }
 
+  const Rates &getRates() const override { return kMachines[0]; }
   std::vector<FixedCost> getFixedCosts(ModuleOp planned, int64_t ranks,
                                        int64_t threads) const override {
     return {{rt::Category::Fixed, "beads", 64}};
@@ -51,7 +57,7 @@ std::unique_ptr<Target> makeTarget(StringRef architecture, std::string &error) {
 } // namespace
 
 int main(int argc, char **argv) {
-  registerTargetKind("toy", {"abacus"}, makeTarget);
+  registerTargetKind("toy", {"abacus"}, kMachines, makeTarget);
   ParsedOptions parsed = parseOptions(argc, argv);
   return parsed.options ? compile(*parsed.options) : parsed.exitCode;
 }
