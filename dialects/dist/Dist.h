@@ -39,6 +39,8 @@ inline constexpr llvm::StringLiteral kKeepSingleRankAttr = "dist.keep_single_ran
 inline constexpr llvm::StringLiteral kUnitAttr = "dist.unit";
 inline constexpr llvm::StringLiteral kGroupAttr = "dist.group";
 inline constexpr llvm::StringLiteral kAxisAttr = "dist.axis";
+/// Parameters start at multiples of this many bytes in a flat group.
+inline constexpr int64_t kSegmentAlignment = 64;
 inline constexpr llvm::StringLiteral kCopyAttr = "dist.copy";
 inline constexpr llvm::StringLiteral kReduceOnceAttr = "dist.reduce_once";
 inline constexpr llvm::StringLiteral kPartialAttr = "dist.partial";

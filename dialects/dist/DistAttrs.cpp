@@ -93,7 +93,7 @@ LogicalResult ShardingAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   }
   for (NamedAttribute part : partial) {
     if (!isa<ReductionAttr>(part.getValue()))
-      return emitError() << "a partial value is of sum or max";
+      return emitError() << "the reduction of a partial value must be sum or max";
     if (!seen.insert(part.getName().getValue()).second)
       return emitError() << "axis '" << part.getName().getValue() << "' is named twice";
   }
@@ -130,7 +130,7 @@ Attribute ShardingAttr::parse(AsmParser &parser, Type) {
       return failure();
     std::optional<Reduction> reduction = symbolizeReduction(kind);
     if (!reduction)
-      return parser.emitError(at, "a partial value is of sum or max");
+      return parser.emitError(at, "the reduction of a partial value must be sum or max");
     if (axis.empty() || !names.insert(axis).second)
       return parser.emitError(at, "axis '") << axis << "' is empty or named twice";
     partial.emplace_back(StringAttr::get(context, axis), ReductionAttr::get(context, *reduction));

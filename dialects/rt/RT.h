@@ -69,6 +69,8 @@ mlir::RankedTensorType tensorType(mlir::Type buffer);
 
 /// Returns the symbol of a state's slot, which differs from the state's own symbol.
 std::string slotName(llvm::StringRef state);
+/// Returns the symbol of the state that a slot of that name holds: the inverse of slotName.
+llvm::StringRef stateNameOf(llvm::StringRef slot);
 
 /// Follows views and shards from `buffer` to the allocation.
 BufferOp allocationOf(mlir::Value buffer);

@@ -65,7 +65,9 @@ LogicalResult RTDialect::verifyOperationAttribute(Operation *op, NamedAttribute 
                : op->emitOpError() << "'" << name << "' must be what a compiled kernel takes";
   if (name == kBucketAttr) {
     auto bucket = dyn_cast<IntegerAttr>(attr.getValue());
-    return isa<AllReduceOp, ReduceScatterOp>(op) && bucket && !bucket.getValue().isNegative()
+    auto collective = dyn_cast<CollectiveOpInterface>(op);
+    bool reduces = collective && collective.getCollectiveKind() != CollectiveKind::AllGather;
+    return reduces && bucket && !bucket.getValue().isNegative()
                ? success()
                : op->emitOpError()
                      << "'" << name << "' must be the number of a bucket, on a reduction";
@@ -117,4 +119,11 @@ mem::Memory shale::rt::kernelMemory(ValueRange outputs) {
   return llvm::any_of(outputs, isHost) ? mem::Memory::Host : mem::Memory::Device;
 }
 
-std::string shale::rt::slotName(StringRef state) { return (state + "@slot").str(); }
+static constexpr llvm::StringLiteral kSlotSuffix = "@slot";
+
+std::string shale::rt::slotName(StringRef state) { return (state + kSlotSuffix).str(); }
+
+StringRef shale::rt::stateNameOf(StringRef slot) {
+  slot.consume_back(kSlotSuffix);
+  return slot;
+}

@@ -62,7 +62,7 @@ typedef enum {
   SHALE_BOOL = 6 /* one byte, 0 or 1 */
 } ShaleType;
 
-/* What becomes of a matrix product before it is stored: a bias is added; then GELU, by the
+/* Operations on a matrix product before it is stored: a bias is added; then GELU, by the
  * approximation with tanh, is applied; or it is multiplied with the derivative of this GELU. */
 typedef enum {
   SHALE_EPILOGUE_BIAS = 0,

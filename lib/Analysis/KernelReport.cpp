@@ -49,7 +49,7 @@ FailureOr<std::vector<Kernel>> collect(ModuleOp module) {
   llvm::MapVector<StringRef, Kernel> kernels;
   for (auto op : module.getOps<rt::KernelOp>()) {
     if (!op.getRows() || !op.getGrain())
-      return op.emitOpError() << "is not compiled, so that there is nothing to report";
+      return op.emitOpError() << "is not compiled; there is nothing to report";
     auto code = op->getAttrOfType<DictionaryAttr>(rt::kCodeAttr);
     Kernel kernel;
     kernel.name = op.getSymName().str();
@@ -83,7 +83,8 @@ void printRows(ArrayRef<Kernel> kernels, StringRef target, raw_ostream &os) {
                         kernel.scratch, kernel.launches, kernel.name);
 }
 
-/// Prints the kernels of the architecture at `place` in each one's usage, of a `kind` of target.
+/// Prints entry `place` (one architecture) of the usage of each kernel. `kind` is the name of the
+/// target's kind.
 void printBlocks(ArrayRef<Kernel> kernels, StringRef kind, size_t place, raw_ostream &os) {
   int64_t most = 0, spilled = 0;
   for (const Kernel &kernel : kernels) {

@@ -25,7 +25,7 @@ select{font:inherit;margin:6px 0}
 </style></head><body>
 <h1>Memory of a rank</h1><div id="sum"></div>
 <label>Function <select id="fn"></select></label><div class="key" id="key"></div>
-<p>From left to right the function's ops in their order. Point at a colour or a box to see which tensor it is and which node of the model made it.</p>
+<p>From left to right the function's ops in their order. Point at a color or a box to see which tensor it is and which node of the model made it.</p>
 <div id="memories"></div><div id="tip"></div>
 <script>const R=)html";
 

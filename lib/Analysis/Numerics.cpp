@@ -194,7 +194,7 @@ private:
   bool addAccumulation(Operation *op, SmallVectorImpl<Value> &work) {
     for (OpOperand &operand : op->getOpOperands()) {
       FlatSymbolRefAttr symbol = stateOf(operand.get());
-      auto state = symbol ? module.lookupSymbol<nn::StateOp>(symbol.getAttr()) : nn::StateOp();
+      nn::StateOp state = nn::getState(module, symbol);
       if (!state || state.getRole() != nn::Role::GradAccumulator)
         continue;
       accumulators.push_back(symbol);
@@ -303,7 +303,7 @@ void addGroup(ModuleOp module, func::FuncOp step, OptimizerUpdateOpInterface upd
   while (Operation *slice = parameter.getDefiningOp())
     parameter = slice->getOperand(0);
   FlatSymbolRefAttr symbol = stateOf(parameter);
-  auto state = symbol ? module.lookupSymbol<nn::StateOp>(symbol.getAttr()) : nn::StateOp();
+  nn::StateOp state = nn::getState(module, symbol);
   auto name =
       state ? state->getAttrOfType<FlatSymbolRefAttr>(dist::kUnitAttr) : FlatSymbolRefAttr();
   auto index = state ? state->getAttrOfType<IntegerAttr>(dist::kGroupAttr) : IntegerAttr();

@@ -30,8 +30,7 @@ int64_t ProgramSummary::peakBytes() const {
 
 /// Returns the padding of a state in bytes: one rank's share of the padding of its group.
 static int64_t paddingOf(ModuleOp module, rt::SlotOp slot) {
-  auto state =
-      module.lookupSymbol<nn::StateOp>(slot.getSymName().drop_back(StringRef("@slot").size()));
+  auto state = module.lookupSymbol<nn::StateOp>(rt::stateNameOf(slot.getSymName()));
   auto unitName =
       state ? state->getAttrOfType<FlatSymbolRefAttr>(dist::kUnitAttr) : FlatSymbolRefAttr();
   auto index = state ? state->getAttrOfType<IntegerAttr>(dist::kGroupAttr) : IntegerAttr();
@@ -56,9 +55,9 @@ static void addState(ModuleOp module, ProgramSummary &summary) {
         continue;
       int64_t size = nn::tensorBytes(cast<RankedTensorType>(slot.getType()));
       bytes[slot.getCategory()] += size;
-      summary.buffers.push_back({slot.getSymName().drop_back(StringRef("@slot").size()).str(),
-                                 slot.getCategory(), rt::Space::State, slot.getOffset(), size,
-                                 paddingOf(module, slot), memory});
+      summary.buffers.push_back({rt::stateNameOf(slot.getSymName()).str(), slot.getCategory(),
+                                 rt::Space::State, slot.getOffset(), size, paddingOf(module, slot),
+                                 memory});
     }
     int64_t sum = 0;
     for (auto [category, size] : bytes) {
@@ -194,14 +193,14 @@ static LogicalResult addArena(ModuleOp module, ProgramSummary &summary, mem::Mem
       "gradients, at the arena's peak",
       "optimizer state, at the arena's peak",
       "activations, at the arena's peak",
-      "packed gradients and copies on their way, at the arena's peak",
+      "packed gradients and copies in flight, at the arena's peak",
       "",
       ""};
   static const char *const kHost[] = {"parameters, at the arena's peak",
                                       "gradients, at the arena's peak",
                                       "optimizer state, at the arena's peak",
                                       "activations, at the arena's peak",
-                                      "copies on their way, at the arena's peak",
+                                      "copies in flight, at the arena's peak",
                                       "",
                                       ""};
   const char *const *what = memory == mem::Memory::Host ? kHost : kDevice;

@@ -73,7 +73,7 @@ FailureOr<Timeline> shale::timelineOf(rt::FuncOp function) {
   auto module = function->getParentOfType<ModuleOp>();
   for (auto slot : module.getOps<rt::SlotOp>()) {
     LiveTensor tensor{};
-    tensor.name = slot.getSymName().drop_back(StringRef("@slot").size()).str();
+    tensor.name = rt::stateNameOf(slot.getSymName()).str();
     tensor.category = slot.getCategory();
     tensor.space = rt::Space::State;
     tensor.bytes = nn::tensorBytes(cast<RankedTensorType>(slot.getType()));

@@ -78,7 +78,7 @@ struct RowForm {
 mlir::FailureOr<RowForm> chooseRowForm(mlir::Region &body);
 
 /// Applies a refinement that was asked for in `box` of `stage`. Returns false if the form cannot be
-/// refined so; emission would then not end.
+/// refined: the caller must then stop, or emission would not end.
 bool refine(RowForm &form, const Refinement &asked, unsigned stage, unsigned box);
 
 } // namespace shale

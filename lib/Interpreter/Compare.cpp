@@ -94,7 +94,7 @@ LogicalResult comparePair(const Results &before, const Results &after,
   for (const auto &[name, results] : before) {
     const NamedTensors *others = resultsOf(after, name);
     if (!others)
-      report << "@" << name << ": is gone\n";
+      report << "@" << name << ": is missing from the other program\n";
     if (!others || failed(compareResults("@" + name, results, *others, options, report,
                                          /*common=*/false, &worst)))
       result = failure();
@@ -132,7 +132,7 @@ LogicalResult compareResults(StringRef what, const NamedTensors &before, const N
     if (it == after.end()) {
       if (common)
         continue;
-      report << what << ": '" << name << "' is gone\n";
+      report << what << ": '" << name << "' is missing from the other program\n";
       ++differing;
       continue;
     }

@@ -170,7 +170,7 @@ private:
     if (failed(compareResults("@" + name, original[name], *results, options, llvm::nulls(),
                               /*common=*/false)))
       return Results;
-    report << "@" << name << ": nothing notices that this is gone: " << describe(op) << "\n";
+    report << "@" << name << ": no result changes without " << describe(op) << "\n";
     return Nothing;
   }
 

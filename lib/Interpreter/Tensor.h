@@ -39,7 +39,7 @@ typedef uint64_t __attribute__((may_alias)) Cell;
 class Tensor {
 public:
   Tensor() = default;
-  /// Elements are not initialised. The caller must have checked the size.
+  /// Elements are not initialized. The caller must have checked the size.
   Tensor(Element element, llvm::ArrayRef<int64_t> shape);
   static Tensor scalar(Element element, double value);
   /// Creates a token that holds the results of an op that is started and not

@@ -57,8 +57,8 @@ std::string shale::parseText(StringRef text, MeshSpec &mesh) {
           .str();
     if (!kind)
       return ("mesh '" + text + "' has an axis '" + name +
-              "' of unknown kind: use the names replica and fsdp (the batch) and tp (tensors), or write " +
-              name + ":replica, " + name + ":shard or " + name + ":tensor")
+              "' of unknown kind: use the names replica and fsdp, or write " + name +
+              ":shard=" + llvm::Twine(count) + " or " + name + ":replica=" + llvm::Twine(count))
           .str();
     if (llvm::is_contained(mesh.names, name))
       return ("mesh '" + text + "' has two axes '" + name + "'").str();

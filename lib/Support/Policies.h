@@ -15,7 +15,7 @@
 
 namespace shale {
 
-/// What each rank stores only its slice of. Hybrid is full on a mesh that has a replica axis.
+/// Which state is sliced over ranks. Hybrid is full on a mesh that has a replica axis.
 enum class Sharding { None, Optimizer, Grad, Full, Hybrid };
 /// Returns the strategy of a module with this sharding.
 dist::Strategy strategyOf(Sharding sharding);

@@ -32,13 +32,14 @@ FailureOr<SmallVector<nn::StateOp>> matchParameters(ModuleOp module, StringRef r
     if (state.getRole() == nn::Role::Param &&
         llvm::any_of(namesOf(state), [&](StringRef name) { return pattern.match(name); }))
       matched.push_back(state);
-  // A parameter that the program does not have needs no mark.
+  // Skip parameters that the program does not use.
   auto absent = module->getAttrOfType<ArrayAttr>(nn::kAbsentAttr);
   bool isAbsent = absent && llvm::any_of(absent.getAsRange<StringAttr>(),
                                          [&](StringAttr name) { return pattern.match(name); });
   if (matched.empty() && !isAbsent)
-    return module.emitError(option) << ": '" << regex << "' matches no parameter; near it are "
-                                    << nearestNames(module, regex);
+    return module.emitError(option)
+           << ": '" << regex
+           << "' matches no parameter; similar names: " << nearestNames(module, regex);
   return matched;
 }
 

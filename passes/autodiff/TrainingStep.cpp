@@ -27,7 +27,7 @@ LogicalResult StepBuilder::checkForward() {
         function.getArgAttrOfType<FlatSymbolRefAttr>(argument.getArgNumber(), nn::kStateAttr);
     if (!symbol)
       continue;
-    auto state = module.lookupSymbol<nn::StateOp>(symbol.getAttr());
+    nn::StateOp state = nn::getState(argument);
     if (!state || state.getTensorType() != argument.getType())
       return function.emitError("argument ")
              << argument.getArgNumber() << " is not of the type of the state " << symbol;

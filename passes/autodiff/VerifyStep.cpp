@@ -31,7 +31,7 @@ FailureOr<llvm::StringSet<>> verifyArguments(ModuleOp module, func::FuncOp funct
         return function.emitError("argument ") << i << " has neither nn.state nor nn.role";
       continue;
     }
-    auto state = module.lookupSymbol<nn::StateOp>(symbol.getAttr());
+    nn::StateOp state = nn::getState(argument);
     if (!state || state.getTensorType() != argument.getType())
       return function.emitError("argument ") << i << " is not of the type of its state " << symbol;
     if (!names.insert(symbol.getValue()).second)
@@ -76,7 +76,7 @@ LogicalResult verifyAccumulate(ModuleOp module, func::FuncOp function,
   llvm::StringSet<> returned;
   for (unsigned i = 0; i < function.getNumResults(); ++i) {
     auto symbol = function.getResultAttrOfType<FlatSymbolRefAttr>(i, nn::kStateAttr);
-    auto state = symbol ? module.lookupSymbol<nn::StateOp>(symbol.getAttr()) : nn::StateOp();
+    nn::StateOp state = nn::getState(module, symbol);
     if (!state || state.getRole() != nn::Role::GradAccumulator ||
         !arguments.contains(symbol.getValue()) || !returned.insert(symbol.getValue()).second)
       return function.emitError("result ")

@@ -56,7 +56,7 @@ public:
     return made;
   }
 
-  /// Lets the users of `old` read `value`, which is `old` exchanged.
+  /// Lets the users of `old` read `value`, which is `old` with heads and positions transposed.
   void replace(Value old, Value value) {
     for (Operation *user : llvm::make_early_inc_range(old.getUsers())) {
       if (isExchange(user)) {
@@ -101,7 +101,7 @@ private:
 
 } // namespace
 
-/// Returns what of an attention no library computes, or an empty text.
+/// Returns why no library computes the attention, or an empty string.
 template <typename OpT> static StringRef findUnsupported(OpT op) {
   if (op.getMask() || op.getSeen())
     return "it has a mask other than the causal one";
@@ -111,7 +111,7 @@ template <typename OpT> static StringRef findUnsupported(OpT op) {
     return "it drops probabilities";
   if (op.getCausal() && cast<RankedTensorType>(op.getQuery().getType()).getDimSize(2) !=
                             cast<RankedTensorType>(op.getKey().getType()).getDimSize(2))
-    return "it is causal with other numbers of queries and keys";
+    return "it is causal, but has different numbers of queries and keys";
   return "";
 }
 

@@ -274,8 +274,8 @@ private:
 
   const Target &target;
   /// Whether the function has a backward pass. Its GELUs then all keep the values before them,
-  /// though only a recomputation may read them: the library has other bits if it does not store
-  /// them, and recomputed values have the same bits as before.
+  /// though only a recomputation may read them: the bits of the library differ if it does not
+  /// store them, and recomputed values must have the same bits as before.
   bool trains = false;
 };
 

@@ -235,7 +235,7 @@ private:
     erase(op);
   }
 
-  /// Erases an op, and what is known of it: another one may get its address.
+  /// Erases an op and its entries in caches: another op may get its address.
   void erase(Operation *op) {
     light.erase(op);
     onlyMoved.erase(op->getResult(0));

@@ -124,8 +124,8 @@ template <typename OpT> void ProductPadder::pad(OpT op) {
   op.erase();
 }
 
-/// Lets an op on logits that were cut read the columns beyond as minus infinity: rows then begin at
-/// aligned addresses, and a gradient can take the buffer of the logits.
+/// Makes an op read the padded logits unsliced, with minus infinity in the added columns: rows then
+/// begin at aligned addresses, and a gradient can take the buffer of the logits.
 void ProductPadder::widen(Operation *op) {
   Value logits = op->getOperand(0);
   Operation *maker = logits.getDefiningOp();
@@ -136,7 +136,7 @@ void ProductPadder::widen(Operation *op) {
   auto wide = cast<RankedTensorType>(whole.getType());
   if (type.getDimSize(0) != wide.getDimSize(0))
     return;
-  // As for all kernels on 16-bit floats, f32 is what is computed in.
+  // As in all kernels on 16-bit floats, the computation is in f32.
   Type computed = accumulatorType(wide.getElementType());
   bool narrow = computed != wide.getElementType();
   Location loc = op->getLoc();

@@ -46,10 +46,10 @@ def WidenPass : Pass<"shale-widen", "::mlir::ModuleOp"> {
     only move elements are not changed. Values keep their types, so other ranks and
     steps see the same bits.
 
-    On a CPU, matmuls, attention, tables and updates support 16-bit floats: they
-    widen operands piece by piece in scratch memory. A matmul rounds as it writes if
-    only its rounded result is read. All other ops become part of a kernel, and so
-    do the casts: no f32 copy of a 16-bit value is stored.
+    `Target::takes16BitFloats` tells which ops the target supports: library calls and
+    dedicated kernels, on the targets of Shale. A matmul rounds as it writes if only
+    its rounded result is read. All other ops become part of a kernel, and so do the
+    casts: no f32 copy of a 16-bit value is stored.
 
     The matmul supports bf16 operands, the addition does not.
 

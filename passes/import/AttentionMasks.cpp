@@ -482,8 +482,8 @@ bool Layers::takeChoice(nn::SelectOp choice, Value &scores) {
                     /*added=*/false);
 }
 
-/// Makes one band of the conditions that are bands. Those that only keep it from being expressible
-/// stay conditions.
+/// Makes one band of the conditions that are bands. Bands that the attributes cannot express
+/// together with the others stay conditions.
 void Layers::takeBands() {
   Band all = result.band;
   for (const BandCondition &each : bands)

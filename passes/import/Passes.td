@@ -108,7 +108,7 @@ def RecoverActivationPass : Pass<"shale-recover-activation"> {
 }
 
 def RecoverNormPass : Pass<"shale-recover-norm"> {
-  let summary = "Finds layer and RMS normalisation in their decompositions";
+  let summary = "Finds layer and RMS normalization in their decompositions";
   let description = [{
     `x * rsqrt(mean(x^2) + epsilon) * scale` becomes `nn.rms_norm`;
     `(x - mean(x)) * rsqrt(mean((x - mean(x))^2) + epsilon) * scale + bias`

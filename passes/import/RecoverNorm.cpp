@@ -1,4 +1,4 @@
-//===- RecoverNorm.cpp - Layer and RMS normalisation ----------------------===//
+//===- RecoverNorm.cpp - Layer and RMS normalization ----------------------===//
 #include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Ops/Norm.h"

@@ -342,11 +342,10 @@ static int64_t hostStateBegin(ModuleOp module) {
 FailureOr<Datum> Tables::states() {
   std::vector<Datum> rows;
   for (auto slot : module.getOps<rt::SlotOp>()) {
-    // Gradients live within one step only: they are neither initialised nor saved.
+    // Gradients live within one step only: they are neither initialized nor saved.
     if (slot.getCategory() == rt::Category::Gradients)
       continue;
-    auto state =
-        module.lookupSymbol<nn::StateOp>(slot.getSymName().drop_back(StringRef("@slot").size()));
+    auto state = module.lookupSymbol<nn::StateOp>(rt::stateNameOf(slot.getSymName()));
     if (!state)
       return slot.emitOpError("belongs to no nn.state"), failure();
     std::pair<StringAttr, int64_t> key;

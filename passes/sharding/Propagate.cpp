@@ -112,9 +112,7 @@ LogicalResult Propagation::seedArguments() {
   }
   // Optimizer state has the layout of its parameter.
   for (BlockArgument argument : function.getArguments()) {
-    auto symbol =
-        function.getArgAttrOfType<FlatSymbolRefAttr>(argument.getArgNumber(), nn::kStateAttr);
-    auto state = symbol ? module.lookupSymbol<nn::StateOp>(symbol.getAttr()) : nn::StateOp();
+    nn::StateOp state = nn::getState(argument);
     nn::StateOp param = state ? nn::getState(function, state.getOfAttr()) : nn::StateOp();
     if (param && params.count(param.getSymName()))
       fixed[argument] =

@@ -13,7 +13,6 @@ namespace shale {
 inline namespace sharding {
 
 /// Segments begin at multiples of this many bytes.
-static constexpr int64_t kSegmentAlignment = 64;
 
 class UnitsBuilder {
 public:
@@ -190,7 +189,7 @@ public:
   /// A segment is aligned in each of the types.
   explicit Segments(ArrayRef<Type> types) {
     for (Type type : types)
-      alignment = std::max(alignment, kSegmentAlignment / nn::elementBytes(type));
+      alignment = std::max(alignment, dist::kSegmentAlignment / nn::elementBytes(type));
   }
   /// Appends the segment of a parameter; `stored` has `type` and is what the segment holds.
   LogicalResult append(nn::StateOp param, nn::StateOp stored, RankedTensorType type, double decay) {

@@ -1,4 +1,4 @@
-// A limit to the time of a call that has none.
+// A limit of time for calls that have none of their own.
 #ifndef SHALE_RUNTIME_CORE_TIMELIMIT_H
 #define SHALE_RUNTIME_CORE_TIMELIMIT_H
 

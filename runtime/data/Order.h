@@ -23,7 +23,7 @@ namespace shale::rt {
 ///            left << b | right
 ///   window   once(position); once() is repeated until the result is below size
 inline int64_t shuffled(uint64_t seed, uint64_t epoch, int64_t size, int64_t position) {
-  auto mix = [](uint64_t x) { // splitmix64's finaliser
+  auto mix = [](uint64_t x) { // splitmix64's finalizer
     x += 0x9e3779b97f4a7c15ull;
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
     x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;

@@ -29,7 +29,7 @@ std::string shortText(const json &object, const char *name) {
   if (text.empty() || text.size() > kLongestText)
     throw std::runtime_error(format("'%s' has %zu characters", name, text.size()));
   for (char &c : text)
-    if (static_cast<unsigned char>(c) < ' ' || c == 127) // nothing that a terminal obeys
+    if (static_cast<unsigned char>(c) < ' ' || c == 127) // no control characters
       c = '?';
   return text;
 }

@@ -1,7 +1,7 @@
 // The file that keeps the algorithms of a program's products, so that a program that is started
 // again has the same bits and need not time them again.
 //
-// {"body": {"format": 1, "machine": "..", "products": [{"product": "..", "algorithm": "..",
+// {"body": {"format": 2, "machine": "..", "products": [{"product": "..", "algorithm": "..",
 // "first_us": .., "us": ..}, ..]}, "xxh3": XXH3 of the body's text}.
 #ifndef SHALE_RUNTIME_DEVICE_PRODUCTFILE_H
 #define SHALE_RUNTIME_DEVICE_PRODUCTFILE_H

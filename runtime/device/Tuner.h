@@ -28,8 +28,8 @@ public:
 
   /// Returns all that algorithms depend on besides the product: library, its version, GPU.
   virtual std::string machine() const = 0;
-  /// Returns the shape, the types and what else selects an algorithm. Products of one key have the
-  /// same algorithm.
+  /// Returns the key that selects an algorithm: shape, types and the like. Products with one key
+  /// have the same algorithm.
   virtual std::string keyOf(const Product &product) const = 0;
 
   /// Gives choose() memory that it may overwrite until end(), so that timing does not change the

@@ -28,7 +28,7 @@ void writeDuration(double seconds, char (&text)[32]) {
     snprintf(text, sizeof(text), "%lld:%02lld", minutes, rest);
 }
 
-Progress::Progress(bool bar, bool colour) : bar(bar), colour(colour) {}
+Progress::Progress(bool bar, bool color) : bar(bar), color(color) {}
 
 Progress Progress::ofStdout() {
   const char *term = std::getenv("TERM"), *plain = std::getenv("NO_COLOR");
@@ -96,7 +96,7 @@ void Progress::drawBar(const StepMetrics &m, int64_t steps) {
     if (full > 0 && full < room)
       line[full - 1] = '>';
     line[room] = '\0';
-    printf(colour ? "[\033[32m%s\033[0m]" : "[%s]", line);
+    printf(color ? "[\033[32m%s\033[0m]" : "[%s]", line);
     columns -= room + 2;
   }
   printf("%.*s", std::max(columns, 0), about);

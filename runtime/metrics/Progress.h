@@ -12,8 +12,8 @@ namespace shale::rt {
 class Progress {
 public:
   /// `bar`: the output is a terminal that can rewrite a line.
-  explicit Progress(bool bar, bool colour);
-  /// Chooses bar and colour from stdout, TERM and NO_COLOR.
+  explicit Progress(bool bar, bool color);
+  /// Chooses bar and color from stdout, TERM and NO_COLOR.
   static Progress ofStdout();
 
   /// Reports a finished step out of `steps`; `now` is in seconds of any clock. Allocates nothing.
@@ -28,7 +28,7 @@ public:
 
 private:
   void drawBar(const StepMetrics &metrics, int64_t steps);
-  bool bar, colour, drawn = false;
+  bool bar, color, drawn = false;
   double lastStep = -1, lastDrawn = -1, pace = -1;
   int64_t seen = 0;
 };

@@ -85,7 +85,8 @@ std::string helpText(const CLI::App &app, const std::string &program) {
   std::string text = format("Trains %s. Usage: train --data FILE [flags]\n", program.c_str());
   std::vector<std::string> groups;
   for (const CLI::Option *option : app.get_options())
-    if (std::find(groups.begin(), groups.end(), option->get_group()) == groups.end())
+    if (!option->get_group().empty() &&
+        std::find(groups.begin(), groups.end(), option->get_group()) == groups.end())
       groups.push_back(option->get_group());
   for (const std::string &group : groups) {
     text += group + ":\n";
@@ -155,11 +156,14 @@ Parsed parseOptions(const ShaleProgram &program, int argc, const char *const *ar
 
   auto number = [&](const char *group, const char *flag, auto &value, const char *type,
                     const char *text, double low, double high, bool highExcluded = false) {
+    constexpr bool whole = std::is_integral_v<std::remove_reference_t<decltype(value)>>;
     return app.add_option(flag, value, text)
         ->group(group)
         ->type_name(type)
         ->check(
             [=](const std::string &typed) -> std::string {
+              if (whole && typed.find_first_not_of("0123456789", typed[0] == '-') < typed.size())
+                return format("takes a whole number from %g to %g", low, high);
               char *end = nullptr;
               double x = std::strtod(typed.c_str(), &end);
               if (*end || typed.empty() || !(x >= low && x <= high) || (highExcluded && x == high))
@@ -277,12 +281,12 @@ Parsed parseOptions(const ShaleProgram &program, int argc, const char *const *ar
   app.add_flag("--tensorboard", o.tensorboard, "also write TensorBoard's event files to --out")
       ->group(g);
   number(g, "--peak-tflops", o.peakTflops, "X",
-         "peak TFLOP/s of a rank's device, for the model FLOPs utilisation (mfu); 0: unknown", 0,
+         "peak TFLOP/s of a rank's device, for the model FLOPs utilization (mfu); 0: unknown", 0,
          1e9);
   std::vector<std::string> trace;
   app.add_option("--trace", trace, "steps:A-B FILE: Chrome trace of these steps")
       ->group(g)
-      ->expected(2)
+      ->expected(1, 2) // one is refused below
       ->type_name("STEPS FILE");
   g = "Ranks";
   number(g, "--nproc", o.nproc, "N",
@@ -339,7 +343,7 @@ Parsed parseOptions(const ShaleProgram &program, int argc, const char *const *ar
       return refuse(flag + " " + answer + ". See --help");
     std::string guess = nearest(app, flag);
     return refuse("unknown flag '" + flag + "'" +
-                  (guess.empty() ? "" : "; did you mean --" + guess + "?") + " See --help");
+                  (guess.empty() ? "." : "; did you mean --" + guess + "?") + " See --help");
   }
   if (steps->count() > 0 && epochs->count() > 0)
     return refuse("give --steps or --epochs, not both");

@@ -104,7 +104,7 @@ def follow_four(a, work, strategy, *flags):
 
 def check(a, work):
     case = Case(a.build, a.case, "trajectory-accumulate.json")
-    # One rank has nothing to synchronise, so each strategy runs once.
+    # One rank has nothing to synchronize, so each strategy runs once.
     runs = [(WAYS[way], 1) for way in (0, 1, 2, 4)] + [(way, 2) for way in WAYS] + [(WAYS[4], 4)]
     if a.bar:  # 16-bit floats: other bars
         runs = [(WAYS[0], 1)] + [(way, 2) for way in WAYS] + [(way, 4) for way in REPLICAS]

@@ -5,7 +5,7 @@ usage: combine.py --build DIR [--count 60] [--seed 0] [--extras-only]
 
 Each program follows PyTorch's trajectory. Programs that differ only in data movement have the same bits.
 
-A class is a fixture, mesh, strategy, units, buckets, number of micro-batches per step and their synchronisation: everything that decides
+A class is a fixture, mesh, strategy, units, buckets, number of micro-batches per step and their synchronization: everything that decides
 the order of sums. A class of gpt2 may have frozen parameters, which must keep their bits. The members of a class differ in
 recomputation, offload, prefetch, gathers in flight, and resharding after forward. Every member must have the bits of the first.
 With K micro-batches per step the rows of each batch are split into K. The seed decides everything.

@@ -9,7 +9,7 @@ every function:
 - no script fails;
 - the labels on the axis of bytes are distinct, no two labels overlap, and none lies on the plot or outside its picture;
 - a name inside a box fits it;
-- pointing at a box shows the tensor that the report has there, and pointing at a colour shows its category.
+- pointing at a box shows the tensor that the report has there, and pointing at a color shows its category.
 
 The test also changes the page once for each of these, and each change must be found.
 Fails without Chromium (Debian's chromium-headless-shell, which `tools/scripts/prepare --tests` installs).
@@ -28,7 +28,7 @@ PLANS = {"small": [*GPT2, "--dim", "batch=4", "--dim", "sequence=64"],
          "gigabyte": [*GPT2, "--dim", "batch=2048", "--dim", "sequence=128"],
          "dropout": ["dropout/model.onnx", "--dim", "batch=4", "--bind", "ids=tokens", "--bind", "labels=tokens+1"]}
 CATCH = "<script>window.failures=[];addEventListener('error',e=>failures.push(e.message))</script>"
-# Inspects the pictures of every function, and points at boxes and colours.
+# Inspects the pictures of every function, and points at boxes and colors.
 PROBE = r"""<pre id="probe"></pre><script>(()=>{
 const found=[],tip=document.getElementById('tip'),select=document.getElementById('fn');
 const box=e=>{const r=e.getBoundingClientRect();return [r.left,r.top,r.right,r.bottom]};

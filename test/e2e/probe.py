@@ -154,7 +154,7 @@ class Probe:
                         self.compare(f"{how.__name__} {name}", got[name], want, rtol, atol)
                 return RIGHT, ["", "numbers are constants", "all are constants"][mode]
             except Ended as ended:
-                known = ended.kind == REFUSED and re.search(r"known at compile time|takes values from", ended.said)
+                known = ended.kind == REFUSED and re.search(r"known at compile time|must be from", ended.said)
                 if not known or mode + 1 == len(modes):
                     return ended.kind, ended.said
 

@@ -1,4 +1,4 @@
-// Initialisation, the device, its context, and the addresses of functions.
+// Initialization, the device, its context, and the addresses of functions.
 #include "Driver.h"
 
 #include <cstdio>
@@ -77,7 +77,7 @@ CUresult Driver::enter(const char *function, bool needsContext) {
     auto result = static_cast<CUresult>(error);
     return corrupts(result) ? fail(result, std::string("injected into ") + function) : result;
   }
-  SHALE_REQUIRE(initialised, CUDA_ERROR_NOT_INITIALIZED);
+  SHALE_REQUIRE(initialized, CUDA_ERROR_NOT_INITIALIZED);
   SHALE_REQUIRE(!needsContext || (currentContext && retained > 0), CUDA_ERROR_INVALID_CONTEXT);
   return sticky;
 }
@@ -104,7 +104,7 @@ CUresult cuInit(unsigned flags) {
   if (int error = injected("cuInit", parseError))
     return static_cast<CUresult>(error);
   SHALE_REQUIRE(flags == 0, CUDA_ERROR_INVALID_VALUE);
-  driver.initialised = true;
+  driver.initialized = true;
   return CUDA_SUCCESS;
 }
 

@@ -120,7 +120,7 @@ public:
   static Driver &get();
 
   std::mutex mutex;
-  bool initialised = false;
+  bool initialized = false;
   CUresult sticky = CUDA_SUCCESS;
   int retained = 0; ///< references to the primary context
 

@@ -118,7 +118,7 @@ ncclResult_t start(ncclComm_t *handle, const std::shared_ptr<Communicator> &made
   return result;
 }
 
-ncclResult_t initialise(ncclComm_t *handle, int ranks, const ncclUniqueId &id, int rank,
+ncclResult_t initialize(ncclComm_t *handle, int ranks, const ncclUniqueId &id, int rank,
                         bool blocking) {
   REQUIRE(handle && ranks > 0 && ranks <= kMaxRanks && rank >= 0 && rank < ranks,
           "the rank is not below the number of ranks");
@@ -367,15 +367,15 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId *id) {
 
 ncclResult_t ncclCommInitRank(ncclComm_t *handle, int ranks, ncclUniqueId id, int rank) {
   ENTER("ncclCommInitRank");
-  return initialise(handle, ranks, id, rank, true);
+  return initialize(handle, ranks, id, rank, true);
 }
 
 ncclResult_t ncclCommInitRankConfig(ncclComm_t *handle, int ranks, ncclUniqueId id, int rank,
                                     ncclConfig_t *config) {
   ENTER("ncclCommInitRankConfig");
   ncclConfig_t plain = NCCL_CONFIG_INITIALIZER;
-  REQUIRE(!config || config->magic == plain.magic, "the config is not initialised");
-  return initialise(handle, ranks, id, rank, !config || config->blocking != 0);
+  REQUIRE(!config || config->magic == plain.magic, "the config is not initialized");
+  return initialize(handle, ranks, id, rank, !config || config->blocking != 0);
 }
 
 ncclResult_t ncclCommSplit(ncclComm_t handle, int color, int key, ncclComm_t *made,

@@ -81,7 +81,7 @@ CollectiveKind AllReduceOp::getCollectiveKind() { return CollectiveKind::AllRedu
 
 LogicalResult AllToAllOp::verify() {
   if (getSplit() == getConcat()) // all_to_all_c1
-    return emitOpError("splits and joins the same dimension");
+    return emitOpError("split and concat must be different dimensions");
   return verifyExchange(*this, getInput().getType(), getResult().getType(), getAxis(),
                         {{getSplit(), false}, {getConcat(), true}});
 }

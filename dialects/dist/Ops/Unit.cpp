@@ -12,11 +12,10 @@ using namespace shale::dist;
 
 /// Segments begin at multiples of this many bytes, so that a parameter of a
 /// gathered unit is aligned for vector loads.
-static constexpr int64_t kSegmentAlignment = 64;
-
 static LogicalResult verifySegments(UnitOp unit, GroupAttr group, llvm::StringSet<> &params) {
   if (!group.getType().isIntOrFloat())
-    return unit.emitOpError("group '") << group.getName().getValue() << "' stores numbers";
+    return unit.emitOpError("group '")
+           << group.getName().getValue() << "' must store integers or floats";
   int64_t bytes = (group.getType().getIntOrFloatBitWidth() + 7) / 8;
   int64_t end = 0;
   for (Attribute entry : group.getSegments()) {

@@ -1,4 +1,4 @@
-//===- Norm.cpp - Normalisations in simpler ops ---------------------------===//
+//===- Norm.cpp - Normalizations in simpler ops ---------------------------===//
 #include "dialects/nn/Ops/Norm.h"
 #include "dialects/nn/Decompose/Composer.h"
 

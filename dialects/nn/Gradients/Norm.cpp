@@ -1,4 +1,4 @@
-//===- Norm.cpp - Gradients of normalisations -----------------------------===//
+//===- Norm.cpp - Gradients of normalizations -----------------------------===//
 #include "dialects/nn/Ops/Norm.h"
 #include "dialects/nn/Gradients/Build.h"
 

@@ -16,8 +16,8 @@ static LogicalResult verifyDropped(Operation *op, Value query, Value key, DropAt
   double ratio = dropout.getRatio().getValueAsDouble();
   if (!(ratio >= 0 && ratio < 1) || dropout.getId() < 0 ||
       dropout.getId() > UINT32_MAX) // attention_c5
-    return op->emitOpError() << "drops with a ratio in [0, 1) and an id in [0, 2^32); got " << ratio
-                             << " and " << dropout.getId();
+    return op->emitOpError() << "dropout needs a ratio in [0, 1) and an id in [0, 2^32); got "
+                             << ratio << " and " << dropout.getId();
   ArrayRef<int64_t> whole = dropout.getWhole();
   if (random.size() != (whole.empty() ? 3 : 4)) // attention_c5
     return op->emitOpError()
@@ -36,7 +36,8 @@ static LogicalResult verifyDropped(Operation *op, Value query, Value key, DropAt
     if (fits && (llvm::MulOverflow(count, size, count) || count > (int64_t(1) << 48)))
       return op->emitOpError("the whole must have at most 2^48 probabilities"); // attention_c5
   if (!fits)                                                                    // attention_c5
-    return op->emitOpError("the whole must be [B, G, R, T, S] with no dimension smaller than here");
+    return op->emitOpError(
+        "the whole must be [B, G, R, T, S] with no dimension smaller than in the local type");
   return success();
 }
 
@@ -45,9 +46,10 @@ static LogicalResult verifyHidden(Operation *op, Value seen, std::optional<APFlo
                                   bool added) {
   double number = hidden ? hidden->convertToDouble() : -std::numeric_limits<double>::infinity();
   if ((hidden && !seen) || std::isnan(number) || (std::isinf(number) && number > 0)) // attention_c6
-    return op->emitOpError() << "hidden comes with seen and is a number or -inf; got " << number;
+    return op->emitOpError() << "'hidden' requires 'seen' and must be finite or -inf; got "
+                             << number;
   if (added && !std::isfinite(number)) // attention_c6
-    return op->emitOpError() << "added comes with a finite hidden; got " << number;
+    return op->emitOpError() << "'added' requires a finite 'hidden'; got " << number;
   return success();
 }
 

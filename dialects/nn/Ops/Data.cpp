@@ -171,8 +171,8 @@ LogicalResult ConcatOp::verify() {
     for (int64_t i = 0; fits && i < type.getRank(); ++i)
       fits = i == int64_t(getDim()) || type.getDimSize(i) == first.getDimSize(i);
     if (!fits) // concat_c2
-      return emitOpError() << "operands must agree but along dim " << getDim() << "; got " << first
-                           << " and " << type;
+      return emitOpError() << "operand shapes must be equal except in dim " << getDim() << "; got "
+                           << first << " and " << type;
     if (llvm::AddOverflow(shape[getDim()], type.getDimSize(getDim()), shape[getDim()]))
       return emitOpError() << "dim " << getDim() << " overflows 64 bits";
   }

@@ -49,7 +49,7 @@ LogicalResult GatherNdGradOp::verify() {
   bool element = grad.getElementType() == whole.getElementType() ||
                  accumulatorType(grad.getElementType()) == whole.getElementType();
   if (!element || grad.getShape() != ArrayRef<int64_t>(*shape)) // gather_nd_grad_c1
-    return emitOpError() << "grad must be what nn.gather_nd picks of the result, "
+    return emitOpError() << "grad must have the type of an nn.gather_nd of the result, "
                          << whole.clone(*shape) << "; got " << grad;
   return success();
 }

@@ -1,4 +1,4 @@
-//===- Norm.h - Normalisations over the last dimension --------------------===//
+//===- Norm.h - Normalizations over the last dimension --------------------===//
 #ifndef SHALE_NN_OPS_NORM_H
 #define SHALE_NN_OPS_NORM_H
 

@@ -1,4 +1,4 @@
-//===- Norm.td - Normalisations over the last dimension -------------------===//
+//===- Norm.td - Normalizations over the last dimension -------------------===//
 #ifndef SHALE_NN_NORM_TD
 #define SHALE_NN_NORM_TD
 
@@ -26,7 +26,7 @@ def NN_SoftmaxOp : NN_Op<"softmax", [Pure, SameOperandsAndResultType, NN_Sharded
 
 def NN_LayerNormOp : NN_Op<"layer_norm", [Pure, AllTypesMatch<["input", "result"]>,
     AllTypesMatch<["scale", "bias"]>, AllTypesMatch<["mean", "rstd"]>, NN_Sharded, NN_Numeric, NN_Differentiable, NN_Decomposable]> {
-  let summary = "Layer normalisation over the last dimension";
+  let summary = "Layer normalization over the last dimension";
   let description = [{
     result = (x - mean) * rstd * scale + bias with the mean and
     rstd = 1 / sqrt(variance + epsilon) of each row (Ba et al., arXiv
@@ -55,7 +55,7 @@ def NN_LayerNormGradOp : NN_Op<"layer_norm_grad", [Pure, AllTypesMatch<["input",
     TypesMatchWith<"what scale's sums are held in", "scale", "scale_grad", "::shale::accumulatorType($_self)">,
     TypesMatchWith<"what scale's sums are held in", "scale", "bias_grad", "::shale::accumulatorType($_self)">,
     AllTypesMatch<["mean", "rstd"]>, NN_Sharded, NN_Numeric, NN_Decomposable]> {
-  let summary = "Gradient of layer normalisation";
+  let summary = "Gradient of layer normalization";
   let description = [{
     Life: made by autodiff; decomposed by fusion.
 
@@ -76,7 +76,7 @@ def NN_LayerNormGradOp : NN_Op<"layer_norm_grad", [Pure, AllTypesMatch<["input",
 }
 
 def NN_RmsNormOp : NN_Op<"rms_norm", [Pure, AllTypesMatch<["input", "result"]>, NN_Sharded, NN_Numeric, NN_Differentiable, NN_Decomposable]> {
-  let summary = "Root-mean-square normalisation over the last dimension";
+  let summary = "Root-mean-square normalization over the last dimension";
   let description = [{
     result = x * rstd * scale with rstd = 1 / sqrt(mean(x^2) + epsilon) of each
     row (Zhang and Sennrich, arXiv 1910.07467).
@@ -102,7 +102,7 @@ def NN_RmsNormOp : NN_Op<"rms_norm", [Pure, AllTypesMatch<["input", "result"]>, 
 def NN_RmsNormGradOp : NN_Op<"rms_norm_grad", [Pure, AllTypesMatch<["input", "grad", "input_grad"]>,
     TypesMatchWith<"what scale's sums are held in", "scale", "scale_grad", "::shale::accumulatorType($_self)">,
     NN_Sharded, NN_Numeric, NN_Decomposable]> {
-  let summary = "Gradient of root-mean-square normalisation";
+  let summary = "Gradient of root-mean-square normalization";
   let description = [{
     Life: made by autodiff; decomposed by fusion.
 

@@ -56,9 +56,9 @@ LogicalResult AdafactorOp::verify() {
   if (tensorBytes(param) < 0)
     return emitOpError() << "cannot update " << param << ": it is too large";
   if (param.getRank() < 2 && moment.getShape() != param.getShape()) // adafactor_c2
-    return emitOpError() << "the moment of " << param << " has its shape; got " << moment;
+    return emitOpError() << "the moment must have the shape of " << param << "; got " << moment;
   if (param.getRank() >= 2 && moment.getShape() != ArrayRef(Factors::of(param.getShape()).size()))
-    return emitOpError() << "the moment of " << param << " is 1-D of "
+    return emitOpError() << "the moment of " << param << " must be 1-D with "
                          << Factors::of(param.getShape()).size() << " elements; got " << moment;
   return success();
 }
@@ -140,7 +140,8 @@ int64_t SumSquaresOp::getFlops() {
 
 LogicalResult AccumulateOp::verify() {
   if (getInto() && getInto().getType() != getType()) // accumulate_c1
-    return emitOpError() << "adds " << getType() << " to " << getInto().getType();
+    return emitOpError() << "'into' must have the type of the gradient, " << getType() << "; got "
+                         << getInto().getType();
   return success();
 }
 

@@ -12,12 +12,14 @@ static constexpr llvm::StringLiteral slots[] = {"variance"};
 // named clip_threshold.
 static constexpr HyperParameter hypers[] = {
     {"lr", HyperSource::LearningRate},
-    {"beta2_decay", HyperSource::Flag, -0.8, 0, false, "step t moves the variance by t^X", -1e6},
+    {"beta2_decay", HyperSource::Flag, -0.8, 0, false,
+     "exponent X of the weight t^X of step t in the second moment", -1e6},
     {"eps1", HyperSource::Flag, 1.1920928955078125e-7, 1e6, false,
-     "least root of a variance, and least mean of the variances of rows"},
-    {"eps2", HyperSource::Flag, 1e-3, 1e6, false, "least size of a parameter, for its rate"},
+     "lower bound of the RMS of a gradient: the first part of PyTorch's eps"},
+    {"eps2", HyperSource::Flag, 1e-3, 1e6, false,
+     "lower bound of the RMS of a parameter in its step size"},
     {"clip_threshold", HyperSource::Flag, 1, 1e6, false,
-     "largest size of an update, before its rate", 1},
+     "upper bound of the RMS of an update, before the learning rate", 1},
     {"weight_decay", HyperSource::Flag, 0, 1e6, false, "weight decay"},
     {"variance_weight", HyperSource::StepPower, 0, 0, false, "beta2_decay"},
     {"rate_limit", HyperSource::StepPower, -0.5},

@@ -13,7 +13,7 @@ static constexpr HyperParameter hypers[] = {
     {"momentum", HyperSource::Flag, 0.9, 1, false, "factor of the velocity"},
     {"gradient_weight", HyperSource::Flag, 1, 1e6, false,
      "weight of the gradient in the velocity after the first update: 1 - PyTorch's dampening"},
-    {"nesterov", HyperSource::Flag, 0, 1, false, "1: Nesterov's momentum; 0: the usual one"},
+    {"nesterov", HyperSource::Flag, 0, 1, false, "1: Nesterov's momentum; 0: standard momentum"},
     {"weight_decay", HyperSource::Flag, 0, 1e6, false, "weight decay"},
     {"weight", HyperSource::AfterFirst, 0, 0, false, "gradient_weight"},
 };

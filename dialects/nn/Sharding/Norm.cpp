@@ -1,4 +1,4 @@
-//===- Norm.cpp - Normalisations over the last dimension ------------------===//
+//===- Norm.cpp - Normalizations over the last dimension ------------------===//
 #include "dialects/nn/Ops/Norm.h"
 #include "dialects/nn/Sharding/Rules.h"
 

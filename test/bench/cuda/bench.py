@@ -59,11 +59,11 @@ def speed(part, line):
     milliseconds = statistics.median(ours)
     tokens = facts["batch"] * facts["length"] / milliseconds * 1e3
     operations = 6 * (parameters - facts["lookup"]) + 12 * facts["layers"] * facts["width"] * facts["length"]
-    use, utilisation, ratio = SIZES[part]["bars"][0], tokens * operations / PEAK, SIZES[part]["bars"][1]
+    use, utilization, ratio = SIZES[part]["bars"][0], tokens * operations / PEAK, SIZES[part]["bars"][1]
     beside = "torch not run"
     if theirs:
         beside = f"{tokens / max(theirs):.2f} × torch, {'holds' if tokens / max(theirs) >= ratio else 'does not hold'}"
-    return f"{utilisation:.1%}, {'holds' if utilisation >= use else 'does not hold'}; {beside}; {milliseconds:.1f} ms, {tokens:.0f} tokens/s"
+    return f"{utilization:.1%}, {'holds' if utilization >= use else 'does not hold'}; {beside}; {milliseconds:.1f} ms, {tokens:.0f} tokens/s"
 
 
 def memory(line):

@@ -7,7 +7,7 @@ MODELS = HERE.parents[1] / "models"
 sys.path.insert(0, str(HERE.parents[1] / "e2e"))
 
 BF16 = ["--param-dtype", "bf16"]
-# Bars: utilisation, and tokens per second relative to PyTorch's. `lookup`: parameters that do not count, since the file of Llama 1B
+# Bars: utilization, and tokens per second relative to PyTorch's. `lookup`: parameters that do not count, since the file of Llama 1B
 # has an embedding besides its head, and PyTorch's model has one table for both. `seconds`: the limit of a run of either side; the
 # rounds of both end within ten minutes. Weights of 8B parameters take a minute or two to make.
 SIZES = {

@@ -11,7 +11,7 @@ moments only and recomputes every block. --scope says what torch.compile is give
 each block and the head with the loss by themselves. --mode cudagraphs is torch.compile's "reduce-overhead".
 Models whose names begin with "tiny-" check the script itself, also on a CPU.
 
-Prints one JSON line: the median, least and greatest step in milliseconds, tokens per second, utilisation by
+Prints one JSON line: the median, least and greatest step in milliseconds, tokens per second, utilization by
 6 N + 12 x layers x width x length operations per token of --peak-tflops, peak memory, clocks, versions.
 Needs torch alone.
 """
@@ -200,7 +200,7 @@ def measure(a, c):
     result = dict(model=a.model, mode=a.mode, scope=a.scope, attention=a.attention, batch=c["batch"], sequence=c["sequence"],
                   vocab=c["vocab"], parameters=parameters, median_ms=median, min_ms=min(times), max_ms=max(times), wall_ms=wall_ms,
                   tokens_per_s=count / median * 1e3, tflops=count * work / median / 1e9,
-                  utilisation=count * work / median / 1e9 / a.peak_tflops, flops_per_token=work, warmup_s=warm_s,
+                  utilization=count * work / median / 1e9 / a.peak_tflops, flops_per_token=work, warmup_s=warm_s,
                   first_loss=first, last_loss=last, torch=torch.__version__)
     if cuda:
         result.update(gpu=torch.cuda.get_device_name(), cuda=torch.version.cuda, cudnn=torch.backends.cudnn.version(),

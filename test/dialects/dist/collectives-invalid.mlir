@@ -64,7 +64,7 @@ func.func @all_reduce_c1(%a: tensor<4x7xf32>) {
 
 dist.mesh @mesh <[tensor "tp"=2]>
 func.func @all_to_all_c1(%a: tensor<4x7xf32>) {
-  // expected-error@+1 {{splits and joins the same dimension}}
+  // expected-error@+1 {{split and concat must be different dimensions}}
   %0 = dist.all_to_all %a over "tp" split = 0 concat = 0 : tensor<4x7xf32> -> tensor<4x7xf32>
   return
 }

@@ -56,7 +56,7 @@ func.func @attention_c3_seen(%q: tensor<2x4x8x16xf32>, %m: tensor<1x3x8x8xi1>) {
 
 // attention_c6: the number for hidden keys is NaN
 func.func @attention_c6(%q: tensor<2x4x8x16xf32>, %m: tensor<1x1x8x8xi1>) {
-  // expected-error@+1 {{hidden comes with seen and is a number or -inf; got}}
+  // expected-error@+1 {{'hidden' requires 'seen' and must be finite or -inf; got}}
   %o, %l = nn.attention %q, %q, %q seen %m : tensor<1x1x8x8xi1> hidden = 0x7FF8000000000000 scale = 1.0 : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32> -> tensor<2x4x8x16xf32>, tensor<2x4x8xf32>
   return
 }
@@ -65,7 +65,7 @@ func.func @attention_c6(%q: tensor<2x4x8x16xf32>, %m: tensor<1x1x8x8xi1>) {
 
 // attention_c6_added: no finite number to add
 func.func @attention_c6_added(%q: tensor<2x4x8x16xf32>, %m: tensor<1x1x8x8xi1>) {
-  // expected-error@+1 {{added comes with a finite hidden; got}}
+  // expected-error@+1 {{'added' requires a finite 'hidden'; got}}
   %o, %l = nn.attention %q, %q, %q seen %m : tensor<1x1x8x8xi1> added scale = 1.0 : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32> -> tensor<2x4x8x16xf32>, tensor<2x4x8xf32>
   return
 }
@@ -74,7 +74,7 @@ func.func @attention_c6_added(%q: tensor<2x4x8x16xf32>, %m: tensor<1x1x8x8xi1>) 
 
 // attention_grad_c6: the number for hidden keys is infinite
 func.func @attention_grad_c6(%q: tensor<2x4x8x16xf32>, %l: tensor<2x4x8xf32>, %m: tensor<1x1x8x8xi1>) {
-  // expected-error@+1 {{hidden comes with seen and is a number or -inf; got}}
+  // expected-error@+1 {{'hidden' requires 'seen' and must be finite or -inf; got}}
   %dq, %dk, %dv = nn.attention_grad %q, %q, %q, %q, %l, %q seen %m : tensor<1x1x8x8xi1> hidden = 0x7FF0000000000000 scale = 1.0 : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8xf32>
   return
 }
@@ -137,7 +137,7 @@ func.func @rope_c1_positions(%x: tensor<2x4x8x16xf32>, %c: tensor<7x8xf32>) {
 
 // attention_c5_ratio: a ratio of 1 or more
 func.func @attention_c5_ratio(%q: tensor<2x4x8x16xf32>, %s: tensor<i64>) {
-  // expected-error@+1 {{drops with a ratio in [0, 1) and an id in [0, 2^32); got 1.000000e+00 and 3}}
+  // expected-error@+1 {{dropout needs a ratio in [0, 1) and an id in [0, 2^32); got 1.000000e+00 and 3}}
   %o, %l = nn.attention %q, %q, %q scale = 1.0 dropout <ratio = 1.0 : f64, id = 3> (%s, %s, %s : tensor<i64>, tensor<i64>, tensor<i64>) : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32> -> tensor<2x4x8x16xf32>, tensor<2x4x8xf32>
   return
 }
@@ -164,7 +164,7 @@ func.func @attention_c5_place(%q: tensor<2x4x8x16xf32>, %s: tensor<i64>) {
 
 // attention_c5_whole: a whole that does not contain the part
 func.func @attention_c5_whole(%q: tensor<2x4x8x16xf32>, %s: tensor<i64>) {
-  // expected-error@+1 {{the whole must be [B, G, R, T, S] with no dimension smaller than here}}
+  // expected-error@+1 {{the whole must be [B, G, R, T, S] with no dimension smaller than in the local type}}
   %o, %l = nn.attention %q, %q, %q scale = 1.0 dropout <ratio = 0.5 : f64, id = 3, of = [4, 4, 1, 8, 9]> (%s, %s, %s, %s : tensor<i64>, tensor<i64>, tensor<i64>, tensor<i64>) : tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32>, tensor<2x4x8x16xf32> -> tensor<2x4x8x16xf32>, tensor<2x4x8xf32>
   return
 }

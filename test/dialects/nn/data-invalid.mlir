@@ -173,7 +173,7 @@ func.func @concat_c1_dim(%x: tensor<4x8xf32>) {
 
 // concat_c2: the other dimensions differ
 func.func @concat_c2(%x: tensor<4x8xf32>, %y: tensor<4x9xf32>) {
-  // expected-error@+1 {{operands must agree but along dim 0}}
+  // expected-error@+1 {{operand shapes must be equal except in dim 0}}
   %0 = nn.concat %x, %y dim = 0 : (tensor<4x8xf32>, tensor<4x9xf32>) -> tensor<8x8xf32>
   return
 }

@@ -47,7 +47,7 @@ func.func @gather_nd_c3(%x: tensor<4x8xf32>, %i: tensor<3x2xi64>) {
 
 // gather_nd_grad_c1: the gradient does not have the gathered shape
 func.func @gather_nd_grad_c1(%i: tensor<4x1xi64>, %g: tensor<4x2xf32>) {
-  // expected-error@+1 {{grad must be what nn.gather_nd picks of the result, 'tensor<4xf32>'; got 'tensor<4x2xf32>'}}
+  // expected-error@+1 {{grad must have the type of an nn.gather_nd of the result, 'tensor<4xf32>'; got 'tensor<4x2xf32>'}}
   %0 = nn.gather_nd_grad %i, %g batch_dims = 1 : (tensor<4x1xi64>, tensor<4x2xf32>) -> tensor<4x9xf32>
   return
 }
@@ -56,7 +56,7 @@ func.func @gather_nd_grad_c1(%i: tensor<4x1xi64>, %g: tensor<4x2xf32>) {
 
 // gather_nd_grad_c1_element: gradient and result of different element types
 func.func @gather_nd_grad_c1_element(%i: tensor<4x1xi64>, %g: tensor<4xf32>) {
-  // expected-error@+1 {{grad must be what nn.gather_nd picks of the result, 'tensor<4xbf16>'; got 'tensor<4xf32>'}}
+  // expected-error@+1 {{grad must have the type of an nn.gather_nd of the result, 'tensor<4xbf16>'; got 'tensor<4xf32>'}}
   %0 = nn.gather_nd_grad %i, %g batch_dims = 1 : (tensor<4x1xi64>, tensor<4xf32>) -> tensor<4x9xbf16>
   return
 }

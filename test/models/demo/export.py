@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes model.onnx: a byte-level GPT-2 of about 1 M parameters, randomly initialised.
+"""Writes model.onnx: a byte-level GPT-2 of about 1 M parameters, randomly initialized.
 
 usage: export.py [FOLDER]   (needs torch, transformers and onnxscript from PyPI; the file is in the repository, so tests and the demo
 need none of these). The graph has inputs input_ids and labels [batch, sequence] and outputs loss and logits, as written by PyTorch's

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tiny models of `transformers` and of plain torch.nn (own.py), randomly initialised, as ONNX files, with PyTorch's first 20 training
+"""Writes tiny models of `transformers` and of plain torch.nn (own.py), randomly initialized, as ONNX files, with PyTorch's first 20 training
 steps. Needs torch, transformers, onnxscript and onnxruntime.
 
 usage: export.py FOLDER [--only NAME,..] [--torchscript] [--part 0/2] [--list]

@@ -1,4 +1,4 @@
-"""Tiny models of `transformers`, randomly initialised, by kind of inputs. batches.py has the inputs of each kind."""
+"""Tiny models of `transformers`, randomly initialized, by kind of inputs. batches.py has the inputs of each kind."""
 import transformers as hf
 
 VOCABULARY, SEQUENCE, IMAGE, CLASSES, MELS, FRAMES = 80, 24, 16, 10, 8, 32

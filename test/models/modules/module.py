@@ -508,12 +508,12 @@ class Model(nn.Module):
         if c["logits"] == "scaled":
             self.logit_scale = nn.Parameter(torch.tensor(0.5))
         if c["init"] == "gpt2":
-            self.apply(self.initialise)
+            self.apply(self.initialize)
         if c["head_form"] == "tied":
             self.lm_head.weight = self.wte.weight
 
     @staticmethod
-    def initialise(module):
+    def initialize(module):
         if isinstance(module, (nn.Linear, nn.Embedding)):
             nn.init.normal_(module.weight, std=0.02 if isinstance(module, nn.Embedding) else 0.08)
         if isinstance(module, nn.Linear) and module.bias is not None:

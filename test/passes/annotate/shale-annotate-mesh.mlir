@@ -25,7 +25,7 @@
 // HYBRID: strategy 'hybrid' needs a mesh with a replica axis, for example replica=2,fsdp=4
 // SIZE: is not of the form axis=size,axis=size
 // TWICE: has two axes 'fsdp'
-// UNKNOWN: mesh 'dp=2' has an axis 'dp' of unknown kind: use the names replica and fsdp (the batch) and tp (tensors), or write dp:replica, dp:shard or dp:tensor
+// UNKNOWN: mesh 'dp=2' has an axis 'dp' of unknown kind: use the names replica and fsdp, or write dp:shard=2 or dp:replica=2
 // STRATEGY: for the --strategy option: 'zero3' is not one of none, optimizer, grad, full, hybrid
 // AXIS: strategy 'grad' needs a mesh with a shard axis, for example fsdp=4, not 'replica=2'
 module {

@@ -4,6 +4,6 @@
 // RUN: not shale-opt %s --shale-annotate-units=policy=class:Block 2>&1 | FileCheck %s --check-prefix=CLASS
 // POLICY: for the --policy option: 'layer' is not one of block, class:NAME, size:N, match:REGEX
 // SIZE: for the --policy option: size:many: expected a number of parameters such as 100M
-// MATCH: unit policy match: 'mpl' matches no parameter; near it are 'h.0.mlp.w'
+// MATCH: unit policy match: 'mpl' matches no parameter; similar names: 'h.0.mlp.w'
 // CLASS: the model does not say the classes of its modules
 nn.state @"h.0.mlp.w" role = param type = tensor<4x8xf32>

@@ -7,7 +7,7 @@
 // CHECK: @h.0.w role = param type = tensor<4xf32>{{$}}
 // CHECK: @lm_head.w {{.*}}trained = false
 // CHECK: @ln.mask role = buffer type = tensor<4xf32>{{$}}
-// NONE: freeze: 'lm_haed' matches no parameter; near it are 'lm_head.w'
+// NONE: freeze: 'lm_haed' matches no parameter; similar names: 'lm_head.w'
 // BAD: freeze: '(' is not a regular expression: parentheses not balanced
 nn.state @"h.0.ln.w" role = param type = tensor<4xf32>
 nn.state @"h.0.w" role = param type = tensor<4xf32>

@@ -7,7 +7,7 @@
 // CHECK: @h.0.w role = param type = tensor<4xf32>{{$}}
 // CHECK: @lm_head.w {{.*}}decay = 0.000000e+00
 // CHECK: @ln.mask role = buffer type = tensor<4xf32>{{$}}
-// NONE: no-decay: 'lm_haed' matches no parameter; near it are 'lm_head.w'
+// NONE: no-decay: 'lm_haed' matches no parameter; similar names: 'lm_head.w'
 // BAD: no-decay: '(' is not a regular expression: parentheses not balanced
 nn.state @"h.0.ln.w" role = param type = tensor<4xf32>
 nn.state @"h.0.w" role = param type = tensor<4xf32>

@@ -19,7 +19,7 @@
 // REMARK: it drops probabilities
 // REMARK: no library that this build calls has its types and sizes
 // REMARK: no library that this build calls has its types and sizes
-// REMARK: it is causal with other numbers of queries and keys
+// REMARK: it is causal, but has different numbers of queries and keys
 // REMARK: it has a window and is not causal
 // REMARK: no library that this build calls has its types and sizes
 // REMARK: no library that this build calls has its types and sizes

@@ -267,7 +267,7 @@ TEST_F(Files, BytesOnlyWhereTheyAreTokens) {
 }
 
 /// Tokens written by numpy's astype() and read as another type.
-TEST_F(Files, WiderTokensThanSaidAreRecognised) {
+TEST_F(Files, WiderTokensThanSaidAreRecognized) {
   auto file = [&](int bytes, int64_t vocabulary, int n = 500) {
     std::string text;
     for (int64_t i = 0; i < n; ++i)

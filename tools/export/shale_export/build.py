@@ -75,7 +75,8 @@ def from_transformers(a):
         else:
             model = load(lambda: auto.from_pretrained(a.model, dtype=kind), a.model)
     except ValueError as error:
-        raise Failure(DATA, f"transformers has no {task} model of this configuration: {brief(error)}") from error
+        other = ", ".join(f"--task {name}" for name in TASKS if name != task)
+        raise Failure(DATA, f"transformers has no {task} model of this configuration (try {other}): {brief(error)}") from error
     model.tie_weights()
     text = getattr(config, "text_config", None) or config
     inputs = transformer_inputs(a, task, config, model)
@@ -83,7 +84,7 @@ def from_transformers(a):
     cache = {"use_cache": False} if task == "causal-lm" else {}
     module = wrap(model, names, lambda model, values: model(**values, **cache).loss)
     vocabulary = getattr(config, "num_labels", 2) if task == "image" else getattr(text, "vocab_size", None)
-    positions = next((size for name in ("max_position_embeddings", "n_positions", "max_seq_len") if (size := getattr(text, name, None))), None)
+    positions = next((size for name in ("max_position_embeddings", "n_positions", "max_seq_len") if (size := getattr(text, name, None)) and size > 0), None)
     return Built(module, model, inputs, vocabulary, positions)
 
 

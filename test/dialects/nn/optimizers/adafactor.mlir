@@ -75,7 +75,7 @@ func.func @adafactor_c1(%p: tensor<8xf32>, %s: tensor<f32>, %e: tensor<i1>) {
 
 // adafactor_c2: the moment does not have one element per row and per column
 func.func @adafactor_c2(%p: tensor<2x4xf32>, %s: tensor<f32>, %e: tensor<i1>) {
-  // expected-error@+1 {{the moment of 'tensor<2x4xf32>' is 1-D of 6 elements; got 'tensor<2x4xf32>'}}
+  // expected-error@+1 {{the moment of 'tensor<2x4xf32>' must be 1-D with 6 elements; got 'tensor<2x4xf32>'}}
   %p1, %m1 = nn.adafactor %p, %p, %p enable %e scale %s lr %s beta2_decay %s epsilon %s, %s clip %s weight_decay %s weight %s limit %s decay = 1.0 : tensor<2x4xf32>, tensor<f32>
   return
 }
@@ -84,7 +84,7 @@ func.func @adafactor_c2(%p: tensor<2x4xf32>, %s: tensor<f32>, %e: tensor<i1>) {
 
 // adafactor_c2: the moment does not have the shape of the vector
 func.func @adafactor_c2_vector(%p: tensor<8xf32>, %m: tensor<9xf32>, %s: tensor<f32>, %e: tensor<i1>) {
-  // expected-error@+1 {{the moment of 'tensor<8xf32>' has its shape; got 'tensor<9xf32>'}}
+  // expected-error@+1 {{the moment must have the shape of 'tensor<8xf32>'; got 'tensor<9xf32>'}}
   %p1, %m1 = nn.adafactor %p, %p, %m enable %e scale %s lr %s beta2_decay %s epsilon %s, %s clip %s weight_decay %s weight %s limit %s decay = 1.0 : tensor<8xf32> state tensor<9xf32>, tensor<f32>
   return
 }

@@ -1,4 +1,4 @@
-//===- half-test.cpp - bf16 and f16 in generated kernels ------------------===//
+//===- float16-test.cpp - bf16 and f16 in generated kernels ------------------===//
 #include "KernelRunner.h"
 #include <cmath>
 #include <cstring>
@@ -40,7 +40,7 @@ Tensor hardFloats() {
                            reinterpret_cast<char *>(bits.data()));
 }
 
-void expectRounds(Element half, const std::string &name) {
+void expectRounds(Element narrow, const std::string &name) {
   Tensor x = hardFloats();
   std::string n = std::to_string(x.size());
   auto results = native("func.func @f(%x: tensor<" + n + "xf32>) -> tensor<" + n + "x" + name +
@@ -48,7 +48,7 @@ void expectRounds(Element half, const std::string &name) {
                             name + ">\n  return %0 : tensor<" + n + "x" + name + ">\n}",
                         {x});
   ASSERT_EQ(results.size(), 1u);
-  Tensor expected = x.rounded(half);
+  Tensor expected = x.rounded(narrow);
   for (int64_t i = 0; i < x.size(); ++i) {
     if (std::isnan(x.number(i)))
       EXPECT_TRUE(std::isnan(results[0].number(i))) << i;
@@ -61,11 +61,11 @@ TEST(Half, RoundsBf16ToNearestEven) { expectRounds(Element::BF16, "bf16"); }
 TEST(Half, RoundsF16ToNearestEven) { expectRounds(Element::F16, "f16"); }
 
 TEST(Half, WidensEveryPattern) {
-  for (auto [half, name] : {std::pair(Element::BF16, "bf16"), std::pair(Element::F16, "f16")}) {
+  for (auto [narrow, name] : {std::pair(Element::BF16, "bf16"), std::pair(Element::F16, "f16")}) {
     std::vector<uint16_t> bits(65536);
     for (size_t i = 0; i < bits.size(); ++i)
       bits[i] = i;
-    Tensor x = Tensor::fromBytes(half, {65536}, reinterpret_cast<char *>(bits.data()));
+    Tensor x = Tensor::fromBytes(narrow, {65536}, reinterpret_cast<char *>(bits.data()));
     std::string type = std::string("tensor<65536x") + name + ">";
     auto results = native("func.func @f(%x: " + type +
                               ") -> tensor<65536xf32> {\n  %0 = nn.cast %x : " + type +
