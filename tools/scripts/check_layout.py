@@ -8,6 +8,7 @@
 - Only lib/Target depends on properties of targets.
 - No two classes have the same name in the same namespace.
 - Each constraint of an op has a negative test.
+- The page that says how to add a target names every virtual function of Target.
 - The pages that say how to add an op, a pass or an optimizer list no more files than HOWTOS permits.
 - Each operator that the ONNX importer reads is in a script of test/lib/Frontend/ONNX that imports and runs it, or in a test of
   test/dialects/nn/elementwise, which imports it and runs its op.
@@ -190,9 +191,17 @@ def check_howtos(files):
             yield f"{page}: the table lists {count} files, and the text does not say '{NUMBERS[count]} files change'"
 
 
+def check_target_page():
+    """The page about targets names every virtual function of Target."""
+    page = (ROOT / "docs/howto/add-a-target.md").read_text()
+    for name in re.findall(r"virtual [^;{]*?(\w+)\(", (ROOT / "lib/Target/Target.h").read_text()):
+        if name != "Target" and f"`{name}`" not in page:
+            yield f"docs/howto/add-a-target.md: does not name {name} of lib/Target/Target.h"
+
+
 def main():
     files = tracked()
-    breaches = [*check(files), *check_cycles(files), *check_targets(files), *check_twins(files), *check_constraints(files), *check_handlers(files), *check_howtos(files)]
+    breaches = [*check(files), *check_cycles(files), *check_targets(files), *check_twins(files), *check_constraints(files), *check_handlers(files), *check_howtos(files), *check_target_page()]
     for breach in breaches:
         print(breach)
     return 1 if breaches else 0

@@ -116,7 +116,12 @@ def operators(ops):
     return sorted(rows)
 
 
-def gradient(classes, ops):
+NO_FLOATS = {"ArgMax", "ArgMin", "IsInf", "NonZero"}  # of results that are integers or truth values, computed from floats
+
+
+def gradient(operator, classes, ops):
+    if operator in NO_FLOATS:
+        return "-"
     if not classes:
         return "handed on"
     through = [ops[c] for c in classes if ops[c]["reads"] and not ops[c]["truth"]]
@@ -155,7 +160,7 @@ truth values); *handed on* where a tensor stays what it is. Operators of other n
         names = ", ".join(f"`{ops[c]['name']}`" for c in sorted(classes, key=lambda c: ops[c]["name"]))
         words = sorted({word for c in classes for word in compiled(ops[c])})
         since = f"{max(since, low)}" if not domain else f"{since}"
-        print(f"| {domain + '.' if domain else ''}{name} | {since} | {names or 'nothing'} | {gradient(classes, ops)} | {', '.join(words) or '-'} |")
+        print(f"| {domain + '.' if domain else ''}{name} | {since} | {names or 'nothing'} | {gradient(name, classes, ops)} | {', '.join(words) or '-'} |")
 
 
 def evaluated():
