@@ -36,7 +36,7 @@ void compareParameters(const ShaleProgram &program, const Manifest &manifest) {
   std::map<std::string, int> names = parameterNames(program);
   std::set<int> seen;
   std::set<std::string> scales = lossScales(program, manifest);
-  std::vector<std::string> differences;
+  std::vector<std::string> unexpected, missing, shapes;
   bool scaleLacks = false, scaleIsNew = false;
   for (const StoredParameter &stored : manifest.parameters) {
     auto found = names.find(stored.name);
@@ -45,21 +45,34 @@ void compareParameters(const ShaleProgram &program, const Manifest &manifest) {
         scaleLacks = true;
         continue;
       }
-      differences.push_back("unexpected " + stored.name);
+      unexpected.push_back(stored.name);
       continue;
     }
     const ShaleParameter &own = program.parameters[found->second];
     seen.insert(found->second);
     if (stored.shape != std::vector<int64_t>(own.dims, own.dims + own.rank))
-      differences.push_back("another shape of " + stored.name);
+      shapes.push_back(stored.name);
   }
   for (int p = 0; p < program.parameter_count; ++p)
     if (!seen.count(p)) {
       if (scales.count(program.parameters[p].name))
         scaleIsNew = true;
       else
-        differences.push_back("missing " + std::string(program.parameters[p].name));
+        missing.push_back(program.parameters[p].name);
     }
+  std::string differences;
+  auto add = [&](const std::vector<std::string> &names, const char *what) {
+    constexpr size_t most = 4;
+    if (names.empty())
+      return;
+    differences += format("%s%zu %s (", differences.empty() ? "" : ", ", names.size(), what);
+    for (size_t i = 0; i < std::min(most, names.size()); ++i)
+      differences += (i ? ", " : "") + names[i];
+    differences += names.size() > most ? ", ..)" : ")";
+  };
+  add(missing, "parameters of the program are missing");
+  add(unexpected, "are unexpected");
+  add(shapes, "have another shape");
   if (differences.empty() && (scaleLacks || scaleIsNew))
     fail(SHALE_EXIT_DATA,
          "checkpoint '%s' was saved with other precision flags: %s; compile "
@@ -69,13 +82,8 @@ void compareParameters(const ShaleProgram &program, const Manifest &manifest) {
                     : "that program did not scale the loss, this one does (f16)");
   if (differences.empty())
     return;
-  std::string list;
-  for (size_t i = 0; i < std::min<size_t>(10, differences.size()); ++i)
-    list += (i ? ", " : "") + differences[i];
-  if (differences.size() > 10)
-    list += format(" and %zu more", differences.size() - 10);
-  fail(SHALE_EXIT_DATA, "checkpoint '%s' is of another model: %s", manifest.position.folder.c_str(),
-       list.c_str());
+  fail(SHALE_EXIT_DATA, "checkpoint '%s' is of another model: %s; pass another --out or --resume",
+       manifest.position.folder.c_str(), differences.c_str());
 }
 
 /// This rank's pieces of each (parameter, role).
