@@ -83,6 +83,17 @@ DenseElementsAttr Importer::compactOf(Value value) {
     SmallVector<int64_t> ones(type.getRank(), 1);
     return attr.resizeSplat(RankedTensorType::get(ones, type.getElementType()));
   }
+  if (auto iota = value.getDefiningOp<nn::IotaOp>()) {
+    SmallVector<int64_t> line(type.getRank(), 1);
+    line[iota.getDim()] = type.getDimSize(iota.getDim());
+    Block block;
+    OpBuilder inside(context);
+    inside.setInsertionPointToEnd(&block);
+    auto small = nn::IotaOp::create(
+        inside, iota.getLoc(), RankedTensorType::get(line, type.getElementType()), iota.getDim());
+    auto results = interp::interpretConstant(small, {}, kInterpreterBytes);
+    return mlir::failed(results) ? DenseElementsAttr() : results->front();
+  }
   auto broadcast = value.getDefiningOp<nn::BroadcastOp>();
   if (!broadcast)
     return constantOf(value);

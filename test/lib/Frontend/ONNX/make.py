@@ -317,6 +317,9 @@ CASES = {
     "labels-seen-biased": language_model(attended("pairs"), scores="scores_seen", weights=[floats("pairs", [6], [0.0] * 6)]),
     "labels-hidden": language_model(attended("pairs"), scores="scores_seen",
                                     weights=[floats("pairs", [1, 1, 6, 6], [0.0 if j <= i else -1e9 for i in range(6) for j in range(6)])]),
+    "mask-long": language_model([const("square", [2048, 2048]), node("Expand", ["minus", "square"], ["full"], "full"), node("Trilu", ["full", "one"], ["later"], "later", upper=1)]
+                                + attended("later")[:3] + [node("Add", ["scores_alike", "later"], ["scores_hidden"], "hide"), node("Softmax", ["scores_hidden"], ["scores_weights"], "softmax", axis=-1)]
+                                + attended()[4:], scores="scores_seen", shape=("batch", 2048), weights=[floats("minus", [], [-1e9])]),
     # More positions than the model has: counted by the runtime, sliced from a parameter.
     "positions-counted": language_model([node("Gather", ["places", "position_ids"], ["place"], "positions"), node("MatMul", ["place", "head"], ["shift"], "shift"),
                                          node("Add", ["scores", "shift"], ["scores_more"], "add")], scores="scores_more", shape=("batch", "length"),
