@@ -114,7 +114,7 @@ def main():
             note("the file was not compared with the module (--no-check)")
     print(f"written     {output}: {sum(p.numel() for p in built.model.parameters()):,} parameters, {total:,} bytes of weights"
           f"{', none in the file' if a.shapes_only else ''}", flush=True)
-    check.describe(shalec, output, built.positions if a.shapes_only else None, a.shapes_only)
+    check.describe(shalec, output, built.positions if a.shapes_only else None, a.shapes_only, built.freeze)
 
 
 if __name__ == "__main__":

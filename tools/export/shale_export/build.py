@@ -6,6 +6,7 @@ import inspect
 import json
 import os
 import pathlib
+import re
 import sys
 
 import torch
@@ -33,6 +34,7 @@ def wrap(model, names, call):
 class Built:
     def __init__(self, module, model, inputs, vocabulary, positions):
         self.module, self.model, self.inputs, self.vocabulary, self.positions = module, model, inputs, vocabulary, positions
+        self.freeze = ""  # the flag of shalec for parameters that do not require a gradient
 
 
 @contextlib.contextmanager
@@ -261,7 +263,7 @@ def set_mode(a, built):
     found = dropouts(built.model)
     if found and not a.dropout:
         note(f"the file has no dropout ({next(iter(found))} has {next(iter(found.values()))}); --dropout keeps it")
-    for name, parameter in built.model.named_parameters():
-        if not parameter.requires_grad:
-            note(f"'{name}' does not require a gradient; an ONNX file cannot say so: pass --freeze to shalec")
-            break
+    frozen = [name for name, parameter in built.model.named_parameters() if not parameter.requires_grad]
+    if frozen:
+        built.freeze = f"--freeze '^({'|'.join(map(re.escape, frozen))})$'" if len(frozen) <= 8 else "--freeze REGEX"
+        note(f"'{frozen[0]}'{f' and {len(frozen) - 1} more' if frozen[1:] else ''} does not require a gradient; an ONNX file cannot record it: pass {built.freeze} to shalec")

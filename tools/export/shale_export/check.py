@@ -106,8 +106,8 @@ def keep_all(model):
                 node.input[2] = ""
 
 
-def describe(shalec, path, positions, shapes_only):
-    """Prints the commands that shalec proposes."""
+def describe(shalec, path, positions, shapes_only, more):
+    """Prints the commands that shalec proposes, with `more` flags."""
     if shapes_only:
         print("to plan it, with sizes and a mesh of your choice:\n"
               f"  shalec {path} --dim batch=8 --dim sequence={min(1024, positions or 1024)} --mesh fsdp=8 --plan-only")
@@ -121,6 +121,6 @@ def describe(shalec, path, positions, shapes_only):
     lines = done.stdout.splitlines()
     start = next((i for i, line in enumerate(lines) if line.startswith("to compile and train it")), len(lines))
     for line in lines[start:]:
-        print(line)
+        print(f"{line} {more}" if more and line.startswith("  shalec ") else line)
     if "tokens.bin" in done.stdout:
         print(f"  # {pathlib.Path(__file__).resolve().parents[1] / 'tokens.py'} makes tokens.bin of a text")
