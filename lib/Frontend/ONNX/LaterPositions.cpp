@@ -9,6 +9,7 @@
 #include "dialects/nn/Ops/Attention.h"
 #include "dialects/nn/Ops/Compare.h"
 #include "dialects/nn/Ops/Constant.h"
+#include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Embedding.h"
 #include "dialects/nn/Ops/Matmul.h"
 #include "dialects/nn/Ops/Norm.h"
@@ -103,6 +104,26 @@ static bool seesLater(nn::SoftmaxOp softmax) {
   return isMultiplied && !mayHideLater(softmax.getInput());
 }
 
+/// Whether this is a row of a window that reaches to later positions, as in a convolution: element
+/// t of the result is element t + 1 or later of embedded tokens, which are padded at the end.
+static bool seesLater(nn::SliceOp slice) {
+  auto pad = slice.getInput().getDefiningOp<nn::PadOp>();
+  if (!pad || isInteger(slice.getResult()))
+    return false;
+  ArrayRef<int64_t> shape = tensor(pad.getInput()).getShape();
+  bool isLater = false;
+  for (size_t dim = 0; dim < shape.size(); ++dim)
+    isLater |= shape[dim] > 1 && pad.getHigh()[dim] > 0 && slice.getStrides()[dim] == 1 &&
+               slice.getStarts()[dim] > pad.getLow()[dim] &&
+               tensor(slice.getResult()).getDimSize(dim) == shape[dim];
+  bool isEmbedded = false;
+  if (isLater)
+    walkBack(pad.getInput(), [&](Value value) {
+      return !(isEmbedded |= isa_and_nonnull<nn::EmbeddingOp>(value.getDefiningOp()));
+    });
+  return isEmbedded;
+}
+
 /// Whether an embedding reads the labels as tokens, too.
 static bool isLookedUp(func::FuncOp forward, BlockArgument label) {
   bool found = false;
@@ -115,9 +136,10 @@ void onnx::unbindVisibleLabels(ModuleOp module, const ImportOptions &options) {
   auto forward = module.lookupSymbol<func::FuncOp>("forward");
   if (!forward)
     return;
-  bool later =
-      llvm::any_of(forward.getOps<nn::AttentionOp>(), [](auto op) { return seesLater(op); }) ||
-      llvm::any_of(forward.getOps<nn::SoftmaxOp>(), [](auto op) { return seesLater(op); });
+  auto reads = [](auto op) { return seesLater(op); };
+  bool attends = llvm::any_of(forward.getOps<nn::AttentionOp>(), reads) ||
+                 llvm::any_of(forward.getOps<nn::SoftmaxOp>(), reads);
+  bool later = attends || llvm::any_of(forward.getOps<nn::SliceOp>(), reads);
   bool hasTokens = false;
   for (unsigned i = 0; i < forward.getNumArguments(); ++i) {
     auto role = forward.getArgAttrOfType<nn::RoleAttr>(i, nn::kRoleAttr);
@@ -135,8 +157,9 @@ void onnx::unbindVisibleLabels(ModuleOp module, const ImportOptions &options) {
       continue;
     forward.removeArgAttr(i, nn::kBindingAttr);
     std::string label = name.getValue().str();
-    std::string text = std::string(hasTokens ? "attention also reads later positions"
-                                             : "no other input has tokens") +
+    std::string text = std::string(!hasTokens ? "no other input has tokens"
+                                   : attends  ? "attention also reads later positions"
+                                              : "a window also reads later positions") +
                        ": labels '" + label + "' come from the data file";
     module->setAttr("nn.loss", StringAttr::get(module.getContext(), text));
     if (hasTokens)

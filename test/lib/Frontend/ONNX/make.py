@@ -315,6 +315,10 @@ CASES = {
     "labels-seen": language_model(attended(), scores="scores_seen"),
     # The same with a softmax that is not recovered as attention, with a bias for each position, and with a causal mask in place of that.
     "labels-seen-biased": language_model(attended("pairs"), scores="scores_seen", weights=[floats("pairs", [6], [0.0] * 6)]),
+    "labels-in-window": language_model([node("Transpose", ["scores"], ["scores_turned"], "turn", perm=[0, 2, 1]), node("Conv", ["scores_turned", "taps"], ["scores_conv"], "conv", pads=[1, 1], group=8),
+                                        node("Transpose", ["scores_conv"], ["scores_seen"], "back", perm=[0, 2, 1])], scores="scores_seen", weights=[floats("taps", [8, 1, 3], [0.1] * 24)]),
+    "labels-before-window": language_model([node("Transpose", ["scores"], ["scores_turned"], "turn", perm=[0, 2, 1]), node("Conv", ["scores_turned", "taps"], ["scores_conv"], "conv", pads=[2, 0], group=8),
+                                            node("Transpose", ["scores_conv"], ["scores_seen"], "back", perm=[0, 2, 1])], scores="scores_seen", weights=[floats("taps", [8, 1, 3], [0.1] * 24)]),
     "labels-hidden": language_model(attended("pairs"), scores="scores_seen",
                                     weights=[floats("pairs", [1, 1, 6, 6], [0.0 if j <= i else -1e9 for i in range(6) for j in range(6)])]),
     "mask-long": language_model([const("square", [2048, 2048]), node("Expand", ["minus", "square"], ["full"], "full"), node("Trilu", ["full", "one"], ["later"], "later", upper=1)]
