@@ -9,7 +9,7 @@ A table that a benchmark writes stands between two comments. Its first columns a
     <!-- end of rows -->
 
 `write` replaces the rows that have the date of the new ones and keeps the others. In a table that is marked
-`<!-- rows: limits, latest -->` the new rows replace all others. The page changes as a whole or not at all.
+`<!-- rows: limits, latest -->` the new rows replace all others, and with `by command` those of the same command. The page changes as a whole or not at all.
 """
 import argparse
 import datetime
@@ -91,7 +91,7 @@ def cells(line):
 
 def replaced(text, table, rows):
     """`text` with `rows`, lists of cells that begin with the date, in the table. Raises PageError."""
-    starts = [m for m in re.finditer(r"^<!-- rows: ([\w-]+)(, latest)? -->\n", text, re.M) if m[1] == table]
+    starts = [m for m in re.finditer(r"^<!-- rows: ([\w-]+)(, latest|, by command)? -->\n", text, re.M) if m[1] == table]
     if len(starts) != 1:
         raise PageError(f"has {len(starts)} comments '<!-- rows: {table} -->'; it needs one")
     start = starts[0]
@@ -105,8 +105,9 @@ def replaced(text, table, rows):
     for row in rows:
         if len(row) != width or any("\n" in str(cell) for cell in row):
             raise PageError(f"has {width} columns in the table '{table}', and a row has {len(row)}: {row}")
-    dates = {row[0] for row in rows}
-    old = [] if start[2] else [line for line in lines[2:] if cells(line)[0] not in dates]
+    key = 2 if start[2] == ", by command" else 0
+    new = {str(row[key]) for row in rows}
+    old = [] if start[2] == ", latest" else [line for line in lines[2:] if cells(line)[key] not in new]
     new = ["| " + " | ".join(re.sub(r"(?<!\\)\|", r"\\|", str(cell)) for cell in row) + " |" for row in rows]
     return text[:start.end()] + "\n".join(lines[:2] + old + new) + "\n" + text[end:]
 

@@ -36,6 +36,13 @@ Text between the tables.
 | {TODAY} | m | `c` | 5 |
 <!-- end of rows -->
 
+<!-- rows: third, by command -->
+| date | machine | command | result |
+|---|---|---|---|
+| 2020-01-01 | m | `one.py` | 1 |
+| {TODAY} | m | `two.py` | 2 |
+<!-- end of rows -->
+
 The end.
 """
 WRONG = {  # pages that cannot take a row of two cells in the table 'first', with a part of the error
@@ -50,7 +57,7 @@ WRONG = {  # pages that cannot take a row of two cells in the table 'first', wit
 
 def table(text, name):
     """Rows of a table as lists of cells, without the header."""
-    body = re.search(rf"<!-- rows: {name}(?:, latest)? -->\n(.*?){record.END}", text, re.S)[1]
+    body = re.search(rf"<!-- rows: {name}(?:, latest|, by command)? -->\n(.*?){record.END}", text, re.S)[1]
     return [record.cells(line) for line in body.splitlines()[2:]]
 
 
@@ -86,6 +93,8 @@ def check(a, work):
     expect(page.stat().st_mode & 0o777, 0o640, "mode of the page")
     record.write(page, "second", settings, [["6"]])
     expect([row[3] for row in table(page.read_text(), "second")], ["6"], "a table of the latest rows")
+    record.write(page, "third", settings, [("one.py", ["3"])])
+    expect([row[2:] for row in table(page.read_text(), "third")], [["`two.py`", "2"], ["`one.py`", "3"]], "a table of one row for each command")
 
     for what, (text, said) in WRONG.items():
         page.write_text(text)
@@ -111,7 +120,7 @@ def check(a, work):
 
     # Every table that a benchmark writes is in docs/benchmarks.md, and takes rows.
     scripts = [script.read_text() for script in BENCH.glob("*.py")]
-    names = {name for text in scripts for name in re.findall(r'record\.write\(a\.record, "([\w-]+)"', text)}
+    names = {name for text in scripts for name in re.findall(r'record\.write\((?:a\.record|record\.PAGE), "([\w-]+)"', text)}
     names |= {name for text in scripts for tables in re.findall(r"record\.main\(\{(.*?)\}\)", text) for name in re.findall(r'"([\w-]+)":', tables)}
     text = record.PAGE.read_text()
     expect(sorted(re.findall(r"^<!-- rows: ([\w-]+)", text, re.M)), sorted(names), "tables of docs/benchmarks.md")
@@ -121,7 +130,7 @@ def check(a, work):
         record.replaced(text, name, [[TODAY] + ["x"] * (len(record.cells(header)) - 1)])
         for row in table(text, name):
             expect(len(row), len(record.cells(header)), f"cells of a row of '{name}'")
-    return f"rows of 2 tables replaced, {len(WRONG)} pages refused, {len(names)} tables in {pathlib.Path(record.PAGE).name}"
+    return f"rows of 3 tables replaced, {len(WRONG)} pages refused, {len(names)} tables in {pathlib.Path(record.PAGE).name}"
 
 
 main(check)
