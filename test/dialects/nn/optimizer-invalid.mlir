@@ -92,7 +92,7 @@ func.func @sgd_c2(%p: tensor<8xf32>, %s: tensor<f32>, %e: tensor<i1>, %o: tensor
 
 // accumulate_c1: accumulator and gradient of different shapes
 func.func @accumulate_c1(%g: tensor<8xf32>, %a: tensor<4xf32>) {
-  // expected-error@+1 {{adds 'tensor<8xf32>' to 'tensor<4xf32>'}}
+  // expected-error@+1 {{'into' must have the type of the gradient, 'tensor<8xf32>'; got 'tensor<4xf32>'}}
   %0 = nn.accumulate @w %g into %a : tensor<4xf32> : tensor<8xf32>
   return
 }
