@@ -381,6 +381,20 @@ LogicalResult Importer::bindInputs() {
   return success();
 }
 
+bool onnx::isLaterRow(Operation *op) {
+  auto slice = dyn_cast<nn::SliceOp>(op);
+  auto pad = slice ? slice.getInput().getDefiningOp<nn::PadOp>() : nn::PadOp();
+  if (!pad || !isa<FloatType>(tensor(slice.getResult()).getElementType()))
+    return false;
+  ArrayRef<int64_t> shape = tensor(pad.getInput()).getShape();
+  for (size_t dim = 0; dim < shape.size(); ++dim)
+    if (shape[dim] > 1 && pad.getHigh()[dim] > 0 && slice.getStrides()[dim] == 1 &&
+        slice.getStarts()[dim] > pad.getLow()[dim] &&
+        tensor(slice.getResult()).getDimSize(dim) == shape[dim])
+      return true;
+  return false;
+}
+
 //===----------------------------------------------------------------------===//
 // The batch
 //===----------------------------------------------------------------------===//

@@ -96,6 +96,10 @@ mlir::Value buildMean(mlir::OpBuilder &builder, mlir::Location loc, const LossPa
 /// and is no warning. MLIR has no function for this.
 void emitNote(mlir::Location location, const llvm::Twine &message);
 
+/// Whether an op is a row of a window that reaches to later positions, as in a convolution: element
+/// t of its result is element t + 1 or later of its operand's, which is padded at the end.
+bool isLaterRow(mlir::Operation *op);
+
 class Importer {
 public:
   /// `artifacts`: the other files of a folder, or null.

@@ -9,7 +9,6 @@
 #include "dialects/nn/Ops/Attention.h"
 #include "dialects/nn/Ops/Compare.h"
 #include "dialects/nn/Ops/Constant.h"
-#include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Embedding.h"
 #include "dialects/nn/Ops/Matmul.h"
 #include "dialects/nn/Ops/Norm.h"
@@ -104,21 +103,11 @@ static bool seesLater(nn::SoftmaxOp softmax) {
   return isMultiplied && !mayHideLater(softmax.getInput());
 }
 
-/// Whether this is a row of a window that reaches to later positions, as in a convolution: element
-/// t of the result is element t + 1 or later of embedded tokens, which are padded at the end.
-static bool seesLater(nn::SliceOp slice) {
-  auto pad = slice.getInput().getDefiningOp<nn::PadOp>();
-  if (!pad || isInteger(slice.getResult()))
-    return false;
-  ArrayRef<int64_t> shape = tensor(pad.getInput()).getShape();
-  bool isLater = false;
-  for (size_t dim = 0; dim < shape.size(); ++dim)
-    isLater |= shape[dim] > 1 && pad.getHigh()[dim] > 0 && slice.getStrides()[dim] == 1 &&
-               slice.getStarts()[dim] > pad.getLow()[dim] &&
-               tensor(slice.getResult()).getDimSize(dim) == shape[dim];
+/// Whether an op reads embedded tokens at later positions, in the window of a convolution.
+static bool isLaterRowOfTokens(Operation &op) {
   bool isEmbedded = false;
-  if (isLater)
-    walkBack(pad.getInput(), [&](Value value) {
+  if (isLaterRow(&op))
+    walkBack(op.getOperand(0), [&](Value value) {
       return !(isEmbedded |= isa_and_nonnull<nn::EmbeddingOp>(value.getDefiningOp()));
     });
   return isEmbedded;
@@ -139,7 +128,7 @@ void onnx::unbindVisibleLabels(ModuleOp module, const ImportOptions &options) {
   auto reads = [](auto op) { return seesLater(op); };
   bool attends = llvm::any_of(forward.getOps<nn::AttentionOp>(), reads) ||
                  llvm::any_of(forward.getOps<nn::SoftmaxOp>(), reads);
-  bool later = attends || llvm::any_of(forward.getOps<nn::SliceOp>(), reads);
+  bool later = attends || llvm::any_of(forward.getOps(), isLaterRowOfTokens);
   bool hasTokens = false;
   for (unsigned i = 0; i < forward.getNumArguments(); ++i) {
     auto role = forward.getArgAttrOfType<nn::RoleAttr>(i, nn::kRoleAttr);
