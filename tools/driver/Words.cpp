@@ -198,12 +198,9 @@ std::string shale::flagForForeignValue(StringRef flag, StringRef value) {
 
 bool shale::isProgramFlag(StringRef flag) {
   for (const nn::Optimizer *optimizer : nn::getOptimizers())
-    for (const nn::HyperParameter &hyper : optimizer->hypers) {
-      std::string name = hyper.name.str();
-      std::replace(name.begin(), name.end(), '_', '-');
-      if (hyper.source == nn::HyperSource::Flag && flag == name)
+    for (const nn::HyperParameter &hyper : optimizer->hypers)
+      if (hyper.source == nn::HyperSource::Flag && flag == plain(hyper.name))
         return true;
-    }
   return llvm::is_contained(
       {"data",           "token-dtype", "no-shuffle",     "eval-data",      "eval-every",
        "eval-batches",   "eval-only",   "steps",          "stop-after",     "lr",

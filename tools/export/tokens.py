@@ -74,9 +74,8 @@ class Tokenizer:
         except Exception as error:  # any exception of the library
             local = pathlib.Path(name).exists()
             raise Failure(DATA if local else NO_INPUT, f"'{name}' is not a tokenizer: {brief(error, 300)}\n  a folder with tokenizer.json, or bytes") from error
-        # Some classes make an empty tokenizer of a folder that has none.
-        files = ("tokenizer.json", "tokenizer.model", "spiece.model", "vocab.json", "vocab.txt", "merges.txt", "tekken.json")
-        if pathlib.Path(name).is_dir() and not any((pathlib.Path(name) / file).exists() for file in files):
+        # Some classes make a tokenizer without words of a folder that has none.
+        if set(self.own.get_vocab()) <= set(self.own.all_special_tokens):
             raise Failure(NO_INPUT, f"'{name}' has no tokenizer (tokenizer.json): copy it there, or pass --tokenizer NAME or bytes")
         self.count, self.end = len(self.own), self.own.eos_token_id
 

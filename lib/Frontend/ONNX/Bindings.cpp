@@ -36,15 +36,11 @@ struct Origin {
 /// Returns the arguments that a value is computed from.
 static llvm::SetVector<BlockArgument> argumentsBehind(Value value) {
   llvm::SetVector<BlockArgument> found;
-  llvm::SetVector<Value> work;
-  work.insert(value);
-  for (size_t i = 0; i < work.size(); ++i) {
-    if (auto argument = dyn_cast<BlockArgument>(work[i]))
+  walkBack(value, [&](Value next) {
+    if (auto argument = dyn_cast<BlockArgument>(next))
       found.insert(argument);
-    else
-      for (Value operand : work[i].getDefiningOp()->getOperands())
-        work.insert(operand);
-  }
+    return true;
+  });
   return found;
 }
 
@@ -379,20 +375,6 @@ LogicalResult Importer::bindInputs() {
   if (!bindingNote.empty())
     emitDecision(fileLocation(), "import", bindingNote);
   return success();
-}
-
-bool onnx::isLaterRow(Operation *op) {
-  auto slice = dyn_cast<nn::SliceOp>(op);
-  auto pad = slice ? slice.getInput().getDefiningOp<nn::PadOp>() : nn::PadOp();
-  if (!pad || !isa<FloatType>(tensor(slice.getResult()).getElementType()))
-    return false;
-  ArrayRef<int64_t> shape = tensor(pad.getInput()).getShape();
-  for (size_t dim = 0; dim < shape.size(); ++dim)
-    if (shape[dim] > 1 && pad.getHigh()[dim] > 0 && slice.getStrides()[dim] == 1 &&
-        slice.getStarts()[dim] > pad.getLow()[dim] &&
-        tensor(slice.getResult()).getDimSize(dim) == shape[dim])
-      return true;
-  return false;
 }
 
 //===----------------------------------------------------------------------===//

@@ -145,23 +145,29 @@ bool FoldedParameters::byName(Value &value) {
   return true;
 }
 
-/// Returns the only parameter from which the exporter's metadata says that a value was folded; -1
-/// if there is none, or more than one. Sets `turns` to the number of
-/// consecutive folded transposes, or to -1 if there was something else.
-int FoldedParameters::originOf(const Value &value, int &turns) {
+/// Returns what the exporter's metadata lists as that from which a value was folded; empty without
+/// metadata.
+ArrayRef<std::string> FoldedParameters::foldedFrom(const Value &value) {
   if (origins.empty())
     for (const ValueInfoProto &info : model.proto().graph().value_info())
       if (std::vector<std::string> from = readFoldedFrom(info); !from.empty())
         origins[info.name()] = std::move(from);
   auto it = origins.find(value.first().name);
   if (it == origins.end() || value.first().initializer->name() != value.first().name)
-    return -1; // merged with an equal one, whose metadata this is
+    return {}; // merged with an equal one, whose metadata this is
+  return it->second;
+}
+
+/// Returns the only parameter from which the exporter's metadata says that a value was folded; -1
+/// if there is none, or more than one. Sets `turns` to the number of consecutive folded transposes,
+/// or to -1 if there was something else.
+int FoldedParameters::originOf(const Value &value, int &turns) {
   auto isTurn = [](StringRef op) {
     return llvm::is_contained({"t", "transpose", "permute", "numpy_T", "mT"}, op);
   };
   int found = -1;
   turns = isTurn(value.first().op) ? 1 : -1;
-  for (const std::string &name : it->second) {
+  for (const std::string &name : foldedFrom(value)) {
     if (auto target = llvm::find(targets, name); target != targets.end()) {
       if (found >= 0)
         return -1;
@@ -178,12 +184,7 @@ int FoldedParameters::originOf(const Value &value, int &turns) {
 /// Returns a parameter that the metadata of a value lists among those that it was folded from; -1
 /// if there is none.
 int FoldedParameters::parameterBehind(const Value &value) {
-  int turns = 0;
-  (void)originOf(value, turns);
-  auto it = origins.find(value.first().name);
-  if (it == origins.end() || value.first().initializer->name() != value.first().name)
-    return -1;
-  for (const std::string &name : it->second)
+  for (const std::string &name : foldedFrom(value))
     if (auto target = llvm::find(targets, name);
         target != targets.end() && out.list[target - targets.begin()].isParameter)
       return target - targets.begin();

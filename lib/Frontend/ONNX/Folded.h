@@ -69,6 +69,7 @@ private:
   bool isMissing(size_t parameter) const;
   bool isFrozen(size_t parameter) const;
   bool isCandidate(const Value &value, size_t parameter, bool named);
+  llvm::ArrayRef<std::string> foldedFrom(const Value &value);
   int parameterBehind(const Value &value);
   int originOf(const Value &value, int &turns);
   void explain(Value &value, size_t parameter, const Expression &expression);

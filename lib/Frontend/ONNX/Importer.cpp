@@ -278,13 +278,15 @@ LogicalResult Importer::importNode(const NodeProto &proto, Scope &scope, int dep
   return success();
 }
 
-bool Importer::isRead(StringRef name) const {
+bool Importer::isRead(StringRef name) {
   const GraphProto &graph = model.proto().graph();
-  auto isName = [&](const ValueInfoProto &output) { return output.name() == name; };
-  bool found = llvm::any_of(graph.output(), isName);
-  for (const NodeProto &node : graph.node())
-    forEachNameRead(node, [&](StringRef read) { found |= read == name; });
-  return found;
+  if (namesRead.empty()) {
+    for (const ValueInfoProto &output : graph.output())
+      namesRead.insert(output.name());
+    for (const NodeProto &node : graph.node())
+      forEachNameRead(node, [&](StringRef read) { namesRead.insert(read); });
+  }
+  return namesRead.contains(name);
 }
 
 LogicalResult Importer::finishNarrow(Node &node) {

@@ -96,9 +96,9 @@ mlir::Value buildMean(mlir::OpBuilder &builder, mlir::Location loc, const LossPa
 /// and is no warning. MLIR has no function for this.
 void emitNote(mlir::Location location, const llvm::Twine &message);
 
-/// Whether an op is a row of a window that reaches to later positions, as in a convolution: element
-/// t of its result is element t + 1 or later of its operand's, which is padded at the end.
-bool isLaterRow(mlir::Operation *op);
+/// Calls `visit` once on a value and on those that it is computed from, the nearest first. Where it
+/// returns false, the values behind are left out.
+void walkBack(mlir::Value value, llvm::function_ref<bool(mlir::Value)> visit);
 
 class Importer {
 public:
@@ -146,7 +146,7 @@ public:
   std::optional<double> dropoutRatio() const { return options.dropout; }
   bool isFromPyTorch() const;
   /// Whether a node or an output of the model's graph reads a name.
-  bool isRead(llvm::StringRef name) const;
+  bool isRead(llvm::StringRef name);
   /// The ratio of a dropout of operand 0 of a MatMul, which the export left out; none of other
   /// nodes.
   std::optional<double> lostDropoutOf(const NodeProto &node) const {
@@ -298,6 +298,7 @@ private:
   /// Indices into parameters.list, and the outputs that are the gradients.
   std::vector<std::pair<size_t, std::string>> gradients;
   llvm::DenseMap<const NodeProto *, double> lostDropout;
+  llvm::StringSet<> namesRead; // of isRead, filled at its first call
   std::string bindingNote;
   /// Scope of the module whose node is being imported; "" for the model itself,
   /// none if unknown.

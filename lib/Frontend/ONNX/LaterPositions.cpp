@@ -12,10 +12,10 @@
 #include "dialects/nn/Ops/Embedding.h"
 #include "dialects/nn/Ops/Matmul.h"
 #include "dialects/nn/Ops/Norm.h"
-#include "lib/Frontend/ONNX/Importer.h"
+#include "lib/Frontend/ONNX/Ops/Ops.h"
 #include "lib/Support/Remarks.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "llvm/ADT/SmallPtrSet.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace shale;
@@ -34,19 +34,12 @@ static bool hasPairs(Value value) {
   return shape.size() >= 2 && shape.back() > 1 && shape[shape.size() - 2] > 1;
 }
 
-/// Calls `visit` on a value and those behind it, until it returns false: then those behind are left
-/// out.
-static void walkBack(Value value, llvm::function_ref<bool(Value)> visit) {
-  llvm::SmallPtrSet<void *, 16> seen;
-  SmallVector<Value> work = {value};
-  while (!work.empty()) {
-    Value next = work.pop_back_val();
-    if (!isa<RankedTensorType>(next.getType()) || !seen.insert(next.getAsOpaquePointer()).second ||
-        !visit(next))
-      continue;
-    if (Operation *op = next.getDefiningOp())
-      llvm::append_range(work, op->getOperands());
-  }
+void onnx::walkBack(Value value, llvm::function_ref<bool(Value)> visit) {
+  llvm::SetVector<Value> work;
+  work.insert(value);
+  for (size_t i = 0; i < work.size(); ++i)
+    if (Operation *op = visit(work[i]) ? work[i].getDefiningOp() : nullptr)
+      work.insert(op->operand_begin(), op->operand_end());
 }
 
 static bool readsPositions(Operation *op) {

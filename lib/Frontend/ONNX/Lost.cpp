@@ -18,30 +18,6 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::onnx;
 
-std::optional<double> onnx::numberArgument(const FxNode &fx, size_t position, StringRef name) {
-  StringRef text;
-  if (position < fx.positional.size()) {
-    text = fx.positional[position];
-  } else {
-    // {scale: 0.2, dropout_p: 0.1}
-    SmallVector<StringRef> entries;
-    StringRef(fx.kwargs).split(entries, ',');
-    for (StringRef entry : entries) {
-      auto [key, value] = entry.trim("{}() ").split(": ");
-      if (key.trim() == name)
-        text = value.trim("{}() ");
-    }
-  }
-  double number = 0;
-  return text.empty() || text.getAsDouble(number) ? std::nullopt : std::optional(number);
-}
-
-std::string onnx::shortest(double number) {
-  char text[32];
-  snprintf(text, sizeof(text), "%g", number);
-  return text;
-}
-
 /// Returns the dropout_p of an operation of attention; none if it is no such operation.
 static std::optional<double> attentionDropout(const FxNode &fx) {
   StringRef target = StringRef(fx.target).split('.').second;
@@ -61,26 +37,28 @@ LogicalResult Importer::findLostDropout() {
   if (options.dropout == 0.0)
     return success();
   struct Attention {
-    FxNode fx;
     double ratio;
+    bool isWhole; // not the forward half of a pair, whose backward half has the same random numbers
     const NodeProto *dropout = nullptr, *product = nullptr, *last = nullptr;
   };
   llvm::MapVector<std::string, Attention, std::map<std::string, unsigned>> attentions; // by fx.name
   for (const NodeProto &node : model.proto().graph().node()) {
+    if (!metadata(node.metadata_props(), "pkg.torch.onnx.fx_node").contains("scaled_dot_product"))
+      continue;
     FxNode fx = readFxNode(node);
     double ratio = attentionDropout(fx).value_or(0);
     if (ratio == 0)
       continue;
     Attention &attention = attentions[fx.name];
-    attention.fx = fx, attention.ratio = ratio, attention.last = &node;
+    attention.ratio = ratio, attention.last = &node;
+    attention.isWhole = StringRef(fx.target).starts_with("aten.scaled");
     if (node.op_type() == "Dropout")
       attention.dropout = &node;
     if (node.op_type() == "MatMul")
       attention.product = &node; // the last one is that of the probabilities and the values
   }
   for (auto &[name, attention] : attentions) {
-    bool isWhole = StringRef(attention.fx.target).starts_with("aten.scaled");
-    if (!isWhole || (!attention.dropout && !attention.product))
+    if (!attention.isWhole || (!attention.dropout && !attention.product))
       return errorAt(
           *attention.last,
           "the export left out the dropout of attention, dropout_p=" + shortest(attention.ratio) +

@@ -119,6 +119,30 @@ FxNode onnx::readFxNode(const NodeProto &node) {
   return result;
 }
 
+std::optional<double> onnx::numberArgument(const FxNode &fx, size_t position, StringRef name) {
+  StringRef text;
+  if (position < fx.positional.size()) {
+    text = fx.positional[position];
+  } else {
+    // {scale: 0.2, dropout_p: 0.1}
+    SmallVector<StringRef> entries;
+    StringRef(fx.kwargs).split(entries, ',');
+    for (StringRef entry : entries) {
+      auto [key, value] = entry.trim("{}() ").split(": ");
+      if (key.trim() == name)
+        text = value.trim("{}() ");
+    }
+  }
+  double number = 0;
+  return text.empty() || text.getAsDouble(number) ? std::nullopt : std::optional(number);
+}
+
+std::string onnx::shortest(double number) {
+  char text[32];
+  snprintf(text, sizeof(text), "%g", number);
+  return text;
+}
+
 SourceLine onnx::readSourceLine(const NodeProto &node) {
   // File "modeling_llama.py", line 243, in forward
   StringRef trace = metadata(node.metadata_props(), "pkg.torch.onnx.stack_trace");

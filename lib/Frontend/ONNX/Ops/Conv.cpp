@@ -457,6 +457,20 @@ template <nn::ReduceKind kind> static LogicalResult importGlobalPool(Node &node)
   return success();
 }
 
+bool onnx::isLaterRow(Operation *op) {
+  auto slice = dyn_cast<nn::SliceOp>(op);
+  auto pad = slice ? slice.getInput().getDefiningOp<nn::PadOp>() : nn::PadOp();
+  if (!pad || !isa<FloatType>(Node::type(slice.getResult()).getElementType()))
+    return false;
+  ArrayRef<int64_t> shape = Node::type(pad.getInput()).getShape();
+  for (size_t dim = 0; dim < shape.size(); ++dim)
+    if (shape[dim] > 1 && pad.getHigh()[dim] > 0 && slice.getStrides()[dim] == 1 &&
+        slice.getStarts()[dim] > pad.getLow()[dim] &&
+        Node::type(slice.getResult()).getDimSize(dim) == shape[dim])
+      return true;
+  return false;
+}
+
 void onnx::registerConvOps(HandlerRegistry &r) {
   r.add("", "Conv", 1, importConv);
   r.add("", "AveragePool", 7, importAveragePool);

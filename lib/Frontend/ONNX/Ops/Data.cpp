@@ -86,7 +86,8 @@ static LogicalResult importTrainingDropout(Node &node, double ratio) {
   return success();
 }
 
-/// Without training_mode a Dropout returns its operand, except in files of PyTorch (Lost.cpp).
+/// A Dropout without training_mode returns its operand. In a file of PyTorch it drops elements: it
+/// is the dropout of an attention (Lost.cpp).
 static LogicalResult importDropout(Node &node) {
   if (failed(node.require(1)))
     return failure();

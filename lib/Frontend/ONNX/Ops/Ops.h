@@ -29,6 +29,10 @@ void registerSequenceOps(HandlerRegistry &registry);
 /// Returns x with elements dropped: a new random op. Returns null after an error.
 mlir::Value dropped(Node &node, mlir::Value x, double ratio);
 
+/// Whether an op is a row of a window, as convolutions have, that reaches to later positions:
+/// element t of its result is element t + 1 or later of its operand's, which is padded at the end.
+bool isLaterRow(mlir::Operation *op);
+
 /// Returns `bound`, broadcast to x, where x compares `beyond` with it (LE for a lower bound), else
 /// x. At the bound x gets no gradient, as in PyTorch's relu, clamp and hardtanh. Returns null after
 /// an error.

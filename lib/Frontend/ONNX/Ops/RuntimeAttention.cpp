@@ -262,9 +262,10 @@ static LogicalResult importGroupQuery(Node &node) {
     return failure();
   readScale(node, form);
   form.causal = true;
-  if (int64_t window = node.intAttr("local_window_size", -1); window == 0)
+  int64_t window = node.intAttr("local_window_size", -1);
+  if (window == 0)
     return node.error("local_window_size must be -1 or positive");
-  else if (window > 0)
+  if (window > 0)
     form.before = window - 1; // its own key counts
   form.softcap = node.floatAttr("softcap", 0);
   form.added = node.input(10);
