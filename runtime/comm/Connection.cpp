@@ -58,7 +58,7 @@ int64_t scratchBytes(const ShaleProgram &program) {
 }
 
 Connection connect(const ShaleProgram &program, const Rendezvous &rendezvous, double timeout,
-                   Device &device, bool staged) {
+                   Device &device, bool staged, const Admit &admit) {
   bool throughHost = staged || !device.hasCollectives();
   if (rendezvous.worldSize == 1) {
     // A program without collectives does not open the communication library.
@@ -68,7 +68,7 @@ Connection connect(const ShaleProgram &program, const Rendezvous &rendezvous, do
                            : connectDevices(program, 0, *alone, device, timeout);
     return {std::move(alone), std::move(collectives)};
   }
-  Connection made = connectGloo(program, rendezvous, timeout, throughHost);
+  Connection made = connectGloo(program, rendezvous, timeout, throughHost, admit);
   if (!throughHost)
     made.collectives = connectDevices(program, rendezvous.rank, *made.peers, device, timeout);
   else if (!device.sharesMemory())

@@ -7,6 +7,7 @@
 #include "runtime/comm/Rendezvous.h"
 #include "runtime/device/Device.h"
 
+#include <functional>
 #include <memory>
 
 namespace shale::rt {
@@ -18,9 +19,11 @@ struct Connection {
 
 /// Connects this rank with its peers; a single rank has none. `timeout` is in seconds and holds
 /// for every exchange. `staged` collectives of a device with its own memory pass through the
-/// host's.
+/// host's. `admit` is called once this rank can exchange texts with its peers, before anything that
+/// depends on the program; not for a single rank.
+using Admit = std::function<void(Peers &)>;
 Connection connect(const ShaleProgram &program, const Rendezvous &rendezvous, double timeout,
-                   Device &device, bool staged);
+                   Device &device, bool staged, const Admit &admit);
 
 /// Returns collectives between the devices of all ranks, for a device that has them. Every rank
 /// calls it. A program for such a device is linked with another definition.

@@ -9,6 +9,7 @@
 namespace shale::rt {
 
 static int speakerRank = -1;
+static std::atomic<int (*)()> peerFailureCode{nullptr};
 static std::atomic<bool> barShown{false};
 
 void setBar(bool shown) { barShown = shown; }
@@ -43,6 +44,16 @@ void fail(int code, const char *pattern, ...) {
 
 void setSpeaker(int rank, int worldSize) { speakerRank = worldSize > 1 ? rank : -1; }
 
+int speaker() { return speakerRank; }
+
+void setPeerFailureCode(int (*code)()) { peerFailureCode = code; }
+
+int exitCode(int code) {
+  int (*ask)() = peerFailureCode;
+  int other = code == SHALE_EXIT_PEER && ask ? ask() : 0;
+  return other ? other : code;
+}
+
 void complain(const char *level, const std::string &message) {
   std::string line;
   if (speakerRank >= 0)
@@ -65,8 +76,10 @@ void warn(const char *pattern, ...) {
 
 void die(int code, const std::string &message) {
   fflush(stdout);
-  complain("error", message);
-  _exit(code);
+  int last = exitCode(code);
+  if (last == code)
+    complain("error", message);
+  _exit(last);
 }
 
 } // namespace shale::rt

@@ -10,6 +10,7 @@
 
 namespace shale::rt {
 
+/// An error without a message is not reported: another rank reports it.
 class Error : public std::runtime_error {
 public:
   Error(int code, const std::string &message) : std::runtime_error(message), code(code) {}
@@ -24,6 +25,17 @@ std::string format(const char *pattern, ...) __attribute__((format(printf, 1, 2)
 
 /// Sets the rank that messages are prefixed with; called once the rank is known.
 void setSpeaker(int rank, int worldSize);
+
+/// Returns that rank; -1 for a run of one rank.
+int speaker();
+
+/// Sets the function that die() asks for another exit code when a peer failed; 0: none.
+/// exitCode() asks it, too.
+void setPeerFailureCode(int (*code)());
+
+/// Returns the exit code for an error with `code`: another one if a peer failed because the run was
+/// stopped, and then nothing is to be reported.
+int exitCode(int code);
 
 /// Sets whether stdout ends in an unfinished line (a progress bar); messages go below it.
 void setBar(bool shown);

@@ -100,6 +100,15 @@ static void noteMissing(const Batches &data) {
          input);
 }
 
+void resumeRestarted(Options &options) {
+  if (options.resume == "auto" || options.resume == "must" || options.evalOnly ||
+      listCheckpoints(options.out).empty())
+    return;
+  // With "never", the first start would have refused a folder with checkpoints of another run.
+  if (options.resume == "never" || std::getenv(kOwnCheckpoints))
+    options.resume = "auto";
+}
+
 void resolveSteps(const ShaleProgram &program, Options &options) {
   if (options.epochs <= 0 || options.evalOnly)
     return;

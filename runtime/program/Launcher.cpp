@@ -3,6 +3,7 @@
 #include "runtime/core/Error.h"
 #include "runtime/core/Files.h"
 #include "runtime/device/host/Host.h"
+#include "runtime/program/Signals.h"
 
 #include <cerrno>
 #include <chrono>
@@ -38,7 +39,8 @@ bool switchCachesOff() {
 
 /// Sets the environment of a rank. libgomp reads OMP_NUM_THREADS when it is loaded, so
 /// the variable has to be set before exec.
-void setEnvironment(int rank, int count, const std::string &store) {
+void setEnvironment(int rank, int count, const std::string &store, int restart) {
+  setenv("SHALE_RESTART_COUNT", std::to_string(restart).c_str(), 1);
   setenv("SHALE_RANK", std::to_string(rank).c_str(), 1);
   setenv("SHALE_WORLD_SIZE", std::to_string(count).c_str(), 1);
   setenv("SHALE_STORE", store.c_str(), 1);
@@ -51,7 +53,7 @@ void setEnvironment(int rank, int count, const std::string &store) {
     setenv("OMP_WAIT_POLICY", "passive", 0);
 }
 
-pid_t startRank(int rank, int count, const std::string &store, char **argv, const sigset_t &mask) {
+pid_t startRank(int rank, int count, const std::string &store, char **argv, int restart) {
   pid_t parent = getpid();
   pid_t pid = fork();
   if (pid != 0)
@@ -62,8 +64,12 @@ pid_t startRank(int rank, int count, const std::string &store, char **argv, cons
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent)
     _exit(SHALE_EXIT_PEER);
-  sigprocmask(SIG_SETMASK, &mask, nullptr);
-  setEnvironment(rank, count, store);
+  // Signals that request an exit stay blocked: the rank waits for them.
+  sigset_t child;
+  sigemptyset(&child);
+  sigaddset(&child, SIGCHLD);
+  sigprocmask(SIG_UNBLOCK, &child, nullptr);
+  setEnvironment(rank, count, store, restart);
   execv("/proc/self/exe", argv);
   _exit(SHALE_EXIT_INTERNAL);
 }
@@ -81,6 +87,9 @@ int codeOf(int status) {
   }
 }
 
+/// Whether another start may succeed: after a crash, or if a rank or its host was lost.
+bool mayRecover(int code) { return code == SHALE_EXIT_PEER || code == SHALE_EXIT_INTERNAL; }
+
 /// Whether all ranks are expected to end with this code together.
 bool orderly(int code) {
   return code == SHALE_EXIT_OK || code == SHALE_EXIT_PREEMPTED || code == SHALE_EXIT_INTERRUPTED ||
@@ -96,8 +105,10 @@ public:
       timespec pause{0, 100'000'000};
       siginfo_t info;
       int signal = sigtimedwait(&set, &info, &pause);
-      if (signal > 0 && signal != SIGCHLD)
-        forward(signal == SIGHUP ? SIGTERM : signal);
+      if (signal > 0 && signal != SIGCHLD) {
+        stopped = true;
+        forward(signal);
+      }
       reap();
       if (result != 0 && !killed && Clock::now() > deadline) {
         forward(SIGKILL);
@@ -106,6 +117,8 @@ public:
     }
     return result;
   }
+  /// Whether a signal has asked for the end of the run.
+  bool wasStopped() const { return stopped; }
 
 private:
   bool anyRunning() const {
@@ -129,8 +142,11 @@ private:
       if (killed)
         continue; // killed by the launcher
       if (WIFSIGNALED(status))
-        complain("error", format("rank %zu was ended by signal %d (%s)", r, WTERMSIG(status),
-                                 strsignal(WTERMSIG(status))));
+        complain("error", format("rank %zu (pid %d) was ended by signal %d (%s)%s", r,
+                                 (int)child.pid, WTERMSIG(status), strsignal(WTERMSIG(status)),
+                                 WTERMSIG(status) == SIGKILL
+                                     ? ": by a user, or because the machine is out of memory"
+                                     : ""));
       note(codeOf(status));
     }
   }
@@ -149,7 +165,7 @@ private:
   }
   std::vector<Child> &children;
   int result = 0;
-  bool killed = false;
+  bool killed = false, stopped = false;
   Clock::time_point deadline;
 };
 } // namespace
@@ -164,31 +180,57 @@ void executeWithoutCaches(char **argv, int localRanks) {
   execv("/proc/self/exe", argv);
 }
 
-int launchRanks(int count, char **argv) {
+/// Starts all ranks and waits for them. `stopped`: whether a signal has asked for the end.
+static int runRanks(int count, char **argv, int restart, const sigset_t &set, bool &stopped) {
   const char *temporary = std::getenv("TMPDIR");
   std::string store = std::string(temporary && *temporary ? temporary : "/tmp") + "/shale-XXXXXX";
   if (!mkdtemp(store.data()))
     fail(SHALE_EXIT_IO, "cannot make a folder '%s': %s", store.c_str(), strerror(errno));
-  sigset_t set, before;
-  sigemptyset(&set);
-  for (int signal : {SIGCHLD, SIGTERM, SIGINT, SIGUSR1, SIGHUP})
-    sigaddset(&set, signal);
-  sigprocmask(SIG_BLOCK, &set, &before);
   std::vector<Child> children;
   for (int r = 0; r < count; ++r) {
-    pid_t pid = startRank(r, count, store, argv, before);
+    pid_t pid = startRank(r, count, store, argv, restart);
     if (pid < 0) {
       int error = errno;
-      for (const Child &child : children)
+      for (const Child &child : children) {
         kill(child.pid, SIGKILL);
+        waitpid(child.pid, nullptr, 0);
+      }
       removeTree(store);
-      fail(SHALE_EXIT_INTERNAL, "cannot start rank %d: %s", r, strerror(error));
+      fail(error == EAGAIN || error == ENOMEM ? SHALE_EXIT_NO_FIT : SHALE_EXIT_INTERNAL,
+           "cannot start rank %d of %d: %s%s", r, count, strerror(error),
+           error == EAGAIN ? ": raise the limit of processes (ulimit -u), or that of the container"
+                           : "");
     }
     children.push_back({pid, true});
   }
-  int code = Watch(children).run(set);
+  Watch watch(children);
+  int code = watch.run(set);
+  stopped = watch.wasStopped();
   removeTree(store);
   return code;
+}
+
+int launchRanks(int count, char **argv, int restarts) {
+  sigset_t set = exitSignals();
+  sigaddset(&set, SIGCHLD);
+  sigprocmask(SIG_BLOCK, &set, nullptr);
+  for (int restart = 0;; ++restart) {
+    bool stopped = false;
+    int code = runRanks(count, argv, restart, set, stopped);
+    if (stopped || !mayRecover(code) || restart == restarts)
+      return code;
+    warn("the ranks ended with code %d and start again from the newest checkpoint: restart %d of "
+         "%d",
+         code, restart + 1, restarts);
+  }
+}
+
+bool isRestarted() {
+  for (const char *name :
+       {"SHALE_RESTART_COUNT", "TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT"})
+    if (const char *count = std::getenv(name); count && std::strtol(count, nullptr, 10) > 0)
+      return true;
+  return false;
 }
 
 } // namespace shale::rt

@@ -7,9 +7,14 @@ namespace shale::rt {
 /// Executes /proc/self/exe `count` times, each with the environment of its rank, and
 /// waits for all. Forwards signals; if one rank fails, ends the others. Returns the
 /// exit code of the rank that failed first; of several that failed at the same time,
-/// one that is not 76 (which follows from the failure of a peer). Must be called
-/// before OpenMP starts.
-int launchRanks(int count, char **argv);
+/// one that is not 76 (which follows from the failure of a peer). After a crash or the
+/// failure of a peer it starts all ranks again, at most `restarts` times. Must be called
+/// before OpenMP starts and before other threads exist.
+int launchRanks(int count, char **argv, int restarts);
+
+/// Whether a launcher has started this process again after a failure: Shale's own, torchrun or
+/// Slurm. Such a run goes on from the checkpoints of the run before.
+bool isRestarted();
 
 /// Executes /proc/self/exe again with glibc's per-thread caches (tcache) off, unless
 /// the environment sets them already. To align a buffer, glibc cuts off the memory

@@ -291,6 +291,10 @@ Parsed parseOptions(const ShaleProgram &program, int argc, const char *const *ar
   g = "Ranks";
   number(g, "--nproc", o.nproc, "N",
          "ranks to start on this host; must equal the size of the mesh (the default)", 1, 1e6);
+  number(g, "--max-restarts", o.maxRestarts, "N",
+         "start all ranks again from the newest checkpoint after a crash or the loss of a rank, at "
+         "most N times",
+         0, 1e6);
   number(g, "--comm-timeout", o.commTimeout, "SECONDS", "longest wait for another rank", 0.001,
          1e7);
   text(g, "--report-buffers", o.reportBuffers, "FILE",

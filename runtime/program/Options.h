@@ -35,6 +35,7 @@ struct Options {
   int64_t saveEvery = 0, keep = 2, fileBytes = int64_t(5) * 1000 * 1000 * 1000;
 
   int nproc = 0; // 0: not given
+  int maxRestarts = 0;
   double commTimeout = 300;
   bool describe = false;
   std::string reportBuffers, reportDevice; // files; empty: none

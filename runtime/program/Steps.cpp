@@ -167,6 +167,7 @@ bool Training::finishStep() {
   m.skipped = m.scaled && !applied;
   bool goesOn = applied || (m.scaled && m.lossScale > smallestScale);
   ++current;
+  noteUnsavedStep();
   updates += enabled;
   bool due = options.evalEvery > 0 && current % options.evalEvery == 0;
   if (applied && evalData && (due || current == options.end())) {

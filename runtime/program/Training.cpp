@@ -9,10 +9,13 @@
 #include "runtime/comm/Cores.h"
 #include "runtime/core/Error.h"
 #include "runtime/core/Profile.h"
+#include "runtime/core/Threads.h"
 #include "runtime/core/Trace.h"
 #include "runtime/device/host/Host.h"
 #include "runtime/metrics/Report.h"
 #include "runtime/program/Describe.h"
+#include "runtime/program/Limits.h"
+#include "runtime/program/SameRun.h"
 #include "runtime/program/Signals.h"
 
 #include <algorithm>
@@ -153,6 +156,8 @@ void Training::shareThreads() {
   coreShare = shareOfCores(*connection.peers, rendezvous.rank, rendezvous.worldSize);
   if (!std::getenv("OMP_NUM_THREADS"))
     setHostThreads(coreShare);
+  checkThreadsStart(hostThreads() - 1);
+  onThreads([](int64_t, int64_t) { useCrashStack(); });
 }
 
 void Training::introduce() {
@@ -268,11 +273,15 @@ int Training::run() {
 }
 
 int Training::runToEnd() {
+  watchSignals(rendezvous.rank == 0);
+  setPeerFailureCode(exitInsteadOfPeerFailure);
+  reportCrashes(&self.node);
   openFolder();
-  watchSignals();
   device = openDevice(program, deviceOptions(options, rendezvous));
   self.device = device.get();
-  connection = connect(program, rendezvous, options.commTimeout, *device, options.comm == "staged");
+  connection =
+      connect(program, rendezvous, options.commTimeout, *device, options.comm == "staged",
+              [&](Peers &peers) { checkSameRun(program, options, rendezvous.rank, peers); });
   self.collectives = connection.collectives.get();
   shareThreads();
   introduce();
@@ -290,6 +299,8 @@ int Training::runToEnd() {
         *device, *connection.collectives);
   restore();
   openData();
+  if (!options.evalOnly)
+    recordSignals();
   if (int code = chooseProducts()) {
     connection.peers->barrier();
     return code;

@@ -127,6 +127,13 @@ void needMicroBatches(const Batches &data, const Options &options, int64_t perSt
 /// Index of a metric by name; -1 when the program has none.
 int findName(const char *const *names, int count, const char *name);
 
+/// Set by the launcher if --out had no checkpoint when it first started the ranks.
+constexpr const char *kOwnCheckpoints = "SHALE_OWN_CHECKPOINTS";
+
+/// Sets --resume for a run that was started again after a failure: it goes on from the newest
+/// checkpoint that it has saved itself, if there is one.
+void resumeRestarted(Options &options);
+
 /// Converts --epochs to steps.
 void resolveSteps(const ShaleProgram &program, Options &options);
 

@@ -115,7 +115,7 @@ std::unique_ptr<Peers> makeGlooPeers(GlooContext world, milliseconds timeout) {
 }
 
 Connection connectGloo(const ShaleProgram &program, const Rendezvous &rendezvous,
-                       double timeoutSeconds, bool collectives) {
+                       double timeoutSeconds, bool collectives, const Admit &admit) {
   milliseconds timeout(static_cast<int64_t>(timeoutSeconds * 1000));
   Connection connection;
   orPeerFailure("rendezvous", timeout, [&] {
@@ -137,6 +137,7 @@ Connection connectGloo(const ShaleProgram &program, const Rendezvous &rendezvous
     // The device's own collectives have a watchdog, which is to report first: it knows more.
     connection.peers = makeGlooPeers(join("world", rendezvous.rank, rendezvous.worldSize),
                                      collectives ? timeout : timeout + timeout / 2);
+    admit(*connection.peers);
     if (!collectives)
       return;
     std::vector<GlooContext> perAxis;

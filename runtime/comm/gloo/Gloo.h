@@ -14,9 +14,10 @@ namespace shale::rt {
 
 using GlooContext = std::shared_ptr<gloo::rendezvous::Context>;
 
-/// Connects all ranks (exchanges between steps), and with `collectives` the ranks along each axis.
+/// Connects all ranks (exchanges between steps), calls `admit`, and with `collectives` connects the
+/// ranks along each axis.
 Connection connectGloo(const ShaleProgram &program, const Rendezvous &rendezvous, double timeout,
-                       bool collectives);
+                       bool collectives, const Admit &admit);
 
 std::unique_ptr<Peers> makeGlooPeers(GlooContext world, std::chrono::milliseconds timeout);
 /// `perAxis` holds a context for each axis of the mesh, null where the axis has one rank.

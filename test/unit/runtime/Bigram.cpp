@@ -54,8 +54,12 @@ void sumOverAll(ShaleRank *rank, int siteF, int siteR, float *value) {
   shale_wait(rank, siteR);
 }
 
+/// Whether the environment asks for a fault of this rank at this step. Ranks that --max-restarts
+/// has started again have none.
 bool fault(ShaleRank *rank, const char *name, int64_t step) {
-  const char *text = getenv(name);
+  const char *text = getenv(name), *restarts = getenv("SHALE_RESTART_COUNT");
+  if (restarts && atoi(restarts) > 0)
+    return false;
   int r = 0;
   long s = 0;
   int64_t own = shale_coordinate(rank, Replica) * fsdp + shale_coordinate(rank, Fsdp);
@@ -108,6 +112,16 @@ void scaleKernel(void *const *args, int64_t begin, int64_t end) {
     data[i] *= factor;
 }
 
+/// Sends the process a signal, and returns when its thread has received it.
+void sendSignal(int signal) {
+  kill(getpid(), signal);
+  sigset_t pending;
+  do {
+    usleep(10000);
+    sigpending(&pending);
+  } while (sigismember(&pending, signal));
+}
+
 void step(ShaleRank *rank, char *state, char *arena, const void *const *inputs, const float *hyper,
           float *metrics) {
   FarAccess access;
@@ -117,11 +131,16 @@ void step(ShaleRank *rank, char *state, char *arena, const void *const *inputs, 
   if (fault(rank, "BIGRAM_KILL", now))
     raise(SIGKILL);
   if (fault(rank, "BIGRAM_TERM", now))
-    raise(SIGTERM);
+    sendSignal(SIGTERM);
   if (fault(rank, "BIGRAM_INT", now))
-    raise(SIGINT);
-  while (fault(rank, "BIGRAM_HANG", now))
-    usleep(100000);
+    sendSignal(SIGINT);
+  if (fault(rank, "BIGRAM_CRASH", now))
+    raise(SIGSEGV);
+  // BIGRAM_PAUSE: milliseconds after which a rank that hangs goes on.
+  const char *pause = getenv("BIGRAM_PAUSE");
+  for (int left = pause ? atoi(pause) : -1; left != 0 && fault(rank, "BIGRAM_HANG", now);
+       left -= left > 0)
+    usleep(1000);
   const float *whole = gather(rank, state, arena);
   const float *scale = reinterpret_cast<float *>(state + frozenAt);
   float *grad = reinterpret_cast<float *>(arena + gradAt);

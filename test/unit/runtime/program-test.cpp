@@ -1,5 +1,6 @@
 // Whole runs of the hand-written bigram program on 1 to 4 ranks: training,
 // metrics, checkpoints, faults, bad flags and bad data.
+#include "runtime/core/Error.h"
 #include "runtime/core/Files.h"
 #include "runtime/data/SafetensorsReader.h"
 
@@ -218,12 +219,103 @@ TEST_F(Program, ResumeAtOtherWorldSizes) {
 TEST_F(Program, KilledRankEndsTheRunWith76) {
   Result result = train("4-full", "r", "--steps 10 --save-every 3", "BIGRAM_KILL=2:5");
   EXPECT_EQ(result.code, 76) << result.text;
-  EXPECT_NE(result.text.find("rank 2 was ended by signal 9"), std::string::npos) << result.text;
+  EXPECT_NE(result.text.find("was ended by signal 9 (Killed)"), std::string::npos) << result.text;
   // A run that resumes from step 3 ends like an uninterrupted run.
   ASSERT_EQ(train("4-full", "r", "--steps 10").code, 0);
   ASSERT_EQ(train("4-full", "s", "--steps 10").code, 0);
   EXPECT_EQ(bytes("r/model.safetensors"), bytes("s/model.safetensors"));
   EXPECT_EQ(metrics("r").size(), 10u);
+}
+
+TEST_F(Program, RestartsFromTheNewestCheckpoint) {
+  ASSERT_EQ(train("4-full", "s", "--steps 10").code, 0);
+  for (const char *fault : {"BIGRAM_KILL=2:5", "BIGRAM_CRASH=1:4"}) {
+    // --resume never holds for checkpoints of other runs.
+    Result result =
+        train("4-full", fault, "--steps 10 --save-every 3 --max-restarts 2 --resume never", fault);
+    EXPECT_EQ(result.code, 0) << result.text;
+    EXPECT_NE(result.text.find("restart 1 of 2"), std::string::npos) << result.text;
+    EXPECT_EQ(result.text.find("restart 2 of 2"), std::string::npos) << result.text;
+    EXPECT_NE(result.text.find("step-00000003 at step 3"), std::string::npos) << result.text;
+    EXPECT_EQ(bytes(std::string(fault) + "/model.safetensors"), bytes("s/model.safetensors"));
+  }
+  // What would fail again is not started again.
+  Result result = train("2-full", "n", "--steps 10 --max-restarts 2", "BIGRAM_NAN=4");
+  EXPECT_EQ(result.code, 93) << result.text;
+  EXPECT_EQ(result.text.find("restart"), std::string::npos) << result.text;
+  result = train("1", "one", "--steps 6 --save-every 2 --max-restarts 1", "BIGRAM_KILL=0:3");
+  EXPECT_EQ(result.code, 0) << result.text;
+  EXPECT_EQ(metrics("one").size(), 6u);
+}
+
+TEST_F(Program, ACrashIsReported) {
+  Result result = train("2-full", "r", "--steps 10", "BIGRAM_CRASH=1:4");
+  EXPECT_EQ(result.code, 70) << result.text;
+  EXPECT_NE(result.text.find("rank 1: error: the program crashed (SIGSEGV)"), std::string::npos)
+      << result.text;
+}
+
+TEST_F(Program, RanksThatDifferAreRefused) {
+  auto apart = [&](const std::string &first, const std::string &second,
+                   const std::string &programs = "2-full 2-full") {
+    static int port = 20000 + getpid() % 20000;
+    port += 2;
+    std::string split = programs.substr(programs.find(' ') + 1);
+    std::string command;
+    for (int rank : {1, 0})
+      command += format("RANK=%d LOCAL_RANK=%d WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 "
+                        "MASTER_ADDR=127.0.0.1 MASTER_PORT=%d %s/bigram-%s --lr 0.05 --steps 4 "
+                        "--comm-timeout 20 --data data.txt %s >%d.log 2>&1 %s ",
+                        rank, rank, port, folder().c_str(),
+                        (rank ? split : programs.substr(0, programs.find(' '))).c_str(),
+                        (rank ? second : first).c_str(), rank, rank ? "& other=$!;" : ";");
+    command += "code=$?; wait $other; echo $code $? >codes; cat 1.log 0.log";
+    write(work + "/apart.sh", "export OMP_NUM_THREADS=1\n" + command);
+    FILE *pipe = popen(("cd " + work + " && timeout 60 bash apart.sh").c_str(), "r");
+    std::string text;
+    char buffer[4096];
+    while (size_t n = fread(buffer, 1, sizeof(buffer), pipe))
+      text.append(buffer, n);
+    pclose(pipe);
+    return bytes("codes") + text;
+  };
+  std::string tokens = bytes("data.txt");
+  tokens[1500] ^= 1;
+  write(work + "/data2.txt", tokens);
+  makeFolders(work + "/elsewhere");
+  write(work + "/elsewhere/data.txt", bytes("data.txt"));
+  // Flags, and the words of the message.
+  const std::pair<const char *, const char *> cases[] = {
+      {"--lr 0.06", "--lr: rank 1 has 0.06, rank 0 has 0.05"},
+      {"--seed 2", "--seed: rank 1 has 2, rank 0 has 0"},
+      {"--no-shuffle", "--no-shuffle: rank 1 has true"},
+      {"--data data2.txt", "--data: rank 1 has data2.txt"},
+      {"--init random:3", "--init: rank 1 has random:3, rank 0 has the model's own weights"},
+      {"--weight-decay 0.3", "--weight-decay: rank 1 has 0.3"},
+      {"--steps 5", "--steps: rank 1 has 5, rank 0 has 4"},
+      {"--save-every 2", "--save-every: rank 1 has 2, rank 0 has 0"},
+      {"--eval-data data.txt", "--eval-data: rank 1 has data.txt"}};
+  for (auto [flags, words] : cases) {
+    std::string text = apart("--out r", std::string("--out r ") + flags);
+    EXPECT_EQ(text.substr(0, 6), "64 64\n") << flags << text;
+    EXPECT_NE(text.find(words), std::string::npos) << text;
+    EXPECT_NE(text.find("the ranks differ in what they run, so nothing was trained"),
+              std::string::npos)
+        << text;
+    EXPECT_FALSE(exists(work + "/r/metrics.jsonl"));
+  }
+  for (const char *programs : {"2-full 2", "2 2-full"}) {
+    std::string text = apart("--out r", "--out r", programs);
+    EXPECT_EQ(text.substr(0, 6), "64 64\n") << text;
+    EXPECT_NE(text.find("--shard: rank 1 has "), std::string::npos) << text;
+  }
+  // The same file under another path is the same data.
+  std::string text = apart("--out same", "--out same --data elsewhere/data.txt");
+  EXPECT_EQ(text.substr(0, 4), "0 0\n") << text;
+  // A folder that the ranks do not share.
+  text = apart("--out same --steps 6", "--out other --steps 6");
+  EXPECT_EQ(text.substr(0, 6), "64 64\n") << text;
+  EXPECT_NE(text.find("the newest checkpoint: rank 1 has none"), std::string::npos) << text;
 }
 
 TEST_F(Program, SilentRankIsATimeoutThatNamesTheCollective) {
@@ -288,6 +380,61 @@ TEST_F(Program, RunsAheadWithTheSameFiles) {
       EXPECT_EQ(bytes("near/checkpoints/" + folder + "/" + file),
                 bytes("far/checkpoints/" + folder + "/" + file))
           << folder << "/" << file;
+}
+
+// At any moment, also before the first step: code 75 or 130, and the run goes on to the same bits.
+TEST_F(Program, SignalsAtAnyMoment) {
+  ASSERT_EQ(train("2-full", "s", "--steps 40").code, 0);
+  int signals[] = {SIGTERM, SIGUSR1, SIGHUP, SIGINT};
+  for (int i = 0; i < 8; ++i) {
+    std::string out = "r" + std::to_string(i);
+    std::string command = format(
+        "cd %s && { env OMP_NUM_THREADS=1 %s/bigram-2-full --data data.txt --lr 0.05 --steps 40 "
+        "--out %s >log 2>&1 & p=$!; sleep %.4f; kill -%d $p; wait $p; }",
+        work.c_str(), folder().c_str(), out.c_str(), 0.004 + 0.012 * i, signals[i % 4]);
+    int status = system(("bash -c '" + command + "'").c_str());
+    int code = WEXITSTATUS(status), expected = signals[i % 4] == SIGINT ? 130 : 75;
+    // Until the loader has mapped the program's libraries, the signal ends the process.
+    bool loading =
+        code == 128 + signals[i % 4] && bytes("log").empty() && !exists(work + "/" + out);
+    EXPECT_TRUE(code == expected || code == 0 || loading) << i << ": " << code << "\n"
+                                                          << bytes("log");
+    ASSERT_EQ(train("2-full", out, "--steps 40").code, 0);
+    EXPECT_EQ(bytes(out + "/model.safetensors"), bytes("s/model.safetensors")) << i;
+    for (const std::string &name : listFolder(work + "/" + out + "/checkpoints"))
+      EXPECT_EQ(name.find(".tmp"), std::string::npos) << name;
+  }
+}
+
+TEST_F(Program, ASignalBeforeTheFirstStepHasNothingToSave) {
+  // The other rank never comes.
+  std::string command =
+      format("cd %s && { env RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=%d "
+             "%s/bigram-2-full --data data.txt --out r >log 2>&1 & p=$!; sleep 0.5; kill -HUP $p; "
+             "wait $p; }",
+             work.c_str(), 20000 + getpid() % 20000, folder().c_str());
+  int status = system(("bash -c '" + command + "'").c_str());
+  EXPECT_EQ(WEXITSTATUS(status), 75) << bytes("log");
+  EXPECT_NE(bytes("log").find("there is nothing to save"), std::string::npos) << bytes("log");
+}
+
+// The parent's mask does not keep a signal away, and a SIGHUP that it ignores is ignored.
+TEST_F(Program, InheritedMasksAreUndone) {
+  auto start = [&](const std::string &how, int signal) {
+    write(work + "/go.py",
+          format("import os, signal, subprocess, sys, time\n%s\n"
+                 "p = subprocess.Popen(['%s/bigram-1', '--data', 'data.txt', '--steps', '4', "
+                 "'--out', 'm%d'], restore_signals=False, env={'BIGRAM_HANG': '0:2', "
+                 "'BIGRAM_PAUSE': '1000'})\n"
+                 "while not os.path.exists('m%d/metrics.jsonl'): time.sleep(0.01)\n"
+                 "p.send_signal(%d)\nsys.exit(p.wait())\n",
+                 how.c_str(), folder().c_str(), signal, signal, signal));
+    int status = system(("cd " + work + " && timeout 60 python3 go.py >log 2>&1").c_str());
+    return WEXITSTATUS(status);
+  };
+  EXPECT_EQ(start("signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])", SIGTERM), 75)
+      << bytes("log");
+  EXPECT_EQ(start("signal.signal(signal.SIGHUP, signal.SIG_IGN)", SIGHUP), 0) << bytes("log");
 }
 
 // A signal ends the run after the step that is in flight.

@@ -1,0 +1,178 @@
+// Checks of the limits of this process and machine.
+#include "runtime/program/Limits.h"
+#include "runtime/core/Error.h"
+#include "runtime/device/host/Host.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <pthread.h>
+#include <semaphore.h>
+#include <sys/resource.h>
+#include <unistd.h>
+#include <vector>
+
+namespace shale::rt {
+
+std::string checkThreadCount(const std::string &value, int cpus) {
+  long most = std::max(256L, 4L * cpus);
+  for (size_t at = 0; at <= value.size();) {
+    size_t end = std::min(value.find(',', at), value.size());
+    std::string one = value.substr(at, end - at);
+    size_t from = one.find_first_not_of(' '), to = one.find_last_not_of(' ');
+    one = from == std::string::npos ? "" : one.substr(from, to - from + 1);
+    bool digits = !one.empty() && one.find_first_not_of("0123456789") == std::string::npos;
+    long count = digits && one.size() < 10 ? std::atol(one.c_str()) : 0;
+    if (count < 1 || count > most)
+      return format("OMP_NUM_THREADS=%.60s in the environment is not a number of threads per rank "
+                    "from 1 to %ld",
+                    value.c_str(), most);
+    at = end + 1;
+  }
+  return "";
+}
+
+void checkThreadCount() {
+  const char *value = std::getenv("OMP_NUM_THREADS");
+  std::string wrong = value ? checkThreadCount(value, availableCpus()) : "";
+  if (!wrong.empty())
+    fail(SHALE_EXIT_USAGE, "%s", wrong.c_str());
+}
+
+namespace {
+
+/// Planned bytes of one rank in this machine's memory. `fixed`: with code and libraries, which a
+/// running process has mapped already.
+int64_t plannedBytes(const ShaleProgram &program, bool fixed) {
+  int64_t bytes = 0;
+  for (int32_t i = 0; i < program.plan_line_count; ++i) {
+    const ShalePlanLine &line = program.plan[i];
+    bool here = !program.device_code || std::strcmp(line.space, "host") == 0;
+    if (here && (fixed || std::strcmp(line.category, "fixed") != 0))
+      bytes += line.bytes;
+  }
+  return bytes;
+}
+
+std::string mebibytes(int64_t bytes) {
+  return format("%.1f MiB", static_cast<double>(bytes) / (1 << 20));
+}
+
+int64_t addressSpace() {
+  std::ifstream file("/proc/self/statm");
+  long long pages = 0;
+  return file >> pages ? pages * sysconf(_SC_PAGESIZE) : 0;
+}
+
+/// Returns the number in a file of a control group; -1: it has none, or no limit.
+int64_t numberIn(const std::string &path) {
+  std::ifstream file(path);
+  long long number = -1;
+  return file >> number && number > 0 ? number : -1;
+}
+
+/// Returns the smallest memory limit of this process's control group (version 2) and of those above
+/// it; -1: none. A container sees its own group as the root.
+int64_t groupLimit() {
+  std::ifstream file("/proc/self/cgroup");
+  std::string group;
+  for (std::string line; std::getline(file, line);)
+    if (line.compare(0, 3, "0::") == 0)
+      group = line.substr(3);
+  int64_t least = -1;
+  for (;;) {
+    std::string folder = "/sys/fs/cgroup" + group;
+    int64_t limit = numberIn(folder + "/memory.max"), swap = numberIn(folder + "/memory.swap.max");
+    if (limit > 0 && swap > 0)
+      limit += swap;
+    if (limit > 0)
+      least = least < 0 ? limit : std::min(least, limit);
+    if (group.empty() || group == "/")
+      return least;
+    group.erase(group.rfind('/'));
+  }
+}
+
+/// Returns the machine's memory with its swap space; LLONG_MAX: unknown.
+int64_t machineMemory() {
+  std::ifstream file("/proc/meminfo");
+  int64_t total = 0;
+  for (std::string line; std::getline(file, line);) {
+    long long kibibytes = 0;
+    if (std::sscanf(line.c_str(), "MemTotal: %lld kB", &kibibytes) == 1 ||
+        std::sscanf(line.c_str(), "SwapTotal: %lld kB", &kibibytes) == 1)
+      total += kibibytes * 1024;
+  }
+  return total > 0 ? total : LLONG_MAX;
+}
+
+constexpr const char *kRemedy = "compile with a lower --memory-limit, fewer rows per rank, more "
+                                "ranks, --shard full, --recompute block or --offload";
+
+} // namespace
+
+void checkMemory(const ShaleProgram &program, int localRanks) {
+  int64_t planned = plannedBytes(program, true);
+  int64_t group = groupLimit(), machine = machineMemory();
+  int64_t there = group > 0 ? std::min(group, machine) : machine;
+  if (planned > there / localRanks)
+    fail(SHALE_EXIT_NO_FIT,
+         "the plan takes %s per rank, and %d rank%s on this machine %s, but %s has %s: %s",
+         mebibytes(planned).c_str(), localRanks, localRanks == 1 ? "" : "s",
+         mebibytes(planned * localRanks).c_str(),
+         there == machine ? "it" : "the process's control group", mebibytes(there).c_str(),
+         kRemedy);
+  rlimit space{}, stack{};
+  if (getrlimit(RLIMIT_AS, &space) != 0 || space.rlim_cur == RLIM_INFINITY)
+    return;
+  getrlimit(RLIMIT_STACK, &stack);
+  int64_t perThread = stack.rlim_cur == RLIM_INFINITY ? 2 << 20 : int64_t(stack.rlim_cur);
+  const char *asked = std::getenv("OMP_NUM_THREADS");
+  int threads = asked ? std::atoi(asked) : std::max(1, availableCpus() / localRanks);
+  threads += 3; // of the communicator, its watch and signals
+  int64_t stacks = threads * std::min<int64_t>(perThread, 1 << 30);
+  int64_t needed = addressSpace() + plannedBytes(program, false) + stacks;
+  if (needed > int64_t(std::min<rlim_t>(space.rlim_cur, LLONG_MAX)))
+    fail(SHALE_EXIT_NO_FIT,
+         "this rank needs %s of address space: %s of the plan, %s of stacks for %d threads, and %s "
+         "of code and libraries. The limit (ulimit -v) is %s: raise it, or %s",
+         mebibytes(needed).c_str(), mebibytes(plannedBytes(program, false)).c_str(),
+         mebibytes(stacks).c_str(), threads, mebibytes(addressSpace()).c_str(),
+         mebibytes(int64_t(space.rlim_cur)).c_str(), kRemedy);
+}
+
+void checkThreadsStart(int threads) {
+  sem_t gate;
+  sem_init(&gate, 0, 0);
+  std::vector<pthread_t> started;
+  int error = 0;
+  for (int i = 0; i < threads && error == 0; ++i) {
+    pthread_t thread;
+    error = pthread_create(
+        &thread, nullptr,
+        [](void *wait) -> void * {
+          while (sem_wait(static_cast<sem_t *>(wait)) != 0 && errno == EINTR) {
+          }
+          return nullptr;
+        },
+        &gate);
+    if (error == 0)
+      started.push_back(thread);
+  }
+  for (size_t i = 0; i < started.size(); ++i)
+    sem_post(&gate);
+  for (pthread_t thread : started)
+    pthread_join(thread, nullptr);
+  sem_destroy(&gate);
+  if (error)
+    fail(
+        SHALE_EXIT_NO_FIT,
+        "cannot start %d threads (%zu started): %s; set OMP_NUM_THREADS to fewer threads per rank, "
+        "or raise the limits of processes (ulimit -u) and of address space (ulimit -v)",
+        threads, started.size(), strerror(error));
+}
+
+} // namespace shale::rt
