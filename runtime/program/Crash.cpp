@@ -3,9 +3,12 @@
 #include "runtime/core/Threads.h"
 #include "runtime/program/Signals.h"
 
+#include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <execinfo.h>
 #include <initializer_list>
+#include <new>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -72,6 +75,21 @@ static void report(int signal) {
   raise(signal);
 }
 
+/// Ends the process for an exception that nothing catches: in a thread, or within compiled code.
+[[noreturn]] static void reportException() {
+  try {
+    if (std::exception_ptr error = std::current_exception())
+      std::rethrow_exception(error);
+  } catch (const Error &error) {
+    die(error.code, error.what());
+  } catch (const std::bad_alloc &) {
+    die(SHALE_EXIT_NO_FIT, "out of memory");
+  } catch (const std::exception &error) {
+    die(SHALE_EXIT_INTERNAL, error.what());
+  }
+  abort();
+}
+
 void useCrashStack() {
   constexpr size_t bytes = 64 << 10;
   static thread_local char memory[bytes];
@@ -82,6 +100,7 @@ void useCrashStack() {
 }
 
 void reportCrashes(const char *const *node) {
+  std::set_terminate(reportException);
   if (!SHALE_REPORTS_CRASHES)
     return;
   runningNode = node;

@@ -134,13 +134,14 @@ void checkMemory(const ShaleProgram &program, int localRanks) {
   int threads = asked ? std::atoi(asked) : std::max(1, availableCpus() / localRanks);
   threads += 3; // of the communicator, its watch and signals
   int64_t stacks = threads * std::min<int64_t>(perThread, 1 << 30);
-  int64_t needed = addressSpace() + plannedBytes(program, false) + stacks;
+  constexpr int64_t libraries = 16 << 20; // code that oneDNN generates, buffers of connections
+  int64_t needed = addressSpace() + libraries + plannedBytes(program, false) + stacks;
   if (needed > int64_t(std::min<rlim_t>(space.rlim_cur, LLONG_MAX)))
     fail(SHALE_EXIT_NO_FIT,
          "this rank needs %s of address space: %s of the plan, %s of stacks for %d threads, and %s "
          "of code and libraries. The limit (ulimit -v) is %s: raise it, or %s",
          mebibytes(needed).c_str(), mebibytes(plannedBytes(program, false)).c_str(),
-         mebibytes(stacks).c_str(), threads, mebibytes(addressSpace()).c_str(),
+         mebibytes(stacks).c_str(), threads, mebibytes(addressSpace() + libraries).c_str(),
          mebibytes(int64_t(space.rlim_cur)).c_str(), kRemedy);
 }
 
