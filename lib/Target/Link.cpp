@@ -1,6 +1,7 @@
 //===- Link.cpp - Linking of object files to programs ---------------------===//
 #include "lib/Target/Link.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
@@ -33,6 +34,27 @@ void shale::stopLinker() {
   for (int i = 0; i < 200 && waitpid(session, nullptr, WNOHANG) == 0; ++i)
     usleep(10000);
   kill(-session, SIGKILL);
+}
+
+/// Returns this process's environment for the linker. GNU ld makes LD_RUN_PATH the run path of a
+/// program. Only its absolute parts are kept: the loader takes an empty or relative part for the
+/// working directory, from which a program would load libraries of strangers.
+static std::vector<std::string> linkerEnvironment() {
+  static constexpr llvm::StringLiteral kRunPath = "LD_RUN_PATH=";
+  std::vector<std::string> variables;
+  for (char **variable = environ; *variable; ++variable) {
+    llvm::StringRef text = *variable;
+    if (text.consume_front(kRunPath)) {
+      llvm::SmallVector<llvm::StringRef> parts;
+      text.split(parts, ':');
+      llvm::erase_if(parts, [](llvm::StringRef part) { return !part.starts_with("/"); });
+      if (!parts.empty())
+        variables.push_back(kRunPath.str() + llvm::join(parts, ":"));
+      continue;
+    }
+    variables.push_back(text.str());
+  }
+  return variables;
 }
 
 bool shale::linkProgram(llvm::ArrayRef<std::string> objects, llvm::StringRef output,
@@ -92,6 +114,8 @@ bool shale::linkProgram(llvm::ArrayRef<std::string> objects, llvm::StringRef out
   }
   llvm::sys::RemoveFileOnSignal(log);
   std::vector<llvm::StringRef> views(arguments.begin(), arguments.end());
+  std::vector<std::string> environment = linkerEnvironment();
+  std::vector<llvm::StringRef> variables(environment.begin(), environment.end());
   std::optional<llvm::StringRef> redirects[] = {llvm::StringRef(""), llvm::StringRef(log),
                                                 llvm::StringRef(log)};
   std::string message;
@@ -99,8 +123,8 @@ bool shale::linkProgram(llvm::ArrayRef<std::string> objects, llvm::StringRef out
   // The linker runs in its own session: signals to the compiler do not reach it, stopLinker() ends
   // it.
   llvm::sys::ProcessInfo process =
-      llvm::sys::ExecuteNoWait(driver, views, std::nullopt, redirects, 0, &message, &failed,
-                               nullptr, /*DetachProcess=*/true);
+      llvm::sys::ExecuteNoWait(driver, views, llvm::ArrayRef(variables), redirects, 0, &message,
+                               &failed, nullptr, /*DetachProcess=*/true);
   int status = -1;
   if (!failed) {
     linker = process.Pid;
