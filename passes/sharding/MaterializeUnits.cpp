@@ -349,6 +349,10 @@ struct MaterializeUnitsPass : impl::MaterializeUnitsPassBase<MaterializeUnitsPas
     dist::MeshOp mesh = meshOfFunctions(module);
     if (!mesh)
       return signalPassFailure();
+    SmallVector<func::FuncOp> functions(module.getOps<func::FuncOp>());
+    for (func::FuncOp function : functions)
+      if (failed(verifyStateUses(function, mesh)))
+        return signalPassFailure();
     SmallVector<nn::StateOp> moments;
     for (auto state : module.getOps<nn::StateOp>())
       if (state.getOf())
@@ -356,7 +360,6 @@ struct MaterializeUnitsPass : impl::MaterializeUnitsPassBase<MaterializeUnitsPas
     FailureOr<Units> units = Units::build(module, mesh);
     if (failed(units))
       return signalPassFailure();
-    SmallVector<func::FuncOp> functions(module.getOps<func::FuncOp>());
     for (func::FuncOp function : functions)
       if (failed(UnitRewriter(function, mesh, *units).run()))
         return signalPassFailure();

@@ -90,9 +90,6 @@ LogicalResult StateLayouts::read(ModuleOp module, dist::MeshOp mesh) {
       if (!symbol)
         continue;
       nn::StateOp state = nn::getState(function, symbol);
-      if (!state)
-        return function.emitError("argument ")
-               << argument.getArgNumber() << " refers to " << symbol << ", which is not a state";
       Layout layout = *getLayout(argument);
       if (!layout.partial.empty())
         return function.emitError("state ") << symbol << " cannot be partial";
@@ -302,7 +299,7 @@ struct PartitionPass : impl::PartitionPassBase<PartitionPass> {
     }
     SmallVector<func::FuncOp> functions(module.getOps<func::FuncOp>());
     for (func::FuncOp function : functions)
-      if (failed(verifyHasLayouts(function)))
+      if (failed(verifyHasLayouts(function)) || failed(verifyStateUses(function, mesh)))
         return signalPassFailure();
     StateLayouts states;
     if (failed(states.read(module, mesh)))

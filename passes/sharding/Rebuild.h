@@ -25,6 +25,12 @@ struct CopyUnsharded : CopyAttributes {
 /// Returns the mesh of a module that has functions; null after an error.
 dist::MeshOp meshOfFunctions(mlir::ModuleOp module);
 
+/// Checks what these passes take for granted of a function: a body of one block, arguments that are
+/// static tensors of the types of their states, each state once, moments and accumulators that only
+/// the update and the accumulation of their parameter read, and updates of one optimizer. Fails
+/// after an error.
+mlir::LogicalResult verifyStateUses(mlir::func::FuncOp function, dist::MeshOp mesh);
+
 /// Rebuilds the ops of `function` in `fresh`, one by one in order by `rebuild`, and then erases
 /// `function`. New ops take the attributes of the old op through `listener`. After an error erases
 /// `fresh` instead.

@@ -35,7 +35,7 @@ private:
 
   LogicalResult readStrategy();
   LogicalResult readFunctions();
-  LogicalResult readUpdate(OptimizerUpdateOpInterface update, func::FuncOp function);
+  LogicalResult readUpdate(OptimizerUpdateOpInterface update);
   LogicalResult place(nn::StateOp state);
   /// Returns the elements of a group whose segments end at `end`: a multiple of the axis' size, so
   /// that each rank has an equal slice, aligned like a segment if kernels of the target need that.
@@ -77,16 +77,10 @@ LogicalResult UnitsBuilder::readStrategy() {
 }
 
 /// Records the parameter that an update trains, its decay and its optimizer state.
-LogicalResult UnitsBuilder::readUpdate(OptimizerUpdateOpInterface update, func::FuncOp function) {
-  auto stateOf = [&](Value value) -> nn::StateOp {
-    auto argument = dyn_cast<BlockArgument>(value);
-    if (!argument || argument.getOwner() != &function.getBody().front())
-      return nullptr;
-    return nn::getState(argument);
-  };
+LogicalResult UnitsBuilder::readUpdate(OptimizerUpdateOpInterface update) {
+  // verifyStateUses() checked that these are arguments.
+  auto stateOf = [](Value value) { return nn::getState(cast<BlockArgument>(value)); };
   nn::StateOp param = stateOf(update.getParameterOperand().get());
-  if (!param)
-    return update->emitOpError("must update a parameter that is an argument");
   auto [it, inserted] = trained.try_emplace(param.getSymName());
   if (!inserted)
     return update->emitOpError("updates parameter '") << param.getSymName() << "' a second time";
@@ -94,12 +88,8 @@ LogicalResult UnitsBuilder::readUpdate(OptimizerUpdateOpInterface update, func::
   it->second.elementwiseState = update.hasElementwiseState();
   reduced[param.getSymName()] =
       cast<RankedTensorType>(update.getGradientOperand().get().getType()).getElementType();
-  for (OpOperand *operand : update.getStateOperands()) {
-    nn::StateOp moment = stateOf(operand->get());
-    if (!moment)
-      return update->emitOpError("must have arguments as optimizer state");
-    it->second.moments.push_back(moment);
-  }
+  for (OpOperand *operand : update.getStateOperands())
+    it->second.moments.push_back(stateOf(operand->get()));
   return success();
 }
 
@@ -127,15 +117,12 @@ LogicalResult UnitsBuilder::readFunctions() {
           function.getArgAttrOfType<FlatSymbolRefAttr>(argument.getArgNumber(), nn::kStateAttr);
       if (!symbol)
         continue;
-      if (!symbols.lookup<nn::StateOp>(symbol.getAttr()))
-        return function.emitError("argument ")
-               << argument.getArgNumber() << " refers to " << symbol << ", which is not a state";
       auto [use, first] = used.try_emplace(symbol.getValue(), usedType(argument));
       if (!first && use->second != usedType(argument))
         use->second = Type();
     }
     for (auto update : function.getOps<OptimizerUpdateOpInterface>())
-      if (failed(readUpdate(update, function)))
+      if (failed(readUpdate(update)))
         return failure();
   }
   return success();

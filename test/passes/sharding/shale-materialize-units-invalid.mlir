@@ -62,3 +62,74 @@ module attributes {nn.accumulate = 2 : i64} {
     return %p, %v : tensor<4xf32>, tensor<4xf32>
   }
 }
+
+// -----
+
+// An argument that names the state of another shape.
+module {
+  dist.mesh @mesh <[shard "fsdp"=2]>
+  nn.state @a role = param type = tensor<4xf32>
+  nn.state @b role = param type = tensor<8xf32>
+  // expected-error@+1 {{argument 0 is of type 'tensor<4xf32>', its state @b of type 'tensor<8xf32>'}}
+  func.func @step(%a: tensor<4xf32> {nn.state = @b}) -> tensor<4xf32> {
+    return %a : tensor<4xf32>
+  }
+}
+
+// -----
+
+// Two arguments that name the same state.
+module {
+  dist.mesh @mesh <[shard "fsdp"=2]>
+  nn.state @a role = param type = tensor<4xf32>
+  // expected-error@+1 {{the state @a is an argument twice}}
+  func.func @step(%a: tensor<4xf32> {nn.state = @a}, %b: tensor<4xf32> {nn.state = @a}) -> tensor<4xf32> {
+    return %b : tensor<4xf32>
+  }
+}
+
+// -----
+
+// The parameter of an update names no state.
+module {
+  dist.mesh @mesh <[shard "fsdp"=2]>
+  nn.state @a role = param type = tensor<4xf32>
+  nn.state @a.momentum role = moment("momentum") type = tensor<4xf32> {of = @a}
+  func.func @step(%a: tensor<4xf32>, %ma: tensor<4xf32>, %lr: tensor<f32> {nn.role = #nn.role<hyper>, nn.name = "lr"}) -> (tensor<4xf32>, tensor<4xf32>) {
+    %e = nn.constant dense<true> : tensor<i1>
+    // expected-error@+1 {{must update a parameter that is an argument}}
+    %p, %v = nn.sgd %a, %a, %ma enable %e scale %lr lr %lr momentum %lr weight_decay %lr decay = 1.0 : tensor<4xf32>, tensor<f32>
+    return %p, %v : tensor<4xf32>, tensor<4xf32>
+  }
+}
+
+// -----
+
+// An update with the moment of another parameter.
+module {
+  dist.mesh @mesh <[shard "fsdp"=2]>
+  nn.state @a role = param type = tensor<4xf32>
+  nn.state @b role = param type = tensor<4xf32>
+  nn.state @b.momentum role = moment("momentum") type = tensor<4xf32> {of = @b}
+  func.func @step(%a: tensor<4xf32> {nn.state = @a}, %mb: tensor<4xf32> {nn.state = @b.momentum}, %lr: tensor<f32> {nn.role = #nn.role<hyper>, nn.name = "lr"})
+      -> (tensor<4xf32> {nn.state = @a}, tensor<4xf32> {nn.state = @b.momentum}) {
+    %e = nn.constant dense<true> : tensor<i1>
+    // expected-error@+1 {{reads the state @b.momentum of parameter 'b', which only its update and its accumulation may read}}
+    %p, %v = nn.sgd %a, %a, %mb enable %e scale %lr lr %lr momentum %lr weight_decay %lr decay = 1.0 : tensor<4xf32>, tensor<f32>
+    return %p, %v : tensor<4xf32>, tensor<4xf32>
+  }
+}
+
+// -----
+
+// A moment as the weight of the forward pass: the flat moments cannot replace it.
+module {
+  dist.mesh @mesh <[shard "fsdp"=2]>
+  nn.state @a role = param type = tensor<4xf32>
+  nn.state @a.momentum role = moment("momentum") type = tensor<4xf32> {of = @a}
+  func.func @evaluate(%ma: tensor<4xf32> {nn.state = @a.momentum}) -> tensor<4xf32> {
+    // expected-error@+1 {{reads the state @a.momentum of parameter 'a'}}
+    %0 = nn.neg %ma : tensor<4xf32>
+    return %0 : tensor<4xf32>
+  }
+}
