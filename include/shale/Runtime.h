@@ -46,6 +46,7 @@ enum {
   SHALE_EXIT_PEER = 76,        /* a peer or a collective failed */
   SHALE_EXIT_NO_FIT = 78,      /* does not fit the memory limit */
   SHALE_EXIT_NON_FINITE = 93,  /* non-finite loss or norm: do not requeue */
+  SHALE_EXIT_REPLICAS = 94,    /* ranks hold different bits of what must be equal */
   SHALE_EXIT_INTERRUPTED = 130 /* Ctrl-C, state saved */
 };
 

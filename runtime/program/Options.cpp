@@ -297,6 +297,9 @@ Parsed parseOptions(const ShaleProgram &program, int argc, const char *const *ar
          0, 1e6);
   number(g, "--comm-timeout", o.commTimeout, "SECONDS", "longest wait for another rank", 0.001,
          1e7);
+  number(g, "--check-replicas", o.checkReplicas, "N",
+         "every N steps and before each save, compare what ranks must hold equally; 0: off", 0,
+         big);
   text(g, "--report-buffers", o.reportBuffers, "FILE",
        "check the memory plan: write the buffers that the first two steps use, as JSON");
   bool noGraph = false;

@@ -37,6 +37,7 @@ struct Options {
   int nproc = 0; // 0: not given
   int maxRestarts = 0;
   double commTimeout = 300;
+  int64_t checkReplicas = 0; // steps between comparisons of replicas; 0: off
   bool describe = false;
   std::string reportBuffers, reportDevice; // files; empty: none
   std::string deviceLibraries;             // folder; empty: the loader's

@@ -63,7 +63,7 @@ bool Training::isObserved() const {
 
 bool Training::isLookedAt(int64_t step) const {
   auto due = [&](int64_t every) { return every > 0 && (step + 1) % every == 0; };
-  return step + 1 == options.end() || due(options.saveEvery) ||
+  return step + 1 == options.end() || due(options.saveEvery) || due(options.checkReplicas) ||
          (evalData && due(options.evalEvery));
 }
 
@@ -144,6 +144,7 @@ bool Training::finishStep() {
     if (std::vector<std::string> texts = connection.peers->gather(traceText(rendezvous.rank));
         rendezvous.rank == 0)
       writeTrace(texts, options.traceFile);
+  lastMetrics.assign(metrics, metrics + program.metric_count);
   auto metric = [&](const char *name, float missing) {
     int i = findName(program.metrics, program.metric_count, name);
     return i < 0 ? missing : metrics[i];
@@ -211,6 +212,38 @@ int Training::stopNonFinite() {
   return SHALE_EXIT_NON_FINITE;
 }
 
+bool Training::isReplicaCheckDue() const {
+  return inFlight == 0 && options.checkReplicas > 0 && current % options.checkReplicas == 0;
+}
+
+std::optional<int> Training::checkReplicas() {
+  if (!replicas || checkedStep == current || lastMetrics.empty())
+    return std::nullopt;
+  checkedStep = current;
+  std::vector<std::string> sums =
+      connection.peers->gather(replicas->checksums(*state, lastMetrics.data()));
+  std::string difference = rendezvous.rank == 0 ? replicas->compare(sums) : "";
+  if (!connection.peers->agree(!difference.empty()))
+    return std::nullopt;
+  progress.clear();
+  fflush(stdout);
+  report("stopped: ranks held different bits of what must be equal");
+  if (rendezvous.rank == 0)
+    complain("error",
+             format("after step %lld, ranks hold different bits of what must be equal. %s. Nothing "
+                    "was saved since; suspect the memory or device of a rank",
+                    (long long)current, difference.c_str()));
+  connection.peers->barrier();
+  return SHALE_EXIT_REPLICAS;
+}
+
+std::optional<int> Training::checkAndSave(bool last) {
+  if (std::optional<int> code = checkReplicas())
+    return code;
+  save(last);
+  return std::nullopt;
+}
+
 int Training::requestedByAny() {
   try {
     return static_cast<int>(connection.peers->agree(requestedExit()));
@@ -229,7 +262,8 @@ std::optional<int> Training::train() {
       if (!settle(0))
         return stopNonFinite();
       progress.clear();
-      save(true);
+      if (std::optional<int> differ = checkAndSave(true))
+        return differ;
       report("stopped by a signal");
       if (rendezvous.rank == 0)
         printf("stopped by a signal after step %lld/%lld; the state is saved\n", (long long)current,
@@ -237,9 +271,13 @@ std::optional<int> Training::train() {
       connection.peers->barrier();
       return code;
     }
+    if (isReplicaCheckDue())
+      if (std::optional<int> differ = checkReplicas())
+        return differ;
     if (inFlight == 0 && options.saveEvery > 0 && current % options.saveEvery == 0 &&
         current < options.end())
-      save(false);
+      if (std::optional<int> differ = checkAndSave(false))
+        return differ;
   }
   return std::nullopt;
 }

@@ -297,6 +297,8 @@ int Training::runToEnd() {
         program, rendezvous.rank,
         WatchedBlocks{state->deviceData(), state->hostData(), arena->data(), hostArena->data()},
         *device, *connection.collectives);
+  if (options.checkReplicas > 0 && rendezvous.worldSize > 1)
+    replicas.emplace(program, rendezvous.rank);
   restore();
   openData();
   if (!options.evalOnly)
@@ -321,7 +323,8 @@ int Training::runToEnd() {
     writeRanks(options.reportBuffers, watch->report());
   if (!options.reportDevice.empty())
     writeRanks(options.reportDevice, device->reportMemory());
-  save(true);
+  if (std::optional<int> code = checkAndSave(true))
+    return *code;
   report("done");
   if (rendezvous.rank == 0)
     printf("checkpoint: %s/checkpoints\n", options.out.c_str());

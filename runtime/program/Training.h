@@ -13,6 +13,7 @@
 #include "runtime/metrics/Progress.h"
 #include "runtime/metrics/TensorBoard.h"
 #include "runtime/program/Options.h"
+#include "runtime/program/Replicas.h"
 #include "runtime/program/Watch.h"
 
 #include <optional>
@@ -59,6 +60,10 @@ private:
   /// Whether something follows the step that needs its state: an evaluation, a checkpoint, the end.
   bool isLookedAt(int64_t step) const;
   int stopNonFinite();
+  // --check-replicas.
+  /// Returns the exit code if ranks hold different bits of what must be equal.
+  std::optional<int> checkReplicas();
+  bool isReplicaCheckDue() const;
   /// Returns the exit code that a signal to any rank asks for, or 0.
   int requestedByAny();
   /// Evaluates at most `most` micro-batches; 0: the whole file.
@@ -67,6 +72,8 @@ private:
   /// Saves a checkpoint; returns whether it is on disk. A periodic one may fail
   /// with a warning.
   void save(bool last);
+  /// Checks replicas, then saves. Returns the exit code if they differ: nothing is saved then.
+  std::optional<int> checkAndSave(bool last);
   void writeModel();
   void writeRanks(const std::string &path, const std::string &own);
   /// Writes report.html at the end of a run, on rank 0.
@@ -114,6 +121,9 @@ private:
   int64_t updates = 0;  // applied so far: steps minus skipped ones
   int64_t firstRow = 0; // its position in a token file's order
   int64_t savedStep = -1;
+  std::optional<Replicas> replicas; // with --check-replicas
+  std::vector<float> lastMetrics;   // of the step that was finished last
+  int64_t checkedStep = -1;         // before which replicas were compared last
   int failedSaves = 0;
 };
 

@@ -6,7 +6,8 @@
 //
 // logits[j] = weight[t][j] + bias[j] * scale[j % 7]; sizes are odd so that
 // nothing divides; scale is frozen. Faults come from the environment, each as
-// "rank:step": BIGRAM_KILL, BIGRAM_HANG, BIGRAM_TERM; BIGRAM_NAN is a step. BIGRAM_TELL prints each
+// "rank:step": BIGRAM_KILL, BIGRAM_HANG, BIGRAM_TERM, BIGRAM_FLIP (of a bit of the weight after the
+// step's update); BIGRAM_NAN is a step. BIGRAM_TELL prints each
 // step that runs.
 #include "FarDevice.h"
 #include "shale/Runtime.h"
@@ -192,6 +193,8 @@ void step(ShaleRank *rank, char *state, char *arena, const void *const *inputs, 
     m2[i] = beta2 * m2[i] + (1 - beta2) * g * g;
     p[i] -= lr * (m1[i] / bias1) / (std::sqrt(m2[i] / bias2) + eps);
   }
+  if (fault(rank, "BIGRAM_FLIP", now))
+    state[paramAt] ^= 1;
 }
 
 void evaluate(ShaleRank *rank, char *state, char *arena, const void *const *inputs, const float *,

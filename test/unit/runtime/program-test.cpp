@@ -318,6 +318,27 @@ TEST_F(Program, RanksThatDifferAreRefused) {
   EXPECT_NE(text.find("the newest checkpoint: rank 1 has none"), std::string::npos) << text;
 }
 
+// A bit of one rank's weights flips after step 5. Nothing is saved over the checkpoint of step 4.
+TEST_F(Program, ReplicasThatDifferEndTheRunWith94) {
+  std::string flags = "--steps 9 --save-every 4 --check-replicas ";
+  const std::tuple<const char *, const char *, const char *, const char *> cases[] = {
+      {"4-hybrid", "1", "after step 6,", "'emb.weight' (param): rank 0 differs from rank 2"},
+      {"2", "1000", "after step 8,", "'emb.weight' (param): rank 0 differs from rank 1"}};
+  for (const auto &[name, every, when, what] : cases) {
+    Result result = train(name, name, flags + every, "BIGRAM_FLIP=0:5");
+    EXPECT_EQ(result.code, 94) << result.text;
+    for (const char *text : {when, what, "Nothing was saved since"})
+      EXPECT_NE(result.text.find(text), std::string::npos) << text << "\n" << result.text;
+    EXPECT_EQ(listFolder(work + "/" + name + "/checkpoints"),
+              std::vector<std::string>{"step-00000004"});
+    EXPECT_FALSE(exists(work + "/" + name + "/model.safetensors"));
+  }
+  // A run whose ranks agree is not stopped, and neither is one that holds nothing twice.
+  for (const char *name : {"4-hybrid", "2-full", "1", "2-full-far"})
+    EXPECT_EQ(train(name, std::string("good-") + name, "--steps 5 --check-replicas 1").code, 0)
+        << name;
+}
+
 TEST_F(Program, SilentRankIsATimeoutThatNamesTheCollective) {
   Result result = train("2-full", "r", "--steps 10 --comm-timeout 2", "BIGRAM_HANG=1:3");
   EXPECT_EQ(result.code, 76) << result.text;
