@@ -19,6 +19,7 @@ struct Request {
   char *recv;
   int64_t count; // elements of the slice of one rank; of an all-reduce, all elements
   ShaleType type;
+  const char *node = nullptr; // the node of the model that ran before it; null: not known
 };
 
 /// Works on device memory. All ranks start collectives in the same order, with at most one per site
@@ -38,6 +39,8 @@ public:
   virtual void announceMemory(const std::vector<const Memory *> &) {}
   /// Called when all collectives are complete and none follows.
   virtual void withdrawMemory() {}
+  /// Says where the node of the model that runs now is kept, for messages.
+  virtual void follow(const char *const *) {}
   /// An exchange between the processes has failed. If a collective is in flight, gives its watchdog
   /// time to end the process with a message that names the collective.
   virtual void awaitDiagnosis() {}

@@ -9,7 +9,8 @@
 
 namespace shale::rt {
 
-/// Every rank calls the same functions in the same order. Failure throws with exit code 76.
+/// Every rank calls the same functions in the same order. Failure throws with exit code 76. The
+/// sizes of send() and receive() must agree. A text is at most 1 GiB long.
 class Peers {
 public:
   virtual ~Peers() = default;
@@ -20,6 +21,8 @@ public:
   virtual void send(int to, const void *data, int64_t bytes) = 0;
   virtual void receive(int from, void *data, int64_t bytes) = 0;
   void barrier() { agree(0); }
+  /// Tells the other ranks that this one ends in order. No other function is called after it.
+  virtual void leave() {}
   /// Sends `ranks` (without this one) a message that this rank is stuck, and returns the ranks that
   /// do not send the same message within `seconds`. May be called once, from any thread; all other
   /// functions fail afterwards.

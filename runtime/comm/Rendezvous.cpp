@@ -1,6 +1,7 @@
 // Reads the launcher's environment. Names: torchrun and Open MPI as documented;
 // Slurm's from srun(1).
 #include "runtime/comm/Rendezvous.h"
+#include "runtime/comm/mesh/Secret.h"
 #include "runtime/core/Error.h"
 
 #include <cctype>
@@ -12,6 +13,11 @@ namespace shale::rt {
 static const char *get(const char *name) {
   const char *value = std::getenv(name);
   return value && *value ? value : nullptr;
+}
+
+static std::string text(const char *name) {
+  const char *value = get(name);
+  return value ? value : "";
 }
 
 static int number(const char *name, long low, long high) {
@@ -52,6 +58,7 @@ static void readTorchrun(Rendezvous &rendezvous) {
   rendezvous.rank = number("RANK", 0, INT_MAX);
   rendezvous.localRank = get("LOCAL_RANK") ? number("LOCAL_RANK", 0, INT_MAX) : 0;
   rendezvous.localSize = get("LOCAL_WORLD_SIZE") ? number("LOCAL_WORLD_SIZE", 1, INT_MAX) : 1;
+  rendezvous.run = text("TORCHELASTIC_RUN_ID");
   readMaster(rendezvous);
 }
 
@@ -63,12 +70,8 @@ static void readMpirun(Rendezvous &rendezvous) {
       get("OMPI_COMM_WORLD_LOCAL_RANK") ? number("OMPI_COMM_WORLD_LOCAL_RANK", 0, INT_MAX) : 0;
   rendezvous.localSize =
       get("OMPI_COMM_WORLD_LOCAL_SIZE") ? number("OMPI_COMM_WORLD_LOCAL_SIZE", 1, INT_MAX) : 1;
+  rendezvous.run = text("PMIX_NAMESPACE");
   readMaster(rendezvous);
-  // On one host, mpirun's private folder is the rendezvous point; mpirun removes
-  // it when it ends.
-  const char *session = get("PMIX_SERVER_TMPDIR");
-  if (rendezvous.address.empty() && rendezvous.localSize == rendezvous.worldSize && session)
-    rendezvous.storePath = std::string(session) + "/shale";
 }
 
 static void readSlurm(Rendezvous &rendezvous) {
@@ -76,6 +79,9 @@ static void readSlurm(Rendezvous &rendezvous) {
   rendezvous.worldSize = number("SLURM_NTASKS", 1, INT_MAX);
   rendezvous.rank = number("SLURM_PROCID", 0, INT_MAX);
   rendezvous.localRank = get("SLURM_LOCALID") ? number("SLURM_LOCALID", 0, INT_MAX) : 0;
+  if (get("SLURM_STEP_NUM_NODES") && number("SLURM_STEP_NUM_NODES", 1, INT_MAX) == 1)
+    rendezvous.localSize = rendezvous.worldSize;
+  rendezvous.run = text("SLURM_JOB_ID") + "." + text("SLURM_STEP_ID");
   readMaster(rendezvous);
   const char *nodes = get("SLURM_STEP_NODELIST");
   if (!nodes)
@@ -92,8 +98,7 @@ Rendezvous rendezvousFromEnvironment() {
     rendezvous.launcher = "shale";
     rendezvous.rank = rendezvous.localRank = number("SHALE_RANK", 0, INT_MAX);
     rendezvous.worldSize = rendezvous.localSize = number("SHALE_WORLD_SIZE", 1, INT_MAX);
-    if (const char *store = get("SHALE_STORE"))
-      rendezvous.storePath = store;
+    rendezvous.run = text("SHALE_RUN");
   } else if (get("RANK") && get("WORLD_SIZE")) {
     readTorchrun(rendezvous);
   } else if (get("OMPI_COMM_WORLD_RANK")) {
@@ -107,13 +112,20 @@ Rendezvous rendezvousFromEnvironment() {
         SHALE_EXIT_USAGE,
         "the environment of %s sets rank %d of %d: ranks must be from 0 to the number of ranks - 1",
         rendezvous.launcher.c_str(), rendezvous.rank, rendezvous.worldSize);
-  if (rendezvous.worldSize > 1 && rendezvous.storePath.empty() &&
-      (rendezvous.address.empty() || rendezvous.port == 0))
+  bool named = rendezvous.localSize == rendezvous.worldSize && !rendezvous.run.empty();
+  if (rendezvous.worldSize > 1 && !named && (rendezvous.address.empty() || rendezvous.port == 0))
     fail(SHALE_EXIT_USAGE,
          "%s sets no rendezvous address: set MASTER_ADDR to the host of rank 0 "
          "and MASTER_PORT to a free port on that host",
          rendezvous.launcher.c_str());
   return rendezvous;
+}
+
+void setRunEnvironment(int worldSize) {
+  Bytes32 name = randomBytes(), token = randomBytes();
+  setenv("SHALE_WORLD_SIZE", std::to_string(worldSize).c_str(), 1);
+  setenv("SHALE_RUN", hex(name.data(), 16).c_str(), 1);
+  setenv("SHALE_TOKEN", hex(token.data(), token.size()).c_str(), 1);
 }
 
 } // namespace shale::rt

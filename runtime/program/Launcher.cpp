@@ -1,7 +1,7 @@
 // The launcher behind --nproc: fork, set the environment, exec; then wait.
 #include "runtime/program/Launcher.h"
+#include "runtime/comm/Rendezvous.h"
 #include "runtime/core/Error.h"
-#include "runtime/core/Files.h"
 #include "runtime/device/host/Host.h"
 #include "runtime/program/Signals.h"
 
@@ -39,11 +39,9 @@ bool switchCachesOff() {
 
 /// Sets the environment of a rank. libgomp reads OMP_NUM_THREADS when it is loaded, so
 /// the variable has to be set before exec.
-void setEnvironment(int rank, int count, const std::string &store, int restart) {
+void setEnvironment(int rank, int count, int restart) {
   setenv("SHALE_RESTART_COUNT", std::to_string(restart).c_str(), 1);
   setenv("SHALE_RANK", std::to_string(rank).c_str(), 1);
-  setenv("SHALE_WORLD_SIZE", std::to_string(count).c_str(), 1);
-  setenv("SHALE_STORE", store.c_str(), 1);
   std::string threads = std::to_string(std::max(1, availableCpus() / count));
   setenv("OMP_NUM_THREADS", threads.c_str(), 0);
   setenv("OMP_DYNAMIC", "false", 0);
@@ -53,7 +51,7 @@ void setEnvironment(int rank, int count, const std::string &store, int restart) 
     setenv("OMP_WAIT_POLICY", "passive", 0);
 }
 
-pid_t startRank(int rank, int count, const std::string &store, char **argv, int restart) {
+pid_t startRank(int rank, int count, char **argv, int restart) {
   pid_t parent = getpid();
   pid_t pid = fork();
   if (pid != 0)
@@ -69,7 +67,7 @@ pid_t startRank(int rank, int count, const std::string &store, char **argv, int 
   sigemptyset(&child);
   sigaddset(&child, SIGCHLD);
   sigprocmask(SIG_UNBLOCK, &child, nullptr);
-  setEnvironment(rank, count, store, restart);
+  setEnvironment(rank, count, restart);
   execv("/proc/self/exe", argv);
   _exit(SHALE_EXIT_INTERNAL);
 }
@@ -182,20 +180,16 @@ void executeWithoutCaches(char **argv, int localRanks) {
 
 /// Starts all ranks and waits for them. `stopped`: whether a signal has asked for the end.
 static int runRanks(int count, char **argv, int restart, const sigset_t &set, bool &stopped) {
-  const char *temporary = std::getenv("TMPDIR");
-  std::string store = std::string(temporary && *temporary ? temporary : "/tmp") + "/shale-XXXXXX";
-  if (!mkdtemp(store.data()))
-    fail(SHALE_EXIT_IO, "cannot make a folder '%s': %s", store.c_str(), strerror(errno));
+  setRunEnvironment(count);
   std::vector<Child> children;
   for (int r = 0; r < count; ++r) {
-    pid_t pid = startRank(r, count, store, argv, restart);
+    pid_t pid = startRank(r, count, argv, restart);
     if (pid < 0) {
       int error = errno;
       for (const Child &child : children) {
         kill(child.pid, SIGKILL);
         waitpid(child.pid, nullptr, 0);
       }
-      removeTree(store);
       fail(error == EAGAIN || error == ENOMEM ? SHALE_EXIT_NO_FIT : SHALE_EXIT_INTERNAL,
            "cannot start rank %d of %d: %s%s", r, count, strerror(error),
            error == EAGAIN ? ": raise the limit of processes (ulimit -u), or that of the container"
@@ -206,7 +200,6 @@ static int runRanks(int count, char **argv, int restart, const sigset_t &set, bo
   Watch watch(children);
   int code = watch.run(set);
   stopped = watch.wasStopped();
-  removeTree(store);
   return code;
 }
 

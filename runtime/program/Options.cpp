@@ -300,6 +300,12 @@ Parsed parseOptions(const ShaleProgram &program, int argc, const char *const *ar
   number(g, "--check-replicas", o.checkReplicas, "N",
          "every N steps and before each save, compare what ranks must hold equally; 0: off", 0,
          big);
+  text(g, "--interface", o.interface, "NAME",
+       "network interface between hosts, by name or address; default: the one towards MASTER_ADDR. "
+       "Ranks on one host use no network");
+  app.add_flag("--insecure", o.insecure,
+               "several hosts without SHALE_TOKEN: trust everyone who can connect")
+      ->group(g);
   text(g, "--report-buffers", o.reportBuffers, "FILE",
        "check the memory plan: write the buffers that the first two steps use, as JSON");
   bool noGraph = false;

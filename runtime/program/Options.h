@@ -38,6 +38,8 @@ struct Options {
   int maxRestarts = 0;
   double commTimeout = 300;
   int64_t checkReplicas = 0; // steps between comparisons of replicas; 0: off
+  std::string interface; // of the network, by name or address; empty: the one towards MASTER_ADDR
+  bool insecure = false; // whether ranks on several hosts may do without a secret
   bool describe = false;
   std::string reportBuffers, reportDevice; // files; empty: none
   std::string deviceLibraries;             // folder; empty: the loader's

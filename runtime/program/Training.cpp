@@ -33,6 +33,8 @@ Training::Training(const ShaleProgram &program, const Options &options,
                    const Rendezvous &rendezvous)
     : program(program), options(options), rendezvous(rendezvous) {
   setSpeaker(rendezvous.rank, rendezvous.worldSize);
+  this->rendezvous.interface = options.interface;
+  this->rendezvous.insecure = options.insecure;
   self.program = &program;
   self.rank = rendezvous.rank;
   self.worldSize = rendezvous.worldSize;
@@ -269,6 +271,7 @@ void Training::report(const char *end) {
 int Training::run() {
   int code = runToEnd();
   connection.collectives->withdrawMemory();
+  connection.peers->leave();
   return code;
 }
 
@@ -283,6 +286,7 @@ int Training::runToEnd() {
       connect(program, rendezvous, options.commTimeout, *device, options.comm == "staged",
               [&](Peers &peers) { checkSameRun(program, options, rendezvous.rank, peers); });
   self.collectives = connection.collectives.get();
+  connection.collectives->follow(&self.node);
   shareThreads();
   introduce();
   state.emplace(program, *device);

@@ -14,6 +14,7 @@ import subprocess
 
 from runner import Case, Deviates, main, run, same_bits
 
+TOKEN = "of these two hosts"
 FOREIGN = ("OMP_", "SHALE_", "SLURM_", "OMPI_", "PMIX_", "MASTER_", "RANK", "WORLD_SIZE", "LOCAL_", "GLIBC_TUNABLES")
 
 
@@ -76,7 +77,7 @@ def on_two_hosts(command):
             children = [subprocess.Popen([str(word) for word in ("ip", "netns", "exec", name, *command)], text=True, stdout=subprocess.PIPE,
                                          stderr=subprocess.STDOUT,
                                          env={**bare(), "RANK": str(r), "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1",
-                                              "MASTER_ADDR": "10.77.13.1", "MASTER_PORT": "29500"}) for r, name in enumerate(hosts.names)]
+                                              "MASTER_ADDR": "10.77.13.1", "MASTER_PORT": "29500", "SHALE_TOKEN": TOKEN}) for r, name in enumerate(hosts.names)]
             texts = [child.communicate(timeout=300)[0] for child in children]
     except (OSError, subprocess.CalledProcessError):
         hosts.__exit__()
@@ -102,7 +103,7 @@ def check(a, work):
         for r in range(2)])
     port = free_port()
     texts["slurm"] = start(command("slurm"), [
-        {"SLURM_PROCID": str(r), "SLURM_NTASKS": "2", "SLURM_LOCALID": str(r), "SLURM_JOB_ID": "17", "SLURM_STEP_ID": "0",
+        {"SLURM_PROCID": str(r), "SLURM_NTASKS": "2", "SLURM_LOCALID": str(r), "SLURM_JOB_ID": "17", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": "1",
          "SLURM_STEP_NODELIST": "localhost", "SHALE_PORT": str(port)} for r in range(2)])
     texts["mpirun"] = run(["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np", 2, *command("mpirun")], "mpirun", bare()).stdout
     hosts = on_two_hosts(command("hosts"))

@@ -38,7 +38,7 @@ public:
   mlir::LogicalResult emitObject(mlir::ModuleOp module,
                                  llvm::SmallVectorImpl<char> &object) const override;
   std::vector<std::string> getLibraries() const override {
-    return {"-lgloo", "-ldnnl", "-lgomp", "-lpthread"};
+    return {"-lgloo", "-l:libsodium.a", "-ldnnl", "-lgomp", "-lpthread"};
   }
   const Rates &getRates() const override;
   std::vector<FixedCost> getFixedCosts(mlir::ModuleOp planned, int64_t ranks,

@@ -65,7 +65,7 @@ public:
     return {"libshale_cuda_rt.a", "libshale_rt.a"};
   }
   std::vector<std::string> getLibraries() const override {
-    return {"-lgloo", "-lgomp", "-lpthread", "-ldl"};
+    return {"-lgloo", "-l:libsodium.a", "-lgomp", "-lpthread", "-ldl"};
   }
   const Rates &getRates() const override;
   std::vector<FixedCost> getFixedCosts(mlir::ModuleOp planned, int64_t ranks,

@@ -38,6 +38,7 @@ public:
              ShaleType type) override;
   void wait(int32_t site) override;
   int64_t bytesSent(int32_t site) const override { return sent[site].load(); }
+  void follow(const char *const *running) override { node = running; }
 
 private:
   using Buffer = gloo::transport::UnboundBuffer;
@@ -60,6 +61,7 @@ private:
   void post(int32_t site, Buffer &from, int peer, uint64_t slot, int64_t at, int64_t bytes);
   uint64_t takeSlots(size_t count);
   int64_t sentByBatch() const;
+  std::string describe(const Request &request) const;
   void allGatherInPlace(int32_t site, GlooContext &context, char *data, int64_t bytes);
   void cutIntoRounds(int64_t element, int64_t room);
   void reduceScatter(GlooContext &context, ShaleType type);
@@ -81,6 +83,7 @@ private:
   std::vector<std::unique_ptr<Buffer>> outgoing;
   std::vector<std::atomic<int64_t>> sent; // bytes, by site
   uint64_t nextSlot = 0;                  // of messages, on the worker thread
+  const char *const *node = nullptr;      // where the node that runs is kept, for messages
 
   // Queue: a ring with room for every site; each site is in it at most once.
   std::mutex mutex;
@@ -109,7 +112,7 @@ GlooCollectives::GlooCollectives(const ShaleProgram &program, std::vector<GlooCo
 void GlooCollectives::start(int32_t site, ShaleCollectiveKind kind, const void *send, void *recv,
                             int64_t count, ShaleType type) {
   Request request{site,  kind, static_cast<const char *>(send), static_cast<char *>(recv),
-                  count, type};
+                  count, type, node ? *node : nullptr};
   {
     std::unique_lock<std::mutex> lock(mutex);
     if (busy[site] || queued == ring.size())
@@ -147,10 +150,7 @@ void GlooCollectives::work() {
         traceSpan(TraceStream::Communication, kindName(first.kind), program.sites[first.site].name,
                   begin, sentByBatch() - before);
     } catch (const std::exception &error) {
-      die(SHALE_EXIT_PEER, format("%s '%s' failed: a peer ended or did not answer within %.1f s "
-                                  "(%s)",
-                                  kindName(first.kind), program.sites[first.site].name,
-                                  timeout.count() / 1000.0, error.what()));
+      die(SHALE_EXIT_PEER, describe(first) + " failed: " + error.what());
     }
     {
       std::lock_guard<std::mutex> lock(mutex);
@@ -161,6 +161,14 @@ void GlooCollectives::work() {
     }
     finished.notify_all();
   }
+}
+
+/// Returns kind and name of a collective, and the node that was running when it was started.
+std::string GlooCollectives::describe(const Request &request) const {
+  std::string text = format("%s '%s'", kindName(request.kind), program.sites[request.site].name);
+  if (request.node && *request.node)
+    text += format(" after node '%s'", request.node);
+  return text;
 }
 
 int64_t GlooCollectives::sentByBatch() const {
@@ -229,12 +237,10 @@ void GlooCollectives::allGatherInPlace(int32_t site, GlooContext &context, char 
   for (int step = 1; step < size; ++step) {
     post(site, *whole, (own + 1) % size, slot + step - 1, slice(step - 1), bytes);
     // Slices come from one rank, in the order of its sends.
-    if (!whole->waitRecv(timeout))
-      fail(SHALE_EXIT_PEER, "receive was aborted");
+    whole->waitRecv(timeout);
   }
   for (int step = 1; step < size; ++step)
-    if (!whole->waitSend(timeout))
-      fail(SHALE_EXIT_PEER, "send was aborted");
+    whole->waitSend(timeout);
 }
 
 /// Cuts the parts' slices, one after the other, into rounds of at most `room` bytes:
@@ -301,10 +307,7 @@ void GlooCollectives::reduceScatter(GlooContext &context, ShaleType type) {
       post(part.site, *outgoing[chunk.part], peer, slot + c,
            (peer * part.count + chunk.begin) * element, chunk.length * element);
     });
-    eachMessage(round, [&](size_t, int) {
-      if (!in[round % 2]->waitRecv(timeout))
-        fail(SHALE_EXIT_PEER, "receive was aborted");
-    });
+    eachMessage(round, [&](size_t, int) { in[round % 2]->waitRecv(timeout); });
     for (size_t c = rounds[round]; c < rounds[round + 1]; ++c) {
       const Chunk &chunk = chunks[c];
       const Part &part = parts[chunk.part];
@@ -315,10 +318,7 @@ void GlooCollectives::reduceScatter(GlooContext &context, ShaleType type) {
     }
     if (round + 2 < count)
       receive(round + 2);
-    eachMessage(round, [&](size_t c, int) {
-      if (!outgoing[chunks[c].part]->waitSend(timeout))
-        fail(SHALE_EXIT_PEER, "send was aborted");
-    });
+    eachMessage(round, [&](size_t c, int) { outgoing[chunks[c].part]->waitSend(timeout); });
   }
   outgoing.clear();
 }

@@ -6,7 +6,7 @@
 //
 // logits[j] = weight[t][j] + bias[j] * scale[j % 7]; sizes are odd so that
 // nothing divides; scale is frozen. Faults come from the environment, each as
-// "rank:step": BIGRAM_KILL, BIGRAM_HANG, BIGRAM_TERM, BIGRAM_FLIP (of a bit of the weight after the
+// "rank:step": BIGRAM_KILL, BIGRAM_STOP, BIGRAM_HANG, BIGRAM_TERM, BIGRAM_FLIP (of a bit of the weight after the
 // step's update); BIGRAM_NAN is a step. BIGRAM_TELL prints each
 // step that runs.
 #include "FarDevice.h"
@@ -137,6 +137,8 @@ void step(ShaleRank *rank, char *state, char *arena, const void *const *inputs, 
     sendSignal(SIGINT);
   if (fault(rank, "BIGRAM_CRASH", now))
     raise(SIGSEGV);
+  if (fault(rank, "BIGRAM_STOP", now))
+    raise(SIGSTOP);
   // BIGRAM_PAUSE: milliseconds after which a rank that hangs goes on.
   const char *pause = getenv("BIGRAM_PAUSE");
   for (int left = pause ? atoi(pause) : -1; left != 0 && fault(rank, "BIGRAM_HANG", now);

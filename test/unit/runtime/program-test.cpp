@@ -11,6 +11,7 @@
 #include <fstream>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <stdlib.h>
 #include <sys/file.h>
 #include <sys/wait.h>
@@ -84,6 +85,15 @@ protected:
     for (std::string line; std::getline(file, line);)
       lines.push_back(json::parse(line));
     return lines;
+  }
+  /// Each rank but `guilty` ends with an error that names it, its host and process.
+  static void expectAllName(const std::string &text, int ranks, int guilty,
+                            const std::string &what) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      std::regex line("rank " + std::to_string(rank) + ": error: .* failed: rank " +
+                      std::to_string(guilty) + " \\(host \\S+, pid \\d+\\)" + what);
+      EXPECT_EQ(std::regex_search(text, line), rank != guilty) << rank << "\n" << text;
+    }
   }
   std::string bytes(const std::string &name) { return readText(work + "/" + name, 1 << 30); }
   std::string work;
@@ -220,6 +230,7 @@ TEST_F(Program, KilledRankEndsTheRunWith76) {
   Result result = train("4-full", "r", "--steps 10 --save-every 3", "BIGRAM_KILL=2:5");
   EXPECT_EQ(result.code, 76) << result.text;
   EXPECT_NE(result.text.find("was ended by signal 9 (Killed)"), std::string::npos) << result.text;
+  expectAllName(result.text, 4, 2, " ended");
   // A run that resumes from step 3 ends like an uninterrupted run.
   ASSERT_EQ(train("4-full", "r", "--steps 10").code, 0);
   ASSERT_EQ(train("4-full", "s", "--steps 10").code, 0);
@@ -343,6 +354,13 @@ TEST_F(Program, SilentRankIsATimeoutThatNamesTheCollective) {
   Result result = train("2-full", "r", "--steps 10 --comm-timeout 2", "BIGRAM_HANG=1:3");
   EXPECT_EQ(result.code, 76) << result.text;
   EXPECT_NE(result.text.find("all-gather 'root' failed"), std::string::npos) << result.text;
+  expectAllName(result.text, 2, 1, " did not come to this point within 2.0 s");
+}
+
+TEST_F(Program, StoppedRankIsNamedByAll) {
+  Result result = train("4-full", "r", "--steps 10 --comm-timeout 2", "BIGRAM_STOP=2:3");
+  EXPECT_EQ(result.code, 76) << result.text;
+  expectAllName(result.text, 4, 2, " did not answer within 2.0 s");
 }
 
 TEST_F(Program, NonFiniteEndsWith93AndNoCheckpoint) {

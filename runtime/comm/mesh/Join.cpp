@@ -1,0 +1,345 @@
+// Connects every rank with every other.
+#include "runtime/comm/mesh/Join.h"
+#include "runtime/core/Error.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <thread>
+#include <unistd.h>
+
+namespace shale::rt {
+
+namespace {
+using Clock = std::chrono::steady_clock;
+
+/// What a rank tells rank 0 about itself, and rank 0 all ranks about all.
+struct Card {
+  sockaddr_storage address; // where it accepts; zero on one host, where names follow from ranks
+  int64_t pid;
+  char host[24]; // ends with 0
+};
+static_assert(sizeof(Card) == largestPayload, "cards have no padding");
+
+int millisecondsUntil(Clock::time_point deadline, int most) {
+  auto left =
+      std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+  return static_cast<int>(std::max<int64_t>(0, std::min<int64_t>(left, most)));
+}
+
+/// Waits for an event; false if the deadline passes.
+bool waitFor(int fd, short events, Clock::time_point deadline) {
+  for (;;) {
+    pollfd one{fd, events, 0};
+    int count = ::poll(&one, 1, millisecondsUntil(deadline, 1000));
+    if (count > 0)
+      return true;
+    if (count < 0 && errno != EINTR)
+      return false;
+    if (Clock::now() >= deadline)
+      return false;
+  }
+}
+
+Card ownCard(const Endpoint &endpoint) {
+  Card card{};
+  if (endpoint.family() != AF_UNIX)
+    memcpy(&card.address, &endpoint.address, endpoint.length);
+  card.pid = getpid();
+  gethostname(card.host, sizeof(card.host) - 1);
+  return card;
+}
+
+/// Prepares for a connection per rank: raises the soft limit of open files.
+void allowConnections(int ranks) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+    return;
+  rlim_t wanted = static_cast<rlim_t>(ranks) + 2048;
+  if (limit.rlim_cur < wanted && limit.rlim_cur < limit.rlim_max) {
+    limit.rlim_cur = std::min(wanted, limit.rlim_max);
+    setrlimit(RLIMIT_NOFILE, &limit);
+  }
+  if (limit.rlim_cur < static_cast<rlim_t>(ranks) + 64)
+    fail(SHALE_EXIT_NO_FIT,
+         "%d ranks need %d open files per rank, but the limit is %llu: raise it with ulimit -n",
+         ranks, ranks + 64, (unsigned long long)limit.rlim_cur);
+}
+
+class Joining {
+public:
+  Joining(const Rendezvous &rendezvous, const Secret &secret, std::chrono::milliseconds timeout)
+      : rendezvous(rendezvous), secret(secret), timeout(timeout), deadline(Clock::now() + timeout),
+        links(rendezvous.worldSize), cards(rendezvous.worldSize) {}
+
+  std::vector<Link> run() {
+    allowConnections(rendezvous.worldSize);
+    bool first = rendezvous.rank == 0, local = meetsLocally(rendezvous);
+    Endpoint own = local ? localEndpoint(rendezvous, rendezvous.rank)
+                         : ownEndpoint(rendezvous, first ? rendezvous.port : 0);
+    Socket bound = bindTo(own, std::min(10.0, timeout.count() / 1000.0));
+    cards[rendezvous.rank] = ownCard(own);
+    if (!first)
+      introduce(own);
+    // Ranks other than the first one need not listen before all are known.
+    Acceptor acceptor(std::move(bound), secret, rendezvous.rank, rendezvous.worldSize,
+                      first ? sizeof(Card) : 0, {});
+    for (int rank = 1; rank < rendezvous.rank; ++rank)
+      connectTo(rank, {endpointOf(rank)});
+    for (int rank = 0; rank < rendezvous.rank; ++rank)
+      acceptor.watch(rank, links[rank].socket.get());
+    await(acceptor);
+    if (first)
+      shareCards();
+    for (size_t rank = 0; rank < links.size(); ++rank) {
+      links[rank].pid = cards[rank].pid;
+      links[rank].host = hostOf(static_cast<int>(rank));
+    }
+    return std::move(links);
+  }
+
+private:
+  /// Other ranks wrote it, so it is printed without control characters.
+  std::string hostOf(int rank) const {
+    const Card &card = cards[rank];
+    std::string host(card.host, strnlen(card.host, sizeof(card.host)));
+    for (char &c : host)
+      if (c <= ' ' || c > '~')
+        c = '?';
+    return host;
+  }
+
+  Endpoint endpointOf(int rank) const {
+    if (meetsLocally(rendezvous))
+      return localEndpoint(rendezvous, rank);
+    Endpoint endpoint;
+    endpoint.address = cards[rank].address;
+    bool six = endpoint.family() == AF_INET6;
+    if (!six && endpoint.family() != AF_INET)
+      fail(SHALE_EXIT_PEER, "rank %d accepts at an address of an unknown kind", rank);
+    endpoint.length = six ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
+    return endpoint;
+  }
+
+  void connectTo(int rank, const std::vector<Endpoint> &endpoints) {
+    links[rank].socket =
+        dial(endpoints, secret, {rendezvous.rank, rank, rendezvous.worldSize}, deadline);
+  }
+
+  /// Accepts the ranks after this one.
+  void await(Acceptor &acceptor) {
+    int missing = rendezvous.worldSize - rendezvous.rank - 1;
+    auto expects = [&](int rank) { return rank > rendezvous.rank && !links[rank].socket; };
+    auto arrived = [&](int rank, Socket socket, const char *payload) {
+      if (!expects(rank)) // it was expected when it proved the secret, and came twice
+        return;
+      links[rank].socket = std::move(socket);
+      if (rendezvous.rank == 0)
+        memcpy(&cards[rank], payload, sizeof(Card));
+      acceptor.watch(rank, links[rank].socket.get());
+      --missing;
+    };
+    while (missing > 0) {
+      acceptor.serve(millisecondsUntil(deadline, 1000), expects, arrived);
+      if (acceptor.lost() >= 0)
+        fail(SHALE_EXIT_PEER, "rank %d ended while the ranks were being connected",
+             acceptor.lost());
+      if (missing > 0 && Clock::now() >= deadline)
+        fail(SHALE_EXIT_PEER, "%s", describeMissing(acceptor.strangers()).c_str());
+    }
+    if (!acceptor.strangers().empty())
+      warn("%s", acceptor.strangers().c_str());
+  }
+
+  std::string describeMissing(const std::string &strangers) const {
+    std::string list;
+    int count = 0;
+    for (int rank = rendezvous.rank + 1; rank < rendezvous.worldSize; ++rank)
+      if (!links[rank].socket && ++count <= 8)
+        list += (list.empty() ? "" : ", ") + std::to_string(rank);
+    if (count > 8)
+      list += format(" and %d more", count - 8);
+    return format("rank%s %s did not arrive within %.1f s", count == 1 ? "" : "s", list.c_str(),
+                  timeout.count() / 1000.0) +
+           (strangers.empty() ? "" : "; " + strangers);
+  }
+
+  void shareCards() {
+    for (int rank = 1; rank < rendezvous.worldSize; ++rank)
+      if (!sendAll(links[rank].socket.get(), cards.data(), cards.size() * sizeof(Card), deadline))
+        fail(SHALE_EXIT_PEER,
+             "rank %d of host %s, pid %lld ended while the ranks were being "
+             "connected",
+             rank, hostOf(rank).c_str(), (long long)cards[rank].pid);
+  }
+
+  /// Tells rank 0 about this one, and gets the cards of all.
+  void introduce(const Endpoint &own) {
+    connectTo(0, meetsLocally(rendezvous) ? std::vector<Endpoint>{localEndpoint(rendezvous, 0)}
+                                          : masterEndpoints(rendezvous));
+    Card card = ownCard(own);
+    if (!sendAll(links[0].socket.get(), &card, sizeof(card), deadline) ||
+        !receiveAll(links[0].socket.get(), cards.data(), cards.size() * sizeof(Card), deadline))
+      fail(SHALE_EXIT_PEER, "%s",
+           Clock::now() >= deadline
+               ? format("a rank did not arrive within %.1f s; rank 0 tells which",
+                        timeout.count() / 1000.0)
+                     .c_str()
+               : "rank 0 ended while the ranks were being connected");
+  }
+
+  const Rendezvous &rendezvous;
+  const Secret &secret;
+  std::chrono::milliseconds timeout;
+  Clock::time_point deadline;
+  std::vector<Link> links;
+  std::vector<Card> cards;
+};
+
+/// Connects with one of the endpoints; an empty socket if none answers.
+Socket connectToAny(const std::vector<Endpoint> &endpoints, Clock::time_point deadline,
+                    std::string &trouble) {
+  for (const Endpoint &endpoint : endpoints) {
+    Socket socket(::socket(endpoint.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (!socket)
+      fail(SHALE_EXIT_PEER, "cannot open a socket: %s", strerror(errno));
+    int error = 0;
+    if (connect(socket.get(), reinterpret_cast<const sockaddr *>(&endpoint.address),
+                endpoint.length) != 0)
+      error = errno;
+    if (error == EINPROGRESS) {
+      auto soon = std::min(deadline, Clock::now() + std::chrono::seconds(5));
+      socklen_t length = sizeof(error);
+      if (!waitFor(socket.get(), POLLOUT, soon))
+        error = ETIMEDOUT;
+      else
+        getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length);
+    }
+    if (error == 0)
+      return socket;
+    trouble = format("%s: %s", endpoint.text().c_str(), strerror(error));
+  }
+  return Socket();
+}
+
+/// Has one conversation with an acceptor. Returns whether both have proved the secret; if not, it
+/// may be tried again.
+bool prove(int fd, const Secret &secret, const Ends &ends, Clock::time_point deadline,
+           std::string &trouble) {
+  if (!isOwnUser(fd)) {
+    trouble = "the Unix socket of the rendezvous belongs to another user";
+    return false;
+  }
+  Challenge challenge;
+  if (!receiveAll(fd, &challenge, sizeof(challenge), deadline)) {
+    trouble = "it closed the connection, or did not answer";
+    return false;
+  }
+  if (!isChallenge(challenge)) {
+    trouble = "what listens there is no rank of a program of this version of Shale";
+    return false;
+  }
+  Response response = respond(secret, challenge, ends);
+  Verdict verdict;
+  if (!sendAll(fd, &response, sizeof(response), deadline) ||
+      !receiveAll(fd, &verdict, sizeof(verdict), deadline)) {
+    trouble = "it closed the connection";
+    return false;
+  }
+  switch (verdict.answer) {
+  case Answer::Accepted:
+    break;
+  case Answer::OtherRanks:
+    fail(SHALE_EXIT_USAGE, "rank %d does not run with %d ranks, as this one does", ends.to,
+         ends.ranks);
+  case Answer::NotExpected:
+    fail(SHALE_EXIT_USAGE,
+         "rank %d is already connected with a rank %d: start one process per rank, each with its "
+         "own number",
+         ends.to, ends.from);
+  default:
+    fail(SHALE_EXIT_USAGE,
+         "rank %d has another secret than this rank: set SHALE_TOKEN, or the content of "
+         "SHALE_TOKEN_FILE, to the same text for every rank",
+         ends.to);
+  }
+  if (!proves(secret, challenge, response, verdict)) {
+    trouble = "what listens there does not prove the secret of this run";
+    return false;
+  }
+  return true;
+}
+} // namespace
+
+bool sendAll(int fd, const void *data, size_t bytes, Clock::time_point deadline) {
+  auto *at = static_cast<const char *>(data);
+  while (bytes > 0) {
+    ssize_t n = send(fd, at, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n > 0) {
+      at += n;
+      bytes -= n;
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      if (!waitFor(fd, POLLOUT, deadline))
+        return false;
+    } else if (errno != EINTR) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool receiveAll(int fd, void *data, size_t bytes, Clock::time_point deadline) {
+  auto *at = static_cast<char *>(data);
+  while (bytes > 0) {
+    ssize_t n = recv(fd, at, bytes, MSG_DONTWAIT);
+    if (n > 0) {
+      at += n;
+      bytes -= n;
+    } else if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+      if (!waitFor(fd, POLLIN, deadline))
+        return false;
+    } else if (n == 0 || errno != EINTR) {
+      return false;
+    }
+  }
+  return true;
+}
+
+Socket dial(const std::vector<Endpoint> &endpoints, const Secret &secret, const Ends &ends,
+            Clock::time_point deadline) {
+  auto pause = std::chrono::milliseconds(5);
+  std::string trouble;
+  for (;;) {
+    Socket socket = connectToAny(endpoints, deadline, trouble);
+    if (socket && prove(socket.get(), secret, ends, deadline, trouble)) {
+      setConnectionOptions(socket.get());
+      return socket;
+    }
+    if (Clock::now() + pause >= deadline)
+      fail(SHALE_EXIT_PEER, "rank %d did not answer at %s in time (%s)", ends.to,
+           endpoints.front().text().c_str(), trouble.c_str());
+    std::this_thread::sleep_for(pause);
+    pause = std::min(2 * pause, std::chrono::milliseconds(500));
+  }
+}
+
+Secret secretOf(const Rendezvous &rendezvous) {
+  std::string token = takeToken();
+  // On one host the kernel tells which user a process belongs to (isOwnUser).
+  if (token.empty() && !meetsLocally(rendezvous) && !rendezvous.insecure)
+    fail(SHALE_EXIT_USAGE,
+         "ranks on several hosts need a secret by which they know each other, the same for all: "
+         "export SHALE_TOKEN=$(head -c 32 /dev/urandom | base64), or name a file with "
+         "SHALE_TOKEN_FILE; --insecure trusts everyone who can connect");
+  return Secret(token, rendezvous.run);
+}
+
+std::vector<Link> join(const Rendezvous &rendezvous, const Secret &secret,
+                       std::chrono::milliseconds timeout) {
+  return Joining(rendezvous, secret, timeout).run();
+}
+
+} // namespace shale::rt

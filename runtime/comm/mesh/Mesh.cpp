@@ -1,0 +1,304 @@
+// Messages between ranks: what other threads call, and failure.
+#include "runtime/comm/mesh/Mesh.h"
+#include "runtime/comm/mesh/Peer.h"
+#include "runtime/core/Error.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+namespace shale::rt {
+
+Mesh::Mesh(int rank, std::vector<Link> links, Options options)
+    : self(rank), options(options), epoll(epoll_create1(EPOLL_CLOEXEC)),
+      wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  auto watch = [&](int fd, Peer *peer) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.ptr = peer;
+    if (epoll_ctl(epoll.get(), EPOLL_CTL_ADD, fd, &event) != 0)
+      shale::rt::fail(SHALE_EXIT_INTERNAL, "cannot wait for ranks: %s", strerror(errno));
+  };
+  watch(wake.get(), nullptr);
+  for (size_t r = 0; r < links.size(); ++r) {
+    names.push_back(
+        format("rank %zu (host %s, pid %lld)", r, links[r].host.c_str(), (long long)links[r].pid));
+    peers.push_back(nullptr);
+    if (static_cast<int>(r) == self)
+      continue;
+    peers.back() = std::make_unique<Peer>();
+    Peer &peer = *peers.back();
+    peer.rank = static_cast<int>(r);
+    peer.name = names.back();
+    peer.socket = std::move(links[r].socket);
+    peer.heard = nowMilliseconds();
+    fcntl(peer.socket.get(), F_SETFL, fcntl(peer.socket.get(), F_GETFL) | O_NONBLOCK);
+    watch(peer.socket.get(), &peer);
+  }
+  thread = std::thread([this] { loop(); });
+}
+
+Mesh::~Mesh() {
+  ending = true;
+  uint64_t one = 1;
+  if (write(wake.get(), &one, sizeof(one)) < 0) {
+    // The counter is not 0, so the thread wakes up anyway.
+  }
+  thread.join();
+}
+
+std::string Mesh::nameOf(int rank) const { return names[rank]; }
+
+Mesh::Peer &Mesh::at(int rank) {
+  if (rank < 0 || rank >= static_cast<int>(peers.size()) || !peers[rank])
+    shale::rt::fail(SHALE_EXIT_INTERNAL, "a message to or from rank %d, which is no other rank",
+                    rank);
+  return *peers[rank];
+}
+
+Mesh::milliseconds Mesh::interval() const {
+  return std::clamp(options.timeout / 8, milliseconds(10), milliseconds(1000));
+}
+
+void Mesh::send(int to, uint32_t channel, uint64_t slot, const void *data, size_t bytes,
+                Transfers &transfers) {
+  Peer &peer = at(to);
+  Key key{channel, slot};
+  Outgoing message{{Data, channel, slot, bytes}, static_cast<const char *>(data), &transfers};
+  {
+    std::lock_guard<std::mutex> lock(transfers.mutex);
+    ++transfers.pending;
+  }
+  std::unique_lock<std::mutex> lock(peer.sendMutex);
+  auto room = firstOf(peer.ready, key);
+  if (room == peer.ready.end()) {
+    peer.unready.emplace(key, message);
+  } else if (room->second == bytes) {
+    peer.ready.erase(room);
+    peer.queue.push_back(message);
+    flush(peer);
+  } else {
+    uint64_t expected = room->second;
+    peer.unready.emplace(key, message); // for forget()
+    lock.unlock();
+    refuse(peer, format("expects a message of %llu bytes, where this rank sends %zu",
+                        (unsigned long long)expected, bytes));
+    return;
+  }
+  lock.unlock();
+  if (peer.closed)
+    lose(peer, 0);
+}
+
+void Mesh::receive(int from, uint32_t channel, uint64_t slot, void *data, size_t bytes,
+                   Transfers &transfers) {
+  Peer &peer = at(from);
+  {
+    std::lock_guard<std::mutex> lock(transfers.mutex);
+    ++transfers.pending;
+  }
+  {
+    std::lock_guard<std::mutex> lock(peer.postMutex);
+    peer.posted.emplace(Key{channel, slot}, Incoming{static_cast<char *>(data), bytes, &transfers});
+  }
+  control(peer, {Ready, channel, slot, bytes});
+  if (peer.closed)
+    lose(peer, 0);
+}
+
+int Mesh::wait(Transfers &transfers, bool sent, milliseconds timeout) {
+  std::deque<int> &done = sent ? transfers.sent : transfers.received;
+  auto take = [&] {
+    int rank = done.front();
+    done.pop_front();
+    return rank;
+  };
+  if (std::lock_guard<std::mutex> lock(transfers.mutex); !done.empty())
+    return take();
+  Waiting own{&transfers, Clock::now()};
+  struct Registered {
+    Mesh &mesh;
+    Waiting &own;
+    Registered(Mesh &mesh, Waiting &own) : mesh(mesh), own(own) {
+      std::lock_guard<std::mutex> lock(mesh.stateMutex);
+      mesh.waits.push_back(&own);
+    }
+    ~Registered() {
+      std::lock_guard<std::mutex> lock(mesh.stateMutex);
+      mesh.waits.erase(std::find(mesh.waits.begin(), mesh.waits.end(), &own));
+    }
+  } registered(*this, own);
+  {
+    std::unique_lock<std::mutex> lock(transfers.mutex);
+    transfers.changed.wait_until(lock, own.since + timeout,
+                                 [&] { return !done.empty() || transfers.aborted || failed; });
+    if (!done.empty())
+      return take();
+    if (transfers.aborted) {
+      transfers.aborted = false;
+      return -1;
+    }
+  }
+  if (!failed)
+    fail(diagnose(timeout));
+  std::unique_lock<std::mutex> lock(stateMutex);
+  stateChanged.wait(lock, [&] { return failed.load(); }); // another thread is telling the others
+  reported = true;
+  throw Error(SHALE_EXIT_PEER, failure);
+}
+
+void Mesh::forget(Transfers &transfers) {
+  {
+    std::lock_guard<std::mutex> lock(transfers.mutex);
+    if (transfers.pending == 0)
+      return;
+  }
+  auto isOwn = [&](const auto &one) { return one.transfers == &transfers; };
+  auto eraseOwn = [&](auto &map) {
+    for (auto it = map.begin(); it != map.end();)
+      it = isOwn(it->second) ? map.erase(it) : std::next(it);
+  };
+  for (auto &one : peers) {
+    if (!one)
+      continue;
+    Peer &peer = *one;
+    std::lock_guard<std::mutex> receiving(peer.receiveMutex);
+    bool cut = peer.inData && isOwn(peer.current);
+    {
+      std::lock_guard<std::mutex> lock(peer.postMutex);
+      eraseOwn(peer.posted);
+    }
+    std::lock_guard<std::mutex> sending(peer.sendMutex);
+    eraseOwn(peer.unready);
+    cut = cut || (peer.frontAt > 0 && isOwn(peer.queue.front()));
+    if (cut) { // the rest of the message will not come, so no other can follow
+      peer.inData = false;
+      peer.broken = true;
+      peer.queue.clear();
+      peer.frontAt = 0;
+      shutdown(peer.socket.get(), SHUT_RDWR);
+    }
+    peer.queue.erase(std::remove_if(peer.queue.begin(), peer.queue.end(), isOwn), peer.queue.end());
+  }
+}
+
+bool Mesh::anyWaits(milliseconds longerThan) {
+  std::lock_guard<std::mutex> lock(stateMutex);
+  auto before = Clock::now() - longerThan;
+  return std::any_of(waits.begin(), waits.end(),
+                     [&](const Waiting *one) { return one->since < before; });
+}
+
+/// Whether a transfer with the rank is not complete.
+bool Mesh::isNeeded(Peer &peer) {
+  {
+    std::lock_guard<std::mutex> lock(peer.postMutex);
+    if (!peer.posted.empty())
+      return true;
+  }
+  std::lock_guard<std::mutex> lock(peer.sendMutex);
+  return !peer.unready.empty() || !peer.queue.empty();
+}
+
+/// Returns which ranks a wait has run out for. A rank that is alive answers pings, also while it
+/// computes; a rank that waits itself is not the cause.
+std::string Mesh::diagnose(milliseconds timeout) {
+  int64_t since = nowMilliseconds() - std::max(timeout / 2, 2 * interval()).count();
+  std::vector<const Peer *> silent, busy, needed;
+  for (auto &peer : peers) {
+    if (!peer || peer->closed)
+      continue;
+    if (peer->heard < since)
+      silent.push_back(peer.get());
+    else if (!peer->waits)
+      busy.push_back(peer.get());
+    if (isNeeded(*peer))
+      needed.push_back(peer.get());
+  }
+  const auto &guilty = !silent.empty() ? silent : !busy.empty() ? busy : needed;
+  std::string list;
+  for (size_t i = 0; i < guilty.size() && i < 4; ++i)
+    list += (i ? ", " : "") + guilty[i]->name;
+  if (guilty.size() > 4)
+    list += format(" and %zu more", guilty.size() - 4);
+  double seconds = timeout.count() / 1000.0;
+  if (!silent.empty())
+    return format("%s did not answer within %.1f s: stopped, or cut off from the network",
+                  list.c_str(), seconds);
+  return format("%s did not come to this point within %.1f s, but still run%s", list.c_str(),
+                seconds, guilty.size() == 1 ? "s" : "");
+}
+
+/// Sends a frame to all ranks, and waits a moment until it is written.
+void Mesh::tellAll(uint32_t kind, const std::string &text) {
+  for (auto &peer : peers)
+    if (peer && !peer->closed)
+      control(*peer, {kind, 0, 0, text.size()}, text);
+  auto deadline = Clock::now() + milliseconds(200);
+  for (auto &peer : peers) {
+    for (;;) {
+      auto left = std::chrono::duration_cast<milliseconds>(deadline - Clock::now()).count();
+      if (!peer || peer->closed || left <= 0)
+        break;
+      {
+        std::lock_guard<std::mutex> lock(peer->sendMutex);
+        flush(*peer);
+        if (peer->control.empty() || peer->broken)
+          break;
+      }
+      pollfd one{peer->socket.get(), POLLOUT, 0};
+      poll(&one, 1, static_cast<int>(left));
+    }
+  }
+}
+
+/// The run has failed: tells all ranks why, and ends the waits of this one. The first reason
+/// counts.
+void Mesh::fail(const std::string &text) {
+  if (failing.exchange(true))
+    return;
+  // Before a wait ends, and with it perhaps the process.
+  tellAll(Failure, text.substr(0, longestText));
+  std::lock_guard<std::mutex> lock(stateMutex);
+  failure = text;
+  failedAt = Clock::now();
+  failed = true;
+  for (Waiting *one : waits) {
+    std::lock_guard<std::mutex> inner(one->transfers->mutex);
+    one->transfers->changed.notify_all();
+  }
+  stateChanged.notify_all();
+}
+
+/// An authenticated rank does what no rank of this program does.
+void Mesh::refuse(Peer &peer, const std::string &what) {
+  fail(format("%s %s: the ranks run different programs or flags", peer.name.c_str(), what.c_str()));
+  shutdown(peer.socket.get(), SHUT_RDWR);
+}
+
+void Mesh::leave() {
+  leaving = true;
+  tellAll(Leave, "");
+}
+
+std::vector<int> Mesh::findSilent(const std::vector<int> &ranks, double seconds) {
+  for (int rank : ranks)
+    control(at(rank), {Stuck, 0, 0, 0});
+  auto answered = [&](int rank) { return at(rank).stuck.load(); };
+  std::unique_lock<std::mutex> lock(stateMutex);
+  stateChanged.wait_for(lock, std::chrono::duration<double>(seconds), [&] {
+    return std::all_of(ranks.begin(), ranks.end(),
+                       [&](int rank) { return answered(rank) || at(rank).closed; });
+  });
+  std::vector<int> silent;
+  std::copy_if(ranks.begin(), ranks.end(), std::back_inserter(silent),
+               [&](int rank) { return !answered(rank); });
+  return silent;
+}
+
+} // namespace shale::rt
