@@ -333,7 +333,7 @@ private:
                    " of " + what + ", site " + std::to_string(site));
       else
         for (int64_t at = offset; at < offset + bytes; ++at)
-          block.noteByte(fiber, shadow[at], write, site, std::string(what), at);
+          block.noteByte(fiber, shadow[at], write, site, what, at);
     };
     note("shared memory", block.sharedStart, block.sharedShadow);
     for (auto &[start, shadow] : block.buffers)
@@ -395,20 +395,19 @@ private:
          " accesses memory outside of every buffer at site " + std::to_string(site));
   }
 
-  void noteByte(Fiber &fiber, Shadow &shadow, bool write, int32_t site, const std::string &what,
+  void noteByte(Fiber &fiber, Shadow &shadow, bool write, int32_t site, const char *what,
                 int64_t at) {
     int32_t self = int32_t(fiber.context.thread);
-    std::string place = "byte " + std::to_string(at) + " of " + what;
     if (shadow.writer >= 0 && !ordered(fiber, shadow.writerBlock, shadow.writer, shadow.writerEpoch,
                                        shadow.writerExchange))
-      race(fiber, write ? "writes " : "reads ", place, site, "wrote", shadow.writer,
+      race(fiber, write ? "writes " : "reads ", what, at, site, "wrote", shadow.writer,
            shadow.writerSite);
     // Of several readers, -2, one is another thread.
     bool current = shadow.readerBlock != number || shadow.readerEpoch >= fiber.epoch;
     if (write && shadow.reader != -1 && current &&
         (shadow.reader == -2 || !ordered(fiber, shadow.readerBlock, shadow.reader,
                                          shadow.readerEpoch, shadow.readerExchange)))
-      race(fiber, "writes ", place, site, "read", shadow.reader, shadow.readerSite);
+      race(fiber, "writes ", what, at, site, "read", shadow.reader, shadow.readerSite);
     if (write) {
       shadow.writer = self;
       shadow.writerBlock = number;
@@ -426,10 +425,11 @@ private:
     shadow.readerSite = site;
   }
 
-  void race(const Fiber &fiber, const char *does, const std::string &place, int32_t site,
+  void race(const Fiber &fiber, const char *does, const char *what, int64_t at, int32_t site,
             const char *did, int32_t other, int32_t otherSite) {
     fail("race: thread " + std::to_string(fiber.context.thread) + " of block " +
-         std::to_string(number) + " " + does + place + " at site " + std::to_string(site) +
+         std::to_string(number) + " " + does + "byte " + std::to_string(at) + " of " + what +
+         " at site " + std::to_string(site) +
          (other >= 0 ? ", which thread " + std::to_string(other) : ", which several threads") +
          " " + did + " at site " + std::to_string(otherSite) + ", without a barrier between");
   }

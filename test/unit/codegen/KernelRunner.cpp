@@ -272,51 +272,60 @@ private:
 
 } // namespace
 
-std::vector<Tensor> test::runNative(ModuleOp original, const std::vector<Tensor> &arguments,
-                                    const RunOptions &options, int *kernelCount) {
-  OwningOpRef<ModuleOp> module = original.clone();
+struct test::CompiledKernels::Code {
+  OwningOpRef<ModuleOp> module; // fused; a cluster is a kernel
+  DenseMap<Operation *, std::pair<std::string, KernelInfo>> infos;
+  std::optional<NativeKernels> native;
+  std::optional<EmulatedKernels> emulator;
+};
+
+test::CompiledKernels::CompiledKernels(ModuleOp original, const RunOptions &options)
+    : dropBarriers(options.dropBarriers), code(std::make_unique<Code>()) {
+  code->module = original.clone();
+  ModuleOp module = *code->module;
   std::string error;
   const Target *target = findTarget(options.target, error);
   const Target *host = findTarget("cpu:native", error);
   if (!target || !host) {
     ADD_FAILURE() << error;
-    return {};
+    return;
   }
-  (*module)->setAttr(nn::kTargetAttr, StringAttr::get(module->getContext(), target->getName()));
+  module->setAttr(nn::kTargetAttr, StringAttr::get(module->getContext(), target->getName()));
   PassManager pm(module->getContext());
   FusionOptions fusion;
   fusion.singletons = options.singletons;
   if (options.fuse)
     buildFusionPipeline(pm, fusion);
-  EXPECT_TRUE(succeeded(pm.run(*module)));
-  isolateOwnKernels(*module, *target);
+  EXPECT_TRUE(succeeded(pm.run(module)));
+  isolateOwnKernels(module, *target);
   OwningOpRef<ModuleOp> kernels = ModuleOp::create(module->getLoc());
-  DenseMap<Operation *, std::pair<std::string, KernelInfo>> infos;
   module->walk([&](nn::ClusterOp cluster) {
-    std::string name = "kernel_" + std::to_string(infos.size());
+    std::string name = "kernel_" + std::to_string(code->infos.size());
     FailureOr<KernelInfo> info = target->generateKernel(*kernels, name, cluster.getBody());
     EXPECT_TRUE(succeeded(info));
     if (succeeded(info))
-      infos[cluster] = {name, *info};
+      code->infos[cluster] = {name, *info};
   });
-  if (kernelCount)
-    *kernelCount = infos.size();
-  bool emulated = StringRef(options.target).starts_with("cuda:");
-  std::optional<NativeKernels> native;
-  std::optional<EmulatedKernels> emulator;
-  if (emulated) {
+  if (StringRef(options.target).starts_with("cuda:")) {
     auto lowered = cuda::lowerToHost(*kernels);
     EXPECT_TRUE(succeeded(lowered));
     if (succeeded(lowered))
-      emulator.emplace(EmulatedKernels{std::move(*lowered), test::Machine(*kernels, *host)});
+      code->emulator.emplace(EmulatedKernels{std::move(*lowered), test::Machine(*kernels, *host)});
   } else {
     EXPECT_TRUE(succeeded(target->lowerKernels(*kernels)));
-    native.emplace(NativeKernels{test::Machine(*kernels, *target)});
+    code->native.emplace(NativeKernels{test::Machine(*kernels, *target)});
   }
+}
 
+test::CompiledKernels::~CompiledKernels() = default;
+
+int test::CompiledKernels::count() const { return code->infos.size(); }
+
+std::vector<Tensor> test::CompiledKernels::run(const std::vector<Tensor> &arguments,
+                                               int64_t chunk) {
   interp::Interpreter interpreter{interp::Options()};
   DenseMap<Value, Tensor> values;
-  auto function = module->lookupSymbol<func::FuncOp>("f");
+  auto function = code->module->lookupSymbol<func::FuncOp>("f");
   for (auto [argument, value] : llvm::zip(function.getArguments(), arguments))
     values[argument] = value;
   std::vector<Tensor> results;
@@ -327,13 +336,13 @@ std::vector<Tensor> test::runNative(ModuleOp original, const std::vector<Tensor>
     if (isa<func::ReturnOp>(op))
       return operands;
     if (auto cluster = dyn_cast<nn::ClusterOp>(op)) {
-      auto &[name, info] = infos[&op];
+      auto &[name, info] = code->infos[&op];
       results = launch(cluster, operands,
                        [&, &name = name, &info = info](void *const *args, const Buffers &views) {
-                         if (native)
-                           native->run(name, info, options.chunk, args);
-                         else if (emulator)
-                           emulator->run(name, info, options.dropBarriers, args, views);
+                         if (code->native)
+                           code->native->run(name, info, chunk, args);
+                         else if (code->emulator)
+                           code->emulator->run(name, info, dropBarriers, args, views);
                        });
     } else {
       auto computed = interpreter.runOp(&op, {operands});
@@ -344,4 +353,12 @@ std::vector<Tensor> test::runNative(ModuleOp original, const std::vector<Tensor>
       values[result] = value;
   }
   return {};
+}
+
+std::vector<Tensor> test::runNative(ModuleOp module, const std::vector<Tensor> &arguments,
+                                    const RunOptions &options, int *kernelCount) {
+  CompiledKernels kernels(module, options);
+  if (kernelCount)
+    *kernelCount = kernels.count();
+  return kernels.run(arguments);
 }

@@ -8,6 +8,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "test/emulation/Fibers.h"
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,6 @@ namespace shale::test {
 struct RunOptions {
   bool singletons = false; ///< no fusion
   bool fuse = true;        ///< false: @f has clusters already
-  int64_t chunk = 0;       ///< rows per call, rounded up to the grain; 0: all
   /// The target. Kernels of cuda are emulated, in several orders of their threads, which must give
   /// the same bits.
   std::string target = "cpu:native";
@@ -45,8 +45,24 @@ std::vector<interp::Tensor> kernelArguments(mlir::ModuleOp module);
 std::vector<interp::Tensor> interpret(mlir::ModuleOp module,
                                       const std::vector<interp::Tensor> &arguments);
 
-/// Decomposes, fuses, compiles and runs @f. The interpreter runs ops that are no kernels
-/// (products).
+/// @f, decomposed, fused and compiled. The interpreter runs ops that are no kernels (products).
+class CompiledKernels {
+public:
+  CompiledKernels(mlir::ModuleOp module, const RunOptions &options);
+  ~CompiledKernels();
+
+  /// Runs @f. `chunk` is the number of rows per call of a kernel, rounded up to the grain; 0: all.
+  std::vector<interp::Tensor> run(const std::vector<interp::Tensor> &arguments, int64_t chunk = 0);
+  /// The number of kernels.
+  int count() const;
+
+private:
+  struct Code;
+  bool dropBarriers;
+  std::unique_ptr<Code> code;
+};
+
+/// Compiles and runs @f once. Sets `kernels` to their number.
 std::vector<interp::Tensor> runNative(mlir::ModuleOp module,
                                       const std::vector<interp::Tensor> &arguments,
                                       const RunOptions &options, int *kernels = nullptr);

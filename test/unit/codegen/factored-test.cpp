@@ -69,11 +69,9 @@ void check(const std::string &text, double tolerance, bool dropBarriers = false)
   auto module = parse(context, text);
   ASSERT_TRUE(module) << text;
   std::vector<Tensor> arguments = randomArguments(*module, 3, 7);
-  std::vector<Tensor> expected = interpret(*module, arguments),
-                      found = runNative(*module, arguments, {});
-  RunOptions cut;
-  cut.chunk = 1;
-  std::vector<Tensor> pieces = runNative(*module, arguments, cut);
+  std::vector<Tensor> expected = interpret(*module, arguments);
+  CompiledKernels kernels(*module, {});
+  std::vector<Tensor> found = kernels.run(arguments), pieces = kernels.run(arguments, /*chunk=*/1);
   RunOptions gpu;
   gpu.target = "cuda:sm_90a";
   gpu.dropBarriers = dropBarriers;

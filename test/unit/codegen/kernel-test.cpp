@@ -62,18 +62,17 @@ void check(const std::string &text, double tolerance = 3e-6, int64_t bound = 7) 
   ASSERT_TRUE(module) << text;
   std::vector<Tensor> arguments = randomArguments(*module, 1, bound);
   std::vector<Tensor> expected = interpret(*module, arguments);
-  int fused = 0, single = 0;
-  std::vector<Tensor> whole = runNative(*module, arguments, {}, &fused);
+  CompiledKernels fused(*module, {});
+  std::vector<Tensor> whole = fused.run(arguments);
   ASSERT_EQ(whole.size(), expected.size());
   for (size_t i = 0; i < whole.size(); ++i)
     EXPECT_LT(difference(whole[i], expected[i]), tolerance) << "result " << i << " of\n" << text;
-  RunOptions cut;
-  cut.chunk = 1;
-  expectSameBits(runNative(*module, arguments, cut), whole);
+  expectSameBits(fused.run(arguments, /*chunk=*/1), whole);
   RunOptions separate;
   separate.singletons = true;
+  int single = 0;
   expectSameBits(runNative(*module, arguments, separate, &single), whole);
-  EXPECT_LE(fused, single);
+  EXPECT_LE(fused.count(), single);
   checkEmulated(*module, arguments, expected, tolerance);
 }
 
