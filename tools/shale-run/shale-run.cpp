@@ -66,7 +66,8 @@ cl::opt<bool>
            cl::cat(category));
 cl::opt<bool>
     checkGradient("check-gradient",
-                  cl::desc("differentiate every function and compare with central differences"),
+                  cl::desc("differentiate every function and compare with central differences; "
+                           "with --out, then also run it"),
                   cl::cat(category));
 cl::list<std::string> plugins("load-pass-plugin",
                               cl::desc("a plug-in with dialects and evaluators of its own"),
@@ -279,7 +280,8 @@ static int start(int argc, char **argv) {
   if (mutate)
     return failed(mutateModule(*module, compareOptions(settings), llvm::outs()));
   if (checkGradient)
-    return failed(runGradientChecks(*module));
+    if (bool wrong = failed(runGradientChecks(*module)); wrong || out.empty())
+      return wrong;
   if (steps > 0)
     return failed(runTraining(*module, settings)) ? SHALE_EXIT_DATA : SHALE_EXIT_OK;
   return failed(runFunctions(*module, settings)) ? SHALE_EXIT_DATA : SHALE_EXIT_OK;

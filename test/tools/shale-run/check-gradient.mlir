@@ -2,6 +2,14 @@
 // RUN: not shale-run --check-gradient --function=nothing %s 2>&1 | FileCheck %s --check-prefix=MISSING
 // MISSING: error: has no function 'nothing'
 
+// With --out it also runs the functions, if their gradients are right.
+// RUN: shale-run --check-gradient --function=square --out=%t.safetensors %s | FileCheck %s --check-prefix=RUNS
+// RUNS: largest error
+// RUNS: @square
+// RUN: rm %t.safetensors
+// RUN: not shale-run --check-gradient --function=kink --out=%t.safetensors %s
+// RUN: not ls %t.safetensors
+
 // A missing gradient, a wrong one (the function jumps between the two
 // points of the difference),
 // and a function without anything to differentiate.
@@ -22,4 +30,9 @@ func.func @kink(%x: tensor<1xf64>) -> tensor<1xf64> {
 // CHECK: error: has no float argument
 func.func @integer(%x: tensor<1xi64>) -> tensor<1xi64> {
   return %x : tensor<1xi64>
+}
+
+func.func @square(%x: tensor<4xf64>) -> tensor<4xf64> {
+  %0 = nn.mul %x, %x : tensor<4xf64>
+  return %0 : tensor<4xf64>
 }

@@ -94,8 +94,7 @@ def loss_of(folder, op, arrays, expected, attributes):
     save_safetensors(folder / "inputs.safetensors", arrays)
     text = run("shale-translate", "--import-onnx", folder / "model.onnx")
     (folder / "model.mlir").write_text(text)
-    run("shale-run", f"--inputs={folder}/inputs.safetensors", f"--out={folder}/out.safetensors", folder / "model.mlir")
-    run("shale-run", "--check-gradient", folder / "model.mlir")
+    run("shale-run", "--check-gradient", f"--inputs={folder}/inputs.safetensors", f"--out={folder}/out.safetensors", folder / "model.mlir")
     ops = sorted({line.split("nn.")[1].split()[0] for line in text.splitlines() if " = nn." in line} - {"constant"})
     return read_safetensors(folder / "out.safetensors")["loss"], (expected * arrays["weight"]).sum(), " ".join(ops)
 

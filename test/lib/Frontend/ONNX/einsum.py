@@ -92,8 +92,7 @@ def check(folder, equation, shapes):
     save_safetensors(folder / "inputs.safetensors", arrays)
     text = run("shale-translate", "--import-onnx", folder / "model.onnx")
     (folder / "model.mlir").write_text(text)
-    run("shale-run", f"--inputs={folder}/inputs.safetensors", f"--out={folder}/out.safetensors", folder / "model.mlir")
-    run("shale-run", "--check-gradient", folder / "model.mlir")
+    run("shale-run", "--check-gradient", f"--inputs={folder}/inputs.safetensors", f"--out={folder}/out.safetensors", folder / "model.mlir")
     loss = read_safetensors(folder / "out.safetensors")["loss"]
     wanted = (expected * arrays["weight"]).sum()
     if loss != wanted:

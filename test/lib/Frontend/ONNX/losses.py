@@ -74,8 +74,7 @@ def check(folder, op, dims, reduction, weighted, ignored, second, smoothing=0.0)
     (folder / "model.onnx").write_bytes(model(graph(body, inputs, [value("loss", [])], weights)))
     save_safetensors(folder / "inputs.safetensors", {key: np.asarray(array) for key, array in arrays.items()})
     (folder / "model.mlir").write_text(run("shale-translate", "--quiet", "--import-onnx", folder / "model.onnx", "--bind", "labels=file"))
-    run("shale-run", f"--inputs={folder}/inputs.safetensors", f"--out={folder}/out.safetensors", folder / "model.mlir")
-    run("shale-run", "--check-gradient", folder / "model.mlir")
+    run("shale-run", "--check-gradient", f"--inputs={folder}/inputs.safetensors", f"--out={folder}/out.safetensors", folder / "model.mlir")
     loss = read_safetensors(folder / "out.safetensors")["loss"]
     if not abs(loss - wanted) <= 1e-5 * max(1, abs(wanted)):
         sys.exit(f"{op} {dims} {reduction} weights {weighted} ignored {ignored} second {second} smoothing {smoothing}: {loss}, numpy says {wanted}")
