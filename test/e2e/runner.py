@@ -96,6 +96,7 @@ class Case:
         self.steps = len(self.trajectory["steps"])
         self.final = self.trajectory.get("final", "final.safetensors")
         self.of_file = self.trajectory["optimizer"]["name"] == "of the file"  # no flags of the optimizer
+        self.quiet = ["--no-advice"]
         self.most_ranks = 3 if self.folder.name == "plain" else 4  # plain has six rows per batch
 
     def model_flags(self, sizes=None):
@@ -129,7 +130,7 @@ class Case:
         policy = self.policy_flags()
         if "--optimizer" in flags:
             del policy[:2]
-        return run([self.bin / "shalec", self.folder / self.model, "-o", output, *self.model_flags(sizes), *policy, *mesh,
+        return run([self.bin / "shalec", self.folder / self.model, *self.quiet, "-o", output, *self.model_flags(sizes), *policy, *mesh,
                     "--shard", shard, *flags], "shalec").stdout
 
     def hyper_flags(self):

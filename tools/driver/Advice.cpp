@@ -142,6 +142,8 @@ void shale::printVerdict(Planner &planner, const Plan &plan, raw_ostream &os) {
     os << (index ? ", " : "") << rt::stringifyCategory(part.second)
        << llvm::format(" %.0f %%", 100.0 * part.first / std::max<int64_t>(1, plan.device()));
   os << llvm::format("; predicted step %.5g ms\n", plan.seconds * 1e3);
+  if (!plan.options.advice)
+    return;
   std::vector<Plan> others = neighbours(planner, plan);
   MemoryLimit limit = limitOf(plan.options);
   llvm::erase_if(others, [&](const Plan &other) { return !other.fits(limit); });

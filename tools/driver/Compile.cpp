@@ -428,7 +428,7 @@ private:
       return code;
     if (stop)
       return reportNumericsOfPlan();
-    if (options.emit == Emit::Program)
+    if (options.emit == Emit::Program && options.advice)
       planner.emplace(module->clone());
     chosen = true;
     return std::nullopt;

@@ -104,6 +104,7 @@ struct CompileOptions {
 
   MemoryLimit memoryLimit;
   bool planOnly = false;
+  bool advice = true; ///< whether other flags are planned, for the lines of changes
   std::vector<Report> reports;
   std::vector<std::string> why; // tensors or source nodes
   std::vector<Comparison> compare;
