@@ -8,6 +8,9 @@ config.suffixes = [".mlir", ".test"]
 for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS"):
     if name in os.environ:
         config.environment[name] = os.environ[name]
+# Programs and numpy: threads of tests that run at once do not spin for each other (test/times/measure.cpp).
+config.environment["OMP_WAIT_POLICY"] = "passive"
+config.environment["OPENBLAS_NUM_THREADS"] = "1"
 config.excludes = ["models", "unit", "bench"]
 config.test_source_root = os.path.dirname(__file__)
 config.test_exec_root = os.path.join(config.shale_build, "test")

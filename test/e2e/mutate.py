@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Deletes each collective, each copy between memories and each wait of a fixture's program, one at a time. Each deletion must be found.
 
-usage: mutate.py --build DIR --case test/models/gpt2
+usage: mutate.py --build DIR --case test/models/gpt2 [--all]
 
 The programs are partitioned, scheduled and planned: each strategy on two ranks, replicas with full sharding, and everything recomputed and
-offloaded. After a deletion the interpreter must give other results or stop with an error; errors of verifiers do not count. Barriers,
+offloaded. Of plain, which is the largest, without --all only full sharding, with replicas and without. After a deletion the interpreter must give other results or stop with an error; errors of verifiers do not count. Barriers,
 offloads and reloads change no value, so there the verifier of the memory stage must find the deletion.
 """
 import re
@@ -40,9 +40,9 @@ def check(a, work):
     total = {"partitioned": 0, "scheduled": 0, "planned": 0, "copies": 0, "waits": 0, "barriers, offloads and reloads": 0}
     replicas = "replica=3,fsdp=2" if case.most_ranks == 3 else "replica=2,fsdp=2"
     offloaded = ["--recompute", "block", "--offload", "all"]
-    runs = [(shard, []) for shard in ("none", "optimizer", "grad", "full")] + [("hybrid", ["--mesh", replicas])]
-    if case.folder.name != "plain":  # plain is the largest and would take a minute more
-        runs += [("full", offloaded), ("none", offloaded)]
+    runs = [("full", []), ("hybrid", ["--mesh", replicas])]
+    if a.all or case.folder.name != "plain":
+        runs += [(shard, []) for shard in ("none", "optimizer", "grad")] + [("full", offloaded), ("none", offloaded)]
     for number, (shard, flags) in enumerate(runs):
         files = stage_files(case, work / str(number), "rt", shard, 2, flags, {"sequence": 8})
         count, *_ = mutate(case, files["memory"], "--as=f64")
@@ -62,4 +62,4 @@ def check(a, work):
 
 
 if __name__ == "__main__":
-    main(check, ("--case", {"required": True}), success="mutants:")
+    main(check, ("--case", {"required": True}), ("--all", {"action": "store_true"}), success="mutants:")

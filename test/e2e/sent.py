@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares the bytes that each collective of a step sends with the design, exactly.
 
-usage: sent.py --build DIR --case test/models/gpt2 [--more] [--stubs DIR]
+usage: sent.py --build DIR --case test/models/gpt2 [--more | --brief] [--stubs DIR]
 
 The communicator counts bytes at the calls that send them, and --report-buffers lists the counts of the first step by rank. The expected
 bytes follow from the shapes of PyTorch's final weights, the mesh and the flags, not from the plan. N is the number of ranks on the shard axis, r that
@@ -21,6 +21,7 @@ the sum of losses and the squared norm.
 Without --more a mutant must fail, too: a planned program in which one unit is gathered twice in a row.
 
 --more: with replicas and with two micro-batches.
+--brief: three of the programs.
 --stubs: programs for GPUs, with the stand-ins for NVIDIA's libraries in DIR. NCCL does not report what it sends: each of its calls counts as a ring.
 """
 import json
@@ -35,6 +36,7 @@ SETTINGS = [(2, 1, "none", [], 4, 4), (2, 1, "optimizer", [], 4, 4), (2, 1, "gra
             (2, 1, "full", ["--reshard-after-forward=false"], 4, 4), (2, 1, "full", ["--recompute", "block"], 4, 4), (2, 1, "full", ["--prefetch", "0"], 4, 4),
             (2, 1, "full", ALONE, 4, 4),
             (2, 1, "full", ["--param-dtype", "bf16"], 2, 4), (2, 1, "grad", ["--param-dtype", "bf16", "--reduce-dtype", "bf16"], 2, 2)]
+BRIEF = [(2, 1, "optimizer", [], 4, 4), (None, 1, "full", [], 4, 4), (2, 1, "full", ["--recompute", "block"], 4, 4)]
 REPLICAS = [(2, 2, strategy, [], 4, 4) for strategy in ("none", "optimizer", "grad", "full")]
 ACCUMULATED = [(2, 1, "none", [], 4, 4), (2, 1, "optimizer", [], 4, 4), (2, 1, "grad", [], 4, 4), (2, 1, "full", [], 4, 4), (4, 1, "full", ["--offload", "all"], 4, 4),
                (2, 1, "full", ["--sync-every-microbatch=false"], 4, 4), (2, 2, "full", [], 4, 4)]
@@ -127,7 +129,7 @@ def check_mutant(case, work, stubs):
 
 def check(a, work):
     case = Case(a.build, a.case)
-    runs = [(case, setting) for setting in SETTINGS]
+    runs = [(case, setting) for setting in (BRIEF if a.brief else SETTINGS)]
     if a.more:
         accumulated = Case(a.build, a.case, "trajectory-accumulate.json")
         runs = [(case, setting) for setting in REPLICAS] + [(accumulated, setting) for setting in ACCUMULATED]
@@ -140,4 +142,4 @@ def check(a, work):
 
 
 if __name__ == "__main__":
-    main(check, ("--case", {"required": True}), ("--more", {"action": "store_true"}), ("--stubs", {}), success="sent:")
+    main(check, ("--case", {"required": True}), ("--more", {"action": "store_true"}), ("--brief", {"action": "store_true"}), ("--stubs", {}), success="sent:")

@@ -215,7 +215,7 @@ def option(command, name, default):
 
 
 def print_models(build):
-    tests = json.loads(subprocess.run(["ctest", "--test-dir", str(build), "--show-only=json-v1"], capture_output=True, text=True, check=True).stdout)["tests"]
+    tests = json.loads(subprocess.run(["ctest", "-C", "whole", "--test-dir", str(build), "--show-only=json-v1"], capture_output=True, text=True, check=True).stdout)["tests"]
     about = dict(re.findall(r"^\| `([\w-]+)` \| (.*?) \|$", (ROOT / "test" / "models" / "README.md").read_text(), re.M))
     runner = (ROOT / "test" / "e2e" / "runner.py").read_text()
     loss, norm, weight = re.search(r"^LOSS, NORM, WEIGHT = (\S+), (\S+), (\S+)$", runner, re.M).groups()

@@ -1,0 +1,112 @@
+// Runs a test of ctest, and writes the processor time that it and its children took.
+//
+// usage: shale-measure FOLDER NAME COMMAND...
+//
+// Without FOLDER it only runs COMMAND. Otherwise FOLDER/NAME gets one line: seconds of user time
+// and of system time, of all processes that the test waited for. About once in kPeriod seconds it
+// also times the reference, a fixed compilation that belongs to no test, and appends a line to
+// FOLDER/reference. tools/scripts/times makes the folder and reads it.
+//
+// Threads of COMMAND sleep while they wait, unless the environment says otherwise: ctest runs two
+// tests at a time, and threads that spin for each other take up to twenty times the processor time
+// of the work. Results do not depend on that.
+//
+// Ends as COMMAND does: with its exit code, or by its signal.
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <fcntl.h>
+#include <string>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace {
+
+constexpr int kPeriod = 15;
+constexpr int kDoesNotStart = 127;
+
+/// Starts a command; its standard streams are those of this process.
+pid_t start(char **command) {
+  pid_t child = fork();
+  if (child == 0) {
+    execvp(command[0], command);
+    perror(command[0]);
+    _exit(kDoesNotStart);
+  }
+  return child;
+}
+
+/// Waits for `child`, and for children of it that outlived it and have ended. Returns its status.
+int waitFor(pid_t child) {
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0)
+    ;
+  while (waitpid(-1, nullptr, WNOHANG) > 0)
+    ;
+  return status;
+}
+
+double seconds(const timeval &time) { return time.tv_sec + time.tv_usec * 1e-6; }
+
+/// Times the reference, unless that was done less than kPeriod seconds ago.
+void timeReference(const std::string &folder) {
+  int file = open((folder + "/reference").c_str(), O_CREAT | O_RDWR | O_APPEND | O_CLOEXEC, 0644);
+  struct stat known;
+  if (file < 0 || flock(file, LOCK_EX | LOCK_NB) != 0 || fstat(file, &known) != 0 ||
+      (known.st_size > 0 && time(nullptr) - known.st_mtime < kPeriod)) {
+    close(file);
+    return;
+  }
+  char *command[] = {const_cast<char *>(SHALE_REFERENCE_COMPILER),
+                     const_cast<char *>("-O2"),
+                     const_cast<char *>("-c"),
+                     const_cast<char *>("-o"),
+                     const_cast<char *>("/dev/null"),
+                     const_cast<char *>(SHALE_REFERENCE),
+                     nullptr};
+  rusage before, after;
+  getrusage(RUSAGE_CHILDREN, &before);
+  int status = waitFor(start(command));
+  getrusage(RUSAGE_CHILDREN, &after);
+  if (status == 0)
+    dprintf(file, "%.3f %.3f\n", seconds(after.ru_utime) - seconds(before.ru_utime),
+            seconds(after.ru_stime) - seconds(before.ru_stime));
+  close(file);
+}
+
+} // namespace
+
+int main(int count, char **words) {
+  if (count < 4) {
+    fprintf(stderr, "usage: shale-measure FOLDER NAME COMMAND...\n");
+    return 64;
+  }
+  setenv("OMP_WAIT_POLICY", "passive", 0); // of programs
+  setenv("OPENBLAS_NUM_THREADS", "1", 0);  // of numpy
+  std::string folder = words[1];
+  if (access(folder.c_str(), W_OK) != 0) {
+    execvp(words[3], words + 3);
+    perror(words[3]);
+    return kDoesNotStart;
+  }
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  int status = waitFor(start(words + 3));
+  rusage used;
+  getrusage(RUSAGE_CHILDREN, &used);
+  if (FILE *file = fopen((folder + "/" + words[2]).c_str(), "w")) {
+    fprintf(file, "%.3f %.3f\n", seconds(used.ru_utime), seconds(used.ru_stime));
+    fclose(file);
+  }
+  timeReference(folder);
+  if (WIFSIGNALED(status)) {
+    signal(WTERMSIG(status), SIG_DFL);
+    raise(WTERMSIG(status));
+  }
+  return WEXITSTATUS(status);
+}
