@@ -1,9 +1,11 @@
 //===- Plugins.cpp - Loads plug-ins ---------------------------------------===//
 #include "lib/Frontend/ONNX/Node.h"
 #include "lib/Interpreter/Interpreter.h"
+#include "lib/Support/InputFile.h"
 #include "mlir/IR/DialectRegistry.h"
 #include "shale/Plugin.h"
 #include "llvm/ADT/Twine.h"
+#include "llvm/Object/ELF.h"
 #include "llvm/Support/DynamicLibrary.h"
 #include "llvm/Support/FileSystem.h"
 #include <set>
@@ -18,11 +20,33 @@ static Error wrong(StringRef path, const Twine &what) {
   return llvm::createStringError("plug-in '" + path + "': " + what);
 }
 
+/// Fails unless all segments of the shared library are within its file: the loader maps them
+/// unseen, and the process ends with SIGBUS where it reads beyond the file.
+static Error checkSegments(StringRef file) {
+  using File = llvm::object::ELF64LEFile;
+  llvm::Expected<File> elf = File::create(file);
+  if (!elf)
+    return elf.takeError();
+  auto segments = elf->program_headers();
+  if (!segments)
+    return segments.takeError();
+  for (const File::Elf_Phdr &segment : *segments)
+    if (segment.p_offset > file.size() || segment.p_filesz > file.size() - segment.p_offset)
+      return llvm::createStringError("the file ends within a segment: is it complete?");
+  return Error::success();
+}
+
 Error shale::loadPlugin(StringRef path, mlir::DialectRegistry &registry) {
   // Registries of operators, evaluators and passes are the process's.
   static std::set<const PluginInfo *> loaded;
   if (!llvm::sys::fs::exists(path))
     return wrong(path, "there is no such file");
+  ToolError cause;
+  std::unique_ptr<llvm::MemoryBuffer> bytes = openInput(path, cause);
+  if (!bytes)
+    return llvm::createStringError("plug-in " + cause.message);
+  if (Error incomplete = checkSegments(bytes->getBuffer()))
+    return wrong(path, "cannot be loaded: " + llvm::toString(std::move(incomplete)));
   // dlopen looks for a name without a slash in the folders of system libraries.
   std::string file = path.contains('/') ? path.str() : "./" + path.str();
   std::string message;

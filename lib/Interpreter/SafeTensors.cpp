@@ -1,5 +1,6 @@
 //===- SafeTensors.cpp - Reads and writes safetensors files ---------------===//
 #include "lib/Interpreter/SafeTensors.h"
+#include "lib/Support/InputFile.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/Endian.h"
 #include "llvm/Support/JSON.h"
@@ -47,11 +48,11 @@ static Expected<Tensor> readTensor(StringRef path, StringRef name, const json::O
 }
 
 Expected<NamedTensors> readSafeTensors(StringRef path) {
-  auto file = MemoryBuffer::getFile(path, /*IsText=*/false,
-                                    /*RequiresNullTerminator=*/false);
+  ToolError wrong;
+  std::unique_ptr<MemoryBuffer> file = openInput(path, wrong);
   if (!file)
-    return bad(path, file.getError().message());
-  StringRef bytes = (*file)->getBuffer();
+    return createStringError(wrong.message);
+  StringRef bytes = file->getBuffer();
   if (bytes.size() < 8)
     return bad(path, "is too short for safetensors");
   uint64_t length = support::endian::read64le(bytes.data());

@@ -1,8 +1,8 @@
 //===- Values.cpp - Generates initial and random values -------------------===//
 #include "dialects/nn/Optimizers.h"
 #include "lib/Interpreter/Program.h"
+#include "lib/Support/InputFile.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include <cmath>
 
@@ -125,11 +125,11 @@ static llvm::Expected<Tensor> readFile(nn::FileAttr file, const ValueSpec &spec,
     return llvm::createStringError("the file holds %lld bytes of it at %lld, its type has %lld",
                                    (long long)file.getLength(), (long long)file.getOffset(),
                                    (long long)bytes);
-  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false,
-                                            /*RequiresNullTerminator=*/false);
+  ToolError wrong;
+  std::unique_ptr<llvm::MemoryBuffer> buffer = openInput(path, wrong);
   if (!buffer)
-    return llvm::createStringError(path.str() + ": " + buffer.getError().message());
-  StringRef data = (*buffer)->getBuffer();
+    return llvm::createStringError(wrong.message);
+  StringRef data = buffer->getBuffer();
   if (static_cast<uint64_t>(file.getOffset()) > data.size() ||
       static_cast<uint64_t>(bytes) > data.size() - file.getOffset())
     return llvm::createStringError(path.str() + ": is too short for it");

@@ -1,8 +1,8 @@
 //===- FileFacts.cpp - Hash and statistics of initial values --------------===//
 #include "passes/program/FileFacts.h"
+#include "lib/Support/InputFile.h"
 #include "shale/Runtime.h"
 #include "llvm/ADT/APFloat.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/xxhash.h"
 #include <cmath>
 #include <cstring>
@@ -29,14 +29,14 @@ static double valueAt(FloatType type, const char *at) {
 
 std::optional<FileFacts> shale::factsOfFile(StringRef path, int64_t offset, int64_t length,
                                             RankedTensorType type) {
-  auto read = [&](int64_t from, int64_t bytes) {
-    return llvm::MemoryBuffer::getFileSlice(path, bytes, offset + from);
-  };
-  FileFacts facts;
-  auto head = read(0, std::min<int64_t>(length, SHALE_HASHED_BYTES));
-  if (!head)
+  ToolError wrong;
+  std::unique_ptr<llvm::MemoryBuffer> file = openInput(path, wrong);
+  int64_t fileSize = file ? file->getBufferSize() : 0;
+  if (!file || offset < 0 || length < 0 || offset > fileSize || length > fileSize - offset)
     return std::nullopt;
-  StringRef bytes = (*head)->getBuffer();
+  StringRef data = file->getBuffer().substr(offset, length);
+  FileFacts facts;
+  StringRef bytes = data.take_front(SHALE_HASHED_BYTES);
   facts.hash =
       llvm::xxh3_64bits(ArrayRef(reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size()));
 
@@ -58,11 +58,8 @@ std::optional<FileFacts> shale::factsOfFile(StringRef path, int64_t offset, int6
   for (int64_t b = 0; b < taken; ++b) {
     int64_t begin = blocks * b / taken * kBlockElements,
             end = std::min(begin + kBlockElements, count);
-    auto slice = read(begin * size, (end - begin) * size);
-    if (!slice)
-      return std::nullopt;
     for (int64_t i = 0; i < end - begin; ++i) {
-      double value = valueAt(element, (*slice)->getBufferStart() + i * size);
+      double value = valueAt(element, data.data() + (begin + i) * size);
       if (values++ == 0)
         first = value;
       sum += value - first;

@@ -5,6 +5,8 @@
 #include "lib/Analysis/Numerics.h"
 #include "lib/Analysis/ProgramSummary.h"
 #include "lib/Frontend/ONNX/Import.h"
+#include "lib/Support/CrashHandler.h"
+#include "lib/Support/Printable.h"
 #include "lib/Support/Remarks.h"
 #include "lib/Target/Link.h"
 #include "lib/Target/Target.h"
@@ -164,6 +166,9 @@ private:
     if (int code = checkOutputs(options, {}))
       return code;
     stages = stagesFor(options);
+    if (!options.compileFrom.empty()) // what a stage refuses there is in the dump, not in the flags
+      for (Stage &stage : stages)
+        stage.exitCode = SHALE_EXIT_DATA;
     size_t done = 0; // stages that made the dump
     if (int code = module ? goOn(done) : importModel())
       return code;
@@ -208,6 +213,7 @@ private:
     import.missingData = options.planOnly ? onnx::ImportOptions::MissingData::Remark
                                           : onnx::ImportOptions::MissingData::Warning;
     int code = SHALE_EXIT_DATA;
+    CrashStage importing("importing");
     module = options.describe ? importToDescribe(code)
                               : onnx::importOnnx(options.model, import, &context, &code);
     return module ? SHALE_EXIT_OK : code;
@@ -324,7 +330,8 @@ private:
     for (StringRef flag : assumed)
       llvm::outs() << ' ' << flag;
     llvm::outs() << " -o " << options.output << "\n";
-    onnx::describeTraining(*module, options.output, llvm::outs());
+    PrintableStream os(llvm::outs());
+    onnx::describeTraining(*module, options.output, os);
   }
 
   /// Finds the size of a dimension that is "max" under the memory limit.
@@ -416,7 +423,8 @@ private:
     if (int code = checkLowering())
       return code;
     if (options.describe) {
-      onnx::describeModel(*module, llvm::outs());
+      PrintableStream os(llvm::outs());
+      onnx::describeModel(*module, os);
       printCommands();
       return SHALE_EXIT_OK;
     }
@@ -484,6 +492,7 @@ private:
       llvm::errs() << "shalec: error: cannot create a temporary file: " << error.message() << "\n";
       return SHALE_EXIT_IO;
     }
+    CrashStage writing("generating code");
     int64_t libraries = 0, libraryBytes = 0;
     llvm::FileRemover remover(object, /*deleteIt=*/options.emit != Emit::Object);
     if (options.emit != Emit::Object)
@@ -520,11 +529,12 @@ private:
         return SHALE_EXIT_IO;
       }
     }
+    PrintableStream os(llvm::outs());
     if (summary) // none for a dump after codegen
-      printSummary(*summary, llvm::outs());
+      printSummary(*summary, os);
     if (planner)
       if (FailureOr<Plan> plan = planner->plan(options); succeeded(plan))
-        printVerdict(*planner, *plan, llvm::outs());
+        printVerdict(*planner, *plan, os);
     llvm::outs() << "wrote " << options.output << "\n";
     if (libraries > 0)
       llvm::outs() << "wrote " << bundleFolder(options.output) << ", " << libraries
@@ -552,7 +562,9 @@ private:
 } // namespace
 
 int shale::compile(const CompileOptions &options) {
+  installCrashHandler("shalec");
   handleInterrupts();
+  CrashStage starting("reading the flags", options.model);
   int code = Compilation(options).run();
   // A dump is input, and so are inserted passes: what a stage refuses there is no bug of Shale.
   if (code == SHALE_EXIT_INTERNAL && (!options.compileFrom.empty() || !options.inserted.empty()))

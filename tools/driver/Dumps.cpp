@@ -1,6 +1,8 @@
 //===- Dumps.cpp - Modules between two stages, in files -------------------===//
 #include "tools/driver/Dumps.h"
 #include "dialects/nn/NN.h"
+#include "lib/Support/CrashHandler.h"
+#include "lib/Support/InputFile.h"
 #include "lib/Support/PrintIR.h"
 #include "mlir/Bytecode/BytecodeWriter.h"
 #include "mlir/IR/BuiltinAttributes.h"
@@ -11,7 +13,6 @@
 #include "tools/driver/Knobs.h"
 #include "tools/driver/Outputs.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/SourceMgr.h"
 
 using namespace mlir;
@@ -140,9 +141,16 @@ int shale::readDump(MLIRContext &context, CompileOptions &options, OwningOpRef<M
     llvm::errs() << "shalec: error: " << options.model << ": " << message << "\n";
     return code;
   };
-  if (!llvm::sys::fs::exists(options.model))
-    return error("there is no such file", SHALE_EXIT_NO_INPUT);
-  module = parseSourceFile<ModuleOp>(options.model, &context);
+  CrashStage parsing("parsing");
+  ToolError wrong;
+  std::unique_ptr<llvm::MemoryBuffer> text = openIr(options.model, wrong);
+  if (!text) {
+    llvm::errs() << "shalec: error: " << wrong.message << "\n";
+    return wrong.exitCode;
+  }
+  llvm::SourceMgr sources;
+  sources.AddNewSourceBuffer(std::move(text), llvm::SMLoc());
+  module = parseSourceFile<ModuleOp>(sources, &context);
   if (!module)
     return SHALE_EXIT_DATA;
   if (isElided(*module))

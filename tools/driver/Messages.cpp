@@ -1,6 +1,7 @@
 //===- Messages.cpp - Text of the compiler's diagnostics ------------------===//
 #include "tools/driver/Messages.h"
 #include "lib/Analysis/Timeline.h"
+#include "lib/Support/Printable.h"
 
 using namespace mlir;
 using namespace shale;
@@ -8,16 +9,17 @@ using namespace shale;
 /// Prints one line for a diagnostic or a note: tool, severity, file, node, message, line of source.
 static void printLine(Diagnostic &diagnostic, StringRef severity, StringRef model, StringRef node,
                       StringRef place, raw_ostream &os) {
-  os << "shalec: " << severity << ": ";
+  PrintableStream out(os);
+  out << "shalec: " << severity << ": ";
   std::string text = diagnostic.str();
   if (!model.empty() && !StringRef(text).contains(model))
-    os << model << ": ";
+    out << model << ": ";
   if (!node.empty() && !StringRef(text).contains(node))
-    os << "node '" << node << "': ";
-  os << text;
+    out << "node '" << node << "': ";
+  out << printable(text);
   if (!place.empty())
-    os << " (" << place << ")";
-  os << "\n";
+    out << " (" << place << ")";
+  out << "\n";
 }
 
 void shale::printDiagnostic(Diagnostic &diagnostic, StringRef model, raw_ostream &os) {

@@ -53,13 +53,15 @@ std::vector<Output> outputsOf(const CompileOptions &o) {
   for (const Report &report : o.reports)
     if (report.path)
       outputs.push_back({"--report", *report.path});
+  if (!o.crashReproducer.empty())
+    outputs.push_back({"--mlir-pass-pipeline-crash-reproducer", o.crashReproducer});
   if (o.saveTemps.empty())
     return outputs;
   // The names of stages and passes are not known yet: use all IR files in the folder.
   std::error_code error;
   for (fs::directory_iterator entry(o.saveTemps, error), end; !error && entry != end;
        entry.increment(error))
-    if (StringRef(entry->path()).ends_with(".mlir"))
+    if (StringRef path = entry->path(); path.ends_with(".mlir") || path.ends_with(".mlirbc"))
       outputs.push_back({"--save-temps", entry->path()});
   return outputs;
 }
@@ -118,6 +120,8 @@ int shale::checkOutputs(const CompileOptions &options, ModuleOp module) {
       if (&other != &output && isSame(output.path, other.path))
         return refuse(output, "this is what " + other.flag + " writes, too");
   }
+  if (fs::exists(options.saveTemps) && !fs::is_directory(options.saveTemps))
+    return cannotWrite(options.saveTemps, "--save-temps needs a folder, and this is a file");
   if (std::string folder = bundleFolder(options.output);
       options.bundle && fs::exists(folder) && !fs::is_directory(folder))
     return cannotWrite(

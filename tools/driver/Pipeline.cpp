@@ -1,5 +1,6 @@
 //===- Pipeline.cpp - The stages of a compilation, in order ---------------===//
 #include "tools/driver/Pipeline.h"
+#include "lib/Support/CrashHandler.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "passes/annotate/Passes.h"
@@ -151,6 +152,7 @@ std::vector<Stage> shale::stagesFor(const CompileOptions &o) {
 std::optional<int> shale::runStages(mlir::ModuleOp module, llvm::ArrayRef<Stage> stages,
                                     const StageHooks &hooks) {
   for (const Stage &stage : stages) {
+    CrashStage running(std::string("running the passes of stage '") + stage.name + "'");
     mlir::PassManager manager(module.getContext());
     stage.build(manager);
     if (hooks.before)

@@ -1,6 +1,7 @@
 //===- PlanFirst.cpp - Planning before a program is compiled --------------===//
 #include "tools/driver/PlanFirst.h"
 #include "lib/Analysis/Report.h"
+#include "lib/Support/Printable.h"
 #include "lib/Support/Remarks.h"
 #include "shale/Runtime.h"
 #include "tools/driver/Outputs.h"
@@ -116,15 +117,16 @@ int shale::planFirst(ModuleOp recovered, CompileOptions &options, bool &stop) {
   FailureOr<Plan> plan = planner.plan(options);
   if (failed(plan))
     return planner.exitCode;
+  PrintableStream os(llvm::outs());
   if (!options.why.empty()) {
     bool found = true;
     for (StringRef name : options.why)
-      found &= printWhy(planner, *plan, name, llvm::outs());
+      found &= printWhy(planner, *plan, name, os);
     return found ? SHALE_EXIT_OK : SHALE_EXIT_USAGE;
   }
-  printSummary(plan->summary, llvm::outs());
+  printSummary(plan->summary, os);
   if (int code = writeReports(*plan->module, plan->summary, options))
     return code;
-  printVerdict(planner, *plan, llvm::outs());
+  printVerdict(planner, *plan, os);
   return SHALE_EXIT_OK;
 }

@@ -1,17 +1,35 @@
 //===- shale-opt.cpp - Runs passes over IR text ---------------------------===//
-#include "lib/Support/ParseDepth.h"
+#include "lib/Support/CrashHandler.h"
+#include "lib/Support/InputFile.h"
 #include "mlir/IR/DialectRegistry.h"
+#include "mlir/Pass/PassInstrumentation.h"
+#include "mlir/Pass/PassManager.h"
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "shale/InitAll.h"
 #include "shale/Plugin.h"
 #include "shale/Runtime.h"
 #include "llvm/Support/InitLLVM.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/ToolOutputFile.h"
+
+namespace {
+/// Names the pass that runs, for the line that a crash prints.
+struct CurrentPass : mlir::PassInstrumentation {
+  void runBeforePass(mlir::Pass *pass, mlir::Operation *) override {
+    if (!pass->getArgument().empty()) // else an adaptor of nested passes
+      shale::setCrashStage(("running the pass '" + pass->getArgument() + "'").str());
+  }
+  void runAfterPass(mlir::Pass *pass, mlir::Operation *) override {
+    if (!pass->getArgument().empty())
+      shale::setCrashStage(
+          ("verifying the result of the pass '" + pass->getArgument() + "'").str());
+  }
+};
+} // namespace
 
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
+  shale::installCrashHandler("shale-opt");
   mlir::DialectRegistry registry;
   shale::registerAllDialects(registry);
   shale::registerAllPasses();
@@ -24,16 +42,19 @@ int main(int argc, char **argv) {
   auto config = mlir::MlirOptMainConfig::createFromCLOptions();
   if (config.shouldShowDialects() || config.shouldListPasses()) // reads nothing
     return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, input, output, registry));
-  std::string error;
-  auto file = mlir::openInputFile(input, &error);
-  auto out = file ? mlir::openOutputFile(output, &error) : nullptr;
-  if (file && out)
-    if (llvm::Error deep = shale::checkParseDepth(file->getMemBufferRef()))
-      error = llvm::toString(std::move(deep));
-  if (!error.empty()) {
-    llvm::errs() << "shale-opt: error: " << error << "\n";
+  shale::CrashStage parsing("parsing", input);
+  shale::ToolError wrong;
+  auto file = shale::openIr(input, wrong);
+  auto out = file ? mlir::openOutputFile(output, &wrong.message) : nullptr;
+  if (!wrong.message.empty()) {
+    llvm::errs() << "shale-opt: error: " << wrong.message << "\n";
     return EXIT_FAILURE;
   }
+  auto pipeline = config;
+  config.setPassPipelineSetupFn([pipeline](mlir::PassManager &manager) {
+    manager.addInstrumentation(std::make_unique<CurrentPass>());
+    return pipeline.setupPassPipeline(manager);
+  });
   if (failed(mlir::MlirOptMain(out->os(), std::move(file), registry, config)))
     return EXIT_FAILURE;
   out->keep();

@@ -1,5 +1,6 @@
 //===- Test.cpp - Whether a candidate still shows the fault ---------------===//
 #include "tools/shale-reduce/Test.h"
+#include "shale/Runtime.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
@@ -104,7 +105,8 @@ bool Test::isInteresting(int status, StringRef text) const {
   if (isScript)
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
   // The system kills what needs too much memory: no crash.
-  bool isCrash = WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL;
+  bool isCrash = (WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL) ||
+                 (WIFEXITED(status) && WEXITSTATUS(status) == SHALE_EXIT_INTERNAL);
   if (!expect)
     return isCrash;
   bool isFailure = isCrash || (WIFEXITED(status) && WEXITSTATUS(status) != 0);

@@ -1,9 +1,9 @@
 //===- shale-reduce.cpp - Shrinks a module that shows a fault -------------===//
-#include "lib/Support/ParseDepth.h"
+#include "lib/Support/CrashHandler.h"
+#include "lib/Support/InputFile.h"
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
-#include "mlir/Support/FileUtilities.h"
 #include "shale/InitAll.h"
 #include "shale/Plugin.h"
 #include "shale/Runtime.h"
@@ -185,6 +185,7 @@ int reduce(ModuleOp module, const Test &test, StringRef folder) {
 
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
+  installCrashHandler("shale-reduce");
   cl::HideUnrelatedOptions(category);
   cl::ParseCommandLineOptions(
       argc, argv,
@@ -212,12 +213,12 @@ int main(int argc, char **argv) {
       return fail(std::move(wrong), SHALE_EXIT_UNAVAILABLE);
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
   context.allowUnregisteredDialects(allowUnregistered);
-  std::string why, reproduced;
-  auto buffer = openInputFile(input, &why);
+  std::string reproduced;
+  ToolError why;
+  CrashStage stage("parsing", input);
+  auto buffer = openIr(input, why);
   if (!buffer)
-    return fail(why, SHALE_EXIT_NO_INPUT);
-  if (llvm::Error deep = checkParseDepth(buffer->getMemBufferRef()))
-    return fail(std::move(deep), SHALE_EXIT_DATA);
+    return fail(why.message, why.exitCode);
   llvm::SourceMgr sources;
   sources.AddNewSourceBuffer(std::move(buffer), llvm::SMLoc());
   ParserConfig config(&context, /*verifyAfterParse=*/!allowInvalid);
@@ -231,6 +232,7 @@ int main(int argc, char **argv) {
     return fail("cannot read '" + input + "'" +
                     (allowInvalid ? "" : "; if a verifier is at fault, add --allow-invalid"),
                 SHALE_EXIT_DATA);
+  setCrashStage("reducing");
   llvm::Expected<Test> test = makeTest(reproduced);
   if (!test)
     return fail(test.takeError(), SHALE_EXIT_USAGE);

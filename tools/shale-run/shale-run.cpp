@@ -3,7 +3,8 @@
 #include "lib/Interpreter/Compare.h"
 #include "lib/Interpreter/Mutate.h"
 #include "lib/Interpreter/Training.h"
-#include "lib/Support/ParseDepth.h"
+#include "lib/Support/CrashHandler.h"
+#include "lib/Support/InputFile.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/IR/MLIRContext.h"
@@ -14,6 +15,7 @@
 #include "shale/Runtime.h"
 #include "tools/shale-run/GradientCheck.h"
 #include "llvm/Support/CommandLine.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/Path.h"
@@ -107,15 +109,12 @@ NamedTensors readIfGiven(const std::string &path) {
 
 OwningOpRef<ModuleOp> parse(const std::string &path, llvm::SourceMgr &sources,
                             MLIRContext &context) {
-  std::string error;
-  auto buffer = openInputFile(path, &error);
+  CrashStage stage("parsing", path);
+  ToolError error;
+  auto buffer = openIr(path, error);
   if (!buffer) {
-    llvm::errs() << "shale-run: error: " << error << "\n";
-    exit(SHALE_EXIT_NO_INPUT);
-  }
-  if (llvm::Error deep = checkParseDepth(buffer->getMemBufferRef())) {
-    llvm::errs() << "shale-run: error: " << llvm::toString(std::move(deep)) << "\n";
-    exit(SHALE_EXIT_DATA);
+    llvm::errs() << "shale-run: error: " << error.message << "\n";
+    exit(error.exitCode);
   }
   sources.AddNewSourceBuffer(std::move(buffer), llvm::SMLoc());
   auto module = parseSourceFile<ModuleOp>(sources, &context);
@@ -235,6 +234,7 @@ static int start(int argc, char **argv);
 
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
+  installCrashHandler("shale-run");
   std::set_new_handler(nullptr); // LLVM's would abort
   try {
     return start(argc, argv);
@@ -259,6 +259,10 @@ static int start(int argc, char **argv) {
         << "shale-run: error: --as is declared or f64, --ranks 1 to 1024, --steps positive\n";
     return SHALE_EXIT_USAGE;
   }
+  if (llvm::sys::fs::is_directory(out)) { // before the work
+    llvm::errs() << "shale-run: error: " << out << ": it is a folder\n";
+    return SHALE_EXIT_IO;
+  }
   DialectRegistry registry;
   registerAllDialects(registry);
   for (const std::string &plugin : plugins)
@@ -272,6 +276,7 @@ static int start(int argc, char **argv) {
   llvm::SourceMgr sources;
   SourceMgrDiagnosticHandler handler(sources, &context);
   OwningOpRef<ModuleOp> module = parse(input, sources, context);
+  CrashStage running("running", input);
   Options settings;
   settings.asF64 = as == "f64";
   if (!compare.empty()) {

@@ -1,6 +1,8 @@
 //===- shale-translate.cpp - From model files to IR -----------------------===//
 #include "include/shale/Runtime.h"
 #include "lib/Frontend/ONNX/Import.h"
+#include "lib/Support/CrashHandler.h"
+#include "lib/Support/Printable.h"
 #include "lib/Support/Remarks.h"
 #include "mlir/IR/MLIRContext.h"
 #include "shale/InitAll.h"
@@ -49,6 +51,7 @@ static int usage(const llvm::Twine &text) {
 }
 
 int main(int argc, char **argv) {
+  shale::installCrashHandler("shale-translate");
   mlir::DialectRegistry registry;
   shale::registerAllDialects(registry);
   if (llvm::Error wrong = shale::loadPlugins(argc, argv, registry)) {
@@ -117,6 +120,10 @@ int main(int argc, char **argv) {
   if (!import || model.empty())
     return usage("needs --import-onnx MODEL");
 
+  if (llvm::sys::fs::is_directory(output)) { // before the work
+    llvm::errs() << "shale-translate: error: " << output << ": it is a folder\n";
+    return SHALE_EXIT_IO;
+  }
   mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
   if (!quiet)
     llvm::cantFail(shale::showRemarks(context, ""));
@@ -127,15 +134,17 @@ int main(int argc, char **argv) {
                        : diagnostic.getSeverity() == mlir::DiagnosticSeverity::Warning ? "warning: "
                        : diagnostic.getSeverity() == mlir::DiagnosticSeverity::Note    ? "note: "
                                                                                        : "remark: ")
-                   << diagnostic << "\n";
+                   << shale::printable(diagnostic.str()) << "\n";
     for (mlir::Diagnostic &note : diagnostic.getNotes())
-      llvm::errs() << "note: " << note << "\n";
+      llvm::errs() << "note: " << shale::printable(note.str()) << "\n";
     return mlir::success();
   });
   int exitCode = SHALE_EXIT_DATA;
+  shale::CrashStage stage("importing", model);
   auto module = shale::onnx::importOnnx(model, options, &context, &exitCode);
   if (!module)
     return exitCode;
+  shale::setCrashStage("printing the import");
   std::error_code error;
   llvm::ToolOutputFile file(output, error, llvm::sys::fs::OF_Text);
   if (error) {
@@ -143,7 +152,8 @@ int main(int argc, char **argv) {
     return SHALE_EXIT_IO;
   }
   if (describe) {
-    shale::onnx::describeModel(*module, file.os());
+    shale::PrintableStream os(file.os());
+    shale::onnx::describeModel(*module, os);
   } else {
     mlir::OpPrintingFlags flags;
     if (locations)

@@ -7,12 +7,12 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lib/Frontend/ONNX/Model.h"
+#include "lib/Support/InputFile.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include <cerrno>
 #include <fcntl.h>
 #include <linux/openat2.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -89,20 +89,12 @@ Expected<llvm::MemoryBuffer *> Model::external(StringRef location, std::string &
                              (errno == EXDEV
                                   ? std::string("is a link out of the model's folder")
                                   : "cannot be opened: " + std::string(strerror(errno))));
-  struct stat status;
-  if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) {
-    ::close(file);
-    return createStringError("external data '" + displayName(location) + "' is not a file");
-  }
-  auto buffer =
-      llvm::MemoryBuffer::getOpenFile(fs::convertFDToNativeFile(file), full, status.st_size,
-                                      /*RequiresNullTerminator=*/false);
-  ::close(file);
+  ToolError wrong;
+  std::unique_ptr<llvm::MemoryBuffer> buffer = openedInput(file, full, wrong);
   if (!buffer)
-    return createStringError("external data '" + displayName(location) +
-                             "': " + buffer.getError().message());
+    return createStringError("external data '" + displayName(location) + "' " + wrong.message);
   found = std::string(full);
   auto &slot = externals[location];
-  slot = {found, std::move(*buffer)};
+  slot = {found, std::move(buffer)};
   return slot.second.get();
 }

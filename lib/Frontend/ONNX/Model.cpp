@@ -4,9 +4,9 @@
 #include "include/shale/Runtime.h"
 #include "lib/Frontend/ONNX/Narrow.h"
 #include "lib/Frontend/ONNX/Scan.h"
+#include "lib/Support/InputFile.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/ConvertUTF.h"
-#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/JSON.h"
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
@@ -82,18 +82,14 @@ std::unique_ptr<Model> Model::open(StringRef path, Failure &failure) {
     failure = {(path + ": " + text).str(), code};
     return nullptr;
   };
-  llvm::sys::fs::file_status status;
-  if (std::error_code error = llvm::sys::fs::status(path, status))
-    return fail(SHALE_EXIT_NO_INPUT, error.message());
-  if (status.type() != llvm::sys::fs::file_type::regular_file)
-    return fail(SHALE_EXIT_DATA, "not a file");
   auto result = std::make_unique<Model>();
   result->filePath = path.str();
-  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false,
-                                            /*RequiresNullTerminator=*/false);
-  if (!buffer)
-    return fail(SHALE_EXIT_NO_INPUT, buffer.getError().message());
-  result->buffer = std::move(*buffer);
+  ToolError wrong;
+  result->buffer = openInput(path, wrong);
+  if (!result->buffer) {
+    failure = {wrong.message, wrong.exitCode};
+    return nullptr;
+  }
   StringRef bytes = result->buffer->getBuffer();
   if (std::string guess = guessContent(bytes); !guess.empty())
     return fail(SHALE_EXIT_DATA, guess);

@@ -29,7 +29,7 @@
 // RUN: %python -c "import sys; h = b'{\"x\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [4, 8]}}'; sys.stdout.buffer.write(len(h).to_bytes(8, 'little') + h + b'0000')" > %t/outside.safetensors
 // RUN: not shale-run %t/gather.mlir --inputs=%t/outside.safetensors 2>&1 | FileCheck %s --check-prefix=OUTSIDE
 
-// MISSING: shale-run: error: cannot open input file
+// MISSING: shale-run: error: {{.*}}missing.mlir: No such file
 // DEEP: shale-run: error: {{.*}}.mlir:1:{{[0-9]+}}: brackets nest more than 256 deep
 // HUGE: error: a result of type 'tensor<1073741824x1073741824xf32>' on 1 ranks exceeds the interpreter's 16384 MiB
 // ARGUMENT: error: argument 0 of type 'tensor<?xf32>' is not a static tensor that fits in the interpreter's memory

@@ -5,6 +5,7 @@
 #include "lib/Frontend/ONNX/Artifacts/Checkpoint.h"
 #include "lib/Frontend/ONNX/Artifacts/OptimizerModel.h"
 #include "lib/Frontend/ONNX/Importer.h"
+#include "lib/Support/InputFile.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 
@@ -51,13 +52,12 @@ std::unique_ptr<Model> onnx::openArtifacts(StringRef folder, Artifacts &artifact
     artifacts.optimizer = Model::open(path("optimizer_model.onnx"), failure);
   if (!artifacts.optimizer)
     return nullptr;
-  auto buffer = llvm::MemoryBuffer::getFile(path(kCheckpoint), /*IsText=*/false,
-                                            /*RequiresNullTerminator=*/false);
-  if (!buffer) {
-    failure = {path(kCheckpoint) + ": " + buffer.getError().message(), SHALE_EXIT_NO_INPUT};
+  ToolError wrong;
+  artifacts.checkpoint = openInput(path(kCheckpoint), wrong);
+  if (!artifacts.checkpoint) {
+    failure = {wrong.message, wrong.exitCode};
     return nullptr;
   }
-  artifacts.checkpoint = std::move(*buffer);
   return forward;
 }
 
