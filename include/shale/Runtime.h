@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define SHALE_ABI_VERSION 15
+#define SHALE_ABI_VERSION 16
 
 /* Limits on the pieces into which the runtime cuts an f32 matrix product on a CPU. The
  * host's matrix library packs each piece into buffers that it allocates: at most
@@ -85,9 +85,12 @@ typedef struct {
 
 typedef enum { SHALE_INIT_FILL = 0, SHALE_INIT_FILE = 1, SHALE_INIT_DATA = 2 } ShaleInitKind;
 
-/* Bytes at the start of each parameter that are hashed to check that a file of initial values is
- * unchanged. */
-#define SHALE_HASHED_BYTES 4096
+/* What is hashed of each parameter to check that a file of initial values is unchanged: all of at
+ * most SHALE_HASHED_BYTES bytes. Of a longer one, SHALE_HASHED_BLOCKS blocks of equal size,
+ * together SHALE_HASHED_BYTES: block k begins at byte k * (length - block size) /
+ * (SHALE_HASHED_BLOCKS - 1). */
+#define SHALE_HASHED_BYTES (1 << 20)
+#define SHALE_HASHED_BLOCKS 64
 
 /* Where a parameter's initial value comes from. */
 typedef struct {
@@ -99,11 +102,10 @@ typedef struct {
   int64_t file_size;  /* size of the file at compile time; 0: the file was missing */
   int64_t offset;     /* bytes into the file */
   int64_t length;     /* bytes */
-  int64_t
-      hash;    /* XXH3 of the first SHALE_HASHED_BYTES of these bytes at compile time; 0: unknown */
-  double mean; /* of the values at compile time; estimated from a sample if there are many */
-  double deviation; /* their standard deviation; negative: unknown, the file was missing */
-  int32_t type;     /* ShaleType of the file's elements; may differ from the parameter's */
+  int64_t hash;       /* XXH3 of SHALE_HASHED_BYTES of these bytes at compile time; 0: unknown */
+  double mean;        /* of the values at compile time; estimated from a sample if there are many */
+  double deviation;   /* their standard deviation; negative: unknown, the file was missing */
+  int32_t type;       /* ShaleType of the file's elements; may differ from the parameter's */
   int32_t pad_;
 } ShaleInit;
 

@@ -36,9 +36,12 @@ std::optional<FileFacts> shale::factsOfFile(StringRef path, int64_t offset, int6
     return std::nullopt;
   StringRef data = file->getBuffer().substr(offset, length);
   FileFacts facts;
-  StringRef bytes = data.take_front(SHALE_HASHED_BYTES);
-  facts.hash =
-      llvm::xxh3_64bits(ArrayRef(reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size()));
+  int64_t parts = length > SHALE_HASHED_BYTES ? SHALE_HASHED_BLOCKS : 1;
+  int64_t partBytes = parts > 1 ? SHALE_HASHED_BYTES / SHALE_HASHED_BLOCKS : length;
+  std::string hashed;
+  for (int64_t k = 0; k < parts; ++k)
+    hashed += data.substr(k * (length - partBytes) / (SHALE_HASHED_BLOCKS - 1), partBytes);
+  facts.hash = llvm::xxh3_64bits(hashed);
 
   auto element = dyn_cast<FloatType>(type.getElementType());
   int64_t count = type.getNumElements();

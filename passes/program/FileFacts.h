@@ -14,8 +14,8 @@ struct FileFacts {
   double mean = 0, deviation = -1;
 };
 
-/// Computes the hash from the first SHALE_HASHED_BYTES bytes, and mean and deviation
-/// from at most 2^20 values in blocks spread evenly over the file's part. `offset` and
+/// Computes the hash from SHALE_HASHED_BYTES bytes, in blocks if there are more, and mean and
+/// deviation from at most 2^20 values in blocks spread evenly over the file's part. `offset` and
 /// `length` are in bytes. The values have the element type of `type`, or f32 if only
 /// that fits `length`. Returns nullopt if the file cannot be read.
 std::optional<FileFacts> factsOfFile(llvm::StringRef path, int64_t offset, int64_t length,

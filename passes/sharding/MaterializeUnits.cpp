@@ -220,9 +220,22 @@ Value UnitRewriter::lookup(Value old) {
     return value;
   if (auto state = states.find(old); state != states.end())
     mapping.map(old, view(*state->second.first, state->second.second));
+  else if (Operation *op = old.getDefiningOp())
+    rewriteOp(op); // absorbed, and read in another way, too
   else
-    rewriteOp(old.getDefiningOp()); // absorbed, and read in another way, too
+    mapping.map(old, refuseRead(cast<BlockArgument>(old)));
   return mapping.lookup(old);
+}
+
+/// Reports that an op other than an update reads an argument that flat optimizer state replaces.
+/// Returns a value in its place, so that the rewriting of the op can end.
+Value UnitRewriter::refuseRead(BlockArgument argument) {
+  if (!failedRead)
+    listener.current->emitOpError("reads ")
+        << stateOf(function, argument.getArgNumber())
+        << ", state that only the update or the accumulation of its parameter may read";
+  failedRead = true;
+  return nn::splat(builder, argument.getLoc(), cast<RankedTensorType>(argument.getType()), 0);
 }
 
 //===- Ops ----------------------------------------------------------------===//
@@ -301,18 +314,23 @@ LogicalResult UnitRewriter::run() {
     return failure();
   makeSignature();
   return rebuildFunction(function, fresh, listener, [&](Operation *op) -> LogicalResult {
-    if (auto update = dyn_cast<OptimizerUpdateOpInterface>(op))
-      return rewriteUpdate(update);
-    if (isa<ElementReductionOpInterface>(op))
-      return rewriteReduction(op);
-    if (op->hasTrait<OpTrait::IsTerminator>())
-      return rewriteReturn(op);
-    // These are built for the flat groups, once their gradients are complete.
-    if (isa<GradientAccumulationOpInterface>(op) || absorbed.contains(op))
-      return success();
-    rewriteOp(op);
-    return noteGradients(op);
+    LogicalResult done = rewrite(op);
+    return success(succeeded(done) && !failedRead);
   });
+}
+
+LogicalResult UnitRewriter::rewrite(Operation *op) {
+  if (auto update = dyn_cast<OptimizerUpdateOpInterface>(op))
+    return rewriteUpdate(update);
+  if (isa<ElementReductionOpInterface>(op))
+    return rewriteReduction(op);
+  if (op->hasTrait<OpTrait::IsTerminator>())
+    return rewriteReturn(op);
+  // These are built for the flat groups, once their gradients are complete.
+  if (isa<GradientAccumulationOpInterface>(op) || absorbed.contains(op))
+    return success();
+  rewriteOp(op);
+  return noteGradients(op);
 }
 
 namespace {

@@ -26,9 +26,9 @@ struct CopyUnsharded : CopyAttributes {
 dist::MeshOp meshOfFunctions(mlir::ModuleOp module);
 
 /// Checks what these passes take for granted of a function: a body of one block, arguments that are
-/// static tensors of the types of their states, each state once, moments and accumulators that only
-/// the update and the accumulation of their parameter read, and updates of one optimizer. Fails
-/// after an error.
+/// static tensors of the types of their states, each state once, updates of one optimizer whose
+/// operands are the parameter and its moments, and results of updates that are returned as new
+/// values of these. Fails after an error.
 mlir::LogicalResult verifyStateUses(mlir::func::FuncOp function, dist::MeshOp mesh);
 
 /// Rebuilds the ops of `function` in `fresh`, one by one in order by `rebuild`, and then erases

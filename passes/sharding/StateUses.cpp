@@ -15,19 +15,6 @@ static nn::StateOp stateOf(func::FuncOp function, Value value) {
                                                                         : nn::StateOp();
 }
 
-/// Whether the use reads the optimizer state or the gradient accumulator of a parameter as the flat
-/// state of its unit can replace it.
-static bool isOwnUse(func::FuncOp function, OpOperand &use, StringRef param) {
-  if (auto update = dyn_cast<OptimizerUpdateOpInterface>(use.getOwner())) {
-    nn::StateOp updated = stateOf(function, update.getParameterOperand().get());
-    return updated && updated.getSymName() == param &&
-           llvm::is_contained(update.getStateOperands(), &use);
-  }
-  auto accumulate = dyn_cast<GradientAccumulationOpInterface>(use.getOwner());
-  return accumulate && accumulate.getParameter() == param &&
-         accumulate.getEarlierSum() == use.get() && &accumulate.getGradientOperand() != &use;
-}
-
 static LogicalResult verifyUpdate(func::FuncOp function, OptimizerUpdateOpInterface update,
                                   OptimizerUpdateOpInterface first) {
   nn::StateOp param = stateOf(function, update.getParameterOperand().get());
@@ -41,6 +28,30 @@ static LogicalResult verifyUpdate(func::FuncOp function, OptimizerUpdateOpInterf
   }
   if (update->getName() != first->getName() || update->getNumOperands() != first->getNumOperands())
     return update->emitOpError("differs from the other updates: a step has one optimizer");
+  return success();
+}
+
+/// Returns the state of which an update or an accumulation makes this new value, else null.
+static nn::StateOp madeFor(func::FuncOp function, OpResult value) {
+  unsigned number = value.getResultNumber();
+  if (auto update = dyn_cast<OptimizerUpdateOpInterface>(value.getOwner()))
+    return stateOf(function, number == 0 ? update.getParameterOperand().get()
+                                         : update.getStateOperands()[number - 1]->get());
+  return {};
+}
+
+/// A new value of a state must be what the update of that state makes.
+static LogicalResult verifyResults(func::FuncOp function) {
+  for (OpOperand &operand : function.getBody().front().getTerminator()->getOpOperands()) {
+    unsigned index = operand.getOperandNumber();
+    auto symbol = function.getResultAttrOfType<FlatSymbolRefAttr>(index, nn::kStateAttr);
+    auto value = dyn_cast<OpResult>(operand.get());
+    nn::StateOp made = value ? madeFor(function, value) : nn::StateOp();
+    if (made && (!symbol || symbol.getValue() != made.getSymName()))
+      return function.emitError("result ")
+             << index << " is the new value of state '" << made.getSymName()
+             << "', which its nn.state does not name";
+  }
   return success();
 }
 
@@ -69,14 +80,6 @@ LogicalResult verifyStateUses(func::FuncOp function, dist::MeshOp mesh) {
                                              << symbol << " of type " << stored;
     if (!seen.insert(symbol.getValue()).second)
       return function.emitError("the state ") << symbol << " is an argument twice";
-    std::optional<StringRef> param = state.getOf();
-    if (!param)
-      continue;
-    for (OpOperand &use : argument.getUses())
-      if (!isOwnUse(function, use, *param))
-        return use.getOwner()->emitOpError("reads the state ")
-               << symbol << " of parameter '" << *param
-               << "', which only its update and its accumulation may read";
   }
   OptimizerUpdateOpInterface first;
   for (auto update : function.getOps<OptimizerUpdateOpInterface>()) {
@@ -84,7 +87,7 @@ LogicalResult verifyStateUses(func::FuncOp function, dist::MeshOp mesh) {
     if (failed(verifyUpdate(function, update, first)))
       return failure();
   }
-  return success();
+  return verifyResults(function);
 }
 
 } // namespace sharding

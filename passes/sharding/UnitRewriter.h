@@ -48,11 +48,13 @@ private:
   mlir::LogicalResult collectUpdates();
   Gradient beforeSums(mlir::Value gradient);
   void makeSignature();
+  mlir::LogicalResult rewrite(mlir::Operation *op);
   void rewriteOp(mlir::Operation *op);
   bool isViewCast(mlir::Operation *op);
   bool isScalarState(mlir::FlatSymbolRefAttr symbol);
   mlir::LogicalResult rewriteReturn(mlir::Operation *op);
   mlir::Value lookup(mlir::Value old);
+  mlir::Value refuseRead(mlir::BlockArgument argument);
   mlir::Value view(Group &group, int64_t param);
   GroupValues &valuesOf(Group &group) { return groups[&group - units.groups.data()]; }
 
@@ -85,6 +87,7 @@ private:
   /// Sums and casts between a gradient and its update, norm or accumulation. The flat group is
   /// reduced and cast instead.
   llvm::DenseSet<mlir::Operation *> absorbed;
+  bool failedRead = false; // whether refuseRead() was called
 };
 
 } // namespace sharding

@@ -43,9 +43,9 @@ void checkSpace(const std::string &folder, int64_t bytes) {
          folder.c_str());
 }
 
-/// Writes this rank's pieces to one file; returns their manifest entries.
-std::vector<StoredPiece> writeShard(const ShaleProgram &program, int rank, const State &state,
-                                    const std::string &folder, const std::vector<Piece> &all) {
+/// Writes this rank's pieces to one file.
+Share writeShard(const ShaleProgram &program, int rank, const State &state,
+                 const std::string &folder, const std::vector<Piece> &all) {
   std::vector<Piece> own;
   int64_t bytes = 0;
   for (const Piece &piece : all)
@@ -63,7 +63,7 @@ std::vector<StoredPiece> writeShard(const ShaleProgram &program, int rank, const
                        program.parameters[piece.parameter].name,
                    piece.type, {piece.end - piece.begin});
   writer.begin(folder + "/" + name);
-  std::vector<StoredPiece> stored;
+  Share share;
   std::vector<char> buffer(pieceBytes);
   for (const Piece &piece : own) {
     StoredPiece entry;
@@ -82,21 +82,24 @@ std::vector<StoredPiece> writeShard(const ShaleProgram &program, int rank, const
       writer.append(buffer.data(), n);
     }
     entry.checksum = checksum.value();
-    stored.push_back(entry);
+    share.pieces.push_back(entry);
   }
-  writer.finish();
-  return stored;
+  share.files.push_back(writer.finish(name));
+  return share;
 }
 
 /// Returns the manifest entries of the files that rank 0 has just written in the full form.
 std::vector<StoredPiece> describeFull(const ShaleProgram &program, const std::string &folder,
-                                      const std::vector<std::string> &names) {
+                                      const std::vector<WrittenFile> &files) {
   std::set<std::string> parameters; // first names only: aliases are copies
   for (int p = 0; p < program.parameter_count; ++p)
     parameters.insert(program.parameters[p].name);
   std::vector<StoredPiece> stored;
   std::vector<char> buffer(chunkBytes);
-  for (const std::string &name : names) {
+  for (const WrittenFile &file : files) {
+    const std::string &name = file.name;
+    if (file.headerBytes == 0) // an index
+      continue;
     SafetensorsReader reader(folder + "/" + name);
     bool optimizer = name.compare(0, 9, "optimizer") == 0;
     for (const auto &[key, tensor] : reader.tensors()) {
@@ -139,15 +142,12 @@ void commit(const std::string &temporary, const std::string &final, const std::s
   syncFolder(parent);
 }
 
-/// Removes the temporary folders of interrupted saves; the run holds the lock.
-void removeStale(const std::string &parent) {
-  for (const std::string &name : listFolder(parent))
-    if (name.compare(0, 5, "step-") == 0 && name.find(temporaryMark) != std::string::npos)
-      removeTree(parent + "/" + name);
-}
-
-void prune(const std::string &out, int64_t keep) {
+/// Removes checkpoints before `step` beyond the newest `keep`. Those after it are of a run whose
+/// newest checkpoints are damaged; they must not take the places of good ones.
+void prune(const std::string &out, int64_t keep, int64_t step) {
   std::vector<std::string> folders = listCheckpoints(out);
+  while (!folders.empty() && stepOf(baseName(folders.back())) > step)
+    folders.pop_back();
   if (keep <= 0 || folders.size() <= static_cast<size_t>(keep))
     return;
   folders.resize(folders.size() - keep);
@@ -174,6 +174,12 @@ template <typename Body> void together(Peers &peers, std::string &trouble, Body 
     trouble = "another rank could not write its part of the checkpoint";
 }
 } // namespace
+
+void removeUnfinished(const std::string &out) {
+  for (const std::string &name : listFolder(root(out)))
+    if (name.compare(0, 5, "step-") == 0 && name.find(temporaryMark) != std::string::npos)
+      removeTree(root(out) + "/" + name);
+}
 
 std::vector<std::string> listCheckpoints(const std::string &out) {
   std::vector<std::pair<int64_t, std::string>> found;
@@ -209,13 +215,13 @@ void saveCheckpoint(const ShaleProgram &program, int rank, const State &state, P
   std::string final = parent + "/" + stepName(position.step);
   std::string temporary = final + temporaryMark + "new";
   std::string trouble;
-  std::vector<std::string> full; // files
-  std::vector<StoredPiece> pieces;
+  std::vector<WrittenFile> full;
+  Share share;
   together(peers, trouble, [&] {
     if (rank != 0)
       return;
     makeFolders(parent);
-    removeStale(parent);
+    removeUnfinished(out);
     makeFolders(temporary);
   });
   if (trouble.empty() && form != "sharded") {
@@ -226,8 +232,8 @@ void saveCheckpoint(const ShaleProgram &program, int rank, const State &state, P
       options.whole = true;
       full = exportTensors(program, rank, state, peers, options);
       options.optimizer = true;
-      for (const std::string &name : exportTensors(program, rank, state, peers, options))
-        full.push_back(name);
+      for (const WrittenFile &file : exportTensors(program, rank, state, peers, options))
+        full.push_back(file);
     } catch (const Error &error) {
       if (error.code != SHALE_EXIT_IO)
         throw;
@@ -236,33 +242,35 @@ void saveCheckpoint(const ShaleProgram &program, int rank, const State &state, P
     if (form == "full")
       together(peers, trouble, [&] {
         if (rank == 0)
-          pieces = describeFull(program, temporary, full);
+          share.pieces = describeFull(program, temporary, full);
       });
   }
   if (form != "full")
     together(peers, trouble, [&] {
-      pieces = writeShard(program, rank, state, temporary, piecesOf(program, /*spread=*/true));
+      share = writeShard(program, rank, state, temporary, piecesOf(program, /*spread=*/true));
     });
+  share.files.insert(share.files.end(), full.begin(), full.end());
   std::vector<std::string> texts;
   if (trouble.empty())
-    texts = peers.gather(packPieces(pieces));
+    texts = peers.gather(packShare(share));
   together(peers, trouble, [&] {
     if (rank != 0)
       return;
     Manifest manifest;
     manifest.position = position;
-    for (const std::string &text : texts)
-      for (StoredPiece &piece : unpackPieces(text))
-        manifest.pieces.push_back(std::move(piece));
-    for (const StoredPiece &piece : manifest.pieces)
-      if (!manifest.files.count(piece.file))
-        manifest.files[piece.file] = InputFile(temporary + "/" + piece.file).size();
+    manifest.sums = true;
+    for (const std::string &text : texts) {
+      Share other = unpackShare(text);
+      std::move(other.pieces.begin(), other.pieces.end(), std::back_inserter(manifest.pieces));
+      for (const WrittenFile &file : other.files)
+        manifest.files[file.name] = file;
+    }
     std::string text = manifestText(program, manifest);
     OutputFile file(temporary + "/manifest.json");
     file.append(text.data(), text.size());
     file.finish();
     commit(temporary, final, parent);
-    prune(out, keep);
+    prune(out, keep, position.step);
   });
   if (trouble.empty())
     return;

@@ -36,6 +36,9 @@ std::vector<std::string> listCheckpoints(const std::string &out);
 /// is as new; else empty. Saving never leaves one: the manifest was removed.
 std::string brokenCheckpoint(const std::string &out);
 
+/// Removes what interrupted saves and removals left. The run holds the lock of `out`.
+void removeUnfinished(const std::string &out);
+
 /// Returns the position of the checkpoint that `how` (--resume's value) refers to, or
 /// nothing if there is none or it cannot be read.
 std::optional<Position> newestPosition(const std::string &out, const std::string &how);

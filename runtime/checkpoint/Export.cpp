@@ -122,7 +122,7 @@ void removeOthers(const std::string &folder, const std::string &base,
 }
 } // namespace
 
-std::vector<std::string> exportTensors(const ShaleProgram &program, int rank, const State &state,
+std::vector<WrittenFile> exportTensors(const ShaleProgram &program, int rank, const State &state,
                                        Peers &peers, const ExportOptions &options) {
   std::vector<Tensor> tensors = tensorsOf(program, options);
   if (tensors.empty())
@@ -143,6 +143,7 @@ std::vector<std::string> exportTensors(const ShaleProgram &program, int rank, co
   };
   std::vector<char> buffer(chunkElements * 8), converted(chunkElements * 8);
   std::vector<std::string> names, temporaries;
+  std::vector<WrittenFile> written;
   nlohmann::ordered_json index = {{"metadata", nlohmann::json::object()},
                                   {"weight_map", nlohmann::json::object()}};
   int64_t total = 0;
@@ -150,7 +151,7 @@ std::vector<std::string> exportTensors(const ShaleProgram &program, int rank, co
     names.push_back(files.size() == 1 ? base + ".safetensors"
                                       : format("%s-%05zu-of-%05zu.safetensors", base.c_str(), f + 1,
                                                files.size()));
-    temporaries.push_back(options.folder + "/" + names[f] + format(".tmp-%d", (int)getpid()));
+    temporaries.push_back(temporaryName(options.folder + "/" + names[f]));
     SafetensorsWriter writer;
     attempt([&] {
       for (const Tensor *tensor : files[f])
@@ -170,14 +171,18 @@ std::vector<std::string> exportTensors(const ShaleProgram &program, int rank, co
           });
         });
     }
-    attempt([&] { writer.finish(); });
+    attempt([&] { written.push_back(writer.finish(names[f])); });
   }
   attempt([&] {
     for (size_t f = 0; f < files.size(); ++f)
       renameFile(temporaries[f], options.folder + "/" + names[f]);
     index["metadata"]["total_size"] = total;
-    if (files.size() > 1)
-      replaceFile(options.folder + "/" + base + ".safetensors.index.json", index.dump(2) + "\n");
+    if (files.size() > 1) {
+      std::string name = base + ".safetensors.index.json", text = index.dump(2) + "\n";
+      replaceFile(options.folder + "/" + name, text);
+      written.push_back(
+          {name, static_cast<int64_t>(text.size()), 0, checksumOf(""), checksumOf(text)});
+    }
     removeOthers(options.folder, base, names);
   });
   if (!trouble.empty())
@@ -186,7 +191,7 @@ std::vector<std::string> exportTensors(const ShaleProgram &program, int rank, co
   if (peers.agree(!trouble.empty()))
     fail(SHALE_EXIT_IO, "%s",
          trouble.empty() ? "rank 0 could not write the model" : trouble.c_str());
-  return names;
+  return written;
 }
 
 } // namespace shale::rt

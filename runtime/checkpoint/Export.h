@@ -27,8 +27,8 @@ struct ExportOptions {
 /// most 512 KiB, so that no rank holds another whole parameter. Files get their final
 /// names only when all of them are complete: NAME.safetensors, or
 /// NAME-00001-of-0000N.safetensors and, last, NAME.safetensors.index.json. Returns
-/// the names of the files with tensors, on rank 0.
-std::vector<std::string> exportTensors(const ShaleProgram &program, int rank, const State &state,
+/// the files on rank 0, the index last.
+std::vector<WrittenFile> exportTensors(const ShaleProgram &program, int rank, const State &state,
                                        Peers &peers, const ExportOptions &options);
 
 } // namespace shale::rt

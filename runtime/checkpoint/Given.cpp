@@ -2,21 +2,18 @@
 #include "runtime/checkpoint/Given.h"
 #include "runtime/checkpoint/Layout.h"
 #include "runtime/core/Error.h"
+#include "runtime/core/Json.h"
 
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <map>
-#include <nlohmann/json.hpp>
-#include <regex>
 #include <set>
 
 namespace shale::rt {
 
 namespace {
-constexpr int64_t indexLimit = int64_t(1) << 28, copyLimit = int64_t(1) << 28;
-/// Longer names are not matched: std::regex recurses by character.
-constexpr size_t nameLimit = 1000;
+constexpr int64_t indexLimit = int64_t(1) << 28;
 constexpr int64_t chunkBytes = 1 << 20;
 
 bool isFolder(const std::string &path) {
@@ -28,7 +25,7 @@ std::string listText(std::vector<std::string> names) {
   std::string text;
   constexpr size_t most = 12;
   for (size_t i = 0; i < std::min(names.size(), most); ++i)
-    text += (i ? ", " : "") + names[i];
+    text += (i ? ", " : "") + printable(names[i]);
   if (names.size() > most)
     text += format(" and %zu more", names.size() - most);
   return text;
@@ -43,6 +40,14 @@ std::string shapeText(const std::vector<int64_t> &shape) {
 
 std::vector<int64_t> shapeOf(const ShaleParameter &parameter) {
   return {parameter.dims, parameter.dims + parameter.rank};
+}
+
+/// Calls `use` with each file of a model folder that describes the model.
+template <typename Use> void eachModelFile(const std::string &folder, Use use) {
+  std::error_code error;
+  for (const std::string &name : listFolder(folder))
+    if (describesModel(name) && std::filesystem::is_regular_file(folder + "/" + name, error))
+      use(openInFolder(folder, name), name);
 }
 
 /// Finds a prefix that, added to all names of one list or removed from them, gives names
@@ -74,32 +79,11 @@ std::string guessRename(const std::vector<std::string> &missing,
 }
 } // namespace
 
-std::string renamed(std::string name, const std::vector<std::string> &renames) {
-  for (const std::string &rule : renames) {
-    size_t at = rule.rfind('=');
-    if (at == std::string::npos)
-      fail(SHALE_EXIT_USAGE, "--init-map takes OLD=NEW, not '%s'", rule.c_str());
-    try {
-      std::regex pattern(rule.substr(0, at));
-      name = std::regex_replace(name, pattern, rule.substr(at + 1),
-                                std::regex_constants::match_continuous |
-                                    std::regex_constants::format_first_only);
-    } catch (const std::regex_error &error) {
-      fail(SHALE_EXIT_USAGE,
-           "--init-map '%s': the part before '=' is not a regular expression (%s)", rule.c_str(),
-           error.what());
-    }
-    if (name.empty())
-      return name;
-  }
-  return name;
-}
-
 GivenWeights::GivenWeights(const ShaleProgram &program, const std::string &source,
                            const std::vector<std::string> &renames) {
-  renamed("x", renames); // report errors in the flag first
+  Renames rules(renames); // reports errors in the flag first
   open(source);
-  match(program, source, renames);
+  match(program, source, rules);
 }
 
 void GivenWeights::open(const std::string &source) {
@@ -109,8 +93,9 @@ void GivenWeights::open(const std::string &source) {
     return source.size() >= n && source.compare(source.size() - n, n, with) == 0;
   };
   if (isFolder(source)) {
+    eachModelFile(source, [](const InputFile &, const std::string &) {}); // that it can be copied
     if (exists(source + "/" + index))
-      return openIndex(source + "/" + index);
+      return openIndex(openInFolder(source, index));
     std::string one = source + "/model.safetensors";
     if (!exists(one))
       fail(SHALE_EXIT_NO_INPUT, "--init: '%s' has neither model.safetensors nor %s%s",
@@ -118,9 +103,9 @@ void GivenWeights::open(const std::string &source) {
            exists(source + "/pytorch_model.bin") ? "; save pytorch_model.bin again with "
                                                    "save_pretrained(..., safe_serialization=True)"
                                                  : "");
-    files.push_back(std::make_unique<SafetensorsReader>(one));
+    files.push_back(std::make_unique<SafetensorsReader>(openInFolder(source, "model.safetensors")));
   } else if (ends(".index.json")) {
-    return openIndex(source);
+    return openIndex(InputFile(source));
   } else {
     if (!exists(source))
       fail(SHALE_EXIT_NO_INPUT, "--init: there is no file or folder '%s'", source.c_str());
@@ -130,37 +115,42 @@ void GivenWeights::open(const std::string &source) {
     all.push_back({&files[0]->file(), info, name});
 }
 
-void GivenWeights::openIndex(const std::string &path) {
-  std::string text = readText(path, indexLimit);
+void GivenWeights::openIndex(const InputFile &input) {
+  const std::string &path = input.path();
+  if (input.size() > indexLimit)
+    fail(SHALE_EXIT_DATA, "'%s' has %lld bytes, too many for an index", path.c_str(),
+         (long long)input.size());
+  std::string text(input.size(), '\0');
+  input.readAt(0, text.data(), text.size());
   std::map<std::string, std::string> fileOf;
   try {
-    nlohmann::json index = nlohmann::json::parse(text);
+    nlohmann::json index = parseJson(text);
     for (const auto &[name, file] : index.at("weight_map").items())
       fileOf[name] = file.get<std::string>();
   } catch (const std::exception &error) {
     fail(SHALE_EXIT_DATA, "'%s' is not an index of safetensors files: %s", path.c_str(),
-         error.what());
+         printable(error.what()).c_str());
   }
   std::map<std::string, SafetensorsReader *> readers;
   for (const auto &[name, file] : fileOf) {
     if (file.empty() || file[0] == '.' || file.find('/') != std::string::npos)
       fail(SHALE_EXIT_DATA, "'%s' names a file outside its folder: '%s'", path.c_str(),
-           file.c_str());
+           printable(file).c_str());
     SafetensorsReader *&reader = readers[file];
     if (!reader) {
-      files.push_back(std::make_unique<SafetensorsReader>(parentOf(path) + "/" + file));
+      files.push_back(std::make_unique<SafetensorsReader>(openInFolder(parentOf(path), file)));
       reader = files.back().get();
     }
     const TensorInfo *info = reader->find(name);
     if (!info)
       fail(SHALE_EXIT_DATA, "'%s' has no tensor '%s', '%s' says it has",
-           reader->file().path().c_str(), name.c_str(), path.c_str());
+           reader->file().path().c_str(), printable(name).c_str(), path.c_str());
     all.push_back({&reader->file(), *info, name});
   }
 }
 
 void GivenWeights::match(const ShaleProgram &program, const std::string &source,
-                         const std::vector<std::string> &renames) {
+                         const Renames &renames) {
   std::map<std::string, int> names = parameterNames(program);
   std::set<std::string> kept;
   for (int k = 0; k < program.kept_count; ++k)
@@ -168,12 +158,7 @@ void GivenWeights::match(const ShaleProgram &program, const std::string &source,
   found.resize(program.parameter_count);
   std::vector<std::string> missing, left, other;
   for (const Tensor &tensor : all) {
-    if (!renames.empty() && tensor.name.size() > nameLimit)
-      fail(SHALE_EXIT_DATA,
-           "'%s': a tensor's name has %zu bytes, too many for "
-           "--init-map",
-           tensor.file->path().c_str(), tensor.name.size());
-    std::string name = renamed(tensor.name, renames);
+    std::string name = renames.apply(tensor.name);
     if (name.empty())
       continue;
     auto known = names.find(name);
@@ -200,7 +185,7 @@ void GivenWeights::match(const ShaleProgram &program, const std::string &source,
     Tensor &place = found[known->second];
     if (!place.file)
       place = tensor;
-    else if (renamed(place.name, renames) == name)
+    else if (renames.apply(place.name) == name)
       other.push_back(name + " is defined twice, as " + place.name + " and " + tensor.name);
     else
       tied.emplace_back(place, tensor);
@@ -230,7 +215,7 @@ void GivenWeights::match(const ShaleProgram &program, const std::string &source,
             listText(other) + ".";
   std::string guess = guessRename(missing, left);
   if (!guess.empty() && renames.empty())
-    text += " The names fit with --init-map '" + guess + "'";
+    text += " The names fit with --init-map '" + printable(guess) + "'";
   else if (!missing.empty() || !left.empty())
     text += " Rename tensors of the file with --init-map OLD=NEW; "
             "'OLD.*=' leaves tensors out";
@@ -252,29 +237,28 @@ void GivenWeights::checkTied() const {
            "'%s' and '%s' are one tied parameter of the program but hold other "
            "values in '%s': export the model with these weights, or leave one "
            "out with --init-map '%s='",
-           first.name.c_str(), second.name.c_str(), second.file->path().c_str(),
-           second.name.c_str());
+           printable(first.name).c_str(), printable(second.name).c_str(),
+           second.file->path().c_str(), printable(second.name).c_str());
   }
 }
 
+bool describesModel(const std::string &name) {
+  auto ends = [&](const char *with) {
+    size_t n = std::strlen(with);
+    return name.size() > n && name.compare(name.size() - n, n, with) == 0;
+  };
+  return name[0] != '.' &&
+         ((ends(".json") && !ends(".index.json")) || ends(".jinja") || ends(".model") ||
+          ends(".tiktoken") || name == "merges.txt" || name == "vocab.txt");
+}
+
 void copyModelFiles(const std::string &source, const std::string &target) {
-  if (!isFolder(source))
-    return;
   std::error_code error;
-  if (std::filesystem::equivalent(source, target, error))
+  if (!isFolder(source) || std::filesystem::equivalent(source, target, error))
     return;
-  for (const std::string &name : listFolder(source)) {
-    auto ends = [&](const char *with) {
-      size_t n = std::strlen(with);
-      return name.size() > n && name.compare(name.size() - n, n, with) == 0;
-    };
-    bool describes = (ends(".json") && !ends(".index.json")) || ends(".jinja") || ends(".model") ||
-                     ends(".tiktoken") || name == "merges.txt" || name == "vocab.txt";
-    std::string path = source + "/" + name;
-    if (!describes || name[0] == '.' || !std::filesystem::is_regular_file(path, error))
-      continue;
-    replaceFile(target + "/" + name, readText(path, copyLimit));
-  }
+  eachModelFile(source, [&](const InputFile &file, const std::string &name) {
+    copyFile(file, target + "/" + name);
+  });
 }
 
 } // namespace shale::rt

@@ -3,6 +3,7 @@
 #ifndef SHALE_RUNTIME_CHECKPOINT_GIVEN_H
 #define SHALE_RUNTIME_CHECKPOINT_GIVEN_H
 
+#include "runtime/checkpoint/Renames.h"
 #include "runtime/data/SafetensorsReader.h"
 #include "shale/Runtime.h"
 
@@ -17,11 +18,9 @@ class GivenWeights {
 public:
   /// Opens the files and finds every parameter by its name or, if it is tied,
   /// by any of its names. `renames` are OLD=NEW, applied in order to the names in
-  /// the files: OLD is a regular expression that is matched at the start of a
-  /// name, and the match is replaced by NEW ($1: its first group); a tensor whose
-  /// name becomes empty is not read. All tensors that are missing, left over or of
-  /// another shape or kind are reported in one error with exit code 65. A buffer may
-  /// be missing.
+  /// the files, as Renames describes; a tensor whose name becomes empty is not read. All tensors
+  /// that are missing, left over or of another shape or kind are reported in one error with exit
+  /// code 65. A buffer may be missing.
   GivenWeights(const ShaleProgram &program, const std::string &source,
                const std::vector<std::string> &renames);
 
@@ -41,9 +40,8 @@ public:
 
 private:
   void open(const std::string &source);
-  void openIndex(const std::string &path);
-  void match(const ShaleProgram &program, const std::string &source,
-             const std::vector<std::string> &renames);
+  void openIndex(const InputFile &index);
+  void match(const ShaleProgram &program, const std::string &source, const Renames &renames);
 
   std::vector<std::unique_ptr<SafetensorsReader>> files;
   std::vector<Tensor> all;   // of the files, by name
@@ -53,12 +51,12 @@ private:
   std::map<std::string, Tensor> beside;
 };
 
-/// Returns the new name, by the rules of the constructor. Fails with exit code 64 for
-/// a malformed rename.
-std::string renamed(std::string name, const std::vector<std::string> &renames);
+/// Whether a file of this name describes a model (configuration, tokenizer), and is copied to the
+/// folder of the trained weights.
+bool describesModel(const std::string &name);
 
-/// Copies the files of a model folder that are not weights (configuration, tokenizer)
-/// to another folder; does nothing if the source is not a folder.
+/// Copies the files of a model folder that describe the model to another folder; does nothing if
+/// the source is not a folder.
 void copyModelFiles(const std::string &source, const std::string &target);
 
 } // namespace shale::rt

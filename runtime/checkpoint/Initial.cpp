@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <map>
 #include <optional>
+#include <set>
 #include <unistd.h>
 
 namespace shale::rt {
@@ -53,18 +54,19 @@ InputFile openInitial(const ShaleInit &init) {
   return file;
 }
 
-namespace {
-/// Checks the hash of a parameter's first bytes at compile time: the compiler may have
-/// merged, tied or folded the program on the basis of the values it read.
 void checkHash(const ShaleParameter &parameter, const InputFile &file) {
   const ShaleInit &init = parameter.init;
   if (init.hash == 0)
     return;
-  char head[SHALE_HASHED_BYTES];
-  int64_t bytes = std::min<int64_t>(init.length, sizeof(head));
-  file.readAt(init.offset, head, bytes);
+  int64_t parts = init.length > SHALE_HASHED_BYTES ? SHALE_HASHED_BLOCKS : 1;
+  int64_t bytes = parts > 1 ? SHALE_HASHED_BYTES / SHALE_HASHED_BLOCKS : init.length;
+  std::vector<char> part(bytes);
   Checksum checksum;
-  checksum.add(head, bytes);
+  for (int64_t k = 0; k < parts; ++k) {
+    int64_t begin = k * (init.length - bytes) / (SHALE_HASHED_BLOCKS - 1);
+    file.readAt(init.offset + begin, part.data(), bytes);
+    checksum.add(part.data(), bytes);
+  }
   if (static_cast<int64_t>(checksum.value()) != init.hash)
     fail(SHALE_EXIT_DATA,
          "'%s' has other values of '%s' than at compile time: compile the "
@@ -73,6 +75,7 @@ void checkHash(const ShaleParameter &parameter, const InputFile &file) {
          file.path().c_str(), parameter.name);
 }
 
+namespace {
 Dtype fileType(const ShaleParameter &parameter) { return static_cast<Dtype>(parameter.init.type); }
 
 /// Location of the values of a whole parameter, all in one type.
@@ -136,7 +139,8 @@ public:
     auto found = files.find(init.file ? init.file : "");
     if (found == files.end())
       found = files.emplace(init.file ? init.file : "", openInitial(init)).first;
-    checkHash(parameter, found->second);
+    if (checked.insert(p).second)
+      checkHash(parameter, found->second);
     return {&found->second, type, init.offset, init.transposed && parameter.rank == 2};
   }
 
@@ -156,6 +160,7 @@ private:
              program.parameters[p].name);
   }
   std::map<std::string, InputFile> files;
+  std::set<int> checked; // parameters
 };
 
 uint64_t mix(uint64_t x) { // splitmix64's finalizer
@@ -290,6 +295,12 @@ std::string checkInitial(const ShaleProgram &program, const InitOptions &init) {
   for (int p = 0; p < program.parameter_count; ++p)
     if (!origin.draws(p) && !origin.fills(p) && !origin.brings(p))
       origin.of(p);
+  // What is copied from the model's file to the trained weights, if the file is still there.
+  for (int k = 0; k < program.kept_count && init.source.empty(); ++k) {
+    const ShaleParameter &kept = program.kept[k];
+    if (kept.type >= 0 && kept.init.file && exists(kept.init.file))
+      checkHash(kept, openInitial(kept.init));
+  }
   if (origin.random)
     return format("initial weights: drawn with seed %llu", (unsigned long long)origin.seed);
   if (!origin.given)

@@ -23,12 +23,16 @@ struct InitOptions {
 void readInitial(const ShaleProgram &program, const InitOptions &init, int rank, State &state);
 
 /// Checks what can be checked without reading all values: the files exist, are those
-/// of compile time (by their size and the beginning of each parameter), and hold what
+/// of compile time (by their size and SHALE_HASHED_BYTES of each parameter), and hold what
 /// the program needs. Returns a note for the user, or "".
 std::string checkInitial(const ShaleProgram &program, const InitOptions &init);
 
 /// Opens the file of initial values, found by the rules of readInitial().
 InputFile openInitial(const ShaleInit &init);
+
+/// Fails with exit code 65 if the hashed bytes of a parameter in its file are not those of compile
+/// time: the compiler may have merged, tied or folded the program on the basis of the values.
+void checkHash(const ShaleParameter &parameter, const InputFile &file);
 
 } // namespace shale::rt
 

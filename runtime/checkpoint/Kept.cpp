@@ -27,7 +27,7 @@ void storeKept(const ShaleProgram &program, const InitOptions &init, const std::
   SafetensorsWriter writer;
   for (const auto &[name, tensor] : given.carried())
     writer.declare(name, tensor.info.type, tensor.info.shape);
-  std::string temporary = path + format(".tmp-%d", (int)getpid());
+  std::string temporary = temporaryName(path);
   writer.begin(temporary);
   std::vector<char> buffer(chunkBytes);
   for (const auto &[name, tensor] : given.carried())
@@ -36,7 +36,7 @@ void storeKept(const ShaleProgram &program, const InitOptions &init, const std::
       tensor.file->readAt(tensor.info.offset + at, buffer.data(), n);
       writer.append(buffer.data(), n);
     }
-  writer.finish();
+  writer.finish(baseName(path));
   renameFile(temporary, path);
 }
 
@@ -59,12 +59,12 @@ std::vector<KeptTensor> findKept(const ShaleProgram &program, const std::string 
       continue;
     }
     try {
-      // The beginning of the values is not checked here: the check of the parameters
-      // detects another file of the same size.
+      InputFile file = openInitial(row.init);
+      checkHash(row, file);
       kept.push_back({row.name,
                       static_cast<Dtype>(row.type),
                       {row.dims, row.dims + row.rank},
-                      openInitial(row.init).path(),
+                      file.path(),
                       row.init.offset,
                       row.init.length});
     } catch (const Error &) {

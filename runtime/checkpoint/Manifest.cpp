@@ -1,12 +1,8 @@
-// manifest.json: {"body": {...}, "checksum": XXH3 of the body's text}.
+// manifest.json: {"body": {...}, "checksum": XXH3 of the body's text}. The body's `files` have the
+// sizes of the files, and `checksums` those of their headers and of all their bytes.
 #include "runtime/checkpoint/Manifest.h"
 #include "runtime/core/Error.h"
-#include "runtime/core/Files.h"
-
-#include <nlohmann/json.hpp>
-
-#define XXH_INLINE_ALL
-#include <xxhash.h>
+#include "runtime/core/Json.h"
 
 namespace shale::rt {
 
@@ -31,9 +27,9 @@ Dtype typeOf(const json &value) {
 }
 
 /// Reads a number of the manifest. All are counts and offsets: never negative.
-int64_t natural(const json &value) {
-  if (!value.is_number_unsigned() || value.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX))
-    throw std::runtime_error("a count is not a natural number");
+int64_t natural(const json &value, int64_t most = INT64_MAX) {
+  if (!value.is_number_unsigned() || value.get<uint64_t>() > static_cast<uint64_t>(most))
+    throw std::runtime_error(format("a count is not a number from 0 to %lld", (long long)most));
   return value.get<int64_t>();
 }
 
@@ -62,27 +58,33 @@ void checkPiece(const Manifest &manifest, const StoredPiece &piece) {
   int64_t bytes = 0;
   if (file == manifest.files.end() || piece.begin > piece.end ||
       __builtin_mul_overflow(piece.end - piece.begin, sizeOf(piece.type), &bytes) ||
-      piece.offset > file->second || bytes > file->second - piece.offset)
-    throw std::runtime_error("a piece of '" + piece.parameter + "' is not inside its file");
+      piece.offset > file->second.bytes || bytes > file->second.bytes - piece.offset)
+    throw std::runtime_error("a piece of '" + printable(piece.parameter) +
+                             "' is not inside its file");
 }
 
+std::string textOf(const json &whole) { return whole.dump(1) + "\n"; }
+
+/// The most steps that a run may have, and the most rows of data: what is added to them does not
+/// overflow.
+constexpr int64_t mostSteps = int64_t(9'000'000'000'000'000), mostRows = int64_t(1) << 60;
+
 Manifest parse(const std::string &folder, const std::string &text) {
-  json whole = json::parse(text);
+  json whole = parseJson(text);
   const json &body = whole.at("body");
-  std::string bodyText = body.dump();
-  if (fromHex(whole.at("checksum").get<std::string>()) !=
-      XXH3_64bits(bodyText.data(), bodyText.size()))
+  if (fromHex(whole.at("checksum").get<std::string>()) != checksumOf(body.dump()) ||
+      text != textOf(whole))
     throw std::runtime_error("its checksum does not match");
   if (body.at("format") != "shale-checkpoint" || body.at("version") != 1)
     throw std::runtime_error("it is not of format shale-checkpoint, version 1");
   Manifest manifest;
-  manifest.position.step = natural(body.at("step"));
+  manifest.position.step = natural(body.at("step"), mostSteps);
   // Older files do not count updates: none was skipped.
   manifest.position.updates =
       body.contains("updates") ? natural(body.at("updates")) : manifest.position.step;
   if (manifest.position.updates > manifest.position.step)
     throw std::runtime_error("it has more updates than steps");
-  manifest.position.row = natural(body.at("data_row"));
+  manifest.position.row = natural(body.at("data_row"), mostRows);
   manifest.position.seed = body.at("seed").get<uint64_t>();
   if (body.contains("flags")) // missing in older files
     for (const auto &[flag, value] : body.at("flags").items())
@@ -99,8 +101,16 @@ Manifest parse(const std::string &folder, const std::string &text) {
   for (const auto &[name, size] : body.at("files").items()) {
     if (name.empty() || name[0] == '.' || name.find('/') != std::string::npos)
       throw std::runtime_error("it names a file outside its folder");
-    manifest.files[name] = natural(size);
+    manifest.files[name] = {name, natural(size)};
   }
+  if (body.contains("checksums")) // missing in older files
+    for (auto &[name, file] : manifest.files) {
+      const json &sums = body.at("checksums").at(name);
+      file.headerBytes = natural(sums.at("header_bytes"), file.bytes);
+      file.header = fromHex(sums.at("header").get<std::string>());
+      file.whole = fromHex(sums.at("whole").get<std::string>());
+      manifest.sums = true;
+    }
   for (const json &object : body.at("pieces")) {
     manifest.pieces.push_back(pieceFrom(object));
     checkPiece(manifest, manifest.pieces.back());
@@ -109,18 +119,24 @@ Manifest parse(const std::string &folder, const std::string &text) {
 }
 } // namespace
 
-std::string packPieces(const std::vector<StoredPiece> &pieces) {
-  json list = json::array();
-  for (const StoredPiece &piece : pieces)
-    list.push_back(toJson(piece));
-  return list.dump();
+std::string packShare(const Share &share) {
+  json pieces = json::array(), files = json::array();
+  for (const StoredPiece &piece : share.pieces)
+    pieces.push_back(toJson(piece));
+  for (const WrittenFile &file : share.files)
+    files.push_back({file.name, file.bytes, file.headerBytes, file.header, file.whole});
+  return json({{"pieces", pieces}, {"files", files}}).dump();
 }
 
-std::vector<StoredPiece> unpackPieces(const std::string &text) {
-  std::vector<StoredPiece> pieces;
-  for (const json &object : json::parse(text))
-    pieces.push_back(pieceFrom(object));
-  return pieces;
+Share unpackShare(const std::string &text) {
+  Share share;
+  json object = parseJson(text);
+  for (const json &piece : object.at("pieces"))
+    share.pieces.push_back(pieceFrom(piece));
+  for (const json &file : object.at("files"))
+    share.files.push_back({file.at(0).get<std::string>(), natural(file.at(1)), natural(file.at(2)),
+                           file.at(3).get<uint64_t>(), file.at(4).get<uint64_t>()});
+  return share;
 }
 
 std::string manifestText(const ShaleProgram &program, const Manifest &manifest) {
@@ -143,46 +159,49 @@ std::string manifestText(const ShaleProgram &program, const Manifest &manifest) 
          {"shape", std::vector<int64_t>(parameter.dims, parameter.dims + parameter.rank)}});
   }
   body["parameters"] = parameters;
-  body["files"] = json(manifest.files);
+  json files = json::object(), sums = json::object();
+  for (const auto &[name, file] : manifest.files) {
+    files[name] = file.bytes;
+    sums[name] = {{"header_bytes", file.headerBytes},
+                  {"header", hex(file.header)},
+                  {"whole", hex(file.whole)}};
+  }
+  body["files"] = files;
+  if (manifest.sums)
+    body["checksums"] = sums;
   json pieces = json::array();
   for (const StoredPiece &piece : manifest.pieces)
     pieces.push_back(toJson(piece));
   body["pieces"] = pieces;
-  std::string text = body.dump();
-  json whole = {{"body", body}, {"checksum", hex(XXH3_64bits(text.data(), text.size()))}};
-  return whole.dump(1) + "\n";
+  return textOf({{"body", body}, {"checksum", hex(checksumOf(body.dump()))}});
+}
+
+Manifest parseManifest(const std::string &folder) {
+  std::string path = folder + "/manifest.json";
+  std::string text = readText(path, manifestLimit);
+  try {
+    return parse(folder, text);
+  } catch (const std::exception &error) {
+    fail(SHALE_EXIT_DATA, "'%s' is damaged: %s", path.c_str(),
+         printable(error.what(), 1000).c_str());
+  }
 }
 
 Manifest readManifest(const std::string &folder) {
-  std::string path = folder + "/manifest.json";
-  std::string text = readText(path, manifestLimit);
-  Manifest manifest;
-  try {
-    manifest = parse(folder, text);
-  } catch (const std::exception &error) {
-    fail(SHALE_EXIT_DATA, "'%s' is damaged: %s", path.c_str(), error.what());
-  }
-  for (const auto &[name, size] : manifest.files) {
+  Manifest manifest = parseManifest(folder);
+  for (const auto &[name, stored] : manifest.files) {
     InputFile file(folder + "/" + name);
-    if (file.size() != size)
+    if (file.size() != stored.bytes)
       fail(SHALE_EXIT_DATA, "'%s' has %lld bytes, the manifest says %lld", file.path().c_str(),
-           (long long)file.size(), (long long)size);
+           (long long)file.size(), (long long)stored.bytes);
+    std::string header(stored.headerBytes, '\0');
+    file.readAt(0, header.data(), stored.headerBytes);
+    if (manifest.sums && checksumOf(header) != stored.header)
+      fail(SHALE_EXIT_DATA,
+           "'%s' is damaged: the checksum of its header, bytes 0 to %lld, does not match",
+           file.path().c_str(), (long long)stored.headerBytes - 1);
   }
   return manifest;
 }
-
-Checksum::Checksum() : state(XXH3_createState()) {
-  if (!state)
-    throw std::bad_alloc();
-  XXH3_64bits_reset(static_cast<XXH3_state_t *>(state));
-}
-
-Checksum::~Checksum() { XXH3_freeState(static_cast<XXH3_state_t *>(state)); }
-
-void Checksum::add(const void *data, int64_t bytes) {
-  XXH3_64bits_update(static_cast<XXH3_state_t *>(state), data, bytes);
-}
-
-uint64_t Checksum::value() const { return XXH3_64bits_digest(static_cast<XXH3_state_t *>(state)); }
 
 } // namespace shale::rt

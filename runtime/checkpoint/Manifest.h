@@ -3,6 +3,7 @@
 #define SHALE_RUNTIME_CHECKPOINT_MANIFEST_H
 
 #include "runtime/checkpoint/Checkpoint.h"
+#include "runtime/core/Files.h"
 #include "runtime/core/Types.h"
 
 #include <map>
@@ -18,6 +19,7 @@ struct StoredPiece {
   std::string file;
   int64_t offset = 0;    // bytes into the file
   uint64_t checksum = 0; // XXH3 (64 bits) of its bytes
+  int64_t bytes() const { return (end - begin) * sizeOf(type); }
 };
 
 struct StoredParameter {
@@ -29,34 +31,31 @@ struct StoredParameter {
 struct Manifest {
   Position position;
   std::vector<StoredParameter> parameters;
-  std::map<std::string, int64_t> files; // name: size
+  std::map<std::string, WrittenFile> files; // by name
   std::vector<StoredPiece> pieces;
+  bool sums = false; // whether `files` have checksums
 };
 
 /// Returns the text of manifest.json, which also describes the program's layout.
 std::string manifestText(const ShaleProgram &program, const Manifest &manifest);
 
-/// Reads manifest.json and checks it: checksum, types, ranges, plain file names, sizes
-/// of the files. Fails with exit code 65 if a check fails.
+/// Reads manifest.json and checks it: checksum, types, ranges, plain file names. Fails with exit
+/// code 65 if a check fails.
+Manifest parseManifest(const std::string &folder);
+
+/// Like parseManifest(). Also checks the size and, unless an older program wrote the checkpoint,
+/// the header of each file.
 Manifest readManifest(const std::string &folder);
 
-/// Convert pieces to text and back, for sending them to rank 0.
-std::string packPieces(const std::vector<StoredPiece> &pieces);
-std::vector<StoredPiece> unpackPieces(const std::string &text);
-
-/// XXH3 over bytes that arrive in parts.
-class Checksum {
-public:
-  Checksum();
-  ~Checksum();
-  Checksum(const Checksum &) = delete;
-  Checksum &operator=(const Checksum &) = delete;
-  void add(const void *data, int64_t bytes);
-  uint64_t value() const;
-
-private:
-  void *state;
+/// What one rank has written to a checkpoint.
+struct Share {
+  std::vector<StoredPiece> pieces;
+  std::vector<WrittenFile> files;
 };
+
+/// Convert a share to text and back, for sending it to rank 0.
+std::string packShare(const Share &share);
+Share unpackShare(const std::string &text);
 
 } // namespace shale::rt
 

@@ -67,7 +67,7 @@ void compareParameters(const ShaleProgram &program, const Manifest &manifest) {
       return;
     differences += format("%s%zu %s (", differences.empty() ? "" : ", ", names.size(), what);
     for (size_t i = 0; i < std::min(most, names.size()); ++i)
-      differences += (i ? ", " : "") + names[i];
+      differences += (i ? ", " : "") + printable(names[i]);
     differences += names.size() > most ? ", ..)" : ")";
   };
   add(missing, "parameters of the program are missing");
@@ -114,7 +114,7 @@ void readPiece(const std::string &folder, const StoredPiece &stored,
   }
   if (checksum.value() != stored.checksum)
     fail(SHALE_EXIT_DATA, "'%s' is damaged: the checksum of '%s' (%s) does not match",
-         file.path().c_str(), stored.parameter.c_str(), stored.role.c_str());
+         file.path().c_str(), printable(stored.parameter).c_str(), printable(stored.role).c_str());
 }
 
 /// Checks that the stored pieces of one (parameter, role) cover `target`.

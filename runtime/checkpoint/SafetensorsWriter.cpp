@@ -27,13 +27,15 @@ void SafetensorsWriter::begin(const std::string &path) {
   file->append(&length, 8);
   file->append(header.data(), length);
   start = file->position();
+  headerSum = file->checksum();
 }
 
-void SafetensorsWriter::finish() {
+WrittenFile SafetensorsWriter::finish(const std::string &name) {
   if (file->position() != start + total)
     fail(SHALE_EXIT_INTERNAL, "a safetensors file got %lld of %lld bytes",
          (long long)(file->position() - start), (long long)total);
   file->finish();
+  return {name, file->position(), start, headerSum, file->checksum()};
 }
 
 } // namespace shale::rt

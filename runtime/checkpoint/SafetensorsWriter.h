@@ -20,12 +20,14 @@ public:
   /// Offset in the file at which the data of the declared tensors starts.
   int64_t dataStart() const { return start; }
   int64_t position() const { return file->position(); }
-  /// Syncs and closes; throws unless every declared byte was appended.
-  void finish();
+  /// Syncs and closes; throws unless every declared byte was appended. Returns what is in the file,
+  /// under `name`.
+  WrittenFile finish(const std::string &name = "");
 
 private:
   std::string header = "{\"__metadata__\":{\"format\":\"pt\"}";
   int64_t total = 0, start = 0;
+  uint64_t headerSum = 0;
   std::optional<OutputFile> file;
 };
 

@@ -20,6 +20,10 @@ public:
 /// Formats as printf does and returns the string.
 std::string format(const char *pattern, ...) __attribute__((format(printf, 1, 2)));
 
+/// Returns text of a file (a name, a path) as it may be printed: control characters and bytes that
+/// are not UTF-8 as \\xHH, and what is longer than `most` bytes cut in the middle.
+std::string printable(const std::string &text, size_t most = 200);
+
 /// Throws Error. Not for code that compiled functions call: see die().
 [[noreturn]] void fail(int code, const char *pattern, ...) __attribute__((format(printf, 2, 3)));
 

@@ -2,6 +2,7 @@
 #include "runtime/core/Files.h"
 #include "runtime/core/Error.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <dirent.h>
@@ -12,17 +13,38 @@
 
 namespace shale::rt {
 
-InputFile::InputFile(const std::string &path) : name(path) {
-  fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0)
-    fail(errno == ENOENT || errno == ENOTDIR ? SHALE_EXIT_NO_INPUT : SHALE_EXIT_DATA,
-         "cannot open '%s': %s", path.c_str(), strerror(errno));
+int openRegular(const std::string &path, int flags, mode_t mode) {
+  bool writes = (flags & O_ACCMODE) != O_RDONLY;
+  int fd = open(path.c_str(), (flags & ~O_TRUNC) | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, mode);
   struct stat info;
-  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+  int error = fd < 0 ? errno : 0;
+  // ENXIO: a FIFO that no process reads, a socket, or a device that is not there.
+  bool other = error == ENXIO || (fd >= 0 && (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)));
+  if (fd >= 0 && !other && ((flags & O_TRUNC) == 0 || ftruncate(fd, 0) == 0) &&
+      fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK) == 0)
+    return fd;
+  error = error ? error : errno;
+  if (fd >= 0)
     close(fd);
-    fail(SHALE_EXIT_DATA, "'%s' is not a regular file", path.c_str());
-  }
-  length = info.st_size;
+  if (other)
+    fail(writes ? SHALE_EXIT_IO : SHALE_EXIT_DATA, "'%s' is not a regular file",
+         printable(path).c_str());
+  if (writes)
+    fail(SHALE_EXIT_IO, "cannot write '%s': %s", printable(path).c_str(), strerror(error));
+  fail(error == ENOENT || error == ENOTDIR ? SHALE_EXIT_NO_INPUT : SHALE_EXIT_DATA,
+       "cannot open '%s': %s", printable(path).c_str(), strerror(error));
+}
+
+void openStandardStreams() {
+  for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", O_RDWR) < 0)
+      _exit(SHALE_EXIT_INTERNAL); // there is nowhere to report it
+}
+
+InputFile::InputFile(const std::string &path) : name(path), fd(openRegular(path, O_RDONLY)) {
+  struct stat info;
+  if (fstat(fd, &info) == 0)
+    length = info.st_size;
 }
 
 InputFile::InputFile(InputFile &&other) noexcept
@@ -33,6 +55,31 @@ InputFile::InputFile(InputFile &&other) noexcept
 InputFile::~InputFile() {
   if (fd >= 0)
     close(fd);
+}
+
+/// Returns a path without links, or "" if there is none.
+static std::string resolved(const std::string &path) {
+  std::error_code error;
+  std::string real = std::filesystem::canonical(path, error).string();
+  return error ? "" : real;
+}
+
+InputFile openInFolder(const std::string &folder, const std::string &name) {
+  std::string path = folder + "/" + name;
+  InputFile file(path);
+  // The path of the descriptor, not of the name, which may lead elsewhere by now.
+  std::string target = resolved("/proc/self/fd/" + std::to_string(file.descriptor()));
+  std::string root = resolved(folder), snapshots = parentOf(root);
+  auto isIn = [&](const std::string &place) {
+    return !place.empty() && target.compare(0, place.size() + 1, place + "/") == 0;
+  };
+  bool cache = baseName(snapshots) == "snapshots" && isIn(parentOf(snapshots) + "/blobs");
+  if (!isIn(root) && !cache)
+    fail(SHALE_EXIT_DATA,
+         "'%s' is a link out of its folder, to '%s': copy the file into the folder, or name a "
+         "folder without such links",
+         printable(path).c_str(), printable(target).c_str());
+  return file;
 }
 
 void InputFile::readAt(int64_t offset, void *buffer, int64_t bytes) const {
@@ -54,10 +101,9 @@ void InputFile::readAt(int64_t offset, void *buffer, int64_t bytes) const {
   }
 }
 
-OutputFile::OutputFile(const std::string &path) : name(path) {
-  fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (fd < 0)
-    fail(SHALE_EXIT_IO, "cannot write '%s': %s", path.c_str(), strerror(errno));
+OutputFile::OutputFile(const std::string &path, mode_t mode) : name(path) {
+  unlink(path.c_str());
+  fd = openRegular(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode);
 }
 
 OutputFile::~OutputFile() {
@@ -74,6 +120,7 @@ void OutputFile::append(const void *data, int64_t bytes) {
     if (n <= 0)
       fail(SHALE_EXIT_IO, "cannot write '%s' at offset %lld: %s", name.c_str(), (long long)written,
            strerror(errno));
+    sum.add(source, n);
     source += n;
     written += n;
     bytes -= n;
@@ -92,6 +139,32 @@ void OutputFile::finish() {
     fail(SHALE_EXIT_IO, "cannot write '%s': %s", name.c_str(), strerror(error));
 }
 
+bool LineReader::next(std::string &line) {
+  constexpr int64_t blockBytes = 1 << 16;
+  line.clear();
+  for (bool tooLong = false;;) {
+    size_t end = block.find('\n', at);
+    bool found = end != std::string::npos;
+    tooLong |= line.size() + ((found ? end : block.size()) - at) > most;
+    if (!tooLong)
+      line.append(block, at, (found ? end : block.size()) - at);
+    if (found) {
+      at = end + 1;
+      if (!tooLong)
+        return true;
+      line.clear();
+      tooLong = false;
+      continue;
+    }
+    block.resize(std::min(blockBytes, file.size() - offset));
+    at = 0;
+    if (block.empty())
+      return false;
+    file.readAt(offset, block.data(), block.size());
+    offset += block.size();
+  }
+}
+
 std::string readText(const std::string &path, int64_t limit) {
   InputFile file(path);
   if (file.size() > limit)
@@ -108,17 +181,28 @@ bool exists(const std::string &path) {
 }
 
 void makeFolders(const std::string &path) {
-  std::error_code error;
-  std::filesystem::create_directories(path, error);
-  if (error || !std::filesystem::is_directory(path, error))
-    fail(SHALE_EXIT_IO, "cannot make folder '%s': %s", path.c_str(),
-         error ? error.message().c_str() : "something else has that name");
+  size_t last = path.find_last_not_of('/');
+  std::string name = path.substr(0, last == std::string::npos ? 1 : last + 1);
+  std::error_code code;
+  if (std::filesystem::is_directory(name, code))
+    return;
+  std::string parent = parentOf(name);
+  if (!exists(parent))
+    makeFolders(parent);
+  if (mkdir(name.c_str(), 0777) == 0)
+    return syncFolder(parent);
+  int error = errno;
+  if (!std::filesystem::is_directory(name, code)) // another process may have made it
+    fail(SHALE_EXIT_IO, "cannot make folder '%s': %s", printable(path).c_str(),
+         error == EEXIST ? "something else has that name" : strerror(error));
 }
 
 void syncFolder(const std::string &path) {
   int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   // Some file systems do not support fsync of a folder (EINVAL) and have no
-  // alternative.
+  // alternative; nor has a folder that may be changed, but not read.
+  if (fd < 0 && errno == EACCES)
+    return;
   if (fd < 0 || (fsync(fd) != 0 && errno != EINVAL)) {
     int error = errno;
     if (fd >= 0)
@@ -164,13 +248,54 @@ void renameFile(const std::string &from, const std::string &to) {
   syncFolder(parentOf(to));
 }
 
+static const char *const temporaryMark = ".shale-tmp-";
+
+std::string temporaryName(const std::string &path) {
+  return path + temporaryMark + std::to_string(getpid());
+}
+
+void removeTemporaries(const std::string &folder) {
+  for (const std::string &name : listFolder(folder)) {
+    size_t at = name.rfind(temporaryMark);
+    size_t digits = at == std::string::npos ? name.size() : at + strlen(temporaryMark);
+    if (digits < name.size() && name.find_first_not_of("0123456789", digits) == std::string::npos)
+      unlink((folder + "/" + name).c_str());
+  }
+}
+
 void replaceFile(const std::string &path, const std::string &text) {
-  std::string temporary = format("%s.tmp-%d", path.c_str(), (int)getpid());
+  std::string temporary = temporaryName(path);
   try {
     OutputFile file(temporary);
     file.append(text.data(), text.size());
     file.finish();
     renameFile(temporary, path);
+  } catch (const Error &) {
+    unlink(temporary.c_str());
+    throw;
+  }
+}
+
+void copyFile(const InputFile &from, const std::string &to) {
+  constexpr int64_t blockBytes = 1 << 20;
+  struct stat original{}, copy{};
+  std::string temporary = temporaryName(to);
+  try {
+    if (fstat(from.descriptor(), &original) != 0)
+      fail(SHALE_EXIT_DATA, "cannot read '%s': %s", from.path().c_str(), strerror(errno));
+    OutputFile file(temporary, original.st_mode & 0666);
+    // The rights of the group are those of another group.
+    if (fstat(file.descriptor(), &copy) != 0 ||
+        (copy.st_gid != original.st_gid && fchmod(file.descriptor(), copy.st_mode & 0707) != 0))
+      fail(SHALE_EXIT_IO, "cannot write '%s': %s", temporary.c_str(), strerror(errno));
+    std::string block;
+    for (int64_t at = 0; at < from.size(); at += block.size()) {
+      block.resize(std::min(blockBytes, from.size() - at));
+      from.readAt(at, block.data(), block.size());
+      file.append(block.data(), block.size());
+    }
+    file.finish();
+    renameFile(temporary, to);
   } catch (const Error &) {
     unlink(temporary.c_str());
     throw;

@@ -1,13 +1,26 @@
 // Files: positioned reads, appending writes, and durable writes (fsync of file and
-// folder). Errors name the file.
+// folder). Errors name the file. Every file of the runtime is opened by openRegular().
 #ifndef SHALE_RUNTIME_CORE_FILES_H
 #define SHALE_RUNTIME_CORE_FILES_H
 
+#include "runtime/core/Checksum.h"
+
 #include <cstdint>
 #include <string>
+#include <sys/types.h>
 #include <vector>
 
 namespace shale::rt {
+
+/// Opens a regular file and returns its descriptor. Does not wait for the other end of a FIFO or
+/// for a device: anything but a regular file is an error. `flags` are those of open(); O_TRUNC
+/// takes effect after the check. Exit codes: 66 for a missing file that is opened for reading, 65
+/// for other errors of these, 74 for errors of files that are opened for writing.
+int openRegular(const std::string &path, int flags, mode_t mode = 0666);
+
+/// Opens /dev/null in place of each of the descriptors 0, 1 and 2 that is closed. Otherwise the
+/// next file would take its place, and receive what is printed.
+void openStandardStreams();
 
 /// A regular file open for reading. If missing: exit code 66; other errors: 65.
 class InputFile {
@@ -22,6 +35,7 @@ public:
   void readAt(int64_t offset, void *buffer, int64_t bytes) const;
   int64_t size() const { return length; }
   const std::string &path() const { return name; }
+  int descriptor() const { return fd; }
 
 private:
   std::string name;
@@ -29,16 +43,25 @@ private:
   int64_t length = 0;
 };
 
-/// A file that is created (or truncated) and appended to. Errors: exit code 74.
+/// Opens `name`, a file in a folder of files that were received as they are. A link must stay in
+/// the folder, or lead to the blobs of the same repository in Hugging Face's cache
+/// (snapshots/HASH/NAME -> ../../blobs/HASH). Any other link is exit code 65.
+InputFile openInFolder(const std::string &folder, const std::string &name);
+
+/// A new file that is appended to. A file of that name is removed first, so that a link or a file
+/// that another process left there is not written to. Errors: exit code 74.
 class OutputFile {
 public:
-  explicit OutputFile(const std::string &path);
+  explicit OutputFile(const std::string &path, mode_t mode = 0666);
   ~OutputFile();
   OutputFile(const OutputFile &) = delete;
   OutputFile &operator=(const OutputFile &) = delete;
 
   void append(const void *data, int64_t bytes);
   int64_t position() const { return written; }
+  /// Returns the checksum of everything that was appended.
+  uint64_t checksum() const { return sum.value(); }
+  int descriptor() const { return fd; }
   /// Syncs and closes; the file is complete on disk once its folder is synced.
   void finish();
 
@@ -46,10 +69,36 @@ private:
   std::string name;
   int fd = -1;
   int64_t written = 0;
+  Checksum sum;
+};
+
+/// A file that is complete on disk.
+struct WrittenFile {
+  std::string name; // without its folder
+  int64_t bytes = 0;
+  int64_t headerBytes = 0; // of a safetensors file: those before the tensors
+  uint64_t header = 0;     // checksum of these
+  uint64_t whole = 0;      // checksum of all bytes
+};
+
+/// Reads the lines of a file front to back. A line that is longer than `most` bytes is skipped, and
+/// so is a last line without a line break.
+class LineReader {
+public:
+  explicit LineReader(const std::string &path, size_t most = 1 << 20) : file(path), most(most) {}
+  bool next(std::string &line);
+
+private:
+  InputFile file;
+  size_t most;
+  int64_t offset = 0;
+  std::string block;
+  size_t at = 0; // into block
 };
 
 std::string readText(const std::string &path, int64_t limit);
 bool exists(const std::string &path);
+/// Makes a folder and those above it, and makes their names durable.
 void makeFolders(const std::string &path);
 /// Syncs a folder: makes renames and creations in it durable.
 void syncFolder(const std::string &path);
@@ -62,6 +111,16 @@ std::string baseName(const std::string &path);
 void renameFile(const std::string &from, const std::string &to);
 /// Writes text beside `path`, syncs it and renames it into place. Leaves nothing behind on failure.
 void replaceFile(const std::string &path, const std::string &text);
+
+/// Copies a file as replaceFile() writes one. Nobody gets rights to the copy that they do not have
+/// to the original.
+void copyFile(const InputFile &from, const std::string &to);
+
+/// Returns the name under which a file is written before it is renamed to `path`.
+std::string temporaryName(const std::string &path);
+/// Removes the files in a folder that have such names: those of a process that was killed. Only the
+/// holder of the folder's lock may call it.
+void removeTemporaries(const std::string &folder);
 
 /// Returns the resident memory (RSS) of this process, without allocating.
 int64_t residentBytes();

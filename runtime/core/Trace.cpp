@@ -2,6 +2,7 @@
 // "Trace Event Format" (complete events, microseconds), a JSON array in an object.
 #include "runtime/core/Trace.h"
 #include "runtime/core/Error.h"
+#include "runtime/core/Files.h"
 
 #include <chrono>
 #include <cstdio>
@@ -108,12 +109,7 @@ void writeTrace(const std::vector<std::string> &texts, const std::string &path) 
   for (size_t rank = 0; rank < texts.size(); ++rank)
     whole += (rank ? ",\n" : "") + texts[rank];
   whole += "\n],\"displayTimeUnit\":\"ms\"}\n";
-  FILE *file = fopen(path.c_str(), "w");
-  bool written = file && fwrite(whole.data(), 1, whole.size(), file) == whole.size();
-  if (file)
-    written &= fclose(file) == 0;
-  if (!written)
-    fail(SHALE_EXIT_IO, "cannot write the trace to '%s'", path.c_str());
+  replaceFile(path, whole);
   printf("trace: %s\n", path.c_str());
 }
 

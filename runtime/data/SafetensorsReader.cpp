@@ -45,7 +45,8 @@ public:
     if (depth != 2 || field != "dtype")
       return bad("a string");
     if (!dtypeNamed(value, current.type))
-      return refuse("tensor '" + name + "' has dtype '" + value + "', which is not supported");
+      return refuse("tensor '" + printable(name) + "' has dtype '" + printable(value) +
+                    "', which is not supported");
     return true;
   }
   bool start_object(size_t) override {
@@ -62,7 +63,7 @@ public:
       name = value;
       inMetadata = name == "__metadata__";
       if (inMetadata ? metadataSeen : table.count(name) != 0)
-        return refuse("'" + name + "' is defined twice");
+        return refuse("'" + printable(name) + "' is defined twice");
       metadataSeen |= inMetadata;
       if (table.size() == tensorLimit)
         return refuse("more than 200000 tensors");
@@ -73,7 +74,7 @@ public:
       return true;
     int bit = field == "dtype" ? 1 : field == "shape" ? 2 : field == "data_offsets" ? 4 : 0;
     if (bit == 0 || (fields & bit))
-      return refuse("tensor '" + name + "': key '" + field +
+      return refuse("tensor '" + printable(name) + "': key '" + printable(field) +
                     (bit ? "' is defined twice" : "' is unknown"));
     fields |= bit;
     return true;
@@ -82,7 +83,7 @@ public:
     if (depth-- == 1 || inMetadata)
       return true;
     if (fields != 7)
-      return refuse("tensor '" + name + "' lacks dtype, shape or data_offsets");
+      return refuse("tensor '" + printable(name) + "' lacks dtype, shape or data_offsets");
     table.emplace(name, current);
     return true;
   }
@@ -102,10 +103,10 @@ public:
       return true;
     }
     if (numbers.size() != 2)
-      return refuse("tensor '" + name + "': data_offsets are not two numbers");
+      return refuse("tensor '" + printable(name) + "': data_offsets are not two numbers");
     current.offset = numbers[0];
     if (numbers[1] < numbers[0])
-      return refuse("tensor '" + name + "' ends before it begins");
+      return refuse("tensor '" + printable(name) + "' ends before it begins");
     current.bytes = numbers[1] - numbers[0];
     return true;
   }
@@ -122,7 +123,7 @@ private:
   }
   bool bad(const char *what) {
     return refuse("the header has " + std::string(what) + " where none belongs" +
-                  (name.empty() ? "" : ", at '" + name + "'"));
+                  (name.empty() ? "" : ", at '" + printable(name) + "'"));
   }
   std::map<std::string, TensorInfo> &table;
   std::string name, field;
@@ -138,13 +139,13 @@ void checkSize(const std::string &path, const std::string &name, TensorInfo &ten
   for (int64_t size : tensor.shape)
     if (__builtin_mul_overflow(count, size, &count))
       fail(SHALE_EXIT_DATA, "'%s': tensor '%s' has more elements than 2^63", path.c_str(),
-           name.c_str());
+           printable(name).c_str());
   int64_t bytes = 0;
   if (__builtin_mul_overflow(count, sizeOf(tensor.type), &bytes) || bytes != tensor.bytes)
     fail(SHALE_EXIT_DATA,
          "'%s': tensor '%s' has %lld bytes, its shape and type need another "
          "number",
-         path.c_str(), name.c_str(), (long long)tensor.bytes);
+         path.c_str(), printable(name).c_str(), (long long)tensor.bytes);
   tensor.count = count;
 }
 
@@ -164,8 +165,8 @@ void checkTiling(const std::string &path, std::map<std::string, TensorInfo> &tab
       fail(SHALE_EXIT_DATA,
            "'%s': tensor '%s' is at data byte %lld with %lld bytes, expected at "
            "%lld of %lld",
-           path.c_str(), name->c_str(), (long long)tensor->offset, (long long)tensor->bytes,
-           (long long)at, (long long)dataBytes);
+           path.c_str(), printable(*name).c_str(), (long long)tensor->offset,
+           (long long)tensor->bytes, (long long)at, (long long)dataBytes);
     at += tensor->bytes;
     tensor->offset += dataStart;
   }
@@ -175,7 +176,8 @@ void checkTiling(const std::string &path, std::map<std::string, TensorInfo> &tab
 }
 } // namespace
 
-SafetensorsReader::SafetensorsReader(const std::string &path) : input(path) {
+SafetensorsReader::SafetensorsReader(InputFile file) : input(std::move(file)) {
+  const std::string &path = input.path();
   uint64_t length = 0;
   if (input.size() < 8)
     fail(SHALE_EXIT_DATA, "'%s' is not a safetensors file: %lld bytes", path.c_str(),

@@ -21,7 +21,8 @@ struct TensorInfo {
 
 class SafetensorsReader {
 public:
-  explicit SafetensorsReader(const std::string &path);
+  explicit SafetensorsReader(const std::string &path) : SafetensorsReader(InputFile(path)) {}
+  explicit SafetensorsReader(InputFile file);
   const TensorInfo *find(const std::string &name) const;
   const std::map<std::string, TensorInfo> &tensors() const { return table; }
   const InputFile &file() const { return input; }

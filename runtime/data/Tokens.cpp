@@ -1,8 +1,9 @@
 // Token files. Formats: nanoGPT's .bin is headerless uint16; llm.c's has 256
 // int32 (magic 20240520 version 1: uint16, 20240801 version 7: uint32; third
-// word: token count); .npy as numpy.lib.format 1 to 3 describes.
+// word: token count); .npy: see Npy.h.
 #include "runtime/data/Tokens.h"
 #include "runtime/core/Error.h"
+#include "runtime/data/Npy.h"
 
 #include <algorithm>
 #include <cstring>
@@ -120,70 +121,27 @@ void TokenFile::checkWidth(const TokenOptions &options) const {
        wide ? "int64" : "uint32");
 }
 
-/// Returns the value of 'key' in the header's dictionary, up to the comma or brace that
-/// ends it (brackets and quotes respected); empty if the key is missing.
-static std::string npyValue(const std::string &header, const std::string &key) {
-  size_t at = header.find("'" + key + "'");
-  if (at == std::string::npos)
-    return "";
-  at = header.find(':', at);
-  if (at == std::string::npos)
-    return "";
-  at = header.find_first_not_of(" ", at + 1);
-  if (at == std::string::npos)
-    return "";
-  size_t end = header[at] == '('    ? header.find(')', at)
-               : header[at] == '\'' ? header.find('\'', at + 1)
-                                    : header.find_first_of(",}", at) - 1;
-  if (end == std::string::npos || end < at || end >= header.size())
-    return "";
-  return header.substr(at, end - at + 1);
-}
-
 void TokenFile::openNpy() {
   const char *name = file.path().c_str();
-  unsigned char head[12] = {0};
-  if (file.size() < 12)
-    fail(SHALE_EXIT_DATA, "'%s' is not a .npy file: %lld bytes", name, (long long)file.size());
-  file.readAt(0, head, 12);
-  if (std::memcmp(head, "\x93NUMPY", 6) != 0 || head[6] < 1 || head[6] > 3)
-    fail(SHALE_EXIT_DATA, "'%s' is not a .npy file of version 1 to 3", name);
-  bool shortForm = head[6] == 1;
-  int64_t length = head[8] | head[9] << 8;
-  if (!shortForm)
-    length |= static_cast<int64_t>(head[10]) << 16 | static_cast<int64_t>(head[11]) << 24;
-  int64_t begin = shortForm ? 10 : 12;
-  if (length > 65536 || length > file.size() - begin)
-    fail(SHALE_EXIT_DATA, "'%s': a .npy header of %lld bytes in %lld", name, (long long)length,
-         (long long)file.size());
-  std::string header(length, '\0');
-  file.readAt(begin, header.data(), length);
-  start = begin + length;
-
+  NpyHeader header = readNpyHeader(file);
+  start = header.start;
   const std::pair<const char *, Dtype> types[] = {
-      {"'<i8'", Dtype::I64}, {"'<i4'", Dtype::I32}, {"'<i2'", Dtype::I16}, {"'|i1'", Dtype::I8},
-      {"'<u8'", Dtype::U64}, {"'<u4'", Dtype::U32}, {"'<u2'", Dtype::U16}, {"'|u1'", Dtype::U8}};
-  std::string descr = npyValue(header, "descr");
+      {"<i8", Dtype::I64}, {"<i4", Dtype::I32}, {"<i2", Dtype::I16}, {"|i1", Dtype::I8},
+      {"<u8", Dtype::U64}, {"<u4", Dtype::U32}, {"<u2", Dtype::U16}, {"|u1", Dtype::U8}};
   bool known = false;
   for (const auto &type : types)
-    if (descr == type.first) {
+    if (header.descr == type.first) {
       element = type.second;
       known = true;
     }
   if (!known)
-    fail(SHALE_EXIT_DATA, "'%s' holds %s; tokens are little-endian integers (int8 to uint64)", name,
-         descr.empty() ? "no type" : descr.c_str());
-  std::string shape = npyValue(header, "shape");
-  size_t digits = shape.find_first_of("0123456789");
-  size_t comma = shape.find(',');
-  bool oneDimension = digits != std::string::npos && comma != std::string::npos &&
-                      shape.find_first_not_of(" )", comma + 1) == std::string::npos &&
-                      comma - digits <= 18;
-  if (!oneDimension)
+    fail(SHALE_EXIT_DATA, "'%s' holds '%s'; tokens are little-endian integers (int8 to uint64)",
+         name, printable(header.descr).c_str());
+  if (header.shape.size() != 1)
     fail(SHALE_EXIT_DATA,
-         "'%s' has shape %s; tokens must be a 1-D array: reshape(-1) before saving", name,
-         shape.c_str());
-  tokens = std::strtoll(shape.c_str() + digits, nullptr, 10);
+         "'%s' has %zu dimensions; tokens must be a 1-D array: reshape(-1) before saving", name,
+         header.shape.size());
+  tokens = header.shape[0];
   if (tokens > (file.size() - start) / sizeOf(element) ||
       tokens * sizeOf(element) != file.size() - start)
     fail(SHALE_EXIT_DATA, "'%s': the header says %lld tokens, %lld bytes follow", name,

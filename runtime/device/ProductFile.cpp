@@ -2,12 +2,9 @@
 #include "runtime/device/ProductFile.h"
 #include "runtime/core/Error.h"
 #include "runtime/core/Files.h"
+#include "runtime/core/Json.h"
 
 #include <cmath>
-#include <nlohmann/json.hpp>
-
-#define XXH_INLINE_ALL
-#include <xxhash.h>
 
 namespace shale::rt {
 
@@ -19,9 +16,9 @@ constexpr int kFormat = 2; // 1: partial sums in the type of the result were all
 constexpr int64_t kMostBytes = int64_t(16) << 20; // some 30,000 products
 constexpr size_t kLongestText = 1024;             // of a key or an algorithm
 
-std::string checksumOf(const json &body) {
+std::string sumOf(const json &body) {
   std::string text = body.dump(-1, ' ', false, json::error_handler_t::replace);
-  return format("%016llx", (unsigned long long)XXH3_64bits(text.data(), text.size()));
+  return format("%016llx", (unsigned long long)checksumOf(text));
 }
 
 std::string shortText(const json &object, const char *name) {
@@ -65,16 +62,16 @@ std::string productText(const std::string &machine, const Choices &choices) {
                         {"first_us", choice.first},
                         {"us", choice.best}});
   json body = {{"format", kFormat}, {"machine", machine}, {"products", products}};
-  json file = {{"body", body}, {"xxh3", checksumOf(body)}};
+  json file = {{"body", body}, {"xxh3", sumOf(body)}};
   return file.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
 Choices parseProducts(const std::string &text, const std::string &machine) {
   std::string made;
   try {
-    json file = json::parse(text);
+    json file = parseJson(text);
     const json &body = file.at("body");
-    if (file.at("xxh3").get<std::string>() != checksumOf(body))
+    if (file.at("xxh3").get<std::string>() != sumOf(body))
       throw std::runtime_error("its checksum does not match");
     if (body.at("format") != kFormat)
       fail(SHALE_EXIT_DATA, "was written by another version of Shale");

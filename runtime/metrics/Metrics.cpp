@@ -2,11 +2,10 @@
 #include "runtime/metrics/Metrics.h"
 #include "runtime/core/Error.h"
 #include "runtime/core/Files.h"
+#include "runtime/core/Json.h"
 
-#include <cerrno>
 #include <cmath>
-#include <cstring>
-#include <nlohmann/json.hpp>
+#include <unistd.h>
 
 namespace shale::rt {
 
@@ -22,50 +21,59 @@ struct Number {
   }
 };
 
-Metrics::Metrics(const std::string &path, int64_t firstStep) : path(path) {
-  std::string kept;
-  if (firstStep > 0 && exists(path)) {
-    std::string text = readText(path, int64_t(1) << 32);
-    for (size_t at = 0; at < text.size();) {
-      size_t end = text.find('\n', at);
-      if (end == std::string::npos)
-        break; // incomplete last line
-      std::string line = text.substr(at, end - at);
-      at = end + 1;
-      auto object = nlohmann::json::parse(line, nullptr, false);
-      if (object.is_object() && object.contains("step") && object["step"].is_number_integer() &&
-          object["step"] < firstStep)
-        kept += line + "\n";
-    }
+/// Whether a line is of a step before `firstStep`.
+static bool isBefore(const std::string &line, int64_t firstStep) {
+  try {
+    nlohmann::json object = parseJson(line);
+    return object.is_object() && object.contains("step") && object["step"].is_number_integer() &&
+           object["step"] < firstStep;
+  } catch (const std::exception &) {
+    return false; // no line of metrics
   }
-  replaceFile(path, kept);
-  file = fopen(path.c_str(), "ae");
-  if (!file)
-    fail(SHALE_EXIT_IO, "cannot write '%s': %s", path.c_str(), strerror(errno));
 }
 
-Metrics::~Metrics() {
-  if (file)
-    fclose(file);
+Metrics::Metrics(const std::string &path, int64_t firstStep) {
+  std::string temporary = temporaryName(path);
+  try {
+    OutputFile kept(temporary);
+    if (firstStep > 0 && exists(path)) {
+      LineReader lines(path);
+      for (std::string line; lines.next(line);)
+        if (isBefore(line, firstStep)) {
+          line += '\n';
+          kept.append(line.data(), line.size());
+        }
+    }
+    kept.finish();
+    renameFile(temporary, path);
+  } catch (const Error &) {
+    unlink(temporary.c_str());
+    throw;
+  }
+  file.emplace(path);
 }
 
 void Metrics::record(const StepMetrics &m) {
-  fprintf(file,
-          "{\"step\": %lld, \"loss\": %s, \"grad_norm\": %s, \"lr\": %s, "
-          "\"tokens\": %lld, \"tokens_per_s\": %s, \"memory_bytes\": %lld, "
-          "\"comm_bytes\": %lld, \"tflops\": %s",
-          (long long)m.step, Number(m.loss).text, Number(m.gradNorm).text, Number(m.lr).text,
-          (long long)m.tokens, Number(m.seconds > 0 ? m.tokens / m.seconds : 0).text,
-          (long long)m.memoryBytes, (long long)m.commBytes, Number(m.tflops).text);
+  char line[1024];
+  int size = 0;
+  auto add = [&](const char *pattern, auto... values) {
+    size += snprintf(line + size, sizeof(line) - size, pattern, values...);
+  };
+  add("{\"step\": %lld, \"loss\": %s, \"grad_norm\": %s, \"lr\": %s, "
+      "\"tokens\": %lld, \"tokens_per_s\": %s, \"memory_bytes\": %lld, "
+      "\"comm_bytes\": %lld, \"tflops\": %s",
+      (long long)m.step, Number(m.loss).text, Number(m.gradNorm).text, Number(m.lr).text,
+      (long long)m.tokens, Number(m.seconds > 0 ? m.tokens / m.seconds : 0).text,
+      (long long)m.memoryBytes, (long long)m.commBytes, Number(m.tflops).text);
   if (m.mfu > 0)
-    fprintf(file, ", \"mfu\": %s", Number(m.mfu).text);
+    add(", \"mfu\": %s", Number(m.mfu).text);
   if (m.scaled)
-    fprintf(file, ", \"loss_scale\": %s, \"skipped\": %s", Number(m.lossScale).text,
-            m.skipped ? "true" : "false");
+    add(", \"loss_scale\": %s, \"skipped\": %s", Number(m.lossScale).text,
+        m.skipped ? "true" : "false");
   if (m.evaluated)
-    fprintf(file, ", \"eval_loss\": %s", Number(m.evalLoss).text);
-  if (fprintf(file, "}\n") < 0 || fflush(file) != 0)
-    fail(SHALE_EXIT_IO, "cannot write '%s': %s", path.c_str(), strerror(errno));
+    add(", \"eval_loss\": %s", Number(m.evalLoss).text);
+  add("%s", "}\n");
+  file->append(line, size);
 }
 
 void printProgress(const StepMetrics &m, int64_t steps) {

@@ -2,8 +2,11 @@
 #ifndef SHALE_RUNTIME_METRICS_METRICS_H
 #define SHALE_RUNTIME_METRICS_METRICS_H
 
+#include "runtime/metrics/LogFile.h"
+
 #include <cstdint>
 #include <cstdio>
+#include <optional>
 #include <string>
 
 namespace shale::rt {
@@ -28,15 +31,14 @@ public:
   /// Continues the file at `firstStep`: drops the lines of that step and later
   /// ones, which a run wrote after its last checkpoint.
   Metrics(const std::string &path, int64_t firstStep);
-  ~Metrics();
-  Metrics(const Metrics &) = delete;
-  Metrics &operator=(const Metrics &) = delete;
 
+  /// Appends a line. Allocates nothing, unless the file cannot be written.
   void record(const StepMetrics &metrics);
+  void sync() { file->sync(); }
+  void finish() { file->finish(); }
 
 private:
-  std::string path;
-  FILE *file = nullptr;
+  std::optional<LogFile> file;
 };
 
 /// Prints the progress line, without a newline.

@@ -2,11 +2,10 @@
 #include "runtime/metrics/Report.h"
 #include "runtime/core/Error.h"
 #include "runtime/core/Files.h"
+#include "runtime/core/Json.h"
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
-#include <nlohmann/json.hpp>
 
 namespace shale::rt {
 
@@ -152,10 +151,15 @@ void writeReport(const std::string &metrics, const std::string &path, const Repo
   Chart loss{"loss", {}, {}}, norm{"gradient norm", {}, {}, true},
       rate{"learning rate", {}, {}, true}, speed{"tokens a second", {}, {}, true},
       memory{"memory of rank 0, MiB", {}, {}, true};
-  std::ifstream lines(metrics);
+  LineReader lines(metrics);
   int64_t steps = 0, strange = 0;
-  for (std::string text; std::getline(lines, text);) {
-    auto object = nlohmann::json::parse(text, nullptr, false);
+  for (std::string text; lines.next(text);) {
+    nlohmann::json object;
+    try {
+      object = parseJson(text);
+    } catch (const std::exception &) {
+      continue;
+    }
     if (!object.is_object() || !object.contains("step") || !object["step"].is_number_integer())
       continue;
     double step = object["step"].get<double>();

@@ -6,7 +6,6 @@
 #include "runtime/core/Error.h"
 
 #include <array>
-#include <cerrno>
 #include <cmath>
 #include <cstring>
 #include <ctime>
@@ -81,11 +80,8 @@ uint32_t maskedCrc32c(const unsigned char *data, size_t bytes) {
 TensorBoard::TensorBoard(const std::string &folder, int64_t firstStep) {
   char host[256] = "host";
   gethostname(host, sizeof(host) - 1);
-  path = folder + format("/events.out.tfevents.%010lld.%s.%d.%lld", (long long)time(nullptr), host,
-                         (int)getpid(), (long long)firstStep);
-  file = fopen(path.c_str(), "wbe");
-  if (!file)
-    fail(SHALE_EXIT_IO, "cannot write '%s': %s", path.c_str(), strerror(errno));
+  file.emplace(folder + format("/events.out.tfevents.%010lld.%s.%d.%lld", (long long)time(nullptr),
+                               host, (int)getpid(), (long long)firstStep));
   Message version = eventAt(0);
   version.text(3, "brain.Event:2");
   write(version.data(), version.size());
@@ -96,11 +92,6 @@ TensorBoard::TensorBoard(const std::string &folder, int64_t firstStep) {
     start.part(7, status.data(), status.size());
     write(start.data(), start.size());
   }
-}
-
-TensorBoard::~TensorBoard() {
-  if (file)
-    fclose(file);
 }
 
 void TensorBoard::record(const StepMetrics &m) {
@@ -131,16 +122,15 @@ void TensorBoard::record(const StepMetrics &m) {
 }
 
 void TensorBoard::write(const unsigned char *event, size_t bytes) {
-  unsigned char head[12], tail[4];
+  unsigned char record[sizeof(Message) + 16]; // written at once, so that a kill leaves no part
   uint64_t length = bytes;
-  std::memcpy(head, &length, 8);
-  uint32_t crc = maskedCrc32c(head, 8);
-  std::memcpy(head + 8, &crc, 4);
+  std::memcpy(record, &length, 8);
+  uint32_t crc = maskedCrc32c(record, 8);
+  std::memcpy(record + 8, &crc, 4);
+  std::memcpy(record + 12, event, bytes);
   crc = maskedCrc32c(event, bytes);
-  std::memcpy(tail, &crc, 4);
-  if (fwrite(head, 1, 12, file) != 12 || fwrite(event, 1, bytes, file) != bytes ||
-      fwrite(tail, 1, 4, file) != 4 || fflush(file) != 0)
-    fail(SHALE_EXIT_IO, "cannot write '%s': %s", path.c_str(), strerror(errno));
+  std::memcpy(record + 12 + bytes, &crc, 4);
+  file->append(record, bytes + 16);
 }
 
 } // namespace shale::rt

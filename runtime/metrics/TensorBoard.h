@@ -15,17 +15,15 @@ public:
   /// Creates a new file in the folder. Marks events of `firstStep` and later steps in
   /// older files as void: the run was resumed from an earlier checkpoint.
   TensorBoard(const std::string &folder, int64_t firstStep);
-  ~TensorBoard();
-  TensorBoard(const TensorBoard &) = delete;
-  TensorBoard &operator=(const TensorBoard &) = delete;
 
-  /// Writes the scalars of metrics.jsonl under the same names and steps. Allocates nothing.
+  /// Writes the scalars of metrics.jsonl under the same names and steps. Allocates
+  /// nothing, unless the file cannot be written.
   void record(const StepMetrics &metrics);
+  void finish() { file->finish(); }
 
 private:
   void write(const unsigned char *event, size_t bytes);
-  std::string path;
-  FILE *file = nullptr;
+  std::optional<LogFile> file;
 };
 
 /// Returns the CRC-32C (Castagnoli) as TFRecords store it: rotated and offset.

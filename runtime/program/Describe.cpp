@@ -32,10 +32,11 @@ static std::string parameterTable(const ShaleProgram &program) {
     trained += parameter.trained ? parameter.count : 0;
     std::string names;
     for (auto alias = parameter.aliases; alias && *alias; ++alias)
-      names += format(" = %s", *alias);
-    text += format("  %-5s %-18s %s%s%s\n", nameOf(static_cast<Dtype>(parameter.type)),
-                   dimsOf(parameter.dims, parameter.rank).c_str(), parameter.name, names.c_str(),
-                   parameter.trained ? "" : " (not trained)");
+      names += " = " + printable(*alias);
+    text +=
+        format("  %-5s %-18s %s%s%s\n", nameOf(static_cast<Dtype>(parameter.type)),
+               dimsOf(parameter.dims, parameter.rank).c_str(), printable(parameter.name).c_str(),
+               names.c_str(), parameter.trained ? "" : " (not trained)");
   }
   return format("parameters: %d with %lld elements, %lld trained\n", program.parameter_count,
                 (long long)total, (long long)trained) +
@@ -69,9 +70,9 @@ static std::string bufferTable(const ShaleProgram &program) {
     auto &sum = sums[buffer.category];
     sum.first += buffer.bytes;
     sum.second += buffer.padding;
-    text +=
-        format("  %-10s %13lld %13lld %8lld  %-13s %s\n", buffer.space, (long long)buffer.offset,
-               (long long)buffer.bytes, (long long)buffer.padding, buffer.category, buffer.name);
+    text += format("  %-10s %13lld %13lld %8lld  %-13s %s\n", buffer.space,
+                   (long long)buffer.offset, (long long)buffer.bytes, (long long)buffer.padding,
+                   buffer.category, printable(buffer.name).c_str());
   }
   for (const auto &[category, sum] : sums)
     text += format("  sum        %13s %13lld %8lld  %s\n", "", (long long)sum.first,
@@ -92,7 +93,7 @@ std::string describe(const ShaleProgram &program) {
   for (int i = 0; i < program.input_count; ++i) {
     const ShaleInput &input = program.inputs[i];
     bool bound = input.binding && *input.binding;
-    text += format("input: %s %s %s per rank%s%s\n", input.name,
+    text += format("input: %s %s %s per rank%s%s\n", printable(input.name).c_str(),
                    nameOf(static_cast<Dtype>(input.type)), dimsOf(input.dims, input.rank).c_str(),
                    bound ? ", from " : "", bound ? input.binding : "");
   }
@@ -105,7 +106,7 @@ std::string describe(const ShaleProgram &program) {
       const ShaleSite &site = program.sites[i];
       text += format("  %-14s %-8s %13lld %4lld %5d  %s\n", kinds[site.kind],
                      program.axes[site.axis].name, (long long)site.sent_bytes,
-                     (long long)site.times, site.bucket, site.name);
+                     (long long)site.times, site.bucket, printable(site.name).c_str());
     }
   }
   if (program.transfer_count > 0)
@@ -114,8 +115,8 @@ std::string describe(const ShaleProgram &program) {
     const ShaleTransfer &copy = program.transfers[i];
     bool named = copy.node && *copy.node;
     text += format("  %-6s %13lld %4lld  %s%s%s\n", copy.to_host ? "host" : "device",
-                   (long long)copy.bytes, (long long)copy.times, copy.name, named ? ", node " : "",
-                   named ? copy.node : "");
+                   (long long)copy.bytes, (long long)copy.times, printable(copy.name).c_str(),
+                   named ? ", node " : "", named ? printable(copy.node).c_str() : "");
   }
   text += planTable(program);
   text += bufferTable(program);

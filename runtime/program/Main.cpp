@@ -1,7 +1,9 @@
 // main() of every emitted program: parses flags, then runs the launcher or one rank.
 #include "runtime/checkpoint/Checkpoint.h"
 #include "runtime/checkpoint/Layout.h"
+#include "runtime/checkpoint/Verify.h"
 #include "runtime/core/Error.h"
+#include "runtime/core/Files.h"
 #include "runtime/device/Device.h"
 #include "runtime/program/Describe.h"
 #include "runtime/program/Launcher.h"
@@ -44,6 +46,8 @@ static int start(int argc, char **argv) {
     fputs(describe(shale_program).c_str(), stdout);
     return SHALE_EXIT_OK;
   }
+  if (!options.verify.empty())
+    return verifyCheckpoint(options.verify);
   Rendezvous rendezvous = rendezvousFromEnvironment();
   bool launched = !rendezvous.launcher.empty();
   int world = launched        ? rendezvous.worldSize
@@ -89,6 +93,7 @@ static int start(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
+  openStandardStreams();
   try {
     leave(start(argc, argv));
   } catch (const Error &error) {

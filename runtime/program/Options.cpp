@@ -324,6 +324,8 @@ Parsed parseOptions(const ShaleProgram &program, int argc, const char *const *ar
         "write the allocated blocks of device memory, and the driver's count, as JSON at the end of the run");
     app.add_flag("--no-graph", noGraph, "do not replay the step as a CUDA graph")->group(g);
   }
+  text(g, "--verify-checkpoint", o.verify, "DIR",
+       "read a checkpoint, or all of a run, compare all checksums, and exit");
   app.add_flag("--describe", o.describe, "print ranks, parameters and the memory plan, and exit")
       ->group(g);
   app.add_flag("--help,-h", help, "print this help and exit")->group(g);
@@ -381,8 +383,12 @@ Parsed parseOptions(const ShaleProgram &program, int argc, const char *const *ar
       return refuse("--eval-only evaluates either --init or --resume, not both");
     o.resume = "never";
   }
-  if (o.out.empty())
-    return refuse("--out needs a folder's name");
+  // An empty value, as of a variable that is not set, must not mean that the flag was not given.
+  for (const char *flag : {"--out", "--data", "--eval-data", "--init", "--resume",
+                           "--verify-checkpoint", "--report-buffers"})
+    if (const CLI::Option *given = app.get_option(flag);
+        given->count() > 0 && given->results().back().empty())
+      return refuse(std::string(flag) + " is empty; give a name, or leave the flag out");
   if (!trace.empty()) {
     if (trace.size() != 2 || trace[1].empty() ||
         !parseTraceSteps(trace[0], o.traceFirst, o.traceLast))

@@ -41,6 +41,7 @@ struct Options {
   std::string interface; // of the network, by name or address; empty: the one towards MASTER_ADDR
   bool insecure = false; // whether ranks on several hosts may do without a secret
   bool describe = false;
+  std::string verify;                      // folder of --verify-checkpoint; empty: not given
   std::string reportBuffers, reportDevice; // files; empty: none
   std::string deviceLibraries;             // folder; empty: the loader's
   bool graph = true;                       // whether the device replays a captured step

@@ -182,6 +182,7 @@ bool Training::finishStep() {
 void Training::record(StepMetrics &m) {
   if (rendezvous.rank != 0)
     return;
+  keepFolder();
   log->record(m);
   if (board)
     board->record(m);

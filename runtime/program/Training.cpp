@@ -19,12 +19,9 @@
 #include "runtime/program/Signals.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <fcntl.h>
 #include <map>
-#include <sys/file.h>
 #include <unistd.h>
 
 namespace shale::rt {
@@ -39,32 +36,6 @@ Training::Training(const ShaleProgram &program, const Options &options,
   self.rank = rendezvous.rank;
   self.worldSize = rendezvous.worldSize;
   self.coordinates = coordinatesOf(program, rendezvous.rank);
-}
-
-Training::~Training() {
-  if (lock >= 0)
-    close(lock);
-}
-
-/// Creates the output folder; rank 0 locks it until the run ends.
-void Training::openFolder() {
-  if (rendezvous.rank != 0 || options.evalOnly)
-    return;
-  makeFolders(options.out);
-  std::string path = options.out + "/.lock";
-  lock = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (lock < 0)
-    fail(SHALE_EXIT_IO, "cannot write to '%s': %s", options.out.c_str(), strerror(errno));
-  if (flock(lock, LOCK_EX | LOCK_NB) != 0)
-    fail(SHALE_EXIT_USAGE, "another run is using '%s'; pass another --out", options.out.c_str());
-  if (options.traceFile.empty())
-    return;
-  // Report an unwritable file now, not after the steps were traced.
-  int trace = open(options.traceFile.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-  if (trace < 0)
-    fail(SHALE_EXIT_IO, "cannot write the trace to '%s': %s", options.traceFile.c_str(),
-         strerror(errno));
-  close(trace);
 }
 
 void Training::openData() {
@@ -185,9 +156,46 @@ void Training::introduce() {
   fflush(stdout);
 }
 
+/// Opens metrics.jsonl and, with --tensorboard, the event file.
+void Training::openLogs() {
+  if (rendezvous.rank != 0)
+    return;
+  log.emplace(options.out + "/metrics.jsonl", current);
+  if (options.tensorboard)
+    board.emplace(options.out, current);
+}
+
+/// Makes the output folder again if it was removed or renamed during the run.
+void Training::keepFolder() {
+  if (!folder || folder->isThere())
+    return;
+  lostFolder = true;
+  folder.reset();
+  log.reset();
+  board.reset();
+  try {
+    folder.emplace(options);
+    openLogs();
+    if (!options.init.empty())
+      storeKept(program, initOptions(options), options.out);
+  } catch (const Error &error) {
+    fail(SHALE_EXIT_IO, "'%s' was removed during the run, and cannot be made again: %s",
+         options.out.c_str(), error.what());
+  }
+  warn("'%s' or the lock in it was removed during the run, which goes on in a new folder of that "
+       "name: earlier metrics and checkpoints may be lost",
+       options.out.c_str());
+}
+
 void Training::save(bool last) {
+  keepFolder();
+  if (connection.peers->agree(lostFolder) != 0)
+    savedStep = -1;
+  lostFolder = false;
   if (savedStep == current)
     return;
+  if (log)
+    log->sync(); // a checkpoint on disk has the metrics of its steps beside it
   Position position;
   position.step = current;
   position.updates = updates;
@@ -216,16 +224,16 @@ void Training::writeModel() {
   std::vector<std::string> missing;
   if (rendezvous.rank == 0)
     form.kept = findKept(program, options.out, missing);
-  std::vector<std::string> files =
+  std::vector<WrittenFile> files =
       exportTensors(program, rendezvous.rank, *state, *connection.peers, form);
   if (rendezvous.rank != 0)
     return;
   copyModelFiles(options.init, options.out);
   if (files.size() == 1)
-    printf("weights: %s/%s\n", options.out.c_str(), files[0].c_str());
+    printf("weights: %s/%s\n", options.out.c_str(), files[0].name.c_str());
   else
-    printf("weights: %s/model.safetensors.index.json and %zu files\n", options.out.c_str(),
-           files.size());
+    printf("weights: %s/%s and %zu files\n", options.out.c_str(), files.back().name.c_str(),
+           files.size() - 1);
   if (!missing.empty()) {
     std::string list;
     for (size_t i = 0; i < std::min<size_t>(missing.size(), 8); ++i)
@@ -252,6 +260,9 @@ void Training::writeRanks(const std::string &path, const std::string &own) {
 void Training::report(const char *end) {
   if (rendezvous.rank != 0)
     return;
+  log->finish();
+  if (board)
+    board->finish();
   ReportFacts facts;
   facts.title = baseName(program.model);
   facts.rows = {{"end", format("%s, at step %lld of %lld", end, (long long)current,
@@ -279,7 +290,8 @@ int Training::runToEnd() {
   watchSignals(rendezvous.rank == 0);
   setPeerFailureCode(exitInsteadOfPeerFailure);
   reportCrashes(&self.node);
-  openFolder();
+  if (rendezvous.rank == 0 && !options.evalOnly)
+    folder.emplace(options);
   device = openDevice(program, deviceOptions(options, rendezvous));
   self.device = device.get();
   connection =
@@ -313,10 +325,7 @@ int Training::runToEnd() {
   }
   if (options.evalOnly)
     return evaluateOnly();
-  if (rendezvous.rank == 0)
-    log.emplace(options.out + "/metrics.jsonl", current);
-  if (rendezvous.rank == 0 && options.tensorboard)
-    board.emplace(options.out, current);
+  openLogs();
   if (current >= options.end() && rendezvous.rank == 0)
     printf("nothing to train: the state is at step %lld of %lld\n", (long long)current,
            (long long)options.end());

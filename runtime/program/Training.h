@@ -13,6 +13,7 @@
 #include "runtime/metrics/Progress.h"
 #include "runtime/metrics/TensorBoard.h"
 #include "runtime/program/Options.h"
+#include "runtime/program/OutputFolder.h"
 #include "runtime/program/Replicas.h"
 #include "runtime/program/Watch.h"
 
@@ -28,13 +29,13 @@ struct Evaluation {
 class Training {
 public:
   Training(const ShaleProgram &program, const Options &options, const Rendezvous &rendezvous);
-  ~Training();
   /// Trains to the end; returns the exit code.
   int run();
 
 private:
   int runToEnd();
-  void openFolder();
+  void openLogs();
+  void keepFolder();
   void openData();
   void restore();
   void shareThreads();
@@ -104,7 +105,8 @@ private:
   std::optional<TensorBoard> board;
   Progress progress = Progress::ofStdout();
   std::optional<Watch> watch;
-  int lock = -1;
+  std::optional<OutputFolder> folder; // on rank 0
+  bool lostFolder = false;            // since the last save
   int coreShare = 1;
   /// A step that is enqueued, but whose metrics were not read.
   struct Flight {

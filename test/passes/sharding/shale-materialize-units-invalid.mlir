@@ -114,7 +114,7 @@ module {
   func.func @step(%a: tensor<4xf32> {nn.state = @a}, %mb: tensor<4xf32> {nn.state = @b.momentum}, %lr: tensor<f32> {nn.role = #nn.role<hyper>, nn.name = "lr"})
       -> (tensor<4xf32> {nn.state = @a}, tensor<4xf32> {nn.state = @b.momentum}) {
     %e = nn.constant dense<true> : tensor<i1>
-    // expected-error@+1 {{reads the state @b.momentum of parameter 'b', which only its update and its accumulation may read}}
+    // expected-error@+1 {{must have arguments as optimizer state, moments of 'a'}}
     %p, %v = nn.sgd %a, %a, %mb enable %e scale %lr lr %lr momentum %lr weight_decay %lr decay = 1.0 : tensor<4xf32>, tensor<f32>
     return %p, %v : tensor<4xf32>, tensor<4xf32>
   }
@@ -128,8 +128,24 @@ module {
   nn.state @a role = param type = tensor<4xf32>
   nn.state @a.momentum role = moment("momentum") type = tensor<4xf32> {of = @a}
   func.func @evaluate(%ma: tensor<4xf32> {nn.state = @a.momentum}) -> tensor<4xf32> {
-    // expected-error@+1 {{reads the state @a.momentum of parameter 'a'}}
+    // expected-error@+1 {{reads @a.momentum, state that only the update or the accumulation of its parameter may read}}
     %0 = nn.neg %ma : tensor<4xf32>
     return %0 : tensor<4xf32>
+  }
+}
+
+// -----
+
+// Results of an update under the names of others, or under none.
+module {
+  dist.mesh @mesh <[shard "fsdp"=2]>
+  nn.state @a role = param type = tensor<4xf32>
+  nn.state @a.momentum role = moment("momentum") type = tensor<4xf32> {of = @a}
+  // expected-error@+1 {{result 0 is the new value of state 'a', which its nn.state does not name}}
+  func.func @step(%a: tensor<4xf32> {nn.state = @a}, %ma: tensor<4xf32> {nn.state = @a.momentum}, %lr: tensor<f32> {nn.role = #nn.role<hyper>, nn.name = "lr"})
+      -> (tensor<4xf32> {nn.state = @a.momentum}, tensor<4xf32>) {
+    %e = nn.constant dense<true> : tensor<i1>
+    %p, %v = nn.sgd %a, %a, %ma enable %e scale %lr lr %lr momentum %lr weight_decay %lr decay = 1.0 : tensor<4xf32>, tensor<f32>
+    return %p, %v : tensor<4xf32>, tensor<4xf32>
   }
 }

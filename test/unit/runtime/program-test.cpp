@@ -9,12 +9,15 @@
 #include <cstring>
 #include <fcntl.h>
 #include <fstream>
+#include <functional>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <stdlib.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 
 using namespace shale::rt;
@@ -700,28 +703,6 @@ TEST_F(Program, ValuesOfHyperParametersAreBounded) {
             std::string::npos);
 }
 
-TEST_F(Program, KilledAtAnyWriteItResumesToTheSameBits) {
-  std::string flags = "--steps 3 --save-every 1 --keep 1 --lr 0.05 --data data.txt --out ";
-  ASSERT_EQ(run("2-full", flags + "whole").code, 0);
-  std::string expected = bytes("whole/model.safetensors");
-  int n = 1, code = 76;
-  for (; code != 0 && n < 400; n += 3) { // every third point, to save time
-    std::string out = "k" + std::to_string(n);
-    Result killed =
-        run("2-full", flags + out,
-            "LD_PRELOAD=" + folder() + "/runtime-kill-at.so KILL_AT=" + std::to_string(n));
-    code = killed.code;
-    ASSERT_TRUE(code == 0 || code == 76 || code == 137) << n << "\n" << killed.text;
-    Result again = run("2-full", flags + out);
-    ASSERT_EQ(again.code, 0) << n << "\n" << killed.text << again.text;
-    ASSERT_EQ(bytes(out + "/model.safetensors"), expected) << n;
-    ASSERT_EQ(metrics(out).size(), 3u) << n;
-    removeTree(work + "/" + out);
-  }
-  EXPECT_GT(n, 40);
-  EXPECT_EQ(code, 0);
-}
-
 TEST_F(Program, WeightsBesideTheProgram) {
   auto copy = [&](const std::string &from, const std::string &to) {
     ASSERT_EQ(system(("cp " + from + " " + work + "/" + to).c_str()), 0);
@@ -752,6 +733,172 @@ TEST_F(Program, DiskTrouble) {
   EXPECT_EQ(result.code, 74) << result.text;
   EXPECT_NE(result.text.find("training goes on"), std::string::npos) << result.text;
   EXPECT_TRUE(listFolder(work + "/full/checkpoints").empty());
+}
+
+TEST_F(Program, EmptyNamesAre64) {
+  for (const char *flag :
+       {"--init", "--data", "--eval-data", "--resume", "--out", "--verify-checkpoint"}) {
+    Result result = train("1", "r", std::string("--steps 1 ") + flag + " ''");
+    EXPECT_EQ(result.code, 64) << flag << ": " << result.text;
+    EXPECT_NE(result.text.find(std::string(flag) + " is empty"), std::string::npos) << result.text;
+  }
+  EXPECT_FALSE(exists(work + "/r"));
+}
+
+TEST_F(Program, WhatIsInTheWayIsNoticedAtTheStart) {
+  makeFolders(work + "/r/model.safetensors");
+  Result result = train("1", "r", "--steps 1");
+  EXPECT_EQ(result.code, 74) << result.text;
+  EXPECT_NE(result.text.find("r/model.safetensors' is a folder"), std::string::npos) << result.text;
+  EXPECT_EQ(listFolder(work + "/r").size(), 2u); // and the lock
+  makeFolders(work + "/s");
+  write(work + "/s/checkpoints", "");
+  EXPECT_EQ(train("1", "s", "--steps 1").code, 74);
+}
+
+TEST_F(Program, ClosedStreamsDoNotReceiveFiles) {
+  Result result =
+      run("1", "--data data.txt --steps 3 --out r", "bash -c 'exec \"$@\" <&- >&- 2>&-' x");
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(bytes("r/.lock"), "");
+  EXPECT_EQ(metrics("r").size(), 3u);
+}
+
+/// Waits for a condition; false after 20 seconds.
+bool comes(const std::function<bool()> &condition) {
+  for (int i = 0; i < 2000 && !condition(); ++i)
+    usleep(10000);
+  return condition();
+}
+
+TEST_F(Program, ALostFolderIsMadeAgain) {
+  std::string out = work + "/r", log = work + "/text", pid = work + "/pid";
+  std::thread runner([&] {
+    int status = system(("cd " + work + " && { " + folder() +
+                         "/bigram-2-full --data data.txt --steps 100000000 " +
+                         "--out r > text 2>&1 & echo $! > pid; wait $!; echo $? > code; }")
+                            .c_str());
+    EXPECT_EQ(status, 0);
+  });
+  auto recorded = [&] {
+    return exists(out + "/metrics.jsonl") && InputFile(out + "/metrics.jsonl").size() > 0;
+  };
+  EXPECT_TRUE(comes(recorded));
+  EXPECT_TRUE(removeTree(out) || removeTree(out));
+  EXPECT_TRUE(comes(recorded));
+  kill(std::atoi(readText(pid, 100).c_str()), SIGTERM);
+  runner.join();
+  std::string text = readText(log, 1 << 30);
+  EXPECT_EQ(bytes("code"), "75\n") << text.substr(0, 2000);
+  EXPECT_NE(text.find("was removed during the run"), std::string::npos);
+  EXPECT_TRUE(exists(out + "/.lock"));
+  EXPECT_EQ(listFolder(out + "/checkpoints").size(), 1u);
+}
+
+TEST_F(Program, MetricsThatFindNoRoomDoNotEndTheRun) {
+  // 8 KiB per file: enough for weights and checkpoints, not for the lines of 60 steps.
+  Result result =
+      run("2-full", "--steps 60 --data data.txt --out r", "bash -c 'ulimit -f 8; exec \"$@\"' x");
+  EXPECT_EQ(result.code, 0) << result.text;
+  EXPECT_NE(result.text.find("metrics wait in memory"), std::string::npos) << result.text;
+  EXPECT_NE(result.text.find("lacks the last"), std::string::npos) << result.text;
+  EXPECT_TRUE(exists(work + "/r/model.safetensors"));
+}
+
+TEST_F(Program, FilesThatAreNoneDoNotHangIt) {
+  for (const char *name : {"data.bin", "init.safetensors"})
+    ASSERT_EQ(mkfifo((work + "/" + name).c_str(), 0600), 0);
+  EXPECT_EQ(run("1", "--data data.bin --steps 1").code, 65);
+  EXPECT_EQ(train("1", "r", "--steps 1 --init init.safetensors").code, 65);
+  ASSERT_EQ(train("2-full", "r", "--steps 4 --save-every 2").code, 0);
+  // A newest checkpoint whose manifest is a FIFO, or absurd, is passed over.
+  std::string manifest = work + "/r/checkpoints/step-00000004/manifest.json",
+              good = bytes("r/checkpoints/step-00000004/manifest.json");
+  std::string deep(1'000'000, '[');
+  for (int kind = 0; kind < 2; ++kind) {
+    unlink(manifest.c_str());
+    if (kind == 0)
+      ASSERT_EQ(mkfifo(manifest.c_str(), 0600), 0);
+    else
+      write(manifest, deep);
+    Result result = train("2-full", "r", "--steps 6 --stop-after 3");
+    EXPECT_EQ(result.code, 0) << result.text;
+    EXPECT_NE(result.text.find("trying the checkpoint before it"), std::string::npos)
+        << result.text;
+    EXPECT_NE(result.text.find("at step 2"), std::string::npos) << result.text;
+    removeTree(work + "/r/checkpoints/step-00000003");
+  }
+}
+
+TEST_F(Program, ADamagedCheckpointIsNotKeptInPlaceOfANewOne) {
+  ASSERT_EQ(train("1", "r", "--steps 4 --save-every 2").code, 0);
+  write(work + "/r/checkpoints/step-00000004/manifest.json", "damaged");
+  // Saved at step 3, before the damaged one: of two checkpoints, one is kept.
+  ASSERT_EQ(train("1", "r", "--steps 6 --stop-after 3 --keep 1").code, 0);
+  Result result = train("1", "r", "--steps 6 --stop-after 3 --keep 1");
+  EXPECT_EQ(result.code, 0) << result.text;
+  EXPECT_NE(result.text.find("at step 3"), std::string::npos) << result.text;
+}
+
+TEST_F(Program, VerifyCheckpointNamesFileAndBytes) {
+  ASSERT_EQ(train("2-full", "r", "--steps 4 --save-every 2 --checkpoint both --file-size 5KB").code,
+            0);
+  Result whole = run("1", "--verify-checkpoint r");
+  EXPECT_EQ(whole.code, 0) << whole.text;
+  EXPECT_NE(whole.text.find("step-00000002: step 2, "), std::string::npos) << whole.text;
+  EXPECT_NE(whole.text.find("step-00000004: step 4, "), std::string::npos) << whole.text;
+  for (const char *name : {"shard-00001.safetensors", "optimizer.safetensors.index.json"}) {
+    std::string path = std::string("r/checkpoints/step-00000004/") + name, good = bytes(path),
+                bad = good;
+    bad[bad.size() / 2] ^= 1;
+    write(work + "/" + path, bad);
+    Result result = run("1", "--verify-checkpoint r");
+    EXPECT_EQ(result.code, 65) << result.text;
+    EXPECT_NE(result.text.find(path + "' is damaged: bytes "), std::string::npos) << result.text;
+    EXPECT_EQ(run("1", "--verify-checkpoint r/checkpoints/step-00000002").code, 0);
+    write(work + "/" + path, good);
+  }
+  EXPECT_EQ(run("1", "--verify-checkpoint none").code, 66);
+}
+
+TEST_F(Program, AModelFolderGivesAwayNothing) {
+  ASSERT_EQ(train("1", "given", "--steps 1").code, 0);
+  makeFolders(work + "/model");
+  auto link = [&](const char *target, const char *name) {
+    unlink((work + "/model/" + name).c_str());
+    return symlink(target, (work + "/model/" + name).c_str());
+  };
+  ASSERT_EQ(rename((work + "/given/model.safetensors").c_str(),
+                   (work + "/model/model.safetensors").c_str()),
+            0);
+  write(work + "/secret", "password");
+  ASSERT_EQ(link("../secret", "config.json"), 0);
+  Result result = train("1", "r", "--steps 1 --init model");
+  EXPECT_EQ(result.code, 65) << result.text;
+  EXPECT_NE(
+      result.text.find("model/config.json' is a link out of its folder, to '" + work + "/secret'"),
+      std::string::npos)
+      << result.text;
+  unlink((work + "/model/config.json").c_str());
+  write(work + "/model/config.json", "{}");
+  ASSERT_EQ(chmod((work + "/model/config.json").c_str(), 0600), 0);
+  EXPECT_EQ(train("1", "r", "--steps 1 --init model").code, 0);
+  struct stat info;
+  ASSERT_EQ(stat((work + "/r/config.json").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
+}
+
+TEST_F(Program, LeftoversOfAKilledRunAreRemoved) {
+  makeFolders(work + "/r/checkpoints/step-00000009.tmp-new");
+  makeFolders(work + "/tmp/shale-killed");
+  for (const char *name : {"r/metrics.jsonl.shale-tmp-1", "r/model.safetensors.shale-tmp-1",
+                           "r/report.html.shale-tmp-1", "tmp/shale-killed/.lock"})
+    write(work + "/" + name, "");
+  ASSERT_EQ(train("2-full", "r", "--steps 1", "TMPDIR=tmp").code, 0);
+  std::vector<std::string> left = listFolder(work + "/r");
+  EXPECT_EQ(left.size(), 5u) << ::testing::PrintToString(left);
+  EXPECT_EQ(listFolder(work + "/r/checkpoints"), std::vector<std::string>{"step-00000001"});
+  EXPECT_TRUE(listFolder(work + "/tmp").empty());
 }
 
 TEST_F(Program, TwoRunsDoNotShareAFolder) {

@@ -1,0 +1,107 @@
+// --verify-checkpoint: reads every byte of a checkpoint and compares the checksums.
+#include "runtime/checkpoint/Verify.h"
+#include "runtime/checkpoint/Checkpoint.h"
+#include "runtime/checkpoint/Manifest.h"
+#include "runtime/core/Error.h"
+
+#include <algorithm>
+
+namespace shale::rt {
+
+namespace {
+constexpr int64_t chunkBytes = 1 << 20;
+
+uint64_t checksumOf(const InputFile &file, int64_t offset, int64_t bytes,
+                    std::vector<char> &buffer) {
+  Checksum checksum;
+  for (int64_t at = 0; at < bytes; at += chunkBytes) {
+    int64_t n = std::min(chunkBytes, bytes - at);
+    file.readAt(offset + at, buffer.data(), n);
+    checksum.add(buffer.data(), n);
+  }
+  return checksum.value();
+}
+
+class Check {
+public:
+  explicit Check(const std::string &folder) : folder(folder), buffer(chunkBytes) {}
+
+  CheckedFolder run() {
+    try {
+      Manifest manifest = parseManifest(folder);
+      result.step = manifest.position.step;
+      result.sums = manifest.sums;
+      for (const auto &[name, stored] : manifest.files)
+        attempt([&, &stored = stored] { checkFile(manifest, stored); });
+    } catch (const Error &error) {
+      result.problems.push_back(error.what());
+    }
+    return std::move(result);
+  }
+
+private:
+  template <typename Body> void attempt(Body body) {
+    try {
+      body();
+    } catch (const Error &error) {
+      result.problems.push_back(error.what());
+    }
+  }
+
+  void damage(const InputFile &file, int64_t begin, int64_t end, const std::string &what) {
+    result.problems.push_back(format("'%s' is damaged: bytes %lld to %lld (%s)",
+                                     file.path().c_str(), (long long)begin, (long long)end - 1,
+                                     what.c_str()));
+  }
+
+  void checkFile(const Manifest &manifest, const WrittenFile &stored) {
+    InputFile file(folder + "/" + stored.name);
+    if (file.size() != stored.bytes)
+      fail(SHALE_EXIT_DATA, "'%s' has %lld bytes, the manifest says %lld", file.path().c_str(),
+           (long long)file.size(), (long long)stored.bytes);
+    ++result.files;
+    result.bytes += stored.bytes;
+    if (manifest.sums && checksumOf(file, 0, stored.bytes, buffer) == stored.whole)
+      return;
+    size_t before = result.problems.size();
+    if (manifest.sums && checksumOf(file, 0, stored.headerBytes, buffer) != stored.header)
+      damage(file, 0, stored.headerBytes, "header");
+    for (const StoredPiece &piece : manifest.pieces)
+      if (piece.file == stored.name &&
+          checksumOf(file, piece.offset, piece.bytes(), buffer) != piece.checksum)
+        damage(file, piece.offset, piece.offset + piece.bytes(),
+               printable(piece.parameter) + ", " + printable(piece.role));
+    if (manifest.sums && result.problems.size() == before)
+      damage(file, stored.headerBytes, stored.bytes, "in no part that has a checksum of its own");
+  }
+
+  const std::string &folder;
+  std::vector<char> buffer;
+  CheckedFolder result;
+};
+} // namespace
+
+CheckedFolder checkFolder(const std::string &folder) { return Check(folder).run(); }
+
+int verifyCheckpoint(const std::string &path) {
+  if (!exists(path))
+    fail(SHALE_EXIT_NO_INPUT, "--verify-checkpoint: there is no folder '%s'",
+         printable(path).c_str());
+  std::vector<std::string> folders = listCheckpoints(path);
+  if (folders.empty())
+    folders = {path};
+  bool whole = true;
+  for (const std::string &folder : folders) {
+    CheckedFolder checked = checkFolder(folder);
+    for (const std::string &problem : checked.problems)
+      complain("error", problem);
+    whole &= checked.problems.empty();
+    if (checked.problems.empty())
+      printf("%s: step %lld, %lld files with %lld bytes are whole%s\n", folder.c_str(),
+             (long long)checked.step, (long long)checked.files, (long long)checked.bytes,
+             checked.sums ? "" : " (an older program wrote it: no checksum covers the headers)");
+  }
+  return whole ? SHALE_EXIT_OK : SHALE_EXIT_DATA;
+}
+
+} // namespace shale::rt

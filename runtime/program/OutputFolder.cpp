@@ -1,0 +1,63 @@
+// Makes and locks the output folder.
+#include "runtime/program/OutputFolder.h"
+#include "runtime/checkpoint/Checkpoint.h"
+#include "runtime/checkpoint/Given.h"
+#include "runtime/core/Error.h"
+#include "runtime/core/Files.h"
+#include "runtime/data/Tokens.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace shale::rt {
+
+/// Fails if something is in the place of what the run writes at its end: hours may be lost then.
+static void checkNames(const Options &options) {
+  for (const std::string &name : listFolder(options.out)) {
+    struct stat info;
+    std::string path = options.out + "/" + name;
+    if (stat(path.c_str(), &info) != 0)
+      continue;
+    bool weights = name.compare(0, 5, "model") == 0 &&
+                   (endsWith(name, ".safetensors") || endsWith(name, ".safetensors.index.json"));
+    bool file = weights || name == "metrics.jsonl" || name == "report.html" ||
+                name == ".kept.safetensors" || (!options.init.empty() && describesModel(name));
+    if (S_ISDIR(info.st_mode) ? file : name == "checkpoints")
+      fail(SHALE_EXIT_IO,
+           "'%s' is %s folder, but the run writes a %s of that name: move it away, "
+           "or pass another --out",
+           printable(path).c_str(), file ? "a" : "no", file ? "file" : "folder");
+  }
+}
+
+OutputFolder::OutputFolder(const Options &options) : lockPath(options.out + "/.lock") {
+  makeFolders(options.out);
+  lock = openRegular(lockPath, O_RDWR | O_CREAT | O_NOFOLLOW);
+  if (flock(lock, LOCK_EX | LOCK_NB) != 0) {
+    close(lock);
+    fail(SHALE_EXIT_USAGE, "another run is using '%s'; pass another --out", options.out.c_str());
+  }
+  try {
+    checkNames(options);
+    removeTemporaries(options.out);
+    removeUnfinished(options.out);
+    // Report an unwritable file now, not after the steps were traced.
+    if (!options.traceFile.empty())
+      close(openRegular(options.traceFile, O_WRONLY | O_CREAT));
+  } catch (const Error &) {
+    close(lock);
+    throw;
+  }
+}
+
+OutputFolder::~OutputFolder() { close(lock); }
+
+bool OutputFolder::isThere() const {
+  struct stat own, there;
+  return fstat(lock, &own) == 0 && stat(lockPath.c_str(), &there) == 0 &&
+         own.st_ino == there.st_ino && own.st_dev == there.st_dev;
+}
+
+} // namespace shale::rt

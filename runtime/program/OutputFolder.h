@@ -1,0 +1,29 @@
+// The folder of --out, and the lock by which no other run uses it.
+#ifndef SHALE_RUNTIME_PROGRAM_OUTPUTFOLDER_H
+#define SHALE_RUNTIME_PROGRAM_OUTPUTFOLDER_H
+
+#include "runtime/program/Options.h"
+
+namespace shale::rt {
+
+class OutputFolder {
+public:
+  /// Makes the folder, locks it until the object is destroyed, and removes what a killed process
+  /// left half-written in it. Fails with exit code 64 if another run has the lock, and with 74 if
+  /// the run could not write its files later, because of its rights or of a folder in their place.
+  explicit OutputFolder(const Options &options);
+  ~OutputFolder();
+  OutputFolder(const OutputFolder &) = delete;
+  OutputFolder &operator=(const OutputFolder &) = delete;
+
+  /// Whether the lock is still where another run would look for it.
+  bool isThere() const;
+
+private:
+  std::string lockPath;
+  int lock = -1;
+};
+
+} // namespace shale::rt
+
+#endif
