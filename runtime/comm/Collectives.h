@@ -40,7 +40,7 @@ public:
   /// Called when all collectives are complete and none follows.
   virtual void withdrawMemory() {}
   /// Says where the node of the model that runs now is kept, for messages.
-  virtual void follow(const char *const *) {}
+  virtual void watchNode(const char *const *) {}
   /// An exchange between the processes has failed. If a collective is in flight, gives its watchdog
   /// time to end the process with a message that names the collective.
   virtual void awaitDiagnosis() {}

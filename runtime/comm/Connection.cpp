@@ -31,6 +31,7 @@ public:
   std::vector<std::string> gather(const std::string &text) override { return {text}; }
   void send(int, const void *, int64_t) override {}
   void receive(int, void *, int64_t) override {}
+  std::string nameOf(int rank) const override { return format("rank %d", rank); }
   std::vector<int> findSilent(const std::vector<int> &, double) override { return {}; }
 };
 } // namespace

@@ -21,6 +21,8 @@ public:
   virtual void send(int to, const void *data, int64_t bytes) = 0;
   virtual void receive(int from, void *data, int64_t bytes) = 0;
   void barrier() { agree(0); }
+  /// Returns how messages name a rank: "rank 2 (host node1, pid 4711)".
+  virtual std::string nameOf(int rank) const = 0;
   /// Tells the other ranks that this one ends in order. No other function is called after it.
   virtual void leave() {}
   /// Sends `ranks` (without this one) a message that this rank is stuck, and returns the ranks that

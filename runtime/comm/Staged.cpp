@@ -34,7 +34,7 @@ public:
   }
 
   int64_t bytesSent(int32_t site) const override { return host->bytesSent(site); }
-  void follow(const char *const *node) override { host->follow(node); }
+  void watchNode(const char *const *node) override { host->watchNode(node); }
 
 private:
   struct Flight {

@@ -298,7 +298,7 @@ int Training::runToEnd() {
       connect(program, rendezvous, options.commTimeout, *device, options.comm == "staged",
               [&](Peers &peers) { checkSameRun(program, options, rendezvous.rank, peers); });
   self.collectives = connection.collectives.get();
-  connection.collectives->follow(&self.node);
+  connection.collectives->watchNode(&self.node);
   shareThreads();
   introduce();
   state.emplace(program, *device);

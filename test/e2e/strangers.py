@@ -89,6 +89,7 @@ def record(start, port):
         rank = start(relay.getsockname()[1])
         inner = relay.accept()[0]
     outer = dial(port)
+    outer.settimeout(None)
 
     def pump(source, target, keep):
         while data := source.recv(1 << 16):
@@ -252,5 +253,5 @@ def check(a, work):
 
 
 if __name__ == "__main__":
-    main(check, ("--connections", {"type": int, "default": 500}), ("--ranks", {"type": int, "default": 4, "choices": (2, 3, 4)}),
+    main(check, ("--connections", {"type": int, "default": 500}), ("--ranks", {"type": int, "default": 4, "choices": (3, 4)}),
          ("--steps", {"type": int, "default": 60}))

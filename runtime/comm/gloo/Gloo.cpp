@@ -28,6 +28,7 @@ public:
   std::vector<int> findSilent(const std::vector<int> &ranks, double seconds) override {
     return mesh->findSilent(ranks, seconds);
   }
+  std::string nameOf(int rank) const override { return mesh->nameOf(rank); }
   void leave() override { mesh->leave(); }
 
 private:
@@ -130,7 +131,7 @@ Connection connectGloo(const ShaleProgram &program, const Rendezvous &rendezvous
     options.timeout = timeout;
     // The device's own collectives have a watchdog, which is to report first: it knows more.
     if (!collectives)
-      options.grace = milliseconds(8000);
+      options.grace = milliseconds(5000);
     mesh = std::make_shared<Mesh>(rendezvous.rank, join(rendezvous, secret, timeout), options);
   });
   Connection connection;

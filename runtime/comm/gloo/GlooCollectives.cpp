@@ -38,7 +38,7 @@ public:
              ShaleType type) override;
   void wait(int32_t site) override;
   int64_t bytesSent(int32_t site) const override { return sent[site].load(); }
-  void follow(const char *const *running) override { node = running; }
+  void watchNode(const char *const *running) override { node = running; }
 
 private:
   using Buffer = gloo::transport::UnboundBuffer;

@@ -65,7 +65,7 @@ void listenOn(const Socket &socket);
 bool isOwnUser(int fd);
 
 /// Says how a connection between ranks behaves: messages leave at once, and a host that is gone is
-/// noticed within about 8 seconds.
+/// noticed within about 7 seconds.
 void setConnectionOptions(int fd);
 
 } // namespace shale::rt

@@ -25,6 +25,7 @@ Mesh::Mesh(int rank, std::vector<Link> links, Options options)
       shale::rt::fail(SHALE_EXIT_INTERNAL, "cannot wait for ranks: %s", strerror(errno));
   };
   watch(wake.get(), nullptr);
+  ticked = nowMilliseconds();
   for (size_t r = 0; r < links.size(); ++r) {
     names.push_back(
         format("rank %zu (host %s, pid %lld)", r, links[r].host.c_str(), (long long)links[r].pid));
@@ -36,7 +37,7 @@ Mesh::Mesh(int rank, std::vector<Link> links, Options options)
     peer.rank = static_cast<int>(r);
     peer.name = names.back();
     peer.socket = std::move(links[r].socket);
-    peer.heard = nowMilliseconds();
+    peer.heard = peer.acknowledged = nowMilliseconds();
     fcntl(peer.socket.get(), F_SETFL, fcntl(peer.socket.get(), F_GETFL) | O_NONBLOCK);
     watch(peer.socket.get(), &peer);
   }
@@ -208,7 +209,11 @@ bool Mesh::isNeeded(Peer &peer) {
 /// Returns which ranks a wait has run out for. A rank that is alive answers pings, also while it
 /// computes; a rank that waits itself is not the cause.
 std::string Mesh::diagnose(milliseconds timeout) {
-  int64_t since = nowMilliseconds() - std::max(timeout / 2, 2 * interval()).count();
+  double seconds = timeout.count() / 1000.0;
+  int64_t now = nowMilliseconds(), since = now - std::max(timeout / 2, 2 * interval()).count();
+  if (ticked < std::min(since, now - 3000))
+    return format("%s did not run for %.1f s: it was stopped", names[self].c_str(),
+                  (now - ticked) / 1000.0);
   std::vector<const Peer *> silent, busy, needed;
   for (auto &peer : peers) {
     if (!peer || peer->closed)
@@ -226,7 +231,6 @@ std::string Mesh::diagnose(milliseconds timeout) {
     list += (i ? ", " : "") + guilty[i]->name;
   if (guilty.size() > 4)
     list += format(" and %zu more", guilty.size() - 4);
-  double seconds = timeout.count() / 1000.0;
   if (!silent.empty())
     return format("%s did not answer within %.1f s: stopped, or cut off from the network",
                   list.c_str(), seconds);

@@ -42,7 +42,7 @@ public:
     milliseconds timeout{300000};
     /// How long after the failure of another rank this one ends, if no wait() reports the failure
     /// in that time, because the rank computes. 0: it does not end by itself.
-    milliseconds grace{5000};
+    milliseconds grace{2000};
   };
 
   Mesh(int rank, std::vector<Link> links, Options options);
@@ -118,7 +118,7 @@ private:
   bool isNeeded(Peer &peer);
   bool anyWaits(milliseconds longerThan);
   void refuse(Peer &peer, const std::string &what);
-  bool isUnreachable(Peer &peer) const;
+  bool isUnreachable(Peer &peer);
   milliseconds interval() const;
 
   int self;
@@ -126,6 +126,7 @@ private:
   std::vector<std::unique_ptr<Peer>> peers; // by rank; null for this one
   std::vector<std::string> names;           // by rank
   Socket epoll, wake;
+  std::atomic<int64_t> ticked; // when the thread looked after the ranks last, in ms of the clock
   std::atomic<bool> ending{false}, leaving{false}, failing{false}, reported{false};
 
   std::mutex stateMutex; // of what follows

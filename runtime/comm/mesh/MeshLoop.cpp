@@ -22,7 +22,8 @@ void Mesh::loop() {
   auto next = Clock::now() + interval();
   while (!ending) {
     epoll_event events[64];
-    int count = epoll_wait(epoll.get(), events, 64, static_cast<int>(interval().count()));
+    milliseconds pause = failed ? std::min(interval(), milliseconds(100)) : interval();
+    int count = epoll_wait(epoll.get(), events, 64, static_cast<int>(pause.count()));
     for (int i = 0; i < count; ++i) {
       auto *peer = static_cast<Peer *>(events[i].data.ptr);
       if (!peer)
@@ -34,7 +35,7 @@ void Mesh::loop() {
         flush(*peer);
       }
     }
-    if (Clock::now() >= next) {
+    if (failed || Clock::now() >= next) {
       tick();
       next = Clock::now() + interval();
     }
@@ -47,28 +48,37 @@ void Mesh::tick() {
     std::unique_lock<std::mutex> lock(stateMutex);
     bool late = Clock::now() - failedAt > options.grace;
     if (late && options.grace.count() > 0 && !leaving && !reported)
-      die(SHALE_EXIT_PEER, failure);
+      die(SHALE_EXIT_PEER, failure + "; this rank was computing");
     return;
   }
   bool ask = anyWaits(interval());
-  int64_t before = nowMilliseconds() - 2 * interval().count();
+  // While this process is stopped, it does not see what others acknowledge.
+  bool wasStopped = nowMilliseconds() - ticked > 3000 + interval().count();
+  ticked = nowMilliseconds();
   for (auto &peer : peers) {
     if (!peer || peer->closed)
       continue;
+    if (wasStopped)
+      peer->acknowledged = ticked;
     if (ask)
       control(*peer, {Ping, 0, 0, 0});
-    if (peer->heard < before && isUnreachable(*peer))
+    if (isUnreachable(*peer))
       lose(*peer, ETIMEDOUT);
   }
 }
 
-/// Whether the host of a rank has not acknowledged anything for 6.5 seconds, in which TCP has sent
-/// it several times. The host of a rank that is stopped does acknowledge.
-bool Mesh::isUnreachable(Peer &peer) const {
+/// Whether the host of a rank has not acknowledged for 6.5 seconds what was sent to it, in which
+/// TCP has sent it several times. The host of a rank that is stopped does acknowledge.
+bool Mesh::isUnreachable(Peer &peer) {
   tcp_info info{};
   socklen_t length = sizeof(info);
-  return getsockopt(peer.socket.get(), IPPROTO_TCP, TCP_INFO, &info, &length) == 0 &&
-         info.tcpi_unacked > 0 && info.tcpi_retransmits >= 4 && info.tcpi_last_ack_recv > 6500;
+  int64_t now = nowMilliseconds();
+  bool isTcp =
+      getsockopt(peer.socket.get(), IPPROTO_TCP, TCP_INFO, &info, &length) == 0 && length > 0;
+  // An acknowledgement that is older may be that of what was sent before.
+  if (!isTcp || info.tcpi_unacked == 0 || info.tcpi_last_ack_recv < 2000)
+    peer.acknowledged = now;
+  return now - peer.acknowledged > 6500;
 }
 
 /// Nothing more arrives from a rank.

@@ -47,6 +47,7 @@ struct Mesh::Peer {
   std::mutex postMutex;
   std::multimap<Key, Incoming> posted; // room for messages
 
+  int64_t acknowledged = 0;        // when the host last acknowledged all, or anything; of the loop
   std::atomic<int64_t> heard{0};   // when something arrived last, in ms of the clock
   std::atomic<bool> closed{false}; // nothing arrives any more
   std::atomic<bool> left{false}, waits{false}, stuck{false};

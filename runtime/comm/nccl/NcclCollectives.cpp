@@ -284,8 +284,8 @@ std::string NcclCollectives::describeSilence(const Axis &axis) const {
     return "all its ranks wait for it: a GPU or the network is stuck";
   std::string list;
   for (int rank : silent)
-    list += (list.empty() ? "" : ", ") + std::to_string(rank);
-  return (silent.size() == 1 ? "rank " : "ranks ") + list + " did not reach it, or ended";
+    list += (list.empty() ? "" : ", ") + peers.nameOf(rank);
+  return list + " did not reach it, or ended";
 }
 
 /// Returns kind, node and number of a collective, with an open parenthesis.
