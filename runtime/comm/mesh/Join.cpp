@@ -145,16 +145,19 @@ private:
     while (missing > 0) {
       acceptor.serve(millisecondsUntil(deadline, 1000), expects, arrived);
       if (acceptor.lost() >= 0)
-        fail(SHALE_EXIT_PEER, "rank %d ended while the ranks were being connected",
-             acceptor.lost());
+        fail(SHALE_EXIT_PEER, "rank %d ended while %s missing", acceptor.lost(),
+             listMissing(" was", " were").c_str());
       if (missing > 0 && Clock::now() >= deadline)
-        fail(SHALE_EXIT_PEER, "%s", describeMissing(acceptor.strangers()).c_str());
+        fail(SHALE_EXIT_PEER, "%s within %.1f s%s",
+             listMissing(" did not arrive", " did not arrive").c_str(), timeout.count() / 1000.0,
+             acceptor.strangers().empty() ? "" : ("; " + acceptor.strangers()).c_str());
     }
     if (!acceptor.strangers().empty())
       warn("%s", acceptor.strangers().c_str());
   }
 
-  std::string describeMissing(const std::string &strangers) const {
+  /// "rank 2" or "ranks 2, 3", and the verb for one or several.
+  std::string listMissing(const char *one, const char *several) const {
     std::string list;
     int count = 0;
     for (int rank = rendezvous.rank + 1; rank < rendezvous.worldSize; ++rank)
@@ -162,9 +165,7 @@ private:
         list += (list.empty() ? "" : ", ") + std::to_string(rank);
     if (count > 8)
       list += format(" and %d more", count - 8);
-    return format("rank%s %s did not arrive within %.1f s", count == 1 ? "" : "s", list.c_str(),
-                  timeout.count() / 1000.0) +
-           (strangers.empty() ? "" : "; " + strangers);
+    return (count == 1 ? "rank " : "ranks ") + list + (count == 1 ? one : several);
   }
 
   void shareCards() {
@@ -181,14 +182,14 @@ private:
     connectTo(0, meetsLocally(rendezvous) ? std::vector<Endpoint>{localEndpoint(rendezvous, 0)}
                                           : masterEndpoints(rendezvous));
     Card card = ownCard(own);
+    auto later = deadline + std::chrono::seconds(5); // rank 0 is to report a missing rank first
     if (!sendAll(links[0].socket.get(), &card, sizeof(card), deadline) ||
-        !receiveAll(links[0].socket.get(), cards.data(), cards.size() * sizeof(Card), deadline))
+        !receiveAll(links[0].socket.get(), cards.data(), cards.size() * sizeof(Card), later))
       fail(SHALE_EXIT_PEER, "%s",
-           Clock::now() >= deadline
-               ? format("a rank did not arrive within %.1f s; rank 0 tells which",
-                        timeout.count() / 1000.0)
-                     .c_str()
-               : "rank 0 ended while the ranks were being connected");
+           Clock::now() >= later ? format("a rank did not arrive within %.1f s; rank 0 tells which",
+                                          timeout.count() / 1000.0)
+                                       .c_str()
+                                 : "rank 0 ended while the ranks were being connected");
   }
 
   const Rendezvous &rendezvous;

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <regex>
 #include <thread>
 #include <unistd.h>
 
@@ -201,19 +202,13 @@ TEST(Join, GoesOnAmongStrangers) {
 TEST(Join, AMissingRankIsNamed) {
   std::vector<Outcome> outcomes = joinAll({&ours, &ours, nullptr, &ours}, 0, 600);
   EXPECT_EQ(outcomes[0].code, SHALE_EXIT_PEER);
-  EXPECT_NE(outcomes[0].text.find("rank 2 did not arrive within 0.6 s"), std::string::npos)
+  // On a slow machine others are missing, too, or give up before.
+  EXPECT_TRUE(std::regex_search(
+      outcomes[0].text,
+      std::regex("ranks? (1, )?2(, 3)? (did not arrive within 0.6 s|w(as|ere) missing)")))
       << outcomes[0].text;
   for (int r : {1, 3})
     EXPECT_EQ(outcomes[r].code, SHALE_EXIT_PEER) << outcomes[r].text;
-}
-
-TEST(Join, AnotherTokenIsRefused) {
-  Secret other("another token of a good length", "run");
-  std::vector<Outcome> outcomes = joinAll({&ours, &other}, freePort(), 600);
-  EXPECT_EQ(outcomes[1].code, SHALE_EXIT_USAGE);
-  EXPECT_NE(outcomes[1].text.find("another secret"), std::string::npos) << outcomes[1].text;
-  EXPECT_NE(outcomes[0].text.find("1 connection that did not prove"), std::string::npos)
-      << outcomes[0].text;
 }
 
 TEST(Join, SeveralHostsNeedAToken) {
@@ -281,15 +276,17 @@ TEST(Acceptor, ANewConnectionTakesThePlaceOfTheOldest) {
   EXPECT_EQ(arrived, 1);
 }
 
-TEST(Dial, ASecondProcessCannotBeTheSameRank) {
+namespace {
+/// Lets rank 1 dial an acceptor that `expects` it or not, until it is refused. Returns its message.
+std::string refusalOf(const Secret &secret, bool expected, std::string &strangers) {
   Listening listening;
   Endpoint endpoint = listening.endpoint;
   Acceptor acceptor(std::move(listening.socket), ours, 0, 2, 0, {});
   std::string text;
   std::atomic<bool> over{false};
-  std::thread second([&] {
+  std::thread rank([&] {
     try {
-      dial({endpoint}, ours, {1, 0, 2}, steady_clock::now() + std::chrono::seconds(20));
+      dial({endpoint}, secret, {1, 0, 2}, steady_clock::now() + std::chrono::seconds(20));
     } catch (const Error &error) {
       EXPECT_EQ(error.code, SHALE_EXIT_USAGE);
       text = error.what();
@@ -297,10 +294,24 @@ TEST(Dial, ASecondProcessCannotBeTheSameRank) {
     over = true;
   });
   while (!over)
-    acceptor.serve(10, [](int) { return false; }, nobody);
-  second.join();
+    acceptor.serve(10, [&](int) { return expected; }, nobody);
+  rank.join();
+  strangers = acceptor.strangers();
+  return text;
+}
+} // namespace
+
+TEST(Dial, ASecondProcessCannotBeTheSameRank) {
+  std::string strangers, text = refusalOf(ours, false, strangers);
   EXPECT_NE(text.find("already connected with a rank 1"), std::string::npos) << text;
-  EXPECT_EQ(acceptor.strangers(), ""); // it did prove the secret
+  EXPECT_EQ(strangers, ""); // it did prove the secret
+}
+
+TEST(Dial, AnotherTokenIsRefused) {
+  Secret other("another token of a good length", "run");
+  std::string strangers, text = refusalOf(other, true, strangers);
+  EXPECT_NE(text.find("another secret"), std::string::npos) << text;
+  EXPECT_NE(strangers.find("1 connection that did not prove"), std::string::npos) << strangers;
 }
 
 TEST(Dial, AnAcceptorThatProvesNothingIsNoRank) {

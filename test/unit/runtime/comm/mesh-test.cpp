@@ -197,7 +197,7 @@ TEST(Mesh, ASilentRankIsNamedAndNotTheOneThatWaitsForIt) {
 }
 
 TEST(Mesh, ARankThatComputesIsNamedAndNotTheOneThatWaitsForIt) {
-  Ranks ranks(3, 3, milliseconds(800));
+  Ranks ranks(3, 3, milliseconds(1200));
   Transfers waiting[2];
   char bytes[2];
   Failed failed[2];
@@ -205,7 +205,7 @@ TEST(Mesh, ARankThatComputesIsNamedAndNotTheOneThatWaitsForIt) {
   ranks[1].receive(2, 0, 1, &bytes[1], 1, waiting[1]);
   // Rank 1 waits longer: the one that finds out is rank 0, which does not wait for rank 2.
   std::thread other([&] { failed[1] = failureOfWait(ranks[1], waiting[1]); });
-  failed[0] = failureOfWait(ranks[0], waiting[0], false, milliseconds(800));
+  failed[0] = failureOfWait(ranks[0], waiting[0], false, milliseconds(1200));
   other.join();
   for (int r = 0; r < 2; ++r) {
     expectFailure(failed[r], "rank 2 (host host2, pid 1002) did not come to this point");
