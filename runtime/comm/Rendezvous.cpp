@@ -71,6 +71,9 @@ static void readMpirun(Rendezvous &rendezvous) {
   rendezvous.localSize =
       get("OMPI_COMM_WORLD_LOCAL_SIZE") ? number("OMPI_COMM_WORLD_LOCAL_SIZE", 1, INT_MAX) : 1;
   rendezvous.run = text("PMIX_NAMESPACE");
+  // A folder of this mpirun on this host: two of them may number their jobs alike.
+  if (rendezvous.localSize == rendezvous.worldSize)
+    rendezvous.run += text("PMIX_SERVER_TMPDIR");
   readMaster(rendezvous);
 }
 
