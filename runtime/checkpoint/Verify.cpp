@@ -97,8 +97,9 @@ int verifyCheckpoint(const std::string &path) {
       complain("error", problem);
     whole &= checked.problems.empty();
     if (checked.problems.empty())
-      printf("%s: step %lld, %lld files with %lld bytes are whole%s\n", folder.c_str(),
-             (long long)checked.step, (long long)checked.files, (long long)checked.bytes,
+      printf("%s: step %lld, %lld file%s, %lld bytes: whole%s\n", folder.c_str(),
+             (long long)checked.step, (long long)checked.files, checked.files == 1 ? "" : "s",
+             (long long)checked.bytes,
              checked.sums ? "" : " (an older program wrote it: no checksum covers the headers)");
   }
   return whole ? SHALE_EXIT_OK : SHALE_EXIT_DATA;

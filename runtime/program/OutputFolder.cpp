@@ -32,6 +32,18 @@ static void checkNames(const Options &options) {
   }
 }
 
+/// Reports an unwritable file before the steps are traced.
+static void checkTrace(const std::string &path) {
+  if (path.empty())
+    return;
+  try {
+    close(openRegular(path, O_WRONLY | O_CREAT));
+  } catch (const Error &error) {
+    fail(SHALE_EXIT_IO, "cannot write the trace to '%s': %s", printable(path).c_str(),
+         error.what());
+  }
+}
+
 OutputFolder::OutputFolder(const Options &options) : lockPath(options.out + "/.lock") {
   makeFolders(options.out);
   lock = openRegular(lockPath, O_RDWR | O_CREAT | O_NOFOLLOW);
@@ -43,9 +55,7 @@ OutputFolder::OutputFolder(const Options &options) : lockPath(options.out + "/.l
     checkNames(options);
     removeTemporaries(options.out);
     removeUnfinished(options.out);
-    // Report an unwritable file now, not after the steps were traced.
-    if (!options.traceFile.empty())
-      close(openRegular(options.traceFile, O_WRONLY | O_CREAT));
+    checkTrace(options.traceFile);
   } catch (const Error &) {
     close(lock);
     throw;
