@@ -12,6 +12,7 @@
 // of the work. Results do not depend on that.
 //
 // Ends as COMMAND does: with its exit code, or by its signal.
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -42,12 +43,14 @@ pid_t start(char **command) {
   return child;
 }
 
-/// Waits for `child`, and for children of it that outlived it and have ended. Returns its status.
+/// Waits for `child`. Children of it that it left behind end as zombies of this process, whose time
+/// counts once they are waited for. Returns the status of `child`.
 int waitFor(pid_t child) {
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0)
-    ;
-  while (waitpid(-1, nullptr, WNOHANG) > 0)
+  int status = 0, other;
+  for (pid_t ended; (ended = waitpid(-1, &status, 0)) != child;)
+    if (ended < 0 && errno != EINTR)
+      return kDoesNotStart << 8;
+  while (waitpid(-1, &other, WNOHANG) > 0)
     ;
   return status;
 }
