@@ -102,10 +102,10 @@ class Maker:
         {"kernels": self.make_kernels, "fixtures": self.make_fixtures}.get(self.part, self.make_model)()
 
 
-def pack(place, path):
+def pack(place, path, preset):
     """Programs have most of their bytes in common, and records begin with the same operands: a large window finds both."""
     partial = path.with_name(path.name + ".partial")
-    filters = [{"id": lzma.FILTER_LZMA2, "preset": 3, "dict_size": 128 << 20}]
+    filters = [{"id": lzma.FILTER_LZMA2, "preset": preset, "dict_size": 128 << 20}]
     with lzma.open(partial, "wb", filters=filters) as file, tarfile.open(fileobj=file, mode="w") as tar:
         for made in sorted(place.iterdir()):
             tar.add(made, made.name)
@@ -124,7 +124,7 @@ def compile_all(a):
             place = pathlib.Path(work) / part
             place.mkdir()
             Maker(a, part, place).make()
-            pack(place, path)
+            pack(place, path, 0 if a.small else 3)
         shutil.rmtree(a.folder / part, ignore_errors=True)  # an older one, unpacked
     for path in [*made, a.folder / LIBRARIES]:
         print(f"{path}: {size_of(path) / (1 << 20):.1f} MiB")
