@@ -27,7 +27,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from runner import Case, Deviates, longest_chain, main, run, stage_files
 
-SHARE = {"gpt2": 80, "llama": 80, "plain": 150}
+SHARE = {"gpt2": 80, "llama": 80, "plain": 300}
 POLICY_SHARE = {"gpt2": 2, "llama": 2, "plain": 8}
 # kind: policies by name. These only move data:
 MOVES = {
@@ -130,7 +130,8 @@ def sets_of(case, whole, share):
     numbers = [1, 2, case.most_ranks]
     chosen = [[policy] for policy in POLICIES]
     pairs = [list(pair) for pair in itertools.combinations(POLICIES, 2) if pair[0][0] != pair[1][0]]
-    found = [("none", [], [], ranks) for ranks in numbers]
+    # The policies of plain run on 1 and 2 ranks.
+    found = [("none", [], [], ranks) for ranks in (numbers if whole or case.folder.name != "plain" else numbers[2:])]
     for i, policies in enumerate(chosen + pairs):
         alone = i < len(chosen)
         if not whole and ((i + turn) % POLICY_SHARE[case.folder.name] if alone else (i + 13 * turn) % (share or SHARE[case.folder.name])):
