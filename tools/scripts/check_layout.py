@@ -8,6 +8,7 @@
 - Only lib/Target depends on properties of targets.
 - No two classes have the same name in the same namespace.
 - Each constraint of an op has a negative test.
+- Tests are added by shale_test(), which measures them.
 - The page that says how to add a target names every virtual function of Target.
 - The pages that say how to add an op, a pass or an optimizer list no more files than HOWTOS permits.
 - Each operator that the ONNX importer reads is in a script of test/lib/Frontend/ONNX that imports and runs it, or in a test of
@@ -179,6 +180,14 @@ def check_constraints(files):
                     yield f"{td}: no test of test/dialects/{td.parts[1]} cites {op}_c{number}"
 
 
+def check_tests(files):
+    """The time of each test is measured."""
+    for path in files:
+        if path.parts[0] == "test" and path.name == "CMakeLists.txt" and str(path) != "test/CMakeLists.txt":
+            if re.search(r"^ *add_test\(", (ROOT / path).read_text(), re.M):
+                yield f"{path}: calls add_test(); shale_test() has the same arguments and measures the test"
+
+
 def check_howtos(files):
     """The first table of a page of HOWTOS lists the files that change: no more than its bar, and as many as the text says."""
     for page, most in HOWTOS.items():
@@ -201,7 +210,7 @@ def check_target_page():
 
 def main():
     files = tracked()
-    breaches = [*check(files), *check_cycles(files), *check_targets(files), *check_twins(files), *check_constraints(files), *check_handlers(files), *check_howtos(files), *check_target_page()]
+    breaches = [*check(files), *check_cycles(files), *check_targets(files), *check_twins(files), *check_constraints(files), *check_handlers(files), *check_tests(files), *check_howtos(files), *check_target_page()]
     for breach in breaches:
         print(breach)
     return 1 if breaches else 0
