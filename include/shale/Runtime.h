@@ -97,8 +97,8 @@ typedef struct {
   int32_t kind;       /* ShaleInitKind */
   int32_t transposed; /* 1: the file holds the transpose of a 2-D parameter */
   double fill;        /* SHALE_INIT_FILL: value of every element */
-  const char *file;   /* path at compile time; a missing file is searched beside the program.
-                         SHALE_INIT_DATA: the bytes */
+  const char *file;   /* path at compile time, absolute or from the program's folder; a missing file
+                         is searched beside the program. SHALE_INIT_DATA: the bytes */
   int64_t file_size;  /* size of the file at compile time; 0: the file was missing */
   int64_t offset;     /* bytes into the file */
   int64_t length;     /* bytes */

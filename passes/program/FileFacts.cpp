@@ -3,6 +3,8 @@
 #include "lib/Support/InputFile.h"
 #include "shale/Runtime.h"
 #include "llvm/ADT/APFloat.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/xxhash.h"
 #include <cmath>
 #include <cstring>
@@ -75,4 +77,26 @@ std::optional<FileFacts> shale::factsOfFile(StringRef path, int64_t offset, int6
   if (!std::isfinite(facts.mean) || !std::isfinite(facts.deviation))
     facts.mean = 0, facts.deviation = -1;
   return facts;
+}
+
+std::string shale::embeddedPath(StringRef file, StringRef programFolder) {
+  namespace path = llvm::sys::path;
+  SmallString<256> full(file), folder;
+  (void)llvm::sys::fs::make_absolute(full);
+  if (programFolder.empty())
+    return full.str().str();
+  // A link in the place of the file stays: what it points to may change its name.
+  if (llvm::sys::fs::real_path(path::parent_path(full), folder))
+    folder = path::parent_path(full);
+  auto from = path::begin(programFolder), fromEnd = path::end(programFolder);
+  auto to = path::begin(folder), toEnd = path::end(folder);
+  for (; from != fromEnd && to != toEnd && *from == *to; ++from)
+    ++to;
+  SmallString<256> relative;
+  for (; from != fromEnd; ++from)
+    path::append(relative, "..");
+  for (; to != toEnd; ++to)
+    path::append(relative, *to);
+  path::append(relative, path::filename(full));
+  return relative.str().str();
 }

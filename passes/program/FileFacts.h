@@ -21,6 +21,11 @@ struct FileFacts {
 std::optional<FileFacts> factsOfFile(llvm::StringRef path, int64_t offset, int64_t length,
                                      mlir::RankedTensorType type);
 
+/// Returns the path of a file as a program has it: relative to `programFolder`, a real path, or
+/// absolute if that is empty. A program may be started from any folder, and be moved together with
+/// files beside it.
+std::string embeddedPath(llvm::StringRef file, llvm::StringRef programFolder);
+
 } // namespace shale
 
 #endif // SHALE_PASSES_PROGRAM_FILEFACTS_H

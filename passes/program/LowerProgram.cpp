@@ -19,6 +19,7 @@ struct LowerProgramPass : public shale::impl::LowerProgramPassBase<LowerProgramP
     ModuleOp module = getOperation();
     ProgramOptions options;
     options.describe = describe;
+    options.folder = folder;
     if (failed(defineProgramTables(module, options)) || failed(lowerStepFunctions(module)))
       return signalPassFailure();
     // Erase the ops that the tables were built from; only LLVM remains.

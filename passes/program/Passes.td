@@ -47,7 +47,8 @@ def LowerProgramPass : Pass<"shale-lower-program", "::mlir::ModuleOp"> {
     ```
   }];
   let options = [
-    Option<"describe", "describe", "std::string", "\"\"", "Text that the program's --describe ends with">
+    Option<"describe", "describe", "std::string", "\"\"", "Text that the program's --describe ends with">,
+    Option<"folder", "folder", "std::string", "\"\"", "The folder of the program, which paths of weights are relative to; empty: they are absolute">
   ];
   let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
 }

@@ -18,6 +18,9 @@ namespace shale {
 struct ProgramOptions {
   /// The text that --describe prints after the program's tables.
   std::string describe;
+  /// The real path of the program's folder, which the paths of files with initial values are
+  /// relative to. Empty: they are absolute.
+  std::string folder;
 };
 
 /// Lowers each rt.func @NAME to llvm.func @shale_NAME, and each rt.constant to a

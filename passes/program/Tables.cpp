@@ -98,7 +98,6 @@ FailureOr<Datum> Tables::initOf(nn::StateOp state) {
                         data.i32(runtimeType(stored)), data.i32(0)});
   };
   if (nn::FileAttr file = place) {
-    // The program may be started from another folder: the path must not be relative.
     SmallString<256> path(file.getPath());
     uint64_t size = 0;
     if (auto error = llvm::sys::fs::make_absolute(path))
@@ -107,7 +106,8 @@ FailureOr<Datum> Tables::initOf(nn::StateOp state) {
     auto error = llvm::sys::fs::file_size(path, size);
     if (error == std::errc::no_such_file_or_directory) // the program exits with 66 if the file is
                                                        // still missing
-      return row(SHALE_INIT_FILE, file.getTransposed(), 0, data.string(path), 0, file.getOffset(),
+      return row(SHALE_INIT_FILE, file.getTransposed(), 0,
+                 data.string(embeddedPath(path, options.folder)), 0, file.getOffset(),
                  file.getLength());
     if (error)
       return state.emitOpError("cannot find its initial values in ")
@@ -121,7 +121,8 @@ FailureOr<Datum> Tables::initOf(nn::StateOp state) {
         factsOfFile(path, file.getOffset(), file.getLength(), type.clone(stored));
     if (!facts)
       return state.emitOpError("cannot read its initial values in ") << path, failure();
-    return row(SHALE_INIT_FILE, file.getTransposed(), 0, data.string(path), size, file.getOffset(),
+    return row(SHALE_INIT_FILE, file.getTransposed(), 0,
+               data.string(embeddedPath(path, options.folder)), size, file.getOffset(),
                file.getLength(), *facts);
   }
   if (dense) {
@@ -191,12 +192,12 @@ Datum Tables::kept() {
     uint64_t size = 0;
     if (known)
       (void)llvm::sys::fs::file_size(file.getPath(), size);
-    Datum init =
-        data.fields({data.i32(SHALE_INIT_FILE), data.i32(0), data.f64(0),
-                     known ? data.string(file.getPath()) : data.null(), data.i64(size),
-                     data.i64(known ? file.getOffset() : 0), data.i64(known ? file.getLength() : 0),
-                     data.i64(facts.hash), data.f64(facts.mean), data.f64(facts.deviation),
-                     data.i32(known ? element : 0), data.i32(0)});
+    Datum init = data.fields(
+        {data.i32(SHALE_INIT_FILE), data.i32(0), data.f64(0),
+         known ? data.string(embeddedPath(file.getPath(), options.folder)) : data.null(),
+         data.i64(size), data.i64(known ? file.getOffset() : 0),
+         data.i64(known ? file.getLength() : 0), data.i64(facts.hash), data.f64(facts.mean),
+         data.f64(facts.deviation), data.i32(known ? element : 0), data.i32(0)});
     rows.push_back(data.fields(
         {data.string(name), data.null(), data.i32(known ? element : -1),
          data.i32(known ? type.getRank() : 0), known ? dims(type.getShape()) : data.null(),
@@ -507,10 +508,10 @@ LogicalResult Tables::run() {
   if (failed(stateTable))
     return failure();
   Datum keptTable = kept();
-  auto attribute = [&](StringRef name, StringRef otherwise) {
-    auto attr = module->getAttrOfType<StringAttr>(name);
-    return data.string(attr ? attr.getValue() : otherwise);
-  };
+  auto modelFile = module->getAttrOfType<StringAttr>("nn.model");
+  std::string model = !modelFile               ? "program"
+                      : options.folder.empty() ? modelFile.str()
+                                               : embeddedPath(modelFile, options.folder);
   auto function = [&](StringRef name) {
     return module.lookupSymbol<rt::FuncOp>(name) ? data.address(("shale_" + name).str())
                                                  : data.null();
@@ -530,7 +531,7 @@ LogicalResult Tables::run() {
   Datum code = deviceCode(codeBytes), kernels = deviceKernels(kernelCount);
   Datum program = data.fields({data.i32(SHALE_ABI_VERSION),
                                data.i32(summary->ranks),
-                               attribute("nn.model", "program"),
+                               data.string(model),
                                data.string(target->getArchitecture()),
                                data.string(target->getHost().getArchitecture()),
                                data.string(strategyWord()),

@@ -22,19 +22,23 @@ constexpr int64_t chunkBytes = 1 << 19;
 constexpr int64_t chunkElements = chunkBytes / 8; // of any type
 constexpr int64_t blockSide = 256; // rows and columns of a block of a transposed parameter
 
-std::string besideProgram(const std::string &file) {
+/// The path of a file from the program's folder.
+std::string fromProgram(const std::string &file) {
   char path[PATH_MAX];
   ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
   if (n <= 0)
     return file;
-  return parentOf(std::string(path, n)) + "/" + baseName(file);
+  return parentOf(std::string(path, n)) + "/" + file;
 }
 
 } // namespace
 
 InputFile openInitial(const ShaleInit &init) {
   std::string path = init.file ? init.file : "";
-  std::string beside = besideProgram(path);
+  std::string beside = fromProgram(baseName(path));
+  if (!path.empty() && path[0] != '/')
+    path = fromProgram(path);
+  std::string first = path;
   if (!exists(path) && exists(beside))
     path = beside;
   if (!exists(path) && path == beside)
@@ -44,7 +48,7 @@ InputFile openInitial(const ShaleInit &init) {
     fail(SHALE_EXIT_NO_INPUT,
          "the initial weights are neither at '%s' nor at '%s'; put the file at "
          "one of these places, or pass --init",
-         init.file ? init.file : "", beside.c_str());
+         first.c_str(), beside.c_str());
   InputFile file(path);
   if (init.file_size > 0 && file.size() != init.file_size)
     fail(SHALE_EXIT_DATA,

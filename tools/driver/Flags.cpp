@@ -160,6 +160,13 @@ constexpr std::pair<StringRef, Emit> kEmits[] = {
     {"nn", Emit::NN},     {"dist", Emit::Dist},     {"rt", Emit::RT},
     {"llvm", Emit::LLVM}, {"object", Emit::Object}, {"program", Emit::Program}};
 
+constexpr std::pair<StringRef, EmbedPath> kEmbedPaths[] = {{"relative", EmbedPath::Relative},
+                                                           {"absolute", EmbedPath::Absolute}};
+
+std::string setEmbedPath(O &o, StringRef v) {
+  return parseWord<EmbedPath>(kEmbedPaths, v, o.embedPath);
+}
+
 std::string setEmit(O &o, StringRef v) { return parseWord<Emit>(kEmits, v, o.emit); }
 
 constexpr std::pair<StringRef, ReportKind> kReports[] = {{"memory", ReportKind::Memory},
@@ -313,6 +320,9 @@ std::vector<Flag> makeFlags() {
        llvm::join(getTargetNames(), " | ") + " (default: cpu:native)", setString<&O::target>});
   add({"emit", "STAGE", out, Effect::Report,
        "nn | dist | rt | llvm | object | program (default: program)", setEmit});
+  add({"embed-path", "HOW", out, Effect::Program,
+       "relative | absolute: paths of the weights in the program, from its folder or from the root (default: relative if the model is in that folder or below it)",
+       setEmbedPath});
   add({"bundle", nullptr, out, Effect::Program,
        "copy the shared libraries of the program to FILE.libs beside it, for machines without them",
        setOn<&O::bundle>});

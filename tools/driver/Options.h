@@ -19,6 +19,9 @@ namespace shale {
 /// How far a compilation goes and what it writes.
 enum class Emit { NN, Dist, RT, LLVM, Object, Program };
 
+/// What the paths of weights in the program are.
+enum class EmbedPath { Relative, Absolute };
+
 class Target;
 struct Knob;
 
@@ -59,6 +62,9 @@ struct CompileOptions {
   bool printPasses = false;    ///< print the IR after each pass to standard error
   std::string crashReproducer; ///< file for the module and the passes of a stage that fails
   bool describe = false;
+  /// Whether paths of weights in the program are relative to its folder; if not typed: where they
+  /// lie in that folder.
+  EmbedPath embedPath = EmbedPath::Absolute;
   bool bundle = false; ///< whether shared libraries are copied beside the program
   bool remarks = false;
   std::string remarksFilter; ///< regular expression of categories; empty: all

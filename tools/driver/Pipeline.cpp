@@ -15,6 +15,8 @@
 #include "passes/schedule/Passes.h"
 #include "passes/sharding/Passes.h"
 #include "shale/Runtime.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/Threading.h"
 
 using namespace shale;
@@ -35,6 +37,23 @@ static int64_t threadsARank(const CompileOptions &options) {
     return options.threads;
   return std::max<int64_t>(1, llvm::hardware_concurrency().compute_thread_count() /
                                   options.mesh.ranks());
+}
+
+/// Returns the folder that paths in the program are relative to, or "".
+static std::string embedFolder(const CompileOptions &o) {
+  namespace fs = llvm::sys::fs;
+  namespace path = llvm::sys::path;
+  llvm::SmallString<128> folder(path::parent_path(o.output)), model;
+  if (folder.empty())
+    folder = ".";
+  llvm::SmallString<128> real;
+  if (fs::real_path(folder, real) ||
+      (o.typed.count("embed-path") && o.embedPath == EmbedPath::Absolute))
+    return "";
+  // External data lies beneath the folder of its model.
+  bool inside = !fs::real_path(o.model, model) &&
+                llvm::StringRef(model).starts_with((llvm::StringRef(real).rtrim('/') + "/").str());
+  return o.typed.count("embed-path") || inside ? real.str().str() : "";
 }
 
 /// Returns the stages of a compilation without inserted passes.
@@ -120,9 +139,11 @@ static std::vector<Stage> ownStages(const CompileOptions &o) {
        },
        SHALE_EXIT_INTERNAL, Emit::RT, true, AfterStage::ReportPlan},
       {StageId::Codegen, "codegen",
-       [](OpPassManager &pm) {
+       [&o](OpPassManager &pm) {
          pm.addPass(createGenerateKernelsPass());
-         pm.addPass(createLowerProgramPass());
+         LowerProgramPassOptions program;
+         program.folder = embedFolder(o);
+         pm.addPass(createLowerProgramPass(program));
        },
        SHALE_EXIT_INTERNAL, Emit::LLVM, true},
   };
