@@ -84,8 +84,10 @@ bool shale::linkProgram(llvm::ArrayRef<std::string> objects, llvm::StringRef out
 #ifdef SHALE_SANITIZING_COMPILER
   arguments.push_back("-fsanitize=address,undefined");
 #endif
-  if (options.shared)
-    arguments.push_back("-shared");
+  // Addresses are random, tables of pointers read-only, and the stack holds no code.
+  arguments.push_back(options.shared ? "-shared" : "-pie");
+  for (const char *word : {"relro", "now", "noexecstack"})
+    arguments.insert(arguments.end(), {"-Xlinker", "-z", "-Xlinker", word});
   arguments.insert(arguments.end(), objects.begin(), objects.end());
   // The archives before the last one replace parts of it, so all of their objects are linked.
   for (auto [index, archive] : llvm::enumerate(options.runtime)) {

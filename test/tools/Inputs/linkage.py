@@ -5,6 +5,8 @@ usage: linkage.py [--trusted DIR] FILE|DIR...
 
 Of a folder, all files are checked that are ELF programs or shared libraries, except in folders with the results of tests.
 - No part of a run path is empty or relative: the loader would search the working directory. `$ORIGIN` is the file's own folder.
+- Programs are position-independent, tables of pointers are read-only before the program starts (full RELRO), and no memory is both writable
+  and executable, the stack among it.
 - No absolute part of a run path is a folder that others may write to, or may create. Folders inside of --trusted DIR are not checked:
   who can write there can replace the files themselves.
 """
@@ -71,6 +73,17 @@ def run_path_defects(text, trusted):
                     yield f"{tag} [{parts}]: others may write to {place}"
 
 
+def hardening_defects(text):
+    segments = {line.split()[0]: line for line in text.splitlines() if re.match(r" +[A-Z_]+ +0x", line)}
+    flags = [re.search(r"0x[0-9a-f]+ ([R ][W ][E ]) *(0x)?[0-9a-f]+$", line).group(1) for line in text.splitlines() if re.match(r" +(LOAD|GNU_STACK) ", line)]
+    if not re.search(r"Type: +DYN ", text):
+        yield "is not position-independent"
+    if "GNU_RELRO" not in segments or not re.search(r"\(BIND_NOW\)|\(FLAGS\).*BIND_NOW|\(FLAGS_1\).*NOW", text):
+        yield "is not linked with relro and now"
+    if "GNU_STACK" not in segments or any("WE" in flag for flag in flags):
+        yield "has memory that is writable and executable"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trusted", metavar="DIR")
@@ -79,7 +92,7 @@ def main():
     checked = defects = 0
     for path, text in headers(linked_files(arguments.places)):
         checked += 1
-        for defect in run_path_defects(text, arguments.trusted):
+        for defect in (*run_path_defects(text, arguments.trusted), *hardening_defects(text)):
             defects += 1
             print(f"{path}: {defect}")
     print(f"{checked} files, {defects} defects")
