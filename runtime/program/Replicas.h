@@ -21,8 +21,8 @@ public:
   /// Returns this rank's checksums (XXH3): of each metric of the last step, then of each of its
   /// pieces of state that another rank holds, too. `metrics` has metric_count values.
   std::string checksums(const State &state, const float *metrics) const;
-  /// Compares the checksums of all ranks, by rank. Returns "" if those of each metric and each piece
-  /// are equal; else which one differs first, and between which ranks.
+  /// Compares the checksums of all ranks, by rank. Returns "" if those of each metric and each
+  /// piece are equal; else which one differs first, and between which ranks.
   std::string compare(const std::vector<std::string> &ofRanks) const;
 
 private:

@@ -6,9 +6,8 @@
 //
 // logits[j] = weight[t][j] + bias[j] * scale[j % 7]; sizes are odd so that
 // nothing divides; scale is frozen. Faults come from the environment, each as
-// "rank:step": BIGRAM_KILL, BIGRAM_STOP, BIGRAM_HANG, BIGRAM_TERM, BIGRAM_FLIP (of a bit of the weight after the
-// step's update); BIGRAM_NAN is a step. BIGRAM_TELL prints each
-// step that runs.
+// "rank:step": BIGRAM_KILL, BIGRAM_STOP, BIGRAM_HANG, BIGRAM_TERM, BIGRAM_FLIP (of a bit of the
+// weight after the step's update); BIGRAM_NAN is a step. BIGRAM_TELL prints each step that runs.
 #include "FarDevice.h"
 #include "shale/Runtime.h"
 
