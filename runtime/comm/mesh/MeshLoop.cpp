@@ -312,7 +312,8 @@ bool Mesh::takeData(Peer &peer, const Frame &frame) {
     return false;
   }
   size_t here = std::min<uint64_t>(peer.end - peer.begin, frame.bytes);
-  std::memcpy(peer.current.data, peer.stage + peer.begin, here);
+  if (here > 0) // a message of 0 bytes may have no place
+    std::memcpy(peer.current.data, peer.stage + peer.begin, here);
   peer.begin += here;
   peer.currentAt = here;
   if (here == frame.bytes) {
