@@ -3,6 +3,7 @@
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "passes/program/Passes.h"
 #include "passes/program/Program.h"
+#include "llvm/Support/FileSystem.h"
 
 using namespace mlir;
 using namespace shale;
@@ -12,6 +13,14 @@ namespace shale {
 #include "passes/program/Passes.h.inc"
 } // namespace shale
 
+/// Whether the model lies in a folder or below it, and so does its external data.
+static bool isBeneath(ModuleOp module, StringRef folder) {
+  auto model = module->getAttrOfType<StringAttr>("nn.model");
+  SmallString<128> path;
+  return model && !folder.empty() && !llvm::sys::fs::real_path(model.getValue(), path) &&
+         StringRef(path).starts_with((folder.rtrim('/') + "/").str());
+}
+
 namespace {
 struct LowerProgramPass : public shale::impl::LowerProgramPassBase<LowerProgramPass> {
   using Base::Base;
@@ -19,7 +28,8 @@ struct LowerProgramPass : public shale::impl::LowerProgramPassBase<LowerProgramP
     ModuleOp module = getOperation();
     ProgramOptions options;
     options.describe = describe;
-    options.folder = folder;
+    if (relativePaths || isBeneath(module, folder))
+      options.folder = folder;
     if (failed(defineProgramTables(module, options)) || failed(lowerStepFunctions(module)))
       return signalPassFailure();
     // Erase the ops that the tables were built from; only LLVM remains.

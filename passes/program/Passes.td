@@ -48,7 +48,8 @@ def LowerProgramPass : Pass<"shale-lower-program", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"describe", "describe", "std::string", "\"\"", "Text that the program's --describe ends with">,
-    Option<"folder", "folder", "std::string", "\"\"", "The folder of the program, which paths of weights are relative to; empty: they are absolute">
+    Option<"folder", "folder", "std::string", "\"\"", "The folder of the program, which paths of weights are relative to if the model lies in it or below it; empty: they are absolute">,
+    Option<"relativePaths", "relative-paths", "bool", "false", "Whether they are relative to it wherever the model lies">
   ];
   let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
 }

@@ -39,21 +39,16 @@ static int64_t threadsARank(const CompileOptions &options) {
                                   options.mesh.ranks());
 }
 
-/// Returns the folder that paths in the program are relative to, or "".
-static std::string embedFolder(const CompileOptions &o) {
-  namespace fs = llvm::sys::fs;
-  namespace path = llvm::sys::path;
-  llvm::SmallString<128> folder(path::parent_path(o.output)), model;
-  if (folder.empty())
-    folder = ".";
+static LowerProgramPassOptions programOptions(const CompileOptions &o) {
+  LowerProgramPassOptions program;
+  bool given = o.typed.count("embed-path");
+  llvm::StringRef folder = llvm::sys::path::parent_path(o.output);
   llvm::SmallString<128> real;
-  if (fs::real_path(folder, real) ||
-      (o.typed.count("embed-path") && o.embedPath == EmbedPath::Absolute))
-    return "";
-  // External data lies beneath the folder of its model.
-  bool inside = !fs::real_path(o.model, model) &&
-                llvm::StringRef(model).starts_with((llvm::StringRef(real).rtrim('/') + "/").str());
-  return o.typed.count("embed-path") || inside ? real.str().str() : "";
+  if ((!given || o.embedPath == EmbedPath::Relative) &&
+      !llvm::sys::fs::real_path(folder.empty() ? "." : folder, real))
+    program.folder = real.str().str();
+  program.relativePaths = given;
+  return program;
 }
 
 /// Returns the stages of a compilation without inserted passes.
@@ -141,9 +136,7 @@ static std::vector<Stage> ownStages(const CompileOptions &o) {
       {StageId::Codegen, "codegen",
        [&o](OpPassManager &pm) {
          pm.addPass(createGenerateKernelsPass());
-         LowerProgramPassOptions program;
-         program.folder = embedFolder(o);
-         pm.addPass(createLowerProgramPass(program));
+         pm.addPass(createLowerProgramPass(programOptions(o)));
        },
        SHALE_EXIT_INTERNAL, Emit::LLVM, true},
   };
