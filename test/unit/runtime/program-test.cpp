@@ -757,11 +757,14 @@ TEST_F(Program, WhatIsInTheWayIsNoticedAtTheStart) {
 }
 
 TEST_F(Program, ClosedStreamsDoNotReceiveFiles) {
-  Result result =
-      run("1", "--data data.txt --steps 3 --out r", "bash -c 'exec \"$@\" <&- >&- 2>&-' x");
-  EXPECT_EQ(result.code, 0);
-  EXPECT_EQ(bytes("r/.lock"), "");
-  EXPECT_EQ(metrics("r").size(), 3u);
+  for (const char *closed : {">&-", "2>&-", "<&- >&- 2>&-"}) {
+    Result result =
+        run("1", "--data data.txt --steps 3 --out r", format("bash -c 'exec \"$@\" %s' x", closed));
+    EXPECT_EQ(result.code, 0) << closed;
+    EXPECT_EQ(bytes("r/.lock"), "") << closed;
+    EXPECT_EQ(metrics("r").size(), 3u) << closed;
+    removeTree(work + "/r");
+  }
 }
 
 /// Waits for a condition; false after 20 seconds.
