@@ -31,7 +31,8 @@ enum class HyperSource {
   StepPower,      ///< t^exponent, where the exponent is another hyper-parameter or the value
   PreviousEnable, ///< the metric `enable` of the step before; 1 in the first step
   InverseDecay,   ///< 1 / (1 + t * base)
-  AfterFirst      ///< base if t is above 0, else 1
+  AfterFirst,     ///< base if t is above 0, else 1
+  NormLimit       ///< the largest gradient norm of a step that updates; infinity: no limit
 };
 
 /// The count t of updates that hyper-parameters are computed from: `first` in the first update, and
@@ -102,6 +103,9 @@ struct Optimizer {
 inline constexpr HyperParameter kClipGradNorm{
     "clip_grad_norm", HyperSource::Flag, 0, 1e30, false, "largest norm; 0: off"};
 
+/// Hyper-parameter of every step: a step whose gradient norm is larger changes nothing.
+inline constexpr HyperParameter kNormLimit{"norm_limit", HyperSource::NormLimit};
+
 /// Hyper-parameter of steps that start before the process knows how the one before them ended
 /// (Target::runsAhead): 0 makes a step change nothing.
 inline constexpr HyperParameter kPreviousEnable{"previous_enable", HyperSource::PreviousEnable};
@@ -119,7 +123,7 @@ const Optimizer *getOptimizer(mlir::Operation *module);
 /// Returns the names of all optimizers, with `separator` between them.
 std::string listOptimizers(llvm::StringRef separator);
 
-/// Returns the hyper-parameters of @step in their order: the optimizer's, the one that every step
+/// Returns the hyper-parameters of @step in their order: the optimizer's, those that every step
 /// has, and kPreviousEnable, which some steps have.
 std::vector<const HyperParameter *> getHyperParameters(const Optimizer &optimizer);
 

@@ -159,7 +159,9 @@ typedef enum {
                                       makes the step change nothing. A program that has it may be
                                       called before the metrics of the step before are known */
   SHALE_HYPER_INVERSE_DECAY = 5,   /* 1 / (1 + t * base) */
-  SHALE_HYPER_AFTER_FIRST = 6      /* base if t is above 0, else 1 */
+  SHALE_HYPER_AFTER_FIRST = 6,     /* base if t is above 0, else 1 */
+  SHALE_HYPER_NORM_LIMIT = 7       /* the largest gradient norm of a step that updates; infinity: no
+                                      limit. A larger norm makes the step change nothing */
 } ShaleHyperSource;
 
 /* A scalar that the step reads. The flag's name is `name` with '-' for '_'. Its values
@@ -264,6 +266,21 @@ typedef struct {
 
 typedef struct ShaleRank ShaleRank; /* the runtime of this process; opaque to compiled code */
 
+/* A buffer that a kernel reads or writes: `count` elements. */
+typedef struct {
+  int64_t count;
+  int32_t type; /* ShaleType */
+  int32_t pad_;
+} ShaleOperand;
+
+/* The buffers of the kernels of one name: what shale_launch gets in `args`. */
+typedef struct {
+  const char *name;
+  const ShaleOperand *operands;
+  int32_t operand_count;
+  int32_t pad_;
+} ShaleKernelOperands;
+
 /* A kernel of ShaleProgram.device_code. */
 typedef struct {
   const char *name; /* in the device code */
@@ -351,6 +368,12 @@ typedef struct {
   int64_t device_kernel_count;
   int64_t attends;    /* 1: a function calls shale_attention */
   int64_t allow_tf32; /* 1: products of f32 may round their operands to TF32 */
+  /* What --memory-limit leaves for a rank: in host memory, and in both memories together. 0: no
+   * limit. */
+  int64_t host_limit;
+  int64_t total_limit;
+  const ShaleKernelOperands *kernels; /* those that the functions launch, by name */
+  int64_t kernel_count;
 } ShaleProgram;
 
 extern const ShaleProgram shale_program;

@@ -75,6 +75,40 @@ static void addState(ModuleOp module, ProgramSummary &summary) {
   }
 }
 
+/// Returns the bytes of the state that one rank writes to a sharded checkpoint, as slicesOf() of
+/// runtime/checkpoint/Layout.h: of copies of one state the widest, of these the sharded one; state
+/// that all ranks hold is split among them.
+static int64_t savedBytes(ModuleOp module, int64_t ranks) {
+  // By unit and group, or state and -1; and by what the state is of its parameters.
+  using Key = std::tuple<std::string, int64_t, std::string>;
+  std::map<Key, std::pair<int64_t, rt::SlotOp>> stored; // width in bytes
+  for (auto slot : module.getOps<rt::SlotOp>()) {
+    auto state = module.lookupSymbol<nn::StateOp>(rt::stateNameOf(slot.getSymName()));
+    if (!state || slot.getCategory() == rt::Category::Gradients)
+      continue;
+    auto unit = state->getAttrOfType<FlatSymbolRefAttr>(dist::kUnitAttr);
+    auto group = state->getAttrOfType<IntegerAttr>(dist::kGroupAttr);
+    StringRef owner = unit                ? unit.getValue()
+                      : state.getOfAttr() ? state.getOfAttr().getValue()
+                                          : state.getSymName();
+    Key key{owner.str(), unit ? (group ? group.getInt() : 0) : -1,
+            state.getSlot().value_or("").str()};
+    int64_t width = nn::elementBytes(cast<RankedTensorType>(slot.getType()).getElementType());
+    auto &[known, chosen] = stored[key];
+    bool sharded = slot.getAxis() && !(chosen && chosen.getAxis());
+    if (!chosen || width > known || (width == known && sharded))
+      stored[key] = {width, slot};
+  }
+  int64_t bytes = 0;
+  for (auto [key, entry] : stored) {
+    auto [width, slot] = entry;
+    int64_t count = cast<RankedTensorType>(slot.getType()).getNumElements();
+    bool whole = !slot.getAxis() || dist::getAxisSize(module, *slot.getAxis()) == 1;
+    bytes += width * (whole ? llvm::divideCeil(count, ranks) : count);
+  }
+  return bytes;
+}
+
 /// Whether the update may begin with `op`. If gradients are reduced during the backward
 /// pass, the update begins with the first launch, or copy between the memories, that writes
 /// state. If they are reduced at the end (ZeRO-1), it begins with the first reduction.
@@ -406,6 +440,7 @@ FailureOr<ProgramSummary> shale::summarizeProgram(ModuleOp module) {
       summary.trained += state.isTrainedParameter() ? state.getTensorType().getNumElements() : 0;
     }
   addState(module, summary);
+  summary.saveCopyBytes = savedBytes(module, summary.ranks);
   for (mem::Memory memory : mem::kMemories)
     if (failed(addArena(module, summary, memory)))
       return failure();
@@ -473,4 +508,6 @@ void shale::printSummary(const ProgramSummary &summary, raw_ostream &os) {
        << llvm::format("%15lld  ", (long long)summary.peakBytes(memory))
        << mebibytes(summary.peakBytes(memory)) << "\n";
   }
+  os << "saves         + " << summary.saveCopyBytes
+     << " bytes per rank (host) to write them while training goes on\n";
 }

@@ -78,6 +78,9 @@ struct ProgramSummary {
   /// Per step and rank: the operations among `flops` that recomputation adds, and the
   /// copies between device and host memory with their bytes.
   int64_t recomputedFlops = 0, transfers = 0, transferredBytes = 0;
+  /// Bytes of host memory besides the plan: the copy of the state from which the runtime writes
+  /// sharded checkpoints while training goes on (--async-save), on the rank that has most.
+  int64_t saveCopyBytes = 0;
   /// Bytes of the runtime's receive scratch; 0 on one rank.
   int64_t commScratchBytes = 0;
   int64_t microbatches = 1;

@@ -78,6 +78,7 @@ static llvm::json::Object memoryJson(const ProgramSummary &summary, ArrayRef<Tim
                             {"arena_bytes", summary.arenaBytes.device},
                             {"host_state_bytes", summary.stateBytes.host},
                             {"host_arena_bytes", summary.arenaBytes.host},
+                            {"save_copy_bytes", summary.saveCopyBytes},
                             {"ranks", summary.ranks},
                             {"lines", std::move(lines)},
                             {"state", std::move(state)},

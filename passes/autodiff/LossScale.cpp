@@ -35,13 +35,13 @@ void StepBuilder::refuseLossScale() {
            "become zero. --param-dtype bf16 has the range of f32";
 }
 
-// As torch.amp.GradScaler: halves the scale after a skipped step, and doubles it after 2000
-// consecutive good ones.
-void StepBuilder::updateLossScale(Value enable) {
+// As torch.amp.GradScaler: halves the scale after a step that is not finite, and doubles it after
+// 2000 consecutive good ones.
+void StepBuilder::updateLossScale(Value finite) {
   Value good = binary<nn::AddOp>(goodSteps.value, constant(1));
   Value grows = compare(nn::Predicate::GE, good, constant(2000));
   Value grown = select(grows, binary<nn::MulOp>(scale.value, constant(2)), scale.value);
-  scale.next = select(enable, grown, binary<nn::MulOp>(scale.value, constant(0.5)));
+  scale.next = select(finite, grown, binary<nn::MulOp>(scale.value, constant(0.5)));
   Value none = constant(0);
-  goodSteps.next = select(enable, select(grows, none, good), none);
+  goodSteps.next = select(finite, select(grows, none, good), none);
 }

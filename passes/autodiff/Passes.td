@@ -12,7 +12,8 @@ def AutodiffPass : Pass<"shale-autodiff", "::mlir::ModuleOp"> {
     - `@step(inputs, states, moments, hypers) -> (loss, grad_norm, enable, new
       parameters, new moments)`: forward, backward, and the update of every
       trained parameter, with the gradient clipped to a global norm. If the loss
-      or the norm is not finite, `enable` is false and parameters and moments
+      or the norm is not finite, or the norm is above the hyperparameter
+      `norm_limit`, `enable` is false and parameters and moments
       keep their values. On a target that runs ahead, `enable` is also false if
       the hyperparameter `previous_enable` is 0, unless the loss is scaled.
     - `@evaluate(inputs, states) -> (loss_sum, count)`.
@@ -81,8 +82,8 @@ def AutodiffPass : Pass<"shale-autodiff", "::mlir::ModuleOp"> {
         %6 = nn.sum_squares %5 {nn.phase = #nn.phase<update>} : (tensor<4x5xf32>) -> tensor<f32>
         %7 = nn.sqrt %6 {nn.phase = #nn.phase<update>} : tensor<f32>
         ...
-        %new_param, %new_velocity = nn.sgd %arg2, %5, %arg3 enable %22 scale %15 lr %arg4 momentum %arg5 weight_decay %arg6 decay = 1.000000e+00 {nn.phase = #nn.phase<update>} : tensor<4x5xf32>, tensor<f32>
-        return %1, %7, %22, %new_param, %new_velocity : tensor<f32>, tensor<f32>, tensor<i1>, tensor<4x5xf32>, tensor<4x5xf32>
+        %new_param, %new_velocity = nn.sgd %arg2, %5, %arg3 enable %24 scale %15 lr %arg4 momentum %arg5 weight_decay %arg6 decay = 1.000000e+00 {nn.phase = #nn.phase<update>} : tensor<4x5xf32>, tensor<f32>
+        return %1, %7, %24, %new_param, %new_velocity : tensor<f32>, tensor<f32>, tensor<i1>, tensor<4x5xf32>, tensor<4x5xf32>
       }
       ...
         return %loss_sum, %count : tensor<f32>, tensor<f32>

@@ -65,7 +65,7 @@ private:
 
   // LossScale.cpp: used if gradients pass through f16.
   void declareLossScale();
-  void updateLossScale(mlir::Value enable);
+  void updateLossScale(mlir::Value finite);
   /// For gradients that the file computes, of a loss that cannot be scaled.
   void refuseLossScale();
 
@@ -130,7 +130,7 @@ private:
   llvm::DenseMap<mlir::StringAttr, mlir::Value> givenGradients;
   /// The scalars of the optimizer's update, in the order of its operands.
   llvm::SmallVector<mlir::Value> hypers;
-  mlir::Value clipGradNorm;
+  mlir::Value clipGradNorm, normLimit;
   mlir::Value previousEnable; // null unless the step may start before the one before it has ended
   /// A state of loss scaling: the factor of the loss, or the number of consecutive good steps.
   /// State, argument, new value.

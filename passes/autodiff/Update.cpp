@@ -41,6 +41,7 @@ void StepBuilder::declareHypers() {
   for (const nn::HyperParameter &parameter : optimizer.hypers)
     hypers.push_back(hyper(parameter));
   clipGradNorm = hyper(nn::kClipGradNorm);
+  normLimit = hyper(nn::kNormLimit);
   // A step that is skipped because of its loss scale is no reason to stop, and the settings of the
   // next step depend on it: the process waits for each step.
   if (target.runsAhead() && !scale.value)
@@ -87,7 +88,8 @@ void StepBuilder::buildUpdate() {
   if (microbatches > 1)
     factor = binary<nn::DivOp>(factor, count);
   Value finiteNorm = isFinite(norm);
-  Value enable = binary<nn::AndOp>(isFinite(loss), finiteNorm);
+  Value finite = binary<nn::AndOp>(isFinite(loss), finiteNorm);
+  Value enable = binary<nn::AndOp>(finite, compare(nn::Predicate::LE, norm, normLimit));
   if (previousEnable)
     enable = binary<nn::AndOp>(enable, compare(nn::Predicate::GT, previousEnable, constant(0)));
   factor.getDefiningOp()->setLoc(withValueName(loc, "clip_factor"));
@@ -95,7 +97,7 @@ void StepBuilder::buildUpdate() {
   for (Trained &t : trained)
     update(t, enable, factor);
   if (scale.value)
-    updateLossScale(enable);
+    updateLossScale(finite); // a norm above the limit is no reason for another scale
   finish(norm, enable);
 }
 

@@ -30,6 +30,8 @@ struct LowerProgramPass : public shale::impl::LowerProgramPassBase<LowerProgramP
     options.describe = describe;
     if (relativePaths || isBeneath(module, folder))
       options.folder = folder;
+    options.hostLimit = hostLimit;
+    options.totalLimit = totalLimit;
     if (failed(defineProgramTables(module, options)) || failed(lowerStepFunctions(module)))
       return signalPassFailure();
     // Erase the ops that the tables were built from; only LLVM remains.

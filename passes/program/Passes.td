@@ -49,7 +49,9 @@ def LowerProgramPass : Pass<"shale-lower-program", "::mlir::ModuleOp"> {
   let options = [
     Option<"describe", "describe", "std::string", "\"\"", "Text that the program's --describe ends with">,
     Option<"folder", "folder", "std::string", "\"\"", "The folder of the program, which paths of weights are relative to if the model lies in it or below it; empty: they are absolute">,
-    Option<"relativePaths", "relative-paths", "bool", "false", "Whether they are relative to it wherever the model lies">
+    Option<"relativePaths", "relative-paths", "bool", "false", "Whether they are relative to it wherever the model lies">,
+    Option<"hostLimit", "host-limit", "int64_t", "0", "Bytes of host memory that a rank may take; 0: no limit">,
+    Option<"totalLimit", "total-limit", "int64_t", "0", "Bytes of both memories that a rank may take; 0: no limit">
   ];
   let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
 }

@@ -21,6 +21,8 @@ struct ProgramOptions {
   /// The real path of the program's folder, which the paths of files with initial values are
   /// relative to. Empty: they are absolute.
   std::string folder;
+  /// The limits of memory of a rank that the plan was made for; 0: none.
+  int64_t hostLimit = 0, totalLimit = 0;
 };
 
 /// Lowers each rt.func @NAME to llvm.func @shale_NAME, and each rt.constant to a

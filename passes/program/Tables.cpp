@@ -12,6 +12,7 @@
 #include "lib/Interpreter/Tensor.h"
 #include "lib/Target/Target.h"
 #include "passes/program/FileFacts.h"
+#include "passes/program/KernelTables.h"
 #include "passes/program/Program.h"
 #include "shale/Runtime.h"
 #include "llvm/ADT/MapVector.h"
@@ -43,8 +44,6 @@ private:
   int64_t tokensPerStep(rt::FuncOp step);
   StringRef strategyWord();
   Datum kept();
-  Datum deviceCode(int64_t &bytes);
-  Datum deviceKernels(int64_t &count);
   void findSlots();
   int64_t runtimeRole(nn::StateOp state);
   FailureOr<Datum> hypers(rt::FuncOp step, const nn::Optimizer &optimizer);
@@ -291,6 +290,8 @@ static int64_t runtimeSource(nn::HyperSource source) {
     return SHALE_HYPER_INVERSE_DECAY;
   case nn::HyperSource::AfterFirst:
     return SHALE_HYPER_AFTER_FIRST;
+  case nn::HyperSource::NormLimit:
+    return SHALE_HYPER_NORM_LIMIT;
   }
   llvm_unreachable("a source without a number");
 }
@@ -464,23 +465,6 @@ StringRef Tables::strategyWord() {
   return hybrid ? "hybrid" : dist::stringifyStrategy(strategy);
 }
 
-/// Returns the machine code of a device other than the host; null if there is none.
-Datum Tables::deviceCode(int64_t &bytes) {
-  auto code = module.lookupSymbol<LLVM::GlobalOp>(kDeviceCode);
-  bytes = code ? cast<LLVM::LLVMArrayType>(code.getGlobalType()).getNumElements() : 0;
-  return code ? data.address(kDeviceCode) : data.null();
-}
-
-/// Returns the table of the kernels in that code.
-Datum Tables::deviceKernels(int64_t &count) {
-  std::vector<Datum> rows;
-  for (auto kernel : module.getOps<rt::KernelOp>())
-    if (kernel.getFunction() && module.lookupSymbol<LLVM::GlobalOp>(*kernel.getFunction()))
-      rows.push_back(data.address(*kernel.getFunction()));
-  count = rows.size();
-  return data.array("device_kernels", std::move(rows));
-}
-
 LogicalResult Tables::run() {
   auto step = module.lookupSymbol<rt::FuncOp>("step");
   auto evaluate = module.lookupSymbol<rt::FuncOp>("evaluate");
@@ -528,7 +512,10 @@ LogicalResult Tables::run() {
   ArrayAttr evalMetrics =
       evaluate ? evaluate.getMetrics() : ArrayAttr::get(module.getContext(), {});
   int64_t constantBytes = layOutConstants(module).bytes, codeBytes = 0, kernelCount = 0;
-  Datum code = deviceCode(codeBytes), kernels = deviceKernels(kernelCount);
+  Datum code = deviceCode(module, data, codeBytes),
+        kernels = deviceKernels(module, data, kernelCount);
+  int64_t launchedCount = 0;
+  Datum operandTable = kernelOperands(module, data, launchedCount);
   Datum program = data.fields({data.i32(SHALE_ABI_VERSION),
                                data.i32(summary->ranks),
                                data.string(model),
@@ -587,7 +574,11 @@ LogicalResult Tables::run() {
                                kernels,
                                data.i64(kernelCount),
                                data.i64(summary->attentions > 0),
-                               data.i64(module->hasAttr(rt::kAllowTf32Attr))});
+                               data.i64(module->hasAttr(rt::kAllowTf32Attr)),
+                               data.i64(options.hostLimit),
+                               data.i64(options.totalLimit),
+                               operandTable,
+                               data.i64(launchedCount)});
   data.define("shale_program", program, LLVM::Linkage::External);
   return success();
 }

@@ -44,7 +44,7 @@ void checkSpace(const std::string &folder, int64_t bytes) {
 }
 
 /// Writes this rank's pieces to one file.
-Share writeShard(const ShaleProgram &program, int rank, const State &state,
+Share writeShard(const ShaleProgram &program, int rank, const StateReader &state,
                  const std::string &folder, const std::vector<Piece> &all) {
   std::vector<Piece> own;
   int64_t bytes = 0;
@@ -208,7 +208,7 @@ std::string brokenCheckpoint(const std::string &out) {
   return newer ? newest.second : "";
 }
 
-void saveCheckpoint(const ShaleProgram &program, int rank, const State &state, Peers &peers,
+void saveCheckpoint(const ShaleProgram &program, int rank, const StateReader &state, Peers &peers,
                     const std::string &out, const std::string &form, int64_t fileBytes,
                     int64_t keep, Position position) {
   std::string parent = root(out);

@@ -19,12 +19,20 @@
 
 namespace shale::rt {
 
+/// Gradient norms so far (--skip-spikes).
+struct NormHistory {
+  int64_t count = 0;   // of finite norms
+  double mean = 0;     // a running one
+  int64_t skipped = 0; // steps whose norm was above the limit
+};
+
 /// Position of a run: everything that is not in the state block.
 struct Position {
   int64_t step = 0;    // the step to run next
   int64_t updates = 0; // optimizer updates so far: steps minus skipped ones
   int64_t row = 0;     // next row in the order of the data
   uint64_t seed = 0;
+  NormHistory norms;
   std::map<std::string, std::string> flags; // flags that affect the result of training
   std::string folder;                       // the checkpoint it was read from
 };
@@ -48,7 +56,7 @@ std::optional<Position> newestPosition(const std::string &out, const std::string
 /// model folder as written by exportTensors(), in files of at most `fileBytes`, with
 /// the optimizer state beside it. Older checkpoints beyond `keep` are removed once the
 /// new one is on disk. On failure nothing remains of the new one and all ranks throw.
-void saveCheckpoint(const ShaleProgram &program, int rank, const State &state, Peers &peers,
+void saveCheckpoint(const ShaleProgram &program, int rank, const StateReader &state, Peers &peers,
                     const std::string &out, const std::string &form, int64_t fileBytes,
                     int64_t keep, Position position);
 

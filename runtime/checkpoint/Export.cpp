@@ -80,7 +80,7 @@ std::vector<std::vector<const Tensor *>> filesOf(const std::vector<Tensor> &tens
 
 /// Sends a piece to rank 0, which passes its chunks to `use`.
 template <typename Use>
-void bring(const Piece &piece, int rank, const State &state, Peers &peers,
+void bring(const Piece &piece, int rank, const StateReader &state, Peers &peers,
            std::vector<char> &buffer, Use use) {
   int64_t element = sizeOf(piece.type), count = piece.end - piece.begin;
   for (int64_t at = 0; at < count; at += chunkElements) {
@@ -122,8 +122,9 @@ void removeOthers(const std::string &folder, const std::string &base,
 }
 } // namespace
 
-std::vector<WrittenFile> exportTensors(const ShaleProgram &program, int rank, const State &state,
-                                       Peers &peers, const ExportOptions &options) {
+std::vector<WrittenFile> exportTensors(const ShaleProgram &program, int rank,
+                                       const StateReader &state, Peers &peers,
+                                       const ExportOptions &options) {
   std::vector<Tensor> tensors = tensorsOf(program, options);
   if (tensors.empty())
     return {};

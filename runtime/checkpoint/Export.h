@@ -28,8 +28,9 @@ struct ExportOptions {
 /// names only when all of them are complete: NAME.safetensors, or
 /// NAME-00001-of-0000N.safetensors and, last, NAME.safetensors.index.json. Returns
 /// the files on rank 0, the index last.
-std::vector<WrittenFile> exportTensors(const ShaleProgram &program, int rank, const State &state,
-                                       Peers &peers, const ExportOptions &options);
+std::vector<WrittenFile> exportTensors(const ShaleProgram &program, int rank,
+                                       const StateReader &state, Peers &peers,
+                                       const ExportOptions &options);
 
 } // namespace shale::rt
 

@@ -50,39 +50,49 @@ bool stands(const ShaleProgram &program, int index) {
   return true;
 }
 
-void addSharded(const ShaleProgram &program, const ShaleState &state, std::vector<Piece> &pieces) {
+void addSharded(const ShaleProgram &program, int index, std::vector<Slice> &slices) {
   // Ranks that differ on other axes hold the same elements: use those with coordinate 0 there.
-  int64_t stride = 1;
+  const ShaleState &state = program.states[index];
+  int64_t element = sizeOf(static_cast<Dtype>(state.type)), stride = 1;
   for (int a = program.axis_count - 1; a > state.axis; --a)
     stride *= program.axes[a].size;
   for (int64_t c = 0; c < axisSize(program, state); ++c)
-    addRange(program, state, c * state.local_count, (c + 1) * state.local_count, state.offset,
-             static_cast<int>(c * stride), pieces);
+    slices.push_back({index, static_cast<int>(c * stride), c * state.local_count,
+                      (c + 1) * state.local_count, state.offset, state.local_count * element});
 }
 
-void addWhole(const ShaleProgram &program, const ShaleState &state, bool spread,
-              std::vector<Piece> &pieces) {
+void addWhole(const ShaleProgram &program, int index, bool spread, std::vector<Slice> &slices) {
+  const ShaleState &state = program.states[index];
   int64_t count = program.groups[state.group].count;
   int64_t ranks = spread ? meshSize(program) : 1;
   int64_t part = (count + ranks - 1) / ranks;
   int64_t element = sizeOf(static_cast<Dtype>(state.type));
-  for (int64_t r = 0; r < ranks && r * part < count; ++r)
-    addRange(program, state, r * part, std::min(count, (r + 1) * part),
-             state.offset + r * part * element, static_cast<int>(r), pieces);
+  for (int64_t r = 0; r < ranks && r * part < count; ++r) {
+    int64_t end = std::min(count, (r + 1) * part);
+    slices.push_back({index, static_cast<int>(r), r * part, end, state.offset + r * part * element,
+                      (end - r * part) * element});
+  }
 }
 } // namespace
 
-std::vector<Piece> piecesOf(const ShaleProgram &program, bool spread) {
-  std::vector<Piece> pieces;
+std::vector<Slice> slicesOf(const ShaleProgram &program, bool spread) {
+  std::vector<Slice> slices;
   for (int i = 0; i < program.state_count; ++i) {
     if (!stands(program, i))
       continue;
-    const ShaleState &state = program.states[i];
-    if (axisSize(program, state) > 1)
-      addSharded(program, state, pieces);
+    if (axisSize(program, program.states[i]) > 1)
+      addSharded(program, i, slices);
     else
-      addWhole(program, state, spread, pieces);
+      addWhole(program, i, spread, slices);
   }
+  return slices;
+}
+
+std::vector<Piece> piecesOf(const ShaleProgram &program, bool spread) {
+  std::vector<Piece> pieces;
+  for (const Slice &slice : slicesOf(program, spread))
+    addRange(program, program.states[slice.state], slice.begin, slice.end, slice.offset, slice.rank,
+             pieces);
   std::sort(pieces.begin(), pieces.end(), [](const Piece &x, const Piece &y) {
     return std::make_tuple(x.parameter, x.role, x.begin) <
            std::make_tuple(y.parameter, y.role, y.begin);

@@ -26,10 +26,22 @@ struct Piece {
   int64_t bytes() const { return (end - begin) * sizeOf(type); }
 };
 
-/// Returns pieces that cover every element once, ordered by parameter, role, begin. Of
-/// several copies of a group, the one of the widest type is used, and of these the
-/// sharded one. State that all ranks hold is split among them if `spread`, else taken
-/// from rank 0.
+/// A range of this program's state that one rank writes to a checkpoint: elements [begin, end) of a
+/// group, at `offset` of the rank's state block.
+struct Slice {
+  int state = 0; ///< index into ShaleProgram.states
+  int rank = 0;
+  int64_t begin = 0, end = 0;
+  int64_t offset = 0, bytes = 0;
+};
+
+/// Returns slices that cover every group and role once. Of several copies of a group, the one of
+/// the widest type is used, and of these the sharded one. State that all ranks hold is split among
+/// them if `spread`, else taken from rank 0.
+std::vector<Slice> slicesOf(const ShaleProgram &program, bool spread);
+
+/// Returns the pieces of slicesOf(), which cover every element once, ordered by parameter, role,
+/// begin.
 std::vector<Piece> piecesOf(const ShaleProgram &program, bool spread);
 
 /// Returns all pieces that `rank` holds, narrow copies included.

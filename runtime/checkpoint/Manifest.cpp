@@ -85,6 +85,14 @@ Manifest parse(const std::string &folder, const std::string &text) {
   if (manifest.position.updates > manifest.position.step)
     throw std::runtime_error("it has more updates than steps");
   manifest.position.row = natural(body.at("data_row"), mostRows);
+  if (body.contains("norms")) { // with --skip-spikes
+    NormHistory &norms = manifest.position.norms;
+    norms.count = natural(body.at("norms").at("count"));
+    norms.mean = body.at("norms").at("mean").get<double>();
+    norms.skipped = natural(body.at("norms").at("skipped"));
+    if (!(norms.mean >= 0) || norms.skipped > norms.count)
+      throw std::runtime_error("its history of norms is not possible");
+  }
   manifest.position.seed = body.at("seed").get<uint64_t>();
   if (body.contains("flags")) // missing in older files
     for (const auto &[flag, value] : body.at("flags").items())
@@ -146,6 +154,8 @@ std::string manifestText(const ShaleProgram &program, const Manifest &manifest) 
                {"model", baseName(program.model)},  {"strategy", program.strategy},
                {"optimizer", program.optimizer},    {"world_size", program.world_size},
                {"flags", manifest.position.flags}};
+  if (const NormHistory &norms = manifest.position.norms; norms.count > 0)
+    body["norms"] = {{"count", norms.count}, {"mean", norms.mean}, {"skipped", norms.skipped}};
   json axes = json::array();
   for (int a = 0; a < program.axis_count; ++a)
     axes.push_back({{"name", program.axes[a].name}, {"size", program.axes[a].size}});

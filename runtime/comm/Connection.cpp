@@ -59,7 +59,7 @@ int64_t scratchBytes(const ShaleProgram &program) {
 }
 
 Connection connect(const ShaleProgram &program, const Rendezvous &rendezvous, double timeout,
-                   Device &device, bool staged, const Admit &admit) {
+                   Device &device, bool staged, bool writers, const Admit &admit) {
   bool throughHost = staged || !device.hasCollectives();
   if (rendezvous.worldSize == 1) {
     // A program without collectives does not open the communication library.
@@ -67,9 +67,10 @@ Connection connect(const ShaleProgram &program, const Rendezvous &rendezvous, do
     auto collectives = throughHost || program.site_count == 0
                            ? std::unique_ptr<Collectives>(new LoneCollectives(device))
                            : connectDevices(program, 0, *alone, device, timeout);
-    return {std::move(alone), std::move(collectives)};
+    return {std::move(alone), std::move(collectives),
+            writers ? std::make_unique<NoPeers>() : nullptr};
   }
-  Connection made = connectGloo(program, rendezvous, timeout, throughHost, admit);
+  Connection made = connectGloo(program, rendezvous, timeout, throughHost, writers, admit);
   if (!throughHost)
     made.collectives = connectDevices(program, rendezvous.rank, *made.peers, device, timeout);
   else if (!device.sharesMemory())

@@ -11,7 +11,7 @@ namespace shale::rt {
 
 class Collectives;
 class Device;
-class Watch;
+class Observer;
 
 /// Returns the coordinates of a rank; the last axis varies fastest.
 std::vector<int64_t> coordinatesOf(const ShaleProgram &program, int rank);
@@ -32,8 +32,8 @@ struct ShaleRank {
   std::vector<int64_t> coordinates;
   shale::rt::Collectives *collectives = nullptr;
   shale::rt::Device *device = nullptr;
-  const char *node = nullptr;        // node of the model that is running now
-  shale::rt::Watch *watch = nullptr; // set while a step is watched
+  const char *node = nullptr;              // node of the model that is running now
+  shale::rt::Observer *observer = nullptr; // set while each call of a step is observed
   char *hostState = nullptr, *hostArena = nullptr;
   // Inputs and hyper-parameters for kernels on the host; constants in the device's memory.
   const void *const *hostInputs = nullptr;

@@ -7,7 +7,15 @@
 
 namespace shale::rt {
 
-class State {
+/// What a save reads: the state, or a copy of it.
+class StateReader {
+public:
+  virtual ~StateReader() = default;
+  /// Copies `bytes` at `offset` to memory of the process.
+  virtual void read(int64_t offset, void *target, int64_t bytes) const = 0;
+};
+
+class State final : public StateReader {
 public:
   State(const ShaleProgram &program, Device &device);
 
@@ -16,8 +24,8 @@ public:
   char *hostData() const { return hostBlock->data(); }
   const Memory &deviceMemory() const { return *deviceBlock; }
 
-  /// Copy `bytes` at `offset` to memory of the process, or back.
-  void read(int64_t offset, void *target, int64_t bytes) const;
+  void read(int64_t offset, void *target, int64_t bytes) const override;
+  /// Copies memory of the process to `bytes` at `offset`.
   void write(int64_t offset, const void *source, int64_t bytes);
 
 private:

@@ -70,6 +70,8 @@ void Metrics::record(const StepMetrics &m) {
   if (m.scaled)
     add(", \"loss_scale\": %s, \"skipped\": %s", Number(m.lossScale).text,
         m.skipped ? "true" : "false");
+  else if (m.limited)
+    add(", \"skipped\": %s", m.skipped ? "true" : "false");
   if (m.evaluated)
     add(", \"eval_loss\": %s", Number(m.evalLoss).text);
   add("%s", "}\n");

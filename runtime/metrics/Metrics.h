@@ -4,6 +4,7 @@
 
 #include "runtime/metrics/LogFile.h"
 
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <optional>
@@ -18,6 +19,8 @@ struct StepMetrics {
   int64_t tokens = 0, memoryBytes = 0, commBytes = 0;
   bool scaled = false,
        skipped = false; // scaled: the loss is scaled; skipped: the update was skipped
+  bool limited = false; // the norm has a limit (--skip-spikes)
+  float normLimit = INFINITY;
   float lossScale = 1;
   bool evaluated = false;
   double evalLoss = 0;

@@ -6,9 +6,11 @@
 #include "runtime/core/Rank.h"
 #include "runtime/core/Trace.h"
 #include "runtime/device/Device.h"
-#include "runtime/program/Watch.h"
+#include "runtime/program/Observer.h"
 
+#include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <vector>
 
 using namespace shale::rt;
@@ -21,6 +23,42 @@ struct Span {
   const char *node;
   const char *space = nullptr;
 };
+
+/// Tells the observer of a call, and that it is done when the object goes out of scope.
+class Observed {
+public:
+  template <typename Tell> Observed(ShaleRank *rank, Tell tell) : observer(rank->observer) {
+    if (observer)
+      tell(*observer);
+  }
+  ~Observed() {
+    if (observer)
+      observer->after();
+  }
+  Observed(const Observed &) = delete;
+
+private:
+  Observer *observer;
+};
+
+/// Tells of the buffers of a launch. Their sizes are those of the kernel's name in the program.
+void tellLaunch(const ShaleProgram &program, Observer &observer, const char *name,
+                void *const *args, int32_t inputs, int32_t outputs) {
+  const ShaleKernelOperands *end = program.kernels + program.kernel_count;
+  const ShaleKernelOperands *found = std::lower_bound(
+      program.kernels, end, name,
+      [](const ShaleKernelOperands &row, const char *n) { return std::strcmp(row.name, n) < 0; });
+  bool known = found != end && std::strcmp(found->name, name) == 0 &&
+               found->operand_count == inputs + outputs;
+  std::vector<Operand> reads, writes;
+  for (int32_t i = 0; i < inputs + outputs; ++i) {
+    Operand operand{args[i]};
+    if (known)
+      operand = {args[i], found->operands[i].count, found->operands[i].type};
+    (i < inputs ? reads : writes).push_back(operand);
+  }
+  observer.call(name, reads, writes);
+}
 
 /// Runs a call of the main thread, with a span if the step is traced, else with a time in the
 /// profile if there is one. `name` writes the profile's name into 64 characters.
@@ -42,8 +80,7 @@ template <typename Body, typename Name> void record(const Span &span, Name name,
 
 void startCollective(ShaleRank *rank, int32_t site, ShaleCollectiveKind kind, const void *send,
                      void *recv, int64_t count, int32_t type) {
-  if (rank->watch)
-    rank->watch->start(site, send, recv, count, type);
+  Observed observed(rank, [&](Observer &o) { o.start(site, send, recv, count, type); });
   rank->collectives->start(site, kind, send, recv, count, static_cast<ShaleType>(type));
 }
 
@@ -58,9 +95,9 @@ extern "C" int64_t shale_coordinate(ShaleRank *rank, int32_t axis) {
 extern "C" void shale_launch(ShaleRank *rank, const char *name, const void *kernel,
                              void *const *args, int32_t inputs, int32_t outputs, int64_t rows,
                              int64_t grain, int32_t space) {
-  if (rank->watch)
-    rank->watch->launch(args, inputs, outputs);
   const char *what = name ? name : "kernel";
+  Observed observed(
+      rank, [&](Observer &o) { tellLaunch(*rank->program, o, what, args, inputs, outputs); });
   record(
       {what, rank->node, space == SHALE_SPACE_HOST ? "host" : nullptr},
       [&](char *text, size_t size) { snprintf(text, size, "%s", what); },
@@ -74,8 +111,12 @@ extern "C" void shale_gemm(ShaleRank *rank, int32_t transpose_a, int32_t transpo
                            int64_t m, int64_t n, int64_t k, const void *a, int64_t lda,
                            const void *b, int64_t ldb, void *c, int64_t ldc, int32_t type,
                            int32_t result_type, int32_t accumulate) {
-  if (rank->watch)
-    rank->watch->gemm(a, b, c);
+  Observed observed(rank, [&](Observer &o) {
+    std::vector<Operand> reads = {{a, batch * m * k, type}, {b, batch * k * n, type}};
+    if (accumulate)
+      reads.push_back({c, batch * m * n, result_type});
+    o.call("matrix product", reads, {{c, batch * m * n, result_type}});
+  });
   Product product{transpose_a != 0,
                   transpose_b != 0,
                   m,
@@ -108,11 +149,13 @@ extern "C" void shale_gemm_epilogue(ShaleRank *rank, int32_t transpose_a, int32_
                                     int64_t m, int64_t n, int64_t k, const void *a, const void *b,
                                     void *c, int32_t type, int32_t epilogue, const void *with,
                                     void *before, const void *kernel, int64_t rows, int64_t grain) {
-  if (rank->watch) {
-    void *args[] = {const_cast<void *>(a), const_cast<void *>(b), const_cast<void *>(with), c,
-                    before};
-    rank->watch->launch(args, 3, before ? 2 : 1);
-  }
+  Observed observed(rank, [&](Observer &o) {
+    std::vector<Operand> writes = {{c, m * n, type}};
+    if (before)
+      writes.push_back({before, m * n, type});
+    int64_t extra = epilogue == SHALE_EPILOGUE_GELU_GRAD ? m * n : n;
+    o.call("matrix product", {{a, m * k, type}, {b, k * n, type}, {with, extra, type}}, writes);
+  });
   auto element = static_cast<Dtype>(type);
   Product product{transpose_a != 0,
                   transpose_b != 0,
@@ -146,6 +189,18 @@ namespace {
 
 struct AttentionSizes {
   int64_t batch, heads, keyHeads, length, keyLength, depth, valueDepth;
+
+  /// Elements of a tensor of queries, and the buffers of query, key and value, or their gradients:
+  /// three, or the first if it holds the heads of all.
+  int64_t queries(int64_t features) const { return batch * length * heads * features; }
+  std::vector<Operand> operands(const void *query, const void *key, const void *value,
+                                int32_t type) const {
+    if (!key)
+      return {{query, batch * length * (heads + 2 * keyHeads) * depth, type}};
+    return {{query, queries(depth), type},
+            {key, batch * keyLength * keyHeads * depth, type},
+            {value, batch * keyLength * keyHeads * valueDepth, type}};
+  }
 
   /// Tensors [batch, positions, heads, features] without gaps.
   Attention::Tensor ofQueries(const void *data, int64_t features) const {
@@ -198,28 +253,13 @@ Attention describe(const AttentionSizes &sizes, int32_t causal, int64_t window, 
   return attention;
 }
 
-/// The buffers that are not null.
-std::vector<const void *> present(std::initializer_list<const void *> buffers) {
-  std::vector<const void *> found;
-  for (const void *buffer : buffers)
-    if (buffer)
-      found.push_back(buffer);
-  return found;
-}
-
-/// Watches and enqueues a call that reads and writes these buffers.
-void attend(ShaleRank *rank, const Attention &attention, const std::vector<const void *> &reads,
-            const std::vector<const void *> &writes) {
-  if (rank->watch) {
-    std::vector<void *> args;
-    for (const std::vector<const void *> *buffers : {&reads, &writes})
-      for (const void *buffer : *buffers)
-        args.push_back(const_cast<void *>(buffer));
-    rank->watch->launch(args.data(), static_cast<int32_t>(reads.size()),
-                        static_cast<int32_t>(writes.size()));
-  }
+/// Tells of and enqueues a call that reads and writes these buffers.
+void attend(ShaleRank *rank, const Attention &attention, const std::vector<Operand> &reads,
+            const std::vector<Operand> &writes) {
+  const char *what = attention.isGradient() ? "gradient of attention" : "attention";
+  Observed observed(rank, [&](Observer &o) { o.call(what, reads, writes); });
   record(
-      {attention.isGradient() ? "gradient of attention" : "attention", rank->node},
+      {what, rank->node},
       [&](char *text, size_t size) {
         snprintf(text, size, "attention %s %s%lld x %lld x %lld x %lld x %lld",
                  nameOf(attention.type), attention.isGradient() ? "gradient " : "",
@@ -242,7 +282,10 @@ extern "C" void shale_attention(ShaleRank *rank, int64_t batch, int64_t heads, i
   attend(rank,
          describe(sizes, causal, window, scale, type, query, key, value, result, lse, workspace,
                   workspace_bytes),
-         present({query, key, value}), {result, lse, workspace});
+         sizes.operands(query, key, value, type),
+         {{result, sizes.queries(value_depth), type},
+          {lse, batch * heads * length, SHALE_F32},
+          {workspace}});
 }
 
 extern "C" void shale_attention_gradient(ShaleRank *rank, int64_t batch, int64_t heads,
@@ -261,24 +304,24 @@ extern "C" void shale_attention_gradient(ShaleRank *rank, int64_t batch, int64_t
   attention.outputGradient = sizes.ofQueries(result_gradient, value_depth);
   sizes.place(query_gradient, key_gradient, value_gradient, attention.type, attention.queryGradient,
               attention.keyGradient, attention.valueGradient);
-  std::vector<const void *> reads = present({query, key, value}),
-                            writes = present({query_gradient, key_gradient, value_gradient});
-  reads.insert(reads.end(), {result, lse, result_gradient});
-  writes.push_back(workspace);
+  std::vector<Operand> reads = sizes.operands(query, key, value, type),
+                       writes = sizes.operands(query_gradient, key_gradient, value_gradient, type);
+  reads.insert(reads.end(), {{result, sizes.queries(value_depth), type},
+                             {lse, batch * heads * length, SHALE_F32},
+                             {result_gradient, sizes.queries(value_depth), type}});
+  writes.push_back({workspace});
   attend(rank, attention, reads, writes);
 }
 
 extern "C" void shale_copy(ShaleRank *rank, void *target, const void *source, int64_t bytes) {
-  if (rank->watch)
-    rank->watch->copy(target, source, bytes);
+  Observed observed(rank, [&](Observer &o) { o.copy(target, source, bytes); });
   record(
       {"copy", nullptr}, [](char *text, size_t size) { snprintf(text, size, "copy"); },
       [&] { rank->device->copy(target, source, bytes); });
 }
 
 extern "C" void shale_zero(ShaleRank *rank, void *target, int64_t bytes) {
-  if (rank->watch)
-    rank->watch->copy(target, nullptr, bytes);
+  Observed observed(rank, [&](Observer &o) { o.copy(target, nullptr, bytes); });
   record(
       {"zero", nullptr}, [](char *text, size_t size) { snprintf(text, size, "zero"); },
       [&] { rank->device->fill(target, 0, bytes); });
@@ -286,8 +329,7 @@ extern "C" void shale_zero(ShaleRank *rank, void *target, int64_t bytes) {
 
 extern "C" void shale_store_coordinate(ShaleRank *rank, int32_t axis, int64_t *target) {
   int64_t coordinate = shale_coordinate(rank, axis);
-  if (rank->watch)
-    rank->watch->copy(target, nullptr, sizeof(coordinate));
+  Observed observed(rank, [&](Observer &o) { o.copy(target, nullptr, sizeof(coordinate)); });
   rank->device->store(target, coordinate);
 }
 
@@ -299,14 +341,12 @@ extern "C" const void *shale_constants(ShaleRank *rank) { return rank->constants
 
 extern "C" void shale_transfer_start(ShaleRank *rank, int32_t index, void *target,
                                      const void *source, int64_t bytes) {
-  if (rank->watch)
-    rank->watch->startCopy(index, target, source, bytes);
+  Observed observed(rank, [&](Observer &o) { o.startCopy(index, target, source, bytes); });
   rank->device->startCopy(index, target, source, bytes);
 }
 
 extern "C" void shale_transfer_wait(ShaleRank *rank, int32_t index) {
-  if (rank->watch)
-    rank->watch->waitCopy(index);
+  Observed observed(rank, [&](Observer &o) { o.waitCopy(index); });
   record(
       {"wait", rank->program->transfers[index].name},
       [&](char *text, size_t size) { snprintf(text, size, "wait for copies"); },
@@ -329,8 +369,7 @@ extern "C" void shale_all_reduce_start(ShaleRank *rank, int32_t site, const void
 }
 
 extern "C" void shale_wait(ShaleRank *rank, int32_t site) {
-  if (rank->watch)
-    rank->watch->wait(site);
+  Observed observed(rank, [&](Observer &o) { o.wait(site); });
   const ShaleSite &what = rank->program->sites[site];
   record(
       {"wait", what.name},

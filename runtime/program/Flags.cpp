@@ -30,6 +30,7 @@ std::map<std::string, std::string> runFlags(const Options &o) {
                                               {"warmup", whole(o.warmup)},
                                               {"min-lr", number(o.minLr)},
                                               {"decay-fraction", number(o.decayFraction)},
+                                              {"skip-spikes", number(o.skipSpikes)},
                                               {"seed", std::to_string(o.seed)}};
   for (const auto &[name, value] : o.hypers)
     flags[hyperFlag(name)] = number(value);

@@ -259,6 +259,8 @@ Parsed parseOptions(const ShaleProgram &program, int argc, const char *const *ar
     } else if (own.source == SHALE_HYPER_LEARNING_RATE) {
       fixed.push_back({lr, &own, &o.lr});
     }
+  number(g, "--skip-spikes", o.skipSpikes, "FACTOR",
+         "skip updates whose gradient norm is above FACTOR times its mean; 0: off", 0, 1e6);
   std::vector<CLI::Option *> foreign;
   for (int f = 0; f < program.foreign_flag_count; ++f)
     foreign.push_back(app.add_option(std::string("--") + program.foreign_flags[f])
@@ -270,7 +272,12 @@ Parsed parseOptions(const ShaleProgram &program, int argc, const char *const *ar
   g = "Output";
   text(g, "--out", o.out, "DIR", "metrics, checkpoints, model.safetensors");
   number(g, "--save-every", o.saveEvery, "N", "checkpoint every N steps", 0, big);
+  app.add_flag("--save-on-failure", o.saveOnFailure,
+               "also save if the run ends with an error that leaves the state intact")
+      ->group(g);
   number(g, "--keep", o.keep, "N", "checkpoints kept; 0: all", 0, big);
+  choice(g, "--async-save", o.asyncSave, "WHEN", {"auto", "true", "false"},
+         "save while training goes on: auto (if memory allows), true, false");
   choice(g, "--checkpoint", o.checkpoint, "FORM", {"sharded", "full", "both"},
          "sharded, full, both");
   std::string fileSize = "5GB";
@@ -298,8 +305,7 @@ Parsed parseOptions(const ShaleProgram &program, int argc, const char *const *ar
   number(g, "--comm-timeout", o.commTimeout, "SECONDS", "longest wait for another rank", 0.001,
          1e7);
   number(g, "--check-replicas", o.checkReplicas, "N",
-         "every N steps and before each save, compare what ranks must hold equally; 0: off", 0,
-         big);
+         "every N steps and before saves, compare what ranks must hold equally; 0: off", 0, big);
   text(g, "--interface", o.interface, "NAME",
        "network interface between hosts, by name or address; default: the one towards MASTER_ADDR. "
        "Ranks on one host use no network");
@@ -364,6 +370,13 @@ Parsed parseOptions(const ShaleProgram &program, int argc, const char *const *ar
     return refuse("give --steps or --epochs, not both");
   if (std::string wrong = contradiction(fixed, o); !wrong.empty())
     return refuse(wrong);
+  if (o.skipSpikes > 0 && o.skipSpikes < 1)
+    return refuse("--skip-spikes takes a factor of at least 1, or 0");
+  bool hasLimit =
+      std::any_of(program.hyper, program.hyper + program.hyper_count,
+                  [](const ShaleHyper &own) { return own.source == SHALE_HYPER_NORM_LIMIT; });
+  if (o.skipSpikes > 0 && !hasLimit)
+    return refuse("this program's step has no limit of the gradient norm; leave --skip-spikes out");
   if (o.evalEvery > 0 && o.evalData.empty())
     return refuse("--eval-every needs --eval-data");
   if ((!o.evalData.empty() || o.evalOnly) && !program.evaluate)

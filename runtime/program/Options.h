@@ -25,6 +25,7 @@ struct Options {
   int64_t warmup = 0;
   std::map<std::string, double>
       hypers; // by name in ShaleProgram.hyper: flags of the optimizer, and clip_grad_norm
+  double skipSpikes = 0; // factor of the mean gradient norm; 0: off
   uint64_t seed = 0;
   bool seedGiven = false;
 
@@ -32,6 +33,8 @@ struct Options {
   std::vector<std::string> initMap;
 
   std::string out = "run", resume = "auto", checkpoint = "sharded";
+  std::string asyncSave = "auto"; // true, false; auto: if memory allows
+  bool saveOnFailure = false;
   int64_t saveEvery = 0, keep = 2, fileBytes = int64_t(5) * 1000 * 1000 * 1000;
 
   int nproc = 0; // 0: not given

@@ -9,6 +9,7 @@
 #include "runtime/core/Error.h"
 #include "runtime/core/Profile.h"
 #include "runtime/core/Trace.h"
+#include "runtime/program/Norms.h"
 #include "runtime/program/Signals.h"
 #include "runtime/program/Training.h"
 
@@ -49,6 +50,7 @@ void Training::setHyper(int64_t step, int slot) {
     double base = own.base < 0 ? 0 : options.hypers.at(program.hyper[own.base].name);
     double value = own.source == SHALE_HYPER_LEARNING_RATE ? learningRate(options, step)
                    : own.source == SHALE_HYPER_FLAG        ? options.hypers.at(own.name)
+                   : own.source == SHALE_HYPER_NORM_LIMIT  ? normLimit(norms, options.skipSpikes)
                                                            : derived(own, base, before);
     hyper[h] = static_cast<float>(value);
   }
@@ -94,29 +96,35 @@ void Training::enqueue() {
     connection.peers->barrier();
     traceStart();
   }
+  flight.firstRow = firstRow;
+  callStep(flight.step, firstRow, watch && !watch->done() ? &*watch : nullptr);
+  firstRow += program.accumulate * data->rows();
+  results->pull();
+  flight.commBytes = bytesSent(program, *connection.collectives) - sentBefore;
+  flights[inFlight++] = flight;
+}
+
+/// Enqueues the calls of a step whose rows begin with `row`.
+void Training::callStep(int64_t step, int64_t row, Observer *observer) {
   int enable = findName(program.metrics, program.metric_count, "enable");
   for (int m = 0; m < program.accumulate; ++m) {
     int slot = values->next();
-    setHyper(flight.step, slot);
-    data->fill(flight.step * program.accumulate + m, firstRow, inputs[slot].data());
-    data->fillRandom({options.seed, flight.step, m}, inputs[slot].data());
+    setHyper(step, slot);
+    data->fill(step * program.accumulate + m, row + m * data->rows(), inputs[slot].data());
+    data->fillRandom({options.seed, step, m}, inputs[slot].data());
     bool last = m + 1 == program.accumulate;
     ShaleFunction function = last     ? program.step
                              : m == 0 ? program.accumulate_first
                                       : program.accumulate_next;
-    if (watch && !watch->done()) {
-      self.watch = &*watch;
+    if (observer)
+      self.observer = observer;
+    if (observer && observer == (watch ? &*watch : nullptr))
       watch->beginFunction(m == 0);
-    }
     bool follows = ahead && inFlight > 0;
     values->push(follows ? results->compiled() + enable * sizeof(float) : nullptr,
                  hyperOffset + previousEnable * int64_t(sizeof(float)));
     call(function);
-    firstRow += data->rows();
   }
-  results->pull();
-  flight.commBytes = bytesSent(program, *connection.collectives) - sentBefore;
-  flights[inFlight++] = flight;
 }
 
 bool Training::settle(size_t most) {
@@ -134,9 +142,9 @@ bool Training::finishStep() {
   Flight flight = flights[0];
   flights[0] = flights[1];
   --inFlight;
-  if (self.watch)
+  if (self.observer)
     watch->endStep();
-  self.watch = nullptr;
+  self.observer = nullptr;
   // The device may have begun the step when the one before it ended.
   m.seconds = end - std::max(flight.start, lastEnd);
   lastEnd = end;
@@ -159,19 +167,27 @@ bool Training::finishStep() {
   m.tflops = m.seconds > 0 ? program.flops_per_step / m.seconds * 1e-12 : 0;
   m.mfu = options.peakTflops > 0 ? m.tflops / options.peakTflops : 0;
   bool enabled = metric("enable", 1) != 0;
-  bool applied = enabled && std::isfinite(m.loss) && std::isfinite(m.gradNorm);
+  bool finite = std::isfinite(m.loss) && std::isfinite(m.gradNorm);
+  bool applied = enabled && finite;
   // The step itself halves a scale that is too large. With a scale this small, the
   // non-finite values have another cause.
   constexpr float smallestScale = 1.0f / 65536;
   m.scaled = findName(program.metrics, program.metric_count, "loss_scale") >= 0;
   m.lossScale = metric("loss_scale", 1);
-  m.skipped = m.scaled && !applied;
-  bool goesOn = applied || (m.scaled && m.lossScale > smallestScale);
+  m.limited = options.skipSpikes > 0;
+  m.normLimit = normLimit(norms, options.skipSpikes);
+  bool isSpike = m.limited && finite && !enabled && m.gradNorm > m.normLimit;
+  if (m.limited && finite)
+    addNorm(norms, m.gradNorm, m.normLimit);
+  m.skipped = (m.scaled && !applied) || isSpike;
+  bool goesOn = applied || isSpike || (m.scaled && m.lossScale > smallestScale);
+  finished = flight;
   ++current;
+  currentRow = flight.firstRow + program.accumulate * data->rows();
   noteUnsavedStep();
   updates += enabled;
   bool due = options.evalEvery > 0 && current % options.evalEvery == 0;
-  if (applied && evalData && (due || current == options.end())) {
+  if ((applied || isSpike) && evalData && (due || current == options.end())) {
     m.evaluated = true;
     m.evalLoss = evaluate(options.evalBatches).loss;
   }
@@ -191,58 +207,15 @@ void Training::record(StepMetrics &m) {
   progress.step(m, options.steps, now());
   if (m.skipped || m.evaluated)
     progress.clear();
-  if (m.skipped)
+  if (m.skipped && m.gradNorm > m.normLimit)
+    printf("step %lld skipped: its gradient norm %.4f is above the limit %.4f\n",
+           (long long)m.step + 1, m.gradNorm, m.normLimit);
+  else if (m.skipped)
     printf("step %lld skipped: gradients are not finite at loss scale %g\n", (long long)m.step + 1,
            m.lossScale);
   if (m.evaluated)
     printf("eval %lld | loss %.5f\n", (long long)current, m.evalLoss);
   fflush(stdout);
-}
-
-/// Ends the run after an update that was not applied.
-int Training::stopNonFinite() {
-  device->finish(); // the steps in flight, which change nothing
-  progress.clear();
-  fflush(stdout);
-  report("stopped: the loss or the gradient norm was not finite");
-  if (rendezvous.rank == 0)
-    complain("error", format("step %lld: the loss or the gradient norm is "
-                             "not finite; the update was not applied",
-                             (long long)current));
-  connection.peers->barrier();
-  return SHALE_EXIT_NON_FINITE;
-}
-
-bool Training::isReplicaCheckDue() const {
-  return inFlight == 0 && options.checkReplicas > 0 && current % options.checkReplicas == 0;
-}
-
-std::optional<int> Training::checkReplicas() {
-  if (!replicas || checkedStep == current || lastMetrics.empty())
-    return std::nullopt;
-  checkedStep = current;
-  std::vector<std::string> sums =
-      connection.peers->gather(replicas->checksums(*state, lastMetrics.data()));
-  std::string difference = rendezvous.rank == 0 ? replicas->compare(sums) : "";
-  if (!connection.peers->agree(!difference.empty()))
-    return std::nullopt;
-  progress.clear();
-  fflush(stdout);
-  report("stopped: ranks held different bits of what must be equal");
-  if (rendezvous.rank == 0)
-    complain("error",
-             format("after step %lld, ranks hold different bits of what must be equal. %s. Nothing "
-                    "was saved since; suspect the memory or device of a rank",
-                    (long long)current, difference.c_str()));
-  connection.peers->barrier();
-  return SHALE_EXIT_REPLICAS;
-}
-
-std::optional<int> Training::checkAndSave(bool last) {
-  if (std::optional<int> code = checkReplicas())
-    return code;
-  save(last);
-  return std::nullopt;
 }
 
 int Training::requestedByAny() {
@@ -256,6 +229,7 @@ int Training::requestedByAny() {
 }
 
 std::optional<int> Training::train() {
+  trains = true;
   while (current + static_cast<int64_t>(inFlight) < options.end()) {
     if (!step())
       return stopNonFinite();

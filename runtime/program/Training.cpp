@@ -83,12 +83,13 @@ void Training::placeValues() {
       previousEnable = h;
   bool staged = options.comm == "staged" || !device->hasCollectives();
   bool hostTakesPart = staged && rendezvous.worldSize > 1;
-  ahead = previousEnable >= 0 && device->runsAhead() && !hostTakesPart &&
+  // The limit of a step's norm follows from the norms of the steps before.
+  ahead = previousEnable >= 0 && options.skipSpikes == 0 && device->runsAhead() && !hostTakesPart &&
           findName(program.metrics, program.metric_count, "enable") >= 0;
 }
 
 void Training::call(ShaleFunction function) {
-  bool observed = self.watch || tracing() || profiling();
+  bool observed = self.observer || tracing() || profiling();
   device->call(function, observed, [this, function] { callDirectly(function); });
 }
 
@@ -105,7 +106,9 @@ void Training::restore() {
                      options.resume, position)) {
     current = savedStep = position.step;
     updates = position.updates;
-    firstRow = position.row;
+    firstRow = currentRow = position.row;
+    if (options.skipSpikes > 0)
+      norms = position.norms;
     if (!options.seedGiven)
       options.seed = position.seed;
     if (rendezvous.rank == 0)
@@ -187,36 +190,6 @@ void Training::keepFolder() {
        options.out.c_str());
 }
 
-void Training::save(bool last) {
-  keepFolder();
-  if (connection.peers->agree(lostFolder) != 0)
-    savedStep = -1;
-  lostFolder = false;
-  if (savedStep == current)
-    return;
-  if (log)
-    log->sync(); // a checkpoint on disk has the metrics of its steps beside it
-  Position position;
-  position.step = current;
-  position.updates = updates;
-  position.row = firstRow;
-  position.seed = options.seed;
-  position.flags = runFlags(options);
-  std::string trouble;
-  try {
-    saveCheckpoint(program, rendezvous.rank, *state, *connection.peers, options.out,
-                   options.checkpoint, options.fileBytes, options.keep, position);
-    savedStep = current;
-    failedSaves = 0;
-    return;
-  } catch (const Error &error) {
-    if (error.code != SHALE_EXIT_IO || last || ++failedSaves >= 3)
-      throw;
-    trouble = error.what();
-  }
-  warn("%s; training goes on without this checkpoint", trouble.c_str());
-}
-
 void Training::writeModel() {
   ExportOptions form;
   form.folder = options.out;
@@ -272,6 +245,10 @@ void Training::report(const char *end) {
                 {"optimizer", program.optimizer},
                 {"data", options.data},
                 {"tokens per step", std::to_string(program.tokens_per_step)}};
+  if (backgroundSaves > 0)
+    facts.rows.emplace_back("saves", savesText());
+  if (options.skipSpikes > 0)
+    facts.rows.emplace_back("updates left out as spikes", std::to_string(norms.skipped));
   try {
     writeReport(options.out + "/metrics.jsonl", options.out + "/report.html", facts);
   } catch (const Error &error) {
@@ -280,7 +257,21 @@ void Training::report(const char *end) {
 }
 
 int Training::run() {
-  int code = runToEnd();
+  int code = SHALE_EXIT_OK;
+  try {
+    code = runToEnd();
+  } catch (const Error &error) {
+    // A save in flight is of a good state. Without a peer it cannot become complete.
+    try {
+      if (error.code != SHALE_EXIT_PEER)
+        finishSave();
+      if (rendezvous.worldSize == 1 && inFlight == 0)
+        saveAfterFailure(current, currentRow);
+    } catch (const Error &second) {
+      complain("error", second.what());
+    }
+    throw;
+  }
   connection.collectives->withdrawMemory();
   connection.peers->leave();
   return code;
@@ -294,9 +285,10 @@ int Training::runToEnd() {
     folder.emplace(options);
   device = openDevice(program, deviceOptions(options, rendezvous));
   self.device = device.get();
-  connection =
-      connect(program, rendezvous, options.commTimeout, *device, options.comm == "staged",
-              [&](Peers &peers) { checkSameRun(program, options, rendezvous.rank, peers); });
+  connection = connect(program, rendezvous, options.commTimeout, *device, options.comm == "staged",
+                       mayWriteInBackground(), [&](Peers &peers) {
+                         checkSameRun(program, options, rendezvous.rank, peers);
+                       });
   self.collectives = connection.collectives.get();
   connection.collectives->watchNode(&self.node);
   shareThreads();
@@ -315,6 +307,7 @@ int Training::runToEnd() {
         *device, *connection.collectives);
   if (options.checkReplicas > 0 && rendezvous.worldSize > 1)
     replicas.emplace(program, rendezvous.rank);
+  planSaves();
   restore();
   openData();
   if (!options.evalOnly)
@@ -339,6 +332,7 @@ int Training::runToEnd() {
   if (std::optional<int> code = checkAndSave(true))
     return *code;
   report("done");
+  tellSaves();
   if (rendezvous.rank == 0)
     printf("checkpoint: %s/checkpoints\n", options.out.c_str());
   writeModel();

@@ -2,6 +2,8 @@
 #ifndef SHALE_RUNTIME_PROGRAM_TRAINING_H
 #define SHALE_RUNTIME_PROGRAM_TRAINING_H
 
+#include "runtime/checkpoint/BackgroundSave.h"
+#include "runtime/checkpoint/Checkpoint.h"
 #include "runtime/checkpoint/Initial.h"
 #include "runtime/comm/Connection.h"
 #include "runtime/core/Rank.h"
@@ -51,6 +53,7 @@ private:
   /// process must not run ahead. Returns false if an update was not applied.
   bool step();
   void enqueue();
+  void callStep(int64_t step, int64_t row, Observer *observer);
   void setHyper(int64_t step, int slot);
   /// Finishes steps until at most `most` are in flight. Returns false if an update was not applied.
   bool settle(size_t most);
@@ -60,8 +63,16 @@ private:
   bool isObserved() const;
   /// Whether something follows the step that needs its state: an evaluation, a checkpoint, the end.
   bool isLookedAt(int64_t step) const;
+  // Stops.cpp: ends of a run for a reason that is in its state.
+  /// Ends the run after an update that was not applied.
   int stopNonFinite();
-  // --check-replicas.
+  /// Runs the failed step again. Returns the call that made the first non-finite value, on rank 0;
+  /// "" if it is not known.
+  std::string diagnose();
+  std::string nameOfMemory(const void *at) const;
+  std::string nonFiniteIn(const ShaleState &state) const;
+  /// With --save-on-failure, saves the state, which is that before step `step`.
+  void saveAfterFailure(int64_t step, int64_t row);
   /// Returns the exit code if ranks hold different bits of what must be equal.
   std::optional<int> checkReplicas();
   bool isReplicaCheckDue() const;
@@ -70,9 +81,23 @@ private:
   /// Evaluates at most `most` micro-batches; 0: the whole file.
   Evaluation evaluate(int64_t most);
   int evaluateOnly();
-  /// Saves a checkpoint; returns whether it is on disk. A periodic one may fail
-  /// with a warning.
+  // Saves.cpp: when and how checkpoints are written.
+  /// Whether checkpoints may be written while training goes on.
+  bool mayWriteInBackground() const;
+  /// Decides whether they are, and says so. Fails with exit code 78 if memory does not allow what
+  /// --async-save asks for.
+  void planSaves();
+  /// Saves a checkpoint. The last one of a run is on disk on return; an earlier one may be written
+  /// later, and may fail with a warning.
   void save(bool last);
+  void saveNow(Position position, bool last);
+  Position positionAt(int64_t step, int64_t row) const;
+  /// Waits for the save in flight.
+  void finishSave();
+  /// A save has failed: warns, or throws if it was the last one or the third in a row.
+  void noteFailedSave(const Error &error, bool last);
+  void tellSaves() const;
+  std::string savesText() const;
   /// Checks replicas, then saves. Returns the exit code if they differ: nothing is saved then.
   std::optional<int> checkAndSave(bool last);
   void writeModel();
@@ -113,20 +138,29 @@ private:
     int64_t step;
     double start; // when the process began to fill its inputs, in seconds
     int64_t commBytes;
+    int64_t firstRow; // as firstRow below, of this step
   };
   bool ahead = false; // whether a step is enqueued before the metrics of the one before it are read
   Flight flights[2] = {};
   size_t inFlight = 0;
   double lastEnd = 0; // when the last step ended, in seconds
 
-  int64_t current = 0;  // the step to finish next
-  int64_t updates = 0;  // applied so far: steps minus skipped ones
-  int64_t firstRow = 0; // its position in a token file's order
+  int64_t current = 0;    // the step to finish next
+  int64_t updates = 0;    // applied so far: steps minus skipped ones
+  int64_t currentRow = 0; // its position in a token file's order
+  int64_t firstRow = 0;   // the position of the step to enqueue next
+  Flight finished = {};   // the step that was finished last
+  bool trains = false;    // whether the first step was begun
+  NormHistory norms;      // with --skip-spikes
   int64_t savedStep = -1;
   std::optional<Replicas> replicas; // with --check-replicas
   std::vector<float> lastMetrics;   // of the step that was finished last
   int64_t checkedStep = -1;         // before which replicas were compared last
   int failedSaves = 0;
+  std::optional<BackgroundSave> background;
+  int64_t startedStep = -1; // of the save in flight
+  int64_t backgroundSaves = 0, delayedSaves = 0;
+  double delay = 0, copying = 0; // seconds that steps waited for the save before, and for copies
 };
 
 // The options that concern the data, the initial weights and the device.

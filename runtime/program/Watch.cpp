@@ -48,17 +48,13 @@ char *Watch::placeOf(const ShaleBuffer &buffer) const {
   return std::strcmp(buffer.space, "host arena") == 0 ? blocks.hostArena + buffer.offset : nullptr;
 }
 
-void Watch::launch(void *const *args, int32_t inputs, int32_t outputs) {
+void Watch::call(const char *, const std::vector<Operand> &reads,
+                 const std::vector<Operand> &writes) {
   Event event;
-  for (int32_t i = 0; i < inputs + outputs; ++i)
-    (i < inputs ? event.reads : event.writes).push_back({static_cast<const char *>(args[i]), 0});
-  note(std::move(event));
-}
-
-void Watch::gemm(const void *a, const void *b, const void *c) {
-  Event event;
-  event.reads = {{static_cast<const char *>(a), 0}, {static_cast<const char *>(b), 0}};
-  event.writes = {{static_cast<const char *>(c), 0}};
+  for (const Operand &operand : reads)
+    event.reads.push_back({static_cast<const char *>(operand.at), 0});
+  for (const Operand &operand : writes)
+    event.writes.push_back({static_cast<const char *>(operand.at), 0});
   note(std::move(event));
 }
 

@@ -11,7 +11,7 @@
 #ifndef SHALE_RUNTIME_PROGRAM_WATCH_H
 #define SHALE_RUNTIME_PROGRAM_WATCH_H
 
-#include "shale/Runtime.h"
+#include "runtime/program/Observer.h"
 
 #include <string>
 #include <vector>
@@ -26,20 +26,19 @@ struct WatchedBlocks {
   char *state, *hostState, *arena, *hostArena;
 };
 
-class Watch {
+class Watch final : public Observer {
 public:
   Watch(const ShaleProgram &program, int rank, const WatchedBlocks &blocks, Device &device,
         const Collectives &collectives);
 
-  // Called before each call of compiled code is executed; main thread only.
-  void launch(void *const *args, int32_t inputs, int32_t outputs);
-  void gemm(const void *a, const void *b, const void *c);
-  /// `source` is null for a fill.
-  void copy(const void *target, const void *source, int64_t bytes);
-  void start(int32_t site, const void *send, const void *recv, int64_t count, int32_t type);
-  void wait(int32_t site);
-  void startCopy(int32_t index, const void *target, const void *source, int64_t bytes);
-  void waitCopy(int32_t index);
+  void call(const char *what, const std::vector<Operand> &reads,
+            const std::vector<Operand> &writes) override;
+  void copy(const void *target, const void *source, int64_t bytes) override;
+  void start(int32_t site, const void *send, const void *recv, int64_t count,
+             int32_t type) override;
+  void wait(int32_t site) override;
+  void startCopy(int32_t index, const void *target, const void *source, int64_t bytes) override;
+  void waitCopy(int32_t index) override;
 
   /// Called before each compiled function of a step.
   void beginFunction(bool firstOfStep);

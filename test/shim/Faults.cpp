@@ -3,8 +3,10 @@
 //
 // FAULT_AT=N       ends the process with SIGKILL in place of its N-th such call, as a crash would
 // FAULT_RANK=R     only in rank R; -1: in a process that is no rank. Without it: in every process
+// FAULT_SLOW_SYNC=N  each fsync takes N ms more
 // FAULT_COUNT=FILE appends the number of these calls, when the process ends, as a line "RANK
-// NUMBER" FAULT_JOURNAL=FILE, FAULT_ROOT=FOLDER
+//                  NUMBER"
+// FAULT_JOURNAL=FILE, FAULT_ROOT=FOLDER
 //                  appends a record of each change below the folder once it was made, of all
 //                  processes in one order, from which test/e2e/kills.py makes what a power cut
 //                  leaves
@@ -169,6 +171,8 @@ int ftruncate(int fd, off_t size) noexcept {
 int ftruncate64(int fd, off_t size) noexcept __attribute__((alias("ftruncate")));
 int fsync(int fd) {
   countCall();
+  if (int slow = std::atoi(get("FAULT_SLOW_SYNC")))
+    usleep(1000 * slow);
   int status = syscall(SYS_fsync, fd);
   if (status == 0)
     record('F', pathOf(fd));

@@ -15,6 +15,7 @@
 #include "passes/schedule/Passes.h"
 #include "passes/sharding/Passes.h"
 #include "shale/Runtime.h"
+#include "tools/driver/Lower.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Threading.h"
@@ -137,6 +138,13 @@ static std::vector<Stage> ownStages(const CompileOptions &o) {
        [&o](OpPassManager &pm) {
          pm.addPass(createGenerateKernelsPass());
          pm.addPass(createLowerProgramPass(programOptions(o)));
+         LowerProgramPassOptions program;
+         if (o.memoryLimit.any()) {
+           MemoryLimit limit = limitOf(o);
+           program.hostLimit = limit.host.value_or(0);
+           program.totalLimit = limit.sum.value_or(0);
+         }
+         pm.addPass(createLowerProgramPass(program));
        },
        SHALE_EXIT_INTERNAL, Emit::LLVM, true},
   };

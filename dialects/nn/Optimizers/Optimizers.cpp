@@ -6,6 +6,7 @@
 #include "llvm/Support/ErrorHandling.h"
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 using namespace shale::nn;
 
@@ -68,6 +69,7 @@ std::vector<const HyperParameter *> shale::nn::getHyperParameters(const Optimize
   for (const HyperParameter &hyper : optimizer.hypers)
     all.push_back(&hyper);
   all.push_back(&kClipGradNorm);
+  all.push_back(&kNormLimit);
   all.push_back(&kPreviousEnable);
   return all;
 }
@@ -84,6 +86,8 @@ double HyperParameter::derived(double base, double t) const {
     return t > 0 ? base : 1;
   case HyperSource::PreviousEnable:
     return 1;
+  case HyperSource::NormLimit:
+    return std::numeric_limits<double>::infinity();
   case HyperSource::Flag:
   case HyperSource::LearningRate:
     return base;

@@ -114,15 +114,16 @@ std::vector<int> ranksAlong(const ShaleProgram &program, int rank, int axis) {
 }
 } // namespace
 
-std::unique_ptr<Peers> makeGlooPeers(std::shared_ptr<Mesh> mesh, int ranks, milliseconds timeout) {
+std::unique_ptr<Peers> makeGlooPeers(std::shared_ptr<Mesh> mesh, int ranks, milliseconds timeout,
+                                     int group) {
   std::vector<int> all(ranks);
   std::iota(all.begin(), all.end(), 0);
-  GlooContext world = makeContext(mesh, 0, all);
+  GlooContext world = makeContext(mesh, group, all);
   return std::make_unique<GlooPeers>(std::move(mesh), std::move(world), timeout);
 }
 
 Connection connectGloo(const ShaleProgram &program, const Rendezvous &rendezvous,
-                       double timeoutSeconds, bool collectives, const Admit &admit) {
+                       double timeoutSeconds, bool collectives, bool writers, const Admit &admit) {
   milliseconds timeout(static_cast<int64_t>(timeoutSeconds * 1000));
   std::shared_ptr<Mesh> mesh;
   orPeerFailure("rendezvous", [&] {
@@ -138,6 +139,8 @@ Connection connectGloo(const ShaleProgram &program, const Rendezvous &rendezvous
   connection.peers =
       makeGlooPeers(mesh, rendezvous.worldSize, collectives ? timeout : timeout + timeout / 2);
   admit(*connection.peers);
+  if (writers)
+    connection.writers = makeGlooPeers(mesh, rendezvous.worldSize, timeout, program.axis_count + 1);
   if (!collectives)
     return connection;
   std::vector<GlooContext> perAxis(program.axis_count);

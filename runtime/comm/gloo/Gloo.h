@@ -12,12 +12,12 @@
 namespace shale::rt {
 
 /// Connects all ranks (exchanges between steps), calls `admit`, and with `collectives` connects the
-/// ranks along each axis.
+/// ranks along each axis, with `writers` all ranks once more.
 Connection connectGloo(const ShaleProgram &program, const Rendezvous &rendezvous, double timeout,
-                       bool collectives, const Admit &admit);
+                       bool collectives, bool writers, const Admit &admit);
 
 std::unique_ptr<Peers> makeGlooPeers(std::shared_ptr<Mesh> mesh, int ranks,
-                                     std::chrono::milliseconds timeout);
+                                     std::chrono::milliseconds timeout, int group = 0);
 /// `perAxis` holds a context for each axis of the mesh, null where the axis has one rank.
 std::unique_ptr<Collectives> makeGlooCollectives(const ShaleProgram &program,
                                                  std::vector<GlooContext> perAxis,

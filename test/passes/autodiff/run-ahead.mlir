@@ -8,7 +8,8 @@ module attributes {nn.target = "cuda:sm_90a"} {
 nn.state @w role = param type = tensor<8xf32>
 
 // CHECK-LABEL: func.func @step
-// CHECK-SAME: {nn.name = "clip_grad_norm", nn.role = #nn.role<hyper>}, %[[PREVIOUS:[a-z0-9]+]]: tensor<f32> {nn.name = "previous_enable", nn.role = #nn.role<hyper>})
+// CHECK-SAME: {nn.name = "norm_limit", nn.role = #nn.role<hyper>}, %[[PREVIOUS:[a-z0-9]+]]: tensor<f32> {nn.name = "previous_enable", nn.role = #nn.role<hyper>})
+// CHECK: nn.and
 // CHECK: %[[OWN:.*]] = nn.and
 // CHECK: %[[ZERO:.*]] = nn.constant dense<0.000000e+00>
 // CHECK: %[[GOES_ON:.*]] = nn.compare gt %[[PREVIOUS]], %[[ZERO]]

@@ -20,7 +20,7 @@ nn.state @b role = param type = tensor<4xf32> {trained = false}
 // CHECK-SAME: %[[WTE:arg2]]: tensor<8x4xf32> {nn.state = @wte}
 // CHECK-SAME: tensor<8x4xf32> {nn.state = @wte.moment1}, %{{.*}}: tensor<4x4xf32> {nn.state = @w.moment1}, %{{.*}}: tensor<8x4xf32> {nn.state = @wte.moment2}
 // CHECK-SAME: {nn.name = "lr", nn.role = #nn.role<hyper>}
-// CHECK-SAME: {nn.name = "clip_grad_norm", nn.role = #nn.role<hyper>}
+// CHECK-SAME: {nn.name = "clip_grad_norm", nn.role = #nn.role<hyper>}, %[[LIMIT:[a-z0-9]+]]: tensor<f32> {nn.name = "norm_limit", nn.role = #nn.role<hyper>})
 // CHECK-SAME: -> (tensor<f32> {nn.name = "loss", nn.role = #nn.role<metric>}, tensor<f32> {nn.name = "grad_norm", nn.role = #nn.role<metric>}, tensor<i1> {nn.name = "enable", nn.role = #nn.role<metric>}, tensor<8x4xf32> {nn.state = @wte}, tensor<4x4xf32> {nn.state = @w},
 // CHECK: nn.embedding {{.*}}{nn.phase = #forward, nn.scope = "emb"}
 // CHECK: nn.cross_entropy_grad {{.*}}nn.phase = #backward
@@ -31,7 +31,12 @@ nn.state @b role = param type = tensor<4xf32> {trained = false}
 // CHECK: %[[IN:.*]] = nn.embedding_grad {{.*}}nn.phase = #backward, nn.scope = "emb"
 // CHECK: %[[DWTE:.*]] = nn.add %[[OUT]], %[[IN]]
 // CHECK: nn.sum_squares %[[DWTE]], %[[DW]] {nn.phase = #update}
-// CHECK: nn.adamw %[[WTE]], %[[DWTE]], {{.*}} decay = 0.000000e+00
+// CHECK: %[[NORM:.*]] = nn.sqrt
+// A step changes nothing if its norm is above the limit.
+// CHECK: %[[FINITE:.*]] = nn.and
+// CHECK: %[[WITHIN:.*]] = nn.compare le %[[NORM]], %[[LIMIT]]
+// CHECK: %[[ENABLE:.*]] = nn.and %[[FINITE]], %[[WITHIN]]
+// CHECK: nn.adamw %[[WTE]], %[[DWTE]], {{.*}} enable %[[ENABLE]] {{.*}} decay = 0.000000e+00
 // CHECK: nn.adamw {{.*}} decay = 1.000000e+00
 // CHECK-NOT: nn.adamw
 // SGD: nn.sgd {{.*}} decay = 0.000000e+00

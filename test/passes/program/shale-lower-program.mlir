@@ -3,7 +3,7 @@
 // RUN: head -c 128 /dev/zero > %t.weights
 // RUN: for i in 1 2 3 4 5 6 7 8; do printf '\000\000\200\077\000\000\100\100'; done >> %t.weights
 // RUN: head -c 64 /dev/zero >> %t.weights
-// RUN: sed s:WEIGHTS:%t.weights: %s | shale-opt --shale-annotate-target=target=cpu:x86-64-v3 --shale-lower-program=describe=text -o %t.llvm.mlir
+// RUN: sed s:WEIGHTS:%t.weights: %s | shale-opt --shale-annotate-target=target=cpu:x86-64-v3 --shale-lower-program="describe=text host-limit=1000 total-limit=3000" -o %t.llvm.mlir
 // RUN: FileCheck %s --check-prefix=LLVM < %t.llvm.mlir
 // RUN: mlir-translate --mlir-to-llvmir %t.llvm.mlir | llc -filetype=obj -relocation-model=pic -o %t.o
 // RUN: cc -I %source/include %S/Inputs/program.c %t.o -o %t.exe
@@ -62,6 +62,7 @@
 // CHECK-NEXT: hyper bias1 source 2 base 1 default 0 from 0 to 0: beta1
 // CHECK-NEXT: t from 1 by 1
 // CHECK-NEXT: hyper clip_grad_norm source 0 base -1 default 0 from 0 to 1e+30: largest norm; 0: off
+// CHECK-NEXT: hyper norm_limit source 7 base -1 default 0 from 0 to 0:
 // CHECK-NEXT: slot moment1
 // CHECK-NEXT: foreign beta2-decay
 // CHECK-NEXT: foreign eps1
@@ -85,6 +86,8 @@
 // CHECK: buffer f parameters state offset 0 bytes 128 padding 64
 // CHECK: buffer f.moment1 optimizer state offset 192 bytes 64 padding 32
 // CHECK: buffer u gradients arena offset 0 bytes 128 padding 64
+// CHECK: kernel update_0: 16 of type 0, 16 of type 0, 1 of type 0, 16 of type 0, 1 of type 0
+// CHECK-NEXT: limits 1000 3000
 // CHECK: state 256 arena 256 scratch 128 tokens 16 evaluate 0 sum 1
 // CHECK-NEXT: gemm 0 1 1 of 4x4x4 type 0 to 0 state+0/4 state+64/4 arena+0/4
 // CHECK-NEXT: zero arena+128, 32 bytes
@@ -113,7 +116,7 @@ module attributes {nn.model = "m.onnx", nn.optimizer = "adamw", dist.strategy = 
       attributes {rows = 16 : i64, grain = 4 : i64, function = @kernel_update} {
     rt.yield %p, %lr : tensor<16xf32>, tensor<f32>
   }
-  rt.func @step inputs = [{name = "ids", binding = "tokens", type = tensor<2x4xi64>, batch_dim = 0 : i64, bound = 256 : i64}] hyper = ["lr", "beta1", "bias1", "clip_grad_norm"] metrics = ["loss"] {
+  rt.func @step inputs = [{name = "ids", binding = "tokens", type = tensor<2x4xi64>, batch_dim = 0 : i64, bound = 256 : i64}] hyper = ["lr", "beta1", "bias1", "clip_grad_norm", "norm_limit"] metrics = ["loss"] {
     %f = rt.buffer state offset = 0 @"f@slot" parameters "f" : memref<32xf32>
     %g = rt.buffer arena offset = 0 gradients "u" padding = 64 : memref<32xf32>
     %x = rt.buffer arena offset = 128 activations "x" : memref<2x2x2xf32>

@@ -3,11 +3,13 @@
 //   BIGRAM_REPLICA, BIGRAM_FSDP  sizes of the axes
 //   BIGRAM_FULL                  1: parameters at rest are sharded over fsdp
 //   BIGRAM_ROWS                  rows of the whole micro-batch
+//   BIGRAM_LIMIT                 --memory-limit; not defined: none
 //
 // logits[j] = weight[t][j] + bias[j] * scale[j % 7]; sizes are odd so that
 // nothing divides; scale is frozen. Faults come from the environment, each as
-// "rank:step": BIGRAM_KILL, BIGRAM_STOP, BIGRAM_HANG, BIGRAM_TERM, BIGRAM_FLIP (of a bit of the
-// weight after the step's update); BIGRAM_NAN is a step. BIGRAM_TELL prints each step that runs.
+// "rank:step": BIGRAM_KILL, BIGRAM_STOP, BIGRAM_HANG, BIGRAM_TERM, BIGRAM_CRASH, BIGRAM_FLIP (of a
+// bit of the weight after the step's update); BIGRAM_NAN is a step, and BIGRAM_SPIKE one whose
+// gradients are a thousand times as large. BIGRAM_TELL prints each step that runs.
 #include "FarDevice.h"
 #include "shale/Runtime.h"
 
@@ -17,6 +19,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <unistd.h>
+
+#ifndef BIGRAM_LIMIT
+#define BIGRAM_LIMIT 0
+#endif
 
 namespace {
 constexpr int64_t replica = BIGRAM_REPLICA, fsdp = BIGRAM_FSDP;
@@ -126,7 +132,8 @@ void step(ShaleRank *rank, char *state, char *arena, const void *const *inputs, 
           float *metrics) {
   FarAccess access;
   float lr = hyper[0], beta1 = hyper[1], beta2 = hyper[2], eps = hyper[3], decay = hyper[4],
-        clip = hyper[5], bias1 = hyper[6], bias2 = hyper[7], previousEnable = hyper[8];
+        clip = hyper[5], bias1 = hyper[6], bias2 = hyper[7], previousEnable = hyper[8],
+        normLimit = hyper[9];
   int64_t now = *static_cast<const int64_t *>(inputs[2]);
   if (fault(rank, "BIGRAM_KILL", now))
     raise(SIGKILL);
@@ -155,6 +162,8 @@ void step(ShaleRank *rank, char *state, char *arena, const void *const *inputs, 
   sumOverAll(rank, CountF, CountR, &count);
   sumOverAll(rank, LossF, LossR, &loss);
   float factor = count > 0 ? 1 / count : 0;
+  if (const char *spike = getenv("BIGRAM_SPIKE"); spike && atoll(spike) == now)
+    factor *= 1000;
   void *args[] = {grad, &factor, grad};
   shale_launch(rank, "scale", reinterpret_cast<const void *>(scaleKernel), args, 2, 1, groupCount,
                16, SHALE_SPACE_DEVICE);
@@ -178,7 +187,8 @@ void step(ShaleRank *rank, char *state, char *arena, const void *const *inputs, 
   const char *poison = getenv("BIGRAM_NAN");
   if (poison && atoll(poison) == now)
     metrics[0] = NAN;
-  metrics[2] = std::isfinite(metrics[0]) && std::isfinite(norm) && previousEnable > 0;
+  metrics[2] =
+      std::isfinite(metrics[0]) && std::isfinite(norm) && norm <= normLimit && previousEnable > 0;
   if (getenv("BIGRAM_TELL"))
     fprintf(stderr, "step %lld enable %g\n", (long long)now, metrics[2]);
   if (metrics[2] == 0)
@@ -290,7 +300,8 @@ const ShaleHyper hyper[] = {
     {"clip_grad_norm", "norm", 0, 0, 1e30, 0, SHALE_HYPER_FLAG, -1, 0, 1, 1},
     {"bias1", "", 0, 0, 0, 0, SHALE_HYPER_BIAS_CORRECTION, 1, 0, 1, 1},
     {"bias2", "", 0, 0, 0, 0, SHALE_HYPER_BIAS_CORRECTION, 2, 0, 1, 1},
-    {"previous_enable", "", 0, 0, 0, 0, SHALE_HYPER_PREVIOUS_ENABLE, -1, 0, 1, 1}};
+    {"previous_enable", "", 0, 0, 0, 0, SHALE_HYPER_PREVIOUS_ENABLE, -1, 0, 1, 1},
+    {"norm_limit", "", 0, 0, 0, 0, SHALE_HYPER_NORM_LIMIT, -1, 0, 1, 1}};
 const char *const metricNames[] = {"loss", "grad_norm", "enable"};
 const char *const evalNames[] = {"loss_sum", "count"};
 
@@ -311,6 +322,9 @@ const ShalePlanLine plan[] = {{"parameters", "state", "device", stateBytes},
                               {"activations", "arena", "device", arenaBytes}};
 const ShaleBuffer buffers[] = {{"root", "parameters", "state", paramAt, bytes, 0},
                                {"gradients", "gradients", "arena", gradAt, groupCount * 4, 0}};
+const ShaleOperand scaleOperands[] = {
+    {groupCount, SHALE_F32, 0}, {1, SHALE_F32, 0}, {groupCount, SHALE_F32, 0}};
+const ShaleKernelOperands kernels[] = {{"scale", scaleOperands, 3, 0}};
 } // namespace
 
 // A short scratch buffer, so that reductions are cut into pieces.
@@ -327,7 +341,7 @@ const ShaleProgram shale_program = {SHALE_ABI_VERSION,
                                     2,
                                     4,
                                     3,
-                                    9,
+                                    10,
                                     3,
                                     2,
                                     SiteCount,
@@ -372,4 +386,8 @@ const ShaleProgram shale_program = {SHALE_ABI_VERSION,
                                     nullptr,
                                     0,
                                     0,
-                                    0};
+                                    0,
+                                    0,
+                                    BIGRAM_LIMIT,
+                                    kernels,
+                                    1};

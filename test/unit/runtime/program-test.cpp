@@ -703,6 +703,141 @@ TEST_F(Program, ValuesOfHyperParametersAreBounded) {
             std::string::npos);
 }
 
+// Checkpoints that are written while training goes on have the bytes of those for which training
+// waits.
+TEST_F(Program, SavesInTheBackgroundGiveTheSameFiles) {
+  const std::pair<const char *, const char *> cases[] = {
+      {"2", "both"}, {"4-hybrid", "sharded"}, {"2-full-far", "full"}};
+  for (const auto &[name, form] : cases) {
+    std::string flags = std::string("--steps 4 --save-every 1 --keep 9 --checkpoint ") + form;
+    Result waits = train(name, "waits", flags + " --async-save false");
+    Result goes = train(name, "goes", flags + " --async-save true");
+    ASSERT_EQ(waits.code, 0) << waits.text;
+    ASSERT_EQ(goes.code, 0) << goes.text;
+    EXPECT_EQ(waits.text.find("while training"), std::string::npos) << waits.text;
+    EXPECT_NE(goes.text.find("saves: while training goes on; the copy of the state takes"),
+              std::string::npos)
+        << goes.text;
+    EXPECT_NE(goes.text.find("saves: 3 while training went on"), std::string::npos) << goes.text;
+    std::vector<std::string> folders = listFolder(work + "/waits/checkpoints");
+    ASSERT_EQ(folders.size(), 4u);
+    EXPECT_EQ(listFolder(work + "/goes/checkpoints").size(), 4u);
+    for (const std::string &folder : folders)
+      for (const std::string &file : listFolder(work + "/waits/checkpoints/" + folder))
+        EXPECT_EQ(bytes("waits/checkpoints/" + folder + "/" + file),
+                  bytes("goes/checkpoints/" + folder + "/" + file))
+            << name << folder << "/" << file;
+    EXPECT_EQ(bytes("waits/model.safetensors"), bytes("goes/model.safetensors"));
+    removeTree(work + "/waits");
+    removeTree(work + "/goes");
+  }
+}
+
+// A save waits for the one before it. A signal's save is complete when the run ends.
+TEST_F(Program, SavesDoNotOverlap) {
+  std::string slow = "LD_PRELOAD=" SHALE_FAULTS " FAULT_SLOW_SYNC=50 ";
+  Result result = train("2", "r", "--steps 9 --save-every 1 --keep 9 --async-save true",
+                        slow + "BIGRAM_TERM=1:3");
+  EXPECT_EQ(result.code, 75) << result.text;
+  EXPECT_EQ(listFolder(work + "/r/checkpoints").size(), 4u) << result.text;
+  result = train("2", "s", "--steps 4 --save-every 1 --keep 9 --async-save true", slow);
+  EXPECT_EQ(result.code, 0) << result.text;
+  // The saves of steps 2 and 3, and the last one, wait for the one before.
+  EXPECT_NE(result.text.find("and 3 times training waited"), std::string::npos) << result.text;
+}
+
+TEST_F(Program, MemoryDecidesWhetherSavesAreInTheBackground) {
+  std::string flags = "--steps 3 --save-every 1 ";
+  Result result = train("1-limited", "r", flags);
+  EXPECT_EQ(result.code, 0) << result.text;
+  EXPECT_NE(result.text.find("saves: training waits for them; a copy of the state would take"),
+            std::string::npos)
+      << result.text;
+  EXPECT_NE(result.text.find("of the 1 bytes of --memory-limit, the plan leaves 0"),
+            std::string::npos)
+      << result.text;
+  result = train("1-limited", "s", flags + "--async-save true");
+  EXPECT_EQ(result.code, 78) << result.text;
+  EXPECT_NE(result.text.find("use --async-save false"), std::string::npos) << result.text;
+  EXPECT_FALSE(exists(work + "/s/checkpoints"));
+}
+
+// The third failure in a row ends the run, and the last save must succeed, as for saves for which
+// training waits.
+TEST_F(Program, FailuresOfBackgroundSavesSurfaceAtTheNextSave) {
+  std::string limit = "bash -c 'ulimit -f 4; exec \"$@\"' x";
+  std::string flags = "--data data.txt --save-every 1 --async-save true --out r --steps ";
+  Result result = run("2-full", flags + "9", limit);
+  EXPECT_EQ(result.code, 74) << result.text;
+  EXPECT_EQ(metrics("r").size(), 4u)
+      << result.text; // the save of step 3 fails before that of step 4
+  EXPECT_TRUE(listFolder(work + "/r/checkpoints").empty());
+}
+
+TEST_F(Program, SpikesAreLeftOutAndCounted) {
+  std::string flags = "--steps 30 --skip-spikes 3";
+  for (const char *name : {"1", "2-full"}) {
+    std::string out = std::string("once-") + name;
+    Result result = train(name, out, flags, "BIGRAM_SPIKE=25");
+    ASSERT_EQ(result.code, 0) << result.text;
+    for (const char *text : {"step 26 skipped: its gradient norm", "spikes: 1 of 30 updates"})
+      EXPECT_NE(result.text.find(text), std::string::npos) << text << "\n" << result.text;
+    std::vector<json> lines = metrics(out);
+    ASSERT_EQ(lines.size(), 30u);
+    for (int s = 0; s < 30; ++s)
+      EXPECT_EQ(lines[s]["skipped"], s == 25) << s;
+  }
+  // Resumed before and after the spike, the run decides alike.
+  for (const char *stop : {"22", "26"}) {
+    std::string out = std::string("parts-") + stop;
+    std::string part = flags + " --save-every 25 --stop-after ";
+    ASSERT_EQ(train("2-full", out, part + stop, "BIGRAM_SPIKE=25").code, 0);
+    // The state does not change in the step that is left out.
+    if (std::string checkpoints = out + "/checkpoints/step-000000"; stop == std::string("26"))
+      EXPECT_EQ(bytes(checkpoints + "25/shard-00000.safetensors"),
+                bytes(checkpoints + "26/shard-00000.safetensors"));
+    ASSERT_EQ(train("2-full", out, flags, "BIGRAM_SPIKE=25").code, 0);
+    EXPECT_EQ(bytes(out + "/model.safetensors"), bytes("once-2-full/model.safetensors")) << stop;
+    for (std::string file : {"manifest.json", "shard-00001.safetensors"})
+      EXPECT_EQ(bytes(out + "/checkpoints/step-00000030/" + file),
+                bytes("once-2-full/checkpoints/step-00000030/" + file))
+          << stop;
+  }
+  // Off, the spike is applied; and too small a factor is refused.
+  Result off = train("1", "off", "--steps 30", "BIGRAM_SPIKE=25");
+  EXPECT_EQ(off.code, 0);
+  EXPECT_EQ(off.text.find("skipped"), std::string::npos);
+  EXPECT_EQ(train("1", "small", "--steps 30 --skip-spikes 0.5").code, 64);
+}
+
+TEST_F(Program, TheStateIsSavedOnFailure) {
+  // Not finite: on any number of ranks.
+  Result result = train("2-full", "r", "--steps 10 --save-on-failure", "BIGRAM_NAN=4");
+  EXPECT_EQ(result.code, 93) << result.text;
+  EXPECT_EQ(listFolder(work + "/r/checkpoints"), std::vector<std::string>{"step-00000004"});
+  ASSERT_EQ(train("2-full", "r", "--steps 10").code, 0);
+  ASSERT_EQ(train("2-full", "s", "--steps 10").code, 0);
+  EXPECT_EQ(bytes("r/model.safetensors"), bytes("s/model.safetensors"));
+  // Bad data: on one rank.
+  std::string tokens = bytes("data.txt");
+  tokens[12 * 8 * 3 + 5] = 99; // of the fourth step
+  write(work + "/bad.txt", tokens);
+  result = run("1", "--data bad.txt --no-shuffle --steps 6 --save-on-failure --out bad");
+  EXPECT_EQ(result.code, 65) << result.text;
+  EXPECT_EQ(listFolder(work + "/bad/checkpoints"), std::vector<std::string>{"step-00000003"});
+}
+
+// The step is repeated to find the cause. BIGRAM_NAN changes a metric that no call has written.
+TEST_F(Program, AFailedStepIsRepeated) {
+  for (const char *name : {"1", "2-full", "1-far"}) {
+    Result result = train(name, name, "--steps 10", "BIGRAM_NAN=4 BIGRAM_TELL=1");
+    EXPECT_EQ(result.code, 93) << result.text;
+    size_t first = result.text.find("step 4 enable 0");
+    ASSERT_NE(first, std::string::npos) << result.text;
+    EXPECT_NE(result.text.find("step 4 enable 0", first + 1), std::string::npos) << result.text;
+  }
+}
+
 TEST_F(Program, WeightsBesideTheProgram) {
   auto copy = [&](const std::string &from, const std::string &to) {
     ASSERT_EQ(system(("cp " + from + " " + work + "/" + to).c_str()), 0);

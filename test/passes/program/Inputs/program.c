@@ -178,6 +178,14 @@ int main(void) {
     printf("buffer %s %s %s offset %d bytes %d padding %d\n", p->buffers[i].name,
            p->buffers[i].category, p->buffers[i].space, (int)p->buffers[i].offset,
            (int)p->buffers[i].bytes, (int)p->buffers[i].padding);
+  for (int i = 0; i < p->kernel_count; ++i) {
+    const ShaleKernelOperands *k = &p->kernels[i];
+    printf("kernel %s:", k->name);
+    for (int o = 0; o < k->operand_count; ++o)
+      printf("%s %d of type %d", o ? "," : "", (int)k->operands[o].count, k->operands[o].type);
+    printf("\n");
+  }
+  printf("limits %d %d\n", (int)p->host_limit, (int)p->total_limit);
   printf("state %d arena %d scratch %d tokens %d evaluate %d sum %d\n", (int)p->state_bytes,
          (int)p->arena_bytes, (int)p->comm_scratch_bytes, (int)p->tokens_per_step,
          p->evaluate != NULL, sum > 0);
