@@ -20,7 +20,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-TOP = {"CMakeLists.txt", "README.md", "LICENSE", "include", "lib", "dialects", "passes", "runtime", "tools", "test", "docs"}
+TOP = {"CMakeLists.txt", "README.md", "LICENSE", "SECURITY.md", "include", "lib", "dialects", "passes", "runtime", "tools", "test", "docs"}
 LONGEST = 600
 # A layer may include itself and the layers after it.
 LAYERS = ["tools", "passes", "lib", "dialects/rt", "dialects/mem", "dialects/nn", "dialects/dist", "dialects/interfaces"]

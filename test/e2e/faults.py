@@ -1,0 +1,235 @@
+#!/usr/bin/env python3
+"""Faults of one rank or its host while a program trains.
+
+usage: faults.py --build DIR --case test/models/gpt2 [--all]
+
+A rank is killed, is stopped, is slow, runs out of memory or of file descriptors; a host is gone, or its link loses packets. Where the run cannot
+go on, the other ranks end with 76 within 10 s (a stopped rank: within --comm-timeout, here 3 s, and 10 s), and one of them names the rank
+and its process. Where it can go on, it has the bits of a run without the fault. Every failed run is then resumed to these bits.
+Ranks are those of --nproc, and processes with the variables of torchrun. --all: also on 4 ranks, and on two hosts, which are network namespaces.
+"""
+import json
+import os
+import pathlib
+import re
+import resource
+import signal
+import subprocess
+import time
+
+import numpy as np
+
+from launch import Hosts, bare, free_port
+from runner import Case, Deviates, main, run, same_bits
+
+STEPS, FAULT_AFTER = 400, 5
+TIMEOUT, BOUND = 3, 10
+
+
+def command(program, tokens, out, *flags):
+    return [str(word) for word in (program, "--data", tokens, "--out", out, "--steps", STEPS, "--lr", "1e-3", *flags)]
+
+
+def steps_done(out):
+    path = out / "metrics.jsonl"
+    lines = path.read_text().splitlines() if path.exists() else []
+    try:
+        return json.loads(lines[-1])["step"] + 1 if lines else 0
+    except ValueError:  # a line that is being written
+        return len(lines) - 1
+
+
+def rank_of(pid):
+    try:
+        words = pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        found = [word for word in words if word.startswith((b"SHALE_RANK=", b"RANK="))]
+        return int(found[0].split(b"=")[1]) if found else None
+    except (OSError, ValueError):
+        return None
+
+
+class Run:
+    """A run whose ranks are processes. `how`: "nproc" or "torchrun"."""
+
+    def __init__(self, words, out, ranks, how):
+        self.out, self.ranks, self.begin = out, ranks, None
+        base = {**bare(), "OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
+        if how == "nproc":
+            environments = [base]
+        else:
+            port = str(free_port())
+            environments = [{**base, "RANK": str(r), "LOCAL_RANK": str(r), "WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(ranks),
+                             "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port} for r in range(ranks)]
+        self.logs = [open(f"{out}-{i}.log", "w+") for i in range(len(environments))]
+        self.processes = [subprocess.Popen(words, stdout=log, stderr=subprocess.STDOUT, env=env)
+                          for log, env in zip(self.logs, environments)]
+
+    def wait_for_steps(self, count):
+        limit = time.monotonic() + 120
+        while steps_done(self.out) < count:
+            if time.monotonic() > limit or any(process.poll() for process in self.processes):
+                raise Deviates(f"no step {count}: {self.text()[-600:]}")
+            time.sleep(0.02)
+
+    def pids(self):
+        """Process of each rank."""
+        found = {}
+        for process in self.processes:
+            children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children")
+            for pid in [process.pid, *map(int, children.read_text().split() if children.exists() else [])]:
+                if (rank := rank_of(pid)) is not None:
+                    found[rank] = pid
+        if len(found) != self.ranks:
+            raise Deviates(f"found the processes of {len(found)} ranks of {self.ranks}")
+        return found
+
+    def text(self):
+        return "".join(pathlib.Path(log.name).read_text() for log in self.logs)
+
+    def codes(self, limit, without=()):
+        """Exit codes of the processes that are not left out; each must end within `limit` seconds."""
+        end = time.monotonic() + limit
+        codes = []
+        for i, process in enumerate(self.processes):
+            if i in without:
+                continue
+            try:
+                codes.append(process.wait(max(0.1, end - time.monotonic())))
+            except subprocess.TimeoutExpired:
+                raise Deviates(f"the others run on {limit} s after the fault: {self.text()[-600:]}") from None
+        return codes
+
+    def close(self):
+        for process in self.processes:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+
+
+def lose(fault, words, out, ranks, how):
+    """A fault that ends the run. The last rank has it."""
+    victim = ranks - 1
+    these = Run(words, out, ranks, how)
+    try:
+        these.wait_for_steps(FAULT_AFTER)
+        pid = these.pids()[victim]
+        if fault == "killed":
+            os.kill(pid, signal.SIGKILL)
+        elif fault == "stopped":
+            os.kill(pid, signal.SIGSTOP)
+        else:  # "no memory"
+            resource.prlimit(pid, resource.RLIMIT_AS, (1 << 20, resource.RLIM_INFINITY))
+        limit = BOUND + (TIMEOUT if fault == "stopped" else 0)
+        codes = these.codes(limit, [victim] if how == "torchrun" else [])
+        text = these.text()
+        if fault == "no memory":
+            if codes != [76] * len(codes) and codes not in ([70], [78]):
+                raise Deviates(f"{fault}, {how}: codes {codes}: {text[-600:]}")
+        elif codes != [76] * len(codes):
+            raise Deviates(f"{fault}, {how}: codes {codes}: {text[-600:]}")
+        if not re.search(rf"rank {victim}\b.*\b{pid}\b", text):
+            raise Deviates(f"{fault}, {how}: no message names rank {victim} and process {pid}: {text[-900:]}")
+        if "terminate called" in text:
+            raise Deviates(f"{fault}, {how}: an exception was not caught: {text[-600:]}")
+    finally:
+        these.close()
+
+
+def endure(fault, words, out, ranks, how):
+    """A fault with which the run goes on."""
+    these = Run(words, out, ranks, how)
+    try:
+        these.wait_for_steps(FAULT_AFTER)
+        pid = these.pids()[ranks - 1]
+        if fault == "slow":
+            for _ in range(3):
+                os.kill(pid, signal.SIGSTOP)
+                time.sleep(0.6)
+                os.kill(pid, signal.SIGCONT)
+                time.sleep(0.2)
+        else:  # "no descriptors": no file can be opened
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, 4096))
+            time.sleep(0.5)
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, (4096, 4096))
+        codes = these.codes(120)
+        if codes != [0] * len(codes):
+            raise Deviates(f"{fault}, {how}: codes {codes}: {these.text()[-600:]}")
+    finally:
+        these.close()
+
+
+def on_two_hosts(words, out, fault):
+    """The host of rank 1 is gone, or its link loses packets and delays them."""
+    with Hosts() as hosts:
+        logs = [open(f"{out}-{r}.log", "w+") for r in (0, 1)]
+        ranks = [subprocess.Popen(["ip", "netns", "exec", name, *words], stdout=log, stderr=subprocess.STDOUT,
+                                  env={**bare(), "OMP_NUM_THREADS": "1", "RANK": str(r), "WORLD_SIZE": "2", "LOCAL_RANK": "0",
+                                       "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": "10.77.13.1", "MASTER_PORT": "29500",
+                                       "SHALE_TOKEN": "a secret of this run, long enough to be one"})
+                 for r, (name, log) in enumerate(zip(hosts.names, logs))]
+        text = lambda: "".join(pathlib.Path(log.name).read_text() for log in logs)
+        try:
+            limit = time.monotonic() + 120
+            while steps_done(out) < FAULT_AFTER:
+                if time.monotonic() > limit or ranks[0].poll():
+                    raise Deviates(f"two hosts, {fault}: no step {FAULT_AFTER}: {text()[-600:]}")
+                time.sleep(0.02)
+            tc = lambda *netem: subprocess.run(["ip", "netns", "exec", hosts.names[1], "tc", "qdisc", "add", "dev", hosts.names[1], "root",
+                                                "netem", *netem], check=True, capture_output=True)
+            if fault == "gone":
+                subprocess.run(["ip", "-n", hosts.names[1], "link", "set", hosts.names[1], "down"], check=True)
+                try:
+                    code = ranks[0].wait(2 * BOUND)
+                except subprocess.TimeoutExpired:
+                    raise Deviates(f"rank 0 runs on {2 * BOUND} s after the other host is gone: {text()[-600:]}") from None
+                if code != 76 or not re.search(r"rank 1\b", text()):
+                    raise Deviates(f"the other host is gone: code {code}: {text()[-600:]}")
+            else:
+                try:
+                    tc("loss", "5%", "delay", "2ms")
+                except subprocess.CalledProcessError:
+                    return "no netem"
+                if any(rank.wait(300) for rank in ranks):
+                    raise Deviates(f"a link with 5 % loss ends the run: {text()[-600:]}")
+        finally:
+            for rank in ranks:
+                if rank.poll() is None:
+                    rank.kill()
+                rank.wait()
+    return fault
+
+
+def check(a, work):
+    case = Case(a.build, a.case)
+    tokens = work / "tokens.bin"
+    np.random.default_rng(1).integers(0, 64, 20000, dtype=np.uint16).tofile(tokens)
+    done = []
+    for ranks in (2, 4) if a.all else (2,):
+        program = work / f"train{ranks}"
+        case.shalec(program, "full", ranks)
+        whole = work / f"whole{ranks}"
+        run(command(program, tokens, whole), "a run without a fault")
+        def resumed(out):
+            run(command(program, tokens, out), "a resumed run")
+            same_bits(whole, out, "a run without a fault and one with it")
+        for how in ("nproc", "torchrun"):
+            for fault in ("killed", "stopped", "no memory"):
+                out = work / f"{fault.replace(' ', '-')}-{how}-{ranks}"
+                lose(fault, command(program, tokens, out, "--comm-timeout", TIMEOUT, "--save-every", 3), out, ranks, how)
+                resumed(out)
+                done.append(f"{fault} ({how}, {ranks})")
+        for fault in ("slow", "no descriptors"):
+            out = work / f"{fault.replace(' ', '-')}-{ranks}"
+            endure(fault, command(program, tokens, out), out, ranks, "nproc")
+            same_bits(whole, out, "a run without a fault and one with it")
+            done.append(f"{fault} ({ranks})")
+        if ranks == 2 and a.all:
+            for fault in ("gone", "lossy"):
+                out = work / f"host-{fault}"
+                done.append("host " + on_two_hosts(command(program, tokens, out, "--save-every", 3), out, fault))
+                resumed(out)
+    return ", ".join(done)
+
+
+if __name__ == "__main__":
+    main(check, ("--case", {"required": True}), ("--all", {"action": "store_true"}), success="withstands:")
