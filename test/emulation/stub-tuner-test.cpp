@@ -42,7 +42,7 @@ struct Bench {
   }
 };
 
-int exitCode(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : -1; }
+int endOf(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : -1; }
 
 } // namespace
 
@@ -285,7 +285,7 @@ TEST(Tuner, FailuresEndTheProcess) {
         "cuStreamSynchronize@2=CUDA_ERROR_LAUNCH_FAILED",
         "cublasLtMatmulAlgoGetHeuristic=CUBLAS_STATUS_NOT_SUPPORTED",
         "cublasLtMatmul@5=CUBLAS_STATUS_EXECUTION_FAILED"})
-    EXPECT_EQ(exitCode(run({{"SHALE_STUB_FAIL", fault}},
+    EXPECT_EQ(endOf(run({{"SHALE_STUB_FAIL", fault}},
                            [] {
                              Bench b;
                              Product product = b.product();
@@ -295,7 +295,7 @@ TEST(Tuner, FailuresEndTheProcess) {
               SHALE_EXIT_INTERNAL)
         << fault;
   // Work that finds too little memory, for a kernel that is loaded late for example.
-  EXPECT_EQ(exitCode(run({{"SHALE_STUB_FAIL", "cuEventRecord@2=CUDA_ERROR_OUT_OF_MEMORY"}},
+  EXPECT_EQ(endOf(run({{"SHALE_STUB_FAIL", "cuEventRecord@2=CUDA_ERROR_OUT_OF_MEMORY"}},
                          [] {
                            Bench b;
                            b.choose(b.product());
