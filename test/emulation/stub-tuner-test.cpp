@@ -286,19 +286,19 @@ TEST(Tuner, FailuresEndTheProcess) {
         "cublasLtMatmulAlgoGetHeuristic=CUBLAS_STATUS_NOT_SUPPORTED",
         "cublasLtMatmul@5=CUBLAS_STATUS_EXECUTION_FAILED"})
     EXPECT_EQ(endOf(run({{"SHALE_STUB_FAIL", fault}},
-                           [] {
-                             Bench b;
-                             Product product = b.product();
-                             product.a = reinterpret_cast<void *>(b.arena + kBytes);
-                             b.choose(product);
-                           })),
+                        [] {
+                          Bench b;
+                          Product product = b.product();
+                          product.a = reinterpret_cast<void *>(b.arena + kBytes);
+                          b.choose(product);
+                        })),
               SHALE_EXIT_INTERNAL)
         << fault;
   // Work that finds too little memory, for a kernel that is loaded late for example.
   EXPECT_EQ(endOf(run({{"SHALE_STUB_FAIL", "cuEventRecord@2=CUDA_ERROR_OUT_OF_MEMORY"}},
-                         [] {
-                           Bench b;
-                           b.choose(b.product());
-                         })),
+                      [] {
+                        Bench b;
+                        b.choose(b.product());
+                      })),
             SHALE_EXIT_NO_FIT);
 }

@@ -49,6 +49,11 @@ static LowerProgramPassOptions programOptions(const CompileOptions &o) {
       !llvm::sys::fs::real_path(folder.empty() ? "." : folder, real))
     program.folder = real.str().str();
   program.relativePaths = given;
+  if (o.memoryLimit.any()) {
+    MemoryLimit limit = limitOf(o);
+    program.hostLimit = limit.host.value_or(0);
+    program.totalLimit = limit.sum.value_or(0);
+  }
   return program;
 }
 
@@ -138,13 +143,6 @@ static std::vector<Stage> ownStages(const CompileOptions &o) {
        [&o](OpPassManager &pm) {
          pm.addPass(createGenerateKernelsPass());
          pm.addPass(createLowerProgramPass(programOptions(o)));
-         LowerProgramPassOptions program;
-         if (o.memoryLimit.any()) {
-           MemoryLimit limit = limitOf(o);
-           program.hostLimit = limit.host.value_or(0);
-           program.totalLimit = limit.sum.value_or(0);
-         }
-         pm.addPass(createLowerProgramPass(program));
        },
        SHALE_EXIT_INTERNAL, Emit::LLVM, true},
   };
