@@ -106,16 +106,20 @@ Position Training::positionAt(int64_t step, int64_t row) const {
   return position;
 }
 
-void Training::save(bool last) {
+void Training::prepareSave() {
   finishSave();
   keepFolder();
   if (connection.peers->agree(lostFolder) != 0)
     savedStep = -1;
   lostFolder = false;
-  if (savedStep == current)
-    return;
   if (log)
     log->sync(); // a checkpoint on disk has the metrics of its steps beside it
+}
+
+void Training::save(bool last) {
+  prepareSave();
+  if (savedStep == current)
+    return;
   Position position = positionAt(current, currentRow);
   if (last || !background)
     return saveNow(position, last);

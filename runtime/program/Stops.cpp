@@ -101,9 +101,12 @@ std::string Training::diagnose() {
 }
 
 void Training::saveAfterFailure(int64_t step, int64_t row) {
-  if (!options.saveOnFailure || !trains || savedStep == step)
+  if (!options.saveOnFailure || !trains)
     return;
   try {
+    prepareSave();
+    if (savedStep == step)
+      return;
     saveNow(positionAt(step, row), /*last=*/true);
     if (rendezvous.rank == 0)
       printf("saved the state before step %lld\n", (long long)step + 1);

@@ -90,6 +90,8 @@ private:
   /// Saves a checkpoint. The last one of a run is on disk on return; an earlier one may be written
   /// later, and may fail with a warning.
   void save(bool last);
+  /// Waits for the save in flight, and makes the output folder again if it was removed.
+  void prepareSave();
   void saveNow(Position position, bool last);
   Position positionAt(int64_t step, int64_t row) const;
   /// Waits for the save in flight.
