@@ -147,11 +147,9 @@ Facts factsOfRun(const ShaleProgram &program, const Options &options) {
                  {"--shard", program.strategy},
                  {"--optimizer", program.optimizer}};
   addFlags(facts, options);
-  facts.push_back({"--data", options.evalOnly && options.data.empty()
-                                 ? ""
-                                 : describeFiles(dataFiles(options.data))});
-  if (!options.evalData.empty())
-    facts.push_back({"--eval-data", describeFiles(dataFiles(options.evalData))});
+  for (const auto &[name, path] :
+       {std::pair{"--data", options.data}, {"--eval-data", options.evalData}})
+    facts.push_back({name, path.empty() ? "" : describeFiles(dataFiles(path))});
   facts.push_back({"--init", describeInit(options.init)});
   facts.push_back({"the newest checkpoint", describeCheckpoint(options)});
   // Last: without it, another model or mesh would only be another executable.
