@@ -53,6 +53,7 @@ const std::map<std::string, std::string> kSamples = {
     {"machine", "h100"},
     {"target", "cpu:x86-64-v3"},
     {"emit", "rt"},
+    {"embed-path", "absolute"},
     {"save-temps", "dir"},
     {"compile-from", "partition"},
     {"remarks-filter", "plan"},
