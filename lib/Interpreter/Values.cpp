@@ -5,6 +5,7 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include <cmath>
+#include <limits>
 
 using namespace mlir;
 
@@ -36,6 +37,8 @@ uint64_t hashName(StringRef name) {
 /// Returns hyper-parameters under which a training step is well conditioned and every term of an
 /// update counts: the defaults, or a half where they are 0.
 double hyperValue(StringRef name) {
+  if (name == nn::kNormLimit.name) // an update that is left out would hide the terms
+    return std::numeric_limits<double>::infinity();
   for (const nn::Optimizer *optimizer : nn::getOptimizers())
     for (const nn::HyperParameter &hyper : optimizer->hypers)
       if (hyper.name == name) {
