@@ -64,12 +64,16 @@ void checkHash(const ShaleParameter &parameter, const InputFile &file) {
     return;
   int64_t parts = init.length > SHALE_HASHED_BYTES ? SHALE_HASHED_BLOCKS : 1;
   int64_t bytes = parts > 1 ? SHALE_HASHED_BYTES / SHALE_HASHED_BLOCKS : init.length;
-  std::vector<char> part(bytes);
+  constexpr int64_t most = SHALE_HASHED_BYTES / SHALE_HASHED_BLOCKS; // read at once
+  std::vector<char> piece(most);
   Checksum checksum;
   for (int64_t k = 0; k < parts; ++k) {
-    int64_t begin = k * (init.length - bytes) / (SHALE_HASHED_BLOCKS - 1);
-    file.readAt(init.offset + begin, part.data(), bytes);
-    checksum.add(part.data(), bytes);
+    int64_t begin = init.offset + k * (init.length - bytes) / (SHALE_HASHED_BLOCKS - 1);
+    for (int64_t at = 0; at < bytes; at += most) {
+      int64_t n = std::min(most, bytes - at);
+      file.readAt(begin + at, piece.data(), n);
+      checksum.add(piece.data(), n);
+    }
   }
   if (static_cast<int64_t>(checksum.value()) != init.hash)
     fail(SHALE_EXIT_DATA,

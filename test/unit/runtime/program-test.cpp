@@ -244,7 +244,8 @@ TEST_F(Program, KilledRankEndsTheRunWith76) {
 TEST_F(Program, RestartsFromTheNewestCheckpoint) {
   ASSERT_EQ(train("4-full", "s", "--steps 10").code, 0);
   for (const char *fault : {"BIGRAM_KILL=2:5", "BIGRAM_CRASH=1:4"}) {
-    // --resume never holds for checkpoints of other runs.
+    // --resume never holds for checkpoints of other runs. The crash would come before a save in the
+    // background is complete.
     Result result = train(
         "4-full", fault,
         "--steps 10 --save-every 3 --async-save false --max-restarts 2 --resume never", fault);
@@ -309,6 +310,9 @@ TEST_F(Program, RanksThatDifferAreRefused) {
       {"--weight-decay 0.3", "--weight-decay: rank 1 has 0.3"},
       {"--steps 5", "--steps: rank 1 has 5, rank 0 has 4"},
       {"--save-every 2", "--save-every: rank 1 has 2, rank 0 has 0"},
+      {"--check-replicas 2", "--check-replicas: rank 1 has 2, rank 0 has 0"},
+      {"--async-save false", "--async-save: rank 1 has false, rank 0 has auto"},
+      {"--skip-spikes 3", "--skip-spikes: rank 1 has 3, rank 0 has 0"},
       {"--eval-data data.txt", "--eval-data: rank 1 has data.txt"}};
   for (auto [flags, words] : cases) {
     std::string text = apart("--out r", std::string("--out r ") + flags);
