@@ -10,7 +10,7 @@
 
 namespace shale::rt {
 
-static constexpr size_t usual = 1 << 16, most = 1 << 24; // bytes
+static constexpr size_t usual = 1 << 14, most = 1 << 24; // bytes
 
 LogFile::LogFile(const std::string &path)
     : path(path), fd(openRegular(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW)) {
