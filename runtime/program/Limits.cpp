@@ -4,14 +4,14 @@
 #include "runtime/device/host/Host.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <climits>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <pthread.h>
-#include <semaphore.h>
+#include <future>
 #include <sys/resource.h>
+#include <system_error>
+#include <thread>
 #include <unistd.h>
 #include <vector>
 
@@ -146,34 +146,25 @@ void checkMemory(const ShaleProgram &program, int localRanks) {
 }
 
 void checkThreadsStart(int threads) {
-  sem_t gate;
-  sem_init(&gate, 0, 0);
-  std::vector<pthread_t> started;
-  int error = 0;
-  for (int i = 0; i < threads && error == 0; ++i) {
-    pthread_t thread;
-    error = pthread_create(
-        &thread, nullptr,
-        [](void *wait) -> void * {
-          while (sem_wait(static_cast<sem_t *>(wait)) != 0 && errno == EINTR) {
-          }
-          return nullptr;
-        },
-        &gate);
-    if (error == 0)
-      started.push_back(thread);
+  std::vector<std::thread> started;
+  std::promise<void> gate; // opened when all were started
+  std::shared_future<void> opened = gate.get_future().share();
+  std::string wrong;
+  try {
+    for (int i = 0; i < threads; ++i)
+      started.emplace_back([opened] { opened.wait(); });
+  } catch (const std::system_error &error) {
+    wrong = error.code().message();
   }
-  for (size_t i = 0; i < started.size(); ++i)
-    sem_post(&gate);
-  for (pthread_t thread : started)
-    pthread_join(thread, nullptr);
-  sem_destroy(&gate);
-  if (error)
+  gate.set_value();
+  for (std::thread &thread : started)
+    thread.join();
+  if (!wrong.empty())
     fail(
         SHALE_EXIT_NO_FIT,
         "cannot start %d threads (%zu started): %s; set OMP_NUM_THREADS to fewer threads per rank, "
         "or raise the limits of processes (ulimit -u) and of address space (ulimit -v)",
-        threads, started.size(), strerror(error));
+        threads, started.size(), wrong.c_str());
 }
 
 } // namespace shale::rt

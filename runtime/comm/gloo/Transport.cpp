@@ -81,6 +81,11 @@ public:
       : UnboundBuffer(data, bytes), context(context) {}
   ~MeshBuffer() override { context.mesh->forget(transfers); }
 
+  static void *operator new(size_t bytes) { return messageMemory()->allocate(bytes); }
+  static void operator delete(void *memory, size_t bytes) {
+    messageMemory()->deallocate(memory, bytes);
+  }
+
   using UnboundBuffer::waitRecv;
   using UnboundBuffer::waitSend;
   bool waitRecv(int *rank, Milliseconds timeout) override { return wait(false, rank, timeout); }

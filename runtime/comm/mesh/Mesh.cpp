@@ -14,6 +14,29 @@
 
 namespace shale::rt {
 
+namespace {
+/// A pool for all threads. The pools of the library that do this have one per thread, which grow
+/// when one thread frees what another one allocates.
+class MessageMemory final : public std::pmr::memory_resource {
+  void *do_allocate(size_t bytes, size_t alignment) override {
+    std::lock_guard<std::mutex> lock(mutex);
+    return pool.allocate(bytes, alignment);
+  }
+  void do_deallocate(void *memory, size_t bytes, size_t alignment) override {
+    std::lock_guard<std::mutex> lock(mutex);
+    pool.deallocate(memory, bytes, alignment);
+  }
+  bool do_is_equal(const memory_resource &other) const noexcept override { return this == &other; }
+  std::mutex mutex;
+  std::pmr::unsynchronized_pool_resource pool;
+};
+} // namespace
+
+std::pmr::memory_resource *messageMemory() {
+  static auto *const memory = new MessageMemory; // never destroyed: threads use it to the end
+  return memory;
+}
+
 Mesh::Mesh(int rank, std::vector<Link> links, Options options)
     : self(rank), options(options), epoll(epoll_create1(EPOLL_CLOEXEC)),
       wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
@@ -113,10 +136,10 @@ void Mesh::receive(int from, uint32_t channel, uint64_t slot, void *data, size_t
 }
 
 int Mesh::wait(Transfers &transfers, bool sent, milliseconds timeout) {
-  std::deque<int> &done = sent ? transfers.sent : transfers.received;
+  std::pmr::vector<int> &done = sent ? transfers.sent : transfers.received;
   auto take = [&] {
     int rank = done.front();
-    done.pop_front();
+    done.erase(done.begin());
     return rank;
   };
   if (std::lock_guard<std::mutex> lock(transfers.mutex); !done.empty())

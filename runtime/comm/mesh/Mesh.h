@@ -17,17 +17,24 @@
 #include <condition_variable>
 #include <deque>
 #include <map>
+#include <memory_resource>
 #include <mutex>
 #include <thread>
 
 namespace shale::rt {
 
+/// Returns the memory of what describes messages. It is kept for the next ones, so that a step
+/// allocates nothing.
+std::pmr::memory_resource *messageMemory();
+
 /// Who waits for the transfers of one buffer, and which of them are complete.
 struct Transfers {
   std::mutex mutex;
   std::condition_variable changed;
-  std::deque<int> sent, received; // ranks of complete transfers that were not waited for
-  size_t pending = 0;             // transfers that are not complete
+  std::pmr::vector<int> sent{messageMemory()}, received{messageMemory()}; // ranks of complete
+                                                                          // transfers that were not
+                                                                          // waited for
+  size_t pending = 0; // transfers that are not complete
   bool aborted = false;
 };
 

@@ -30,12 +30,14 @@ struct Mesh::Peer {
   std::mutex sendMutex; // of what is sent
   std::string control;  // frames without data, which go before the next message
   size_t controlAt = 0; // bytes of them that are written
-  std::deque<Outgoing> queue;
+  std::pmr::deque<Outgoing> queue{messageMemory()};
   size_t frontAt = 0; // bytes of the first message that are written, with its frame
   bool armed = false; // whether the loop waits until more can be written
   bool broken = false;
-  std::multimap<Key, Outgoing> unready; // sends that the other rank has announced no room for
-  std::multimap<Key, uint64_t> ready;   // room that nothing was sent to yet, in bytes
+  std::pmr::multimap<Key, Outgoing> unready{
+      messageMemory()}; // sends that the other rank has announced no room for
+  std::pmr::multimap<Key, uint64_t> ready{
+      messageMemory()}; // room that nothing was sent to yet, in bytes
 
   std::mutex receiveMutex; // held while the loop reads
   char stage[4096];        // frames that have arrived, from `begin` to `end`
@@ -45,7 +47,7 @@ struct Mesh::Peer {
   bool inData = false;
 
   std::mutex postMutex;
-  std::multimap<Key, Incoming> posted; // room for messages
+  std::pmr::multimap<Key, Incoming> posted{messageMemory()}; // room for messages
 
   int64_t acknowledged = 0;        // when the host last acknowledged all, or anything; of the loop
   std::atomic<int64_t> heard{0};   // when something arrived last, in ms of the clock
