@@ -19,7 +19,7 @@ static constexpr int64_t kCallBytes = 384;
 static constexpr int64_t kThreadBytes = 256 << 10;
 // Gloo allocates a few hundred bytes per pair and per message in flight. Socket
 // buffers belong to the kernel.
-static constexpr int64_t kGlooPairBytes = 16 << 10;
+static constexpr int64_t kConnectionBytes = 16 << 10;
 // Two buffers in which parameters are gathered and converted, or one write buffer
 // (runtime/checkpoint).
 static constexpr int64_t kSavingBytes = 1 << 20;
@@ -64,13 +64,12 @@ std::vector<FixedCost> CpuTarget::getFixedCosts(ModuleOp module, int64_t ranks,
     for (Operation &op : function.getBody().front())
       calls += !isPure(&op);
   std::string many = std::to_string(threads) + (threads == 1 ? " thread" : " threads");
-  return {
-      {rt::Category::Workspace, "panels of products, " + many, threads * product},
-      {rt::Category::Workspace, "scratch of kernels, " + many,
-       threads * int64_t(llvm::alignTo(scratch, 4096))},
-      {rt::Category::Communication, "Gloo's buffers, bounded", (ranks - 1) * 2 * kGlooPairBytes},
-      {rt::Category::Fixed, "pieces of what is saved", kSavingBytes},
-      {rt::Category::Fixed, "heap and stacks, " + many, threads * kThreadBytes},
-      {rt::Category::Fixed, "process, code and libraries, measured",
-       int64_t(llvm::alignTo(kProcessBytes + calls * kCallBytes, 4096))}};
+  return {{rt::Category::Workspace, "panels of products, " + many, threads * product},
+          {rt::Category::Workspace, "scratch of kernels, " + many,
+           threads * int64_t(llvm::alignTo(scratch, 4096))},
+          {rt::Category::Communication, "connections, bounded", (ranks - 1) * 2 * kConnectionBytes},
+          {rt::Category::Fixed, "pieces of what is saved", kSavingBytes},
+          {rt::Category::Fixed, "heap and stacks, " + many, threads * kThreadBytes},
+          {rt::Category::Fixed, "process, code and libraries, measured",
+           int64_t(llvm::alignTo(kProcessBytes + calls * kCallBytes, 4096))}};
 }
