@@ -18,6 +18,22 @@ namespace {
 /// A pool for all threads. The pools of the library that do this have one per thread, which grow
 /// when one thread frees what another one allocates.
 class MessageMemory final : public std::pmr::memory_resource {
+public:
+  /// Takes blocks of the sizes of nodes and buffers, so that a step in which more messages wait
+  /// than in those before finds them.
+  MessageMemory() {
+    constexpr size_t sizes[] = {8, 16, 64, 80, 96, 320, 512};
+    constexpr int count = 24;
+    for (size_t bytes : sizes) {
+      void *blocks[count];
+      for (void *&block : blocks)
+        block = pool.allocate(bytes);
+      for (void *block : blocks)
+        pool.deallocate(block, bytes);
+    }
+  }
+
+private:
   void *do_allocate(size_t bytes, size_t alignment) override {
     std::lock_guard<std::mutex> lock(mutex);
     return pool.allocate(bytes, alignment);
