@@ -23,7 +23,7 @@ public:
   /// than in those before finds them.
   MessageMemory() {
     constexpr size_t sizes[] = {8, 16, 64, 80, 96, 320, 512};
-    constexpr int count = 24;
+    constexpr int count = 8;
     for (size_t bytes : sizes) {
       void *blocks[count];
       for (void *&block : blocks)
