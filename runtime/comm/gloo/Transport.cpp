@@ -135,7 +135,7 @@ private:
   }
 
   MeshContext &context;
-  Transfers transfers;
+  Awaited transfers;
 };
 
 std::unique_ptr<gloo::transport::UnboundBuffer> MeshContext::createUnboundBuffer(void *data,

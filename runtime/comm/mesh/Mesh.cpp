@@ -106,7 +106,7 @@ Mesh::milliseconds Mesh::interval() const {
 }
 
 void Mesh::send(int to, uint32_t channel, uint64_t slot, const void *data, size_t bytes,
-                Transfers &transfers) {
+                Awaited &transfers) {
   Peer &peer = at(to);
   Key key{channel, slot};
   Outgoing message{{Data, channel, slot, bytes}, static_cast<const char *>(data), &transfers};
@@ -136,7 +136,7 @@ void Mesh::send(int to, uint32_t channel, uint64_t slot, const void *data, size_
 }
 
 void Mesh::receive(int from, uint32_t channel, uint64_t slot, void *data, size_t bytes,
-                   Transfers &transfers) {
+                   Awaited &transfers) {
   Peer &peer = at(from);
   {
     std::lock_guard<std::mutex> lock(transfers.mutex);
@@ -151,7 +151,7 @@ void Mesh::receive(int from, uint32_t channel, uint64_t slot, void *data, size_t
     lose(peer, 0);
 }
 
-int Mesh::wait(Transfers &transfers, bool sent, milliseconds timeout) {
+int Mesh::wait(Awaited &transfers, bool sent, milliseconds timeout) {
   std::pmr::vector<int> &done = sent ? transfers.sent : transfers.received;
   auto take = [&] {
     int rank = done.front();
@@ -192,7 +192,7 @@ int Mesh::wait(Transfers &transfers, bool sent, milliseconds timeout) {
   throw Error(SHALE_EXIT_PEER, failure);
 }
 
-void Mesh::forget(Transfers &transfers) {
+void Mesh::forget(Awaited &transfers) {
   {
     std::lock_guard<std::mutex> lock(transfers.mutex);
     if (transfers.pending == 0)

@@ -28,7 +28,7 @@ namespace shale::rt {
 std::pmr::memory_resource *messageMemory();
 
 /// Who waits for the transfers of one buffer, and which of them are complete.
-struct Transfers {
+struct Awaited {
   std::mutex mutex;
   std::condition_variable changed;
   std::pmr::vector<int> sent{messageMemory()}, received{messageMemory()}; // ranks of complete
@@ -64,15 +64,15 @@ public:
   /// Begin to send or receive `bytes`; `data` and `transfers` must live until the transfer is
   /// complete or forgotten. Failure is reported by wait().
   void send(int to, uint32_t channel, uint64_t slot, const void *data, size_t bytes,
-            Transfers &transfers);
+            Awaited &transfers);
   void receive(int from, uint32_t channel, uint64_t slot, void *data, size_t bytes,
-               Transfers &transfers);
+               Awaited &transfers);
   /// Waits until one more transfer is complete, and returns the other rank; -1 if the wait was
   /// aborted. If a rank fails or the time runs out, tells all ranks and throws with exit code 76.
-  int wait(Transfers &transfers, bool sent, milliseconds timeout);
+  int wait(Awaited &transfers, bool sent, milliseconds timeout);
   /// Ends the transfers of a buffer that are not complete. If one of them is under way, the
   /// connection ends, too.
-  void forget(Transfers &transfers);
+  void forget(Awaited &transfers);
 
   /// Tells all ranks that this one ends in order.
   void leave();
@@ -96,12 +96,12 @@ private:
   struct Outgoing {
     Frame frame;
     const char *data;
-    Transfers *transfers;
+    Awaited *transfers;
   };
   struct Incoming {
     char *data;
     size_t bytes;
-    Transfers *transfers;
+    Awaited *transfers;
   };
   struct Peer;
   struct Waiting; // a wait() in progress

@@ -162,7 +162,7 @@ bool Mesh::flush(Peer &peer) {
     }
     peer.frontAt += written - ofControl;
     if (frame > 0 && peer.frontAt == frame) {
-      Transfers &transfers = *peer.queue.front().transfers;
+      Awaited &transfers = *peer.queue.front().transfers;
       peer.queue.pop_front();
       peer.frontAt = 0;
       complete(transfers, true, peer.rank);

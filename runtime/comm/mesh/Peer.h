@@ -21,7 +21,7 @@ constexpr size_t longestText = 1000;
 // Announcements of one rank that nothing was sent for yet.
 constexpr size_t mostReady = 1 << 20;
 
-/// Locks are taken in the order receiveMutex, postMutex or sendMutex, Transfers::mutex.
+/// Locks are taken in the order receiveMutex, postMutex or sendMutex, Awaited::mutex.
 struct Mesh::Peer {
   int rank = 0;
   Socket socket;
@@ -56,7 +56,7 @@ struct Mesh::Peer {
 };
 
 struct Mesh::Waiting {
-  Transfers *transfers;
+  Awaited *transfers;
   Clock::time_point since;
 };
 
@@ -68,7 +68,7 @@ typename Map::iterator firstOf(Map &map, const typename Map::key_type &key) {
 }
 
 /// Counts a transfer as complete.
-inline void complete(Transfers &transfers, bool sent, int rank) {
+inline void complete(Awaited &transfers, bool sent, int rank) {
   std::lock_guard<std::mutex> lock(transfers.mutex);
   (sent ? transfers.sent : transfers.received).push_back(rank);
   --transfers.pending;

@@ -58,7 +58,7 @@ Failed failureOf(const std::function<void()> &body) {
   }
   return {};
 }
-Failed failureOfWait(Mesh &mesh, Transfers &transfers, bool sent = false,
+Failed failureOfWait(Mesh &mesh, Awaited &transfers, bool sent = false,
                      milliseconds timeout = longWait) {
   return failureOf([&] { mesh.wait(transfers, sent, timeout); });
 }
@@ -89,7 +89,7 @@ TEST(Mesh, MessagesArriveWholeInBothDirections) {
   for (size_t size : {size_t(0), size_t(1), size_t(24), size_t(4095), size_t(4097), size_t(70000),
                       size_t(48) << 20}) {
     std::vector<char> out[2] = {bytesOf(size, 1), bytesOf(size, 2)}, in[2];
-    Transfers sends[2], receipts[2];
+    Awaited sends[2], receipts[2];
     for (int r = 0; r < 2; ++r) {
       in[r].resize(size);
       // The second rank asks for its message before it is sent, the first one after.
@@ -112,7 +112,7 @@ TEST(Mesh, ManySlotsAndChannelsInAnyOrder) {
   constexpr int count = 500;
   std::vector<int> out(count), in(2 * count, -1);
   std::iota(out.begin(), out.end(), 0);
-  Transfers sends[3], receipts;
+  Awaited sends[3], receipts;
   // Asked for from the last slot to the first, sent from the first to the last, on two channels.
   for (int i = count - 1; i >= 0; --i)
     for (int from : {1, 2})
@@ -134,7 +134,7 @@ TEST(Mesh, MessagesOfOneSlotKeepTheirOrder) {
   Ranks ranks(2);
   std::vector<int> out(100), in(100, -1);
   std::iota(out.begin(), out.end(), 0);
-  Transfers sends, receipts;
+  Awaited sends, receipts;
   for (int i = 0; i < 50; ++i)
     ranks[0].send(1, 0, 9, &out[i], sizeof(int), sends);
   for (int &place : in)
@@ -150,7 +150,7 @@ TEST(Mesh, MessagesOfOneSlotKeepTheirOrder) {
 
 TEST(Mesh, ARankThatEndsIsNamedByAll) {
   Ranks ranks(4);
-  Transfers waiting[3];
+  Awaited waiting[3];
   char bytes[3];
   std::thread waits[3];
   Failed failed[3];
@@ -170,7 +170,7 @@ TEST(Mesh, ARankThatEndsIsNamedByAll) {
 TEST(Mesh, ARankThatEndsInTheMiddleOfAMessage) {
   Ranks ranks(2, 1);
   std::vector<char> in(100000);
-  Transfers receipt;
+  Awaited receipt;
   ranks[0].receive(1, 0, 1, in.data(), in.size(), receipt);
   writeFrame(ranks.links[1][0].socket, {data, 0, 1, in.size()}, std::string(50000, 'x'));
   ranks.links[1][0].socket.reset();
@@ -181,7 +181,7 @@ TEST(Mesh, ARankThatEndsInTheMiddleOfAMessage) {
 TEST(Mesh, ASilentRankIsNamedAndNotTheOneThatWaitsForIt) {
   // Rank 2 is connected, but nobody reads its connections: as if it were stopped.
   Ranks ranks(3, 2, milliseconds(400));
-  Transfers waiting[2];
+  Awaited waiting[2];
   char bytes[2];
   Failed failed[2];
   ranks[0].receive(1, 0, 1, &bytes[0], 1, waiting[0]);
@@ -198,7 +198,7 @@ TEST(Mesh, ASilentRankIsNamedAndNotTheOneThatWaitsForIt) {
 
 TEST(Mesh, ARankThatComputesIsNamedAndNotTheOneThatWaitsForIt) {
   Ranks ranks(3, 3, milliseconds(1200));
-  Transfers waiting[2];
+  Awaited waiting[2];
   char bytes[2];
   Failed failed[2];
   ranks[0].receive(1, 0, 1, &bytes[0], 1, waiting[0]);
@@ -218,7 +218,7 @@ TEST(Mesh, SizesThatDifferFailOnBothRanks) {
   for (bool receiverFirst : {false, true}) {
     Ranks ranks(2);
     char out[8] = {}, in[12] = {};
-    Transfers send, receipt;
+    Awaited send, receipt;
     auto receive = [&] { ranks[1].receive(0, 0, 1, in, sizeof(in), receipt); };
     if (receiverFirst)
       receive();
@@ -240,7 +240,7 @@ TEST(Mesh, WhatNoRankSendsIsRefused) {
   for (const auto &[frame, text] : frames) {
     Ranks ranks(2, 1);
     char byte = 0;
-    Transfers receipt;
+    Awaited receipt;
     ranks[0].receive(1, 0, 1, &byte, 1, receipt);
     writeFrame(ranks.links[1][0].socket, frame);
     expectFailure(failureOfWait(ranks[0], receipt), text);
@@ -251,7 +251,7 @@ TEST(Mesh, WhatNoRankSendsIsRefused) {
 TEST(Mesh, AFloodOfAnnouncementsIsBounded) {
   Ranks ranks(2, 1);
   char byte = 0;
-  Transfers receipt;
+  Awaited receipt;
   ranks[0].receive(1, 0, 1, &byte, 1, receipt);
   std::thread flood([&] {
     std::vector<Mesh::Frame> frames(1024, {ready, 7, 7, 7});
@@ -268,7 +268,7 @@ TEST(Mesh, AFloodOfAnnouncementsIsBounded) {
 TEST(Mesh, ATextOfAnotherRankIsPrintedHarmlessly) {
   Ranks ranks(2, 1);
   char byte = 0;
-  Transfers receipt;
+  Awaited receipt;
   ranks[0].receive(1, 0, 1, &byte, 1, receipt);
   writeFrame(ranks.links[1][0].socket, {failure, 0, 0, 9}, "bad\x1b[2J\n!");
   expectFailure(failureOfWait(ranks[0], receipt), "bad?[2J?!, as rank 1 reports");
@@ -280,7 +280,7 @@ TEST(Mesh, ARankThatLeavesInOrderIsNoFailure) {
   ranks[2].leave();
   ranks.meshes[2].reset();
   char out = 7, in = 0;
-  Transfers send, receipt, late;
+  Awaited send, receipt, late;
   ranks[0].send(1, 0, 1, &out, 1, send);
   ranks[1].receive(0, 0, 1, &in, 1, receipt);
   ranks[1].wait(receipt, false, longWait);
@@ -325,7 +325,7 @@ TEST(GlooPeers, AgreeAndGather) {
 TEST(GlooPeers, ATextOfAnImpossibleLengthIsRefused) {
   for (int64_t length : {int64_t(-1), int64_t(1) << 62}) {
     Ranks ranks(2);
-    Transfers send;
+    Awaited send;
     ranks[1].send(0, 0, 0x7eull << 56, &length, sizeof(length), send);
     Failed failed = failureOf([&] { makeGlooPeers(ranks.meshes[0], 2, longWait)->gather("own"); });
     expectFailure(failed, "rank 1 (host host1, pid 1001) sends a text of");
