@@ -320,8 +320,8 @@ std::vector<Flag> makeFlags() {
        llvm::join(getTargetNames(), " | ") + " (default: cpu:native)", setString<&O::target>});
   add({"emit", "STAGE", out, Effect::Report,
        "nn | dist | rt | llvm | object | program (default: program)", setEmit});
-  add({"embed-path", "HOW", out, Effect::Program,
-       "relative | absolute paths of weights (default: relative if the model is beside the program)",
+  add({"embed-path", "HOW", kExtendGroup, Effect::Program,
+       "relative | absolute: paths of the weights in the program, from its folder or from the root (default: relative if the model is in that folder or below it)",
        setEmbedPath});
   add({"bundle", nullptr, out, Effect::Program,
        "copy the shared libraries of the program to FILE.libs beside it, for machines without them",
