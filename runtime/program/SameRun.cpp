@@ -98,6 +98,10 @@ void addFlags(Facts &facts, const Options &o) {
                 {"--checkpoint", o.checkpoint},
                 {"--file-size", whole(o.fileBytes)},
                 {"--keep", whole(o.keep)},
+                {"--async-save", o.asyncSave},
+                {"--save-on-failure", flag(o.saveOnFailure)},
+                {"--check-replicas", whole(o.checkReplicas)},
+                {"--skip-spikes", format("%.9g", o.skipSpikes)},
                 {"--resume", o.resume == "auto" || o.resume == "must" || o.resume == "never"
                                  ? o.resume
                                  : "a checkpoint"},
