@@ -24,7 +24,8 @@ constexpr Crash kCrashes[] = {
     {SIGFPE, "arithmetic exception"}, {SIGABRT, "abort"},    {SIGTRAP, "trap"},
 };
 
-/// What the handler prints. A handler may read it while it changes; it always ends with a null.
+/// The text that the handler prints. A handler may read it while it changes; it always ends with a
+/// null.
 template <size_t Size> struct Text {
   char bytes[Size] = "";
   void set(StringRef text) {

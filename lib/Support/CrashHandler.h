@@ -14,8 +14,8 @@ namespace shale {
 /// `tool` must live as long as the process. Call once, after llvm::InitLLVM.
 void installCrashHandler(const char *tool);
 
-/// What the process does while this object lives, for the line that a crash prints. Only for the
-/// main thread.
+/// Names the work of the process while this object lives, for the line that a crash prints. Only
+/// for the main thread.
 class CrashStage {
 public:
   /// `stage` completes "while ..": "parsing". Without a file, the one of the stage around it

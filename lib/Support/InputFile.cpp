@@ -26,7 +26,7 @@ static std::unique_ptr<MemoryBuffer> failOf(StringRef path, ToolError &error) {
   return nullptr;
 }
 
-/// What a file is that is not a regular one.
+/// Names the kind of a file that is not regular.
 static const char *kindOf(mode_t mode) {
   return S_ISDIR(mode)    ? "a folder"
          : S_ISFIFO(mode) ? "a pipe"

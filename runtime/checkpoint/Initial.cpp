@@ -303,7 +303,7 @@ std::string checkInitial(const ShaleProgram &program, const InitOptions &init) {
   for (int p = 0; p < program.parameter_count; ++p)
     if (!origin.draws(p) && !origin.fills(p) && !origin.brings(p))
       origin.of(p);
-  // What is copied from the model's file to the trained weights, if the file is still there.
+  // Tensors that are copied from the model's file to the trained weights, if the file exists.
   for (int k = 0; k < program.kept_count && init.source.empty(); ++k) {
     const ShaleParameter &kept = program.kept[k];
     if (kept.type >= 0 && kept.init.file && exists(kept.init.file))

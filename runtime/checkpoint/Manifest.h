@@ -47,7 +47,7 @@ Manifest parseManifest(const std::string &folder);
 /// the header of each file.
 Manifest readManifest(const std::string &folder);
 
-/// What one rank has written to a checkpoint.
+/// The part of a checkpoint that one rank has written.
 struct Share {
   std::vector<StoredPiece> pieces;
   std::vector<WrittenFile> files;

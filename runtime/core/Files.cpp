@@ -263,11 +263,12 @@ void removeTemporaries(const std::string &folder) {
   }
 }
 
-void replaceFile(const std::string &path, const std::string &text) {
+void replaceFile(const std::string &path, mode_t mode,
+                 const std::function<void(OutputFile &)> &write) {
   std::string temporary = temporaryName(path);
   try {
-    OutputFile file(temporary);
-    file.append(text.data(), text.size());
+    OutputFile file(temporary, mode);
+    write(file);
     file.finish();
     renameFile(temporary, path);
   } catch (const Error &) {
@@ -276,30 +277,28 @@ void replaceFile(const std::string &path, const std::string &text) {
   }
 }
 
+void replaceFile(const std::string &path, const std::string &text) {
+  replaceFile(path, 0666, [&](OutputFile &file) { file.append(text.data(), text.size()); });
+}
+
 void copyFile(const InputFile &from, const std::string &to) {
-  constexpr int64_t blockBytes = 1 << 20;
-  struct stat original{}, copy{};
-  std::string temporary = temporaryName(to);
-  try {
-    if (fstat(from.descriptor(), &original) != 0)
-      fail(SHALE_EXIT_DATA, "cannot read '%s': %s", from.path().c_str(), strerror(errno));
-    OutputFile file(temporary, original.st_mode & 0666);
+  struct stat original{};
+  if (fstat(from.descriptor(), &original) != 0)
+    fail(SHALE_EXIT_DATA, "cannot read '%s': %s", from.path().c_str(), strerror(errno));
+  replaceFile(to, original.st_mode & 0666, [&](OutputFile &file) {
+    constexpr int64_t blockBytes = 1 << 20;
+    struct stat copy{};
     // The rights of the group are those of another group.
     if (fstat(file.descriptor(), &copy) != 0 ||
         (copy.st_gid != original.st_gid && fchmod(file.descriptor(), copy.st_mode & 0707) != 0))
-      fail(SHALE_EXIT_IO, "cannot write '%s': %s", temporary.c_str(), strerror(errno));
+      fail(SHALE_EXIT_IO, "cannot write '%s': %s", file.path().c_str(), strerror(errno));
     std::string block;
     for (int64_t at = 0; at < from.size(); at += block.size()) {
       block.resize(std::min(blockBytes, from.size() - at));
       from.readAt(at, block.data(), block.size());
       file.append(block.data(), block.size());
     }
-    file.finish();
-    renameFile(temporary, to);
-  } catch (const Error &) {
-    unlink(temporary.c_str());
-    throw;
-  }
+  });
 }
 
 // Reads a file of /proc, whose size is not known beforehand, into `text`; returns false

@@ -6,6 +6,7 @@
 #include "runtime/core/Checksum.h"
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <sys/types.h>
 #include <vector>
@@ -62,6 +63,7 @@ public:
   /// Returns the checksum of everything that was appended.
   uint64_t checksum() const { return sum.value(); }
   int descriptor() const { return fd; }
+  const std::string &path() const { return name; }
   /// Syncs and closes; the file is complete on disk once its folder is synced.
   void finish();
 
@@ -109,7 +111,10 @@ std::string parentOf(const std::string &path);
 std::string baseName(const std::string &path);
 /// Renames a complete file into place and syncs its folder.
 void renameFile(const std::string &from, const std::string &to);
-/// Writes text beside `path`, syncs it and renames it into place. Leaves nothing behind on failure.
+/// Lets `write` write a file beside `path`, syncs it and renames it into place. Leaves nothing
+/// behind on failure.
+void replaceFile(const std::string &path, mode_t mode,
+                 const std::function<void(OutputFile &)> &write);
 void replaceFile(const std::string &path, const std::string &text);
 
 /// Copies a file as replaceFile() writes one. Nobody gets rights to the copy that they do not have

@@ -5,7 +5,6 @@
 #include "runtime/core/Json.h"
 
 #include <cmath>
-#include <unistd.h>
 
 namespace shale::rt {
 
@@ -33,23 +32,16 @@ static bool isBefore(const std::string &line, int64_t firstStep) {
 }
 
 Metrics::Metrics(const std::string &path, int64_t firstStep) {
-  std::string temporary = temporaryName(path);
-  try {
-    OutputFile kept(temporary);
-    if (firstStep > 0 && exists(path)) {
-      LineReader lines(path);
-      for (std::string line; lines.next(line);)
-        if (isBefore(line, firstStep)) {
-          line += '\n';
-          kept.append(line.data(), line.size());
-        }
-    }
-    kept.finish();
-    renameFile(temporary, path);
-  } catch (const Error &) {
-    unlink(temporary.c_str());
-    throw;
-  }
+  replaceFile(path, 0666, [&](OutputFile &kept) {
+    if (firstStep <= 0 || !exists(path))
+      return;
+    LineReader lines(path);
+    for (std::string line; lines.next(line);)
+      if (isBefore(line, firstStep)) {
+        line += '\n';
+        kept.append(line.data(), line.size());
+      }
+  });
   file.emplace(path);
 }
 

@@ -1,6 +1,6 @@
-// Where a rank accepts connections: on one host a name in the kernel's abstract namespace of Unix
-// sockets, which no network reaches and which leaves no file; else an address and port of one
-// network interface.
+// The place at which a rank accepts connections: on one host a name in the kernel's abstract
+// namespace of Unix sockets, which no network reaches and which leaves no file; else an address and
+// port of one network interface.
 #ifndef SHALE_RUNTIME_COMM_MESH_ENDPOINT_H
 #define SHALE_RUNTIME_COMM_MESH_ENDPOINT_H
 

@@ -16,7 +16,8 @@ namespace shale::rt {
 namespace {
 using Clock = std::chrono::steady_clock;
 
-/// What a rank tells rank 0 about itself, and rank 0 all ranks about all.
+/// Describes one rank. Each rank sends its own to rank 0, and rank 0 sends those of all ranks to
+/// each.
 struct Card {
   sockaddr_storage address; // where it accepts; zero on one host, where names follow from ranks
   int64_t pid;

@@ -79,7 +79,7 @@ public:
   /// See Peers::findSilent.
   std::vector<int> findSilent(const std::vector<int> &ranks, double seconds);
 
-  /// What ranks send each other before the bytes of a message or text.
+  /// The header that precedes the bytes of a message or text.
   struct Frame {
     uint32_t kind, channel;
     uint64_t slot, bytes;
