@@ -250,31 +250,17 @@ void finish(const Product &p, const View &d, const View &c, const std::vector<fl
             const char *from, char *to, int64_t batch, const char *bias, char *aux) {
   const Type *old = reinterpret_cast<const Type *>(from) + batch * c.batchStep;
   Type *values = reinterpret_cast<Type *>(to) + batch * d.batchStep;
+  const Epilogue &epilogue = p.problem.description.epilogue;
+  bool plain = epilogue.kind == CUBLASLT_EPILOGUE_DEFAULT;
   for (int64_t i = 0; i < d.rows; ++i)
     for (int64_t j = 0; j < d.cols; ++j) {
       float value = p.alpha * sums[i * d.cols + j];
       if (p.beta != 0) // otherwise C is not read
         value += p.beta * old[c.at(i, j)];
-      value = p.problem.description.epilogue.apply(d.type, i, j, value, bias, aux);
+      if (!plain)
+        value = epilogue.apply(d.type, i, j, value, bias, aux);
       values[d.at(i, j)] = narrow<Type>(value);
     }
-}
-
-/// multiply() with the sum of each part rounded to a type of 16 bits.
-void multiplyInParts(cudaDataType type, int64_t m, int64_t n, int64_t k, int parts,
-                     const std::vector<float> &a, const std::vector<float> &b,
-                     std::vector<float> &sums) {
-  std::vector<float> left, part(m * n);
-  std::fill(sums.begin(), sums.end(), 0.0f);
-  for (int i = 0; i < parts; ++i) {
-    int64_t begin = k * i / parts, end = k * (i + 1) / parts;
-    left.clear();
-    for (int64_t row = 0; row < m; ++row)
-      left.insert(left.end(), &a[row * k] + begin, &a[row * k] + end);
-    multiply(m, n, end - begin, 1, left.data(), b.data() + begin * n, part.data());
-    for (int64_t j = 0; j < m * n; ++j)
-      sums[j] += type == CUDA_R_16BF ? float(BFloat::of(part[j])) : float(Half::of(part[j]));
-  }
 }
 
 CUresult runProduct(void *data) {
@@ -321,7 +307,8 @@ CUresult runProduct(void *data) {
     }
     sums.resize(d.rows * d.cols);
     if (p.algorithm.rounds)
-      multiplyInParts(d.type, d.rows, d.cols, a.cols, p.algorithm.parts, x, y, sums);
+      multiplyInParts(d.rows, d.cols, a.cols, p.algorithm.parts, x.data(), y.data(), sums.data(),
+                      d.type == CUDA_R_16BF ? rounded<BFloat> : rounded<Half>);
     else
       multiply(d.rows, d.cols, a.cols, p.algorithm.parts, x.data(), y.data(), sums.data());
     if (d.type == CUDA_R_32F)

@@ -10,6 +10,10 @@ namespace shale::stub {
 /// k is that of `parts` sums over consecutive parts, so that algorithms differ in their bits.
 void multiply(int64_t m, int64_t n, int64_t k, int parts, const float *a, const float *b, float *c);
 
+/// The same with the sum of each part rounded.
+void multiplyInParts(int64_t m, int64_t n, int64_t k, int parts, const float *a, const float *b,
+                     float *c, float (*round)(float));
+
 } // namespace shale::stub
 
 #endif

@@ -14,32 +14,51 @@ namespace {
 using Values = std::vector<float>; // of a tensor, without gaps
 using Index = int64_t[4];
 
-/// Calls `body` with each index of a tensor, in the order of Values.
-template <typename Body> void forEach(const DnnTensor &tensor, Body body) {
+/// Calls `body` with the index of the first element of each row of a tensor, in the order of
+/// Values.
+template <typename Body> void forEachRow(const DnnTensor &tensor, Body body) {
   const std::vector<int64_t> &sizes = tensor.sizes;
-  Index at;
+  Index at = {};
   for (at[0] = 0; at[0] < sizes[0]; ++at[0])
     for (at[1] = 0; at[1] < sizes[1]; ++at[1])
       for (at[2] = 0; at[2] < sizes[2]; ++at[2])
-        for (at[3] = 0; at[3] < sizes[3]; ++at[3])
-          body(at);
+        body(at);
 }
 
-int64_t offset(const DnnTensor &tensor, const Index &at) {
-  int64_t sum = 0;
-  for (int i = 0; i < 4; ++i)
-    sum += at[i] * tensor.strides[i];
-  return sum;
+/// Calls `body` with the distance of each element of a tensor from the first, in the order of
+/// Values.
+template <typename Body> void forEachOffset(const DnnTensor &tensor, Body body) {
+  forEachRow(tensor, [&](const Index &at) {
+    int64_t offset = 0;
+    for (int i = 0; i < 4; ++i)
+      offset += at[i] * tensor.strides[i];
+    for (int64_t l = 0; l < tensor.sizes[3]; ++l)
+      body(offset + l * tensor.strides[3]);
+  });
 }
 
-/// The position in Values of the element that is at `at` of a larger tensor `whole`. A dimension of
-/// one element is repeated; another shorter one is shared by consecutive elements.
-int64_t position(const DnnTensor &tensor, const DnnTensor &whole, const Index &at) {
-  int64_t sum = 0;
-  for (int i = 0; i < 4; ++i)
-    sum = sum * tensor.sizes[i] + at[i] / (whole.sizes[i] / tensor.sizes[i]);
-  return sum;
-}
+/// The positions in Values of the elements that are at an index of a larger tensor `whole`. A
+/// dimension of one element is repeated; another shorter one is shared by consecutive elements.
+class Positions {
+public:
+  Positions(const DnnTensor &tensor, const DnnTensor &whole) {
+    int64_t step = 1;
+    for (int i = 3; i >= 0; --i) {
+      parts[i].resize(whole.sizes[i]);
+      for (int64_t at = 0; at < whole.sizes[i]; ++at)
+        parts[i][at] = at / (whole.sizes[i] / tensor.sizes[i]) * step;
+      step *= tensor.sizes[i];
+    }
+  }
+  int64_t operator[](const Index &at) const {
+    return parts[0][at[0]] + parts[1][at[1]] + parts[2][at[2]] + parts[3][at[3]];
+  }
+  /// The distances of a row's elements from its first.
+  const std::vector<int64_t> &row() const { return parts[3]; }
+
+private:
+  std::vector<int64_t> parts[4]; // of the sum, by dimension and index
+};
 
 float load(const char *from, cudnnDataType_t type, int64_t index) {
   switch (type) {
@@ -82,32 +101,37 @@ float rounded(cudnnDataType_t type, float value) {
   return load(bytes, type, 0);
 }
 
-float apply(int mode, float x, float b, float t) {
+/// Computes `count` elements of an operation from those of its operands.
+void apply(int mode, const float *x, const float *b, const float *t, int64_t count, float *to) {
+  auto each = [&](auto function) {
+    for (int64_t i = 0; i < count; ++i)
+      to[i] = function(i);
+  };
   switch (mode) {
   case CUDNN_POINTWISE_EXP:
-    return std::exp(x);
+    return each([&](int64_t i) { return std::exp(x[i]); });
   case CUDNN_POINTWISE_LOG:
-    return std::log(x);
+    return each([&](int64_t i) { return std::log(x[i]); });
   case CUDNN_POINTWISE_ADD:
-    return x + b;
+    return each([&](int64_t i) { return x[i] + b[i]; });
   case CUDNN_POINTWISE_SUB:
-    return x - b;
+    return each([&](int64_t i) { return x[i] - b[i]; });
   case CUDNN_POINTWISE_MUL:
-    return x * b;
+    return each([&](int64_t i) { return x[i] * b[i]; });
   case CUDNN_POINTWISE_DIV:
-    return x / b;
+    return each([&](int64_t i) { return x[i] / b[i]; });
   case CUDNN_POINTWISE_CMP_GT:
-    return x > b;
+    return each([&](int64_t i) { return x[i] > b[i]; });
   case CUDNN_POINTWISE_CMP_GE:
-    return x >= b;
+    return each([&](int64_t i) { return x[i] >= b[i]; });
   case CUDNN_POINTWISE_CMP_LT:
-    return x < b;
+    return each([&](int64_t i) { return x[i] < b[i]; });
   case CUDNN_POINTWISE_CMP_LE:
-    return x <= b;
+    return each([&](int64_t i) { return x[i] <= b[i]; });
   case CUDNN_POINTWISE_BINARY_SELECT:
-    return t != 0 ? x : b;
+    return each([&](int64_t i) { return t[i] != 0 ? x[i] : b[i]; });
   default: // CUDNN_POINTWISE_IDENTITY
-    return x;
+    return each([&](int64_t i) { return x[i]; });
   }
 }
 
@@ -152,22 +176,22 @@ private:
     if (tensor.isVirtual)
       return values[index];
     Values &read = values[index];
-    read.clear();
+    read.resize(tensor.elements());
     const char *from = place(index);
-    forEach(tensor,
-            [&](const Index &at) { read.push_back(load(from, tensor.type, offset(tensor, at))); });
+    float *next = read.data();
+    forEachOffset(tensor, [&](int64_t offset) { *next++ = load(from, tensor.type, offset); });
     return read;
   }
 
   void keep(int index, Values made) {
     const DnnTensor &tensor = graph.operand(index);
-    for (float &value : made)
-      value = rounded(tensor.type, value);
+    if (tensor.type != CUDNN_DATA_FLOAT)
+      for (float &value : made)
+        value = rounded(tensor.type, value);
     if (!tensor.isVirtual) {
       char *to = place(index);
-      size_t i = 0;
-      forEach(tensor,
-              [&](const Index &at) { store(to, tensor.type, offset(tensor, at), made[i++]); });
+      const float *next = made.data();
+      forEachOffset(tensor, [&](int64_t offset) { store(to, tensor.type, offset, *next++); });
     }
     values[index] = std::move(made);
   }
@@ -178,15 +202,15 @@ private:
     const Values &left = operand(operation.x), &right = operand(operation.b);
     int64_t m = c.sizes[2], n = c.sizes[3], k = a.sizes[3];
     int64_t turn = static_cast<int64_t>(order.start % k);
+    Positions lefts(a, cornerOf(a, c)), rights(b, cornerOf(b, c));
     Values x(m * k), y(k * n);
     for (int64_t batch = 0; batch < c.sizes[0]; ++batch)
       for (int64_t head = 0; head < c.sizes[1]; ++head) {
         const Index first = {batch, head, 0, 0};
-        const float *from = &left[position(a, cornerOf(a, c), first)];
+        const float *from = &left[lefts[first]];
         for (int64_t i = 0; i < m; ++i)
-          for (int64_t l = 0; l < k; ++l)
-            x[i * k + l] = from[i * k + (l + turn) % k];
-        from = &right[position(b, cornerOf(b, c), first)];
+          std::rotate_copy(from + i * k, from + i * k + turn, from + (i + 1) * k, &x[i * k]);
+        from = &right[rights[first]];
         for (int64_t l = 0; l < k; ++l)
           std::copy_n(from + (l + turn) % k * n, n, &y[l * n]);
         multiply(m, n, k, static_cast<int>(std::min<int64_t>(order.parts, k)), x.data(), y.data(),
@@ -204,48 +228,63 @@ private:
 
   void pointwise(const DnnOperation &operation, Values &made) {
     const DnnTensor &whole = graph.operand(operation.y);
+    int64_t columns = whole.sizes[3];
+    float *row = made.data();
     if (operation.mode == CUDNN_POINTWISE_GEN_INDEX) {
-      size_t i = 0;
-      forEach(whole, [&](const Index &at) { made[i++] = static_cast<float>(at[operation.axis]); });
+      forEachRow(whole, [&](const Index &at) {
+        for (int64_t l = 0; l < columns; ++l)
+          *row++ = static_cast<float>(operation.axis == 3 ? l : at[operation.axis]);
+      });
       return;
     }
+    struct Operand {
+      const Values &values;
+      Positions positions;
+      Values &row;
+    };
+    std::vector<Operand> operands;
+    Values rows[3];
     const int indices[] = {operation.x, operation.b, operation.t};
-    const Values *operands[3] = {};
-    for (int j = 0; j < 3; ++j)
+    for (int j = 0; j < 3; ++j) {
+      rows[j].resize(columns);
       if (indices[j] >= 0)
-        operands[j] = &operand(indices[j]);
-    size_t i = 0;
-    forEach(whole, [&](const Index &at) {
-      float inputs[3] = {};
-      for (int j = 0; j < 3; ++j)
-        if (operands[j])
-          inputs[j] = (*operands[j])[position(graph.operand(indices[j]), whole, at)];
-      made[i++] = apply(operation.mode, inputs[0], inputs[1], inputs[2]);
+        operands.push_back(
+            {operand(indices[j]), Positions(graph.operand(indices[j]), whole), rows[j]});
+    }
+    forEachRow(whole, [&](const Index &at) {
+      for (const Operand &each : operands) {
+        const float *from = &each.values[each.positions[at]];
+        for (int64_t l = 0; l < columns; ++l)
+          each.row[l] = from[each.positions.row()[l]];
+      }
+      apply(operation.mode, rows[0].data(), rows[1].data(), rows[2].data(), columns, row);
+      row += columns;
     });
   }
 
   void reduction(const DnnOperation &operation, Values &made) {
     const DnnTensor &whole = graph.operand(operation.x), &result = graph.operand(operation.y);
-    const Values &from = operand(operation.x);
+    const float *from = operand(operation.x).data();
+    Positions positions(result, whole);
     bool sums = operation.mode == CUDNN_REDUCE_TENSOR_ADD;
     std::fill(made.begin(), made.end(), sums ? 0.0f : -INFINITY);
-    size_t i = 0;
-    forEach(whole, [&](const Index &at) {
-      float &target = made[position(result, whole, at)];
-      float value = from[i++];
-      target = sums ? target + value : std::max(target, value);
+    forEachRow(whole, [&](const Index &at) {
+      float *to = &made[positions[at]];
+      for (int64_t part : positions.row()) {
+        float value = *from++;
+        to[part] = sums ? to[part] + value : std::max(to[part], value);
+      }
     });
   }
 
   void reshape(const DnnOperation &operation, Values &made) {
     const DnnTensor &from = graph.operand(operation.x), &to = graph.operand(operation.y);
-    const Values &old = operand(operation.x);
+    const float *old = operand(operation.x).data();
     // Values by their distance from the first.
     std::vector<float> memory(from.extent() / from.elementBytes());
-    size_t i = 0;
-    forEach(from, [&](const Index &at) { memory[offset(from, at)] = old[i++]; });
-    i = 0;
-    forEach(to, [&](const Index &at) { made[i++] = memory[offset(to, at)]; });
+    forEachOffset(from, [&](int64_t offset) { memory[offset] = *old++; });
+    float *next = made.data();
+    forEachOffset(to, [&](int64_t offset) { *next++ = memory[offset]; });
   }
 
   const DnnOperations &graph;

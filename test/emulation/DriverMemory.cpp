@@ -298,6 +298,22 @@ CUresult copyNow(Driver &driver, Lock &lock, CUdeviceptr target, Side targetSide
   return driver.runBlocking(lock, copyWork(driver, to, from, bytes));
 }
 
+/// Clears the whole pages within a large range by mapping fresh ones, most of which nobody touches:
+/// scratch memory. Returns false if it did nothing.
+bool clearPages(char *start, size_t bytes) {
+  constexpr size_t kLarge = 16 << 20;
+  if (bytes < kLarge)
+    return false;
+  size_t head = pagesFor(number(start)) - number(start);
+  size_t pages = (bytes - head) / kPage * kPage;
+  if (mmap(start + head, pages, PROT_READ | PROT_WRITE,
+           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
+    return false;
+  std::memset(start, 0, head);
+  std::memset(start + head + pages, 0, bytes - head - pages);
+  return true;
+}
+
 template <typename Value>
 CUresult fillAsync(Driver &driver, CUdeviceptr target, Value value, size_t count, CUstream handle) {
   Stream *stream = driver.find(handle);
@@ -313,7 +329,8 @@ CUresult fillAsync(Driver &driver, CUdeviceptr target, Value value, size_t count
       return driver.fail(CUDA_ERROR_ILLEGAL_ADDRESS, "a fill of " + std::to_string(bytes) +
                                                          " bytes writes " + span(target, bytes) +
                                                          ", which is not within one allocation");
-    std::fill(values, values + count, value);
+    if (value != 0 || !clearPages(reinterpret_cast<char *>(values), bytes))
+      std::fill(values, values + count, value);
     return CUDA_SUCCESS;
   }));
 }

@@ -15,11 +15,16 @@ constexpr int32_t kWarp = 32;
 // Not a multiple of the page size, so that the tops of stacks differ in their cache sets.
 constexpr size_t kStack = (256 << 10) + 320;
 
-extern "C" void shale_switch(void **from, void *to);
-// Saves the registers that a call preserves, and changes stacks (System V ABI, x86-64).
+// Saves the registers that a call preserves, and goes on on the stack `to` (System V ABI, x86-64),
+// where the call that left it returns `result`. Functions that kernels call end with a jump to it:
+// it then returns straight into the kernel, and mostly to the address that the processor predicts,
+// as the lanes of a warp wait at the same place.
+extern "C" __attribute__((visibility("hidden"))) int64_t shale_switch(void **from, void *to,
+                                                                      int64_t result);
 asm(R"(
 .text
 .globl shale_switch
+.hidden shale_switch
 .type shale_switch, @function
 shale_switch:
   push %rbp
@@ -30,6 +35,7 @@ shale_switch:
   push %r15
   mov %rsp, (%rdi)
   mov %rsi, %rsp
+  mov %rdx, %rax
   pop %r15
   pop %r14
   pop %r13
@@ -40,20 +46,38 @@ shale_switch:
 .size shale_switch, .-shale_switch
 )");
 
-enum class State { Ready, Barrier, Shuffle, Done };
+enum class State { Barrier, Shuffle, Done };
 
-struct Fiber {
+struct alignas(64) Fiber {
   ShaleThread context; // first: the kernel's functions get its address
   class Block *block;
-  void *stack = nullptr; // saved stack pointer; null before the first switch
+  void *stack = nullptr; // saved stack pointer; null before the first switch and after the end
+  struct Warp *warp;
+  int32_t lane;
   int32_t stackNumber;
-  State state = State::Ready;
-  int32_t site = -1;
-  // A shuffle: what it offers, asks for and gets.
-  int32_t value, offset, width, mode;
-  int64_t result;
-  int32_t epoch = 0;    // barriers passed
-  int32_t exchange = 0; // shuffles passed by its warp
+  State state; // why it cannot run, if its warp says so
+  int32_t site;
+};
+
+struct Warp {
+  Fiber *fibers; // its first one
+  int32_t size;
+  uint32_t ready;    // the lanes that can run, as bits
+  int32_t exchanges; // shuffles passed
+  // A shuffle: the lanes that wait, whether at one site, and what they offer and ask for.
+  int32_t arrived, site;
+  bool diverges;
+  struct Offer {
+    int32_t value, offset, width, mode;
+  } offers[kWarp];
+  int64_t results[kWarp]; // of the last shuffle, by lane
+
+  uint32_t all() const { return uint32_t(-1) >> (kWarp - size); }
+  void reset() {
+    ready = all();
+    exchanges = arrived = 0;
+    diverges = false;
+  }
 };
 
 /// The stacks of the fibers of one thread of the host. They outlive launches: a page of a stack is
@@ -64,7 +88,7 @@ public:
     if (start)
       munmap(start, size);
   }
-  /// Provides stacks for a block, and forgets which are in use.
+  /// Provides stacks for the threads of a block, and forgets which are in use.
   void reset(int32_t count) {
     if (size_t(count) * kStack > size) {
       if (start)
@@ -98,137 +122,221 @@ private:
 };
 thread_local Stacks ownStacks;
 
-/// Who accessed a byte last.
-struct Shadow {
-  int64_t writerBlock = -1, readerBlock = -1;
-  int32_t writer = -1, reader = -1; // reader: -2 if several threads
-  int32_t writerEpoch = -1, readerEpoch = -1;
-  int32_t writerExchange = 0, readerExchange = 0;
-  int32_t writerSite = -1, readerSite = -1;
+/// Accesses to some bytes by one thread, or by several: the latest of them counts.
+struct Stamp {
+  uint32_t phase = 0; // of Block; 0: never
+  int32_t thread = 0;
+  int32_t exchanges = 0; // shuffles that its warp had passed
+  int32_t site = 0;
+};
+constexpr int32_t kSeveral = -2; // instead of a thread
+
+/// Memory whose accesses are checked for races.
+class Watched {
+public:
+  /// Who accessed the bytes of a granule last.
+  struct Shadow {
+    Stamp write, read;
+  };
+
+  Watched(const char *name, const char *start, int64_t size, bool shared)
+      : name(name), start(start), size(size), shared(shared) {}
+
+  bool holds(const char *place) const { return uint64_t(place - start) < uint64_t(size); }
+
+  /// The shadows of the bytes of an access, which are within the memory.
+  std::pair<Shadow *, Shadow *> shadowsOf(int64_t offset, int32_t bytes) {
+    if ((offset | bytes) & ((int64_t(1) << granule) - 1) || shadows.empty())
+      split(offset | bytes);
+    return {&shadows[offset >> granule], shadows.data() + ((offset + bytes) >> granule)};
+  }
+  int64_t offsetOf(const Shadow *shadow) const { return (shadow - shadows.data()) << granule; }
+
+  const char *name;
+  const char *start;
+  int64_t size;
+  bool shared; // by the threads of a block; blocks have their own
+
+private:
+  /// Makes granules so small that an access covers whole ones. All accesses before did, so each
+  /// part of a granule has the granule's shadow.
+  void split(int64_t offsetOrBytes) {
+    int32_t fitting = std::min(granule, int32_t(__builtin_ctzll(offsetOrBytes)));
+    std::vector<Shadow> parts(((size - 1) >> fitting) + 1);
+    for (size_t i = 0; i < parts.size() && !shadows.empty(); ++i)
+      parts[i] = shadows[i >> (granule - fitting)];
+    shadows = std::move(parts);
+    granule = fitting;
+  }
+
+  int32_t granule = 4; // the logarithm of its bytes
+  std::vector<Shadow> shadows;
 };
 
 class Block {
 public:
   Block(const Launch &launch, void *const *args, const Options &options, Result &result)
       : launch(launch), args(args), options(options), result(result), random(options.seed),
-        fibers(launch.threads), shared(launch.sharedBytes + 16),
-        sharedShadow(options.races ? launch.sharedBytes : 0) {
-    if (options.races)
-      for (auto [start, size] : options.buffers)
-        buffers.push_back({static_cast<const char *>(start), std::vector<Shadow>(size)});
-  }
-
-  bool run(int64_t number) {
+        fibers(launch.threads), warps((launch.threads + kWarp - 1) / kWarp), order(warps.size()),
+        shared(launch.sharedBytes + 16) {
     char *memory =
         reinterpret_cast<char *>((reinterpret_cast<uintptr_t>(shared.data()) + 15) / 16 * 16);
-    std::memset(shared.data(), 0xff, shared.size());
-    std::fill(sharedShadow.begin(), sharedShadow.end(), Shadow());
-    sharedStart = memory;
-    this->number = number;
-    order();
+    sharedRange = {memory, uint64_t(launch.sharedBytes)};
     for (int32_t i = 0; i < launch.threads; ++i) {
       Fiber &fiber = fibers[i];
-      fiber = Fiber();
       fiber.block = this;
+      fiber.warp = &warps[i / kWarp];
+      fiber.lane = i % kWarp;
       fiber.context = {
-          i,       number,
+          i,       0,
           memory,  barrier,
           shuffle, options.races ? access : options.observer ? accessObserved : accessWithoutRaces};
     }
-    stacks.reset(launch.threads);
-    for (;;) {
-      int32_t next = choose();
-      if (next < 0) {
-        if (std::all_of(fibers.begin(), fibers.end(),
-                        [](const Fiber &fiber) { return fiber.state == State::Done; }))
-          return true;
-        if (!release())
-          return false;
-        continue;
-      }
-      current = &fibers[next];
-      if (!current->stack) {
-        current->stackNumber = stacks.take();
-        start(*current, stacks.top(current->stackNumber));
-      }
-      shale_switch(&main, current->stack);
-      if (current->state == State::Done)
-        stacks.release(current->stackNumber);
-      if (!result.error.empty())
-        return false;
+    for (size_t i = 0; i < warps.size(); ++i) {
+      warps[i].fibers = &fibers[i * kWarp];
+      warps[i].size = std::min(kWarp, launch.threads - int32_t(i) * kWarp);
+      order[i] = &warps[i];
     }
+    if (descending)
+      std::reverse(order.begin(), order.end());
+    stacks.reset(launch.threads);
+    if (!options.races)
+      return;
+    watched.emplace_back("shared memory", memory, launch.sharedBytes, true);
+    for (auto [start, size] : options.buffers)
+      watched.emplace_back("a buffer", static_cast<const char *>(start), size, false);
+    lastWatched.assign(kSites, &watched.front());
+  }
+
+  bool run(int64_t number) {
+    std::memset(shared.data(), 0xff, shared.size());
+    this->number = number;
+    firstPhase = ++phase;
+    ended = waiting = 0;
+    turn = 0;
+    diverges = false;
+    for (Warp &warp : warps)
+      warp.reset();
+    if (options.order == Order::Random)
+      shuffleWarps();
+    active = this;
+    if (Fiber *first = choose())
+      shale_switch(&main, stackOf(*first), 0);
+    return result.error.empty();
   }
 
 private:
   static Block &of(ShaleThread *thread) { return *reinterpret_cast<Fiber *>(thread)->block; }
   static Fiber &fiberOf(ShaleThread *thread) { return *reinterpret_cast<Fiber *>(thread); }
 
-  /// Lays out a stack whose first switch enters enter().
-  void start(Fiber &fiber, char *top) {
-    uintptr_t address = reinterpret_cast<uintptr_t>(top) & ~uintptr_t(15);
+  // ---- switching
+
+  /// The saved stack pointer of a fiber.
+  void *stackOf(Fiber &fiber) { return fiber.stack ? fiber.stack : begin(fiber); }
+
+  /// Gives a fiber a stack whose first switch enters enter().
+  [[gnu::noinline]] void *begin(Fiber &fiber) {
+    entering = &fiber;
+    fiber.stackNumber = stacks.take();
+    uintptr_t address = reinterpret_cast<uintptr_t>(stacks.top(fiber.stackNumber)) & ~uintptr_t(15);
     void **place = reinterpret_cast<void **>(address);
     *--place = nullptr; // the return address of enter, which never returns
     *--place = reinterpret_cast<void *>(&Block::enter);
     for (int i = 0; i < 6; ++i)
       *--place = nullptr;
-    fiber.stack = place;
+    return place;
   }
 
   static thread_local Block *active;
   static void enter() {
     Block &block = *active;
-    Fiber &fiber = *block.current;
-    block.launch.function(&fiber.context, block.args);
-    fiber.state = State::Done;
-    block.yield();
-  }
-
-public:
-  void activate() { active = this; }
-
-private:
-  void yield() {
-    Fiber *self = current;
-    shale_switch(&self->stack, main);
-  }
-
-  /// Returns a thread that can run, or -1.
-  int32_t choose() {
-    while (place < sequence.size() && fibers[sequence[place]].state != State::Ready)
-      ++place;
-    return place < sequence.size() ? sequence[place] : -1;
-  }
-
-  /// Orders the threads for a block.
-  void order() {
-    sequence.resize(launch.threads);
-    std::iota(sequence.begin(), sequence.end(), 0);
-    if (options.order == Order::Last)
-      std::reverse(sequence.begin(), sequence.end());
-    if (options.order == Order::Random) {
-      std::vector<int32_t> priority((launch.threads + kWarp - 1) / kWarp);
-      std::iota(priority.begin(), priority.end(), 0);
-      std::shuffle(priority.begin(), priority.end(), random);
-      std::vector<int32_t> warps(priority.size()); // by priority
-      for (size_t warp = 0; warp < priority.size(); ++warp)
-        warps[priority[warp]] = int32_t(warp);
-      sequence.clear();
-      for (int32_t warp : warps)
-        for (int32_t i = warp * kWarp; i < std::min(launch.threads, (warp + 1) * kWarp); ++i)
-          sequence.push_back(i);
+    Fiber *fiber = block.entering;
+    for (;;) {
+      fiber->context.block = block.number;
+      block.launch.function(&fiber->context, block.args);
+      fiber->state = State::Done;
+      fiber->stack = nullptr;
+      fiber->warp->ready &= ~(1u << fiber->lane);
+      ++block.ended;
+      Fiber *next = block.choose();
+      if (next && !next->stack) { // starts on this stack, whose pages are in the cache
+        next->stackNumber = fiber->stackNumber;
+        fiber = next;
+        continue;
+      }
+      block.stacks.release(fiber->stackNumber);
+      void *unused;
+      shale_switch(&unused, next ? next->stack : block.main, next ? resultOf(*next) : 0);
     }
-    places.resize(launch.threads);
-    for (size_t at = 0; at < sequence.size(); ++at)
-      places[sequence[at]] = at;
-    place = 0;
-    arrived.assign((launch.threads + kWarp - 1) / kWarp, 0);
   }
+
+  /// Lets the next thread run. Returns the result of the shuffle that `fiber` waits at, if it does,
+  /// when it can run again. It cannot now, and the warps before its own cannot either: a warp goes
+  /// on only by its own threads, except after a barrier.
+  int64_t pause(Fiber &fiber, State state, int32_t site) {
+    fiber.state = state;
+    fiber.site = site;
+    uint32_t ready = fiber.warp->ready;
+    Fiber *next = ready ? pick(*fiber.warp, ready) : choose();
+    if (!next)
+      return shale_switch(&fiber.stack, main, 0);
+    if (next == &fiber)
+      return resultOf(fiber);
+    return shale_switch(&fiber.stack, stackOf(*next), resultOf(*next));
+  }
+
+  /// Ends the launch after fail().
+  void leave() {
+    void *unused;
+    shale_switch(&unused, main, 0);
+  }
+
+  static int64_t resultOf(const Fiber &fiber) { return fiber.warp->results[fiber.lane]; }
+
+  /// The first lane by priority of those that are ready.
+  Fiber *pick(const Warp &warp, uint32_t ready) const {
+    return &warp.fibers[descending ? 31 - __builtin_clz(ready) : __builtin_ctz(ready)];
+  }
+
+  /// Returns the first thread by priority that can run. Null: all have ended, or none can go on.
+  [[gnu::noinline]] Fiber *choose() {
+    for (;;) {
+      for (; turn < order.size(); ++turn)
+        if (uint32_t ready = order[turn]->ready)
+          return pick(*order[turn], ready);
+      if (ended == launch.threads || !release())
+        return nullptr;
+    }
+  }
+
+  /// Orders the warps for a block.
+  void shuffleWarps() {
+    std::vector<int32_t> priority(warps.size());
+    std::iota(priority.begin(), priority.end(), 0);
+    std::shuffle(priority.begin(), priority.end(), random);
+    for (size_t warp = 0; warp < priority.size(); ++warp)
+      order[priority[warp]] = &warps[warp];
+  }
+
+  // ---- barriers and shuffles
 
   /// Lets the block go on if all of its threads wait at one barrier.
   bool release() {
+    if (waiting < launch.threads || diverges)
+      return failWait();
+    for (Warp &warp : warps)
+      warp.ready = warp.all();
+    waiting = 0;
+    turn = 0;
+    ++phase;
+    return true;
+  }
+
+  /// Says why no thread can run.
+  [[gnu::noinline]] bool failWait() {
     int32_t site = -1;
     for (const Fiber &fiber : fibers) {
-      if (fiber.state == State::Shuffle || fiber.state == State::Done) {
+      if (fiber.state != State::Barrier) {
         const char *what = fiber.state == State::Done ? "has ended" : "waits at shuffle ";
         fail("deadlock: thread " + std::to_string(fiber.context.thread) + " " + what +
              (fiber.state == State::Done ? "" : std::to_string(fiber.site)) + " while others wait");
@@ -241,39 +349,7 @@ private:
       }
       site = fiber.site;
     }
-    for (Fiber &fiber : fibers) {
-      fiber.state = State::Ready;
-      ++fiber.epoch;
-    }
-    place = 0;
-    return true;
-  }
-
-  /// Lets a warp go on if all of its threads wait at one shuffle.
-  void releaseWarp(int32_t begin, int32_t end) {
-    int32_t &count = arrived[begin / kWarp];
-    if (++count < end - begin)
-      return;
-    for (int32_t i = begin; i < end; ++i)
-      if (fibers[i].site != fibers[begin].site)
-        return;
-    count = 0;
-    for (int32_t i = begin; i < end; ++i) {
-      Fiber &fiber = fibers[i];
-      int32_t lane = i - begin, first = lane / fiber.width * fiber.width;
-      int32_t from = fiber.mode == 0   ? lane ^ fiber.offset
-                     : fiber.mode == 1 ? lane - fiber.offset
-                     : fiber.mode == 2 ? lane + fiber.offset
-                                       : first + fiber.offset;
-      bool valid = from >= first && from < first + fiber.width && begin + from < end;
-      int32_t value = valid ? fibers[begin + from].value : fiber.value;
-      fiber.result = int64_t(uint32_t(value)) | int64_t(valid) << 32;
-    }
-    for (int32_t i = begin; i < end; ++i) {
-      fibers[i].state = State::Ready;
-      ++fibers[i].exchange;
-      place = std::min(place, places[i]);
-    }
+    return false;
   }
 
   static void barrier(ShaleThread *thread, int32_t site) {
@@ -283,65 +359,102 @@ private:
     block.lastBarrier = site;
     if (site == block.options.dropped)
       return;
+    block.diverges |= block.waiting > 0 && site != block.waitingSite;
+    block.waitingSite = site;
+    ++block.waiting;
     Fiber &fiber = fiberOf(thread);
-    fiber.state = State::Barrier;
-    fiber.site = site;
-    block.yield();
+    fiber.warp->ready &= ~(1u << fiber.lane);
+    block.pause(fiber, State::Barrier, site);
   }
 
   static int64_t shuffle(ShaleThread *thread, int32_t value, int32_t offset, int32_t width,
                          int32_t mode, int32_t site) {
-    Block &block = of(thread);
     Fiber &fiber = fiberOf(thread);
-    fiber.state = State::Shuffle;
-    fiber.site = site;
-    fiber.value = value;
-    fiber.offset = offset;
-    fiber.width = width;
-    fiber.mode = mode;
-    int32_t first = int32_t(thread->thread) / kWarp * kWarp;
-    block.releaseWarp(first, std::min(block.launch.threads, first + kWarp));
-    block.yield();
-    return fiber.result;
+    Warp &warp = *fiber.warp;
+    warp.offers[fiber.lane] = {value, offset, width, mode};
+    warp.ready &= ~(1u << fiber.lane);
+    warp.diverges |= warp.arrived > 0 && site != warp.site;
+    warp.site = site;
+    if (++warp.arrived == warp.size && !warp.diverges)
+      exchange(warp);
+    return fiber.block->pause(fiber, State::Shuffle, site);
   }
 
-  /// Whether an access of another thread, in its epochs, is ordered before one of `fiber` now.
-  bool ordered(const Fiber &fiber, int64_t block, int32_t other, int32_t epoch,
-               int32_t exchange) const {
-    int32_t self = int32_t(fiber.context.thread);
-    if (block != number)
-      return false;
-    if (other == self || epoch < fiber.epoch)
+  /// Lets a warp go on, all of whose threads wait at one shuffle.
+  static void exchange(Warp &warp) {
+    warp.ready = warp.all();
+    warp.arrived = 0;
+    ++warp.exchanges;
+    for (int32_t lane = 0; lane < warp.size; ++lane) {
+      const Warp::Offer &own = warp.offers[lane];
+      int32_t first = own.width == kWarp ? 0 : lane / own.width * own.width;
+      int32_t from = own.mode == 0   ? lane ^ own.offset
+                     : own.mode == 1 ? lane - own.offset
+                     : own.mode == 2 ? lane + own.offset
+                                     : first + own.offset;
+      bool valid = from >= first && from < first + own.width && from < warp.size;
+      int32_t value = valid ? warp.offers[from].value : own.value;
+      warp.results[lane] = int64_t(uint32_t(value)) | int64_t(valid) << 32;
+    }
+  }
+
+  // ---- accesses to memory
+
+  /// Whether an access of another thread is ordered before one of `fiber` now.
+  bool ordered(const Fiber &fiber, const Stamp &other) const {
+    auto self = int32_t(fiber.context.thread);
+    if (other.phase < firstPhase)
+      return false; // of another block
+    if (other.thread == self || other.phase < phase)
       return true;
-    return other / kWarp == self / kWarp && exchange < fiber.exchange;
+    return other.thread / kWarp == self / kWarp && other.exchanges < fiber.warp->exchanges;
   }
 
   static void access(ShaleThread *thread, const void *address, int32_t bytes, int32_t write,
                      int32_t site) {
     Block &block = of(thread);
-    Fiber &fiber = fiberOf(thread);
     auto *place = static_cast<const char *>(address);
-    bool known = false;
-    auto note = [&](const char *what, const char *start, std::vector<Shadow> &shadow) {
-      int64_t offset = place - start;
-      if (offset < 0 || offset >= int64_t(shadow.size()))
-        return;
-      known = true;
-      if (offset + bytes > int64_t(shadow.size()))
-        block.fail("thread " + std::to_string(thread->thread) + " accesses byte " +
-                   std::to_string(offset + bytes - 1) + " of " + std::to_string(shadow.size()) +
-                   " of " + what + ", site " + std::to_string(site));
-      else
-        for (int64_t at = offset; at < offset + bytes; ++at)
-          block.noteByte(fiber, shadow[at], write, site, what, at);
-    };
-    note("shared memory", block.sharedStart, block.sharedShadow);
-    for (auto &[start, shadow] : block.buffers)
-      note("a buffer", start, shadow);
-    if (!known)
-      block.failStray(thread, site);
-    if (!block.result.error.empty())
-      block.yield(); // run() ends here
+    Watched *&memory = block.lastWatched[uint32_t(site) % kSites];
+    if (!memory->holds(place)) {
+      auto found = std::find_if(block.watched.begin(), block.watched.end(),
+                                [&](const Watched &each) { return each.holds(place); });
+      if (found == block.watched.end())
+        return block.failStray(thread, site);
+      memory = &*found;
+    }
+    int64_t offset = place - memory->start;
+    if (offset + bytes > memory->size) {
+      block.fail("thread " + std::to_string(thread->thread) + " accesses byte " +
+                 std::to_string(offset + bytes - 1) + " of " + std::to_string(memory->size) +
+                 " of " + memory->name + ", site " + std::to_string(site));
+      return block.leave();
+    }
+    auto [begin, end] = memory->shadowsOf(offset, bytes);
+    for (Watched::Shadow *shadow = begin; shadow != end; ++shadow)
+      block.note(fiberOf(thread), *memory, *shadow, write, site);
+  }
+
+  void note(const Fiber &fiber, const Watched &memory, Watched::Shadow &shadow, bool write,
+            int32_t site) {
+    auto self = int32_t(fiber.context.thread);
+    const Stamp now = {phase, self, fiber.warp->exchanges, site};
+    // What other blocks did with their shared memory does not count.
+    uint32_t oldest = memory.shared ? firstPhase : 1;
+    if (shadow.write.phase >= oldest && !ordered(fiber, shadow.write))
+      return race(fiber, write ? "writes " : "reads ", memory, shadow, site, "wrote", shadow.write);
+    // Reads before the last barrier are forgotten. Of several readers, one is another thread.
+    Stamp &read = shadow.read;
+    bool current = read.phase >= oldest && (read.phase < firstPhase || read.phase == phase);
+    if (write) {
+      if (current && (read.thread == kSeveral || !ordered(fiber, read)))
+        return race(fiber, "writes ", memory, shadow, site, "read", read);
+      shadow.write = now;
+      return;
+    }
+    bool several = current && read.thread != self;
+    read = now;
+    if (several)
+      read.thread = kSeveral;
   }
 
   /// Memory that accesses at a site may touch.
@@ -359,79 +472,55 @@ private:
                                  int32_t site) {
     Block &block = of(thread);
     auto *place = static_cast<const char *>(address);
-    Range &last = block.lastRanges[uint32_t(site) % kRanges];
-    if (last.holds(place, bytes))
-      return;
-    Range range{block.sharedStart, uint64_t(block.launch.sharedBytes)};
+    Range &last = block.lastRanges[uint32_t(site) % kSites];
+    if (!last.holds(place, bytes))
+      block.findRange(thread, place, bytes, site, last);
+  }
+
+  /// Sets `last` to the memory that holds an access.
+  [[gnu::noinline]] void findRange(ShaleThread *thread, const char *place, int32_t bytes,
+                                   int32_t site, Range &last) {
+    Range range = sharedRange;
     if (!range.holds(place, bytes)) {
-      const auto &all = block.options.buffers;
+      const auto &all = options.buffers;
       auto after =
-          std::upper_bound(all.begin(), all.end(), address,
+          std::upper_bound(all.begin(), all.end(), place,
                            [](const void *at, const auto &buffer) { return at < buffer.first; });
       range = after == all.begin() ? Range{nullptr, 0}
                                    : Range{static_cast<const char *>(std::prev(after)->first),
                                            uint64_t(std::prev(after)->second)};
     }
-    if (range.holds(place, bytes)) {
-      last = range;
-      return;
-    }
-    block.failStray(thread, site);
-    block.yield();
+    if (!range.holds(place, bytes))
+      return failStray(thread, site);
+    last = range;
   }
 
   static void accessObserved(ShaleThread *thread, const void *address, int32_t bytes, int32_t write,
                              int32_t site) {
     accessWithoutRaces(thread, address, bytes, write, site);
     Block &block = of(thread);
-    Range own{block.sharedStart, uint64_t(block.launch.sharedBytes)};
-    if (!own.holds(static_cast<const char *>(address), bytes))
+    if (!block.sharedRange.holds(static_cast<const char *>(address), bytes))
       block.options.observer->access(*thread, address, bytes, write, site);
   }
+
+  // ---- failures
 
   void failStray(const ShaleThread *thread, int32_t site) {
     result.stray = result.error.empty();
     fail("thread " + std::to_string(thread->thread) + " of block " + std::to_string(number) +
          " accesses memory outside of every buffer at site " + std::to_string(site));
+    leave();
   }
 
-  void noteByte(Fiber &fiber, Shadow &shadow, bool write, int32_t site, const char *what,
-                int64_t at) {
-    int32_t self = int32_t(fiber.context.thread);
-    if (shadow.writer >= 0 && !ordered(fiber, shadow.writerBlock, shadow.writer, shadow.writerEpoch,
-                                       shadow.writerExchange))
-      race(fiber, write ? "writes " : "reads ", what, at, site, "wrote", shadow.writer,
-           shadow.writerSite);
-    // Of several readers, -2, one is another thread.
-    bool current = shadow.readerBlock != number || shadow.readerEpoch >= fiber.epoch;
-    if (write && shadow.reader != -1 && current &&
-        (shadow.reader == -2 || !ordered(fiber, shadow.readerBlock, shadow.reader,
-                                         shadow.readerEpoch, shadow.readerExchange)))
-      race(fiber, "writes ", what, at, site, "read", shadow.reader, shadow.readerSite);
-    if (write) {
-      shadow.writer = self;
-      shadow.writerBlock = number;
-      shadow.writerEpoch = fiber.epoch;
-      shadow.writerExchange = fiber.exchange;
-      shadow.writerSite = site;
-      return;
-    }
-    bool same = shadow.readerBlock == number && shadow.readerEpoch == fiber.epoch;
-    bool several = shadow.reader == -2 || (shadow.reader >= 0 && shadow.reader != self);
-    shadow.reader = (same || shadow.readerBlock != number) && several ? -2 : self;
-    shadow.readerBlock = number;
-    shadow.readerEpoch = fiber.epoch;
-    shadow.readerExchange = fiber.exchange;
-    shadow.readerSite = site;
-  }
-
-  void race(const Fiber &fiber, const char *does, const char *what, int64_t at, int32_t site,
-            const char *did, int32_t other, int32_t otherSite) {
+  void race(const Fiber &fiber, const char *does, const Watched &memory,
+            const Watched::Shadow &shadow, int32_t site, const char *did, const Stamp &other) {
     fail("race: thread " + std::to_string(fiber.context.thread) + " of block " +
-         std::to_string(number) + " " + does + "byte " + std::to_string(at) + " of " + what +
-         " at site " + std::to_string(site) +
-         (other >= 0 ? ", which thread " + std::to_string(other) : ", which several threads") +
-         " " + did + " at site " + std::to_string(otherSite) + ", without a barrier between");
+         std::to_string(number) + " " + does + "byte " + std::to_string(memory.offsetOf(&shadow)) +
+         " of " + memory.name + " at site " + std::to_string(site) +
+         (other.thread >= 0 ? ", which thread " + std::to_string(other.thread)
+                            : ", which several threads") +
+         " " + did + " at site " + std::to_string(other.site) + ", without a barrier between");
+    leave();
   }
   void fail(std::string message) {
     if (result.error.empty())
@@ -444,21 +533,28 @@ private:
   Result &result;
   std::mt19937_64 random;
   std::vector<Fiber> fibers;
+  std::vector<Warp> warps;
+  std::vector<Warp *> order; // by priority
   std::vector<char> shared;
-  const char *sharedStart = nullptr;
-  std::vector<Shadow> sharedShadow;
-  std::vector<std::pair<const char *, std::vector<Shadow>>> buffers;
-  int64_t number = 0;            // of the block that runs
-  std::vector<int32_t> sequence; // the threads, by priority
-  std::vector<size_t> places;    // of the threads in the sequence
-  std::vector<int32_t> arrived;  // of each warp, threads at a shuffle
+  const bool descending = options.order == Order::Last; // the order of a warp's lanes
+  int64_t number = 0;                                   // of the block that runs
+  // Phases are parts of blocks between barriers, counted over the launch.
+  uint32_t phase = 0, firstPhase = 0; // that runs; the first one of its block
+  size_t turn = 0;          // warps before it, in their order, have no thread that can run
+  int32_t ended = 0;        // threads
+  int32_t waiting = 0;      // threads at a barrier
+  int32_t waitingSite = -1; // of the latest of them
+  bool diverges = false;    // they wait at different ones
+  int32_t lastBarrier = -1; // that a thread reached
   Stacks &stacks = ownStacks;
-  size_t place = 0; // threads before it cannot run
-  int32_t lastBarrier = -1;
-  static constexpr uint32_t kRanges = 64;
-  Range lastRanges[kRanges] = {}; // of sites, modulo their number
   void *main = nullptr;
-  Fiber *current = nullptr;
+  Fiber *entering = nullptr; // the one that starts at the next switch
+  // The memory that accesses touched last, by their site modulo kSites.
+  static constexpr uint32_t kSites = 64;
+  Range sharedRange;
+  Range lastRanges[kSites] = {};
+  std::vector<Watched> watched;
+  std::vector<Watched *> lastWatched;
 };
 
 thread_local Block *Block::active = nullptr;
@@ -468,7 +564,6 @@ thread_local Block *Block::active = nullptr;
 Result run(const Launch &launch, void *const *args, const Options &options) {
   Result result;
   Block block(launch, args, options, result);
-  block.activate();
   std::vector<int64_t> numbers = options.sample;
   if (numbers.empty()) {
     numbers.resize(launch.blocks);

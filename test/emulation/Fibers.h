@@ -29,9 +29,9 @@ struct Options {
   Order order = Order::First;
   uint64_t seed = 1;    // Order::Random: of the warps' priorities and of the blocks' order
   int32_t dropped = -1; // the barrier at this site does not wait
-  /// All that a kernel may access: first byte and number of bytes.
+  /// All that a kernel may access: first byte and number of bytes. Disjoint.
   std::vector<std::pair<const void *, int64_t>> buffers = {};
-  /// Looks for races. If not, `buffers` must be sorted and disjoint; they may be large then.
+  /// Looks for races. If not, `buffers` must be sorted; they may be large then.
   bool races = true;
   Observer *observer = nullptr;     // with `races` off
   std::vector<int64_t> sample = {}; // the blocks to run; empty: all

@@ -59,6 +59,8 @@ struct Half {
 /// `value` in the type `To`: float, BFloat or Half.
 template <typename To> To narrow(float value) { return To::of(value); }
 template <> inline float narrow<float>(float value) { return value; }
+/// `value` as the type `To` holds it.
+template <typename To> float rounded(float value) { return narrow<To>(value); }
 
 } // namespace shale::stub
 
