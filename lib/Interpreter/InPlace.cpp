@@ -67,7 +67,7 @@ LogicalResult RtMachine::launchInPlace(rt::LaunchOp op, Block &body) {
   OpValues known;
   // Runs the kernel on the current memory and writes the elements of all results for which
   // `picks(row, element)` is true.
-  auto pass = [&](function_ref<bool(int64_t, int64_t)> picks) -> LogicalResult {
+  auto pass = [&](auto picks) -> LogicalResult {
     auto values = runBody(interpreter, body, readAll(op.getInputs()), known);
     if (failed(values))
       return failure();
@@ -76,10 +76,15 @@ LogicalResult RtMachine::launchInPlace(rt::LaunchOp op, Block &body) {
         const Tensor &value = (*values)[yield][rank][index];
         Tensor memory = read(rank, output);
         Cell *cells = memory.mutableCells();
-        int64_t columns = value.size() / rowCount;
-        for (int64_t i = 0; i < value.size(); ++i)
-          if (picks(columns ? i / columns : 0, columns > 1 ? i : -1))
-            cells[i] = value.cells()[i];
+        const Cell *from = value.cells();
+        int64_t size = value.size(), columns = size / rowCount;
+        bool isOnly = columns <= 1; // one value per row
+        if (columns == 0)           // all are in one row
+          columns = std::max<int64_t>(1, size);
+        for (int64_t row = 0, i = 0; i < size; ++row)
+          for (int64_t end = std::min(size, i + columns); i < end; ++i)
+            if (picks(row, isOnly ? -1 : i))
+              cells[i] = from[i];
         write(rank, output, memory);
       }
     if (rows)

@@ -173,6 +173,9 @@ LogicalResult FlatState::unpack(ArrayRef<Tensor> values, LogicalValues &results)
   std::vector<Tensor> perRank = summed(values);
   int64_t count = group.getCount();
   int64_t length = axis.empty() ? count : count / mesh.getSize(axis);
+  std::vector<int64_t> begins; // of the ranks' parts
+  for (size_t rank = 0; rank < perRank.size(); ++rank)
+    begins.push_back(axis.empty() ? 0 : mesh.getCoordinate(rank, axis) * length);
   std::vector<char> covered(count, 0);
   for (Attribute entry : group.getSegments()) {
     auto segment = cast<dist::SegmentAttr>(entry);
@@ -181,9 +184,9 @@ LogicalResult FlatState::unpack(ArrayRef<Tensor> values, LogicalValues &results)
       return failure();
     nn::StateOp param = *found;
     std::fill_n(covered.begin() + segment.getOffset(), segment.getCount(), 1);
+    int64_t offset = segment.getOffset();
     auto index = [&](int64_t rank, int64_t i) -> int64_t {
-      int64_t begin = axis.empty() ? 0 : mesh.getCoordinate(rank, axis) * length;
-      int64_t from = segment.getOffset() + i - begin;
+      int64_t from = offset + i - begins[rank];
       return from < length ? std::max<int64_t>(from, -1) : -1;
     };
     FailureOr<Tensor> joined = joinParts(state, nameOf(segment), shapeOf(segment, param),
@@ -203,7 +206,7 @@ LogicalResult FlatState::unpack(ArrayRef<Tensor> values, LogicalValues &results)
       return state.emitError("is not the copy of the new '") << nameOf(segment) << "'";
   }
   for (auto [rank, piece] : llvm::enumerate(perRank)) {
-    int64_t begin = axis.empty() ? 0 : mesh.getCoordinate(rank, axis) * length;
+    int64_t begin = begins[rank];
     for (int64_t i = 0; i < length; ++i)
       if (!covered[begin + i] && piece.number(i) != 0)
         return state.emitError("padding element ") << begin + i << " is not zero on rank " << rank;

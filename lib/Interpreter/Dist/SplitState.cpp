@@ -1,6 +1,7 @@
 //===- SplitState.cpp - States whose value is split between ranks ---------===//
 #include "lib/Interpreter/Dist/SplitState.h"
 #include "dialects/nn/Ops/State.h"
+#include <numeric>
 
 using namespace mlir;
 
@@ -20,22 +21,23 @@ FailureOr<Tensor> joinParts(nn::StateOp op, StringRef name, ArrayRef<int64_t> sh
                             llvm::function_ref<int64_t(int64_t rank, int64_t i)> index) {
   // Positions of a part's elements in the whole value: the part of a tensor that counts up.
   Tensor places(Element::I64, shape);
-  for (int64_t i = 0; i < places.size(); ++i)
-    places.mutableInts()[i] = i;
+  std::iota(places.mutableInts(), places.mutableInts() + places.size(), 0);
   Tensor whole(perRank[0].element(), shape);
   std::vector<char> known(whole.size(), 0);
   Cell *out = whole.mutableCells();
   for (auto [rank, part] : llvm::enumerate(perRank)) {
     Tensor at = partOf(places, layout, mesh, rank);
+    const int64_t *positions = at.ints();
+    const Cell *cells = part.cells();
     for (int64_t i = 0; i < at.size(); ++i) {
-      int64_t from = index(rank, i), to = at.ints()[i];
+      int64_t from = index(rank, i), to = positions[i];
       if (from < 0)
         continue;
-      if (known[to] && out[to] != part.cells()[from])
+      if (known[to] && out[to] != cells[from])
         return op.emitError("copies of element ")
                << to << " of '" << name << "' differ on rank " << rank;
       known[to] = 1;
-      out[to] = part.cells()[from];
+      out[to] = cells[from];
     }
   }
   return whole;
