@@ -26,6 +26,13 @@ Dtype typeOf(const json &value) {
   return type;
 }
 
+/// Reads a number of 64 bits. get() would also convert a fraction, or a negative number.
+uint64_t bitsOf(const json &value) {
+  if (!value.is_number_unsigned())
+    throw std::runtime_error("a number is not one of 64 bits");
+  return value.get<uint64_t>();
+}
+
 /// Reads a number of the manifest. All are counts and offsets: never negative.
 int64_t natural(const json &value, int64_t most = INT64_MAX) {
   if (!value.is_number_unsigned() || value.get<uint64_t>() > static_cast<uint64_t>(most))
@@ -93,7 +100,7 @@ Manifest parse(const std::string &folder, const std::string &text) {
     if (!(norms.mean >= 0) || norms.skipped > norms.count)
       throw std::runtime_error("its history of norms is not possible");
   }
-  manifest.position.seed = body.at("seed").get<uint64_t>();
+  manifest.position.seed = bitsOf(body.at("seed"));
   if (body.contains("flags")) // missing in older files
     for (const auto &[flag, value] : body.at("flags").items())
       manifest.position.flags[flag] = value.get<std::string>();
@@ -143,7 +150,7 @@ Share unpackShare(const std::string &text) {
     share.pieces.push_back(pieceFrom(piece));
   for (const json &file : object.at("files"))
     share.files.push_back({file.at(0).get<std::string>(), natural(file.at(1)), natural(file.at(2)),
-                           file.at(3).get<uint64_t>(), file.at(4).get<uint64_t>()});
+                           bitsOf(file.at(3)), bitsOf(file.at(4))});
   return share;
 }
 

@@ -17,6 +17,14 @@ int64_t availableInKernel(const std::string &root);
 int64_t availableInGroups(const std::string &root);
 int64_t availableAddresses();
 
+/// Returns the bytes of this host's memory with its swap space, and the smallest limit, also with
+/// swap space, of the control groups of this process. INT64_MAX: not known, or no limit.
+int64_t memoryOfHost(const std::string &root = "");
+int64_t limitOfGroups(const std::string &root = "");
+
+/// Returns the bytes of address space that this process uses; 0 if that is not known.
+int64_t usedAddresses();
+
 } // namespace shale::rt
 
 #endif

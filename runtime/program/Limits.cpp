@@ -1,13 +1,13 @@
 // Checks of the limits of this process and machine.
 #include "runtime/program/Limits.h"
 #include "runtime/core/Error.h"
+#include "runtime/core/HostMemory.h"
 #include "runtime/device/host/Host.h"
 
 #include <algorithm>
 #include <climits>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <future>
 #include <sys/resource.h>
 #include <system_error>
@@ -44,69 +44,8 @@ void checkThreadCount() {
 
 namespace {
 
-/// Planned bytes of one rank in this machine's memory. `fixed`: with code and libraries, which a
-/// running process has mapped already.
-int64_t plannedBytes(const ShaleProgram &program, bool fixed) {
-  int64_t bytes = 0;
-  for (int32_t i = 0; i < program.plan_line_count; ++i) {
-    const ShalePlanLine &line = program.plan[i];
-    bool here = !program.device_code || std::strcmp(line.space, "host") == 0;
-    if (here && (fixed || std::strcmp(line.category, "fixed") != 0))
-      bytes += line.bytes;
-  }
-  return bytes;
-}
-
 std::string mebibytes(int64_t bytes) {
   return format("%.1f MiB", static_cast<double>(bytes) / (1 << 20));
-}
-
-int64_t addressSpace() {
-  std::ifstream file("/proc/self/statm");
-  long long pages = 0;
-  return file >> pages ? pages * sysconf(_SC_PAGESIZE) : 0;
-}
-
-/// Returns the number in a file of a control group; -1: it has none, or no limit.
-int64_t numberIn(const std::string &path) {
-  std::ifstream file(path);
-  long long number = -1;
-  return file >> number && number > 0 ? number : -1;
-}
-
-/// Returns the smallest memory limit of this process's control group (version 2) and of those above
-/// it; -1: none. A container sees its own group as the root.
-int64_t groupLimit() {
-  std::ifstream file("/proc/self/cgroup");
-  std::string group;
-  for (std::string line; std::getline(file, line);)
-    if (line.compare(0, 3, "0::") == 0)
-      group = line.substr(3);
-  int64_t least = -1;
-  for (;;) {
-    std::string folder = "/sys/fs/cgroup" + group;
-    int64_t limit = numberIn(folder + "/memory.max"), swap = numberIn(folder + "/memory.swap.max");
-    if (limit > 0 && swap > 0)
-      limit += swap;
-    if (limit > 0)
-      least = least < 0 ? limit : std::min(least, limit);
-    if (group.empty() || group == "/")
-      return least;
-    group.erase(group.rfind('/'));
-  }
-}
-
-/// Returns the machine's memory with its swap space; LLONG_MAX: unknown.
-int64_t machineMemory() {
-  std::ifstream file("/proc/meminfo");
-  int64_t total = 0;
-  for (std::string line; std::getline(file, line);) {
-    long long kibibytes = 0;
-    if (std::sscanf(line.c_str(), "MemTotal: %lld kB", &kibibytes) == 1 ||
-        std::sscanf(line.c_str(), "SwapTotal: %lld kB", &kibibytes) == 1)
-      total += kibibytes * 1024;
-  }
-  return total > 0 ? total : LLONG_MAX;
 }
 
 constexpr const char *kRemedy = "compile with a lower --memory-limit, fewer rows per rank, more "
@@ -114,10 +53,21 @@ constexpr const char *kRemedy = "compile with a lower --memory-limit, fewer rows
 
 } // namespace
 
+int64_t plannedBytes(const ShaleProgram &program, bool both, bool fixed) {
+  int64_t bytes = 0;
+  for (int32_t i = 0; i < program.plan_line_count; ++i) {
+    const ShalePlanLine &line = program.plan[i];
+    if ((both || std::strcmp(line.space, "host") == 0) &&
+        (fixed || std::strcmp(line.category, "fixed") != 0))
+      bytes += line.bytes;
+  }
+  return bytes;
+}
+
 void checkMemory(const ShaleProgram &program, int localRanks) {
-  int64_t planned = plannedBytes(program, true);
-  int64_t group = groupLimit(), machine = machineMemory();
-  int64_t there = group > 0 ? std::min(group, machine) : machine;
+  bool oneMemory = !program.device_code;
+  int64_t planned = plannedBytes(program, oneMemory, true);
+  int64_t machine = memoryOfHost(), there = std::min(machine, limitOfGroups());
   if (planned > there / localRanks)
     fail(SHALE_EXIT_NO_FIT,
          "the plan takes %s per rank, and %d rank%s on this machine %s, but %s has %s: %s",
@@ -135,14 +85,15 @@ void checkMemory(const ShaleProgram &program, int localRanks) {
   threads += 3; // of the communicator, its watch and signals
   int64_t stacks = threads * std::min<int64_t>(perThread, 1 << 30);
   constexpr int64_t libraries = 16 << 20; // code that oneDNN generates, buffers of connections
-  int64_t needed = addressSpace() + libraries + plannedBytes(program, false) + stacks;
+  // Code and libraries are mapped already.
+  int64_t ofPlan = plannedBytes(program, oneMemory, false), used = usedAddresses() + libraries;
+  int64_t needed = used + ofPlan + stacks;
   if (needed > int64_t(std::min<rlim_t>(space.rlim_cur, LLONG_MAX)))
     fail(SHALE_EXIT_NO_FIT,
          "this rank needs %s of address space: %s of the plan, %s of stacks for %d threads, and %s "
          "of code and libraries. The limit (ulimit -v) is %s: raise it, or %s",
-         mebibytes(needed).c_str(), mebibytes(plannedBytes(program, false)).c_str(),
-         mebibytes(stacks).c_str(), threads, mebibytes(addressSpace() + libraries).c_str(),
-         mebibytes(int64_t(space.rlim_cur)).c_str(), kRemedy);
+         mebibytes(needed).c_str(), mebibytes(ofPlan).c_str(), mebibytes(stacks).c_str(), threads,
+         mebibytes(used).c_str(), mebibytes(int64_t(space.rlim_cur)).c_str(), kRemedy);
 }
 
 void checkThreadsStart(int threads) {

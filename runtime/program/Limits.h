@@ -16,6 +16,10 @@ std::string checkThreadCount(const std::string &value, int cpus);
 /// Fails with exit code 64 if OMP_NUM_THREADS is set and unusable.
 void checkThreadCount();
 
+/// Returns the planned bytes of a rank in host memory; in both memories with `both`. `fixed`: with
+/// code and libraries, which a running process has mapped already.
+int64_t plannedBytes(const ShaleProgram &program, bool both, bool fixed);
+
 /// Fails with exit code 78 if the planned memory of `localRanks` ranks exceeds that of the machine
 /// or of its control group, or if one rank with its threads exceeds the limit of this process's
 /// address space (ulimit -v). The message has what is planned and what is there.

@@ -416,6 +416,12 @@ Parsed parseOptions(const ShaleProgram &program, int argc, const char *const *ar
       o.warnings.push_back(
           format("--%s has no effect: the program was compiled with --optimizer %s",
                  option->get_lnames().front().c_str(), program.optimizer));
+  if (o.evalOnly)
+    evalBatches->default_str("all");
+  for (const CLI::Option *option : app.get_options())
+    o.values.push_back({"--" + option->get_lnames().front(),
+                        option->count() > 0 ? CLI::detail::join(option->reduced_results(), " ")
+                                            : option->get_default_str()});
   o.shuffle = !noShuffle;
   o.seedGiven = seed->count() > 0;
   o.tokenDtypeGiven = tokenDtype->count() > 0;

@@ -51,7 +51,8 @@ struct Options {
   bool tuneProducts = true;                // whether algorithms of products are timed
   std::string comm = "nccl"; // of a device with its own memory: nccl, or staged through the host
 
-  std::vector<std::string> warnings; // about flags without effect
+  std::vector<std::pair<std::string, std::string>> values; // of all flags, by name, as text
+  std::vector<std::string> warnings;                       // about flags without effect
 
   bool tensorboard = false;
   double peakTflops = 0; // peak per rank; 0: not known

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sys/stat.h>
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -80,39 +81,23 @@ std::string describeCheckpoint(const Options &options) {
   return baseName(folders.back());
 }
 
-/// Adds flags that are not in runFlags(), as they do not change what is learned, but on which ranks
-/// have to agree: they decide which exchanges happen.
-void addFlags(Facts &facts, const Options &o) {
-  for (const auto &[name, value] : runFlags(o))
-    if (name != "data" && name != "init")
-      facts.push_back({"--" + name, value});
-  auto whole = [](int64_t n) { return std::to_string(n); };
-  auto flag = [](bool set) { return std::string(set ? "true" : "false"); };
-  facts.insert(facts.end(),
-               {{"--stop-after", whole(o.stopAfter)},
-                {"--epochs", format("%.9g", o.epochs)},
-                {"--eval-every", whole(o.evalEvery)},
-                {"--eval-batches", whole(o.evalBatchesGiven ? o.evalBatches : 0)},
-                {"--eval-only", flag(o.evalOnly)},
-                {"--save-every", whole(o.saveEvery)},
-                {"--checkpoint", o.checkpoint},
-                {"--file-size", whole(o.fileBytes)},
-                {"--keep", whole(o.keep)},
-                {"--async-save", o.asyncSave},
-                {"--save-on-failure", flag(o.saveOnFailure)},
-                {"--check-replicas", whole(o.checkReplicas)},
-                {"--skip-spikes", format("%.9g", o.skipSpikes)},
-                {"--resume", o.resume == "auto" || o.resume == "must" || o.resume == "never"
-                                 ? o.resume
-                                 : "a checkpoint"},
-                {"--trace", o.traceFile.empty() ? ""
-                                                : format("steps:%lld-%lld", (long long)o.traceFirst,
-                                                         (long long)o.traceLast)},
-                {"--report-buffers", flag(!o.reportBuffers.empty())},
-                {"--report-device", flag(!o.reportDevice.empty())},
-                {"--no-graph", flag(!o.graph)},
-                {"--tune-products", flag(o.tuneProducts)},
-                {"--comm", o.comm}});
+/// Adds all flags. Places may differ between hosts, so what is there is compared
+/// instead; of places for output, whether there is one.
+void addFlags(Facts &facts, const Options &options) {
+  const std::set<std::string> compared = {"--data", "--eval-data", "--init", "--resume"};
+  const std::set<std::string> own = {"--out", "--interface", "--cuda-libraries"};
+  const std::set<std::string> files = {"--report-buffers", "--report-device",
+                                       "--verify-checkpoint"};
+  for (const auto &[name, value] : options.values) {
+    bool isFile = files.count(name) > 0 && !value.empty();
+    if (name == "--trace")
+      facts.push_back({name, value.substr(0, value.find(' '))}); // without the file
+    else if (!compared.count(name) && !own.count(name))
+      facts.push_back({name, isFile ? "a file" : value});
+  }
+  const std::string &how = options.resume;
+  facts.push_back(
+      {"--resume", how == "auto" || how == "must" || how == "never" ? how : "a folder"});
 }
 
 std::string pack(const Facts &facts) {

@@ -6,10 +6,10 @@
 #include "runtime/core/Error.h"
 #include "runtime/core/HostMemory.h"
 #include "runtime/core/Profile.h"
+#include "runtime/program/Limits.h"
 #include "runtime/program/Training.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace shale::rt {
 
@@ -18,21 +18,12 @@ constexpr double mostUsed = 0.95; // of the memory that is available
 
 std::string mebibytes(int64_t bytes) { return format("%.1f MiB", bytes / 1048576.0); }
 
-/// Returns the planned bytes of a rank in host memory; in both memories if they are one, or `both`.
-int64_t plannedBytes(const ShaleProgram &program, bool both) {
-  int64_t bytes = 0;
-  for (int32_t i = 0; i < program.plan_line_count; ++i)
-    if (both || std::strcmp(program.plan[i].space, "host") == 0)
-      bytes += program.plan[i].bytes;
-  return bytes;
-}
-
 /// Returns why a copy of the state has no room under the compiled-in limit of memory; "" if it has.
 std::string excess(const ShaleProgram &program, int64_t copy) {
   const std::pair<int64_t, bool> limits[] = {{program.host_limit, false},
                                              {program.total_limit, true}};
   for (auto [limit, both] : limits)
-    if (int64_t planned = plannedBytes(program, both); limit > 0 && copy > limit - planned)
+    if (int64_t planned = plannedBytes(program, both, true); limit > 0 && copy > limit - planned)
       return format("of the %lld bytes of --memory-limit, the plan leaves %lld", (long long)limit,
                     (long long)std::max<int64_t>(0, limit - planned));
   return "";
@@ -51,7 +42,7 @@ void Training::planSaves() {
   std::string trouble = excess(program, copy);
   if (trouble.empty()) {
     // The ranks of a host take what they have planned and the copy. Some of it is in use already.
-    int64_t planned = plannedBytes(program, device->sharesMemory());
+    int64_t planned = plannedBytes(program, device->sharesMemory(), true);
     int64_t more = std::max<int64_t>(0, planned - residentBytes()) + copy;
     int64_t available = static_cast<int64_t>(mostUsed * static_cast<double>(availableHostBytes()));
     if (more > available / std::max(1, rendezvous.localSize))

@@ -135,4 +135,24 @@ TEST_F(HostMemory, OfControlGroups) {
   put("/sys/fs/cgroup/memory/memory.usage_in_bytes", "100\n");
   EXPECT_EQ(availableInGroups(root), 600);
 }
+
+// With swap space: that of the host, unless the group has less of it.
+TEST_F(HostMemory, LimitsOfControlGroups) {
+  EXPECT_EQ(memoryOfHost(root), INT64_MAX);
+  EXPECT_EQ(limitOfGroups(root), INT64_MAX);
+  put("/proc/meminfo", "MemTotal: 100 kB\nMemAvailable: 7 kB\nSwapTotal: 20 kB\n");
+  EXPECT_EQ(memoryOfHost(root), 120 * 1024);
+  put("/proc/self/cgroup", "0::/jobs/one\n");
+  put("/sys/fs/cgroup/jobs/memory.max", "1000\n");
+  EXPECT_EQ(limitOfGroups(root), 1000 + 20 * 1024);
+  put("/sys/fs/cgroup/jobs/memory.swap.max", "50\n");
+  EXPECT_EQ(limitOfGroups(root), 1050);
+  put("/sys/fs/cgroup/jobs/one/memory.max", "9000000000000000000\n");
+  EXPECT_EQ(limitOfGroups(root), 1050);
+  put("/proc/self/cgroup", "3:memory:/job\n");
+  put("/sys/fs/cgroup/memory/job/memory.limit_in_bytes", "700\n");
+  EXPECT_EQ(limitOfGroups(root), 700 + 20 * 1024);
+  put("/sys/fs/cgroup/memory/job/memory.memsw.limit_in_bytes", "800\n");
+  EXPECT_EQ(limitOfGroups(root), 800);
+}
 } // namespace
