@@ -2,39 +2,19 @@
 #ifndef SHALE_TEST_FUZZ_FUZZ_H
 #define SHALE_TEST_FUZZ_FUZZ_H
 
-#include "mlir/IR/MLIRContext.h"
-#include "shale/InitAll.h"
-#include "llvm/Support/raw_ostream.h"
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <fcntl.h>
 #include <random>
 #include <string>
+#include <string_view>
 #include <sys/mman.h>
 #include <unistd.h>
 
 extern "C" size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t most); // of libFuzzer
 
 namespace shale::fuzz {
-
-/// A context with all dialects, which prints nothing without SHALE_FUZZ_PRINT.
-inline mlir::MLIRContext &context() {
-  static mlir::MLIRContext *made = [] {
-    mlir::DialectRegistry registry;
-    registerAllDialects(registry);
-    auto *context = new mlir::MLIRContext(registry, mlir::MLIRContext::Threading::DISABLED);
-    context->loadAllAvailableDialects();
-    context->printOpOnDiagnostic(false);
-    context->getDiagEngine().registerHandler([](mlir::Diagnostic &diagnostic) {
-      if (std::getenv("SHALE_FUZZ_PRINT"))
-        llvm::errs() << diagnostic.getLocation() << ": " << diagnostic.str() << "\n";
-      return mlir::success();
-    });
-    return context;
-  }();
-  return *made;
-}
 
 /// Counts inputs, those that went beyond the first check (mutants that a parser refuses prove
 /// nothing), and those that nothing refused. The process writes both to the file that
@@ -60,7 +40,7 @@ inline Counts &counts() {
 /// A file in memory, with a path.
 class MemoryFile {
 public:
-  explicit MemoryFile(llvm::StringRef bytes) : file(memfd_create("fuzz", MFD_CLOEXEC)) {
+  explicit MemoryFile(std::string_view bytes) : file(memfd_create("fuzz", MFD_CLOEXEC)) {
     if (file < 0 || write(file, bytes.data(), bytes.size()) != ssize_t(bytes.size()))
       std::abort();
   }

@@ -2,7 +2,7 @@
 #ifndef SHALE_TEST_FUZZ_MESSAGES_H
 #define SHALE_TEST_FUZZ_MESSAGES_H
 
-#include "test/fuzz/Fuzz.h"
+#include "test/fuzz/Context.h"
 #include <optional>
 #include <vector>
 

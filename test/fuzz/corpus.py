@@ -1,18 +1,21 @@
 #!/usr/bin/env python3
-"""Writes the seeds of the fuzz targets: a model of one block, its module after each stage, and command lines.
+"""Writes the seeds of the fuzz targets: a model of one block, its module after each stage, command lines, files of a run, and messages.
 
 usage: corpus.py --build DIR    (writes test/fuzz/corpus)
 """
 import argparse
+import json
 import pathlib
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent / "lib" / "Frontend" / "ONNX"))
+from run import TARGETS  # noqa: E402
 from onnx_writer import floats, graph, ints, model, node, tensor, value  # noqa: E402
 
 WIDTH = 4
@@ -46,14 +49,7 @@ def small():
     return model(graph(nodes, [value("x", ["batch", 4])], [value("loss", [])], weights))
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--build", type=pathlib.Path, required=True)
-    shalec = parser.parse_args().build.resolve() / "bin" / "shalec"
-    out = HERE / "corpus"
-    shutil.rmtree(out, ignore_errors=True)
-    for name in ("onnx", "ir", "external", "flags"):
-        (out / name).mkdir(parents=True)
+def of_compiler(shalec, out):
     (out / "onnx" / "block").write_bytes(block())
     (out / "onnx" / "small").write_bytes(small())
     with tempfile.TemporaryDirectory() as folder:
@@ -74,6 +70,54 @@ def main():
                         ("types", ["m.onnx", "--param-dtype=bf16", "--offload=params,grads:0.5", "--recompute=block:0.5", "--unit=size:100M"]),
                         ("model", ["m.onnx", "--dim", "batch=2/rank", "--loss=mse:y,t", "--bind=x=tokens+1", "--report=memory=r.json"])):
         (out / "flags" / name).write_text("\n".join(words))
+
+
+
+def of_runtime(out):
+    tensors = {"__metadata__": {"format": "pt"}, "wte.weight": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]},
+               "mask": {"dtype": "BOOL", "shape": [4], "data_offsets": [24, 28]}, "scale": {"dtype": "BF16", "shape": [], "data_offsets": [28, 30]},
+               "none": {"dtype": "I64", "shape": [0, 7], "data_offsets": [30, 30]}}
+    (out / "safetensors" / "four").write_text(json.dumps(tensors) + "\n" + "v" * 30)
+    (out / "safetensors" / "empty").write_text("{}\n")
+    digits, file = "0123456789abcdef", "rank00000.safetensors"
+    piece = {"parameter": "wte.weight", "role": "param", "dtype": "F32", "begin": 0, "end": 6, "file": file, "offset": 72, "xxh3": digits}
+    sums = {"header_bytes": 0, "header": "2d06800538d394c2", "whole": digits}  # XXH3 of nothing
+    body = {"format": "shale-checkpoint", "version": 1, "step": 3, "updates": 2, "data_row": 12, "seed": 7, "model": "m.onnx", "strategy": "full",
+            "optimizer": "adamw", "world_size": 2, "flags": {"lr": "0.1"}, "norms": {"count": 3, "mean": 0.5, "skipped": 1},
+            "axes": [{"name": "fsdp", "size": 2}], "parameters": [{"name": "wte.weight", "dtype": "F32", "shape": [2, 3]}],
+            "files": {file: 96, "rank00001.safetensors": 96}, "checksums": {file: sums, "rank00001.safetensors": sums},
+            "pieces": [piece, {**piece, "role": "exp_avg", "file": "rank00001.safetensors"}]}
+    (out / "manifest" / "new").write_text(json.dumps(body))
+    (out / "manifest" / "old").write_text(json.dumps({key: value for key, value in body.items() if key not in ("checksums", "updates", "norms")}))
+    (out / "manifest" / "share").write_text(json.dumps({"pieces": [piece], "files": [[file, 96, 72, 1, 2]]}))
+    dictionary = "{'descr': '<u2', 'fortran_order': False, 'shape': (4,), }"
+    (out / "tokens" / "npy").write_text(f".npy uint16 0\n{dictionary}\n12345678")
+    (out / "tokens" / "npy2").write_text(f".npy 2 300\n{dictionary.replace('<u2', '|u1')}\n1234")
+    (out / "tokens" / "bin").write_text(".bin uint16 50257\n" + "ab" * 80)
+    (out / "tokens" / "wide").write_bytes(b".bin uint16 50257\n" + b"a\0\0\0b\0\0\0" * 40)
+    (out / "tokens" / "bytes").write_text(".txt uint8 256\nhello")
+    header = struct.pack("<256i", 20240520, 1, 6, *[0] * 253)
+    (out / "tokens" / "llmc").write_bytes(b".bin uint16 50257\n" + header + b"123456789012")
+    for kind in "ad":
+        (out / "peers" / kind).write_text(kind)
+    sizes = (0, 1, 24, 4096, 10000)
+    ready = b"".join(struct.pack("<IIQQ", 1, 1, i, size) for i, size in enumerate(sizes))
+    data = b"".join(struct.pack("<IIQQ", 2, 0, i, size) + b"d" * size for i, size in enumerate(sizes))
+    text = b"rank 1 (host other, pid 7) failed"
+    (out / "peers" / "frames").write_bytes(b"f" + ready + data + struct.pack("<IIQQ", 6, 0, 0, 0))
+    (out / "peers" / "failure").write_bytes(b"f" + struct.pack("<IIQQ", 3, 0, 0, 0) + struct.pack("<IIQQ", 5, 0, 0, len(text)) + text)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, required=True)
+    shalec = parser.parse_args().build.resolve() / "bin" / "shalec"
+    out = HERE / "corpus"
+    shutil.rmtree(out, ignore_errors=True)
+    for name in TARGETS:
+        (out / name).mkdir(parents=True)
+    of_compiler(shalec, out)
+    of_runtime(out)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 // the model's file; the rest is the content of data.bin.
 #include "lib/Frontend/ONNX/Model.h"
 #include "mlir/IR/BuiltinAttributes.h"
-#include "test/fuzz/Fuzz.h"
+#include "test/fuzz/Context.h"
 #include "llvm/Support/FileSystem.h"
 
 using namespace shale;

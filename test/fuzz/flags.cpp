@@ -2,7 +2,7 @@
 // again.
 #include "tools/driver/Flags.h"
 #include "lib/Target/Target.h"
-#include "test/fuzz/Fuzz.h"
+#include "test/fuzz/Context.h"
 #include "tools/driver/Pipeline.h"
 #include "llvm/ADT/StringExtras.h"
 

@@ -6,7 +6,7 @@
 #include "mlir/IR/Verifier.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "mlir/Parser/Parser.h"
-#include "test/fuzz/Fuzz.h"
+#include "test/fuzz/Context.h"
 #include "tools/driver/Pipeline.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/xxhash.h"

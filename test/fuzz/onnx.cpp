@@ -3,7 +3,7 @@
 #include "lib/Frontend/ONNX/Import.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/Verifier.h"
-#include "test/fuzz/Fuzz.h"
+#include "test/fuzz/Context.h"
 #include "test/fuzz/Messages.h"
 
 using namespace shale;

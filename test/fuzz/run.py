@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the fuzz targets of the compiler on their corpora.
+"""Runs the fuzz targets of the compiler and the runtime on their corpora.
 
 usage: run.py --build DIR [--seconds 60] [--find] [TARGET...]
 
@@ -19,8 +19,8 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 # The least share of inputs beyond the first check.
-TARGETS = {"external": 0.02, "flags": 0.1, "ir": 0.6, "onnx": 0.4}
-# As in the sanitized suite : libMLIR is not instrumented.
+TARGETS = {"external": 0.02, "flags": 0.1, "ir": 0.6, "manifest": 0.5, "onnx": 0.4, "peers": 0.3, "safetensors": 0.5, "tokens": 0.5}
+# As in the sanitized suite: libMLIR is not instrumented.
 ASAN = ("detect_leaks=0:detect_container_overflow=0:detect_odr_violation=0:alloc_dealloc_mismatch=0:allow_user_poisoning=0:"
         "verify_asan_link_order=0:allocator_may_return_null=1")
 
