@@ -36,6 +36,9 @@ if os.path.exists(os.path.join(config.shale_build, "lib", "libshale_cuda_rt.a"))
 # So does attention by cuDNN, without its headers and those of cudnn-frontend.
 if os.path.exists(os.path.join(config.shale_build, "stubs", "libcudnn.so.9")):
     config.available_features.add("cudnn")
+# What tools/check leaves to check-all.
+if "SHALE_WHOLE" in os.environ:
+    config.available_features.add("whole")
 config.substitutions.append(("%stubs", os.path.join(config.shale_build, "stubs")))
 config.substitutions.append(("%build", config.shale_build))
 if config.sanitize:

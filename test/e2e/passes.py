@@ -17,7 +17,7 @@ usage: passes.py --build DIR --case test/models/gpt2 [--all | --share N] [--only
    Policies that only move data (recompute, offload, prefetch, gathers) must give the bits of the planned program without them.
 
 --all runs every policy on each number of ranks, and every pair on one number of ranks, in turn. Without it the test runs ctest's share:
-every other policy of gpt2 and llama, so that both together cover all; of plain, which takes four times as long, one in eight; and one in
+every other policy of gpt2 and llama, so that both together cover all; of plain, which takes four times as long, one in sixteen; and one in
 SHARE (or N) pairs. --only selects sets by name.
 """
 import itertools
@@ -27,8 +27,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 from runner import Case, Deviates, longest_chain, main, run, stage_files
 
-SHARE = {"gpt2": 80, "llama": 80, "plain": 300}
-POLICY_SHARE = {"gpt2": 2, "llama": 2, "plain": 8}
+SHARE = {"gpt2": 160, "llama": 160, "plain": 600}
+POLICY_SHARE = {"gpt2": 2, "llama": 2, "plain": 16}
 # kind: policies by name. These only move data:
 MOVES = {
     "recompute": {"block": "--recompute block", "selective": "--recompute selective"},

@@ -29,7 +29,7 @@
 
 namespace {
 
-constexpr int kPeriod = 15;
+constexpr int kPeriod = 30;
 constexpr int kDoesNotStart = 127;
 
 /// Starts a command; its standard streams are those of this process.
