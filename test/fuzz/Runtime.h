@@ -44,8 +44,8 @@ private:
 };
 
 /// Runs `body` on one input. The runtime reports what it refuses by exceptions of class Error, with
-/// exit code 64, 65, 66 or 76; `parses` tells whether the first check passed. Any other exception is
-/// a finding.
+/// exit code 64, 65, 66 or 76; `parses` tells whether the first check passed. Any other exception
+/// is a finding.
 template <typename Body> int check(bool parses, const Body &body) {
   ++counts().inputs;
   counts().beyond += parses;

@@ -1,5 +1,5 @@
-// Fuzzes manifest.json of a checkpoint, and the shares of it that ranks send each other: the input is
-// the manifest's body, whose checksum is made right, in a folder with the files of the seeds.
+// Fuzzes manifest.json of a checkpoint, and the shares of it that ranks send each other: the input
+// is the manifest's body, whose checksum is made right, in a folder with the files of the seeds.
 #include "runtime/checkpoint/Manifest.h"
 #include "runtime/checkpoint/Verify.h"
 #include "runtime/core/Checksum.h"

@@ -1,5 +1,5 @@
-// Fuzzes what comes from other ranks and from strangers. The first byte of the input chooses the end
-// that is attacked, the rest is what the other end sends:
+// Fuzzes what comes from other ranks and from strangers. The first byte of the input chooses the
+// end that is attacked, the rest is what the other end sends:
 //   a  the acceptor; the bytes change a right response and payload
 //   d  the dialer, and then what rank 0 tells about all ranks; the bytes change a right challenge,
 //      verdict and cards
@@ -92,8 +92,9 @@ void attackAcceptor(Script &script) {
     if (verdict.answer == rt::Answer::Accepted)
       (void)rt::proves(secret, challenge, response, verdict);
   });
-  acceptor.serve(20, [](int rank) { return rank == 1; },
-                 [&](int rank, rt::Socket, const char *) { arrived = rank == 1; });
+  acceptor.serve(
+      20, [](int rank) { return rank == 1; },
+      [&](int rank, rt::Socket, const char *) { arrived = rank == 1; });
   stranger.join();
   if (!arrived)
     rt::fail(SHALE_EXIT_PEER, "nobody arrived");

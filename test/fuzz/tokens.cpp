@@ -1,6 +1,6 @@
-// Fuzzes files of tokens: .npy, and .bin with and without llm.c's header. The first line of the input
-// is the ending, the type of tokens and the vocabulary; the rest is the file. In a .npy file the line
-// after that is the header's dictionary.
+// Fuzzes files of tokens: .npy, and .bin with and without llm.c's header. The first line of the
+// input is the ending, the type of tokens and the vocabulary; the rest is the file. In a .npy file
+// the line after that is the header's dictionary.
 #include "runtime/data/Tokens.h"
 #include "test/fuzz/Runtime.h"
 #include <sstream>
@@ -72,11 +72,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 
 /// Changes the dictionary as numpy might not write it, or one of the other parts.
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned seed) {
-  static const char *const kWords[] = {"'descr'", "'fortran_order'", "'shape'", "True", "False",
-                                       "(",       ")",               ",",       ": ",   "'<u2'",
-                                       "'<i8'",   "'|u1'",           "'>u2'",   "{",    "}",
-                                       "5",       "-1",              "00",      "1e3",  "'"};
-  static const char *const kTypes[] = {"uint8", "uint16", "uint32", "int32", "int64", "2", "3", "4"};
+  static const char *const kWords[] = {
+      "'descr'", "'fortran_order'", "'shape'", "True", "False", "(", ")",  ",",  ": ",  "'<u2'",
+      "'<i8'",   "'|u1'",           "'>u2'",   "{",    "}",     "5", "-1", "00", "1e3", "'"};
+  static const char *const kTypes[] = {"uint8", "uint16", "uint32", "int32",
+                                       "int64", "2",      "3",      "4"};
   Random random(seed);
   Input input = parse(std::string(reinterpret_cast<char *>(data), size));
   switch (random.below(6)) {
@@ -92,7 +92,8 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t mos
   case 3: // words of the dictionary
   case 4: {
     std::string &text = input.dictionary;
-    size_t at = random.below(text.size() + 1), gone = random.below(std::min<size_t>(8, text.size() - at + 1));
+    size_t at = random.below(text.size() + 1),
+           gone = random.below(std::min<size_t>(8, text.size() - at + 1));
     std::string word = random.below(3) ? kWords[random.below(std::size(kWords))]
                                        : std::to_string(random.integer());
     text.replace(at, random.below(2) ? gone : 0, word);
@@ -104,9 +105,9 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t mos
     bytes.resize(LLVMFuzzerMutate(bytes.data(), input.values.size(), bytes.size()));
     input.values.assign(bytes.begin(), bytes.end());
     if (random.below(2)) { // llm.c's header
-      int32_t header[256] = {random.below(2) ? 20240520 : 20240801, int32_t(1 + 6 * random.below(2)),
-                             random.below(2) ? int32_t(input.values.size() / 2)
-                                             : int32_t(random.integer())};
+      int32_t header[256] = {
+          random.below(2) ? 20240520 : 20240801, int32_t(1 + 6 * random.below(2)),
+          random.below(2) ? int32_t(input.values.size() / 2) : int32_t(random.integer())};
       input.values.insert(0, reinterpret_cast<char *>(header), sizeof(header));
     }
   }
