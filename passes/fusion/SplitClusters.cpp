@@ -1,6 +1,7 @@
 //===- SplitClusters.cpp - Splits clusters without a kernel ---------------===//
 #include "dialects/nn/Ops/Cluster.h"
 #include "dialects/nn/Ops/Matmul.h"
+#include "lib/Codegen/KernelAnswers.h"
 #include "lib/Codegen/KernelEquality.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -38,7 +39,10 @@ public:
     for (auto &[other, reason] : known)
       if (equalKernels(body, *other))
         return reason;
-    known.push_back({&body, generate(body)});
+    // A target is one object, whatever its name.
+    std::string question =
+        ("refusal of " + target.getName() + " " + Twine(uintptr_t(&target))).str();
+    known.push_back({&body, answerOnce(question, body, [&] { return generate(body); })});
     return known.back().second;
   }
 

@@ -2,6 +2,7 @@
 #include "lib/Analysis/BufferSpan.h"
 #include "lib/Analysis/KernelReads.h"
 #include "lib/Analysis/ProgramLiveness.h"
+#include "lib/Codegen/KernelAnswers.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "passes/plan/Passes.h"
 
@@ -53,7 +54,9 @@ verifyInPlace(Operation *launch, rt::KernelOp kernel, ValueRange read, ValueRang
                << "writes output " << result << " over input " << argument << ", which it reads";
       auto [hazard, isNew] = hazards.try_emplace({kernel, int64_t(result)});
       if (isNew)
-        hazard->second = findHazard(kernel.getBody().front(), result, argument);
+        hazard->second = answerOnce(
+            ("hazard of " + Twine(result) + " over " + Twine(argument)).str(), kernel.getBody(),
+            [&, r = result, a = argument] { return findHazard(kernel.getBody().front(), r, a); });
       if (hazard->second.empty())
         continue;
       InFlightDiagnostic diag = launch->emitOpError()
