@@ -7,6 +7,7 @@
 #include "dialects/nn/Ops/Reduce.h"
 #include "include/shale/Runtime.h"
 #include "lib/Frontend/ONNX/Importer.h"
+#include "lib/Frontend/ONNX/Signature.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
@@ -57,6 +58,8 @@ bool Node::wants(int result) const {
 bool Node::isRead(int result) const {
   return wants(result) && (depth > 0 || importer.isRead(proto.output(result)));
 }
+
+std::string Node::tracedAs() const { return readFxNode(proto).target; }
 
 LogicalResult Node::error(const Twine &message) {
   if (!failedOnce)

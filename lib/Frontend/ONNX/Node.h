@@ -64,6 +64,9 @@ public:
   mlir::Location loc;
 
   mlir::LogicalResult error(const llvm::Twine &message);
+  /// The operation that PyTorch's exporter wrote the node for, "aten.clamp.Tensor", and empty for
+  /// other nodes. Where an operator of ONNX stands for several, it selects the gradient at ties.
+  std::string tracedAs() const;
 
   // ---- operands
   int numInputs() const;

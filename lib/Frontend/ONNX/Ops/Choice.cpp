@@ -85,29 +85,32 @@ static LogicalResult importTopK(Node &node) {
   return success();
 }
 
+Value onnx::extremeIndex(Node &node, nn::ReduceKind kind, Value x, int64_t axis, bool last,
+                         bool keep) {
+  auto type = Node::type(x);
+  Value extreme = node.broadcast(node.reduce(kind, x, {axis}, true), type.getShape());
+  Value hit = node.binary(x, extreme, nn::Predicate::EQ);
+  if (!hit)
+    return {};
+  Value at = iota(node, type.getShape(), axis);
+  // A line with NaN has no such element: the index stays in range.
+  Value none = node.constant(Node::type(at), last ? 0 : double(type.getDimSize(axis) - 1));
+  Value candidates = node.create<nn::SelectOp>(at.getType(), hit, at, none);
+  return node.reduce(last ? nn::ReduceKind::Max : nn::ReduceKind::Min, candidates, {axis}, keep);
+}
+
 /// ArgMax and ArgMin: the first or last index of an element that equals the extreme.
 template <nn::ReduceKind kind> static LogicalResult importArgExtreme(Node &node) {
   if (failed(node.requireNumbers(0)))
     return failure();
-  Value x = node.input(0);
-  auto type = Node::type(x);
   int64_t axis = node.intAttr("axis", 0);
+  auto type = Node::type(node.input(0));
   if (failed(node.normalize(axis, type.getRank())))
     return failure();
-  int64_t size = type.getDimSize(axis);
-  if (size < 1)
+  if (type.getDimSize(axis) < 1)
     return node.error("a dimension without elements has no largest or smallest");
-  bool last = node.intAttr("select_last_index", 0) != 0;
-  Value extreme = node.broadcast(node.reduce(kind, x, {axis}, true), type.getShape());
-  Value hit = node.binary(x, extreme, nn::Predicate::EQ);
-  if (!hit)
-    return failure();
-  Value at = iota(node, type.getShape(), axis);
-  // A line with NaN has no such element: the index stays in range.
-  Value none = node.constant(Node::type(at), last ? 0 : double(size - 1));
-  Value candidates = node.create<nn::SelectOp>(at.getType(), hit, at, none);
-  node.set(0, node.reduce(last ? nn::ReduceKind::Max : nn::ReduceKind::Min, candidates, {axis},
-                          node.intAttr("keepdims", 1) != 0));
+  bool last = node.intAttr("select_last_index", 0) != 0, keep = node.intAttr("keepdims", 1) != 0;
+  node.set(0, extremeIndex(node, kind, node.input(0), axis, last, keep));
   return success();
 }
 

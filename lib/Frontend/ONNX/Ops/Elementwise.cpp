@@ -2,6 +2,7 @@
 #include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Ops/Compare.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
+#include "lib/Frontend/ONNX/Signature.h"
 #include <limits>
 
 using namespace mlir;
@@ -35,6 +36,42 @@ template <typename OpT, bool mean = false> static LogicalResult importVariadic(N
   if (mean && result)
     result = node.binary<nn::DivOp>(result, node.constant(Node::type(result), node.numInputs()));
   node.set(0, result);
+  return success();
+}
+
+Value onnx::rootOrZero(Node &node, Value sum) {
+  auto type = Node::type(sum);
+  if (!isa<FloatType>(type.getElementType()))
+    return node.unary<nn::SqrtOp>(sum);
+  Value zero = node.constant(type, 0);
+  Value isZero = node.binary(sum, zero, nn::Predicate::EQ);
+  Value other =
+      isZero ? node.create<nn::SelectOp>(type, isZero, node.constant(type, 1), sum) : Value();
+  Value root = other ? node.unary<nn::SqrtOp>(other) : Value();
+  return root ? node.create<nn::SelectOp>(type, isZero, zero, root) : Value();
+}
+
+/// Square root. PyTorch's std() is one of a variance, but with the gradient 0 at 0; the exporter
+/// keeps the line of Python.
+static LogicalResult importSqrt(Node &node) {
+  if (failed(node.requireFloats(1)))
+    return failure();
+  StringRef line = readSourceText(node.proto);
+  bool isStd =
+      node.tracedAs() == "aten.sqrt.default" && line.contains(".std(") && !line.contains("sqrt(");
+  Value x = node.input(0);
+  node.set(0, isStd ? rootOrZero(node, x) : node.unary<nn::SqrtOp>(x));
+  return success();
+}
+
+/// The larger or smaller of operands. If they are equal, both get half of the gradient, as from
+/// torch.maximum; but the bound gets all of it if the exporter wrote a clamp by a tensor so.
+template <typename OpT, nn::Predicate beyond> static LogicalResult importExtremum(Node &node) {
+  if (node.numInputs() != 2 || !StringRef(node.tracedAs()).starts_with("aten.clamp"))
+    return importVariadic<OpT>(node);
+  if (failed(node.require(2)))
+    return failure();
+  node.set(0, bounded(node, node.input(0), node.input(1), beyond));
   return success();
 }
 
@@ -320,8 +357,8 @@ void onnx::registerElementwiseOps(HandlerRegistry &r) {
   r.add("", "And", 7, importBinary<nn::AndOp>);
   r.add("", "Or", 7, importBinary<nn::OrOp>);
   r.add("", "Xor", 7, importBinary<nn::XorOp>);
-  r.add("", "Max", 8, importVariadic<nn::MaxOp>);
-  r.add("", "Min", 8, importVariadic<nn::MinOp>);
+  r.add("", "Max", 8, importExtremum<nn::MaxOp, nn::Predicate::LE>);
+  r.add("", "Min", 8, importExtremum<nn::MinOp, nn::Predicate::GE>);
   r.add("", "Sum", 8, importVariadic<nn::AddOp>);
   r.add("", "Mean", 8, importVariadic<nn::AddOp, true>);
   r.add("", "Pow", 7, importPow);
@@ -332,7 +369,7 @@ void onnx::registerElementwiseOps(HandlerRegistry &r) {
   r.add("", "Not", 1, importUnary<nn::NotOp>);
   r.add("", "Exp", 6, importFloatUnary<nn::ExpOp>);
   r.add("", "Log", 6, importFloatUnary<nn::LogOp>);
-  r.add("", "Sqrt", 6, importFloatUnary<nn::SqrtOp>);
+  r.add("", "Sqrt", 6, importSqrt);
   r.add("", "Floor", 6, importFloatUnary<nn::FloorOp>);
   r.add("", "Ceil", 6, importFloatUnary<nn::CeilOp>);
   r.add("", "Erf", 9, importFloatUnary<nn::ErfOp>);

@@ -317,6 +317,35 @@ static LogicalResult importGatherNd(Node &node) {
   return success();
 }
 
+Value onnx::gatherElements(Node &node, Value from, Value ids, int64_t axis) {
+  auto type = Node::type(from);
+  ArrayRef<int64_t> wanted = Node::type(ids).getShape();
+  int64_t rank = type.getRank();
+  SmallVector<int64_t> starts(rank, 0), limits(wanted), strides(rank, 1), perm, back(rank);
+  limits[axis] = type.getDimSize(axis);
+  for (int64_t i = 0; i < rank; ++i)
+    if (i != axis)
+      perm.push_back(i);
+  perm.push_back(axis);
+  for (auto [to, from] : llvm::enumerate(perm))
+    back[from] = to;
+  Value input = node.slice(from, starts, limits, strides);
+  if (!input)
+    return {};
+  input = node.transpose(input, perm);
+  Value indices = node.transpose(ids, perm);
+  if (!input || !indices)
+    return {};
+  SmallVector<int64_t> picked(Node::type(indices).getShape()), tuples(picked);
+  tuples.push_back(1);
+  indices = node.reshape(indices, tuples);
+  if (!indices)
+    return {};
+  Value found = node.create<nn::GatherNdOp>(RankedTensorType::get(picked, type.getElementType()),
+                                            input, indices, rank - 1);
+  return found ? node.transpose(found, back) : Value();
+}
+
 /// Picks one element of each line along the axis for each index of the line: a
 /// gather_nd with all other dimensions as batch dimensions.
 static LogicalResult importGatherElements(Node &node) {
@@ -328,37 +357,16 @@ static LogicalResult importGatherElements(Node &node) {
     return failure();
   if (!ids.getElementType().isInteger(64) && !ids.getElementType().isInteger(32))
     return node.error("indices must be integers");
-  SmallVector<int64_t> starts(rank, 0), limits(type.getShape()), strides(rank, 1), perm, back(rank);
   bool fits = ids.getRank() == rank;
-  for (int64_t i = 0; fits && i < rank; ++i) {
+  for (int64_t i = 0; fits && i < rank; ++i)
     fits = i == axis || ids.getDimSize(i) <= type.getDimSize(i);
-    if (i != axis) {
-      limits[i] = ids.getDimSize(i);
-      perm.push_back(i);
-    }
-  }
   if (!fits)
     return node.error("indices " + Node::name(ids) + " do not fit " + Node::name(type) +
                       ": one of at most as many lines");
-  perm.push_back(axis);
-  for (auto [to, from] : llvm::enumerate(perm))
-    back[from] = to;
   Value indices = wrapped(node, node.input(1), {type.getDimSize(axis)});
-  Value input = indices ? node.slice(node.input(0), starts, limits, strides) : Value();
-  if (!input)
-    return failure();
-  input = node.transpose(input, perm);
-  indices = node.transpose(indices, perm);
-  if (!input || !indices)
-    return failure();
-  SmallVector<int64_t> picked(Node::type(indices).getShape()), tuples(picked);
-  tuples.push_back(1);
-  indices = node.reshape(indices, tuples);
   if (!indices)
     return failure();
-  Value found = node.create<nn::GatherNdOp>(RankedTensorType::get(picked, type.getElementType()),
-                                            input, indices, rank - 1);
-  node.set(0, found ? node.transpose(found, back) : Value());
+  node.set(0, gatherElements(node, node.input(0), indices, axis));
   return success();
 }
 

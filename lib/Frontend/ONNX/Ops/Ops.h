@@ -33,6 +33,18 @@ mlir::Value dropped(Node &node, mlir::Value x, double ratio);
 /// element t of its result is element t + 1 or later of its operand's, which is padded at the end.
 bool isLaterRow(mlir::Operation *op);
 
+/// The square root of a sum of squares or a variance, with the gradient 0 at 0, as of PyTorch's
+/// norms and deviations. Null after an error.
+mlir::Value rootOrZero(Node &node, mlir::Value x);
+
+/// The first or last index of the largest or smallest element along `axis`, which has elements;
+/// with `keep` the dimension stays, with one element. Null after an error.
+mlir::Value extremeIndex(Node &node, nn::ReduceKind kind, mlir::Value x, int64_t axis, bool last,
+                         bool keep);
+/// y[i, j, k] = from[i, ids[i, j, k], k] for axis 1: `ids` are in range, and have at most as many
+/// lines as `from`. Null after an error.
+mlir::Value gatherElements(Node &node, mlir::Value from, mlir::Value ids, int64_t axis);
+
 /// Returns `bound`, broadcast to x, where x compares `beyond` with it (LE for a lower bound), else
 /// x. At the bound x gets no gradient, as in PyTorch's relu, clamp and hardtanh. Returns null after
 /// an error.

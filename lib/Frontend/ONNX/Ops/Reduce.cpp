@@ -48,6 +48,20 @@ template <Reduction kind> static LogicalResult importReduce(Node &node) {
     return node.reduce(how, value, dims, keep);
   };
   Value result;
+  // The gradient of amax() goes to all largest elements in equal parts, that of max(dim) to the one
+  // whose index it returns.
+  std::string traced = node.tracedAs();
+  bool isExtreme = kind == Reduction::Max || kind == Reduction::Min;
+  bool picks = isExtreme && (traced == "aten.max.dim" || traced == "aten.min.dim");
+  if (picks && dims.size() == 1 && !truth && Node::type(x).getDimSize(dims[0]) > 0) {
+    auto how = kind == Reduction::Max ? nn::ReduceKind::Max : nn::ReduceKind::Min;
+    Value index = extremeIndex(node, how, x, dims[0], /*last=*/false, /*keep=*/true);
+    result = index ? gatherElements(node, x, index, dims[0]) : Value();
+    if (result && !keep)
+      result = reduce(nn::ReduceKind::Sum, result);
+    node.set(0, result);
+    return success();
+  }
   switch (kind) {
   case Reduction::Sum:
     result = reduce(nn::ReduceKind::Sum, x);
@@ -77,7 +91,7 @@ template <Reduction kind> static LogicalResult importReduce(Node &node) {
   case Reduction::SumSquare:
     result = reduce(nn::ReduceKind::Sum, node.binary<nn::MulOp>(x, x));
     if (result && kind == Reduction::L2)
-      result = node.unary<nn::SqrtOp>(result);
+      result = rootOrZero(node, result);
     break;
   case Reduction::LogSum:
     result = reduce(nn::ReduceKind::Sum, x);

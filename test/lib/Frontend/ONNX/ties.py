@@ -34,29 +34,53 @@ CASES = [  # PyTorch's name, operator, attributes, further operands, gradient at
     ("minimum(x, 1)", "Min", {}, [1], [1, 1, 1, 1, 0.5, 0, 0]),
 ]
 
+# The same operators as PyTorch's exporter writes them: its record tells which operation they stand for.
+Y = [0, 2, 2, 1, 2, -1, 0]
+TRACED = [  # PyTorch's name, operator, attributes, further operands, x, gradient, traced operation, line of source
+    ("clamp(min=tensor(0))", "Max", {}, [0], X, [0, 0, 0, 1, 1, 1, 1], "aten.clamp.Tensor", ""),
+    ("clamp(max=tensor(1))", "Min", {}, [1], X, [1, 1, 1, 1, 0, 0, 0], "aten.clamp.Tensor", ""),
+    ("maximum(x, 1)", "Max", {}, [1], X, [0, 0, 0, 0, 0.5, 1, 1], "aten.maximum.default", ""),
+    ("amax()", "ReduceMax", {}, [], Y, [0, 1 / 3, 1 / 3, 0, 1 / 3, 0, 0], "aten.amax.default", ""),
+    ("max(0)", "ReduceMax", {}, [], Y, [0, 1, 0, 0, 0, 0, 0], "aten.max.dim", ""),
+    ("max(0, keepdim=True)", "ReduceMax", {"keepdims": 1}, [], Y, [0, 1, 0, 0, 0, 0, 0], "aten.max.dim", ""),
+    ("min(0)", "ReduceMin", {}, [], [-y for y in Y], [0, 1, 0, 0, 0, 0, 0], "aten.min.dim", ""),
+    ("linalg.vector_norm()", "ReduceL2", {}, [], [0] * 7, [0] * 7, "aten.linalg_vector_norm.default", ""),
+    ("linalg.vector_norm()", "ReduceL2", {}, [], [0, 3, 0, 4, 0, 0, 0], [0, 0.6, 0, 0.8, 0, 0, 0], "aten.linalg_vector_norm.default", ""),
+    ("std(), the root of the variance", "Sqrt", {}, [], [0, 1, 4, 0.25, 16, 0, 1], [0, 0.5, 0.25, 1, 0.125, 0, 0.5], "aten.sqrt.default",
+     "h = h.std(-1)"),
+    ("sqrt()", "Sqrt", {}, [], [1, 1, 4, 0.25, 16, 1, 1], [0.5, 0.5, 0.25, 1, 0.125, 0.5, 0.5], "aten.sqrt.default", "h = h.std(-1).sqrt()"),
+]
 
-def gradient(folder, op, attributes, operands):
+
+def gradient(folder, op, attributes, operands, x=X, meta={}):  # noqa: B006
     names = ["x"] + ["" if operand is None else f"c{i}" for i, operand in enumerate(operands)]
     constants = [floats(f"c{i}", [], [operand]) for i, operand in enumerate(operands) if operand is not None]
-    body = [node("Add", ["x", "zero"], ["moved"]), node(op, ["moved", *names[1:]], ["y"], **attributes),
+    body = [node("Add", ["x", "zero"], ["moved"]), node(op, ["moved", *names[1:]], ["y"], meta=meta, **attributes),
             node("ReduceSum", ["y"], ["loss"], keepdims=0)]
-    (folder / "model.onnx").write_bytes(model(graph(body, [value("zero", [len(X)])], [value("loss", [])], [floats("x", [len(X)], X), *constants])))
+    (folder / "model.onnx").write_bytes(model(graph(body, [value("zero", [len(x)])], [value("loss", [])], [floats("x", [len(x)], x), *constants])))
 
     def run(*command):
         return subprocess.run(command, check=True, capture_output=True, text=True, timeout=600)
 
-    save_safetensors(folder / "batches.safetensors", {"zero": np.zeros((1, len(X)), np.float32)})
+    save_safetensors(folder / "batches.safetensors", {"zero": np.zeros((1, len(x)), np.float32)})
     run("shale-translate", "--import-onnx", folder / "model.onnx", "--quiet", "-o", folder / "forward.mlir")
     run("shale-opt", folder / "forward.mlir", "--shale-autodiff=optimizer=sgd", "-o", folder / "step.mlir")
     run("shale-run", folder / "step.mlir", "--steps=1", "--lr=1", "--momentum=0", "--weight-decay=0", f"--batches={folder}/batches.safetensors",
         f"--model-dir={folder}", f"--out={folder}/out.safetensors")
-    return X - read_safetensors(folder / "out.safetensors")["x"].astype(np.float64)
+    return x - read_safetensors(folder / "out.safetensors")["x"].astype(np.float64)
+
+
+def check(what, found, wanted):
+    if not np.allclose(found, wanted, rtol=0, atol=2e-6):
+        sys.exit(f"{what}: {found.round(6).tolist()}, not {wanted}")
 
 
 folder = pathlib.Path(sys.argv[1])
 folder.mkdir(parents=True, exist_ok=True)
 for what, op, attributes, operands, wanted in CASES:
-    found = gradient(folder, op, attributes, operands)
-    if not np.allclose(found, wanted, rtol=0, atol=2e-6):
-        sys.exit(f"{what}: {found.round(6).tolist()}, not {wanted}")
-print(f"{len(CASES)} right")
+    check(what, gradient(folder, op, attributes, operands), wanted)
+for what, op, attributes, operands, x, wanted, traced, line in TRACED:
+    meta = {"pkg.torch.onnx.fx_node": f"%y : [num_users=1] = call_function[target=torch.ops.{traced}](args = (%moved,), kwargs = {{}})",
+            "pkg.torch.onnx.stack_trace": f'File "model.py", line 1, in forward\n    {line}'}
+    check(f"{what} as exported", gradient(folder, op, attributes, operands, x, meta), wanted)
+print(f"{len(CASES) + len(TRACED)} right")
