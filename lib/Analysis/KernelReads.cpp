@@ -113,6 +113,10 @@ public:
 
   bool divide(const LinearIndex &index, int64_t divisor, LinearIndex &quotient,
               LinearIndex &remainder) override {
+    if (divisor == 0) { // of a tensor without elements, of which none is read
+      quotient = remainder = LinearIndex();
+      return true;
+    }
     if (!index.terms.empty() && divisor != 1) {
       quotient = remainder = LinearIndex::dim(kUnknown);
       return true;

@@ -179,6 +179,8 @@ bool NestEmitter::divide(const LinearIndex &index, int64_t divisor, LinearIndex 
     quotient = index;
     return true;
   }
+  if (divisor == 0) // of a tensor without elements, of which none is read
+    return true;
   quotient.constant = llvm::divideFloorSigned(index.constant, divisor);
   remainder.constant = index.constant - quotient.constant * divisor;
   for (auto [id, coefficient] : index.terms) {
