@@ -1,4 +1,5 @@
 //===- Reduce.cpp - Reductions --------------------------------------------===//
+#include "dialects/nn/Ops/Compare.h"
 #include "dialects/nn/Ops/Elementwise.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 
@@ -57,6 +58,11 @@ template <Reduction kind> static LogicalResult importReduce(Node &node) {
     auto how = kind == Reduction::Max ? nn::ReduceKind::Max : nn::ReduceKind::Min;
     Value index = extremeIndex(node, how, x, dims[0], /*last=*/false, /*keep=*/true);
     result = index ? gatherElements(node, x, index, dims[0]) : Value();
+    // A line with NaN has no element that equals its largest one, which is NaN.
+    Value extreme = result ? node.reduce(how, x, dims, true) : Value();
+    Value isNumber = extreme ? node.binary(extreme, extreme, nn::Predicate::EQ) : Value();
+    if (isNumber)
+      result = node.create<nn::SelectOp>(result.getType(), isNumber, result, extreme);
     if (result && !keep)
       result = reduce(nn::ReduceKind::Sum, result);
     node.set(0, result);

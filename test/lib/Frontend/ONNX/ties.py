@@ -13,6 +13,7 @@ from onnx_writer import *
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "e2e"))
 from runner import read_safetensors, save_safetensors  # noqa: E402
 
+NAN = float("nan")
 X = [-3, -1, 0, 0.5, 1, 3, 6]
 CASES = [  # PyTorch's name, operator, attributes, further operands, gradient at each of X
     ("relu", "Relu", {}, [], [0, 0, 0, 1, 1, 1, 1]),
@@ -44,6 +45,8 @@ TRACED = [  # PyTorch's name, operator, attributes, further operands, x, gradien
     ("max(0)", "ReduceMax", {}, [], Y, [0, 1, 0, 0, 0, 0, 0], "aten.max.dim", ""),
     ("max(0, keepdim=True)", "ReduceMax", {"keepdims": 1}, [], Y, [0, 1, 0, 0, 0, 0, 0], "aten.max.dim", ""),
     ("min(0)", "ReduceMin", {}, [], [-y for y in Y], [0, 1, 0, 0, 0, 0, 0], "aten.min.dim", ""),
+    # The result is NaN, so that the step is left out: x keeps its elements.
+    ("max(0) of NaN", "ReduceMax", {}, [], [NAN, 2, 2, 1, 2, -1, 0], [NAN, 0, 0, 0, 0, 0, 0], "aten.max.dim", ""),
     ("linalg.vector_norm()", "ReduceL2", {}, [], [0] * 7, [0] * 7, "aten.linalg_vector_norm.default", ""),
     ("linalg.vector_norm()", "ReduceL2", {}, [], [0, 3, 0, 4, 0, 0, 0], [0, 0.6, 0, 0.8, 0, 0, 0], "aten.linalg_vector_norm.default", ""),
     ("std(), the root of the variance", "Sqrt", {}, [], [0, 1, 4, 0.25, 16, 0, 1], [0, 0.5, 0.25, 1, 0.125, 0, 0.5], "aten.sqrt.default",
@@ -71,7 +74,7 @@ def gradient(folder, op, attributes, operands, x=X, meta={}):  # noqa: B006
 
 
 def check(what, found, wanted):
-    if not np.allclose(found, wanted, rtol=0, atol=2e-6):
+    if not np.allclose(found, wanted, rtol=0, atol=2e-6, equal_nan=True):
         sys.exit(f"{what}: {found.round(6).tolist()}, not {wanted}")
 
 
