@@ -59,9 +59,14 @@ public:
   /// its inputs: a scalar if the index does not run along lanes, else possibly a vector.
   virtual mlir::Value emit(mlir::Value value, const LinearIndex &index) = 0;
 
-  /// index = quotient * divisor + remainder, 0 <= remainder < divisor.
-  virtual bool divide(const LinearIndex &index, int64_t divisor, LinearIndex &quotient,
-                      LinearIndex &remainder) = 0;
+  /// index = quotient * divisor + remainder, 0 <= remainder < divisor. Both are 0 for the divisor
+  /// 0, the size of a tensor without elements, of which none is read.
+  bool divide(const LinearIndex &index, int64_t divisor, LinearIndex &quotient,
+              LinearIndex &remainder) {
+    quotient = divisor == 1 ? index : LinearIndex();
+    remainder = LinearIndex();
+    return divisor <= 1 || divideBy(index, divisor, quotient, remainder);
+  }
   /// Splits a row-major linear index into one index per dimension.
   bool delinearize(const LinearIndex &index, llvm::ArrayRef<int64_t> shape,
                    llvm::SmallVectorImpl<LinearIndex> &indices);
@@ -92,6 +97,11 @@ public:
   virtual mlir::Value widen(const LinearIndex &at, mlir::Value value) = 0;
 
   virtual mlir::OpBuilder &builder() = 0;
+
+protected:
+  /// divide() for divisors from 2 on; `quotient` and `remainder` are 0.
+  virtual bool divideBy(const LinearIndex &index, int64_t divisor, LinearIndex &quotient,
+                        LinearIndex &remainder) = 0;
 };
 
 /// Makes all values vectors if one of them is.

@@ -111,19 +111,10 @@ public:
     return nothing;
   }
 
-  bool divide(const LinearIndex &index, int64_t divisor, LinearIndex &quotient,
-              LinearIndex &remainder) override {
-    if (divisor == 0) { // of a tensor without elements, of which none is read
-      quotient = remainder = LinearIndex();
-      return true;
-    }
-    if (!index.terms.empty() && divisor != 1) {
+  bool divideBy(const LinearIndex &index, int64_t divisor, LinearIndex &quotient,
+                LinearIndex &remainder) override {
+    if (!index.terms.empty()) {
       quotient = remainder = LinearIndex::dim(kUnknown);
-      return true;
-    }
-    quotient = remainder = LinearIndex();
-    if (divisor == 1) {
-      quotient = index;
       return true;
     }
     quotient.constant = llvm::divideFloorSigned(index.constant, divisor);

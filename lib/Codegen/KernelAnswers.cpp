@@ -36,7 +36,7 @@ std::string textOf(Region &body) {
   std::string text;
   llvm::raw_string_ostream out(text);
   OpPrintingFlags flags;
-  flags.printGenericOpForm().useLocalScope().skipRegions(false).enableDebugInfo(false);
+  flags.printGenericOpForm().useLocalScope();
   AsmState state(body.getParentOp(), flags);
   for (Block &block : body) {
     for (BlockArgument argument : block.getArguments())

@@ -171,16 +171,8 @@ static LinearIndex divideByCommonStep(const LinearIndex &index, int64_t &step, i
   return reduced;
 }
 
-bool NestEmitter::divide(const LinearIndex &index, int64_t divisor, LinearIndex &quotient,
-                         LinearIndex &remainder) {
-  quotient = LinearIndex();
-  remainder = LinearIndex();
-  if (divisor == 1) {
-    quotient = index;
-    return true;
-  }
-  if (divisor == 0) // of a tensor without elements, of which none is read
-    return true;
+bool NestEmitter::divideBy(const LinearIndex &index, int64_t divisor, LinearIndex &quotient,
+                           LinearIndex &remainder) {
   quotient.constant = llvm::divideFloorSigned(index.constant, divisor);
   remainder.constant = index.constant - quotient.constant * divisor;
   for (auto [id, coefficient] : index.terms) {

@@ -70,8 +70,8 @@ public:
   // ---- interface of the ops
 
   mlir::Value emit(mlir::Value value, const LinearIndex &index) override;
-  bool divide(const LinearIndex &index, int64_t divisor, LinearIndex &quotient,
-              LinearIndex &remainder) override;
+  bool divideBy(const LinearIndex &index, int64_t divisor, LinearIndex &quotient,
+                LinearIndex &remainder) override;
   Within within(const LinearIndex &index, int64_t lo, int64_t hi, LinearIndex &relative,
                 mlir::Value &condition) override;
   bool runtimeDim(mlir::Value value, int64_t size, LinearIndex &index,

@@ -93,7 +93,6 @@ FailureOr<Layout> Propagation::inputLayout(BlockArgument argument) {
 }
 
 LogicalResult Propagation::seedArguments() {
-  auto module = function->getParentOfType<ModuleOp>();
   llvm::StringMap<Layout> params;
   for (BlockArgument argument : function.getArguments()) {
     unsigned index = argument.getArgNumber();

@@ -44,14 +44,14 @@ void checkThreadCount() {
 
 namespace {
 
-std::string mebibytes(int64_t bytes) {
-  return format("%.1f MiB", static_cast<double>(bytes) / (1 << 20));
-}
-
 constexpr const char *kRemedy = "compile with a lower --memory-limit, fewer rows per rank, more "
                                 "ranks, --shard full, --recompute block or --offload";
 
 } // namespace
+
+std::string mebibytes(int64_t bytes) {
+  return format("%.1f MiB", static_cast<double>(bytes) / (1 << 20));
+}
 
 int64_t plannedBytes(const ShaleProgram &program, bool both, bool fixed) {
   int64_t bytes = 0;

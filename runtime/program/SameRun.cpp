@@ -81,18 +81,18 @@ std::string describeCheckpoint(const Options &options) {
   return baseName(folders.back());
 }
 
-/// Adds all flags. Places may differ between hosts, so what is there is compared
-/// instead; of places for output, whether there is one.
+/// Adds all flags but places, which may differ between hosts: factsOfRun() adds what is there. Of
+/// files for output, adds whether there is one.
 void addFlags(Facts &facts, const Options &options) {
-  const std::set<std::string> compared = {"--data", "--eval-data", "--init", "--resume"};
-  const std::set<std::string> own = {"--out", "--interface", "--cuda-libraries"};
+  const std::set<std::string> places = {"--data", "--eval-data", "--init",          "--resume",
+                                        "--out",  "--interface", "--cuda-libraries"};
   const std::set<std::string> files = {"--report-buffers", "--report-device",
                                        "--verify-checkpoint"};
   for (const auto &[name, value] : options.values) {
     bool isFile = files.count(name) > 0 && !value.empty();
     if (name == "--trace")
       facts.push_back({name, value.substr(0, value.find(' '))}); // without the file
-    else if (!compared.count(name) && !own.count(name))
+    else if (!places.count(name))
       facts.push_back({name, isFile ? "a file" : value});
   }
   const std::string &how = options.resume;

@@ -16,8 +16,6 @@ namespace shale::rt {
 namespace {
 constexpr double mostUsed = 0.95; // of the memory that is available
 
-std::string mebibytes(int64_t bytes) { return format("%.1f MiB", bytes / 1048576.0); }
-
 /// Returns why a copy of the state has no room under the compiled-in limit of memory; "" if it has.
 std::string excess(const ShaleProgram &program, int64_t copy) {
   const std::pair<int64_t, bool> limits[] = {{program.host_limit, false},

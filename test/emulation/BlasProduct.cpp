@@ -37,7 +37,7 @@ void shale::stub::multiply(int64_t m, int64_t n, int64_t k, int parts, const flo
   int64_t rowPanels = (m + kRows - 1) / kRows, columnPanels = (n + kColumns - 1) / kColumns;
   left.resize(rowPanels * kRows * k);
   right.resize(columnPanels * kColumns * k);
-  // What is outside of the matrices is 0.
+  // Panels have a fixed size. Elements beyond the edge of a matrix are 0.
   for (int64_t panel = 0; panel < rowPanels; ++panel)
     for (int64_t i = 0; i < kRows; ++i) {
       float *to = &left[panel * k * kRows + i];

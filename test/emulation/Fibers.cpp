@@ -438,7 +438,7 @@ private:
             int32_t site) {
     auto self = int32_t(fiber.context.thread);
     const Stamp now = {phase, self, fiber.warp->exchanges, site};
-    // What other blocks did with their shared memory does not count.
+    // Each block has shared memory of its own, so only accesses of this block count there.
     uint32_t oldest = memory.shared ? firstPhase : 1;
     if (shadow.write.phase >= oldest && !ordered(fiber, shadow.write))
       return race(fiber, write ? "writes " : "reads ", memory, shadow, site, "wrote", shadow.write);

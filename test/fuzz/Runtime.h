@@ -6,6 +6,7 @@
 #include "test/fuzz/Fuzz.h"
 #include <exception>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <vector>
 
 namespace shale::fuzz {
@@ -34,13 +35,13 @@ public:
     if (!file || std::fwrite(bytes.data(), 1, bytes.size(), file) != bytes.size())
       std::abort();
     std::fclose(file);
-    files.push_back(name);
+    files.insert(name);
     return path;
   }
 
 private:
   std::string text;
-  std::vector<std::string> files;
+  std::set<std::string> files;
 };
 
 /// Runs `body` on one input. The runtime reports what it refuses by exceptions of class Error, with

@@ -88,8 +88,7 @@ void attackAcceptor(Script &script) {
            rt::sendAll(socket.get(), bytes + first, sizeof(response) - first, soon()) &&
            rt::sendAll(socket.get(), payload.data(), payload.size(), soon()));
     rt::Verdict verdict;
-    (void)receiveMessage(socket.get(), verdict);
-    if (verdict.answer == rt::Answer::Accepted)
+    if (receiveMessage(socket.get(), verdict) && verdict.answer == rt::Answer::Accepted)
       (void)rt::proves(secret, challenge, response, verdict);
   });
   acceptor.serve(

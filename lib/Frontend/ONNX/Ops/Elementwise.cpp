@@ -65,7 +65,7 @@ static LogicalResult importSqrt(Node &node) {
 }
 
 /// The larger or smaller of operands. If they are equal, both get half of the gradient, as from
-/// torch.maximum; but the bound gets all of it if the exporter wrote a clamp by a tensor so.
+/// torch.maximum; but operand 0 gets none of it if the exporter wrote a clamp by a tensor so.
 template <typename OpT, nn::Predicate beyond> static LogicalResult importExtremum(Node &node) {
   if (node.numInputs() != 2 || !StringRef(node.tracedAs()).starts_with("aten.clamp"))
     return importVariadic<OpT>(node);

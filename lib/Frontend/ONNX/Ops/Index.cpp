@@ -317,33 +317,39 @@ static LogicalResult importGatherNd(Node &node) {
   return success();
 }
 
-Value onnx::gatherElements(Node &node, Value from, Value ids, int64_t axis) {
-  auto type = Node::type(from);
-  ArrayRef<int64_t> wanted = Node::type(ids).getShape();
-  int64_t rank = type.getRank();
-  SmallVector<int64_t> starts(rank, 0), limits(wanted), strides(rank, 1), perm, back(rank);
-  limits[axis] = type.getDimSize(axis);
-  for (int64_t i = 0; i < rank; ++i)
+Lines::Lines(RankedTensorType tensor, ArrayRef<int64_t> indices, int64_t axis)
+    : starts(tensor.getRank(), 0), limits(indices), strides(tensor.getRank(), 1),
+      back(tensor.getRank()) {
+  limits[axis] = tensor.getDimSize(axis);
+  for (int64_t i = 0; i < tensor.getRank(); ++i)
     if (i != axis)
       perm.push_back(i);
   perm.push_back(axis);
   for (auto [to, from] : llvm::enumerate(perm))
     back[from] = to;
-  Value input = node.slice(from, starts, limits, strides);
-  if (!input)
-    return {};
-  input = node.transpose(input, perm);
-  Value indices = node.transpose(ids, perm);
-  if (!input || !indices)
-    return {};
-  SmallVector<int64_t> picked(Node::type(indices).getShape()), tuples(picked);
-  tuples.push_back(1);
-  indices = node.reshape(indices, tuples);
+}
+
+Value Lines::tuples(Node &node, Value indices) const {
+  indices = node.transpose(indices, perm);
   if (!indices)
     return {};
-  Value found = node.create<nn::GatherNdOp>(RankedTensorType::get(picked, type.getElementType()),
-                                            input, indices, rank - 1);
-  return found ? node.transpose(found, back) : Value();
+  SmallVector<int64_t> shape(Node::type(indices).getShape());
+  shape.push_back(1);
+  return node.reshape(indices, shape);
+}
+
+Value onnx::gatherElements(Node &node, Value from, Value ids, int64_t axis) {
+  auto type = Node::type(from);
+  Lines lines(type, Node::type(ids).getShape(), axis);
+  Value input = node.slice(from, lines.starts, lines.limits, lines.strides);
+  input = input ? node.transpose(input, lines.perm) : Value();
+  Value indices = lines.tuples(node, ids);
+  if (!input || !indices)
+    return {};
+  auto found =
+      RankedTensorType::get(Node::type(indices).getShape().drop_back(), type.getElementType());
+  Value picked = node.create<nn::GatherNdOp>(found, input, indices, type.getRank() - 1);
+  return picked ? node.transpose(picked, lines.back) : Value();
 }
 
 /// Picks one element of each line along the axis for each index of the line: a

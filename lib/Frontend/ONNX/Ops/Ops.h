@@ -41,6 +41,19 @@ mlir::Value rootOrZero(Node &node, mlir::Value x);
 /// with `keep` the dimension stays, with one element. Null after an error.
 mlir::Value extremeIndex(Node &node, nn::ReduceKind kind, mlir::Value x, int64_t axis, bool last,
                          bool keep);
+/// The lines of a tensor along an axis, as gather and scatter of elements take them.
+struct Lines {
+  /// The slice of the tensor with as many lines as there are indices.
+  llvm::SmallVector<int64_t> starts, limits, strides;
+  /// The permutation that moves the axis to the end, and the one that moves it back.
+  llvm::SmallVector<int64_t> perm, back;
+
+  /// `indices`: the shape of the indices, of the tensor's rank.
+  Lines(mlir::RankedTensorType tensor, llvm::ArrayRef<int64_t> indices, int64_t axis);
+  /// Indices as tuples of one number. Null after an error.
+  mlir::Value tuples(Node &node, mlir::Value indices) const;
+};
+
 /// y[i, j, k] = from[i, ids[i, j, k], k] for axis 1: `ids` are in range, and have at most as many
 /// lines as `from`. Null after an error.
 mlir::Value gatherElements(Node &node, mlir::Value from, mlir::Value ids, int64_t axis);

@@ -287,30 +287,20 @@ static LogicalResult importScatterElements(Node &node) {
   if (!fits)
     return node.error("indices " + Node::name(at) + " and updates " +
                       Node::name(scatter.updates.getType()) + " do not fit " + Node::name(type));
-  SmallVector<int64_t> starts(rank, 0), strides(rank, 1), limits(at.getShape()), perm, back(rank);
-  limits[axis] = type.getDimSize(axis);
-  for (int64_t i = 0; i < rank; ++i)
-    if (i != axis)
-      perm.push_back(i);
-  perm.push_back(axis);
-  for (auto [to, from] : llvm::enumerate(perm))
-    back[from] = to;
+  Lines lines(type, at.getShape(), axis);
   Value whole = scatter.data;
-  Value part = node.slice(whole, starts, limits, strides);
+  Value part = node.slice(whole, lines.starts, lines.limits, lines.strides);
   scatter.indices = wrapped(node, scatter.indices, {type.getDimSize(axis)}, {}, /*isRead=*/false);
   if (!scatter.indices || !part)
     return failure();
-  scatter.data = node.transpose(part, perm);
-  scatter.updates = node.transpose(scatter.updates, perm);
-  scatter.indices = node.transpose(scatter.indices, perm);
+  scatter.data = node.transpose(part, lines.perm);
+  scatter.updates = node.transpose(scatter.updates, lines.perm);
+  scatter.indices = lines.tuples(node, scatter.indices);
   if (!scatter.data || !scatter.updates || !scatter.indices)
     return failure();
-  SmallVector<int64_t> tuples(Node::type(scatter.indices).getShape());
-  tuples.push_back(1);
-  scatter.indices = node.reshape(scatter.indices, tuples);
   scatter.batch = rank - 1;
   Value result = scatter.build();
-  result = result ? node.transpose(result, back) : Value();
+  result = result ? node.transpose(result, lines.back) : Value();
   if (result && Node::type(result) != type) {
     auto truth = Node::type(result).clone(node.builder.getI1Type());
     Value mine = node.padded(node.constant(cast<RankedTensorType>(truth), 1), type.getShape());
