@@ -4,7 +4,9 @@
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Target/TargetMachine.h"
 
-void shale::optimizeModule(llvm::Module &module, llvm::TargetMachine &machine) {
+/// Runs the pipeline that `build` makes with a pass builder.
+static void run(llvm::Module &module, llvm::TargetMachine &machine,
+                llvm::function_ref<llvm::ModulePassManager(llvm::PassBuilder &)> build) {
   llvm::PipelineTuningOptions tuning;
   tuning.LoopVectorization = false;
   tuning.SLPVectorization = false;
@@ -18,5 +20,19 @@ void shale::optimizeModule(llvm::Module &module, llvm::TargetMachine &machine) {
   builder.registerFunctionAnalyses(functions);
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, components, modules);
-  builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3).run(module, modules);
+  build(builder).run(module, modules);
+}
+
+void shale::optimizeModule(llvm::Module &module, llvm::TargetMachine &machine) {
+  run(module, machine, [](llvm::PassBuilder &builder) {
+    return builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3);
+  });
+}
+
+void shale::runPasses(llvm::Module &module, llvm::TargetMachine &machine, llvm::StringRef passes) {
+  run(module, machine, [&](llvm::PassBuilder &builder) {
+    llvm::ModulePassManager manager;
+    llvm::cantFail(builder.parsePassPipeline(manager, passes));
+    return manager;
+  });
 }

@@ -39,6 +39,19 @@ std::unique_ptr<llvm::TargetMachine> createMachine(StringRef level, std::string 
                                    llvm::CodeGenOptLevel::Aggressive));
 }
 
+/// What kernels need of LLVM. Their loops come with vectors and in the order of memory: what is
+/// left is to inline their bodies, to remove index arithmetic and bounds that lowering repeats, and
+/// to move what does not change out of loops. The pipeline for -O3 makes no faster code of them, in
+/// 2.5 times the time (docs/benchmarks.md).
+constexpr const char *kPasses =
+    "function(early-cse),cgscc(inline),globaldce,"
+    "function("
+    "sroa,early-cse<memssa>,simplifycfg,instcombine<no-verify-fixpoint>,"
+    "loop-mssa(loop-rotate,licm),"
+    "loop(loop-idiom,indvars,loop-deletion,loop-unroll-full),"
+    "gvn,correlated-propagation,dse,instcombine<no-verify-fixpoint>,simplifycfg,"
+    "loop-mssa(licm),loop-unroll,div-rem-pairs)";
+
 /// Rewrites masked stores of one known lane to scalar stores. LLVM 22's x86 instruction
 /// selection does so, too, but if the value is a truncation it stores the untruncated
 /// element: for 16-bit floats it overwrites the two bytes that follow. The reproducer is
@@ -99,7 +112,7 @@ std::unique_ptr<llvm::Module> translate(ModuleOp module, StringRef level, bool w
     function.addFnAttr("prefer-vector-width", wide ? "512" : "256");
     function.addFnAttr("min-legal-vector-width", wide ? "512" : "256");
   }
-  optimizeModule(*llvmModule, *machine);
+  runPasses(*llvmModule, *machine, kPasses);
   scalarizeSingleLaneStores(*llvmModule);
   return llvmModule;
 }
