@@ -17,7 +17,12 @@ config.test_exec_root = os.path.join(config.shale_build, "test")
 config.environment["FILECHECK_OPTS"] = "-enable-var-scope --dump-input-filter=error"
 # --param tools=DIR uses the tools of another build.
 other = [lit_config.params["tools"]] if "tools" in lit_config.params else []
-path = other + [os.path.join(config.shale_build, "bin"), config.llvm_tools, config.environment.get("PATH", "")]
+# Tools start as copies of a server (test/starts).
+for name in ("SHALE_STARTS", "SHALE_STARTS_OWNER"):
+    if name in os.environ:
+        config.environment[name] = os.environ[name]
+starts = [os.path.join(config.shale_build, "test", "starts", "bin")] if "SHALE_STARTS" in os.environ else []
+path = other + starts + [os.path.join(config.shale_build, "bin"), config.llvm_tools, config.environment.get("PATH", "")]
 config.environment["PATH"] = os.path.pathsep.join(path)
 config.substitutions.append(("%models", os.path.join(config.test_source_root, "models")))
 config.substitutions.append(("%source", os.path.dirname(config.test_source_root)))

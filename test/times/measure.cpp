@@ -2,10 +2,13 @@
 //
 // usage: shale-measure FOLDER NAME COMMAND...
 //
-// Without FOLDER it only runs COMMAND. Otherwise FOLDER/NAME gets one line: seconds of user time
-// and of system time, of all processes that the test waited for. About once in kPeriod seconds it
-// also times the reference, a fixed compilation that belongs to no test, and appends a line to
-// FOLDER/reference. tools/scripts/times makes the folder and reads it.
+// If there is FOLDER, FOLDER/NAME gets one line: seconds of user time and of system time, of all
+// processes that the test waited for. About once in kPeriod seconds the reference is timed, too, a
+// fixed compilation that belongs to no test: one more line of FOLDER/reference. tools/scripts/times
+// makes the folder and reads it.
+//
+// Tests of the tools get servers that make their starts cheap (test/starts), which end with
+// COMMAND.
 //
 // Threads of COMMAND sleep while they wait, unless the environment says otherwise: ctest runs two
 // tests at a time, and threads that spin for each other take up to twenty times the processor time
@@ -17,6 +20,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <dirent.h>
 #include <fcntl.h>
 #include <string>
 #include <sys/file.h>
@@ -53,6 +57,35 @@ int waitFor(pid_t child) {
   while (waitpid(-1, &other, WNOHANG) > 0)
     ;
   return status;
+}
+
+/// Makes the folder of servers of a test; empty if that fails, and tools start by themselves.
+std::string makeStarts() {
+  char folder[] = "/tmp/shale-starts-XXXXXX";
+  if (!mkdtemp(folder))
+    return "";
+  setenv("SHALE_STARTS", folder, 1);
+  setenv("SHALE_STARTS_OWNER", std::to_string(getpid()).c_str(), 1);
+  return folder;
+}
+
+/// Ends the servers of a folder, so that their time counts, and removes it.
+void endStarts(const std::string &folder) {
+  DIR *entries = opendir(folder.c_str());
+  while (dirent *entry = entries ? readdir(entries) : nullptr) {
+    std::string path = folder + "/" + entry->d_name;
+    if (path.size() > 4 && path.compare(path.size() - 4, 4, ".pid") == 0)
+      if (FILE *file = fopen(path.c_str(), "r")) {
+        int server = 0;
+        if (fscanf(file, "%d", &server) == 1 && server > 1 && kill(server, SIGKILL) == 0)
+          waitpid(server, nullptr, 0);
+        fclose(file);
+      }
+    unlink(path.c_str());
+  }
+  if (entries)
+    closedir(entries);
+  rmdir(folder.c_str());
 }
 
 double seconds(const timeval &time) { return time.tv_sec + time.tv_usec * 1e-6; }
@@ -93,20 +126,18 @@ int main(int count, char **words) {
   setenv("OMP_WAIT_POLICY", "passive", 0); // of programs
   setenv("OPENBLAS_NUM_THREADS", "1", 0);  // of numpy
   std::string folder = words[1];
-  if (access(folder.c_str(), W_OK) != 0) {
-    execvp(words[3], words + 3);
-    perror(words[3]);
-    return kDoesNotStart;
-  }
   prctl(PR_SET_CHILD_SUBREAPER, 1);
+  std::string starts = makeStarts();
   int status = waitFor(start(words + 3));
+  if (!starts.empty())
+    endStarts(starts);
   rusage used;
   getrusage(RUSAGE_CHILDREN, &used);
   if (FILE *file = fopen((folder + "/" + words[2]).c_str(), "w")) {
     fprintf(file, "%.3f %.3f\n", seconds(used.ru_utime), seconds(used.ru_stime));
     fclose(file);
+    timeReference(folder);
   }
-  timeReference(folder);
   if (WIFSIGNALED(status)) {
     signal(WTERMSIG(status), SIG_DFL);
     raise(WTERMSIG(status));
