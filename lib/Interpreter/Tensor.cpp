@@ -333,6 +333,8 @@ Tensor Tensor::fromAttr(ElementsAttr attr) {
   };
   if (dense.isSplat())
     std::fill_n(to, result.size(), number(dense.getSplatValue<APInt>()));
+  else if (auto values = dense.tryGetValues<int64_t>(); succeeded(values))
+    std::copy(values->begin(), values->end(), to);
   else
     for (auto [i, value] : llvm::enumerate(dense.getValues<APInt>()))
       to[i] = number(value);
