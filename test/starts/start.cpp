@@ -47,12 +47,16 @@ void describeSignals(Header &header) {
   }
 }
 
-/// Waits for the copy's number and status, and passes signals on in between; false if the server is
-/// gone.
+/// Waits for the copy's number; false if there is no copy, because the tool does not load.
+bool awaitCopy(int connection) {
+  pid_t number = 0;
+  bool isThere = recv(connection, &number, sizeof number, MSG_WAITALL) == sizeof number;
+  copy = number;
+  return isThere;
+}
+
+/// Passes signals on until the copy ends; false if the server is gone.
 bool follow(int connection, int &status) {
-  if (recv(connection, &status, sizeof status, MSG_WAITALL) != sizeof status)
-    return false;
-  copy = status;
   for (int number : {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2}) {
     struct sigaction action = {};
     action.sa_handler = passOn;
@@ -190,7 +194,7 @@ int main(int, char **words) {
   int connection = folder && describe(header)
                        ? connectTo(tool, folder + std::string("/") + nameOfServer(name))
                        : -1;
-  if (connection < 0 || !ask(connection, header, words)) {
+  if (connection < 0 || !ask(connection, header, words) || !awaitCopy(connection)) {
     execv(tool.c_str(), words);
     perror(tool.c_str());
     return 127;

@@ -75,6 +75,7 @@ int readImportOptions(const CompileOptions &options, onnx::ImportOptions &import
   import.loss = options.loss;
   import.lossOutput = options.lossOutput;
   import.assumeAutocast = options.assumeAutocast;
+  import.assumeDerivative = options.assumeDerivative;
   import.parameters.keepPrefix = options.keepPrefix;
   import.parameters.freeze = options.freeze;
   for (const std::string &name : options.constants)

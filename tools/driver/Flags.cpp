@@ -340,6 +340,9 @@ std::vector<Flag> makeFlags() {
   add({"assume-autocast", nullptr, kExtendGroup, Effect::Model,
        "assume that blocks exported under torch.no_grad() or torch.autocast() are autocast, so that gradients flow through them; the file does not distinguish the two",
        setOn<&O::assumeAutocast>});
+  add({"assume-derivative", "FUNCTION", kExtendGroup, Effect::Model,
+       "assume that the backward of this torch.autograd.Function, which is not in the file, is the derivative of its forward",
+       append<&O::assumeDerivative>, nullptr, /*repeated=*/true});
   add({"keep-single-rank-collectives", "BOOL", kExtendGroup, Effect::Graph,
        "keep collectives along axes of one rank, to check a communicator on one device (default: false)",
        setBool<&O::keepSingleRank>, getBool<&O::keepSingleRank>});

@@ -78,7 +78,8 @@ struct CompileOptions {
   std::string dropout;                // "", "off" or a ratio, as typed
   bool keepPrefix = false;
   bool assumeAutocast = false;
-  std::vector<std::string> constants; // initializers
+  std::vector<std::string> assumeDerivative; // of autograd.Functions
+  std::vector<std::string> constants;        // initializers
   bool recover = true;
 
   MeshSpec mesh;

@@ -30,6 +30,8 @@ Model:
   --dropout RATIO|off     the ratio of all dropouts in training mode
   --keep-prefix           keep the first component that all names share
   --assume-autocast       blocks under no_grad or autocast are autocast
+  --assume-derivative F   the backward of autograd.Function F is the derivative of
+                          its forward
   --freeze REGEX          parameters that are not trained
   --constant NAME         an initializer that depends on no parameter
   --fold-limit BYTES      maximum size of a value that is computed at import
@@ -87,7 +89,8 @@ int main(int argc, char **argv) {
                                     : quiet) = true;
     } else if (arg == "--dim" || arg == "--batch-dim" || arg == "--bind" || arg == "--loss" ||
                arg == "--loss-output" || arg == "--gradient" || arg == "--dropout" ||
-               arg == "--freeze" || arg == "--constant" || arg == "--fold-limit" || arg == "-o") {
+               arg == "--assume-derivative" || arg == "--freeze" || arg == "--constant" ||
+               arg == "--fold-limit" || arg == "-o") {
       if (!hasValue) {
         if (++i == argc)
           return usage(arg + " needs a value");
@@ -99,6 +102,8 @@ int main(int argc, char **argv) {
         options.lossOutput = value.str();
       else if (arg == "--freeze")
         options.parameters.freeze = value.str();
+      else if (arg == "--assume-derivative")
+        options.assumeDerivative.push_back(value.str());
       else if (arg == "--constant")
         options.parameters.constants.insert(value);
       else if (arg == "--fold-limit") {

@@ -41,9 +41,18 @@ private:
   void loseBias(const Operation &operation, size_t parameter);
   void refuseDetached();
 
+  llvm::StringRef removedName(const Operation &operation, const NodeProto &node, int operand) const;
+  bool isUnboundedAtZero(const Operation &operation) const;
+  void restoreRemovedSums();
+
   void splitMergedOperations();
   void splitPending();
   bool split(const Merged &merged);
+  void refuseMerged();
+  std::set<size_t> parametersOf(llvm::ArrayRef<const NodeProto *> nodes) const;
+  std::map<std::string, std::map<std::string, size_t>>
+  equalModules(llvm::StringRef module, const std::set<size_t> &own) const;
+  std::string moduleInSource(const Merged &merged, llvm::ArrayRef<std::string> modules) const;
   llvm::SmallSetVector<const Operation *, 4> operationsOfCall(const Operation &last) const;
   bool isNumberMissing(llvm::StringRef name) const;
   bool isTwinOf(const Operation &maker, const Operation &reader) const;

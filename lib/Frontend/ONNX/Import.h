@@ -31,6 +31,9 @@ struct ImportOptions {
   /// `--assume-autocast`: blocks that were exported under a context manager are assumed to let
   /// gradients pass.
   bool assumeAutocast = false;
+  /// `--assume-derivative FUNCTION`: autograd.Functions whose backward is the derivative of their
+  /// forward.
+  std::vector<std::string> assumeDerivative;
   /// `--dropout RATIO|off`: the ratio of all Dropout nodes in training mode, instead of the file's.
   std::optional<double> dropout;
   /// Number of ranks that the batch is sharded over.

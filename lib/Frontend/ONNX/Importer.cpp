@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 #include "lib/Frontend/ONNX/Importer.h"
 #include "dialects/nn/Ops/Constant.h"
+#include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Ops/State.h"
 #include "include/shale/Runtime.h"
 #include "lib/Frontend/ONNX/Artifacts/Artifacts.h"
@@ -132,8 +133,12 @@ FailureOr<Value> Importer::resolve(const NodeProto &node, int operand, Scope &sc
       return transposed(builder, locationOf(node), value);
     }
   }
-  if (const Binding *binding = scope.find(name))
-    return binding->value; // null for a sequence
+  if (const Binding *binding = scope.find(name)) {
+    auto summand = parameters.summands.find({&node, operand});
+    if (summand == parameters.summands.end() || !isInModel(scope) || !binding->value)
+      return binding->value; // null for a sequence
+    return withSummand(binding->value, summand->second, locationOf(node));
+  }
   auto initializer = isInModel(scope) ? initializers.find(name) : initializers.end();
   if (initializer == initializers.end()) {
     error("operand " + Twine(operand) + " ('" + displayName(name) +
@@ -158,6 +163,19 @@ FailureOr<Value> Importer::resolve(const NodeProto &node, int operand, Scope &sc
       narrowInteger(initializer->second->data_type()) ? initializer->second->data_type() : 0;
   scope.values[name] = binding;
   return binding.value;
+}
+
+Value Importer::withSummand(Value value, double summand, Location loc) {
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  if (!type || !isa<FloatType>(type.getElementType()))
+    return value;
+  Attribute element = FloatAttr::get(type.getElementType(), summand);
+  auto constant =
+      nn::ConstantOp::create(builder, loc, DenseElementsAttr::get(type, ArrayRef(element)));
+  auto sum = nn::AddOp::create(builder, loc, value, constant);
+  setScope(constant);
+  setScope(sum);
+  return sum;
 }
 
 FailureOr<Value> Importer::mergedValue(size_t number, StringRef name, Scope &scope) {

@@ -163,6 +163,83 @@ llvm::SmallSetVector<const Operation *, 4> Finder::operationsOfCall(const Operat
   return found;
 }
 
+/// Returns the parameters that nodes read, or lost as biases of zeros.
+std::set<size_t> Finder::parametersOf(ArrayRef<const NodeProto *> nodes) const {
+  std::set<size_t> found;
+  for (const auto &[place, use] : out.uses)
+    if (llvm::is_contained(nodes, place.first) && out.list[use.parameter].isParameter)
+      found.insert(use.parameter);
+  for (const auto &[node, index] : out.lostBias)
+    if (llvm::is_contained(nodes, node))
+      found.insert(index);
+  return found;
+}
+
+/// Returns the parameters, by their last names, of modules beside `module` whose parameters have
+/// the initial values of `own`, all of `module`. The exporter merges their operations if they read
+/// one value.
+std::map<std::string, std::map<std::string, size_t>>
+Finder::equalModules(StringRef module, const std::set<size_t> &own) const {
+  std::map<std::string, std::map<std::string, size_t>> equal;
+  for (size_t index = 0; index < out.list.size(); ++index) {
+    StringRef other = moduleOf(targets[index]), last = lastOf(targets[index]);
+    if (other == module || moduleOf(other) != moduleOf(module))
+      continue;
+    for (size_t one : own)
+      if (lastOf(targets[one]) == last &&
+          (!out.list[index].used || out.list[index].initializer == out.list[one].initializer))
+        equal[other.str()][last.str()] = index;
+  }
+  for (auto it = equal.begin(); it != equal.end();)
+    it = it->second.size() == own.size() ? std::next(it) : equal.erase(it);
+  return equal;
+}
+
+/// Returns which of `modules` computes a merged operation, from the lines of source of its readers:
+/// `torch.sigmoid(self.a(x))` of a sigmoid. Empty if they do not tell.
+std::string Finder::moduleInSource(const Merged &merged, ArrayRef<std::string> modules) const {
+  std::set<std::string> found;
+  for (const auto &read : merged.reads) {
+    StringRef line = readSourceText(*read.first);
+    FxNode reader = readFxNode(*read.first);
+    std::string call = StringRef(reader.target).split('.').second.split('.').first.str() + "(";
+    bool isFound = false;
+    for (size_t at = line.find(call); at != StringRef::npos; at = line.find(call)) {
+      line = line.drop_front(at + call.size());
+      StringRef name = line.split('(').first.split('.').second;
+      for (const std::string &module : modules)
+        if (!name.empty() && lastOf(module) == name)
+          found.insert(module), isFound = true;
+    }
+    if (!isFound)
+      return "";
+  }
+  return found.size() == 1 ? *found.begin() : "";
+}
+
+/// Adds an error for each merged operation of which it is not known whose parameters it reads.
+void Finder::refuseMerged() {
+  for (const Merged &merged : pending) {
+    SmallVector<const NodeProto *> nodes;
+    for (const Operation *part : operationsOfCall(*merged.kept))
+      nodes.append(part->nodes.begin(), part->nodes.end());
+    std::set<size_t> own = parametersOf(nodes);
+    if (own.empty() || merged.reads.empty())
+      continue;
+    StringRef module = moduleOf(targets[*own.begin()]);
+    if (llvm::any_of(own, [&](size_t index) { return moduleOf(targets[index]) != module; }))
+      continue;
+    auto equal = equalModules(module, own);
+    if (equal.empty())
+      continue;
+    out.errors.push_back(
+        "node '" + displayName(merged.reads.front().first->name()) + "' reads '%" + merged.name +
+        "', which the export merged with a node of module '" + displayName(module) + "': module '" +
+        displayName(equal.begin()->first) +
+        "' has parameters of equal values, and the file does not have which of the two computes it. Export with torch.onnx.export(..., optimize=False)");
+  }
+}
+
 /// Computes a merged operation again for the module whose parameters are missing. Returns false and
 /// changes nothing if that is uncertain; also returns true if no parameter is read.
 bool Finder::split(const Merged &merged) {
@@ -183,12 +260,8 @@ bool Finder::split(const Merged &merged) {
                      [&](const auto &read) { return llvm::is_contained(other.nodes, read.first); }))
       return false;
   std::map<size_t, size_t> own; // by the kept operation's parameter
-  for (const auto &[place, use] : out.uses)
-    if (llvm::is_contained(copy.nodes, place.first) && out.list[use.parameter].isParameter)
-      own[use.parameter] = 0;
-  for (const auto &[node, index] : out.lostBias)
-    if (llvm::is_contained(copy.nodes, node))
-      own[index] = 0;
+  for (size_t index : parametersOf(copy.nodes))
+    own[index] = 0;
   // It may read a folded value that is not restored yet.
   bool isOpen = llvm::any_of(parts, [&](const Operation *part) {
     return llvm::any_of(part->uses, [&](const Use &use) {
@@ -220,9 +293,20 @@ bool Finder::split(const Merged &merged) {
       if (moduleOf(targets[index]) == twin->second)
         ofTwin[lastOf(targets[index]).str()] = index;
   }
-  if (missing.size() != 1)
-    return false;
-  twins[module] = missing.begin()->first;
+  if (missing.size() == 1) {
+    twins[module] = missing.begin()->first;
+  } else {
+    missing = equalModules(module, parametersOf(copy.nodes));
+    std::vector<std::string> names = {module.str()};
+    for (const auto &one : missing)
+      names.push_back(one.first);
+    std::string found = moduleInSource(merged, names);
+    if (found.empty())
+      return false;
+    if (found == module) // it calls the same module again
+      return true;
+    missing = {{found, missing[found]}};
+  }
   for (auto &[from, to] : own) {
     to = missing.begin()->second[lastOf(targets[from]).str()];
     Parameter &parameter = out.list[to], &source = out.list[from];

@@ -39,6 +39,11 @@ bool Operation::readsAsItIs(const Use &use) const {
   return !scales && (names.contains(kind) || isMovement(kind));
 }
 
+bool Operation::isOfExporter(const NodeProto &node, int operand) const {
+  return operand > 0 && node.op_type() == "InstanceNormalization" &&
+         (kind() == "group_norm" || kind() == "native_group_norm");
+}
+
 void Operation::findComplements() {
   if (kind() != "lerp")
     return;

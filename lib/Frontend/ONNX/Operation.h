@@ -29,6 +29,9 @@ struct Operation {
   /// first computes with it (`alpha` of an addition, queries and keys of attention), since an
   /// exporter folds that computation into the operand.
   bool readsAsItIs(const Use &use) const;
+  /// Whether the exporter itself adds an operand: it exports aten.group_norm as an
+  /// InstanceNormalization of ones and zeros, and a product and a sum that read the parameters.
+  bool isOfExporter(const NodeProto &node, int operand) const;
   /// Finds the two reads of a lerp's weight w. The exporter writes where(w < 0.5, x + w d, y - (1 -
   /// w) d) with d = y - x, and folds w and 1 - w. Fills `weight`, and moves reads of 1 - w from
   /// `uses` to `complements`.

@@ -41,7 +41,7 @@ void Finder::collectOperations() {
     operation.nodes.push_back(&node);
     for (int i = 0; i < node.input_size(); ++i) {
       auto it = initializers.find(node.input(i));
-      if (it != initializers.end())
+      if (it != initializers.end() && !operation.isOfExporter(node, i))
         operation.uses.push_back({&node, i, it->second});
     }
   }
@@ -459,6 +459,8 @@ void Finder::bySignature(const std::vector<SignatureEntry> &signature) {
     removed.push_back({one.name, ""});
   if (isExplained && removed.empty())
     findSecondNames(/*byModule=*/false);
+  restoreRemovedSums();
+  refuseMerged();
   folded.report(isAlias, missingOperands(), removed);
   takeFirstNames();
 }

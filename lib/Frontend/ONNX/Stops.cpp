@@ -4,6 +4,7 @@
 // - blocks under torch.no_grad(). torch.export inlines them from generated code, whose file is
 //   "<eval_with_key>.N" in stack traces; blocks under torch.autocast() have the same mark, but let
 //   gradients pass;
+// - autograd.Functions with a backward of their own: `Name.apply(` in a line of stack traces;
 // - x.detach(): a node of aten.detach (with optimize=False), else a name that no node defines
 //   (Parameters.cpp), else `detach` among the values that a folded value was computed from, else,
 //   if a copy was removed, only the reader's line of source.
@@ -27,6 +28,15 @@ static constexpr size_t kShown = 4;
 /// Whether a node comes from the generated code of a block under a context manager.
 static bool isOfContext(const NodeProto &node) {
   return StringRef(readSourceLine(node).file).starts_with("<eval_with_key>");
+}
+
+/// Returns the autograd.Function that a node comes from, "Round" of `Round.apply(x)` in a line of
+/// its stack trace; empty if there is none.
+static StringRef functionOf(const NodeProto &node) {
+  static const llvm::Regex apply("(^|[^A-Za-z_0-9])([A-Z][A-Za-z_0-9]*)\\.apply\\(");
+  StringRef trace = metadata(node.metadata_props(), "pkg.torch.onnx.stack_trace");
+  SmallVector<StringRef> groups;
+  return trace.contains(".apply(") && apply.match(trace, &groups) ? groups[2] : "";
 }
 
 /// Returns the float values that depend on trained parameters.
@@ -138,7 +148,7 @@ LogicalResult Importer::checkStops() {
                         [&](const std::string &name) { return !made.contains(name); }) &&
            detach.match(readSourceText(node));
   };
-  SmallVector<const NodeProto *> inContext, detaching;
+  SmallVector<const NodeProto *> inContext, detaching, inFunction;
   for (const NodeProto &node : model.proto().graph().node()) {
     if (!needed.contains(&node) || !isVaried(node))
       continue;
@@ -146,6 +156,9 @@ LogicalResult Importer::checkStops() {
       inContext.push_back(&node);
     else if (readFxNode(node).target == "aten.detach.default" || readsDetached(node))
       detaching.push_back(&node);
+    else if (StringRef function = functionOf(node);
+             !function.empty() && !llvm::is_contained(options.assumeDerivative, function))
+      inFunction.push_back(&node);
   }
   auto refuse = [&](ArrayRef<const NodeProto *> nodes, StringRef why) -> LogicalResult {
     std::vector<std::string> names;
@@ -165,5 +178,26 @@ LogicalResult Importer::checkStops() {
         detaching,
         "detach values that depend on trained parameters: Shale does not support detach, and gradients would flow through "
         "it. Export the model without that detach, or pass --freeze for parameters that are not to be trained");
+  if (!inFunction.empty()) {
+    StringRef function = functionOf(*inFunction.front());
+    return refuse(
+        inFunction,
+        ("come from a line that calls " + function +
+         ".apply(), a torch.autograd.Function: its backward is not in the file. If it is the "
+         "derivative of what " +
+         function + " computes, pass --assume-derivative " + function +
+         "; else write the same gradient with detach() "
+         "and export with torch.onnx.export(..., optimize=False)")
+            .str());
+  }
+  if (!inFunction.empty()) {
+    StringRef function = functionOf(*inFunction.front());
+    std::string why =
+        ("come from a line that calls " + function +
+         ".apply(), a torch.autograd.Function: its backward is not in the file. If it is the derivative of what " +
+         function + " computes, pass --assume-derivative " + function)
+            .str();
+    return refuse(inFunction, why);
+  }
   return success();
 }

@@ -285,7 +285,8 @@ CASES = {
     "slices": slices,
 }
 
-case, path = sys.argv[1:]
-os.makedirs(os.path.dirname(path), exist_ok=True)
-with open(path, "wb") as out:
-    out.write(CASES[case](path))
+if __name__ == "__main__":
+    case, path = sys.argv[1:]
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "wb") as out:
+        out.write(CASES[case](path))

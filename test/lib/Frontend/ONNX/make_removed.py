@@ -1,0 +1,78 @@
+"""Writes files from which PyTorch's exporter removed what their metadata names: make_removed.py CASE FILE."""
+import os
+import sys
+from make_folded import VALUES, build, fx
+from onnx_writer import *
+
+P = floats("p", [4], VALUES)
+
+
+def rows(reader, target, source, more=None):
+    """y = x p * reader(sum((x p)^2) + constant): the reader's metadata names the sum, `%add`. With `more` (operator, target), that
+    operation reads the reader's result first."""
+    nodes = [node("Mul", ["x", "p"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p")),
+             node("Mul", ["mul", "mul"], ["pow_1"], "pow", meta=fx("pow_1", "aten.pow.Tensor_Scalar", "%mul, 2")),
+             node("ReduceSum", ["pow_1", "last"], ["sum_1"], "sum", meta=fx("sum_1", "aten.sum.dim_IntList", "%pow_1, [-1], True"), keepdims=1),
+             node(reader, ["sum_1"], ["read"], "reader", meta=fx("read", target, "%add", source=source))]
+    if more:
+        nodes.append(node(more[0], ["read"], ["after"], "after", meta=fx("after", more[1], "%read", source="r = after(r)")))
+    nodes.append(node("Mul", ["mul", "after" if more else "read"], ["y"], "last", meta=fx("y", "aten.mul.Tensor", "%mul, %" + ("after" if more else "read"))))
+    return build(["p"], [P, ints("last", [1], [-1])], nodes)
+
+
+def group_norm(f):
+    """Four channels in two groups: the InstanceNormalization reads ones and zeros of the exporter."""
+    meta = fx("group_norm", "aten.group_norm.default", "%mul, 2, %p_norm_weight, %p_norm_bias, 1e-05, False", "norm")
+    nodes = [node("Mul", ["x", "p"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p")),
+             node("Reshape", ["mul", "split"], ["val_1"], "split", meta=meta),
+             node("InstanceNormalization", ["val_1", "val_2", "val_3"], ["val_4"], "norm", meta=meta, epsilon=1e-5),
+             node("Reshape", ["val_4", "whole"], ["val_5"], "whole", meta=meta),
+             node("Mul", ["val_5", "val_6"], ["val_7"], "weight", meta=meta),
+             node("Add", ["val_7", "val_8"], ["y"], "bias", meta=meta)]
+    return build(["p", "norm.weight", "norm.bias"], [P, ints("split", [3], [-1, 2, 2]), ints("whole", [2], [-1, 4]), floats("val_2", [2], [1.0] * 2),
+                 floats("val_3", [2], [0.0] * 2), floats("val_6", [4], [1.0] * 4), floats("val_8", [4], [0.0] * 4)], nodes)
+
+
+def layers(line):
+    """Layers a and b of equal values read `mul`, and one of them once more: its tanh names linear_2, which was merged with linear_1."""
+    names = ["a.weight", "a.bias", "b.weight", "b.bias"]
+
+    def linear(name, layer, read):
+        meta = fx(name, "aten.linear.default", f"%{read}, %p_{layer}_weight, %p_{layer}_bias", layer)
+        return node("Gemm", [read, "w", "c"], [name], name, meta=meta, transB=1)
+    nodes = [node("Mul", ["x", "p"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p")),
+             linear("linear", "a", "x"), linear("linear_1", "b", "mul"),
+             node("Sigmoid", ["linear_1"], ["sigmoid"], "sigmoid", meta=fx("sigmoid", "aten.sigmoid.default", "%linear_1")),
+             node("Tanh", ["linear_1"], ["tanh"], "tanh", meta=fx("tanh", "aten.tanh.default", "%linear_2", source=line)),
+             node("Mul", ["sigmoid", "tanh"], ["both"], "both", meta=fx("both", "aten.mul.Tensor", "%sigmoid, %tanh")),
+             node("Add", ["both", "linear"], ["y"], "add", meta=fx("y", "aten.add.Tensor", "%both, %linear"))]
+    return build(["p"] + names, [P, floats("w", [4, 4], [0.1 * i for i in range(16)]), floats("c", [4], VALUES)], nodes)
+
+
+def custom(line):
+    nodes = [node("Mul", ["x", "p"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p")),
+             node("Tanh", ["mul"], ["y"], "tanh", meta=fx("y", "aten.tanh.default", "%mul", source=line))]
+    return build(["p"], [P], nodes)
+
+
+CASES = {
+    "root": lambda f: rows("Sqrt", "aten.sqrt.default", "r = (h.pow(2).sum(-1, keepdim=True) + 1e-12).sqrt()"),
+    "twice": lambda f: rows("Sqrt", "aten.sqrt.default", "r, s = (q + 1e-12).sqrt(), (p + 1e-12).sqrt()"),
+    "moved": lambda f: rows("Identity", "aten.view.default", "r = (q + self.eps).view(3, 1)", more=("Sqrt", "aten.sqrt.default")),
+    "unknown": lambda f: rows("Log", "aten.log.default", "r = (h.pow(2).sum(-1, keepdim=True) + self.eps).log()"),
+    "two-numbers": lambda f: rows("Sqrt", "aten.sqrt.default", "r, s = (q + 1e-12).sqrt(), (p + 1e-9).sqrt()"),
+    "larger": lambda f: rows("Sqrt", "aten.sqrt.default", "r = (q + self.eps).sqrt() * 1e-6 + x1e-9"),
+    "smooth": lambda f: rows("Tanh", "aten.tanh.default", "r = (q + self.zero).tanh()"),
+    "group-norm": group_norm,
+    "layer-a": lambda f: layers("return torch.sigmoid(self.b(g)) * torch.tanh(self.a(g)) + self.a(x)"),
+    "layer-b": lambda f: layers("return torch.sigmoid(self.b(g)) * torch.tanh(self.b(g)) + self.a(x)"),
+    "layer-unknown": lambda f: layers("return torch.sigmoid(u) * torch.tanh(v) + w"),
+    "function": lambda f: custom("return Clip.apply(x * self.p)"),
+    "initializer": lambda f: custom("self.apply(self.reset)"),
+}
+
+if __name__ == "__main__":
+    case, path = sys.argv[1:]
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "wb") as file:
+        file.write(CASES[case](path))
