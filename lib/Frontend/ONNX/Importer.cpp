@@ -7,7 +7,6 @@
 //===----------------------------------------------------------------------===//
 #include "lib/Frontend/ONNX/Importer.h"
 #include "dialects/nn/Ops/Constant.h"
-#include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Ops/State.h"
 #include "include/shale/Runtime.h"
 #include "lib/Frontend/ONNX/Artifacts/Artifacts.h"
@@ -119,14 +118,7 @@ FailureOr<Value> Importer::resolve(const NodeProto &node, int operand, Scope &sc
           error("initializer '" + displayName(name) + "': " + llvm::toString(type.takeError()));
           return failure();
         }
-        Operation *before = body->empty() ? nullptr : &body->back();
-        Value result =
-            buildExpression(builder, locationOf(node),
-                            parameters.expressions[use->second.expression], value, *type);
-        for (Operation *op = before ? before->getNextNode() : &body->front(); op;
-             op = op->getNextNode())
-          setScope(op);
-        return result;
+        return expressionOf(node, parameters.expressions[use->second.expression], value, *type);
       }
       if (!use->second.transposed)
         return value;
@@ -135,9 +127,14 @@ FailureOr<Value> Importer::resolve(const NodeProto &node, int operand, Scope &sc
   }
   if (const Binding *binding = scope.find(name)) {
     auto summand = parameters.summands.find({&node, operand});
-    if (summand == parameters.summands.end() || !isInModel(scope) || !binding->value)
+    auto type = binding->value ? dyn_cast<RankedTensorType>(binding->value.getType()) : nullptr;
+    if (summand == parameters.summands.end() || !isInModel(scope) || !type ||
+        !isa<FloatType>(type.getElementType()))
       return binding->value; // null for a sequence
-    return withSummand(binding->value, summand->second, locationOf(node));
+    Expression sum;
+    sum.shift = summand->second;
+    sum.movement = reshapeTo(type.getShape(), type.getShape());
+    return expressionOf(node, sum, binding->value, type);
   }
   auto initializer = isInModel(scope) ? initializers.find(name) : initializers.end();
   if (initializer == initializers.end()) {
@@ -165,17 +162,13 @@ FailureOr<Value> Importer::resolve(const NodeProto &node, int operand, Scope &sc
   return binding.value;
 }
 
-Value Importer::withSummand(Value value, double summand, Location loc) {
-  auto type = dyn_cast<RankedTensorType>(value.getType());
-  if (!type || !isa<FloatType>(type.getElementType()))
-    return value;
-  Attribute element = FloatAttr::get(type.getElementType(), summand);
-  auto constant =
-      nn::ConstantOp::create(builder, loc, DenseElementsAttr::get(type, ArrayRef(element)));
-  auto sum = nn::AddOp::create(builder, loc, value, constant);
-  setScope(constant);
-  setScope(sum);
-  return sum;
+Value Importer::expressionOf(const NodeProto &node, const Expression &expression, Value value,
+                             RankedTensorType type) {
+  Operation *before = body->empty() ? nullptr : &body->back();
+  Value result = buildExpression(builder, locationOf(node), expression, value, type);
+  for (Operation *op = before ? before->getNextNode() : &body->front(); op; op = op->getNextNode())
+    setScope(op);
+  return result;
 }
 
 FailureOr<Value> Importer::mergedValue(size_t number, StringRef name, Scope &scope) {

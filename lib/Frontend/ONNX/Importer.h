@@ -208,8 +208,9 @@ private:
   mlir::LogicalResult countWork(int64_t nodes);
   /// Returns value `name` of merged operation `number`, and imports its nodes
   /// again on first use.
-  /// Returns value + summand; the value itself if it has no floats.
-  mlir::Value withSummand(mlir::Value value, double summand, mlir::Location loc);
+  /// Builds the function of a value that a node reads, in the node's scope.
+  mlir::Value expressionOf(const NodeProto &node, const Expression &expression, mlir::Value value,
+                           mlir::RankedTensorType type);
   mlir::FailureOr<mlir::Value> mergedValue(size_t number, llvm::StringRef name, Scope &scope);
   mlir::LogicalResult callFunction(const FunctionProto &function, Node &node, int depth);
   /// Fails if a gradient would flow where PyTorch stops it.

@@ -61,6 +61,11 @@ bool Node::isRead(int result) const {
 
 std::string Node::tracedAs() const { return readFxNode(proto).target; }
 
+std::string Node::tracedArgument(size_t position) const {
+  FxNode fx = readFxNode(proto);
+  return position < fx.positional.size() ? fx.positional[position] : "";
+}
+
 LogicalResult Node::error(const Twine &message) {
   if (!failedOnce)
     importer.error(message);

@@ -20,7 +20,9 @@ bool Operation::readsAsItIs(const Use &use) const {
       "linear", "addmm", "mm", "bmm", "matmul", "bilinear", "_trilinear", "einsum", "conv1d",
       "conv2d", "conv3d", "convolution", "layer_norm", "native_layer_norm", "rms_norm",
       "_fused_rms_norm", "group_norm", "native_group_norm", "batch_norm",
-      "_native_batch_norm_legit_no_training", "instance_norm", "embedding", "gather", "prelu",
+      "_native_batch_norm_legit_no_training", "_native_batch_norm_legit_functional",
+      "_native_batch_norm_legit", "native_batch_norm", "instance_norm", "embedding", "gather",
+      "prelu",
       // element by element
       "mul", "add", "sub", "rsub", "div", "pow", "lerp", "maximum", "minimum", "clamp", "clamp_min",
       "clamp_max", "atan2", "logaddexp", "remainder", "fmod", "floor_divide", "where",
@@ -42,6 +44,22 @@ bool Operation::readsAsItIs(const Use &use) const {
 bool Operation::isOfExporter(const NodeProto &node, int operand) const {
   return operand > 0 && node.op_type() == "InstanceNormalization" &&
          (kind() == "group_norm" || kind() == "native_group_norm");
+}
+
+bool Operation::isInOrder() const {
+  if (nodes.size() != 1 || size_t(nodes[0]->input_size()) > fx.positional.size())
+    return false;
+  bool isShown = false;
+  for (int i = 0; i < nodes[0]->input_size(); ++i) {
+    StringRef name = fx.positional[i];
+    if (!name.consume_front("%"))
+      return false;
+    bool isConstant = llvm::any_of(uses, [&](const Use &use) { return use.operand == i; });
+    isShown |= name == nodes[0]->input(i);
+    if (!isConstant && name != nodes[0]->input(i))
+      return false;
+  }
+  return isShown;
 }
 
 void Operation::findComplements() {

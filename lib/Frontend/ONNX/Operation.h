@@ -32,6 +32,9 @@ struct Operation {
   /// Whether the exporter itself adds an operand: it exports aten.group_norm as an
   /// InstanceNormalization of ones and zeros, and a product and a sum that read the parameters.
   bool isOfExporter(const NodeProto &node, int operand) const;
+  /// Whether operand i of its only node is argument i, as far as the node has operands. A computed
+  /// operand under its own name must show it: aten.addmm has the bias first, a Gemm last.
+  bool isInOrder() const;
   /// Finds the two reads of a lerp's weight w. The exporter writes where(w < 0.5, x + w d, y - (1 -
   /// w) d) with d = y - x, and folds w and 1 - w. Fills `weight`, and moves reads of 1 - w from
   /// `uses` to `complements`.

@@ -113,6 +113,19 @@ void Finder::assign(Operation &operation) {
   }
   if (wanted.empty())
     return;
+  if (operation.isInOrder()) {
+    for (const Use &use : operation.uses) {
+      auto it = byPlaceholder.find(StringRef(operation.fx.positional[use.operand]).drop_front());
+      if (it != byPlaceholder.end() && operation.readsAsItIs(use))
+        assignOne(operation, use, it->second);
+    }
+    size_t count = operation.nodes[0]->input_size();
+    for (StringRef name : llvm::ArrayRef(operation.fx.positional).drop_front(count))
+      if (auto it = byPlaceholder.find(name.drop_front()); it != byPlaceholder.end())
+        if (StringRef(targets[it->second]).ends_with("bias"))
+          loseBias(operation, it->second);
+    return;
+  }
   // aten.addmm reads its bias first, the ONNX product last.
   if (StringRef(operation.fx.target).starts_with("aten.addmm") && wanted.size() > 1 &&
       !operation.fx.args.empty() && byPlaceholder.count(operation.fx.args.front()))

@@ -17,6 +17,7 @@ const std::map<std::string, std::string> kSamples = {
     {"loss", "next-token:logits"},
     {"loss-output", "loss"},
     {"bind", "x=ones"},
+    {"assume-derivative", "Round"},
     {"constant", "c"},
     {"dropout", "0.25"},
     {"gradient", "w=grad.w"},

@@ -8,6 +8,7 @@
 #include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Ops/Norm.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
+#include "llvm/ADT/StringSwitch.h"
 #include <cmath>
 
 using namespace mlir;
@@ -117,13 +118,27 @@ static LogicalResult importGroupNorm(Node &node) {
   return normalizeGroups(node, groups, factors[0], factors[1], epsilon, stash);
 }
 
+/// Whether PyTorch normalizes by the statistics of the batch. Its exporter writes no training_mode,
+/// but the record of the operation has it.
+static bool isTracedInTraining(Node &node) {
+  std::string target = node.tracedAs();
+  int position = llvm::StringSwitch<int>(target.substr(0, target.rfind('.')))
+                     .Case("aten.batch_norm", 5)
+                     .Case("aten.native_batch_norm", 5)
+                     .Case("aten._native_batch_norm_legit", 5)
+                     .Case("aten._native_batch_norm_legit_functional", 5)
+                     .Default(-1);
+  return position >= 0 && node.tracedArgument(position) != "False";
+}
+
 /// BatchNormalization by given statistics.
 static LogicalResult importBatchNorm(Node &node) {
   double epsilon;
   if (failed(node.require(5)) || failed(checkChannels(node, 2)) ||
       failed(readEpsilon(node, epsilon)))
     return failure();
-  bool training = node.intAttr("training_mode", 0) != 0;
+  node.floatAttr("momentum", 0.9f); // of running statistics, which evaluation keeps
+  bool training = node.intAttr("training_mode", 0) != 0 || isTracedInTraining(node);
   for (int i = 1; i < node.numOutputs(); ++i)
     training |= node.wants(i);
   if (training)

@@ -33,6 +33,15 @@ def group_norm(f):
                  floats("val_3", [2], [0.0] * 2), floats("val_6", [4], [1.0] * 4), floats("val_8", [4], [0.0] * 4)], nodes)
 
 
+def batch_norm(target, training=""):
+    """A new BatchNorm, whose statistics have the values of its weights: the exporter merged them."""
+    meta = fx("getitem", target, f"%mul, %p_norm_weight, %p_norm_bias, %b_norm_running_mean, %b_norm_running_var, {training}0.1, 1e-05", "norm")
+    nodes = [node("Mul", ["x", "p"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p")),
+             node("BatchNormalization", ["mul", "norm.weight", "norm.bias", "norm.bias", "norm.weight"], ["y"], "norm", meta=meta, epsilon=1e-5, momentum=0.9)]
+    return build(["p", "norm.weight", "norm.bias"], [P, floats("norm.weight", [4], [1.0] * 4), floats("norm.bias", [4], [0.0] * 4)], nodes,
+                 buffers=["norm.running_mean", "norm.running_var"])
+
+
 def layers(line):
     """Layers a and b of equal values read `mul`, and one of them once more: its tanh names linear_2, which was merged with linear_1."""
     names = ["a.weight", "a.bias", "b.weight", "b.bias"]
@@ -64,6 +73,9 @@ CASES = {
     "larger": lambda f: rows("Sqrt", "aten.sqrt.default", "r = (q + self.eps).sqrt() * 1e-6 + x1e-9"),
     "smooth": lambda f: rows("Tanh", "aten.tanh.default", "r = (q + self.zero).tanh()"),
     "group-norm": group_norm,
+    "batch-norm": lambda f: batch_norm("aten._native_batch_norm_legit_no_training.default"),
+    "batch-norm-training": lambda f: batch_norm("aten._native_batch_norm_legit_functional.default", "True, "),
+    "batch-norm-record": lambda f: batch_norm("aten._native_batch_norm_legit_functional.default", "False, "),
     "layer-a": lambda f: layers("return torch.sigmoid(self.b(g)) * torch.tanh(self.a(g)) + self.a(x)"),
     "layer-b": lambda f: layers("return torch.sigmoid(self.b(g)) * torch.tanh(self.b(g)) + self.a(x)"),
     "layer-unknown": lambda f: layers("return torch.sigmoid(u) * torch.tanh(v) + w"),
