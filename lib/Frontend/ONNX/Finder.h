@@ -41,6 +41,7 @@ private:
   void loseBias(const Operation &operation, size_t parameter);
   void refuseDetached();
 
+  llvm::SmallVector<llvm::StringRef> missingNames(const Operation &operation) const;
   llvm::StringRef removedName(const Operation &operation, const NodeProto &node, int operand) const;
   bool isUnboundedAtZero(const Operation &operation) const;
   void restoreRemovedSums();

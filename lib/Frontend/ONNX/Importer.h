@@ -206,11 +206,11 @@ private:
   mlir::LogicalResult importNodes();
   /// Counts nodes, with functions and loops unrolled. Fails, with an error, if there are too many.
   mlir::LogicalResult countWork(int64_t nodes);
-  /// Returns value `name` of merged operation `number`, and imports its nodes
-  /// again on first use.
   /// Builds the function of a value that a node reads, in the node's scope.
   mlir::Value expressionOf(const NodeProto &node, const Expression &expression, mlir::Value value,
                            mlir::RankedTensorType type);
+  /// Returns value `name` of merged operation `number`, and imports its nodes
+  /// again on first use.
   mlir::FailureOr<mlir::Value> mergedValue(size_t number, llvm::StringRef name, Scope &scope);
   mlir::LogicalResult callFunction(const FunctionProto &function, Node &node, int depth);
   /// Fails if a gradient would flow where PyTorch stops it.

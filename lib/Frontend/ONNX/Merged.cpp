@@ -1,6 +1,7 @@
 //===- Merged.cpp - Operations that the exporter merged -------------------===//
 #include "lib/Frontend/ONNX/Finder.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/Regex.h"
 
 using namespace shale;
 using namespace shale::onnx;
@@ -187,7 +188,8 @@ Finder::equalModules(StringRef module, const std::set<size_t> &own) const {
       continue;
     for (size_t one : own)
       if (lastOf(targets[one]) == last &&
-          (!out.list[index].used || out.list[index].initializer == out.list[one].initializer))
+          (!out.list[index].used || (out.list[index].initializer == out.list[one].initializer &&
+                                     out.list[index].values == out.list[one].values)))
         equal[other.str()][last.str()] = index;
   }
   for (auto it = equal.begin(); it != equal.end();)
@@ -196,25 +198,29 @@ Finder::equalModules(StringRef module, const std::set<size_t> &own) const {
 }
 
 /// Returns which of `modules` computes a merged operation, from the lines of source of its readers:
-/// `torch.sigmoid(self.a(x))` of a sigmoid. Empty if they do not tell.
+/// `torch.sigmoid(self.a(x))` of a sigmoid. Empty if a line does not tell, also because it has
+/// another operation of the reader's kind.
 std::string Finder::moduleInSource(const Merged &merged, ArrayRef<std::string> modules) const {
-  std::set<std::string> found;
+  std::set<StringRef> found;
   for (const auto &read : merged.reads) {
-    StringRef line = readSourceText(*read.first);
-    FxNode reader = readFxNode(*read.first);
-    std::string call = StringRef(reader.target).split('.').second.split('.').first.str() + "(";
-    bool isFound = false;
-    for (size_t at = line.find(call); at != StringRef::npos; at = line.find(call)) {
-      line = line.drop_front(at + call.size());
-      StringRef name = line.split('(').first.split('.').second;
-      for (const std::string &module : modules)
-        if (!name.empty() && lastOf(module) == name)
-          found.insert(module), isFound = true;
-    }
-    if (!isFound)
+    Operation reader;
+    reader.fx = readFxNode(*read.first);
+    StringRef kind = reader.kind(), line = readSourceText(*read.first);
+    llvm::Regex word("(^|[^A-Za-z_0-9])(" + llvm::Regex::escape(kind) + ")([^A-Za-z_0-9]|$)");
+    SmallVector<StringRef> groups;
+    if (!word.match(line, &groups))
       return "";
+    StringRef rest = line.drop_front(groups[2].end() - line.begin());
+    if (word.match(rest) || !rest.consume_front("("))
+      return "";
+    StringRef name = rest.split('(').first.split('.').second;
+    auto *module =
+        llvm::find_if(modules, [&](StringRef one) { return !name.empty() && lastOf(one) == name; });
+    if (module == modules.end())
+      return "";
+    found.insert(*module);
   }
-  return found.size() == 1 ? *found.begin() : "";
+  return found.size() == 1 ? found.begin()->str() : "";
 }
 
 /// Adds an error for each merged operation of which it is not known whose parameters it reads.

@@ -46,6 +46,10 @@ bool Operation::isOfExporter(const NodeProto &node, int operand) const {
          (kind() == "group_norm" || kind() == "native_group_norm");
 }
 
+bool Operation::hasOperandPerArgument() const {
+  return nodes.size() == 1 && size_t(nodes[0]->input_size()) == fx.positional.size();
+}
+
 bool Operation::isInOrder() const {
   if (nodes.size() != 1 || size_t(nodes[0]->input_size()) > fx.positional.size())
     return false;

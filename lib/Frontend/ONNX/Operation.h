@@ -32,6 +32,9 @@ struct Operation {
   /// Whether the exporter itself adds an operand: it exports aten.group_norm as an
   /// InstanceNormalization of ones and zeros, and a product and a sum that read the parameters.
   bool isOfExporter(const NodeProto &node, int operand) const;
+  /// Whether it has a single node, with as many operands as the operation has arguments: they are
+  /// in the same order.
+  bool hasOperandPerArgument() const;
   /// Whether operand i of its only node is argument i, as far as the node has operands. A computed
   /// operand under its own name must show it: aten.addmm has the bias first, a Gemm last.
   bool isInOrder() const;

@@ -120,10 +120,11 @@ void Finder::assign(Operation &operation) {
         assignOne(operation, use, it->second);
     }
     size_t count = operation.nodes[0]->input_size();
-    for (StringRef name : llvm::ArrayRef(operation.fx.positional).drop_front(count))
-      if (auto it = byPlaceholder.find(name.drop_front()); it != byPlaceholder.end())
-        if (StringRef(targets[it->second]).ends_with("bias"))
-          loseBias(operation, it->second);
+    for (StringRef name : llvm::ArrayRef(operation.fx.positional).drop_front(count)) {
+      auto it = name.consume_front("%") ? byPlaceholder.find(name) : byPlaceholder.end();
+      if (it != byPlaceholder.end() && StringRef(targets[it->second]).ends_with("bias"))
+        loseBias(operation, it->second);
+    }
     return;
   }
   // aten.addmm reads its bias first, the ONNX product last.
@@ -193,6 +194,15 @@ void Finder::collectKnown() {
   }
 }
 
+/// Returns the names that an operation has for its operands and that no value of the graph has.
+SmallVector<StringRef> Finder::missingNames(const Operation &operation) const {
+  SmallVector<StringRef> names;
+  for (const std::string &name : operation.fx.args)
+    if (!known.contains(name) && !llvm::is_contained(names, name))
+      names.push_back(name);
+  return names;
+}
+
 /// Returns the values of other nodes that an operation reads but its metadata does not name.
 llvm::StringSet<> Finder::unnamedInputs(const Operation &operation) const {
   llvm::StringSet<> own, computed;
@@ -215,10 +225,8 @@ void Finder::refuseDetached() {
   for (const auto &entry : operations) {
     const Operation &operation = entry.second;
     const NodeProto &node = *operation.nodes.front();
-    // A single node has the operation's operands in their order. Among several nodes, one reads a
-    // value without a name.
-    bool inOrder =
-        operation.nodes.size() == 1 && size_t(node.input_size()) == operation.fx.positional.size();
+    // Among several nodes, one reads a value without a name.
+    bool inOrder = operation.hasOperandPerArgument();
     auto isComputed = [&](StringRef value) {
       return makers.count(value) ||
              (initializers.count(value) && llvm::is_contained(targets, value));
@@ -267,10 +275,7 @@ std::vector<FoldedRead> Finder::unexplainedReads() {
     for (const Use &use : operation.uses)
       if (!out.uses.count({use.node, use.operand}))
         (isScalar(*use.initializer) ? numbers : tensors).push_back(&use);
-    SmallVector<StringRef> names;
-    for (const std::string &name : operation.fx.args)
-      if (!known.contains(name) && !llvm::is_contained(names, name))
-        names.push_back(name);
+    SmallVector<StringRef> names = missingNames(operation);
     // If an operation reads no folded value, its other initializers come from the exporter itself
     // (the weight of a norm without one), except for operations that compute with a parameter
     // first.

@@ -70,7 +70,8 @@ struct Parameters {
   /// Merged operations, and the index of the one that is read, by node and operand.
   std::vector<MergedOperation> merged;
   std::map<std::pair<const NodeProto *, int>, size_t> readsOfMerged;
-  /// What the exporter left out of a sum that a node reads, by node and operand.
+  /// Constants of sums that the exporter removed, by the node and the operand that read the sum.
+  /// The importer adds them again.
   std::map<std::pair<const NodeProto *, int>, double> summands;
   std::vector<Repair> repairs;
   /// Messages: errors, which fail the import, and notes for the user.

@@ -1,11 +1,11 @@
 //===- Removed.cpp - Sums that PyTorch's exporter removed -----------------===//
 //
-// Up to version 0.5 the optimizer of PyTorch's exporter takes a constant for 0 if it is at most
-// 1e-8, and for 1 if it is within 1e-5 of it, and removes x + c, x - c, x * c and x / c. A small
-// summand keeps roots, logarithms and quotients finite, so it must not get lost. What read the sum
-// still names it: a Sqrt that reads `sum_1` is recorded as sqrt(%add). Its line of source is
-// usually that of the sum. Source: onnxscript's rewriter/rules/common/_no_op.py and
-// rewriter/_pattern_ir.py.
+// The optimizer of PyTorch's exporter removes x + c, x - c, x * c and x / c where c does nothing.
+// Until it compared exactly, it took a constant for 0 if it was at most 1e-8, and for 1 if it was
+// within 1e-5 of it. A small summand keeps roots, logarithms and quotients finite, so it must not
+// get lost. What read the sum still names it: a Sqrt that reads `sum_1` is recorded as sqrt(%add).
+// Its line of source is usually that of the sum. Source: onnxscript's
+// rewriter/rules/common/_no_op.py and rewriter/_pattern_ir.py (Constant: rel_tol, abs_tol).
 //
 //===----------------------------------------------------------------------===//
 #include "lib/Frontend/ONNX/Finder.h"
@@ -20,19 +20,30 @@ using llvm::StringRef;
 /// Largest constant that the exporter takes for 0.
 static constexpr double kTakenForZero = 1e-8;
 
-/// Returns the numbers of a line of Python that the exporter takes for 0, except 0 itself, each
+/// Whether text around a number of a line of Python shows that it is no summand: a keyword
+/// argument, an assigned value, or the first argument of a call.
+static bool isArgument(StringRef before, StringRef after) {
+  before = before.rtrim();
+  bool isCall = before.consume_back("(") && !before.empty() &&
+                (llvm::isAlnum(before.back()) || before.back() == '_');
+  return (isCall || before.ends_with("=")) && !after.ltrim().starts_with("+");
+}
+
+/// Returns the summands of a line of Python that the exporter takes for 0, except 0 itself, each
 /// once.
-static SmallVector<double> summandsIn(StringRef line) {
+static SmallVector<double> summandsIn(StringRef whole) {
   SmallVector<double> found;
+  StringRef line = whole;
   llvm::Regex number(
       "(^|[^A-Za-z_0-9.])([0-9]+\\.?[0-9]*([eE][-+]?[0-9]+)?|\\.[0-9]+([eE][-+]?[0-9]+)?)");
   SmallVector<StringRef> groups;
   while (number.match(line, &groups)) {
     double value = 0;
-    if (!groups[2].getAsDouble(value) && value > 0 && value <= kTakenForZero &&
-        !llvm::is_contained(found, value))
-      found.push_back(value);
+    StringRef before = whole.take_front(groups[2].begin() - whole.begin());
     line = line.drop_front(groups[2].end() - line.begin());
+    if (!groups[2].getAsDouble(value) && value > 0 && value <= kTakenForZero &&
+        !isArgument(before, line) && !llvm::is_contained(found, value))
+      found.push_back(value);
   }
   return found;
 }
@@ -47,14 +58,9 @@ StringRef Finder::removedName(const Operation &operation, const NodeProto &node,
   if (maker == &operation || initializers.count(read) || !known.contains(read) || isNamed(read) ||
       (maker && isNamed(maker->fx.name)))
     return "";
-  SmallVector<StringRef> names;
-  for (StringRef name : operation.fx.args)
-    if (!known.contains(name) && !llvm::is_contained(names, name))
-      names.push_back(name);
-  // A single node has the operation's operands in their order.
-  const std::vector<std::string> &written = operation.fx.positional;
-  if (operation.nodes.size() == 1 && size_t(node.input_size()) == written.size()) {
-    StringRef name = written[operand];
+  SmallVector<StringRef> names = missingNames(operation);
+  if (operation.hasOperandPerArgument()) {
+    StringRef name = operation.fx.positional[operand];
     return name.consume_front("%") && llvm::is_contained(names, name) ? name : "";
   }
   return names.size() == 1 ? names.front() : "";
@@ -89,14 +95,13 @@ void Finder::restoreRemovedSums() {
         if ((kind != "add" && kind != "sub") || out.readsOfMerged.count({node, i}))
           continue;
         const Operation *maker = makers.lookup(node->input(i));
-        if (maker && operationOf(maker->fx.name) == kind)
-          continue; // an equal sum, with which it was merged
+        bool mayBeMerged = maker && operationOf(maker->fx.name) == kind; // with an equal sum
         SmallVector<double> summands = summandsIn(readSourceText(*node));
         if (summands.size() == 1) {
           out.summands[{node, i}] = kind == "add" ? summands[0] : -summands[0];
           remark(node, "'" + name + "', which the export removed, is restored: " +
                            (kind == "add" ? "+ " : "- ") + shortest(summands[0]));
-        } else if (isUnboundedAtZero(operation)) {
+        } else if (!mayBeMerged && isUnboundedAtZero(operation)) {
           out.errors.push_back(
               "node '" + displayName(node->name()) + "' reads '" + displayName(node->input(i)) +
               "' where the model reads '%" + name.str() + "' (" + readSourceText(*node).str() +

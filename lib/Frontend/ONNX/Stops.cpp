@@ -180,18 +180,6 @@ LogicalResult Importer::checkStops() {
         "it. Export the model without that detach, or pass --freeze for parameters that are not to be trained");
   if (!inFunction.empty()) {
     StringRef function = functionOf(*inFunction.front());
-    return refuse(
-        inFunction,
-        ("come from a line that calls " + function +
-         ".apply(), a torch.autograd.Function: its backward is not in the file. If it is the "
-         "derivative of what " +
-         function + " computes, pass --assume-derivative " + function +
-         "; else write the same gradient with detach() "
-         "and export with torch.onnx.export(..., optimize=False)")
-            .str());
-  }
-  if (!inFunction.empty()) {
-    StringRef function = functionOf(*inFunction.front());
     std::string why =
         ("come from a line that calls " + function +
          ".apply(), a torch.autograd.Function: its backward is not in the file. If it is the derivative of what " +

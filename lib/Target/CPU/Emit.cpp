@@ -39,10 +39,10 @@ std::unique_ptr<llvm::TargetMachine> createMachine(StringRef level, std::string 
                                    llvm::CodeGenOptLevel::Aggressive));
 }
 
-/// What kernels need of LLVM. Their loops come with vectors and in the order of memory: what is
-/// left is to inline their bodies, to remove index arithmetic and bounds that lowering repeats, and
-/// to move what does not change out of loops. The pipeline for -O3 makes no faster code of them, in
-/// 2.5 times the time (docs/benchmarks.md).
+/// The passes of LLVM that run on kernels. Kernels already have vectors, and loops in the order of
+/// memory. The passes inline the bodies, remove repeated index arithmetic and bounds, and move
+/// invariants out of loops. With LLVM's pipeline for -O3 kernels are not faster, and it takes 2.5
+/// times as long (docs/benchmarks.md).
 constexpr const char *kPasses =
     "function(early-cse),cgscc(inline),globaldce,"
     "function("

@@ -7,13 +7,13 @@ from onnx_writer import *
 P = floats("p", [4], VALUES)
 
 
-def rows(reader, target, source, more=None):
+def rows(reader, target, source, more=None, of="sum_1"):
     """y = x p * reader(sum((x p)^2) + constant): the reader's metadata names the sum, `%add`. With `more` (operator, target), that
-    operation reads the reader's result first."""
+    operation reads the reader's result first. `of`: the name of what the constant is added to."""
     nodes = [node("Mul", ["x", "p"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p")),
              node("Mul", ["mul", "mul"], ["pow_1"], "pow", meta=fx("pow_1", "aten.pow.Tensor_Scalar", "%mul, 2")),
-             node("ReduceSum", ["pow_1", "last"], ["sum_1"], "sum", meta=fx("sum_1", "aten.sum.dim_IntList", "%pow_1, [-1], True"), keepdims=1),
-             node(reader, ["sum_1"], ["read"], "reader", meta=fx("read", target, "%add", source=source))]
+             node("ReduceSum", ["pow_1", "last"], [of], "sum", meta=fx(of, "aten.sum.dim_IntList", "%pow_1, [-1], True"), keepdims=1),
+             node(reader, [of], ["read"], "reader", meta=fx("read", target, "%add", source=source))]
     if more:
         nodes.append(node(more[0], ["read"], ["after"], "after", meta=fx("after", more[1], "%read", source="r = after(r)")))
     nodes.append(node("Mul", ["mul", "after" if more else "read"], ["y"], "last", meta=fx("y", "aten.mul.Tensor", "%mul, %" + ("after" if more else "read"))))
@@ -72,12 +72,18 @@ CASES = {
     "two-numbers": lambda f: rows("Sqrt", "aten.sqrt.default", "r, s = (q + 1e-12).sqrt(), (p + 1e-9).sqrt()"),
     "larger": lambda f: rows("Sqrt", "aten.sqrt.default", "r = (q + self.eps).sqrt() * 1e-6 + x1e-9"),
     "smooth": lambda f: rows("Tanh", "aten.tanh.default", "r = (q + self.zero).tanh()"),
+    "keyword": lambda f: rows("Sqrt", "aten.sqrt.default", "r = torch.sqrt(F.softplus(q, beta=1e-9) + self.eps)"),
+    "call": lambda f: rows("Sqrt", "aten.sqrt.default", "r = torch.sqrt(q + self.eps) * s.clamp_min(1e-9)"),
+    "first": lambda f: rows("Sqrt", "aten.sqrt.default", "r = torch.sqrt(1e-12 + q)"),
+    "of-sum": lambda f: rows("Sqrt", "aten.sqrt.default", "r = (q + t + 1e-12).sqrt()", of="add_1"),
     "group-norm": group_norm,
     "batch-norm": lambda f: batch_norm("aten._native_batch_norm_legit_no_training.default"),
     "batch-norm-training": lambda f: batch_norm("aten._native_batch_norm_legit_functional.default", "True, "),
     "batch-norm-record": lambda f: batch_norm("aten._native_batch_norm_legit_functional.default", "False, "),
     "layer-a": lambda f: layers("return torch.sigmoid(self.b(g)) * torch.tanh(self.a(g)) + self.a(x)"),
     "layer-b": lambda f: layers("return torch.sigmoid(self.b(g)) * torch.tanh(self.b(g)) + self.a(x)"),
+    "layer-method": lambda f: layers("return torch.sigmoid(self.b(g)) * torch.tanh(self.b(x)) * self.a(g).tanh()"),
+    "layer-prefix": lambda f: layers("return torch.sigmoid(self.b(g)) * my_tanh(self.a(g))"),
     "layer-unknown": lambda f: layers("return torch.sigmoid(u) * torch.tanh(v) + w"),
     "function": lambda f: custom("return Clip.apply(x * self.p)"),
     "initializer": lambda f: custom("self.apply(self.reset)"),
