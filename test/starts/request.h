@@ -1,4 +1,4 @@
-// What a start asks of a server, and how the server answers.
+// The protocol between the program that stands for a tool (start.cpp) and its server (server.cpp).
 //
 // A request is a Header, which comes with the open file descriptors and that of the working
 // directory (SCM_RIGHTS), and `size` bytes: `words` arguments and then `variables` variables of the
@@ -9,8 +9,8 @@
 
 #include <cstdint>
 
-constexpr int kDescriptors = 32;    // most of a request
-constexpr int kDescriptorEnd = 512; // and above their numbers
+constexpr int kDescriptors = 32;    // at most in a request
+constexpr int kDescriptorEnd = 512; // all their numbers are below it
 
 struct Header {
   uint64_t size;

@@ -148,7 +148,7 @@ int serve(int, char **, char **) {
     if (events[1].revents && read(ended, &one, sizeof one) == sizeof one)
       answer(copies);
     for (size_t i = 0; i < owners.size(); ++i)
-      if (events[i + 2].revents)
+      if (events[i + 2].revents && copies.count(owners[i])) // it may have ended since
         kill(owners[i], SIGKILL);
     if (!events[0].revents)
       continue;
@@ -168,7 +168,8 @@ int serve(int, char **, char **) {
 
 } // namespace
 
-/// Of glibc, called by the start code of a program: runs constructors, then `main`.
+/// Replaces the function of glibc that runs constructors and then main(): main() is kept in `tool`,
+/// and serve() runs in its place.
 extern "C" int __libc_start_main(Main main, int count, char **words, void (*init)(), void (*fini)(),
                                  void (*rtld)(), void *stack) {
   using Start = int (*)(Main, int, char **, void (*)(), void (*)(), void (*)(), void *);
