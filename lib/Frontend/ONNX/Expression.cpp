@@ -1,21 +1,24 @@
 //===- Expression.cpp - Functions of parameters that were folded ----------===//
 #include "lib/Frontend/ONNX/Expression.h"
-#include "dialects/nn/Ops/Cast.h"
-#include "dialects/nn/Ops/Data.h"
-#include "dialects/nn/Ops/Elementwise.h"
+#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/Constant.h"
+#include "lib/Interpreter/Interpreter.h"
 #include "lib/Interpreter/Tensor.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <cmath>
 #include <numeric>
 #include <set>
-#include <unordered_map>
-#include <vector>
 
 using namespace mlir;
 using namespace shale;
 using namespace shale::onnx;
+
+/// Maximum bytes of operands and results of an op of an expression.
+static constexpr int64_t kEvaluationBytes = int64_t(256) << 20;
 
 Numbers Numbers::of(DenseElementsAttr data) {
   interp::Tensor tensor = interp::Tensor::fromAttr(data);
@@ -39,35 +42,10 @@ bool Numbers::isNearlyConstant() const {
   return true;
 }
 
-static double apply(Function function, double x) {
-  switch (function) {
-  case Function::Identity:
-    return x;
-  case Function::Exp:
-    return std::exp(x);
-  case Function::Sigmoid:
-    return 1 / (1 + std::exp(-x));
-  case Function::Softplus:
-    return x > 20 ? x : std::log1p(std::exp(x));
-  }
-  return x;
-}
-
-static std::optional<Numbers> applied(Function function, const Numbers &numbers) {
-  Numbers result = numbers;
-  for (double &value : result.values) {
-    value = apply(function, value);
-    if (!std::isfinite(value))
-      return std::nullopt;
-  }
-  return result;
-}
-
-static double largest(const Numbers &numbers) {
-  double most = 0;
-  for (double value : numbers.values)
-    most = std::max(most, std::abs(value));
-  return most;
+bool Movement::keepsElements() const {
+  return kept == shape && llvm::is_sorted(perm) && limits == split &&
+         llvm::all_of(starts, [](int64_t start) { return start == 0; }) &&
+         llvm::all_of(strides, [](int64_t stride) { return stride == 1; });
 }
 
 // ---- which operations give which expressions
@@ -133,408 +111,287 @@ bool onnx::isMadeByCode(StringRef op) {
                             op);
 }
 
+bool Expression::movesOnly() const {
+  return op == "input" ||
+         ((op == "move" || isMovement(op) || op == "convert") && operands.front().movesOnly());
+}
+
 bool onnx::agrees(const Expression &expression, StringRef op) {
   if (op.empty() || isMovement(op))
     return true; // the computation before it is not known
-  bool affine = expression.scale != 1 || expression.shift != 0;
-  switch (expression.function) {
-  case Function::Identity:
-    return affine && llvm::is_contained({"add", "sub", "rsub", "mul", "div", "neg"}, op);
-  case Function::Exp:
-    return affine ? op == "neg" || op == "mul" : op == "exp";
-  case Function::Sigmoid:
-    return affine ? op == "mul" || op == "rsub" : op == "sigmoid";
-  case Function::Softplus:
-    return affine ? op == "neg" || op == "mul" : op == "softplus";
-  }
-  return false;
-}
-
-// ---- movements
-
-static int64_t product(ArrayRef<int64_t> sizes) {
-  return std::accumulate(sizes.begin(), sizes.end(), int64_t(1), std::multiplies<int64_t>());
-}
-
-static SmallVector<int64_t> stridesOf(ArrayRef<int64_t> shape) {
-  SmallVector<int64_t> strides(shape.size(), 1);
-  for (size_t i = shape.size(); i-- > 1;)
-    strides[i - 1] = strides[i] * shape[i];
-  return strides;
-}
-
-Movement onnx::reshapeTo(ArrayRef<int64_t> from, ArrayRef<int64_t> to) {
-  Movement movement;
-  movement.split.assign(from.begin(), from.end());
-  movement.starts.assign(from.size(), 0);
-  movement.limits.assign(from.begin(), from.end());
-  movement.strides.assign(from.size(), 1);
-  for (size_t i = 0; i < from.size(); ++i)
-    movement.perm.push_back(i);
-  movement.kept.assign(to.begin(), to.end());
-  movement.shape.assign(to.begin(), to.end());
-  return movement;
-}
-
-/// A dimension of the constant: `size` elements `stride` apart in the parameter.
-struct Axis {
-  int64_t size, stride;
-};
-
-/// Splits an axis that runs over several of the parameter's dimensions.
-static SmallVector<Axis> splitAxis(Axis axis, ArrayRef<int64_t> shape, ArrayRef<int64_t> strides) {
-  SmallVector<Axis> parts;
-  for (size_t k = shape.size(); k-- > 0;)
-    if (axis.stride == strides[k] && axis.size > shape[k] && shape[k] > 0 &&
-        axis.size % shape[k] == 0) {
-      parts.insert(parts.begin(), {shape[k], axis.stride});
-      axis = {axis.size / shape[k], axis.stride * shape[k]};
-    }
-  parts.insert(parts.begin(), axis);
-  return parts;
-}
-
-/// Returns the movement that reads element `base + sum of index * stride` of the parameter; none if
-/// it fails.
-static std::optional<Movement> toMovement(ArrayRef<int64_t> parameterShape,
-                                          ArrayRef<int64_t> constantShape, int64_t base,
-                                          ArrayRef<int64_t> constantStrides) {
-  // The parameter's dimensions, cut where an axis of the constant steps over a part of one.
-  SmallVector<int64_t> split(parameterShape.begin(), parameterShape.end());
-  if (split.empty())
-    split.push_back(1);
-  for (auto [size, stride] : llvm::zip(constantShape, constantStrides)) {
-    SmallVector<int64_t> strides = stridesOf(split);
-    for (size_t k = 0; k < split.size(); ++k) {
-      int64_t part = stride > 0 && size > 1 && stride % strides[k] == 0 ? stride / strides[k] : 1;
-      if (part > 1 && part < split[k] && split[k] % part == 0 &&
-          (size - 1) * part >= split[k] - part) {
-        split[k] /= part;
-        split.insert(split.begin() + k + 1, part);
-        break;
-      }
-    }
-  }
-  SmallVector<int64_t> strides = stridesOf(split);
-  SmallVector<Axis> axes;
-  Movement movement;
-  for (auto [size, stride] : llvm::zip(constantShape, constantStrides)) {
-    bool repeated = size > 1 && stride == 0;
-    movement.kept.push_back(repeated ? 1 : size);
-    if (size > 1 && !repeated)
-      llvm::append_range(axes, splitAxis({size, stride}, split, strides));
-  }
-  movement.split = split;
-  movement.shape.assign(constantShape.begin(), constantShape.end());
-  SmallVector<int64_t> order;
-  SmallVector<bool> taken(split.size(), false);
-  for (size_t k = 0; k < split.size(); ++k) {
-    movement.starts.push_back(base / strides[k] % split[k]);
-    movement.limits.push_back(movement.starts.back() + 1);
-    movement.strides.push_back(1);
-  }
-  for (const Axis &axis : axes) {
-    size_t found = split.size();
-    for (size_t k = 0; k < split.size(); ++k) {
-      int64_t step = axis.stride / strides[k];
-      if (!taken[k] && axis.stride > 0 && axis.stride % strides[k] == 0 && split[k] > 1 &&
-          movement.starts[k] + (axis.size - 1) * step < split[k]) {
-        found = k;
-        break;
-      }
-    }
-    if (found == split.size())
-      return std::nullopt;
-    int64_t step = axis.stride / strides[found];
-    taken[found] = true;
-    movement.strides[found] = step;
-    movement.limits[found] = movement.starts[found] + (axis.size - 1) * step + 1;
-    order.push_back(found);
-  }
-  for (size_t k = 0; k < split.size(); ++k)
-    if (!taken[k])
-      movement.perm.push_back(k);
-  llvm::append_range(movement.perm, order);
-  return movement;
-}
-
-/// Finds the elements of `constant` in `parameter` by value; their places must be an affine map of
-/// the indices.
-static std::optional<Movement> fitMovement(const Numbers &parameter, const Numbers &constant) {
-  std::unordered_map<double, int64_t> places; // -1: there more than once
-  for (int64_t i = 0; i < parameter.size(); ++i)
-    if (auto [it, isNew] = places.try_emplace(parameter.values[i], i); !isNew)
-      it->second = -1;
-  auto find = [&](int64_t element) {
-    auto it = places.find(constant.values[element]);
-    return it == places.end() ? -1 : it->second;
+  auto isAffine = [](StringRef name) {
+    return llvm::is_contained({"add", "sub", "rsub", "mul", "div", "neg"}, name);
   };
-  int64_t base = find(0);
-  if (base < 0)
+  return isAffine(expression.op) ? isAffine(op) : op == expression.op;
+}
+
+Expression onnx::affine(Expression operand, double scale, double shift) {
+  if (scale == -1 && shift != 0)
+    return Expression::of("sub", Expression::ofNumber(shift), std::move(operand));
+  if (scale == -1)
+    operand = Expression::of("neg", std::move(operand));
+  else if (scale != 1)
+    operand = Expression::of("mul", Expression::ofNumber(scale), std::move(operand));
+  if (shift == 0)
+    return operand;
+  return Expression::of(shift < 0 ? "sub" : "add", std::move(operand),
+                        Expression::ofNumber(std::abs(shift)));
+}
+
+// ---- values
+
+/// Evaluates an expression by the ops that the importer builds for it.
+std::optional<Numbers> onnx::evaluate(MLIRContext &context, const Expression &expression,
+                                      ArrayRef<const Numbers *> inputs) {
+  context.loadDialect<nn::NNDialect>();
+  Block block;
+  OpBuilder builder(&context);
+  builder.setInsertionPointToEnd(&block);
+  Location loc = builder.getUnknownLoc();
+  SmallVector<Value> values;
+  double tolerance = 2e-6;
+  const Numbers unread{{}, {0}};
+  for (const Numbers *input : inputs) {
+    input = input ? input : &unread;
+    auto type = RankedTensorType::get(input->shape, builder.getF64Type());
+    values.push_back(nn::ConstantOp::create(
+        builder, loc, DenseElementsAttr::get(type, ArrayRef<double>(input->values))));
+    tolerance = std::max(tolerance, input->tolerance);
+  }
+  ScopedDiagnosticHandler silent(&context, [](Diagnostic &) { return success(); });
+  Value result = buildExpression(builder, loc, expression, values);
+  if (!result)
     return std::nullopt;
-  SmallVector<int64_t> own = stridesOf(constant.shape), strides;
-  for (auto [size, stride] : llvm::zip(constant.shape, own)) {
-    int64_t next = size > 1 ? find(stride) : base;
-    if (next < 0)
+  llvm::DenseMap<Value, DenseElementsAttr> known;
+  for (Operation &op : block) {
+    if (auto constant = dyn_cast<nn::ConstantOp>(op)) {
+      known[constant] = dyn_cast<DenseElementsAttr>(constant.getValue());
+      continue;
+    }
+    SmallVector<ElementsAttr> operands;
+    for (Value operand : op.getOperands())
+      operands.push_back(known.lookup(operand));
+    auto results = interp::interpretConstant(&op, operands, kEvaluationBytes);
+    if (mlir::failed(results))
       return std::nullopt;
-    strides.push_back(next - base);
+    known[op.getResult(0)] = results->front();
   }
-  for (int64_t i = 0; i < constant.size(); ++i) {
-    int64_t place = base;
-    for (size_t d = 0; d < own.size(); ++d)
-      place += i / own[d] % constant.shape[d] * strides[d];
-    if (place < 0 || place >= parameter.size() || parameter.values[place] != constant.values[i])
-      return std::nullopt;
-  }
-  return toMovement(parameter.shape, constant.shape, base, strides);
+  Numbers numbers = Numbers::of(known.lookup(result));
+  numbers.tolerance = tolerance;
+  if (!llvm::all_of(numbers.values, [](double value) { return std::isfinite(value); }))
+    return std::nullopt;
+  return numbers;
 }
 
-// ---- fits
-
-/// Rounds `value` to a number with few digits if one is within 4 * `unit`.
-static double simplified(double value, double unit) {
-  for (double digits : {1.0, 2.0, 4.0, 10.0, 100.0, 1000.0})
-    if (double near = std::round(value * digits) / digits; std::abs(near - value) <= 4 * unit)
-      return near;
-  return value;
+bool onnx::isClose(const Numbers &numbers, const Numbers &constant) {
+  if (numbers.shape != constant.shape)
+    return false;
+  double most = 0;
+  for (double value : constant.values)
+    most = std::max(most, std::abs(value));
+  double tolerance = std::max(numbers.tolerance, constant.tolerance) * most;
+  return llvm::all_of(llvm::zip(numbers.values, constant.values), [&](auto pair) {
+    return std::abs(std::get<0>(pair) - std::get<1>(pair)) <= tolerance;
+  });
 }
 
-/// Fits constant = scale * values + shift, element by element; returns whether it holds.
-static bool fitLine(const Numbers &values, const Numbers &constant, double &scale, double &shift) {
-  auto [low, high] = std::minmax_element(values.values.begin(), values.values.end());
-  int64_t i = low - values.values.begin(), j = high - values.values.begin();
-  if (!(*high > *low))
+// ---- solutions
+
+/// Returns the inverse of a function of one operand; null if it has none.
+static double (*inverseOf(StringRef op))(double) {
+  static const llvm::StringMap<double (*)(double)> inverses = {
+      {"exp", [](double y) { return std::log(y); }},
+      {"log", [](double y) { return std::exp(y); }},
+      {"sigmoid", [](double y) { return std::log(y / (1 - y)); }},
+      {"softplus", [](double y) { return y > 20 ? y : std::log(std::expm1(y)); }},
+      {"tanh", [](double y) { return std::atanh(y); }},
+      {"neg", [](double y) { return -y; }},
+      {"sqrt", [](double y) { return y * y; }},
+      {"rsqrt", [](double y) { return 1 / (y * y); }},
+      {"reciprocal", [](double y) { return 1 / y; }},
+      {"convert", [](double y) { return y; }}};
+  return inverses.lookup(op);
+}
+
+static bool reads(const Expression &expression, size_t input) {
+  return (expression.op == "input" && expression.input == input) ||
+         llvm::any_of(expression.operands,
+                      [&](const Expression &operand) { return reads(operand, input); });
+}
+
+/// Solves x op other = y, or other op x = y if `isRight`.
+static double solveBinary(StringRef op, double y, double other, bool isRight) {
+  if (op == "add")
+    return y - other;
+  if (op == "sub")
+    return isRight ? other - y : y + other;
+  if (op == "mul")
+    return y / other;
+  return isRight ? other / y : y * other; // div
+}
+
+/// Removes the dimensions that an index inserts, if it does nothing else.
+static bool removeNew(ArrayRef<IndexItem> items, SmallVectorImpl<int64_t> &shape) {
+  SmallVector<int64_t> kept;
+  size_t dim = 0, named = llvm::count_if(items, [](const IndexItem &item) {
+                    return item.kind != IndexItem::Kind::Rest;
+                  });
+  if (named > shape.size())
     return false;
-  double unit = std::max(1.0, largest(constant)) * constant.tolerance;
-  scale = simplified((constant.values[j] - constant.values[i]) / (*high - *low), unit);
-  shift = simplified(constant.values[i] - scale * *low, unit);
-  if (scale == 0)
-    return false;
-  double most = std::max(largest(constant), std::abs(shift));
-  for (int64_t k = 0; k < values.size(); ++k)
-    if (!(std::abs(scale * values.values[k] + shift - constant.values[k]) <=
-          constant.tolerance * most))
+  for (const IndexItem &item : items) {
+    if (item.kind == IndexItem::Kind::Rest) {
+      for (size_t rest = shape.size() - named; rest > 0; --rest)
+        kept.push_back(shape[dim++]);
+    } else if (item.kind == IndexItem::Kind::New) {
+      ++dim;
+    } else if (item.kind == IndexItem::Kind::Range && !item.start && !item.end && !item.step) {
+      kept.push_back(shape[dim++]);
+    } else {
       return false;
+    }
+  }
+  kept.append(shape.begin() + dim, shape.end());
+  shape = kept;
   return true;
 }
 
-std::optional<Expression> onnx::fitExpression(const Numbers &parameter, const Numbers &constant,
-                                              StringRef op) {
-  if (parameter.isNearlyConstant() || constant.values.empty())
+/// A number is taken for a bound that it differs from by less: it may be rounded.
+static constexpr double kNear = 1e-5;
+
+static std::optional<Solution> solveFor(MLIRContext &context, const Expression &expression,
+                                        ArrayRef<const Numbers *> inputs, size_t unknown,
+                                        Numbers constant) {
+  auto isFinite = [](double value) { return std::isfinite(value); };
+  if (!llvm::all_of(constant.values, isFinite))
     return std::nullopt;
-  Expression result;
-  // Constants with few distinct numbers occur in many parameters. A single number counts as an
-  // element only after a movement.
-  bool telling = constant.size() == 1 ? isMovement(op) : !constant.isNearlyConstant();
-  if (telling && (op.empty() || isMovement(op)))
-    if (std::optional<Movement> movement = fitMovement(parameter, constant)) {
-      result.movement = *movement;
-      return result;
+  if (expression.op == "input")
+    return Solution{std::move(constant)};
+  auto inner = [&](size_t operand) {
+    return solveFor(context, expression.operands[operand], inputs, unknown, std::move(constant));
+  };
+  if (auto inverse = inverseOf(expression.op)) {
+    for (double &value : constant.values)
+      value = inverse(value);
+    return inner(0);
+  }
+  if (expression.op == "clamp") { // a bound has no unique operand
+    for (double bound : expression.numbers)
+      for (double value : constant.values)
+        if (std::isfinite(bound) &&
+            std::abs(value - bound) <= kNear * std::max(1.0, std::abs(bound)))
+          return std::nullopt;
+    return inner(0);
+  }
+  if (expression.op == "unsqueeze") {
+    int64_t rank = constant.shape.size(), dim = int64_t(expression.numbers[0]);
+    dim += dim < 0 ? rank : 0;
+    if (dim < 0 || dim >= rank)
+      return std::nullopt;
+    constant.shape.erase(constant.shape.begin() + dim);
+    return inner(0);
+  }
+  if (expression.op == "index") {
+    const std::vector<IndexItem> &items = expression.items;
+    if (items.size() == 1 && items[0].kind == IndexItem::Kind::At && *items[0].start >= 0 &&
+        expression.operands[0].op == "input")
+      return Solution{std::move(constant), *items[0].start};
+    if (!removeNew(items, constant.shape))
+      return std::nullopt;
+    return inner(0);
+  }
+  if (llvm::is_contained({"add", "sub", "mul", "div"}, expression.op)) {
+    bool isRight = reads(expression.operands[1], unknown);
+    const Expression &side = expression.operands[!isRight];
+    if (reads(side, unknown))
+      return std::nullopt;
+    Numbers known;
+    if (side.isNumber()) {
+      known.values = side.numbers;
+    } else {
+      std::optional<Numbers> value = evaluate(context, side, inputs);
+      if (!value || (value->size() != 1 && value->shape != constant.shape))
+        return std::nullopt;
+      known = *value;
     }
-  if (constant.size() != parameter.size() || constant.isNearlyConstant())
-    return std::nullopt;
-  result.movement = reshapeTo(parameter.shape, constant.shape);
-  for (Function function :
-       {Function::Identity, Function::Exp, Function::Sigmoid, Function::Softplus}) {
-    std::optional<Numbers> values = applied(function, parameter);
-    result.function = function;
-    if (values && fitLine(*values, constant, result.scale, result.shift) && agrees(result, op))
-      return result;
+    for (auto [i, value] : llvm::enumerate(constant.values))
+      value = solveBinary(expression.op, value, known.values[known.size() == 1 ? 0 : i], isRight);
+    return inner(isRight);
   }
   return std::nullopt;
 }
 
-bool onnx::holds(const Expression &expression, const Numbers &parameter, const Numbers &constant) {
-  if (parameter.size() != constant.size())
-    return false;
-  double most = std::max(largest(constant), std::abs(expression.shift));
-  for (int64_t i = 0; i < parameter.size(); ++i) {
-    double value =
-        expression.scale * apply(expression.function, parameter.values[i]) + expression.shift;
-    if (!(std::abs(value - constant.values[i]) <= constant.tolerance * most))
-      return false;
-  }
-  return true;
+std::optional<Solution> onnx::solve(MLIRContext &context, const Expression &expression,
+                                    ArrayRef<const Numbers *> inputs, size_t unknown,
+                                    const Numbers &constant) {
+  std::optional<Solution> solution = solveFor(context, expression, inputs, unknown, constant);
+  if (!solution || solution->part >= 0)
+    return solution;
+  SmallVector<const Numbers *> all(inputs);
+  all[unknown] = &solution->numbers;
+  std::optional<Numbers> again = evaluate(context, expression, all);
+  if (!again || !isClose(*again, constant))
+    return std::nullopt;
+  return solution;
 }
 
-std::optional<Numbers> onnx::invert(const Expression &expression, const Numbers &constant) {
-  Numbers result = constant;
-  for (double &value : result.values) {
-    double y = (value - expression.shift) / expression.scale;
-    switch (expression.function) {
-    case Function::Identity:
-      value = y;
-      break;
-    case Function::Exp:
-      value = std::log(y);
-      break;
-    case Function::Sigmoid:
-      value = std::log(y / (1 - y));
-      break;
-    case Function::Softplus:
-      value = y > 20 ? y : std::log(std::expm1(y));
-      break;
+// ---- text
+
+static std::string textOf(double value) {
+  std::string text = llvm::formatv("{0:f6}", value).str();
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.back() == '.')
+    text.pop_back();
+  return text;
+}
+
+std::string Expression::text(ArrayRef<std::string> names) const {
+  if (op == "input")
+    return names[input];
+  if (isNumber())
+    return textOf(numbers[0]);
+  std::string first = operands[0].text(names);
+  if (op == "move") {
+    bool isPart = false;
+    int64_t count = 1;
+    for (auto [size, start, limit] : llvm::zip(movement.split, movement.starts, movement.limits)) {
+      isPart |= limit - start < size;
+      count *= size;
     }
-    if (!std::isfinite(value))
-      return std::nullopt;
+    return isPart || std::accumulate(movement.shape.begin(), movement.shape.end(), int64_t(1),
+                                     std::multiplies<int64_t>()) != count
+               ? "a part of " + first
+           : !llvm::is_sorted(movement.perm) ? "the transposed " + first
+                                             : first;
   }
-  return result;
+  if (op == "convert")
+    return first;
+  if (operands.size() == 2) {
+    auto grouped = [&](const Expression &operand, std::string text) {
+      bool isSum = llvm::is_contained({"add", "sub"}, operand.op);
+      return isSum && (op != "add" || &operand == &operands[1]) ? "(" + text + ")" : text;
+    };
+    StringRef sign = op == "add" ? " + " : op == "sub" ? " - " : op == "mul" ? " * " : " / ";
+    if (op == "matmul" || op == "pow")
+      sign = op == "pow" ? " ** " : " @ ";
+    return grouped(operands[0], first) + sign.str() + grouped(operands[1], operands[1].text(names));
+  }
+  if (op == "neg")
+    return (operands[0].operands.size() == 2 ? "-(" : "-") + first +
+           (operands[0].operands.size() == 2 ? ")" : "");
+  return (isMovement(op) ? "a view" : op) + (isMovement(op) ? " of " + first : "(" + first + ")");
 }
 
-// ---- tables
-
-/// Whether x[t+1] + x[t-1] = c x[t] in every line along a dimension of `size` elements `stride`
-/// apart, with a c per line. At most half of the lines may be constant, since all are if a value
-/// was repeated.
-static bool hasRecurrence(const Numbers &numbers, int64_t size, int64_t stride) {
-  if (size < 4)
-    return false;
-  double most = std::max(largest(numbers), 1e-30);
-  int64_t constant = 0;
-  for (int64_t first = 0; first < numbers.size(); ++first) {
-    if (first / stride % size != 0)
-      continue;
-    auto x = [&](int64_t t) { return numbers.values[first + t * stride]; };
-    int64_t pivot = 1, t = 1;
-    while (t < size && x(t) == x(0))
-      ++t;
-    constant += t == size;
-    for (t = 1; t + 1 < size; ++t)
-      if (std::abs(x(t)) > std::abs(x(pivot)))
-        pivot = t;
-    double factor = x(pivot) != 0 ? (x(pivot + 1) + x(pivot - 1)) / x(pivot) : 0;
-    for (t = 1; t + 1 < size; ++t)
-      if (!(std::abs(x(t + 1) + x(t - 1) - factor * x(t)) <= 1e-4 * most))
-        return false;
+std::string Expression::key(ArrayRef<size_t> inputs) const {
+  std::string text = op + (keeps ? "!" : "") + (op == "input" ? std::to_string(inputs[input]) : "");
+  for (double number : numbers)
+    text += llvm::formatv(":{0:e17}", number);
+  for (const IndexItem &item : items) {
+    text += ";" + std::to_string(int(item.kind));
+    for (std::optional<int64_t> place : {item.start, item.end, item.step})
+      text += place ? std::to_string(*place) + "," : ",";
   }
-  return 2 * constant * size <= numbers.size();
-}
-
-bool onnx::isMask(const Numbers &constant) {
-  std::set<double> seen;
-  for (double value : constant.values)
-    if (seen.insert(value).second && seen.size() > 2)
-      return false;
-  return seen.size() == 2 &&
-         llvm::any_of(seen, [](double value) { return value == 0 || value == 1 || value <= -1e4; });
-}
-
-bool onnx::isTable(const Numbers &constant) {
-  if (isMask(constant))
-    return true;
-  SmallVector<int64_t> strides = stridesOf(constant.shape);
-  for (auto [size, stride] : llvm::zip(constant.shape, strides))
-    if (!constant.values.empty() && hasRecurrence(constant, size, stride))
-      return true;
-  return false;
-}
-
-// ---- building
-
-Value onnx::buildExpression(OpBuilder &builder, Location loc, const Expression &expression,
-                            Value parameter, RankedTensorType type) {
-  Type element = cast<RankedTensorType>(parameter.getType()).getElementType();
-  auto shaped = [&](ArrayRef<int64_t> shape) { return RankedTensorType::get(shape, element); };
-  auto reshape = [&](Value value, ArrayRef<int64_t> shape) -> Value {
-    if (cast<RankedTensorType>(value.getType()).getShape() == shape)
-      return value;
-    return nn::ReshapeOp::create(builder, loc, shaped(shape), value);
-  };
-  const Movement &movement = expression.movement;
-  Value value = reshape(parameter, movement.split);
-  SmallVector<int64_t> sizes;
-  for (auto [start, limit, stride] : llvm::zip(movement.starts, movement.limits, movement.strides))
-    sizes.push_back((limit - start + stride - 1) / stride);
-  if (sizes != movement.split)
-    value = nn::SliceOp::create(builder, loc, shaped(sizes), value, movement.starts,
-                                movement.limits, movement.strides);
-  if (!llvm::is_sorted(movement.perm)) {
-    SmallVector<int64_t> turned;
-    for (int64_t dim : movement.perm)
-      turned.push_back(sizes[dim]);
-    value = nn::TransposeOp::create(builder, loc, shaped(turned), value, movement.perm);
-  }
-  value = reshape(value, movement.kept);
-  if (movement.kept != movement.shape) {
-    SmallVector<int64_t> dims;
-    for (size_t i = 0; i < movement.shape.size(); ++i)
-      dims.push_back(i);
-    value = nn::BroadcastOp::create(builder, loc, shaped(movement.shape), value, dims);
-  }
-  auto same = [&](auto op) -> Value { return op.getResult(); };
-  switch (expression.function) {
-  case Function::Identity:
-    break;
-  case Function::Exp:
-    value = same(nn::ExpOp::create(builder, loc, value.getType(), value));
-    break;
-  case Function::Sigmoid:
-    value = same(nn::SigmoidOp::create(builder, loc, value.getType(), value));
-    break;
-  case Function::Softplus: {
-    // max(x, 0) + log(1 + exp(-|x|)): nothing overflows.
-    auto wide = cast<RankedTensorType>(value.getType());
-    Value zero = nn::splat(builder, loc, wide, 0), one = nn::splat(builder, loc, wide, 1);
-    Value size = nn::AbsOp::create(builder, loc, wide, value);
-    Value small =
-        nn::ExpOp::create(builder, loc, wide, nn::NegOp::create(builder, loc, wide, size));
-    Value rest =
-        nn::LogOp::create(builder, loc, wide, nn::AddOp::create(builder, loc, wide, one, small));
-    value = nn::AddOp::create(builder, loc, wide,
-                              nn::MaxOp::create(builder, loc, wide, value, zero), rest);
-    break;
-  }
-  }
-  auto wide = cast<RankedTensorType>(value.getType());
-  if (expression.scale == -1)
-    value = nn::NegOp::create(builder, loc, wide, value);
-  else if (expression.scale != 1)
-    value = nn::MulOp::create(builder, loc, wide, value,
-                              nn::splat(builder, loc, wide, expression.scale));
-  if (expression.shift != 0)
-    value = nn::AddOp::create(builder, loc, wide, value,
-                              nn::splat(builder, loc, wide, expression.shift));
-  if (type.getElementType() != element)
-    value = nn::CastOp::create(builder, loc, type, value);
-  return value;
-}
-
-Value onnx::transposed(OpBuilder &builder, Location loc, Value matrix) {
-  auto type = cast<RankedTensorType>(matrix.getType());
-  auto turned = type.clone({type.getDimSize(1), type.getDimSize(0)});
-  return nn::TransposeOp::create(builder, loc, turned, matrix, ArrayRef<int64_t>{1, 0});
-}
-
-std::string Expression::text(StringRef name) const {
-  auto number = [](double value) {
-    std::string text = llvm::formatv("{0:f6}", value).str();
-    text.erase(text.find_last_not_of('0') + 1);
-    if (text.back() == '.')
-      text.pop_back();
-    return text;
-  };
-  std::string inner = name.str();
-  if (product(movement.shape) != product(movement.split))
-    inner = "a part of " + inner;
-  else if (!llvm::is_sorted(movement.perm))
-    inner = "the transposed " + inner;
-  switch (function) {
-  case Function::Identity:
-    break;
-  case Function::Exp:
-    inner = "exp(" + inner + ")";
-    break;
-  case Function::Sigmoid:
-    inner = "sigmoid(" + inner + ")";
-    break;
-  case Function::Softplus:
-    inner = "softplus(" + inner + ")";
-    break;
-  }
-  std::string sum = scale == 1 ? inner : scale == -1 ? "-" + inner : number(scale) + " * " + inner;
-  if (shift == 0)
-    return sum;
-  if (scale == -1)
-    return number(shift) + " - " + inner;
-  return sum + (shift < 0 ? " - " : " + ") + number(std::abs(shift));
+  text += "(";
+  for (const Expression &operand : operands)
+    text += operand.key(inputs) + " ";
+  return text + ")";
 }

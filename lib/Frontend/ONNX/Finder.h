@@ -42,9 +42,11 @@ private:
   void refuseDetached();
 
   llvm::SmallVector<llvm::StringRef> missingNames(const Operation &operation) const;
+  Reader readerOf(const Operation &operation, llvm::StringRef argument) const;
   llvm::StringRef removedName(const Operation &operation, const NodeProto &node, int operand) const;
   bool isUnboundedAtZero(const Operation &operation) const;
-  void restoreRemovedSums();
+  std::vector<RemovedRead> removedReads() const;
+  void restoreRemovedSums(llvm::ArrayRef<RemovedRead> reads);
 
   void splitMergedOperations();
   void splitPending();

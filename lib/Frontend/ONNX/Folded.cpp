@@ -33,6 +33,11 @@ std::string onnx::operationOf(StringRef name) {
   return root == "val" || root.contains('.') ? "" : root.str();
 }
 
+int64_t onnx::numberOf(StringRef name) {
+  int64_t number = 0;
+  return name.rsplit('_').second.getAsInteger(10, number) ? 0 : number;
+}
+
 namespace {
 
 /// Whether the line of source contains `word` as a whole word; if it starts with '.', only its end
@@ -104,22 +109,30 @@ const Numbers *FoldedParameters::numbersOf(size_t index) {
   return it->second ? &*it->second : nullptr;
 }
 
-void FoldedParameters::explain(Value &value, size_t index, const Expression &expression) {
-  Parameter &parameter = out.list[index];
-  bool plain = expression.movesOnly() && expression.movement.kept == expression.movement.shape &&
-               llvm::is_sorted(expression.movement.perm) &&
-               expression.movement.split == expression.movement.shape;
+void FoldedParameters::explainAs(Value &value, const ParameterUse &use) {
+  for (const FoldedRead &read : value.reads)
+    out.uses[{read.node, read.operand}] = use;
+  value.explained = true;
+}
+
+void FoldedParameters::explain(Value &value, ArrayRef<size_t> parameters,
+                               const Expression &expression) {
+  const Movement &movement = expression.movement;
+  bool plain = expression.op == "input" ||
+               (expression.op == "move" && expression.operands[0].op == "input" &&
+                movement.keepsElements() && movement.split == movement.shape);
   int number = -1;
   if (!plain) {
     number = out.expressions.size();
     out.expressions.push_back(expression);
   }
-  for (const FoldedRead &read : value.reads)
-    out.uses[{read.node, read.operand}] = {index, false, number};
-  value.explained = true;
+  explainAs(value, {parameters[0], false, number, parameters.drop_front().vec()});
+  std::vector<std::string> names;
+  for (size_t index : parameters)
+    names.push_back(out.list[index].name);
   out.repairs.push_back({value.first().node, "'" + displayName(value.first().name) +
                                                  "', which the export folded, is " +
-                                                 expression.text(parameter.name) + " again"});
+                                                 expression.text(names) + " again"});
 }
 
 /// Explains a read of an initializer with a parameter's name: an operation that changed nothing was
@@ -211,47 +224,6 @@ bool FoldedParameters::byOrigin(Value &value) {
   for (const FoldedRead &read : value.reads)
     out.uses[{read.node, read.operand}] = {size_t(index), transposed};
   value.explained = true;
-  return true;
-}
-
-/// Explains a value by the node's line of source, which computes it from an attribute of its
-/// module.
-bool FoldedParameters::fromSource(Value &value) {
-  if (!value.numbers)
-    return false;
-  std::optional<std::pair<size_t, Expression>> found;
-  for (size_t index = 0; index < out.list.size(); ++index) {
-    if (!out.list[index].isParameter || isAlias[index] ||
-        moduleOf(targets[index]) != value.first().scope)
-      continue;
-    std::optional<Expression> expression =
-        readSourceLine(value.first().source, lastOf(targets[index]), value.first().op);
-    if (!expression)
-      continue;
-    if (found)
-      return false;
-    found.emplace(index, *expression);
-  }
-  if (!found)
-    return false;
-  auto &[index, expression] = *found;
-  Parameter &parameter = out.list[index];
-  const Numbers *known = parameter.used ? numbersOf(index) : nullptr;
-  if (parameter.used && (!known || !holds(expression, *known, *value.numbers)))
-    return false;
-  if (!parameter.used) {
-    std::optional<Numbers> before = invert(expression, *value.numbers);
-    if (!before)
-      return false;
-    parameter.shape.assign(before->shape.begin(), before->shape.end());
-    parameter.dataType = value.first().initializer->data_type();
-    parameter.values = before->values;
-    parameter.used = true;
-    expression.movement = reshapeTo(before->shape, value.numbers->shape);
-  } else {
-    expression.movement = reshapeTo(known->shape, value.numbers->shape);
-  }
-  explain(value, index, expression);
   return true;
 }
 
@@ -376,7 +348,7 @@ bool FoldedParameters::take(Value &value, size_t index) {
     parameter.initializer = tensor;
   parameter.used = true;
   parameter.transposed = turned;
-  Expression expression;
+  Expression expression = Expression::of("move", Expression::ofInput());
   expression.movement = reshapeTo(own, kept);
   expression.movement.shape.assign(shape.begin(), shape.end());
   explain(value, index, expression);
@@ -397,27 +369,38 @@ bool FoldedParameters::take(Value &value, size_t index) {
 }
 
 /// Finds parameters that are nowhere in the file: a constant with only one candidate, which is the
-/// candidate of no other constant, is that parameter.
+/// candidate of no other constant, is that parameter. A module that is called twice folds into one
+/// constant under two names, by the same kind of operation.
 void FoldedParameters::byElimination() {
   for (bool named : {true, false}) {
     std::map<Value *, SmallVector<size_t>> candidates;
-    std::map<size_t, int> wanted;
+    std::map<size_t, SmallVector<Value *>> wanted;
     for (Value &value : values) {
       if (value.explained || !isMovement(value.first().op))
         continue;
       for (size_t index = 0; index < out.list.size(); ++index)
         if (isCandidate(value, index, named)) {
           candidates[&value].push_back(index);
-          ++wanted[index];
+          wanted[index].push_back(&value);
         }
     }
-    for (auto &[value, list] : candidates)
-      if (list.size() == 1 && wanted[list[0]] == 1)
-        take(*value, list[0]);
+    for (auto &[index, list] : wanted) {
+      Value &first = *list.front();
+      bool areSame = llvm::all_of(list, [&](Value *value) {
+        return candidates[value].size() == 1 && value->first().op == first.first().op &&
+               value->first().initializer == first.first().initializer;
+      });
+      if (!areSame || !take(first, index))
+        continue;
+      for (Value *value : llvm::drop_begin(list)) {
+        const FoldedRead &read = first.first();
+        explainAs(*value, out.uses[{read.node, read.operand}]);
+      }
+    }
   }
 }
 
-bool FoldedParameters::restore(std::vector<FoldedRead> reads,
+void FoldedParameters::restore(std::vector<FoldedRead> reads, ArrayRef<RemovedRead> removedReads,
                                std::vector<RemovedOperation> operations, ArrayRef<bool> aliases) {
   isAlias = aliases;
   removed = std::move(operations);
@@ -438,11 +421,16 @@ bool FoldedParameters::restore(std::vector<FoldedRead> reads,
     else if (!byName(value) && !byOrigin(value) && !fromSource(value) && !byValue(value) &&
              value.numbers && isMask(*value.numbers))
       value.explained = true;
+  restoreRemoved(removedReads);
+  restoreParts();
   byElimination();
   // What was restored just now may explain more.
   for (Value &value : values)
     if (!value.explained)
       byValue(value);
+}
+
+bool FoldedParameters::isExplained() const {
   return llvm::all_of(values,
                       [](const Value &value) { return value.explained || value.isTable(); });
 }

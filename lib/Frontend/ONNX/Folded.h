@@ -6,6 +6,7 @@
 #include "lib/Frontend/ONNX/Parameters.h"
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringSet.h"
 
 namespace shale::onnx {
 
@@ -19,6 +20,17 @@ struct FoldedRead : Use {
   std::string op;
   /// The module scope of the node that reads it, and the innermost line of source of that node.
   std::string scope, source;
+  Reader reader = {};
+};
+
+/// A read of a value in place of `name`, a sum, difference, product or quotient of that value that
+/// the exporter removed, since it changed nothing.
+struct RemovedRead {
+  const NodeProto *node;
+  int operand;
+  std::string name, scope, source;
+  Reader reader;
+  const Operation *operation;
 };
 
 /// An operation that the exporter removed, such as a product by one or a duplicate of another
@@ -33,6 +45,8 @@ struct RemovedOperation {
 /// after: "sub" for "sub_3"; empty for names that the exporter generates
 /// ("val_12").
 std::string operationOf(llvm::StringRef name);
+/// Returns 3 for "mul_3", 0 for "mul".
+int64_t numberOf(llvm::StringRef name);
 
 /// Traces constants back to parameters. `targets[i]` is the full name of parameter i.
 class FoldedParameters {
@@ -42,12 +56,17 @@ public:
       : model(model), options(options), targets(targets), out(out),
         context(mlir::MLIRContext::Threading::DISABLED) {}
 
-  /// Finds for each read the parameter that it is a function of, and restores the computation
+  /// Finds for each read the parameters that it is a function of, and restores the computation
   /// (`Parameters::expressions`). Searches by the source line and by value; a parameter that is
   /// nowhere in the file is taken if it is the only candidate. `isAlias[i]`: parameter i is a
-  /// second name of a tied parameter. Returns whether all reads that are not explained are tables.
-  bool restore(std::vector<FoldedRead> reads, std::vector<RemovedOperation> removed,
-               llvm::ArrayRef<bool> isAlias);
+  /// second name of a tied parameter. Restores removed operations with a parameter, too, such as
+  /// `scale * x` of a scale of 1 (`Parameters::restored`).
+  void restore(std::vector<FoldedRead> reads, llvm::ArrayRef<RemovedRead> removedReads,
+               std::vector<RemovedOperation> removed, llvm::ArrayRef<bool> isAlias);
+  /// Whether all reads that are not explained are tables.
+  bool isExplained() const;
+  /// Whether the removed operation that computed this value is restored.
+  bool isRestored(llvm::StringRef name) const { return restoredNames.contains(name); }
   /// Appends an error for parameters that may be lost and for each read that may hide one, and a
   /// note for unused parameters. `operands`: parameters that an operation of the graph names, but
   /// no node reads; `removed`: removed operations that may have read a parameter.
@@ -72,7 +91,29 @@ private:
   llvm::ArrayRef<std::string> foldedFrom(const Value &value);
   int parameterBehind(const Value &value);
   int originOf(const Value &value, int &turns);
-  void explain(Value &value, size_t parameter, const Expression &expression);
+  /// How a line of source computes a value. A parameter that the file does not have otherwise is
+  /// `unknown`, and `solution` is its value or that of a part of it.
+  struct Match {
+    Reading reading;
+    int unknown = -1;
+    Solution solution;
+  };
+  /// A match of a part of an unknown parameter, and what to do once all parts are known.
+  struct PartMatch {
+    Match match;
+    Value *value; // or
+    const RemovedRead *removed;
+  };
+
+  void explainAs(Value &value, const ParameterUse &use);
+  void explain(Value &value, llvm::ArrayRef<size_t> parameters, const Expression &expression);
+  std::optional<Match> matchOf(std::vector<Reading> readings, const Numbers &constant,
+                               llvm::ArrayRef<std::string> from, bool isNeutral);
+  int parameterAt(llvm::StringRef scope, llvm::StringRef path) const;
+  void define(size_t parameter, const Numbers &numbers, int32_t dataType);
+  void restoreRemoved(llvm::ArrayRef<RemovedRead> reads);
+  void restoreOperation(const RemovedRead &read, const Match &match);
+  void restoreParts();
   bool byName(Value &value);
   bool byOrigin(Value &value);
   bool fromSource(Value &value);
@@ -89,6 +130,8 @@ private:
   std::vector<Value> values;
   std::vector<RemovedOperation> removed;
   std::map<size_t, std::optional<Numbers>> cache;
+  std::map<size_t, std::vector<PartMatch>> parts;
+  llvm::StringSet<> restoredNames;
   /// The names that each folded value was computed from, where the exporter says so.
   llvm::StringMap<std::vector<std::string>> origins;
 };

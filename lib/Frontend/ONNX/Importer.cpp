@@ -118,7 +118,8 @@ FailureOr<Value> Importer::resolve(const NodeProto &node, int operand, Scope &sc
           error("initializer '" + displayName(name) + "': " + llvm::toString(type.takeError()));
           return failure();
         }
-        return expressionOf(node, parameters.expressions[use->second.expression], value, *type);
+        return restoredValue(node, parameters.expressions[use->second.expression], {value},
+                             use->second.others, *type);
       }
       if (!use->second.transposed)
         return value;
@@ -126,15 +127,13 @@ FailureOr<Value> Importer::resolve(const NodeProto &node, int operand, Scope &sc
     }
   }
   if (const Binding *binding = scope.find(name)) {
-    auto summand = parameters.summands.find({&node, operand});
+    auto removed = parameters.restored.find({&node, operand});
     auto type = binding->value ? dyn_cast<RankedTensorType>(binding->value.getType()) : nullptr;
-    if (summand == parameters.summands.end() || !isInModel(scope) || !type ||
+    if (removed == parameters.restored.end() || !isInModel(scope) || !type ||
         !isa<FloatType>(type.getElementType()))
       return binding->value; // null for a sequence
-    Expression sum;
-    sum.shift = summand->second;
-    sum.movement = reshapeTo(type.getShape(), type.getShape());
-    return expressionOf(node, sum, binding->value, type);
+    return restoredValue(node, removed->second.expression, {binding->value},
+                         removed->second.parameters, type);
   }
   auto initializer = isInModel(scope) ? initializers.find(name) : initializers.end();
   if (initializer == initializers.end()) {
@@ -162,10 +161,21 @@ FailureOr<Value> Importer::resolve(const NodeProto &node, int operand, Scope &sc
   return binding.value;
 }
 
-Value Importer::expressionOf(const NodeProto &node, const Expression &expression, Value value,
-                             RankedTensorType type) {
+/// Computes an expression of values and of parameters that the exporter folded or removed.
+FailureOr<Value> Importer::restoredValue(const NodeProto &node, const Expression &expression,
+                                         SmallVector<Value> inputs, ArrayRef<size_t> others,
+                                         RankedTensorType type) {
   Operation *before = body->empty() ? nullptr : &body->back();
-  Value result = buildExpression(builder, locationOf(node), expression, value, type);
+  for (size_t index : others)
+    inputs.push_back(stateValues[index]);
+  bool isKnown = llvm::all_of(inputs, [](Value value) { return bool(value); });
+  Value result =
+      isKnown ? buildExpression(builder, locationOf(node), expression, inputs, type) : Value();
+  if (!result) {
+    error("the computation that the export folded into operand '" + displayName(node.name()) +
+          "' does not fit it: export with torch.onnx.export(..., optimize=False)");
+    return failure();
+  }
   for (Operation *op = before ? before->getNextNode() : &body->front(); op; op = op->getNextNode())
     setScope(op);
   return result;

@@ -207,8 +207,10 @@ private:
   /// Counts nodes, with functions and loops unrolled. Fails, with an error, if there are too many.
   mlir::LogicalResult countWork(int64_t nodes);
   /// Builds the function of a value that a node reads, in the node's scope.
-  mlir::Value expressionOf(const NodeProto &node, const Expression &expression, mlir::Value value,
-                           mlir::RankedTensorType type);
+  mlir::FailureOr<mlir::Value> restoredValue(const NodeProto &node, const Expression &expression,
+                                             llvm::SmallVector<mlir::Value> inputs,
+                                             llvm::ArrayRef<size_t> others,
+                                             mlir::RankedTensorType type);
   /// Returns value `name` of merged operation `number`, and imports its nodes
   /// again on first use.
   mlir::FailureOr<mlir::Value> mergedValue(size_t number, llvm::StringRef name, Scope &scope);

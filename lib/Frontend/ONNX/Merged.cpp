@@ -9,12 +9,6 @@ using llvm::ArrayRef;
 using llvm::SmallVector;
 using llvm::StringRef;
 
-/// Returns 3 for "mul_3", 0 for "mul".
-static int64_t numberOf(StringRef name) {
-  int64_t number = 0;
-  return name.rsplit('_').second.getAsInteger(10, number) ? 0 : number;
-}
-
 /// Splits merged operations. Two norms of one value with equal initial weights are one node in the
 /// file, and no node reads the second norm's parameters. The nodes that used its result still name
 /// it: `%layer_norm_1`, for which there is no node.

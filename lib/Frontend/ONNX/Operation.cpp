@@ -46,6 +46,11 @@ bool Operation::isOfExporter(const NodeProto &node, int operand) const {
          (kind() == "group_norm" || kind() == "native_group_norm");
 }
 
+int Operation::argumentOf(StringRef name) const {
+  auto place = llvm::find(fx.positional, ("%" + name).str());
+  return place == fx.positional.end() ? -1 : int(place - fx.positional.begin());
+}
+
 bool Operation::hasOperandPerArgument() const {
   return nodes.size() == 1 && size_t(nodes[0]->input_size()) == fx.positional.size();
 }

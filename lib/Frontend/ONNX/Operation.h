@@ -29,6 +29,8 @@ struct Operation {
   /// first computes with it (`alpha` of an addition, queries and keys of attention), since an
   /// exporter folds that computation into the operand.
   bool readsAsItIs(const Use &use) const;
+  /// Returns the number of the argument of this name ("sub_1"), or -1.
+  int argumentOf(llvm::StringRef name) const;
   /// Whether the exporter itself adds an operand: it exports aten.group_norm as an
   /// InstanceNormalization of ones and zeros, and a product and a sum that read the parameters.
   bool isOfExporter(const NodeProto &node, int operand) const;

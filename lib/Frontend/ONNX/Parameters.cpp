@@ -203,6 +203,27 @@ SmallVector<StringRef> Finder::missingNames(const Operation &operation) const {
   return names;
 }
 
+Reader Finder::readerOf(const Operation &operation, StringRef argument) const {
+  Reader reader{operation.kind().str(), operation.argumentOf(argument)};
+  // The operations of this kind and line: those of nodes, and those that were removed.
+  StringRef line = readSourceText(*operation.nodes.front());
+  std::set<int64_t> numbers;
+  for (const auto &entry : operations) {
+    const Operation &other = entry.second;
+    if (other.scope != operation.scope || readSourceText(*other.nodes.front()) != line)
+      continue;
+    if (other.kind() == operation.kind())
+      numbers.insert(numberOf(other.fx.name));
+    for (const NodeProto *node : other.nodes)
+      for (int i = 0; i < node->input_size(); ++i)
+        if (StringRef name = removedName(other, *node, i); operationOf(name) == operation.kind())
+          numbers.insert(numberOf(name));
+  }
+  reader.count = numbers.size();
+  reader.order = std::distance(numbers.begin(), numbers.find(numberOf(operation.fx.name)));
+  return reader;
+}
+
 /// Returns the values of other nodes that an operation reads but its metadata does not name.
 llvm::StringSet<> Finder::unnamedInputs(const Operation &operation) const {
   llvm::StringSet<> own, computed;
@@ -263,9 +284,11 @@ void Finder::dropComputed(const Operation &operation, SmallVectorImpl<StringRef>
 /// name is left are the exporter's own.
 std::vector<FoldedRead> Finder::unexplainedReads() {
   std::vector<FoldedRead> reads;
-  auto add = [&](const Use &use, StringRef name, StringRef scope, const std::string &op) {
+  auto add = [&](const Use &use, StringRef name, StringRef scope, const std::string &op,
+                 const Operation *reader = nullptr) {
     // An initializer has its value's name, unless it was merged with another one.
-    reads.push_back({use, name.str(), op, scope.str(), readSourceText(*use.node).str()});
+    reads.push_back({use, name.str(), op, scope.str(), readSourceText(*use.node).str(),
+                     reader ? readerOf(*reader, name) : Reader()});
   };
   std::set<const NodeProto *> seen;
   for (const auto &entry : operations) {
@@ -313,7 +336,8 @@ std::vector<FoldedRead> Finder::unexplainedReads() {
           operation.readsAsItIs(use)
               ? operationOf(name.empty() ? StringRef(use.initializer->name()) : name)
           : name.empty() ? "mul"
-                         : "unknown");
+                         : "unknown",
+          &operation);
     };
     for (const Use *use : tensors)
       addNamed(*use, takeName(*use, tensors.size()));
@@ -344,17 +368,12 @@ void Finder::restoreComplements() {
       auto read = out.uses.find({operation.weight->node, operation.weight->operand});
       if (read == out.uses.end())
         continue;
-      const auto &dims = use.initializer->dims();
-      SmallVector<int64_t> shape(dims.begin(), dims.end());
-      Expression expression;
-      expression.movement = reshapeTo(shape, shape);
-      if (read->second.expression >= 0)
-        expression = out.expressions[read->second.expression];
-      expression.scale = -expression.scale;
-      expression.shift = 1 - expression.shift;
-      out.uses[{use.node, use.operand}] = {read->second.parameter, read->second.transposed,
-                                           int(out.expressions.size())};
-      out.expressions.push_back(expression);
+      ParameterUse complement = read->second;
+      Expression weight = complement.expression < 0 ? Expression::ofInput()
+                                                    : out.expressions[complement.expression];
+      complement.expression = out.expressions.size();
+      out.uses[{use.node, use.operand}] = complement;
+      out.expressions.push_back(Expression::of("sub", Expression::ofNumber(1), std::move(weight)));
     }
   }
 }
@@ -466,18 +485,21 @@ void Finder::bySignature(const std::vector<SignatureEntry> &signature) {
   findSecondBiases();
   FoldedParameters folded(model, options, targets, out);
   std::vector<FoldedRead> reads = unexplainedReads(); // fills `removed`, too
+  std::vector<RemovedRead> readsOfRemoved = removedReads();
   size_t count = removed.size();
   for (const Merged &one : pending)
     removed.push_back({one.name, readScope(*one.reads.front().first).value_or("")});
-  bool isExplained = folded.restore(std::move(reads), removed, isAlias);
+  folded.restore(std::move(reads), readsOfRemoved, removed, isAlias);
+  llvm::erase_if(pending, [&](const Merged &one) { return folded.isRestored(one.name); });
   restoreComplements();
   splitPending();
   removed.resize(count);
   for (const Merged &one : pending)
     removed.push_back({one.name, ""});
-  if (isExplained && removed.empty())
+  llvm::erase_if(removed, [&](const RemovedOperation &one) { return folded.isRestored(one.name); });
+  if (folded.isExplained() && removed.empty())
     findSecondNames(/*byModule=*/false);
-  restoreRemovedSums();
+  restoreRemovedSums(readsOfRemoved);
   refuseMerged();
   folded.report(isAlias, missingOperands(), removed);
   takeFirstNames();

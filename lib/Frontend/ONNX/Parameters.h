@@ -35,8 +35,16 @@ struct ParameterUse {
   /// Whether the node reads the transpose of the parameter.
   bool transposed = false;
   /// Index into Parameters::expressions of the function of the parameter that the node reads; -1:
-  /// the parameter itself.
+  /// the parameter itself. `parameter` is its input 0, and `others` are the next inputs.
   int expression = -1;
+  std::vector<size_t> others = {};
+};
+
+/// An operation with a constant or a parameter that the exporter removed, since it changed nothing.
+struct RestoredOperation {
+  /// Input 0 is the value that the node reads, input k is `parameters[k - 1]`.
+  Expression expression;
+  std::vector<size_t> parameters;
 };
 
 /// An operation that the exporter merged with an equal one: both read the same value, and their
@@ -70,9 +78,9 @@ struct Parameters {
   /// Merged operations, and the index of the one that is read, by node and operand.
   std::vector<MergedOperation> merged;
   std::map<std::pair<const NodeProto *, int>, size_t> readsOfMerged;
-  /// Constants of sums that the exporter removed, by the node and the operand that read the sum.
-  /// The importer adds them again.
-  std::map<std::pair<const NodeProto *, int>, double> summands;
+  /// Operations that the exporter removed, by the node and the operand that read the result. The
+  /// importer computes them again.
+  std::map<std::pair<const NodeProto *, int>, RestoredOperation> restored;
   std::vector<Repair> repairs;
   /// Messages: errors, which fail the import, and notes for the user.
   std::vector<std::string> errors, notes;

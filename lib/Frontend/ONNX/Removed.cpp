@@ -85,29 +85,45 @@ bool Finder::isUnboundedAtZero(const Operation &operation) const {
   return false;
 }
 
-void Finder::restoreRemovedSums() {
+std::vector<RemovedRead> Finder::removedReads() const {
+  std::vector<RemovedRead> reads;
   for (const auto &entry : operations) {
     const Operation &operation = entry.second;
     for (const NodeProto *node : operation.nodes)
       for (int i = 0; i < node->input_size(); ++i) {
         StringRef name = removedName(operation, *node, i);
-        std::string kind = operationOf(name);
-        if ((kind != "add" && kind != "sub") || out.readsOfMerged.count({node, i}))
-          continue;
-        const Operation *maker = makers.lookup(node->input(i));
-        bool mayBeMerged = maker && operationOf(maker->fx.name) == kind; // with an equal sum
-        SmallVector<double> summands = summandsIn(readSourceText(*node));
-        if (summands.size() == 1) {
-          out.summands[{node, i}] = kind == "add" ? summands[0] : -summands[0];
-          remark(node, "'" + name + "', which the export removed, is restored: " +
-                           (kind == "add" ? "+ " : "- ") + shortest(summands[0]));
-        } else if (!mayBeMerged && isUnboundedAtZero(operation)) {
-          out.errors.push_back(
-              "node '" + displayName(node->name()) + "' reads '" + displayName(node->input(i)) +
-              "' where the model reads '%" + name.str() + "' (" + readSourceText(*node).str() +
-              "): the export removed a sum with a constant of at most 1e-8, and the constant is not in the file. "
-              "Gradients near 0 depend on it. Export with torch.onnx.export(..., optimize=False)");
-        }
+        if (llvm::is_contained({"add", "sub", "mul", "div"}, operationOf(name)) &&
+            !out.readsOfMerged.count({node, i}))
+          reads.push_back({node, i, name.str(), operation.scope, readSourceText(*node).str(),
+                           readerOf(operation, name), &operation});
       }
+  }
+  return reads;
+}
+
+void Finder::restoreRemovedSums(llvm::ArrayRef<RemovedRead> reads) {
+  for (const RemovedRead &read : reads) {
+    const NodeProto *node = read.node;
+    std::pair<const NodeProto *, int> place(node, read.operand);
+    std::string kind = operationOf(read.name);
+    if ((kind != "add" && kind != "sub") || out.readsOfMerged.count(place) ||
+        out.restored.count(place))
+      continue;
+    const std::string &operand = node->input(read.operand);
+    const Operation *maker = makers.lookup(operand);
+    bool mayBeMerged = maker && operationOf(maker->fx.name) == kind; // with an equal sum
+    SmallVector<double> summands = summandsIn(read.source);
+    if (summands.size() == 1) {
+      out.restored[place] = {
+          Expression::of(kind, Expression::ofInput(), Expression::ofNumber(summands[0])), {}};
+      remark(node, "'" + read.name + "', which the export removed, is restored: " +
+                       (kind == "add" ? "+ " : "- ") + shortest(summands[0]));
+    } else if (!mayBeMerged && isUnboundedAtZero(*read.operation)) {
+      out.errors.push_back(
+          "node '" + displayName(node->name()) + "' reads '" + displayName(operand) +
+          "' where the model reads '%" + read.name + "' (" + read.source +
+          "): the export removed a sum with a constant of at most 1e-8, and the constant is not in the file. "
+          "Gradients near 0 depend on it. Export with torch.onnx.export(..., optimize=False)");
+    }
   }
 }

@@ -73,6 +73,26 @@ def removed(f):
     return build(["p", "w"], [floats("p", [4], VALUES)], nodes)
 
 
+def scaled(line, parameters, product="mul_1", folded="", reader=("Tanh", "aten.tanh.default")):
+    """y = tanh(x p 1 + c): the product by a parameter of 1 was left out. With `folded`, y = tanh(..) + folded x, of a value of 0.25."""
+    nodes = [node("Mul", ["x", "p"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p"))]
+    if folded:
+        nodes += [node("Mul", [folded, "x"], ["mul_2"], "scale", meta=fx("mul_2", "aten.mul.Tensor", f"%{folded}, %x", source=line)),
+                  node("Add", ["mul", "mul_2"], ["y"], "add", meta=fx("y", "aten.add.Tensor", f"%{product}, %mul_2", source=line))]
+    else:
+        nodes.append(node(reader[0], ["mul"], ["y"], "reader", meta=fx("y", reader[1], f"%{product}", source=line)))
+    return build(["p"] + parameters, [floats("p", [4], VALUES)] + ([floats(folded, [], [0.25])] if folded else []), nodes)
+
+
+def chain(values, lines, parameters, extra=(), op="exp", dims=(4,)):
+    """y = x p c, and (x p) d for a second line: constants c and d of these lines have the same value, under two names."""
+    nodes = [node("Mul", ["x", "p"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p"))]
+    for i, line in enumerate(lines):
+        nodes.append(node("Mul", [f"mul_{i}" if i else "mul", op], [f"mul_{i + 1}"], f"scale{i}",
+                          meta=fx(f"mul_{i + 1}", "aten.mul.Tensor", f"%{f'mul_{i}' if i else 'mul'}, %{op}{f'_{i}' if i else ''}", source=line)))
+    return build(["p"] + parameters, [floats("p", [4], VALUES), floats(op, list(dims), values)] + list(extra), nodes, last=f"mul_{len(lines)}")
+
+
 def renamed(f):
     """p is read again through an operation without effect."""
     nodes = [node("Mul", ["x", "p"], ["y"], "mul", meta=fx("y", "aten.mul.Tensor", "%x, %_to_copy"))]
@@ -282,6 +302,20 @@ CASES = {
     "unused": unused,
     "pieces": pieces,
     "removed": removed,
+    "clamped": lambda f: chain([math.exp(v) for v in VALUES], ["y = x * torch.clamp(self.w, max=4.6).exp()"], ["w"]),
+    "clamped-beyond": lambda f: chain([math.exp(0.7), 1.5, 1.2, 1.1], ["y = x * torch.clamp(self.w, max=0.7).exp()"], ["w"]),
+    "twins": lambda f: chain([1.0], ["y = x * torch.exp(self.v * 10)", "y = x * torch.exp(self.w * 10)"], ["v", "w"], dims=[1]),
+    "two-parameters": lambda f: chain([math.exp(v * v) for v in VALUES], ["y = x * torch.exp(self.p * self.w)"], ["w"]),
+    "softmax": lambda f: chain([0.25] * 4, ["y = x * self.w.softmax(0)"], ["w"], op="softmax"),
+    "softmax-known": lambda f: chain([math.exp(v) / sum(map(math.exp, VALUES)) for v in VALUES], ["y = x * torch.softmax(self.p, dim=-1)"], [], op="softmax"),
+    "two-readings": lambda f: chain([1.1, 1.2, 1.3, 1.4], ["y = x * torch.exp(self.v) if t else x * torch.exp(self.w)"], ["v", "w"]),
+    "skip": lambda f: scaled("y = torch.tanh(self.w * h)", ["w"]),
+    "skip-other": lambda f: scaled("y = torch.tanh(self.scale() * h)", ["w"]),
+    "skip-two": lambda f: scaled("y = torch.tanh(self.v * h) + torch.tanh(self.w * h)", ["v", "w"]),
+    "skip-of-product": lambda f: scaled("y = torch.tanh(self.w * (x * self.p))", ["w"]),
+    "skip-unseen": lambda f: scaled("y = torch.tanh(h)", ["w"]),
+    "gates": lambda f: scaled("h = self.w[0] * h + self.w[1] * x", ["w"], folded="select_1"),
+    "gates-apart": lambda f: scaled("h = self.w[0] * h + self.w[2] * x", ["w"], folded="select_1"),
     "renamed": renamed,
     "slices": slices,
 }
