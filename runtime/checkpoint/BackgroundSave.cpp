@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <system_error>
 #include <utility>
 
 namespace shale::rt {
@@ -44,9 +45,26 @@ int64_t StateCopy::bytesFor(const ShaleProgram &program, int rank, const std::st
 StateCopy::StateCopy(const ShaleProgram &program, int rank, const std::string &form, Device &device)
     : ranges(rangesOf(program, rank, form)),
       memory(device.allocate(SHALE_SPACE_HOST, bytesFor(program, rank, form),
-                             "the copy of the state for saves")) {}
+                             "the copy of the state for saves")) {
+  constexpr int64_t page = 4096;
+  auto provide = [data = memory->data(), bytes = bytesFor(program, rank, form)] {
+    for (int64_t at = 0; at < bytes; at += page)
+      const_cast<volatile char *>(data)[at] = 0;
+  };
+  try {
+    provider = std::thread(provide);
+  } catch (const std::system_error &) { // no more threads: the first copy is slower
+  }
+}
+
+StateCopy::~StateCopy() {
+  if (provider.joinable())
+    provider.join();
+}
 
 void StateCopy::take(const State &state) {
+  if (provider.joinable())
+    provider.join();
   for (const Range &range : ranges)
     state.read(range.begin, memory->data() + range.at, range.end - range.begin);
 }

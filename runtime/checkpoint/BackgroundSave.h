@@ -24,8 +24,10 @@ namespace shale::rt {
 class StateCopy final : public StateReader {
 public:
   /// `form` is --checkpoint's value. Allocates bytesFor() bytes; fails with exit code 78 if there
-  /// is no room.
+  /// is no room. A thread writes to each page, so that the system provides the memory while the
+  /// program starts and not during the first copy, which took seven times as long as the next one.
   StateCopy(const ShaleProgram &program, int rank, const std::string &form, Device &device);
+  ~StateCopy() override;
   /// Returns the bytes of a rank's copy.
   static int64_t bytesFor(const ShaleProgram &program, int rank, const std::string &form);
 
@@ -43,6 +45,7 @@ private:
 
   std::vector<Range> ranges; // ascending, apart from each other
   std::unique_ptr<Memory> memory;
+  std::thread provider;
 };
 
 class BackgroundSave {

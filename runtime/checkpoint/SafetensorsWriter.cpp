@@ -24,6 +24,7 @@ void SafetensorsWriter::begin(const std::string &path) {
   header.resize((header.size() + 7) / 8 * 8, ' ');
   uint64_t length = header.size();
   file.emplace(path);
+  file->expect(8 + length + total);
   file->append(&length, 8);
   file->append(header.data(), length);
   start = file->position();

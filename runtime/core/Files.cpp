@@ -111,8 +111,30 @@ OutputFile::~OutputFile() {
     close(fd);
 }
 
-void OutputFile::append(const void *data, int64_t bytes) {
-  const char *source = static_cast<const char *>(data);
+/// Size of a write past the page cache, and the least size of a file that is written so.
+static constexpr int64_t kDirectBlock = 1 << 20, kDirectFile = 16 << 20;
+static constexpr size_t kDirectAlignment = 4096;
+
+void OutputFile::expect(int64_t bytes) {
+  void *memory = nullptr;
+  if (bytes < kDirectFile || written > 0)
+    return;
+  int flags = fcntl(fd, F_GETFL);
+  if (flags < 0 || fcntl(fd, F_SETFL, flags | O_DIRECT) != 0) // not on every file system
+    return;
+  if (posix_memalign(&memory, kDirectAlignment, kDirectBlock) == 0)
+    block.reset(static_cast<char *>(memory));
+  else
+    endDirect();
+}
+
+void OutputFile::endDirect() {
+  int flags = fcntl(fd, F_GETFL);
+  if (flags < 0 || fcntl(fd, F_SETFL, flags & ~O_DIRECT) != 0)
+    fail(SHALE_EXIT_IO, "cannot write '%s': %s", name.c_str(), strerror(errno));
+}
+
+void OutputFile::writeAll(const char *source, int64_t bytes) {
   while (bytes > 0) {
     ssize_t n = write(fd, source, bytes);
     if (n < 0 && errno == EINTR)
@@ -120,14 +142,50 @@ void OutputFile::append(const void *data, int64_t bytes) {
     if (n <= 0)
       fail(SHALE_EXIT_IO, "cannot write '%s' at offset %lld: %s", name.c_str(), (long long)written,
            strerror(errno));
-    sum.add(source, n);
     source += n;
     written += n;
     bytes -= n;
   }
 }
 
+/// Writes the block. Goes on with buffered writes if the device wants another alignment, or after a
+/// part of a block.
+void OutputFile::writeDirect() {
+  ssize_t n;
+  do
+    n = filled == kDirectBlock ? write(fd, block.get(), filled) : 0;
+  while (n < 0 && errno == EINTR);
+  if (n < 0 && errno != EINVAL)
+    fail(SHALE_EXIT_IO, "cannot write '%s' at offset %lld: %s", name.c_str(), (long long)written,
+         strerror(errno));
+  int64_t done = std::max<ssize_t>(n, 0), rest = filled - done;
+  written += done;
+  filled = 0;
+  if (rest == 0)
+    return;
+  std::unique_ptr<char, Free> last = std::move(block);
+  endDirect();
+  writeAll(last.get() + done, rest);
+}
+
+void OutputFile::append(const void *data, int64_t bytes) {
+  const char *source = static_cast<const char *>(data);
+  sum.add(source, bytes);
+  while (block && bytes > 0) {
+    int64_t n = std::min(bytes, kDirectBlock - filled);
+    std::memcpy(block.get() + filled, source, n);
+    filled += n;
+    source += n;
+    bytes -= n;
+    if (filled == kDirectBlock)
+      writeDirect();
+  }
+  writeAll(source, bytes);
+}
+
 void OutputFile::finish() {
+  if (block && filled > 0)
+    writeDirect();
   int status = fsync(fd);
   int error = errno;
   if (close(fd) != 0 && status == 0) {

@@ -6,7 +6,9 @@
 #include "runtime/core/Checksum.h"
 
 #include <cstdint>
+#include <cstdlib>
 #include <functional>
+#include <memory>
 #include <string>
 #include <sys/types.h>
 #include <vector>
@@ -58,8 +60,12 @@ public:
   OutputFile(const OutputFile &) = delete;
   OutputFile &operator=(const OutputFile &) = delete;
 
+  /// Announces how many bytes will be appended, before the first of them. A large file is written
+  /// past the page cache where the file system can (O_DIRECT): half the processor time of a
+  /// buffered write and of its writeback, and the pages of others stay in memory.
+  void expect(int64_t bytes);
   void append(const void *data, int64_t bytes);
-  int64_t position() const { return written; }
+  int64_t position() const { return written + filled; }
   /// Returns the checksum of everything that was appended.
   uint64_t checksum() const { return sum.value(); }
   int descriptor() const { return fd; }
@@ -68,10 +74,20 @@ public:
   void finish();
 
 private:
+  void writeAll(const char *source, int64_t bytes);
+  void writeDirect();
+  void endDirect();
+
+  struct Free {
+    void operator()(char *memory) const { free(memory); }
+  };
   std::string name;
   int fd = -1;
   int64_t written = 0;
   Checksum sum;
+  /// Bytes that are not written yet, in an aligned block; null: writes are buffered by the system.
+  std::unique_ptr<char, Free> block;
+  int64_t filled = 0;
 };
 
 /// A file that is complete on disk.

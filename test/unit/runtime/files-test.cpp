@@ -55,6 +55,48 @@ std::pair<int, std::string> errorOf(const std::function<void()> &body) {
 }
 int codeOf(const std::function<void()> &body) { return errorOf(body).first; }
 
+/// Writes 17 MiB and a rest in pieces of all sizes. Returns whether the file and its checksum are
+/// right.
+bool isWhole(const std::string &path, bool announced) {
+  std::string bytes(17 * (1 << 20) + 1234, '\0');
+  std::minstd_rand random(1);
+  for (char &byte : bytes)
+    byte = char(random());
+  OutputFile file(path);
+  if (announced)
+    file.expect(bytes.size());
+  for (size_t at = 0, n = 1; at < bytes.size(); at += n, n = random() % 700001) {
+    n = std::min(n, bytes.size() - at);
+    file.append(bytes.data() + at, n);
+    if (file.position() != int64_t(at + n))
+      return false;
+  }
+  file.finish();
+  return readText(path, 1 << 30) == bytes && file.checksum() == checksumOf(bytes);
+}
+
+TEST_F(Disk, LargeFilesAreWrittenPastThePageCache) {
+  EXPECT_TRUE(isWhole(work + "/direct", true));
+  EXPECT_TRUE(isWhole(work + "/buffered", false));
+  std::string memory =
+      "/dev/shm/shale-test-" + std::to_string(getpid()); // perhaps without O_DIRECT
+  EXPECT_TRUE(isWhole(memory, true));
+  unlink(memory.c_str());
+  // A full device: the error names file and offset, whether a block or the rest is written.
+  rlimit before{}, limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  signal(SIGXFSZ, SIG_IGN);
+  for (int64_t bytes : {3 << 20, (17 << 20) + 100}) {
+    limit = {rlim_t(bytes), before.rlim_max};
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    auto [code, said] = errorOf([&] { isWhole(work + "/full", true); });
+    EXPECT_EQ(code, SHALE_EXIT_IO);
+    EXPECT_NE(said.find("/full' at offset " + std::to_string(bytes)), std::string::npos) << said;
+  }
+  setrlimit(RLIMIT_FSIZE, &before);
+  signal(SIGXFSZ, SIG_DFL);
+}
+
 TEST_F(Disk, OnlyRegularFilesAreOpened) {
   std::string fifo = work + "/fifo.npy", link = work + "/link";
   ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
