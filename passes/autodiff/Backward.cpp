@@ -49,3 +49,11 @@ LogicalResult StepBuilder::buildBackward() {
   }
   return result;
 }
+
+/// Removes `nn.stop_gradient` from all functions: gradients exist by now.
+void StepBuilder::dropStops() {
+  module.walk([](nn::StopGradientOp stop) {
+    stop.replaceAllUsesWith(stop.getInput());
+    stop.erase();
+  });
+}

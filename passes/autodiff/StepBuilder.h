@@ -95,6 +95,7 @@ private:
   mlir::LogicalResult declareMoments();
   void declareHypers();
   void buildUpdate();
+  void dropStops();
   void update(Trained &trained, mlir::Value enable, mlir::Value scale);
   void finish(mlir::Value norm, mlir::Value enable);
 

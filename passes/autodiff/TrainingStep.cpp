@@ -60,6 +60,7 @@ LogicalResult StepBuilder::build() {
     return failure();
   declareHypers();
   buildUpdate();
+  dropStops();
   eraseDeadOps(function.getBody().front());
   return success();
 }

@@ -115,6 +115,7 @@ EMIT(SignOp) {
   Value sign = arith::SelectOp::create(b, loc, negative, minus, args[0]);
   return arith::SelectOp::create(b, loc, positive, one, sign);
 }
+EMIT(StopGradientOp) { return args[0]; }
 EMIT(FloorOp) { return math::FloorOp::create(b, loc, args[0]); }
 EMIT(CeilOp) { return math::CeilOp::create(b, loc, args[0]); }
 EMIT(ExpOp) { return math::ExpOp::create(b, loc, args[0]); }

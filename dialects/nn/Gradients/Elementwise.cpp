@@ -35,6 +35,7 @@ static Value siluSlope(const Build &b, Value x) {
 SHALE_UNARY_GRADIENT(NegOp, b.neg(g))
 SHALE_UNARY_GRADIENT(AbsOp, b.mul(g, b.unary<SignOp>(x)))
 SHALE_UNARY_GRADIENT(SignOp, Value())
+SHALE_UNARY_GRADIENT(StopGradientOp, Value())
 SHALE_UNARY_GRADIENT(FloorOp, Value())
 SHALE_UNARY_GRADIENT(CeilOp, Value())
 SHALE_UNARY_GRADIENT(ExpOp, b.mul(g, y))

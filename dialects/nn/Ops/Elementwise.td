@@ -48,6 +48,7 @@ def NN_NotOp : NN_Unary<"not", NN_BoolTensor, "Negation", "not input">;
 def NN_NegOp : NN_Unary<"neg", NN_NumberTensor, "Negative", "-input", [NN_Differentiable], NN_Sharded>;
 def NN_AbsOp : NN_Unary<"abs", NN_NumberTensor, "Absolute value", "|input|", [NN_Differentiable]>;
 def NN_SignOp : NN_Unary<"sign", NN_NumberTensor, "Sign", "-1, 0 or 1", [NN_Differentiable]>;
+def NN_StopGradientOp : NN_Unary<"stop_gradient", NN_FloatTensor, "Stop of gradients", "itself; no gradient reaches the operand. Made by import, gone after autodiff", [NN_Differentiable]>;
 def NN_FloorOp : NN_Unary<"floor", NN_FloatTensor, "Floor", "the largest integer not above input", [NN_Differentiable]>;
 def NN_CeilOp : NN_Unary<"ceil", NN_FloatTensor, "Ceiling", "the smallest integer not below input", [NN_Differentiable]>;
 def NN_ExpOp : NN_Unary<"exp", NN_FloatTensor, "Exponential", "exp(input)", [NN_Differentiable]>;

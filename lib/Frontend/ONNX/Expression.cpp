@@ -204,6 +204,7 @@ static double (*inverseOf(StringRef op))(double) {
       {"log", [](double y) { return std::exp(y); }},
       {"sigmoid", [](double y) { return std::log(y / (1 - y)); }},
       {"softplus", [](double y) { return y > 20 ? y : std::log(std::expm1(y)); }},
+      {"log_sigmoid", [](double y) { return y - std::log(-std::expm1(y)); }},
       {"tanh", [](double y) { return std::atanh(y); }},
       {"neg", [](double y) { return -y; }},
       {"sqrt", [](double y) { return y * y; }},
@@ -280,6 +281,21 @@ static std::optional<Solution> solveFor(MLIRContext &context, const Expression &
         if (std::isfinite(bound) &&
             std::abs(value - bound) <= kNear * std::max(1.0, std::abs(bound)))
           return std::nullopt;
+    return inner(0);
+  }
+  if (expression.op == "transpose" && constant.shape.size() == 2 &&
+      std::abs(expression.numbers[0] - expression.numbers[1]) == 1) {
+    int64_t rows = constant.shape[0], columns = constant.shape[1];
+    std::vector<double> turned(constant.values.size());
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t k = 0; k < columns; ++k)
+        turned[k * rows + i] = constant.values[i * columns + k];
+    constant.values = std::move(turned);
+    constant.shape = {columns, rows};
+    return inner(0);
+  }
+  if (expression.op == "reshape") { // a vector, unless the constant shows more dimensions
+    llvm::erase(constant.shape, 1);
     return inner(0);
   }
   if (expression.op == "unsqueeze") {

@@ -70,6 +70,7 @@ static const llvm::StringMap<Unary> &unaryFunctions() {
       {"abs", unary<nn::AbsOp>},
       {"sqrt", unary<nn::SqrtOp>},
       {"rsqrt", unary<nn::RsqrtOp>},
+      {"stop_gradient", unary<nn::StopGradientOp>},
       {"sin", unary<nn::SinOp>},
       {"cos", unary<nn::CosOp>},
       {"silu", unary<nn::SiluOp>},
@@ -81,6 +82,12 @@ static const llvm::StringMap<Unary> &unaryFunctions() {
          Value small = unary<nn::ExpOp>(b, unary<nn::NegOp>(b, unary<nn::AbsOp>(b, x)));
          Value rest = unary<nn::LogOp>(b, b.binary<nn::AddOp>(b.splat(x, 1), small));
          return b.binary<nn::AddOp>(b.binary<nn::MaxOp>(x, b.splat(x, 0)), rest);
+       }},
+      {"log_sigmoid",
+       [](ExpressionBuilder &b, Value x) { // min(x, 0) - log(1 + exp(-|x|))
+         Value small = unary<nn::ExpOp>(b, unary<nn::NegOp>(b, unary<nn::AbsOp>(b, x)));
+         Value rest = unary<nn::LogOp>(b, b.binary<nn::AddOp>(b.splat(x, 1), small));
+         return b.binary<nn::SubOp>(b.binary<nn::MinOp>(x, b.splat(x, 0)), rest);
        }},
       {"convert", [](ExpressionBuilder &, Value x) { return x; }}};
   return functions;

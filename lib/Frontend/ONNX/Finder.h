@@ -39,12 +39,13 @@ private:
   void assignOne(const Operation &operation, const Use &use, size_t parameter);
   void assignWithoutMetadata();
   void loseBias(const Operation &operation, size_t parameter);
-  void refuseDetached();
+  void restoreDetached();
 
   llvm::SmallVector<llvm::StringRef> missingNames(const Operation &operation) const;
   Reader readerOf(const Operation &operation, llvm::StringRef argument) const;
   llvm::StringRef removedName(const Operation &operation, const NodeProto &node, int operand) const;
   bool isUnboundedAtZero(const Operation &operation) const;
+  bool readsConstant(llvm::StringRef value, llvm::StringRef kind) const;
   std::vector<RemovedRead> removedReads() const;
   void restoreRemovedSums(llvm::ArrayRef<RemovedRead> reads);
 
@@ -60,6 +61,9 @@ private:
   bool isNumberMissing(llvm::StringRef name) const;
   bool isTwinOf(const Operation &maker, const Operation &reader) const;
   bool readsParameter(const Operation &last) const;
+  bool isFolded(llvm::StringRef name) const {
+    return folded.contains(name) || initializers.count(name);
+  }
   void noteRemoved(llvm::StringRef name, llvm::StringRef scope);
 
   std::vector<FoldedRead> unexplainedReads();
@@ -87,6 +91,8 @@ private:
   std::vector<std::string> targets;
   /// Names of the exported program's values that the graph has.
   llvm::StringSet<> known;
+  /// Names of values that other values were folded from: constants, whether they are read or not.
+  llvm::StringSet<> folded;
   /// Maps a value to the exported program's operation that computes it, or to null if its node
   /// belongs to none.
   llvm::StringMap<const Operation *> makers;

@@ -231,11 +231,13 @@ bool FoldedParameters::byOrigin(Value &value) {
 bool FoldedParameters::byValue(Value &value) {
   if (!value.numbers)
     return false;
+  ArrayRef<std::string> from = foldedFrom(value);
   // The same module is tried first: a function fits more than one parameter only by accident.
   for (bool sameModule : {true, false})
     for (size_t index = 0; index < out.list.size(); ++index) {
       if (!out.list[index].isParameter || !out.list[index].used ||
-          (moduleOf(targets[index]) == value.first().scope) != sameModule)
+          (moduleOf(targets[index]) == value.first().scope) != sameModule ||
+          (!from.empty() && !llvm::is_contained(from, targets[index])))
         continue;
       const Numbers *parameter = numbersOf(index);
       if (!parameter || parameter->size() < value.numbers->size() / 64)
@@ -419,7 +421,7 @@ void FoldedParameters::restore(std::vector<FoldedRead> reads, ArrayRef<RemovedRe
     if (isMadeByCode(value.first().op))
       value.explained = true;
     else if (!byName(value) && !byOrigin(value) && !fromSource(value) && !byValue(value) &&
-             value.numbers && isMask(*value.numbers))
+             !byChain(value) && value.numbers && isMask(*value.numbers))
       value.explained = true;
   restoreRemoved(removedReads);
   restoreParts();
@@ -439,20 +441,29 @@ void FoldedParameters::report(ArrayRef<bool> aliases,
                               const llvm::SmallSetVector<size_t, 4> &operands,
                               ArrayRef<RemovedOperation> hidden) {
   isAlias = aliases;
-  std::vector<std::string> missing, left, tables;
-  for (size_t index = 0; index < out.list.size(); ++index)
-    if (isMissing(index)) {
-      out.absent.push_back(out.list[index].name);
-      if (!isFrozen(index))
-        missing.push_back(displayName(out.list[index].name));
-    }
   auto add = [](std::vector<std::string> &list, std::string name) {
     if (!llvm::is_contained(list, name))
       list.push_back(std::move(name));
   };
-  for (const Value &value : values)
-    if (!value.explained)
+  std::vector<std::string> lost, unused, left, tables;
+  for (size_t index = 0; index < out.list.size(); ++index) {
+    if (!isMissing(index))
+      continue;
+    out.absent.push_back(out.list[index].name);
+    if (isFrozen(index))
+      continue;
+    bool mayBeFolded = false;
+    for (const Value &value : values) {
+      // Where the exporter lists what a value was folded from, the list is complete.
+      ArrayRef<std::string> from = foldedFrom(value);
+      if (value.explained || (!from.empty() && !llvm::is_contained(from, targets[index])))
+        continue;
+      mayBeFolded = true;
       add(value.isTable() ? tables : left, displayName(value.first().initializer->name()));
+    }
+    bool isLost = mayBeFolded || !hidden.empty() || operands.contains(index);
+    (isLost ? lost : unused).push_back(displayName(out.list[index].name));
+  }
   // A table is the least likely to come from a parameter.
   if (left.empty())
     left = tables;
@@ -460,20 +471,22 @@ void FoldedParameters::report(ArrayRef<bool> aliases,
   if (left.empty())
     for (const RemovedOperation &operation : hidden)
       add(left, displayName(operation.name));
-  bool one = missing.size() == 1;
-  if (!missing.empty() && left.empty() && operands.empty())
-    out.notes.push_back((one ? "parameter " : "parameters ") + listOf(missing) +
-                        (one ? " is" : " are") +
-                        " not used by the loss: not trained and not written");
-  else if (!missing.empty())
+  auto are = [](const std::vector<std::string> &names) {
+    return (names.size() == 1 ? "parameter " : "parameters ") + listOf(names) +
+           (names.size() == 1 ? " is" : " are");
+  };
+  if (!unused.empty())
+    out.notes.push_back(are(unused) + " not used by the loss: not trained and not written");
+  if (!lost.empty()) {
+    std::string them = lost.size() == 1 ? "it" : "them";
     out.errors.push_back(
-        (one ? "parameter " : "parameters ") + listOf(missing) + (one ? " is" : " are") +
-        " listed but not in the graph: the export may have folded or left out what reads " +
-        (one ? "it" : "them") + (left.empty() ? "" : " (" + listOf(left) + ")") +
-        ", and then training would leave " + (one ? "it" : "them") +
-        " out. Export with torch.onnx.export(..., optimize=False), " + (areConstants ? "" : "or ") +
-        "pass --freeze for what is not to be trained" +
+        are(lost) +
+        " listed but not in the graph: the export may have folded or left out what reads " + them +
+        (left.empty() ? "" : " (" + listOf(left) + ")") + ", and then training would leave " +
+        them + " out. Export with torch.onnx.export(..., optimize=False), " +
+        (areConstants ? "" : "or ") + "pass --freeze for what is not to be trained" +
         (areConstants ? ", or --constant NAME for a constant that depends on no parameter" : ""));
+  }
   for (const Value &value : values) {
     if (value.explained)
       continue;
@@ -487,7 +500,12 @@ void FoldedParameters::report(ArrayRef<bool> aliases,
           constant + " to leave this gradient out");
       continue;
     }
-    if (!value.numbers || value.isTable())
+    // Where the exporter lists what values were folded from, a number without a list is a literal.
+    ArrayRef<std::string> from = foldedFrom(value);
+    bool isLiteral = from.empty() ? !origins.empty() && value.first().op.empty() &&
+                                        isScalar(*value.first().initializer)
+                                  : parameterBehind(value) < 0;
+    if (!value.numbers || value.isTable() || isLiteral)
       continue;
     for (size_t index = 0; index < out.list.size(); ++index) {
       if (!out.list[index].isParameter || !out.list[index].used || isFrozen(index) ||

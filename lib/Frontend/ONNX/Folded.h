@@ -31,6 +31,9 @@ struct RemovedRead {
   std::string name, scope, source;
   Reader reader;
   const Operation *operation;
+  /// Whether the value read is one of the same kind with a constant operand: the exporter may have
+  /// merged `name` with it instead, where both constants are equal.
+  bool mayBeMerged;
 };
 
 /// An operation that the exporter removed, such as a product by one or a duplicate of another
@@ -118,6 +121,7 @@ private:
   bool byOrigin(Value &value);
   bool fromSource(Value &value);
   bool byValue(Value &value);
+  bool byChain(Value &value);
   void byElimination();
   bool take(Value &value, size_t parameter);
 

@@ -106,6 +106,52 @@ bool FoldedParameters::fromSource(Value &value) {
   return true;
 }
 
+/// Explains a value by the names that the exporter lists as that from which it was folded: one
+/// parameter that the file does not have otherwise, at most one function of one operand beside the
+/// value's own, and movements that keep the order of elements.
+bool FoldedParameters::byChain(Value &value) {
+  ArrayRef<std::string> from = foldedFrom(value);
+  if (!value.numbers || from.empty() || value.first().op.empty())
+    return false;
+  int found = -1;
+  std::vector<std::string> functions;
+  bool isMoved = false;
+  auto addOperation = [&](StringRef kind) {
+    bool moves =
+        llvm::is_contained({"unsqueeze", "squeeze", "view", "reshape", "_unsafe_view"}, kind);
+    isMoved |= moves;
+    if (isUnary(kind))
+      functions.push_back(kind.str());
+    return moves || isConversion(kind) || isUnary(kind);
+  };
+  for (const std::string &name : from) {
+    if (auto target = llvm::find(targets, name); target != targets.end()) {
+      if (found >= 0)
+        return false;
+      found = target - targets.begin();
+    } else if (std::string kind = operationOf(name); !kind.empty() && !addOperation(kind)) {
+      return false; // names like val_3 are the exporter's own
+    }
+  }
+  if (found < 0 || !isMissing(found) || functions.size() > 1 || !addOperation(value.first().op) ||
+      functions.empty())
+    return false;
+  Expression expression = Expression::ofInput();
+  for (const std::string &function : functions)
+    expression = Expression::of(function, std::move(expression));
+  if (isMoved) {
+    const auto &shape = value.numbers->shape;
+    expression = Expression::of("reshape", std::move(expression),
+                                std::vector<double>(shape.begin(), shape.end()));
+  }
+  std::optional<Solution> solution = solve(context, expression, {nullptr}, 0, *value.numbers);
+  if (!solution)
+    return false;
+  define(found, solution->numbers, value.first().initializer->data_type());
+  explain(value, {size_t(found)}, expression);
+  return true;
+}
+
 /// Replaces input k by input k + 1.
 static Expression shifted(Expression expression) {
   if (expression.op == "input")
@@ -138,7 +184,7 @@ void FoldedParameters::restoreRemoved(ArrayRef<RemovedRead> reads) {
     std::optional<Match> match =
         matchOf(operandsOf({read.source, op, read.reader}, parameterOf), neutral, {},
                 /*isNeutral=*/true);
-    if (!match)
+    if (!match || (match->unknown >= 0 && read.mayBeMerged))
       continue;
     size_t index = match->unknown < 0 ? 0 : match->reading.parameters[match->unknown];
     if (match->solution.part >= 0) {

@@ -102,7 +102,7 @@ llvm::Expected<DenseElementsAttr> Importer::readConstant(const TensorProto &tens
 // Nodes
 //===----------------------------------------------------------------------===//
 
-FailureOr<Value> Importer::resolve(const NodeProto &node, int operand, Scope &scope) {
+FailureOr<Value> Importer::resolvePlain(const NodeProto &node, int operand, Scope &scope) {
   const std::string &name = node.input(operand);
   if (isInModel(scope)) {
     if (auto merged = parameters.readsOfMerged.find({&node, operand});
@@ -126,15 +126,8 @@ FailureOr<Value> Importer::resolve(const NodeProto &node, int operand, Scope &sc
       return transposed(builder, locationOf(node), value);
     }
   }
-  if (const Binding *binding = scope.find(name)) {
-    auto removed = parameters.restored.find({&node, operand});
-    auto type = binding->value ? dyn_cast<RankedTensorType>(binding->value.getType()) : nullptr;
-    if (removed == parameters.restored.end() || !isInModel(scope) || !type ||
-        !isa<FloatType>(type.getElementType()))
-      return binding->value; // null for a sequence
-    return restoredValue(node, removed->second.expression, {binding->value},
-                         removed->second.parameters, type);
-  }
+  if (const Binding *binding = scope.find(name))
+    return binding->value; // null for a sequence
   auto initializer = isInModel(scope) ? initializers.find(name) : initializers.end();
   if (initializer == initializers.end()) {
     error("operand " + Twine(operand) + " ('" + displayName(name) +
@@ -159,6 +152,19 @@ FailureOr<Value> Importer::resolve(const NodeProto &node, int operand, Scope &sc
       narrowInteger(initializer->second->data_type()) ? initializer->second->data_type() : 0;
   scope.values[name] = binding;
   return binding.value;
+}
+
+/// Returns the operand, after the operations that the exporter removed.
+FailureOr<Value> Importer::resolve(const NodeProto &node, int operand, Scope &scope) {
+  FailureOr<Value> value = resolvePlain(node, operand, scope);
+  auto removed = parameters.restored.find({&node, operand});
+  if (mlir::failed(value) || !*value || removed == parameters.restored.end() || !isInModel(scope))
+    return value;
+  auto type = dyn_cast<RankedTensorType>((*value).getType());
+  if (!type || !isa<FloatType>(type.getElementType()))
+    return value;
+  const auto &[expression, others] = removed->second;
+  return restoredValue(node, expression, {*value}, others, type);
 }
 
 /// Computes an expression of values and of parameters that the exporter folded or removed.

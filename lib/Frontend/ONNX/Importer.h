@@ -248,6 +248,7 @@ private:
   Input *inputOf(mlir::BlockArgument argument);
   std::string listInputs(llvm::function_ref<bool(const Input &)> which);
   mlir::FailureOr<mlir::Value> resolve(const NodeProto &node, int operand, Scope &scope);
+  mlir::FailureOr<mlir::Value> resolvePlain(const NodeProto &node, int operand, Scope &scope);
   bool isInModel(const Scope &scope) const;
   /// Records the types of results that values do not have, and reduces these to them.
   mlir::LogicalResult finishNarrow(Node &node);

@@ -37,7 +37,7 @@ void Finder::splitMergedOperations() {
         }
         SmallVector<StringRef> names, moved;
         for (StringRef name : args)
-          if (!known.contains(name) && !llvm::is_contained(names, name) &&
+          if (!known.contains(name) && !isFolded(name) && !llvm::is_contained(names, name) &&
               !llvm::is_contained(moved, name)) {
             if (operationOf(name) == operationOf(maker->fx.name))
               names.push_back(name);
@@ -140,7 +140,7 @@ void Finder::noteRemoved(StringRef name, StringRef scope) {
   bool isMask = StringRef(kind).starts_with("bitwise_") ||
                 StringRef(kind).starts_with("logical_") ||
                 llvm::is_contained({"eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf"}, kind);
-  if (!isMask && !isMadeByCode(kind) && !name.contains("sym_"))
+  if (!isMask && !isMadeByCode(kind) && !name.contains("sym_") && !isFolded(name))
     removed.push_back({name.str(), scope.str()});
 }
 

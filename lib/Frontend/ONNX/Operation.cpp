@@ -42,8 +42,7 @@ bool Operation::readsAsItIs(const Use &use) const {
 }
 
 bool Operation::isOfExporter(const NodeProto &node, int operand) const {
-  return operand > 0 && node.op_type() == "InstanceNormalization" &&
-         (kind() == "group_norm" || kind() == "native_group_norm");
+  return operand > 0 && node.op_type() == "InstanceNormalization" && isGroupNorm();
 }
 
 int Operation::argumentOf(StringRef name) const {
@@ -53,6 +52,12 @@ int Operation::argumentOf(StringRef name) const {
 
 bool Operation::hasOperandPerArgument() const {
   return nodes.size() == 1 && size_t(nodes[0]->input_size()) == fx.positional.size();
+}
+
+bool Operation::isDifference(const NodeProto &node) const {
+  return &node == nodes.front() && node.op_type() == "Sub" && node.input_size() == 2 &&
+         fx.positional.size() >= 2 &&
+         llvm::is_contained({"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"}, kind());
 }
 
 bool Operation::isInOrder() const {

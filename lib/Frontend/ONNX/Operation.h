@@ -31,6 +31,7 @@ struct Operation {
   bool readsAsItIs(const Use &use) const;
   /// Returns the number of the argument of this name ("sub_1"), or -1.
   int argumentOf(llvm::StringRef name) const;
+  bool isGroupNorm() const { return kind() == "group_norm" || kind() == "native_group_norm"; }
   /// Whether the exporter itself adds an operand: it exports aten.group_norm as an
   /// InstanceNormalization of ones and zeros, and a product and a sum that read the parameters.
   bool isOfExporter(const NodeProto &node, int operand) const;
@@ -40,6 +41,9 @@ struct Operation {
   /// Whether operand i of its only node is argument i, as far as the node has operands. A computed
   /// operand under its own name must show it: aten.addmm has the bias first, a Gemm last.
   bool isInOrder() const;
+  /// Whether a node subtracts argument 1 from argument 0: the first node of a loss of two values.
+  /// Source: onnxscript's function_libs/torch_lib/ops/nn.py.
+  bool isDifference(const NodeProto &node) const;
   /// Finds the two reads of a lerp's weight w. The exporter writes where(w < 0.5, x + w d, y - (1 -
   /// w) d) with d = y - x, and folds w and 1 - w. Fills `weight`, and moves reads of 1 - w from
   /// `uses` to `complements`.

@@ -73,10 +73,20 @@ void Finder::assignOne(const Operation &operation, const Use &use, size_t index)
                            (transposed ? "the transposed" : "the merged") + " initializer '" +
                            displayName(name) + "'");
   }
+  int expression = -1;
+  // The weights of group_norm are vectors. The exporter folds their reshape to [channels, 1, 1].
+  if (renamed && operation.isGroupNorm() && use.initializer->dims_size() > 1) {
+    SmallVector<int64_t> dims(use.initializer->dims().begin(), use.initializer->dims().end());
+    parameter.shape = {dims.front()};
+    Expression reshape = Expression::of("move", Expression::ofInput());
+    reshape.movement = reshapeTo(dims.front(), dims);
+    expression = out.expressions.size();
+    out.expressions.push_back(std::move(reshape));
+  }
   parameter.used = true;
   readers[index].push_back(
       {operation.scope, StringRef(operation.fx.target).starts_with("aten.embedding")});
-  out.uses[{use.node, use.operand}] = {index, transposed};
+  out.uses[{use.node, use.operand}] = {index, transposed, expression};
 }
 
 void Finder::loseBias(const Operation &operation, size_t index) {
@@ -158,7 +168,7 @@ void Finder::assign(Operation &operation) {
   };
   auto fits = [&](size_t index, const Use &use) {
     if (StringRef(targets[index]).ends_with("bias"))
-      return use.initializer->dims_size() <= 1;
+      return sizes(*use.initializer).size() <= 1;
     const TensorProto *known = out.list[index].initializer;
     return !known || sizes(*known) == sizes(*use.initializer);
   };
@@ -186,6 +196,9 @@ void Finder::collectKnown() {
       makers[name] = nullptr;
       nodeOf[name] = &node;
     }
+  for (const ValueInfoProto &value : graph.value_info())
+    for (const std::string &name : readFoldedFrom(value))
+      folded.insert(name);
   for (const auto &entry : operations) {
     known.insert(entry.second.fx.name);
     for (const NodeProto *node : entry.second.nodes)
@@ -240,28 +253,40 @@ llvm::StringSet<> Finder::unnamedInputs(const Operation &operation) const {
   return computed;
 }
 
-/// Adds an error for each read of an x.detach(). The file has only its name, and training would
-/// send a gradient through it.
-void Finder::refuseDetached() {
+/// Stops gradients at each read of an x.detach(), which has a name only. Adds an error where the
+/// file does not show which operand it is.
+void Finder::restoreDetached() {
+  auto isDetached = [&](StringRef name) {
+    return !known.contains(name) && operationOf(name) == "detach";
+  };
   for (const auto &entry : operations) {
     const Operation &operation = entry.second;
-    const NodeProto &node = *operation.nodes.front();
-    // Among several nodes, one reads a value without a name.
+    SmallVector<StringRef> names = missingNames(operation);
+    llvm::erase_if(names, [&](StringRef name) { return !isDetached(name); });
+    if (names.empty())
+      continue;
     bool inOrder = operation.hasOperandPerArgument();
-    auto isComputed = [&](StringRef value) {
-      return makers.count(value) ||
-             (initializers.count(value) && llvm::is_contained(targets, value));
-    };
-    for (auto [i, written] : llvm::enumerate(operation.fx.positional)) {
-      StringRef name = written;
-      if (!name.consume_front("%") || known.contains(name) || operationOf(name) != "detach")
-        continue;
-      if (inOrder ? isComputed(node.input(i)) : !unnamedInputs(operation).empty())
-        out.errors.push_back(
-            "node '" + displayName(node.name()) + "' reads a value that the model detaches ('" +
-            displayName(name) +
-            "'): the file does not have where gradients stop, and training would send one back. Export the model without that detach");
-    }
+    llvm::StringSet<> placed;
+    for (const NodeProto *node : operation.nodes)
+      for (int i = 0; i < node->input_size(); ++i) {
+        bool isShown = inOrder || operation.isDifference(*node);
+        StringRef written = isShown ? StringRef(operation.fx.positional[i]) : "";
+        bool stops = isShown ? written.consume_front("%") && isDetached(written)
+                             : isDetached(removedName(operation, *node, i));
+        if (!stops)
+          continue;
+        placed.insert(node->input(i));
+        out.restored[{node, i}] = {Expression::of("stop_gradient", Expression::ofInput()), {}};
+      }
+    if (inOrder ? !placed.empty() : placed.size() == 1)
+      continue;
+    if (placed.empty() && unnamedInputs(operation).empty()) // the detached value is no computed one
+      continue;
+    out.errors.push_back(
+        "node '" + displayName(operation.nodes.front()->name()) +
+        "' reads a value that the model detaches ('" + displayName(names.front()) +
+        "'), and the file does not show which of its operands that is: training would send a gradient through it. "
+        "Export with torch.onnx.export(..., optimize=False)");
   }
 }
 
@@ -290,6 +315,10 @@ std::vector<FoldedRead> Finder::unexplainedReads() {
     reads.push_back({use, name.str(), op, scope.str(), readSourceText(*use.node).str(),
                      reader ? readerOf(*reader, name) : Reader()});
   };
+  llvm::StringSet<> others; // initializers of other types
+  for (const TensorProto &tensor : graph.initializer())
+    if (!isFloat(tensor))
+      others.insert(tensor.name());
   std::set<const NodeProto *> seen;
   for (const auto &entry : operations) {
     const Operation &operation = entry.second;
@@ -317,6 +346,17 @@ std::vector<FoldedRead> Finder::unexplainedReads() {
     });
     if (names.empty() && !missesOne && !computes)
       continue;
+    // A folded value of another type, such as a mask, is read under its name or under that of an
+    // equal one.
+    for (const NodeProto *node : operation.nodes)
+      for (const std::string &input : node->input()) {
+        auto *read = llvm::find(names, input);
+        if (read == names.end() && others.contains(input))
+          read = llvm::find_if(
+              names, [&](StringRef name) { return operationOf(name) == operationOf(input); });
+        if (read != names.end() && !initializers.count(input))
+          names.erase(read);
+      }
     dropComputed(operation, names);
     auto takeName = [&](const Use &use, size_t uses) -> StringRef {
       auto own = llvm::find(names, StringRef(use.initializer->name()));
@@ -477,7 +517,7 @@ void Finder::bySignature(const std::vector<SignatureEntry> &signature) {
     assign(entry.second);
   collectKnown();
   assignWithoutMetadata();
-  refuseDetached();
+  restoreDetached();
   splitMergedOperations();
   isAlias.assign(out.list.size(), false);
   findSecondNames(/*byModule=*/true);

@@ -59,6 +59,7 @@ StringRef Finder::removedName(const Operation &operation, const NodeProto &node,
       (maker && isNamed(maker->fx.name)))
     return "";
   SmallVector<StringRef> names = missingNames(operation);
+  llvm::erase_if(names, [&](StringRef name) { return isFolded(name); });
   if (operation.hasOperandPerArgument()) {
     StringRef name = operation.fx.positional[operand];
     return name.consume_front("%") && llvm::is_contained(names, name) ? name : "";
@@ -85,6 +86,16 @@ bool Finder::isUnboundedAtZero(const Operation &operation) const {
   return false;
 }
 
+/// Whether a value is the result of an operation of this kind that reads a float initializer.
+bool Finder::readsConstant(StringRef value, StringRef kind) const {
+  const Operation *maker = makers.lookup(value);
+  return maker && (maker->kind() == kind || operationOf(maker->fx.name) == kind) &&
+         llvm::any_of(maker->nodes, [&](const NodeProto *node) {
+           return llvm::any_of(node->input(),
+                               [&](const std::string &name) { return initializers.count(name); });
+         });
+}
+
 std::vector<RemovedRead> Finder::removedReads() const {
   std::vector<RemovedRead> reads;
   for (const auto &entry : operations) {
@@ -95,7 +106,8 @@ std::vector<RemovedRead> Finder::removedReads() const {
         if (llvm::is_contained({"add", "sub", "mul", "div"}, operationOf(name)) &&
             !out.readsOfMerged.count({node, i}))
           reads.push_back({node, i, name.str(), operation.scope, readSourceText(*node).str(),
-                           readerOf(operation, name), &operation});
+                           readerOf(operation, name), &operation,
+                           readsConstant(node->input(i), operationOf(name))});
       }
   }
   return reads;

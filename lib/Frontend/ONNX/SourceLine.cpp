@@ -26,6 +26,7 @@ static StringRef kindOf(StringRef name) {
       .Cases({"@", "mm"}, "matmul")
       .Cases({"clip", "clamp_min", "clamp_max"}, "clamp")
       .Cases({"negative"}, "neg")
+      .Case("logsigmoid", "log_sigmoid")
       .Case("_softmax", "softmax")
       .Cases({"view", "_unsafe_view", "view_as", "flatten"}, "reshape")
       .Cases({"t", "T", "mT", "numpy_T", "swapaxes"}, "transpose")
@@ -180,7 +181,28 @@ std::optional<Expression> Translator::translateIndex(const PyExpr &python) {
   return result;
 }
 
+/// Returns the value of math.log(100.0) and the like; none for other calls.
+static std::optional<double> numberOf(const PyExpr &call) {
+  if (call.kind == Kind::Number)
+    return call.number;
+  if (call.kind == Kind::Attribute && call.parts[0].isName("math"))
+    return call.text == "pi" ? std::optional(M_PI) : std::nullopt;
+  if (call.kind != Kind::Call || call.parts.size() != 2 || call.parts[0].kind != Kind::Attribute ||
+      !call.parts[0].parts[0].isName("math"))
+    return std::nullopt;
+  std::optional<double> x = numberOf(call.parts[1]);
+  StringRef name = call.parts[0].text;
+  double y = !x               ? NAN
+             : name == "log"  ? std::log(*x)
+             : name == "exp"  ? std::exp(*x)
+             : name == "sqrt" ? std::sqrt(*x)
+                              : NAN;
+  return std::isfinite(y) ? std::optional(y) : std::nullopt;
+}
+
 std::optional<Expression> Translator::translateCall(const PyExpr &call) {
+  if (std::optional<double> number = numberOf(call))
+    return Expression::ofNumber(*number);
   StringRef op = kindOf(calledName(call));
   Arguments arguments(call);
   if (op.empty() || !arguments.tensor)
@@ -210,9 +232,10 @@ std::optional<Expression> Translator::translateCall(const PyExpr &call) {
                                 ? nullptr
                                 : arguments.find(isOnly ? 0 : i, i ? "max" : "min");
       if (bound && !bound->isName("None")) {
-        if (bound->kind != Kind::Number)
+        std::optional<double> number = numberOf(*bound);
+        if (!number)
           return std::nullopt;
-        bounds[i] = bound->number;
+        bounds[i] = *number;
       }
     }
     return Expression::of(op, std::move(*tensor), bounds);
@@ -253,6 +276,8 @@ std::optional<Expression> Translator::translate(const PyExpr &python) {
         reading.parameters.push_back(parameter);
       return Expression::ofInput(input);
     }
+    if (std::optional<double> number = numberOf(python))
+      return Expression::ofNumber(*number);
     if (!llvm::is_contained({"T", "mT"}, python.text))
       return std::nullopt;
     std::optional<Expression> object = translate(python.parts.front());

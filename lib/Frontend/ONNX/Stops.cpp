@@ -17,6 +17,7 @@
 #include "lib/Support/Remarks.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/Support/Regex.h"
+#include <set>
 
 using namespace mlir;
 using namespace shale;
@@ -120,6 +121,43 @@ void Importer::freezeUnreached(Value loss) {
   }
 }
 
+/// Whether the result of an operation is contiguous in memory whatever its operands are, so that a
+/// copy of it is an explicit `clone()`: contiguous() and reshape() copy other tensors only.
+static bool isContiguous(StringRef target) {
+  target.consume_front("aten.");
+  return llvm::is_contained({"linear", "addmm", "mm", "matmul", "embedding", "layer_norm", "conv1d",
+                             "conv2d", "conv3d", "convolution"},
+                            target.split('.').first);
+}
+
+/// Returns the nodes that read a removed `clone()`, which may be that of x.detach().clone(): the
+/// record names the last of both only.
+static SmallVector<const NodeProto *> findClones(const GraphProto &graph,
+                                                 const llvm::StringSet<> &made) {
+  llvm::StringMap<FxNode> makers;
+  for (const NodeProto &node : graph.node())
+    for (const std::string &name : node.output())
+      makers[name] = readFxNode(node);
+  static const llvm::Regex clone("^clone(_[0-9]+)?$");
+  SmallVector<const NodeProto *> found;
+  for (const NodeProto &node : graph.node()) {
+    std::vector<std::string> args = readFxNode(node).args;
+    // A line that has the clone has the detach, too; see readsDetached.
+    if (readSourceText(node).contains(".clone(") ||
+        llvm::none_of(args, [&](const std::string &name) {
+          return clone.match(name) && !made.contains(name);
+        }))
+      continue;
+    if (llvm::any_of(node.input(), [&](const std::string &name) {
+          auto maker = makers.find(name);
+          return maker != makers.end() && isContiguous(maker->second.target) &&
+                 !llvm::is_contained(args, maker->second.name);
+        }))
+      found.push_back(&node);
+  }
+  return found;
+}
+
 LogicalResult Importer::checkStops() {
   SmallVector<Value> trained;
   llvm::StringSet<> trainedNames; // as initializers are called
@@ -138,24 +176,40 @@ LogicalResult Importer::checkStops() {
     made.insert(name);
   for (const NodeProto &node : model.proto().graph().node())
     made.insert(readFxNode(node).name);
+  // The detached values that operations of a line name. Their stops are restored.
+  llvm::StringMap<std::set<std::string>> placed;
+  llvm::Regex isDetached("^detach(_[0-9]+)?$");
+  for (const NodeProto &node : model.proto().graph().node())
+    for (const std::string &name : readFxNode(node).args)
+      if (isDetached.match(name))
+        placed[readSourceText(node)].insert(name);
   // Only the reader's line of source shows how a folded or removed value was computed.
   llvm::Regex detach("\\.(detach_?\\(|data\\b)");
+  SmallVector<StringRef> groups;
   auto readsDetached = [&](const NodeProto &node) {
     if (llvm::any_of(node.input(),
                      [&](const std::string &name) { return foldedDetached.contains(name); }))
       return true;
-    return llvm::any_of(readFxNode(node).args,
-                        [&](const std::string &name) { return !made.contains(name); }) &&
-           detach.match(readSourceText(node));
+    StringRef line = readSourceText(node);
+    size_t stops = 0;
+    for (StringRef rest = line; detach.match(rest, &groups); ++stops)
+      rest = rest.drop_front(groups[0].end() - rest.begin());
+    return placed.lookup(line).size() < stops &&
+           llvm::any_of(
+               readFxNode(node).args,
+               [&](const std::string &name) { return !made.contains(name); });
   };
-  SmallVector<const NodeProto *> inContext, detaching, inFunction;
+  SmallVector<const NodeProto *> inContext, detaching, inFunction, copying;
+  SmallVector<const NodeProto *> clones = findClones(model.proto().graph(), made);
   for (const NodeProto &node : model.proto().graph().node()) {
     if (!needed.contains(&node) || !isVaried(node))
       continue;
     if (isOfContext(node) && !options.assumeAutocast)
       inContext.push_back(&node);
-    else if (readFxNode(node).target == "aten.detach.default" || readsDetached(node))
+    else if (readsDetached(node))
       detaching.push_back(&node);
+    else if (llvm::is_contained(clones, &node))
+      copying.push_back(&node);
     else if (StringRef function = functionOf(node);
              !function.empty() && !llvm::is_contained(options.assumeDerivative, function))
       inFunction.push_back(&node);
@@ -176,8 +230,14 @@ LogicalResult Importer::checkStops() {
   if (!detaching.empty())
     return refuse(
         detaching,
-        "detach values that depend on trained parameters: Shale does not support detach, and gradients would flow through "
-        "it. Export the model without that detach, or pass --freeze for parameters that are not to be trained");
+        "read values that depend on trained parameters, and that their lines of source detach; the file does not show where, "
+        "and gradients would flow. Export with torch.onnx.export(..., optimize=False), or pass --freeze for parameters that are not to be "
+        "trained");
+  if (!copying.empty())
+    return refuse(
+        copying,
+        "read a clone() of a value that depends on trained parameters, and the file does not show whether it was detached first. "
+        "Export with torch.onnx.export(..., optimize=False), or with the clone in the line that reads it");
   if (!inFunction.empty()) {
     StringRef function = functionOf(*inFunction.front());
     std::string why =

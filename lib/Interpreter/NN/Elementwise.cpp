@@ -190,6 +190,7 @@ static void registerFunctionsOfOne(Registry &registry) {
   unary<nn::SignOp>(
       registry, [](double x) { return std::isnan(x) ? x : double(x > 0) - (x < 0); },
       [](int64_t x) -> int64_t { return (x > 0) - (x < 0); });
+  unary<nn::StopGradientOp>(registry, [](double x) { return x; });
   unary<nn::FloorOp>(registry, [](double x) { return std::floor(x); });
   unary<nn::CeilOp>(registry, [](double x) { return std::ceil(x); });
   unary<nn::ExpOp>(registry, [](double x) { return std::exp(x); });

@@ -7,6 +7,7 @@
 // CHECK: nn.abs %{{.*}} : tensor<4x8xf32>
 // CHECK: nn.sign %{{.*}} : tensor<4x8xf32>
 // CHECK: nn.floor %{{.*}} : tensor<4x8xf32>
+// CHECK: nn.stop_gradient %{{.*}} : tensor<4x8xf32>
 // CHECK: nn.ceil %{{.*}} : tensor<4x8xf32>
 // CHECK: nn.exp %{{.*}} : tensor<4x8xf32>
 // CHECK: nn.log %{{.*}} : tensor<4x8xf32>
@@ -25,6 +26,7 @@ func.func @unary(%x: tensor<4x8xf32>) {
   %1 = nn.abs %x : tensor<4x8xf32>
   %2 = nn.sign %x : tensor<4x8xf32>
   %3 = nn.floor %x : tensor<4x8xf32>
+  %stopped = nn.stop_gradient %x : tensor<4x8xf32>
   %4 = nn.ceil %x : tensor<4x8xf32>
   %5 = nn.exp %x : tensor<4x8xf32>
   %6 = nn.log %x : tensor<4x8xf32>

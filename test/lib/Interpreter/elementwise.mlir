@@ -146,3 +146,11 @@ func.func @casts() -> (tensor<3xbf16>, tensor<3xf16>, tensor<4xi64>, tensor<4xi3
   %5 = nn.cast %c : tensor<2xi64> -> tensor<2xf32>
   return %0, %1, %2, %3, %4, %5 : tensor<3xbf16>, tensor<3xf16>, tensor<4xi64>, tensor<4xi32>, tensor<4xi1>, tensor<2xf32>
 }
+
+// CHECK-LABEL: @stopped
+// CHECK: result0: 2xf64 {{.*}} [-2.5, 3]
+func.func @stopped() -> tensor<2xf64> {
+  %x = nn.constant dense<[-2.5, 3.0]> : tensor<2xf64>
+  %0 = nn.stop_gradient %x : tensor<2xf64>
+  return %0 : tensor<2xf64>
+}

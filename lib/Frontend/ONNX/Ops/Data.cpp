@@ -38,17 +38,6 @@ Value Node::joined(ArrayRef<Value> parts, int64_t dim) {
   return create<nn::ConcatOp>(type(parts.front()).clone(shape), values, dim);
 }
 
-static LogicalResult importIdentity(Node &node) {
-  if (const Binding *sequence = node.sequence(0)) {
-    node.setSequence(0, sequence->items);
-    return success();
-  }
-  if (failed(node.require(1)))
-    return failure();
-  node.set(0, node.input(0));
-  return success();
-}
-
 /// Builds a dropout that draws by seed, step, micro-batch and `id`.
 static Value dropAs(Node &node, Value x, double ratio, int64_t id) {
   Value seed = node.importer.randomArgument(nn::Role::Seed);
@@ -574,7 +563,6 @@ static LogicalResult importCumsum(Node &node) {
 }
 
 void onnx::registerDataOps(HandlerRegistry &r) {
-  r.add("", "Identity", 1, importIdentity);
   r.add("", "Dropout", 7, importDropout);
   r.add("", "Reshape", 5, importReshape);
   r.add("", "DepthToSpace", 1, importBlocks<true>);

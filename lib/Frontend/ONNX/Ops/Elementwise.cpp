@@ -100,6 +100,20 @@ template <nn::Predicate predicate> static LogicalResult importCompare(Node &node
   return success();
 }
 
+/// A copy; in the traced program perhaps x.detach().
+static LogicalResult importIdentity(Node &node) {
+  if (const Binding *sequence = node.sequence(0)) {
+    node.setSequence(0, sequence->items);
+    return success();
+  }
+  if (failed(node.require(1)))
+    return failure();
+  Value x = node.input(0);
+  bool stops = node.tracedAs() == "aten.detach.default" && isFloat(x);
+  node.set(0, stops ? node.unary<nn::StopGradientOp>(x) : x);
+  return success();
+}
+
 static LogicalResult importReciprocal(Node &node) {
   if (failed(node.requireFloats(1)))
     return failure();
@@ -378,6 +392,7 @@ void onnx::registerElementwiseOps(HandlerRegistry &r) {
   r.add("", "Sin", 7, importFloatUnary<nn::SinOp>);
   r.add("", "Cos", 7, importFloatUnary<nn::CosOp>);
   r.add("", "Reciprocal", 6, importReciprocal);
+  r.add("", "Identity", 1, importIdentity);
   r.add("", "Clip", 6, importClip);
   r.add("", "Relu", 6, importRelu);
   r.add("", "LeakyRelu", 6, importLeakyRelu);

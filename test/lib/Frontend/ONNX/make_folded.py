@@ -73,9 +73,10 @@ def removed(f):
     return build(["p", "w"], [floats("p", [4], VALUES)], nodes)
 
 
-def scaled(line, parameters, product="mul_1", folded="", reader=("Tanh", "aten.tanh.default")):
-    """y = tanh(x p 1 + c): the product by a parameter of 1 was left out. With `folded`, y = tanh(..) + folded x, of a value of 0.25."""
-    nodes = [node("Mul", ["x", "p"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p"))]
+def scaled(line, parameters, product="mul_1", folded="", reader=("Tanh", "aten.tanh.default"), first="Add"):
+    """y = tanh((x + p) 1): the product by a parameter of 1 was left out. With `folded`, y = x + p + folded x, of a value of 0.25; `first`
+    is the operation of x and p."""
+    nodes = [node(first, ["x", "p"], ["mul"], "first", meta=fx(first.lower(), f"aten.{first.lower()}.Tensor", "%x, %p_p"))]
     if folded:
         nodes += [node("Mul", [folded, "x"], ["mul_2"], "scale", meta=fx("mul_2", "aten.mul.Tensor", f"%{folded}, %x", source=line)),
                   node("Add", ["mul", "mul_2"], ["y"], "add", meta=fx("y", "aten.add.Tensor", f"%{product}, %mul_2", source=line))]
@@ -191,6 +192,26 @@ def context(operand):
     return build(["p"], [floats("p", [4], VALUES)], nodes)
 
 
+def detach_loss(target):
+    """y = loss(x p, tanh(x p).detach()) in two nodes, where `view`, a copy of x p, was left out, too."""
+    meta = fx("y", f"aten.{target}.default", "%view, %detach")
+    nodes = [node("Mul", ["x", "p"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p")),
+             node("Tanh", ["mul"], ["tanh"], "tanh", meta=fx("tanh", "aten.tanh.default", "%mul")),
+             node("Sub", ["mul", "tanh"], ["val_1"], "first", meta=meta),
+             node("Abs", ["val_1"], ["y"], "second", meta=meta)]
+    return build(["p"], [floats("p", [4], VALUES)], nodes)
+
+
+def cloned(source="", turn=False):
+    """y = tanh(clone(linear(x p)))."""
+    nodes = [node("Mul", ["x", "p"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p")),
+             node("Gemm", ["mul", "w"], ["linear"], "linear", meta=fx("linear", "aten.linear.default", "%mul, %p_w"))]
+    if turn:
+        nodes.append(node("Transpose", ["linear"], ["transpose"], "turn", meta=fx("transpose", "aten.transpose.int", "%linear, 0, 1"), perm=[1, 0]))
+    nodes.append(node("Tanh", ["transpose" if turn else "linear"], ["y"], "tanh", meta=fx("y", "aten.tanh.default", "%clone", source=source)))
+    return build(["p", "w"], [floats("p", [4], VALUES), floats("w", [4, 4], [0.1 * i for i in range(16)])], nodes)
+
+
 def detach_node(f):
     """y = p.detach() * (x p), exported with optimize=False."""
     nodes = [node("Mul", ["x", "p"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p")),
@@ -289,6 +310,11 @@ CASES = {
     "context": lambda f: context("mul"),
     "context-of-input": lambda f: context("x"),
     "detach-node": detach_node,
+    "detach-loss": lambda f: detach_loss("l1_loss"),
+    "detach-unknown": lambda f: detach_loss("my_loss"),
+    "clone": lambda f: cloned("y = h.tanh()"),
+    "clone-shown": lambda f: cloned("y = h.clone().tanh()"),
+    "clone-of-transpose": lambda f: cloned("y = h.tanh()", turn=True),
     "detach-copy": detach_copy,
     "detach-folded": lambda f: detach_folded("['detach_1', 'w']"),
     "detach-hostile": lambda f: detach_folded("['detach', 'w"),
@@ -312,7 +338,7 @@ CASES = {
     "skip": lambda f: scaled("y = torch.tanh(self.w * h)", ["w"]),
     "skip-other": lambda f: scaled("y = torch.tanh(self.scale() * h)", ["w"]),
     "skip-two": lambda f: scaled("y = torch.tanh(self.v * h) + torch.tanh(self.w * h)", ["v", "w"]),
-    "skip-of-product": lambda f: scaled("y = torch.tanh(self.w * (x * self.p))", ["w"]),
+    "skip-of-product": lambda f: scaled("y = torch.tanh(self.w * (x * self.p))", ["w"], first="Mul"),
     "skip-unseen": lambda f: scaled("y = torch.tanh(h)", ["w"]),
     "gates": lambda f: scaled("h = self.w[0] * h + self.w[1] * x", ["w"], folded="select_1"),
     "gates-apart": lambda f: scaled("h = self.w[0] * h + self.w[2] * x", ["w"], folded="select_1"),
