@@ -217,16 +217,21 @@ def MaterializeUnitsPass : Pass<"shale-materialize-units", "::mlir::ModuleOp"> {
   let dependentDialects = ["::shale::dist::DistDialect", "::shale::mem::MemDialect", "::shale::nn::NNDialect"];
 }
 
-def GatherMaximaPass : Pass<"shale-gather-maxima", "::mlir::ModuleOp"> {
-  let summary = "Computes maxima over ranks from gathered operands";
+def LowerCollectivesPass : Pass<"shale-lower-collectives", "::mlir::ModuleOp"> {
+  let summary = "Expresses collectives that the runtime lacks by those that it has";
   let description = [{
-    The runtime reduces sums only. A maximum over the ranks of an axis becomes an
-    all-gather of the operands along a new first dimension and a local maximum over
-    that dimension. This is exact, and the bits are those of any order. The softmax
-    over a dimension that the batch splits needs it, as in a contrastive loss, with
-    one element per row.
+    The runtime reduces sums only, and works along the first dimension.
 
-    Requires: a partitioned module. Ensures: no `dist.all_reduce max`.
+    - A maximum over the ranks of an axis becomes an all-gather of the operands along a
+      new first dimension and a local maximum over that dimension. This is exact, and
+      the bits are those of any order. The softmax over a dimension that the batch
+      splits needs it, as in a contrastive loss, with one element per row.
+    - A gather, a reduce-scatter or a slice along another dimension works on the
+      operand with that dimension first: pairs of the batch with itself need it.
+    - An all-to-all becomes an all-gather and a slice of the whole value.
+
+    Requires: a partitioned module. Ensures: no `dist.all_reduce max`, no
+    `dist.all_to_all`, and no other dimension than the first.
 
     Before:
     ```mlir

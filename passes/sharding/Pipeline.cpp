@@ -13,8 +13,8 @@ void buildShardingPipeline(mlir::OpPassManager &manager, const ShardingOptions &
   manager.addPass(createPartitionPass());
   // Store parameters in flat groups, which the strategy splits and gathers.
   manager.addPass(createMaterializeUnitsPass());
-  // Compute maxima over ranks with the collectives of the runtime.
-  manager.addPass(createGatherMaximaPass());
+  // Express collectives that the runtime lacks by those that it has.
+  manager.addPass(createLowerCollectivesPass());
   // Report collectives that the runtime lacks here, where ops are still those of the model.
   manager.addPass(createVerifyCollectivesPass());
 }

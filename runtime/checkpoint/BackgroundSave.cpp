@@ -6,9 +6,12 @@
 #include <chrono>
 #include <cstring>
 #include <system_error>
+#include <sys/resource.h>
 #include <utility>
 
 namespace shale::rt {
+
+static constexpr int kLowestPriority = 19;
 
 std::vector<StateCopy::Range> StateCopy::rangesOf(const ShaleProgram &program, int rank,
                                                   const std::string &form) {
@@ -90,6 +93,9 @@ void BackgroundSave::start(const State &state, std::function<void(const StateRea
   copy->take(state);
   written = false;
   thread = std::thread([this, write = std::move(write)] {
+    // Steps come first: on Linux the priority is that of this thread. A step that waits for the save
+    // leaves the processor to it.
+    setpriority(PRIO_PROCESS, 0, kLowestPriority);
     try {
       write(*copy);
     } catch (...) {

@@ -89,7 +89,7 @@ with tempfile.TemporaryDirectory() as folder:
     done = equal(folder, "local.mlir")
     if done.returncode:
         sys.exit(f"not equal after --shale-partition\n{done.stdout}{done.stderr}")
-    passes = ["--shale-materialize-units", "--shale-gather-maxima"]
+    passes = ["--shale-materialize-units", "--shale-lower-collectives"]
     if "memory" in flags:
         passes += [f"--shale-annotate-recompute=policy={settings.get('recompute', 'none')}",
                    "--shale-materialize-recompute", "--shale-verify-memory"]

@@ -1,6 +1,6 @@
-// Maxima over ranks become a gather and a local maximum; sums stay.
-// RUN: shale-opt %s --split-input-file --shale-gather-maxima | FileCheck %s
-// RUN: shale-opt %s --split-input-file --shale-gather-maxima --shale-verify-collectives -o /dev/null
+// Maxima over ranks become a gather and a local maximum; sums stay. Other collectives work along the first dimension.
+// RUN: shale-opt %s --split-input-file --shale-lower-collectives | FileCheck %s
+// RUN: shale-opt %s --split-input-file --shale-lower-collectives --shale-verify-collectives -o /dev/null
 
 dist.mesh @mesh <[replica "replica"=3, shard "fsdp"=2]>
 // CHECK-LABEL: func.func @matrix
@@ -53,4 +53,29 @@ func.func @narrow(%a: tensor<5xbf16>) -> tensor<5xbf16> {
 // CHECK-NEXT: return
 func.func @alone(%a: tensor<f32>) -> tensor<f32> {
   return %a : tensor<f32>
+}
+
+// -----
+
+dist.mesh @mesh <[shard "fsdp"=2]>
+// CHECK-LABEL: func.func @dimensions
+// CHECK-SAME: (%[[A:.*]]: tensor<4x6xf32>)
+// CHECK: %[[T:.*]] = nn.transpose %[[A]] perm = [1, 0] {nn.phase = #forward} : tensor<4x6xf32> -> tensor<6x4xf32>
+// CHECK: %[[G:.*]] = dist.all_gather %[[T]] over "fsdp" dim = 0 {nn.phase = #forward} : tensor<6x4xf32> -> tensor<12x4xf32>
+// CHECK: nn.transpose %[[G]] perm = [1, 0] {nn.phase = #forward} : tensor<12x4xf32> -> tensor<4x12xf32>
+// CHECK: %[[T:.*]] = nn.transpose %[[A]]
+// CHECK: %[[S:.*]] = dist.reduce_scatter sum %[[T]] over "fsdp" dim = 0 : tensor<6x4xf32> -> tensor<3x4xf32>
+// CHECK: nn.transpose %[[S]] perm = [1, 0] : tensor<3x4xf32> -> tensor<4x3xf32>
+// CHECK: %[[T:.*]] = nn.transpose %[[A]]
+// CHECK: dist.slice %[[T]] over "fsdp" dim = 0 : tensor<6x4xf32> -> tensor<3x4xf32>
+// CHECK: %[[G:.*]] = dist.all_gather %[[A]] over "fsdp" dim = 0 : tensor<4x6xf32> -> tensor<8x6xf32>
+// CHECK: %[[T:.*]] = nn.transpose %[[G]] perm = [1, 0] : tensor<8x6xf32> -> tensor<6x8xf32>
+// CHECK: %[[S:.*]] = dist.slice %[[T]] over "fsdp" dim = 0 : tensor<6x8xf32> -> tensor<3x8xf32>
+// CHECK: nn.transpose %[[S]] perm = [1, 0] : tensor<3x8xf32> -> tensor<8x3xf32>
+func.func @dimensions(%a: tensor<4x6xf32>) -> (tensor<4x12xf32>, tensor<4x3xf32>, tensor<4x3xf32>, tensor<8x3xf32>) {
+  %0 = dist.all_gather %a over "fsdp" dim = 1 {nn.phase = #nn.phase<forward>} : tensor<4x6xf32> -> tensor<4x12xf32>
+  %1 = dist.reduce_scatter sum %a over "fsdp" dim = 1 : tensor<4x6xf32> -> tensor<4x3xf32>
+  %2 = dist.slice %a over "fsdp" dim = 1 : tensor<4x6xf32> -> tensor<4x3xf32>
+  %3 = dist.all_to_all %a over "fsdp" split = 1 concat = 0 : tensor<4x6xf32> -> tensor<8x3xf32>
+  return %0, %1, %2, %3 : tensor<4x12xf32>, tensor<4x3xf32>, tensor<4x3xf32>, tensor<8x3xf32>
 }
