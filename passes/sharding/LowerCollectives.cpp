@@ -73,8 +73,8 @@ Value Lowering::lower(dist::AllGatherOp gather) {
   Location loc = gather.getLoc();
   Value part = swapped(loc, gather.getInput(), gather.getDim());
   int64_t size = mesh.getSize(gather.getAxis());
-  Value whole = dist::AllGatherOp::create(builder, loc, withFirst(part, size, 1), part,
-                                          gather.getAxis(), 0);
+  Value whole =
+      dist::AllGatherOp::create(builder, loc, withFirst(part, size, 1), part, gather.getAxis(), 0);
   return swapped(loc, whole, gather.getDim());
 }
 
@@ -84,9 +84,8 @@ Value Lowering::lower(dist::ReduceScatterOp scatter) {
   Location loc = scatter.getLoc();
   Value whole = swapped(loc, scatter.getInput(), scatter.getDim());
   int64_t size = mesh.getSize(scatter.getAxis());
-  Value part =
-      dist::ReduceScatterOp::create(builder, loc, withFirst(whole, 1, size), scatter.getReduction(),
-                                    whole, scatter.getAxis(), 0);
+  Value part = dist::ReduceScatterOp::create(builder, loc, withFirst(whole, 1, size),
+                                             scatter.getReduction(), whole, scatter.getAxis(), 0);
   return swapped(loc, part, scatter.getDim());
 }
 
@@ -96,8 +95,8 @@ Value Lowering::lower(dist::SliceOp slice) {
   Location loc = slice.getLoc();
   Value whole = swapped(loc, slice.getInput(), slice.getDim());
   int64_t size = mesh.getSize(slice.getAxis());
-  Value part = dist::SliceOp::create(builder, loc, withFirst(whole, 1, size), whole,
-                                     slice.getAxis(), 0);
+  Value part =
+      dist::SliceOp::create(builder, loc, withFirst(whole, 1, size), whole, slice.getAxis(), 0);
   return swapped(loc, part, slice.getDim());
 }
 
@@ -109,8 +108,8 @@ Value Lowering::lower(dist::AllToAllOp exchange) {
   Value whole = dist::AllGatherOp::create(builder, loc, withFirst(part, size, 1), part,
                                           exchange.getAxis(), 0);
   whole = swapped(loc, swapped(loc, whole, exchange.getConcat()), exchange.getSplit());
-  Value slice = dist::SliceOp::create(builder, loc, withFirst(whole, 1, size), whole,
-                                      exchange.getAxis(), 0);
+  Value slice =
+      dist::SliceOp::create(builder, loc, withFirst(whole, 1, size), whole, exchange.getAxis(), 0);
   return swapped(loc, slice, exchange.getSplit());
 }
 
@@ -132,11 +131,11 @@ struct LowerCollectivesPass : impl::LowerCollectivesPassBase<LowerCollectivesPas
     for (Operation *op : all) {
       copies.current = op;
       builder.setInsertionPoint(op);
-      Value lowered = llvm::TypeSwitch<Operation *, Value>(op)
-                          .Case<dist::AllReduceOp, dist::AllGatherOp, dist::ReduceScatterOp,
-                                dist::SliceOp, dist::AllToAllOp>(
-                              [&](auto collective) { return lowering.lower(collective); })
-                          .Default(Value());
+      Value lowered =
+          llvm::TypeSwitch<Operation *, Value>(op)
+              .Case<dist::AllReduceOp, dist::AllGatherOp, dist::ReduceScatterOp, dist::SliceOp,
+                    dist::AllToAllOp>([&](auto collective) { return lowering.lower(collective); })
+              .Default(Value());
       if (!lowered)
         continue;
       op->getResult(0).replaceAllUsesWith(lowered);

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <system_error>
 #include <sys/resource.h>
+#include <system_error>
 #include <utility>
 
 namespace shale::rt {
@@ -93,8 +93,8 @@ void BackgroundSave::start(const State &state, std::function<void(const StateRea
   copy->take(state);
   written = false;
   thread = std::thread([this, write = std::move(write)] {
-    // Steps come first: on Linux the priority is that of this thread. A step that waits for the save
-    // leaves the processor to it.
+    // Steps come first: on Linux the priority is that of this thread. A step that waits for the
+    // save leaves the processor to it.
     setpriority(PRIO_PROCESS, 0, kLowestPriority);
     try {
       write(*copy);

@@ -43,6 +43,7 @@ private:
 
   llvm::SmallVector<llvm::StringRef> missingNames(const Operation &operation) const;
   Reader readerOf(const Operation &operation, llvm::StringRef argument) const;
+  bool isOrderShown(const Operation &operation) const;
   llvm::StringRef removedName(const Operation &operation, const NodeProto &node, int operand) const;
   bool isUnboundedAtZero(const Operation &operation) const;
   bool readsConstant(llvm::StringRef value, llvm::StringRef kind) const;

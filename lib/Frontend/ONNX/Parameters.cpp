@@ -265,7 +265,7 @@ void Finder::restoreDetached() {
     llvm::erase_if(names, [&](StringRef name) { return !isDetached(name); });
     if (names.empty())
       continue;
-    bool inOrder = operation.hasOperandPerArgument();
+    bool inOrder = isOrderShown(operation);
     llvm::StringSet<> placed;
     for (const NodeProto *node : operation.nodes)
       for (int i = 0; i < node->input_size(); ++i) {

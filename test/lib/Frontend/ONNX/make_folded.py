@@ -202,6 +202,22 @@ def detach_loss(target):
     return build(["p"], [floats("p", [4], VALUES)], nodes)
 
 
+def detach_reversed():
+    """y = (1 - tanh(x p).detach()) * p: the operands of the subtraction are in another order than the arguments."""
+    nodes = [node("Mul", ["x", "p"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p")),
+             node("Tanh", ["mul"], ["tanh"], "tanh", meta=fx("tanh", "aten.tanh.default", "%mul")),
+             node("Sub", ["one", "tanh"], ["rsub"], "rest", meta=fx("rsub", "aten.rsub.Scalar", "%detach, 1")),
+             node("Mul", ["rsub", "p"], ["y"], "product", meta=fx("y", "aten.mul.Tensor", "%rsub, %p_p"))]
+    return build(["p"], [floats("p", [4], VALUES), floats("one", [], [1.0])], nodes)
+
+
+def detach_twice():
+    """y = (x p) - (x p).detach(): both operands are one value."""
+    nodes = [node("Mul", ["x", "p"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p")),
+             node("Sub", ["mul", "mul"], ["y"], "difference", meta=fx("y", "aten.sub.Tensor", "%mul, %detach"))]
+    return build(["p"], [floats("p", [4], VALUES)], nodes)
+
+
 def cloned(source="", turn=False):
     """y = tanh(clone(linear(x p)))."""
     nodes = [node("Mul", ["x", "p"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p")),
@@ -310,6 +326,8 @@ CASES = {
     "context": lambda f: context("mul"),
     "context-of-input": lambda f: context("x"),
     "detach-node": detach_node,
+    "detach-reversed": lambda f: detach_reversed(),
+    "detach-twice": lambda f: detach_twice(),
     "detach-loss": lambda f: detach_loss("l1_loss"),
     "detach-unknown": lambda f: detach_loss("my_loss"),
     "clone": lambda f: cloned("y = h.tanh()"),
