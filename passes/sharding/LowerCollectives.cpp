@@ -1,7 +1,6 @@
 //===- LowerCollectives.cpp - Expresses collectives by those of the runtime ===//
 #include "dialects/dist/Dist.h"
 #include "dialects/nn/Ops/Cast.h"
-#include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Reduce.h"
 #include "dialects/nn/Sharding/Rules.h"
 #include "lib/Support/OpCopies.h"
@@ -23,7 +22,9 @@ struct Lowering {
   dist::MeshOp mesh;
 
   static RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
-  Value swapped(Location loc, Value value, int64_t dim);
+  Value swapped(Location loc, Value value, int64_t dim) {
+    return nn::swapWithFirst(builder, loc, value, dim);
+  }
   RankedTensorType withFirst(Value value, int64_t times, int64_t by);
 
   Value lower(dist::AllReduceOp reduce);
@@ -34,17 +35,6 @@ struct Lowering {
 };
 
 } // namespace
-
-/// Swaps a dimension with the first one. Twice, it changes nothing.
-Value Lowering::swapped(Location loc, Value value, int64_t dim) {
-  if (dim == 0)
-    return value;
-  SmallVector<int64_t> perm = llvm::to_vector(llvm::seq<int64_t>(0, typeOf(value).getRank()));
-  SmallVector<int64_t> shape(typeOf(value).getShape());
-  std::swap(perm[0], perm[dim]);
-  std::swap(shape[0], shape[dim]);
-  return nn::TransposeOp::create(builder, loc, typeOf(value).clone(shape), value, perm);
-}
 
 RankedTensorType Lowering::withFirst(Value value, int64_t times, int64_t by) {
   SmallVector<int64_t> shape(typeOf(value).getShape());
@@ -124,6 +114,7 @@ struct LowerCollectivesPass : impl::LowerCollectivesPassBase<LowerCollectivesPas
     OpBuilder builder(&getContext(), &copies);
     Lowering lowering{builder, mesh};
     SmallVector<Operation *> all;
+    bool hasWarned = false;
     getOperation().walk([&](Operation *op) {
       if (isa<CollectiveOpInterface, dist::SliceOp>(op) && !op->use_empty())
         all.push_back(op);
@@ -138,6 +129,14 @@ struct LowerCollectivesPass : impl::LowerCollectivesPassBase<LowerCollectivesPas
               .Default(Value());
       if (!lowered)
         continue;
+      if (isa<dist::AllToAllOp>(op) && !hasWarned) {
+        hasWarned = true;
+        op->emitWarning("needs ")
+            << op->getOperand(0).getType()
+            << " split along another dimension, so each rank gathers "
+            << "all of it: if the batch is not split along the examples, name their dimension with "
+               "--batch-dim INPUT:D";
+      }
       op->getResult(0).replaceAllUsesWith(lowered);
       op->erase();
     }

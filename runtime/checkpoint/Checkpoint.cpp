@@ -21,7 +21,7 @@ namespace shale::rt {
 namespace {
 const char *const temporaryMark = ".tmp-";
 constexpr int64_t chunkBytes = 1 << 20;
-constexpr int64_t pieceBytes = 1 << 19; // of the state, read at once
+constexpr int64_t pieceBytes = 1 << 18; // of the state, read at once
 
 std::string root(const std::string &out) { return out + "/checkpoints"; }
 
@@ -62,7 +62,7 @@ Share writeShard(const ShaleProgram &program, int rank, const StateReader &state
     writer.declare(std::string(roleName(program, piece.role)) + "/" +
                        program.parameters[piece.parameter].name,
                    piece.type, {piece.end - piece.begin});
-  writer.begin(folder + "/" + name);
+  writer.begin(folder + "/" + name, /*direct=*/true);
   Share share;
   std::vector<char> buffer(pieceBytes);
   for (const Piece &piece : own) {

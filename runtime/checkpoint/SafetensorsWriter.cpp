@@ -19,12 +19,13 @@ void SafetensorsWriter::declare(const std::string &name, Dtype type,
   total = end;
 }
 
-void SafetensorsWriter::begin(const std::string &path) {
+void SafetensorsWriter::begin(const std::string &path, bool direct) {
   header += "}";
   header.resize((header.size() + 7) / 8 * 8, ' ');
   uint64_t length = header.size();
   file.emplace(path);
-  file->expect(8 + length + total);
+  if (direct)
+    file->expect(8 + length + total);
   file->append(&length, 8);
   file->append(header.data(), length);
   start = file->position();

@@ -15,7 +15,8 @@ public:
   /// Declares the next tensor; all before the first begin().
   void declare(const std::string &name, Dtype type, const std::vector<int64_t> &shape);
   /// Creates the file and writes the header.
-  void begin(const std::string &path);
+  /// `direct`: past the page cache, if the file is large.
+  void begin(const std::string &path, bool direct = false);
   void append(const void *data, int64_t bytes) { file->append(data, bytes); }
   /// Offset in the file at which the data of the declared tensors starts.
   int64_t dataStart() const { return start; }

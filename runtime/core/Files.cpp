@@ -111,8 +111,9 @@ OutputFile::~OutputFile() {
     close(fd);
 }
 
-/// Size of a write past the page cache, and the least size of a file that is written so.
-static constexpr int64_t kDirectBlock = 1 << 20, kDirectFile = 16 << 20;
+/// Size of a write past the page cache, and the least size of a file that is written so. With its
+/// caller's buffer of 256 KiB, a writer stays within the plan's 1 MiB for saves.
+static constexpr int64_t kDirectBlock = 1 << 19, kDirectFile = 16 << 20;
 static constexpr size_t kDirectAlignment = 4096;
 
 void OutputFile::expect(int64_t bytes) {

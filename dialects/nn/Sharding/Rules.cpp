@@ -80,6 +80,17 @@ Value shale::nn::addOffset(OpBuilder &builder, Location loc, Value offset, Value
   return offset ? Value(AddOp::create(builder, loc, offset, other)) : other;
 }
 
+Value nn::swapWithFirst(OpBuilder &builder, Location loc, Value value, int64_t dim) {
+  if (dim == 0)
+    return value;
+  auto type = cast<RankedTensorType>(value.getType());
+  SmallVector<int64_t> perm = llvm::to_vector(llvm::seq<int64_t>(0, type.getRank()));
+  SmallVector<int64_t> shape(type.getShape());
+  std::swap(perm[0], perm[dim]);
+  std::swap(shape[0], shape[dim]);
+  return TransposeOp::create(builder, loc, type.clone(shape), value, perm);
+}
+
 Value nn::gatherPieces(OpBuilder &builder, Location loc, SplitAxis axis, Value value) {
   auto typeOf = [&](int64_t pieces) {
     SmallVector<int64_t> shape{pieces};

@@ -47,6 +47,10 @@ mlir::Value addOffset(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value 
 mlir::Value gatherPieces(mlir::OpBuilder &builder, mlir::Location loc, SplitAxis axis,
                          mlir::Value value);
 
+/// Swaps a dimension with the first one. Twice, it changes nothing.
+mlir::Value swapWithFirst(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value,
+                          int64_t dim);
+
 } // namespace shale::nn
 
 #endif // SHALE_NN_SHARDING_RULES_H

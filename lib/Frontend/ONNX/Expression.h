@@ -57,7 +57,7 @@ struct IndexItem {
 /// `op` is one of
 ///   input; number: numbers[0]; move: by `movement`; index: by `items`; convert;
 ///   unsqueeze, squeeze, transpose, permute, reshape, expand: numbers are dimensions or sizes as in
-///   PyTorch; exp, log, sigmoid and others of one operand (unaryNames()); add, sub, mul, div, pow,
+///   PyTorch; exp, log, sigmoid and others of one operand (isUnary()); add, sub, mul, div, pow,
 ///   matmul: two operands, which broadcast; clamp: numbers are the bounds; softmax: numbers[0] is
 ///   the dimension; sum, mean: numbers are the dimensions, all of them without, and `keeps`.
 struct Expression {

@@ -17,6 +17,9 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::onnx;
 
+/// Most elements of an expanded parameter. Exporters fold some thousands.
+static constexpr int64_t kMaxElements = int64_t(1) << 24;
+
 namespace {
 
 class ExpressionBuilder {
@@ -248,14 +251,16 @@ Value ExpressionBuilder::view(const Expression &expression, Value value) {
     return reshape(value, numbers);
   }
   // expand
+  int64_t count = 1;
   if (int64_t(numbers.size()) < rank)
     return {};
   for (int64_t i = 0; i < int64_t(numbers.size()); ++i) {
     int64_t dim = i - (int64_t(numbers.size()) - rank), own = dim < 0 ? 1 : shape[dim];
     if (numbers[i] == -1 && dim >= 0)
       numbers[i] = own;
-    if (numbers[i] < 1 || numbers[i] > (int64_t(1) << 24) || (own != 1 && numbers[i] != own))
+    if (numbers[i] < 1 || numbers[i] > kMaxElements / count || (own != 1 && numbers[i] != own))
       return {};
+    count *= numbers[i];
   }
   return broadcast(value, numbers);
 }

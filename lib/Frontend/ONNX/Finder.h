@@ -42,6 +42,7 @@ private:
   void restoreDetached();
 
   llvm::SmallVector<llvm::StringRef> missingNames(const Operation &operation) const;
+  static std::string lineOf(const Operation &operation);
   Reader readerOf(const Operation &operation, llvm::StringRef argument) const;
   bool isOrderShown(const Operation &operation) const;
   llvm::StringRef removedName(const Operation &operation, const NodeProto &node, int operand) const;
@@ -100,6 +101,8 @@ private:
   /// Maps a value to the node that computes it.
   llvm::StringMap<const NodeProto *> nodeOf;
   llvm::MapVector<llvm::StringRef, Operation> operations;
+  /// The operations of each line of source, by lineOf().
+  llvm::StringMap<std::vector<const Operation *>> byLine;
   llvm::SmallVector<bool> isAlias;
   /// Operations that the exporter removed. A missing parameter may be among their operands.
   std::vector<RemovedOperation> removed;

@@ -200,6 +200,7 @@ void Finder::collectKnown() {
     for (const std::string &name : readFoldedFrom(value))
       folded.insert(name);
   for (const auto &entry : operations) {
+    byLine[lineOf(entry.second)].push_back(&entry.second);
     known.insert(entry.second.fx.name);
     for (const NodeProto *node : entry.second.nodes)
       for (const std::string &name : node->output())
@@ -216,20 +217,21 @@ SmallVector<StringRef> Finder::missingNames(const Operation &operation) const {
   return names;
 }
 
+/// Returns the module and the line of source of an operation.
+std::string Finder::lineOf(const Operation &operation) {
+  return operation.scope + "\n" + readSourceText(*operation.nodes.front()).str();
+}
+
 Reader Finder::readerOf(const Operation &operation, StringRef argument) const {
   Reader reader{operation.kind().str(), operation.argumentOf(argument)};
   // The operations of this kind and line: those of nodes, and those that were removed.
-  StringRef line = readSourceText(*operation.nodes.front());
   std::set<int64_t> numbers;
-  for (const auto &entry : operations) {
-    const Operation &other = entry.second;
-    if (other.scope != operation.scope || readSourceText(*other.nodes.front()) != line)
-      continue;
-    if (other.kind() == operation.kind())
-      numbers.insert(numberOf(other.fx.name));
-    for (const NodeProto *node : other.nodes)
+  for (const Operation *other : byLine.find(lineOf(operation))->second) {
+    if (other->kind() == operation.kind())
+      numbers.insert(numberOf(other->fx.name));
+    for (const NodeProto *node : other->nodes)
       for (int i = 0; i < node->input_size(); ++i)
-        if (StringRef name = removedName(other, *node, i); operationOf(name) == operation.kind())
+        if (StringRef name = removedName(*other, *node, i); operationOf(name) == operation.kind())
           numbers.insert(numberOf(name));
   }
   reader.count = numbers.size();

@@ -10,7 +10,7 @@ using namespace shale::onnx;
 using llvm::StringRef;
 using Kind = PyExpr::Kind;
 
-static constexpr size_t kMaxLength = 4096;
+static constexpr size_t kMaxLength = 1024;
 static constexpr int kMaxDepth = 64;
 
 namespace {

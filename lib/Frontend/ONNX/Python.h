@@ -33,7 +33,7 @@ struct PyExpr {
 
 /// Returns the largest expressions of a line, in their order. A line may begin or end in the middle
 /// of a statement: `) * torch.exp(self.a),` gives `torch.exp(self.a)`. Of a call without its
-/// closing parenthesis, the arguments so far are returned. Empty for lines of more than 4096
+/// closing parenthesis, the arguments so far are returned. Empty for lines of more than 1024
 /// characters and for expressions that are nested more than 64 deep.
 std::vector<PyExpr> expressionsIn(llvm::StringRef line);
 

@@ -14,6 +14,9 @@ using llvm::StringRef;
 using Kind = PyExpr::Kind;
 using ParameterOf = llvm::function_ref<int(StringRef)>;
 
+/// Lines of more expressions are not searched.
+static constexpr size_t kMaxPlaces = 256;
+
 /// Returns the kind of the aten operation that a function, method or operator of PyTorch becomes;
 /// its own name if it is the same.
 static StringRef kindOf(StringRef name) {
@@ -322,6 +325,8 @@ struct Place {
   const PyExpr *expression;
   const PyExpr *reader;
   int place;
+  /// Whether it is a function of parameters and numbers alone, which the exporter folds.
+  bool isFolded = false;
 };
 
 /// The expressions of a line, operands before what reads them: in the order of computation.
@@ -331,6 +336,10 @@ public:
       : roots(expressionsIn(text)), parameterOf(parameterOf) {
     for (const PyExpr &root : roots)
       add(root, nullptr, -1);
+    if (places.size() > kMaxPlaces)
+      places.clear();
+    for (Place &place : places)
+      place.isFolded = isFolded(*place.expression);
   }
 
   /// Whether the operation that reads `value` may come from the reader at a place.
@@ -338,13 +347,12 @@ public:
 
   ArrayRef<Place> all() const { return places; }
 
-  /// Whether it is a function of parameters and numbers alone, which the exporter folds.
+private:
   bool isFolded(const PyExpr &expression) const {
     Reading reading;
     return Translator(parameterOf, reading).translate(expression).has_value();
   }
 
-private:
   void add(const PyExpr &expression, const PyExpr *reader, int place);
   std::vector<PyExpr> roots;
   ParameterOf parameterOf;
@@ -394,7 +402,7 @@ bool Line::isReader(const Place &place, const ReadValue &value) const {
   // times, the order tells which one it is. What was folded is no operation any more.
   std::vector<const PyExpr *> same;
   for (const Place &one : places)
-    if (isOf(*one.expression, kind) && !isFolded(*one.expression))
+    if (isOf(*one.expression, kind) && !one.isFolded)
       same.push_back(one.expression);
   if (reader.count && !same.empty() && reader.count % same.size() == 0 &&
       same[reader.order % same.size()] != &expression)
@@ -435,7 +443,7 @@ std::vector<Reading> onnx::operandsOf(const ReadValue &value, ParameterOf parame
   for (const Place &place : line.all()) {
     const PyExpr &python = *place.expression;
     if (python.kind != Kind::Binary || kindOf(python.text) != op || !line.isReader(place, value) ||
-        line.isFolded(python))
+        place.isFolded)
       continue;
     addReading(readings, python.parts[1], "", parameterOf);
     if (op == "add" || op == "mul")

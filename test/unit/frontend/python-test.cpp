@@ -84,9 +84,9 @@ TEST(Python, CallsAndIndices) {
 }
 
 TEST(Python, HostileLines) {
-  EXPECT_EQ(all(std::string(5000, 'a')), "");
-  EXPECT_EQ(all(std::string(2000, '(')), "");
-  EXPECT_EQ(all(std::string(2000, '-')), "");
+  EXPECT_EQ(all(std::string(2000, 'a')), "");
+  EXPECT_EQ(all(std::string(1000, '(')), "");
+  EXPECT_EQ(all(std::string(1000, '-')), "");
   EXPECT_EQ(all(std::string(1000, '[') + "a"), "");
   EXPECT_EQ(all("\"\\"), "?\"\\");
   EXPECT_EQ(all("'''a"), "?'''a");
