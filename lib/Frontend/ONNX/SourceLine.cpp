@@ -33,8 +33,8 @@ static StringRef kindOf(StringRef name) {
       .Case("_softmax", "softmax")
       .Cases({"view", "_unsafe_view", "view_as", "flatten"}, "reshape")
       .Cases({"t", "T", "mT", "numpy_T", "swapaxes"}, "transpose")
-      .Cases({"float", "to", "_to_copy", "type_as", "contiguous", "clone", "half", "bfloat16",
-              "double", "cuda", "cpu", "convert_element_type_default"},
+      .Cases({"float", "to", "_to_copy", "type_as", "contiguous", "clone", "double", "cuda", "cpu",
+              "convert_element_type_default"},
              "convert")
       .Default(name);
 }
@@ -185,7 +185,7 @@ std::optional<Expression> Translator::translateIndex(const PyExpr &python) {
 }
 
 /// Returns the value of math.log(100.0) and the like; none for other calls.
-static std::optional<double> numberOf(const PyExpr &call) {
+static std::optional<double> constantOf(const PyExpr &call) {
   if (call.kind == Kind::Number)
     return call.number;
   if (call.kind == Kind::Attribute && call.parts[0].isName("math"))
@@ -193,7 +193,7 @@ static std::optional<double> numberOf(const PyExpr &call) {
   if (call.kind != Kind::Call || call.parts.size() != 2 || call.parts[0].kind != Kind::Attribute ||
       !call.parts[0].parts[0].isName("math"))
     return std::nullopt;
-  std::optional<double> x = numberOf(call.parts[1]);
+  std::optional<double> x = constantOf(call.parts[1]);
   StringRef name = call.parts[0].text;
   double y = !x               ? NAN
              : name == "log"  ? std::log(*x)
@@ -204,11 +204,16 @@ static std::optional<double> numberOf(const PyExpr &call) {
 }
 
 std::optional<Expression> Translator::translateCall(const PyExpr &call) {
-  if (std::optional<double> number = numberOf(call))
+  if (std::optional<double> number = constantOf(call))
     return Expression::ofNumber(*number);
   StringRef op = kindOf(calledName(call));
   Arguments arguments(call);
   if (op.empty() || !arguments.tensor)
+    return std::nullopt;
+  // An argument of another name, such as `alpha` or `axis`, may change the function.
+  if (op != "convert" && llvm::any_of(arguments.named, [](auto &argument) {
+        return !llvm::is_contained({"dim", "keepdim", "min", "max", "other"}, argument.first);
+      }))
     return std::nullopt;
   const PyExpr *other = arguments.find(0, "other");
   if (llvm::is_contained({"add", "sub", "mul", "div", "pow", "matmul"}, op))
@@ -235,7 +240,7 @@ std::optional<Expression> Translator::translateCall(const PyExpr &call) {
                                 ? nullptr
                                 : arguments.find(isOnly ? 0 : i, i ? "max" : "min");
       if (bound && !bound->isName("None")) {
-        std::optional<double> number = numberOf(*bound);
+        std::optional<double> number = constantOf(*bound);
         if (!number)
           return std::nullopt;
         bounds[i] = *number;
@@ -279,7 +284,7 @@ std::optional<Expression> Translator::translate(const PyExpr &python) {
         reading.parameters.push_back(parameter);
       return Expression::ofInput(input);
     }
-    if (std::optional<double> number = numberOf(python))
+    if (std::optional<double> number = constantOf(python))
       return Expression::ofNumber(*number);
     if (!llvm::is_contained({"T", "mT"}, python.text))
       return std::nullopt;

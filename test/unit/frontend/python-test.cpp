@@ -125,6 +125,10 @@ TEST(Readings, OfTheKindAndTheReader) {
   EXPECT_EQ(readings("y = F.linear(x, self.l.w * self.a, None)", "mul", {"linear", 1}), "w * a");
   EXPECT_EQ(readings("y = x + self.a[None, :, 0]", "select", {"add", 1}), "a view of a");
   EXPECT_EQ(readings("y = x + self.a[i]", "select", {"add", 1}), "");
+  // An argument that is not modelled, and a conversion that rounds.
+  EXPECT_EQ(readings("y = x * (self.a * self.b.sum(dim=0))", "mul", {"mul", 1}), "a * sum(b)");
+  EXPECT_EQ(readings("y = x * (self.a * self.b.sum(axis=0))", "mul", {"mul", 1}), "");
+  EXPECT_EQ(readings("y = x * self.a.half().exp()", "exp", {"mul", 1}), "");
 }
 
 TEST(Readings, ByOrder) {
