@@ -25,7 +25,10 @@ struct Lowering {
   Value swapped(Location loc, Value value, int64_t dim) {
     return nn::swapWithFirst(builder, loc, value, dim);
   }
-  RankedTensorType withFirst(Value value, int64_t times, int64_t by);
+  Value alongFirst(Location loc, Value value, int64_t dim, int64_t times, int64_t by,
+                   llvm::function_ref<Value(RankedTensorType, Value)> make);
+  Value gathered(Location loc, Value part, StringRef axis, int64_t dim);
+  Value sliced(Location loc, Value whole, StringRef axis, int64_t dim);
 
   Value lower(dist::AllReduceOp reduce);
   Value lower(dist::AllGatherOp gather);
@@ -36,10 +39,27 @@ struct Lowering {
 
 } // namespace
 
-RankedTensorType Lowering::withFirst(Value value, int64_t times, int64_t by) {
-  SmallVector<int64_t> shape(typeOf(value).getShape());
+/// Calls `make` with the operand of a collective, dimension `dim` first, and with the result's
+/// type: that dimension has `times` / `by` as many elements. Returns the result, `dim` in its
+/// place.
+Value Lowering::alongFirst(Location loc, Value value, int64_t dim, int64_t times, int64_t by,
+                           llvm::function_ref<Value(RankedTensorType, Value)> make) {
+  Value turned = swapped(loc, value, dim);
+  SmallVector<int64_t> shape(typeOf(turned).getShape());
   shape[0] = shape[0] * times / by;
-  return typeOf(value).clone(shape);
+  return swapped(loc, make(typeOf(turned).clone(shape), turned), dim);
+}
+
+Value Lowering::gathered(Location loc, Value part, StringRef axis, int64_t dim) {
+  return alongFirst(loc, part, dim, mesh.getSize(axis), 1, [&](auto type, Value value) -> Value {
+    return dist::AllGatherOp::create(builder, loc, type, value, axis, 0);
+  });
+}
+
+Value Lowering::sliced(Location loc, Value whole, StringRef axis, int64_t dim) {
+  return alongFirst(loc, whole, dim, 1, mesh.getSize(axis), [&](auto type, Value value) -> Value {
+    return dist::SliceOp::create(builder, loc, type, value, axis, 0);
+  });
 }
 
 /// A maximum over ranks is a gather of all ranks' operands and a local maximum.
@@ -60,47 +80,31 @@ Value Lowering::lower(dist::AllReduceOp reduce) {
 Value Lowering::lower(dist::AllGatherOp gather) {
   if (gather.getDim() == 0)
     return {};
-  Location loc = gather.getLoc();
-  Value part = swapped(loc, gather.getInput(), gather.getDim());
-  int64_t size = mesh.getSize(gather.getAxis());
-  Value whole =
-      dist::AllGatherOp::create(builder, loc, withFirst(part, size, 1), part, gather.getAxis(), 0);
-  return swapped(loc, whole, gather.getDim());
+  return gathered(gather.getLoc(), gather.getInput(), gather.getAxis(), gather.getDim());
 }
 
 Value Lowering::lower(dist::ReduceScatterOp scatter) {
   if (scatter.getDim() == 0 || scatter.getReduction() != dist::Reduction::Sum)
     return {};
-  Location loc = scatter.getLoc();
-  Value whole = swapped(loc, scatter.getInput(), scatter.getDim());
-  int64_t size = mesh.getSize(scatter.getAxis());
-  Value part = dist::ReduceScatterOp::create(builder, loc, withFirst(whole, 1, size),
-                                             scatter.getReduction(), whole, scatter.getAxis(), 0);
-  return swapped(loc, part, scatter.getDim());
+  return alongFirst(scatter.getLoc(), scatter.getInput(), scatter.getDim(), 1,
+                    mesh.getSize(scatter.getAxis()), [&](auto type, Value value) -> Value {
+                      return dist::ReduceScatterOp::create(builder, scatter.getLoc(), type,
+                                                           scatter.getReduction(), value,
+                                                           scatter.getAxis(), 0);
+                    });
 }
 
 Value Lowering::lower(dist::SliceOp slice) {
   if (slice.getDim() == 0)
     return {};
-  Location loc = slice.getLoc();
-  Value whole = swapped(loc, slice.getInput(), slice.getDim());
-  int64_t size = mesh.getSize(slice.getAxis());
-  Value part =
-      dist::SliceOp::create(builder, loc, withFirst(whole, 1, size), whole, slice.getAxis(), 0);
-  return swapped(loc, part, slice.getDim());
+  return sliced(slice.getLoc(), slice.getInput(), slice.getAxis(), slice.getDim());
 }
 
 /// A split moves to another dimension by a gather of the whole value, and a slice.
 Value Lowering::lower(dist::AllToAllOp exchange) {
   Location loc = exchange.getLoc();
-  int64_t size = mesh.getSize(exchange.getAxis());
-  Value part = swapped(loc, exchange.getInput(), exchange.getConcat());
-  Value whole = dist::AllGatherOp::create(builder, loc, withFirst(part, size, 1), part,
-                                          exchange.getAxis(), 0);
-  whole = swapped(loc, swapped(loc, whole, exchange.getConcat()), exchange.getSplit());
-  Value slice =
-      dist::SliceOp::create(builder, loc, withFirst(whole, 1, size), whole, exchange.getAxis(), 0);
-  return swapped(loc, slice, exchange.getSplit());
+  Value whole = gathered(loc, exchange.getInput(), exchange.getAxis(), exchange.getConcat());
+  return sliced(loc, whole, exchange.getAxis(), exchange.getSplit());
 }
 
 namespace {

@@ -136,7 +136,7 @@ std::vector<Reading> operandsOf(const ReadValue &value,
 std::optional<Numbers> evaluate(mlir::MLIRContext &context, const Expression &expression,
                                 llvm::ArrayRef<const Numbers *> inputs);
 
-/// What an input must be for an expression to have a given value.
+/// The value of an input with which an expression has a given value.
 struct Solution {
   Numbers numbers;
   /// The expression reads this part of the input alone, by the first index; -1: all of it.

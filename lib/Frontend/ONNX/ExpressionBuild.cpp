@@ -63,6 +63,12 @@ template <typename OpT> static Value unary(ExpressionBuilder &b, Value x) {
   return b.create<OpT>(b.typeOf(x), x);
 }
 
+/// log(1 + exp(-|x|)): nothing overflows.
+static Value logOnePlusExp(ExpressionBuilder &b, Value x) {
+  Value small = unary<nn::ExpOp>(b, unary<nn::NegOp>(b, unary<nn::AbsOp>(b, x)));
+  return unary<nn::LogOp>(b, b.binary<nn::AddOp>(b.splat(x, 1), small));
+}
+
 static const llvm::StringMap<Unary> &unaryFunctions() {
   static const llvm::StringMap<Unary> functions = {
       {"exp", unary<nn::ExpOp>},
@@ -81,15 +87,13 @@ static const llvm::StringMap<Unary> &unaryFunctions() {
        [](ExpressionBuilder &b, Value x) { return b.binary<nn::DivOp>(b.splat(x, 1), x); }},
       {"square", [](ExpressionBuilder &b, Value x) { return b.binary<nn::MulOp>(x, x); }},
       {"softplus",
-       [](ExpressionBuilder &b, Value x) { // max(x, 0) + log(1 + exp(-|x|)): nothing overflows
-         Value small = unary<nn::ExpOp>(b, unary<nn::NegOp>(b, unary<nn::AbsOp>(b, x)));
-         Value rest = unary<nn::LogOp>(b, b.binary<nn::AddOp>(b.splat(x, 1), small));
+       [](ExpressionBuilder &b, Value x) {
+         Value rest = logOnePlusExp(b, x);
          return b.binary<nn::AddOp>(b.binary<nn::MaxOp>(x, b.splat(x, 0)), rest);
        }},
       {"log_sigmoid",
-       [](ExpressionBuilder &b, Value x) { // min(x, 0) - log(1 + exp(-|x|))
-         Value small = unary<nn::ExpOp>(b, unary<nn::NegOp>(b, unary<nn::AbsOp>(b, x)));
-         Value rest = unary<nn::LogOp>(b, b.binary<nn::AddOp>(b.splat(x, 1), small));
+       [](ExpressionBuilder &b, Value x) {
+         Value rest = logOnePlusExp(b, x);
          return b.binary<nn::SubOp>(b.binary<nn::MinOp>(x, b.splat(x, 0)), rest);
        }},
       {"convert", [](ExpressionBuilder &, Value x) { return x; }}};

@@ -24,20 +24,6 @@ using llvm::StringRef;
 /// Size in bytes of the largest tensor that is searched. Exporters fold inputs of some kilobytes.
 static constexpr int64_t kSearchLimit = int64_t(4) << 20;
 
-std::string onnx::operationOf(StringRef name) {
-  StringRef root = name.rtrim("0123456789");
-  if (root.size() < name.size())
-    root.consume_back("_");
-  else
-    root = name;
-  return root == "val" || root.contains('.') ? "" : root.str();
-}
-
-int64_t onnx::numberOf(StringRef name) {
-  int64_t number = 0;
-  return name.rsplit('_').second.getAsInteger(10, number) ? 0 : number;
-}
-
 namespace {
 
 /// Whether the line of source contains `word` as a whole word; if it starts with '.', only its end
@@ -454,7 +440,7 @@ void FoldedParameters::report(ArrayRef<bool> aliases,
       continue;
     bool mayBeFolded = false;
     for (const Value &value : values) {
-      // Where the exporter lists what a value was folded from, the list is complete.
+      // If a value has a list of what it was folded from, the list is complete.
       ArrayRef<std::string> from = foldedFrom(value);
       if (value.explained || (!from.empty() && !llvm::is_contained(from, targets[index])))
         continue;
@@ -500,7 +486,7 @@ void FoldedParameters::report(ArrayRef<bool> aliases,
           constant + " to leave this gradient out");
       continue;
     }
-    // Where the exporter lists what values were folded from, a number without a list is a literal.
+    // In a file with such lists, a number without one is a literal of the model's code.
     ArrayRef<std::string> from = foldedFrom(value);
     bool isLiteral = from.empty() ? !origins.empty() && value.first().op.empty() &&
                                         isScalar(*value.first().initializer)

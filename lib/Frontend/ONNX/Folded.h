@@ -10,6 +10,10 @@
 
 namespace shale::onnx {
 
+/// Largest summand, and largest distance from 1 of a factor, with which the exporter removes an
+/// operation. Source: onnxscript's rewriter/_pattern_ir.py (Constant: abs_tol, rel_tol).
+inline constexpr double kTakenForZero = 1e-8, kTakenForOne = 1e-5;
+
 /// A read of a float initializer that no parameter explains: the exporter computed
 /// it from something that is no longer in the graph.
 struct FoldedRead : Use {
@@ -43,13 +47,6 @@ struct RemovedOperation {
   std::string name;  ///< "mul_3"
   std::string scope; ///< the module of the node that names it
 };
-
-/// Returns the kind of operation that a value of the exported program is named
-/// after: "sub" for "sub_3"; empty for names that the exporter generates
-/// ("val_12").
-std::string operationOf(llvm::StringRef name);
-/// Returns 3 for "mul_3", 0 for "mul".
-int64_t numberOf(llvm::StringRef name);
 
 /// Traces constants back to parameters. `targets[i]` is the full name of parameter i.
 class FoldedParameters {

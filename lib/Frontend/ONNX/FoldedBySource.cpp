@@ -10,12 +10,6 @@ using llvm::ArrayRef;
 using llvm::SmallVector;
 using llvm::StringRef;
 
-/// Largest distance from 1 of a factor that the exporter removes. Source: onnxscript's
-/// rewriter/_pattern_ir.py (Constant: rel_tol).
-static constexpr double kTakenForOne = 1e-5;
-/// Largest summand that the exporter removes (the same: abs_tol).
-static constexpr double kTakenForZero = 1e-8;
-
 int FoldedParameters::parameterAt(StringRef scope, StringRef path) const {
   if (path.empty())
     return -1;

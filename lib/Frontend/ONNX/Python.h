@@ -25,7 +25,7 @@ struct PyExpr {
   /// Attribute: the object. Call: what is called, then the arguments. Index: the object, then the
   /// indices. Slice: start, end and step; Other where one is left out. Unary, Binary: operands.
   std::vector<PyExpr> parts = {};
-  /// Of a call: the keyword of each argument, or an empty string.
+  /// For a call: one entry per argument, its keyword or an empty string.
   std::vector<std::string> keywords = {};
 
   bool isName(llvm::StringRef name) const { return kind == Kind::Name && text == name; }

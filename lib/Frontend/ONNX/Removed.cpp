@@ -17,9 +17,6 @@ using namespace shale::onnx;
 using llvm::SmallVector;
 using llvm::StringRef;
 
-/// Largest constant that the exporter takes for 0.
-static constexpr double kTakenForZero = 1e-8;
-
 /// Whether text around a number of a line of Python shows that it is no summand: a keyword
 /// argument, an assigned value, or the first argument of a call.
 static bool isArgument(StringRef before, StringRef after) {

@@ -85,6 +85,20 @@ StringRef onnx::moduleOf(StringRef target) {
 
 StringRef onnx::lastOf(StringRef target) { return target.substr(target.rfind('.') + 1); }
 
+std::string onnx::operationOf(StringRef name) {
+  StringRef root = name.rtrim("0123456789");
+  if (root.size() < name.size())
+    root.consume_back("_");
+  else
+    root = name;
+  return root == "val" || root.contains('.') ? "" : root.str();
+}
+
+int64_t onnx::numberOf(StringRef name) {
+  int64_t number = 0;
+  return name.rsplit('_').second.getAsInteger(10, number) ? 0 : number;
+}
+
 FxNode onnx::readFxNode(const NodeProto &node) {
   FxNode result;
   StringRef text = metadata(node.metadata_props(), "pkg.torch.onnx.fx_node");

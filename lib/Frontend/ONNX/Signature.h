@@ -45,6 +45,13 @@ llvm::StringRef moduleOf(llvm::StringRef target);
 /// Returns the name of a parameter or buffer in its module: "weight" for "m.h.0.weight".
 llvm::StringRef lastOf(llvm::StringRef target);
 
+/// Returns the kind of operation that a value of the exported program is named
+/// after: "sub" for "sub_3"; empty for names that the exporter generates
+/// ("val_12").
+std::string operationOf(llvm::StringRef name);
+/// Returns 3 for "mul_3", 0 for "mul".
+int64_t numberOf(llvm::StringRef name);
+
 /// Parses a node's `pkg.torch.onnx.fx_node`; the name is empty if it has none.
 FxNode readFxNode(const NodeProto &node);
 

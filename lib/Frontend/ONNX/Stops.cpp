@@ -17,6 +17,7 @@
 #include "lib/Support/Remarks.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/Support/Regex.h"
+#include <map>
 #include <set>
 
 using namespace mlir;
@@ -56,11 +57,10 @@ static llvm::DenseSet<Value> findVaried(Block &body, ArrayRef<Value> trained) {
 /// `parameters`.
 static llvm::StringSet<> findFoldedDetached(const GraphProto &graph,
                                             const llvm::StringSet<> &parameters) {
-  llvm::Regex detach("^detach(_[0-9]+)?$");
   llvm::StringSet<> folded;
   for (const ValueInfoProto &value : graph.value_info()) {
     std::vector<std::string> from = readFoldedFrom(value);
-    if (llvm::any_of(from, [&](const std::string &name) { return detach.match(name); }) &&
+    if (llvm::any_of(from, [](const std::string &name) { return operationOf(name) == "detach"; }) &&
         llvm::any_of(from, [&](const std::string &name) { return parameters.contains(name); }))
       folded.insert(value.name());
   }
@@ -130,28 +130,29 @@ static bool isContiguous(StringRef target) {
                             target.split('.').first);
 }
 
+using Records = std::map<const NodeProto *, FxNode>;
+
 /// Returns the nodes that read a removed `clone()`, which may be that of x.detach().clone(): the
 /// record names the last of both only.
-static SmallVector<const NodeProto *> findClones(const GraphProto &graph,
+static SmallVector<const NodeProto *> findClones(const GraphProto &graph, const Records &records,
                                                  const llvm::StringSet<> &made) {
-  llvm::StringMap<FxNode> makers;
+  llvm::StringMap<const FxNode *> makers;
   for (const NodeProto &node : graph.node())
     for (const std::string &name : node.output())
-      makers[name] = readFxNode(node);
-  static const llvm::Regex clone("^clone(_[0-9]+)?$");
+      makers[name] = &records.at(&node);
   SmallVector<const NodeProto *> found;
   for (const NodeProto &node : graph.node()) {
-    std::vector<std::string> args = readFxNode(node).args;
+    const std::vector<std::string> &args = records.at(&node).args;
     // A line that has the clone has the detach, too; see readsDetached.
     if (readSourceText(node).contains(".clone(") ||
         llvm::none_of(args, [&](const std::string &name) {
-          return clone.match(name) && !made.contains(name);
+          return operationOf(name) == "clone" && !made.contains(name);
         }))
       continue;
     if (llvm::any_of(node.input(), [&](const std::string &name) {
           auto maker = makers.find(name);
-          return maker != makers.end() && isContiguous(maker->second.target) &&
-                 !llvm::is_contained(args, maker->second.name);
+          return maker != makers.end() && isContiguous(maker->second->target) &&
+                 !llvm::is_contained(args, maker->second->name);
         }))
       found.push_back(&node);
   }
@@ -174,15 +175,16 @@ LogicalResult Importer::checkStops() {
   llvm::StringSet<> made;
   for (const std::string &name : readPlaceholders(model.proto().graph()))
     made.insert(name);
-  for (const NodeProto &node : model.proto().graph().node())
-    made.insert(readFxNode(node).name);
+  Records records;
   // The detached values that operations of a line name. Their stops are restored.
   llvm::StringMap<std::set<std::string>> placed;
-  llvm::Regex isDetached("^detach(_[0-9]+)?$");
-  for (const NodeProto &node : model.proto().graph().node())
-    for (const std::string &name : readFxNode(node).args)
-      if (isDetached.match(name))
+  for (const NodeProto &node : model.proto().graph().node()) {
+    const FxNode &fx = records[&node] = readFxNode(node);
+    made.insert(fx.name);
+    for (const std::string &name : fx.args)
+      if (operationOf(name) == "detach")
         placed[readSourceText(node)].insert(name);
+  }
   // Only the reader's line of source shows how a folded or removed value was computed.
   llvm::Regex detach("\\.(detach_?\\(|data\\b)");
   SmallVector<StringRef> groups;
@@ -196,11 +198,10 @@ LogicalResult Importer::checkStops() {
       rest = rest.drop_front(groups[0].end() - rest.begin());
     return placed.lookup(line).size() < stops &&
            llvm::any_of(
-               readFxNode(node).args,
-               [&](const std::string &name) { return !made.contains(name); });
+               records[&node].args, [&](const std::string &name) { return !made.contains(name); });
   };
   SmallVector<const NodeProto *> inContext, detaching, inFunction, copying;
-  SmallVector<const NodeProto *> clones = findClones(model.proto().graph(), made);
+  SmallVector<const NodeProto *> clones = findClones(model.proto().graph(), records, made);
   for (const NodeProto &node : model.proto().graph().node()) {
     if (!needed.contains(&node) || !isVaried(node))
       continue;

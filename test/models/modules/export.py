@@ -20,7 +20,6 @@ import io
 import json
 import logging
 import pathlib
-import re
 import shutil
 import sys
 import warnings
@@ -31,17 +30,14 @@ import onnxruntime
 import torch
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path += [str(HERE), str(HERE.parents[1] / "e2e")]
+sys.path += [str(HERE), str(HERE.parent), str(HERE.parents[1] / "e2e")]
 import draw  # noqa: E402
 import module  # noqa: E402
+from drawn import Aside, describe_parameters, shorten_traces  # noqa: E402
 from runner import save_safetensors  # noqa: E402
 
 STEPS = 4
 BETAS, EPS = (0.9, 0.95), 1e-8
-
-
-class Aside(Exception):
-    pass
 
 
 def named(c):
@@ -84,36 +80,12 @@ def train(c, model, tokens, labels, kind):
     return steps, {name: value.detach().double().flatten().numpy() for name, value in model.named_parameters()}
 
 
-def describe_parameters(c, model, trained, exact):
-    """(names, product, tolerance) of each; the tolerance is a twentieth of how far such a product moves in the steps, and none
-    where f32 and f64 differ by more: rounding noise alone moves such a parameter."""
-    names = {}
-    for name, value in model.named_parameters(remove_duplicate=False):
-        names.setdefault(id(value), []).append(name)
-    found = []
-    for alike in names.values():
-        product, other = (float(values[alike[0]] @ np.cos(np.arange(len(values[alike[0]])))) for values in (trained, exact))
-        tolerance = 0.05 * STEPS * c["lr"] * len(trained[alike[0]]) ** 0.5
-        found.append({"names": alike, "size": len(trained[alike[0]]), "product": product, "tolerance": tolerance if abs(product - other) < 0.2 * tolerance else None})
-    return found
-
-
 def export(c, model, path, arguments, optimize):
     """Writes the file as torch.onnx.export does by default or with optimize=False, but as one file."""
     batch = torch.export.Dim("batch")
     hidden = io.StringIO()
     with contextlib.redirect_stdout(hidden), contextlib.redirect_stderr(hidden):
         torch.onnx.export(model, arguments, path, dynamo=True, dynamic_shapes=tuple({0: batch} for _ in arguments), external_data=False, optimize=optimize)
-
-
-def shorten_traces(path):
-    """Removes the folders from the Python stack traces in the file."""
-    file = onnx.load(path)
-    for node in file.graph.node:
-        for prop in node.metadata_props:
-            if prop.key == "pkg.torch.onnx.stack_trace":
-                prop.value = re.sub(r'File "[^"]*/([^/"]*)"', r'File "\1"', prop.value)
-    onnx.save(file, path)
 
 
 def check_file(path, feeds, wanted):
@@ -171,7 +143,7 @@ def make(folder, seed, changes, base=None, short=False, optimize=True):
     (folder / "trajectory.json").write_text(json.dumps({
         "seed": seed, "module": c, "flags": shalec_flags(c, path),
         "optimizer": {"name": "AdamW", "lr": c["lr"], "betas": BETAS, "eps": EPS, "weight_decay": c["weight_decay"]},
-        "clip_grad_norm": c["clip"], "steps": steps, "parameters": describe_parameters(c, model, trained, exactly)}, indent=1) + "\n")
+        "clip_grad_norm": c["clip"], "steps": steps, "parameters": describe_parameters(model, trained, exactly, STEPS * c["lr"])}, indent=1) + "\n")
     return c
 
 

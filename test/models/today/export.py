@@ -23,21 +23,17 @@ import sys
 import warnings
 
 import numpy as np
-import onnx
 import onnxruntime
 import torch
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path += [str(HERE), str(HERE.parents[1] / "e2e")]
+sys.path += [str(HERE), str(HERE.parent), str(HERE.parents[1] / "e2e")]
 import tasks  # noqa: E402
+from drawn import Aside, describe_parameters, shorten_traces  # noqa: E402
 from runner import save_safetensors  # noqa: E402
 
 STEPS, BATCH = 4, 4
 OPTIMIZER = {"name": "AdamW", "lr": 1e-3, "betas": (0.9, 0.95), "eps": 1e-8, "weight_decay": 0.1}
-
-
-class Aside(Exception):
-    pass
 
 
 def train(model, batches, kind):
@@ -57,37 +53,12 @@ def train(model, batches, kind):
     return steps, {name: value.detach().double().flatten().numpy() for name, value in model.named_parameters() if value.grad is not None}
 
 
-def describe_parameters(model, trained, exact):
-    """As in ../modules/export.py: (names, product, tolerance) of each parameter that is trained."""
-    names = {}
-    for name, value in model.named_parameters(remove_duplicate=False):
-        if name in trained:
-            names.setdefault(id(value), []).append(name)
-    found = []
-    for alike in names.values():
-        product, other = (float(values[alike[0]] @ np.cos(np.arange(len(values[alike[0]])))) for values in (trained, exact))
-        tolerance = 0.05 * STEPS * OPTIMIZER["lr"] * len(trained[alike[0]]) ** 0.5
-        found.append({"names": alike, "size": len(trained[alike[0]]), "product": product,
-                      "tolerance": tolerance if abs(product - other) < 0.2 * tolerance else None})
-    return found
-
-
 def export(model, path, batches, optimize):
     arguments = tuple(torch.from_numpy(value[0].copy()) for value in batches.values())
     batch, hidden = torch.export.Dim("batch"), io.StringIO()
     with contextlib.redirect_stdout(hidden), contextlib.redirect_stderr(hidden):
         torch.onnx.export(model, arguments, path, dynamo=True, input_names=list(batches), dynamic_shapes=tuple({0: batch} for _ in arguments),
                           external_data=False, optimize=optimize)
-
-
-def shorten_traces(path):
-    """Removes the folders from the Python stack traces in the file."""
-    file = onnx.load(path)
-    for node in file.graph.node:
-        for prop in node.metadata_props:
-            if prop.key == "pkg.torch.onnx.stack_trace":
-                prop.value = re.sub(r'File "[^"]*/([^/"]*)"', r'File "\1"', prop.value)
-    onnx.save(file, path)
 
 
 def check_file(path, batches, wanted):
@@ -129,7 +100,7 @@ def make(folder, seed, short, optimize):
     frozen = "|".join(re.escape(name) for name, value in model.named_parameters() if not value.requires_grad)
     (folder / "trajectory.json").write_text(json.dumps({
         "seed": seed, "module": drawn, "flags": ["--dim", f"batch={BATCH}", "--keep-prefix"] + model.flags + (["--freeze", f"^({frozen})$"] if frozen else []),
-        "optimizer": OPTIMIZER, "clip_grad_norm": 1.0, "steps": steps, "parameters": describe_parameters(model, trained, exactly)}, indent=1) + "\n")
+        "optimizer": OPTIMIZER, "clip_grad_norm": 1.0, "steps": steps, "parameters": describe_parameters(model, trained, exactly, STEPS * OPTIMIZER["lr"])}, indent=1) + "\n")
     return drawn
 
 
