@@ -108,8 +108,7 @@ Type shale::memoryType(Type element) {
   return is16BitFloat(element) ? Type(IntegerType::get(element.getContext(), 16)) : element;
 }
 
-// bf16 is the upper half of f32. The conversion uses integer ops, because CPU
-// instructions for it flush subnormals and bits must not depend on the CPU.
+// bf16 is the upper half of f32.
 Value shale::widen16Bits(OpBuilder &b, Location loc, Value value) {
   Type element = getElementTypeOrSelf(value.getType());
   if (element.isF16())
@@ -123,20 +122,5 @@ Value shale::widen16Bits(OpBuilder &b, Location loc, Value value) {
 }
 
 Value shale::narrowTo16Bits(OpBuilder &b, Location loc, Value value, Type narrow) {
-  if (narrow.isF16())
-    return arith::TruncFOp::create(b, loc, likeShape(value, narrow), value);
-  Type word = likeShape(value, b.getI32Type());
-  auto number = [&](double constant) { return constantLike(b, loc, word, constant); };
-  Value bits = arith::BitcastOp::create(b, loc, word, value);
-  Value odd =
-      arith::AndIOp::create(b, loc, arith::ShRUIOp::create(b, loc, bits, number(16)), number(1));
-  Value rounded =
-      arith::AddIOp::create(b, loc, bits, arith::AddIOp::create(b, loc, odd, number(0x7fff)));
-  // A NaN stays a NaN, whatever its low bits are.
-  Value quiet = arith::OrIOp::create(b, loc, bits, number(0x400000));
-  Value isNan = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::UNO, value, value);
-  rounded = arith::SelectOp::create(b, loc, isNan, quiet, rounded);
-  rounded = arith::ShRUIOp::create(b, loc, rounded, number(16));
-  rounded = arith::TruncIOp::create(b, loc, likeShape(value, b.getI16Type()), rounded);
-  return arith::BitcastOp::create(b, loc, likeShape(value, narrow), rounded);
+  return arith::TruncFOp::create(b, loc, likeShape(value, narrow), value);
 }

@@ -111,7 +111,8 @@ void matchLanes(mlir::OpBuilder &builder, mlir::Location loc,
 /// Widens a scalar or vector of 16-bit floats to f32, exactly; returns others unchanged.
 mlir::Value widen16Bits(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value);
 
-/// Rounds a scalar or vector of f32 to the 16-bit float type `narrow`, to nearest even.
+/// Rounds a scalar or vector of f32 to the 16-bit float type `narrow`, to nearest even. Targets
+/// lower arith.truncf so that its bits do not depend on the processor; those of a NaN may.
 mlir::Value narrowTo16Bits(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value,
                            mlir::Type narrow);
 

@@ -158,7 +158,8 @@ Value NestEmitter::emit(Value value, const LinearIndex &given) {
   return element;
 }
 
-/// Makes `step` its greatest common divisor with the coefficients of an index. Returns the index
+/// Makes `step` its greatest common divisor with the coefficients of an index, which is not
+/// constant if `step` is 0. Returns the index
 /// divided by it, and sets `rest` to the remainder, a constant in [0, step).
 static LinearIndex divideByCommonStep(const LinearIndex &index, int64_t &step, int64_t &rest) {
   for (auto [id, coefficient] : index.terms)
@@ -261,11 +262,16 @@ ElementEmitter::Within NestEmitter::within(const LinearIndex &index, int64_t lo,
     ask({Refinement::Scalar});
     return Within::Retry;
   }
-  // All terms and bounds are multiples of `step`, so neighbours within a step share one test.
-  int64_t step = std::gcd(lo, hi), rest = 0;
+  // The index is a multiple of `step` and a rest, so neighbours within a step share one test or,
+  // where a bound is between them, two.
+  int64_t step = 0, rest = 0;
   LinearIndex reduced = divideByCommonStep(index, step, rest);
-  std::tie(condition, relative) = emitTest(reduced, lo / step, hi / step);
-  relative = relative.times(step).plus(rest);
+  int64_t first = llvm::divideCeilSigned(lo - rest, step),
+          end = llvm::divideCeilSigned(hi - rest, step);
+  if (first >= end)
+    return Within::Never;
+  std::tie(condition, relative) = emitTest(reduced, first, end);
+  relative = relative.times(step).plus(first * step + rest - lo);
   return Within::Sometimes;
 }
 

@@ -14,6 +14,7 @@ import sys
 from runner import MODELS, Deviates, main
 
 BENCH = MODELS.parent / "bench" / "cuda" / "bench.py"
+TIMES = BENCH.with_name("kernel_times.py")
 ONE_GPU = {"SHALE_STUB_DEVICES": "1"}
 
 
@@ -77,7 +78,23 @@ def check_kill(folder, libraries):
                                                             r"plain-1-f32 ended with 3 stderr: broken; stopped before its end"})
 
 
+def check_times(work):
+    """kernel_times.py counts whole steps of a list of activities, whose last line is cut as in a killed program."""
+    steps = [f"{start} {start + 100} 7 once\n{start + 100} {start + 400} 7 mul add\n{start + 300} {start + 500} 8 copy"
+             for start in range(0, 6000, 1000)]
+    (work / "activity").write_text("\n".join(["5 6 7 tune", *steps, "6000 61"]))
+    text = need(subprocess.run([sys.executable, TIMES, "--steps", "2", "--raw", work / "activity", "--read"], capture_output=True, text=True,
+                               timeout=60), "kernel_times.py")
+    if [line.split() for line in text.splitlines()] != [
+            "0.00 ms per step, 0.00 of them idle, 3 launches".split(), "0.000 ms 1 x mul add".split(), "0.000 ms 1 x copy".split(),
+            "0.000 ms 1 x once".split()]:
+        raise Deviates(f"kernel_times.py prints: {text}")
+    refuse(subprocess.run([sys.executable, TIMES, "--steps", "6", "--raw", work / "activity", "--read"], capture_output=True, text=True, timeout=60), 1,
+           "kernel once ran 6 times, where 6 steps need 7")
+
+
 def check(a, work):
+    check_times(work)
     folder, stubs = work / "programs", pathlib.Path(a.build) / "stubs"
     libraries, elsewhere = ["--libraries", stubs], ["--results", work / "results"]
     refuse(bench("run", "gpt2-124m", folder), 2, f"there is no folder {folder}")
@@ -104,7 +121,7 @@ def check(a, work):
     need_files(folder, [*archives, "libs"])
     need_rows(folder, elsewhere, {
         "kernels, same bits as emulated": r"equal \| [1-9]\d* kernels, [1-9]\d* bytes equal",
-        "memcheck and racecheck": r"clean \| (not run: no compute-sanitizer|2 runs clean)",
+        "memcheck and racecheck": r"clean \| (not run: no compute-sanitizer|[1-9]\d* launches clean)",
         "fixtures, one rank and staged": r"loss 1e-4, bf16 0\.02 \| 4 programs, loss \d\.\de-\d\d, bf16 \d\.\de-\d\d",
         "fixtures, NCCL with one rank": r"loss 1e-4, bf16 0\.02 \| 2 programs, [1-9]\d* calls of NCCL, loss \d\.\de-\d\d, bf16 \d\.\de-\d\d",
         "fixtures, two ranks of NCCL on one GPU": r"loss 1e-4 \| not run: NCCL 2\.30 allows two ranks on one GPU, this one does not",

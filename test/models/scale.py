@@ -268,7 +268,7 @@ def write_weights(path, weights):
                 count *= d
             norm = len(dims) == 1 and name.endswith("weight")
             data = numpy.ones(count, "<f4") if norm else numpy.zeros(count, "<f4") if len(dims) == 1 else \
-                (random.standard_normal(count, dtype="f4") * 0.02).astype("<f4")
+                numpy.resize((random.standard_normal(min(count, 1 << 22), dtype="f4") * 0.02).astype("<f4"), count)
             file.write(data.tobytes() + b"\0" * (-data.nbytes % 64))
 
 

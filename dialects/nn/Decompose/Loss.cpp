@@ -7,8 +7,14 @@ using namespace shale::nn;
 using Values = SmallVector<Value>;
 
 namespace {
-/// True where the column is the row's label.
+/// True where the column is the row's label. Compares 32 bits where they hold every column: labels
+/// that are none, those of other ranks for example, become -1 or the number of columns.
 Value atLabel(Composer &b, Value logits, Value labels) {
+  int64_t columns = Composer::type(logits).getDimSize(1);
+  if (Composer::elementOf(labels).isInteger(64) && columns < INT32_MAX) {
+    labels = b.max(b.min(labels, b.splat(labels, double(columns))), b.splat(labels, -1));
+    labels = b.cast(labels, IntegerType::get(labels.getContext(), 32));
+  }
   Value column = b.iota(Composer::shaped(logits, Composer::elementOf(labels)), 1);
   return b.compare(Predicate::EQ, column, b.alongRows(labels, logits));
 }
@@ -38,11 +44,11 @@ Values CrossEntropyOp::decompose(OpBuilder &builder) {
 Values CrossEntropyGradOp::decompose(OpBuilder &builder) {
   Composer b(builder, *this);
   Value x = getLogits(), lse = getLse();
-  Value p = b.exp(b.sub(x, b.alongRows(lse, x)));
-  Value target = b.select(atLabel(b, x, getLabels()), b.splat(x, 1), b.splat(x, 0));
   Value counted = counts(b, getLabels(), getIgnoreIndex());
-  Value factor = b.select(counted, b.scalar(getGrad(), lse), b.splat(lse, 0));
-  Value product = b.mul(b.alongRows(factor, x), b.sub(p, target));
   // A row that does not count is 0 even where its logits are not finite.
-  return {b.select(b.alongRows(counted, x), product, b.splat(x, 0))};
+  Value power = b.select(b.alongRows(counted, x), b.sub(x, b.alongRows(lse, x)),
+                         b.splat(x, -std::numeric_limits<double>::infinity()));
+  Value target = b.select(atLabel(b, x, getLabels()), b.splat(x, 1), b.splat(x, 0));
+  Value factor = b.select(counted, b.scalar(getGrad(), lse), b.splat(lse, 0));
+  return {b.mul(b.alongRows(factor, x), b.sub(b.exp(power), target))};
 }

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 #include "lib/Target/CPU/CPU.h"
 #include "lib/Target/ExpandMath.h"
+#include "lib/Target/RoundFloats.h"
 #include "mlir/Conversion/AffineToStandard/AffineToStandard.h"
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
@@ -56,6 +57,7 @@ static void wrap(LLVM::LLVMFuncOp inner) {
 }
 
 LogicalResult cpu::lowerFunctions(ModuleOp module) {
+  roundByIntegers(module);
   if (failed(expandMath(module)))
     return failure();
   PassManager pm(module.getContext(), module.getOperationName());

@@ -258,7 +258,7 @@ void wrap(LLVM::LLVMFuncOp inner, const Moved &moved) {
 
 /// Defines the function by which LLVM 22 rounds a float to bfloat on x86-64, which libgcc has since
 /// version 13. It calls it for a bfloat that crosses blocks, and thus only for exact values:
-/// kernels round by integer arithmetic themselves.
+/// kernels round by integer arithmetic (roundByIntegers).
 void defineNarrowing(ModuleOp module) {
   OpBuilder b = OpBuilder::atBlockEnd(module.getBody());
   Location loc = module.getLoc();

@@ -1,21 +1,18 @@
-//===- GpuKernel.cpp - GPU functions of generated kernels -----------------===//
+//===- GpuKernel.cpp - Kernels of rows, columns and elements --------------===//
 //
 // All threads of a block take the same path, so that barriers and shuffles are
 // reached by all: a thread beyond the last element loads zeros and stores nothing.
 // The bits of the results depend on shapes only.
 //
 //===----------------------------------------------------------------------===//
+#include "lib/Target/CUDA/GpuKernel.h"
 #include "dialects/nn/Emit/Reduction.h"
 #include "dialects/nn/Ops/Reduce.h"
-#include "lib/Target/CUDA/CUDA.h"
-#include "lib/Target/CUDA/GpuSchedule.h"
-#include "lib/Target/CUDA/Kernels/Kernels.h"
-#include "lib/Target/CUDA/Remainder.h"
 #include "lib/Target/CUDA/ThreadEmitter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
-#include "mlir/IR/IRMapping.h"
 
 using namespace mlir;
 using namespace shale;
@@ -312,31 +309,115 @@ private:
     });
   }
 
-  /// Emits all reductions of a level, in one pass over the row.
+  /// Emits what a pick sums, with the bits of the sum: -0 becomes 0.
+  bool emitPick(const Pick &pick, nn::ReduceOp op) {
+    emitter.setInsertion(0);
+    Value at = emitter.emit(pick.column, row), inside;
+    LinearIndex column;
+    if (!at || !emitter.runtimeDim(at, form.columns, column, inside))
+      return false;
+    Value element = emitter.emit(pick.from, firstColumn.plus(column));
+    if (!element)
+      return false;
+    Value zero = constantLike(b, loc, getElementTypeOrSelf(op.getType()), 0);
+    emitter.scope().memo[{op.getResult().getAsOpaquePointer(), row}] =
+        arith::AddFOp::create(b, loc, arith::SelectOp::create(b, loc, inside, element, zero), zero);
+    return true;
+  }
+
+  /// Emits all reductions of a level, in one pass over the row. Sums of powers join their maximum
+  /// in a row that is not kept in registers; an element that is picked needs no pass.
   bool emitReductions(unsigned level) {
     SmallVector<nn::ReduceOp> ops;
-    for (Operation &op : *yield->getBlock())
-      if (auto found = form.level.find(&op); found != form.level.end() && found->second == level)
-        ops.push_back(cast<nn::ReduceOp>(op));
+    SmallVector<std::pair<unsigned, nn::ReduceOp>> powers; // a maximum's number, its sum
+    bool picks = false;
+    for (Operation &op : *yield->getBlock()) {
+      auto found = form.level.find(&op);
+      if (found == form.level.end() || found->second != level || done.contains(&op))
+        continue;
+      auto reduce = cast<nn::ReduceOp>(op);
+      if (std::optional<Pick> pick = matchPick(reduce, form); pick && pieces() > 1) {
+        if (!emitPick(*pick, reduce))
+          return false;
+        picks = true;
+        continue;
+      }
+      if (nn::ReduceOp sum = schedule.chunks == 0 ? sumOfPowers(reduce, form) : nn::ReduceOp())
+        powers.push_back({ops.size(), sum});
+      ops.push_back(reduce);
+    }
+    // All threads read what was picked before one stores to it. Reductions by several warps have a
+    // barrier.
+    if (picks && (ops.empty() || schedule.rowThreads == kWarp)) {
+      emitter.setInsertion(0);
+      gpu::BarrierOp::create(b, loc);
+    }
+    if (ops.empty())
+      return true;
     emitter.setInsertion(emitter.depth());
     SmallVector<Value> values;
     for (nn::ReduceOp op : ops)
       values.push_back(identity(op));
+    for (auto [number, sum] : powers)
+      values.push_back(identity(sum));
     if (!forEachChunk(values, [&](const Chunk &chunk, SmallVectorImpl<Value> &carried) {
+          SmallVector<Value> before(ArrayRef<Value>{carried});
           for (auto [op, value] : llvm::zip(ops, carried)) {
-            Value sum = reduceChunk(op, chunk);
-            if (!sum)
+            Value part = reduceChunk(op, chunk);
+            if (!part)
               return false;
-            value = nn::combine(b, loc, op.getKind(), value, sum);
+            value = nn::combine(b, loc, op.getKind(), value, part);
+          }
+          for (auto [i, power] : llvm::enumerate(powers)) {
+            Value &sum = carried[ops.size() + i];
+            sum =
+                addPowers(ops[power.first], chunk, before[power.first], carried[power.first], sum);
           }
           return true;
         }))
       return false;
     emitter.setInsertion(emitter.depth());
+    auto finish = [&](nn::ReduceOp op, Value value) {
+      done.insert(op);
+      return emitter.scope().memo[{op.getResult().getAsOpaquePointer(), row}] =
+                 reduceThreads(op.getKind(), value);
+    };
+    SmallVector<Value> whole;
     for (auto [op, value] : llvm::zip(ops, values))
-      emitter.scope().memo[{op.getResult().getAsOpaquePointer(), row}] =
-          reduceThreads(op.getKind(), value);
+      whole.push_back(finish(op, value));
+    for (auto [i, power] : llvm::enumerate(powers)) {
+      auto [number, sum] = power;
+      Value factor = powerOf(values[number], whole[number]);
+      finish(sum, arith::MulFOp::create(b, loc, values[ops.size() + i], factor));
+    }
     return true;
+  }
+
+  Value powerOf(Value value, Value base) {
+    return math::ExpOp::create(b, loc, arith::SubFOp::create(b, loc, value, base));
+  }
+
+  /// Adds exp(x - max) over a chunk to a sum of exp(x - before), where `max` is the greater maximum
+  /// after the chunk. Both are of this thread, which may have seen only -inf: the sum is 0 then.
+  Value addPowers(nn::ReduceOp op, const Chunk &chunk, Value before, Value max, Value sum) {
+    Value least = identity(op), zero = constantLike(b, loc, sum.getType(), 0);
+    Value isLeast = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, max, least);
+    Value base = arith::SelectOp::create(b, loc, isLeast, zero, max);
+    Value differs = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::UNE, max, before);
+    auto scaled = scf::IfOp::create(b, loc, sum.getType(), differs, /*withElseRegion=*/true);
+    {
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPointToEnd(scaled.thenBlock());
+      Value moved = arith::MulFOp::create(b, loc, sum, powerOf(before, base));
+      scf::YieldOp::create(b, loc, moved);
+      b.setInsertionPointToEnd(scaled.elseBlock());
+      scf::YieldOp::create(b, loc, sum);
+    }
+    SmallVector<Value> powers;
+    for (int64_t i = 0; i < schedule.width; ++i)
+      powers.push_back(powerOf(emitter.emit(op.getInput(), chunk.start.plus(i)), base));
+    return arith::AddFOp::create(b, loc, scaled.getResult(0),
+                                 reduceHalves(nn::ReduceKind::Sum, powers));
   }
 
   Value identity(nn::ReduceOp op) {
@@ -457,80 +538,12 @@ private:
   LinearIndex row, laneDim, firstColumn;
   Value rowInside; ///< whether the row exists; null: always
   SmallVector<Chunk> chunks;
+  SmallPtrSet<Operation *, 4> done; ///< reductions of later levels that are emitted
 };
-
-gpu::GPUFuncOp createFunction(OpBuilder &b, ModuleOp module, StringRef name, Region &body,
-                              const Launch &launch) {
-  auto kernels = module.lookupSymbol<gpu::GPUModuleOp>(kKernelModule);
-  if (!kernels) {
-    b.setInsertionPointToEnd(module.getBody());
-    kernels = gpu::GPUModuleOp::create(b, module.getLoc(), kKernelModule);
-  }
-  SmallVector<Type> types;
-  auto add = [&](Value value) {
-    auto tensor = cast<RankedTensorType>(value.getType());
-    types.push_back(
-        MemRefType::get({tensor.getNumElements()}, memoryType(tensor.getElementType())));
-  };
-  llvm::for_each(body.getArguments(), add);
-  llvm::for_each(body.front().getTerminator()->getOperands(), add);
-  b.setInsertionPointToEnd(kernels.getBody());
-  auto function = gpu::GPUFuncOp::create(b, body.getLoc(), name, b.getFunctionType(types, {}));
-  function->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
-  function.setKnownBlockSizeAttr(b.getDenseI32ArrayAttr({int32_t(launch.threads), 1, 1}));
-  function.setKnownGridSizeAttr(b.getDenseI32ArrayAttr({int32_t(launch.blocks), 1, 1}));
-  b.setInsertionPointToEnd(&function.getBody().front());
-  return function;
-}
-
-LogicalResult emitOwn(OpBuilder &b, gpu::GPUFuncOp function, OwnKernelForm form, Region &body) {
-  auto op = cast<cuda::OwnKernelOpInterface>(form.op);
-  auto arguments = ValueRange(function.getBody().getArguments());
-  IRMapping buffers;
-  buffers.map(body.getArguments(), arguments.take_front(body.getNumArguments()));
-  SmallVector<Value> operands;
-  for (Value operand : op->getOperands())
-    operands.push_back(buffers.lookup(operand));
-  SmallVector<Value> results(arguments.slice(body.getNumArguments(), op->getNumResults()));
-  for (auto [i, cast] : llvm::enumerate(form.casts))
-    cast.memref = arguments[body.getNumArguments() + op->getNumResults() + i];
-  if (failed(form.casts.empty() ? op.emit(b, function, operands, results)
-                                : op.emitWithCasts(b, function, operands, results, form.casts)))
-    return failure();
-  b.setInsertionPointToEnd(&function.getBody().front());
-  gpu::ReturnOp::create(b, function.getLoc());
-  return success();
-}
 
 } // namespace
 
-FailureOr<KernelInfo> CudaTarget::generateKernel(ModuleOp module, StringRef name,
-                                                 Region &body) const {
-  OpBuilder b(module.getContext());
-  auto finish = [&](const Launch &launch, auto emit) -> FailureOr<KernelInfo> {
-    if (launch.blocks > INT32_MAX)
-      return body.getParentOp()->emitError()
-             << "the kernel needs " << launch.blocks << " blocks; a GPU has at most " << INT32_MAX;
-    gpu::GPUFuncOp function = createFunction(b, module, name, body, launch);
-    if (succeeded(emit(function))) {
-      expandRemainders(function);
-      return KernelInfo{launch.blocks, 1, 0, launch.threads};
-    }
-    function.erase();
-    return failure();
-  };
-  OwnKernelForm own = findOwnKernelForm(body);
-  if (auto op = dyn_cast_or_null<cuda::OwnKernelOpInterface>(own.op);
-      op && (own.casts.empty() || op.storesCasts()))
-    return finish(op.getLaunch(),
-                  [&](gpu::GPUFuncOp function) { return emitOwn(b, function, own, body); });
-  FailureOr<RowForm> form = chooseRowForm(body);
-  if (failed(form))
-    return failure();
-  GpuSchedule schedule = chooseSchedule(*form, body);
-  return finish({schedule.blocks, schedule.threads}, [&](gpu::GPUFuncOp function) {
-    if (GpuKernel(b, function, body, *form, schedule).run())
-      return LogicalResult(success());
-    return LogicalResult(body.getParentOp()->emitError() << "no schedule found for this kernel");
-  });
+bool cuda::emitKernel(OpBuilder &b, gpu::GPUFuncOp function, Region &body, const RowForm &form,
+                      const GpuSchedule &schedule) {
+  return GpuKernel(b, function, body, form, schedule).run();
 }

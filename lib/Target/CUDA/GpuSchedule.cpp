@@ -1,10 +1,14 @@
 //===- GpuSchedule.cpp - How rows and columns map to blocks and threads ---===//
 #include "lib/Target/CUDA/GpuSchedule.h"
 #include "dialects/interfaces/Interfaces.h"
+#include "dialects/nn/Ops/Compare.h"
+#include "dialects/nn/Ops/Constant.h"
 #include "dialects/nn/Ops/Data.h"
+#include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Ops/Reduce.h"
 #include "lib/Target/CUDA/ThreadEmitter.h"
 #include "mlir/Analysis/SliceAnalysis.h"
+#include "mlir/IR/Matchers.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/Support/MathExtras.h"
 #include <numeric>
@@ -25,8 +29,9 @@ constexpr int64_t kRowElements = 32, kMaxRowElements = 64;
 /// Bytes of inputs per thread from which on a flat schedule takes half of the elements, and the
 /// most bytes of a row that are kept in registers: 160 registers, besides those of the computation.
 constexpr int64_t kInputBytes = 192, kMaxInputBytes = 640;
-/// Maximum threads per row; more are slower.
-constexpr int64_t kMaxRowThreads = 512;
+/// Maximum threads per row, more are slower, and those of longer rows, which are read again for
+/// each reduction: with more rows in flight the second reading would miss the cache more often.
+constexpr int64_t kMaxRowThreads = 512, kLongRowThreads = 256;
 /// Neighbours per chunk of the rows whose sums have the same order in all kernels.
 constexpr int64_t kRowWidth = 4;
 /// Threads of a block that reduces columns by 8 neighbours per thread, columns of its strip, and
@@ -203,10 +208,11 @@ GpuSchedule cuda::chooseSchedule(const RowForm &form, Region &body) {
   schedule.width = chunkWidth(body, form.rows * form.columns, form.columns);
   // A value has the same bits in each kernel that computes it, whatever else the kernel reads and
   // stores: recomputed values depend on it. Longer rows, those of losses, are not recomputed.
-  if (form.columns <= kMaxRowThreads * kRowElements)
+  bool isLong = form.columns > kMaxRowThreads * kRowElements;
+  if (!isLong)
     schedule.width = std::min(schedule.width, kRowWidth);
   int64_t threads = llvm::PowerOf2Ceil(llvm::divideCeil(form.columns, kRowElements));
-  schedule.rowThreads = std::clamp<int64_t>(threads, kWarp, kMaxRowThreads);
+  schedule.rowThreads = isLong ? kLongRowThreads : std::max(threads, kWarp);
   schedule.rowsPerBlock = schedule.rowThreads == kWarp ? kBlock / kWarp : 1;
   schedule.threads = schedule.rowThreads * schedule.rowsPerBlock;
   schedule.blocks = llvm::divideCeil(form.rows, schedule.rowsPerBlock);
@@ -216,4 +222,37 @@ GpuSchedule cuda::chooseSchedule(const RowForm &form, Region &body) {
   bool fits = elements <= kMaxRowElements && elements * bytes <= kMaxInputBytes;
   schedule.chunks = fits ? chunks : 0;
   return schedule;
+}
+
+std::optional<cuda::Pick> cuda::matchPick(nn::ReduceOp op, const RowForm &form) {
+  auto select = op.getInput().getDefiningOp<nn::SelectOp>();
+  if (op.getKind() != nn::ReduceKind::Sum || !select ||
+      !matchPattern(select.getOnFalse(), m_PosZeroFloat()))
+    return std::nullopt;
+  auto equal = select.getCondition().getDefiningOp<nn::CompareOp>();
+  if (!equal || equal.getPredicate() != nn::Predicate::EQ)
+    return std::nullopt;
+  auto iota = equal.getLhs().getDefiningOp<nn::IotaOp>();
+  auto column = equal.getRhs().getDefiningOp<nn::BroadcastOp>();
+  if (!iota || !column || nn::elements(column.getInput()) != form.rows ||
+      iota.getType().getShape().back() != form.columns ||
+      int64_t(iota.getDim()) != iota.getType().getRank() - 1)
+    return std::nullopt;
+  return Pick{column.getInput(), select.getOnTrue()};
+}
+
+nn::ReduceOp cuda::sumOfPowers(nn::ReduceOp op, const RowForm &form) {
+  if (op.getKind() != nn::ReduceKind::Max ||
+      !isa<FloatType>(getElementTypeOrSelf(op.getInput().getType())))
+    return {};
+  for (auto sum : op->getBlock()->getOps<nn::ReduceOp>()) {
+    auto power = sum.getInput().getDefiningOp<nn::ExpOp>();
+    auto difference = power ? power.getOperand().getDefiningOp<nn::SubOp>() : nn::SubOp();
+    auto base =
+        difference ? difference.getRhs().getDefiningOp<nn::BroadcastOp>() : nn::BroadcastOp();
+    if (form.level.count(sum) && sum.getKind() == nn::ReduceKind::Sum && base &&
+        base.getInput() == op.getResult() && difference.getLhs() == op.getInput())
+      return sum;
+  }
+  return {};
 }

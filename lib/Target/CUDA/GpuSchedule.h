@@ -2,6 +2,7 @@
 #ifndef SHALE_TARGET_CUDA_GPUSCHEDULE_H
 #define SHALE_TARGET_CUDA_GPUSCHEDULE_H
 
+#include "dialects/nn/Ops/Reduce.h"
 #include "lib/Codegen/RowForm.h"
 
 namespace shale::cuda {
@@ -35,6 +36,19 @@ struct GpuSchedule {
 /// same bits. Other choices depend on shapes and types. The rules are measurements on an H200:
 /// docs/benchmarks.md, section B; chunks of 4 elements of 16 bits were not measured.
 GpuSchedule chooseSchedule(const RowForm &form, mlir::Region &body);
+
+/// A sum over a row of zeros and one element: that of column `column`, if there is one.
+struct Pick {
+  mlir::Value column; ///< one integer per row
+  mlir::Value from;   ///< the row
+};
+
+/// Matches the sum over each row of select(iota == broadcast of column, from, 0), of floats.
+std::optional<Pick> matchPick(nn::ReduceOp op, const RowForm &form);
+
+/// Returns the sum over each row of exp(x - max), where `op` computes max, the maximum of x over
+/// the row; null if there is none.
+nn::ReduceOp sumOfPowers(nn::ReduceOp op, const RowForm &form);
 
 } // namespace shale::cuda
 

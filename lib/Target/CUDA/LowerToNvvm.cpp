@@ -12,8 +12,10 @@
 #include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
 #include "mlir/Conversion/ReconcileUnrealizedCasts/ReconcileUnrealizedCasts.h"
 #include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/MemRef/Transforms/Passes.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
@@ -53,9 +55,52 @@ static void hideIntrinsics(gpu::GPUModuleOp kernels) {
   });
 }
 
-LogicalResult cuda::lowerToNvvm(gpu::GPUModuleOp kernels) {
+/// Makes maxima and minima of floats instructions: the expansion of arith ops would compare and
+/// select.
+static void keepMaxima(gpu::GPUModuleOp kernels) {
+  auto replace = [](Operation *op, StringRef name) {
+    OpBuilder b(op);
+    auto call = LLVM::CallIntrinsicOp::create(b, op->getLoc(), op->getResult(0).getType(),
+                                              b.getStringAttr(name), op->getOperands());
+    op->replaceAllUsesWith(call);
+    op->erase();
+  };
+  kernels.walk([&](Operation *op) {
+    if (op->getNumResults() != 1 || !op->getResult(0).getType().isF32())
+      return;
+    if (isa<arith::MaximumFOp>(op))
+      replace(op, "llvm.maximum");
+    else if (isa<arith::MinimumFOp>(op))
+      replace(op, "llvm.minimum");
+  });
+}
+
+/// Moves kernels whose indices have 32 bits into a module of their own. Their sums and products
+/// never overflow.
+static gpu::GPUModuleOp takeNarrow(gpu::GPUModuleOp kernels) {
+  OpBuilder b(kernels);
+  auto narrow = gpu::GPUModuleOp::create(b, kernels.getLoc(), "narrow");
+  for (auto function : llvm::make_early_inc_range(kernels.getOps<gpu::GPUFuncOp>())) {
+    bool usesData = function.walk([](memref::GetGlobalOp) { return WalkResult::interrupt(); })
+                        .wasInterrupted(); // it is not moved
+    if (!function->removeAttr(kNarrowIndex) || usesData)
+      continue;
+    function->moveBefore(narrow.getBody(), narrow.getBody()->end());
+    function.walk([](Operation *op) {
+      if (auto flags = dyn_cast<arith::ArithIntegerOverflowFlagsInterface>(op);
+          flags && op->getResult(0).getType().isIndex())
+        op->setAttr(flags.getIntegerOverflowAttrName(),
+                    arith::IntegerOverflowFlagsAttr::get(op->getContext(),
+                                                         arith::IntegerOverflowFlags::nsw));
+    });
+  }
+  return narrow;
+}
+
+static LogicalResult lower(gpu::GPUModuleOp kernels, unsigned indexBits) {
   if (failed(expandMath(kernels)))
     return failure();
+  keepMaxima(kernels);
   PassManager pm(kernels.getContext(), kernels->getName().getStringRef());
   pm.enableVerifier(true);
   pm.addPass(createCanonicalizerPass());
@@ -73,11 +118,22 @@ LogicalResult cuda::lowerToNvvm(gpu::GPUModuleOp kernels) {
   conversion.enableVerifier(true);
   ConvertGpuOpsToNVVMOpsOptions options;
   options.useBarePtrCallConv = true;
+  options.indexBitwidth = indexBits;
   conversion.addPass(createConvertGpuOpsToNVVMOps(options));
   conversion.addPass(createReconcileUnrealizedCastsPass());
   conversion.addPass(createCanonicalizerPass());
   conversion.addPass(createCSEPass());
   return conversion.run(kernels);
+}
+
+LogicalResult cuda::lowerToNvvm(gpu::GPUModuleOp kernels) {
+  gpu::GPUModuleOp narrow = takeNarrow(kernels);
+  if (failed(lower(kernels, 64)) || failed(lower(narrow, 32)))
+    return failure();
+  kernels.getBody()->getOperations().splice(kernels.getBody()->end(),
+                                            narrow.getBody()->getOperations());
+  narrow.erase();
+  return success();
 }
 
 static std::unique_ptr<llvm::TargetMachine> createMachine(const Architecture &architecture,

@@ -77,7 +77,7 @@ def memory(line):
 
 # Part, line, what it is, bar, and how to say the result.
 ROWS = [("kernels", "bits", "kernels, same bits as emulated", "equal", lambda r: f"{total(r, 'kernels')} kernels, {total(r, 'bytes')} bytes equal"),
-        ("kernels", "sanitizer", "memcheck and racecheck", "clean", lambda r: f"{len(r['programs'])} runs clean"),
+        ("kernels", "sanitizer", "memcheck and racecheck", "clean", lambda r: f"{total(r, 'kernels')} launches clean"),
         ("fixtures", "staged", "fixtures, one rank and staged", "loss 1e-4, bf16 0.02", lambda r: f"{len(r['programs'])} programs, {losses(r)}"),
         ("fixtures", "one_rank", "fixtures, NCCL with one rank", "loss 1e-4, bf16 0.02",
          lambda r: f"{len(r['programs'])} programs, {total(r, 'collectives')} calls of NCCL, {losses(r)}"),

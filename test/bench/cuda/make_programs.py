@@ -66,8 +66,6 @@ class Maker:
 
     def make_kernels(self):
         cases = self.cases()
-        for case in cases:  # for compute-sanitizer
-            self.compile(MODELS / case / "model.onnx", program_name(case, 1, "f32"), self.case_flags(case, "none", 1, []))
         for case, ranks, shard, _, dtype in fixtures(cases):
             flags = self.case_flags(case, shard, ranks, BF16 if dtype == "bf16" else [])
             self.record(MODELS / case / "model.onnx", program_name(case, ranks, dtype), flags)

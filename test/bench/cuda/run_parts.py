@@ -16,11 +16,9 @@ from notes import LeftOut, Notes, describe, execute
 from parts import CASES, HERE, LIBRARIES, MODELS, SIZES, alone, archive, fixtures, program_name
 from runner import Case, Deviates, metrics
 
-SECONDS = 90  # that a program may take if it is not measured; under compute-sanitizer the double
+SECONDS = 90  # that a program may take if it is not measured
 PAGE = 2 << 20  # what the driver allocates at least
 WARMUP = 6  # steps that do not count
-# Parts of the names of kernels that are not Shale's: those of NVIDIA's libraries, and all of C++. Shale's are named by modules and ops.
-FOREIGN = ("gemm", "nvjet", "cutlass", "cublas", "cudnn", "nccl", "_Z")
 
 
 class Runner:
@@ -82,31 +80,34 @@ class Runner:
                         raise
                     raise LeftOut("NCCL 2.30 allows two ranks on one GPU, this one does not") from deviation
 
-    def bits(self):
-        """Each program in a process of its own, since an error of the driver stays."""
+    def record(self, name, tool=()):
+        """Runs the recorded kernels of a program, under a tool if one is given. A process of its own, since an error of the driver stays."""
         more = ["--libraries", self.folder] if self.folder else []
-        for code in sorted(self.place.glob("*.kernels.code")):
-            name = code.name[:-len(".kernels.code")]
+        text = execute([*tool, sys.executable, HERE / "kernels.py", self.place / f"{name}.kernels", *more], name, SECONDS, codes=(0, 1))
+        found = json.loads(next(line for line in text.splitlines() if line.startswith("{")))
+        if found["error"]:
+            raise Deviates(found["error"])
+        if found["differ"]:
+            raise Deviates("; ".join(say_difference(one) for one in found["differ"]))
+        return found
+
+    def recorded(self):
+        return sorted(code.name[:-len(".kernels.code")] for code in self.place.glob("*.kernels.code"))
+
+    def bits(self):
+        for name in self.recorded():
             with self.notes.trial(name) as found:
-                text = execute([sys.executable, HERE / "kernels.py", code.with_suffix(""), *more], name, SECONDS, codes=(0, 1))
-                found.update(json.loads(text))
-                if found["error"]:
-                    raise Deviates(found["error"])
-                if found["differ"]:
-                    raise Deviates("; ".join(say_difference(one) for one in found["differ"]))
+                found.update(self.record(name))
 
     def sanitizer(self):
+        """Each kernel by itself: whole programs do not start within minutes under compute-sanitizer, which instruments cuBLASLt."""
         tool = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
         if not pathlib.Path(tool).exists():
             raise LeftOut("no compute-sanitizer")
-        known = subprocess.run([tool, "--help"], capture_output=True, text=True, timeout=SECONDS).stdout
-        for check in ("memcheck", "racecheck"):
-            for case in self.cases():
-                fixture, name = Case(HERE, MODELS / case), program_name(case, 1, "f32")
-                with self.notes.trial(f"{check} of {name}"):
-                    execute([tool, *sanitizer_flags(check, known), self.place / name, "--data", fixture.batches, "--steps", 3, "--out",
-                             self.work / f"{check}-{case}", "--tune-products", "false", *self.libraries], f"{check} of {name}", 2 * SECONDS,
-                            self.environment)
+        for name in self.recorded():
+            for check in ("memcheck", "racecheck"):
+                with self.notes.trial(f"{check} of {name}") as found:
+                    found.update(self.record(name, [tool, "--tool", check, "--error-exitcode", 9, "--print-limit", 5]))
 
     def our_side(self, facts, found):
         """Notes the milliseconds of each step after warm-up. The program ends when it has trained: it would save tens of gigabytes."""
@@ -183,15 +184,6 @@ def linked_libraries(python, folder):
         if not (folder / path.name).exists():
             (folder / path.name).symlink_to(path.resolve())
     return folder if folder.exists() else None
-
-
-def sanitizer_flags(check, known):
-    """`known`: the help of compute-sanitizer. Older ones have another name for the option that leaves kernels out."""
-    flags = ["--tool", check, "--error-exitcode", 9, "--print-limit", 5]
-    if check == "memcheck":
-        flags += ["--report-api-errors", "no"]
-    exclude = next((flag for flag in ("--kernel-name-exclude", "--kernel-regex-exclude") if flag in known), None)
-    return flags + [word for part in FOREIGN if exclude for word in (exclude, f"kns={part}")]
 
 
 def say_difference(one):

@@ -28,7 +28,7 @@ from torch.utils.checkpoint import checkpoint
 
 MODELS = {
     "gpt2-124m": dict(family="gpt2", layers=12, width=768, heads=12, ffn=3072, vocab=50257, batch=64, sequence=1024),
-    "llama-1b": dict(family="llama", layers=16, width=2048, heads=32, kv=8, ffn=8192, vocab=128256, tied=True, batch=8, sequence=2048),
+    "llama-1b": dict(family="llama", layers=16, width=2048, heads=32, kv=8, ffn=8192, vocab=128256, batch=8, sequence=2048),
     "tinyllama-1.1b": dict(family="llama", layers=22, width=2048, heads=32, kv=4, ffn=5632, vocab=32000, theta=1e4, batch=8, sequence=2048),
     "llama-8b": dict(family="llama", layers=32, width=4096, heads=32, kv=8, ffn=14336, vocab=128256, batch=2, sequence=4096, pure=True),
     "tiny-gpt2": dict(family="gpt2", layers=2, width=64, heads=4, ffn=256, vocab=97, batch=2, sequence=32),
