@@ -291,21 +291,21 @@ private:
     if (made.empty())
       return true;
     emitter.setInsertion(0);
-    if (replacesRowInput())
+    if (replacesInput(form.rows))
       gpu::BarrierOp::create(b, loc);
     storeWhere(both(rowInside, less(lane, 1)), made);
     return true;
   }
 
-  /// Whether an output with one element per row takes the place of an input, which all threads of
-  /// the row read before the output is stored.
-  bool replacesRowInput() {
+  /// Whether an output of `count` elements takes the place of an input, which all threads of a row
+  /// read before the output is stored.
+  bool replacesInput(int64_t count) {
     auto aliases = yield->getParentOp()->getAttrOfType<DenseI64ArrayAttr>("aliases");
     if (!aliases)
       return false;
     return llvm::any_of(llvm::zip(yield->getOperands(), aliases.asArrayRef()), [&](auto pair) {
       auto [output, alias] = pair;
-      return alias >= 0 && nn::elements(output) == form.rows;
+      return alias >= 0 && nn::elements(output) == count;
     });
   }
 
@@ -348,7 +348,8 @@ private:
     }
     // All threads read what was picked before one stores to it. Reductions by several warps have a
     // barrier.
-    if (picks && (ops.empty() || schedule.rowThreads == kWarp)) {
+    if (picks && replacesInput(form.rows * form.columns) &&
+        (ops.empty() || schedule.rowThreads == kWarp)) {
       emitter.setInsertion(0);
       gpu::BarrierOp::create(b, loc);
     }

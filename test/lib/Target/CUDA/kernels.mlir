@@ -20,10 +20,10 @@ func.func @f(%x: tensor<6x1024xf32>, %w: tensor<3x40000xbf16>, %r: tensor<8x150x
     %3 = nn.div %a, %2 : tensor<6x1024xf32>
     nn.yield %3 : tensor<6x1024xf32>
   }
-  // 512 threads per row of 40000 elements, in a loop. The sums of the warps are added in shared memory.
+  // 256 threads per row of 40000 elements, in a loop. The sums of the warps are added in shared memory.
   // CHECK-LABEL: gpu.func @kernel_1(
-  // CHECK-SAME: workgroup(%[[SUMS:.*]] : memref<16xf32, #gpu.address_space<workgroup>>) kernel
-  // CHECK-SAME: known_block_size = array<i32: 512, 1, 1>, known_grid_size = array<i32: 3, 1, 1>
+  // CHECK-SAME: workgroup(%[[SUMS:.*]] : memref<8xf32, #gpu.address_space<workgroup>>) kernel
+  // CHECK-SAME: known_block_size = array<i32: 256, 1, 1>, known_grid_size = array<i32: 3, 1, 1>
   // CHECK: scf.for {{.*}} iter_args
   // CHECK: vector.load %arg0[%{{.*}}] {alignment = 16 : i64} : memref<120000xi16>, vector<8xi16>
   // CHECK: memref.store %{{.*}}, %[[SUMS]]
