@@ -58,7 +58,8 @@ def steps_of(found, once, count):
         once = max([name for name in often if name.startswith(OURS)] or often, key=span, default=None)
     starts = [i for i, one in enumerate(found) if one[3] == once]
     if len(starts) < count + 1:
-        sys.exit(f"kernel {once} ran {len(starts)} times, where {count} steps need {count + 1}; the kernels: {', '.join(sorted(launches))}")
+        sys.exit(f"{f'{once} ran {len(starts)} times' if once else 'no kernel ran often enough'}: {count} steps need {count + 1} launches; "
+                 "the launches: " + ", ".join(f"{name} {n}" for name, n in sorted(launches.items())))
     first, last = starts[-count - 1], starts[-1]
     return found[first:last], found[last][0] - found[first][0]
 
