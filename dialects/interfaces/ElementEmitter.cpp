@@ -96,7 +96,7 @@ Value shale::constantLike(OpBuilder &builder, Location loc, Type type, double va
   return arith::ConstantOp::create(builder, loc, scalar);
 }
 
-static Type likeShape(Value value, Type element) {
+Type shale::likeShape(Value value, Type element) {
   if (auto wide = dyn_cast<VectorType>(value.getType()))
     return wide.clone(element);
   return element;

@@ -108,6 +108,9 @@ protected:
 void matchLanes(mlir::OpBuilder &builder, mlir::Location loc,
                 llvm::MutableArrayRef<mlir::Value> values);
 
+/// Returns `element`, or a vector of it with the shape of `value` if that is a vector.
+mlir::Type likeShape(mlir::Value value, mlir::Type element);
+
 /// Widens a scalar or vector of 16-bit floats to f32, exactly; returns others unchanged.
 mlir::Value widen16Bits(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value);
 

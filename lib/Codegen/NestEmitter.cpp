@@ -7,6 +7,18 @@
 using namespace mlir;
 using namespace shale;
 
+SmallVector<Type> shale::memoryTypes(Region &body) {
+  SmallVector<Type> types;
+  auto add = [&](Value value) {
+    auto tensor = cast<RankedTensorType>(value.getType());
+    types.push_back(
+        MemRefType::get({tensor.getNumElements()}, memoryType(tensor.getElementType())));
+  };
+  llvm::for_each(body.getArguments(), add);
+  llvm::for_each(body.front().getTerminator()->getOperands(), add);
+  return types;
+}
+
 // ---- scopes and loops
 
 void NestEmitter::pushScope(Block *block, Operation *before) {
@@ -159,8 +171,8 @@ Value NestEmitter::emit(Value value, const LinearIndex &given) {
 }
 
 /// Makes `step` its greatest common divisor with the coefficients of an index, which is not
-/// constant if `step` is 0. Returns the index
-/// divided by it, and sets `rest` to the remainder, a constant in [0, step).
+/// constant if `step` is 0. Returns the index divided by it, and sets `rest` to the remainder, a
+/// constant in [0, step).
 static LinearIndex divideByCommonStep(const LinearIndex &index, int64_t &step, int64_t &rest) {
   for (auto [id, coefficient] : index.terms)
     step = std::gcd(step, coefficient);

@@ -11,6 +11,10 @@
 
 namespace shale {
 
+/// Returns the types of a kernel's memory: that of the inputs of `body`, then that of its outputs,
+/// each with one dimension.
+llvm::SmallVector<mlir::Type> memoryTypes(mlir::Region &body);
+
 /// Emits elements into a nest of scopes, each the body of a loop. A value is emitted once, in the
 /// outermost scope that defines its dimensions. Indices are linear in the dimensions; where an op
 /// needs finer ones, emission stops with a refinement of the form. A target derives its emitter,

@@ -8,11 +8,7 @@ using namespace mlir;
 
 /// Rounds a scalar or vector of f32. A NaN stays a NaN, whatever its low bits are.
 static Value round(OpBuilder &b, Location loc, Value value, Type narrow) {
-  auto like = [&](Type element) -> Type {
-    auto wide = dyn_cast<VectorType>(value.getType());
-    return wide ? Type(wide.clone(element)) : element;
-  };
-  Type word = like(b.getI32Type());
+  Type word = shale::likeShape(value, b.getI32Type());
   auto number = [&](double constant) { return shale::constantLike(b, loc, word, constant); };
   Value bits = arith::BitcastOp::create(b, loc, word, value);
   Value odd =
@@ -23,20 +19,17 @@ static Value round(OpBuilder &b, Location loc, Value value, Type narrow) {
   Value isNan = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::UNO, value, value);
   rounded = arith::SelectOp::create(b, loc, isNan, quiet, rounded);
   rounded = arith::ShRUIOp::create(b, loc, rounded, number(16));
-  rounded = arith::TruncIOp::create(b, loc, like(b.getI16Type()), rounded);
+  rounded = arith::TruncIOp::create(b, loc, shale::likeShape(value, b.getI16Type()), rounded);
   return arith::BitcastOp::create(b, loc, narrow, rounded);
 }
 
 void shale::roundByIntegers(Operation *root) {
-  SmallVector<arith::TruncFOp> all;
-  root->walk([&](arith::TruncFOp op) {
-    if (getElementTypeOrSelf(op.getType()).isBF16() &&
-        getElementTypeOrSelf(op.getIn().getType()).isF32())
-      all.push_back(op);
-  });
-  for (arith::TruncFOp op : all) {
+  root->walk([](arith::TruncFOp op) {
+    if (!getElementTypeOrSelf(op.getType()).isBF16() ||
+        !getElementTypeOrSelf(op.getIn().getType()).isF32())
+      return;
     OpBuilder b(op);
     op.replaceAllUsesWith(round(b, op.getLoc(), op.getIn(), op.getType()));
     op.erase();
-  }
+  });
 }

@@ -232,14 +232,7 @@ private:
 };
 
 func::FuncOp createFunction(OpBuilder &b, ModuleOp module, StringRef name, Region &body) {
-  SmallVector<Type> types;
-  auto add = [&](Value value) {
-    auto tensor = cast<RankedTensorType>(value.getType());
-    types.push_back(
-        MemRefType::get({tensor.getNumElements()}, memoryType(tensor.getElementType())));
-  };
-  llvm::for_each(body.getArguments(), add);
-  llvm::for_each(body.front().getTerminator()->getOperands(), add);
+  SmallVector<Type> types = memoryTypes(body);
   types.append(2, b.getIndexType());
   b.setInsertionPointToEnd(module.getBody());
   auto function = func::FuncOp::create(b, body.getLoc(), name, b.getFunctionType(types, {}));

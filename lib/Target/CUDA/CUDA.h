@@ -14,7 +14,7 @@ namespace cuda {
 /// The gpu.module that holds the generated kernels until they are lowered.
 inline constexpr llvm::StringLiteral kKernelModule = "shale_kernels";
 /// A unit attribute of kernels whose indices fit in 32 bits, with those of all values they compute.
-constexpr llvm::StringLiteral kNarrowIndex = "shale.narrow_index";
+inline constexpr llvm::StringLiteral kNarrowIndex = "shale.narrow_index";
 
 /// A GPU architecture as ptxas spells it, "sm_90a", and the PTX version that it needs.
 struct Architecture {

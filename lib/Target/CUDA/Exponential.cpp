@@ -37,9 +37,7 @@ Value exponential(OpBuilder &b, Location loc, Value x) {
   for (double coefficient : ArrayRef(kPowers).drop_front())
     power = fma(power, g, number(coefficient));
   power = fma(power, g, number(1));
-  Type word = b.getI32Type();
-  if (auto shaped = dyn_cast<ShapedType>(type))
-    word = shaped.clone(word);
+  Type word = likeShape(x, b.getI32Type());
   auto integer = [&](double value) { return constantLike(b, loc, word, value); };
   Value bits = arith::BitcastOp::create(b, loc, word, shifted);
   bits = arith::ShLIOp::create(b, loc, bits, integer(23)); // the bits of kRound but n are lost
@@ -50,14 +48,11 @@ Value exponential(OpBuilder &b, Location loc, Value x) {
 } // namespace
 
 void cuda::expandExponentials(Operation *kernel) {
-  SmallVector<math::ExpOp> all;
-  kernel->walk([&](math::ExpOp op) {
-    if (getElementTypeOrSelf(op.getType()).isF32())
-      all.push_back(op);
-  });
-  for (math::ExpOp op : all) {
+  kernel->walk([](math::ExpOp op) {
+    if (!getElementTypeOrSelf(op.getType()).isF32())
+      return;
     OpBuilder b(op);
     op.replaceAllUsesWith(exponential(b, op.getLoc(), op.getOperand()));
     op.erase();
-  }
+  });
 }

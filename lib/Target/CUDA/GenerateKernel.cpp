@@ -1,4 +1,5 @@
 //===- GenerateKernel.cpp - GPU functions of generated kernels ------------===//
+#include "lib/Codegen/NestEmitter.h"
 #include "lib/Target/CUDA/CUDA.h"
 #include "lib/Target/CUDA/Exponential.h"
 #include "lib/Target/CUDA/GpuKernel.h"
@@ -20,14 +21,7 @@ gpu::GPUFuncOp createFunction(OpBuilder &b, ModuleOp module, StringRef name, Reg
     b.setInsertionPointToEnd(module.getBody());
     kernels = gpu::GPUModuleOp::create(b, module.getLoc(), kKernelModule);
   }
-  SmallVector<Type> types;
-  auto add = [&](Value value) {
-    auto tensor = cast<RankedTensorType>(value.getType());
-    types.push_back(
-        MemRefType::get({tensor.getNumElements()}, memoryType(tensor.getElementType())));
-  };
-  llvm::for_each(body.getArguments(), add);
-  llvm::for_each(body.front().getTerminator()->getOperands(), add);
+  SmallVector<Type> types = memoryTypes(body);
   b.setInsertionPointToEnd(kernels.getBody());
   auto function = gpu::GPUFuncOp::create(b, body.getLoc(), name, b.getFunctionType(types, {}));
   function->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());

@@ -39,39 +39,33 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::cuda;
 
+/// Replaces an op of one result by a call of an intrinsic with the same operands.
+static void replaceByIntrinsic(Operation *op, const Twine &name) {
+  OpBuilder b(op);
+  auto call = LLVM::CallIntrinsicOp::create(b, op->getLoc(), op->getResult(0).getType(),
+                                            b.getStringAttr(name), op->getOperands());
+  op->replaceAllUsesWith(call);
+  op->erase();
+}
+
 /// Hides intrinsics, llvm.intr.sqrt for example, from the conversion to NVVM, which would replace
 /// them by calls of libdevice.
 static void hideIntrinsics(gpu::GPUModuleOp kernels) {
   kernels.walk([](Operation *op) {
     StringRef name = op->getName().getStringRef();
-    if (!name.consume_front("llvm.intr.") || op->getNumResults() != 1 ||
-        !isa<FloatType>(op->getResult(0).getType()))
-      return;
-    OpBuilder b(op);
-    auto call = LLVM::CallIntrinsicOp::create(b, op->getLoc(), op->getResult(0).getType(),
-                                              b.getStringAttr("llvm." + name), op->getOperands());
-    op->replaceAllUsesWith(call);
-    op->erase();
+    if (name.consume_front("llvm.intr.") && op->getNumResults() == 1 &&
+        isa<FloatType>(op->getResult(0).getType()))
+      replaceByIntrinsic(op, "llvm." + name);
   });
 }
 
 /// Makes maxima and minima of floats instructions: the expansion of arith ops would compare and
 /// select.
 static void keepMaxima(gpu::GPUModuleOp kernels) {
-  auto replace = [](Operation *op, StringRef name) {
-    OpBuilder b(op);
-    auto call = LLVM::CallIntrinsicOp::create(b, op->getLoc(), op->getResult(0).getType(),
-                                              b.getStringAttr(name), op->getOperands());
-    op->replaceAllUsesWith(call);
-    op->erase();
-  };
-  kernels.walk([&](Operation *op) {
-    if (op->getNumResults() != 1 || !op->getResult(0).getType().isF32())
+  kernels.walk([](Operation *op) {
+    if (!isa<arith::MaximumFOp, arith::MinimumFOp>(op) || !op->getResult(0).getType().isF32())
       return;
-    if (isa<arith::MaximumFOp>(op))
-      replace(op, "llvm.maximum");
-    else if (isa<arith::MinimumFOp>(op))
-      replace(op, "llvm.minimum");
+    replaceByIntrinsic(op, isa<arith::MaximumFOp>(op) ? "llvm.maximum" : "llvm.minimum");
   });
 }
 

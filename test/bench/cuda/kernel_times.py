@@ -5,7 +5,8 @@ usage: kernel_times.py [--steps 4] [--once KERNEL] [--until FILE] [--seconds 120
 
 Builds activity.cpp with the CUDA toolkit, lets the driver load it into COMMAND, and prints a table of the last --steps steps: milliseconds
 and launches per step by kernel, the longest first, with the time in which the GPU did nothing. A step begins at each start of the kernel
---once, which must run once per step; by default it is the one of Shale's whose last launches are the furthest apart. --until ends COMMAND when FILE exists, so that a program need not save. --raw keeps the list of activities, and --read prints the table of a list.
+--once, which must run once per step; by default it is the one of Shale's whose last launches are the furthest apart. --until ends COMMAND
+when FILE exists, so that a program need not save. --raw keeps the list of activities, and --read prints the table of a list.
 """
 import argparse
 import collections

@@ -7,10 +7,9 @@ MODELS = HERE.parents[1] / "models"
 sys.path.insert(0, str(HERE.parents[1] / "e2e"))
 
 BF16 = ["--param-dtype", "bf16"]
-# Bars: utilization, and tokens per second relative to PyTorch's. `lookup`: parameters that do not count, since the file of Llama 1B
-# has an embedding besides its head, and PyTorch's model has one table for both. Both sides of Llama 8B fit into a GPU of 80 GB: PyTorch's
-# recomputes every block. `seconds`: the limit of a run of either side; the
-# rounds of both end within ten minutes. Weights of 8B parameters take a minute or two to make.
+# Bars: utilization, and tokens per second relative to PyTorch's. `lookup`: parameters that do not count, since both
+# sides of Llama 1B have an embedding besides the head. Both sides of Llama 8B fit into a GPU of 80 GB; PyTorch's recomputes every block.
+# `seconds`: the limit of a run of either side; the rounds of both end within ten minutes. Weights of 8B parameters take minutes to make.
 SIZES = {
     "gpt2-124m": dict(scale="gpt2-124m", torch="gpt2-124m", batch=64, length=1024, layers=12, width=768, vocabulary=50257, flags=BF16,
                       bars=(0.40, 1.1), rounds=2, seconds=130),
@@ -18,8 +17,7 @@ SIZES = {
                      lookup=128256 * 2048, bars=(0.50, 1.1), rounds=2, seconds=140),
     "llama-8b": dict(scale="llama-8b", torch="llama-8b", batch=2, length=4096, layers=32, width=4096, vocabulary=128256,
                      flags=[*BF16, "--master-dtype", "none", "--optimizer-dtype", "bf16", "--recompute", "auto", "--memory-limit", "79GiB"],
-                     bars=(0.40, 1.05),
-                     rounds=1, seconds=280),
+                     bars=(0.40, 1.05), rounds=1, seconds=280),
 }
 SMALL = dict(batch=4, length=64, layers=2, width=64, vocabulary=256)
 PARTS = ["kernels", "fixtures", *SIZES]

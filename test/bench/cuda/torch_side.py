@@ -99,7 +99,7 @@ class Model(nn.Module):
         self.places = nn.Embedding(c["sequence"], c["width"]) if gpt2 else None
         self.blocks = nn.ModuleList((GPT2Block if gpt2 else LlamaBlock)(c) for _ in range(c["layers"]))
         norm = nn.LayerNorm(c["width"]) if gpt2 else nn.RMSNorm(c["width"], eps=1e-5)
-        self.head = Head(c, norm, self.embed.weight if gpt2 or c.get("tied") else None)
+        self.head = Head(c, norm, self.embed.weight if gpt2 else None)
         if not gpt2:
             half = c["width"] // c["heads"] // 2
             angle = torch.outer(torch.arange(c["sequence"]), c.get("theta", 5e5) ** (-torch.arange(half) / half))
