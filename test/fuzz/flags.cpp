@@ -26,8 +26,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     return 0;
   ++counts().beyond;
   std::string wrong;
-  if (const Target *target = findTarget(parsed.options->target, wrong))
-    counts().accepted += checkFlags(*parsed.options, *target) == 0;
+  const Target *target = findTarget(parsed.options->target, wrong);
+  if (!target)
+    return 0;
+  if (!parsed.options->machine) // as shalec does
+    parsed.options->machine = &target->getRates();
+  counts().accepted += checkFlags(*parsed.options, *target) == 0;
   for (const Flag &flag : allFlags())
     if (flag.get) { // what a flag prints has its meaning
       CompileOptions again = *parsed.options;

@@ -81,7 +81,8 @@ public:
     case 1:
       return changeOperand(op);
     case 2:
-      return takeOver(op);
+      takeOver(op);
+      return addDefaults(op);
     case 3:
       return remove(op);
     case 4:
@@ -92,10 +93,17 @@ public:
       if (DictionaryAttr attrs = op->getAttrDictionary(); !attrs.empty())
         if (auto made = dyn_cast_or_null<DictionaryAttr>(change(attrs)))
           op->setAttrs(made);
+      addDefaults(op);
     }
   }
 
 private:
+  /// Adds missing attributes that have a default, as the parser does: verifiers read them.
+  static void addDefaults(Operation *op) {
+    if (op->getPropertiesStorageSize())
+      op->getName().populateDefaultProperties(op->getPropertiesStorage());
+  }
+
   /// Another value of the same type that is defined before the op.
   Value another(Operation *op, Type type) {
     SmallVector<Value> values;

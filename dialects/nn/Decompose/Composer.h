@@ -46,6 +46,9 @@ public:
   mlir::Value splat(mlir::RankedTensorType type, double value) {
     return marked(nn::splat(b, loc, type, value).getDefiningOp())->getResult(0);
   }
+  mlir::Value constant(mlir::DenseElementsAttr value) {
+    return marked(ConstantOp::create(b, loc, value));
+  }
   mlir::Value dropout(mlir::Value x, mlir::Value seed, mlir::Value step, mlir::Value microbatch,
                       mlir::Value offset, mlir::FloatAttr ratio, mlir::IntegerAttr id,
                       mlir::DenseI64ArrayAttr whole) {

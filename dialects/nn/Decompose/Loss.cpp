@@ -21,8 +21,11 @@ Value atLabel(Composer &b, Value logits, Value labels) {
 /// True for the rows that count, whose label is not the constant `ignored`.
 Value counts(Composer &b, Value labels, int64_t ignored) {
   auto type = Composer::type(labels);
-  // 64-bit labels beyond 2^53 would not survive `splat`'s double; no table is that long.
-  return b.compare(Predicate::NE, labels, b.splat(type, double(ignored)));
+  unsigned width = type.getElementTypeBitWidth();
+  if (!llvm::isIntN(width, ignored)) // no label is ignored
+    return b.splat(type.clone(IntegerType::get(type.getContext(), 1)), 1);
+  llvm::APInt index(width, ignored, /*isSigned=*/true);
+  return b.compare(Predicate::NE, labels, b.constant(DenseElementsAttr::get(type, index)));
 }
 } // namespace
 

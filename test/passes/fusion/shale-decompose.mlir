@@ -31,3 +31,13 @@ func.func @attention(%q: tensor<1x2x4x8xf32>, %k: tensor<1x1x4x8xf32>) -> tensor
   %o, %l = nn.attention %q, %k, %k causal scale = 5.000000e-01 : tensor<1x2x4x8xf32>, tensor<1x1x4x8xf32>, tensor<1x1x4x8xf32> -> tensor<1x2x4x8xf32>, tensor<1x2x4xf32>
   return %o : tensor<1x2x4x8xf32>
 }
+
+// The label to ignore is exact, and ignores nothing where labels cannot have it.
+// CHECK-LABEL: @ignored
+// CHECK: nn.constant dense<9223372036854775807> : tensor<4xi64>
+// CHECK: nn.constant dense<true> : tensor<4xi1>
+func.func @ignored(%x: tensor<4x8xf32>, %long: tensor<4xi64>, %short: tensor<4xi32>) -> (tensor<f32>, tensor<f32>) {
+  %s, %c, %l = nn.cross_entropy %x, %long ignore_index = 9223372036854775807 : tensor<4x8xf32>, tensor<4xi64>
+  %t, %d, %m = nn.cross_entropy %x, %short ignore_index = 4294967296 : tensor<4x8xf32>, tensor<4xi32>
+  return %s, %t : tensor<f32>, tensor<f32>
+}
