@@ -14,9 +14,6 @@
 using namespace mlir;
 using namespace shale;
 
-/// The limit of the receive scratch: larger reductions are done in pieces.
-static constexpr int64_t kMostScratchBytes = 8 << 20;
-
 int64_t ProgramSummary::peakBytes(mem::Memory memory) const {
   int64_t sum = 0;
   for (const PlanLine &line : lines)
@@ -300,6 +297,9 @@ static LogicalResult verifyBuckets(ArrayRef<rt::CollectiveOpInterface> starts) {
 }
 
 static LogicalResult addSites(ModuleOp module, ProgramSummary &summary) {
+  const Target *target = targetOf(module);
+  if (!target)
+    return failure();
   std::map<int64_t, int64_t> scratch;
   std::vector<std::pair<int64_t, Operation *>> rows;
   for (auto function : module.getOps<rt::FuncOp>()) {
@@ -314,12 +314,14 @@ static LogicalResult addSites(ModuleOp module, ProgramSummary &summary) {
       summary.sentBytes += times * sent;
       if (kind == CollectiveKind::AllGather)
         return;
+      Type element = start.getSend().getType().getElementType();
       int64_t slice = llvm::divideCeil(elementsOf(start.getSend()), std::max<int64_t>(size, 1)) *
-                      nn::elementBytes(start.getSend().getType().getElementType());
+                      nn::elementBytes(element);
       // The collectives of a bucket receive at the same time.
       int64_t &together = scratch[bucketOf(start)];
       together += 2 * std::max<int64_t>(size - 1, 1) * llvm::alignTo(slice, 64);
-      summary.commScratchBytes = std::max(summary.commScratchBytes, together);
+      summary.commScratchBytes = std::max(summary.commScratchBytes,
+                                          std::min(together, target->mostReceiveScratch(element)));
     });
   }
   if (failed(verifyRows(rows, "site")))
@@ -334,7 +336,6 @@ static LogicalResult addSites(ModuleOp module, ProgramSummary &summary) {
     ++bucketSizes[site.bucket];
   for (CollectiveSite &site : summary.sites)
     site.bucketSize = bucketSizes[site.bucket];
-  summary.commScratchBytes = std::min(summary.commScratchBytes, kMostScratchBytes);
   return success();
 }
 

@@ -2,6 +2,8 @@
 #include "lib/Analysis/TimeModel.h"
 #include "dialects/dist/Dist.h"
 #include "lib/Analysis/ProgramSummary.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/DenseMap.h"
 
@@ -26,13 +28,42 @@ static double passSeconds(Operation *op, const Rates &rates) {
   return seconds;
 }
 
+/// Returns the instructions that a target makes of an element of `op`: a function of `math`, as
+/// exp, becomes a polynomial of about 16.
+static int64_t instructionsOf(ElementwiseOpInterface op) {
+  Block block;
+  OpBuilder builder(op->getContext());
+  builder.setInsertionPointToEnd(&block);
+  for (Type type : op->getOperandTypes())
+    block.addArgument(getElementTypeOrSelf(type), op->getLoc());
+  op.emitElement(builder, op->getLoc(), block.getArguments());
+  int64_t count = 0;
+  for (Operation &emitted : block)
+    count += isa<math::MathDialect>(emitted.getDialect()) ? 16 : 1;
+  return count;
+}
+
+/// Returns the instructions of one run of a kernel, over all elements.
+static int64_t kernelInstructions(rt::KernelOp kernel) {
+  kernel.getContext()->loadDialect<arith::ArithDialect, math::MathDialect>(); // of what is emitted
+  int64_t count = 0;
+  kernel.getBody().walk([&](Operation *op) {
+    if (auto cost = dyn_cast<CostOpInterface>(op))
+      count += cost.getFlops();
+    else if (auto elementwise = dyn_cast<ElementwiseOpInterface>(op))
+      count += cast<RankedTensorType>(op->getResult(0).getType()).getNumElements() *
+               instructionsOf(elementwise);
+  });
+  return count;
+}
+
 namespace {
 class Simulation {
 public:
   Simulation(rt::FuncOp function, const Rates &rates)
       : function(function), rates(rates), module(function->getParentOfType<ModuleOp>()) {
     for (auto kernel : module.getOps<rt::KernelOp>())
-      flops[kernel.getSymNameAttr()] = kernelFlops(kernel);
+      instructions[kernel.getSymNameAttr()] = kernelInstructions(kernel);
   }
 
   TimedStep run() {
@@ -80,19 +111,32 @@ private:
     if (isMemoryEffectFree(op)) // a view takes no time
       return;
     double seconds = passSeconds(op, rates);
-    if (isa<rt::GemmOp, rt::GemmEpilogueOp>(op)) {
-      seconds = std::max(seconds, cast<CostOpInterface>(op).getFlops() / productRate(op));
-    } else if (auto attention = dyn_cast<CostOpInterface>(op)) {
-      seconds = std::max(seconds, attention.getFlops() / rates.attention);
+    if (auto gemm = dyn_cast<rt::GemmOp>(op)) {
+      seconds = std::max(seconds, gemm.getFlops() / productRate(op));
+    } else if (auto epilogue = dyn_cast<rt::GemmEpilogueOp>(op)) {
+      // An epilogue reads or writes a second matrix after the product.
+      double second = bytesOf(epilogue.getWith()) + bytesOf(epilogue->getOperands().drop_front(4));
+      seconds = std::max(seconds, epilogue.getFlops() / productRate(op) + second / rates.memory);
+    } else if (auto forward = dyn_cast<rt::SdpaOp>(op)) {
+      seconds = std::max(seconds, attentionSeconds(forward));
+    } else if (auto backward = dyn_cast<rt::SdpaGradOp>(op)) {
+      seconds = std::max(seconds, attentionSeconds(backward));
     } else if (auto launch = dyn_cast<rt::LaunchOp>(op)) {
-      // Attention reaches half the rate of products; row kernels are bound by memory.
-      seconds =
-          std::max(seconds, flops.lookup(launch.getKernelAttr().getAttr()) / (0.5 * rates.flops));
+      // Generated attention reaches half the rate of products; row kernels are bound by memory.
+      seconds = std::max(seconds, instructions.lookup(launch.getKernelAttr().getAttr()) /
+                                      (0.5 * rates.flops));
     } else if (!isa<rt::CopyOp, rt::ZeroOp>(op) && op->getNumOperands() == 0) {
       return;
     }
     if (seconds > 0)
       place(op, TimedOp::Compute, seconds, rates.launch);
+  }
+
+  /// Heads of 64 features run at 0.6 of the rate of those of 128, since softmax takes as long.
+  template <typename Attention> double attentionSeconds(Attention op) const {
+    nn::AttentionSizes sizes = op.getSizes();
+    double flops = op.getFlops(), scores = flops / (2 * (sizes.depth + sizes.valueDepth));
+    return flops / rates.attention + scores / rates.scores;
   }
 
   double productRate(Operation *op) const {
@@ -107,7 +151,7 @@ private:
   ModuleOp module;
   TimedStep step;
   double streams[3] = {0, 0, 0};
-  DenseMap<StringAttr, int64_t> flops;
+  DenseMap<StringAttr, int64_t> instructions;
   DenseMap<Value, double> ends;
 };
 } // namespace

@@ -14,7 +14,8 @@ struct Rates {
   double flops;       ///< f32 operations of matrix products
   double flopsTf32;   ///< the same with operands rounded to TF32 (--allow-tf32)
   double flops16;     ///< bf16 and f16 operations of matrix products
-  double attention;   ///< bf16 and f16 operations of a library's attention
+  double attention;   ///< bf16 and f16 operations of the products in a library's attention
+  double scores;      ///< exponentials of scores there, a query and key each; not beside products
   double memory;      ///< bytes read or written by kernels
   double link;        ///< bytes that a rank sends to others
   double host;        ///< bytes copied between device and host

@@ -106,6 +106,12 @@ public:
   virtual bool alignsSlices() const { return false; }
   /// Returns the rows of logits that a loss is computed for at once: as few as cost no speed.
   virtual int64_t lossChunkRows() const { return 1024; }
+  /// Returns the most bytes of the buffer into which a reduction of `element` receives: larger
+  /// reductions are done in pieces.
+  virtual int64_t mostReceiveScratch(mlir::Type element) const {
+    (void)element;
+    return 8 << 20;
+  }
 
   /// Returns the bytes of device memory that the library call of an op may overwrite while it runs.
   virtual int64_t workspaceBytes(mlir::Operation *op) const {

@@ -1,12 +1,15 @@
 //===- Machines.cpp - Rates of CPUs ---------------------------------------===//
 #include "lib/Target/CPU/CPU.h"
+#include <limits>
 
 using namespace shale;
 
 // Measured on two cores with AVX-512 (oneDNN 2.6 sgemm 300-410 GFLOP/s; bf16 is only a storage
 // type; memory bandwidth 12 GB/s; ranks communicate over loopback).
+static constexpr double kNoLibrary = std::numeric_limits<double>::infinity();
+
 static const Rates kMachines[] = {
-    {"cpu", 330e9, 330e9, 330e9, 165e9, 12e9, 1.5e9, 6e9, 12e9, 3e-6, 60e-6, true,
+    {"cpu", 330e9, 330e9, 330e9, 165e9, kNoLibrary, 12e9, 1.5e9, 6e9, 12e9, 3e-6, 60e-6, true,
      "measured on two cores of an AVX-512 server"},
 };
 

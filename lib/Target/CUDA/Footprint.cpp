@@ -15,6 +15,12 @@ static constexpr int64_t kBlasBytes = 6 * kMiB;
 static constexpr int64_t kDnnBytes = 24 * kMiB; // handle and plans
 static constexpr int64_t kFirstCommunicatorBytes = 580 * kMiB, kCommunicatorBytes = 390 * kMiB;
 
+/// NCCL has the sums of 32-bit floats. Pieces of 16-bit floats are exchanged, and one sum follows
+/// each exchange: a few large ones take as long as the wire.
+int64_t CudaTarget::mostReceiveScratch(Type element) const {
+  return is16BitFloat(element) ? 192 * kMiB : Target::mostReceiveScratch(element);
+}
+
 std::vector<FixedCost> CudaTarget::getFixedCosts(ModuleOp module, int64_t, int64_t) const {
   llvm::StringSet<> axes;
   bool attends = false;

@@ -8,7 +8,7 @@ import sys
 import tarfile
 import tempfile
 
-from parts import BF16, CASES, LIBRARIES, MODELS, PARTS, SIZES, SMALL, alone, archive, fixtures, program_name
+from parts import ALL_BF16, BF16, CASES, LIBRARIES, MODELS, PARTS, SIZES, SMALL, alone, archive, fixtures, program_name, shared
 from kernels import shrink
 from runner import Case, Deviates, run
 
@@ -45,9 +45,10 @@ class Maker:
         run([self.a.build / "test" / "unit" / "codegen" / "record-kernels", plan, prefix], "record-kernels")
         shrink(prefix)
 
-    def case_flags(self, case, shard, ranks, more):
+    def case_flags(self, case, shard, mesh, more):
         fixture = Case(self.a.build, MODELS / case)
-        return [*fixture.model_flags(), *fixture.policy_flags(), "--mesh", f"fsdp={ranks}", "--shard", shard, *more]
+        sizes = [f"{name}={size}" for name, size in zip(("replica", "fsdp")[-len(mesh):], mesh)]
+        return [*fixture.model_flags(), *fixture.policy_flags(), "--mesh", ",".join(sizes), "--shard", shard, *more]
 
     def cases(self):
         """The fixtures, which are also listed beside the programs."""
@@ -58,16 +59,20 @@ class Maker:
     def make_fixtures(self):
         cases = self.cases()
         for case, ranks, shard, _, dtype in fixtures(cases):
-            flags = self.case_flags(case, shard, ranks, BF16 if dtype == "bf16" else [])
+            flags = self.case_flags(case, shard, [ranks], BF16 if dtype == "bf16" else [])
             self.compile(MODELS / case / "model.onnx", program_name(case, ranks, dtype), flags)
         for case, dtype in alone(cases):
-            more = ["--keep-single-rank-collectives=true", *(BF16 + ["--reduce-dtype", "bf16"] if dtype == "bf16" else [])]
-            self.compile(MODELS / case / "model.onnx", program_name(case, "alone", dtype), self.case_flags(case, "full", 1, more))
+            more = ["--keep-single-rank-collectives=true", *(ALL_BF16 if dtype == "bf16" else [])]
+            self.compile(MODELS / case / "model.onnx", program_name(case, "alone", dtype), self.case_flags(case, "full", [1], more))
+        for case, mesh, dtype in shared(cases):
+            name, flags = program_name(case, mesh, dtype), self.case_flags(case, "full", mesh, ALL_BF16 if dtype == "bf16" else [])
+            if not (self.place / name).exists():
+                self.compile(MODELS / case / "model.onnx", name, flags)
 
     def make_kernels(self):
         cases = self.cases()
         for case, ranks, shard, _, dtype in fixtures(cases):
-            flags = self.case_flags(case, shard, ranks, BF16 if dtype == "bf16" else [])
+            flags = self.case_flags(case, shard, [ranks], BF16 if dtype == "bf16" else [])
             self.record(MODELS / case / "model.onnx", program_name(case, ranks, dtype), flags)
         self.record_more()
 

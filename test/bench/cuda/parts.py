@@ -7,6 +7,7 @@ MODELS = HERE.parents[1] / "models"
 sys.path.insert(0, str(HERE.parents[1] / "e2e"))
 
 BF16 = ["--param-dtype", "bf16"]
+ALL_BF16 = [*BF16, "--reduce-dtype", "bf16"]
 # Bars: utilization, and tokens per second relative to PyTorch's. `lookup`: parameters that do not count, since both
 # sides of Llama 1B have an embedding besides the head. Both sides of Llama 8B fit into a GPU of 80 GB; PyTorch's recomputes every block.
 # `seconds`: the limit of a run of either side; the rounds of both end within ten minutes. Weights of 8B parameters take minutes to make.
@@ -40,5 +41,12 @@ def alone(cases):
     return [(case, dtype) for case in cases for dtype in ("f32", "bf16")]
 
 
+def shared(cases):
+    """Fixtures whose ranks share a GPU over NCCL: name of the fixture, sizes of its mesh, type of parameters and reductions. Reductions of
+    16-bit floats are exchanges, and meshes of two axes have two communicators."""
+    return [(case, (2,), "f32") for case in cases] + [(cases[0], (2,), "bf16")] + [("gpt2", (2, 2), dtype) for dtype in ("f32", "bf16") if "gpt2" in cases]
+
+
 def program_name(case, ranks, dtype):
-    return f"{case}-{ranks}-{dtype}"
+    """`ranks` is a number, the sizes of a mesh, or a word."""
+    return f"{case}-{'x'.join(map(str, ranks)) if isinstance(ranks, tuple) else ranks}-{dtype}"

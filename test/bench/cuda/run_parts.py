@@ -13,7 +13,7 @@ import tempfile
 import numpy as np
 
 from notes import LeftOut, Notes, describe, execute
-from parts import CASES, HERE, LIBRARIES, MODELS, SIZES, alone, archive, fixtures, program_name
+from parts import CASES, HERE, LIBRARIES, MODELS, SIZES, alone, archive, fixtures, program_name, shared
 from runner import Case, Deviates, metrics
 
 SECONDS = 90  # that a program may take if it is not measured
@@ -67,18 +67,19 @@ class Runner:
                 if missing:
                     raise Deviates(f"{name} made no call of {' and '.join(sorted(missing))} of NCCL")
 
-    def two_ranks(self):
-        """Two ranks on this GPU over NCCL, which allows it from 2.30 on. Replayed sends between two processes hung (docs/benchmarks.md)."""
+    def one_gpu(self):
+        """Two and four ranks on this GPU over NCCL, which allows it from 2.30 on, with and without CUDA graphs."""
         more = {"CUDA_VISIBLE_DEVICES": "0", "NCCL_MULTI_RANK_GPU_ENABLE": "1"}
-        for case in self.cases():
-            name = program_name(case, 2, "f32")
-            with self.notes.trial(name) as found:
-                try:
-                    found.update(loss=self.follow(name, case, "f32", ["--no-graph"], more), dtype="f32")
-                except Deviates as deviation:
-                    if "ranks 0 and 1 use one GPU" not in str(deviation):
-                        raise
-                    raise LeftOut("NCCL 2.30 allows two ranks on one GPU, this one does not") from deviation
+        for case, mesh, dtype in shared(self.cases()):
+            name = program_name(case, mesh, dtype)
+            for flags in ([], ["--no-graph"]):
+                with self.notes.trial(" ".join([name, *flags])) as found:
+                    try:
+                        found.update(loss=self.follow(name, case, dtype, flags, more), dtype=dtype)
+                    except Deviates as deviation:
+                        if "ranks 0 and 1 use one GPU" not in str(deviation):
+                            raise
+                        raise LeftOut("NCCL 2.30 allows several ranks on one GPU, this one does not") from deviation
 
     def record(self, name, tool=()):
         """Runs the recorded kernels of a program, under a tool if one is given. A process of its own, since an error of the driver stays."""
@@ -212,7 +213,7 @@ def device_memory(facts, report, others, found):
 
 # What a part shows: its lines of the table.
 LINES = {"kernels": {"bits": Runner.bits, "sanitizer": Runner.sanitizer},
-         "fixtures": {"staged": Runner.staged, "one_rank": Runner.one_rank, "two_ranks": Runner.two_ranks}}
+         "fixtures": {"staged": Runner.staged, "one_rank": Runner.one_rank, "one_gpu": Runner.one_gpu}}
 
 
 def run_part(a):

@@ -13,11 +13,11 @@ using namespace shale;
 namespace {
 
 /// Operations, those with operands rounded to TF32, operations on 16-bit floats, those of
-/// attention, bytes of memory, sent, copied and of host memory a second; seconds before a launch
-/// and before a collective.
-constexpr Rates kMachine{"test", 100, 120, 200, 150, 10, 4, 5, 2, 1, 7, false, ""};
+/// attention's products, its scores, bytes of memory, sent, copied and of host memory a second;
+/// seconds before a launch and before a collective.
+constexpr Rates kMachine{"test", 100, 120, 200, 150, 64, 10, 4, 5, 2, 1, 7, false, ""};
 /// The same machine, but only operations take time.
-constexpr Rates kFast{"fast", 100, 120, 200, 150, 1e12, 1e12, 1e12, 1e12, 0, 0, false, ""};
+constexpr Rates kFast{"fast", 100, 120, 200, 150, 64, 1e12, 1e12, 1e12, 1e12, 0, 0, false, ""};
 
 class Time : public ::testing::Test {
 protected:
@@ -30,9 +30,9 @@ protected:
   /// Parses a module whose functions are given; buffers %a, %b, %c of 64 bytes and %h of the host
   /// are the first ops of each.
   void parse(const std::vector<std::pair<std::string, std::string>> &functions,
-             const std::string &attributes = "") {
-    std::string text =
-        "module attributes {" + attributes + "} {\ndist.mesh @mesh <[shard \"fsdp\"=2]>\n";
+             const std::string &attributes = "", const std::string &kernels = "") {
+    std::string text = "module attributes {" + attributes +
+                       "} {\ndist.mesh @mesh <[shard \"fsdp\"=2]>\n" + kernels;
     for (const auto &[name, body] : functions)
       text +=
           "rt.func @" + name + " inputs = [] hyper = [] metrics = [] {\n" + kBuffers + body + "}\n";
@@ -40,8 +40,8 @@ protected:
   }
 
   TimedStep time(const std::string &body, const Rates &rates = kMachine,
-                 const std::string &attributes = "") {
-    parse({{"step", body}}, attributes);
+                 const std::string &attributes = "", const std::string &kernels = "") {
+    parse({{"step", body}}, attributes, kernels);
     if (!module) {
       ADD_FAILURE() << "does not parse: " << body;
       return {};
@@ -91,6 +91,57 @@ TEST_F(Time, OfAProductIsThatOfItsOperations) {
   EXPECT_DOUBLE_EQ(time(product("bf16"), kFast, "rt.allow_tf32").seconds, 0.3);
   // 124 bytes take longer than 60 operations.
   EXPECT_DOUBLE_EQ(time(product("f32")).seconds, 13.4);
+}
+
+TEST_F(Time, OfAttentionIsThatOfItsProductsAndItsScores) {
+  const std::string buffers = R"(
+    %q = rt.buffer arena offset = 256 activations "q" : memref<1x4x2x8xbf16>
+    %l = rt.buffer arena offset = 384 activations "l" : memref<1x2x4xf32>
+    %g = rt.buffer arena offset = 512 activations "g" : memref<1x4x6x8xbf16>
+    %w = rt.buffer arena offset = 1024 workspace "w" : memref<64xf32>
+  )";
+  // Two products of 2 heads x 4 x 4 scores x 8 features, and 32 scores.
+  double forward = 1024.0 / 150 + 32.0 / 64;
+  EXPECT_DOUBLE_EQ(
+      time(buffers +
+               "rt.sdpa %q, %q, %q scale = 1.0 to %q, %l workspace %w : memref<1x4x2x8xbf16>, "
+               "memref<1x4x2x8xbf16>, memref<1x4x2x8xbf16> to memref<1x4x2x8xbf16>, "
+               "memref<1x2x4xf32>, memref<64xf32>\n",
+           kFast)
+          .seconds,
+      forward);
+  EXPECT_DOUBLE_EQ(
+      time(buffers + "rt.sdpa_grad %q, %q, %q from %q, %l, %q scale = 1.0 to (%g) workspace %w : "
+                     "memref<1x4x2x8xbf16>, memref<1x4x2x8xbf16>, memref<1x4x2x8xbf16> from "
+                     "memref<1x4x2x8xbf16>, memref<1x2x4xf32> to (memref<1x4x6x8xbf16>), "
+                     "memref<64xf32>\n",
+           kFast)
+          .seconds,
+      2.5 * forward);
+}
+
+TEST_F(Time, OfAnEpilogueIsThatOfItsProductAndItsSecondMatrix) {
+  Rates machine = kFast;
+  machine.memory = 1000;
+  const std::string kernel =
+      "rt.kernel @k(%p: tensor<8x8xbf16>, %w: tensor<8x8xbf16>) -> tensor<8x8xbf16> aliases [0] {\n"
+      "%0 = nn.mul %p, %w : tensor<8x8xbf16>\nrt.yield %0 : tensor<8x8xbf16>\n}\n";
+  const std::string product =
+      "%m = rt.buffer arena offset = 256 activations \"m\" : memref<8x8xbf16>\n"
+      "rt.gemm_epilogue gelu_grad %m, %m with %m to %m else @k : memref<8x8xbf16>, "
+      "memref<8x8xbf16>, memref<8x8xbf16> to memref<8x8xbf16>\n";
+  EXPECT_DOUBLE_EQ(time(product, machine, "", kernel).seconds, 1024.0 / 200 + 128.0 / 1000);
+}
+
+TEST_F(Time, OfAKernelIsThatOfItsInstructions) {
+  auto kernel = [&](const std::string &op) {
+    return time("rt.launch @k(%a) to (%b) : (memref<16xf32>) -> (memref<16xf32>)\n", kFast, "",
+                "rt.kernel @k(%x: tensor<16xf32>) -> tensor<16xf32> {\n%0 = nn." + op +
+                    " : tensor<16xf32>\nrt.yield %0 : tensor<16xf32>\n}\n")
+        .seconds;
+  };
+  EXPECT_DOUBLE_EQ(kernel("add %x, %x"), 16.0 / 50);
+  EXPECT_DOUBLE_EQ(kernel("exp %x"), 16 * 16.0 / 50); // a polynomial
 }
 
 TEST_F(Time, CollectivesRunBesideComputeFromTheirStartToTheirWait) {
