@@ -203,7 +203,8 @@ std::vector<Flag> makeFlags() {
        "input dimension that is split over ranks (default: dimensions named batch)",
        append<&O::batchDims>, nullptr, /*repeated=*/true});
   add({"loss", "FORM", in, Effect::Model,
-       "next-token:LOGITS | cross-entropy:LOGITS,LABELS | mse:OUT,TARGET", setString<&O::loss>});
+       "next-token:LOGITS | cross-entropy:LOGITS,LABELS | mse:OUT,TARGET | mean:OUT | sum:OUT",
+       setString<&O::loss>});
   add({"loss-output", "NAME", in, Effect::Model,
        "the output that is the loss, when several are scalars; or a weighted sum: lm=1,aux=0.01",
        setString<&O::lossOutput>});

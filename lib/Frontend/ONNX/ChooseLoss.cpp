@@ -29,11 +29,11 @@ LogicalResult Importer::parseLossForm() {
   auto [kind, rest] = StringRef(options.loss).split(':');
   auto [first, second] = rest.split(',');
   bool two = kind == "cross-entropy" || kind == "mse";
-  if ((kind != "next-token" && !two) || first.empty() || (two && second.empty()) ||
-      (!two && rest.contains(',')))
+  bool one = kind == "next-token" || kind == "mean" || kind == "sum";
+  if (!(one || two) || first.empty() || two == second.empty() || (one && rest.contains(',')))
     return error("--loss '" + displayName(options.loss) +
                      "' is not one of next-token:LOGITS, "
-                     "cross-entropy:LOGITS,LABELS, mse:OUT,TARGET",
+                     "cross-entropy:LOGITS,LABELS, mse:OUT,TARGET, mean:OUT, sum:OUT",
                  SHALE_EXIT_USAGE),
            failure();
   if (!hasOutput(graph, first))
@@ -129,7 +129,8 @@ LogicalResult Importer::chooseLoss() {
                      (outputs.empty() ? "none" : outputs) + ": pass --loss next-token:" +
                      (logits.size() == 1 ? displayName(logits.front()) : "LOGITS") +
                      ", "
-                     "cross-entropy:LOGITS,LABELS or mse:OUT,TARGET",
+                     "cross-entropy:LOGITS,LABELS or mse:OUT,TARGET, or mean:OUT or sum:OUT if an "
+                     "output has one loss for each example",
                  SHALE_EXIT_USAGE),
            failure();
   lossTerms.push_back({scalars.front().str(), 1});

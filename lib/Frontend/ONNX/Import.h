@@ -17,7 +17,8 @@ struct ImportOptions {
   llvm::StringMap<int64_t> dims;
   /// Batch dimensions: `--batch-dim INPUT:DIM`. Default: dimensions named `batch`.
   llvm::StringMap<int64_t> batchDims;
-  /// `--loss next-token:LOGITS | cross-entropy:LOGITS,LABELS | mse:OUT,TARGET`.
+  /// `--loss next-token:LOGITS | cross-entropy:LOGITS,LABELS | mse:OUT,TARGET | mean:OUT |
+  /// sum:OUT`.
   std::string loss;
   /// `--loss-output NAME`, when the graph has several scalar outputs, or NAME=WEIGHT,.. for a
   /// weighted sum.

@@ -225,6 +225,7 @@ private:
   mlir::LogicalResult makeLoss(mlir::Value &loss, LossParts &parts);
   mlir::FailureOr<LossParts> readLoss(llvm::StringRef name, mlir::Value &loss);
   mlir::FailureOr<LossParts> buildLoss(mlir::Value &loss);
+  mlir::FailureOr<mlir::Value> labelsOf(mlir::RankedTensorType output);
   /// Finds the sum and the count of a loss that is written out, and its labels. Returns the loss
   /// itself over 1 if it is no mean over data. May replace `loss`, a scalar, by an equal value.
   LossParts recognizeLoss(mlir::Value &loss);

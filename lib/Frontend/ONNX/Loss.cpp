@@ -105,6 +105,51 @@ LogicalResult Importer::makeLoss(Value &loss, LossParts &parts) {
   return success();
 }
 
+/// Returns the loss of a squared error, or of an output that is a loss for each example.
+static LossParts buildReduced(OpBuilder &builder, Location loc, Value each, bool mean,
+                              Value &loss) {
+  auto scalar = RankedTensorType::get({}, tensor(each).getElementType());
+  auto dims = llvm::to_vector(llvm::seq<int64_t>(0, tensor(each).getRank()));
+  LossParts parts;
+  parts.sum =
+      dims.empty()
+          ? each
+          : Value(nn::ReduceOp::create(builder, loc, scalar, nn::ReduceKind::Sum, each, dims));
+  parts.count = nn::splat(builder, loc, scalar, mean ? double(tensor(each).getNumElements()) : 1.0);
+  loss = mean ? Value(nn::DivOp::create(builder, loc, scalar, parts.sum, parts.count)) : parts.sum;
+  return parts;
+}
+
+/// Returns the labels of --loss: a value of the graph, or an input that is added.
+FailureOr<Value> Importer::labelsOf(RankedTensorType output) {
+  bool mse = lossKind == "mse";
+  std::optional<int64_t> batchDim;
+  for (const Input &input : inputs)
+    if (input.batchDim == 0 && output.getRank() > 0 &&
+        input.type.getDimSize(0) == output.getDimSize(0))
+      batchDim = 0;
+  auto wanted =
+      mse ? output : RankedTensorType::get(output.getShape().drop_back(), builder.getI64Type());
+  std::string name = labelsName.empty() ? freeName("labels", root.values) : labelsName;
+  if (!root.values.count(name)) {
+    if (mlir::failed(addInput(name, wanted, batchDim)))
+      return failure();
+    inputs.back().isLabel = true;
+    if (!mse)
+      inputs.back().binding = "tokens+1";
+  }
+  Value labels = root.values[name].value;
+  bool integers = labels && (tensor(labels).getElementType().isInteger(64) ||
+                             tensor(labels).getElementType().isInteger(32));
+  if (!labels || tensor(labels).getShape() != wanted.getShape() ||
+      (mse ? tensor(labels) != wanted : !integers))
+    return error("--loss: '" + displayName(name) + "' has another type than '" +
+                     displayName(logitsName) + "' asks for, " + Node::name(wanted),
+                 SHALE_EXIT_USAGE),
+           failure();
+  return labels;
+}
+
 /// Builds the loss that --loss defines.
 FailureOr<LossParts> Importer::buildLoss(Value &loss) {
   Location loc = fileLocation();
@@ -117,57 +162,29 @@ FailureOr<LossParts> Importer::buildLoss(Value &loss) {
     return error("--loss: '" + shown + "' has type " + Node::name(type) + ", not of floats",
                  SHALE_EXIT_USAGE),
            failure();
-  std::optional<int64_t> batchDim;
-  for (const Input &input : inputs)
-    if (input.batchDim == 0 && type.getRank() > 0 && input.type.getDimSize(0) == type.getDimSize(0))
-      batchDim = 0;
+  if (lossKind == "mean" || lossKind == "sum")
+    return buildReduced(builder, loc, *logits, lossKind == "mean", loss);
   bool mse = lossKind == "mse";
   if (!mse && type.getRank() < 2)
     return error("--loss: '" + shown + "' has type " + Node::name(type) +
                      "; logits have a dimension of rows and one of classes",
                  SHALE_EXIT_USAGE),
            failure();
-  auto labelType =
-      mse ? type : RankedTensorType::get(type.getShape().drop_back(), builder.getI64Type());
-  std::string name = labelsName.empty() ? freeName("labels", root.values) : labelsName;
-  if (!root.values.count(name)) {
-    if (mlir::failed(addInput(name, labelType, batchDim)))
-      return failure();
-    inputs.back().isLabel = true;
-    if (!mse)
-      inputs.back().binding = "tokens+1";
-  }
-  Value labels = root.values[name].value;
-  bool integers = labels && (tensor(labels).getElementType().isInteger(64) ||
-                             tensor(labels).getElementType().isInteger(32));
-  if (!labels || tensor(labels).getShape() != labelType.getShape() ||
-      (mse ? tensor(labels) != labelType : !integers))
-    return error("--loss: '" + displayName(name) + "' has another type than '" + shown +
-                     "' asks for, " + Node::name(labelType),
-                 SHALE_EXIT_USAGE),
-           failure();
-
-  LossParts parts;
-  auto scalar = RankedTensorType::get({}, type.getElementType());
+  FailureOr<Value> labels = labelsOf(type);
+  if (mlir::failed(labels))
+    return failure();
   if (mse) {
-    Value difference = nn::SubOp::create(builder, loc, type, *logits, labels);
-    Value square = nn::MulOp::create(builder, loc, type, difference, difference);
-    SmallVector<int64_t> dims = llvm::to_vector(llvm::seq<int64_t>(0, type.getRank()));
-    parts.sum =
-        dims.empty()
-            ? square
-            : Value(nn::ReduceOp::create(builder, loc, scalar, nn::ReduceKind::Sum, square, dims));
-    parts.count = nn::splat(builder, loc, scalar, double(type.getNumElements()));
-    loss = nn::DivOp::create(builder, loc, scalar, parts.sum, parts.count);
-    return parts;
+    Value difference = nn::SubOp::create(builder, loc, type, *logits, *labels);
+    return buildReduced(builder, loc, nn::MulOp::create(builder, loc, type, difference, difference),
+                        /*mean=*/true, loss);
   }
   int64_t classes = type.getShape().back(),
           rows = type.getNumElements() / std::max<int64_t>(classes, 1);
   Value flat = nn::ReshapeOp::create(
       builder, loc, RankedTensorType::get({rows, classes}, type.getElementType()), *logits);
   Value picked = nn::ReshapeOp::create(
-      builder, loc, RankedTensorType::get({rows}, tensor(labels).getElementType()), labels);
-  parts = buildCrossEntropy(builder, loc, flat, picked, -100);
+      builder, loc, RankedTensorType::get({rows}, tensor(*labels).getElementType()), *labels);
+  LossParts parts = buildCrossEntropy(builder, loc, flat, picked, -100);
   loss = buildMean(builder, loc, parts);
   return parts;
 }
