@@ -99,7 +99,21 @@ def check_bytes(tools, work):
     tools.expect(74, ["File too large"], "tokens.py", "text.txt", "-o", "out.bin", "--tokenizer", "bytes", limit=40000)
 
 
+def check_freeze():
+    """The expression for --freeze has the frozen parameters and no other, in few words where that is possible."""
+    sys.path.insert(0, str(TOOLS))
+    from shale_export.cli import regex_of
+    blocks = [f"h.{i}.base.weight" for i in range(12)]
+    for frozen, others, wanted in (
+            (blocks, ["h.0.lora_A"], r"^(h\.\d+\.base\.weight)$"),
+            (blocks[:2], blocks[2:3], r"^(h\.0\.base\.weight|h\.1\.base\.weight)$"),
+            (["a+b", "head.weight"], ["aab"], r"^(a\+b|head\.weight)$")):
+        if regex_of(frozen, others) != wanted:
+            raise Deviates(f"the expression for {frozen} beside {others} is {regex_of(frozen, others)}, not {wanted}")
+
+
 def check(a, work):
+    check_freeze()
     case = Case(a.build, a.case)
     here = work / "here"
     here.mkdir()

@@ -8,7 +8,8 @@
 
 Then run: shalec gpt2.onnx -o train --dim batch=8 --dim sequence=512, and ./train --data tokens.bin. By default the forward function of your
 own module takes tokens and labels, int64 [batch, sequence], and returns the loss; --input changes this. Before the script writes
-the file, it runs it under ONNX Runtime with other sizes than those of the export, and compares the loss with PyTorch's.
+the file, it trains the file for one step with Shale, at other sizes than those of the export, and compares the loss and all gradients with
+PyTorch's. Without shalec it compares the loss under ONNX Runtime.
 """
 import argparse
 import pathlib
@@ -40,8 +41,8 @@ def arguments():
     p.add_argument("--optimize", action="store_true", help="let the exporter fold and merge: the graph is smaller, and shalec must restore parameters")
     p.add_argument("--shapes-only", action="store_true", help="write a file without weights, for shalec --plan-only; needs no memory for weights")
     p.add_argument("--external-data", action="store_true", help="write weights to FILE.data, regardless of their size")
-    p.add_argument("--check", action=argparse.BooleanOptionalAction, default=True, help="compare PyTorch and ONNX Runtime (default: yes)")
-    p.add_argument("--shalec", metavar="FILE", help="the compiler that prints the next commands (default: shalec on the PATH)")
+    p.add_argument("--check", action=argparse.BooleanOptionalAction, default=True, help="compare the file with the module in PyTorch (default: yes)")
+    p.add_argument("--shalec", metavar="FILE", help="the compiler for the comparison and the next commands (default: shalec on the PATH)")
     p.add_argument("--seed", type=int, default=0, help="seed of random weights and values (default: 0)")
     return p
 
@@ -92,7 +93,7 @@ def main():
     output = check_output(a.output)
     with libraries():
         import torch  # noqa: F401
-    from shale_export import batch, build, check, graph
+    from shale_export import batch, build, check, gradients, graph
     shalec = find_shalec(a.shalec)
     built = build.from_own(a) if a.own else build.from_transformers(a)
     build.set_mode(a, built)
@@ -109,12 +110,13 @@ def main():
     with whole_files(output) as folder:
         total = graph.write(a, program, built, folder, output.name)
         if a.check and not a.shapes_only:
-            check.compare(a, built, folder / output.name, total, sizes, vocabulary)
+            if not (shalec and gradients.compare(a, built, folder / output.name, shalec, sizes, vocabulary)):
+                check.compare(a, built, folder / output.name, total, sizes, vocabulary)
         elif not a.shapes_only:
             note("the file was not compared with the module (--no-check)")
     print(f"written     {output}: {sum(p.numel() for p in built.model.parameters()):,} parameters, {total:,} bytes of weights"
           f"{', none in the file' if a.shapes_only else ''}", flush=True)
-    check.describe(shalec, output, built.positions if a.shapes_only else None, a.shapes_only, built.freeze)
+    check.describe(shalec, output, built.positions if a.shapes_only else None, a.shapes_only, built)
 
 
 if __name__ == "__main__":

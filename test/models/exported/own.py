@@ -65,7 +65,60 @@ class Fixed(Own):
         return super().forward(tokens + torch.arange(12) * 0, targets)[1]
 
 
+class Broken(Own):
+    def __init__(self):
+        super().__init__(depth=3)
+
+
 class Branch(Own):
     def forward(self, tokens, targets):
         loss = super().forward(tokens, targets)[1]
         return loss if loss > 3 else 2 * loss
+
+
+class Trained(Own):
+    """The loss alone."""
+
+    def forward(self, tokens, targets):
+        return super().forward(tokens, targets)[1]
+
+
+class Smoothed(Own):
+    """Today's exporter drops the label smoothing of its file, and Shale restores it."""
+
+    def forward(self, tokens, targets):
+        return F.cross_entropy(super().forward(tokens)[0].flatten(0, 1), targets.flatten(), label_smoothing=0.1)
+
+
+class Hooked(Trained):
+    """A hook scales the gradient of a weight. The file has no trace of it."""
+
+    def __init__(self):
+        super().__init__()
+        self.blocks[0].up.weight.register_hook(lambda gradient: 3 * gradient)
+
+
+class Hidden(Trained):
+    """A part of the loss has no gradient, since it runs under torch.no_grad()."""
+
+    def forward(self, tokens, targets):
+        with torch.no_grad():
+            scale = self.blocks[0].up(self.embedding(tokens)).square().mean()
+        return super().forward(tokens, targets) * scale
+
+
+class Inferred(Trained):
+    """A part of the loss runs under torch.inference_mode()."""
+
+    def forward(self, tokens, targets):
+        with torch.inference_mode():
+            scale = self.blocks[0].up(self.embedding(tokens)).square().mean()
+        return super().forward(tokens, targets) * scale.clone()
+
+
+class Reversed(Trained):
+    """The gradient of the first block is reversed."""
+
+    def __init__(self):
+        super().__init__()
+        self.blocks[0].norm1.register_full_backward_hook(lambda module, before, after: (-before[0],))

@@ -4,7 +4,7 @@ import copy
 import torch
 
 from .build import LABELS
-from .cli import DATA, Failure, brief
+from .cli import DATA, Failure, brief, place_in
 
 
 def draw(inputs, sizes, vocabulary, seed):
@@ -26,15 +26,16 @@ def draw(inputs, sizes, vocabulary, seed):
     return values
 
 
-def loss_of(module, values):
+def loss_of(module, values, gradients=False):
     try:
-        with torch.no_grad():
+        with torch.set_grad_enabled(gradients):
             found = module(*(value.clone() for value in values.values()))
     except Failure:
         raise
     except Exception as error:  # any exception of the module
         said = ", ".join(f"{name} {str(value.dtype)[6:]}{list(value.shape)}" for name, value in values.items())
-        raise Failure(DATA, f"the module fails on random values ({said}): {brief(error)}\n  --input says what an input is, --size how long "
+        place = place_in(error)
+        raise Failure(DATA, f"the module fails on random values ({said}){f', {place}' if place else ''}: {brief(error)}\n  --input says what an input is, --size how long "
                             "a dimension, --vocabulary below which number tokens and labels are") from error
     if not torch.is_tensor(found) or found.dim() != 0:
         raise Failure(DATA, f"the module returns {type(found).__name__}, not a scalar loss")

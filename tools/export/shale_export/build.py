@@ -6,13 +6,12 @@ import inspect
 import json
 import os
 import pathlib
-import re
 import sys
 
 import torch
 from torch import nn
 
-from .cli import DATA, NO_INPUT, USAGE, Failure, brief, libraries, note
+from .cli import DATA, NO_INPUT, USAGE, Failure, brief, libraries, note, place_in, regex_of
 from .sizes import Input
 
 LABELS = ("labels", "label", "targets", "target", "y")
@@ -34,7 +33,8 @@ def wrap(model, names, call):
 class Built:
     def __init__(self, module, model, inputs, vocabulary, positions):
         self.module, self.model, self.inputs, self.vocabulary, self.positions = module, model, inputs, vocabulary, positions
-        self.freeze = ""  # the flag of shalec for parameters that do not require a gradient
+        self.assumed = []  # flags without which shalec refuses the file, and with which it has the module's gradients
+        self.frozen = ""  # the regular expression for --freeze: parameters that do not require a gradient
 
 
 @contextlib.contextmanager
@@ -183,7 +183,8 @@ def from_own(a):
         with without_values(a.shapes_only):
             model = maker(**dict(a.arg)) if callable(maker) and not isinstance(maker, nn.Module) else maker
     except Exception as error:
-        raise Failure(DATA, f"{a.model} cannot be called: {brief(error)}\n  it is called with what --arg NAME=VALUE gives; a function without "
+        place = place_in(error)
+        raise Failure(DATA, f"{a.model} cannot be called{f', {place}' if place else ''}: {brief(error)}\n  it is called with what --arg NAME=VALUE gives; a function without "
                             "parameters that returns the module always works") from error
     if not isinstance(model, nn.Module):
         raise Failure(DATA, f"{a.model} returns {type(model).__name__}, not a torch.nn.Module")
@@ -265,5 +266,6 @@ def set_mode(a, built):
         note(f"the file has no dropout ({next(iter(found))} has {next(iter(found.values()))}); --dropout keeps it")
     frozen = [name for name, parameter in built.model.named_parameters() if not parameter.requires_grad]
     if frozen:
-        built.freeze = f"--freeze '^({'|'.join(map(re.escape, frozen))})$'" if len(frozen) <= 8 else "--freeze REGEX"
-        note(f"'{frozen[0]}'{f' and {len(frozen) - 1} more' if frozen[1:] else ''} does not require a gradient; an ONNX file cannot record it: pass {built.freeze} to shalec")
+        built.frozen = regex_of(frozen, [name for name, parameter in built.model.named_parameters() if parameter.requires_grad])
+        note(f"'{frozen[0]}'{f' and {len(frozen) - 1} more' if frozen[1:] else ''} does not require a gradient; an ONNX file cannot record it: pass "
+             f"--freeze '{built.frozen}' to shalec")

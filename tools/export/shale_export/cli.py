@@ -4,6 +4,7 @@ import contextlib
 import errno
 import os
 import pathlib
+import re
 import shutil
 import signal
 import sys
@@ -35,6 +36,13 @@ def brief(error, limit=600):
     return f"{type(error).__name__}: {text[:limit]}{' ..' if len(text) > limit else ''}"
 
 
+def place_in(error):
+    """The line of the user's files that raised the exception."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__)
+              if not re.search(r"site-packages|dist-packages|/shale_export/|/export\.py$|<", frame.filename)]
+    return f"{frames[-1].filename}:{frames[-1].lineno} '{frames[-1].line}'" if frames else ""
+
+
 @contextlib.contextmanager
 def libraries():
     """Reports missing packages of requirements.txt in the enclosed imports."""
@@ -43,6 +51,15 @@ def libraries():
     except ImportError as error:
         folder = pathlib.Path(__file__).resolve().parents[1]
         raise Failure(NO_LIBRARY, f"{error}: install what {folder / 'requirements.txt'} lists, python3 -m pip install -r {folder / 'requirements.txt'}") from error
+
+
+def regex_of(names, others):
+    """A regular expression that matches these names and none of the others: numbers of blocks become \\d+ where that is enough."""
+    def of(words):
+        return f"^({'|'.join(dict.fromkeys(words))})$"
+
+    short = of(re.sub(r"(?<=\\\.)\d+(?=\\\.)", r"\\d+", re.escape(name)) for name in names)
+    return short if not any(re.search(short, name) for name in others) else of(map(re.escape, names))
 
 
 def check_output(path):

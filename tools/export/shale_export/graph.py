@@ -4,12 +4,11 @@ import io
 import logging
 import os
 import re
-import traceback
 import warnings
 
 import torch
 
-from .cli import DATA, Failure, brief, libraries, note
+from .cli import DATA, Failure, brief, libraries, note, place_in
 
 ONE_FILE = 1 << 30  # larger weights are written to a separate file
 
@@ -54,13 +53,6 @@ def refusal(a, shapes, error):
     place = place_in(cause) or place_in(error)
     return Failure(DATA, f"torch.export cannot trace the module{f', {place}' if place else ''}: {text[:900]}\n  what depends on values (not shapes) of "
                          "tensors cannot be an if, a loop bound or a Python number")
-
-
-def place_in(error):
-    """The line of the user's files that raised the exception."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__)
-              if not re.search(r"site-packages|dist-packages|/shale_export/|/export\.py$|<", frame.filename)]
-    return f"{frames[-1].filename}:{frames[-1].lineno} '{frames[-1].line}'" if frames else ""
 
 
 def check_symbolic(a, built, program):
