@@ -498,14 +498,24 @@ void Finder::assignWithoutMetadata() {
     }
 }
 
-void Finder::bySignature(const std::vector<SignatureEntry> &signature) {
-  StringRef first = StringRef(signature.front().target).split('.').first;
+/// Returns the first component of all names with its dot: that of the module in which export.py
+/// wrapped the user's, which the file records. Without a record it is taken for one if each name
+/// has a further component. Empty if there is none.
+static std::string wrapperOf(const GraphProto &graph,
+                             const std::vector<SignatureEntry> &signature) {
+  StringRef recorded = metadata(graph.metadata_props(), "shale.wrapper");
+  StringRef first =
+      recorded.empty() ? StringRef(signature.front().target).split('.').first : recorded;
   bool shared = llvm::all_of(signature, [&](const SignatureEntry &entry) {
     auto [head, rest] = StringRef(entry.target).split('.');
-    return head == first && rest.contains('.');
+    return head == first && (recorded.empty() ? rest.contains('.') : !rest.empty());
   });
-  if (shared && !options.keepPrefix)
-    out.prefix = (first + ".").str();
+  return shared ? (first + ".").str() : "";
+}
+
+void Finder::bySignature(const std::vector<SignatureEntry> &signature) {
+  if (!options.keepPrefix)
+    out.prefix = wrapperOf(graph, signature);
   for (const SignatureEntry &entry : signature) {
     if (!byPlaceholder.try_emplace(entry.placeholder, out.list.size()).second)
       continue;

@@ -20,6 +20,7 @@ import sys
 import tempfile
 
 import numpy as np
+import onnx
 import torch
 import transformers
 
@@ -120,6 +121,9 @@ def make(folder, name):
         raise RuntimeError(f"exit {done.returncode}: {done.stdout[-300:]}{done.stderr[-800:]}")
     if sorted(path.name for path in folder.iterdir()) != ["model.onnx"] + ["model.onnx.data"] * (name == "own-external"):
         raise RuntimeError(f"{folder} holds {sorted(folder.iterdir())}")
+    if {"shale.wrapper": "model"} != {one.key: one.value for one in onnx.load(folder / "model.onnx", load_external_data=False).graph.metadata_props
+                                      if one.key.startswith("shale")}:
+        raise RuntimeError("the file does not record the module that export.py wraps around the user's")
     half = "bf16" in name
     steps = hf.train(module, batches, torch.float32)
     save_safetensors(folder / "batches.safetensors", batches)

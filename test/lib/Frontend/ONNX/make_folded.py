@@ -19,13 +19,13 @@ def fx(name, target, args, scope="", source="", file="model.py"):
             "pkg.torch.onnx.stack_trace": f'File "{file}", line 1, in forward\n    {source}' if source else ""}
 
 
-def build(parameters, initializers, nodes, last="y", values=(), buffers=()):
+def build(parameters, initializers, nodes, last="y", values=(), buffers=(), meta=()):
     """loss = mean(last^2); x is [3, 4]."""
     lines = ["# inputs"] + [f"p_{p.replace('.', '_')}: PARAMETER target='{p}'" for p in parameters]
     lines += [f"b_{b.replace('.', '_')}: BUFFER target='{b}' persistent=True" for b in buffers] + ["x: USER_INPUT", "", "# outputs", "mean: USER_OUTPUT"]
     body = nodes + [node("Mul", [last, last], ["sq"], "square", meta=fx("square", "aten.mul.Tensor", f"%{last}, %{last}")),
                     node("ReduceMean", ["sq"], ["loss"], "mean", meta=fx("mean", "aten.mean.default", "%square"), keepdims=0)]
-    return model(graph(body, [value("x", ["batch", 4])], [value("loss", [])], initializers, {SIGNATURE: "\n".join(lines)}, values))
+    return model(graph(body, [value("x", ["batch", 4])], [value("loss", [])], initializers, {SIGNATURE: "\n".join(lines), **dict(meta)}, values))
 
 
 def times(constant, values, name, source, scope="", target="w", parameters=None, more=(), dims=None, op="aten.mul.Tensor"):
@@ -53,6 +53,14 @@ def regularizer(f):
     nodes = [node("Mul", ["x", "p"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p")),
              node("Add", ["mul", "mul_1"], ["y"], "add", meta=fx("y", "aten.add.Tensor", "%mul, %mul_1"))]
     return build(["p"], [floats("p", [4], VALUES), floats("mul_1", [], [0.725])], nodes, values=values)
+
+
+def wrapped(meta):
+    """A module with a parameter of its own, cls, and one of a part, inside of another module."""
+    names = ["model.cls", "model.net.weight"]
+    nodes = [node("Mul", ["x", names[0]], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_model_cls")),
+             node("Add", ["mul", names[1]], ["y"], "add", meta=fx("y", "aten.add.Tensor", "%mul, %p_model_net_weight"))]
+    return lambda f: build(names, [floats(names[0], [4], VALUES), floats(names[1], [4], VALUES[::-1])], nodes, meta=meta)
 
 
 def unused(f):
@@ -344,6 +352,9 @@ CASES = {
     "conversions": lambda f: conversions(True),
     "one-conversion": lambda f: conversions(False),
     "unused": unused,
+    "wrapped": wrapped({"shale.wrapper": "model"}),
+    "wrapped-otherwise": wrapped({"shale.wrapper": "mod"}),
+    "unrecorded": wrapped({}),
     "pieces": pieces,
     "removed": removed,
     "clamped": lambda f: chain([math.exp(v) for v in VALUES], ["y = x * torch.clamp(self.w, max=4.6).exp()"], ["w"]),
