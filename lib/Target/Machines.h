@@ -3,6 +3,7 @@
 #define SHALE_TARGET_MACHINES_H
 
 #include "llvm/ADT/StringRef.h"
+#include <cstdint>
 #include <vector>
 
 namespace shale {
@@ -23,6 +24,7 @@ struct Rates {
   double launch;      ///< latency in seconds of a kernel or product
   double collective;  ///< latency in seconds before a collective's first byte
   bool oneMemory;     ///< whether host and device share one RAM
+  int64_t capacity;   ///< bytes of device memory, as the driver reports; 0 if that differs
   const char *source; ///< source of the figures
 };
 

@@ -127,6 +127,20 @@ static std::vector<const Plan *> chooseChanges(const Plan &plan, ArrayRef<Plan> 
   return chosen;
 }
 
+/// Prints whether the plan fits into the device memory of the machine, where that is one size.
+static void printCapacity(const Plan &plan, raw_ostream &os) {
+  const Rates &machine = *plan.options.machine;
+  if (machine.capacity == 0)
+    return;
+  os << "machine       " << machine.name << " has " << machine.capacity << " bytes ("
+     << llvm::format("%.2f GiB): ", machine.capacity / double(1 << 30));
+  if (plan.device() <= machine.capacity)
+    os << llvm::format("the peak is %.1f %% of them\n", 100.0 * plan.device() / machine.capacity);
+  else
+    os << "the plan does not fit; --memory-limit " << machine.capacity / (int64_t(1) << 30)
+       << "GiB finds one that does, or --machine names another\n";
+}
+
 void shale::printVerdict(Planner &planner, const Plan &plan, raw_ostream &os) {
   os << "verdict       peak " << memoryText(plan) << ": ";
   std::map<rt::Category, int64_t> parts;
@@ -142,6 +156,7 @@ void shale::printVerdict(Planner &planner, const Plan &plan, raw_ostream &os) {
     os << (index ? ", " : "") << rt::stringifyCategory(part.second)
        << llvm::format(" %.0f %%", 100.0 * part.first / std::max<int64_t>(1, plan.device()));
   os << llvm::format("; predicted step %.5g ms\n", plan.seconds * 1e3);
+  printCapacity(plan, os);
   if (!plan.options.advice)
     return;
   std::vector<Plan> others = neighbours(planner, plan);
