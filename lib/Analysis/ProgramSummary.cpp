@@ -339,15 +339,20 @@ static LogicalResult addSites(ModuleOp module, ProgramSummary &summary) {
   return success();
 }
 
-int64_t shale::kernelFlops(rt::KernelOp kernel) {
-  int64_t flops = 0;
+int64_t shale::kernelWork(rt::KernelOp kernel, function_ref<int64_t(ElementwiseOpInterface)> each) {
+  int64_t work = 0;
   kernel.getBody().walk([&](Operation *op) {
     if (auto cost = dyn_cast<CostOpInterface>(op))
-      flops += cost.getFlops();
-    else if (isa<ElementwiseOpInterface>(op))
-      flops += cast<RankedTensorType>(op->getResult(0).getType()).getNumElements();
+      work += cost.getFlops();
+    else if (auto elementwise = dyn_cast<ElementwiseOpInterface>(op))
+      work +=
+          each(elementwise) * cast<RankedTensorType>(op->getResult(0).getType()).getNumElements();
   });
-  return flops;
+  return work;
+}
+
+int64_t shale::kernelFlops(rt::KernelOp kernel) {
+  return kernelWork(kernel, [](ElementwiseOpInterface) { return 1; });
 }
 
 int64_t shale::callFlops(Operation *op) {

@@ -97,6 +97,9 @@ struct ProgramSummary {
 /// Returns the operations of one execution of a kernel: the cost that its ops declare, or
 /// one per element for other elementwise ops.
 int64_t kernelFlops(rt::KernelOp kernel);
+/// The same, where an element of an elementwise op counts as `each` of the op.
+int64_t kernelWork(rt::KernelOp kernel,
+                   llvm::function_ref<int64_t(ElementwiseOpInterface op)> each);
 
 /// Returns the operations of one execution of an op of a planned program; 0 for ops that
 /// only move bytes.

@@ -43,27 +43,15 @@ static int64_t instructionsOf(ElementwiseOpInterface op) {
   return count;
 }
 
-/// Returns the instructions of one run of a kernel, over all elements.
-static int64_t kernelInstructions(rt::KernelOp kernel) {
-  kernel.getContext()->loadDialect<arith::ArithDialect, math::MathDialect>(); // of what is emitted
-  int64_t count = 0;
-  kernel.getBody().walk([&](Operation *op) {
-    if (auto cost = dyn_cast<CostOpInterface>(op))
-      count += cost.getFlops();
-    else if (auto elementwise = dyn_cast<ElementwiseOpInterface>(op))
-      count += cast<RankedTensorType>(op->getResult(0).getType()).getNumElements() *
-               instructionsOf(elementwise);
-  });
-  return count;
-}
-
 namespace {
 class Simulation {
 public:
   Simulation(rt::FuncOp function, const Rates &rates)
       : function(function), rates(rates), module(function->getParentOfType<ModuleOp>()) {
+    // Of what instructionsOf() emits.
+    module.getContext()->loadDialect<arith::ArithDialect, math::MathDialect>();
     for (auto kernel : module.getOps<rt::KernelOp>())
-      instructions[kernel.getSymNameAttr()] = kernelInstructions(kernel);
+      instructions[kernel.getSymNameAttr()] = kernelWork(kernel, instructionsOf);
   }
 
   TimedStep run() {

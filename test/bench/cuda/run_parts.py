@@ -1,4 +1,5 @@
 """Runs the parts of the GPU benchmark on a machine with a GPU."""
+import itertools
 import json
 import math
 import os
@@ -70,16 +71,15 @@ class Runner:
     def one_gpu(self):
         """Two and four ranks on this GPU over NCCL, which allows it from 2.30 on, with and without CUDA graphs."""
         more = {"CUDA_VISIBLE_DEVICES": "0", "NCCL_MULTI_RANK_GPU_ENABLE": "1"}
-        for case, mesh, dtype in shared(self.cases()):
+        for (case, mesh, dtype), flags in itertools.product(shared(self.cases()), ([], ["--no-graph"])):
             name = program_name(case, mesh, dtype)
-            for flags in ([], ["--no-graph"]):
-                with self.notes.trial(" ".join([name, *flags])) as found:
-                    try:
-                        found.update(loss=self.follow(name, case, dtype, flags, more), dtype=dtype)
-                    except Deviates as deviation:
-                        if "ranks 0 and 1 use one GPU" not in str(deviation):
-                            raise
-                        raise LeftOut("NCCL 2.30 allows several ranks on one GPU, this one does not") from deviation
+            with self.notes.trial(" ".join([name, *flags])) as found:
+                try:
+                    found.update(loss=self.follow(name, case, dtype, flags, more), dtype=dtype)
+                except Deviates as deviation:
+                    if "ranks 0 and 1 use one GPU" not in str(deviation):
+                        raise
+                    raise LeftOut("NCCL 2.30 allows several ranks on one GPU, this one does not") from deviation
 
     def record(self, name, tool=()):
         """Runs the recorded kernels of a program, under a tool if one is given. A process of its own, since an error of the driver stays."""

@@ -46,33 +46,31 @@ def step(a, built, path, shalec, values, sizes, work):
     return json.loads(line)["loss"], load_file(str(work / "out" / "model.safetensors")), None
 
 
-def module_gradients(built, values):
-    """PyTorch's gradients by name, in the mode of the export. The module's own state stays."""
-    module = built.module
-    for parameter in module.parameters():
+def module_step(built, values):
+    """PyTorch's loss, and its gradients by parameter, in the mode of the export. The module's own state stays."""
+    parameters = list(built.model.parameters())
+    for parameter in parameters:
         parameter.grad = None
-    loss_of(module, values, gradients=True).backward()
-    found = {name: parameter.grad for name, parameter in module.named_parameters(remove_duplicate=False)}
-    for parameter in module.parameters():
+    loss = loss_of(built.module, values, gradients=True)
+    loss.backward()
+    found = {parameter: torch.zeros_like(parameter) if parameter.grad is None else parameter.grad for parameter in parameters}
+    for parameter in parameters:
         parameter.grad = None
-    return found
+    return loss.item(), found
 
 
 def differences(built, gradients, after):
     """Yields the parameters whose gradients differ: name, norm in PyTorch, norm in Shale, norm of the difference."""
-    whole = sum(float(one.double().square().sum()) for one in gradients.values() if one is not None) ** 0.5
-    names = dict(built.module.named_parameters(remove_duplicate=False))
-    groups = {}  # of tied parameters, of which the file may have any
-    for name, parameter in names.items():
-        groups.setdefault(id(parameter), []).append(name)
-    for tied in groups.values():
-        parameter, wanted = names[tied[0]], gradients[tied[0]]
-        wanted = torch.zeros_like(parameter) if wanted is None else wanted
-        have = next((after[key] for name in tied for key in (name, name.removeprefix("model.")) if key in after), None)
+    whole = sum(float(one.double().square().sum()) for one in gradients.values()) ** 0.5
+    names = {}  # of tied parameters the file may have any
+    for name, parameter in built.model.named_parameters(remove_duplicate=False):
+        names.setdefault(parameter, []).append(name)
+    for parameter, wanted in gradients.items():
+        have = next((after[name] for name in names[parameter] if name in after), None)
         ours = torch.zeros_like(parameter) if have is None else (parameter.detach() - have.reshape(parameter.shape)) / RATE
         norm, off = float(wanted.double().norm()), float((wanted - ours).double().norm())
         if not off <= GRADIENT_BAR * norm + 1e-6 * whole:
-            yield tied[0].removeprefix("model."), norm, float(ours.double().norm()), off
+            yield names[parameter][0], norm, float(ours.double().norm()), off
 
 
 def compare(a, built, path, shalec, sizes, vocabulary):
@@ -86,11 +84,10 @@ def compare(a, built, path, shalec, sizes, vocabulary):
         found, after, wrong = step(a, built, path, shalec, values, sizes, pathlib.Path(folder))
     if wrong:
         raise Failure(DATA, f"gradients cannot be compared, since {wrong}\n  nothing is written; --no-check writes the file all the same")
-    loss = loss_of(built.module, values).item()
+    loss, gradients = module_step(built, values)
     if not abs(found - loss) <= BAR * max(1.0, abs(loss)):
         raise Failure(DATA, f"the exported file is not the module: loss {loss:.6f} in PyTorch, {found:.6f} in Shale\n"
                             "  nothing is written; --no-check writes it all the same")
-    gradients = module_gradients(built, values)
     differ = list(differences(built, gradients, after))
     if differ:
         name, norm, ours, off = max(differ, key=lambda one: one[3])

@@ -70,7 +70,8 @@ def check_symbolic(a, built, program):
 def write(a, program, built, folder, name):
     """Writes the graph as folder/name, and large weights to a separate file. Returns the bytes of weights."""
     import onnx_ir as ir
-    program.model.graph.metadata_props["shale.wrapper"] = "model"  # names in programs are those of the module inside
+    # Names in programs are those of the user's module.
+    program.model.graph.metadata_props["shale.wrapper"] = next(name for name, child in built.module.named_children() if child is built.model)
     parameters = list(program.model.graph.initializers.values())
     total = sum(one.const_value.nbytes for one in parameters)
     path = folder / name
