@@ -23,7 +23,8 @@ def NN_Role : I32EnumAttr<"Role", "what a value is to the training step", [
     I32EnumAttrCase<"GradAccumulator", 8, "grad_accumulator">,
     I32EnumAttrCase<"Seed", 9, "seed">,
     I32EnumAttrCase<"Step", 10, "step">,
-    I32EnumAttrCase<"Microbatch", 11, "microbatch">]> {
+    I32EnumAttrCase<"Microbatch", 11, "microbatch">,
+    I32EnumAttrCase<"Running", 12, "running">]> {
   let cppNamespace = "::shale::nn";
   let genSpecializedAttr = 0;
 }

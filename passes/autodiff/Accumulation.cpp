@@ -100,6 +100,7 @@ void StepBuilder::makeAccumulate(StringRef name, bool first) {
     results.push_back(first ? now : nn::AddOp::create(builder, value.getLoc(), before, now));
     attrs.push_back(stateAttr(state));
   }
+  returnStatistics([&](Value value) { return mapping.lookup(value); }, results, attrs);
   setResults(results, attrs);
   eraseDeadOps(body);
   function = step;

@@ -1,4 +1,5 @@
 //===- Evaluation.cpp - @evaluate, from @forward --------------------------===//
+#include "dialects/nn/Ops/Norm.h"
 #include "lib/Support/DeadOps.h"
 #include "passes/autodiff/StepBuilder.h"
 
@@ -23,6 +24,10 @@ void StepBuilder::makeEvaluate() {
       random->replaceAllUsesWith(random.buildEvaluation(place));
       random->erase();
     }
+  for (auto statistic : llvm::make_early_inc_range(body.getOps<nn::RunningStatisticOp>())) {
+    statistic.replaceAllUsesWith(statistic.getRunning());
+    statistic.erase();
+  }
   eraseDeadOps(body);
   function.setSymName("step");
 }

@@ -1,7 +1,7 @@
 //===- StepBuilder.h - Builds the functions of a training step ------------===//
 //
-// One file per concern: Evaluation, LossScale, Backward, GivenGradients, Accumulation, Update.
-// TrainingStep.cpp runs them in order.
+// One file per concern: Evaluation, Statistics, LossScale, Backward, GivenGradients, Accumulation,
+// Update. TrainingStep.cpp runs them in order.
 //
 //===----------------------------------------------------------------------===//
 #ifndef SHALE_PASSES_AUTODIFF_STEPBUILDER_H
@@ -11,6 +11,7 @@
 #include "dialects/nn/Optimizers.h"
 #include "lib/Target/Target.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/MapVector.h"
 
 namespace shale {
 
@@ -62,6 +63,14 @@ private:
 
   // Evaluation.cpp
   void makeEvaluate();
+
+  // Statistics.cpp: running statistics of batch normalization.
+  mlir::LogicalResult takeStatistics();
+  /// Appends the new statistics to what a function returns. `map`: from @step's values to the
+  /// function's.
+  void returnStatistics(llvm::function_ref<mlir::Value(mlir::Value)> map,
+                        llvm::SmallVectorImpl<mlir::Value> &results,
+                        llvm::SmallVectorImpl<mlir::DictionaryAttr> &attrs);
 
   // LossScale.cpp: used if gradients pass through f16.
   void declareLossScale();
@@ -144,6 +153,8 @@ private:
   /// divided by this power of two, which is at least the number of labels per step, and unscaling
   /// multiplies by it again.
   double divisor = 1;
+  /// The running statistics after a micro-batch, in the order of the states' arguments.
+  llvm::MapVector<nn::StateOp, mlir::Value> statistics;
   // With several micro-batches per step: the sum and the count whose quotient is the loss, of one
   // micro-batch, later of the step.
   mlir::Value sum, count;

@@ -48,6 +48,8 @@ LogicalResult StepBuilder::build() {
     return failure();
   dropGivenGradients();
   makeEvaluate();
+  if (failed(takeStatistics()))
+    return failure();
   if (givenGradients.empty()) {
     declareLossScale();
     if (failed(buildBackward()))

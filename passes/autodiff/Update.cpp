@@ -118,6 +118,7 @@ void StepBuilder::finish(Value norm, Value enable) {
       results.push_back(t.results[i + 1]);
       attrs.push_back(stateAttr(t.moments[i]));
     }
+  returnStatistics([](Value value) { return value; }, results, attrs);
   for (const Scaling &scaling : {scale, goodSteps})
     if (scaling.value) {
       results.push_back(scaling.next);

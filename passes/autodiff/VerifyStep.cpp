@@ -70,20 +70,25 @@ LogicalResult verifyResults(ModuleOp module, func::FuncOp function,
   return success();
 }
 
-/// Checks that a function that accumulates returns exactly the accumulators.
+/// Whether a micro-batch that is not the last of its step changes the state.
+static bool changesByMicrobatch(nn::StateOp state) {
+  return state.getRole() == nn::Role::GradAccumulator || state.getRole() == nn::Role::Running;
+}
+
+/// Checks that a function that accumulates returns exactly the accumulators and running statistics.
 LogicalResult verifyAccumulate(ModuleOp module, func::FuncOp function,
                                const llvm::StringSet<> &arguments) {
   llvm::StringSet<> returned;
   for (unsigned i = 0; i < function.getNumResults(); ++i) {
     auto symbol = function.getResultAttrOfType<FlatSymbolRefAttr>(i, nn::kStateAttr);
     nn::StateOp state = nn::getState(module, symbol);
-    if (!state || state.getRole() != nn::Role::GradAccumulator ||
-        !arguments.contains(symbol.getValue()) || !returned.insert(symbol.getValue()).second)
+    if (!state || !changesByMicrobatch(state) || !arguments.contains(symbol.getValue()) ||
+        !returned.insert(symbol.getValue()).second)
       return function.emitError("result ")
-             << i << " must be an accumulator that is an argument, once";
+             << i << " must be an accumulator or running statistic that is an argument, once";
   }
   for (auto state : module.getOps<nn::StateOp>())
-    if (state.getRole() == nn::Role::GradAccumulator && !returned.contains(state.getSymName()))
+    if (changesByMicrobatch(state) && !returned.contains(state.getSymName()))
       return state.emitError("@") << function.getSymName() << " does not return it";
   return success();
 }

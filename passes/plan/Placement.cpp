@@ -33,6 +33,7 @@ rt::Category shale::categoryOf(nn::Role role) {
   switch (role) {
   case nn::Role::Param:
   case nn::Role::Buffer:
+  case nn::Role::Running:
     return rt::Category::Parameters;
   case nn::Role::GradAccumulator:
     return rt::Category::Gradients;

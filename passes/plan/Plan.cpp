@@ -63,7 +63,7 @@ static FailureOr<BlockBytes> layOutState(ModuleOp module) {
   };
   for (bool parameters : {true, false})
     for (auto state : module.getOps<nn::StateOp>()) {
-      bool parameter = state.getRole() == nn::Role::Param || state.getRole() == nn::Role::Buffer;
+      bool parameter = categoryOf(state.getRole()) == rt::Category::Parameters;
       if (parameter == parameters && failed(place(state)))
         return failure();
     }

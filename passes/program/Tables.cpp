@@ -138,8 +138,12 @@ FailureOr<Datum> Tables::initOf(nn::StateOp state) {
 
 static bool isParameter(nn::StateOp state) {
   return (state.getRole() == nn::Role::Param || state.getRole() == nn::Role::Buffer ||
-          state.getRole() == nn::Role::LossScale) &&
+          state.getRole() == nn::Role::Running || state.getRole() == nn::Role::LossScale) &&
          !state->hasAttr(dist::kUnitAttr);
+}
+
+static bool isBuffer(nn::StateOp state) {
+  return state.getRole() == nn::Role::Buffer || state.getRole() == nn::Role::Running;
 }
 
 FailureOr<Datum> Tables::parameters() {
@@ -164,9 +168,9 @@ FailureOr<Datum> Tables::parameters() {
                      data.i32(runtimeType(type.getElementType())), data.i32(type.getRank()),
                      dims(type.getShape()), data.i64(type.getNumElements()),
                      data.i32(state.isTrainedParameter()),
-                     data.i32(state.getRole() != nn::Role::Buffer ? 0
-                              : isTransient(state.getSymName())   ? 2
-                                                                  : 1),
+                     data.i32(!isBuffer(state)                  ? 0
+                              : isTransient(state.getSymName()) ? 2
+                                                                : 1),
                      *init}));
   }
   return data.array("parameters", std::move(rows));

@@ -28,10 +28,10 @@ static FlatSymbolRefAttr stateOf(func::FuncOp function, unsigned argument) {
   return function.getArgAttrOfType<FlatSymbolRefAttr>(argument, nn::kStateAttr);
 }
 
-/// Whether the state is a scalar: it belongs to no parameter and is replicated.
-bool UnitRewriter::isScalarState(FlatSymbolRefAttr symbol) {
+/// Whether the state is in no flat group: it belongs to no parameter and is whole on every rank.
+bool UnitRewriter::isOwnState(FlatSymbolRefAttr symbol) {
   nn::StateOp state = nn::getState(function, symbol);
-  return state && (state.getRole() == nn::Role::LossScale ||
+  return state && (state.getRole() == nn::Role::LossScale || state.getRole() == nn::Role::Running ||
                    (state.getRole() == nn::Role::GradAccumulator && !state.getOf()));
 }
 
@@ -58,7 +58,7 @@ void UnitRewriter::makeSignature() {
   llvm::SmallPtrSet<Group *, 8> used;
   for (BlockArgument argument : function.getArguments()) {
     unsigned index = argument.getArgNumber();
-    if (auto symbol = stateOf(function, index); symbol && !isScalarState(symbol)) {
+    if (auto symbol = stateOf(function, index); symbol && !isOwnState(symbol)) {
       flatAt = std::min<size_t>(flatAt, arguments.size());
       auto [group, place] = units.find(symbol.getValue());
       if (group) { // else optimizer state
@@ -276,7 +276,7 @@ LogicalResult UnitRewriter::rewriteReturn(Operation *op) {
   for (OpOperand &operand : op->getOpOperands()) {
     unsigned index = operand.getOperandNumber();
     auto symbol = function.getResultAttrOfType<FlatSymbolRefAttr>(index, nn::kStateAttr);
-    if (!symbol || isScalarState(symbol)) {
+    if (!symbol || isOwnState(symbol)) {
       DictionaryAttr attr = function.getResultAttrDict(index);
       add(lookup(operand.get()), attr ? attr : builder.getDictionaryAttr({}));
       continue;

@@ -341,8 +341,8 @@ FailureOr<Units> UnitsBuilder::build() {
       accumulated[*state.getOf()] = state.getTensorType().getElementType();
     if (state.getOf() || accumulator)
       continue;
-    if (state.getRole() == nn::Role::LossScale)
-      continue; // a scalar that every rank has
+    if (state.getRole() == nn::Role::LossScale || state.getRole() == nn::Role::Running)
+      continue; // whole on every rank
     if (failed(place(state)))
       return failure();
   }

@@ -13,7 +13,7 @@ def describe_parameters(model, trained, exact, reach):
     """(names, product, tolerance) of each parameter in `trained`; the tolerance is a twentieth of how far such a product moves in the steps,
     whose rates add up to `reach`, and none where f32 and f64 differ by more: rounding noise alone moves such a parameter."""
     names = {}
-    for name, value in model.named_parameters(remove_duplicate=False):
+    for name, value in [*model.named_parameters(remove_duplicate=False), *model.named_buffers()]:
         names.setdefault(id(value), []).append(name)
     found = []
     for alike in names.values():

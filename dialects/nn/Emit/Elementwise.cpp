@@ -8,6 +8,7 @@
 #include "dialects/nn/Ops/Cast.h"
 #include "dialects/nn/Ops/Compare.h"
 #include "dialects/nn/Ops/Constant.h"
+#include "dialects/nn/Ops/Norm.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -116,6 +117,7 @@ EMIT(SignOp) {
   return arith::SelectOp::create(b, loc, positive, one, sign);
 }
 EMIT(StopGradientOp) { return args[0]; }
+EMIT(RunningStatisticOp) { return args[0]; }
 EMIT(FloorOp) { return math::FloorOp::create(b, loc, args[0]); }
 EMIT(CeilOp) { return math::CeilOp::create(b, loc, args[0]); }
 EMIT(ExpOp) { return math::ExpOp::create(b, loc, args[0]); }

@@ -53,6 +53,15 @@ LogicalResult RmsNormGradOp::verify() { // rms_norm_grad_c1
   return verifyNorm(*this, getInput().getType(), getScale().getType(), getRstd().getType());
 }
 
+LogicalResult RunningStatisticOp::verify() {
+  double momentum = getMomentum().convertToDouble(), factor = getFactor().convertToDouble();
+  if (!(momentum >= 0 && momentum <= 1) || !std::isfinite(factor) || factor <= 0)
+    // running_statistic_c1
+    return emitOpError() << "momentum must be in [0, 1] and factor finite and positive; got "
+                         << momentum << " and " << factor;
+  return success();
+}
+
 //===- Generated definitions ----------------------------------------------===//
 
 #define GET_OP_CLASSES

@@ -120,4 +120,29 @@ def NN_RmsNormGradOp : NN_Op<"rms_norm_grad", [Pure, AllTypesMatch<["input", "gr
   let hasVerifier = 1;
 }
 
+def NN_RunningStatisticOp : NN_Op<"running_statistic", [Pure, SameOperandsAndResultType, NN_ElementwiseOp,
+    NN_ShardedAlike, NN_Follows, NN_Differentiable]> {
+  let summary = "A statistic of the batch, whose running mean is state";
+  let description = [{
+    In training the result is `batch`, and the state that `running` reads becomes
+    running * (1 - momentum) + batch * factor * momentum after each micro-batch.
+    In `@evaluate` the result is `running`. `factor` turns the variance by which a
+    batch is normalized into the unbiased one, n / (n - 1) for n elements per
+    channel, as PyTorch's batch normalization does (Ioffe and Szegedy, arXiv
+    1502.03167). No gradient reaches `running`.
+
+    Life: made by import; autodiff replaces it by one of its operands and builds
+    the update.
+
+    Constraints:
+    - (C1) momentum is in [0, 1]; factor is finite and positive.
+
+    Example: `%1 = nn.running_statistic %batch, %running momentum = 1.000000e-01 factor = 1.000000e+00 : tensor<4xf32>`
+  }];
+  let arguments = (ins NN_FloatTensor:$batch, NN_FloatTensor:$running, F64Attr:$momentum, F64Attr:$factor);
+  let results = (outs NN_FloatTensor:$result);
+  let assemblyFormat = "$batch `,` $running `momentum` `=` $momentum `factor` `=` $factor attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
 #endif // SHALE_NN_NORM_TD

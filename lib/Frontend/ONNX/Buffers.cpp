@@ -1,6 +1,8 @@
 //===- Buffers.cpp - Buffers of the state_dict ----------------------------===//
+#include "dialects/nn/Ops/Norm.h"
 #include "lib/Frontend/ONNX/Importer.h"
 #include "lib/Frontend/ONNX/Signature.h"
+#include "shale/Runtime.h"
 #include "llvm/Support/FileSystem.h"
 
 using namespace mlir;
@@ -69,4 +71,39 @@ void Importer::describeBuffers() {
          "; model.safetensors gets them from --init, or from an export with optimize=False");
   if (!entries.empty())
     (*module)->setAttr("nn.buffers", builder.getDictionaryAttr(entries));
+}
+
+/// The node's name in its location.
+static std::string nameOf(Location location) {
+  auto named = dyn_cast<NameLoc>(location);
+  return named ? named.getName().str() : "";
+}
+
+LogicalResult Importer::checkChangedBuffers() {
+  const GraphProto &graph = model.proto().graph();
+  llvm::StringSet<> changed = readChangedBuffers(graph);
+  auto refuse = [&](StringRef name, const Twine &reader, Location location) {
+    failed = true;
+    exitCode = SHALE_EXIT_DATA;
+    return emitError(location) << model.path() << ": the module changes buffer '"
+                               << displayName(name)
+                               << "' in its forward pass, and the file has only its first value, "
+                                  "which "
+                               << reader
+                               << " reads: training would keep that value. Compute it from the "
+                                  "step's inputs, or keep it out of the loss";
+  };
+  for (const ValueInfoProto &value : graph.value_info())
+    for (const std::string &name : readFoldedFrom(value))
+      if (changed.contains(name))
+        return refuse(name, "'" + displayName(value.name()) + "', computed by the export,",
+                      fileLocation());
+  for (auto [buffer, value] : llvm::zip(parameters.list, stateValues)) {
+    if (!value || !buffer.isChanged)
+      continue;
+    for (Operation *user : value.getUsers())
+      if (!isa<nn::RunningStatisticOp>(user))
+        return refuse(buffer.name, "node '" + nameOf(user->getLoc()) + "'", user->getLoc());
+  }
+  return success();
 }

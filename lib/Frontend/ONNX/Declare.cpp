@@ -391,7 +391,7 @@ LogicalResult Importer::declareStates() {
         return error("parameter '" + shown + "': " + llvm::toString(declared.takeError())),
                failure();
       type = *declared;
-      if (!parameter.isParameter && nn::tensorBytes(type) <= kConstantLimit)
+      if (!parameter.isParameter && nn::tensorBytes(type) <= kConstantLimit && !parameter.isChanged)
         continue; // a constant where it is read
       auto place = model.fileRange(*parameter.initializer, type);
       if (!place)

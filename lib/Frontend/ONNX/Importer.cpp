@@ -407,6 +407,8 @@ LogicalResult Importer::finish() {
   returned[0] = loss, returned[1] = parts.sum, returned[2] = parts.count;
   func::ReturnOp::create(builder, fileLocation(), returned);
   eraseDeadOps(*body);
+  if (mlir::failed(checkChangedBuffers()))
+    return failure();
 
   SmallVector<DictionaryAttr> arguments, results;
   auto role = [&](nn::Role role) { return nn::RoleAttr::get(context, role); };

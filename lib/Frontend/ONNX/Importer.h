@@ -203,6 +203,9 @@ private:
   mlir::LogicalResult declareStates();
   /// Records in the module's `nn.buffers` which buffers the state_dict has.
   void describeBuffers();
+  /// Fails, with an error, if the loss depends on a buffer that the module changes in its forward
+  /// pass, other than by a running statistic: the file has only its first value.
+  mlir::LogicalResult checkChangedBuffers();
   mlir::LogicalResult importNodes();
   /// Counts nodes, with functions and loops unrolled. Fails, with an error, if there are too many.
   mlir::LogicalResult countWork(int64_t nodes);

@@ -59,12 +59,11 @@ bool Node::isRead(int result) const {
   return wants(result) && (depth > 0 || importer.isRead(proto.output(result)));
 }
 
-std::string Node::tracedAs() const { return readFxNode(proto).target; }
+bool Node::isState(Value value) const { return llvm::is_contained(importer.stateValues, value); }
 
-std::string Node::tracedArgument(size_t position) const {
-  FxNode fx = readFxNode(proto);
-  return position < fx.positional.size() ? fx.positional[position] : "";
-}
+bool Node::isFromPyTorch() const { return importer.isFromPyTorch(); }
+
+std::string Node::tracedAs() const { return readFxNode(proto).target; }
 
 LogicalResult Node::error(const Twine &message) {
   if (!failedOnce)

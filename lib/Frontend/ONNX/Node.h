@@ -67,8 +67,11 @@ public:
   /// The operation that PyTorch's exporter wrote the node for, "aten.clamp.Tensor", and empty for
   /// other nodes. Where an operator of ONNX stands for several, it selects the gradient at ties.
   std::string tracedAs() const;
-  /// An argument of that operation as the record has it, "True"; empty if there is none.
-  std::string tracedArgument(size_t position) const;
+
+  /// Whether the value is a parameter or buffer itself.
+  bool isState(mlir::Value value) const;
+  /// Whether PyTorch wrote the file.
+  bool isFromPyTorch() const;
 
   // ---- operands
   int numInputs() const;

@@ -66,9 +66,11 @@ bool Operation::isInOrder() const {
   bool isShown = false;
   for (int i = 0; i < nodes[0]->input_size(); ++i) {
     StringRef name = fx.positional[i];
+    bool isConstant = llvm::any_of(uses, [&](const Use &use) { return use.operand == i; });
+    if (name == "None" && isConstant) // the exporter's own, of ones or zeros
+      continue;
     if (!name.consume_front("%"))
       return false;
-    bool isConstant = llvm::any_of(uses, [&](const Use &use) { return use.operand == i; });
     isShown |= name == nodes[0]->input(i);
     if (!isConstant && name != nodes[0]->input(i))
       return false;

@@ -38,8 +38,9 @@ struct Operation {
   /// Whether it has a single node, with as many operands as the operation has arguments: they are
   /// in the same order.
   bool hasOperandPerArgument() const;
-  /// Whether operand i of its only node is argument i, as far as the node has operands. A computed
-  /// operand under its own name must show it: aten.addmm has the bias first, a Gemm last.
+  /// Whether operand i of its only node is argument i, as far as the node has operands; a constant
+  /// stands for an argument None. A computed operand under its own name must show it: aten.addmm
+  /// has the bias first, a Gemm last.
   bool isInOrder() const;
   /// Whether a node subtracts argument 1 from argument 0: the first node of a loss of two values.
   /// Source: onnxscript's function_libs/torch_lib/ops/nn.py.

@@ -516,12 +516,14 @@ static std::string wrapperOf(const GraphProto &graph,
 void Finder::bySignature(const std::vector<SignatureEntry> &signature) {
   if (!options.keepPrefix)
     out.prefix = wrapperOf(graph, signature);
+  llvm::StringSet<> changed = readChangedBuffers(graph);
   for (const SignatureEntry &entry : signature) {
     if (!byPlaceholder.try_emplace(entry.placeholder, out.list.size()).second)
       continue;
     StringRef name = entry.target;
     name.consume_front(out.prefix);
     out.list.push_back({name.str(), {}, entry.isParameter});
+    out.list.back().isChanged = !entry.isParameter && changed.contains(entry.target);
     targets.push_back(entry.target);
   }
   collectOperations();
@@ -555,6 +557,9 @@ void Finder::bySignature(const std::vector<SignatureEntry> &signature) {
   refuseMerged();
   folded.report(isAlias, missingOperands(), removed);
   takeFirstNames();
+  for (const auto &[read, use] : out.uses)
+    if (Parameter &buffer = out.list[use.parameter]; !buffer.isParameter)
+      buffer.isChanged |= changesBuffer(*read.first, read.second);
 }
 
 Parameters onnx::findParameters(Model &model, const ParameterOptions &options) {

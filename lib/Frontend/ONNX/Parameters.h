@@ -27,6 +27,8 @@ struct Parameter {
   int32_t dataType = 1;
   /// Without an initializer: its elements as they were before the export folded them; empty: zeros.
   std::vector<double> values = {};
+  /// Whether it is a buffer that the module changes in its forward pass.
+  bool isChanged = false;
 };
 
 /// The parameter that a node's operand is read from.

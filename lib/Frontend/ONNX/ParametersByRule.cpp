@@ -36,10 +36,13 @@ public:
   /// begins the names of parameters whose own name is taken.
   void take(const GraphProto &graph, const std::string &place = "") {
     llvm::StringMap<bool> buffers; // whether all reads are of a buffer
+    llvm::StringSet<> changed;     // buffers that a node changes
     for (const NodeProto &node : graph.node())
       forEachRead(node, [&](const NodeProto &reader, int operand) {
         bool &all = buffers.try_emplace(reader.input(operand), true).first->second;
         all = all && isBuffer(reader, operand);
+        if (changesBuffer(reader, operand))
+          changed.insert(reader.input(operand));
       });
     // A subgraph's initializer that is an input, too, is the input's default.
     llvm::StringSet<> given;
@@ -49,11 +52,16 @@ public:
     llvm::StringMap<size_t> index;
     for (const TensorProto &tensor : graph.initializer()) {
       if (!isFloat(tensor) || isNumber(tensor) || StringRef(tensor.name()).ends_with("inv_freq") ||
-          buffers.lookup(tensor.name()) || given.contains(tensor.name()))
+          given.contains(tensor.name()))
+        continue;
+      bool isBuffer = buffers.lookup(tensor.name());
+      bool isChanged = isBuffer && changed.contains(tensor.name());
+      if (isBuffer && !isChanged)
         continue;
       bool isNew = names.insert(tensor.name()).second;
       index[tensor.name()] = out.list.size();
-      out.list.push_back({isNew ? tensor.name() : place + tensor.name(), {}, true, &tensor});
+      out.list.push_back({isNew ? tensor.name() : place + tensor.name(), {}, !isBuffer, &tensor});
+      out.list.back().isChanged = isChanged;
     }
     for (const NodeProto &node : graph.node())
       forEachRead(node, [&](const NodeProto &reader, int operand) {

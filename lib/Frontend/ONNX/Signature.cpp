@@ -64,6 +64,14 @@ std::vector<std::string> onnx::readPlaceholders(const GraphProto &graph) {
   return names;
 }
 
+llvm::StringSet<> onnx::readChangedBuffers(const GraphProto &graph) {
+  llvm::StringSet<> targets;
+  for (auto [name, rest] : linesOf(graph, /*inputs=*/false))
+    if (rest.starts_with("BUFFER_MUTATION"))
+      targets.insert(quoted(rest.split("target=").second));
+  return targets;
+}
+
 llvm::StringMap<std::string> onnx::readGradientOutputs(const GraphProto &graph) {
   llvm::StringMap<std::string> targets, outputs; // by the program's name; by the graph's
   for (auto [name, rest] : linesOf(graph, /*inputs=*/false))
@@ -131,6 +139,32 @@ FxNode onnx::readFxNode(const NodeProto &node) {
         args.take_while([](char c) { return llvm::isAlnum(c) || c == '_'; }).str());
   }
   return result;
+}
+
+BatchNorm onnx::readBatchNorm(const NodeProto &node) {
+  BatchNorm norm;
+  for (const AttributeProto &attribute : node.attribute())
+    norm.inTraining |= attribute.name() == "training_mode" && attribute.i() != 0;
+  FxNode fx = readFxNode(node);
+  norm.keepsStatistics = fx.target != "aten._native_batch_norm_legit.no_stats";
+  size_t position = norm.keepsStatistics ? 5 : 3; // of `training`; the momentum is the next
+  StringRef name = fx.target;
+  norm.isTraced = llvm::is_contained({"aten.batch_norm", "aten.native_batch_norm",
+                                      "aten._native_batch_norm_legit",
+                                      "aten._native_batch_norm_legit_functional"},
+                                     name.substr(0, name.rfind('.')));
+  if (!norm.isTraced || fx.positional.size() <= position)
+    return norm;
+  norm.inTraining |= fx.positional[position] != "False";
+  norm.momentum = numberArgument(fx, position + 1, "momentum");
+  return norm;
+}
+
+bool onnx::changesBuffer(const NodeProto &node, int operand) {
+  if (node.op_type() != "BatchNormalization" || (operand != 3 && operand != 4))
+    return false;
+  BatchNorm norm = readBatchNorm(node);
+  return norm.inTraining && norm.keepsStatistics;
 }
 
 std::optional<double> onnx::numberArgument(const FxNode &fx, size_t position, StringRef name) {

@@ -5,6 +5,7 @@
 #include "lib/Frontend/ONNX/Model.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
 #include <optional>
 #include <string>
 #include <vector>
@@ -52,8 +53,23 @@ std::string operationOf(llvm::StringRef name);
 /// Returns 3 for "mul_3", 0 for "mul".
 int64_t numberOf(llvm::StringRef name);
 
+/// Returns the targets of the buffers that the module changes in its forward pass.
+llvm::StringSet<> readChangedBuffers(const GraphProto &graph);
+
 /// Parses a node's `pkg.torch.onnx.fx_node`; the name is empty if it has none.
 FxNode readFxNode(const NodeProto &node);
+
+/// How a BatchNormalization normalizes. PyTorch's exporter writes no training_mode, but the record
+/// of the operation has it.
+struct BatchNorm {
+  bool isTraced = false;          // whether the record has the operation
+  bool inTraining = false;        // by the statistics of the batch
+  bool keepsStatistics = true;    // else operands 3 and 4 only fill their places
+  std::optional<double> momentum; // the share of the batch, as the user wrote it
+};
+BatchNorm readBatchNorm(const NodeProto &node);
+/// Whether an operand is a running statistic that the node changes.
+bool changesBuffer(const NodeProto &node, int operand);
 
 /// Returns an argument of the operation that is a number, by its position or its name; none if it
 /// is not there.

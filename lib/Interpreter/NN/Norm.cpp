@@ -140,6 +140,11 @@ LogicalResult evaluateRmsNormGrad(nn::RmsNormGradOp, Call &call) {
   return success();
 }
 
+LogicalResult evaluateRunningStatistic(nn::RunningStatisticOp, Call &call) {
+  call.result() = call.operand(0);
+  return success();
+}
+
 } // namespace
 
 void registerNorm(Registry &registry) {
@@ -148,6 +153,7 @@ void registerNorm(Registry &registry) {
   registry.add<nn::LayerNormGradOp>(evaluateLayerNormGrad);
   registry.add<nn::RmsNormOp>(evaluateRmsNorm);
   registry.add<nn::RmsNormGradOp>(evaluateRmsNormGrad);
+  registry.add<nn::RunningStatisticOp>(evaluateRunningStatistic);
 }
 
 } // namespace shale::interp

@@ -96,3 +96,30 @@ func.func @rms_norm_grad_c1(%x: tensor<4x8xf32>, %s: tensor<8xf32>, %m: tensor<8
   %dx, %ds = nn.rms_norm_grad %x, %s, %m, %x : tensor<4x8xf32>, tensor<8xf32>, tensor<8xf32>
   return
 }
+
+// -----
+
+// running_statistic_c1: a momentum above 1
+func.func @running_statistic_c1(%b: tensor<4xf32>, %r: tensor<4xf32>) {
+  // expected-error@+1 {{momentum must be in [0, 1] and factor finite and positive; got 1.5}}
+  %y = nn.running_statistic %b, %r momentum = 1.5 factor = 1.0 : tensor<4xf32>
+  return
+}
+
+// -----
+
+// running_statistic_c1: a momentum that is no number
+func.func @running_statistic_c1_nan(%b: tensor<4xf32>, %r: tensor<4xf32>) {
+  // expected-error@+1 {{momentum must be in [0, 1] and factor finite and positive}}
+  %y = nn.running_statistic %b, %r momentum = 0x7FF8000000000000 factor = 1.0 : tensor<4xf32>
+  return
+}
+
+// -----
+
+// running_statistic_c1: a factor that is not positive
+func.func @running_statistic_c1_factor(%b: tensor<4xf32>, %r: tensor<4xf32>) {
+  // expected-error@+1 {{factor finite and positive; got 1.000000e-01 and 0.000000e+00}}
+  %y = nn.running_statistic %b, %r momentum = 0.1 factor = 0.0 : tensor<4xf32>
+  return
+}

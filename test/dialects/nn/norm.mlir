@@ -22,3 +22,11 @@ func.func @norms(%x: tensor<4x8xf32>, %s: tensor<8xf32>) {
   %dz, %dt = nn.rms_norm_grad %x, %s, %q, %x : tensor<4x8xf32>, tensor<8xf32>, tensor<4xf32>
   return
 }
+
+// A statistic of the batch.
+// CHECK-LABEL: func.func @statistic
+// CHECK: nn.running_statistic %{{.*}}, %{{.*}} momentum = 1.000000e-01 factor = 1.250000e+00 : tensor<4xf32>
+func.func @statistic(%b: tensor<4xf32>, %r: tensor<4xf32>) {
+  %0 = nn.running_statistic %b, %r momentum = 1.000000e-01 factor = 1.250000e+00 : tensor<4xf32>
+  return
+}

@@ -165,3 +165,24 @@ nn.state @b role = buffer type = tensor<f32>
 func.func @forward(%b: tensor<f32> {nn.state = @b}) -> (tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32> {nn.gradient_of = @b}) {
   return %b, %b, %b, %b : tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>
 }
+
+// -----
+
+// A running statistic that no state holds.
+nn.state @w role = param type = tensor<f32>
+func.func @forward(%x: tensor<f32> {nn.role = #nn.role<input>, nn.name = "x"}, %w: tensor<f32> {nn.state = @w}) -> (tensor<f32>, tensor<f32>, tensor<f32>) {
+  // expected-error@+1 {{needs a buffer of the model as its running statistic}}
+  %s = nn.running_statistic %w, %x momentum = 0.25 factor = 2.0 : tensor<f32>
+  return %s, %s, %x : tensor<f32>, tensor<f32>, tensor<f32>
+}
+
+// -----
+
+// A parameter is no running statistic.
+nn.state @w role = param type = tensor<f32>
+func.func @forward(%x: tensor<f32> {nn.role = #nn.role<input>, nn.name = "x"}, %w: tensor<f32> {nn.state = @w}) -> (tensor<f32>, tensor<f32>, tensor<f32>) {
+  // expected-error@+1 {{needs a buffer of the model as its running statistic}}
+  %s = nn.running_statistic %x, %w momentum = 0.25 factor = 2.0 : tensor<f32>
+  %t = nn.mul %s, %w : tensor<f32>
+  return %t, %t, %x : tensor<f32>, tensor<f32>, tensor<f32>
+}

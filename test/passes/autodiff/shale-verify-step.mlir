@@ -75,7 +75,7 @@ module attributes {nn.accumulate = 2 : i64} {
   func.func @evaluate() {
     return
   }
-  // expected-error@+1 {{result 0 must be an accumulator that is an argument, once}}
+  // expected-error@+1 {{result 0 must be an accumulator or running statistic that is an argument, once}}
   func.func @accumulate_first(%w: tensor<f32> {nn.state = @w}) -> (tensor<f32> {nn.state = @w}) {
     return %w : tensor<f32>
   }
@@ -89,6 +89,23 @@ module attributes {nn.accumulate = 2 : i64} {
   nn.state @s role = grad_accumulator type = tensor<f32>
   func.func @step(%w: tensor<f32> {nn.state = @w}) -> (tensor<f32> {nn.name = "loss"}, tensor<f32> {nn.name = "grad_norm"}, tensor<f32> {nn.name = "enable"}) {
     return %w, %w, %w : tensor<f32>, tensor<f32>, tensor<f32>
+  }
+  func.func @evaluate() {
+    return
+  }
+  func.func @accumulate_first() {
+    return
+  }
+}
+
+// -----
+
+// A running statistic changes in each micro-batch.
+module attributes {nn.accumulate = 2 : i64} {
+  // expected-error@+1 {{@accumulate_first does not return it}}
+  nn.state @m role = running type = tensor<f32>
+  func.func @step(%m: tensor<f32> {nn.state = @m}) -> (tensor<f32> {nn.name = "loss"}, tensor<f32> {nn.name = "grad_norm"}, tensor<f32> {nn.name = "enable"}, tensor<f32> {nn.state = @m}) {
+    return %m, %m, %m, %m : tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>
   }
   func.func @evaluate() {
     return

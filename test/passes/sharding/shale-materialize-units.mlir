@@ -59,3 +59,30 @@ func.func @step(%x: tensor<4xf32>, %w: tensor<4xf32> {nn.state = @w}, %m: tensor
   return %most, %p, %v : tensor<f32>, tensor<4xf32>, tensor<4xf32>
 }
 }
+
+// -----
+
+// A running statistic is in no group: it is whole on every rank, and the statistic of the batch is summed over the ranks.
+// CHECK: dist.unit @root {{.*}}@w
+// CHECK-NOT: @mean
+// CHECK-LABEL: func.func @step
+// CHECK-SAME: tensor<4xf32> {nn.state = @mean}
+// CHECK: %[[PART:.*]] = nn.reduce sum %{{.*}} : tensor<1x4xf32> -> tensor<4xf32>
+// CHECK: %[[SUM:.*]] = dist.all_reduce sum %[[PART]] over "fsdp" : tensor<4xf32>
+// CHECK: %[[NEW:.*]] = nn.add %{{.*}}, %[[SUM]] : tensor<4xf32>
+// CHECK: return {{.*}}, %[[NEW]] :
+module attributes {dist.strategy = #dist.strategy<full>} {
+dist.mesh @mesh <[shard "fsdp"=2]>
+nn.state @w role = param type = tensor<4xf32>
+nn.state @w.momentum role = moment("momentum") type = tensor<4xf32> {of = @w}
+nn.state @mean role = running type = tensor<4xf32>
+func.func @step(%x: tensor<2x4xf32> {dist.sharding = #dist.sharding<[{"fsdp"}, {}]>}, %w: tensor<4xf32> {nn.state = @w},
+                %m: tensor<4xf32> {nn.state = @w.momentum}, %mean: tensor<4xf32> {nn.state = @mean}, %lr: tensor<f32>)
+    -> (tensor<4xf32> {nn.state = @w}, tensor<4xf32> {nn.state = @w.momentum}, tensor<4xf32> {nn.state = @mean}) {
+  %e = nn.constant dense<true> : tensor<i1>
+  %sum = nn.reduce sum %x dims = [0] : tensor<2x4xf32> -> tensor<4xf32>
+  %new = nn.add %mean, %sum : tensor<4xf32>
+  %p, %v = nn.sgd %w, %w, %m enable %e scale %lr lr %lr momentum %lr weight_decay %lr decay = 1.0 : tensor<4xf32>, tensor<f32>
+  return %p, %v, %new : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+}
+}

@@ -8,7 +8,7 @@
 #include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Ops/Norm.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
-#include "llvm/ADT/StringSwitch.h"
+#include "lib/Frontend/ONNX/Signature.h"
 #include <cmath>
 
 using namespace mlir;
@@ -34,15 +34,21 @@ static LogicalResult checkChannels(Node &node, int64_t rank) {
                     Node::name(type));
 }
 
+/// Checks that an operand has one number for each channel.
+static LogicalResult checkOfChannels(Node &node, int operand) {
+  auto type = Node::type(node.input(0)), own = Node::type(node.input(operand));
+  if (own.getShape() == ArrayRef<int64_t>{type.getDimSize(1)} &&
+      own.getElementType() == type.getElementType())
+    return success();
+  return node.error("operand " + Twine(operand) + " is " + Node::name(own) + " for the " +
+                    Twine(type.getDimSize(1)) + " channels of " + Node::name(type));
+}
+
 /// Returns one number for each channel as [1, C, 1..]; null after an error.
 static Value ofChannels(Node &node, int operand) {
-  auto type = Node::type(node.input(0)), own = Node::type(node.input(operand));
-  if (own.getShape() != ArrayRef<int64_t>{type.getDimSize(1)} ||
-      own.getElementType() != type.getElementType()) {
-    (void)node.error("operand " + Twine(operand) + " is " + Node::name(own) + " for the " +
-                     Twine(type.getDimSize(1)) + " channels of " + Node::name(type));
+  if (failed(checkOfChannels(node, operand)))
     return {};
-  }
+  auto type = Node::type(node.input(0));
   SmallVector<int64_t> shape(type.getRank(), 1);
   shape[1] = type.getDimSize(1);
   return node.reshape(node.input(operand), shape);
@@ -118,35 +124,78 @@ static LogicalResult importGroupNorm(Node &node) {
   return normalizeGroups(node, groups, factors[0], factors[1], epsilon, stash);
 }
 
-/// Whether PyTorch normalizes by the statistics of the batch. Its exporter writes no training_mode,
-/// but the record of the operation has it.
-static bool isTracedInTraining(Node &node) {
-  std::string target = node.tracedAs();
-  int position = llvm::StringSwitch<int>(target.substr(0, target.rfind('.')))
-                     .Case("aten.batch_norm", 5)
-                     .Case("aten.native_batch_norm", 5)
-                     .Case("aten._native_batch_norm_legit", 5)
-                     .Case("aten._native_batch_norm_legit_functional", 5)
-                     .Default(-1);
-  return position >= 0 && node.tracedArgument(position) != "False";
+/// Returns mean and variance of each channel over the batch of all ranks, [1, C, 1..], and updates
+/// the running ones, operands 3 and 4; null after an error.
+static std::pair<Value, Value> batchStatistics(Node &node, const BatchNorm &norm) {
+  auto type = Node::type(node.input(0));
+  int64_t channels = type.getDimSize(1), count = channels ? type.getNumElements() / channels : 0;
+  // ONNX writes the share of the old statistics, and PyTorch's exporter writes it in f32.
+  double momentum = norm.momentum.value_or(1 - node.floatAttr("momentum", 0.9f));
+  if (count < 2)
+    return (void)node.error("statistics of the batch need more than one value per channel, and the "
+                            "operand is " +
+                            Node::name(type)),
+           std::pair<Value, Value>();
+  if (!(momentum >= 0 && momentum <= 1))
+    return (void)node.error("the momentum must be in [0, 1]"), std::pair<Value, Value>();
+  SmallVector<int64_t> dims;
+  for (int64_t d = 0; d < type.getRank(); ++d)
+    if (d != 1)
+      dims.push_back(d);
+  auto average = [&](Value x) -> Value {
+    x = x ? node.reduce(nn::ReduceKind::Sum, x, dims, /*keepDims=*/true) : Value();
+    return x ? node.binary<nn::MulOp>(x, node.constant(Node::type(x), 1 / double(count))) : Value();
+  };
+  auto running = [&](Value batch, int operand, double factor) -> Value {
+    Value state = node.input(operand);
+    if (!norm.keepsStatistics)
+      return batch;
+    if (!batch || failed(checkOfChannels(node, operand)))
+      return {};
+    if (!node.isState(state))
+      return (void)node.error("operand " + Twine(operand) +
+                              ", a running statistic, is not a buffer of the model"),
+             Value();
+    auto shape = SmallVector<int64_t>(Node::type(batch).getShape());
+    batch = node.reshape(batch, Node::type(state).getShape());
+    batch = batch ? node.create<nn::RunningStatisticOp>(batch.getType(), batch, state,
+                                                        node.builder.getF64FloatAttr(momentum),
+                                                        node.builder.getF64FloatAttr(factor))
+                  : Value();
+    return batch ? node.reshape(batch, shape) : Value();
+  };
+  Value mean = average(node.input(0));
+  Value centered = mean ? node.binary<nn::SubOp>(node.input(0), mean) : Value();
+  Value variance = average(centered ? node.binary<nn::MulOp>(centered, centered) : Value());
+  // Running variances of PyTorch are unbiased, those of ONNX are not.
+  double unbiased = norm.isTraced || node.isFromPyTorch() ? double(count) / double(count - 1) : 1;
+  mean = running(mean, 3, 1);
+  return {mean, mean ? running(variance, 4, unbiased) : Value()};
 }
 
-/// BatchNormalization by given statistics.
+/// BatchNormalization by given statistics, or in training by those of the batch.
 static LogicalResult importBatchNorm(Node &node) {
   double epsilon;
   if (failed(node.require(5)) || failed(checkChannels(node, 2)) ||
       failed(readEpsilon(node, epsilon)))
     return failure();
-  node.floatAttr("momentum", 0.9f); // of running statistics, which evaluation keeps
-  bool training = node.intAttr("training_mode", 0) != 0 || isTracedInTraining(node);
   for (int i = 1; i < node.numOutputs(); ++i)
-    training |= node.wants(i);
-  if (training)
-    return node.error(
-        "statistics of the batch (training_mode) are not supported: export the model in evaluation mode");
+    if (node.isRead(i))
+      return node.error("output " + Twine(i) +
+                        ", a statistic, is read, and only output 0 is "
+                        "supported");
   Value scale = ofChannels(node, 1), bias = scale ? ofChannels(node, 2) : Value();
-  Value mean = bias ? ofChannels(node, 3) : Value();
-  Value variance = mean ? ofChannels(node, 4) : Value();
+  if (!bias)
+    return failure();
+  node.intAttr("training_mode", 0), node.floatAttr("momentum", 0.9f); // both are read below
+  BatchNorm norm = readBatchNorm(node.proto);
+  Value mean, variance;
+  if (norm.inTraining) {
+    std::tie(mean, variance) = batchStatistics(node, norm);
+  } else {
+    mean = ofChannels(node, 3);
+    variance = mean ? ofChannels(node, 4) : Value();
+  }
   if (!variance)
     return failure();
   variance = node.binary<nn::AddOp>(variance, node.constant(Node::type(variance), epsilon));

@@ -19,10 +19,10 @@ def fx(name, target, args, scope="", source="", file="model.py"):
             "pkg.torch.onnx.stack_trace": f'File "{file}", line 1, in forward\n    {source}' if source else ""}
 
 
-def build(parameters, initializers, nodes, last="y", values=(), buffers=(), meta=()):
+def build(parameters, initializers, nodes, last="y", values=(), buffers=(), meta=(), outputs=()):
     """loss = mean(last^2); x is [3, 4]."""
     lines = ["# inputs"] + [f"p_{p.replace('.', '_')}: PARAMETER target='{p}'" for p in parameters]
-    lines += [f"b_{b.replace('.', '_')}: BUFFER target='{b}' persistent=True" for b in buffers] + ["x: USER_INPUT", "", "# outputs", "mean: USER_OUTPUT"]
+    lines += [f"b_{b.replace('.', '_')}: BUFFER target='{b}' persistent=True" for b in buffers] + ["x: USER_INPUT", "", "# outputs", *outputs, "mean: USER_OUTPUT"]
     body = nodes + [node("Mul", [last, last], ["sq"], "square", meta=fx("square", "aten.mul.Tensor", f"%{last}, %{last}")),
                     node("ReduceMean", ["sq"], ["loss"], "mean", meta=fx("mean", "aten.mean.default", "%square"), keepdims=0)]
     return model(graph(body, [value("x", ["batch", 4])], [value("loss", [])], initializers, {SIGNATURE: "\n".join(lines), **dict(meta)}, values))

@@ -42,6 +42,13 @@ def batch_norm(target, training=""):
                  buffers=["norm.running_mean", "norm.running_var"])
 
 
+def changed(read, values=()):
+    """y = x p - center, a buffer that the module changes after its read."""
+    nodes = [node("Mul", ["x", "p"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p")),
+             node("Sub", ["mul", read], ["y"], "minus", meta=fx("y", "aten.sub.Tensor", "%mul, %b_head_center" if read == "head.center" else "%mul, %exp", "head"))]
+    return build(["p"], [P, floats(read, [4], VALUES)], nodes, values=values, buffers=["head.center"], outputs=["add: BUFFER_MUTATION target='head.center'"])
+
+
 def layers(line):
     """Layers a and b of equal values read `mul`, and one of them once more: its tanh names linear_2, which was merged with linear_1."""
     names = ["a.weight", "a.bias", "b.weight", "b.bias"]
@@ -80,6 +87,8 @@ CASES = {
     "batch-norm": lambda f: batch_norm("aten._native_batch_norm_legit_no_training.default"),
     "batch-norm-training": lambda f: batch_norm("aten._native_batch_norm_legit_functional.default", "True, "),
     "batch-norm-record": lambda f: batch_norm("aten._native_batch_norm_legit_functional.default", "False, "),
+    "changed-buffer": lambda f: changed("head.center"),
+    "changed-folded": lambda f: changed("val_1", [value("val_1", [4], meta={"pkg.onnxscript.optimizer.folded_from": "['exp', 'head.center']"})]),
     "layer-a": lambda f: layers("return torch.sigmoid(self.b(g)) * torch.tanh(self.a(g)) + self.a(x)"),
     "layer-b": lambda f: layers("return torch.sigmoid(self.b(g)) * torch.tanh(self.b(g)) + self.a(x)"),
     "layer-method": lambda f: layers("return torch.sigmoid(self.b(g)) * torch.tanh(self.b(x)) * self.a(g).tanh()"),

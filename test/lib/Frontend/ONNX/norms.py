@@ -33,6 +33,7 @@ mean, variance = normal(6), np.abs(normal(6))
 batch = (x - channels(mean, 4)) / np.sqrt(channels(variance, 4).astype(np.float64) + 0.001) * channels(scale, 4) + channels(bias, 4)
 STATISTICS = [("m", mean), ("v", variance)]
 it.right("BatchNormalization", "BatchNormalization", OPERANDS + STATISTICS, batch, {"epsilon": 0.001}, constants=("m", "v"))
+it.right("BatchNormalization in training", "BatchNormalization", OPERANDS + STATISTICS, normalized(x, (0, 2, 3)) * channels(scale, 4) + channels(bias, 4), {"training_mode": 1})
 y = normal(3, 4)
 for p in (1, 2):
     it.right(f"LpNormalization, {p}", "LpNormalization", [("x", y)], y / np.linalg.norm(y.astype(np.float64), p, 0, keepdims=True), {"p": p, "axis": 0})
@@ -47,8 +48,11 @@ it.refused("GroupNormalization", OPERANDS, "6 channels do not split into 4 group
 it.refused("GroupNormalization", OPERANDS, "6 channels do not split into 0 groups")
 it.refused("GroupNormalization", OPERANDS, "operand 1 is tensor<6xf32> for 3 groups", {"num_groups": 3}, opsets=(("", 18),))
 it.refused("InstanceNormalization", [("x", (6,)), *OPERANDS[1:]], "operand 0 must have a batch, channels and spatial dimensions, but is tensor<6xf32>")
-it.refused("BatchNormalization", OPERANDS + STATISTICS, "statistics of the batch (training_mode) are not supported", {"training_mode": 1})
-it.refused("BatchNormalization", OPERANDS + STATISTICS, "statistics of the batch (training_mode) are not supported", results=3)
+it.refused("BatchNormalization", [("x", x[:1, :, :1, :1]), *OPERANDS[1:]] + STATISTICS, "statistics of the batch need more than one value per channel", {"training_mode": 1})
+it.refused("BatchNormalization", OPERANDS + STATISTICS, "the momentum must be in [0, 1]", {"training_mode": 1, "momentum": 1.5})
+it.refused("BatchNormalization", OPERANDS + [("m", (5,)), ("v", (6,))], "operand 3 is tensor<5xf32> for the 6 channels", {"training_mode": 1})
+it.refused("BatchNormalization", OPERANDS + [("m", (6,)), ("v", (6,))], "operand 3, a running statistic, is not a buffer of the model", {"training_mode": 1}, inputs=("m", "v"))
+it.refused("BatchNormalization", OPERANDS + STATISTICS, "output 1, a statistic, is read", results=3)
 it.refused("BatchNormalization", OPERANDS + [("m", (5,)), ("v", (6,))], "operand 3 is tensor<5xf32> for the 6 channels")
 it.refused("LpNormalization", [("x", y)], "p must be 1 or 2", {"p": 3})
 
