@@ -83,6 +83,7 @@ CASES = {
     "own-optimized": lambda work: (own_module("targets"), [f"{HERE / 'own.py'}:Own", "--optimize"]),
     "own-external": lambda work: (own_module("targets"), [f"{HERE / 'own.py'}:Own", "--external-data"]),
     "own-smoothed": lambda work: (own_module("targets", own.Smoothed), [f"{HERE / 'own.py'}:Smoothed"]),
+    "own-normalized": lambda work: (own_module("targets", own.Normalized), [f"{HERE / 'own.py'}:Normalized"]),
     "own-logits": lambda work: (own_module("labels"), [f"{HERE / 'own.py'}:Logits", "--loss", "next-token"]),
 }
 REFUSED = [  # exit code, words, arguments

@@ -90,6 +90,24 @@ class Smoothed(Own):
         return F.cross_entropy(super().forward(tokens)[0].flatten(0, 1), targets.flatten(), label_smoothing=0.1)
 
 
+class Normalized(Own):
+    """Normalizes by the batch: today's exporter writes its norm as in evaluation. Half of the logits are of normalized values."""
+
+    def __init__(self):
+        super().__init__()
+        self.batch = nn.BatchNorm1d(VOCABULARY, momentum=0.3)
+
+    def train(self, mode=True):
+        super().train(mode)
+        self.batch.train()
+        return self
+
+    def forward(self, tokens, targets):
+        logits = super().forward(tokens)[0]
+        logits = logits + self.batch(logits.flatten(0, 1)).view_as(logits)
+        return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+
+
 class Hooked(Trained):
     """A hook scales the gradient of a weight. The file has no trace of it."""
 

@@ -1,4 +1,5 @@
 """Random values for the inputs of a module, and the module's loss for them."""
+import contextlib
 import copy
 
 import torch
@@ -26,10 +27,24 @@ def draw(inputs, sizes, vocabulary, seed):
     return values
 
 
+@contextlib.contextmanager
+def same_buffers(module):
+    """Gives the module's buffers their values back at the end, such as running statistics."""
+    kept = [(one, one.clone()) for one in module.buffers()]
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for one, value in kept:
+                one.copy_(value)
+
+
 def loss_of(module, values, gradients=False):
+    """The loss of a batch. With `gradients`, the caller keeps the module's buffers until after the backward pass."""
     try:
         with torch.set_grad_enabled(gradients):
-            found = module(*(value.clone() for value in values.values()))
+            with contextlib.nullcontext() if gradients else same_buffers(module):
+                found = module(*(value.clone() for value in values.values()))
     except Failure:
         raise
     except Exception as error:  # any exception of the module

@@ -260,7 +260,15 @@ def dropouts(model):
 
 
 def set_mode(a, built):
+    # Batch normalizations train unless the user's module has them in evaluation mode. (from_pretrained() always does.)
+    norms = [(name, one) for name, one in built.model.named_modules()
+             if isinstance(one, nn.modules.batchnorm._BatchNorm) and (one.training or not a.own)]
     built.model.train(a.dropout)
+    for _, norm in norms:
+        norm.train()
+    if norms:
+        note(f"'{norms[0][0]}'{f' and {len(norms) - 1} more' if norms[1:] else ''} normalizes by the batch and updates its running statistics"
+             f"{', as in training' if not a.own else '; in evaluation mode (.eval()) it would keep them'}")
     found = dropouts(built.model)
     if found and not a.dropout:
         note(f"the file has no dropout ({next(iter(found))} has {next(iter(found.values()))}); --dropout keeps it")

@@ -6,7 +6,7 @@ import tempfile
 
 import torch
 
-from .batch import draw, loss_of
+from .batch import draw, loss_of, same_buffers
 from .check import BAR, other_sizes
 from .cli import DATA, Failure, brief, libraries, note
 
@@ -51,8 +51,9 @@ def module_step(built, values):
     parameters = list(built.model.parameters())
     for parameter in parameters:
         parameter.grad = None
-    loss = loss_of(built.module, values, gradients=True)
-    loss.backward()
+    with same_buffers(built.module):
+        loss = loss_of(built.module, values, gradients=True)
+        loss.backward()
     found = {parameter: torch.zeros_like(parameter) if parameter.grad is None else parameter.grad for parameter in parameters}
     for parameter in parameters:
         parameter.grad = None
