@@ -280,6 +280,16 @@ LogicalResult Importer::bindLabels(const LossParts &parts) {
     note("the model reads '" + shown + "' beside other tokens: from the data file");
     return success();
   }
+  // One label per token; otherwise the labels are classes of examples, not tokens.
+  bool perToken = llvm::any_of(inputs, [&](const Input &input) {
+    return &input != label && input.binding == "tokens" &&
+           input.type.getNumElements() == label->type.getNumElements();
+  });
+  if (!perToken && !feeds && !unknown && label->binding.empty()) {
+    if (!parts.isGuess || ahead == 0)
+      note("labels '" + shown + "' are not one for each token: from the data file");
+    return success();
+  }
   if (ahead == 1) {
     label->isLabel = true;
     label->binding = "tokens";
@@ -295,15 +305,6 @@ LogicalResult Importer::bindLabels(const LossParts &parts) {
                               "' against what the model reads") +
                  ": pass --bind " + shown + kBindChoices),
            failure();
-  // One label per token; otherwise the labels are classes of examples, not tokens.
-  bool perToken = llvm::any_of(inputs, [&](const Input &input) {
-    return &input != label && input.binding == "tokens" &&
-           input.type.getNumElements() == label->type.getNumElements();
-  });
-  if (!perToken && label->binding.empty()) {
-    note("labels '" + shown + "' are not one for each token: from the data file");
-    return success();
-  }
   bool ours = !label->binding.empty(); // an input that --loss made
   label->binding = "tokens+1";
   note(ours ? "labels '" + shown + "' are bound to tokens+1"

@@ -93,6 +93,80 @@ static Value weightedMean(Node &node, const LossParts &parts) {
   return divisor ? node.binary<nn::DivOp>(parts.sum, divisor) : Value();
 }
 
+/// Checks that operand 2, if it is there, has a weight for each class of scores [N, C, d..].
+static LogicalResult checkWeights(Node &node, RankedTensorType type) {
+  Value weights = node.input(2);
+  if (!weights ||
+      Node::type(weights) == RankedTensorType::get({type.getDimSize(1)}, type.getElementType()))
+    return success();
+  return node.error("weights " + Node::name(weights.getType()) + " do not fit the " +
+                    Twine(type.getDimSize(1)) + " classes of " + Node::name(type));
+}
+
+static LogicalResult readReduction(Node &node, std::string &reduction) {
+  reduction = node.stringAttr("reduction", "mean");
+  if (reduction == "mean" || reduction == "sum" || reduction == "none")
+    return success();
+  return node.error("reduction '" + displayName(reduction) + "' is not one of none, sum, mean");
+}
+
+/// Reads the label smoothing, which only the record of the operation has.
+static LogicalResult readSmoothing(Node &node, double &smoothing) {
+  FxNode fx = readFxNode(node.proto);
+  smoothing = 0;
+  if (StringRef(fx.target).starts_with("aten.cross_entropy_loss"))
+    smoothing = numberArgument(fx, 5, "label_smoothing").value_or(0);
+  if (!(smoothing >= 0 && smoothing <= 1))
+    return node.error("label_smoothing must be from 0 to 1; got " + shortest(smoothing));
+  if (smoothing != 0)
+    emitDecision(node.loc, "import",
+                 "label_smoothing=" + shortest(smoothing) + " is restored: the export left it out");
+  return success();
+}
+
+/// Cross-entropy with a probability for each class as the target, of the scores' shape. ONNX has
+/// none; PyTorch's exporter writes it as the operator for labels, and the mean is over the rows.
+static LogicalResult importProbabilities(Node &node) {
+  Value scores = node.input(0);
+  auto type = Node::type(scores);
+  std::string reduction;
+  double smoothing;
+  if (type.getRank() < 2 || !isa<FloatType>(type.getElementType()) || node.isRead(1))
+    return node.error("scores " + Node::name(type) + " and probabilities do not fit");
+  if (failed(checkWeights(node, type)) || failed(readReduction(node, reduction)) ||
+      failed(readSmoothing(node, smoothing)))
+    return failure();
+  node.intAttr("ignore_index", 0); // of labels
+  Value rows = classesLast(node, scores), targets = classesLast(node, node.input(1));
+  if (!rows || !targets)
+    return failure();
+  auto rowsType = Node::type(rows);
+  double classes = std::max<int64_t>(rowsType.getDimSize(1), 1);
+  if (smoothing != 0) {
+    targets = node.binary<nn::MulOp>(targets, node.constant(rowsType, 1 - smoothing));
+    targets = targets ? node.add(targets, node.constant(rowsType, smoothing / classes)) : Value();
+  }
+  Value losses = node.binary<nn::MulOp>(targets, logSoftmax(node, rows));
+  if (Value weights = node.input(2))
+    losses = losses ? node.binary<nn::MulOp>(losses, weights) : Value();
+  losses = losses ? node.unary<nn::NegOp>(losses) : Value();
+  losses = losses ? node.reduce(nn::ReduceKind::Sum, losses, {1}, false) : Value();
+  if (!losses)
+    return failure();
+  if (reduction == "none") {
+    SmallVector<int64_t> shape(type.getShape());
+    shape.erase(shape.begin() + 1);
+    node.set(0, node.reshape(losses, shape));
+    return success();
+  }
+  Value sum = node.reduce(nn::ReduceKind::Sum, losses, {0}, false);
+  double count = std::max<int64_t>(rowsType.getDimSize(0), 1);
+  node.set(0, reduction == "sum" || !sum
+                  ? sum
+                  : node.binary<nn::DivOp>(sum, node.constant(Node::type(sum), count)));
+  return success();
+}
+
 /// `logits` are logits, or with `isLog` log-probabilities. The node's second result are the
 /// log-probabilities.
 static LogicalResult importLoss(Node &node, Value logits, bool isLog = false) {
@@ -106,13 +180,9 @@ static LogicalResult importLoss(Node &node, Value logits, bool isLog = false) {
     return node.error("scores " + Node::name(type) + " and labels " + Node::name(ids) +
                       " do not fit");
   Value weights = node.input(2);
-  if (weights &&
-      Node::type(weights) != RankedTensorType::get({type.getDimSize(1)}, type.getElementType()))
-    return node.error("weights " + Node::name(weights.getType()) + " do not fit the " +
-                      Twine(type.getDimSize(1)) + " classes of " + Node::name(type));
-  std::string reduction = node.stringAttr("reduction", "mean");
-  if (reduction != "mean" && reduction != "sum" && reduction != "none")
-    return node.error("reduction '" + displayName(reduction) + "' is not one of none, sum, mean");
+  std::string reduction;
+  if (failed(checkWeights(node, type)) || failed(readReduction(node, reduction)))
+    return failure();
   // Without the attribute no label is ignored: the smallest integer is never a
   // label.
   int64_t ignore =
@@ -121,15 +191,9 @@ static LogicalResult importLoss(Node &node, Value logits, bool isLog = false) {
         labels = node.reshape(node.input(1), {ids.getNumElements()});
   if (!rows || !labels)
     return failure();
-  FxNode fx = readFxNode(node.proto);
-  double smoothing = 0;
-  if (StringRef(fx.target).starts_with("aten.cross_entropy_loss"))
-    smoothing = numberArgument(fx, 5, "label_smoothing").value_or(0);
-  if (!(smoothing >= 0 && smoothing <= 1))
-    return node.error("label_smoothing must be from 0 to 1; got " + shortest(smoothing));
-  if (smoothing != 0)
-    emitDecision(node.loc, "import",
-                 "label_smoothing=" + shortest(smoothing) + " is restored: the export left it out");
+  double smoothing;
+  if (failed(readSmoothing(node, smoothing)))
+    return failure();
   bool fused = !isLog && !weights && reduction != "none" && smoothing == 0;
   Value logRows = isLog ? rows : fused && !node.wants(1) ? Value() : logSoftmax(node, rows);
   if (node.wants(1)) // absent from a NegativeLogLikelihoodLoss
@@ -165,7 +229,9 @@ static LogicalResult importLoss(Node &node, Value logits, bool isLog = false) {
 static LogicalResult importSoftmaxCrossEntropy(Node &node) {
   if (failed(node.require(2)))
     return failure();
-  return importLoss(node, node.input(0));
+  bool isOfProbabilities = node.input(0).getType() == node.input(1).getType() &&
+                           StringRef(node.tracedAs()).starts_with("aten.cross_entropy_loss");
+  return isOfProbabilities ? importProbabilities(node) : importLoss(node, node.input(0));
 }
 
 static LogicalResult importNegativeLogLikelihood(Node &node) {

@@ -80,6 +80,31 @@ def check(folder, op, dims, reduction, weighted, ignored, second, smoothing=0.0)
         sys.exit(f"{op} {dims} {reduction} weights {weighted} ignored {ignored} second {second} smoothing {smoothing}: {loss}, numpy says {wanted}")
 
 
+def check_probabilities(folder, dims, reduction, weighted, smoothing):
+    """torch.nn.functional.cross_entropy of probabilities: the exporter writes it as the operator for labels."""
+    random = np.random.default_rng(len(dims) * 7 + len(reduction))
+    shape, weights = (4, CLASSES, *dims), (random.random(CLASSES) + 0.1).astype(np.float32)
+    logits, targets = random.normal(size=shape).astype(np.float32), random.random(shape).astype(np.float32)
+    targets /= targets.sum(1, keepdims=True)
+    each = weights.astype(np.float64).reshape(-1, *[1] * len(dims)) if weighted else 1.0
+    logp = logits - np.log(np.exp(logits.astype(np.float64)).sum(1, keepdims=True))
+    losses = -(each * ((1 - smoothing) * targets + smoothing / CLASSES) * logp).sum(1)
+    wanted = losses.mean() if reduction == "mean" else losses.sum()
+    number = {"none": 0, "mean": 1, "sum": 2}[reduction]
+    call = f"(args = (%a, %b, {'%w' if weighted else None}, {number}, -100, {smoothing}), kwargs = {{}})"
+    meta = {"pkg.torch.onnx.fx_node": f"%loss : [num_users=1] = call_function[target=torch.ops.aten.cross_entropy_loss.default]{call}"}
+    body = [node("SoftmaxCrossEntropyLoss", ["logits", "targets"] + ["weights"] * weighted, ["y"], "loss_node", meta=meta, reduction=reduction, ignore_index=-100),
+            node("ReduceSum", ["y"], ["loss"], keepdims=0)]
+    inputs = [value("targets", list(shape))] + [value("weights", [CLASSES])] * weighted
+    (folder / "model.onnx").write_bytes(model(graph(body, inputs, [value("loss", [])], [floats("logits", list(shape), logits.flatten())])))
+    save_safetensors(folder / "inputs.safetensors", {"logits": logits, "targets": targets, **({"weights": weights} if weighted else {})})
+    (folder / "model.mlir").write_text(run("shale-translate", "--quiet", "--import-onnx", folder / "model.onnx"))
+    run("shale-run", "--check-gradient", f"--inputs={folder}/inputs.safetensors", f"--out={folder}/out.safetensors", folder / "model.mlir")
+    loss = read_safetensors(folder / "out.safetensors")["loss"]
+    if not abs(loss - wanted) <= 1e-5 * max(1, abs(wanted)):
+        sys.exit(f"probabilities {dims} {reduction} weights {weighted} smoothing {smoothing}: {loss}, numpy says {wanted}")
+
+
 def refuse(folder, op, shapes, attributes, message):
     scores, labels, weights = shapes
     body = [node(op, ["scores", "labels"] + (["weights"] if weights else []), ["y"], "loss_node", **attributes), node("ReduceSum", ["y"], ["loss"], keepdims=0)]
@@ -99,6 +124,9 @@ for op, dims, reduction, weighted, ignored in itertools.product(("SoftmaxCrossEn
 # The exporter leaves out label_smoothing; it stays in the metadata of the node.
 for dims, reduction, weighted, ignored in itertools.product(((), (3,)), ("none", "sum", "mean"), (False, True), (None, 2)):
     check(folder, "SoftmaxCrossEntropyLoss", dims, reduction, weighted, ignored, weighted, smoothing=0.2)
+    count += 1
+for dims, reduction, weighted, smoothing in itertools.product(((), (3,), (2, 3)), ("none", "sum", "mean"), (False, True), (0.0, 0.2)):
+    check_probabilities(folder, dims, reduction, weighted, smoothing)
     count += 1
 for op in ("SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss"):
     for *shapes, attributes, message in BAD:

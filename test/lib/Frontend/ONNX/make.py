@@ -310,6 +310,7 @@ CASES = {
     "labels-cut-late": language_model(cut("targets", "wanted", 0, 5) + cut("scores", "scores_cut", 1), labels="wanted", scores="scores_cut"),
     "labels-computed": language_model([node("Add", ["targets", "one"], ["wanted"], "plus")], labels="wanted"),
     "labels-by-rows": language_model(cut("targets", "wanted", 1, axis=0) + cut("scores", "scores_cut", 0, 2, axis=0), labels="wanted", scores="scores_cut"),
+    "labels-of-last-rows": language_model(cut("scores", "scores_cut", 5, 6), scores="scores_cut", label_shape=("batch",)),
     "labels-of-rows": language_model(cut("scores", "scores_cut", 0, 1), scores="scores_cut", label_shape=("batch",)),
     # An encoder: each position also reads the next tokens.
     "labels-seen": language_model(attended(), scores="scores_seen"),
