@@ -8,11 +8,14 @@ using namespace shale::nn;
 
 Access DropoutOp::getAccess(unsigned number) { return number == 0 ? Access::Same : Access::Any; }
 
-Value DropoutOp::emitAt(ElementEmitter &emitter, const LinearIndex &index) {
+/// Builds the word that an element of the op draws; null if an operand cannot be computed here.
+template <typename OpT>
+static Value drawWord(OpT op, RandomWords &words, ElementEmitter &emitter,
+                      const LinearIndex &index) {
   OpBuilder &b = emitter.builder();
-  Location loc = getLoc();
-  auto type = cast<RankedTensorType>(getType());
-  ArrayRef<int64_t> whole = getGlobalShape() ? *getGlobalShape() : type.getShape();
+  Location loc = op.getLoc();
+  auto type = cast<RankedTensorType>(op.getType());
+  ArrayRef<int64_t> whole = op.getGlobalShape() ? *op.getGlobalShape() : type.getShape();
   // If only the first dimension is split, elements are numbered as in the whole, from the offset
   // on.
   LinearIndex element = index;
@@ -22,15 +25,12 @@ Value DropoutOp::emitAt(ElementEmitter &emitter, const LinearIndex &index) {
       return nullptr;
     element = linearize(indices, whole);
   }
-  Value input = emitter.emit(getInput(), index);
-  Value seed = emitter.emit(getSeed(), LinearIndex()),
-        step = emitter.emit(getStep(), LinearIndex()),
-        microbatch = emitter.emit(getMicrobatch(), LinearIndex());
-  Value offset = getOffset() ? emitter.emit(getOffset(), LinearIndex()) : Value();
-  if (!input || !seed || !step || !microbatch || (getOffset() && !offset))
+  Value seed = emitter.emit(op.getSeed(), LinearIndex()),
+        step = emitter.emit(op.getStep(), LinearIndex()),
+        microbatch = emitter.emit(op.getMicrobatch(), LinearIndex());
+  Value offset = op.getOffset() ? emitter.emit(op.getOffset(), LinearIndex()) : Value();
+  if (!seed || !step || !microbatch || (op.getOffset() && !offset))
     return nullptr;
-
-  RandomWords words{b, loc};
   int64_t count = 1;
   for (int64_t size : whole)
     count *= size;
@@ -48,9 +48,34 @@ Value DropoutOp::emitAt(ElementEmitter &emitter, const LinearIndex &index) {
   }
   Value place = arith::ShLIOp::create(b, loc, words.split(microbatch).first, words.constant(16));
   auto [key0, key1] = words.split(seed);
-  Value id = words.constant(static_cast<uint32_t>(getId()));
-  Value word = words.philox({low, words.sum(high, place), words.split(step).first, id}, key0, key1);
+  Value id = words.constant(static_cast<uint32_t>(op.getId()));
+  return words.philox({low, words.sum(high, place), words.split(step).first, id}, key0, key1);
+}
 
+Value UniformOp::emitAt(ElementEmitter &emitter, const LinearIndex &index) {
+  OpBuilder &b = emitter.builder();
+  Location loc = getLoc();
+  RandomWords words{b, loc};
+  Value word = drawWord(*this, words, emitter, index);
+  if (!word)
+    return nullptr;
+  // 24 bits, which f32 represents. The largest is below 2^31: signed conversion is the faster one.
+  Value bits = arith::ShRUIOp::create(b, loc, word, constantLike(b, loc, word.getType(), 8));
+  Type element = cast<RankedTensorType>(getType()).getElementType();
+  if (auto vector = dyn_cast<VectorType>(bits.getType()))
+    element = vector.clone(element);
+  Value number = arith::SIToFPOp::create(b, loc, element, bits);
+  return arith::MulFOp::create(b, loc, number, constantLike(b, loc, element, 0x1p-24));
+}
+
+Value DropoutOp::emitAt(ElementEmitter &emitter, const LinearIndex &index) {
+  OpBuilder &b = emitter.builder();
+  Location loc = getLoc();
+  RandomWords words{b, loc};
+  Value input = emitter.emit(getInput(), index);
+  Value word = input ? drawWord(*this, words, emitter, index) : Value();
+  if (!word)
+    return nullptr;
   double ratio = getRatio().convertToDouble();
   Value threshold = words.constant(dropThreshold(ratio));
   words.match(word, threshold);

@@ -43,4 +43,32 @@ def NN_DropoutOp : NN_Op<"dropout", [Pure, AllTypesMatch<["input", "result"]>,
   let hasVerifier = 1;
 }
 
+def NN_UniformOp : NN_Op<"uniform", [Pure, AllTypesMatch<["seed", "step", "microbatch"]>, NN_Sharded, NN_Partitionable,
+                                     NN_Stochastic, NN_Indexed, NN_Cost, NN_Numeric]> {
+  let summary = "Draws random numbers from [0, 1)";
+  let description = [{
+    Element e is the upper 24 bits of the word that `nn.dropout` draws for it, by
+    the same seed, step, micro-batch, `id` and number in the whole, times 2^-24.
+
+    Life: made by import, which assigns `id`; clones keep the id. In `@evaluate`
+    seed, step and micro-batch are 0: each evaluation draws the same numbers. Gone
+    after fusion.
+
+    Constraints:
+    - (C1) id is in [0, 2^32).
+    - (C2) `global_shape`, if present, has the result's rank and no smaller dimension; `offset` requires it.
+    - (C3) the whole has at most 2^48 elements.
+
+    Example: `%1 = nn.uniform seed %s step %t microbatch %m id = 3 : tensor<4x8xf32>, tensor<i64>`
+  }];
+  let arguments = (ins NN_RandomScalar:$seed, NN_RandomScalar:$step, NN_RandomScalar:$microbatch,
+      Optional<NN_RandomScalar>:$offset, I64Attr:$id, OptionalAttr<DenseI64ArrayAttr>:$global_shape);
+  let results = (outs NN_FloatTensor:$result);
+  let assemblyFormat = [{
+    `seed` $seed `step` $step `microbatch` $microbatch (`offset` $offset^ `:` type($offset))?
+    `id` `=` $id (`of` $global_shape^)? attr-dict `:` type($result) `,` type($seed)
+  }];
+  let hasVerifier = 1;
+}
+
 #endif // SHALE_NN_RANDOM_TD

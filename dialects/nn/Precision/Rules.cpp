@@ -13,6 +13,7 @@
 #include "dialects/nn/Ops/Matmul.h"
 #include "dialects/nn/Ops/Norm.h"
 #include "dialects/nn/Ops/Optimizer.h"
+#include "dialects/nn/Ops/Random.h"
 #include "dialects/nn/Ops/Reduce.h"
 #include "dialects/nn/Ops/Sdpa.h"
 #include "dialects/nn/Ops/Sort.h"
@@ -55,6 +56,11 @@ OPERAND(SortedEmbeddingGradOp) { return number == 2 ? Numeric::Any : Numeric::Fu
 RESULT(SortedEmbeddingGradOp) { return Numeric::Full; }
 OPERAND(GatherNdGradOp) { return Numeric::Any; }
 RESULT(GatherNdGradOp) { return Numeric::Full; }
+
+// ---- random numbers
+
+OPERAND(UniformOp) { return Numeric::Any; }
+RESULT(UniformOp) { return Numeric::Full; }
 
 // ---- norms: statistics in f32, x and result of one type
 

@@ -15,27 +15,48 @@ ShardingRule DropoutOp::getShardingRule() {
   return rule.result(dims).linear({0}, true).take();
 }
 
-/// A rank draws random numbers for its own elements, by their numbers in the whole.
-FailureOr<SmallVector<Value>> DropoutOp::partition(OpBuilder &builder, const LocalForm &local) {
-  if (getGlobalShape())
-    return emitOpError("is a local form already"), failure();
+ShardingRule UniformOp::getShardingRule() {
+  RuleBuilder rule;
+  for (unsigned i = 0; i < getNumOperands(); ++i)
+    rule.operand({});
+  return rule.result(rule.dims(shapeOf(getResult()))).take();
+}
+
+/// Returns the number of a slice's first element in the whole; null if that is 0.
+template <typename OpT> static Value offsetOf(OpT op, OpBuilder &builder, const LocalForm &local) {
   auto type = cast<RankedTensorType>(local.types[0]);
   auto scalar = RankedTensorType::get({}, builder.getI64Type());
   Value offset;
   int64_t stride = 1;
-  ShardingRule rule = getShardingRule();
+  ShardingRule rule = op.getShardingRule();
   for (int64_t d = type.getRank() - 1; d >= 0; --d) {
     for (int64_t factor : rule.results[0][d]) {
       if (local.axes[factor].empty())
         continue;
-      Value begin =
-          pieceOffset(builder, getLoc(), local.axes[factor], type.getDimSize(d) * stride, scalar);
-      offset = addOffset(builder, getLoc(), offset, begin);
+      Value begin = pieceOffset(builder, op.getLoc(), local.axes[factor],
+                                type.getDimSize(d) * stride, scalar);
+      offset = addOffset(builder, op.getLoc(), offset, begin);
     }
-    stride *= shapeOf(getInput())[d];
+    stride *= shapeOf(op.getResult())[d];
   }
-  return SmallVector<Value>{
-      DropoutOp::create(builder, getLoc(), type, local.operands[0], local.operands[1],
-                        local.operands[2], local.operands[3], offset, getRatioAttr(), getIdAttr(),
-                        builder.getDenseI64ArrayAttr(shapeOf(getInput())))};
+  return offset;
+}
+
+/// A rank draws random numbers for its own elements, by their numbers in the whole.
+FailureOr<SmallVector<Value>> DropoutOp::partition(OpBuilder &builder, const LocalForm &local) {
+  if (getGlobalShape())
+    return emitOpError("is a local form already"), failure();
+  return SmallVector<Value>{DropoutOp::create(
+      builder, getLoc(), local.types[0], local.operands[0], local.operands[1], local.operands[2],
+      local.operands[3], offsetOf(*this, builder, local), getRatioAttr(), getIdAttr(),
+      builder.getDenseI64ArrayAttr(shapeOf(getInput())))};
+}
+
+FailureOr<SmallVector<Value>> UniformOp::partition(OpBuilder &builder, const LocalForm &local) {
+  if (getGlobalShape())
+    return emitOpError("is a local form already"), failure();
+  return SmallVector<Value>{UniformOp::create(builder, getLoc(), local.types[0], local.operands[0],
+                                              local.operands[1], local.operands[2],
+                                              offsetOf(*this, builder, local), getIdAttr(),
+                                              builder.getDenseI64ArrayAttr(shapeOf(getResult())))};
 }

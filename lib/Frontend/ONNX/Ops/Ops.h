@@ -20,6 +20,7 @@ void registerIndexOps(HandlerRegistry &registry);
 void registerLossOps(HandlerRegistry &registry);
 void registerMatmulOps(HandlerRegistry &registry);
 void registerNormOps(HandlerRegistry &registry);
+void registerRandomOps(HandlerRegistry &registry);
 void registerReduceOps(HandlerRegistry &registry);
 void registerResizeOps(HandlerRegistry &registry);
 void registerRuntimeAttentionOps(HandlerRegistry &registry);

@@ -20,6 +20,7 @@ HandlerRegistry &shale::onnx::getHandlers() {
     registerLossOps(all);
     registerMatmulOps(all);
     registerNormOps(all);
+    registerRandomOps(all);
     registerReduceOps(all);
     registerResizeOps(all);
     registerRuntimeAttentionOps(all);

@@ -1,0 +1,131 @@
+//===- Random.cpp - Operators that draw random numbers --------------------===//
+//
+// The numbers are Shale's own, by the seed of a run: other numbers than PyTorch's, of the same
+// distribution.
+//
+//===----------------------------------------------------------------------===//
+#include "dialects/nn/Ops/Random.h"
+#include "dialects/nn/Ops/Compare.h"
+#include "dialects/nn/Ops/Elementwise.h"
+#include "lib/Frontend/ONNX/Importer.h"
+#include "lib/Frontend/ONNX/Ops/Ops.h"
+#include <cmath>
+
+using namespace mlir;
+using namespace shale;
+using namespace shale::onnx;
+
+/// Draws from [0, 1).
+static Value uniform(Node &node, RankedTensorType type) {
+  Value seed = node.importer.randomArgument(nn::Role::Seed);
+  Value step = node.importer.randomArgument(nn::Role::Step);
+  Value microbatch = node.importer.randomArgument(nn::Role::Microbatch);
+  if (!seed || !step || !microbatch)
+    return {};
+  return node.create<nn::UniformOp>(type, seed, step, microbatch, /*offset=*/Value(),
+                                    node.builder.getI64IntegerAttr(node.importer.takeRandomId()),
+                                    /*global_shape=*/DenseI64ArrayAttr());
+}
+
+/// Returns factor * x + offset.
+static Value scaled(Node &node, Value x, double factor, double offset) {
+  if (!x)
+    return {};
+  auto type = Node::type(x);
+  if (factor != 1)
+    x = node.binary<nn::MulOp>(x, node.constant(type, factor));
+  return x && offset != 0 ? node.add(x, node.constant(type, offset)) : x;
+}
+
+/// Draws from the standard normal distribution: sqrt(-2 ln u) cos(2 pi v) for uniform u in (0, 1]
+/// and v (Box and Muller, A Note on the Generation of Random Normal Deviates, 1958).
+static Value normal(Node &node, RankedTensorType type) {
+  constexpr double kPi = 3.14159265358979323846;
+  Value u = scaled(node, uniform(node, type), -1, 1);
+  Value radius = u ? node.unary<nn::SqrtOp>(scaled(node, node.unary<nn::LogOp>(u), -2, 0)) : u;
+  Value angle = scaled(node, uniform(node, type), 2 * kPi, 0);
+  return radius && angle ? node.binary<nn::MulOp>(radius, node.unary<nn::CosOp>(angle)) : Value();
+}
+
+/// Reads two numbers and refuses a seed: numbers are drawn by the seed of the run.
+static LogicalResult readNumbers(Node &node, StringRef first, double &a, StringRef second,
+                                 double &b) {
+  a = node.floatAttr(first, a), b = node.floatAttr(second, b);
+  if (node.attribute("seed"))
+    return node.error("a seed in the file is not supported: --seed of the program decides");
+  if (!node.attributesAreBad() && std::isfinite(a) && std::isfinite(b))
+    return success();
+  return node.error(first + " and " + second + " must be finite");
+}
+
+/// Returns the element type that attribute `dtype` names, `missing` without it; null after an
+/// error.
+static Type resultElement(Node &node, Type missing) {
+  int64_t code = node.intAttr("dtype", 0);
+  if (code == 0)
+    return missing;
+  std::string why;
+  Type element = elementType(node.builder.getContext(), code, why);
+  if (!element)
+    (void)node.error("dtype: " + why);
+  return element;
+}
+
+template <bool isNormal, bool isLike> static LogicalResult importRandom(Node &node) {
+  SmallVector<int64_t> shape;
+  Type missing = node.builder.getF32Type();
+  if (isLike) {
+    if (failed(node.require(1)))
+      return failure();
+    shape.assign(Node::type(node.input(0)).getShape().begin(),
+                 Node::type(node.input(0)).getShape().end());
+    missing = Node::type(node.input(0)).getElementType();
+  } else if (auto given = node.intsAttr("shape")) {
+    shape = *given;
+  } else {
+    return node.error("attribute 'shape' is missing");
+  }
+  if (llvm::any_of(shape, [](int64_t size) { return size < 0; }))
+    return node.error("attribute 'shape' must not be negative");
+  Type element = resultElement(node, missing);
+  if (!element || !isa<FloatType>(element))
+    return node.error("draws floats only");
+  double a = 0, b = 1;
+  if (failed(isNormal ? readNumbers(node, "mean", a, "scale", b)
+                      : readNumbers(node, "low", a, "high", b)))
+    return failure();
+  if (isNormal ? b < 0 : b < a)
+    return node.error(isNormal ? "scale must not be negative" : "high must not be below low");
+  auto type = RankedTensorType::get(shape, node.builder.getF32Type());
+  Value drawn = isNormal ? scaled(node, normal(node, type), b, a)
+                         : scaled(node, uniform(node, type), b - a, a);
+  node.set(0, drawn ? node.cast(drawn, element) : Value());
+  return success();
+}
+
+/// 1 with the probability that the operand has, else 0. No gradient reaches the probability.
+static LogicalResult importBernoulli(Node &node) {
+  if (failed(node.requireFloats(1)))
+    return failure();
+  Value probability = node.input(0);
+  auto operand = Node::type(probability);
+  if (node.attribute("seed"))
+    return node.error("a seed in the file is not supported: --seed of the program decides");
+  Type element = resultElement(node, operand.getElementType());
+  if (!element)
+    return failure();
+  auto single = RankedTensorType::get(operand.getShape(), node.builder.getF32Type());
+  Value drawn = uniform(node, single);
+  probability = node.cast(probability, single.getElementType());
+  Value isOne = drawn && probability ? node.binary(drawn, probability, nn::Predicate::LT) : Value();
+  node.set(0, isOne ? node.cast(isOne, element) : Value());
+  return success();
+}
+
+void onnx::registerRandomOps(HandlerRegistry &r) {
+  r.add("", "RandomUniform", 1, importRandom<false, false>);
+  r.add("", "RandomUniformLike", 1, importRandom<false, true>);
+  r.add("", "RandomNormal", 1, importRandom<true, false>);
+  r.add("", "RandomNormalLike", 1, importRandom<true, true>);
+  r.add("", "Bernoulli", 15, importBernoulli);
+}
