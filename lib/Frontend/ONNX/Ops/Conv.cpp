@@ -93,23 +93,23 @@ static Value transposed(Node &node, Value value, ArrayRef<int64_t> perm) {
   return node.transpose(value, all);
 }
 
-/// [N, C, spatial..] to [N, spatial.., C].
-static Value channelsLast(Node &node, Value value) {
+Value onnx::channelsLast(Node &node, Value value) {
+  if (!value)
+    return {};
   int64_t rank = Node::type(value).getRank();
   SmallVector<int64_t> perm = {0};
   llvm::append_range(perm, llvm::seq<int64_t>(2, rank));
   perm.push_back(1);
-  return transposed(node, value, perm);
+  return ::transposed(node, value, perm);
 }
 
-/// [N, spatial.., C] to [N, C, spatial..].
-static Value channelsSecond(Node &node, Value value) {
+Value onnx::channelsSecond(Node &node, Value value) {
   if (!value)
     return {};
   int64_t rank = Node::type(value).getRank();
   SmallVector<int64_t> perm = {0, rank - 1};
   llvm::append_range(perm, llvm::seq<int64_t>(1, rank - 1));
-  return transposed(node, value, perm);
+  return ::transposed(node, value, perm);
 }
 
 LogicalResult Windows::readList(StringRef name, int64_t Axis::*field) {

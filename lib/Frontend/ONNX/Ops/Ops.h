@@ -13,6 +13,7 @@ void registerChoiceOps(HandlerRegistry &registry);
 void registerConstantOps(HandlerRegistry &registry);
 void registerControlOps(HandlerRegistry &registry);
 void registerConvOps(HandlerRegistry &registry);
+void registerConvTransposeOps(HandlerRegistry &registry);
 void registerDataOps(HandlerRegistry &registry);
 void registerEinsumOps(HandlerRegistry &registry);
 void registerElementwiseOps(HandlerRegistry &registry);
@@ -29,6 +30,10 @@ void registerSequenceOps(HandlerRegistry &registry);
 
 /// Returns x with elements dropped: a new random op. Returns null after an error.
 mlir::Value dropped(Node &node, mlir::Value x, double ratio);
+
+/// [N, C, spatial..] to [N, spatial.., C] and back. Null after an error.
+mlir::Value channelsLast(Node &node, mlir::Value value);
+mlir::Value channelsSecond(Node &node, mlir::Value value);
 
 /// Whether an op is a row of a window, as convolutions have, that reaches to later positions:
 /// element t of its result is element t + 1 or later of its operand's, which is padded at the end.

@@ -13,6 +13,7 @@ HandlerRegistry &shale::onnx::getHandlers() {
     registerConstantOps(all);
     registerControlOps(all);
     registerConvOps(all);
+    registerConvTransposeOps(all);
     registerDataOps(all);
     registerEinsumOps(all);
     registerElementwiseOps(all);
