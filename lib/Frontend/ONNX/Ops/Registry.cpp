@@ -17,11 +17,13 @@ HandlerRegistry &shale::onnx::getHandlers() {
     registerDataOps(all);
     registerEinsumOps(all);
     registerElementwiseOps(all);
+    registerFourierOps(all);
     registerIndexOps(all);
     registerLossOps(all);
     registerMatmulOps(all);
     registerNormOps(all);
     registerRandomOps(all);
+    registerRecurrentOps(all);
     registerReduceOps(all);
     registerResizeOps(all);
     registerRuntimeAttentionOps(all);

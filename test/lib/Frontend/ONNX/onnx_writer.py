@@ -63,6 +63,8 @@ def attribute(name, v):
         return out + field(3, v) + field(20, 2)
     if isinstance(v, str):
         return out + field(4, v) + field(20, 3)
+    if isinstance(v, list) and v and isinstance(v[0], str):
+        return out + b"".join(field(9, i) for i in v) + field(20, 8)
     if isinstance(v, list):
         return out + b"".join(field(8, i) for i in v) + field(20, 7)
     return out + field(5, v) + field(20, 4)

@@ -1,0 +1,148 @@
+//===- Fourier.cpp - Discrete Fourier transforms --------------------------===//
+//
+// A transform of N numbers is a product with the cosines and sines of 2 pi n k / N. Shale computes
+// the tables in each step, in one kernel: n k is taken modulo N as integers, so that angles are
+// exact.
+//
+//===----------------------------------------------------------------------===//
+#include "dialects/nn/Ops/Cast.h"
+#include "dialects/nn/Ops/Constant.h"
+#include "dialects/nn/Ops/Data.h"
+#include "dialects/nn/Ops/Elementwise.h"
+#include "lib/Frontend/ONNX/Ops/Ops.h"
+
+using namespace mlir;
+using namespace shale;
+using namespace shale::onnx;
+
+namespace {
+
+/// Maximum length of a transform: a table has as many elements as its square.
+constexpr int64_t kMaxLength = 8192;
+
+struct Transform {
+  Node &node;
+  int64_t length, results;
+  bool inverse;
+
+  Value angles(Type element);
+  /// Multiplies [rows, length] with a table of cosines or sines. Null if x is.
+  Value times(Value x, Value table) { return x && table ? node.matmul(x, table) : Value(); }
+};
+
+} // namespace
+
+/// Returns 2 pi n k / N, [N, results].
+Value Transform::angles(Type element) {
+  constexpr double kPi = 3.14159265358979323846;
+  auto type = RankedTensorType::get({length, results}, node.builder.getI64Type());
+  Value n = node.create<nn::IotaOp>(type, int64_t(0)),
+        k = node.create<nn::IotaOp>(type, int64_t(1));
+  Value product = n && k ? node.binary<nn::MulOp>(n, k) : Value();
+  product =
+      product ? node.binary<nn::RemOp>(product, node.constant(type, double(length))) : Value();
+  product = product ? node.cast(product, element) : Value();
+  return product ? node.binary<nn::MulOp>(
+                       product, node.constant(Node::type(product), 2 * kPi / double(length)))
+                 : Value();
+}
+
+/// Cuts or pads dimension `axis` at its end to `size` elements.
+static Value resized(Node &node, Value x, int64_t axis, int64_t size) {
+  SmallVector<int64_t> shape(Node::type(x).getShape());
+  int64_t rank = shape.size();
+  if (size < shape[axis]) {
+    SmallVector<int64_t> starts(rank, 0), limits(shape), strides(rank, 1);
+    limits[axis] = size;
+    return node.slice(x, starts, limits, strides);
+  }
+  shape[axis] = size;
+  return node.padded(x, shape);
+}
+
+/// DFT: of real numbers [.., 1] or complex ones [.., 2] along an axis. The result is complex.
+static LogicalResult importDft(Node &node) {
+  if (failed(node.requireFloats(1)))
+    return failure();
+  Value x = node.input(0);
+  auto type = Node::type(x);
+  int64_t rank = type.getRank();
+  if (rank < 2 || (type.getShape().back() != 1 && type.getShape().back() != 2))
+    return node.error("the operand must be [.., 1] or [.., 2]; it is " + Node::name(type));
+  int64_t axis = node.version >= 20 ? -2 : node.intAttr("axis", 1);
+  if (node.version >= 20 && node.has(2)) {
+    SmallVector<int64_t> given;
+    if (failed(node.constantInts(2, given)) || given.size() != 1)
+      return node.error("operand 2, the axis, must be one constant");
+    axis = given[0];
+  }
+  bool inverse = node.intAttr("inverse", 0) != 0, half = node.intAttr("onesided", 0) != 0;
+  if (failed(node.normalize(axis, rank)))
+    return failure();
+  if (axis == rank - 1)
+    return node.error("the last dimension holds real and imaginary parts, and cannot be the axis");
+  if (half && (inverse || type.getShape().back() == 2))
+    return node.error("onesided is supported for the transform of real numbers only");
+  int64_t length = type.getDimSize(axis);
+  if (node.has(1)) {
+    SmallVector<int64_t> given;
+    if (failed(node.constantInts(1, given)) || given.size() != 1)
+      return node.error("operand 1, the length, must be one constant");
+    length = given[0];
+  }
+  if (length < 1 || length > kMaxLength)
+    return node.error("a transform of " + Twine(length) + " numbers is not supported: 1 to " +
+                      Twine(kMaxLength) + " are");
+  x = resized(node, x, axis, length);
+  if (!x)
+    return failure();
+  // The axis becomes the last dimension of rows.
+  SmallVector<int64_t> perm, back(rank - 1), shape;
+  for (int64_t d = 0; d + 1 < rank; ++d)
+    if (d != axis)
+      perm.push_back(d);
+  perm.push_back(axis);
+  int64_t rows = 1;
+  for (auto [to, from] : llvm::enumerate(perm)) {
+    back[from] = to;
+    shape.push_back(Node::type(x).getDimSize(from));
+    rows *= int64_t(to) + 2 < rank ? shape.back() : 1;
+  }
+  Transform dft{node, length, half ? length / 2 + 1 : length, inverse};
+  auto part = [&](int64_t index) -> Value {
+    SmallVector<int64_t> starts(rank, 0), limits(Node::type(x).getShape()), strides(rank, 1);
+    starts.back() = index, limits.back() = index + 1;
+    SmallVector<int64_t> dropped(Node::type(x).getShape().drop_back());
+    Value one = node.reshape(node.slice(x, starts, limits, strides), dropped);
+    return node.reshape(node.transpose(one, perm), {rows, length});
+  };
+  Value real = part(0), imaginary = type.getShape().back() == 2 ? part(1) : Value();
+  Value angles = dft.angles(type.getElementType());
+  Value cosines = angles ? node.unary<nn::CosOp>(angles) : Value();
+  Value sines = angles ? node.unary<nn::SinOp>(angles) : Value();
+  if (sines && inverse)
+    sines = node.unary<nn::NegOp>(sines);
+  // (a + bi)(cos - i sin), for the inverse (a + bi)(cos + i sin) / N.
+  Value outReal = dft.times(real, cosines), outImaginary = dft.times(real, sines);
+  outImaginary = outImaginary ? node.unary<nn::NegOp>(outImaginary) : Value();
+  if (imaginary && outImaginary) {
+    outReal = node.add(outReal, dft.times(imaginary, sines));
+    outImaginary = node.add(outImaginary, dft.times(imaginary, cosines));
+  }
+  shape.back() = dft.results;
+  SmallVector<Value> parts;
+  for (Value out : {outReal, outImaginary}) {
+    if (out && inverse)
+      out = node.binary<nn::MulOp>(out, node.constant(Node::type(out), 1 / double(length)));
+    out = out ? node.transpose(node.reshape(out, shape), back) : Value();
+    if (!out)
+      return failure();
+    SmallVector<int64_t> wide(Node::type(out).getShape());
+    wide.push_back(1);
+    parts.push_back(node.reshape(out, wide));
+  }
+  node.set(0, node.joined(parts, rank - 1));
+  return success();
+}
+
+void onnx::registerFourierOps(HandlerRegistry &r) { r.add("", "DFT", 17, importDft); }

@@ -1,0 +1,226 @@
+//===- Recurrent.cpp - RNN, GRU and LSTM ----------------------------------===//
+//
+// The products with the inputs of all steps are one product. The recurrence is unrolled, step by
+// step.
+//
+//===----------------------------------------------------------------------===//
+#include "dialects/nn/Ops/Data.h"
+#include "dialects/nn/Ops/Elementwise.h"
+#include "lib/Frontend/ONNX/Ops/Ops.h"
+
+using namespace mlir;
+using namespace shale;
+using namespace shale::onnx;
+
+namespace {
+
+/// Maximum number of steps: each costs about a dozen ops.
+constexpr int64_t kMaxSteps = 512;
+
+/// One layer in one or two directions.
+struct Layer {
+  Node &node;
+  int64_t gates; // 1, 3 or 4 products per step
+  int64_t steps = 0, batch = 0, inputs = 0, hidden = 0, directions = 1;
+  bool batchFirst = false, reverse = false, resetsLate = false, relu = false;
+  Value x = {}; // [steps * batch, inputs]
+
+  LogicalResult read();
+  LogicalResult checkShapes();
+  Value part(Value all, int64_t direction, ArrayRef<int64_t> shape);
+  Value columns(Value all, int64_t gate);
+  std::pair<Value, Value> step(Value of, Value h, Value c, Value weight, Value bias);
+  LogicalResult run();
+};
+
+} // namespace
+
+LogicalResult Layer::read() {
+  if (failed(node.requireFloats(1)) || failed(node.require(3)))
+    return failure();
+  auto type = Node::type(node.input(0));
+  std::string direction = node.stringAttr("direction", "forward");
+  if (direction != "forward" && direction != "reverse" && direction != "bidirectional")
+    return node.error("direction '" + displayName(direction) +
+                      "' is not one of forward, reverse, bidirectional");
+  directions = direction == "bidirectional" ? 2 : 1;
+  reverse = direction == "reverse";
+  batchFirst = node.intAttr("layout", 0) != 0;
+  resetsLate = gates == 3 && node.intAttr("linear_before_reset", 0) != 0;
+  if (gates == 4 && node.intAttr("input_forget", 0) != 0)
+    return node.error("input_forget is not supported");
+  for (StringRef name : {"clip", "activation_alpha", "activation_beta"})
+    if (node.attribute(name))
+      return node.error("attribute '" + name + "' is not supported");
+  if (const AttributeProto *given = node.attribute("activations")) {
+    std::vector<std::string> wanted = gates == 1 ? std::vector<std::string>{"Tanh"}
+                                      : gates == 3
+                                          ? std::vector<std::string>{"Sigmoid", "Tanh"}
+                                          : std::vector<std::string>{"Sigmoid", "Tanh", "Tanh"};
+    relu = gates == 1 && given->strings_size() > 0 &&
+           llvm::all_of(given->strings(), [](StringRef name) { return name == "Relu"; });
+    for (int i = 0; i < given->strings_size() && !relu; ++i)
+      if (given->strings(i) != wanted[i % wanted.size()])
+        return node.error("activation '" + displayName(given->strings(i)) +
+                          "' is not supported here");
+  }
+  if (node.has(4))
+    return node.error("operand 4, lengths of sequences, is not supported: pad the sequences and "
+                      "leave padded positions out of the loss");
+  if (gates == 4 && node.has(7))
+    return node.error("operand 7, peepholes, is not supported");
+  if (type.getRank() != 3)
+    return node.error("the operand must be [steps, batch, inputs]; it is " + Node::name(type));
+  steps = type.getDimSize(batchFirst ? 1 : 0), batch = type.getDimSize(batchFirst ? 0 : 1);
+  inputs = type.getDimSize(2);
+  hidden = node.intAttr("hidden_size", 0);
+  if (hidden < 1 || hidden > INT32_MAX)
+    return node.error("hidden_size must be positive");
+  if (steps < 1 || steps > kMaxSteps)
+    return node.error("a sequence of " + Twine(steps) + " steps is not supported: 1 to " +
+                      Twine(kMaxSteps) + " are unrolled");
+  return checkShapes();
+}
+
+LogicalResult Layer::checkShapes() {
+  auto element = Node::type(node.input(0)).getElementType();
+  SmallVector<int64_t> state = {directions, batch, hidden};
+  if (batchFirst)
+    state = {batch, directions, hidden};
+  for (auto [operand, shape] :
+       {std::pair<int, SmallVector<int64_t>>{1, {directions, gates * hidden, inputs}},
+        {2, {directions, gates * hidden, hidden}},
+        {3, {directions, 2 * gates * hidden}},
+        {5, state},
+        {6, state}}) {
+    if (!node.has(operand) || (operand == 6 && gates != 4))
+      continue;
+    auto wanted = RankedTensorType::get(shape, element);
+    if (node.input(operand).getType() != wanted)
+      return node.error("operand " + Twine(operand) + " is " +
+                        Node::name(node.input(operand).getType()) + ", not " + Node::name(wanted));
+  }
+  return success();
+}
+
+/// The part of a direction, as a tensor of `shape`. Null if `all` is.
+Value Layer::part(Value all, int64_t direction, ArrayRef<int64_t> shape) {
+  if (!all)
+    return {};
+  auto type = Node::type(all);
+  SmallVector<int64_t> starts(type.getRank(), 0), limits(type.getShape()),
+      strides(type.getRank(), 1);
+  starts[0] = direction, limits[0] = direction + 1;
+  return node.reshape(node.slice(all, starts, limits, strides), shape);
+}
+
+/// The columns of one gate of [batch, gates * hidden].
+Value Layer::columns(Value all, int64_t gate) {
+  return all ? node.slice(all, {0, gate * hidden}, {batch, (gate + 1) * hidden}, {1, 1}) : Value();
+}
+
+/// Returns the next h and c. `of`: the products of the step's input, with the input's bias.
+std::pair<Value, Value> Layer::step(Value of, Value h, Value c, Value weight, Value bias) {
+  auto sigmoid = [&](Value a) { return a ? node.unary<nn::SigmoidOp>(a) : Value(); };
+  auto tanh = [&](Value a) { return a ? node.unary<nn::TanhOp>(a) : Value(); };
+  auto mul = [&](Value a, Value b) { return a && b ? node.binary<nn::MulOp>(a, b) : Value(); };
+  auto add = [&](Value a, Value b) { return a && b ? node.add(a, b) : Value(); };
+  auto product = [&](Value left, Value right, Value more) {
+    Value result = left && right ? node.matmul(left, right, false, true) : Value();
+    return result && more ? node.add(result, more) : result;
+  };
+  if (gates == 1) {
+    Value sum = add(of, product(h, weight, bias));
+    if (!relu)
+      return {tanh(sum), Value()};
+    return {sum ? node.binary<nn::MaxOp>(sum, node.constant(Node::type(sum), 0)) : Value(),
+            Value()};
+  }
+  if (gates == 4) { // i, o, f, c
+    Value all = add(of, product(h, weight, bias));
+    Value next =
+        add(mul(sigmoid(columns(all, 2)), c), mul(sigmoid(columns(all, 0)), tanh(columns(all, 3))));
+    return {mul(sigmoid(columns(all, 1)), tanh(next)), next};
+  }
+  // z, r, h. The reset applies to the product of h, or to h itself.
+  Value all = product(h, weight, bias);
+  Value update = sigmoid(add(columns(of, 0), columns(all, 0)));
+  Value reset = sigmoid(add(columns(of, 1), columns(all, 1)));
+  Value last = mul(reset, columns(all, 2));
+  if (!resetsLate) {
+    Value rows = node.slice(weight, {2 * hidden, 0}, {3 * hidden, hidden}, {1, 1});
+    Value own = bias ? node.slice(bias, {2 * hidden}, {3 * hidden}, {1}) : Value();
+    last = product(mul(reset, h), rows, own);
+  }
+  Value candidate = tanh(add(columns(of, 2), last));
+  // (1 - z) candidate + z h
+  Value difference = h && candidate ? node.binary<nn::SubOp>(h, candidate) : Value();
+  return {add(candidate, mul(update, difference)), Value()};
+}
+
+LogicalResult Layer::run() {
+  Value input = node.input(0);
+  if (batchFirst)
+    input = node.transpose(input, {1, 0, 2});
+  x = node.reshape(input, {steps * batch, inputs});
+  int64_t wide = gates * hidden;
+  auto initial = [&](int operand, int64_t direction) -> Value {
+    Value given = node.input(operand);
+    if (given && batchFirst)
+      given = node.transpose(given, {1, 0, 2});
+    if (given)
+      return part(given, direction, {batch, hidden});
+    return node.constant(
+        RankedTensorType::get({batch, hidden}, Node::type(node.input(0)).getElementType()), 0);
+  };
+  SmallVector<SmallVector<Value>> outputs(steps); // by step, then direction
+  SmallVector<Value> lastH, lastC;
+  for (int64_t d = 0; d < directions; ++d) {
+    Value biases = part(node.input(3), d, {2, wide});
+    Value weight = part(node.input(2), d, {wide, hidden});
+    Value all = x ? node.matmul(x, part(node.input(1), d, {wide, inputs}), false, true) : Value();
+    if (all && biases)
+      all = node.binary<nn::AddOp>(all, part(biases, 0, {wide}));
+    Value bias = part(biases, 1, {wide});
+    Value h = initial(5, d), c = gates == 4 ? initial(6, d) : Value();
+    if (!all || !weight || !h)
+      return failure();
+    for (int64_t i = 0; i < steps; ++i) {
+      int64_t t = reverse || d == 1 ? steps - 1 - i : i;
+      Value of = node.slice(all, {t * batch, 0}, {(t + 1) * batch, wide}, {1, 1});
+      std::tie(h, c) = step(of, h, c, weight, bias);
+      if (!h)
+        return failure();
+      outputs[t].push_back(node.reshape(h, {1, 1, batch, hidden}));
+    }
+    lastH.push_back(node.reshape(h, {1, batch, hidden}));
+    lastC.push_back(c ? node.reshape(c, {1, batch, hidden}) : Value());
+  }
+  SmallVector<Value> byStep;
+  for (SmallVector<Value> &one : outputs)
+    byStep.push_back(node.joined(one, 1));
+  Value y = node.joined(byStep, 0), h = node.joined(lastH, 0);
+  if (batchFirst) {
+    y = y ? node.transpose(y, {2, 0, 1, 3}) : Value();
+    h = h ? node.transpose(h, {1, 0, 2}) : Value();
+  }
+  node.set(0, y);
+  if (node.wants(1))
+    node.set(1, h);
+  if (gates == 4 && node.wants(2)) {
+    Value c = node.joined(lastC, 0);
+    node.set(2, c && batchFirst ? node.transpose(c, {1, 0, 2}) : c);
+  }
+  return success();
+}
+
+template <int64_t gates> static LogicalResult importRecurrent(Node &node) {
+  Layer layer{node, gates};
+  return failed(layer.read()) ? failure() : layer.run();
+}
+
+void onnx::registerRecurrentOps(HandlerRegistry &r) {
+  r.add("", "RNN", 7, importRecurrent<1>);
+  r.add("", "GRU", 7, importRecurrent<3>);
+  r.add("", "LSTM", 7, importRecurrent<4>);
+}
