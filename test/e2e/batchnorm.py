@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Trains a batch normalization on one and two ranks, and compares it with gradient descent in numpy.
 
-usage: batchnorm.py --build DIR
+usage: batchnorm.py --build DIR [--stubs DIR]
 
 The model is y = BatchNormalization(tanh(x w)) in training mode, its loss mse(y, target). A step has one or two micro-batches; each has
 statistics of its own, over the rows of all ranks, and changes the running ones. Losses, trained weights, running statistics and the loss of
 an evaluation, which reads the running ones, must be numpy's. A run that is resumed must have the bits of one that was not. Half of the
 files are PyTorch's, whose running variance is unbiased.
+
+--stubs: programs for GPUs, with the stand-ins for NVIDIA's libraries in DIR.
 """
 import numpy as np
 
@@ -60,6 +62,7 @@ def descend(start, x, target, microbatches, pytorch):
 
 
 def check(a, work):
+    device, libraries = (["--target", "cuda:emulated"], ["--cuda-libraries", a.stubs]) if a.stubs else ([], [])
     tools, worst = pathlib.Path(a.build) / "bin", 0
     rng = np.random.default_rng(1)
     start = {"w": rng.standard_normal((WIDTH, WIDTH)), "scale": rng.uniform(0.5, 2, WIDTH), "bias": rng.standard_normal(WIDTH),
@@ -73,9 +76,9 @@ def check(a, work):
         write_model(work / "model.onnx", start, pytorch)
         want, p = descend(start, batches["x"], batches["target"], microbatches, pytorch)
         run([tools / "shalec", work / "model.onnx", "--loss", "mse:y,target", "--dim", f"batch={ROWS}", "--optimizer", "sgd", "--mesh", f"fsdp={ranks}",
-             "--accumulate", microbatches, *flags, "-o", work / "train"], "shalec")
+             "--accumulate", microbatches, *flags, *device, "-o", work / "train"], "shalec")
         train = [work / "train", "--data", work / "batches.safetensors", "--lr", RATE, "--momentum", 0, "--weight-decay", 0, "--clip-grad-norm", 0,
-                 "--schedule", "constant", "--eval-data", work / "batches.safetensors", "--eval-every", STEPS]
+                 "--schedule", "constant", *libraries, "--eval-data", work / "batches.safetensors", "--eval-every", STEPS]
         name = f"run{microbatches}{ranks}"
         run([*train, "--steps", STEPS, "--out", work / name], "the program")
         lines = metrics(work / name)
@@ -94,4 +97,4 @@ def check(a, work):
     return f"off by at most {worst:.1e}"
 
 
-main(check)
+main(check, ("--stubs", {}))

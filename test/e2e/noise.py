@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Random numbers in the graph are the same for every number of ranks and strategy, and those of the definition.
 
-usage: noise.py --build DIR
+usage: noise.py --build DIR [--stubs DIR]
 
 The model is y = (x w + 0.5 n + u) b, loss mse(y, target), with normal n and uniform u for each element and a Bernoulli b for each row. numpy
 trains it by Philox-4x32-10 (Salmon et al., SC 2011) and the method of Box and Muller. Losses, weights and the loss of an evaluation, which
 draws the numbers of seed, step and micro-batch 0, must be numpy's. A resumed run must have the bits of one that was not. The numbers
 themselves must have the mean, deviation and range of their distributions.
+
+--stubs: programs for GPUs, with the stand-ins for NVIDIA's libraries in DIR.
 """
 import pathlib
 import sys
@@ -81,6 +83,7 @@ def check(a, work):
                                 ("deviation of normals", normal.std(), 1), ("their kurtosis", (normal**4).mean(), 3)):
         if not abs(found - wanted) < 0.05:
             raise Deviates(f"the {what} of numpy's numbers is {found}, not {wanted}")
+    device, libraries = (["--target", "cuda:emulated"], ["--cuda-libraries", a.stubs]) if a.stubs else ([], [])
     tools, worst = pathlib.Path(a.build) / "bin", 0
     rng = np.random.default_rng(1)
     weight = (rng.standard_normal((WIDTH, WIDTH)) / WIDTH**0.5).astype(np.float32)
@@ -93,9 +96,9 @@ def check(a, work):
         save_safetensors(work / "batches.safetensors", batches)
         want, w = descend(weight, batches["x"].astype(np.float64), batches["target"], microbatches)
         run([tools / "shalec", work / "model.onnx", "--loss", "mse:y,target", "--dim", f"batch={ROWS}", "--optimizer", "sgd", "--mesh", mesh,
-             "--accumulate", microbatches, *flags, "-o", work / "train"], "shalec")
+             "--accumulate", microbatches, *flags, *device, "-o", work / "train"], "shalec")
         train = [work / "train", "--data", work / "batches.safetensors", "--lr", RATE, "--momentum", 0, "--weight-decay", 0, "--clip-grad-norm", 0,
-                 "--schedule", "constant", "--seed", SEED, "--no-shuffle", "--eval-data", work / "batches.safetensors", "--eval-every", STEPS]
+                 "--schedule", "constant", *libraries, "--seed", SEED, "--no-shuffle", "--eval-data", work / "batches.safetensors", "--eval-every", STEPS]
         run([*train, "--steps", STEPS, "--out", work / name], "the program")
         lines, got = metrics(work / name), read_safetensors(work / name / "model.safetensors")["w"]
         evaluated = np.mean([(outputs(rows, w, (0, 0, 0))[0] - wanted) ** 2 for rows, wanted in zip(batches["x"].astype(np.float64), batches["target"])])
@@ -110,4 +113,4 @@ def check(a, work):
     return f"off by at most {worst:.1e}"
 
 
-main(check)
+main(check, ("--stubs", {}))
