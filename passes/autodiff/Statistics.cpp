@@ -1,5 +1,4 @@
 //===- Statistics.cpp - Running statistics of batch normalization ---------===//
-#include "dialects/nn/Ops/Cast.h"
 #include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Ops/Norm.h"
 #include "passes/autodiff/StepBuilder.h"

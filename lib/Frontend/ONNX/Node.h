@@ -163,12 +163,24 @@ public:
     return lhs && rhs ? create<OpT>(lhs.getType(), lhs, rhs) : mlir::Value();
   }
   mlir::Value binary(mlir::Value lhs, mlir::Value rhs, nn::Predicate predicate);
+  /// Puts elements of 0 before and after dimensions, and between their elements.
+  mlir::Value padded(mlir::Value value, llvm::ArrayRef<int64_t> low, llvm::ArrayRef<int64_t> high,
+                     llvm::ArrayRef<int64_t> interior);
   /// Appends elements of 0 at the ends of dimensions, to `shape`.
   mlir::Value padded(mlir::Value value, llvm::ArrayRef<int64_t> shape);
   /// Joins values, which differ only in the size of dimension `dim`.
   mlir::Value joined(llvm::ArrayRef<mlir::Value> parts, int64_t dim);
-  /// Broadcasts both, then adds them.
+  /// Broadcast both, then compute.
   mlir::Value add(mlir::Value lhs, mlir::Value rhs);
+  mlir::Value sub(mlir::Value lhs, mlir::Value rhs);
+  mlir::Value mul(mlir::Value lhs, mlir::Value rhs);
+  /// Functions of each element.
+  mlir::Value cos(mlir::Value x);
+  mlir::Value log(mlir::Value x);
+  mlir::Value relu(mlir::Value x);
+  mlir::Value sigmoid(mlir::Value x);
+  mlir::Value sqrt(mlir::Value x);
+  mlir::Value tanh(mlir::Value x);
   mlir::Value matmul(mlir::Value lhs, mlir::Value rhs, bool transposeLhs = false,
                      bool transposeRhs = false);
 

@@ -6,8 +6,6 @@
 // each kernel element. Everything is computed with channels last, as in Conv.cpp.
 //
 //===----------------------------------------------------------------------===//
-#include "dialects/nn/Ops/Data.h"
-#include "dialects/nn/Ops/Elementwise.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 
 using namespace mlir;
@@ -151,10 +149,10 @@ Value Transposed::summed(Value products) {
     return {};
   auto type = Node::type(products);
   int64_t rank = axes.size() + 2;
-  SmallVector<int64_t> own{batch}, canvas{batch}, at(axes.size(), 0);
+  SmallVector<int64_t> own{batch}, at(axes.size(), 0);
   for (const Axis &axis : axes)
-    own.push_back(axis.size), canvas.push_back(axis.canvas);
-  own.push_back(groups * outputs), canvas.push_back(groups * outputs);
+    own.push_back(axis.size);
+  own.push_back(groups * outputs);
   Value sum;
   for (int64_t n = elements(); n > 0; --n) {
     SmallVector<int64_t> starts(type.getRank(), 0), limits(type.getShape());
@@ -168,13 +166,8 @@ Value Transposed::summed(Value products) {
     }
     Value part = node.reshape(
         node.slice(products, starts, limits, SmallVector<int64_t>(type.getRank(), 1)), own);
-    if (!part)
-      return {};
-    part = node.create<nn::PadOp>(type.clone(canvas), part, node.builder.getDenseI64ArrayAttr(low),
-                                  node.builder.getDenseI64ArrayAttr(high),
-                                  node.builder.getDenseI64ArrayAttr(interior),
-                                  node.builder.getF64FloatAttr(0));
-    sum = sum ? node.binary<nn::AddOp>(sum, part) : part;
+    part = node.padded(part, low, high, interior);
+    sum = sum ? node.add(sum, part) : part;
     if (!sum)
       return {};
     for (size_t i = axes.size(); i-- > 0;) {
@@ -238,7 +231,7 @@ static LogicalResult importConvTranspose(Node &node) {
     if (type.getRank() != 1 || type.getDimSize(0) != groups * outputs)
       return node.error("the bias is " + Node::name(type) + " for " + Twine(groups * outputs) +
                         " channels");
-    result = node.binary<nn::AddOp>(result, bias);
+    result = node.add(result, bias);
   }
   node.set(0, channelsSecond(node, result));
   return success();

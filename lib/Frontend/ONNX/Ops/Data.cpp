@@ -10,15 +10,25 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::onnx;
 
+Value Node::padded(Value value, ArrayRef<int64_t> low, ArrayRef<int64_t> high,
+                   ArrayRef<int64_t> interior) {
+  if (!value)
+    return {};
+  SmallVector<int64_t> shape(type(value).getShape());
+  for (auto [d, size] : llvm::enumerate(shape))
+    size += low[d] + high[d] + std::max<int64_t>(size - 1, 0) * interior[d];
+  auto list = [&](ArrayRef<int64_t> values) { return builder.getDenseI64ArrayAttr(values); };
+  return create<nn::PadOp>(type(value).clone(shape), value, list(low), list(high), list(interior),
+                           builder.getF64FloatAttr(0));
+}
+
 Value Node::padded(Value value, ArrayRef<int64_t> shape) {
   if (!value || type(value).getShape() == shape)
     return value;
   SmallVector<int64_t> none(shape.size(), 0), high(shape);
   for (auto [end, size] : llvm::zip(high, type(value).getShape()))
     end -= size;
-  auto list = [&](ArrayRef<int64_t> values) { return builder.getDenseI64ArrayAttr(values); };
-  return create<nn::PadOp>(type(value).clone(shape), value, list(none), list(high), list(none),
-                           builder.getF64FloatAttr(0));
+  return padded(value, none, high, none);
 }
 
 Value Node::joined(ArrayRef<Value> parts, int64_t dim) {

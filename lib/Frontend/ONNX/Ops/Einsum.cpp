@@ -10,7 +10,6 @@
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/nn/Ops/Data.h"
-#include "dialects/nn/Ops/Elementwise.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 #include "llvm/ADT/StringExtras.h"
 #include <map>
@@ -263,7 +262,7 @@ Term Einsum::multiply(const Term &lhs, const Term &rhs, ArrayRef<Label> order) {
     }
     return node.reshape(arrange(term, mine).value, shape);
   };
-  return {node.binary<nn::MulOp>(widen(lhs), widen(rhs)), Labels(order)};
+  return {node.mul(widen(lhs), widen(rhs)), Labels(order)};
 }
 
 /// Returns the product of two operands, summed over labels that are not in `keep`.

@@ -5,9 +5,7 @@
 // exact.
 //
 //===----------------------------------------------------------------------===//
-#include "dialects/nn/Ops/Cast.h"
 #include "dialects/nn/Ops/Constant.h"
-#include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Elementwise.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 

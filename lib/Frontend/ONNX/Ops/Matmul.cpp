@@ -1,5 +1,4 @@
 //===- Matmul.cpp - Matrix products ---------------------------------------===//
-#include "dialects/nn/Ops/Elementwise.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 
 using namespace mlir;
@@ -105,7 +104,7 @@ static LogicalResult importFusedMatmul(Node &node) {
   if (!result)
     return failure();
   if (alpha != 1)
-    result = node.binary<nn::MulOp>(result, node.constant(Node::type(result), alpha));
+    result = node.mul(result, node.constant(Node::type(result), alpha));
   node.set(0, result);
   return success();
 }
@@ -120,13 +119,13 @@ static LogicalResult importGemm(Node &node) {
   if (!result)
     return failure();
   auto scale = [&](Value value, double by) {
-    return by == 1 ? value : node.binary<nn::MulOp>(value, node.constant(Node::type(value), by));
+    return by == 1 ? value : node.mul(value, node.constant(Node::type(value), by));
   };
   result = scale(result, node.floatAttr("alpha", 1));
   if (result && node.has(2)) {
     Value c = scale(node.input(2), node.floatAttr("beta", 1));
     auto type = Node::type(result);
-    result = node.binary<nn::AddOp>(result, c);
+    result = node.add(result, c);
     if (result && Node::type(result) != type)
       return node.error("operand 2 is larger than the product");
   }

@@ -6,7 +6,6 @@
 //===----------------------------------------------------------------------===//
 #include "dialects/nn/Ops/Random.h"
 #include "dialects/nn/Ops/Compare.h"
-#include "dialects/nn/Ops/Elementwise.h"
 #include "lib/Frontend/ONNX/Importer.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 #include <cmath>
@@ -33,7 +32,7 @@ static Value scaled(Node &node, Value x, double factor, double offset) {
     return {};
   auto type = Node::type(x);
   if (factor != 1)
-    x = node.binary<nn::MulOp>(x, node.constant(type, factor));
+    x = node.mul(x, node.constant(type, factor));
   return x && offset != 0 ? node.add(x, node.constant(type, offset)) : x;
 }
 
@@ -42,9 +41,9 @@ static Value scaled(Node &node, Value x, double factor, double offset) {
 static Value normal(Node &node, RankedTensorType type) {
   constexpr double kPi = 3.14159265358979323846;
   Value u = scaled(node, uniform(node, type), -1, 1);
-  Value radius = u ? node.unary<nn::SqrtOp>(scaled(node, node.unary<nn::LogOp>(u), -2, 0)) : u;
+  Value radius = u ? node.sqrt(scaled(node, node.log(u), -2, 0)) : u;
   Value angle = scaled(node, uniform(node, type), 2 * kPi, 0);
-  return radius && angle ? node.binary<nn::MulOp>(radius, node.unary<nn::CosOp>(angle)) : Value();
+  return radius && angle ? node.mul(radius, node.cos(angle)) : Value();
 }
 
 /// Reads two numbers and refuses a seed: numbers are drawn by the seed of the run.

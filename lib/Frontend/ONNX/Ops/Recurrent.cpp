@@ -4,8 +4,6 @@
 // step.
 //
 //===----------------------------------------------------------------------===//
-#include "dialects/nn/Ops/Data.h"
-#include "dialects/nn/Ops/Elementwise.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 
 using namespace mlir;
@@ -121,41 +119,33 @@ Value Layer::columns(Value all, int64_t gate) {
 
 /// Returns the next h and c. `of`: the products of the step's input, with the input's bias.
 std::pair<Value, Value> Layer::step(Value of, Value h, Value c, Value weight, Value bias) {
-  auto sigmoid = [&](Value a) { return a ? node.unary<nn::SigmoidOp>(a) : Value(); };
-  auto tanh = [&](Value a) { return a ? node.unary<nn::TanhOp>(a) : Value(); };
-  auto mul = [&](Value a, Value b) { return a && b ? node.binary<nn::MulOp>(a, b) : Value(); };
-  auto add = [&](Value a, Value b) { return a && b ? node.add(a, b) : Value(); };
   auto product = [&](Value left, Value right, Value more) {
     Value result = left && right ? node.matmul(left, right, false, true) : Value();
     return result && more ? node.add(result, more) : result;
   };
   if (gates == 1) {
-    Value sum = add(of, product(h, weight, bias));
-    if (!relu)
-      return {tanh(sum), Value()};
-    return {sum ? node.binary<nn::MaxOp>(sum, node.constant(Node::type(sum), 0)) : Value(),
-            Value()};
+    Value sum = node.add(of, product(h, weight, bias));
+    return {relu ? node.relu(sum) : node.tanh(sum), Value()};
   }
   if (gates == 4) { // i, o, f, c
-    Value all = add(of, product(h, weight, bias));
-    Value next =
-        add(mul(sigmoid(columns(all, 2)), c), mul(sigmoid(columns(all, 0)), tanh(columns(all, 3))));
-    return {mul(sigmoid(columns(all, 1)), tanh(next)), next};
+    Value all = node.add(of, product(h, weight, bias));
+    Value next = node.add(node.mul(node.sigmoid(columns(all, 2)), c),
+                          node.mul(node.sigmoid(columns(all, 0)), node.tanh(columns(all, 3))));
+    return {node.mul(node.sigmoid(columns(all, 1)), node.tanh(next)), next};
   }
   // z, r, h. The reset applies to the product of h, or to h itself.
   Value all = product(h, weight, bias);
-  Value update = sigmoid(add(columns(of, 0), columns(all, 0)));
-  Value reset = sigmoid(add(columns(of, 1), columns(all, 1)));
-  Value last = mul(reset, columns(all, 2));
+  Value update = node.sigmoid(node.add(columns(of, 0), columns(all, 0)));
+  Value reset = node.sigmoid(node.add(columns(of, 1), columns(all, 1)));
+  Value last = node.mul(reset, columns(all, 2));
   if (!resetsLate) {
     Value rows = node.slice(weight, {2 * hidden, 0}, {3 * hidden, hidden}, {1, 1});
     Value own = bias ? node.slice(bias, {2 * hidden}, {3 * hidden}, {1}) : Value();
-    last = product(mul(reset, h), rows, own);
+    last = product(node.mul(reset, h), rows, own);
   }
-  Value candidate = tanh(add(columns(of, 2), last));
+  Value candidate = node.tanh(node.add(columns(of, 2), last));
   // (1 - z) candidate + z h
-  Value difference = h && candidate ? node.binary<nn::SubOp>(h, candidate) : Value();
-  return {add(candidate, mul(update, difference)), Value()};
+  return {node.add(candidate, node.mul(update, node.sub(h, candidate))), Value()};
 }
 
 LogicalResult Layer::run() {
@@ -180,7 +170,7 @@ LogicalResult Layer::run() {
     Value weight = part(node.input(2), d, {wide, hidden});
     Value all = x ? node.matmul(x, part(node.input(1), d, {wide, inputs}), false, true) : Value();
     if (all && biases)
-      all = node.binary<nn::AddOp>(all, part(biases, 0, {wide}));
+      all = node.add(all, part(biases, 0, {wide}));
     Value bias = part(biases, 1, {wide});
     Value h = initial(5, d), c = gates == 4 ? initial(6, d) : Value();
     if (!all || !weight || !h)
