@@ -13,10 +13,10 @@ config.environment["OMP_WAIT_POLICY"] = "passive"
 config.environment["OPENBLAS_NUM_THREADS"] = "1"
 config.excludes = ["models", "unit", "bench"]
 config.test_source_root = os.path.dirname(__file__)
-config.test_exec_root = os.path.join(config.shale_build, "test")
 config.environment["FILECHECK_OPTS"] = "-enable-var-scope --dump-input-filter=error"
-# --param tools=DIR uses the tools of another build.
+# --param tools=DIR uses the tools of another build. Such a suite may run beside the usual one, so its tests have folders of their own.
 other = [lit_config.params["tools"]] if "tools" in lit_config.params else []
+config.test_exec_root = os.path.join(config.shale_build, "test", *["other-tools"] * len(other))
 # Tools start as copies of a server (test/starts).
 for name in ("SHALE_STARTS", "SHALE_STARTS_OWNER"):
     if name in os.environ:
