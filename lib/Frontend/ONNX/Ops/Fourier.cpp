@@ -20,8 +20,7 @@ constexpr int64_t kMaxLength = 8192;
 
 struct Transform {
   Node &node;
-  int64_t length, results;
-  bool inverse;
+  int64_t length, inputs, results; // of the period, of the operand and of the result
 
   Value angles(Type element);
   /// Multiplies [rows, length] with a table of cosines or sines. Null if x is.
@@ -30,10 +29,10 @@ struct Transform {
 
 } // namespace
 
-/// Returns 2 pi n k / N, [N, results].
+/// Returns 2 pi n k / N, [inputs, results].
 Value Transform::angles(Type element) {
   constexpr double kPi = 3.14159265358979323846;
-  auto type = RankedTensorType::get({length, results}, node.builder.getI64Type());
+  auto type = RankedTensorType::get({inputs, results}, node.builder.getI64Type());
   Value n = node.create<nn::IotaOp>(type, int64_t(0)),
         k = node.create<nn::IotaOp>(type, int64_t(1));
   Value product = n && k ? node.binary<nn::MulOp>(n, k) : Value();
@@ -58,7 +57,20 @@ static Value resized(Node &node, Value x, int64_t axis, int64_t size) {
   return node.padded(x, shape);
 }
 
-/// DFT: of real numbers [.., 1] or complex ones [.., 2] along an axis. The result is complex.
+/// Multiplies [rows, N / 2 + 1] by how often each coefficient stands in the whole: twice but for 0
+/// and N / 2.
+static Value counted(Node &node, Value x, int64_t length) {
+  if (!x)
+    return {};
+  SmallVector<int64_t> times(Node::type(x).getDimSize(1), 2);
+  times.front() = 1;
+  if (length % 2 == 0)
+    times.back() = 1;
+  return node.mul(x, node.cast(node.constant(times), Node::type(x).getElementType()));
+}
+
+/// DFT: of real numbers [.., 1] or complex ones [.., 2] along an axis. The result is complex, but
+/// that of the inverse of a half is real.
 static LogicalResult importDft(Node &node) {
   if (failed(node.requireFloats(1)))
     return failure();
@@ -79,9 +91,13 @@ static LogicalResult importDft(Node &node) {
     return failure();
   if (axis == rank - 1)
     return node.error("the last dimension holds real and imaginary parts, and cannot be the axis");
-  if (half && (inverse || type.getShape().back() == 2))
-    return node.error("onesided is supported for the transform of real numbers only");
+  bool isReal = type.getShape().back() == 1;
+  if (half && isReal == inverse)
+    return node.error(inverse ? "the inverse of a half (onesided) reads complex numbers"
+                              : "onesided is defined for the transform of real numbers only");
   int64_t length = type.getDimSize(axis);
+  if (half && inverse)
+    length = 2 * (length - 1);
   if (node.has(1)) {
     SmallVector<int64_t> given;
     if (failed(node.constantInts(1, given)) || given.size() != 1)
@@ -91,7 +107,8 @@ static LogicalResult importDft(Node &node) {
   if (length < 1 || length > kMaxLength)
     return node.error("a transform of " + Twine(length) + " numbers is not supported: 1 to " +
                       Twine(kMaxLength) + " are");
-  x = resized(node, x, axis, length);
+  int64_t some = length / 2 + 1;
+  x = resized(node, x, axis, half && inverse ? some : length);
   if (!x)
     return failure();
   // The axis becomes the last dimension of rows.
@@ -106,15 +123,16 @@ static LogicalResult importDft(Node &node) {
     shape.push_back(Node::type(x).getDimSize(from));
     rows *= int64_t(to) + 2 < rank ? shape.back() : 1;
   }
-  Transform dft{node, length, half ? length / 2 + 1 : length, inverse};
+  Transform dft{node, length, Node::type(x).getDimSize(axis), half && !inverse ? some : length};
   auto part = [&](int64_t index) -> Value {
     SmallVector<int64_t> starts(rank, 0), limits(Node::type(x).getShape()), strides(rank, 1);
     starts.back() = index, limits.back() = index + 1;
     SmallVector<int64_t> dropped(Node::type(x).getShape().drop_back());
     Value one = node.reshape(node.slice(x, starts, limits, strides), dropped);
-    return node.reshape(node.transpose(one, perm), {rows, length});
+    one = node.reshape(node.transpose(one, perm), {rows, dft.inputs});
+    return half && inverse ? counted(node, one, length) : one;
   };
-  Value real = part(0), imaginary = type.getShape().back() == 2 ? part(1) : Value();
+  Value real = part(0), imaginary = isReal ? Value() : part(1);
   Value angles = dft.angles(type.getElementType());
   Value cosines = angles ? node.unary<nn::CosOp>(angles) : Value();
   Value sines = angles ? node.unary<nn::SinOp>(angles) : Value();
@@ -128,8 +146,10 @@ static LogicalResult importDft(Node &node) {
     outImaginary = node.add(outImaginary, dft.times(imaginary, cosines));
   }
   shape.back() = dft.results;
-  SmallVector<Value> parts;
-  for (Value out : {outReal, outImaginary}) {
+  SmallVector<Value> results{outReal, outImaginary}, parts;
+  if (half && inverse)
+    results.pop_back();
+  for (Value out : results) {
     if (out && inverse)
       out = node.binary<nn::MulOp>(out, node.constant(Node::type(out), 1 / double(length)));
     out = out ? node.transpose(node.reshape(out, shape), back) : Value();

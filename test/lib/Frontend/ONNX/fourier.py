@@ -30,6 +30,9 @@ for axis in (0, 1, 2, -2, -3):
 for length in (1, 4, 6, 9):
     it.right(f"length {length}", "DFT", [("x", both), integer("n", length)], pairs(np.fft.fft(numbers, length)), constants=("n",))
     it.right(f"onesided, length {length}", "DFT", [("x", real), integer("n", length)], pairs(np.fft.rfft(real[..., 0], length)), {"onesided": 1}, constants=("n",))
+for length, given_length in ((10, False), (10, True), (11, True), (5, True), (14, True)):
+    wanted = np.fft.irfft(numbers, length)[..., None]
+    it.right(f"inverse of a half, {length} {given_length}", "DFT", [("x", both)] + [integer("n", length)] * given_length, wanted, {"onesided": 1, "inverse": 1}, constants=("n",))
 it.right("version 17", "DFT", [("x", real)], pairs(np.fft.fft(real[..., 0], axis=1)), opsets=(("", 17),))
 it.right("version 17, axis", "DFT", [("x", real)], pairs(np.fft.fft(real[..., 0], axis=2)), {"axis": 2}, opsets=(("", 17),))
 long = given((2, 1000, 1))
@@ -39,8 +42,8 @@ it.refused("DFT", [("x", (3, 4, 3))], "the operand must be [.., 1] or [.., 2]; i
 it.refused("DFT", [("x", (1,))], "the operand must be [.., 1] or [.., 2]")
 it.refused("DFT", [("x", (3, 4, 2)), ("", None), integer("axis", 2)], "the last dimension holds real and imaginary parts", constants=("axis",))
 it.refused("DFT", [("x", (3, 4, 2)), ("", None), integer("axis", 3)], "axis 3 is out of range", constants=("axis",))
-it.refused("DFT", [("x", (3, 4, 2))], "onesided is supported for the transform of real numbers only", {"onesided": 1})
-it.refused("DFT", [("x", (3, 4, 1))], "onesided is supported for the transform of real numbers only", {"onesided": 1, "inverse": 1})
+it.refused("DFT", [("x", (3, 4, 2))], "onesided is defined for the transform of real numbers only", {"onesided": 1})
+it.refused("DFT", [("x", (3, 4, 1))], "the inverse of a half (onesided) reads complex numbers", {"onesided": 1, "inverse": 1})
 it.refused("DFT", [("x", (3, 4, 1)), integer("n", 0)], "a transform of 0 numbers is not supported", constants=("n",))
 it.refused("DFT", [("x", (3, 4, 1)), integer("n", 1 << 40)], "a transform of 1099511627776 numbers is not supported", constants=("n",))
 it.refused("DFT", [("x", (3, 4, 1)), integer("n", [4, 5])], "operand 1, the length, must be one constant", constants=("n",))
