@@ -73,37 +73,62 @@ void Importer::describeBuffers() {
     (*module)->setAttr("nn.buffers", builder.getDictionaryAttr(entries));
 }
 
-/// The node's name in its location.
-static std::string nameOf(Location location) {
-  auto named = dyn_cast<NameLoc>(location);
-  return named ? named.getName().str() : "";
-}
-
 LogicalResult Importer::checkChangedBuffers() {
   const GraphProto &graph = model.proto().graph();
-  llvm::StringSet<> changed = readChangedBuffers(graph);
+  llvm::StringMap<std::string> made = readChanged(graph); // by the name of the new value
+  if (made.empty())
+    return success();
+  llvm::StringMap<std::string> changed = made; // by any name of a value that changes
+  llvm::StringSet<> targets, placeholders;
+  for (const auto &entry : made)
+    targets.insert(entry.second);
+  for (const SignatureEntry &entry : readSignature(graph)) {
+    placeholders.insert(entry.placeholder);
+    if (targets.contains(entry.target))
+      changed[entry.placeholder] = changed[entry.target] = entry.target;
+  }
   auto refuse = [&](StringRef name, const Twine &reader, Location location) {
     failed = true;
     exitCode = SHALE_EXIT_DATA;
-    return emitError(location) << model.path() << ": the module changes buffer '"
-                               << displayName(name)
-                               << "' in its forward pass, and the file has only its first value, "
-                                  "which "
-                               << reader
-                               << " reads: training would keep that value. Compute it from the "
-                                  "step's inputs, or keep it out of the loss";
+    return emitError(location)
+           << model.path() << ": the module changes '" << displayName(name)
+           << "' in its forward pass, and the file has only its first value, which " << reader
+           << " reads: training would keep that value. Compute it from the step's inputs, or keep "
+              "it out of the loss";
   };
   for (const ValueInfoProto &value : graph.value_info())
     for (const std::string &name : readFoldedFrom(value))
-      if (changed.contains(name))
+      if (targets.contains(name))
         return refuse(name, "'" + displayName(value.name()) + "', computed by the export,",
                       fileLocation());
-  for (auto [buffer, value] : llvm::zip(parameters.list, stateValues)) {
-    if (!value || !buffer.isChanged)
+  for (const NodeProto &node : graph.node()) {
+    if (!needed.contains(&node))
       continue;
-    for (Operation *user : value.getUsers())
-      if (!isa<nn::RunningStatisticOp>(user))
-        return refuse(buffer.name, "node '" + nameOf(user->getLoc()) + "'", user->getLoc());
+    // The record, or the file itself, names what the node reads. A batch normalization in training
+    // may read and change its statistics.
+    FxNode fx = readFxNode(node);
+    bool trains = changesBuffer(node, 3) ||
+                  (node.op_type() == "Identity" && StringRef(fx.target).contains("batch_norm"));
+    auto at = [&](StringRef name) {
+      return refuse(name, "node '" + displayName(node.name()) + "'", locationOf(node));
+    };
+    for (const std::string &name : fx.args)
+      if (auto it = changed.find(name); it != changed.end() && !trains)
+        return at(it->second);
+    for (int i = 0; i < node.input_size(); ++i)
+      if (auto it = changed.find(node.input(i)); it != changed.end() && !trains)
+        return at(it->second);
+    // Evaluation by statistics that an earlier call has changed.
+    if (node.op_type() == "BatchNormalization" && !trains && fx.positional.size() > 4)
+      for (StringRef name : {StringRef(fx.positional[3]), StringRef(fx.positional[4])})
+        if (name.consume_front("%") && !placeholders.contains(name))
+          return at(node.input_size() > 3 ? node.input(3) : fx.positional[3]);
   }
+  // Nodes of functions and subgraphs.
+  for (auto [buffer, value] : llvm::zip(parameters.list, stateValues))
+    if (value && buffer.isChanged)
+      for (Operation *user : value.getUsers())
+        if (!isa<nn::RunningStatisticOp>(user))
+          return refuse(buffer.name, "the graph", user->getLoc());
   return success();
 }

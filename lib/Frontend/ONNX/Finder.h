@@ -40,6 +40,7 @@ private:
   void assignWithoutMetadata();
   void loseBias(const Operation &operation, size_t parameter);
   void restoreDetached();
+  void refuseMergedLosses();
 
   llvm::SmallVector<llvm::StringRef> missingNames(const Operation &operation) const;
   static std::string lineOf(const Operation &operation);

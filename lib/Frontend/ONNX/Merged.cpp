@@ -335,3 +335,29 @@ bool Finder::split(const Merged &merged) {
           "', which the export merged with this node, is computed again from its own parameters");
   return true;
 }
+
+/// Adds an error for an operation that was merged with another one, from which it may differ in
+/// what the file lacks: the label smoothing of a cross-entropy, the mode of a batch normalization.
+void Finder::refuseMergedLosses() {
+  for (const auto &entry : operations)
+    for (StringRef name : missingNames(entry.second))
+      if (operationOf(name) == "cross_entropy_loss") {
+        out.errors.push_back("the export merged '" + displayName(name) +
+                             "' with another loss of the same operands, and the file does not show "
+                             "whether their label smoothing is the same. Export with "
+                             "torch.onnx.export(..., optimize=False)");
+        return;
+      } else if (operationOf(name) == "getitem" &&
+                 llvm::any_of(entry.second.nodes, [&](const NodeProto *node) {
+                   return llvm::any_of(node->input(), [&](const std::string &input) {
+                     const NodeProto *maker = nodeOf.lookup(input);
+                     return maker && changesBuffer(*maker, 3);
+                   });
+                 })) {
+        out.errors.push_back("the export merged '" + displayName(name) +
+                             "' with a batch normalization in training, and the file does not show "
+                             "whether it normalizes by the batch, too. Export with "
+                             "torch.onnx.export(..., optimize=False)");
+        return;
+      }
+}

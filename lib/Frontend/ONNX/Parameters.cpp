@@ -516,7 +516,9 @@ static std::string wrapperOf(const GraphProto &graph,
 void Finder::bySignature(const std::vector<SignatureEntry> &signature) {
   if (!options.keepPrefix)
     out.prefix = wrapperOf(graph, signature);
-  llvm::StringSet<> changed = readChangedBuffers(graph);
+  llvm::StringSet<> changed;
+  for (const auto &entry : readChanged(graph))
+    changed.insert(entry.second);
   for (const SignatureEntry &entry : signature) {
     if (!byPlaceholder.try_emplace(entry.placeholder, out.list.size()).second)
       continue;
@@ -532,6 +534,7 @@ void Finder::bySignature(const std::vector<SignatureEntry> &signature) {
   collectKnown();
   assignWithoutMetadata();
   restoreDetached();
+  refuseMergedLosses();
   splitMergedOperations();
   isAlias.assign(out.list.size(), false);
   findSecondNames(/*byModule=*/true);

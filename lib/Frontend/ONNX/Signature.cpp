@@ -64,11 +64,11 @@ std::vector<std::string> onnx::readPlaceholders(const GraphProto &graph) {
   return names;
 }
 
-llvm::StringSet<> onnx::readChangedBuffers(const GraphProto &graph) {
-  llvm::StringSet<> targets;
+llvm::StringMap<std::string> onnx::readChanged(const GraphProto &graph) {
+  llvm::StringMap<std::string> targets;
   for (auto [name, rest] : linesOf(graph, /*inputs=*/false))
-    if (rest.starts_with("BUFFER_MUTATION"))
-      targets.insert(quoted(rest.split("target=").second));
+    if (rest.starts_with("BUFFER_MUTATION") || rest.starts_with("PARAMETER_MUTATION"))
+      targets[name] = quoted(rest.split("target=").second).str();
   return targets;
 }
 

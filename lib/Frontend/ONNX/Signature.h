@@ -5,7 +5,6 @@
 #include "lib/Frontend/ONNX/Model.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringMap.h"
-#include "llvm/ADT/StringSet.h"
 #include <optional>
 #include <string>
 #include <vector>
@@ -53,8 +52,9 @@ std::string operationOf(llvm::StringRef name);
 /// Returns 3 for "mul_3", 0 for "mul".
 int64_t numberOf(llvm::StringRef name);
 
-/// Returns the targets of the buffers that the module changes in its forward pass.
-llvm::StringSet<> readChangedBuffers(const GraphProto &graph);
+/// Returns the targets of what the module changes in its forward pass, buffers and parameters, by
+/// the names of their new values.
+llvm::StringMap<std::string> readChanged(const GraphProto &graph);
 
 /// Parses a node's `pkg.torch.onnx.fx_node`; the name is empty if it has none.
 FxNode readFxNode(const NodeProto &node);

@@ -49,6 +49,22 @@ def changed(read, values=()):
     return build(["p"], [P, floats(read, [4], VALUES)], nodes, values=values, buffers=["head.center"], outputs=["add: BUFFER_MUTATION target='head.center'"])
 
 
+def counter():
+    """y = x p * float(steps), an integer that the module counts up first: the reader's metadata names the new value."""
+    nodes = [node("Mul", ["x", "p"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p")),
+             node("Cast", ["steps"], ["f"], "cast", to=FLOAT, meta=fx("_to_copy", "aten._to_copy.default", "%add")),
+             node("Mul", ["mul", "f"], ["y"], "times", meta=fx("y", "aten.mul.Tensor", "%mul, %_to_copy"))]
+    return build(["p"], [P, ints("steps", [], [1])], nodes, buffers=["steps"], outputs=["add: BUFFER_MUTATION target='steps'"])
+
+
+def merged_losses():
+    """The sum of two cross-entropies that differ in their label smoothing: one node."""
+    nodes = [node("Mul", ["x", "p"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p")),
+             node("SoftmaxCrossEntropyLoss", ["mul", "labels"], ["l"], "loss", meta=fx("cross_entropy_loss", "aten.cross_entropy_loss.default", "%mul, %labels")),
+             node("Add", ["l", "l"], ["y"], "sum", meta=fx("y", "aten.add.Tensor", "%cross_entropy_loss, %cross_entropy_loss_1"))]
+    return build(["p"], [P, ints("labels", [3], [0, 1, 2])], nodes)
+
+
 def layers(line):
     """Layers a and b of equal values read `mul`, and one of them once more: its tanh names linear_2, which was merged with linear_1."""
     names = ["a.weight", "a.bias", "b.weight", "b.bias"]
@@ -88,6 +104,8 @@ CASES = {
     "batch-norm-training": lambda f: batch_norm("aten._native_batch_norm_legit_functional.default", "True, "),
     "batch-norm-record": lambda f: batch_norm("aten._native_batch_norm_legit_functional.default", "False, "),
     "changed-buffer": lambda f: changed("head.center"),
+    "changed-counter": lambda f: counter(),
+    "merged-losses": lambda f: merged_losses(),
     "changed-folded": lambda f: changed("val_1", [value("val_1", [4], meta={"pkg.onnxscript.optimizer.folded_from": "['exp', 'head.center']"})]),
     "layer-a": lambda f: layers("return torch.sigmoid(self.b(g)) * torch.tanh(self.a(g)) + self.a(x)"),
     "layer-b": lambda f: layers("return torch.sigmoid(self.b(g)) * torch.tanh(self.b(g)) + self.a(x)"),
