@@ -105,10 +105,9 @@ LogicalResult Importer::checkChangedBuffers() {
     if (!needed.contains(&node))
       continue;
     // The record, or the file itself, names what the node reads. A batch normalization in training
-    // may read and change its statistics.
+    // may read and change its statistics; other nodes of its operation have the same record.
     FxNode fx = readFxNode(node);
-    bool trains = changesBuffer(node, 3) ||
-                  (node.op_type() == "Identity" && StringRef(fx.target).contains("batch_norm"));
+    bool trains = readBatchNorm(node).inTraining;
     auto at = [&](StringRef name) {
       return refuse(name, "node '" + displayName(node.name()) + "'", locationOf(node));
     };

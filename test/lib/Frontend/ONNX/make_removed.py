@@ -65,6 +65,25 @@ def merged_losses():
     return build(["p"], [P, ints("labels", [3], [0, 1, 2])], nodes)
 
 
+def merged_dropouts():
+    """The difference of two dropouts of one value: one node."""
+    nodes = [node("Mul", ["x", "p"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p")),
+             node("Dropout", ["mul", "ratio", "training"], ["dropout"], "drop", meta=fx("dropout", "aten.dropout.default", "%mul, 0.5, True")),
+             node("Sub", ["dropout", "dropout"], ["y"], "minus", meta=fx("y", "aten.sub.Tensor", "%dropout, %dropout_1"))]
+    return build(["p"], [P, floats("ratio", [], [0.5]), tensor("training", [], 9, b"\1")], nodes)
+
+
+def constant_weights():
+    """A batch normalization without weights: the constants in their place have its record."""
+    meta = fx("getitem", "aten._native_batch_norm_legit_functional.default", "%mul, None, None, %b_norm_running_mean, %b_norm_running_var, True, 0.1, 1e-05", "norm")
+    nodes = [node("Mul", ["x", "p"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p")),
+             node("Identity", ["one"], ["ones"], "ones", meta=meta), node("Identity", ["zero"], ["zeros"], "zeros", meta=meta),
+             node("BatchNormalization", ["mul", "ones", "zeros", "norm.running_mean", "norm.running_var"], ["y"], "norm", meta=meta, epsilon=1e-5, momentum=0.9)]
+    return build(["p"], [P, floats("norm.running_mean", [4], VALUES), floats("norm.running_var", [4], VALUES), floats("one", [4], [1.0] * 4),
+                        floats("zero", [4], [0.0] * 4)], nodes, buffers=["norm.running_mean", "norm.running_var"],
+                 outputs=["getitem_3: BUFFER_MUTATION target='norm.running_mean'", "getitem_4: BUFFER_MUTATION target='norm.running_var'"])
+
+
 def layers(line):
     """Layers a and b of equal values read `mul`, and one of them once more: its tanh names linear_2, which was merged with linear_1."""
     names = ["a.weight", "a.bias", "b.weight", "b.bias"]
@@ -105,6 +124,8 @@ CASES = {
     "batch-norm-record": lambda f: batch_norm("aten._native_batch_norm_legit_functional.default", "False, "),
     "changed-buffer": lambda f: changed("head.center"),
     "changed-counter": lambda f: counter(),
+    "merged-dropouts": lambda f: merged_dropouts(),
+    "constant-weights": lambda f: constant_weights(),
     "merged-losses": lambda f: merged_losses(),
     "changed-folded": lambda f: changed("val_1", [value("val_1", [4], meta={"pkg.onnxscript.optimizer.folded_from": "['exp', 'head.center']"})]),
     "layer-a": lambda f: layers("return torch.sigmoid(self.b(g)) * torch.tanh(self.a(g)) + self.a(x)"),
