@@ -102,7 +102,7 @@ LogicalResult Importer::checkChangedBuffers() {
         return refuse(name, "'" + displayName(value.name()) + "', computed by the export,",
                       fileLocation());
   for (const NodeProto &node : graph.node()) {
-    if (!needed.contains(&node))
+    if (!needed.contains(&node) || node.input_size() == 0) // a constant may serve other nodes, too
       continue;
     // The record, or the file itself, names what the node reads. A batch normalization in training
     // may read and change its statistics; other nodes of its operation have the same record.
