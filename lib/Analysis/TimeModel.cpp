@@ -48,7 +48,7 @@ class Simulation {
 public:
   Simulation(rt::FuncOp function, const Rates &rates)
       : function(function), rates(rates), module(function->getParentOfType<ModuleOp>()) {
-    // Of what instructionsOf() emits.
+    // instructionsOf() creates ops of these dialects.
     module.getContext()->loadDialect<arith::ArithDialect, math::MathDialect>();
     for (auto kernel : module.getOps<rt::KernelOp>())
       instructions[kernel.getSymNameAttr()] = kernelWork(kernel, instructionsOf);

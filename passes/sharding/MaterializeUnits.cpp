@@ -28,11 +28,9 @@ static FlatSymbolRefAttr stateOf(func::FuncOp function, unsigned argument) {
   return function.getArgAttrOfType<FlatSymbolRefAttr>(argument, nn::kStateAttr);
 }
 
-/// Whether the state is in no flat group: it belongs to no parameter and is whole on every rank.
-bool UnitRewriter::isOwnState(FlatSymbolRefAttr symbol) {
+bool UnitRewriter::isOutside(FlatSymbolRefAttr symbol) {
   nn::StateOp state = nn::getState(function, symbol);
-  return state && (state.getRole() == nn::Role::LossScale || state.getRole() == nn::Role::Running ||
-                   (state.getRole() == nn::Role::GradAccumulator && !state.getOf()));
+  return state && isOutsideUnits(state);
 }
 
 /// Creates the new function. Arguments that are not states keep their order. Flat
@@ -58,7 +56,7 @@ void UnitRewriter::makeSignature() {
   llvm::SmallPtrSet<Group *, 8> used;
   for (BlockArgument argument : function.getArguments()) {
     unsigned index = argument.getArgNumber();
-    if (auto symbol = stateOf(function, index); symbol && !isOwnState(symbol)) {
+    if (auto symbol = stateOf(function, index); symbol && !isOutside(symbol)) {
       flatAt = std::min<size_t>(flatAt, arguments.size());
       auto [group, place] = units.find(symbol.getValue());
       if (group) { // else optimizer state
@@ -276,7 +274,7 @@ LogicalResult UnitRewriter::rewriteReturn(Operation *op) {
   for (OpOperand &operand : op->getOpOperands()) {
     unsigned index = operand.getOperandNumber();
     auto symbol = function.getResultAttrOfType<FlatSymbolRefAttr>(index, nn::kStateAttr);
-    if (!symbol || isOwnState(symbol)) {
+    if (!symbol || isOutside(symbol)) {
       DictionaryAttr attr = function.getResultAttrDict(index);
       add(lookup(operand.get()), attr ? attr : builder.getDictionaryAttr({}));
       continue;

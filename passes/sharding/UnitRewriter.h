@@ -51,7 +51,7 @@ private:
   mlir::LogicalResult rewrite(mlir::Operation *op);
   void rewriteOp(mlir::Operation *op);
   bool isViewCast(mlir::Operation *op);
-  bool isOwnState(mlir::FlatSymbolRefAttr symbol);
+  bool isOutside(mlir::FlatSymbolRefAttr symbol);
   mlir::LogicalResult rewriteReturn(mlir::Operation *op);
   mlir::Value lookup(mlir::Value old);
   mlir::Value refuseRead(mlir::BlockArgument argument);

@@ -332,6 +332,12 @@ LogicalResult UnitsBuilder::declareUnit(StringRef name, PlannedUnit &planned) {
   return success();
 }
 
+bool isOutsideUnits(nn::StateOp state) {
+  nn::Role role = state.getRole();
+  return role == nn::Role::LossScale || role == nn::Role::Running ||
+         (role == nn::Role::GradAccumulator && !state.getOf());
+}
+
 FailureOr<Units> UnitsBuilder::build() {
   if (failed(readStrategy()) || failed(readFunctions()))
     return failure();
@@ -339,10 +345,8 @@ FailureOr<Units> UnitsBuilder::build() {
     bool accumulator = state.getRole() == nn::Role::GradAccumulator;
     if (accumulator && state.getOf())
       accumulated[*state.getOf()] = state.getTensorType().getElementType();
-    if (state.getOf() || accumulator)
+    if (state.getOf() || isOutsideUnits(state))
       continue;
-    if (state.getRole() == nn::Role::LossScale || state.getRole() == nn::Role::Running)
-      continue; // whole on every rank
     if (failed(place(state)))
       return failure();
   }

@@ -58,6 +58,9 @@ struct TrainedParameter {
   bool elementwiseState = true; // the moments have the parameter's shape
 };
 
+/// Whether the state is in no flat group: it belongs to no parameter and is whole on every rank.
+bool isOutsideUnits(nn::StateOp state);
+
 /// The groups in which a module stores its parameters and buffers.
 class Units {
 public:

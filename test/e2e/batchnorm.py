@@ -3,19 +3,20 @@
 
 usage: batchnorm.py --build DIR [--stubs DIR]
 
-The model is y = BatchNormalization(tanh(x w)) in training mode, its loss mse(y, target). A step has one or two micro-batches; each has
+The model is y = BatchNormalization(tanh(x w)) in training mode, its loss mse(y, target). A step has one to three micro-batches; each has
 statistics of its own, over the rows of all ranks, and changes the running ones. Losses, trained weights, running statistics and the loss of
 an evaluation, which reads the running ones, must be numpy's. A run that is resumed must have the bits of one that was not. Half of the
 files are PyTorch's, whose running variance is unbiased.
 
 --stubs: programs for GPUs, with the stand-ins for NVIDIA's libraries in DIR.
 """
+import pathlib
+import sys
+
 import numpy as np
 
-from runner import Deviates, largest, main, metrics, read_safetensors, run, same_bits, save_safetensors
+from runner import largest, main, save_safetensors, train_against
 
-import sys
-import pathlib
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "lib" / "Frontend" / "ONNX"))
 from onnx_writer import field, floats, graph, model, node, value  # noqa: E402
 
@@ -62,8 +63,7 @@ def descend(start, x, target, microbatches, pytorch):
 
 
 def check(a, work):
-    device, libraries = (["--target", "cuda:emulated"], ["--cuda-libraries", a.stubs]) if a.stubs else ([], [])
-    tools, worst = pathlib.Path(a.build) / "bin", 0
+    worst = 0
     rng = np.random.default_rng(1)
     start = {"w": rng.standard_normal((WIDTH, WIDTH)), "scale": rng.uniform(0.5, 2, WIDTH), "bias": rng.standard_normal(WIDTH),
              "mean": rng.standard_normal(WIDTH), "var": rng.uniform(0.5, 2, WIDTH)}
@@ -74,26 +74,12 @@ def check(a, work):
         batches = {"x": np.resize(x, (microbatches * STEPS, ROWS, WIDTH)), "target": np.resize(target, (microbatches * STEPS, ROWS, WIDTH))}
         save_safetensors(work / "batches.safetensors", batches)
         write_model(work / "model.onnx", start, pytorch)
-        want, p = descend(start, batches["x"], batches["target"], microbatches, pytorch)
-        run([tools / "shalec", work / "model.onnx", "--loss", "mse:y,target", "--dim", f"batch={ROWS}", "--optimizer", "sgd", "--mesh", f"fsdp={ranks}",
-             "--accumulate", microbatches, *flags, *device, "-o", work / "train"], "shalec")
-        train = [work / "train", "--data", work / "batches.safetensors", "--lr", RATE, "--momentum", 0, "--weight-decay", 0, "--clip-grad-norm", 0,
-                 "--schedule", "constant", *libraries, "--eval-data", work / "batches.safetensors", "--eval-every", STEPS]
-        name = f"run{microbatches}{ranks}"
-        run([*train, "--steps", STEPS, "--out", work / name], "the program")
-        lines = metrics(work / name)
-        got = read_safetensors(work / name / "model.safetensors")
+        losses, p = descend(start, batches["x"], batches["target"], microbatches, pytorch)
         evaluated = np.mean((normalized(np.tanh(batches["x"] @ p["w"]), p["mean"], p["var"], p) - batches["target"]) ** 2)
-        off = largest([*(abs(line["loss"] - loss) for line, loss in zip(lines, want)), abs(lines[-1]["eval_loss"] - evaluated),
-                       *(np.abs(got[one].ravel() - p[one].ravel()).max() for one in p)])
-        if len(lines) != STEPS or not off <= 2e-5:
-            raise Deviates(f"{name} is off by {off}: losses {[line['loss'] for line in lines]}, numpy's {want}")
-        worst = largest([worst, off])
         # The running statistics are in the checkpoint.
-        half = work / f"{name}-half"
-        run([*train, "--steps", STEPS, "--stop-after", STEPS // 2, "--out", half], "the first half")
-        run([*train, "--steps", STEPS, "--resume", "must", "--out", half], "the second half")
-        same_bits(work / name, half, "the resumed run")
+        off = train_against(a, work, f"run{microbatches}{ranks}", ["--mesh", f"fsdp={ranks}", "--accumulate", microbatches, *flags], [], STEPS, RATE, ROWS,
+                            (losses, p, evaluated), a.stubs)
+        worst = largest([worst, off])
     return f"off by at most {worst:.1e}"
 
 

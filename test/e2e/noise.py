@@ -15,7 +15,7 @@ import sys
 
 import numpy as np
 
-from runner import Deviates, largest, main, metrics, read_safetensors, run, same_bits, save_safetensors
+from runner import Deviates, largest, main, save_safetensors, train_against
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "lib" / "Frontend" / "ONNX"))
 from onnx_writer import floats, graph, model, node, value  # noqa: E402
@@ -83,33 +83,20 @@ def check(a, work):
                                 ("deviation of normals", normal.std(), 1), ("their kurtosis", (normal**4).mean(), 3)):
         if not abs(found - wanted) < 0.05:
             raise Deviates(f"the {what} of numpy's numbers is {found}, not {wanted}")
-    device, libraries = (["--target", "cuda:emulated"], ["--cuda-libraries", a.stubs]) if a.stubs else ([], [])
-    tools, worst = pathlib.Path(a.build) / "bin", 0
+    worst = 0
     rng = np.random.default_rng(1)
     weight = (rng.standard_normal((WIDTH, WIDTH)) / WIDTH**0.5).astype(np.float32)
     x, target = (rng.standard_normal((2 * STEPS, ROWS, WIDTH)).astype(np.float32) for _ in range(2))
     write_model(work / "model.onnx", weight)
     for microbatches, mesh, flags in ((1, "fsdp=1", []), (1, "fsdp=2", ["--shard", "full"]), (2, "fsdp=2", ["--shard", "grad"]),
                                       (1, "replica=2,fsdp=2", ["--shard", "full", "--recompute", "selective"])):
-        name = f"{microbatches}-{mesh}"
         batches = {"x": x[:microbatches * STEPS], "target": target[:microbatches * STEPS]}
         save_safetensors(work / "batches.safetensors", batches)
-        want, w = descend(weight, batches["x"].astype(np.float64), batches["target"], microbatches)
-        run([tools / "shalec", work / "model.onnx", "--loss", "mse:y,target", "--dim", f"batch={ROWS}", "--optimizer", "sgd", "--mesh", mesh,
-             "--accumulate", microbatches, *flags, *device, "-o", work / "train"], "shalec")
-        train = [work / "train", "--data", work / "batches.safetensors", "--lr", RATE, "--momentum", 0, "--weight-decay", 0, "--clip-grad-norm", 0,
-                 "--schedule", "constant", *libraries, "--seed", SEED, "--no-shuffle", "--eval-data", work / "batches.safetensors", "--eval-every", STEPS]
-        run([*train, "--steps", STEPS, "--out", work / name], "the program")
-        lines, got = metrics(work / name), read_safetensors(work / name / "model.safetensors")["w"]
+        losses, w = descend(weight, batches["x"].astype(np.float64), batches["target"], microbatches)
         evaluated = np.mean([(outputs(rows, w, (0, 0, 0))[0] - wanted) ** 2 for rows, wanted in zip(batches["x"].astype(np.float64), batches["target"])])
-        off = largest([*(abs(line["loss"] - loss) for line, loss in zip(lines, want)), abs(lines[-1]["eval_loss"] - evaluated), np.abs(got - w).max()])
-        if len(lines) != STEPS or not off <= 2e-5:
-            raise Deviates(f"{name} is off by {off}: losses {[line['loss'] for line in lines]}, numpy's {want}; evaluation {lines[-1]}, {evaluated}")
+        off = train_against(a, work, f"{microbatches}-{mesh}", ["--mesh", mesh, "--accumulate", microbatches, *flags], ["--seed", SEED, "--no-shuffle"], STEPS,
+                            RATE, ROWS, (losses, {"w": w}, evaluated), a.stubs)
         worst = largest([worst, off])
-        half = work / f"{name}-half"
-        run([*train, "--steps", STEPS, "--stop-after", STEPS // 2, "--out", half], "the first half")
-        run([*train, "--steps", STEPS, "--resume", "must", "--out", half], "the second half")
-        same_bits(work / name, half, "the resumed run")
     return f"off by at most {worst:.1e}"
 
 

@@ -239,6 +239,30 @@ def same_bits(first, second, what):
         raise Deviates(f"final weights of {what} differ")
 
 
+def train_against(a, work, name, flags, hyper, steps, rate, rows, want, stubs=None):
+    """Trains work/model.onnx on work/batches.safetensors by plain gradient descent on mse(y, target), at once and in two halves, which must
+    have the same bits. `want`: the losses, the tensors after the steps and the loss of the evaluation at the end. Returns the largest
+    deviation, which is at most 2e-5. `stubs`: the folder of the stand-ins for NVIDIA's libraries, for a program for GPUs."""
+    device, libraries = (["--target", "cuda:emulated"], ["--cuda-libraries", stubs]) if stubs else ([], [])
+    run([pathlib.Path(a.build) / "bin/shalec", work / "model.onnx", "--loss", "mse:y,target", "--dim", f"batch={rows}", "--optimizer", "sgd", *flags, *device,
+         "-o", work / "train"], "shalec")
+    data = work / "batches.safetensors"
+    train = [work / "train", "--data", data, "--lr", rate, "--momentum", 0, "--weight-decay", 0, "--clip-grad-norm", 0, "--schedule", "constant",
+             *libraries, *hyper, "--eval-data", data, "--eval-every", steps, "--steps", steps]
+    whole, half = work / name, work / f"{name}-half"
+    run([*train, "--out", whole], "the program")
+    lines, got = metrics(whole), read_safetensors(whole / "model.safetensors")
+    losses, tensors, evaluated = want
+    off = largest([*(abs(line["loss"] - loss) for line, loss in zip(lines, losses)), abs(lines[-1]["eval_loss"] - evaluated),
+                   *(np.abs(got[one].ravel() - tensors[one].ravel()).max() for one in tensors)])
+    if len(lines) != steps or not off <= 2e-5:
+        raise Deviates(f"{name} is off by {off}: losses {[line['loss'] for line in lines]}, numpy's {losses}; evaluation {lines[-1]}, {evaluated}")
+    run([*train, "--stop-after", steps // 2, "--out", half], "the first half")
+    run([*train, "--resume", "must", "--out", half], "the second half")
+    same_bits(whole, half, "the resumed run")
+    return off
+
+
 def main(check, *arguments, success="holds:", failure="deviates:"):
     """Runs `check`. `arguments` are (flag, settings of add_argument), in addition to --build."""
     p = argparse.ArgumentParser()

@@ -106,19 +106,20 @@ LogicalResult Importer::checkChangedBuffers() {
       continue;
     // The record, or the file itself, names what the node reads. A batch normalization in training
     // may read and change its statistics; other nodes of its operation have the same record.
+    if (readBatchNorm(node).inTraining)
+      continue;
     FxNode fx = readFxNode(node);
-    bool trains = readBatchNorm(node).inTraining;
     auto at = [&](StringRef name) {
       return refuse(name, "node '" + displayName(node.name()) + "'", locationOf(node));
     };
     for (const std::string &name : fx.args)
-      if (auto it = changed.find(name); it != changed.end() && !trains)
+      if (auto it = changed.find(name); it != changed.end())
         return at(it->second);
-    for (int i = 0; i < node.input_size(); ++i)
-      if (auto it = changed.find(node.input(i)); it != changed.end() && !trains)
+    for (const std::string &name : node.input())
+      if (auto it = changed.find(name); it != changed.end())
         return at(it->second);
     // Evaluation by statistics that an earlier call has changed.
-    if (node.op_type() == "BatchNormalization" && !trains && fx.positional.size() > 4)
+    if (node.op_type() == "BatchNormalization" && fx.positional.size() > 4)
       for (StringRef name : {StringRef(fx.positional[3]), StringRef(fx.positional[4])})
         if (name.consume_front("%") && !placeholders.contains(name))
           return at(node.input_size() > 3 ? node.input(3) : fx.positional[3]);

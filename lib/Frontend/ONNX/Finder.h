@@ -40,7 +40,8 @@ private:
   void assignWithoutMetadata();
   void loseBias(const Operation &operation, size_t parameter);
   void restoreDetached();
-  void refuseMergedLosses();
+  void refuseIndistinct();
+  bool readsFrom(const NodeProto &node, llvm::function_ref<bool(const NodeProto &)> is) const;
 
   llvm::SmallVector<llvm::StringRef> missingNames(const Operation &operation) const;
   static std::string lineOf(const Operation &operation);

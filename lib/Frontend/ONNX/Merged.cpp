@@ -336,48 +336,49 @@ bool Finder::split(const Merged &merged) {
   return true;
 }
 
+/// Whether a node reads what such a node made.
+bool Finder::readsFrom(const NodeProto &node,
+                       llvm::function_ref<bool(const NodeProto &)> is) const {
+  return llvm::any_of(node.input(), [&](const std::string &input) {
+    const NodeProto *maker = nodeOf.lookup(input);
+    return maker && is(*maker);
+  });
+}
+
 /// Adds an error for an operation that was merged with another one, from which it may differ in
 /// what the file lacks: the label smoothing of a cross-entropy, the mode of a batch normalization,
 /// the numbers of a dropout.
-void Finder::refuseMergedLosses() {
+void Finder::refuseIndistinct() {
   auto refuse = [&](StringRef name, const llvm::Twine &what) {
     out.errors.push_back(("the export merged '" + displayName(name) + "' with another " + what +
                           ". Export with torch.onnx.export(..., optimize=False)")
                              .str());
   };
-  auto reads = [&](const Operation &operation, llvm::function_ref<bool(const NodeProto &)> is) {
-    return llvm::any_of(operation.nodes, [&](const NodeProto *node) {
-      return llvm::any_of(node->input(), [&](const std::string &input) {
-        const NodeProto *maker = nodeOf.lookup(input);
-        return maker && is(*maker);
-      });
-    });
-  };
   auto draws = [](const NodeProto &node) {
     return node.op_type() == "Dropout" || node.op_type() == "Bernoulli";
   };
-  auto ofDraw = [&](const NodeProto &node) {
-    return llvm::any_of(node.input(), [&](const std::string &input) {
-      const NodeProto *maker = nodeOf.lookup(input);
-      return maker && draws(*maker);
-    });
-  };
-  for (const auto &[name, operation] : operations)
+  auto trains = [](const NodeProto &node) { return changesBuffer(node, 3); };
+  for (const auto &entry : operations) {
+    const Operation &operation = entry.second;
     for (StringRef missing : missingNames(operation)) {
       std::string kind = operationOf(missing);
+      auto reads = [&](llvm::function_ref<bool(const NodeProto &)> is) {
+        return llvm::any_of(operation.nodes,
+                            [&](const NodeProto *node) { return readsFrom(*node, is); });
+      };
       if (kind == "cross_entropy_loss")
         return refuse(missing, "loss of the same operands, and the file does not show whether "
                                "their label smoothing is the same");
-      bool isDraw =
-          kind == "dropout" || kind == "native_dropout" || kind == "bernoulli" || kind == "getitem";
-      if (reads(operation, [&](const NodeProto &maker) {
+      // The missing draw itself, or what was computed from it.
+      bool isDraw = llvm::is_contained({"dropout", "native_dropout", "bernoulli", "getitem"}, kind);
+      if (reads([&](const NodeProto &maker) {
             return isDraw ? draws(maker)
-                          : operationOf(readFxNode(maker).name) == kind && ofDraw(maker);
+                          : operationOf(readFxNode(maker).name) == kind && readsFrom(maker, draws);
           }))
         return refuse(missing, "of the same operand, and each draws random numbers of its own");
-      if (kind == "getitem" &&
-          reads(operation, [](const NodeProto &node) { return changesBuffer(node, 3); }))
+      if (kind == "getitem" && reads(trains))
         return refuse(missing, "batch normalization, in training, and the file does not show "
                                "whether it normalizes by the batch, too");
     }
+  }
 }

@@ -534,7 +534,7 @@ void Finder::bySignature(const std::vector<SignatureEntry> &signature) {
   collectKnown();
   assignWithoutMetadata();
   restoreDetached();
-  refuseMergedLosses();
+  refuseIndistinct();
   splitMergedOperations();
   isAlias.assign(out.list.size(), false);
   findSecondNames(/*byModule=*/true);
@@ -560,9 +560,6 @@ void Finder::bySignature(const std::vector<SignatureEntry> &signature) {
   refuseMerged();
   folded.report(isAlias, missingOperands(), removed);
   takeFirstNames();
-  for (const auto &[read, use] : out.uses)
-    if (Parameter &buffer = out.list[use.parameter]; !buffer.isParameter)
-      buffer.isChanged |= changesBuffer(*read.first, read.second);
 }
 
 Parameters onnx::findParameters(Model &model, const ParameterOptions &options) {
@@ -574,5 +571,8 @@ Parameters onnx::findParameters(Model &model, const ParameterOptions &options) {
   } else {
     findByRule(model, options, out);
   }
+  for (const auto &[read, use] : out.uses)
+    if (Parameter &buffer = out.list[use.parameter]; !buffer.isParameter)
+      buffer.isChanged |= changesBuffer(*read.first, read.second);
   return out;
 }

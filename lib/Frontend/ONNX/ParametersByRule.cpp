@@ -55,13 +55,11 @@ public:
           given.contains(tensor.name()))
         continue;
       bool isBuffer = buffers.lookup(tensor.name());
-      bool isChanged = isBuffer && changed.contains(tensor.name());
-      if (isBuffer && !isChanged)
+      if (isBuffer && !changed.contains(tensor.name()))
         continue;
       bool isNew = names.insert(tensor.name()).second;
       index[tensor.name()] = out.list.size();
       out.list.push_back({isNew ? tensor.name() : place + tensor.name(), {}, !isBuffer, &tensor});
-      out.list.back().isChanged = isChanged;
     }
     for (const NodeProto &node : graph.node())
       forEachRead(node, [&](const NodeProto &reader, int operand) {

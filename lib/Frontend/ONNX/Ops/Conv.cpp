@@ -112,18 +112,27 @@ Value onnx::channelsSecond(Node &node, Value value) {
   return ::transposed(node, value, perm);
 }
 
-LogicalResult Windows::readList(StringRef name, int64_t Axis::*field) {
+FailureOr<SmallVector<int64_t>> onnx::readSpatial(Node &node, StringRef name, size_t count,
+                                                  int64_t least) {
   std::optional<SmallVector<int64_t>> values = node.intsAttr(name);
   if (!values)
-    return success();
-  if (values->size() != axes.size())
-    return node.error(name + " has " + Twine(values->size()) + " values for " + Twine(axes.size()) +
-                      " spatial dimensions");
-  for (auto [axis, value] : llvm::zip(axes, *values)) {
-    if (value < 1 || value > INT32_MAX)
-      return node.error(name + " has the value " + Twine(value));
+    return SmallVector<int64_t>();
+  if (values->size() != count)
+    return (void)node.error(name + " has " + Twine(values->size()) + " values for " + Twine(count) +
+                            " spatial dimensions"),
+           failure();
+  for (int64_t value : *values)
+    if (value < least || value > INT32_MAX)
+      return (void)node.error(name + " has the value " + Twine(value)), failure();
+  return *values;
+}
+
+LogicalResult Windows::readList(StringRef name, int64_t Axis::*field) {
+  auto values = readSpatial(node, name, axes.size(), 1);
+  if (failed(values))
+    return failure();
+  for (auto [axis, value] : llvm::zip(axes, *values)) // none if the node lacks it
     axis.*field = value;
-  }
   return success();
 }
 

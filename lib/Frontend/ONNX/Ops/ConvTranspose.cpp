@@ -51,17 +51,11 @@ struct Transposed {
 } // namespace
 
 LogicalResult Transposed::readList(StringRef name, int64_t Axis::*field, int64_t least) {
-  std::optional<SmallVector<int64_t>> values = node.intsAttr(name);
-  if (!values)
-    return success();
-  if (values->size() != axes.size())
-    return node.error(name + " has " + Twine(values->size()) + " values for " + Twine(axes.size()) +
-                      " spatial dimensions");
-  for (auto [axis, value] : llvm::zip(axes, *values)) {
-    if (value < least || value > INT32_MAX)
-      return node.error(name + " has the value " + Twine(value));
+  auto values = readSpatial(node, name, axes.size(), least);
+  if (failed(values))
+    return failure();
+  for (auto [axis, value] : llvm::zip(axes, *values)) // none if the node lacks it
     axis.*field = value;
-  }
   return success();
 }
 

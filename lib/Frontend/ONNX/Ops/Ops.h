@@ -33,6 +33,11 @@ void registerSequenceOps(HandlerRegistry &registry);
 /// Returns x with elements dropped: a new random op. Returns null after an error.
 mlir::Value dropped(Node &node, mlir::Value x, double ratio);
 
+/// Reads an attribute of a convolution or pool that has a value of `least` or more, in 32 bits, for
+/// each of `count` spatial dimensions. Empty if the node lacks it; fails after an error.
+mlir::FailureOr<llvm::SmallVector<int64_t>> readSpatial(Node &node, llvm::StringRef name,
+                                                        size_t count, int64_t least);
+
 /// [N, C, spatial..] to [N, spatial.., C] and back. Null after an error.
 mlir::Value channelsLast(Node &node, mlir::Value value);
 mlir::Value channelsSecond(Node &node, mlir::Value value);
