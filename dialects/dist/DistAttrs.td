@@ -39,6 +39,17 @@ def Dist_StrategyAttr : EnumAttr<Dist_Dialect, Dist_Strategy, "strategy"> {
   let assemblyFormat = "`<` $value `>`";
 }
 
+def Dist_TensorSplit : I32EnumAttr<"TensorSplit", "which dimension of a parameter tensor axes split", [
+    I32EnumAttrCase<"Column", 0, "column">,
+    I32EnumAttrCase<"Row", 1, "row">,
+    I32EnumAttrCase<"Whole", 2, "whole">]> {
+  let cppNamespace = "::shale::dist";
+  let genSpecializedAttr = 0;
+}
+def Dist_TensorSplitAttr : EnumAttr<Dist_Dialect, Dist_TensorSplit, "tensor_split"> {
+  let assemblyFormat = "`<` $value `>`";
+}
+
 def Dist_ShardingAttr : Dist_Attr<"Sharding", "sharding"> {
   let summary = "The layout of a value over the mesh";
   let description = [{

@@ -90,6 +90,10 @@ LogicalResult DistDialect::verifyOperationAttribute(Operation *op, NamedAttribut
   if (name == kStrategyAttr)
     return isa<StrategyAttr>(value) ? success()
                                     : op->emitOpError("'dist.strategy' must be #dist.strategy");
+  if (name == kTensorAttr)
+    return isa<TensorSplitAttr>(value)
+               ? success()
+               : op->emitOpError("'dist.tensor' must be #dist.tensor_split");
   if (name == kKeepGatheredAttr || name == kKeepSingleRankAttr || name == kReduceOnceAttr ||
       name == kPartitionedAttr)
     return isa<UnitAttr>(value) ? success()

@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define SHALE_ABI_VERSION 16
+#define SHALE_ABI_VERSION 17
 
 /* Limits on the pieces into which the runtime cuts an f32 matrix product on a CPU. The
  * host's matrix library packs each piece into buffers that it allocates: at most
@@ -123,12 +123,20 @@ typedef struct {
   ShaleInit init;
 } ShaleParameter;
 
-/* A parameter's place in a group's one-dimensional tensor. */
+/* A parameter's place in a group's one-dimensional tensor. If tensor axes split the parameter, a
+ * rank holds a box of it: along dimension d, the range of equal length that belongs to the rank's
+ * coordinate on axes[d]. All segments of a group are split over the same axes. */
 typedef struct {
   int32_t parameter; /* index into ShaleProgram.parameters */
   float decay;       /* factor of weight decay: 1 or 0 */
   int64_t offset;    /* elements into the group; aligned to 64 bytes */
-  int64_t count;     /* elements; in a group of optimizer state those of the parameter's state */
+  int64_t count; /* elements of this rank; in a group of optimizer state those of the parameter's
+                    state */
+  int32_t rank;  /* of `dims` and `axes`; 0: every rank holds the whole parameter */
+  int32_t pad_;
+  const int64_t *dims; /* of the whole parameter, or finer ones with the same product */
+  const int32_t *axes; /* for each dimension the index into ShaleProgram.axes of the axis that
+                          splits it, or -1 */
 } ShaleSegment;
 
 /* A group of a unit: parameters that are stored, gathered and reduced as one

@@ -72,9 +72,22 @@ static void addState(ModuleOp module, ProgramSummary &summary) {
   }
 }
 
+/// Returns the number of ranks that hold the same part of a state that is whole over the shard
+/// axis: all, but for the axes that split its parameters at use.
+static int64_t holdersOf(ModuleOp module, nn::StateOp state, int64_t ranks) {
+  auto unit = state->getAttrOfType<FlatSymbolRefAttr>(dist::kUnitAttr);
+  auto index = state->getAttrOfType<IntegerAttr>(dist::kGroupAttr);
+  auto declared = unit ? module.lookupSymbol<dist::UnitOp>(unit.getAttr()) : dist::UnitOp();
+  if (!declared || !index)
+    return ranks;
+  for (auto axis : declared.getGroup(index.getInt()).getAxes().getAsRange<StringAttr>())
+    ranks /= dist::getAxisSize(module, axis.getValue());
+  return ranks;
+}
+
 /// Returns the bytes of the state that one rank writes to a sharded checkpoint, as slicesOf() of
 /// runtime/checkpoint/Layout.h: of copies of one state the widest, of these the sharded one; state
-/// that all ranks hold is split among them.
+/// that several ranks hold is split among them.
 static int64_t savedBytes(ModuleOp module, int64_t ranks) {
   // By unit and group, or state and -1; and by what the state is of its parameters.
   using Key = std::tuple<std::string, int64_t, std::string>;
@@ -101,7 +114,8 @@ static int64_t savedBytes(ModuleOp module, int64_t ranks) {
     auto [width, slot] = entry;
     int64_t count = cast<RankedTensorType>(slot.getType()).getNumElements();
     bool whole = !slot.getAxis() || dist::getAxisSize(module, *slot.getAxis()) == 1;
-    bytes += width * (whole ? llvm::divideCeil(count, ranks) : count);
+    auto state = module.lookupSymbol<nn::StateOp>(rt::stateNameOf(slot.getSymName()));
+    bytes += width * (whole ? llvm::divideCeil(count, holdersOf(module, state, ranks)) : count);
   }
   return bytes;
 }

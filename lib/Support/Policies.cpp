@@ -279,3 +279,34 @@ std::string shale::textOf(const LossChunk &chunk) {
          : chunk.kind == LossChunk::Off ? "off"
                                         : std::to_string(chunk.rows);
 }
+
+std::string shale::parseText(StringRef text, TensorPlan &plan) {
+  plan = TensorPlan();
+  auto wrong = [&] {
+    return ("expects REGEX=column|row|whole, separated by commas; got '" + text + "'").str();
+  };
+  std::string regex;
+  for (StringRef rest = text; !rest.empty();) {
+    StringRef part;
+    std::tie(part, rest) = rest.split(',');
+    auto [name, word] = part.rsplit('=');
+    std::optional<dist::TensorSplit> split = dist::symbolizeTensorSplit(word);
+    if (!split) { // a comma of the expression
+      regex += part.str() + ",";
+      continue;
+    }
+    regex += name.str();
+    if (regex.empty())
+      return wrong();
+    plan.entries.emplace_back(std::move(regex), *split);
+    regex.clear();
+  }
+  return regex.empty() && !text.ends_with(",") ? "" : wrong();
+}
+
+std::string shale::textOf(const TensorPlan &plan) {
+  std::string text;
+  for (const auto &[regex, split] : plan.entries)
+    text += (text.empty() ? "" : ",") + regex + "=" + dist::stringifyTensorSplit(split).str();
+  return text;
+}

@@ -70,6 +70,12 @@ struct LossChunk {
   int64_t rows = 0;
 };
 
+/// How tensor axes split parameters: `REGEX=column|row|whole`, separated by commas. A comma within
+/// a regular expression is part of it. By default nothing is said of any parameter.
+struct TensorPlan {
+  std::vector<std::pair<std::string, dist::TensorSplit>> entries;
+};
+
 std::string parseText(llvm::StringRef text, Sharding &value);
 std::string parseText(llvm::StringRef text, FloatKind &value);
 std::string parseText(llvm::StringRef text, MasterKind &value);
@@ -80,6 +86,7 @@ std::string parseText(llvm::StringRef text, UnitPolicy &value);
 std::string parseText(llvm::StringRef text, RecomputePolicy &value);
 std::string parseText(llvm::StringRef text, OffloadPolicy &value);
 std::string parseText(llvm::StringRef text, LossChunk &value);
+std::string parseText(llvm::StringRef text, TensorPlan &value);
 
 std::string textOf(Sharding value);
 std::string textOf(FloatKind value);
@@ -91,6 +98,7 @@ std::string textOf(const UnitPolicy &value);
 std::string textOf(const RecomputePolicy &value);
 std::string textOf(const OffloadPolicy &value);
 std::string textOf(const LossChunk &value);
+std::string textOf(const TensorPlan &value);
 
 } // namespace shale
 

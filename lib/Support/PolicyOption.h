@@ -44,6 +44,7 @@ SHALE_OPTION_TYPE(::shale::UnitPolicy)
 SHALE_OPTION_TYPE(::shale::RecomputePolicy)
 SHALE_OPTION_TYPE(::shale::OffloadPolicy)
 SHALE_OPTION_TYPE(::shale::LossChunk)
+SHALE_OPTION_TYPE(::shale::TensorPlan)
 #undef SHALE_OPTION_TYPE
 } // namespace llvm::cl
 

@@ -26,6 +26,7 @@ struct AnnotateOptions {
   UnitPolicy unitPolicy;
   std::string freeze;  // regular expression; empty: nothing
   std::string noDecay; // regular expression; empty: nothing
+  TensorPlan tensor;   // what tensor axes split
   FloatKind paramDtype = FloatKind::F32, reduceDtype = FloatKind::F32, bufferDtype = FloatKind::F32;
   MasterKind masterDtype = MasterKind::F32;
   MomentKind optimizerDtype = MomentKind::F32;

@@ -233,4 +233,35 @@ def NoDecayPass : Pass<"shale-no-decay", "::mlir::ModuleOp"> {
   let options = [Option<"regex", "regex", "std::string", "\"\"", "matches anywhere in a name">];
 }
 
+def AnnotateTensorPass : Pass<"shale-annotate-tensor", "::mlir::ModuleOp"> {
+  let summary = "Marks the parameters that tensor axes split";
+  let description = [{
+    Sets `dist.tensor` on every parameter with a name in which a REGEX (POSIX
+    extended) of the plan matches. A REGEX that matches no parameter, and a
+    parameter that two entries split in different ways, are errors. So is a mesh
+    with a tensor axis of two or more ranks and a plan that splits nothing.
+
+    Before (with `plan=q_proj|up=column,o_proj|down=row`):
+
+    ```mlir
+    dist.mesh @mesh <[tensor "tp"=2]>
+    nn.state @layers.0.q_proj.weight role = param type = tensor<8x8xf32>
+    nn.state @layers.0.norm.weight role = param type = tensor<8xf32>
+    nn.state @layers.0.up.weight role = param type = tensor<16x8xf32>
+    nn.state @layers.0.down.weight role = param type = tensor<8x16xf32>
+    ```
+
+    After:
+
+    ```mlir
+    dist.mesh @mesh <[tensor "tp"=2]>
+    nn.state @layers.0.q_proj.weight role = param type = tensor<8x8xf32> {dist.tensor = #dist.tensor_split<column>}
+    nn.state @layers.0.norm.weight role = param type = tensor<8xf32>
+    nn.state @layers.0.up.weight role = param type = tensor<16x8xf32> {dist.tensor = #dist.tensor_split<column>}
+    nn.state @layers.0.down.weight role = param type = tensor<8x16xf32> {dist.tensor = #dist.tensor_split<row>}
+    ```
+  }];
+  let options = [Option<"plan", "plan", "::shale::TensorPlan", "::shale::TensorPlan()", "REGEX=column|row|whole, separated by commas">];
+}
+
 #endif // SHALE_ANNOTATE_PASSES_TD

@@ -29,6 +29,9 @@ void buildAnnotatePipeline(mlir::OpPassManager &manager, const AnnotateOptions &
     manager.addPass(createFreezePass({options.freeze}));
   if (!options.noDecay.empty())
     manager.addPass(createNoDecayPass({options.noDecay}));
+  // Parameters that tensor axes split.
+  if (options.mesh.has(dist::AxisKind::Tensor) || !options.tensor.entries.empty())
+    manager.addPass(createAnnotateTensorPass({options.tensor}));
 }
 
 } // namespace shale

@@ -12,10 +12,10 @@
 #include "lib/Interpreter/Tensor.h"
 #include "lib/Target/Target.h"
 #include "passes/program/FileFacts.h"
+#include "passes/program/GroupTables.h"
 #include "passes/program/KernelTables.h"
 #include "passes/program/Program.h"
 #include "shale/Runtime.h"
-#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/FileSystem.h"
 
@@ -61,9 +61,8 @@ private:
   ConstantData data;
   int64_t axisCount = 0, stateCount = 0, keptCount = 0;
   llvm::SmallVector<StringAttr, 0> slots; // names of the optimizer's state
-  llvm::MapVector<StringAttr, int64_t> parameterIndex;
-  /// Keyed by unit and group number, or by state and -1 if there is no unit.
-  llvm::MapVector<std::pair<StringAttr, int64_t>, int64_t> groupIndex;
+  ParameterIndex parameterIndex;
+  GroupIndex groupIndex;
 };
 } // namespace
 
@@ -225,42 +224,12 @@ Datum Tables::kept() {
 }
 
 FailureOr<Datum> Tables::groups() {
-  std::vector<Datum> rows;
-  auto segment = [&](int64_t parameter, double decay, int64_t offset, int64_t count) {
-    return data.fields({data.i32(parameter), data.f32(decay), data.i64(offset), data.i64(count)});
-  };
-  auto add = [&](std::pair<StringAttr, int64_t> key, StringRef name, int64_t count,
-                 std::vector<Datum> segments) {
-    groupIndex[key] = rows.size();
-    int64_t size = segments.size();
-    rows.push_back(data.fields({data.string(name), data.i64(count), data.i32(size), data.i32(0),
-                                data.array("segments", std::move(segments))}));
-  };
-  for (auto unit : module.getOps<dist::UnitOp>())
-    for (auto [index, group] : llvm::enumerate(unit.getGroups().getAsRange<dist::GroupAttr>())) {
-      std::vector<Datum> segments;
-      for (auto attr : group.getSegments().getAsRange<dist::SegmentAttr>()) {
-        auto it = parameterIndex.find(attr.getParam().getAttr());
-        if (it == parameterIndex.end())
-          return unit.emitOpError("has a segment of ")
-                     << attr.getParam() << ", but the module has no such parameter",
-                 failure();
-        segments.push_back(segment(it->second, attr.getDecay().getValueAsDouble(), attr.getOffset(),
-                                   attr.getCount()));
-      }
-      add({unit.getSymNameAttr(), int64_t(index)},
-          (unit.getSymName() + "." + group.getName().getValue()).str(), group.getCount(),
-          std::move(segments));
-    }
   // State outside of units is a group of its own.
+  SmallVector<Operation *> alone;
   for (auto state : module.getOps<nn::StateOp>())
-    if (isParameter(state) && module.lookupSymbol<rt::SlotOp>(rt::slotName(state.getSymName()))) {
-      int64_t count = state.getTensorType().getNumElements();
-      double decay = state.getDecayAttr() ? state.getDecayAttr().getValueAsDouble() : 1.0;
-      std::vector<Datum> segments{segment(parameterIndex[state.getSymNameAttr()], decay, 0, count)};
-      add({state.getSymNameAttr(), -1}, state.getSymName(), count, std::move(segments));
-    }
-  return data.array("groups", std::move(rows));
+    if (isParameter(state) && module.lookupSymbol<rt::SlotOp>(rt::slotName(state.getSymName())))
+      alone.push_back(state);
+  return groupTable(module, data, parameterIndex, alone, groupIndex);
 }
 
 int64_t Tables::runtimeRole(nn::StateOp state) {

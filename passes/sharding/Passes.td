@@ -4,6 +4,44 @@
 
 include "mlir/Pass/PassBase.td"
 
+def PlanShardingPass : Pass<"shale-plan-sharding", "::mlir::ModuleOp"> {
+  let summary = "Lays out parameters over tensor axes";
+  let description = [{
+    Gives the arguments of parameters with `dist.tensor` a sharding. Which
+    dimension is split follows from the sharding rules of the ops that read the
+    parameter in the forward pass, through casts, transposes and views: `column` is
+    the first dimension that the results of its products have, `row` the first one
+    that they sum over. Uses that are no products count if there are no products. A
+    vector that is `row` stays whole: it is added to the sum. A size that does not
+    divide, and a parameter without such a dimension, are errors.
+
+    Before:
+    ```mlir
+    dist.mesh @mesh <[tensor "tp"=2]>
+    nn.state @up role = param type = tensor<6x8xf32> {dist.tensor = #dist.tensor_split<column>}
+    nn.state @down role = param type = tensor<8x6xf32> {dist.tensor = #dist.tensor_split<row>}
+    func.func @forward(%x: tensor<4x8xf32>, %up: tensor<6x8xf32> {nn.state = @up}, %down: tensor<8x6xf32> {nn.state = @down}) -> tensor<4x8xf32> {
+      %h = nn.matmul %x, %up transpose_rhs : (tensor<4x8xf32>, tensor<6x8xf32>) -> tensor<4x6xf32>
+      %y = nn.matmul %h, %down transpose_rhs : (tensor<4x6xf32>, tensor<8x6xf32>) -> tensor<4x8xf32>
+      return %y : tensor<4x8xf32>
+    }
+    ```
+
+    After:
+    ```mlir
+    dist.mesh @mesh <[tensor "tp"=2]>
+    nn.state @up role = param type = tensor<6x8xf32> {dist.tensor = #dist.tensor_split<column>}
+    nn.state @down role = param type = tensor<8x6xf32> {dist.tensor = #dist.tensor_split<row>}
+    func.func @forward(%x: tensor<4x8xf32>, %up: tensor<6x8xf32> {dist.sharding = #dist.sharding<[{"tp"}, {} ]>, nn.state = @up},
+                       %down: tensor<8x6xf32> {dist.sharding = #dist.sharding<[{}, {"tp"} ]>, nn.state = @down}) -> tensor<4x8xf32> {
+      %h = nn.matmul %x, %up transpose_rhs : (tensor<4x8xf32>, tensor<6x8xf32>) -> tensor<4x6xf32>
+      %y = nn.matmul %h, %down transpose_rhs : (tensor<4x6xf32>, tensor<8x6xf32>) -> tensor<4x8xf32>
+      return %y : tensor<4x8xf32>
+    }
+    ```
+  }];
+}
+
 def PropagatePass : Pass<"shale-propagate", "::mlir::ModuleOp"> {
   let summary = "Gives every value a sharding";
   let description = [{

@@ -5,6 +5,8 @@ namespace shale {
 
 // No canonicalization or CSE may run between these passes: folding drops annotations.
 void buildShardingPipeline(mlir::OpPassManager &manager, const ShardingOptions &) {
+  // Lay out parameters over tensor axes, as the user's plan says.
+  manager.addPass(createPlanShardingPass());
   // Assign a layout to every value...
   manager.addPass(createPropagatePass());
   // ... in which its op can compute it.

@@ -6,6 +6,7 @@
 #include "passes/sharding/Passes.h"
 #include "passes/sharding/Rebuild.h"
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 
@@ -28,6 +29,9 @@ public:
       : function(function), mesh(mesh), axes(axesByPriority(mesh)) {}
 
   LogicalResult run();
+  /// Warns of values of the forward pass that are gathered over a tensor axis. Returns whether
+  /// there are any.
+  bool warnOfGathers();
 
 private:
   LogicalResult seedArguments();
@@ -37,7 +41,10 @@ private:
   bool split(OpState &state, int64_t factor, StringRef axis);
   bool forward(Operation *op, StringRef axis);
   bool backward(Operation *op, StringRef axis);
+  bool keeps(Operation *op, ArrayRef<int64_t> operands, StringRef axis);
   void keepPartialSums();
+  void forGathers(llvm::function_ref<void(OpOperand &, StringRef axis, int64_t dim)> visit);
+  LogicalResult verifyReads();
   void write();
 
   func::FuncOp function;
@@ -190,6 +197,16 @@ bool Propagation::backward(Operation *op, StringRef axis) {
   return false;
 }
 
+/// Whether `op` computes with partial sums in `operands`. On a tensor axis only if nothing else
+/// does: otherwise the value is summed once, for all of its users.
+bool Propagation::keeps(Operation *op, ArrayRef<int64_t> operands, StringRef axis) {
+  if (operands.empty())
+    return false;
+  return mesh.isDataAxis(axis) ||
+         (op->getNumResults() == 1 &&
+          llvm::all_of(operands, [&](int64_t i) { return op->getOperand(i).hasOneUse(); }));
+}
+
 /// Runs in program order after all splits are known: operands come before users.
 void Propagation::keepPartialSums() {
   for (Operation &op : function.getBody().front()) {
@@ -203,13 +220,73 @@ void Propagation::keepPartialSums() {
       if (it->second.assignment.factorOf(axis) >= 0 || isa<dist::ConstrainOp>(op))
         continue;
       SmallVector<int64_t> kept = keptOperands(it->second.rule, operands, axis);
-      if (!kept.empty())
+      if (keeps(&op, kept, axis))
         it->second.assignment.kept.emplace_back(axis, kept);
     }
   }
 }
 
 //===- Driver -------------------------------------------------------------===//
+
+/// Visits the operands that an op needs whole over a tensor axis which splits a dimension of them.
+void Propagation::forGathers(llvm::function_ref<void(OpOperand &, StringRef, int64_t)> visit) {
+  for (Operation &op : function.getBody().front()) {
+    auto state = states.find(&op);
+    if (state == states.end())
+      continue;
+    for (OpOperand &operand : op.getOpOperands()) {
+      Layout have = layoutOf(operand.get());
+      Layout read =
+          operandLayout(state->second.rule, state->second.assignment, operand.getOperandNumber());
+      for (StringRef axis : axes)
+        if (int64_t dim = have.dimOf(axis);
+            !mesh.isDataAxis(axis) && dim >= 0 && read.dimOf(axis) < 0)
+          visit(operand, axis, dim);
+    }
+  }
+}
+
+static nn::StateOp plannedParameter(Value value) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  nn::StateOp state = argument ? nn::getState(argument) : nn::StateOp();
+  return state && state->hasAttr(dist::kTensorAttr) ? state : nn::StateOp();
+}
+
+/// Fails if an op reads a parameter whole that the plan splits over tensor axes: every rank would
+/// hold all of it.
+LogicalResult Propagation::verifyReads() {
+  LogicalResult result = success();
+  forGathers([&](OpOperand &operand, StringRef axis, int64_t dim) {
+    nn::StateOp param = plannedParameter(operand.get());
+    if (!param || failed(result))
+      return;
+    result = operand.getOwner()->emitOpError("needs parameter '")
+             << param.getSymName() << "' whole, but the plan splits its dimension " << dim
+             << " over axis '" << axis << "': use --tensor " << param.getSymName() << "=whole";
+  });
+  return result;
+}
+
+bool Propagation::warnOfGathers() {
+  llvm::SmallSetVector<Value, 4> gathered;
+  Operation *reader = nullptr;
+  forGathers([&](OpOperand &operand, StringRef, int64_t) {
+    nn::PhaseAttr phase = nn::phaseOf(operand.getOwner());
+    if (isa<BlockArgument>(operand.get()) || !phase || phase.getValue() != nn::Phase::Forward)
+      return;
+    reader = reader ? reader : operand.getOwner();
+    gathered.insert(operand.get());
+  });
+  if (!reader)
+    return false;
+  reader->emitWarning("needs ") << gathered.front().getType()
+                                << " whole, which tensor axes split: the forward pass gathers "
+                                << gathered.size() << " such value"
+                                << (gathered.size() > 1 ? "s" : "")
+                                << ". Make the parameters before it =whole, or use a number of "
+                                   "tensor ranks that divides its parts";
+  return true;
+}
 
 void Propagation::write() {
   MLIRContext *context = function.getContext();
@@ -265,6 +342,8 @@ LogicalResult Propagation::run() {
         changed |= backward(op, axis);
     }
   keepPartialSums();
+  if (failed(verifyReads()))
+    return failure();
   write();
   return success();
 }
@@ -279,9 +358,13 @@ struct PropagatePass : impl::PropagatePassBase<PropagatePass> {
       module.emitError("has no mesh: run --shale-annotate-mesh first");
       return signalPassFailure();
     }
-    for (auto function : module.getOps<func::FuncOp>())
-      if (failed(Propagation(function, mesh).run()))
+    bool warned = false;
+    for (auto function : module.getOps<func::FuncOp>()) {
+      Propagation propagation(function, mesh);
+      if (failed(propagation.run()))
         return signalPassFailure();
+      warned = warned || propagation.warnOfGathers();
+    }
   }
 };
 } // namespace

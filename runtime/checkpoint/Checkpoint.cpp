@@ -70,6 +70,7 @@ Share writeShard(const ShaleProgram &program, int rank, const StateReader &state
     entry.parameter = program.parameters[piece.parameter].name;
     entry.role = roleName(program, piece.role);
     entry.type = piece.type;
+    entry.box = piece.box;
     entry.begin = piece.begin;
     entry.end = piece.end;
     entry.file = name;

@@ -78,21 +78,44 @@ std::vector<std::vector<const Tensor *>> filesOf(const std::vector<Tensor> &tens
   return files;
 }
 
-/// Sends a piece to rank 0, which passes its chunks to `use`.
+/// Sends the elements [begin, end) of a piece's box to rank 0, which gets them in `buffer`. At most
+/// chunkElements.
+void bring(const Piece &piece, int64_t begin, int64_t end, int rank, const StateReader &state,
+           Peers &peers, std::vector<char> &buffer) {
+  int64_t element = sizeOf(piece.type), bytes = (end - begin) * element;
+  if (rank == piece.rank)
+    state.read(piece.offset + (begin - piece.begin) * element, buffer.data(), bytes);
+  else if (rank == 0)
+    peers.receive(piece.rank, buffer.data(), bytes);
+  if (rank != 0 && rank == piece.rank)
+    peers.send(0, buffer.data(), bytes);
+}
+
+/// Brings the pieces of a tensor to rank 0, chunk by chunk in the order of its elements. Rank 0
+/// passes each chunk to `use`.
 template <typename Use>
-void bring(const Piece &piece, int rank, const StateReader &state, Peers &peers,
-           std::vector<char> &buffer, Use use) {
-  int64_t element = sizeOf(piece.type), count = piece.end - piece.begin;
-  for (int64_t at = 0; at < count; at += chunkElements) {
-    int64_t n = std::min(chunkElements, count - at);
-    if (rank == piece.rank)
-      state.read(piece.offset + at * element, buffer.data(), n * element);
-    else if (rank == 0)
-      peers.receive(piece.rank, buffer.data(), n * element);
+void bringAll(const Tensor &tensor, int rank, const StateReader &state, Peers &peers,
+              std::vector<char> &buffer, std::vector<char> &chunk, Use use) {
+  if (tensor.pieces.empty())
+    return;
+  Dtype type = tensor.pieces[0].type;
+  int64_t element = sizeOf(type), whole = tensor.pieces[0].whole;
+  for (int64_t at = 0; at < whole; at += chunkElements) {
+    int64_t n = std::min(chunkElements, whole - at);
+    for (const Piece &piece : tensor.pieces) {
+      int64_t begin = std::max(piece.begin, piece.box.below(at));
+      int64_t end = std::min(piece.end, piece.box.below(at + n));
+      if (begin >= end)
+        continue;
+      bring(piece, begin, end, rank, state, peers, buffer);
+      if (rank == 0)
+        forRuns(piece.box, begin, end, [&](int64_t local, int64_t global, int64_t count) {
+          std::memcpy(chunk.data() + (global - at) * element,
+                      buffer.data() + (local - begin) * element, count * element);
+        });
+    }
     if (rank == 0)
-      use(buffer.data(), n);
-    else if (rank == piece.rank)
-      peers.send(0, buffer.data(), n * element);
+      use(type, chunk.data(), n);
   }
 }
 
@@ -142,7 +165,7 @@ std::vector<WrittenFile> exportTensors(const ShaleProgram &program, int rank,
       trouble = error.what();
     }
   };
-  std::vector<char> buffer(chunkElements * 8), converted(chunkElements * 8);
+  std::vector<char> buffer(chunkElements * 8), chunk(buffer.size()), converted(buffer.size());
   std::vector<std::string> names, temporaries;
   std::vector<WrittenFile> written;
   nlohmann::ordered_json index = {{"metadata", nlohmann::json::object()},
@@ -164,13 +187,13 @@ std::vector<WrittenFile> exportTensors(const ShaleProgram &program, int rank,
       total += tensor->bytes;
       if (tensor->kept)
         attempt([&] { copyKept(*tensor->kept, writer, buffer); });
-      for (const Piece &piece : tensor->pieces)
-        bring(piece, rank, state, peers, buffer, [&](const char *data, int64_t n) {
-          attempt([&] {
-            convert(piece.type, data, tensor->type, converted.data(), n);
-            writer.append(converted.data(), n * sizeOf(tensor->type));
-          });
-        });
+      bringAll(*tensor, rank, state, peers, buffer, chunk,
+               [&](Dtype type, const char *data, int64_t n) {
+                 attempt([&] {
+                   convert(type, data, tensor->type, converted.data(), n);
+                   writer.append(converted.data(), n * sizeOf(tensor->type));
+                 });
+               });
     }
     attempt([&] { written.push_back(writer.finish(names[f])); });
   }

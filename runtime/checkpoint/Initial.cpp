@@ -215,11 +215,14 @@ public:
         onThreads([&](int64_t thread, int64_t threads) {
           int64_t low = begin + (end - begin) * thread / threads;
           int64_t high = begin + (end - begin) * (thread + 1) / threads;
-          for (int64_t e = low; e < high; ++e) {
-            // Rounded to f32 first, so that a narrower copy is a rounding of the master weight.
-            float value = static_cast<float>(init.mean + init.deviation * drawn(key, e));
-            convert(Dtype::F32, &value, piece.type, values.data() + (e - begin) * size, 1);
-          }
+          forRuns(piece.box, low, high, [&](int64_t local, int64_t global, int64_t count) {
+            for (int64_t e = 0; e < count; ++e) {
+              // Rounded to f32 first, so that a narrower copy is a rounding of the master weight.
+              float value = static_cast<float>(init.mean + init.deviation * drawn(key, global + e));
+              convert(Dtype::F32, &value, piece.type, values.data() + (local + e - begin) * size,
+                      1);
+            }
+          });
         });
       });
     }
@@ -233,16 +236,17 @@ public:
     if (source.transposed)
       return readTransposed(piece, parameter, source);
     inChunks(piece, [&](int64_t begin, int64_t end) {
-      const char *data = source.data ? source.data + begin * element : buffer.data();
-      if (!source.data)
-        source.file->readAt(source.offset + begin * element, buffer.data(),
-                            (end - begin) * element);
-      convert(source.type, data, piece.type, values.data(), end - begin);
+      forRuns(piece.box, begin, end, [&](int64_t local, int64_t global, int64_t count) {
+        const char *data = source.data ? source.data + global * element : buffer.data();
+        if (!source.data)
+          source.file->readAt(source.offset + global * element, buffer.data(), count * element);
+        convert(source.type, data, piece.type, values.data() + (local - begin) * size, count);
+      });
     });
   }
 
 private:
-  /// Fills a piece front to back: `make` puts the elements [begin, end) of the parameter, at most
+  /// Fills a piece front to back: `make` puts the elements [begin, end) of its box, at most
   /// chunkElements, into `values`, in the piece's type.
   template <typename Make> void inChunks(const Piece &piece, Make make) {
     for (int64_t begin = piece.begin; begin < piece.end; begin += chunkElements) {
@@ -252,32 +256,43 @@ private:
     }
   }
 
-  /// Writes `values` to the elements [begin, end) of the parameter.
+  /// Writes `values` to the elements [begin, end) of the piece's box.
   void store(const Piece &piece, int64_t begin, int64_t end) {
     int64_t size = sizeOf(piece.type);
     state.write(piece.offset + (begin - piece.begin) * size, values.data(), (end - begin) * size);
   }
 
-  /// Reads a piece of a transposed parameter block by block. The file holds [columns, rows]: of
-  /// each column of a block one contiguous range.
+  /// Reads a piece of a transposed parameter block by block, if the block has elements of it. The
+  /// file holds [columns, rows]: of each column of a block one contiguous range.
   void readTransposed(const Piece &piece, const ShaleParameter &parameter, const Source &source) {
     int64_t size = sizeOf(source.type), rows = parameter.dims[0], columns = parameter.dims[1];
-    int64_t firstRow = piece.begin / columns, lastRow = (piece.end - 1) / columns + 1;
+    int64_t first = piece.box.globalOf(piece.begin), last = piece.box.globalOf(piece.end - 1);
+    int64_t firstRow = first / columns, lastRow = last / columns + 1;
     for (int64_t top = firstRow; top < lastRow; top += blockSide)
       for (int64_t left = 0; left < columns; left += blockSide) {
         int64_t height = std::min(blockSide, lastRow - top);
         int64_t width = std::min(blockSide, columns - left);
-        for (int64_t c = 0; c < width; ++c)
+        // The piece's elements in a row of the block.
+        auto within = [&](int64_t r) {
+          int64_t row = (top + r) * columns + left;
+          return std::pair(std::max(piece.begin, piece.box.below(row)),
+                           std::min(piece.end, piece.box.below(row + width)));
+        };
+        bool reads = false;
+        for (int64_t r = 0; r < height && !reads; ++r)
+          reads = within(r).first < within(r).second;
+        for (int64_t c = 0; c < width && reads; ++c)
           source.file->readAt(source.offset + ((left + c) * rows + top) * size,
                               buffer.data() + c * height * size, height * size);
-        for (int64_t r = 0; r < height; ++r) {
+        for (int64_t r = 0; r < height && reads; ++r) {
+          auto [begin, end] = within(r);
           int64_t row = (top + r) * columns + left; // the first element of the block's row
-          int64_t begin = std::max(piece.begin, row), end = std::min(piece.end, row + width);
-          for (int64_t e = begin; e < end; ++e)
-            convert(source.type, buffer.data() + ((e - row) * height + r) * size, piece.type,
-                    values.data() + (e - begin) * sizeOf(piece.type), 1);
-          if (begin < end)
-            store(piece, begin, end);
+          forRuns(piece.box, begin, end, [&](int64_t local, int64_t global, int64_t count) {
+            for (int64_t e = 0; e < count; ++e)
+              convert(source.type, buffer.data() + ((global + e - row) * height + r) * size,
+                      piece.type, values.data() + e * sizeOf(piece.type), 1);
+            store(piece, local, local + count);
+          });
         }
       }
   }

@@ -9,7 +9,21 @@
 namespace shale::rt {
 
 namespace {
-/// Appends the pieces of group elements [low, high) that start at `offset`.
+/// Returns the part of a segment's parameter that the rank with these coordinates holds.
+Box boxOf(const ShaleProgram &program, const ShaleSegment &segment,
+          const std::vector<int64_t> &coordinates) {
+  Box box;
+  for (int32_t d = 0; d < segment.rank; ++d) {
+    int32_t axis = segment.axes[d];
+    int64_t size = axis < 0 ? segment.dims[d] : segment.dims[d] / program.axes[axis].size;
+    box.dims.push_back(segment.dims[d]);
+    box.size.push_back(size);
+    box.start.push_back(axis < 0 ? 0 : coordinates[axis] * size);
+  }
+  return box;
+}
+
+/// Appends the pieces of group elements [low, high) that start at `offset` of a rank's state.
 void addRange(const ShaleProgram &program, const ShaleState &state, int64_t low, int64_t high,
               int64_t offset, int rank, std::vector<Piece> &pieces) {
   const ShaleGroup &group = program.groups[state.group];
@@ -23,9 +37,11 @@ void addRange(const ShaleProgram &program, const ShaleState &state, int64_t low,
     piece.parameter = segment.parameter;
     piece.role = state.role;
     piece.type = static_cast<Dtype>(state.type);
+    if (segment.rank > 0)
+      piece.box = boxOf(program, segment, coordinatesOf(program, rank));
     piece.begin = begin - segment.offset;
     piece.end = end - segment.offset;
-    piece.whole = segment.count;
+    piece.whole = wholeCount(segment);
     piece.rank = rank;
     piece.offset = offset + (begin - low) * sizeOf(piece.type);
     pieces.push_back(piece);
@@ -50,40 +66,58 @@ bool stands(const ShaleProgram &program, int index) {
   return true;
 }
 
-void addSharded(const ShaleProgram &program, int index, std::vector<Slice> &slices) {
-  // Ranks that differ on other axes hold the same elements: use those with coordinate 0 there.
-  const ShaleState &state = program.states[index];
-  int64_t element = sizeOf(static_cast<Dtype>(state.type)), stride = 1;
-  for (int a = program.axis_count - 1; a > state.axis; --a)
-    stride *= program.axes[a].size;
-  for (int64_t c = 0; c < axisSize(program, state); ++c)
-    slices.push_back({index, static_cast<int>(c * stride), c * state.local_count,
-                      (c + 1) * state.local_count, state.offset, state.local_count * element});
+/// Whether an axis splits the parameters of a group.
+bool splits(const ShaleGroup &group, int axis) {
+  if (group.segment_count == 0)
+    return false;
+  const ShaleSegment &first = group.segments[0];
+  return std::find(first.axes, first.axes + first.rank, axis) != first.axes + first.rank;
 }
 
-void addWhole(const ShaleProgram &program, int index, bool spread, std::vector<Slice> &slices) {
+/// Appends the slice of the elements [begin, end) of what a rank holds of a state.
+void addSlice(const ShaleProgram &program, int index, int rank, int64_t low, int64_t begin,
+              int64_t end, std::vector<Slice> &slices) {
   const ShaleState &state = program.states[index];
-  int64_t count = program.groups[state.group].count;
-  int64_t ranks = spread ? meshSize(program) : 1;
-  int64_t part = (count + ranks - 1) / ranks;
   int64_t element = sizeOf(static_cast<Dtype>(state.type));
-  for (int64_t r = 0; r < ranks && r * part < count; ++r) {
-    int64_t end = std::min(count, (r + 1) * part);
-    slices.push_back({index, static_cast<int>(r), r * part, end, state.offset + r * part * element,
-                      (end - r * part) * element});
-  }
+  if (begin < end)
+    slices.push_back(
+        {index, rank, begin, end, state.offset + (begin - low) * element, (end - begin) * element});
 }
 } // namespace
 
+int64_t wholeCount(const ShaleSegment &segment) {
+  int64_t count = 1;
+  for (int32_t d = 0; d < segment.rank; ++d)
+    count *= segment.dims[d];
+  return segment.rank > 0 ? count : segment.count;
+}
+
 std::vector<Slice> slicesOf(const ShaleProgram &program, bool spread) {
   std::vector<Slice> slices;
-  for (int i = 0; i < program.state_count; ++i) {
-    if (!stands(program, i))
-      continue;
-    if (axisSize(program, program.states[i]) > 1)
-      addSharded(program, i, slices);
-    else
-      addWhole(program, i, spread, slices);
+  std::vector<int> stored;
+  for (int i = 0; i < program.state_count; ++i)
+    if (stands(program, i))
+      stored.push_back(i);
+  int ranks = static_cast<int>(meshSize(program));
+  for (int rank = 0; rank < ranks; ++rank) {
+    std::vector<int64_t> own = coordinatesOf(program, rank);
+    for (int index : stored) {
+      const ShaleState &state = program.states[index];
+      bool sharded = axisSize(program, state) > 1;
+      // The ranks that hold the same elements: this one's number, and how many there are.
+      int64_t holder = 0, holders = 1;
+      for (int a = 0; a < program.axis_count; ++a)
+        if (!(sharded && a == state.axis) && !splits(program.groups[state.group], a)) {
+          holder = holder * program.axes[a].size + own[a];
+          holders *= program.axes[a].size;
+        }
+      int64_t low = sharded ? own[state.axis] * state.local_count : 0;
+      int64_t parts = spread && !sharded ? holders : 1;
+      int64_t part = (state.local_count + parts - 1) / parts;
+      if (holder < parts)
+        addSlice(program, index, rank, low, low + std::min(state.local_count, holder * part),
+                 low + std::min(state.local_count, (holder + 1) * part), slices);
+    }
   }
   return slices;
 }
@@ -94,8 +128,8 @@ std::vector<Piece> piecesOf(const ShaleProgram &program, bool spread) {
     addRange(program, program.states[slice.state], slice.begin, slice.end, slice.offset, slice.rank,
              pieces);
   std::sort(pieces.begin(), pieces.end(), [](const Piece &x, const Piece &y) {
-    return std::make_tuple(x.parameter, x.role, x.begin) <
-           std::make_tuple(y.parameter, y.role, y.begin);
+    return std::tie(x.parameter, x.role, x.box, x.begin) <
+           std::tie(y.parameter, y.role, y.box, y.begin);
   });
   return pieces;
 }
@@ -162,6 +196,15 @@ void checkProgram(const ShaleProgram &p) {
       need(segment.parameter >= 0 && segment.parameter < p.parameter_count && segment.offset >= 0 &&
                segment.count >= 0 && segment.offset + segment.count <= p.groups[g].count,
            "group", g);
+      int64_t parts = 1;
+      for (int32_t d = 0; d < segment.rank; ++d) {
+        int32_t axis = segment.axes[d];
+        need(axis < p.axis_count && (axis < 0 || (segment.dims[d] % p.axes[axis].size == 0 &&
+                                                  splits(p.groups[g], axis))),
+             "group", g);
+        parts *= axis < 0 ? 1 : p.axes[axis].size;
+      }
+      need(segment.count * parts == wholeCount(segment), "group", g);
     }
   for (int i = 0; i < p.state_count; ++i) {
     const ShaleState &s = p.states[i];
@@ -176,7 +219,7 @@ void checkProgram(const ShaleProgram &p) {
     // State of the optimizer may have another shape than its parameter.
     for (int e = 0; e < p.groups[s.group].segment_count && s.role < SHALE_ROLE_SLOT; ++e) {
       const ShaleSegment &segment = p.groups[s.group].segments[e];
-      need(segment.count == p.parameters[segment.parameter].count, "state", i);
+      need(wholeCount(segment) == p.parameters[segment.parameter].count, "state", i);
     }
   }
   for (int h = 0; h < p.hyper_count; ++h) {

@@ -1,9 +1,10 @@
 // The rank and the offset in its state block of every element of every parameter and
 // optimizer state. Files never hold flat offsets of groups: a piece is a parameter's
-// name, a role and an element range.
+// name, a role, a box and a range of the box's elements.
 #ifndef SHALE_RUNTIME_CHECKPOINT_LAYOUT_H
 #define SHALE_RUNTIME_CHECKPOINT_LAYOUT_H
 
+#include "runtime/checkpoint/Box.h"
 #include "runtime/core/Types.h"
 #include "shale/Runtime.h"
 
@@ -13,8 +14,8 @@
 
 namespace shale::rt {
 
-/// Elements [begin, end) of a parameter or of its optimizer state, at `offset` of a rank's state
-/// block.
+/// Elements [begin, end) of a box of a parameter or of its optimizer state, at `offset` of a rank's
+/// state block.
 struct Piece {
   int parameter = 0;
   int32_t role = 0;
@@ -23,6 +24,7 @@ struct Piece {
   int64_t whole = 0; ///< elements of the parameter, or of this state of it
   int rank = 0;
   int64_t offset = 0;
+  Box box = {};
   int64_t bytes() const { return (end - begin) * sizeOf(type); }
 };
 
@@ -35,14 +37,17 @@ struct Slice {
   int64_t offset = 0, bytes = 0;
 };
 
-/// Returns slices that cover every group and role once. Of several copies of a group, the one of
-/// the widest type is used, and of these the sharded one. State that all ranks hold is split among
-/// them if `spread`, else taken from rank 0.
+/// Returns slices that cover the boxes of every group and role once. Of several copies of a group,
+/// the one of the widest type is used, and of these the sharded one. State that several ranks hold
+/// is split among them if `spread`, else taken from the first.
 std::vector<Slice> slicesOf(const ShaleProgram &program, bool spread);
 
 /// Returns the pieces of slicesOf(), which cover every element once, ordered by parameter, role,
-/// begin.
+/// box, begin.
 std::vector<Piece> piecesOf(const ShaleProgram &program, bool spread);
+
+/// Returns the elements of a segment's parameter, or of this state of it, on all ranks.
+int64_t wholeCount(const ShaleSegment &segment);
 
 /// Returns all pieces that `rank` holds, narrow copies included.
 std::vector<Piece> localPieces(const ShaleProgram &program, int rank);

@@ -41,10 +41,40 @@ int64_t natural(const json &value, int64_t most = INT64_MAX) {
 }
 
 json toJson(const StoredPiece &piece) {
-  return {
+  json object = {
       {"parameter", piece.parameter}, {"role", piece.role},         {"dtype", nameOf(piece.type)},
       {"begin", piece.begin},         {"end", piece.end},           {"file", piece.file},
       {"offset", piece.offset},       {"xxh3", hex(piece.checksum)}};
+  if (!piece.box.isWhole())
+    object["box"] = {
+        {"shape", piece.box.dims}, {"start", piece.box.start}, {"size", piece.box.size}};
+  return object;
+}
+
+/// The most dimensions of a box, and of elements of its parameter.
+constexpr size_t mostDimensions = 32;
+constexpr int64_t mostElements = int64_t(1) << 56;
+
+Box boxFrom(const json &object) {
+  Box box;
+  int64_t count = 1;
+  for (const json &size : object.at("shape")) {
+    box.dims.push_back(natural(size));
+    if (box.dims.size() > mostDimensions ||
+        __builtin_mul_overflow(count, box.dims.back(), &count) || count > mostElements)
+      throw std::runtime_error("the shape of a box is too large");
+  }
+  for (const json &start : object.at("start"))
+    box.start.push_back(natural(start));
+  for (const json &size : object.at("size"))
+    box.size.push_back(natural(size));
+  size_t rank = box.dims.size();
+  bool fits = rank > 0 && box.start.size() == rank && box.size.size() == rank;
+  for (size_t d = 0; d < rank && fits; ++d)
+    fits = box.start[d] <= box.dims[d] && box.size[d] <= box.dims[d] - box.start[d];
+  if (!fits)
+    throw std::runtime_error("a box is not inside its parameter");
+  return box;
 }
 
 StoredPiece pieceFrom(const json &object) {
@@ -52,6 +82,8 @@ StoredPiece pieceFrom(const json &object) {
   piece.parameter = object.at("parameter").get<std::string>();
   piece.role = object.at("role").get<std::string>();
   piece.type = typeOf(object.at("dtype"));
+  if (object.contains("box"))
+    piece.box = boxFrom(object.at("box"));
   piece.begin = natural(object.at("begin"));
   piece.end = natural(object.at("end"));
   piece.file = object.at("file").get<std::string>();
@@ -64,6 +96,7 @@ void checkPiece(const Manifest &manifest, const StoredPiece &piece) {
   auto file = manifest.files.find(piece.file);
   int64_t bytes = 0;
   if (file == manifest.files.end() || piece.begin > piece.end ||
+      (!piece.box.isWhole() && piece.end > piece.box.count()) ||
       __builtin_mul_overflow(piece.end - piece.begin, sizeOf(piece.type), &bytes) ||
       piece.offset > file->second.bytes || bytes > file->second.bytes - piece.offset)
     throw std::runtime_error("a piece of '" + printable(piece.parameter) +
@@ -76,14 +109,19 @@ std::string textOf(const json &whole) { return whole.dump(1) + "\n"; }
 /// overflow.
 constexpr int64_t mostSteps = int64_t(9'000'000'000'000'000), mostRows = int64_t(1) << 60;
 
+/// The version of a checkpoint whose pieces are ranges of whole parameters, and of one with boxes.
+constexpr int plainVersion = 1, boxVersion = 2;
+
 Manifest parse(const std::string &folder, const std::string &text) {
   json whole = parseJson(text);
   const json &body = whole.at("body");
   if (fromHex(whole.at("checksum").get<std::string>()) != checksumOf(body.dump()) ||
       text != textOf(whole))
     throw std::runtime_error("its checksum does not match");
-  if (body.at("format") != "shale-checkpoint" || body.at("version") != 1)
-    throw std::runtime_error("it is not of format shale-checkpoint, version 1");
+  if (body.at("format") != "shale-checkpoint" ||
+      (body.at("version") != plainVersion && body.at("version") != boxVersion))
+    throw std::runtime_error(
+        format("it is not of format shale-checkpoint, version %d or %d", plainVersion, boxVersion));
   Manifest manifest;
   manifest.position.step = natural(body.at("step"), mostSteps);
   // Older files do not count updates: none was skipped.
@@ -155,7 +193,10 @@ Share unpackShare(const std::string &text) {
 }
 
 std::string manifestText(const ShaleProgram &program, const Manifest &manifest) {
-  json body = {{"format", "shale-checkpoint"},      {"version", 1},
+  bool boxes = false;
+  for (const StoredPiece &piece : manifest.pieces)
+    boxes |= !piece.box.isWhole();
+  json body = {{"format", "shale-checkpoint"},      {"version", boxes ? boxVersion : plainVersion},
                {"step", manifest.position.step},    {"updates", manifest.position.updates},
                {"data_row", manifest.position.row}, {"seed", manifest.position.seed},
                {"model", baseName(program.model)},  {"strategy", program.strategy},

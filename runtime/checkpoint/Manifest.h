@@ -2,6 +2,7 @@
 #ifndef SHALE_RUNTIME_CHECKPOINT_MANIFEST_H
 #define SHALE_RUNTIME_CHECKPOINT_MANIFEST_H
 
+#include "runtime/checkpoint/Box.h"
 #include "runtime/checkpoint/Checkpoint.h"
 #include "runtime/core/Files.h"
 #include "runtime/core/Types.h"
@@ -10,7 +11,7 @@
 
 namespace shale::rt {
 
-/// Elements [begin, end) of a parameter in one of the checkpoint's files.
+/// Elements [begin, end) of a box of a parameter in one of the checkpoint's files.
 struct StoredPiece {
   std::string parameter;
   std::string role;
@@ -19,6 +20,7 @@ struct StoredPiece {
   std::string file;
   int64_t offset = 0;    // bytes into the file
   uint64_t checksum = 0; // XXH3 (64 bits) of its bytes
+  Box box = {};
   int64_t bytes() const { return (end - begin) * sizeOf(type); }
 };
 

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 
 namespace shale::rt {
 
@@ -89,10 +90,54 @@ void compareParameters(const ShaleProgram &program, const Manifest &manifest) {
 /// This rank's pieces of each (parameter, role).
 using Targets = std::map<std::pair<int, std::string>, std::vector<Piece>>;
 
-/// Reads a whole stored piece, to check its checksum, and copies the elements of `targets`.
-void readPiece(const std::string &folder, const StoredPiece &stored,
-               const std::vector<Piece> &targets, State &state, std::vector<char> &buffer,
-               std::vector<char> &converted) {
+/// Copies the elements of one (parameter, role) from the pieces of a checkpoint to those of a rank.
+class PieceReader {
+public:
+  PieceReader(const std::string &folder, const std::vector<Piece> &targets, State &state)
+      : folder(folder), targets(targets), state(state), copied(targets.size(), 0),
+        buffer(chunkElements * 8), converted(chunkElements * 8) {}
+
+  /// Reads a whole stored piece, to check its checksum, and copies the elements of the targets.
+  void read(const StoredPiece &stored);
+  /// Returns a target of which the pieces that were read lack elements, or null.
+  const Piece *incomplete() const {
+    for (size_t i = 0; i < targets.size(); ++i)
+      if (copied[i] < targets[i].end - targets[i].begin)
+        return &targets[i];
+    return nullptr;
+  }
+
+private:
+  void copy(size_t target, const char *data, Dtype type, int64_t local, int64_t count);
+  void copyRun(size_t target, const char *data, Dtype type, int64_t global, int64_t count);
+
+  const std::string &folder;
+  const std::vector<Piece> &targets;
+  State &state;
+  std::vector<int64_t> copied; ///< elements, by target
+  std::vector<char> buffer, converted;
+};
+
+/// Copies `count` elements to a target, from element `local` of its box.
+void PieceReader::copy(size_t i, const char *data, Dtype type, int64_t local, int64_t count) {
+  const Piece &target = targets[i];
+  int64_t size = sizeOf(target.type);
+  convert(type, data, target.type, converted.data(), count);
+  state.write(target.offset + (local - target.begin) * size, converted.data(), count * size);
+  copied[i] += count;
+}
+
+/// Copies what a target has of `count` elements from `global` of the parameter.
+void PieceReader::copyRun(size_t i, const char *data, Dtype type, int64_t global, int64_t count) {
+  const Piece &target = targets[i];
+  int64_t begin = std::max(target.begin, target.box.below(global));
+  int64_t end = std::min(target.end, target.box.below(global + count));
+  forRuns(target.box, begin, end, [&](int64_t local, int64_t from, int64_t n) {
+    copy(i, data + (from - global) * sizeOf(type), type, local, n);
+  });
+}
+
+void PieceReader::read(const StoredPiece &stored) {
   InputFile file(folder + "/" + stored.file);
   Checksum checksum;
   int64_t element = sizeOf(stored.type);
@@ -100,16 +145,14 @@ void readPiece(const std::string &folder, const StoredPiece &stored,
     int64_t n = std::min(chunkElements, stored.end - at);
     file.readAt(stored.offset + (at - stored.begin) * element, buffer.data(), n * element);
     checksum.add(buffer.data(), n * element);
-    for (const Piece &target : targets) {
-      int64_t begin = std::max(at, target.begin);
-      int64_t end = std::min(at + n, target.end);
-      if (begin >= end)
-        continue;
-      int64_t size = sizeOf(target.type);
-      convert(stored.type, buffer.data() + (begin - at) * element, target.type, converted.data(),
-              end - begin);
-      state.write(target.offset + (begin - target.begin) * size, converted.data(),
-                  (end - begin) * size);
+    for (size_t i = 0; i < targets.size(); ++i) {
+      int64_t begin = std::max(at, targets[i].begin), end = std::min(at + n, targets[i].end);
+      if (!(stored.box == targets[i].box))
+        forRuns(stored.box, at, at + n, [&](int64_t local, int64_t global, int64_t count) {
+          copyRun(i, buffer.data() + (local - at) * element, stored.type, global, count);
+        });
+      else if (begin < end)
+        copy(i, buffer.data() + (begin - at) * element, stored.type, begin, end - begin);
     }
   }
   if (checksum.value() != stored.checksum)
@@ -117,21 +160,42 @@ void readPiece(const std::string &folder, const StoredPiece &stored,
          file.path().c_str(), printable(stored.parameter).c_str(), printable(stored.role).c_str());
 }
 
-/// Checks that the stored pieces of one (parameter, role) cover `target`.
-void checkCover(const ShaleProgram &program, const std::string &folder, const Piece &target,
-                std::vector<const StoredPiece *> pieces) {
-  std::sort(pieces.begin(), pieces.end(),
-            [](const StoredPiece *x, const StoredPiece *y) { return x->begin < y->begin; });
-  int64_t at = target.begin;
-  for (const StoredPiece *piece : pieces)
-    if (piece->begin <= at)
-      at = std::max(at, piece->end);
-  if (at < target.end)
-    fail(SHALE_EXIT_DATA,
-         "checkpoint '%s' lacks elements of '%s' (%s): it was saved with "
-         "another "
-         "optimizer, or is not whole",
-         folder.c_str(), program.parameters[target.parameter].name, roleName(program, target.role));
+/// Sorts the pieces of one (parameter, role) by box and place. Fails if a box is not of the
+/// parameter, or if an element is in two pieces.
+void sortPieces(const std::string &folder, const ShaleParameter &parameter, int64_t whole,
+                std::vector<const StoredPiece *> &pieces) {
+  std::sort(pieces.begin(), pieces.end(), [](const StoredPiece *x, const StoredPiece *y) {
+    return std::tie(x->box, x->begin) < std::tie(y->box, y->begin);
+  });
+  auto refuse = [&](const char *what) {
+    fail(SHALE_EXIT_DATA, "'%s/manifest.json' is damaged: %s of '%s'", folder.c_str(), what,
+         parameter.name);
+  };
+  std::vector<const Box *> boxes;
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    const Box &box = pieces[i]->box;
+    int64_t elements = whole;
+    for (size_t d = 0; d < box.dims.size(); ++d)
+      elements = d == 0 ? box.dims[d] : elements * box.dims[d];
+    if (elements != whole)
+      refuse("a box has another number of elements than the whole");
+    if (i > 0 && pieces[i - 1]->box == box) {
+      if (pieces[i]->begin < pieces[i - 1]->end)
+        refuse("two pieces have the same elements");
+      continue;
+    }
+    for (const Box *other : boxes)
+      if (!areDisjoint(*other, box))
+        refuse("two boxes have the same elements");
+    boxes.push_back(&box);
+  }
+}
+
+/// Whether a stored piece may have elements of a target.
+bool overlap(const StoredPiece &stored, const Piece &target) {
+  if (stored.box == target.box)
+    return stored.begin < target.end && target.begin < stored.end;
+  return stored.box.dims != target.box.dims || !areDisjoint(stored.box, target.box);
 }
 
 void readState(const ShaleProgram &program, int rank, State &state, const Manifest &manifest) {
@@ -146,17 +210,20 @@ void readState(const ShaleProgram &program, int rank, State &state, const Manife
   Targets targets;
   for (const Piece &piece : localPieces(program, rank))
     targets[{piece.parameter, roleName(program, piece.role)}].push_back(piece);
-  std::vector<char> buffer(chunkElements * 8), converted(chunkElements * 8);
   for (const auto &[key, wanted] : targets) {
-    const std::vector<const StoredPiece *> &pieces = stored[key];
-    for (const Piece &target : wanted)
-      checkCover(program, folder, target, pieces);
+    std::vector<const StoredPiece *> &pieces = stored[key];
+    const ShaleParameter &parameter = program.parameters[key.first];
+    sortPieces(folder, parameter, wanted.front().whole, pieces);
+    PieceReader reader(folder, wanted, state);
     for (const StoredPiece *piece : pieces)
-      for (const Piece &target : wanted)
-        if (piece->begin < target.end && target.begin < piece->end) {
-          readPiece(folder, *piece, wanted, state, buffer, converted);
-          break;
-        }
+      if (std::any_of(wanted.begin(), wanted.end(),
+                      [&](const Piece &target) { return overlap(*piece, target); }))
+        reader.read(*piece);
+    if (const Piece *target = reader.incomplete())
+      fail(SHALE_EXIT_DATA,
+           "checkpoint '%s' lacks elements of '%s' (%s): it was saved with another optimizer, or "
+           "is not whole",
+           folder.c_str(), parameter.name, roleName(program, target->role));
   }
 }
 

@@ -3,6 +3,7 @@
 #include "runtime/core/Error.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <dirent.h>
@@ -372,21 +373,37 @@ template <size_t N> static bool readProcess(const char *path, char (&text)[N]) {
   return n > 0;
 }
 
+// Returns the bytes of a line "NAME:   N kB" of a file of /proc; 0 if there is none.
+static int64_t bytesIn(const char *path, const char *name) {
+  char text[4096];
+  const char *line = readProcess(path, text) ? strstr(text, name) : nullptr;
+  long long kibibytes = 0;
+  return line && sscanf(line + strlen(name), " %lld", &kibibytes) == 1 ? kibibytes * 1024 : 0;
+}
+
+// Returns the bytes of files that the kernel maps in huge pages. It does so where the page cache
+// holds a library in such pages, as after it was installed: a touched page then counts as 2 MiB.
+// The kernel walks all page tables for this figure, so it is read again only if more of files is
+// mapped.
+static int64_t hugeFileBytes(int64_t pagesOfFiles) {
+  static std::atomic<int64_t> seenPages{0}, bytes{0};
+  if (seenPages.exchange(pagesOfFiles) < pagesOfFiles)
+    bytes = bytesIn("/proc/self/smaps_rollup", "FilePmdMapped:");
+  return bytes;
+}
+
 int64_t residentBytes() {
   char text[128];
-  long long total = 0, resident = 0;
-  if (!readProcess("/proc/self/statm", text) || sscanf(text, "%lld %lld", &total, &resident) != 2)
+  long long total = 0, resident = 0, ofFiles = 0;
+  if (!readProcess("/proc/self/statm", text) ||
+      sscanf(text, "%lld %lld %lld", &total, &resident, &ofFiles) != 3)
     return 0;
-  return resident * sysconf(_SC_PAGESIZE);
+  return resident * sysconf(_SC_PAGESIZE) - hugeFileBytes(ofFiles);
 }
 
 int64_t residentPeakBytes() {
-  char text[4096];
-  const char *line = readProcess("/proc/self/status", text) ? strstr(text, "VmHWM:") : nullptr;
-  long long kibibytes = 0;
-  if (!line || sscanf(line, "VmHWM: %lld", &kibibytes) != 1)
-    return 0;
-  return kibibytes * 1024;
+  int64_t peak = bytesIn("/proc/self/status", "VmHWM:");
+  return peak - bytesIn("/proc/self/smaps_rollup", "FilePmdMapped:");
 }
 
 } // namespace shale::rt

@@ -143,9 +143,10 @@ std::string temporaryName(const std::string &path);
 /// holder of the folder's lock may call it.
 void removeTemporaries(const std::string &folder);
 
-/// Returns the resident memory (RSS) of this process, without allocating.
+/// Returns the resident memory (RSS) of this process, without what the kernel maps of files in huge
+/// pages. Allocates nothing.
 int64_t residentBytes();
-/// Returns the peak of the resident memory.
+/// Returns the peak of the resident memory, without what is mapped of files in huge pages now.
 int64_t residentPeakBytes();
 
 } // namespace shale::rt

@@ -14,10 +14,11 @@ namespace shale::rt {
 namespace {
 constexpr int64_t chunkBytes = 1 << 19; // of the state, read at once
 
-using Key = std::tuple<int, int32_t, int, int64_t, int64_t>;
+using Key = std::tuple<int, int32_t, int, Box, int64_t, int64_t>;
 
 Key keyOf(const Piece &piece) {
-  return {piece.parameter, piece.role, static_cast<int>(piece.type), piece.begin, piece.end};
+  return {piece.parameter, piece.role,  static_cast<int>(piece.type),
+          piece.box,       piece.begin, piece.end};
 }
 
 std::string listRanks(const std::vector<int> &ranks) {

@@ -104,15 +104,7 @@ std::string setMesh(O &o, StringRef v) {
   int64_t ranks = 1;
   if (!v.getAsInteger(10, ranks) && ranks > 0)
     return ("'" + v + "' names no axis: --mesh fsdp=" + v).str();
-  if (std::string wrong = parseText(v, o.mesh); !wrong.empty())
-    return wrong;
-  for (auto [name, kind, size] : llvm::zip(o.mesh.names, o.mesh.kinds, o.mesh.sizes))
-    if (kind == dist::AxisKind::Tensor && size > 1)
-      return ("mesh '" + v + "' has an axis " + name + " of " + llvm::Twine(size) +
-              ", which would split nothing: there is no tensor parallelism yet. fsdp=" +
-              llvm::Twine(o.mesh.ranks()) + " uses as many ranks")
-          .str();
-  return "";
+  return parseText(v, o.mesh);
 }
 
 std::string setOptimizer(O &o, StringRef v) {
@@ -255,6 +247,9 @@ std::vector<Flag> makeFlags() {
   add({"shard", "STRATEGY", shard, Effect::Graph,
        "none (DDP) | optimizer (ZeRO-1) | grad (ZeRO-2) | full (ZeRO-3) | hybrid (full; requires a replica axis) (default: full if the mesh has a shard axis (fsdp) of 2 or more ranks, else none)",
        set<&O::shard>, get<&O::shard>});
+  add({"tensor", "REGEX=HOW,..", shard, Effect::Graph,
+       "column | row | whole: what tensor axes (tp) split of parameters: the outputs of their layer, its inputs, or nothing",
+       set<&O::tensor>, get<&O::tensor>});
   add({"reshard-after-forward", "BOOL", shard, Effect::Plan,
        "full: gather again for backward (default: true)", setBool<&O::reshardAfterForward>,
        getBool<&O::reshardAfterForward>});

@@ -86,6 +86,7 @@ struct CompileOptions {
   Sharding shard = Sharding::None; ///< if not typed: full if a shard axis is larger than one
   bool reshardAfterForward = true;
   bool keepSingleRank = false; ///< --keep-single-rank-collectives
+  TensorPlan tensor;
   UnitPolicy unit;
   std::string freeze;
   std::string noDecay;

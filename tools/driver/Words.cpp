@@ -38,9 +38,12 @@ StringRef shale::flagForForeignWord(StringRef typed) {
       .Cases({"data-parallel-replicate-degree", "dp-replicate", "zero-hpz-partition-size",
               "num-replicas", "hsdp"},
              "--mesh replica=M,fsdp=N")
-      .Cases({"tensor-parallel-degree", "tensor-parallel", "tp", "pipeline-parallel-degree", "pp",
-              "context-parallel-degree", "cp", "expert-parallel-degree", "model-parallel-size"},
-             "not supported: --mesh fsdp=N splits the batch and the state")
+      .Cases({"tensor-parallel-degree", "tensor-parallel", "tp", "tensor-model-parallel-size",
+              "model-parallel-size", "tp-size", "autotp-size", "parallelize-plan"},
+             "--mesh fsdp=N,tp=M and --tensor REGEX=column|row")
+      .Cases({"pipeline-parallel-degree", "pp", "context-parallel-degree", "cp",
+              "expert-parallel-degree", "pipeline-model-parallel-size"},
+             "not supported: --mesh fsdp=N,tp=M splits the batch, the state and layers")
       .Cases({"auto-wrap-policy", "transformer-auto-wrap-policy", "transformer-layer-cls-to-wrap",
               "wrap", "min-num-params", "size-based-auto-wrap-policy", "auto-wrap", "wrap-policy",
               "module-wrap-policy"},

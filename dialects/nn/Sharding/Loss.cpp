@@ -1,6 +1,7 @@
 //===- Loss.cpp - Cross-entropy over split rows and a split vocabulary ----===//
 #include "dialects/nn/Ops/Loss.h"
 #include "dialects/dist/Dist.h"
+#include "dialects/nn/Ops/Cast.h"
 #include "dialects/nn/Ops/Compare.h"
 #include "dialects/nn/Ops/Constant.h"
 #include "dialects/nn/Ops/Data.h"
@@ -99,6 +100,10 @@ FailureOr<SmallVector<Value>> CrossEntropyOp::partition(OpBuilder &builder,
         builder.getNamedAttr(getIgnoreIndexAttrName(), getIgnoreIndexAttr()));
     return SmallVector<Value>(op->getResults());
   }
+  // Of 16-bit logits the results are f32.
+  Type element = cast<RankedTensorType>(local.types[2]).getElementType();
+  if (tensorOf(logits).getElementType() != element)
+    logits = CastOp::create(builder, loc, tensorOf(logits).clone(element), logits);
   VocabularySlice slice(builder, loc, axes, logits, labels, getIgnoreIndex());
   Value max = slice.allReduce(dist::Reduction::Max, slice.reduceRows(ReduceKind::Max, logits));
   Value exponentials =

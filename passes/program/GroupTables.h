@@ -1,0 +1,26 @@
+//===- GroupTables.h - The table of groups --------------------------------===//
+#ifndef SHALE_PASSES_PROGRAM_GROUPTABLES_H
+#define SHALE_PASSES_PROGRAM_GROUPTABLES_H
+
+#include "lib/Codegen/ConstantData.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/MapVector.h"
+
+namespace shale {
+
+/// Places of parameters in the table of parameters.
+using ParameterIndex = llvm::MapVector<mlir::StringAttr, int64_t>;
+/// Places of groups in their table, by unit and group number, or by state and -1 if there is no
+/// unit.
+using GroupIndex = llvm::MapVector<std::pair<mlir::StringAttr, int64_t>, int64_t>;
+
+/// Returns the table of groups (ShaleGroup): those of units, then one for each of the parameters
+/// `alone`, which are in no unit. Sets `index`. Fails after an error if a segment's parameter is
+/// not in the module.
+mlir::FailureOr<Datum> groupTable(mlir::ModuleOp module, ConstantData &data,
+                                  const ParameterIndex &parameters,
+                                  llvm::ArrayRef<mlir::Operation *> alone, GroupIndex &index);
+
+} // namespace shale
+
+#endif // SHALE_PASSES_PROGRAM_GROUPTABLES_H

@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+"""Tensor parallelism: what ranks store, send and resume.
+
+usage: tensor.py --build DIR [--all]
+
+Llama on meshes with a tensor axis, by a plan that is typed:
+
+- The weights that a program writes at step 0 have the same bytes on every mesh: those of the file, those of --init FOLDER and those of
+  --init random:SEED.
+- A run is the same bits at once and in two parts. A checkpoint of fsdp=2,tp=2 goes on along PyTorch's trajectory without a tensor axis, on
+  another number of tensor ranks and on more shards, and the other way round; a checkpoint in the full form, too.
+- Per step, block and row of activations a rank sends two all-reduces in the forward pass and two in the backward pass, none of a
+  vector, and reduces the gradients of its own parts only. The expected bytes follow from the shapes of PyTorch's final weights.
+- After the deletion of any collective the interpreter computes other results.
+"""
+import json
+import shutil
+from collections import Counter
+
+import numpy as np
+
+from mutate import mutate
+from runner import MODELS, Case, Deviates, main, read_safetensors, same_bits, stage_files
+
+COLUMNS, ROWS = ("q_proj", "k_proj", "v_proj", "gate_proj", "up_proj"), ("o_proj", "down_proj")
+PLAN = "|".join(COLUMNS) + "=column," + "|".join(ROWS) + "=row"
+VOCABULARY = ",embed=row,lm_head=column"
+CONSTANT = ["--schedule", "constant"]
+# Name: strategy, mesh, plan. On four tensor ranks the two key-value heads stay whole.
+PROGRAMS = {
+    "one": ("none", "fsdp=1", None),
+    "tp2": ("none", "tp=2", PLAN + VOCABULARY),
+    "tp4": ("none", "tp=4", PLAN.replace("|k_proj|v_proj", "")),
+    "both": ("full", "fsdp=2,tp=2", PLAN + VOCABULARY),
+    "grad": ("grad", "tp=2,fsdp=2", PLAN),
+    "replicas": ("none", "replica=2,tp=2", PLAN + ",embed=column"),
+    "shards": ("full", "fsdp=4", None),
+}
+
+
+def compile_all(case, work, names):
+    for name in names:
+        shard, mesh, plan = PROGRAMS[name]
+        case.shalec(work / name, shard, 1, ["--mesh", mesh, *(["--tensor", plan] if plan else [])])
+
+
+def check_exports(case, work, names):
+    """The weights at step 0, by the source of the initial values."""
+    first = {}
+    for name in names:
+        for source in ("file", "folder", "random:7"):
+            out = work / f"start-{name}-{source[:6]}"
+            init = {"file": [], "folder": ["--init", work / f"start-{names[0]}-file"]}.get(source, ["--init", source])
+            case.train(work / name, out, steps=0, flags=[*CONSTANT, *init])
+            text = (out / "model.safetensors").read_bytes()
+            if first.setdefault(source[:6], text) != text:
+                raise Deviates(f"{name}: the weights at step 0 from {source} differ from those of {names[0]}")
+    if first["file"] != first["folder"] or first["file"] == first["random"]:
+        raise Deviates("--init made no difference, or the wrong one")
+
+
+def check_resumes(case, work, chains):
+    for chain in chains:
+        out, steps = work / ("-".join(chain)), case.steps // len(chain)
+        for place, name in enumerate(chain):
+            flags = [*CONSTANT, *(["--resume", "must"] if place else []), *(["--stop-after", steps * (place + 1)] if place + 1 < len(chain) else [])]
+            form = ["--checkpoint", "full"] if place % 2 and len(chain) > 2 else []
+            case.train(work / name, out, flags=[*flags, *form], what=f"{name} of {'-'.join(chain)}")
+        case.check_metrics(out)
+        case.check_weights(out)
+    whole, parts = work / "whole", work / "parts"
+    case.train(work / "both", whole, flags=CONSTANT)
+    case.train(work / "both", parts, flags=[*CONSTANT, "--stop-after", 9])
+    case.train(work / "both", parts, flags=[*CONSTANT, "--resume", "must"])
+    same_bits(whole, parts, "a run at once and a resumed one")
+
+
+def check_sent(case, work):
+    """Bytes per step of fsdp=2,tp=2 with a whole vocabulary, by kind and axis."""
+    case.shalec(work / "sent", "full", 1, ["--mesh", "fsdp=2,tp=2", "--tensor", PLAN])
+    case.train(work / "sent", work / "run-sent", steps=2, flags=["--save-every", 0, "--report-buffers", work / "report.json"])
+    shapes = {name: value.shape for name, value in read_safetensors(case.folder / case.final).items()}
+    rows = int(np.prod(read_safetensors(case.batches)["input_ids"].shape[1:])) // 2 # a half for each shard
+    width = next(shape[1] for name, shape in shapes.items() if "embed" in name)
+    blocks = len({name.split("layers.")[1].split(".")[0] for name in shapes if "layers." in name})
+    want = Counter({("all-reduce", "tp"): 4 * blocks * 2 * (2 - 1) * rows * width // 2 * 4})
+    # Gathers and reductions over fsdp: the parts of a block that a tensor rank holds, and the vectors; 64 bytes are 16 elements.
+    units = Counter()
+    for name, shape in shapes.items():
+        unit = name.split("layers.")[1].split(".")[0] if "layers." in name else "root"
+        split = any(part in name for part in (*COLUMNS, *ROWS))
+        units[unit, split] += int(np.prod(shape)) // (2 if split else 1)
+    last = str(blocks - 1)
+    for (unit, _), elements in units.items():
+        if elements % 16:
+            raise Deviates(f"the shapes of {unit} need padding")
+        want["all-gather", "fsdp"] += (1 if unit == last else 2) * elements // 2 * 4
+        want["reduce-scatter", "fsdp"] += elements // 2 * 4
+    scalars = {("all-reduce", axis, 8) for axis in ("fsdp", "tp")}
+    for rank in json.loads((work / "report.json").read_text()):
+        found = Counter()
+        for site in rank["sent"]:
+            if (site["kind"], site["axis"], site["bytes"]) not in scalars:
+                found[site["kind"], site["axis"]] += site["bytes"]
+        if found != want:
+            raise Deviates(f"rank {rank['rank']} sends {dict(found)}, not {dict(want)}")
+    return sum(want.values())
+
+
+def check_mutants(case, work):
+    files = stage_files(case, work / "ir", "rt", "full", 1, ["--mesh", "fsdp=2,tp=2", "--tensor", PLAN + VOCABULARY])
+    return mutate(case, files["partition"])[0] + mutate(case, files["plan"])[0]
+
+
+def check(a, work):
+    case = Case(a.build, MODELS / "llama")
+    names = list(PROGRAMS) if a.all else ["one", "tp2", "tp4", "both", "shards"]
+    compile_all(case, work, names)
+    check_exports(case, work, names)
+    chains = [("both", "one"), ("both", "tp4", "shards", "tp2")]
+    check_resumes(case, work, [*chains, ("shards", "grad", "replicas", "both", "one")] if a.all else chains)
+    sent = check_sent(case, work)
+    shutil.rmtree(work / "ir", ignore_errors=True)
+    return f"{len(names)} meshes export and resume alike; {sent} bytes are sent per step; {check_mutants(case, work)} deleted collectives were noticed"
+
+
+if __name__ == "__main__":
+    main(check, ("--all", {"action": "store_true"}), success="tensor:")
