@@ -77,6 +77,8 @@ inline constexpr llvm::StringLiteral kClassesAttr = "nn.classes";
 inline constexpr llvm::StringLiteral kAbsentAttr = "nn.absent";
 inline constexpr llvm::StringLiteral kScopeAttr = "nn.scope";
 inline constexpr llvm::StringLiteral kPhaseAttr = "nn.phase";
+/// On a parameter's state: what it holds of a divided parameter.
+inline constexpr llvm::StringLiteral kPartAttr = "nn.part";
 inline constexpr llvm::StringLiteral kPrecisionAttr = "nn.precision";
 /// On a module: the 16-bit float type in which the file keeps most parameters or computes most
 /// products.

@@ -24,7 +24,8 @@ def NN_Role : I32EnumAttr<"Role", "what a value is to the training step", [
     I32EnumAttrCase<"Seed", 9, "seed">,
     I32EnumAttrCase<"Step", 10, "step">,
     I32EnumAttrCase<"Microbatch", 11, "microbatch">,
-    I32EnumAttrCase<"Running", 12, "running">]> {
+    I32EnumAttrCase<"Running", 12, "running">,
+    I32EnumAttrCase<"Divided", 13, "divided">]> {
   let cppNamespace = "::shale::nn";
   let genSpecializedAttr = 0;
 }
@@ -64,6 +65,18 @@ def NN_Predicate : I32EnumAttr<"Predicate", "an ordered comparison (ne: unordere
   let genSpecializedAttr = 0;
 }
 def NN_PredicateAttr : EnumAttr<NN_Dialect, NN_Predicate, "predicate">;
+
+def NN_PartAttr : NN_Attr<"Part", "part"> {
+  let summary = "What a state holds of a divided parameter";
+  let description = [{
+    Indices from `begin` on along dimension `dim` of the divided parameter `whole`, as many as
+    the state has along it.
+
+    Example: `#nn.part<@"h.0.c_attn.weight", dim = 1, begin = 64>`
+  }];
+  let parameters = (ins "::mlir::FlatSymbolRefAttr":$whole, "int64_t":$dim, "int64_t":$begin);
+  let assemblyFormat = "`<` $whole `,` `dim` `=` $dim `,` `begin` `=` $begin `>`";
+}
 
 def NN_FileAttr : NN_Attr<"File", "file"> {
   let summary = "A piece of a file, by reference";

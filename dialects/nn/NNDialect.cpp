@@ -168,6 +168,10 @@ LogicalResult NNDialect::verifyOperationAttribute(Operation *op, NamedAttribute 
     return isa<StringAttr>(attr.getValue())
                ? success()
                : op->emitOpError() << "'" << name << "' must be a string";
+  if (name == kPartAttr)
+    return isa<StateOp>(op) && isa<PartAttr>(attr.getValue())
+               ? success()
+               : op->emitOpError() << "'" << name << "' must be #nn.part, on an nn.state";
   if (name == kOptimizerAttr) {
     auto optimizer = dyn_cast<StringAttr>(attr.getValue());
     return isa<ModuleOp>(op) && optimizer && findOptimizer(optimizer)

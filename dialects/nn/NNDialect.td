@@ -30,6 +30,8 @@ def NN_Dialect : Dialect {
     | `nn.bound = 256 : i64` | an integer input's values are in [0, 256) |
     | `nn.ignored = -100 : i64` | another value, which labels may have |
 
+    The state of a part of a parameter carries `nn.part = #nn.part<@name, dim = 1, begin = 64>`.
+
     Ops carry `nn.scope = "h.0"` (the module scope they came from) and
     `nn.phase = #nn.phase<forward>` (forward, backward, update) as discardable
     attributes. The module carries `nn.precision` (the policy of element types,

@@ -123,20 +123,23 @@ typedef struct {
   ShaleInit init;
 } ShaleParameter;
 
-/* A parameter's place in a group's one-dimensional tensor. If tensor axes split the parameter, a
- * rank holds a box of it: along dimension d, the range of equal length that belongs to the rank's
- * coordinate on axes[d]. All segments of a group are split over the same axes. */
+/* A parameter's place in a group's one-dimensional tensor. If the segment has dimensions, a rank
+ * holds a box of the parameter: along dimension d the indices [begin[d] + c * size[d],
+ * begin[d] + (c + 1) * size[d]), where c is the rank's coordinate on axes[d], or 0. All segments of
+ * a group are split over the same axes. A parameter may have several segments. */
 typedef struct {
   int32_t parameter; /* index into ShaleProgram.parameters */
   float decay;       /* factor of weight decay: 1 or 0 */
   int64_t offset;    /* elements into the group; aligned to 64 bytes */
   int64_t count; /* elements of this rank; in a group of optimizer state those of the parameter's
                     state */
-  int32_t rank;  /* of `dims` and `axes`; 0: every rank holds the whole parameter */
+  int32_t rank;  /* number of dimensions; 0: every rank holds the whole parameter */
   int32_t pad_;
-  const int64_t *dims; /* of the whole parameter, or finer ones with the same product */
-  const int32_t *axes; /* for each dimension the index into ShaleProgram.axes of the axis that
-                          splits it, or -1 */
+  const int64_t *dims;  /* of the whole parameter, or finer ones with the same product */
+  const int64_t *begin; /* first index along each dimension */
+  const int64_t *size;  /* indices of one rank along each dimension */
+  const int32_t *axes;  /* for each dimension the index into ShaleProgram.axes of the axis that
+                           splits  it, or -1 */
 } ShaleSegment;
 
 /* A group of a unit: parameters that are stored, gathered and reduced as one

@@ -238,8 +238,7 @@ def AnnotateTensorPass : Pass<"shale-annotate-tensor", "::mlir::ModuleOp"> {
   let description = [{
     Sets `dist.tensor` on every parameter with a name in which a REGEX (POSIX
     extended) of the plan matches. A REGEX that matches no parameter, and a
-    parameter that two entries split in different ways, are errors. So is a mesh
-    with a tensor axis of two or more ranks and a plan that splits nothing.
+    parameter that two entries split in different ways, are errors.
 
     Before (with `plan=q_proj|up=column,o_proj|down=row`):
 
@@ -262,6 +261,50 @@ def AnnotateTensorPass : Pass<"shale-annotate-tensor", "::mlir::ModuleOp"> {
     ```
   }];
   let options = [Option<"plan", "plan", "::shale::TensorPlan", "::shale::TensorPlan()", "REGEX=column|row|whole, separated by commas">];
+}
+
+def DivideParametersPass : Pass<"shale-divide-parameters", "::mlir::ModuleOp"> {
+  let summary = "Divides products whose results are cut into parts";
+  let description = [{
+    On a mesh with a tensor axis of two or more ranks: a product that computes
+    queries, keys and values, or gate and up, in one, and whose columns are then only
+    cut into parts, becomes one product for each part. The parts of its weight and
+    of its bias become states of their own (`nn.part`), so that each is split by
+    itself; a cut through the middle of a split dimension would need a gather. The
+    state of the whole parameter becomes divided: it keeps the name, shape and
+    initial value.
+
+    Between the product and the slices there may be the addition of the bias,
+    reshapes and transposes. A parameter with another use, or with a second name, is
+    left alone, and so is a part that the number of tensor ranks does not divide.
+
+    Before:
+
+    ```mlir
+    dist.mesh @mesh <[tensor "tp"=2]>
+    nn.state @qk.weight role = param type = tensor<8x8xf32>
+    func.func @forward(%x: tensor<4x8xf32>, %w: tensor<8x8xf32> {nn.state = @qk.weight}) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
+      %both = nn.matmul %x, %w : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+      %q = nn.slice %both starts = [0, 0] limits = [4, 4] strides = [1, 1] : tensor<4x8xf32> -> tensor<4x4xf32>
+      %k = nn.slice %both starts = [0, 4] limits = [4, 8] strides = [1, 1] : tensor<4x8xf32> -> tensor<4x4xf32>
+      return %q, %k : tensor<4x4xf32>, tensor<4x4xf32>
+    }
+    ```
+
+    After:
+
+    ```mlir
+    dist.mesh @mesh <[tensor "tp"=2]>
+    nn.state @"qk.weight/0" role = param type = tensor<8x4xf32> {nn.part = #nn.part<@qk.weight, dim = 1, begin = 0>}
+    nn.state @"qk.weight/1" role = param type = tensor<8x4xf32> {nn.part = #nn.part<@qk.weight, dim = 1, begin = 4>}
+    nn.state @qk.weight role = divided type = tensor<8x8xf32>
+    func.func @forward(%x: tensor<4x8xf32>, %w0: tensor<8x4xf32> {nn.state = @"qk.weight/0"}, %w1: tensor<8x4xf32> {nn.state = @"qk.weight/1"}) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
+      %q = nn.matmul %x, %w0 : (tensor<4x8xf32>, tensor<8x4xf32>) -> tensor<4x4xf32>
+      %k = nn.matmul %x, %w1 : (tensor<4x8xf32>, tensor<8x4xf32>) -> tensor<4x4xf32>
+      return %q, %k : tensor<4x4xf32>, tensor<4x4xf32>
+    }
+    ```
+  }];
 }
 
 #endif // SHALE_ANNOTATE_PASSES_TD

@@ -30,8 +30,12 @@ void buildAnnotatePipeline(mlir::OpPassManager &manager, const AnnotateOptions &
   if (!options.noDecay.empty())
     manager.addPass(createNoDecayPass({options.noDecay}));
   // Parameters that tensor axes split.
-  if (options.mesh.has(dist::AxisKind::Tensor) || !options.tensor.entries.empty())
+  if (!options.tensor.entries.empty())
     manager.addPass(createAnnotateTensorPass({options.tensor}));
+  // Products whose results are cut, so that tensor axes can split their parts. After all passes
+  // that match names of parameters.
+  if (options.mesh.has(dist::AxisKind::Tensor))
+    manager.addPass(createDivideParametersPass());
 }
 
 } // namespace shale

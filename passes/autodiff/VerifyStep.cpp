@@ -61,7 +61,8 @@ LogicalResult verifyResults(ModuleOp module, func::FuncOp function,
     if (state.getRole() == nn::Role::GradAccumulator)
       continue; // checked by verifyAccumulate
     bool changes = state.isTrainedParameter() ||
-                   (state.getRole() != nn::Role::Param && state.getRole() != nn::Role::Buffer);
+                   (state.getRole() != nn::Role::Param && state.getRole() != nn::Role::Buffer &&
+                    state.getRole() != nn::Role::Divided);
     if (changes != states.contains(state.getSymName()))
       return state.emitError(changes ? "is to be updated, but @step does not "
                                        "return it"

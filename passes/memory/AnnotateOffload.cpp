@@ -2,7 +2,7 @@
 #include "dialects/dist/Dist.h"
 #include "dialects/mem/Mem.h"
 #include "dialects/nn/Ops/State.h"
-#include "passes/memory/Blocks.h"
+#include "lib/Analysis/Blocks.h"
 #include "passes/memory/Passes.h"
 #include "passes/memory/Spaces.h"
 #include "llvm/ADT/MapVector.h"

@@ -1,9 +1,9 @@
 //===- AnnotateRecompute.cpp - Marks ops to recompute ---------------------===//
 #include "dialects/mem/Mem.h"
 #include "dialects/nn/Ops/State.h"
+#include "lib/Analysis/Blocks.h"
 #include "lib/Analysis/Modules.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
-#include "passes/memory/Blocks.h"
 #include "passes/memory/Passes.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/Regex.h"

@@ -1,8 +1,8 @@
 //===- MaterializeOffload.cpp - Inserts copies to host memory and back ----===//
 #include "dialects/mem/Mem.h"
 #include "dialects/nn/NN.h"
+#include "lib/Analysis/Blocks.h"
 #include "mlir/IR/IRMapping.h"
-#include "passes/memory/Blocks.h"
 #include "passes/memory/Intervals.h"
 #include "passes/memory/Passes.h"
 #include "passes/memory/Spaces.h"

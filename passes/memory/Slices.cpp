@@ -3,9 +3,9 @@
 #include "dialects/dist/Dist.h"
 #include "dialects/mem/Mem.h"
 #include "dialects/nn/NN.h"
+#include "lib/Analysis/Blocks.h"
 #include "lib/Analysis/Modules.h"
 #include "mlir/IR/IRMapping.h"
-#include "passes/memory/Blocks.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;

@@ -3,7 +3,7 @@
 #include "dialects/mem/Mem.h"
 #include "dialects/nn/Ops/Constant.h"
 #include "dialects/nn/Ops/State.h"
-#include "passes/memory/Blocks.h"
+#include "lib/Analysis/Blocks.h"
 
 using namespace mlir;
 

@@ -1,10 +1,10 @@
 //===- VerifyMemory.cpp - Exit contract of memory -------------------------===//
 #include "dialects/mem/Mem.h"
 #include "dialects/nn/NN.h"
+#include "lib/Analysis/Blocks.h"
 #include "lib/Support/Remarks.h"
 #include "mlir/IR/OperationSupport.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
-#include "passes/memory/Blocks.h"
 #include "passes/memory/Intervals.h"
 #include "passes/memory/Passes.h"
 #include "passes/memory/Spaces.h"

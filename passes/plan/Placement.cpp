@@ -32,6 +32,7 @@ std::string shale::describeValue(Value value) {
 rt::Category shale::categoryOf(nn::Role role) {
   switch (role) {
   case nn::Role::Param:
+  case nn::Role::Divided:
   case nn::Role::Buffer:
   case nn::Role::Running:
     return rt::Category::Parameters;

@@ -316,6 +316,7 @@ private:
 Type storedType(nn::StateOp state, nn::PrecisionAttr policy) {
   switch (state.getRole()) {
   case nn::Role::Param:
+  case nn::Role::Divided:
     return policy.getMaster();
   case nn::Role::Buffer:
     return policy.getBuffer();

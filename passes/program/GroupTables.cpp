@@ -8,30 +8,50 @@ using namespace mlir;
 using namespace shale;
 
 namespace {
-/// The dimensions of a parameter, each split by at most one axis.
+/// What ranks hold of a parameter, along each of its dimensions, each split by at most one axis.
 struct Split {
-  SmallVector<int64_t> dims;
+  SmallVector<int64_t> dims, begin, size;
   SmallVector<StringRef> axes; ///< the axis that splits a dimension, or ""
+
+  void add(int64_t dim, int64_t first, int64_t indices, StringRef axis) {
+    dims.push_back(dim);
+    begin.push_back(first);
+    size.push_back(indices);
+    axes.push_back(axis);
+  }
 };
 } // namespace
 
-/// Returns how `state` is split at use. A dimension that several axes split becomes several
-/// dimensions, major to minor. Empty if every rank holds all of it.
-static Split splitOf(nn::StateOp state, dist::MeshOp mesh) {
+/// Returns what ranks hold of the parameter `whole`, whose value, or part of it, `state` is. Empty
+/// if every rank holds all of it. Fails after an error if a part is not inside its parameter, or if
+/// several axes split a dimension of it.
+static FailureOr<Split> splitOf(nn::StateOp state, nn::StateOp whole, dist::MeshOp mesh) {
   auto sharding = state->getAttrOfType<dist::ShardingAttr>(dist::kShardingAttr);
+  auto part = state->getAttrOfType<nn::PartAttr>(nn::kPartAttr);
   Split split;
-  if (!sharding || sharding.isReplicated())
+  if ((!sharding || sharding.isReplicated()) && !part)
     return split;
-  for (auto [dim, size] : llvm::enumerate(state.getTensorType().getShape())) {
-    int64_t rest = size;
-    SmallVector<StringRef, 2> axes = sharding.getAxes(dim);
+  RankedTensorType type = state.getTensorType(), of = whole.getTensorType();
+  auto refuse = [&] { return state.emitOpError("is not a part of ") << of; };
+  if (type.getRank() != of.getRank())
+    return refuse();
+  for (int64_t dim = 0; dim < type.getRank(); ++dim) {
+    SmallVector<StringRef, 2> axes;
+    if (sharding)
+      axes = sharding.getAxes(dim);
+    int64_t own = type.getDimSize(dim), all = of.getDimSize(dim);
+    bool cut = part && part.getDim() == dim;
+    int64_t begin = cut ? part.getBegin() : 0;
+    if (begin < 0 || begin > all - own || (!cut && own != all) || (cut && axes.size() > 1))
+      return refuse();
+    for (StringRef axis : axes)
+      own /= mesh.getSize(axis);
+    // A dimension that several axes split becomes several, major to minor.
     for (StringRef axis : ArrayRef(axes).drop_back(axes.empty() ? 0 : 1)) {
-      split.dims.push_back(mesh.getSize(axis));
-      split.axes.push_back(axis);
-      rest /= mesh.getSize(axis);
+      split.add(mesh.getSize(axis), 0, 1, axis);
+      all /= mesh.getSize(axis);
     }
-    split.dims.push_back(rest);
-    split.axes.push_back(axes.empty() ? "" : axes.back());
+    split.add(all, begin, own, axes.empty() ? "" : axes.back());
   }
   return split;
 }
@@ -63,16 +83,19 @@ private:
 
 Datum GroupTable::segment(int64_t parameter, double decay, int64_t offset, int64_t count,
                           const Split &split) {
-  std::vector<Datum> dims, axes;
-  for (auto [size, axis] : llvm::zip(split.dims, split.axes)) {
-    dims.push_back(data.i64(size));
+  auto numbers = [&](ArrayRef<int64_t> values) {
+    std::vector<Datum> list;
+    for (int64_t value : values)
+      list.push_back(data.i64(value));
+    return list.empty() ? data.null() : data.array("box", std::move(list));
+  };
+  std::vector<Datum> axes;
+  for (StringRef axis : split.axes)
     axes.push_back(data.i32(axis.empty() ? -1 : axisIndex(module, axis)));
-  }
-  bool whole = dims.empty();
   return data.fields({data.i32(parameter), data.f32(decay), data.i64(offset), data.i64(count),
-                      data.i32(split.dims.size()), data.i32(0),
-                      whole ? data.null() : data.array("dims", std::move(dims)),
-                      whole ? data.null() : data.array("split", std::move(axes))});
+                      data.i32(split.dims.size()), data.i32(0), numbers(split.dims),
+                      numbers(split.begin), numbers(split.size),
+                      axes.empty() ? data.null() : data.array("split", std::move(axes))});
 }
 
 void GroupTable::add(std::pair<StringAttr, int64_t> key, StringRef name, int64_t count,
@@ -88,15 +111,19 @@ LogicalResult GroupTable::addUnit(dist::UnitOp unit) {
   for (auto [number, group] : llvm::enumerate(unit.getGroups().getAsRange<dist::GroupAttr>())) {
     std::vector<Datum> segments;
     for (auto attr : group.getSegments().getAsRange<dist::SegmentAttr>()) {
-      auto it = parameters.find(attr.getParam().getAttr());
       auto state = module.lookupSymbol<nn::StateOp>(attr.getParam().getAttr());
-      if (it == parameters.end() || !state)
+      auto part = state ? state->getAttrOfType<nn::PartAttr>(nn::kPartAttr) : nn::PartAttr();
+      auto whole = part ? module.lookupSymbol<nn::StateOp>(part.getWhole().getAttr()) : state;
+      auto it = whole ? parameters.find(whole.getSymNameAttr()) : parameters.end();
+      if (it == parameters.end())
         return unit.emitOpError("has a segment of ")
                << attr.getParam() << ", but the module has no such parameter";
       // Optimizer state of another shape than its parameter is whole on every rank.
-      Split split = group.getSlot() ? Split() : splitOf(state, mesh);
+      FailureOr<Split> split = group.getSlot() ? Split() : splitOf(state, whole, mesh);
+      if (failed(split))
+        return failure();
       segments.push_back(segment(it->second, attr.getDecay().getValueAsDouble(), attr.getOffset(),
-                                 attr.getCount(), split));
+                                 attr.getCount(), *split));
     }
     add({unit.getSymNameAttr(), int64_t(number)},
         (unit.getSymName() + "." + group.getName().getValue()).str(), group.getCount(),

@@ -136,9 +136,10 @@ FailureOr<Datum> Tables::initOf(nn::StateOp state) {
 }
 
 static bool isParameter(nn::StateOp state) {
-  return (state.getRole() == nn::Role::Param || state.getRole() == nn::Role::Buffer ||
-          state.getRole() == nn::Role::Running || state.getRole() == nn::Role::LossScale) &&
-         !state->hasAttr(dist::kUnitAttr);
+  return (state.getRole() == nn::Role::Param || state.getRole() == nn::Role::Divided ||
+          state.getRole() == nn::Role::Buffer || state.getRole() == nn::Role::Running ||
+          state.getRole() == nn::Role::LossScale) &&
+         !state->hasAttr(dist::kUnitAttr) && !state->hasAttr(nn::kPartAttr);
 }
 
 static bool isBuffer(nn::StateOp state) {
@@ -166,7 +167,8 @@ FailureOr<Datum> Tables::parameters() {
         data.fields({data.string(state.getSymName()), data.array("aliases", std::move(aliases)),
                      data.i32(runtimeType(type.getElementType())), data.i32(type.getRank()),
                      dims(type.getShape()), data.i64(type.getNumElements()),
-                     data.i32(state.isTrainedParameter()),
+                     data.i32(!isBuffer(state) && state.getRole() != nn::Role::LossScale &&
+                              state.getTrained().value_or(true)),
                      data.i32(!isBuffer(state)                  ? 0
                               : isTransient(state.getSymName()) ? 2
                                                                 : 1),

@@ -7,13 +7,19 @@ include "mlir/Pass/PassBase.td"
 def PlanShardingPass : Pass<"shale-plan-sharding", "::mlir::ModuleOp"> {
   let summary = "Lays out parameters over tensor axes";
   let description = [{
-    Gives the arguments of parameters with `dist.tensor` a sharding. Which
-    dimension is split follows from the sharding rules of the ops that read the
-    parameter in the forward pass, through casts, transposes and views: `column` is
-    the first dimension that the results of its products have, `row` the first one
-    that they sum over. Uses that are no products count if there are no products. A
-    vector that is `row` stays whole: it is added to the sum. A size that does not
-    divide, and a parameter without such a dimension, are errors.
+    Gives the arguments of parameters a sharding over tensor axes. A parameter with `dist.tensor` is
+    split as this says: `column` is the first dimension that the results of its products in the forward
+    pass have, `row` the first one that they sum over, found through casts, transposes and views. Uses that
+    are no products count if there are no products. A vector that is `row` stays whole: it is added to the
+    sum. A size that does not divide, and a parameter without such a dimension, are errors.
+
+    The other parameters are split by a search. A region is a block, with its forward and backward
+    ops, or all that is in no block; blocks of the same parameters are searched once. Values that enter
+    or leave a region are whole. For each choice of column, row or whole, the layouts of all values follow by
+    propagation. The cheapest choice has the fewest bytes that ranks gather, then the fewest elements that
+    each rank holds whole, then the fewest bytes that ranks sum up. Parameters whose products read one value are
+    split alike, vectors as all of their uses need them. Up to 3^5 choices are tried, of more parameters pairs of neighbours.
+    Names play no part. A remark lists what was found. If nothing is split, that is an error.
 
     Before:
     ```mlir
@@ -40,6 +46,7 @@ def PlanShardingPass : Pass<"shale-plan-sharding", "::mlir::ModuleOp"> {
     }
     ```
   }];
+  let options = [Option<"exhaustive", "exhaustive", "bool", "false", "for tests: tries all choices of all parameters">];
 }
 
 def PropagatePass : Pass<"shale-propagate", "::mlir::ModuleOp"> {

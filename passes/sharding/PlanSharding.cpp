@@ -1,11 +1,14 @@
 //===- PlanSharding.cpp - Lays out parameters over tensor axes ------------===//
 #include "dialects/nn/Ops/State.h"
+#include "lib/Analysis/Blocks.h"
+#include "lib/Analysis/Modules.h"
 #include "lib/Support/Remarks.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "passes/sharding/Layout.h"
 #include "passes/sharding/Passes.h"
+#include "passes/sharding/TensorSearch.h"
 #include "llvm/ADT/SmallBitVector.h"
 #include "llvm/ADT/StringMap.h"
+#include <map>
 
 using namespace mlir;
 
@@ -94,10 +97,19 @@ void UseReader::read(OpOperand &use, ArrayRef<int64_t> dims) {
 }
 
 namespace {
+/// A part of the step whose splits are chosen together: a block, or all that is in no block.
+struct Region {
+  std::string name;
+  SmallVector<Operation *> ops;
+  SmallVector<TensorCandidate> candidates;
+  SmallVector<nn::StateOp> states; ///< of the candidates
+};
+
 /// Lays out the parameters of a module.
 class Planner {
 public:
-  Planner(ModuleOp module, dist::MeshOp mesh) : module(module), mesh(mesh) {
+  Planner(ModuleOp module, dist::MeshOp mesh, bool exhaustive)
+      : module(module), mesh(mesh), exhaustive(exhaustive) {
     for (StringRef axis : axesByPriority(mesh))
       if (!mesh.isDataAxis(axis)) {
         axes.push_back(axis);
@@ -107,83 +119,194 @@ public:
   LogicalResult run();
 
 private:
-  DimUses usesOf(nn::StateOp state);
-  FailureOr<int64_t> dimensionOf(nn::StateOp state, dist::TensorSplit split);
+  FailureOr<TensorCandidate> candidateFor(nn::StateOp state, BlockArgument argument);
+  LogicalResult checkTyped(nn::StateOp state, dist::TensorSplit split, int64_t dim,
+                           const DimUses &uses);
+  FailureOr<std::vector<Region>> regionsOf(func::FuncOp function);
+  void place(nn::StateOp state, int64_t dim);
+  void report(const Region &region, const TensorChoice &choice, int64_t alike);
+  LogicalResult refuseIdle();
 
   ModuleOp module;
   dist::MeshOp mesh;
+  bool exhaustive;
   AxisList axes; ///< tensor axes
   int64_t ranks = 1;
+  llvm::StringMap<dist::ShardingAttr> layouts; ///< of split parameters
 };
 } // namespace
 
-DimUses Planner::usesOf(nn::StateOp state) {
-  int64_t rank = state.getTensorType().getRank();
-  UseReader reader(rank);
-  SmallVector<int64_t> dims = llvm::to_vector(llvm::seq<int64_t>(0, rank));
-  for (auto function : module.getOps<func::FuncOp>())
-    for (BlockArgument argument : function.getArguments())
-      if (nn::getState(argument) == state)
-        reader.follow(argument, dims);
-  return reader.uses();
+/// Returns the function with the backward pass, else the first one.
+static func::FuncOp functionToPlan(ModuleOp module) {
+  auto functions = module.getOps<func::FuncOp>();
+  for (auto function : functions)
+    if (llvm::any_of(function.getOps(),
+                     [](Operation &op) { return nn::isInPhase(&op, nn::Phase::Backward); }))
+      return function;
+  return functions.empty() ? func::FuncOp() : *functions.begin();
 }
 
-/// Returns the dimension that tensor axes split, or -1. Fails after an error.
-FailureOr<int64_t> Planner::dimensionOf(nn::StateOp state, dist::TensorSplit split) {
-  DimUses uses = usesOf(state);
+/// Fails after an error if a parameter cannot be split as the user asks.
+LogicalResult Planner::checkTyped(nn::StateOp state, dist::TensorSplit split, int64_t dim,
+                                  const DimUses &uses) {
   bool column = split == dist::TensorSplit::Column;
-  int found = column ? uses.kept.find_first() : uses.summed.find_first();
   // What is added to the outputs of a layer is added to their sum.
-  if (found < 0 && !column && state.getTensorType().getRank() < 2)
-    return -1;
+  if (dim < 0 && !column && state.getTensorType().getRank() < 2)
+    return success();
   StringRef word = dist::stringifyTensorSplit(split);
-  if (found < 0)
+  if (dim < 0)
     return module.emitError("tensor: parameter '")
            << state.getSymName() << "' cannot be split by " << word << ": its uses "
            << (column ? "keep" : "sum over") << " none of its dimensions; use =whole";
-  int64_t size = state.getTensorType().getDimSize(found);
-  if (size % ranks != 0) {
-    std::string sizes;
-    for (int64_t n = 2; n <= std::min<int64_t>(size, 64); ++n)
-      if (size % n == 0)
-        sizes += (sizes.empty() ? "" : ", ") + std::to_string(n);
-    return module.emitError("tensor: parameter '")
-           << state.getSymName() << "' of " << state.getTensorType() << " cannot be split by "
-           << word << " over " << ranks << " ranks: dimension " << found << " has " << size
-           << " elements"
-           << (sizes.empty() ? std::string("; use =whole")
-                             : ", which divide over " + sizes + " ranks; or use =whole");
+  int64_t size = state.getTensorType().getDimSize(dim);
+  if (size % ranks == 0)
+    return success();
+  constexpr int64_t most = 64;
+  std::string sizes;
+  for (int64_t n = 2; n <= std::min<int64_t>(size, most); ++n)
+    if (size % n == 0)
+      sizes += (sizes.empty() ? "" : ", ") + std::to_string(n);
+  return module.emitError("tensor: parameter '")
+         << state.getSymName() << "' of " << state.getTensorType() << " cannot be split by " << word
+         << " over " << ranks << " ranks: dimension " << dim << " has " << size << " elements"
+         << (sizes.empty() ? std::string("; use =whole")
+                           : ", which divide over " + sizes + " ranks; or use =whole");
+}
+
+FailureOr<TensorCandidate> Planner::candidateFor(nn::StateOp state, BlockArgument argument) {
+  int64_t rank = state.getTensorType().getRank();
+  UseReader reader(rank);
+  reader.follow(argument, llvm::to_vector(llvm::seq<int64_t>(0, rank)));
+  const DimUses &uses = reader.uses();
+  TensorCandidate candidate;
+  candidate.argument = argument;
+  auto typed = state->getAttrOfType<dist::TensorSplitAttr>(dist::kTensorAttr);
+  auto dimOf = [&](int dim) {
+    return dim >= 0 && state.getTensorType().getDimSize(dim) % ranks == 0 ? dim : -1;
+  };
+  candidate.column = dimOf(uses.kept.find_first());
+  candidate.row = dimOf(uses.summed.find_first());
+  if (!typed)
+    return candidate;
+  candidate.typed = typed.getValue();
+  if (typed.getValue() != dist::TensorSplit::Whole &&
+      failed(checkTyped(state, typed.getValue(),
+                        typed.getValue() == dist::TensorSplit::Column ? uses.kept.find_first()
+                                                                      : uses.summed.find_first(),
+                        uses)))
+    return failure();
+  return candidate;
+}
+
+/// Divides the function into blocks and the rest. A parameter belongs to the block of all ops that
+/// read it, else to the rest.
+FailureOr<std::vector<Region>> Planner::regionsOf(func::FuncOp function) {
+  Blocks blocks(function, findBlocks(module));
+  std::vector<Region> regions(blocks.names.size() + 1);
+  for (auto [region, name] : llvm::zip(regions, blocks.names))
+    region.name = name;
+  regions.back().name = blocks.names.empty() ? "the model" : "outside of blocks";
+  auto at = [&](int block) -> Region & { return block < 0 ? regions.back() : regions[block]; };
+  for (Operation &op : function.getBody().front().without_terminator())
+    if (Propagation::passes(&op))
+      at(blocks.of(&op)).ops.push_back(&op);
+  for (BlockArgument argument : function.getArguments()) {
+    nn::StateOp state = nn::getState(argument);
+    if (!state || state.getRole() != nn::Role::Param)
+      continue;
+    int block = -2;
+    for (Operation *user : argument.getUsers())
+      if (Propagation::passes(user))
+        block = block == -2 || block == blocks.of(user) ? blocks.of(user) : -1;
+    FailureOr<TensorCandidate> candidate = candidateFor(state, argument);
+    if (failed(candidate))
+      return failure();
+    at(block).candidates.push_back(*candidate);
+    at(block).states.push_back(state);
   }
-  return found;
+  return regions;
+}
+
+/// Returns a text that is the same for blocks of the same parameters, which are then split alike.
+static std::string signatureOf(const Region &region) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  for (auto [state, candidate] : llvm::zip(region.states, region.candidates)) {
+    os << nn::StateOp(state).getTensorType() << ',' << candidate.column << ',' << candidate.row;
+    if (candidate.typed)
+      os << dist::stringifyTensorSplit(*candidate.typed);
+  }
+  os << region.ops.size();
+  return text;
+}
+
+void Planner::place(nn::StateOp state, int64_t dim) {
+  if (dim < 0)
+    return;
+  Layout layout = Layout::replicated(state.getTensorType().getRank());
+  layout.dims[dim] = axes;
+  layouts[state.getSymName()] = layout.toAttr(module.getContext());
+}
+
+void Planner::report(const Region &region, const TensorChoice &choice, int64_t alike) {
+  std::string columns, rows;
+  for (auto [state, candidate, dim] : llvm::zip(region.states, region.candidates, choice.dims)) {
+    std::string &list = dim == candidate.column ? columns : rows;
+    if (dim >= 0)
+      list += (list.empty() ? "" : ", ") + withinBlock(nn::StateOp(state).getSymName()).str();
+  }
+  std::string text = region.name;
+  if (alike > 1)
+    text += " and " + std::to_string(alike - 1) + " like it";
+  text += ": column " + (columns.empty() ? "nothing" : columns) + "; row " +
+          (rows.empty() ? "nothing" : rows) + "; " + std::to_string(choice.cost.sums) +
+          " sums of " + std::to_string(choice.cost.reduced) + " bytes, " +
+          std::to_string(choice.cost.gathered) + " bytes gathered, " +
+          std::to_string(choice.cost.whole) + " elements whole; " + std::to_string(choice.tried) +
+          " choices tried";
+  emitDecision(module.getLoc(), "plan-sharding", text);
+}
+
+/// Fails: tensor axes would split nothing.
+LogicalResult Planner::refuseIdle() {
+  std::string names;
+  int found = 0;
+  for (auto state : module.getOps<nn::StateOp>())
+    if (state.getRole() == nn::Role::Param && state.getTensorType().getRank() > 1 && found++ < 6)
+      names += (names.empty() ? "'" : ", '") + state.getSymName().str() + "'";
+  return module.emitError("the ")
+         << ranks
+         << " ranks of the mesh's tensor axes would split nothing: no split of a parameter "
+         << "divides without a gather of activations; use another number, or fsdp=" << ranks
+         << "; or name parameters, as in --tensor 'up=column,down=row'; this model has " << names;
 }
 
 LogicalResult Planner::run() {
-  MLIRContext *context = module.getContext();
-  llvm::StringMap<dist::ShardingAttr> layouts;
-  int64_t split = 0, local = 0;
-  for (auto state : module.getOps<nn::StateOp>()) {
-    auto wanted = state->getAttrOfType<dist::TensorSplitAttr>(dist::kTensorAttr);
-    if (!wanted || wanted.getValue() == dist::TensorSplit::Whole)
-      continue;
-    FailureOr<int64_t> dim = dimensionOf(state, wanted.getValue());
-    if (failed(dim))
-      return failure();
-    if (*dim < 0)
-      continue;
-    Layout layout = Layout::replicated(state.getTensorType().getRank());
-    layout.dims[*dim] = axes;
-    layouts[state.getSymName()] = layout.toAttr(context);
-    split += state.getTensorType().getNumElements();
-    local += state.getTensorType().getNumElements() / ranks;
+  func::FuncOp function = functionToPlan(module);
+  if (!function)
+    return success();
+  FailureOr<std::vector<Region>> regions = regionsOf(function);
+  if (failed(regions))
+    return failure();
+  std::map<std::string, SmallVector<Region *>> kinds;
+  for (Region &region : *regions)
+    if (!region.candidates.empty())
+      kinds[signatureOf(region)].push_back(&region);
+  for (auto &[signature, alike] : kinds) {
+    Region &first = *alike.front();
+    TensorChoice choice = searchTensorSplits(mesh, axes, first.ops, first.candidates, exhaustive);
+    report(first, choice, alike.size());
+    for (Region *region : alike)
+      for (auto [state, dim] : llvm::zip(region->states, choice.dims))
+        place(state, dim);
   }
-  for (auto function : module.getOps<func::FuncOp>())
-    for (BlockArgument argument : function.getArguments())
+  if (layouts.empty())
+    return refuseIdle();
+  for (auto other : module.getOps<func::FuncOp>())
+    for (BlockArgument argument : other.getArguments())
       if (nn::StateOp state = nn::getState(argument))
         if (auto it = layouts.find(state.getSymName()); it != layouts.end())
-          function.setArgAttr(argument.getArgNumber(), dist::kShardingAttr, it->second);
-  emitDecision(module.getLoc(), "plan-sharding",
-               std::to_string(layouts.size()) + " parameters of " + std::to_string(split) +
-                   " elements are split over tensor axes: " + std::to_string(local) + " per rank");
+          other.setArgAttr(argument.getArgNumber(), dist::kShardingAttr, it->second);
   return success();
 }
 
@@ -194,7 +317,7 @@ struct PlanShardingPass : impl::PlanShardingPassBase<PlanShardingPass> {
     dist::MeshOp mesh = dist::getMesh(getOperation());
     if (!mesh || mesh.getRanksOf(dist::AxisKind::Tensor) == 1)
       return;
-    if (failed(Planner(getOperation(), mesh).run()))
+    if (failed(Planner(getOperation(), mesh, exhaustive).run()))
       signalPassFailure();
   }
 };

@@ -2,10 +2,9 @@
 #include "dialects/nn/Ops/Optimizer.h"
 #include "dialects/nn/Ops/State.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "passes/sharding/Layout.h"
 #include "passes/sharding/Passes.h"
+#include "passes/sharding/Propagation.h"
 #include "passes/sharding/Rebuild.h"
-#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
@@ -17,15 +16,10 @@ namespace shale {
 
 namespace {
 
-/// The state of one op during propagation.
-struct OpState {
-  ShardingRule rule;
-  Assignment assignment;
-};
-
-class Propagation {
+/// The layouts of a function.
+class FunctionLayouts {
 public:
-  Propagation(func::FuncOp function, dist::MeshOp mesh)
+  FunctionLayouts(func::FuncOp function, dist::MeshOp mesh)
       : function(function), mesh(mesh), axes(axesByPriority(mesh)) {}
 
   LogicalResult run();
@@ -35,14 +29,8 @@ public:
 
 private:
   LogicalResult seedArguments();
+  void seedUpdates();
   FailureOr<Layout> inputLayout(BlockArgument argument);
-  void seedConstraint(dist::ConstrainOp op);
-  Layout layoutOf(Value value);
-  bool split(OpState &state, int64_t factor, StringRef axis);
-  bool forward(Operation *op, StringRef axis);
-  bool backward(Operation *op, StringRef axis);
-  bool keeps(Operation *op, ArrayRef<int64_t> operands, StringRef axis);
-  void keepPartialSums();
   void forGathers(llvm::function_ref<void(OpOperand &, StringRef axis, int64_t dim)> visit);
   LogicalResult verifyReads();
   void write();
@@ -50,8 +38,8 @@ private:
   func::FuncOp function;
   dist::MeshOp mesh;
   AxisList axes;
-  llvm::DenseMap<Operation *, OpState> states;
   llvm::DenseMap<Value, Layout> fixed; // arguments, and results of updates
+  std::optional<Propagation> layouts;
 };
 
 bool isTensor(Value value) { return isa<RankedTensorType>(value.getType()); }
@@ -66,7 +54,7 @@ int64_t rankOf(Value value) {
 //===- Seeds --------------------------------------------------------------===//
 
 /// Returns the layout of an input: its batch dimension is split over the data axes.
-FailureOr<Layout> Propagation::inputLayout(BlockArgument argument) {
+FailureOr<Layout> FunctionLayouts::inputLayout(BlockArgument argument) {
   unsigned index = argument.getArgNumber();
   Layout layout = Layout::replicated(rankOf(argument));
   auto batch = function.getArgAttrOfType<IntegerAttr>(index, nn::kBatchDimAttr);
@@ -99,7 +87,7 @@ FailureOr<Layout> Propagation::inputLayout(BlockArgument argument) {
   return layout;
 }
 
-LogicalResult Propagation::seedArguments() {
+LogicalResult FunctionLayouts::seedArguments() {
   llvm::StringMap<Layout> params;
   for (BlockArgument argument : function.getArguments()) {
     unsigned index = argument.getArgNumber();
@@ -127,123 +115,27 @@ LogicalResult Propagation::seedArguments() {
   return success();
 }
 
-/// Seeds the splits of a constraint. It determines all axes except data axes that it
-/// does not name.
-void Propagation::seedConstraint(dist::ConstrainOp op) {
-  OpState &state = states[op];
-  Layout layout = Layout::from(op.getSharding());
-  dropSingletons(layout, mesh);
-  for (StringRef axis : axes)
-    if (int64_t f = projectAxis(state.rule, state.rule.results[0], layout, axis, mesh); f >= 0)
-      split(state, f, axis);
-}
-
-//===- One step -----------------------------------------------------------===//
-
-Layout Propagation::layoutOf(Value value) {
-  auto it = fixed.find(value);
-  if (it != fixed.end())
-    return it->second;
-  auto result = dyn_cast<OpResult>(value);
-  auto state = result ? states.find(result.getOwner()) : states.end();
-  if (state == states.end())
-    return Layout::replicated(rankOf(value));
-  return resultLayout(state->second.rule, state->second.assignment, result.getResultNumber());
-}
-
-bool Propagation::split(OpState &state, int64_t factor, StringRef axis) {
-  int64_t size = mesh.getSize(axis);
-  if (!canSplit(state.rule, state.assignment, factor, size))
-    return false;
-  state.assignment.factors[factor].push_back({axis, size});
-  return true;
-}
-
-/// Whether propagation may still split `op` over `axis`.
-static bool isOpen(Operation *op, const OpState &state, StringRef axis, dist::MeshOp mesh) {
-  return state.assignment.factorOf(axis) < 0 &&
-         (!isa<dist::ConstrainOp>(op) || mesh.isDataAxis(axis));
-}
-
-bool Propagation::forward(Operation *op, StringRef axis) {
-  OpState &state = states[op];
-  if (!isOpen(op, state, axis, mesh))
-    return false;
-  for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
-    int64_t factor = projectAxis(state.rule, state.rule.operands[i], layoutOf(operand), axis, mesh);
-    if (factor >= 0 && split(state, factor, axis))
-      return true;
-  }
-  return false;
-}
-
-/// Propagates a split with which a user reads a result to the op.
-bool Propagation::backward(Operation *op, StringRef axis) {
-  OpState &state = states[op];
-  if (!isOpen(op, state, axis, mesh))
-    return false;
-  for (OpResult result : op->getResults())
-    for (OpOperand &use : result.getUses()) {
-      auto user = states.find(use.getOwner());
-      if (user == states.end())
-        continue;
-      Layout wanted =
-          operandLayout(user->second.rule, user->second.assignment, use.getOperandNumber());
-      int64_t factor =
-          projectAxis(state.rule, state.rule.results[result.getResultNumber()], wanted, axis, mesh);
-      if (factor >= 0 && split(state, factor, axis))
-        return true;
-    }
-  return false;
-}
-
-/// Whether `op` computes with partial sums in `operands`. On a tensor axis only if nothing else
-/// does: otherwise the value is summed once, for all of its users.
-bool Propagation::keeps(Operation *op, ArrayRef<int64_t> operands, StringRef axis) {
-  if (operands.empty())
-    return false;
-  return mesh.isDataAxis(axis) ||
-         (op->getNumResults() == 1 &&
-          llvm::all_of(operands, [&](int64_t i) { return op->getOperand(i).hasOneUse(); }));
-}
-
-/// Runs in program order after all splits are known: operands come before users.
-void Propagation::keepPartialSums() {
-  for (Operation &op : function.getBody().front()) {
-    auto it = states.find(&op);
-    if (it == states.end())
-      continue;
-    SmallVector<Layout, 4> operands;
-    for (Value operand : op.getOperands())
-      operands.push_back(layoutOf(operand));
-    for (StringRef axis : axes) {
-      if (it->second.assignment.factorOf(axis) >= 0 || isa<dist::ConstrainOp>(op))
-        continue;
-      SmallVector<int64_t> kept = keptOperands(it->second.rule, operands, axis);
-      if (keeps(&op, kept, axis))
-        it->second.assignment.kept.emplace_back(axis, kept);
-    }
+/// An update has the layout of its parameter.
+void FunctionLayouts::seedUpdates() {
+  for (auto update : function.getOps<OptimizerUpdateOpInterface>()) {
+    Value param = update.getParameterOperand().get();
+    auto known = fixed.find(param);
+    Layout layout = known != fixed.end() ? known->second : Layout::replicated(rankOf(param));
+    for (Value result : update->getResults())
+      fixed[result] = stateLayout(result.getType(), param.getType(), layout);
   }
 }
 
-//===- Driver -------------------------------------------------------------===//
+//===- Checks -------------------------------------------------------------===//
 
 /// Visits the operands that an op needs whole over a tensor axis which splits a dimension of them.
-void Propagation::forGathers(llvm::function_ref<void(OpOperand &, StringRef, int64_t)> visit) {
-  for (Operation &op : function.getBody().front()) {
-    auto state = states.find(&op);
-    if (state == states.end())
-      continue;
-    for (OpOperand &operand : op.getOpOperands()) {
-      Layout have = layoutOf(operand.get());
-      Layout read =
-          operandLayout(state->second.rule, state->second.assignment, operand.getOperandNumber());
-      for (StringRef axis : axes)
-        if (int64_t dim = have.dimOf(axis);
-            !mesh.isDataAxis(axis) && dim >= 0 && read.dimOf(axis) < 0)
-          visit(operand, axis, dim);
-    }
-  }
+void FunctionLayouts::forGathers(llvm::function_ref<void(OpOperand &, StringRef, int64_t)> visit) {
+  layouts->forReads([&](OpOperand &operand, const Layout &have, const Layout &read) {
+    for (StringRef axis : axes)
+      if (int64_t dim = have.dimOf(axis);
+          !mesh.isDataAxis(axis) && dim >= 0 && read.dimOf(axis) < 0)
+        visit(operand, axis, dim);
+  });
 }
 
 static nn::StateOp plannedParameter(Value value) {
@@ -254,7 +146,7 @@ static nn::StateOp plannedParameter(Value value) {
 
 /// Fails if an op reads a parameter whole that the plan splits over tensor axes: every rank would
 /// hold all of it.
-LogicalResult Propagation::verifyReads() {
+LogicalResult FunctionLayouts::verifyReads() {
   LogicalResult result = success();
   forGathers([&](OpOperand &operand, StringRef axis, int64_t dim) {
     nn::StateOp param = plannedParameter(operand.get());
@@ -267,7 +159,7 @@ LogicalResult Propagation::verifyReads() {
   return result;
 }
 
-bool Propagation::warnOfGathers() {
+bool FunctionLayouts::warnOfGathers() {
   llvm::SmallSetVector<Value, 4> gathered;
   Operation *reader = nullptr;
   forGathers([&](OpOperand &operand, StringRef, int64_t) {
@@ -288,60 +180,38 @@ bool Propagation::warnOfGathers() {
   return true;
 }
 
-void Propagation::write() {
+//===- Driver -------------------------------------------------------------===//
+
+void FunctionLayouts::write() {
   MLIRContext *context = function.getContext();
   for (BlockArgument argument : function.getArguments())
     if (isTensor(argument))
       function.setArgAttr(argument.getArgNumber(), dist::kShardingAttr,
-                          layoutOf(argument).toAttr(context));
+                          layouts->layoutOf(argument).toAttr(context));
   for (Operation &op : function.getBody().front()) {
     if (op.getNumResults() == 0)
       continue;
     SmallVector<Attribute> list;
     for (Value result : op.getResults())
-      list.push_back(layoutOf(result).toAttr(context));
+      list.push_back(layouts->layoutOf(result).toAttr(context));
     op.setAttr(dist::kShardingsAttr, ArrayAttr::get(context, list));
   }
 }
 
-LogicalResult Propagation::run() {
+LogicalResult FunctionLayouts::run() {
   if (function.isExternal() || !function.getBody().hasOneBlock())
     return function.emitError("must have one block to be partitioned");
   if (failed(seedArguments()))
     return failure();
-  Block &body = function.getBody().front();
+  seedUpdates();
   SmallVector<Operation *> ops;
-  for (Operation &op : body.without_terminator()) {
-    // An update has the layout of its parameter: nothing propagates through it.
-    if (auto update = dyn_cast<OptimizerUpdateOpInterface>(op)) {
-      Value param = update.getParameterOperand().get();
-      Layout layout = layoutOf(param);
-      for (Value result : op.getResults())
-        fixed[result] = stateLayout(result.getType(), param.getType(), layout);
-      continue;
-    }
-    // Replicated here; partition and materialize-units apply them to parts.
-    if (isa<GradientPartsOpInterface>(op))
-      continue;
-    OpState &state = states[&op];
-    state.rule = getRule(&op);
-    state.assignment.factors.resize(state.rule.factors.size());
-    ops.push_back(&op);
-  }
-  for (Operation *op : ops)
-    if (auto constraint = dyn_cast<dist::ConstrainOp>(op))
-      seedConstraint(constraint);
-  for (StringRef axis : axes)
-    for (bool changed = true; changed;) {
-      changed = false;
-      for (Operation *op : ops)
-        changed |= forward(op, axis);
-      if (changed)
-        continue;
-      for (Operation *op : llvm::reverse(ops))
-        changed |= backward(op, axis);
-    }
-  keepPartialSums();
+  for (Operation &op : function.getBody().front().without_terminator())
+    if (Propagation::passes(&op))
+      ops.push_back(&op);
+  layouts.emplace(mesh, axes, ops);
+  for (auto &[value, layout] : fixed)
+    layouts->fix(value, layout);
+  layouts->run();
   if (failed(verifyReads()))
     return failure();
   write();
@@ -360,10 +230,10 @@ struct PropagatePass : impl::PropagatePassBase<PropagatePass> {
     }
     bool warned = false;
     for (auto function : module.getOps<func::FuncOp>()) {
-      Propagation propagation(function, mesh);
-      if (failed(propagation.run()))
+      FunctionLayouts layouts(function, mesh);
+      if (failed(layouts.run()))
         return signalPassFailure();
-      warned = warned || propagation.warnOfGathers();
+      warned = warned || layouts.warnOfGathers();
     }
   }
 };

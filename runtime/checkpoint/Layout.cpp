@@ -15,10 +15,9 @@ Box boxOf(const ShaleProgram &program, const ShaleSegment &segment,
   Box box;
   for (int32_t d = 0; d < segment.rank; ++d) {
     int32_t axis = segment.axes[d];
-    int64_t size = axis < 0 ? segment.dims[d] : segment.dims[d] / program.axes[axis].size;
     box.dims.push_back(segment.dims[d]);
-    box.size.push_back(size);
-    box.start.push_back(axis < 0 ? 0 : coordinates[axis] * size);
+    box.size.push_back(segment.size[d]);
+    box.start.push_back(segment.begin[d] + (axis < 0 ? 0 : coordinates[axis] * segment.size[d]));
   }
   return box;
 }
@@ -196,15 +195,15 @@ void checkProgram(const ShaleProgram &p) {
       need(segment.parameter >= 0 && segment.parameter < p.parameter_count && segment.offset >= 0 &&
                segment.count >= 0 && segment.offset + segment.count <= p.groups[g].count,
            "group", g);
-      int64_t parts = 1;
+      int64_t count = 1;
       for (int32_t d = 0; d < segment.rank; ++d) {
         int32_t axis = segment.axes[d];
-        need(axis < p.axis_count && (axis < 0 || (segment.dims[d] % p.axes[axis].size == 0 &&
-                                                  splits(p.groups[g], axis))),
-             "group", g);
-        parts *= axis < 0 ? 1 : p.axes[axis].size;
+        need(axis < p.axis_count && (axis < 0 || splits(p.groups[g], axis)), "group", g);
+        int64_t end = segment.begin[d] + segment.size[d] * (axis < 0 ? 1 : p.axes[axis].size);
+        need(segment.begin[d] >= 0 && segment.size[d] > 0 && end <= segment.dims[d], "group", g);
+        count *= segment.size[d];
       }
-      need(segment.count * parts == wholeCount(segment), "group", g);
+      need(segment.rank == 0 || segment.count == count, "group", g);
     }
   for (int i = 0; i < p.state_count; ++i) {
     const ShaleState &s = p.states[i];

@@ -14,7 +14,7 @@ passes if all runs follow, except for at most 2 % that are refused.
 --count draws so many cases first, with a PYTHON that has torch, onnxscript and onnxruntime. Cases whose file does not compute what PyTorch
 computes are set aside and counted. Refused cases are exported again with optimize=False, as the message advises, and must then follow.
 --today draws from test/models/today, training modules of many tasks, instead. There at most 10 % may be refused.
---hf draws all models of test/models/hf instead, for --meshes 0,1: fsdp=1, and full on fsdp=2. --torchscript: by that exporter.
+--hf draws all models of test/models/hf instead, for --meshes 0,1,5: fsdp=1, full on fsdp=2, and fsdp=2,tp=2. --torchscript: by that exporter.
 """
 import argparse
 import collections
@@ -32,7 +32,8 @@ from runner import MODELS, Case, metrics, read_safetensors
 
 LOSS, NORM, REFUSED, REFUSED_TODAY = 5e-5, 2e-3, 0.02, 0.1
 MESHES = [("fsdp=1", []), ("fsdp=2 full", ["--mesh", "fsdp=2", "--shard", "full"]), ("fsdp=2 none", ["--mesh", "fsdp=2", "--shard", "none"]),
-          ("replica=2,fsdp=2", ["--mesh", "replica=2,fsdp=2", "--shard", "full"])]
+          ("replica=2,fsdp=2", ["--mesh", "replica=2,fsdp=2", "--shard", "full"]), ("tp=2", ["--mesh", "tp=2"]),
+          ("fsdp=2,tp=2", ["--mesh", "fsdp=2,tp=2", "--shard", "full"])]
 FOLLOWS, WRONG, CRASHED, HUNG, INTERNAL, FAILED, REFUSES = "follows", "WRONG", "crashed", "hung", "exit 70", "failed", "refused"
 KNOWN = "expected"  # a refusal that the case states: `refused` of its trajectory has a part of the message, by mesh
 
@@ -177,7 +178,7 @@ def main():
     p.add_argument("--build", required=True)
     p.add_argument("--cases", type=pathlib.Path, default=MODELS / "modules" / "cases")
     p.add_argument("--only", type=lambda text: text.split(","))
-    p.add_argument("--meshes", type=lambda text: [int(word) for word in text.split(",")], help="numbers of MESHES; default: all")
+    p.add_argument("--meshes", type=lambda text: [int(word) for word in text.split(",")], help="numbers of MESHES; default: the first five, or 0,1,5 with --hf")
     p.add_argument("--jobs", type=int, default=1)
     p.add_argument("--limit", type=float, default=120, help="seconds of a compilation or a run")
     p.add_argument("--count", type=int, default=0)
@@ -190,7 +191,7 @@ def main():
     a = p.parse_args()
     a.hf |= a.torchscript
     a.drawn = "today" if a.today else "modules"
-    a.meshes = a.meshes or list(range(2 if a.hf else len(MESHES)))
+    a.meshes = a.meshes or ([0, 1, 5] if a.hf else list(range(5)))
     with tempfile.TemporaryDirectory() as folder:
         work = a.keep or pathlib.Path(folder)
         (work / "runs").mkdir(parents=True)

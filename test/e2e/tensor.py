@@ -3,7 +3,7 @@
 
 usage: tensor.py --build DIR [--all]
 
-Llama on meshes with a tensor axis, by a plan that is typed:
+Llama on meshes with a tensor axis, by plans that are typed and by the plan that is found:
 
 - The weights that a program writes at step 0 have the same bytes on every mesh: those of the file, those of --init FOLDER and those of
   --init random:SEED.
@@ -12,15 +12,18 @@ Llama on meshes with a tensor axis, by a plan that is typed:
 - Per step, block and row of activations a rank sends two all-reduces in the forward pass and two in the backward pass, none of a
   vector, and reduces the gradients of its own parts only. The expected bytes follow from the shapes of PyTorch's final weights.
 - After the deletion of any collective the interpreter computes other results.
+- The plan that is found for a block of Llama, GPT-2 and plain is that of brute force over all parameters, and the same after all names
+  are changed. A block of GPT-2 needs as many sums as one of Llama, although one product computes queries, keys and values.
 """
 import json
+import re
 import shutil
 from collections import Counter
 
 import numpy as np
 
 from mutate import mutate
-from runner import MODELS, Case, Deviates, main, read_safetensors, same_bits, stage_files
+from runner import MODELS, Case, Deviates, main, read_safetensors, run, same_bits, stage_files
 
 COLUMNS, ROWS = ("q_proj", "k_proj", "v_proj", "gate_proj", "up_proj"), ("o_proj", "down_proj")
 PLAN = "|".join(COLUMNS) + "=column," + "|".join(ROWS) + "=row"
@@ -35,7 +38,9 @@ PROGRAMS = {
     "grad": ("grad", "tp=2,fsdp=2", PLAN),
     "replicas": ("none", "replica=2,tp=2", PLAN + ",embed=column"),
     "shards": ("full", "fsdp=4", None),
+    "found": ("full", "fsdp=2,tp=2", None),
 }
+SPLIT = "embed_tokens|lm_head=whole"
 
 
 def compile_all(case, work, names):
@@ -77,7 +82,7 @@ def check_resumes(case, work, chains):
 
 def check_sent(case, work):
     """Bytes per step of fsdp=2,tp=2 with a whole vocabulary, by kind and axis."""
-    case.shalec(work / "sent", "full", 1, ["--mesh", "fsdp=2,tp=2", "--tensor", PLAN])
+    case.shalec(work / "sent", "full", 1, ["--mesh", "fsdp=2,tp=2", "--tensor", f"{PLAN},{SPLIT}"])
     case.train(work / "sent", work / "run-sent", steps=2, flags=["--save-every", 0, "--report-buffers", work / "report.json"])
     shapes = {name: value.shape for name, value in read_safetensors(case.folder / case.final).items()}
     rows = int(np.prod(read_safetensors(case.batches)["input_ids"].shape[1:])) // 2 # a half for each shard
@@ -112,16 +117,61 @@ def check_mutants(case, work):
     return mutate(case, files["partition"])[0] + mutate(case, files["plan"])[0]
 
 
+def renamed(text):
+    """The IR with other names of modules and parameters; indices and dots stay."""
+    words = {}
+
+    def other(found):
+        return ".".join(part if part.isdigit() or not part else words.setdefault(part, f"n{len(words)}") for part in found[0].split("."))
+    names = {name for name in re.findall(r"@\"?([\w./]+)\"? role = (?:param|divided)", text)}
+    scopes = set(re.findall(r'nn\.scope = "([\w.]+)"', text))
+    for name in sorted(names | scopes, key=len, reverse=True):
+        text = re.sub(rf'(?<![\w.]){re.escape(name)}(?![\w.])', lambda found: re.sub(r"[\w.]+", other, found[0]), text)
+    return text
+
+
+def splits(case, ir, options=""):
+    """The layouts over tensor axes that the pass gives to the arguments of functions, in order."""
+    text = run([case.bin / "shale-opt", ir, f"--shale-plan-sharding{options}"], "shale-opt").stdout
+    return [re.findall(r'dist\.sharding = (#[\w.]*(?:<[^>]*>)?)|nn\.state = @("?[\w./]+)', line) for line in text.splitlines() if "func.func" in line], text
+
+
+def check_found(a, work):
+    """Compares the found plan with brute force, and with that of other names."""
+    for name in ("llama", "gpt2", "plain"):
+        case = Case(a.build, MODELS / name)
+        folder = work / f"ir-{name}"
+        ir = stage_files(case, folder, "dist", "none", 1, ["--mesh", "tp=2"])["precision"]
+        found, text = splits(case, ir)
+        if "dist.sharding" not in text:
+            raise Deviates(f"{name}: nothing is split")
+        if found != splits(case, ir, "=exhaustive")[0]:
+            raise Deviates(f"{name}: brute force finds another plan")
+        (folder / "renamed.mlir").write_text(renamed(ir.read_text()))
+        layouts = [[layout for layout, _ in function] for function in found]
+        again, text = splits(case, folder / "renamed.mlir")
+        if re.search("nn.state @[^ ]*(weight|bias|mlp)[^ ]* role = param", text) or [[layout for layout, _ in function] for function in again] != layouts:
+            raise Deviates(f"{name}: with other names another plan is found")
+    for name, tables in (("llama", "embed|lm_head"), ("gpt2", "wte")):
+        case = Case(a.build, MODELS / name)
+        said = case.shalec(work / "planned", "none", 1, ["--mesh", "tp=2", "--tensor", f"{tables}=whole", "--plan-only"])
+        sums = re.search(r"(\d+) all-reduce over tp", said)
+        if not sums or int(sums[1]) != 2 * 4 + 1:  # two blocks, and the squared norm
+            raise Deviates(f"{name}: {sums and sums[1]} sums of two blocks")
+    return "plans are those of brute force"
+
+
 def check(a, work):
     case = Case(a.build, MODELS / "llama")
-    names = list(PROGRAMS) if a.all else ["one", "tp2", "tp4", "both", "shards"]
+    names = list(PROGRAMS) if a.all else ["one", "tp2", "tp4", "both", "shards", "found"]
     compile_all(case, work, names)
     check_exports(case, work, names)
     chains = [("both", "one"), ("both", "tp4", "shards", "tp2")]
     check_resumes(case, work, [*chains, ("shards", "grad", "replicas", "both", "one")] if a.all else chains)
     sent = check_sent(case, work)
     shutil.rmtree(work / "ir", ignore_errors=True)
-    return f"{len(names)} meshes export and resume alike; {sent} bytes are sent per step; {check_mutants(case, work)} deleted collectives were noticed"
+    found = check_found(a, work)
+    return f"{found}; {len(names)} meshes export and resume alike; {sent} bytes are sent per step; {check_mutants(case, work)} deleted collectives were noticed"
 
 
 if __name__ == "__main__":

@@ -248,7 +248,7 @@ std::vector<Flag> makeFlags() {
        "none (DDP) | optimizer (ZeRO-1) | grad (ZeRO-2) | full (ZeRO-3) | hybrid (full; requires a replica axis) (default: full if the mesh has a shard axis (fsdp) of 2 or more ranks, else none)",
        set<&O::shard>, get<&O::shard>});
   add({"tensor", "REGEX=HOW,..", shard, Effect::Graph,
-       "column | row | whole: what tensor axes (tp) split of parameters: the outputs of their layer, its inputs, or nothing",
+       "column | row | whole: what tensor axes (tp) split of these parameters: the outputs of their layer, its inputs, or nothing (default: what is found)",
        set<&O::tensor>, get<&O::tensor>});
   add({"reshard-after-forward", "BOOL", shard, Effect::Plan,
        "full: gather again for backward (default: true)", setBool<&O::reshardAfterForward>,

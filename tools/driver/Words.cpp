@@ -40,7 +40,7 @@ StringRef shale::flagForForeignWord(StringRef typed) {
              "--mesh replica=M,fsdp=N")
       .Cases({"tensor-parallel-degree", "tensor-parallel", "tp", "tensor-model-parallel-size",
               "model-parallel-size", "tp-size", "autotp-size", "parallelize-plan"},
-             "--mesh fsdp=N,tp=M and --tensor REGEX=column|row")
+             "--mesh fsdp=N,tp=M")
       .Cases({"pipeline-parallel-degree", "pp", "context-parallel-degree", "cp",
               "expert-parallel-degree", "pipeline-model-parallel-size"},
              "not supported: --mesh fsdp=N,tp=M splits the batch, the state and layers")

@@ -17,14 +17,15 @@ def NN_StateOp : NN_Op<"state", [Symbol]> {
     gradient accumulator belongs to. A moment is the optimizer's state; `slot` is
     its name in the optimizer's description and in checkpoints. An accumulator holds a sum over the
     micro-batches of a step; its value between steps is meaningless. A running state is a buffer
-    that every micro-batch changes, and no optimizer: a statistic of batch normalization.
+    that every micro-batch changes, and no optimizer: a statistic of batch normalization. A divided state is
+    a parameter whose parts are states of their own (`nn.part`): it has the name, shape and initial value, and no function reads it.
 
     Life: made by import (parameters, buffers) and autodiff (moments; a buffer that `nn.running_statistic` reads becomes running); the
     annotate passes set unit, trained and decay; lives up to codegen, which
     writes the program's tables from it.
 
     Constraints:
-    - (C1) role is param, buffer, running, moment, grad_accumulator or loss_scale.
+    - (C1) role is param, buffer, running, divided, moment, grad_accumulator or loss_scale.
     - (C2) init is `#nn.file`, `#nn.fill` or dense elements; a file's length is that of the state's number of elements, of the
       file's type if it is given, else of the state's type, or twice that for a 16-bit float type whose file holds f32; only
       a state of floats has a file of another type; only a 2-D state is transposed; dense elements have the state's shape,

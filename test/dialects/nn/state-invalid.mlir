@@ -1,7 +1,7 @@
 // RUN: shale-opt %s --split-input-file --verify-diagnostics
 
 // state_c1: a role that does not exist.
-// expected-error@+1 {{role must be param, buffer, running, moment, grad_accumulator or loss_scale; got input}}
+// expected-error@+1 {{role must be param, buffer, running, divided, moment, grad_accumulator or loss_scale; got input}}
 nn.state @w role = input type = tensor<8xf32>
 
 // -----

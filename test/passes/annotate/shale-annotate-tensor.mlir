@@ -2,8 +2,6 @@
 // RUN: not shale-opt %s --shale-annotate-tensor='plan=q_prog=column' 2>&1 | FileCheck %s --check-prefix=NONE
 // RUN: not shale-opt %s --shale-annotate-tensor='plan=(=column' 2>&1 | FileCheck %s --check-prefix=BAD
 // RUN: not shale-opt %s --shale-annotate-tensor='plan=up=column,u=row' 2>&1 | FileCheck %s --check-prefix=TWICE
-// RUN: not shale-opt %s --shale-annotate-tensor 2>&1 | FileCheck %s --check-prefix=NOTHING
-// RUN: not shale-opt %s --shale-annotate-tensor='plan=up=whole' 2>&1 | FileCheck %s --check-prefix=NOTHING
 // RUN: not shale-opt %s --shale-annotate-tensor='plan=up=columns' 2>&1 | FileCheck %s --check-prefix=WORD
 // RUN: not shale-opt %s --shale-annotate-tensor='plan=up' 2>&1 | FileCheck %s --check-prefix=WORD
 // RUN: not shale-opt %s --shale-annotate-tensor='plan==row' 2>&1 | FileCheck %s --check-prefix=WORD
@@ -20,7 +18,6 @@
 // NONE: tensor: 'q_prog' matches no parameter; similar names: {{.*}}'h.0.q_proj.w'
 // BAD: tensor: '(' is not a regular expression: parentheses not balanced
 // TWICE: tensor: 'u=row' contradicts another entry, which makes parameter 'h.0.up.w' column
-// NOTHING: the 2 ranks of the mesh's tensor axes would split nothing: name the parameters that they split, as in --tensor {{.*}}; this model has 'h.0.q_proj.w', 'h.0.o_proj.w', 'h.0.up.w', 'h.0.down__proj.w'
 // WORD: expects REGEX=column|row|whole, separated by commas; got
 dist.mesh @mesh <[shard "fsdp"=2, tensor "tp"=2]>
 nn.state @"h.0.q_proj.w" role = param type = tensor<4x4xf32>

@@ -276,9 +276,10 @@ const ShaleParameter kept[] = {{"mask",
                                 0,
                                 1,
                                 {SHALE_INIT_FILE, 0, 0, nullptr, 0, 0, 0, 0, 0, -1, SHALE_F32, 0}}};
-const ShaleSegment segments[] = {{0, 1, 0, weightCount, 0, 0, nullptr, nullptr},
-                                 {1, 0, biasOffset, vocab, 0, 0, nullptr, nullptr}};
-const ShaleSegment frozenSegments[] = {{2, 0, 0, 7, 0, 0, nullptr, nullptr}};
+const ShaleSegment segments[] = {
+    {0, 1, 0, weightCount, 0, 0, nullptr, nullptr, nullptr, nullptr},
+    {1, 0, biasOffset, vocab, 0, 0, nullptr, nullptr, nullptr, nullptr}};
+const ShaleSegment frozenSegments[] = {{2, 0, 0, 7, 0, 0, nullptr, nullptr, nullptr, nullptr}};
 const ShaleGroup groups[] = {{"root", groupCount, 2, 0, segments},
                              {"frozen", frozenCount, 1, 0, frozenSegments}};
 constexpr int32_t axis = full ? Fsdp : -1;

@@ -153,8 +153,9 @@ private:
   std::map<std::pair<int, int>, std::vector<std::string>> boxes;
 };
 
-/// Three parameters on a mesh replica x fsdp x tp: `in` [4, 8, 6], split by tensor axes along
-/// dimension 1; `out` [8, 6], split along dimension 0; `norm` [6], whole. Each with a moment.
+/// Three parameters on a mesh replica x fsdp x tp: `in` [4, 8, 6], in two parts which tensor axes
+/// split along dimension 1; `out` [8, 6], split along dimension 0; `norm` [6], whole. Each with a
+/// moment.
 struct Tables {
   Tables(int64_t replica, int64_t fsdp, int64_t tp, bool full) {
     axes[0] = {"replica", replica, SHALE_AXIS_REPLICA, 0};
@@ -172,11 +173,16 @@ struct Tables {
       parameters[p].trained = 1;
     }
     bool splits = tp > 1;
-    segments[0] = {0, 1, 0, 192 / tp, splits ? 3 : 0, 0, in.data(), inAxes};
-    segments[1] = {1, 1, 192, 48 / tp, splits ? 2 : 0, 0, out.data(), outAxes};
-    segments[2] = {2, 1, 0, 6, 0, 0, nullptr, nullptr};
-    groups[0] = {"matrices", 240, 2, 0, segments};
-    groups[1] = {"vectors", 12, 1, 0, segments + 2};
+    // With tensor axes, `in` is divided into two parts of 4 indices each along dimension 1.
+    inSize[1] = splits ? 4 / tp : 8;
+    outSize[0] = 8 / tp;
+    int64_t part = 24 * inSize[1], after = 192 / tp;
+    segments[0] = {0, 1, 0, part, splits ? 3 : 0, 0, in.data(), zeros, inSize, inAxes};
+    segments[1] = {1, 1, 192, 48 / tp, splits ? 2 : 0, 0, out.data(), zeros, outSize, outAxes};
+    segments[2] = {0, 1, after - part, part, 3, 0, in.data(), second, inSize, inAxes};
+    segments[3] = {2, 1, 0, 6, 0, 0, nullptr, nullptr, nullptr, nullptr};
+    groups[0] = {"matrices", 240, splits ? 3 : 2, 0, segments};
+    groups[1] = {"vectors", 12, 1, 0, segments + 3};
     int axis = full && fsdp > 1 ? 1 : -1;
     int64_t at = 0;
     for (int s = 0; s < 4; ++s) {
@@ -200,10 +206,11 @@ struct Tables {
   }
 
   std::vector<int64_t> in{4, 8, 6}, out{8, 6}, norm{6};
+  int64_t zeros[3] = {0, 0, 0}, second[3] = {0, 4, 0}, inSize[3] = {4, 8, 6}, outSize[2] = {8, 6};
   int32_t inAxes[3] = {-1, 2, -1}, outAxes[2] = {2, -1};
   ShaleAxis axes[3];
   ShaleParameter parameters[3] = {};
-  ShaleSegment segments[3];
+  ShaleSegment segments[4];
   ShaleGroup groups[2];
   ShaleState states[4];
   const char *slots[1] = {"momentum"};
@@ -342,8 +349,8 @@ TEST_F(Boxes, LiesAboutBoxesAre65) {
   EXPECT_EQ(code([&](Manifest &m) { first(m).dims.assign(40, 1); }), 65);
   EXPECT_EQ(code([&](Manifest &m) { first(m).dims[0] = int64_t(1) << 60; }), 65);
   EXPECT_EQ(code([&](Manifest &m) { first(m).size.pop_back(); }), 65);
-  EXPECT_EQ(code([&](Manifest &m) { first(m).start = {0, 4, 0}; }), 65); // the other rank's
-  EXPECT_EQ(code([&](Manifest &m) { m.pieces.at(0).end = 97; }), 65);
+  EXPECT_EQ(code([&](Manifest &m) { first(m).start = {0, 2, 0}; }), 65); // the other rank's
+  EXPECT_EQ(code([&](Manifest &m) { m.pieces.at(0).end = 49; }), 65);
   EXPECT_EQ(code([&](Manifest &m) { m.pieces.erase(m.pieces.begin()); }), 65);
   EXPECT_EQ(code([&](Manifest &m) { m.pieces.push_back(m.pieces.at(0)); }), 65);
 }
@@ -362,8 +369,10 @@ TEST(BoxTables, InconsistentOnesAre70) {
   EXPECT_EQ(broken([](Tables &) {}), 0);
   EXPECT_EQ(broken([](Tables &t) { t.inAxes[1] = 3; }), 70);
   EXPECT_EQ(broken([](Tables &t) { t.inAxes[1] = 1; }), 70); // the other segment has axis 2
-  EXPECT_EQ(broken([](Tables &t) { t.in[1] = 9; }), 70);     // does not divide
-  EXPECT_EQ(broken([](Tables &t) { t.segments[0].count = 95; }), 70);
+  EXPECT_EQ(broken([](Tables &t) { t.in[1] = 7; }), 70);     // ends before the second part
+  EXPECT_EQ(broken([](Tables &t) { t.second[1] = -4; }), 70);
+  EXPECT_EQ(broken([](Tables &t) { t.inSize[1] = 0; }), 70);
+  EXPECT_EQ(broken([](Tables &t) { t.segments[0].count = 47; }), 70);
   EXPECT_EQ(broken([](Tables &t) { t.parameters[0].count = 96, t.in[0] = 2; }), 70);
 }
 } // namespace

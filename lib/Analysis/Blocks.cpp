@@ -1,5 +1,5 @@
 //===- Blocks.cpp - The blocks of the model and their ops -----------------===//
-#include "passes/memory/Blocks.h"
+#include "lib/Analysis/Blocks.h"
 #include "dialects/nn/NN.h"
 
 using namespace mlir;

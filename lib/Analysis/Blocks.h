@@ -1,6 +1,6 @@
 //===- Blocks.h - The blocks of the model and their ops -------------------===//
-#ifndef SHALE_PASSES_MEMORY_BLOCKS_H
-#define SHALE_PASSES_MEMORY_BLOCKS_H
+#ifndef SHALE_ANALYSIS_BLOCKS_H
+#define SHALE_ANALYSIS_BLOCKS_H
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/DenseMap.h"
@@ -36,4 +36,4 @@ mlir::Value viewedValue(mlir::Value value);
 
 } // namespace shale
 
-#endif // SHALE_PASSES_MEMORY_BLOCKS_H
+#endif // SHALE_ANALYSIS_BLOCKS_H

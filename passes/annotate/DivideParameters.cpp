@@ -1,0 +1,299 @@
+//===- DivideParameters.cpp - Divides products whose results are cut ------===//
+#include "dialects/nn/Ops/Data.h"
+#include "dialects/nn/Ops/Elementwise.h"
+#include "dialects/nn/Ops/Matmul.h"
+#include "dialects/nn/Ops/State.h"
+#include "lib/Support/OpCopies.h"
+#include "lib/Support/Remarks.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "passes/annotate/Passes.h"
+#include "llvm/ADT/StringMap.h"
+
+using namespace mlir;
+
+namespace shale {
+
+#define GEN_PASS_DEF_DIVIDEPARAMETERSPASS
+#include "passes/annotate/Passes.h.inc"
+
+namespace {
+
+/// The way from a product to the slices that cut its columns: a bias is added, the result is
+/// reshaped and transposed.
+struct Chain {
+  nn::MatmulOp product;
+  BlockArgument weight;
+  BlockArgument bias; ///< or null
+  /// Between product and slices, in order. Each has one user, but for the last.
+  SmallVector<Operation *> ops;
+  /// Of the result of the product, then of each op: the dimension that the slices cut, and how many
+  /// columns of the product one index of it has.
+  SmallVector<std::pair<int64_t, int64_t>> cuts;
+  SmallVector<nn::SliceOp> slices; ///< in the order of their columns
+};
+
+ArrayRef<int64_t> shapeOf(Value value) {
+  return cast<RankedTensorType>(value.getType()).getShape();
+}
+
+/// Columns [begin, end) of the product that a slice takes.
+std::pair<int64_t, int64_t> columnsOf(nn::SliceOp slice, std::pair<int64_t, int64_t> cut) {
+  auto [dim, unit] = cut;
+  return {slice.getStarts()[dim] * unit, slice.getLimits()[dim] * unit};
+}
+
+} // namespace
+
+static BlockArgument parameter(Value value) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  nn::StateOp state = argument ? nn::getState(argument) : nn::StateOp();
+  return state && state.getRole() == nn::Role::Param && !state.getNamesAttr() &&
+                 argument.hasOneUse()
+             ? argument
+             : BlockArgument();
+}
+
+/// Follows one op of the chain. Returns false if the columns cannot be followed through it.
+static bool follow(Operation *op, Chain &chain) {
+  auto [dim, unit] = chain.cuts.back();
+  Value from = chain.product.getResult();
+  if (!chain.ops.empty())
+    from = chain.ops.back()->getResult(0);
+  ArrayRef<int64_t> shape = shapeOf(from);
+  if (auto add = dyn_cast<nn::AddOp>(op)) {
+    Value other = add.getLhs() == from ? add.getRhs() : add.getLhs();
+    auto broadcast = other.getDefiningOp<nn::BroadcastOp>();
+    BlockArgument bias = broadcast ? parameter(broadcast.getInput()) : BlockArgument();
+    if (!bias || chain.bias || !broadcast->hasOneUse() || shapeOf(bias).size() != 1 ||
+        shapeOf(bias)[0] != shape[dim] || unit != 1 || broadcast.getDims()[0] != dim)
+      return false;
+    chain.bias = bias;
+    chain.cuts.push_back({dim, unit});
+    return true;
+  }
+  if (auto transpose = dyn_cast<nn::TransposeOp>(op)) {
+    auto at = llvm::find(transpose.getPerm(), dim);
+    chain.cuts.push_back({at - transpose.getPerm().begin(), unit});
+    return true;
+  }
+  auto reshape = dyn_cast<nn::ReshapeOp>(op);
+  if (!reshape)
+    return false;
+  // The dimension keeps its place in the order of elements: as many elements come before each of
+  // its indices, or it becomes several, of which the first is cut.
+  ArrayRef<int64_t> to = shapeOf(reshape.getResult());
+  int64_t before = 1, inner = 1, passed = 1;
+  for (int64_t n : shape.take_front(dim))
+    before *= n;
+  for (int64_t n : shape.drop_front(dim + 1))
+    inner *= n;
+  for (auto [d, n] : llvm::enumerate(to)) {
+    if (passed == before && n > 1) {
+      int64_t rest = 1; // elements per index of the new dimension
+      for (int64_t m : to.drop_front(d + 1))
+        rest *= m;
+      if (rest % inner != 0 || n * rest != shape[dim] * inner)
+        return false;
+      chain.cuts.push_back({static_cast<int64_t>(d), unit * (rest / inner)});
+      return true;
+    }
+    passed *= n;
+  }
+  return false;
+}
+
+/// Whether the op is a slice that cuts only the chain's dimension.
+static bool cutsOnly(nn::SliceOp slice, int64_t dim) {
+  for (auto [d, size] : llvm::enumerate(shapeOf(slice.getInput()))) {
+    bool whole = slice.getStarts()[d] == 0 && slice.getLimits()[d] == size;
+    if (slice.getStrides()[d] != 1 || (!whole && static_cast<int64_t>(d) != dim))
+      return false;
+  }
+  return true;
+}
+
+/// Collects the slices of the chain's last value. Returns false if they leave out or repeat a
+/// column.
+static bool readSlices(Value value, Chain &chain) {
+  for (Operation *user : value.getUsers()) {
+    auto slice = dyn_cast<nn::SliceOp>(user);
+    if (!slice || !cutsOnly(slice, chain.cuts.back().first))
+      return false;
+    chain.slices.push_back(slice);
+  }
+  auto columns = [&](nn::SliceOp slice) { return columnsOf(slice, chain.cuts.back()); };
+  llvm::sort(chain.slices, [&](nn::SliceOp a, nn::SliceOp b) { return columns(a) < columns(b); });
+  int64_t end = 0;
+  for (nn::SliceOp slice : chain.slices) {
+    if (columns(slice).first != end)
+      return false;
+    end = columns(slice).second;
+  }
+  return chain.slices.size() > 1 && end == shapeOf(chain.product.getResult()).back();
+}
+
+/// Finds what follows a product; nothing if its columns are not just cut.
+static std::optional<Chain> chainOf(nn::MatmulOp product) {
+  Chain chain;
+  chain.product = product;
+  chain.weight = parameter(product.getRhs());
+  if (!chain.weight || shapeOf(chain.weight).size() != 2 || shapeOf(product.getLhs()).size() != 2)
+    return std::nullopt;
+  chain.cuts.push_back({1, 1});
+  Value value = product.getResult();
+  while (value.hasOneUse() && !isa<nn::SliceOp>(*value.user_begin())) {
+    Operation *op = *value.user_begin();
+    if (!follow(op, chain))
+      return std::nullopt;
+    chain.ops.push_back(op);
+    value = op->getResult(0);
+  }
+  return readSlices(value, chain) ? std::optional(std::move(chain)) : std::nullopt;
+}
+
+namespace {
+/// Replaces the parameters and the product of a chain by those of its slices.
+class Divider {
+public:
+  Divider(ModuleOp module, func::FuncOp function, int64_t ranks)
+      : module(module), function(function), ranks(ranks), builder(module.getContext(), &copies) {}
+  void divide(Chain &chain);
+  bool worksFor(const Chain &chain) const;
+  /// Removes the arguments of divided parameters.
+  void finish();
+  int64_t count = 0;
+
+private:
+  Value addPart(BlockArgument whole, int64_t dim, int64_t begin, int64_t size, size_t number);
+  Value rebuilt(Chain &chain, Value value, int64_t columns, Value bias);
+
+  ModuleOp module;
+  func::FuncOp function;
+  int64_t ranks;
+  CopyAttributes copies;
+  OpBuilder builder;
+  llvm::BitVector divided;
+};
+} // namespace
+
+/// Whether the ranks of tensor axes divide the columns of each part.
+bool Divider::worksFor(const Chain &chain) const {
+  return llvm::all_of(chain.slices, [&](nn::SliceOp slice) {
+    auto [begin, end] = columnsOf(slice, chain.cuts.back());
+    return (end - begin) % ranks == 0;
+  });
+}
+
+/// Declares the state of a part and adds an argument for it.
+Value Divider::addPart(BlockArgument whole, int64_t dim, int64_t begin, int64_t size,
+                       size_t number) {
+  nn::StateOp state = nn::getState(whole);
+  SmallVector<int64_t> shape(shapeOf(whole));
+  shape[dim] = size;
+  auto type = cast<RankedTensorType>(whole.getType()).clone(shape);
+  OpBuilder at(state);
+  auto part = cast<nn::StateOp>(at.clone(*state));
+  std::string name = (state.getSymName() + "/" + Twine(number)).str();
+  part.setSymName(name);
+  part.setTypeAttr(TypeAttr::get(type));
+  part.removeInitAttr();
+  part.setRole(nn::Role::Param);
+  part->setAttr(nn::kPartAttr,
+                nn::PartAttr::get(module.getContext(), FlatSymbolRefAttr::get(state), dim, begin));
+  NamedAttrList attrs(function.getArgAttrDict(whole.getArgNumber()));
+  attrs.set(nn::kStateAttr, FlatSymbolRefAttr::get(part));
+  unsigned index = function.getNumArguments();
+  (void)function.insertArgument(index, type, attrs.getDictionary(module.getContext()),
+                                whole.getLoc());
+  return function.getArgument(index);
+}
+
+/// Repeats the ops of the chain for some of the columns.
+Value Divider::rebuilt(Chain &chain, Value value, int64_t columns, Value bias) {
+  for (auto [op, cut] : llvm::zip_equal(chain.ops, ArrayRef(chain.cuts).drop_front())) {
+    copies.current = op;
+    auto [dim, unit] = cut;
+    SmallVector<int64_t> shape(shapeOf(op->getResult(0)));
+    shape[dim] = columns / unit;
+    auto type = cast<RankedTensorType>(op->getResult(0).getType()).clone(shape);
+    if (isa<nn::AddOp>(op)) {
+      Value along = nn::BroadcastOp::create(builder, op->getLoc(), type, bias,
+                                            builder.getDenseI64ArrayAttr({dim}));
+      value = nn::AddOp::create(builder, op->getLoc(), value, along);
+    } else if (auto transpose = dyn_cast<nn::TransposeOp>(op)) {
+      value = nn::TransposeOp::create(builder, op->getLoc(), type, value, transpose.getPermAttr());
+    } else {
+      value = nn::ReshapeOp::create(builder, op->getLoc(), type, value);
+    }
+  }
+  return value;
+}
+
+void Divider::divide(Chain &chain) {
+  bool transposed = chain.product.getTransposeRhs();
+  for (auto [number, slice] : llvm::enumerate(chain.slices)) {
+    auto [begin, end] = columnsOf(slice, chain.cuts.back());
+    Value weight = addPart(chain.weight, transposed ? 0 : 1, begin, end - begin, number);
+    Value bias = chain.bias ? addPart(chain.bias, 0, begin, end - begin, number) : Value();
+    builder.setInsertionPoint(slice);
+    copies.current = chain.product;
+    auto type = cast<RankedTensorType>(chain.product.getResult().getType());
+    auto made = cast<nn::MatmulOp>(builder.clone(*chain.product.getOperation()));
+    made.getRhsMutable().assign(weight);
+    made.getResult().setType(type.clone({type.getDimSize(0), end - begin}));
+    slice.getResult().replaceAllUsesWith(rebuilt(chain, made.getResult(), end - begin, bias));
+  }
+  for (nn::SliceOp slice : chain.slices)
+    slice.erase();
+  SmallVector<Operation *> broadcasts;
+  for (Operation *op : llvm::reverse(chain.ops)) {
+    for (Value operand : op->getOperands())
+      if (auto broadcast = operand.getDefiningOp<nn::BroadcastOp>();
+          broadcast && isa<nn::AddOp>(op))
+        broadcasts.push_back(broadcast);
+    op->erase();
+  }
+  for (Operation *broadcast : broadcasts)
+    broadcast->erase();
+  chain.product.erase();
+  for (BlockArgument argument : {chain.weight, chain.bias})
+    if (argument) {
+      nn::getState(argument).setRole(nn::Role::Divided);
+      divided.resize(function.getNumArguments());
+      divided.set(argument.getArgNumber());
+    }
+  ++count;
+}
+
+void Divider::finish() {
+  if (count == 0)
+    return;
+  divided.resize(function.getNumArguments());
+  (void)function.eraseArguments(divided);
+}
+
+namespace {
+struct DivideParametersPass : impl::DivideParametersPassBase<DivideParametersPass> {
+  using DivideParametersPassBase::DivideParametersPassBase;
+  void runOnOperation() final {
+    ModuleOp module = getOperation();
+    dist::MeshOp mesh = dist::getMesh(module);
+    int64_t ranks = mesh ? mesh.getRanksOf(dist::AxisKind::Tensor) : 1;
+    SmallVector<func::FuncOp> functions(module.getOps<func::FuncOp>());
+    // All functions would have to divide a parameter alike: there is one before autodiff.
+    if (ranks == 1 || functions.size() != 1 || functions[0].isExternal())
+      return;
+    Divider divider(module, functions[0], ranks);
+    SmallVector<nn::MatmulOp> products(functions[0].getOps<nn::MatmulOp>());
+    for (nn::MatmulOp product : products)
+      if (std::optional<Chain> chain = chainOf(product); chain && divider.worksFor(*chain))
+        divider.divide(*chain);
+    divider.finish();
+    if (divider.count > 0)
+      emitDecision(module.getLoc(), "divide-parameters",
+                   std::to_string(divider.count) + " products whose results are cut are divided");
+  }
+};
+} // namespace
+
+} // namespace shale

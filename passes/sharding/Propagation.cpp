@@ -1,0 +1,154 @@
+//===- Propagation.cpp - Layouts that follow from fixed ones --------------===//
+#include "passes/sharding/Propagation.h"
+
+using namespace mlir;
+
+namespace shale {
+inline namespace sharding {
+
+Propagation::Propagation(dist::MeshOp mesh, AxisList axes, ArrayRef<Operation *> list)
+    : mesh(mesh), axes(std::move(axes)), ops(list) {
+  for (Operation *op : ops)
+    states[op].rule = getRule(op);
+}
+
+bool Propagation::passes(Operation *op) { return !isa<GradientPartsOpInterface>(op); }
+
+/// Seeds the splits of a constraint. It determines all axes except data axes that it
+/// does not name.
+void Propagation::seedConstraint(dist::ConstrainOp op) {
+  OpState &state = states[op];
+  Layout layout = Layout::from(op.getSharding());
+  dropSingletons(layout, mesh);
+  for (StringRef axis : axes)
+    if (int64_t f = projectAxis(state.rule, state.rule.results[0], layout, axis, mesh); f >= 0)
+      split(state, f, axis);
+}
+
+//===- One step -----------------------------------------------------------===//
+
+static int64_t rankOf(Value value) {
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  return type ? type.getRank() : 0;
+}
+
+Layout Propagation::layoutOf(Value value) const {
+  auto it = fixed.find(value);
+  if (it != fixed.end())
+    return it->second;
+  auto result = dyn_cast<OpResult>(value);
+  auto state = result ? states.find(result.getOwner()) : states.end();
+  if (state == states.end())
+    return Layout::replicated(rankOf(value));
+  return resultLayout(state->second.rule, state->second.assignment, result.getResultNumber());
+}
+
+bool Propagation::split(OpState &state, int64_t factor, StringRef axis) {
+  int64_t size = mesh.getSize(axis);
+  if (!canSplit(state.rule, state.assignment, factor, size))
+    return false;
+  state.assignment.factors[factor].push_back({axis, size});
+  return true;
+}
+
+/// Whether propagation may still split `op` over `axis`.
+bool Propagation::isOpen(Operation *op, const OpState &state, StringRef axis) {
+  return state.assignment.factorOf(axis) < 0 &&
+         (!isa<dist::ConstrainOp>(op) || mesh.isDataAxis(axis));
+}
+
+bool Propagation::forward(Operation *op, StringRef axis) {
+  OpState &state = states[op];
+  if (!isOpen(op, state, axis))
+    return false;
+  for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
+    int64_t factor = projectAxis(state.rule, state.rule.operands[i], layoutOf(operand), axis, mesh);
+    if (factor >= 0 && split(state, factor, axis))
+      return true;
+  }
+  return false;
+}
+
+/// Propagates a split with which a user reads a result to the op.
+bool Propagation::backward(Operation *op, StringRef axis) {
+  OpState &state = states[op];
+  if (!isOpen(op, state, axis))
+    return false;
+  for (OpResult result : op->getResults())
+    for (OpOperand &use : result.getUses()) {
+      auto user = states.find(use.getOwner());
+      if (user == states.end())
+        continue;
+      Layout wanted =
+          operandLayout(user->second.rule, user->second.assignment, use.getOperandNumber());
+      int64_t factor =
+          projectAxis(state.rule, state.rule.results[result.getResultNumber()], wanted, axis, mesh);
+      if (factor >= 0 && split(state, factor, axis))
+        return true;
+    }
+  return false;
+}
+
+/// Whether `op` computes with partial sums in `operands`. On a tensor axis only if nothing else
+/// does: otherwise the value is summed once, for all of its users.
+bool Propagation::keeps(Operation *op, ArrayRef<int64_t> operands, StringRef axis) {
+  if (operands.empty())
+    return false;
+  return mesh.isDataAxis(axis) ||
+         (op->getNumResults() == 1 &&
+          llvm::all_of(operands, [&](int64_t i) { return op->getOperand(i).hasOneUse(); }));
+}
+
+/// Runs in program order after all splits are known: operands come before users.
+void Propagation::keepPartialSums() {
+  for (Operation *op : ops) {
+    OpState &state = states[op];
+    SmallVector<Layout, 4> operands;
+    for (Value operand : op->getOperands())
+      operands.push_back(layoutOf(operand));
+    for (StringRef axis : axes) {
+      if (state.assignment.factorOf(axis) >= 0 || isa<dist::ConstrainOp>(op))
+        continue;
+      SmallVector<int64_t> kept = keptOperands(state.rule, operands, axis);
+      if (keeps(op, kept, axis))
+        state.assignment.kept.emplace_back(axis, kept);
+    }
+  }
+}
+
+//===- All steps ----------------------------------------------------------===//
+
+void Propagation::run() {
+  for (Operation *op : ops) {
+    OpState &state = states[op];
+    state.assignment = Assignment();
+    state.assignment.factors.resize(state.rule.factors.size());
+  }
+  for (Operation *op : ops)
+    if (auto constraint = dyn_cast<dist::ConstrainOp>(op))
+      seedConstraint(constraint);
+  for (StringRef axis : axes)
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (Operation *op : ops)
+        changed |= forward(op, axis);
+      if (changed)
+        continue;
+      for (Operation *op : llvm::reverse(ops))
+        changed |= backward(op, axis);
+    }
+  keepPartialSums();
+}
+
+void Propagation::forReads(
+    llvm::function_ref<void(OpOperand &, const Layout &, const Layout &)> visit) const {
+  for (Operation *op : ops) {
+    const OpState &state = states.find(op)->second;
+    for (OpOperand &operand : op->getOpOperands())
+      visit(operand, layoutOf(operand.get()),
+            operandLayout(state.rule, state.assignment, operand.getOperandNumber()));
+  }
+}
+
+} // namespace sharding
+} // namespace shale

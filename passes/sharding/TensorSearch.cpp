@@ -1,0 +1,271 @@
+//===- TensorSearch.cpp - What tensor axes split in a part of the step ----===//
+#include "passes/sharding/TensorSearch.h"
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/MapVector.h"
+
+using namespace mlir;
+
+namespace shale {
+inline namespace sharding {
+
+namespace {
+
+/// The most decisions of which all combinations are tried.
+constexpr size_t kMostExhaustive = 5;
+/// How far apart two decisions are that change together.
+constexpr size_t kNeighbours = 3;
+
+/// Candidates that are split alike.
+struct Decision {
+  SmallVector<size_t, 4> members;
+  SmallVector<dist::TensorSplit, 3> options;
+};
+
+class Search {
+public:
+  Search(dist::MeshOp mesh, const AxisList &axes, ArrayRef<Operation *> ops,
+         ArrayRef<TensorCandidate> candidates, bool exhaustive)
+      : axes(axes), candidates(candidates), exhaustive(exhaustive), propagation(mesh, axes, ops),
+        inside(ops.begin(), ops.end()) {
+    decide();
+  }
+  TensorChoice run();
+
+private:
+  void decide();
+  Layout layoutFor(size_t candidate, int64_t dim) const;
+  int64_t dimOfReads(Value argument) const;
+  TensorChoice evaluate(ArrayRef<size_t> chosen);
+  TensorCost costNow(ArrayRef<int64_t> dims) const;
+  bool consider(ArrayRef<size_t> chosen, TensorChoice &best);
+  void tryAll(TensorChoice &best);
+  void improve(TensorChoice &best);
+
+  AxisList axes;
+  ArrayRef<TensorCandidate> candidates;
+  bool exhaustive;
+  Propagation propagation;
+  llvm::DenseSet<Operation *> inside;
+  SmallVector<Decision> decisions;
+  int64_t tried = 0;
+};
+
+} // namespace
+
+/// Returns the value that a chain of casts, transposes and views was made from.
+static Value rootOf(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    if (op->getNumOperands() != 1 || op->getNumResults() != 1)
+      break;
+    value = op->getOperand(0);
+  }
+  return value;
+}
+
+/// Returns what the first product that reads the parameter multiplies it with; null if there is
+/// none.
+static Value partnerOf(Value parameter, const llvm::DenseSet<Operation *> &inside) {
+  SmallVector<Value> work{parameter};
+  while (!work.empty()) {
+    Value value = work.pop_back_val();
+    for (OpOperand &use : value.getUses()) {
+      Operation *op = use.getOwner();
+      if (!inside.contains(op) || nn::isInPhase(op, nn::Phase::Backward))
+        continue;
+      if (op->getNumOperands() == 1 && op->getNumResults() == 1)
+        work.push_back(op->getResult(0));
+      else if (op->getNumOperands() == 2)
+        return rootOf(op->getOperand(1 - use.getOperandNumber()));
+    }
+  }
+  return {};
+}
+
+void Search::decide() {
+  llvm::MapVector<Value, Decision> alike;
+  for (auto [i, candidate] : llvm::enumerate(candidates)) {
+    using dist::TensorSplit;
+    if (candidate.typed) {
+      decisions.push_back({{i}, {*candidate.typed}});
+      continue;
+    }
+    if (candidate.isVector() || (candidate.column < 0 && candidate.row < 0))
+      continue;
+    Value partner = exhaustive ? Value() : partnerOf(candidate.argument, inside);
+    Decision &decision = alike[partner ? partner : Value(candidate.argument)];
+    decision.members.push_back(i);
+    decision.options = {TensorSplit::Column, TensorSplit::Row, TensorSplit::Whole};
+  }
+  for (auto &[partner, decision] : alike)
+    decisions.push_back(std::move(decision));
+  // Neighbours follow one another in the program, as their parameters do.
+  llvm::stable_sort(decisions, [](const Decision &a, const Decision &b) {
+    return a.members.front() < b.members.front();
+  });
+}
+
+Layout Search::layoutFor(size_t candidate, int64_t dim) const {
+  auto type = cast<RankedTensorType>(candidates[candidate].argument.getType());
+  Layout layout = Layout::replicated(type.getRank());
+  if (dim >= 0)
+    layout.dims[dim] = axes;
+  return layout;
+}
+
+/// Returns the dimension that all ops which read the argument want split; -1 if there is none.
+int64_t Search::dimOfReads(Value argument) const {
+  int64_t common = -2;
+  propagation.forReads([&](OpOperand &operand, const Layout &, const Layout &read) {
+    if (operand.get() != argument)
+      return;
+    int64_t dim = -1;
+    for (auto [d, list] : llvm::enumerate(read.dims))
+      if (list == axes)
+        dim = d;
+    common = common == -2 || common == dim ? dim : -1;
+  });
+  return std::max<int64_t>(common, -1);
+}
+
+/// Computes the cost of an option for each decision.
+TensorChoice Search::evaluate(ArrayRef<size_t> chosen) {
+  TensorChoice choice;
+  choice.dims.assign(candidates.size(), -1);
+  for (auto [decision, option] : llvm::zip_equal(decisions, chosen))
+    for (size_t member : decision.members)
+      choice.dims[member] = candidates[member].dimOf(decision.options[option]);
+  auto propagate = [&] {
+    for (auto [i, candidate] : llvm::enumerate(candidates))
+      propagation.fix(candidate.argument, layoutFor(i, choice.dims[i]));
+    propagation.run();
+  };
+  propagate();
+  bool follow = false;
+  for (auto [i, candidate] : llvm::enumerate(candidates)) {
+    if (!candidate.isVector() || candidate.typed)
+      continue;
+    choice.dims[i] = dimOfReads(candidate.argument);
+    follow |= choice.dims[i] >= 0;
+  }
+  if (follow)
+    propagate();
+  choice.cost = costNow(choice.dims);
+  ++tried;
+  return choice;
+}
+
+/// Adds what it costs to read `value` in another layout than it has.
+static void addTransition(Value value, const Layout &have, const Layout &read, const AxisList &axes,
+                          TensorCost &cost) {
+  int64_t bytes = nn::tensorBytes(value);
+  for (StringRef axis : axes) {
+    int64_t from = have.dimOf(axis), to = read.dimOf(axis);
+    if (have.partialOn(axis) && !read.partialOn(axis)) {
+      cost.reduced += bytes;
+      ++cost.sums;
+    } else if (from >= 0 && from != to) {
+      cost.gathered += bytes;
+    }
+  }
+}
+
+TensorCost Search::costNow(ArrayRef<int64_t> dims) const {
+  TensorCost cost;
+  llvm::DenseMap<Value, SmallVector<Layout, 1>> counted;
+  auto read = [&](Value value, const Layout &have, const Layout &wanted) {
+    SmallVector<Layout, 1> &known = counted[value];
+    if (have == wanted || llvm::is_contained(known, wanted))
+      return;
+    known.push_back(wanted);
+    addTransition(value, have, wanted, axes, cost);
+  };
+  propagation.forReads([&](OpOperand &operand, const Layout &have, const Layout &wanted) {
+    read(operand.get(), have, wanted);
+  });
+  llvm::DenseMap<Value, size_t> places;
+  for (auto [i, candidate] : llvm::enumerate(candidates)) {
+    places[candidate.argument] = i;
+    if (dims[i] < 0)
+      cost.whole += nn::elements(candidate.argument);
+  }
+  for (Operation *op : inside)
+    for (Value result : op->getResults())
+      for (OpOperand &use : result.getUses()) {
+        Operation *user = use.getOwner();
+        if (inside.contains(user))
+          continue;
+        auto type = dyn_cast<RankedTensorType>(result.getType());
+        Layout wanted = Layout::replicated(type ? type.getRank() : 0);
+        if (auto update = dyn_cast<OptimizerUpdateOpInterface>(user)) {
+          // A gradient has the layout of its parameter.
+          auto place = places.find(update.getParameterOperand().get());
+          if (place != places.end())
+            wanted = layoutFor(place->second, dims[place->second]);
+        } else if (isa<GradientPartsOpInterface>(user)) {
+          continue; // of parts, as the update
+        }
+        read(result, propagation.layoutOf(result), wanted);
+      }
+  return cost;
+}
+
+bool Search::consider(ArrayRef<size_t> chosen, TensorChoice &best) {
+  TensorChoice choice = evaluate(chosen);
+  if (!(choice.cost < best.cost))
+    return false;
+  best = std::move(choice);
+  return true;
+}
+
+void Search::tryAll(TensorChoice &best) {
+  SmallVector<size_t> chosen(decisions.size(), 0);
+  for (size_t d = 0; d < decisions.size();) {
+    consider(chosen, best);
+    for (d = 0; d < decisions.size() && ++chosen[d] == decisions[d].options.size(); ++d)
+      chosen[d] = 0;
+  }
+}
+
+/// From a choice that splits nothing on, changes one decision or two neighbours while that helps.
+void Search::improve(TensorChoice &best) {
+  SmallVector<size_t> chosen;
+  for (const Decision &decision : decisions)
+    chosen.push_back(decision.options.size() - 1);
+  best = evaluate(chosen);
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (size_t i = 0; i < decisions.size(); ++i)
+      for (size_t j = i; j < std::min(decisions.size(), i + kNeighbours + 1); ++j)
+        for (size_t a = 0; a < decisions[i].options.size(); ++a)
+          for (size_t b = 0; b < decisions[j].options.size(); ++b) {
+            SmallVector<size_t> other = chosen;
+            other[i] = a;
+            other[j] = i == j ? a : b;
+            if (other == chosen || (i == j && b > 0) || !consider(other, best))
+              continue;
+            chosen = other;
+            changed = true;
+          }
+  }
+}
+
+TensorChoice Search::run() {
+  TensorChoice best;
+  best.cost.gathered = INT64_MAX;
+  if (decisions.empty())
+    best = evaluate({});
+  else if (exhaustive || decisions.size() <= kMostExhaustive)
+    tryAll(best);
+  else
+    improve(best);
+  best.tried = tried;
+  return best;
+}
+
+TensorChoice searchTensorSplits(dist::MeshOp mesh, const AxisList &axes, ArrayRef<Operation *> ops,
+                                ArrayRef<TensorCandidate> candidates, bool exhaustive) {
+  return Search(mesh, axes, ops, candidates, exhaustive).run();
+}
+
+} // namespace sharding
+} // namespace shale

@@ -1,0 +1,63 @@
+//===- TensorSearch.h - What tensor axes split in a part of the step ------===//
+#ifndef SHALE_PASSES_SHARDING_TENSORSEARCH_H
+#define SHALE_PASSES_SHARDING_TENSORSEARCH_H
+
+#include "dialects/nn/NN.h"
+#include "passes/sharding/Propagation.h"
+#include <optional>
+
+namespace shale {
+inline namespace sharding {
+
+/// A parameter in a search: an argument of the function.
+struct TensorCandidate {
+  mlir::BlockArgument argument;
+  /// The dimensions that splits by column and by row divide; -1: none that divides.
+  int64_t column = -1, row = -1;
+  /// What the user asks for; nothing: it is searched.
+  std::optional<dist::TensorSplit> typed;
+
+  int64_t dimOf(dist::TensorSplit split) const {
+    return split == dist::TensorSplit::Column ? column : split == dist::TensorSplit::Row ? row : -1;
+  }
+  bool isVector() const {
+    return mlir::cast<mlir::RankedTensorType>(argument.getType()).getRank() < 2;
+  }
+};
+
+/// What a choice of splits costs a step, over tensor axes. Costs are compared in this order: a
+/// split that makes ranks gather activations is of no use, and memory is what tensor axes are for.
+struct TensorCost {
+  int64_t gathered = 0; ///< bytes of values that are gathered, or whose split changes
+  int64_t whole = 0;    ///< elements of parameters that every rank holds
+  int64_t reduced = 0;  ///< bytes of values that are summed over ranks
+  int64_t sums = 0;     ///< number of such values
+
+  bool operator<(const TensorCost &other) const {
+    return std::tie(gathered, whole, reduced, sums) <
+           std::tie(other.gathered, other.whole, other.reduced, other.sums);
+  }
+};
+
+/// The dimension of each candidate that tensor axes split (-1: none), and what that costs.
+struct TensorChoice {
+  llvm::SmallVector<int64_t> dims;
+  TensorCost cost;
+  int64_t tried = 0; ///< number of choices whose costs were computed
+};
+
+/// Finds the cheapest splits of the parameters of a part of the step. `ops` are its forward and
+/// backward ops in program order; values of other ops are whole, and other ops read whole values.
+/// Candidates whose products read one value are split alike. Vectors follow: they are split where
+/// all of their uses are. All choices are tried if there are at most 3^5, else those that change
+/// one or two neighbours at a time, until none is cheaper. `exhaustive`: each parameter is split by
+/// itself, and all choices are tried.
+TensorChoice searchTensorSplits(dist::MeshOp mesh, const AxisList &axes,
+                                llvm::ArrayRef<mlir::Operation *> ops,
+                                llvm::ArrayRef<TensorCandidate> candidates,
+                                bool exhaustive = false);
+
+} // namespace sharding
+} // namespace shale
+
+#endif // SHALE_PASSES_SHARDING_TENSORSEARCH_H

@@ -1,0 +1,110 @@
+// RUN: shale-opt %s --split-input-file --shale-divide-parameters | FileCheck %s
+
+// The weight [in, out] and the bias of a product whose columns are cut into three.
+// CHECK-DAG: nn.state @"qkv.w/0" role = param type = tensor<8x4xf32> {decay = 0.000000e+00 : f64, dist.tensor = #dist.tensor_split<column>, nn.part = #nn.part<@qkv.w, dim = 1, begin = 0>, unit = "h.0"}
+// CHECK-DAG: nn.state @"qkv.w/2" role = param type = tensor<8x6xf32> {{.*}}nn.part = #nn.part<@qkv.w, dim = 1, begin = 6>
+// CHECK-DAG: nn.state @qkv.w role = divided type = tensor<8x12xf32> {{.*}}init = #nn.fill
+// CHECK-DAG: nn.state @"qkv.b/1" role = param type = tensor<2xf32> {nn.part = #nn.part<@qkv.b, dim = 0, begin = 4>}
+// CHECK-LABEL: func.func @forward
+// CHECK-SAME: %[[X:.*]]: tensor<8x8xf32>, %[[W0:.*]]: tensor<8x4xf32> {nn.state = @"qkv.w/0"}, %[[B0:.*]]: tensor<4xf32> {nn.state = @"qkv.b/0"}
+// CHECK: %[[Y:.*]] = nn.matmul %[[X]], %[[W0]] {nn.scope = "h.0.qkv"} : (tensor<8x8xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
+// CHECK: %[[B:.*]] = nn.broadcast %[[B0]] dims = [1] {nn.scope = "h.0.qkv"} : tensor<4xf32> -> tensor<8x4xf32>
+// CHECK: %[[S:.*]] = nn.add %[[Y]], %[[B]] {nn.scope = "h.0.qkv"} : tensor<8x4xf32>
+// CHECK: nn.reshape %[[S]] {{.*}}: tensor<8x4xf32> -> tensor<2x4x4xf32>
+// CHECK-NOT: nn.slice
+dist.mesh @mesh <[tensor "tp"=2]>
+nn.state @"qkv.w" role = param type = tensor<8x12xf32> {decay = 0.0 : f64, dist.tensor = #dist.tensor_split<column>, init = #nn.fill<1.0 : f64>, unit = "h.0"}
+nn.state @"qkv.b" role = param type = tensor<12xf32>
+func.func @forward(%x: tensor<8x8xf32>, %w: tensor<8x12xf32> {nn.state = @"qkv.w"}, %b: tensor<12xf32> {nn.state = @"qkv.b"}) -> (tensor<2x4x4xf32>, tensor<2x4x2xf32>, tensor<2x4x6xf32>) {
+  %0 = nn.matmul %x, %w {nn.scope = "h.0.qkv"} : (tensor<8x8xf32>, tensor<8x12xf32>) -> tensor<8x12xf32>
+  %1 = nn.broadcast %b dims = [1] {nn.scope = "h.0.qkv"} : tensor<12xf32> -> tensor<8x12xf32>
+  %2 = nn.add %0, %1 {nn.scope = "h.0.qkv"} : tensor<8x12xf32>
+  %3 = nn.reshape %2 {nn.scope = "h.0.qkv"} : tensor<8x12xf32> -> tensor<2x4x12xf32>
+  %q = nn.slice %3 starts = [0, 0, 0] limits = [2, 4, 4] strides = [1, 1, 1] : tensor<2x4x12xf32> -> tensor<2x4x4xf32>
+  %v = nn.slice %3 starts = [0, 0, 6] limits = [2, 4, 12] strides = [1, 1, 1] : tensor<2x4x12xf32> -> tensor<2x4x6xf32>
+  %k = nn.slice %3 starts = [0, 0, 4] limits = [2, 4, 6] strides = [1, 1, 1] : tensor<2x4x12xf32> -> tensor<2x4x2xf32>
+  return %q, %k, %v : tensor<2x4x4xf32>, tensor<2x4x2xf32>, tensor<2x4x6xf32>
+}
+
+// -----
+
+// The weight [out, in]; the cut is along the first of the dimensions that the columns become, after a transpose.
+// CHECK-DAG: nn.part = #nn.part<@w, dim = 0, begin = 8>
+// CHECK-LABEL: func.func @forward
+// CHECK: nn.matmul {{.*}} transpose_rhs : (tensor<6x8xf32>, tensor<8x8xf32>) -> tensor<6x8xf32>
+// CHECK: nn.reshape {{.*}} : tensor<6x8xf32> -> tensor<2x3x1x2x4xf32>
+// CHECK: nn.transpose {{.*}} perm = [2, 0, 3, 1, 4] : tensor<2x3x1x2x4xf32> -> tensor<1x2x2x3x4xf32>
+// CHECK: nn.matmul {{.*}} transpose_rhs
+// CHECK-NOT: nn.slice
+dist.mesh @mesh <[tensor "tp"=2]>
+nn.state @w role = param type = tensor<16x8xf32>
+func.func @forward(%x: tensor<6x8xf32>, %w: tensor<16x8xf32> {nn.state = @w}) -> (tensor<1x2x2x3x4xf32>, tensor<1x2x2x3x4xf32>) {
+  %0 = nn.matmul %x, %w transpose_rhs : (tensor<6x8xf32>, tensor<16x8xf32>) -> tensor<6x16xf32>
+  %1 = nn.reshape %0 : tensor<6x16xf32> -> tensor<2x3x2x2x4xf32>
+  %2 = nn.transpose %1 perm = [2, 0, 3, 1, 4] : tensor<2x3x2x2x4xf32> -> tensor<2x2x2x3x4xf32>
+  %q = nn.slice %2 starts = [0, 0, 0, 0, 0] limits = [1, 2, 2, 3, 4] strides = [1, 1, 1, 1, 1] : tensor<2x2x2x3x4xf32> -> tensor<1x2x2x3x4xf32>
+  %k = nn.slice %2 starts = [1, 0, 0, 0, 0] limits = [2, 2, 2, 3, 4] strides = [1, 1, 1, 1, 1] : tensor<2x2x2x3x4xf32> -> tensor<1x2x2x3x4xf32>
+  return %q, %k : tensor<1x2x2x3x4xf32>, tensor<1x2x2x3x4xf32>
+}
+
+// -----
+
+// Left alone: without tensor ranks; columns left out or taken twice; a part that two ranks do not divide; another reader of the
+// product, of the weight; a second name; a cut that is not of the columns, or has a stride; a nonlinear op in between.
+// CHECK-LABEL: func.func @one_rank
+// CHECK: nn.slice
+dist.mesh @mesh <[shard "fsdp"=2, tensor "tp"=1]>
+nn.state @w role = param type = tensor<8x8xf32>
+func.func @one_rank(%x: tensor<4x8xf32>, %w: tensor<8x8xf32> {nn.state = @w}) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
+  %0 = nn.matmul %x, %w : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+  %q = nn.slice %0 starts = [0, 0] limits = [4, 4] strides = [1, 1] : tensor<4x8xf32> -> tensor<4x4xf32>
+  %k = nn.slice %0 starts = [0, 4] limits = [4, 8] strides = [1, 1] : tensor<4x8xf32> -> tensor<4x4xf32>
+  return %q, %k : tensor<4x4xf32>, tensor<4x4xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func.func @left_alone
+// CHECK-NOT: nn.part
+// CHECK-COUNT-16: nn.slice
+// CHECK-NOT: nn.slice
+dist.mesh @mesh <[tensor "tp"=2]>
+nn.state @gap role = param type = tensor<8x8xf32>
+nn.state @twice role = param type = tensor<8x8xf32>
+nn.state @odd role = param type = tensor<8x8xf32>
+nn.state @read role = param type = tensor<8x8xf32>
+nn.state @used role = param type = tensor<8x8xf32>
+nn.state @tied role = param type = tensor<8x8xf32> {names = ["other"]}
+nn.state @rows role = param type = tensor<8x8xf32>
+nn.state @tanh role = param type = tensor<8x8xf32>
+func.func @left_alone(%x: tensor<4x8xf32>, %gap: tensor<8x8xf32> {nn.state = @gap}, %twice: tensor<8x8xf32> {nn.state = @twice},
+                %odd: tensor<8x8xf32> {nn.state = @odd}, %read: tensor<8x8xf32> {nn.state = @read}, %used: tensor<8x8xf32> {nn.state = @used},
+                %tied: tensor<8x8xf32> {nn.state = @tied}, %rows: tensor<8x8xf32> {nn.state = @rows}, %tanh: tensor<8x8xf32> {nn.state = @tanh})
+    -> (tensor<4x8xf32>, tensor<8x8xf32>) {
+  %0 = nn.matmul %x, %gap : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+  %00 = nn.slice %0 starts = [0, 0] limits = [4, 2] strides = [1, 1] : tensor<4x8xf32> -> tensor<4x2xf32>
+  %01 = nn.slice %0 starts = [0, 4] limits = [4, 8] strides = [1, 1] : tensor<4x8xf32> -> tensor<4x4xf32>
+  %1 = nn.matmul %x, %twice : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+  %10 = nn.slice %1 starts = [0, 0] limits = [4, 6] strides = [1, 1] : tensor<4x8xf32> -> tensor<4x6xf32>
+  %11 = nn.slice %1 starts = [0, 4] limits = [4, 8] strides = [1, 1] : tensor<4x8xf32> -> tensor<4x4xf32>
+  %2 = nn.matmul %x, %odd : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+  %20 = nn.slice %2 starts = [0, 0] limits = [4, 5] strides = [1, 1] : tensor<4x8xf32> -> tensor<4x5xf32>
+  %21 = nn.slice %2 starts = [0, 5] limits = [4, 8] strides = [1, 1] : tensor<4x8xf32> -> tensor<4x3xf32>
+  %3 = nn.matmul %x, %read : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+  %30 = nn.slice %3 starts = [0, 0] limits = [4, 4] strides = [1, 1] : tensor<4x8xf32> -> tensor<4x4xf32>
+  %31 = nn.slice %3 starts = [0, 4] limits = [4, 8] strides = [1, 1] : tensor<4x8xf32> -> tensor<4x4xf32>
+  %4 = nn.matmul %x, %used : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+  %40 = nn.slice %4 starts = [0, 0] limits = [4, 4] strides = [1, 1] : tensor<4x8xf32> -> tensor<4x4xf32>
+  %41 = nn.slice %4 starts = [0, 4] limits = [4, 8] strides = [1, 1] : tensor<4x8xf32> -> tensor<4x4xf32>
+  %5 = nn.matmul %x, %tied : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+  %50 = nn.slice %5 starts = [0, 0] limits = [4, 4] strides = [1, 1] : tensor<4x8xf32> -> tensor<4x4xf32>
+  %51 = nn.slice %5 starts = [0, 4] limits = [4, 8] strides = [1, 1] : tensor<4x8xf32> -> tensor<4x4xf32>
+  %6 = nn.matmul %x, %rows : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+  %60 = nn.slice %6 starts = [0, 0] limits = [2, 8] strides = [1, 1] : tensor<4x8xf32> -> tensor<2x8xf32>
+  %61 = nn.slice %6 starts = [0, 0] limits = [4, 8] strides = [1, 2] : tensor<4x8xf32> -> tensor<4x4xf32>
+  %7 = nn.matmul %x, %tanh : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+  %8 = nn.tanh %7 : tensor<4x8xf32>
+  %70 = nn.slice %8 starts = [0, 0] limits = [4, 4] strides = [1, 1] : tensor<4x8xf32> -> tensor<4x4xf32>
+  %71 = nn.slice %8 starts = [0, 4] limits = [4, 8] strides = [1, 1] : tensor<4x8xf32> -> tensor<4x4xf32>
+  return %3, %used : tensor<4x8xf32>, tensor<8x8xf32>
+}
