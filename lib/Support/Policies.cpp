@@ -49,6 +49,10 @@ static constexpr Word<AttentionKind> kAttentions[] = {{"auto", AttentionKind::Au
 static constexpr Word<ReductionOrder> kOrders[] = {{"overlap", ReductionOrder::Overlap},
                                                    {"memory", ReductionOrder::Memory}};
 
+static constexpr Word<SequenceParallel> kSequenceParallel[] = {{"auto", SequenceParallel::Auto},
+                                                               {"true", SequenceParallel::On},
+                                                               {"false", SequenceParallel::Off}};
+
 template <typename E, size_t N>
 static std::string parseWord(const Word<E> (&words)[N], StringRef text, E &value) {
   for (const Word<E> &word : words)
@@ -90,6 +94,10 @@ std::string shale::textOf(FloatKind value) { return wordOf(kFloatKinds, value); 
 std::string shale::textOf(MasterKind value) { return wordOf(kMasterKinds, value); }
 std::string shale::textOf(MomentKind value) { return wordOf(kMomentKinds, value); }
 std::string shale::textOf(ReductionOrder value) { return wordOf(kOrders, value); }
+std::string shale::parseText(StringRef text, SequenceParallel &v) {
+  return parseWord(kSequenceParallel, text, v);
+}
+std::string shale::textOf(SequenceParallel value) { return wordOf(kSequenceParallel, value); }
 std::string shale::textOf(AttentionKind value) { return wordOf(kAttentions, value); }
 
 /// Parses a fraction from 0 to 1.

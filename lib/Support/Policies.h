@@ -70,6 +70,9 @@ struct LossChunk {
   int64_t rows = 0;
 };
 
+/// Whether tensor axes split rows of activations between products; auto: where that is possible.
+enum class SequenceParallel { Auto, On, Off };
+
 /// How tensor axes split parameters: `REGEX=column|row|whole`, separated by commas. A comma within
 /// a regular expression is part of it. By default nothing is said of any parameter.
 struct TensorPlan {
@@ -87,6 +90,7 @@ std::string parseText(llvm::StringRef text, RecomputePolicy &value);
 std::string parseText(llvm::StringRef text, OffloadPolicy &value);
 std::string parseText(llvm::StringRef text, LossChunk &value);
 std::string parseText(llvm::StringRef text, TensorPlan &value);
+std::string parseText(llvm::StringRef text, SequenceParallel &value);
 
 std::string textOf(Sharding value);
 std::string textOf(FloatKind value);
@@ -99,6 +103,7 @@ std::string textOf(const RecomputePolicy &value);
 std::string textOf(const OffloadPolicy &value);
 std::string textOf(const LossChunk &value);
 std::string textOf(const TensorPlan &value);
+std::string textOf(SequenceParallel value);
 
 } // namespace shale
 

@@ -466,9 +466,11 @@ void Placement::findLifetimes() {
 }
 
 void Placement::nameCategories() {
+  dist::MeshOp mesh = dist::getMesh(function);
   for (Operation &op : function.front()) {
     auto start = dyn_cast<dist::StartOp>(op);
-    if (!start)
+    // What is exchanged over tensor axes are activations and their gradients.
+    if (!start || (mesh && !mesh.isDataAxis(start.getCollective().getCollectiveAxis())))
       continue;
     Allocation &send = allocations[placeOf(start.getInput()).allocation];
     Allocation &recv = allocations[placeOf(start.getWait().getResult()).allocation];

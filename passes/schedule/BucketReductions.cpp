@@ -18,6 +18,11 @@ static CollectiveKind kindOf(dist::StartOp start) {
   return start.getCollective().getCollectiveKind();
 }
 
+static bool isOverData(dist::StartOp start) {
+  dist::MeshOp mesh = dist::getMesh(start);
+  return !mesh || mesh.isDataAxis(start.getCollective().getCollectiveAxis());
+}
+
 static bool isReduction(Operation *op) {
   auto start = dyn_cast_or_null<dist::StartOp>(op);
   return start && (kindOf(start) == CollectiveKind::ReduceScatter ||
@@ -72,7 +77,8 @@ static std::vector<Bucket> formBuckets(Block &block, int64_t size) {
   SmallVector<size_t> open;
   for (auto start : block.getOps<dist::StartOp>()) {
     dist::UnitPackOp pack = isReduction(start) ? packOf(start.getInput()) : dist::UnitPackOp();
-    if (!pack)
+    // Sums over a tensor axis are of vectors, and reductions over data axes follow them.
+    if (!pack || !isOverData(start))
       continue;
     auto sent = cast<RankedTensorType>(start.getInput().getType());
     Bucket next{kindOf(start),         start.getCollective().getCollectiveAxis(),

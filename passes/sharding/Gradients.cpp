@@ -77,10 +77,10 @@ LogicalResult UnitRewriter::packGradients(Group &group) {
   GroupValues &values = valuesOf(group);
   if (values.packed)
     return success();
-  // A data axis on which some gradient is not partial cannot be reduced for the
+  // An axis on which some gradient is not partial cannot be reduced for the
   // whole group: on it the gradients are reduced one by one.
   AxisList partialAxes;
-  for (StringRef axis : dataAxes)
+  for (StringRef axis : sumAxes)
     if (llvm::all_of(values.gradients, [&](const Gradient &gradient) {
           return llvm::is_contained(gradient.axes, axis);
         }))
@@ -128,6 +128,11 @@ LogicalResult UnitRewriter::reduceGradients(Group &group) {
   Value value = castTo(values.packed, group.attr.getReduce());
   auto sliced =
       RankedTensorType::get({group.attr.getCount() / units.axisSize}, group.attr.getReduce());
+  // Tensor axes first: groups that are partial on them are small, and few axes remain to be
+  // bucketed.
+  for (StringRef axis : *group.partialAxes)
+    if (!mesh.isDataAxis(axis))
+      value = dist::AllReduceOp::create(builder, loc, dist::Reduction::Sum, value, axis);
   // Reduce over the storage axis first: the other axes then reduce less data.
   if (group.updatesSlice) {
     if (llvm::is_contained(*group.partialAxes, units.axis))
@@ -137,7 +142,7 @@ LogicalResult UnitRewriter::reduceGradients(Group &group) {
       value = dist::SliceOp::create(builder, loc, sliced, value, units.axis, 0);
   }
   for (StringRef axis : *group.partialAxes)
-    if (!group.updatesSlice || axis != units.axis)
+    if (mesh.isDataAxis(axis) && (!group.updatesSlice || axis != units.axis))
       value = dist::AllReduceOp::create(builder, loc, dist::Reduction::Sum, value, axis);
   values.gradient = units.reduceOnce ? value : addToAccumulator(group, value);
   return success();

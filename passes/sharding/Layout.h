@@ -54,6 +54,10 @@ struct Assignment {
   /// Returns the factor that `axis` splits, or -1.
   int64_t factorOf(llvm::StringRef axis) const;
   bool splitsNothing() const;
+  /// Whether operands stay partial on `axis`.
+  bool keeps(llvm::StringRef axis) const {
+    return llvm::any_of(kept, [&](auto &each) { return each.first == axis; });
+  }
 };
 
 /// Returns the rule of `op`. An op without a rule gets one without factors: all its

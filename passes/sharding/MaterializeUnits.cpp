@@ -17,9 +17,7 @@ namespace shale {
 UnitRewriter::UnitRewriter(func::FuncOp function, dist::MeshOp mesh, Units &units)
     : function(function), mesh(mesh), units(units), builder(function.getContext(), &listener),
       groups(units.groups.size()) {
-  for (StringRef axis : axesByPriority(mesh))
-    if (mesh.isDataAxis(axis))
-      dataAxes.push_back(axis);
+  sumAxes = axesByPriority(mesh);
 }
 
 //===- Signature ----------------------------------------------------------===//
@@ -119,14 +117,16 @@ static bool feedsGradientsOnly(Operation *op, const llvm::DenseSet<Operation *> 
   });
 }
 
-/// Returns the gradient before its sums over data axes and before its cast to the reduce type.
-/// These are delayed until the gradient is packed.
-UnitRewriter::Gradient UnitRewriter::beforeSums(Value gradient) {
+/// Returns the gradient before its sums over axes that do not split its parameter, and before its
+/// cast to the reduce type. These are delayed until the gradient is packed.
+UnitRewriter::Gradient UnitRewriter::beforeSums(Value gradient, const Group &group) {
   Gradient found{gradient, {}};
   bool rounded = false;
   while (Operation *op = found.value.getDefiningOp()) {
     auto sum = dyn_cast<dist::AllReduceOp>(op);
-    bool sums = sum && sum.getReduction() == dist::Reduction::Sum && mesh.isDataAxis(sum.getAxis());
+    bool sums = sum && sum.getReduction() == dist::Reduction::Sum &&
+                llvm::none_of(group.attr.getAxes().getAsRange<StringAttr>(),
+                              [&](StringAttr axis) { return axis.getValue() == sum.getAxis(); });
     bool rounds = isa<nn::CastOp>(op) && !rounded;
     if (!sums && !rounds)
       break;
@@ -159,7 +159,7 @@ LogicalResult UnitRewriter::collectUpdates() {
              << accumulate.getParameter() << "' has no accumulator, or is accumulated twice";
     valuesOf(*group).accumulates = true;
     valuesOf(*group).begins = !accumulate.getEarlierSum();
-    addGradient(group, place, beforeSums(accumulate.getGradientOperand().get()));
+    addGradient(group, place, beforeSums(accumulate.getGradientOperand().get(), *group));
   }
   for (auto update : function.getOps<OptimizerUpdateOpInterface>()) {
     auto argument = cast<BlockArgument>(update.getParameterOperand().get());
@@ -168,7 +168,7 @@ LogicalResult UnitRewriter::collectUpdates() {
     GroupValues &values = valuesOf(*group);
     values.updates[place] = update;
     ++values.updatesToCome;
-    Gradient gradient = beforeSums(update.getGradientOperand().get());
+    Gradient gradient = beforeSums(update.getGradientOperand().get(), *group);
     if (!values.gradients[place].value)
       addGradient(group, place, gradient);
     else if (!gradient.value.getDefiningOp<GradientAccumulationOpInterface>())

@@ -1,4 +1,5 @@
 //===- Partition.cpp - Converts values and ops to one rank's parts --------===//
+#include "dialects/mem/Mem.h"
 #include "dialects/nn/Ops/State.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
@@ -62,6 +63,7 @@ private:
   void partitionReduction(Operation *op);
   void partitionReturn(Operation *op);
   Value converted(Value old, const Layout &to);
+  bool gathersAgain(Value old, const Layout &layout);
   Value replicated(Value old);
   SmallVector<Value> cloneLocal(Operation *op, ValueRange operands, ArrayRef<Layout> results);
   void define(Operation *op, ValueRange made, ArrayRef<Layout> layouts);
@@ -145,10 +147,30 @@ Value Partitioner::converted(Value old, const Layout &to) {
   const Local &from = locals[old];
   if (from.layout == to)
     return from.value;
-  Value &value = cache[{old, to.toAttr(builder.getContext())}];
-  if (!value)
-    value = reshard(builder, old.getLoc(), from.value, from.layout, to, mesh);
+  bool again = gathersAgain(old, from.layout);
+  Attribute key = to.toAttr(builder.getContext());
+  if (again)
+    key = builder.getArrayAttr({key, nn::phaseOf(listener.current)});
+  Value &value = cache[{old, key}];
+  if (!value) {
+    Value own = from.value;
+    if (again)
+      own = mem::BarrierOp::create(builder, old.getLoc(), own.getType(), own).getResult(0);
+    value = reshard(builder, old.getLoc(), own, from.layout, to, mesh);
+  }
   return value;
+}
+
+/// Whether a backward op reads what tensor axes split of a forward value: it is then gathered
+/// again, behind a barrier, and what the forward pass has gathered is not kept.
+bool Partitioner::gathersAgain(Value old, const Layout &layout) {
+  Operation *source = old.getDefiningOp();
+  if (!source || !listener.current || !nn::isInPhase(source, nn::Phase::Forward) ||
+      !nn::isInPhase(listener.current, nn::Phase::Backward))
+    return false;
+  return llvm::any_of(layout.dims, [&](const AxisList &axes) {
+    return llvm::any_of(axes, [&](StringRef axis) { return !mesh.isDataAxis(axis); });
+  });
 }
 
 Value Partitioner::replicated(Value old) {

@@ -2,6 +2,7 @@
 #ifndef SHALE_PASSES_SHARDING_PASSES_H
 #define SHALE_PASSES_SHARDING_PASSES_H
 
+#include "lib/Support/Policies.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassManager.h"
 
@@ -15,7 +16,10 @@ namespace shale {
 #define GEN_PASS_REGISTRATION
 #include "passes/sharding/Passes.h.inc"
 
-struct ShardingOptions {};
+struct ShardingOptions {
+  SequenceParallel sequenceParallel = SequenceParallel::Off;
+  bool tensorAxes = false; ///< whether the mesh has a tensor axis of two or more ranks
+};
 
 /// Converts an annotated training step to the program of one rank.
 void buildShardingPipeline(mlir::OpPassManager &manager, const ShardingOptions &options = {});

@@ -102,6 +102,56 @@ def PropagatePass : Pass<"shale-propagate", "::mlir::ModuleOp"> {
     ```
   }];
   let dependentDialects = ["::shale::dist::DistDialect"];
+  let options = [Option<"quiet", "quiet", "bool", "false", "no warning of values that are gathered over tensor axes">];
+}
+
+def SplitSequencePass : Pass<"shale-split-sequence", "::mlir::ModuleOp"> {
+  let summary = "Splits the rows of activations between the products of a layer";
+  let description = [{
+    Sequence parallelism, as in Megatron: on a mesh with one tensor axis, a sum over its ranks that
+    other ops need whole is reduce-scattered over rows, and rows are gathered before products
+    that the axis splits along another dimension. Norms, dropouts and residuals in between work
+    on 1/N of the rows and take 1/N of the memory; together the exchanges send as many bytes as the
+    all-reduces. What the forward pass has gathered is gathered again for the
+    backward pass, and not kept.
+
+    Inserts `dist.constrain`s only. Rows are examples, if a data rank has a multiple of N of them;
+    positions, if it has one example and their number is a multiple of N; otherwise
+    nothing changes, or, with `required`, that is an error.
+
+    Requires: shardings. Ensures: none on ops; those of arguments stay.
+
+    In the example, products sum over "tp".
+
+    Before:
+    ```mlir
+    dist.mesh @mesh <[tensor "tp"=2]>
+    func.func @forward(%x: tensor<4x8xf32> {dist.sharding = #dist.sharding<[{}, {} ]>, nn.role = #nn.role<input>, nn.name = "x", nn.batch_dim = 0 : i64},
+                       %up: tensor<8x6xf32> {dist.sharding = #dist.sharding<[{}, {"tp"} ]>},
+                       %down: tensor<6x8xf32> {dist.sharding = #dist.sharding<[{"tp"}, {} ]>}) -> tensor<4x8xf32> {
+      %h = nn.matmul %x, %up {dist.shardings = [#dist.sharding<[{}, {"tp"} ]>]} : (tensor<4x8xf32>, tensor<8x6xf32>) -> tensor<4x6xf32>
+      %y = nn.matmul %h, %down {dist.shardings = [#dist.sharding<[{}, {} ], partial = {"tp": sum}>]} : (tensor<4x6xf32>, tensor<6x8xf32>) -> tensor<4x8xf32>
+      %z = nn.tanh %y {dist.shardings = [#dist.sharding<[{}, {} ]>]} : tensor<4x8xf32>
+      return %z : tensor<4x8xf32>
+    }
+    ```
+
+    After:
+    ```mlir
+    dist.mesh @mesh <[tensor "tp"=2]>
+    func.func @forward(%x: tensor<4x8xf32> {dist.sharding = #dist.sharding<[{}, {} ]>, nn.role = #nn.role<input>, nn.name = "x", nn.batch_dim = 0 : i64},
+                       %up: tensor<8x6xf32> {dist.sharding = #dist.sharding<[{}, {"tp"} ]>},
+                       %down: tensor<6x8xf32> {dist.sharding = #dist.sharding<[{"tp"}, {} ]>}) -> tensor<4x8xf32> {
+      %h = nn.matmul %x, %up : (tensor<4x8xf32>, tensor<8x6xf32>) -> tensor<4x6xf32>
+      %y = nn.matmul %h, %down : (tensor<4x6xf32>, tensor<6x8xf32>) -> tensor<4x8xf32>
+      %rows = dist.constrain %y to <[{"tp"}, {} ]> : tensor<4x8xf32>
+      %z = nn.tanh %rows : tensor<4x8xf32>
+      return %z : tensor<4x8xf32>
+    }
+    ```
+  }];
+  let dependentDialects = ["::shale::dist::DistDialect"];
+  let options = [Option<"required", "required", "bool", "false", "fail if no rows can be split">];
 }
 
 def VerifyShardedPass : Pass<"shale-verify-sharded", "::mlir::ModuleOp"> {
@@ -173,7 +223,7 @@ def PartitionPass : Pass<"shale-partition", "::mlir::ModuleOp"> {
     ```
 
   }];
-  let dependentDialects = ["::shale::dist::DistDialect", "::shale::nn::NNDialect"];
+  let dependentDialects = ["::shale::mem::MemDialect", "::shale::dist::DistDialect", "::shale::nn::NNDialect"];
 }
 
 def MaterializeUnitsPass : Pass<"shale-materialize-units", "::mlir::ModuleOp"> {

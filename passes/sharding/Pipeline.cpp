@@ -4,9 +4,14 @@
 namespace shale {
 
 // No canonicalization or CSE may run between these passes: folding drops annotations.
-void buildShardingPipeline(mlir::OpPassManager &manager, const ShardingOptions &) {
+void buildShardingPipeline(mlir::OpPassManager &manager, const ShardingOptions &options) {
   // Lay out parameters over tensor axes, as the user's plan says.
   manager.addPass(createPlanShardingPass());
+  // Split rows between products: from the layouts that follow from those of parameters.
+  if (options.sequenceParallel != SequenceParallel::Off && options.tensorAxes)
+    manager.addPass(createPropagatePass({/*quiet=*/true}));
+  if (options.sequenceParallel != SequenceParallel::Off)
+    manager.addPass(createSplitSequencePass({options.sequenceParallel == SequenceParallel::On}));
   // Assign a layout to every value...
   manager.addPass(createPropagatePass());
   // ... in which its op can compute it.

@@ -163,6 +163,9 @@ bool FunctionLayouts::warnOfGathers() {
   llvm::SmallSetVector<Value, 4> gathered;
   Operation *reader = nullptr;
   forGathers([&](OpOperand &operand, StringRef, int64_t) {
+    // A constraint gathers on purpose.
+    if (isa<dist::ConstrainOp>(operand.getOwner()))
+      return;
     nn::PhaseAttr phase = nn::phaseOf(operand.getOwner());
     if (isa<BlockArgument>(operand.get()) || !phase || phase.getValue() != nn::Phase::Forward)
       return;
@@ -211,6 +214,10 @@ LogicalResult FunctionLayouts::run() {
   layouts.emplace(mesh, axes, ops);
   for (auto &[value, layout] : fixed)
     layouts->fix(value, layout);
+  // A gradient is best computed in the layout of its parameter.
+  for (auto update : function.getOps<OptimizerUpdateOpInterface>())
+    if (auto param = fixed.find(update.getParameterOperand().get()); param != fixed.end())
+      layouts->want(update.getGradientOperand().get(), param->second);
   layouts->run();
   if (failed(verifyReads()))
     return failure();
@@ -233,7 +240,7 @@ struct PropagatePass : impl::PropagatePassBase<PropagatePass> {
       FunctionLayouts layouts(function, mesh);
       if (failed(layouts.run()))
         return signalPassFailure();
-      warned = warned || layouts.warnOfGathers();
+      warned = warned || quiet || layouts.warnOfGathers();
     }
   }
 };

@@ -53,7 +53,7 @@ bool Propagation::split(OpState &state, int64_t factor, StringRef axis) {
 
 /// Whether propagation may still split `op` over `axis`.
 bool Propagation::isOpen(Operation *op, const OpState &state, StringRef axis) {
-  return state.assignment.factorOf(axis) < 0 &&
+  return state.assignment.factorOf(axis) < 0 && !state.assignment.keeps(axis) &&
          (!isa<dist::ConstrainOp>(op) || mesh.isDataAxis(axis));
 }
 
@@ -66,7 +66,9 @@ bool Propagation::forward(Operation *op, StringRef axis) {
     if (factor >= 0 && split(state, factor, axis))
       return true;
   }
-  return false;
+  // On a tensor axis a sum of partial sums stays one: a split that users want would make each of
+  // them an exchange.
+  return !mesh.isDataAxis(axis) && keepPartialSums(op, axis);
 }
 
 /// Propagates a split with which a user reads a result to the op.
@@ -74,18 +76,21 @@ bool Propagation::backward(Operation *op, StringRef axis) {
   OpState &state = states[op];
   if (!isOpen(op, state, axis))
     return false;
-  for (OpResult result : op->getResults())
+  for (OpResult result : op->getResults()) {
+    auto take = [&](const Layout &layout) {
+      int64_t factor =
+          projectAxis(state.rule, state.rule.results[result.getResultNumber()], layout, axis, mesh);
+      return factor >= 0 && split(state, factor, axis);
+    };
     for (OpOperand &use : result.getUses()) {
       auto user = states.find(use.getOwner());
-      if (user == states.end())
-        continue;
-      Layout wanted =
-          operandLayout(user->second.rule, user->second.assignment, use.getOperandNumber());
-      int64_t factor =
-          projectAxis(state.rule, state.rule.results[result.getResultNumber()], wanted, axis, mesh);
-      if (factor >= 0 && split(state, factor, axis))
+      if (user != states.end() &&
+          take(operandLayout(user->second.rule, user->second.assignment, use.getOperandNumber())))
         return true;
     }
+    if (auto other = wanted.find(result); other != wanted.end() && take(other->second))
+      return true;
+  }
   return false;
 }
 
@@ -99,21 +104,20 @@ bool Propagation::keeps(Operation *op, ArrayRef<int64_t> operands, StringRef axi
           llvm::all_of(operands, [&](int64_t i) { return op->getOperand(i).hasOneUse(); }));
 }
 
-/// Runs in program order after all splits are known: operands come before users.
-void Propagation::keepPartialSums() {
-  for (Operation *op : ops) {
-    OpState &state = states[op];
-    SmallVector<Layout, 4> operands;
-    for (Value operand : op->getOperands())
-      operands.push_back(layoutOf(operand));
-    for (StringRef axis : axes) {
-      if (state.assignment.factorOf(axis) >= 0 || isa<dist::ConstrainOp>(op))
-        continue;
-      SmallVector<int64_t> kept = keptOperands(state.rule, operands, axis);
-      if (keeps(op, kept, axis))
-        state.assignment.kept.emplace_back(axis, kept);
-    }
-  }
+/// Lets `op` compute with the partial sums that its operands are, if it can. Returns whether it
+/// does.
+bool Propagation::keepPartialSums(Operation *op, StringRef axis) {
+  OpState &state = states[op];
+  if (!isOpen(op, state, axis) || isa<dist::ConstrainOp>(op))
+    return false;
+  SmallVector<Layout, 4> operands;
+  for (Value operand : op->getOperands())
+    operands.push_back(layoutOf(operand));
+  SmallVector<int64_t> kept = keptOperands(state.rule, operands, axis);
+  if (!keeps(op, kept, axis))
+    return false;
+  state.assignment.kept.emplace_back(axis, kept);
+  return true;
 }
 
 //===- All steps ----------------------------------------------------------===//
@@ -137,7 +141,13 @@ void Propagation::run() {
       for (Operation *op : llvm::reverse(ops))
         changed |= backward(op, axis);
     }
-  keepPartialSums();
+  // All splits are known, and operands come before users. Operands that were split since may have
+  // changed what an op can keep.
+  for (Operation *op : ops) {
+    states[op].assignment.kept.clear();
+    for (StringRef axis : axes)
+      keepPartialSums(op, axis);
+  }
 }
 
 void Propagation::forReads(

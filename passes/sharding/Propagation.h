@@ -21,6 +21,8 @@ public:
   static bool passes(mlir::Operation *op);
 
   void fix(mlir::Value value, const Layout &layout) { fixed[value] = layout; }
+  /// Says in which layout something other than the ops reads a value.
+  void want(mlir::Value value, const Layout &layout) { wanted[value] = layout; }
   /// Finds the layouts. Earlier results are forgotten, fixed layouts are not.
   void run();
   /// Returns the layout of a value that is fixed or a result of an op; any other value is whole.
@@ -41,13 +43,13 @@ private:
   bool forward(mlir::Operation *op, llvm::StringRef axis);
   bool backward(mlir::Operation *op, llvm::StringRef axis);
   bool keeps(mlir::Operation *op, llvm::ArrayRef<int64_t> operands, llvm::StringRef axis);
-  void keepPartialSums();
+  bool keepPartialSums(mlir::Operation *op, llvm::StringRef axis);
 
   dist::MeshOp mesh;
   AxisList axes;
   llvm::SmallVector<mlir::Operation *> ops;
   llvm::DenseMap<mlir::Operation *, OpState> states;
-  llvm::DenseMap<mlir::Value, Layout> fixed;
+  llvm::DenseMap<mlir::Value, Layout> fixed, wanted;
 };
 
 } // namespace sharding

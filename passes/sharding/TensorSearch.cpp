@@ -135,8 +135,14 @@ TensorChoice Search::evaluate(ArrayRef<size_t> chosen) {
     for (size_t member : decision.members)
       choice.dims[member] = candidates[member].dimOf(decision.options[option]);
   auto propagate = [&] {
-    for (auto [i, candidate] : llvm::enumerate(candidates))
-      propagation.fix(candidate.argument, layoutFor(i, choice.dims[i]));
+    for (auto [i, candidate] : llvm::enumerate(candidates)) {
+      Layout layout = layoutFor(i, choice.dims[i]);
+      propagation.fix(candidate.argument, layout);
+      for (Operation *user : BlockArgument(candidate.argument).getUsers())
+        if (auto update = dyn_cast<OptimizerUpdateOpInterface>(user);
+            update && update.getParameterOperand().get() == candidate.argument)
+          propagation.want(update.getGradientOperand().get(), layout);
+    }
     propagation.run();
   };
   propagate();

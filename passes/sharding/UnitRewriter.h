@@ -21,10 +21,10 @@ public:
   mlir::LogicalResult run();
 
 private:
-  /// A gradient before it is summed over data axes and rounded.
+  /// A gradient before it is summed over axes and rounded.
   struct Gradient {
     mlir::Value value; // of the old function
-    AxisList axes;     // the data axes over which it is a partial sum
+    AxisList axes;     // those over which it is a partial sum
   };
   /// A group's values in this function.
   struct GroupValues {
@@ -46,7 +46,7 @@ private:
 
   // MaterializeUnits.cpp
   mlir::LogicalResult collectUpdates();
-  Gradient beforeSums(mlir::Value gradient);
+  Gradient beforeSums(mlir::Value gradient, const Group &group);
   void makeSignature();
   mlir::LogicalResult rewrite(mlir::Operation *op);
   void rewriteOp(mlir::Operation *op);
@@ -76,7 +76,7 @@ private:
   mlir::func::FuncOp function, fresh;
   dist::MeshOp mesh;
   Units &units;
-  AxisList dataAxes;
+  AxisList sumAxes; ///< data axes, then tensor axes
   CopyUnsharded listener;
   mlir::OpBuilder builder;
   std::vector<GroupValues> groups;

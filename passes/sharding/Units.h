@@ -43,7 +43,7 @@ struct Group {
   /// The sum of the gradients of a step's micro-batches; null if there is only one
   /// micro-batch.
   FlatState accumulator{nullptr, false};
-  /// Data axes over which the packed gradients are partial: each rank has its own
+  /// Axes over which the packed gradients are partial: each rank has its own
   /// sum. Set when the first function with gradients has been partitioned.
   std::optional<AxisList> partialAxes;
 

@@ -9,8 +9,10 @@ Llama on meshes with a tensor axis, by plans that are typed and by the plan that
   --init random:SEED.
 - A run is the same bits at once and in two parts. A checkpoint of fsdp=2,tp=2 goes on along PyTorch's trajectory without a tensor axis, on
   another number of tensor ranks and on more shards, and the other way round; a checkpoint in the full form, too.
-- Per step, block and row of activations a rank sends two all-reduces in the forward pass and two in the backward pass, none of a
-  vector, and reduces the gradients of its own parts only. The expected bytes follow from the shapes of PyTorch's final weights.
+- Without sequence parallelism a rank sends, per block, two all-reduces of its activations in the forward pass and two in the backward
+  pass, none of a vector. With it, a block has two reduce-scatters and two all-gathers in the forward pass, and two and four in the
+  backward pass; the gradients of parameters that no tensor axis splits are summed once per unit. The expected bytes follow from the
+  shapes of PyTorch's final weights.
 - After the deletion of any collective the interpreter computes other results.
 - The plan that is found for a block of Llama, GPT-2 and plain is that of brute force over all parameters, and the same after all names
   are changed. A block of GPT-2 needs as many sums as one of Llama, although one product computes queries, keys and values.
@@ -80,15 +82,17 @@ def check_resumes(case, work, chains):
     same_bits(whole, parts, "a run at once and a resumed one")
 
 
-def check_sent(case, work):
+def check_sent(case, work, sequence):
     """Bytes per step of fsdp=2,tp=2 with a whole vocabulary, by kind and axis."""
-    case.shalec(work / "sent", "full", 1, ["--mesh", "fsdp=2,tp=2", "--tensor", f"{PLAN},{SPLIT}"])
-    case.train(work / "sent", work / "run-sent", steps=2, flags=["--save-every", 0, "--report-buffers", work / "report.json"])
+    case.shalec(work / "sent", "full", 1, ["--mesh", "fsdp=2,tp=2", "--tensor", f"{PLAN},{SPLIT}", "--sequence-parallel", sequence])
+    case.train(work / "sent", work / f"run-sent-{sequence}", steps=2, flags=["--save-every", 0, "--report-buffers", work / "report.json"])
     shapes = {name: value.shape for name, value in read_safetensors(case.folder / case.final).items()}
     rows = int(np.prod(read_safetensors(case.batches)["input_ids"].shape[1:])) // 2 # a half for each shard
     width = next(shape[1] for name, shape in shapes.items() if "embed" in name)
     blocks = len({name.split("layers.")[1].split(".")[0] for name in shapes if "layers." in name})
-    want = Counter({("all-reduce", "tp"): 4 * blocks * 2 * (2 - 1) * rows * width // 2 * 4})
+    half = rows * width // 2 * 4  # bytes of the rows of activations that a tensor rank sends
+    want = Counter({("all-reduce", "tp"): 4 * blocks * 2 * half} if sequence == "false" else
+                   {("reduce-scatter", "tp"): 4 * blocks * half, ("all-gather", "tp"): 6 * blocks * half})
     # Gathers and reductions over fsdp: the parts of a block that a tensor rank holds, and the vectors; 64 bytes are 16 elements.
     units = Counter()
     for name, shape in shapes.items():
@@ -96,7 +100,9 @@ def check_sent(case, work):
         split = any(part in name for part in (*COLUMNS, *ROWS))
         units[unit, split] += int(np.prod(shape)) // (2 if split else 1)
     last = str(blocks - 1)
-    for (unit, _), elements in units.items():
+    for (unit, split), elements in units.items():
+        if sequence != "false" and not split:
+            want["all-reduce", "tp"] += 2 * (2 - 1) * elements // 2 * 4
         if elements % 16:
             raise Deviates(f"the shapes of {unit} need padding")
         want["all-gather", "fsdp"] += (1 if unit == last else 2) * elements // 2 * 4
@@ -154,7 +160,7 @@ def check_found(a, work):
             raise Deviates(f"{name}: with other names another plan is found")
     for name, tables in (("llama", "embed|lm_head"), ("gpt2", "wte")):
         case = Case(a.build, MODELS / name)
-        said = case.shalec(work / "planned", "none", 1, ["--mesh", "tp=2", "--tensor", f"{tables}=whole", "--plan-only"])
+        said = case.shalec(work / "planned", "none", 1, ["--mesh", "tp=2", "--tensor", f"{tables}=whole", "--plan-only", "--sequence-parallel=false"])
         sums = re.search(r"(\d+) all-reduce over tp", said)
         if not sums or int(sums[1]) != 2 * 4 + 1:  # two blocks, and the squared norm
             raise Deviates(f"{name}: {sums and sums[1]} sums of two blocks")
@@ -168,10 +174,10 @@ def check(a, work):
     check_exports(case, work, names)
     chains = [("both", "one"), ("both", "tp4", "shards", "tp2")]
     check_resumes(case, work, [*chains, ("shards", "grad", "replicas", "both", "one")] if a.all else chains)
-    sent = check_sent(case, work)
+    sent = [check_sent(case, work, sequence) for sequence in ("true", "false")]
     shutil.rmtree(work / "ir", ignore_errors=True)
     found = check_found(a, work)
-    return f"{found}; {len(names)} meshes export and resume alike; {sent} bytes are sent per step; {check_mutants(case, work)} deleted collectives were noticed"
+    return f"{found}; {len(names)} meshes export and resume alike; {sent[0]} and {sent[1]} bytes are sent per step; {check_mutants(case, work)} deleted collectives were noticed"
 
 
 if __name__ == "__main__":

@@ -250,6 +250,9 @@ std::vector<Flag> makeFlags() {
   add({"tensor", "REGEX=HOW,..", shard, Effect::Graph,
        "column | row | whole: what tensor axes (tp) split of these parameters: the outputs of their layer, its inputs, or nothing (default: what is found)",
        set<&O::tensor>, get<&O::tensor>});
+  add({"sequence-parallel", "HOW", shard, Effect::Graph,
+       "auto | true | false: tensor axes split the rows of activations between products; auto: where their number divides (default: auto)",
+       set<&O::sequenceParallel>, get<&O::sequenceParallel>});
   add({"reshard-after-forward", "BOOL", shard, Effect::Plan,
        "full: gather again for backward (default: true)", setBool<&O::reshardAfterForward>,
        getBool<&O::reshardAfterForward>});

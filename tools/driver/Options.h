@@ -87,6 +87,7 @@ struct CompileOptions {
   bool reshardAfterForward = true;
   bool keepSingleRank = false; ///< --keep-single-rank-collectives
   TensorPlan tensor;
+  SequenceParallel sequenceParallel = SequenceParallel::Auto;
   UnitPolicy unit;
   std::string freeze;
   std::string noDecay;

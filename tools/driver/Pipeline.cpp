@@ -99,7 +99,13 @@ static std::vector<Stage> ownStages(const CompileOptions &o) {
       {StageId::Precision, "precision", [](OpPassManager &pm) { buildPrecisionPipeline(pm); },
        SHALE_EXIT_DATA, Emit::NN, true},
       // Makes one rank's program. Sizes that do not divide are detected here; they come from flags.
-      {StageId::Partition, "partition", [](OpPassManager &pm) { buildShardingPipeline(pm); },
+      {StageId::Partition, "partition",
+       [&o](OpPassManager &pm) {
+         ShardingOptions sharding;
+         sharding.sequenceParallel = o.sequenceParallel;
+         sharding.tensorAxes = o.mesh.ranksOf(dist::AxisKind::Tensor) > 1;
+         buildShardingPipeline(pm, sharding);
+       },
        SHALE_EXIT_USAGE, Emit::Dist, false, AfterStage::ReportNumerics},
       // Decides which values are kept and where. These policies come from flags.
       {StageId::Policies, "policies",

@@ -24,6 +24,7 @@ const std::map<std::string, std::string> kSamples = {
     {"optimizer", "sgd"},
     {"freeze", "w"},
     {"no-decay", "b"},
+    {"sequence-parallel", "false"},
     {"tensor", "a{1,2}=column,b=row"},
     {"accumulate", "3"},
     {"param-dtype", "bf16"},

@@ -1,0 +1,244 @@
+//===- SplitSequence.cpp - Splits rows between the products of a layer ----===//
+#include "dialects/nn/Ops/State.h"
+#include "lib/Support/Remarks.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "passes/sharding/Layout.h"
+#include "passes/sharding/Passes.h"
+#include "llvm/ADT/MapVector.h"
+
+using namespace mlir;
+
+namespace shale {
+
+#define GEN_PASS_DEF_SPLITSEQUENCEPASS
+#include "passes/sharding/Passes.h.inc"
+
+namespace {
+
+/// Which dimension of activations one more axis splits.
+struct Rows {
+  int64_t batch = 0;     ///< examples of the whole micro-batch
+  int64_t dataRanks = 1; ///< ranks that split them
+  int64_t tensorRanks = 1;
+  bool overExamples() const { return batch / dataRanks % tensorRanks == 0; }
+
+  /// Returns the dimension of a value of `shape` that the tensor axis splits; -1 if there is none.
+  int64_t dimOf(ArrayRef<int64_t> shape) const {
+    if (shape.size() < 2 || batch == 0 || shape[0] == 0 || shape[0] % batch != 0)
+      return -1;
+    bool flat = shape[0] > batch; // examples and positions are one dimension
+    if (overExamples() || (flat && batch == dataRanks))
+      return shape[0] / dataRanks % tensorRanks == 0 ? 0 : -1;
+    bool positions = batch == dataRanks && shape.size() > 2 && shape[1] % tensorRanks == 0;
+    return positions ? 1 : -1;
+  }
+};
+
+/// Inserts the constraints of one function for one tensor axis.
+class SequenceSplitter {
+public:
+  SequenceSplitter(func::FuncOp function, dist::MeshOp mesh, StringRef axis, const Rows &rows)
+      : function(function), mesh(mesh), axis(axis), rows(rows), builder(function.getContext()) {}
+  LogicalResult run();
+  int64_t sums = 0; ///< that are scattered over rows
+
+private:
+  LogicalResult read(Operation *op);
+  void scatter(OpResult result);
+  void gather();
+  Value viewAgain(Value value, Value from, Value same);
+  Value constrain(Value value, const Layout &layout, Operation *like, bool atUse);
+
+  func::FuncOp function;
+  dist::MeshOp mesh;
+  StringRef axis;
+  const Rows &rows;
+  OpBuilder builder;
+  llvm::DenseMap<OpOperand *, Layout> reads;
+  SmallVector<OpOperand *> whole; ///< of whole values, by ops that the axis splits
+};
+
+} // namespace
+
+/// Finds in which layouts the op reads its operands.
+LogicalResult SequenceSplitter::read(Operation *op) {
+  SmallVector<Layout, 4> operands, results;
+  for (Value operand : op->getOperands())
+    operands.push_back(*getLayout(operand));
+  for (Value result : op->getResults())
+    results.push_back(*getLayout(result));
+  ShardingRule rule = getRule(op);
+  FailureOr<Assignment> assignment = recoverAssignment(op, rule, operands, results, mesh);
+  if (failed(assignment))
+    return failure();
+  for (OpOperand &operand : op->getOpOperands()) {
+    Layout layout = operandLayout(rule, *assignment, operand.getOperandNumber());
+    const Layout &have = operands[operand.getOperandNumber()];
+    if (assignment->factorOf(axis) >= 0 && have.dimOf(axis) < 0 && !have.partialOn(axis))
+      whole.push_back(&operand);
+    reads[&operand] = std::move(layout);
+  }
+  return success();
+}
+
+/// Builds a constraint after the value, or before its first user in the phase of `like`.
+Value SequenceSplitter::constrain(Value value, const Layout &layout, Operation *like, bool atUse) {
+  if (atUse)
+    builder.setInsertionPoint(like);
+  else
+    builder.setInsertionPointAfterValue(value);
+  auto made = dist::ConstrainOp::create(builder, like->getLoc(), value.getType(), value,
+                                        layout.toAttr(function.getContext()));
+  nn::copyPhaseAndScope(like, made);
+  return made;
+}
+
+/// Lets readers of a sum over ranks that need it whole read a slice of its rows.
+void SequenceSplitter::scatter(OpResult result) {
+  Layout layout = *getLayout(result);
+  auto type = cast<RankedTensorType>(result.getType());
+  int64_t dim = rows.dimOf(type.getShape());
+  if (layout.partialOn(axis) != dist::Reduction::Sum || dim < 0 ||
+      !isa<FloatType>(type.getElementType()))
+    return;
+  SmallVector<OpOperand *> uses;
+  for (OpOperand &use : result.getUses()) {
+    auto read = reads.find(&use);
+    if (read != reads.end() && !read->second.partialOn(axis))
+      uses.push_back(&use);
+  }
+  if (uses.empty())
+    return;
+  layout.removePartial(axis);
+  layout.dims[dim].push_back(axis);
+  Value slice = constrain(result, layout, result.getOwner(), /*atUse=*/false);
+  for (OpOperand *use : uses)
+    use->set(slice);
+  ++sums;
+}
+
+/// Returns the value of which `value` is a view, through any number of views.
+static Value viewed(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    if (!isView(op) || op->getNumOperands() != 1)
+      break;
+    value = op->getOperand(0);
+  }
+  return value;
+}
+
+/// Repeats the views between a value and `value` for `same`, which takes the place of the former.
+Value SequenceSplitter::viewAgain(Value value, Value from, Value same) {
+  if (value == from)
+    return same;
+  Operation *view = value.getDefiningOp();
+  Value operand = viewAgain(view->getOperand(0), from, same);
+  builder.setInsertionPointAfterValue(operand);
+  Operation *made = builder.clone(*view);
+  made->setOperand(0, operand);
+  nn::copyPhaseAndScope(operand.getDefiningOp(), made);
+  return made->getResult(0);
+}
+
+/// Keeps what ops that the axis splits along another dimension read whole: once per phase, so that
+/// the backward pass gathers again what the forward pass has gathered. Several views of one value
+/// are gathered together.
+void SequenceSplitter::gather() {
+  llvm::MapVector<std::pair<Value, Attribute>, SmallVector<OpOperand *>> uses;
+  for (OpOperand *operand : whole) {
+    Value value = viewed(operand->get());
+    auto type = dyn_cast<RankedTensorType>(value.getType());
+    Operation *source = value.getDefiningOp();
+    if (!source || source->hasTrait<OpTrait::ConstantLike>() || !type ||
+        !isa<FloatType>(type.getElementType()) || rows.dimOf(type.getShape()) < 0)
+      continue;
+    uses[{value, nn::phaseOf(operand->getOwner())}].push_back(operand);
+  }
+  for (auto &[key, operands] : uses) {
+    Operation *first = operands.front()->getOwner();
+    for (OpOperand *operand : operands)
+      if (operand->getOwner()->isBeforeInBlock(first))
+        first = operand->getOwner();
+    auto type = cast<RankedTensorType>(key.first.getType());
+    Value same = constrain(key.first, Layout::replicated(type.getRank()), first, /*atUse=*/true);
+    llvm::DenseMap<Value, Value> again;
+    for (OpOperand *operand : operands) {
+      Value &view = again[operand->get()];
+      if (!view)
+        view = viewAgain(operand->get(), key.first, same);
+      operand->set(view);
+    }
+  }
+}
+
+LogicalResult SequenceSplitter::run() {
+  SmallVector<Operation *> ops;
+  for (Operation &op : function.getBody().front().without_terminator())
+    if (!isa<GradientPartsOpInterface>(op)) {
+      ops.push_back(&op);
+      if (failed(read(&op)))
+        return failure();
+    }
+  gather();
+  for (Operation *op : ops)
+    for (OpResult result : op->getResults())
+      if (isa<RankedTensorType>(result.getType()))
+        scatter(result);
+  return success();
+}
+
+/// Returns the rows of the function's batch; without a batch dimension there are none.
+static Rows rowsOf(func::FuncOp function, dist::MeshOp mesh, StringRef axis) {
+  Rows rows;
+  rows.tensorRanks = mesh.getSize(axis);
+  for (StringRef data : mesh.getDataAxes())
+    rows.dataRanks *= mesh.getSize(data);
+  for (BlockArgument argument : function.getArguments())
+    if (auto dim =
+            function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), nn::kBatchDimAttr);
+        dim && dim.getInt() == 0)
+      rows.batch = cast<RankedTensorType>(argument.getType()).getDimSize(0);
+  return rows;
+}
+
+namespace {
+struct SplitSequencePass : impl::SplitSequencePassBase<SplitSequencePass> {
+  using SplitSequencePassBase::SplitSequencePassBase;
+  void runOnOperation() final {
+    ModuleOp module = getOperation();
+    dist::MeshOp mesh = dist::getMesh(module);
+    AxisList axes;
+    if (mesh)
+      for (StringRef axis : axesByPriority(mesh))
+        if (!mesh.isDataAxis(axis))
+          axes.push_back(axis);
+    // With several tensor axes a value can be partial on one and split by another.
+    if (axes.size() != 1)
+      return;
+    int64_t sums = 0;
+    for (auto function : module.getOps<func::FuncOp>()) {
+      if (function.isExternal())
+        continue;
+      Rows rows = rowsOf(function, mesh, axes.front());
+      SequenceSplitter splitter(function, mesh, axes.front(), rows);
+      if (failed(splitter.run()))
+        return signalPassFailure();
+      sums += splitter.sums;
+    }
+    if (sums == 0 && required) {
+      module.emitError("sequence-parallel: the ")
+          << mesh.getSize(axes.front()) << " ranks of axis '" << axes.front()
+          << "' cannot split rows: a data rank needs a multiple of " << mesh.getSize(axes.front())
+          << " examples, or one example of such a length";
+      return signalPassFailure();
+    }
+    emitDecision(module.getLoc(), "split-sequence",
+                 std::to_string(sums) + " sums over ranks are scattered over rows");
+    // The layouts are found again.
+    for (auto function : module.getOps<func::FuncOp>())
+      function.walk([](Operation *op) { op->removeAttr(dist::kShardingsAttr); });
+  }
+};
+} // namespace
+
+} // namespace shale

@@ -1,0 +1,76 @@
+// RUN: shale-opt %s --split-input-file --shale-propagate=quiet --shale-split-sequence | FileCheck %s
+// RUN: shale-opt %s --split-input-file --shale-propagate=quiet --shale-split-sequence --shale-propagate --shale-partition | FileCheck %s --check-prefix=LOCAL
+// RUN: not shale-opt %s --split-input-file --shale-propagate=quiet --shale-split-sequence=required 2>&1 | FileCheck %s --check-prefix=ERROR
+
+// A sum over ranks is scattered over examples, and gathered again before the next product: once for two views of it, and once
+// more, behind a barrier, for the backward pass. The residual is added to a half of the rows.
+// CHECK-LABEL: func.func @layer
+// CHECK: %[[Y:.*]] = nn.matmul {{.*}}nn.scope = "down"
+// CHECK: %[[ROWS:.*]] = dist.constrain %[[Y]] to <[{"fsdp", "tp"}, {}]> {{.*}}nn.scope = "down"
+// CHECK: %[[SUM:.*]] = nn.add %{{.*}}, %[[ROWS]]
+// CHECK: %[[ALL:.*]] = dist.constrain %[[NORM:.*]] to <[{}, {}]> {nn.phase = #forward
+// CHECK-COUNT-2: nn.reshape %[[ALL]]
+// CHECK: %[[AGAIN:.*]] = dist.constrain %[[NORM]] to <[{}, {}]> {nn.phase = #backward
+// CHECK: nn.reshape %[[AGAIN]]
+// LOCAL-LABEL: func.func @layer
+// LOCAL: dist.reduce_scatter sum %{{.*}} over "tp" dim = 0 {{.*}}: tensor<4x8xf32> -> tensor<2x8xf32>
+// LOCAL: dist.slice %{{.*}} over "tp" dim = 0
+// LOCAL: nn.add {{.*}} : tensor<2x8xf32>
+// LOCAL: %[[NORM:.*]] = nn.gelu {{.*}} : tensor<2x8xf32>
+// LOCAL: dist.all_gather %[[NORM]] over "tp" dim = 0
+// LOCAL-NOT: dist.all_gather
+// LOCAL: %[[AGAIN:.*]] = mem.barrier %[[NORM]]
+// LOCAL: dist.all_gather %[[AGAIN]] over "tp" dim = 0 {nn.phase = #backward
+// ERROR-NOT: error
+// ERROR: error: sequence-parallel: the 2 ranks of axis 'tp' cannot split rows: a data rank needs a multiple of 2 examples, or one example of such a length
+#forward = #nn.phase<forward>
+#backward = #nn.phase<backward>
+dist.mesh @mesh <[shard "fsdp"=2, tensor "tp"=2]>
+func.func @layer(%x: tensor<8x8xf32> {nn.role = #nn.role<input>, nn.name = "x", nn.batch_dim = 0 : i64},
+                 %up: tensor<8x6xf32> {dist.sharding = #dist.sharding<[{}, {"tp"}]>}, %down: tensor<6x8xf32> {dist.sharding = #dist.sharding<[{"tp"}, {}]>},
+                 %q: tensor<8x4xf32> {dist.sharding = #dist.sharding<[{}, {"tp"}]>}, %k: tensor<8x4xf32> {dist.sharding = #dist.sharding<[{}, {"tp"}]>})
+    -> (tensor<8x4xf32>, tensor<8x4xf32>, tensor<8x4xf32>) {
+  %h = nn.matmul %x, %up {nn.phase = #forward, nn.scope = "up"} : (tensor<8x8xf32>, tensor<8x6xf32>) -> tensor<8x6xf32>
+  %y = nn.matmul %h, %down {nn.phase = #forward, nn.scope = "down"} : (tensor<8x6xf32>, tensor<6x8xf32>) -> tensor<8x8xf32>
+  %s = nn.add %x, %y {nn.phase = #forward} : tensor<8x8xf32>
+  %n = nn.gelu %s {nn.phase = #forward} : tensor<8x8xf32>
+  %n1 = nn.reshape %n {nn.phase = #forward} : tensor<8x8xf32> -> tensor<8x8xf32>
+  %n2 = nn.reshape %n {nn.phase = #forward} : tensor<8x8xf32> -> tensor<8x8xf32>
+  %a = nn.matmul %n1, %q {nn.phase = #forward} : (tensor<8x8xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
+  %b = nn.matmul %n2, %k {nn.phase = #forward} : (tensor<8x8xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
+  %c = nn.matmul %n1, %q {nn.phase = #backward} : (tensor<8x8xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
+  return %a, %b, %c : tensor<8x4xf32>, tensor<8x4xf32>, tensor<8x4xf32>
+}
+
+// -----
+
+// One example for each data rank: its positions are split, also where examples and positions are one dimension.
+// CHECK-LABEL: func.func @positions
+// CHECK: dist.constrain %{{.*}} to <[{"fsdp", "tp"}, {}]> : tensor<12x8xf32>
+// CHECK: dist.constrain %{{.*}} to <[{"fsdp"}, {"tp"}, {}]> : tensor<2x6x8xf32>
+// ERROR-NOT: error
+dist.mesh @mesh <[shard "fsdp"=2, tensor "tp"=2]>
+func.func @positions(%x: tensor<2x6x8xf32> {nn.role = #nn.role<input>, nn.name = "x", nn.batch_dim = 0 : i64},
+                     %down: tensor<8x8xf32> {dist.sharding = #dist.sharding<[{"tp"}, {}]>}, %e: tensor<2x8x8xf32> {dist.sharding = #dist.sharding<[{}, {"tp"}, {}]>})
+    -> (tensor<12x8xf32>, tensor<2x6x8xf32>) {
+  %flat = nn.reshape %x : tensor<2x6x8xf32> -> tensor<12x8xf32>
+  %y = nn.matmul %flat, %down : (tensor<12x8xf32>, tensor<8x8xf32>) -> tensor<12x8xf32>
+  %z = nn.tanh %y : tensor<12x8xf32>
+  %w = nn.matmul %x, %e : (tensor<2x6x8xf32>, tensor<2x8x8xf32>) -> tensor<2x6x8xf32>
+  %v = nn.tanh %w : tensor<2x6x8xf32>
+  return %z, %v : tensor<12x8xf32>, tensor<2x6x8xf32>
+}
+
+// -----
+
+// Three examples on two ranks: nothing is split.
+// CHECK-LABEL: func.func @odd
+// CHECK-NOT: dist.constrain
+// LOCAL-LABEL: func.func @odd
+// LOCAL: dist.all_reduce
+dist.mesh @mesh <[tensor "tp"=2]>
+func.func @odd(%x: tensor<3x8xf32> {nn.role = #nn.role<input>, nn.name = "x", nn.batch_dim = 0 : i64}, %down: tensor<8x8xf32> {dist.sharding = #dist.sharding<[{"tp"}, {}]>}) -> tensor<3x8xf32> {
+  %y = nn.matmul %x, %down : (tensor<3x8xf32>, tensor<8x8xf32>) -> tensor<3x8xf32>
+  %z = nn.tanh %y : tensor<3x8xf32>
+  return %z : tensor<3x8xf32>
+}
