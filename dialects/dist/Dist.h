@@ -34,6 +34,7 @@ inline constexpr llvm::StringLiteral kShardingAttr = "dist.sharding";
 inline constexpr llvm::StringLiteral kShardingsAttr = "dist.shardings";
 inline constexpr llvm::StringLiteral kPartitionedAttr = "dist.partitioned";
 inline constexpr llvm::StringLiteral kTensorAttr = "dist.tensor";
+inline constexpr llvm::StringLiteral kPlanAttr = "dist.plan";
 inline constexpr llvm::StringLiteral kStrategyAttr = "dist.strategy";
 inline constexpr llvm::StringLiteral kKeepGatheredAttr = "dist.keep_gathered";
 inline constexpr llvm::StringLiteral kKeepSingleRankAttr = "dist.keep_single_rank";

@@ -90,6 +90,8 @@ LogicalResult DistDialect::verifyOperationAttribute(Operation *op, NamedAttribut
   if (name == kStrategyAttr)
     return isa<StrategyAttr>(value) ? success()
                                     : op->emitOpError("'dist.strategy' must be #dist.strategy");
+  if (name == kPlanAttr)
+    return isa<StringAttr>(value) ? success() : op->emitOpError("'dist.plan' must be a text");
   if (name == kTensorAttr)
     return isa<TensorSplitAttr>(value)
                ? success()

@@ -22,6 +22,7 @@ def Dist_Dialect : Dialect {
     | `dist.partitioned` | module | functions are those of one rank (`--shale-partition`) |
     | `dist.sharding = #dist.sharding<...>` | `nn.state` after partition | its layout at use, if it is not whole |
     | `dist.tensor = #dist.tensor_split<column>` | `nn.state` of a parameter | what tensor axes split: the dimension of the results of its products (`column`), the one that these sum over (`row`), nothing (`whole`) |
+    | `dist.plan = "..."` | `nn.state` of a parameter | why tensor axes split it as they do, for reports |
     | `dist.shardings = [...]` | ops | the layout of each result |
     | `dist.strategy = #dist.strategy<full>` | module | what the shard axis splits at rest: nothing (`none`), the optimizer's state (`optimizer`), gradients too (`grad`), parameters too (`full`) |
     | `dist.keep_gathered` | module | gathered units stay whole until their last use |

@@ -125,6 +125,7 @@ private:
   FailureOr<std::vector<Region>> regionsOf(func::FuncOp function);
   void place(nn::StateOp state, int64_t dim);
   void report(const Region &region, const TensorChoice &choice, int64_t alike);
+  std::string explain(const Region &region, const TensorChoice &choice, size_t place) const;
   LogicalResult refuseIdle();
 
   ModuleOp module;
@@ -248,6 +249,12 @@ void Planner::place(nn::StateOp state, int64_t dim) {
   layouts[state.getSymName()] = layout.toAttr(module.getContext());
 }
 
+static std::string textOf(const TensorCost &cost) {
+  return std::to_string(cost.gathered) + " bytes gathered, " + std::to_string(cost.whole) +
+         " elements whole, " + std::to_string(cost.reduced) + " bytes in " +
+         std::to_string(cost.sums) + " sums";
+}
+
 void Planner::report(const Region &region, const TensorChoice &choice, int64_t alike) {
   std::string columns, rows;
   for (auto [state, candidate, dim] : llvm::zip(region.states, region.candidates, choice.dims)) {
@@ -259,12 +266,27 @@ void Planner::report(const Region &region, const TensorChoice &choice, int64_t a
   if (alike > 1)
     text += " and " + std::to_string(alike - 1) + " like it";
   text += ": column " + (columns.empty() ? "nothing" : columns) + "; row " +
-          (rows.empty() ? "nothing" : rows) + "; " + std::to_string(choice.cost.sums) +
-          " sums of " + std::to_string(choice.cost.reduced) + " bytes, " +
-          std::to_string(choice.cost.gathered) + " bytes gathered, " +
-          std::to_string(choice.cost.whole) + " elements whole; " + std::to_string(choice.tried) +
-          " choices tried";
+          (rows.empty() ? "nothing" : rows) + "; " + textOf(choice.cost) + "; " +
+          std::to_string(choice.tried) + " choices tried";
   emitDecision(module.getLoc(), "plan-sharding", text);
+}
+
+/// Returns why the parameter at a place of a region is split as it is, for --why.
+std::string Planner::explain(const Region &region, const TensorChoice &choice, size_t place) const {
+  const TensorCandidate &candidate = region.candidates[place];
+  int64_t dim = choice.dims[place];
+  std::string text =
+      dim < 0 ? "whole on each rank" : "split along dimension " + std::to_string(dim);
+  if (candidate.typed)
+    return text + ", as --tensor says";
+  if (choice.options[place].empty())
+    return text + (candidate.isVector() ? ", as its uses need it" : ": no dimension divides");
+  for (auto [split, cost] : choice.options[place]) {
+    bool chosen = candidate.dimOf(split) == dim;
+    text += (chosen ? "; chosen " : "; rejected ") + dist::stringifyTensorSplit(split).str() +
+            ": " + textOf(cost);
+  }
+  return text + " (of " + region.name + ")";
 }
 
 /// Fails: tensor axes would split nothing.
@@ -297,8 +319,11 @@ LogicalResult Planner::run() {
     TensorChoice choice = searchTensorSplits(mesh, axes, first.ops, first.candidates, exhaustive);
     report(first, choice, alike.size());
     for (Region *region : alike)
-      for (auto [state, dim] : llvm::zip(region->states, choice.dims))
+      for (auto [i, state, dim] : llvm::enumerate(region->states, choice.dims)) {
         place(state, dim);
+        state->setAttr(dist::kPlanAttr,
+                       StringAttr::get(module.getContext(), explain(first, choice, i)));
+      }
   }
   if (layouts.empty())
     return refuseIdle();

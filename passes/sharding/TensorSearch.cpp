@@ -36,6 +36,7 @@ private:
   Layout layoutFor(size_t candidate, int64_t dim) const;
   int64_t dimOfReads(Value argument) const;
   TensorChoice evaluate(ArrayRef<size_t> chosen);
+  void compareOptions(TensorChoice &best);
   TensorCost costNow(ArrayRef<int64_t> dims) const;
   bool consider(ArrayRef<size_t> chosen, TensorChoice &best);
   void tryAll(TensorChoice &best);
@@ -255,6 +256,28 @@ void Search::improve(TensorChoice &best) {
   }
 }
 
+/// Computes what the options of each decision cost beside the best choice.
+void Search::compareOptions(TensorChoice &best) {
+  best.options.resize(candidates.size());
+  SmallVector<size_t> chosen;
+  for (const Decision &decision : decisions) {
+    size_t member = decision.members.front(), option = 0;
+    while (option + 1 < decision.options.size() &&
+           candidates[member].dimOf(decision.options[option]) != best.dims[member])
+      ++option;
+    chosen.push_back(option);
+  }
+  for (auto [d, decision] : llvm::enumerate(decisions)) {
+    SmallVector<size_t> other = chosen;
+    for (auto [o, split] : llvm::enumerate(decision.options)) {
+      other[d] = o;
+      TensorCost cost = evaluate(other).cost;
+      for (size_t member : decision.members)
+        best.options[member].emplace_back(split, cost);
+    }
+  }
+}
+
 TensorChoice Search::run() {
   TensorChoice best;
   best.cost.gathered = INT64_MAX;
@@ -265,6 +288,7 @@ TensorChoice Search::run() {
   else
     improve(best);
   best.tried = tried;
+  compareOptions(best);
   return best;
 }
 

@@ -44,6 +44,9 @@ struct TensorChoice {
   llvm::SmallVector<int64_t> dims;
   TensorCost cost;
   int64_t tried = 0; ///< number of choices whose costs were computed
+  /// Of each candidate that was searched, what each split of it and of those that are split alike
+  /// costs, while all others stay as they are.
+  llvm::SmallVector<llvm::SmallVector<std::pair<dist::TensorSplit, TensorCost>>> options;
 };
 
 /// Finds the cheapest splits of the parameters of a part of the step. `ops` are its forward and

@@ -182,6 +182,12 @@ struct Subject {
 /// `done` for an input, about which there is nothing more to print.
 static Subject findSubject(ModuleOp module, StringRef name, raw_ostream &os, bool &done) {
   for (auto state : module.getOps<nn::StateOp>()) {
+    if (auto part = state->getAttrOfType<nn::PartAttr>(nn::kPartAttr);
+        part && part.getWhole().getValue() == name && part.getBegin() == 0) {
+      os << name << ": a product with it is cut, so each part is a parameter of its own: "
+         << state.getSymName() << " and those after it\n";
+      return findSubject(module, state.getSymName(), os, done);
+    }
     if (state.getRole() != nn::Role::Param || state->hasAttr(dist::kUnitAttr) ||
         !llvm::is_contained(namesOf(state), name))
       continue;
@@ -193,6 +199,8 @@ static Subject findSubject(ModuleOp module, StringRef name, raw_ostream &os, boo
              << unit.getSymName() << "', elements " << segment.getOffset() << " to "
              << segment.getOffset() + segment.getCount() << " of " << group.getCount()
              << "; it is kept, gathered and offloaded with its unit:\n";
+          if (auto plan = state->getAttrOfType<StringAttr>(dist::kPlanAttr))
+            os << "  tensor axes   " << plan.getValue() << "\n";
           return {unit.getSymName().str(),
                   (unit.getSymName() + "." + group.getName().getValue()).str()};
         }
