@@ -4,6 +4,7 @@
 #include "lib/Frontend/ONNX/Signature.h"
 #include "shale/Runtime.h"
 #include "llvm/Support/FileSystem.h"
+#include <set>
 
 using namespace mlir;
 using namespace shale;
@@ -73,6 +74,95 @@ void Importer::describeBuffers() {
     (*module)->setAttr("nn.buffers", builder.getDictionaryAttr(entries));
 }
 
+/// Returns the modules whose batch normalization is in the graph. It changes its statistics and its
+/// count, which its result in training does not depend on.
+static llvm::StringSet<> modulesOfBatchNorms(const GraphProto &graph) {
+  llvm::StringMap<StringRef> modules; // by placeholder
+  std::vector<SignatureEntry> signature = readSignature(graph);
+  for (const SignatureEntry &entry : signature)
+    if (!entry.isParameter)
+      modules[entry.placeholder] = moduleOf(entry.target);
+  llvm::StringSet<> found;
+  for (const NodeProto &node : graph.node())
+    if (readBatchNorm(node).isTraced)
+      for (const std::string &name : readFxNode(node).args)
+        if (auto module = modules.find(name); module != modules.end())
+          found.insert(module->second);
+  return found;
+}
+
+/// Refuses a file whose record names a value of the loss that no node computes, if the module
+/// changes a value that no node reads: the exporter removes what its first value makes neutral, for
+/// example a product with a buffer of ones.
+LogicalResult Importer::checkRemovedReads(const llvm::StringMap<std::string> &made) {
+  const GraphProto &graph = model.proto().graph();
+  llvm::StringSet<> norms = modulesOfBatchNorms(graph);
+  std::set<std::string> changed;
+  for (const auto &entry : made)
+    if (StringRef target = entry.second;
+        !llvm::is_contained({"running_mean", "running_var", "num_batches_tracked"},
+                            lastOf(target)) ||
+        !norms.contains(moduleOf(target)))
+      changed.insert(entry.second);
+  if (changed.empty())
+    return success();
+
+  llvm::StringSet<> known, computed;
+  for (const std::string &name : readPlaceholders(graph))
+    known.insert(name);
+  for (const auto &entry : initializers)
+    known.insert(entry.getKey());
+  for (const ValueInfoProto &value : graph.value_info())
+    if (!readFoldedFrom(value).empty())
+      known.insert(value.name());
+  for (const NodeProto &node : graph.node()) {
+    known.insert(readFxNode(node).name);
+    for (const std::string &name : node.output()) {
+      known.insert(name);
+      if (node.input_size() > 0)
+        computed.insert(name);
+    }
+  }
+  // One of several results, and a size, have names of their own.
+  auto isRemoved = [&](StringRef name) {
+    return !known.contains(name) && operationOf(name) != "getitem" && !name.starts_with("sym_");
+  };
+  auto refuse =
+      [&](const Twine &reader, const Twine &what, Location location) {
+        failed = true;
+        exitCode = SHALE_EXIT_DATA;
+        return emitError(location)
+               << model.path() << ": the module changes '" << displayName(*changed.begin())
+               << "' in its forward pass, and " << reader
+               << " may read a value that depends on it: " << what
+               << ". Training would keep the first value. Export with torch.onnx.export(..., "
+                  "optimize=False): that file shows whether the loss depends on it";
+      };
+  auto removed = [](StringRef name) {
+    return "the export removed '%" + displayName(name) + "', which it reads";
+  };
+  for (const NodeProto &node : graph.node()) {
+    if (!needed.contains(&node))
+      continue;
+    FxNode fx = readFxNode(node);
+    std::string shown = "node '" + displayName(node.name()) + "'";
+    for (const std::string &name : fx.args)
+      if (isRemoved(name))
+        return refuse(shown, removed(name), locationOf(node));
+    if (fx.name.empty() && llvm::any_of(node.input(), [&](const std::string &name) {
+          return computed.contains(name);
+        }))
+      return refuse(shown, "the export left out what it reads", locationOf(node));
+  }
+  SmallVector<StringRef> outputs = roots();
+  for (const ValueInfoProto &output : graph.output()) {
+    StringRef name = metadata(output.metadata_props(), "pkg.torch.onnx.original_node_name");
+    if (!name.empty() && isRemoved(name) && llvm::is_contained(outputs, output.name()))
+      return refuse("output '" + displayName(output.name()) + "'", removed(name), fileLocation());
+  }
+  return success();
+}
+
 LogicalResult Importer::checkChangedBuffers() {
   const GraphProto &graph = model.proto().graph();
   llvm::StringMap<std::string> made = readChanged(graph); // by the name of the new value
@@ -130,5 +220,5 @@ LogicalResult Importer::checkChangedBuffers() {
       for (Operation *user : value.getUsers())
         if (!isa<nn::RunningStatisticOp>(user))
           return refuse(buffer.name, "the graph", user->getLoc());
-  return success();
+  return checkRemovedReads(made);
 }

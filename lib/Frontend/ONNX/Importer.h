@@ -206,6 +206,8 @@ private:
   /// Fails, with an error, if the loss depends on a buffer that the module changes in its forward
   /// pass, other than by a running statistic: the file has only its first value.
   mlir::LogicalResult checkChangedBuffers();
+  /// Fails, with an error, if the loss may depend on such a value by what the exporter removed.
+  mlir::LogicalResult checkRemovedReads(const llvm::StringMap<std::string> &made);
   mlir::LogicalResult importNodes();
   /// Counts nodes, with functions and loops unrolled. Fails, with an error, if there are too many.
   mlir::LogicalResult countWork(int64_t nodes);

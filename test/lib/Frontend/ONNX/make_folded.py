@@ -19,13 +19,13 @@ def fx(name, target, args, scope="", source="", file="model.py"):
             "pkg.torch.onnx.stack_trace": f'File "{file}", line 1, in forward\n    {source}' if source else ""}
 
 
-def build(parameters, initializers, nodes, last="y", values=(), buffers=(), meta=(), outputs=()):
-    """loss = mean(last^2); x is [3, 4]."""
+def build(parameters, initializers, nodes, last="y", values=(), buffers=(), meta=(), outputs=(), original="mean"):
+    """loss = mean(last^2); x is [3, 4]. `original`: the name of the loss in the exported program."""
     lines = ["# inputs"] + [f"p_{p.replace('.', '_')}: PARAMETER target='{p}'" for p in parameters]
-    lines += [f"b_{b.replace('.', '_')}: BUFFER target='{b}' persistent=True" for b in buffers] + ["x: USER_INPUT", "", "# outputs", *outputs, "mean: USER_OUTPUT"]
+    lines += [f"b_{b.replace('.', '_')}: BUFFER target='{b}' persistent=True" for b in buffers] + ["x: USER_INPUT", "", "# outputs", *outputs, f"{original}: USER_OUTPUT"]
     body = nodes + [node("Mul", [last, last], ["sq"], "square", meta=fx("square", "aten.mul.Tensor", f"%{last}, %{last}")),
                     node("ReduceMean", ["sq"], ["loss"], "mean", meta=fx("mean", "aten.mean.default", "%square"), keepdims=0)]
-    return model(graph(body, [value("x", ["batch", 4])], [value("loss", [])], initializers, {SIGNATURE: "\n".join(lines), **dict(meta)}, values))
+    return model(graph(body, [value("x", ["batch", 4])], [value("loss", [], meta={"pkg.torch.onnx.original_node_name": original})], initializers, {SIGNATURE: "\n".join(lines), **dict(meta)}, values))
 
 
 def times(constant, values, name, source, scope="", target="w", parameters=None, more=(), dims=None, op="aten.mul.Tensor"):

@@ -57,6 +57,14 @@ def counter():
     return build(["p"], [P, ints("steps", [], [1])], nodes, buffers=["steps"], outputs=["add: BUFFER_MUTATION target='steps'"])
 
 
+def neutral(reader="%mul", original="mean", split=False):
+    """y = tanh(x p), and a buffer that the module changes. `reader`: what the tanh reads in the record."""
+    nodes = [node("Mul", ["x", "p"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p")),
+             *([node("Split", ["mul"], ["read", "rest"], "split", axis=1, num_outputs=2)] if split else []),
+             node("Tanh", ["read" if split else "mul"], ["y"], "tanh", meta=fx("y", "aten.tanh.default", reader))]
+    return build(["p"], [P], nodes, buffers=["norm.scale"], outputs=["mul_1: BUFFER_MUTATION target='norm.scale'"], original=original)
+
+
 def merged_losses():
     """The sum of two cross-entropies that differ in their label smoothing: one node."""
     nodes = [node("Mul", ["x", "p"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p")),
@@ -124,6 +132,10 @@ CASES = {
     "batch-norm-record": lambda f: batch_norm("aten._native_batch_norm_legit_functional.default", "False, "),
     "changed-buffer": lambda f: changed("head.center"),
     "changed-counter": lambda f: counter(),
+    "neutral": lambda f: neutral("%mul_2"),
+    "neutral-output": lambda f: neutral(original="div"),
+    "neutral-split": lambda f: neutral("%getitem", split=True),
+    "unread": lambda f: neutral(),
     "merged-dropouts": lambda f: merged_dropouts(),
     "constant-weights": lambda f: constant_weights(),
     "merged-losses": lambda f: merged_losses(),
