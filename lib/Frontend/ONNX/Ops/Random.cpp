@@ -95,6 +95,18 @@ template <bool isNormal, bool isLike> static LogicalResult importRandom(Node &no
     return failure();
   if (isNormal ? b < 0 : b < a)
     return node.error(isNormal ? "scale must not be negative" : "high must not be below low");
+  if (!isNormal) {
+    const llvm::fltSemantics &semantics = cast<FloatType>(element).getFloatSemantics();
+    auto isIn = [](double number, const llvm::fltSemantics &semantics) {
+      APFloat value(number);
+      bool inexact;
+      value.convert(semantics, APFloat::rmNearestTiesToEven, &inexact);
+      return value.isFinite();
+    };
+    if (!isIn(b - a, APFloat::IEEEsingle()) || !isIn(a, semantics) || !isIn(b, semantics))
+      return node.error("low, high and their difference must be finite in " + Node::name(element) +
+                        " and in f32");
+  }
   auto type = RankedTensorType::get(shape, node.builder.getF32Type());
   Value drawn = isNormal ? scaled(node, normal(node, type), b, a)
                          : scaled(node, uniform(node, type), b - a, a);

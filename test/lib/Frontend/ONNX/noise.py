@@ -32,6 +32,8 @@ for op, operands in (("RandomUniform", []), ("RandomUniformLike", like), ("Rando
 it.refused("RandomUniform", [], "attribute 'shape' is missing")
 it.refused("RandomUniform", [], "attribute 'shape' must not be negative", {"shape": [3, -4]})
 it.refused("RandomUniformLike", like, "high must not be below low", {"high": -1.0})
+for bounds in ({"low": -3e38, "high": 3e38}, {"high": 1e5, "dtype": 10}):
+    it.refused("RandomUniformLike", like, "low, high and their difference must be finite in f", bounds)
 it.refused("RandomNormalLike", like, "scale must not be negative", {"scale": -1.0})
 it.refused("RandomNormalLike", like, "mean and scale must be finite", {"scale": float("inf")})
 it.refused("RandomNormalLike", like, "draws floats only", {"dtype": 7})
