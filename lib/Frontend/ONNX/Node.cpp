@@ -3,11 +3,13 @@
 #include "dialects/nn/Ops/Compare.h"
 #include "dialects/nn/Ops/Constant.h"
 #include "dialects/nn/Ops/Data.h"
+#include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Ops/Matmul.h"
 #include "dialects/nn/Ops/Reduce.h"
 #include "include/shale/Runtime.h"
 #include "lib/Frontend/ONNX/Importer.h"
 #include "lib/Frontend/ONNX/Signature.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
@@ -60,6 +62,19 @@ bool Node::isRead(int result) const {
 }
 
 bool Node::isState(Value value) const { return llvm::is_contained(importer.stateValues, value); }
+
+std::string Node::parameterBehind(Value value) const {
+  llvm::SmallSetVector<Value, 8> reached;
+  reached.insert(value);
+  for (size_t at = 0; at < reached.size(); ++at) {
+    for (auto [parameter, state] : llvm::zip(importer.parameters.list, importer.stateValues))
+      if (state == reached[at] && parameter.isParameter)
+        return displayName(parameter.name);
+    if (Operation *op = reached[at].getDefiningOp(); op && !isa<nn::StopGradientOp>(op))
+      reached.insert_range(op->getOperands());
+  }
+  return "";
+}
 
 bool Node::isFromPyTorch() const { return importer.isFromPyTorch(); }
 

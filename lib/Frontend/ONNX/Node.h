@@ -70,6 +70,9 @@ public:
 
   /// Whether the value is a parameter or buffer itself.
   bool isState(mlir::Value value) const;
+  /// Returns the name of a parameter that the value is computed from, without a stop of gradients
+  /// between the two; empty if there is none.
+  std::string parameterBehind(mlir::Value value) const;
   /// Whether PyTorch wrote the file.
   bool isFromPyTorch() const;
 

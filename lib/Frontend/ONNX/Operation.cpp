@@ -32,6 +32,8 @@ bool Operation::readsAsItIs(const Use &use) const {
   StringRef kind = this->kind(), type = use.node->op_type();
   if (kind == "scaled_dot_product_attention") // queries and keys are scaled, the mask is not
     return type == "Add";
+  if (kind == "instance_norm") // by statistics, each example repeats the weights
+    return type == "InstanceNormalization";
   // A Gemm has alpha and beta as attributes.
   bool scales =
       type != "Gemm" &&

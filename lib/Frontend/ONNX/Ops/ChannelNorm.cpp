@@ -89,6 +89,14 @@ static LogicalResult importInstanceNorm(Node &node) {
   if (failed(node.require(3)) || failed(checkChannels(node, 3)) ||
       failed(readEpsilon(node, epsilon)))
     return failure();
+  // PyTorch's exporter drops the update of running statistics.
+  FxNode fx = readFxNode(node.proto);
+  if (fx.positional.size() > 5 && StringRef(fx.target).starts_with("aten.instance_norm") &&
+      fx.positional[3] != "None" && fx.positional[5] == "True")
+    return node.error("an instance normalization that keeps running statistics is not supported: "
+                      "evaluation would use those of each example. With "
+                      "track_running_stats=False it does so in PyTorch, too, and trains the same "
+                      "weights");
   return normalizeGroups(node, Node::type(node.input(0)).getDimSize(1), ofChannels(node, 1),
                          ofChannels(node, 2), epsilon, Node::type(node.input(0)).getElementType());
 }
@@ -122,6 +130,17 @@ static LogicalResult importGroupNorm(Node &node) {
         shape);
   }
   return normalizeGroups(node, groups, factors[0], factors[1], epsilon, stash);
+}
+
+/// Fails, with an error, if an operand is computed from a parameter.
+static LogicalResult checkIsStatistic(Node &node, int operand) {
+  std::string parameter = node.parameterBehind(node.input(operand));
+  if (parameter.empty())
+    return success();
+  return node.error("operand " + Twine(operand) +
+                    ", a running statistic, is computed from parameter '" + parameter +
+                    "': the export may have merged the two, and training would change it. Export "
+                    "with torch.onnx.export(..., optimize=False), or detach the statistic");
 }
 
 /// Returns mean and variance of each channel over the batch of all ranks, [1, C, 1..], and updates
@@ -196,6 +215,8 @@ static LogicalResult importBatchNorm(Node &node) {
     mean = ofChannels(node, 3);
     variance = mean ? ofChannels(node, 4) : Value();
   }
+    if (failed(checkIsStatistic(node, 3)) || failed(checkIsStatistic(node, 4)))
+      return failure();
   if (!variance)
     return failure();
   variance = node.binary<nn::AddOp>(variance, node.constant(Node::type(variance), epsilon));

@@ -42,6 +42,28 @@ def batch_norm(target, training=""):
                  buffers=["norm.running_mean", "norm.running_var"])
 
 
+def instance_norm(training):
+    """An InstanceNorm that keeps statistics, of x p as [3, 4, 1]. In evaluation it is a batch normalization of 12 channels, and the export folded what repeats
+    the weights."""
+    meta = fx("instance_norm", "aten.instance_norm.default", f"%view, %p_norm_weight, %p_norm_bias, %b_norm_running_mean, %b_norm_running_var, {training}, 0.1, 1e-05, False", "norm")
+    n = 4 if training else 12
+    read = ["ones", "zeros"] if training else ["ones", "zeros", "zeros", "ones"]
+    nodes = [node("Mul", ["x", "p"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p")),
+             node("Reshape", ["mul", "wide"], ["view"], "view", meta=fx("view", "aten.view.default", "%mul, [3, 4, 1]")),
+             node("InstanceNormalization" if training else "BatchNormalization", ["view", *read], ["y"], "norm", meta=meta)]
+    folded = [value(name, [n], meta={"pkg.onnxscript.optimizer.folded_from": f"['{kind}', 'val_0']"}) for name, kind in (("ones", "norm.weight"), ("zeros", "norm.bias"))]
+    return build(["p", "norm.weight", "norm.bias"], [P, ints("wide", [3], [3, 4, 1] if training else [1, 12, 1]), floats("ones", [n], [1.0] * n), floats("zeros", [n], [0.0] * n)],
+                 nodes, values=() if training else folded, buffers=["norm.running_mean", "norm.running_var"])
+
+
+def computed_statistic(stop=()):
+    """A batch normalization by the squares of p."""
+    meta = fx("getitem", "aten._native_batch_norm_legit_no_training.default", f"%mul, None, None, %zero, %{'detach' if stop else 'mul_1'}, 0.1, 1e-05", "norm")
+    nodes = [node("Mul", ["x", "p"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p")), node("Mul", ["p", "p"], ["mul_1"], "square", meta=fx("mul_1", "aten.mul.Tensor", "%p_p, %p_p")),
+             *stop, node("BatchNormalization", ["mul", "one", "zero", "zero", "detach" if stop else "mul_1"], ["y"], "norm", meta=meta)]
+    return build(["p"], [P, floats("one", [4], [1.0] * 4), floats("zero", [4], [0.0] * 4)], nodes)
+
+
 def changed(read, values=()):
     """y = x p - center, a buffer that the module changes after its read."""
     nodes = [node("Mul", ["x", "p"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p")),
@@ -130,6 +152,10 @@ CASES = {
     "batch-norm": lambda f: batch_norm("aten._native_batch_norm_legit_no_training.default"),
     "batch-norm-training": lambda f: batch_norm("aten._native_batch_norm_legit_functional.default", "True, "),
     "batch-norm-record": lambda f: batch_norm("aten._native_batch_norm_legit_functional.default", "False, "),
+    "instance-norm": lambda f: instance_norm(True),
+    "instance-norm-evaluation": lambda f: instance_norm(False),
+    "computed-statistic": lambda f: computed_statistic(),
+    "detached-statistic": lambda f: computed_statistic([node("Identity", ["mul_1"], ["detach"], "detach", meta=fx("detach", "aten.detach.default", "%mul_1"))]),
     "changed-buffer": lambda f: changed("head.center"),
     "changed-counter": lambda f: counter(),
     "neutral": lambda f: neutral("%mul_2"),
