@@ -173,6 +173,15 @@ int64_t Node::intAttr(StringRef name, int64_t missing) {
   return attr ? attr->i() : missing;
 }
 
+bool Node::flagAttr(StringRef name, bool missing) {
+  int64_t value = intAttr(name, missing);
+  if (value != 0 && value != 1) {
+    badAttributes = true;
+    (void)error("attribute '" + name + "' is " + Twine(value) + ", and must be 0 or 1");
+  }
+  return value == 1;
+}
+
 double Node::floatAttr(StringRef name, double missing) {
   const AttributeProto *attr = attribute(name);
   if (attr && !attr->has_f()) {

@@ -108,6 +108,8 @@ public:
   // ---- attributes; a scalar of the wrong type is an error and fails the node
   const AttributeProto *attribute(llvm::StringRef name);
   int64_t intAttr(llvm::StringRef name, int64_t missing);
+  /// A yes or no, which is 0 or 1 in the file.
+  bool flagAttr(llvm::StringRef name, bool missing);
   double floatAttr(llvm::StringRef name, double missing);
   std::string stringAttr(llvm::StringRef name, llvm::StringRef missing);
   std::optional<llvm::SmallVector<int64_t>> intsAttr(llvm::StringRef name);

@@ -138,7 +138,7 @@ static LogicalResult importAttention(Node &node) {
     return failure();
   form.scale = node.floatAttr("scale", 1 / std::sqrt(double(query.getDimSize(3))));
   form.softcap = node.floatAttr("softcap", 0);
-  form.causal = node.intAttr("is_causal", 0) != 0;
+  form.causal = node.flagAttr("is_causal", false);
   form.before = node.intAttr("left_window_size", -1);
   form.after = node.intAttr("right_window_size", -1);
   int64_t mode = node.intAttr("qk_matmul_output_mode", 0);
@@ -182,10 +182,10 @@ template <bool isMicrosoft> static LogicalResult importRotary(Node &node) {
       return node.error("needs the attribute num_heads");
     heads = type.getDimSize(2) / size;
   }
-  if (node.intAttr("is_packed_batching", 0) != 0 || node.floatAttr("scale", 1) != 1)
+  if (node.flagAttr("is_packed_batching", false) || node.floatAttr("scale", 1) != 1)
     return node.error("packed batches and a scale are not supported");
   Rotation form;
-  form.interleaved = node.intAttr("interleaved", 0) != 0;
+  form.interleaved = node.flagAttr("interleaved", false);
   form.input = rank == 3 ? splitHeads(node, node.input(0), heads) : node.input(0);
   if (!form.input)
     return failure();

@@ -203,20 +203,23 @@ static LogicalResult importBatchNorm(Node &node) {
       return node.error("output " + Twine(i) +
                         ", a statistic, is read, and only output 0 is "
                         "supported");
+  // Before operator set 14, four statistics follow the result.
+  if (node.numOutputs() > (node.version < 14 ? 5 : 3))
+    return node.error(Twine(node.numOutputs()) + " outputs are more than it has");
   Value scale = ofChannels(node, 1), bias = scale ? ofChannels(node, 2) : Value();
   if (!bias)
     return failure();
-  node.intAttr("training_mode", 0), node.floatAttr("momentum", 0.9f); // both are read below
+  node.flagAttr("training_mode", false), node.floatAttr("momentum", 0.9f); // both are read below
   BatchNorm norm = readBatchNorm(node.proto);
   Value mean, variance;
   if (norm.inTraining) {
     std::tie(mean, variance) = batchStatistics(node, norm);
   } else {
+    if (failed(checkIsStatistic(node, 3)) || failed(checkIsStatistic(node, 4)))
+      return failure();
     mean = ofChannels(node, 3);
     variance = mean ? ofChannels(node, 4) : Value();
   }
-    if (failed(checkIsStatistic(node, 3)) || failed(checkIsStatistic(node, 4)))
-      return failure();
   if (!variance)
     return failure();
   variance = node.binary<nn::AddOp>(variance, node.constant(Node::type(variance), epsilon));

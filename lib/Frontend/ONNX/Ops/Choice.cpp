@@ -63,7 +63,7 @@ static LogicalResult importTopK(Node &node) {
   SmallVector<int64_t> perm = llvm::to_vector(llvm::seq<int64_t>(0, rank));
   std::swap(perm[axis], perm[rank - 1]);
   x = node.transpose(x, perm);
-  Value place = x ? ranks(node, x, node.intAttr("largest", 1) != 0) : Value();
+  Value place = x ? ranks(node, x, node.flagAttr("largest", true)) : Value();
   if (!place)
     return failure();
   // [.., k, size]: whether the element has place k.
@@ -109,7 +109,7 @@ template <nn::ReduceKind kind> static LogicalResult importArgExtreme(Node &node)
     return failure();
   if (type.getDimSize(axis) < 1)
     return node.error("a dimension without elements has no largest or smallest");
-  bool last = node.intAttr("select_last_index", 0) != 0, keep = node.intAttr("keepdims", 1) != 0;
+  bool last = node.flagAttr("select_last_index", false), keep = node.flagAttr("keepdims", true);
   node.set(0, extremeIndex(node, kind, node.input(0), axis, last, keep));
   return success();
 }

@@ -165,7 +165,7 @@ LogicalResult Windows::readPads() {
                         " elements of a dimension that has " +
                         Twine(axis.size + axis.before + axis.after) + " with its padding");
     axis.result = room / axis.stride + 1;
-    if (mode == "NOTSET" && node.intAttr("ceil_mode", 0) != 0) {
+    if (mode == "NOTSET" && node.flagAttr("ceil_mode", false)) {
       int64_t places = llvm::divideCeil(room, axis.stride) + 1;
       // The last window begins in the input or in the padding before it.
       if ((places - 1) * axis.stride >= axis.size + axis.before)
@@ -425,7 +425,7 @@ static LogicalResult importAveragePool(Node &node) {
     return failure();
   Type element = Node::type(node.input(0)).getElementType();
   Value sum = windows.pool<nn::AddOp>(channelsLast(node, node.input(0)), 0, nn::ReduceKind::Sum);
-  Value count = windows.counts(element, node.intAttr("count_include_pad", 0) != 0);
+  Value count = windows.counts(element, node.flagAttr("count_include_pad", false));
   node.set(0, channelsSecond(node, node.binary<nn::DivOp>(sum, count)));
   return success();
 }

@@ -116,7 +116,7 @@ static LogicalResult importReshape(Node &node) {
   if (failed(node.require(2)) || failed(node.constantInts(1, shape)))
     return failure();
   auto type = Node::type(node.input(0));
-  bool allowZero = node.intAttr("allowzero", 0) != 0;
+  bool allowZero = node.flagAttr("allowzero", false);
   int64_t known = 1, open = -1;
   for (auto [i, size] : llvm::enumerate(shape)) {
     if (size == 0 && !allowZero) {
@@ -544,7 +544,7 @@ static LogicalResult importTrilu(Node &node) {
   if (node.has(1) && failed(node.constantInts(1, k)))
     return failure();
   int64_t diagonal = k.empty() ? 0 : k.front();
-  bool upper = node.intAttr("upper", 1) != 0;
+  bool upper = node.flagAttr("upper", true);
   SmallVector<int64_t> matrix(type.getShape().take_back(2));
   auto index = RankedTensorType::get(matrix, node.builder.getI64Type());
   Value row = nn::IotaOp::create(node.builder, node.loc, index, 0);
@@ -567,8 +567,8 @@ static LogicalResult importCumsum(Node &node) {
   if (axis.size() != 1 || failed(node.normalize(axis[0], type.getRank())))
     return node.error("needs one axis");
   node.set(0, node.create<nn::CumsumOp>(type, node.input(0), axis[0],
-                                        node.intAttr("exclusive", 0) != 0,
-                                        node.intAttr("reverse", 0) != 0));
+                                        node.flagAttr("exclusive", false),
+                                        node.flagAttr("reverse", false)));
   return success();
 }
 

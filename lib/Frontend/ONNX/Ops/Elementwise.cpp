@@ -186,7 +186,7 @@ static LogicalResult importMod(Node &node) {
   Value rem = node.binary<nn::RemOp>(node.input(0), node.input(1));
   if (!rem)
     return failure();
-  if (node.intAttr("fmod", 0) == 0) {
+  if (!node.flagAttr("fmod", false)) {
     Value divisor = node.broadcast(node.input(1), Node::type(rem).getShape());
     Value zero = node.constant(Node::type(rem), 0);
     Value negative = node.binary(rem, zero, nn::Predicate::LT),
@@ -300,8 +300,8 @@ static LogicalResult importIsInf(Node &node) {
   if (failed(node.requireFloats(1)))
     return failure();
   Value x = node.input(0);
-  bool negative = node.intAttr("detect_negative", 1) != 0,
-       positive = node.intAttr("detect_positive", 1) != 0;
+  bool negative = node.flagAttr("detect_negative", true),
+       positive = node.flagAttr("detect_positive", true);
   auto type = Node::type(x);
   double infinity = std::numeric_limits<double>::infinity();
   if (!negative && !positive) {

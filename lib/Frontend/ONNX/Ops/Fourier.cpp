@@ -86,7 +86,7 @@ static LogicalResult importDft(Node &node) {
       return node.error("operand 2, the axis, must be one constant");
     axis = given[0];
   }
-  bool inverse = node.intAttr("inverse", 0) != 0, half = node.intAttr("onesided", 0) != 0;
+  bool inverse = node.flagAttr("inverse", false), half = node.flagAttr("onesided", false);
   if (failed(node.normalize(axis, rank)))
     return failure();
   if (axis == rank - 1)

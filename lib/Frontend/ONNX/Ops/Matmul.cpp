@@ -88,8 +88,8 @@ static LogicalResult importFusedMatmul(Node &node) {
   for (int i : {0, 1}) {
     Value value = node.input(i);
     int64_t rank = Node::type(value).getRank();
-    bool batch = node.intAttr(i ? "transBatchB" : "transBatchA", 0) != 0;
-    bool matrix = node.intAttr(i ? "transB" : "transA", 0) != 0;
+    bool batch = node.flagAttr(i ? "transBatchB" : "transBatchA", false);
+    bool matrix = node.flagAttr(i ? "transB" : "transA", false);
     SmallVector<int64_t> perm = llvm::to_vector(llvm::seq<int64_t>(0, rank));
     if (batch && rank > 2)
       std::rotate(perm.begin(), perm.begin() + 1, perm.end() - 1);
@@ -114,8 +114,8 @@ static LogicalResult importGemm(Node &node) {
     return failure();
   if (Node::type(node.input(0)).getRank() != 2 || Node::type(node.input(1)).getRank() != 2)
     return node.error("operands must be matrices");
-  Value result = node.matmul(node.input(0), node.input(1), node.intAttr("transA", 0) != 0,
-                             node.intAttr("transB", 0) != 0);
+  Value result = node.matmul(node.input(0), node.input(1), node.flagAttr("transA", false),
+                             node.flagAttr("transB", false));
   if (!result)
     return failure();
   auto scale = [&](Value value, double by) {

@@ -43,9 +43,9 @@ LogicalResult Layer::read() {
                       "' is not one of forward, reverse, bidirectional");
   directions = direction == "bidirectional" ? 2 : 1;
   reverse = direction == "reverse";
-  batchFirst = node.intAttr("layout", 0) != 0;
-  resetsLate = gates == 3 && node.intAttr("linear_before_reset", 0) != 0;
-  if (gates == 4 && node.intAttr("input_forget", 0) != 0)
+  batchFirst = node.flagAttr("layout", false);
+  resetsLate = gates == 3 && node.flagAttr("linear_before_reset", false);
+  if (gates == 4 && node.flagAttr("input_forget", false))
     return node.error("input_forget is not supported");
   for (StringRef name : {"clip", "activation_alpha", "activation_beta"})
     if (node.attribute(name))
@@ -61,7 +61,12 @@ LogicalResult Layer::read() {
       if (given->strings(i) != wanted[i % wanted.size()])
         return node.error("activation '" + displayName(given->strings(i)) +
                           "' is not supported here");
+    if (given->strings_size() != int(wanted.size()) * directions)
+      return node.error(Twine(given->strings_size()) + " activations are given for " +
+                        Twine(int(wanted.size()) * directions));
   }
+  if (node.numOutputs() > (gates == 4 ? 3 : 2))
+    return node.error(Twine(node.numOutputs()) + " outputs are more than it has");
   if (node.has(4))
     return node.error("operand 4, lengths of sequences, is not supported: pad the sequences and "
                       "leave padded positions out of the loss");

@@ -23,7 +23,7 @@ static LogicalResult readDims(Node &node, int64_t sinceOperand, SmallVectorImpl<
       return failure();
   }
   bool empty = !axes || axes->empty();
-  nothing = node.intAttr("noop_with_empty_axes", 0) != 0 && empty;
+  nothing = node.flagAttr("noop_with_empty_axes", false) && empty;
   dims = empty ? llvm::to_vector(llvm::seq<int64_t>(0, rank)) : *axes;
   return node.normalizeAll(dims, rank);
 }
@@ -32,7 +32,7 @@ enum class Reduction { Sum, Mean, Max, Min, Prod, L1, L2, SumSquare, LogSum, Log
 
 template <Reduction kind> static LogicalResult importReduce(Node &node) {
   SmallVector<int64_t> dims;
-  bool nothing = false, keep = node.intAttr("keepdims", 1) != 0;
+  bool nothing = false, keep = node.flagAttr("keepdims", true);
   if (failed(readDims(node, kind == Reduction::Sum ? 13 : 18, dims, nothing)))
     return failure();
   Value x = node.input(0);

@@ -99,8 +99,8 @@ static LogicalResult readMethod(Node &node, Method &method) {
   method.coordinates = node.stringAttr("coordinate_transformation_mode", "half_pixel");
   method.rounding = node.stringAttr("nearest_mode", "round_prefer_floor");
   method.cubic = node.floatAttr("cubic_coeff_a", -0.75);
-  method.excludesOutside = node.intAttr("exclude_outside", 0) != 0;
-  method.antialias = node.intAttr("antialias", 0) != 0;
+  method.excludesOutside = node.flagAttr("exclude_outside", false);
+  method.antialias = node.flagAttr("antialias", false);
   std::string policy = node.stringAttr("keep_aspect_ratio_policy", "stretch");
   auto oneOf = [](StringRef text, ArrayRef<StringRef> known) {
     return llvm::is_contained(known, text);

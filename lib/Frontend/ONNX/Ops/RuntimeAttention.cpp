@@ -83,7 +83,7 @@ static LogicalResult importPackedAttention(Node &node) {
   if (failed(node.require(2)) ||
       failed(refuse(node, {4, 6}, {1}, "operands or results of earlier positions")))
     return failure();
-  if (node.intAttr("do_rotary", 0) != 0)
+  if (node.flagAttr("do_rotary", false))
     return node.error("do_rotary is not supported");
   Value x = node.input(0), weight = node.input(1), bias = node.input(2);
   auto type = Node::type(x), table = Node::type(weight);
@@ -117,7 +117,7 @@ static LogicalResult importPackedAttention(Node &node) {
   if (!form.query || !form.key || !form.value)
     return failure();
   readScale(node, form);
-  form.causal = node.intAttr("unidirectional", 0) != 0;
+  form.causal = node.flagAttr("unidirectional", false);
   form.added = node.input(5);
   if (failed(readKeyMask(node, node.input(3), form)))
     return failure();
@@ -189,7 +189,7 @@ static LogicalResult importMultiHead(Node &node) {
   if (!form.query || !form.key || !form.value)
     return failure();
   readScale(node, form);
-  form.causal = node.intAttr("unidirectional", 0) != 0;
+  form.causal = node.flagAttr("unidirectional", false);
   form.offset =
       form.causal ? Node::type(form.key).getDimSize(2) - Node::type(form.query).getDimSize(2) : 0;
   form.added = node.input(5);
@@ -204,7 +204,7 @@ static LogicalResult rotateBoth(Node &node, Attend &form) {
     return node.error("do_rotary needs the operands cos_cache and sin_cache");
   int64_t length = Node::type(form.query).getDimSize(2);
   Rotation rotation;
-  rotation.interleaved = node.intAttr("rotary_interleaved", 0) != 0;
+  rotation.interleaved = node.flagAttr("rotary_interleaved", false);
   rotation.cosines = rotaryRows(node, node.input(7), node.input(9), length);
   rotation.sines =
       rotation.cosines ? rotaryRows(node, node.input(8), node.input(9), length) : Value();
@@ -258,7 +258,7 @@ static LogicalResult importGroupQuery(Node &node) {
   if (Node::type(form.query).getDimSize(2) != Node::type(form.key).getDimSize(2))
     return node.error("queries and keys have " + Twine(Node::type(form.query).getDimSize(2)) +
                       " and " + Twine(Node::type(form.key).getDimSize(2)) + " positions");
-  if (node.intAttr("do_rotary", 0) != 0 && failed(rotateBoth(node, form)))
+  if (node.flagAttr("do_rotary", false) && failed(rotateBoth(node, form)))
     return failure();
   readScale(node, form);
   form.causal = true;

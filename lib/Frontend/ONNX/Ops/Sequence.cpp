@@ -14,7 +14,7 @@ static LogicalResult importSplitToSequence(Node &node) {
   if (failed(node.normalize(axis, type.getRank())))
     return failure();
   int64_t size = type.getDimSize(axis);
-  bool keep = node.has(1) || node.intAttr("keepdims", 1) != 0;
+  bool keep = node.has(1) || node.flagAttr("keepdims", true);
   SmallVector<int64_t> parts;
   if (node.has(1)) {
     if (failed(node.constantInts(1, parts)))
@@ -83,7 +83,7 @@ static LogicalResult importConcatFromSequence(Node &node) {
   if (!sequence || sequence->items.empty())
     return node.error("operand 0 is not a sequence, or is empty");
   auto type = Node::type(sequence->items.front());
-  bool stack = node.intAttr("new_axis", 0) != 0;
+  bool stack = node.flagAttr("new_axis", false);
   int64_t axis = node.intAttr("axis", 0);
   if (failed(node.normalize(axis, type.getRank() + stack)))
     return failure();

@@ -53,6 +53,10 @@ it.refused("BatchNormalization", OPERANDS + STATISTICS, "the momentum must be in
 it.refused("BatchNormalization", OPERANDS + [("m", (5,)), ("v", (6,))], "operand 3 is tensor<5xf32> for the 6 channels", {"training_mode": 1})
 it.refused("BatchNormalization", OPERANDS + [("m", (6,)), ("v", (6,))], "operand 3, a running statistic, is not a buffer of the model", {"training_mode": 1}, inputs=("m", "v"))
 it.refused("BatchNormalization", OPERANDS + STATISTICS, "output 1, a statistic, is read", results=3)
+for mode in (2, -1):
+    it.refused("BatchNormalization", OPERANDS + STATISTICS, f"attribute 'training_mode' is {mode}, and must be 0 or 1", {"training_mode": mode})
+it.refused("BatchNormalization", OPERANDS + STATISTICS, "5 outputs are more than it has",
+           nodes=[node("BatchNormalization", [name for name, _ in OPERANDS + STATISTICS], ["y0", "r1", "r2", "r3", "r4"], "it")])
 it.refused("BatchNormalization", OPERANDS + [("m", (5,)), ("v", (6,))], "operand 3 is tensor<5xf32> for the 6 channels")
 it.refused("LpNormalization", [("x", y)], "p must be 1 or 2", {"p": 3})
 

@@ -69,6 +69,11 @@ for op, gates in GATES.items():
     it.refused(op, good, "attribute 'clip' is not supported", {**size, "clip": 1.0})
     it.refused(op, good, "activation 'Softsign' is not supported here", {**size, "activations": ["Softsign"] * 3})
     it.refused(op, good, "hidden_size must be positive")
+    it.refused(op, good, "attribute 'layout' is 2, and must be 0 or 1", {**size, "layout": 2})
+    names = ["Sigmoid", "Tanh", "Tanh"] if op == "LSTM" else ["Sigmoid", "Tanh"] if op == "GRU" else ["Tanh"]
+    it.refused(op, good, f"{2 * len(names)} activations are given for {len(names)}", {**size, "activations": names * 2})
+    it.refused(op, good, f"{2 + (op == 'LSTM') + 1} outputs are more than it has", size,
+               nodes=[node(op, ["x", "w", "r"], ["y0", "h", *["c"] * (op == "LSTM"), "more"], "it", **size)])
     it.refused(op, [("x", (T, B)), *good[1:]], "the operand must be [steps, batch, inputs]; it is tensor<4x2xf32>", size)
     it.refused(op, [("x", (513, B, I)), *good[1:]], "a sequence of 513 steps is not supported: 1 to 512 are unrolled", size)
     it.refused(op, [good[0], ("w", (1, gates * H, I + 1)), good[2]], f"operand 1 is tensor<1x{gates * H}x4xf32>, not tensor<1x{gates * H}x3xf32>", size)
