@@ -40,7 +40,13 @@ private:
   void assignWithoutMetadata();
   void loseBias(const Operation &operation, size_t parameter);
   void restoreDetached();
+  void refuseSharedStops();
+  bool isRead(const Operation &operation, llvm::StringRef name) const;
+  bool isInnerValue(const Operation &operation, llvm::StringRef value) const;
   void refuseIndistinct();
+  void addNames(const Operation &operation, llvm::StringRef value, const Operation &maker,
+                std::set<std::string> &names) const;
+  const NodeProto *indistinctBehind(const std::string &value, const Operation &reader) const;
   bool readsFrom(const NodeProto &node, llvm::function_ref<bool(const NodeProto &)> is) const;
 
   llvm::SmallVector<llvm::StringRef> missingNames(const Operation &operation) const;

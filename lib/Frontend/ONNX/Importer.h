@@ -222,6 +222,10 @@ private:
   mlir::LogicalResult callFunction(const FunctionProto &function, Node &node, int depth);
   /// Fails if a gradient would flow where PyTorch stops it.
   mlir::LogicalResult checkStops();
+  /// Returns the first node that may read another gradient than the file has: PyTorch's exporter
+  /// removes x.detach(), and merges f(x) with f(x.detach()). Sets `why`.
+  const NodeProto *findMergedRead(llvm::function_ref<bool(llvm::StringRef)> isVaried,
+                                  std::string &why);
   /// In a file without a list of its parameters: marks those that no gradient of the loss reaches
   /// (a mask, a table) as not trained, with a remark.
   void freezeUnreached(mlir::Value loss);

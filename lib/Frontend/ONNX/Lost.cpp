@@ -18,8 +18,7 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::onnx;
 
-/// Returns the dropout_p of an operation of attention; none if it is no such operation.
-static std::optional<double> attentionDropout(const FxNode &fx) {
+std::optional<double> onnx::attentionDropout(const FxNode &fx) {
   StringRef target = StringRef(fx.target).split('.').second;
   int position = llvm::StringSwitch<int>(target.split('.').first)
                      .Case("scaled_dot_product_attention", 4)

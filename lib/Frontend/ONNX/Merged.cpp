@@ -345,6 +345,72 @@ bool Finder::readsFrom(const NodeProto &node,
   });
 }
 
+/// Returns what a node computes that the file does not tell from another one of its kind; null
+/// if it does.
+static const char *indistinct(const NodeProto &node) {
+  FxNode fx = readFxNode(node);
+  if (StringRef(fx.target).starts_with("aten.cross_entropy_loss"))
+    return "losses with the same label smoothing";
+  if (node.op_type() == "Dropout" || node.op_type() == "Bernoulli" ||
+      attentionDropout(fx).value_or(0) > 0)
+    return "the same random numbers";
+  return changesBuffer(node, 3) ? "batch normalizations of the same mode" : nullptr;
+}
+
+/// Returns a node that `value` depends on, and that may have been merged with another one before
+/// `reader`. Operations have numbers in the order of the program: where each number up to the next
+/// operation of its kind is there, none was.
+const NodeProto *Finder::indistinctBehind(const std::string &value, const Operation &reader) const {
+  llvm::SmallSetVector<const NodeProto *, 16> reached;
+  if (const NodeProto *node = nodeOf.lookup(value))
+    reached.insert(node);
+  auto mayBeMissing = [&](const NodeProto &node) {
+    std::string kind = operationOf(readFxNode(node).name);
+    if (kind.empty() || kind == "getitem")
+      return true;
+    std::set<int64_t> before;
+    bool isAfter = false;
+    for (const NodeProto &other : graph.node()) {
+      isAfter |= &other == reader.nodes.back();
+      FxNode fx = readFxNode(other);
+      if (operationOf(fx.name) != kind)
+        continue;
+      if (isAfter)
+        return numberOf(fx.name) != int64_t(before.size());
+      before.insert(numberOf(fx.name));
+    }
+    return true;
+  };
+  for (size_t at = 0; at < reached.size(); ++at) {
+    if (indistinct(*reached[at]) && mayBeMissing(*reached[at]))
+      return reached[at];
+    for (const std::string &name : reached[at]->input())
+      if (const NodeProto *node = nodeOf.lookup(name))
+        reached.insert(node);
+  }
+  return nullptr;
+}
+
+/// Adds the names that an operation has for a value that it reads, of the operation `maker`: its
+/// own name, and those of removed operations.
+void Finder::addNames(const Operation &operation, StringRef value, const Operation &maker,
+                      std::set<std::string> &names) const {
+  auto [reads, named] = operation.readsOf(value, maker.fx.name);
+  if (named > 0)
+    names.insert(maker.fx.name);
+  SmallVector<StringRef> missing = missingNames(operation), equal;
+  llvm::erase_if(missing, [&](StringRef name) { return isFolded(name); });
+  for (StringRef name : missing)
+    if (operation.readsAlsoAs(name, value, maker.fx.name))
+      equal.push_back(name);
+  if (!equal.empty()) // two of one kind are two operations
+    names.insert(maker.fx.name);
+  else if (reads >= named + missing.size())
+    equal = missing;
+  for (StringRef name : equal)
+    names.insert(name.str());
+}
+
 /// Adds an error for an operation that was merged with another one, from which it may differ in
 /// what the file lacks: the label smoothing of a cross-entropy, the mode of a batch normalization,
 /// the numbers of a dropout.
@@ -380,5 +446,26 @@ void Finder::refuseIndistinct() {
         return refuse(missing, "batch normalization, in training, and the file does not show "
                                "whether it normalizes by the batch, too");
     }
+  }
+  // What was computed from two of them by equal operations was merged, too.
+  llvm::StringMap<std::set<std::string>> names; // of a value, as readers call it
+  for (const auto &entry : operations) {
+    const Operation &operation = entry.second;
+    for (const NodeProto *node : operation.nodes)
+      for (const std::string &read : node->input()) {
+        const Operation *maker = makers.lookup(read);
+        if (!maker || maker == &operation)
+          continue;
+        std::set<std::string> &found = names[read];
+        addNames(operation, read, *maker, found);
+        const NodeProto *behind = found.size() > 1 ? indistinctBehind(read, operation) : nullptr;
+        if (!behind)
+          continue;
+        auto name =
+            llvm::find_if(found, [&](const std::string &name) { return name != maker->fx.name; });
+        return refuse(*name, "operation behind node '" + displayName(behind->name()) +
+                                 "', and the file does not show whether both read " +
+                                 indistinct(*behind));
+      }
   }
 }

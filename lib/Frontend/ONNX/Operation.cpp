@@ -14,6 +14,23 @@ StringRef Operation::kind() const {
   return name.split('.').first;
 }
 
+bool Operation::readsAlsoAs(StringRef name, StringRef value, StringRef maker) const {
+  std::string kind = operationOf(maker);
+  if (kind.empty() || operationOf(name) != kind)
+    return false;
+  auto [reads, named] = readsOf(value, maker);
+  return reads > named;
+}
+
+std::pair<size_t, size_t> Operation::readsOf(StringRef value, StringRef maker) const {
+  size_t reads = 0, named = 0;
+  for (const NodeProto *node : nodes) // several nodes may read one operand
+    reads = std::max<size_t>(reads, llvm::count(node->input(), value));
+  for (const std::string &one : fx.args)
+    named += one == maker || one == value;
+  return {reads, named};
+}
+
 bool Operation::readsAsItIs(const Use &use) const {
   static const llvm::StringSet<> names = {
       // products, norms, lookups

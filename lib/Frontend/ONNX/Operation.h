@@ -25,6 +25,11 @@ struct Operation {
 
   /// Returns "lerp" for "aten.lerp.Tensor".
   llvm::StringRef kind() const;
+  /// Whether its nodes read a value, of the operation `maker`, under another name than its own: of
+  /// two equal operations, and maybe under its own name, too.
+  bool readsAlsoAs(llvm::StringRef name, llvm::StringRef value, llvm::StringRef maker) const;
+  /// Returns how often a node of it reads a value, and how often it names the value or its maker.
+  std::pair<size_t, size_t> readsOf(llvm::StringRef value, llvm::StringRef maker) const;
   /// Whether its nodes read an operand unchanged, perhaps in another layout. False if the operation
   /// first computes with it (`alpha` of an addition, queries and keys of attention), since an
   /// exporter folds that computation into the operand.

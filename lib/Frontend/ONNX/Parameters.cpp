@@ -255,43 +255,6 @@ llvm::StringSet<> Finder::unnamedInputs(const Operation &operation) const {
   return computed;
 }
 
-/// Stops gradients at each read of an x.detach(), which has a name only. Adds an error where the
-/// file does not show which operand it is.
-void Finder::restoreDetached() {
-  auto isDetached = [&](StringRef name) {
-    return !known.contains(name) && operationOf(name) == "detach";
-  };
-  for (const auto &entry : operations) {
-    const Operation &operation = entry.second;
-    SmallVector<StringRef> names = missingNames(operation);
-    llvm::erase_if(names, [&](StringRef name) { return !isDetached(name); });
-    if (names.empty())
-      continue;
-    bool inOrder = isOrderShown(operation);
-    llvm::StringSet<> placed;
-    for (const NodeProto *node : operation.nodes)
-      for (int i = 0; i < node->input_size(); ++i) {
-        bool isShown = inOrder || operation.isDifference(*node);
-        StringRef written = isShown ? StringRef(operation.fx.positional[i]) : "";
-        bool stops = isShown ? written.consume_front("%") && isDetached(written)
-                             : isDetached(removedName(operation, *node, i));
-        if (!stops)
-          continue;
-        placed.insert(node->input(i));
-        out.restored[{node, i}] = {Expression::of("stop_gradient", Expression::ofInput()), {}};
-      }
-    if (inOrder ? !placed.empty() : placed.size() == 1)
-      continue;
-    if (placed.empty() && unnamedInputs(operation).empty()) // the detached value is no computed one
-      continue;
-    out.errors.push_back(
-        "node '" + displayName(operation.nodes.front()->name()) +
-        "' reads a value that the model detaches ('" + displayName(names.front()) +
-        "'), and the file does not show which of its operands that is: training would send a gradient through it. "
-        "Export with torch.onnx.export(..., optimize=False)");
-  }
-}
-
 /// Removes from `names`, which an operation reads and no node has, those for which it reads a value
 /// of another node.
 void Finder::dropComputed(const Operation &operation, SmallVectorImpl<StringRef> &names) const {
@@ -534,6 +497,7 @@ void Finder::bySignature(const std::vector<SignatureEntry> &signature) {
   collectKnown();
   assignWithoutMetadata();
   restoreDetached();
+  refuseSharedStops();
   refuseIndistinct();
   splitMergedOperations();
   isAlias.assign(out.list.size(), false);

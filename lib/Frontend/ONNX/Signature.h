@@ -75,6 +75,9 @@ bool changesBuffer(const NodeProto &node, int operand);
 /// is not there.
 std::optional<double> numberArgument(const FxNode &fx, size_t position, llvm::StringRef name);
 
+/// Returns the dropout_p of an operation of attention; none if it is no such operation.
+std::optional<double> attentionDropout(const FxNode &fx);
+
 /// Returns "0.1" for 0.1.
 std::string shortest(double number);
 

@@ -239,6 +239,11 @@ LogicalResult Importer::checkStops() {
         copying,
         "read a clone() of a value that depends on trained parameters, and the file does not show whether it was detached first. "
         "Export with torch.onnx.export(..., optimize=False), or with the clone in the line that reads it");
+  std::string why;
+  if (const NodeProto *node = findMergedRead(
+          [&](StringRef name) { return varied.contains(root.values.lookup(name).value); }, why))
+    return emitError(locationOf(*node))
+           << model.path() << ": node '" << displayName(node->name()) << "' " << why;
   if (!inFunction.empty()) {
     StringRef function = functionOf(*inFunction.front());
     std::string why =

@@ -36,13 +36,13 @@ def times(constant, values, name, source, scope="", target="w", parameters=None,
     return build(parameters or ["p", target], [given] + ([floats(constant, [len(values)] if dims is None else dims, values)] if values else []) + list(more), nodes)
 
 
-def norms(f):
+def norms(line):
     """Two norms of x with equal weights. The exporter kept one node."""
     weights = [floats("b.ln_1.weight", [4], [1.0] * 4), floats("b.ln_1.bias", [4], [0.0] * 4)]
-    norm = fx("layer_norm", "aten.layer_norm.default", "%x, [4], %p_b_ln_1_weight, %p_b_ln_1_bias, 1e-05", "b.ln_1")
+    norm = fx("layer_norm", "aten.layer_norm.default", "%x, [4], %p_b_ln_1_weight, %p_b_ln_1_bias, 1e-05", "b.ln_1", line)
     nodes = [node("LayerNormalization", ["x", "b.ln_1.weight", "b.ln_1.bias"], ["layer_norm"], "norm", meta=norm),
              node("Tanh", ["layer_norm"], ["tanh"], "tanh", meta=fx("tanh", "aten.tanh.default", "%layer_norm", "b")),
-             node("Sigmoid", ["layer_norm"], ["sigmoid"], "sigmoid", meta=fx("sigmoid", "aten.sigmoid.default", "%layer_norm_1", "b")),
+             node("Sigmoid", ["layer_norm"], ["sigmoid"], "sigmoid", meta=fx("sigmoid", "aten.sigmoid.default", "%layer_norm_1", "b", line)),
              node("Add", ["tanh", "sigmoid"], ["y"], "add", meta=fx("y", "aten.add.Tensor", "%tanh, %sigmoid"))]
     return build(["b.ln_1.weight", "b.ln_1.bias", "b.ln_2.weight", "b.ln_2.bias"], weights, nodes)
 
@@ -319,7 +319,8 @@ CASES = {
     "unknown": lambda f: times("tanh", [math.tanh(v * 3) for v in VALUES], "tanh", "", parameters=["p"]),
     "constant-parameter": lambda f: times("p", [], "sub", "y = x * mixed", parameters=["p"]),
     "lost": lambda f: times("tanh", [0.5, 0.25, 0.3, 0.2], "tanh", ""),
-    "norms": norms,
+    "norms": lambda f: norms("return torch.tanh(self.ln_1(x)) + torch.sigmoid(self.ln_2(x))"),
+    "norms-detached": lambda f: norms("return torch.tanh(self.ln_1(x)) + torch.sigmoid(self.ln_2(z))"),
     "lerp": lerp,
     "layers": lambda f: layers(False),
     "layers-shared": lambda f: layers(True),

@@ -95,6 +95,29 @@ def merged_losses():
     return build(["p"], [P, ints("labels", [3], [0, 1, 2])], nodes)
 
 
+def merged_behind(target="aten.tanh.default", **more):
+    """Two losses, each of twice a cross-entropy: the product is merged, too. Else of a tanh, which is detached for one of them."""
+    of = more.get("of", "SoftmaxCrossEntropyLoss")
+    line = more.get("line", "")
+    nodes = [node("Mul", ["x", "p"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p")),
+             node(of, ["mul", "labels"][:1 + (of != "Tanh")], ["l"], "first", meta=fx("l", target, "%mul, %labels", source=line)),
+             node("Mul", ["l", "two"], ["mul_1"], "twice", meta=fx("mul_1", "aten.mul.Tensor", "%l, 2", source=line)),
+             node("Add", ["mul_1", "mul_1"], ["y"], "sum", meta=fx("y", "aten.add.Tensor", "%mul_1, %mul_2", source=more.get("sum", line)))]
+    return build(["p"], [P, ints("labels", [3], [0, 1, 2]), floats("two", [], [2.0])], nodes)
+
+
+def merged_parts(stop):
+    """mse_loss(h, q.detach()) and l1_loss(h, q), in either order: one subtraction. `stop`: the loss that the detached value is for."""
+    first, second = ("%mul, %detach", "%mul, %tanh") if stop == 0 else ("%mul, %tanh", "%mul, %detach")
+    of = fx("mse_loss", "aten.mse_loss.default", first)
+    l1 = fx("l1_loss", "aten.l1_loss.default", second)
+    nodes = [node("Mul", ["x", "p"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p")), node("Tanh", ["mul"], ["tanh"], "tanh", meta=fx("tanh", "aten.tanh.default", "%mul")),
+             node("Sub", ["mul", "tanh"], ["val_0"], "minus", meta=of), node("Mul", ["val_0", "val_0"], ["val_1"], "square", meta=of), node("ReduceMean", ["val_1"], ["mse_loss"], "mse", keepdims=0, meta=of),
+             node("Abs", ["val_0"], ["val_2"], "abs", meta=l1), node("ReduceMean", ["val_2"], ["l1_loss"], "l1", keepdims=0, meta=l1),
+             node("Add", ["mse_loss", "l1_loss"], ["y"], "sum", meta=fx("y", "aten.add.Tensor", "%mse_loss, %l1_loss"))]
+    return build(["p"], [P], nodes)
+
+
 def merged_dropouts():
     """The difference of two dropouts of one value: one node."""
     nodes = [node("Mul", ["x", "p"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p")),
@@ -119,7 +142,7 @@ def layers(line):
     names = ["a.weight", "a.bias", "b.weight", "b.bias"]
 
     def linear(name, layer, read):
-        meta = fx(name, "aten.linear.default", f"%{read}, %p_{layer}_weight, %p_{layer}_bias", layer)
+        meta = fx(name, "aten.linear.default", f"%{read}, %p_{layer}_weight, %p_{layer}_bias", layer, line)
         return node("Gemm", [read, "w", "c"], [name], name, meta=meta, transB=1)
     nodes = [node("Mul", ["x", "p"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p")),
              linear("linear", "a", "x"), linear("linear_1", "b", "mul"),
@@ -158,13 +181,20 @@ CASES = {
     "detached-statistic": lambda f: computed_statistic([node("Identity", ["mul_1"], ["detach"], "detach", meta=fx("detach", "aten.detach.default", "%mul_1"))]),
     "changed-buffer": lambda f: changed("head.center"),
     "changed-counter": lambda f: counter(),
-    "neutral": lambda f: neutral("%mul_2"),
+    "neutral": lambda f: neutral("%div"),
     "neutral-output": lambda f: neutral(original="div"),
     "neutral-split": lambda f: neutral("%getitem", split=True),
     "unread": lambda f: neutral(),
     "merged-dropouts": lambda f: merged_dropouts(),
     "constant-weights": lambda f: constant_weights(),
     "merged-losses": lambda f: merged_losses(),
+    "merged-behind": lambda f: merged_behind("aten.cross_entropy_loss.default"),
+    "merged-lines": lambda f: merged_behind(of="Tanh", line="a = 2 * h.tanh()", sum="return a + 2 * g.tanh()"),
+    "merged-equal": lambda f: merged_behind(of="Tanh", line="a = 2 * h.tanh()", sum="return a + 2 * h.tanh()"),
+    "merged-line": lambda f: merged_behind(of="Tanh", line="return 2 * h.tanh() + 2 * h.tanh()"),
+    "merged-loop": lambda f: merged_behind(of="Tanh", line="y = y + 2 * h.tanh()"),
+    "stopped-part": lambda f: merged_parts(0),
+    "stopped-rest": lambda f: merged_parts(1),
     "changed-folded": lambda f: changed("val_1", [value("val_1", [4], meta={"pkg.onnxscript.optimizer.folded_from": "['exp', 'head.center']"})]),
     "layer-a": lambda f: layers("return torch.sigmoid(self.b(g)) * torch.tanh(self.a(g)) + self.a(x)"),
     "layer-b": lambda f: layers("return torch.sigmoid(self.b(g)) * torch.tanh(self.b(g)) + self.a(x)"),

@@ -1,0 +1,93 @@
+//===- Detached.cpp - Detached values that have a name only ---------------===//
+#include "lib/Frontend/ONNX/Finder.h"
+#include "llvm/ADT/STLExtras.h"
+
+using namespace shale;
+using namespace shale::onnx;
+using llvm::SmallVector;
+using llvm::StringRef;
+
+/// Stops gradients at each read of an x.detach(), which has a name only. Adds an error where the
+/// file does not show which operand it is.
+void Finder::restoreDetached() {
+  auto isDetached = [&](StringRef name) {
+    return !known.contains(name) && operationOf(name) == "detach";
+  };
+  for (const auto &entry : operations) {
+    const Operation &operation = entry.second;
+    SmallVector<StringRef> names = missingNames(operation);
+    llvm::erase_if(names, [&](StringRef name) { return !isDetached(name); });
+    if (names.empty())
+      continue;
+    bool inOrder = isOrderShown(operation);
+    // Where a value that it names is not read, an equal operation computes its first nodes.
+    bool isWhole = llvm::all_of(operation.fx.args, [&](const std::string &name) {
+      return !known.contains(name) || !makers.count(name) || isRead(operation, name);
+    });
+    llvm::StringSet<> placed;
+    for (const NodeProto *node : operation.nodes)
+      for (int i = 0; i < node->input_size(); ++i) {
+        bool isShown = inOrder || operation.isDifference(*node);
+        StringRef written = isShown ? StringRef(operation.fx.positional[i]) : "";
+        bool stops = isShown ? written.consume_front("%") && isDetached(written)
+                             : isDetached(removedName(operation, *node, i));
+        if (!stops || !(isShown || (isWhole && !isInnerValue(operation, node->input(i)))))
+          continue;
+        placed.insert(node->input(i));
+        out.restored[{node, i}] = {Expression::of("stop_gradient", Expression::ofInput()), {}};
+      }
+    if (inOrder ? !placed.empty() : placed.size() == 1)
+      continue;
+    if (placed.empty() && unnamedInputs(operation).empty()) // the detached value is no computed one
+      continue;
+    out.errors.push_back(
+        "node '" + displayName(operation.nodes.front()->name()) +
+        "' reads a value that the model detaches ('" + displayName(names.front()) +
+        "'), and the file does not show which of its operands that is: training would send a gradient through it. "
+        "Export with torch.onnx.export(..., optimize=False)");
+  }
+}
+
+/// Whether a value that an operation reads is no result of its maker: one that the maker's nodes
+/// share with this operation's, as the exporter merged them.
+bool Finder::isInnerValue(const Operation &operation, StringRef value) const {
+  const Operation *maker = makers.lookup(value);
+  return maker && maker != &operation && value != maker->fx.name &&
+         !llvm::is_contained(maker->nodes.back()->output(), value) &&
+         llvm::any_of(maker->nodes, [&](const NodeProto *node) {
+           return llvm::is_contained(node->input(), value);
+         });
+}
+
+/// Whether an operation reads the value of this name.
+bool Finder::isRead(const Operation &operation, StringRef name) const {
+  return llvm::any_of(operation.nodes, [&](const NodeProto *node) {
+    return llvm::any_of(node->input(), [&](const std::string &read) {
+      const Operation *maker = makers.lookup(read);
+      return read == name || (maker && maker->fx.name == name);
+    });
+  });
+}
+
+/// Adds an error where a restored stop of gradients is inside of an operation that shares its nodes
+/// with another one: mse_loss(q, h.detach()) and l1_loss(q, h) subtract once.
+void Finder::refuseSharedStops() {
+  for (const auto &entry : operations)
+    for (const NodeProto *node : entry.second.nodes)
+      for (const std::string &value : node->input()) {
+        const Operation *maker = isInnerValue(entry.second, value) ? makers.lookup(value) : nullptr;
+        bool stops = llvm::any_of(out.restored, [&](const auto &place) {
+          return place.first.first == node && node->input(place.first.second) == value;
+        });
+        if (!maker || stops || llvm::none_of(out.restored, [&](const auto &place) {
+              return llvm::is_contained(maker->nodes, place.first.first);
+            }))
+          continue;
+        out.errors.push_back(
+            "node '" + displayName(node->name()) + "' reads a part of '" +
+            displayName(maker->fx.name) +
+            "', with which the export merged it, and the model detaches an operand there. "
+            "Export with torch.onnx.export(..., optimize=False)");
+        return;
+      }
+}

@@ -1,0 +1,216 @@
+//===- MergedReads.cpp - Merged operations in the lines of source ---------===//
+//
+// The exporter removes x.detach() and then merges equal operations, so q - h and q - h.detach() are
+// one node, with one of two gradients. The names in the record tell that two were merged, and only
+// the lines of source that both were the same expression.
+//
+//===----------------------------------------------------------------------===//
+#include "lib/Frontend/ONNX/Importer.h"
+#include "lib/Frontend/ONNX/Operation.h"
+#include "lib/Frontend/ONNX/Python.h"
+#include "lib/Frontend/ONNX/Signature.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/ADT/StringSwitch.h"
+#include <map>
+
+using namespace shale;
+using namespace shale::onnx;
+using llvm::ArrayRef;
+using llvm::SmallVector;
+using llvm::StringRef;
+
+/// Returns the lines of source of a node, the innermost last.
+static std::vector<StringRef> linesOf(const NodeProto &node) {
+  SmallVector<StringRef> parts;
+  metadata(node.metadata_props(), "pkg.torch.onnx.stack_trace").split(parts, '\n');
+  std::vector<StringRef> lines;
+  for (StringRef part : parts)
+    if (part = part.trim(); !part.empty() && !part.starts_with("File \""))
+      lines.push_back(part);
+  return lines;
+}
+
+/// Writes an expression in one form, whatever its spaces and parentheses.
+static std::string written(const PyExpr &expr) {
+  std::string text = std::to_string(int(expr.kind)) + expr.text;
+  if (expr.kind == PyExpr::Kind::Number)
+    text += std::to_string(expr.number);
+  for (size_t i = 0; i < expr.parts.size(); ++i) {
+    size_t argument = expr.parts.size() - expr.keywords.size();
+    text += "(" + (i >= argument ? expr.keywords[i - argument] + "=" : std::string()) +
+            written(expr.parts[i]) + ")";
+  }
+  return text;
+}
+
+static void forEachExpression(const PyExpr &expr, llvm::function_ref<void(const PyExpr &)> visit) {
+  visit(expr);
+  for (const PyExpr &part : expr.parts)
+    forEachExpression(part, visit);
+}
+
+/// Returns "sin" for x.sin() and torch.sin(x), "norm" for self.norm(x) and self.norm[0](x).
+static StringRef calledName(const PyExpr &call) {
+  const PyExpr *called = &call.parts.front();
+  while (called->kind == PyExpr::Kind::Index && !called->parts.empty())
+    called = &called->parts.front();
+  return called->text;
+}
+
+/// Whether an expression is an operation of this kind, "sub" for q - h.
+static bool isOfKind(const PyExpr &expr, StringRef kind) {
+  switch (expr.kind) {
+  case PyExpr::Kind::Binary:
+    return kind == llvm::StringSwitch<StringRef>(expr.text)
+                       .Case("+", "add")
+                       .Case("-", "sub")
+                       .Case("*", "mul")
+                       .Case("/", "div")
+                       .Case("**", "pow")
+                       .Case("@", "matmul")
+                       .Default("");
+  case PyExpr::Kind::Unary:
+    return kind == "neg" && expr.text == "-";
+  case PyExpr::Kind::Attribute:
+    return llvm::is_contained({"T", "mT"}, expr.text) &&
+           llvm::is_contained({"permute", "transpose", "t", "numpy_T"}, kind);
+  case PyExpr::Kind::Index: // x[:, i] is a selection, x[:, i, None] one more operation
+    return llvm::is_contained({"select", "slice", "unsqueeze", "index"}, kind);
+  case PyExpr::Kind::Call: {
+    StringRef name = expr.parts.empty() ? "" : calledName(expr);
+    return name == kind ||
+           (kind == "view" &&
+            llvm::is_contained({"reshape", "flatten", "unflatten", "view_as"}, name)) ||
+           (kind == "transpose" && llvm::is_contained({"swapaxes", "swapdims", "t"}, name));
+  }
+  default:
+    return false;
+  }
+}
+
+/// Whether an expression calls a module of this scope: self.norm(x) for "layers.0.norm".
+static bool callsModule(const PyExpr &expr, StringRef scope) {
+  if (expr.kind != PyExpr::Kind::Call || expr.parts.empty() || scope.empty())
+    return false;
+  StringRef last = lastOf(scope);
+  while (!scope.empty() && last.find_first_not_of("0123456789") == StringRef::npos)
+    scope = moduleOf(scope), last = lastOf(scope);
+  return calledName(expr) == last;
+}
+
+/// Whether the lines of source show that an operation, which the exporter merged with that of the
+/// node `kept`, is the same expression: `x.sin()` in the lines of the kept one and of the reader,
+/// or twice in a line of both. `kind`: "sin". `module`: the module of the merged operation if that
+/// is not the kept one's; then both are called with the same arguments.
+static bool isSameInSource(const NodeProto &kept, StringRef keptScope, const NodeProto &reader,
+                           StringRef kind, StringRef module) {
+  // What computes the kept operation, or calls its module, by line.
+  std::map<std::pair<StringRef, std::string>, int> found;
+  bool comparesKind = true;
+  auto keyOf = [&](const PyExpr &expr, StringRef scope) -> std::string {
+    if (!module.empty()) { // two modules: equal arguments
+      std::string text;
+      if (callsModule(expr, scope))
+        for (size_t i = 1; i < expr.parts.size(); ++i)
+          text += written(expr.parts[i]) + ",";
+      return text;
+    }
+    if (!comparesKind || !isOfKind(expr, kind))
+      return callsModule(expr, scope) ? written(expr) : "";
+    // Of x[:, i] and x[:, i, None], the object.
+    return written(expr.kind == PyExpr::Kind::Index ? expr.parts.front() : expr);
+  };
+  auto visit = [&](StringRef line, StringRef scope,
+                   llvm::function_ref<void(const std::string &)> then) {
+    for (const PyExpr &whole : expressionsIn(line))
+      forEachExpression(whole, [&](const PyExpr &expr) {
+        if (std::string key = keyOf(expr, scope); !key.empty())
+          then(key);
+      });
+  };
+  for (StringRef line : linesOf(kept))
+    visit(line, keptScope, [&](const std::string &key) { ++found[{line, key}]; });
+  // Names mean the same in the function of the kept operation only. A reader in a module inside of
+  // that function's may get the value from it.
+  std::vector<StringRef> lines = linesOf(reader);
+  std::string readerScope = readScope(reader).value_or("");
+  bool isInside = keptScope.empty() || StringRef(readerScope).starts_with((keptScope + ".").str());
+  for (size_t at = lines.size(); at-- > 0;) {
+    comparesKind = readerScope == keptScope || (isInside && at + 1 < lines.size());
+    bool isSame = false, computes = false;
+    visit(lines[at], module.empty() ? keptScope : module, [&](const std::string &key) {
+      bool isFound = false;
+      for (const auto &[place, count] : found)
+        if (place.second == key) {
+          isFound = true;
+          isSame |= place.first != lines[at] || count > 1 || !module.empty();
+        }
+      // One expression of one line may be computed in two calls; the lines around it tell.
+      computes |= !isFound;
+    });
+    if (isSame)
+      return true;
+    if (computes && module.empty()) // another expression of this kind may be what was merged
+      return false;
+  }
+  return false;
+}
+
+const NodeProto *Importer::findMergedRead(llvm::function_ref<bool(StringRef)> isVaried,
+                                          std::string &why) {
+  const GraphProto &graph = model.proto().graph();
+  std::map<std::string, Operation> operations; // by the name in the record
+  llvm::StringMap<std::pair<const NodeProto *, const Operation *>> makers;
+  llvm::StringSet<> made;
+  for (const std::string &name : readPlaceholders(graph))
+    made.insert(name);
+  for (const NodeProto &node : graph.node()) {
+    FxNode fx = readFxNode(node);
+    Operation &operation = operations[fx.name];
+    made.insert(fx.name);
+    operation.fx = std::move(fx);
+    operation.nodes.push_back(&node);
+    for (const std::string &name : node.output()) {
+      made.insert(name);
+      makers[name] = {&node, &operation};
+    }
+  }
+  for (const auto &entry : operations) {
+    const Operation &operation = entry.second;
+    for (const NodeProto *node : operation.nodes) {
+      if (!needed.contains(node) || llvm::none_of(node->output(), isVaried))
+        continue;
+      for (int i = 0; i < node->input_size(); ++i) {
+        const NodeProto *kept = makers.lookup(node->input(i)).first;
+        const Operation *maker = makers.lookup(node->input(i)).second;
+        if (!maker || maker->nodes.empty() || maker == &operation ||
+            parameters.restored.count({node, i}) ||
+            !isVaried(node->input(i)))
+          continue;
+        const std::string &other = maker->fx.name;
+        auto name = llvm::find_if(operation.fx.args, [&](const std::string &name) {
+          return !made.contains(name) && operation.readsAlsoAs(name, node->input(i), other);
+        });
+        if (name == operation.fx.args.end())
+          continue;
+        std::string scope = readScope(*kept).value_or("");
+        std::string kind = operationOf(other), module = readScope(*node).value_or("");
+        auto split = parameters.readsOfMerged.find({node, i});
+        if (split != parameters.readsOfMerged.end())
+          module = parameters.merged[split->second].module;
+        else if (isSameInSource(*kept, scope, *node, kind, ""))
+          continue;
+        if (module != scope && isSameInSource(*kept, scope, *node, kind, module))
+          continue;
+        why = "reads '%" + *name + "', which the export merged with node '" +
+              displayName(kept->name()) +
+              "'. The two may have different gradients, as of a detached value, and their lines of "
+              "source do not show that they are the same. Export with torch.onnx.export(..., "
+              "optimize=False)";
+        return node;
+      }
+    }
+  }
+  return nullptr;
+}
