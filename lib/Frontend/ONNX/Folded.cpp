@@ -435,6 +435,13 @@ void FoldedParameters::report(ArrayRef<bool> aliases,
   for (size_t index = 0; index < out.list.size(); ++index) {
     if (!isMissing(index))
       continue;
+    if (lastOf(targets[index]).starts_with("weight_hr_l")) {
+      out.errors.push_back("parameter '" + displayName(out.list[index].name) +
+                           "' is the projection of an LSTM with proj_size, and PyTorch's exporter "
+                           "leaves it out: the file computes another model. Write the steps of "
+                           "this LSTM in single operations");
+      return;
+    }
     out.absent.push_back(out.list[index].name);
     if (isFrozen(index))
       continue;
@@ -505,8 +512,10 @@ void FoldedParameters::report(ArrayRef<bool> aliases,
           "', which the export may have computed from parameter '" +
           displayName(out.list[index].name) +
           "' of the same module (equal numbers of elements). The parameter would get no gradient from this use. Export with "
-          "torch.onnx.export(..., optimize=False), or pass --constant " +
-          constant + " if it depends on no parameter");
+          "torch.onnx.export(..., optimize=False)" +
+          (llvm::is_contained(targets, value.first().initializer->name()) // --constant freezes it
+               ? ""
+               : ", or pass --constant " + constant + " if it depends on no parameter"));
       break;
     }
   }

@@ -185,8 +185,7 @@ const NodeProto *Importer::findMergedRead(llvm::function_ref<bool(StringRef)> is
         const NodeProto *kept = makers.lookup(node->input(i)).first;
         const Operation *maker = makers.lookup(node->input(i)).second;
         if (!maker || maker->nodes.empty() || maker == &operation ||
-            parameters.restored.count({node, i}) ||
-            !isVaried(node->input(i)))
+            parameters.restored.count({node, i}) || !isVaried(node->input(i)))
           continue;
         const std::string &other = maker->fx.name;
         auto name = llvm::find_if(operation.fx.args, [&](const std::string &name) {

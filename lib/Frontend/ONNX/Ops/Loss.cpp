@@ -93,6 +93,15 @@ static Value weightedMean(Node &node, const LossParts &parts) {
   return divisor ? node.binary<nn::DivOp>(parts.sum, divisor) : Value();
 }
 
+/// PyTorch takes the scores of a single example, too.
+static LogicalResult requireBatch(Node &node, RankedTensorType type) {
+  if (type.getRank() >= 2)
+    return success();
+  return node.error("scores " + Node::name(type) +
+                    " have no batch: pass those of one example as [1, classes], by unsqueeze(0) of "
+                    "the scores and of the target");
+}
+
 /// Checks that operand 2, if it is there, has a weight for each class of scores [N, C, d..].
 static LogicalResult checkWeights(Node &node, RankedTensorType type) {
   Value weights = node.input(2);
@@ -131,7 +140,9 @@ static LogicalResult importProbabilities(Node &node) {
   auto type = Node::type(scores);
   std::string reduction;
   double smoothing;
-  if (type.getRank() < 2 || !isa<FloatType>(type.getElementType()) || node.isRead(1))
+  if (failed(requireBatch(node, type)))
+    return failure();
+  if (!isa<FloatType>(type.getElementType()) || node.isRead(1))
     return node.error("scores " + Node::name(type) + " and probabilities do not fit");
   if (failed(checkWeights(node, type)) || failed(readReduction(node, reduction)) ||
       failed(readSmoothing(node, smoothing)))
@@ -174,8 +185,9 @@ static LogicalResult importLoss(Node &node, Value logits, bool isLog = false) {
   SmallVector<int64_t> labeled(type.getShape());
   if (labeled.size() > 1)
     labeled.erase(labeled.begin() + 1);
-  if (type.getRank() < 2 || ids.getShape() != ArrayRef<int64_t>(labeled) ||
-      !isa<FloatType>(type.getElementType()) ||
+  if (failed(requireBatch(node, type)))
+    return failure();
+  if (ids.getShape() != ArrayRef<int64_t>(labeled) || !isa<FloatType>(type.getElementType()) ||
       (!ids.getElementType().isInteger(64) && !ids.getElementType().isInteger(32)))
     return node.error("scores " + Node::name(type) + " and labels " + Node::name(ids) +
                       " do not fit");

@@ -20,7 +20,7 @@ CLASSES = 5
 BAD = [  # shapes of scores, labels and weights, attributes, part of the error
     ((4, 5), (3,), None, {}, "scores tensor<4x5xf32> and labels tensor<3xi64> do not fit"),
     ((4, 5, 3), (3, 4), None, {}, "scores tensor<4x5x3xf32> and labels tensor<3x4xi64> do not fit"),
-    ((4,), (4,), None, {}, "scores tensor<4xf32> and labels tensor<4xi64> do not fit"),
+    ((4,), (4,), None, {}, "scores tensor<4xf32> have no batch: pass those of one example as [1, classes]"),
     ((4, 5), (4,), (4,), {}, "weights tensor<4xf32> do not fit the 5 classes of tensor<4x5xf32>"),
     ((4, 5), (4,), (5, 1), {}, "weights tensor<5x1xf32> do not fit the 5 classes"),
     ((4, 5), (4,), None, {"reduction": "median"}, "reduction 'median' is not one of none, sum, mean"),

@@ -298,6 +298,7 @@ def shared_layer(trained):
 
 NEGATED = [1 - v for v in VALUES]
 CASES = {
+    "projection": lambda f: times("val_1", VALUES, "p", "", parameters=["p", "l.weight_hr_l0"]),
     "one-minus": lambda f: times("sub", NEGATED, "sub", "", parameters=["p"]),
     "line": lambda f: times("add_1", [2 * v - 0.5 for v in VALUES], "add_1", "", parameters=["p"]),
     "negative-exp": lambda f: times("neg", [-math.exp(v) for v in VALUES], "neg", "", parameters=["p"]),
