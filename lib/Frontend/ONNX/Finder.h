@@ -40,6 +40,10 @@ private:
   void assignWithoutMetadata();
   void loseBias(const Operation &operation, size_t parameter);
   void restoreDetached();
+  /// Adds an error for a node that reads something else than its record has.
+  void audit();
+  bool isPartOfSplit(llvm::StringRef value) const;
+  bool differs(llvm::StringRef argument, llvm::StringRef operand, mlir::MLIRContext &context) const;
   void refuseSharedStops();
   bool isRead(const Operation &operation, llvm::StringRef name) const;
   bool isInnerValue(const Operation &operation, llvm::StringRef value) const;
@@ -106,6 +110,7 @@ private:
   /// Maps a value to the exported program's operation that computes it, or to null if its node
   /// belongs to none.
   llvm::StringMap<const Operation *> makers;
+  llvm::StringSet<> isInput;
   /// Maps a value to the node that computes it.
   llvm::StringMap<const NodeProto *> nodeOf;
   llvm::MapVector<llvm::StringRef, Operation> operations;

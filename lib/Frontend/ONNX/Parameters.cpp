@@ -188,6 +188,8 @@ void Finder::assign(Operation &operation) {
 }
 
 void Finder::collectKnown() {
+  for (const ValueInfoProto &input : graph.input())
+    isInput.insert(input.name());
   for (const std::string &name : readPlaceholders(graph))
     known.insert(name);
   for (const NodeProto &node : graph.node())
@@ -495,6 +497,7 @@ void Finder::bySignature(const std::vector<SignatureEntry> &signature) {
   for (auto &entry : operations)
     assign(entry.second);
   collectKnown();
+  audit();
   assignWithoutMetadata();
   restoreDetached();
   refuseSharedStops();

@@ -118,6 +118,17 @@ def merged_parts(stop):
     return build(["p"], [P], nodes)
 
 
+def altered(read="mul", number=2.0, source="g", kept="mul"):
+    """y = 2 * softplus(x g) + sin(tanh(x g)), in which a node reads other than its record has: the product, the tanh, or a part of the softplus."""
+    soft = fx("softplus", "aten.softplus.default", "%mul")
+    nodes = [node("Mul", ["x", source], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_g")),
+             node("Tanh", [read], ["tanh"], "tanh", meta=fx("tanh", "aten.tanh.default", "%mul")), node("Sin", ["tanh"], ["sin"], "sin", meta=fx("sin", "aten.sin.default", "%tanh")),
+             node("Exp", ["mul"], ["val_0"], "exp", meta=soft), node("Mul", ["val_0", kept], ["softplus"], "last", meta=soft),
+             node("Mul", ["softplus", "two"], ["mul_1"], "twice", meta=fx("mul_1", "aten.mul.Tensor", "%softplus, 2")),
+             node("Add", ["mul_1", "sin"], ["y"], "sum", meta=fx("y", "aten.add.Tensor", "%mul_1, %sin"))]
+    return build(["g", "h"], [floats("g", [4], VALUES), floats("h", [4], [v + 1 for v in VALUES]), floats("two", [], [number])], nodes, values=[value("sin", ["batch", 4])])
+
+
 def merged_dropouts():
     """The difference of two dropouts of one value: one node."""
     nodes = [node("Mul", ["x", "p"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p")),
@@ -187,6 +198,11 @@ CASES = {
     "unread": lambda f: neutral(),
     "merged-dropouts": lambda f: merged_dropouts(),
     "constant-weights": lambda f: constant_weights(),
+    "altered-none": lambda f: altered(),
+    "altered-edge": lambda f: altered(read="x"),
+    "altered-number": lambda f: altered(number=2.5),
+    "altered-parameter": lambda f: altered(source="h"),
+    "altered-part": lambda f: altered(kept="sin"),
     "merged-losses": lambda f: merged_losses(),
     "merged-behind": lambda f: merged_behind("aten.cross_entropy_loss.default"),
     "merged-lines": lambda f: merged_behind(of="Tanh", line="a = 2 * h.tanh()", sum="return a + 2 * g.tanh()"),
