@@ -10,6 +10,9 @@
 
 using namespace mlir;
 
+// Views and the buffers that they lie in are aligned alike.
+static_assert(shale::nn::kViewAlignment == shale::rt::kAlignment);
+
 namespace shale::interp {
 
 namespace {

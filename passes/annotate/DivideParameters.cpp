@@ -1,6 +1,5 @@
 //===- DivideParameters.cpp - Divides products whose results are cut ------===//
 #include "dialects/nn/Ops/Data.h"
-#include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Ops/Matmul.h"
 #include "dialects/nn/Ops/State.h"
 #include "lib/Support/OpCopies.h"
@@ -60,8 +59,8 @@ static bool follow(Operation *op, Chain &chain) {
   if (!chain.ops.empty())
     from = chain.ops.back()->getResult(0);
   ArrayRef<int64_t> shape = shapeOf(from);
-  if (auto add = dyn_cast<nn::AddOp>(op)) {
-    Value other = add.getLhs() == from ? add.getRhs() : add.getLhs();
+  if (isa<ElementwiseOpInterface>(op) && op->getNumOperands() == 2) { // with a value per column
+    Value other = op->getOperand(op->getOperand(0) == from ? 1 : 0);
     auto broadcast = other.getDefiningOp<nn::BroadcastOp>();
     BlockArgument bias = broadcast ? parameter(broadcast.getInput()) : BlockArgument();
     if (!bias || chain.bias || !broadcast->hasOneUse() || shapeOf(bias).size() != 1 ||
@@ -216,10 +215,15 @@ Value Divider::rebuilt(Chain &chain, Value value, int64_t columns, Value bias) {
     SmallVector<int64_t> shape(shapeOf(op->getResult(0)));
     shape[dim] = columns / unit;
     auto type = cast<RankedTensorType>(op->getResult(0).getType()).clone(shape);
-    if (isa<nn::AddOp>(op)) {
-      Value along = nn::BroadcastOp::create(builder, op->getLoc(), type, bias,
+    if (isa<ElementwiseOpInterface>(op)) {
+      auto alike = cast<RankedTensorType>(bias.getType()).clone(shape);
+      Value along = nn::BroadcastOp::create(builder, op->getLoc(), alike, bias,
                                             builder.getDenseI64ArrayAttr({dim}));
-      value = nn::AddOp::create(builder, op->getLoc(), value, along);
+      bool second = op->getOperand(1).getDefiningOp<nn::BroadcastOp>();
+      Operation *made = builder.clone(*op);
+      made->setOperands(second ? ValueRange{value, along} : ValueRange{along, value});
+      made->getResult(0).setType(type);
+      value = made->getResult(0);
     } else if (auto transpose = dyn_cast<nn::TransposeOp>(op)) {
       value = nn::TransposeOp::create(builder, op->getLoc(), type, value, transpose.getPermAttr());
     } else {
@@ -249,7 +253,7 @@ void Divider::divide(Chain &chain) {
   for (Operation *op : llvm::reverse(chain.ops)) {
     for (Value operand : op->getOperands())
       if (auto broadcast = operand.getDefiningOp<nn::BroadcastOp>();
-          broadcast && isa<nn::AddOp>(op))
+          broadcast && isa<ElementwiseOpInterface>(op))
         broadcasts.push_back(broadcast);
     op->erase();
   }

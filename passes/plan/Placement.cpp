@@ -1,15 +1,12 @@
 //===- Placement.cpp - Which values share bytes ---------------------------===//
 #include "passes/plan/Placement.h"
 #include "dialects/nn/Ops/Constant.h"
-#include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/State.h"
 #include "lib/Analysis/Aliases.h"
 #include "passes/plan/KernelTable.h"
 
 using namespace mlir;
 using namespace shale;
-
-static_assert(nn::kViewAlignment == rt::kAlignment);
 
 std::string shale::describeValue(Value value) {
   Operation *op = value.getDefiningOp();

@@ -206,9 +206,6 @@ std::vector<Flag> makeFlags() {
   add({"bind", "INPUT=WHAT", in, Effect::Model,
        "what an input holds: tokens, tokens+1, ones, arange, or file: the data file has a tensor of that name",
        setBind, nullptr, /*repeated=*/true});
-  add({"constant", "NAME", in, Effect::Model,
-       "treat this initializer as a constant that depends on no parameter", append<&O::constants>,
-       nullptr, /*repeated=*/true});
   add({"dropout", "RATIO|off", in, Effect::Model,
        "the ratio of all dropouts in training mode (default: those of the file)",
        setString<&O::dropout>, getString<&O::dropout>});
@@ -281,9 +278,6 @@ std::vector<Flag> makeFlags() {
   add({"loss-chunk", "ROWS", plan, Effect::Plan,
        "auto | off | N: rows of logits in memory at once; off: all; auto: all if they take less than 64 MiB, else the target's number (default: auto)",
        set<&O::lossChunk>, get<&O::lossChunk>});
-  add({"attention", "HOW", plan, Effect::Plan,
-       "auto: the target's library where it supports the attention (docs/guide/gpu.md) | generated: products and generated kernels (default: auto)",
-       set<&O::attention>, get<&O::attention>});
   add({"deterministic", "BOOL", plan, Effect::Plan,
        "library calls give the same bits in every run; false: a faster gradient of attention with less memory (default: true)",
        setBool<&O::deterministic>, getBool<&O::deterministic>});
@@ -327,6 +321,12 @@ std::vector<Flag> makeFlags() {
        setOn<&O::bundle>});
   add({"remarks", nullptr, out, Effect::Report,
        "print what passes decided, and every repair of the model", setOn<&O::remarks>});
+  add({"attention", "HOW", kExtendGroup, Effect::Plan,
+       "auto: the target's library where it supports the attention (docs/guide/gpu.md) | generated: products and generated kernels (default: auto)",
+       set<&O::attention>, get<&O::attention>});
+  add({"constant", "NAME", kExtendGroup, Effect::Model,
+       "treat this initializer as a constant that depends on no parameter", append<&O::constants>,
+       nullptr, /*repeated=*/true});
   add({"remarks-filter", "REGEX", kExtendGroup, Effect::Report,
        "print the remarks of passes whose name matches, or of import", setRemarksFilter});
   add({"describe", nullptr, out, Effect::Report,

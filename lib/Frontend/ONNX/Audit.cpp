@@ -50,12 +50,13 @@ bool Finder::differs(StringRef argument, StringRef operand, mlir::MLIRContext &c
       // A matrix may be there transposed, too.
       return initializers.count(targets[parameter->second]) &&
              operand != targets[parameter->second] &&
-             (isOther || (initializers.count(operand) &&
-                          initializers.lookup(operand)->dims_size() == 1));
+             (isOther ||
+              (initializers.count(operand) && initializers.lookup(operand)->dims_size() == 1));
     if (initializers.count(argument) && initializers.count(operand))
       return operand != argument; // folded values
-    return isOther && (makers.count(argument) || operations.contains(("%" + argument).str()) ||
-                       isInput.contains(argument)) &&
+    return isOther &&
+           (makers.count(argument) || operations.contains(("%" + argument).str()) ||
+            isInput.contains(argument)) &&
            operand != argument && !(maker && maker->fx.name == argument);
   }
   if (argument.getAsDouble(written) || !std::isfinite(written))
@@ -64,7 +65,8 @@ bool Finder::differs(StringRef argument, StringRef operand, mlir::MLIRContext &c
   if (auto tensor = initializers.find(operand); tensor != initializers.end())
     number = onlyNumber(model, context, *tensor->second);
   const NodeProto *constant = nodeOf.lookup(operand);
-  if (constant && constant->op_type() == "Constant" && constant->attribute_size() == 1 && constant->attribute(0).name() == "value")
+  if (constant && constant->op_type() == "Constant" && constant->attribute_size() == 1 &&
+      constant->attribute(0).name() == "value")
     number = onlyNumber(model, context, constant->attribute(0).t());
   return number && std::abs(*number - written) > 1e-6 * std::abs(written);
 }
@@ -105,9 +107,8 @@ void Finder::audit() {
     // A value, and a parameter, that it names and does not read, and one that it does not name.
     const std::vector<std::string> &args = operation.fx.args;
     auto reads = [&](StringRef name) {
-      return llvm::any_of(nodes, [&](const NodeProto *node) {
-        return llvm::is_contained(node->input(), name);
-      });
+      return llvm::any_of(
+          nodes, [&](const NodeProto *node) { return llvm::is_contained(node->input(), name); });
     };
     auto unread = llvm::find_if(args, [&](const std::string &name) {
       return !StringRef(name).starts_with("sym_") && makers.count(name) && isFloatValue(name) &&
@@ -136,8 +137,8 @@ void Finder::audit() {
     for (const NodeProto *node : nodes)
       for (const std::string &read : node->input()) {
         const Operation *maker = makers.lookup(read);
-        bool isNamed = llvm::is_contained(args, read) ||
-                       (maker && llvm::is_contained(args, maker->fx.name));
+        bool isNamed =
+            llvm::is_contained(args, read) || (maker && llvm::is_contained(args, maker->fx.name));
         bool isOther = maker && maker != &operation && isFloatValue(read) &&
                        (!operationOf(read).empty() || read == maker->fx.name ||
                         llvm::is_contained(maker->nodes.back()->output(), read));
@@ -148,9 +149,8 @@ void Finder::audit() {
           return refuse(*node, read, *unread);
         // A part of an operation is merged with another operation of the same operands only.
         if (isOther && !isNamed && read == maker->fx.name && (lacksVector || !mayBeRemoved) &&
-            !llvm::all_of(maker->fx.args, [&](const std::string &name) {
-              return llvm::is_contained(args, name);
-            }))
+            !llvm::all_of(maker->fx.args,
+                          [&](const std::string &name) { return llvm::is_contained(args, name); }))
           return refuse(*node, read, args.empty() ? StringRef(operation.fx.name) : args.front());
         auto target = llvm::find(targets, read);
         if (missing != args.end() && target != targets.end() && initializers.count(read) &&
