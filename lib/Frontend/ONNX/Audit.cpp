@@ -46,6 +46,10 @@ bool Finder::differs(StringRef argument, StringRef operand, mlir::MLIRContext &c
                  isPartOfSplit(operand);
   double written = 0;
   if (argument.consume_front("%")) {
+    // A part of another operation of this argument, such as a transpose, is merged.
+    if (maker && operand != maker->fx.name && operationOf(operand).empty() &&
+        llvm::is_contained(maker->fx.args, argument))
+      return false;
     if (auto parameter = byPlaceholder.find(argument); parameter != byPlaceholder.end())
       // A matrix may be there transposed, too.
       return initializers.count(targets[parameter->second]) &&

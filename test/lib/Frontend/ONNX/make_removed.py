@@ -129,6 +129,14 @@ def altered(read="mul", number=2.0, source="g", kept="mul"):
     return build(["g", "h"], [floats("g", [4], VALUES), floats("h", [4], [v + 1 for v in VALUES]), floats("two", [], [number])], nodes, values=[value("sin", ["batch", 4])])
 
 
+def shared_transpose():
+    """Two products with one weight: the export merged the transposes that both begin with."""
+    first, second = (fx(name, "aten.linear.default", f"%{read}, %p_w") for name, read in (("linear", "x"), ("linear_1", "linear")))
+    nodes = [node("Transpose", ["w"], ["val_0"], "turn", perm=[1, 0], meta=first), node("MatMul", ["x", "val_0"], ["linear"], "first", meta=first),
+             node("MatMul", ["linear", "val_0"], ["y"], "second", meta=second)]
+    return build(["w"], [floats("w", [4, 4], [0.1 * i for i in range(16)])], nodes)
+
+
 def merged_dropouts():
     """The difference of two dropouts of one value: one node."""
     nodes = [node("Mul", ["x", "p"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p")),
@@ -198,6 +206,7 @@ CASES = {
     "unread": lambda f: neutral(),
     "merged-dropouts": lambda f: merged_dropouts(),
     "constant-weights": lambda f: constant_weights(),
+    "shared-transpose": lambda f: shared_transpose(),
     "altered-none": lambda f: altered(),
     "altered-edge": lambda f: altered(read="x"),
     "altered-number": lambda f: altered(number=2.5),
