@@ -10,6 +10,7 @@
 #include "lib/Frontend/ONNX/Python.h"
 #include "lib/Frontend/ONNX/Signature.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/StringSwitch.h"
 #include <map>
@@ -157,6 +158,22 @@ static bool isSameInSource(const NodeProto &kept, StringRef keptScope, const Nod
   return false;
 }
 
+/// Whether `name`, which `reader` reads in the record, is a slice of a whole dimension of what
+/// `kept` computes: x[:, :, ::2] is slice_3(slice_2(slice_1(x))), one dimension after the other,
+/// and the exporter removes the first two. A slice of the same expression that was merged with
+/// `kept` would have a lower dimension than the reader.
+static bool isWholeSlice(StringRef name, const FxNode &reader, const FxNode &kept) {
+  auto dimOf = [](const FxNode &slice) {
+    int64_t dim = -1;
+    bool known = operationOf(slice.name) == "slice" && slice.positional.size() > 1 &&
+                 llvm::to_integer(slice.positional[1], dim);
+    return known ? dim : -1;
+  };
+  int64_t own = dimOf(reader);
+  return operationOf(name) == "slice" && own > 0 && numberOf(name) + 1 == numberOf(reader.name) &&
+         dimOf(kept) >= own;
+}
+
 const NodeProto *Importer::findMergedRead(llvm::function_ref<bool(StringRef)> isVaried,
                                           std::string &why) {
   const GraphProto &graph = model.proto().graph();
@@ -191,7 +208,7 @@ const NodeProto *Importer::findMergedRead(llvm::function_ref<bool(StringRef)> is
         auto name = llvm::find_if(operation.fx.args, [&](const std::string &name) {
           return !made.contains(name) && operation.readsAlsoAs(name, node->input(i), other);
         });
-        if (name == operation.fx.args.end())
+        if (name == operation.fx.args.end() || isWholeSlice(*name, operation.fx, maker->fx))
           continue;
         std::string scope = readScope(*kept).value_or("");
         std::string kind = operationOf(other), module = readScope(*node).value_or("");

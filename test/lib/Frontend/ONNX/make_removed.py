@@ -106,6 +106,16 @@ def merged_behind(target="aten.tanh.default", **more):
     return build(["p"], [P, ints("labels", [3], [0, 1, 2]), floats("two", [], [2.0])], nodes)
 
 
+def sliced(kept):
+    """h[:, 1:][:, :2], whose last slice reads `%slice_3` of a whole dimension, which the export removed. `kept`: the dimension of the first
+    slice in the record; of a slice of the same expression that was merged with it, it would be the lower one."""
+    nodes = [node("Mul", ["x", "p"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p")),
+             node("Slice", ["mul", "one", "four", "one"], ["slice_2"], "first", meta=fx("slice_2", "aten.slice.Tensor", f"%mul, {kept}, 1, 4")),
+             node("Slice", ["slice_2", "zero", "two", "one"], ["slice_4"], "last", meta=fx("slice_4", "aten.slice.Tensor", "%slice_3, 1, 0, 2")),
+             node("Concat", ["slice_4", "slice_4"], ["y"], "twice", axis=1, meta=fx("y", "aten.cat.default", "[%slice_4, %slice_4], 1"))]
+    return build(["p"], [P, *(ints(name, [1], [number]) for name, number in (("zero", 0), ("one", 1), ("two", 2), ("four", 4)))], nodes)
+
+
 def merged_parts(stop):
     """mse_loss(h, q.detach()) and l1_loss(h, q), in either order: one subtraction. `stop`: the loss that the detached value is for."""
     first, second = ("%mul, %detach", "%mul, %tanh") if stop == 0 else ("%mul, %tanh", "%mul, %detach")
@@ -218,6 +228,8 @@ CASES = {
     "merged-equal": lambda f: merged_behind(of="Tanh", line="a = 2 * h.tanh()", sum="return a + 2 * h.tanh()"),
     "merged-line": lambda f: merged_behind(of="Tanh", line="return 2 * h.tanh() + 2 * h.tanh()"),
     "merged-loop": lambda f: merged_behind(of="Tanh", line="y = y + 2 * h.tanh()"),
+    "whole-slice": lambda f: sliced(1),
+    "merged-slice": lambda f: sliced(0),
     "stopped-part": lambda f: merged_parts(0),
     "stopped-rest": lambda f: merged_parts(1),
     "changed-folded": lambda f: changed("val_1", [value("val_1", [4], meta={"pkg.onnxscript.optimizer.folded_from": "['exp', 'head.center']"})]),
