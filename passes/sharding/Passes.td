@@ -36,8 +36,8 @@ def PlanShardingPass : Pass<"shale-plan-sharding", "::mlir::ModuleOp"> {
     After:
     ```mlir
     dist.mesh @mesh <[tensor "tp"=2]>
-    nn.state @up role = param type = tensor<6x8xf32> {dist.tensor = #dist.tensor_split<column>}
-    nn.state @down role = param type = tensor<8x6xf32> {dist.tensor = #dist.tensor_split<row>}
+    nn.state @up role = param type = tensor<6x8xf32> {dist.plan = "split along dimension 0, as --tensor says", dist.tensor = #dist.tensor_split<column>}
+    nn.state @down role = param type = tensor<8x6xf32> {dist.plan = "split along dimension 1, as --tensor says", dist.tensor = #dist.tensor_split<row>}
     func.func @forward(%x: tensor<4x8xf32>, %up: tensor<6x8xf32> {dist.sharding = #dist.sharding<[{"tp"}, {} ]>, nn.state = @up},
                        %down: tensor<8x6xf32> {dist.sharding = #dist.sharding<[{}, {"tp"} ]>, nn.state = @down}) -> tensor<4x8xf32> {
       %h = nn.matmul %x, %up transpose_rhs : (tensor<4x8xf32>, tensor<6x8xf32>) -> tensor<4x6xf32>

@@ -165,7 +165,8 @@ std::vector<WrittenFile> exportTensors(const ShaleProgram &program, int rank,
       trouble = error.what();
     }
   };
-  std::vector<char> buffer(chunkElements * 8), chunk(buffer.size()), converted(buffer.size());
+  // Pieces, and chunks of them in the type of the file.
+  std::vector<char> buffer(chunkElements * 8), chunk(buffer.size());
   std::vector<std::string> names, temporaries;
   std::vector<WrittenFile> written;
   nlohmann::ordered_json index = {{"metadata", nlohmann::json::object()},
@@ -190,8 +191,8 @@ std::vector<WrittenFile> exportTensors(const ShaleProgram &program, int rank,
       bringAll(*tensor, rank, state, peers, buffer, chunk,
                [&](Dtype type, const char *data, int64_t n) {
                  attempt([&] {
-                   convert(type, data, tensor->type, converted.data(), n);
-                   writer.append(converted.data(), n * sizeOf(tensor->type));
+                   convert(type, data, tensor->type, buffer.data(), n);
+                   writer.append(buffer.data(), n * sizeOf(tensor->type));
                  });
                });
     }

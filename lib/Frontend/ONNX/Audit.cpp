@@ -56,7 +56,8 @@ bool Finder::differs(StringRef argument, StringRef operand, mlir::MLIRContext &c
              operand != targets[parameter->second] &&
              (isOther ||
               (initializers.count(operand) && initializers.lookup(operand)->dims_size() == 1));
-    if (initializers.count(argument) && initializers.count(operand))
+    if (initializers.count(argument) && initializers.count(operand) &&
+        !llvm::is_contained(targets, argument))
       return operand != argument; // folded values
     return isOther &&
            (makers.count(argument) || operations.contains(("%" + argument).str()) ||

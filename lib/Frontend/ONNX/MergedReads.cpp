@@ -158,6 +158,23 @@ static bool isSameInSource(const NodeProto &kept, StringRef keptScope, const Nod
   return false;
 }
 
+/// Whether `name` stands among numbers in a list of the record, as in `[%mul_5, 12, 8]`: a size.
+static bool isSize(StringRef name, const FxNode &reader) {
+  return llvm::any_of(reader.positional, [&](StringRef argument) {
+    if (!argument.consume_front("[") || !argument.consume_back("]"))
+      return false;
+    SmallVector<StringRef> parts;
+    argument.split(parts, ',');
+    bool has = false, numbers = false;
+    for (StringRef part : parts) {
+      int64_t number = 0;
+      has |= part.trim() == ("%" + name).str();
+      numbers |= llvm::to_integer(part.trim(), number);
+    }
+    return has && numbers;
+  });
+}
+
 /// Whether `name`, which `reader` reads in the record, is a slice of a whole dimension of what
 /// `kept` computes: x[:, :, ::2] is slice_3(slice_2(slice_1(x))), one dimension after the other,
 /// and the exporter removes the first two. A slice of the same expression that was merged with
@@ -206,7 +223,8 @@ const NodeProto *Importer::findMergedRead(llvm::function_ref<bool(StringRef)> is
           continue;
         const std::string &other = maker->fx.name;
         auto name = llvm::find_if(operation.fx.args, [&](const std::string &name) {
-          return !made.contains(name) && operation.readsAlsoAs(name, node->input(i), other);
+          return !made.contains(name) && !isSize(name, operation.fx) &&
+                 operation.readsAlsoAs(name, node->input(i), other);
         });
         if (name == operation.fx.args.end() || isWholeSlice(*name, operation.fx, maker->fx))
           continue;

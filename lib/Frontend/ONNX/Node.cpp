@@ -61,6 +61,103 @@ bool Node::isRead(int result) const {
 
 bool Node::isState(Value value) const { return llvm::is_contained(importer.stateValues, value); }
 
+bool Node::isFromPyTorch() const { return importer.isFromPyTorch(); }
+
+std::string Node::tracedAs() const { return readFxNode(proto).target; }
+
+LogicalResult Node::error(const Twine &message) {
+  if (!failedOnce)
+    importer.error(message);
+  failedOnce = true;
+  return failure();
+}
+
+LogicalResult Node::require(int count) {
+  for (int i = 0; i < count; ++i)
+    if (!input(i))
+      return error("operand " + Twine(i) + " is missing");
+  return success();
+}
+
+LogicalResult Node::requireFloats(int count) {
+  if (failed(require(count)))
+    return failure();
+  for (int i = 0; i < count; ++i)
+    if (!isa<FloatType>(type(input(i)).getElementType()))
+      return error("operand " + Twine(i) + " must have floats, but is " + name(type(input(i))) +
+                   ": cast it first");
+  return success();
+}
+
+LogicalResult Node::requireNumbers(int operand) {
+  if (failed(require(operand + 1)))
+    return failure();
+  if (type(input(operand)).getElementType().isInteger(1))
+    return error("operand " + Twine(operand) + " must have numbers, but is " +
+                 name(type(input(operand))) + ": cast it first");
+  return success();
+}
+
+LogicalResult Node::constantInts(int operand, SmallVectorImpl<int64_t> &values) {
+  DenseElementsAttr attr = importer.constantOf(input(operand));
+  if (!attr)
+    return error("operand " + Twine(operand) + " ('" + displayName(proto.input(operand)) +
+                 "') must be known at compile time: give every dimension it "
+                 "depends on with --dim");
+  if (!attr.getElementType().isSignlessInteger() || attr.getElementType().isInteger(1))
+    return error("operand " + Twine(operand) + " must be of integers");
+  if (attr.getNumElements() > 4096)
+    return error("operand " + Twine(operand) + " has too many elements");
+  for (APInt value : attr.getValues<APInt>())
+    values.push_back(value.getSExtValue());
+  return success();
+}
+
+std::optional<double> Node::scalarConstant(Value value) {
+  DenseElementsAttr attr = importer.constantOf(value);
+  if (!attr || attr.getNumElements() == 0 || (attr.getNumElements() != 1 && !attr.isSplat()))
+    return std::nullopt;
+  if (isa<FloatType>(attr.getElementType())) {
+    APFloat number = *attr.getValues<APFloat>().begin();
+    bool inexact;
+    number.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &inexact);
+    return number.convertToDouble();
+  }
+  APInt number = *attr.getValues<APInt>().begin();
+  return attr.getElementType().isInteger(1) ? double(number.getZExtValue())
+                                            : double(number.getSExtValue());
+}
+
+//===----------------------------------------------------------------------===//
+// Attributes
+//===----------------------------------------------------------------------===//
+
+const AttributeProto *Node::attribute(StringRef name) {
+  for (int i = 0; i < proto.attribute_size(); ++i) {
+    const AttributeProto &attr = proto.attribute(i);
+    if (StringRef(attr.name()) != name)
+      continue;
+    attributesRead.resize(std::max<unsigned>(attributesRead.size(), i + 1));
+    attributesRead.set(i);
+    return resolved(attr);
+  }
+  return nullptr;
+}
+
+const AttributeProto *Node::resolved(const AttributeProto &attribute) const {
+  return attribute.ref_attr_name().empty() ? &attribute
+                                           : scope.attributes.lookup(attribute.ref_attr_name());
+}
+
+int64_t Node::intAttr(StringRef name, int64_t missing) {
+  const AttributeProto *attr = attribute(name);
+  if (attr && !attr->has_i()) {
+    badAttributes = true;
+    (void)error("attribute '" + name + "' must be an integer");
+  }
+  return attr ? attr->i() : missing;
+}
+
 bool Node::flagAttr(StringRef name, bool missing) {
   int64_t value = intAttr(name, missing);
   if (value != 0 && value != 1) {
