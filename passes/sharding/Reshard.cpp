@@ -38,13 +38,22 @@ struct Transition {
 
 } // namespace
 
-// P -> S, in the order of the target's axes.
+// P -> S of sums, in the order of the target's axes. The runtime has no reduce-scatter of maxima:
+// they are reduced and then sliced.
 void Transition::scatterPartial() {
   for (bool changed = true; changed;) {
     changed = false;
     for (auto [axis, kind] : now.partial) {
       int64_t dim = to.dimOf(axis);
-      if (dim < 0 || !isNext(dim, axis))
+      if (dim < 0)
+        continue;
+      if (kind != dist::Reduction::Sum) {
+        value = dist::AllReduceOp::create(builder, loc, kind, value, axis);
+        now.removePartial(axis);
+        changed = true;
+        break;
+      }
+      if (!isNext(dim, axis))
         continue;
       value = dist::ReduceScatterOp::create(builder, loc, scaled(dim, 1, mesh.getSize(axis)), kind,
                                             value, axis, dim);

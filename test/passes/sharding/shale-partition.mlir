@@ -62,3 +62,25 @@ func.func @step(%x: tensor<4x4xf32> {nn.role = #nn.role<input>, nn.name = "x", n
   return %2, %p, %v : tensor<f32>, tensor<4x4xf32>, tensor<4x4xf32>
 }
 }
+
+// -----
+
+// A partial maximum that is wanted in slices, on a data axis and on a tensor axis: it is reduced, and sliced after that.
+// CHECK-LABEL: func.func @maxima
+// CHECK: %[[A:.*]] = nn.reduce max %{{.*}} : tensor<4x4xf32> -> tensor<4xf32>
+// CHECK: %[[B:.*]] = dist.all_reduce max %[[A]] over "fsdp"
+// CHECK: %[[C:.*]] = dist.slice %[[B]] over "fsdp" dim = 0
+// CHECK: nn.tanh %[[C]]
+// CHECK: %[[D:.*]] = dist.all_reduce max %{{.*}} over "tp"
+// CHECK: dist.slice %[[D]] over "tp" dim = 0
+// CHECK-NOT: reduce_scatter
+dist.mesh @mesh <[shard "fsdp"=2, tensor "tp"=2]>
+func.func @maxima(%x: tensor<4x8xf32> {dist.sharding = #dist.sharding<[{}, {"fsdp"}]>}, %y: tensor<4x8xf32> {dist.sharding = #dist.sharding<[{}, {"tp"}]>}) -> (tensor<4xf32>, tensor<4xf32>) {
+  %0 = nn.reduce max %x dims = [1] : tensor<4x8xf32> -> tensor<4xf32>
+  %1 = dist.constrain %0 to <[{"fsdp"}]> : tensor<4xf32>
+  %2 = nn.tanh %1 : tensor<4xf32>
+  %3 = nn.reduce max %y dims = [1] : tensor<4x8xf32> -> tensor<4xf32>
+  %4 = dist.constrain %3 to <[{"tp"}]> : tensor<4xf32>
+  %5 = nn.tanh %4 : tensor<4xf32>
+  return %2, %5 : tensor<4xf32>, tensor<4xf32>
+}
