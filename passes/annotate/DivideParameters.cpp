@@ -6,7 +6,6 @@
 #include "lib/Support/Remarks.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/annotate/Passes.h"
-#include "llvm/ADT/StringMap.h"
 
 using namespace mlir;
 
@@ -25,8 +24,8 @@ struct Chain {
   BlockArgument bias; ///< or null
   /// Between product and slices, in order. Each has one user, but for the last.
   SmallVector<Operation *> ops;
-  /// Of the result of the product, then of each op: the dimension that the slices cut, and how many
-  /// columns of the product one index of it has.
+  /// One entry for the result of the product, then one per op: the dimension that the slices cut,
+  /// and the number of columns of the product per index of that dimension.
   SmallVector<std::pair<int64_t, int64_t>> cuts;
   SmallVector<nn::SliceOp> slices; ///< in the order of their columns
 };

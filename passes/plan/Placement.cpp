@@ -466,7 +466,7 @@ void Placement::nameCategories() {
   dist::MeshOp mesh = dist::getMesh(function);
   for (Operation &op : function.front()) {
     auto start = dyn_cast<dist::StartOp>(op);
-    // What is exchanged over tensor axes are activations and their gradients.
+    // Collectives over tensor axes exchange activations and their gradients.
     if (!start || (mesh && !mesh.isDataAxis(start.getCollective().getCollectiveAxis())))
       continue;
     Allocation &send = allocations[placeOf(start.getInput()).allocation];

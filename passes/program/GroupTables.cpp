@@ -8,7 +8,7 @@ using namespace mlir;
 using namespace shale;
 
 namespace {
-/// What ranks hold of a parameter, along each of its dimensions, each split by at most one axis.
+/// The part of a parameter that a rank holds. At most one axis splits each dimension.
 struct Split {
   SmallVector<int64_t> dims, begin, size;
   SmallVector<StringRef> axes; ///< the axis that splits a dimension, or ""

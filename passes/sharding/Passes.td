@@ -17,7 +17,7 @@ def PlanShardingPass : Pass<"shale-plan-sharding", "::mlir::ModuleOp"> {
     ops, or all that is in no block; blocks of the same parameters are searched once. Values that enter
     or leave a region are whole. For each choice of column, row or whole, the layouts of all values follow by
     propagation. The cheapest choice has the fewest bytes that ranks gather, then the fewest elements that
-    each rank holds whole, then the fewest bytes that ranks sum up. Parameters whose products read one value are
+    each rank holds whole, then the fewest bytes that are summed over ranks. Parameters whose products read one value are
     split alike, vectors as all of their uses need them. Up to 3^5 choices are tried, of more parameters pairs of neighbours.
     Names play no part. A remark lists what was found. If nothing is split, that is an error.
 

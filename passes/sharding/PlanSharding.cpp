@@ -19,7 +19,7 @@ namespace shale {
 
 namespace {
 
-/// What the forward pass does with the dimensions of a parameter.
+/// How the forward pass uses each dimension of a parameter.
 struct DimUses {
   explicit DimUses(int64_t rank) : kept(rank), summed(rank) {}
   llvm::SmallBitVector kept;   ///< results have it
@@ -151,7 +151,7 @@ static func::FuncOp functionToPlan(ModuleOp module) {
 LogicalResult Planner::checkTyped(nn::StateOp state, dist::TensorSplit split, int64_t dim,
                                   const DimUses &uses) {
   bool column = split == dist::TensorSplit::Column;
-  // What is added to the outputs of a layer is added to their sum.
+  // A bias of a row-split layer is added once, to the sum of the partial outputs: it stays whole.
   if (dim < 0 && !column && state.getTensorType().getRank() < 2)
     return success();
   StringRef word = dist::stringifyTensorSplit(split);

@@ -100,7 +100,7 @@ FailureOr<SmallVector<Value>> CrossEntropyOp::partition(OpBuilder &builder,
         builder.getNamedAttr(getIgnoreIndexAttrName(), getIgnoreIndexAttr()));
     return SmallVector<Value>(op->getResults());
   }
-  // Of 16-bit logits the results are f32.
+  // The results are f32, for 16-bit logits too.
   Type element = cast<RankedTensorType>(local.types[2]).getElementType();
   if (tensorOf(logits).getElementType() != element)
     logits = CastOp::create(builder, loc, tensorOf(logits).clone(element), logits);

@@ -20,7 +20,8 @@ void Finder::restoreDetached() {
     if (names.empty())
       continue;
     bool inOrder = isOrderShown(operation);
-    // Where a value that it names is not read, an equal operation computes its first nodes.
+    // If the operation names a value that its nodes do not read, its first nodes were merged into
+    // those of an equal operation.
     bool isWhole = llvm::all_of(operation.fx.args, [&](const std::string &name) {
       return !known.contains(name) || !makers.count(name) || isRead(operation, name);
     });

@@ -447,7 +447,7 @@ void Finder::refuseIndistinct() {
                                "whether it normalizes by the batch, too");
     }
   }
-  // What was computed from two of them by equal operations was merged, too.
+  // Equal operations on two merged values were merged, too.
   llvm::StringMap<std::set<std::string>> names; // of a value, as readers call it
   for (const auto &entry : operations) {
     const Operation &operation = entry.second;

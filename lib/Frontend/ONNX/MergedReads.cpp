@@ -106,7 +106,7 @@ static bool callsModule(const PyExpr &expr, StringRef scope) {
 /// is not the kept one's; then both are called with the same arguments.
 static bool isSameInSource(const NodeProto &kept, StringRef keptScope, const NodeProto &reader,
                            StringRef kind, StringRef module) {
-  // What computes the kept operation, or calls its module, by line.
+  // The expressions that compute the kept operation, or call its module, with a count per line.
   std::map<std::pair<StringRef, std::string>, int> found;
   bool comparesKind = true;
   auto keyOf = [&](const PyExpr &expr, StringRef scope) -> std::string {
@@ -119,7 +119,7 @@ static bool isSameInSource(const NodeProto &kept, StringRef keptScope, const Nod
     }
     if (!comparesKind || !isOfKind(expr, kind))
       return callsModule(expr, scope) ? written(expr) : "";
-    // Of x[:, i] and x[:, i, None], the object.
+    // x[:, i] and x[:, i, None] read the same object: compare x.
     return written(expr.kind == PyExpr::Kind::Index ? expr.parts.front() : expr);
   };
   auto visit = [&](StringRef line, StringRef scope,
