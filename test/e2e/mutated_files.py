@@ -4,9 +4,9 @@
 usage: mutated_files.py --build DIR [--count 20] [--seed 0] [--kinds edge,number,constant,flag] [--jobs 1] [--keep FOLDER]
 
 The files are those of test/models/modules and test/models/today. A change is drawn from the seed: an edge that the record has is redirected to another
-value of the same type and shape, or a number of the record is changed. (With --kinds constant,flag any constant or attribute is: the record has only some
-of these, so such changes are found only in part.) shalec must refuse the file, or the program must be that of the original: the
-same loss and gradient norm of the first step, within 1e-6 and 1e-5 of it. A change that changes no value passes by that. Prints each change.
+value of the same type and shape, or a number of the record, a constant of the exporter or an attribute is changed. shalec must refuse the file, or the
+program must be that of the original: the same loss and gradient norm of the first step, within 1e-6 and 1e-5 of it. A change that changes no value passes
+by that. Prints each change.
 """
 import argparse
 import collections
@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from runner import MODELS, Case, metrics
 
-KINDS = ["edge", "number"]  # what the record has; it does not have each "constant" and each "flag"
+KINDS = ["edge", "number", "constant", "flag"]
 FLOAT, INT64, BOOL = 1, 7, 9
 
 
@@ -164,8 +164,9 @@ class Graph:
         yield from self.constant(draw, numbers)
 
     def constant(self, draw, names=None):
-        """Another constant: a number or a truth value that is no parameter."""
-        read = {name.decode() for at in self.needed for name in every(self.nodes[at][1], 1)} if names is None else names
+        """Another constant of the exporter, a number or a truth value. What the program computed, such as a mask, is in no record but by its name."""
+        named = {arg[1:] for _, node in self.nodes for arg in record(node)[1]}
+        read = {name.decode() for at in self.needed for name in every(self.nodes[at][1], 1)} - named if names is None else names
         found = [(place, tensor, None) for place, tensor in self.tensors if text(tensor, 8) in read - self.placeholders.keys()]
         found += [(place, node, i) for at in sorted(self.needed) for place, node in [self.nodes[at]] if text(node, 4) == "Constant"
                   for i, one in enumerate(node) if one[0] == 5 and get(decode(one[2]), 5) and text(node, 2) in read]
@@ -179,7 +180,7 @@ class Graph:
             at = draw.randrange(len(raw) // size) * size
             if kind == FLOAT:
                 old, = struct.unpack_from("<f", raw, at)
-                struct.pack_into("<f", raw, at, new := old * 1.5 + 0.25)
+                struct.pack_into("<f", raw, at, new := old * 1.5 + 0.25 if abs(old) < 1e30 else 0.25)
             elif kind == INT64:
                 old, = struct.unpack_from("<q", raw, at)
                 struct.pack_into("<q", raw, at, new := old + (draw.choice([-1, 1]) if abs(old) < 1 << 62 else -1 if old > 0 else 1))

@@ -1,11 +1,11 @@
 //===- Audit.cpp - The graph against its record ---------------------------===//
 //
-// The exporter records the operation that each node was made from, with its arguments. Where a node
-// reads something else than its record names, and the exporter is not known to do that, a tool has
-// changed the file.
+// The exporter records the operation that each node was made from, with its arguments. Where nodes
+// differ from the form in which the exporter writes that operation, a tool has changed the file.
 //
 //===----------------------------------------------------------------------===//
 #include "lib/Frontend/ONNX/Finder.h"
+#include "lib/Frontend/ONNX/Record/FitForm.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/ADT/STLExtras.h"
@@ -31,6 +31,17 @@ static std::optional<double> onlyNumber(Model &model, mlir::MLIRContext &context
              : std::nullopt;
 }
 
+/// Whether a tensor may be another one in its layout, or transposed. An invalid tensor is an error
+/// elsewhere.
+static bool mayBeSame(Model &model, mlir::MLIRContext &context, const TensorProto &tensor,
+                      const TensorProto &other) {
+  llvm::Expected<bool> same = model.mayBeSame(&context, tensor, other);
+  if (same)
+    return *same;
+  llvm::consumeError(same.takeError());
+  return true;
+}
+
 /// Whether a value is a result of a Split. The exporter gives it no record, and calls its results
 /// getitem.
 bool Finder::isPartOfSplit(StringRef value) const {
@@ -50,12 +61,18 @@ bool Finder::differs(StringRef argument, StringRef operand, mlir::MLIRContext &c
     if (maker && operand != maker->fx.name && operationOf(operand).empty() &&
         llvm::is_contained(maker->fx.args, argument))
       return false;
-    if (auto parameter = byPlaceholder.find(argument); parameter != byPlaceholder.end())
+    if (auto parameter = byPlaceholder.find(argument); parameter != byPlaceholder.end()) {
+      const TensorProto *wanted = initializers.lookup(targets[parameter->second]);
+      const TensorProto *found = initializers.lookup(operand);
+      if (!wanted || wanted == found)
+        return false;
       // A matrix may be there transposed, too.
-      return initializers.count(targets[parameter->second]) &&
-             operand != targets[parameter->second] &&
-             (isOther ||
-              (initializers.count(operand) && initializers.lookup(operand)->dims_size() == 1));
+      return isOther ||
+             (found && (found->dims_size() == 1 || !mayBeSame(model, context, *wanted, *found)));
+    }
+    // What is not folded itself is not folded into a constant.
+    if (makers.count(argument) && !argument.starts_with("sym_") && initializers.count(operand))
+      return true;
     if (initializers.count(argument) && initializers.count(operand) &&
         !llvm::is_contained(targets, argument))
       return operand != argument; // folded values
@@ -76,94 +93,73 @@ bool Finder::differs(StringRef argument, StringRef operand, mlir::MLIRContext &c
   return number && std::abs(*number - written) > 1e-6 * std::abs(written);
 }
 
+/// Whether an operand of an operation, where its form has an argument, is the value of that name.
+Fit Finder::fitValue(StringRef name, StringRef operand, mlir::MLIRContext &context) const {
+  const Operation *maker = makers.lookup(operand);
+  if (operand == name)
+    return Fit::Yes;
+  if (maker && maker->fx.name == name) // one of several results, or a value inside
+    return makers.count(name) && !name.starts_with("sym_") ? Fit::No : Fit::Yes;
+  // A part of another operation of this value: the exporter merges layouts, and what no form has.
+  if (maker && operationOf(operand).empty() && llvm::is_contained(maker->fx.args, name))
+    return isAnywhere(nodeOf.lookup(operand)->op_type()) ? Fit::Open : Fit::No;
+  return differs(("%" + name).str(), operand, context) ? Fit::No : Fit::Open;
+}
+
+/// Returns the place where an operation without a form reads the result of another one that its
+/// record does not name. A node of it may be merged with an operation of the same arguments.
+std::optional<Difference> Finder::unnamedRead(const Operation &operation) const {
+  const std::vector<std::string> &args = operation.fx.args;
+  if (!missingNames(operation).empty()) // it may be one of these
+    return std::nullopt;
+  for (const NodeProto *node : operation.nodes)
+    for (int i = 0; i < node->input_size(); ++i) {
+      const std::string &read = node->input(i);
+      const Operation *maker = makers.lookup(read);
+      bool isOther = maker && maker != &operation && maker->fx.name == read &&
+                     floats.contains(read) && !llvm::is_contained(args, read);
+      if (isOther && llvm::any_of(maker->fx.args, [&](const std::string &name) {
+            return !llvm::is_contained(args, name);
+          }))
+        return Difference{node, i, "", "'" + read + "'", "no such argument"};
+    }
+  return std::nullopt;
+}
+
+static std::string sentenceOf(const Difference &difference, const Operation &operation) {
+  std::string target = displayName(operation.fx.target);
+  if (difference.operand < 0 && difference.attribute.empty())
+    return "the nodes of '" + displayName(operation.fx.name) +
+           "' read each other otherwise than those of every " + target;
+  std::string place = difference.attribute.empty()
+                          ? "operand " + std::to_string(difference.operand)
+                          : "attribute '" + displayName(difference.attribute) + "'";
+  return "node '" + displayName(difference.node->name()) + "' has " +
+         displayName(difference.found) + " as " + place + ", and the record of its operation, " +
+         target + ", has " + displayName(difference.expected);
+}
+
 void Finder::audit() {
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
-  llvm::StringMap<int32_t> types;
   for (const auto *values : {&graph.value_info(), &graph.output()})
     for (const ValueInfoProto &value : *values)
-      types[value.name()] = value.type().tensor_type().elem_type();
-  auto isFloatValue = [&](StringRef name) {
-    return llvm::is_contained({1, 10, 11, 16}, types.lookup(name));
-  };
-  llvm::StringSet<> tables; // constants of several numbers or truth values
-  for (const TensorProto &tensor : graph.initializer())
-    if (!isScalar(tensor) && (isFloat(tensor) || tensor.data_type() == 9))
-      tables.insert(tensor.name());
-  auto refuse = [&](const NodeProto &node, StringRef read, StringRef named) {
-    out.errors.push_back("node '" + displayName(node.name()) + "' reads '" + displayName(read) +
-                         "' where the record of its operation has '" + displayName(named) +
-                         "': a tool has changed the file after its export. Compile the file that "
-                         "PyTorch wrote");
-  };
+      if (llvm::is_contained({1, 10, 11, 16}, value.type().tensor_type().elem_type()))
+        floats.insert(value.name());
   for (const auto &entry : operations) {
     const Operation &operation = entry.second;
-    SmallVector<const NodeProto *> nodes;
-    for (const NodeProto *node : operation.nodes)
-      if (node->op_type() != "Constant")
-        nodes.push_back(node);
-    // One node that reads the arguments in their order.
-    if (nodes.size() == 1 && size_t(nodes[0]->input_size()) == operation.fx.positional.size() &&
-        !llvm::is_contained({"addmm", "masked_fill", "rsub"}, operation.kind()))
-      for (int i = 0; i < nodes[0]->input_size(); ++i) {
-        const std::string &read = nodes[0]->input(i);
-        if (differs(operation.fx.positional[i], read, context))
-          return refuse(*nodes[0], read, operation.fx.positional[i]);
-      }
-    // A value, and a parameter, that it names and does not read, and one that it does not name.
-    const std::vector<std::string> &args = operation.fx.args;
-    auto reads = [&](StringRef name) {
-      return llvm::any_of(
-          nodes, [&](const NodeProto *node) { return llvm::is_contained(node->input(), name); });
+    auto isValue = [&](StringRef name, StringRef operand) {
+      return fitValue(name, operand, context);
     };
-    auto unread = llvm::find_if(args, [&](const std::string &name) {
-      return !StringRef(name).starts_with("sym_") && makers.count(name) && isFloatValue(name) &&
-             !isRead(operation, name);
-    });
-    auto missing = llvm::find_if(args, [&](const std::string &name) {
-      auto it = byPlaceholder.find(name);
-      return it != byPlaceholder.end() && initializers.count(targets[it->second]) &&
-             !reads(targets[it->second]);
-    });
-    // A mask of attention, which is a constant, stands for the name of what the exporter folded.
-    llvm::StringSet<> stored;
-    for (const NodeProto *node : nodes)
-      for (const std::string &read : node->input())
-        if (tables.contains(read) && !llvm::is_contained(args, read) &&
-            !llvm::is_contained(targets, read))
-          stored.insert(read);
-    size_t folded = operation.kind().starts_with("scaled_dot") ? stored.size() : 0;
-    bool mayBeRemoved = missingNames(operation).size() > folded;
-    bool lacksVector = llvm::any_of(args, [&](const std::string &name) {
-      auto it = byPlaceholder.find(name);
-      const TensorProto *tensor =
-          it == byPlaceholder.end() ? nullptr : initializers.lookup(targets[it->second]);
-      return tensor && tensor->dims_size() == 1 && !reads(targets[it->second]);
-    });
-    for (const NodeProto *node : nodes)
-      for (const std::string &read : node->input()) {
-        const Operation *maker = makers.lookup(read);
-        bool isNamed =
-            llvm::is_contained(args, read) || (maker && llvm::is_contained(args, maker->fx.name));
-        bool isOther = maker && maker != &operation && isFloatValue(read) &&
-                       (!operationOf(read).empty() || read == maker->fx.name ||
-                        llvm::is_contained(maker->nodes.back()->output(), read));
-        bool isPart = isPartOfSplit(read) && llvm::none_of(args, [](const std::string &name) {
-                        return operationOf(name) == "getitem";
-                      });
-        if (unread != args.end() && (isOther || isPart) && !isNamed)
-          return refuse(*node, read, *unread);
-        // A part of an operation is merged with another operation of the same operands only.
-        if (isOther && !isNamed && read == maker->fx.name && (lacksVector || !mayBeRemoved) &&
-            !llvm::all_of(maker->fx.args,
-                          [&](const std::string &name) { return llvm::is_contained(args, name); }))
-          return refuse(*node, read, args.empty() ? StringRef(operation.fx.name) : args.front());
-        auto target = llvm::find(targets, read);
-        if (missing != args.end() && target != targets.end() && initializers.count(read) &&
-            llvm::none_of(args, [&](const std::string &name) {
-              auto it = byPlaceholder.find(name);
-              return it != byPlaceholder.end() && targets[it->second] == read;
-            }))
-          return refuse(*node, read, targets[byPlaceholder.find(*missing)->second]);
-      }
+    Difference difference;
+    Fit fit = fitter.fit(operation, isValue, difference);
+    std::optional<Difference> unnamed = fit == Fit::Other ? unnamedRead(operation) : std::nullopt;
+    if (fit != Fit::No && !unnamed)
+      continue;
+    if (unnamed)
+      difference = *unnamed;
+    out.errors.push_back(sentenceOf(difference, operation) +
+                         ": a tool has changed the file after its export. Compile the file that "
+                         "PyTorch wrote");
+    return;
   }
 }

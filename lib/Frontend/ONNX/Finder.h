@@ -4,6 +4,7 @@
 
 #include "lib/Frontend/ONNX/Folded.h"
 #include "lib/Frontend/ONNX/Operation.h"
+#include "lib/Frontend/ONNX/Record/FitForm.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringMap.h"
@@ -16,7 +17,7 @@ namespace shale::onnx {
 class Finder {
 public:
   Finder(Model &model, const ParameterOptions &options, Parameters &out)
-      : model(model), graph(model.proto().graph()), options(options), out(out) {
+      : model(model), graph(model.proto().graph()), options(options), out(out), fitter(model) {
     for (const TensorProto &tensor : graph.initializer())
       if (isFloat(tensor))
         initializers[tensor.name()] = &tensor;
@@ -42,6 +43,8 @@ private:
   void restoreDetached();
   /// Adds an error for a node that reads something else than its record has.
   void audit();
+  Fit fitValue(llvm::StringRef name, llvm::StringRef operand, mlir::MLIRContext &context) const;
+  std::optional<Difference> unnamedRead(const Operation &operation) const;
   bool isPartOfSplit(llvm::StringRef value) const;
   bool differs(llvm::StringRef argument, llvm::StringRef operand, mlir::MLIRContext &context) const;
   void refuseSharedStops();
@@ -100,6 +103,7 @@ private:
   const GraphProto &graph;
   const ParameterOptions &options;
   Parameters &out;
+  FormFitter fitter;
   llvm::StringMap<const TensorProto *> initializers;
   llvm::StringMap<size_t> byPlaceholder;
   std::vector<std::string> targets;
@@ -111,6 +115,8 @@ private:
   /// belongs to none.
   llvm::StringMap<const Operation *> makers;
   llvm::StringSet<> isInput;
+  /// Values of floats.
+  llvm::StringSet<> floats;
   /// Maps a value to the node that computes it.
   llvm::StringMap<const NodeProto *> nodeOf;
   llvm::MapVector<llvm::StringRef, Operation> operations;

@@ -311,6 +311,39 @@ Expected<bool> Model::isTranspose(MLIRContext *context, const TensorProto &matri
   return varies;
 }
 
+/// Elements that mayBeSame compares.
+static constexpr size_t kMostCompared = 1 << 16;
+
+Expected<bool> Model::mayBeSame(MLIRContext *context, const TensorProto &tensor,
+                                const TensorProto &other) {
+  Expected<RankedTensorType> type = this->type(context, tensor),
+                             second = this->type(context, other);
+  if (!type || !second)
+    return llvm::joinErrors(type.takeError(), second.takeError());
+  if (type->getElementType() != second->getElementType() || type->getNumElements() == 0)
+    return true;
+  std::string list, otherList;
+  Expected<StringRef> data = bytes(tensor, *type, list), back = bytes(other, *second, otherList);
+  if (!data || !back)
+    return llvm::joinErrors(data.takeError(), back.takeError());
+  size_t count = type->getNumElements(), size = data->size() / count;
+  if (size == 0 || data->size() != back->size())
+    return true;
+  size_t compared = std::min(count, kMostCompared) * size;
+  if (data->take_front(compared) == back->take_front(compared))
+    return true;
+  if (type->getRank() != 2 || second->getRank() != 2 ||
+      type->getDimSize(0) != second->getDimSize(1))
+    return type->getRank() == 2 && second->getRank() != 2; // in another layout
+  size_t rows = type->getDimSize(0), columns = type->getDimSize(1);
+  for (size_t at = 0; at < std::min(count, kMostCompared); ++at) {
+    size_t row = at / columns, column = at % columns;
+    if (data->substr(at * size, size) != back->substr((column * rows + row) * size, size))
+      return false;
+  }
+  return true;
+}
+
 /// Returns integers in the type that holds them.
 static DenseElementsAttr widened(RankedTensorType type, NarrowInteger narrow, StringRef data) {
   SmallVector<APInt> values;

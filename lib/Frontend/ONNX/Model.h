@@ -67,6 +67,10 @@ public:
   /// Copies no data that lies in a file.
   llvm::Expected<bool> isTranspose(mlir::MLIRContext *context, const TensorProto &matrix,
                                    const TensorProto &other);
+  /// Whether a tensor may be another one, or its transpose: compares the first elements, if both
+  /// are here and of one type. Copies no data that lies in a file.
+  llvm::Expected<bool> mayBeSame(mlir::MLIRContext *context, const TensorProto &tensor,
+                                 const TensorProto &other);
   /// Returns the first rows of a matrix whose bytes are all 0, at most `most`. None if its file is
   /// not here.
   llvm::Expected<llvm::SmallVector<int64_t>> zeroRows(mlir::MLIRContext *context,

@@ -292,7 +292,7 @@ std::vector<FoldedRead> Finder::unexplainedReads() {
     seen.insert(operation.nodes.begin(), operation.nodes.end());
     SmallVector<const Use *> tensors, numbers;
     for (const Use &use : operation.uses)
-      if (!out.uses.count({use.node, use.operand}))
+      if (!out.uses.count({use.node, use.operand}) && !fitter.isLiteral(*use.node, use.operand))
         (isScalar(*use.initializer) ? numbers : tensors).push_back(&use);
     SmallVector<StringRef> names = missingNames(operation);
     // If an operation reads no folded value, its other initializers come from the exporter itself

@@ -20,17 +20,28 @@ def rows(reader, target, source, more=None, of="sum_1"):
     return build(["p"], [P, ints("last", [1], [-1])], nodes)
 
 
-def group_norm(f):
+def group_norm(epsilon=1e-5):
     """Four channels in two groups: the InstanceNormalization reads ones and zeros of the exporter."""
     meta = fx("group_norm", "aten.group_norm.default", "%mul, 2, %p_norm_weight, %p_norm_bias, 1e-05, False", "norm")
     nodes = [node("Mul", ["x", "p"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p")),
              node("Reshape", ["mul", "split"], ["val_1"], "split", meta=meta),
-             node("InstanceNormalization", ["val_1", "val_2", "val_3"], ["val_4"], "norm", meta=meta, epsilon=1e-5),
+             node("InstanceNormalization", ["val_1", "val_2", "val_3"], ["val_4"], "norm", meta=meta, epsilon=epsilon),
              node("Reshape", ["val_4", "whole"], ["val_5"], "whole", meta=meta),
              node("Mul", ["val_5", "val_6"], ["val_7"], "weight", meta=meta),
              node("Add", ["val_7", "val_8"], ["y"], "bias", meta=meta)]
-    return build(["p", "norm.weight", "norm.bias"], [P, ints("split", [3], [-1, 2, 2]), ints("whole", [2], [-1, 4]), floats("val_2", [2], [1.0] * 2),
+    return build(["p", "norm.weight", "norm.bias"], [P, ints("split", [3], [0, 2, -1]), ints("whole", [2], [-1, 4]), floats("val_2", [2], [1.0] * 2),
                  floats("val_3", [2], [0.0] * 2), floats("val_6", [4], [1.0] * 4), floats("val_8", [4], [0.0] * 4)], nodes)
+
+
+def silu(inner="mul", outer="mul", axis=-1, columns=4):
+    """An operation of two nodes, a softmax, and a view of it."""
+    meta = fx("silu", "aten.silu.default", "%mul")
+    nodes = [node("Mul", ["x", "p"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p")),
+             node("Sigmoid", [inner], ["val_1"], "sigmoid", meta=meta), node("Mul", [outer, "val_1"], ["silu"], "silu", meta=meta),
+             node("Softmax", ["silu"], ["softmax"], "softmax", meta=fx("softmax", "aten.softmax.int", "%silu, -1"), axis=axis),
+             node("Reshape", ["softmax", "shape"], ["view"], "view", meta=fx("view", "aten.view.default", "%softmax, [-1, 4]")),
+             node("Tanh", ["view"], ["y"], "tanh", meta=fx("y", "aten.tanh.default", "%view"))]
+    return build(["p"], [P, ints("shape", [2], [-1, columns])], nodes)
 
 
 def batch_norm(target, training=""):
@@ -49,7 +60,7 @@ def instance_norm(training):
     n = 4 if training else 12
     read = ["ones", "zeros"] if training else ["ones", "zeros", "zeros", "ones"]
     nodes = [node("Mul", ["x", "p"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p")),
-             node("Reshape", ["mul", "wide"], ["view"], "view", meta=fx("view", "aten.view.default", "%mul, [3, 4, 1]")),
+             node("Reshape", ["mul", "wide"], ["view"], "view", meta=fx("view", "aten.view.default", "%mul, [3, 4, 1]" if training else "%mul, [1, 12, 1]")),
              node("InstanceNormalization" if training else "BatchNormalization", ["view", *read], ["y"], "norm", meta=meta)]
     folded = [value(name, [n], meta={"pkg.onnxscript.optimizer.folded_from": f"['{kind}', 'val_0']"}) for name, kind in (("ones", "norm.weight"), ("zeros", "norm.bias"))]
     return build(["p", "norm.weight", "norm.bias"], [P, ints("wide", [3], [3, 4, 1] if training else [1, 12, 1]), floats("ones", [n], [1.0] * n), floats("zeros", [n], [0.0] * n)],
@@ -108,9 +119,9 @@ def merged_behind(target="aten.tanh.default", **more):
 
 def sliced(kept):
     """h[:, 1:][:, :2], whose last slice reads `%slice_3` of a whole dimension, which the export removed. `kept`: the dimension of the first
-    slice in the record; of a slice of the same expression that was merged with it, it would be the lower one."""
+    slice; of a slice of the same expression that was merged with it, it would be the lower one."""
     nodes = [node("Mul", ["x", "p"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p")),
-             node("Slice", ["mul", "one", "four", "one"], ["slice_2"], "first", meta=fx("slice_2", "aten.slice.Tensor", f"%mul, {kept}, 1, 4")),
+             node("Slice", ["mul", "one", "four", "one" if kept else "zero"], ["slice_2"], "first", meta=fx("slice_2", "aten.slice.Tensor", f"%mul, {kept}, 1, 4")),
              node("Slice", ["slice_2", "zero", "two", "one"], ["slice_4"], "last", meta=fx("slice_4", "aten.slice.Tensor", "%slice_3, 1, 0, 2")),
              node("Concat", ["slice_4", "slice_4"], ["y"], "twice", axis=1, meta=fx("y", "aten.cat.default", "[%slice_4, %slice_4], 1"))]
     return build(["p"], [P, *(ints(name, [1], [number]) for name, number in (("zero", 0), ("one", 1), ("two", 2), ("four", 4)))], nodes)
@@ -200,7 +211,13 @@ CASES = {
     "call": lambda f: rows("Sqrt", "aten.sqrt.default", "r = torch.sqrt(q + self.eps) * s.clamp_min(1e-9)"),
     "first": lambda f: rows("Sqrt", "aten.sqrt.default", "r = torch.sqrt(1e-12 + q)"),
     "of-sum": lambda f: rows("Sqrt", "aten.sqrt.default", "r = (q + t + 1e-12).sqrt()", of="add_1"),
-    "group-norm": group_norm,
+    "group-norm": lambda f: group_norm(),
+    "altered-epsilon": lambda f: group_norm(epsilon=1e-4),
+    "silu": lambda f: silu(),
+    "altered-inside": lambda f: silu(inner="x"),
+    "altered-order": lambda f: silu(outer="val_1"),
+    "altered-axis": lambda f: silu(axis=-2),
+    "altered-shape": lambda f: silu(columns=2),
     "batch-norm": lambda f: batch_norm("aten._native_batch_norm_legit_no_training.default"),
     "batch-norm-training": lambda f: batch_norm("aten._native_batch_norm_legit_functional.default", "True, "),
     "batch-norm-record": lambda f: batch_norm("aten._native_batch_norm_legit_functional.default", "False, "),

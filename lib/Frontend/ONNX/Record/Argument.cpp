@@ -1,0 +1,94 @@
+//===- Argument.cpp - Arguments of operations of the exported program -----===//
+#include "lib/Frontend/ONNX/Record/Argument.h"
+#include "llvm/ADT/SmallVector.h"
+#include <limits>
+
+using namespace shale;
+using namespace shale::onnx;
+using llvm::SmallVector;
+using llvm::StringRef;
+
+/// Lists that are nested deeper are taken for text.
+static constexpr int kMaxNesting = 8;
+
+/// Splits text at commas outside of brackets.
+static SmallVector<StringRef> splitList(StringRef text) {
+  SmallVector<StringRef> parts;
+  int depth = 0;
+  size_t start = 0;
+  for (size_t at = 0; at <= text.size(); ++at) {
+    char c = at < text.size() ? text[at] : ',';
+    depth += (c == '[' || c == '(' || c == '{') - (c == ']' || c == ')' || c == '}');
+    if (c != ',' || (depth > 0 && at < text.size()))
+      continue;
+    if (StringRef part = text.slice(start, at).trim(); !part.empty())
+      parts.push_back(part);
+    start = at + 1;
+  }
+  return parts;
+}
+
+static Argument parse(StringRef text, int depth) {
+  Argument argument;
+  text = text.trim();
+  argument.text = text.str();
+  if (text.empty() || text == "None")
+    return {};
+  bool isList = (text.front() == '[' && text.back() == ']') ||
+                (text.front() == '(' && text.back() == ')');
+  if (isList && text.size() >= 2 && depth < kMaxNesting) {
+    argument.kind = Argument::Kind::List;
+    for (StringRef part : splitList(text.drop_front().drop_back()))
+      argument.items.push_back(parse(part, depth + 1));
+    return argument;
+  }
+  argument.kind = Argument::Kind::Number;
+  if (text == "True" || text == "False")
+    argument.number = text == "True";
+  else if (text == "inf" || text == "-inf")
+    argument.number = (text == "inf" ? 1 : -1) * std::numeric_limits<double>::infinity();
+  else if (text.getAsDouble(argument.number))
+    argument.kind = Argument::Kind::Text;
+  if (text.consume_front("%")) {
+    argument.kind = Argument::Kind::Value;
+    argument.text = text.str();
+  }
+  return argument;
+}
+
+Argument onnx::parseArgument(StringRef text) { return parse(text, 0); }
+
+std::string Argument::str() const {
+  if (kind == Kind::Value)
+    return "%" + text;
+  if (kind == Kind::Number && text.empty())
+    return shortest(number);
+  if (kind != Kind::List)
+    return isNone() ? "None" : text;
+  std::string list;
+  for (const Argument &item : items)
+    list += (list.empty() ? "" : ", ") + item.str();
+  return "[" + list + "]";
+}
+
+std::vector<std::pair<std::string, Argument>> onnx::argumentsOf(const FxNode &fx) {
+  std::vector<std::pair<std::string, Argument>> arguments;
+  std::string equation; // of an einsum, which may have commas: a record has no quotes
+  for (const std::string &text : fx.positional) {
+    bool isPart = fx.target == "aten.einsum.default" && arguments.empty() && text[0] != '[';
+    if (isPart) {
+      equation += (equation.empty() ? "" : ",") + text;
+      continue;
+    }
+    if (!equation.empty() && arguments.empty())
+      arguments.push_back({"", {Argument::Kind::Text, equation}});
+    arguments.push_back({"", parseArgument(text)});
+  }
+  StringRef named = StringRef(fx.kwargs).trim();
+  if (named.consume_front("{"))
+    named = named.take_front(named.rfind('}'));
+  for (StringRef part : splitList(named))
+    if (auto [name, value] = part.split(": "); !value.empty())
+      arguments.push_back({name.str(), parseArgument(value)});
+  return arguments;
+}

@@ -1,0 +1,540 @@
+//===- FitForm.cpp - Nodes against the form of their operation ------------===//
+#include "lib/Frontend/ONNX/Record/FitForm.h"
+#include "lib/Frontend/ONNX/Record/Evaluate.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallPtrSet.h"
+#include "llvm/ADT/StringSet.h"
+#include <cmath>
+
+using namespace shale;
+using namespace shale::onnx;
+using llvm::SmallVector;
+using llvm::StringRef;
+
+/// Larger constants are not compared: shapes, axes and numbers are smaller.
+static constexpr int64_t kMaxElements = 64;
+/// What a form calls the lowest number of a type is below this one.
+static constexpr double kLargestLowest = -65000;
+/// Nodes that a shape is followed through.
+static constexpr int kMaxDepth = 8;
+
+/// Records have numbers in f64, and files in f32, or narrower.
+static constexpr double kRounding = 1e-6;
+
+static Argument textOf(StringRef text) { return {Argument::Kind::Text, text.str()}; }
+
+/// Returns the value of an attribute that a node does not have, which is also the one that it must
+/// have where a form does not name it. Source: the ONNX operators' definitions.
+static std::optional<Argument> missingAttribute(StringRef op, StringRef name) {
+  static const llvm::StringMap<Argument> missing = {
+      {"Softmax.axis", Argument::of(-1)},
+      {"LogSoftmax.axis", Argument::of(-1)},
+      {"LayerNormalization.axis", Argument::of(-1)},
+      {"RMSNormalization.axis", Argument::of(-1)},
+      {"Gather.axis", Argument::of(0)},
+      {"GatherElements.axis", Argument::of(0)},
+      {"ArgMax.axis", Argument::of(0)},
+      {"TopK.axis", Argument::of(-1)},
+      {"Split.axis", Argument::of(0)},
+      {"epsilon", Argument::of(1e-5)},
+      {"keepdims", Argument::of(1)},
+      {"noop_with_empty_axes", Argument::of(0)},
+      {"select_last_index", Argument::of(0)},
+      {"exclusive", Argument::of(0)},
+      {"reverse", Argument::of(0)},
+      {"LeakyRelu.alpha", Argument::of(0.01)},
+      {"alpha", Argument::of(1)},
+      {"beta", Argument::of(1)},
+      {"transA", Argument::of(0)},
+      {"transB", Argument::of(0)},
+      {"upper", Argument::of(1)},
+      {"largest", Argument::of(1)},
+      {"group", Argument::of(1)},
+      {"approximate", textOf("none")},
+      {"auto_pad", textOf("NOTSET")},
+      {"mode", textOf("constant")},
+      {"reduction", textOf("mean")},
+  };
+  for (const std::string &key : {(op + "." + name).str(), name.str()})
+    if (auto found = missing.find(key); found != missing.end())
+      return found->second;
+  return std::nullopt;
+}
+
+static bool isEqual(double found, double expected, double rounding = kRounding) {
+  return found == expected || (std::isfinite(expected) &&
+                               std::abs(found - expected) <= rounding * std::abs(expected));
+}
+
+/// Returns the largest relative error of a number in an ONNX data type.
+static double roundingOf(int32_t dataType) {
+  return dataType == 16 ? 0x1p-8 : dataType == 10 ? 0x1p-11 : kRounding;
+}
+
+/// Returns an attribute as a record would have it; none if it is a tensor or a graph.
+static std::optional<Argument> attributeOf(const AttributeProto &attribute) {
+  switch (attribute.type()) {
+  case 1: // FLOAT
+    return Argument::of(attribute.f());
+  case 2: // INT
+    return Argument::of(double(attribute.i()));
+  case 3: // STRING
+    return textOf(attribute.s());
+  case 7: { // INTS
+    std::vector<Argument> items;
+    for (int64_t item : attribute.ints())
+      items.push_back(Argument::of(double(item)));
+    return Argument::of(std::move(items));
+  }
+  default:
+    return std::nullopt;
+  }
+}
+
+FormFitter::FormFitter(Model &model) : model(model) {
+  const GraphProto &graph = model.proto().graph();
+  for (const TensorProto &tensor : graph.initializer())
+    constants[tensor.name()] = &tensor;
+  for (const NodeProto &node : graph.node()) {
+    for (const std::string &name : node.output())
+      if (!name.empty()) {
+        nodeOf[name] = &node;
+        names.insert(name);
+      }
+    if (node.op_type() == "Constant" && node.attribute_size() == 1 && node.output_size() == 1 &&
+        node.attribute(0).name() == "value")
+      constants[node.output(0)] = &node.attribute(0).t();
+    if (FxNode fx = readFxNode(node); !fx.name.empty() && node.output_size() > 0) {
+      recorded[node.output(0)] = fx.name;
+      names.insert(fx.name);
+    }
+  }
+  for (const ValueInfoProto &input : graph.input())
+    names.insert(input.name());
+  for (const auto *values : {&graph.value_info(), &graph.input(), &graph.output()})
+    for (const ValueInfoProto &value : *values)
+      types[value.name()] = &value;
+}
+
+std::optional<FormFitter::Items> FormFitter::elementsOf(StringRef value) {
+  const TensorProto *tensor = constants.lookup(value);
+  if (!tensor)
+    return std::nullopt;
+  int64_t count = 1;
+  for (int64_t size : tensor->dims())
+    if (size < 0 || (count *= std::min(size, kMaxElements + 1)) > kMaxElements)
+      return std::nullopt;
+  llvm::Expected<mlir::DenseElementsAttr> data = model.read(&context, *tensor, kMaxElements * 8);
+  if (!data) {
+    llvm::consumeError(data.takeError());
+    return std::nullopt;
+  }
+  Items items{{}, roundingOf(tensor->data_type())};
+  if (mlir::isa<mlir::FloatType>(data->getElementType()))
+    for (llvm::APFloat number : data->getValues<llvm::APFloat>()) {
+      bool loses;
+      number.convert(llvm::APFloat::IEEEdouble(), llvm::APFloat::rmNearestTiesToEven, &loses);
+      items.list.push_back(Argument::of(number.convertToDouble()));
+    }
+  else if (auto type = mlir::dyn_cast<mlir::IntegerType>(data->getElementType()))
+    for (const llvm::APInt &number : data->getValues<llvm::APInt>())
+      items.list.push_back(Argument::of(type.getWidth() == 1 ? double(number.getZExtValue())
+                                                             : double(number.getSExtValue())));
+  return items;
+}
+
+std::optional<SmallVector<int64_t>> FormFitter::shapeOf(StringRef value) const {
+  const ValueInfoProto *info = types.lookup(value);
+  if (!info || !info->type().has_tensor_type() || !info->type().tensor_type().has_shape())
+    return std::nullopt;
+  SmallVector<int64_t> shape;
+  for (const auto &dim : info->type().tensor_type().shape().dim())
+    shape.push_back(dim.has_dim_value() ? dim.dim_value() : -1);
+  return shape;
+}
+
+namespace shale::onnx {
+
+/// The comparison of one operation.
+class OneFit {
+public:
+  OneFit(FormFitter &fitter, const Operation &operation, const Form &form,
+         FormFitter::IsValue isValue);
+
+  Fit run(Difference &difference);
+
+private:
+  bool applies(const Choice &choice) const;
+  Fit fitChoice(const Choice &choice);
+  Fit fitOperand(const Term &term, const NodeProto &reader, int operand);
+  Fit fitArgument(const Argument &argument, StringRef value);
+  Fit fitNode(const Term &term, const NodeProto &node);
+  Fit fitEach(const Term &term, const NodeProto &node, int operand);
+  Fit fitAttributes(const Term &term, const NodeProto &node);
+  Fit fitAttribute(const NodeProto &node, const Term &term, StringRef name, const Argument &found);
+  std::optional<Argument> valueOf(const Term &term, size_t size) const;
+  std::optional<FormFitter::Items> itemsOf(StringRef value, int depth = 0) const;
+  const NodeProto *nodeBehind(StringRef value, const Term &term) const;
+  bool hasNodesOf(const Term &term) const;
+  Fit differ(const NodeProto &node, int operand, StringRef attribute, std::string found,
+             std::string expected);
+
+  FormFitter &fitter;
+  const Operation &operation;
+  const Form &form;
+  FormFitter::IsValue isValue;
+  llvm::StringMap<Argument> arguments;
+  llvm::SmallPtrSet<const NodeProto *, 8> nodes;
+  std::optional<Difference> first;
+};
+
+} // namespace shale::onnx
+
+OneFit::OneFit(FormFitter &fitter, const Operation &operation, const Form &form,
+               FormFitter::IsValue isValue)
+    : fitter(fitter), operation(operation), form(form), isValue(isValue) {
+  nodes.insert(operation.nodes.begin(), operation.nodes.end());
+  for (const Form::Parameter &parameter : form.parameters)
+    arguments[parameter.name] = parameter.missing;
+  for (auto [i, given] : llvm::enumerate(argumentsOf(operation.fx))) {
+    auto &[name, argument] = given;
+    if (name.empty() && i < form.parameters.size())
+      name = form.parameters[i].name;
+    auto place = arguments.find(name);
+    if (place != arguments.end() && !argument.isNone())
+      place->second = argument;
+  }
+}
+
+/// Records the first difference.
+Fit OneFit::differ(const NodeProto &node, int operand, StringRef attribute, std::string found,
+                   std::string expected) {
+  if (!first)
+    first = {&node, operand, attribute.str(), std::move(found), std::move(expected)};
+  return Fit::No;
+}
+
+/// Returns the worse of two results.
+static Fit both(Fit lhs, Fit rhs) {
+  for (Fit fit : {Fit::Other, Fit::No, Fit::Open})
+    if (lhs == fit || rhs == fit)
+      return fit;
+  return Fit::Yes;
+}
+
+bool onnx::isAnywhere(StringRef op) {
+  static const llvm::StringSet<> names = {"Constant", "Cast",   "CastLike", "Reshape", "Unsqueeze",
+                                          "Squeeze",  "Concat", "Shape",    "Slice",   "Gather",
+                                          "Identity", "Expand", "Transpose"};
+  return names.contains(op);
+}
+
+static bool isCast(const NodeProto &node) {
+  return node.input_size() > 0 &&
+         llvm::is_contained({"Cast", "CastLike", "Identity"}, node.op_type());
+}
+
+static void addKinds(const Term &term, std::map<std::string, int> &kinds) {
+  if (term.kind == Term::Kind::Node && !isAnywhere(term.name))
+    kinds[term.name] = 1;
+  for (const Term &part : term.parts)
+    addKinds(part, kinds);
+}
+
+/// Whether the operation has the kinds of nodes that a term has, in whatever order.
+bool OneFit::hasNodesOf(const Term &term) const {
+  std::map<std::string, int> wanted, found;
+  addKinds(term, wanted);
+  for (const NodeProto *node : nodes)
+    if (!isAnywhere(node->op_type()))
+      found[node->op_type()] = 1;
+  return wanted.size() > 1 && wanted == found;
+}
+
+bool OneFit::applies(const Choice &choice) const {
+  auto guard = choice.onlyIf.empty() ? arguments.end() : arguments.find(choice.onlyIf);
+  if (guard == arguments.end())
+    return true;
+  const Argument &given = guard->second;
+  bool isEqual = given.isNumber() && choice.is.isNumber() ? given.number == choice.is.number
+                                                          : given.str() == choice.is.str();
+  return isEqual != choice.isNegated;
+}
+
+Fit OneFit::run(Difference &difference) {
+  bool isOther = true, sameNodes = false;
+  for (const Choice &choice : form.choices) {
+    if (!applies(choice))
+      continue;
+    Fit fit = fitChoice(choice);
+    if (fit == Fit::Yes || fit == Fit::Open)
+      return fit;
+    isOther &= fit == Fit::Other;
+    sameNodes |= fit == Fit::Other && hasNodesOf(choice.term);
+  }
+  if (isOther && !sameNodes)
+    return Fit::Other;
+  difference = first.value_or(Difference{operation.nodes.back(), -1, "", "", ""});
+  return Fit::No;
+}
+
+Fit OneFit::fitChoice(const Choice &choice) {
+  if (choice.ofEvery) {
+    Fit result = Fit::Yes;
+    int place = 0;
+    for (const NodeProto *node : operation.nodes)
+      if (node->op_type() == choice.term.name) {
+        arguments["place"] = Argument::of(place++);
+        result = both(result, fitNode(choice.term, *node));
+      }
+    return place ? result : Fit::Other;
+  }
+  // The node of the operation's own name, else the last one that is no constant.
+  const NodeProto *root = nullptr;
+  for (const NodeProto *node : operation.nodes) {
+    if (node->op_type() != "Constant")
+      root = node;
+    if (llvm::is_contained(node->output(), operation.fx.name))
+      break;
+  }
+  return root ? fitNode(choice.term, *root) : Fit::Other;
+}
+
+/// Returns the node that computes a value, behind casts of this operation that the term has not;
+/// null if it is a constant or an input.
+const NodeProto *OneFit::nodeBehind(StringRef value, const Term &term) const {
+  const NodeProto *node = fitter.nodeOf.lookup(value);
+  while (node && nodes.contains(node) && term.name != node->op_type() && isCast(*node))
+    node = fitter.nodeOf.lookup(node->input(0));
+  return node && node->op_type() != "Constant" ? node : nullptr;
+}
+
+Fit OneFit::fitOperand(const Term &term, const NodeProto &reader, int operand) {
+  StringRef value = operand < reader.input_size() ? StringRef(reader.input(operand)) : "";
+  switch (term.kind) {
+  case Term::Kind::Any:
+    return Fit::Yes;
+  case Term::Kind::Either: {
+    std::optional<Difference> before = first;
+    Fit best = Fit::Other;
+    for (const Term &part : term.parts) {
+      Fit fit = fitOperand(part, reader, operand);
+      if (fit == Fit::Yes || fit == Fit::Open) {
+        first = before;
+        return fit;
+      }
+      best = fit == Fit::No ? Fit::No : best;
+    }
+    return best;
+  }
+  case Term::Kind::Node: {
+    const NodeProto *node = nodeBehind(value, term);
+    if (node)
+      return fitNode(term, *node);
+    // A constant that the exporter folded, or an operand that it left out.
+    return fitter.constants.count(value) ? Fit::Open : Fit::Other;
+  }
+  default:
+    break;
+  }
+  std::optional<FormFitter::Items> items = itemsOf(value);
+  std::optional<Argument> argument = valueOf(term, items ? items->list.size() : 0);
+  if (!argument)
+    return Fit::Open;
+  Fit fit = fitArgument(*argument, value);
+  if (fit == Fit::Yes && argument->isNumber())
+    fitter.literals.insert({&reader, operand});
+  if (fit != Fit::No)
+    return fit;
+  std::string found = "'" + displayName(value) + "'";
+  if (items && !argument->isValue())
+    found = items->list.size() == 1 ? items->list.front().str() : Argument::of(items->list).str();
+  return differ(reader, operand, "", found, argument->str());
+}
+
+/// Returns the elements of a value of sizes or numbers; none if it is not known.
+std::optional<FormFitter::Items> OneFit::itemsOf(StringRef value, int depth) const {
+  if (std::optional<FormFitter::Items> elements = fitter.elementsOf(value))
+    return elements;
+  const NodeProto *node = fitter.nodeOf.lookup(value);
+  if (!node || depth > kMaxDepth || node->input_size() == 0)
+    return std::nullopt;
+  StringRef op = node->op_type();
+  auto name = fitter.recorded.find(value);
+  if (name != fitter.recorded.end() && !nodes.contains(node))
+    return FormFitter::Items{{{Argument::Kind::Value, name->second}}};
+  if (op == "Concat") {
+    FormFitter::Items items;
+    for (const std::string &part : node->input()) {
+      std::optional<FormFitter::Items> more = itemsOf(part, depth + 1);
+      if (!more)
+        return std::nullopt;
+      llvm::append_range(items.list, more->list);
+    }
+    return items;
+  }
+  if (llvm::is_contained({"Reshape", "Squeeze", "Unsqueeze", "Cast", "CastLike", "Identity"}, op))
+    return itemsOf(node->input(0), depth + 1);
+  std::optional<FormFitter::Items> root =
+      op == "Sqrt" ? itemsOf(node->input(0), depth + 1) : std::nullopt;
+  if (!root || root->list.size() != 1 || !root->list.front().isNumber())
+    return std::nullopt;
+  return FormFitter::Items{{Argument::of(std::sqrt(root->list.front().number))}, root->rounding};
+}
+
+/// Compares an item of a list, or a number. `hasSizes`: the list has sizes that the record does not
+/// have as numbers.
+static Fit fitItem(const Argument &found, const Argument &expected, double rounding,
+                   bool hasSizes) {
+  if (!found.isNumber() || !expected.isNumber()) // the exporter may have folded a size
+    return found.isValue() && expected.isValue() && found.text == expected.text ? Fit::Yes
+                                                                                : Fit::Open;
+  // Where PyTorch keeps a size by -1, ONNX keeps it by 1. The exporter's optimizer moves a -1 to a
+  // size that is not known.
+  if (isEqual(found.number, expected.number, std::max(rounding, kRounding)) ||
+      (expected.number == -1 && found.number == 1))
+    return Fit::Yes;
+  return expected.number == -1 && hasSizes ? Fit::Open : Fit::No;
+}
+
+Fit OneFit::fitArgument(const Argument &argument, StringRef value) {
+  if (argument.isValue()) {
+    const NodeProto *node = fitter.nodeOf.lookup(value);
+    while (node && nodes.contains(node) && isCast(*node)) {
+      value = node->input(0);
+      node = fitter.nodeOf.lookup(value);
+    }
+    if (node && nodes.contains(node)) // the operation computes with the argument first
+      return isAnywhere(node->op_type()) ? Fit::Open : Fit::Other;
+    return isValue(argument.text, value);
+  }
+  if (argument.isNone() || value.empty()) { // the exporter may add a constant of ones or zeros
+    const NodeProto *node = fitter.nodeOf.lookup(value);
+    return node && node->op_type() != "Constant" ? Fit::Other : Fit::Open;
+  }
+  std::optional<FormFitter::Items> items = itemsOf(value);
+  if (!items)
+    return Fit::Open;
+  const std::vector<Argument> &list = items->list;
+  if (argument.kind == Argument::Kind::Text)
+    return argument.text == kLowest && list.size() == 1 && list.front().isNumber() &&
+                   !(list.front().number < kLargestLowest)
+               ? Fit::No
+               : Fit::Open;
+  if (argument.isNumber())
+    return list.size() == 1 ? fitItem(list.front(), argument, items->rounding, false) : Fit::Open;
+  if (list.size() != argument.items.size())
+    return Fit::Open;
+  bool hasSizes = llvm::any_of(argument.items, [](const Argument &item) { return item.isValue(); });
+  Fit result = Fit::Yes;
+  for (auto [found, expected] : llvm::zip(list, argument.items))
+    result = both(result, fitItem(found, expected, items->rounding, hasSizes));
+  return result;
+}
+
+/// Compares the operands from `operand` on with the items of a list.
+Fit OneFit::fitEach(const Term &term, const NodeProto &node, int operand) {
+  const Term *argument = &term.parts.front();
+  while (argument->kind == Term::Kind::Node && !argument->parts.empty())
+    argument = &argument->parts.front();
+  auto list = arguments.find(argument->name);
+  if (argument->kind != Term::Kind::Argument || list == arguments.end() ||
+      int(list->second.items.size()) != node.input_size() - operand)
+    return Fit::Open;
+  Argument whole = list->second;
+  Fit result = Fit::Yes;
+  for (const Argument &one : whole.items) {
+    list->second = one;
+    result = both(result, fitOperand(term.parts.front(), node, operand++));
+  }
+  list->second = whole;
+  return result;
+}
+
+Fit OneFit::fitNode(const Term &term, const NodeProto &node) {
+  if (term.kind == Term::Kind::Either) {
+    Fit best = Fit::Other;
+    for (const Term &part : term.parts) {
+      Fit fit = fitNode(part, node);
+      if (fit == Fit::Yes || fit == Fit::Open)
+        return fit;
+      best = fit == Fit::No ? Fit::No : best;
+    }
+    return best;
+  }
+  if (term.kind != Term::Kind::Node || term.name != node.op_type())
+    return Fit::Other;
+  Fit result = fitAttributes(term, node);
+  for (auto [i, part] : llvm::enumerate(term.parts))
+    result = both(result, part.kind == Term::Kind::Each ? fitEach(part, node, i)
+                                                        : fitOperand(part, node, i));
+  return result;
+}
+
+Fit OneFit::fitAttributes(const Term &term, const NodeProto &node) {
+  Fit result = Fit::Yes;
+  llvm::StringSet<> there;
+  for (const AttributeProto &attribute : node.attribute()) {
+    StringRef name = attribute.name();
+    there.insert(name);
+    std::optional<Argument> found = attributeOf(attribute);
+    auto named = llvm::find_if(term.attributes, [&](const auto &one) { return one.first == name; });
+    std::optional<Argument> missing = missingAttribute(node.op_type(), name);
+    if (found && named != term.attributes.end())
+      result = both(result, fitAttribute(node, named->second, name, *found));
+    else if (found && missing)
+      result = both(result,
+                    fitAttribute(node, {Term::Kind::Literal, "", *missing}, name, *found));
+  }
+  for (const auto &[name, value] : term.attributes)
+    if (std::optional<Argument> missing = missingAttribute(node.op_type(), name);
+        missing && !there.contains(name))
+      result = both(result, fitAttribute(node, value, name, *missing));
+  return result;
+}
+
+Fit OneFit::fitAttribute(const NodeProto &node, const Term &term, StringRef name,
+                         const Argument &found) {
+  if (term.kind == Term::Kind::Any)
+    return Fit::Yes;
+  std::optional<Argument> expected = valueOf(term, found.items.size());
+  if (!expected || expected->isNone() || expected->isValue())
+    return Fit::Open;
+  if (expected->kind == Argument::Kind::List && found.isNumber() && expected->items.size() == 1)
+    expected = expected->items.front();
+  bool isAxis = name == "axis" || name == "perm";
+  std::optional<SmallVector<int64_t>> shape =
+      isAxis && node.output_size() > 0 ? fitter.shapeOf(node.output(0)) : std::nullopt;
+  auto fitNumber = [&](const Argument &lhs, const Argument &rhs) {
+    if (!lhs.isNumber() || !rhs.isNumber())
+      return Fit::Open;
+    if (isEqual(lhs.number, rhs.number))
+      return Fit::Yes;
+    // -1 counts from the end.
+    if (!isAxis || (lhs.number < 0) == (rhs.number < 0))
+      return Fit::No;
+    if (!shape)
+      return Fit::Open;
+    return std::abs(lhs.number - rhs.number) == double(shape->size()) ? Fit::Yes : Fit::No;
+  };
+  Fit fit = Fit::Open;
+  if (found.isNumber())
+    fit = fitNumber(found, *expected);
+  else if (found.kind == Argument::Kind::Text && expected->kind == Argument::Kind::Text)
+    fit = found.text == expected->text ? Fit::Yes : Fit::No;
+  else if (found.items.size() == expected->items.size())
+    for (auto [lhs, rhs] : llvm::zip(found.items, expected->items))
+      fit = both(fit, fitNumber(lhs, rhs));
+  return fit == Fit::No ? differ(node, -1, name, found.str(), expected->str()) : fit;
+}
+
+std::optional<Argument> OneFit::valueOf(const Term &term, size_t size) const {
+  auto shapeOf = [&](StringRef value) { return fitter.shapeOf(value); };
+  auto isThere = [&](StringRef value) { return fitter.names.contains(value); };
+  return evaluate(term, size, {arguments, shapeOf, isThere});
+}
+
+Fit FormFitter::fit(const Operation &operation, IsValue isValue, Difference &difference) {
+  const Form *form = exporterForms().find(operation.fx.target);
+  return form ? OneFit(*this, operation, *form, isValue).run(difference) : Fit::Other;
+}

@@ -1,0 +1,77 @@
+//===- FitForm.h - Nodes against the form of their operation --------------===//
+#ifndef SHALE_FRONTEND_ONNX_RECORD_FITFORM_H
+#define SHALE_FRONTEND_ONNX_RECORD_FITFORM_H
+
+#include "lib/Frontend/ONNX/Operation.h"
+#include "lib/Frontend/ONNX/Record/Form.h"
+#include "mlir/IR/MLIRContext.h"
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/ADT/StringSet.h"
+
+namespace shale::onnx {
+
+/// How nodes and a form compare.
+enum class Fit {
+  Yes,
+  Open,  // what can be compared is equal
+  No,    // an attribute or an operand is another one
+  Other, // the nodes are others: the operation is written in another way
+};
+
+/// Where nodes differ from a form: an operand, an attribute, or, if it has neither, how the nodes
+/// read each other.
+struct Difference {
+  const NodeProto *node = nullptr;
+  int operand = -1;
+  std::string attribute;
+  std::string found, expected;
+};
+
+/// Whether the exporter writes nodes of this kind wherever it needs them, as for shapes.
+bool isAnywhere(llvm::StringRef op);
+
+/// Compares the nodes of operations with forms.
+class FormFitter {
+public:
+  /// Whether an operand of a node is the value of the exported program that a record calls `name`.
+  using IsValue = llvm::function_ref<Fit(llvm::StringRef name, llvm::StringRef operand)>;
+
+  explicit FormFitter(Model &model);
+
+  /// Compares the nodes of an operation with its form. Returns Other if it has none. Sets
+  /// `difference` if the result is No.
+  Fit fit(const Operation &operation, IsValue isValue, Difference &difference);
+  /// Whether an operand was found to be a number that the record of its operation has, or that the
+  /// exporter writes for every such operation.
+  bool isLiteral(const NodeProto &node, int operand) const {
+    return literals.contains({&node, operand});
+  }
+
+private:
+  friend class OneFit;
+  /// Numbers, and names of values of the exported program, as a node reads them.
+  struct Items {
+    std::vector<Argument> list;
+    /// The largest relative error of a number in the constants' type.
+    double rounding = 0;
+  };
+  /// Returns the elements of a constant of at most kMaxElements elements; none if it is not one.
+  std::optional<Items> elementsOf(llvm::StringRef value);
+  std::optional<llvm::SmallVector<int64_t>> shapeOf(llvm::StringRef value) const;
+
+  Model &model;
+  mlir::MLIRContext context{mlir::MLIRContext::Threading::DISABLED};
+  llvm::StringMap<const NodeProto *> nodeOf;
+  llvm::StringMap<const TensorProto *> constants; // initializers and Constant nodes
+  llvm::StringMap<const ValueInfoProto *> types;
+  /// The names that records have for values, by the values' names.
+  llvm::StringMap<std::string> recorded;
+  llvm::DenseSet<std::pair<const NodeProto *, int>> literals;
+  /// The names of values that the graph has, as they are in the file or in records.
+  llvm::StringSet<> names;
+};
+
+} // namespace shale::onnx
+
+#endif // SHALE_FRONTEND_ONNX_RECORD_FITFORM_H

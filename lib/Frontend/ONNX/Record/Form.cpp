@@ -1,0 +1,198 @@
+//===- Form.cpp - Parser of forms -----------------------------------------===//
+#include "lib/Frontend/ONNX/Record/Form.h"
+#include "lib/Frontend/ONNX/Record/Evaluate.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace shale;
+using namespace shale::onnx;
+using llvm::SmallVector;
+using llvm::StringRef;
+
+namespace {
+
+/// A parser of one line. After an error, every function returns without a change.
+class Parser {
+public:
+  Parser(StringRef text, llvm::StringMap<Term> &named) : rest(text.trim()), named(named) {}
+
+  bool hasFailed() const { return failed; }
+  bool takesDefinition();
+  Form form(std::string &kind);
+
+private:
+  bool take(StringRef token) {
+    rest = rest.ltrim();
+    return rest.consume_front(token);
+  }
+  void expect(StringRef token) { failed |= !take(token); }
+  StringRef word();
+  Argument literal();
+  Term term();
+  std::vector<Term> terms(StringRef end);
+  Choice choice();
+
+  StringRef rest;
+  llvm::StringMap<Term> &named;
+  bool failed = false;
+};
+
+} // namespace
+
+StringRef Parser::word() {
+  rest = rest.ltrim();
+  StringRef found = rest.take_while([](char c) { return llvm::isAlnum(c) || c == '_'; });
+  rest = rest.drop_front(found.size());
+  return found;
+}
+
+/// A number, None, True, False or a list of numbers.
+Argument Parser::literal() {
+  rest = rest.ltrim();
+  if (rest.starts_with("[")) {
+    size_t end = rest.find(']');
+    failed |= end == StringRef::npos;
+    StringRef text = rest.take_front(failed ? 0 : end + 1);
+    rest = rest.drop_front(text.size());
+    return parseArgument(text);
+  }
+  StringRef text = rest.take_while(
+      [](char c) { return llvm::isAlnum(c) || c == '-' || c == '.' || c == '_'; });
+  failed |= text.empty();
+  rest = rest.drop_front(text.size());
+  return parseArgument(text);
+}
+
+std::vector<Term> Parser::terms(StringRef end) {
+  std::vector<Term> list;
+  while (!failed && !take(end)) {
+    list.push_back(term());
+    if (!rest.ltrim().starts_with(end))
+      expect(",");
+  }
+  return list;
+}
+
+Term Parser::term() {
+  rest = rest.ltrim();
+  if (rest.empty() || failed) {
+    failed = true;
+    return {};
+  }
+  if (take("*"))
+    return {Term::Kind::Each, "", {}, {term()}};
+  if (take("["))
+    return {Term::Kind::List, "", {}, terms("]")};
+  if (take("\"")) {
+    auto [text, after] = rest.split('"');
+    rest = after;
+    return {Term::Kind::Literal, "", {Argument::Kind::Text, text.str()}};
+  }
+  if (llvm::isDigit(rest.front()) || rest.front() == '-')
+    return {Term::Kind::Literal, "", literal()};
+  StringRef name = word();
+  failed |= name.empty();
+  if (failed || name == "_")
+    return {};
+  if (auto known = named.find(name); known != named.end())
+    return known->second;
+  if (!take("(")) {
+    Argument value = parseArgument(name); // True, inf
+    return value.isNumber() ? Term{Term::Kind::Literal, "", value}
+                            : Term{Term::Kind::Argument, name.str()};
+  }
+  Term result{llvm::isUpper(name.front()) ? Term::Kind::Node
+              : name == "either"          ? Term::Kind::Either
+                                          : Term::Kind::Function,
+              name.str()};
+  failed |= result.kind == Term::Kind::Function && !isTermFunction(name);
+  result.parts = terms(")");
+  if (take("{"))
+    while (!failed && !take("}")) {
+      std::string attribute = word().str();
+      expect("=");
+      result.attributes.push_back({attribute, term()});
+      if (!rest.ltrim().starts_with("}"))
+        expect(",");
+    }
+  return result;
+}
+
+Choice Parser::choice() {
+  Choice result;
+  StringRef before = rest;
+  StringRef name = word();
+  if (name == "every" && take(":")) {
+    result.ofEvery = true;
+  } else if (!name.empty() && ((result.isNegated = take("!=")) || take("="))) {
+    result.onlyIf = name.str();
+    result.is = literal();
+    expect(":");
+  } else {
+    rest = before;
+  }
+  result.term = term();
+  return result;
+}
+
+/// Parses `let NAME = term`; returns false if the line is none.
+bool Parser::takesDefinition() {
+  if (!take("let "))
+    return false;
+  std::string name = word().str();
+  expect("=");
+  Term value = term();
+  named[name] = value;
+  failed |= !rest.trim().empty();
+  return true;
+}
+
+Form Parser::form(std::string &kind) {
+  Form result;
+  size_t open = rest.find('(');
+  failed |= open == StringRef::npos;
+  kind = rest.take_front(open).trim().str();
+  rest = rest.drop_front(failed ? rest.size() : open + 1);
+  while (!failed && !take(")")) {
+    result.parameters.push_back({word().str()});
+    failed |= result.parameters.back().name.empty();
+    if (take("="))
+      result.parameters.back().missing = literal();
+    if (!rest.ltrim().starts_with(")"))
+      expect(",");
+  }
+  expect("=");
+  do
+    result.choices.push_back(choice());
+  while (!failed && take("|"));
+  failed |= !rest.trim().empty();
+  return result;
+}
+
+llvm::Expected<Forms> Forms::parse(StringRef text) {
+  Forms forms;
+  llvm::StringMap<Term> named;
+  SmallVector<StringRef> lines;
+  text.split(lines, '\n');
+  for (StringRef line : lines) {
+    if (line.trim().empty() || line.trim().starts_with("#"))
+      continue;
+    Parser parser(line, named);
+    if (!parser.takesDefinition()) {
+      std::string kind;
+      Form form = parser.form(kind);
+      if (!parser.hasFailed() && !forms.byKind.try_emplace(kind, std::move(form)).second)
+        return llvm::createStringError("'" + kind + "' has two forms");
+    }
+    if (parser.hasFailed())
+      return llvm::createStringError("no form: " + line.trim());
+  }
+  return forms;
+}
+
+const Form *Forms::find(StringRef target) const {
+  target.consume_front("aten.");
+  for (StringRef name : {target, target.rsplit('.').first})
+    if (auto found = byKind.find(name); found != byKind.end())
+      return &found->second;
+  return nullptr;
+}
