@@ -6,15 +6,10 @@
 // that the embedding reads. Everything else is an error that asks for --bind.
 //
 //===----------------------------------------------------------------------===//
-#include "dialects/nn/Ops/Attention.h"
-#include "dialects/nn/Ops/Cast.h"
-#include "dialects/nn/Ops/Compare.h"
-#include "dialects/nn/Ops/Data.h"
-#include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Ops/Embedding.h"
-#include "dialects/nn/Ops/Matmul.h"
 #include "include/shale/Runtime.h"
 #include "lib/Frontend/ONNX/Importer.h"
+#include "lib/Frontend/ONNX/Trace.h"
 #include "lib/Support/Remarks.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -23,123 +18,6 @@ using namespace shale;
 using namespace shale::onnx;
 
 static RankedTensorType tensor(Value value) { return cast<RankedTensorType>(value.getType()); }
-
-namespace {
-/// The argument that integers come from. The element at index 0 of the last
-/// dimension is at index `shift` of the argument's last dimension.
-struct Origin {
-  BlockArgument argument; // null: not known
-  int64_t shift = 0;
-};
-} // namespace
-
-/// Returns the arguments that a value is computed from.
-static llvm::SetVector<BlockArgument> argumentsBehind(Value value) {
-  llvm::SetVector<BlockArgument> found;
-  walkBack(value, [&](Value next) {
-    if (auto argument = dyn_cast<BlockArgument>(next))
-      found.insert(argument);
-    return true;
-  });
-  return found;
-}
-
-/// Whether all `dims` except the last are zero.
-static bool onlyLast(ArrayRef<int64_t> dims) {
-  return llvm::all_of(dims.drop_back(), [](int64_t each) { return each == 0; });
-}
-
-/// Maximum depth of nested concatenations that are traced; handwritten code has one or two.
-static constexpr int kMaxConcats = 6;
-
-static Origin traceTokens(Value value, int depth = 0) {
-  Origin origin;
-  while (true) {
-    if (auto argument = dyn_cast<BlockArgument>(value)) {
-      origin.argument = argument;
-      return origin;
-    }
-    Operation *op = value.getDefiningOp();
-    if (auto slice = dyn_cast<nn::SliceOp>(op)) {
-      if (slice.getStrides().back() != 1 || !onlyLast(slice.getStarts()))
-        return {};
-      origin.shift += slice.getStarts().back();
-      value = slice.getInput();
-    } else if (auto pad = dyn_cast<nn::PadOp>(op)) {
-      if (pad.getInterior().back() != 0 || !onlyLast(pad.getLow()))
-        return {};
-      origin.shift -= pad.getLow().back();
-      value = pad.getInput();
-    } else if (auto concat = dyn_cast<nn::ConcatOp>(op)) {
-      // Ignored labels are appended, a first token is prepended. A roll appends,
-      // too.
-      ValueRange parts = concat.getInputs();
-      if (depth == kMaxConcats || parts.size() != 2 ||
-          concat.getDim() != uint64_t(tensor(value).getRank() - 1))
-        return {};
-      Origin front = traceTokens(parts[0], depth + 1), back = traceTokens(parts[1], depth + 1);
-      if (front.argument && back.argument && front.argument != back.argument)
-        return {};
-      Origin kept = front;
-      if (!front.argument ||
-          tensor(parts[1]).getShape().back() > tensor(parts[0]).getShape().back()) {
-        kept = back;
-        kept.shift -= tensor(parts[0]).getShape().back();
-      }
-      kept.shift += origin.shift;
-      return kept;
-    } else if (isa<nn::ReshapeOp, nn::CastOp>(op)) {
-      value = op->getOperand(0);
-    } else if (isa<nn::BroadcastOp>(op) && origin.shift == 0) {
-      value = op->getOperand(0); // labels that are compared with each class
-    } else if (isa<nn::MaxOp, nn::MinOp>(op)) {
-      // Clamped: labels that are ignored must be classes, too.
-      bool known = argumentsBehind(op->getOperand(0)).empty();
-      if (!known && !argumentsBehind(op->getOperand(1)).empty())
-        return {};
-      value = op->getOperand(known ? 1 : 0);
-    } else if (auto select = dyn_cast<nn::SelectOp>(op)) {
-      // Negative indices count from the end.
-      if (auto sum = select.getOnTrue().getDefiningOp<nn::AddOp>();
-          sum && sum.getLhs() == select.getOnFalse() && argumentsBehind(sum.getRhs()).empty()) {
-        value = select.getOnFalse();
-        continue;
-      }
-      // One side is a constant: the ignored label.
-      Value yes = select.getOnTrue(), no = select.getOnFalse();
-      bool known = argumentsBehind(no).empty();
-      if (!known && !argumentsBehind(yes).empty())
-        return {};
-      value = known ? yes : no;
-    } else {
-      return {};
-    }
-  }
-}
-
-/// Returns how many positions are sliced off the beginning of the logits; none if unknown.
-static std::optional<int64_t> traceLogits(Value value) {
-  int64_t cut = 0;
-  bool turned = false;
-  while (Operation *op = value.getDefiningOp()) {
-    if (auto slice = dyn_cast<nn::SliceOp>(op)) {
-      for (auto [dim, start] : llvm::enumerate(slice.getStarts())) {
-        if (start == 0)
-          continue;
-        if (turned || int64_t(dim) != tensor(value).getRank() - 2)
-          return std::nullopt;
-        cut += start;
-      }
-    } else if (isa<nn::TransposeOp>(op)) {
-      turned = true;
-    } else if (!isa<nn::ReshapeOp, nn::CastOp, nn::MatmulOp>(op) &&
-               !isa<ElementwiseOpInterface>(op)) {
-      break;
-    }
-    value = op->getOperand(0);
-  }
-  return cut;
-}
 
 /// A table has fewer than this many rows beyond its positions (OPT has two).
 static constexpr int64_t kMoreRows = 8;

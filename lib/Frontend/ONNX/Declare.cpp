@@ -105,22 +105,8 @@ const FunctionProto *Importer::findFunction(const NodeProto &node) const {
   return it == functions.end() ? nullptr : it->second;
 }
 
-int64_t Importer::opsetOf(const NodeProto &node, const Scope &scope) const {
-  auto it = scope.opsets.find(domainOf(node.domain()));
-  return it == scope.opsets.end() ? 0 : it->second;
-}
-
-Scope onnx::functionScope(const FunctionProto &function, const Scope &caller) {
-  Scope scope;
-  for (const OperatorSetIdProto &opset : function.opset_import())
-    scope.opsets[domainOf(opset.domain())] = opset.version();
-  if (scope.opsets.empty())
-    scope.opsets = caller.opsets;
-  return scope;
-}
-
 void Importer::collectUnsupported(const NodeProto &node, const Scope &scope, int depth) {
-  int64_t version = opsetOf(node, scope);
+  int64_t version = scope.opsetOf(node);
   if (const FunctionProto *function = findFunction(node)) {
     // Recursion is reported when the call is followed.
     if (depth < kMaxCallDepth && visitedFunctions

@@ -8,9 +8,9 @@
 // Values that would be too large stay ops, which the program computes.
 //
 //===----------------------------------------------------------------------===//
+#include "lib/Frontend/ONNX/Fold.h"
 #include "dialects/nn/Ops/Constant.h"
 #include "dialects/nn/Ops/Data.h"
-#include "lib/Frontend/ONNX/Importer.h"
 #include "lib/Interpreter/Interpreter.h"
 
 using namespace mlir;
@@ -47,7 +47,7 @@ static bool isKnown(Value value) {
   return broadcast && isKnown(broadcast.getInput());
 }
 
-DenseElementsAttr Importer::constantOf(Value value) {
+DenseElementsAttr ConstantFolder::constantOf(Value value) {
   if (!value || !isKnown(value))
     return {};
   Operation *op = value.getDefiningOp();
@@ -56,8 +56,18 @@ DenseElementsAttr Importer::constantOf(Value value) {
   auto it = computed.find(op);
   if (it != computed.end())
     return it->second;
-  if (nn::tensorBytes(typeOf(value)) > options.foldLimit)
+  if (nn::tensorBytes(typeOf(value)) > limit)
     return {};
+  DenseElementsAttr attr = computeWhole(op);
+  if (!attr)
+    return {};
+  foldedBytes += nn::tensorBytes(typeOf(value));
+  return computed[op] = attr;
+}
+
+/// Returns the result of an op on its whole operands; null if they are not known, or if the
+/// interpreter cannot compute it.
+DenseElementsAttr ConstantFolder::computeWhole(Operation *op) {
   SmallVector<ElementsAttr> operands;
   for (Value operand : op->getOperands()) {
     DenseElementsAttr attr = constantOf(operand);
@@ -66,15 +76,12 @@ DenseElementsAttr Importer::constantOf(Value value) {
     operands.push_back(attr);
   }
   auto results = interp::interpretConstant(op, operands, kInterpreterBytes);
-  if (mlir::failed(results))
-    return {};
-  foldedBytes += nn::tensorBytes(typeOf(value));
-  return computed[op] = results->front();
+  return mlir::failed(results) || results->size() != 1 ? DenseElementsAttr() : results->front();
 }
 
 /// Returns a known value with size 1 along dimensions in which it is known not to
 /// change; null if it cannot be computed.
-DenseElementsAttr Importer::compactOf(Value value) {
+DenseElementsAttr ConstantFolder::compactOf(Value value) {
   auto type = typeOf(value);
   if (auto constant = value.getDefiningOp<nn::ConstantOp>()) {
     auto attr = dyn_cast<DenseElementsAttr>(constant.getValue());
@@ -87,7 +94,7 @@ DenseElementsAttr Importer::compactOf(Value value) {
     SmallVector<int64_t> line(type.getRank(), 1);
     line[iota.getDim()] = type.getDimSize(iota.getDim());
     Block block;
-    OpBuilder inside(context);
+    OpBuilder inside(value.getContext());
     inside.setInsertionPointToEnd(&block);
     auto small = nn::IotaOp::create(
         inside, iota.getLoc(), RankedTensorType::get(line, type.getElementType()), iota.getDim());
@@ -106,10 +113,17 @@ DenseElementsAttr Importer::compactOf(Value value) {
   return inner.reshape(RankedTensorType::get(shape, type.getElementType()));
 }
 
+/// The size of an op's result if factors of its sharding rule have size 1, and these factors, as if
+/// each was split by an axis of its size.
+struct ConstantFolder::Reduced {
+  RankedTensorType result;
+  SmallVector<SmallVector<SplitAxis, 2>> axes;
+};
+
 /// Returns the result of `op` with factors of its rule reduced to size 1, on operands of these
 /// sizes. Results are cached, since each layer of a model computes the same mask.
-DenseElementsAttr Importer::compute(Operation *op, const Reduced &reduced,
-                                    ArrayRef<DenseElementsAttr> operands) {
+DenseElementsAttr ConstantFolder::compute(Operation *op, const Reduced &reduced,
+                                          ArrayRef<DenseElementsAttr> operands) {
   std::vector<const void *> key{op->getName().getAsOpaquePointer(),
                                 op->getPropertiesAsAttribute().getAsOpaquePointer(),
                                 reduced.result.getAsOpaquePointer()};
@@ -125,7 +139,7 @@ DenseElementsAttr Importer::compute(Operation *op, const Reduced &reduced,
   local.types.push_back(reduced.result);
   local.axes = reduced.axes;
   if (auto partitionable = dyn_cast<PartitionableOpInterface>(op)) {
-    OpBuilder inside(context);
+    OpBuilder inside(op->getContext());
     inside.setInsertionPointToEnd(&block);
     if (mlir::failed(partitionable.partition(inside, local)))
       return {};
@@ -187,9 +201,19 @@ static SmallVector<bool> findReducible(const ShardingRule &rule,
   return reducible;
 }
 
+/// Returns the shape of an operand or result with size 1 along its reducible factors.
+static SmallVector<int64_t> reducedShape(RankedTensorType type, const TensorFactors &dims,
+                                         ArrayRef<bool> reducible) {
+  SmallVector<int64_t> shape(type.getShape());
+  for (auto [size, factors] : llvm::zip_equal(shape, dims))
+    if (!factors.empty() && reducible[factors.front()])
+      size = 1;
+  return shape;
+}
+
 /// Computes an op with size 1 along dimensions in which no operand changes, as far as the op's
 /// sharding rule allows; null if that is not possible, or if the result is `tooLarge`.
-DenseElementsAttr Importer::computeCompact(Operation *op, bool &tooLarge) {
+DenseElementsAttr ConstantFolder::computeCompact(Operation *op, bool &tooLarge) {
   auto sharded = dyn_cast<ShardingRuleOpInterface>(op);
   if (!sharded)
     return {};
@@ -211,23 +235,15 @@ DenseElementsAttr Importer::computeCompact(Operation *op, bool &tooLarge) {
     if (isReduced && factor.size > 1)
       reduced.axes.back().push_back({"", factor.size});
   }
-  auto shapeOf = [&](RankedTensorType type, const TensorFactors &dims) {
-    SmallVector<int64_t> shape(type.getShape());
-    for (auto [size, factors] : llvm::zip_equal(shape, dims))
-      if (!factors.empty() && reducible[factors.front()])
-        size = 1;
-    return shape;
-  };
   auto type = typeOf(op->getResult(0));
-  reduced.result =
-      RankedTensorType::get(shapeOf(type, rule.results.front()), type.getElementType());
+  reduced.result = type.clone(reducedShape(type, rule.results.front(), reducible));
   int64_t bytes = nn::tensorBytes(reduced.result);
-  tooLarge = bytes > options.foldLimit ||
+  tooLarge = bytes > limit ||
              (bytes > kPairBytes && reduced.result.getNumElements() / kPairFactor >= most);
   for (auto [value, attr, dims] : llvm::zip_equal(op->getOperands(), operands, rule.operands)) {
-    SmallVector<int64_t> shape = shapeOf(typeOf(value), dims);
+    SmallVector<int64_t> shape = reducedShape(typeOf(value), dims, reducible);
     tooLarge |= nn::tensorBytes(RankedTensorType::get(shape, attr.getElementType())) >
-                options.foldLimit * kOperandFactor;
+                limit * kOperandFactor;
     if (tooLarge)
       return {};
     attr = expand(attr, shape, op->getLoc());
@@ -238,7 +254,7 @@ DenseElementsAttr Importer::computeCompact(Operation *op, bool &tooLarge) {
 }
 
 /// Replaces `op` by a constant, followed by a broadcast if that is smaller.
-Value Importer::replaceFolded(Operation *op, DenseElementsAttr attr) {
+Value ConstantFolder::replace(Operation *op, DenseElementsAttr attr) {
   auto type = typeOf(op->getResult(0));
   int64_t bytes = nn::tensorBytes(cast<RankedTensorType>(attr.getType()));
   if (bytes > kSmallBytes)
@@ -260,53 +276,54 @@ Value Importer::replaceFolded(Operation *op, DenseElementsAttr attr) {
   return value;
 }
 
-Value Importer::fold(Operation *op) {
-  Value value = op->getResult(0);
-  if (isa<nn::ConstantOp, nn::IotaOp>(op) || op->getNumOperands() == 0 ||
-      !llvm::all_of(op->getOperands(), isKnown))
-    return value;
-  auto type = typeOf(value);
-  if (auto broadcast = dyn_cast<nn::BroadcastOp>(op)) {
-    if (auto inner =
-            broadcast.getInput().getDefiningOp<nn::BroadcastOp>()) { // one broadcast replaces both
-      SmallVector<int64_t> dims;
-      for (int64_t dim : inner.getDims())
-        dims.push_back(broadcast.getDims()[dim]);
-      broadcast.getInputMutable().assign(inner.getInput());
-      broadcast.setDims(dims);
-    }
-    DenseElementsAttr attr = compactOf(op->getOperand(0));
-    if (!attr || !attr.isSplat())
-      return value;
-    Value splat = nn::ConstantOp::create(
-        builder, op->getLoc(), DenseElementsAttr::get(type, attr.getSplatValue<Attribute>()));
-    op->erase();
-    return splat;
+/// Joins a broadcast with the one that it repeats, and returns a splat in its place if it repeats
+/// one number.
+Value ConstantFolder::foldBroadcast(nn::BroadcastOp broadcast) {
+  if (auto inner = broadcast.getInput().getDefiningOp<nn::BroadcastOp>()) {
+    SmallVector<int64_t> dims;
+    for (int64_t dim : inner.getDims())
+      dims.push_back(broadcast.getDims()[dim]);
+    broadcast.getInputMutable().assign(inner.getInput());
+    broadcast.setDims(dims);
   }
+  DenseElementsAttr attr = compactOf(broadcast.getInput());
+  if (!attr || !attr.isSplat())
+    return broadcast;
+  auto values =
+      DenseElementsAttr::get(typeOf(broadcast.getResult()), attr.getSplatValue<Attribute>());
+  Value splat = nn::ConstantOp::create(builder, broadcast.getLoc(), values);
+  broadcast->erase();
+  return splat;
+}
+
+/// Returns the bytes of the largest operand or result.
+static int64_t largestBytes(Operation *op) {
   int64_t largest = 0;
   for (Type each : llvm::concat<const Type>(SmallVector<Type>(op->getOperandTypes()),
                                             SmallVector<Type>(op->getResultTypes())))
     largest = std::max(largest, nn::tensorBytes(cast<RankedTensorType>(each)));
+  return largest;
+}
+
+Value ConstantFolder::fold(Operation *op) {
+  Value value = op->getResult(0);
+  if (isa<nn::ConstantOp, nn::IotaOp>(op) || op->getNumOperands() == 0 ||
+      !llvm::all_of(op->getOperands(), isKnown))
+    return value;
+  if (auto broadcast = dyn_cast<nn::BroadcastOp>(op))
+    return foldBroadcast(broadcast);
+  int64_t largest = largestBytes(op);
   if (largest > kShapeBytes && foldedBytes > kTotalBytes)
     return value;
-  if (op->getNumResults() == 1 && largest > std::min(kSmallBytes, options.foldLimit)) {
+  if (op->getNumResults() == 1 && largest > std::min(kSmallBytes, limit)) {
     bool tooLarge = false;
     if (DenseElementsAttr attr = computeCompact(op, tooLarge))
-      return replaceFolded(op, attr);
+      return replace(op, attr);
     if (tooLarge)
       return value;
   }
-  if (largest > options.foldLimit)
+  if (largest > limit)
     return value;
-  SmallVector<ElementsAttr> operands;
-  for (Value operand : op->getOperands()) {
-    DenseElementsAttr attr = constantOf(operand);
-    if (!attr)
-      return value;
-    operands.push_back(attr);
-  }
-  auto results = interp::interpretConstant(op, operands, kInterpreterBytes);
-  if (mlir::failed(results) || results->size() != 1)
-    return value;
-  return replaceFolded(op, results->front());
+  DenseElementsAttr attr = computeWhole(op);
+  return attr ? replace(op, attr) : value;
 }

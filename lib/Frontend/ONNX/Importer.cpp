@@ -13,9 +13,9 @@
 #include "lib/Frontend/ONNX/Narrow.h"
 #include "lib/Frontend/ONNX/Signature.h"
 #include "lib/Frontend/ONNX/Training/StepGraph.h"
+#include "lib/Frontend/ONNX/Widen.h"
 #include "lib/Interpreter/Interpreter.h"
 #include "lib/Support/DeadOps.h"
-#include "lib/Support/MergeTables.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Verifier.h"
 #include "llvm/ADT/StringSet.h"
@@ -27,21 +27,10 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::onnx;
 
-Handler HandlerRegistry::find(StringRef domain, StringRef type, int64_t version) const {
-  auto it = table.find((domain + "::" + type).str());
-  if (it == table.end())
-    return nullptr;
-  auto newest = it->second.upper_bound(version);
-  return newest == it->second.begin() ? nullptr : std::prev(newest)->second;
-}
-
-llvm::Error HandlerRegistry::merge(const HandlerRegistry &other) {
-  return mergeTables(table, other.table, "operator", "a handler");
-}
-
 Importer::Importer(Model &model, const ImportOptions &options, MLIRContext *context,
                    const Artifacts *artifacts)
-    : builder(context), model(model), options(options), context(context), artifacts(artifacts) {}
+    : builder(context), folder(builder, options.foldLimit), model(model), options(options),
+      context(context), artifacts(artifacts) {}
 
 //===----------------------------------------------------------------------===//
 // Diagnostics
@@ -104,7 +93,7 @@ llvm::Expected<DenseElementsAttr> Importer::readConstant(const TensorProto &tens
 
 FailureOr<Value> Importer::resolvePlain(const NodeProto &node, int operand, Scope &scope) {
   const std::string &name = node.input(operand);
-  if (isInModel(scope)) {
+  if (scope.isIn(root)) {
     if (auto merged = parameters.readsOfMerged.find({&node, operand});
         merged != parameters.readsOfMerged.end() && !merging)
       return mergedValue(merged->second, name, scope);
@@ -128,7 +117,7 @@ FailureOr<Value> Importer::resolvePlain(const NodeProto &node, int operand, Scop
   }
   if (const Binding *binding = scope.find(name))
     return binding->value; // null for a sequence
-  auto initializer = isInModel(scope) ? initializers.find(name) : initializers.end();
+  auto initializer = scope.isIn(root) ? initializers.find(name) : initializers.end();
   if (initializer == initializers.end()) {
     error("operand " + Twine(operand) + " ('" + displayName(name) +
           "') is not defined before it is used");
@@ -158,7 +147,7 @@ FailureOr<Value> Importer::resolvePlain(const NodeProto &node, int operand, Scop
 FailureOr<Value> Importer::resolve(const NodeProto &node, int operand, Scope &scope) {
   FailureOr<Value> value = resolvePlain(node, operand, scope);
   auto removed = parameters.restored.find({&node, operand});
-  if (mlir::failed(value) || !*value || removed == parameters.restored.end() || !isInModel(scope))
+  if (mlir::failed(value) || !*value || removed == parameters.restored.end() || !scope.isIn(root))
     return value;
   auto type = dyn_cast<RankedTensorType>((*value).getType());
   if (!type || !isa<FloatType>(type.getElementType()))
@@ -259,7 +248,7 @@ LogicalResult Importer::importNode(const NodeProto &proto, Scope &scope, int dep
       if (std::string scope = scopeName(module); !scope.empty())
         classes.try_emplace(scope, name);
   }
-  Node node(*this, proto, scope, opsetOf(proto, scope));
+  Node node(*this, proto, scope, scope.opsetOf(proto));
   node.depth = depth;
   for (int i = 0; i < proto.input_size(); ++i) {
     node.in.push_back({});
@@ -530,46 +519,4 @@ OwningOpRef<ModuleOp> onnx::importOnnx(StringRef path, const ImportOptions &opti
     return {};
   }
   return module;
-}
-
-std::string onnx::parseImportFlag(StringRef flag, StringRef value, ImportOptions &options) {
-  if (flag == "gradient" && value == "none") {
-    options.deriveGradients = true;
-    return "";
-  }
-  if (flag == "dropout") {
-    double ratio = 0;
-    if (value != "off" && (value.getAsDouble(ratio) || !(ratio >= 0 && ratio < 1)))
-      return ("--dropout '" + value + "' must be a ratio from 0 to below 1, or off").str();
-    options.dropout = ratio;
-    return "";
-  }
-  bool colon = flag == "batch-dim";
-  auto [key, rest] = colon ? value.rsplit(':') : value.rsplit('=');
-  if (key.empty() || rest.empty())
-    return ("--" + flag + " '" + value + "' must be " +
-            (colon                ? "INPUT:DIM"
-             : flag == "dim"      ? "NAME=SIZE"
-             : flag == "gradient" ? "PARAMETER=OUTPUT, or none"
-                                  : "INPUT=tokens|tokens+1|ones|arange|file"))
-        .str();
-  if (flag == "gradient") {
-    for (const auto &[parameter, output] : options.gradients)
-      if (parameter == key)
-        return ("--gradient " + key + " is given twice").str();
-    options.gradients.push_back({key.str(), rest.str()});
-    return "";
-  }
-  if (flag == "bind") {
-    if (rest != "tokens" && rest != "tokens+1" && rest != "ones" && rest != "arange" &&
-        rest != "file")
-      return ("--bind: '" + rest + "' is not one of tokens, tokens+1, ones, arange, file").str();
-    options.bindings[key] = rest.str();
-    return "";
-  }
-  int64_t number;
-  if (rest.getAsInteger(10, number) || number < (colon ? 0 : 1) || number > INT32_MAX)
-    return ("--" + flag + " '" + value + "': '" + rest + "' is not a size").str();
-  (colon ? options.batchDims : options.dims)[key] = number;
-  return "";
 }

@@ -3,10 +3,13 @@
 #define SHALE_FRONTEND_ONNX_IMPORTER_H
 
 #include "dialects/nn/NN.h"
+#include "lib/Frontend/ONNX/Fold.h"
 #include "lib/Frontend/ONNX/Import.h"
+#include "lib/Frontend/ONNX/Losses.h"
 #include "lib/Frontend/ONNX/Model.h"
 #include "lib/Frontend/ONNX/Node.h"
 #include "lib/Frontend/ONNX/Parameters.h"
+#include "lib/Frontend/ONNX/Scope.h"
 #include "lib/Frontend/ONNX/Training/FileTraining.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringSet.h"
@@ -19,40 +22,6 @@ namespace shale::onnx {
 
 struct Artifacts;
 
-/// The value of a name in the graph.
-struct Binding {
-  mlir::Value value;                    // a tensor
-  llvm::SmallVector<mlir::Value> items; // or a sequence of tensors
-  bool isSequence = false;
-  int32_t narrow = 0; // the ONNX data type if values do not have it (Narrow.h)
-};
-
-/// The names, operator sets and attributes that are visible to the nodes of a
-/// graph or function.
-struct Scope {
-  llvm::StringMap<Binding> values;
-  /// The scope around a subgraph; null for the model's graph and for functions.
-  Scope *outer = nullptr;
-  llvm::StringMap<int64_t> opsets;
-  llvm::StringMap<const AttributeProto *> attributes; // of the function's call
-  llvm::StringSet<> absent; // inputs of a function that its call leaves out
-  std::string path;         // of calls, for messages
-  const NodeProto *outerNode = nullptr;
-
-  /// Returns the value of a name here or in a scope around; null if there is none.
-  const Binding *find(llvm::StringRef name) const;
-};
-
-/// Calls `visit` for each operand of a node, and of the nodes in its subgraphs that is defined
-/// outside of these.
-void forEachRead(const NodeProto &node, llvm::function_ref<void(const NodeProto &, int)> visit);
-/// Calls `visit` for each name that a node or its subgraphs read and do not define themselves.
-void forEachNameRead(const NodeProto &node, llvm::function_ref<void(llvm::StringRef)> visit);
-
-/// Calls `visit` for each name that a graph defines: its inputs, its initializers and its nodes'
-/// results, which may be empty.
-void forEachDefined(const GraphProto &graph, llvm::function_ref<void(llvm::StringRef)> visit);
-
 /// A tensor that is not a parameter and has at most this many bytes is a constant.
 inline constexpr int64_t kConstantLimit = int64_t(16) << 20;
 inline constexpr int64_t kMaxNodes = 1000000;
@@ -60,45 +29,9 @@ inline constexpr int64_t kMaxNodes = 1000000;
 inline constexpr int64_t kBytesOfNode = 4096;
 inline constexpr int kMaxCallDepth = 100;
 
-/// "ai.onnx" is another name of the standard operators' domain.
-inline llvm::StringRef domainOf(llvm::StringRef domain) {
-  return domain == "ai.onnx" ? "" : domain;
-}
-
-/// Returns the scope of a function's nodes before its operands are bound.
-Scope functionScope(const FunctionProto &function, const Scope &caller);
-
-/// Converts bf16 and f16 values to f32: a flag, not the file, chooses the types in
-/// which a step computes. The module attribute `nn.file_type` records the file's
-/// 16-bit float type if most of the model has it. Initial values keep their type
-/// in the file.
-void widen16BitFloats(mlir::ModuleOp module);
-
-/// A loss as a sum over a count.
-struct LossParts {
-  mlir::Value sum, count;
-  mlir::Value labels = {}, logits = {}; // of the cross-entropy
-  /// Whether the labels were found in a loss that is written out: they may be something else.
-  bool isGuess = false;
-};
-
-/// Builds nn.cross_entropy of logits [N, V] and labels [N].
-LossParts buildCrossEntropy(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value logits,
-                            mlir::Value labels, int64_t ignore);
-/// Writes `loss` as a mean over `count`, with the divisor of `mean`, which is a mean over it: the
-/// sum is the loss times that divisor. Replaces `loss` by the quotient.
-LossParts asMean(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value &loss, mlir::Value mean,
-                 mlir::Value count);
-/// Builds sum / max(count, 1).
-mlir::Value buildMean(mlir::OpBuilder &builder, mlir::Location loc, const LossParts &parts);
-
 /// Emits a note that is attached to no other diagnostic. It is shown by default, unlike a remark,
 /// and is no warning. MLIR has no function for this.
 void emitNote(mlir::Location location, const llvm::Twine &message);
-
-/// Calls `visit` once on a value and on those that it is computed from, the nearest first. Where it
-/// returns false, the values behind are left out.
-void walkBack(mlir::Value value, llvm::function_ref<bool(mlir::Value)> visit);
 
 class Importer {
 public:
@@ -111,11 +44,7 @@ public:
 
   // ---- used by nodes and helpers
   mlir::OpBuilder builder;
-  /// Returns the value as a constant, computed if possible; null otherwise.
-  mlir::DenseElementsAttr constantOf(mlir::Value value);
-  /// Replaces an op on constants by its result, if it can be computed and is not
-  /// larger than the fold limit.
-  mlir::Value fold(mlir::Operation *op);
+  ConstantFolder folder;
   mlir::InFlightDiagnostic error(const llvm::Twine &message, int code = 65);
   /// Emits an error on a node of the file, whatever is imported now. Converts to failure.
   mlir::InFlightDiagnostic errorAt(const NodeProto &node, const llvm::Twine &message,
@@ -135,7 +64,7 @@ public:
                                                           llvm::StringRef what,
                                                           llvm::ArrayRef<Binding> inputs);
   /// Losses that are known to be a sum over a count.
-  llvm::DenseMap<mlir::Value, LossParts> lossParts;
+  KnownLosses lossParts;
   /// Results of LogSoftmax over the last dimension, with their operand.
   llvm::DenseMap<mlir::Value, mlir::Value> logSoftmaxOf;
 
@@ -158,18 +87,6 @@ public:
 
 private:
   friend class Node;
-  mlir::DenseElementsAttr compactOf(mlir::Value value);
-  /// The size of an op's result if factors of its sharding rule have size 1, and these factors, as
-  /// if each was split by an axis of its size.
-  struct Reduced {
-    mlir::RankedTensorType result;
-    llvm::SmallVector<llvm::SmallVector<SplitAxis, 2>> axes;
-  };
-  mlir::DenseElementsAttr compute(mlir::Operation *op, const Reduced &reduced,
-                                  llvm::ArrayRef<mlir::DenseElementsAttr> operands);
-  mlir::DenseElementsAttr computeCompact(mlir::Operation *op, bool &tooLarge);
-  mlir::Value replaceFolded(mlir::Operation *op, mlir::DenseElementsAttr attr);
-
   struct Input {
     std::string name;
     mlir::RankedTensorType type;
@@ -259,7 +176,6 @@ private:
   std::string listInputs(llvm::function_ref<bool(const Input &)> which);
   mlir::FailureOr<mlir::Value> resolve(const NodeProto &node, int operand, Scope &scope);
   mlir::FailureOr<mlir::Value> resolvePlain(const NodeProto &node, int operand, Scope &scope);
-  bool isInModel(const Scope &scope) const;
   /// Records the types of results that values do not have, and reduces these to them.
   mlir::LogicalResult finishNarrow(Node &node);
   mlir::Value parameterIn(const TensorProto &tensor, const NodeProto &node);
@@ -267,7 +183,6 @@ private:
   mlir::FailureOr<int64_t> addInput(llvm::StringRef name, mlir::RankedTensorType type,
                                     std::optional<int64_t> batchDim);
   const FunctionProto *findFunction(const NodeProto &node) const;
-  int64_t opsetOf(const NodeProto &node, const Scope &scope) const;
   void collectUnsupported(const NodeProto &node, const Scope &scope, int depth);
   mlir::Location locationOf(const NodeProto &node);
   mlir::Location fileLocation();
@@ -326,12 +241,7 @@ private:
   llvm::StringMap<std::string> classes; // of module scopes
   std::string currentNode;
   const NodeProto *current = nullptr;
-  int64_t foldedBytes = 0, nodeCount = 0, randomOps = 0;
-  llvm::DenseMap<mlir::Operation *, mlir::DenseElementsAttr> computed;
-  /// Cached results by op, properties, result type and operands.
-  std::map<std::vector<const void *>, mlir::DenseElementsAttr> answers;
-  /// Folded constants that `foldedBytes` includes already.
-  std::set<const void *> counted;
+  int64_t nodeCount = 0, randomOps = 0;
   struct Unsupported {
     std::string node, place;
     int64_t count = 0;

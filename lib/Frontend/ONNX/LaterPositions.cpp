@@ -13,9 +13,9 @@
 #include "dialects/nn/Ops/Matmul.h"
 #include "dialects/nn/Ops/Norm.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
+#include "lib/Frontend/ONNX/Trace.h"
 #include "lib/Support/Remarks.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace shale;
@@ -32,14 +32,6 @@ static bool isInteger(Value value) {
 static bool hasPairs(Value value) {
   ArrayRef<int64_t> shape = tensor(value).getShape();
   return shape.size() >= 2 && shape.back() > 1 && shape[shape.size() - 2] > 1;
-}
-
-void onnx::walkBack(Value value, llvm::function_ref<bool(Value)> visit) {
-  llvm::SetVector<Value> work;
-  work.insert(value);
-  for (size_t i = 0; i < work.size(); ++i)
-    if (Operation *op = visit(work[i]) ? work[i].getDefiningOp() : nullptr)
-      work.insert(op->operand_begin(), op->operand_end());
 }
 
 static bool readsPositions(Operation *op) {

@@ -99,7 +99,7 @@ LogicalResult Node::requireNumbers(int operand) {
 }
 
 LogicalResult Node::constantInts(int operand, SmallVectorImpl<int64_t> &values) {
-  DenseElementsAttr attr = importer.constantOf(input(operand));
+  DenseElementsAttr attr = importer.folder.constantOf(input(operand));
   if (!attr)
     return error("operand " + Twine(operand) + " ('" + displayName(proto.input(operand)) +
                  "') must be known at compile time: give every dimension it "
@@ -114,7 +114,7 @@ LogicalResult Node::constantInts(int operand, SmallVectorImpl<int64_t> &values) 
 }
 
 std::optional<double> Node::scalarConstant(Value value) {
-  DenseElementsAttr attr = importer.constantOf(value);
+  DenseElementsAttr attr = importer.folder.constantOf(value);
   if (!attr || attr.getNumElements() == 0 || (attr.getNumElements() != 1 && !attr.isSplat()))
     return std::nullopt;
   if (isa<FloatType>(attr.getElementType())) {
@@ -267,7 +267,7 @@ Value Node::finish(Operation *op) {
     return {};
   }
   importer.setScope(op);
-  return importer.fold(op);
+  return importer.folder.fold(op);
 }
 
 void Node::adopt(Operation *op) { importer.setScope(op); }

@@ -1,5 +1,6 @@
 //===- ParametersByRule.cpp - Parameters of a file without a signature ----===//
-#include "lib/Frontend/ONNX/Importer.h"
+#include "lib/Frontend/ONNX/Parameters.h"
+#include "lib/Frontend/ONNX/Scope.h"
 #include "lib/Frontend/ONNX/Signature.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"

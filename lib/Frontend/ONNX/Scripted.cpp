@@ -7,7 +7,8 @@
 // Identity is always a parameter of its own.
 //
 //===----------------------------------------------------------------------===//
-#include "lib/Frontend/ONNX/Importer.h"
+#include "lib/Frontend/ONNX/Parameters.h"
+#include "lib/Frontend/ONNX/Scope.h"
 #include "lib/Frontend/ONNX/Signature.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"

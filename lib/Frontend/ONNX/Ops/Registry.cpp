@@ -1,9 +1,24 @@
 //===- Registry.cpp - All op handlers -------------------------------------===//
 #include "lib/Frontend/ONNX/Ops/Ops.h"
+#include "lib/Support/MergeTables.h"
 
+using namespace shale;
 using namespace shale::onnx;
+using llvm::StringRef;
 
-HandlerRegistry &shale::onnx::getHandlers() {
+Handler HandlerRegistry::find(StringRef domain, StringRef type, int64_t version) const {
+  auto it = table.find((domain + "::" + type).str());
+  if (it == table.end())
+    return nullptr;
+  auto newest = it->second.upper_bound(version);
+  return newest == it->second.begin() ? nullptr : std::prev(newest)->second;
+}
+
+llvm::Error HandlerRegistry::merge(const HandlerRegistry &other) {
+  return mergeTables(table, other.table, "operator", "a handler");
+}
+
+HandlerRegistry &onnx::getHandlers() {
   static HandlerRegistry registry = [] {
     HandlerRegistry all;
     registerActivationOps(all);

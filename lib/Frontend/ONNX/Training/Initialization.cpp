@@ -167,7 +167,7 @@ onnx::computeInitialValues(Importer &importer, Model &model,
     if (!outputs.contains(entry.value()) || found == scope.values.end() || !found->second.value)
       return importer.error("initialization_binding: '" + key + "' is bound to '" + value +
                             "', which is no output of the graph 'initialization'");
-    DenseElementsAttr constant = importer.constantOf(found->second.value);
+    DenseElementsAttr constant = importer.folder.constantOf(found->second.value);
     auto type = model.type(importer.builder.getContext(), *tensor);
     if (!type)
       return importer.error("initializer '" + key + "': " + llvm::toString(type.takeError()));

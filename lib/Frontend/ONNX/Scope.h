@@ -1,0 +1,62 @@
+//===- Scope.h - The names that nodes read and define ---------------------===//
+#ifndef SHALE_FRONTEND_ONNX_SCOPE_H
+#define SHALE_FRONTEND_ONNX_SCOPE_H
+
+#include "lib/Frontend/ONNX/Model.h"
+#include "mlir/IR/Value.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
+#include <string>
+
+namespace shale::onnx {
+
+/// The value of a name in the graph.
+struct Binding {
+  mlir::Value value;                    // a tensor
+  llvm::SmallVector<mlir::Value> items; // or a sequence of tensors
+  bool isSequence = false;
+  int32_t narrow = 0; // the ONNX data type if values do not have it (Narrow.h)
+};
+
+/// The names, operator sets and attributes that are visible to the nodes of a
+/// graph or function.
+struct Scope {
+  llvm::StringMap<Binding> values;
+  /// The scope around a subgraph; null for the model's graph and for functions.
+  Scope *outer = nullptr;
+  llvm::StringMap<int64_t> opsets;
+  llvm::StringMap<const AttributeProto *> attributes; // of the function's call
+  llvm::StringSet<> absent; // inputs of a function that its call leaves out
+  std::string path;         // of calls, for messages
+
+  /// Returns the value of a name here or in a scope around; null if there is none.
+  const Binding *find(llvm::StringRef name) const;
+  /// Whether this is `graph`, or the scope of a subgraph in it.
+  bool isIn(const Scope &graph) const;
+  /// Returns the version of the operator set that has a node's operator; 0 if none is imported.
+  int64_t opsetOf(const NodeProto &node) const;
+};
+
+/// "ai.onnx" is another name of the standard operators' domain.
+inline llvm::StringRef domainOf(llvm::StringRef domain) {
+  return domain == "ai.onnx" ? "" : domain;
+}
+
+/// Returns the scope of a function's nodes before its operands are bound.
+Scope functionScope(const FunctionProto &function, const Scope &caller);
+
+/// Calls `visit` for each operand of a node, and of the nodes in its subgraphs that is defined
+/// outside of these.
+void forEachRead(const NodeProto &node, llvm::function_ref<void(const NodeProto &, int)> visit);
+/// Calls `visit` for each name that a node or its subgraphs read and do not define themselves.
+void forEachNameRead(const NodeProto &node, llvm::function_ref<void(llvm::StringRef)> visit);
+
+/// Calls `visit` for each name that a graph defines: its inputs, its initializers and its nodes'
+/// results, which may be empty.
+void forEachDefined(const GraphProto &graph, llvm::function_ref<void(llvm::StringRef)> visit);
+
+} // namespace shale::onnx
+
+#endif // SHALE_FRONTEND_ONNX_SCOPE_H
