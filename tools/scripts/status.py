@@ -62,12 +62,12 @@ METHOD = re.compile(r"^  (?:template <typename OpT> )?(?:static )?" + SIGNATURE 
 
 
 def functions():
-    """Text of functions: ('Node', name) and ('Importer', name) of these classes, (file, name) of what a file of handlers has for itself."""
+    """Text of functions: ('Node', name) and ('Translator', name) of these classes, (file, name) of what a file of handlers has for itself."""
     found = collections.defaultdict(str)
     for path in [*sorted((FRONTEND / "Ops").glob("*.cpp")), *sorted(FRONTEND.glob("*.cpp")), FRONTEND / "Node.h"]:
         text = path.read_text()
         for match in TOP.finditer(text):
-            found[match[1] if match[1] in ("Node", "Importer") else path.name, match[2]] += match[0].partition("{")[2]
+            found[match[1] if match[1] in ("Node", "Translator") else path.name, match[2]] += match[0].partition("{")[2]
         for match in METHOD.finditer(text):
             templated = match[0].startswith("  template")
             found["Node" if path.name == "Node.h" else path.name, match[2] + ("<>" if templated else "")] += match[0].partition("{")[2]
@@ -87,14 +87,14 @@ def created(place, text, known, ops, seen):
     """Classes of nn ops that a piece of code creates, directly or in functions that it calls."""
     result = {a or b for a, b in CREATES.findall(text)} & set(ops)
     for receiver, name, typed in sorted(set(CALL.findall(text))):
-        # slice() of a vector does not slice a tensor. A receiver must be a node, the importer or a class of this file.
-        if receiver in ("node.", "this->") or (not receiver and place in ("Node", "Importer")):
+        # slice() of a vector does not slice a tensor. A receiver must be a node, its building or a class of this file.
+        if receiver in ("node.", "this->") or (not receiver and place in ("Node", "Translator")):
             places = ["Node", place]
-        elif receiver == "importer.":
-            places = ["Importer"]
+        elif receiver == "building.":
+            places = ["Translator"]
         else:
             places = [place] + [other for other, function in known if function == name and name in SHARED]
-        key = next((key for where in places for key in ((where, name + "<>"), (where, name)) if key in known and (bool(typed) == key[1].endswith("<>") or where not in ("Node", "Importer"))), None)
+        key = next((key for where in places for key in ((where, name + "<>"), (where, name)) if key in known and (bool(typed) == key[1].endswith("<>") or where not in ("Node", "Translator"))), None)
         if key and key not in seen and name != FOLDING:
             seen.add(key)
             result |= created(key[0], known[key], known, ops, seen)
@@ -142,8 +142,8 @@ def compiled(op):
 
 
 def bounds():
-    text = (FRONTEND / "Declare.cpp").read_text()
-    return int(re.search(r'root\.opsets\[""\] < (\d+)', text)[1]), int(re.search(r'root\.opsets\[""\] > (\d+)', text)[1])
+    low, high = re.search(r"kOldestOpset = (\d+), kNewestOpset = (\d+);", (FRONTEND / "Definitions.cpp").read_text()).groups()
+    return int(low), int(high)
 
 
 def print_operators(ops, handlers):

@@ -4,519 +4,220 @@
 // static, so values that depend on shapes only are constants, which the
 // interpreter computes during the import.
 //
+// Each stage takes the results of those before it, and returns its own.
+//
 //===----------------------------------------------------------------------===//
-#include "lib/Frontend/ONNX/Importer.h"
-#include "dialects/nn/Ops/Constant.h"
-#include "dialects/nn/Ops/State.h"
 #include "include/shale/Runtime.h"
 #include "lib/Frontend/ONNX/Artifacts/Artifacts.h"
-#include "lib/Frontend/ONNX/Narrow.h"
+#include "lib/Frontend/ONNX/Checks.h"
+#include "lib/Frontend/ONNX/Forward.h"
+#include "lib/Frontend/ONNX/LabelBinding.h"
+#include "lib/Frontend/ONNX/LossChoice.h"
 #include "lib/Frontend/ONNX/Signature.h"
-#include "lib/Frontend/ONNX/Training/StepGraph.h"
+#include "lib/Frontend/ONNX/Translator.h"
 #include "lib/Frontend/ONNX/Widen.h"
-#include "lib/Interpreter/Interpreter.h"
 #include "lib/Support/DeadOps.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Verifier.h"
-#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/raw_ostream.h"
-#include <map>
 
 using namespace mlir;
 using namespace shale;
 using namespace shale::onnx;
 
-Importer::Importer(Model &model, const ImportOptions &options, MLIRContext *context,
-                   const Artifacts *artifacts)
-    : builder(context), folder(builder, options.foldLimit), model(model), options(options),
-      context(context), artifacts(artifacts) {}
+namespace {
 
-//===----------------------------------------------------------------------===//
-// Diagnostics
-//===----------------------------------------------------------------------===//
+/// What is imported of a graph: its loss and gradients, and the nodes that they are computed from.
+struct Plan {
+  Definitions definitions;
+  std::optional<FileTraining> training; // if the file defines the training step
+  GradientOutputs gradientOutputs;
+  LossChoice loss;
+  NodeSet needed;
 
-Location Importer::fileLocation() { return FileLineColLoc::get(context, model.path(), 0, 0); }
+  /// Returns the names that the loss and the gradients are computed from.
+  SmallVector<StringRef> roots() const { return rootsOf(loss, gradientOutputs); }
+  /// Returns the values that replace those of initializers.
+  InitialValues initial() const { return training ? training->initial : InitialValues(); }
+};
 
-Location Importer::locationOf(const NodeProto &node) {
-  StringRef name = node.name();
-  if (name.empty() && node.output_size() > 0)
-    name = node.output(0);
-  // The name's location contains the node's module and its line of Python.
-  Location below = fileLocation();
-  if (SourceLine source = readSourceLine(node); !source.file.empty())
-    below = FileLineColLoc::get(context, displayName(source.file), source.line, 0);
-  if (std::optional<std::string> module = readScope(node); module && !module->empty())
-    below = NameLoc::get(StringAttr::get(context, scopeName(*module)), below);
-  return NameLoc::get(StringAttr::get(context, displayName(name)), below);
-}
+/// What nodes are translated to and from, beside the values of other nodes.
+struct Workplace {
+  explicit Workplace(ImportContext &context) : folder(context.builder, context.options.foldLimit) {}
 
-InFlightDiagnostic Importer::error(const Twine &message, int code) {
-  exitCode = code;
-  failed = true;
-  if (!current)
-    return emitError(fileLocation()) << model.path() << ": " << message;
-  return emitError(locationOf(*current)) << model.path() << ": " << currentNode << ": " << message;
-}
+  Scope graph; // of the model's graph
+  Inputs inputs;
+  ConstantFolder folder;
+};
 
-InFlightDiagnostic Importer::errorAt(const NodeProto &node, const Twine &message, int code) {
-  const NodeProto *outer = std::exchange(current, &node);
-  std::string outerNode = std::exchange(currentNode, placeOf(node));
-  InFlightDiagnostic diagnostic = error(message, code);
-  current = outer;
-  currentNode = std::move(outerNode);
-  return diagnostic;
-}
+} // namespace
 
-void Importer::note(const Twine &message) {
-  emitNote(fileLocation(), Twine(model.path()) + ": " + message);
-}
-
-void onnx::emitNote(Location location, const Twine &message) {
-  Diagnostic note(location, DiagnosticSeverity::Note);
-  note << message;
-  location.getContext()->getDiagEngine().emit(std::move(note));
-}
-
-void Importer::setScope(Operation *op) {
-  if (currentScope)
-    op->setAttr(nn::kScopeAttr, StringAttr::get(context, *currentScope));
-}
-
-llvm::Expected<DenseElementsAttr> Importer::readConstant(const TensorProto &tensor) {
-  return model.read(context, tensor, kConstantLimit);
-}
-
-//===----------------------------------------------------------------------===//
-// Nodes
-//===----------------------------------------------------------------------===//
-
-FailureOr<Value> Importer::resolvePlain(const NodeProto &node, int operand, Scope &scope) {
-  const std::string &name = node.input(operand);
-  if (scope.isIn(root)) {
-    if (auto merged = parameters.readsOfMerged.find({&node, operand});
-        merged != parameters.readsOfMerged.end() && !merging)
-      return mergedValue(merged->second, name, scope);
-    const auto &uses = merging ? merging->uses : parameters.uses;
-    auto use = uses.find({&node, operand});
-    if (use != uses.end() && stateValues[use->second.parameter]) {
-      Value value = stateValues[use->second.parameter];
-      if (use->second.expression >= 0) {
-        auto type = model.type(context, *initializers.lookup(name));
-        if (!type) {
-          error("initializer '" + displayName(name) + "': " + llvm::toString(type.takeError()));
-          return failure();
-        }
-        return restoredValue(node, parameters.expressions[use->second.expression], {value},
-                             use->second.others, *type);
-      }
-      if (!use->second.transposed)
-        return value;
-      return transposed(builder, locationOf(node), value);
-    }
-  }
-  if (const Binding *binding = scope.find(name))
-    return binding->value; // null for a sequence
-  auto initializer = scope.isIn(root) ? initializers.find(name) : initializers.end();
-  if (initializer == initializers.end()) {
-    error("operand " + Twine(operand) + " ('" + displayName(name) +
-          "') is not defined before it is used");
-    return failure();
-  }
-  if (Value parameter = scope.outer ? parameterIn(*initializer->second, node) : Value())
-    return parameter;
-  // `initialization_binding` of a training file replaces the stored value.
-  DenseElementsAttr values = training ? training->initial.lookup(name) : DenseElementsAttr();
-  if (!values) {
-    auto data = model.read(context, *initializer->second, kConstantLimit);
-    if (!data) {
-      error("initializer '" + displayName(name) + "': " + llvm::toString(data.takeError()));
+/// Reads the training step that the file defines, if it defines one.
+static LogicalResult readTraining(ImportContext &context, Workplace &at, Plan &plan) {
+  if (!plan.training && context.model.proto().training_info_size() > 0) {
+    FailureOr<InitialValues> initial =
+        computeInitialValues(context, plan.definitions, at.graph, at.inputs, at.folder);
+    if (failed(initial))
       return failure();
-    }
-    values = *data;
+    FailureOr<FileTraining> read =
+        readTrainingInfo(context, plan.definitions.initializers, std::move(*initial));
+    if (failed(read))
+      return failure();
+    plan.training = std::move(*read);
   }
-  Binding binding;
-  binding.value = nn::ConstantOp::create(builder, locationOf(node), values);
-  binding.narrow =
-      narrowInteger(initializer->second->data_type()) ? initializer->second->data_type() : 0;
-  scope.values[name] = binding;
-  return binding.value;
+  return plan.training ? checkTrainingFlags(context, *plan.training) : success();
 }
 
-/// Returns the operand, after the operations that the exporter removed.
-FailureOr<Value> Importer::resolve(const NodeProto &node, int operand, Scope &scope) {
-  FailureOr<Value> value = resolvePlain(node, operand, scope);
-  auto removed = parameters.restored.find({&node, operand});
-  if (mlir::failed(value) || !*value || removed == parameters.restored.end() || !scope.isIn(root))
-    return value;
-  auto type = dyn_cast<RankedTensorType>((*value).getType());
-  if (!type || !isa<FloatType>(type.getElementType()))
-    return value;
-  const auto &[expression, others] = removed->second;
-  return restoredValue(node, expression, {*value}, others, type);
-}
-
-/// Computes an expression of values and of parameters that the exporter folded or removed.
-FailureOr<Value> Importer::restoredValue(const NodeProto &node, const Expression &expression,
-                                         SmallVector<Value> inputs, ArrayRef<size_t> others,
-                                         RankedTensorType type) {
-  Operation *before = body->empty() ? nullptr : &body->back();
-  for (size_t index : others)
-    inputs.push_back(stateValues[index]);
-  bool isKnown = llvm::all_of(inputs, [](Value value) { return bool(value); });
-  Value result =
-      isKnown ? buildExpression(builder, locationOf(node), expression, inputs, type) : Value();
-  if (!result) {
-    error("the computation that the export folded into operand '" + displayName(node.name()) +
-          "' does not fit it: export with torch.onnx.export(..., optimize=False)");
+/// Takes the loss of the file's training step; if the file defines none, chooses one.
+static LogicalResult chooseResults(ImportContext &context, Plan &plan) {
+  if (plan.training) {
+    plan.loss.terms.push_back({plan.training->loss, 1});
+    plan.loss.isOfStep = true;
+    return success();
+  }
+  FailureOr<GradientOutputs> gradients = findGradientOutputs(context);
+  if (failed(gradients))
     return failure();
-  }
-  for (Operation *op = before ? before->getNextNode() : &body->front(); op; op = op->getNextNode())
-    setScope(op);
-  return result;
-}
-
-FailureOr<Value> Importer::mergedValue(size_t number, StringRef name, Scope &scope) {
-  mergedValues.resize(parameters.merged.size());
-  if (Value value = mergedValues[number].lookup(name))
-    return value;
-  const MergedOperation &operation = parameters.merged[number];
-  // The nodes define the same names a second time; their first values are restored afterwards.
-  llvm::StringMap<Binding> before;
-  for (const NodeProto *node : operation.nodes)
-    for (const std::string &name : node->output()) {
-      before[name] = scope.values.lookup(name);
-      scope.values.erase(name);
-    }
-  merging = &operation;
-  LogicalResult result = success();
-  for (const NodeProto *node : operation.nodes)
-    if (mlir::succeeded(result))
-      result = importNode(*node, scope, 0);
-  merging = nullptr;
-  if (mlir::failed(result))
+  FailureOr<LossChoice> loss = chooseLoss(context, *gradients);
+  if (failed(loss))
     return failure();
-  for (auto &entry : before) {
-    mergedValues[number][entry.first()] = scope.values.lookup(entry.first()).value;
-    scope.values[entry.first()] = entry.second;
-  }
-  return mergedValues[number].lookup(name);
-}
-
-/// Returns a module's scope without the prefix that all parameters share.
-std::string Importer::scopeName(StringRef module) {
-  module.consume_front(parameters.prefix);
-  if (parameters.prefix == (module + ".").str())
-    module = "";
-  return displayName(module);
-}
-
-LogicalResult Importer::countWork(int64_t nodes) {
-  nodeCount += nodes;
-  if (nodeCount > kMaxNodes)
-    return error("with its functions and loops unrolled, the graph has more than " +
-                 Twine(kMaxNodes) + " nodes: use fewer iterations"),
-           failure();
+  plan.gradientOutputs = std::move(*gradients);
+  plan.loss = std::move(*loss);
   return success();
 }
 
-/// Returns the scope of a node of the graph; none if it is not known.
-std::optional<std::string> Importer::findScope(const NodeProto &node) {
-  if (scopesAreLost) {
-    for (int i = 0; i < node.input_size(); ++i)
-      if (auto use = parameters.uses.find({&node, i}); use != parameters.uses.end())
-        lastScope = displayName(moduleOf(parameters.list[use->second.parameter].name));
-    return lastScope;
-  }
-  std::optional<std::string> module = merging ? std::optional(merging->module) : readScope(node);
-  return module ? std::optional(scopeName(*module)) : std::nullopt;
-}
-
-LogicalResult Importer::importNode(const NodeProto &proto, Scope &scope, int depth) {
-  if (mlir::failed(countWork(1)))
+static FailureOr<Plan> makePlan(ImportContext &context, const Artifacts *artifacts, Workplace &at) {
+  FailureOr<llvm::StringMap<int64_t>> opsets = readOpsets(context);
+  if (failed(opsets))
     return failure();
-  const NodeProto *outerCurrent = current;
-  std::string outerNode = currentNode;
-  std::optional<std::string> outerScope = currentScope;
-  current = &proto;
-  std::string shown =
-      displayName(proto.name().empty() && proto.output_size() ? proto.output(0) : proto.name());
-  currentNode = scope.path + "node '" + shown + "' (" + displayName(proto.op_type()) + ")";
-  if (depth == 0) {
-    currentScope = findScope(proto);
-    for (const auto &[module, name] : readClasses(proto))
-      if (std::string scope = scopeName(module); !scope.empty())
-        classes.try_emplace(scope, name);
-  }
-  Node node(*this, proto, scope, scope.opsetOf(proto));
-  node.depth = depth;
-  for (int i = 0; i < proto.input_size(); ++i) {
-    node.in.push_back({});
-    if (proto.input(i).empty() || scope.absent.contains(proto.input(i)))
-      continue;
-    FailureOr<Value> value = resolve(proto, i, scope);
-    if (mlir::failed(value))
-      return failure();
-    node.in.back() = *value;
-    const Binding *binding = scope.find(proto.input(i));
-    node.narrowTypes.resize(i + 1);
-    node.narrowTypes[i] = binding ? binding->narrow : 0;
-  }
-  const auto &lostBias = merging ? merging->lostBias : parameters.lostBias;
-  auto lost = depth == 0 ? lostBias.find(&proto) : lostBias.end();
-  Value bias = lost == lostBias.end() ? Value() : stateValues[lost->second];
-  if (bias && (proto.op_type() == "LayerNormalization" || proto.op_type() == "Conv")) {
-    node.in.resize(3);
-    node.in[2] = bias;
-    bias = {};
-  }
-  Handler handler = getHandlers().find(domainOf(proto.domain()), proto.op_type(), node.version);
-  if (const FunctionProto *function = findFunction(proto)) {
-    if (mlir::failed(callFunction(*function, node, depth)))
-      return failure();
-  } else if (!handler) {
-    return error("operator is not supported"), failure();
-  } else if (mlir::failed(handler(node)) || node.hasFailed()) {
-    return failed ? failure() : node.error("cannot be imported");
-  } else if (mlir::failed(node.requireAllRead()) || mlir::failed(finishNarrow(node))) {
+  at.graph.opsets = std::move(*opsets);
+  FailureOr<std::optional<FileTraining>> training = completeGraph(context, artifacts);
+  if (failed(training))
     return failure();
-  }
-  if (bias) {
-    Binding &result = scope.values[proto.output(0)];
-    Value sum = node.add(result.value, bias);
-    if (!sum)
-      return node.error("its restored bias does not fit");
-    result.value = sum;
-  }
-  current = outerCurrent;
-  currentNode = outerNode;
-  currentScope = outerScope;
-  return success();
-}
-
-bool Importer::isRead(StringRef name) {
-  const GraphProto &graph = model.proto().graph();
-  if (namesRead.empty()) {
-    for (const ValueInfoProto &output : graph.output())
-      namesRead.insert(output.name());
-    for (const NodeProto &node : graph.node())
-      forEachNameRead(node, [&](StringRef read) { namesRead.insert(read); });
-  }
-  return namesRead.contains(name);
-}
-
-LogicalResult Importer::finishNarrow(Node &node) {
-  for (int i = 0; i < node.numOutputs(); ++i) {
-    auto result =
-        node.wants(i) ? node.scope.values.find(node.proto.output(i)) : node.scope.values.end();
-    if (result == node.scope.values.end() || !result->second.value || result->second.narrow)
-      continue;
-    int32_t type = narrowResult(node, i, result->second.value);
-    if (!type)
-      continue;
-    Value value = reduced(node, result->second.value, type);
-    if (!value)
-      return failure();
-    Binding &binding = node.scope.values[node.proto.output(i)];
-    binding.value = value;
-    binding.narrow = type;
-  }
-  return success();
-}
-
-LogicalResult Importer::callFunction(const FunctionProto &function, Node &node, int depth) {
-  if (depth >= kMaxCallDepth)
-    return error("functions call each other more than " + Twine(kMaxCallDepth) + " deep: is '" +
-                 displayName(function.name()) + "' recursive?"),
-           failure();
-  Scope inner = functionScope(function, node.scope);
-  inner.path = node.scope.path + "in function '" + displayName(function.name()) + "', ";
-  if (node.numInputs() > function.input_size())
-    return node.error("function '" + displayName(function.name()) + "' has " +
-                      Twine(function.input_size()) + " inputs, not " + Twine(node.numInputs()));
-  for (int i = 0; i < function.input_size(); ++i) {
-    if (!node.has(i)) {
-      inner.absent.insert(function.input(i));
-      continue;
-    }
-    Binding binding;
-    if (const Binding *sequence = node.sequence(i))
-      binding = *sequence;
-    else
-      binding.value = node.input(i), binding.narrow = node.narrow(i);
-    inner.values[function.input(i)] = binding;
-  }
-  for (const std::string &name : function.attribute())
-    inner.attributes[name] = nullptr;
-  for (const AttributeProto &attribute : function.attribute_proto())
-    inner.attributes[attribute.name()] = &attribute;
-  for (const AttributeProto &attribute : node.proto.attribute()) {
-    if (!inner.attributes.contains(attribute.name()))
-      return node.error("function '" + displayName(function.name()) + "' has no attribute '" +
-                        displayName(attribute.name()) + "'");
-    inner.attributes[attribute.name()] =
-        attribute.ref_attr_name().empty() ? &attribute
-                                          : node.scope.attributes.lookup(attribute.ref_attr_name());
-  }
-  for (const NodeProto &called : function.node())
-    if (mlir::failed(importNode(called, inner, depth + 1)))
-      return failure();
-  for (int i = 0; i < node.numOutputs(); ++i) {
-    if (!node.wants(i))
-      continue;
-    auto it =
-        i < function.output_size() ? inner.values.find(function.output(i)) : inner.values.end();
-    if (it == inner.values.end())
-      return node.error("function '" + displayName(function.name()) +
-                        "' does not define its output " + Twine(i));
-    node.scope.values[node.proto.output(i)] = it->second;
-  }
-  return success();
-}
-
-LogicalResult Importer::importNodes() {
-  for (const NodeProto &node : model.proto().graph().node())
-    if (needed.contains(&node) && mlir::failed(importNode(node, root, 0)))
-      return failure();
-  return success();
-}
-
-//===----------------------------------------------------------------------===//
-// The whole import
-//===----------------------------------------------------------------------===//
-
-LogicalResult Importer::finish() {
-  Value loss;
-  LossParts parts;
-  SmallVector<Value> returned(3);
-  if (mlir::failed(makeLoss(loss, parts)) || mlir::failed(readGradients(returned)) ||
-      mlir::failed(bindInputs()) || mlir::failed(chooseBatch()))
+  FailureOr<Definitions> definitions = readDefinitions(context);
+  if (failed(definitions))
     return failure();
-  freezeUnreached(loss);
-  returned[0] = loss, returned[1] = parts.sum, returned[2] = parts.count;
-  func::ReturnOp::create(builder, fileLocation(), returned);
-  eraseDeadOps(*body);
-  if (mlir::failed(checkChangedBuffers()))
+  Plan plan;
+  plan.definitions = std::move(*definitions);
+  plan.training = std::move(*training);
+  if (failed(readTraining(context, at, plan)) || failed(chooseResults(context, plan)))
     return failure();
+  FailureOr<NodeSet> needed = findNeeded(context, plan.definitions, plan.roots());
+  if (failed(needed))
+    return failure();
+  plan.needed = std::move(*needed);
+  return plan;
+}
 
-  SmallVector<DictionaryAttr> arguments, results;
-  auto role = [&](nn::Role role) { return nn::RoleAttr::get(context, role); };
-  for (const Input &input : inputs) {
-    SmallVector<NamedAttribute> attrs;
-    attrs.push_back(builder.getNamedAttr(
-        nn::kRoleAttr,
-        role(input.role.value_or(input.isLabel ? nn::Role::Label : nn::Role::Input))));
-    attrs.push_back(
-        builder.getNamedAttr(nn::kNameAttr, builder.getStringAttr(displayName(input.name))));
-    if (!input.binding.empty())
-      attrs.push_back(builder.getNamedAttr(nn::kBindingAttr, builder.getStringAttr(input.binding)));
-    if (input.batchDim)
-      attrs.push_back(
-          builder.getNamedAttr(nn::kBatchDimAttr, builder.getI64IntegerAttr(*input.batchDim)));
-    arguments.push_back(builder.getDictionaryAttr(attrs));
-  }
-  for (size_t index : stateOrder)
-    arguments.push_back(builder.getDictionaryAttr(builder.getNamedAttr(
-        nn::kStateAttr,
-        FlatSymbolRefAttr::get(context, displayName(parameters.list[index].name)))));
-  for (StringRef name : {"loss", "loss_sum", "count"})
-    results.push_back(builder.getDictionaryAttr(
-        {builder.getNamedAttr(nn::kRoleAttr, role(nn::Role::Metric)),
-         builder.getNamedAttr(nn::kNameAttr, builder.getStringAttr(name))}));
-  for (const auto &[index, output] : gradients) {
-    std::string name = displayName(parameters.list[index].name);
-    results.push_back(builder.getDictionaryAttr(
-        {builder.getNamedAttr(nn::kGradientOfAttr, FlatSymbolRefAttr::get(context, name)),
-         builder.getNamedAttr(nn::kNameAttr, builder.getStringAttr("grad." + name))}));
-  }
-  auto type = builder.getFunctionType(body->getArgumentTypes(), ValueRange(returned).getTypes());
-  OpBuilder end(context);
-  end.setInsertionPointToEnd(module->getBody());
-  auto function = func::FuncOp::create(end, fileLocation(), "forward", type);
-  function.getBody().push_back(body);
-  body = nullptr;
-  function.setAllArgAttrs(arguments);
-  function.setAllResultAttrs(results);
-  SmallString<256> path(model.path());
-  (void)llvm::sys::fs::make_absolute(path);
-  (*module)->setAttr("nn.model", builder.getStringAttr(path));
-  // Maps the graph's outputs to the nodes that compute them; reports use these names.
-  llvm::StringSet<> outputNames;
-  std::map<std::string, std::string> makers;
-  for (const ValueInfoProto &output : model.proto().graph().output())
-    outputNames.insert(output.name());
-  for (const NodeProto &node : model.proto().graph().node())
-    for (const std::string &name : node.output())
-      if (!name.empty() && outputNames.contains(name))
-        makers[displayName(name)] = displayName(node.name());
-  SmallVector<NamedAttribute> outputs;
-  for (const auto &[name, node] : makers)
-    outputs.push_back(builder.getNamedAttr(name, builder.getStringAttr(node)));
-  (*module)->setAttr("nn.outputs", builder.getDictionaryAttr(outputs));
-  SmallVector<NamedAttribute> sizes;
-  for (const Input &input : inputs)
-    if (!input.sizes.empty())
-      sizes.push_back(
-          builder.getNamedAttr(displayName(input.name), builder.getStringAttr(input.sizes)));
-  if (!sizes.empty())
-    (*module)->setAttr("nn.sizes", builder.getDictionaryAttr(sizes));
-  SmallVector<NamedAttribute> classList;
-  for (auto &entry : classes)
-    classList.push_back(
-        builder.getNamedAttr(entry.first(), builder.getStringAttr(displayName(entry.second))));
-  if (!classList.empty())
-    (*module)->setAttr(nn::kClassesAttr, builder.getDictionaryAttr(classList));
-  if (training)
-    setOptimizer();
-  if (!bindingNote.empty())
-    (*module)->setAttr("nn.loss", builder.getStringAttr(bindingNote));
+/// Returns the names that the imported part of the graph reads.
+static llvm::StringSet<> namesRead(const Plan &plan) {
+  llvm::StringSet<> read;
+  for (const NodeProto *node : plan.needed)
+    forEachNameRead(*node, [&](StringRef name) { read.insert(name); });
+  for (StringRef name : plan.roots())
+    read.insert(name);
+  return read;
+}
+
+/// Whether no node of the graph names a module.
+static bool namesNoModule(const GraphProto &graph) {
+  return llvm::none_of(graph.node(),
+                       [](const NodeProto &node) { return !readScope(node).value_or("").empty(); });
+}
+
+/// Completes the body, once nodes are translated: makes the loss, binds the inputs and builds the
+/// forward function.
+static LogicalResult finish(ImportContext &context, const Plan &plan, const States &states,
+                            ArrayRef<Gradient> gradients, const Translator &translator,
+                            Workplace &at) {
+  FailureOr<Loss> loss =
+      makeLoss(context, plan.loss, translator.getLosses(), states, at.graph, at.inputs);
+  if (failed(loss))
+    return failure();
+  FailureOr<SmallVector<Value>> values = readGradients(context, at.graph, states, gradients);
+  if (failed(values))
+    return failure();
+  FailureOr<LabelBinding> bound = bindInputs(context, states, loss->labeled, at.inputs);
+  if (failed(bound))
+    return failure();
+  FailureOr<Inputs> inputs = chooseBatch(context, bound->inputs);
+  if (failed(inputs))
+    return failure();
+  // A list of parameters, a training step or gradients say what is trained.
+  if (!states.parameters.hasSignature && !plan.training && gradients.empty())
+    freezeUnreached(context, states, loss->value);
+  SmallVector<Value> returned{loss->value, loss->parts.sum, loss->parts.count};
+  llvm::append_range(returned, *values);
+  func::ReturnOp::create(context.builder, context.fileLocation(), returned);
+  eraseDeadOps(context.body);
+  if (failed(checkChangedBuffers(context, plan.definitions, plan.needed, states, plan.roots())))
+    return failure();
+  buildForward(context, *inputs, states, gradients, ValueRange(returned).getTypes());
+  describeModule(context, *inputs, translator.getClasses());
+  if (plan.training)
+    describeOptimizer(context, plan.training->optimizer);
+  if (!bound->note.empty())
+    context.module->setAttr("nn.loss", context.builder.getStringAttr(bound->note));
   return success();
 }
 
-OwningOpRef<ModuleOp> Importer::run() {
-  module = ModuleOp::create(fileLocation());
-  auto owned = std::make_unique<Block>();
-  body = owned.get();
-  builder.setInsertionPointToEnd(body);
-  if (mlir::failed(checkModel()) || mlir::failed(readTraining()) || mlir::failed(findNeeded()) ||
-      mlir::failed(findLostDropout()) || mlir::failed(checkSupported()) ||
-      mlir::failed(declareInputs()) || mlir::failed(declareStates()) ||
-      mlir::failed(matchGradients()) || mlir::failed(importNodes()) ||
-      (gradients.empty() && mlir::failed(checkStops())) || mlir::failed(finish())) {
-    body->dropAllDefinedValueUses();
-    return {};
-  }
-  (void)owned.release(); // owned by the function now
-  return std::move(module);
+/// Imports the model of a context. `artifacts`: the other files of its folder, or null.
+static LogicalResult importModel(ImportContext &context, const Artifacts *artifacts) {
+  Workplace at(context);
+  FailureOr<Plan> plan = makePlan(context, artifacts, at);
+  if (failed(plan))
+    return failure();
+  FailureOr<LostDropout> lostDropout = findLostDropout(context);
+  if (failed(lostDropout) ||
+      failed(checkSupported(context, plan->definitions, plan->needed, at.graph)) ||
+      failed(declareInputs(context, plan->definitions, namesRead(*plan), at.graph, at.inputs)))
+    return failure();
+  FailureOr<States> states = declareStates(context, plan->definitions, plan->training);
+  if (failed(states))
+    return failure();
+  FailureOr<std::vector<Gradient>> gradients =
+      matchGradients(context, plan->gradientOutputs, plan->loss, *states);
+  if (failed(gradients))
+    return failure();
+  const InitialValues initial = plan->initial();
+  Translator translator(context, at.graph, at.inputs, at.folder,
+                        {plan->definitions, *states, initial}, *lostDropout,
+                        !gradients->empty() && namesNoModule(context.graph()));
+  if (failed(translator.importNodes(plan->needed)) ||
+      (gradients->empty() && failed(checkStops(context, plan->needed, *states, at.graph))))
+    return failure();
+  return finish(context, *plan, *states, *gradients, translator, at);
 }
 
 OwningOpRef<ModuleOp> onnx::importOnnx(StringRef path, const ImportOptions &options,
                                        MLIRContext *context, int *exitCode) {
   context->loadDialect<nn::NNDialect, func::FuncDialect>();
   context->loadAllAvailableDialects(); // plug-ins' handlers create ops of plug-ins' dialects
+  auto fail = [&](int code) -> OwningOpRef<ModuleOp> {
+    if (exitCode)
+      *exitCode = code;
+    return {};
+  };
   Model::Failure failure;
   Artifacts artifacts;
   bool isFolder = llvm::sys::fs::is_directory(path);
   std::unique_ptr<Model> model =
       isFolder ? openArtifacts(path, artifacts, failure) : Model::open(path, failure);
   if (!model) {
-    if (exitCode)
-      *exitCode = failure.exitCode;
     emitError(FileLineColLoc::get(context, path, 0, 0)) << failure.message;
-    return {};
+    return fail(failure.exitCode);
   }
-  Importer importer(*model, options, context, isFolder ? &artifacts : nullptr);
-  OwningOpRef<ModuleOp> module = importer.run();
-  if (!module) {
-    if (exitCode)
-      *exitCode = importer.getExitCode();
-    return {};
+  OwningOpRef<ModuleOp> module =
+      ModuleOp::create(FileLineColLoc::get(context, model->path(), 0, 0));
+  auto body = std::make_unique<Block>();
+  ImportContext shared(*model, options, *module, *body);
+  if (failed(importModel(shared, isFolder ? &artifacts : nullptr))) {
+    body->dropAllDefinedValueUses();
+    return fail(shared.getExitCode());
   }
+  (void)body.release(); // owned by the function now
   widen16BitFloats(*module);
-  if (mlir::failed(mlir::verify(module->getOperation()))) {
-    if (exitCode)
-      *exitCode = SHALE_EXIT_INTERNAL;
-    return {};
-  }
+  if (failed(mlir::verify(module->getOperation())))
+    return fail(SHALE_EXIT_INTERNAL);
   return module;
 }

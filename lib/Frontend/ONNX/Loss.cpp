@@ -6,7 +6,10 @@
 #include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Ops/Reduce.h"
 #include "include/shale/Runtime.h"
-#include "lib/Frontend/ONNX/Importer.h"
+#include "lib/Frontend/ONNX/Inputs.h"
+#include "lib/Frontend/ONNX/LossChoice.h"
+#include "lib/Frontend/ONNX/Losses.h"
+#include "lib/Frontend/ONNX/Node.h"
 
 using namespace mlir;
 using namespace shale;
@@ -14,13 +17,108 @@ using namespace shale::onnx;
 
 static RankedTensorType tensor(Value value) { return cast<RankedTensorType>(value.getType()); }
 
-FailureOr<Value> Importer::output(StringRef name) {
-  auto it = root.values.find(name);
-  if (it == root.values.end() || !it->second.value) {
-    error("output '" + displayName(name) + "' is not defined by any node");
-    return failure();
+namespace {
+
+/// A summand of the loss.
+struct Term {
+  Value value;
+  LossParts parts;
+  double weight = 1;
+
+  /// Whether it is a mean over labels, not over a number that is known.
+  bool isMeanOfLabels() const {
+    return parts.sum != value && !parts.count.getDefiningOp<nn::ConstantOp>();
   }
-  return it->second.value;
+};
+
+class LossBuilder {
+public:
+  LossBuilder(ImportContext &context, const LossChoice &choice, const KnownLosses &known,
+              const States &states, Scope &graph, Inputs &inputs)
+      : context(context), builder(context.builder), loc(context.fileLocation()), choice(choice),
+        known(known), states(states), graph(graph), inputs(inputs) {}
+
+  FailureOr<Loss> build();
+
+private:
+  FailureOr<std::vector<Term>> buildTerms();
+  FailureOr<Term> readOutput(const LossTerm &chosen);
+  FailureOr<Term> buildForm();
+  Term buildReduced(Value each, bool mean);
+  Term buildEntropy(Value logits, Value labels);
+  FailureOr<Value> labelsFor(RankedTensorType output);
+  void addLabels(StringRef name, RankedTensorType wanted, RankedTensorType output);
+  void sum(ArrayRef<Term> terms, Loss &loss);
+
+  ImportContext &context;
+  OpBuilder &builder;
+  const Location loc;
+  const LossChoice &choice;
+  const KnownLosses &known;
+  const States &states;
+  Scope &graph;
+  Inputs &inputs;
+};
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Outputs
+//===----------------------------------------------------------------------===//
+
+/// Reads an output that is the loss, or a term of it.
+FailureOr<Term> LossBuilder::readOutput(const LossTerm &chosen) {
+  FailureOr<Value> read = outputNamed(context, graph, chosen.output);
+  if (failed(read))
+    return failure();
+  Value value = *read;
+  if (tensor(value).getNumElements() != 1 || !isa<FloatType>(tensor(value).getElementType()))
+    return context.error("'" + displayName(chosen.output) + "' cannot be the loss: its type is " +
+                             Node::name(value.getType()),
+                         choice.isOfStep ? SHALE_EXIT_DATA : SHALE_EXIT_USAGE);
+  auto parts = known.find(value);
+  auto scalar = RankedTensorType::get({}, tensor(value).getElementType());
+  if (value.getType() != scalar)
+    value = nn::ReshapeOp::create(builder, loc, scalar, value);
+  Term term{value, {}, chosen.weight};
+  term.parts =
+      parts != known.end() ? parts->second : recognizeLoss(builder, loc, states, term.value);
+  return term;
+}
+
+//===----------------------------------------------------------------------===//
+// Forms of --loss
+//===----------------------------------------------------------------------===//
+
+/// Returns the loss of a squared error, or of an output that is a loss for each example.
+Term LossBuilder::buildReduced(Value each, bool mean) {
+  auto scalar = RankedTensorType::get({}, tensor(each).getElementType());
+  auto dims = llvm::to_vector(llvm::seq<int64_t>(0, tensor(each).getRank()));
+  Term term;
+  LossParts &parts = term.parts;
+  parts.sum =
+      dims.empty()
+          ? each
+          : Value(nn::ReduceOp::create(builder, loc, scalar, nn::ReduceKind::Sum, each, dims));
+  parts.count = nn::splat(builder, loc, scalar, mean ? double(tensor(each).getNumElements()) : 1.0);
+  term.value =
+      mean ? Value(nn::DivOp::create(builder, loc, scalar, parts.sum, parts.count)) : parts.sum;
+  return term;
+}
+
+/// Returns the cross-entropy of logits, whose last dimension is that of the classes.
+Term LossBuilder::buildEntropy(Value logits, Value labels) {
+  RankedTensorType type = tensor(logits);
+  int64_t classes = type.getShape().back(),
+          rows = type.getNumElements() / std::max<int64_t>(classes, 1);
+  Value flat = nn::ReshapeOp::create(
+      builder, loc, RankedTensorType::get({rows, classes}, type.getElementType()), logits);
+  Value picked = nn::ReshapeOp::create(
+      builder, loc, RankedTensorType::get({rows}, tensor(labels).getElementType()), labels);
+  Term term;
+  term.parts = buildCrossEntropy(builder, loc, flat, picked, -100);
+  term.value = buildMean(builder, loc, term.parts);
+  return term;
 }
 
 /// Returns a name for a label input that the graph does not have yet.
@@ -31,163 +129,130 @@ static std::string freeName(StringRef wanted, const llvm::StringMap<Binding> &ta
   return name;
 }
 
-/// Reads an output that is the loss, or a term of it.
-FailureOr<LossParts> Importer::readLoss(StringRef name, Value &loss) {
-  FailureOr<Value> value = output(name);
-  if (mlir::failed(value))
-    return failure();
-  loss = *value;
-  if (tensor(loss).getNumElements() != 1 || !isa<FloatType>(tensor(loss).getElementType()))
-    return error("'" + displayName(name) + "' cannot be the loss: its type is " +
-                     Node::name(loss.getType()),
-                 training ? SHALE_EXIT_DATA : SHALE_EXIT_USAGE),
-           failure();
-  auto known = lossParts.find(loss);
-  auto scalar = RankedTensorType::get({}, tensor(loss).getElementType());
-  if (loss.getType() != scalar)
-    loss = nn::ReshapeOp::create(builder, fileLocation(), scalar, loss);
-  if (known != lossParts.end())
-    return known->second;
-  return recognizeLoss(loss);
-}
-
-/// Whether a loss is a mean over labels, not over a number that is known.
-static bool isMeanOfLabels(Value loss, const LossParts &parts) {
-  return parts.sum != loss && !parts.count.getDefiningOp<nn::ConstantOp>();
-}
-
-LogicalResult Importer::makeLoss(Value &loss, LossParts &parts) {
-  current = nullptr;
-  currentScope.reset();
-  Location loc = fileLocation();
-  std::vector<std::pair<Value, LossParts>> terms;
-  SmallVector<double> weights;
-  if (!lossKind.empty()) {
-    FailureOr<LossParts> built = buildLoss(loss);
-    if (mlir::failed(built))
-      return failure();
-    terms.push_back({loss, *built});
-    weights.push_back(1);
-  }
-  for (const LossTerm &term : lossTerms) {
-    FailureOr<LossParts> read = readLoss(term.output, loss);
-    if (mlir::failed(read))
-      return failure();
-    terms.push_back({loss, *read});
-    weights.push_back(term.weight);
-  }
-  for (const auto &[value, each] : terms)
-    if (each.labels)
-      labeled.push_back(each);
-  std::tie(loss, parts) = terms.front();
-  if (terms.size() == 1 && weights.front() == 1)
-    return success();
-
-  auto scalar = RankedTensorType::get({}, builder.getF32Type());
-  loss = {};
-  for (auto [term, weight] : llvm::zip(terms, weights)) {
-    Value value = term.first;
-    if (value.getType() != scalar)
-      value = nn::CastOp::create(builder, loc, scalar, value);
-    if (weight != 1)
-      value =
-          nn::MulOp::create(builder, loc, scalar, value, nn::splat(builder, loc, scalar, weight));
-    loss = loss ? Value(nn::AddOp::create(builder, loc, scalar, loss, value)) : value;
-  }
-  // The sum is the mean of its first mean over labels: each micro-batch has the weight of its
-  // labels.
-  auto mean =
-      llvm::find_if(terms, [](auto &term) { return isMeanOfLabels(term.first, term.second); });
-  if (mean == terms.end())
-    parts = {loss, nn::splat(builder, loc, scalar, 1.0)};
-  else
-    parts = asMean(builder, loc, loss, mean->first, mean->second.count);
-  return success();
-}
-
-/// Returns the loss of a squared error, or of an output that is a loss for each example.
-static LossParts buildReduced(OpBuilder &builder, Location loc, Value each, bool mean,
-                              Value &loss) {
-  auto scalar = RankedTensorType::get({}, tensor(each).getElementType());
-  auto dims = llvm::to_vector(llvm::seq<int64_t>(0, tensor(each).getRank()));
-  LossParts parts;
-  parts.sum =
-      dims.empty()
-          ? each
-          : Value(nn::ReduceOp::create(builder, loc, scalar, nn::ReduceKind::Sum, each, dims));
-  parts.count = nn::splat(builder, loc, scalar, mean ? double(tensor(each).getNumElements()) : 1.0);
-  loss = mean ? Value(nn::DivOp::create(builder, loc, scalar, parts.sum, parts.count)) : parts.sum;
-  return parts;
-}
-
-/// Returns the labels of --loss: a value of the graph, or an input that is added.
-FailureOr<Value> Importer::labelsOf(RankedTensorType output) {
-  bool mse = lossKind == "mse";
+/// Adds an input of labels for an output.
+void LossBuilder::addLabels(StringRef name, RankedTensorType wanted, RankedTensorType output) {
   std::optional<int64_t> batchDim;
   for (const Input &input : inputs)
     if (input.batchDim == 0 && output.getRank() > 0 &&
         input.type.getDimSize(0) == output.getDimSize(0))
       batchDim = 0;
+  Input &labels = inputs.add(context, graph, name, wanted, batchDim);
+  labels.isLabel = true;
+  if (choice.kind != "mse")
+    labels.binding = "tokens+1";
+}
+
+/// Returns the labels of --loss: a value of the graph, or an input that is added.
+FailureOr<Value> LossBuilder::labelsFor(RankedTensorType output) {
+  bool mse = choice.kind == "mse";
   auto wanted =
       mse ? output : RankedTensorType::get(output.getShape().drop_back(), builder.getI64Type());
-  std::string name = labelsName.empty() ? freeName("labels", root.values) : labelsName;
-  if (!root.values.count(name)) {
-    if (mlir::failed(addInput(name, wanted, batchDim)))
-      return failure();
-    inputs.back().isLabel = true;
-    if (!mse)
-      inputs.back().binding = "tokens+1";
-  }
-  Value labels = root.values[name].value;
+  std::string name = choice.labels.empty() ? freeName("labels", graph.values) : choice.labels;
+  if (!graph.values.count(name))
+    addLabels(name, wanted, output);
+  Value labels = graph.values[name].value;
   bool integers = labels && (tensor(labels).getElementType().isInteger(64) ||
                              tensor(labels).getElementType().isInteger(32));
   if (!labels || tensor(labels).getShape() != wanted.getShape() ||
       (mse ? tensor(labels) != wanted : !integers))
-    return error("--loss: '" + displayName(name) + "' has another type than '" +
-                     displayName(logitsName) + "' asks for, " + Node::name(wanted),
-                 SHALE_EXIT_USAGE),
-           failure();
+    return context.error("--loss: '" + displayName(name) + "' has another type than '" +
+                             displayName(choice.logits) + "' asks for, " + Node::name(wanted),
+                         SHALE_EXIT_USAGE);
   return labels;
 }
 
 /// Builds the loss that --loss defines.
-FailureOr<LossParts> Importer::buildLoss(Value &loss) {
-  Location loc = fileLocation();
-  FailureOr<Value> logits = output(logitsName);
-  if (mlir::failed(logits))
+FailureOr<Term> LossBuilder::buildForm() {
+  FailureOr<Value> logits = outputNamed(context, graph, choice.logits);
+  if (failed(logits))
     return failure();
   RankedTensorType type = tensor(*logits);
-  std::string shown = displayName(logitsName);
+  std::string shown = displayName(choice.logits);
   if (!isa<FloatType>(type.getElementType()))
-    return error("--loss: '" + shown + "' has type " + Node::name(type) + ", not of floats",
-                 SHALE_EXIT_USAGE),
-           failure();
-  if (lossKind == "mean" || lossKind == "sum")
-    return buildReduced(builder, loc, *logits, lossKind == "mean", loss);
-  bool mse = lossKind == "mse";
+    return context.error("--loss: '" + shown + "' has type " + Node::name(type) + ", not of floats",
+                         SHALE_EXIT_USAGE);
+  if (choice.kind == "mean" || choice.kind == "sum")
+    return buildReduced(*logits, choice.kind == "mean");
+  bool mse = choice.kind == "mse";
   if (!mse && type.getRank() < 2)
-    return error("--loss: '" + shown + "' has type " + Node::name(type) +
-                     "; logits have a dimension of rows and one of classes",
-                 SHALE_EXIT_USAGE),
-           failure();
-  FailureOr<Value> labels = labelsOf(type);
-  if (mlir::failed(labels))
+    return context.error("--loss: '" + shown + "' has type " + Node::name(type) +
+                             "; logits have a dimension of rows and one of classes",
+                         SHALE_EXIT_USAGE);
+  FailureOr<Value> labels = labelsFor(type);
+  if (failed(labels))
     return failure();
-  if (mse) {
-    Value difference = nn::SubOp::create(builder, loc, type, *logits, *labels);
-    return buildReduced(builder, loc, nn::MulOp::create(builder, loc, type, difference, difference),
-                        /*mean=*/true, loss);
-  }
-  int64_t classes = type.getShape().back(),
-          rows = type.getNumElements() / std::max<int64_t>(classes, 1);
-  Value flat = nn::ReshapeOp::create(
-      builder, loc, RankedTensorType::get({rows, classes}, type.getElementType()), *logits);
-  Value picked = nn::ReshapeOp::create(
-      builder, loc, RankedTensorType::get({rows}, tensor(*labels).getElementType()), *labels);
-  LossParts parts = buildCrossEntropy(builder, loc, flat, picked, -100);
-  loss = buildMean(builder, loc, parts);
-  return parts;
+  if (!mse)
+    return buildEntropy(*logits, *labels);
+  Value difference = nn::SubOp::create(builder, loc, type, *logits, *labels);
+  Value square = nn::MulOp::create(builder, loc, type, difference, difference);
+  return buildReduced(square, /*mean=*/true);
 }
+
+//===----------------------------------------------------------------------===//
+// The whole loss
+//===----------------------------------------------------------------------===//
+
+FailureOr<std::vector<Term>> LossBuilder::buildTerms() {
+  std::vector<Term> terms;
+  auto add = [&](FailureOr<Term> term) -> LogicalResult {
+    if (succeeded(term))
+      terms.push_back(*term);
+    return term;
+  };
+  if (!choice.kind.empty() && failed(add(buildForm())))
+    return failure();
+  for (const LossTerm &chosen : choice.terms)
+    if (failed(add(readOutput(chosen))))
+      return failure();
+  return terms;
+}
+
+/// Sets the weighted sum. It is the mean of its first mean over labels: each micro-batch has the
+/// weight of its labels.
+void LossBuilder::sum(ArrayRef<Term> terms, Loss &loss) {
+  auto scalar = RankedTensorType::get({}, builder.getF32Type());
+  for (const Term &term : terms) {
+    Value value = term.value;
+    if (value.getType() != scalar)
+      value = nn::CastOp::create(builder, loc, scalar, value);
+    if (term.weight != 1)
+      value = nn::MulOp::create(builder, loc, scalar, value,
+                                nn::splat(builder, loc, scalar, term.weight));
+    loss.value =
+        loss.value ? Value(nn::AddOp::create(builder, loc, scalar, loss.value, value)) : value;
+  }
+  auto mean = llvm::find_if(terms, [](const Term &term) { return term.isMeanOfLabels(); });
+  if (mean == terms.end())
+    loss.parts = {loss.value, nn::splat(builder, loc, scalar, 1.0)};
+  else
+    loss.parts = asMean(builder, loc, loss.value, mean->value, mean->parts.count);
+}
+
+FailureOr<Loss> LossBuilder::build() {
+  FailureOr<std::vector<Term>> terms = buildTerms();
+  if (failed(terms))
+    return failure();
+  Loss loss;
+  for (const Term &term : *terms)
+    if (term.parts.labels)
+      loss.labeled.push_back(term.parts);
+  const Term &first = terms->front();
+  if (terms->size() > 1 || first.weight != 1)
+    sum(*terms, loss);
+  else
+    loss.value = first.value, loss.parts = first.parts;
+  return loss;
+}
+
+FailureOr<Loss> onnx::makeLoss(ImportContext &context, const LossChoice &choice,
+                               const KnownLosses &known, const States &states, Scope &graph,
+                               Inputs &inputs) {
+  return LossBuilder(context, choice, known, states, graph, inputs).build();
+}
+
+//===----------------------------------------------------------------------===//
+// Parts
+//===----------------------------------------------------------------------===//
 
 LossParts onnx::buildCrossEntropy(OpBuilder &builder, Location loc, Value logits, Value labels,
                                   int64_t ignore) {

@@ -8,9 +8,8 @@
 // torch/onnx/_internal/torchscript_exporter.
 //
 //===----------------------------------------------------------------------===//
-#include "lib/Frontend/ONNX/Importer.h"
+#include "lib/Frontend/ONNX/Lost.h"
 #include "lib/Frontend/ONNX/Signature.h"
-#include "lib/Support/Remarks.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringSwitch.h"
 
@@ -30,18 +29,21 @@ std::optional<double> onnx::attentionDropout(const FxNode &fx) {
   return position < 0 ? std::nullopt : numberArgument(fx, position, "dropout_p");
 }
 
-bool Importer::isFromPyTorch() const { return model.proto().producer_name() == "pytorch"; }
+namespace {
+/// An operation of attention that drops probabilities.
+struct Attention {
+  double ratio;
+  bool isWhole; // not the forward half of a pair, whose backward half has the same random numbers
+  const NodeProto *dropout = nullptr, *product = nullptr, *last = nullptr;
+};
 
-LogicalResult Importer::findLostDropout() {
-  if (options.dropout == 0.0)
-    return success();
-  struct Attention {
-    double ratio;
-    bool isWhole; // not the forward half of a pair, whose backward half has the same random numbers
-    const NodeProto *dropout = nullptr, *product = nullptr, *last = nullptr;
-  };
-  llvm::MapVector<std::string, Attention, std::map<std::string, unsigned>> attentions; // by fx.name
-  for (const NodeProto &node : model.proto().graph().node()) {
+/// By the name in the exported program.
+using Attentions = llvm::MapVector<std::string, Attention, std::map<std::string, unsigned>>;
+} // namespace
+
+static Attentions findAttentions(const GraphProto &graph) {
+  Attentions attentions;
+  for (const NodeProto &node : graph.node()) {
     if (!metadata(node.metadata_props(), "pkg.torch.onnx.fx_node").contains("scaled_dot_product"))
       continue;
     FxNode fx = readFxNode(node);
@@ -56,21 +58,28 @@ LogicalResult Importer::findLostDropout() {
     if (node.op_type() == "MatMul")
       attention.product = &node; // the last one is that of the probabilities and the values
   }
+  return attentions;
+}
+
+FailureOr<LostDropout> onnx::findLostDropout(ImportContext &context) {
+  LostDropout lost;
+  if (context.options.dropout == 0.0)
+    return lost;
+  Attentions attentions = findAttentions(context.graph());
   for (auto &[name, attention] : attentions) {
     if (!attention.isWhole || (!attention.dropout && !attention.product))
-      return errorAt(
+      return context.errorAt(
           *attention.last,
           "the export left out the dropout of attention, dropout_p=" + shortest(attention.ratio) +
               ": export the forward graph with attention in single operations "
               "(attn_implementation=\"eager\" in transformers), or pass --dropout off");
     if (!attention.dropout)
-      lostDropout[attention.product] = options.dropout.value_or(attention.ratio);
+      lost[attention.product] = context.options.dropout.value_or(attention.ratio);
   }
   if (!attentions.empty())
-    emitDecision(fileLocation(), "import",
-                 "dropout of " + Twine(attentions.size()) +
-                     (attentions.size() == 1 ? " operation of attention is"
-                                             : " operations of attention is") +
-                     " restored: the export left it out");
-  return success();
+    context.remark(
+        "dropout of " + Twine(attentions.size()) +
+        (attentions.size() == 1 ? " operation of attention is" : " operations of attention is") +
+        " restored: the export left it out");
+  return lost;
 }

@@ -5,7 +5,7 @@
 // the lines of source that both were the same expression.
 //
 //===----------------------------------------------------------------------===//
-#include "lib/Frontend/ONNX/Importer.h"
+#include "lib/Frontend/ONNX/Checks.h"
 #include "lib/Frontend/ONNX/Operation.h"
 #include "lib/Frontend/ONNX/Python.h"
 #include "lib/Frontend/ONNX/Signature.h"
@@ -191,9 +191,9 @@ static bool isWholeSlice(StringRef name, const FxNode &reader, const FxNode &kep
          dimOf(kept) >= own;
 }
 
-const NodeProto *Importer::findMergedRead(llvm::function_ref<bool(StringRef)> isVaried,
-                                          std::string &why) {
-  const GraphProto &graph = model.proto().graph();
+std::optional<MergedRead> onnx::findMergedRead(const GraphProto &graph, const NodeSet &needed,
+                                               const Parameters &parameters,
+                                               llvm::function_ref<bool(StringRef)> isVaried) {
   std::map<std::string, Operation> operations; // by the name in the record
   llvm::StringMap<std::pair<const NodeProto *, const Operation *>> makers;
   llvm::StringSet<> made;
@@ -237,14 +237,14 @@ const NodeProto *Importer::findMergedRead(llvm::function_ref<bool(StringRef)> is
           continue;
         if (module != scope && isSameInSource(*kept, scope, *node, kind, module))
           continue;
-        why = "reads '%" + *name + "', which the export merged with node '" +
-              displayName(kept->name()) +
-              "'. The two may have different gradients, as of a detached value, and their lines of "
-              "source do not show that they are the same. Export with torch.onnx.export(..., "
-              "optimize=False)";
-        return node;
+        return MergedRead{
+            node, "reads '%" + *name + "', which the export merged with node '" +
+                      displayName(kept->name()) +
+                      "'. The two may have different gradients, as of a detached value, and their "
+                      "lines of source do not show that they are the same. Export with "
+                      "torch.onnx.export(..., optimize=False)"};
       }
     }
   }
-  return nullptr;
+  return std::nullopt;
 }

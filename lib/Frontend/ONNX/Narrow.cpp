@@ -2,7 +2,7 @@
 #include "lib/Frontend/ONNX/Narrow.h"
 #include "dialects/nn/Ops/Compare.h"
 #include "dialects/nn/Ops/Elementwise.h"
-#include "lib/Frontend/ONNX/Importer.h"
+#include "lib/Frontend/ONNX/Building.h"
 #include "llvm/ADT/StringSwitch.h"
 #include <cmath>
 

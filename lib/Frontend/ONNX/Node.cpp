@@ -6,7 +6,7 @@
 #include "dialects/nn/Ops/Matmul.h"
 #include "dialects/nn/Ops/Reduce.h"
 #include "include/shale/Runtime.h"
-#include "lib/Frontend/ONNX/Importer.h"
+#include "lib/Frontend/ONNX/Building.h"
 #include "lib/Frontend/ONNX/Signature.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -14,9 +14,10 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::onnx;
 
-Node::Node(Importer &importer, const NodeProto &proto, Scope &scope, int64_t version)
-    : importer(importer), builder(importer.builder), proto(proto), scope(scope), version(version),
-      loc(importer.locationOf(proto)) {}
+Node::Node(Building &building, const NodeProto &proto, Scope &scope, int depth, Operands operands)
+    : building(building), builder(building.builder), proto(proto), scope(scope),
+      version(scope.opsetOf(proto)), depth(depth), loc(building.locationOf(proto)),
+      in(std::move(operands)) {}
 
 std::string Node::name(Type type) {
   std::string text;
@@ -35,14 +36,14 @@ void Node::noteRead(int operand) const {
 }
 
 ArrayRef<Value> Node::operands() const {
-  for (size_t i = 0; i < in.size(); ++i)
+  for (size_t i = 0; i < in.values.size(); ++i)
     noteRead(int(i));
-  return in;
+  return in.values;
 }
 
 Value Node::input(int operand) const {
   noteRead(operand);
-  return operand < int(in.size()) ? in[operand] : Value();
+  return operand < int(in.values.size()) ? in.values[operand] : Value();
 }
 
 bool Node::has(int operand) const {
@@ -56,18 +57,20 @@ bool Node::wants(int result) const {
 }
 
 bool Node::isRead(int result) const {
-  return wants(result) && (depth > 0 || importer.isRead(proto.output(result)));
+  return wants(result) && (depth > 0 || building.isRead(proto.output(result)));
 }
 
-bool Node::isState(Value value) const { return llvm::is_contained(importer.stateValues, value); }
+bool Node::isState(Value value) const { return building.isState(value); }
 
-bool Node::isFromPyTorch() const { return importer.isFromPyTorch(); }
+std::string Node::parameterBehind(Value value) const { return building.parameterBehind(value); }
+
+bool Node::isFromPyTorch() const { return building.isFromPyTorch(); }
 
 std::string Node::tracedAs() const { return readFxNode(proto).target; }
 
 LogicalResult Node::error(const Twine &message) {
   if (!failedOnce)
-    importer.error(message);
+    building.error(message);
   failedOnce = true;
   return failure();
 }
@@ -99,7 +102,7 @@ LogicalResult Node::requireNumbers(int operand) {
 }
 
 LogicalResult Node::constantInts(int operand, SmallVectorImpl<int64_t> &values) {
-  DenseElementsAttr attr = importer.folder.constantOf(input(operand));
+  DenseElementsAttr attr = building.constantOf(input(operand));
   if (!attr)
     return error("operand " + Twine(operand) + " ('" + displayName(proto.input(operand)) +
                  "') must be known at compile time: give every dimension it "
@@ -114,7 +117,7 @@ LogicalResult Node::constantInts(int operand, SmallVectorImpl<int64_t> &values) 
 }
 
 std::optional<double> Node::scalarConstant(Value value) {
-  DenseElementsAttr attr = importer.folder.constantOf(value);
+  DenseElementsAttr attr = building.constantOf(value);
   if (!attr || attr.getNumElements() == 0 || (attr.getNumElements() != 1 && !attr.isSplat()))
     return std::nullopt;
   if (isa<FloatType>(attr.getElementType())) {
@@ -234,7 +237,7 @@ void Node::set(int result, Value value, int32_t narrow) {
 void Node::setSequence(int result, SmallVector<Value> items) {
   if (!wants(result))
     return;
-  if (llvm::any_of(narrowTypes, [](int32_t type) { return type != 0; })) {
+  if (llvm::any_of(in.narrowTypes, [](int32_t type) { return type != 0; })) {
     (void)error("a sequence of integers other than int32 and int64 is not supported");
     return;
   }
@@ -266,11 +269,10 @@ Value Node::finish(Operation *op) {
     failedOnce = true;
     return {};
   }
-  importer.setScope(op);
-  return importer.folder.fold(op);
+  return building.finish(op);
 }
 
-void Node::adopt(Operation *op) { importer.setScope(op); }
+void Node::adopt(Operation *op) { building.setScope(op); }
 
 Value Node::constant(RankedTensorType type, double value) {
   return nn::splat(builder, loc, type, value);
@@ -316,7 +318,7 @@ LogicalResult Node::broadcastShape(ArrayRef<Value> values, SmallVectorImpl<int64
         size = other[i];
       else if (other[i] != 1 && other[i] != size)
         return error("shapes do not broadcast: sizes " + Twine(size) + " and " + Twine(other[i]) +
-                     " meet" + importer.broadcastHint(values, size, other[i]));
+                     " meet" + building.broadcastHint(values, size, other[i]));
     }
   }
   return success();

@@ -20,7 +20,7 @@ namespace shale::onnx {
 
 class AttributeProto;
 struct Binding;
-class Importer;
+class Building;
 class Node;
 class NodeProto;
 struct Scope;
@@ -50,17 +50,26 @@ private:
 /// before the first import.
 HandlerRegistry &getHandlers();
 
+/// The operands of a node.
+struct Operands {
+  llvm::SmallVector<mlir::Value> values; // in order, null where absent
+  /// The ONNX data types of operands that values do not have, 0 for others (Narrow.h).
+  llvm::SmallVector<int32_t> narrowTypes;
+};
+
 /// One node while it is translated: its operands, attributes and results.
 class Node {
 public:
-  Node(Importer &importer, const NodeProto &proto, Scope &scope, int64_t version);
+  /// `depth`: of calls and subgraphs around it.
+  Node(Building &building, const NodeProto &proto, Scope &scope, int depth, Operands operands);
 
-  Importer &importer;
+  /// What else the handler may use.
+  Building &building;
   mlir::OpBuilder &builder;
   const NodeProto &proto;
   Scope &scope;
   const int64_t version; // of the operator set
-  int depth = 0;         // of calls and subgraphs around it
+  const int depth;
   mlir::Location loc;
 
   mlir::LogicalResult error(const llvm::Twine &message);
@@ -86,10 +95,9 @@ public:
   /// Operand values, in order, null where absent; resolved before the handler
   /// runs. Counts as a read of all of them.
   llvm::ArrayRef<mlir::Value> operands() const;
-  /// The ONNX data types of operands that values do not have, 0 for others (Narrow.h).
-  llvm::SmallVector<int32_t> narrowTypes;
+  /// The ONNX data type of an operand if values do not have it, else 0 (Narrow.h).
   int32_t narrow(int operand) const {
-    return operand < int(narrowTypes.size()) ? narrowTypes[operand] : 0;
+    return operand < int(in.narrowTypes.size()) ? in.narrowTypes[operand] : 0;
   }
   mlir::Value input(int operand) const;
   static mlir::RankedTensorType type(mlir::Value value) {
@@ -193,13 +201,12 @@ public:
   bool hasFailed() const { return failedOnce; }
 
 private:
-  friend class Importer;
   void noteRead(int operand) const;
   /// The attribute, or that of the function call which it refers to; null if the call lacks it.
   const AttributeProto *resolved(const AttributeProto &attribute) const;
   mlir::LogicalResult requireAttributesRead();
 
-  llvm::SmallVector<mlir::Value> in;
+  const Operands in;
   mutable llvm::SmallBitVector operandsRead, attributesRead;
   bool badAttributes = false;
   bool failedOnce = false;

@@ -13,7 +13,8 @@
 #include "dialects/nn/Ops/Gather.h"
 #include "dialects/nn/Ops/Loss.h"
 #include "dialects/nn/Ops/Reduce.h"
-#include "lib/Frontend/ONNX/Importer.h"
+#include "lib/Frontend/ONNX/Losses.h"
+#include "lib/Frontend/ONNX/States.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
@@ -46,13 +47,14 @@ static Value countIn(Value divisor) {
   return divisor;
 }
 
-bool Importer::isCountOfData(Value value) const {
+/// Whether a value is a sum that depends on inputs, and on no parameter.
+static bool isCountOfData(Value value, const States &states) {
   llvm::SetVector<Value> work;
   work.insert(value);
   bool sums = false, reads = false;
   for (size_t i = 0; i < work.size(); ++i) {
     if (isa<BlockArgument>(work[i])) {
-      if (llvm::is_contained(stateValues, work[i]))
+      if (states.contains(work[i]))
         return false;
       reads = true;
       continue;
@@ -176,7 +178,8 @@ static bool readLabels(Operation *op, LossParts &parts) {
   return bool(parts.logits);
 }
 
-void Importer::findLabels(Value loss, LossParts &parts) const {
+/// Sets the labels and logits that are nearest to the loss, if there are any.
+static void findLabels(Value loss, LossParts &parts) {
   llvm::SetVector<Value> work;
   work.insert(loss);
   for (size_t i = 0; i < work.size(); ++i) {
@@ -193,10 +196,9 @@ void Importer::findLabels(Value loss, LossParts &parts) const {
   }
 }
 
-LossParts Importer::recognizeLoss(Value &loss) {
+LossParts onnx::recognizeLoss(OpBuilder &builder, Location loc, const States &states, Value &loss) {
   LossParts parts;
-  Location loc = fileLocation();
-  auto isCount = [&](Value divisor) { return isCountOfData(countIn(divisor)); };
+  auto isCount = [&](Value divisor) { return isCountOfData(countIn(divisor), states); };
   Value whole = loss;
   if (nn::DivOp quotient = findQuotient(loss, isCount)) {
     Value count = countIn(quotient.getRhs());

@@ -12,9 +12,8 @@
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/nn/Ops/State.h"
-#include "lib/Frontend/ONNX/Importer.h"
+#include "lib/Frontend/ONNX/Checks.h"
 #include "lib/Frontend/ONNX/Signature.h"
-#include "lib/Support/Remarks.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/Support/Regex.h"
 #include <map>
@@ -92,32 +91,27 @@ static void reachOperands(Operation &op, llvm::DenseSet<Value> &reached) {
       reached.insert(operand);
 }
 
-void Importer::freezeUnreached(Value loss) {
-  // A list of parameters, or a training step, says what is trained.
-  if (parameters.hasSignature || training || !gradients.empty())
-    return;
+void onnx::freezeUnreached(ImportContext &context, const States &states, Value loss) {
   llvm::DenseSet<Value> reached;
   reached.insert(loss);
-  auto isReached = [&](Value value) { return reached.contains(value); };
-  for (Operation &op : llvm::reverse(*body))
+  for (Operation &op : llvm::reverse(context.body))
     reachOperands(op, reached);
   SmallVector<std::string> left;
   bool trainsAny = false;
-  for (auto [parameter, value] : llvm::zip(parameters.list, stateValues)) {
+  for (auto [parameter, value] : llvm::zip(states.parameters.list, states.values)) {
     if (!value || !parameter.isParameter)
       continue;
-    if (isReached(value))
+    if (reached.contains(value))
       trainsAny = true;
     else
       left.push_back(displayName(parameter.name));
   }
+  if (!trainsAny)
+    return; // an error later says why
   for (const std::string &name : left) {
-    if (!trainsAny)
-      return; // an error later says why
-    auto state = module->lookupSymbol<nn::StateOp>(name);
-    state.setTrainedAttr(BoolAttr::get(context, false));
-    emitDecision(fileLocation(), "import",
-                 "initializer '" + name + "' is not trained: no gradient of the loss reaches it");
+    auto state = context.module.lookupSymbol<nn::StateOp>(name);
+    state.setTrainedAttr(BoolAttr::get(context.mlirContext(), false));
+    context.remark("initializer '" + name + "' is not trained: no gradient of the loss reaches it");
   }
 }
 
@@ -159,99 +153,147 @@ static SmallVector<const NodeProto *> findClones(const GraphProto &graph, const 
   return found;
 }
 
-LogicalResult Importer::checkStops() {
-  SmallVector<Value> trained;
-  llvm::StringSet<> trainedNames; // as initializers are called
-  for (auto [parameter, value] : llvm::zip(parameters.list, stateValues))
-    if (value && parameter.isParameter && !options.parameters.freezes(parameter.name))
-      trained.push_back(value), trainedNames.insert(parameters.prefix + parameter.name);
-  llvm::StringSet<> foldedDetached = findFoldedDetached(model.proto().graph(), trainedNames);
-  llvm::DenseSet<Value> varied = findVaried(*body, trained);
-  auto isVaried = [&](const NodeProto &node) {
-    return llvm::any_of(node.output(), [&](const std::string &name) {
-      return varied.contains(root.values.lookup(name).value);
-    });
-  };
-  llvm::StringSet<> made;
-  for (const std::string &name : readPlaceholders(model.proto().graph()))
-    made.insert(name);
-  Records records;
-  // The detached values that operations of a line name. Their stops are restored.
-  llvm::StringMap<std::set<std::string>> placed;
-  for (const NodeProto &node : model.proto().graph().node()) {
-    const FxNode &fx = records[&node] = readFxNode(node);
-    made.insert(fx.name);
-    for (const std::string &name : fx.args)
-      if (operationOf(name) == "detach")
-        placed[readSourceText(node)].insert(name);
+namespace {
+
+/// Tells which nodes may read a detached value. Only the reader's line of source shows how a folded
+/// or removed value was computed.
+class DetachedReads {
+public:
+  /// `trained`: parameters, as initializers are called.
+  DetachedReads(const GraphProto &graph, const llvm::StringSet<> &trained)
+      : folded(findFoldedDetached(graph, trained)) {
+    for (const std::string &name : readPlaceholders(graph))
+      made.insert(name);
+    for (const NodeProto &node : graph.node()) {
+      const FxNode &fx = records[&node] = readFxNode(node);
+      made.insert(fx.name);
+      for (const std::string &name : fx.args)
+        if (operationOf(name) == "detach")
+          placed[readSourceText(node)].insert(name);
+    }
+    for (const NodeProto *node : findClones(graph, records, made))
+      clones.insert(node);
   }
-  // Only the reader's line of source shows how a folded or removed value was computed.
-  llvm::Regex detach("\\.(detach_?\\(|data\\b)");
-  SmallVector<StringRef> groups;
-  auto readsDetached = [&](const NodeProto &node) {
-    if (llvm::any_of(node.input(),
-                     [&](const std::string &name) { return foldedDetached.contains(name); }))
+
+  bool contains(const NodeProto &node) const {
+    if (llvm::any_of(node.input(), [&](const std::string &name) { return folded.contains(name); }))
       return true;
+    static const llvm::Regex detach("\\.(detach_?\\(|data\\b)");
+    SmallVector<StringRef> groups;
     StringRef line = readSourceText(node);
     size_t stops = 0;
     for (StringRef rest = line; detach.match(rest, &groups); ++stops)
       rest = rest.drop_front(groups[0].end() - rest.begin());
     return placed.lookup(line).size() < stops &&
            llvm::any_of(
-               records[&node].args, [&](const std::string &name) { return !made.contains(name); });
-  };
+               records.at(&node).args,
+               [&](const std::string &name) { return !made.contains(name); });
+  }
+  /// Whether a node reads a removed `clone()` of a value that may have been detached first.
+  bool hasClone(const NodeProto &node) const { return clones.contains(&node); }
+
+private:
+  llvm::StringSet<> folded;
+  llvm::StringSet<> made; // names of the exported program that the file has
+  Records records;
+  NodeSet clones;
+  /// The detached values that operations of a line name. Their stops are restored.
+  llvm::StringMap<std::set<std::string>> placed;
+};
+
+/// The nodes at which a gradient may stop, by the reason.
+struct Stops {
   SmallVector<const NodeProto *> inContext, detaching, inFunction, copying;
-  SmallVector<const NodeProto *> clones = findClones(model.proto().graph(), records, made);
-  for (const NodeProto &node : model.proto().graph().node()) {
+};
+
+} // namespace
+
+/// Finds the stops among needed nodes that `isVaried`: their values depend on trained parameters.
+static Stops findStops(const GraphProto &graph, const NodeSet &needed, const ImportOptions &options,
+                       const DetachedReads &detached,
+                       llvm::function_ref<bool(const NodeProto &)> isVaried) {
+  Stops stops;
+  for (const NodeProto &node : graph.node()) {
     if (!needed.contains(&node) || !isVaried(node))
       continue;
     if (isOfContext(node) && !options.assumeAutocast)
-      inContext.push_back(&node);
-    else if (readsDetached(node))
-      detaching.push_back(&node);
-    else if (llvm::is_contained(clones, &node))
-      copying.push_back(&node);
+      stops.inContext.push_back(&node);
+    else if (detached.contains(node))
+      stops.detaching.push_back(&node);
+    else if (detached.hasClone(node))
+      stops.copying.push_back(&node);
     else if (StringRef function = functionOf(node);
              !function.empty() && !llvm::is_contained(options.assumeDerivative, function))
-      inFunction.push_back(&node);
+      stops.inFunction.push_back(&node);
   }
-  auto refuse = [&](ArrayRef<const NodeProto *> nodes, StringRef why) -> LogicalResult {
-    std::vector<std::string> names;
-    for (const NodeProto *node : nodes)
-      names.push_back(displayName(node->name()));
-    return emitError(locationOf(*nodes.front()))
-           << model.path() << ": nodes " << listOf(names, kShown) << " " << why;
-  };
-  if (!inContext.empty())
+  return stops;
+}
+
+static LogicalResult refuse(ImportContext &context, ArrayRef<const NodeProto *> nodes,
+                            const Twine &why) {
+  std::vector<std::string> names;
+  for (const NodeProto *node : nodes)
+    names.push_back(displayName(node->name()));
+  return context.errorAt(context.locationOf(*nodes.front()),
+                         "nodes " + listOf(names, kShown) + " " + why);
+}
+
+/// Fails, with an error, if a node is in a block under a context manager, or reads a value that may
+/// be detached.
+static LogicalResult refuseBlocks(ImportContext &context, const Stops &stops) {
+  if (!stops.inContext.empty())
     return refuse(
-        inContext,
+        context, stops.inContext,
         "depend on trained parameters and were exported under torch.no_grad() or torch.autocast(). The file does not distinguish "
         "the two, and gradients must not flow through no_grad. Export without no_grad; pass --assume-autocast if the blocks are autocast; "
         "or pass --freeze for parameters that are not to be trained");
-  if (!detaching.empty())
+  if (!stops.detaching.empty())
     return refuse(
-        detaching,
+        context, stops.detaching,
         "read values that depend on trained parameters, and that their lines of source detach; the file does not show where, "
         "and gradients would flow. Export with torch.onnx.export(..., optimize=False), or pass --freeze for parameters that are not to be "
         "trained");
-  if (!copying.empty())
+  if (!stops.copying.empty())
     return refuse(
-        copying,
+        context, stops.copying,
         "read a clone() of a value that depends on trained parameters, and the file does not show whether it was detached first. "
         "Export with torch.onnx.export(..., optimize=False), or with the clone in the line that reads it");
-  std::string why;
-  if (const NodeProto *node = findMergedRead(
-          [&](StringRef name) { return varied.contains(root.values.lookup(name).value); }, why))
-    return emitError(locationOf(*node))
-           << model.path() << ": node '" << displayName(node->name()) << "' " << why;
-  if (!inFunction.empty()) {
-    StringRef function = functionOf(*inFunction.front());
-    std::string why =
-        ("come from a line that calls " + function +
-         ".apply(), a torch.autograd.Function: its backward is not in the file. If it is the derivative of what " +
-         function + " computes, pass --assume-derivative " + function)
-            .str();
-    return refuse(inFunction, why);
-  }
   return success();
+}
+
+/// Fails, with an error, if a node comes from an autograd.Function.
+static LogicalResult refuseFunctions(ImportContext &context, const Stops &stops) {
+  if (stops.inFunction.empty())
+    return success();
+  StringRef function = functionOf(*stops.inFunction.front());
+  return refuse(
+      context, stops.inFunction,
+      "come from a line that calls " + function +
+          ".apply(), a torch.autograd.Function: its backward is not in the file. If it is the derivative of what " +
+          function + " computes, pass --assume-derivative " + function);
+}
+
+LogicalResult onnx::checkStops(ImportContext &context, const NodeSet &needed, const States &states,
+                               const Scope &graph) {
+  SmallVector<Value> trained;
+  llvm::StringSet<> trainedNames; // as initializers are called
+  for (auto [index, parameter] : llvm::enumerate(states.parameters.list))
+    if (states.isTrained(index, context.options.parameters)) {
+      trained.push_back(states.values[index]);
+      trainedNames.insert(states.parameters.prefix + parameter.name);
+    }
+  llvm::DenseSet<Value> varied = findVaried(context.body, trained);
+  auto isVaried = [&](StringRef name) { return varied.contains(graph.values.lookup(name).value); };
+  auto computesVaried = [&](const NodeProto &node) {
+    return llvm::any_of(node.output(), isVaried);
+  };
+  Stops stops = findStops(context.graph(), needed, context.options,
+                          DetachedReads(context.graph(), trainedNames), computesVaried);
+  if (failed(refuseBlocks(context, stops)))
+    return failure();
+  if (std::optional<MergedRead> merged =
+          findMergedRead(context.graph(), needed, states.parameters, isVaried))
+    return context.errorAt(context.locationOf(*merged->node),
+                           "node '" + displayName(merged->node->name()) + "' " + merged->why);
+  return refuseFunctions(context, stops);
 }

@@ -1,26 +1,63 @@
 //===- Subgraph.cpp - Graphs in attributes: branches and bodies -----------===//
 #include "dialects/nn/Ops/Constant.h"
-#include "lib/Frontend/ONNX/Importer.h"
 #include "lib/Frontend/ONNX/Narrow.h"
+#include "lib/Frontend/ONNX/Translator.h"
 #include "lib/Support/Remarks.h"
 
 using namespace mlir;
 using namespace shale;
 using namespace shale::onnx;
 
-/// Returns the parameter that an initializer holds, for a read in a subgraph, which no metadata
-/// describes; null if it holds none.
-Value Importer::parameterIn(const TensorProto &tensor, const NodeProto &node) {
-  for (auto [parameter, value] : llvm::zip(parameters.list, stateValues)) {
-    if (!value || parameter.initializer != &tensor)
+/// Bytes of constants in bodies of loops that count as one node.
+static constexpr int64_t kBytesOfNode = 4096;
+
+/// Imports the initializers of a graph that `what` names, into its scope.
+LogicalResult Translator::importInitializers(Node &node, const GraphProto &graph, StringRef what,
+                                             Scope &inner) {
+  for (const TensorProto &tensor : graph.initializer()) {
+    if (Value parameter = parameterIn(tensor, node.proto)) {
+      inner.values[tensor.name()].value = parameter;
       continue;
-    return parameter.transposed ? transposed(builder, locationOf(node), value) : value;
+    }
+    bool isInput = llvm::any_of(graph.input(), [&](const ValueInfoProto &input) {
+      return input.name() == tensor.name(); // which has another value
+    });
+    if (isInput)
+      continue;
+    if (isFloat(tensor) && !isScalar(tensor) && remarked.insert(&tensor).second)
+      emitDecision(node.loc, "import",
+                   "initializer '" + displayName(tensor.name()) + "' of the " + what.str() +
+                       " is a constant: it is no parameter of the file");
+    auto data = context.readConstant(tensor);
+    if (!data)
+      return node.error("initializer '" + displayName(tensor.name()) +
+                        "': " + llvm::toString(data.takeError()));
+    int64_t bytes = nn::tensorBytes(cast<RankedTensorType>(data->getType()));
+    if (failed(context.countWork(1 + bytes / kBytesOfNode)))
+      return failure();
+    Binding &binding = inner.values[tensor.name()];
+    binding.value = nn::ConstantOp::create(context.builder, node.loc, *data);
+    binding.narrow = narrowInteger(tensor.data_type()) ? tensor.data_type() : 0;
   }
-  return {};
+  return success();
 }
 
-FailureOr<SmallVector<Binding>> Importer::importGraph(Node &node, const GraphProto &graph,
-                                                      StringRef what, ArrayRef<Binding> inputs) {
+/// Returns the values of a graph's outputs.
+static FailureOr<SmallVector<Binding>> takeOutputs(Node &node, const GraphProto &graph,
+                                                   StringRef what, const Scope &inner) {
+  SmallVector<Binding> outputs;
+  for (const ValueInfoProto &output : graph.output()) {
+    const Binding *found = inner.find(output.name());
+    if (!found)
+      return node.error("its " + what + " does not define its output '" +
+                        displayName(output.name()) + "'");
+    outputs.push_back(*found);
+  }
+  return outputs;
+}
+
+FailureOr<SmallVector<Binding>> Translator::importGraph(Node &node, const GraphProto &graph,
+                                                        StringRef what, ArrayRef<Binding> inputs) {
   if (graph.sparse_initializer_size() > 0)
     return node.error("sparse initializers are not supported");
   if (node.depth >= kMaxCallDepth)
@@ -38,45 +75,12 @@ FailureOr<SmallVector<Binding>> Importer::importGraph(Node &node, const GraphPro
                                                                         : node.proto.name()) +
       "', ";
   // A loop may run the graph many times. Count a graph without nodes, too.
-  if (mlir::failed(countWork(1)))
+  if (failed(context.countWork(1)) || failed(importInitializers(node, graph, what, inner)))
     return failure();
-  for (const TensorProto &tensor : graph.initializer()) {
-    if (Value parameter = parameterIn(tensor, node.proto)) {
-      inner.values[tensor.name()].value = parameter;
-      continue;
-    }
-    bool isInput = llvm::any_of(graph.input(), [&](const ValueInfoProto &input) {
-      return input.name() == tensor.name(); // which has another value
-    });
-    if (isInput)
-      continue;
-    if (isFloat(tensor) && !isScalar(tensor) && remarked.insert(&tensor).second)
-      emitDecision(node.loc, "import",
-                   "initializer '" + displayName(tensor.name()) + "' of the " + what.str() +
-                       " is a constant: it is no parameter of the file");
-    auto data = readConstant(tensor);
-    if (!data)
-      return node.error("initializer '" + displayName(tensor.name()) +
-                        "': " + llvm::toString(data.takeError()));
-    if (mlir::failed(
-            countWork(1 + nn::tensorBytes(cast<RankedTensorType>(data->getType())) / kBytesOfNode)))
-      return failure();
-    Binding &binding = inner.values[tensor.name()];
-    binding.value = nn::ConstantOp::create(builder, node.loc, *data);
-    binding.narrow = narrowInteger(tensor.data_type()) ? tensor.data_type() : 0;
-  }
   for (auto [input, binding] : llvm::zip(graph.input(), inputs))
     inner.values[input.name()] = binding;
   for (const NodeProto &called : graph.node())
-    if (mlir::failed(importNode(called, inner, node.depth + 1)))
+    if (failed(importNode(called, inner, node.depth + 1)))
       return failure();
-  SmallVector<Binding> outputs;
-  for (const ValueInfoProto &output : graph.output()) {
-    const Binding *found = inner.find(output.name());
-    if (!found)
-      return node.error("its " + what + " does not define its output '" +
-                        displayName(output.name()) + "'");
-    outputs.push_back(*found);
-  }
-  return outputs;
+  return takeOutputs(node, graph, what, inner);
 }

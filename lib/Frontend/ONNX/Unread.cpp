@@ -5,7 +5,7 @@
 // so they are refused, except for those of the tables here.
 //
 //===----------------------------------------------------------------------===//
-#include "lib/Frontend/ONNX/Importer.h"
+#include "lib/Frontend/ONNX/Building.h"
 #include <limits>
 
 using namespace mlir;

@@ -4,7 +4,8 @@
 #include "include/shale/Runtime.h"
 #include "lib/Frontend/ONNX/Artifacts/Checkpoint.h"
 #include "lib/Frontend/ONNX/Artifacts/OptimizerModel.h"
-#include "lib/Frontend/ONNX/Importer.h"
+#include "lib/Frontend/ONNX/ImportContext.h"
+#include "lib/Frontend/ONNX/Scope.h"
 #include "lib/Support/InputFile.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -65,18 +66,18 @@ namespace {
 
 class ArtifactReader {
 public:
-  ArtifactReader(Importer &importer, Model &model, const Artifacts &artifacts)
-      : importer(importer), model(model), artifacts(artifacts) {}
+  ArtifactReader(ImportContext &context, Model &model, const Artifacts &artifacts)
+      : context(context), model(model), artifacts(artifacts) {}
 
   FailureOr<FileTraining> read() {
     llvm::Expected<Checkpoint> read = readCheckpoint(artifacts.checkpoint->getBuffer());
     if (!read)
-      return importer.error("checkpoint: " + llvm::toString(read.takeError()));
+      return context.error("checkpoint: " + llvm::toString(read.takeError()));
     checkpoint = std::move(*read);
     FileTraining training;
     training.origin = "training_model.onnx";
     if (failed(readLoss(training)) || failed(addParameters(training)) || failed(restoreDropout()) ||
-        failed(readOptimizerModel(importer, *artifacts.optimizer, training.optimizer)) ||
+        failed(readOptimizerModel(context, *artifacts.optimizer, training.optimizer)) ||
         failed(readGroups(training.optimizer)))
       return failure();
     return training;
@@ -89,8 +90,8 @@ private:
     const GraphProto &graph = model.proto().graph();
     if (step.output_size() == 0 || graph.output_size() == 0 ||
         step.output(0).name() != graph.output(0).name())
-      return importer.error("the first outputs of training_model.onnx and eval_model.onnx, which "
-                            "are the loss, differ: the files are not of one model");
+      return context.error("the first outputs of training_model.onnx and eval_model.onnx, which "
+                           "are the loss, differ: the files are not of one model");
     training.loss = graph.output(0).name();
     dropUnreadResults();
     return success();
@@ -115,15 +116,15 @@ private:
   LogicalResult addParameters(FileTraining &training) {
     for (const ValueInfoProto &input : model.proto().graph().input())
       if (!inputs.try_emplace(input.name(), &input).second)
-        return importer.error("input '" + displayName(input.name()) + "' is defined twice");
+        return context.error("input '" + displayName(input.name()) + "' is defined twice");
     llvm::StringSet<> updated;
     for (const ValueInfoProto &input : artifacts.training->proto().graph().input())
       if (StringRef name = input.name(); name.consume_back(kBuffer))
         updated.insert(name);
     for (const CheckpointTensor &tensor : checkpoint.trained) {
       if (!updated.contains(tensor.name))
-        return importer.error("checkpoint: training_model.onnx accumulates no gradient of '" +
-                              displayName(tensor.name) + "', which is trained");
+        return context.error("checkpoint: training_model.onnx accumulates no gradient of '" +
+                             displayName(tensor.name) + "', which is trained");
       if (failed(addParameter(tensor)))
         return failure();
       training.parameters.push_back(tensor.name.str());
@@ -135,28 +136,28 @@ private:
     }
     for (const auto &name : updated)
       if (!added.contains(name.getKey()))
-        return importer.error("checkpoint: it has no '" + displayName(name.getKey()) +
-                              "', which training_model.onnx trains");
+        return context.error("checkpoint: it has no '" + displayName(name.getKey()) +
+                             "', which training_model.onnx trains");
     if (training.parameters.empty())
-      return importer.error("checkpoint: it has no parameter to train");
+      return context.error("checkpoint: it has no parameter to train");
     return success();
   }
 
   LogicalResult addParameter(const CheckpointTensor &tensor) {
     std::string shown = displayName(tensor.name);
     if (!added.insert(tensor.name).second)
-      return importer.error("checkpoint: '" + shown + "' is defined twice");
+      return context.error("checkpoint: '" + shown + "' is defined twice");
     const ValueInfoProto *input = inputs.lookup(tensor.name);
     if (!input)
-      return importer.error("checkpoint: '" + shown + "' is no input of eval_model.onnx");
+      return context.error("checkpoint: '" + shown + "' is no input of eval_model.onnx");
     const TypeProto::Tensor &type = input->type().tensor_type();
     bool fits = type.elem_type() == tensor.dataType &&
                 size_t(type.shape().dim_size()) == tensor.dims.size();
     for (size_t i = 0; fits && i < tensor.dims.size(); ++i)
       fits = type.shape().dim(int(i)).dim_value() == tensor.dims[i];
     if (!fits)
-      return importer.error("checkpoint: '" + shown +
-                            "' has another type than the input of eval_model.onnx");
+      return context.error("checkpoint: '" + shown +
+                           "' has another type than the input of eval_model.onnx");
     TensorProto &proto = *model.mutableProto().mutable_graph()->add_initializer();
     proto.set_name(tensor.name.str());
     proto.set_data_type(tensor.dataType);
@@ -184,8 +185,8 @@ private:
       if (node.output_size() == 0 || !type.contains("Dropout") || type.ends_with("Grad"))
         continue;
       if (type != "Dropout" && type != "BitmaskDropout")
-        return importer.errorAt(node, "of training_model.onnx: dropout that ONNX Runtime fused "
-                                      "with another operator is not supported");
+        return context.errorAt(node, "of training_model.onnx: dropout that ONNX Runtime fused "
+                                     "with another operator is not supported");
       if (!isOff(node))
         active[node.output(0)] = &node;
     }
@@ -211,8 +212,8 @@ private:
       active.erase(node.output(0));
     }
     for (const auto &left : active)
-      return importer.errorAt(*left.second, "of training_model.onnx: eval_model.onnx has no "
-                                            "Dropout with this result");
+      return context.errorAt(*left.second, "of training_model.onnx: eval_model.onnx has no "
+                                           "Dropout with this result");
     return success();
   }
 
@@ -222,7 +223,7 @@ private:
       return true;
     for (const TensorProto &tensor : artifacts.training->proto().graph().initializer())
       if (tensor.name() == node.input(2)) {
-        auto zero = artifacts.training->isZero(importer.builder.getContext(), tensor);
+        auto zero = artifacts.training->isZero(context.mlirContext(), tensor);
         if (zero)
           return *zero;
         llvm::consumeError(zero.takeError());
@@ -236,20 +237,20 @@ private:
     if (checkpoint.groups.empty())
       return success();
     if (checkpoint.groups.size() > 1)
-      return importer.error("checkpoint: it has " + Twine(checkpoint.groups.size()) +
-                            " groups of parameters: use one optimizer for all parameters");
+      return context.error("checkpoint: it has " + Twine(checkpoint.groups.size()) +
+                           " groups of parameters: use one optimizer for all parameters");
     const CheckpointGroup &group = checkpoint.groups.front();
     if (!(group.learningRate >= 0 && group.learningRate <= 1e6))
-      return importer.error("checkpoint: the learning rate is not from 0 to 1e6");
+      return context.error("checkpoint: the learning rate is not from 0 to 1e6");
     optimizer.defaults["lr"] = group.learningRate;
     for (const CheckpointTensor &moment : group.moments)
       if (moment.isExternal || !isZero(moment))
-        return importer.error("checkpoint: the moments of '" + displayName(moment.name) +
-                              "' do not start at 0: a state of an optimizer that starts at other "
-                              "values is not supported; save the checkpoint without "
-                              "include_optimizer_state");
+        return context.error("checkpoint: the moments of '" + displayName(moment.name) +
+                             "' do not start at 0: a state of an optimizer that starts at other "
+                             "values is not supported; save the checkpoint without "
+                             "include_optimizer_state");
     if (group.step < 0 || group.step > (int64_t(1) << 50))
-      return importer.error("checkpoint: the step of the optimizer is negative or too large");
+      return context.error("checkpoint: the step of the optimizer is negative or too large");
     if (optimizer.counter && optimizer.counter->step > 0)
       optimizer.counter->first += group.step;
     return success();
@@ -260,7 +261,7 @@ private:
     return data.find_first_not_of('\0') == StringRef::npos;
   }
 
-  Importer &importer;
+  ImportContext &context;
   Model &model;
   const Artifacts &artifacts;
   Checkpoint checkpoint;
@@ -270,7 +271,7 @@ private:
 
 } // namespace
 
-FailureOr<FileTraining> onnx::readArtifacts(Importer &importer, Model &model,
+FailureOr<FileTraining> onnx::readArtifacts(ImportContext &context, Model &model,
                                             const Artifacts &artifacts) {
-  return ArtifactReader(importer, model, artifacts).read();
+  return ArtifactReader(context, model, artifacts).read();
 }

@@ -26,7 +26,7 @@ std::unique_ptr<Model> openArtifacts(llvm::StringRef folder, Artifacts &artifact
 /// Adds the checkpoint's parameters to the graph of `model` as initializers, and returns what the
 /// artifacts say about training. Fails, with an error, if the files do not fit each other or
 /// cannot be trained exactly.
-mlir::FailureOr<FileTraining> readArtifacts(Importer &importer, Model &model,
+mlir::FailureOr<FileTraining> readArtifacts(ImportContext &context, Model &model,
                                             const Artifacts &artifacts);
 
 } // namespace shale::onnx

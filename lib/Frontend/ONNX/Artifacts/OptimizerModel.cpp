@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lib/Frontend/ONNX/Artifacts/OptimizerModel.h"
-#include "lib/Frontend/ONNX/Importer.h"
+#include "lib/Frontend/ONNX/ImportContext.h"
 #include "lib/Frontend/ONNX/Training/StepGraph.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -17,8 +17,8 @@ namespace {
 
 class OptimizerReader {
 public:
-  OptimizerReader(Importer &importer, FileOptimizer &optimizer)
-      : importer(importer), optimizer(optimizer) {}
+  OptimizerReader(ImportContext &context, FileOptimizer &optimizer)
+      : context(context), optimizer(optimizer) {}
 
   LogicalResult read(const Model &model) {
     const NodeProto *update = nullptr, *clip = nullptr;
@@ -34,7 +34,7 @@ public:
       place = &node;
     }
     if (!update)
-      return importer.error("optimizer_model.onnx has no optimizer");
+      return context.error("optimizer_model.onnx has no optimizer");
     optimizer.place = placeOf(*update) + " of optimizer_model.onnx";
     optimizer.fixed["clip_grad_norm"] = 0;
     if (failed(update->op_type() == "AdamWOptimizer" ? readAdamW(*update) : readSgd(*update)))
@@ -44,7 +44,7 @@ public:
 
 private:
   InFlightDiagnostic fail(const NodeProto &node, const Twine &message) {
-    return importer.errorAt(node, "of optimizer_model.onnx: " + message);
+    return context.errorAt(node, "of optimizer_model.onnx: " + message);
   }
 
   /// Collects attributes; fails if one is defined twice or unknown.
@@ -130,14 +130,14 @@ private:
                : fail(node, "max_norm is 0, so that no step changes anything");
   }
 
-  Importer &importer;
+  ImportContext &context;
   FileOptimizer &optimizer;
   llvm::StringMap<const AttributeProto *> attributes;
 };
 
 } // namespace
 
-LogicalResult onnx::readOptimizerModel(Importer &importer, const Model &model,
+LogicalResult onnx::readOptimizerModel(ImportContext &context, const Model &model,
                                        FileOptimizer &optimizer) {
-  return OptimizerReader(importer, optimizer).read(model);
+  return OptimizerReader(context, optimizer).read(model);
 }

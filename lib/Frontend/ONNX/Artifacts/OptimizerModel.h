@@ -8,7 +8,7 @@ namespace shale::onnx {
 
 /// Reads kind and constants of the optimizer of an optimizer_model.onnx: one AdamWOptimizer or
 /// SGDOptimizerV2, after at most one InplaceClipGradNorm. Anything else is an error.
-mlir::LogicalResult readOptimizerModel(Importer &importer, const Model &model,
+mlir::LogicalResult readOptimizerModel(ImportContext &context, const Model &model,
                                        FileOptimizer &optimizer);
 
 } // namespace shale::onnx

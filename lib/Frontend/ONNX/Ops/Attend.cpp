@@ -178,7 +178,7 @@ Value onnx::attend(Node &node, Attend form, AttendScores *scores) {
   bool aligned = form.causal && form.offset == k.getDimSize(2) - q.getDimSize(2) &&
                  form.before < 0 && form.offset >= 0;
   bool plain = form.before < 0 && form.after < 0 && (!form.causal || aligned);
-  bool computed = !form.seen || !node.importer.folder.constantOf(form.seen);
+  bool computed = !form.seen || !node.building.constantOf(form.seen);
   if (plain && computed && !form.added && form.softcap == 0 && !scores &&
       !(form.hidden && form.causal))
     return direct(node, form, aligned);
@@ -260,7 +260,7 @@ Value onnx::rotaryRows(Node &node, Value table, Value positions, int64_t length)
 
 /// Returns the constant rows [T, R / 2] that all sequences of the batch have; null if they differ.
 static Value sharedRows(Node &node, Value rows) {
-  DenseElementsAttr attr = node.importer.folder.constantOf(rows);
+  DenseElementsAttr attr = node.building.constantOf(rows);
   if (!attr)
     return {};
   auto type = Node::type(rows);

@@ -7,10 +7,9 @@
 #include "dialects/nn/Ops/Compare.h"
 #include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Ops/Norm.h"
-#include "lib/Frontend/ONNX/Importer.h"
+#include "lib/Frontend/ONNX/Building.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 #include "lib/Frontend/ONNX/Signature.h"
-#include "llvm/ADT/SetVector.h"
 #include <cmath>
 
 using namespace mlir;
@@ -132,19 +131,6 @@ static LogicalResult importGroupNorm(Node &node) {
         shape);
   }
   return normalizeGroups(node, groups, factors[0], factors[1], epsilon, stash);
-}
-
-std::string Node::parameterBehind(Value value) const {
-  llvm::SmallSetVector<Value, 8> reached;
-  reached.insert(value);
-  for (size_t at = 0; at < reached.size(); ++at) {
-    for (auto [parameter, state] : llvm::zip(importer.parameters.list, importer.stateValues))
-      if (state == reached[at] && parameter.isParameter)
-        return displayName(parameter.name);
-    if (Operation *op = reached[at].getDefiningOp(); op && !isa<nn::StopGradientOp>(op))
-      reached.insert_range(op->getOperands());
-  }
-  return "";
 }
 
 /// Fails, with an error, if an operand is computed from a parameter.

@@ -153,7 +153,7 @@ static LogicalResult importHardmax(Node &node) {
 
 /// Returns which elements of a constant are not zero; nothing after an error.
 static std::optional<SmallVector<bool>> knownTruth(Node &node, int operand) {
-  DenseElementsAttr attr = node.importer.folder.constantOf(node.input(operand));
+  DenseElementsAttr attr = node.building.constantOf(node.input(operand));
   if (!attr) {
     (void)node.error(
         "the size of its result depends on operand " + Twine(operand) + " ('" +

@@ -15,7 +15,7 @@ static LogicalResult importConstant(Node &node) {
     return success();
   };
   if (const AttributeProto *attr = node.attribute("value")) {
-    auto data = node.importer.readConstant(attr->t());
+    auto data = node.building.readConstant(attr->t());
     if (!data)
       return node.error("attribute 'value': " + llvm::toString(data.takeError()));
     return set(*data);
@@ -56,7 +56,7 @@ static LogicalResult importConstantOfShape(Node &node) {
   Type element = node.builder.getF32Type();
   DenseElementsAttr value;
   if (const AttributeProto *attr = node.attribute("value")) {
-    auto data = node.importer.readConstant(attr->t());
+    auto data = node.building.readConstant(attr->t());
     if (!data)
       return node.error("attribute 'value': " + llvm::toString(data.takeError()));
     value = *data;

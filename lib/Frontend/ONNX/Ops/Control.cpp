@@ -59,7 +59,7 @@ static LogicalResult importIf(Node &node) {
   const GraphProto *branches[] = {graphAttr(node, "else_branch"), graphAttr(node, "then_branch")};
   if (failed(taken) || !branches[0] || !branches[1])
     return failure();
-  auto outputs = node.importer.importGraph(node, *branches[*taken],
+  auto outputs = node.building.importGraph(node, *branches[*taken],
                                            *taken ? "then_branch" : "else_branch", {});
   if (failed(outputs))
     return failure();
@@ -173,7 +173,7 @@ static LogicalResult importLoop(Node &node) {
     inputs[0].value = node.reshape(node.constant(ArrayRef<int64_t>{trip}), {});
     inputs[1] = condition;
     llvm::append_range(inputs, values);
-    auto outputs = node.importer.importGraph(node, *body, "body", inputs);
+    auto outputs = node.building.importGraph(node, *body, "body", inputs);
     if (failed(outputs))
       return failure();
     bool wasIgnored =
@@ -288,7 +288,7 @@ static LogicalResult importScan(Node &node) {
       if (!inputs.back().value)
         return failure();
     }
-    auto outputs = node.importer.importGraph(node, *body, "body", inputs);
+    auto outputs = node.building.importGraph(node, *body, "body", inputs);
     if (failed(outputs))
       return failure();
     values.assign(outputs->begin(), outputs->begin() + carried);

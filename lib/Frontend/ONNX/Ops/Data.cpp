@@ -50,9 +50,9 @@ Value Node::joined(ArrayRef<Value> parts, int64_t dim) {
 
 /// Builds a dropout that draws by seed, step, micro-batch and `id`.
 static Value dropAs(Node &node, Value x, double ratio, int64_t id) {
-  Value seed = node.importer.randomArgument(nn::Role::Seed);
-  Value step = node.importer.randomArgument(nn::Role::Step);
-  Value microbatch = node.importer.randomArgument(nn::Role::Microbatch);
+  Value seed = node.building.randomArgument(nn::Role::Seed);
+  Value step = node.building.randomArgument(nn::Role::Step);
+  Value microbatch = node.building.randomArgument(nn::Role::Microbatch);
   if (!x || !seed || !step || !microbatch)
     return {};
   if (!isa<FloatType>(Node::type(x).getElementType()))
@@ -64,12 +64,12 @@ static Value dropAs(Node &node, Value x, double ratio, int64_t id) {
 }
 
 Value onnx::dropped(Node &node, Value x, double ratio) {
-  return dropAs(node, x, ratio, node.importer.takeRandomId());
+  return dropAs(node, x, ratio, node.building.takeRandomId());
 }
 
 /// The mask is where the dropout of ones keeps them.
 static LogicalResult importTrainingDropout(Node &node, double ratio) {
-  int64_t id = node.importer.takeRandomId();
+  int64_t id = node.building.takeRandomId();
   Value input = node.input(0), result = dropAs(node, input, ratio, id);
   if (!result)
     return failure();
@@ -90,12 +90,12 @@ static LogicalResult importTrainingDropout(Node &node, double ratio) {
 static LogicalResult importDropout(Node &node) {
   if (failed(node.require(1)))
     return failure();
-  bool training = node.numInputs() == 2 && node.importer.isFromPyTorch();
+  bool training = node.numInputs() == 2 && node.isFromPyTorch();
   if (node.has(2)) {
     std::optional<double> mode = node.scalarConstant(node.input(2));
     training = !mode || *mode != 0;
   }
-  std::optional<double> ratio = node.importer.dropoutRatio();
+  std::optional<double> ratio = node.building.dropoutRatio();
   if (!ratio)
     ratio = node.has(1) ? node.scalarConstant(node.input(1)) : std::optional<double>(0.5);
   if (training && (!ratio || !(*ratio >= 0 && *ratio < 1)))

@@ -15,7 +15,7 @@ using namespace shale::onnx;
 /// Counts negative constant indices from the end of `sizes`; null after an error
 /// if one is out of range.
 static Value countFromEnd(Node &node, Value indices, ArrayRef<int64_t> sizes, Value table = {}) {
-  DenseElementsAttr attr = node.importer.folder.constantOf(indices);
+  DenseElementsAttr attr = node.building.constantOf(indices);
   if (!attr || sizes.empty())
     return indices;
   SmallVector<APInt> values;
@@ -27,7 +27,7 @@ static Value countFromEnd(Node &node, Value indices, ArrayRef<int64_t> sizes, Va
       int64_t most = at; // the largest index: positions run up to a length
       for (APInt each : attr.getValues<APInt>())
         most = std::max(most, each.getSExtValue());
-      std::string hint = node.importer.positionsHint({table}, size, most + 1);
+      std::string hint = node.building.positionsHint({table}, size, most + 1);
       (void)node.error(hint.empty() ? "index " + std::to_string(at) +
                                           " is out of a dimension of size " + std::to_string(size)
                                     : hint);
@@ -45,7 +45,7 @@ static Value countFromEnd(Node &node, Value indices, ArrayRef<int64_t> sizes, Va
 /// Whether a value consists of inputs and non-negative constants that are moved but not
 /// computed with: the elements of inputs are checked when they are read.
 static bool isData(Node &node, Value value) {
-  if (DenseElementsAttr constant = node.importer.folder.constantOf(value))
+  if (DenseElementsAttr constant = node.building.constantOf(value))
     return llvm::none_of(constant.getValues<APInt>(),
                          [](const APInt &index) { return index.isNegative(); });
   Operation *op = value.getDefiningOp();
@@ -55,7 +55,7 @@ static bool isData(Node &node, Value value) {
 }
 
 Value onnx::wrapped(Node &node, Value indices, ArrayRef<int64_t> sizes, Value table, bool isRead) {
-  if (node.importer.folder.constantOf(indices))
+  if (node.building.constantOf(indices))
     return countFromEnd(node, indices, sizes, table);
   if (isRead && isData(node, indices))
     return indices;
@@ -81,8 +81,7 @@ Value onnx::wrapped(Node &node, Value indices, ArrayRef<int64_t> sizes, Value ta
 
 /// Whether a value is a parameter, perhaps reshaped: rows of it are looked up.
 static bool needsGradient(Node &node, Value value) {
-  return isa<FloatType>(Node::type(value).getElementType()) &&
-         !node.importer.folder.constantOf(value);
+  return isa<FloatType>(Node::type(value).getElementType()) && !node.building.constantOf(value);
 }
 
 /// Returns the row that PyTorch's embedding never trains: the third operand of the node's original
@@ -110,7 +109,7 @@ Value onnx::gatherAlong(Node &node, Value input, Value indices, int64_t axis,
   if (!needsGradient(node, input))
     return node.create<nn::GatherOp>(result, input, indices, axis);
   // A run of positions is a slice.
-  if (DenseElementsAttr attr = node.importer.folder.constantOf(indices);
+  if (DenseElementsAttr attr = node.building.constantOf(indices);
       attr && attr.getNumElements() > 0 && !padding) {
     SmallVector<int64_t> at;
     for (APInt value : attr.getValues<APInt>())
@@ -138,8 +137,8 @@ Value onnx::gatherAlong(Node &node, Value input, Value indices, int64_t axis,
     return {};
   SmallVector<int64_t> looked(ids.getShape());
   looked.push_back(width);
-  IntegerAttr row = padding && *padding < rows ? node.importer.builder.getI64IntegerAttr(*padding)
-                                               : IntegerAttr();
+  IntegerAttr row =
+      padding && *padding < rows ? node.builder.getI64IntegerAttr(*padding) : IntegerAttr();
   Value found = node.create<nn::EmbeddingOp>(RankedTensorType::get(looked, type.getElementType()),
                                              table, indices, row);
   SmallVector<int64_t> split(ids.getShape());
@@ -260,7 +259,7 @@ static Value peelBatch(Node &node, Value indices, RankedTensorType input, int64_
     auto type = Node::type(indices);
     OperandRange parts = concat.getInputs();
     auto first = Node::type(parts.front());
-    DenseElementsAttr places = node.importer.folder.constantOf(parts.front());
+    DenseElementsAttr places = node.building.constantOf(parts.front());
     if (int64_t(concat.getDim()) != type.getRank() - 1 || parts.size() < 2 ||
         first.getShape().back() != 1 || !places || batch + 1 >= type.getRank() ||
         type.getDimSize(batch) != input.getDimSize(batch))
@@ -307,8 +306,8 @@ static LogicalResult importGatherNd(Node &node) {
   indices = wrapped(node, indices, type.getShape().slice(batch, tuple));
   if (!indices)
     return failure();
-  DenseElementsAttr known = node.importer.folder.constantOf(indices);
-  if (known && batch == 0 && !node.importer.folder.constantOf(node.input(0)))
+  DenseElementsAttr known = node.building.constantOf(indices);
+  if (known && batch == 0 && !node.building.constantOf(node.input(0)))
     if (Value picked = pickedRectangle(node, node.input(0), known)) {
       node.set(0, picked);
       return success();

@@ -233,7 +233,7 @@ static LogicalResult importLoss(Node &node, Value logits, bool isLog = false) {
     parts.count = node.constant(Node::type(loss), 1);
   if (!loss)
     return failure();
-  node.importer.lossParts[loss] = parts;
+  node.building.lossParts[loss] = parts;
   node.set(0, loss);
   return success();
 }
@@ -260,8 +260,8 @@ static LogicalResult importNegativeLogLikelihood(Node &node) {
       break;
     made = reshape.getInput();
   }
-  auto it = node.importer.logSoftmaxOf.find(made);
-  if (type.getRank() != 2 || it == node.importer.logSoftmaxOf.end() || node.has(2))
+  auto it = node.building.logSoftmaxOf.find(made);
+  if (type.getRank() != 2 || it == node.building.logSoftmaxOf.end() || node.has(2))
     return importLoss(node, scores, /*isLog=*/true);
   return importLoss(node, node.reshape(it->second, type.getShape()));
 }

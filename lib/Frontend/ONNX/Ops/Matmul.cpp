@@ -70,7 +70,7 @@ static LogicalResult importMatmul(Node &node) {
   if (failed(node.require(2)))
     return failure();
   Value left = node.input(0);
-  if (std::optional<double> ratio = node.importer.lostDropoutOf(node.proto); ratio && *ratio != 0)
+  if (std::optional<double> ratio = node.building.lostDropoutOf(node.proto); ratio && *ratio != 0)
     left = dropped(node, left, *ratio);
   Value result = left ? multiplied(node, left, node.input(1)) : Value();
   if (!result)

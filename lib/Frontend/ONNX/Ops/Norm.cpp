@@ -55,7 +55,7 @@ template <bool isLog> static LogicalResult importSoftmax(Node &node) {
   }
   // For a loss over rows of classes.
   if (isLog && axis == type.getRank() - 1)
-    node.importer.logSoftmaxOf[result] = x;
+    node.building.logSoftmaxOf[result] = x;
   node.set(0, result);
   return success();
 }

@@ -2,7 +2,7 @@
 #ifndef SHALE_FRONTEND_ONNX_OPS_OPS_H
 #define SHALE_FRONTEND_ONNX_OPS_OPS_H
 
-#include "lib/Frontend/ONNX/Importer.h"
+#include "lib/Frontend/ONNX/Building.h"
 
 namespace shale::onnx {
 

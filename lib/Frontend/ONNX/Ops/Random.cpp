@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 #include "dialects/nn/Ops/Random.h"
 #include "dialects/nn/Ops/Compare.h"
-#include "lib/Frontend/ONNX/Importer.h"
+#include "lib/Frontend/ONNX/Building.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 #include <cmath>
 
@@ -16,13 +16,13 @@ using namespace shale::onnx;
 
 /// Draws from [0, 1).
 static Value uniform(Node &node, RankedTensorType type) {
-  Value seed = node.importer.randomArgument(nn::Role::Seed);
-  Value step = node.importer.randomArgument(nn::Role::Step);
-  Value microbatch = node.importer.randomArgument(nn::Role::Microbatch);
+  Value seed = node.building.randomArgument(nn::Role::Seed);
+  Value step = node.building.randomArgument(nn::Role::Step);
+  Value microbatch = node.building.randomArgument(nn::Role::Microbatch);
   if (!seed || !step || !microbatch)
     return {};
   return node.create<nn::UniformOp>(type, seed, step, microbatch, /*offset=*/Value(),
-                                    node.builder.getI64IntegerAttr(node.importer.takeRandomId()),
+                                    node.builder.getI64IntegerAttr(node.building.takeRandomId()),
                                     /*global_shape=*/DenseI64ArrayAttr());
 }
 

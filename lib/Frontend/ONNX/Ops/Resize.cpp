@@ -125,7 +125,7 @@ static LogicalResult readMethod(Node &node, Method &method) {
 static LogicalResult readScales(Node &node, SmallVectorImpl<double> &scales) {
   if (!node.input(2))
     return success();
-  DenseElementsAttr attr = node.importer.folder.constantOf(node.input(2));
+  DenseElementsAttr attr = node.building.constantOf(node.input(2));
   if (!attr || !isa<FloatType>(attr.getElementType()) || attr.getNumElements() > 64)
     return node.error("the scales must be floats that are known at compile time");
   for (APFloat value : attr.getValues<APFloat>()) {

@@ -60,7 +60,7 @@ Value Scatter::replaced(Value hit, Value value) {
 /// If the indices are known: makes those out of range (-1) that a later equal index overwrites, as
 /// ONNX Runtime does. ONNX leaves open which of several equal indices wins.
 Value Scatter::withoutOverwritten() {
-  DenseElementsAttr attr = node.importer.folder.constantOf(indices);
+  DenseElementsAttr attr = node.building.constantOf(indices);
   if (!attr)
     return indices;
   auto type = Node::type(indices);
@@ -89,7 +89,7 @@ Value Scatter::withoutOverwritten() {
 /// If updates replace a box of consecutive places, an assignment to slices such as `x[:, 1:] = y`:
 /// sets `first` to the box's first place.
 bool Scatter::isBox(SmallVectorImpl<int64_t> &first) {
-  DenseElementsAttr attr = node.importer.folder.constantOf(indices);
+  DenseElementsAttr attr = node.building.constantOf(indices);
   ArrayRef<int64_t> shape = Node::type(indices).getShape();
   int64_t length = tuple();
   if (how != Combine::Replace || batch != 0 || int64_t(shape.size()) != length + 1 || !attr ||

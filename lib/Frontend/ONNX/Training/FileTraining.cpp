@@ -1,8 +1,9 @@
 //===- FileTraining.cpp - What a file says about its training -------------===//
 #include "lib/Frontend/ONNX/Training/FileTraining.h"
+#include "dialects/nn/NN.h"
 #include "include/shale/Runtime.h"
 #include "lib/Frontend/ONNX/Artifacts/Artifacts.h"
-#include "lib/Frontend/ONNX/Importer.h"
+#include "lib/Frontend/ONNX/ImportContext.h"
 
 using namespace mlir;
 using namespace shale;
@@ -17,39 +18,30 @@ bool FileOptimizer::hasSettingsOf(const FileOptimizer &other) const {
          pair(*this) == pair(other);
 }
 
-LogicalResult Importer::completeGraph() {
-  if (!artifacts)
-    return model.proto().training_info_size() > 0 ? mergeAlgorithm(*this, model) : success();
-  FailureOr<FileTraining> read = readArtifacts(*this, model, *artifacts);
-  if (mlir::failed(read))
-    return failure();
-  training = std::move(*read);
-  return success();
-}
-
-LogicalResult Importer::readTraining() {
-  if (!training && model.proto().training_info_size() == 0)
-    return mlir::failed(findGradientOutputs()) ? failure() : chooseLoss();
-  if (!training) {
-    FailureOr<FileTraining> read = readTrainingInfo(*this, model, initializers);
-    if (mlir::failed(read))
+FailureOr<std::optional<FileTraining>> onnx::completeGraph(ImportContext &context,
+                                                           const Artifacts *artifacts) {
+  if (!artifacts) {
+    if (context.model.proto().training_info_size() > 0 && failed(mergeAlgorithm(context)))
       return failure();
-    training = std::move(*read);
+    return std::optional<FileTraining>();
   }
-  lossTerms.push_back({training->loss, 1});
-  return checkTrainingFlags();
+  FailureOr<FileTraining> read = readArtifacts(context, context.model, *artifacts);
+  if (failed(read))
+    return failure();
+  return std::optional(std::move(*read));
 }
 
-LogicalResult Importer::checkTrainingFlags() {
+LogicalResult onnx::checkTrainingFlags(ImportContext &context, const FileTraining &training) {
+  const ImportOptions &options = context.options;
   auto contradicts = [&](StringRef flag, StringRef value, const Twine &file) -> LogicalResult {
-    return error("--" + flag + " " + displayName(value) + " contradicts the file, whose " +
-                     training->origin + " " + file + ": leave the flag out",
-                 SHALE_EXIT_USAGE);
+    return context.error("--" + flag + " " + displayName(value) + " contradicts the file, whose " +
+                             training.origin + " " + file + ": leave the flag out",
+                         SHALE_EXIT_USAGE);
   };
-  std::string loss = "has the loss '" + displayName(training->loss) + "'";
+  std::string loss = "has the loss '" + displayName(training.loss) + "'";
   if (!options.loss.empty())
     return contradicts("loss", options.loss, loss);
-  if (!options.lossOutput.empty() && options.lossOutput != training->loss)
+  if (!options.lossOutput.empty() && options.lossOutput != training.loss)
     return contradicts("loss-output", options.lossOutput, loss);
   if (!options.gradients.empty())
     return contradicts("gradient",
@@ -60,19 +52,20 @@ LogicalResult Importer::checkTrainingFlags() {
   return success();
 }
 
-void Importer::setOptimizer() {
-  const FileOptimizer &optimizer = training->optimizer;
+void onnx::describeOptimizer(ImportContext &context, const FileOptimizer &optimizer) {
+  Builder &builder = context.builder;
+  ModuleOp module = context.module;
   auto dictionary = [&](const std::map<std::string, double> &values) {
     SmallVector<NamedAttribute> entries;
     for (const auto &[name, value] : values)
       entries.push_back(builder.getNamedAttr(name, builder.getF64FloatAttr(value)));
     return builder.getDictionaryAttr(entries);
   };
-  (*module)->setAttr(nn::kOptimizerAttr, builder.getStringAttr(optimizer.kind->name));
-  (*module)->setAttr(nn::kHypersAttr, dictionary(optimizer.fixed));
+  module->setAttr(nn::kOptimizerAttr, builder.getStringAttr(optimizer.kind->name));
+  module->setAttr(nn::kHypersAttr, dictionary(optimizer.fixed));
   if (!optimizer.defaults.empty())
-    (*module)->setAttr(nn::kHyperDefaultsAttr, dictionary(optimizer.defaults));
+    module->setAttr(nn::kHyperDefaultsAttr, dictionary(optimizer.defaults));
   if (optimizer.counter)
-    (*module)->setAttr(nn::kCounterAttr, builder.getDenseI64ArrayAttr(
-                                             {optimizer.counter->first, optimizer.counter->step}));
+    module->setAttr(nn::kCounterAttr, builder.getDenseI64ArrayAttr(
+                                          {optimizer.counter->first, optimizer.counter->step}));
 }

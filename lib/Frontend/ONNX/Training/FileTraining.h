@@ -13,8 +13,15 @@
 
 namespace shale::onnx {
 
-class Importer;
-struct ImportOptions;
+class ConstantFolder;
+class ImportContext;
+class Inputs;
+struct Artifacts;
+struct Definitions;
+struct Scope;
+
+/// Values that replace those of initializers, by name.
+using InitialValues = llvm::StringMap<mlir::DenseElementsAttr>;
 
 /// An optimizer with the constants of a file.
 struct FileOptimizer {
@@ -43,26 +50,37 @@ struct FileTraining {
   /// Other initializers of floats that belong to the model: they keep their values.
   std::vector<std::string> frozen;
   /// Initial values that replace those of initializers, by name.
-  llvm::StringMap<mlir::DenseElementsAttr> initial;
+  InitialValues initial;
   FileOptimizer optimizer;
 };
 
+/// Adds to the graph what other parts of the file, or other files of the folder, bring. Returns
+/// what the other files say about training. `artifacts`: those of a folder, or null.
+mlir::FailureOr<std::optional<FileTraining>> completeGraph(ImportContext &context,
+                                                           const Artifacts *artifacts);
+
 /// Appends the algorithm of a model's `training_info` to its graph, which is then the graph of a
 /// training step. Fails, with an error, if a name of the algorithm is in the graph already.
-mlir::LogicalResult mergeAlgorithm(Importer &importer, Model &model);
+mlir::LogicalResult mergeAlgorithm(ImportContext &context);
 
 /// Computes the initial values of a `training_info`: the graph `initialization`, bound to
-/// initializers.
-mlir::FailureOr<llvm::StringMap<mlir::DenseElementsAttr>>
-computeInitialValues(Importer &importer, Model &model,
-                     const llvm::StringMap<const TensorProto *> &initializers);
+/// initializers. `graph`: the scope of the model's graph.
+mlir::FailureOr<InitialValues> computeInitialValues(ImportContext &context,
+                                                    const Definitions &definitions, Scope &graph,
+                                                    Inputs &inputs, ConstantFolder &folder);
 
 /// Reads the training step that a model's `training_info` describes (ONNX IR, "Training Related
 /// Information"), after mergeAlgorithm. Every use of `Gradient` and every update that Shale cannot
 /// compute exactly is an error on its node.
 mlir::FailureOr<FileTraining>
-readTrainingInfo(Importer &importer, Model &model,
-                 const llvm::StringMap<const TensorProto *> &initializers);
+readTrainingInfo(ImportContext &context, const llvm::StringMap<const TensorProto *> &initializers,
+                 InitialValues initial);
+
+/// Fails, with an error, if a flag contradicts the file's training step.
+mlir::LogicalResult checkTrainingFlags(ImportContext &context, const FileTraining &training);
+
+/// Records the optimizer in the module.
+void describeOptimizer(ImportContext &context, const FileOptimizer &optimizer);
 
 } // namespace shale::onnx
 

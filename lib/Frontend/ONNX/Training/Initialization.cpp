@@ -5,8 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/nn/Ops/Constant.h"
-#include "lib/Frontend/ONNX/Importer.h"
-#include "lib/Frontend/ONNX/Training/StepGraph.h"
+#include "lib/Frontend/ONNX/Translator.h"
 
 using namespace mlir;
 using namespace shale;
@@ -56,7 +55,7 @@ struct Distribution {
 };
 
 /// Draws a tensor. At most kDenseInitLimit bytes.
-FailureOr<DenseElementsAttr> draw(Importer &importer, const NodeProto &node) {
+FailureOr<DenseElementsAttr> draw(ImportContext &context, const NodeProto &node) {
   bool isNormal = node.op_type() == "RandomNormal";
   Distribution wanted{isNormal, 0, 1};
   bool hasShape = false;
@@ -74,21 +73,21 @@ FailureOr<DenseElementsAttr> draw(Importer &importer, const NodeProto &node) {
       hasShape = true;
       wanted.shape.assign(attribute.ints().begin(), attribute.ints().end());
     } else {
-      return importer.errorAt(node, "has no attribute '" + displayName(name) + "'");
+      return context.errorAt(node, "has no attribute '" + displayName(name) + "'");
     }
   }
   std::string why;
   auto element =
-      dyn_cast_or_null<FloatType>(elementType(importer.builder.getContext(), wanted.dataType, why));
+      dyn_cast_or_null<FloatType>(elementType(context.mlirContext(), wanted.dataType, why));
   if (!element)
-    return importer.errorAt(node, "dtype must be a type of floats");
+    return context.errorAt(node, "dtype must be a type of floats");
   if (!hasShape || llvm::any_of(wanted.shape, [](int64_t size) { return size < 0; }))
-    return importer.errorAt(node, "shape is missing or negative");
+    return context.errorAt(node, "shape is missing or negative");
   auto type = RankedTensorType::get(wanted.shape, element);
   int64_t bytes = nn::tensorBytes(type);
   if (bytes < 0 || bytes > nn::kDenseInitLimit)
-    return importer.errorAt(node, "draws more than " + Twine(nn::kDenseInitLimit >> 20) +
-                                      " MiB: store the initial values in the file");
+    return context.errorAt(node, "draws more than " + Twine(nn::kDenseInitLimit >> 20) +
+                                     " MiB: store the initial values in the file");
   RandomStream stream(wanted.seed, node.output(0));
   SmallVector<APFloat> values;
   for (int64_t i = 0, e = type.getNumElements(); i < e; ++i) {
@@ -105,84 +104,111 @@ FailureOr<DenseElementsAttr> draw(Importer &importer, const NodeProto &node) {
 constexpr int64_t kDrawnLimit = int64_t(256) << 20;
 
 /// Computes the nodes of the graph; their values are in `scope` then.
-LogicalResult compute(Importer &importer, const GraphProto &graph, Scope &scope) {
+LogicalResult compute(ImportContext &context, Translator &translator, const GraphProto &graph,
+                      Scope &scope) {
   for (const TensorProto &tensor : graph.initializer()) {
-    auto data = importer.readConstant(tensor);
+    auto data = context.readConstant(tensor);
     if (!data)
-      return importer.error("initialization: initializer '" + displayName(tensor.name()) +
-                            "': " + llvm::toString(data.takeError()));
+      return context.error("initialization: initializer '" + displayName(tensor.name()) +
+                           "': " + llvm::toString(data.takeError()));
     scope.values[tensor.name()].value =
-        nn::ConstantOp::create(importer.builder, importer.builder.getUnknownLoc(), *data);
+        nn::ConstantOp::create(context.builder, context.builder.getUnknownLoc(), *data);
   }
   int64_t drawn = 0;
   for (const NodeProto &node : graph.node()) {
     bool random = (node.op_type() == "RandomNormal" || node.op_type() == "RandomUniform") &&
                   domainOf(node.domain()).empty() && node.output_size() == 1;
     if (!random) {
-      if (failed(importer.importNode(node, scope, 0)))
+      if (failed(translator.importNode(node, scope, 0)))
         return failure();
       continue;
     }
-    FailureOr<DenseElementsAttr> values = draw(importer, node);
+    FailureOr<DenseElementsAttr> values = draw(context, node);
     if (failed(values))
       return failure();
     drawn += nn::tensorBytes(cast<RankedTensorType>(values->getType()));
     if (drawn > kDrawnLimit)
-      return importer.errorAt(node, "draws, with the nodes before it, more than " +
-                                        Twine(kDrawnLimit >> 20) +
-                                        " MiB: store the initial values in the file");
+      return context.errorAt(node, "draws, with the nodes before it, more than " +
+                                       Twine(kDrawnLimit >> 20) +
+                                       " MiB: store the initial values in the file");
     scope.values[node.output(0)].value =
-        nn::ConstantOp::create(importer.builder, importer.builder.getUnknownLoc(), *values);
+        nn::ConstantOp::create(context.builder, context.builder.getUnknownLoc(), *values);
   }
   return success();
 }
 
-} // namespace
+/// Returns the value of an output of the graph, for an initializer. Fails, with an error, if it
+/// does not fit.
+FailureOr<DenseElementsAttr> valueFor(ImportContext &context, const TensorProto &tensor,
+                                      Value output, StringRef name, ConstantFolder &folder) {
+  std::string key = displayName(tensor.name()), value = displayName(name);
+  DenseElementsAttr constant = folder.constantOf(output);
+  auto type = context.model.type(context.mlirContext(), tensor);
+  if (!type)
+    return context.error("initializer '" + key + "': " + llvm::toString(type.takeError()));
+  if (!constant)
+    return context.error("initialization_binding: '" + value +
+                         "' is too large to be computed: store the initial values in the file");
+  if (constant.getType() != *type)
+    return context.error("initialization_binding: '" + key + "' and '" + value +
+                         "', to which it is bound, have different types");
+  if (!constant.isSplat() && nn::tensorBytes(*type) > nn::kDenseInitLimit)
+    return context.error("initialization_binding: '" + key + "' has more than " +
+                         Twine(nn::kDenseInitLimit >> 20) +
+                         " MiB: store the initial values in the file");
+  return constant;
+}
 
-FailureOr<llvm::StringMap<DenseElementsAttr>>
-onnx::computeInitialValues(Importer &importer, Model &model,
-                           const llvm::StringMap<const TensorProto *> &initializers) {
-  const TrainingInfoProto &info = model.proto().training_info(0);
-  llvm::StringMap<DenseElementsAttr> values;
-  if (info.initialization().input_size() > 0)
-    return importer.error("training_info: the graph 'initialization' has inputs, and nothing "
-                          "gives them values");
-  if (info.initialization_binding_size() == 0)
-    return values;
-  Scope scope;
-  for (const OperatorSetIdProto &opset : model.proto().opset_import())
-    scope.opsets[domainOf(opset.domain())] = opset.version();
-  scope.path = "in the graph 'initialization', ";
-  if (failed(compute(importer, info.initialization(), scope)))
-    return failure();
+/// Binds initializers to the outputs of the graph, which are in `scope`.
+FailureOr<InitialValues> bind(ImportContext &context, const TrainingInfoProto &info,
+                              const Definitions &definitions, const Scope &scope,
+                              ConstantFolder &folder) {
+  InitialValues values;
   llvm::StringSet<> outputs;
   for (const ValueInfoProto &output : info.initialization().output())
     outputs.insert(output.name());
   for (const StringStringEntryProto &entry : info.initialization_binding()) {
-    std::string key = displayName(entry.key()), value = displayName(entry.value());
-    const TensorProto *tensor = initializers.lookup(entry.key());
+    std::string key = displayName(entry.key());
+    const TensorProto *tensor = definitions.initializers.lookup(entry.key());
     if (!tensor)
-      return importer.error("initialization_binding: '" + key + "' is no initializer");
-    auto found = scope.values.find(entry.value());
-    if (!outputs.contains(entry.value()) || found == scope.values.end() || !found->second.value)
-      return importer.error("initialization_binding: '" + key + "' is bound to '" + value +
-                            "', which is no output of the graph 'initialization'");
-    DenseElementsAttr constant = importer.folder.constantOf(found->second.value);
-    auto type = model.type(importer.builder.getContext(), *tensor);
-    if (!type)
-      return importer.error("initializer '" + key + "': " + llvm::toString(type.takeError()));
-    if (!constant)
-      return importer.error("initialization_binding: '" + value +
-                            "' is too large to be computed: store the initial values in the file");
-    if (constant.getType() != *type)
-      return importer.error("initialization_binding: '" + key + "' and '" + value +
-                            "', to which it is bound, have different types");
-    if (!constant.isSplat() && nn::tensorBytes(*type) > nn::kDenseInitLimit)
-      return importer.error("initialization_binding: '" + key + "' has more than " +
-                            Twine(nn::kDenseInitLimit >> 20) +
-                            " MiB: store the initial values in the file");
-    if (!values.try_emplace(entry.key(), constant).second)
-      return importer.error("initialization_binding: '" + key + "' is bound twice");
+      return context.error("initialization_binding: '" + key + "' is no initializer");
+    Value output = scope.values.lookup(entry.value()).value;
+    if (!outputs.contains(entry.value()) || !output)
+      return context.error("initialization_binding: '" + key + "' is bound to '" +
+                           displayName(entry.value()) +
+                           "', which is no output of the graph 'initialization'");
+    FailureOr<DenseElementsAttr> constant =
+        valueFor(context, *tensor, output, entry.value(), folder);
+    if (failed(constant))
+      return failure();
+    if (!values.try_emplace(entry.key(), *constant).second)
+      return context.error("initialization_binding: '" + key + "' is bound twice");
   }
   return values;
+}
+
+} // namespace
+
+FailureOr<InitialValues> onnx::computeInitialValues(ImportContext &context,
+                                                    const Definitions &definitions, Scope &graph,
+                                                    Inputs &inputs, ConstantFolder &folder) {
+  const TrainingInfoProto &info = context.model.proto().training_info(0);
+  if (info.initialization().input_size() > 0)
+    return context.error("training_info: the graph 'initialization' has inputs, and nothing "
+                         "gives them values");
+  if (info.initialization_binding_size() == 0)
+    return InitialValues();
+  Scope scope;
+  for (const OperatorSetIdProto &opset : context.model.proto().opset_import())
+    scope.opsets[domainOf(opset.domain())] = opset.version();
+  scope.path = "in the graph 'initialization', ";
+  // The graph reads nothing of the model.
+  const States states;
+  const InitialValues initial;
+  const LostDropout lostDropout;
+  Translator translator(context, graph, inputs, folder, {definitions, states, initial}, lostDropout,
+                        /*scopesAreLost=*/false);
+  if (failed(compute(context, translator, info.initialization(), scope)))
+    return failure();
+  return bind(context, info, definitions, scope, folder);
 }

@@ -1,7 +1,8 @@
 //===- Merge.cpp - Appends a file's training algorithm to its graph -------===//
 #include "include/shale/Runtime.h"
-#include "lib/Frontend/ONNX/Importer.h"
-#include "lib/Frontend/ONNX/Training/StepGraph.h"
+#include "lib/Frontend/ONNX/ImportContext.h"
+#include "lib/Frontend/ONNX/Scope.h"
+#include "lib/Frontend/ONNX/Training/FileTraining.h"
 
 using namespace mlir;
 using namespace shale;
@@ -19,19 +20,19 @@ static std::string clash(const GraphProto &graph, const GraphProto &algorithm) {
   return first;
 }
 
-LogicalResult onnx::mergeAlgorithm(Importer &importer, Model &model) {
-  ModelProto &proto = model.mutableProto();
+LogicalResult onnx::mergeAlgorithm(ImportContext &context) {
+  ModelProto &proto = context.model.mutableProto();
   if (proto.training_info_size() > 1)
-    return importer.error("training_info has " + Twine(proto.training_info_size()) +
-                          " steps, of which each update reads the results of the ones before: "
-                          "Shale trains files with one");
+    return context.error("training_info has " + Twine(proto.training_info_size()) +
+                         " steps, of which each update reads the results of the ones before: "
+                         "Shale trains files with one");
   const TrainingInfoProto &info = proto.training_info(0);
   if (info.algorithm().node_size() == 0)
-    return importer.error("training_info has no algorithm, so that no step changes anything");
+    return context.error("training_info has no algorithm, so that no step changes anything");
   GraphProto &graph = *proto.mutable_graph();
   if (std::string name = clash(graph, info.algorithm()); !name.empty())
-    return importer.error("training_info: the algorithm defines '" + displayName(name) +
-                          "', which the graph has already");
+    return context.error("training_info: the algorithm defines '" + displayName(name) +
+                         "', which the graph has already");
   const GraphProto &algorithm = info.algorithm();
   graph.mutable_input()->MergeFrom(algorithm.input());
   graph.mutable_initializer()->MergeFrom(algorithm.initializer());

@@ -1,6 +1,6 @@
 //===- StepGraph.cpp - The graph of a file's training step ----------------===//
 #include "lib/Frontend/ONNX/Training/StepGraph.h"
-#include "lib/Frontend/ONNX/Importer.h"
+#include "lib/Frontend/ONNX/Scope.h"
 
 using namespace mlir;
 using namespace shale;
@@ -9,12 +9,11 @@ using namespace shale::onnx;
 /// Sums that a counter may consist of.
 static constexpr int kMostSums = 16;
 
-StepGraph::StepGraph(Importer &importer, Model &model,
+StepGraph::StepGraph(ImportContext &context,
                      const llvm::StringMap<const TensorProto *> &initializers,
                      const llvm::StringMap<DenseElementsAttr> &initial,
                      const llvm::StringMap<std::string> &bindings)
-    : importer(importer), model(model), initializers(initializers), initial(initial),
-      bindings(bindings) {
+    : context(context), initializers(initializers), initial(initial), bindings(bindings) {
   for (const NodeProto &node : graph().node())
     for (const std::string &name : node.output())
       if (!name.empty())
@@ -22,13 +21,6 @@ StepGraph::StepGraph(Importer &importer, Model &model,
   for (const ValueInfoProto &input : graph().input())
     if (!initializers.count(input.name()))
       inputs.insert(input.name());
-}
-
-std::string onnx::placeOf(const NodeProto &node) {
-  StringRef name = node.name();
-  if (name.empty() && node.output_size() > 0)
-    name = node.output(0);
-  return "node '" + displayName(name) + "' (" + displayName(node.op_type()) + ")";
 }
 
 bool StepGraph::isTraining(const NodeProto &node, StringRef type) {
@@ -94,8 +86,8 @@ StringRef StepGraph::update(StringRef initializer) const {
 }
 
 /// Returns a tensor's value if it has one element.
-static std::optional<double> readOne(Importer &importer, Model &model, const TensorProto &tensor) {
-  auto data = model.read(importer.builder.getContext(), tensor, 64);
+static std::optional<double> readOne(ImportContext &context, const TensorProto &tensor) {
+  auto data = context.model.read(context.mlirContext(), tensor, 64);
   if (data)
     return firstOf(*data);
   llvm::consumeError(data.takeError());
@@ -107,7 +99,7 @@ std::optional<double> StepGraph::start(StringRef name) const {
   if (given != initial.end())
     return firstOf(given->second);
   const TensorProto *tensor = initializer(name);
-  return tensor ? readOne(importer, model, *tensor) : std::nullopt;
+  return tensor ? readOne(context, *tensor) : std::nullopt;
 }
 
 std::optional<double> StepGraph::scalar(StringRef name) const {
@@ -123,7 +115,7 @@ std::optional<double> StepGraph::scalar(StringRef name) const {
     if (attribute.name() == "value_int")
       return double(attribute.i());
     if (attribute.name() == "value" && attribute.has_t())
-      return readOne(importer, model, attribute.t());
+      return readOne(context, attribute.t());
   }
   return std::nullopt;
 }
@@ -157,5 +149,5 @@ llvm::Expected<bool> StepGraph::isZero(StringRef initializer) const {
     auto values = given->second.getValues<APFloat>();
     return llvm::all_of(values, [](const APFloat &value) { return value.isZero(); });
   }
-  return model.isZero(importer.builder.getContext(), *initializers.lookup(initializer));
+  return context.model.isZero(context.mlirContext(), *initializers.lookup(initializer));
 }

@@ -2,6 +2,7 @@
 #ifndef SHALE_FRONTEND_ONNX_TRAINING_STEPGRAPH_H
 #define SHALE_FRONTEND_ONNX_TRAINING_STEPGRAPH_H
 
+#include "lib/Frontend/ONNX/ImportContext.h"
 #include "lib/Frontend/ONNX/Training/FileTraining.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -19,12 +20,11 @@ struct Counted {
 /// The nodes and names of a training step: the model's graph with the algorithm appended.
 class StepGraph {
 public:
-  StepGraph(Importer &importer, Model &model,
-            const llvm::StringMap<const TensorProto *> &initializers,
+  StepGraph(ImportContext &context, const llvm::StringMap<const TensorProto *> &initializers,
             const llvm::StringMap<mlir::DenseElementsAttr> &initial,
             const llvm::StringMap<std::string> &bindings);
 
-  const GraphProto &graph() const { return model.proto().graph(); }
+  const GraphProto &graph() const { return context.graph(); }
   const TensorProto *initializer(llvm::StringRef name) const { return initializers.lookup(name); }
   const NodeProto *producer(llvm::StringRef name) const { return producers.lookup(name); }
   bool isInput(llvm::StringRef name) const { return inputs.contains(name); }
@@ -50,8 +50,7 @@ public:
   llvm::Expected<bool> isZero(llvm::StringRef initializer) const;
 
 private:
-  Importer &importer;
-  Model &model;
+  ImportContext &context;
   const llvm::StringMap<const TensorProto *> &initializers;
   const llvm::StringMap<mlir::DenseElementsAttr> &initial;
   const llvm::StringMap<std::string> &bindings;
@@ -59,9 +58,6 @@ private:
   llvm::StringSet<> inputs;
   mutable llvm::StringMap<llvm::StringRef> sources; // found by source()
 };
-
-/// Returns "node 'NAME' (TYPE)".
-std::string placeOf(const NodeProto &node);
 
 } // namespace shale::onnx
 

@@ -5,7 +5,7 @@
 // by which optimizer.
 //
 //===----------------------------------------------------------------------===//
-#include "lib/Frontend/ONNX/Importer.h"
+#include "lib/Frontend/ONNX/Parameters.h"
 #include "lib/Frontend/ONNX/Training/FileTraining.h"
 #include "lib/Frontend/ONNX/Training/Updates.h"
 
@@ -27,30 +27,31 @@ static bool contradicts(const TypeProto::Tensor &type, const TensorProto &tensor
   return false;
 }
 
-LogicalResult onnx::readBindings(Importer &importer, const Model &model,
+LogicalResult onnx::readBindings(ImportContext &context,
                                  const llvm::StringMap<const TensorProto *> &initializers,
                                  Bindings &bindings) {
   llvm::StringMap<const ValueInfoProto *> outputs;
-  for (const ValueInfoProto &output : model.proto().graph().output())
+  for (const ValueInfoProto &output : context.graph().output())
     outputs[output.name()] = &output;
-  for (const StringStringEntryProto &entry : model.proto().training_info(0).update_binding()) {
+  for (const StringStringEntryProto &entry :
+       context.model.proto().training_info(0).update_binding()) {
     std::string key = displayName(entry.key()), value = displayName(entry.value());
     const TensorProto *tensor = initializers.lookup(entry.key());
     if (!tensor)
-      return importer.error("update_binding: '" + key + "' is no initializer");
+      return context.error("update_binding: '" + key + "' is no initializer");
     if (!bindings.values.try_emplace(entry.key(), entry.value()).second)
-      return importer.error("update_binding: '" + key + "' is bound twice");
+      return context.error("update_binding: '" + key + "' is bound twice");
     const ValueInfoProto *output = outputs.lookup(entry.value());
     if (!output)
-      return importer.error("update_binding: '" + key + "' is bound to '" + value +
-                            "', which is no output of the algorithm or the graph");
+      return context.error("update_binding: '" + key + "' is bound to '" + value +
+                           "', which is no output of the algorithm or the graph");
     if (contradicts(output->type().tensor_type(), *tensor))
-      return importer.error("update_binding: '" + key + "' and '" + value +
-                            "', to which it is bound, have different types");
+      return context.error("update_binding: '" + key + "' and '" + value +
+                           "', to which it is bound, have different types");
     bindings.order.push_back(entry.key());
   }
   if (bindings.order.empty())
-    return importer.error("training_info has no update_binding, so that no step changes anything");
+    return context.error("training_info has no update_binding, so that no step changes anything");
   return success();
 }
 
@@ -59,8 +60,8 @@ namespace {
 /// Reads the uses of `Gradient`.
 class GradientReader {
 public:
-  GradientReader(Importer &importer, const StepGraph &step, GradientNames &out)
-      : importer(importer), step(step), out(out) {}
+  GradientReader(ImportContext &context, const StepGraph &step, GradientNames &out)
+      : context(context), step(step), out(out) {}
 
   LogicalResult read(const NodeProto &node) {
     std::vector<std::string> xs, zs;
@@ -76,17 +77,17 @@ public:
       else if (attribute.name() == "y")
         y = attribute.s();
       else
-        return importer.errorAt(node, "has no attribute '" + displayName(attribute.name()) + "'");
+        return context.errorAt(node, "has no attribute '" + displayName(attribute.name()) + "'");
     }
     if (xs.empty() || y.empty())
-      return importer.errorAt(node, xs.empty() ? "names no tensors in xs" : "names no tensor in y");
+      return context.errorAt(node, xs.empty() ? "names no tensors in xs" : "names no tensor in y");
     if (size_t(node.input_size()) != xs.size() + zs.size())
-      return importer.errorAt(node, "has " + Twine(node.input_size()) + " operands, one each for " +
-                                        Twine(xs.size()) + " xs and " + Twine(zs.size()) +
-                                        " zs are needed");
+      return context.errorAt(node, "has " + Twine(node.input_size()) + " operands, one each for " +
+                                       Twine(xs.size()) + " xs and " + Twine(zs.size()) +
+                                       " zs are needed");
     if (size_t(node.output_size()) > xs.size())
-      return importer.errorAt(node, "has " + Twine(node.output_size()) + " results for " +
-                                        Twine(xs.size()) + " xs");
+      return context.errorAt(node, "has " + Twine(node.output_size()) + " results for " +
+                                       Twine(xs.size()) + " xs");
     for (size_t i = 0; i < xs.size(); ++i)
       if (failed(checkOperand(node, i, xs[i], "xs")) || failed(checkVariable(node, xs[i])))
         return failure();
@@ -106,9 +107,9 @@ private:
   LogicalResult checkOperand(const NodeProto &node, int number, StringRef name, StringRef list) {
     std::string shown = displayName(name);
     if (!step.isDefined(name))
-      return importer.errorAt(node, list + ": no tensor is named '" + shown + "'");
+      return context.errorAt(node, list + ": no tensor is named '" + shown + "'");
     if (step.source(node.input(number)) != step.source(name))
-      return importer.errorAt(
+      return context.errorAt(
           node, list + ": operand " + Twine(number) + " ('" + displayName(node.input(number)) +
                     "') replaces '" + shown +
                     "': gradients at other values than those of the step are not supported");
@@ -118,11 +119,11 @@ private:
   LogicalResult checkVariable(const NodeProto &node, StringRef x) {
     const TensorProto *tensor = step.initializer(x);
     if (!tensor)
-      return importer.errorAt(node, "xs: '" + displayName(x) +
-                                        "' is no initializer: gradients of inputs and of "
-                                        "intermediate values are not supported");
+      return context.errorAt(node, "xs: '" + displayName(x) +
+                                       "' is no initializer: gradients of inputs and of "
+                                       "intermediate values are not supported");
     if (!isFloat(*tensor))
-      return importer.errorAt(node, "xs: '" + displayName(x) + "' is no tensor of floats");
+      return context.errorAt(node, "xs: '" + displayName(x) + "' is no tensor of floats");
     return success();
   }
 
@@ -131,27 +132,27 @@ private:
     llvm::StringSet<> from = step.ancestors(z);
     for (const std::string &x : xs)
       if (from.contains(x))
-        return importer.errorAt(node, "zs: '" + displayName(z) + "' is computed from '" +
-                                          displayName(x) +
-                                          "' (xs): partial derivatives are not supported");
+        return context.errorAt(node, "zs: '" + displayName(z) + "' is computed from '" +
+                                         displayName(x) +
+                                         "' (xs): partial derivatives are not supported");
     return success();
   }
 
   LogicalResult checkLoss(const NodeProto &node, const std::string &y, ArrayRef<std::string> xs) {
     std::string shown = displayName(y);
     if (!step.isDefined(y))
-      return importer.errorAt(node, "y: no tensor is named '" + shown + "'");
+      return context.errorAt(node, "y: no tensor is named '" + shown + "'");
     if (!out.loss.empty() && out.loss != y)
-      return importer.errorAt(node, "y: takes gradients of '" + shown +
-                                        "', and another node those of '" + displayName(out.loss) +
-                                        "': a step has one loss");
+      return context.errorAt(node, "y: takes gradients of '" + shown +
+                                       "', and another node those of '" + displayName(out.loss) +
+                                       "': a step has one loss");
     if (out.loss.empty()) {
       out.loss = y;
       out.reached = step.ancestors(y);
       for (const NodeProto &other : step.graph().node())
         for (const std::string &result : other.output())
           if (StepGraph::isTraining(other) && out.reached.contains(result))
-            return importer.errorAt(
+            return context.errorAt(
                 node,
                 "y: '" + shown + "' is computed from '" + displayName(result) + "', a result of " +
                     placeOf(other) + ": " +
@@ -159,12 +160,12 @@ private:
     }
     for (const std::string &x : xs)
       if (!out.reached.contains(x))
-        return importer.errorAt(node, "y: '" + shown + "' does not depend on '" + displayName(x) +
-                                          "' (xs)");
+        return context.errorAt(node, "y: '" + shown + "' does not depend on '" + displayName(x) +
+                                         "' (xs)");
     return success();
   }
 
-  Importer &importer;
+  ImportContext &context;
   const StepGraph &step;
   GradientNames &out;
 };
@@ -172,45 +173,45 @@ private:
 } // namespace
 
 FailureOr<FileTraining>
-onnx::readTrainingInfo(Importer &importer, Model &model,
-                       const llvm::StringMap<const TensorProto *> &initializers) {
-  FailureOr<llvm::StringMap<DenseElementsAttr>> initial =
-      computeInitialValues(importer, model, initializers);
+onnx::readTrainingInfo(ImportContext &context,
+                       const llvm::StringMap<const TensorProto *> &initializers,
+                       InitialValues initial) {
   Bindings bindings;
-  if (failed(initial) || failed(readBindings(importer, model, initializers, bindings)))
+  if (failed(readBindings(context, initializers, bindings)))
     return failure();
+  const ModelProto &model = context.model.proto();
   int64_t version = 0;
-  for (const OperatorSetIdProto &opset : model.proto().opset_import())
+  for (const OperatorSetIdProto &opset : model.opset_import())
     if (opset.domain() == kTrainingDomain)
       version = std::max(version, opset.version());
-  StepGraph step(importer, model, initializers, *initial, bindings.values);
+  StepGraph step(context, initializers, initial, bindings.values);
   GradientNames gradients;
-  for (const NodeProto &node : model.proto().graph().node()) {
+  for (const NodeProto &node : model.graph().node()) {
     if (!StepGraph::isTraining(node))
       continue;
     if (version != 1)
-      return importer.errorAt(node, "is of operator set '" + kTrainingDomain + "' " +
-                                        (version ? "version " + Twine(version)
-                                                 : Twine("which the file does not import")) +
-                                        "; Shale has version 1");
+      return context.errorAt(node, "is of operator set '" + kTrainingDomain + "' " +
+                                       (version ? "version " + Twine(version)
+                                                : Twine("which the file does not import")) +
+                                       "; Shale has version 1");
     if (StepGraph::isTraining(node, "Gradient") &&
-        failed(GradientReader(importer, step, gradients).read(node)))
+        failed(GradientReader(context, step, gradients).read(node)))
       return failure();
   }
   if (gradients.loss.empty())
-    return importer.error("training_info: no Gradient computes gradients of a loss");
+    return context.error("training_info: no Gradient computes gradients of a loss");
   FileTraining training;
   training.origin = "training_info";
   training.loss = gradients.loss;
-  if (failed(readUpdates(importer, step, bindings, gradients, training)))
+  if (failed(readUpdates(context, step, bindings, gradients, training)))
     return failure();
   llvm::StringSet<> trained;
   for (const std::string &name : training.parameters)
     trained.insert(name);
-  for (const TensorProto &tensor : model.proto().graph().initializer())
+  for (const TensorProto &tensor : model.graph().initializer())
     if (isFloat(tensor) && !isScalar(tensor) && gradients.reached.contains(tensor.name()) &&
         !trained.contains(tensor.name()))
       training.frozen.push_back(tensor.name());
-  training.initial = std::move(*initial);
+  training.initial = std::move(initial);
   return training;
 }

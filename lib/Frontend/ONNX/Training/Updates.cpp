@@ -1,6 +1,7 @@
 //===- Updates.cpp - Optimizers of a file's training step -----------------===//
 #include "lib/Frontend/ONNX/Training/Updates.h"
-#include "lib/Frontend/ONNX/Importer.h"
+#include "lib/Frontend/ONNX/Parameters.h"
+#include "lib/Frontend/ONNX/Scope.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
@@ -57,34 +58,34 @@ const UpdateOperator *operatorOf(const NodeProto &node) {
 
 class UpdateReader {
 public:
-  UpdateReader(Importer &importer, const StepGraph &step, const Bindings &bindings,
+  UpdateReader(ImportContext &context, const StepGraph &step, const Bindings &bindings,
                const GradientNames &gradients, FileTraining &training)
-      : importer(importer), step(step), bindings(bindings), gradients(gradients),
-        training(training) {}
+      : context(context), step(step), bindings(bindings), gradients(gradients), training(training) {
+  }
 
   LogicalResult run() {
     for (const std::string &key : bindings.order) {
       const std::string &value = bindings.values.lookup(key);
       const NodeProto *node = step.producer(step.source(value));
       if (gradients.reached.contains(key) && !gradients.isTrained(key))
-        return importer.error("update_binding: '" + displayName(key) +
-                              "' is changed by each step, and the loss reads it, but it is no "
-                              "parameter with a gradient: not supported");
+        return context.error("update_binding: '" + displayName(key) +
+                             "' is changed by each step, and the loss reads it, but it is no "
+                             "parameter with a gradient: not supported");
       if (!node)
-        return importer.error("update_binding: '" + displayName(key) + "' is bound to '" +
-                              displayName(value) + "', which no node computes");
+        return context.error("update_binding: '" + displayName(key) + "' is bound to '" +
+                             displayName(value) + "', which no node computes");
       if (const UpdateOperator *op = operatorOf(*node)) {
         if (taken.insert(node).second && failed(take(*node, *op)))
           return failure();
         if (!updated.contains(key))
-          return importer.errorAt(*node, "has no tensor '" + displayName(key) +
-                                             "', which update_binding binds to its result '" +
-                                             displayName(value) + "'");
+          return context.errorAt(*node, "has no tensor '" + displayName(key) +
+                                            "', which update_binding binds to its result '" +
+                                            displayName(value) + "'");
       } else if (const NodeProto *product = plainSgd(*node, key)) {
         if (failed(takeSgd(*node, *product, key)))
           return failure();
       } else if (!isCounter(key, value)) {
-        return importer.errorAt(
+        return context.errorAt(
             *node, "computes the new value of '" + displayName(key) +
                        "': only Adam, Adagrad, Momentum (ai.onnx.preview.training), X - R * "
                        "gradient, and counters (T + number) are supported");
@@ -92,8 +93,8 @@ public:
     }
     return training.optimizer.kind
                ? success()
-               : importer.error("training_info: no update_binding is of an "
-                                "optimizer, so that no step changes a parameter");
+               : context.error("training_info: no update_binding is of an "
+                               "optimizer, so that no step changes a parameter");
   }
 
 private:
@@ -111,14 +112,14 @@ private:
   LogicalResult take(const NodeProto &node, const UpdateOperator &op) {
     int lists = 2 + op.states, rest = node.input_size() - 2;
     if (rest < lists || rest % lists != 0)
-      return importer.errorAt(node, "has " + Twine(node.input_size()) +
-                                        " operands: R, T and a multiple of " + Twine(lists) +
-                                        " are needed");
+      return context.errorAt(node, "has " + Twine(node.input_size()) +
+                                       " operands: R, T and a multiple of " + Twine(lists) +
+                                       " are needed");
     int count = rest / lists;
     if (node.output_size() != count * (1 + op.states))
-      return importer.errorAt(node,
-                              "has " + Twine(node.output_size()) + " results for " + Twine(count) +
-                                  " tensors: " + Twine(count * (1 + op.states)) + " are needed");
+      return context.errorAt(node,
+                             "has " + Twine(node.output_size()) + " results for " + Twine(count) +
+                                 " tensors: " + Twine(count * (1 + op.states)) + " are needed");
     FileOptimizer optimizer;
     optimizer.kind = nn::findOptimizer(op.kind);
     optimizer.place = placeOf(node);
@@ -138,8 +139,8 @@ private:
     if (!first.kind)
       first = std::move(optimizer);
     else if (!first.hasSettingsOf(optimizer))
-      return importer.errorAt(node, "differs in learning rate, count, kind or constants from " +
-                                        first.place + ": use one optimizer for all parameters");
+      return context.errorAt(node, "differs in learning rate, count, kind or constants from " +
+                                       first.place + ": use one optimizer for all parameters");
     return success();
   }
 
@@ -148,25 +149,24 @@ private:
     std::map<std::string, const AttributeProto *> attributes;
     for (const AttributeProto &attribute : node.attribute())
       if (!attributes.emplace(attribute.name(), &attribute).second)
-        return importer.errorAt(node,
-                                "has attribute '" + displayName(attribute.name()) + "' twice");
+        return context.errorAt(node, "has attribute '" + displayName(attribute.name()) + "' twice");
     for (const Setting &setting : op.settings) {
       auto found = attributes.find(setting.attribute);
       if (found == attributes.end() && !setting.value)
-        return importer.errorAt(node, "lacks attribute '" + Twine(setting.attribute) + "'");
+        return context.errorAt(node, "lacks attribute '" + Twine(setting.attribute) + "'");
       if (found != attributes.end() && !found->second->has_f())
-        return importer.errorAt(node,
-                                "attribute '" + Twine(setting.attribute) + "' must be a float");
+        return context.errorAt(node,
+                               "attribute '" + Twine(setting.attribute) + "' must be a float");
       double value = found == attributes.end() ? *setting.value : double(found->second->f());
       const nn::HyperParameter *hyper = optimizer.kind->find(setting.hyper);
       if (!(value >= hyper->low && value <= hyper->high) ||
           (hyper->highExcluded && value == hyper->high))
-        return importer.errorAt(node,
-                                "attribute '" + Twine(setting.attribute) + "' is " +
-                                    llvm::formatv("{0}", value).str() + ", not from " +
-                                    llvm::formatv("{0} to {1}{2}", hyper->low,
-                                                  hyper->highExcluded ? "below " : "", hyper->high)
-                                        .str());
+        return context.errorAt(node,
+                               "attribute '" + Twine(setting.attribute) + "' is " +
+                                   llvm::formatv("{0}", value).str() + ", not from " +
+                                   llvm::formatv("{0} to {1}{2}", hyper->low,
+                                                 hyper->highExcluded ? "below " : "", hyper->high)
+                                       .str());
       optimizer.fixed[setting.hyper] = value;
       attributes.erase(setting.attribute);
     }
@@ -174,17 +174,17 @@ private:
       auto mode = attributes.find("mode");
       StringRef text = mode == attributes.end() ? StringRef() : StringRef(mode->second->s());
       if (text != "standard" && text != "nesterov")
-        return importer.errorAt(node, mode == attributes.end()
-                                          ? "lacks attribute 'mode'"
-                                          : "attribute 'mode' is '" + displayName(text) +
-                                                "', not standard or nesterov");
+        return context.errorAt(node, mode == attributes.end()
+                                         ? "lacks attribute 'mode'"
+                                         : "attribute 'mode' is '" + displayName(text) +
+                                               "', not standard or nesterov");
       optimizer.fixed["nesterov"] = text == "nesterov";
       attributes.erase("mode");
     }
     return attributes.empty()
                ? success()
-               : importer.errorAt(node, "has no attribute '" +
-                                            displayName(attributes.begin()->first) + "'");
+               : context.errorAt(node, "has no attribute '" +
+                                           displayName(attributes.begin()->first) + "'");
   }
 
   LogicalResult readRate(const NodeProto &node, StringRef name, FileOptimizer &optimizer) {
@@ -196,20 +196,20 @@ private:
     }
     if (const TensorProto *tensor = step.initializer(source)) {
       if (!isFloat(*tensor) || !isScalar(*tensor))
-        return importer.errorAt(node, "R ('" + shown + "') is no scalar of floats");
+        return context.errorAt(node, "R ('" + shown + "') is no scalar of floats");
       if (!step.update(source).empty())
-        return importer.errorAt(node, "R ('" + shown +
-                                          "') is changed by update_binding: a learning rate that "
-                                          "the file changes is not supported");
+        return context.errorAt(node, "R ('" + shown +
+                                         "') is changed by update_binding: a learning rate that "
+                                         "the file changes is not supported");
     }
     std::optional<double> value = step.scalar(source);
     if (!value)
-      return importer.errorAt(node, "R ('" + shown +
-                                        "') is neither an initializer, a constant nor an input: "
-                                        "its value must be known");
+      return context.errorAt(node, "R ('" + shown +
+                                       "') is neither an initializer, a constant nor an input: "
+                                       "its value must be known");
     if (!(*value >= 0 && *value <= 1e6))
-      return importer.errorAt(node, "R ('" + shown + "') is " + llvm::formatv("{0}", *value).str() +
-                                        ", not from 0 to 1e6");
+      return context.errorAt(node, "R ('" + shown + "') is " + llvm::formatv("{0}", *value).str() +
+                                       ", not from 0 to 1e6");
     optimizer.fixed["lr"] = *value;
     return success();
   }
@@ -218,35 +218,35 @@ private:
     const std::string &name = node.input(1);
     std::string shown = displayName(name);
     if (step.isInput(step.source(name)))
-      return importer.errorAt(node, "T ('" + shown +
-                                        "') is an input: the count of updates must be an "
-                                        "initializer, which update_binding may change");
+      return context.errorAt(node, "T ('" + shown +
+                                       "') is an input: the count of updates must be an "
+                                       "initializer, which update_binding may change");
     std::optional<Counted> counted = step.counted(name);
     if (!counted) {
       std::optional<double> value = step.scalar(name);
       if (!value)
-        return importer.errorAt(node, "T ('" + shown +
-                                          "') is neither an initializer nor one plus a number");
+        return context.errorAt(node, "T ('" + shown +
+                                         "') is neither an initializer nor one plus a number");
       if (!(*value >= 0 && *value <= 1e15) || *value != std::floor(*value))
-        return importer.errorAt(node, "T ('" + shown + "') is " +
-                                          llvm::formatv("{0}", *value).str() +
-                                          ", no count of updates from 0 to 1e15");
+        return context.errorAt(node, "T ('" + shown + "') is " +
+                                         llvm::formatv("{0}", *value).str() +
+                                         ", no count of updates from 0 to 1e15");
       optimizer.counter = nn::UpdateCounter{int64_t(*value), 0};
       return success();
     }
     const TensorProto *tensor = step.initializer(counted->initializer);
     if (tensor->data_type() != 7 || !isScalar(*tensor))
-      return importer.errorAt(node, "T ('" + shown + "') is no scalar of int64");
+      return context.errorAt(node, "T ('" + shown + "') is no scalar of int64");
     std::optional<double> start = step.start(counted->initializer);
     StringRef bound = step.update(counted->initializer);
     std::optional<Counted> next =
         bound.empty() ? Counted{counted->initializer} : step.counted(bound);
     if (!start || !next || next->initializer != counted->initializer)
-      return importer.errorAt(node, "T ('" + shown +
-                                        "') changes by something else than a number per step");
+      return context.errorAt(node, "T ('" + shown +
+                                       "') changes by something else than a number per step");
     double first = *start + double(counted->offset);
     if (!(first >= 0 && first <= 1e15) || next->offset < 0)
-      return importer.errorAt(node, "T ('" + shown + "') is negative or decreases");
+      return context.errorAt(node, "T ('" + shown + "') is negative or decreases");
     optimizer.counter = nn::UpdateCounter{int64_t(first), next->offset};
     return success();
   }
@@ -257,14 +257,14 @@ private:
     std::string shown = displayName(x);
     const TensorProto *tensor = step.initializer(x);
     if (!tensor)
-      return importer.errorAt(node, "operand " + Twine(2 + i) + " ('" + shown +
-                                        "') is no initializer: it updates only these");
+      return context.errorAt(node, "operand " + Twine(2 + i) + " ('" + shown +
+                                       "') is no initializer: it updates only these");
     if (failed(checkGradient(node, x, g)))
       return failure();
     if (!updates(x, node.output(i)))
-      return importer.errorAt(node, "update_binding does not bind '" + shown + "' to '" +
-                                        displayName(node.output(i)) +
-                                        "', its new value: no other one is supported");
+      return context.errorAt(node, "update_binding does not bind '" + shown + "' to '" +
+                                       displayName(node.output(i)) +
+                                       "', its new value: no other one is supported");
     for (int s = 1; s <= states; ++s) {
       int operand = 2 + (1 + s) * count + i;
       const std::string &name = node.input(operand), &next = node.output(s * count + i);
@@ -272,26 +272,26 @@ private:
       std::string state = displayName(name);
       const TensorProto *values = step.initializer(name);
       if (!values)
-        return importer.errorAt(node, "operand " + Twine(operand) + " ('" + state +
-                                          "'), a state of '" + shown + "', is no initializer");
+        return context.errorAt(node, "operand " + Twine(operand) + " ('" + state +
+                                         "'), a state of '" + shown + "', is no initializer");
       if (values->data_type() != tensor->data_type() ||
           !std::equal(values->dims().begin(), values->dims().end(), tensor->dims().begin(),
                       tensor->dims().end()))
-        return importer.errorAt(node, "operand " + Twine(operand) + " ('" + state +
-                                          "') has another type than '" + shown +
-                                          "', whose state it is");
+        return context.errorAt(node, "operand " + Twine(operand) + " ('" + state +
+                                         "') has another type than '" + shown +
+                                         "', whose state it is");
       if (!updates(name, next))
-        return importer.errorAt(node, "update_binding does not bind '" + state + "' to '" +
-                                          displayName(next) +
-                                          "', its new value: no other one is supported");
+        return context.errorAt(node, "update_binding does not bind '" + state + "' to '" +
+                                         displayName(next) +
+                                         "', its new value: no other one is supported");
       llvm::Expected<bool> zero = step.isZero(name);
       if (!zero)
-        return importer.errorAt(node,
-                                "initializer '" + state + "': " + llvm::toString(zero.takeError()));
+        return context.errorAt(node,
+                               "initializer '" + state + "': " + llvm::toString(zero.takeError()));
       if (!*zero)
-        return importer.errorAt(node, "operand " + Twine(operand) + " ('" + state +
-                                          "') does not start at 0: a state of an optimizer that "
-                                          "starts at other values is not supported");
+        return context.errorAt(node, "operand " + Twine(operand) + " ('" + state +
+                                         "') does not start at 0: a state of an optimizer that "
+                                         "starts at other values is not supported");
     }
     training.parameters.push_back(x);
     updated.insert(x);
@@ -304,14 +304,14 @@ private:
     if (found != gradients.parameters.end())
       return found->second == x
                  ? success()
-                 : importer.errorAt(node, "'" + shown + "' is the gradient of '" +
-                                              displayName(found->second) + "', not of '" +
-                                              displayName(x) + "', which it updates");
+                 : context.errorAt(node, "'" + shown + "' is the gradient of '" +
+                                             displayName(found->second) + "', not of '" +
+                                             displayName(x) + "', which it updates");
     if (const NodeProto *maker = step.producer(step.source(g)))
-      return importer.errorAt(*maker, "computes '" + shown + "', which " + placeOf(node) +
-                                          " takes as the gradient of '" + displayName(x) +
-                                          "': only results of Gradient are supported");
-    return importer.errorAt(node, "'" + shown + "' is no result of Gradient");
+      return context.errorAt(*maker, "computes '" + shown + "', which " + placeOf(node) +
+                                         " takes as the gradient of '" + displayName(x) +
+                                         "': only results of Gradient are supported");
+    return context.errorAt(node, "'" + shown + "' is no result of Gradient");
   }
 
   /// Returns the product of X - R * G, the new value of an initializer X; null if it is none.
@@ -338,7 +338,7 @@ private:
     return unite(node, std::move(optimizer));
   }
 
-  Importer &importer;
+  ImportContext &context;
   const StepGraph &step;
   const Bindings &bindings;
   const GradientNames &gradients;
@@ -350,7 +350,8 @@ private:
 
 } // namespace
 
-LogicalResult onnx::readUpdates(Importer &importer, const StepGraph &step, const Bindings &bindings,
-                                const GradientNames &gradients, FileTraining &training) {
-  return UpdateReader(importer, step, bindings, gradients, training).run();
+LogicalResult onnx::readUpdates(ImportContext &context, const StepGraph &step,
+                                const Bindings &bindings, const GradientNames &gradients,
+                                FileTraining &training) {
+  return UpdateReader(context, step, bindings, gradients, training).run();
 }

@@ -26,13 +26,14 @@ struct GradientNames {
 };
 
 /// Reads the bindings; fails, with an error, if a key or a value is none.
-mlir::LogicalResult readBindings(Importer &importer, const Model &model,
+mlir::LogicalResult readBindings(ImportContext &context,
                                  const llvm::StringMap<const TensorProto *> &initializers,
                                  Bindings &bindings);
 
 /// Finds the optimizer that computes all bound values, and the parameters that it updates.
-mlir::LogicalResult readUpdates(Importer &importer, const StepGraph &step, const Bindings &bindings,
-                                const GradientNames &gradients, FileTraining &training);
+mlir::LogicalResult readUpdates(ImportContext &context, const StepGraph &step,
+                                const Bindings &bindings, const GradientNames &gradients,
+                                FileTraining &training);
 
 } // namespace shale::onnx
 

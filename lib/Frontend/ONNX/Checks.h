@@ -1,0 +1,39 @@
+//===- Checks.h - Refuses models that would train something else ----------===//
+#ifndef SHALE_FRONTEND_ONNX_CHECKS_H
+#define SHALE_FRONTEND_ONNX_CHECKS_H
+
+#include "lib/Frontend/ONNX/States.h"
+
+namespace shale::onnx {
+
+/// Fails, with an error, if a gradient would flow where PyTorch stops it. `graph`: the scope of the
+/// model's graph.
+mlir::LogicalResult checkStops(ImportContext &context, const NodeSet &needed, const States &states,
+                               const Scope &graph);
+
+/// A node that may read another gradient than the file has, and why, for an error.
+struct MergedRead {
+  const NodeProto *node;
+  std::string why;
+};
+
+/// Returns the first such node: PyTorch's exporter removes x.detach(), and merges f(x) with
+/// f(x.detach()). None if there is none.
+std::optional<MergedRead> findMergedRead(const GraphProto &graph, const NodeSet &needed,
+                                         const Parameters &parameters,
+                                         llvm::function_ref<bool(llvm::StringRef)> isVaried);
+
+/// Marks parameters that no gradient of the loss reaches (a mask, a table) as not trained, with a
+/// remark.
+void freezeUnreached(ImportContext &context, const States &states, mlir::Value loss);
+
+/// Fails, with an error, if the loss depends on a buffer that the module changes in its forward
+/// pass, other than by a running statistic: the file has only its first value. `roots`: the names
+/// that the loss is computed from.
+mlir::LogicalResult checkChangedBuffers(ImportContext &context, const Definitions &definitions,
+                                        const NodeSet &needed, const States &states,
+                                        llvm::ArrayRef<llvm::StringRef> roots);
+
+} // namespace shale::onnx
+
+#endif // SHALE_FRONTEND_ONNX_CHECKS_H

@@ -1,0 +1,106 @@
+//===- Definitions.cpp - What a graph defines, and what of it is imported -===//
+#include "lib/Frontend/ONNX/Definitions.h"
+
+using namespace mlir;
+using namespace shale;
+using namespace shale::onnx;
+
+/// The oldest and the newest operator set of the standard domain that Shale supports.
+static constexpr int64_t kOldestOpset = 11, kNewestOpset = 28;
+
+static LogicalResult checkStandardOpset(ImportContext &context,
+                                        const llvm::StringMap<int64_t> &opsets) {
+  auto standard = opsets.find("");
+  if (standard == opsets.end())
+    return context.error("the file imports no operator set of the standard domain "
+                         "(opset_import)");
+  int64_t version = standard->second;
+  if (version < kOldestOpset)
+    return context.error("operator set " + Twine(version) + " is older than " +
+                         Twine(kOldestOpset) + ": export with opset 18 or later");
+  if (version > kNewestOpset)
+    return context.error("operator set " + Twine(version) + " is newer than " +
+                         Twine(kNewestOpset) +
+                         ", the newest that Shale supports: export with "
+                         "opset 23");
+  return success();
+}
+
+FailureOr<llvm::StringMap<int64_t>> onnx::readOpsets(ImportContext &context) {
+  const ModelProto &proto = context.model.proto();
+  if (!proto.has_ir_version() || proto.ir_version() < 3)
+    return context.error("no ir_version, or one before 3: export the model again");
+  llvm::StringMap<int64_t> opsets;
+  for (const OperatorSetIdProto &opset : proto.opset_import()) {
+    StringRef domain = domainOf(opset.domain());
+    if (opset.version() < 1 || opset.version() > INT32_MAX)
+      return context.error("operator set '" + displayName(domain) + "' has version " +
+                           Twine(opset.version()));
+    // If a domain is imported twice, the higher version holds (ONNX,
+    // docs/IR.md).
+    int64_t &version = opsets[domain];
+    version = std::max(version, opset.version());
+  }
+  if (failed(checkStandardOpset(context, opsets)))
+    return failure();
+  return opsets;
+}
+
+static std::string functionKey(StringRef domain, StringRef name, StringRef overload) {
+  return (domainOf(domain) + "::" + name + "::" + overload).str();
+}
+
+const FunctionProto *Definitions::functionOf(const NodeProto &node) const {
+  return functions.lookup(functionKey(node.domain(), node.op_type(), node.overload()));
+}
+
+FailureOr<Definitions> onnx::readDefinitions(ImportContext &context) {
+  Definitions definitions;
+  if (context.graph().sparse_initializer_size() > 0)
+    return context.error("sparse initializers are not supported");
+  for (const TensorProto &tensor : context.graph().initializer()) {
+    if (tensor.name().empty())
+      return context.error("an initializer has no name");
+    if (!definitions.initializers.try_emplace(tensor.name(), &tensor).second)
+      return context.error("initializer '" + displayName(tensor.name()) + "' is defined twice");
+  }
+  for (const FunctionProto &function : context.model.proto().functions()) {
+    std::string key = functionKey(function.domain(), function.name(), function.overload());
+    if (!definitions.functions.try_emplace(key, &function).second)
+      return context.error("function '" + displayName(function.name()) + "' is defined twice");
+  }
+  return definitions;
+}
+
+/// Maps each value to the node that computes it.
+static FailureOr<llvm::StringMap<const NodeProto *>> findProducers(ImportContext &context,
+                                                                   const Definitions &definitions) {
+  llvm::StringMap<const NodeProto *> producers;
+  for (const NodeProto &node : context.graph().node())
+    for (const std::string &name : node.output()) {
+      if (name.empty() ||
+          (!definitions.initializers.count(name) && producers.try_emplace(name, &node).second))
+        continue;
+      context.enter(node, "node '" + displayName(node.name()) + "' (" +
+                              displayName(node.op_type()) + ")");
+      return context.error("value '" + displayName(name) + "' is defined twice");
+    }
+  return producers;
+}
+
+FailureOr<NodeSet> onnx::findNeeded(ImportContext &context, const Definitions &definitions,
+                                    ArrayRef<StringRef> roots) {
+  if (context.graph().node_size() > kMaxNodes)
+    return context.error("more than " + Twine(kMaxNodes) + " nodes");
+  FailureOr<llvm::StringMap<const NodeProto *>> producers = findProducers(context, definitions);
+  if (failed(producers))
+    return failure();
+  NodeSet needed;
+  SmallVector<StringRef> work(roots);
+  while (!work.empty()) {
+    const NodeProto *node = producers->lookup(work.pop_back_val());
+    if (node && needed.insert(node).second)
+      forEachNameRead(*node, [&](StringRef name) { work.push_back(name); });
+  }
+  return needed;
+}

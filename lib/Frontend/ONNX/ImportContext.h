@@ -1,0 +1,92 @@
+//===- ImportContext.h - What all stages of an import share ---------------===//
+#ifndef SHALE_FRONTEND_ONNX_IMPORTCONTEXT_H
+#define SHALE_FRONTEND_ONNX_IMPORTCONTEXT_H
+
+#include "lib/Frontend/ONNX/Import.h"
+#include "lib/Frontend/ONNX/Model.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/Diagnostics.h"
+#include <utility>
+
+namespace shale::onnx {
+
+/// A tensor that is not a parameter and has at most this many bytes is a constant.
+inline constexpr int64_t kConstantLimit = int64_t(16) << 20;
+inline constexpr int64_t kMaxNodes = 1000000;
+
+/// Returns "node 'NAME' (TYPE)".
+std::string placeOf(const NodeProto &node);
+
+/// Emits a note that is attached to no other diagnostic. It is shown by default, unlike a remark,
+/// and is no warning. MLIR has no function for this.
+void emitNote(mlir::Location location, const llvm::Twine &message);
+
+/// The file and the options of an import, the module that it builds, and its messages.
+class ImportContext {
+public:
+  ImportContext(Model &model, const ImportOptions &options, mlir::ModuleOp module,
+                mlir::Block &body);
+
+  Model &model;
+  const ImportOptions &options;
+  mlir::ModuleOp module;
+  /// The body of the forward function.
+  mlir::Block &body;
+  /// Builds at the end of the body.
+  mlir::OpBuilder builder;
+
+  const GraphProto &graph() const { return model.proto().graph(); }
+  mlir::MLIRContext *mlirContext() const { return builder.getContext(); }
+  /// Reads a tensor; fails if it exceeds kConstantLimit.
+  llvm::Expected<mlir::DenseElementsAttr> readConstant(const TensorProto &tensor);
+
+  /// Emits an error on the current node, else on the file. Converts to failure.
+  mlir::InFlightDiagnostic error(const llvm::Twine &message, int code = 65);
+  /// The same on a node of the file, whatever the current one is.
+  mlir::InFlightDiagnostic errorAt(const NodeProto &node, const llvm::Twine &message,
+                                   int code = 65);
+  /// The same on a place.
+  mlir::InFlightDiagnostic errorAt(mlir::Location location, const llvm::Twine &message);
+  bool hasFailed() const { return failed; }
+  /// The kind of the last error (include/shale/Runtime.h).
+  int getExitCode() const { return exitCode; }
+  /// Emits a note about a choice; shown by default.
+  void note(const llvm::Twine &message);
+  /// Emits a remark about a choice.
+  void remark(const llvm::Twine &message);
+
+  mlir::Location fileLocation() const;
+  mlir::Location locationOf(const NodeProto &node) const;
+  /// Returns the scope of a module, without the prefix that all parameters share.
+  std::string scopeOf(llvm::StringRef module) const;
+  /// Sets that prefix; empty before.
+  void setPrefix(std::string shared) { prefix = std::move(shared); }
+
+  /// The node that is imported, and what errors call it.
+  struct Place {
+    const NodeProto *node = nullptr;
+    std::string text;
+  };
+  /// Makes a node the current one. Returns the one before, for leave().
+  Place enter(const NodeProto &node, std::string text) {
+    return std::exchange(current, {&node, std::move(text)});
+  }
+  /// Leaves the current node. Not called after an error: later ones name the node that failed.
+  void leave(Place outer) { current = std::move(outer); }
+
+  /// Counts nodes, with functions and loops unrolled. Fails, with an error, if there are too many.
+  mlir::LogicalResult countWork(int64_t nodes);
+  /// Returns the next number for a random op; they count in graph order.
+  int64_t takeRandomId() { return randomOps++; }
+
+private:
+  int exitCode = 65;
+  bool failed = false;
+  Place current;
+  std::string prefix;
+  int64_t nodeCount = 0, randomOps = 0;
+};
+
+} // namespace shale::onnx
+
+#endif // SHALE_FRONTEND_ONNX_IMPORTCONTEXT_H

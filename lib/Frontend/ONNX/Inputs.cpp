@@ -1,0 +1,263 @@
+//===- Inputs.cpp - The inputs of the forward function --------------------===//
+#include "lib/Frontend/ONNX/Inputs.h"
+#include "dialects/nn/Ops/Constant.h"
+#include "include/shale/Runtime.h"
+#include "lib/Frontend/ONNX/Narrow.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace shale;
+using namespace shale::onnx;
+
+Input &Inputs::add(ImportContext &context, Scope &graph, StringRef name, RankedTensorType type,
+                   std::optional<int64_t> batchDim) {
+  auto place = StringAttr::get(context.mlirContext(), displayName(name));
+  Location loc = NameLoc::get(place, context.fileLocation());
+  BlockArgument argument = context.body.insertArgument(unsigned(list.size()), type, loc);
+  Input &input = list.emplace_back(Input{name.str(), type, batchDim});
+  input.argument = argument;
+  Binding binding;
+  binding.value = argument;
+  graph.values[name] = binding;
+  return input;
+}
+
+Value Inputs::random(ImportContext &context, Scope &graph, nn::Role role) {
+  for (const Input &input : list)
+    if (input.role == role)
+      return input.argument;
+  std::string name = "random." + nn::stringifyRole(role).str();
+  while (graph.values.count(name))
+    name += "_";
+  auto type = RankedTensorType::get({}, context.builder.getI64Type());
+  Input &input = add(context, graph, name, type, std::nullopt);
+  input.role = role;
+  return input.argument;
+}
+
+Input *Inputs::of(BlockArgument argument) {
+  for (Input &input : list)
+    if (argument && input.argument == argument)
+      return &input;
+  return nullptr;
+}
+
+std::string Inputs::names() const {
+  std::string text;
+  for (const Input &input : list)
+    if (!input.role)
+      text += (text.empty() ? "'" : ", '") + displayName(input.name) + "'";
+  return text;
+}
+
+//===----------------------------------------------------------------------===//
+// Declaration
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// Declares inputs one by one.
+class InputReader {
+public:
+  InputReader(ImportContext &context, Scope &graph, Inputs &inputs)
+      : context(context), options(context.options), graph(graph), inputs(inputs) {}
+
+  /// Notes the dimensions of an input, whether the loss reads it or not.
+  void noteDims(const ValueInfoProto &input);
+  LogicalResult declare(const ValueInfoProto &input);
+  /// Fails, with an error, if sizes are missing, or if a flag names no dimension or input.
+  LogicalResult checkFlags();
+
+private:
+  using Dimension = TensorShapeProto::Dimension;
+
+  FailureOr<Type> readElement(const ValueInfoProto &input);
+  LogicalResult readShape(const ValueInfoProto &input, SmallVectorImpl<int64_t> &shape);
+  int64_t sizeOf(const Dimension &dim, bool isFirst);
+  FailureOr<std::optional<int64_t>> readBatchDim(const ValueInfoProto &input);
+  LogicalResult checkMissing();
+  LogicalResult checkUnknown(StringRef dim);
+
+  ImportContext &context;
+  const ImportOptions &options;
+  Scope &graph;
+  Inputs &inputs;
+  llvm::StringSet<> dimsUsed;
+  llvm::StringMap<int64_t> assumed;
+  std::string missing; // flags, for an error
+};
+
+} // namespace
+
+void InputReader::noteDims(const ValueInfoProto &input) {
+  for (const Dimension &dim : input.type().tensor_type().shape().dim())
+    if (!dim.dim_param().empty())
+      dimsUsed.insert(dim.dim_param());
+}
+
+FailureOr<Type> InputReader::readElement(const ValueInfoProto &input) {
+  std::string shown = displayName(input.name());
+  const TypeProto::Tensor &tensor = input.type().tensor_type();
+  if (!input.type().has_tensor_type() || !tensor.has_shape())
+    return context.error("input '" + shown + "' is not a tensor of known rank");
+  std::string why;
+  Type element = elementType(context.mlirContext(), tensor.elem_type(), why);
+  if (element && narrowInteger(tensor.elem_type()))
+    why = "programs do not read element type " + std::to_string(tensor.elem_type()) +
+          ": declare it int64 and cast it";
+  if (!why.empty())
+    return context.error("input '" + shown + "': " + why);
+  return element;
+}
+
+/// Returns the size of a named dimension. Notes a flag that is missing.
+int64_t InputReader::sizeOf(const Dimension &dim, bool isFirst) {
+  auto given = options.dims.find(dim.dim_param());
+  if (given != options.dims.end())
+    return given->second;
+  std::string shown = displayName(dim.dim_param());
+  if (options.assumed) {
+    int64_t rows = llvm::alignTo(4, uint64_t(options.dataRanks));
+    auto [known, isNew] =
+        assumed.try_emplace(dim.dim_param(), isFirst ? rows : options.assumedSize);
+    if (isNew)
+      options.assumed->push_back("--dim " + shown + "=" + std::to_string(known->second));
+    return known->second;
+  }
+  std::string flag = " --dim " + shown + "=SIZE";
+  if (!StringRef(missing).contains(flag))
+    missing += flag;
+  return 1;
+}
+
+LogicalResult InputReader::readShape(const ValueInfoProto &input, SmallVectorImpl<int64_t> &shape) {
+  std::string shown = displayName(input.name());
+  for (const Dimension &dim : input.type().tensor_type().shape().dim()) {
+    if (dim.has_dim_value() && dim.dim_value() > 0) {
+      shape.push_back(dim.dim_value());
+      continue;
+    }
+    if (dim.has_dim_value() && dim.dim_value() < 0)
+      return context.error("input '" + shown + "' has a negative dimension");
+    if (dim.dim_param().empty())
+      return context.error("input '" + shown +
+                           "' has a dimension without size and name: export it with "
+                           "a name (dynamic_shapes)");
+    shape.push_back(sizeOf(dim, shape.empty()));
+  }
+  return success();
+}
+
+/// Returns the dimension of --batch-dim, else the first one named `batch`.
+FailureOr<std::optional<int64_t>> InputReader::readBatchDim(const ValueInfoProto &input) {
+  const TensorShapeProto &shape = input.type().tensor_type().shape();
+  auto given = options.batchDims.find(input.name());
+  if (given != options.batchDims.end()) {
+    if (given->second < 0 || given->second >= int64_t(shape.dim_size()))
+      return context.error("--batch-dim: input '" + displayName(input.name()) + "' has " +
+                               Twine(shape.dim_size()) + " dimensions",
+                           SHALE_EXIT_USAGE);
+    return std::optional<int64_t>(given->second);
+  }
+  for (auto [number, dim] : llvm::enumerate(shape.dim()))
+    if (!(dim.has_dim_value() && dim.dim_value() > 0) && dim.dim_param() == "batch")
+      return std::optional<int64_t>(number);
+  return std::optional<int64_t>();
+}
+
+/// Returns "batch=4, 64".
+static std::string describeSizes(const TensorShapeProto &declared, ArrayRef<int64_t> shape) {
+  std::string text;
+  for (auto [dim, size] : llvm::zip(declared.dim(), shape))
+    text += (text.empty() ? "" : ", ") +
+            (dim.dim_param().empty() ? "" : displayName(dim.dim_param()) + "=") +
+            std::to_string(size);
+  return text;
+}
+
+LogicalResult InputReader::declare(const ValueInfoProto &input) {
+  FailureOr<Type> element = readElement(input);
+  SmallVector<int64_t> shape;
+  if (failed(element) || failed(readShape(input, shape)))
+    return failure();
+  FailureOr<std::optional<int64_t>> batchDim = readBatchDim(input);
+  if (failed(batchDim))
+    return failure();
+  auto type = RankedTensorType::get(shape, *element);
+  if (nn::tensorBytes(type) < 0)
+    return context.error("the size of input '" + displayName(input.name()) + "' overflows 64 bits");
+  const TensorShapeProto &declared = input.type().tensor_type().shape();
+  Input &added = inputs.add(context, graph, input.name(), type, *batchDim);
+  added.sizes = describeSizes(declared, shape);
+  added.isFixed = declared.dim_size() > 0 && declared.dim(0).has_dim_value();
+  if (options.bindings.lookup(input.name()) == "ones") {
+    // Values that depend on it are folded, so a mask that hides nothing costs nothing.
+    added.folded = true;
+    graph.values[input.name()].value = nn::splat(context.builder, context.fileLocation(), type, 1);
+  }
+  return success();
+}
+
+LogicalResult InputReader::checkMissing() {
+  if (missing.empty())
+    return success();
+  std::string unknown; // --dim names that no input has
+  for (auto &dim : options.dims)
+    if (!dimsUsed.contains(dim.getKey()))
+      unknown += (unknown.empty() ? ", not '" : ", '") + displayName(dim.getKey()) + "'";
+  return context.error("sizes of dimensions are missing: pass" + missing + unknown,
+                       SHALE_EXIT_USAGE);
+}
+
+LogicalResult InputReader::checkUnknown(StringRef dim) {
+  if (dimsUsed.contains(dim))
+    return success();
+  std::string known;
+  for (auto &entry : dimsUsed)
+    known += (known.empty() ? "" : ", ") + displayName(entry.getKey());
+  if (known.empty())
+    return context.error("--dim " + displayName(dim) +
+                             ": all sizes of the inputs are fixed in the file: "
+                             "leave --dim out, or export the model with free sizes "
+                             "(dynamic_shapes={INPUT: {0: \"batch\", 1: "
+                             "\"sequence\"}})",
+                         SHALE_EXIT_USAGE);
+  return context.error("--dim: no input has a dimension '" + displayName(dim) + "'; there are " +
+                           known,
+                       SHALE_EXIT_USAGE);
+}
+
+LogicalResult InputReader::checkFlags() {
+  if (failed(checkMissing()))
+    return failure();
+  for (auto &dim : options.dims)
+    if (failed(checkUnknown(dim.getKey())))
+      return failure();
+  for (auto &batch : options.batchDims)
+    if (!graph.values.count(batch.getKey()))
+      return context.error("--batch-dim: no input '" + displayName(batch.getKey()) +
+                               "'; there are " + inputs.names(),
+                           SHALE_EXIT_USAGE);
+  return success();
+}
+
+LogicalResult onnx::declareInputs(ImportContext &context, const Definitions &definitions,
+                                  const llvm::StringSet<> &read, Scope &graph, Inputs &inputs) {
+  InputReader reader(context, graph, inputs);
+  for (const ValueInfoProto &input : context.graph().input()) {
+    if (definitions.initializers.count(input.name()))
+      continue;
+    std::string shown = displayName(input.name());
+    if (input.name().empty() || graph.values.count(input.name()))
+      return context.error("input '" + shown + "' is defined twice, or has no name");
+    reader.noteDims(input);
+    if (!read.contains(input.name())) {
+      context.remark(Twine(context.model.path()) + ": input '" + shown +
+                     "' is left out: the loss does not depend on it");
+      continue;
+    }
+    if (failed(reader.declare(input)))
+      return failure();
+  }
+  return reader.checkFlags();
+}

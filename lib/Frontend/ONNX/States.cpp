@@ -1,0 +1,271 @@
+//===- States.cpp - Parameters and buffers that are states ----------------===//
+#include "lib/Frontend/ONNX/States.h"
+#include "dialects/nn/Ops/Elementwise.h"
+#include "dialects/nn/Ops/State.h"
+#include "include/shale/Runtime.h"
+#include "lib/Support/Remarks.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/Support/FileSystem.h"
+
+using namespace mlir;
+using namespace shale;
+using namespace shale::onnx;
+
+const Parameter *States::of(Value value) const {
+  auto found = llvm::find(values, value);
+  return found == values.end() ? nullptr : &parameters.list[found - values.begin()];
+}
+
+std::string States::parameterBehind(Value value) const {
+  llvm::SmallSetVector<Value, 8> reached;
+  reached.insert(value);
+  for (size_t at = 0; at < reached.size(); ++at) {
+    if (const Parameter *state = of(reached[at]); state && state->isParameter)
+      return displayName(state->name);
+    if (Operation *op = reached[at].getDefiningOp(); op && !isa<nn::StopGradientOp>(op))
+      reached.insert_range(op->getOperands());
+  }
+  return "";
+}
+
+std::optional<size_t> States::indexOf(StringRef name) const {
+  for (auto [index, parameter] : llvm::enumerate(parameters.list))
+    if (parameter.name == name || parameters.prefix + parameter.name == name ||
+        llvm::is_contained(parameter.aliases, name))
+      return index;
+  return std::nullopt;
+}
+
+bool States::isTrained(size_t index, const ParameterOptions &options) const {
+  const Parameter &parameter = parameters.list[index];
+  return parameter.isParameter && values[index] && !options.freezes(parameter.name);
+}
+
+//===----------------------------------------------------------------------===//
+// Initial values
+//===----------------------------------------------------------------------===//
+
+/// Returns elements as an initial value: one number if all are equal, zeros if there are none.
+static Attribute initialValue(RankedTensorType type, ArrayRef<double> values) {
+  bool uniform = llvm::all_of(values, [&](double value) { return value == values.front(); });
+  if (uniform) {
+    auto fill =
+        FloatAttr::get(Float64Type::get(type.getContext()), values.empty() ? 0.0 : values.front());
+    return nn::FillAttr::get(type.getContext(), fill);
+  }
+  const llvm::fltSemantics &semantics = cast<FloatType>(type.getElementType()).getFloatSemantics();
+  SmallVector<APFloat> elements;
+  for (double value : values) {
+    bool inexact;
+    elements.emplace_back(value);
+    elements.back().convert(semantics, APFloat::rmNearestTiesToEven, &inexact);
+  }
+  return DenseElementsAttr::get(type, elements);
+}
+
+/// Returns a value that the file computes as an initial value.
+static Attribute initialValue(DenseElementsAttr values) {
+  if (!values.isSplat())
+    return values;
+  APFloat value = values.getSplatValue<APFloat>();
+  bool inexact;
+  value.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &inexact);
+  auto type = Float64Type::get(values.getContext());
+  return nn::FillAttr::get(values.getContext(), FloatAttr::get(type, value));
+}
+
+namespace {
+
+/// What an nn.state needs. `type` is null if the buffer is a constant where it is read.
+struct Declared {
+  RankedTensorType type;
+  Attribute init;
+};
+
+/// Declares parameters and buffers one by one.
+class StateDeclarer {
+public:
+  StateDeclarer(ImportContext &context, const std::optional<FileTraining> &training)
+      : context(context), training(training) {}
+
+  /// Returns the argument of a parameter or buffer; null if it is a constant where it is read.
+  FailureOr<Value> declare(const Parameter &parameter);
+
+private:
+  FailureOr<Declared> read(const Parameter &parameter);
+  FailureOr<Attribute> readInit(const Parameter &parameter, const FileRange &place);
+  FailureOr<Attribute> readFill(const Parameter &parameter);
+  void create(const Parameter &parameter, const Declared &declared);
+
+  ImportContext &context;
+  const std::optional<FileTraining> &training;
+  llvm::StringSet<> names;
+};
+
+} // namespace
+
+/// Reads an initial value that is stored as a list of numbers: supported only if all elements are
+/// one number.
+FailureOr<Attribute> StateDeclarer::readFill(const Parameter &parameter) {
+  std::string shown = displayName(parameter.name);
+  auto data = context.readConstant(*parameter.initializer);
+  if (!data)
+    return context.error("parameter '" + shown + "': " + llvm::toString(data.takeError()));
+  if (data->getNumElements() != 1 && !data->isSplat())
+    return context.error("initializer '" + shown +
+                         "' is stored as a list of numbers, not as bytes: save "
+                         "the model again with raw data");
+  double fill = (*data->getValues<APFloat>().begin()).convertToFloat();
+  return Attribute(nn::FillAttr::get(context.mlirContext(), context.builder.getF64FloatAttr(fill)));
+}
+
+/// Returns the initial value of an initializer, which lies at `place`: in general that place.
+FailureOr<Attribute> StateDeclarer::readInit(const Parameter &parameter, const FileRange &place) {
+  DenseElementsAttr given;
+  if (training)
+    given = training->initial.lookup(parameter.initializer->name());
+  if (given)
+    return initialValue(given);
+  if (place.path.empty())
+    return readFill(parameter);
+  SmallString<256> path(place.path);
+  (void)llvm::sys::fs::make_absolute(path);
+  return Attribute(nn::FileAttr::get(context.mlirContext(), path, place.offset, place.length,
+                                     parameter.transposed, Type()));
+}
+
+FailureOr<Declared> StateDeclarer::read(const Parameter &parameter) {
+  if (!parameter.initializer) {
+    std::string why;
+    Type element = elementType(context.mlirContext(), parameter.dataType, why);
+    auto type = RankedTensorType::get(parameter.shape, element);
+    return Declared{type, initialValue(type, parameter.values)};
+  }
+  std::string shown = displayName(parameter.name);
+  auto stored = context.model.type(context.mlirContext(), *parameter.initializer);
+  if (!stored)
+    return context.error("parameter '" + shown + "': " + llvm::toString(stored.takeError()));
+  if (!parameter.isParameter && nn::tensorBytes(*stored) <= kConstantLimit && !parameter.isChanged)
+    return Declared{};
+  auto place = context.model.fileRange(*parameter.initializer, *stored);
+  if (!place)
+    return context.error("initializer '" + displayName(parameter.initializer->name()) +
+                         "' of parameter '" + shown + "': " + llvm::toString(place.takeError()));
+  FailureOr<Attribute> init = readInit(parameter, *place);
+  if (failed(init))
+    return failure();
+  RankedTensorType type = *stored;
+  if (parameter.transposed)
+    type = type.clone({type.getDimSize(1), type.getDimSize(0)});
+  if (!parameter.shape.empty()) // the same elements in another shape
+    type = type.clone(parameter.shape);
+  return Declared{type, *init};
+}
+
+FailureOr<Value> StateDeclarer::declare(const Parameter &parameter) {
+  FailureOr<Declared> declared = read(parameter);
+  if (failed(declared))
+    return failure();
+  if (!declared->type)
+    return Value();
+  std::string shown = displayName(parameter.name);
+  if (!names.insert(parameter.name).second)
+    return context.error("two parameters are named '" + shown + "'");
+  create(parameter, *declared);
+  Location place = NameLoc::get(context.builder.getStringAttr(shown), context.fileLocation());
+  return Value(context.body.addArgument(declared->type, place));
+}
+
+void StateDeclarer::create(const Parameter &parameter, const Declared &declared) {
+  OpBuilder states(context.mlirContext());
+  states.setInsertionPointToEnd(context.module.getBody());
+  ArrayAttr aliases;
+  if (!parameter.aliases.empty()) {
+    SmallVector<StringRef> list(parameter.aliases.begin(), parameter.aliases.end());
+    aliases = states.getStrArrayAttr(list);
+  }
+  auto role = parameter.isParameter ? nn::Role::Param : nn::Role::Buffer;
+  nn::StateOp::create(states, context.fileLocation(),
+                      states.getStringAttr(displayName(parameter.name)),
+                      nn::RoleAttr::get(context.mlirContext(), role), /*slot=*/StringAttr(),
+                      TypeAttr::get(declared.type), declared.init, aliases, FlatSymbolRefAttr(),
+                      StringAttr(), BoolAttr(), FloatAttr());
+}
+
+//===----------------------------------------------------------------------===//
+// All states
+//===----------------------------------------------------------------------===//
+
+/// Fails, with an error, if a flag names no initializer, or if parameters may be lost.
+static LogicalResult checkParameters(ImportContext &context, const Definitions &definitions,
+                                     const Parameters &parameters) {
+  for (const auto &constant : context.options.parameters.constants)
+    if (!definitions.initializers.count(constant.getKey()))
+      return context.error("--constant: no initializer is named '" +
+                               displayName(constant.getKey()) + "'",
+                           SHALE_EXIT_USAGE);
+  if (parameters.errors.empty())
+    return success();
+  std::string text = parameters.errors.front();
+  for (const std::string &more : llvm::drop_begin(parameters.errors))
+    text += "\n  " + more;
+  return context.error(text);
+}
+
+/// Tells of the files of weights that are missing.
+static void reportMissing(ImportContext &context) {
+  for (const std::string &path : context.model.missing) {
+    std::string text = (Twine(context.model.path()) + ": weights '" + displayName(path) +
+                        "' do not exist (yet): a program will look for them when it starts")
+                           .str();
+    if (context.options.missingData == ImportOptions::MissingData::Remark)
+      context.remark(text);
+    else
+      emitWarning(context.fileLocation()) << text;
+  }
+}
+
+static void reportRepairs(ImportContext &context, const Parameters &parameters) {
+  for (const Repair &repair : parameters.repairs) {
+    Location location = repair.node ? context.locationOf(*repair.node) : context.fileLocation();
+    if (repair.isNote)
+      emitNote(location, repair.text);
+    else
+      emitDecision(location, "import", repair.text);
+  }
+}
+
+FailureOr<States> onnx::declareStates(ImportContext &context, const Definitions &definitions,
+                                      const std::optional<FileTraining> &training) {
+  Model &model = context.model;
+  model.requireData = context.options.missingData == ImportOptions::MissingData::Error;
+  States states;
+  states.parameters = training ? findNamed(model, training->parameters, training->frozen)
+                               : findParameters(model, context.options.parameters);
+  const Parameters &parameters = states.parameters;
+  context.setPrefix(parameters.prefix);
+  if (failed(checkParameters(context, definitions, parameters)))
+    return failure();
+  for (const std::string &text : parameters.notes)
+    context.note(text);
+  if (!parameters.absent.empty()) {
+    SmallVector<StringRef> names(parameters.absent.begin(), parameters.absent.end());
+    context.module->setAttr(nn::kAbsentAttr, context.builder.getStrArrayAttr(names));
+  }
+  StateDeclarer declarer(context, training);
+  states.values.resize(parameters.list.size());
+  for (auto [index, parameter] : llvm::enumerate(parameters.list)) {
+    if (!parameter.used)
+      continue;
+    FailureOr<Value> argument = declarer.declare(parameter);
+    if (failed(argument))
+      return failure();
+    states.values[index] = *argument;
+    if (*argument)
+      states.order.push_back(index);
+  }
+  reportMissing(context);
+  reportRepairs(context, parameters);
+  describeBuffers(context, definitions, parameters);
+  return states;
+}

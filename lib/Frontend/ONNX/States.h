@@ -1,0 +1,43 @@
+//===- States.h - Parameters and buffers that are states ------------------===//
+#ifndef SHALE_FRONTEND_ONNX_STATES_H
+#define SHALE_FRONTEND_ONNX_STATES_H
+
+#include "lib/Frontend/ONNX/Definitions.h"
+#include "lib/Frontend/ONNX/Parameters.h"
+#include "lib/Frontend/ONNX/Training/FileTraining.h"
+
+namespace shale::onnx {
+
+/// The parameters and buffers of the model, and which of them are nn.state.
+struct States {
+  Parameters parameters;
+  std::vector<size_t> order;       // of the arguments: indices into parameters.list
+  std::vector<mlir::Value> values; // the argument by index into parameters.list, or null
+
+  /// Whether the value is a state itself.
+  bool contains(mlir::Value value) const { return llvm::is_contained(values, value); }
+  /// Returns the parameter or buffer of an argument; null if it has none.
+  const Parameter *of(mlir::Value value) const;
+  /// Returns the name of a parameter that the value is computed from, without a stop of gradients
+  /// between the two; empty if there is none.
+  std::string parameterBehind(mlir::Value value) const;
+  /// Returns the index of the parameter with a name, as Shale or the exporter writes it; none if
+  /// there is none.
+  std::optional<size_t> indexOf(llvm::StringRef name) const;
+  /// Whether it is a parameter that is a state, and that no flag freezes.
+  bool isTrained(size_t index, const ParameterOptions &options) const;
+};
+
+/// Finds the model's parameters and buffers, and declares each that is used as an nn.state and an
+/// argument of the forward function. Small buffers stay constants where they are read. Fails, with
+/// an error, if parameters may be lost or their values cannot be referred to.
+mlir::FailureOr<States> declareStates(ImportContext &context, const Definitions &definitions,
+                                      const std::optional<FileTraining> &training);
+
+/// Records in the module's `nn.buffers` which buffers the state_dict has.
+void describeBuffers(ImportContext &context, const Definitions &definitions,
+                     const Parameters &parameters);
+
+} // namespace shale::onnx
+
+#endif // SHALE_FRONTEND_ONNX_STATES_H
