@@ -41,11 +41,11 @@ struct Plan {
   InitialValues initial() const { return training ? training->initial : InitialValues(); }
 };
 
-/// What nodes are translated to and from, beside the values of other nodes.
+/// What translation adds to: the names of the graph, inputs, and constants.
 struct Workplace {
   explicit Workplace(ImportContext &context) : folder(context.builder, context.options.foldLimit) {}
 
-  Scope graph; // of the model's graph
+  Scope graph;
   Inputs inputs;
   ConstantFolder folder;
 };

@@ -57,11 +57,11 @@ struct Operands {
   llvm::SmallVector<int32_t> narrowTypes;
 };
 
-/// One node while it is translated: its operands, attributes and results.
-class Node {
+/// A node of the file, where it is, and errors on it.
+class NodePlace {
 public:
   /// `depth`: of calls and subgraphs around it.
-  Node(Building &building, const NodeProto &proto, Scope &scope, int depth, Operands operands);
+  NodePlace(Building &building, const NodeProto &proto, Scope &scope, int depth);
 
   /// What else the handler may use.
   Building &building;
@@ -73,19 +73,68 @@ public:
   mlir::Location loc;
 
   mlir::LogicalResult error(const llvm::Twine &message);
+  bool hasFailed() const { return failedOnce; }
   /// The operation that PyTorch's exporter wrote the node for, "aten.clamp.Tensor", and empty for
   /// other nodes. Where an operator of ONNX stands for several, it selects the gradient at ties.
   std::string tracedAs() const;
+  /// Whether PyTorch wrote the file.
+  bool isFromPyTorch() const;
 
   /// Whether the value is a parameter or buffer itself.
   bool isState(mlir::Value value) const;
   /// Returns the name of a parameter that the value is computed from, without a stop of gradients
   /// between the two; empty if there is none.
   std::string parameterBehind(mlir::Value value) const;
-  /// Whether PyTorch wrote the file.
-  bool isFromPyTorch() const;
 
-  // ---- operands
+  static mlir::RankedTensorType type(mlir::Value value) {
+    return llvm::cast<mlir::RankedTensorType>(value.getType());
+  }
+  static std::string name(mlir::Type type);
+
+protected:
+  /// Notes an error that was emitted by another function.
+  void noteFailure() { failedOnce = true; }
+
+private:
+  bool failedOnce = false;
+};
+
+/// Attributes; a scalar of the wrong type is an error and fails the node.
+class NodeAttributes : public NodePlace {
+public:
+  using NodePlace::NodePlace;
+
+  const AttributeProto *attribute(llvm::StringRef name);
+  int64_t intAttr(llvm::StringRef name, int64_t missing);
+  /// A yes or no, which is 0 or 1 in the file.
+  bool flagAttr(llvm::StringRef name, bool missing);
+  double floatAttr(llvm::StringRef name, double missing);
+  std::string stringAttr(llvm::StringRef name, llvm::StringRef missing);
+  std::optional<llvm::SmallVector<int64_t>> intsAttr(llvm::StringRef name);
+  bool attributesAreBad() const { return badAttributes; }
+
+  /// Counts a negative axis from the end; fails, with an error, if out of range.
+  mlir::LogicalResult normalize(int64_t &axis, int64_t rank);
+  mlir::LogicalResult normalizeAll(llvm::SmallVectorImpl<int64_t> &axes, int64_t rank);
+
+protected:
+  /// Fails, with an error, if an attribute is there that attribute() was not asked for.
+  mlir::LogicalResult requireAttributesRead();
+
+private:
+  /// The attribute, or that of the function call which it refers to; null if the call lacks it.
+  const AttributeProto *resolved(const AttributeProto &attribute) const;
+
+  llvm::SmallBitVector attributesRead;
+  bool badAttributes = false;
+};
+
+/// Operands and results.
+class NodeValues : public NodeAttributes {
+public:
+  NodeValues(Building &building, const NodeProto &proto, Scope &scope, int depth,
+             Operands operands);
+
   int numInputs() const;
   int numOutputs() const;
   bool has(int operand) const;
@@ -100,9 +149,7 @@ public:
     return operand < int(in.narrowTypes.size()) ? in.narrowTypes[operand] : 0;
   }
   mlir::Value input(int operand) const;
-  static mlir::RankedTensorType type(mlir::Value value) {
-    return llvm::cast<mlir::RankedTensorType>(value.getType());
-  }
+  const Binding *sequence(int operand) const;
   /// Fails, with an error, unless operands [0, count) are present.
   mlir::LogicalResult require(int count);
   /// The same, and they must have floats.
@@ -112,32 +159,28 @@ public:
   /// Appends the elements of an operand that must be a constant of integers.
   mlir::LogicalResult constantInts(int operand, llvm::SmallVectorImpl<int64_t> &values);
   std::optional<double> scalarConstant(mlir::Value value);
-
-  // ---- attributes; a scalar of the wrong type is an error and fails the node
-  const AttributeProto *attribute(llvm::StringRef name);
-  int64_t intAttr(llvm::StringRef name, int64_t missing);
-  /// A yes or no, which is 0 or 1 in the file.
-  bool flagAttr(llvm::StringRef name, bool missing);
-  double floatAttr(llvm::StringRef name, double missing);
-  std::string stringAttr(llvm::StringRef name, llvm::StringRef missing);
-  std::optional<llvm::SmallVector<int64_t>> intsAttr(llvm::StringRef name);
-  bool attributesAreBad() const { return badAttributes; }
   /// Called after the handler. Fails, with an error, if an attribute or operand is there that the
   /// handler did not ask for, and that can change the result (Unread.cpp), or if the operator lacks
   /// the attribute in the file's operator set.
   mlir::LogicalResult requireAllRead();
 
-  /// Counts a negative axis from the end; fails, with an error, if out of range.
-  mlir::LogicalResult normalize(int64_t &axis, int64_t rank);
-  mlir::LogicalResult normalizeAll(llvm::SmallVectorImpl<int64_t> &axes, int64_t rank);
-
-  // ---- results
   /// `narrow`: its ONNX data type, if values do not have it and the operands do not tell it.
   void set(int result, mlir::Value value, int32_t narrow = 0);
   void setSequence(int result, llvm::SmallVector<mlir::Value> items);
-  const Binding *sequence(int operand) const;
 
-  // ---- building; every function folds and returns null after an error
+private:
+  void noteRead(int operand) const;
+
+  const Operands in;
+  mutable llvm::SmallBitVector operandsRead;
+};
+
+/// Building of ops, and of movements of elements. Every function folds and returns null after an
+/// error.
+class NodeOps : public NodeValues {
+public:
+  using NodeValues::NodeValues;
+
   template <typename OpT, typename... Args> mlir::Value create(mlir::Type result, Args &&...args) {
     return finish(OpT::create(builder, loc, result, std::forward<Args>(args)...));
   }
@@ -146,6 +189,7 @@ public:
   void adopt(mlir::Operation *op);
   mlir::Value constant(mlir::RankedTensorType type, double value);
   mlir::Value constant(llvm::ArrayRef<int64_t> values);
+  mlir::Value cast(mlir::Value value, mlir::Type element);
   mlir::Value reshape(mlir::Value value, llvm::ArrayRef<int64_t> shape);
   mlir::Value transpose(mlir::Value value, llvm::ArrayRef<int64_t> perm);
   /// Broadcasts by numpy's rule: trailing dimensions are aligned.
@@ -154,9 +198,20 @@ public:
                                      llvm::SmallVectorImpl<int64_t> &shape);
   mlir::Value slice(mlir::Value value, llvm::ArrayRef<int64_t> starts,
                     llvm::ArrayRef<int64_t> limits, llvm::ArrayRef<int64_t> strides);
-  mlir::Value cast(mlir::Value value, mlir::Type element);
-  mlir::Value reduce(nn::ReduceKind kind, mlir::Value value, llvm::ArrayRef<int64_t> dims,
-                     bool keepDims);
+  /// Puts elements of 0 before and after dimensions, and between their elements.
+  mlir::Value padded(mlir::Value value, llvm::ArrayRef<int64_t> low, llvm::ArrayRef<int64_t> high,
+                     llvm::ArrayRef<int64_t> interior);
+  /// Appends elements of 0 at the ends of dimensions, to `shape`.
+  mlir::Value padded(mlir::Value value, llvm::ArrayRef<int64_t> shape);
+  /// Joins values, which differ only in the size of dimension `dim`.
+  mlir::Value joined(llvm::ArrayRef<mlir::Value> parts, int64_t dim);
+};
+
+/// One node while it is translated: its operands, attributes and results, and arithmetic on them.
+class Node : public NodeOps {
+public:
+  using NodeOps::NodeOps;
+
   template <typename OpT> mlir::Value unary(mlir::Value value) {
     return value ? create<OpT>(value.getType(), value) : mlir::Value();
   }
@@ -176,13 +231,10 @@ public:
     return lhs && rhs ? create<OpT>(lhs.getType(), lhs, rhs) : mlir::Value();
   }
   mlir::Value binary(mlir::Value lhs, mlir::Value rhs, nn::Predicate predicate);
-  /// Puts elements of 0 before and after dimensions, and between their elements.
-  mlir::Value padded(mlir::Value value, llvm::ArrayRef<int64_t> low, llvm::ArrayRef<int64_t> high,
-                     llvm::ArrayRef<int64_t> interior);
-  /// Appends elements of 0 at the ends of dimensions, to `shape`.
-  mlir::Value padded(mlir::Value value, llvm::ArrayRef<int64_t> shape);
-  /// Joins values, which differ only in the size of dimension `dim`.
-  mlir::Value joined(llvm::ArrayRef<mlir::Value> parts, int64_t dim);
+  mlir::Value reduce(nn::ReduceKind kind, mlir::Value value, llvm::ArrayRef<int64_t> dims,
+                     bool keepDims);
+  mlir::Value matmul(mlir::Value lhs, mlir::Value rhs, bool transposeLhs = false,
+                     bool transposeRhs = false);
   /// Broadcast both, then compute.
   mlir::Value add(mlir::Value lhs, mlir::Value rhs);
   mlir::Value sub(mlir::Value lhs, mlir::Value rhs);
@@ -194,22 +246,6 @@ public:
   mlir::Value sigmoid(mlir::Value x);
   mlir::Value sqrt(mlir::Value x);
   mlir::Value tanh(mlir::Value x);
-  mlir::Value matmul(mlir::Value lhs, mlir::Value rhs, bool transposeLhs = false,
-                     bool transposeRhs = false);
-
-  static std::string name(mlir::Type type);
-  bool hasFailed() const { return failedOnce; }
-
-private:
-  void noteRead(int operand) const;
-  /// The attribute, or that of the function call which it refers to; null if the call lacks it.
-  const AttributeProto *resolved(const AttributeProto &attribute) const;
-  mlir::LogicalResult requireAttributesRead();
-
-  const Operands in;
-  mutable llvm::SmallBitVector operandsRead, attributesRead;
-  bool badAttributes = false;
-  bool failedOnce = false;
 };
 
 } // namespace shale::onnx

@@ -148,7 +148,7 @@ bool hasNoEffect(StringRef domain, StringRef op, StringRef name, const Attribute
 
 } // namespace
 
-LogicalResult Node::requireAttributesRead() {
+LogicalResult NodeAttributes::requireAttributesRead() {
   StringRef domain = domainOf(proto.domain());
   StringRef op = proto.op_type();
   for (int i = 0; i < proto.attribute_size(); ++i) {
@@ -172,7 +172,7 @@ LogicalResult Node::requireAttributesRead() {
   return success();
 }
 
-LogicalResult Node::requireAllRead() {
+LogicalResult NodeValues::requireAllRead() {
   if (failed(requireAttributesRead()))
     return failure();
   StringRef domain = domainOf(proto.domain());

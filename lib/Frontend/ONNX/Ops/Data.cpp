@@ -2,114 +2,12 @@
 #include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Compare.h"
 #include "dialects/nn/Ops/Constant.h"
-#include "dialects/nn/Ops/Random.h"
 #include "dialects/nn/Ops/Reduce.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 
 using namespace mlir;
 using namespace shale;
 using namespace shale::onnx;
-
-Value Node::padded(Value value, ArrayRef<int64_t> low, ArrayRef<int64_t> high,
-                   ArrayRef<int64_t> interior) {
-  if (!value)
-    return {};
-  SmallVector<int64_t> shape(type(value).getShape());
-  for (auto [d, size] : llvm::enumerate(shape))
-    size += low[d] + high[d] + std::max<int64_t>(size - 1, 0) * interior[d];
-  auto list = [&](ArrayRef<int64_t> values) { return builder.getDenseI64ArrayAttr(values); };
-  return create<nn::PadOp>(type(value).clone(shape), value, list(low), list(high), list(interior),
-                           builder.getF64FloatAttr(0));
-}
-
-Value Node::padded(Value value, ArrayRef<int64_t> shape) {
-  if (!value || type(value).getShape() == shape)
-    return value;
-  SmallVector<int64_t> none(shape.size(), 0), high(shape);
-  for (auto [end, size] : llvm::zip(high, type(value).getShape()))
-    end -= size;
-  return padded(value, none, high, none);
-}
-
-Value Node::joined(ArrayRef<Value> parts, int64_t dim) {
-  SmallVector<Value> values;
-  int64_t size = 0;
-  for (Value part : parts) {
-    if (!part)
-      return {};
-    if (type(part).getDimSize(dim) != 0)
-      values.push_back(part);
-    size += type(part).getDimSize(dim);
-  }
-  if (values.size() < 2)
-    return values.empty() ? parts.front() : values.front();
-  SmallVector<int64_t> shape(type(parts.front()).getShape());
-  shape[dim] = size;
-  return create<nn::ConcatOp>(type(parts.front()).clone(shape), values, dim);
-}
-
-/// Builds a dropout that draws by seed, step, micro-batch and `id`.
-static Value dropAs(Node &node, Value x, double ratio, int64_t id) {
-  Value seed = node.building.randomArgument(nn::Role::Seed);
-  Value step = node.building.randomArgument(nn::Role::Step);
-  Value microbatch = node.building.randomArgument(nn::Role::Microbatch);
-  if (!x || !seed || !step || !microbatch)
-    return {};
-  if (!isa<FloatType>(Node::type(x).getElementType()))
-    return (void)node.error("dropout of " + Node::name(x.getType())), Value();
-  return node.create<nn::DropoutOp>(x.getType(), x, seed, step, microbatch, /*offset=*/Value(),
-                                    node.builder.getF64FloatAttr(ratio),
-                                    node.builder.getI64IntegerAttr(id),
-                                    /*global_shape=*/DenseI64ArrayAttr());
-}
-
-Value onnx::dropped(Node &node, Value x, double ratio) {
-  return dropAs(node, x, ratio, node.building.takeRandomId());
-}
-
-/// The mask is where the dropout of ones keeps them.
-static LogicalResult importTrainingDropout(Node &node, double ratio) {
-  int64_t id = node.building.takeRandomId();
-  Value input = node.input(0), result = dropAs(node, input, ratio, id);
-  if (!result)
-    return failure();
-  node.set(0, result);
-  if (node.wants(1)) {
-    Value one = node.constant(Node::type(input), 1);
-    Value zero = node.constant(Node::type(input), 0);
-    Value kept = dropAs(node, one, ratio, id);
-    if (!kept || !zero)
-      return failure();
-    node.set(1, node.binary(kept, zero, nn::Predicate::NE));
-  }
-  return success();
-}
-
-/// A Dropout without training_mode returns its operand. In a file of PyTorch it drops elements: it
-/// is the dropout of an attention (Lost.cpp).
-static LogicalResult importDropout(Node &node) {
-  if (failed(node.require(1)))
-    return failure();
-  bool training = node.numInputs() == 2 && node.isFromPyTorch();
-  if (node.has(2)) {
-    std::optional<double> mode = node.scalarConstant(node.input(2));
-    training = !mode || *mode != 0;
-  }
-  std::optional<double> ratio = node.building.dropoutRatio();
-  if (!ratio)
-    ratio = node.has(1) ? node.scalarConstant(node.input(1)) : std::optional<double>(0.5);
-  if (training && (!ratio || !(*ratio >= 0 && *ratio < 1)))
-    return node.error("the ratio of dropout in training mode must be known at compile time, and "
-                      "from 0 to below 1");
-  if (training && *ratio != 0)
-    return importTrainingDropout(node, *ratio);
-  node.set(0, node.input(0));
-  if (node.wants(1)) {
-    auto type = Node::type(node.input(0)).clone(node.builder.getI1Type());
-    node.set(1, node.constant(cast<RankedTensorType>(type), 1));
-  }
-  return success();
-}
 
 static LogicalResult importReshape(Node &node) {
   SmallVector<int64_t> shape;
@@ -573,7 +471,6 @@ static LogicalResult importCumsum(Node &node) {
 }
 
 void onnx::registerDataOps(HandlerRegistry &r) {
-  r.add("", "Dropout", 7, importDropout);
   r.add("", "Reshape", 5, importReshape);
   r.add("", "DepthToSpace", 1, importBlocks<true>);
   r.add("", "SpaceToDepth", 1, importBlocks<false>);
