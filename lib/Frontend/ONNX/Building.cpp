@@ -1,6 +1,7 @@
 //===- Building.cpp - What a handler may use beside its node --------------===//
 #include "lib/Frontend/ONNX/Building.h"
 #include "lib/Frontend/ONNX/Hints.h"
+#include "lib/Frontend/ONNX/Trace.h"
 
 using namespace mlir;
 using namespace shale;
@@ -22,6 +23,10 @@ Value Building::finish(Operation *op) {
 std::optional<double> Building::lostDropoutOf(const NodeProto &node) const {
   auto found = lostDropout.find(&node);
   return found == lostDropout.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::string Building::parameterBehind(Value value) const {
+  return onnx::parameterBehind(states, value);
 }
 
 bool Building::isRead(StringRef name) {

@@ -87,7 +87,7 @@ public:
   bool isState(mlir::Value value) const { return states.contains(value); }
   /// Returns the name of a parameter that the value is computed from, without a stop of gradients
   /// between the two; empty if there is none.
-  std::string parameterBehind(mlir::Value value) const { return states.parameterBehind(value); }
+  std::string parameterBehind(mlir::Value value) const;
 
 private:
   ImportContext &context;

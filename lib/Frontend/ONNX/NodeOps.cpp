@@ -3,7 +3,6 @@
 #include "dialects/nn/Ops/Compare.h"
 #include "dialects/nn/Ops/Constant.h"
 #include "dialects/nn/Ops/Data.h"
-#include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Ops/Matmul.h"
 #include "dialects/nn/Ops/Reduce.h"
 #include "lib/Frontend/ONNX/Building.h"
@@ -205,13 +204,3 @@ Value Node::matmul(Value lhs, Value rhs, bool transposeLhs, bool transposeRhs) {
   return create<nn::MatmulOp>(RankedTensorType::get(shape, element), lhs, rhs, transposeLhs,
                               transposeRhs);
 }
-
-Value Node::add(Value lhs, Value rhs) { return binary<nn::AddOp>(lhs, rhs); }
-Value Node::sub(Value lhs, Value rhs) { return binary<nn::SubOp>(lhs, rhs); }
-Value Node::mul(Value lhs, Value rhs) { return binary<nn::MulOp>(lhs, rhs); }
-Value Node::cos(Value x) { return unary<nn::CosOp>(x); }
-Value Node::log(Value x) { return unary<nn::LogOp>(x); }
-Value Node::relu(Value x) { return x ? binary<nn::MaxOp>(x, constant(type(x), 0)) : Value(); }
-Value Node::sigmoid(Value x) { return unary<nn::SigmoidOp>(x); }
-Value Node::sqrt(Value x) { return unary<nn::SqrtOp>(x); }
-Value Node::tanh(Value x) { return unary<nn::TanhOp>(x); }

@@ -1,10 +1,8 @@
 //===- States.cpp - Parameters and buffers that are states ----------------===//
 #include "lib/Frontend/ONNX/States.h"
-#include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Ops/State.h"
 #include "include/shale/Runtime.h"
 #include "lib/Support/Remarks.h"
-#include "llvm/ADT/SetVector.h"
 #include "llvm/Support/FileSystem.h"
 
 using namespace mlir;
@@ -14,18 +12,6 @@ using namespace shale::onnx;
 const Parameter *States::of(Value value) const {
   auto found = llvm::find(values, value);
   return found == values.end() ? nullptr : &parameters.list[found - values.begin()];
-}
-
-std::string States::parameterBehind(Value value) const {
-  llvm::SmallSetVector<Value, 8> reached;
-  reached.insert(value);
-  for (size_t at = 0; at < reached.size(); ++at) {
-    if (const Parameter *state = of(reached[at]); state && state->isParameter)
-      return displayName(state->name);
-    if (Operation *op = reached[at].getDefiningOp(); op && !isa<nn::StopGradientOp>(op))
-      reached.insert_range(op->getOperands());
-  }
-  return "";
 }
 
 std::optional<size_t> States::indexOf(StringRef name) const {

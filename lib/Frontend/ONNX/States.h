@@ -18,9 +18,6 @@ struct States {
   bool contains(mlir::Value value) const { return llvm::is_contained(values, value); }
   /// Returns the parameter or buffer of an argument; null if it has none.
   const Parameter *of(mlir::Value value) const;
-  /// Returns the name of a parameter that the value is computed from, without a stop of gradients
-  /// between the two; empty if there is none.
-  std::string parameterBehind(mlir::Value value) const;
   /// Returns the index of the parameter with a name, as Shale or the exporter writes it; none if
   /// there is none.
   std::optional<size_t> indexOf(llvm::StringRef name) const;

@@ -5,6 +5,7 @@
 #include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Ops/Matmul.h"
+#include "lib/Frontend/ONNX/States.h"
 
 using namespace mlir;
 using namespace shale;
@@ -28,6 +29,16 @@ llvm::SetVector<BlockArgument> onnx::argumentsBehind(Value value) {
     return true;
   });
   return found;
+}
+
+std::string onnx::parameterBehind(const States &states, Value value) {
+  std::string name;
+  walkBack(value, [&](Value next) {
+    if (const Parameter *state = states.of(next); name.empty() && state && state->isParameter)
+      name = displayName(state->name);
+    return name.empty() && !isa_and_nonnull<nn::StopGradientOp>(next.getDefiningOp());
+  });
+  return name;
 }
 
 /// Whether all `dims` except the last are zero.

@@ -6,8 +6,11 @@
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/SetVector.h"
 #include <optional>
+#include <string>
 
 namespace shale::onnx {
+
+struct States;
 
 /// Calls `visit` once on a value and on those that it is computed from, the nearest first. Where it
 /// returns false, the values behind are left out.
@@ -15,6 +18,10 @@ void walkBack(mlir::Value value, llvm::function_ref<bool(mlir::Value)> visit);
 
 /// Returns the arguments that a value is computed from.
 llvm::SetVector<mlir::BlockArgument> argumentsBehind(mlir::Value value);
+
+/// Returns the name of a parameter that the value is computed from, without a stop of gradients
+/// between the two; empty if there is none.
+std::string parameterBehind(const States &states, mlir::Value value);
 
 /// The argument that integers come from. The element at index 0 of the last
 /// dimension is at index `shift` of the argument's last dimension.

@@ -9,6 +9,16 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::onnx;
 
+Value Node::add(Value lhs, Value rhs) { return binary<nn::AddOp>(lhs, rhs); }
+Value Node::sub(Value lhs, Value rhs) { return binary<nn::SubOp>(lhs, rhs); }
+Value Node::mul(Value lhs, Value rhs) { return binary<nn::MulOp>(lhs, rhs); }
+Value Node::cos(Value x) { return unary<nn::CosOp>(x); }
+Value Node::log(Value x) { return unary<nn::LogOp>(x); }
+Value Node::relu(Value x) { return x ? binary<nn::MaxOp>(x, constant(type(x), 0)) : Value(); }
+Value Node::sigmoid(Value x) { return unary<nn::SigmoidOp>(x); }
+Value Node::sqrt(Value x) { return unary<nn::SqrtOp>(x); }
+Value Node::tanh(Value x) { return unary<nn::TanhOp>(x); }
+
 static bool isFloat(Value value) { return isa<FloatType>(Node::type(value).getElementType()); }
 static bool isBool(Value value) { return Node::type(value).getElementType().isInteger(1); }
 
