@@ -194,7 +194,7 @@ FailureOr<Term> LossBuilder::buildForm() {
 
 FailureOr<std::vector<Term>> LossBuilder::buildTerms() {
   std::vector<Term> terms;
-  auto add = [&](FailureOr<Term> term) -> LogicalResult {
+  auto add = [&](const FailureOr<Term> &term) -> LogicalResult {
     if (succeeded(term))
       terms.push_back(*term);
     return term;

@@ -17,7 +17,6 @@
 
 using namespace shale;
 using namespace shale::onnx;
-using llvm::ArrayRef;
 using llvm::SmallVector;
 using llvm::StringRef;
 
