@@ -126,6 +126,13 @@ std::optional<Difference> Finder::unnamedRead(const Operation &operation) const 
   return std::nullopt;
 }
 
+/// Whether the exporter's optimizer made a batch normalization a part of the product before it.
+/// Source: onnxscript's rewriter/rules/common/_fuse_batchnorm.py.
+static bool isMergedNorm(const Operation &operation) {
+  return operation.kind().contains("batch_norm") &&
+         llvm::is_contained({"Conv", "ConvTranspose", "Gemm"}, operation.nodes.back()->op_type());
+}
+
 static std::string sentenceOf(const Difference &difference, const Operation &operation) {
   std::string target = displayName(operation.fx.target);
   if (difference.operand < 0 && difference.attribute.empty())
@@ -145,13 +152,22 @@ void Finder::audit() {
     for (const ValueInfoProto &value : *values)
       if (llvm::is_contained({1, 10, 11, 16}, value.type().tensor_type().elem_type()))
         floats.insert(value.name());
-  for (const auto &entry : operations) {
-    const Operation &operation = entry.second;
+  for (auto &entry : operations) {
+    Operation &operation = entry.second;
     auto isValue = [&](StringRef name, StringRef operand) {
       return fitValue(name, operand, context);
     };
     Difference difference;
     Fit fit = fitter.fit(operation, isValue, difference);
+    operation.hasForm = fit == Fit::Yes || fit == Fit::Open;
+    if (isMergedNorm(operation)) {
+      out.errors.push_back(
+          "node '" + displayName(operation.nodes.back()->name()) +
+          "' has the record of a batch normalization, '" + displayName(operation.fx.name) +
+          "': the export computed its weights from those of both layers, as for inference, so the "
+          "two cannot be trained. Export with torch.onnx.export(..., optimize=False)");
+      return;
+    }
     std::optional<Difference> unnamed = fit == Fit::Other ? unnamedRead(operation) : std::nullopt;
     if (fit != Fit::No && !unnamed)
       continue;

@@ -19,7 +19,7 @@ void Finder::restoreDetached() {
     llvm::erase_if(names, [&](StringRef name) { return !isDetached(name); });
     if (names.empty())
       continue;
-    bool inOrder = isOrderShown(operation);
+    bool isFormed = operation.hasForm;
     // If the operation names a value that its nodes do not read, its first nodes were merged into
     // those of an equal operation.
     bool isWhole = llvm::all_of(operation.fx.args, [&](const std::string &name) {
@@ -28,16 +28,16 @@ void Finder::restoreDetached() {
     llvm::StringSet<> placed;
     for (const NodeProto *node : operation.nodes)
       for (int i = 0; i < node->input_size(); ++i) {
-        bool isShown = inOrder || operation.isDifference(*node);
-        StringRef written = isShown ? StringRef(operation.fx.positional[i]) : "";
-        bool stops = isShown ? written.consume_front("%") && isDetached(written)
-                             : isDetached(removedName(operation, *node, i));
+        const FormFitter::Meaning *meaning = fitter.meaningOf(*node, i);
+        bool isShown = meaning && !meaning->value.empty();
+        bool stops =
+            isDetached(isShown ? StringRef(meaning->value) : removedName(operation, *node, i));
         if (!stops || !(isShown || (isWhole && !isInnerValue(operation, node->input(i)))))
           continue;
         placed.insert(node->input(i));
         out.restored[{node, i}] = {Expression::of("stop_gradient", Expression::ofInput()), {}};
       }
-    if (inOrder ? !placed.empty() : placed.size() == 1)
+    if (isFormed ? !placed.empty() : placed.size() == 1)
       continue;
     if (placed.empty() && unnamedInputs(operation).empty()) // the detached value is no computed one
       continue;

@@ -36,7 +36,9 @@ private:
 
   void collectOperations();
   void collectKnown();
+  bool readsAsItIs(const Operation &operation, const Use &use) const;
   void assign(Operation &operation);
+  void assignByForm(const Operation &operation, llvm::ArrayRef<size_t> wanted);
   void assignOne(const Operation &operation, const Use &use, size_t parameter);
   void assignWithoutMetadata();
   void loseBias(const Operation &operation, size_t parameter);
@@ -59,7 +61,6 @@ private:
   llvm::SmallVector<llvm::StringRef> missingNames(const Operation &operation) const;
   static std::string lineOf(const Operation &operation);
   Reader readerOf(const Operation &operation, llvm::StringRef argument) const;
-  bool isOrderShown(const Operation &operation) const;
   llvm::StringRef removedName(const Operation &operation, const NodeProto &node, int operand) const;
   bool isUnboundedAtZero(const Operation &operation) const;
   bool readsConstant(llvm::StringRef value, llvm::StringRef kind) const;

@@ -31,33 +31,14 @@ std::pair<size_t, size_t> Operation::readsOf(StringRef value, StringRef maker) c
   return {reads, named};
 }
 
-bool Operation::readsAsItIs(const Use &use) const {
-  static const llvm::StringSet<> names = {
-      // products, norms, lookups
-      "linear", "addmm", "mm", "bmm", "matmul", "bilinear", "_trilinear", "einsum", "conv1d",
-      "conv2d", "conv3d", "convolution", "layer_norm", "native_layer_norm", "rms_norm",
-      "_fused_rms_norm", "group_norm", "native_group_norm", "batch_norm",
-      "_native_batch_norm_legit_no_training", "_native_batch_norm_legit_functional",
-      "_native_batch_norm_legit", "native_batch_norm", "instance_norm", "embedding", "gather",
-      "prelu",
-      // element by element
-      "mul", "add", "sub", "rsub", "div", "pow", "lerp", "maximum", "minimum", "clamp", "clamp_min",
-      "clamp_max", "atan2", "logaddexp", "remainder", "fmod", "floor_divide", "where",
-      "masked_fill", "gt", "ge", "lt", "le", "eq", "ne",
-      // movements of several operands
-      "cat", "stack", "scatter", "index_put"};
-  StringRef kind = this->kind(), type = use.node->op_type();
-  if (kind == "scaled_dot_product_attention") // queries and keys are scaled, the mask is not
-    return type == "Add";
-  if (kind == "instance_norm") // by statistics, each example repeats the weights
-    return type == "InstanceNormalization";
-  // A Gemm has alpha and beta as attributes.
-  bool scales =
-      type != "Gemm" &&
-      llvm::any_of(llvm::ArrayRef<StringRef>{"alpha", "beta", "value"}, [&](StringRef name) {
-        return StringRef(fx.kwargs).contains((name + ": ").str());
-      });
-  return !scales && (names.contains(kind) || isMovement(kind));
+bool Operation::readsAsItIs() const {
+  static const llvm::StringSet<> names = {"bilinear", "_trilinear", "conv3d",    "convolution",
+                                          "prelu",    "scatter",    "index_put", "floor_divide",
+                                          "fmod",     "remainder",  "logaddexp", "atan2"};
+  // By statistics, each example repeats the weights of an instance normalization.
+  if (kind() == "instance_norm" && nodes.back()->op_type() == "InstanceNormalization")
+    return true;
+  return names.contains(kind()) || isMovement(kind());
 }
 
 bool Operation::isOfExporter(const NodeProto &node, int operand) const {
@@ -67,34 +48,6 @@ bool Operation::isOfExporter(const NodeProto &node, int operand) const {
 int Operation::argumentOf(StringRef name) const {
   auto place = llvm::find(fx.positional, ("%" + name).str());
   return place == fx.positional.end() ? -1 : int(place - fx.positional.begin());
-}
-
-bool Operation::hasOperandPerArgument() const {
-  return nodes.size() == 1 && size_t(nodes[0]->input_size()) == fx.positional.size();
-}
-
-bool Operation::isDifference(const NodeProto &node) const {
-  return &node == nodes.front() && node.op_type() == "Sub" && node.input_size() == 2 &&
-         fx.positional.size() >= 2 &&
-         llvm::is_contained({"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"}, kind());
-}
-
-bool Operation::isInOrder() const {
-  if (nodes.size() != 1 || size_t(nodes[0]->input_size()) > fx.positional.size())
-    return false;
-  bool isShown = false;
-  for (int i = 0; i < nodes[0]->input_size(); ++i) {
-    StringRef name = fx.positional[i];
-    bool isConstant = llvm::any_of(uses, [&](const Use &use) { return use.operand == i; });
-    if (name == "None" && isConstant) // the exporter's own, of ones or zeros
-      continue;
-    if (!name.consume_front("%"))
-      return false;
-    isShown |= name == nodes[0]->input(i);
-    if (!isConstant && name != nodes[0]->input(i))
-      return false;
-  }
-  return isShown;
 }
 
 void Operation::findComplements() {

@@ -22,6 +22,8 @@ struct Operation {
   /// For a lerp of weight w: the reads of 1 - w, and the read of w.
   std::vector<Use> complements;
   std::optional<Use> weight;
+  /// Whether its nodes have the form in which the exporter writes it.
+  bool hasForm = false;
 
   /// Returns "lerp" for "aten.lerp.Tensor".
   llvm::StringRef kind() const;
@@ -30,26 +32,15 @@ struct Operation {
   bool readsAlsoAs(llvm::StringRef name, llvm::StringRef value, llvm::StringRef maker) const;
   /// Returns how often a node of it reads a value, and how often it names the value or its maker.
   std::pair<size_t, size_t> readsOf(llvm::StringRef value, llvm::StringRef maker) const;
-  /// Whether its nodes read an operand unchanged, perhaps in another layout. False if the operation
-  /// first computes with it (`alpha` of an addition, queries and keys of attention), since an
-  /// exporter folds that computation into the operand.
-  bool readsAsItIs(const Use &use) const;
+  /// Whether its nodes read arguments unchanged, perhaps in another layout. Of operations without a
+  /// form.
+  bool readsAsItIs() const;
   /// Returns the number of the argument of this name ("sub_1"), or -1.
   int argumentOf(llvm::StringRef name) const;
   bool isGroupNorm() const { return kind() == "group_norm" || kind() == "native_group_norm"; }
   /// Whether the exporter itself adds an operand: it exports aten.group_norm as an
   /// InstanceNormalization of ones and zeros, and a product and a sum that read the parameters.
   bool isOfExporter(const NodeProto &node, int operand) const;
-  /// Whether it has a single node, with as many operands as the operation has arguments: they are
-  /// in the same order.
-  bool hasOperandPerArgument() const;
-  /// Whether operand i of its only node is argument i, as far as the node has operands; a constant
-  /// stands for an argument None. A computed operand under its own name must show it: aten.addmm
-  /// has the bias first, a Gemm last.
-  bool isInOrder() const;
-  /// Whether a node subtracts argument 1 from argument 0: the first node of a loss of two values.
-  /// Source: onnxscript's function_libs/torch_lib/ops/nn.py.
-  bool isDifference(const NodeProto &node) const;
   /// Finds the two reads of a lerp's weight w. The exporter writes where(w < 0.5, x + w d, y - (1 -
   /// w) d) with d = y - x, and folds w and 1 - w. Fills `weight`, and moves reads of 1 - w from
   /// `uses` to `complements`.

@@ -114,6 +114,28 @@ void Finder::loseBias(const Operation &operation, size_t index) {
   }
 }
 
+bool Finder::readsAsItIs(const Operation &operation, const Use &use) const {
+  const FormFitter::Meaning *meaning = fitter.meaningOf(*use.node, use.operand);
+  return operation.hasForm ? meaning && meaning->isArgument : operation.readsAsItIs();
+}
+
+/// Assigns the reads of which the operation's form has the argument. A bias that no node reads is
+/// the lost one.
+void Finder::assignByForm(const Operation &operation, llvm::ArrayRef<size_t> wanted) {
+  llvm::SmallSetVector<size_t, 4> assigned;
+  for (const Use &use : operation.uses) {
+    const FormFitter::Meaning *meaning = fitter.meaningOf(*use.node, use.operand);
+    auto it = meaning ? byPlaceholder.find(meaning->value) : byPlaceholder.end();
+    if (it == byPlaceholder.end())
+      continue;
+    assignOne(operation, use, it->second);
+    assigned.insert(it->second);
+  }
+  for (size_t index : wanted)
+    if (!assigned.contains(index) && StringRef(targets[index]).ends_with("bias"))
+      loseBias(operation, index);
+}
+
 void Finder::assign(Operation &operation) {
   SmallVector<size_t> wanted;
   for (const std::string &name : operation.fx.args) {
@@ -123,20 +145,8 @@ void Finder::assign(Operation &operation) {
   }
   if (wanted.empty())
     return;
-  if (operation.isInOrder()) {
-    for (const Use &use : operation.uses) {
-      auto it = byPlaceholder.find(StringRef(operation.fx.positional[use.operand]).drop_front());
-      if (it != byPlaceholder.end() && operation.readsAsItIs(use))
-        assignOne(operation, use, it->second);
-    }
-    size_t count = operation.nodes[0]->input_size();
-    for (StringRef name : llvm::ArrayRef(operation.fx.positional).drop_front(count)) {
-      auto it = name.consume_front("%") ? byPlaceholder.find(name) : byPlaceholder.end();
-      if (it != byPlaceholder.end() && StringRef(targets[it->second]).ends_with("bias"))
-        loseBias(operation, it->second);
-    }
-    return;
-  }
+  if (operation.hasForm)
+    return assignByForm(operation, wanted);
   // aten.addmm reads its bias first, the ONNX product last.
   if (StringRef(operation.fx.target).starts_with("aten.addmm") && wanted.size() > 1 &&
       !operation.fx.args.empty() && byPlaceholder.count(operation.fx.args.front()))
@@ -148,7 +158,7 @@ void Finder::assign(Operation &operation) {
         wanted, [&](size_t index) { return targets[index] == use.initializer->name(); });
     if (exact != wanted.end())
       assignOne(operation, use, *exact);
-    else if (operation.readsAsItIs(use))
+    else if (readsAsItIs(operation, use))
       uses.push_back(&use);
   }
   llvm::erase_if(wanted, [&](size_t index) {
@@ -292,14 +302,15 @@ std::vector<FoldedRead> Finder::unexplainedReads() {
     seen.insert(operation.nodes.begin(), operation.nodes.end());
     SmallVector<const Use *> tensors, numbers;
     for (const Use &use : operation.uses)
-      if (!out.uses.count({use.node, use.operand}) && !fitter.isLiteral(*use.node, use.operand))
+      if (const FormFitter::Meaning *meaning = fitter.meaningOf(*use.node, use.operand);
+          !out.uses.count({use.node, use.operand}) && !(meaning && meaning->isNumber))
         (isScalar(*use.initializer) ? numbers : tensors).push_back(&use);
     SmallVector<StringRef> names = missingNames(operation);
     // If an operation reads no folded value, its other initializers come from the exporter itself
     // (the weight of a norm without one), except for operations that compute with a parameter
     // first.
     bool computes =
-        llvm::any_of(tensors, [&](const Use *use) { return !operation.readsAsItIs(*use); }) &&
+        llvm::any_of(tensors, [&](const Use *use) { return !readsAsItIs(operation, *use); }) &&
         llvm::any_of(operation.fx.args,
                      [&](const std::string &name) { return byPlaceholder.count(name); });
     auto isMissing = [&](size_t index) { return !out.list[index].used; };
@@ -340,7 +351,7 @@ std::vector<FoldedRead> Finder::unexplainedReads() {
     // taken to be a product, since only the factor is known.
     auto addNamed = [&](const Use &use, StringRef name) {
       add(use, name.empty() ? StringRef(use.initializer->name()) : name, operation.scope,
-          operation.readsAsItIs(use)
+          readsAsItIs(operation, use)
               ? operationOf(name.empty() ? StringRef(use.initializer->name()) : name)
           : name.empty() ? "mul"
                          : "unknown",
@@ -494,10 +505,10 @@ void Finder::bySignature(const std::vector<SignatureEntry> &signature) {
     targets.push_back(entry.target);
   }
   collectOperations();
-  for (auto &entry : operations)
-    assign(entry.second);
   collectKnown();
   audit();
+  for (auto &entry : operations)
+    assign(entry.second);
   assignWithoutMetadata();
   restoreDetached();
   refuseSharedStops();

@@ -45,26 +45,6 @@ static SmallVector<double> summandsIn(StringRef whole) {
   return found;
 }
 
-/// Whether operand i of an operation's only node is argument i: each argument that can be
-/// recognized is where it should be. aten.rsub, aten.addmm and aten.masked_fill have another order
-/// than their nodes.
-bool Finder::isOrderShown(const Operation &operation) const {
-  if (!operation.hasOperandPerArgument())
-    return false;
-  const NodeProto &node = *operation.nodes.front();
-  return llvm::all_of(llvm::seq(0, node.input_size()), [&](int i) {
-    const std::string &read = node.input(i);
-    const Operation *maker = makers.lookup(read);
-    StringRef name = operation.fx.positional[i];
-    bool isComputed = makers.count(read);
-    if (!name.consume_front("%"))
-      return !isComputed; // a number, which the node reads as a constant
-    if (isFolded(name) || byPlaceholder.count(name))
-      return !isComputed;
-    return !known.contains(name) || name == read || (maker && maker->fx.name == name);
-  });
-}
-
 /// Returns the name that an operation has for an operand of one of its nodes, where no node has a
 /// value of that name; empty if it is not certain.
 StringRef Finder::removedName(const Operation &operation, const NodeProto &node,
@@ -77,9 +57,9 @@ StringRef Finder::removedName(const Operation &operation, const NodeProto &node,
     return "";
   SmallVector<StringRef> names = missingNames(operation);
   llvm::erase_if(names, [&](StringRef name) { return isFolded(name); });
-  if (isOrderShown(operation)) {
-    StringRef name = operation.fx.positional[operand];
-    return name.consume_front("%") && llvm::is_contained(names, name) ? name : "";
+  if (const FormFitter::Meaning *meaning = fitter.meaningOf(node, operand)) {
+    auto *name = llvm::find(names, StringRef(meaning->value));
+    return name == names.end() ? "" : *name;
   }
   return names.size() == 1 ? names.front() : "";
 }

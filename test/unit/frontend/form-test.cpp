@@ -1,6 +1,6 @@
 // Parses forms, and evaluates terms over the arguments of a record.
-#include "lib/Frontend/ONNX/Record/Form.h"
 #include "lib/Frontend/ONNX/Record/Evaluate.h"
+#include "lib/Frontend/ONNX/Record/Form.h"
 #include "llvm/Support/Error.h"
 
 #include <gtest/gtest.h>
@@ -15,10 +15,11 @@ std::string errorOf(llvm::StringRef text) {
 }
 
 TEST(Form, ParsesChoicesAndAttributes) {
-  llvm::Expected<Forms> forms = Forms::parse("# a comment\n"
-                                             "let ROOT = Sqrt(x)\n"
-                                             "f.int(x, dim=-1, keep) = keep=None: A(ROOT, *y, [0, dim]){axis=neg(dim), "
-                                             "mode=\"sum\", other=_} | keep!=2: B(either(x, 1e-05)) | every: C(place)\n");
+  llvm::Expected<Forms> forms =
+      Forms::parse("# a comment\n"
+                   "let ROOT = Sqrt(x)\n"
+                   "f.int(x, dim=-1, keep) = keep=None: A(ROOT, *y, [0, dim]){axis=neg(dim), "
+                   "mode=\"sum\", other=_} | keep!=2: B(either(x, 1e-05)) | every: C(place)\n");
   ASSERT_TRUE(bool(forms));
   EXPECT_EQ(forms->find("aten.f.Tensor"), nullptr);
   EXPECT_EQ(forms->find("aten.g"), nullptr);
@@ -44,8 +45,9 @@ TEST(Form, ParsesChoicesAndAttributes) {
 }
 
 TEST(Form, RefusesWhatIsNoForm) {
-  for (const char *text : {"f(x", "f(x) A(x)", "f(x) =", "f(x) = A(x", "f(x) = A(x){axis}", "f(x) = A(x) B",
-                           "f(x) = unknown(x)", "f(x) = x=: A(x)", "let A", "f(x, ) = A(,)", "f(=1) = A(x)"})
+  for (const char *text :
+       {"f(x", "f(x) A(x)", "f(x) =", "f(x) = A(x", "f(x) = A(x){axis}", "f(x) = A(x) B",
+        "f(x) = unknown(x)", "f(x) = x=: A(x)", "let A", "f(x, ) = A(,)", "f(=1) = A(x)"})
     EXPECT_EQ(errorOf(text), std::string("no form: ") + text);
   EXPECT_EQ(errorOf("f(x) = A(x)\nf(x) = B(x)"), "'f' has two forms");
 }
@@ -67,7 +69,8 @@ TEST(Argument, ParsesWhatRecordsHave) {
   EXPECT_EQ(parseArgument("[%n, [1, -1], None]").str(), "[%n, [1, -1], None]");
   EXPECT_EQ(parseArgument("[]").items.size(), 0u);
   EXPECT_EQ(parseArgument("[").kind, Argument::Kind::Text);
-  EXPECT_EQ(parseArgument(std::string(100, '[') + std::string(100, ']')).kind, Argument::Kind::List);
+  EXPECT_EQ(parseArgument(std::string(100, '[') + std::string(100, ']')).kind,
+            Argument::Kind::List);
 }
 
 TEST(Argument, OfARecord) {
@@ -87,7 +90,8 @@ TEST(Argument, OfARecord) {
   EXPECT_EQ(arguments[2].second.number, 1);
 }
 
-/// Returns the value of a term over x = [2, 3, 4] elements of dimensions, dims = [-2], n = -1, s = None.
+/// Returns the value of a term over x = [2, 3, 4] elements of dimensions, dims = [-2], n = -1, s =
+/// None.
 std::string valueOf(const std::string &term, size_t size = 0) {
   llvm::Expected<Forms> forms = Forms::parse("f(x, dims, n, s, pads) = A(x){a=" + term + "}");
   if (!forms)
@@ -101,8 +105,9 @@ std::string valueOf(const std::string &term, size_t size = 0) {
     return name == "x" ? std::optional(llvm::SmallVector<int64_t>{2, 3, 4}) : std::nullopt;
   };
   auto isThere = [](llvm::StringRef name) { return name == "x"; };
-  std::optional<Argument> value = evaluate(forms->find("aten.f")->choices[0].term.attributes[0].second, size,
-                                           {arguments, shapeOf, isThere});
+  std::optional<Argument> value =
+      evaluate(forms->find("aten.f")->choices[0].term.attributes[0].second, size,
+               {arguments, shapeOf, isThere});
   return value ? value->str() : "unknown";
 }
 

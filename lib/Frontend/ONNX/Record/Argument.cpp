@@ -34,8 +34,8 @@ static Argument parse(StringRef text, int depth) {
   argument.text = text.str();
   if (text.empty() || text == "None")
     return {};
-  bool isList = (text.front() == '[' && text.back() == ']') ||
-                (text.front() == '(' && text.back() == ')');
+  bool isList =
+      (text.front() == '[' && text.back() == ']') || (text.front() == '(' && text.back() == ')');
   if (isList && text.size() >= 2 && depth < kMaxNesting) {
     argument.kind = Argument::Kind::List;
     for (StringRef part : splitList(text.drop_front().drop_back()))

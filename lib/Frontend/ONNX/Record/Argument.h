@@ -16,9 +16,7 @@ struct Argument {
   std::vector<Argument> items = {};
 
   static Argument of(double number) { return {Kind::Number, {}, number}; }
-  static Argument of(std::vector<Argument> items) {
-    return {Kind::List, {}, 0, std::move(items)};
-  }
+  static Argument of(std::vector<Argument> items) { return {Kind::List, {}, 0, std::move(items)}; }
   bool isNone() const { return kind == Kind::None; }
   bool isNumber() const { return kind == Kind::Number; }
   bool isValue() const { return kind == Kind::Value; }

@@ -24,9 +24,8 @@ struct Call {
     if (i >= operands.size())
       return std::nullopt;
     const Argument &operand = operands[i];
-    const Argument *only = operand.kind == Kind::List && operand.items.size() == 1
-                               ? &operand.items.front()
-                               : &operand;
+    const Argument *only =
+        operand.kind == Kind::List && operand.items.size() == 1 ? &operand.items.front() : &operand;
     return only->isNumber() ? std::optional(only->number) : std::nullopt;
   }
   /// Returns the items of operand i; empty if it is no list.

@@ -130,6 +130,8 @@ max_pool2d(x, kernel, stride=[], padding=0, dilation=1) = MaxPool(x){kernel_shap
 # Losses
 cross_entropy_loss(x, labels, w, reduction=1, ignored=-100) = SoftmaxCrossEntropyLoss(x, labels, w){reduction=reduction(reduction), ignore_index=ignored}
 nll_loss(x, labels, w, reduction=1, ignored=-100) = NegativeLogLikelihoodLoss(x, labels, w){reduction=reduction(reduction), ignore_index=ignored}
+let DISTANCE = Abs(Sub(x, y))
+l1_loss(x, y, reduction=1) = ReduceMean(DISTANCE){keepdims=0} | ReduceSum(DISTANCE){keepdims=0} | DISTANCE
 let DIFFERENCE = Mul(Sub(x, y), Sub(x, y))
 mse_loss(x, y, reduction=1) = reduction=1: ReduceMean(DIFFERENCE){keepdims=0} | reduction=2: ReduceSum(DIFFERENCE){keepdims=0} | reduction=0: DIFFERENCE
 

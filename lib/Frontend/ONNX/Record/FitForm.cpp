@@ -62,8 +62,8 @@ static std::optional<Argument> missingAttribute(StringRef op, StringRef name) {
 }
 
 static bool isEqual(double found, double expected, double rounding = kRounding) {
-  return found == expected || (std::isfinite(expected) &&
-                               std::abs(found - expected) <= rounding * std::abs(expected));
+  return found == expected ||
+         (std::isfinite(expected) && std::abs(found - expected) <= rounding * std::abs(expected));
 }
 
 /// Returns the largest relative error of a number in an ONNX data type.
@@ -166,6 +166,8 @@ public:
 private:
   bool applies(const Choice &choice) const;
   Fit fitChoice(const Choice &choice);
+  Fit fitEither(const Term &term, llvm::function_ref<Fit(const Term &)> fitPart);
+  void addMeaning(const NodeProto &reader, int operand, const Argument &argument);
   Fit fitOperand(const Term &term, const NodeProto &reader, int operand);
   Fit fitArgument(const Argument &argument, StringRef value);
   Fit fitNode(const Term &term, const NodeProto &node);
@@ -186,6 +188,7 @@ private:
   llvm::StringMap<Argument> arguments;
   llvm::SmallPtrSet<const NodeProto *, 8> nodes;
   std::optional<Difference> first;
+  std::vector<std::pair<std::pair<const NodeProto *, int>, FormFitter::Meaning>> meanings;
 };
 
 } // namespace shale::onnx
@@ -266,9 +269,13 @@ Fit OneFit::run(Difference &difference) {
   for (const Choice &choice : form.choices) {
     if (!applies(choice))
       continue;
+    meanings.clear();
     Fit fit = fitChoice(choice);
-    if (fit == Fit::Yes || fit == Fit::Open)
+    if (fit == Fit::Yes || fit == Fit::Open) {
+      for (auto &[place, meaning] : meanings)
+        fitter.meanings.insert_or_assign(place, meaning);
       return fit;
+    }
     isOther &= fit == Fit::Other;
     sameNodes |= fit == Fit::Other && hasNodesOf(choice.term);
   }
@@ -309,24 +316,43 @@ const NodeProto *OneFit::nodeBehind(StringRef value, const Term &term) const {
   return node && node->op_type() != "Constant" ? node : nullptr;
 }
 
+/// Takes the first part that fits.
+Fit OneFit::fitEither(const Term &term, llvm::function_ref<Fit(const Term &)> fitPart) {
+  std::optional<Difference> before = first;
+  size_t count = meanings.size();
+  Fit best = Fit::Other;
+  for (const Term &part : term.parts) {
+    Fit fit = fitPart(part);
+    if (fit == Fit::Yes || fit == Fit::Open) {
+      first = before;
+      return fit;
+    }
+    meanings.resize(count);
+    best = fit == Fit::No ? Fit::No : best;
+  }
+  return best;
+}
+
+/// Records that an operand is an argument, behind casts, too.
+void OneFit::addMeaning(const NodeProto &reader, int operand, const Argument &argument) {
+  FormFitter::Meaning meaning{true, false, argument.isValue() ? argument.text : ""};
+  const NodeProto *node = &reader;
+  while (node && nodes.contains(node)) {
+    meanings.push_back({{node, operand}, meaning});
+    node = operand < node->input_size() ? fitter.nodeOf.lookup(node->input(operand)) : nullptr;
+    operand = 0;
+    if (node && !isCast(*node))
+      break;
+  }
+}
+
 Fit OneFit::fitOperand(const Term &term, const NodeProto &reader, int operand) {
   StringRef value = operand < reader.input_size() ? StringRef(reader.input(operand)) : "";
   switch (term.kind) {
   case Term::Kind::Any:
     return Fit::Yes;
-  case Term::Kind::Either: {
-    std::optional<Difference> before = first;
-    Fit best = Fit::Other;
-    for (const Term &part : term.parts) {
-      Fit fit = fitOperand(part, reader, operand);
-      if (fit == Fit::Yes || fit == Fit::Open) {
-        first = before;
-        return fit;
-      }
-      best = fit == Fit::No ? Fit::No : best;
-    }
-    return best;
-  }
+  case Term::Kind::Either:
+    return fitEither(term, [&](const Term &part) { return fitOperand(part, reader, operand); });
   case Term::Kind::Node: {
     const NodeProto *node = nodeBehind(value, term);
     if (node)
@@ -341,9 +367,11 @@ Fit OneFit::fitOperand(const Term &term, const NodeProto &reader, int operand) {
   std::optional<Argument> argument = valueOf(term, items ? items->list.size() : 0);
   if (!argument)
     return Fit::Open;
+  if (term.kind == Term::Kind::Argument)
+    addMeaning(reader, operand, *argument);
   Fit fit = fitArgument(*argument, value);
   if (fit == Fit::Yes && argument->isNumber())
-    fitter.literals.insert({&reader, operand});
+    meanings.push_back({{&reader, operand}, {/*isArgument=*/true, /*isNumber=*/true}});
   if (fit != Fit::No)
     return fit;
   std::string found = "'" + displayName(value) + "'";
@@ -452,16 +480,8 @@ Fit OneFit::fitEach(const Term &term, const NodeProto &node, int operand) {
 }
 
 Fit OneFit::fitNode(const Term &term, const NodeProto &node) {
-  if (term.kind == Term::Kind::Either) {
-    Fit best = Fit::Other;
-    for (const Term &part : term.parts) {
-      Fit fit = fitNode(part, node);
-      if (fit == Fit::Yes || fit == Fit::Open)
-        return fit;
-      best = fit == Fit::No ? Fit::No : best;
-    }
-    return best;
-  }
+  if (term.kind == Term::Kind::Either)
+    return fitEither(term, [&](const Term &part) { return fitNode(part, node); });
   if (term.kind != Term::Kind::Node || term.name != node.op_type())
     return Fit::Other;
   Fit result = fitAttributes(term, node);
@@ -483,8 +503,7 @@ Fit OneFit::fitAttributes(const Term &term, const NodeProto &node) {
     if (found && named != term.attributes.end())
       result = both(result, fitAttribute(node, named->second, name, *found));
     else if (found && missing)
-      result = both(result,
-                    fitAttribute(node, {Term::Kind::Literal, "", *missing}, name, *found));
+      result = both(result, fitAttribute(node, {Term::Kind::Literal, "", *missing}, name, *found));
   }
   for (const auto &[name, value] : term.attributes)
     if (std::optional<Argument> missing = missingAttribute(node.op_type(), name);

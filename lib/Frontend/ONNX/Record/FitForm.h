@@ -5,9 +5,9 @@
 #include "lib/Frontend/ONNX/Operation.h"
 #include "lib/Frontend/ONNX/Record/Form.h"
 #include "mlir/IR/MLIRContext.h"
-#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/StringSet.h"
+#include <map>
 
 namespace shale::onnx {
 
@@ -42,10 +42,21 @@ public:
   /// Compares the nodes of an operation with its form. Returns Other if it has none. Sets
   /// `difference` if the result is No.
   Fit fit(const Operation &operation, IsValue isValue, Difference &difference);
-  /// Whether an operand was found to be a number that the record of its operation has, or that the
-  /// exporter writes for every such operation.
-  bool isLiteral(const NodeProto &node, int operand) const {
-    return literals.contains({&node, operand});
+  /// What an operand of a node is, by the form of its operation.
+  struct Meaning {
+    /// Its form has an argument there, a number included, and not a node that computes with one.
+    bool isArgument = false;
+    /// The operand is a number that the record has, or that the exporter writes for every such
+    /// operation.
+    bool isNumber = false;
+    /// The name of the argument's value in the exported program; empty if it is none.
+    std::string value = {};
+  };
+  /// Returns what an operand is; null if its operation has no form, or is written otherwise. An
+  /// operand that a node lacks may have a meaning, too.
+  const Meaning *meaningOf(const NodeProto &node, int operand) const {
+    auto found = meanings.find({&node, operand});
+    return found == meanings.end() ? nullptr : &found->second;
   }
 
 private:
@@ -67,7 +78,7 @@ private:
   llvm::StringMap<const ValueInfoProto *> types;
   /// The names that records have for values, by the values' names.
   llvm::StringMap<std::string> recorded;
-  llvm::DenseSet<std::pair<const NodeProto *, int>> literals;
+  std::map<std::pair<const NodeProto *, int>, Meaning> meanings;
   /// The names of values that the graph has, as they are in the file or in records.
   llvm::StringSet<> names;
 };

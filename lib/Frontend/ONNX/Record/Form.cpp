@@ -55,8 +55,8 @@ Argument Parser::literal() {
     rest = rest.drop_front(text.size());
     return parseArgument(text);
   }
-  StringRef text = rest.take_while(
-      [](char c) { return llvm::isAlnum(c) || c == '-' || c == '.' || c == '_'; });
+  StringRef text =
+      rest.take_while([](char c) { return llvm::isAlnum(c) || c == '-' || c == '.' || c == '_'; });
   failed |= text.empty();
   rest = rest.drop_front(text.size());
   return parseArgument(text);

@@ -158,6 +158,13 @@ def shared_transpose():
     return build(["w"], [floats("w", [4, 4], [0.1 * i for i in range(16)])], nodes)
 
 
+def merged_norm():
+    """A Gemm that has the record of the batch normalization behind it."""
+    meta = fx("norm", "aten._native_batch_norm_legit_no_training.default", "%linear, %p_n, %p_n, %b_m, %b_m, 0.1, 1e-05", "norm")
+    nodes = [node("Mul", ["x", "p"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p")), node("Gemm", ["mul", "w"], ["y"], "norm", meta=meta)]
+    return build(["p", "w", "n"], [P, floats("w", [4, 4], [0.1 * i for i in range(16)])], nodes, buffers=["m"])
+
+
 def merged_dropouts():
     """The difference of two dropouts of one value: one node."""
     nodes = [node("Mul", ["x", "p"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p")),
@@ -232,6 +239,7 @@ CASES = {
     "neutral-split": lambda f: neutral("%getitem", split=True),
     "unread": lambda f: neutral(),
     "merged-dropouts": lambda f: merged_dropouts(),
+    "merged-norm": lambda f: merged_norm(),
     "constant-weights": lambda f: constant_weights(),
     "shared-transpose": lambda f: shared_transpose(),
     "altered-none": lambda f: altered(),
