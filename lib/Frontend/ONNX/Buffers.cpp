@@ -1,6 +1,6 @@
 //===- Buffers.cpp - Buffers of the state_dict ----------------------------===//
 #include "dialects/nn/Ops/State.h"
-#include "lib/Frontend/ONNX/Signature.h"
+#include "lib/Frontend/ONNX/Record/Signature.h"
 #include "lib/Frontend/ONNX/States.h"
 #include "llvm/Support/FileSystem.h"
 

@@ -1,7 +1,7 @@
 //===- ChangedBuffers.cpp - Buffers that the forward pass changes ---------===//
 #include "dialects/nn/Ops/Norm.h"
 #include "lib/Frontend/ONNX/Checks.h"
-#include "lib/Frontend/ONNX/Signature.h"
+#include "lib/Frontend/ONNX/Record/Signature.h"
 #include <set>
 
 using namespace mlir;

@@ -7,7 +7,7 @@
 #include "dialects/nn/Ops/Matmul.h"
 #include "dialects/nn/Ops/Norm.h"
 #include "dialects/nn/Ops/Reduce.h"
-#include "lib/Frontend/ONNX/Expression.h"
+#include "lib/Frontend/ONNX/Record/Expression.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include <cmath>

@@ -1,5 +1,5 @@
 //===- Fit.cpp - Finds functions of parameters by value -------------------===//
-#include "lib/Frontend/ONNX/Expression.h"
+#include "lib/Frontend/ONNX/Record/Expression.h"
 #include "llvm/ADT/STLExtras.h"
 #include <cmath>
 #include <set>

@@ -9,7 +9,7 @@
 #include "include/shale/Runtime.h"
 #include "lib/Frontend/ONNX/LossChoice.h"
 #include "lib/Frontend/ONNX/Node.h"
-#include "lib/Frontend/ONNX/Signature.h"
+#include "lib/Frontend/ONNX/Record/Signature.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;

@@ -1,7 +1,7 @@
 //===- ImportContext.cpp - What all stages of an import share -------------===//
 #include "lib/Frontend/ONNX/ImportContext.h"
 #include "include/shale/Runtime.h"
-#include "lib/Frontend/ONNX/Signature.h"
+#include "lib/Frontend/ONNX/Record/Signature.h"
 #include "lib/Support/Remarks.h"
 
 using namespace mlir;

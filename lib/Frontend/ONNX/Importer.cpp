@@ -13,7 +13,7 @@
 #include "lib/Frontend/ONNX/Forward.h"
 #include "lib/Frontend/ONNX/LabelBinding.h"
 #include "lib/Frontend/ONNX/LossChoice.h"
-#include "lib/Frontend/ONNX/Signature.h"
+#include "lib/Frontend/ONNX/Record/Signature.h"
 #include "lib/Frontend/ONNX/Translator.h"
 #include "lib/Frontend/ONNX/Widen.h"
 #include "lib/Support/DeadOps.h"

@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lib/Frontend/ONNX/Checks.h"
-#include "lib/Frontend/ONNX/Operation.h"
-#include "lib/Frontend/ONNX/Python.h"
-#include "lib/Frontend/ONNX/Signature.h"
+#include "lib/Frontend/ONNX/Record/Operation.h"
+#include "lib/Frontend/ONNX/Record/Python.h"
+#include "lib/Frontend/ONNX/Record/Signature.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"

@@ -1,6 +1,6 @@
 //===- Node.cpp - One node while it is translated -------------------------===//
 #include "lib/Frontend/ONNX/Building.h"
-#include "lib/Frontend/ONNX/Signature.h"
+#include "lib/Frontend/ONNX/Record/Signature.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;

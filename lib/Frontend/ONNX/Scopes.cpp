@@ -1,7 +1,7 @@
 //===- Scopes.cpp - The modules of PyTorch that nodes come from -----------===//
 #include "lib/Frontend/ONNX/Scopes.h"
 #include "dialects/nn/NN.h"
-#include "lib/Frontend/ONNX/Signature.h"
+#include "lib/Frontend/ONNX/Record/Signature.h"
 
 using namespace mlir;
 using namespace shale;

@@ -3,7 +3,7 @@
 #define SHALE_FRONTEND_ONNX_SCOPES_H
 
 #include "lib/Frontend/ONNX/ImportContext.h"
-#include "lib/Frontend/ONNX/Parameters.h"
+#include "lib/Frontend/ONNX/Record/Parameters.h"
 #include <optional>
 
 namespace shale::onnx {

@@ -3,7 +3,7 @@
 #define SHALE_FRONTEND_ONNX_STATES_H
 
 #include "lib/Frontend/ONNX/Definitions.h"
-#include "lib/Frontend/ONNX/Parameters.h"
+#include "lib/Frontend/ONNX/Record/Parameters.h"
 #include "lib/Frontend/ONNX/Training/FileTraining.h"
 
 namespace shale::onnx {

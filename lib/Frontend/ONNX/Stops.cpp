@@ -13,7 +13,7 @@
 //===----------------------------------------------------------------------===//
 #include "dialects/nn/Ops/State.h"
 #include "lib/Frontend/ONNX/Checks.h"
-#include "lib/Frontend/ONNX/Signature.h"
+#include "lib/Frontend/ONNX/Record/Signature.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/Support/Regex.h"
 #include <map>

@@ -1,6 +1,6 @@
 // Finds expressions in lines of Python, and functions of parameters among them.
-#include "lib/Frontend/ONNX/Expression.h"
-#include "lib/Frontend/ONNX/Python.h"
+#include "lib/Frontend/ONNX/Record/Expression.h"
+#include "lib/Frontend/ONNX/Record/Python.h"
 #include "llvm/ADT/StringSwitch.h"
 
 #include <gtest/gtest.h>

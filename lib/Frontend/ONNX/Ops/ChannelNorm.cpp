@@ -9,7 +9,7 @@
 #include "dialects/nn/Ops/Norm.h"
 #include "lib/Frontend/ONNX/Building.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
-#include "lib/Frontend/ONNX/Signature.h"
+#include "lib/Frontend/ONNX/Record/Signature.h"
 #include <cmath>
 
 using namespace mlir;

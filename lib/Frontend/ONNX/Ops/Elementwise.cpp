@@ -2,7 +2,7 @@
 #include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Ops/Compare.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
-#include "lib/Frontend/ONNX/Signature.h"
+#include "lib/Frontend/ONNX/Record/Signature.h"
 #include <limits>
 
 using namespace mlir;

@@ -5,7 +5,7 @@
 #include "dialects/nn/Ops/Embedding.h"
 #include "dialects/nn/Ops/Gather.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
-#include "lib/Frontend/ONNX/Signature.h"
+#include "lib/Frontend/ONNX/Record/Signature.h"
 #include "llvm/ADT/SmallBitVector.h"
 
 using namespace mlir;

@@ -2,7 +2,7 @@
 #ifndef SHALE_FRONTEND_ONNX_RECORD_ARGUMENT_H
 #define SHALE_FRONTEND_ONNX_RECORD_ARGUMENT_H
 
-#include "lib/Frontend/ONNX/Signature.h"
+#include "lib/Frontend/ONNX/Record/Signature.h"
 #include <utility>
 
 namespace shale::onnx {

@@ -2,8 +2,8 @@
 #ifndef SHALE_FRONTEND_ONNX_RECORD_FITFORM_H
 #define SHALE_FRONTEND_ONNX_RECORD_FITFORM_H
 
-#include "lib/Frontend/ONNX/Operation.h"
 #include "lib/Frontend/ONNX/Record/Form.h"
+#include "lib/Frontend/ONNX/Record/Operation.h"
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/StringSet.h"

@@ -5,7 +5,7 @@
 // by which optimizer.
 //
 //===----------------------------------------------------------------------===//
-#include "lib/Frontend/ONNX/Parameters.h"
+#include "lib/Frontend/ONNX/Record/Parameters.h"
 #include "lib/Frontend/ONNX/Training/FileTraining.h"
 #include "lib/Frontend/ONNX/Training/Updates.h"
 

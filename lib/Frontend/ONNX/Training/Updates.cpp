@@ -1,6 +1,6 @@
 //===- Updates.cpp - Optimizers of a file's training step -----------------===//
 #include "lib/Frontend/ONNX/Training/Updates.h"
-#include "lib/Frontend/ONNX/Parameters.h"
+#include "lib/Frontend/ONNX/Record/Parameters.h"
 #include "lib/Frontend/ONNX/Scope.h"
 #include "llvm/Support/FormatVariadic.h"
 

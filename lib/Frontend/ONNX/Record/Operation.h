@@ -1,8 +1,8 @@
 //===- Operation.h - Operations of the exported program -------------------===//
-#ifndef SHALE_FRONTEND_ONNX_OPERATION_H
-#define SHALE_FRONTEND_ONNX_OPERATION_H
+#ifndef SHALE_FRONTEND_ONNX_RECORD_OPERATION_H
+#define SHALE_FRONTEND_ONNX_RECORD_OPERATION_H
 
-#include "lib/Frontend/ONNX/Signature.h"
+#include "lib/Frontend/ONNX/Record/Signature.h"
 
 namespace shale::onnx {
 
@@ -49,4 +49,4 @@ struct Operation {
 
 } // namespace shale::onnx
 
-#endif // SHALE_FRONTEND_ONNX_OPERATION_H
+#endif // SHALE_FRONTEND_ONNX_RECORD_OPERATION_H

@@ -5,7 +5,7 @@
 // Python lists of strings.
 //
 //===----------------------------------------------------------------------===//
-#include "lib/Frontend/ONNX/Signature.h"
+#include "lib/Frontend/ONNX/Record/Signature.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace shale;

@@ -1,10 +1,10 @@
 //===- Parameters.h - Which initializers are which parameters -------------===//
-#ifndef SHALE_FRONTEND_ONNX_PARAMETERS_H
-#define SHALE_FRONTEND_ONNX_PARAMETERS_H
+#ifndef SHALE_FRONTEND_ONNX_RECORD_PARAMETERS_H
+#define SHALE_FRONTEND_ONNX_RECORD_PARAMETERS_H
 
-#include "lib/Frontend/ONNX/Expression.h"
 #include "lib/Frontend/ONNX/Model.h"
 #include "lib/Frontend/ONNX/ParameterOptions.h"
+#include "lib/Frontend/ONNX/Record/Expression.h"
 #include "llvm/ADT/DenseMap.h"
 #include <map>
 #include <string>
@@ -126,4 +126,4 @@ Parameters findParameters(Model &model, const ParameterOptions &options);
 
 } // namespace shale::onnx
 
-#endif // SHALE_FRONTEND_ONNX_PARAMETERS_H
+#endif // SHALE_FRONTEND_ONNX_RECORD_PARAMETERS_H

@@ -4,7 +4,7 @@
 // differ from the form in which the exporter writes that operation, a tool has changed the file.
 //
 //===----------------------------------------------------------------------===//
-#include "lib/Frontend/ONNX/Finder.h"
+#include "lib/Frontend/ONNX/Record/Finder.h"
 #include "lib/Frontend/ONNX/Record/FitForm.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/MLIRContext.h"

@@ -6,8 +6,8 @@
 // the computation can be restored in the graph.
 //
 //===----------------------------------------------------------------------===//
-#ifndef SHALE_FRONTEND_ONNX_EXPRESSION_H
-#define SHALE_FRONTEND_ONNX_EXPRESSION_H
+#ifndef SHALE_FRONTEND_ONNX_RECORD_EXPRESSION_H
+#define SHALE_FRONTEND_ONNX_RECORD_EXPRESSION_H
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinAttributes.h"
@@ -190,4 +190,4 @@ mlir::Value transposed(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value
 
 } // namespace shale::onnx
 
-#endif // SHALE_FRONTEND_ONNX_EXPRESSION_H
+#endif // SHALE_FRONTEND_ONNX_RECORD_EXPRESSION_H

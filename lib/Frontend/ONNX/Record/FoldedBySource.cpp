@@ -1,6 +1,6 @@
 //===- FoldedBySource.cpp - Folded values by the model's source -----------===//
-#include "lib/Frontend/ONNX/Folded.h"
-#include "lib/Frontend/ONNX/Signature.h"
+#include "lib/Frontend/ONNX/Record/Folded.h"
+#include "lib/Frontend/ONNX/Record/Signature.h"
 #include "llvm/ADT/STLExtras.h"
 #include <set>
 

@@ -1,6 +1,6 @@
 //===- Signature.h - Metadata of PyTorch's exporter -----------------------===//
-#ifndef SHALE_FRONTEND_ONNX_SIGNATURE_H
-#define SHALE_FRONTEND_ONNX_SIGNATURE_H
+#ifndef SHALE_FRONTEND_ONNX_RECORD_SIGNATURE_H
+#define SHALE_FRONTEND_ONNX_RECORD_SIGNATURE_H
 
 #include "lib/Frontend/ONNX/Model.h"
 #include "llvm/ADT/SmallVector.h"
@@ -113,4 +113,4 @@ std::vector<std::string> readFoldedFrom(const ValueInfoProto &value);
 
 } // namespace shale::onnx
 
-#endif // SHALE_FRONTEND_ONNX_SIGNATURE_H
+#endif // SHALE_FRONTEND_ONNX_RECORD_SIGNATURE_H

@@ -1,5 +1,5 @@
 //===- Merged.cpp - Operations that the exporter merged -------------------===//
-#include "lib/Frontend/ONNX/Finder.h"
+#include "lib/Frontend/ONNX/Record/Finder.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Regex.h"
 

@@ -1,10 +1,10 @@
 //===- Finder.h - Finds parameters by the file's signature ----------------===//
-#ifndef SHALE_FRONTEND_ONNX_FINDER_H
-#define SHALE_FRONTEND_ONNX_FINDER_H
+#ifndef SHALE_FRONTEND_ONNX_RECORD_FINDER_H
+#define SHALE_FRONTEND_ONNX_RECORD_FINDER_H
 
-#include "lib/Frontend/ONNX/Folded.h"
-#include "lib/Frontend/ONNX/Operation.h"
 #include "lib/Frontend/ONNX/Record/FitForm.h"
+#include "lib/Frontend/ONNX/Record/Folded.h"
+#include "lib/Frontend/ONNX/Record/Operation.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringMap.h"
@@ -136,4 +136,4 @@ private:
 
 } // namespace shale::onnx
 
-#endif // SHALE_FRONTEND_ONNX_FINDER_H
+#endif // SHALE_FRONTEND_ONNX_RECORD_FINDER_H

@@ -1,7 +1,7 @@
 //===- ParametersByRule.cpp - Parameters of a file without a signature ----===//
-#include "lib/Frontend/ONNX/Parameters.h"
+#include "lib/Frontend/ONNX/Record/Parameters.h"
+#include "lib/Frontend/ONNX/Record/Signature.h"
 #include "lib/Frontend/ONNX/Scope.h"
-#include "lib/Frontend/ONNX/Signature.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
 

@@ -1,5 +1,5 @@
 //===- Expression.cpp - Functions of parameters that were folded ----------===//
-#include "lib/Frontend/ONNX/Expression.h"
+#include "lib/Frontend/ONNX/Record/Expression.h"
 #include "dialects/nn/NN.h"
 #include "dialects/nn/Ops/Constant.h"
 #include "lib/Interpreter/Interpreter.h"

@@ -5,8 +5,8 @@
 // expressions in it. Grammar: docs.python.org/3/reference/expressions.html.
 //
 //===----------------------------------------------------------------------===//
-#ifndef SHALE_FRONTEND_ONNX_PYTHON_H
-#define SHALE_FRONTEND_ONNX_PYTHON_H
+#ifndef SHALE_FRONTEND_ONNX_RECORD_PYTHON_H
+#define SHALE_FRONTEND_ONNX_RECORD_PYTHON_H
 
 #include "llvm/ADT/StringRef.h"
 #include <string>
@@ -39,4 +39,4 @@ std::vector<PyExpr> expressionsIn(llvm::StringRef line);
 
 } // namespace shale::onnx
 
-#endif // SHALE_FRONTEND_ONNX_PYTHON_H
+#endif // SHALE_FRONTEND_ONNX_RECORD_PYTHON_H

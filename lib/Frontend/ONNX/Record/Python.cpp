@@ -1,5 +1,5 @@
 //===- Python.cpp - Expressions in a line of Python -----------------------===//
-#include "lib/Frontend/ONNX/Python.h"
+#include "lib/Frontend/ONNX/Record/Python.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"

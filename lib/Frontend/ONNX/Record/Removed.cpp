@@ -8,7 +8,7 @@
 // rewriter/rules/common/_no_op.py and rewriter/_pattern_ir.py (Constant: rel_tol, abs_tol).
 //
 //===----------------------------------------------------------------------===//
-#include "lib/Frontend/ONNX/Finder.h"
+#include "lib/Frontend/ONNX/Record/Finder.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Regex.h"
 

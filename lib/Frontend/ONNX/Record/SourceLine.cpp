@@ -1,6 +1,6 @@
 //===- SourceLine.cpp - Functions of parameters in the model's source -----===//
-#include "lib/Frontend/ONNX/Expression.h"
-#include "lib/Frontend/ONNX/Python.h"
+#include "lib/Frontend/ONNX/Record/Expression.h"
+#include "lib/Frontend/ONNX/Record/Python.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 #include <cmath>

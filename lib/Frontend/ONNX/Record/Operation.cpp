@@ -1,6 +1,6 @@
 //===- Operation.cpp - Operations of the exported program -----------------===//
-#include "lib/Frontend/ONNX/Operation.h"
-#include "lib/Frontend/ONNX/Expression.h"
+#include "lib/Frontend/ONNX/Record/Operation.h"
+#include "lib/Frontend/ONNX/Record/Expression.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
 

@@ -8,8 +8,8 @@
 // fails with an error that names the parameter and the remedy.
 //
 //===----------------------------------------------------------------------===//
-#include "lib/Frontend/ONNX/Folded.h"
-#include "lib/Frontend/ONNX/Signature.h"
+#include "lib/Frontend/ONNX/Record/Folded.h"
+#include "lib/Frontend/ONNX/Record/Signature.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include <numeric>

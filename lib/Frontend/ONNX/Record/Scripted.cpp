@@ -7,9 +7,9 @@
 // Identity is always a parameter of its own.
 //
 //===----------------------------------------------------------------------===//
-#include "lib/Frontend/ONNX/Parameters.h"
+#include "lib/Frontend/ONNX/Record/Parameters.h"
+#include "lib/Frontend/ONNX/Record/Signature.h"
 #include "lib/Frontend/ONNX/Scope.h"
-#include "lib/Frontend/ONNX/Signature.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 

@@ -1,9 +1,9 @@
 //===- Folded.h - Parameters that the exporter folded into constants ------===//
-#ifndef SHALE_FRONTEND_ONNX_FOLDED_H
-#define SHALE_FRONTEND_ONNX_FOLDED_H
+#ifndef SHALE_FRONTEND_ONNX_RECORD_FOLDED_H
+#define SHALE_FRONTEND_ONNX_RECORD_FOLDED_H
 
-#include "lib/Frontend/ONNX/Operation.h"
-#include "lib/Frontend/ONNX/Parameters.h"
+#include "lib/Frontend/ONNX/Record/Operation.h"
+#include "lib/Frontend/ONNX/Record/Parameters.h"
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringSet.h"
@@ -139,4 +139,4 @@ private:
 
 } // namespace shale::onnx
 
-#endif // SHALE_FRONTEND_ONNX_FOLDED_H
+#endif // SHALE_FRONTEND_ONNX_RECORD_FOLDED_H

@@ -4,7 +4,7 @@
 // read it under one of them.
 //
 //===----------------------------------------------------------------------===//
-#include "lib/Frontend/ONNX/Finder.h"
+#include "lib/Frontend/ONNX/Record/Finder.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace shale;

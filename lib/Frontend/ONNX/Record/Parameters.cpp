@@ -7,9 +7,9 @@
 // recovered from these two.
 //
 //===----------------------------------------------------------------------===//
-#include "lib/Frontend/ONNX/Parameters.h"
-#include "lib/Frontend/ONNX/Finder.h"
-#include "lib/Frontend/ONNX/Signature.h"
+#include "lib/Frontend/ONNX/Record/Parameters.h"
+#include "lib/Frontend/ONNX/Record/Finder.h"
+#include "lib/Frontend/ONNX/Record/Signature.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 

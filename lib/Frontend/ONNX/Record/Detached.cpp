@@ -1,5 +1,5 @@
 //===- Detached.cpp - Detached values that have a name only ---------------===//
-#include "lib/Frontend/ONNX/Finder.h"
+#include "lib/Frontend/ONNX/Record/Finder.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace shale;
