@@ -2,11 +2,14 @@
 """Changes one thing of an exported graph against its record, and compiles it: no file may train another model in silence.
 
 usage: mutated_files.py --build DIR [--count 20] [--seed 0] [--kinds edge,number,constant,flag] [--jobs 1] [--keep FOLDER]
+       mutated_files.py --build DIR --rules
 
 The files are those of test/models/modules and test/models/today. A change is drawn from the seed: an edge that the record has is redirected to another
 value of the same type and shape, or a number of the record, a constant of the exporter or an attribute is changed. shalec must refuse the file, or the
 program must be that of the original: the same loss and gradient norm of the first step, within 1e-6 and 1e-5 of it. A change that changes no value passes
 by that. Prints each change.
+
+--rules: for each operation of the files, a change of its nodes must be refused, and import with --assume-form, which leaves this one form out.
 """
 import argparse
 import collections
@@ -22,6 +25,10 @@ from concurrent.futures import ThreadPoolExecutor
 from runner import MODELS, Case, metrics
 
 KINDS = ["edge", "number", "constant", "flag"]
+# Operations of which other checks refuse the changes that are drawn, too, or that compute the same afterwards.
+WITHOUT_RULE = {f"aten.{name}" for name in (
+    "_to_copy.default", "_unsafe_view.default", "arange.default", "bitwise_and.Tensor", "bitwise_not.default", "clamp_min.Tensor", "eq.Tensor", "group_norm.default",
+    "lerp.Tensor", "mish.default", "repeat_interleave.self_int", "tril.default")} | {"operator.mul", "prims.convert_element_type.default"}
 FLOAT, INT64, BOOL = 1, 7, 9
 
 
@@ -80,9 +87,18 @@ def text(message, field):
     return get(message, field).decode()
 
 
+def record_line(node):
+    return next((text(entry, 2) for entry in map(decode, every(node, 9)) if text(entry, 1) == "pkg.torch.onnx.fx_node"), "")
+
+
+def target(node):
+    """The operation of PyTorch that a node was made from: "aten.mul.Tensor"."""
+    return record_line(node).split("[target=")[-1].split("]")[0].removeprefix("torch.ops.")
+
+
 def record(node):
     """The name of the operation that a node was made from, and its arguments: "mul", ["%x", "0.5"]."""
-    line = next((text(entry, 2) for entry in map(decode, every(node, 9)) if text(entry, 1) == "pkg.torch.onnx.fx_node"), "")
+    line = record_line(node)
     return line[1:].split(" ")[0].rstrip(":"), re.findall(r"%\w+|[^\s,()\[\]]+", line.split("](args = ")[-1].split(", kwargs = ")[0])
 
 
@@ -119,6 +135,12 @@ class Graph:
                 self.needed.add(at)
                 work += [name.decode() for name in every(self.nodes[at][1], 1)]
 
+        self.among = self.needed  # the nodes that a change may be of
+
+    def keep(self, operation):
+        """Restricts changes to the nodes of one operation of PyTorch."""
+        self.among = {at for at in self.needed if target(self.nodes[at][1]) == operation}
+
     def named(self, value):
         """How a record names a value."""
         at = self.made.get(value, -1)
@@ -137,7 +159,7 @@ class Graph:
     def edge(self, draw):
         """Another value of its type, which is there before the node, where the record names the value."""
         found = []
-        for at in sorted(self.needed):
+        for at in sorted(self.among):
             place, node = self.nodes[at]
             inputs = [i for i, (field, _, _) in enumerate(node) if field == 1 and self.types.get(node[i][2].decode()) is not None]
             found += [(at, place, node, i) for i in inputs if self.named(node[i][2].decode()) in record(node)[1]]
@@ -156,7 +178,7 @@ class Graph:
         """Another number, of a node that has its operation's arguments in their order."""
         nodes = collections.Counter(record(node)[0] for _, node in self.nodes if text(node, 4) != "Constant")
         numbers = set()
-        for at in self.needed:
+        for at in self.among:
             name, args = record(node := self.nodes[at][1])
             read = [value.decode() for value in every(node, 1)]
             if nodes[name] == 1 and len(args) == len(read) and text(node, 4) not in ("Constant", "Gemm"):
@@ -166,7 +188,7 @@ class Graph:
     def constant(self, draw, names=None):
         """Another constant of the exporter, a number or a truth value. What the program computed, such as a mask, is in no record but by its name."""
         named = {arg[1:] for _, node in self.nodes for arg in record(node)[1]}
-        read = {name.decode() for at in self.needed for name in every(self.nodes[at][1], 1)} - named if names is None else names
+        read = {name.decode() for at in self.among for name in every(self.nodes[at][1], 1)} - named if names is None else names
         found = [(place, tensor, None) for place, tensor in self.tensors if text(tensor, 8) in read - self.placeholders.keys()]
         found += [(place, node, i) for at in sorted(self.needed) for place, node in [self.nodes[at]] if text(node, 4) == "Constant"
                   for i, one in enumerate(node) if one[0] == 5 and get(decode(one[2]), 5) and text(node, 2) in read]
@@ -196,7 +218,7 @@ class Graph:
 
     def flag(self, draw):
         """Another number of an attribute."""
-        found = [(place, node, i) for at in sorted(self.needed) for place, node in [self.nodes[at]] if record(node)[0]
+        found = [(place, node, i) for at in sorted(self.among) for place, node in [self.nodes[at]] if record(node)[0]
                  for i, one in enumerate(node) if one[0] == 5 and (get(decode(one[2]), 20, 0) in (1, 2))]
         draw.shuffle(found)
         for place, node, i in found:
@@ -217,14 +239,14 @@ class Graph:
 
 # ---- what shalec makes of it
 
-def first_step(case, model, work):
+def first_step(case, model, work, flags=()):
     """Compiles a file and trains one step. Returns the exit code and the message, or 0 with loss and gradient norm."""
     program, out = work / "train", work / "run"
-    flags = [str(word) for word in case.trajectory["flags"]]
+    flags = [*map(str, case.trajectory["flags"]), *flags]
     done = subprocess.run([case.bin / "shalec", model, "-o", program, *flags], capture_output=True, text=True, timeout=120)
     if done.returncode:
         said = next((line for line in done.stderr.splitlines() if "error: " in line), done.stderr[-200:])
-        return done.returncode, re.sub(r".*?\.onnx: ", "", said)[:150]
+        return done.returncode, re.sub(r".*?\.onnx: ", "", said)
     done = subprocess.run([program, "--data", case.batches, "--steps", "1", *map(str, case.hyper_flags()), "--schedule", "constant", "--out", out],
                           capture_output=True, text=True, timeout=120)
     if done.returncode:
@@ -237,20 +259,59 @@ def is_same(got, wanted):
     return abs(got[0] - wanted[0]) <= 1e-6 * max(1, abs(wanted[0])) and abs(got[1] - wanted[1]) <= 1e-5 * max(wanted[1], 1e-3)
 
 
+def check_rules(a, folders, work):
+    """For each operation of the files: a change of its nodes that is refused, and no longer if this operation is not held against its form. Returns
+    the operations for which there is none among the first changes of each kind."""
+    draw, files = random.Random(a.seed), collections.defaultdict(list)
+    for folder in folders:
+        graph = Graph(folder / "model.onnx")
+        for operation in {target(graph.nodes[at][1]) for at in graph.needed} - {""}:
+            files[operation].append(folder)
+
+    def shows(operation, folder, kind, number):
+        case, here = Case(a.build, folder), work / f"{operation}-{kind}-{number}"
+        graph = Graph(folder / case.model)
+        graph.keep(operation)
+        place, message, said = next(getattr(graph, kind)(random.Random(a.seed + number)), (None,) * 3)
+        if said is None:
+            return False
+        here.mkdir(parents=True)
+        graph.change(place, message, here / "model.onnx")
+        flag = ["--assume-form", operation]
+        code, why = first_step(case, here / "model.onnx", here)
+        if code != 65 or " ".join(flag) not in why:
+            return False
+        code, found = first_step(case, here / "model.onnx", here, flag)
+        print(f"{operation}: {said}; without its form {'another model' if code == 0 else found[:100]}", flush=True)
+        return code == 0
+
+    def is_shown(operation):
+        folders = draw.sample(files[operation], len(files[operation]))
+        tries = [(folder, kind, number) for number in range(4) for folder in folders for kind in ("edge", "flag", "constant")]
+        return any(shows(operation, folder, kind, at) for at, (folder, kind, _) in enumerate(tries[:60]))
+
+    return [operation for operation in sorted(files) if not is_shown(operation)]
+
+
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("--build", required=True)
     p.add_argument("--count", type=int, default=20)
     p.add_argument("--seed", type=int, default=0)
     p.add_argument("--kinds", type=lambda words: words.split(","), default=KINDS)
+    p.add_argument("--rules", action="store_true", help="check instead that each operation's form is what refuses a change of it")
     p.add_argument("--jobs", type=int, default=1)
     p.add_argument("--keep", type=pathlib.Path, help="where changed files stay")
     a = p.parse_args()
     folders = sorted(path.parent for name in ("modules", "today") for path in (MODELS / name / "cases").glob("*/model.onnx"))
     random.Random(a.seed).shuffle(folders)
-    folders = folders[:max(8, a.count // 5)]
+    folders = folders if a.rules else folders[:max(8, a.count // 5)]
     with tempfile.TemporaryDirectory() as folder:
         work = a.keep or pathlib.Path(folder)
+        if a.rules:
+            left = check_rules(a, folders, work)
+            print("no change is refused by the form alone of:", *left)
+            sys.exit(not set(left) <= WITHOUT_RULE)
         originals = {}
 
         def original(case):
@@ -273,7 +334,7 @@ def main():
             graph.change(place, message, here / "model.onnx")
             code, got = first_step(case, here / "model.onnx", here)
             if code:
-                return ("refused" if code in (64, 65) else "BROKEN"), kind, case.folder, f"{said}: {got}"
+                return ("refused" if code in (64, 65) else "BROKEN"), kind, case.folder, f"{said}: {got[:150]}"
             if is_same(got, wanted):
                 return "same", kind, case.folder, said
             return "OTHER", kind, case.folder, f"{said}: loss {got[0]:.6f} for {wanted[0]:.6f}, norm {got[1]:.6f} for {wanted[1]:.6f}"

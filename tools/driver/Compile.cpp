@@ -78,6 +78,8 @@ int readImportOptions(const CompileOptions &options, onnx::ImportOptions &import
   import.assumeDerivative = options.assumeDerivative;
   import.parameters.keepPrefix = options.keepPrefix;
   import.parameters.freeze = options.freeze;
+  for (const std::string &name : options.assumeForm)
+    import.parameters.assumedForms.insert(name);
   for (const std::string &name : options.constants)
     import.parameters.constants.insert(name);
   import.dataRanks = ranks;

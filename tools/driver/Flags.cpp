@@ -342,6 +342,9 @@ std::vector<Flag> makeFlags() {
   add({"assume-derivative", "FUNCTION", kExtendGroup, Effect::Model,
        "assume that the backward of this torch.autograd.Function, which is not in the file, is the derivative of its forward",
        append<&O::assumeDerivative>, nullptr, /*repeated=*/true});
+  add({"assume-form", "OPERATION", kExtendGroup, Effect::Model,
+       "take the nodes of this operation, such as aten.mul.Tensor, as they are, if PyTorch's exporter wrote them in another form than shalec expects",
+       append<&O::assumeForm>, nullptr, /*repeated=*/true});
   add({"keep-single-rank-collectives", "BOOL", kExtendGroup, Effect::Graph,
        "keep collectives along axes of one rank, to check a communicator on one device (default: false)",
        setBool<&O::keepSingleRank>, getBool<&O::keepSingleRank>});

@@ -79,6 +79,7 @@ struct CompileOptions {
   bool keepPrefix = false;
   bool assumeAutocast = false;
   std::vector<std::string> assumeDerivative; // of autograd.Functions
+  std::vector<std::string> assumeForm;       // of operations of PyTorch
   std::vector<std::string> constants;        // initializers
   bool recover = true;
 

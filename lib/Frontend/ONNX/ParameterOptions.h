@@ -15,6 +15,8 @@ struct ParameterOptions {
   std::string freeze;
   /// `--constant NAME`: initializers that depend on no parameter, whatever they look like.
   llvm::StringSet<> constants;
+  /// `--assume-form OPERATION`: operations whose nodes are not held against their form.
+  llvm::StringSet<> assumedForms;
 
   /// Whether `--freeze` matches the name of a parameter.
   bool freezes(llvm::StringRef name) const {

@@ -18,6 +18,7 @@ const std::map<std::string, std::string> kSamples = {
     {"loss-output", "loss"},
     {"bind", "x=ones"},
     {"assume-derivative", "Round"},
+    {"assume-form", "aten.mul.Tensor"},
     {"constant", "c"},
     {"dropout", "0.25"},
     {"gradient", "w=grad.w"},

@@ -147,6 +147,12 @@ static std::string sentenceOf(const Difference &difference, const Operation &ope
 }
 
 void Finder::audit() {
+  for (const auto &assumed : options.assumedForms)
+    if (llvm::none_of(operations, [&](const auto &entry) {
+          return entry.second.fx.target == assumed.getKey();
+        }))
+      out.errors.push_back("--assume-form " + displayName(assumed.getKey()) +
+                           ": the file has no such operation; names are like aten.mul.Tensor");
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
   for (const auto *values : {&graph.value_info(), &graph.output()})
     for (const ValueInfoProto &value : *values)
@@ -158,6 +164,8 @@ void Finder::audit() {
       return fitValue(name, operand, context);
     };
     Difference difference;
+    if (options.assumedForms.contains(operation.fx.target))
+      continue;
     Fit fit = fitter.fit(operation, isValue, difference);
     operation.hasForm = fit == Fit::Yes || fit == Fit::Open;
     if (isMergedNorm(operation)) {
@@ -175,7 +183,8 @@ void Finder::audit() {
       difference = *unnamed;
     out.errors.push_back(sentenceOf(difference, operation) +
                          ": a tool has changed the file after its export. Compile the file that "
-                         "PyTorch wrote");
+                         "PyTorch wrote; if this is that file, pass --assume-form " +
+                         displayName(operation.fx.target));
     return;
   }
 }
