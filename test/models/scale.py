@@ -113,6 +113,35 @@ class Scaler:
             outside = {SMALL_WIDTH: s["width"], SMALL_VOCAB: s["vocab"]}
         return (outside if node.layer is None else in_layer).get(value, value)
 
+    def scale_record(self, node):
+        """Replaces the sizes in the record of a node's operation, as in the constants that it reads."""
+        def sizes(part):
+            pair = iter([0, 1])  # [2, 2] are key-value heads and the heads of each
+            return re.sub(r"(?<![\w%.-])\d+(?![\w.])", lambda m: str(self.scaled(int(m[0]), node, next(pair, 0) if m[0] == "2" else 0)), part)
+
+        def replaced(record):
+            head, _, rest = record.partition("(args = (")
+            arguments, _, named = rest.rpartition("), kwargs = ")
+            operation = head.split("aten.")[-1].split(".")[0]
+            if operation in ("view", "_unsafe_view", "reshape", "expand"):
+                arguments = re.sub(r"\[.*\]", lambda m: sizes(m[0]), arguments)
+            elif operation in ("split", "slice"):
+                at = 1 if operation == "split" else 2
+                parts = arguments.split(", ")
+                arguments = ", ".join(parts[:at] + [sizes(part) if at == 2 or i == 0 else part for i, part in enumerate(parts[at:])])
+            else:
+                arguments = re.sub(r"(?<![\w.])0\.25(?!\d)", repr(self.head ** -0.5), arguments)
+            named = named.replace("scale: 0.25", f"scale: {self.head ** -0.5!r}")
+            return f"{head}(args = ({arguments}), kwargs = {named}"
+
+        fields = []
+        for number, value in node.fields:
+            entry = decode(value) if number == 9 else []
+            if text(entry, 1) == "pkg.torch.onnx.fx_node" and "(args = (" in text(entry, 2):
+                value = encode([(n, replaced(v.decode()) if n == 2 else v) for n, v in entry])
+            fields.append((number, value))
+        node.fields = fields
+
     def scale_constant(self, node, pair):
         """Replaces the sizes in a Constant: a list of integers, or a scalar tensor. Returns whether it was [2]."""
         fields, two = [], False
@@ -204,6 +233,7 @@ class Scaler:
         for node in self.nodes:
             if b"Constant" in [v for n, v in node.fields if n == 4]:
                 pair = (pair + 1) % 2 if self.scale_constant(node, pair) else pair
+            self.scale_record(node)
         out = []
         written = False
         for node in self.nodes:

@@ -333,7 +333,7 @@ Fit OneFit::fitEither(const Term &term, llvm::function_ref<Fit(const Term &)> fi
   return best;
 }
 
-/// Records that an operand is an argument, behind casts, too.
+/// Records that an operand is an argument, also behind the operation's own casts and movements.
 void OneFit::addMeaning(const NodeProto &reader, int operand, const Argument &argument) {
   FormFitter::Meaning meaning{true, false, argument.isValue() ? argument.text : ""};
   const NodeProto *node = &reader;
@@ -341,7 +341,8 @@ void OneFit::addMeaning(const NodeProto &reader, int operand, const Argument &ar
     meanings.push_back({{node, operand}, meaning});
     node = operand < node->input_size() ? fitter.nodeOf.lookup(node->input(operand)) : nullptr;
     operand = 0;
-    if (node && !isCast(*node))
+    if (node &&
+        !(isAnywhere(node->op_type()) && node->op_type() != "Concat" && node->op_type() != "Shape"))
       break;
   }
 }
