@@ -102,6 +102,10 @@ void InputFile::readAt(int64_t offset, void *buffer, int64_t bytes) const {
   }
 }
 
+void InputFile::announce(int64_t offset, int64_t bytes) const {
+  posix_fadvise(fd, offset, bytes, POSIX_FADV_WILLNEED);
+}
+
 OutputFile::OutputFile(const std::string &path, mode_t mode) : name(path) {
   unlink(path.c_str());
   fd = openRegular(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode);

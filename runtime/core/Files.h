@@ -36,6 +36,9 @@ public:
 
   /// Reads exactly `bytes` at `offset`; a shorter file is an error.
   void readAt(int64_t offset, void *buffer, int64_t bytes) const;
+  /// Lets the system fetch bytes that are read soon. Short ranges with gaps between them are then
+  /// fetched at the same time, not one after the other.
+  void announce(int64_t offset, int64_t bytes) const;
   int64_t size() const { return length; }
   const std::string &path() const { return name; }
   int descriptor() const { return fd; }
