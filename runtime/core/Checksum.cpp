@@ -11,7 +11,7 @@ namespace shale::rt {
 Checksum::Checksum() : state(XXH3_createState()) {
   if (!state)
     throw std::bad_alloc();
-  XXH3_64bits_reset(static_cast<XXH3_state_t *>(state));
+  reset();
 }
 
 Checksum::~Checksum() { XXH3_freeState(static_cast<XXH3_state_t *>(state)); }
@@ -21,6 +21,8 @@ void Checksum::add(const void *data, int64_t bytes) {
 }
 
 uint64_t Checksum::value() const { return XXH3_64bits_digest(static_cast<XXH3_state_t *>(state)); }
+
+void Checksum::reset() { XXH3_64bits_reset(static_cast<XXH3_state_t *>(state)); }
 
 uint64_t checksumOf(const std::string &bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
 

@@ -15,6 +15,8 @@ public:
   Checksum &operator=(const Checksum &) = delete;
   void add(const void *data, int64_t bytes);
   uint64_t value() const;
+  /// Forgets what was added.
+  void reset();
 
 private:
   void *state;

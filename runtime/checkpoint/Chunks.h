@@ -1,0 +1,83 @@
+// The division of a stored piece for its checksums: a reader reads and checks what it needs.
+#ifndef SHALE_RUNTIME_CHECKPOINT_CHUNKS_H
+#define SHALE_RUNTIME_CHECKPOINT_CHUNKS_H
+
+#include "runtime/core/Checksum.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace shale::rt {
+
+/// A chunk is `elements` of the piece that follow one another; the last one may have fewer. Rows
+/// have `row` elements, counted from the start of the piece's box, and `parts` equal parts. A
+/// checksum covers what a chunk has of one part of all rows, in order. So a rank with some columns
+/// of a matrix reads little more than these; chunks alone would make it read whole rows.
+struct Chunks {
+  int64_t elements = 1;
+  int64_t row = 1;
+  int64_t parts = 1;
+
+  /// Returns how many chunks `count` elements have: at least one, which may be empty.
+  int64_t of(int64_t count) const {
+    return count / elements + (count % elements != 0 || count == 0);
+  }
+  int64_t partOf(int64_t element) const { return element % row / (row / parts); }
+};
+
+/// Bytes of a chunk in the checkpoints that are saved.
+constexpr int64_t savedChunkBytes = int64_t(4) << 20;
+
+/// The most parts of a row. A reader has a checksum of each at a time.
+constexpr int64_t mostParts = 8;
+
+/// Returns the division of a box, or of a whole parameter, of this size. A part is at least a
+/// 4096th of a chunk, so that checksums and reads of it are not too short to be fast.
+Chunks chunksFor(const std::vector<int64_t> &size, int64_t elementBytes, int64_t chunkBytes);
+
+/// Calls `visit(part, begin, count)` for the elements [begin, end) of a box, in order, in runs that
+/// are in one part of a row.
+template <typename Visit>
+void forParts(const Chunks &chunks, int64_t begin, int64_t end, const Visit &visit) {
+  if (chunks.parts == 1) {
+    if (begin < end)
+      visit(int64_t(0), begin, end - begin);
+    return;
+  }
+  int64_t width = chunks.row / chunks.parts;
+  for (int64_t at = begin; at < end;) {
+    int64_t n = std::min(width - at % width, end - at);
+    visit(chunks.partOf(at), at, n);
+    at += n;
+  }
+}
+
+/// Computes the checksums of a piece from its bytes in order.
+class ChunkSums {
+public:
+  /// `begin`: the piece's first element in its box.
+  ChunkSums(const Chunks &chunks, int64_t begin, int64_t elementBytes)
+      : chunks(chunks), begin(begin), at(begin), elementBytes(elementBytes),
+        open(new Checksum[chunks.parts]) {}
+
+  /// Adds whole elements.
+  void add(const char *data, int64_t bytes);
+  /// Returns the checksums of all parts of the first chunk, then of the next ones.
+  std::vector<uint64_t> finish();
+
+private:
+  void close();
+
+  const Chunks chunks;
+  const int64_t begin;
+  int64_t at;
+  const int64_t elementBytes;
+  std::unique_ptr<Checksum[]> open; ///< of the current chunk, by part
+  std::vector<uint64_t> sums;
+};
+
+} // namespace shale::rt
+
+#endif
