@@ -20,7 +20,7 @@ namespace shale::rt {
 
 namespace {
 const char *const temporaryMark = ".tmp-";
-constexpr int64_t chunkBytes = 1 << 20;
+constexpr int64_t readBytes = 1 << 20;  // of a file
 constexpr int64_t pieceBytes = 1 << 18; // of the state, read at once
 
 std::string root(const std::string &out) { return out + "/checkpoints"; }
@@ -43,9 +43,34 @@ void checkSpace(const std::string &folder, int64_t bytes) {
          folder.c_str());
 }
 
+/// Returns the size of a piece's box. State that has another shape than its parameter is one row.
+std::vector<int64_t> sizeOfBox(const Piece &piece, const ShaleParameter &parameter) {
+  if (!piece.box.isWhole())
+    return piece.box.size;
+  if (piece.whole != parameter.count)
+    return {piece.whole};
+  return {parameter.dims, parameter.dims + parameter.rank};
+}
+
+/// Returns the manifest's entry of a piece, without its place in a file and its checksums.
+StoredPiece entryOf(const ShaleProgram &program, const Piece &piece, int64_t chunkBytes) {
+  const ShaleParameter &parameter = program.parameters[piece.parameter];
+  StoredPiece entry;
+  entry.parameter = parameter.name;
+  entry.role = roleName(program, piece.role);
+  entry.type = piece.type;
+  entry.box = piece.box;
+  entry.begin = piece.begin;
+  entry.end = piece.end;
+  entry.chunks = chunksFor(sizeOfBox(piece, parameter), sizeOf(piece.type), chunkBytes);
+  return entry;
+}
+
 /// Writes this rank's pieces to one file.
 Share writeShard(const ShaleProgram &program, int rank, const StateReader &state,
-                 const std::string &folder, const std::vector<Piece> &all) {
+                 const std::string &folder, const std::vector<Piece> &all, int64_t chunkBytes) {
+  Share share;
+  share.chunkBytes = chunkBytes;
   std::vector<Piece> own;
   int64_t bytes = 0;
   for (const Piece &piece : all)
@@ -54,7 +79,7 @@ Share writeShard(const ShaleProgram &program, int rank, const StateReader &state
       bytes += piece.bytes();
     }
   if (own.empty())
-    return {};
+    return share;
   checkSpace(folder, bytes);
   std::string name = format("shard-%05d.safetensors", rank);
   SafetensorsWriter writer;
@@ -63,26 +88,19 @@ Share writeShard(const ShaleProgram &program, int rank, const StateReader &state
                        program.parameters[piece.parameter].name,
                    piece.type, {piece.end - piece.begin});
   writer.begin(folder + "/" + name, /*direct=*/true);
-  Share share;
   std::vector<char> buffer(pieceBytes);
   for (const Piece &piece : own) {
-    StoredPiece entry;
-    entry.parameter = program.parameters[piece.parameter].name;
-    entry.role = roleName(program, piece.role);
-    entry.type = piece.type;
-    entry.box = piece.box;
-    entry.begin = piece.begin;
-    entry.end = piece.end;
+    StoredPiece entry = entryOf(program, piece, chunkBytes);
     entry.file = name;
     entry.offset = writer.position();
-    Checksum checksum;
+    ChunkSums sums(entry.chunks, piece.begin, sizeOf(piece.type));
     for (int64_t at = 0; at < piece.bytes(); at += pieceBytes) {
       int64_t n = std::min(pieceBytes, piece.bytes() - at);
       state.read(piece.offset + at, buffer.data(), n);
-      checksum.add(buffer.data(), n);
+      sums.add(buffer.data(), n);
       writer.append(buffer.data(), n);
     }
-    entry.checksum = checksum.value();
+    entry.sums = sums.finish();
     share.pieces.push_back(entry);
   }
   share.files.push_back(writer.finish(name));
@@ -91,12 +109,12 @@ Share writeShard(const ShaleProgram &program, int rank, const StateReader &state
 
 /// Returns the manifest entries of the files that rank 0 has just written in the full form.
 std::vector<StoredPiece> describeFull(const ShaleProgram &program, const std::string &folder,
-                                      const std::vector<WrittenFile> &files) {
+                                      const std::vector<WrittenFile> &files, int64_t chunkBytes) {
   std::set<std::string> parameters; // first names only: aliases are copies
   for (int p = 0; p < program.parameter_count; ++p)
     parameters.insert(program.parameters[p].name);
   std::vector<StoredPiece> stored;
-  std::vector<char> buffer(chunkBytes);
+  std::vector<char> buffer(readBytes);
   for (const WrittenFile &file : files) {
     const std::string &name = file.name;
     if (file.headerBytes == 0) // an index
@@ -114,13 +132,14 @@ std::vector<StoredPiece> describeFull(const ShaleProgram &program, const std::st
       entry.end = tensor.count;
       entry.file = name;
       entry.offset = tensor.offset;
-      Checksum checksum;
-      for (int64_t at = 0; at < tensor.bytes; at += chunkBytes) {
-        int64_t n = std::min(chunkBytes, tensor.bytes - at);
+      entry.chunks = chunksFor(tensor.shape, sizeOf(tensor.type), chunkBytes);
+      ChunkSums sums(entry.chunks, 0, sizeOf(tensor.type));
+      for (int64_t at = 0; at < tensor.bytes; at += readBytes) {
+        int64_t n = std::min(readBytes, tensor.bytes - at);
         reader.file().readAt(tensor.offset + at, buffer.data(), n);
-        checksum.add(buffer.data(), n);
+        sums.add(buffer.data(), n);
       }
-      entry.checksum = checksum.value();
+      entry.sums = sums.finish();
       stored.push_back(entry);
     }
   }
@@ -211,13 +230,14 @@ std::string brokenCheckpoint(const std::string &out) {
 
 void saveCheckpoint(const ShaleProgram &program, int rank, const StateReader &state, Peers &peers,
                     const std::string &out, const std::string &form, int64_t fileBytes,
-                    int64_t keep, Position position) {
+                    int64_t keep, Position position, int64_t chunkBytes) {
   std::string parent = root(out);
   std::string final = parent + "/" + stepName(position.step);
   std::string temporary = final + temporaryMark + "new";
   std::string trouble;
   std::vector<WrittenFile> full;
   Share share;
+  share.chunkBytes = chunkBytes;
   together(peers, trouble, [&] {
     if (rank != 0)
       return;
@@ -243,12 +263,13 @@ void saveCheckpoint(const ShaleProgram &program, int rank, const StateReader &st
     if (form == "full")
       together(peers, trouble, [&] {
         if (rank == 0)
-          share.pieces = describeFull(program, temporary, full);
+          share.pieces = describeFull(program, temporary, full, chunkBytes);
       });
   }
   if (form != "full")
     together(peers, trouble, [&] {
-      share = writeShard(program, rank, state, temporary, piecesOf(program, /*spread=*/true));
+      share = writeShard(program, rank, state, temporary, piecesOf(program, /*spread=*/true),
+                         chunkBytes);
     });
   share.files.insert(share.files.end(), full.begin(), full.end());
   std::vector<std::string> texts;
@@ -259,6 +280,7 @@ void saveCheckpoint(const ShaleProgram &program, int rank, const StateReader &st
       return;
     Manifest manifest;
     manifest.position = position;
+    manifest.chunkBytes = chunkBytes;
     manifest.sums = true;
     for (const std::string &text : texts) {
       Share other = unpackShare(text);

@@ -8,6 +8,7 @@
 #ifndef SHALE_RUNTIME_CHECKPOINT_CHECKPOINT_H
 #define SHALE_RUNTIME_CHECKPOINT_CHECKPOINT_H
 
+#include "runtime/checkpoint/Chunks.h"
 #include "runtime/comm/Peers.h"
 #include "runtime/device/State.h"
 #include "shale/Runtime.h"
@@ -35,6 +36,7 @@ struct Position {
   NormHistory norms;
   std::map<std::string, std::string> flags; // flags that affect the result of training
   std::string folder;                       // the checkpoint it was read from
+  int64_t bytesRead = 0;                    // of its tensors, by this rank
 };
 
 /// Returns the folders of the complete checkpoints below `out`, oldest first.
@@ -56,9 +58,10 @@ std::optional<Position> newestPosition(const std::string &out, const std::string
 /// model folder as written by exportTensors(), in files of at most `fileBytes`, with
 /// the optimizer state beside it. Older checkpoints beyond `keep` are removed once the
 /// new one is on disk. On failure nothing remains of the new one and all ranks throw.
+/// Checksums cover chunks of `chunkBytes`, a multiple of 64.
 void saveCheckpoint(const ShaleProgram &program, int rank, const StateReader &state, Peers &peers,
                     const std::string &out, const std::string &form, int64_t fileBytes,
-                    int64_t keep, Position position);
+                    int64_t keep, Position position, int64_t chunkBytes = savedChunkBytes);
 
 /// Loads a checkpoint. Every rank calls it. `how` is --resume's value. Returns false if
 /// the run starts from the beginning. With "auto" a damaged newest checkpoint is

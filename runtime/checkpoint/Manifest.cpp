@@ -1,5 +1,6 @@
 // manifest.json: {"body": {...}, "checksum": XXH3 of the body's text}. The body's `files` have the
-// sizes of the files, and `checksums` those of their headers and of all their bytes.
+// sizes of the files, and `checksums` those of their headers and of all their bytes. `xxh3` of a
+// piece has the checksums of its chunks, 16 digits each; `parts` divides their rows if it is there.
 #include "runtime/checkpoint/Manifest.h"
 #include "runtime/core/Error.h"
 #include "runtime/core/Json.h"
@@ -17,6 +18,13 @@ uint64_t fromHex(const std::string &text) {
   if (text.size() != 16 || text.find_first_not_of("0123456789abcdef") != std::string::npos)
     throw std::runtime_error("a checksum is not 16 hexadecimal digits");
   return std::strtoull(text.c_str(), nullptr, 16);
+}
+
+std::string hexOf(const std::vector<uint64_t> &sums) {
+  std::string text;
+  for (uint64_t sum : sums)
+    text += hex(sum);
+  return text;
 }
 
 Dtype typeOf(const json &value) {
@@ -42,9 +50,11 @@ int64_t natural(const json &value, int64_t most = INT64_MAX) {
 
 json toJson(const StoredPiece &piece) {
   json object = {
-      {"parameter", piece.parameter}, {"role", piece.role},         {"dtype", nameOf(piece.type)},
-      {"begin", piece.begin},         {"end", piece.end},           {"file", piece.file},
-      {"offset", piece.offset},       {"xxh3", hex(piece.checksum)}};
+      {"parameter", piece.parameter}, {"role", piece.role},       {"dtype", nameOf(piece.type)},
+      {"begin", piece.begin},         {"end", piece.end},         {"file", piece.file},
+      {"offset", piece.offset},       {"xxh3", hexOf(piece.sums)}};
+  if (piece.chunks.parts > 1)
+    object["parts"] = {{"row", piece.chunks.row}, {"count", piece.chunks.parts}};
   if (!piece.box.isWhole())
     object["box"] = {
         {"shape", piece.box.dims}, {"start", piece.box.start}, {"size", piece.box.size}};
@@ -77,7 +87,50 @@ Box boxFrom(const json &object) {
   return box;
 }
 
-StoredPiece pieceFrom(const json &object) {
+/// Returns the division of a piece, whose `begin` and `end` are known. `chunkBytes`: 0 if the piece
+/// is one chunk.
+Chunks chunksFrom(const json &object, const StoredPiece &piece, int64_t chunkBytes) {
+  Chunks chunks;
+  if (chunkBytes == 0) {
+    chunks.elements = std::max<int64_t>(piece.end - piece.begin, 1);
+    return chunks;
+  }
+  chunks.elements = chunkBytes / sizeOf(piece.type);
+  if (object.contains("parts")) {
+    chunks.row = natural(object.at("parts").at("row"), mostElements);
+    chunks.parts = natural(object.at("parts").at("count"), mostParts);
+    if (chunks.row == 0 || chunks.parts == 0 || chunks.row % chunks.parts != 0)
+      throw std::runtime_error("the parts of a row are not equal");
+  }
+  return chunks;
+}
+
+/// Reads the checksums of a piece. Their text, not the piece's size, bounds what is allocated.
+std::vector<uint64_t> sumsFrom(const json &object, const StoredPiece &piece) {
+  constexpr size_t digits = 16;
+  std::string text = object.at("xxh3").get<std::string>();
+  size_t chunks = piece.chunks.of(piece.end - piece.begin);
+  if (text.size() % digits != 0 || text.size() / digits % piece.chunks.parts != 0 ||
+      text.size() / digits / piece.chunks.parts != chunks)
+    throw std::runtime_error(format("a piece of '%s' has %zu digits of checksums for %zu chunks",
+                                    printable(piece.parameter).c_str(), text.size(), chunks));
+  std::vector<uint64_t> sums;
+  for (size_t at = 0; at < text.size(); at += digits)
+    sums.push_back(fromHex(text.substr(at, digits)));
+  return sums;
+}
+
+/// Reads the bytes of a chunk. A whole number of elements of each type fits into it.
+int64_t chunkBytesFrom(const json &value) {
+  constexpr int64_t least = 64, most = int64_t(1) << 30;
+  int64_t bytes = natural(value, most);
+  if (bytes < least || bytes % least != 0)
+    throw std::runtime_error(format("a chunk of %lld bytes is not a multiple of %lld",
+                                    (long long)bytes, (long long)least));
+  return bytes;
+}
+
+StoredPiece pieceFrom(const json &object, int64_t chunkBytes) {
   StoredPiece piece;
   piece.parameter = object.at("parameter").get<std::string>();
   piece.role = object.at("role").get<std::string>();
@@ -88,15 +141,18 @@ StoredPiece pieceFrom(const json &object) {
   piece.end = natural(object.at("end"));
   piece.file = object.at("file").get<std::string>();
   piece.offset = natural(object.at("offset"));
-  piece.checksum = fromHex(object.at("xxh3").get<std::string>());
+  if (piece.begin > piece.end)
+    throw std::runtime_error("a piece of '" + printable(piece.parameter) +
+                             "' ends before it begins");
+  piece.chunks = chunksFrom(object, piece, chunkBytes);
+  piece.sums = sumsFrom(object, piece);
   return piece;
 }
 
 void checkPiece(const Manifest &manifest, const StoredPiece &piece) {
   auto file = manifest.files.find(piece.file);
   int64_t bytes = 0;
-  if (file == manifest.files.end() || piece.begin > piece.end ||
-      (!piece.box.isWhole() && piece.end > piece.box.count()) ||
+  if (file == manifest.files.end() || (!piece.box.isWhole() && piece.end > piece.box.count()) ||
       __builtin_mul_overflow(piece.end - piece.begin, sizeOf(piece.type), &bytes) ||
       piece.offset > file->second.bytes || bytes > file->second.bytes - piece.offset)
     throw std::runtime_error("a piece of '" + printable(piece.parameter) +
@@ -109,8 +165,18 @@ std::string textOf(const json &whole) { return whole.dump(1) + "\n"; }
 /// overflow.
 constexpr int64_t mostSteps = int64_t(9'000'000'000'000'000), mostRows = int64_t(1) << 60;
 
-/// The version of a checkpoint whose pieces are ranges of whole parameters, and of one with boxes.
-constexpr int plainVersion = 1, boxVersion = 2;
+/// The versions: pieces of older programs have one checksum each and, from version 2 on, boxes.
+constexpr int oldestVersion = 1, chunkVersion = 3;
+
+/// Reads the format and the version. Returns the bytes of a chunk, or 0: a piece is one chunk.
+int64_t parseFormat(const json &body) {
+  const json &version = body.at("version");
+  if (body.at("format") != "shale-checkpoint" || !version.is_number_unsigned() ||
+      version < oldestVersion || version > chunkVersion)
+    throw std::runtime_error(format("it is not of format shale-checkpoint, version %d to %d",
+                                    oldestVersion, chunkVersion));
+  return version < chunkVersion ? 0 : chunkBytesFrom(body.at("chunk_bytes"));
+}
 
 Manifest parse(const std::string &folder, const std::string &text) {
   json whole = parseJson(text);
@@ -118,11 +184,8 @@ Manifest parse(const std::string &folder, const std::string &text) {
   if (fromHex(whole.at("checksum").get<std::string>()) != checksumOf(body.dump()) ||
       text != textOf(whole))
     throw std::runtime_error("its checksum does not match");
-  if (body.at("format") != "shale-checkpoint" ||
-      (body.at("version") != plainVersion && body.at("version") != boxVersion))
-    throw std::runtime_error(
-        format("it is not of format shale-checkpoint, version %d or %d", plainVersion, boxVersion));
   Manifest manifest;
+  manifest.chunkBytes = parseFormat(body);
   manifest.position.step = natural(body.at("step"), mostSteps);
   // Older files do not count updates: none was skipped.
   manifest.position.updates =
@@ -165,7 +228,7 @@ Manifest parse(const std::string &folder, const std::string &text) {
       manifest.sums = true;
     }
   for (const json &object : body.at("pieces")) {
-    manifest.pieces.push_back(pieceFrom(object));
+    manifest.pieces.push_back(pieceFrom(object, manifest.chunkBytes));
     checkPiece(manifest, manifest.pieces.back());
   }
   return manifest;
@@ -178,14 +241,15 @@ std::string packShare(const Share &share) {
     pieces.push_back(toJson(piece));
   for (const WrittenFile &file : share.files)
     files.push_back({file.name, file.bytes, file.headerBytes, file.header, file.whole});
-  return json({{"pieces", pieces}, {"files", files}}).dump();
+  return json({{"chunk_bytes", share.chunkBytes}, {"pieces", pieces}, {"files", files}}).dump();
 }
 
 Share unpackShare(const std::string &text) {
   Share share;
   json object = parseJson(text);
+  share.chunkBytes = chunkBytesFrom(object.at("chunk_bytes"));
   for (const json &piece : object.at("pieces"))
-    share.pieces.push_back(pieceFrom(piece));
+    share.pieces.push_back(pieceFrom(piece, share.chunkBytes));
   for (const json &file : object.at("files"))
     share.files.push_back({file.at(0).get<std::string>(), natural(file.at(1)), natural(file.at(2)),
                            bitsOf(file.at(3)), bitsOf(file.at(4))});
@@ -193,15 +257,12 @@ Share unpackShare(const std::string &text) {
 }
 
 std::string manifestText(const ShaleProgram &program, const Manifest &manifest) {
-  bool boxes = false;
-  for (const StoredPiece &piece : manifest.pieces)
-    boxes |= !piece.box.isWhole();
-  json body = {{"format", "shale-checkpoint"},      {"version", boxes ? boxVersion : plainVersion},
-               {"step", manifest.position.step},    {"updates", manifest.position.updates},
-               {"data_row", manifest.position.row}, {"seed", manifest.position.seed},
-               {"model", baseName(program.model)},  {"strategy", program.strategy},
-               {"optimizer", program.optimizer},    {"world_size", program.world_size},
-               {"flags", manifest.position.flags}};
+  json body = {{"format", "shale-checkpoint"},         {"version", chunkVersion},
+               {"chunk_bytes", manifest.chunkBytes},   {"step", manifest.position.step},
+               {"updates", manifest.position.updates}, {"data_row", manifest.position.row},
+               {"seed", manifest.position.seed},       {"model", baseName(program.model)},
+               {"strategy", program.strategy},         {"optimizer", program.optimizer},
+               {"world_size", program.world_size},     {"flags", manifest.position.flags}};
   if (const NormHistory &norms = manifest.position.norms; norms.count > 0)
     body["norms"] = {{"count", norms.count}, {"mean", norms.mean}, {"skipped", norms.skipped}};
   json axes = json::array();

@@ -18,9 +18,10 @@ struct StoredPiece {
   Dtype type = Dtype::F32;
   int64_t begin = 0, end = 0;
   std::string file;
-  int64_t offset = 0;    // bytes into the file
-  uint64_t checksum = 0; // XXH3 (64 bits) of its bytes
+  int64_t offset = 0;         // bytes into the file
+  std::vector<uint64_t> sums; // XXH3 (64 bits), chunks.parts of them for each chunk
   Box box = {};
+  Chunks chunks = {};
   int64_t bytes() const { return (end - begin) * sizeOf(type); }
 };
 
@@ -35,7 +36,8 @@ struct Manifest {
   std::vector<StoredParameter> parameters;
   std::map<std::string, WrittenFile> files; // by name
   std::vector<StoredPiece> pieces;
-  bool sums = false; // whether `files` have checksums
+  int64_t chunkBytes = savedChunkBytes; // 0: an older program wrote it, a piece is one chunk
+  bool sums = false;                    // whether `files` have checksums
 };
 
 /// Returns the text of manifest.json, which also describes the program's layout.
@@ -53,6 +55,7 @@ Manifest readManifest(const std::string &folder);
 struct Share {
   std::vector<StoredPiece> pieces;
   std::vector<WrittenFile> files;
+  int64_t chunkBytes = savedChunkBytes;
 };
 
 /// Convert a share to text and back, for sending it to rank 0.

@@ -13,7 +13,7 @@
 namespace shale::rt {
 
 namespace {
-constexpr int64_t chunkElements = 1 << 18;
+constexpr int64_t blockElements = 1 << 18;
 
 /// Returns the names of loss-scaling parameters of the program and of the checkpoint.
 std::set<std::string> lossScales(const ShaleProgram &program, const Manifest &manifest) {
@@ -95,10 +95,11 @@ class PieceReader {
 public:
   PieceReader(const std::string &folder, const std::vector<Piece> &targets, State &state)
       : folder(folder), targets(targets), state(state), copied(targets.size(), 0),
-        buffer(chunkElements * 8), converted(chunkElements * 8) {}
+        buffer(blockElements * 8), converted(blockElements * 8) {}
 
-  /// Reads a whole stored piece, to check its checksum, and copies the elements of the targets.
-  void read(const StoredPiece &stored);
+  /// Reads what has elements of the targets, chunk by chunk: the parts of rows that a checksum
+  /// covers. Checks these and copies the elements. Returns the number of bytes that were read.
+  int64_t read(const StoredPiece &stored);
   /// Returns a target of which the pieces that were read lack elements, or null.
   const Piece *incomplete() const {
     for (size_t i = 0; i < targets.size(); ++i)
@@ -108,8 +109,12 @@ public:
   }
 
 private:
+  uint32_t partsNeeded(const StoredPiece &stored, int64_t begin, int64_t end) const;
+  int64_t readChunk(const InputFile &file, const StoredPiece &stored, int64_t begin, int64_t end,
+                    uint32_t parts);
+  int64_t readParts(const InputFile &file, const StoredPiece &stored, int64_t begin, int64_t end,
+                    uint32_t parts);
   void copy(size_t target, const char *data, Dtype type, int64_t local, int64_t count);
-  void copyRun(size_t target, const char *data, Dtype type, int64_t global, int64_t count);
 
   const std::string &folder;
   const std::vector<Piece> &targets;
@@ -127,37 +132,119 @@ void PieceReader::copy(size_t i, const char *data, Dtype type, int64_t local, in
   copied[i] += count;
 }
 
-/// Copies what a target has of `count` elements from `global` of the parameter.
-void PieceReader::copyRun(size_t i, const char *data, Dtype type, int64_t global, int64_t count) {
-  const Piece &target = targets[i];
-  int64_t begin = std::max(target.begin, target.box.below(global));
-  int64_t end = std::min(target.end, target.box.below(global + count));
-  forRuns(target.box, begin, end, [&](int64_t local, int64_t from, int64_t n) {
-    copy(i, data + (from - global) * sizeOf(type), type, local, n);
+/// Calls `visit(from, local, count)` for the elements that are in [begin, end) of a stored box and
+/// in a target, in order: `count` elements from `from` of the box are those from `local` of the
+/// target.
+template <typename Visit>
+void forShared(const Box &box, int64_t begin, int64_t end, const Piece &target,
+               const Visit &visit) {
+  if (box == target.box) {
+    int64_t low = std::max(begin, target.begin), high = std::min(end, target.end);
+    if (low < high)
+      visit(low, low, high - low);
+    return;
+  }
+  forRuns(box, begin, end, [&](int64_t from, int64_t global, int64_t count) {
+    int64_t low = std::max(target.begin, target.box.below(global));
+    int64_t high = std::min(target.end, target.box.below(global + count));
+    forRuns(target.box, low, high, [&](int64_t local, int64_t place, int64_t n) {
+      visit(from + (place - global), local, n);
+    });
   });
 }
 
-void PieceReader::read(const StoredPiece &stored) {
-  InputFile file(folder + "/" + stored.file);
-  Checksum checksum;
-  int64_t element = sizeOf(stored.type);
-  for (int64_t at = stored.begin; at < stored.end; at += chunkElements) {
-    int64_t n = std::min(chunkElements, stored.end - at);
-    file.readAt(stored.offset + (at - stored.begin) * element, buffer.data(), n * element);
-    checksum.add(buffer.data(), n * element);
-    for (size_t i = 0; i < targets.size(); ++i) {
-      int64_t begin = std::max(at, targets[i].begin), end = std::min(at + n, targets[i].end);
-      if (!(stored.box == targets[i].box))
-        forRuns(stored.box, at, at + n, [&](int64_t local, int64_t global, int64_t count) {
-          copyRun(i, buffer.data() + (local - at) * element, stored.type, global, count);
-        });
-      else if (begin < end)
-        copy(i, buffer.data() + (begin - at) * element, stored.type, begin, end - begin);
+/// Returns a bit for each part of rows in which [begin, end) of a stored piece has elements of the
+/// targets.
+uint32_t PieceReader::partsNeeded(const StoredPiece &stored, int64_t begin, int64_t end) const {
+  const Chunks &chunks = stored.chunks;
+  const uint32_t all = (1u << chunks.parts) - 1;
+  uint32_t needed = 0;
+  for (const Piece &target : targets)
+    forShared(stored.box, begin, end, target, [&](int64_t from, int64_t, int64_t count) {
+      if (count >= chunks.row)
+        needed = all;
+      if (needed != all)
+        forParts(chunks, from, from + count,
+                 [&](int64_t part, int64_t, int64_t) { needed |= 1u << part; });
+    });
+  return needed;
+}
+
+/// Calls `visit(begin, end)` for the runs of elements in [begin, end) that are in these parts of
+/// rows.
+template <typename Visit>
+void forRunsOf(uint32_t parts, const Chunks &chunks, int64_t begin, int64_t end,
+               const Visit &visit) {
+  int64_t from = begin, to = begin;
+  forParts(chunks, begin, end, [&](int64_t part, int64_t at, int64_t count) {
+    if (!(parts >> part & 1))
+      return;
+    if (at != to) {
+      if (from < to)
+        visit(from, to);
+      from = at;
     }
+    to = at + count;
+  });
+  if (from < to)
+    visit(from, to);
+}
+
+/// Reads what [begin, end) of a stored piece has of these parts of rows, to its place in the
+/// buffer. Returns the number of bytes.
+int64_t PieceReader::readParts(const InputFile &file, const StoredPiece &stored, int64_t begin,
+                               int64_t end, uint32_t parts) {
+  int64_t element = sizeOf(stored.type), bytes = 0;
+  auto place = [&](int64_t at) { return stored.offset + (at - stored.begin) * element; };
+  forRunsOf(parts, stored.chunks, begin, end,
+            [&](int64_t from, int64_t to) { file.announce(place(from), (to - from) * element); });
+  forRunsOf(parts, stored.chunks, begin, end, [&](int64_t from, int64_t to) {
+    file.readAt(place(from), buffer.data() + (from - begin) * element, (to - from) * element);
+    bytes += (to - from) * element;
+  });
+  return bytes;
+}
+
+/// Reads these parts of the rows of a chunk, the elements [begin, end).
+int64_t PieceReader::readChunk(const InputFile &file, const StoredPiece &stored, int64_t begin,
+                               int64_t end, uint32_t parts) {
+  const Chunks &chunks = stored.chunks;
+  int64_t element = sizeOf(stored.type), bytes = 0;
+  Checksum sums[mostParts];
+  for (int64_t at = begin; at < end; at += blockElements) {
+    int64_t stop = std::min(at + blockElements, end);
+    bytes += readParts(file, stored, at, stop, parts);
+    auto place = [&](int64_t from) { return buffer.data() + (from - at) * element; };
+    forParts(chunks, at, stop, [&](int64_t part, int64_t from, int64_t count) {
+      if (parts >> part & 1)
+        sums[part].add(place(from), count * element);
+    });
+    for (size_t i = 0; i < targets.size(); ++i)
+      forShared(stored.box, at, stop, targets[i], [&](int64_t from, int64_t local, int64_t count) {
+        copy(i, place(from), stored.type, local, count);
+      });
   }
-  if (checksum.value() != stored.checksum)
-    fail(SHALE_EXIT_DATA, "'%s' is damaged: the checksum of '%s' (%s) does not match",
-         file.path().c_str(), printable(stored.parameter).c_str(), printable(stored.role).c_str());
+  int64_t first = (begin - stored.begin) / chunks.elements * chunks.parts;
+  for (int64_t part = 0; part < chunks.parts; ++part)
+    if ((parts >> part & 1) && sums[part].value() != stored.sums[first + part])
+      fail(SHALE_EXIT_DATA,
+           "'%s' is damaged: the checksum of bytes %lld to %lld, of '%s' (%s), does not match",
+           file.path().c_str(), (long long)(stored.offset + (begin - stored.begin) * element),
+           (long long)(stored.offset + (end - stored.begin) * element - 1),
+           printable(stored.parameter).c_str(), printable(stored.role).c_str());
+  return bytes;
+}
+
+int64_t PieceReader::read(const StoredPiece &stored) {
+  InputFile file(folder + "/" + stored.file);
+  int64_t bytes = 0;
+  for (int64_t at = stored.begin; at < stored.end;) {
+    int64_t end = at + std::min(stored.chunks.elements, stored.end - at);
+    if (uint32_t parts = partsNeeded(stored, at, end))
+      bytes += readChunk(file, stored, at, end, parts);
+    at = end;
+  }
+  return bytes;
 }
 
 /// Sorts the pieces of one (parameter, role) by box and place. Fails if a box is not of the
@@ -198,7 +285,8 @@ bool overlap(const StoredPiece &stored, const Piece &target) {
   return stored.box.dims != target.box.dims || !areDisjoint(stored.box, target.box);
 }
 
-void readState(const ShaleProgram &program, int rank, State &state, const Manifest &manifest) {
+/// Reads what this rank holds. Returns the number of bytes that were read for it.
+int64_t readState(const ShaleProgram &program, int rank, State &state, const Manifest &manifest) {
   const std::string &folder = manifest.position.folder;
   std::map<std::string, int> names = parameterNames(program);
   std::map<std::pair<int, std::string>, std::vector<const StoredPiece *>> stored;
@@ -210,6 +298,7 @@ void readState(const ShaleProgram &program, int rank, State &state, const Manife
   Targets targets;
   for (const Piece &piece : localPieces(program, rank))
     targets[{piece.parameter, roleName(program, piece.role)}].push_back(piece);
+  int64_t bytes = 0;
   for (const auto &[key, wanted] : targets) {
     std::vector<const StoredPiece *> &pieces = stored[key];
     const ShaleParameter &parameter = program.parameters[key.first];
@@ -218,13 +307,14 @@ void readState(const ShaleProgram &program, int rank, State &state, const Manife
     for (const StoredPiece *piece : pieces)
       if (std::any_of(wanted.begin(), wanted.end(),
                       [&](const Piece &target) { return overlap(*piece, target); }))
-        reader.read(*piece);
+        bytes += reader.read(*piece);
     if (const Piece *target = reader.incomplete())
       fail(SHALE_EXIT_DATA,
            "checkpoint '%s' lacks elements of '%s' (%s): it was saved with another optimizer, or "
            "is not whole",
            folder.c_str(), parameter.name, roleName(program, target->role));
   }
+  return bytes;
 }
 
 /// Tries to load one folder on every rank. Returns the error message on the ranks that
@@ -239,7 +329,7 @@ std::string tryFolder(const ShaleProgram &program, int rank, State &state, Peers
     other = true;
     compareParameters(program, manifest);
     other = false;
-    readState(program, rank, state, manifest);
+    manifest.position.bytesRead = readState(program, rank, state, manifest);
     position = manifest.position;
   } catch (const Error &error) {
     trouble = error.what();

@@ -9,22 +9,29 @@
 namespace shale::rt {
 
 namespace {
-constexpr int64_t chunkBytes = 1 << 20;
+constexpr int64_t readBytes = 1 << 20;
 
-uint64_t checksumOf(const InputFile &file, int64_t offset, int64_t bytes,
-                    std::vector<char> &buffer) {
-  Checksum checksum;
-  for (int64_t at = 0; at < bytes; at += chunkBytes) {
-    int64_t n = std::min(chunkBytes, bytes - at);
+/// Adds `bytes` of a file to a Checksum, or to ChunkSums.
+template <typename Sum>
+void addBytes(const InputFile &file, int64_t offset, int64_t bytes, std::vector<char> &buffer,
+              Sum &sum) {
+  for (int64_t at = 0; at < bytes; at += readBytes) {
+    int64_t n = std::min(readBytes, bytes - at);
     file.readAt(offset + at, buffer.data(), n);
-    checksum.add(buffer.data(), n);
+    sum.add(buffer.data(), n);
   }
+}
+
+/// Returns the checksum of the first `bytes` of a file.
+uint64_t checksumOf(const InputFile &file, int64_t bytes, std::vector<char> &buffer) {
+  Checksum checksum;
+  addBytes(file, 0, bytes, buffer, checksum);
   return checksum.value();
 }
 
 class Check {
 public:
-  explicit Check(const std::string &folder) : folder(folder), buffer(chunkBytes) {}
+  explicit Check(const std::string &folder) : folder(folder), buffer(readBytes) {}
 
   CheckedFolder run() {
     try {
@@ -61,18 +68,29 @@ private:
            (long long)file.size(), (long long)stored.bytes);
     ++result.files;
     result.bytes += stored.bytes;
-    if (manifest.sums && checksumOf(file, 0, stored.bytes, buffer) == stored.whole)
+    if (manifest.sums && checksumOf(file, stored.bytes, buffer) == stored.whole)
       return;
     size_t before = result.problems.size();
-    if (manifest.sums && checksumOf(file, 0, stored.headerBytes, buffer) != stored.header)
+    if (manifest.sums && checksumOf(file, stored.headerBytes, buffer) != stored.header)
       damage(file, 0, stored.headerBytes, "header");
     for (const StoredPiece &piece : manifest.pieces)
-      if (piece.file == stored.name &&
-          checksumOf(file, piece.offset, piece.bytes(), buffer) != piece.checksum)
-        damage(file, piece.offset, piece.offset + piece.bytes(),
-               printable(piece.parameter) + ", " + printable(piece.role));
+      if (piece.file == stored.name)
+        checkPiece(file, piece);
     if (manifest.sums && result.problems.size() == before)
       damage(file, stored.headerBytes, stored.bytes, "in no part that has a checksum of its own");
+  }
+
+  /// Names each chunk that has damage.
+  void checkPiece(const InputFile &file, const StoredPiece &piece) {
+    ChunkSums sums(piece.chunks, piece.begin, sizeOf(piece.type));
+    addBytes(file, piece.offset, piece.bytes(), buffer, sums);
+    std::vector<uint64_t> found = sums.finish();
+    int64_t parts = piece.chunks.parts, bytes = piece.chunks.elements * sizeOf(piece.type);
+    for (int64_t k = 0; k < piece.chunks.of(piece.end - piece.begin); ++k)
+      if (!std::equal(&found[k * parts], &found[k * parts] + parts, &piece.sums[k * parts]))
+        damage(file, piece.offset + k * bytes,
+               piece.offset + std::min((k + 1) * bytes, piece.bytes()),
+               printable(piece.parameter) + ", " + printable(piece.role));
   }
 
   const std::string &folder;

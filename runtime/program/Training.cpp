@@ -111,8 +111,10 @@ void Training::restore() {
       norms = position.norms;
     if (!options.seedGiven)
       options.seed = position.seed;
+    int64_t most = connection.peers->agree(position.bytesRead);
     if (rendezvous.rank == 0)
-      printf("resumed from %s at step %lld\n", position.folder.c_str(), (long long)current);
+      printf("resumed from %s at step %lld; a rank read up to %lld bytes of its tensors\n",
+             position.folder.c_str(), (long long)current, (long long)most);
     if (!options.traceFile.empty() && current > options.traceLast)
       fail(
           SHALE_EXIT_USAGE,

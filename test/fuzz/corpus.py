@@ -80,16 +80,20 @@ def of_runtime(out):
     (out / "safetensors" / "four").write_text(json.dumps(tensors) + "\n" + "v" * 30)
     (out / "safetensors" / "empty").write_text("{}\n")
     digits, file = "0123456789abcdef", "rank00000.safetensors"
-    piece = {"parameter": "wte.weight", "role": "param", "dtype": "F32", "begin": 0, "end": 6, "file": file, "offset": 72, "xxh3": digits}
+    old = {"parameter": "wte.weight", "role": "param", "dtype": "F32", "begin": 0, "end": 6, "file": file, "offset": 72, "xxh3": digits}
+    # Two chunks of 64 and 16 bytes, each with the checksums of two parts of its rows.
+    piece = {**old, "end": 20, "offset": 16, "xxh3": digits * 4, "parts": {"row": 4, "count": 2},
+             "box": {"shape": [5, 8], "start": [0, 4], "size": [5, 4]}}
     sums = {"header_bytes": 0, "header": "2d06800538d394c2", "whole": digits}  # XXH3 of nothing
-    body = {"format": "shale-checkpoint", "version": 1, "step": 3, "updates": 2, "data_row": 12, "seed": 7, "model": "m.onnx", "strategy": "full",
+    body = {"format": "shale-checkpoint", "version": 3, "chunk_bytes": 64, "step": 3, "updates": 2, "data_row": 12, "seed": 7, "model": "m.onnx", "strategy": "full",
             "optimizer": "adamw", "world_size": 2, "flags": {"lr": "0.1"}, "norms": {"count": 3, "mean": 0.5, "skipped": 1},
-            "axes": [{"name": "fsdp", "size": 2}], "parameters": [{"name": "wte.weight", "dtype": "F32", "shape": [2, 3]}],
+            "axes": [{"name": "fsdp", "size": 2}], "parameters": [{"name": "wte.weight", "dtype": "F32", "shape": [5, 8]}],
             "files": {file: 96, "rank00001.safetensors": 96}, "checksums": {file: sums, "rank00001.safetensors": sums},
             "pieces": [piece, {**piece, "role": "exp_avg", "file": "rank00001.safetensors"}]}
     (out / "manifest" / "new").write_text(json.dumps(body))
-    (out / "manifest" / "old").write_text(json.dumps({key: value for key, value in body.items() if key not in ("checksums", "updates", "norms")}))
-    (out / "manifest" / "share").write_text(json.dumps({"pieces": [piece], "files": [[file, 96, 72, 1, 2]]}))
+    kept = {key: value for key, value in body.items() if key not in ("checksums", "updates", "norms", "chunk_bytes")}
+    (out / "manifest" / "old").write_text(json.dumps({**kept, "version": 1, "pieces": [old]}))
+    (out / "manifest" / "share").write_text(json.dumps({"chunk_bytes": 64, "pieces": [piece], "files": [[file, 96, 16, 1, 2]]}))
     dictionary = "{'descr': '<u2', 'fortran_order': False, 'shape': (4,), }"
     (out / "tokens" / "npy").write_text(f".npy uint16 0\n{dictionary}\n12345678")
     (out / "tokens" / "npy2").write_text(f".npy 2 300\n{dictionary.replace('<u2', '|u1')}\n1234")

@@ -42,7 +42,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   return check(parses, [&] {
     rt::Manifest manifest = rt::readManifest(folder.path());
     for (const rt::StoredPiece &piece : manifest.pieces)
-      if (piece.offset < 0 || piece.bytes() < 0 || piece.offset + piece.bytes() > 96)
+      if (piece.offset < 0 || piece.bytes() < 0 || piece.offset + piece.bytes() > 96 ||
+          int64_t(piece.sums.size()) !=
+              piece.chunks.of(piece.end - piece.begin) * piece.chunks.parts)
         std::abort();
   });
 }

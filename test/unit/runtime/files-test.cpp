@@ -11,6 +11,7 @@
 #include "runtime/data/Tokens.h"
 #include "runtime/metrics/LogFile.h"
 #include "runtime/metrics/Metrics.h"
+#include "test/unit/runtime/Forge.h"
 
 #include <csignal>
 #include <cstdlib>
@@ -263,8 +264,14 @@ struct Saved {
       std::string data(4000, '\0');
       for (int i = 0; i < 4000; ++i)
         data[i] = static_cast<char>(i * 7 + shard);
-      manifest.pieces.push_back({parameters[shard].name, "param", Dtype::F32, 0, 1000, name,
-                                 writer.position(), checksumOf(data)});
+      manifest.pieces.push_back({parameters[shard].name,
+                                 "param",
+                                 Dtype::F32,
+                                 0,
+                                 1000,
+                                 name,
+                                 writer.position(),
+                                 {checksumOf(data)}});
       writer.append(data.data(), data.size());
       manifest.files[name] = writer.finish(name);
     }
@@ -319,6 +326,10 @@ TEST_F(Disk, EveryFlippedByteOfACheckpointIsFound) {
 
 TEST_F(Disk, CheckpointsOfOlderProgramsAreRead) {
   Saved saved(work, /*sums=*/false);
+  forge(work, [](nlohmann::json &body) {
+    body["version"] = 1;
+    body.erase("chunk_bytes");
+  });
   EXPECT_EQ(text("manifest.json").find("checksums"), std::string::npos);
   EXPECT_EQ(readManifest(work).position.step, 7);
   CheckedFolder checked = checkFolder(work);

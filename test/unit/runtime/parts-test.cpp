@@ -461,7 +461,7 @@ TEST_F(Manifests, EveryFlippedByteIsNoticed) {
   Manifest manifest;
   manifest.position.step = 7;
   manifest.files["shard.safetensors"] = {"shard.safetensors", 100};
-  manifest.pieces.push_back({"a", "param", Dtype::F32, 0, 20, "shard.safetensors", 10, 42});
+  manifest.pieces.push_back({"a", "param", Dtype::F32, 0, 20, "shard.safetensors", 10, {42}});
   std::string text = manifestText(tables.program, manifest);
   auto code = [&](const std::string &bytes) {
     put("manifest.json", bytes);
@@ -485,7 +485,7 @@ TEST_F(Manifests, LiesAre65) {
   auto code = [&](const std::function<void(Manifest &)> &change) {
     Manifest manifest;
     manifest.files["shard.safetensors"] = {"shard.safetensors", 100};
-    manifest.pieces.push_back({"a", "param", Dtype::F32, 0, 20, "shard.safetensors", 10, 42});
+    manifest.pieces.push_back({"a", "param", Dtype::F32, 0, 20, "shard.safetensors", 10, {42}});
     change(manifest);
     put("manifest.json", manifestText(tables.program, manifest));
     return codeOf([&] { readManifest(work); });

@@ -181,6 +181,7 @@ TEST_F(Program, DeviceMemoryIsReachedThroughTheDeviceOnly) {
     Result second = train(far, far, flags);
     ASSERT_EQ(second.code, 0) << second.text;
     EXPECT_NE(second.text.find("resumed from"), std::string::npos) << second.text;
+    EXPECT_NE(second.text.find("; a rank read up to "), std::string::npos) << second.text;
     EXPECT_EQ(bytes(near + "/model.safetensors"), bytes(far + "/model.safetensors"));
     EXPECT_EQ(metrics(near)[5]["eval_loss"], metrics(far)[5]["eval_loss"]);
     std::string given = "--steps 1 --init 1/model.safetensors";
