@@ -66,18 +66,28 @@ def lines_of(said):
     return lines
 
 
+def row_bytes(work, program):
+    """The bytes of a row of tokens in the file."""
+    said = run([work / program, "--describe"], program).stdout
+    return int(re.search(r"^input: .* \[\d+, (\d+)\] per rank, from tokens$", said, re.M).group(1)) * np.dtype(np.uint16).itemsize
+
+
 def check_allocations(a, work, program, ranks, threads, lines, batches=1):
-    # A program reads its data once per input and row, and there are two inputs.
+    # A program reads its data once per input and row, and there are two inputs. The reads of a row tell the steps apart: what it reads
+    # when it opens the file has other sizes, and may change.
     marks = 2 * ROWS // ranks * batches
     shim = {"LD_PRELOAD": f"{a.build}/lib/libshale_allocations.so", "SHALE_SHIM_OUT": str(work / "asked"), "SHALE_SHIM_MARK": "data.bin",
-            "SHALE_SHIM_FROM": str(marks + 8), "SHALE_SHIM_TO": str(marks * STEPS)}
+            "SHALE_SHIM_MARK_BYTES": str(row_bytes(work, program)), "SHALE_SHIM_FROM": str(marks + 1), "SHALE_SHIM_TO": str(marks * STEPS)}
     train(work, program, f"watched-{program}", threads, shim)
     watched = 0
     for report in work.glob("asked.*"):
         rows = [line.split() for line in report.read_text().splitlines()]
         report.unlink()
-        if int(next(row[1] for row in rows if row[0] == "marks")) < marks * STEPS:
+        seen = int(next(row[1] for row in rows if row[0] == "marks"))
+        if seen == 0:
             continue  # the launcher
+        if seen != marks * STEPS:
+            raise Deviates(f"{ranks} rank(s): a rank read {seen} rows, not {marks * STEPS}: the steps cannot be told apart")
         watched += 1
         own = [row[1:] for row in rows if row[0] == "caller" and row[1] == "program"]
         if own:

@@ -7,8 +7,10 @@
 //
 // Environment:
 //   SHALE_SHIM_OUT    at exit the report goes to SHALE_SHIM_OUT.PID
-//   SHALE_SHIM_MARK   each pread of the file with this name is one mark: a
-//                     program reads its data once per input and micro-batch
+//   SHALE_SHIM_MARK, SHALE_SHIM_MARK_BYTES
+//                     each pread of so many bytes of the file with this name is one mark:
+//                     a program reads a row once per input and micro-batch. When it opens
+//                     the file, it reads it in pieces of other sizes
 //   SHALE_SHIM_FROM, SHALE_SHIM_TO
 //                     allocations count while FROM <= marks < TO
 //
@@ -59,6 +61,7 @@ Live live[kLive];
 long together, togetherPeak, lost;
 std::atomic<long> marks{0};
 long windowFrom, windowTo;
+size_t markBytes;
 const char *markName, *reportName;
 std::atomic_flag busy = ATOMIC_FLAG_INIT;
 thread_local int inside __attribute__((tls_model("initial-exec")));
@@ -110,6 +113,11 @@ template <typename F> void load(F &real, const char *name) {
   real = reinterpret_cast<F>(dlsym(RTLD_NEXT, name));
 }
 
+long numberOf(const char *variable) {
+  const char *value = getenv(variable);
+  return value ? atol(value) : 0;
+}
+
 void start() {
   static std::atomic<int> state{0};
   if (state.load() != 0)
@@ -127,9 +135,9 @@ void start() {
   load(realPread, "pread");
   reportName = getenv("SHALE_SHIM_OUT");
   markName = getenv("SHALE_SHIM_MARK");
-  const char *from = getenv("SHALE_SHIM_FROM"), *to = getenv("SHALE_SHIM_TO");
-  windowFrom = from ? atol(from) : 0;
-  windowTo = to ? atol(to) : 0;
+  windowFrom = numberOf("SHALE_SHIM_FROM");
+  windowTo = numberOf("SHALE_SHIM_TO");
+  markBytes = numberOf("SHALE_SHIM_MARK_BYTES");
   dl_iterate_phdr(noteModule, nullptr);
   inside = 0;
 }
@@ -354,7 +362,7 @@ int munmap(void *address, size_t bytes) noexcept {
 ssize_t pread(int file, void *buffer, size_t bytes, off_t offset) {
   if (!realPread)
     start();
-  if (markName) {
+  if (markName && bytes == markBytes) {
     char link[64], path[1024];
     snprintf(link, sizeof(link), "/proc/self/fd/%d", file);
     ssize_t n = readlink(link, path, sizeof(path) - 1);
