@@ -65,6 +65,12 @@ static int64_t vocabularyOf(const ShaleProgram &program) {
   return least;
 }
 
+/// Whether a file given as data has a parameter of the program.
+static bool hasWeights(const ShaleProgram &program, const SafetensorsReader &file) {
+  return std::any_of(program.parameters, program.parameters + program.parameter_count,
+                     [&](const ShaleParameter &one) { return file.find(one.name) != nullptr; });
+}
+
 Batches::Batches(const ShaleProgram &program, int rank, const DataOptions &options)
     : program(program), rank(rank), options(options) {
   if (!options.path.empty())
@@ -185,8 +191,9 @@ void Batches::planInput(int index) {
   if (!tensors.empty() && planFromTokens(index, plan))
     return;
   if (!tensors.empty())
-    fail(SHALE_EXIT_DATA, "'%s' has no tensor '%s', which the program reads",
-         tensors[0]->file().path().c_str(), input.name);
+    fail(SHALE_EXIT_DATA, "'%s' has no tensor '%s', which the program reads%s",
+         tensors[0]->file().path().c_str(), input.name,
+         hasWeights(program, *tensors[0]) ? ": it holds weights, which --init takes" : "");
   if (tokens.empty())
     fail(SHALE_EXIT_USAGE, "the program reads input '%s': give --data FILE", input.name);
   if (binding != "tokens" && binding != "tokens+1")

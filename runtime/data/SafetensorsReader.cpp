@@ -3,6 +3,7 @@
 // from the end of the header and tile the rest of the file.
 #include "runtime/data/SafetensorsReader.h"
 #include "runtime/core/Error.h"
+#include "runtime/data/Foreign.h"
 
 #include <algorithm>
 #include <cstring>
@@ -183,9 +184,13 @@ SafetensorsReader::SafetensorsReader(InputFile file) : input(std::move(file)) {
     fail(SHALE_EXIT_DATA, "'%s' is not a safetensors file: %lld bytes", path.c_str(),
          (long long)input.size());
   input.readAt(0, &length, 8);
-  if (length > headerLimit || length > static_cast<uint64_t>(input.size()) - 8)
+  if (length > headerLimit || length > static_cast<uint64_t>(input.size()) - 8) {
+    if (ForeignKind kind = foreignKind(input); kind.name)
+      fail(SHALE_EXIT_DATA, "'%s' is %s, not a safetensors file: %s", path.c_str(), kind.name,
+           kind.remedy);
     fail(SHALE_EXIT_DATA, "'%s' is not a safetensors file: a header of %llu bytes in %lld",
          path.c_str(), (unsigned long long)length, (long long)input.size());
+  }
   std::string header(length, '\0');
   input.readAt(8, header.data(), length);
   size_t last = header.find_last_not_of(' ');

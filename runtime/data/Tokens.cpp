@@ -3,6 +3,7 @@
 // word: token count); .npy: see Npy.h.
 #include "runtime/data/Tokens.h"
 #include "runtime/core/Error.h"
+#include "runtime/data/Foreign.h"
 #include "runtime/data/Npy.h"
 
 #include <algorithm>
@@ -16,6 +17,10 @@ bool endsWith(const std::string &text, const std::string &end) {
 }
 
 TokenFile::TokenFile(const std::string &path, const TokenOptions &options) : file(path) {
+  if (ForeignKind kind = foreignKind(file);
+      kind.name && !options.typed && !(endsWith(path, ".npy") && isNpy(kind)))
+    fail(SHALE_EXIT_DATA, "'%s' is %s, not a file of tokens: %s", path.c_str(), kind.name,
+         kind.remedy);
   if (endsWith(path, ".npy")) {
     openNpy();
     return;

@@ -508,4 +508,72 @@ TEST_F(Disk, ChangedWeightsOfEqualSizeAreNoticed) {
     EXPECT_EQ(code(31 * (length - block) / 63 + 5), 65);
   }
 }
+/// Bytes of other formats at their places, behind which a file goes on.
+struct Foreign {
+  const char *name, *kind, *remedy;
+  std::string bytes;
+};
+
+const Foreign kForeign[] = {
+    {"x.pt", "a PyTorch checkpoint", "torch.save_file",
+     std::string("PK\3\4\0\0\x08\x08") + std::string(22, '\0') + "x/data.pkl"},
+    {"old.pt", "a PyTorch checkpoint", "torch.save_file",
+     std::string("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.")},
+    {"x.npz", "an .npz file", "unpack",
+     std::string("PK\3\4\0\0\x08\x08") + std::string(22, '\0') + "x.npy"},
+    {"x.zip", "a zip file", "unpack",
+     std::string("PK\3\4\0\0\x08\x08") + std::string(22, '\0') + "x.txt"},
+    {"x.pkl", "a pickle", "convert", std::string("\x80\x04\x95\x20\0\0\0\0\0\0\0", 11)},
+    {"old.pkl", "a pickle", "convert", std::string("\x80\x03}q\0X\1\0\0\0", 10)},
+    {"data.arrow", "an Arrow file", "tokenize",
+     std::string("\xff\xff\xff\xff\x78\2\0\0\x10\0\0\0\0\0\n\0", 16)},
+    {"x.gz", "a gzip file", "unpack", std::string("\x1f\x8b\x08\x08\1\2\3\4", 8)},
+    {"x.xz", "an xz file", "unpack",
+     std::string("\xfd"
+                 "7zXZ\0\0\4",
+                 8)},
+    {"x.zst", "a zstd file", "unpack", std::string("\x28\xb5\x2f\xfd\4\5\6\7", 8)},
+    {"x.parquet", "a Parquet file", "tokenize", "PAR1....."},
+    {"x.arrow", "an Arrow file", "tokenize", "ARROW1...."},
+    {"x.h5", "an HDF5 file", "convert", "\x89HDF\r\n\x1a\n..."},
+    {"x.tar", "a tar file", "unpack", std::string(257, 'a') + "ustar"},
+    {"x.onnx", "an ONNX model", "shalec", std::string("\x08\x0a\x12\x07pytorch\x1a\x03")},
+    {"x.bin", "a .safetensors file", "extension", std::string("\x20\0\0\0\0\0\0\0{\"a\":{", 14)},
+    {"y.bin", "a .npy file", "extension", std::string("\x93NUMPY\1\0", 8)},
+    {"x.png", "an image", "convert", "\x89PNG\r\n\x1a\n..."},
+    {"x.gguf", "a GGUF model", "--init", std::string("GGUF\3\0\0\0", 8)},
+};
+
+TEST_F(Disk, FilesOfOtherKindsAreNotTrainedOn) {
+  for (const Foreign &one : kForeign) {
+    std::string path = put(one.name, one.bytes + std::string(400, '\1') + ".");
+    TokenOptions bytes; // of a model with one token per byte
+    bytes.vocabulary = 256;
+    auto [code, message] = errorOf([&] { TokenFile file(path, bytes); });
+    EXPECT_EQ(code, 65) << one.name;
+    EXPECT_NE(message.find(std::string("is ") + one.kind), std::string::npos) << message;
+    EXPECT_NE(message.find(one.remedy), std::string::npos) << message;
+    if (one.name == std::string("x.bin"))
+      continue;
+    std::tie(code, message) = errorOf([&] { SafetensorsReader reader(path); });
+    EXPECT_EQ(code, 65) << one.name;
+    EXPECT_NE(message.find(one.kind), std::string::npos) << message;
+  }
+}
+
+TEST_F(Disk, TokensThatBeginLikeAnotherFormatAreTokens) {
+  // The user gave the type.
+  std::string path = put("tokens", std::string("\x1f\x8b\x08\x08", 4) + std::string(400, '\1'));
+  TokenOptions typed;
+  typed.type = "uint8", typed.typed = true, typed.vocabulary = 256;
+  EXPECT_EQ(TokenFile(path, typed).count(), 404);
+  // Three of four bytes, and text.
+  TokenOptions plain;
+  plain.vocabulary = 256;
+  for (std::string text :
+       {std::string("\x1f\x8b\x09\x08", 4), std::string("PK\3"), std::string("PAR2"),
+        std::string("\x80\x03}q\0Xu", 7), std::string("{\"a\": 1}"), std::string()})
+    EXPECT_EQ(TokenFile(put("text", text), plain).count(), int64_t(text.size()));
+}
+
 } // namespace

@@ -606,6 +606,30 @@ TEST_F(Program, BadDataIs65) {
   EXPECT_EQ(run("1", "--data broken.safetensors").code, 65);
 }
 
+TEST_F(Program, FilesOfOtherFormatsAreNamed) {
+  std::string zip = "PK\3\4" + std::string(26, '\0');
+  write(work + "/model.pt", zip + "model/data.pkl" + std::string(1000, '\1'));
+  write(work + "/tokens.gz", "\x1f\x8b\x08" + std::string(1000, '\0'));
+  auto expect = [&](const char *flags, const char *said) {
+    for (const char *name : {"1", "2-full"}) {
+      Result result = run(name, flags);
+      EXPECT_EQ(result.code, 65) << result.text;
+      size_t at = result.text.find(said);
+      EXPECT_NE(at, std::string::npos) << result.text;
+      EXPECT_EQ(result.text.find(said, at + 1), std::string::npos) << result.text;
+    }
+  };
+  expect("--data model.pt", "'model.pt' is a PyTorch checkpoint, not a file of tokens: convert its "
+                            "weights with safetensors.torch.save_file(");
+  expect("--data tokens.gz", "'tokens.gz' is a gzip file, not a file of tokens: unpack it");
+  expect("--data data.txt --eval-data tokens.gz", "'tokens.gz' is a gzip file");
+  expect("--data data.txt --init model.pt",
+         "'model.pt' is a PyTorch checkpoint, not a safetensors file: convert its weights with");
+  ASSERT_EQ(train("1", "trained", "--steps 1").code, 0);
+  expect("--data trained/model.safetensors",
+         "has no tensor 'tokens', which the program reads: it holds weights, which --init takes");
+}
+
 TEST_F(Program, TensorsWinAndTooFewAre65) {
   // Three micro-batches of 12 rows; the last row of the first is ignored.
   std::string header = "{\"targets\":{\"dtype\":\"I64\",\"shape\":[3,12,8],"
