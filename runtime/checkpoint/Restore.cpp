@@ -338,6 +338,21 @@ std::string tryFolder(const ShaleProgram &program, int rank, State &state, Peers
   otherModel = peers.agree(other) != 0;
   return trouble;
 }
+
+/// Joins the errors of ranks. One that is the same everywhere appears once; others name the first
+/// rank that has it.
+std::string joined(const std::vector<std::string> &ranks) {
+  std::vector<std::string> known;
+  std::string text;
+  for (size_t r = 0; r < ranks.size(); ++r) {
+    if (ranks[r].empty() || std::find(known.begin(), known.end(), ranks[r]) != known.end())
+      continue;
+    known.push_back(ranks[r]);
+    text +=
+        (text.empty() ? "" : "; ") + (r == 0 ? "" : "rank " + std::to_string(r) + ": ") + ranks[r];
+  }
+  return text;
+}
 } // namespace
 
 std::optional<Position> newestPosition(const std::string &out, const std::string &how) {
@@ -376,11 +391,12 @@ bool loadCheckpoint(const ShaleProgram &program, int rank, State &state, Peers &
         tryFolder(program, rank, state, peers, folders[i], position, failed, otherModel);
     if (!failed)
       return true;
-    if (trouble.empty())
-      trouble = "another rank could not read checkpoint '" + folders[i] + "'";
+    trouble = joined(peers.gather(trouble));
+    peers.barrier(); // no rank ends before all texts have arrived
     if (otherModel || how != "auto" || i == 0)
-      fail(SHALE_EXIT_DATA, "%s", trouble.c_str());
-    warn("%s; trying the checkpoint before it", trouble.c_str());
+      throw Error(SHALE_EXIT_DATA, trouble); // empty on other ranks than 0
+    if (rank == 0)
+      warn("%s; trying the checkpoint before it", trouble.c_str());
   }
   return false;
 }
