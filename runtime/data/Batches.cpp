@@ -17,6 +17,23 @@ int64_t elementsOf(const ShaleInput &input) {
   return count;
 }
 
+/// Whether an input holds tokens: integers at positions of a row, other than labels.
+static bool isTokens(const ShaleInput &input) {
+  bool bound = input.binding && std::string(input.binding).compare(0, 6, "tokens") == 0;
+  bool isLabel = input.ignored != 0;
+  return bound || (isInteger(static_cast<Dtype>(input.type)) && input.rank >= 2 && !isLabel);
+}
+
+Counted countedOf(const ShaleProgram &program) {
+  const ShaleInput *end = program.inputs + program.input_count;
+  if (std::any_of(program.inputs, end, isTokens))
+    return {"tokens", program.tokens_per_step};
+  const ShaleInput *first =
+      std::find_if(program.inputs, end, [](const ShaleInput &one) { return one.batch_dim >= 0; });
+  int64_t rows = first == end ? 1 : first->dims[first->batch_dim] * dataParts(program);
+  return {"samples", rows * program.accumulate};
+}
+
 static std::string shapeText(const std::vector<int64_t> &shape) {
   std::string text = "[";
   for (int64_t size : shape)
@@ -124,10 +141,47 @@ void Batches::countWindows() {
   buffer.resize(std::max<size_t>(buffer.size(), bytes));
 }
 
+double Batches::stepsInPass(int64_t perStep) const {
+  double micro = windowRows > 0 ? static_cast<double>(windows) / windowRows
+                                : static_cast<double>(std::max<int64_t>(microBatches, 0));
+  return micro / perStep;
+}
+
 int64_t Batches::stepsIn(double passes, int64_t perStep) const {
-  double micro =
-      windowRows > 0 ? passes * windows / windowRows : passes * std::max<int64_t>(microBatches, 0);
-  return static_cast<int64_t>(std::min(micro / perStep + 1e-9, 9e15));
+  return static_cast<int64_t>(std::min(passes * stepsInPass(perStep) + 1e-9, 9e15));
+}
+
+std::string Batches::describe() const {
+  size_t files = std::max(tensors.size(), tokens.size());
+  std::string where = files > 1 ? format(" in %zu files", files) : "";
+  if (windowRows > 0) {
+    int64_t count = 0;
+    for (const auto &file : tokens)
+      count += file->count();
+    return format("%s: %lld tokens (%s)%s, %lld rows of %lld", options.path.c_str(),
+                  (long long)count, nameOf(tokens[0]->type()), where.c_str(), (long long)windows,
+                  (long long)windowLength);
+  }
+  auto read = std::find_if(plans.begin(), plans.end(),
+                           [](const Plan &plan) { return plan.kind == Plan::Tensor; });
+  if (read == plans.end())
+    return "";
+  return format("%s: %lld micro-batches of %lld rows%s", options.path.c_str(),
+                (long long)microBatches, (long long)read->wholeRows, where.c_str());
+}
+
+bool Batches::hasLabels(void *const *buffers) const {
+  bool ignores = false;
+  for (int i = 0; i < program.input_count; ++i) {
+    const ShaleInput &input = program.inputs[i];
+    if (input.ignored == 0 || !isInteger(static_cast<Dtype>(input.type)))
+      continue;
+    ignores = true;
+    for (int64_t e = 0, count = elementsOf(input); e < count; ++e)
+      if (integerAt(static_cast<Dtype>(input.type), buffers[i], e) != input.ignored)
+        return true;
+  }
+  return !ignores;
 }
 
 /// Whether labels that token files fill have a value that is ignored.

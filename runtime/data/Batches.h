@@ -35,10 +35,14 @@ public:
   Batches(const ShaleProgram &program, int rank, const DataOptions &options);
 
   const std::string &path() const { return options.path; }
+  /// Returns what the files hold: "data.bin: 2000 tokens (U16), 249 rows of 8"; "" without files.
+  std::string describe() const;
   /// Number of micro-batches in the files; -1: unlimited, the files wrap around.
   int64_t limit() const { return options.repeat ? -1 : microBatches; }
   /// Rows of a whole micro-batch that come from token files.
   int64_t rows() const { return windowRows; }
+  /// Number of steps of `perStep` micro-batches in one pass over the data; 0 without files.
+  double stepsInPass(int64_t perStep) const;
   /// Number of whole steps of `perStep` micro-batches in `passes` passes over the data.
   int64_t stepsIn(double passes, int64_t perStep) const;
   /// An input bound to ones (a padding mask) that a .safetensors file lacks; nullptr: none.
@@ -47,6 +51,8 @@ public:
   /// for token files, `firstRow` is the position of its first row in the
   /// order.
   void fill(int64_t step, int64_t firstRow, void *const *buffers);
+  /// Whether a label that was filled is not ignored, or the program ignores none.
+  bool hasLabels(void *const *buffers) const;
 
   /// Number of micro-batches of one pass that reads no row twice. If the rows do not
   /// fill the last micro-batch, its other rows have ignored labels; if the program
@@ -103,6 +109,13 @@ private:
 };
 
 int64_t elementsOf(const ShaleInput &input);
+
+/// What the speed of a run counts.
+struct Counted {
+  const char *unit; // "tokens", or "samples" if no input is tokens
+  int64_t perStep;  // of all ranks and micro-batches
+};
+Counted countedOf(const ShaleProgram &program);
 
 } // namespace shale::rt
 

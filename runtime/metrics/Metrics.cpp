@@ -70,14 +70,20 @@ void Metrics::record(const StepMetrics &m) {
   file->append(line, size);
 }
 
+Speed::Speed(const StepMetrics &m) {
+  double count = static_cast<double>(m.samples ? m.samples : m.tokens);
+  snprintf(text, sizeof(text), m.samples ? "%.1f samples/s" : "%.0f tokens/s",
+           m.seconds > 0 ? count / m.seconds : 0);
+}
+
 void printProgress(const StepMetrics &m, int64_t steps) {
   char mfu[24] = "";
   if (m.mfu > 0)
     snprintf(mfu, sizeof(mfu), " | mfu %.1f %%", 100 * m.mfu);
   printf("step %lld/%lld | loss %.5f | norm %.4f | lr %.3e | %.1f ms | "
-         "%.0f tokens/s | %.1f MiB%s\n",
+         "%s | %.2f MiB%s\n",
          (long long)m.step + 1, (long long)steps, m.loss, m.gradNorm, m.lr, m.seconds * 1e3,
-         m.seconds > 0 ? m.tokens / m.seconds : 0, m.memoryBytes / 1048576.0, mfu);
+         Speed(m).text, m.memoryBytes / 1048576.0, mfu);
 }
 
 } // namespace shale::rt

@@ -17,6 +17,7 @@ struct StepMetrics {
   float loss = 0, gradNorm = 0;
   double lr = 0, seconds = 0;
   int64_t tokens = 0, memoryBytes = 0, commBytes = 0;
+  int64_t samples = 0; // of a model without tokens, whose speed is in samples; else 0
   bool scaled = false,
        skipped = false; // scaled: the loss is scaled; skipped: the update was skipped
   bool limited = false; // the norm has a limit (--skip-spikes)
@@ -27,6 +28,12 @@ struct StepMetrics {
   /// Per rank: the model's floating-point operations per second, in 1e12, and their
   /// fraction of the machine's peak, if that is known, else 0.
   double tflops = 0, mfu = 0;
+};
+
+/// "2384 tokens/s" or "12.5 samples/s". Allocates nothing.
+struct Speed {
+  char text[48];
+  explicit Speed(const StepMetrics &metrics);
 };
 
 class Metrics {

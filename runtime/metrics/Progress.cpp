@@ -80,10 +80,9 @@ void Progress::drawBar(const StepMetrics &m, int64_t steps) {
     writeDuration(remaining, time);
   if (m.mfu > 0)
     snprintf(mfu, sizeof(mfu), " | mfu %.1f %%", 100 * m.mfu);
-  snprintf(about, sizeof(about),
-           " %lld/%lld | loss %.5f | norm %.4f | lr %.3e | %.0f tokens/s%s | %s left",
-           (long long)m.step + 1, (long long)steps, m.loss, m.gradNorm, m.lr,
-           m.seconds > 0 ? m.tokens / m.seconds : 0, mfu, time);
+  snprintf(about, sizeof(about), " %lld/%lld | loss %.5f | norm %.4f | lr %.3e | %s%s | %s left",
+           (long long)m.step + 1, (long long)steps, m.loss, m.gradNorm, m.lr, Speed(m).text, mfu,
+           time);
   int columns = columnsOfTerminal() - 1, width = static_cast<int>(std::strlen(about));
   int room = std::min(40, columns - width - 2);
   clear();

@@ -149,7 +149,7 @@ const char *const style =
 
 void writeReport(const std::string &metrics, const std::string &path, const ReportFacts &facts) {
   Chart loss{"loss", {}, {}}, norm{"gradient norm", {}, {}, true},
-      rate{"learning rate", {}, {}, true}, speed{"tokens a second", {}, {}, true},
+      rate{"learning rate", {}, {}, true}, speed{facts.unit + " a second", {}, {}, true},
       memory{"memory of rank 0, MiB", {}, {}, true};
   LineReader lines(metrics);
   int64_t steps = 0, strange = 0;
@@ -174,7 +174,7 @@ void writeReport(const std::string &metrics, const std::string &path, const Repo
     add(loss.marks, "eval_loss", 1);
     add(norm.curve, "grad_norm", 1);
     add(rate.curve, "lr", 1);
-    add(speed.curve, "tokens_per_s", 1);
+    add(speed.curve, "tokens_per_s", facts.unitsPerToken);
     add(memory.curve, "memory_bytes", 1 / 1048576.0);
   }
   std::string html = "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"

@@ -11,6 +11,8 @@ namespace shale::rt {
 struct ReportFacts {
   std::string title;                                     // name of the model
   std::vector<std::pair<std::string, std::string>> rows; // label and value
+  std::string unit = "tokens";                           // of the speed
+  double unitsPerToken = 1;                              // the file counts tokens
 };
 
 /// Draws metrics.jsonl: loss (with evaluations), gradient norm, learning rate,

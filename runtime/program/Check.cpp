@@ -29,12 +29,16 @@ DeviceOptions deviceOptions(const Options &options, const Rendezvous &rendezvous
 }
 
 void needMicroBatches(const Batches &data, const Options &options, int64_t perStep) {
-  if (data.limit() >= 0 && data.limit() / perStep < options.end())
-    fail(SHALE_EXIT_DATA,
-         "'%s' has %lld micro-batches, the run needs %lld for each of %lld "
-         "steps; lower --steps or give more data",
-         options.data.c_str(), (long long)data.limit(), (long long)perStep,
-         (long long)options.end());
+  if (data.limit() < 0 || data.limit() / perStep >= options.end())
+    return;
+  int64_t passes = (options.steps * perStep + data.limit() - 1) / data.limit();
+  fail(
+      SHALE_EXIT_DATA,
+      "'%s' has %lld micro-batches, the run needs %lld for each of %lld "
+      "steps; lower --steps, give more data, or pass --epochs in place of --steps, which reads the "
+      "data again: %lld epochs are %lld steps",
+      options.data.c_str(), (long long)data.limit(), (long long)perStep, (long long)options.end(),
+      (long long)passes, (long long)data.stepsIn(static_cast<double>(passes), perStep));
 }
 
 namespace {

@@ -3,6 +3,7 @@
 #include "runtime/core/Error.h"
 #include "runtime/core/Rank.h"
 #include "runtime/core/Types.h"
+#include "runtime/data/Batches.h"
 
 #include <map>
 
@@ -85,8 +86,9 @@ std::string describe(const ShaleProgram &program) {
       format("program: %s, %lld rank(s), mesh %s, shard %s, optimizer %s, target %s\n",
              program.model, (long long)meshSize(program), meshText(program).c_str(),
              program.strategy, program.optimizer, program.target);
-  text += format("tokens per step: %lld; state %lld bytes, arena %lld bytes per rank\n",
-                 (long long)program.tokens_per_step, (long long)program.state_bytes,
+  Counted counted = countedOf(program);
+  text += format("%s per step: %lld; state %lld bytes, arena %lld bytes per rank\n", counted.unit,
+                 (long long)counted.perStep, (long long)program.state_bytes,
                  (long long)program.arena_bytes);
   if (program.accumulate > 1)
     text += format("micro-batches per step: %d\n", program.accumulate);

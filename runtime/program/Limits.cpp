@@ -50,7 +50,7 @@ constexpr const char *kRemedy = "compile with a lower --memory-limit, fewer rows
 } // namespace
 
 std::string mebibytes(int64_t bytes) {
-  return format("%.1f MiB", static_cast<double>(bytes) / (1 << 20));
+  return format("%.2f MiB", static_cast<double>(bytes) / (1 << 20));
 }
 
 int64_t plannedBytes(const ShaleProgram &program, bool both, bool fixed) {

@@ -16,7 +16,7 @@ std::string checkThreadCount(const std::string &value, int cpus);
 /// Fails with exit code 64 if OMP_NUM_THREADS is set and unusable.
 void checkThreadCount();
 
-/// "12.5 MiB"
+/// "12.50 MiB"
 std::string mebibytes(int64_t bytes);
 
 /// Returns the planned bytes of a rank in host memory; in both memories with `both`. `fixed`: with

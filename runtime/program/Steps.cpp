@@ -97,7 +97,7 @@ void Training::enqueue() {
     traceStart();
   }
   flight.firstRow = firstRow;
-  callStep(flight.step, firstRow, watch && !watch->done() ? &*watch : nullptr);
+  flight.labelled = callStep(flight.step, firstRow, watch && !watch->done() ? &*watch : nullptr);
   firstRow += program.accumulate * data->rows();
   results->pull();
   flight.commBytes = bytesSent(program, *connection.collectives) - sentBefore;
@@ -105,13 +105,15 @@ void Training::enqueue() {
 }
 
 /// Enqueues the calls of a step whose rows begin with `row`.
-void Training::callStep(int64_t step, int64_t row, Observer *observer) {
+bool Training::callStep(int64_t step, int64_t row, Observer *observer) {
   int enable = findName(program.metrics, program.metric_count, "enable");
+  bool labelled = false;
   for (int m = 0; m < program.accumulate; ++m) {
     int slot = values->next();
     setHyper(step, slot);
     data->fill(step * program.accumulate + m, row + m * data->rows(), inputs[slot].data());
     data->fillRandom({options.seed, step, m}, inputs[slot].data());
+    labelled |= data->hasLabels(inputs[slot].data());
     bool last = m + 1 == program.accumulate;
     ShaleFunction function = last     ? program.step
                              : m == 0 ? program.accumulate_first
@@ -125,6 +127,7 @@ void Training::callStep(int64_t step, int64_t row, Observer *observer) {
                  hyperOffset + previousEnable * int64_t(sizeof(float)));
     call(function);
   }
+  return labelled;
 }
 
 bool Training::settle(size_t most) {
@@ -162,6 +165,7 @@ bool Training::finishStep() {
   m.gradNorm = metric("grad_norm", 0);
   m.lr = learningRate(options, flight.step);
   m.tokens = program.tokens_per_step;
+  m.samples = samplesPerStep;
   m.memoryBytes = residentBytes();
   m.commBytes = flight.commBytes;
   m.tflops = m.seconds > 0 ? program.flops_per_step / m.seconds * 1e-12 : 0;
@@ -213,6 +217,15 @@ void Training::record(StepMetrics &m) {
   else if (m.skipped)
     printf("step %lld skipped: gradients are not finite at loss scale %g\n", (long long)m.step + 1,
            m.lossScale);
+  // The ranks' mean loss is 0, so no other rank has labels either.
+  if (!toldUnlabelled && !finished.labelled && m.loss == 0 && m.gradNorm == 0) {
+    toldUnlabelled = true;
+    progress.clear();
+    fflush(stdout);
+    warn("step %lld: every label is ignored, so its loss and its gradients are 0; later steps of "
+         "this kind are not reported. Check the labels in '%s'",
+         (long long)m.step + 1, data->path().c_str());
+  }
   if (m.evaluated)
     printf("eval %lld | loss %.5f\n", (long long)current, m.evalLoss);
   fflush(stdout);

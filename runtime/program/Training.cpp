@@ -36,6 +36,8 @@ Training::Training(const ShaleProgram &program, const Options &options,
   self.rank = rendezvous.rank;
   self.worldSize = rendezvous.worldSize;
   self.coordinates = coordinatesOf(program, rendezvous.rank);
+  if (Counted counted = countedOf(program); std::strcmp(counted.unit, "samples") == 0)
+    samplesPerStep = counted.perStep;
 }
 
 void Training::openData() {
@@ -45,6 +47,18 @@ void Training::openData() {
   }
   if (options.evalOnly || !options.evalData.empty())
     evalData.emplace(program, rendezvous.rank, dataOptions(options, true));
+  introduceData();
+}
+
+void Training::introduceData() {
+  if (rendezvous.rank != 0)
+    return;
+  if (std::string text = data ? data->describe() : ""; !text.empty())
+    printf("data: %s; one pass is %.4g steps, the run has %lld\n", text.c_str(),
+           data->stepsInPass(program.accumulate), (long long)options.steps);
+  if (std::string text = evalData ? evalData->describe() : ""; !text.empty())
+    printf("evaluation data: %s\n", text.c_str());
+  fflush(stdout);
 }
 
 void Training::placeValues() {
@@ -232,6 +246,27 @@ void Training::writeRanks(const std::string &path, const std::string &own) {
   replaceFile(path, text + "]\n");
 }
 
+void Training::tellMemory() {
+  int64_t used = 0;
+  for (const std::string &one : connection.peers->gather(std::to_string(residentPeakBytes())))
+    used = std::max<int64_t>(used, std::atoll(one.c_str()));
+  if (rendezvous.rank != 0)
+    return;
+  bool oneMemory = !program.device_code;
+  int64_t planned = plannedBytes(program, oneMemory, true);
+  int64_t fixed = planned - plannedBytes(program, oneMemory, false);
+  std::string text =
+      format("memory%s: %s planned per rank, %s used at most", oneMemory ? "" : " of the host",
+             mebibytes(planned).c_str(), mebibytes(used).c_str());
+  if (fixed > 0)
+    text += format("; %s of the plan are upper bounds of fixed parts (process, stacks, saves)",
+                   mebibytes(fixed).c_str());
+  if (!oneMemory)
+    text += format("; %s planned on the device",
+                   mebibytes(plannedBytes(program, true, true) - planned).c_str());
+  printf("%s\n", text.c_str());
+}
+
 void Training::report(const char *end) {
   if (rendezvous.rank != 0)
     return;
@@ -239,6 +274,7 @@ void Training::report(const char *end) {
   if (board)
     board->finish();
   ReportFacts facts;
+  Counted counted = countedOf(program);
   facts.title = baseName(program.model);
   facts.rows = {{"end", format("%s, at step %lld of %lld", end, (long long)current,
                                (long long)options.steps)},
@@ -246,7 +282,10 @@ void Training::report(const char *end) {
                                  meshText(program).c_str(), program.strategy)},
                 {"optimizer", program.optimizer},
                 {"data", options.data},
-                {"tokens per step", std::to_string(program.tokens_per_step)}};
+                {std::string(counted.unit) + " per step", std::to_string(counted.perStep)}};
+  facts.unit = counted.unit;
+  if (program.tokens_per_step > 0)
+    facts.unitsPerToken = double(counted.perStep) / double(program.tokens_per_step);
   if (backgroundSaves > 0)
     facts.rows.emplace_back("saves", savesText());
   if (options.skipSpikes > 0)
@@ -340,6 +379,7 @@ int Training::runToEnd() {
   writeModel();
   if (rendezvous.rank == 0 && !profileTable().empty())
     printf("%s", profileTable().c_str());
+  tellMemory();
   connection.peers->barrier();
   return SHALE_EXIT_OK;
 }

@@ -42,6 +42,8 @@ private:
   void restore();
   void shareThreads();
   void introduce();
+  /// Prints what the data files hold, on rank 0.
+  void introduceData();
   /// Chooses the algorithms of products. Returns the exit code of a signal, or 0.
   int chooseProducts();
   std::vector<Product> distinctProducts(ProductTuner &tuner);
@@ -53,7 +55,8 @@ private:
   /// process must not run ahead. Returns false if an update was not applied.
   bool step();
   void enqueue();
-  void callStep(int64_t step, int64_t row, Observer *observer);
+  /// Returns whether the rows of this rank have a label that is not ignored.
+  bool callStep(int64_t step, int64_t row, Observer *observer);
   void setHyper(int64_t step, int slot);
   /// Finishes steps until at most `most` are in flight. Returns false if an update was not applied.
   bool settle(size_t most);
@@ -99,6 +102,8 @@ private:
   /// A save has failed: warns, or throws if it was the last one or the third in a row.
   void noteFailedSave(const Error &error, bool last);
   void tellSaves() const;
+  /// Prints the memory that was planned and the most that a rank took, on rank 0.
+  void tellMemory();
   std::string savesText() const;
   /// Checks replicas, then saves. Returns the exit code if they differ: nothing is saved then.
   std::optional<int> checkAndSave(bool last);
@@ -125,6 +130,7 @@ private:
   std::optional<ResultSlots> results; // metrics
   std::vector<void *> inputs[2];      // by slot of `values`
   std::vector<void *> inputsOfFunctions, inputsOnHost;
+  int64_t samplesPerStep = 0;  // as StepMetrics::samples
   int64_t hyperOffset = 0;     // bytes into `values`
   int32_t previousEnable = -1; // index of this hyper-parameter; -1: the program has none
   std::optional<Batches> data, evalData;
@@ -141,19 +147,21 @@ private:
     double start; // when the process began to fill its inputs, in seconds
     int64_t commBytes;
     int64_t firstRow; // as firstRow below, of this step
+    bool labelled;    // whether this rank's rows have a label that counts
   };
   bool ahead = false; // whether a step is enqueued before the metrics of the one before it are read
   Flight flights[2] = {};
   size_t inFlight = 0;
   double lastEnd = 0; // when the last step ended, in seconds
 
-  int64_t current = 0;    // the step to finish next
-  int64_t updates = 0;    // applied so far: steps minus skipped ones
-  int64_t currentRow = 0; // its position in a token file's order
-  int64_t firstRow = 0;   // the position of the step to enqueue next
-  Flight finished = {};   // the step that was finished last
-  bool trains = false;    // whether the first step was begun
-  NormHistory norms;      // with --skip-spikes
+  int64_t current = 0;         // the step to finish next
+  int64_t updates = 0;         // applied so far: steps minus skipped ones
+  int64_t currentRow = 0;      // its position in a token file's order
+  int64_t firstRow = 0;        // the position of the step to enqueue next
+  Flight finished = {};        // the step that was finished last
+  bool trains = false;         // whether the first step was begun
+  NormHistory norms;           // with --skip-spikes
+  bool toldUnlabelled = false; // whether a step without labels was reported
   int64_t savedStep = -1;
   std::optional<Replicas> replicas; // with --check-replicas
   std::vector<float> lastMetrics;   // of the step that was finished last

@@ -31,7 +31,7 @@ TEST(Limits, PlannedMemoryOfAllRanks) {
       ADD_FAILURE() << "a pebibyte fits";
     } catch (const Error &error) {
       EXPECT_EQ(error.code, SHALE_EXIT_NO_FIT);
-      EXPECT_NE(std::string(error.what()).find("1073741825.0 MiB per rank"), std::string::npos)
+      EXPECT_NE(std::string(error.what()).find("1073741825.00 MiB per rank"), std::string::npos)
           << error.what();
     }
   // Each rank fits, all of them do not.

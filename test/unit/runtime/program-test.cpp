@@ -98,6 +98,29 @@ protected:
       EXPECT_EQ(std::regex_search(text, line), rank != guilty) << rank << "\n" << text;
     }
   }
+  /// Writes three micro-batches of 12 rows of 8 tokens. `label` returns that of an element.
+  void writeBatches(const std::string &name, const std::function<int64_t(int64_t)> &label) {
+    std::string header = "{\"targets\":{\"dtype\":\"I64\",\"shape\":[3,12,8],"
+                         "\"data_offsets\":[0,2304]},"
+                         "\"tokens\":{\"dtype\":\"U8\",\"shape\":[3,12,8],\"data_"
+                         "offsets\":[2304,2592]}}";
+    uint64_t length = header.size();
+    std::string file(reinterpret_cast<char *>(&length), 8);
+    file += header;
+    for (int64_t i = 0; i < 288; ++i) {
+      int64_t value = label(i);
+      file.append(reinterpret_cast<char *>(&value), 8);
+    }
+    for (int i = 0; i < 288; ++i)
+      file += static_cast<char>(i % vocab);
+    write(work + "/" + name, file);
+  }
+  static size_t count(const std::string &text, const std::string &part) {
+    size_t found = 0;
+    for (size_t at = 0; (at = text.find(part, at)) != text.npos; at += part.size())
+      ++found;
+    return found;
+  }
   std::string bytes(const std::string &name) { return readText(work + "/" + name, 1 << 30); }
   std::string work;
 };
@@ -614,9 +637,7 @@ TEST_F(Program, FilesOfOtherFormatsAreNamed) {
     for (const char *name : {"1", "2-full"}) {
       Result result = run(name, flags);
       EXPECT_EQ(result.code, 65) << result.text;
-      size_t at = result.text.find(said);
-      EXPECT_NE(at, std::string::npos) << result.text;
-      EXPECT_EQ(result.text.find(said, at + 1), std::string::npos) << result.text;
+      EXPECT_EQ(count(result.text, said), 1u) << result.text;
     }
   };
   expect("--data model.pt", "'model.pt' is a PyTorch checkpoint, not a file of tokens: convert its "
@@ -630,22 +651,67 @@ TEST_F(Program, FilesOfOtherFormatsAreNamed) {
          "has no tensor 'tokens', which the program reads: it holds weights, which --init takes");
 }
 
-TEST_F(Program, TensorsWinAndTooFewAre65) {
-  // Three micro-batches of 12 rows; the last row of the first is ignored.
-  std::string header = "{\"targets\":{\"dtype\":\"I64\",\"shape\":[3,12,8],"
-                       "\"data_offsets\":[0,2304]},"
-                       "\"tokens\":{\"dtype\":\"U8\",\"shape\":[3,12,8],\"data_"
-                       "offsets\":[2304,2592]}}";
-  uint64_t length = header.size();
-  std::string file(reinterpret_cast<char *>(&length), 8);
-  file += header;
-  for (int64_t i = 0; i < 288; ++i) {
-    int64_t label = i >= 88 && i < 96 ? -100 : i % vocab;
-    file.append(reinterpret_cast<char *>(&label), 8);
+TEST_F(Program, ARunTellsItsDataAndItsMemory) {
+  Result tokens = train("2-full", "r", "--steps 12 --eval-data data.txt");
+  ASSERT_EQ(tokens.code, 0) << tokens.text;
+  EXPECT_EQ(count(tokens.text,
+                  "\ndata: data.txt: 2000 tokens (U8), 249 rows of 8; one pass is 20.75 "
+                  "steps, the run has 12\n"),
+            1u)
+      << tokens.text;
+  EXPECT_EQ(count(tokens.text, "\nevaluation data: data.txt: 2000 tokens (U8), 249 rows of 8\n"),
+            1u);
+  // The same unit and the same digits as in the lines of steps.
+  std::regex end("\nmemory: \\d+\\.\\d\\d MiB planned per rank, \\d+\\.\\d\\d MiB used at most\n"),
+      step(" tokens/s \\| \\d+\\.\\d\\d MiB\n");
+  EXPECT_TRUE(std::regex_search(tokens.text, end)) << tokens.text;
+  EXPECT_TRUE(std::regex_search(tokens.text, step)) << tokens.text;
+  EXPECT_EQ(count(tokens.text, "\nmemory: "), 1u) << tokens.text;
+  writeBatches("b.safetensors", [](int64_t i) { return i % vocab; });
+  Result tensors = run("1", "--data b.safetensors --steps 2 --out one");
+  ASSERT_EQ(tensors.code, 0) << tensors.text;
+  EXPECT_EQ(count(tensors.text, "\ndata: b.safetensors: 3 micro-batches of 12 rows; one pass is 3 "
+                                "steps, the run has 2\n"),
+            1u)
+      << tensors.text;
+}
+
+TEST_F(Program, AStepWithoutLabelsIsReportedOnce) {
+  writeBatches("b.safetensors", [](int64_t i) { return i < 96 ? i % vocab : int64_t(-100); });
+  for (const char *name : {"1", "2-full"}) {
+    Result result = run(name, std::string("--data b.safetensors --steps 3 --out ") + name);
+    ASSERT_EQ(result.code, 0) << result.text;
+    EXPECT_EQ(count(result.text, "warning: step 2: every label is ignored, so its loss and its "
+                                 "gradients are 0"),
+              1u)
+        << result.text;
+    EXPECT_EQ(count(result.text, "every label is ignored"), 1u) << result.text;
+    EXPECT_EQ(metrics(name)[1]["loss"], 0);
   }
-  for (int i = 0; i < 288; ++i)
-    file += static_cast<char>(i % vocab);
-  write(work + "/b.safetensors", file);
+  // Some labels of one rank are enough.
+  writeBatches("c.safetensors", [](int64_t i) { return i % 96 < 8 ? i % vocab : int64_t(-100); });
+  Result some = run("2-full", "--data c.safetensors --steps 3 --out some");
+  ASSERT_EQ(some.code, 0) << some.text;
+  EXPECT_EQ(count(some.text, "ignored"), 0u) << some.text;
+}
+
+TEST_F(Program, ACheckpointThatNoRankCanReadIsOneError) {
+  ASSERT_EQ(train("2-full", "r", "--steps 6 --save-every 3").code, 0);
+  write(work + "/r/checkpoints/step-00000006/manifest.json", "{}");
+  Result named = train("4-full", "t", "--steps 9 --resume r/checkpoints/step-00000006");
+  EXPECT_EQ(named.code, 65) << named.text;
+  EXPECT_EQ(count(named.text, "error: "), 1u) << named.text;
+  EXPECT_EQ(count(named.text, "rank 0: error: 'r/checkpoints/step-00000006/manifest.json'"), 1u)
+      << named.text;
+  Result result = train("4-full", "r", "--steps 9");
+  EXPECT_EQ(result.code, 0) << result.text;
+  EXPECT_EQ(count(result.text, "trying the checkpoint before it"), 1u) << result.text;
+}
+
+TEST_F(Program, TensorsWinAndTooFewAre65) {
+  // The last row of the first micro-batch is ignored.
+  auto label = [](int64_t i) -> int64_t { return i >= 88 && i < 96 ? -100 : i % vocab; };
+  writeBatches("b.safetensors", label);
   ASSERT_EQ(run("1", "--data b.safetensors --steps 3 --out one").code, 0);
   Result result = run("4-full", "--data b.safetensors --steps 3 --out four");
   ASSERT_EQ(result.code, 0) << result.text;
@@ -655,7 +721,7 @@ TEST_F(Program, TensorsWinAndTooFewAre65) {
   Result twice = run("4-full", "--data b.safetensors --epochs 2 --out twice");
   ASSERT_EQ(twice.code, 0) << twice.text;
   ASSERT_EQ(metrics("twice").size(), 6u);
-  write(work + "/c.safetensors", file);
+  writeBatches("c.safetensors", label);
   Result two = run("1", "--data b.safetensors,c.safetensors --steps 6 --out two");
   ASSERT_EQ(two.code, 0) << two.text;
   for (int s = 0; s < 6; ++s)
@@ -663,6 +729,10 @@ TEST_F(Program, TensorsWinAndTooFewAre65) {
   EXPECT_EQ(run("1", "--data b.safetensors,c.safetensors --steps 7").code, 65);
   Result few = run("4-full", "--data b.safetensors --steps 4 --out few");
   EXPECT_EQ(few.code, 65) << few.text;
+  EXPECT_EQ(count(few.text, "pass --epochs in place of --steps, which reads the data again: 2 "
+                            "epochs are 6 steps"),
+            1u)
+      << few.text;
   EXPECT_FALSE(exists(work + "/few/metrics.jsonl"));
   EXPECT_EQ(run("4-full", "--data b.safetensors --steps 4 --stop-after 3 --out few").code, 0);
 }
