@@ -21,6 +21,9 @@ from memory import SMALL, write_model
 from runner import MODELS, Deviates, main, metrics, run
 
 QUIET = {**os.environ, "OMP_NUM_THREADS": "1"}
+# The other flags of a search, so that it makes few plans.
+TYPED = ["--shard", "full", "--prefetch", "1", "--max-gathers-in-flight", "2", "--order", "overlap", "--reshard-after-forward", "true", "--offload", "none",
+         "--bucket-size", "0"]
 MEMORY = r"^memory: \d+\.\d\d MiB planned per rank, \d+\.\d\d MiB used at most; \d+\.\d\d MiB of the plan are upper bounds of fixed parts"
 
 
@@ -82,6 +85,39 @@ def check_formats(work):
     refused(work, ["./gpt", "--nproc", 2, "--data", "tokens/model.safetensors"], "it holds weights, which --init takes$")
 
 
+def check_limit(a, work):
+    """The refusal of a limit lists the flags that lower the peak, with bytes that the plan with that flag confirms."""
+    command = [f"{a.build}/bin/shalec", "small/model.onnx", "--loss", "next-token:logits", "--dim", "batch=32", "--mesh", "fsdp=2", "--threads", "2",
+               *TYPED, "--plan-only"]
+    done = subprocess.run([*command, "--memory-limit", "10MiB"], capture_output=True, text=True, timeout=120, cwd=work)
+    if done.returncode != 78:
+        raise Deviates(f"shalec ended with {done.returncode}: {done.stderr[-600:]}")
+    least, listed = done.stderr.split("what would lower it:\n")
+    saved = re.findall(r"^  (--[\w-]+) (\S+) +device (-\d+) bytes", listed, re.M)
+    if not {"--optimizer-dtype", "--loss-chunk", "--unit", "--threads"} <= {flag for flag, _, _ in saved}:
+        raise Deviates(f"flags are missing:\n{listed}")
+    need(listed, "^  a smaller --dim, with --accumulate K", "^  more ranks in --mesh, with --shard full$", "^  flags whose names end in -dtype round more")
+    chosen = re.search(r"--memory-limit \d+(?: \((.*)\))?$", least, re.M).group(1) or ""
+    base = int(re.search(r"the smallest takes (\d+) bytes", least).group(1))
+    for flag, value, change in saved:
+        typed = dict(zip(*[iter([*command[2:-1], *chosen.split()])] * 2))
+        typed[flag] = value
+        said = run([*command[:2], *(word for pair in typed.items() for word in pair), "--plan-only", "--no-advice"], "shalec", folder=work).stdout
+        if int(re.search(r"peak (\d+) bytes", said).group(1)) != base + int(change):
+            raise Deviates(f"{flag} {value} promises {change} bytes, which its plan does not have")
+
+
+def check_deep_limit(a, work):
+    """For a model of many kernels, flags whose plans take long are named without numbers."""
+    write_model(work / "deep", layers=64, width=16, vocabulary=64, length=8)
+    done = subprocess.run([f"{a.build}/bin/shalec", "deep/model.onnx", "--loss", "next-token:logits", "--dim", "batch=2", "--threads", "2", "--offload", "none",
+                           "--recompute", "none", "--memory-limit", "1MiB", "--plan-only"], capture_output=True, text=True, timeout=300, cwd=work)
+    if done.returncode != 78:
+        raise Deviates(f"shalec ended with {done.returncode}: {done.stderr[-600:]}")
+    need(done.stderr, r"^  --threads 1 +device -\d+ bytes",
+         "^  not planned, because a plan of this model takes seconds: --param-dtype bf16 --optimizer-dtype bf16 --master-dtype none$")
+
+
 def check(a, work):
     write_model(work / "small", **SMALL)
     shalec = [f"{a.build}/bin/shalec"]
@@ -90,6 +126,8 @@ def check(a, work):
     check_images(work)
     check_tokens(work)
     check_formats(work)
+    check_limit(a, work)
+    check_deep_limit(a, work)
     return "as documented"
 
 

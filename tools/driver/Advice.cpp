@@ -56,16 +56,25 @@ static void printLive(const Timeline &timeline, mem::Memory memory, unsigned cou
     os << llvm::format("  %15lld  ", (long long)rest) << (live.size() - count) << " more\n";
 }
 
-std::vector<Plan> shale::neighbours(Planner &planner, const Plan &plan, bool keepModules) {
-  // A plan of a large model takes seconds: try only the largest changes.
-  bool large = plan.summary.launches + plan.summary.gemms > 2000;
+/// Whether a plan of the model takes seconds, so that only the largest changes are planned.
+static bool isLarge(const Plan &plan) { return plan.summary.launches + plan.summary.gemms > 2000; }
+
+/// Whether a flag may change the plan: one rank shares nothing with others.
+static bool mayMatter(const Knob &knob, const Plan &plan) {
+  bool ofSeveral =
+      llvm::is_contained<StringRef>({"shard", "unit", "reduce-dtype"}, knob.flag->name);
+  return plan.summary.ranks > 1 || !ofSeveral;
+}
+
+/// Returns the plans that differ from `plan` in one of the flags.
+static std::vector<Plan> variations(Planner &planner, const Plan &plan, ArrayRef<Knob> flags,
+                                    bool keepModules) {
   std::vector<CompileOptions> all;
   std::set<std::string> known = {planKey(plan.options, plan.summary.ranks)};
-  for (const Knob &knob : allKnobs()) {
-    if ((plan.summary.ranks == 1 && knob.flag == flagNamed("shard")) ||
-        (large && knob.flag->effect == Effect::Graph))
+  for (const Knob &knob : flags) {
+    if (!mayMatter(knob, plan) || (isLarge(plan) && knob.flag->effect == Effect::Graph))
       continue;
-    for (const std::string &value : large ? knob.shown().take_back(1) : knob.shown()) {
+    for (const std::string &value : isLarge(plan) ? knob.shown().take_back(1) : knob.shown()) {
       CompileOptions options = plan.options;
       if (knob.flag->set(options, value).empty() &&
           known.insert(planKey(options, plan.summary.ranks)).second)
@@ -77,6 +86,10 @@ std::vector<Plan> shale::neighbours(Planner &planner, const Plan &plan, bool kee
     if (each.plan)
       list.push_back(std::move(*each.plan));
   return list;
+}
+
+std::vector<Plan> shale::neighbours(Planner &planner, const Plan &plan, bool keepModules) {
+  return variations(planner, plan, allKnobs(), keepModules);
 }
 
 void shale::printChange(const Plan &from, const Plan &to, raw_ostream &os) {
@@ -225,6 +238,37 @@ static void printContents(const Plan &planned, mem::Memory memory, raw_ostream &
       os << llvm::format("  %15lld  ", (long long)line.bytes) << line.what << "\n";
 }
 
+/// Prints what would lower the memory that is too small: each flag that does, with its effect.
+static void printSavings(Planner &planner, const Plan &smallest, const MemoryLimit &limit,
+                         Space space, raw_ostream &os) {
+  std::vector<Plan> lower;
+  std::vector<Knob> others = otherSavings(smallest.summary.parameters);
+  for (ArrayRef<Knob> flags : {allKnobs(), ArrayRef<Knob>(others)})
+    for (Plan &other : variations(planner, smallest, flags, /*keepModules=*/false))
+      // A plan that does not fit the other memory does not help.
+      if (bytesIn(space, other) < bytesIn(space, smallest) &&
+          (space != Space::Device || !limit.host || other.host() <= *limit.host))
+        lower.push_back(std::move(other));
+  llvm::stable_sort(
+      lower, [&](const Plan &a, const Plan &b) { return bytesIn(space, a) < bytesIn(space, b); });
+  os << "  what would lower it:\n";
+  if (lower.empty())
+    os << "  no other value of one flag\n";
+  for (const Plan &other : lower)
+    printChange(smallest, other, os);
+  if (isLarge(smallest)) {
+    os << "  not planned, because a plan of this model takes seconds:";
+    for (ArrayRef<Knob> flags : {allKnobs(), ArrayRef<Knob>(others)})
+      for (const Knob &knob : flags)
+        if (knob.flag->effect == Effect::Graph && mayMatter(knob, smallest))
+          os << " --" << knob.flag->name << " " << knob.values.back();
+    os << "\n";
+  }
+  os << "  a smaller --dim, with --accumulate K if a step is to keep its rows\n"
+        "  more ranks in --mesh, with --shard full\n"
+        "  flags whose names end in -dtype round more; the others keep the precision\n";
+}
+
 void shale::explainNoFit(Planner &planner, const CompileOptions &options, ArrayRef<Plan> plans,
                          const MemoryLimit &limit, raw_ostream &os) {
   Space space = Space::Device;
@@ -257,20 +301,7 @@ void shale::explainNoFit(Planner &planner, const CompileOptions &options, ArrayR
     if (host || (space == Space::Both && smallest.host() > 0))
       printContents(*again.front().plan, mem::Memory::Host, os);
   }
-  std::vector<Plan> lower;
-  // A plan that does not fit the other memory does not help.
-  for (Plan &other : neighbours(planner, smallest))
-    if (bytesIn(space, other) < least &&
-        (space != Space::Device || !limit.host || other.host() <= *limit.host))
-      lower.push_back(std::move(other));
-  llvm::stable_sort(
-      lower, [&](const Plan &a, const Plan &b) { return bytesIn(space, a) < bytesIn(space, b); });
-  os << "  what would lower it:\n";
-  if (lower.empty())
-    os << "  no other value of one flag\n";
-  for (const Plan &other : lower)
-    printChange(smallest, other, os);
-  os << "  a smaller --dim, or more ranks in --mesh with --shard full\n";
+  printSavings(planner, smallest, limit, space, os);
 }
 
 /// Prints rows of text, padded to columns; does not wrap.

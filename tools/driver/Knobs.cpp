@@ -39,12 +39,30 @@ const Knob *shale::knobNamed(StringRef flag) {
   return nullptr;
 }
 
+std::vector<Knob> shale::otherSavings(int64_t parameters) {
+  // A power of ten, between a 640th and a 64th of the parameters: the blocks of most models are
+  // larger.
+  UnitPolicy unit;
+  unit.kind = UnitPolicy::Size;
+  for (unit.size = 1; unit.size <= parameters / 640; unit.size *= 10)
+    ;
+  return {{flagNamed("optimizer-dtype"), {"bf16"}}, {flagNamed("master-dtype"), {"none"}},
+          {flagNamed("reduce-dtype"), {"bf16"}},    {flagNamed("unit"), {textOf(unit)}},
+          {flagNamed("loss-chunk"), {"64"}},        {flagNamed("threads"), {"1"}},
+          {flagNamed("deterministic"), {"false"}}};
+}
+
 std::string shale::flagsBeside(const CompileOptions &options, const CompileOptions &base) {
   std::string text;
+  auto add = [&](const Flag &flag) {
+    if (std::string value = flag.get(options); !value.empty() && value != flag.get(base))
+      text += (text.empty() ? "--" : " --") + std::string(flag.name) + " " + value;
+  };
   for (const Knob &knob : allKnobs())
-    if (std::string value = knob.flag->get(options);
-        !value.empty() && value != knob.flag->get(base))
-      text += (text.empty() ? "--" : " --") + std::string(knob.flag->name) + " " + value;
+    add(*knob.flag);
+  for (const Flag &flag : allFlags())
+    if (flag.changesPlan() && !knobNamed(flag.name))
+      add(flag);
   return text;
 }
 

@@ -26,7 +26,12 @@ struct Knob {
 llvm::ArrayRef<Knob> allKnobs();
 const Knob *knobNamed(llvm::StringRef flag);
 
-/// Returns the knobs in which `options` differ from `base`: "--recompute block --prefetch 0".
+/// Returns flags that no search varies, each with a value that may lower the peak: they change the
+/// rounding, the threads, or the form of the program. `parameters`: the elements of the model's.
+std::vector<Knob> otherSavings(int64_t parameters);
+
+/// Returns the flags in which `options` differ from `base`, knobs first: "--recompute block
+/// --threads 1".
 std::string flagsBeside(const CompileOptions &options, const CompileOptions &base);
 
 /// Options with equal keys give the same plan of a recovered module, or plans without relevant
