@@ -84,7 +84,7 @@ xlogy(x, y) = Where(Equal(x, 0), x, Where(IsNaN(y), y, Mul(x, Log(y))))
 matmul(x, y) = MatMul(x, y)
 mm(x, y) = MatMul(x, y) | Gemm(x, y){alpha=1, beta=_, transA=0, transB=0}
 bmm(x, y) = MatMul(x, y)
-linear(x, w, b) = Gemm(x, w, b){alpha=1, beta=1, transA=0, transB=_} | Add(MatMul(x, Transpose(w){perm=[1, 0]}), b) | MatMul(x, Transpose(w){perm=[1, 0]}) | Add(MatMul(x, w), b) | MatMul(x, w)
+linear(x, w, b) = Gemm(x, w, b){alpha=1, beta=1, transA=0, transB=_} | Add(MatMul(x, w), b) | MatMul(x, w) | Add(MatMul(x, Transpose(w){perm=[1, 0]}), b) | MatMul(x, Transpose(w){perm=[1, 0]})
 addmm(b, x, w, beta=1, alpha=1) = Gemm(x, w, b){alpha=alpha, beta=beta, transA=0, transB=_} | Add(MatMul(x, w), b)
 let PRODUCT = Mul(MatMul(x, y), alpha)
 baddbmm(z, x, y, beta=1, alpha=1) = beta=1: Add(PRODUCT, z) | beta=1: Add(z, PRODUCT) | beta!=1: Add(PRODUCT, Mul(z, beta))
