@@ -15,8 +15,10 @@ using llvm::StringRef;
 static constexpr int64_t kMaxElements = 64;
 /// What a form calls the lowest number of a type is below this one.
 static constexpr double kLargestLowest = -65000;
-/// Nodes that a shape is followed through.
+/// Nodes that a value is followed through one by one, and in all for one operation. A file may have
+/// cycles, which are an error elsewhere.
 static constexpr int kMaxDepth = 8;
+static constexpr int kMaxSteps = 4096;
 
 /// Records have numbers in f64, and files in f32, or narrower.
 static constexpr double kRounding = 1e-6;
@@ -188,6 +190,7 @@ private:
   llvm::StringMap<Argument> arguments;
   llvm::SmallPtrSet<const NodeProto *, 8> nodes;
   std::optional<Difference> first;
+  mutable int steps = 0; // of itemsOf
   std::vector<std::pair<std::pair<const NodeProto *, int>, FormFitter::Meaning>> meanings;
 };
 
@@ -311,7 +314,9 @@ Fit OneFit::fitChoice(const Choice &choice) {
 /// null if it is a constant or an input.
 const NodeProto *OneFit::nodeBehind(StringRef value, const Term &term) const {
   const NodeProto *node = fitter.nodeOf.lookup(value);
-  while (node && nodes.contains(node) && term.name != node->op_type() && isCast(*node))
+  for (int depth = 0; depth < kMaxDepth && node && nodes.contains(node) &&
+                      term.name != node->op_type() && isCast(*node);
+       ++depth)
     node = fitter.nodeOf.lookup(node->input(0));
   return node && node->op_type() != "Constant" ? node : nullptr;
 }
@@ -337,7 +342,7 @@ Fit OneFit::fitEither(const Term &term, llvm::function_ref<Fit(const Term &)> fi
 void OneFit::addMeaning(const NodeProto &reader, int operand, const Argument &argument) {
   FormFitter::Meaning meaning{true, false, argument.isValue() ? argument.text : ""};
   const NodeProto *node = &reader;
-  while (node && nodes.contains(node)) {
+  for (int depth = 0; depth < kMaxDepth && node && nodes.contains(node); ++depth) {
     meanings.push_back({{node, operand}, meaning});
     node = operand < node->input_size() ? fitter.nodeOf.lookup(node->input(operand)) : nullptr;
     operand = 0;
@@ -386,7 +391,7 @@ std::optional<FormFitter::Items> OneFit::itemsOf(StringRef value, int depth) con
   if (std::optional<FormFitter::Items> elements = fitter.elementsOf(value))
     return elements;
   const NodeProto *node = fitter.nodeOf.lookup(value);
-  if (!node || depth > kMaxDepth || node->input_size() == 0)
+  if (!node || depth > kMaxDepth || node->input_size() == 0 || ++steps > kMaxSteps)
     return std::nullopt;
   StringRef op = node->op_type();
   auto name = fitter.recorded.find(value);
@@ -429,7 +434,8 @@ static Fit fitItem(const Argument &found, const Argument &expected, double round
 Fit OneFit::fitArgument(const Argument &argument, StringRef value) {
   if (argument.isValue()) {
     const NodeProto *node = fitter.nodeOf.lookup(value);
-    while (node && nodes.contains(node) && isCast(*node)) {
+    for (int depth = 0; depth < kMaxDepth && node && nodes.contains(node) && isCast(*node);
+         ++depth) {
       value = node->input(0);
       node = fitter.nodeOf.lookup(value);
     }

@@ -44,6 +44,24 @@ def silu(inner="mul", outer="mul", axis=-1, columns=4):
     return build(["p"], [P, ints("shape", [2], [-1, columns])], nodes)
 
 
+def cycle():
+    """A cast of a softmax that reads its own result."""
+    meta = fx("y", "aten.softmax.int", "%mul, -1")
+    nodes = [node("Mul", ["x", "p"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p")),
+             node("Cast", ["val_0"], ["val_0"], "cast", meta=meta, to=1), node("Softmax", ["val_0"], ["y"], "softmax", meta=meta, axis=-1)]
+    return build(["p"], [P], nodes)
+
+
+def wide():
+    """A shape that is a Concat of Concats, seven levels of 40 operands each."""
+    meta = fx("y", "aten.view.default", "%mul, [-1, 4]")
+    nodes = [node("Mul", ["x", "p"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p"))]
+    for i in range(7):
+        nodes.append(node("Concat", [f"val_{i}" if i else "none"] * 40, [f"val_{i + 1}"], f"concat_{i}", meta=meta, axis=0))
+    nodes += [node("Concat", ["val_7", "shape"], ["sizes"], "sizes", meta=meta, axis=0), node("Reshape", ["mul", "sizes"], ["y"], "view", meta=meta)]
+    return build(["p"], [P, ints("none", [0], []), ints("shape", [2], [-1, 4])], nodes)
+
+
 def batch_norm(target, training=""):
     """A new BatchNorm, whose statistics have the values of its weights: the exporter merged them."""
     meta = fx("getitem", target, f"%mul, %p_norm_weight, %p_norm_bias, %b_norm_running_mean, %b_norm_running_var, {training}0.1, 1e-05", "norm")
@@ -219,6 +237,8 @@ CASES = {
     "first": lambda f: rows("Sqrt", "aten.sqrt.default", "r = torch.sqrt(1e-12 + q)"),
     "of-sum": lambda f: rows("Sqrt", "aten.sqrt.default", "r = (q + t + 1e-12).sqrt()", of="add_1"),
     "group-norm": lambda f: group_norm(),
+    "cycle": lambda f: cycle(),
+    "wide": lambda f: wide(),
     "altered-epsilon": lambda f: group_norm(epsilon=1e-4),
     "silu": lambda f: silu(),
     "altered-inside": lambda f: silu(inner="x"),
