@@ -8,6 +8,7 @@
 #include "runtime/core/Error.h"
 #include "runtime/core/Files.h"
 #include "runtime/device/host/HostDevice.h"
+#include "test/unit/runtime/TemporaryFolder.h"
 
 #include <condition_variable>
 #include <cstring>
@@ -216,15 +217,8 @@ inline void forElements(const ShaleProgram &program, int rank,
   }
 }
 
-class Checkpoints : public ::testing::Test {
+class Checkpoints : public TemporaryFolder {
 protected:
-  void SetUp() override {
-    char pattern[] = "/tmp/shale-test-XXXXXX";
-    ASSERT_NE(mkdtemp(pattern), nullptr);
-    work = pattern;
-  }
-  void TearDown() override { removeTree(work); }
-
   int save(const Tables &tables, const std::string &out, const std::string &form,
            int64_t chunkBytes = savedChunkBytes) {
     return Threads(tables.program.world_size).run([&](int rank, Peers &peers) {
@@ -261,7 +255,6 @@ protected:
     most = *std::max_element(share.begin(), share.end());
     return code;
   }
-  std::string work;
   std::vector<std::string> said;
   double most = 0;
 };

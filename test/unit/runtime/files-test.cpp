@@ -12,6 +12,7 @@
 #include "runtime/metrics/LogFile.h"
 #include "runtime/metrics/Metrics.h"
 #include "test/unit/runtime/Forge.h"
+#include "test/unit/runtime/TemporaryFolder.h"
 
 #include <csignal>
 #include <cstdlib>
@@ -29,20 +30,9 @@
 using namespace shale::rt;
 
 namespace {
-class Disk : public ::testing::Test {
+class Disk : public TemporaryFolder {
 protected:
-  void SetUp() override {
-    char pattern[] = "/tmp/shale-test-XXXXXX";
-    ASSERT_NE(mkdtemp(pattern), nullptr);
-    work = pattern;
-  }
-  void TearDown() override { removeTree(work); }
-  std::string put(const std::string &name, const std::string &bytes) {
-    std::ofstream(work + "/" + name, std::ios::binary) << bytes;
-    return work + "/" + name;
-  }
   std::string text(const std::string &name) { return readText(work + "/" + name, 1 << 30); }
-  std::string work;
 };
 
 /// Runs `body`; returns the exit code and the message of the error, or 0.

@@ -14,6 +14,7 @@
 #include "runtime/device/host/Floats16.h"
 #include "runtime/device/host/Host.h"
 #include "runtime/program/Options.h"
+#include "test/unit/runtime/TemporaryFolder.h"
 
 #include <array>
 #include <cmath>
@@ -32,20 +33,7 @@
 using namespace shale::rt;
 
 namespace {
-class Files : public ::testing::Test {
-protected:
-  void SetUp() override {
-    char pattern[] = "/tmp/shale-test-XXXXXX";
-    ASSERT_NE(mkdtemp(pattern), nullptr);
-    work = pattern;
-  }
-  void TearDown() override { removeTree(work); }
-  std::string put(const std::string &name, const std::string &bytes) {
-    std::ofstream(work + "/" + name, std::ios::binary) << bytes;
-    return work + "/" + name;
-  }
-  std::string work;
-};
+class Files : public TemporaryFolder {};
 
 std::string little(uint64_t value, int bytes = 8) {
   return std::string(reinterpret_cast<char *>(&value), bytes);

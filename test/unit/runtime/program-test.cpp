@@ -3,6 +3,7 @@
 #include "runtime/core/Error.h"
 #include "runtime/core/Files.h"
 #include "runtime/data/SafetensorsReader.h"
+#include "test/unit/runtime/TemporaryFolder.h"
 
 #include <algorithm>
 #include <cmath>
@@ -37,12 +38,10 @@ std::string folder() {
   return parentOf(std::string(path, n > 0 ? n : 0));
 }
 
-class Program : public ::testing::Test {
+class Program : public TemporaryFolder {
 protected:
   void SetUp() override {
-    char pattern[] = "/tmp/shale-test-XXXXXX";
-    ASSERT_NE(mkdtemp(pattern), nullptr);
-    work = pattern;
+    TemporaryFolder::SetUp();
     // 64 arbitrary bytes, then the transposed weight.
     std::string weights(64, 'x');
     for (int j = 0; j < vocab; ++j)
@@ -56,7 +55,6 @@ protected:
       tokens += static_cast<char>((i * i / 3 + i % 5) % vocab);
     write(work + "/data.txt", tokens);
   }
-  void TearDown() override { removeTree(work); }
 
   static void write(const std::string &path, const std::string &bytes) {
     std::string temporary = path + ".part" + std::to_string(getpid());
@@ -122,7 +120,6 @@ protected:
     return found;
   }
   std::string bytes(const std::string &name) { return readText(work + "/" + name, 1 << 30); }
-  std::string work;
 };
 
 TEST_F(Program, TrainsAlikeOnAnyNumberOfRanks) {

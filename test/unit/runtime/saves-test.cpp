@@ -4,6 +4,7 @@
 #include "runtime/core/Files.h"
 #include "runtime/core/HostMemory.h"
 #include "runtime/device/host/HostDevice.h"
+#include "test/unit/runtime/TemporaryFolder.h"
 
 #include <climits>
 #include <cstring>
@@ -95,64 +96,57 @@ TEST(Saves, OneIsInFlightAtATime) {
   EXPECT_TRUE(save.isWritten());
 }
 
-class HostMemory : public ::testing::Test {
+class HostMemory : public TemporaryFolder {
 protected:
-  void SetUp() override {
-    char pattern[] = "/tmp/shale-test-XXXXXX";
-    ASSERT_NE(mkdtemp(pattern), nullptr);
-    root = pattern;
-  }
-  void TearDown() override { removeTree(root); }
   void put(const std::string &path, const std::string &text) {
-    makeFolders(parentOf(root + path));
-    std::ofstream(root + path) << text;
+    makeFolders(parentOf(work + path));
+    std::ofstream(work + path) << text;
   }
-  std::string root;
 };
 
 TEST_F(HostMemory, OfTheKernel) {
-  EXPECT_EQ(availableInKernel(root), INT64_MAX);
+  EXPECT_EQ(availableInKernel(work), INT64_MAX);
   put("/proc/meminfo", "MemTotal:       100 kB\nMemFree:  3 kB\nMemAvailable:   70 kB\n");
-  EXPECT_EQ(availableInKernel(root), 70 * 1024);
+  EXPECT_EQ(availableInKernel(work), 70 * 1024);
 }
 
 // The least of the group and all groups above; files that can be read again do not count.
 TEST_F(HostMemory, OfControlGroups) {
-  EXPECT_EQ(availableInGroups(root), INT64_MAX);
+  EXPECT_EQ(availableInGroups(work), INT64_MAX);
   put("/proc/self/cgroup", "0::/jobs/one\n");
   put("/sys/fs/cgroup/jobs/one/memory.max", "max\n");
   put("/sys/fs/cgroup/jobs/one/memory.current", "500\n");
-  EXPECT_EQ(availableInGroups(root), INT64_MAX);
+  EXPECT_EQ(availableInGroups(work), INT64_MAX);
   put("/sys/fs/cgroup/jobs/memory.max", "1000\n");
   put("/sys/fs/cgroup/jobs/memory.current", "600\n");
-  EXPECT_EQ(availableInGroups(root), 400);
+  EXPECT_EQ(availableInGroups(work), 400);
   put("/sys/fs/cgroup/jobs/memory.stat", "anon 350\ninactive_file 250\n");
-  EXPECT_EQ(availableInGroups(root), 650);
+  EXPECT_EQ(availableInGroups(work), 650);
   put("/sys/fs/cgroup/jobs/one/memory.max", "510\n");
-  EXPECT_EQ(availableInGroups(root), 10);
+  EXPECT_EQ(availableInGroups(work), 10);
   put("/proc/self/cgroup", "4:cpu:/x\n3:memory,hugetlb:/job\n");
   put("/sys/fs/cgroup/memory/memory.limit_in_bytes", "700\n"); // the path is not mounted here
   put("/sys/fs/cgroup/memory/memory.usage_in_bytes", "100\n");
-  EXPECT_EQ(availableInGroups(root), 600);
+  EXPECT_EQ(availableInGroups(work), 600);
 }
 
 // With swap space: that of the host, unless the group has less of it.
 TEST_F(HostMemory, LimitsOfControlGroups) {
-  EXPECT_EQ(memoryOfHost(root), INT64_MAX);
-  EXPECT_EQ(limitOfGroups(root), INT64_MAX);
+  EXPECT_EQ(memoryOfHost(work), INT64_MAX);
+  EXPECT_EQ(limitOfGroups(work), INT64_MAX);
   put("/proc/meminfo", "MemTotal: 100 kB\nMemAvailable: 7 kB\nSwapTotal: 20 kB\n");
-  EXPECT_EQ(memoryOfHost(root), 120 * 1024);
+  EXPECT_EQ(memoryOfHost(work), 120 * 1024);
   put("/proc/self/cgroup", "0::/jobs/one\n");
   put("/sys/fs/cgroup/jobs/memory.max", "1000\n");
-  EXPECT_EQ(limitOfGroups(root), 1000 + 20 * 1024);
+  EXPECT_EQ(limitOfGroups(work), 1000 + 20 * 1024);
   put("/sys/fs/cgroup/jobs/memory.swap.max", "50\n");
-  EXPECT_EQ(limitOfGroups(root), 1050);
+  EXPECT_EQ(limitOfGroups(work), 1050);
   put("/sys/fs/cgroup/jobs/one/memory.max", "9000000000000000000\n");
-  EXPECT_EQ(limitOfGroups(root), 1050);
+  EXPECT_EQ(limitOfGroups(work), 1050);
   put("/proc/self/cgroup", "3:memory:/job\n");
   put("/sys/fs/cgroup/memory/job/memory.limit_in_bytes", "700\n");
-  EXPECT_EQ(limitOfGroups(root), 700 + 20 * 1024);
+  EXPECT_EQ(limitOfGroups(work), 700 + 20 * 1024);
   put("/sys/fs/cgroup/memory/job/memory.memsw.limit_in_bytes", "800\n");
-  EXPECT_EQ(limitOfGroups(root), 800);
+  EXPECT_EQ(limitOfGroups(work), 800);
 }
 } // namespace
