@@ -1,32 +1,13 @@
 //===- Argument.cpp - Arguments of operations of the exported program -----===//
 #include "lib/Frontend/ONNX/Record/Argument.h"
-#include "llvm/ADT/SmallVector.h"
 #include <limits>
 
 using namespace shale;
 using namespace shale::onnx;
-using llvm::SmallVector;
 using llvm::StringRef;
 
 /// Lists that are nested deeper are taken for text.
 static constexpr int kMaxNesting = 8;
-
-/// Splits text at commas outside of brackets.
-static SmallVector<StringRef> splitList(StringRef text) {
-  SmallVector<StringRef> parts;
-  int depth = 0;
-  size_t start = 0;
-  for (size_t at = 0; at <= text.size(); ++at) {
-    char c = at < text.size() ? text[at] : ',';
-    depth += (c == '[' || c == '(' || c == '{') - (c == ']' || c == ')' || c == '}');
-    if (c != ',' || (depth > 0 && at < text.size()))
-      continue;
-    if (StringRef part = text.slice(start, at).trim(); !part.empty())
-      parts.push_back(part);
-    start = at + 1;
-  }
-  return parts;
-}
 
 static Argument parse(StringRef text, int depth) {
   Argument argument;

@@ -10,7 +10,7 @@ namespace shale::onnx {
 /// A number that stands for minus infinity: the lowest of its type, or less.
 inline constexpr llvm::StringLiteral kLowest = "lowest";
 
-/// What the value of a term depends on.
+/// The arguments and facts about the graph from which a term is evaluated.
 struct Surroundings {
   const llvm::StringMap<Argument> &arguments;
   /// Returns the sizes of a value's dimensions, -1 where one is not fixed; none if it has no type.

@@ -38,7 +38,7 @@ leaky_relu(x, slope=0.01) = LeakyRelu(x){alpha=slope}
 softplus(x, beta=1, threshold=20) = Where(Greater(Mul(x, beta), threshold), x, Div(Softplus(Mul(x, beta)), beta)) | beta=1: Where(Greater(x, threshold), x, Softplus(x))
 let INNER = Div(x, 1.4142135623730951)
 let CUBE = Mul(0.044715, Pow(x, 3))
-gelu(x, approximate) = approximate=None: Gelu(x){approximate="none"} | approximate=none: Gelu(x){approximate="none"} | approximate=tanh: Gelu(x){approximate="tanh"} | approximate=None: Mul(x, Mul(0.5, Add(Erf(INNER), 1))) | approximate=none: Mul(x, Mul(0.5, Add(Erf(INNER), 1))) | approximate=tanh: Mul(x, Mul(0.5, Add(Tanh(Mul(0.7978845608028654, Add(x, CUBE))), 1)))
+gelu(x, approximate=none) = Gelu(x){approximate=approximate} | approximate=none: Mul(x, Mul(0.5, Add(Erf(INNER), 1))) | approximate=tanh: Mul(x, Mul(0.5, Add(Tanh(Mul(0.7978845608028654, Add(x, CUBE))), 1)))
 log1p(x) = Log(Add(x, 1))
 floor(x) = Floor(x)
 ceil(x) = Ceil(x)
@@ -108,7 +108,7 @@ cumsum(x, dim) = CumSum(x, dim){exclusive=0, reverse=0}
 linalg_vector_norm(x, order=2, dims, keep=False) = order=2: ReduceL2(x, dims){keepdims=keep} | order=1: ReduceL1(x, dims){keepdims=keep}
 let CENTERED = Sub(x, ReduceMean(x, dims){keepdims=1})
 let SQUARES = ReduceMean(Mul(CENTERED, CENTERED), dims){keepdims=keep}
-prims.var(x, dims, correction=1, keep) = correction=0: ReduceMean(Mul(CENTERED, CENTERED), dims){keepdims=_} | correction!=0: Div(Mul(ReduceMean(Mul(CENTERED, CENTERED), dims){keepdims=_}, _), _)
+prims.var(x, dims, correction=1, keep) = correction=0: SQUARES | correction!=0: Div(Mul(SQUARES, _), _)
 var.correction(x, dims, correction=1, keep=False) = correction=0: SQUARES | correction!=0: Div(Mul(SQUARES, _), _)
 softmax(x, dim) = Softmax(x){axis=dim}
 _softmax(x, dim) = Softmax(x){axis=dim}
@@ -159,7 +159,7 @@ scatter_add(x, dim, index, source) = ScatterElements(x, index, source){axis=dim,
 embedding(w, ids) = Gather(w, ids){axis=0}
 gather(x, dim, index) = GatherElements(x, index){axis=dim}
 index_select(x, dim, index) = Gather(x, index){axis=dim}
-pad(x, padding, mode, value) = mode=None: Pad(x, ends(padding), value){mode="constant"} | mode=constant: Pad(x, ends(padding), value){mode="constant"} | mode=reflect: Pad(x, ends(padding), _){mode="reflect"} | mode=replicate: Pad(x, ends(padding), _){mode="edge"}
+pad(x, padding, mode=constant, value) = mode=constant: Pad(x, ends(padding), value){mode="constant"} | mode=reflect: Pad(x, ends(padding), _){mode="reflect"} | mode=replicate: Pad(x, ends(padding), _){mode="edge"}
 constant_pad_nd(x, padding, value=0) = Pad(x, ends(padding), value){mode="constant"}
 let REST = rest(x, shifts, dims)
 roll(x, shifts, dims) = Concat(Slice(x, REST, _, dims), Slice(x, 0, REST, dims)){axis=dims}

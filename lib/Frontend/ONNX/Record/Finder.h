@@ -45,10 +45,10 @@ private:
   void restoreDetached();
   /// Adds an error for a node that reads something else than its record has.
   void audit();
-  Fit fitValue(llvm::StringRef name, llvm::StringRef operand, mlir::MLIRContext &context) const;
+  Fit fitValue(llvm::StringRef name, llvm::StringRef operand);
+  std::optional<Difference> differenceOf(Operation &operation);
   std::optional<Difference> unnamedRead(const Operation &operation) const;
   bool isPartOfSplit(llvm::StringRef value) const;
-  bool differs(llvm::StringRef argument, llvm::StringRef operand, mlir::MLIRContext &context) const;
   void refuseSharedStops();
   bool isRead(const Operation &operation, llvm::StringRef name) const;
   bool isInnerValue(const Operation &operation, llvm::StringRef value) const;
@@ -116,8 +116,6 @@ private:
   /// belongs to none.
   llvm::StringMap<const Operation *> makers;
   llvm::StringSet<> isInput;
-  /// Values of floats.
-  llvm::StringSet<> floats;
   /// Maps a value to the node that computes it.
   llvm::StringMap<const NodeProto *> nodeOf;
   llvm::MapVector<llvm::StringRef, Operation> operations;

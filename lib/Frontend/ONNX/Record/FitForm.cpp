@@ -1,10 +1,12 @@
 //===- FitForm.cpp - Nodes against the form of their operation ------------===//
 #include "lib/Frontend/ONNX/Record/FitForm.h"
 #include "lib/Frontend/ONNX/Record/Evaluate.h"
+#include "lib/Frontend/ONNX/Record/Parameters.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/ADT/StringSet.h"
 #include <cmath>
+#include <set>
 
 using namespace shale;
 using namespace shale::onnx;
@@ -13,7 +15,7 @@ using llvm::StringRef;
 
 /// Larger constants are not compared: shapes, axes and numbers are smaller.
 static constexpr int64_t kMaxElements = 64;
-/// What a form calls the lowest number of a type is below this one.
+/// The `lowest` number of a form is below this one.
 static constexpr double kLargestLowest = -65000;
 /// Nodes that a value is followed through one by one, and in all for one operation. A file may have
 /// cycles, which are an error elsewhere.
@@ -106,16 +108,32 @@ FormFitter::FormFitter(Model &model) : model(model) {
     if (node.op_type() == "Constant" && node.attribute_size() == 1 && node.output_size() == 1 &&
         node.attribute(0).name() == "value")
       constants[node.output(0)] = &node.attribute(0).t();
-    if (FxNode fx = readFxNode(node); !fx.name.empty() && node.output_size() > 0) {
-      recorded[node.output(0)] = fx.name;
-      names.insert(fx.name);
-    }
   }
   for (const ValueInfoProto &input : graph.input())
     names.insert(input.name());
   for (const auto *values : {&graph.value_info(), &graph.input(), &graph.output()})
     for (const ValueInfoProto &value : *values)
       types[value.name()] = &value;
+}
+
+void FormFitter::add(const Operation &operation) {
+  names.insert(operation.fx.name);
+  for (const NodeProto *node : operation.nodes)
+    if (node->output_size() > 0)
+      recorded[node->output(0)] = operation.fx.name;
+}
+
+bool FormFitter::isFloat(StringRef value) const {
+  const ValueInfoProto *info = types.lookup(value);
+  return info && isFloatType(info->type().tensor_type().elem_type());
+}
+
+bool FormFitter::mayBeSame(const TensorProto &tensor, const TensorProto &other) {
+  llvm::Expected<bool> same = model.mayBeSame(&context, tensor, other);
+  if (same)
+    return *same;
+  llvm::consumeError(same.takeError());
+  return true;
 }
 
 std::optional<FormFitter::Items> FormFitter::elementsOf(StringRef value) {
@@ -171,14 +189,15 @@ private:
   Fit fitEither(const Term &term, llvm::function_ref<Fit(const Term &)> fitPart);
   void addMeaning(const NodeProto &reader, int operand, const Argument &argument);
   Fit fitOperand(const Term &term, const NodeProto &reader, int operand);
-  Fit fitArgument(const Argument &argument, StringRef value);
+  Fit fitArgument(const Argument &argument, StringRef value,
+                  const std::optional<FormFitter::Items> &items);
   Fit fitNode(const Term &term, const NodeProto &node);
   Fit fitEach(const Term &term, const NodeProto &node, int operand);
   Fit fitAttributes(const Term &term, const NodeProto &node);
   Fit fitAttribute(const NodeProto &node, const Term &term, StringRef name, const Argument &found);
   std::optional<Argument> valueOf(const Term &term, size_t size) const;
   std::optional<FormFitter::Items> itemsOf(StringRef value, int depth = 0) const;
-  const NodeProto *nodeBehind(StringRef value, const Term &term) const;
+  StringRef behindCasts(StringRef value, StringRef stop = "") const;
   bool hasNodesOf(const Term &term) const;
   Fit differ(const NodeProto &node, int operand, StringRef attribute, std::string found,
              std::string expected);
@@ -240,20 +259,20 @@ static bool isCast(const NodeProto &node) {
          llvm::is_contained({"Cast", "CastLike", "Identity"}, node.op_type());
 }
 
-static void addKinds(const Term &term, std::map<std::string, int> &kinds) {
+static void addKinds(const Term &term, std::set<std::string> &kinds) {
   if (term.kind == Term::Kind::Node && !isAnywhere(term.name))
-    kinds[term.name] = 1;
+    kinds.insert(term.name);
   for (const Term &part : term.parts)
     addKinds(part, kinds);
 }
 
 /// Whether the operation has the kinds of nodes that a term has, in whatever order.
 bool OneFit::hasNodesOf(const Term &term) const {
-  std::map<std::string, int> wanted, found;
+  std::set<std::string> wanted, found;
   addKinds(term, wanted);
   for (const NodeProto *node : nodes)
     if (!isAnywhere(node->op_type()))
-      found[node->op_type()] = 1;
+      found.insert(node->op_type());
   return wanted.size() > 1 && wanted == found;
 }
 
@@ -310,15 +329,16 @@ Fit OneFit::fitChoice(const Choice &choice) {
   return root ? fitNode(choice.term, *root) : Fit::Other;
 }
 
-/// Returns the node that computes a value, behind casts of this operation that the term has not;
-/// null if it is a constant or an input.
-const NodeProto *OneFit::nodeBehind(StringRef value, const Term &term) const {
-  const NodeProto *node = fitter.nodeOf.lookup(value);
-  for (int depth = 0; depth < kMaxDepth && node && nodes.contains(node) &&
-                      term.name != node->op_type() && isCast(*node);
-       ++depth)
-    node = fitter.nodeOf.lookup(node->input(0));
-  return node && node->op_type() != "Constant" ? node : nullptr;
+/// Returns the value that this operation casts to `value`, if it does. A cast of the kind `stop` is
+/// kept.
+StringRef OneFit::behindCasts(StringRef value, StringRef stop) const {
+  for (int depth = 0; depth < kMaxDepth; ++depth) {
+    const NodeProto *node = fitter.nodeOf.lookup(value);
+    if (!node || !nodes.contains(node) || !isCast(*node) || node->op_type() == stop)
+      break;
+    value = node->input(0);
+  }
+  return value;
 }
 
 /// Takes the first part that fits.
@@ -360,8 +380,8 @@ Fit OneFit::fitOperand(const Term &term, const NodeProto &reader, int operand) {
   case Term::Kind::Either:
     return fitEither(term, [&](const Term &part) { return fitOperand(part, reader, operand); });
   case Term::Kind::Node: {
-    const NodeProto *node = nodeBehind(value, term);
-    if (node)
+    const NodeProto *node = fitter.nodeOf.lookup(behindCasts(value, term.name));
+    if (node && node->op_type() != "Constant")
       return fitNode(term, *node);
     // A constant that the exporter folded, or an operand that it left out.
     return fitter.constants.count(value) ? Fit::Open : Fit::Other;
@@ -375,7 +395,7 @@ Fit OneFit::fitOperand(const Term &term, const NodeProto &reader, int operand) {
     return Fit::Open;
   if (term.kind == Term::Kind::Argument)
     addMeaning(reader, operand, *argument);
-  Fit fit = fitArgument(*argument, value);
+  Fit fit = fitArgument(*argument, value, items);
   if (fit == Fit::Yes && argument->isNumber())
     meanings.push_back({{&reader, operand}, {/*isArgument=*/true, /*isNumber=*/true}});
   if (fit != Fit::No)
@@ -431,14 +451,12 @@ static Fit fitItem(const Argument &found, const Argument &expected, double round
   return expected.number == -1 && hasSizes ? Fit::Open : Fit::No;
 }
 
-Fit OneFit::fitArgument(const Argument &argument, StringRef value) {
+/// `items`: the elements of the value, if they are known.
+Fit OneFit::fitArgument(const Argument &argument, StringRef value,
+                        const std::optional<FormFitter::Items> &items) {
   if (argument.isValue()) {
+    value = behindCasts(value);
     const NodeProto *node = fitter.nodeOf.lookup(value);
-    for (int depth = 0; depth < kMaxDepth && node && nodes.contains(node) && isCast(*node);
-         ++depth) {
-      value = node->input(0);
-      node = fitter.nodeOf.lookup(value);
-    }
     if (node && nodes.contains(node)) // the operation computes with the argument first
       return isAnywhere(node->op_type()) ? Fit::Open : Fit::Other;
     return isValue(argument.text, value);
@@ -447,7 +465,6 @@ Fit OneFit::fitArgument(const Argument &argument, StringRef value) {
     const NodeProto *node = fitter.nodeOf.lookup(value);
     return node && node->op_type() != "Constant" ? Fit::Other : Fit::Open;
   }
-  std::optional<FormFitter::Items> items = itemsOf(value);
   if (!items)
     return Fit::Open;
   const std::vector<Argument> &list = items->list;

@@ -39,10 +39,17 @@ public:
 
   explicit FormFitter(Model &model);
 
+  /// Takes an operation's name for the results of its nodes. All are added before the first fit.
+  void add(const Operation &operation);
+  /// Whether a value has floats.
+  bool isFloat(llvm::StringRef value) const;
+  /// Whether a tensor may be another one in its layout, or transposed. An invalid tensor is an
+  /// error elsewhere.
+  bool mayBeSame(const TensorProto &tensor, const TensorProto &other);
   /// Compares the nodes of an operation with its form. Returns Other if it has none. Sets
   /// `difference` if the result is No.
   Fit fit(const Operation &operation, IsValue isValue, Difference &difference);
-  /// What an operand of a node is, by the form of its operation.
+  /// The meaning of a node's operand by the form of its operation.
   struct Meaning {
     /// Its form has an argument there, a number included, and not a node that computes with one.
     bool isArgument = false;

@@ -19,9 +19,7 @@ using llvm::SmallVector;
 using llvm::SmallVectorImpl;
 using llvm::StringRef;
 
-bool onnx::isFloat(const TensorProto &tensor) {
-  return llvm::is_contained({1, 10, 11, 16}, tensor.data_type());
-}
+bool onnx::isFloatType(int32_t dataType) { return llvm::is_contained({1, 10, 11, 16}, dataType); }
 
 bool onnx::isScalar(const TensorProto &tensor) {
   return llvm::all_of(tensor.dims(), [](int64_t size) { return size == 1; });
@@ -45,8 +43,10 @@ void Finder::collectOperations() {
         operation.uses.push_back({&node, i, it->second});
     }
   }
-  for (auto &entry : operations)
+  for (auto &entry : operations) {
     entry.second.findComplements();
+    fitter.add(entry.second);
+  }
 }
 
 /// Makes `use` a read of a parameter; finds out whether it is transposed.

@@ -95,8 +95,9 @@ struct Parameters {
   std::string prefix;
 };
 
-/// Whether it has an element type that a parameter may have (f16, bf16, f32, f64).
-bool isFloat(const TensorProto &tensor);
+/// Whether a parameter may have this ONNX element type: f16, bf16, f32 or f64.
+bool isFloatType(int32_t dataType);
+inline bool isFloat(const TensorProto &tensor) { return isFloatType(tensor.data_type()); }
 
 /// Whether it has one element, whatever the rank: an epsilon or a scale, never a
 /// parameter that an exporter would have renamed.

@@ -107,6 +107,22 @@ int64_t onnx::numberOf(StringRef name) {
   return name.rsplit('_').second.getAsInteger(10, number) ? 0 : number;
 }
 
+SmallVector<StringRef> onnx::splitList(StringRef text) {
+  SmallVector<StringRef> parts;
+  int depth = 0;
+  size_t start = 0;
+  for (size_t at = 0; at <= text.size(); ++at) {
+    char c = at < text.size() ? text[at] : ',';
+    depth += (c == '[' || c == '(' || c == '{') - (c == ']' || c == ')' || c == '}');
+    if (c != ',' || (depth > 0 && at < text.size()))
+      continue;
+    if (StringRef part = text.slice(start, at).trim(); !part.empty())
+      parts.push_back(part);
+    start = at + 1;
+  }
+  return parts;
+}
+
 FxNode onnx::readFxNode(const NodeProto &node) {
   FxNode result;
   StringRef text = metadata(node.metadata_props(), "pkg.torch.onnx.fx_node");
@@ -122,17 +138,8 @@ FxNode onnx::readFxNode(const NodeProto &node) {
   // (%p_w, [%x, 2], 0): commas outside of brackets.
   list.consume_front("(");
   list.consume_back(")");
-  int depth = 0;
-  size_t start = 0;
-  for (size_t at = 0; at <= list.size(); ++at) {
-    char c = at < list.size() ? list[at] : ',';
-    depth += (c == '[' || c == '(') - (c == ']' || c == ')');
-    if (c != ',' || (depth > 0 && at < list.size()))
-      continue;
-    if (StringRef one = list.slice(start, at).trim(); !one.empty())
-      result.positional.push_back(one.str());
-    start = at + 1;
-  }
+  for (StringRef one : splitList(list))
+    result.positional.push_back(one.str());
   for (size_t at = args.find('%'); at != StringRef::npos; at = args.find('%')) {
     args = args.substr(at + 1);
     result.args.push_back(

@@ -56,6 +56,9 @@ int64_t numberOf(llvm::StringRef name);
 /// the names of their new values.
 llvm::StringMap<std::string> readChanged(const GraphProto &graph);
 
+/// Splits text at commas outside of brackets. Leaves empty parts out.
+llvm::SmallVector<llvm::StringRef> splitList(llvm::StringRef text);
+
 /// Parses a node's `pkg.torch.onnx.fx_node`; the name is empty if it has none.
 FxNode readFxNode(const NodeProto &node);
 
