@@ -20,7 +20,6 @@ namespace shale::rt {
 
 namespace {
 const char *const temporaryMark = ".tmp-";
-constexpr int64_t readBytes = 1 << 20;  // of a file
 constexpr int64_t pieceBytes = 1 << 18; // of the state, read at once
 
 std::string root(const std::string &out) { return out + "/checkpoints"; }
@@ -134,11 +133,7 @@ std::vector<StoredPiece> describeFull(const ShaleProgram &program, const std::st
       entry.offset = tensor.offset;
       entry.chunks = chunksFor(tensor.shape, sizeOf(tensor.type), chunkBytes);
       ChunkSums sums(entry.chunks, 0, sizeOf(tensor.type));
-      for (int64_t at = 0; at < tensor.bytes; at += readBytes) {
-        int64_t n = std::min(readBytes, tensor.bytes - at);
-        reader.file().readAt(tensor.offset + at, buffer.data(), n);
-        sums.add(buffer.data(), n);
-      }
+      addBytes(reader.file(), tensor.offset, tensor.bytes, buffer, sums);
       entry.sums = sums.finish();
       stored.push_back(entry);
     }

@@ -3,6 +3,7 @@
 #define SHALE_RUNTIME_CHECKPOINT_CHUNKS_H
 
 #include "runtime/core/Checksum.h"
+#include "runtime/core/Files.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -77,6 +78,20 @@ private:
   std::unique_ptr<Checksum[]> open; ///< of the current chunk, by part
   std::vector<uint64_t> sums;
 };
+
+/// Bytes of a file that are read at once where all of it is read.
+constexpr int64_t readBytes = 1 << 20;
+
+/// Adds `bytes` of a file to a Checksum, or to ChunkSums. The buffer has readBytes.
+template <typename Sum>
+void addBytes(const InputFile &file, int64_t offset, int64_t bytes, std::vector<char> &buffer,
+              Sum &sum) {
+  for (int64_t at = 0; at < bytes; at += readBytes) {
+    int64_t n = std::min(readBytes, bytes - at);
+    file.readAt(offset + at, buffer.data(), n);
+    sum.add(buffer.data(), n);
+  }
+}
 
 } // namespace shale::rt
 

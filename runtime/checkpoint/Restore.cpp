@@ -392,13 +392,14 @@ bool loadCheckpoint(const ShaleProgram &program, int rank, State &state, Peers &
     if (!failed)
       return true;
     trouble = joined(peers.gather(trouble));
-    // No rank ends before all texts have arrived. Ranks may end while others leave the barrier.
-    try {
-      peers.barrier();
-    } catch (const Error &) {
-    }
-    if (otherModel || how != "auto" || i == 0)
+    if (otherModel || how != "auto" || i == 0) {
+      // No rank ends before all texts have arrived. Ranks may end while others leave the barrier.
+      try {
+        peers.barrier();
+      } catch (const Error &) {
+      }
       throw Error(SHALE_EXIT_DATA, trouble); // empty on other ranks than 0
+    }
     if (rank == 0)
       warn("%s; trying the checkpoint before it", trouble.c_str());
   }

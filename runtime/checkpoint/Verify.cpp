@@ -9,19 +9,6 @@
 namespace shale::rt {
 
 namespace {
-constexpr int64_t readBytes = 1 << 20;
-
-/// Adds `bytes` of a file to a Checksum, or to ChunkSums.
-template <typename Sum>
-void addBytes(const InputFile &file, int64_t offset, int64_t bytes, std::vector<char> &buffer,
-              Sum &sum) {
-  for (int64_t at = 0; at < bytes; at += readBytes) {
-    int64_t n = std::min(readBytes, bytes - at);
-    file.readAt(offset + at, buffer.data(), n);
-    sum.add(buffer.data(), n);
-  }
-}
-
 /// Returns the checksum of the first `bytes` of a file.
 uint64_t checksumOf(const InputFile &file, int64_t bytes, std::vector<char> &buffer) {
   Checksum checksum;

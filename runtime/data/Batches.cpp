@@ -27,11 +27,11 @@ static bool isTokens(const ShaleInput &input) {
 Counted countedOf(const ShaleProgram &program) {
   const ShaleInput *end = program.inputs + program.input_count;
   if (std::any_of(program.inputs, end, isTokens))
-    return {"tokens", program.tokens_per_step};
+    return {true, program.tokens_per_step};
   const ShaleInput *first =
       std::find_if(program.inputs, end, [](const ShaleInput &one) { return one.batch_dim >= 0; });
   int64_t rows = first == end ? 1 : first->dims[first->batch_dim] * dataParts(program);
-  return {"samples", rows * program.accumulate};
+  return {false, rows * program.accumulate};
 }
 
 static std::string shapeText(const std::vector<int64_t> &shape) {

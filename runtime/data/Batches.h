@@ -110,10 +110,11 @@ private:
 
 int64_t elementsOf(const ShaleInput &input);
 
-/// What the speed of a run counts.
+/// The unit in which a run's speed is counted.
 struct Counted {
-  const char *unit; // "tokens", or "samples" if no input is tokens
-  int64_t perStep;  // of all ranks and micro-batches
+  bool isTokens;   // else samples: no input is tokens
+  int64_t perStep; // of all ranks and micro-batches
+  const char *unit() const { return isTokens ? "tokens" : "samples"; }
 };
 Counted countedOf(const ShaleProgram &program);
 

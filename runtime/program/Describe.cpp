@@ -87,7 +87,7 @@ std::string describe(const ShaleProgram &program) {
              program.model, (long long)meshSize(program), meshText(program).c_str(),
              program.strategy, program.optimizer, program.target);
   Counted counted = countedOf(program);
-  text += format("%s per step: %lld; state %lld bytes, arena %lld bytes per rank\n", counted.unit,
+  text += format("%s per step: %lld; state %lld bytes, arena %lld bytes per rank\n", counted.unit(),
                  (long long)counted.perStep, (long long)program.state_bytes,
                  (long long)program.arena_bytes);
   if (program.accumulate > 1)

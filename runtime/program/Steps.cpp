@@ -113,7 +113,7 @@ bool Training::callStep(int64_t step, int64_t row, Observer *observer) {
     setHyper(step, slot);
     data->fill(step * program.accumulate + m, row + m * data->rows(), inputs[slot].data());
     data->fillRandom({options.seed, step, m}, inputs[slot].data());
-    labelled |= data->hasLabels(inputs[slot].data());
+    labelled = labelled || toldUnlabelled || data->hasLabels(inputs[slot].data());
     bool last = m + 1 == program.accumulate;
     ShaleFunction function = last     ? program.step
                              : m == 0 ? program.accumulate_first

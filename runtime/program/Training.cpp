@@ -36,7 +36,7 @@ Training::Training(const ShaleProgram &program, const Options &options,
   self.rank = rendezvous.rank;
   self.worldSize = rendezvous.worldSize;
   self.coordinates = coordinatesOf(program, rendezvous.rank);
-  if (Counted counted = countedOf(program); std::strcmp(counted.unit, "samples") == 0)
+  if (Counted counted = countedOf(program); !counted.isTokens)
     samplesPerStep = counted.perStep;
 }
 
@@ -247,9 +247,7 @@ void Training::writeRanks(const std::string &path, const std::string &own) {
 }
 
 void Training::tellMemory() {
-  int64_t used = 0;
-  for (const std::string &one : connection.peers->gather(std::to_string(residentPeakBytes())))
-    used = std::max<int64_t>(used, std::atoll(one.c_str()));
+  int64_t used = connection.peers->agree(residentPeakBytes());
   if (rendezvous.rank != 0)
     return;
   bool oneMemory = !program.device_code;
@@ -282,8 +280,8 @@ void Training::report(const char *end) {
                                  meshText(program).c_str(), program.strategy)},
                 {"optimizer", program.optimizer},
                 {"data", options.data},
-                {std::string(counted.unit) + " per step", std::to_string(counted.perStep)}};
-  facts.unit = counted.unit;
+                {std::string(counted.unit()) + " per step", std::to_string(counted.perStep)}};
+  facts.unit = counted.unit();
   if (program.tokens_per_step > 0)
     facts.unitsPerToken = double(counted.perStep) / double(program.tokens_per_step);
   if (backgroundSaves > 0)
