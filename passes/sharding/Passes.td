@@ -16,9 +16,10 @@ def PlanShardingPass : Pass<"shale-plan-sharding", "::mlir::ModuleOp"> {
     The other parameters are split by a search. A region is a block, with its forward and backward
     ops, or all that is in no block; blocks of the same parameters are searched once. Values that enter
     or leave a region are whole. For each choice of column, row or whole, the layouts of all values follow by
-    propagation. The cheapest choice has the fewest bytes that ranks gather, then the fewest elements that
-    each rank holds whole, then the fewest bytes that are summed over ranks. Parameters whose products read one value are
-    split alike, vectors as all of their uses need them. Up to 3^5 choices are tried, of more parameters pairs of neighbours.
+    propagation. Choices are compared by the bytes that ranks gather, then by the elements that each rank
+    holds whole, then by the bytes that are summed over ranks; the choice with the lowest numbers is taken. Parameters whose
+    products read the same value are split alike. Vectors are split as all of their uses need them. Up to 3^5 choices are
+    tried. With more parameters, pairs of neighbours are tried.
     Names play no part. A remark lists what was found. If nothing is split, that is an error.
 
     Before:

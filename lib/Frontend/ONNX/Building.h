@@ -25,8 +25,8 @@ protected:
   ~GraphImporter() = default;
 };
 
-/// Where nodes are built: the constants, states and random numbers of the model, and what is known
-/// of values.
+/// The services that a handler may use beside its node: constants, states and random numbers of the
+/// model, graphs in attributes, and facts about values.
 class Building {
 public:
   /// `graph`: the scope of the model's graph.

@@ -19,7 +19,7 @@ public:
   LogicalResult check();
 
 private:
-  // What reads a buffer.
+  // Nodes that read a changed buffer.
   LogicalResult checkFolded();
   LogicalResult checkNode(const NodeProto &node);
   LogicalResult checkStatistics(const NodeProto &node);
@@ -27,7 +27,7 @@ private:
   LogicalResult refuse(StringRef name, const Twine &reader, Location location);
   LogicalResult refuseNode(StringRef name, const NodeProto &node);
 
-  // What reads a removed value, which may depend on a buffer.
+  // Nodes that read a value which the exporter removed, and which may depend on a changed buffer.
   LogicalResult checkRemoved();
   std::set<std::string> changedWithoutNorms() const;
   void collectNames();

@@ -27,7 +27,7 @@ using namespace shale::onnx;
 
 namespace {
 
-/// What is imported of a graph: its loss and gradients, and the nodes that they are computed from.
+/// The part of a graph that is imported: its loss and gradients, and the nodes that compute them.
 struct Plan {
   Definitions definitions;
   std::optional<FileTraining> training; // if the file defines the training step
@@ -41,7 +41,7 @@ struct Plan {
   InitialValues initial() const { return training ? training->initial : InitialValues(); }
 };
 
-/// What translation adds to: the names of the graph, inputs, and constants.
+/// The names of the graph, its inputs and the known constants. Translation adds to them.
 struct Workplace {
   explicit Workplace(ImportContext &context) : folder(context.builder, context.options.foldLimit) {}
 

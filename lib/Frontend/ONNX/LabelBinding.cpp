@@ -23,7 +23,7 @@ static const char *const kBindChoices =
 
 namespace {
 
-/// What embeddings read, compared with a label.
+/// The tokens that embeddings read, relative to a label.
 struct EmbeddingReads {
   /// The shift of the token that an embedding reads at a position, in the label if an embedding
   /// reads it (`feeds`), else in the input that is looked up.

@@ -63,7 +63,7 @@ public:
   /// `depth`: of calls and subgraphs around it.
   NodePlace(Building &building, const NodeProto &proto, Scope &scope, int depth);
 
-  /// What else the handler may use.
+  /// The services that the handler may use beside the node.
   Building &building;
   mlir::OpBuilder &builder;
   const NodeProto &proto;

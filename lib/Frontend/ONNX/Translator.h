@@ -6,7 +6,7 @@
 
 namespace shale::onnx {
 
-/// What the operands of nodes are read from, beside the results of other nodes.
+/// The sources of operands that are no results of other nodes.
 struct Sources {
   const Definitions &definitions;
   const States &states;
