@@ -1,5 +1,6 @@
 //===- Link.cpp - Linking of object files to programs ---------------------===//
 #include "lib/Target/Link.h"
+#include "lib/Target/LinkCommand.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
@@ -13,14 +14,6 @@
 #include <unistd.h>
 
 using namespace shale;
-
-/// Compiler drivers that link, the preferred one first. The runtime library of an instrumented
-/// build is instrumented too, and needs the sanitizers of its compiler.
-static constexpr const char *kDrivers[] = {
-#ifdef SHALE_SANITIZING_COMPILER
-    SHALE_SANITIZING_COMPILER,
-#endif
-    "c++", "g++", "clang++", "clang++-22"};
 
 /// The session of the running linker, or 0.
 static std::atomic<pid_t> linker{0};
@@ -59,19 +52,6 @@ static std::vector<std::string> linkerEnvironment() {
 
 bool shale::linkProgram(llvm::ArrayRef<std::string> objects, llvm::StringRef output,
                         const LinkOptions &options, ToolError &error) {
-  std::string driver = options.compiler;
-  if (driver.empty()) {
-    for (const char *name : kDrivers)
-      if (auto found = llvm::sys::findProgramByName(name)) {
-        driver = *found;
-        break;
-      }
-    if (driver.empty()) {
-      error = {"no C++ compiler driver found to link with (c++, g++ or clang++): install g++",
-               SHALE_EXIT_UNAVAILABLE};
-      return false;
-    }
-  }
   // Link to a temporary file, so that `output` only ever holds a complete program.
   llvm::SmallString<128> partial;
   if (std::error_code code =
@@ -80,34 +60,11 @@ bool shale::linkProgram(llvm::ArrayRef<std::string> objects, llvm::StringRef out
     return false;
   }
   llvm::sys::RemoveFileOnSignal(partial);
-  std::vector<std::string> arguments = {driver, "-o", partial.str().str()};
-#ifdef SHALE_SANITIZING_COMPILER
-  arguments.push_back("-fsanitize=address,undefined");
-#endif
-  // Addresses are random, tables of pointers read-only, and the stack holds no code.
-  arguments.push_back(options.shared ? "-shared" : "-pie");
-  for (const char *word : {"relro", "now", "noexecstack"})
-    arguments.insert(arguments.end(), {"-Xlinker", "-z", "-Xlinker", word});
-  arguments.insert(arguments.end(), objects.begin(), objects.end());
-  // The archives before the last one replace parts of it, so all of their objects are linked.
-  for (auto [index, archive] : llvm::enumerate(options.runtime)) {
-    bool whole = index + 1 < options.runtime.size();
-    if (whole)
-      arguments.insert(arguments.end(), {"-Xlinker", "--whole-archive"});
-    arguments.push_back(archive);
-    if (whole)
-      arguments.insert(arguments.end(), {"-Xlinker", "--no-whole-archive"});
-  }
-  // Otherwise templates of the runtime would replace those that shared libraries have, too.
-  for (llvm::StringRef archive : options.runtime)
-    arguments.insert(arguments.end(), {"-Xlinker", "--exclude-libs", "-Xlinker",
-                                       llvm::sys::path::filename(archive).str()});
-  arguments.insert(arguments.end(), options.libraries.begin(), options.libraries.end());
-  if (options.bundled) {
-    // DT_RPATH, unlike DT_RUNPATH, also applies to the dependencies of the libraries.
-    std::string path = ("$ORIGIN/" + llvm::sys::path::filename(bundleFolder(output))).str();
-    for (const char *word : {"--disable-new-dtags", "-rpath", path.c_str()})
-      arguments.insert(arguments.end(), {"-Xlinker", word});
+  std::vector<std::string> arguments = linkCommand(objects, partial, output, options, error);
+  if (arguments.empty()) {
+    (void)llvm::sys::fs::remove(partial);
+    llvm::sys::DontRemoveFileOnSignal(partial);
+    return false;
   }
   llvm::SmallString<128> log;
   if (std::error_code code = llvm::sys::fs::createTemporaryFile("shale-link", "log", log)) {
@@ -125,8 +82,8 @@ bool shale::linkProgram(llvm::ArrayRef<std::string> objects, llvm::StringRef out
   // The linker runs in its own session: signals to the compiler do not reach it, stopLinker() ends
   // it.
   llvm::sys::ProcessInfo process =
-      llvm::sys::ExecuteNoWait(driver, views, llvm::ArrayRef(variables), redirects, 0, &message,
-                               &failed, nullptr, /*DetachProcess=*/true);
+      llvm::sys::ExecuteNoWait(arguments.front(), views, llvm::ArrayRef(variables), redirects, 0,
+                               &message, &failed, nullptr, /*DetachProcess=*/true);
   int status = -1;
   if (!failed) {
     linker = process.Pid;
@@ -134,7 +91,7 @@ bool shale::linkProgram(llvm::ArrayRef<std::string> objects, llvm::StringRef out
     linker = 0;
   }
   if (status != 0) {
-    error = {driver + (failed ? " does not start" : " failed to link " + output.str()),
+    error = {arguments.front() + (failed ? " does not start" : " failed to link " + output.str()),
              failed ? SHALE_EXIT_UNAVAILABLE : SHALE_EXIT_IO};
     if (!message.empty())
       error.message += ": " + message;

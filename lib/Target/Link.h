@@ -12,6 +12,10 @@ namespace shale {
 
 struct LinkOptions {
   std::string compiler; ///< compiler driver for linking; empty: c++, g++ or clang++ of the PATH
+  /// Folder of a package's linker, ld.lld, with what a compiler driver adds: start files and
+  /// libgcc. The package's shared libraries are in the folder above. Empty, or without ld.lld:
+  /// `compiler` links.
+  std::string package;
   std::vector<std::string> runtime;   ///< paths of the runtime's archives (Target::getRuntime)
   std::vector<std::string> libraries; ///< further arguments, in order
   bool shared = false;                ///< whether to link a shared library instead of a program

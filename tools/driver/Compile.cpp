@@ -93,13 +93,14 @@ int writeText(ModuleOp module, StringRef path) {
   });
 }
 
-/// Returns the path of an archive of the runtime that emitted programs link: in ../lib beside this
+/// Returns the path of a file that emitted programs are linked with: in ../lib beside this
 /// executable's folder.
-std::string runtimeArchive(StringRef name) {
+std::string inLibraries(StringRef name) {
   static int anchor;
   llvm::SmallString<128> path(llvm::sys::fs::getMainExecutable(nullptr, &anchor));
   llvm::sys::path::remove_filename(path);
   llvm::sys::path::append(path, "..", "lib", name);
+  llvm::sys::path::remove_dots(path, /*remove_dot_dot=*/true);
   return path.str().str();
 }
 
@@ -509,7 +510,7 @@ private:
     if (options.emit == Emit::Program) {
       LinkOptions link;
       for (const std::string &name : target->getRuntime()) {
-        link.runtime.push_back(runtimeArchive(name));
+        link.runtime.push_back(inLibraries(name));
         if (!llvm::sys::fs::exists(link.runtime.back())) {
           llvm::errs() << "shalec: error: this build has no runtime for " << target->getName()
                        << ": " << link.runtime.back()
@@ -519,6 +520,7 @@ private:
       }
       link.libraries = target->getLibraries();
       link.bundled = options.bundle;
+      link.package = inLibraries("link");
       ToolError wrong;
       if (!linkProgram({object.str().str()}, options.output, link, wrong)) {
         llvm::errs() << "shalec: error: cannot link '" << options.output << "': " << wrong.message
