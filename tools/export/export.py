@@ -14,7 +14,7 @@ PyTorch's. Without shalec it compares the loss under ONNX Runtime.
 import argparse
 import pathlib
 
-from shale_export.cli import USAGE, Failure, Parser, check_output, find_shalec, libraries, note, run, whole_files
+from shale_export.cli import USAGE, Failure, Parser, check_output, find_shalec, libraries, run
 from shale_export.sizes import parse_input, parse_setting, parse_size
 
 
@@ -72,50 +72,16 @@ def check_flags(a):
         a.config = (source, dict(parse_setting(word) for word in a.config[1 if source else 0:]))
 
 
-def example_sizes(a, built):
-    """Sizes of the example; a position table bounds the sequence."""
-    sizes = {"batch": 3, "sequence": min(12, built.positions or 12)}
-    names = {dim for one in built.inputs for dim in one.dims if isinstance(dim, str)}
-    sizes = {name: sizes.get(name, 4) for name in names}
-    for name, size in a.size:
-        if name not in sizes:
-            raise Failure(USAGE, f"--size {name}: no input has this dimension; there are {', '.join(sorted(sizes))}")
-        sizes[name] = size
-    for name in a.fixed:
-        if name not in sizes:
-            raise Failure(USAGE, f"--fixed {name}: no input has this dimension; there are {', '.join(sorted(sizes))}")
-    return sizes
-
-
 def main():
     a = arguments().parse_args()
     check_flags(a)
     output = check_output(a.output)
     with libraries():
         import torch  # noqa: F401
-    from shale_export import batch, build, check, gradients, graph
+    from shale_export import build, check, file
     shalec = find_shalec(a.shalec)
     built = build.from_own(a) if a.own else build.from_transformers(a)
-    build.set_mode(a, built)
-    sizes, vocabulary = example_sizes(a, built), a.vocabulary or built.vocabulary or 2
-    values = batch.draw(built.inputs, sizes, vocabulary, a.seed)
-    if not a.shapes_only:
-        batch.loss_of(built.module, values)
-        if not a.dropout:
-            batch.check_labels(built.module, values)
-    print(f"inputs      {', '.join(map(str, built.inputs))}", flush=True)
-    program = graph.export(a, built, values)
-    graph.check_symbolic(a, built, program)
-    graph.say_trainable(program, built)
-    with whole_files(output) as folder:
-        total = graph.write(a, program, built, folder, output.name)
-        if a.check and not a.shapes_only:
-            if not (shalec and gradients.compare(a, built, folder / output.name, shalec, sizes, vocabulary)):
-                check.compare(a, built, folder / output.name, total, sizes, vocabulary)
-        elif not a.shapes_only:
-            note("the file was not compared with the module (--no-check)")
-    print(f"written     {output}: {sum(p.numel() for p in built.model.parameters()):,} parameters, {total:,} bytes of weights"
-          f"{', none in the file' if a.shapes_only else ''}", flush=True)
+    file.make(a, built, output, shalec)
     check.describe(shalec, output, built.positions if a.shapes_only else None, a.shapes_only, built)
 
 

@@ -188,6 +188,11 @@ def from_own(a):
                             "parameters that returns the module always works") from error
     if not isinstance(model, nn.Module):
         raise Failure(DATA, f"{a.model} returns {type(model).__name__}, not a torch.nn.Module")
+    return from_module(a, model)
+
+
+def from_module(a, model):
+    """A user's module, with its loss."""
     if a.dtype == "bf16":
         model = model.to(torch.bfloat16)
     inputs = own_inputs(a, model)

@@ -39,7 +39,7 @@ def brief(error, limit=600):
 def place_in(error):
     """The line of the user's files that raised the exception."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__)
-              if not re.search(r"site-packages|dist-packages|/shale_export/|/export\.py$|<", frame.filename)]
+              if not re.search(r"site-packages|dist-packages|/shale_export/|/export\.py$|/shale/exporting\.py$|<", frame.filename)]
     return f"{frames[-1].filename}:{frames[-1].lineno} '{frames[-1].line}'" if frames else ""
 
 
