@@ -48,6 +48,13 @@ endif()
 get_property(tools GLOBAL PROPERTY SHALE_TOOLS)
 install(TARGETS ${tools} RUNTIME DESTINATION bin)
 install(DIRECTORY tools/export/ DESTINATION share/shale/export PATTERN __pycache__ EXCLUDE)
+install(DIRECTORY docs DESTINATION share/doc/shale)
+install(FILES LICENSE README.md SECURITY.md DESTINATION share/doc/shale)
+# Builds what is installed, and nothing else.
+add_custom_target(installed DEPENDS Shale shale_rt ${tools})
+if(TARGET shale_cuda_rt)
+  add_dependencies(installed shale_cuda_rt)
+endif()
 
 # ---- the package
 install(EXPORT ShaleTargets NAMESPACE Shale:: DESTINATION lib/cmake/Shale)

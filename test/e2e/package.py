@@ -1,0 +1,188 @@
+#!/usr/bin/env python3
+"""The release of tools/package needs nothing but glibc. Compiles and trains the demo model with it, on two fully sharded ranks, in a root folder
+without compilers; the weights must have the bits of the build tree's.
+
+usage: package.py --build DIR                   the folder, in a root of glibc's own libraries
+       package.py --build DIR --roots [--python PYTHON]
+                                                tarball and wheel in Debian 12 and 13; needs root, debootstrap and the network. With a PYTHON
+                                                that has torch: also the five lines of tools/python/README.md
+"""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import textwrap
+
+from runner import MODELS, Deviates, main, run
+
+ROOT = MODELS.parents[1]
+TEXT = MODELS / "data/tinyshakespeare.txt"
+COMPILE = ["--dim", "batch=16", "--dim", "sequence=128", "--mesh", "fsdp=2", "--shard", "full"]
+TRAIN = ["--steps", "20", "--lr", "3e-3", "--nproc", "2"]
+GLIBC = ["ld-linux-x86-64.so.2", "libc.so.6", "libm.so.6", "libmvec.so.1", "libpthread.so.0", "libdl.so.2", "librt.so.1", "libresolv.so.2"]
+COMPILERS = ["usr/bin/cc", "usr/bin/c++", "usr/bin/gcc", "usr/bin/ld", "usr/bin/clang"]
+RELEASES = ["bookworm", "trixie"]  # of Debian
+MOST = 120_000_000
+
+
+def inside(root, words, what, code=0):
+    """Runs a command in a root folder. A mount namespace of its own takes the mounts away at its end."""
+    space = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--mount", "--map-root-user"]
+    script = 'mount --rbind /proc "$0/proc" && mount --rbind /dev "$0/dev" && exec chroot "$0" /bin/env -i PATH=/usr/bin:/bin HOME=/tmp "$@"'
+    if not (root / "bin/env").exists():
+        script = script.replace("/bin/env -i PATH=/usr/bin:/bin HOME=/tmp ", "")
+    done = subprocess.run([*space, "/bin/sh", "-c", script, root, *map(str, words)], capture_output=True, text=True, errors="replace", env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"})
+    if done.returncode != code:
+        raise Deviates(f"{what} ends with {done.returncode}, not {code}: {(done.stderr or done.stdout).strip()[-1500:]}")
+    return done.stdout + done.stderr
+
+
+def glibc_root(root):
+    """A root folder with glibc's libraries, where its loader searches, and nothing else."""
+    libraries = "lib/x86_64-linux-gnu"
+    for folder in ("proc", "dev", "tmp", "lib64", "work", libraries):
+        (root / folder).mkdir(parents=True)
+    shutil.copy("/lib64/ld-linux-x86-64.so.2", root / "lib64")
+    for name in GLIBC:
+        shutil.copy(f"/{libraries}/{name}", root / libraries)
+    return root
+
+
+def own_run(a, work):
+    """The weights of the build tree's run, and that of the release must be these."""
+    run([a.build / "bin/shalec", MODELS / "demo/model.onnx", "-o", work / "own", *COMPILE], "shalec of the build tree")
+    run([work / "own", "--data", TEXT, *TRAIN, "--out", work / "own-run"], "the program of the build tree")
+    return (work / "own-run/model.safetensors").read_bytes()
+
+
+def put_inputs(root):
+    (root / "work").mkdir(exist_ok=True)
+    shutil.copy(MODELS / "demo/model.onnx", root / "work/model.onnx")
+    shutil.copy(TEXT, root / "work/text.txt")
+
+
+def train_inside(root, compiler, wanted, where):
+    """Compiles and trains in /work of a root folder."""
+    inside(root, [compiler, "/work/model.onnx", "-o", "/work/train", *COMPILE], f"shalec in {where}")
+    inside(root, ["/work/train", "--data", "/work/text.txt", *TRAIN, "--out", "/work/run"], f"the program in {where}")
+    if (root / "work/run/model.safetensors").read_bytes() != wanted:
+        raise Deviates(f"the weights in {where} have other bits than the build tree's")
+
+
+def check_folder(a, work):
+    wanted = own_run(a, work)
+    run(["/usr/bin/python3", ROOT / "tools/scripts/package.py", "--build", a.build, "--out", work / "made", "folder"], "package.py")
+    root = glibc_root(work / "root")
+    [release] = (work / "made").iterdir()
+    release.rename(root / "release")
+    put_inputs(root)
+    tools = sorted(path.name for path in (root / "release/bin").iterdir())
+    for tool in tools:
+        inside(root, [f"/release/bin/{tool}", "--help"], tool)
+    train_inside(root, "/release/bin/shalec", wanted, "the empty root")
+    for name in ("LICENSE", "docs/guide/getting-started.md", "libraries/libgloo0.txt"):
+        if not (root / "release/share/doc/shale" / name).is_file():
+            raise Deviates(f"the release has no {name}")
+
+    # A bundled program is independent of the release.
+    inside(root, ["/release/bin/shalec", "/work/model.onnx", "-o", "/work/moved", "--bundle", *COMPILE], "shalec --bundle")
+    (root / "release").rename(root / "gone")
+    inside(root, ["/work/moved", "--data", "/work/text.txt", *TRAIN, "--out", "/work/run2"], "the bundled program without the release")
+    if (root / "work/run2/model.safetensors").read_bytes() != wanted:
+        raise Deviates("the bundled program has other bits")
+    (root / "gone").rename(root / "release")
+
+    # A release that is not whole: an error, and no program.
+    (root / "release/lib/link/crti.o").unlink()
+    said = inside(root, ["/release/bin/shalec", "/work/model.onnx", "-o", "/work/none", *COMPILE], "shalec without crti.o", code=74)
+    if "crti.o" not in said or list((root / "work").glob("none*")):
+        raise Deviates(f"without crti.o shalec prints {said[-300:]!r}, or leaves files")
+    return f"{len(tools)} tools run, and the demo trains, where only glibc is"
+
+
+def debian(work, name):
+    """A minimal root of a release of Debian, with Python and without compilers."""
+    root = work / name
+    run(["debootstrap", "--variant=minbase", "--include=python3,python3-venv,python3-pip", name, root], f"debootstrap {name}")
+    have = [path for path in COMPILERS if (root / path).exists()]
+    if have:
+        raise Deviates(f"the root of {name} has compilers: {have}")
+    return root
+
+
+def check_roots(a, work):
+    wanted = own_run(a, work)
+    print(run(["/usr/bin/python3", ROOT / "tools/scripts/package.py", "--build", a.build, "--out", work / "made"], "package.py").stdout, end="", flush=True)
+    [tarball], [wheel] = (work / "made").glob("*.tar.xz"), (work / "made").glob("*.whl")
+    for path in (tarball, wheel):
+        if path.stat().st_size > MOST:
+            raise Deviates(f"{path.name} has {path.stat().st_size} bytes")
+    for name in RELEASES:
+        root = debian(work, name)
+        put_inputs(root)
+        (root / "opt").mkdir(exist_ok=True)
+        run(["tar", "-xJf", tarball, "-C", root / "opt"], "tar")
+        [release] = (root / "opt").iterdir()
+        train_inside(root, f"/opt/{release.name}/bin/shalec", wanted, f"{name} by tarball")
+        shutil.rmtree(release)
+        shutil.rmtree(root / "work/run")
+        shutil.copy(wheel, root / "work")
+        inside(root, ["python3", "-m", "venv", "/work/venv"], "venv")
+        inside(root, ["/work/venv/bin/pip", "install", "--no-index", f"/work/{wheel.name}"], f"pip in {name}")
+        train_inside(root, "/work/venv/bin/shalec", wanted, f"{name} by wheel")
+        (root / "work/lines.py").write_text(textwrap.dedent(f"""
+            import shale
+            program = shale.compile("/work/model.onnx", "/work/lines", dim={{"batch": 16, "sequence": 128}}, mesh="fsdp=2", shard="full")
+            steps = [step["step"] for step in shale.train(program, data="/work/text.txt", steps=20, lr=3e-3, out="/work/lines-run")]
+            assert steps == list(range(20)), steps
+        """))
+        inside(root, ["/work/venv/bin/python", "/work/lines.py"], f"the lines of Python in {name}")
+        if (root / "work/lines-run/model.safetensors").read_bytes() != wanted:
+            raise Deviates(f"the weights of Python's run in {name} have other bits")
+        print(f"{name}: tarball and wheel train with the same bits", flush=True)
+        shutil.rmtree(root)
+    return "Debian 12 and 13" + five_lines(a, work, wheel)
+
+
+MODEL = '''
+import torch
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = torch.nn.Embedding(256, 32)
+        self.layer = torch.nn.TransformerEncoderLayer(32, 4, 64, batch_first=True, dropout=0.0)
+        self.head = torch.nn.Linear(32, 256)
+    def forward(self, tokens):
+        mask = torch.nn.Transformer.generate_square_subsequent_mask(tokens.shape[1])
+        return self.head(self.layer(self.table(tokens), src_mask=mask, is_causal=True))
+model = Model()
+before = model.head.weight.clone()
+{lines}
+from safetensors.torch import load_file
+model.load_state_dict(load_file("run1/model.safetensors"))
+assert step["step"] == 99 and step["loss"] < 4 and not torch.equal(before, model.head.weight), step
+'''
+
+
+def five_lines(a, work, wheel):
+    """Runs the lines of the README of tools/python, with the wheel."""
+    if not a.python:
+        return ""
+    run([a.python, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", work / "site", wheel], "pip")
+    lines = re.search(r"```python\n(.*?)```", (ROOT / "tools/python/README.md").read_text(), re.S)[1]
+    (work / "five.py").write_text(MODEL.format(lines=lines))
+    shutil.copy(TEXT, work / "tokens.txt")
+    text = (work / "five.py").read_text().replace("tokens.bin", "tokens.txt")
+    (work / "five.py").write_text(text)
+    run([a.python, work / "five.py"], "the five lines", {**os.environ, "PYTHONPATH": str(work / "site")}, work)
+    return "; from a module of PyTorch to its trained weights in five lines"
+
+
+def check(a, work):
+    a.build = pathlib.Path(a.build).resolve()
+    return check_roots(a, work) if a.roots else check_folder(a, work)
+
+
+if __name__ == "__main__":
+    main(check, ("--roots", {"action": "store_true"}), ("--python", {"default": ""}))
