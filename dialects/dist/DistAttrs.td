@@ -85,16 +85,19 @@ def Dist_SegmentAttr : Dist_Attr<"Segment", "segment"> {
   let description = [{
     Elements [offset, offset + product of shape) of the group's 1-D tensor hold
     the parameter (after the group's own axes have split it), row-major; its
-    weight decay is multiplied by `decay`. Elements in no segment are padding.
+    weight decay is multiplied by `decay`, its learning rate by `lr_scale` (1 if
+    absent). Elements in no segment are padding.
 
-    Example: `#dist.segment<@"h.0.w", offset = 16, shape = [4, 8], decay = 1.0 : f64>`
+    Example: `#dist.segment<@"h.0.w", offset = 16, shape = [4, 8], decay = 1.0 : f64, lr_scale = 0.1 : f64>`
   }];
   let parameters = (ins "::mlir::FlatSymbolRefAttr":$param, "int64_t":$offset,
-                        "::mlir::DenseI64ArrayAttr":$shape, "::mlir::FloatAttr":$decay);
+                        "::mlir::DenseI64ArrayAttr":$shape, "::mlir::FloatAttr":$decay,
+                        OptionalParameter<"::mlir::FloatAttr">:$lrScale);
   let assemblyFormat = [{
-    `<` $param `,` `offset` `=` $offset `,` `shape` `=` custom<Shape>($shape) `,` `decay` `=` $decay `>`
+    `<` $param `,` `offset` `=` $offset `,` `shape` `=` custom<Shape>($shape) `,` `decay` `=` $decay (`,` `lr_scale` `=` $lrScale^)? `>`
   }];
   let extraClassDeclaration = [{
+    double getRateFactor() const { return getLrScale() ? getLrScale().getValueAsDouble() : 1; }
     /// Returns the number of elements, or -1 if it overflows 64 bits.
     int64_t getCount() const;
   }];

@@ -18,11 +18,12 @@ struct GroupUpdate {
   /// The element of the group at which the slice begins; null: the whole group.
   mlir::Value offset;
   /// A parameter of the group: elements from `offset` hold the tensor of `shape`, and those from
-  /// `stateOffset` of each state hold its state. `decay` multiplies its weight decay.
+  /// `stateOffset` of each state hold its state. `decay` multiplies its weight decay, `rate` its
+  /// learning rate.
   struct Segment {
     int64_t offset;
     llvm::ArrayRef<int64_t> shape;
-    double decay;
+    double decay, rate;
     int64_t stateOffset;
   };
   llvm::ArrayRef<Segment> segments;

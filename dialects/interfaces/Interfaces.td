@@ -213,6 +213,8 @@ def OptimizerUpdateInterface : OpInterface<"OptimizerUpdateOpInterface", [Gradie
     }]>,
     InterfaceMethod<"Returns the factor on weight decay.",
     "double", "getDecayFactor", (ins), "", "return $_op.getDecay().convertToDouble();">,
+    InterfaceMethod<"Returns the factor on the learning rate.",
+    "double", "getRateFactor", (ins), "", "return $_op.getLrScale().value_or(::llvm::APFloat(1.0)).convertToDouble();">,
     InterfaceMethod<"Returns the operand with the first element of the operands in their group, or null.",
     "::mlir::Value", "getGroupOffset", (ins), "", "return $_op.getOffset();">,
     InterfaceMethod<"Returns the list of `#nn.update_range` of a flat group, or null.",
@@ -225,6 +227,7 @@ def OptimizerUpdateInterface : OpInterface<"OptimizerUpdateOpInterface", [Gradie
     "void", "setSegments", (ins "::mlir::Value":$offset, "::mlir::ArrayAttr":$segments), "", [{
       if (offset)
         $_op.getOffsetMutable().assign(offset);
+      $_op->removeAttr("lr_scale"); // each segment has its own
       $_op.setSegmentsAttr(segments);
     }]>
   ];

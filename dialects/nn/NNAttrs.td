@@ -139,15 +139,19 @@ def NN_FillAttr : NN_Attr<"Fill", "fill"> {
 }
 
 def NN_UpdateRangeAttr : NN_Attr<"UpdateRange", "update_range"> {
-  let summary = "A parameter's range of a flat group and its weight decay";
+  let summary = "A parameter's range of a flat group, its weight decay and its learning rate";
   let description = [{
     Elements [offset, offset + count) of the group; weight decay there is
-    multiplied by `decay`. Elements in no range are padding and stay as they are.
+    multiplied by `decay`, the learning rate by `lr_scale` (1 if absent). Elements in
+    no range are padding and stay as they are.
 
-    Example: `#nn.update_range<offset = 0, count = 64, decay = 1.0 : f64>`
+    Example: `#nn.update_range<offset = 0, count = 64, decay = 1.0 : f64, lr_scale = 0.1 : f64>`
   }];
-  let parameters = (ins "int64_t":$offset, "int64_t":$count, "::mlir::FloatAttr":$decay);
-  let assemblyFormat = "`<` `offset` `=` $offset `,` `count` `=` $count `,` `decay` `=` $decay `>`";
+  let parameters = (ins "int64_t":$offset, "int64_t":$count, "::mlir::FloatAttr":$decay, OptionalParameter<"::mlir::FloatAttr">:$lrScale);
+  let assemblyFormat = "`<` `offset` `=` $offset `,` `count` `=` $count `,` `decay` `=` $decay (`,` `lr_scale` `=` $lrScale^)? `>`";
+  let extraClassDeclaration = [{
+    double getRateFactor() const { return getLrScale() ? getLrScale().getValueAsDouble() : 1; }
+  }];
 }
 
 def NN_FactoredRangeAttr : NN_Attr<"FactoredRange", "factored_range"> {

@@ -18,7 +18,10 @@
 #include <vector>
 
 namespace mlir {
+class Location;
+class OpBuilder;
 class Operation;
+class Value;
 } // namespace mlir
 
 namespace shale::nn {
@@ -122,6 +125,11 @@ const Optimizer *getOptimizer(mlir::Operation *module);
 
 /// Returns the names of all optimizers, with `separator` between them.
 std::string listOptimizers(llvm::StringRef separator);
+
+/// Multiplies the learning rates among `hypers`, the scalars of an update op's formula, by `rate`,
+/// a float or a vector of their type.
+void scaleLearningRates(mlir::Operation *update, mlir::OpBuilder &builder, mlir::Location loc,
+                        mlir::Value rate, llvm::MutableArrayRef<mlir::Value> hypers);
 
 /// Returns the hyper-parameters of @step in their order: the optimizer's, those that every step
 /// has, and kPreviousEnable, which some steps have.

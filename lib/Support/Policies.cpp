@@ -288,28 +288,58 @@ std::string shale::textOf(const LossChunk &chunk) {
                                         : std::to_string(chunk.rows);
 }
 
-std::string shale::parseText(StringRef text, TensorPlan &plan) {
-  plan = TensorPlan();
-  auto wrong = [&] {
-    return ("expects REGEX=column|row|whole, separated by commas; got '" + text + "'").str();
-  };
+/// Parses entries `REGEX=VALUE`, separated by commas. A comma before which no value stands is part
+/// of the expression. Returns false if an entry lacks its expression or value.
+template <typename T>
+static bool parseEntries(StringRef text, llvm::function_ref<std::optional<T>(StringRef)> parse,
+                         std::vector<std::pair<std::string, T>> &entries) {
   std::string regex;
   for (StringRef rest = text; !rest.empty();) {
     StringRef part;
     std::tie(part, rest) = rest.split(',');
     auto [name, word] = part.rsplit('=');
-    std::optional<dist::TensorSplit> split = dist::symbolizeTensorSplit(word);
-    if (!split) { // a comma of the expression
+    std::optional<T> value = parse(word);
+    if (!value) {
       regex += part.str() + ",";
       continue;
     }
     regex += name.str();
     if (regex.empty())
-      return wrong();
-    plan.entries.emplace_back(std::move(regex), *split);
+      return false;
+    entries.emplace_back(std::move(regex), *value);
     regex.clear();
   }
-  return regex.empty() && !text.ends_with(",") ? "" : wrong();
+  return regex.empty() && !text.ends_with(",");
+}
+
+std::string shale::parseText(StringRef text, TensorPlan &plan) {
+  plan = TensorPlan();
+  auto parse = [](StringRef word) { return dist::symbolizeTensorSplit(word); };
+  if (parseEntries<dist::TensorSplit>(text, parse, plan.entries))
+    return "";
+  return ("expects REGEX=column|row|whole, separated by commas; got '" + text + "'").str();
+}
+
+std::string shale::parseText(StringRef text, RateFactors &factors) {
+  factors = RateFactors();
+  auto parse = [](StringRef word) -> std::optional<double> {
+    double value;
+    return word.getAsDouble(value) ? std::nullopt : std::optional<double>(value);
+  };
+  if (!parseEntries<double>(text, parse, factors.entries))
+    return ("expects REGEX=X, separated by commas; got '" + text + "'").str();
+  for (const auto &[regex, value] : factors.entries)
+    if (!(value > 0 && value <= 1e6))
+      return "expects factors above 0 and at most 1e6; got '" + regex + "=" + fractionText(value) +
+             "' (--freeze leaves parameters as they are)";
+  return "";
+}
+
+std::string shale::textOf(const RateFactors &factors) {
+  std::string text;
+  for (const auto &[regex, value] : factors.entries)
+    text += (text.empty() ? "" : ",") + regex + "=" + fractionText(value);
+  return text;
 }
 
 std::string shale::textOf(const TensorPlan &plan) {

@@ -73,6 +73,12 @@ struct LossChunk {
 /// Whether tensor axes split rows of activations between products; auto: where that is possible.
 enum class SequenceParallel { Auto, On, Off };
 
+/// Factors on the learning rate: `REGEX=X`, separated by commas. A comma within a regular
+/// expression is part of it.
+struct RateFactors {
+  std::vector<std::pair<std::string, double>> entries;
+};
+
 /// How tensor axes split parameters: `REGEX=column|row|whole`, separated by commas. A comma within
 /// a regular expression is part of it. By default nothing is said of any parameter.
 struct TensorPlan {
@@ -90,6 +96,7 @@ std::string parseText(llvm::StringRef text, RecomputePolicy &value);
 std::string parseText(llvm::StringRef text, OffloadPolicy &value);
 std::string parseText(llvm::StringRef text, LossChunk &value);
 std::string parseText(llvm::StringRef text, TensorPlan &value);
+std::string parseText(llvm::StringRef text, RateFactors &value);
 std::string parseText(llvm::StringRef text, SequenceParallel &value);
 
 std::string textOf(Sharding value);
@@ -103,6 +110,7 @@ std::string textOf(const RecomputePolicy &value);
 std::string textOf(const OffloadPolicy &value);
 std::string textOf(const LossChunk &value);
 std::string textOf(const TensorPlan &value);
+std::string textOf(const RateFactors &value);
 std::string textOf(SequenceParallel value);
 
 } // namespace shale

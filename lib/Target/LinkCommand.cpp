@@ -44,7 +44,9 @@ struct Words {
   std::vector<std::string> words;
   bool isDriver;
 
-  void add(llvm::ArrayRef<std::string> more) { words.insert(words.end(), more.begin(), more.end()); }
+  void add(llvm::ArrayRef<std::string> more) {
+    words.insert(words.end(), more.begin(), more.end());
+  }
   void addFlags(llvm::ArrayRef<std::string> flags) {
     for (const std::string &flag : flags) {
       if (isDriver)

@@ -233,6 +233,33 @@ def NoDecayPass : Pass<"shale-no-decay", "::mlir::ModuleOp"> {
   let options = [Option<"regex", "regex", "std::string", "\"\"", "matches anywhere in a name">];
 }
 
+def ScaleLearningRatesPass : Pass<"shale-scale-learning-rates", "::mlir::ModuleOp"> {
+  let summary = "Gives parameters a factor on the learning rate";
+  let description = [{
+    Sets `lr_scale = X` on every parameter with a name in which a REGEX (POSIX
+    extended) of `REGEX=X` matches. The update of the parameter multiplies the
+    learning rate of the step by X, in its weight decay as well. A REGEX that matches no
+    parameter, and a parameter to which two entries give different factors, are errors.
+
+    Before (with `factors=embed=0.1,head=2`):
+
+    ```mlir
+    nn.state @embed.weight role = param type = tensor<16x8xf32>
+    nn.state @layers.0.weight role = param type = tensor<8x8xf32>
+    nn.state @head.weight role = param type = tensor<16x8xf32>
+    ```
+
+    After:
+
+    ```mlir
+    nn.state @embed.weight role = param type = tensor<16x8xf32> {lr_scale = 1.000000e-01 : f64}
+    nn.state @layers.0.weight role = param type = tensor<8x8xf32>
+    nn.state @head.weight role = param type = tensor<16x8xf32> {lr_scale = 2.000000e+00 : f64}
+    ```
+  }];
+  let options = [Option<"factors", "factors", "::shale::RateFactors", "::shale::RateFactors()", "REGEX=X, separated by commas">];
+}
+
 def AnnotateTensorPass : Pass<"shale-annotate-tensor", "::mlir::ModuleOp"> {
   let summary = "Marks the parameters that tensor axes split";
   let description = [{

@@ -24,11 +24,14 @@ void buildAnnotatePipeline(mlir::OpPassManager &manager, const AnnotateOptions &
   precision.master = options.masterDtype;
   precision.optimizer = options.optimizerDtype;
   manager.addPass(createAnnotatePrecisionPass(precision));
-  // Parameters that are not trained, and those without decay.
+  // Parameters that are not trained, those without decay, and those with a learning rate of their
+  // own.
   if (!options.freeze.empty())
     manager.addPass(createFreezePass({options.freeze}));
   if (!options.noDecay.empty())
     manager.addPass(createNoDecayPass({options.noDecay}));
+  if (!options.learningRates.entries.empty())
+    manager.addPass(createScaleLearningRatesPass({options.learningRates}));
   // Parameters that tensor axes split.
   if (!options.tensor.entries.empty())
     manager.addPass(createAnnotateTensorPass({options.tensor}));

@@ -48,7 +48,7 @@ FailureOr<nn::StateOp> StepBuilder::declareAccumulator(const Twine &name, Type t
       nn::RoleAttr::get(builder.getContext(), nn::Role::GradAccumulator), /*slot=*/StringAttr(),
       TypeAttr::get(type), /*init=*/Attribute(), /*names=*/ArrayAttr(),
       of ? FlatSymbolRefAttr::get(of) : FlatSymbolRefAttr(), /*unit=*/StringAttr(),
-      /*trained=*/BoolAttr(), /*decay=*/FloatAttr());
+      /*trained=*/BoolAttr(), /*decay=*/FloatAttr(), /*lr_scale=*/FloatAttr());
 }
 
 /// Declares one accumulator per trained parameter, in f32, and one each for the sum and the count

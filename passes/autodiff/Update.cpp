@@ -24,7 +24,7 @@ LogicalResult StepBuilder::declareMoments() {
           nn::RoleAttr::get(builder.getContext(), nn::Role::Moment), builder.getStringAttr(slot),
           TypeAttr::get(type), /*init=*/Attribute(), /*names=*/ArrayAttr(),
           FlatSymbolRefAttr::get(t.state), /*unit=*/StringAttr(), /*trained=*/BoolAttr(),
-          /*decay=*/FloatAttr());
+          /*decay=*/FloatAttr(), /*lr_scale=*/FloatAttr());
       t.moments.push_back(moment);
       t.momentValues.push_back(
           addArgument(moment.getTensorType(), stateAttr(moment), t.value.getLoc()));
@@ -59,6 +59,8 @@ void StepBuilder::update(Trained &t, Value enable, Value scale) {
   made.addTypes(ValueRange(t.momentValues).getTypes());
   made.addAttribute("decay", builder.getF64FloatAttr(
                                  t.state.getDecay().value_or(APFloat(1.0)).convertToDouble()));
+  if (FloatAttr factor = t.state.getLrScaleAttr())
+    made.addAttribute("lr_scale", factor);
   t.results = builder.create(made)->getResults();
 }
 

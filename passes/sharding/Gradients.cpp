@@ -243,7 +243,8 @@ void UnitRewriter::buildElementwise(Group &group, ValueRange operands) {
   SmallVector<Attribute> segments;
   for (auto segment : group.attr.getSegments().getAsRange<dist::SegmentAttr>())
     segments.push_back(nn::UpdateRangeAttr::get(builder.getContext(), segment.getOffset(),
-                                                segment.getCount(), segment.getDecay()));
+                                                segment.getCount(), segment.getDecay(),
+                                                segment.getLrScale()));
   Value offset = slicedOffset(group);
   SmallVector<Type> types{operands[first.getParameterOperand().getOperandNumber()].getType()};
   for (Value moment : values.moments)
@@ -262,7 +263,7 @@ void UnitRewriter::buildWithSums(Group &group, ValueRange operands) {
   for (auto [segment, place] : llvm::zip_equal(
            group.attr.getSegments().getAsRange<dist::SegmentAttr>(), group.moments.front().places))
     segments.push_back({segment.getOffset(), segment.getShape().asArrayRef(),
-                        segment.getDecay().getValueAsDouble(), place});
+                        segment.getDecay().getValueAsDouble(), segment.getRateFactor(), place});
   auto sum = [&](ValueRange parts) { return sumOverSlices(group, parts); };
   auto update = cast<GroupUpdateOpInterface>(values.updates.front().getOperation());
   values.results = update.buildGroupUpdate(
@@ -270,8 +271,8 @@ void UnitRewriter::buildWithSums(Group &group, ValueRange operands) {
 }
 
 /// Builds one update of the flat group, which replaces the updates of its
-/// parameters. These must agree in everything but parameter, gradient, state and
-/// decay.
+/// parameters. These must agree in everything but parameter, gradient, state, decay
+/// and rate.
 LogicalResult UnitRewriter::buildUpdate(Group &group) {
   GroupValues &values = valuesOf(group);
   if (failed(reduceGradients(group)))

@@ -76,7 +76,7 @@ LogicalResult UnitsBuilder::readStrategy() {
   return success();
 }
 
-/// Records the parameter that an update trains, its decay and its optimizer state.
+/// Records the parameter that an update trains, its factors and its optimizer state.
 LogicalResult UnitsBuilder::readUpdate(OptimizerUpdateOpInterface update) {
   // verifyStateUses() checked that these are arguments.
   auto stateOf = [](Value value) { return nn::getState(cast<BlockArgument>(value)); };
@@ -84,7 +84,7 @@ LogicalResult UnitsBuilder::readUpdate(OptimizerUpdateOpInterface update) {
   auto [it, inserted] = trained.try_emplace(param.getSymName());
   if (!inserted)
     return update->emitOpError("updates parameter '") << param.getSymName() << "' a second time";
-  it->second.decay = update.getDecayFactor();
+  it->second.factors = {update.getDecayFactor(), update.getRateFactor()};
   it->second.elementwiseState = update.hasElementwiseState();
   reduced[param.getSymName()] =
       cast<RankedTensorType>(update.getGradientOperand().get().getType()).getElementType();
@@ -179,7 +179,8 @@ public:
       alignment = std::max(alignment, dist::kSegmentAlignment / nn::elementBytes(type));
   }
   /// Appends the segment of a parameter; `stored` has `type` and is what the segment holds.
-  LogicalResult append(nn::StateOp param, nn::StateOp stored, RankedTensorType type, double decay) {
+  LogicalResult append(nn::StateOp param, nn::StateOp stored, RankedTensorType type,
+                       UpdateFactors factors) {
     int64_t offset = llvm::alignTo(end, alignment);
     if (nn::tensorBytes(type) < 0 || llvm::AddOverflow(offset, type.getNumElements(), end) ||
         end > INT64_MAX / 64)
@@ -187,7 +188,8 @@ public:
     Builder builder(param.getContext());
     list.push_back(dist::SegmentAttr::get(
         param.getContext(), FlatSymbolRefAttr::get(param.getContext(), param.getSymName()), offset,
-        builder.getDenseI64ArrayAttr(type.getShape()), builder.getF64FloatAttr(decay)));
+        builder.getDenseI64ArrayAttr(type.getShape()), builder.getF64FloatAttr(factors.decay),
+        factors.rate == 1 ? FloatAttr() : builder.getF64FloatAttr(factors.rate)));
     return success();
   }
 
@@ -208,7 +210,7 @@ FailureOr<dist::GroupAttr> UnitsBuilder::layOut(PlannedGroup &group) {
   for (auto [param, layout] : llvm::zip_equal(group.params, group.layouts)) {
     auto it = trained.find(param.getSymName());
     if (failed(segments.append(param, param, localType(param.getTensorType(), layout, mesh),
-                               it != trained.end() ? it->second.decay : 1)))
+                               it != trained.end() ? it->second.factors : UpdateFactors())))
       return failure();
   }
   SmallVector<Attribute> axes;
@@ -229,7 +231,7 @@ FailureOr<dist::GroupAttr> UnitsBuilder::layOutState(const PlannedGroup &group, 
   for (nn::StateOp param : group.params) {
     const TrainedParameter &own = trained[param.getSymName()];
     nn::StateOp state = own.moments[number];
-    if (failed(segments.append(param, state, state.getTensorType(), own.decay)))
+    if (failed(segments.append(param, state, state.getTensorType(), own.factors)))
       return failure();
   }
   return dist::GroupAttr::get(module.getContext(),
@@ -242,12 +244,13 @@ FailureOr<dist::GroupAttr> UnitsBuilder::layOutState(const PlannedGroup &group, 
 FlatState UnitsBuilder::declare(const std::string &name, nn::Role role, Type element,
                                 dist::UnitOp unit, int64_t index, dist::GroupAttr group,
                                 bool sliced, FlatSymbolRefAttr of) {
-  auto op = nn::StateOp::create(
-      builder, unit.getLoc(), builder.getStringAttr(name),
-      nn::RoleAttr::get(module.getContext(), role), /*slot=*/StringAttr(),
-      TypeAttr::get(RankedTensorType::get({group.getCount()}, element)),
-      /*init=*/Attribute(), /*names=*/ArrayAttr(), of, /*unit=*/StringAttr(),
-      /*trained=*/builder.getBoolAttr(group.getTrained()), /*decay=*/FloatAttr());
+  auto op =
+      nn::StateOp::create(builder, unit.getLoc(), builder.getStringAttr(name),
+                          nn::RoleAttr::get(module.getContext(), role), /*slot=*/StringAttr(),
+                          TypeAttr::get(RankedTensorType::get({group.getCount()}, element)),
+                          /*init=*/Attribute(), /*names=*/ArrayAttr(), of, /*unit=*/StringAttr(),
+                          /*trained=*/builder.getBoolAttr(group.getTrained()),
+                          /*decay=*/FloatAttr(), /*lr_scale=*/FloatAttr());
   op->remove();
   symbols.insert(op, Block::iterator(*module.getOps<func::FuncOp>().begin()));
   op->setAttr(dist::kUnitAttr, FlatSymbolRefAttr::get(unit));

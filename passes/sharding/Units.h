@@ -51,9 +51,14 @@ struct Group {
   mlir::Location getLoc() { return withValueName(unit.getLoc(), unit.getSymName()); }
 };
 
+/// Factors of a parameter's update, on the weight decay and on the learning rate.
+struct UpdateFactors {
+  double decay = 1, rate = 1;
+};
+
 /// Properties of a trained parameter, read from its update.
 struct TrainedParameter {
-  double decay = 1;
+  UpdateFactors factors;
   llvm::SmallVector<nn::StateOp> moments;
   bool elementwiseState = true; // the moments have the parameter's shape
 };

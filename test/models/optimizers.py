@@ -9,6 +9,7 @@ of the program. A name without a class here is a class of torch.optim, in lower 
 optimizers.py rprop:lr=0.01
 """
 import json
+import re
 import sys
 
 import torch
@@ -92,13 +93,35 @@ class Momentum(torch.optim.SGD):
         super().__init__(parameters, lr=2e-2, momentum=0.9, dampening=0.25, weight_decay=0.01)
 
 
+class Adamw(torch.optim.AdamW):
+    """PyTorch's AdamW."""
+
+    flags = {"lr": 3e-3, "beta1": 0.9, "beta2": 0.95, "eps": 1e-8, "weight_decay": 0.1}
+
+    def __init__(self, parameters):
+        flags = dict(self.flags)
+        super().__init__(parameters, betas=(flags.pop("beta1"), flags.pop("beta2")), **flags)
+
+
 KNOWN = {"adafactor": Adafactor, "adagrad": Adagrad, "adam": Adam, "lion": Lion, "momentum": Momentum}
+# Runs whose parameters are in groups with learning rates of their own, which SCALES gives as factors by regular expression.
+SCALED = {"adamw-scaled": Adamw, "adafactor-scaled": Adafactor, "lion-scaled": Lion}
+SCALES = {"wte|ln_": 0.25, "mlp": 2, "attn": 0.5}
+
+
+def grouped(model, lr):
+    """The parameters of a model in groups by learning rate."""
+    groups = {}
+    for name, parameter in model.named_parameters():
+        factor = next((factor for regex, factor in SCALES.items() if re.search(regex, name)), 1)
+        groups.setdefault(factor, []).append(parameter)
+    return [{"params": parameters, "lr": lr * factor} for factor, parameters in groups.items()]
 
 
 def named(name, flags):
     """A class of this file, or one of torch.optim with these flags."""
-    if name in KNOWN:
-        return KNOWN[name]
+    if name in KNOWN or name in SCALED:
+        return {**KNOWN, **SCALED}[name]
     found = [value for key, value in vars(torch.optim).items() if key.lower() == name and isinstance(value, type)]
     if not found or not flags:
         sys.exit(f"optimizers.py: '{name}' is not one of {', '.join(KNOWN)}; for a class of torch.optim, give its flags: {name}:lr=0.01")
@@ -120,7 +143,7 @@ def record(word):
     with torch.no_grad():
         for one, value in model.named_parameters():
             value.copy_(weights[one])
-    optimizer, steps = kind(model.parameters()), []
+    optimizer, steps = kind(grouped(model, kind.flags["lr"]) if name in SCALED else model.parameters()), []
     for step in range(len(batches["input_ids"])):
         model.zero_grad()
         loss = model(input_ids=batches["input_ids"][step], labels=batches["labels"][step], use_cache=False).loss
@@ -128,11 +151,12 @@ def record(word):
         norm = torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
         optimizer.step()
         steps.append({"step": step, "loss": loss.item(), "grad_norm": norm.item()})
-    said = {"torch": torch.__version__, "optimizer": {"name": name, "flags": optimizer.flags}, "clip_grad_norm": CLIP,
+    said = {"torch": torch.__version__, "optimizer": {"name": name.removesuffix("-scaled"), "flags": optimizer.flags}, "clip_grad_norm": CLIP,
+            **({"lr_scale": ",".join(f"{regex}={factor}" for regex, factor in SCALES.items())} if name in SCALED else {}),
             "batches": "batches.safetensors", "steps": steps}
     (folder / f"trajectory-optimizer-{name}.json").write_text(json.dumps(said, indent=1) + "\n")
     print(name, steps[0]["loss"], "->", steps[-1]["loss"])
 
 
-for name in sys.argv[1:] or KNOWN:
+for name in sys.argv[1:] or [*KNOWN, *SCALED]:
     record(name)

@@ -37,7 +37,7 @@ int shale::followFileOptimizer(CompileOptions &options, ModuleOp imported) {
   const nn::Optimizer *own = nn::getOptimizer(imported);
   if (!own || !imported->hasAttr(nn::kHypersAttr))
     return SHALE_EXIT_OK;
-  for (const char *flag : {"optimizer", "no-decay", "freeze"})
+  for (const char *flag : {"optimizer", "no-decay", "lr-scale", "freeze"})
     if (options.typed.count(flag) &&
         (flag != llvm::StringRef("optimizer") || options.typedText(flag) != own->name)) {
       llvm::errs() << "shalec: error: --" << flag << " " << options.typedText(flag)

@@ -92,6 +92,7 @@ struct CompileOptions {
   UnitPolicy unit;
   std::string freeze;
   std::string noDecay;
+  RateFactors learningRates;
   const nn::Optimizer *optimizer = nn::getOptimizers().front();
   FloatKind paramDtype = FloatKind::F32, reduceDtype = FloatKind::F32, bufferDtype = FloatKind::F32;
   MasterKind masterDtype = MasterKind::F32;

@@ -80,6 +80,7 @@ static std::vector<Stage> ownStages(const CompileOptions &o) {
          annotate.unitPolicy = o.unit;
          annotate.freeze = o.freeze;
          annotate.noDecay = o.noDecay;
+         annotate.learningRates = o.learningRates;
          annotate.tensor = o.tensor;
          annotate.paramDtype = o.paramDtype;
          annotate.reduceDtype = o.reduceDtype;

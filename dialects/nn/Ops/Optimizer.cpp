@@ -117,6 +117,7 @@ int64_t FactoredStepOp::getFlops() { return 9 * elements(getParam()); }
 
 llvm::iota_range<unsigned> FactoredStepOp::getHyperNumbers() { return llvm::seq(4u, 7u); }
 double FactoredStepOp::getDecayFactor() { return 1; }
+double FactoredStepOp::getRateFactor() { return 1; }
 
 //===- Gradients ----------------------------------------------------------===//
 

@@ -60,7 +60,7 @@ class NN_AnyUpdateOp<string mnemonic, list<string> states, list<string> hypers, 
       !dag(ins, !foreach(state, states, NN_FloatTensor), states),
       (ins NN_BoolScalar:$enable, NN_FloatScalar:$scale),
       !dag(ins, !foreach(hyper, hypers, NN_FloatScalar), hypers),
-      (ins Optional<0DTensorOf<[I64]>>:$offset, F64Attr:$decay,
+      (ins Optional<0DTensorOf<[I64]>>:$offset, F64Attr:$decay, OptionalAttr<F64Attr>:$lr_scale,
        OptionalAttr<TypedArrayAttrBase<NN_UpdateRangeAttr, "segments">>:$segments));
   let results = !con(
       (outs NN_FloatTensor:$new_param),
@@ -111,8 +111,9 @@ def NN_AdamwOp : NN_UpdateOp<"adamw", ["moment1", "moment2"],
     with bias1 = 1 - beta1^t, bias2 = 1 - beta2^t for the step number t from 1.
 
     Common to all updates: an op updates one parameter or one flat group.
-    `decay` multiplies the weight decay; with `segments` (flat groups only) each
-    segment has its own factor instead, and padding is unchanged. `offset` is the
+    `decay` multiplies the weight decay, and `lr_scale` (1 if absent) the learning rate
+    (lr above); with `segments` (flat groups only) each segment has its own
+    factors instead, and padding is unchanged. `offset` is the
     element of the group at which a local slice begins; without it the operands
     are the whole group. If `enable` is false every result has its operand's
     bits. Parameter, gradient and state each have their own element type; the
@@ -371,7 +372,7 @@ def NN_DirectionMeansOp : NN_FactoredOp<"direction_means", [NN_ScalarOf<"moment"
 }
 
 def NN_FactoredStepOp : NN_FactoredOp<"factored_step",
-    [DeclareOpInterfaceMethods<OptimizerUpdateInterface, ["getHyperNumbers", "getDecayFactor"]>,
+    [DeclareOpInterfaceMethods<OptimizerUpdateInterface, ["getHyperNumbers", "getDecayFactor", "getRateFactor"]>,
      AllTypesMatch<["param", "new_param"]>, AllShapesMatch<["param", "grad"]>,
      TypesMatchWith<"a truth value", "moment", "enable", "::shale::nn::boolScalar($_self)">,
      NN_ScalarOf<"moment", "scale">, NN_ScalarOf<"moment", "lr">, NN_ScalarOf<"moment", "weight_decay">,

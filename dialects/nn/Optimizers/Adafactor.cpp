@@ -59,10 +59,14 @@ SmallVector<Value> AdafactorOp::buildGroupUpdate(OpBuilder &builder, const Group
   Location loc = group.loc;
   ValueRange in = group.operands;
   SmallVector<Attribute> ranges;
-  for (const GroupUpdate::Segment &segment : group.segments)
+  SmallVector<float> factors; // on the learning rate
+  for (const GroupUpdate::Segment &segment : group.segments) {
+    factors.push_back(segment.rate);
+    // The weight decay is multiplied by the learning rate, too.
     ranges.push_back(FactoredRangeAttr::get(getContext(), segment.offset, segment.shape,
                                             segment.stateOffset,
-                                            builder.getF64FloatAttr(segment.decay)));
+                                            builder.getF64FloatAttr(segment.decay * segment.rate)));
+  }
   ArrayAttr segments = builder.getArrayAttr(ranges);
   auto f32 = [&](int64_t count) { return Composer::type(in[Scale]).clone({count}); };
   int64_t count = ranges.size();
@@ -84,7 +88,14 @@ SmallVector<Value> AdafactorOp::buildGroupUpdate(OpBuilder &builder, const Group
   auto like = [&](Value scalar) { return b.scalar(scalar, squares); };
   Value size = b.max(like(in[Eps2]), b.sqrt(sums[1]));
   Value clip = b.max(b.splat(squares, 1), b.div(b.sqrt(directions), like(in[Clip])));
-  Value rates = b.div(b.mul(size, like(b.min(in[Lr], in[Limit]))), clip);
+  Value limited;
+  if (llvm::all_of(factors, [](float factor) { return factor == 1; }))
+    limited = like(b.min(in[Lr], in[Limit]));
+  else
+    limited = b.min(
+        b.mul(like(in[Lr]), b.constant(DenseElementsAttr::get(f32(count), ArrayRef(factors)))),
+        like(in[Limit]));
+  Value rates = b.div(b.mul(size, limited), clip);
   Value param = FactoredStepOp::create(builder, loc, in[Param].getType(), in[Param], in[Grad],
                                        in[Enable], in[Scale], in[Lr], in[Decay], in[Eps1], next,
                                        rates, group.offset, segments);

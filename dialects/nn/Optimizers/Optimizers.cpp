@@ -1,6 +1,7 @@
 //===- Optimizers.cpp - All optimizers ------------------------------------===//
 #include "dialects/nn/Optimizers.h"
 #include "dialects/nn/Ops/Optimizer.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/ErrorHandling.h"
@@ -62,6 +63,15 @@ std::string shale::nn::listOptimizers(llvm::StringRef separator) {
   return llvm::join(
       llvm::map_range(getOptimizers(), [](const Optimizer *optimizer) { return optimizer->name; }),
       separator);
+}
+
+void shale::nn::scaleLearningRates(mlir::Operation *update, mlir::OpBuilder &builder,
+                                   mlir::Location loc, mlir::Value rate,
+                                   llvm::MutableArrayRef<mlir::Value> hypers) {
+  const Optimizer *optimizer = findOptimizer(update->getName().stripDialect());
+  for (auto [hyper, value] : llvm::zip_equal(optimizer->hypers, hypers))
+    if (hyper.source == HyperSource::LearningRate)
+      value = mlir::arith::MulFOp::create(builder, loc, value, rate);
 }
 
 std::vector<const HyperParameter *> shale::nn::getHyperParameters(const Optimizer &optimizer) {

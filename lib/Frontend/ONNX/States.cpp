@@ -175,7 +175,8 @@ void StateDeclarer::create(const Parameter &parameter, const Declared &declared)
                       states.getStringAttr(displayName(parameter.name)),
                       nn::RoleAttr::get(context.mlirContext(), role), /*slot=*/StringAttr(),
                       TypeAttr::get(declared.type), declared.init, aliases, FlatSymbolRefAttr(),
-                      StringAttr(), BoolAttr(), FloatAttr());
+                      /*unit=*/StringAttr(), /*trained=*/BoolAttr(), /*decay=*/FloatAttr(),
+                      /*lr_scale=*/FloatAttr());
 }
 
 //===----------------------------------------------------------------------===//

@@ -53,8 +53,8 @@ LogicalResult evaluateAdafactor(nn::AdafactorOp op, Call &call) {
   if (!call.operand(3).ints()[0])
     return success();
   auto value = [&](unsigned number) { return call.operand(number).floats()[0]; };
-  double scale = value(4), lr = value(5), eps1 = value(7), eps2 = value(8), d = value(9),
-         weightDecay = value(10), weight = value(11), limit = value(12);
+  double scale = value(4), lr = value(5) * op.getRateFactor(), eps1 = value(7), eps2 = value(8),
+         d = value(9), weightDecay = value(10), weight = value(11), limit = value(12);
   auto shape = cast<RankedTensorType>(op.getParam().getType()).getShape();
   int64_t count = call.operand(0).size();
   double *param = call.result(0).mutableFloats(), *moment = call.result(1).mutableFloats();

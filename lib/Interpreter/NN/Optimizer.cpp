@@ -19,20 +19,20 @@ LogicalResult evaluateSumSquares(nn::SumSquaresOp, Call &call) {
   return success();
 }
 
-/// Calls fn(begin, end, decay) for each range of local elements with one decay
-/// factor. Padding is in no range. `offset` is the index of the first local
-/// element in the group.
+/// Calls fn(begin, end, decay, rate) for each range of local elements with one factor on the weight
+/// decay and one on the learning rate. Padding is in no range. `offset` is the index of the first
+/// local element in the group.
 template <typename Fn>
-void forEachSegment(std::optional<ArrayAttr> segments, double decay, int64_t offset, int64_t size,
-                    Fn fn) {
+void forEachSegment(std::optional<ArrayAttr> segments, double decay, double rate, int64_t offset,
+                    int64_t size, Fn fn) {
   if (!segments)
-    return fn(int64_t(0), size, decay);
+    return fn(int64_t(0), size, decay, rate);
   for (Attribute attr : *segments) {
     auto segment = cast<nn::UpdateRangeAttr>(attr);
     int64_t begin = std::max<int64_t>(segment.getOffset() - offset, 0);
     int64_t end = std::min<int64_t>(segment.getOffset() + segment.getCount() - offset, size);
     if (begin < end)
-      fn(begin, end, segment.getDecay().getValueAsDouble());
+      fn(begin, end, segment.getDecay().getValueAsDouble(), segment.getRateFactor());
   }
 }
 
@@ -108,12 +108,14 @@ LogicalResult evaluateUpdate(OptimizerUpdateOpInterface op, Call &call, Formula 
   if (ArrayAttr given = op.getGroupSegments())
     segments = given;
   SmallVector<double> element(count);
-  forEachSegment(segments, op.getDecayFactor(), offset, call.operand(0).size(),
-                 [&](int64_t begin, int64_t end, double decay) {
+  forEachSegment(segments, op.getDecayFactor(), op.getRateFactor(), offset, call.operand(0).size(),
+                 [&](int64_t begin, int64_t end, double decay, double rate) {
+                   SmallVector<double> own(hypers);
+                   own[0] *= rate; // the learning rate is the first scalar of every formula
                    for (int64_t i = begin; i < end; ++i) {
                      for (unsigned r = 0; r < count; ++r)
                        element[r] = results[r][i];
-                     formula(element, grad[i] * scale, decay, hypers);
+                     formula(element, grad[i] * scale, decay, own);
                      for (unsigned r = 0; r < count; ++r)
                        results[r][i] = element[r];
                    }

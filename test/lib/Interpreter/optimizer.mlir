@@ -64,3 +64,21 @@ func.func @segments() -> tensor<4xf64> {
   %0, %1 = nn.sgd %p, %g, %v enable %yes scale %one lr %one momentum %zero weight_decay %one offset %offset : tensor<i64> decay = 7.000000e+00 segments = [#nn.update_range<offset = 0, count = 2, decay = 9.0 : f64>, #nn.update_range<offset = 3, count = 2, decay = 0.0 : f64>, #nn.update_range<offset = 5, count = 3, decay = 1.0 : f64>] : tensor<4xf64>, tensor<f64>
   return %0 : tensor<4xf64>
 }
+
+// Factors on the learning rate: 1 - 0.5 * 2 * 1 = 0 without segments; with them 1 - 2 * 0.25 and 1 - 2 * 1.
+// CHECK-LABEL: @scaled
+// CHECK: result0: 1xf64 {{.*}} [0]
+// CHECK: result1: 3xf64 {{.*}} [0.5, 0.5, -1]
+func.func @scaled() -> (tensor<1xf64>, tensor<3xf64>) {
+  %p = nn.constant dense<1.0> : tensor<1xf64>
+  %v = nn.constant dense<0.0> : tensor<1xf64>
+  %ps = nn.constant dense<1.0> : tensor<3xf64>
+  %vs = nn.constant dense<0.0> : tensor<3xf64>
+  %one = nn.constant dense<1.0> : tensor<f64>
+  %two = nn.constant dense<2.0> : tensor<f64>
+  %zero = nn.constant dense<0.0> : tensor<f64>
+  %yes = nn.constant dense<true> : tensor<i1>
+  %0, %1 = nn.sgd %p, %p, %v enable %yes scale %one lr %two momentum %zero weight_decay %zero decay = 1.000000e+00 {lr_scale = 0.5 : f64} : tensor<1xf64>, tensor<f64>
+  %2, %3 = nn.sgd %ps, %ps, %vs enable %yes scale %one lr %two momentum %zero weight_decay %zero decay = 1.000000e+00 segments = [#nn.update_range<offset = 0, count = 2, decay = 1.0 : f64, lr_scale = 0.25 : f64>, #nn.update_range<offset = 2, count = 1, decay = 1.0 : f64>] : tensor<3xf64>, tensor<f64>
+  return %0, %2 : tensor<1xf64>, tensor<3xf64>
+}

@@ -5,6 +5,7 @@ usage: equal.py MESH STRATEGY [FLAG]...
 FLAGs are those of make_tiny.py, and
 
   optimizer=NAME, units=POLICY, batch=N
+  scales=REGEX=X,..   factors on learning rates
   import=ARGUMENTS    imports a model with these arguments of shale-translate, instead of make_tiny.py's
   accumulate=K        K micro-batches per step
   sync=false          whole accumulators
@@ -82,7 +83,7 @@ with tempfile.TemporaryDirectory() as folder:
     with open(f"{folder}/forward.mlir", "w") as out:
         out.write(tiny)
     run("shale-opt", f"{folder}/forward.mlir", f"--shale-annotate-mesh=mesh={mesh} strategy={strategy} sync-every-microbatch={settings.get('sync', 'true')}",
-        f"--shale-annotate-units=policy={settings.get('units', 'block')}",
+        f"--shale-annotate-units=policy={settings.get('units', 'block')}", f"--shale-scale-learning-rates=factors={settings.get('scales', '')}",
         f"--shale-autodiff=optimizer={settings.get('optimizer', 'adamw')} accumulate={settings.get('accumulate', '1')}", "-o", f"{folder}/before.mlir")
     passes = ["--shale-propagate", "--shale-verify-sharded", "--shale-partition"]
     run("shale-opt", f"{folder}/before.mlir", *passes, "-o", f"{folder}/local.mlir")

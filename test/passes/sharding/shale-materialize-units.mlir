@@ -86,3 +86,27 @@ func.func @step(%x: tensor<2x4xf32> {dist.sharding = #dist.sharding<[{"fsdp"}, {
   return %p, %v, %new : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
 }
+
+// -----
+
+// Each segment has its parameter's factor on the learning rate; the update of the group has none.
+// CHECK: dist.unit @root {{.*}}segments = [#dist.segment<@v, offset = 0, shape = [4], decay = 1.000000e+00 : f64, lr_scale = 5.000000e-01 : f64>, #dist.segment<@w, offset = 16, shape = [4], decay = 1.000000e+00 : f64>]
+// CHECK: nn.sgd {{.*}}segments = [#nn.update_range<offset = 0, count = 4, decay = 1.000000e+00 : f64, lr_scale = 5.000000e-01 : f64>, #nn.update_range<offset = 16, count = 4, decay = 1.000000e+00 : f64>]
+// CHECK-NOT: lr_scale
+module attributes {dist.strategy = #dist.strategy<full>} {
+dist.mesh @mesh <[shard "fsdp"=2]>
+nn.state @v role = param type = tensor<4xf32>
+nn.state @w role = param type = tensor<4xf32>
+nn.state @v.momentum role = moment("momentum") type = tensor<4xf32> {of = @v}
+nn.state @w.momentum role = moment("momentum") type = tensor<4xf32> {of = @w}
+func.func @step(%v: tensor<4xf32> {nn.state = @v}, %w: tensor<4xf32> {nn.state = @w}, %mv: tensor<4xf32> {nn.state = @v.momentum},
+    %mw: tensor<4xf32> {nn.state = @w.momentum}, %lr: tensor<f32>) -> (tensor<4xf32> {nn.state = @v}, tensor<4xf32> {nn.state = @w},
+    tensor<4xf32> {nn.state = @v.momentum}, tensor<4xf32> {nn.state = @w.momentum}) {
+  %e = nn.constant dense<true> : tensor<i1>
+  %gv = nn.neg %v : tensor<4xf32>
+  %gw = nn.neg %w : tensor<4xf32>
+  %v1, %mv1 = nn.sgd %v, %gv, %mv enable %e scale %lr lr %lr momentum %lr weight_decay %lr decay = 1.0 {lr_scale = 0.5 : f64} : tensor<4xf32>, tensor<f32>
+  %w1, %mw1 = nn.sgd %w, %gw, %mw enable %e scale %lr lr %lr momentum %lr weight_decay %lr decay = 1.0 : tensor<4xf32>, tensor<f32>
+  return %v1, %w1, %mv1, %mw1 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+}
+}

@@ -25,6 +25,7 @@ const std::map<std::string, std::string> kSamples = {
     {"optimizer", "sgd"},
     {"freeze", "w"},
     {"no-decay", "b"},
+    {"lr-scale", "a{1,2}=0.5,b=2"},
     {"sequence-parallel", "false"},
     {"tensor", "a{1,2}=column,b=row"},
     {"accumulate", "3"},

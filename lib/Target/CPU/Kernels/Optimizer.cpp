@@ -1,12 +1,13 @@
 //===- Optimizer.cpp - Updates of flat groups -----------------------------===//
 //
-// Elements are updated in parallel. Each segment of a flat group has its own factor
-// on the weight decay. A range of elements loops over the segments, clipped to the
-// range, and copies the padding between them. The formula is the op's own, rounded
-// after each operation.
+// Elements are updated in parallel. Each segment of a flat group has its own factors
+// on the weight decay and the learning rate. A range of elements loops over the segments, clipped
+// to the range, and copies the padding between them. The formula is the op's own, rounded after
+// each operation.
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/nn/NN.h"
+#include "dialects/nn/Optimizers.h"
 #include "lib/Target/CPU/Kernels/Kernels.h"
 #include "lib/Target/CPU/Kernels/Loops.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -23,22 +24,24 @@ namespace {
 
 constexpr int64_t kGrain = 4096;
 
-/// A run of elements with one factor on the weight decay.
+/// A run of elements with one factor on the weight decay and one on the learning rate.
 struct Run {
   int64_t begin, end;
-  double decay;
+  double decay, rate;
 };
 
-/// Merges adjacent segments with the same factor to runs.
+/// Merges adjacent segments with the same factors to runs.
 SmallVector<Run> runsOf(ArrayAttr segments) {
   SmallVector<Run> runs;
   for (auto segment : segments.getAsRange<UpdateRangeAttr>()) {
     int64_t begin = segment.getOffset(), end = begin + segment.getCount();
     double decay = segment.getDecay().getValueAsDouble();
-    if (!runs.empty() && runs.back().end == begin && runs.back().decay == decay)
+    double rate = segment.getRateFactor();
+    if (!runs.empty() && runs.back().end == begin && runs.back().decay == decay &&
+        runs.back().rate == rate)
       runs.back().end = end;
     else
-      runs.push_back({begin, end, decay});
+      runs.push_back({begin, end, decay, rate});
   }
   return runs;
 }
@@ -52,10 +55,11 @@ class RunTable {
 public:
   RunTable(Loops &l, ArrayRef<Run> runs) : l(l) {
     SmallVector<int64_t> places;
-    SmallVector<float> factors;
+    SmallVector<float> factors, learning;
     for (const Run &run : runs) {
       places.append({run.begin, run.end});
       factors.push_back(run.decay);
+      learning.push_back(run.rate);
     }
     auto type = [&](int64_t count, Type element) {
       return RankedTensorType::get({count}, element);
@@ -64,10 +68,15 @@ public:
         "bounds", DenseElementsAttr::get(type(places.size(), l.b.getI64Type()), ArrayRef(places)));
     decays = l.constant("decays", DenseElementsAttr::get(type(factors.size(), l.b.getF32Type()),
                                                          ArrayRef(factors)));
+    if (llvm::any_of(runs, [](const Run &run) { return run.rate != 1; }))
+      rates = l.constant("rates", DenseElementsAttr::get(type(learning.size(), l.b.getF32Type()),
+                                                         ArrayRef(learning)));
   }
   Value begin(Value i) { return place(l.mul(i, l.index(2))); }
   Value end(Value i) { return place(l.add(l.mul(i, l.index(2)), l.index(1))); }
   Value decay(Value i) { return memref::LoadOp::create(l.b, l.loc, decays, i); }
+  /// Returns the factor on the learning rate, or null if all are 1.
+  Value rate(Value i) { return rates ? memref::LoadOp::create(l.b, l.loc, rates, i) : Value(); }
 
 private:
   Value place(Value at) {
@@ -76,7 +85,7 @@ private:
   }
 
   Loops &l;
-  Value bounds, decays;
+  Value bounds, decays, rates;
 };
 
 struct UpdateKernel : OwnKernelOpInterface::FallbackModel<UpdateKernel> {
@@ -120,9 +129,13 @@ LogicalResult UpdateKernel::emitWithCasts(Operation *op, OpBuilder &b, ValueRang
   Value byte = memref::LoadOp::create(b, loc, enable, ValueRange{l.index(0)});
   Value zero = arith::ConstantOp::create(b, loc, b.getI8IntegerAttr(0));
   Value on = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, byte, zero);
-  // Without a factor of the weight decay the elements are padding.
-  auto range = [&](Value from, Value to, Value factor) {
+  // Without a factor of the weight decay the elements are padding. Without one of the learning rate
+  // it is 1.
+  auto range = [&](Value from, Value to, Value factor, Value rate) {
     Value decay = factor ? l.splat(factor) : Value();
+    SmallVector<Value> own(hypers);
+    if (rate)
+      scaleLearningRates(op, b, loc, l.splat(rate), own);
     l.vectors(from, to, {}, [&](Value at, Value mask, ValueRange) -> SmallVector<Value> {
       SmallVector<Value> values;
       for (auto [old, element] : llvm::zip(olds, elements))
@@ -130,8 +143,8 @@ LogicalResult UpdateKernel::emitWithCasts(Operation *op, OpBuilder &b, ValueRang
       SmallVector<Value> next(values);
       if (factor) {
         Value scaled = arith::MulFOp::create(b, loc, l.load(grad, at, mask, gradient), scale);
-        next = cast<ElementwiseUpdateOpInterface>(op).emitUpdate(
-            {b, loc, values, scaled, decay, hypers});
+        next =
+            cast<ElementwiseUpdateOpInterface>(op).emitUpdate({b, loc, values, scaled, decay, own});
       }
       // An old 16-bit value that is widened and rounded again keeps its bits.
       for (auto [i, result] : llvm::enumerate(results)) {
@@ -146,7 +159,8 @@ LogicalResult UpdateKernel::emitWithCasts(Operation *op, OpBuilder &b, ValueRang
   };
   ArrayAttr segments = update.getGroupSegments();
   if (!segments) {
-    range(begin, end, l.real(update.getDecayFactor()));
+    double rate = update.getRateFactor();
+    range(begin, end, l.real(update.getDecayFactor()), rate == 1 ? Value() : l.real(rate));
     return success();
   }
   SmallVector<Run> runs = runsOf(segments);
@@ -161,11 +175,11 @@ LogicalResult UpdateKernel::emitWithCasts(Operation *op, OpBuilder &b, ValueRang
       scf::ForOp::create(b, loc, l.index(0), l.index(runs.size()), l.index(1), ValueRange(begin),
                          [&](OpBuilder &, Location, Value i, ValueRange done) {
                            Value from = local(table.begin(i)), to = local(table.end(i));
-                           range(done[0], from, Value());
-                           range(from, to, table.decay(i));
+                           range(done[0], from, Value(), Value());
+                           range(from, to, table.decay(i), table.rate(i));
                            scf::YieldOp::create(l.b, l.loc, to);
                          });
-  range(loop.getResult(0), end, Value());
+  range(loop.getResult(0), end, Value(), Value());
   return success();
 }
 

@@ -1,11 +1,12 @@
 //===- Update.cpp - Updates of flat groups --------------------------------===//
 //
-// One launch updates the whole slice of a group. Each segment has its own factor on
-// the weight decay; a thread finds the segment of its elements by binary search.
-// Padding between segments keeps its bits. The formula is the op's own.
+// One launch updates the whole slice of a group. Each segment has its own factors on
+// the weight decay and the learning rate; a thread finds the segment of its elements by binary
+// search. Padding between segments keeps its bits. The formula is the op's own.
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/nn/NN.h"
+#include "dialects/nn/Optimizers.h"
 #include "lib/Target/CUDA/Kernels/Kernels.h"
 #include "lib/Target/CUDA/Kernels/Threads.h"
 #include "lib/Target/CUDA/ThreadEmitter.h"
@@ -29,30 +30,37 @@ class Segments {
 public:
   Segments(Threads &t, ArrayAttr segments) : t(t) {
     SmallVector<int64_t> starts, ends;
-    SmallVector<float> factors;
-    auto add = [&](int64_t begin, int64_t end, double decay) {
-      if (!ends.empty() && ends.back() == begin && factors.back() == float(decay)) {
+    SmallVector<float> factors, learning;
+    auto add = [&](int64_t begin, int64_t end, float decay, float rate) {
+      if (!ends.empty() && ends.back() == begin && factors.back() == decay &&
+          learning.back() == rate) {
         ends.back() = end;
         return;
       }
       starts.push_back(begin);
       ends.push_back(end);
       factors.push_back(decay);
+      learning.push_back(rate);
     };
     for (auto segment : segments.getAsRange<UpdateRangeAttr>())
       add(segment.getOffset(), segment.getOffset() + segment.getCount(),
-          segment.getDecay().getValueAsDouble());
+          segment.getDecay().getValueAsDouble(), segment.getRateFactor());
+    bool scaled = llvm::any_of(learning, [](float rate) { return rate != 1; });
     count = ends.size();
     for (int i = 0; i < 2; ++i) {
       starts.push_back(INT64_MAX);
       ends.push_back(INT64_MAX);
       factors.push_back(0);
+      learning.push_back(1);
     }
     auto type = RankedTensorType::get({int64_t(ends.size())}, t.b.getI64Type());
     begins = t.constant("begins", DenseElementsAttr::get(type, ArrayRef(starts)));
     bounds = t.constant("bounds", DenseElementsAttr::get(type, ArrayRef(ends)));
     decays = t.constant("decays",
                         DenseElementsAttr::get(type.clone(t.b.getF32Type()), ArrayRef(factors)));
+    if (scaled)
+      rates = t.constant("rates",
+                         DenseElementsAttr::get(type.clone(t.b.getF32Type()), ArrayRef(learning)));
   }
 
   /// Returns the first segment that ends after the element `at`.
@@ -69,16 +77,17 @@ public:
   }
 
   struct Segment {
-    Value begin, end, decay;
+    Value begin, end, decay, rate; // rate: null if all are 1
   };
   Segment get(Value number) {
-    return {t.loadIndex(begins, number), t.loadIndex(bounds, number), t.load(decays, number)};
+    return {t.loadIndex(begins, number), t.loadIndex(bounds, number), t.load(decays, number),
+            rates ? t.load(rates, number) : Value()};
   }
 
 private:
   Threads &t;
   int64_t count;
-  Value begins, bounds, decays;
+  Value begins, bounds, decays, rates;
 };
 
 struct UpdateKernel : cuda::OwnKernelOpInterface::FallbackModel<UpdateKernel> {
@@ -162,16 +171,23 @@ LogicalResult UpdateKernel::emitWithCasts(Operation *op, OpBuilder &b, gpu::GPUF
       values.push_back(widen16Bits(b, loc, emitter.emit(old, at)));
     Value scaled =
         arith::MulFOp::create(b, loc, widen16Bits(b, loc, emitter.emit(gradient, at)), scale);
-    Value decay, changes = on;
+    Value decay, rate, changes = on;
     if (segments) {
       Value place = t.add(start, t.index(lane)), inFirst = within(place, first);
       decay = t.select(inFirst, first.decay, second.decay);
+      if (first.rate)
+        rate = t.select(inFirst, first.rate, second.rate);
       changes = t.both(changes, arith::OrIOp::create(b, loc, inFirst, within(place, second)));
     } else {
       decay = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(update.getDecayFactor()));
+      if (double factor = update.getRateFactor(); factor != 1)
+        rate = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(factor));
     }
+    SmallVector<Value> own(hypers);
+    if (rate)
+      scaleLearningRates(op, b, loc, rate, own);
     SmallVector<Value> next =
-        cast<ElementwiseUpdateOpInterface>(op).emitUpdate({b, loc, values, scaled, decay, hypers});
+        cast<ElementwiseUpdateOpInterface>(op).emitUpdate({b, loc, values, scaled, decay, own});
     insides.push_back(inside);
     lanes.emplace_back();
     // An old 16-bit value that is widened and rounded again keeps its bits.

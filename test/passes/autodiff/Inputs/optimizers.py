@@ -2,7 +2,7 @@
 
 usage: optimizers.py CASE_DIR FORWARD.mlir
 """
-import pathlib, subprocess, sys
+import json, pathlib, subprocess, sys
 
 case, forward = pathlib.Path(sys.argv[1]), sys.argv[2]
 files = sorted(case.glob("trajectory-optimizer-*.json"))
@@ -10,7 +10,9 @@ assert files, f"no recorded run in {case}"
 for file in files:
     name = file.stem.removeprefix("trajectory-optimizer-")
     step = f"{forward}.{name}.mlir"
-    subprocess.run(["shale-opt", forward, f"--shale-autodiff=optimizer={name}", "-o", step], check=True)
+    run = json.loads(file.read_text())
+    subprocess.run(["shale-opt", forward, f"--shale-scale-learning-rates=factors={run.get('lr_scale', '')}",
+                    f"--shale-autodiff=optimizer={run['optimizer']['name']}", "-o", step], check=True)
     done = subprocess.run([sys.executable, pathlib.Path(__file__).with_name("follow.py"), case, file.name, step], stdout=subprocess.PIPE, text=True)
     print(name, done.stdout, end="")
     if done.returncode:

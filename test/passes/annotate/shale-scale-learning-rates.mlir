@@ -1,0 +1,28 @@
+// RUN: shale-opt %s --shale-scale-learning-rates='factors=ln|tied=0.5,h\.0\.w{1,2}$=2,h\.0\.w=2' | FileCheck %s
+// RUN: not shale-opt %s --shale-scale-learning-rates='factors=lm_haed=2' 2>&1 | FileCheck %s --check-prefix=NONE
+// RUN: not shale-opt %s --shale-scale-learning-rates='factors=(=2' 2>&1 | FileCheck %s --check-prefix=BAD
+// RUN: not shale-opt %s --shale-scale-learning-rates='factors=ln=2,h=3' 2>&1 | FileCheck %s --check-prefix=TWICE
+// RUN: not shale-opt %s --shale-scale-learning-rates='factors=ln' 2>&1 | FileCheck %s --check-prefix=WORD
+// RUN: not shale-opt %s --shale-scale-learning-rates='factors==2' 2>&1 | FileCheck %s --check-prefix=WORD
+// RUN: not shale-opt %s --shale-scale-learning-rates='factors=ln=2,' 2>&1 | FileCheck %s --check-prefix=WORD
+// RUN: not shale-opt %s --shale-scale-learning-rates='factors=ln=0' 2>&1 | FileCheck %s --check-prefix=RANGE
+// RUN: not shale-opt %s --shale-scale-learning-rates='factors=ln=-1' 2>&1 | FileCheck %s --check-prefix=RANGE
+// RUN: not shale-opt %s --shale-scale-learning-rates='factors=ln=inf' 2>&1 | FileCheck %s --check-prefix=RANGE
+// RUN: not shale-opt %s --shale-scale-learning-rates='factors=ln=nan' 2>&1 | FileCheck %s --check-prefix=RANGE
+
+// Each name of a tied parameter matches. Buffers do not match. A comma within an expression is part of it.
+// CHECK: @h.0.ln.w {{.*}}lr_scale = 5.000000e-01
+// CHECK: @h.0.w {{.*}}lr_scale = 2.000000e+00
+// CHECK: @h.0.v role = param type = tensor<4xf32>{{$}}
+// CHECK: @lm_head.w {{.*}}lr_scale = 5.000000e-01
+// CHECK: @ln.mask role = buffer type = tensor<4xf32>{{$}}
+// NONE: lr-scale: 'lm_haed' matches no parameter; similar names: 'lm_head.w'
+// BAD: lr-scale: '(' is not a regular expression: parentheses not balanced
+// TWICE: lr-scale: 'h' matches parameter 'h.0.ln.w', to which another entry gives the factor 2
+// WORD: expects REGEX=X, separated by commas; got
+// RANGE: expects factors above 0 and at most 1e6; got 'ln={{.*}}' (--freeze leaves parameters as they are)
+nn.state @"h.0.ln.w" role = param type = tensor<4xf32>
+nn.state @"h.0.w" role = param type = tensor<4xf32>
+nn.state @"h.0.v" role = param type = tensor<4xf32>
+nn.state @"lm_head.w" role = param type = tensor<4xf32> {names = ["tied.w"]}
+nn.state @"ln.mask" role = buffer type = tensor<4xf32>
