@@ -7,6 +7,7 @@
 #include "llvm/Support/Format.h"
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Support/raw_ostream.h"
+#include <cmath>
 
 using namespace shale;
 using llvm::StringRef;
@@ -122,15 +123,24 @@ static std::string fractionText(double fraction) {
 static constexpr std::pair<StringRef, int64_t> kCounts[] = {
     {"G", 1000000000}, {"M", 1000000}, {"K", 1000}};
 
-/// Parses a count such as 100M.
+/// Parses a count such as 100M, 100m, 1e8 or 100_000_000.
 static bool parseCount(StringRef text, int64_t &count) {
   int64_t factor = 1;
   for (auto [letter, value] : kCounts)
-    if (text.consume_back(letter)) {
+    if (text.consume_back_insensitive(letter)) {
       factor = value;
       break;
     }
-  return !text.getAsInteger(10, count) && count > 0 && !llvm::MulOverflow(count, factor, count);
+  std::string digits = text.lower();
+  llvm::erase(digits, '_');
+  if (double value; StringRef(digits).getAsInteger(10, count)) {
+    if (digits.find_first_not_of("0123456789.e") != std::string::npos ||
+        StringRef(digits).getAsDouble(value) || !(value >= 1 && value < 0x1p53) ||
+        value != std::floor(value))
+      return false;
+    count = static_cast<int64_t>(value);
+  }
+  return count > 0 && !llvm::MulOverflow(count, factor, count);
 }
 
 static std::string countText(int64_t count) {

@@ -3,6 +3,7 @@
 #include "runtime/core/Error.h"
 #include "runtime/core/Files.h"
 #include "runtime/core/Trace.h"
+#include "runtime/program/ForeignWords.h"
 #include "runtime/program/Words.h"
 
 #include <CLI/CLI.hpp>
@@ -188,8 +189,8 @@ Parsed parseOptions(const ShaleProgram &program, int argc, const char *const *ar
     return text(group, flag, value, type, about)
         ->check(
             [values, flag](const std::string &typed) -> std::string {
-              std::string list, ours = ourValue(flag, typed);
-              if (!ours.empty())
+              std::string list, ours = findForeignValue(plainWord(flag), typed);
+              if (!ours.empty() && std::find(values.begin(), values.end(), typed) == values.end())
                 return "'" + typed + "': in Shale, use " + ours;
               for (const std::string &known : values) {
                 if (typed == known)
@@ -198,7 +199,11 @@ Parsed parseOptions(const ShaleProgram &program, int argc, const char *const *ar
               }
               return "takes one of " + list;
             },
-            "");
+            "")
+        ->transform([values](const std::string &typed) {
+          std::string lower = plainWord(typed);
+          return std::find(values.begin(), values.end(), lower) == values.end() ? typed : lower;
+        });
   };
 
   const double big = 9e15;
@@ -342,8 +347,14 @@ Parsed parseOptions(const ShaleProgram &program, int argc, const char *const *ar
     parsed.text = message;
     return parsed;
   };
+  auto isOwn = [&](const std::string &name) {
+    return !name.empty() && app.get_option_no_throw("--" + name);
+  };
+  std::vector<std::string> args; // which CLI11 takes from the end
+  for (int i = argc - 1; i > 0; --i)
+    args.push_back(withPlainFlag(argv[i], isOwn));
   try {
-    app.parse(argc, argv);
+    app.parse(args);
   } catch (const CLI::ParseError &error) {
     return refuse(std::string(error.what()) + "; see --help");
   }
@@ -359,7 +370,7 @@ Parsed parseOptions(const ShaleProgram &program, int argc, const char *const *ar
     std::string flag = extra.front().substr(0, extra.front().find('='));
     if (flag.empty() || flag[0] != '-')
       return refuse("'" + flag + "' is not a flag; see --help");
-    std::string answer = answerToFlag(flag);
+    std::string answer = answerToFlag(flag, isOwn);
     if (!answer.empty())
       return refuse(flag + " " + answer + ". See --help");
     std::string guess = nearest(app, flag);
@@ -386,7 +397,7 @@ Parsed parseOptions(const ShaleProgram &program, int argc, const char *const *ar
     return refuse("--file-size takes a number and B, KB, MB, GB, KiB, MiB or GiB, "
                   "not '" +
                   fileSize + "'");
-  std::string how = exists(o.resume) ? "" : ourValue("--resume", o.resume);
+  std::string how = exists(o.resume) ? "" : findForeignValue("resume", o.resume);
   if (!how.empty())
     return refuse("--resume: '" + o.resume + "': in Shale, use " + how);
   o.evalBatchesGiven = evalBatches->count() > 0;

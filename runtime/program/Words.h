@@ -1,18 +1,17 @@
-// Suggestions for flags and values of other trainers.
+// The program's answers to flags of other trainers.
 #ifndef SHALE_RUNTIME_PROGRAM_WORDS_H
 #define SHALE_RUNTIME_PROGRAM_WORDS_H
 
+#include <functional>
 #include <string>
 
 namespace shale::rt {
 
-/// Returns a hint for a flag ("--grad-clip") that belongs to another trainer or to
-/// the compiler; "" for an unknown flag.
-std::string answerToFlag(const std::string &flag);
-
-/// Returns Shale's value for the value of another trainer that was `typed` for `flag`;
-/// "" if there is none.
-std::string ourValue(const std::string &flag, const std::string &typed);
+/// Returns what a flag as typed ("--grad-clip") is if it belongs to another trainer or to the
+/// compiler, as the rest of a sentence; "" for an unknown flag. `isOwn` tells whether a plain
+/// word is a flag of the program.
+std::string answerToFlag(const std::string &flag,
+                         const std::function<bool(const std::string &)> &isOwn);
 
 } // namespace shale::rt
 

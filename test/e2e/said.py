@@ -6,6 +6,7 @@ usage: said.py --build DIR
 - A program of images counts samples, in its lines, its report and its description; one of tokens counts tokens. Both say at the start what
   their data holds, and at the end what memory was planned and used. metrics.jsonl has the same fields for both.
 - Files of other formats, made by the libraries that write them, are refused by their names as data and as initial weights.
+- Each flag of another framework that docs/guide/from-fsdp.md shows is answered as there. The table of these words knows all flags of programs.
 - Data that is too short for --steps is refused with a word on --epochs. The checkpoint of another model is one error, not one a rank.
 """
 import gzip
@@ -85,6 +86,22 @@ def check_formats(work):
     refused(work, ["./gpt", "--nproc", 2, "--data", "tokens/model.safetensors"], "it holds weights, which --init takes$")
 
 
+def check_words(work):
+    page = (MODELS.parents[1] / "docs/guide/from-fsdp.md").read_text()
+    rows = re.findall(r"^\| `\./train (.*?)` \| `(.*)` \|$", page, re.M)
+    for words, answer in rows:
+        done = subprocess.run(["./gpt", "--data", "small/data.bin", *words.split()], capture_output=True, text=True, timeout=120, env=QUIET, cwd=work)
+        if done.returncode != 64 or answer.replace("\\|", "|") not in done.stderr:
+            raise Deviates(f"{words} ended with {done.returncode}: {done.stderr[-600:]}")
+    if len(rows) < 8:
+        raise Deviates(f"{len(rows)} answers of programs are on the page")
+    table = (MODELS.parents[1] / "runtime/program/ForeignWords.def").read_text()
+    known = set(re.sub(r'["\s]', "", re.search(r"^TRAIN_FLAGS\((.*?)\)", table, re.S | re.M)[1]).split(","))
+    own = set(re.findall(r"^  --([\w-]+)", run(["./gpt", "--help"], "gpt", QUIET, work).stdout, re.M))
+    if lost := own - known - {"help", "describe", "beta1", "beta2", "eps", "weight-decay"}:
+        raise Deviates(f"ForeignWords.def lacks {sorted(lost)}")
+
+
 def check_limit(a, work):
     """The refusal of a limit lists the flags that lower the peak, with bytes that the plan with that flag confirms."""
     command = [f"{a.build}/bin/shalec", "small/model.onnx", "--loss", "next-token:logits", "--dim", "batch=32", "--mesh", "fsdp=2", "--threads", "2",
@@ -126,6 +143,7 @@ def check(a, work):
     check_images(work)
     check_tokens(work)
     check_formats(work)
+    check_words(work)
     check_limit(a, work)
     check_deep_limit(a, work)
     return "as documented"

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "tools/driver/Options.h"
+#include "runtime/program/ForeignWords.h"
 #include "shale/Runtime.h"
 #include "tools/driver/Flags.h"
 #include "tools/driver/Knobs.h"
@@ -20,14 +21,19 @@ using llvm::StringRef;
 
 namespace {
 
-/// Sets a flag to a value as typed. Throws CLI::ValidationError for a wrong one; suggests Shale's
-/// value for a value of another framework.
+/// Sets a flag to a value as typed, or to the value in lower case up to a colon ("AdamW"). Throws
+/// CLI::ValidationError for a wrong one; suggests Shale's value for a value of another framework,
+/// which may have a word of Shale with another meaning ("Adam").
 void setFlag(CompileOptions &options, const Flag &flag, const std::string &value) {
   std::string wrong = flag.set(options, value);
   if (wrong.empty())
     return;
+  size_t word = std::min(value.find(':'), value.size());
+  std::string lower = StringRef(value).take_front(word).lower() + value.substr(word);
   if (std::string ours = flagForForeignValue(flag.name, value); !ours.empty())
     wrong = "'" + value + "': in Shale, use " + ours;
+  else if (!flag.repeated && lower != value && flag.set(options, lower).empty())
+    return;
   throw CLI::ValidationError("--" + std::string(flag.name), wrong);
 }
 
@@ -82,12 +88,12 @@ std::string nearestFlag(const CLI::App &app, StringRef word) {
 }
 
 /// Prints what is wrong with the flags, and what the user may have meant.
-void reportError(const CLI::App &app, const CLI::ParseError &error, int argc, char **argv) {
+void reportError(const CLI::App &app, const CLI::ParseError &error,
+                 llvm::ArrayRef<std::string> args) {
   std::string notes;
   llvm::raw_string_ostream os(notes);
   bool unknown = false;
-  for (int i = 1; i < argc; ++i) {
-    StringRef argument(argv[i]);
+  for (StringRef argument : args.drop_front()) {
     if (!argument.consume_front("--"))
       continue;
     StringRef word = argument.split('=').first;
@@ -96,18 +102,9 @@ void reportError(const CLI::App &app, const CLI::ParseError &error, int argc, ch
     if (!unknown)
       llvm::errs() << "shalec: error: unknown flag --" << word << "\n";
     unknown = true;
-    std::string plain = word.lower();
-    std::replace(plain.begin(), plain.end(), '_', '-');
-    if (app.get_option_no_throw("--" + plain))
-      os << "shalec: note: did you mean --" << plain << "?\n";
-    else if (isProgramFlag(plain))
-      os << "shalec: note: --" << plain
-         << " is a flag of the program that shalec makes, at run time: ./train --" << plain
-         << " ..\n";
-    else if (StringRef ours = flagForForeignWord(plain); !ours.empty())
-      os << "shalec: note: --" << word
-         << (ours.starts_with("not ") ? " is " : " is not a flag of Shale: use ") << ours << "\n";
-    else if (std::string near = nearestFlag(app, plain); !near.empty())
+    if (std::string answer = answerToForeignFlag(word); !answer.empty())
+      os << "shalec: note: " << answer << "\n";
+    else if (std::string near = nearestFlag(app, rt::plainWord(word.str())); !near.empty())
       os << "shalec: note: did you mean " << near << "?\n";
   }
   if (!unknown)
@@ -158,14 +155,19 @@ ParsedOptions shale::parseOptions(int argc, char **argv) {
   for (const Flag &flag : allFlags())
     addFlag(app, o, flag, all);
 
+  std::vector<std::string> args;
+  for (int i = 0; i < argc; ++i)
+    args.push_back(rt::withPlainFlag(
+        argv[i], [&](const std::string &name) { return app.get_option_no_throw("--" + name); }));
   try {
-    app.parse(argc, argv);
+    std::vector<std::string> reversed(args.rbegin(), args.rend() - 1); // as CLI11 wants them
+    app.parse(reversed);
   } catch (const CLI::Success &asked) {
     bool version = dynamic_cast<const CLI::CallForVersion *>(&asked);
     llvm::outs() << (version ? std::string(asked.what()) + "\n" : withoutBlankLines(app.help()));
     return {std::nullopt, SHALE_EXIT_OK};
   } catch (const CLI::ParseError &error) {
-    reportError(app, error, argc, argv);
+    reportError(app, error, args);
     return {std::nullopt, SHALE_EXIT_USAGE};
   }
   for (const CLI::Option *option : app.get_options())
@@ -179,14 +181,14 @@ ParsedOptions shale::parseOptions(int argc, char **argv) {
     o.recompute = RecomputePolicy();
     o.typed.erase("recompute");
   }
-  o.argv.assign(argv, argv + argc);
-  for (int i = 1; i < argc; ++i) {
-    StringRef word = argv[i];
+  for (size_t i = 1; i < args.size(); ++i) {
+    StringRef word = args[i];
     if (word == "-o")
       ++i;
     else if (word != "--describe" && word != "--remarks" && !word.starts_with("-o"))
-      o.words.push_back(argv[i]);
+      o.words.push_back(args[i]);
   }
+  o.argv = std::move(args);
   chooseShard(o);
   if (o.output.empty())
     o.output = o.emit == Emit::Program ? "train" : o.emit == Emit::Object ? "train.o" : "-";

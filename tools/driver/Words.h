@@ -7,18 +7,15 @@
 
 namespace shale {
 
-/// Returns Shale's flag for a flag of FSDP, accelerate, DeepSpeed, FairScale or torchtitan
-/// ("sharding_strategy" -> "--shard none|optimizer|grad|full"), or a hint if Shale has no such
-/// flag; an empty string for an unknown flag. `word` is as typed: in any case, with - or _,
-/// with or without a section ("training.").
-llvm::StringRef flagForForeignWord(llvm::StringRef word);
+/// Returns what Shale has for a flag of FSDP, accelerate, DeepSpeed, FairScale or torchtitan, as
+/// typed: "--sharding_strategy is not a flag of Shale: use --shard none|optimizer|grad|full". Flags
+/// of the programs that shalec makes are among those that it answers. An empty string for an
+/// unknown flag.
+std::string answerToForeignFlag(llvm::StringRef word);
 
 /// Returns what to write instead of another framework's value: "--shard full" for
 /// "--shard FULL_SHARD"; an empty string for an unknown value.
 std::string flagForForeignValue(llvm::StringRef flag, llvm::StringRef value);
-
-/// Whether a flag belongs to the programs that shalec emits ("--steps").
-bool isProgramFlag(llvm::StringRef flag);
 
 } // namespace shale
 

@@ -1,6 +1,16 @@
-"""For flags and values of other frameworks, shalec must end with 64 and name Shale's flag once."""
+"""For flags and values of other frameworks, shalec must end with 64 and name Shale's flag once, or say why there is none.
+
+usage: words.py ROOT
+
+Asks for the words below, for those that docs/guide/from-fsdp.md shows with an answer, and for each key of config-keys.txt. The table's flags of Shale must be those of --help-all. Spellings of Shale's own flags and values must be taken.
+"""
+import pathlib
+import re
 import subprocess
 import sys
+
+ROOT = pathlib.Path(sys.argv[1])
+PAGE = (ROOT / "docs/guide/from-fsdp.md").read_text()
 
 VALUES = {
     "--shard": {"FULL_SHARD": "--shard full", "SHARD_GRAD_OP": "--shard full --reshard-after-forward=false", "NO_SHARD": "--shard none",
@@ -25,11 +35,59 @@ FLAGS = {
     "--gradient_accumulation_steps": "--accumulate N", "--seq-len": "--dim sequence=N", "--fsdp_offload_params": "--offload none|all", "--use_orig_params": "not needed",
     "--epochs": "a flag of the program that shalec makes", "--learning-rate": "--lr X of the program", "--steps": "./train --steps", "--grad_clip": "--clip-grad-norm X of the program",
 }
+# What was typed in the words of the frameworks, and got no answer or a wrong one.
+TYPED = {
+    "--broadcast_fp16": "use --param-dtype f16", "--reduce_fp16": "use --reduce-dtype f16", "--gradient_compression": "--reduce-dtype bf16|f16",
+    "--shard OSS+SDP": "use --shard grad", "--devices 2": "use --mesh fsdp=N", "--num-nodes 2": "use --mesh fsdp=N, with N ranks on all hosts together",
+    "--profiling.enable_profiling": "use --trace steps:A-B FILE", "--profiling.save_traces_folder x": "use --trace", "--profiling.profile_freq 10": "use --trace",
+    "--parallelism.fsdp_reshard_after_forward never": "use --reshard-after-forward=true|false; never is false", "--training.steps 10": "use --steps of the program",
+    "--lr_scheduler.warmup_steps 2": "use --warmup N", "--lr_scheduler.decay_ratio 0.8": "use --decay-fraction X", "--lr_scheduler.decay_type linear": "use --schedule",
+    "--lr_scheduler.min_lr_factor 0.1": "use --min-lr X", "--checkpoint.enable": "use --save-every N", "--checkpoint.folder x": "use --out DIR",
+    "--checkpoint.interval 500": "use --save-every N", "--checkpoint.async_mode disabled": "use --async-save", "--checkpoint.keep_latest_k 2": "use --keep N",
+    "--metrics.log_freq 10": "is not needed: every step is logged", "--metrics.enable_tensorboard": "use --tensorboard", "--metrics.enable_wandb": "does not exist in Shale",
+    "--compile.enable": "is not needed: the program is compiled", "--job.config_file x.toml": "is not needed: there is no configuration file",
+    "--optimizer.lr 8e-4": "use --lr of the program", "--optimizer.name AdamW": "use --optimizer NAME", "--log-every 10": "is not needed: every step is logged",
+    "--zero_optimization.stage 2": "use --shard none|optimizer|grad|full", "--validation.steps 10": "use --eval-batches N", "--validation.freq 5": "use --eval-every N",
+    "--parallelism_config_dp_shard_size 2": "use --mesh fsdp=N", "--fsdp_sharding_strategy FULL_SHARD": "use --shard none|optimizer|grad|full",
+    "--parallelism.pipeline_parallel_degree 2": "does not exist in Shale: pipeline parallelism is not supported",
+}
+# Other spellings of Shale's own flags and values.
+TAKEN = ["--optimizer AdamW", "--unit size:1e8", "--unit size:100m", "--unit size:100_000_000", "--unit Block", "--reshard_after_forward=False", "--shard FULL",
+         "--Param_Dtype BF16", "--mesh FSDP=2"]
+WRONG = ["--unit size:1e-3", "--unit size:1.5", "--unit size:e8", "--unit size:1e99", "--unit size:nan", "--unit size:-1e3", "--unit size:"]
+
+
+def shalec(*words):
+    return subprocess.run(["shalec", *words], capture_output=True, text=True)
+
+
 count = 0
-for command, ours in [([flag, value], ours) for flag, values in VALUES.items() for value, ours in values.items()] + [([flag, "1"], ours) for flag, ours in FLAGS.items()]:
-    run = subprocess.run(["shalec", "model.onnx", *command], capture_output=True, text=True)
-    answer = [line for line in run.stderr.splitlines() if ours in line and command[0].lstrip("-") in line]
+asked = [([flag, value], ours) for flag, values in VALUES.items() for value, ours in values.items()] + [([flag, "1"], ours) for flag, ours in FLAGS.items()]
+asked += [(words.split(), ours) for words, ours in TYPED.items()]
+asked += [(words.split(), ours.replace("\\|", "|")) for words, ours in re.findall(r"^\| `shalec (.*?)` \| `(.*)` \|$", PAGE, re.M)]
+for command, ours in asked:
+    run = shalec("model.onnx", *command)
+    answer = [line for line in run.stderr.splitlines() if ours in line and command[0].lstrip("-") in line + run.stderr.splitlines()[0]]
     if run.returncode != 64 or len(answer) != 1 or run.stderr.count("error:") != 1 or run.stdout:
         sys.exit(f"{' '.join(command)}: ended with {run.returncode} and does not say '{ours}': {run.stderr}")
     count += 1
 print(f"{count} words, each is answered")
+
+# shalec answers each flag that it does not know.
+options = set(re.findall(r"^ +(?:-h,)?--([\w-]+)", shalec("--help-all").stdout, re.M)) - {"help", "help-all", "version"}
+keys = [line for line in (ROOT / "test/tools/Inputs/config-keys.txt").read_text().splitlines() if not line.startswith("#")]
+keys = [key for key in keys if key.lower().replace("_", "-") not in options]
+run = shalec("model.onnx", *("--" + key for key in keys))
+answers = dict(re.findall(r"^shalec: note: --(\S+) (is .*|does not exist in Shale: .*)$", run.stderr, re.M))
+if run.returncode != 64 or (lost := [key for key in keys if key not in answers and key.lower().replace("_", "-") not in answers]):
+    sys.exit(f"no answer to {lost}: {run.stderr[-500:]}")
+print(f"{len(keys) // 100}.. hundred keys, each is answered")
+
+listed = set(re.search(r"^SHALEC_FLAGS\((.*?)\)", (ROOT / "runtime/program/ForeignWords.def").read_text(), re.S | re.M)[1].replace('"', "").replace("\n", "").replace(" ", "").split(","))
+if listed != options:
+    sys.exit(f"ForeignWords.def and --help-all differ: {sorted(listed ^ options)}")
+for words in TAKEN + WRONG:
+    run = shalec("missing.onnx", *words.split())
+    if run.returncode != (66 if words in TAKEN else 64):
+        sys.exit(f"{words}: ended with {run.returncode}: {run.stderr}")
+print("other spellings are taken")

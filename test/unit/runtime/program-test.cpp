@@ -586,12 +586,41 @@ TEST_F(Program, WordsOfOtherTrainersAreAnsweredWithOurs) {
       {"--checkpoint FULL_STATE_DICT", "use full"},
       {"--token-dtype u16", "use uint16"},
       {"--resume latest", "use auto"},
-      {"--resume False", "use never"}};
+      {"--resume False", "use never"},
+      {"--devices 2", "--devices is not a flag of Shale: use --nproc N"},
+      {"--num-nodes 2", "torchrun, mpirun or srun on each host"},
+      {"--training.steps 10", "--training.steps is not a flag of Shale: use --steps"},
+      {"--optimizer.lr 8e-4", "--optimizer.lr is not a flag of Shale: use --lr"},
+      {"--optimizer.name AdamW", "compile it again with shalec and --optimizer NAME"},
+      {"--log-every 10", "--log-every is not needed: every step is logged"},
+      {"--metrics.log_freq 10", "is not needed: every step is logged"},
+      {"--metrics.enable_wandb", "does not exist in Shale: metrics.jsonl in --out DIR"},
+      {"--lr_scheduler.warmup_steps 2", "use --warmup N, a number of steps"},
+      {"--lr_scheduler.decay_type linear", "use --schedule constant|cosine|linear|wsd"},
+      {"--checkpoint.interval 500", "use --save-every N"},
+      {"--checkpoint.enable", "use --save-every N"},
+      {"--checkpoint.keep_latest_k 2", "use --keep N"},
+      {"--profiling.enable_profiling", "use --trace steps:A-B FILE"},
+      {"--profiling.profile_freq 10", "use --trace steps:A-B FILE"},
+      {"--validation.steps 4", "use --eval-batches N"},
+      {"--compile.enable", "is not needed: the program is compiled"},
+      {"--job.config_file x.toml", "is not needed: there is no configuration file"},
+      {"--parallelism.fsdp_reshard_after_forward never",
+       "compile it again with shalec and --reshard-after-forward=true|false; never is false"},
+      {"--reshard_after_forward=False", "compile it again with shalec and --reshard-after-forward"},
+      {"--zero_optimization.stage 2", "shalec and --shard none|optimizer|grad|full"},
+      {"--broadcast_fp16", "shalec and --param-dtype f16"},
+      {"--fp16.loss_scale 0", "is not needed: the loss scale of f16 is dynamic"}};
   for (const auto &[flags, answer] : words) {
     Result result = run("1", std::string("--data data.txt ") + flags);
     EXPECT_EQ(result.code, 64) << flags;
     EXPECT_NE(result.text.find(answer), std::string::npos) << flags << "\n" << result.text;
   }
+  // Other spellings of the program's own flags and values.
+  EXPECT_EQ(run("1", "--data data.txt --clip_grad_norm 1 --Steps=1 --schedule Cosine --async_save "
+                     "FALSE --out spelled")
+                .code,
+            0);
   // A flag that no framework has.
   EXPECT_NE(run("1", "--data data.txt --frobnicate 3").text.find("unknown flag"),
             std::string::npos);

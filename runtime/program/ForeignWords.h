@@ -1,0 +1,48 @@
+// What Shale has for flags and values of other frameworks: the table of ForeignWords.def. shalec is built with this file, too.
+#ifndef SHALE_RUNTIME_PROGRAM_FOREIGNWORDS_H
+#define SHALE_RUNTIME_PROGRAM_FOREIGNWORDS_H
+
+#include <functional>
+#include <string>
+
+namespace shale::rt {
+
+/// What Shale has for a flag of another framework.
+struct ForeignFlag {
+  const char *names;  // as in the table
+  const char *shalec; // what shalec has; "" if nothing
+  const char *train;  // what the program has; "" if nothing
+  const char *why;    // "not needed: WHY" or "does not exist in Shale: WHY"; "" for other rows
+};
+
+/// What a flag that was typed is.
+struct FoundFlag {
+  std::string own;                  // a flag of Shale without "--", by another name; or "":
+  const ForeignFlag *row = nullptr; // a row of the table, or null
+};
+
+/// Returns a word in lower case with - for _, without the dashes before it.
+std::string plainWord(std::string word);
+
+/// Looks up a flag as typed: "--training.local_batch_size". `isOwn` tells whether a plain word
+/// is a flag of Shale, of shalec or of the program.
+FoundFlag findForeignFlag(const std::string &typed,
+                          const std::function<bool(const std::string &)> &isOwn);
+
+/// Returns Shale's value for a value as typed, for the flag of a plain name; "" if the table has
+/// none.
+std::string findForeignValue(const std::string &flag, const std::string &typed);
+
+/// Whether a plain word is a flag of shalec.
+bool isShalecFlag(const std::string &name);
+/// Whether a plain word is a flag of all programs. Settings of optimizers are not among them.
+bool isTrainFlag(const std::string &name);
+
+/// Returns an argument with Shale's spelling of its flag: "--lr=1e-3" for "--LR=1e-3" and
+/// "--min-lr" for "--min_lr", if `isOwn` takes it for a flag; the argument otherwise.
+std::string withPlainFlag(const std::string &argument,
+                          const std::function<bool(const std::string &)> &isOwn);
+
+} // namespace shale::rt
+
+#endif
