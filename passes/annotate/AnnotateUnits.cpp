@@ -140,21 +140,68 @@ FailureOr<llvm::StringSet<>> findUnits(ModuleOp module, const UnitPolicy &policy
   llvm_unreachable("all kinds are listed");
 }
 
+/// Returns the unit of each state.
+llvm::StringMap<StringRef> assign(ModuleOp module, const llvm::StringSet<> &units) {
+  llvm::StringMap<StringRef> assigned;
+  for (nn::StateOp state : storedStates(module)) {
+    StringRef unit = unitOf(state.getSymName(), false, units);
+    for (StringRef name : namesOf(state))
+      unit = commonUnit(unit, unitOf(name, false, units), units);
+    assigned[state.getSymName()] = unit;
+  }
+  visitUsers(module, units, [&](StringRef state, StringRef unit) {
+    if (auto it = assigned.find(state); it != assigned.end())
+      it->second = commonUnit(it->second, unit, units);
+  });
+  return assigned;
+}
+
+/// Returns the elements of each unit.
+llvm::StringMap<int64_t> sizesOf(ModuleOp module, const llvm::StringSet<> &units) {
+  llvm::StringMap<StringRef> assigned = assign(module, units);
+  llvm::StringMap<int64_t> sizes;
+  for (nn::StateOp state : storedStates(module))
+    sizes[assigned.lookup(state.getSymName())] += state.getTensorType().getNumElements();
+  return sizes;
+}
+
+/// Adds to the blocks the largest modules that enclose none of them, such as an embedding or an
+/// output layer, if they have at least a quarter of the elements of the largest block. In `root`
+/// they would be whole together, and their gradients would live from the output layer's, which is
+/// the first of the backward pass, to the embedding's, which is the last. Smaller modules would
+/// cost more collectives than they save memory.
+void addLargeModules(ModuleOp module, llvm::StringSet<> &units) {
+  constexpr int64_t kParts = 4;
+  int64_t largest = 0;
+  for (const auto &[unit, elements] : sizesOf(module, units))
+    if (unit != kRoot)
+      largest = std::max(largest, elements);
+  llvm::StringSet<> enclosing;
+  for (const auto &unit : units)
+    for (StringRef scope : scopesOf(unit.first(), true))
+      enclosing.insert(scope);
+  llvm::StringSet<> with = units;
+  for (nn::StateOp state : storedStates(module)) {
+    if (unitOf(state.getSymName(), false, units) != kRoot)
+      continue;
+    SmallVector<StringRef> scopes = scopesOf(state.getSymName(), false);
+    auto *beside = llvm::find_if_not(scopes, [&](StringRef s) { return enclosing.contains(s); });
+    if (beside != scopes.end())
+      with.insert(*beside);
+  }
+  // Without parameters that are tied to others, which belong to the root.
+  for (const auto &[unit, elements] : sizesOf(module, with))
+    if (unit != kRoot && elements * kParts >= largest)
+      units.insert(unit);
+}
+
 LogicalResult annotateUnits(ModuleOp module, const UnitPolicy &policy) {
   FailureOr<llvm::StringSet<>> units = findUnits(module, policy);
   if (failed(units))
     return failure();
-  llvm::StringMap<StringRef> assigned;
-  for (nn::StateOp state : storedStates(module)) {
-    StringRef unit = unitOf(state.getSymName(), false, *units);
-    for (StringRef name : namesOf(state))
-      unit = commonUnit(unit, unitOf(name, false, *units), *units);
-    assigned[state.getSymName()] = unit;
-  }
-  visitUsers(module, *units, [&](StringRef state, StringRef unit) {
-    if (auto it = assigned.find(state); it != assigned.end())
-      it->second = commonUnit(it->second, unit, *units);
-  });
+  if (policy.kind == UnitPolicy::Block && !units->empty())
+    addLargeModules(module, *units);
+  llvm::StringMap<StringRef> assigned = assign(module, *units);
   for (nn::StateOp state : storedStates(module))
     state.setUnit(assigned.lookup(state.getSymName()));
   return success();

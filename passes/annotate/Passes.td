@@ -78,7 +78,9 @@ def AnnotateUnitsPass : Pass<"shale-annotate-units", "::mlir::ModuleOp"> {
     - `block`: units are the blocks, that is, the outermost module scopes that
       repeat with an index. Scopes that differ only in the index are a family; a
       family with less than a tenth of the elements of the largest one has no
-      units.
+      units. The outermost modules that enclose no block, such as an embedding or
+      an output layer, are units too if they have at least a quarter of the
+      elements of the largest block.
     - `class:NAME`: units are the modules of that class, as the exporter named it.
     - `size:N`: a module is a unit if its parameters that are in no smaller unit
       reach N elements (K, M, G are powers of 1000).
@@ -91,6 +93,7 @@ def AnnotateUnitsPass : Pass<"shale-annotate-units", "::mlir::ModuleOp"> {
 
     ```mlir
     nn.state @embed.weight role = param type = tensor<32x8xf32>
+    nn.state @norm.weight role = param type = tensor<8xf32>
     nn.state @layers.0.attn.weight role = param type = tensor<8x8xf32>
     nn.state @layers.0.mlp.weight role = param type = tensor<8x8xf32>
     nn.state @layers.1.attn.weight role = param type = tensor<8x8xf32>
@@ -100,7 +103,8 @@ def AnnotateUnitsPass : Pass<"shale-annotate-units", "::mlir::ModuleOp"> {
     After:
 
     ```mlir
-    nn.state @embed.weight role = param type = tensor<32x8xf32> {unit = "root"}
+    nn.state @embed.weight role = param type = tensor<32x8xf32> {unit = "embed"}
+    nn.state @norm.weight role = param type = tensor<8xf32> {unit = "root"}
     nn.state @layers.0.attn.weight role = param type = tensor<8x8xf32> {unit = "layers.0"}
     nn.state @layers.0.mlp.weight role = param type = tensor<8x8xf32> {unit = "layers.0"}
     nn.state @layers.1.attn.weight role = param type = tensor<8x8xf32> {unit = "layers.1"}

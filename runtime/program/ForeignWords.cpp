@@ -59,8 +59,8 @@ char plain(char c) {
 bool lists(const char *names, const std::string &word) {
   while (true) {
     size_t size = std::strcspn(names, ",|");
-    if (size == word.size() && std::equal(word.begin(), word.end(), names,
-                                          [](char x, char y) { return x == plain(y); }))
+    if (size == word.size() &&
+        std::equal(word.begin(), word.end(), names, [](char x, char y) { return x == plain(y); }))
       return true;
     if (!names[size])
       return false;

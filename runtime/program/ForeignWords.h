@@ -1,4 +1,5 @@
-// What Shale has for flags and values of other frameworks: the table of ForeignWords.def. shalec is built with this file, too.
+// What Shale has for flags and values of other frameworks: the table of ForeignWords.def. shalec is
+// built with this file, too.
 #ifndef SHALE_RUNTIME_PROGRAM_FOREIGNWORDS_H
 #define SHALE_RUNTIME_PROGRAM_FOREIGNWORDS_H
 

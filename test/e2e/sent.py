@@ -30,6 +30,10 @@ from collections import Counter
 
 from runner import VALUE, Case, Deviates, compile_changed, expect_deviation, main, metrics, read_safetensors
 
+# Parameters that are tied to another; units whose gradient does not read them; output layers that are units, with which a forward pass ends
+# and the backward pass begins; and what else of a model is still whole then, if two units may be.
+TIED, TABLES, HEADS = {"transformer.wte.weight"}, {"model.embed_tokens", "tok"}, {"lm_head", "head"}
+ENDS = {"lm_head": "root", "head": "head", "transformer.h.1": "transformer.h.1"}
 ALONE = ["--max-gathers-in-flight", "1", "--prefetch", "0"]
 # ranks, replicas, strategy, flags, bytes of an element in the wire type and in the reduce type
 SETTINGS = [(2, 1, "none", [], 4, 4), (2, 1, "optimizer", [], 4, 4), (2, 1, "grad", [], 4, 4), (2, 1, "full", [], 4, 4), (None, 1, "full", [], 4, 4),
@@ -43,18 +47,25 @@ ACCUMULATED = [(2, 1, "none", [], 4, 4), (2, 1, "optimizer", [], 4, 4), (2, 1, "
 
 
 def units_of(case, shards, gathered, reduced):
-    """Elements of each unit by name, with padding: blocks, and `root` for the rest. Parameters are in the model's order."""
+    """Elements of each unit by name, with padding: blocks, modules beside them with at least a quarter of a block's elements, and `root` for the
+    rest. Parameters are in the model's order."""
     weights, units, model = read_safetensors(case.folder / "final.safetensors"), {}, (case.folder / case.model).read_bytes()
+    blocks = {name: re.match(r"(?:m\.)?(.*?\.\d+)\.", name) for name in weights}
+    sizes = Counter()
+    for name, block in blocks.items():
+        sizes[block.group(1) if block else name.rpartition(".")[0]] += weights[name].size
+    least = max(sizes[block.group(1)] for block in blocks.values() if block) / 4 if any(blocks.values()) else float("inf")
     for name in sorted(weights, key=lambda name: model.find(name.encode())):
-        block = re.match(r"(?:m\.)?(.*?\.\d+)\.", name)
-        units.setdefault(block.group(1) if block else "root", []).append(weights[name].size)
+        module = name.rpartition(".")[0]
+        own = module if module and name not in TIED and sizes[module] >= least else "root"
+        units.setdefault(blocks[name].group(1) if blocks[name] else own, []).append(weights[name].size)
     start = 64 // min(gathered, reduced, 4)
     return {unit: -(-(sum(-(-size // start) * start for size in sizes[:-1]) + sizes[-1]) // shards) * shards for unit, sizes in units.items()}
 
 
 def expected(strategy, units, shards, replicas, batches, flags, gathered, reduced):
     """{(kind, axis): bytes}."""
-    last = max(unit for unit in units if unit != "root")
+    ends = HEADS if flags == ALONE else HEADS | {ENDS[next(name for name in ENDS if name in units)]}
     reductions = 1 if strategy in ("none", "optimizer") or "--sync-every-microbatch=false" in flags else batches
     found = Counter()
     for unit, elements in units.items():
@@ -63,8 +74,10 @@ def expected(strategy, units, shards, replicas, batches, flags, gathered, reduce
             found["all-reduce", "fsdp"] += 2 * share * reduced
         else:
             found["reduce-scatter", "fsdp"] += reductions * share * reduced
-            once = unit == last and flags != ALONE or "--reshard-after-forward=false" in flags
-            gathers = batches * (1 if once else 2) if strategy == "full" else 1
+            once = unit in ends or unit in TABLES or "--reshard-after-forward=false" in flags
+            # plain's positions are in the same unit as its last norm: used before all blocks, after them, and after the head in the backward pass.
+            apart = unit == "root" and "head" in units and flags == ALONE
+            gathers = batches * (1 if once else 3 if apart else 2) if strategy == "full" else 1
             found["all-gather", "fsdp"] += gathers * share * gathered
         own = elements if strategy == "none" else elements // shards
         if replicas > 1:

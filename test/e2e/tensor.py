@@ -96,16 +96,15 @@ def check_sent(case, work, sequence):
     # Gathers and reductions over fsdp: the parts of a block that a tensor rank holds, and the vectors; 64 bytes are 16 elements.
     units = Counter()
     for name, shape in shapes.items():
-        unit = name.split("layers.")[1].split(".")[0] if "layers." in name else "root"
+        unit = name.split("layers.")[1].split(".")[0] if "layers." in name else "root" if "norm" in name else name
         split = any(part in name for part in (*COLUMNS, *ROWS))
         units[unit, split] += int(np.prod(shape)) // (2 if split else 1)
-    last = str(blocks - 1)
     for (unit, split), elements in units.items():
         if sequence != "false" and not split:
             want["all-reduce", "tp"] += 2 * (2 - 1) * elements // 2 * 4
         if elements % 16:
             raise Deviates(f"the shapes of {unit} need padding")
-        want["all-gather", "fsdp"] += (1 if unit == last else 2) * elements // 2 * 4
+        want["all-gather", "fsdp"] += (2 if unit.isdigit() else 1) * elements // 2 * 4
         want["reduce-scatter", "fsdp"] += elements // 2 * 4
     scalars = {("all-reduce", axis, 8) for axis in ("fsdp", "tp")}
     for rank in json.loads((work / "report.json").read_text()):

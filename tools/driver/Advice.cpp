@@ -89,7 +89,11 @@ static std::vector<Plan> variations(Planner &planner, const Plan &plan, ArrayRef
 }
 
 std::vector<Plan> shale::neighbours(Planner &planner, const Plan &plan, bool keepModules) {
-  return variations(planner, plan, allKnobs(), keepModules);
+  std::vector<Knob> flags = allKnobs().vec();
+  for (Knob &knob : flags)
+    if (knob.flag == flagNamed("unit"))
+      llvm::append_range(knob.values, smallerUnits(plan.summary.parameters).values);
+  return variations(planner, plan, flags, keepModules);
 }
 
 void shale::printChange(const Plan &from, const Plan &to, raw_ostream &os) {

@@ -14,6 +14,7 @@ static constexpr size_t kMostVariants = 1024;
 llvm::ArrayRef<Knob> shale::allKnobs() {
   static const std::vector<Knob> knobs = {
       {flagNamed("shard"), {"none", "optimizer", "grad", "full"}},
+      {flagNamed("unit"), {"block"}},
       {flagNamed("param-dtype"), {"f32", "bf16"}},
       {flagNamed("recompute"),
        {"none", "selective", "block", "block:0.25", "block:0.5", "block:0.75"},
@@ -39,15 +40,19 @@ const Knob *shale::knobNamed(StringRef flag) {
   return nullptr;
 }
 
-std::vector<Knob> shale::otherSavings(int64_t parameters) {
+Knob shale::smallerUnits(int64_t parameters) {
   // A power of ten, between a 640th and a 64th of the parameters: the blocks of most models are
   // larger.
   UnitPolicy unit;
   unit.kind = UnitPolicy::Size;
   for (unit.size = 1; unit.size <= parameters / 640; unit.size *= 10)
     ;
+  return {flagNamed("unit"), {textOf(unit)}};
+}
+
+std::vector<Knob> shale::otherSavings(int64_t parameters) {
   return {{flagNamed("optimizer-dtype"), {"bf16"}}, {flagNamed("master-dtype"), {"none"}},
-          {flagNamed("reduce-dtype"), {"bf16"}},    {flagNamed("unit"), {textOf(unit)}},
+          {flagNamed("reduce-dtype"), {"bf16"}},    smallerUnits(parameters),
           {flagNamed("loss-chunk"), {"64"}},        {flagNamed("threads"), {"1"}},
           {flagNamed("deterministic"), {"false"}}};
 }

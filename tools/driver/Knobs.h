@@ -26,8 +26,12 @@ struct Knob {
 llvm::ArrayRef<Knob> allKnobs();
 const Knob *knobNamed(llvm::StringRef flag);
 
+/// Returns a value of --unit for units of which most models have several in a block: less of a
+/// model is whole at once. `parameters`: the elements of the model's.
+Knob smallerUnits(int64_t parameters);
+
 /// Returns flags that no search varies, each with a value that may lower the peak: they change the
-/// rounding, the threads, or the form of the program. `parameters`: the elements of the model's.
+/// rounding, the threads, or the form of the program. `parameters`: as above.
 std::vector<Knob> otherSavings(int64_t parameters);
 
 /// Returns the flags in which `options` differ from `base`, knobs first: "--recompute block
