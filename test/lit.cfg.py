@@ -11,7 +11,7 @@ for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS"):
 # Programs and numpy: threads of tests that run at once do not spin for each other (test/times/measure.cpp).
 config.environment["OMP_WAIT_POLICY"] = "passive"
 config.environment["OPENBLAS_NUM_THREADS"] = "1"
-config.excludes = ["models", "unit", "bench"]
+config.excludes = ["models", "unit", "bench", "plugin"]
 config.test_source_root = os.path.dirname(__file__)
 config.environment["FILECHECK_OPTS"] = "-enable-var-scope --dump-input-filter=error"
 # --param tools=DIR uses the tools of another build. Such a suite may run beside the usual one, so its tests have folders of their own.

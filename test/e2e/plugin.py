@@ -3,7 +3,7 @@
 
 usage: plugin.py --build DIR
 
-- The commands of docs/plugins.md, as they are there but for the folders; they install Shale and build the plug-in.
+- The commands of docs/plugins.md, as they are there but for the folders; they install Shale, build the plug-in, and run its lit tests.
 - The operator com.acme Snake: compares its gradient with central differences, its kernel with the interpreter, and training on one and two
   ranks with gradient descent in numpy.
 - The pass acme-clip-gradients, inserted after autodiff: follows PyTorch's run with clip_grad_value_, with every strategy.
@@ -50,7 +50,7 @@ const shale::PluginInfo *shaleGetPlugin() {
 def environment(prefix):
     """The environment of a user of the installed package. CMake reads its defaults from it."""
     launcher = {"CMAKE_CXX_COMPILER_LAUNCHER": "ccache"} if pathlib.Path("/usr/bin/ccache").exists() else {}
-    return {**os.environ, **launcher, "CMAKE_BUILD_TYPE": "Release", "PATH": f"{prefix}/bin:{os.environ['PATH']}"}
+    return {**os.environ, **launcher, "CMAKE_BUILD_TYPE": "Release", "PATH": f"{prefix}/bin:/usr/lib/llvm-22/bin:{os.environ['PATH']}"}
 
 
 def run_page(build, prefix, work):
@@ -58,10 +58,10 @@ def run_page(build, prefix, work):
     page = (HERE.parents[1] / "docs" / "plugins.md").read_text()
     blocks = re.findall(r"<!-- not run: e2e-plugin runs it -->\n```sh\n(.*?)```", page, re.S)
     commands = [line for block in blocks for line in block.splitlines()]
-    if len(commands) < 6:
+    if len(commands) < 7:
         raise Deviates(f"docs/plugins.md has {len(commands)} commands for this test")
     folders = {"build": build, "/opt/shale": prefix, "-DCMAKE_PREFIX_PATH=/opt/shale": f"-DCMAKE_PREFIX_PATH={prefix}",
-               "test/e2e/plugin": HERE / "plugin"}
+               "test/e2e/plugin": HERE / "plugin", "test/e2e/plugin/test": HERE / "plugin" / "test"}
     for command in commands:
         run([folders.get(word, word) for word in shlex.split(command)], command, environment(prefix), work)
 

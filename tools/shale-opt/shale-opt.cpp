@@ -9,6 +9,8 @@
 #include "shale/InitAll.h"
 #include "shale/Plugin.h"
 #include "shale/Runtime.h"
+#include "tools/shale-opt/OpCounts.h"
+#include "llvm/Support/CommandLine.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/ToolOutputFile.h"
 
@@ -25,6 +27,13 @@ struct CurrentPass : mlir::PassInstrumentation {
           ("verifying the result of the pass '" + pass->getArgument() + "'").str());
   }
 };
+
+/// Whether --mlir-pass-statistics was given.
+bool asksForStatistics() {
+  auto &options = llvm::cl::getRegisteredOptions();
+  auto option = options.find("mlir-pass-statistics");
+  return option != options.end() && option->second->getNumOccurrences() > 0;
+}
 } // namespace
 
 int main(int argc, char **argv) {
@@ -53,6 +62,8 @@ int main(int argc, char **argv) {
   auto pipeline = config;
   config.setPassPipelineSetupFn([pipeline](mlir::PassManager &manager) {
     manager.addInstrumentation(std::make_unique<CurrentPass>());
+    if (asksForStatistics())
+      manager.addInstrumentation(std::make_unique<shale::OpCounts>(llvm::errs()));
     return pipeline.setupPassPipeline(manager);
   });
   if (failed(mlir::MlirOptMain(out->os(), std::move(file), registry, config)))

@@ -312,6 +312,34 @@ void dropResults(ModuleOp module, Part &part) {
   }
 }
 
+/// Ends functions earlier: they return the results of an op, and what follows it is gone. Callers
+/// may not use the results.
+void returnEarlier(ModuleOp module, Part &part) {
+  llvm::MapVector<Operation *, Operation *> last; // of functions
+  Calls calls = collectCalls(module);
+  for (auto function : module.getOps<FunctionOpInterface>()) {
+    if (function.isExternal() || !function.getFunctionBody().hasOneBlock() ||
+        !calls[SymbolTable::getSymbolName(function)].empty())
+      continue;
+    Block &body = function.getFunctionBody().front();
+    if (body.empty() || !isTerminator(&body.back()))
+      continue;
+    // The op before the terminator is not a target if it is returned already.
+    for (Operation &op : body.without_terminator())
+      if (!llvm::equal(op.getResults(), body.back().getOperands()) && part.takes())
+        last.insert({function, &op});
+  }
+  for (auto [op, end] : last) {
+    auto function = cast<FunctionOpInterface>(op);
+    Block &body = function.getFunctionBody().front();
+    body.back().setOperands(end->getResults());
+    while (body.back().getPrevNode() != end)
+      body.back().getPrevNode()->erase();
+    function.setType(function.cloneTypeWith(function.getArgumentTypes(), end->getResultTypes()));
+    function.removeResAttrsAttr();
+  }
+}
+
 /// Drops arguments of functions and of regions whose arguments are the op's operands. What reads
 /// one reads another argument or a constant instead.
 void dropArguments(ModuleOp module, Part &part) {
@@ -485,6 +513,7 @@ ArrayRef<Reduction> shale::getReductions() {
       {"clear constants", clearElements},
       {"drop symbols", dropSymbols},
       {"drop function bodies", dropBodies},
+      {"return earlier", returnEarlier},
       {"drop ops", dropOps},
       {"drop results", dropResults},
       {"replace by constants", replaceByConstants},

@@ -7,6 +7,7 @@
 #include "mlir/IR/Verifier.h"
 #include "passes/autodiff/GradientBuilder.h"
 #include "llvm/Support/Format.h"
+#include <chrono>
 #include <cmath>
 
 using namespace mlir;
@@ -33,6 +34,7 @@ private:
   FailureOr<std::vector<Tensor>> run(func::FuncOp f, std::vector<Tensor> args);
   FailureOr<double> projected();
   LogicalResult checkArgument(unsigned i, const Tensor &gradient);
+  void reportProgress(unsigned argument, int64_t element, int64_t elements);
 
   func::FuncOp function;
   const GradientCheckOptions &options;
@@ -41,6 +43,10 @@ private:
   std::vector<Tensor> weights; // r_i; empty for results that are not floats
   SmallVector<unsigned> wanted;
   OwningOpRef<func::FuncOp> gradients;
+
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point start = Clock::now(), reported = start;
+  int64_t checked = 0, total = 0; // elements
 };
 
 /// Returns a random tensor. Differences need values near 0 that are not tiny; labels
@@ -142,6 +148,22 @@ FailureOr<double> Checker::projected() {
   return sum;
 }
 
+/// Two runs of the function for each element take minutes for a model: says how far they are every
+/// `options.progress` seconds.
+void Checker::reportProgress(unsigned argument, int64_t element, int64_t elements) {
+  auto seconds = [](Clock::duration time) { return std::chrono::duration<double>(time).count(); };
+  Clock::time_point now = Clock::now();
+  if (seconds(now - reported) < options.progress)
+    return;
+  reported = now;
+  double past = seconds(now - start);
+  llvm::errs() << "shale-run: @" << function.getSymName() << " argument " << argument << ": "
+               << element << " of " << elements << " elements; " << checked << " of " << total
+               << " of all arguments"
+               << llvm::format(", %.0f s, about %.0f s left\n", past,
+                               past * (total - checked) / checked);
+}
+
 LogicalResult Checker::checkArgument(unsigned i, const Tensor &gradient) {
   double worst = 0;
   for (int64_t k = 0; k < gradient.size(); ++k) {
@@ -161,6 +183,8 @@ LogicalResult Checker::checkArgument(unsigned i, const Tensor &gradient) {
              << i << ", element " << k << ": " << std::to_string(got) << ", central difference "
              << std::to_string(expected);
     worst = std::max(worst, error);
+    ++checked;
+    reportProgress(i, k + 1, gradient.size());
   }
   report << "@" << function.getSymName() << " argument " << i << ": " << gradient.size()
          << " elements, largest error " << llvm::format("%.1e", worst) << "\n";
@@ -173,6 +197,9 @@ LogicalResult Checker::check() {
   auto results = run(*gradients, arguments);
   if (failed(results))
     return failure();
+  for (const Tensor &gradient : *results)
+    total += gradient.size();
+  start = reported = Clock::now();
   LogicalResult result = success();
   for (auto [i, gradient] : llvm::zip(wanted, *results))
     if (failed(checkArgument(i, gradient)))

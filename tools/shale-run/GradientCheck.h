@@ -15,6 +15,8 @@ struct GradientCheckOptions {
   uint64_t seed = 0;
   /// Largest allowed |difference| / max(1, |gradient|).
   double tolerance = 1e-6;
+  /// Seconds between lines of progress on standard error.
+  double progress = 10;
 };
 
 /// Differentiates sum_i <r_i, result_i> of the function, with random r_i, in f64

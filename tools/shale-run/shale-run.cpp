@@ -71,6 +71,9 @@ cl::opt<bool>
                   cl::desc("differentiate every function and compare with central differences; "
                            "with --out, then also run it"),
                   cl::cat(category));
+cl::opt<double> progress("progress",
+                         cl::desc("--check-gradient: seconds between lines of progress"),
+                         cl::init(10), cl::value_desc("seconds"), cl::cat(category));
 cl::list<std::string> plugins("load-pass-plugin",
                               cl::desc("a plug-in with dialects and evaluators of its own"),
                               cl::value_desc("file.so"), cl::cat(category));
@@ -169,6 +172,7 @@ LogicalResult runFunctions(ModuleOp module, const Options &settings) {
 LogicalResult runGradientChecks(ModuleOp module) {
   GradientCheckOptions options;
   options.seed = seed;
+  options.progress = progress;
   if (tolerance > 0)
     options.tolerance = tolerance;
   if (!function.empty() && !module.lookupSymbol<func::FuncOp>(function))

@@ -10,6 +10,13 @@
 // RUN: not shale-run --check-gradient --function=kink --out=%t.safetensors %s
 // RUN: not ls %t.safetensors
 
+// It says how far it is, every 10 seconds by default.
+// RUN: shale-run --check-gradient --function=square --progress=0 %s 2>&1 | FileCheck %s --check-prefix=PROGRESS
+// RUN: shale-run --check-gradient --function=square %s 2>&1 | FileCheck %s --check-prefix=QUICK --implicit-check-not=left
+// PROGRESS: shale-run: @square argument 0: 1 of 4 elements; 1 of 4 of all arguments, 0 s, about {{[0-9]+}} s left
+// PROGRESS: shale-run: @square argument 0: 4 of 4 elements; 4 of 4 of all arguments, 0 s, about 0 s left
+// QUICK: @square argument 0: 4 elements, largest error
+
 // A missing gradient, a wrong one (the function jumps between the two
 // points of the difference),
 // and a function without anything to differentiate.
