@@ -159,6 +159,24 @@ static Value rest(const Call &call) {
   return Argument::of(moved < 0 ? moved + size : moved);
 }
 
+/// indexed_first(indices): the order of dimensions in which those with an index come first.
+static Value indexedFirst(const Call &call) {
+  std::vector<Argument> order;
+  for (bool isIndexed : {true, false})
+    for (size_t i = 0; i < call.size; ++i)
+      if ((i < call.list(0).size() && !call.list(0)[i].isNone()) == isIndexed)
+        order.push_back(Argument::of(double(i)));
+  return call.isList(0) && call.list(0).size() <= call.size ? Value(Argument::of(std::move(order)))
+                                                            : std::nullopt;
+}
+
+/// last_size(x): the size of the last dimension of x.
+static Value lastSize(const Call &call) {
+  std::optional<SmallVector<int64_t>> shape = call.around.shapeOf(call.operands[0].text);
+  return shape && !shape->empty() && shape->back() > 0 ? Value(Argument::of(double(shape->back())))
+                                                       : std::nullopt;
+}
+
 /// where_read(x, y): y, if the graph has x. Else the exporter merged what computes x into the node.
 static Value whereRead(const Call &call) {
   return call.around.isThere(call.operands[0].text) ? Value(call.operands[1]) : std::nullopt;
@@ -180,6 +198,8 @@ static Function functionOf(StringRef name) {
       .Case("ends", ends)
       .Case("rest", rest)
       .Case("where_read", whereRead)
+      .Case("indexed_first", indexedFirst)
+      .Case("last_size", lastSize)
       .Default(nullptr);
 }
 

@@ -30,6 +30,7 @@ erf(x) = Erf(x)
 relu(x) = Relu(x)
 silu(x) = Mul(x, Sigmoid(x))
 mish(x) = Mish(x)
+prelu(x, w: [-1]) = PRelu(x, either(Reshape(w, _){allowzero=_}, w))
 hardswish(x) = HardSwish(x)
 hardtanh(x, low=-1, high=1) = Clip(x, low, high)
 elu(x, alpha=1, scale=1, inner=1) = scale=1: Elu(x){alpha=alpha}
@@ -86,8 +87,11 @@ mm(x, y) = MatMul(x, y) | Gemm(x, y){alpha=1, beta=_, transA=0, transB=0}
 bmm(x, y) = MatMul(x, y)
 linear(x, w, b) = Gemm(x, w, b){alpha=1, beta=1, transA=0, transB=_} | Add(MatMul(x, w), b) | MatMul(x, w) | Add(MatMul(x, Transpose(w){perm=[1, 0]}), b) | MatMul(x, Transpose(w){perm=[1, 0]})
 addmm(b, x, w, beta=1, alpha=1) = Gemm(x, w, b){alpha=alpha, beta=beta, transA=0, transB=_} | Add(MatMul(x, w), b)
-let PRODUCT = Mul(MatMul(x, y), alpha)
+let PRODUCT = either(Mul(MatMul(x, y), alpha), MatMul(x, y))
 baddbmm(z, x, y, beta=1, alpha=1) = beta=1: Add(PRODUCT, z) | beta=1: Add(z, PRODUCT) | beta!=1: Add(PRODUCT, Mul(z, beta))
+let MOVED = Reshape(Transpose(w){perm=[1, 0, 2]}, _){allowzero=_}
+let FORMS = Squeeze(MatMul(Reshape(MatMul(x, MOVED), _){allowzero=_}, Unsqueeze(y, _)), _)
+bilinear(x, y, w: [-1, last_size(x), last_size(y)], b) = Add(FORMS, b) | FORMS
 einsum(equation, xs) = Einsum(*xs){equation=equation}
 conv1d(x, w, b, stride=1, padding=0, dilation=1, groups=1) = Conv(x, w, b){strides=fill(stride, 1), pads=where_read(x, fill(padding, 2)), dilations=fill(dilation, 1), group=groups}
 conv2d(x, w, b, stride=1, padding=0, dilation=1, groups=1) = Conv(x, w, b){strides=fill(stride, 2), pads=where_read(x, twice(fill(padding, 2))), dilations=fill(dilation, 2), group=groups}
@@ -119,7 +123,7 @@ native_layer_norm(x, shape, w, b, eps=1e-05) = LayerNormalization(x, w, b){axis=
 rms_norm(x, shape, w, eps) = RMSNormalization(x, w){axis=neg(len(shape)), epsilon=eps}
 _fused_rms_norm(x, shape, w, eps) = RMSNormalization(x, w){axis=neg(len(shape)), epsilon=eps}
 let GROUPED = Reshape(InstanceNormalization(Reshape(x, [0, groups, -1]){allowzero=_}, _, _){epsilon=eps}, _){allowzero=_}
-group_norm(x, groups, w, b, eps=1e-05) = Add(Mul(GROUPED, w), b) | GROUPED
+group_norm(x, groups, w: [-1], b: [-1], eps=1e-05) = Add(Mul(GROUPED, w), b) | GROUPED
 _native_batch_norm_legit_no_training(x, w, b, mean, variance, momentum=0.1, eps=1e-05) = BatchNormalization(x, w, b, mean, variance){epsilon=eps, momentum=_, training_mode=_}
 _native_batch_norm_legit_functional(x, w, b, mean, variance, training, momentum=0.1, eps=1e-05) = BatchNormalization(x, w, b, mean, variance){epsilon=eps, momentum=_, training_mode=_}
 batch_norm(x, w, b, mean, variance, training, momentum=0.1, eps=1e-05) = BatchNormalization(x, w, b, mean, variance){epsilon=eps, momentum=_, training_mode=_}
@@ -155,8 +159,15 @@ split.Tensor(x, size, dim=0) = SplitToSequence(x, size){axis=dim, keepdims=1}
 split_with_sizes(x, sizes, dim=0) = SplitToSequence(x, sizes){axis=dim, keepdims=1}
 operator.getitem(xs, place) = SequenceAt(xs, place)
 repeat_interleave.self_int(x, count, dim) = Reshape(Expand(Unsqueeze(x, _), _), _){allowzero=_}
+scatter.src(x, dim, index, source) = ScatterElements(x, index, source){axis=dim, reduction="none"}
 scatter_add(x, dim, index, source) = ScatterElements(x, index, source){axis=dim, reduction="add"}
 embedding(w, ids) = Gather(w, ids){axis=0}
+let INDEXED = either(Transpose(x){perm=indexed_first(indices)}, x)
+let READ = GatherND(INDEXED, _){batch_dims=0}
+index(x, indices) = READ | Transpose(READ){perm=_}
+let WRITTEN = ScatterND(INDEXED, _, _){reduction="none"}
+let ADDED = ScatterND(INDEXED, _, _){reduction="add"}
+index_put(x, indices, values, accumulate=False) = accumulate=False: WRITTEN | accumulate=False: Transpose(WRITTEN){perm=_} | accumulate=True: ADDED | accumulate=True: Transpose(ADDED){perm=_}
 gather(x, dim, index) = GatherElements(x, index){axis=dim}
 index_select(x, dim, index) = Gather(x, index){axis=dim}
 pad(x, padding, mode=constant, value) = mode=constant: Pad(x, ends(padding), value){mode="constant"} | mode=reflect: Pad(x, ends(padding), _){mode="reflect"} | mode=replicate: Pad(x, ends(padding), _){mode="edge"}

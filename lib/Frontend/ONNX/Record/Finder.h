@@ -39,7 +39,8 @@ private:
   bool readsAsItIs(const Operation &operation, const Use &use) const;
   void assign(Operation &operation);
   void assignByForm(const Operation &operation, llvm::ArrayRef<size_t> wanted);
-  void assignOne(const Operation &operation, const Use &use, size_t parameter);
+  void assignOne(const Operation &operation, const Use &use, size_t parameter,
+                 const Layout *layout = nullptr);
   void assignWithoutMetadata();
   void loseBias(const Operation &operation, size_t parameter);
   void restoreDetached();
@@ -112,6 +113,8 @@ private:
   llvm::StringSet<> known;
   /// Names of values that other values were folded from: constants, whether they are read or not.
   llvm::StringSet<> folded;
+  /// The names that each value was folded from, where the exporter says so.
+  llvm::StringMap<std::vector<std::string>> origins;
   /// Maps a value to the exported program's operation that computes it, or to null if its node
   /// belongs to none.
   llvm::StringMap<const Operation *> makers;

@@ -1,5 +1,6 @@
 //===- FitForm.cpp - Nodes against the form of their operation ------------===//
 #include "lib/Frontend/ONNX/Record/FitForm.h"
+#include "lib/Frontend/ONNX/Record/Attribute.h"
 #include "lib/Frontend/ONNX/Record/Evaluate.h"
 #include "lib/Frontend/ONNX/Record/Parameters.h"
 #include "llvm/ADT/STLExtras.h"
@@ -25,46 +26,6 @@ static constexpr int kMaxSteps = 4096;
 /// Records have numbers in f64, and files in f32, or narrower.
 static constexpr double kRounding = 1e-6;
 
-static Argument textOf(StringRef text) { return {Argument::Kind::Text, text.str()}; }
-
-/// Returns the value of an attribute that a node does not have, which is also the one that it must
-/// have where a form does not name it. Source: the ONNX operators' definitions.
-static std::optional<Argument> missingAttribute(StringRef op, StringRef name) {
-  static const llvm::StringMap<Argument> missing = {
-      {"Softmax.axis", Argument::of(-1)},
-      {"LogSoftmax.axis", Argument::of(-1)},
-      {"LayerNormalization.axis", Argument::of(-1)},
-      {"RMSNormalization.axis", Argument::of(-1)},
-      {"Gather.axis", Argument::of(0)},
-      {"GatherElements.axis", Argument::of(0)},
-      {"ArgMax.axis", Argument::of(0)},
-      {"TopK.axis", Argument::of(-1)},
-      {"Split.axis", Argument::of(0)},
-      {"epsilon", Argument::of(1e-5)},
-      {"keepdims", Argument::of(1)},
-      {"noop_with_empty_axes", Argument::of(0)},
-      {"select_last_index", Argument::of(0)},
-      {"exclusive", Argument::of(0)},
-      {"reverse", Argument::of(0)},
-      {"LeakyRelu.alpha", Argument::of(0.01)},
-      {"alpha", Argument::of(1)},
-      {"beta", Argument::of(1)},
-      {"transA", Argument::of(0)},
-      {"transB", Argument::of(0)},
-      {"upper", Argument::of(1)},
-      {"largest", Argument::of(1)},
-      {"group", Argument::of(1)},
-      {"approximate", textOf("none")},
-      {"auto_pad", textOf("NOTSET")},
-      {"mode", textOf("constant")},
-      {"reduction", textOf("mean")},
-  };
-  for (const std::string &key : {(op + "." + name).str(), name.str()})
-    if (auto found = missing.find(key); found != missing.end())
-      return found->second;
-  return std::nullopt;
-}
-
 static bool isEqual(double found, double expected, double rounding = kRounding) {
   return found == expected ||
          (std::isfinite(expected) && std::abs(found - expected) <= rounding * std::abs(expected));
@@ -73,26 +34,6 @@ static bool isEqual(double found, double expected, double rounding = kRounding) 
 /// Returns the largest relative error of a number in an ONNX data type.
 static double roundingOf(int32_t dataType) {
   return dataType == 16 ? 0x1p-8 : dataType == 10 ? 0x1p-11 : kRounding;
-}
-
-/// Returns an attribute as a record would have it; none if it is a tensor or a graph.
-static std::optional<Argument> attributeOf(const AttributeProto &attribute) {
-  switch (attribute.type()) {
-  case 1: // FLOAT
-    return Argument::of(attribute.f());
-  case 2: // INT
-    return Argument::of(double(attribute.i()));
-  case 3: // STRING
-    return textOf(attribute.s());
-  case 7: { // INTS
-    std::vector<Argument> items;
-    for (int64_t item : attribute.ints())
-      items.push_back(Argument::of(double(item)));
-    return Argument::of(std::move(items));
-  }
-  default:
-    return std::nullopt;
-  }
 }
 
 FormFitter::FormFitter(Model &model) : model(model) {
@@ -188,6 +129,7 @@ private:
   Fit fitChoice(const Choice &choice);
   Fit fitEither(const Term &term, llvm::function_ref<Fit(const Term &)> fitPart);
   void addMeaning(const NodeProto &reader, int operand, const Argument &argument);
+  void addFolded(const Term &term, const NodeProto &reader, int operand);
   Fit fitOperand(const Term &term, const NodeProto &reader, int operand);
   Fit fitArgument(const Argument &argument, StringRef value,
                   const std::optional<FormFitter::Items> &items);
@@ -372,18 +314,62 @@ void OneFit::addMeaning(const NodeProto &reader, int operand, const Argument &ar
   }
 }
 
+/// Records that an operand is an argument which the exporter transposed or reshaped and then
+/// folded. The term has a Reshape, a Transpose or both, of an argument; a Reshape needs its sizes.
+void OneFit::addFolded(const Term &term, const NodeProto &reader, int operand) {
+  const TensorProto *constant =
+      operand < reader.input_size() ? fitter.constants.lookup(reader.input(operand)) : nullptr;
+  const Term *part = &term, *transpose = nullptr;
+  bool isReshaped = false;
+  while (constant && part->kind == Term::Kind::Node && !part->parts.empty() && !transpose &&
+         (part->name == "Transpose" || (part->name == "Reshape" && !isReshaped))) {
+    if (part->name == "Transpose")
+      transpose = part;
+    else
+      isReshaped = true;
+    part = &part->parts.front();
+  }
+  auto argument = part->kind == Term::Kind::Argument ? arguments.find(part->name) : arguments.end();
+  if (!constant || argument == arguments.end() || !argument->second.isValue())
+    return;
+  const Term &sizes = llvm::find_if(form.parameters, [&](const Form::Parameter &parameter) {
+                        return parameter.name == part->name;
+                      })->sizes;
+  if (sizes.kind == Term::Kind::Any && (isReshaped || !transpose))
+    return;
+  std::optional<Argument> own = sizes.kind == Term::Kind::Any ? Argument() : valueOf(sizes, 0);
+  std::optional<Argument> order = Argument();
+  if (own && transpose)
+    order = valueOf(transpose->attributes.front().second,
+                    own->isNone() ? size_t(constant->dims_size()) : own->items.size());
+  SmallVector<int64_t> dims(constant->dims().begin(), constant->dims().end());
+  std::optional<Layout> layout = own && order ? Layout::of(dims, *order, *own) : std::nullopt;
+  if (layout)
+    meanings.push_back({{&reader, operand}, {true, false, argument->second.text, layout}});
+}
+
 Fit OneFit::fitOperand(const Term &term, const NodeProto &reader, int operand) {
   StringRef value = operand < reader.input_size() ? StringRef(reader.input(operand)) : "";
   switch (term.kind) {
   case Term::Kind::Any:
     return Fit::Yes;
-  case Term::Kind::Either:
-    return fitEither(term, [&](const Term &part) { return fitOperand(part, reader, operand); });
+  case Term::Kind::Either: {
+    // What a node of one part computes is not the argument that another part is.
+    const NodeProto *made = fitter.nodeOf.lookup(value);
+    bool isOfPart = made && nodes.contains(made) && llvm::any_of(term.parts, [&](const Term &part) {
+                      return part.kind == Term::Kind::Node && part.name == made->op_type();
+                    });
+    return fitEither(term, [&](const Term &part) {
+      return isOfPart && part.kind == Term::Kind::Argument ? Fit::Other
+                                                           : fitOperand(part, reader, operand);
+    });
+  }
   case Term::Kind::Node: {
     const NodeProto *node = fitter.nodeOf.lookup(behindCasts(value, term.name));
     if (node && node->op_type() != "Constant")
       return fitNode(term, *node);
     // A constant that the exporter folded, or an operand that it left out.
+    addFolded(term, reader, operand);
     return fitter.constants.count(value) ? Fit::Open : Fit::Other;
   }
   default:
@@ -393,8 +379,10 @@ Fit OneFit::fitOperand(const Term &term, const NodeProto &reader, int operand) {
   std::optional<Argument> argument = valueOf(term, items ? items->list.size() : 0);
   if (!argument)
     return Fit::Open;
-  if (term.kind == Term::Kind::Argument)
+  if (term.kind == Term::Kind::Argument) {
     addMeaning(reader, operand, *argument);
+    addFolded(term, reader, operand);
+  }
   Fit fit = fitArgument(*argument, value, items);
   if (fit == Fit::Yes && argument->isNumber())
     meanings.push_back({{&reader, operand}, {/*isArgument=*/true, /*isNumber=*/true}});

@@ -3,6 +3,7 @@
 #define SHALE_FRONTEND_ONNX_RECORD_FITFORM_H
 
 #include "lib/Frontend/ONNX/Record/Form.h"
+#include "lib/Frontend/ONNX/Record/Layout.h"
 #include "lib/Frontend/ONNX/Record/Operation.h"
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
@@ -58,6 +59,8 @@ public:
     bool isNumber = false;
     /// The name of the argument's value in the exported program; empty if it is none.
     std::string value = {};
+    /// How the constant that the operand is was made of the argument, if the form has that.
+    std::optional<Layout> layout = {};
   };
   /// Returns what an operand is; null if its operation has no form, or is written otherwise. An
   /// operand that a node lacks may have a meaning, too.

@@ -48,6 +48,12 @@ bool areNested(StringRef a, StringRef b) {
   return contains(a, b) || contains(b, a);
 }
 
+/// Whether an operation of this kind changes the order of elements.
+bool isTurn(StringRef op) {
+  return llvm::is_contained({"t", "transpose", "permute", "numpy_T", "mT", "movedim", "swapaxes"},
+                            op);
+}
+
 bool isConstant(const Numbers &numbers) {
   return llvm::all_of(numbers.values,
                       [&](double value) { return value == numbers.values.front(); });
@@ -63,13 +69,18 @@ bool FoldedParameters::isFrozen(size_t index) const {
   return options.freezes(out.list[index].name);
 }
 
-std::optional<Numbers> FoldedParameters::numbersOf(const TensorProto &tensor) {
+std::optional<Numbers> onnx::readNumbers(Model &model, mlir::MLIRContext &context,
+                                         const TensorProto &tensor) {
   llvm::Expected<mlir::DenseElementsAttr> data = model.read(&context, tensor, kSearchLimit);
   if (!data) {
     llvm::consumeError(data.takeError());
     return std::nullopt;
   }
   return Numbers::of(*data);
+}
+
+std::optional<Numbers> FoldedParameters::numbersOf(const TensorProto &tensor) {
+  return readNumbers(model, context, tensor);
 }
 
 /// Returns the elements of a parameter that the file has, in PyTorch's layout; null for other
@@ -79,6 +90,8 @@ const Numbers *FoldedParameters::numbersOf(size_t index) {
   const Parameter &parameter = out.list[index];
   if (isNew && parameter.initializer) {
     it->second = numbersOf(*parameter.initializer);
+    if (it->second && !parameter.shape.empty())
+      it->second->shape.assign(parameter.shape.begin(), parameter.shape.end());
     if (it->second && parameter.transposed) {
       Numbers turned = *it->second;
       int64_t rows = turned.shape[1], columns = turned.shape[0];
@@ -161,9 +174,6 @@ ArrayRef<std::string> FoldedParameters::foldedFrom(const Value &value) {
 /// if there is none, or more than one. Sets `turns` to the number of consecutive folded transposes,
 /// or to -1 if there was something else.
 int FoldedParameters::originOf(const Value &value, int &turns) {
-  auto isTurn = [](StringRef op) {
-    return llvm::is_contained({"t", "transpose", "permute", "numpy_T", "mT"}, op);
-  };
   int found = -1;
   turns = isTurn(value.first().op) ? 1 : -1;
   for (const std::string &name : foldedFrom(value)) {
@@ -328,9 +338,11 @@ bool FoldedParameters::take(Value &value, size_t index) {
            kept.back()};
     parameter.shape.assign(own.begin(), own.end());
   }
-  bool turned = llvm::is_contained(
-      {"t", "transpose", "permute", "numpy_T", "mT", "movedim", "swapaxes"}, value.first().op);
-  if (turned && (shape.size() != 2 || kept != shape))
+  bool turned = isTurn(value.first().op);
+  bool wasTurned = llvm::any_of(foldedFrom(value), [&](const std::string &name) {
+    return isTurn(operationOf(name)) && !llvm::is_contained(targets, name);
+  });
+  if (wasTurned || (turned && (shape.size() != 2 || kept != shape)))
     return false; // its layout is not known
   if (kept == shape)
     parameter.initializer = tensor;
@@ -346,7 +358,11 @@ bool FoldedParameters::take(Value &value, size_t index) {
                             "', which the export folded, is restored from initializer '" +
                             displayName(tensor->name()) +
                             "': the part that the graph reads is trained and written";
-  if (isPart || value.first().op == "embedding") {
+  // The other movements may have changed its shape.
+  bool isAsItIs = turned || isConversion(value.first().op) ||
+                  llvm::is_contained({"clone", "detach", "alias", "contiguous", "lift_fresh_copy"},
+                                     value.first().op);
+  if (!isAsItIs) {
     out.repairs.back().isNote = true;
     out.repairs.back().text +=
         ", [" +

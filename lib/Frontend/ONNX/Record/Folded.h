@@ -14,6 +14,11 @@ namespace shale::onnx {
 /// operation. Source: onnxscript's rewriter/_pattern_ir.py (Constant: abs_tol, rel_tol).
 inline constexpr double kTakenForZero = 1e-8, kTakenForOne = 1e-5;
 
+/// Returns the elements of an initializer; none if it cannot be read, or is too large to be
+/// searched.
+std::optional<Numbers> readNumbers(Model &model, mlir::MLIRContext &context,
+                                   const TensorProto &tensor);
+
 /// A read of a float initializer that no parameter explains: the exporter computed
 /// it from something that is no longer in the graph.
 struct FoldedRead : Use {

@@ -155,6 +155,8 @@ Form Parser::form(std::string &kind) {
   while (!failed && !take(")")) {
     result.parameters.push_back({word().str()});
     failed |= result.parameters.back().name.empty();
+    if (take(":"))
+      result.parameters.back().sizes = term();
     if (take("="))
       result.parameters.back().missing = literal();
     if (!rest.ltrim().starts_with(")"))

@@ -9,7 +9,8 @@
 //
 //   line      ::= kind ['.' overload] '(' parameters ')' '=' choice ('|' choice)*
 //               | 'let' NAME '=' term            (NAME stands for the term later)
-//   parameter ::= name ['=' default]             (without a default: None)
+//   parameter ::= name [':' sizes] ['=' default] (without a default: None; sizes: a list,
+//                                                 in which -1 stands for any size)
 //   choice    ::= [name ('=' | '!=') literal ':'] term (if the argument is that, or not)
 //               | 'every' ':' term               (of every node like the term's,
 //                                                 of which `place` is the number)
@@ -56,6 +57,8 @@ struct Form {
   struct Parameter {
     std::string name;
     Argument missing = {};
+    /// The sizes that the argument has, whatever the shape in which nodes read it; `_`: not known.
+    Term sizes = {};
   };
   std::vector<Parameter> parameters;
   std::vector<Choice> choices;

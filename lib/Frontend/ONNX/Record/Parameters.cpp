@@ -49,23 +49,45 @@ void Finder::collectOperations() {
   }
 }
 
-/// Makes `use` a read of a parameter; finds out whether it is transposed.
-void Finder::assignOne(const Operation &operation, const Use &use, size_t index) {
+/// Returns whether the initializer that a node reads is the transpose of the parameter: the weight
+/// of aten.linear is [out, in], and a product without a transpose reads one that was folded.
+static bool isTransposed(const Operation &operation, const Use &use) {
+  if (!StringRef(operation.fx.target).starts_with("aten.linear") || use.operand != 1 ||
+      use.initializer->dims_size() != 2)
+    return false;
+  bool transB = false;
+  for (const AttributeProto &attribute : use.node->attribute())
+    if (attribute.name() == "transB")
+      transB = attribute.i() != 0;
+  return (use.node->op_type() == "MatMul" || use.node->op_type() == "Gemm") && !transB;
+}
+
+/// Makes `use` a read of a parameter. `layout`: how its initializer was made of the parameter, if
+/// the operation's form has that.
+void Finder::assignOne(const Operation &operation, const Use &use, size_t index,
+                       const Layout *layout) {
   Parameter &parameter = out.list[index];
   StringRef target = targets[index], name = use.initializer->name();
-  bool renamed = name != target;
-  // aten.linear's weight is [out, in]; a product without a transpose reads a
-  // transpose that the exporter folded.
-  bool transposed = false;
-  if (renamed && StringRef(operation.fx.target).starts_with("aten.linear") && use.operand == 1 &&
-      use.initializer->dims_size() == 2) {
-    bool transB = false;
-    for (const AttributeProto &attribute : use.node->attribute())
-      if (attribute.name() == "transB")
-        transB = attribute.i() != 0;
-    transposed = (use.node->op_type() == "MatMul" || use.node->op_type() == "Gemm") && !transB;
+  bool renamed = name != target, isMoved = layout && !layout->isPlain();
+  bool transposed =
+      isMoved ? layout->isTransposedMatrix() : renamed && isTransposed(operation, use);
+  ParameterUse read{index, transposed};
+  if (isMoved && !transposed) {
+    read.expression = out.expressions.size();
+    out.expressions.push_back(layout->expression());
   }
-  if (!parameter.initializer) {
+  if (isMoved && !transposed && !parameter.used) {
+    parameter.shape.assign(layout->shape.begin(), layout->shape.end());
+    parameter.dataType = use.initializer->data_type();
+    if (layout->movesElements()) {
+      mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+      std::optional<Numbers> numbers = readNumbers(model, context, *use.initializer);
+      if (!numbers) // it stays missing
+        return;
+      parameter.values = layout->argumentOf(numbers->values);
+    }
+  }
+  if (!parameter.initializer && parameter.values.empty()) {
     parameter.initializer = use.initializer;
     parameter.transposed = transposed;
     if (renamed)
@@ -73,20 +95,10 @@ void Finder::assignOne(const Operation &operation, const Use &use, size_t index)
                            (transposed ? "the transposed" : "the merged") + " initializer '" +
                            displayName(name) + "'");
   }
-  int expression = -1;
-  // The weights of group_norm are vectors. The exporter folds their reshape to [channels, 1, 1].
-  if (renamed && operation.isGroupNorm() && use.initializer->dims_size() > 1) {
-    SmallVector<int64_t> dims(use.initializer->dims().begin(), use.initializer->dims().end());
-    parameter.shape = {dims.front()};
-    Expression reshape = Expression::of("move", Expression::ofInput());
-    reshape.movement = reshapeTo(dims.front(), dims);
-    expression = out.expressions.size();
-    out.expressions.push_back(std::move(reshape));
-  }
   parameter.used = true;
   readers[index].push_back(
       {operation.scope, StringRef(operation.fx.target).starts_with("aten.embedding")});
-  out.uses[{use.node, use.operand}] = {index, transposed, expression};
+  out.uses[{use.node, use.operand}] = read;
 }
 
 void Finder::loseBias(const Operation &operation, size_t index) {
@@ -128,7 +140,7 @@ void Finder::assignByForm(const Operation &operation, llvm::ArrayRef<size_t> wan
     auto it = meaning ? byPlaceholder.find(meaning->value) : byPlaceholder.end();
     if (it == byPlaceholder.end())
       continue;
-    assignOne(operation, use, it->second);
+    assignOne(operation, use, it->second, meaning->layout ? &*meaning->layout : nullptr);
     assigned.insert(it->second);
   }
   for (size_t index : wanted)
@@ -167,6 +179,21 @@ void Finder::assign(Operation &operation) {
   });
   if (uses.size() > wanted.size())
     llvm::erase_if(uses, [](const Use *use) { return isScalar(*use->initializer); });
+  auto isAmbiguous = [&] {
+    std::set<const TensorProto *> distinct;
+    for (const Use *use : uses)
+      distinct.insert(use->initializer);
+    return distinct.size() > wanted.size();
+  };
+  if (isAmbiguous()) // what was folded from other values is none of the parameters
+    llvm::erase_if(uses, [&](const Use *use) {
+      const std::vector<std::string> &from = origins[use->initializer->name()];
+      return !from.empty() && llvm::none_of(wanted, [&](size_t index) {
+        return llvm::is_contained(from, targets[index]);
+      });
+    });
+  if (isAmbiguous())
+    return;
   // Exporters drop biases but no weights, so the first operands win.
   // A bias alone that meets a matrix is the lost one. A weight from which an equal operation first
   // computed something is not read here.
@@ -209,7 +236,7 @@ void Finder::collectKnown() {
       nodeOf[name] = &node;
     }
   for (const ValueInfoProto &value : graph.value_info())
-    for (const std::string &name : readFoldedFrom(value))
+    for (const std::string &name : origins[value.name()] = readFoldedFrom(value))
       folded.insert(name);
   for (const auto &entry : operations) {
     byLine[lineOf(entry.second)].push_back(&entry.second);

@@ -1,0 +1,93 @@
+"""Writes models whose parameters the exporter moved before it folded them into constants: make_layout.py CASE FILE."""
+import os
+import sys
+from onnx_writer import *
+
+from make_folded import VALUES, build, fx
+
+NUMBERS = [i / 8 - 1 for i in range(24)]
+
+
+def scaled(constants, *reads, parameters=("t",)):
+    """y = x * r for each result r of a node in `reads`, which are (node, r)."""
+    nodes, last = [], "x"
+    for i, (made, name) in enumerate(reads):
+        nodes += [made, node("Mul", [last, name], [f"m{i}"], f"scale{i}", meta=fx(f"m{i}", "aten.mul.Tensor", f"%{last}, %{name}"))]
+        last = f"m{i}"
+    return build(list(parameters), list(constants), nodes, last)
+
+
+def lookup(constant, record, name="index", at=0):
+    """A lookup in the dimensions that the record has an index for."""
+    made = node("GatherND", [constant, f"at{at}"], [name], name, meta=fx(name, "aten.index.Tensor", record), batch_dims=0)
+    return (made, name)
+
+
+def place(number, at=0):
+    return ints(f"at{at}", [1, 1], [number])
+
+
+def put(f):
+    """zeros[i] = t: neither the zeros nor the repeated t is the parameter."""
+    record = fx("index_put", "aten.index_put.default", "%zeros, [%i], %p_t")
+    made = node("ScatterND", ["val_1", "at0", "val_2"], ["index_put"], "put", meta=record)
+    values = [value("val_1", [3, 4], meta={"pkg.onnxscript.optimizer.folded_from": "['zeros']"}),
+              value("val_2", [1, 4], meta={"pkg.onnxscript.optimizer.folded_from": "['t', 'val_0']"})]
+    nodes = [made, node("MatMul", ["x", "index_put_t"], ["y"], "product", meta=fx("y", "aten.mm.default", "%x, %permute"))]
+    nodes.insert(1, node("Transpose", ["index_put"], ["index_put_t"], "turn", meta=fx("permute", "aten.permute.default", "%index_put, [1, 0]"), perm=[1, 0]))
+    return build(["t"], [floats("val_1", [3, 4], [0.0] * 12), floats("val_2", [1, 4], VALUES), place(1)], nodes)
+
+
+def prelu(f):
+    meta = fx("y", "aten.prelu.default", "%x, %p_act_weight")
+    return build(["act.weight"], [floats("val_0", [1, 4], VALUES)], [node("PRelu", ["x", "val_0"], ["y"], "act", meta=meta)])
+
+
+def product(folded_from):
+    """x @ t.permute(..).view(4, 6): the order of the elements is not known."""
+    values = [value("view_1", [4, 6], meta={"pkg.onnxscript.optimizer.folded_from": folded_from})]
+    meta = fx("y", "aten.mm.default", "%x, %view_1")
+    return lambda f: build(["t"], [floats("view_1", [4, 6], [(i * 7 % 24) / 8 for i in range(24)])], [node("MatMul", ["x", "view_1"], ["y"], "product", meta=meta)], values=values)
+
+
+def turned(perm):
+    """A lookup whose transpose was not folded."""
+    record = "%p_t, [None, %i]"
+    turn = node("Transpose", ["t"], ["val_0"], "turn", meta=fx("index", "aten.index.Tensor", record), perm=perm)
+    made, name = lookup("val_0", record)
+    nodes = [turn, made, node("Mul", ["x", name], ["y"], "scale", meta=fx("y", "aten.mul.Tensor", "%x, %index"))]
+    return lambda f: build(["t"], [floats("t", [4, 4], NUMBERS[:16]), place(1)], nodes)
+
+
+def bilinear(sizes):
+    """y = x (t with its first two dimensions exchanged) x, t of [out, 4, 4]: the constant is [4, 4 out]."""
+    meta = fx("y", "aten.bilinear.default", "%x, %x, %p_t")
+    one = ints("one", [1], [-1])
+    nodes = [node("MatMul", ["x", "val_9"], ["val_10"], "first", meta=meta), node("Reshape", ["val_10", "shape"], ["val_12"], "open", meta=meta, allowzero=0),
+             node("Unsqueeze", ["x", "one"], ["val_13"], "column", meta=meta), node("MatMul", ["val_12", "val_13"], ["val_14"], "second", meta=meta),
+             node("Squeeze", ["val_14", "one"], ["y"], "close", meta=meta)]
+    return lambda f: build(["t"], [floats("val_9", sizes, [i / 16 for i in range(sizes[0] * sizes[1])]), one, ints("shape", [3], [3, 2, 4])], nodes)
+
+
+ZEROS = [0.0] * 12
+CASES = {
+    "matrix": lambda f: scaled([floats("val_0", [3, 4], NUMBERS[:12]), place(2)], lookup("val_0", "%p_t, [None, %i]")),
+    "three": lambda f: scaled([floats("val_0", [3, 1, 4], NUMBERS[:12]), place(2)], lookup("val_0", "%p_t, [None, None, %i]")),
+    "as-it-is": lambda f: scaled([floats("t", [3, 4], NUMBERS[:12]), place(2)], lookup("t", "%p_t, [%i]")),
+    "biases": lambda f: scaled([floats("val_0", [3, 4], ZEROS), place(2), place(1, 1)], lookup("val_0", "%p_a_bias, [%i]"),
+                               lookup("val_0", "%p_b_bias, [%j]", "index_1", 1), parameters=["a.bias", "b.bias"]),
+    "put": put,
+    "prelu": prelu,
+    "permuted": product("['permute_1', 't', 'val_5']"),
+    "viewed": product("['t', 'val_5']"),
+    "turned": turned([1, 0]),
+    "turned-otherwise": turned([0, 1]),
+    "bilinear": bilinear([4, 8]),
+    "bilinear-sizes": bilinear([4, 7]),
+}
+
+if __name__ == "__main__":
+    case, path = sys.argv[1:]
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "wb") as out:
+        out.write(CASES[case](path))
