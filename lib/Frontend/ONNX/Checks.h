@@ -7,9 +7,17 @@
 namespace shale::onnx {
 
 /// Fails, with an error, if a gradient would flow where PyTorch stops it. `graph`: the scope of the
-/// model's graph.
+/// model's graph. `roots`: the names that the loss is computed from.
 mlir::LogicalResult checkStops(ImportContext &context, const NodeSet &needed, const States &states,
-                               const Scope &graph);
+                               const Scope &graph, llvm::ArrayRef<llvm::StringRef> roots);
+
+/// Returns the autograd.Function that a node comes from, "Round" of `Round.apply(x)` in a line of
+/// its stack trace; empty if there is none.
+llvm::StringRef functionOf(const NodeProto &node);
+
+/// Returns the file and the line of source of a node in a function called `forward` that belongs to
+/// no module of the model: maybe an autograd.Function's, called by another name. Else empty.
+std::string foreignForwardOf(const NodeProto &node);
 
 /// A node that may read another gradient than the file has, and why, for an error.
 struct MergedRead {

@@ -184,7 +184,8 @@ static LogicalResult importModel(ImportContext &context, const Artifacts *artifa
                         {plan->definitions, *states, initial}, *lostDropout,
                         !gradients->empty() && namesNoModule(context.graph()));
   if (failed(translator.importNodes(plan->needed)) ||
-      (gradients->empty() && failed(checkStops(context, plan->needed, *states, at.graph))))
+      (gradients->empty() &&
+       failed(checkStops(context, plan->needed, *states, at.graph, plan->roots()))))
     return failure();
   return finish(context, *plan, *states, *gradients, translator, at);
 }

@@ -4,7 +4,7 @@
 // - blocks under torch.no_grad(). torch.export inlines them from generated code, whose file is
 //   "<eval_with_key>.N" in stack traces; blocks under torch.autocast() have the same mark, but let
 //   gradients pass;
-// - autograd.Functions with a backward of their own: `Name.apply(` in a line of stack traces;
+// - autograd.Functions with a backward of their own: see Functions.cpp;
 // - x.detach(): a node of aten.detach (with optimize=False), else a name that no node defines
 //   (Parameters.cpp), else `detach` among the values that a folded value was computed from, else,
 //   if a copy was removed, only the reader's line of source.
@@ -31,23 +31,15 @@ static bool isOfContext(const NodeProto &node) {
   return StringRef(readSourceLine(node).file).starts_with("<eval_with_key>");
 }
 
-/// Returns the autograd.Function that a node comes from, "Round" of `Round.apply(x)` in a line of
-/// its stack trace; empty if there is none.
-static StringRef functionOf(const NodeProto &node) {
-  static const llvm::Regex apply("(^|[^A-Za-z_0-9])([A-Z][A-Za-z_0-9]*)\\.apply\\(");
-  StringRef trace = metadata(node.metadata_props(), "pkg.torch.onnx.stack_trace");
-  SmallVector<StringRef> groups;
-  return trace.contains(".apply(") && apply.match(trace, &groups) ? groups[2] : "";
-}
-
-/// Returns the float values that depend on trained parameters.
-static llvm::DenseSet<Value> findVaried(Block &body, ArrayRef<Value> trained) {
+/// Returns the values that depend on trained parameters, or only floats that depend on them through
+/// floats.
+static llvm::DenseSet<Value> findVaried(Block &body, ArrayRef<Value> trained, bool floatsOnly) {
   llvm::DenseSet<Value> varied;
   varied.insert_range(trained);
   for (Operation &op : body)
     if (llvm::any_of(op.getOperands(), [&](Value operand) { return varied.contains(operand); }))
       for (Value result : op.getResults())
-        if (isa<FloatType>(getElementTypeOrSelf(result)))
+        if (!floatsOnly || isa<FloatType>(getElementTypeOrSelf(result)))
           varied.insert(result);
   return varied;
 }
@@ -91,11 +83,17 @@ static void reachOperands(Operation &op, llvm::DenseSet<Value> &reached) {
       reached.insert(operand);
 }
 
-void onnx::freezeUnreached(ImportContext &context, const States &states, Value loss) {
+/// Returns the values that gradients of `roots` reach.
+static llvm::DenseSet<Value> findReached(Block &body, ArrayRef<Value> roots) {
   llvm::DenseSet<Value> reached;
-  reached.insert(loss);
-  for (Operation &op : llvm::reverse(context.body))
+  reached.insert_range(roots);
+  for (Operation &op : llvm::reverse(body))
     reachOperands(op, reached);
+  return reached;
+}
+
+void onnx::freezeUnreached(ImportContext &context, const States &states, Value loss) {
+  llvm::DenseSet<Value> reached = findReached(context.body, loss);
   SmallVector<std::string> left;
   bool trainsAny = false;
   for (auto [parameter, value] : llvm::zip(states.parameters.list, states.values)) {
@@ -204,27 +202,39 @@ private:
 /// The nodes at which a gradient may stop, by the reason.
 struct Stops {
   SmallVector<const NodeProto *> inContext, detaching, inFunction, copying;
+  /// Nodes that may come from an autograd.Function.
+  SmallVector<const NodeProto *> foreign;
+
+  bool isEmpty() const {
+    return inContext.empty() && detaching.empty() && inFunction.empty() && copying.empty() &&
+           foreign.empty();
+  }
 };
 
 } // namespace
 
-/// Finds the stops among needed nodes that `isVaried`: their values depend on trained parameters.
+/// Finds the stops among needed nodes through whose results gradients pass to trained parameters.
+/// A function with a backward of its own passes them on, whatever it computes of parameters.
 static Stops findStops(const GraphProto &graph, const NodeSet &needed, const ImportOptions &options,
                        const DetachedReads &detached,
-                       llvm::function_ref<bool(const NodeProto &)> isVaried) {
+                       llvm::function_ref<bool(const NodeProto &)> passesGradients,
+                       llvm::function_ref<bool(const NodeProto &)> mayPassGradients) {
   Stops stops;
   for (const NodeProto &node : graph.node()) {
-    if (!needed.contains(&node) || !isVaried(node))
+    if (!needed.contains(&node) || !mayPassGradients(node))
       continue;
-    if (isOfContext(node) && !options.assumeAutocast)
+    bool passes = passesGradients(node);
+    if (passes && isOfContext(node) && !options.assumeAutocast)
       stops.inContext.push_back(&node);
-    else if (detached.contains(node))
+    else if (passes && detached.contains(node))
       stops.detaching.push_back(&node);
-    else if (detached.hasClone(node))
+    else if (passes && detached.hasClone(node))
       stops.copying.push_back(&node);
     else if (StringRef function = functionOf(node);
              !function.empty() && !llvm::is_contained(options.assumeDerivative, function))
       stops.inFunction.push_back(&node);
+    else if (function.empty() && !foreignForwardOf(node).empty())
+      stops.foreign.push_back(&node);
   }
   return stops;
 }
@@ -273,27 +283,63 @@ static LogicalResult refuseFunctions(ImportContext &context, const Stops &stops)
           function + " computes, pass --assume-derivative " + function);
 }
 
+/// Notes that nodes may come from an autograd.Function that is called by another name.
+static void noteForeign(ImportContext &context, ArrayRef<const NodeProto *> nodes) {
+  std::vector<std::string> names;
+  for (const NodeProto *node : nodes)
+    names.push_back(displayName(node->name()));
+  context.note(
+      "nodes " + listOf(names, kShown) +
+      " come from a function 'forward' of no registered module (" +
+      foreignForwardOf(*nodes.front()) +
+      "). If it is that of a torch.autograd.Function, its backward is not in the file, and the derivative of its forward is used instead");
+}
+
 LogicalResult onnx::checkStops(ImportContext &context, const NodeSet &needed, const States &states,
-                               const Scope &graph) {
-  SmallVector<Value> trained;
+                               const Scope &graph, ArrayRef<StringRef> roots) {
+  SmallVector<Value> trained, ends;
   llvm::StringSet<> trainedNames; // as initializers are called
   for (auto [index, parameter] : llvm::enumerate(states.parameters.list))
     if (states.isTrained(index, context.options.parameters)) {
       trained.push_back(states.values[index]);
       trainedNames.insert(states.parameters.prefix + parameter.name);
     }
-  llvm::DenseSet<Value> varied = findVaried(context.body, trained);
-  auto isVaried = [&](StringRef name) { return varied.contains(graph.values.lookup(name).value); };
-  auto computesVaried = [&](const NodeProto &node) {
-    return llvm::any_of(node.output(), isVaried);
+  for (StringRef root : roots)
+    if (Value value = graph.values.lookup(root).value)
+      ends.push_back(value);
+  llvm::DenseSet<Value> varied = findVaried(context.body, trained, /*floatsOnly=*/true), reached;
+  llvm::DenseSet<Value> dependent = findVaried(context.body, trained, /*floatsOnly=*/false);
+  // Gradients pass only some of the values that depend on parameters: none passes a mask. To find
+  // these takes longer, and most models have no stop at all.
+  bool isExact = false;
+  auto isIn = [&](const llvm::DenseSet<Value> &values, StringRef name) {
+    Value value = graph.values.lookup(name).value;
+    return values.contains(value) && (!isExact || reached.contains(value));
   };
-  Stops stops = findStops(context.graph(), needed, context.options,
-                          DetachedReads(context.graph(), trainedNames), computesVaried);
+  auto passesGradients = [&](StringRef name) { return isIn(varied, name); };
+  auto mayPassGradients = [&](StringRef name) { return isIn(dependent, name); };
+  DetachedReads detached(context.graph(), trainedNames);
+  Stops stops;
+  std::optional<MergedRead> merged;
+  auto find = [&] {
+    stops = findStops(
+        context.graph(), needed, context.options, detached,
+        [&](const NodeProto &node) { return llvm::any_of(node.output(), passesGradients); },
+        [&](const NodeProto &node) { return llvm::any_of(node.output(), mayPassGradients); });
+    merged = findMergedRead(context.graph(), needed, states.parameters, passesGradients);
+    return merged || !stops.isEmpty();
+  };
+  if (!find())
+    return success();
+  reached = findReached(context.body, ends);
+  isExact = true;
+  find();
   if (failed(refuseBlocks(context, stops)))
     return failure();
-  if (std::optional<MergedRead> merged =
-          findMergedRead(context.graph(), needed, states.parameters, isVaried))
+  if (merged)
     return context.errorAt(context.locationOf(*merged->node),
                            "node '" + displayName(merged->node->name()) + "' " + merged->why);
+  if (!stops.foreign.empty())
+    noteForeign(context, stops.foreign);
   return refuseFunctions(context, stops);
 }

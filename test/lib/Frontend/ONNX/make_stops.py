@@ -1,0 +1,52 @@
+"""Writes models in which PyTorch stops gradients, or computes them in another way: make_stops.py CASE FILE."""
+import os
+import sys
+from onnx_writer import *
+
+from make_folded import VALUES, build, fx
+
+P = floats("p", [4], VALUES)
+HEAD = node("Mul", ["x", "p"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p"))
+
+
+def traced(name, target, args, *frames):
+    """The metadata of a node with a stack trace of functions called forward: (file, line of source), the innermost last."""
+    trace = "\n".join(f'File "{file}", line 1, in forward\n    {line}' for file, line in frames)
+    return {**fx(name, target, args), "pkg.torch.onnx.stack_trace": trace}
+
+
+def masked(f):
+    """Under no_grad: which elements are far from the row's largest. y = x p where they are not, else 0."""
+    inside = [("<eval_with_key>.42", "max_1 = torch.ops.aten.max.dim(mul, -1)")]
+    nodes = [HEAD, node("ReduceMax", ["mul", "last"], ["amax"], "amax", meta=traced("amax", "aten.amax.default", "%mul, [-1], True", *inside), keepdims=1),
+             node("Sub", ["amax", "mul"], ["sub"], "sub", meta=traced("sub", "aten.sub.Tensor", "%amax, %mul", *inside)),
+             node("Greater", ["sub", "some"], ["gt"], "gt", meta=traced("gt", "aten.gt.Scalar", "%sub, 0.5", *inside)),
+             node("Where", ["gt", "none", "mul"], ["y"], "where", meta=fx("y", "aten.where.self", "%gt, 0, %mul"))]
+    return build(["p"], [P, ints("last", [1], [-1]), floats("some", [], [0.5]), floats("none", [], [0.0])], nodes)
+
+
+def stepped(*frames):
+    """y = x p + step(x p)."""
+    meta = lambda name, target, args: traced(name, target, args, *frames)
+    nodes = [HEAD, node("Greater", ["mul", "none"], ["gt"], "gt", meta=meta("gt", "aten.gt.Scalar", "%mul, 0")),
+             node("Cast", ["gt"], ["step"], "cast", meta=meta("step", "aten._to_copy.default", "%gt"), to=FLOAT),
+             node("Add", ["mul", "step"], ["y"], "add", meta=fx("y", "aten.add.Tensor", "%mul, %step"))]
+    return lambda f: build(["p"], [P, floats("none", [], [0.0])], nodes)
+
+
+STEP = ("model.py", "return (x > 0).float()")
+CASES = {
+    "masked": masked,
+    "function": stepped(("model.py", "q = Step.apply(h)"), STEP),
+    "alias": stepped(("model.py", "q = step(h)"), STEP),
+    "base": stepped(("model.py", "q = super().forward(h)"), STEP),
+    "method": stepped(("model.py", "q = loss(h)"), ("model.py", "return (x > self.zero).float()")),
+    "library": stepped(("model.py", "q = loss(h)"), ("/site-packages/torch/nn/modules/loss.py", "return F.hinge_loss(")),
+    "own": stepped(STEP),
+}
+
+if __name__ == "__main__":
+    case, path = sys.argv[1:]
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "wb") as out:
+        out.write(CASES[case](path))
