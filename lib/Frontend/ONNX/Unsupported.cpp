@@ -2,6 +2,7 @@
 #include "lib/Analysis/Timeline.h"
 #include "lib/Frontend/ONNX/Definitions.h"
 #include "lib/Frontend/ONNX/Node.h"
+#include "lib/Frontend/ONNX/Record/Signature.h"
 #include "llvm/ADT/MapVector.h"
 #include <map>
 
@@ -85,8 +86,25 @@ std::string UnsupportedOperators::list() const {
   return text;
 }
 
+/// Fails, with an error, if a node is of nn.Embedding's max_norm: PyTorch rescales the rows of the
+/// parameter itself before each lookup, beside its gradient.
+static LogicalResult refuseMaxNorm(ImportContext &context, const NodeProto &node) {
+  FxNode fx = readFxNode(node);
+  if (!StringRef(fx.target).starts_with("aten.embedding_renorm"))
+    return success();
+  std::string norm = fx.positional.size() > 2 ? displayName(fx.positional[2]) : "..";
+  return context.errorAt(
+      context.locationOf(node),
+      "node '" + displayName(node.name()) + "' is of an embedding with max_norm=" + norm +
+          ": PyTorch rescales the rows of its weight in place before each lookup, and Shale changes parameters only in the optimizer's update. "
+          "Export the model with max_norm=None: it then trains without this limit");
+}
+
 LogicalResult onnx::checkSupported(ImportContext &context, const Definitions &definitions,
                                    const NodeSet &needed, const Scope &graph) {
+  for (const NodeProto &node : context.graph().node())
+    if (needed.contains(&node) && failed(refuseMaxNorm(context, node)))
+      return failure();
   UnsupportedOperators unsupported(context, definitions);
   for (const NodeProto &node : context.graph().node())
     if (needed.contains(&node))

@@ -34,9 +34,20 @@ def stepped(*frames):
     return lambda f: build(["p"], [P, floats("none", [], [0.0])], nodes)
 
 
+def max_norm(f):
+    """x is scaled by row i of the table, whose rows the model shortens to 0.5 in place."""
+    renorm = fx("embedding_renorm", "aten.embedding_renorm.default", "%detach, %i, 0.5, 2.0", "e", "return F.embedding(")
+    nodes = [node("Unique", ["i"], ["val_0"], "rows", meta=renorm, sorted=1), node("Gather", ["e.weight", "val_0"], ["val_4"], "chosen", meta=renorm, axis=0),
+             node("ScatterND", ["e.weight", "i", "val_4"], ["embedding_renorm"], "changed", meta=renorm),
+             node("Gather", ["embedding_renorm", "i"], ["embedding"], "lookup", meta=fx("embedding", "aten.embedding.default", "%embedding_renorm, %i", "e"), axis=0),
+             node("Mul", ["x", "embedding"], ["y"], "scale", meta=fx("y", "aten.mul.Tensor", "%x, %embedding"))]
+    return build(["e.weight"], [floats("e.weight", [2, 4], VALUES * 2), ints("i", [1, 1], [1])], nodes)
+
+
 STEP = ("model.py", "return (x > 0).float()")
 CASES = {
     "masked": masked,
+    "max-norm": max_norm,
     "function": stepped(("model.py", "q = Step.apply(h)"), STEP),
     "alias": stepped(("model.py", "q = step(h)"), STEP),
     "base": stepped(("model.py", "q = super().forward(h)"), STEP),
