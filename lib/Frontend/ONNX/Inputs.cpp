@@ -3,6 +3,7 @@
 #include "dialects/nn/Ops/Constant.h"
 #include "include/shale/Runtime.h"
 #include "lib/Frontend/ONNX/Narrow.h"
+#include "lib/Frontend/ONNX/Record/Signature.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -244,10 +245,22 @@ LogicalResult InputReader::checkFlags() {
 LogicalResult onnx::declareInputs(ImportContext &context, const Definitions &definitions,
                                   const llvm::StringSet<> &read, Scope &graph, Inputs &inputs) {
   InputReader reader(context, graph, inputs);
+  // An initializer may be an input, too: ONNX's default value. PyTorch's exporter writes one if an
+  // input has a parameter's name, and with keep_initializers_as_inputs.
+  const llvm::StringSet<> given = readUserInputs(context.graph());
+  bool lacksInputs = llvm::count_if(context.graph().input(), [&](const ValueInfoProto &input) {
+                       return !definitions.initializers.count(input.name());
+                     }) < int64_t(given.size());
   for (const ValueInfoProto &input : context.graph().input()) {
-    if (definitions.initializers.count(input.name()))
-      continue;
     std::string shown = displayName(input.name());
+    if (definitions.initializers.count(input.name())) {
+      if (given.contains(input.name()) || lacksInputs)
+        return context.error(
+            "input '" + shown +
+            "' has the name of a parameter or buffer, so that the file does not tell them apart: export with input_names "
+            "that no parameter has");
+      continue;
+    }
     if (input.name().empty() || graph.values.count(input.name()))
       return context.error("input '" + shown + "' is defined twice, or has no name");
     reader.noteDims(input);

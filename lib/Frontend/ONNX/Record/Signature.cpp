@@ -64,6 +64,14 @@ std::vector<std::string> onnx::readPlaceholders(const GraphProto &graph) {
   return names;
 }
 
+llvm::StringSet<> onnx::readUserInputs(const GraphProto &graph) {
+  llvm::StringSet<> names;
+  for (auto [name, rest] : linesOf(graph, /*inputs=*/true))
+    if (rest.starts_with("USER_INPUT"))
+      names.insert(name);
+  return names;
+}
+
 llvm::StringMap<std::string> onnx::readChanged(const GraphProto &graph) {
   llvm::StringMap<std::string> targets;
   for (auto [name, rest] : linesOf(graph, /*inputs=*/false))

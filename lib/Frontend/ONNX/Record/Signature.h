@@ -5,6 +5,7 @@
 #include "lib/Frontend/ONNX/Model.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,6 +26,9 @@ std::vector<SignatureEntry> readSignature(const GraphProto &graph);
 /// Returns the names of all inputs of the exported program: parameters, buffers, constants and user
 /// inputs.
 std::vector<std::string> readPlaceholders(const GraphProto &graph);
+
+/// Returns the names of the inputs of the exported program that the user passes.
+llvm::StringSet<> readUserInputs(const GraphProto &graph);
 
 /// Returns the outputs of the graph that the signature lists as gradients, by name: the target of
 /// the parameter. A value of the exported program is found by the name that the output had there.

@@ -63,6 +63,11 @@ def wrapped(meta):
     return lambda f: build(names, [floats(names[0], [4], VALUES), floats(names[1], [4], VALUES[::-1])], nodes, meta=meta)
 
 
+def same_name(f):
+    """y = x p for a parameter that is called x, too."""
+    return build(["x"], [floats("x", [4], VALUES)], [node("Mul", ["x", "x"], ["y"], "mul", meta=fx("y", "aten.mul.Tensor", "%x, %p_x"))])
+
+
 def unused(f):
     return build(["p", "head.bias"], [floats("p", [4], VALUES)], [node("Mul", ["x", "p"], ["y"], "mul", meta=fx("y", "aten.mul.Tensor", "%x, %p_p"))])
 
@@ -353,6 +358,7 @@ CASES = {
     "literal": literal,
     "conversions": lambda f: conversions(True),
     "one-conversion": lambda f: conversions(False),
+    "same-name": same_name,
     "unused": unused,
     "wrapped": wrapped({"shale.wrapper": "model"}),
     "wrapped-otherwise": wrapped({"shale.wrapper": "mod"}),
