@@ -58,7 +58,6 @@ FormFitter::FormFitter(Model &model) : model(model) {
 }
 
 void FormFitter::add(const Operation &operation) {
-  names.insert(operation.fx.name);
   for (const NodeProto *node : operation.nodes)
     if (node->output_size() > 0)
       recorded[node->output(0)] = operation.fx.name;

@@ -89,7 +89,8 @@ private:
   /// The names that records have for values, by the values' names.
   llvm::StringMap<std::string> recorded;
   std::map<std::pair<const NodeProto *, int>, Meaning> meanings;
-  /// The names of values that the graph has, as they are in the file or in records.
+  /// The names of the graph's values. An operation whose last node was merged into another one has
+  /// no value of its name.
   llvm::StringSet<> names;
 };
 

@@ -59,6 +59,14 @@ def turned(perm):
     return lambda f: build(["t"], [floats("t", [4, 4], NUMBERS[:16]), place(1)], nodes)
 
 
+def merged_turns(f):
+    """The transpose that ends a lookup was merged with the next one, so that the graph has no `index`."""
+    made = node("GatherND", ["val_0", "at0"], ["val_7"], "index", meta=fx("index", "aten.index.Tensor", "%p_t, [None, %i]"), batch_dims=0)
+    nodes = [made, node("Transpose", ["val_7"], ["permute"], "turn", meta=fx("permute", "aten.permute.default", "%index, [0, 1]"), perm=[1, 0]),
+             node("MatMul", ["x", "permute"], ["y"], "product", meta=fx("y", "aten.mm.default", "%x, %permute"))]
+    return build(["t"], [floats("val_0", [3, 4], NUMBERS[:12]), place(2)], nodes)
+
+
 def bilinear(sizes):
     """y = x (t with its first two dimensions exchanged) x, t of [out, 4, 4]: the constant is [4, 4 out]."""
     meta = fx("y", "aten.bilinear.default", "%x, %x, %p_t")
@@ -82,6 +90,7 @@ CASES = {
     "viewed": product("['t', 'val_5']"),
     "turned": turned([1, 0]),
     "turned-otherwise": turned([0, 1]),
+    "merged-turns": merged_turns,
     "bilinear": bilinear([4, 8]),
     "bilinear-sizes": bilinear([4, 7]),
 }
