@@ -1,7 +1,5 @@
 //===- PadProducts.cpp - Pads odd sizes of matrix products ----------------===//
 #include "dialects/nn/Ops/Cast.h"
-#include "dialects/nn/Ops/Compare.h"
-#include "dialects/nn/Ops/Constant.h"
 #include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Loss.h"
 #include "dialects/nn/Ops/Matmul.h"
@@ -10,7 +8,6 @@
 #include "lib/Target/Target.h"
 #include "passes/fusion/Passes.h"
 #include "llvm/Support/FormatVariadic.h"
-#include <limits>
 
 namespace shale {
 #define GEN_PASS_DEF_PADPRODUCTSPASS
@@ -140,13 +137,8 @@ void ProductPadder::widen(Operation *op) {
   Type computed = accumulatorType(wide.getElementType());
   bool narrow = computed != wide.getElementType();
   Location loc = op->getLoc();
-  RankedTensorType index = wide.clone(b.getI64Type()), condition = wide.clone(b.getI1Type());
-  Value column = nn::IotaOp::create(b, loc, index, 1);
-  Value inside = nn::CompareOp::create(b, loc, condition, nn::Predicate::LT, column,
-                                       nn::splat(b, loc, index, type.getDimSize(1)));
   Value present = narrow ? nn::CastOp::create(b, loc, wide.clone(computed), whole) : whole;
-  Value absent = nn::splat(b, loc, wide.clone(computed), -std::numeric_limits<double>::infinity());
-  op->setOperand(0, nn::SelectOp::create(b, loc, inside, present, absent));
+  op->setOperand(0, nn::withoutClassesFrom(b, loc, present, type.getDimSize(1)));
   b.setInsertionPointAfter(op);
   for (OpResult result : op->getResults()) {
     if (result.getType() != type)

@@ -221,12 +221,12 @@ def PadProductsPass : Pass<"shale-pad-products", "::mlir::ModuleOp"> {
       func.func @step(%x: tensor<64x64xbf16>, %w: tensor<65x64xbf16>, %labels: tensor<64xi64>) -> tensor<f32> {
         %0 = nn.pad %w low = [0, 0] high = [7, 0] interior = [0, 0] value = 0.000000e+00 : tensor<65x64xbf16> -> tensor<72x64xbf16>
         %1 = nn.matmul %x, %0 transpose_rhs : (tensor<64x64xbf16>, tensor<72x64xbf16>) -> tensor<64x72xbf16>
-        %2 = nn.iota dim = 1 : tensor<64x72xi64>
-        %3 = nn.constant dense<65> : tensor<64x72xi64>
-        %4 = nn.compare lt %2, %3 : tensor<64x72xi64> -> tensor<64x72xi1>
-        %5 = nn.cast %1 : tensor<64x72xbf16> -> tensor<64x72xf32>
+        %2 = nn.cast %1 : tensor<64x72xbf16> -> tensor<64x72xf32>
+        %3 = nn.iota dim = 1 : tensor<64x72xi64>
+        %4 = nn.constant dense<65> : tensor<64x72xi64>
+        %5 = nn.compare lt %3, %4 : tensor<64x72xi64> -> tensor<64x72xi1>
         %6 = nn.constant dense<0xFF800000> : tensor<64x72xf32>
-        %7 = nn.select %4, %5, %6 : tensor<64x72xi1>, tensor<64x72xf32>
+        %7 = nn.select %5, %2, %6 : tensor<64x72xi1>, tensor<64x72xf32>
         %sum, %count, %lse = nn.cross_entropy %7, %labels ignore_index = -100 : tensor<64x72xf32>, tensor<64xi64>
         return %sum : tensor<f32>
       }

@@ -29,13 +29,27 @@ Value counts(Composer &b, Value labels, int64_t ignored) {
 }
 } // namespace
 
+/// Returns the logits, without columns that are no classes, and the labels, of which those of such
+/// columns become -1.
+template <typename Op>
+static std::pair<Value, Value> operandsOf(Composer &b, OpBuilder &to, Op op) {
+  Value logits = op.getLogits(), labels = op.getLabels();
+  if (op.getClasses()) {
+    int64_t classes = *op.getClasses();
+    logits = withoutClassesFrom(to, op.getLoc(), logits, classes);
+    Value exists = b.compare(Predicate::LT, labels, b.splat(labels, double(classes)));
+    labels = b.select(exists, labels, b.splat(labels, -1));
+  }
+  return {logits, labels};
+}
+
 Values CrossEntropyOp::decompose(OpBuilder &builder) {
   Composer b(builder, *this);
-  Value x = getLogits();
+  auto [x, labels] = operandsOf(b, builder, *this);
   Value highest = b.reduceRows(ReduceKind::Max, x);
   Value e = b.exp(b.sub(x, b.alongRows(highest, x)));
   Value lse = b.add(b.log(b.reduceRows(ReduceKind::Sum, e)), highest);
-  Value hit = b.select(atLabel(b, x, getLabels()), x, b.splat(x, 0));
+  Value hit = b.select(atLabel(b, x, labels), x, b.splat(x, 0));
   Value chosen = b.reduceRows(ReduceKind::Sum, hit);
   Value counted = counts(b, getLabels(), getIgnoreIndex());
   Value zero = b.splat(lse, 0);
@@ -46,12 +60,13 @@ Values CrossEntropyOp::decompose(OpBuilder &builder) {
 
 Values CrossEntropyGradOp::decompose(OpBuilder &builder) {
   Composer b(builder, *this);
-  Value x = getLogits(), lse = getLse();
+  auto [x, labels] = operandsOf(b, builder, *this);
+  Value lse = getLse();
   Value counted = counts(b, getLabels(), getIgnoreIndex());
   // A row that does not count is 0 even where its logits are not finite.
   Value power = b.select(b.alongRows(counted, x), b.sub(x, b.alongRows(lse, x)),
                          b.splat(x, -std::numeric_limits<double>::infinity()));
-  Value target = b.select(atLabel(b, x, getLabels()), b.splat(x, 1), b.splat(x, 0));
+  Value target = b.select(atLabel(b, x, labels), b.splat(x, 1), b.splat(x, 0));
   Value factor = b.select(counted, b.scalar(getGrad(), lse), b.splat(lse, 0));
   return {b.mul(b.alongRows(factor, x), b.sub(b.exp(power), target))};
 }

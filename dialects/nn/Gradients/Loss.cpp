@@ -11,8 +11,8 @@ LogicalResult CrossEntropyOp::buildGradient(OpBuilder &builder, ArrayRef<Value> 
   if (resultGrads[2])
     return emitOpError("has no gradient for lse");
   if (resultGrads[0])
-    operandGrads[0] =
-        CrossEntropyGradOp::create(builder, getLoc(), getLogits().getType(), getLogits(),
-                                   getLabels(), getLse(), resultGrads[0], getIgnoreIndex());
+    operandGrads[0] = CrossEntropyGradOp::create(builder, getLoc(), getLogits().getType(),
+                                                 getLogits(), getLabels(), getLse(), resultGrads[0],
+                                                 getIgnoreIndexAttr(), getClassesAttr());
   return success();
 }

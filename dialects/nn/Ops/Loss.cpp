@@ -2,26 +2,31 @@
 #include "dialects/nn/Ops/Loss.h"
 #include "dialects/nn/Ops/Compare.h"
 #include "dialects/nn/Ops/Constant.h"
+#include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Reduce.h"
+#include <limits>
 
 using namespace mlir;
 using namespace shale::nn;
 
-static LogicalResult verifyLabels(Operation *op, Type logits, Type labels) {
+static LogicalResult verifyLabels(Operation *op, Type logits, Type labels,
+                                  std::optional<int64_t> classes) {
   auto l = cast<RankedTensorType>(logits);
   auto i = cast<RankedTensorType>(labels);
   if (l.getRank() != 2 || i.getRank() != 1 ||
       i.getDimSize(0) != l.getDimSize(0)) // cross_entropy_c1
     return op->emitOpError() << "expects logits [N, V] and labels [N]; got " << l << " and " << i;
+  if (classes && (*classes < 1 || *classes > l.getDimSize(1))) // cross_entropy_c2
+    return op->emitOpError() << "has " << *classes << " classes, but logits " << l;
   return success();
 }
 
 LogicalResult CrossEntropyOp::verify() {
-  return verifyLabels(*this, getLogits().getType(), getLabels().getType());
+  return verifyLabels(*this, getLogits().getType(), getLabels().getType(), getClasses());
 }
 
 LogicalResult CrossEntropyGradOp::verify() {
-  return verifyLabels(*this, getLogits().getType(), getLabels().getType());
+  return verifyLabels(*this, getLogits().getType(), getLabels().getType(), getClasses());
 }
 
 // Per element a subtraction, an exponential and a sum; the gradient costs the same.
@@ -35,8 +40,8 @@ int64_t CrossEntropyGradOp::getFlops() {
 std::optional<shale::IndexRange> CrossEntropyOp::getIndexRange(unsigned number) {
   if (number != getLabelsMutable().getOperandNumber())
     return std::nullopt;
-  return shale::IndexRange{cast<RankedTensorType>(getLogits().getType()).getDimSize(1),
-                           getIgnoreIndex()};
+  int64_t columns = cast<RankedTensorType>(getLogits().getType()).getDimSize(1);
+  return shale::IndexRange{int64_t(getClasses().value_or(columns)), getIgnoreIndex()};
 }
 
 SmallVector<Value> CrossEntropyOp::buildWithoutLogits(OpBuilder &builder) {
@@ -56,6 +61,17 @@ SmallVector<Value> CrossEntropyOp::buildWithoutLogits(OpBuilder &builder) {
   Value count = ReduceOp::create(builder, getLoc(), getCount().getType(), ReduceKind::Sum, ones,
                                  builder.getDenseI64ArrayAttr({0}));
   return {Value(), count, Value()};
+}
+
+Value shale::nn::withoutClassesFrom(OpBuilder &builder, Location loc, Value logits,
+                                    int64_t classes) {
+  auto type = cast<RankedTensorType>(logits.getType());
+  RankedTensorType index = type.clone(builder.getI64Type());
+  Value column = IotaOp::create(builder, loc, index, 1);
+  Value exists = CompareOp::create(builder, loc, type.clone(builder.getI1Type()), Predicate::LT,
+                                   column, splat(builder, loc, index, classes));
+  Value absent = splat(builder, loc, type, -std::numeric_limits<double>::infinity());
+  return SelectOp::create(builder, loc, exists, logits, absent);
 }
 
 //===- Generated definitions ----------------------------------------------===//

@@ -5,9 +5,10 @@
 #include "dialects/nn/NN.h"
 
 namespace shale::nn {
-/// Trait of ops for which columns of minus infinity in the first operand are absent classes
-/// (NNBase.td).
+/// Trait of ops for which columns of minus infinity in the first operand are absent classes, and
+/// all columns from the value of the attribute kClassesName on (NNBase.td).
 template <typename Op> class AbsentClasses : public mlir::OpTrait::TraitBase<Op, AbsentClasses> {};
+inline constexpr llvm::StringLiteral kClassesName = "classes";
 } // namespace shale::nn
 
 #define GET_OP_CLASSES
@@ -16,6 +17,10 @@ template <typename Op> class AbsentClasses : public mlir::OpTrait::TraitBase<Op,
 namespace shale::nn {
 /// Adds the ops of Loss.td to the dialect.
 void registerLossOps(NNDialect &dialect);
+/// Builds minus infinity in the columns of a matrix of floats from `classes` on, and its values in
+/// those before: for an op with AbsentClasses, the matrix is then as one of `classes` columns.
+mlir::Value withoutClassesFrom(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value logits,
+                               int64_t classes);
 } // namespace shale::nn
 
 #endif // SHALE_NN_OPS_LOSS_H

@@ -9,6 +9,7 @@
 #include "dialects/nn/Ops/Reduce.h"
 #include "dialects/nn/Sharding/Rules.h"
 #include "mlir/IR/Builders.h"
+#include <limits>
 
 using namespace mlir;
 using namespace shale;
@@ -43,7 +44,7 @@ namespace {
 /// Builds the values that both local forms over a split vocabulary need, row by row.
 struct VocabularySlice {
   VocabularySlice(OpBuilder &b, Location loc, ArrayRef<SplitAxis> axes, Value logits, Value labels,
-                  int64_t ignore)
+                  int64_t ignore, std::optional<int64_t> classes)
       : b(b), loc(loc), axes(axes), logits(logits) {
     RankedTensorType rows = tensorOf(labels);
     int64_t size = shapeOf(logits)[1];
@@ -56,6 +57,10 @@ struct VocabularySlice {
     ignored = compare(Predicate::EQ, labels, ignore);
     inside = AndOp::create(b, loc, compare(Predicate::GE, shifted, 0),
                            compare(Predicate::LT, shifted, size));
+    if (classes) {
+      inside = AndOp::create(b, loc, inside, compare(Predicate::LT, labels, *classes));
+      limit = SubOp::create(b, loc, splat(b, loc, rows, *classes), offset);
+    }
     Value local = SelectOp::create(b, loc, inside, shifted, splat(b, loc, rows, kElsewhere));
     this->labels = SelectOp::create(b, loc, ignored, splat(b, loc, rows, kIgnored), local);
   }
@@ -75,10 +80,23 @@ struct VocabularySlice {
     return ReduceOp::create(b, loc, type, kind, matrix, b.getDenseI64ArrayAttr({1}));
   }
 
+  /// Replaces the elements of a matrix in columns that are no classes. Each matrix has a condition
+  /// of its own: one that two kernels read would be stored.
+  Value orElse(Value matrix, double other) {
+    if (!limit)
+      return matrix;
+    RankedTensorType index = tensorOf(matrix).clone(tensorOf(limit).getElementType());
+    Value column = IotaOp::create(b, loc, index, b.getI64IntegerAttr(1));
+    Value exists = CompareOp::create(b, loc, index.clone(b.getI1Type()), Predicate::LT, column,
+                                     alongRow(limit));
+    return SelectOp::create(b, loc, exists, matrix, splat(b, loc, tensorOf(matrix), other));
+  }
+
   OpBuilder &b;
   Location loc;
   ArrayRef<SplitAxis> axes;
   Value logits, labels, ignored, inside;
+  Value limit; ///< by row: how many of the columns are classes; null if all are
 };
 } // namespace
 
@@ -95,21 +113,27 @@ FailureOr<SmallVector<Value>> CrossEntropyOp::partition(OpBuilder &builder,
   Value logits = local.operands[0], labels = local.operands[1];
   ArrayRef<SplitAxis> axes = vocabularyAxes(getShardingRule(), local);
   if (axes.empty()) {
-    auto op = CrossEntropyOp::create(
-        builder, loc, local.types, local.operands,
-        builder.getNamedAttr(getIgnoreIndexAttrName(), getIgnoreIndexAttr()));
+    NamedAttrList attrs;
+    attrs.set(getIgnoreIndexAttrName(), getIgnoreIndexAttr());
+    if (getClassesAttr())
+      attrs.set(getClassesAttrName(), getClassesAttr());
+    auto op = CrossEntropyOp::create(builder, loc, local.types, local.operands, attrs);
     return SmallVector<Value>(op->getResults());
   }
   // The results are f32, for 16-bit logits too.
   Type element = cast<RankedTensorType>(local.types[2]).getElementType();
   if (tensorOf(logits).getElementType() != element)
     logits = CastOp::create(builder, loc, tensorOf(logits).clone(element), logits);
-  VocabularySlice slice(builder, loc, axes, logits, labels, getIgnoreIndex());
-  Value max = slice.allReduce(dist::Reduction::Max, slice.reduceRows(ReduceKind::Max, logits));
+  VocabularySlice slice(builder, loc, axes, logits, labels, getIgnoreIndex(), getClasses());
+  // What pads a vocabulary is left out of each reduction by itself: masked logits that both read
+  // would take as much memory as the logits.
+  constexpr double lowest = -std::numeric_limits<double>::infinity();
+  Value max = slice.allReduce(dist::Reduction::Max,
+                              slice.reduceRows(ReduceKind::Max, slice.orElse(logits, lowest)));
   Value exponentials =
       ExpOp::create(builder, loc, SubOp::create(builder, loc, logits, slice.alongRow(max)));
-  Value sum =
-      slice.allReduce(dist::Reduction::Sum, slice.reduceRows(ReduceKind::Sum, exponentials));
+  Value sum = slice.allReduce(dist::Reduction::Sum,
+                              slice.reduceRows(ReduceKind::Sum, slice.orElse(exponentials, 0)));
   Value lse = AddOp::create(builder, loc, max, LogOp::create(builder, loc, sum));
 
   auto matrixOf = [&](Type element) { return RankedTensorType::get(shapeOf(logits), element); };
@@ -136,13 +160,16 @@ FailureOr<SmallVector<Value>> CrossEntropyOp::partition(OpBuilder &builder,
 FailureOr<SmallVector<Value>> CrossEntropyGradOp::partition(OpBuilder &builder,
                                                             const LocalForm &local) {
   ArrayRef<SplitAxis> axes = vocabularyAxes(getShardingRule(), local);
-  Value labels = local.operands[1];
-  int64_t ignore = getIgnoreIndex();
+  Value logits = local.operands[0], labels = local.operands[1];
+  IntegerAttr ignore = getIgnoreIndexAttr(), classes = getClassesAttr();
   if (!axes.empty()) {
-    labels = VocabularySlice(builder, getLoc(), axes, local.operands[0], labels, ignore).labels;
-    ignore = kIgnored;
+    VocabularySlice slice(builder, getLoc(), axes, logits, labels, getIgnoreIndex(), getClasses());
+    labels = slice.labels;
+    logits = slice.orElse(logits, -std::numeric_limits<double>::infinity());
+    ignore = builder.getI64IntegerAttr(kIgnored);
+    classes = IntegerAttr(); // columns of minus infinity are none
   }
-  return SmallVector<Value>{CrossEntropyGradOp::create(
-      builder, getLoc(), local.types[0], local.operands[0], labels, local.operands[2],
-      local.operands[3], builder.getI64IntegerAttr(ignore))};
+  return SmallVector<Value>{CrossEntropyGradOp::create(builder, getLoc(), local.types[0], logits,
+                                                       labels, local.operands[2], local.operands[3],
+                                                       ignore, classes)};
 }

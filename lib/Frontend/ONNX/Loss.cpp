@@ -259,8 +259,9 @@ LossParts onnx::buildCrossEntropy(OpBuilder &builder, Location loc, Value logits
   auto element = tensor(logits).getElementType();
   auto scalar = RankedTensorType::get({}, element);
   auto rows = RankedTensorType::get({tensor(logits).getDimSize(0)}, element);
-  auto op = nn::CrossEntropyOp::create(builder, loc, TypeRange{scalar, scalar, rows}, logits,
-                                       labels, builder.getI64IntegerAttr(ignore));
+  auto op =
+      nn::CrossEntropyOp::create(builder, loc, TypeRange{scalar, scalar, rows}, logits, labels,
+                                 builder.getI64IntegerAttr(ignore), /*classes=*/IntegerAttr());
   return {op.getLossSum(), op.getCount(), labels, logits};
 }
 

@@ -17,10 +17,10 @@ module attributes {nn.target = "cuda:sm_90a"} {
 // CHECK-LABEL: @step
 // CHECK: %[[W:.*]] = nn.pad %{{.*}} low = [0, 0] high = [7, 0] interior = [0, 0] value = 0.000000e+00 {nn.phase = #backward} : tensor<65x64xbf16> -> tensor<72x64xbf16>
 // CHECK: %[[L:.*]] = nn.matmul %{{.*}}, %[[W]] transpose_rhs {nn.phase = #backward} : (tensor<64x64xbf16>, tensor<72x64xbf16>) -> tensor<64x72xbf16>
+// CHECK: %[[L32:.*]] = nn.cast %[[L]]
 // CHECK: %[[COLUMN:.*]] = nn.iota dim = 1
 // CHECK: %[[END:.*]] = nn.constant dense<65>
 // CHECK: %[[IN:.*]] = nn.compare lt %[[COLUMN]], %[[END]]
-// CHECK: %[[L32:.*]] = nn.cast %[[L]]
 // CHECK: %[[ABSENT:.*]] = nn.constant dense<0xFF800000>
 // CHECK: %[[READ:.*]] = nn.select %[[IN]], %[[L32]], %[[ABSENT]]
 // CHECK: nn.cross_entropy %[[READ]]
