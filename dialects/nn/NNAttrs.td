@@ -70,12 +70,15 @@ def NN_PartAttr : NN_Attr<"Part", "part"> {
   let summary = "What a state holds of a divided parameter";
   let description = [{
     Indices from `begin` on along dimension `dim` of the divided parameter `whole`, as many as
-    the state has along it.
+    the state has along it. The last `padding` of the state's indices are none of the parameter:
+    their elements are 0, no rank computes another value for them, and no file has them. They
+    follow the end of the parameter, along its first dimension.
 
     Example: `#nn.part<@"h.0.c_attn.weight", dim = 1, begin = 64>`
   }];
-  let parameters = (ins "::mlir::FlatSymbolRefAttr":$whole, "int64_t":$dim, "int64_t":$begin);
-  let assemblyFormat = "`<` $whole `,` `dim` `=` $dim `,` `begin` `=` $begin `>`";
+  let parameters = (ins "::mlir::FlatSymbolRefAttr":$whole, "int64_t":$dim, "int64_t":$begin,
+                        DefaultValuedParameter<"int64_t", "0">:$padding);
+  let assemblyFormat = "`<` $whole `,` `dim` `=` $dim `,` `begin` `=` $begin (`,` `padding` `=` $padding^)? `>`";
 }
 
 def NN_FileAttr : NN_Attr<"File", "file"> {

@@ -126,7 +126,8 @@ typedef struct {
 /* A parameter's place in a group's one-dimensional tensor. If the segment has dimensions, a rank
  * holds a box of the parameter: along dimension d the indices [begin[d] + c * size[d],
  * begin[d] + (c + 1) * size[d]), where c is the rank's coordinate on axes[d], or 0. All segments of
- * a group are split over the same axes. A parameter may have several segments. */
+ * a group are split over the same axes. A parameter may have several segments. A box may pass the
+ * end of the parameter's first dimension: these elements are padding and hold zeros. */
 typedef struct {
   int32_t parameter; /* index into ShaleProgram.parameters */
   float decay;       /* factor of weight decay: 1 or 0 */

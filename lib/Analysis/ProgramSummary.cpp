@@ -440,6 +440,16 @@ static LogicalResult addFixedCosts(ModuleOp module, ProgramSummary &summary) {
   return success();
 }
 
+/// Returns the elements of a parameter, without padding.
+static int64_t parameterElements(nn::StateOp state) {
+  RankedTensorType type = state.getTensorType();
+  auto part = state->getAttrOfType<nn::PartAttr>(nn::kPartAttr);
+  int64_t padding = part && part.getPadding() > 0 ? part.getPadding() : 0;
+  return padding ? type.getNumElements() / type.getDimSize(part.getDim()) *
+                       (type.getDimSize(part.getDim()) - padding)
+                 : type.getNumElements();
+}
+
 FailureOr<ProgramSummary> shale::summarizeProgram(ModuleOp module) {
   ProgramSummary summary;
   auto size = [&](StringRef name) -> int64_t {
@@ -456,8 +466,9 @@ FailureOr<ProgramSummary> shale::summarizeProgram(ModuleOp module) {
     summary.ranks = mesh.getRankCount();
   for (auto state : module.getOps<nn::StateOp>())
     if (state.getRole() == nn::Role::Param && !state->hasAttr(dist::kUnitAttr)) {
-      summary.parameters += state.getTensorType().getNumElements();
-      summary.trained += state.isTrainedParameter() ? state.getTensorType().getNumElements() : 0;
+      int64_t count = parameterElements(state);
+      summary.parameters += count;
+      summary.trained += state.isTrainedParameter() ? count : 0;
     }
   addState(module, summary);
   summary.saveCopyBytes = savedBytes(module, summary.ranks);

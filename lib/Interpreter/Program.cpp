@@ -43,6 +43,18 @@ bool LogicalValues::hasRoomFor(ArrayRef<int64_t> shape, int64_t ranks) const {
 }
 
 FailureOr<Tensor> LogicalValues::get(const ValueSpec &spec, Location loc) {
+  if (spec.part) {
+    ValueSpec whole = spec;
+    whole.name = spec.part->whole;
+    whole.shape = spec.part->shape;
+    whole.part.reset();
+    FailureOr<Tensor> all = get(whole, loc);
+    if (failed(all))
+      return failure();
+    if (all->shape() != ArrayRef<int64_t>(spec.part->shape))
+      return emitError(loc) << "the value of '" << whole.name << "' is " << all->shapeString();
+    return spec.part->take(*all);
+  }
   // Two programs may store a value in different float types: round it to this one.
   if (const Tensor *known = find(spec.name)) {
     bool other = known->isFloat() && isFloat(spec.element) && known->element() != spec.element;
@@ -94,10 +106,8 @@ ValueSpec ProgramAdapter::describeArgument(func::FuncOp function, unsigned i) {
   spec.shape.assign(type.getShape().begin(), type.getShape().end());
   if (auto symbol = function.getArgAttrOfType<FlatSymbolRefAttr>(i, nn::kStateAttr)) {
     spec.name = symbol.getValue().str();
-    if (auto state = nn::getState(function, symbol)) {
-      spec.role = state.getRole();
-      spec.init = state.getInitAttr();
-    }
+    if (auto state = nn::getState(function, symbol))
+      spec.describe(state);
     return spec;
   }
   auto name = function.getArgAttrOfType<StringAttr>(i, nn::kNameAttr);
@@ -108,6 +118,9 @@ ValueSpec ProgramAdapter::describeArgument(func::FuncOp function, unsigned i) {
     spec.binding = binding.getValue().str();
   if (!isFloat(spec.element))
     spec.setRange(inputRanges(function)[i]);
+  // Lookups in padded tables accept more than the model does.
+  if (auto bound = function.getArgAttrOfType<IntegerAttr>(i, nn::kBoundAttr))
+    spec.limit = bound.getInt();
   return spec;
 }
 
@@ -163,19 +176,19 @@ LogicalResult ProgramAdapter::unpackResult(func::FuncOp function, unsigned i,
   if (std::optional<FlatState> flat = FlatState::ofResult(function, i))
     return flat->unpack(perRank, results);
   std::string name = resultName(function, i);
+  std::optional<ValuePart> part =
+      ValuePart::of(nn::getState(function, function.getResultAttr(i, nn::kStateAttr)));
   if (std::optional<SplitState> split =
           SplitState::of(function, function.getResultAttr(i, nn::kStateAttr))) {
     FailureOr<Tensor> whole = split->unpack(perRank);
     if (failed(whole))
       return failure();
-    results.set(name, *whole);
-    return success();
+    return results.set(name, part, *whole, function);
   }
   for (auto [rank, value] : llvm::enumerate(perRank))
     if (std::memcmp(value.cells(), perRank[0].cells(), value.size() * 8) != 0)
       return function.emitError("result '") << name << "' differs between ranks 0 and " << rank;
-  results.set(name, perRank[0]);
-  return success();
+  return results.set(name, part, perRank[0], function);
 }
 
 LogicalResult ProgramAdapter::run(ModuleOp module, StringRef name, Interpreter &interpreter,

@@ -17,6 +17,25 @@
 
 namespace shale::interp {
 
+/// The part of a logical value that a state holds (`nn.part`).
+struct ValuePart {
+  std::string whole;
+  llvm::SmallVector<int64_t> shape;     ///< of the whole value
+  int64_t dim = 0, begin = 0, size = 0; ///< of the part, with padding
+  int64_t padding = 0; ///< indices at its end that are 0, and none of the whole value
+
+  /// Returns what the state holds of a parameter, or of the moments of one; nothing if it is all.
+  static std::optional<ValuePart> of(nn::StateOp state);
+  /// Returns the part of a whole value.
+  Tensor take(const Tensor &all) const;
+  /// Puts a part into a whole value. Returns false if its padding is not 0.
+  bool put(const Tensor &value, Tensor &all) const;
+
+private:
+  /// The cells along the part's dimension, and how often they occur.
+  std::pair<int64_t, int64_t> layout() const;
+};
+
 /// Describes how to generate a logical value that is not given.
 struct ValueSpec {
   std::string name;
@@ -32,7 +51,11 @@ struct ValueSpec {
   std::string binding;
   /// #nn.file, #nn.fill or null (zero).
   mlir::Attribute init;
+  /// If set, the value is this part of another one; `init` is that of the other one.
+  std::optional<ValuePart> part;
 
+  /// Sets what a state says: its role, its initial value, and what it is a part of.
+  void describe(nn::StateOp state);
   /// Sets `limit` and `ignored` from the range of an index.
   void setRange(const std::optional<IndexRange> &range) {
     if (range) {
@@ -52,6 +75,12 @@ public:
     return it == tensors.end() ? nullptr : &it->second;
   }
   void set(llvm::StringRef name, Tensor value) { tensors[name.str()] = std::move(value); }
+  /// Sets the value `name`, or `part` of another one. Fails after an error at `op` if padding of
+  /// the part is not 0.
+  mlir::LogicalResult set(llvm::StringRef name, const std::optional<ValuePart> &part, Tensor value,
+                          mlir::Operation *op);
+  /// Returns the value `name`, or `part` of another one; nothing if there is none.
+  std::optional<Tensor> find(llvm::StringRef name, const std::optional<ValuePart> &part) const;
   /// Returns the value with the spec's name. If there is none, generates and
   /// stores it: states are read from their init with `stateFromInit`; all else
   /// is random and depends on seed and name alone. Fails after an error at

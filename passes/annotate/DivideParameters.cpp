@@ -5,6 +5,7 @@
 #include "lib/Support/OpCopies.h"
 #include "lib/Support/Remarks.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "passes/annotate/Parts.h"
 #include "passes/annotate/Passes.h"
 
 using namespace mlir;
@@ -153,24 +154,19 @@ namespace {
 /// Replaces the parameters and the product of a chain by those of its slices.
 class Divider {
 public:
-  Divider(ModuleOp module, func::FuncOp function, int64_t ranks)
-      : module(module), function(function), ranks(ranks), builder(module.getContext(), &copies) {}
+  Divider(func::FuncOp function, int64_t ranks)
+      : parts(function), ranks(ranks), builder(function.getContext(), &copies) {}
   void divide(Chain &chain);
   bool worksFor(const Chain &chain) const;
-  /// Removes the arguments of divided parameters.
-  void finish();
+  PartBuilder parts;
   int64_t count = 0;
 
 private:
-  Value addPart(BlockArgument whole, int64_t dim, int64_t begin, int64_t size, size_t number);
   Value rebuilt(Chain &chain, Value value, int64_t columns, Value bias);
 
-  ModuleOp module;
-  func::FuncOp function;
   int64_t ranks;
   CopyAttributes copies;
   OpBuilder builder;
-  llvm::BitVector divided;
 };
 } // namespace
 
@@ -180,30 +176,6 @@ bool Divider::worksFor(const Chain &chain) const {
     auto [begin, end] = columnsOf(slice, chain.cuts.back());
     return (end - begin) % ranks == 0;
   });
-}
-
-/// Declares the state of a part and adds an argument for it.
-Value Divider::addPart(BlockArgument whole, int64_t dim, int64_t begin, int64_t size,
-                       size_t number) {
-  nn::StateOp state = nn::getState(whole);
-  SmallVector<int64_t> shape(shapeOf(whole));
-  shape[dim] = size;
-  auto type = cast<RankedTensorType>(whole.getType()).clone(shape);
-  OpBuilder at(state);
-  auto part = cast<nn::StateOp>(at.clone(*state));
-  std::string name = (state.getSymName() + "/" + Twine(number)).str();
-  part.setSymName(name);
-  part.setTypeAttr(TypeAttr::get(type));
-  part.removeInitAttr();
-  part.setRole(nn::Role::Param);
-  part->setAttr(nn::kPartAttr,
-                nn::PartAttr::get(module.getContext(), FlatSymbolRefAttr::get(state), dim, begin));
-  NamedAttrList attrs(function.getArgAttrDict(whole.getArgNumber()));
-  attrs.set(nn::kStateAttr, FlatSymbolRefAttr::get(part));
-  unsigned index = function.getNumArguments();
-  (void)function.insertArgument(index, type, attrs.getDictionary(module.getContext()),
-                                whole.getLoc());
-  return function.getArgument(index);
 }
 
 /// Repeats the ops of the chain for some of the columns.
@@ -236,8 +208,8 @@ void Divider::divide(Chain &chain) {
   bool transposed = chain.product.getTransposeRhs();
   for (auto [number, slice] : llvm::enumerate(chain.slices)) {
     auto [begin, end] = columnsOf(slice, chain.cuts.back());
-    Value weight = addPart(chain.weight, transposed ? 0 : 1, begin, end - begin, number);
-    Value bias = chain.bias ? addPart(chain.bias, 0, begin, end - begin, number) : Value();
+    Value weight = parts.add(chain.weight, Twine(number), transposed ? 0 : 1, begin, end - begin);
+    Value bias = chain.bias ? parts.add(chain.bias, Twine(number), 0, begin, end - begin) : Value();
     builder.setInsertionPoint(slice);
     copies.current = chain.product;
     auto type = cast<RankedTensorType>(chain.product.getResult().getType());
@@ -260,19 +232,9 @@ void Divider::divide(Chain &chain) {
     broadcast->erase();
   chain.product.erase();
   for (BlockArgument argument : {chain.weight, chain.bias})
-    if (argument) {
-      nn::getState(argument).setRole(nn::Role::Divided);
-      divided.resize(function.getNumArguments());
-      divided.set(argument.getArgNumber());
-    }
+    if (argument)
+      parts.retire(argument);
   ++count;
-}
-
-void Divider::finish() {
-  if (count == 0)
-    return;
-  divided.resize(function.getNumArguments());
-  (void)function.eraseArguments(divided);
 }
 
 namespace {
@@ -286,12 +248,12 @@ struct DivideParametersPass : impl::DivideParametersPassBase<DivideParametersPas
     // All functions would have to divide a parameter alike: there is one before autodiff.
     if (ranks == 1 || functions.size() != 1 || functions[0].isExternal())
       return;
-    Divider divider(module, functions[0], ranks);
+    Divider divider(functions[0], ranks);
     SmallVector<nn::MatmulOp> products(functions[0].getOps<nn::MatmulOp>());
     for (nn::MatmulOp product : products)
       if (std::optional<Chain> chain = chainOf(product); chain && divider.worksFor(*chain))
         divider.divide(*chain);
-    divider.finish();
+    divider.parts.finish();
     if (divider.count > 0)
       emitDecision(module.getLoc(), "divide-parameters",
                    std::to_string(divider.count) + " products whose results are cut are divided");

@@ -23,8 +23,8 @@ struct Split {
 } // namespace
 
 /// Returns what ranks hold of the parameter `whole`, whose value, or part of it, `state` is. Empty
-/// if every rank holds all of it. Fails after an error if a part is not inside its parameter, or if
-/// several axes split a dimension of it.
+/// if every rank holds all of it. Fails after an error if a part is not inside its parameter (but
+/// for padding after its last row), or if several axes split a dimension of it.
 static FailureOr<Split> splitOf(nn::StateOp state, nn::StateOp whole, dist::MeshOp mesh) {
   auto sharding = state->getAttrOfType<dist::ShardingAttr>(dist::kShardingAttr);
   auto part = state->getAttrOfType<nn::PartAttr>(nn::kPartAttr);
@@ -41,8 +41,10 @@ static FailureOr<Split> splitOf(nn::StateOp state, nn::StateOp whole, dist::Mesh
       axes = sharding.getAxes(dim);
     int64_t own = type.getDimSize(dim), all = of.getDimSize(dim);
     bool cut = part && part.getDim() == dim;
-    int64_t begin = cut ? part.getBegin() : 0;
-    if (begin < 0 || begin > all - own || (!cut && own != all) || (cut && axes.size() > 1))
+    int64_t begin = cut ? part.getBegin() : 0, padding = cut ? part.getPadding() : 0;
+    if (begin < 0 || padding < 0 || padding >= own || begin > all - (own - padding) ||
+        (!cut && own != all) || (cut && axes.size() > 1) ||
+        (padding > 0 && (dim > 0 || begin + own - padding != all)))
       return refuse();
     for (StringRef axis : axes)
       own /= mesh.getSize(axis);

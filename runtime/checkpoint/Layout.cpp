@@ -9,7 +9,9 @@
 namespace shale::rt {
 
 namespace {
-/// Returns the part of a segment's parameter that the rank with these coordinates holds.
+/// Returns the part of a segment's parameter that the rank with these coordinates holds, without
+/// padding; no dimension of it is then larger than the parameter's. The padding is behind all
+/// elements of the box.
 Box boxOf(const ShaleProgram &program, const ShaleSegment &segment,
           const std::vector<int64_t> &coordinates) {
   Box box;
@@ -19,6 +21,8 @@ Box boxOf(const ShaleProgram &program, const ShaleSegment &segment,
     box.size.push_back(segment.size[d]);
     box.start.push_back(segment.begin[d] + (axis < 0 ? 0 : coordinates[axis] * segment.size[d]));
   }
+  if (!box.isWhole())
+    box.size[0] = std::clamp<int64_t>(box.dims[0] - box.start[0], 0, box.size[0]);
   return box;
 }
 
@@ -32,12 +36,16 @@ void addRange(const ShaleProgram &program, const ShaleState &state, int64_t low,
     int64_t end = std::min(high, segment.offset + segment.count);
     if (begin >= end)
       continue;
+    Box box = boxOf(program, segment, coordinatesOf(program, rank));
+    if (!box.isWhole())
+      end = std::min(end, segment.offset + box.count());
+    if (begin >= end) // padding
+      continue;
     Piece piece;
     piece.parameter = segment.parameter;
     piece.role = state.role;
     piece.type = static_cast<Dtype>(state.type);
-    if (segment.rank > 0)
-      piece.box = boxOf(program, segment, coordinatesOf(program, rank));
+    piece.box = box;
     piece.begin = begin - segment.offset;
     piece.end = end - segment.offset;
     piece.whole = wholeCount(segment);
@@ -200,7 +208,9 @@ void checkProgram(const ShaleProgram &p) {
         int32_t axis = segment.axes[d];
         need(axis < p.axis_count && (axis < 0 || splits(p.groups[g], axis)), "group", g);
         int64_t end = segment.begin[d] + segment.size[d] * (axis < 0 ? 1 : p.axes[axis].size);
-        need(segment.begin[d] >= 0 && segment.size[d] > 0 && end <= segment.dims[d], "group", g);
+        bool padded = d == 0 && segment.begin[d] < segment.dims[d];
+        need(segment.begin[d] >= 0 && segment.size[d] > 0 && (padded || end <= segment.dims[d]),
+             "group", g);
         count *= segment.size[d];
       }
       need(segment.rank == 0 || segment.count == count, "group", g);

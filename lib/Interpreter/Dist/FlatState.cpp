@@ -71,15 +71,28 @@ FailureOr<nn::StateOp> FlatState::parameter(dist::SegmentAttr segment) const {
 
 /// Returns the logical name: the parameter's name, for a moment followed by its role.
 std::string FlatState::nameOf(dist::SegmentAttr segment) const {
-  std::string name = segment.getParam().getValue().str();
-  if (state.getOf())
-    name += "." + state.getSlot().value_or(nn::stringifyRole(state.getRole())).str();
-  return name;
+  return segment.getParam().getValue().str() + suffix();
+}
+
+/// Returns what follows the parameter's name in that of a moment.
+std::string FlatState::suffix() const {
+  return state.getOf() ? "." + state.getSlot().value_or(nn::stringifyRole(state.getRole())).str()
+                       : "";
 }
 
 /// Returns the shape of a segment's logical value.
 ArrayRef<int64_t> FlatState::shapeOf(dist::SegmentAttr segment, nn::StateOp param) const {
   return group.getSlot() ? segment.getShape().asArrayRef() : param.getTensorType().getShape();
+}
+
+/// Returns what a segment's value is of that of a larger parameter, or of its moments.
+std::optional<ValuePart> FlatState::partOf(nn::StateOp param) const {
+  std::optional<ValuePart> part;
+  if (!group.getSlot())
+    part = ValuePart::of(param);
+  if (part)
+    part->whole += suffix();
+  return part;
 }
 
 /// Returns the sharding of a parameter at use; null if it is whole.
@@ -108,13 +121,14 @@ FailureOr<std::vector<Tensor>> FlatState::pack(int64_t ranks, LogicalValues &inp
     nn::StateOp param = *found;
     ValueSpec spec;
     spec.name = nameOf(segment);
-    spec.role = state.getRole();
     // A copy is the rounded value of the stored parameter.
     spec.element = isCopy ? *elementOf(group.getType()) : element;
     auto shape = shapeOf(segment, param);
     spec.shape.assign(shape.begin(), shape.end());
     if (!state.getOf())
-      spec.init = param.getInitAttr();
+      spec.describe(param);
+    spec.role = state.getRole();
+    spec.part = partOf(param);
     FailureOr<Tensor> whole = inputs.get(spec, state.getLoc());
     if (failed(whole))
       return failure();
@@ -128,7 +142,7 @@ FailureOr<std::vector<Tensor>> FlatState::pack(int64_t ranks, LogicalValues &inp
             return mesh.getCoordinate(rank, axis) != 0;
           }))
         continue;
-      Tensor part = partOf(*whole, layoutOf(param), mesh, rank);
+      Tensor part = interp::partOf(*whole, layoutOf(param), mesh, rank);
       std::copy(part.cells(), part.cells() + part.size(),
                 flats[rank].mutableCells() + segment.getOffset());
     }
@@ -194,11 +208,13 @@ LogicalResult FlatState::unpack(ArrayRef<Tensor> values, LogicalValues &results)
     if (failed(joined))
       return failure();
     Tensor whole = std::move(*joined);
+    std::optional<ValuePart> part = partOf(param);
     if (!isCopy) {
-      results.set(nameOf(segment), whole);
+      if (failed(results.set(nameOf(segment), part, whole, state)))
+        return failure();
       continue;
     }
-    const Tensor *kept = results.find(nameOf(segment));
+    std::optional<Tensor> kept = results.find(nameOf(segment), part);
     if (!kept)
       return state.emitError("is a copy of '") << nameOf(segment) << "', which has no new value";
     Tensor expected = results.roundsCopies ? kept->rounded(element) : *kept;

@@ -41,6 +41,8 @@ private:
   /// declared.
   mlir::FailureOr<nn::StateOp> parameter(dist::SegmentAttr segment) const;
   std::string nameOf(dist::SegmentAttr segment) const;
+  std::string suffix() const;
+  std::optional<ValuePart> partOf(nn::StateOp param) const;
   llvm::ArrayRef<int64_t> shapeOf(dist::SegmentAttr segment, nn::StateOp param) const;
   std::vector<Tensor> summed(llvm::ArrayRef<Tensor> perRank) const;
 

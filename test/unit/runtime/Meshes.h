@@ -128,19 +128,20 @@ struct Mesh {
   bool full;
 };
 
-/// Three parameters on a mesh: `in` [4, 8, 6], in two parts which tensor axes split along dimension
-/// 1; `out` [8, 6], split along dimension 0; `norm` [6], whole. Each with a moment. `scale`
-/// multiplies all sizes but the 8 of `in` and that of `norm`.
+/// Four parameters on a mesh: `in` [4, 8, 6], in two parts which tensor axes split along dimension
+/// 1; `out` [8, 6], split along dimension 0; `norm` [6], whole; `rows` [7, 6], padded to 8 rows and
+/// split along dimension 0. Each with a moment. `scale` multiplies all sizes but the 8 of `in` and
+/// that of `norm`.
 struct Tables {
   explicit Tables(const Mesh &mesh, int64_t scale = 1)
-      : in{4 * scale, 8, 6 * scale}, out{8 * scale, 6 * scale} {
+      : in{4 * scale, 8, 6 * scale}, out{8 * scale, 6 * scale}, rows{7 * scale, 6 * scale} {
     const auto [replica, fsdp, tp, full] = mesh;
     axes[0] = {"replica", replica, SHALE_AXIS_REPLICA, 0};
     axes[1] = {"fsdp", fsdp, SHALE_AXIS_SHARD, 0};
     axes[2] = {"tp", tp, SHALE_AXIS_TENSOR, 0};
-    const char *names[] = {"in", "out", "norm"};
-    const std::vector<int64_t> *shapes[] = {&in, &out, &norm};
-    for (int p = 0; p < 3; ++p) {
+    const char *names[] = {"in", "out", "norm", "rows"};
+    const std::vector<int64_t> *shapes[] = {&in, &out, &norm, &rows};
+    for (int p = 0; p < 4; ++p) {
       parameters[p].name = names[p];
       parameters[p].rank = shapes[p]->size();
       parameters[p].dims = shapes[p]->data();
@@ -154,15 +155,20 @@ struct Tables {
     inSize[1] = splits ? 4 / tp : 8;
     inSize[0] = in[0], inSize[2] = in[2];
     outSize[0] = out[0] / tp, outSize[1] = out[1];
+    rowsSize[0] = splits ? 8 * scale / tp : rows[0], rowsSize[1] = rows[1];
+    int64_t rowsCount = rowsSize[0] * rowsSize[1];
     int64_t wholeIn = in[0] * in[1] * in[2], wholeOut = out[0] * out[1];
     int64_t part = wholeIn / 8 * inSize[1];
     segments[0] = {0, 1, 0, part, splits ? 3 : 0, 0, in.data(), zeros, inSize, inAxes};
     segments[1] = {1, 1,          wholeIn / tp, wholeOut / tp, splits ? 2 : 0,
                    0, out.data(), zeros,        outSize,       outAxes};
-    segments[2] = {0, 1, wholeIn / tp - part, part, 3, 0, in.data(), second, inSize, inAxes};
-    segments[3] = {2, 1, 0, 6, 0, 0, nullptr, nullptr, nullptr, nullptr};
-    groups[0] = {"matrices", (wholeIn + wholeOut) / tp, splits ? 3 : 2, 0, segments};
-    groups[1] = {"vectors", 12, 1, 0, segments + 3};
+    int64_t end = (wholeIn + wholeOut) / tp;
+    segments[2] = {3, 1, end, rowsCount, splits ? 2 : 0, 0, rows.data(), zeros, rowsSize, outAxes};
+    segments[3] = {0, 1, wholeIn / tp - part, part, 3, 0, in.data(), second, inSize, inAxes};
+    segments[4] = {2, 1, 0, 6, 0, 0, nullptr, nullptr, nullptr, nullptr};
+    // Shards are of one size: the 42 elements of `rows` and the two of the gap divide by 4.
+    groups[0] = {"matrices", (end + rowsCount + 3) / 4 * 4, splits ? 4 : 3, 0, segments};
+    groups[1] = {"vectors", 12, 1, 0, segments + 4};
     int axis = full && fsdp > 1 ? 1 : -1;
     int64_t at = 0;
     for (int s = 0; s < 4; ++s) {
@@ -178,19 +184,20 @@ struct Tables {
     program.optimizer = "momentum";
     program.slots = slots, program.slot_count = 1;
     program.axes = axes, program.axis_count = 3;
-    program.parameters = parameters, program.parameter_count = 3;
+    program.parameters = parameters, program.parameter_count = 4;
     program.groups = groups, program.group_count = 2;
     program.states = states, program.state_count = 4;
     program.state_bytes = at;
     checkProgram(program);
   }
 
-  std::vector<int64_t> in, out, norm{6};
+  std::vector<int64_t> in, out, norm{6}, rows;
   int64_t zeros[3] = {0, 0, 0}, second[3] = {0, 4, 0}, inSize[3] = {}, outSize[2] = {};
+  int64_t rowsSize[2] = {};
   int32_t inAxes[3] = {-1, 2, -1}, outAxes[2] = {2, -1};
   ShaleAxis axes[3];
-  ShaleParameter parameters[3] = {};
-  ShaleSegment segments[4];
+  ShaleParameter parameters[4] = {};
+  ShaleSegment segments[5];
   ShaleGroup groups[2];
   ShaleState states[4];
   const char *slots[1] = {"momentum"};
