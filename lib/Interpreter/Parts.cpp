@@ -26,8 +26,7 @@ std::optional<ValuePart> ValuePart::of(nn::StateOp state) {
     return std::nullopt;
   part.size = own[part.dim];
   int64_t taken = part.size - part.padding;
-  if (part.begin < 0 || part.padding < 0 || taken < 0 ||
-      part.begin > part.shape[part.dim] - taken)
+  if (part.begin < 0 || part.padding < 0 || taken < 0 || part.begin > part.shape[part.dim] - taken)
     return std::nullopt;
   return part;
 }
@@ -75,8 +74,8 @@ void ValueSpec::describe(nn::StateOp state) {
     init = whole.getInitAttr();
 }
 
-LogicalResult LogicalValues::set(StringRef name, const std::optional<ValuePart> &part,
-                                 Tensor value, Operation *op) {
+LogicalResult LogicalValues::set(StringRef name, const std::optional<ValuePart> &part, Tensor value,
+                                 Operation *op) {
   if (!part) {
     set(name, std::move(value));
     return success();

@@ -21,8 +21,8 @@ BlockArgument PartBuilder::add(BlockArgument whole, const Twine &suffix, int64_t
   part.removeNamesAttr();
   part.setRole(nn::Role::Param);
   MLIRContext *context = function.getContext();
-  part->setAttr(nn::kPartAttr, nn::PartAttr::get(context, FlatSymbolRefAttr::get(state), dim, begin,
-                                                 padding));
+  part->setAttr(nn::kPartAttr,
+                nn::PartAttr::get(context, FlatSymbolRefAttr::get(state), dim, begin, padding));
   NamedAttrList attrs(function.getArgAttrDict(whole.getArgNumber()));
   attrs.set(nn::kStateAttr, FlatSymbolRefAttr::get(part));
   unsigned index = function.getNumArguments();

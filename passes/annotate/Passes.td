@@ -338,4 +338,48 @@ def DivideParametersPass : Pass<"shale-divide-parameters", "::mlir::ModuleOp"> {
   }];
 }
 
+def PadParametersPass : Pass<"shale-pad-parameters", "::mlir::ModuleOp"> {
+  let summary = "Pads vocabularies that do not divide";
+  let description = [{
+    On a mesh with a tensor axis of two or more ranks: a matrix whose rows are
+    classes, such as an embedding or a head, and whose number of rows the ranks do not
+    divide, gets rows of zeros at its end. So do a bias of the classes and all values in
+    between, up to the loss, whose `classes` is the number of those that exist: its results
+    are as they were, and gradients of the added rows are 0. The padded parameter is a state
+    of its own (`nn.part` with `padding`); the state of the whole parameter becomes divided.
+    Files have the true shape.
+
+    Rows are classes where `nn.embedding` takes them by number, or where a loss compares them
+    (trait `AbsentClasses`). A parameter is left alone if another op reads all
+    of its rows, or values with as many elements, if the last rank would have no row of it, and if
+    `--tensor` says `whole`. The rows of a rank are as many as the target prefers in products
+    of the compute type (`Target::paddedSize`).
+
+    Before:
+
+    ```mlir
+    dist.mesh @mesh <[tensor "tp"=2]>
+    nn.state @head.weight role = param type = tensor<5x8xf32>
+    func.func @forward(%x: tensor<4x8xf32>, %labels: tensor<4xi64>, %w: tensor<5x8xf32> {nn.state = @head.weight}) -> tensor<f32> {
+      %logits = nn.matmul %x, %w transpose_rhs : (tensor<4x8xf32>, tensor<5x8xf32>) -> tensor<4x5xf32>
+      %sum, %count, %lse = nn.cross_entropy %logits, %labels ignore_index = -100 : tensor<4x5xf32>, tensor<4xi64>
+      return %sum : tensor<f32>
+    }
+    ```
+
+    After:
+
+    ```mlir
+    dist.mesh @mesh <[tensor "tp"=2]>
+    nn.state @"head.weight/padded" role = param type = tensor<6x8xf32> {nn.part = #nn.part<@head.weight, dim = 0, begin = 0, padding = 1>}
+    nn.state @head.weight role = divided type = tensor<5x8xf32>
+    func.func @forward(%x: tensor<4x8xf32>, %labels: tensor<4xi64>, %w: tensor<6x8xf32> {nn.state = @"head.weight/padded"}) -> tensor<f32> {
+      %logits = nn.matmul %x, %w transpose_rhs : (tensor<4x8xf32>, tensor<6x8xf32>) -> tensor<4x6xf32>
+      %sum, %count, %lse = nn.cross_entropy %logits, %labels ignore_index = -100 classes = 5 : tensor<4x6xf32>, tensor<4xi64>
+      return %sum : tensor<f32>
+    }
+    ```
+  }];
+}
+
 #endif // SHALE_ANNOTATE_PASSES_TD

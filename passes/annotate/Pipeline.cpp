@@ -35,10 +35,13 @@ void buildAnnotatePipeline(mlir::OpPassManager &manager, const AnnotateOptions &
   // Parameters that tensor axes split.
   if (!options.tensor.entries.empty())
     manager.addPass(createAnnotateTensorPass({options.tensor}));
+  if (!options.mesh.has(dist::AxisKind::Tensor))
+    return;
   // Products whose results are cut, so that tensor axes can split their parts. After all passes
   // that match names of parameters.
-  if (options.mesh.has(dist::AxisKind::Tensor))
-    manager.addPass(createDivideParametersPass());
+  manager.addPass(createDivideParametersPass());
+  // Vocabularies that the ranks of tensor axes do not divide. After the ranges of inputs are known.
+  manager.addPass(createPadParametersPass());
 }
 
 } // namespace shale

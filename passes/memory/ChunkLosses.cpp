@@ -4,6 +4,7 @@
 #include "dialects/nn/Ops/Cast.h"
 #include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Elementwise.h"
+#include "dialects/nn/Ops/Loss.h"
 #include "dialects/nn/Ops/Matmul.h"
 #include "lib/Support/OpCopies.h"
 #include "lib/Support/Remarks.h"
@@ -282,6 +283,15 @@ static void chunk(RowLossOpInterface loss, int64_t rows) {
   independent.undo();
 }
 
+/// Whether ranks share the classes of a loss: of its ops, only the gradient is then left.
+static bool splitsClasses(ModuleOp module) {
+  return module
+      .walk([](Operation *op) {
+        return op->hasTrait<nn::AbsentClasses>() ? WalkResult::interrupt() : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
 namespace {
 struct ChunkLossesPass : impl::ChunkLossesPassBase<ChunkLossesPass> {
   using ChunkLossesPassBase::ChunkLossesPassBase;
@@ -297,6 +307,13 @@ struct ChunkLossesPass : impl::ChunkLossesPassBase<ChunkLossesPass> {
     }
     SmallVector<RowLossOpInterface> losses;
     getOperation().walk([&](RowLossOpInterface loss) { losses.push_back(loss); });
+    if (rows.kind == LossChunk::Rows && losses.empty() && splitsClasses(getOperation())) {
+      getOperation().emitError(
+          "loss-chunk: tensor axes split the classes of the loss, so that ranks "
+          "exchange parts of each row, and its rows are computed at once; use "
+          "--loss-chunk auto, or --tensor 'HEAD=whole'");
+      return signalPassFailure();
+    }
     for (RowLossOpInterface loss : losses)
       if (rows.kind == LossChunk::Rows ||
           nn::elements(loss.getLogits()) >= kSmallLogits / int64_t(sizeof(float)))

@@ -6,6 +6,8 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/sharding/Passes.h"
 #include "passes/sharding/TensorSearch.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/SmallBitVector.h"
 #include "llvm/ADT/StringMap.h"
 #include <map>
@@ -100,6 +102,7 @@ namespace {
 /// A part of the step whose splits are chosen together: a block, or all that is in no block.
 struct Region {
   std::string name;
+  bool isBlock = true;
   SmallVector<Operation *> ops;
   SmallVector<TensorCandidate> candidates;
   SmallVector<nn::StateOp> states; ///< of the candidates
@@ -123,10 +126,11 @@ private:
   LogicalResult checkTyped(nn::StateOp state, dist::TensorSplit split, int64_t dim,
                            const DimUses &uses);
   FailureOr<std::vector<Region>> regionsOf(func::FuncOp function);
-  void place(nn::StateOp state, int64_t dim);
+  void place(const Region &region, size_t number, int64_t dim);
   void report(const Region &region, const TensorChoice &choice, int64_t alike);
   std::string explain(const Region &region, const TensorChoice &choice, size_t place) const;
   LogicalResult refuseIdle();
+  void warnOfWhole();
 
   ModuleOp module;
   dist::MeshOp mesh;
@@ -134,6 +138,12 @@ private:
   AxisList axes; ///< tensor axes
   int64_t ranks = 1;
   llvm::StringMap<dist::ShardingAttr> layouts; ///< of split parameters
+  /// Whether something is split that the user typed, or that needs no padding.
+  bool splits = false;
+  /// A dimension of each matrix that the ranks do not divide, as text.
+  llvm::DenseMap<nn::StateOp, std::string> undivided;
+  /// Why a matrix stays whole although nobody said so.
+  llvm::MapVector<nn::StateOp, std::string> whole;
 };
 } // namespace
 
@@ -183,7 +193,13 @@ FailureOr<TensorCandidate> Planner::candidateFor(nn::StateOp state, BlockArgumen
   candidate.argument = argument;
   auto typed = state->getAttrOfType<dist::TensorSplitAttr>(dist::kTensorAttr);
   auto dimOf = [&](int dim) {
-    return dim >= 0 && state.getTensorType().getDimSize(dim) % ranks == 0 ? dim : -1;
+    int64_t size = dim < 0 ? 0 : state.getTensorType().getDimSize(dim);
+    if (size % ranks == 0)
+      return dim;
+    if (rank > 1)
+      undivided.try_emplace(state, "dimension " + std::to_string(dim) + " has " +
+                                       std::to_string(size) + " elements, which do not divide");
+    return -1;
   };
   candidate.column = dimOf(uses.kept.find_first());
   candidate.row = dimOf(uses.summed.find_first());
@@ -206,6 +222,7 @@ FailureOr<std::vector<Region>> Planner::regionsOf(func::FuncOp function) {
   std::vector<Region> regions(blocks.names.size() + 1);
   for (auto [region, name] : llvm::zip(regions, blocks.names))
     region.name = name;
+  regions.back().isBlock = false;
   regions.back().name = blocks.names.empty() ? "the model" : "outside of blocks";
   auto at = [&](int block) -> Region & { return block < 0 ? regions.back() : regions[block]; };
   for (Operation &op : function.getBody().front().without_terminator())
@@ -241,9 +258,21 @@ static std::string signatureOf(const Region &region) {
   return text;
 }
 
-void Planner::place(nn::StateOp state, int64_t dim) {
-  if (dim < 0)
+/// Splits a parameter of a region along a dimension, or notes why it stays whole.
+void Planner::place(const Region &region, size_t number, int64_t dim) {
+  const TensorCandidate &candidate = region.candidates[number];
+  nn::StateOp state = region.states[number];
+  if (dim < 0) {
+    bool divides = candidate.column >= 0 || candidate.row >= 0;
+    if (!candidate.typed && !divides && undivided.count(state))
+      whole[state] = undivided[state];
+    // All matrices of a block take part in its products; tables outside often stay whole.
+    else if (!candidate.typed && divides && !candidate.isVector() && region.isBlock)
+      whole[state] = "a split would gather activations, as where heads do not divide";
     return;
+  }
+  auto part = state->getAttrOfType<nn::PartAttr>(nn::kPartAttr);
+  splits |= candidate.typed || !part || part.getPadding() == 0;
   Layout layout = Layout::replicated(state.getTensorType().getRank());
   layout.dims[dim] = axes;
   layouts[state.getSymName()] = layout.toAttr(module.getContext());
@@ -289,18 +318,43 @@ std::string Planner::explain(const Region &region, const TensorChoice &choice, s
   return text + " (of " + region.name + ")";
 }
 
+/// Returns the name of the model's parameter that a state holds, or a part of which it holds.
+static StringRef nameInModel(nn::StateOp state) {
+  auto part = state->getAttrOfType<nn::PartAttr>(nn::kPartAttr);
+  return part ? part.getWhole().getValue() : state.getSymName();
+}
+
 /// Fails: tensor axes would split nothing.
 LogicalResult Planner::refuseIdle() {
-  std::string names;
-  int found = 0;
+  llvm::SetVector<StringRef> found;
   for (auto state : module.getOps<nn::StateOp>())
-    if (state.getRole() == nn::Role::Param && state.getTensorType().getRank() > 1 && found++ < 6)
-      names += (names.empty() ? "'" : ", '") + state.getSymName().str() + "'";
+    if (state.getRole() == nn::Role::Param && state.getTensorType().getRank() > 1)
+      found.insert(nameInModel(state));
+  std::string names;
+  for (StringRef name : found.getArrayRef().take_front(6))
+    names += (names.empty() ? "'" : ", '") + name.str() + "'";
   return module.emitError("the ")
          << ranks
          << " ranks of the mesh's tensor axes would split nothing: no split of a parameter "
          << "divides without a gather of activations; use another number, or fsdp=" << ranks
          << "; or name parameters, as in --tensor 'up=column,down=row'; this model has " << names;
+}
+
+/// Warns of matrices that are not split although the user did not say so, by reason.
+void Planner::warnOfWhole() {
+  constexpr int most = 4;
+  std::map<std::string, std::pair<int, std::string>> lists; // number and names
+  for (auto &[state, why] : whole)
+    if (auto &[count, names] = lists[why]; count++ < most)
+      names += (names.empty() ? "'" : ", '") + nameInModel(state).str() + "'";
+  for (auto &[why, list] : lists) {
+    auto &[count, names] = list;
+    if (count > most)
+      names += " and " + std::to_string(count - most) + " more";
+    module.emitWarning("each of the ")
+        << ranks << " tensor ranks holds all of " << names << ": " << why
+        << "; use another number of tensor ranks, or --tensor 'NAME=whole' if that is meant";
+  }
 }
 
 LogicalResult Planner::run() {
@@ -320,13 +374,14 @@ LogicalResult Planner::run() {
     report(first, choice, alike.size());
     for (Region *region : alike)
       for (auto [i, state, dim] : llvm::enumerate(region->states, choice.dims)) {
-        place(state, dim);
+        place(*region, i, dim);
         state->setAttr(dist::kPlanAttr,
                        StringAttr::get(module.getContext(), explain(first, choice, i)));
       }
   }
-  if (layouts.empty())
+  if (!splits)
     return refuseIdle();
+  warnOfWhole();
   for (auto other : module.getOps<func::FuncOp>())
     for (BlockArgument argument : other.getArguments())
       if (nn::StateOp state = nn::getState(argument))

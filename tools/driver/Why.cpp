@@ -182,10 +182,16 @@ struct Subject {
 /// `done` for an input, about which there is nothing more to print.
 static Subject findSubject(ModuleOp module, StringRef name, raw_ostream &os, bool &done) {
   for (auto state : module.getOps<nn::StateOp>()) {
-    if (auto part = state->getAttrOfType<nn::PartAttr>(nn::kPartAttr);
-        part && part.getWhole().getValue() == name && part.getBegin() == 0) {
-      os << name << ": a product with it is cut, so each part is a parameter of its own: "
-         << state.getSymName() << " and those after it\n";
+    auto part = state->getAttrOfType<nn::PartAttr>(nn::kPartAttr);
+    nn::StateOp divided = part ? nn::getState(state, part.getWhole()) : nn::StateOp();
+    if (divided && part.getBegin() == 0 && llvm::is_contained(namesOf(divided), name)) {
+      if (part.getPadding())
+        os << name << ": its " << divided.getTensorType().getDimSize(0)
+           << " rows do not divide over the tensor ranks; a parameter with " << part.getPadding()
+           << " rows of zeros stands for it: " << state.getSymName() << "\n";
+      else
+        os << name << ": a product with it is cut, so each part is a parameter of its own: "
+           << state.getSymName() << " and those after it\n";
       return findSubject(module, state.getSymName(), os, done);
     }
     if (state.getRole() != nn::Role::Param || state->hasAttr(dist::kUnitAttr) ||

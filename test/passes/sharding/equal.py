@@ -8,6 +8,8 @@ FLAGs are those of make_tiny.py, and
   scales=REGEX=X,..   factors on learning rates
   import=ARGUMENTS    imports a model with these arguments of shale-translate, instead of make_tiny.py's
   accumulate=K        K micro-batches per step
+  plan                pads vocabularies and finds what tensor axes split; the unsharded program is not padded
+  tensor=PLAN         as `plan`, and splits some parameters as PLAN says
   sync=false          whole accumulators
   memory              makes gathers explicit
   recompute=POLICY    recomputation as well
@@ -22,7 +24,7 @@ import tempfile
 here = os.path.dirname(os.path.abspath(__file__))
 mesh, strategy, *flags = sys.argv[1:]
 settings = dict(flag.split("=", 1) for flag in flags if "=" in flag)
-model = [flag for flag in flags if "=" not in flag and flag not in ("memory", "mutate")]
+model = [flag for flag in flags if "=" not in flag and flag not in ("memory", "mutate", "plan")]
 
 
 def run(*command, check=True):
@@ -82,11 +84,18 @@ with tempfile.TemporaryDirectory() as folder:
         tiny = run(sys.executable, f"{here}/Inputs/make_tiny.py", settings.get("batch", "12"), *model).stdout
     with open(f"{folder}/forward.mlir", "w") as out:
         out.write(tiny)
-    run("shale-opt", f"{folder}/forward.mlir", f"--shale-annotate-mesh=mesh={mesh} strategy={strategy} sync-every-microbatch={settings.get('sync', 'true')}",
-        f"--shale-annotate-units=policy={settings.get('units', 'block')}", f"--shale-scale-learning-rates=factors={settings.get('scales', '')}",
-        f"--shale-autodiff=optimizer={settings.get('optimizer', 'adamw')} accumulate={settings.get('accumulate', '1')}", "-o", f"{folder}/before.mlir")
+    def step(name, *padding):
+        run("shale-opt", f"{folder}/forward.mlir", f"--shale-annotate-mesh=mesh={mesh} strategy={strategy} sync-every-microbatch={settings.get('sync', 'true')}",
+            f"--shale-annotate-units=policy={settings.get('units', 'block')}", f"--shale-scale-learning-rates=factors={settings.get('scales', '')}", *padding,
+            f"--shale-autodiff=optimizer={settings.get('optimizer', 'adamw')} accumulate={settings.get('accumulate', '1')}", "-o", f"{folder}/{name}.mlir")
+
+    step("before")
     passes = ["--shale-propagate", "--shale-verify-sharded", "--shale-partition"]
-    run("shale-opt", f"{folder}/before.mlir", *passes, "-o", f"{folder}/local.mlir")
+    if "plan" in flags or "tensor" in settings:
+        typed = [f"--shale-annotate-tensor=plan={settings['tensor']}"] if "tensor" in settings else []
+        step("padded", *typed, "--shale-pad-parameters")
+        passes.insert(0, "--shale-plan-sharding")
+    run("shale-opt", f"{folder}/{'padded' if len(passes) > 3 else 'before'}.mlir", *passes, "-o", f"{folder}/local.mlir")
     done = equal(folder, "local.mlir")
     if done.returncode:
         sys.exit(f"not equal after --shale-partition\n{done.stdout}{done.stderr}")

@@ -1,11 +1,12 @@
 """Writes a small transformer in nn for tests: tied table, odd sizes, two blocks.
 
-usage: make_tiny.py BATCH [mse|frozen|tp|keys|dropout|padded|picks|contrast]...
+usage: make_tiny.py BATCH [mse|frozen|tp|keys|dropout|padded|picks|contrast|untied]...
 
   dropout  dropout of attention probabilities
   keys     no key bias, since its true gradient is zero
   padded   an input masks keys, and each head has a bias
   picks    the loss selects probabilities by index
+  untied   the head has a table of its own, and a bias
   contrast the loss compares the first position of every example with the last position of all examples, both ways
 """
 import sys
@@ -118,7 +119,12 @@ for layer in range(L):
     y = linear(y, f"{scope}.mlp.proj", 10, C, scope, trained, split=0)
     x = emit(f"nn.add {x}, {y} : {ty(N, C)}")
 x = norm(x, "ln_f", "ln_f")
-logits = emit(f"nn.matmul {x}, {wte} transpose_rhs {{}} : ({ty(N, C)}, {ty(V, C)}) -> {ty(N, V)}", "lm_head")
+head = param("lm_head.weight", V, C) if "untied" in flags else wte
+logits = emit(f"nn.matmul {x}, {head} transpose_rhs {{}} : ({ty(N, C)}, {ty(V, C)}) -> {ty(N, V)}", "lm_head")
+if "untied" in flags:
+    bias = param("lm_head.bias", V)
+    r = emit(f"nn.broadcast {bias} dims = [1] {{}} : {ty(V)} -> {ty(N, V)}", "lm_head")
+    logits = emit(f"nn.add {logits}, {r} {{}} : {ty(N, V)}", "lm_head")
 one = emit("nn.constant dense<1.0> : tensor<f32>")
 if "mse" in flags:
     flat = emit(f"nn.reshape %labels : {ty(batch, T, V)} -> {ty(N, V)}")
