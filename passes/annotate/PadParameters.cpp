@@ -65,14 +65,13 @@ private:
 static int64_t factorOf(const ShardingRule &rule, const TensorFactors &tensor, int64_t dim) {
   ArrayRef<int64_t> factors = tensor[dim];
   return factors.size() == 1 && rule.factors[factors[0]].kind == FactorKind::Parallel ? factors[0]
-                                                                                       : -1;
+                                                                                      : -1;
 }
 
 /// Returns the dimension that a factor is; -1 if it is none, or a part of one.
 static int64_t dimOf(const TensorFactors &tensor, int64_t factor) {
-  auto at = llvm::find_if(tensor, [&](auto &factors) {
-    return factors.size() == 1 && factors[0] == factor;
-  });
+  auto at = llvm::find_if(
+      tensor, [&](auto &factors) { return factors.size() == 1 && factors[0] == factor; });
   return at == tensor.end() ? -1 : at - tensor.begin();
 }
 
@@ -169,10 +168,10 @@ static int64_t rowsOf(Value value) { return cast<RankedTensorType>(value.getType
 
 /// Returns a number of rows that the ranks divide; 0 if the last of them would have only padding.
 int64_t Padder::paddedRows(BlockArgument table) const {
-  auto precision = function->getParentOfType<ModuleOp>()->getAttrOfType<nn::PrecisionAttr>(
-      nn::kPrecisionAttr);
-  Type element = precision ? precision.getParam()
-                           : cast<RankedTensorType>(table.getType()).getElementType();
+  auto precision =
+      function->getParentOfType<ModuleOp>()->getAttrOfType<nn::PrecisionAttr>(nn::kPrecisionAttr);
+  Type element =
+      precision ? precision.getParam() : cast<RankedTensorType>(table.getType()).getElementType();
   int64_t rows = rowsOf(table), least = llvm::divideCeil(rows, ranks);
   for (int64_t each : {target.paddedSize(least, element), least})
     if (each * (ranks - 1) < rows)
@@ -212,7 +211,8 @@ void Padder::pad(const RowValues &rows, int64_t size, int64_t padded) {
   }
   for (Operation *loss : rows.getLosses())
     if (!loss->hasAttr(nn::kClassesName))
-      loss->setAttr(nn::kClassesName, IntegerAttr::get(IntegerType::get(loss->getContext(), 64), size));
+      loss->setAttr(nn::kClassesName,
+                    IntegerAttr::get(IntegerType::get(loss->getContext(), 64), size));
 }
 
 /// Whether --tensor says that the parameter is not split.

@@ -42,6 +42,8 @@ void buildAnnotatePipeline(mlir::OpPassManager &manager, const AnnotateOptions &
   manager.addPass(createDivideParametersPass());
   // Vocabularies that the ranks of tensor axes do not divide. After the ranges of inputs are known.
   manager.addPass(createPadParametersPass());
+  // Key heads that are fewer than the ranks.
+  manager.addPass(createRepeatHeadsPass());
 }
 
 } // namespace shale

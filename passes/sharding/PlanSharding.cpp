@@ -306,6 +306,8 @@ std::string Planner::explain(const Region &region, const TensorChoice &choice, s
   int64_t dim = choice.dims[place];
   std::string text =
       dim < 0 ? "whole on each rank" : "split along dimension " + std::to_string(dim);
+  if (auto reason = nn::StateOp(region.states[place])->getAttrOfType<StringAttr>(dist::kPlanAttr))
+    return reason.getValue().str(); // of a pass that has decided before
   if (candidate.typed)
     return text + ", as --tensor says";
   if (choice.options[place].empty())

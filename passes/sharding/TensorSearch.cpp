@@ -10,8 +10,8 @@ inline namespace sharding {
 
 namespace {
 
-/// The most decisions of which all combinations are tried.
-constexpr size_t kMostExhaustive = 5;
+/// The most decisions with several options of which all combinations are tried.
+constexpr int64_t kMostExhaustive = 5;
 /// How far apart two decisions are that change together.
 constexpr size_t kNeighbours = 3;
 
@@ -283,7 +283,9 @@ TensorChoice Search::run() {
   best.cost.gathered = INT64_MAX;
   if (decisions.empty())
     best = evaluate({});
-  else if (exhaustive || decisions.size() <= kMostExhaustive)
+  else if (exhaustive || llvm::count_if(decisions, [](const Decision &decision) {
+                           return decision.options.size() > 1;
+                         }) <= kMostExhaustive)
     tryAll(best);
   else
     improve(best);

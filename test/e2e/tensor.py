@@ -31,7 +31,7 @@ COLUMNS, ROWS = ("q_proj", "k_proj", "v_proj", "gate_proj", "up_proj"), ("o_proj
 PLAN = "|".join(COLUMNS) + "=column," + "|".join(ROWS) + "=row"
 VOCABULARY = ",embed=row,lm_head=column"
 CONSTANT = ["--schedule", "constant"]
-# Name: strategy, mesh, plan. On four tensor ranks the two key-value heads stay whole.
+# Name: strategy, mesh, plan. On four tensor ranks the two key-value heads are repeated.
 PROGRAMS = {
     "one": ("none", "fsdp=1", None),
     "tp2": ("none", "tp=2", PLAN + VOCABULARY),

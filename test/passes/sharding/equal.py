@@ -8,7 +8,8 @@ FLAGs are those of make_tiny.py, and
   scales=REGEX=X,..   factors on learning rates
   import=ARGUMENTS    imports a model with these arguments of shale-translate, instead of make_tiny.py's
   accumulate=K        K micro-batches per step
-  plan                pads vocabularies and finds what tensor axes split; the unsharded program is not padded
+  recover             attention and norms are one op
+  plan                pads vocabularies, repeats key heads, and finds what tensor axes split; the unsharded program has neither
   tensor=PLAN         as `plan`, and splits some parameters as PLAN says
   sync=false          whole accumulators
   memory              makes gathers explicit
@@ -24,7 +25,7 @@ import tempfile
 here = os.path.dirname(os.path.abspath(__file__))
 mesh, strategy, *flags = sys.argv[1:]
 settings = dict(flag.split("=", 1) for flag in flags if "=" in flag)
-model = [flag for flag in flags if "=" not in flag and flag not in ("memory", "mutate", "plan")]
+model = [flag for flag in flags if "=" not in flag and flag not in ("memory", "mutate", "plan", "recover")]
 
 
 def run(*command, check=True):
@@ -85,7 +86,8 @@ with tempfile.TemporaryDirectory() as folder:
     with open(f"{folder}/forward.mlir", "w") as out:
         out.write(tiny)
     def step(name, *padding):
-        run("shale-opt", f"{folder}/forward.mlir", f"--shale-annotate-mesh=mesh={mesh} strategy={strategy} sync-every-microbatch={settings.get('sync', 'true')}",
+        recover = ["--shale-stage-recover"] if "recover" in flags else []
+        run("shale-opt", f"{folder}/forward.mlir", *recover, f"--shale-annotate-mesh=mesh={mesh} strategy={strategy} sync-every-microbatch={settings.get('sync', 'true')}",
             f"--shale-annotate-units=policy={settings.get('units', 'block')}", f"--shale-scale-learning-rates=factors={settings.get('scales', '')}", *padding,
             f"--shale-autodiff=optimizer={settings.get('optimizer', 'adamw')} accumulate={settings.get('accumulate', '1')}", "-o", f"{folder}/{name}.mlir")
 
@@ -93,7 +95,7 @@ with tempfile.TemporaryDirectory() as folder:
     passes = ["--shale-propagate", "--shale-verify-sharded", "--shale-partition"]
     if "plan" in flags or "tensor" in settings:
         typed = [f"--shale-annotate-tensor=plan={settings['tensor']}"] if "tensor" in settings else []
-        step("padded", *typed, "--shale-pad-parameters")
+        step("padded", *typed, "--shale-pad-parameters", "--shale-repeat-heads")
         passes.insert(0, "--shale-plan-sharding")
     run("shale-opt", f"{folder}/{'padded' if len(passes) > 3 else 'before'}.mlir", *passes, "-o", f"{folder}/local.mlir")
     done = equal(folder, "local.mlir")

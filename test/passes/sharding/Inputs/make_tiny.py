@@ -1,12 +1,13 @@
 """Writes a small transformer in nn for tests: tied table, odd sizes, two blocks.
 
-usage: make_tiny.py BATCH [mse|frozen|tp|keys|dropout|padded|picks|contrast|untied]...
+usage: make_tiny.py BATCH [mse|frozen|tp|keys|dropout|padded|picks|contrast|untied|shared]...
 
   dropout  dropout of attention probabilities
   keys     no key bias, since its true gradient is zero
   padded   an input masks keys, and each head has a bias
   picks    the loss selects probabilities by index
   untied   the head has a table of its own, and a bias
+  shared   all heads have one key head
   contrast the loss compares the first position of every example with the last position of all examples, both ways
 """
 import sys
@@ -99,16 +100,18 @@ for layer in range(L):
     y = norm(x, f"{scope}.ln_1", scope, trained)
     heads = []
     for part in "qkv":
-        z = linear(y, f"{scope}.attn.{part}", C, C, scope, trained, split=1)
-        z = emit(f"nn.reshape {z} : {ty(N, C)} -> {ty(batch, T, H, C // H)}")
-        heads.append(emit(f"nn.transpose {z} perm = [0, 2, 1, 3] : {ty(batch, T, H, C // H)} -> {ty(batch, H, T, C // H)}"))
+        count = 1 if "shared" in flags and part != "q" else H
+        z = linear(y, f"{scope}.attn.{part}", C, count * (C // H), scope, trained, split=1)
+        z = emit(f"nn.reshape {z} : {ty(N, count * (C // H))} -> {ty(batch, T, count, C // H)}")
+        heads.append(emit(f"nn.transpose {z} perm = [0, 2, 1, 3] : {ty(batch, T, count, C // H)} -> {ty(batch, count, T, C // H)}"))
     h = ty(batch, H, T, C // H)
+    g = ty(batch, count, T, C // H)
     o = new()
     drop = ""
     if "dropout" in flags:
         seed, step = emit("nn.constant dense<11> : tensor<i64>"), emit("nn.constant dense<2> : tensor<i64>")
         drop = f"dropout <ratio = 0.3 : f64, id = {4 + layer}> ({seed}, {step}, {step} : tensor<i64>, tensor<i64>, tensor<i64>) "
-    lines.append(f"  {o}, {o}l = nn.attention {heads[0]}, {heads[1]}, {heads[2]} {masks}causal scale = 5.000000e-01 {drop}{{nn.scope = \"{scope}\"}} : {h}, {h}, {h} -> {h}, {ty(batch, H, T)}")
+    lines.append(f"  {o}, {o}l = nn.attention {heads[0]}, {heads[1]}, {heads[2]} {masks}causal scale = 5.000000e-01 {drop}{{nn.scope = \"{scope}\"}} : {h}, {g}, {g} -> {h}, {ty(batch, H, T)}")
     o = emit(f"nn.transpose {o} perm = [0, 2, 1, 3] : {h} -> {ty(batch, T, H, C // H)}")
     o = emit(f"nn.reshape {o} : {ty(batch, T, H, C // H)} -> {ty(N, C)}")
     o = linear(o, f"{scope}.attn.proj", C, C, scope, trained, split=0)
