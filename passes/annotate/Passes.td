@@ -388,7 +388,7 @@ def RepeatHeadsPass : Pass<"shale-repeat-heads", "::mlir::ModuleOp"> {
     On a mesh with tensor axes: where the ranks do not divide the key heads of an `nn.attention`, but
     could divide copies of them among which the query heads are spread, the heads of
     keys and values are repeated, by a product with a constant matrix of zeros and
-    ones. Each rank then computes attention for its query heads; the keys and values
+    ones. Where ranks split positions, keys and values are gathered before. Each rank then computes attention for its query heads; the keys and values
     are computed whole on each rank, and their gradients are summed over the ranks
     once. Their parameters are marked `dist.tensor` whole. So are those of a single key head,
     which is not repeated: its query heads can be split as they are.
@@ -419,17 +419,18 @@ def RepeatHeadsPass : Pass<"shale-repeat-heads", "::mlir::ModuleOp"> {
       %0 = nn.matmul %x, %k : (tensor<3x8xf32>, tensor<8x4xf32>) -> tensor<3x4xf32>
       %1 = nn.reshape %0 : tensor<3x4xf32> -> tensor<1x3x2x2xf32>
       %2 = nn.transpose %1 perm = [0, 2, 1, 3] : tensor<1x3x2x2xf32> -> tensor<1x2x3x2xf32>
-      %3 = nn.iota dim = 1 : tensor<1x2x2x2xi64>
-      %4 = nn.iota dim = 3 : tensor<1x2x2x2xi64>
-      %5 = nn.compare eq %3, %4 : tensor<1x2x2x2xi64> -> tensor<1x2x2x2xi1>
-      %6 = nn.constant dense<1.000000e+00> : tensor<1x2x2x2xf32>
-      %7 = nn.constant dense<0.000000e+00> : tensor<1x2x2x2xf32>
-      %8 = nn.select %5, %6, %7 : tensor<1x2x2x2xi1>, tensor<1x2x2x2xf32>
-      %9 = nn.reshape %8 : tensor<1x2x2x2xf32> -> tensor<1x4x2xf32>
-      %10 = nn.reshape %2 : tensor<1x2x3x2xf32> -> tensor<1x2x6xf32>
-      %11 = nn.matmul %9, %10 : (tensor<1x4x2xf32>, tensor<1x2x6xf32>) -> tensor<1x4x6xf32>
-      %12 = nn.reshape %11 : tensor<1x4x6xf32> -> tensor<1x4x3x2xf32>
-      %o, %lse = nn.attention %q, %12, %12 causal scale = 1.000000e+00 : tensor<1x4x3x2xf32>, tensor<1x4x3x2xf32>, tensor<1x4x3x2xf32> -> tensor<1x4x3x2xf32>, tensor<1x4x3xf32>
+      %3 = dist.constrain %2 to <[{}, {}, {}, {} ]> : tensor<1x2x3x2xf32>
+      %4 = nn.iota dim = 1 : tensor<1x2x2x2xi64>
+      %5 = nn.iota dim = 3 : tensor<1x2x2x2xi64>
+      %6 = nn.compare eq %4, %5 : tensor<1x2x2x2xi64> -> tensor<1x2x2x2xi1>
+      %7 = nn.constant dense<1.000000e+00> : tensor<1x2x2x2xf32>
+      %8 = nn.constant dense<0.000000e+00> : tensor<1x2x2x2xf32>
+      %9 = nn.select %6, %7, %8 : tensor<1x2x2x2xi1>, tensor<1x2x2x2xf32>
+      %10 = nn.reshape %9 : tensor<1x2x2x2xf32> -> tensor<1x4x2xf32>
+      %11 = nn.reshape %3 : tensor<1x2x3x2xf32> -> tensor<1x2x6xf32>
+      %12 = nn.matmul %10, %11 : (tensor<1x4x2xf32>, tensor<1x2x6xf32>) -> tensor<1x4x6xf32>
+      %13 = nn.reshape %12 : tensor<1x4x6xf32> -> tensor<1x4x3x2xf32>
+      %o, %lse = nn.attention %q, %13, %13 causal scale = 1.000000e+00 : tensor<1x4x3x2xf32>, tensor<1x4x3x2xf32>, tensor<1x4x3x2xf32> -> tensor<1x4x3x2xf32>, tensor<1x4x3xf32>
       return %o : tensor<1x4x3x2xf32>
     }
     ```

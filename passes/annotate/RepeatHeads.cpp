@@ -91,9 +91,12 @@ static llvm::SetVector<nn::StateOp> weightsOf(nn::AttentionOp op) {
 
 /// Repeats each of the heads of [batch, heads, positions, size]. The product with zeros and ones is
 /// exact, and its sharding rule says what is needed: ranks that split the result read the heads
-/// whole, and gradients of the heads are partial sums.
+/// whole, and gradients of the heads are partial sums. Where ranks split positions, these are
+/// gathered before the heads are repeated.
 static Value repeated(OpBuilder &b, Location loc, Value value, int64_t copies) {
   auto type = cast<RankedTensorType>(value.getType());
+  value = dist::ConstrainOp::create(b, loc, type, value,
+                                    dist::ShardingAttr::replicated(b.getContext(), type.getRank()));
   int64_t batch = type.getDimSize(0), heads = type.getDimSize(1);
   int64_t each = type.getDimSize(2) * type.getDimSize(3);
   auto index = RankedTensorType::get({batch, heads, copies, heads}, b.getI64Type());

@@ -159,6 +159,24 @@ LogicalResult FunctionLayouts::verifyReads() {
   return result;
 }
 
+/// Whether a value is computed with a parameter, unlike tables of positions.
+static bool hasParameter(Value value) {
+  SmallVector<Value> work{value};
+  llvm::DenseSet<Value> seen;
+  while (!work.empty()) {
+    Value next = work.pop_back_val();
+    auto argument = dyn_cast<BlockArgument>(next);
+    nn::StateOp state = argument ? nn::getState(argument) : nn::StateOp();
+    if (state && state.getRole() == nn::Role::Param)
+      return true;
+    if (Operation *op = next.getDefiningOp())
+      for (Value operand : op->getOperands())
+        if (seen.insert(operand).second)
+          work.push_back(operand);
+  }
+  return false;
+}
+
 bool FunctionLayouts::warnOfGathers() {
   llvm::SmallSetVector<Value, 4> gathered;
   Operation *reader = nullptr;
@@ -167,7 +185,8 @@ bool FunctionLayouts::warnOfGathers() {
     if (isa<dist::ConstrainOp>(operand.getOwner()))
       return;
     nn::PhaseAttr phase = nn::phaseOf(operand.getOwner());
-    if (isa<BlockArgument>(operand.get()) || !phase || phase.getValue() != nn::Phase::Forward)
+    if (isa<BlockArgument>(operand.get()) || !phase || phase.getValue() != nn::Phase::Forward ||
+        !hasParameter(operand.get()))
       return;
     reader = reader ? reader : operand.getOwner();
     gathered.insert(operand.get());

@@ -8,6 +8,7 @@
 // CHECK-DAG: nn.state @v role = param {{.*}}dist.tensor = #dist.tensor_split<whole>
 // CHECK-DAG: nn.state @q role = param type = tensor<8x24xf32>{{$}}
 // CHECK-LABEL: func.func @grouped
+// CHECK: dist.constrain %{{.*}} to <[{}, {}, {}, {}]> {nn.scope = "h.0"} : tensor<1x3x5x2xf32>
 // CHECK: %[[EQ:.*]] = nn.compare eq {{.*}} {nn.scope = "h.0"} : tensor<1x3x4x3xi64> -> tensor<1x3x4x3xi1>
 // CHECK: %[[ONE:.*]] = nn.select %[[EQ]], {{.*}} : tensor<1x3x4x3xi1>, tensor<1x3x4x3xf32>
 // CHECK: %[[S:.*]] = nn.reshape %[[ONE]] {{.*}} : tensor<1x3x4x3xf32> -> tensor<1x12x3xf32>
