@@ -57,7 +57,7 @@ char plain(char c) {
 
 /// Whether a list of the table has a plain word.
 bool lists(const char *names, const std::string &word) {
-  while (true) {
+  while (!word.empty()) {
     size_t size = std::strcspn(names, ",|");
     if (size == word.size() &&
         std::equal(word.begin(), word.end(), names, [](char x, char y) { return x == plain(y); }))
@@ -66,6 +66,7 @@ bool lists(const char *names, const std::string &word) {
       return false;
     names += size + 1;
   }
+  return false;
 }
 
 /// Whether a list of the table has a start of a plain word, such as "fp8_*" of "fp8-margin".

@@ -90,4 +90,8 @@ for words in TAKEN + WRONG:
     run = shalec("missing.onnx", *words.split())
     if run.returncode != (66 if words in TAKEN else 64):
         sys.exit(f"{words}: ended with {run.returncode}: {run.stderr}")
+for value in ("", "-", ".", ",", "|"):  # nobody's words
+    run = shalec("missing.onnx", "--offload", value)
+    if run.returncode != 64 or "in Shale" in run.stderr:
+        sys.exit(f"--offload '{value}' ended with {run.returncode}: {run.stderr}")
 print("other spellings are taken")
