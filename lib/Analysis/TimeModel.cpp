@@ -10,20 +10,25 @@
 using namespace mlir;
 using namespace shale;
 
+static int64_t bytesOf(Value buffer) {
+  return std::max<int64_t>(0, rt::bufferBytes(cast<MemRefType>(buffer.getType())));
+}
+
 static int64_t bytesOf(ValueRange buffers) {
   int64_t bytes = 0;
   for (Value buffer : buffers)
-    if (auto type = dyn_cast<MemRefType>(buffer.getType()))
-      bytes += std::max<int64_t>(0, rt::bufferBytes(type));
+    if (isa<MemRefType>(buffer.getType()))
+      bytes += bytesOf(buffer);
   return bytes;
 }
 
 /// Returns the seconds to read or write all buffers of an op, each at the bandwidth of its memory.
+/// Code that computes converts 16-bit floats; a copy does not.
 static double passSeconds(Operation *op, const Rates &rates) {
-  double seconds = 0;
+  double seconds = 0, each16 = isa<rt::LaunchOp>(op) ? rates.bytes16 : 1;
   for (Value operand : op->getOperands())
-    if (isa<MemRefType>(operand.getType()))
-      seconds += bytesOf(operand) /
+    if (auto type = dyn_cast<MemRefType>(operand.getType()))
+      seconds += bytesOf(operand) * (is16BitFloat(type.getElementType()) ? each16 : 1) /
                  (rt::memoryOf(operand) == mem::Memory::Host ? rates.hostMemory : rates.memory);
   return seconds;
 }

@@ -26,6 +26,9 @@ struct Rates {
   bool oneMemory;     ///< whether host and device share one RAM
   int64_t capacity;   ///< bytes of device memory, as the driver reports; 0 if that differs
   const char *source; ///< source of the figures
+  /// What a byte of 16-bit floats costs a kernel, in bytes of memory: 2 where its code converts
+  /// each element to f32, which takes as long as the bytes that are saved.
+  double bytes16 = 1;
 };
 
 /// Returns all machines that plans can be made for, in the order in which their targets were

@@ -144,6 +144,27 @@ TEST_F(Time, OfAKernelIsThatOfItsInstructions) {
   EXPECT_DOUBLE_EQ(kernel("exp %x"), 16 * 16.0 / 50); // a polynomial
 }
 
+TEST_F(Time, KernelsMayConvert16BitFloats) {
+  Rates machine = kFast;
+  machine.memory = 100;
+  machine.flops = 1e6; // so that bytes decide
+  machine.bytes16 = 2;
+  auto body = [](const std::string &op) {
+    return "%x = rt.buffer arena offset = 256 activations \"x\" : memref<16xbf16>\n"
+           "%y = rt.buffer arena offset = 320 activations \"y\" : memref<16xf32>\n" +
+           op;
+  };
+  const std::string kernel =
+      "rt.kernel @k(%p: tensor<16xbf16>) -> tensor<16xf32> {\n"
+      "%0 = nn.cast %p : tensor<16xbf16> -> tensor<16xf32>\nrt.yield %0 : tensor<16xf32>\n}\n";
+  std::string launch = body("rt.launch @k(%x) to (%y) : (memref<16xbf16>) -> (memref<16xf32>)\n");
+  EXPECT_DOUBLE_EQ(time(launch, machine, "", kernel).seconds, (2 * 32 + 64) / 100.0);
+  machine.bytes16 = 1; // the default
+  EXPECT_DOUBLE_EQ(time(launch, machine, "", kernel).seconds, (32 + 64) / 100.0);
+  machine.bytes16 = 2; // no code converts what is only set to zero
+  EXPECT_DOUBLE_EQ(time(body("rt.zero %x : memref<16xbf16>\n"), machine).seconds, 32 / 100.0);
+}
+
 TEST_F(Time, CollectivesRunBesideComputeFromTheirStartToTheirWait) {
   TimedStep step = time(std::string(kGather) + kZero + "rt.wait %t\n" + kZero);
   EXPECT_DOUBLE_EQ(step.seconds, 23 + 7.4);
