@@ -70,6 +70,7 @@ private:
 
   void splitMergedOperations();
   void splitPending();
+  bool isFoldedElsewhere(llvm::StringRef target) const;
   bool split(const Merged &merged);
   void refuseMerged();
   std::set<size_t> parametersOf(llvm::ArrayRef<const NodeProto *> nodes) const;

@@ -48,12 +48,6 @@ bool areNested(StringRef a, StringRef b) {
   return contains(a, b) || contains(b, a);
 }
 
-/// Whether an operation of this kind changes the order of elements.
-bool isTurn(StringRef op) {
-  return llvm::is_contained({"t", "transpose", "permute", "numpy_T", "mT", "movedim", "swapaxes"},
-                            op);
-}
-
 bool isConstant(const Numbers &numbers) {
   return llvm::all_of(numbers.values,
                       [&](double value) { return value == numbers.values.front(); });
@@ -157,72 +151,6 @@ bool FoldedParameters::byName(Value &value) {
   return true;
 }
 
-/// Returns what the exporter's metadata lists as that from which a value was folded; empty without
-/// metadata.
-ArrayRef<std::string> FoldedParameters::foldedFrom(const Value &value) {
-  if (origins.empty())
-    for (const ValueInfoProto &info : model.proto().graph().value_info())
-      if (std::vector<std::string> from = readFoldedFrom(info); !from.empty())
-        origins[info.name()] = std::move(from);
-  auto it = origins.find(value.first().name);
-  if (it == origins.end() || value.first().initializer->name() != value.first().name)
-    return {}; // merged with an equal one, whose metadata this is
-  return it->second;
-}
-
-/// Returns the only parameter from which the exporter's metadata says that a value was folded; -1
-/// if there is none, or more than one. Sets `turns` to the number of consecutive folded transposes,
-/// or to -1 if there was something else.
-int FoldedParameters::originOf(const Value &value, int &turns) {
-  int found = -1;
-  turns = isTurn(value.first().op) ? 1 : -1;
-  for (const std::string &name : foldedFrom(value)) {
-    if (auto target = llvm::find(targets, name); target != targets.end()) {
-      if (found >= 0)
-        return -1;
-      found = target - targets.begin();
-    } else if (isTurn(operationOf(name)) && turns > 0) {
-      ++turns;
-    } else {
-      turns = -1;
-    }
-  }
-  return found >= 0 && out.list[found].isParameter && !isAlias[found] ? found : -1;
-}
-
-/// Returns a parameter that the metadata of a value lists among those that it was folded from; -1
-/// if there is none.
-int FoldedParameters::parameterBehind(const Value &value) {
-  for (const std::string &name : foldedFrom(value))
-    if (auto target = llvm::find(targets, name);
-        target != targets.end() && out.list[target - targets.begin()].isParameter)
-      return target - targets.begin();
-  return -1;
-}
-
-/// Explains a transpose, or a transpose of that, of a parameter that the exporter's metadata names.
-/// A graph that computes gradients reads both.
-bool FoldedParameters::byOrigin(Value &value) {
-  int turns = -1, index = originOf(value, turns);
-  if (index < 0 || turns < 1 || value.first().initializer->dims_size() != 2)
-    return false;
-  Parameter &parameter = out.list[index];
-  bool transposed = turns % 2;
-  if (!parameter.used) {
-    parameter.initializer = value.first().initializer;
-    parameter.transposed = transposed;
-    parameter.used = true;
-    out.repairs.push_back(
-        {value.first().node, "parameter '" + parameter.name + "' is restored from " +
-                                 (transposed ? "the transposed" : "the") + " initializer '" +
-                                 displayName(value.first().initializer->name()) + "'"});
-  }
-  for (const FoldedRead &read : value.reads)
-    out.uses[{read.node, read.operand}] = {size_t(index), transposed};
-  value.explained = true;
-  return true;
-}
-
 /// Explains a value as a simple function of a parameter that the file has.
 bool FoldedParameters::byValue(Value &value) {
   if (!value.numbers)
@@ -283,6 +211,12 @@ bool FoldedParameters::isCandidate(const Value &value, size_t index, bool named)
 bool FoldedParameters::take(Value &value, size_t index) {
   Parameter &parameter = out.list[index];
   const TensorProto *tensor = value.first().initializer;
+  if (std::optional<SmallVector<int64_t>> whole = shapeBehind(value, index, /*isMoved=*/true)) {
+    takeWhole(value, index, *whole);
+    return true;
+  }
+  if (isComputed(value))
+    return false;
   // Operations that were removed may have read other parts.
   bool isPart = llvm::is_contained(
       {"select", "slice", "getitem", "split", "chunk", "unbind", "narrow", "index", "index_select"},
@@ -338,9 +272,9 @@ bool FoldedParameters::take(Value &value, size_t index) {
            kept.back()};
     parameter.shape.assign(own.begin(), own.end());
   }
-  bool turned = isTurn(value.first().op);
+  bool turned = turnsElements(value.first().op);
   bool wasTurned = llvm::any_of(foldedFrom(value), [&](const std::string &name) {
-    return isTurn(operationOf(name)) && !llvm::is_contained(targets, name);
+    return turnsElements(operationOf(name)) && !llvm::is_contained(targets, name);
   });
   if (wasTurned || (turned && (shape.size() != 2 || kept != shape)))
     return false; // its layout is not known
@@ -428,6 +362,7 @@ void FoldedParameters::restore(std::vector<FoldedRead> reads, ArrayRef<RemovedRe
   restoreRemoved(removedReads);
   restoreParts();
   byElimination();
+  byTwin();
   // What was restored just now may explain more.
   for (Value &value : values)
     if (!value.explained)

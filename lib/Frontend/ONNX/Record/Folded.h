@@ -14,6 +14,9 @@ namespace shale::onnx {
 /// operation. Source: onnxscript's rewriter/_pattern_ir.py (Constant: abs_tol, rel_tol).
 inline constexpr double kTakenForZero = 1e-8, kTakenForOne = 1e-5;
 
+/// Whether an operation of this kind changes the order of elements.
+bool turnsElements(llvm::StringRef op);
+
 /// Returns the elements of an initializer; none if it cannot be read, or is too large to be
 /// searched.
 std::optional<Numbers> readNumbers(Model &model, mlir::MLIRContext &context,
@@ -96,6 +99,12 @@ private:
   llvm::ArrayRef<std::string> foldedFrom(const Value &value);
   int parameterBehind(const Value &value);
   int originOf(const Value &value, int &turns);
+  bool isComputed(const Value &value);
+  std::optional<llvm::SmallVector<int64_t>> shapeBehind(const Value &value, size_t parameter,
+                                                        bool isMoved);
+  void takeWhole(Value &value, size_t parameter, llvm::ArrayRef<int64_t> shape);
+  int twinOf(const Value &value, const Value &other);
+  void byTwin();
   /// How a line of source computes a value. A parameter that the file does not have otherwise is
   /// `unknown`, and `solution` is its value or that of a part of it.
   struct Match {

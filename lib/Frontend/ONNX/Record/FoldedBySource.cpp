@@ -101,8 +101,9 @@ bool FoldedParameters::fromSource(Value &value) {
 }
 
 /// Explains a value by the names that the exporter lists as that from which it was folded: one
-/// parameter that the file does not have otherwise, at most one function of one operand beside the
-/// value's own, and movements that keep the order of elements.
+/// parameter that the file does not have otherwise, one or two functions of one operand, the
+/// value's own included, and movements that keep the order of elements. The list does not have the
+/// order of two functions: only one of both may have the values.
 bool FoldedParameters::byChain(Value &value) {
   ArrayRef<std::string> from = foldedFrom(value);
   if (!value.numbers || from.empty() || value.first().op.empty())
@@ -127,22 +128,36 @@ bool FoldedParameters::byChain(Value &value) {
       return false; // names like val_3 are the exporter's own
     }
   }
-  if (found < 0 || !isMissing(found) || functions.size() > 1 || !addOperation(value.first().op) ||
-      functions.empty())
+  if (found < 0 || !isMissing(found) || !addOperation(value.first().op) || functions.empty() ||
+      functions.size() > 2)
     return false;
-  Expression expression = Expression::ofInput();
-  for (const std::string &function : functions)
-    expression = Expression::of(function, std::move(expression));
-  if (isMoved) {
-    const auto &shape = value.numbers->shape;
-    expression = Expression::of("reshape", std::move(expression),
-                                std::vector<double>(shape.begin(), shape.end()));
+  std::optional<SmallVector<int64_t>> own = shapeBehind(value, found, /*isMoved=*/false);
+  std::optional<std::pair<Expression, Solution>> only;
+  for (bool isTurned : {false, true}) {
+    if (isTurned && (functions.size() < 2 || functions[0] == functions[1]))
+      continue;
+    Expression expression = Expression::ofInput();
+    for (size_t i = 0; i < functions.size(); ++i)
+      expression =
+          Expression::of(functions[isTurned ? functions.size() - 1 - i : i], std::move(expression));
+    if (isMoved) {
+      const auto &shape = value.numbers->shape;
+      expression = Expression::of("reshape", std::move(expression),
+                                  std::vector<double>(shape.begin(), shape.end()));
+    }
+    std::optional<Solution> solution = solve(context, expression, {nullptr}, 0, *value.numbers);
+    if (!solution)
+      continue;
+    if (only)
+      return false;
+    only = {std::move(expression), std::move(*solution)};
   }
-  std::optional<Solution> solution = solve(context, expression, {nullptr}, 0, *value.numbers);
-  if (!solution)
+  if (!only)
     return false;
-  define(found, solution->numbers, value.first().initializer->data_type());
-  explain(value, {size_t(found)}, expression);
+  if (own)
+    only->second.numbers.shape = *own;
+  define(found, only->second.numbers, value.first().initializer->data_type());
+  explain(value, {size_t(found)}, only->first);
   return true;
 }
 

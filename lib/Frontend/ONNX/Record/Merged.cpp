@@ -240,6 +240,13 @@ void Finder::refuseMerged() {
   }
 }
 
+/// Whether an initializer was folded from a parameter, so that no merged operation reads it.
+bool Finder::isFoldedElsewhere(StringRef target) const {
+  return llvm::any_of(origins, [&](const auto &entry) {
+    return initializers.count(entry.getKey()) && llvm::is_contained(entry.second, target);
+  });
+}
+
 /// Computes a merged operation again for the module whose parameters are missing. Returns false and
 /// changes nothing if that is uncertain; also returns true if no parameter is read.
 bool Finder::split(const Merged &merged) {
@@ -278,7 +285,7 @@ bool Finder::split(const Merged &merged) {
   for (size_t index = 0; index < out.list.size(); ++index) {
     StringRef other = moduleOf(targets[index]);
     if (out.list[index].isParameter && !out.list[index].used && other != module &&
-        moduleOf(other) == moduleOf(module))
+        moduleOf(other) == moduleOf(module) && !isFoldedElsewhere(targets[index]))
       missing[other.str()][lastOf(targets[index]).str()] = index;
   }
   for (auto it = missing.begin(); it != missing.end();) {

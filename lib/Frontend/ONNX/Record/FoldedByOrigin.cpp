@@ -1,0 +1,220 @@
+//===- FoldedByOrigin.cpp - Folded values by what they were folded from ---===//
+//
+// The exporter lists the names from which it folded a value: parameters, values of the exported
+// program, and values of its own (val_3). A constant of equal elements is merged with the first one
+// and has no list.
+//
+//===----------------------------------------------------------------------===//
+#include "lib/Frontend/ONNX/Record/Folded.h"
+#include "lib/Frontend/ONNX/Record/Signature.h"
+#include "llvm/ADT/STLExtras.h"
+#include <set>
+
+using namespace shale;
+using namespace shale::onnx;
+using llvm::ArrayRef;
+using llvm::SmallVector;
+using llvm::StringRef;
+
+bool onnx::turnsElements(StringRef op) {
+  return llvm::is_contained({"t", "transpose", "permute", "numpy_T", "mT", "movedim", "swapaxes"},
+                            op);
+}
+
+/// Returns what the exporter's metadata lists as that from which a value was folded; empty without
+/// metadata.
+ArrayRef<std::string> FoldedParameters::foldedFrom(const Value &value) {
+  if (origins.empty())
+    for (const ValueInfoProto &info : model.proto().graph().value_info())
+      if (std::vector<std::string> from = readFoldedFrom(info); !from.empty())
+        origins[info.name()] = std::move(from);
+  auto it = origins.find(value.first().name);
+  if (it == origins.end() || value.first().initializer->name() != value.first().name)
+    return {}; // merged with an equal one, whose metadata this is
+  return it->second;
+}
+
+/// Returns the only parameter from which the exporter's metadata says that a value was folded; -1
+/// if there is none, or more than one. Sets `turns` to the number of consecutive folded transposes,
+/// or to -1 if there was something else.
+int FoldedParameters::originOf(const Value &value, int &turns) {
+  int found = -1;
+  turns = turnsElements(value.first().op) ? 1 : -1;
+  for (const std::string &name : foldedFrom(value)) {
+    if (auto target = llvm::find(targets, name); target != targets.end()) {
+      if (found >= 0)
+        return -1;
+      found = target - targets.begin();
+    } else if (turnsElements(operationOf(name)) && turns > 0) {
+      ++turns;
+    } else {
+      turns = -1;
+    }
+  }
+  return found >= 0 && out.list[found].isParameter && !isAlias[found] ? found : -1;
+}
+
+/// Returns a parameter that the metadata of a value lists among those that it was folded from; -1
+/// if there is none.
+int FoldedParameters::parameterBehind(const Value &value) {
+  for (const std::string &name : foldedFrom(value))
+    if (auto target = llvm::find(targets, name);
+        target != targets.end() && out.list[target - targets.begin()].isParameter)
+      return target - targets.begin();
+  return -1;
+}
+
+/// Explains a transpose, or a transpose of that, of a parameter that the exporter's metadata names.
+/// A graph that computes gradients reads both.
+bool FoldedParameters::byOrigin(Value &value) {
+  int turns = -1, index = originOf(value, turns);
+  if (index < 0 || turns < 1 || value.first().initializer->dims_size() != 2)
+    return false;
+  Parameter &parameter = out.list[index];
+  bool transposed = turns % 2;
+  if (!parameter.used) {
+    parameter.initializer = value.first().initializer;
+    parameter.transposed = transposed;
+    parameter.used = true;
+    out.repairs.push_back(
+        {value.first().node, "parameter '" + parameter.name + "' is restored from " +
+                                 (transposed ? "the transposed" : "the") + " initializer '" +
+                                 displayName(value.first().initializer->name()) + "'"});
+  }
+  for (const FoldedRead &read : value.reads)
+    out.uses[{read.node, read.operand}] = {size_t(index), transposed};
+  value.explained = true;
+  return true;
+}
+
+/// Whether the list has an operation that computes, as in -exp(p): the value is not the
+/// parameter's. What a lookup reads may be computed; of that, only functions of floats count.
+bool FoldedParameters::isComputed(const Value &value) {
+  auto isLookup = [](StringRef kind) {
+    return llvm::is_contained({"embedding", "index", "index_select", "gather"}, kind);
+  };
+  bool looksUp = isLookup(value.first().op), computes = false, ofFloats = false;
+  for (const std::string &name : foldedFrom(value)) {
+    std::string kind = operationOf(name);
+    if (kind.empty() || llvm::is_contained(targets, name))
+      continue;
+    looksUp |= isLookup(kind);
+    computes |= !isMovement(kind) && !isMadeByCode(kind) && !StringRef(kind).starts_with("sym");
+    ofFloats |= isUnary(kind) && !llvm::is_contained({"neg", "abs"}, kind);
+  }
+  return ofFloats || (computes && !looksUp);
+}
+
+/// Returns the shape of a parameter whose elements, or functions of them, a value has in their
+/// order: the list has no other parameter, and only operations that add dimensions of one element,
+/// or compute element by element unless the value `isMoved`. None if that is not so, or if it is
+/// not certain which dimensions were added.
+std::optional<SmallVector<int64_t>> FoldedParameters::shapeBehind(const Value &value, size_t index,
+                                                                  bool isMoved) {
+  ArrayRef<std::string> from = foldedFrom(value);
+  if (!llvm::is_contained(from, targets[index]))
+    return std::nullopt;
+  int64_t added = 0;
+  auto keepsOrder = [&](StringRef kind) {
+    added += kind == "unsqueeze";
+    return kind == "unsqueeze" || isConversion(kind) || (!isMoved && isUnary(kind));
+  };
+  if (!keepsOrder(value.first().op))
+    return std::nullopt;
+  for (const std::string &name : from)
+    if (std::string kind = operationOf(name); name != targets[index] && !kind.empty())
+      if (llvm::is_contained(targets, name) || !keepsOrder(kind))
+        return std::nullopt;
+  const TensorProto *tensor = value.first().initializer;
+  SmallVector<int64_t> shape(tensor->dims().begin(), tensor->dims().end());
+  if (llvm::count(shape, 1) != added)
+    return std::nullopt;
+  llvm::erase(shape, 1);
+  return shape;
+}
+
+/// Makes a value, of all elements of parameter `index`, its initial value.
+void FoldedParameters::takeWhole(Value &value, size_t index, ArrayRef<int64_t> shape) {
+  const TensorProto *tensor = value.first().initializer;
+  Parameter &parameter = out.list[index];
+  parameter.initializer = tensor;
+  parameter.shape.assign(shape.begin(), shape.end());
+  parameter.used = true;
+  Expression expression = Expression::of("move", Expression::ofInput());
+  expression.movement =
+      reshapeTo(shape, SmallVector<int64_t>(tensor->dims().begin(), tensor->dims().end()));
+  explain(value, index, expression);
+  out.repairs.back().text = "parameter '" + parameter.name +
+                            "', which the export folded, is restored from initializer '" +
+                            displayName(tensor->name()) + "'";
+}
+
+/// Whether scopes differ in the numbers of modules in lists only, as layers.0.mixer and
+/// layers.1.mixer.
+static bool areTwins(StringRef a, StringRef b) {
+  SmallVector<StringRef> parts[2];
+  a.split(parts[0], '.');
+  b.split(parts[1], '.');
+  auto isNumber = [](StringRef part) { return llvm::all_of(part, llvm::isDigit); };
+  return a != b && parts[0].size() == parts[1].size() &&
+         llvm::all_of(llvm::zip(parts[0], parts[1]), [&](auto pair) {
+           auto [left, right] = pair;
+           return left == right || (isNumber(left) && isNumber(right));
+         });
+}
+
+/// Returns the parameter of the twin of a module that reads the same constant in the same place as
+/// `other`, which is explained: `layers.1.D` if the other is `layers.0.D`. -1 if there is none.
+int FoldedParameters::twinOf(const Value &value, const Value &other) {
+  const FoldedRead &read = value.first(), &known = other.first();
+  bool isSamePlace = read.initializer == known.initializer && read.op == known.op &&
+                     read.source == known.source && read.operand == known.operand &&
+                     read.reader.kind == known.reader.kind &&
+                     read.reader.argument == known.reader.argument &&
+                     read.node->op_type() == known.node->op_type();
+  auto use = out.uses.find({known.node, known.operand});
+  if (!isSamePlace || read.op.empty() || !areTwins(read.scope, known.scope) ||
+      use == out.uses.end() || !use->second.others.empty())
+    return -1;
+  StringRef rest = targets[use->second.parameter];
+  if (!rest.consume_front(known.scope) || !rest.starts_with("."))
+    return -1;
+  auto target = llvm::find(targets, read.scope + rest.str());
+  size_t index = target - targets.begin();
+  return target != targets.end() && isMissing(index) ? int(index) : -1;
+}
+
+/// Explains values that were merged with those of another module, whose parameters have equal
+/// values: each is of the parameter of the same name in its own module, if that is missing.
+void FoldedParameters::byTwin() {
+  std::map<size_t, SmallVector<std::pair<Value *, const Value *>>> found;
+  std::map<const Value *, std::set<size_t>> mayBe;
+  for (Value &value : values)
+    for (const Value &other : values)
+      if (int index = value.explained || !other.explained ? -1 : twinOf(value, other); index >= 0) {
+        found[index].push_back({&value, &other});
+        mayBe[&value].insert(index);
+      }
+  for (auto &[index, pairs] : found) {
+    auto [value, other] = pairs.front();
+    if (llvm::any_of(pairs, [value = value](auto &pair) { return pair.first != value; }) ||
+        mayBe[value].size() > 1)
+      continue;
+    ParameterUse use = out.uses[{other->first().node, other->first().operand}];
+    const Parameter &known = out.list[use.parameter];
+    Parameter &parameter = out.list[index];
+    parameter.initializer = known.initializer;
+    parameter.transposed = known.transposed;
+    parameter.shape = known.shape;
+    parameter.dataType = known.dataType;
+    parameter.values = known.values;
+    parameter.used = true;
+    use.parameter = index;
+    explainAs(*value, use);
+    out.repairs.push_back(
+        {value->first().node, "parameter '" + parameter.name +
+                                  "', which the export folded, is restored from initializer '" +
+                                  displayName(value->first().initializer->name()) + "', as '" +
+                                  known.name + "'"});
+  }
+}

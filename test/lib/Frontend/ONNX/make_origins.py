@@ -1,0 +1,65 @@
+"""Writes models with folded values and the exporter's list of what they were folded from: make_origins.py CASE FILE."""
+import math
+import os
+import sys
+from onnx_writer import *
+
+from make_folded import VALUES, build, fx
+
+FOLDED = "pkg.onnxscript.optimizer.folded_from"
+ONES = [1.0] * 4
+
+
+def folded(name, dims, values, origins):
+    return floats(name, dims, values), value(name, dims, meta={FOLDED: str(origins)})
+
+
+def scaled(parameter, name, dims, values, origins, source="return scan(x, self.a)"):
+    """y = x times a folded value."""
+    constant, info = folded(name, dims, values, origins)
+    meta = fx("y", "aten.mul.Tensor", f"%x, %{name}", source=source)
+    return lambda f: build([parameter], [constant], [node("Mul", ["x", name], ["y"], "scale", meta=meta)], values=[info])
+
+
+def twins(line="return scan(x)", place=1):
+    """Two layers scale by D of ones: the exporter merged the values. The second name has no list. `line`, `place`: of the second layer."""
+    constant, info = folded("unsqueeze", [1, 4], ONES, ["layers.0.D", "val_1"])
+    first = fx("mul", "aten.mul.Tensor", "%x, %unsqueeze", "layers.0", "return scan(x)")
+    second = fx("y", "aten.mul.Tensor", "%mul, %unsqueeze_1" if place else "%unsqueeze_1, %mul", "layers.1", line)
+    nodes = [node("Mul", ["x", "unsqueeze"], ["mul"], "first", meta=first),
+             node("Mul", ["mul", "unsqueeze"] if place else ["unsqueeze", "mul"], ["y"], "second", meta=second)]
+    return lambda f: build(["layers.0.D", "layers.1.D"], [constant], nodes, values=[info])
+
+
+def sibling(f):
+    """m.a.weight scales x, twice; the two products were merged. m.b.weight was folded into another constant, so it is in neither."""
+    constant, info = folded("unsqueeze", [1, 4], VALUES, ["m.b.weight", "val_1"])
+    nodes = [node("Mul", ["x", "m.a.weight"], ["mul_1"], "scale", meta=fx("mul_1", "aten.mul.Tensor", "%x, %p_m_a_weight", "m", "h = scan(x)")),
+             node("Tanh", ["mul_1"], ["tanh"], "tanh", meta=fx("tanh", "aten.tanh.default", "%mul_1", "m", "h = scan(x)")),
+             node("Sigmoid", ["mul_1"], ["sigmoid"], "sigmoid", meta=fx("sigmoid", "aten.sigmoid.default", "%mul_2", "m", "h = scan(x)")),
+             node("Add", ["tanh", "sigmoid"], ["add"], "add", meta=fx("add", "aten.add.Tensor", "%tanh, %sigmoid")),
+             node("Mul", ["add", "unsqueeze"], ["y"], "last", meta=fx("y", "aten.mul.Tensor", "%add, %unsqueeze", "m", "h = scan(x)"))]
+    return build(["m.a.weight", "m.b.weight"], [floats("m.a.weight", [4], VALUES), constant], nodes, values=[info])
+
+
+LOGS = [0.0, math.log(2), math.log(3), math.log(4)]
+CASES = {
+    "whole": scaled("D", "unsqueeze", [1, 4], ONES, ["D", "val_1"]),
+    "whole-twice": scaled("D", "unsqueeze_2", [1, 1, 4], ONES, ["D", "unsqueeze_1", "val_1"]),
+    # Which of two dimensions of one element was added is not known, nor whether the value was repeated.
+    "ambiguous": scaled("D", "unsqueeze", [1, 1, 4], ONES, ["D", "val_1"]),
+    "repeated": scaled("D", "unsqueeze", [1, 4], ONES, ["D", "expand", "val_1"]),
+    "twins": twins(),
+    "twins-line": twins(line="return self.D.mean() * x"),
+    "twins-place": twins(place=0),
+    "negative-exp": scaled("a", "unsqueeze", [1, 4], [-1.0, -2.0, -3.0, -4.0], ["a", "exp", "neg", "val_1"]),
+    "exp-negative": scaled("a", "exp", [4], [1.0, 0.5, 0.25, 0.125], ["a", "neg"]),
+    "computed": scaled("a", "unsqueeze", [1, 4], [0.5, 0.25, 1.5, -2.0], ["a", "mul", "exp", "tanh", "val_1"]),
+    "sibling": sibling,
+}
+
+if __name__ == "__main__":
+    case, path = sys.argv[1:]
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "wb") as out:
+        out.write(CASES[case](path))
