@@ -76,6 +76,7 @@ int readImportOptions(const CompileOptions &options, onnx::ImportOptions &import
   import.lossOutput = options.lossOutput;
   import.assumeAutocast = options.assumeAutocast;
   import.assumeDerivative = options.assumeDerivative;
+  import.assumeMerged = options.assumeMerged;
   import.parameters.keepPrefix = options.keepPrefix;
   import.parameters.freeze = options.freeze;
   for (const std::string &name : options.assumeForm)

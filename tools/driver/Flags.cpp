@@ -348,6 +348,9 @@ std::vector<Flag> makeFlags() {
   add({"assume-form", "OPERATION", kExtendGroup, Effect::Model,
        "take the nodes of this operation, such as aten.mul.Tensor, as they are, if PyTorch's exporter wrote them in another form than shalec expects",
        append<&O::assumeForm>, nullptr, /*repeated=*/true});
+  add({"assume-merged", "OPERATION", kExtendGroup, Effect::Model,
+       "assume that operations of this kind, such as aten.softmax.int, which the export merged with others have the same gradients: the file does not show whether one was detached",
+       append<&O::assumeMerged>, nullptr, /*repeated=*/true});
   add({"keep-single-rank-collectives", "BOOL", kExtendGroup, Effect::Graph,
        "keep collectives along axes of one rank, to check a communicator on one device (default: false)",
        setBool<&O::keepSingleRank>, getBool<&O::keepSingleRank>});

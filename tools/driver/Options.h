@@ -80,6 +80,7 @@ struct CompileOptions {
   bool assumeAutocast = false;
   std::vector<std::string> assumeDerivative; // of autograd.Functions
   std::vector<std::string> assumeForm;       // of operations of PyTorch
+  std::vector<std::string> assumeMerged;     // operations of PyTorch
   std::vector<std::string> constants;        // initializers
   bool recover = true;
 

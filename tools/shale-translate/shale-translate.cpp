@@ -33,6 +33,7 @@ Model:
   --assume-derivative F   the backward of autograd.Function F is the derivative of
                           its forward
   --assume-form OP        nodes of this operation are as PyTorch wrote them
+  --assume-merged OP      merged operations of this kind have the same gradients
   --freeze REGEX          parameters that are not trained
   --constant NAME         an initializer that depends on no parameter
   --fold-limit BYTES      maximum size of a value that is computed at import
@@ -90,8 +91,8 @@ int main(int argc, char **argv) {
                                     : quiet) = true;
     } else if (arg == "--dim" || arg == "--batch-dim" || arg == "--bind" || arg == "--loss" ||
                arg == "--loss-output" || arg == "--gradient" || arg == "--dropout" ||
-               arg == "--assume-derivative" || arg == "--assume-form" || arg == "--freeze" ||
-               arg == "--constant" || arg == "--fold-limit" || arg == "-o") {
+               arg == "--assume-derivative" || arg == "--assume-form" || arg == "--assume-merged" ||
+               arg == "--freeze" || arg == "--constant" || arg == "--fold-limit" || arg == "-o") {
       if (!hasValue) {
         if (++i == argc)
           return usage(arg + " needs a value");
@@ -105,6 +106,8 @@ int main(int argc, char **argv) {
         options.parameters.freeze = value.str();
       else if (arg == "--assume-derivative")
         options.assumeDerivative.push_back(value.str());
+      else if (arg == "--assume-merged")
+        options.assumeMerged.push_back(value.str());
       else if (arg == "--assume-form")
         options.parameters.assumedForms.insert(value);
       else if (arg == "--constant")

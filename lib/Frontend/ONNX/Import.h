@@ -35,6 +35,9 @@ struct ImportOptions {
   /// `--assume-derivative FUNCTION`: autograd.Functions whose backward is the derivative of their
   /// forward.
   std::vector<std::string> assumeDerivative;
+  /// `--assume-merged OPERATION`: operations of which those that the export merged have the same
+  /// gradients, such as aten.softmax.int: none of them reads or gives a detached value.
+  std::vector<std::string> assumeMerged;
   /// `--dropout RATIO|off`: the ratio of all Dropout nodes in training mode, instead of the file's.
   std::optional<double> dropout;
   /// Number of ranks that the batch is sharded over.

@@ -192,6 +192,7 @@ static bool isWholeSlice(StringRef name, const FxNode &reader, const FxNode &kep
 
 std::optional<MergedRead> onnx::findMergedRead(const GraphProto &graph, const NodeSet &needed,
                                                const Parameters &parameters,
+                                               llvm::ArrayRef<std::string> assumed,
                                                llvm::function_ref<bool(StringRef)> isVaried) {
   std::map<std::string, Operation> operations; // by the name in the record
   llvm::StringMap<std::pair<const NodeProto *, const Operation *>> makers;
@@ -218,7 +219,8 @@ std::optional<MergedRead> onnx::findMergedRead(const GraphProto &graph, const No
         const NodeProto *kept = makers.lookup(node->input(i)).first;
         const Operation *maker = makers.lookup(node->input(i)).second;
         if (!maker || maker->nodes.empty() || maker == &operation ||
-            parameters.restored.count({node, i}) || !isVaried(node->input(i)))
+            llvm::is_contained(assumed, maker->fx.target) || parameters.restored.count({node, i}) ||
+            !isVaried(node->input(i)))
           continue;
         const std::string &other = maker->fx.name;
         auto name = llvm::find_if(operation.fx.args, [&](const std::string &name) {
@@ -241,7 +243,10 @@ std::optional<MergedRead> onnx::findMergedRead(const GraphProto &graph, const No
                       displayName(kept->name()) +
                       "'. The two may have different gradients, as of a detached value, and their "
                       "lines of source do not show that they are the same. Export with "
-                      "torch.onnx.export(..., optimize=False)"};
+                      "torch.onnx.export(..., optimize=False), or pass --assume-merged " +
+                      displayName(maker->fx.target) +
+                      " if none of the merged operations of this kind is detached or under "
+                      "no_grad"};
       }
     }
   }

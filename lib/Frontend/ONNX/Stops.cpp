@@ -12,6 +12,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/nn/Ops/State.h"
+#include "include/shale/Runtime.h"
 #include "lib/Frontend/ONNX/Checks.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -295,8 +296,21 @@ static void noteForeign(ImportContext &context, ArrayRef<const NodeProto *> node
       "). If it is that of a torch.autograd.Function, its backward is not in the file, and the derivative of its forward is used instead");
 }
 
+/// Fails, with an error, if the file has no operation that --assume-merged names.
+static LogicalResult checkAssumed(ImportContext &context) {
+  for (const std::string &name : context.options.assumeMerged)
+    if (llvm::none_of(context.graph().node(),
+                      [&](const NodeProto &node) { return readFxNode(node).target == name; }))
+      return context.error("--assume-merged " + displayName(name) +
+                               ": the file has no such operation; names are like aten.softmax.int",
+                           SHALE_EXIT_USAGE);
+  return success();
+}
+
 LogicalResult onnx::checkStops(ImportContext &context, const NodeSet &needed, const States &states,
                                const Scope &graph, ArrayRef<StringRef> roots) {
+  if (failed(checkAssumed(context)))
+    return failure();
   SmallVector<Value> trained, ends;
   llvm::StringSet<> trainedNames; // as initializers are called
   for (auto [index, parameter] : llvm::enumerate(states.parameters.list))
@@ -326,7 +340,8 @@ LogicalResult onnx::checkStops(ImportContext &context, const NodeSet &needed, co
         context.graph(), needed, context.options, detached,
         [&](const NodeProto &node) { return llvm::any_of(node.output(), passesGradients); },
         [&](const NodeProto &node) { return llvm::any_of(node.output(), mayPassGradients); });
-    merged = findMergedRead(context.graph(), needed, states.parameters, passesGradients);
+    merged = findMergedRead(context.graph(), needed, states.parameters,
+                            context.options.assumeMerged, passesGradients);
     return merged || !stops.isEmpty();
   };
   if (!find())

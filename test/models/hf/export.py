@@ -91,9 +91,9 @@ def check_file(path, batches, wanted):
     return abs(float(got) - wanted)
 
 
-def flags_of(path, model, scripted):
+def flags_of(path, model, scripted, merged):
     """shalec's flags: sizes of the dimensions that the exporter left open, and parameters that are not trained, in files of
-    TorchScript's exporter also buffers: they look like parameters."""
+    TorchScript's exporter also buffers: they look like parameters. `merged`: an operation that the exporter merged, or None."""
     inputs = onnx.load(path).graph.input
     named = {size.dim_param for one in inputs for size in one.type.tensor_type.shape.dim if size.dim_param}
     lengths = {"batch": BATCH, "sequence": SEQUENCE, "targets": TARGETS}
@@ -101,7 +101,7 @@ def flags_of(path, model, scripted):
     frozen = [name for name, one in model.named_parameters() if not one.requires_grad]
     frozen += [name for name in model.state_dict() if scripted and name in dict(model.named_buffers())]
     frozen = [re.escape(name.partition(".")[2]) + "$" for name in frozen]
-    return flags + (["--freeze", "|".join(frozen)] if frozen else [])
+    return flags + (["--freeze", "|".join(frozen)] if frozen else []) + (["--assume-merged", merged] if merged else [])
 
 
 def make(folder, case):
@@ -118,7 +118,7 @@ def make(folder, case):
     steps, exact = train(model, batches, torch.float32), train(model, batches, torch.float64)
     drift = largest(abs(got["loss"] - want["loss"]) for got, want in zip(steps, exact))
     off = None if half or "training" in words else check_file(path, batches, steps[0]["loss"])
-    flags = flags_of(path, model, scripted)
+    flags = flags_of(path, model, scripted, None if scripted or "raw" in words else models.MERGED.get(words[0]))
     flags += ["--dropout", "off"] if "training" in words else []
     save_safetensors(folder / "batches.safetensors", batches)
     (folder / "trajectory.json").write_text(json.dumps({

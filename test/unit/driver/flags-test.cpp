@@ -19,6 +19,7 @@ const std::map<std::string, std::string> kSamples = {
     {"bind", "x=ones"},
     {"assume-derivative", "Round"},
     {"assume-form", "aten.mul.Tensor"},
+    {"assume-merged", "aten.softmax.int"},
     {"constant", "c"},
     {"dropout", "0.25"},
     {"gradient", "w=grad.w"},
