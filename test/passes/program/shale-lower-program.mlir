@@ -30,6 +30,14 @@
 // BASE: error: 'rt.func' op reads 'bias1' without 'beta1', from which it is computed
 // RUN: sed '/nn.state @w /d' %s | not shale-opt --shale-annotate-target=target=cpu:x86-64-v3 --shale-lower-program 2>&1 | FileCheck %s --check-prefix=SEGMENT
 // SEGMENT: error: 'dist.unit' op has a segment of @w, but the module has no such parameter
+
+// A part may pass the end of its parameter's first dimension by its padding, and nothing else:
+// RUN: sed 's:nn.state @w role = param type = tensor<4x4xf32> {.*:nn.state @a role = divided type = tensor<3x4xf32> nn.state @w role = param type = tensor<4x4xf32> {nn.part = #nn.part<@a, dim = 0, begin = 0, padding = 1>}:' %s | shale-opt --shale-annotate-target=target=cpu:x86-64-v3 --shale-lower-program -o %t.part.mlir
+// RUN: sed 's:nn.state @w role = param type = tensor<4x4xf32> {.*:nn.state @a role = divided type = tensor<3x4xf32> nn.state @w role = param type = tensor<4x4xf32> {nn.part = #nn.part<@a, dim = 0, begin = 0>}:' %s | not shale-opt --shale-annotate-target=target=cpu:x86-64-v3 --shale-lower-program 2>&1 | FileCheck %s --check-prefix=PART
+// RUN: sed 's:nn.state @w role = param type = tensor<4x4xf32> {.*:nn.state @a role = divided type = tensor<4x3xf32> nn.state @w role = param type = tensor<4x4xf32> {nn.part = #nn.part<@a, dim = 1, begin = 0, padding = 1>}:' %s | not shale-opt --shale-annotate-target=target=cpu:x86-64-v3 --shale-lower-program 2>&1 | FileCheck %s --check-prefix=PART
+// RUN: sed 's:nn.state @w role = param type = tensor<4x4xf32> {.*:nn.state @a role = divided type = tensor<5x4xf32> nn.state @w role = param type = tensor<4x4xf32> {nn.part = #nn.part<@a, dim = 0, begin = 0, padding = 1>}:' %s | not shale-opt --shale-annotate-target=target=cpu:x86-64-v3 --shale-lower-program 2>&1 | FileCheck %s --check-prefix=PART
+// RUN: sed 's:nn.state @w role = param type = tensor<4x4xf32> {.*:nn.state @a role = divided type = tensor<0x4xf32> nn.state @w role = param type = tensor<4x4xf32> {nn.part = #nn.part<@a, dim = 0, begin = 0, padding = 4>}:' %s | not shale-opt --shale-annotate-target=target=cpu:x86-64-v3 --shale-lower-program 2>&1 | FileCheck %s --check-prefix=PART
+// PART: error: 'nn.state' op is not a part of 'tensor<{{.*}}xf32>'
 // RUN: sed 's:dense<.true, false.>:sparse<0, true>:' %s | not shale-opt --shale-annotate-target=target=cpu:x86-64-v3 --shale-lower-program 2>&1 | FileCheck %s --check-prefix=SPARSE
 // SPARSE: error: 'rt.constant' op expected dense elements of a fixed-size type
 
