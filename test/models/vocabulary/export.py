@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Exports transformers' GPT-2 with a vocabulary that no number of tensor ranks divides (1003 is prime to 2 and 4), and records PyTorch's run.
+"""Exports transformers' GPT-2 with a vocabulary that two and four tensor ranks do not divide, and records PyTorch's run.
 
 usage: export.py [--vocabulary 1003] [--layers 2] [--width 32] [--heads 4] [--folder HERE]
 """
