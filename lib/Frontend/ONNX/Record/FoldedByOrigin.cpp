@@ -90,6 +90,12 @@ bool FoldedParameters::byOrigin(Value &value) {
 /// Whether the list has an operation that computes, as in -exp(p): the value is not the
 /// parameter's. What a lookup reads may be computed; of that, only functions of floats count.
 bool FoldedParameters::isComputed(const Value &value) {
+  static const llvm::StringSet<> computing = {
+      "add",   "sub",     "rsub",  "mul",     "div",        "pow",         "matmul",
+      "mm",    "bmm",     "mv",    "addmm",   "baddbmm",    "linear",      "einsum",
+      "outer", "softmax", "sum",   "mean",    "var",        "log_softmax", "cumsum",
+      "lerp",  "maximum", "where", "minimum", "clamp",      "clamp_min",   "clamp_max",
+      "norm",  "amax",    "amin",  "roll",    "layer_norm", "cumprod",     "linalg_vector_norm"};
   auto isLookup = [](StringRef kind) {
     return llvm::is_contained({"embedding", "index", "index_select", "gather"}, kind);
   };
@@ -99,7 +105,7 @@ bool FoldedParameters::isComputed(const Value &value) {
     if (kind.empty() || llvm::is_contained(targets, name))
       continue;
     looksUp |= isLookup(kind);
-    computes |= !isMovement(kind) && !isMadeByCode(kind) && !StringRef(kind).starts_with("sym");
+    computes |= isUnary(kind) || computing.contains(kind);
     ofFloats |= isUnary(kind) && !llvm::is_contained({"neg", "abs"}, kind);
   }
   return ofFloats || (computes && !looksUp);
