@@ -18,7 +18,8 @@ static LogicalResult mark(ModuleOp module, StringRef regex, double factor) {
   if (failed(matched))
     return failure();
   for (nn::StateOp state : *matched) {
-    if (std::optional<APFloat> other = state.getLrScale(); other && other->convertToDouble() != factor)
+    if (std::optional<APFloat> other = state.getLrScale();
+        other && other->convertToDouble() != factor)
       return module.emitError("lr-scale: '")
              << regex << "' matches parameter '" << state.getSymName()
              << "', to which another entry gives the factor " << other->convertToDouble();
