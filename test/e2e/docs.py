@@ -38,7 +38,7 @@ FENCE = re.compile(r"^(?:<!-- *(?P<note>[^\n]*?) *-->\n)?(?P<indent> *)```(?P<ki
 COMMANDS, SCRIPTS = ("", "sh", "bash"), ("python",)
 # Flags of programs that are not Shale's.
 FOREIGN = {"--nproc-per-node", "--nnodes", "--rdzv-backend", "--rdzv-endpoint", "--ntasks", "--ntasks-per-node", "--cpus-per-task", "--time",
-           "--host", "--network", "--volume", "--logdir", "--export", "--nodes", "--signal", "--requeue", "--version", "--check", "--all", "--tests", "--list",
+           "--host", "--network", "--volume", "--logdir", "--export", "--nodes", "--signal", "--requeue", "--version", "--check", "--all", "--tests", "--package", "--list",
            "--bind-to", "--oversubscribe", "--job-name", "--output", "--rm", "--no-python", "--mca", "--kill-on-bad-exit", "--output-on-failure",
            "--gtest_filter", "--install", "--prefix", "--build", "--gpus-per-task", "--cuda-graph-trace", "--kernel-name"}
 # Flags of programs for GPUs only; test/lib/Target/CUDA/run.test checks that they exist.

@@ -218,7 +218,7 @@ std::vector<Flag> makeFlags() {
        setString<&O::freeze>, getString<&O::freeze>});
   add({"no-decay", "REGEX", train, Effect::Graph, "parameters without weight decay",
        setString<&O::noDecay>, getString<&O::noDecay>});
-  add({"lr-scale", "REGEX=X,..", train, Effect::Graph,
+  add({"lr-scale", "REGEX=X,..", kExtendGroup, Effect::Graph,
        "factors on the learning rate of parameters, as PyTorch's groups have",
        set<&O::learningRates>, get<&O::learningRates>});
   add({"accumulate", "K", train, Effect::Graph,
