@@ -3,7 +3,7 @@
 
 usage: rebuilds.py BUILD [--most N]   (ninja is on the PATH)
 
-Asks ninja's log of the headers that each object read. Exit 0 if no family has more than N objects (63), 1 with the families that
+Asks ninja's log of the headers that each object read. Exit 0 if no family has more than N objects (59), 1 with the families that
 have more, 2 if the build is not finished.
 """
 import argparse
@@ -53,7 +53,7 @@ def objects(build):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("build", type=pathlib.Path)
-    parser.add_argument("--most", type=int, default=63)
+    parser.add_argument("--most", type=int, default=59)
     args = parser.parse_args()
     users = objects(args.build)
     counts = {family: len(set().union(*(users.get(other, set()) for other in others))) for family, others in readers().items()}

@@ -4,7 +4,6 @@
 
 #include "dialects/nn/Ops/Cast.h"
 #include "dialects/nn/Ops/Compare.h"
-#include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Ops/Reduce.h"
 
@@ -49,12 +48,9 @@ struct Build {
       return x;
     return CastOp::create(builder, loc, type(x).clone(element), x);
   }
-  Value reshape(Value x, Type to) const {
-    return x.getType() == to ? x : ReshapeOp::create(builder, loc, to, x);
-  }
-  Value broadcast(Value x, Type to, llvm::ArrayRef<int64_t> dims) const {
-    return BroadcastOp::create(builder, loc, to, x, dims);
-  }
+  // In Data.cpp: only few files that build gradients depend on nn's data ops.
+  Value reshape(Value x, Type to) const;
+  Value broadcast(Value x, Type to, llvm::ArrayRef<int64_t> dims) const;
   Value reduce(ReduceKind kind, Value x, llvm::ArrayRef<int64_t> dims) const {
     llvm::SmallVector<int64_t> shape;
     for (auto [d, size] : llvm::enumerate(type(x).getShape()))

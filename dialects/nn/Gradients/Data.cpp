@@ -8,6 +8,14 @@
 using namespace mlir;
 using namespace shale::nn;
 
+Value Build::reshape(Value x, Type to) const {
+  return x.getType() == to ? x : ReshapeOp::create(builder, loc, to, x);
+}
+
+Value Build::broadcast(Value x, Type to, ArrayRef<int64_t> dims) const {
+  return BroadcastOp::create(builder, loc, to, x, dims);
+}
+
 LogicalResult ReshapeOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads,
                                        ArrayRef<bool>, SmallVectorImpl<Value> &operandGrads) {
   Build b{builder, getLoc()};

@@ -2,7 +2,6 @@
 #include "dialects/nn/Ops/Loss.h"
 #include "dialects/nn/Ops/Compare.h"
 #include "dialects/nn/Ops/Constant.h"
-#include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Reduce.h"
 #include <limits>
 
