@@ -218,8 +218,7 @@ std::vector<Flag> makeFlags() {
        setString<&O::freeze>, getString<&O::freeze>});
   add({"no-decay", "REGEX", train, Effect::Graph, "parameters without weight decay",
        setString<&O::noDecay>, getString<&O::noDecay>});
-  add({"lr-scale", "REGEX=X,..", kExtendGroup, Effect::Graph,
-       "factors on the learning rate of parameters, as PyTorch's groups have",
+  add({"lr-scale", "REGEX=X,..", train, Effect::Graph, "factors on the learning rate of parameters",
        set<&O::learningRates>, get<&O::learningRates>});
   add({"accumulate", "K", train, Effect::Graph,
        "micro-batches per step, of --dim batch each (default: 1)",

@@ -65,6 +65,16 @@ void addFlag(CLI::App &app, CompileOptions &options, const Flag &flag, bool exte
   added->group(hidden ? "" : flag.group);
 }
 
+namespace {
+/// Prints the only positional argument without a heading: the line above it, the usage, names it.
+struct HelpFormatter : CLI::Formatter {
+  std::string make_positionals(const CLI::App *app) const override {
+    std::string text = Formatter::make_positionals(app);
+    return text.substr(text.find(":\n") + 2);
+  }
+};
+} // namespace
+
 /// Removes blank lines so that help fits a screen; headings separate the groups.
 std::string withoutBlankLines(StringRef text) {
   SmallVector<StringRef> lines;
@@ -140,6 +150,7 @@ ParsedOptions shale::parseOptions(int argc, char **argv) {
   CompileOptions o;
   CLI::App app{"Compiles a transformer training graph (ONNX) into a sharded training program.",
                "shalec"};
+  app.formatter(std::make_shared<HelpFormatter>());
   app.get_formatter()->column_width(38);
   app.option_defaults()->always_capture_default(false);
   app.set_help_all_flag("--help-all", "print the flags for people who extend Shale, too");
