@@ -242,14 +242,12 @@ struct DivideParametersPass : impl::DivideParametersPassBase<DivideParametersPas
   using DivideParametersPassBase::DivideParametersPassBase;
   void runOnOperation() final {
     ModuleOp module = getOperation();
-    dist::MeshOp mesh = dist::getMesh(module);
-    int64_t ranks = mesh ? mesh.getRanksOf(dist::AxisKind::Tensor) : 1;
-    SmallVector<func::FuncOp> functions(module.getOps<func::FuncOp>());
-    // All functions would have to divide a parameter alike: there is one before autodiff.
-    if (ranks == 1 || functions.size() != 1 || functions[0].isExternal())
+    int64_t ranks = tensorRanks(dist::getMesh(module));
+    func::FuncOp function = onlyFunction(module); // before autodiff there is one
+    if (ranks == 1 || !function)
       return;
-    Divider divider(functions[0], ranks);
-    SmallVector<nn::MatmulOp> products(functions[0].getOps<nn::MatmulOp>());
+    Divider divider(function, ranks);
+    SmallVector<nn::MatmulOp> products(function.getOps<nn::MatmulOp>());
     for (nn::MatmulOp product : products)
       if (std::optional<Chain> chain = chainOf(product); chain && divider.worksFor(*chain))
         divider.divide(*chain);

@@ -264,15 +264,15 @@ struct PadParametersPass : impl::PadParametersPassBase<PadParametersPass> {
   void runOnOperation() final {
     ModuleOp module = getOperation();
     dist::MeshOp mesh = dist::getMesh(module);
-    int64_t ranks = mesh ? mesh.getRanksOf(dist::AxisKind::Tensor) : 1;
-    SmallVector<func::FuncOp> functions(module.getOps<func::FuncOp>());
-    // As parameters are divided: before autodiff. Storage splits a padded dimension over one axis.
-    if (ranks == 1 || functions.size() != 1 || functions[0].isExternal() || !hasOneAxis(mesh))
+    int64_t ranks = tensorRanks(mesh);
+    func::FuncOp function = onlyFunction(module); // before autodiff there is one
+    // Storage splits a padded dimension over one axis.
+    if (ranks == 1 || !function || !hasOneAxis(mesh))
       return;
     const Target *target = targetOf(module);
     if (!target)
       return signalPassFailure();
-    Padder(functions[0], *target, ranks).run();
+    Padder(function, *target, ranks).run();
   }
 };
 } // namespace

@@ -6,6 +6,13 @@ using namespace mlir;
 
 namespace shale {
 
+func::FuncOp onlyFunction(ModuleOp module) {
+  auto functions = module.getOps<func::FuncOp>();
+  if (!llvm::hasSingleElement(functions) || (*functions.begin()).isExternal())
+    return {};
+  return *functions.begin();
+}
+
 BlockArgument PartBuilder::add(BlockArgument whole, const Twine &suffix, int64_t dim, int64_t begin,
                                int64_t size, int64_t padding) {
   nn::StateOp state = nn::getState(whole);

@@ -2,11 +2,21 @@
 #ifndef SHALE_PASSES_ANNOTATE_PARTS_H
 #define SHALE_PASSES_ANNOTATE_PARTS_H
 
+#include "dialects/dist/Dist.h"
 #include "dialects/nn/Ops/State.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/BitVector.h"
 
 namespace shale {
+
+/// Returns the number of ranks that tensor axes of `mesh`, which may be null, have.
+inline int64_t tensorRanks(dist::MeshOp mesh) {
+  return mesh ? mesh.getRanksOf(dist::AxisKind::Tensor) : 1;
+}
+
+/// Returns the only function of a module, which has a body; null if there is none, or if there are
+/// several: all of them would have to change a parameter alike.
+mlir::func::FuncOp onlyFunction(mlir::ModuleOp module);
 
 /// Replaces parameters by states that hold parts of them (`nn.part`). Names, aliases, shape and
 /// initial value stay with the whole parameter, of which no function reads the value any more.

@@ -9,6 +9,7 @@
 #include "lib/Support/OpCopies.h"
 #include "lib/Support/Remarks.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "passes/annotate/Parts.h"
 #include "passes/annotate/Passes.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -142,8 +143,7 @@ struct RepeatHeadsPass : impl::RepeatHeadsPassBase<RepeatHeadsPass> {
   using RepeatHeadsPassBase::RepeatHeadsPassBase;
   void runOnOperation() final {
     ModuleOp module = getOperation();
-    dist::MeshOp mesh = dist::getMesh(module);
-    int64_t ranks = mesh ? mesh.getRanksOf(dist::AxisKind::Tensor) : 1;
+    int64_t ranks = tensorRanks(dist::getMesh(module));
     if (ranks == 1)
       return;
     for (auto function : module.getOps<func::FuncOp>())
