@@ -209,12 +209,7 @@ void FoldedParameters::byTwin() {
     ParameterUse use = out.uses[{other->first().node, other->first().operand}];
     const Parameter &known = out.list[use.parameter];
     Parameter &parameter = out.list[index];
-    parameter.initializer = known.initializer;
-    parameter.transposed = known.transposed;
-    parameter.shape = known.shape;
-    parameter.dataType = known.dataType;
-    parameter.values = known.values;
-    parameter.used = true;
+    parameter.takeValueOf(known);
     use.parameter = index;
     explainAs(*value, use);
     out.repairs.push_back(

@@ -316,13 +316,7 @@ bool Finder::split(const Merged &merged) {
   }
   for (auto &[from, to] : own) {
     to = missing.begin()->second[lastOf(targets[from]).str()];
-    Parameter &parameter = out.list[to], &source = out.list[from];
-    parameter.initializer = source.initializer;
-    parameter.transposed = source.transposed;
-    parameter.shape = source.shape;
-    parameter.dataType = source.dataType;
-    parameter.values = source.values;
-    parameter.used = true;
+    out.list[to].takeValueOf(out.list[from]);
   }
   for (const auto &[place, use] : out.uses)
     if (own.count(use.parameter) && llvm::is_contained(copy.nodes, place.first)) {

@@ -29,6 +29,16 @@ struct Parameter {
   std::vector<double> values = {};
   /// Whether it is a buffer that the module changes in its forward pass.
   bool isChanged = false;
+
+  /// Takes the initial value, shape and type of another parameter, and counts as used.
+  void takeValueOf(const Parameter &other) {
+    initializer = other.initializer;
+    transposed = other.transposed;
+    shape = other.shape;
+    dataType = other.dataType;
+    values = other.values;
+    used = true;
+  }
 };
 
 /// The parameter that a node's operand is read from.
