@@ -26,8 +26,8 @@ struct Rates {
   bool oneMemory;     ///< whether host and device share one RAM
   int64_t capacity;   ///< bytes of device memory, as the driver reports; 0 if that differs
   const char *source; ///< source of the figures
-  /// What a byte of 16-bit floats costs a kernel, in bytes of memory: 2 where its code converts
-  /// each element to f32, which takes as long as the bytes that are saved.
+  /// Cost of a byte of 16-bit floats in a kernel, in bytes of f32. It is 2 where the kernel
+  /// converts each element to f32: the conversion takes the time that the smaller type saves.
   double bytes16 = 1;
 };
 

@@ -189,7 +189,7 @@ void addLargeModules(ModuleOp module, llvm::StringSet<> &units) {
     if (beside != scopes.end())
       with.insert(*beside);
   }
-  // Without parameters that are tied to others, which belong to the root.
+  // Tied parameters do not count: they belong to the root.
   for (const auto &[unit, elements] : sizesOf(module, with))
     if (unit != kRoot && elements * kParts >= largest)
       units.insert(unit);

@@ -1,5 +1,5 @@
-// What Shale has for flags and values of other frameworks: the table of ForeignWords.def. shalec is
-// built with this file, too.
+// Looks up flags and values of other frameworks in the table of ForeignWords.def, which names
+// Shale's. shalec is built with this file, too.
 #ifndef SHALE_RUNTIME_PROGRAM_FOREIGNWORDS_H
 #define SHALE_RUNTIME_PROGRAM_FOREIGNWORDS_H
 
@@ -8,7 +8,7 @@
 
 namespace shale::rt {
 
-/// What Shale has for a flag of another framework.
+/// A row of the table: flags of another framework, and the flags of Shale that replace them.
 struct ForeignFlag {
   const char *names;  // as in the table
   const char *shalec; // what shalec has; "" if nothing
@@ -16,7 +16,7 @@ struct ForeignFlag {
   const char *why;    // "not needed: WHY" or "does not exist in Shale: WHY"; "" for other rows
 };
 
-/// What a flag that was typed is.
+/// The result of looking up a flag that a user typed.
 struct FoundFlag {
   std::string own;                  // a flag of Shale without "--", by another name; or "":
   const ForeignFlag *row = nullptr; // a row of the table, or null

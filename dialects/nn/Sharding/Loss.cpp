@@ -125,8 +125,8 @@ FailureOr<SmallVector<Value>> CrossEntropyOp::partition(OpBuilder &builder,
   if (tensorOf(logits).getElementType() != element)
     logits = CastOp::create(builder, loc, tensorOf(logits).clone(element), logits);
   VocabularySlice slice(builder, loc, axes, logits, labels, getIgnoreIndex(), getClasses());
-  // What pads a vocabulary is left out of each reduction by itself: masked logits that both read
-  // would take as much memory as the logits.
+  // Each reduction masks the padding of the vocabulary itself. If both read the same masked logits,
+  // these would be stored and take as much memory as the logits.
   constexpr double lowest = -std::numeric_limits<double>::infinity();
   Value max = slice.allReduce(dist::Reduction::Max,
                               slice.reduceRows(ReduceKind::Max, slice.orElse(logits, lowest)));

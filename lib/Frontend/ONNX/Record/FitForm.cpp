@@ -353,7 +353,7 @@ Fit OneFit::fitOperand(const Term &term, const NodeProto &reader, int operand) {
   case Term::Kind::Any:
     return Fit::Yes;
   case Term::Kind::Either: {
-    // What a node of one part computes is not the argument that another part is.
+    // A node that one part of the form matches is not the argument that another part stands for.
     const NodeProto *made = fitter.nodeOf.lookup(value);
     bool isOfPart = made && nodes.contains(made) && llvm::any_of(term.parts, [&](const Term &part) {
                       return part.kind == Term::Kind::Node && part.name == made->op_type();

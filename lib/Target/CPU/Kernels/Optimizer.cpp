@@ -129,8 +129,8 @@ LogicalResult UpdateKernel::emitWithCasts(Operation *op, OpBuilder &b, ValueRang
   Value byte = memref::LoadOp::create(b, loc, enable, ValueRange{l.index(0)});
   Value zero = arith::ConstantOp::create(b, loc, b.getI8IntegerAttr(0));
   Value on = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, byte, zero);
-  // Without a factor of the weight decay the elements are padding. Without one of the learning rate
-  // it is 1.
+  // Updates elements. `factor` multiplies the weight decay; if it is null, the elements are padding
+  // and are copied. `rate` multiplies the learning rate; null stands for 1.
   auto range = [&](Value from, Value to, Value factor, Value rate) {
     Value decay = factor ? l.splat(factor) : Value();
     SmallVector<Value> own(hypers);
