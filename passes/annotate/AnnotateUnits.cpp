@@ -5,6 +5,7 @@
 #include "passes/annotate/Passes.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
+#include "llvm/Support/MathExtras.h"
 #include <functional>
 
 using namespace mlir;
@@ -191,7 +192,7 @@ void addLargeModules(ModuleOp module, llvm::StringSet<> &units) {
   }
   // Tied parameters do not count: they belong to the root.
   for (const auto &[unit, elements] : sizesOf(module, with))
-    if (unit != kRoot && elements * kParts >= largest)
+    if (unit != kRoot && elements >= llvm::divideCeilSigned(largest, kParts))
       units.insert(unit);
 }
 
