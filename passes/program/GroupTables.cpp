@@ -6,6 +6,7 @@
 
 using namespace mlir;
 using namespace shale;
+using namespace shale::abi;
 
 namespace {
 /// The part of a parameter that a rank holds. At most one axis splits each dimension.
@@ -61,57 +62,60 @@ static FailureOr<Split> splitOf(nn::StateOp state, nn::StateOp whole, dist::Mesh
 namespace {
 class GroupTable {
 public:
-  GroupTable(ModuleOp module, ConstantData &data, const ParameterIndex &parameters,
+  GroupTable(ModuleOp module, ProgramData &data, const ParameterIndex &parameters,
              GroupIndex &index)
       : module(module), data(data), parameters(parameters), index(index) {}
 
   LogicalResult addUnit(dist::UnitOp unit);
   void addAlone(nn::StateOp state);
-  Datum take() { return data.array("groups", std::move(rows)); }
+  Rows<ShaleGroup> take() { return data.table<ShaleGroup>("groups", rows); }
 
 private:
-  Datum segment(int64_t parameter, double decay, int64_t offset, int64_t count,
-                const Split &split = {});
+  Row<ShaleSegment> segment(int64_t parameter, double decay, int64_t offset, int64_t count,
+                            const Split &split = {});
   void add(std::pair<StringAttr, int64_t> key, StringRef name, int64_t count,
-           std::vector<Datum> segments);
+           const std::vector<Row<ShaleSegment>> &segments);
 
   ModuleOp module;
-  ConstantData &data;
+  ProgramData &data;
   const ParameterIndex &parameters;
   GroupIndex &index;
-  std::vector<Datum> rows;
+  std::vector<Row<ShaleGroup>> rows;
 };
 } // namespace
 
-Datum GroupTable::segment(int64_t parameter, double decay, int64_t offset, int64_t count,
-                          const Split &split) {
-  auto numbers = [&](ArrayRef<int64_t> values) {
-    std::vector<Datum> list;
-    for (int64_t value : values)
-      list.push_back(data.i64(value));
-    return list.empty() ? data.null() : data.array("box", std::move(list));
-  };
-  std::vector<Datum> axes;
+Row<ShaleSegment> GroupTable::segment(int64_t parameter, double decay, int64_t offset,
+                                      int64_t count, const Split &split) {
+  SmallVector<int32_t> axes;
   for (StringRef axis : split.axes)
-    axes.push_back(data.i32(axis.empty() ? -1 : axisIndex(module, axis)));
-  return data.fields({data.i32(parameter), data.f32(decay), data.i64(offset), data.i64(count),
-                      data.i32(split.dims.size()), data.i32(0), numbers(split.dims),
-                      numbers(split.begin), numbers(split.size),
-                      axes.empty() ? data.null() : data.array("split", std::move(axes))});
+    axes.push_back(axis.empty() ? -1 : int32_t(axisIndex(module, axis)));
+  Row<ShaleSegment> row;
+  row.parameter = parameter;
+  row.decay = decay;
+  row.offset = offset;
+  row.count = count;
+  row.rank = split.dims.size();
+  row.dims = data.numbers("box", split.dims);
+  row.begin = data.numbers("box", split.begin);
+  row.size = data.numbers("box", split.size);
+  row.axes = data.words("split", axes);
+  return row;
 }
 
 void GroupTable::add(std::pair<StringAttr, int64_t> key, StringRef name, int64_t count,
-                     std::vector<Datum> segments) {
+                     const std::vector<Row<ShaleSegment>> &segments) {
   index[key] = rows.size();
-  int64_t size = segments.size();
-  rows.push_back(data.fields({data.string(name), data.i64(count), data.i32(size), data.i32(0),
-                              data.array("segments", std::move(segments))}));
+  Row<ShaleGroup> row;
+  row.name = data.text(name);
+  row.count = count;
+  row.segments = data.table<ShaleSegment>("segments", segments);
+  rows.push_back(std::move(row));
 }
 
 LogicalResult GroupTable::addUnit(dist::UnitOp unit) {
   dist::MeshOp mesh = dist::getMesh(module);
   for (auto [number, group] : llvm::enumerate(unit.getGroups().getAsRange<dist::GroupAttr>())) {
-    std::vector<Datum> segments;
+    std::vector<Row<ShaleSegment>> segments;
     for (auto attr : group.getSegments().getAsRange<dist::SegmentAttr>()) {
       auto state = module.lookupSymbol<nn::StateOp>(attr.getParam().getAttr());
       auto part = state ? state->getAttrOfType<nn::PartAttr>(nn::kPartAttr) : nn::PartAttr();
@@ -128,8 +132,7 @@ LogicalResult GroupTable::addUnit(dist::UnitOp unit) {
                                  attr.getCount(), *split));
     }
     add({unit.getSymNameAttr(), int64_t(number)},
-        (unit.getSymName() + "." + group.getName().getValue()).str(), group.getCount(),
-        std::move(segments));
+        (unit.getSymName() + "." + group.getName().getValue()).str(), group.getCount(), segments);
   }
   return success();
 }
@@ -137,14 +140,13 @@ LogicalResult GroupTable::addUnit(dist::UnitOp unit) {
 void GroupTable::addAlone(nn::StateOp state) {
   int64_t count = state.getTensorType().getNumElements();
   double decay = state.getDecayAttr() ? state.getDecayAttr().getValueAsDouble() : 1.0;
-  std::vector<Datum> segments{
-      segment(parameters.find(state.getSymNameAttr())->second, decay, 0, count)};
-  add({state.getSymNameAttr(), -1}, state.getSymName(), count, std::move(segments));
+  add({state.getSymNameAttr(), -1}, state.getSymName(), count,
+      {segment(parameters.find(state.getSymNameAttr())->second, decay, 0, count)});
 }
 
-FailureOr<Datum> shale::groupTable(ModuleOp module, ConstantData &data,
-                                   const ParameterIndex &parameters, ArrayRef<Operation *> alone,
-                                   GroupIndex &index) {
+FailureOr<Rows<ShaleGroup>> shale::groupTable(ModuleOp module, ProgramData &data,
+                                              const ParameterIndex &parameters,
+                                              ArrayRef<Operation *> alone, GroupIndex &index) {
   GroupTable table(module, data, parameters, index);
   for (auto unit : module.getOps<dist::UnitOp>())
     if (failed(table.addUnit(unit)))

@@ -2,7 +2,7 @@
 #ifndef SHALE_PASSES_PROGRAM_GROUPTABLES_H
 #define SHALE_PASSES_PROGRAM_GROUPTABLES_H
 
-#include "lib/Codegen/ConstantData.h"
+#include "lib/Codegen/ProgramData.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/MapVector.h"
 
@@ -17,9 +17,10 @@ using GroupIndex = llvm::MapVector<std::pair<mlir::StringAttr, int64_t>, int64_t
 /// Returns the table of groups (ShaleGroup): those of units, then one for each of the parameters
 /// `alone`, which are in no unit. Sets `index`. Fails after an error if a segment's parameter is
 /// not in the module.
-mlir::FailureOr<Datum> groupTable(mlir::ModuleOp module, ConstantData &data,
-                                  const ParameterIndex &parameters,
-                                  llvm::ArrayRef<mlir::Operation *> alone, GroupIndex &index);
+mlir::FailureOr<abi::Rows<ShaleGroup>> groupTable(mlir::ModuleOp module, abi::ProgramData &data,
+                                                  const ParameterIndex &parameters,
+                                                  llvm::ArrayRef<mlir::Operation *> alone,
+                                                  GroupIndex &index);
 
 } // namespace shale
 

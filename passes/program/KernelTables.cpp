@@ -8,40 +8,41 @@
 
 using namespace mlir;
 using namespace shale;
+using namespace shale::abi;
 
-Datum shale::deviceCode(ModuleOp module, ConstantData &data, int64_t &bytes) {
-  auto code = module.lookupSymbol<LLVM::GlobalOp>(kDeviceCode);
-  bytes = code ? cast<LLVM::LLVMArrayType>(code.getGlobalType()).getNumElements() : 0;
-  return code ? data.address(kDeviceCode) : data.null();
-}
-
-Datum shale::deviceKernels(ModuleOp module, ConstantData &data, int64_t &count) {
-  std::vector<Datum> rows;
+DeviceCode shale::deviceCode(ModuleOp module, ProgramData &data) {
+  DeviceCode made;
+  if (auto code = module.lookupSymbol<LLVM::GlobalOp>(kDeviceCode)) {
+    made.bytes = data.addressOf<const void>(kDeviceCode);
+    made.size = cast<LLVM::LLVMArrayType>(code.getGlobalType()).getNumElements();
+  }
+  std::vector<Address<const ShaleDeviceKernel>> kernels;
   for (auto kernel : module.getOps<rt::KernelOp>())
     if (kernel.getFunction() && module.lookupSymbol<LLVM::GlobalOp>(*kernel.getFunction()))
-      rows.push_back(data.address(*kernel.getFunction()));
-  count = rows.size();
-  return data.array("device_kernels", std::move(rows));
+      kernels.push_back(data.addressOf<const ShaleDeviceKernel>(*kernel.getFunction()));
+  made.kernels = data.addresses<const ShaleDeviceKernel *>("device_kernels", kernels);
+  return made;
 }
 
-Datum shale::kernelOperands(ModuleOp module, ConstantData &data, int64_t &count) {
-  std::map<StringRef, std::vector<Datum>> operandsOf;
+Rows<ShaleKernelOperands> shale::kernelOperands(ModuleOp module, ProgramData &data) {
+  std::map<StringRef, std::vector<Row<ShaleOperand>>> operandsOf;
   for (auto kernel : module.getOps<rt::KernelOp>())
     if (kernel.getFunction())
       for (TypeRange types :
            {kernel.getFunctionType().getInputs(), kernel.getFunctionType().getResults()})
         for (Type each : types) {
           auto type = cast<RankedTensorType>(each);
-          operandsOf[kernel.getSymName()].push_back(
-              data.fields({data.i64(type.getNumElements()),
-                           data.i32(runtimeType(type.getElementType())), data.i32(0)}));
+          Row<ShaleOperand> row;
+          row.count = type.getNumElements();
+          row.type = runtimeType(type.getElementType());
+          operandsOf[kernel.getSymName()].push_back(std::move(row));
         }
-  std::vector<Datum> rows;
-  for (auto &[name, operands] : operandsOf) {
-    int64_t size = operands.size();
-    rows.push_back(data.fields({data.string(name), data.array("operands", std::move(operands)),
-                                data.i32(size), data.i32(0)}));
+  std::vector<Row<ShaleKernelOperands>> rows;
+  for (const auto &[name, operands] : operandsOf) {
+    Row<ShaleKernelOperands> row;
+    row.name = data.text(name);
+    row.operands = data.table<ShaleOperand>("operands", operands);
+    rows.push_back(std::move(row));
   }
-  count = rows.size();
-  return data.array("kernels", std::move(rows));
+  return data.table<ShaleKernelOperands>("kernels", rows);
 }

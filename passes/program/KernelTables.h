@@ -2,19 +2,21 @@
 #ifndef SHALE_PASSES_PROGRAM_KERNELTABLES_H
 #define SHALE_PASSES_PROGRAM_KERNELTABLES_H
 
-#include "lib/Codegen/ConstantData.h"
+#include "lib/Codegen/ProgramData.h"
 #include "mlir/IR/BuiltinOps.h"
 
 namespace shale {
 
-/// Returns the machine code of a device other than the host; null if there is none.
-Datum deviceCode(mlir::ModuleOp module, ConstantData &data, int64_t &bytes);
+/// The machine code of a device other than the host, and the kernels in it. Empty if there is none.
+struct DeviceCode {
+  abi::Address<const void> bytes;
+  int64_t size = 0;
+  abi::Rows<const ShaleDeviceKernel *> kernels;
+};
+DeviceCode deviceCode(mlir::ModuleOp module, abi::ProgramData &data);
 
-/// Returns the table of the kernels in that code.
-Datum deviceKernels(mlir::ModuleOp module, ConstantData &data, int64_t &count);
-
-/// Returns the table of the buffers of kernels (ShaleKernelOperands), sorted by the kernel's name.
-Datum kernelOperands(mlir::ModuleOp module, ConstantData &data, int64_t &count);
+/// Returns the table of the buffers of kernels, sorted by the kernel's name.
+abi::Rows<ShaleKernelOperands> kernelOperands(mlir::ModuleOp module, abi::ProgramData &data);
 
 } // namespace shale
 

@@ -36,13 +36,13 @@ def LowerProgramPass : Pass<"shale-lower-program", "::mlir::ModuleOp"> {
         ...
         llvm.call @shale_zero(%arg0, %arg2, %2) : (!llvm.ptr, !llvm.ptr, i64) -> ()
         ...
-        llvm.call @shale_all_reduce_start(%arg0, %3, %arg2, %arg2, %4, %5) : (!llvm.ptr, i32, !llvm.ptr, !llvm.ptr, i64, i32) -> ()
+        llvm.call @shale_start(%arg0, %3, %arg2, %arg2, %4, %5) : (!llvm.ptr, i32, !llvm.ptr, !llvm.ptr, i64, i32) -> ()
         %6 = llvm.mlir.constant(0 : i32) : i32
         llvm.call @shale_wait(%arg0, %6) : (!llvm.ptr, i32) -> ()
         llvm.return
       }
       llvm.mlir.global private constant @shale_text_0("fsdp\00") {addr_space = 0 : i32}
-      llvm.mlir.global private constant @shale_axes_0() {addr_space = 0 : i32} : !llvm.array<1 x struct<(ptr, i64, i32, i32)>> {
+      llvm.mlir.global private constant @shale_axes_0() {addr_space = 0 : i32} : !llvm.array<1 x struct<(ptr, i64, i32)>> {
     ...
     ```
   }];

@@ -10,6 +10,7 @@
 
 #include "dialects/rt/RT.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "shale/Runtime.h"
 #include "llvm/ADT/StringMap.h"
 #include <string>
 
@@ -42,8 +43,8 @@ struct ConstantLayout {
 };
 ConstantLayout layOutConstants(mlir::ModuleOp module);
 
-/// Returns the ShaleType of an element type; -1 if there is none.
-int32_t runtimeType(mlir::Type element);
+/// Returns the ShaleType of an element type; SHALE_NO_TYPE if there is none.
+ShaleType runtimeType(mlir::Type element);
 
 /// Returns the position of an axis on the mesh; -1 if there is none.
 int64_t axisIndex(mlir::ModuleOp module, llvm::StringRef axis);

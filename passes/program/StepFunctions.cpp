@@ -1,16 +1,16 @@
 //===- StepFunctions.cpp - Lowers rt functions to runtime calls -----------===//
 #include "dialects/dist/Dist.h"
 #include "lib/Analysis/Timeline.h"
+#include "lib/Codegen/RuntimeCalls.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "passes/program/Program.h"
-#include "shale/Runtime.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace shale;
 
-int32_t shale::runtimeType(Type element) {
+ShaleType shale::runtimeType(Type element) {
   if (element.isF32())
     return SHALE_F32;
   if (element.isF64())
@@ -23,7 +23,7 @@ int32_t shale::runtimeType(Type element) {
     return SHALE_I64;
   if (element.isInteger(32))
     return SHALE_I32;
-  return element.isInteger(1) ? SHALE_BOOL : -1;
+  return element.isInteger(1) ? SHALE_BOOL : SHALE_NO_TYPE;
 }
 
 int64_t shale::axisIndex(ModuleOp module, StringRef axis) {
@@ -56,38 +56,25 @@ private:
   LogicalResult lowerLaunch(rt::LaunchOp op);
   void lowerGemm(rt::GemmOp op);
   LogicalResult lowerGemmEpilogue(rt::GemmEpilogueOp op);
+  /// Sets all but the batch and whether the product is added.
+  template <typename OpT>
+  abi::Operands<ShaleGemm> describeProduct(OpT op, int64_t m, int64_t n, int64_t k);
   /// Returns the kernel that a call names, if it has code.
   FailureOr<rt::KernelOp> compiledKernel(Operation *op, FlatSymbolRefAttr name);
   /// Returns the address of a kernel's code.
   Value codeOf(rt::KernelOp kernel);
-  /// Returns the arguments that attention and its gradient share: rank, sizes, mask, scale, type.
-  template <typename OpT> SmallVector<Value> attentionArguments(OpT op, Value result) {
-    nn::AttentionSizes shape = op.getSizes();
-    SmallVector<Value> arguments{function.getArgument(Rank)};
-    for (int64_t size : {shape.batch, shape.heads, shape.keyHeads, shape.length, shape.keyLength,
-                         shape.depth, shape.valueDepth})
-      arguments.push_back(i64(size));
-    arguments.push_back(i32(op.getCausal()));
-    arguments.push_back(i64(op.getWindow().value_or(0)));
-    arguments.push_back(f32(op.getScale().convertToFloat()));
-    arguments.push_back(i32(runtimeType(cast<MemRefType>(result.getType()).getElementType())));
-    return arguments;
-  }
-  /// Returns three addresses: of three buffers, or of one that holds the heads of all three, and
-  /// null.
-  SmallVector<Value> threeAddresses(ValueRange buffers);
+  /// Sets what attention and its gradient share: sizes, mask, scale, inputs and workspace.
+  template <typename OpT> void describe(OpT op, abi::Operands<ShaleAttention> &attention);
+  /// Sets the addresses of query, key and value, or of their gradients: three buffers, or one that
+  /// holds the heads of all three, and null.
+  template <typename FieldT>
+  void setHeads(ValueRange buffers, FieldT &query, FieldT &key, FieldT &value);
   void lowerSdpa(rt::SdpaOp op);
   void lowerSdpaGrad(rt::SdpaGradOp op);
   void lowerStart(rt::CollectiveOpInterface op);
 
-  Value i32(int64_t value) {
-    return LLVM::ConstantOp::create(b, loc, b.getI32Type(), b.getI32IntegerAttr(value));
-  }
   Value i64(int64_t value) {
     return LLVM::ConstantOp::create(b, loc, b.getI64Type(), b.getI64IntegerAttr(value));
-  }
-  Value f32(float value) {
-    return LLVM::ConstantOp::create(b, loc, b.getF32Type(), b.getF32FloatAttr(value));
   }
   Value advance(Value address, int64_t bytes) {
     if (bytes == 0)
@@ -104,10 +91,16 @@ private:
   /// Emits a call that tells the runtime which node of the model comes next.
   void note(Operation *op);
   Value coordinate(StringRef axis);
-  /// Calls a function that returns an address for the whole rank, once.
-  Value block(StringRef callee);
-  Value call(StringRef name, Type result, ArrayRef<Value> arguments);
-  LLVM::LLVMFuncOp declare(StringRef name, Type result, ArrayRef<Type> arguments);
+  /// Returns the result of a call that gives an address for the whole rank. It is called once.
+  template <typename Call> Value block();
+  /// Calls the runtime for this rank.
+  template <typename Call> Value call(Call &&arguments) {
+    arguments.rank = function.getArgument(Rank);
+    return emitCall(b, loc, module, arguments);
+  }
+  /// Writes the operands of a call to memory of the function, which all calls with this struct
+  /// share, and returns its address.
+  template <typename Struct> Value operands(const abi::Operands<Struct> &fields);
 
   ModuleOp module;
   rt::FuncOp source;
@@ -117,26 +110,22 @@ private:
   LLVM::LLVMFuncOp function;
   DenseMap<std::pair<Value, int>, Value> addresses; // by buffer and space
   llvm::StringMap<Value> coordinates, blocks;
+  llvm::StringMap<Value> operandMemory; // by struct
   llvm::StringSet<> texts;
   Value launchArguments;
 };
 } // namespace
 
-LLVM::LLVMFuncOp FunctionLowering::declare(StringRef name, Type result, ArrayRef<Type> arguments) {
-  if (auto known = module.lookupSymbol<LLVM::LLVMFuncOp>(name))
-    return known;
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(module.getBody());
-  return LLVM::LLVMFuncOp::create(b, module.getLoc(), name,
-                                  LLVM::LLVMFunctionType::get(result, arguments));
-}
-
-Value FunctionLowering::call(StringRef name, Type result, ArrayRef<Value> arguments) {
-  SmallVector<Type> types;
-  for (Value argument : arguments)
-    types.push_back(argument.getType());
-  auto made = LLVM::CallOp::create(b, loc, declare(name, result, types), arguments);
-  return made->getNumResults() ? made->getResult(0) : Value();
+template <typename Struct> Value FunctionLowering::operands(const abi::Operands<Struct> &fields) {
+  Value &memory = operandMemory[abi::kName<Struct>];
+  if (!memory) {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(&function.getBody().front());
+    memory = LLVM::AllocaOp::create(b, loc, pointer(), b.getI8Type(), i64(sizeof(Struct)),
+                                    /*alignment=*/8);
+  }
+  abi::emitFields<Struct>(b, loc, memory, fields);
+  return memory;
 }
 
 /// Returns the address of a NUL-terminated string for messages of the runtime.
@@ -161,8 +150,9 @@ void FunctionLowering::note(Operation *op) {
       launch && node.empty() && !launch.getOutputs().empty())
     if (rt::BufferOp buffer = rt::allocationOf(launch.getOutputs().front()))
       node = buffer.getName().str();
-  call("shale_note", LLVM::LLVMVoidType::get(b.getContext()),
-       {function.getArgument(Rank), text(node)});
+  calls::shale_note note;
+  note.node = text(node);
+  call(note);
 }
 
 Value FunctionLowering::coordinate(StringRef axis) {
@@ -170,18 +160,19 @@ Value FunctionLowering::coordinate(StringRef axis) {
   if (!value) {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(&function.getBody().front());
-    value = call("shale_coordinate", b.getI64Type(),
-                 {function.getArgument(Rank), i32(axisIndex(module, axis))});
+    calls::shale_coordinate coordinate;
+    coordinate.axis = axisIndex(module, axis);
+    value = call(coordinate);
   }
   return value;
 }
 
-Value FunctionLowering::block(StringRef callee) {
-  Value &value = blocks[callee];
+template <typename Call> Value FunctionLowering::block() {
+  Value &value = blocks[Call::kName];
   if (!value) {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(&function.getBody().front());
-    value = call(callee, pointer(), {function.getArgument(Rank)});
+    value = call(Call());
   }
   return value;
 }
@@ -190,26 +181,26 @@ Value FunctionLowering::addressOf(rt::BufferOp op, ShaleSpace space) {
   bool host = space == SHALE_SPACE_HOST;
   switch (op.getSpace()) {
   case rt::Space::State:
-    return advance(op.getMemory() == mem::Memory::Host ? block("shale_host_state")
+    return advance(op.getMemory() == mem::Memory::Host ? block<calls::shale_host_state>()
                                                        : function.getArgument(State),
                    op.getOffset());
   case rt::Space::Arena:
-    return advance(op.getMemory() == mem::Memory::Host ? block("shale_host_arena")
+    return advance(op.getMemory() == mem::Memory::Host ? block<calls::shale_host_arena>()
                                                        : function.getArgument(Arena),
                    op.getOffset());
   case rt::Space::Input:
     return LLVM::LoadOp::create(
         b, loc, pointer(),
-        advance(host ? block("shale_host_inputs") : function.getArgument(Inputs),
+        advance(host ? block<calls::shale_host_inputs>() : function.getArgument(Inputs),
                 8 * *op.getIndex()));
   case rt::Space::Constant: {
     int64_t offset = constants.offsets.lookup(*op.getSymbol());
     Value start = host ? LLVM::AddressOfOp::create(b, loc, pointer(), kConstants).getResult()
-                       : block("shale_constants");
+                       : block<calls::shale_constants>();
     return advance(start, offset);
   }
   case rt::Space::Hyper:
-    return advance(host ? block("shale_host_hyper") : function.getArgument(Hyper),
+    return advance(host ? block<calls::shale_host_hyper>() : function.getArgument(Hyper),
                    4 * *op.getIndex());
   case rt::Space::Metric:
     return advance(function.getArgument(Metrics), 4 * *op.getIndex());
@@ -243,9 +234,14 @@ FailureOr<rt::KernelOp> FunctionLowering::compiledKernel(Operation *op, FlatSymb
 Value FunctionLowering::codeOf(rt::KernelOp kernel) {
   // The code is a function on the host, and constant data on another device.
   StringRef code = *kernel.getFunction();
-  if (!module.lookupSymbol(code))
-    declare(code, LLVM::LLVMVoidType::get(b.getContext()),
-            {pointer(), b.getI64Type(), b.getI64Type()});
+  if (!module.lookupSymbol(code)) {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(module.getBody());
+    LLVM::LLVMFuncOp::create(
+        b, module.getLoc(), code,
+        LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()),
+                                    {pointer(), b.getI64Type(), b.getI64Type()})); // ShaleKernel
+  }
   return LLVM::AddressOfOp::create(b, loc, pointer(), code);
 }
 
@@ -259,93 +255,156 @@ LogicalResult FunctionLowering::lowerLaunch(rt::LaunchOp op) {
   int64_t index = 0;
   for (Value buffer : op.getOperands())
     LLVM::StoreOp::create(b, loc, address(buffer, space), advance(launchArguments, 8 * index++));
-  call("shale_launch", LLVM::LLVMVoidType::get(b.getContext()),
-       {function.getArgument(Rank), text(op.getKernel()), codeOf(kernel), launchArguments,
-        i32(op.getInputs().size()), i32(op.getOutputs().size()), i64(*kernel.getRows()),
-        i64(*kernel.getGrain()), i32(space)});
+  abi::Operands<ShaleLaunch> launch;
+  launch.name = text(op.getKernel());
+  launch.kernel = codeOf(kernel);
+  launch.args = launchArguments;
+  launch.inputs = op.getInputs().size();
+  launch.outputs = op.getOutputs().size();
+  launch.rows = *kernel.getRows();
+  launch.grain = *kernel.getGrain();
+  launch.space = space;
+  calls::shale_launch run;
+  run.launch = operands<ShaleLaunch>(launch);
+  call(run);
   return success();
+}
+
+template <typename OpT>
+abi::Operands<ShaleGemm> FunctionLowering::describeProduct(OpT op, int64_t m, int64_t n,
+                                                           int64_t k) {
+  abi::Operands<ShaleGemm> gemm;
+  gemm.transpose_a = op.getTransposeA();
+  gemm.transpose_b = op.getTransposeB();
+  gemm.m = m;
+  gemm.n = n;
+  gemm.k = k;
+  gemm.a = address(op.getA());
+  gemm.lda = op.getTransposeA() ? m : k;
+  gemm.b = address(op.getB());
+  gemm.ldb = op.getTransposeB() ? k : n;
+  gemm.c = address(op.getC());
+  gemm.ldc = n;
+  gemm.type = runtimeType(op.getA().getType().getElementType());
+  gemm.result_type = runtimeType(op.getC().getType().getElementType());
+  return gemm;
 }
 
 void FunctionLowering::lowerGemm(rt::GemmOp op) {
   rt::GemmOp::Shape shape = op.getShape();
   if (shape.batch == 0)
     return;
-  call("shale_gemm", LLVM::LLVMVoidType::get(b.getContext()),
-       {function.getArgument(Rank), i32(op.getTransposeA()), i32(op.getTransposeB()),
-        i64(shape.batch), i64(shape.m), i64(shape.n), i64(shape.k), address(op.getA()),
-        i64(op.getTransposeA() ? shape.m : shape.k), address(op.getB()),
-        i64(op.getTransposeB() ? shape.k : shape.n), address(op.getC()), i64(shape.n),
-        i32(runtimeType(op.getA().getType().getElementType())),
-        i32(runtimeType(op.getC().getType().getElementType())), i32(op.getAccumulate())});
+  abi::Operands<ShaleGemm> gemm = describeProduct(op, shape.m, shape.n, shape.k);
+  gemm.batch = shape.batch;
+  gemm.accumulate = op.getAccumulate();
+  calls::shale_gemm multiply;
+  multiply.gemm = operands<ShaleGemm>(gemm);
+  call(multiply);
 }
 
-static_assert(int32_t(nn::Epilogue::Bias) == SHALE_EPILOGUE_BIAS &&
-              int32_t(nn::Epilogue::Gelu) == SHALE_EPILOGUE_GELU &&
-              int32_t(nn::Epilogue::GeluGrad) == SHALE_EPILOGUE_GELU_GRAD);
+static ShaleEpilogue runtimeEpilogue(nn::Epilogue epilogue) {
+  switch (epilogue) {
+  case nn::Epilogue::Bias:
+    return SHALE_EPILOGUE_BIAS;
+  case nn::Epilogue::Gelu:
+    return SHALE_EPILOGUE_GELU;
+  case nn::Epilogue::GeluGrad:
+    return SHALE_EPILOGUE_GELU_GRAD;
+  }
+  llvm_unreachable("unknown epilogue");
+}
 
 LogicalResult FunctionLowering::lowerGemmEpilogue(rt::GemmEpilogueOp op) {
   FailureOr<rt::KernelOp> kernel = compiledKernel(op, op.getKernelAttr());
   if (failed(kernel))
     return failure();
   rt::GemmEpilogueOp::Shape shape = op.getShape();
-  Value before = op.getBefore() ? address(op.getBefore())
-                                : LLVM::ZeroOp::create(b, loc, pointer()).getResult();
-  call("shale_gemm_epilogue", LLVM::LLVMVoidType::get(b.getContext()),
-       {function.getArgument(Rank), i32(op.getTransposeA()), i32(op.getTransposeB()), i64(shape.m),
-        i64(shape.n), i64(shape.k), address(op.getA()), address(op.getB()), address(op.getC()),
-        i32(runtimeType(op.getC().getType().getElementType())),
-        i32(static_cast<int32_t>(op.getEpilogue())), address(op.getWith()), before, codeOf(*kernel),
-        i64(*kernel->getRows()), i64(*kernel->getGrain())});
+  abi::Operands<ShaleGemm> gemm = describeProduct(op, shape.m, shape.n, shape.k);
+  gemm.batch = 1;
+  gemm.accumulate = 0;
+  abi::Operands<ShaleGemmEpilogue> epilogue;
+  epilogue.epilogue = runtimeEpilogue(op.getEpilogue());
+  epilogue.with = address(op.getWith());
+  epilogue.before = nullptr;
+  if (op.getBefore())
+    epilogue.before = address(op.getBefore());
+  epilogue.kernel = codeOf(*kernel);
+  epilogue.rows = *kernel->getRows();
+  epilogue.grain = *kernel->getGrain();
+  calls::shale_gemm_epilogue multiply;
+  multiply.gemm = operands<ShaleGemm>(gemm);
+  multiply.epilogue = operands<ShaleGemmEpilogue>(epilogue);
+  call(multiply);
   return success();
 }
 
-SmallVector<Value> FunctionLowering::threeAddresses(ValueRange buffers) {
-  SmallVector<Value> found =
-      llvm::map_to_vector(buffers, [&](Value buffer) { return address(buffer); });
-  if (found.size() == 1) // the addresses of the other two follow from that of the first
-    found.append(2, LLVM::ZeroOp::create(b, loc, pointer()));
-  return found;
+template <typename FieldT>
+void FunctionLowering::setHeads(ValueRange buffers, FieldT &query, FieldT &key, FieldT &value) {
+  query = address(buffers[0]);
+  key = nullptr; // its address follows from that of the first
+  value = nullptr;
+  if (buffers.size() > 1) {
+    key = address(buffers[1]);
+    value = address(buffers[2]);
+  }
+}
+
+template <typename OpT>
+void FunctionLowering::describe(OpT op, abi::Operands<ShaleAttention> &attention) {
+  nn::AttentionSizes shape = op.getSizes();
+  attention.batch = shape.batch;
+  attention.heads = shape.heads;
+  attention.key_heads = shape.keyHeads;
+  attention.length = shape.length;
+  attention.key_length = shape.keyLength;
+  attention.depth = shape.depth;
+  attention.value_depth = shape.valueDepth;
+  attention.causal = op.getCausal();
+  attention.window = op.getWindow().value_or(0);
+  attention.scale = op.getScale().convertToFloat();
+  setHeads(op.getInputs(), attention.query, attention.key, attention.value);
+  attention.lse = address(op.getLse());
+  attention.workspace = address(op.getWorkspace());
+  attention.workspace_bytes = rt::bufferBytes(op.getWorkspace().getType());
 }
 
 void FunctionLowering::lowerSdpa(rt::SdpaOp op) {
-  SmallVector<Value> arguments = attentionArguments(op, op.getResult());
-  llvm::append_range(arguments, threeAddresses(op.getInputs()));
-  for (Value buffer : {op.getResult(), op.getLse(), op.getWorkspace()})
-    arguments.push_back(address(buffer));
-  arguments.push_back(i64(rt::bufferBytes(op.getWorkspace().getType())));
-  call("shale_attention", LLVM::LLVMVoidType::get(b.getContext()), arguments);
+  abi::Operands<ShaleAttention> attention;
+  describe(op, attention);
+  attention.type = runtimeType(cast<MemRefType>(op.getResult().getType()).getElementType());
+  attention.deterministic = 1;
+  attention.result = address(op.getResult());
+  attention.result_gradient = nullptr;
+  attention.query_gradient = nullptr;
+  attention.key_gradient = nullptr;
+  attention.value_gradient = nullptr;
+  calls::shale_attention attend;
+  attend.attention = operands<ShaleAttention>(attention);
+  call(attend);
 }
 
 void FunctionLowering::lowerSdpaGrad(rt::SdpaGradOp op) {
-  SmallVector<Value> arguments = attentionArguments(op, op.getOutput());
-  arguments.push_back(i32(op.getDeterministic()));
-  llvm::append_range(arguments, threeAddresses(op.getInputs()));
-  for (Value buffer : {op.getOutput(), op.getLse(), op.getGrad()})
-    arguments.push_back(address(buffer));
-  llvm::append_range(arguments, threeAddresses(op.getGradients()));
-  arguments.push_back(address(op.getWorkspace()));
-  arguments.push_back(i64(rt::bufferBytes(op.getWorkspace().getType())));
-  call("shale_attention_gradient", LLVM::LLVMVoidType::get(b.getContext()), arguments);
-}
-
-static StringRef startFunction(CollectiveKind kind) {
-  switch (kind) {
-  case CollectiveKind::AllGather:
-    return "shale_all_gather_start";
-  case CollectiveKind::ReduceScatter:
-    return "shale_reduce_scatter_start";
-  case CollectiveKind::AllReduce:
-    return "shale_all_reduce_start";
-  case CollectiveKind::AllToAll:
-    break;
-  }
-  llvm_unreachable("rt has no all-to-all");
+  abi::Operands<ShaleAttention> attention;
+  describe(op, attention);
+  attention.type = runtimeType(cast<MemRefType>(op.getOutput().getType()).getElementType());
+  attention.deterministic = op.getDeterministic();
+  attention.result = address(op.getOutput());
+  attention.result_gradient = address(op.getGrad());
+  setHeads(op.getGradients(), attention.query_gradient, attention.key_gradient,
+           attention.value_gradient);
+  calls::shale_attention attend;
+  attend.attention = operands<ShaleAttention>(attention);
+  call(attend);
 }
 
 void FunctionLowering::lowerStart(rt::CollectiveOpInterface op) {
-  call(startFunction(op.getCollectiveKind()), LLVM::LLVMVoidType::get(b.getContext()),
-       {function.getArgument(Rank), i32(op.getSite()), address(op.getSend()), address(op.getRecv()),
-        i64(op.getCount()), i32(runtimeType(op.getSend().getType().getElementType()))});
+  calls::shale_start start;
+  start.site = op.getSite();
+  start.send = address(op.getSend());
+  start.recv = address(op.getRecv());
+  start.count = op.getCount();
+  start.type = int32_t(runtimeType(op.getSend().getType().getElementType()));
+  call(start);
 }
 
 /// Returns the site of a token's collective.
@@ -353,8 +412,10 @@ static int64_t siteOf(Value token) {
   return cast<rt::CollectiveOpInterface>(token.getDefiningOp()).getSite();
 }
 
+/// Returns the bytes of a buffer.
+static int64_t bytesOf(Value buffer) { return rt::bufferBytes(cast<MemRefType>(buffer.getType())); }
+
 LogicalResult FunctionLowering::lower(Operation *op) {
-  Type none = LLVM::LLVMVoidType::get(b.getContext());
   return TypeSwitch<Operation *, LogicalResult>(op)
       .Case<rt::BufferOp, rt::ViewOp, rt::ShardOp>(
           [](Operation *) { return success(); }) // addresses are computed where they are used
@@ -363,38 +424,43 @@ LogicalResult FunctionLowering::lower(Operation *op) {
       .Case([&](rt::GemmEpilogueOp gemm) { return note(gemm), lowerGemmEpilogue(gemm); })
       .Case([&](rt::SdpaOp sdpa) { return note(sdpa), lowerSdpa(sdpa), success(); })
       .Case([&](rt::SdpaGradOp sdpa) { return note(sdpa), lowerSdpaGrad(sdpa), success(); })
-      .Case([&](rt::CopyOp copy) {
-        call("shale_copy", none,
-             {function.getArgument(Rank), address(copy.getTarget()), address(copy.getSource()),
-              i64(rt::bufferBytes(copy.getSource().getType()))});
-        return success();
+      .Case([&](rt::CopyOp op) {
+        calls::shale_copy copy;
+        copy.target = address(op.getTarget());
+        copy.source = address(op.getSource());
+        copy.bytes = bytesOf(op.getSource());
+        return call(copy), success();
       })
-      .Case([&](rt::ZeroOp zero) {
-        call("shale_zero", none,
-             {function.getArgument(Rank), address(zero.getTarget()),
-              i64(rt::bufferBytes(cast<MemRefType>(zero.getTarget().getType())))});
-        return success();
+      .Case([&](rt::ZeroOp op) {
+        calls::shale_zero zero;
+        zero.target = address(op.getTarget());
+        zero.bytes = bytesOf(op.getTarget());
+        return call(zero), success();
       })
       .Case([&](rt::CoordinateOp op) {
-        call("shale_store_coordinate", none,
-             {function.getArgument(Rank), i32(axisIndex(module, op.getAxis())),
-              address(op.getTarget())});
-        return success();
+        calls::shale_store_coordinate store;
+        store.axis = axisIndex(module, op.getAxis());
+        store.target = address(op.getTarget());
+        return call(store), success();
       })
       .Case([&](rt::CollectiveOpInterface start) { return lowerStart(start), success(); })
-      .Case([&](rt::TransferOp transfer) {
-        call("shale_transfer_start", none,
-             {function.getArgument(Rank), i32(transfer.getIndex()), address(transfer.getTarget()),
-              address(transfer.getSource()), i64(rt::bufferBytes(transfer.getSource().getType()))});
-        return success();
+      .Case([&](rt::TransferOp op) {
+        calls::shale_transfer_start start;
+        start.index = op.getIndex();
+        start.target = address(op.getTarget());
+        start.source = address(op.getSource());
+        start.bytes = bytesOf(op.getSource());
+        return call(start), success();
       })
-      .Case([&](rt::WaitOp wait) {
-        if (auto transfer = wait.getToken().getDefiningOp<rt::TransferOp>()) {
-          call("shale_transfer_wait", none, {function.getArgument(Rank), i32(transfer.getIndex())});
-          return success();
+      .Case([&](rt::WaitOp op) {
+        if (auto transfer = op.getToken().getDefiningOp<rt::TransferOp>()) {
+          calls::shale_transfer_wait wait;
+          wait.index = transfer.getIndex();
+          return call(wait), success();
         }
-        call("shale_wait", none, {function.getArgument(Rank), i32(siteOf(wait.getToken()))});
-        return success();
+        calls::shale_wait wait;
+        wait.site = siteOf(op.getToken());
+        return call(wait), success();
       })
       .Case([&](rt::ReturnOp) { return LLVM::ReturnOp::create(b, loc, ValueRange()), success(); })
       .Default([](Operation *other) { return other->emitOpError("has no runtime lowering"); });

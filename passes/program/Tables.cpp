@@ -1,26 +1,23 @@
 //===- Tables.cpp - The program's tables ----------------------------------===//
-//
-// Rows have the fields of the structs of include/shale/Runtime.h in their order,
-// including `pad_` fields.
-//
-//===----------------------------------------------------------------------===//
 #include "dialects/dist/Dist.h"
 #include "dialects/nn/Ops/State.h"
 #include "dialects/nn/Optimizers.h"
 #include "lib/Analysis/ProgramSummary.h"
-#include "lib/Codegen/ConstantData.h"
+#include "lib/Codegen/ProgramData.h"
 #include "lib/Interpreter/Tensor.h"
 #include "lib/Target/Target.h"
 #include "passes/program/FileFacts.h"
 #include "passes/program/GroupTables.h"
 #include "passes/program/KernelTables.h"
 #include "passes/program/Program.h"
+#include "passes/program/SummaryTables.h"
 #include "shale/Runtime.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/FileSystem.h"
 
 using namespace mlir;
 using namespace shale;
+using namespace shale::abi;
 
 namespace {
 class Tables {
@@ -30,57 +27,85 @@ public:
   LogicalResult run();
 
 private:
-  Datum axes();
-  FailureOr<Datum> parameters();
-  FailureOr<Datum> initOf(nn::StateOp state);
-  FailureOr<Datum> groups();
-  FailureOr<Datum> states();
-  Datum inputs(rt::FuncOp step);
-  Datum names(StringRef what, ArrayAttr strings);
-  Datum sites(const ProgramSummary &summary);
-  Datum plan(const ProgramSummary &summary);
-  Datum buffers(const ProgramSummary &summary);
-  Datum transfers(const ProgramSummary &summary);
+  Rows<ShaleAxis> axes();
+  FailureOr<Rows<ShaleParameter>> parameters();
+  FailureOr<Row<ShaleInit>> initOf(nn::StateOp state);
+  FailureOr<Rows<ShaleGroup>> groups();
+  FailureOr<Rows<ShaleState>> states();
+  Rows<ShaleInput> inputs(rt::FuncOp step);
+  Rows<const char *> names(StringRef what, ArrayAttr strings);
   int64_t tokensPerStep(rt::FuncOp step);
   StringRef strategyWord();
-  Datum kept();
+  Rows<ShaleParameter> kept();
   void findSlots();
   int64_t runtimeRole(nn::StateOp state);
-  FailureOr<Datum> hypers(rt::FuncOp step, const nn::Optimizer &optimizer);
+  FailureOr<Rows<ShaleHyper>> hypers(rt::FuncOp step, const nn::Optimizer &optimizer);
   SmallVector<Attribute> foreignFlags(const nn::Optimizer &own);
   bool isTransient(StringRef name);
-  Datum dims(ArrayRef<int64_t> shape) {
-    std::vector<Datum> values;
-    for (int64_t size : shape)
-      values.push_back(data.i64(size));
-    return data.array("dims", std::move(values));
-  }
+  /// Sets the fields that depend on the functions of the program and their memory.
+  void describeFunctions(Row<ShaleProgram> &program, const ProgramSummary &summary);
 
   ModuleOp module;
   const ProgramOptions &options;
-  ConstantData data;
-  int64_t axisCount = 0, stateCount = 0, keptCount = 0;
+  ProgramData data;
   llvm::SmallVector<StringAttr, 0> slots; // names of the optimizer's state
   ParameterIndex parameterIndex;
   GroupIndex groupIndex;
 };
 } // namespace
 
-Datum Tables::axes() {
-  std::vector<Datum> rows;
+static ShaleAxisKind runtimeKind(dist::AxisKind kind) {
+  switch (kind) {
+  case dist::AxisKind::Replica:
+    return SHALE_AXIS_REPLICA;
+  case dist::AxisKind::Shard:
+    return SHALE_AXIS_SHARD;
+  case dist::AxisKind::Tensor:
+    return SHALE_AXIS_TENSOR;
+  }
+  llvm_unreachable("unknown kind of axis");
+}
+
+Rows<ShaleAxis> Tables::axes() {
+  std::vector<Row<ShaleAxis>> rows;
+  auto add = [&](StringRef name, int64_t size, dist::AxisKind kind) {
+    Row<ShaleAxis> row;
+    row.name = data.text(name);
+    row.size = size;
+    row.kind = runtimeKind(kind);
+    rows.push_back(std::move(row));
+  };
   if (dist::MeshOp mesh = dist::getMesh(module))
     for (auto [name, kind, size] :
          llvm::zip(mesh.getAxes().getAsRange<StringAttr>(), mesh.getKinds(), mesh.getSizes()))
-      rows.push_back(
-          data.fields({data.string(name.getValue()), data.i64(size), data.i32(kind), data.i32(0)}));
+      add(name.getValue(), size, static_cast<dist::AxisKind>(kind));
   else
-    rows.push_back(
-        data.fields({data.string("ranks"), data.i64(1), data.i32(SHALE_AXIS_SHARD), data.i32(0)}));
-  axisCount = rows.size();
-  return data.array("axes", std::move(rows));
+    add("ranks", 1, dist::AxisKind::Shard);
+  return data.table<ShaleAxis>("axes", rows);
 }
 
-FailureOr<Datum> Tables::initOf(nn::StateOp state) {
+static void setFacts(Row<ShaleInit> &row, const FileFacts &facts) {
+  row.hash = facts.hash;
+  row.mean = facts.mean;
+  row.deviation = facts.deviation;
+}
+
+/// Returns an initial value without a file, of zeros.
+static Row<ShaleInit> emptyInit(ShaleInitKind kind) {
+  Row<ShaleInit> row;
+  row.kind = kind;
+  row.transposed = 0;
+  row.fill = 0;
+  row.file = nullptr;
+  row.file_size = 0;
+  row.offset = 0;
+  row.length = 0;
+  row.type = SHALE_F32;
+  setFacts(row, {});
+  return row;
+}
+
+FailureOr<Row<ShaleInit>> Tables::initOf(nn::StateOp state) {
   RankedTensorType type = state.getTensorType();
   Attribute init = state.getInitAttr();
   auto place = dyn_cast_or_null<nn::FileAttr>(init);
@@ -88,13 +113,8 @@ FailureOr<Datum> Tables::initOf(nn::StateOp state) {
   Type stored = place   ? place.elementTypeFor(type.getElementType(), type.getNumElements())
                 : dense ? dense.getElementType()
                         : type.getElementType();
-  auto row = [&](int64_t kind, bool transposed, double fill, const Datum &file, int64_t size,
-                 int64_t offset, int64_t length, const FileFacts &facts = {}) {
-    return data.fields({data.i32(kind), data.i32(transposed), data.f64(fill), file, data.i64(size),
-                        data.i64(offset), data.i64(length), data.i64(facts.hash),
-                        data.f64(facts.mean), data.f64(facts.deviation),
-                        data.i32(runtimeType(stored)), data.i32(0)});
-  };
+  Row<ShaleInit> row = emptyInit(SHALE_INIT_FILL);
+  row.type = runtimeType(stored);
   if (nn::FileAttr file = place) {
     SmallString<256> path(file.getPath());
     uint64_t size = 0;
@@ -102,11 +122,14 @@ FailureOr<Datum> Tables::initOf(nn::StateOp state) {
       return state.emitOpError("cannot resolve ") << file.getPath() << ": " << error.message(),
              failure();
     auto error = llvm::sys::fs::file_size(path, size);
+    row.kind = SHALE_INIT_FILE;
+    row.transposed = file.getTransposed();
+    row.file = data.text(embeddedPath(path, options.folder));
+    row.offset = file.getOffset();
+    row.length = file.getLength();
     if (error == std::errc::no_such_file_or_directory) // the program exits with 66 if the file is
                                                        // still missing
-      return row(SHALE_INIT_FILE, file.getTransposed(), 0,
-                 data.string(embeddedPath(path, options.folder)), 0, file.getOffset(),
-                 file.getLength());
+      return row;
     if (error)
       return state.emitOpError("cannot find its initial values in ")
                  << path << ": " << error.message(),
@@ -119,20 +142,22 @@ FailureOr<Datum> Tables::initOf(nn::StateOp state) {
         factsOfFile(path, file.getOffset(), file.getLength(), type.clone(stored));
     if (!facts)
       return state.emitOpError("cannot read its initial values in ") << path, failure();
-    return row(SHALE_INIT_FILE, file.getTransposed(), 0,
-               data.string(embeddedPath(path, options.folder)), size, file.getOffset(),
-               file.getLength(), *facts);
+    row.file_size = int64_t(size);
+    setFacts(row, *facts);
+    return row;
   }
   if (dense) {
     interp::Tensor value = interp::Tensor::fromAttr(dense);
     std::string bytes(value.byteSize(), 0);
     value.toBytes(bytes.data());
-    return row(SHALE_INIT_DATA, false, 0, data.string(bytes), 0, 0, bytes.size());
+    row.kind = SHALE_INIT_DATA;
+    row.file = data.text(bytes);
+    row.length = int64_t(bytes.size());
+    return row;
   }
-  double fill = 0;
   if (auto attr = dyn_cast_or_null<nn::FillAttr>(init))
-    fill = attr.getValue().getValueAsDouble();
-  return row(SHALE_INIT_FILL, false, fill, data.null(), 0, 0, 0);
+    row.fill = attr.getValue().getValueAsDouble();
+  return row;
 }
 
 static bool isParameter(nn::StateOp state) {
@@ -146,35 +171,38 @@ static bool isBuffer(nn::StateOp state) {
   return state.getRole() == nn::Role::Buffer || state.getRole() == nn::Role::Running;
 }
 
-FailureOr<Datum> Tables::parameters() {
-  std::vector<Datum> rows;
+FailureOr<Rows<ShaleParameter>> Tables::parameters() {
+  std::vector<Row<ShaleParameter>> rows;
   for (auto state : module.getOps<nn::StateOp>()) {
     if (!isParameter(state))
       continue;
-    FailureOr<Datum> init = initOf(state);
+    FailureOr<Row<ShaleInit>> init = initOf(state);
     if (failed(init))
       return failure();
-    std::vector<Datum> aliases;
+    std::vector<Address<const char>> aliases;
     if (ArrayAttr names = state.getNamesAttr())
       for (auto name : names.getAsRange<StringAttr>())
         if (name.getValue() != state.getSymName())
-          aliases.push_back(data.string(name.getValue()));
+          aliases.push_back(data.text(name.getValue()));
     if (!aliases.empty())
-      aliases.push_back(data.null());
+      aliases.emplace_back(); // the end
     RankedTensorType type = state.getTensorType();
     parameterIndex[state.getSymNameAttr()] = rows.size();
-    rows.push_back(
-        data.fields({data.string(state.getSymName()), data.array("aliases", std::move(aliases)),
-                     data.i32(runtimeType(type.getElementType())), data.i32(type.getRank()),
-                     dims(type.getShape()), data.i64(type.getNumElements()),
-                     data.i32(!isBuffer(state) && state.getRole() != nn::Role::LossScale &&
-                              state.getTrained().value_or(true)),
-                     data.i32(!isBuffer(state)                  ? 0
-                              : isTransient(state.getSymName()) ? 2
-                                                                : 1),
-                     *init}));
+    Row<ShaleParameter> row;
+    row.name = data.text(state.getSymName());
+    row.aliases =
+        Address<const char *const>{data.addresses<const char *>("aliases", aliases).symbol};
+    row.type = runtimeType(type.getElementType());
+    row.rank = type.getRank();
+    row.dims = data.numbers("dims", type.getShape());
+    row.count = type.getNumElements();
+    row.trained = !isBuffer(state) && state.getRole() != nn::Role::LossScale &&
+                  state.getTrained().value_or(true);
+    row.buffer = !isBuffer(state) ? 0 : isTransient(state.getSymName()) ? 2 : 1;
+    row.init = *init;
+    rows.push_back(std::move(row));
   }
-  return data.array("parameters", std::move(rows));
+  return data.table<ShaleParameter>("parameters", rows);
 }
 
 /// Whether the model's state_dict does not contain a buffer.
@@ -185,27 +213,36 @@ bool Tables::isTransient(StringRef name) {
 }
 
 /// Returns the table of buffers and parameters of the state_dict that are not state of the program.
-Datum Tables::kept() {
-  std::vector<Datum> rows;
+Rows<ShaleParameter> Tables::kept() {
+  std::vector<Row<ShaleParameter>> rows;
   auto add = [&](StringRef name, RankedTensorType type, nn::FileAttr file) {
-    int64_t element = type ? runtimeType(type.getElementType()) : -1;
-    bool known = element >= 0 && llvm::sys::fs::exists(file.getPath());
-    FileFacts facts;
-    if (known)
-      facts = factsOfFile(file.getPath(), file.getOffset(), file.getLength(), type).value_or(facts);
-    uint64_t size = 0;
-    if (known)
+    ShaleType element = type ? runtimeType(type.getElementType()) : SHALE_NO_TYPE;
+    Row<ShaleParameter> row;
+    row.name = data.text(name);
+    row.aliases = nullptr;
+    row.type = SHALE_NO_TYPE;
+    row.rank = 0;
+    row.dims = nullptr;
+    row.count = 0;
+    row.trained = 0;
+    row.buffer = 1;
+    row.init = emptyInit(SHALE_INIT_FILE);
+    if (element != SHALE_NO_TYPE && llvm::sys::fs::exists(file.getPath())) {
+      row.type = element;
+      row.rank = type.getRank();
+      row.dims = data.numbers("dims", type.getShape());
+      row.count = type.getNumElements();
+      uint64_t size = 0;
       (void)llvm::sys::fs::file_size(file.getPath(), size);
-    Datum init = data.fields(
-        {data.i32(SHALE_INIT_FILE), data.i32(0), data.f64(0),
-         known ? data.string(embeddedPath(file.getPath(), options.folder)) : data.null(),
-         data.i64(size), data.i64(known ? file.getOffset() : 0),
-         data.i64(known ? file.getLength() : 0), data.i64(facts.hash), data.f64(facts.mean),
-         data.f64(facts.deviation), data.i32(known ? element : 0), data.i32(0)});
-    rows.push_back(data.fields(
-        {data.string(name), data.null(), data.i32(known ? element : -1),
-         data.i32(known ? type.getRank() : 0), known ? dims(type.getShape()) : data.null(),
-         data.i64(known ? type.getNumElements() : 0), data.i32(0), data.i32(1), init}));
+      row.init.type = element;
+      row.init.file = data.text(embeddedPath(file.getPath(), options.folder));
+      row.init.file_size = int64_t(size);
+      row.init.offset = file.getOffset();
+      row.init.length = file.getLength();
+      setFacts(row.init, factsOfFile(file.getPath(), file.getOffset(), file.getLength(), type)
+                             .value_or(FileFacts()));
+    }
+    rows.push_back(std::move(row));
   };
   if (auto buffers = module->getAttrOfType<DictionaryAttr>("nn.buffers"))
     for (NamedAttribute entry : buffers) {
@@ -221,11 +258,10 @@ Datum Tables::kept() {
   if (auto absent = module->getAttrOfType<ArrayAttr>("nn.absent"))
     for (StringRef name : absent.getAsValueRange<StringAttr>())
       add(name, RankedTensorType(), nn::FileAttr());
-  keptCount = rows.size();
-  return data.array("kept", std::move(rows));
+  return data.table<ShaleParameter>("kept", rows);
 }
 
-FailureOr<Datum> Tables::groups() {
+FailureOr<Rows<ShaleGroup>> Tables::groups() {
   // State outside of units is a group of its own.
   SmallVector<Operation *> alone;
   for (auto state : module.getOps<nn::StateOp>())
@@ -249,7 +285,7 @@ void Tables::findSlots() {
   slots.assign(found.begin(), found.end());
 }
 
-static int64_t runtimeSource(nn::HyperSource source) {
+static ShaleHyperSource runtimeSource(nn::HyperSource source) {
   switch (source) {
   case nn::HyperSource::Flag:
     return SHALE_HYPER_FLAG;
@@ -272,10 +308,10 @@ static int64_t runtimeSource(nn::HyperSource source) {
 }
 
 /// Describes the scalars that @step reads.
-FailureOr<Datum> Tables::hypers(rt::FuncOp step, const nn::Optimizer &optimizer) {
+FailureOr<Rows<ShaleHyper>> Tables::hypers(rt::FuncOp step, const nn::Optimizer &optimizer) {
   SmallVector<StringRef> names(step.getHyper().getAsValueRange<StringAttr>());
   const nn::FileSettings file(module);
-  std::vector<Datum> rows;
+  std::vector<Row<ShaleHyper>> rows;
   for (StringRef name : names) {
     const nn::HyperParameter *found = optimizer.find(name);
     if (!found)
@@ -283,7 +319,8 @@ FailureOr<Datum> Tables::hypers(rt::FuncOp step, const nn::Optimizer &optimizer)
                                          << "' has no such hyper-parameter",
              failure();
     const nn::HyperParameter &hyper = *found;
-    int64_t source = runtimeSource(hyper.source), base = -1;
+    ShaleHyperSource source = runtimeSource(hyper.source);
+    int64_t base = -1;
     if (source >= SHALE_HYPER_BIAS_CORRECTION && !hyper.text.empty()) {
       base = llvm::find(names, hyper.text) - names.begin();
       if (base == int64_t(names.size()))
@@ -291,13 +328,21 @@ FailureOr<Datum> Tables::hypers(rt::FuncOp step, const nn::Optimizer &optimizer)
                    << name << "' without '" << hyper.text << "', from which it is computed",
                failure();
     }
-    rows.push_back(
-        data.fields({data.string(name), data.string(hyper.text), data.f64(file.value(hyper)),
-                     data.f64(hyper.low), data.f64(hyper.high), data.i32(hyper.highExcluded),
-                     data.i32(source), data.i32(base), data.i32(file.fixed(name).has_value()),
-                     data.i64(file.counter(hyper).first), data.i64(file.counter(hyper).step)}));
+    Row<ShaleHyper> row;
+    row.name = data.text(name);
+    row.text = data.text(hyper.text);
+    row.value = file.value(hyper);
+    row.low = hyper.low;
+    row.high = hyper.high;
+    row.high_excluded = hyper.highExcluded;
+    row.source = source;
+    row.base = base;
+    row.fixed = file.fixed(name).has_value();
+    row.first = file.counter(hyper).first;
+    row.step = file.counter(hyper).step;
+    rows.push_back(std::move(row));
   }
-  return data.array("hyper", std::move(rows));
+  return data.table<ShaleHyper>("hyper", rows);
 }
 
 /// Returns the flags of other optimizers.
@@ -316,8 +361,8 @@ static int64_t hostStateBegin(ModuleOp module) {
   return bytes ? bytes.getInt() : 0;
 }
 
-FailureOr<Datum> Tables::states() {
-  std::vector<Datum> rows;
+FailureOr<Rows<ShaleState>> Tables::states() {
+  std::vector<Row<ShaleState>> rows;
   for (auto slot : module.getOps<rt::SlotOp>()) {
     // Gradients live within one step only: they are neither initialized nor saved.
     if (slot.getCategory() == rt::Category::Gradients)
@@ -339,81 +384,43 @@ FailureOr<Datum> Tables::states() {
     int64_t axis = slot.getAxis() ? axisIndex(module, *slot.getAxis()) : -1;
     if (slot.getAxis() && axis < 0)
       return slot.emitOpError() << "the mesh has no axis \"" << *slot.getAxis() << "\"", failure();
-    rows.push_back(
-        data.fields({data.i32(it->second), data.i32(runtimeRole(state)),
-                     data.i32(runtimeType(type.getElementType())), data.i32(axis),
-                     data.i64(slot.getOffset() +
-                              (slot.getMemory() == mem::Memory::Host ? hostStateBegin(module) : 0)),
-                     data.i64(type.getNumElements())}));
+    Row<ShaleState> row;
+    row.group = it->second;
+    row.role = runtimeRole(state);
+    row.type = runtimeType(type.getElementType());
+    row.axis = axis;
+    row.offset =
+        slot.getOffset() + (slot.getMemory() == mem::Memory::Host ? hostStateBegin(module) : 0);
+    row.local_count = type.getNumElements();
+    rows.push_back(std::move(row));
   }
-  stateCount = rows.size();
-  return data.array("states", std::move(rows));
+  return data.table<ShaleState>("states", rows);
 }
 
-Datum Tables::inputs(rt::FuncOp step) {
-  std::vector<Datum> rows;
+Rows<ShaleInput> Tables::inputs(rt::FuncOp step) {
+  std::vector<Row<ShaleInput>> rows;
   for (auto input : step.getInputs().getAsRange<DictionaryAttr>()) {
     auto type = cast<RankedTensorType>(input.getAs<TypeAttr>("type").getValue());
     auto bound = input.getAs<IntegerAttr>("bound"), ignored = input.getAs<IntegerAttr>("ignored");
-    rows.push_back(data.fields({data.string(input.getAs<StringAttr>("name").getValue()),
-                                data.string(input.getAs<StringAttr>("binding").getValue()),
-                                data.i32(runtimeType(type.getElementType())),
-                                data.i32(type.getRank()), dims(type.getShape()),
-                                data.i32(input.getAs<IntegerAttr>("batch_dim").getInt()),
-                                data.i32(0), data.i64(bound ? bound.getInt() : 0),
-                                data.i64(ignored ? ignored.getInt() : 0)}));
+    Row<ShaleInput> row;
+    row.name = data.text(input.getAs<StringAttr>("name").getValue());
+    row.binding = data.text(input.getAs<StringAttr>("binding").getValue());
+    row.type = runtimeType(type.getElementType());
+    row.rank = type.getRank();
+    row.dims = data.numbers("dims", type.getShape());
+    row.batch_dim = input.getAs<IntegerAttr>("batch_dim").getInt();
+    row.bound = bound ? bound.getInt() : 0;
+    row.ignored = ignored ? ignored.getInt() : 0;
+    rows.push_back(std::move(row));
   }
-  return data.array("inputs", std::move(rows));
+  return data.table<ShaleInput>("inputs", rows);
 }
 
-Datum Tables::names(StringRef what, ArrayAttr strings) {
-  std::vector<Datum> rows;
+Rows<const char *> Tables::names(StringRef what, ArrayAttr strings) {
+  std::vector<Address<const char>> rows;
   for (auto name : strings.getAsRange<StringAttr>())
-    rows.push_back(data.string(name.getValue()));
-  return data.array(what, std::move(rows));
-}
-
-Datum Tables::sites(const ProgramSummary &summary) {
-  std::vector<Datum> rows;
-  for (const CollectiveSite &site : summary.sites) {
-    int64_t kind = site.kind == CollectiveKind::AllGather       ? SHALE_ALL_GATHER
-                   : site.kind == CollectiveKind::ReduceScatter ? SHALE_REDUCE_SCATTER
-                                                                : SHALE_ALL_REDUCE;
-    rows.push_back(
-        data.fields({data.string(site.name), data.i32(kind), data.i32(axisIndex(module, site.axis)),
-                     data.i64(site.sentBytes), data.i64(site.times), data.i32(site.bucket),
-                     data.i32(site.bucketSize)}));
-  }
-  return data.array("sites", std::move(rows));
-}
-
-Datum Tables::plan(const ProgramSummary &summary) {
-  std::vector<Datum> rows;
-  for (const PlanLine &line : summary.lines)
-    rows.push_back(
-        data.fields({data.string(rt::stringifyCategory(line.category)), data.string(line.what),
-                     data.string(mem::stringifyMemory(line.memory)), data.i64(line.bytes)}));
-  return data.array("plan", std::move(rows));
-}
-
-Datum Tables::buffers(const ProgramSummary &summary) {
-  std::vector<Datum> rows;
-  for (const PlannedBuffer &buffer : summary.buffers)
-    rows.push_back(
-        data.fields({data.string(buffer.name), data.string(rt::stringifyCategory(buffer.category)),
-                     data.string((buffer.memory == mem::Memory::Host ? "host " : "") +
-                                 rt::stringifySpace(buffer.space).str()),
-                     data.i64(buffer.offset), data.i64(buffer.bytes), data.i64(buffer.padding)}));
-  return data.array("buffers", std::move(rows));
-}
-
-Datum Tables::transfers(const ProgramSummary &summary) {
-  std::vector<Datum> rows;
-  for (const MemoryCopy &copy : summary.copies)
-    rows.push_back(data.fields({data.string(copy.name), data.string(copy.source),
-                                data.i64(copy.bytes), data.i64(copy.times),
-                                data.i32(copy.target == mem::Memory::Host), data.i32(0)}));
-  return data.array("transfers", std::move(rows));
+    rows.push_back(data.text(name.getValue()));
+  return data.addresses<const char *>(what, rows);
 }
 
 /// Returns the elements of the first input (the tokens of a language model) over all ranks.
@@ -440,6 +447,42 @@ StringRef Tables::strategyWord() {
   return hybrid ? "hybrid" : dist::stringifyStrategy(strategy);
 }
 
+void Tables::describeFunctions(Row<ShaleProgram> &program, const ProgramSummary &summary) {
+  auto function = [&](StringRef name) {
+    std::string symbol = ("shale_" + name).str();
+    return data.addressOf<std::remove_pointer_t<ShaleFunction>>(
+        module.lookupSymbol<rt::FuncOp>(name) ? StringRef(symbol) : StringRef());
+  };
+  program.accumulate = summary.microbatches;
+  program.accumulate_first = function("accumulate_first");
+  program.accumulate_next = function("accumulate");
+  program.step = function("step");
+  program.evaluate = function("evaluate");
+  int64_t constantBytes = layOutConstants(module).bytes;
+  program.constants =
+      data.addressOf<const void>(constantBytes ? StringRef(kConstants) : StringRef());
+  program.constant_bytes = constantBytes;
+  DeviceCode code = deviceCode(module, data);
+  program.device_code = code.bytes;
+  program.device_code_bytes = code.size;
+  program.device_kernels = code.kernels;
+  program.kernels = kernelOperands(module, data);
+  program.attends = summary.attentions > 0;
+  program.allow_tf32 = module->hasAttr(rt::kAllowTf32Attr);
+  program.sites = siteTable(module, data, summary);
+  program.plan = planTable(data, summary);
+  program.buffers = bufferTable(data, summary);
+  program.transfers = transferTable(data, summary);
+  program.state_bytes = summary.stateBytes.device;
+  program.arena_bytes = summary.arenaBytes.device;
+  program.host_state_bytes = summary.stateBytes.host;
+  program.host_arena_bytes = summary.arenaBytes.host;
+  program.comm_scratch_bytes = summary.commScratchBytes;
+  program.flops_per_step = summary.flops - summary.recomputedFlops;
+  program.host_limit = options.hostLimit;
+  program.total_limit = options.totalLimit;
+}
+
 LogicalResult Tables::run() {
   auto step = module.lookupSymbol<rt::FuncOp>("step");
   auto evaluate = module.lookupSymbol<rt::FuncOp>("evaluate");
@@ -452,108 +495,55 @@ LogicalResult Tables::run() {
   if (!optimizer)
     return module.emitError("a program needs the attribute '")
            << nn::kOptimizerAttr << "', set by --shale-autodiff";
+  const Target *target = targetOf(module);
+  if (!target)
+    return failure();
   FailureOr<ProgramSummary> summary = summarizeProgram(module);
   if (failed(summary))
     return failure();
   findSlots();
-  Datum axisTable = axes();
-  FailureOr<Datum> parameterTable = parameters();
+  FailureOr<Rows<ShaleParameter>> parameterTable = parameters();
   if (failed(parameterTable))
     return failure();
-  FailureOr<Datum> groupTable = groups();
+  FailureOr<Rows<ShaleGroup>> groupTable = groups();
   if (failed(groupTable))
     return failure();
-  FailureOr<Datum> stateTable = states();
+  FailureOr<Rows<ShaleState>> stateTable = states();
   if (failed(stateTable))
     return failure();
-  Datum keptTable = kept();
-  auto modelFile = module->getAttrOfType<StringAttr>("nn.model");
-  std::string model = !modelFile               ? "program"
-                      : options.folder.empty() ? modelFile.str()
-                                               : embeddedPath(modelFile, options.folder);
-  auto function = [&](StringRef name) {
-    return module.lookupSymbol<rt::FuncOp>(name) ? data.address(("shale_" + name).str())
-                                                 : data.null();
-  };
-  const Target *target = targetOf(module);
-  if (!target)
-    return failure();
-  FailureOr<Datum> hyperTable = hypers(step, *optimizer);
+  FailureOr<Rows<ShaleHyper>> hyperTable = hypers(step, *optimizer);
   if (failed(hyperTable))
     return failure();
-  ArrayAttr slotNames =
-      ArrayAttr::get(module.getContext(), SmallVector<Attribute>(slots.begin(), slots.end()));
-  ArrayAttr foreign = ArrayAttr::get(module.getContext(), foreignFlags(*optimizer));
-  ArrayAttr evalMetrics =
-      evaluate ? evaluate.getMetrics() : ArrayAttr::get(module.getContext(), {});
-  int64_t constantBytes = layOutConstants(module).bytes, codeBytes = 0, kernelCount = 0;
-  Datum code = deviceCode(module, data, codeBytes),
-        kernels = deviceKernels(module, data, kernelCount);
-  int64_t launchedCount = 0;
-  Datum operandTable = kernelOperands(module, data, launchedCount);
-  Datum program = data.fields({data.i32(SHALE_ABI_VERSION),
-                               data.i32(summary->ranks),
-                               data.string(model),
-                               data.string(target->getArchitecture()),
-                               data.string(target->getHost().getArchitecture()),
-                               data.string(strategyWord()),
-                               data.string(optimizer->name),
-                               data.string(options.describe),
-                               data.i32(axisCount),
-                               data.i32(parameterIndex.size()),
-                               data.i32(groupIndex.size()),
-                               data.i32(stateCount),
-                               data.i32(step.getInputs().size()),
-                               data.i32(step.getHyper().size()),
-                               data.i32(step.getMetrics().size()),
-                               data.i32(evalMetrics.size()),
-                               data.i32(summary->sites.size()),
-                               data.i32(summary->lines.size()),
-                               data.i32(summary->buffers.size()),
-                               data.i32(summary->microbatches),
-                               data.i32(keptCount),
-                               data.i32(slotNames.size()),
-                               data.i32(foreign.size()),
-                               data.i32(dist::reducesAtEnd(dist::getStrategy(module))),
-                               axisTable,
-                               *parameterTable,
-                               *groupTable,
-                               *stateTable,
-                               inputs(step),
-                               names("slots", slotNames),
-                               names("foreign_flags", foreign),
-                               *hyperTable,
-                               names("metrics", step.getMetrics()),
-                               names("eval_metrics", evalMetrics),
-                               sites(*summary),
-                               plan(*summary),
-                               buffers(*summary),
-                               transfers(*summary),
-                               keptTable,
-                               data.i64(summary->stateBytes.device),
-                               data.i64(summary->arenaBytes.device),
-                               data.i64(summary->stateBytes.host),
-                               data.i64(summary->arenaBytes.host),
-                               data.i64(int64_t(summary->copies.size())),
-                               data.i64(summary->commScratchBytes),
-                               data.i64(tokensPerStep(step) * summary->microbatches),
-                               data.i64(summary->flops - summary->recomputedFlops),
-                               function("accumulate_first"),
-                               function("accumulate"),
-                               data.address("shale_step"),
-                               evaluate ? data.address("shale_evaluate") : data.null(),
-                               constantBytes ? data.address(kConstants) : data.null(),
-                               data.i64(constantBytes),
-                               code,
-                               data.i64(codeBytes),
-                               kernels,
-                               data.i64(kernelCount),
-                               data.i64(summary->attentions > 0),
-                               data.i64(module->hasAttr(rt::kAllowTf32Attr)),
-                               data.i64(options.hostLimit),
-                               data.i64(options.totalLimit),
-                               operandTable,
-                               data.i64(launchedCount)});
+  auto modelFile = module->getAttrOfType<StringAttr>("nn.model");
+  MLIRContext *context = module.getContext();
+
+  Row<ShaleProgram> program;
+  program.abi_version = SHALE_ABI_VERSION;
+  program.world_size = summary->ranks;
+  program.model = data.text(!modelFile               ? "program"
+                            : options.folder.empty() ? modelFile.str()
+                                                     : embeddedPath(modelFile, options.folder));
+  program.target = data.text(target->getArchitecture());
+  program.host = data.text(target->getHost().getArchitecture());
+  program.strategy = data.text(strategyWord());
+  program.optimizer = data.text(optimizer->name);
+  program.describe = data.text(options.describe);
+  program.reduces_at_end = dist::reducesAtEnd(dist::getStrategy(module));
+  program.axes = axes();
+  program.parameters = *parameterTable;
+  program.groups = *groupTable;
+  program.states = *stateTable;
+  program.inputs = inputs(step);
+  program.slots =
+      names("slots", ArrayAttr::get(context, SmallVector<Attribute>(slots.begin(), slots.end())));
+  program.foreign_flags = names("foreign_flags", ArrayAttr::get(context, foreignFlags(*optimizer)));
+  program.hyper = *hyperTable;
+  program.metrics = names("metrics", step.getMetrics());
+  program.eval_metrics =
+      names("eval_metrics", evaluate ? evaluate.getMetrics() : ArrayAttr::get(context, {}));
+  program.kept = kept();
+  program.tokens_per_step = tokensPerStep(step) * summary->microbatches;
+  describeFunctions(program, *summary);
   data.define("shale_program", program, LLVM::Linkage::External);
   return success();
 }

@@ -78,12 +78,6 @@ template <typename Body, typename Name> void record(const Span &span, Name name,
   }
 }
 
-void startCollective(ShaleRank *rank, int32_t site, ShaleCollectiveKind kind, const void *send,
-                     void *recv, int64_t count, int32_t type) {
-  Observed observed(rank, [&](Observer &o) { o.start(site, send, recv, count, type); });
-  rank->collectives->start(site, kind, send, recv, count, static_cast<ShaleType>(type));
-}
-
 } // namespace
 
 extern "C" void shale_note(ShaleRank *rank, const char *node) { rank->node = node; }
@@ -92,164 +86,151 @@ extern "C" int64_t shale_coordinate(ShaleRank *rank, int32_t axis) {
   return axis < 0 ? 0 : rank->coordinates[axis];
 }
 
-extern "C" void shale_launch(ShaleRank *rank, const char *name, const void *kernel,
-                             void *const *args, int32_t inputs, int32_t outputs, int64_t rows,
-                             int64_t grain, int32_t space) {
-  const char *what = name ? name : "kernel";
-  Observed observed(
-      rank, [&](Observer &o) { tellLaunch(*rank->program, o, what, args, inputs, outputs); });
+extern "C" void shale_launch(ShaleRank *rank, const ShaleLaunch *launch) {
+  const char *what = launch->name ? launch->name : "kernel";
+  Observed observed(rank, [&](Observer &o) {
+    tellLaunch(*rank->program, o, what, launch->args, launch->inputs, launch->outputs);
+  });
   record(
-      {what, rank->node, space == SHALE_SPACE_HOST ? "host" : nullptr},
+      {what, rank->node, launch->space == SHALE_SPACE_HOST ? "host" : nullptr},
       [&](char *text, size_t size) { snprintf(text, size, "%s", what); },
       [&] {
-        rank->device->launch(
-            {kernel, args, inputs + outputs, rows, grain, static_cast<ShaleSpace>(space)});
+        rank->device->launch({launch->kernel, launch->args, launch->inputs + launch->outputs,
+                              launch->rows, launch->grain, static_cast<ShaleSpace>(launch->space)});
       });
 }
 
-extern "C" void shale_gemm(ShaleRank *rank, int32_t transpose_a, int32_t transpose_b, int64_t batch,
-                           int64_t m, int64_t n, int64_t k, const void *a, int64_t lda,
-                           const void *b, int64_t ldb, void *c, int64_t ldc, int32_t type,
-                           int32_t result_type, int32_t accumulate) {
-  Observed observed(rank, [&](Observer &o) {
-    std::vector<Operand> reads = {{a, batch * m * k, type}, {b, batch * k * n, type}};
-    if (accumulate)
-      reads.push_back({c, batch * m * n, result_type});
-    o.call("matrix product", reads, {{c, batch * m * n, result_type}});
-  });
-  Product product{transpose_a != 0,
-                  transpose_b != 0,
-                  m,
-                  n,
-                  k,
-                  1,
-                  a,
-                  lda,
-                  b,
-                  ldb,
-                  accumulate ? 1.0f : 0.0f,
-                  c,
-                  ldc,
-                  static_cast<Dtype>(type),
-                  static_cast<Dtype>(result_type),
-                  batch,
-                  type == SHALE_F32 && rank->program->allow_tf32 != 0};
+/// Returns a product without an epilogue.
+static Product productOf(const ShaleGemm &gemm) {
+  Product product{};
+  product.transposeA = gemm.transpose_a != 0, product.transposeB = gemm.transpose_b != 0;
+  product.m = gemm.m, product.n = gemm.n, product.k = gemm.k;
+  product.alpha = 1, product.beta = gemm.accumulate ? 1.0f : 0.0f;
+  product.a = gemm.a, product.lda = gemm.lda;
+  product.b = gemm.b, product.ldb = gemm.ldb;
+  product.c = gemm.c, product.ldc = gemm.ldc;
+  product.type = static_cast<Dtype>(gemm.type);
+  product.resultType = static_cast<Dtype>(gemm.result_type);
+  product.batch = gemm.batch;
+  return product;
+}
+
+/// Computes a product, which the profile lists with `what` follows it.
+static void multiply(ShaleRank *rank, const Product &product, const char *what) {
   record(
       {"matrix product", rank->node},
       [&](char *text, size_t size) {
-        std::string times = batch == 1 ? "" : format("%lld x ", (long long)batch);
-        snprintf(text, size, "gemm %s %c%c %s%lld x %lld x %lld", nameOf(product.type),
-                 transpose_a ? 'T' : 'N', transpose_b ? 'T' : 'N', times.c_str(), (long long)m,
-                 (long long)n, (long long)k);
+        std::string times = product.batch == 1 ? "" : format("%lld x ", (long long)product.batch);
+        snprintf(text, size, "gemm %s %c%c %s%lld x %lld x %lld%s%s", nameOf(product.type),
+                 product.transposeA ? 'T' : 'N', product.transposeB ? 'T' : 'N', times.c_str(),
+                 (long long)product.m, (long long)product.n, (long long)product.k,
+                 *what ? ", " : "", what);
       },
       [&] { rank->device->multiply(product); });
 }
 
-extern "C" void shale_gemm_epilogue(ShaleRank *rank, int32_t transpose_a, int32_t transpose_b,
-                                    int64_t m, int64_t n, int64_t k, const void *a, const void *b,
-                                    void *c, int32_t type, int32_t epilogue, const void *with,
-                                    void *before, const void *kernel, int64_t rows, int64_t grain) {
+extern "C" void shale_gemm(ShaleRank *rank, const ShaleGemm *gemm) {
+  Product product = productOf(*gemm);
+  product.tf32 = gemm->type == SHALE_F32 && rank->program->allow_tf32 != 0;
   Observed observed(rank, [&](Observer &o) {
-    std::vector<Operand> writes = {{c, m * n, type}};
-    if (before)
-      writes.push_back({before, m * n, type});
-    int64_t extra = epilogue == SHALE_EPILOGUE_GELU_GRAD ? m * n : n;
-    o.call("matrix product", {{a, m * k, type}, {b, k * n, type}, {with, extra, type}}, writes);
+    Operand result{gemm->c, gemm->batch * gemm->m * gemm->n, gemm->result_type};
+    std::vector<Operand> reads = {{gemm->a, gemm->batch * gemm->m * gemm->k, gemm->type},
+                                  {gemm->b, gemm->batch * gemm->k * gemm->n, gemm->type}};
+    if (gemm->accumulate)
+      reads.push_back(result);
+    o.call("matrix product", reads, {result});
   });
-  auto element = static_cast<Dtype>(type);
-  Product product{transpose_a != 0,
-                  transpose_b != 0,
-                  m,
-                  n,
-                  k,
-                  1,
-                  a,
-                  transpose_a ? m : k,
-                  b,
-                  transpose_b ? k : n,
-                  0,
-                  c,
-                  n,
-                  element,
-                  element,
-                  1,
-                  false,
-                  {static_cast<ShaleEpilogue>(epilogue), with, before, kernel, rows, grain}};
-  record(
-      {"matrix product", rank->node},
-      [&](char *text, size_t size) {
-        snprintf(text, size, "gemm %s %c%c %lld x %lld x %lld, %s", nameOf(element),
-                 transpose_a ? 'T' : 'N', transpose_b ? 'T' : 'N', (long long)m, (long long)n,
-                 (long long)k, nameOf(product.epilogue.kind));
-      },
-      [&] { rank->device->multiply(product); });
+  multiply(rank, product, "");
+}
+
+extern "C" void shale_gemm_epilogue(ShaleRank *rank, const ShaleGemm *gemm,
+                                    const ShaleGemmEpilogue *epilogue) {
+  int64_t elements = gemm->m * gemm->n;
+  Observed observed(rank, [&](Observer &o) {
+    std::vector<Operand> writes = {{gemm->c, elements, gemm->type}};
+    if (epilogue->before)
+      writes.push_back({epilogue->before, elements, gemm->type});
+    int64_t extra = epilogue->epilogue == SHALE_EPILOGUE_GELU_GRAD ? elements : gemm->n;
+    o.call("matrix product",
+           {{gemm->a, gemm->m * gemm->k, gemm->type},
+            {gemm->b, gemm->k * gemm->n, gemm->type},
+            {epilogue->with, extra, gemm->type}},
+           writes);
+  });
+  Product product = productOf(*gemm);
+  product.epilogue = {static_cast<ShaleEpilogue>(epilogue->epilogue),
+                      epilogue->with,
+                      epilogue->before,
+                      epilogue->kernel,
+                      epilogue->rows,
+                      epilogue->grain};
+  multiply(rank, product, nameOf(product.epilogue.kind));
 }
 
 namespace {
 
-struct AttentionSizes {
-  int64_t batch, heads, keyHeads, length, keyLength, depth, valueDepth;
+/// Elements of a tensor of queries, and of one of results.
+int64_t queriesOf(const ShaleAttention &a, int64_t features) {
+  return a.batch * a.length * a.heads * features;
+}
 
-  /// Elements of a tensor of queries, and the buffers of query, key and value, or their gradients:
-  /// three, or the first if it holds the heads of all.
-  int64_t queries(int64_t features) const { return batch * length * heads * features; }
-  std::vector<Operand> operands(const void *query, const void *key, const void *value,
-                                int32_t type) const {
-    if (!key)
-      return {{query, batch * length * (heads + 2 * keyHeads) * depth, type}};
-    return {{query, queries(depth), type},
-            {key, batch * keyLength * keyHeads * depth, type},
-            {value, batch * keyLength * keyHeads * valueDepth, type}};
-  }
+/// Returns the buffers of query, key and value, or of their gradients: three, or the first if it
+/// holds the heads of all.
+std::vector<Operand> headsOf(const ShaleAttention &a, const void *query, const void *key,
+                             const void *value) {
+  if (!key)
+    return {{query, a.batch * a.length * (a.heads + 2 * a.key_heads) * a.depth, a.type}};
+  int64_t keys = a.batch * a.key_length * a.key_heads;
+  return {{query, queriesOf(a, a.depth), a.type},
+          {key, keys * a.depth, a.type},
+          {value, keys * a.value_depth, a.type}};
+}
 
-  /// Tensors [batch, positions, heads, features] without gaps.
-  Attention::Tensor ofQueries(const void *data, int64_t features) const {
-    return dense(data, length, heads, features);
-  }
-  Attention::Tensor ofKeys(const void *data, int64_t features) const {
-    return dense(data, keyLength, keyHeads, features);
-  }
+/// A tensor [batch, positions, heads, features] without gaps.
+Attention::Tensor dense(const void *data, int64_t positions, int64_t heads, int64_t features) {
+  return {const_cast<void *>(data), {positions * heads * features, features, heads * features, 1}};
+}
 
-  /// Places query, key and value, or their gradients: three tensors without gaps, or one that holds
-  /// the heads of all three, if the others are null.
-  void place(const void *query, const void *key, const void *value, Dtype type,
-             Attention::Tensor &q, Attention::Tensor &k, Attention::Tensor &v) const {
-    if (key) {
-      q = ofQueries(query, depth), k = ofKeys(key, depth), v = ofKeys(value, valueDepth);
-    } else {
-      q = packed(query, 0, type), k = packed(query, heads, type);
-      v = packed(query, heads + keyHeads, type);
-    }
-  }
+/// The heads from `first` on of a tensor [batch, length, heads + 2 * key_heads, depth].
+Attention::Tensor packed(const ShaleAttention &a, const void *data, int64_t first) {
+  int64_t position = (a.heads + 2 * a.key_heads) * a.depth;
+  int64_t bytes = first * a.depth * sizeOf(static_cast<Dtype>(a.type));
+  return {static_cast<char *>(const_cast<void *>(data)) + bytes,
+          {a.length * position, a.depth, position, 1}};
+}
 
-private:
-  /// The heads from `first` on of a tensor [batch, length, heads + 2 * keyHeads, depth].
-  Attention::Tensor packed(const void *data, int64_t first, Dtype type) const {
-    int64_t position = (heads + 2 * keyHeads) * depth;
-    return {static_cast<char *>(const_cast<void *>(data)) + first * depth * sizeOf(type),
-            {length * position, depth, position, 1}};
+/// Places query, key and value, or their gradients: three tensors without gaps, or one that holds
+/// the heads of all three, if the others are null.
+void place(const ShaleAttention &a, const void *query, const void *key, const void *value,
+           Attention::Tensor &q, Attention::Tensor &k, Attention::Tensor &v) {
+  if (key) {
+    q = dense(query, a.length, a.heads, a.depth);
+    k = dense(key, a.key_length, a.key_heads, a.depth);
+    v = dense(value, a.key_length, a.key_heads, a.value_depth);
+  } else {
+    q = packed(a, query, 0);
+    k = packed(a, query, a.heads);
+    v = packed(a, query, a.heads + a.key_heads);
   }
-  static Attention::Tensor dense(const void *data, int64_t positions, int64_t heads,
-                                 int64_t features) {
-    return {const_cast<void *>(data),
-            {positions * heads * features, features, heads * features, 1}};
-  }
-};
+}
 
-/// Returns the operands that attention and its gradient share.
-Attention describe(const AttentionSizes &sizes, int32_t causal, int64_t window, float scale,
-                   int32_t type, const void *query, const void *key, const void *value,
-                   const void *result, const float *lse, void *workspace, int64_t workspaceBytes) {
+Attention describe(const ShaleAttention &a) {
   Attention attention{};
-  attention.batch = sizes.batch, attention.heads = sizes.heads, attention.keyHeads = sizes.keyHeads;
-  attention.length = sizes.length, attention.keyLength = sizes.keyLength;
-  attention.depth = sizes.depth, attention.valueDepth = sizes.valueDepth;
-  attention.causal = causal != 0, attention.window = window, attention.scale = scale;
-  attention.type = static_cast<Dtype>(type);
-  sizes.place(query, key, value, attention.type, attention.query, attention.key, attention.value);
-  attention.output = sizes.ofQueries(result, sizes.valueDepth);
-  attention.lse = const_cast<float *>(lse);
-  attention.workspace = workspace, attention.workspaceBytes = workspaceBytes;
+  attention.batch = a.batch, attention.heads = a.heads, attention.keyHeads = a.key_heads;
+  attention.length = a.length, attention.keyLength = a.key_length;
+  attention.depth = a.depth, attention.valueDepth = a.value_depth;
+  attention.causal = a.causal != 0, attention.window = a.window, attention.scale = a.scale;
+  attention.type = static_cast<Dtype>(a.type);
+  place(a, a.query, a.key, a.value, attention.query, attention.key, attention.value);
+  attention.output = dense(a.result, a.length, a.heads, a.value_depth);
+  attention.lse = a.lse;
+  attention.workspace = a.workspace, attention.workspaceBytes = a.workspace_bytes;
+  if (a.result_gradient) {
+    attention.deterministic = a.deterministic != 0;
+    attention.outputGradient = dense(a.result_gradient, a.length, a.heads, a.value_depth);
+    place(a, a.query_gradient, a.key_gradient, a.value_gradient, attention.queryGradient,
+          attention.keyGradient, attention.valueGradient);
+  }
   return attention;
 }
 
@@ -272,45 +253,20 @@ void attend(ShaleRank *rank, const Attention &attention, const std::vector<Opera
 
 } // namespace
 
-extern "C" void shale_attention(ShaleRank *rank, int64_t batch, int64_t heads, int64_t key_heads,
-                                int64_t length, int64_t key_length, int64_t depth,
-                                int64_t value_depth, int32_t causal, int64_t window, float scale,
-                                int32_t type, const void *query, const void *key, const void *value,
-                                void *result, float *lse, void *workspace,
-                                int64_t workspace_bytes) {
-  AttentionSizes sizes{batch, heads, key_heads, length, key_length, depth, value_depth};
-  attend(rank,
-         describe(sizes, causal, window, scale, type, query, key, value, result, lse, workspace,
-                  workspace_bytes),
-         sizes.operands(query, key, value, type),
-         {{result, sizes.queries(value_depth), type},
-          {lse, batch * heads * length, SHALE_F32},
-          {workspace}});
-}
-
-extern "C" void shale_attention_gradient(ShaleRank *rank, int64_t batch, int64_t heads,
-                                         int64_t key_heads, int64_t length, int64_t key_length,
-                                         int64_t depth, int64_t value_depth, int32_t causal,
-                                         int64_t window, float scale, int32_t type,
-                                         int32_t deterministic, const void *query, const void *key,
-                                         const void *value, const void *result, const float *lse,
-                                         const void *result_gradient, void *query_gradient,
-                                         void *key_gradient, void *value_gradient, void *workspace,
-                                         int64_t workspace_bytes) {
-  AttentionSizes sizes{batch, heads, key_heads, length, key_length, depth, value_depth};
-  Attention attention = describe(sizes, causal, window, scale, type, query, key, value, result, lse,
-                                 workspace, workspace_bytes);
-  attention.deterministic = deterministic != 0;
-  attention.outputGradient = sizes.ofQueries(result_gradient, value_depth);
-  sizes.place(query_gradient, key_gradient, value_gradient, attention.type, attention.queryGradient,
-              attention.keyGradient, attention.valueGradient);
-  std::vector<Operand> reads = sizes.operands(query, key, value, type),
-                       writes = sizes.operands(query_gradient, key_gradient, value_gradient, type);
-  reads.insert(reads.end(), {{result, sizes.queries(value_depth), type},
-                             {lse, batch * heads * length, SHALE_F32},
-                             {result_gradient, sizes.queries(value_depth), type}});
-  writes.push_back({workspace});
-  attend(rank, attention, reads, writes);
+extern "C" void shale_attention(ShaleRank *rank, const ShaleAttention *attention) {
+  const ShaleAttention &a = *attention;
+  std::vector<Operand> reads = headsOf(a, a.query, a.key, a.value), writes;
+  Operand result{a.result, queriesOf(a, a.value_depth), a.type},
+      lse{a.lse, a.batch * a.heads * a.length, SHALE_F32};
+  if (a.result_gradient) {
+    Operand gradient{a.result_gradient, queriesOf(a, a.value_depth), a.type};
+    reads.insert(reads.end(), {result, lse, gradient});
+    writes = headsOf(a, a.query_gradient, a.key_gradient, a.value_gradient);
+  } else {
+    writes = {result, lse};
+  }
+  writes.push_back({a.workspace});
+  attend(rank, describe(a), reads, writes);
 }
 
 extern "C" void shale_copy(ShaleRank *rank, void *target, const void *source, int64_t bytes) {
@@ -353,19 +309,11 @@ extern "C" void shale_transfer_wait(ShaleRank *rank, int32_t index) {
       [&] { rank->device->waitCopy(index); });
 }
 
-extern "C" void shale_all_gather_start(ShaleRank *rank, int32_t site, const void *send, void *recv,
-                                       int64_t count, int32_t type) {
-  startCollective(rank, site, SHALE_ALL_GATHER, send, recv, count, type);
-}
-
-extern "C" void shale_reduce_scatter_start(ShaleRank *rank, int32_t site, const void *send,
-                                           void *recv, int64_t count, int32_t type) {
-  startCollective(rank, site, SHALE_REDUCE_SCATTER, send, recv, count, type);
-}
-
-extern "C" void shale_all_reduce_start(ShaleRank *rank, int32_t site, const void *send, void *recv,
-                                       int64_t count, int32_t type) {
-  startCollective(rank, site, SHALE_ALL_REDUCE, send, recv, count, type);
+extern "C" void shale_start(ShaleRank *rank, int32_t site, const void *send, void *recv,
+                            int64_t count, int32_t type) {
+  Observed observed(rank, [&](Observer &o) { o.start(site, send, recv, count, type); });
+  auto kind = static_cast<ShaleCollectiveKind>(rank->program->sites[site].kind);
+  rank->collectives->start(site, kind, send, recv, count, static_cast<ShaleType>(type));
 }
 
 extern "C" void shale_wait(ShaleRank *rank, int32_t site) {

@@ -29,8 +29,8 @@ from runner import VALUE, Case, Deviates, expect_deviation, main, run, stage_fil
 LLVM = pathlib.Path("/usr/lib/llvm-22/bin")
 # Libraries that libshale_rt.a needs (lib/Target/CPU), and the calls that the shim intercepts.
 LIBRARIES = ["-lgloo", "-l:libsodium.a", "-ldnnl", "-lgomp", "-lpthread"]
-WRAPPED = ["launch", "gemm", "gemm_thread", "copy", "zero", "coordinate", "store_coordinate", "all_gather_start", "reduce_scatter_start",
-           "all_reduce_start", "wait", "transfer_start", "transfer_wait"]
+WRAPPED = ["launch", "gemm", "gemm_thread", "copy", "zero", "coordinate", "store_coordinate", "start", "wait", "transfer_start",
+           "transfer_wait"]
 SIZES = {"f64": 8, "f32": 4, "bf16": 2, "f16": 2, "i64": 8, "i32": 4, "i1": 1}
 READ, WRITTEN, READ_AFTER = 1, 2, 4
 NONE, GIVEN = -1, -2  # no buffer; content from before the step

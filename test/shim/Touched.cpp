@@ -158,39 +158,32 @@ void *__touch_memset(void *target, int byte, size_t bytes) {
 
 // ---- the calls of compiled code
 
-void __real_shale_launch(ShaleRank *, const char *, ShaleKernel, void *const *, int32_t, int32_t,
-                         int64_t, int64_t, int32_t);
-void __wrap_shale_launch(ShaleRank *rank, const char *name, ShaleKernel kernel, void *const *args,
-                         int32_t inputs, int32_t outputs, int64_t rows, int64_t grain,
-                         int32_t space) {
-  std::string line = std::string("launch ") + name;
-  for (int32_t i = 0; i < inputs + outputs; ++i)
-    line += (i == inputs ? " to" : "") + hex(args[i]);
-  call(line,
-       [&] { __real_shale_launch(rank, name, kernel, args, inputs, outputs, rows, grain, space); });
+void __real_shale_launch(ShaleRank *, const ShaleLaunch *);
+void __wrap_shale_launch(ShaleRank *rank, const ShaleLaunch *launch) {
+  std::string line = std::string("launch ") + launch->name;
+  for (int32_t i = 0; i < launch->inputs + launch->outputs; ++i)
+    line += (i == launch->inputs ? " to" : "") + hex(launch->args[i]);
+  call(line, [&] { __real_shale_launch(rank, launch); });
 }
 
-void __real_shale_gemm(ShaleRank *, int32_t, int32_t, int64_t, int64_t, int64_t, int64_t,
-                       const void *, int64_t, const void *, int64_t, void *, int64_t, int32_t,
-                       int32_t, int32_t);
-void __wrap_shale_gemm(ShaleRank *rank, int32_t transpose_a, int32_t transpose_b, int64_t batch,
-                       int64_t m, int64_t n, int64_t k, const void *a, int64_t lda, const void *b,
-                       int64_t ldb, void *c, int64_t ldc, int32_t type, int32_t result_type,
-                       int32_t accumulate) {
-  call("gemm" + hex(a) + hex(b) + " to" + hex(c), [&] {
-    int64_t in = sizeOfType(type), out = sizeOfType(result_type);
-    for (int64_t i = 0; i < batch; ++i) {
-      eachRow(static_cast<const char *>(a) + i * m * k * in, transpose_a, m, k, lda, in, reads);
-      eachRow(static_cast<const char *>(b) + i * k * n * in, transpose_b, k, n, ldb, in, reads);
+void __real_shale_gemm(ShaleRank *, const ShaleGemm *);
+void __wrap_shale_gemm(ShaleRank *rank, const ShaleGemm *g) {
+  call("gemm" + hex(g->a) + hex(g->b) + " to" + hex(g->c), [&] {
+    int64_t in = sizeOfType(g->type), out = sizeOfType(g->result_type), m = g->m, n = g->n,
+            k = g->k;
+    for (int64_t i = 0; i < g->batch; ++i) {
+      eachRow(static_cast<const char *>(g->a) + i * m * k * in, g->transpose_a, m, k, g->lda, in,
+              reads);
+      eachRow(static_cast<const char *>(g->b) + i * k * n * in, g->transpose_b, k, n, g->ldb, in,
+              reads);
     }
-    for (int64_t i = 0; i < batch; ++i) {
-      const char *result = static_cast<const char *>(c) + i * m * n * out;
-      if (accumulate)
-        eachRow(result, false, m, n, ldc, out, reads);
-      eachRow(result, false, m, n, ldc, out, writes);
+    for (int64_t i = 0; i < g->batch; ++i) {
+      const char *result = static_cast<const char *>(g->c) + i * m * n * out;
+      if (g->accumulate)
+        eachRow(result, false, m, n, g->ldc, out, reads);
+      eachRow(result, false, m, n, g->ldc, out, writes);
     }
-    __real_shale_gemm(rank, transpose_a, transpose_b, batch, m, n, k, a, lda, b, ldb, c, ldc, type,
-                      result_type, accumulate);
+    __real_shale_gemm(rank, g);
   });
 }
 
@@ -239,29 +232,24 @@ void __wrap_shale_store_coordinate(ShaleRank *rank, int32_t axis, int64_t *targe
   });
 }
 
-void __real_shale_all_gather_start(ShaleRank *, int32_t, const void *, void *, int64_t, int32_t);
-void __wrap_shale_all_gather_start(ShaleRank *rank, int32_t site, const void *send, void *recv,
-                                   int64_t count, int32_t type) {
+void __real_shale_start(ShaleRank *, int32_t, const void *, void *, int64_t, int32_t);
+void __wrap_shale_start(ShaleRank *rank, int32_t site, const void *send, void *recv, int64_t count,
+                        int32_t type) {
   int64_t bytes = count * sizeOfType(type);
-  start("all_gather", site, send, bytes, recv, bytes * ranksOf(site));
-  __real_shale_all_gather_start(rank, site, send, recv, count, type);
-}
-
-void __real_shale_reduce_scatter_start(ShaleRank *, int32_t, const void *, void *, int64_t,
-                                       int32_t);
-void __wrap_shale_reduce_scatter_start(ShaleRank *rank, int32_t site, const void *send, void *recv,
-                                       int64_t count, int32_t type) {
-  int64_t bytes = count * sizeOfType(type);
-  start("reduce_scatter", site, send, bytes * ranksOf(site), recv, bytes);
-  __real_shale_reduce_scatter_start(rank, site, send, recv, count, type);
-}
-
-void __real_shale_all_reduce_start(ShaleRank *, int32_t, const void *, void *, int64_t, int32_t);
-void __wrap_shale_all_reduce_start(ShaleRank *rank, int32_t site, const void *send, void *recv,
-                                   int64_t count, int32_t type) {
-  int64_t bytes = count * sizeOfType(type);
-  start("all_reduce", site, send, bytes, recv, bytes);
-  __real_shale_all_reduce_start(rank, site, send, recv, count, type);
+  switch (shale_program.sites[site].kind) {
+  case SHALE_ALL_GATHER:
+    start("all_gather", site, send, bytes, recv, bytes * ranksOf(site));
+    break;
+  case SHALE_REDUCE_SCATTER:
+    start("reduce_scatter", site, send, bytes * ranksOf(site), recv, bytes);
+    break;
+  case SHALE_ALL_REDUCE:
+    start("all_reduce", site, send, bytes, recv, bytes);
+    break;
+  default:
+    abort();
+  }
+  __real_shale_start(rank, site, send, recv, count, type);
 }
 
 void __real_shale_wait(ShaleRank *, int32_t);

@@ -5,7 +5,7 @@
 // include/shale/Runtime.h).
 //
 //===----------------------------------------------------------------------===//
-#include "lib/Codegen/ConstantData.h"
+#include "lib/Codegen/ProgramData.h"
 #include "lib/Support/Remarks.h"
 #include "lib/Target/CUDA/GpuCode.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -88,11 +88,13 @@ FailureOr<std::vector<KernelUsage>> CudaTarget::lowerKernels(ModuleOp module) co
                          /*isConstant=*/true, LLVM::Linkage::Internal, kDeviceCode,
                          b.getStringAttr(*code))
       .setAlignment(16);
-  ConstantData data(module, "shale_device");
-  for (auto [symbol, kernel] : llvm::zip(symbols, described))
-    data.define(symbol,
-                data.fields({data.string(kernel.name), data.i32(kernel.threads), data.i32(0)}),
-                LLVM::Linkage::Internal);
+  abi::ProgramData data(module, "shale_device");
+  for (auto [symbol, kernel] : llvm::zip(symbols, described)) {
+    abi::Row<ShaleDeviceKernel> row;
+    row.name = data.text(kernel.name);
+    row.threads = kernel.threads;
+    data.define(symbol, row, LLVM::Linkage::Internal);
+  }
   kernels.erase();
   return usage;
 }

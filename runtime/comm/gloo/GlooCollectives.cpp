@@ -96,16 +96,17 @@ private:
 GlooCollectives::GlooCollectives(const ShaleProgram &program, std::vector<GlooContext> contexts,
                                  milliseconds timeout)
     : program(program), timeout(timeout), perAxis(std::move(contexts)),
-      scratch(scratchBytes(program), "receive scratch"), sent(std::max(program.site_count, 1)) {
+      scratch(scratchBytes(program), "receive scratch"),
+      sent(std::max<int64_t>(program.site_count, 1)) {
   int64_t largest = 0;
   for (const GlooContext &context : perAxis)
     if (context)
       largest = std::max<int64_t>(largest, context->size);
   tail = Block(largest * 16, "receive scratch");
   sources.resize(largest);
-  ring.resize(std::max(program.site_count, 1));
+  ring.resize(std::max<int64_t>(program.site_count, 1));
   batch.reserve(ring.size());
-  busy.resize(std::max(program.site_count, 1));
+  busy.resize(std::max<int64_t>(program.site_count, 1));
   std::thread([this] { work(); }).detach();
 }
 

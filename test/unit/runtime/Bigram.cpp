@@ -54,9 +54,9 @@ const int64_t weightDims[] = {vocab, vocab}, biasDims[] = {vocab}, scaleDims[] =
 const char *const biasAliases[] = {"tied.bias", nullptr};
 
 void sumOverAll(ShaleRank *rank, int siteF, int siteR, float *value) {
-  shale_all_reduce_start(rank, siteF, value, value, 1, SHALE_F32);
+  shale_start(rank, siteF, value, value, 1, SHALE_F32);
   shale_wait(rank, siteF);
-  shale_all_reduce_start(rank, siteR, value, value, 1, SHALE_F32);
+  shale_start(rank, siteR, value, value, 1, SHALE_F32);
   shale_wait(rank, siteR);
 }
 
@@ -77,7 +77,7 @@ const float *gather(ShaleRank *rank, char *state, char *arena) {
   if (!full)
     return param;
   float *whole = reinterpret_cast<float *>(arena + wholeAt);
-  shale_all_gather_start(rank, Gather, param, whole, local, SHALE_F32);
+  shale_start(rank, Gather, param, whole, local, SHALE_F32);
   shale_wait(rank, Gather);
   return whole;
 }
@@ -165,20 +165,20 @@ void step(ShaleRank *rank, char *state, char *arena, const void *const *inputs, 
   if (const char *spike = getenv("BIGRAM_SPIKE"); spike && atoll(spike) == now)
     factor *= 1000;
   void *args[] = {grad, &factor, grad};
-  shale_launch(rank, "scale", reinterpret_cast<const void *>(scaleKernel), args, 2, 1, groupCount,
-               16, SHALE_SPACE_DEVICE);
-  if (full)
-    shale_reduce_scatter_start(rank, Grad, grad, reduced, local, SHALE_F32);
-  else
-    shale_all_reduce_start(rank, Grad, grad, reduced, local, SHALE_F32);
+  ShaleLaunch launch{};
+  launch.name = "scale", launch.kernel = reinterpret_cast<const void *>(scaleKernel);
+  launch.args = args, launch.inputs = 2, launch.outputs = 1;
+  launch.rows = groupCount, launch.grain = 16, launch.space = SHALE_SPACE_DEVICE;
+  shale_launch(rank, &launch);
+  shale_start(rank, Grad, grad, reduced, local, SHALE_F32);
   shale_wait(rank, Grad);
-  shale_all_reduce_start(rank, GradReplica, reduced, reduced, local, SHALE_F32);
+  shale_start(rank, GradReplica, reduced, reduced, local, SHALE_F32);
   shale_wait(rank, GradReplica);
   float square = 0;
   for (int64_t i = 0; i < local; ++i)
     square += reduced[i] * reduced[i];
   if (full) {
-    shale_all_reduce_start(rank, NormF, &square, &square, 1, SHALE_F32);
+    shale_start(rank, NormF, &square, &square, 1, SHALE_F32);
     shale_wait(rank, NormF);
   }
   float norm = std::sqrt(square);
@@ -223,173 +223,148 @@ void evaluate(ShaleRank *rank, char *state, char *arena, const void *const *inpu
   metrics[1] = count;
 }
 
-const ShaleAxis axes[] = {{"replica", replica, SHALE_AXIS_REPLICA, 0},
-                          {"fsdp", fsdp, SHALE_AXIS_SHARD, 0}};
+constexpr ShaleInit initOf(int32_t kind) {
+  ShaleInit init{};
+  init.kind = kind, init.deviation = -1, init.type = SHALE_F32;
+  return init;
+}
+constexpr ShaleInit filled(double value) {
+  ShaleInit init = initOf(SHALE_INIT_FILL);
+  init.fill = value;
+  return init;
+}
+constexpr ShaleInit inFile(int32_t transposed, int64_t length) {
+  ShaleInit init = initOf(SHALE_INIT_FILE);
+  init.file = "bigram-weights.bin", init.file_size = 64 + weightCount * 4, init.offset = 64;
+  init.length = length, init.transposed = transposed;
+  return init;
+}
+constexpr ShaleParameter parameter(const char *name, const int64_t *dims, int32_t rank,
+                                   int64_t count, bool trained, const ShaleInit &init) {
+  ShaleParameter p{};
+  p.name = name, p.type = SHALE_F32, p.dims = dims, p.rank = rank, p.count = count;
+  p.trained = trained, p.init = init;
+  return p;
+}
+constexpr ShaleParameter withAliases(ShaleParameter p, const char *const *aliases) {
+  p.aliases = aliases;
+  return p;
+}
+constexpr ShaleParameter buffer(ShaleParameter p, int32_t type) {
+  p.buffer = 1, p.type = type;
+  return p;
+}
+const ShaleAxis axes[] = {{"replica", replica, SHALE_AXIS_REPLICA},
+                          {"fsdp", fsdp, SHALE_AXIS_SHARD}};
 const ShaleParameter parameters[] = {
-    {"emb.weight",
-     nullptr,
-     SHALE_F32,
-     2,
-     weightDims,
-     weightCount,
-     1,
-     0,
-     {SHALE_INIT_FILE, 1, 0, "bigram-weights.bin", 64 + weightCount * 4, 64, weightCount * 4, 0, 0,
-      -1, SHALE_F32, 0}},
-    {"bias",
-     biasAliases,
-     SHALE_F32,
-     1,
-     biasDims,
-     vocab,
-     1,
-     0,
-     {SHALE_INIT_FILL, 0, 0.125, nullptr, 0, 0, 0, 0, 0, -1, SHALE_F32, 0}},
-    {"frozen.scale",
-     nullptr,
-     SHALE_F32,
-     1,
-     scaleDims,
-     7,
-     0,
-     0,
-     {SHALE_INIT_FILL, 0, 0.5, nullptr, 0, 0, 0, 0, 0, -1, SHALE_F32, 0}}};
+    parameter("emb.weight", weightDims, 2, weightCount, true, inFile(1, weightCount * 4)),
+    withAliases(parameter("bias", biasDims, 1, vocab, true, filled(0.125)), biasAliases),
+    parameter("frozen.scale", scaleDims, 1, 7, false, filled(0.5))};
 // Of the model's state_dict, but no state of the program: one whose value is in the
 // file, and one of which only the name is known.
 const int64_t maskDims[] = {2, 3};
-const ShaleParameter kept[] = {{"mask",
-                                nullptr,
-                                SHALE_F32,
-                                2,
-                                maskDims,
-                                6,
-                                0,
-                                1,
-                                {SHALE_INIT_FILE, 0, 0, "bigram-weights.bin", 64 + weightCount * 4,
-                                 64, 24, 0, 0, -1, SHALE_F32, 0}},
-                               {"lost",
-                                nullptr,
-                                -1,
-                                0,
-                                nullptr,
-                                0,
-                                0,
-                                1,
-                                {SHALE_INIT_FILE, 0, 0, nullptr, 0, 0, 0, 0, 0, -1, SHALE_F32, 0}}};
-const ShaleSegment segments[] = {
-    {0, 1, 0, weightCount, 0, 0, nullptr, nullptr, nullptr, nullptr},
-    {1, 0, biasOffset, vocab, 0, 0, nullptr, nullptr, nullptr, nullptr}};
-const ShaleSegment frozenSegments[] = {{2, 0, 0, 7, 0, 0, nullptr, nullptr, nullptr, nullptr}};
-const ShaleGroup groups[] = {{"root", groupCount, 2, 0, segments},
-                             {"frozen", frozenCount, 1, 0, frozenSegments}};
+const ShaleParameter kept[] = {
+    buffer(parameter("mask", maskDims, 2, 6, false, inFile(0, 24)), SHALE_F32),
+    buffer(parameter("lost", nullptr, 0, 0, false, initOf(SHALE_INIT_FILE)), SHALE_NO_TYPE)};
+constexpr ShaleSegment segment(int32_t parameter, float decay, int64_t offset, int64_t count) {
+  ShaleSegment s{};
+  s.parameter = parameter, s.decay = decay, s.offset = offset, s.count = count;
+  return s;
+}
+const ShaleSegment segments[] = {segment(0, 1, 0, weightCount), segment(1, 0, biasOffset, vocab)};
+const ShaleSegment frozenSegments[] = {segment(2, 0, 0, 7)};
+const ShaleGroup groups[] = {{"root", groupCount, segments, 2},
+                             {"frozen", frozenCount, frozenSegments, 1}};
 constexpr int32_t axis = full ? Fsdp : -1;
 const ShaleState states[] = {{0, SHALE_ROLE_PARAM, SHALE_F32, axis, paramAt, local},
                              {0, SHALE_ROLE_SLOT, SHALE_F32, axis, m1At, local},
                              {0, SHALE_ROLE_SLOT + 1, SHALE_F32, axis, m2At, local},
                              {1, SHALE_ROLE_PARAM, SHALE_F32, -1, frozenAt, frozenCount}};
-const ShaleInput inputTable[] = {
-    {"tokens", "tokens", SHALE_I64, 2, inputDims, 0, 0, vocab, 0},
-    {"targets", "tokens+1", SHALE_I64, 2, inputDims, 0, 0, vocab, -100},
-    {"step", "step", SHALE_I64, 0, nullptr, -1, 0, 0, 0}};
+const ShaleInput inputTable[] = {{"tokens", "tokens", SHALE_I64, 2, inputDims, 0, vocab, 0},
+                                 {"targets", "tokens+1", SHALE_I64, 2, inputDims, 0, vocab, -100},
+                                 {"step", "step", SHALE_I64, 0, nullptr, -1, 0, 0}};
 const char *const slots[] = {"moment1", "moment2"};
 const char *const foreign[] = {"momentum"};
-const ShaleHyper hyper[] = {
-    {"lr", "", 0, 0, 0, 0, SHALE_HYPER_LEARNING_RATE, -1, 0, 1, 1},
-    {"beta1", "first decay", 0.9, 0, 1, 1, SHALE_HYPER_FLAG, -1, 0, 1, 1},
-    {"beta2", "second decay", 0.999, 0, 1, 1, SHALE_HYPER_FLAG, -1, 0, 1, 1},
-    {"eps", "epsilon", 1e-8, 0, 1e6, 0, SHALE_HYPER_FLAG, -1, 0, 1, 1},
-    {"weight_decay", "weight decay", 0.01, 0, 1e6, 0, SHALE_HYPER_FLAG, -1, 0, 1, 1},
-    {"clip_grad_norm", "norm", 0, 0, 1e30, 0, SHALE_HYPER_FLAG, -1, 0, 1, 1},
-    {"bias1", "", 0, 0, 0, 0, SHALE_HYPER_BIAS_CORRECTION, 1, 0, 1, 1},
-    {"bias2", "", 0, 0, 0, 0, SHALE_HYPER_BIAS_CORRECTION, 2, 0, 1, 1},
-    {"previous_enable", "", 0, 0, 0, 0, SHALE_HYPER_PREVIOUS_ENABLE, -1, 0, 1, 1},
-    {"norm_limit", "", 0, 0, 0, 0, SHALE_HYPER_NORM_LIMIT, -1, 0, 1, 1}};
+constexpr ShaleHyper computed(const char *name, int32_t source, int32_t base = -1) {
+  ShaleHyper h{};
+  h.name = name, h.text = "", h.source = source, h.base = base, h.first = 1, h.step = 1;
+  return h;
+}
+constexpr ShaleHyper flag(const char *name, const char *text, double value, double high,
+                          bool excluded = false) {
+  ShaleHyper h = computed(name, SHALE_HYPER_FLAG);
+  h.text = text, h.value = value, h.high = high, h.high_excluded = excluded;
+  return h;
+}
+const ShaleHyper hyper[] = {computed("lr", SHALE_HYPER_LEARNING_RATE),
+                            flag("beta1", "first decay", 0.9, 1, true),
+                            flag("beta2", "second decay", 0.999, 1, true),
+                            flag("eps", "epsilon", 1e-8, 1e6),
+                            flag("weight_decay", "weight decay", 0.01, 1e6),
+                            flag("clip_grad_norm", "norm", 0, 1e30),
+                            computed("bias1", SHALE_HYPER_BIAS_CORRECTION, 1),
+                            computed("bias2", SHALE_HYPER_BIAS_CORRECTION, 2),
+                            computed("previous_enable", SHALE_HYPER_PREVIOUS_ENABLE),
+                            computed("norm_limit", SHALE_HYPER_NORM_LIMIT)};
 const char *const metricNames[] = {"loss", "grad_norm", "enable"};
 const char *const evalNames[] = {"loss_sum", "count"};
 
 constexpr int64_t reduceBytes(int64_t n, int64_t ranks) {
   return 2 * (ranks - 1) * ((n + ranks - 1) / ranks) * 4;
 }
+constexpr ShaleSite site(const char *name, int32_t kind, int32_t axis, int64_t sent, int32_t own) {
+  return {name, kind, axis, sent, 1, own, 1};
+}
 const ShaleSite sites[] = {
-    {"root", SHALE_ALL_GATHER, Fsdp, (fsdp - 1) * local * 4, 1, 0, 1},
-    {"root gradient", full ? SHALE_REDUCE_SCATTER : SHALE_ALL_REDUCE, Fsdp,
-     full ? (fsdp - 1) * local * 4 : reduceBytes(local, fsdp), 1, 1, 1},
-    {"root gradient", SHALE_ALL_REDUCE, Replica, reduceBytes(local, replica), 1, 2, 1},
-    {"count", SHALE_ALL_REDUCE, Fsdp, reduceBytes(1, fsdp), 1, 3, 1},
-    {"count", SHALE_ALL_REDUCE, Replica, reduceBytes(1, replica), 1, 4, 1},
-    {"loss", SHALE_ALL_REDUCE, Fsdp, reduceBytes(1, fsdp), 1, 5, 1},
-    {"loss", SHALE_ALL_REDUCE, Replica, reduceBytes(1, replica), 1, 6, 1},
-    {"norm", SHALE_ALL_REDUCE, Fsdp, reduceBytes(1, fsdp), 1, 7, 1}};
+    site("root", SHALE_ALL_GATHER, Fsdp, (fsdp - 1) * local * 4, Gather),
+    site("root gradient", full ? SHALE_REDUCE_SCATTER : SHALE_ALL_REDUCE, Fsdp,
+         full ? (fsdp - 1) * local * 4 : reduceBytes(local, fsdp), Grad),
+    site("root gradient", SHALE_ALL_REDUCE, Replica, reduceBytes(local, replica), GradReplica),
+    site("count", SHALE_ALL_REDUCE, Fsdp, reduceBytes(1, fsdp), CountF),
+    site("count", SHALE_ALL_REDUCE, Replica, reduceBytes(1, replica), CountR),
+    site("loss", SHALE_ALL_REDUCE, Fsdp, reduceBytes(1, fsdp), LossF),
+    site("loss", SHALE_ALL_REDUCE, Replica, reduceBytes(1, replica), LossR),
+    site("norm", SHALE_ALL_REDUCE, Fsdp, reduceBytes(1, fsdp), NormF)};
 const ShalePlanLine plan[] = {{"parameters", "state", "device", stateBytes},
                               {"activations", "arena", "device", arenaBytes}};
 const ShaleBuffer buffers[] = {{"root", "parameters", "state", paramAt, bytes, 0},
                                {"gradients", "gradients", "arena", gradAt, groupCount * 4, 0}};
 const ShaleOperand scaleOperands[] = {
-    {groupCount, SHALE_F32, 0}, {1, SHALE_F32, 0}, {groupCount, SHALE_F32, 0}};
-const ShaleKernelOperands kernels[] = {{"scale", scaleOperands, 3, 0}};
+    {groupCount, SHALE_F32}, {1, SHALE_F32}, {groupCount, SHALE_F32}};
+const ShaleKernelOperands kernels[] = {{"scale", scaleOperands, 3}};
+
+template <typename T, size_t N>
+constexpr void setTable(const T *&rows, int64_t &count, const T (&table)[N]) {
+  rows = table, count = N;
+}
+constexpr ShaleProgram makeProgram() {
+  ShaleProgram p{};
+  p.abi_version = SHALE_ABI_VERSION, p.world_size = world;
+  p.model = "bigram.onnx", p.target = "x86-64-v3", p.host = "x86-64-v3";
+  p.strategy = full ? "full" : "none", p.optimizer = "adamw", p.describe = "hand-written\n";
+  setTable(p.axes, p.axis_count, axes);
+  setTable(p.parameters, p.parameter_count, parameters);
+  setTable(p.groups, p.group_count, groups);
+  setTable(p.states, p.state_count, states);
+  setTable(p.inputs, p.input_count, inputTable);
+  setTable(p.slots, p.slot_count, slots);
+  setTable(p.foreign_flags, p.foreign_flag_count, foreign);
+  setTable(p.hyper, p.hyper_count, hyper);
+  setTable(p.metrics, p.metric_count, metricNames);
+  setTable(p.eval_metrics, p.eval_metric_count, evalNames);
+  setTable(p.sites, p.site_count, sites);
+  setTable(p.plan, p.plan_line_count, plan);
+  setTable(p.buffers, p.buffer_count, buffers);
+  setTable(p.kept, p.kept_count, kept);
+  setTable(p.kernels, p.kernel_count, kernels);
+  p.accumulate = 1;
+  p.state_bytes = stateBytes, p.arena_bytes = arenaBytes;
+  p.comm_scratch_bytes = 1024; // short, so that reductions are cut into pieces
+  p.tokens_per_step = BIGRAM_ROWS * length, p.flops_per_step = 6 * weightCount * rows;
+  p.step = step, p.evaluate = evaluate;
+  p.total_limit = BIGRAM_LIMIT;
+  return p;
+}
 } // namespace
 
-// A short scratch buffer, so that reductions are cut into pieces.
-const ShaleProgram shale_program = {SHALE_ABI_VERSION,
-                                    world,
-                                    "bigram.onnx",
-                                    "x86-64-v3",
-                                    "x86-64-v3",
-                                    full ? "full" : "none",
-                                    "adamw",
-                                    "hand-written\n",
-                                    2,
-                                    3,
-                                    2,
-                                    4,
-                                    3,
-                                    10,
-                                    3,
-                                    2,
-                                    SiteCount,
-                                    2,
-                                    2,
-                                    1,
-                                    2,
-                                    2,
-                                    1,
-                                    0,
-                                    axes,
-                                    parameters,
-                                    groups,
-                                    states,
-                                    inputTable,
-                                    slots,
-                                    foreign,
-                                    hyper,
-                                    metricNames,
-                                    evalNames,
-                                    sites,
-                                    plan,
-                                    buffers,
-                                    nullptr,
-                                    kept,
-                                    stateBytes,
-                                    arenaBytes,
-                                    0,
-                                    0,
-                                    0,
-                                    1024,
-                                    BIGRAM_ROWS *length,
-                                    6 * weightCount *rows,
-                                    nullptr,
-                                    nullptr,
-                                    step,
-                                    evaluate,
-                                    nullptr,
-                                    0,
-                                    nullptr,
-                                    0,
-                                    nullptr,
-                                    0,
-                                    0,
-                                    0,
-                                    0,
-                                    BIGRAM_LIMIT,
-                                    kernels,
-                                    1};
+const ShaleProgram shale_program = makeProgram();

@@ -136,9 +136,9 @@ struct Tables {
   explicit Tables(const Mesh &mesh, int64_t scale = 1)
       : in{4 * scale, 8, 6 * scale}, out{8 * scale, 6 * scale}, rows{7 * scale, 6 * scale} {
     const auto [replica, fsdp, tp, full] = mesh;
-    axes[0] = {"replica", replica, SHALE_AXIS_REPLICA, 0};
-    axes[1] = {"fsdp", fsdp, SHALE_AXIS_SHARD, 0};
-    axes[2] = {"tp", tp, SHALE_AXIS_TENSOR, 0};
+    axes[0] = {"replica", replica, SHALE_AXIS_REPLICA};
+    axes[1] = {"fsdp", fsdp, SHALE_AXIS_SHARD};
+    axes[2] = {"tp", tp, SHALE_AXIS_TENSOR};
     const char *names[] = {"in", "out", "norm", "rows"};
     const std::vector<int64_t> *shapes[] = {&in, &out, &norm, &rows};
     for (int p = 0; p < 4; ++p) {
@@ -159,16 +159,16 @@ struct Tables {
     int64_t rowsCount = rowsSize[0] * rowsSize[1];
     int64_t wholeIn = in[0] * in[1] * in[2], wholeOut = out[0] * out[1];
     int64_t part = wholeIn / 8 * inSize[1];
-    segments[0] = {0, 1, 0, part, splits ? 3 : 0, 0, in.data(), zeros, inSize, inAxes};
-    segments[1] = {1, 1,          wholeIn / tp, wholeOut / tp, splits ? 2 : 0,
-                   0, out.data(), zeros,        outSize,       outAxes};
+    segments[0] = {0, 1, 0, part, splits ? 3 : 0, in.data(), zeros, inSize, inAxes};
+    segments[1] = {1,          1,     wholeIn / tp, wholeOut / tp, splits ? 2 : 0,
+                   out.data(), zeros, outSize,      outAxes};
     int64_t end = (wholeIn + wholeOut) / tp;
-    segments[2] = {3, 1, end, rowsCount, splits ? 2 : 0, 0, rows.data(), zeros, rowsSize, outAxes};
-    segments[3] = {0, 1, wholeIn / tp - part, part, 3, 0, in.data(), second, inSize, inAxes};
-    segments[4] = {2, 1, 0, 6, 0, 0, nullptr, nullptr, nullptr, nullptr};
+    segments[2] = {3, 1, end, rowsCount, splits ? 2 : 0, rows.data(), zeros, rowsSize, outAxes};
+    segments[3] = {0, 1, wholeIn / tp - part, part, 3, in.data(), second, inSize, inAxes};
+    segments[4] = {2, 1, 0, 6, 0, nullptr, nullptr, nullptr, nullptr};
     // Shards are of one size: the 42 elements of `rows` and the two of the gap divide by 4.
-    groups[0] = {"matrices", (end + rowsCount + 3) / 4 * 4, splits ? 4 : 3, 0, segments};
-    groups[1] = {"vectors", 12, 1, 0, segments + 4};
+    groups[0] = {"matrices", (end + rowsCount + 3) / 4 * 4, segments, splits ? 4 : 3};
+    groups[1] = {"vectors", 12, segments + 4, 1};
     int axis = full && fsdp > 1 ? 1 : -1;
     int64_t at = 0;
     for (int s = 0; s < 4; ++s) {

@@ -47,9 +47,17 @@ struct Call {
 
   Call() { rank.device = &device; }
   void run(void *stored) {
-    shale_gemm_epilogue(&rank, 0, 0, 2, 2, 2, a.data(), a.data(), c.data(), SHALE_BF16,
-                        SHALE_EPILOGUE_GELU, bias.data(), stored,
-                        reinterpret_cast<const void *>(negativeSum), 2, 1);
+    ShaleGemm gemm{};
+    gemm.batch = 1, gemm.m = 2, gemm.n = 2, gemm.k = 2;
+    gemm.a = a.data(), gemm.b = a.data(), gemm.c = c.data();
+    gemm.lda = 2, gemm.ldb = 2, gemm.ldc = 2;
+    gemm.type = SHALE_BF16, gemm.result_type = SHALE_BF16;
+    ShaleGemmEpilogue epilogue{};
+    epilogue.epilogue = SHALE_EPILOGUE_GELU;
+    epilogue.with = bias.data(), epilogue.before = stored;
+    epilogue.kernel = reinterpret_cast<const void *>(negativeSum);
+    epilogue.rows = 2, epilogue.grain = 1;
+    shale_gemm_epilogue(&rank, &gemm, &epilogue);
   }
 };
 

@@ -143,8 +143,8 @@ TEST_F(Safetensors, EveryCutAndEveryFlippedHeaderByteIsHandled) {
 // with ones.
 TEST_F(Safetensors, AMissingMaskIsNamed) {
   int64_t dims[] = {2, 3};
-  ShaleInput inputs[] = {{"tokens", "tokens", SHALE_I64, 2, dims, 0, 0, 9, 0},
-                         {"mask", "ones", SHALE_I64, 2, dims, 0, 0, 2, 0}};
+  ShaleInput inputs[] = {{"tokens", "tokens", SHALE_I64, 2, dims, 0, 9, 0},
+                         {"mask", "ones", SHALE_I64, 2, dims, 0, 2, 0}};
   ShaleProgram program{};
   program.inputs = inputs;
   program.input_count = 2;
@@ -345,11 +345,11 @@ TEST_F(Files, Npy) {
 /// Two parameters in one group of 48 elements, sharded over `ranks`.
 struct Tables {
   int64_t dims[1] = {20}, scalar[1] = {0};
-  ShaleAxis axis{"fsdp", 3, SHALE_AXIS_SHARD, 0};
+  ShaleAxis axis{"fsdp", 3, SHALE_AXIS_SHARD};
   ShaleParameter parameters[2] = {};
-  ShaleSegment segments[2] = {{0, 1, 0, 20, 0, 0, nullptr, nullptr, nullptr, nullptr},
-                              {1, 1, 32, 1, 0, 0, nullptr, nullptr, nullptr, nullptr}};
-  ShaleGroup group{"g", 48, 2, 0, nullptr};
+  ShaleSegment segments[2] = {{0, 1, 0, 20, 0, nullptr, nullptr, nullptr, nullptr},
+                              {1, 1, 32, 1, 0, nullptr, nullptr, nullptr, nullptr}};
+  ShaleGroup group{"g", 48, nullptr, 2};
   ShaleState states[3] = {};
   const char *slots[1] = {"moment1"};
   ShaleProgram program{};
@@ -418,9 +418,9 @@ TEST(Layout, EveryElementOnce) {
 
 /// The kind of an axis, not its name, decides whether it splits the batch.
 TEST(Layout, KindsOfAxes) {
-  EXPECT_TRUE(isDataAxis({"hosts", 2, SHALE_AXIS_REPLICA, 0}));
-  EXPECT_TRUE(isDataAxis({"tp", 2, SHALE_AXIS_SHARD, 0}));
-  EXPECT_FALSE(isDataAxis({"fsdp", 2, SHALE_AXIS_TENSOR, 0}));
+  EXPECT_TRUE(isDataAxis({"hosts", 2, SHALE_AXIS_REPLICA}));
+  EXPECT_TRUE(isDataAxis({"tp", 2, SHALE_AXIS_SHARD}));
+  EXPECT_FALSE(isDataAxis({"fsdp", 2, SHALE_AXIS_TENSOR}));
 }
 
 TEST(Layout, InconsistentTablesAre70) {

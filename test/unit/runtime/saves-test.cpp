@@ -20,10 +20,10 @@ namespace {
 /// part of the moment. The narrow copy of the weight, 64 bytes at 0, is not stored.
 struct Small {
   int64_t dims[1] = {32};
-  ShaleAxis axis = {"fsdp", 2, SHALE_AXIS_SHARD, 0};
+  ShaleAxis axis = {"fsdp", 2, SHALE_AXIS_SHARD};
   ShaleParameter parameter = {};
-  ShaleSegment segment = {0, 1, 0, 32, 0, 0, nullptr, nullptr, nullptr, nullptr};
-  ShaleGroup group = {"root", 32, 1, 0, &segment};
+  ShaleSegment segment = {0, 1, 0, 32, 0, nullptr, nullptr, nullptr, nullptr};
+  ShaleGroup group = {"root", 32, &segment, 1};
   ShaleState states[3] = {{0, SHALE_ROLE_PARAM, SHALE_BF16, -1, 0, 32},
                           {0, SHALE_ROLE_PARAM, SHALE_F32, -1, 64, 32},
                           {0, SHALE_ROLE_SLOT, SHALE_F32, 0, 192, 16}};

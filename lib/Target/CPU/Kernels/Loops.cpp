@@ -1,6 +1,7 @@
 //===- Loops.cpp - Building blocks of dedicated kernels -------------------===//
 #include "lib/Target/CPU/Kernels/Loops.h"
 #include "dialects/interfaces/Interfaces.h"
+#include "lib/Codegen/RuntimeCalls.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -199,33 +200,27 @@ Value Loops::scratch(Block *entry, int64_t elements) {
 
 void Loops::gemm(bool transposeA, bool transposeB, Value m, Value n, Value k, double alpha,
                  const Matrix &a, const Matrix &bm, double beta, const Matrix &c) {
-  Type pointer = LLVM::LLVMPointerType::get(b.getContext()), i64 = b.getI64Type(),
-       i32 = b.getI32Type(), f32 = b.getF32Type();
-  auto module = b.getInsertionBlock()->getParentOp()->getParentOfType<ModuleOp>();
-  StringRef name = "shale_gemm_thread";
-  auto callee = module.lookupSymbol<LLVM::LLVMFuncOp>(name);
-  if (!callee) {
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(module.getBody());
-    auto type = LLVM::LLVMFunctionType::get(
-        LLVM::LLVMVoidType::get(b.getContext()),
-        {i32, i32, i64, i64, i64, f32, pointer, i64, pointer, i64, f32, pointer, i64});
-    callee = LLVM::LLVMFuncOp::create(b, loc, name, type);
-  }
   auto number = [&](Value value) -> Value {
-    return arith::IndexCastOp::create(b, loc, i64, value);
-  };
-  auto flag = [&](bool value) -> Value {
-    return arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(value));
+    return arith::IndexCastOp::create(b, loc, b.getI64Type(), value);
   };
   auto address = [&](const Matrix &matrix) -> Value {
     Value base = memref::ExtractAlignedPointerAsIndexOp::create(b, loc, matrix.memref);
     Value at = add(base, mul(matrix.offset, index(sizeof(float))));
-    return LLVM::IntToPtrOp::create(b, loc, pointer, number(at));
+    return LLVM::IntToPtrOp::create(b, loc, LLVM::LLVMPointerType::get(b.getContext()), number(at));
   };
-  SmallVector<Value> args = {flag(transposeA), flag(transposeB),  number(m),  number(n),
-                             number(k),        real(alpha),       address(a), number(a.stride),
-                             address(bm),      number(bm.stride), real(beta), address(c),
-                             number(c.stride)};
-  LLVM::CallOp::create(b, loc, callee, args);
+  calls::shale_gemm_thread call;
+  call.transpose_a = transposeA;
+  call.transpose_b = transposeB;
+  call.m = number(m);
+  call.n = number(n);
+  call.k = number(k);
+  call.alpha = alpha;
+  call.a = address(a);
+  call.lda = number(a.stride);
+  call.b = address(bm);
+  call.ldb = number(bm.stride);
+  call.beta = beta;
+  call.c = address(c);
+  call.ldc = number(c.stride);
+  emitCall(b, loc, b.getInsertionBlock()->getParentOp()->getParentOfType<ModuleOp>(), call);
 }

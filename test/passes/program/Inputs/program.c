@@ -32,19 +32,17 @@ void shale_note(ShaleRank *rank, const char *node) {
   (void)node;
 }
 
-void shale_launch(ShaleRank *rank, const char *name, const void *kernel, void *const *args,
-                  int32_t inputs, int32_t outputs, int64_t rows, int64_t grain, int32_t space) {
-  printf("launch %s rows %d grain %d on the %s:", name, (int)rows, (int)grain,
-         space == SHALE_SPACE_HOST ? "host" : "device");
-  ((ShaleKernel)kernel)(args, 0, rows);
+void shale_launch(ShaleRank *rank, const ShaleLaunch *launch) {
+  printf("launch %s rows %d grain %d on the %s:", launch->name, (int)launch->rows,
+         (int)launch->grain, launch->space == SHALE_SPACE_HOST ? "host" : "device");
+  ((ShaleKernel)launch->kernel)(launch->args, 0, launch->rows);
   (void)rank;
 }
-void shale_gemm(ShaleRank *rank, int32_t ta, int32_t tb, int64_t batch, int64_t m, int64_t n,
-                int64_t k, const void *a, int64_t lda, const void *b, int64_t ldb, void *c,
-                int64_t ldc, int32_t type, int32_t result_type, int32_t accumulate) {
-  printf("gemm %d %d %d of %dx%dx%d type %d to %d %s/%d %s/%d %s%s/%d\n", ta, tb, (int)batch,
-         (int)m, (int)n, (int)k, type, result_type, place(a), (int)lda, place(b), (int)ldb,
-         accumulate ? "added to " : "", place(c), (int)ldc);
+void shale_gemm(ShaleRank *rank, const ShaleGemm *g) {
+  printf("gemm %d %d %d of %dx%dx%d type %d to %d %s/%d %s/%d %s%s/%d\n", g->transpose_a,
+         g->transpose_b, (int)g->batch, (int)g->m, (int)g->n, (int)g->k, g->type, g->result_type,
+         place(g->a), (int)g->lda, place(g->b), (int)g->ldb, g->accumulate ? "added to " : "",
+         place(g->c), (int)g->ldc);
   (void)rank;
 }
 void shale_copy(ShaleRank *rank, void *target, const void *source, int64_t bytes) {
@@ -57,24 +55,11 @@ void shale_zero(ShaleRank *rank, void *target, int64_t bytes) {
   memset(target, 0, bytes);
   (void)rank;
 }
-static void start(const char *what, int32_t site, const void *send, void *recv, int64_t count,
-                  int32_t type) {
-  printf("%s site %d %s to %s count %d type %d\n", what, site, place(send), place(recv), (int)count,
-         type);
-}
-void shale_all_gather_start(ShaleRank *rank, int32_t site, const void *send, void *recv,
-                            int64_t count, int32_t type) {
-  start("all-gather", site, send, recv, count, type);
-  (void)rank;
-}
-void shale_reduce_scatter_start(ShaleRank *rank, int32_t site, const void *send, void *recv,
-                                int64_t count, int32_t type) {
-  start("reduce-scatter", site, send, recv, count, type);
-  (void)rank;
-}
-void shale_all_reduce_start(ShaleRank *rank, int32_t site, const void *send, void *recv,
-                            int64_t count, int32_t type) {
-  start("all-reduce", site, send, recv, count, type);
+void shale_start(ShaleRank *rank, int32_t site, const void *send, void *recv, int64_t count,
+                 int32_t type) {
+  static const char *const kinds[] = {"all-gather", "reduce-scatter", "all-reduce"};
+  printf("%s site %d %s to %s count %d type %d\n", kinds[shale_program.sites[site].kind], site,
+         place(send), place(recv), (int)count, type);
   (void)rank;
 }
 void shale_wait(ShaleRank *rank, int32_t site) {

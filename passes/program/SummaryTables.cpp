@@ -1,0 +1,81 @@
+//===- SummaryTables.cpp - Tables of what a plan has ----------------------===//
+#include "passes/program/SummaryTables.h"
+#include "passes/program/Program.h"
+
+using namespace mlir;
+using namespace shale;
+using namespace shale::abi;
+
+static ShaleCollectiveKind runtimeKind(CollectiveKind kind) {
+  switch (kind) {
+  case CollectiveKind::AllGather:
+    return SHALE_ALL_GATHER;
+  case CollectiveKind::ReduceScatter:
+    return SHALE_REDUCE_SCATTER;
+  case CollectiveKind::AllReduce:
+    return SHALE_ALL_REDUCE;
+  case CollectiveKind::AllToAll:
+    break;
+  }
+  llvm_unreachable("rt has no all-to-all");
+}
+
+Rows<ShaleSite> shale::siteTable(ModuleOp module, ProgramData &data,
+                                 const ProgramSummary &summary) {
+  std::vector<Row<ShaleSite>> rows;
+  for (const CollectiveSite &site : summary.sites) {
+    Row<ShaleSite> row;
+    row.name = data.text(site.name);
+    row.kind = runtimeKind(site.kind);
+    row.axis = axisIndex(module, site.axis);
+    row.sent_bytes = site.sentBytes;
+    row.times = site.times;
+    row.bucket = site.bucket;
+    row.bucket_size = site.bucketSize;
+    rows.push_back(std::move(row));
+  }
+  return data.table<ShaleSite>("sites", rows);
+}
+
+Rows<ShalePlanLine> shale::planTable(ProgramData &data, const ProgramSummary &summary) {
+  std::vector<Row<ShalePlanLine>> rows;
+  for (const PlanLine &line : summary.lines) {
+    Row<ShalePlanLine> row;
+    row.category = data.text(rt::stringifyCategory(line.category));
+    row.what = data.text(line.what);
+    row.space = data.text(mem::stringifyMemory(line.memory));
+    row.bytes = line.bytes;
+    rows.push_back(std::move(row));
+  }
+  return data.table<ShalePlanLine>("plan", rows);
+}
+
+Rows<ShaleBuffer> shale::bufferTable(ProgramData &data, const ProgramSummary &summary) {
+  std::vector<Row<ShaleBuffer>> rows;
+  for (const PlannedBuffer &buffer : summary.buffers) {
+    Row<ShaleBuffer> row;
+    row.name = data.text(buffer.name);
+    row.category = data.text(rt::stringifyCategory(buffer.category));
+    row.space = data.text((buffer.memory == mem::Memory::Host ? "host " : "") +
+                          rt::stringifySpace(buffer.space).str());
+    row.offset = buffer.offset;
+    row.bytes = buffer.bytes;
+    row.padding = buffer.padding;
+    rows.push_back(std::move(row));
+  }
+  return data.table<ShaleBuffer>("buffers", rows);
+}
+
+Rows<ShaleTransfer> shale::transferTable(ProgramData &data, const ProgramSummary &summary) {
+  std::vector<Row<ShaleTransfer>> rows;
+  for (const MemoryCopy &copy : summary.copies) {
+    Row<ShaleTransfer> row;
+    row.name = data.text(copy.name);
+    row.node = data.text(copy.source);
+    row.bytes = copy.bytes;
+    row.times = copy.times;
+    row.to_host = copy.target == mem::Memory::Host;
+    rows.push_back(std::move(row));
+  }
+  return data.table<ShaleTransfer>("transfers", rows);
+}
