@@ -1,5 +1,6 @@
 //===- Policies.cpp - Values of flags and of passes' options --------------===//
 #include "lib/Support/Policies.h"
+#include "lib/Support/Words.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"
@@ -27,13 +28,6 @@ dist::Strategy shale::strategyOf(Sharding sharding) {
   llvm_unreachable("all strategies are listed");
 }
 
-namespace {
-template <typename E> struct Word {
-  StringRef text;
-  E value;
-};
-} // namespace
-
 static constexpr Word<Sharding> kShardings[] = {{"none", Sharding::None},
                                                 {"optimizer", Sharding::Optimizer},
                                                 {"grad", Sharding::Grad},
@@ -54,24 +48,6 @@ static constexpr Word<SequenceParallel> kSequenceParallel[] = {{"auto", Sequence
                                                                {"true", SequenceParallel::On},
                                                                {"false", SequenceParallel::Off}};
 
-template <typename E, size_t N>
-static std::string parseWord(const Word<E> (&words)[N], StringRef text, E &value) {
-  for (const Word<E> &word : words)
-    if (word.text == text) {
-      value = word.value;
-      return "";
-    }
-  return ("'" + text + "' is not one of ").str() +
-         llvm::join(llvm::map_range(words, [](const Word<E> &word) { return word.text; }), ", ");
-}
-
-template <typename E, size_t N> static std::string wordOf(const Word<E> (&words)[N], E value) {
-  for (const Word<E> &word : words)
-    if (word.value == value)
-      return word.text.str();
-  llvm_unreachable("all values have a word");
-}
-
 std::string shale::parseText(StringRef text, Sharding &v) { return parseWord(kShardings, text, v); }
 std::string shale::parseText(StringRef text, FloatKind &v) {
   return parseWord(kFloatKinds, text, v);
@@ -90,16 +66,16 @@ std::string shale::parseText(StringRef text, AttentionKind &v) {
   return parseWord(kAttentions, text, v);
 }
 
-std::string shale::textOf(Sharding value) { return wordOf(kShardings, value); }
-std::string shale::textOf(FloatKind value) { return wordOf(kFloatKinds, value); }
-std::string shale::textOf(MasterKind value) { return wordOf(kMasterKinds, value); }
-std::string shale::textOf(MomentKind value) { return wordOf(kMomentKinds, value); }
-std::string shale::textOf(ReductionOrder value) { return wordOf(kOrders, value); }
+std::string shale::textOf(Sharding value) { return wordOf(kShardings, value).str(); }
+std::string shale::textOf(FloatKind value) { return wordOf(kFloatKinds, value).str(); }
+std::string shale::textOf(MasterKind value) { return wordOf(kMasterKinds, value).str(); }
+std::string shale::textOf(MomentKind value) { return wordOf(kMomentKinds, value).str(); }
+std::string shale::textOf(ReductionOrder value) { return wordOf(kOrders, value).str(); }
 std::string shale::parseText(StringRef text, SequenceParallel &v) {
   return parseWord(kSequenceParallel, text, v);
 }
-std::string shale::textOf(SequenceParallel value) { return wordOf(kSequenceParallel, value); }
-std::string shale::textOf(AttentionKind value) { return wordOf(kAttentions, value); }
+std::string shale::textOf(SequenceParallel value) { return wordOf(kSequenceParallel, value).str(); }
+std::string shale::textOf(AttentionKind value) { return wordOf(kAttentions, value).str(); }
 
 /// Parses a fraction from 0 to 1.
 static std::string parseFraction(StringRef text, double &fraction) {

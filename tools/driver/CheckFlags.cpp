@@ -7,6 +7,7 @@
 #include "lib/Analysis/Report.h"
 #include "lib/Target/Target.h"
 #include "shale/Runtime.h"
+#include "tools/driver/Messages.h"
 #include "tools/driver/Options.h"
 #include "llvm/ADT/Twine.h"
 #include "llvm/Support/Path.h"
@@ -67,10 +68,8 @@ static std::string contradiction(const CompileOptions &o, const Target &target) 
 }
 
 int shale::checkFlags(const CompileOptions &o, const Target &target) {
-  if (std::string wrong = contradiction(o, target); !wrong.empty()) {
-    llvm::errs() << "shalec: error: " << wrong << "\n";
-    return SHALE_EXIT_USAGE;
-  }
+  if (std::string wrong = contradiction(o, target); !wrong.empty())
+    return usageError(wrong);
   auto typed = [&](const char *flag) { return o.typed.count(flag) > 0; };
   bool comparesShard = o.compares("shard");
   std::string shard = textOf(o.shard);

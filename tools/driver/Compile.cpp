@@ -39,11 +39,6 @@ using namespace shale;
 
 namespace {
 
-int usageError(const llvm::Twine &message) {
-  llvm::errs() << "shalec: error: " << message << "\n";
-  return SHALE_EXIT_USAGE;
-}
-
 /// Checks what can be checked before the model is read. Returns an exit code.
 int readImportOptions(const CompileOptions &options, onnx::ImportOptions &import) {
   int64_t ranks = options.mesh.dataRanks();

@@ -1,5 +1,6 @@
 //===- Flags.cpp - The table of shalec's flags ----------------------------===//
 #include "tools/driver/Flags.h"
+#include "lib/Support/Words.h"
 #include "lib/Target/Target.h"
 #include "shale/InitAll.h"
 #include "tools/driver/Knobs.h"
@@ -134,44 +135,28 @@ std::string setBucketSize(O &o, StringRef v) {
 
 std::string setMemoryLimit(O &o, StringRef v) { return parseMemoryLimit(v, o.memoryLimit); }
 
-template <typename E> using Words = llvm::ArrayRef<std::pair<StringRef, E>>;
+constexpr Word<Emit> kEmits[] = {{"nn", Emit::NN},         {"dist", Emit::Dist},
+                                 {"rt", Emit::RT},         {"llvm", Emit::LLVM},
+                                 {"object", Emit::Object}, {"program", Emit::Program}};
 
-template <typename E> std::string parseWord(Words<E> words, StringRef v, E &value) {
-  auto known = llvm::find_if(words, [&](const auto &word) { return word.first == v; });
-  if (known == words.end())
-    return ("'" + v + "' is not one of ").str() + llvm::join(llvm::make_first_range(words), ", ");
-  value = known->second;
-  return "";
-}
+constexpr Word<EmbedPath> kEmbedPaths[] = {{"relative", EmbedPath::Relative},
+                                           {"absolute", EmbedPath::Absolute}};
 
-template <typename E> StringRef wordOf(Words<E> words, E value) {
-  return llvm::find_if(words, [&](const auto &word) { return word.second == value; })->first;
-}
+std::string setEmbedPath(O &o, StringRef v) { return parseWord(kEmbedPaths, v, o.embedPath); }
 
-constexpr std::pair<StringRef, Emit> kEmits[] = {
-    {"nn", Emit::NN},     {"dist", Emit::Dist},     {"rt", Emit::RT},
-    {"llvm", Emit::LLVM}, {"object", Emit::Object}, {"program", Emit::Program}};
+std::string setEmit(O &o, StringRef v) { return parseWord(kEmits, v, o.emit); }
 
-constexpr std::pair<StringRef, EmbedPath> kEmbedPaths[] = {{"relative", EmbedPath::Relative},
-                                                           {"absolute", EmbedPath::Absolute}};
-
-std::string setEmbedPath(O &o, StringRef v) {
-  return parseWord<EmbedPath>(kEmbedPaths, v, o.embedPath);
-}
-
-std::string setEmit(O &o, StringRef v) { return parseWord<Emit>(kEmits, v, o.emit); }
-
-constexpr std::pair<StringRef, ReportKind> kReports[] = {{"memory", ReportKind::Memory},
-                                                         {"comm", ReportKind::Comm},
-                                                         {"numerics", ReportKind::Numerics},
-                                                         {"kernels", ReportKind::Kernels}};
+constexpr Word<ReportKind> kReports[] = {{"memory", ReportKind::Memory},
+                                         {"comm", ReportKind::Comm},
+                                         {"numerics", ReportKind::Numerics},
+                                         {"kernels", ReportKind::Kernels}};
 
 std::string addReport(O &o, StringRef v) {
   auto [kind, path] = v.split('=');
   Report report;
   if (v.contains('='))
     report.path = path.str();
-  std::string wrong = parseWord<ReportKind>(kReports, kind, report.kind);
+  std::string wrong = parseWord(kReports, kind, report.kind);
   o.reports.push_back(std::move(report));
   return wrong;
 }
@@ -182,209 +167,238 @@ std::string setRemarksFilter(O &o, StringRef v) {
   return "";
 }
 
+std::vector<Flag> modelFlags() {
+  const char *group = "Model";
+  return {
+      {"dim", "NAME=N", group, Effect::Model,
+       "size of a named dimension: batch=8 of the whole program, batch=2/rank of a rank, batch=max that fits --memory-limit",
+       setDim, nullptr, /*repeated=*/true},
+      {"batch-dim", "INPUT:D", group, Effect::Model,
+       "input dimension that is split over ranks (default: dimensions named batch)",
+       append<&O::batchDims>, nullptr, /*repeated=*/true},
+      {"loss", "FORM", group, Effect::Model,
+       "next-token:LOGITS | cross-entropy:LOGITS,LABELS | mse:OUT,TARGET | mean:OUT | sum:OUT",
+       setString<&O::loss>},
+      {"loss-output", "NAME", group, Effect::Model,
+       "the output that is the loss, when several are scalars; or a weighted sum: lm=1,aux=0.01",
+       setString<&O::lossOutput>},
+      {"gradient", "P=OUTPUT", group, Effect::Model,
+       "the output with the gradient of parameter P, in a graph of forward and backward (default: outputs named grad.P); none: ignore these outputs and derive the gradients",
+       append<&O::gradients>, nullptr, /*repeated=*/true},
+      {"bind", "INPUT=WHAT", group, Effect::Model,
+       "what an input holds: tokens, tokens+1, ones, arange, or file: the data file has a tensor of that name",
+       setBind, nullptr, /*repeated=*/true},
+      {"dropout", "RATIO|off", group, Effect::Model,
+       "the ratio of all dropouts in training mode (default: those of the file)",
+       setString<&O::dropout>, getString<&O::dropout>},
+  };
+}
+
+std::vector<Flag> trainingFlags() {
+  const char *group = "Training";
+  return {
+      {"optimizer", "NAME", group, Effect::Graph,
+       nn::listOptimizers(" | ") + " (default: " + nn::getOptimizers().front()->name.str() + ")",
+       setOptimizer, [](const O &o) { return o.optimizer->name.str(); }},
+      {"freeze", "REGEX", group, Effect::Graph, "parameters that are not trained",
+       setString<&O::freeze>, getString<&O::freeze>},
+      {"no-decay", "REGEX", group, Effect::Graph, "parameters without weight decay",
+       setString<&O::noDecay>, getString<&O::noDecay>},
+      {"lr-scale", "REGEX=X,..", group, Effect::Graph, "factors on the learning rate of parameters",
+       set<&O::learningRates>, get<&O::learningRates>},
+      {"accumulate", "K", group, Effect::Graph,
+       "micro-batches per step, of --dim batch each (default: 1)",
+       setNumber<&O::accumulate, 1, 65535>, getNumber<&O::accumulate>},
+  };
+}
+
+std::vector<Flag> precisionFlags() {
+  const char *group = "Precision";
+  return {
+      {"param-dtype", "TYPE", group, Effect::Graph,
+       "f32 | bf16 | f16: parameters at use, activations, gathers (default: what the model is in)",
+       set<&O::paramDtype>, get<&O::paramDtype>},
+      {"reduce-dtype", "TYPE", group, Effect::Graph,
+       "f32 | bf16 | f16: gradients summed over ranks (default: f32)", set<&O::reduceDtype>,
+       get<&O::reduceDtype>},
+      {"buffer-dtype", "TYPE", group, Effect::Graph, "f32 | bf16 | f16 (default: f32)",
+       set<&O::bufferDtype>, get<&O::bufferDtype>},
+      {"master-dtype", "TYPE", group, Effect::Graph,
+       "f32 | none: parameters at rest; none: in the param dtype (default: f32)",
+       set<&O::masterDtype>, get<&O::masterDtype>},
+      {"optimizer-dtype", "TYPE", group, Effect::Graph, "f32 | bf16: moments (default: f32)",
+       set<&O::optimizerDtype>, get<&O::optimizerDtype>},
+  };
+}
+
+std::vector<Flag> shardingFlags() {
+  const char *group = "Sharding";
+  return {
+      {"mesh", "AXIS=N,..", group, Effect::Graph,
+       "axes of ranks, the last varies fastest; names of your own with a kind: hosts:replica=2,gpus:shard=4 (default: fsdp=1)",
+       setMesh, get<&O::mesh>},
+      {"shard", "STRATEGY", group, Effect::Graph,
+       "none (DDP) | optimizer (ZeRO-1) | grad (ZeRO-2) | full (ZeRO-3) | hybrid (full; requires a replica axis) (default: full if the mesh has a shard axis (fsdp) of 2 or more ranks, else none)",
+       set<&O::shard>, get<&O::shard>},
+      {"tensor", "REGEX=HOW,..", group, Effect::Graph,
+       "column | row | whole: what tensor axes (tp) split of these parameters: the outputs of their layer, its inputs, or nothing (default: what is found)",
+       set<&O::tensor>, get<&O::tensor>},
+      {"sequence-parallel", "HOW", group, Effect::Graph,
+       "auto | true | false: tensor axes split the rows of activations between products; auto: where their number divides (default: auto)",
+       set<&O::sequenceParallel>, get<&O::sequenceParallel>},
+      {"reshard-after-forward", "BOOL", group, Effect::Plan,
+       "full: gather again for backward (default: true)", setBool<&O::reshardAfterForward>,
+       getBool<&O::reshardAfterForward>},
+      {"unit", "POLICY", group, Effect::Graph,
+       "block | class:NAME | size:100M | match:REGEX: what is gathered at once", set<&O::unit>,
+       get<&O::unit>},
+      {"prefetch", "N", group, Effect::Plan, "units gathered ahead of use (default: 1)",
+       setNumber<&O::prefetch, 0, 1000>, getNumber<&O::prefetch>},
+      {"max-gathers-in-flight", "N", group, Effect::Plan,
+       "units that may be whole or in flight at once (default: 2)",
+       setNumber<&O::maxGathersInFlight, 1, 1000>, getNumber<&O::maxGathersInFlight>},
+      {"bucket-size", "SIZE", group, Effect::Plan,
+       "bytes of gradients reduced together, such as 25MiB; 0: one unit at a time (default: 0 with full and hybrid, else 25MiB)",
+       setBucketSize, [](const O &o) { return o.bucketSize ? byteSizeText(*o.bucketSize) : ""; }},
+      {"order", "ORDER", group, Effect::Plan,
+       "overlap | memory: reduce a bucket of gradients while the next one is computed, or before it is computed (default: overlap)",
+       set<&O::order>, get<&O::order>},
+      {"sync-every-microbatch", "BOOL", group, Effect::Graph,
+       "grad, full, hybrid: reduce the gradients of each micro-batch; false: sum whole gradients, reduce once per step (default: true)",
+       setBool<&O::syncEveryMicrobatch>, getBool<&O::syncEveryMicrobatch>},
+  };
+}
+
+std::vector<Flag> memoryFlags() {
+  const char *group = "Memory and plan";
+  return {
+      {"recompute", "POLICY", group, Effect::Plan,
+       "none | block[:0.5] | selective | auto | class:NAME | match:REGEX: forward results to recompute instead of keep; auto: the fastest of these, under --memory-limit if given (default: none)",
+       set<&O::recompute>, get<&O::recompute>},
+      {"loss-chunk", "ROWS", group, Effect::Plan,
+       "auto | off | N: rows of logits in memory at once; off: all; auto: all if they take less than 64 MiB, else the target's number (default: auto)",
+       set<&O::lossChunk>, get<&O::lossChunk>},
+      {"deterministic", "BOOL", group, Effect::Plan,
+       "library calls give the same bits in every run; false: a faster gradient of attention with less memory (default: true)",
+       setBool<&O::deterministic>, getBool<&O::deterministic>},
+      {"allow-tf32", nullptr, group, Effect::Plan,
+       "GPUs: products of f32 round their operands to TF32, 11 significant bits",
+       setSwitch<&O::allowTf32>, getBool<&O::allowTf32>},
+      {"offload", "WHAT", group, Effect::Plan,
+       "none | all | params,grads,optimizer,activations[:0.5]: kept in host memory",
+       set<&O::offload>, get<&O::offload>},
+      {"threads", "N", group, Effect::Plan,
+       "threads per rank assumed by the memory plan (default: CPUs / ranks)",
+       setNumber<&O::threads, 1, 65536>, getNumber<&O::threads>},
+      {"memory-limit", "SIZE", group, Effect::Choice,
+       "limit of memory per rank: 40GiB (on a CPU: device and host together) or device=80GiB,host=100GiB; flags that are not given are chosen to fit",
+       setMemoryLimit},
+      {"plan-only", nullptr, group, Effect::Report,
+       "plan, print the verdict, and stop: no code, no weights needed", setOn<&O::planOnly>},
+      {"compare", "FLAG,..", group, Effect::Report,
+       "a table of plans, one for each combination: shard,recompute=none|block",
+       [](O &o, StringRef v) { return parseComparison(v, o.compare); }},
+      {"report", "KIND", group, Effect::Report,
+       "print a report: memory | comm | numerics | kernels; KIND=FILE writes it to a file (.json; memory also .html)",
+       addReport, nullptr, /*repeated=*/true},
+      {"why", "TENSOR", group, Effect::Report,
+       "plan, say why a tensor or a node's result is in memory, and stop", append<&O::why>, nullptr,
+       /*repeated=*/true},
+      {"machine", "NAME", group, Effect::Choice,
+       listMachines(" | ") + ": whose rates predict times (default: that of --target)", setMachine},
+  };
+}
+
+std::vector<Flag> outputFlags() {
+  const char *group = "Output";
+  return {
+      {"target", "TARGET", group, Effect::Model,
+       llvm::join(getTargetNames(), " | ") + " (default: cpu:native)", setString<&O::target>},
+      {"emit", "STAGE", group, Effect::Report,
+       "nn | dist | rt | llvm | object | program (default: program)", setEmit},
+      {"bundle", nullptr, group, Effect::Program,
+       "copy the shared libraries of the program to FILE.libs beside it, for machines without them",
+       setOn<&O::bundle>},
+      {"remarks", nullptr, group, Effect::Report,
+       "print what passes decided, and every repair of the model", setOn<&O::remarks>},
+      {"describe", nullptr, group, Effect::Report,
+       "print inputs, parameters, blocks and loss of the model, and the commands that compile and train it",
+       setOn<&O::describe>},
+  };
+}
+
+std::vector<Flag> extendFlags() {
+  return {
+      {"embed-path", "HOW", kExtendGroup, Effect::Program,
+       "relative | absolute: paths of the weights in the program, from its folder or from the root (default: relative if the model is in that folder or below it)",
+       setEmbedPath},
+      {"attention", "HOW", kExtendGroup, Effect::Plan,
+       "auto: the target's library where it supports the attention (docs/guide/gpu.md) | generated: products and generated kernels (default: auto)",
+       set<&O::attention>, get<&O::attention>},
+      {"constant", "NAME", kExtendGroup, Effect::Model,
+       "treat this initializer as a constant that depends on no parameter", append<&O::constants>,
+       nullptr, /*repeated=*/true},
+      {"remarks-filter", "REGEX", kExtendGroup, Effect::Report,
+       "print the remarks of passes whose name matches, or of import", setRemarksFilter},
+      {"keep-prefix", nullptr, kExtendGroup, Effect::Model,
+       "keep the first component that all parameter names share, such as that of an export wrapper",
+       setOn<&O::keepPrefix>},
+      {"assume-autocast", nullptr, kExtendGroup, Effect::Model,
+       "assume that blocks exported under torch.no_grad() or torch.autocast() are autocast, so that gradients flow through them; the file does not distinguish the two",
+       setOn<&O::assumeAutocast>},
+      {"assume-derivative", "FUNCTION", kExtendGroup, Effect::Model,
+       "assume that the backward of this torch.autograd.Function, which is not in the file, is the derivative of its forward",
+       append<&O::assumeDerivative>, nullptr, /*repeated=*/true},
+      {"assume-form", "OPERATION", kExtendGroup, Effect::Model,
+       "take the nodes of this operation, such as aten.mul.Tensor, as they are, if PyTorch's exporter wrote them in another form than shalec expects",
+       append<&O::assumeForm>, nullptr, /*repeated=*/true},
+      {"assume-merged", "OPERATION", kExtendGroup, Effect::Model,
+       "assume that operations of this kind, such as aten.softmax.int, which the export merged with others have the same gradients: the file does not show whether one was detached",
+       append<&O::assumeMerged>, nullptr, /*repeated=*/true},
+      {"keep-single-rank-collectives", "BOOL", kExtendGroup, Effect::Graph,
+       "keep collectives along axes of one rank, to check a communicator on one device (default: false)",
+       setBool<&O::keepSingleRank>, getBool<&O::keepSingleRank>},
+      {"no-recover", nullptr, kExtendGroup, Effect::Model,
+       "do not recover attention, norms and activations from their parts",
+       setOn<&O::recover, false>},
+      {"compile-from", "STAGE", kExtendGroup, Effect::Report,
+       "continue after this stage from MODEL, a dump of --save-temps, with the flags that the dump records",
+       setString<&O::compileFrom>},
+      {"save-temps", "DIR", kExtendGroup, Effect::Report,
+       "write the IR after each stage, one numbered file each", setString<&O::saveTemps>},
+      {"save-temps-passes", nullptr, kExtendGroup, Effect::Report,
+       "with --save-temps: after each pass too", setOn<&O::savePasses>},
+      {"no-advice", nullptr, kExtendGroup, Effect::Report,
+       "do not plan what other flags would change: a small program compiles faster by a sixth",
+       setOn<&O::advice, false>},
+      {"load-pass-plugin", "FILE", kExtendGroup, Effect::Model,
+       "a shared library with passes, dialects and operators (docs/plugins.md)",
+       append<&O::plugins>, nullptr, /*repeated=*/true},
+      {"insert-pass", "WHERE", kExtendGroup, Effect::Graph,
+       "after:STAGE:PASSES: run these passes, of Shale or a plug-in, after a stage", setInserted,
+       getInserted, /*repeated=*/true},
+      {"mlir-print-ir-after-all", nullptr, kExtendGroup, Effect::Report,
+       "print the IR to standard error after each pass that changes it", setOn<&O::printPasses>},
+      {"mlir-pass-pipeline-crash-reproducer", "FILE", kExtendGroup, Effect::Report,
+       "where a stage fails, write its input and passes, for shale-opt --run-reproducer",
+       setString<&O::crashReproducer>},
+  };
+}
+
 std::vector<Flag> makeFlags() {
   registerAllTargets();
   std::vector<Flag> flags;
-  auto add = [&](Flag flag) { flags.push_back(std::move(flag)); };
-
-  const char *in = "Model";
-  add({"dim", "NAME=N", in, Effect::Model,
-       "size of a named dimension: batch=8 of the whole program, batch=2/rank of a rank, batch=max that fits --memory-limit",
-       setDim, nullptr, /*repeated=*/true});
-  add({"batch-dim", "INPUT:D", in, Effect::Model,
-       "input dimension that is split over ranks (default: dimensions named batch)",
-       append<&O::batchDims>, nullptr, /*repeated=*/true});
-  add({"loss", "FORM", in, Effect::Model,
-       "next-token:LOGITS | cross-entropy:LOGITS,LABELS | mse:OUT,TARGET | mean:OUT | sum:OUT",
-       setString<&O::loss>});
-  add({"loss-output", "NAME", in, Effect::Model,
-       "the output that is the loss, when several are scalars; or a weighted sum: lm=1,aux=0.01",
-       setString<&O::lossOutput>});
-  add({"gradient", "P=OUTPUT", in, Effect::Model,
-       "the output with the gradient of parameter P, in a graph of forward and backward (default: outputs named grad.P); none: ignore these outputs and derive the gradients",
-       append<&O::gradients>, nullptr, /*repeated=*/true});
-  add({"bind", "INPUT=WHAT", in, Effect::Model,
-       "what an input holds: tokens, tokens+1, ones, arange, or file: the data file has a tensor of that name",
-       setBind, nullptr, /*repeated=*/true});
-  add({"dropout", "RATIO|off", in, Effect::Model,
-       "the ratio of all dropouts in training mode (default: those of the file)",
-       setString<&O::dropout>, getString<&O::dropout>});
-
-  const char *train = "Training";
-  add({"optimizer", "NAME", train, Effect::Graph,
-       nn::listOptimizers(" | ") + " (default: " + nn::getOptimizers().front()->name.str() + ")",
-       setOptimizer, [](const O &o) { return o.optimizer->name.str(); }});
-  add({"freeze", "REGEX", train, Effect::Graph, "parameters that are not trained",
-       setString<&O::freeze>, getString<&O::freeze>});
-  add({"no-decay", "REGEX", train, Effect::Graph, "parameters without weight decay",
-       setString<&O::noDecay>, getString<&O::noDecay>});
-  add({"lr-scale", "REGEX=X,..", train, Effect::Graph, "factors on the learning rate of parameters",
-       set<&O::learningRates>, get<&O::learningRates>});
-  add({"accumulate", "K", train, Effect::Graph,
-       "micro-batches per step, of --dim batch each (default: 1)",
-       setNumber<&O::accumulate, 1, 65535>, getNumber<&O::accumulate>});
-
-  const char *precision = "Precision";
-  add({"param-dtype", "TYPE", precision, Effect::Graph,
-       "f32 | bf16 | f16: parameters at use, activations, gathers (default: what the model is in)",
-       set<&O::paramDtype>, get<&O::paramDtype>});
-  add({"reduce-dtype", "TYPE", precision, Effect::Graph,
-       "f32 | bf16 | f16: gradients summed over ranks (default: f32)", set<&O::reduceDtype>,
-       get<&O::reduceDtype>});
-  add({"buffer-dtype", "TYPE", precision, Effect::Graph, "f32 | bf16 | f16 (default: f32)",
-       set<&O::bufferDtype>, get<&O::bufferDtype>});
-  add({"master-dtype", "TYPE", precision, Effect::Graph,
-       "f32 | none: parameters at rest; none: in the param dtype (default: f32)",
-       set<&O::masterDtype>, get<&O::masterDtype>});
-  add({"optimizer-dtype", "TYPE", precision, Effect::Graph, "f32 | bf16: moments (default: f32)",
-       set<&O::optimizerDtype>, get<&O::optimizerDtype>});
-
-  const char *shard = "Sharding";
-  add({"mesh", "AXIS=N,..", shard, Effect::Graph,
-       "axes of ranks, the last varies fastest; names of your own with a kind: hosts:replica=2,gpus:shard=4 (default: fsdp=1)",
-       setMesh, get<&O::mesh>});
-  add({"shard", "STRATEGY", shard, Effect::Graph,
-       "none (DDP) | optimizer (ZeRO-1) | grad (ZeRO-2) | full (ZeRO-3) | hybrid (full; requires a replica axis) (default: full if the mesh has a shard axis (fsdp) of 2 or more ranks, else none)",
-       set<&O::shard>, get<&O::shard>});
-  add({"tensor", "REGEX=HOW,..", shard, Effect::Graph,
-       "column | row | whole: what tensor axes (tp) split of these parameters: the outputs of their layer, its inputs, or nothing (default: what is found)",
-       set<&O::tensor>, get<&O::tensor>});
-  add({"sequence-parallel", "HOW", shard, Effect::Graph,
-       "auto | true | false: tensor axes split the rows of activations between products; auto: where their number divides (default: auto)",
-       set<&O::sequenceParallel>, get<&O::sequenceParallel>});
-  add({"reshard-after-forward", "BOOL", shard, Effect::Plan,
-       "full: gather again for backward (default: true)", setBool<&O::reshardAfterForward>,
-       getBool<&O::reshardAfterForward>});
-  add({"unit", "POLICY", shard, Effect::Graph,
-       "block | class:NAME | size:100M | match:REGEX: what is gathered at once", set<&O::unit>,
-       get<&O::unit>});
-  add({"prefetch", "N", shard, Effect::Plan, "units gathered ahead of use (default: 1)",
-       setNumber<&O::prefetch, 0, 1000>, getNumber<&O::prefetch>});
-  add({"max-gathers-in-flight", "N", shard, Effect::Plan,
-       "units that may be whole or in flight at once (default: 2)",
-       setNumber<&O::maxGathersInFlight, 1, 1000>, getNumber<&O::maxGathersInFlight>});
-  add({"bucket-size", "SIZE", shard, Effect::Plan,
-       "bytes of gradients reduced together, such as 25MiB; 0: one unit at a time (default: 0 with full and hybrid, else 25MiB)",
-       setBucketSize, [](const O &o) { return o.bucketSize ? byteSizeText(*o.bucketSize) : ""; }});
-  add({"order", "ORDER", shard, Effect::Plan,
-       "overlap | memory: reduce a bucket of gradients while the next one is computed, or before it is computed (default: overlap)",
-       set<&O::order>, get<&O::order>});
-  add({"sync-every-microbatch", "BOOL", shard, Effect::Graph,
-       "grad, full, hybrid: reduce the gradients of each micro-batch; false: sum whole gradients, reduce once per step (default: true)",
-       setBool<&O::syncEveryMicrobatch>, getBool<&O::syncEveryMicrobatch>});
-
-  const char *plan = "Memory and plan";
-  add({"recompute", "POLICY", plan, Effect::Plan,
-       "none | block[:0.5] | selective | auto | class:NAME | match:REGEX: forward results to recompute instead of keep; auto: the fastest of these, under --memory-limit if given (default: none)",
-       set<&O::recompute>, get<&O::recompute>});
-  add({"loss-chunk", "ROWS", plan, Effect::Plan,
-       "auto | off | N: rows of logits in memory at once; off: all; auto: all if they take less than 64 MiB, else the target's number (default: auto)",
-       set<&O::lossChunk>, get<&O::lossChunk>});
-  add({"deterministic", "BOOL", plan, Effect::Plan,
-       "library calls give the same bits in every run; false: a faster gradient of attention with less memory (default: true)",
-       setBool<&O::deterministic>, getBool<&O::deterministic>});
-  add({"allow-tf32", nullptr, plan, Effect::Plan,
-       "GPUs: products of f32 round their operands to TF32, 11 significant bits",
-       setSwitch<&O::allowTf32>, getBool<&O::allowTf32>});
-  add({"offload", "WHAT", plan, Effect::Plan,
-       "none | all | params,grads,optimizer,activations[:0.5]: kept in host memory",
-       set<&O::offload>, get<&O::offload>});
-  add({"threads", "N", plan, Effect::Plan,
-       "threads per rank assumed by the memory plan (default: CPUs / ranks)",
-       setNumber<&O::threads, 1, 65536>, getNumber<&O::threads>});
-  add({"memory-limit", "SIZE", plan, Effect::Choice,
-       "limit of memory per rank: 40GiB (on a CPU: device and host together) or device=80GiB,host=100GiB; flags that are not given are chosen to fit",
-       setMemoryLimit});
-  add({"plan-only", nullptr, plan, Effect::Report,
-       "plan, print the verdict, and stop: no code, no weights needed", setOn<&O::planOnly>});
-  add({"compare", "FLAG,..", plan, Effect::Report,
-       "a table of plans, one for each combination: shard,recompute=none|block",
-       [](O &o, StringRef v) { return parseComparison(v, o.compare); }});
-  add({"report", "KIND", plan, Effect::Report,
-       "print a report: memory | comm | numerics | kernels; KIND=FILE writes it to a file (.json; memory also .html)",
-       addReport, nullptr, /*repeated=*/true});
-  add({"why", "TENSOR", plan, Effect::Report,
-       "plan, say why a tensor or a node's result is in memory, and stop", append<&O::why>, nullptr,
-       /*repeated=*/true});
-  add({"machine", "NAME", plan, Effect::Choice,
-       listMachines(" | ") + ": whose rates predict times (default: that of --target)",
-       setMachine});
-
-  const char *out = "Output";
-  add({"target", "TARGET", out, Effect::Model,
-       llvm::join(getTargetNames(), " | ") + " (default: cpu:native)", setString<&O::target>});
-  add({"emit", "STAGE", out, Effect::Report,
-       "nn | dist | rt | llvm | object | program (default: program)", setEmit});
-  add({"embed-path", "HOW", kExtendGroup, Effect::Program,
-       "relative | absolute: paths of the weights in the program, from its folder or from the root (default: relative if the model is in that folder or below it)",
-       setEmbedPath});
-  add({"bundle", nullptr, out, Effect::Program,
-       "copy the shared libraries of the program to FILE.libs beside it, for machines without them",
-       setOn<&O::bundle>});
-  add({"remarks", nullptr, out, Effect::Report,
-       "print what passes decided, and every repair of the model", setOn<&O::remarks>});
-  add({"attention", "HOW", kExtendGroup, Effect::Plan,
-       "auto: the target's library where it supports the attention (docs/guide/gpu.md) | generated: products and generated kernels (default: auto)",
-       set<&O::attention>, get<&O::attention>});
-  add({"constant", "NAME", kExtendGroup, Effect::Model,
-       "treat this initializer as a constant that depends on no parameter", append<&O::constants>,
-       nullptr, /*repeated=*/true});
-  add({"remarks-filter", "REGEX", kExtendGroup, Effect::Report,
-       "print the remarks of passes whose name matches, or of import", setRemarksFilter});
-  add({"describe", nullptr, out, Effect::Report,
-       "print inputs, parameters, blocks and loss of the model, and the commands that compile and train it",
-       setOn<&O::describe>});
-
-  add({"keep-prefix", nullptr, kExtendGroup, Effect::Model,
-       "keep the first component that all parameter names share, such as that of an export wrapper",
-       setOn<&O::keepPrefix>});
-  add({"assume-autocast", nullptr, kExtendGroup, Effect::Model,
-       "assume that blocks exported under torch.no_grad() or torch.autocast() are autocast, so that gradients flow through them; the file does not distinguish the two",
-       setOn<&O::assumeAutocast>});
-  add({"assume-derivative", "FUNCTION", kExtendGroup, Effect::Model,
-       "assume that the backward of this torch.autograd.Function, which is not in the file, is the derivative of its forward",
-       append<&O::assumeDerivative>, nullptr, /*repeated=*/true});
-  add({"assume-form", "OPERATION", kExtendGroup, Effect::Model,
-       "take the nodes of this operation, such as aten.mul.Tensor, as they are, if PyTorch's exporter wrote them in another form than shalec expects",
-       append<&O::assumeForm>, nullptr, /*repeated=*/true});
-  add({"assume-merged", "OPERATION", kExtendGroup, Effect::Model,
-       "assume that operations of this kind, such as aten.softmax.int, which the export merged with others have the same gradients: the file does not show whether one was detached",
-       append<&O::assumeMerged>, nullptr, /*repeated=*/true});
-  add({"keep-single-rank-collectives", "BOOL", kExtendGroup, Effect::Graph,
-       "keep collectives along axes of one rank, to check a communicator on one device (default: false)",
-       setBool<&O::keepSingleRank>, getBool<&O::keepSingleRank>});
-  add({"no-recover", nullptr, kExtendGroup, Effect::Model,
-       "do not recover attention, norms and activations from their parts",
-       setOn<&O::recover, false>});
-  add({"compile-from", "STAGE", kExtendGroup, Effect::Report,
-       "continue after this stage from MODEL, a dump of --save-temps, with the flags that the dump records",
-       setString<&O::compileFrom>});
-  add({"save-temps", "DIR", kExtendGroup, Effect::Report,
-       "write the IR after each stage, one numbered file each", setString<&O::saveTemps>});
-  add({"save-temps-passes", nullptr, kExtendGroup, Effect::Report,
-       "with --save-temps: after each pass too", setOn<&O::savePasses>});
-  add({"no-advice", nullptr, kExtendGroup, Effect::Report,
-       "do not plan what other flags would change: a small program compiles faster by a sixth",
-       setOn<&O::advice, false>});
-  add({"load-pass-plugin", "FILE", kExtendGroup, Effect::Model,
-       "a shared library with passes, dialects and operators (docs/plugins.md)",
-       append<&O::plugins>, nullptr, /*repeated=*/true});
-  add({"insert-pass", "WHERE", kExtendGroup, Effect::Graph,
-       "after:STAGE:PASSES: run these passes, of Shale or a plug-in, after a stage", setInserted,
-       getInserted, /*repeated=*/true});
-  add({"mlir-print-ir-after-all", nullptr, kExtendGroup, Effect::Report,
-       "print the IR to standard error after each pass that changes it", setOn<&O::printPasses>});
-  add({"mlir-pass-pipeline-crash-reproducer", "FILE", kExtendGroup, Effect::Report,
-       "where a stage fails, write its input and passes, for shale-opt --run-reproducer",
-       setString<&O::crashReproducer>});
+  for (auto groupFlags : {modelFlags, trainingFlags, precisionFlags, shardingFlags, memoryFlags,
+                          outputFlags, extendFlags})
+    llvm::append_range(flags, groupFlags());
   return flags;
 }
 
 } // namespace
 
-StringRef shale::nameOf(ReportKind kind) { return wordOf<ReportKind>(kReports, kind); }
+StringRef shale::nameOf(ReportKind kind) { return wordOf(kReports, kind); }
 
-StringRef shale::nameOf(Emit emit) { return wordOf<Emit>(kEmits, emit); }
+StringRef shale::nameOf(Emit emit) { return wordOf(kEmits, emit); }
 
 llvm::ArrayRef<Flag> shale::allFlags() {
   static const std::vector<Flag> flags = makeFlags();

@@ -4,6 +4,7 @@
 #include "dialects/nn/Optimizers.h"
 #include "lib/Target/Target.h"
 #include "shale/Runtime.h"
+#include "tools/driver/Messages.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
@@ -39,12 +40,10 @@ int shale::followFileOptimizer(CompileOptions &options, ModuleOp imported) {
     return SHALE_EXIT_OK;
   for (const char *flag : {"optimizer", "no-decay", "lr-scale", "freeze"})
     if (options.typed.count(flag) &&
-        (flag != llvm::StringRef("optimizer") || options.typedText(flag) != own->name)) {
-      llvm::errs() << "shalec: error: --" << flag << " " << options.typedText(flag)
-                   << " contradicts " << options.model << ", which has the optimizer " << own->name
-                   << ", its constants and the parameters that it updates: leave the flag out\n";
-      return SHALE_EXIT_USAGE;
-    }
+        (flag != llvm::StringRef("optimizer") || options.typedText(flag) != own->name))
+      return usageError(llvm::Twine("--") + flag + " " + options.typedText(flag) + " contradicts " +
+                        options.model + ", which has the optimizer " + own->name +
+                        ", its constants and the parameters that it updates: leave the flag out");
   options.optimizer = own;
   return SHALE_EXIT_OK;
 }

@@ -2,6 +2,7 @@
 #include "tools/driver/Messages.h"
 #include "lib/Analysis/Timeline.h"
 #include "lib/Support/Printable.h"
+#include "shale/Runtime.h"
 
 using namespace mlir;
 using namespace shale;
@@ -44,4 +45,9 @@ void shale::printDiagnostic(Diagnostic &diagnostic, StringRef model, raw_ostream
     bool same = other == node;
     printLine(note, "note", "", same ? "" : other, same ? "" : sourcePlace(note.getLocation()), os);
   }
+}
+
+int shale::usageError(const Twine &message) {
+  llvm::errs() << "shalec: error: " << message << "\n";
+  return SHALE_EXIT_USAGE;
 }

@@ -10,6 +10,9 @@ namespace shale {
 /// the path of the model, which messages name.
 void printDiagnostic(mlir::Diagnostic &diagnostic, llvm::StringRef model, llvm::raw_ostream &os);
 
+/// Prints an error about flags. Returns SHALE_EXIT_USAGE.
+int usageError(const llvm::Twine &message);
+
 } // namespace shale
 
 #endif // SHALE_DRIVER_MESSAGES_H

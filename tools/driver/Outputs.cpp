@@ -3,6 +3,7 @@
 #include "dialects/nn/Ops/State.h"
 #include "lib/Target/Link.h"
 #include "shale/Runtime.h"
+#include "tools/driver/Messages.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FileUtilities.h"
@@ -19,8 +20,7 @@ struct Output {
 };
 
 int refuse(const Output &output, const Twine &why) {
-  llvm::errs() << "shalec: error: " << output.flag << " " << output.path << ": " << why << "\n";
-  return SHALE_EXIT_USAGE;
+  return usageError(output.flag + " " + output.path + ": " + why);
 }
 
 /// Whether two paths are of the same file.

@@ -16,6 +16,7 @@
 #include "passes/sharding/Passes.h"
 #include "shale/Runtime.h"
 #include "tools/driver/Lower.h"
+#include "tools/driver/Messages.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Threading.h"
@@ -57,6 +58,40 @@ static LowerProgramPassOptions programOptions(const CompileOptions &o) {
   return program;
 }
 
+static AnnotateOptions annotateOptions(const CompileOptions &o) {
+  AnnotateOptions annotate;
+  annotate.mesh = o.mesh;
+  annotate.strategy = o.shard;
+  annotate.reshardAfterForward = o.reshardAfterForward;
+  annotate.syncEveryMicrobatch = o.syncEveryMicrobatch;
+  annotate.keepSingleRank = o.keepSingleRank;
+  annotate.unitPolicy = o.unit;
+  annotate.freeze = o.freeze;
+  annotate.noDecay = o.noDecay;
+  annotate.learningRates = o.learningRates;
+  annotate.tensor = o.tensor;
+  annotate.paramDtype = o.paramDtype;
+  annotate.reduceDtype = o.reduceDtype;
+  annotate.bufferDtype = o.bufferDtype;
+  annotate.masterDtype = o.masterDtype;
+  annotate.optimizerDtype = o.optimizerDtype;
+  return annotate;
+}
+
+static ShardingOptions shardingOptions(const CompileOptions &o) {
+  ShardingOptions sharding;
+  sharding.sequenceParallel = o.sequenceParallel;
+  sharding.tensorAxes = o.mesh.ranksOf(dist::AxisKind::Tensor) > 1;
+  return sharding;
+}
+
+static FusionOptions fusionOptions(const CompileOptions &o) {
+  FusionOptions fusion;
+  fusion.callAttention = o.attention == AttentionKind::Auto;
+  fusion.deterministic = o.deterministic;
+  return fusion;
+}
+
 /// Returns the stages of a compilation without inserted passes.
 static std::vector<Stage> ownStages(const CompileOptions &o) {
   return {
@@ -70,26 +105,8 @@ static std::vector<Stage> ownStages(const CompileOptions &o) {
       // Policies are attributes from here on. They come from flags, so a failure here is a usage
       // error.
       {StageId::Annotate, "annotate",
-       [&o](OpPassManager &pm) {
-         AnnotateOptions annotate;
-         annotate.mesh = o.mesh;
-         annotate.strategy = o.shard;
-         annotate.reshardAfterForward = o.reshardAfterForward;
-         annotate.syncEveryMicrobatch = o.syncEveryMicrobatch;
-         annotate.keepSingleRank = o.keepSingleRank;
-         annotate.unitPolicy = o.unit;
-         annotate.freeze = o.freeze;
-         annotate.noDecay = o.noDecay;
-         annotate.learningRates = o.learningRates;
-         annotate.tensor = o.tensor;
-         annotate.paramDtype = o.paramDtype;
-         annotate.reduceDtype = o.reduceDtype;
-         annotate.bufferDtype = o.bufferDtype;
-         annotate.masterDtype = o.masterDtype;
-         annotate.optimizerDtype = o.optimizerDtype;
-         buildAnnotatePipeline(pm, annotate);
-       },
-       SHALE_EXIT_USAGE, Emit::NN, false},
+       [&o](OpPassManager &pm) { buildAnnotatePipeline(pm, annotateOptions(o)); }, SHALE_EXIT_USAGE,
+       Emit::NN, false},
       // The whole training step is one function.
       {StageId::Autodiff, "autodiff",
        [&o](OpPassManager &pm) {
@@ -101,13 +118,8 @@ static std::vector<Stage> ownStages(const CompileOptions &o) {
        SHALE_EXIT_DATA, Emit::NN, true},
       // Makes one rank's program. Sizes that do not divide are detected here; they come from flags.
       {StageId::Partition, "partition",
-       [&o](OpPassManager &pm) {
-         ShardingOptions sharding;
-         sharding.sequenceParallel = o.sequenceParallel;
-         sharding.tensorAxes = o.mesh.ranksOf(dist::AxisKind::Tensor) > 1;
-         buildShardingPipeline(pm, sharding);
-       },
-       SHALE_EXIT_USAGE, Emit::Dist, false, AfterStage::ReportNumerics},
+       [&o](OpPassManager &pm) { buildShardingPipeline(pm, shardingOptions(o)); }, SHALE_EXIT_USAGE,
+       Emit::Dist, false, AfterStage::ReportNumerics},
       // Decides which values are kept and where. These policies come from flags.
       {StageId::Policies, "policies",
        [&o](OpPassManager &pm) { buildMemoryPoliciesPipeline(pm, memoryOptions(o)); },
@@ -120,13 +132,8 @@ static std::vector<Stage> ownStages(const CompileOptions &o) {
       // Every op is part of a kernel or a call from here on. Fails for an op that this target
       // cannot compute.
       {StageId::Fusion, "fusion",
-       [&o](OpPassManager &pm) {
-         FusionOptions fusion;
-         fusion.callAttention = o.attention == AttentionKind::Auto;
-         fusion.deterministic = o.deterministic;
-         buildFusionPipeline(pm, fusion);
-       },
-       SHALE_EXIT_DATA, Emit::RT, false},
+       [&o](OpPassManager &pm) { buildFusionPipeline(pm, fusionOptions(o)); }, SHALE_EXIT_DATA,
+       Emit::RT, false},
       // Fixes the order of ops.
       {StageId::Schedule, "schedule",
        [&o](OpPassManager &pm) {
@@ -211,10 +218,7 @@ std::string shale::describeStage(const Stage &stage) {
 }
 
 int shale::checkInsertedPasses(const CompileOptions &options) {
-  auto error = [](const llvm::Twine &message) {
-    llvm::errs() << "shalec: error: --insert-pass: " << message << "\n";
-    return SHALE_EXIT_USAGE;
-  };
+  auto error = [](const llvm::Twine &message) { return usageError("--insert-pass: " + message); };
   std::vector<Stage> stages = ownStages(options);
   for (const auto &[after, passes] : options.inserted) {
     auto isAfter = [&after = after](const Stage &stage) { return after == stage.name; };

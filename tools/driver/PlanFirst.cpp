@@ -4,17 +4,13 @@
 #include "lib/Support/Printable.h"
 #include "lib/Support/Remarks.h"
 #include "shale/Runtime.h"
+#include "tools/driver/Messages.h"
 #include "tools/driver/Outputs.h"
 #include "tools/driver/Planner.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
 using namespace shale;
-
-static int usageError(const Twine &message) {
-  llvm::errs() << "shalec: error: " << message << "\n";
-  return SHALE_EXIT_USAGE;
-}
 
 int shale::checkPlanOptions(const CompileOptions &options) {
   if (llvm::is_contained(options.why, ""))
