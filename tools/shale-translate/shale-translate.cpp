@@ -7,6 +7,8 @@
 #include "mlir/IR/MLIRContext.h"
 #include "shale/InitAll.h"
 #include "shale/Plugin.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/ToolOutputFile.h"
 #include "llvm/Support/raw_ostream.h"
@@ -49,10 +51,154 @@ Output:
   --help
 )";
 
-static int usage(const llvm::Twine &text) {
-  llvm::errs() << "shale-translate: " << text << "; see --help\n";
-  return SHALE_EXIT_USAGE;
+namespace {
+
+/// What the command line asks for.
+struct Request {
+  shale::onnx::ImportOptions options;
+  std::string model, output = "-";
+  bool import = false, help = false, describe = false, locations = false, quiet = false;
+};
+
+/// Returns what a flag without a value switches on, or null.
+bool *findSwitch(Request &request, StringRef flag) {
+  return llvm::StringSwitch<bool *>(flag)
+      .Cases({"--help", "-h"}, &request.help)
+      .Case("--keep-prefix", &request.options.parameters.keepPrefix)
+      .Case("--assume-autocast", &request.options.assumeAutocast)
+      .Case("--describe", &request.describe)
+      .Case("--locations", &request.locations)
+      .Case("--quiet", &request.quiet)
+      .Default(nullptr);
 }
+
+bool takesValue(StringRef flag) {
+  return llvm::is_contained({"--dim", "--batch-dim", "--bind", "--loss", "--loss-output",
+                             "--gradient", "--dropout", "--assume-derivative", "--assume-form",
+                             "--assume-merged", "--freeze", "--constant", "--fold-limit", "-o"},
+                            flag);
+}
+
+/// Sets a flag that takes a value. Returns what is wrong, or an empty string.
+std::string setValue(Request &request, StringRef flag, StringRef value) {
+  shale::onnx::ImportOptions &options = request.options;
+  if (flag == "--loss")
+    options.loss = value.str();
+  else if (flag == "--loss-output")
+    options.lossOutput = value.str();
+  else if (flag == "--freeze")
+    options.parameters.freeze = value.str();
+  else if (flag == "--assume-derivative")
+    options.assumeDerivative.push_back(value.str());
+  else if (flag == "--assume-merged")
+    options.assumeMerged.push_back(value.str());
+  else if (flag == "--assume-form")
+    options.parameters.assumedForms.insert(value);
+  else if (flag == "--constant")
+    options.parameters.constants.insert(value);
+  else if (flag == "-o")
+    request.output = value.str();
+  else if (flag != "--fold-limit")
+    return shale::onnx::parseImportFlag(flag.drop_front(2), value, options);
+  else if (value.getAsInteger(10, options.foldLimit) || options.foldLimit < 0)
+    return ("--fold-limit '" + value + "' is not a number of bytes").str();
+  return "";
+}
+
+/// Returns what is wrong with the command line, or an empty string.
+std::string parse(llvm::ArrayRef<char *> args, Request &request) {
+  for (size_t i = 0; i < args.size(); ++i) {
+    StringRef arg = args[i];
+    bool hasValue = arg.starts_with("--") && arg.contains('=');
+    auto [flag, value] = hasValue ? arg.split('=') : std::pair(arg, StringRef());
+    if (bool *on = findSwitch(request, flag)) {
+      *on = true;
+      if (request.help)
+        return "";
+    } else if (flag == "--import-onnx") {
+      request.import = true;
+      if (hasValue)
+        request.model = value.str();
+    } else if (flag == "--missing-data") {
+      request.options.missingData = shale::onnx::ImportOptions::MissingData::Remark;
+    } else if (takesValue(flag)) {
+      if (!hasValue && ++i == args.size())
+        return (flag + " needs a value").str();
+      std::string wrong = setValue(request, flag, hasValue ? value : StringRef(args[i]));
+      if (!wrong.empty())
+        return wrong;
+    } else if (arg.starts_with("-") && arg != "-") {
+      return ("unknown flag '" + flag + "'").str();
+    } else if (request.model.empty()) {
+      request.model = arg.str();
+    } else {
+      return "more than one model";
+    }
+  }
+  return !request.import || request.model.empty() ? "needs --import-onnx MODEL" : "";
+}
+
+void print(mlir::Diagnostic &diagnostic, bool quiet) {
+  const char *severity = "remark: ";
+  switch (diagnostic.getSeverity()) {
+  case mlir::DiagnosticSeverity::Error:
+    severity = "error: ";
+    break;
+  case mlir::DiagnosticSeverity::Warning:
+    severity = "warning: ";
+    break;
+  case mlir::DiagnosticSeverity::Note:
+    severity = "note: ";
+    break;
+  case mlir::DiagnosticSeverity::Remark:
+    break;
+  }
+  if (!quiet || diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error)
+    llvm::errs() << severity << shale::printable(diagnostic.str()) << "\n";
+  for (mlir::Diagnostic &note : diagnostic.getNotes())
+    llvm::errs() << "note: " << shale::printable(note.str()) << "\n";
+}
+
+/// Imports the model and writes what is asked for. Returns an exit code.
+int translate(const Request &request, mlir::DialectRegistry &registry) {
+  if (llvm::sys::fs::is_directory(request.output)) { // before the work
+    llvm::errs() << "shale-translate: error: " << request.output << ": it is a folder\n";
+    return SHALE_EXIT_IO;
+  }
+  mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
+  if (!request.quiet)
+    llvm::cantFail(shale::showRemarks(context, ""));
+  mlir::ScopedDiagnosticHandler handler(&context, [&](mlir::Diagnostic &diagnostic) {
+    print(diagnostic, request.quiet);
+    return mlir::success();
+  });
+  int exitCode = SHALE_EXIT_DATA;
+  shale::CrashStage stage("importing", request.model);
+  auto module = shale::onnx::importOnnx(request.model, request.options, &context, &exitCode);
+  if (!module)
+    return exitCode;
+  shale::setCrashStage("printing the import");
+  std::error_code error;
+  llvm::ToolOutputFile file(request.output, error, llvm::sys::fs::OF_Text);
+  if (error) {
+    llvm::errs() << "shale-translate: " << request.output << ": " << error.message() << "\n";
+    return SHALE_EXIT_IO;
+  }
+  if (request.describe) {
+    shale::PrintableStream os(file.os());
+    shale::onnx::describeModel(*module, os);
+  } else {
+    mlir::OpPrintingFlags flags;
+    if (request.locations)
+      flags.enableDebugInfo(true, false);
+    module->print(file.os(), flags);
+    file.os() << "\n";
+  }
+  file.keep();
+  return SHALE_EXIT_OK;
+}
+
+} // namespace
 
 int main(int argc, char **argv) {
   shale::installCrashHandler("shale-translate");
@@ -62,116 +208,14 @@ int main(int argc, char **argv) {
     llvm::errs() << "shale-translate: error: " << llvm::toString(std::move(wrong)) << "\n";
     return SHALE_EXIT_UNAVAILABLE;
   }
-  shale::onnx::ImportOptions options;
-  std::string model, output = "-";
-  bool import = false, describe = false, locations = false, quiet = false;
-  for (int i = 1; i < argc; ++i) {
-    StringRef arg = argv[i], value;
-    bool hasValue = false;
-    if (arg == "--help" || arg == "-h") {
-      llvm::outs() << kHelp;
-      return SHALE_EXIT_OK;
-    }
-    if (arg.starts_with("--") && arg.contains('=')) {
-      std::tie(arg, value) = arg.split('=');
-      hasValue = true;
-    }
-    if (arg == "--import-onnx") {
-      import = true;
-      if (hasValue)
-        model = value.str();
-    } else if (arg == "--missing-data") {
-      options.missingData = shale::onnx::ImportOptions::MissingData::Remark;
-    } else if (arg == "--keep-prefix" || arg == "--assume-autocast" || arg == "--describe" ||
-               arg == "--locations" || arg == "--quiet") {
-      (arg == "--keep-prefix"       ? options.parameters.keepPrefix
-       : arg == "--assume-autocast" ? options.assumeAutocast
-       : arg == "--describe"        ? describe
-       : arg == "--locations"       ? locations
-                                    : quiet) = true;
-    } else if (arg == "--dim" || arg == "--batch-dim" || arg == "--bind" || arg == "--loss" ||
-               arg == "--loss-output" || arg == "--gradient" || arg == "--dropout" ||
-               arg == "--assume-derivative" || arg == "--assume-form" || arg == "--assume-merged" ||
-               arg == "--freeze" || arg == "--constant" || arg == "--fold-limit" || arg == "-o") {
-      if (!hasValue) {
-        if (++i == argc)
-          return usage(arg + " needs a value");
-        value = argv[i];
-      }
-      if (arg == "--loss")
-        options.loss = value.str();
-      else if (arg == "--loss-output")
-        options.lossOutput = value.str();
-      else if (arg == "--freeze")
-        options.parameters.freeze = value.str();
-      else if (arg == "--assume-derivative")
-        options.assumeDerivative.push_back(value.str());
-      else if (arg == "--assume-merged")
-        options.assumeMerged.push_back(value.str());
-      else if (arg == "--assume-form")
-        options.parameters.assumedForms.insert(value);
-      else if (arg == "--constant")
-        options.parameters.constants.insert(value);
-      else if (arg == "--fold-limit") {
-        if (value.getAsInteger(10, options.foldLimit) || options.foldLimit < 0)
-          return usage("--fold-limit '" + value + "' is not a number of bytes");
-      } else if (arg == "-o")
-        output = value.str();
-      else if (std::string wrong = shale::onnx::parseImportFlag(arg.drop_front(2), value, options);
-               !wrong.empty())
-        return usage(wrong);
-    } else if (arg.starts_with("-") && arg != "-") {
-      return usage("unknown flag '" + arg + "'");
-    } else if (model.empty()) {
-      model = arg.str();
-    } else {
-      return usage("more than one model");
-    }
+  Request request;
+  if (std::string wrong = parse(llvm::ArrayRef(argv, argc).drop_front(), request); !wrong.empty()) {
+    llvm::errs() << "shale-translate: " << wrong << "; see --help\n";
+    return SHALE_EXIT_USAGE;
   }
-  if (!import || model.empty())
-    return usage("needs --import-onnx MODEL");
-
-  if (llvm::sys::fs::is_directory(output)) { // before the work
-    llvm::errs() << "shale-translate: error: " << output << ": it is a folder\n";
-    return SHALE_EXIT_IO;
+  if (request.help) {
+    llvm::outs() << kHelp;
+    return SHALE_EXIT_OK;
   }
-  mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
-  if (!quiet)
-    llvm::cantFail(shale::showRemarks(context, ""));
-  mlir::ScopedDiagnosticHandler handler(&context, [&](mlir::Diagnostic &diagnostic) {
-    bool isError = diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error;
-    if (isError || !quiet)
-      llvm::errs() << (isError                                                         ? "error: "
-                       : diagnostic.getSeverity() == mlir::DiagnosticSeverity::Warning ? "warning: "
-                       : diagnostic.getSeverity() == mlir::DiagnosticSeverity::Note    ? "note: "
-                                                                                       : "remark: ")
-                   << shale::printable(diagnostic.str()) << "\n";
-    for (mlir::Diagnostic &note : diagnostic.getNotes())
-      llvm::errs() << "note: " << shale::printable(note.str()) << "\n";
-    return mlir::success();
-  });
-  int exitCode = SHALE_EXIT_DATA;
-  shale::CrashStage stage("importing", model);
-  auto module = shale::onnx::importOnnx(model, options, &context, &exitCode);
-  if (!module)
-    return exitCode;
-  shale::setCrashStage("printing the import");
-  std::error_code error;
-  llvm::ToolOutputFile file(output, error, llvm::sys::fs::OF_Text);
-  if (error) {
-    llvm::errs() << "shale-translate: " << output << ": " << error.message() << "\n";
-    return SHALE_EXIT_IO;
-  }
-  if (describe) {
-    shale::PrintableStream os(file.os());
-    shale::onnx::describeModel(*module, os);
-  } else {
-    mlir::OpPrintingFlags flags;
-    if (locations)
-      flags.enableDebugInfo(true, false);
-    module->print(file.os(), flags);
-    file.os() << "\n";
-  }
-  file.keep();
-  return SHALE_EXIT_OK;
+  return translate(request, registry);
 }
