@@ -222,6 +222,15 @@ private:
   Value within(Value key) { return l.max(i(0), l.min(i(s.keys), key)); }
 };
 
+/// Some of the query rows of one head.
+struct RowBlock {
+  Value batch, head;
+  Value first; ///< the first row, as a number in its head
+  Value start; ///< the first key that a row of the block sees
+  Value shown; ///< the number of keys from there that its rows see
+  Value row0;  ///< the first row, as a number among those of all heads
+};
+
 /// Emits which probabilities are dropped (nn.dropout), for one vector of a row at a time.
 class Drops {
 public:
@@ -368,44 +377,9 @@ struct AttentionKernel : OwnKernelOpInterface::ExternalModel<AttentionKernel, At
           blocks.widened(q, l.mul(row0, i(s.depth)), wideQ, l.mul(count, i(s.depth)));
       blocks.multiply(count, shown, queries, qAt, keys, kAt, scores);
 
-      l.forRange(i(0), count, [&](Value r) {
-        Value at = l.mul(r, i(s.columns())), row = l.add(first, r);
-        Blocks::Columns seen = blocks.columns(row, start);
-        blocks.applyMasks(batch, head, row, scores, at, seen);
-        Value low = l.splat(l.real(-std::numeric_limits<double>::infinity()));
-        Value highest = l.vectors(
-            seen.from, seen.to, low, [&](Value j, Value m, ValueRange c) -> SmallVector<Value> {
-              Value x = l.load(scores, l.add(at, j), m);
-              return {l.keep(m, arith::MaximumFOp::create(b, loc, c[0], x), c[0])};
-            })[0];
-        highest = l.maxLanes(highest);
-        auto unless = [&](Value x, double number, double instead) -> Value {
-          Value is = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, x, l.real(number));
-          return arith::SelectOp::create(b, loc, is, l.real(instead), x);
-        };
-        if (op.getGuard()) // in a row of -inf, exp(score - 0) is 0
-          highest = unless(highest, -std::numeric_limits<double>::infinity(), 0);
-        Value shift = l.splat(highest), none = l.splat(l.real(0));
-        Value total = l.vectors(
-            seen.from, seen.to, none, [&](Value j, Value m, ValueRange c) -> SmallVector<Value> {
-              Value x = l.load(scores, l.add(at, j), m);
-              Value e = math::ExpOp::create(b, loc, arith::SubFOp::create(b, loc, x, shift));
-              l.store(scores, l.add(at, j), m, e);
-              return {l.keep(m, arith::AddFOp::create(b, loc, c[0], e), c[0])};
-            })[0];
-        total = l.sumLanes(total);
-        if (op.getGuard())
-          total = unless(total, 0, 1);
-        blocks.hide(scores, at, seen, shown);
-        Value sum = arith::AddFOp::create(b, loc, math::LogOp::create(b, loc, total), highest);
-        memref::StoreOp::create(b, loc, sum, lse, l.add(row0, r));
-        Value divisor = l.splat(total), number = drops.rowStart(batch, head, row, start);
-        l.vectors(seen.from, seen.to, {}, [&](Value j, Value m, ValueRange) -> SmallVector<Value> {
-          Value x = arith::DivFOp::create(b, loc, l.load(scores, l.add(at, j), m), divisor);
-          l.store(scores, l.add(at, j), m, drops ? drops.apply(drops.isKept(number, j), x) : x);
-          return {};
-        });
-      });
+      RowBlock rows{batch, head, first, start, shown, row0};
+      l.forRange(i(0), count,
+                 [&](Value r) { emitRow(l, op, blocks, drops, rows, r, scores, lse); });
       Value to = l.mul(row0, i(s.width));
       l.gemm(false, false, count, i(s.width), shown, 1, {scores, i(0), i(s.columns())},
              {values, vAt, i(s.width)}, 0,
@@ -414,6 +388,48 @@ struct AttentionKernel : OwnKernelOpInterface::ExternalModel<AttentionKernel, At
         blocks.narrow(wideOut, out, to, l.mul(count, i(s.width)));
     });
     return success();
+  }
+
+  /// Replaces row `r` of a block of scores, a product of queries and keys, by its probabilities,
+  /// and stores its lse.
+  static void emitRow(Loops &l, AttentionOp op, Blocks &blocks, Drops &drops, const RowBlock &rows,
+                      Value r, Value scores, Value lse) {
+    Value at = l.mul(r, l.index(blocks.s.columns())), row = l.add(rows.first, r);
+    Blocks::Columns seen = blocks.columns(row, rows.start);
+    blocks.applyMasks(rows.batch, rows.head, row, scores, at, seen);
+    Value low = l.splat(l.real(-std::numeric_limits<double>::infinity()));
+    Value highest = l.vectors(
+        seen.from, seen.to, low, [&](Value j, Value m, ValueRange c) -> SmallVector<Value> {
+          Value x = l.load(scores, l.add(at, j), m);
+          return {l.keep(m, arith::MaximumFOp::create(l.b, l.loc, c[0], x), c[0])};
+        })[0];
+    highest = l.maxLanes(highest);
+    auto unless = [&](Value x, double number, double instead) -> Value {
+      Value is = arith::CmpFOp::create(l.b, l.loc, arith::CmpFPredicate::OEQ, x, l.real(number));
+      return arith::SelectOp::create(l.b, l.loc, is, l.real(instead), x);
+    };
+    if (op.getGuard()) // in a row of -inf, exp(score - 0) is 0
+      highest = unless(highest, -std::numeric_limits<double>::infinity(), 0);
+    Value shift = l.splat(highest), none = l.splat(l.real(0));
+    Value total = l.vectors(
+        seen.from, seen.to, none, [&](Value j, Value m, ValueRange c) -> SmallVector<Value> {
+          Value x = l.load(scores, l.add(at, j), m);
+          Value e = math::ExpOp::create(l.b, l.loc, arith::SubFOp::create(l.b, l.loc, x, shift));
+          l.store(scores, l.add(at, j), m, e);
+          return {l.keep(m, arith::AddFOp::create(l.b, l.loc, c[0], e), c[0])};
+        })[0];
+    total = l.sumLanes(total);
+    if (op.getGuard())
+      total = unless(total, 0, 1);
+    blocks.hide(scores, at, seen, rows.shown);
+    Value sum = arith::AddFOp::create(l.b, l.loc, math::LogOp::create(l.b, l.loc, total), highest);
+    memref::StoreOp::create(l.b, l.loc, sum, lse, l.add(rows.row0, r));
+    Value divisor = l.splat(total), number = drops.rowStart(rows.batch, rows.head, row, rows.start);
+    l.vectors(seen.from, seen.to, {}, [&](Value j, Value m, ValueRange) -> SmallVector<Value> {
+      Value x = arith::DivFOp::create(l.b, l.loc, l.load(scores, l.add(at, j), m), divisor);
+      l.store(scores, l.add(at, j), m, drops ? drops.apply(drops.isKept(number, j), x) : x);
+      return {};
+    });
   }
 };
 
@@ -443,7 +459,6 @@ struct AttentionGradKernel
     Value q = operands[0], k = operands[1], v = operands[2], out = operands[3], lse = operands[4],
           dout = operands[5];
     Value dq = results[0], dk = results[1], dv = results[2];
-    double scale = op.getScale().convertToDouble();
     Blocks blocks(l, s, op, operands);
     Drops drops(l, s, op.getDropoutAttr(), operands.take_back(op.getRandom().size()));
     auto i = [&](int64_t value) { return l.index(value); };
@@ -488,47 +503,9 @@ struct AttentionGradKernel
           blocks.multiply(count, shown, queries, qAt, keys, kHere, p);
           l.gemm(false, true, count, shown, i(s.width), 1, {grads, oAt, i(s.width)},
                  {values, vHere, i(s.width)}, 0, {dp, i(0), i(s.columns())});
-          // p is replaced by the probabilities, dp by the gradient of the scores.
+          RowBlock rows{batch, head, first, start, shown, row0};
           l.forRange(i(0), count, [&](Value r) {
-            Value at = l.mul(r, i(s.columns())), row = l.add(first, r);
-            Blocks::Columns seen = blocks.columns(row, start);
-            blocks.applyMasks(batch, head, row, p, at, seen);
-            Value from = l.add(oAt, l.mul(r, i(s.width))), of = l.add(toOut, l.mul(r, i(s.width)));
-            Value none = l.splat(l.real(0));
-            Value delta = l.vectors(
-                i(0), i(s.width), none, [&](Value j, Value m, ValueRange c) -> SmallVector<Value> {
-                  Value x = l.load(grads, l.add(from, j), m),
-                        y = l.load(out, l.add(of, j), m, s.element);
-                  return {l.keep(
-                      m, arith::AddFOp::create(b, loc, c[0], arith::MulFOp::create(b, loc, x, y)),
-                      c[0])};
-                })[0];
-            Value logarithm = memref::LoadOp::create(b, loc, lse, l.add(row0, r)),
-                  shift = l.splat(logarithm);
-            Value part = mayHaveLargeLse(op) ? blocks.normalizer(p, at, seen, logarithm) : Value();
-            Value number = drops.rowStart(batch, head, row, start);
-            Value replaced =
-                blocks.replaces() ? blocks.seen.rowAt(l, batch, head, row, start) : Value();
-            Value both = l.splat(l.sumLanes(delta)), factor = l.splat(l.real(scale));
-            l.vectors(
-                seen.from, seen.to, {}, [&](Value j, Value m, ValueRange) -> SmallVector<Value> {
-                  Value x = l.load(p, l.add(at, j), m), y = l.load(dp, l.add(at, j), m);
-                  Value e = math::ExpOp::create(b, loc, arith::SubFOp::create(b, loc, x, shift));
-                  e = part ? Value(arith::MulFOp::create(b, loc, e, part)) : e;
-                  Value kept = drops ? drops.isKept(number, j) : Value();
-                  y = kept ? drops.apply(kept, y) : y;
-                  Value d =
-                      arith::MulFOp::create(b, loc, e, arith::SubFOp::create(b, loc, y, both));
-                  l.store(p, l.add(at, j), m, kept ? drops.apply(kept, e) : e);
-                  d = arith::MulFOp::create(b, loc, d, factor);
-                  if (replaced)
-                    d = arith::SelectOp::create(b, loc, blocks.seen.load(l, replaced, j, m), d,
-                                                none);
-                  l.store(dp, l.add(at, j), m, d);
-                  return {};
-                });
-            blocks.hide(p, at, seen, shown);
-            blocks.hide(dp, at, seen, shown);
+            emitRow(l, op, blocks, drops, rows, r, {p, dp, grads, oAt, out, toOut, lse});
           });
           l.gemm(true, false, shown, i(s.width), count, 1, {p, i(0), i(s.columns())},
                  {grads, oAt, i(s.width)}, 1, {sumV, vHere, i(s.width)});
@@ -546,6 +523,56 @@ struct AttentionGradKernel
       }
     });
     return success();
+  }
+
+  /// The buffers of a block of rows, and the offsets of its first row in them.
+  struct Areas {
+    Value p, dp; ///< scores, and gradients of the probabilities
+    Value grads, oAt, out, toOut, lse;
+  };
+
+  /// Replaces row `r` of a block of scores by its probabilities, and the gradients of the
+  /// probabilities by those of the scores.
+  static void emitRow(Loops &l, AttentionGradOp op, Blocks &blocks, Drops &drops,
+                      const RowBlock &rows, Value r, const Areas &a) {
+    Value at = l.mul(r, l.index(blocks.s.columns())), row = l.add(rows.first, r);
+    Blocks::Columns seen = blocks.columns(row, rows.start);
+    blocks.applyMasks(rows.batch, rows.head, row, a.p, at, seen);
+    Value from = l.add(a.oAt, l.mul(r, l.index(blocks.s.width))),
+          of = l.add(a.toOut, l.mul(r, l.index(blocks.s.width)));
+    Value none = l.splat(l.real(0));
+    Value delta = l.vectors(
+        l.index(0), l.index(blocks.s.width), none,
+        [&](Value j, Value m, ValueRange c) -> SmallVector<Value> {
+          Value x = l.load(a.grads, l.add(from, j), m),
+                y = l.load(a.out, l.add(of, j), m, blocks.s.element);
+          return {l.keep(
+              m, arith::AddFOp::create(l.b, l.loc, c[0], arith::MulFOp::create(l.b, l.loc, x, y)),
+              c[0])};
+        })[0];
+    Value logarithm = memref::LoadOp::create(l.b, l.loc, a.lse, l.add(rows.row0, r)),
+          shift = l.splat(logarithm);
+    Value part = mayHaveLargeLse(op) ? blocks.normalizer(a.p, at, seen, logarithm) : Value();
+    Value number = drops.rowStart(rows.batch, rows.head, row, rows.start);
+    Value replaced =
+        blocks.replaces() ? blocks.seen.rowAt(l, rows.batch, rows.head, row, rows.start) : Value();
+    Value both = l.splat(l.sumLanes(delta)), factor = l.splat(l.real(blocks.scale));
+    l.vectors(seen.from, seen.to, {}, [&](Value j, Value m, ValueRange) -> SmallVector<Value> {
+      Value x = l.load(a.p, l.add(at, j), m), y = l.load(a.dp, l.add(at, j), m);
+      Value e = math::ExpOp::create(l.b, l.loc, arith::SubFOp::create(l.b, l.loc, x, shift));
+      e = part ? Value(arith::MulFOp::create(l.b, l.loc, e, part)) : e;
+      Value kept = drops ? drops.isKept(number, j) : Value();
+      y = kept ? drops.apply(kept, y) : y;
+      Value d = arith::MulFOp::create(l.b, l.loc, e, arith::SubFOp::create(l.b, l.loc, y, both));
+      l.store(a.p, l.add(at, j), m, kept ? drops.apply(kept, e) : e);
+      d = arith::MulFOp::create(l.b, l.loc, d, factor);
+      if (replaced)
+        d = arith::SelectOp::create(l.b, l.loc, blocks.seen.load(l, replaced, j, m), d, none);
+      l.store(a.dp, l.add(at, j), m, d);
+      return {};
+    });
+    blocks.hide(a.p, at, seen, rows.shown);
+    blocks.hide(a.dp, at, seen, rows.shown);
   }
 };
 
