@@ -69,44 +69,64 @@ static Value counted(Node &node, Value x, int64_t length) {
   return node.mul(x, node.cast(node.constant(times), Node::type(x).getElementType()));
 }
 
+namespace {
+/// What a DFT node transforms.
+struct DftForm {
+  int64_t axis = 0, length = 0; ///< `length` numbers, as the inverse of a half has them
+  bool isReal = false, inverse = false, half = false;
+};
+} // namespace
+
+/// Reads an operand that must be one constant integer.
+static LogicalResult readConstant(Node &node, int operand, const char *what, int64_t &value) {
+  SmallVector<int64_t> given;
+  if (failed(node.constantInts(operand, given)) || given.size() != 1)
+    return node.error("operand " + Twine(operand) + ", the " + what + ", must be one constant");
+  value = given[0];
+  return success();
+}
+
+static LogicalResult readForm(Node &node, DftForm &form) {
+  auto type = Node::type(node.input(0));
+  int64_t rank = type.getRank();
+  if (rank < 2 || (type.getShape().back() != 1 && type.getShape().back() != 2))
+    return node.error("the operand must be [.., 1] or [.., 2]; it is " + Node::name(type));
+  form.axis = node.version >= 20 ? -2 : node.intAttr("axis", 1);
+  if (node.version >= 20 && node.has(2) && failed(readConstant(node, 2, "axis", form.axis)))
+    return failure();
+  form.inverse = node.flagAttr("inverse", false), form.half = node.flagAttr("onesided", false);
+  if (failed(node.normalize(form.axis, rank)))
+    return failure();
+  if (form.axis == rank - 1)
+    return node.error("the last dimension holds real and imaginary parts, and cannot be the axis");
+  form.isReal = type.getShape().back() == 1;
+  if (form.half && form.isReal == form.inverse)
+    return node.error(form.inverse ? "the inverse of a half (onesided) reads complex numbers"
+                                   : "onesided is defined for the transform of real numbers only");
+  form.length = type.getDimSize(form.axis);
+  if (form.half && form.inverse)
+    form.length = 2 * (form.length - 1);
+  if (node.has(1) && failed(readConstant(node, 1, "length", form.length)))
+    return failure();
+  if (form.length < 1 || form.length > kMaxLength)
+    return node.error("a transform of " + Twine(form.length) + " numbers is not supported: 1 to " +
+                      Twine(kMaxLength) + " are");
+  return success();
+}
+
 /// DFT: of real numbers [.., 1] or complex ones [.., 2] along an axis. The result is complex, but
 /// that of the inverse of a half is real.
 static LogicalResult importDft(Node &node) {
   if (failed(node.requireFloats(1)))
     return failure();
+  DftForm form;
+  if (failed(readForm(node, form)))
+    return failure();
+  bool isReal = form.isReal, inverse = form.inverse, half = form.half;
+  int64_t axis = form.axis, length = form.length;
   Value x = node.input(0);
   auto type = Node::type(x);
   int64_t rank = type.getRank();
-  if (rank < 2 || (type.getShape().back() != 1 && type.getShape().back() != 2))
-    return node.error("the operand must be [.., 1] or [.., 2]; it is " + Node::name(type));
-  int64_t axis = node.version >= 20 ? -2 : node.intAttr("axis", 1);
-  if (node.version >= 20 && node.has(2)) {
-    SmallVector<int64_t> given;
-    if (failed(node.constantInts(2, given)) || given.size() != 1)
-      return node.error("operand 2, the axis, must be one constant");
-    axis = given[0];
-  }
-  bool inverse = node.flagAttr("inverse", false), half = node.flagAttr("onesided", false);
-  if (failed(node.normalize(axis, rank)))
-    return failure();
-  if (axis == rank - 1)
-    return node.error("the last dimension holds real and imaginary parts, and cannot be the axis");
-  bool isReal = type.getShape().back() == 1;
-  if (half && isReal == inverse)
-    return node.error(inverse ? "the inverse of a half (onesided) reads complex numbers"
-                              : "onesided is defined for the transform of real numbers only");
-  int64_t length = type.getDimSize(axis);
-  if (half && inverse)
-    length = 2 * (length - 1);
-  if (node.has(1)) {
-    SmallVector<int64_t> given;
-    if (failed(node.constantInts(1, given)) || given.size() != 1)
-      return node.error("operand 1, the length, must be one constant");
-    length = given[0];
-  }
-  if (length < 1 || length > kMaxLength)
-    return node.error("a transform of " + Twine(length) + " numbers is not supported: 1 to " +
-                      Twine(kMaxLength) + " are");
   int64_t some = length / 2 + 1;
   x = resized(node, x, axis, half && inverse ? some : length);
   if (!x)
