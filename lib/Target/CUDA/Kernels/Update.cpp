@@ -90,6 +90,59 @@ private:
   Value begins, bounds, decays, rates;
 };
 
+/// The factors of the elements of a thread's chunk on the weight decay and the learning rate.
+class ChunkFactors {
+public:
+  /// Chunk number `chunk` of `width` elements each begins where the thread's elements do.
+  ChunkFactors(Threads &t, OptimizerUpdateOpInterface update, ValueRange operands, Value chunk,
+               int64_t width)
+      : t(t), update(update) {
+    ArrayAttr list = update.getGroupSegments();
+    if (!list)
+      return;
+    Segments segments(t, list);
+    start = width == 1 ? chunk : t.mul(chunk, t.index(kWidth));
+    if (update.getGroupOffset())
+      start = t.add(start, t.loadIndex(operands.back(), t.index(0)));
+    Value number = segments.find(start);
+    first = segments.get(number);
+    second = segments.get(t.add(number, t.index(1)));
+  }
+
+  struct Factors {
+    Value decay;
+    Value rate;   ///< null: 1
+    Value inside; ///< whether the element is in a segment; null: it is
+  };
+  Factors get(int64_t lane) {
+    if (!start) {
+      Factors all{constant(update.getDecayFactor()), {}, {}};
+      if (double factor = update.getRateFactor(); factor != 1)
+        all.rate = constant(factor);
+      return all;
+    }
+    Value place = t.add(start, t.index(lane)), inFirst = within(place, first);
+    Factors own{t.select(inFirst, first.decay, second.decay), {}, {}};
+    if (first.rate)
+      own.rate = t.select(inFirst, first.rate, second.rate);
+    own.inside = arith::OrIOp::create(t.b, t.loc, inFirst, within(place, second));
+    return own;
+  }
+
+private:
+  Value constant(double value) {
+    return arith::ConstantOp::create(t.b, t.loc, t.b.getF32FloatAttr(value));
+  }
+  Value within(Value at, const Segments::Segment &segment) {
+    return t.both(t.less(t.sub(segment.begin, t.index(1)), at), t.less(at, segment.end));
+  }
+
+  Threads &t;
+  OptimizerUpdateOpInterface update;
+  Value start; ///< the chunk's first element in the group; null without segments
+  Segments::Segment first, second;
+};
+
 struct UpdateKernel : cuda::OwnKernelOpInterface::FallbackModel<UpdateKernel> {
   Launch getLaunch(Operation *op) const {
     int64_t chunks = llvm::divideCeil(elements(op->getOperand(0)), kWidth);
@@ -106,6 +159,23 @@ struct UpdateKernel : cuda::OwnKernelOpInterface::FallbackModel<UpdateKernel> {
 };
 
 Type elementOf(Type type) { return cast<RankedTensorType>(type).getElementType(); }
+
+/// Returns the stores of one element: each result and its casts.
+SmallVector<NestEmitter::Output> outputsOf(Threads &t, Operation *op, ValueRange results,
+                                           ArrayRef<StoredCast> casts, const LinearIndex &at,
+                                           ArrayRef<Value> values) {
+  SmallVector<NestEmitter::Output> outputs;
+  for (auto [result, memref, value] : llvm::zip(op->getResults(), results, values)) {
+    for (const StoredCast &cast : casts)
+      if (cast.result == result.getResultNumber())
+        outputs.push_back({cast.memref, at, narrowTo16Bits(t.b, t.loc, value, cast.element)});
+    // An old 16-bit value that is widened and rounded again keeps its bits.
+    Type element = elementOf(result.getType());
+    outputs.push_back(
+        {memref, at, is16BitFloat(element) ? narrowTo16Bits(t.b, t.loc, value, element) : value});
+  }
+  return outputs;
+}
 
 LogicalResult UpdateKernel::emitWithCasts(Operation *op, OpBuilder &b, gpu::GPUFuncOp function,
                                           ValueRange operands, ValueRange results,
@@ -139,21 +209,7 @@ LogicalResult UpdateKernel::emitWithCasts(Operation *op, OpBuilder &b, gpu::GPUF
     chunk = t.mul(chunk, t.index(kWidth));
   int64_t size = width == 1 ? count : count / kWidth;
 
-  std::optional<Segments> segments;
-  Segments::Segment first, second;
-  Value start; // the chunk's first element in the group
-  if (ArrayAttr list = update.getGroupSegments()) {
-    segments.emplace(t, list);
-    start = width == 1 ? chunk : t.mul(chunk, t.index(kWidth));
-    if (update.getGroupOffset())
-      start = t.add(start, t.loadIndex(operands.back(), zero));
-    Value number = segments->find(start);
-    first = segments->get(number);
-    second = segments->get(t.add(number, t.index(1)));
-  }
-  auto within = [&](Value at, const Segments::Segment &segment) {
-    return t.both(t.less(t.sub(segment.begin, t.index(1)), at), t.less(at, segment.end));
-  };
+  ChunkFactors factors(t, update, operands, chunk, width);
   SmallVector<SmallVector<NestEmitter::Output>> lanes;
   SmallVector<Value> insides;
   Value whole = t.less(chunk, t.index(size));
@@ -171,35 +227,18 @@ LogicalResult UpdateKernel::emitWithCasts(Operation *op, OpBuilder &b, gpu::GPUF
       values.push_back(widen16Bits(b, loc, emitter.emit(old, at)));
     Value scaled =
         arith::MulFOp::create(b, loc, widen16Bits(b, loc, emitter.emit(gradient, at)), scale);
-    Value decay, rate, changes = on;
-    if (segments) {
-      Value place = t.add(start, t.index(lane)), inFirst = within(place, first);
-      decay = t.select(inFirst, first.decay, second.decay);
-      if (first.rate)
-        rate = t.select(inFirst, first.rate, second.rate);
-      changes = t.both(changes, arith::OrIOp::create(b, loc, inFirst, within(place, second)));
-    } else {
-      decay = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(update.getDecayFactor()));
-      if (double factor = update.getRateFactor(); factor != 1)
-        rate = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(factor));
-    }
+    auto [decay, rate, isInSegment] = factors.get(lane);
+    Value changes = isInSegment ? t.both(on, isInSegment) : on;
     SmallVector<Value> own(hypers);
     if (rate)
       scaleLearningRates(op, b, loc, rate, own);
     SmallVector<Value> next =
         cast<ElementwiseUpdateOpInterface>(op).emitUpdate({b, loc, values, scaled, decay, own});
     insides.push_back(inside);
-    lanes.emplace_back();
-    // An old 16-bit value that is widened and rounded again keeps its bits.
-    for (auto [result, memref, value, old] : llvm::zip(op->getResults(), results, next, values)) {
-      Value kept = t.select(changes, value, old);
-      for (const StoredCast &cast : casts)
-        if (cast.result == result.getResultNumber())
-          lanes.back().push_back({cast.memref, at, narrowTo16Bits(b, loc, kept, cast.element)});
-      if (Type element = elementOf(result.getType()); is16BitFloat(element))
-        kept = narrowTo16Bits(b, loc, kept, element);
-      lanes.back().push_back({memref, at, kept});
-    }
+    SmallVector<Value> kept;
+    for (auto [value, old] : llvm::zip(next, values))
+      kept.push_back(t.select(changes, value, old));
+    lanes.push_back(outputsOf(t, op, results, casts, at, kept));
   }
   if (width == 1) {
     for (auto [inside, outputs] : llvm::zip(insides, lanes))
