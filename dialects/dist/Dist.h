@@ -14,12 +14,12 @@
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
-#include "dialects/dist/DistDialect.h.inc"
-
 #include "dialects/dist/DistEnums.h.inc"
 
 #define GET_ATTRDEF_CLASSES
 #include "dialects/dist/DistAttrs.h.inc"
+
+#include "dialects/dist/DistDialect.h.inc"
 
 #define GET_TYPEDEF_CLASSES
 #include "dialects/dist/DistTypes.h.inc"
@@ -29,24 +29,25 @@
 
 namespace shale::dist {
 
-// Names of the discardable attributes that DistDialect.td lists.
-inline constexpr llvm::StringLiteral kShardingAttr = "dist.sharding";
-inline constexpr llvm::StringLiteral kShardingsAttr = "dist.shardings";
-inline constexpr llvm::StringLiteral kPartitionedAttr = "dist.partitioned";
-inline constexpr llvm::StringLiteral kTensorAttr = "dist.tensor";
-inline constexpr llvm::StringLiteral kPlanAttr = "dist.plan";
-inline constexpr llvm::StringLiteral kStrategyAttr = "dist.strategy";
-inline constexpr llvm::StringLiteral kKeepGatheredAttr = "dist.keep_gathered";
-inline constexpr llvm::StringLiteral kKeepSingleRankAttr = "dist.keep_single_rank";
-inline constexpr llvm::StringLiteral kUnitAttr = "dist.unit";
-inline constexpr llvm::StringLiteral kGroupAttr = "dist.group";
-inline constexpr llvm::StringLiteral kAxisAttr = "dist.axis";
+// Names of the discardable attributes, which DistDialect.td lists and describes.
+inline constexpr llvm::StringLiteral kShardingAttr = DistDialect::ShardingAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kShardingsAttr = DistDialect::ShardingsAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kPartitionedAttr = DistDialect::PartitionedAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kTensorAttr = DistDialect::TensorAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kPlanAttr = DistDialect::PlanAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kStrategyAttr = DistDialect::StrategyAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kKeepGatheredAttr = DistDialect::KeepGatheredAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kKeepSingleRankAttr = DistDialect::KeepSingleRankAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kReduceOnceAttr = DistDialect::ReduceOnceAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kPartialAttr = DistDialect::PartialAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kBucketAttr = DistDialect::BucketAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kUnitAttr = DistDialect::UnitAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kGroupAttr = DistDialect::GroupAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kCopyAttr = DistDialect::CopyAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kAxisAttr = DistDialect::AxisAttrHelper::getNameStr();
+
 /// Parameters start at multiples of this many bytes in a flat group.
 inline constexpr int64_t kSegmentAlignment = 64;
-inline constexpr llvm::StringLiteral kCopyAttr = "dist.copy";
-inline constexpr llvm::StringLiteral kReduceOnceAttr = "dist.reduce_once";
-inline constexpr llvm::StringLiteral kPartialAttr = "dist.partial";
-inline constexpr llvm::StringLiteral kBucketAttr = "dist.bucket";
 
 /// Returns the strategy of the module that `op` is in (or is); Strategy::None without the
 /// attribute.

@@ -1,5 +1,6 @@
 //===- DistDialect.cpp - The dist dialect and its discardable attributes --===//
 #include "dialects/dist/Dist.h"
+#include "dialects/interfaces/DiscardableAttrs.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
@@ -68,62 +69,47 @@ static LogicalResult verifySharding(Operation *op, ShardingAttr sharding, Type t
   return success();
 }
 
-LogicalResult DistDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
-  StringRef name = attribute.getName();
-  Attribute value = attribute.getValue();
-  if (name == kShardingsAttr) {
-    auto list = dyn_cast<ArrayAttr>(value);
-    if (!list || list.size() != op->getNumResults())
+static LogicalResult verifyShardings(Operation *op, Attribute value) {
+  auto list = dyn_cast<ArrayAttr>(value);
+  if (!list || list.size() != op->getNumResults())
+    return op->emitOpError("'dist.shardings' must have one sharding per result");
+  for (auto [entry, result] : llvm::zip(list, op->getResults())) {
+    auto sharding = dyn_cast<ShardingAttr>(entry);
+    if (!sharding)
       return op->emitOpError("'dist.shardings' must have one sharding per result");
-    for (auto [entry, result] : llvm::zip(list, op->getResults())) {
-      auto sharding = dyn_cast<ShardingAttr>(entry);
-      if (!sharding)
-        return op->emitOpError("'dist.shardings' must have one sharding per result");
-      if (failed(verifySharding(op, sharding, result.getType())))
-        return failure();
-    }
-    return success();
+    if (failed(verifySharding(op, sharding, result.getType())))
+      return failure();
   }
-  if (name == kShardingAttr)
-    return isa<ShardingAttr>(value) ? success()
-                                    : op->emitOpError("'dist.sharding' must be a sharding");
-  if (name == kStrategyAttr)
-    return isa<StrategyAttr>(value) ? success()
-                                    : op->emitOpError("'dist.strategy' must be #dist.strategy");
-  if (name == kPlanAttr)
-    return isa<StringAttr>(value) ? success() : op->emitOpError("'dist.plan' must be a text");
-  if (name == kTensorAttr)
-    return isa<TensorSplitAttr>(value)
-               ? success()
-               : op->emitOpError("'dist.tensor' must be #dist.tensor_split");
-  if (name == kKeepGatheredAttr || name == kKeepSingleRankAttr || name == kReduceOnceAttr ||
-      name == kPartitionedAttr)
-    return isa<UnitAttr>(value) ? success()
-                                : op->emitOpError() << "'" << name << "' must be a unit attribute";
-  if (name == kPartialAttr) {
-    auto axes = dyn_cast<ArrayAttr>(value);
-    return axes && llvm::all_of(axes, [](Attribute axis) { return isa<StringAttr>(axis); })
-               ? success()
-               : op->emitOpError("'dist.partial' must name axes");
-  }
-  if (name == kBucketAttr) {
-    auto bucket = dyn_cast<IntegerAttr>(value);
-    return bucket && !bucket.getValue().isNegative()
-               ? success()
-               : op->emitOpError("'dist.bucket' must be the number of a bucket");
-  }
-  if (name == kUnitAttr)
-    return isa<FlatSymbolRefAttr>(value) ? success()
-                                         : op->emitOpError("'dist.unit' must refer to a unit");
-  if (name == kGroupAttr)
-    return isa<IntegerAttr>(value) ? success()
-                                   : op->emitOpError("'dist.group' must be the index of a group");
-  if (name == kAxisAttr)
-    return isa<StringAttr>(value) ? success() : op->emitOpError("'dist.axis' must name an axis");
-  if (name == kCopyAttr)
-    return isa<FlatSymbolRefAttr>(value) ? success()
-                                         : op->emitOpError("'dist.copy' must refer to a state");
-  return op->emitOpError("'") << name << "' is not an attribute of dist";
+  return success();
+}
+
+static bool areAxes(Operation *, ArrayAttr axes) {
+  return llvm::all_of(axes, llvm::IsaPred<StringAttr>);
+}
+
+static bool isNumber(Operation *, IntegerAttr number) { return !number.getValue().isNegative(); }
+
+using Dist = DistDialect;
+static constexpr shale::AttrRule kRules[] = {
+    shale::attrRule<Dist::ShardingAttrHelper>("be a sharding"),
+    shale::attrRule<Dist::StrategyAttrHelper>("be #dist.strategy"),
+    shale::attrRule<Dist::PlanAttrHelper>("be a text"),
+    shale::attrRule<Dist::TensorAttrHelper>("be #dist.tensor_split"),
+    shale::attrRule<Dist::KeepGatheredAttrHelper>("be a unit attribute"),
+    shale::attrRule<Dist::KeepSingleRankAttrHelper>("be a unit attribute"),
+    shale::attrRule<Dist::ReduceOnceAttrHelper>("be a unit attribute"),
+    shale::attrRule<Dist::PartitionedAttrHelper>("be a unit attribute"),
+    shale::attrRule<Dist::PartialAttrHelper, areAxes>("name axes"),
+    shale::attrRule<Dist::BucketAttrHelper, isNumber>("be the number of a bucket"),
+    shale::attrRule<Dist::UnitAttrHelper>("refer to a unit"),
+    shale::attrRule<Dist::GroupAttrHelper>("be the index of a group"),
+    shale::attrRule<Dist::AxisAttrHelper>("name an axis"),
+    shale::attrRule<Dist::CopyAttrHelper>("refer to a state")};
+
+LogicalResult DistDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
+  if (attribute.getName() == kShardingsAttr)
+    return verifyShardings(op, attribute.getValue());
+  return shale::verifyDiscardableAttr(op, attribute, kRules);
 }
 
 LogicalResult DistDialect::verifyRegionArgAttribute(Operation *op, unsigned regionIndex,

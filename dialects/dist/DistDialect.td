@@ -35,6 +35,23 @@ def Dist_Dialect : Dialect {
     | `dist.axis = "fsdp"` | flat `nn.state` | the axis that splits it at rest; absent: whole on every rank |
   }];
   let cppNamespace = "::shale::dist";
+  let discardableAttrs = (ins
+    "::shale::dist::ShardingAttr":$sharding,
+    "::mlir::ArrayAttr":$shardings,
+    "::mlir::UnitAttr":$partitioned,
+    "::shale::dist::TensorSplitAttr":$tensor,
+    "::mlir::StringAttr":$plan,
+    "::shale::dist::StrategyAttr":$strategy,
+    "::mlir::UnitAttr":$keep_gathered,
+    "::mlir::UnitAttr":$keep_single_rank,
+    "::mlir::UnitAttr":$reduce_once,
+    "::mlir::ArrayAttr":$partial,
+    "::mlir::IntegerAttr":$bucket,
+    "::mlir::FlatSymbolRefAttr":$unit,
+    "::mlir::IntegerAttr":$group,
+    "::mlir::FlatSymbolRefAttr":$copy,
+    "::mlir::StringAttr":$axis
+  );
   let useDefaultAttributePrinterParser = 1;
   let useDefaultTypePrinterParser = 1;
   let hasOperationAttrVerify = 1;

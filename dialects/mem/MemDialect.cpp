@@ -1,5 +1,6 @@
 //===- MemDialect.cpp - The mem dialect and its ops -----------------------===//
 #include "dialects/mem/Mem.h"
+#include "dialects/interfaces/DiscardableAttrs.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/OpImplementation.h"
 
@@ -33,25 +34,21 @@ void shale::mem::setHome(Operation *state, Memory memory) {
     state->setAttr(kSpaceAttr, StringAttr::get(state->getContext(), stringifyMemory(memory)));
 }
 
+static bool isHost(Operation *, StringAttr space) {
+  return shale::mem::symbolizeMemory(space.getValue()) == shale::mem::Memory::Host;
+}
+
+static bool isCount(Operation *, IntegerAttr flops) { return !flops.getValue().isNegative(); }
+
+using Mem = shale::mem::MemDialect;
+static constexpr shale::AttrRule kRules[] = {
+    shale::attrRule<Mem::RecomputeAttrHelper>("be a unit attribute"),
+    shale::attrRule<Mem::RecomputedAttrHelper>("be a unit attribute"),
+    shale::attrRule<Mem::OffloadAttrHelper>("be a unit attribute"),
+    shale::attrRule<Mem::SpaceAttrHelper, isHost>("be \"host\""),
+    shale::attrRule<Mem::RecomputeFlopsAttrHelper, isCount>("be a number of operations")};
+
 LogicalResult shale::mem::MemDialect::verifyOperationAttribute(Operation *op,
                                                                NamedAttribute attribute) {
-  if (attribute.getName() == kRecomputeAttr || attribute.getName() == kRecomputedAttr ||
-      attribute.getName() == kOffloadAttr) {
-    if (!isa<UnitAttr>(attribute.getValue()))
-      return op->emitOpError("'") << attribute.getName().strref() << "' must be a unit attribute";
-    return success();
-  }
-  if (attribute.getName() == kSpaceAttr) {
-    auto space = dyn_cast<StringAttr>(attribute.getValue());
-    if (!space || symbolizeMemory(space.getValue()) != Memory::Host)
-      return op->emitOpError("'mem.space' must be \"host\"");
-    return success();
-  }
-  if (attribute.getName() == kRecomputeFlopsAttr) {
-    auto flops = dyn_cast<IntegerAttr>(attribute.getValue());
-    if (!flops || flops.getValue().isNegative())
-      return op->emitOpError("'mem.recompute_flops' must be a number of operations");
-    return success();
-  }
-  return op->emitOpError("'") << attribute.getName().strref() << "' is not an attribute of mem";
+  return verifyDiscardableAttr(op, attribute, kRules);
 }

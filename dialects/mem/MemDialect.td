@@ -17,6 +17,13 @@ def Mem_Dialect : Dialect {
     | `mem.recompute_flops` | functions | floating-point operations that recomputation adds |
   }];
   let cppNamespace = "::shale::mem";
+  let discardableAttrs = (ins
+    "::mlir::UnitAttr":$recompute,
+    "::mlir::UnitAttr":$recomputed,
+    "::mlir::UnitAttr":$offload,
+    "::mlir::StringAttr":$space,
+    "::mlir::IntegerAttr":$recompute_flops
+  );
   let hasOperationAttrVerify = 1;
 }
 

@@ -13,8 +13,6 @@
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
-#include "dialects/nn/NNDialect.h.inc"
-
 #include "dialects/nn/NNEnums.h.inc"
 
 namespace shale::nn {
@@ -61,39 +59,39 @@ struct Factors {
 #define GET_ATTRDEF_CLASSES
 #include "dialects/nn/NNAttrs.h.inc"
 
+#include "dialects/nn/NNDialect.h.inc"
+
 namespace shale::nn {
 
-// Names of the discardable attributes that NNDialect.td lists.
-inline constexpr llvm::StringLiteral kStateAttr = "nn.state";
+// Names of the discardable attributes, which NNDialect.td lists and describes.
+inline constexpr llvm::StringLiteral kScopeAttr = NNDialect::ScopeAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kPhaseAttr = NNDialect::PhaseAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kPartAttr = NNDialect::PartAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kTargetAttr = NNDialect::TargetAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kOptimizerAttr = NNDialect::OptimizerAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kHypersAttr = NNDialect::HypersAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kHyperDefaultsAttr = NNDialect::HyperDefaultsAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kCounterAttr = NNDialect::CounterAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kAccumulateAttr = NNDialect::AccumulateAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kPrecisionAttr = NNDialect::PrecisionAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kFileTypeAttr = NNDialect::FileTypeAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kModelAttr = NNDialect::ModelAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kLossAttr = NNDialect::LossAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kSizesAttr = NNDialect::SizesAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kOutputsAttr = NNDialect::OutputsAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kClassesAttr = NNDialect::ClassesAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kAbsentAttr = NNDialect::AbsentAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kBuffersAttr = NNDialect::BuffersAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kStateAttr = NNDialect::StateAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kRoleAttr = NNDialect::RoleAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kNameAttr = NNDialect::NameAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kBindingAttr = NNDialect::BindingAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kBatchDimAttr = NNDialect::BatchDimAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kBoundAttr = NNDialect::BoundAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kIgnoredAttr = NNDialect::IgnoredAttrHelper::getNameStr();
+
 /// The maximum size in bytes of an initial value in the IR.
 inline constexpr int64_t kDenseInitLimit = int64_t(4) << 20;
-inline constexpr llvm::StringLiteral kRoleAttr = "nn.role";
-inline constexpr llvm::StringLiteral kNameAttr = "nn.name";
-inline constexpr llvm::StringLiteral kBindingAttr = "nn.binding";
-inline constexpr llvm::StringLiteral kBatchDimAttr = "nn.batch_dim";
-inline constexpr llvm::StringLiteral kBoundAttr = "nn.bound";
-inline constexpr llvm::StringLiteral kIgnoredAttr = "nn.ignored";
-inline constexpr llvm::StringLiteral kClassesAttr = "nn.classes";
-inline constexpr llvm::StringLiteral kAbsentAttr = "nn.absent";
-inline constexpr llvm::StringLiteral kScopeAttr = "nn.scope";
-inline constexpr llvm::StringLiteral kPhaseAttr = "nn.phase";
-/// On a parameter's state: what it holds of a divided parameter.
-inline constexpr llvm::StringLiteral kPartAttr = "nn.part";
-inline constexpr llvm::StringLiteral kPrecisionAttr = "nn.precision";
-/// On a module: the 16-bit float type in which the file keeps most parameters or computes most
-/// products.
-inline constexpr llvm::StringLiteral kFileTypeAttr = "nn.file_type";
-/// On a module: the target that it is compiled for (lib/Target/Target.h).
-inline constexpr llvm::StringLiteral kTargetAttr = "nn.target";
-/// On a module with @step: the optimizer's name (dialects/nn/Optimizers.h).
-inline constexpr llvm::StringLiteral kOptimizerAttr = "nn.optimizer";
-/// On a module whose file has an optimizer: the hyper-parameters that it fixes, and those for which
-/// it has a default, by name; and the count of updates, [in the first one, more per update].
-inline constexpr llvm::StringLiteral kHypersAttr = "nn.hypers";
-inline constexpr llvm::StringLiteral kHyperDefaultsAttr = "nn.hyper_defaults";
-inline constexpr llvm::StringLiteral kCounterAttr = "nn.counter";
-/// On a module: micro-batches per step; absent: one.
-inline constexpr llvm::StringLiteral kAccumulateAttr = "nn.accumulate";
 
 /// Returns the phase of the step that an op belongs to, or null.
 inline PhaseAttr phaseOf(mlir::Operation *op) { return op->getAttrOfType<PhaseAttr>(kPhaseAttr); }

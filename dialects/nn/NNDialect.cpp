@@ -1,5 +1,6 @@
 //===- NNDialect.cpp - The nn dialect -------------------------------------===//
 #include "dialects/nn/NN.h"
+#include "dialects/interfaces/DiscardableAttrs.h"
 #include "dialects/nn/Ops/Attention.h"
 #include "dialects/nn/Ops/Cast.h"
 #include "dialects/nn/Ops/Cluster.h"
@@ -117,14 +118,6 @@ static LogicalResult verifyFunctionAttr(Operation *op, NamedAttribute attr, unsi
     });
     return isFirst ? verifyStates(op, attr.getName(), attrs, types) : success();
   }
-  if (name == kRoleAttr)
-    return isa<RoleAttr>(attr.getValue())
-               ? success()
-               : op->emitOpError() << "'" << name << "' must be #nn.role";
-  if (name == kNameAttr || name == kBindingAttr)
-    return isa<StringAttr>(attr.getValue())
-               ? success()
-               : op->emitOpError() << "'" << name << "' must be a string";
   if (name == kBatchDimAttr) {
     auto dim = dyn_cast<IntegerAttr>(attr.getValue());
     auto tensor = dyn_cast<RankedTensorType>(type);
@@ -141,7 +134,10 @@ static LogicalResult verifyFunctionAttr(Operation *op, NamedAttribute attr, unsi
                                << (name == kBoundAttr ? ", and positive" : "");
     return success();
   }
-  return op->emitOpError() << "unknown attribute '" << name << "'";
+  static constexpr AttrRule rules[] = {attrRule<NNDialect::RoleAttrHelper>("be #nn.role"),
+                                       attrRule<NNDialect::NameAttrHelper>("be a string"),
+                                       attrRule<NNDialect::BindingAttrHelper>("be a string")};
+  return verifyDiscardableAttr(op, attr, rules);
 }
 
 LogicalResult NNDialect::verifyRegionArgAttribute(Operation *op, unsigned, unsigned index,
@@ -162,98 +158,84 @@ LogicalResult NNDialect::verifyRegionResultAttribute(Operation *op, unsigned, un
                             function.getResultTypes());
 }
 
+static bool areStrings(Operation *, DictionaryAttr values) {
+  return llvm::all_of(values,
+                      [](NamedAttribute entry) { return isa<StringAttr>(entry.getValue()); });
+}
+
+static bool isModuleOfStrings(Operation *op, ArrayAttr values) {
+  return isa<ModuleOp>(op) && llvm::all_of(values, llvm::IsaPred<StringAttr>);
+}
+
+static bool isState(Operation *op, PartAttr) { return isa<StateOp>(op); }
+
+static bool isFileType(Operation *op, TypeAttr type) {
+  return isa<ModuleOp>(op) && is16BitFloat(type.getValue());
+}
+
+static bool isNumberOfMicrobatches(Operation *op, IntegerAttr count) {
+  return isa<ModuleOp>(op) && count.getInt() > 1 && count.getInt() <= 65535;
+}
+
+static bool areUpdates(Operation *op, DenseI64ArrayAttr counter) {
+  return isa<ModuleOp>(op) && counter.size() == 2 && counter[0] >= 0 && counter[1] >= 0;
+}
+
+static bool areHypers(Operation *op, DictionaryAttr values) {
+  const Optimizer *optimizer = getOptimizer(op);
+  return isa<ModuleOp>(op) && optimizer && llvm::all_of(values, [&](NamedAttribute entry) {
+           return isa<FloatAttr>(entry.getValue()) && optimizer->find(entry.getName());
+         });
+}
+
+static bool areBuffers(Operation *op, DictionaryAttr buffers) {
+  return isa<ModuleOp>(op) && llvm::all_of(buffers, [](NamedAttribute entry) {
+           auto fields = dyn_cast<DictionaryAttr>(entry.getValue());
+           if (!fields || !fields.getAs<BoolAttr>("persistent") ||
+               fields.contains("type") != fields.contains("init"))
+             return false;
+           auto type = fields.getAs<TypeAttr>("type");
+           return !type ||
+                  (isa<RankedTensorType>(type.getValue()) && fields.getAs<FileAttr>("init"));
+         });
+}
+
+using NN = NNDialect;
+static constexpr StringLiteral
+    kString = "be a string", kStrings = "be a dictionary of strings",
+    kHypers = "be floats by the names of the hyper-parameters of 'nn.optimizer', on a module",
+    kBuffers =
+        "be a dictionary of {persistent = bool} or {persistent = bool, type = tensor type, init = #nn.file}, on a module";
+static constexpr AttrRule kRules[] = {
+    attrRule<NN::ScopeAttrHelper>(kString),
+    attrRule<NN::PhaseAttrHelper>("be #nn.phase"),
+    attrRule<NN::PartAttrHelper, isState>("be #nn.part, on an nn.state"),
+    attrRule<NN::TargetAttrHelper>(kString),
+    attrRule<NN::HypersAttrHelper, areHypers>(kHypers),
+    attrRule<NN::HyperDefaultsAttrHelper, areHypers>(kHypers),
+    attrRule<NN::CounterAttrHelper, areUpdates>(
+        "be two numbers of updates, not negative, on a module"),
+    attrRule<NN::AccumulateAttrHelper, isNumberOfMicrobatches>(
+        "be a number of micro-batches from 2 to 65535, on a module"),
+    attrRule<NN::PrecisionAttrHelper>("be #nn.precision"),
+    attrRule<NN::FileTypeAttrHelper, isFileType>("be bf16 or f16, on a module"),
+    attrRule<NN::ModelAttrHelper>(kString),
+    attrRule<NN::LossAttrHelper>(kString),
+    attrRule<NN::SizesAttrHelper, areStrings>(kStrings),
+    attrRule<NN::OutputsAttrHelper, areStrings>(kStrings),
+    attrRule<NN::ClassesAttrHelper, areStrings>(kStrings),
+    attrRule<NN::AbsentAttrHelper, isModuleOfStrings>("be a list of strings, on a module"),
+    attrRule<NN::BuffersAttrHelper, areBuffers>(kBuffers)};
+
 LogicalResult NNDialect::verifyOperationAttribute(Operation *op, NamedAttribute attr) {
-  StringRef name = attr.getName();
-  if (name == kScopeAttr || name == "nn.model" || name == "nn.loss" || name == kTargetAttr)
-    return isa<StringAttr>(attr.getValue())
-               ? success()
-               : op->emitOpError() << "'" << name << "' must be a string";
-  if (name == kPartAttr)
-    return isa<StateOp>(op) && isa<PartAttr>(attr.getValue())
-               ? success()
-               : op->emitOpError() << "'" << name << "' must be #nn.part, on an nn.state";
-  if (name == kOptimizerAttr) {
-    auto optimizer = dyn_cast<StringAttr>(attr.getValue());
-    return isa<ModuleOp>(op) && optimizer && findOptimizer(optimizer)
-               ? success()
-               : op->emitOpError() << "'" << name << "' must be one of " << listOptimizers(", ")
-                                   << ", on a module";
-  }
-  if (name == kHypersAttr || name == kHyperDefaultsAttr) {
-    const Optimizer *optimizer = getOptimizer(op);
-    auto values = dyn_cast<DictionaryAttr>(attr.getValue());
-    return isa<ModuleOp>(op) && optimizer && values &&
-                   llvm::all_of(values,
-                                [&](NamedAttribute entry) {
-                                  return isa<FloatAttr>(entry.getValue()) &&
-                                         optimizer->find(entry.getName());
-                                })
-               ? success()
-               : op->emitOpError()
-                     << "'" << name << "' must be floats by the names of the hyper-parameters of '"
-                     << kOptimizerAttr << "', on a module";
-  }
-  if (name == kCounterAttr) {
-    auto counter = dyn_cast<DenseI64ArrayAttr>(attr.getValue());
-    return isa<ModuleOp>(op) && counter && counter.size() == 2 && counter[0] >= 0 && counter[1] >= 0
-               ? success()
-               : op->emitOpError() << "'" << name
-                                   << "' must be two numbers of updates, not negative, on a module";
-  }
-  if (name == kFileTypeAttr) {
-    auto type = dyn_cast<TypeAttr>(attr.getValue());
-    return isa<ModuleOp>(op) && type && is16BitFloat(type.getValue())
-               ? success()
-               : op->emitOpError() << "'" << name << "' must be bf16 or f16, on a module";
-  }
-  if (name == kPrecisionAttr)
-    return isa<PrecisionAttr>(attr.getValue())
-               ? success()
-               : op->emitOpError() << "'" << name << "' must be #nn.precision";
-  if (name == kAccumulateAttr) {
-    auto count = dyn_cast<IntegerAttr>(attr.getValue());
-    return isa<ModuleOp>(op) && count && count.getInt() > 1 && count.getInt() <= 65535
-               ? success()
-               : op->emitOpError()
-                     << "'" << name
-                     << "' must be a number of micro-batches from 2 to 65535, on a module";
-  }
-  if (name == kPhaseAttr)
-    return isa<PhaseAttr>(attr.getValue())
-               ? success()
-               : op->emitOpError() << "'" << name << "' must be #nn.phase";
-  if (name == kAbsentAttr) {
-    auto names = dyn_cast<ArrayAttr>(attr.getValue());
-    return isa<ModuleOp>(op) && names &&
-                   llvm::all_of(names, [](Attribute entry) { return isa<StringAttr>(entry); })
-               ? success()
-               : op->emitOpError() << "'" << name << "' must be a list of strings, on a module";
-  }
-  if (name == "nn.buffers") {
-    auto buffers = dyn_cast<DictionaryAttr>(attr.getValue());
-    auto holds = [](NamedAttribute entry) {
-      auto fields = dyn_cast<DictionaryAttr>(entry.getValue());
-      if (!fields || !fields.getAs<BoolAttr>("persistent") ||
-          fields.contains("type") != fields.contains("init"))
-        return false;
-      auto type = fields.getAs<TypeAttr>("type");
-      return !type || (isa<RankedTensorType>(type.getValue()) && fields.getAs<FileAttr>("init"));
-    };
-    return isa<ModuleOp>(op) && buffers && llvm::all_of(buffers, holds)
-               ? success()
-               : op->emitOpError()
-                     << "'" << name
-                     << "' must be a dictionary of {persistent = bool} or {persistent = bool, type = tensor type, init = #nn.file}, on a module";
-  }
-  if (name == kClassesAttr || name == "nn.outputs" || name == "nn.sizes") {
-    auto classes = dyn_cast<DictionaryAttr>(attr.getValue());
-    return classes && llvm::all_of(
-                          classes,
-                          [](NamedAttribute entry) { return isa<StringAttr>(entry.getValue()); })
-               ? success()
-               : op->emitOpError() << "'" << name << "' must be a dictionary of strings";
-  }
-  return op->emitOpError() << "unknown attribute '" << name << "'";
+  if (attr.getName() != kOptimizerAttr)
+    return verifyDiscardableAttr(op, attr, kRules);
+  // The names are known at run time: a plug-in may add some.
+  auto optimizer = dyn_cast<StringAttr>(attr.getValue());
+  if (!isa<ModuleOp>(op) || !optimizer || !findOptimizer(optimizer))
+    return op->emitOpError() << "'" << kOptimizerAttr << "' must be one of "
+                             << listOptimizers(", ") << ", on a module";
+  return success();
 }
 
 Type shale::nn::rowType(Type matrix, int64_t rank) {

@@ -30,21 +30,57 @@ def NN_Dialect : Dialect {
     | `nn.bound = 256 : i64` | an integer input's values are in [0, 256) |
     | `nn.ignored = -100 : i64` | another value, which labels may have |
 
-    The state of a part of a parameter carries `nn.part = #nn.part<@name, dim = 1, begin = 64>`.
+    Ops and the module carry
 
-    Ops carry `nn.scope = "h.0"` (the module scope they came from) and
-    `nn.phase = #nn.phase<forward>` (forward, backward, update) as discardable
-    attributes. The module carries `nn.precision` (the policy of element types,
-    `#nn.precision`), `nn.target` (the value of `--target`), `nn.optimizer` (the value of `--optimizer`, or the file's optimizer),
-    `nn.hypers` and `nn.hyper_defaults` (the values of its hyper-parameters that the file fixes, and defaults of the file), `nn.counter` (the count of updates in the first
-    update, and its increment), `nn.model` (the model file), `nn.loss` (a description of how labels are bound),
-    `nn.absent` (parameters of the model that the program does not have, because no op reads them or because they are
-    frozen and were folded: `["head.bias"]`), `nn.buffers` (the model's buffers: whether its state_dict has them, and
-    where their values are: `{"h.0.mask" = {persistent = true, type = tensor<4xf32>, init = #nn.file<...>}}`) and
-    `nn.classes` (the class of each module scope, as
-    named by the exporter: `{"h.0" = "gpt2.GPT2Block"}`).
+    | attribute | on | meaning |
+    |---|---|---|
+    | `nn.scope = "h.0"` | ops | the module scope that the op comes from |
+    | `nn.phase = #nn.phase<forward>` | ops | the part of the step: forward, backward, update |
+    | `nn.part = #nn.part<@name, dim = 1, begin = 64>` | `nn.state` | the part of a divided parameter that it holds |
+    | `nn.target = "cpu:native"` | module | the value of `--target` |
+    | `nn.optimizer = "adamw"` | module | the value of `--optimizer`, or the file's optimizer |
+    | `nn.hypers`, `nn.hyper_defaults` | module | values of hyper-parameters by name: those that the file fixes, and defaults of the file |
+    | `nn.counter` | module | the count of updates in the first update of the file, and what each one adds |
+    | `nn.accumulate = 4 : i64` | module | micro-batches per step; absent: one |
+    | `nn.precision = #nn.precision<...>` | module | the policy of element types |
+    | `nn.file_type = bf16` | module | the 16-bit type in which the file keeps most parameters or computes most products |
+    | `nn.model = "model.onnx"` | module | the path of the model's file |
+    | `nn.loss = "..."` | module | how labels are bound to the loss, for reports |
+    | `nn.sizes = {batch = "8"}` | module | sizes of named dimensions, for reports |
+    | `nn.outputs = {logits = "node"}` | module | the nodes that compute the outputs of the file |
+    | `nn.classes = {"h.0" = "gpt2.GPT2Block"}` | module | the class of each module scope, as the exporter names it |
+    | `nn.absent = ["head.bias"]` | module | parameters of the model that the program does not have: no op reads them, or they are frozen and were folded |
+    | `nn.buffers = {"h.0.mask" = {persistent = true, type = tensor<4xf32>, init = #nn.file<...>}}` | module | the model's buffers: whether its state_dict has them, and where their values are |
   }];
   let cppNamespace = "::shale::nn";
+  let discardableAttrs = (ins
+    "::mlir::StringAttr":$scope,
+    "::shale::nn::PhaseAttr":$phase,
+    "::shale::nn::PartAttr":$part,
+    "::mlir::StringAttr":$target,
+    "::mlir::StringAttr":$optimizer,
+    "::mlir::DictionaryAttr":$hypers,
+    "::mlir::DictionaryAttr":$hyper_defaults,
+    "::mlir::DenseI64ArrayAttr":$counter,
+    "::mlir::IntegerAttr":$accumulate,
+    "::shale::nn::PrecisionAttr":$precision,
+    "::mlir::TypeAttr":$file_type,
+    "::mlir::StringAttr":$model,
+    "::mlir::StringAttr":$loss,
+    "::mlir::DictionaryAttr":$sizes,
+    "::mlir::DictionaryAttr":$outputs,
+    "::mlir::DictionaryAttr":$classes,
+    "::mlir::ArrayAttr":$absent,
+    "::mlir::DictionaryAttr":$buffers,
+    "::mlir::FlatSymbolRefAttr":$state,
+    "::shale::nn::RoleAttr":$role,
+    "::mlir::StringAttr":$name,
+    "::mlir::StringAttr":$binding,
+    "::mlir::IntegerAttr":$batch_dim,
+    "::mlir::FlatSymbolRefAttr":$gradient_of,
+    "::mlir::IntegerAttr":$bound,
+    "::mlir::IntegerAttr":$ignored
+  );
   let useDefaultAttributePrinterParser = 1;
   let hasOperationAttrVerify = 1;
   let hasRegionArgAttrVerify = 1;

@@ -2,7 +2,7 @@
 #ifndef SHALE_RT_KERNELCODE_H
 #define SHALE_RT_KERNELCODE_H
 
-#include "llvm/ADT/StringRef.h"
+#include "dialects/rt/RT.h"
 
 namespace shale::rt {
 
@@ -11,7 +11,7 @@ namespace shale::rt {
 /// one dictionary per architecture of a GPU, with its name as `architecture`, and `registers`,
 /// `stack` and `spilled` bytes per thread, and `shared` bytes per block. Zeros and empty lists are
 /// left out of the outer dictionary.
-inline constexpr llvm::StringLiteral kCodeAttr = "rt.code";
+inline constexpr llvm::StringLiteral kCodeAttr = RTDialect::CodeAttrHelper::getNameStr();
 
 } // namespace shale::rt
 

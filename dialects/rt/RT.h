@@ -35,17 +35,14 @@
 
 namespace shale::rt {
 
-// Names of the module's discardable attributes.
-inline constexpr llvm::StringLiteral kStateBytesAttr = "rt.state_bytes";
-inline constexpr llvm::StringLiteral kArenaBytesAttr = "rt.arena_bytes";
-/// On the module: threads per rank assumed by the memory plan.
-inline constexpr llvm::StringLiteral kThreadsAttr = "rt.threads";
-/// On the module, a unit: products of f32 may round their operands to TF32.
-inline constexpr llvm::StringLiteral kAllowTf32Attr = "rt.allow_tf32";
-/// On a started collective: which bucket of the program it belongs to.
-inline constexpr llvm::StringLiteral kBucketAttr = "rt.bucket";
-inline constexpr llvm::StringLiteral kHostStateBytesAttr = "rt.host_state_bytes";
-inline constexpr llvm::StringLiteral kHostArenaBytesAttr = "rt.host_arena_bytes";
+// Names of the discardable attributes, which RTDialect.td lists and describes.
+inline constexpr llvm::StringLiteral kStateBytesAttr = RTDialect::StateBytesAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kArenaBytesAttr = RTDialect::ArenaBytesAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kHostStateBytesAttr = RTDialect::HostStateBytesAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kHostArenaBytesAttr = RTDialect::HostArenaBytesAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kThreadsAttr = RTDialect::ThreadsAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kAllowTf32Attr = RTDialect::AllowTf32AttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kBucketAttr = RTDialect::BucketAttrHelper::getNameStr();
 
 /// The alignment of buffers in a block, in bytes.
 inline constexpr int64_t kAlignment = 64;

@@ -1,4 +1,5 @@
 //===- RTDialect.cpp - The rt dialect -------------------------------------===//
+#include "dialects/interfaces/DiscardableAttrs.h"
 #include "dialects/rt/KernelCode.h"
 #include "dialects/rt/RT.h"
 #include "mlir/IR/DialectImplementation.h"
@@ -35,8 +36,8 @@ void RTDialect::initialize() {
       >();
 }
 
-/// Whether an attribute of a kernel has the form of KernelCode.h.
-static bool isKernelCode(Attribute attr) {
+/// Whether an attribute of an op is on a kernel and has the form of KernelCode.h.
+static bool isKernelCode(Operation *op, DictionaryAttr code) {
   auto isNumber = [](Attribute value) {
     auto number = dyn_cast<IntegerAttr>(value);
     return number && !number.getValue().isNegative();
@@ -48,8 +49,7 @@ static bool isKernelCode(Attribute attr) {
              return entry.getName() == "architecture" || isNumber(entry.getValue());
            });
   };
-  auto code = dyn_cast<DictionaryAttr>(attr);
-  return code && llvm::all_of(code, [&](NamedAttribute entry) {
+  return isa<KernelOp>(op) && llvm::all_of(code, [&](NamedAttribute entry) {
            if (entry.getName() != "usage")
              return isNumber(entry.getValue());
            auto usages = dyn_cast<ArrayAttr>(entry.getValue());
@@ -57,32 +57,32 @@ static bool isKernelCode(Attribute attr) {
          });
 }
 
+static bool isBucket(Operation *op, IntegerAttr bucket) {
+  auto collective = dyn_cast<CollectiveOpInterface>(op);
+  bool reduces = collective && collective.getCollectiveKind() != CollectiveKind::AllGather;
+  return reduces && !bucket.getValue().isNegative();
+}
+
+static bool isModule(Operation *op, UnitAttr) { return isa<ModuleOp>(op); }
+
+static bool isSize(Operation *op, IntegerAttr bytes) {
+  return isa<ModuleOp>(op) && !bytes.getValue().isNegative();
+}
+
+using RT = RTDialect;
+static constexpr StringLiteral kBytes = "be a number of bytes, on a module";
+static constexpr AttrRule kRules[] = {
+    attrRule<RT::CodeAttrHelper, isKernelCode>("be what a compiled kernel takes"),
+    attrRule<RT::BucketAttrHelper, isBucket>("be the number of a bucket, on a reduction"),
+    attrRule<RT::AllowTf32AttrHelper, isModule>("be a unit, on a module"),
+    attrRule<RT::ThreadsAttrHelper, isSize>("be a number of threads, on a module"),
+    attrRule<RT::StateBytesAttrHelper, isSize>(kBytes),
+    attrRule<RT::ArenaBytesAttrHelper, isSize>(kBytes),
+    attrRule<RT::HostStateBytesAttrHelper, isSize>(kBytes),
+    attrRule<RT::HostArenaBytesAttrHelper, isSize>(kBytes)};
+
 LogicalResult RTDialect::verifyOperationAttribute(Operation *op, NamedAttribute attr) {
-  StringRef name = attr.getName();
-  if (name == kCodeAttr)
-    return isa<KernelOp>(op) && isKernelCode(attr.getValue())
-               ? success()
-               : op->emitOpError() << "'" << name << "' must be what a compiled kernel takes";
-  if (name == kBucketAttr) {
-    auto bucket = dyn_cast<IntegerAttr>(attr.getValue());
-    auto collective = dyn_cast<CollectiveOpInterface>(op);
-    bool reduces = collective && collective.getCollectiveKind() != CollectiveKind::AllGather;
-    return reduces && bucket && !bucket.getValue().isNegative()
-               ? success()
-               : op->emitOpError()
-                     << "'" << name << "' must be the number of a bucket, on a reduction";
-  }
-  if (name == kAllowTf32Attr)
-    return isa<ModuleOp>(op) && isa<UnitAttr>(attr.getValue())
-               ? success()
-               : op->emitOpError() << "'" << name << "' must be a unit, on a module";
-  if (name != kStateBytesAttr && name != kArenaBytesAttr && name != kThreadsAttr &&
-      name != kHostStateBytesAttr && name != kHostArenaBytesAttr)
-    return op->emitOpError() << "unknown attribute '" << name << "'";
-  auto bytes = dyn_cast<IntegerAttr>(attr.getValue());
-  if (!isa<ModuleOp>(op) || !bytes || bytes.getValue().isNegative())
-    return op->emitOpError() << "'" << name << "' must be a number of bytes, on a module";
-  return success();
+  return verifyDiscardableAttr(op, attr, kRules);
 }
 
 int64_t shale::rt::bufferBytes(MemRefType type) { return nn::tensorBytes(tensorType(type)); }

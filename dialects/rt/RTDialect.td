@@ -25,11 +25,26 @@ def RT_Dialect : Dialect {
     share bytes for other reasons (reshapes, updates in place, a parameter within
     its gathered unit) use one buffer through `rt.view` and `rt.shard`.
 
-    The module carries the sizes of the blocks as `rt.state_bytes` and `rt.arena_bytes` (i64). If anything is
-    offloaded, it carries those of the blocks in host memory as `rt.host_state_bytes` and `rt.host_arena_bytes`.
-    `rt.threads` is the number of threads per rank assumed by the memory plan.
+    | attribute | on | meaning |
+    |---|---|---|
+    | `rt.state_bytes`, `rt.arena_bytes` | module | sizes of the blocks in device memory |
+    | `rt.host_state_bytes`, `rt.host_arena_bytes` | module | sizes of the blocks in host memory, if anything is offloaded |
+    | `rt.threads` | module | threads per rank assumed by the memory plan |
+    | `rt.allow_tf32` | module | products of f32 may round their operands to TF32 |
+    | `rt.bucket` | started reductions | the number of the bucket of the program |
+    | `rt.code` | compiled `rt.kernel` | what its code takes (`dialects/rt/KernelCode.h`) |
   }];
   let cppNamespace = "::shale::rt";
+  let discardableAttrs = (ins
+    "::mlir::IntegerAttr":$state_bytes,
+    "::mlir::IntegerAttr":$arena_bytes,
+    "::mlir::IntegerAttr":$host_state_bytes,
+    "::mlir::IntegerAttr":$host_arena_bytes,
+    "::mlir::IntegerAttr":$threads,
+    "::mlir::UnitAttr":$allow_tf32,
+    "::mlir::IntegerAttr":$bucket,
+    "::mlir::DictionaryAttr":$code
+  );
   let useDefaultTypePrinterParser = 1;
   let useDefaultAttributePrinterParser = 1;
   let hasOperationAttrVerify = 1;
