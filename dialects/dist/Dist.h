@@ -31,14 +31,19 @@ namespace shale::dist {
 
 // Names of the discardable attributes, which DistDialect.td lists and describes.
 inline constexpr llvm::StringLiteral kShardingAttr = DistDialect::ShardingAttrHelper::getNameStr();
-inline constexpr llvm::StringLiteral kShardingsAttr = DistDialect::ShardingsAttrHelper::getNameStr();
-inline constexpr llvm::StringLiteral kPartitionedAttr = DistDialect::PartitionedAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kShardingsAttr =
+    DistDialect::ShardingsAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kPartitionedAttr =
+    DistDialect::PartitionedAttrHelper::getNameStr();
 inline constexpr llvm::StringLiteral kTensorAttr = DistDialect::TensorAttrHelper::getNameStr();
 inline constexpr llvm::StringLiteral kPlanAttr = DistDialect::PlanAttrHelper::getNameStr();
 inline constexpr llvm::StringLiteral kStrategyAttr = DistDialect::StrategyAttrHelper::getNameStr();
-inline constexpr llvm::StringLiteral kKeepGatheredAttr = DistDialect::KeepGatheredAttrHelper::getNameStr();
-inline constexpr llvm::StringLiteral kKeepSingleRankAttr = DistDialect::KeepSingleRankAttrHelper::getNameStr();
-inline constexpr llvm::StringLiteral kReduceOnceAttr = DistDialect::ReduceOnceAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kKeepGatheredAttr =
+    DistDialect::KeepGatheredAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kKeepSingleRankAttr =
+    DistDialect::KeepSingleRankAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kReduceOnceAttr =
+    DistDialect::ReduceOnceAttrHelper::getNameStr();
 inline constexpr llvm::StringLiteral kPartialAttr = DistDialect::PartialAttrHelper::getNameStr();
 inline constexpr llvm::StringLiteral kBucketAttr = DistDialect::BucketAttrHelper::getNameStr();
 inline constexpr llvm::StringLiteral kUnitAttr = DistDialect::UnitAttrHelper::getNameStr();

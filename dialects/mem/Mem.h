@@ -22,13 +22,15 @@ namespace shale::mem {
 /// Marks an op whose results are computed again for each interval of use.
 inline constexpr llvm::StringLiteral kRecomputeAttr = MemDialect::RecomputeAttrHelper::getNameStr();
 /// Marks a recomputation of an op with kRecomputeAttr; in rt, the call that executes it.
-inline constexpr llvm::StringLiteral kRecomputedAttr = MemDialect::RecomputedAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kRecomputedAttr =
+    MemDialect::RecomputedAttrHelper::getNameStr();
 /// Marks an op whose results are copied to host memory after they are computed.
 inline constexpr llvm::StringLiteral kOffloadAttr = MemDialect::OffloadAttrHelper::getNameStr();
 /// On an nn.state: the memory in which it is kept; device memory without it.
 inline constexpr llvm::StringLiteral kSpaceAttr = MemDialect::SpaceAttrHelper::getNameStr();
 /// On a function: floating-point operations that recomputation adds.
-inline constexpr llvm::StringLiteral kRecomputeFlopsAttr = MemDialect::RecomputeFlopsAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kRecomputeFlopsAttr =
+    MemDialect::RecomputeFlopsAttrHelper::getNameStr();
 
 /// All memories, in the order of plans and reports.
 inline constexpr Memory kMemories[] = {Memory::Device, Memory::Host};

@@ -1,6 +1,6 @@
 //===- MemDialect.cpp - The mem dialect and its ops -----------------------===//
-#include "dialects/mem/Mem.h"
 #include "dialects/interfaces/DiscardableAttrs.h"
+#include "dialects/mem/Mem.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/OpImplementation.h"
 

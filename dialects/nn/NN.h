@@ -70,9 +70,11 @@ inline constexpr llvm::StringLiteral kPartAttr = NNDialect::PartAttrHelper::getN
 inline constexpr llvm::StringLiteral kTargetAttr = NNDialect::TargetAttrHelper::getNameStr();
 inline constexpr llvm::StringLiteral kOptimizerAttr = NNDialect::OptimizerAttrHelper::getNameStr();
 inline constexpr llvm::StringLiteral kHypersAttr = NNDialect::HypersAttrHelper::getNameStr();
-inline constexpr llvm::StringLiteral kHyperDefaultsAttr = NNDialect::HyperDefaultsAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kHyperDefaultsAttr =
+    NNDialect::HyperDefaultsAttrHelper::getNameStr();
 inline constexpr llvm::StringLiteral kCounterAttr = NNDialect::CounterAttrHelper::getNameStr();
-inline constexpr llvm::StringLiteral kAccumulateAttr = NNDialect::AccumulateAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kAccumulateAttr =
+    NNDialect::AccumulateAttrHelper::getNameStr();
 inline constexpr llvm::StringLiteral kPrecisionAttr = NNDialect::PrecisionAttrHelper::getNameStr();
 inline constexpr llvm::StringLiteral kFileTypeAttr = NNDialect::FileTypeAttrHelper::getNameStr();
 inline constexpr llvm::StringLiteral kModelAttr = NNDialect::ModelAttrHelper::getNameStr();

@@ -1,6 +1,6 @@
 //===- NNDialect.cpp - The nn dialect -------------------------------------===//
-#include "dialects/nn/NN.h"
 #include "dialects/interfaces/DiscardableAttrs.h"
+#include "dialects/nn/NN.h"
 #include "dialects/nn/Ops/Attention.h"
 #include "dialects/nn/Ops/Cast.h"
 #include "dialects/nn/Ops/Cluster.h"
@@ -202,7 +202,8 @@ static bool areBuffers(Operation *op, DictionaryAttr buffers) {
 
 using NN = NNDialect;
 static constexpr StringLiteral
-    kString = "be a string", kStrings = "be a dictionary of strings",
+    kString = "be a string",
+    kStrings = "be a dictionary of strings",
     kHypers = "be floats by the names of the hyper-parameters of 'nn.optimizer', on a module",
     kBuffers =
         "be a dictionary of {persistent = bool} or {persistent = bool, type = tensor type, init = #nn.file}, on a module";
@@ -233,8 +234,8 @@ LogicalResult NNDialect::verifyOperationAttribute(Operation *op, NamedAttribute 
   // The names are known at run time: a plug-in may add some.
   auto optimizer = dyn_cast<StringAttr>(attr.getValue());
   if (!isa<ModuleOp>(op) || !optimizer || !findOptimizer(optimizer))
-    return op->emitOpError() << "'" << kOptimizerAttr << "' must be one of "
-                             << listOptimizers(", ") << ", on a module";
+    return op->emitOpError() << "'" << kOptimizerAttr << "' must be one of " << listOptimizers(", ")
+                             << ", on a module";
   return success();
 }
 

@@ -36,10 +36,14 @@
 namespace shale::rt {
 
 // Names of the discardable attributes, which RTDialect.td lists and describes.
-inline constexpr llvm::StringLiteral kStateBytesAttr = RTDialect::StateBytesAttrHelper::getNameStr();
-inline constexpr llvm::StringLiteral kArenaBytesAttr = RTDialect::ArenaBytesAttrHelper::getNameStr();
-inline constexpr llvm::StringLiteral kHostStateBytesAttr = RTDialect::HostStateBytesAttrHelper::getNameStr();
-inline constexpr llvm::StringLiteral kHostArenaBytesAttr = RTDialect::HostArenaBytesAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kStateBytesAttr =
+    RTDialect::StateBytesAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kArenaBytesAttr =
+    RTDialect::ArenaBytesAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kHostStateBytesAttr =
+    RTDialect::HostStateBytesAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kHostArenaBytesAttr =
+    RTDialect::HostArenaBytesAttrHelper::getNameStr();
 inline constexpr llvm::StringLiteral kThreadsAttr = RTDialect::ThreadsAttrHelper::getNameStr();
 inline constexpr llvm::StringLiteral kAllowTf32Attr = RTDialect::AllowTf32AttrHelper::getNameStr();
 inline constexpr llvm::StringLiteral kBucketAttr = RTDialect::BucketAttrHelper::getNameStr();

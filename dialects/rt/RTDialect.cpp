@@ -58,7 +58,7 @@ static bool isKernelCode(Operation *op, DictionaryAttr code) {
 }
 
 static bool isBucket(Operation *op, IntegerAttr bucket) {
-  auto collective = dyn_cast<CollectiveOpInterface>(op);
+  auto collective = dyn_cast<rt::CollectiveOpInterface>(op);
   bool reduces = collective && collective.getCollectiveKind() != CollectiveKind::AllGather;
   return reduces && !bucket.getValue().isNegative();
 }

@@ -15,7 +15,7 @@ namespace shale {
 
 /// Whether the model lies in a folder or below it, and so does its external data.
 static bool isBeneath(ModuleOp module, StringRef folder) {
-  auto model = module->getAttrOfType<StringAttr>("nn.model");
+  auto model = module->getAttrOfType<StringAttr>(nn::kModelAttr);
   SmallString<128> path;
   return model && !folder.empty() && !llvm::sys::fs::real_path(model.getValue(), path) &&
          StringRef(path).starts_with((folder.rtrim('/') + "/").str());

@@ -207,7 +207,7 @@ FailureOr<Rows<ShaleParameter>> Tables::parameters() {
 
 /// Whether the model's state_dict does not contain a buffer.
 bool Tables::isTransient(StringRef name) {
-  auto buffers = module->getAttrOfType<DictionaryAttr>("nn.buffers");
+  auto buffers = module->getAttrOfType<DictionaryAttr>(nn::kBuffersAttr);
   auto fields = buffers ? buffers.getAs<DictionaryAttr>(name) : DictionaryAttr();
   return fields && !fields.getAs<BoolAttr>("persistent").getValue();
 }
@@ -244,7 +244,7 @@ Rows<ShaleParameter> Tables::kept() {
     }
     rows.push_back(std::move(row));
   };
-  if (auto buffers = module->getAttrOfType<DictionaryAttr>("nn.buffers"))
+  if (auto buffers = module->getAttrOfType<DictionaryAttr>(nn::kBuffersAttr))
     for (NamedAttribute entry : buffers) {
       auto fields = cast<DictionaryAttr>(entry.getValue());
       if (!fields.getAs<BoolAttr>("persistent").getValue() ||
@@ -255,7 +255,7 @@ Rows<ShaleParameter> Tables::kept() {
           fields.getAs<nn::FileAttr>("init"));
     }
   // Parameters that no op reads.
-  if (auto absent = module->getAttrOfType<ArrayAttr>("nn.absent"))
+  if (auto absent = module->getAttrOfType<ArrayAttr>(nn::kAbsentAttr))
     for (StringRef name : absent.getAsValueRange<StringAttr>())
       add(name, RankedTensorType(), nn::FileAttr());
   return data.table<ShaleParameter>("kept", rows);
@@ -514,7 +514,7 @@ LogicalResult Tables::run() {
   FailureOr<Rows<ShaleHyper>> hyperTable = hypers(step, *optimizer);
   if (failed(hyperTable))
     return failure();
-  auto modelFile = module->getAttrOfType<StringAttr>("nn.model");
+  auto modelFile = module->getAttrOfType<StringAttr>(nn::kModelAttr);
   MLIRContext *context = module.getContext();
 
   Row<ShaleProgram> program;

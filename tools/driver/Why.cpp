@@ -221,7 +221,7 @@ static Subject findSubject(ModuleOp module, StringRef name, raw_ostream &os, boo
         done = true;
         return {};
       }
-  if (auto outputs = module->getAttrOfType<DictionaryAttr>("nn.outputs"))
+  if (auto outputs = module->getAttrOfType<DictionaryAttr>(nn::kOutputsAttr))
     if (auto node = outputs.getAs<StringAttr>(name)) {
       os << name << ": an output, made by node '" << node.getValue() << "':\n";
       return {node.getValue().str(), ""};

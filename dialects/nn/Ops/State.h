@@ -10,7 +10,8 @@
 
 namespace shale::nn {
 /// On a result of @forward: the parameter whose gradient it is.
-inline constexpr llvm::StringLiteral kGradientOfAttr = NNDialect::GradientOfAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kGradientOfAttr =
+    NNDialect::GradientOfAttrHelper::getNameStr();
 
 /// Adds the ops of State.td to the dialect.
 void registerStateOps(NNDialect &dialect);

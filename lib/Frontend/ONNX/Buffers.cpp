@@ -81,5 +81,5 @@ void onnx::describeBuffers(ImportContext &context, const Definitions &definition
                  "; model.safetensors gets them from --init, or from an export with "
                  "optimize=False");
   if (!entries.empty())
-    context.module->setAttr("nn.buffers", builder.getDictionaryAttr(entries));
+    context.module->setAttr(nn::kBuffersAttr, builder.getDictionaryAttr(entries));
 }

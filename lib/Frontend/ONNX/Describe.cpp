@@ -130,9 +130,9 @@ static int64_t countGradients(ModuleOp module) {
 }
 
 void onnx::describeModel(ModuleOp module, raw_ostream &os) {
-  if (auto path = module->getAttrOfType<StringAttr>("nn.model"))
+  if (auto path = module->getAttrOfType<StringAttr>(nn::kModelAttr))
     os << "model       " << path.getValue() << "\n";
-  auto sizes = module->getAttrOfType<DictionaryAttr>("nn.sizes");
+  auto sizes = module->getAttrOfType<DictionaryAttr>(nn::kSizesAttr);
   for (const Described &input : inputsOf(module)) {
     os << (input.isLabel ? "label       " : "input       ") << input.name << ' ';
     if (auto named = sizes ? sizes.getAs<StringAttr>(input.name) : StringAttr())
@@ -176,7 +176,7 @@ void onnx::describeModel(ModuleOp module, raw_ostream &os) {
   else
     os << blocks.size() << ": " << llvm::join(blocks, ", ");
   os << "\n";
-  if (auto loss = module->getAttrOfType<StringAttr>("nn.loss"))
+  if (auto loss = module->getAttrOfType<StringAttr>(nn::kLossAttr))
     os << "loss        " << loss.getValue() << "\n";
   if (auto fixed = module->getAttrOfType<DictionaryAttr>(nn::kHypersAttr)) {
     os << "optimizer   of the file: "

@@ -88,15 +88,15 @@ void onnx::describeModule(ImportContext &context, const Inputs &inputs,
   ModuleOp module = context.module;
   SmallString<256> path(context.model.path());
   (void)llvm::sys::fs::make_absolute(path);
-  module->setAttr("nn.model", builder.getStringAttr(path));
-  module->setAttr("nn.outputs", makersOfOutputs(builder, context.graph()));
+  module->setAttr(nn::kModelAttr, builder.getStringAttr(path));
+  module->setAttr(nn::kOutputsAttr, makersOfOutputs(builder, context.graph()));
   SmallVector<NamedAttribute> sizes, scopes;
   for (const Input &input : inputs)
     if (!input.sizes.empty())
       sizes.push_back(
           builder.getNamedAttr(displayName(input.name), builder.getStringAttr(input.sizes)));
   if (!sizes.empty())
-    module->setAttr("nn.sizes", builder.getDictionaryAttr(sizes));
+    module->setAttr(nn::kSizesAttr, builder.getDictionaryAttr(sizes));
   for (auto &entry : classes)
     scopes.push_back(
         builder.getNamedAttr(entry.first(), builder.getStringAttr(displayName(entry.second))));

@@ -157,7 +157,7 @@ static LogicalResult finish(ImportContext &context, const Plan &plan, const Stat
   if (plan.training)
     describeOptimizer(context, plan.training->optimizer);
   if (!bound->note.empty())
-    context.module->setAttr("nn.loss", context.builder.getStringAttr(bound->note));
+    context.module->setAttr(nn::kLossAttr, context.builder.getStringAttr(bound->note));
   return success();
 }
 

@@ -135,7 +135,7 @@ void onnx::unbindVisibleLabels(ModuleOp module, const ImportOptions &options) {
                                    : attends  ? "attention also reads later positions"
                                               : "a window also reads later positions") +
                        ": labels '" + label + "' come from the data file";
-    module->setAttr("nn.loss", StringAttr::get(module.getContext(), text));
+    module->setAttr(nn::kLossAttr, StringAttr::get(module.getContext(), text));
     if (hasTokens)
       text +=
           " (next tokens would be copied; --bind " + label + "=tokens+1 takes them nevertheless)";

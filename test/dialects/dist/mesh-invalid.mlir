@@ -80,7 +80,7 @@ func.func @twice(%a: tensor<4x8xf32>) {
 // -----
 
 func.func @unknown(%a: tensor<4x8xf32>) {
-  // expected-error@+1 {{'dist.shardinks' is not an attribute of dist}}
+  // expected-error@+1 {{unknown attribute 'dist.shardinks'}}
   %0 = nn.neg %a {dist.shardinks = 1} : tensor<4x8xf32>
   return
 }

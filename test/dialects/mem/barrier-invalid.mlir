@@ -17,7 +17,7 @@ func.func @unknown(%a: tensor<4xf32>) {
 // -----
 
 func.func @unknown(%a: tensor<4xf32>) {
-  // expected-error@+1 {{'mem.recomput' is not an attribute of mem}}
+  // expected-error@+1 {{unknown attribute 'mem.recomput'}}
   %0 = nn.neg %a {mem.recomput} : tensor<4xf32>
   return
 }
