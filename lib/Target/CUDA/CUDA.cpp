@@ -3,6 +3,7 @@
 #include "dialects/nn/Ops/Epilogue.h"
 #include "dialects/nn/Ops/Matmul.h"
 #include "dialects/nn/Ops/Sdpa.h"
+#include "lib/Target/CPU/CPU.h"
 #include "lib/Target/CUDA/AttentionBytes.h"
 #include "lib/Target/CUDA/Kernels/Kernels.h"
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
@@ -27,6 +28,10 @@ static constexpr Architecture kArchitectures[] = {{"sm_80", "ptx70", 80, "a100"}
                                                   {"sm_90a", "ptx80", 90, "h100"},
                                                   {"sm_100a", "ptx86", 100, "b200"},
                                                   {"emulated", "", 90, ""}};
+
+CudaTarget::CudaTarget(StringRef names, std::vector<Architecture> architectures)
+    : Target(("cuda:" + names).str()), architectures(std::move(architectures)),
+      host(std::make_unique<CpuTarget>("x86-64-v3", 8)) {}
 
 /// Whether cuDNN computes this attention, or gradient of an attention. It has no gradient for one
 /// position.

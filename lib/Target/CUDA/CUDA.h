@@ -2,7 +2,8 @@
 #ifndef SHALE_TARGET_CUDA_CUDA_H
 #define SHALE_TARGET_CUDA_CUDA_H
 
-#include "lib/Target/CPU/CPU.h"
+#include "lib/Target/Target.h"
+#include <memory>
 
 namespace mlir::gpu {
 class GPUModuleOp;
@@ -35,11 +36,10 @@ llvm::ArrayRef<Rates> getMachines();
 /// use cuBLASLt.
 class CudaTarget final : public Target {
 public:
-  CudaTarget(llvm::StringRef names, std::vector<cuda::Architecture> architectures)
-      : Target(("cuda:" + names).str()), architectures(std::move(architectures)),
-        host("x86-64-v3", 8) {}
+  /// `names` are those of `architectures`, with commas between. The host's code is for x86-64-v3.
+  CudaTarget(llvm::StringRef names, std::vector<cuda::Architecture> architectures);
 
-  const Target &getHost() const override { return host; }
+  const Target &getHost() const override { return *host; }
   bool runsAhead() const override { return true; }
 
   bool isLibraryCall(mlir::Operation *op) const override;
@@ -62,7 +62,7 @@ public:
   mlir::FailureOr<std::vector<KernelUsage>> lowerKernels(mlir::ModuleOp module) const override;
   mlir::LogicalResult emitObject(mlir::ModuleOp module,
                                  llvm::SmallVectorImpl<char> &object) const override {
-    return host.emitObject(module, object);
+    return host->emitObject(module, object);
   }
   std::vector<std::string> getRuntime() const override {
     return {"libshale_cuda_rt.a", "libshale_rt.a"};
@@ -83,7 +83,7 @@ private:
   mlir::FailureOr<std::string> compileEmulated(mlir::gpu::GPUModuleOp kernels) const;
 
   std::vector<cuda::Architecture> architectures;
-  CpuTarget host;
+  std::unique_ptr<const Target> host;
 };
 
 /// Registers cuda:sm_80, cuda:sm_90a, cuda:sm_100a; a list ("cuda:sm_80,sm_90a") compiles for each.

@@ -35,7 +35,7 @@ FailureOr<std::string> CudaTarget::compileEmulated(gpu::GPUModuleOp kernels) con
     return failure();
   defineTable(*module, *lowered);
   llvm::SmallVector<char, 0> code;
-  if (failed(host.emitObject(*module, code)))
+  if (failed(host->emitObject(*module, code)))
     return failure();
   ToolError error;
   std::string library;

@@ -32,5 +32,5 @@ const Rates &CudaTarget::getRates() const {
   const auto *machine = llvm::find_if(kMachines, [&](const Rates &candidate) {
     return candidate.name == architectures.front().machine;
   });
-  return machine == std::end(kMachines) ? host.getRates() : *machine;
+  return machine == std::end(kMachines) ? host->getRates() : *machine;
 }
