@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the commands of README.md, docs/concepts.md, docs/develop.md, docs/plugins.md, docs/guide and docs/howto on small models.
+"""Runs the commands of README.md, CONTRIBUTING.md, docs/concepts.md, docs/develop.md, docs/plugins.md, docs/guide and docs/howto on small models.
 
 usage: docs.py --build DIR [--page docs/guide/data.md] [--verbose]
 
@@ -360,7 +360,7 @@ def check(a, work):
     known = {**{tool: flags_of_help([f"{a.build}/bin/{tool}", "--help-all" if tool == "shalec" else "--help"])
                 for tool in ("shalec", "shalec-toy", "shale-opt", "shale-reduce", "shale-run", "shale-translate")},
              "train": flags_of_help([work / "program", "--help"]), "export.py": flags_of_script("export.py"), "tokens.py": flags_of_script("tokens.py")}
-    pages = [Page(path) for path in ([ROOT / a.page] if a.page else [ROOT / "README.md", ROOT / "docs" / "concepts.md", ROOT / "docs" / "develop.md",
+    pages = [Page(path) for path in ([ROOT / a.page] if a.page else [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "docs" / "concepts.md", ROOT / "docs" / "develop.md",
                                                                       ROOT / "docs" / "plugins.md",
                                                                       *sorted((ROOT / "docs" / "guide").glob("*.md")), *sorted((ROOT / "docs" / "howto").glob("*.md"))])]
     check_itself(work, tools.parent, known, environment)
