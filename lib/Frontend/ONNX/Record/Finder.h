@@ -76,6 +76,8 @@ private:
   std::set<size_t> parametersOf(llvm::ArrayRef<const NodeProto *> nodes) const;
   std::map<std::string, std::map<std::string, size_t>>
   equalModules(llvm::StringRef module, const std::set<size_t> &own) const;
+  std::map<std::string, std::map<std::string, size_t>>
+  missingSiblings(llvm::StringRef module, const std::map<size_t, size_t> &own) const;
   std::string moduleInSource(const Merged &merged, llvm::ArrayRef<std::string> modules) const;
   llvm::SmallSetVector<const Operation *, 4> operationsOfCall(const Operation &last) const;
   bool isNumberMissing(llvm::StringRef name) const;

@@ -61,9 +61,9 @@ void Finder::splitMergedOperations() {
   for (auto &entry : merged)
     pending.push_back(std::move(entry.second));
   splitPending();
-  // One value is read under the names of two removed conversions: of one operation, or of two that
-  // were merged. If two were merged, then for each operation in the kept one's module a later
-  // operation of its kind is missing.
+  // If a value is read under the names of two removed conversions, then one operation made both, or
+  // two operations did that were merged. In the second case each operation in the module of the
+  // kept one lacks a later operation of its kind.
   for (auto &[maker, byName] : converted)
     if (byName.size() == 2 &&
         llvm::all_of(operations, [scope = maker->scope, this](const auto &entry) {
@@ -247,6 +247,25 @@ bool Finder::isFoldedElsewhere(StringRef target) const {
   });
 }
 
+/// Returns the sibling modules of `module` whose parameters with the names of `own` are all
+/// missing, and those of their parameters that are missing, by name.
+std::map<std::string, std::map<std::string, size_t>>
+Finder::missingSiblings(StringRef module, const std::map<size_t, size_t> &own) const {
+  std::map<std::string, std::map<std::string, size_t>> missing;
+  for (size_t index = 0; index < out.list.size(); ++index) {
+    StringRef other = moduleOf(targets[index]);
+    if (out.list[index].isParameter && !out.list[index].used && other != module &&
+        moduleOf(other) == moduleOf(module) && !isFoldedElsewhere(targets[index]))
+      missing[other.str()][lastOf(targets[index]).str()] = index;
+  }
+  for (auto it = missing.begin(); it != missing.end();) {
+    bool fits = llvm::all_of(
+        own, [&](auto &entry) { return it->second.count(lastOf(targets[entry.first]).str()); });
+    it = fits ? std::next(it) : missing.erase(it);
+  }
+  return missing;
+}
+
 /// Computes a merged operation again for the module whose parameters are missing. Returns false and
 /// changes nothing if that is uncertain; also returns true if no parameter is read.
 bool Finder::split(const Merged &merged) {
@@ -280,19 +299,7 @@ bool Finder::split(const Merged &merged) {
   StringRef module = moduleOf(targets[own.begin()->first]);
   if (llvm::any_of(own, [&](auto &entry) { return moduleOf(targets[entry.first]) != module; }))
     return false;
-  // A sibling module whose parameters of these names are all missing.
-  std::map<std::string, std::map<std::string, size_t>> missing;
-  for (size_t index = 0; index < out.list.size(); ++index) {
-    StringRef other = moduleOf(targets[index]);
-    if (out.list[index].isParameter && !out.list[index].used && other != module &&
-        moduleOf(other) == moduleOf(module) && !isFoldedElsewhere(targets[index]))
-      missing[other.str()][lastOf(targets[index]).str()] = index;
-  }
-  for (auto it = missing.begin(); it != missing.end();) {
-    bool fits = llvm::all_of(
-        own, [&](auto &entry) { return it->second.count(lastOf(targets[entry.first]).str()); });
-    it = fits ? std::next(it) : missing.erase(it);
-  }
+  std::map<std::string, std::map<std::string, size_t>> missing = missingSiblings(module, own);
   // A module that is called again was split before.
   if (auto twin = twins.find(module); missing.empty() && twin != twins.end()) {
     std::map<std::string, size_t> &ofTwin = missing[twin->second];
