@@ -3,9 +3,10 @@
 
 - The root has no other files and folders than those listed here.
 - Each pass has a file, a flag and a test of its name. Each op family has one stem in td, cpp and test.
-- No source file is longer than LONGEST lines.
+- No source file is longer than LONGEST lines. At most MOST_LONG functions have more than LONGEST_FUNCTION lines (functions.py).
 - Includes follow the layers. No folders include each other in a cycle.
 - Only lib/Target depends on properties of targets.
+- The description of a dialect names each of its discardable attributes, and C++ takes their names from TableGen.
 - No two classes have the same name in the same namespace.
 - Each constraint of an op has a negative test.
 - Tests are added by shale_test(), which measures them.
@@ -19,9 +20,12 @@ import re
 import subprocess
 import sys
 
+from functions import LONGEST_FUNCTION, longer
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-TOP = {"CMakeLists.txt", "README.md", "LICENSE", "SECURITY.md", "include", "lib", "dialects", "passes", "runtime", "tools", "test", "docs"}
+TOP = {"CMakeLists.txt", "README.md", "CONTRIBUTING.md", "LICENSE", "SECURITY.md", "include", "lib", "dialects", "passes", "runtime", "tools", "test", "docs"}
 LONGEST = 600
+MOST_LONG = 3
 # A layer may include itself and the layers after it.
 LAYERS = ["tools", "passes", "lib", "dialects/rt", "dialects/mem", "dialects/nn", "dialects/dist", "dialects/interfaces"]
 # Headers of include/ whose functions are defined in a layer.
@@ -84,6 +88,30 @@ def check(files):
             other = layer(PUBLIC.get(line, line))
             if own is not None and other is not None and other < own:
                 yield f"{path}: {line} belongs to a higher layer"
+
+
+def check_functions(files):
+    """At most MOST_LONG functions are longer than the bar."""
+    found = longer(LONGEST_FUNCTION, files)
+    if len(found) > MOST_LONG:
+        yield f"{len(found)} functions have more than {LONGEST_FUNCTION} lines; at most {MOST_LONG} may: split one of these"
+        yield from (f"{path}:{line}: {name} has {lines} lines" for lines, path, line, name in found)
+
+
+def check_attributes(files):
+    """The description of a dialect names its discardable attributes. C++ takes their names from the classes that TableGen makes."""
+    for td in (p for p in files if p.name.endswith("Dialect.td")):
+        text = (ROOT / td).read_text()
+        dialect = re.search(r'let name = "(\w+)"', text)[1]
+        listed = re.search(r"let discardableAttrs = \(ins(.*?)\);", text, re.S)
+        names = re.findall(r'":\$(\w+)', listed[1]) if listed else []
+        for name in names:
+            if not re.search(rf"`{dialect}\.{name}\b", text):
+                yield f"{td}: the description does not name {dialect}.{name}"
+        for path in (p for p in files if p.suffix in (".cpp", ".h") and p.parts[0] in ("dialects", "lib", "passes", "tools")):
+            for name in re.findall(rf'"{dialect}\.(\w+)"', (ROOT / path).read_text()):
+                if name in names:
+                    yield f"{path}: has \"{dialect}.{name}\"; take the name from {td}"
 
 
 def check_targets(files):
@@ -210,7 +238,7 @@ def check_target_page():
 
 def main():
     files = tracked()
-    breaches = [*check(files), *check_cycles(files), *check_targets(files), *check_twins(files), *check_constraints(files), *check_handlers(files), *check_tests(files), *check_howtos(files), *check_target_page()]
+    breaches = [*check(files), *check_cycles(files), *check_targets(files), *check_functions(files), *check_attributes(files), *check_twins(files), *check_constraints(files), *check_handlers(files), *check_tests(files), *check_howtos(files), *check_target_page()]
     for breach in breaches:
         print(breach)
     return 1 if breaches else 0
