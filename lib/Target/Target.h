@@ -52,8 +52,8 @@ public:
   /// The part of the name after the kind. The program checks at start that its machine has this
   /// architecture.
   llvm::StringRef getArchitecture() const { return llvm::StringRef(name).split(':').second; }
-  /// The target of the program's code on the host, among it kernels on host memory: this target
-  /// itself if the host is the device.
+  /// The target that compiles host code, including kernels that run on host memory. It is this
+  /// target if the device is the host.
   virtual const Target &getHost() const { return *this; }
 
   /// Whether a step of the program starts before the process knows whether the one before it was

@@ -140,11 +140,12 @@ static ConstantMask classifyConstant(DenseElementsAttr attr, int64_t queries, in
   return mask;
 }
 
-/// Whether the elements of a table hide scores, add nothing, and are -inf.
 namespace {
+/// A table that masks scores.
 struct TableMask {
-  SmallVector<bool> hidden;
-  bool plain = true, infinite = true;
+  SmallVector<bool> hidden; ///< for each element, whether it hides a score
+  bool plain = true;        ///< elements that hide nothing add nothing
+  bool infinite = true;     ///< elements that hide a score are -inf
 };
 } // namespace
 

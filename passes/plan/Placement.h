@@ -31,8 +31,8 @@ struct PlaceSlice {
   }
 };
 
-/// Bytes of one allocation from an offset. The first of `slices` is a slice of these
-/// bytes, each following one a slice of the one before it.
+/// Bytes of an allocation, starting at `offset`. Each slice is taken within the previous one, the
+/// first one within these bytes.
 struct Place {
   int64_t allocation = -1;
   int64_t offset = 0;

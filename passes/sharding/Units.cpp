@@ -12,8 +12,6 @@ using namespace mlir;
 namespace shale {
 inline namespace sharding {
 
-/// Segments begin at multiples of this many bytes.
-
 class UnitsBuilder {
 public:
   UnitsBuilder(ModuleOp module, dist::MeshOp mesh, const Target &target)

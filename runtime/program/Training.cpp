@@ -1,4 +1,5 @@
-// The training loop.
+// A run before and after its steps: data, weights, logs, files of the run, reports. Steps.cpp has
+// the loop over steps.
 #include "runtime/program/Training.h"
 #include "runtime/checkpoint/Checkpoint.h"
 #include "runtime/checkpoint/Export.h"

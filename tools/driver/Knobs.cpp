@@ -98,8 +98,8 @@ std::string shale::planKey(const CompileOptions &options, int64_t ranks) {
   return key;
 }
 
-/// Replaces each entry of `list`, in order, by one entry per value of `knob`; with `asItIs` also
-/// keeps the entry.
+/// Replaces each entry of `list` by one entry for each value of `knob`. With `asItIs` the entry
+/// itself comes before them.
 static void multiply(std::vector<CompileOptions> &list, const Knob &knob,
                      llvm::ArrayRef<std::string> values, bool asItIs) {
   std::vector<CompileOptions> longer;

@@ -33,11 +33,13 @@ namespace {
 /// An operation of attention that drops probabilities.
 struct Attention {
   double ratio;
-  bool isWhole; // not the forward half of a pair, whose backward half has the same random numbers
+  /// False for the forward half of a forward-backward pair: the backward half must have the same
+  /// random numbers.
+  bool isWhole;
   const NodeProto *dropout = nullptr, *product = nullptr, *last = nullptr;
 };
 
-/// By the name in the exported program.
+/// Operations by their names in the exported program, in the order of the graph.
 using Attentions = llvm::MapVector<std::string, Attention, std::map<std::string, unsigned>>;
 } // namespace
 

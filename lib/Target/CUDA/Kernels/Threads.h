@@ -36,8 +36,8 @@ public:
   void when(mlir::Value condition, llvm::function_ref<void()> body);
   void forRange(mlir::Value lower, mlir::Value upper, mlir::Value step,
                 llvm::function_ref<void(mlir::Value)> body);
-  /// As forRange; `body` gets the values of the last iteration, `initial` at first, and returns
-  /// those of this one. Returns the last ones.
+  /// A loop as forRange emits. `body` maps the values of one iteration, at first `initial`, to
+  /// those of the next; returns the final values.
   using Values = llvm::SmallVector<mlir::Value>;
   Values fold(mlir::Value lower, mlir::Value upper, mlir::Value step, const Values &initial,
               llvm::function_ref<Values(mlir::Value, mlir::ValueRange)> body);
