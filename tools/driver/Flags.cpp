@@ -347,7 +347,7 @@ std::vector<Flag> extendFlags() {
        "assume that blocks exported under torch.no_grad() or torch.autocast() are autocast, so that gradients flow through them; the file does not distinguish the two",
        setOn<&O::assumeAutocast>},
       {"assume-derivative", "FUNCTION", kExtendGroup, Effect::Model,
-       "assume that the backward of this torch.autograd.Function, which is not in the file, is the derivative of its forward",
+       "assume that the backward of this torch.autograd.Function, which is not in the file, is the derivative of its forward; FUNCTION is its class, or FILE:LINE of its call",
        append<&O::assumeDerivative>, nullptr, /*repeated=*/true},
       {"assume-form", "OPERATION", kExtendGroup, Effect::Model,
        "take the nodes of this operation, such as aten.mul.Tensor, as they are, if PyTorch's exporter wrote them in another form than shalec expects",

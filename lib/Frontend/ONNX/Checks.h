@@ -15,9 +15,17 @@ mlir::LogicalResult checkStops(ImportContext &context, const NodeSet &needed, co
 /// its stack trace; empty if there is none.
 llvm::StringRef functionOf(const NodeProto &node);
 
-/// Returns the file and the line of source of a node in a function called `forward` that belongs to
-/// no module of the model: maybe an autograd.Function's, called by another name. Else empty.
-std::string foreignForwardOf(const NodeProto &node);
+/// A call of a function `forward` that belongs to no module of the model.
+struct ForeignForward {
+  /// Where the module that calls it does so: "model.py:12".
+  std::string call;
+  /// Its line that the node comes from: "model.py:4, 'return (x > 0).float()'".
+  std::string source;
+};
+
+/// Returns the call of such a function that a node comes from, by its stack trace: it may be that
+/// of a torch.autograd.Function whose `apply` has another name (`ste = Round.apply`).
+std::optional<ForeignForward> foreignForwardOf(const NodeProto &node);
 
 /// A node that may read another gradient than the file has, and why, for an error.
 struct MergedRead {

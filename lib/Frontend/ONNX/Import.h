@@ -33,7 +33,7 @@ struct ImportOptions {
   /// gradients pass.
   bool assumeAutocast = false;
   /// `--assume-derivative FUNCTION`: autograd.Functions whose backward is the derivative of their
-  /// forward.
+  /// forward, by class ("Round"), or by call ("model.py:12").
   std::vector<std::string> assumeDerivative;
   /// `--assume-merged OPERATION`: operations of which those that the export merged have the same
   /// gradients, such as aten.softmax.int: none of them reads or gives a detached value.

@@ -234,7 +234,9 @@ static Stops findStops(const GraphProto &graph, const NodeSet &needed, const Imp
     else if (StringRef function = functionOf(node);
              !function.empty() && !llvm::is_contained(options.assumeDerivative, function))
       stops.inFunction.push_back(&node);
-    else if (function.empty() && !foreignForwardOf(node).empty())
+    else if (std::optional<ForeignForward> foreign = foreignForwardOf(node);
+             function.empty() && foreign &&
+             !llvm::is_contained(options.assumeDerivative, foreign->call))
       stops.foreign.push_back(&node);
   }
   return stops;
@@ -284,16 +286,19 @@ static LogicalResult refuseFunctions(ImportContext &context, const Stops &stops)
           function + " computes, pass --assume-derivative " + function);
 }
 
-/// Notes that nodes may come from an autograd.Function that is called by another name.
-static void noteForeign(ImportContext &context, ArrayRef<const NodeProto *> nodes) {
-  std::vector<std::string> names;
-  for (const NodeProto *node : nodes)
-    names.push_back(displayName(node->name()));
-  context.note(
-      "nodes " + listOf(names, kShown) +
-      " come from a function 'forward' of no registered module (" +
-      foreignForwardOf(*nodes.front()) +
-      "). If it is that of a torch.autograd.Function, its backward is not in the file, and the derivative of its forward is used instead");
+/// Fails, with an error, if a node may come from an autograd.Function that is called by another
+/// name.
+static LogicalResult refuseForeign(ImportContext &context, const Stops &stops) {
+  if (stops.foreign.empty())
+    return success();
+  ForeignForward foreign = *foreignForwardOf(*stops.foreign.front());
+  return refuse(
+      context, stops.foreign,
+      "come from a function 'forward' of no registered module (" + foreign.source +
+          "), called in " + foreign.call +
+          ". If it is a torch.autograd.Function, its backward is not in the file. If its backward is the derivative of its "
+          "forward, or if it is no autograd.Function, pass --assume-derivative " +
+          foreign.call);
 }
 
 /// Fails, with an error, if the file has no operation that --assume-merged names.
@@ -354,7 +359,7 @@ LogicalResult onnx::checkStops(ImportContext &context, const NodeSet &needed, co
   if (merged)
     return context.errorAt(context.locationOf(*merged->node),
                            "node '" + displayName(merged->node->name()) + "' " + merged->why);
-  if (!stops.foreign.empty())
-    noteForeign(context, stops.foreign);
-  return refuseFunctions(context, stops);
+  if (failed(refuseFunctions(context, stops)))
+    return failure();
+  return refuseForeign(context, stops);
 }

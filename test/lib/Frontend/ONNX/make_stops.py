@@ -50,6 +50,8 @@ CASES = {
     "max-norm": max_norm,
     "function": stepped(("model.py", "q = Step.apply(h)"), STEP),
     "alias": stepped(("model.py", "q = step(h)"), STEP),
+    "inline": stepped(("model.py", "def forward(self, h): return step(h)"), STEP),
+    "checkpoint": stepped(("/site-packages/torch/utils/checkpoint.py", "outputs = run_function(*args)"), STEP),
     "base": stepped(("model.py", "q = super().forward(h)"), STEP),
     "method": stepped(("model.py", "q = loss(h)"), ("model.py", "return (x > self.zero).float()")),
     "library": stepped(("model.py", "q = loss(h)"), ("/site-packages/torch/nn/modules/loss.py", "return F.hinge_loss(")),
