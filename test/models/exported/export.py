@@ -93,6 +93,7 @@ REFUSED = [  # exit code, words, arguments
     (65, ["does not train the module", "'blocks.0.up."], ["own.py:Hidden"]),
     (65, ["does not train the module", "'blocks.0.up."], ["own.py:Inferred"]),
     (65, ["own.py:", "Own.__init__() got an unexpected keyword"], ["own.py:Broken"]),
+    (65, ["'embedding' has max_norm", "max_norm=None"], ["own.py:Renormalized", "--no-check"]),
     (65, ["--fixed sequence", "'tokens'"], ["own.py:Fixed"]),
     (65, ["own.py:", "loss > 3"], ["own.py:Branch"]),
     (65, ["--loss next-token"], ["own.py:Logits"]),

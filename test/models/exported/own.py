@@ -140,3 +140,9 @@ class Reversed(Trained):
     def __init__(self):
         super().__init__()
         self.blocks[0].norm1.register_full_backward_hook(lambda module, before, after: (-before[0],))
+
+
+class Renormalized(Trained):
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(VOCABULARY, WIDTH, max_norm=1.0)

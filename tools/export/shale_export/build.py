@@ -264,6 +264,14 @@ def dropouts(model):
     return found
 
 
+def check_renormalized(model):
+    """Refuses tables that PyTorch rescales in place before each lookup: only the optimizer of a program changes parameters."""
+    found = [f"'{name}'" for name, one in model.named_modules() if isinstance(one, (nn.Embedding, nn.EmbeddingBag)) and one.max_norm is not None]
+    if found:
+        raise Failure(DATA, f"{', '.join(found[:3])}{f' and {len(found) - 3} more' if found[3:] else ''} has max_norm: PyTorch rescales rows of its weight in place "
+                            "before each lookup, and Shale changes parameters only in the optimizer's update. Export the model with max_norm=None")
+
+
 def set_mode(a, built):
     # Batch normalizations train unless the user's module has them in evaluation mode. (from_pretrained() always does.)
     norms = [(name, one) for name, one in built.model.named_modules()

@@ -20,6 +20,7 @@ def example_sizes(a, built):
 
 def make(a, built, output, shalec):
     """Writes the file `output` of a module with the settings `a` (those of export.py). It appears only if it is the module."""
+    build.check_renormalized(built.model)
     build.set_mode(a, built)
     sizes, vocabulary = example_sizes(a, built), a.vocabulary or built.vocabulary or 2
     values = batch.draw(built.inputs, sizes, vocabulary, a.seed)
