@@ -42,6 +42,7 @@ private:
   void assignOne(const Operation &operation, const Use &use, size_t parameter,
                  const Layout *layout = nullptr);
   void assignWithoutMetadata();
+  bool isMadeOf(const TensorProto &constant, llvm::StringRef target) const;
   void loseBias(const Operation &operation, size_t parameter);
   void restoreDetached();
   /// Adds an error for a node that reads something else than its record has.

@@ -11,6 +11,7 @@
 
 using namespace shale;
 using namespace shale::onnx;
+using llvm::ArrayRef;
 using llvm::SmallVector;
 using llvm::StringRef;
 
@@ -55,6 +56,12 @@ FormFitter::FormFitter(Model &model) : model(model) {
   for (const auto *values : {&graph.value_info(), &graph.input(), &graph.output()})
     for (const ValueInfoProto &value : *values)
       types[value.name()] = &value;
+}
+
+bool FormFitter::isFolded(const TensorProto &constant) const {
+  const ValueInfoProto *info = types.lookup(constant.name());
+  return llvm::StringRef(constant.name()).starts_with("val_") ||
+         (info && !readFoldedFrom(*info).empty());
 }
 
 void FormFitter::add(const Operation &operation) {
@@ -137,6 +144,7 @@ private:
   Fit fitAttributes(const Term &term, const NodeProto &node);
   Fit fitAttribute(const NodeProto &node, const Term &term, StringRef name, const Argument &found);
   std::optional<Argument> valueOf(const Term &term, size_t size) const;
+  std::optional<Argument> sizesOf(const Term &sizes, const TensorProto &constant, bool &isOpen);
   std::optional<FormFitter::Items> itemsOf(StringRef value, int depth = 0) const;
   StringRef behindCasts(StringRef value, StringRef stop = "") const;
   bool hasNodesOf(const Term &term) const;
@@ -313,15 +321,35 @@ void OneFit::addMeaning(const NodeProto &reader, int operand, const Argument &ar
   }
 }
 
+/// Returns the sizes that the argument has of which a constant was made, by the sizes of the form.
+/// `isOpen`: the argument may have fewer dimensions.
+std::optional<Argument> OneFit::sizesOf(const Term &sizes, const TensorProto &constant,
+                                        bool &isOpen) {
+  bool isTail = sizes.name == "tail", isLoose = sizes.name == "loose";
+  if (sizes.kind == Term::Kind::Any)
+    return Argument();
+  if (sizes.kind != Term::Kind::Argument || !(isTail || isLoose))
+    return valueOf(sizes, 0);
+  std::vector<Argument> own;
+  for (int64_t size : constant.dims())
+    own.push_back(Argument::of(double(size)));
+  if (!fitter.isFolded(constant))
+    return Argument::of(std::move(own));
+  isOpen = isLoose && mayHaveAdded(own);
+  return isTail ? withoutAdded(own) : Argument::of(std::move(own));
+}
+
 /// Records that an operand is an argument which the exporter transposed or reshaped and then
-/// folded. The term has a Reshape, a Transpose or both, of an argument; a Reshape needs its sizes.
+/// folded. The term has a Reshape or an Expand, a Transpose or both, of an argument; a Reshape needs
+/// its sizes.
 void OneFit::addFolded(const Term &term, const NodeProto &reader, int operand) {
   const TensorProto *constant =
       operand < reader.input_size() ? fitter.constants.lookup(reader.input(operand)) : nullptr;
   const Term *part = &term, *transpose = nullptr;
   bool isReshaped = false;
   while (constant && part->kind == Term::Kind::Node && !part->parts.empty() && !transpose &&
-         (part->name == "Transpose" || (part->name == "Reshape" && !isReshaped))) {
+         (part->name == "Transpose" ||
+          ((part->name == "Reshape" || part->name == "Expand") && !isReshaped))) {
     if (part->name == "Transpose")
       transpose = part;
     else
@@ -336,7 +364,8 @@ void OneFit::addFolded(const Term &term, const NodeProto &reader, int operand) {
                       })->sizes;
   if (sizes.kind == Term::Kind::Any && (isReshaped || !transpose))
     return;
-  std::optional<Argument> own = sizes.kind == Term::Kind::Any ? Argument() : valueOf(sizes, 0);
+  bool isOpen = false;
+  std::optional<Argument> own = sizesOf(sizes, *constant, isOpen);
   std::optional<Argument> order = Argument();
   if (own && transpose)
     order = valueOf(transpose->attributes.front().second,
@@ -344,7 +373,8 @@ void OneFit::addFolded(const Term &term, const NodeProto &reader, int operand) {
   SmallVector<int64_t> dims(constant->dims().begin(), constant->dims().end());
   std::optional<Layout> layout = own && order ? Layout::of(dims, *order, *own) : std::nullopt;
   if (layout)
-    meanings.push_back({{&reader, operand}, {true, false, argument->second.text, layout}});
+    meanings.push_back({{&reader, operand}, {true, false, argument->second.text, layout,
+                                             sizes.kind == Term::Kind::Argument, isOpen}});
 }
 
 Fit OneFit::fitOperand(const Term &term, const NodeProto &reader, int operand) {

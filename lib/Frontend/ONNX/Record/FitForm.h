@@ -61,6 +61,10 @@ public:
     std::string value = {};
     /// How the constant that the operand is was made of the argument, if the form has that.
     std::optional<Layout> layout = {};
+    /// Whether a constant merged with an equal one may have another shape than the argument's.
+    bool isShapeOfConstant = false;
+    /// Whether the argument may lack the constant's first dimensions, of one element.
+    bool isShapeOpen = false;
   };
   /// Returns what an operand is; null if its operation has no form, or is written otherwise. An
   /// operand that a node lacks may have a meaning, too.
@@ -80,6 +84,8 @@ private:
   /// Returns the elements of a constant of at most kMaxElements elements; none if it is not one.
   std::optional<Items> elementsOf(llvm::StringRef value);
   std::optional<llvm::SmallVector<int64_t>> shapeOf(llvm::StringRef value) const;
+  /// Whether the exporter computed a constant: it is no parameter itself.
+  bool isFolded(const TensorProto &constant) const;
 
   Model &model;
   mlir::MLIRContext context{mlir::MLIRContext::Threading::DISABLED};

@@ -28,10 +28,19 @@ ArrayRef<std::string> FoldedParameters::foldedFrom(const Value &value) {
     for (const ValueInfoProto &info : model.proto().graph().value_info())
       if (std::vector<std::string> from = readFoldedFrom(info); !from.empty())
         origins[info.name()] = std::move(from);
-  auto it = origins.find(value.first().name);
-  if (it == origins.end() || value.first().initializer->name() != value.first().name)
+  const std::string &name = value.first().name, &read = value.first().initializer->name();
+  auto it = origins.find(read);
+  if (it == origins.end())
+    return {};
+  if (read == name)
+    return it->second;
+  if (!llvm::is_contained(it->second, name))
     return {}; // merged with an equal one, whose metadata this is
-  return it->second;
+  // What the exporter made of the value, such as an Expand.
+  std::vector<std::string> &rest = origins[read + " of " + name];
+  rest = origins[read];
+  llvm::erase(rest, name);
+  return rest;
 }
 
 /// Returns the only parameter from which the exporter's metadata says that a value was folded; -1

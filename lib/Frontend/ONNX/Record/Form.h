@@ -10,7 +10,11 @@
 //   line      ::= kind ['.' overload] '(' parameters ')' '=' choice ('|' choice)*
 //               | 'let' NAME '=' term            (NAME stands for the term later)
 //   parameter ::= name [':' sizes] ['=' default] (without a default: None; sizes: a list,
-//                                                 in which -1 stands for any size)
+//                                                 in which -1 stands for any size;
+//                                                 `tail`: those of a folded constant
+//                                                 without a 1 that was added in front;
+//                                                 `loose`: those of the constant, of
+//                                                 which the first may have been added)
 //   choice    ::= [name ('=' | '!=') literal ':'] term (if the argument is that, or not)
 //               | 'every' ':' term               (of every node like the term's,
 //                                                 of which `place` is the number)

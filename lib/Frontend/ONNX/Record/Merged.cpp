@@ -9,6 +9,13 @@ using llvm::ArrayRef;
 using llvm::SmallVector;
 using llvm::StringRef;
 
+/// Whether a constant is a parameter itself, or was folded from it, and not one of equal elements.
+bool Finder::isMadeOf(const TensorProto &constant, StringRef target) const {
+  auto from = origins.find(constant.name());
+  return constant.name() == target ||
+         (from != origins.end() && llvm::is_contained(from->second, target));
+}
+
 /// Splits merged operations. Two norms of one value with equal initial weights are one node in the
 /// file, and no node reads the second norm's parameters. The nodes that used its result still name
 /// it: `%layer_norm_1`, for which there is no node.

@@ -138,8 +138,20 @@ void Finder::assignByForm(const Operation &operation, llvm::ArrayRef<size_t> wan
   for (const Use &use : operation.uses) {
     const FormFitter::Meaning *meaning = fitter.meaningOf(*use.node, use.operand);
     auto it = meaning ? byPlaceholder.find(meaning->value) : byPlaceholder.end();
-    if (it == byPlaceholder.end())
+    if (it == byPlaceholder.end() ||
+        (meaning->isShapeOfConstant && !isMadeOf(*use.initializer, targets[it->second])))
       continue;
+    Parameter &parameter = out.list[it->second];
+    if (meaning->isShapeOpen && !parameter.used)
+      out.repairs.push_back(
+          {use.node,
+           "parameter '" + parameter.name +
+               "', of which the export may have added dimensions, is trained and written as [" +
+               llvm::join(llvm::map_range(use.initializer->dims(),
+                                          [](int64_t size) { return std::to_string(size); }),
+                          ", ") +
+               "]. Where PyTorch has another shape, export with optimize=False",
+           /*isNote=*/true});
     assignOne(operation, use, it->second, meaning->layout ? &*meaning->layout : nullptr);
     assigned.insert(it->second);
   }

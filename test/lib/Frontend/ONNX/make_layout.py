@@ -1,4 +1,5 @@
 """Writes models whose parameters the exporter moved before it folded them into constants: make_layout.py CASE FILE."""
+import math
 import os
 import sys
 from onnx_writer import *
@@ -77,6 +78,23 @@ def bilinear(sizes):
     return lambda f: build(["t"], [floats("val_9", sizes, [i / 16 for i in range(sizes[0] * sizes[1])]), one, ints("shape", [3], [3, 2, 4])], nodes)
 
 
+def repeated(kind, dims, name="val_2", folded_from="['val_1', 't']", record="%p_t, [1, 1]", parameters=("t",), more=()):
+    """x * t.repeat(1, 1): the exporter expands t to the number of repeats, also where it has as many dimensions, and folds that."""
+    values = [value(name, dims, meta={"pkg.onnxscript.optimizer.folded_from": folded_from})] if folded_from else []
+    made = node("Tile", [name, "ones"], ["repeat"], "tile", meta=fx("repeat", f"aten.{kind}.default", record))
+    last = node("Mul", ["x", "repeat"], ["y"], "scale", meta=fx("y", "aten.mul.Tensor", "%x, %repeat"))
+    constants = [floats(name, dims, NUMBERS[:math.prod(dims)]), ints("ones", [len(dims)], [1] * len(dims)), *more]
+    return lambda f: build(list(parameters), constants, [made, last], values=values)
+
+
+def equal_repeats(f):
+    """The exporter merged t, expanded, with a parameter of another shape."""
+    more = [node("Add", ["y", "u"], ["z"], "shift", meta=fx("z", "aten.add.Tensor", "%y, %p_u"))]
+    made = node("Tile", ["u", "ones"], ["repeat"], "tile", meta=fx("repeat", "aten.repeat.default", "%p_t, [1, 1]"))
+    nodes = [made, node("Mul", ["x", "repeat"], ["y"], "scale", meta=fx("y", "aten.mul.Tensor", "%x, %repeat")), *more]
+    return build(["t", "u"], [floats("u", [1, 4], VALUES), ints("ones", [2], [1, 1])], nodes, "z")
+
+
 ZEROS = [0.0] * 12
 CASES = {
     "matrix": lambda f: scaled([floats("val_0", [3, 4], NUMBERS[:12]), place(2)], lookup("val_0", "%p_t, [None, %i]")),
@@ -93,6 +111,13 @@ CASES = {
     "merged-turns": merged_turns,
     "bilinear": bilinear([4, 8]),
     "bilinear-sizes": bilinear([4, 7]),
+    "repeat": repeated("repeat", [1, 4]),
+    "repeat-rows": repeated("repeat", [3, 4]),
+    "repeat-unsqueezed": repeated("repeat", [3, 1, 4], "val_3", "['unsqueeze', 'val_1', 'val_2', 't']", "%unsqueeze, [1, 1, 1]", ["t", "u"]),
+    "repeat-equal": equal_repeats,
+    "tile": repeated("tile", [1, 4], "val_4", "['val_1', 'val_2', 'val_3', 't']"),
+    "tile-as-it-is": repeated("tile", [1, 4], "t", ""),
+    "tile-twice": repeated("tile", [1, 1, 4], "val_4", "['val_1', 'val_2', 'val_3', 't']"),
 }
 
 if __name__ == "__main__":
