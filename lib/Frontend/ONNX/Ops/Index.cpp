@@ -85,8 +85,7 @@ static bool needsGradient(Node &node, Value value) {
 }
 
 /// Returns the row that PyTorch's embedding never trains: the third operand of the node's original
-/// operation. None if there is none; -2 if the operation also scales gradients, which no op
-/// supports.
+/// operation. None if there is none.
 static std::optional<int64_t> paddingOf(Node &node) {
   FxNode fx = readFxNode(node.proto);
   if (!StringRef(fx.target).starts_with("aten.embedding.") || fx.positional.size() < 3)
@@ -94,8 +93,6 @@ static std::optional<int64_t> paddingOf(Node &node) {
   int64_t row = 0;
   if (StringRef(fx.positional[2]).getAsInteger(10, row))
     return std::nullopt;
-  if (fx.positional.size() > 3 && fx.positional[3] == "True")
-    return -2;
   return row < 0 ? std::nullopt : std::optional<int64_t>(row);
 }
 
@@ -178,10 +175,7 @@ static LogicalResult importGather(Node &node) {
   Value indices = wrapped(node, node.input(1), {type.getDimSize(axis)}, node.input(0));
   if (!indices)
     return failure();
-  std::optional<int64_t> padding = paddingOf(node);
-  if (padding == -2)
-    return node.error("an embedding with scale_grad_by_freq=True is not supported");
-  Value found = gatherAlong(node, node.input(0), indices, axis, padding);
+  Value found = gatherAlong(node, node.input(0), indices, axis, paddingOf(node));
   if (!found)
     return failure();
   node.set(0, found);

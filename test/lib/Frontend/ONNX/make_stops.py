@@ -44,10 +44,24 @@ def max_norm(f):
     return build(["e.weight"], [floats("e.weight", [2, 4], VALUES * 2), ints("i", [1, 1], [1])], nodes)
 
 
+def left_out(target, args, kwargs="{}"):
+    """y = a (x p), where the exporter writes the operation `a` as an Abs and does not read one of its arguments."""
+    meta = fx("y", target, args)
+    meta["pkg.torch.onnx.fx_node"] = meta["pkg.torch.onnx.fx_node"].replace("kwargs = {}", f"kwargs = {kwargs}")
+    return lambda f: build(["p"], [P], [HEAD, node("Abs", ["mul"], ["y"], "abs", meta=meta)])
+
+
 STEP = ("model.py", "return (x > 0).float()")
 CASES = {
     "masked": masked,
     "max-norm": max_norm,
+    "frequency": left_out("aten.embedding_bag.padding_idx", "%mul, %i, %o, True, 0, False, None, False, None"),
+    "no-frequency": left_out("aten.embedding_bag.padding_idx", "%mul, %i, %o, False, 0, False, None, False, None"),
+    "divisor": left_out("aten.avg_pool2d.default", "%mul, [2, 2], [2, 2], [0, 0], False, True, 3"),
+    "divisor-named": left_out("aten.avg_pool2d.default", "%mul, [2, 2]", "{divisor_override: 3}"),
+    "no-divisor": left_out("aten.avg_pool2d.default", "%mul, [2, 2], [2, 2], [0, 0], False, True, None"),
+    "mean": left_out("aten.scatter_reduce.two", "%zeros, 0, %i, %mul, mean", "{include_self: False}"),
+    "sum": left_out("aten.scatter_reduce.two", "%zeros, 0, %i, %mul, sum"),
     "function": stepped(("model.py", "q = Step.apply(h)"), STEP),
     "alias": stepped(("model.py", "q = step(h)"), STEP),
     "inline": stepped(("model.py", "def forward(self, h): return step(h)"), STEP),
