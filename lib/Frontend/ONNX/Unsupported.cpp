@@ -151,12 +151,12 @@ static LogicalResult refuseLeftOut(ImportContext &context, const NodeProto &node
       llvm::find_if(kLeftOut, [&](const LeftOut &rule) { return hasLeftOut(fx, rule, value); });
   if (rule == std::end(kLeftOut))
     return success();
-  return context.errorAt(context.locationOf(node),
-                         "node '" + displayName(node.name()) + "' is of " + displayName(fx.target) +
-                             " with " + rule->name + "=" +
-                             (rule->value.empty() ? displayName(value) : rule->value.str()) +
-                             ", which PyTorch's exporter leaves out: the file computes another model. " +
-                             rule->remedy);
+  return context.errorAt(
+      context.locationOf(node),
+      "node '" + displayName(node.name()) + "' is of " + displayName(fx.target) + " with " +
+          rule->name + "=" + (rule->value.empty() ? displayName(value) : rule->value.str()) +
+          ", which PyTorch's exporter leaves out: the file computes another model. " +
+          rule->remedy);
 }
 
 LogicalResult onnx::checkSupported(ImportContext &context, const Definitions &definitions,

@@ -99,6 +99,16 @@ Value onnx::extremeIndex(Node &node, nn::ReduceKind kind, Value x, int64_t axis,
   return node.reduce(last ? nn::ReduceKind::Max : nn::ReduceKind::Min, candidates, {axis}, keep);
 }
 
+Value onnx::firstExtreme(Node &node, nn::ReduceKind kind, Value x, int64_t axis) {
+  Value index = extremeIndex(node, kind, x, axis, /*last=*/false, /*keep=*/true);
+  Value result = index ? gatherElements(node, x, index, axis) : Value();
+  // A line with NaN has no element that equals its largest one, which is NaN.
+  Value extreme = result ? node.reduce(kind, x, {axis}, true) : Value();
+  Value isNumber = extreme ? node.binary(extreme, extreme, nn::Predicate::EQ) : Value();
+  return isNumber ? node.create<nn::SelectOp>(result.getType(), isNumber, result, extreme)
+                  : Value();
+}
+
 /// ArgMax and ArgMin: the first or last index of an element that equals the extreme.
 template <nn::ReduceKind kind> static LogicalResult importArgExtreme(Node &node) {
   if (failed(node.requireNumbers(0)))

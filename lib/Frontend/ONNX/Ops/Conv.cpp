@@ -13,6 +13,7 @@
 // Everything is computed with channels last, like the rest of the model.
 //
 //===----------------------------------------------------------------------===//
+#include "dialects/nn/Ops/Compare.h"
 #include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Elementwise.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
@@ -51,11 +52,16 @@ public:
   SmallVector<int64_t> results() const { return list(&Axis::result); }
   /// Turns [N, spatial.., C] into [N, results.., elements * C]; the windows must tile.
   Value cut(Value x);
+  /// Turns it into [N, results.., elements, C].
+  Value split(Value x);
   /// Returns the input that each kernel element reads: [N, results.., C]. Empty, or with null
   /// values, after an error.
   SmallVector<Value> slices(Value x, double padding);
   /// Combines the elements of each window: [N, results.., C].
   template <typename OpT> Value pool(Value x, double padding, nn::ReduceKind kind);
+  /// Returns the largest floats of the windows, [N, results.., C]. Of equal ones the first gets the
+  /// gradient, as in PyTorch.
+  Value largest(Value x);
   /// Returns how many elements each window has, [1, results.., 1], with or without padding.
   Value counts(Type element, bool padding);
 
@@ -368,19 +374,48 @@ static LogicalResult importConv(Node &node) {
   return success();
 }
 
+Value Windows::split(Value x) {
+  auto type = Node::type(x);
+  SmallVector<int64_t> shape = {type.getDimSize(0)};
+  llvm::append_range(shape, results());
+  shape.append({elements(), type.getShape().back()});
+  return node.reshape(cut(x), shape);
+}
+
 template <typename OpT> Value Windows::pool(Value x, double padding, nn::ReduceKind kind) {
   if (!x)
     return {};
-  if (tile()) {
-    auto type = Node::type(x);
-    SmallVector<int64_t> split = {type.getDimSize(0)};
-    llvm::append_range(split, results());
-    split.append({elements(), type.getShape().back()});
-    return node.reduce(kind, node.reshape(cut(x), split), {int64_t(split.size()) - 2}, false);
-  }
+  if (tile())
+    return node.reduce(kind, split(x), {int64_t(axes.size()) + 1}, false);
   Value result;
   for (Value seen : slices(x, padding)) {
     result = result ? node.binary<OpT>(result, seen) : seen;
+    if (!result)
+      return {};
+  }
+  return result;
+}
+
+Value Windows::largest(Value x) {
+  if (!x)
+    return {};
+  if (tile()) {
+    int64_t dim = axes.size() + 1;
+    Value parts = split(x);
+    Value first = parts ? firstExtreme(node, nn::ReduceKind::Max, parts, dim) : Value();
+    return first ? node.reduce(nn::ReduceKind::Sum, first, {dim}, false) : Value();
+  }
+  Value result;
+  for (Value seen : slices(x, -std::numeric_limits<double>::infinity())) {
+    if (!seen)
+      return {};
+    if (!result) {
+      result = seen;
+      continue;
+    }
+    Value isMore = node.binary<nn::OrOp>(node.binary(seen, result, nn::Predicate::GT),
+                                         node.binary(seen, seen, nn::Predicate::NE)); // NaN
+    result = isMore ? node.create<nn::SelectOp>(result.getType(), isMore, seen, result) : Value();
     if (!result)
       return {};
   }
@@ -436,12 +471,12 @@ static LogicalResult importMaxPool(Node &node) {
     return failure();
   if (node.wants(1))
     return node.error("its result of indices is not supported");
-  Type element = Node::type(node.input(0)).getElementType();
-  double least = -std::numeric_limits<double>::infinity();
-  if (!isa<FloatType>(element)) // a power of two is exact in doubles
-    least = -std::ldexp(1, element.getIntOrFloatBitWidth() - 1);
-  Value result =
-      windows.pool<nn::MaxOp>(channelsLast(node, node.input(0)), least, nn::ReduceKind::Max);
+  Value x = channelsLast(node, node.input(0)), result;
+  if (Type element = Node::type(node.input(0)).getElementType(); isa<FloatType>(element))
+    result = windows.largest(x);
+  else // a power of two is exact in doubles
+    result = windows.pool<nn::MaxOp>(x, -std::ldexp(1, element.getIntOrFloatBitWidth() - 1),
+                                     nn::ReduceKind::Max);
   node.set(0, channelsSecond(node, result));
   return success();
 }
@@ -454,14 +489,21 @@ template <nn::ReduceKind kind> static LogicalResult importGlobalPool(Node &node)
   if (type.getRank() < 3)
     return node.error("the operand must have a batch, channels and spatial dimensions; it is " +
                       Node::name(type));
+  int64_t places = 1;
+  for (int64_t size : type.getShape().drop_front(2))
+    places *= size;
+  if (kind == nn::ReduceKind::Max && places > 0) {
+    SmallVector<int64_t> one(type.getShape());
+    std::fill(one.begin() + 2, one.end(), 1);
+    Value flat = node.reshape(node.input(0), {type.getDimSize(0), type.getDimSize(1), places});
+    Value first = flat ? firstExtreme(node, kind, flat, 2) : Value();
+    node.set(0, first ? node.reshape(first, one) : Value());
+    return success();
+  }
   SmallVector<int64_t> dims = llvm::to_vector(llvm::seq<int64_t>(2, type.getRank()));
   Value result = node.reduce(kind, node.input(0), dims, true);
-  if (result && kind == nn::ReduceKind::Sum) {
-    int64_t places = 1;
-    for (int64_t size : type.getShape().drop_front(2))
-      places *= size;
+  if (result && kind == nn::ReduceKind::Sum)
     result = node.binary<nn::DivOp>(result, node.constant(Node::type(result), double(places)));
-  }
   node.set(0, result);
   return success();
 }

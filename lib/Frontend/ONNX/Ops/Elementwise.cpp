@@ -72,10 +72,50 @@ static LogicalResult importSqrt(Node &node) {
   return success();
 }
 
+/// Returns z if a node is max(log(z), -100) as PyTorch writes F.binary_cross_entropy: with a bound
+/// made by new_full(). Null if it is not.
+static Value clampedLogOf(Node &node) {
+  FxNode fx = readFxNode(node.proto);
+  if (fx.target != "aten.maximum.default" || fx.args.size() != 2 ||
+      operationOf(fx.args[1]) != "new_full" || node.numInputs() != 2)
+    return {};
+  auto log = node.input(0).getDefiningOp<nn::LogOp>();
+  DenseElementsAttr bound = node.building.constantOf(node.input(1));
+  bool isBound = bound && bound.isSplat() && isa<FloatType>(bound.getElementType()) &&
+                 bound.getSplatValue<APFloat>().convertToDouble() == -100;
+  return log && isBound && !isa<Float16Type>(Node::type(log).getElementType()) ? log.getInput()
+                                                                               : Value();
+}
+
+/// Returns `value`, that of max(log(z), -100), with the derivative (1 - z) / max(z (1 - z), 1e-12)
+/// of z. The two logarithms of a binary cross-entropy of p, of p and of 1 - p, then have PyTorch's
+/// derivative (p - y) / max(p (1 - p), 1e-12), which is finite at 0 and 1. Source: ATen's
+/// binary_cross_entropy_backward. Null after an error.
+static Value withFiniteSlope(Node &node, Value value, Value z) {
+  auto type = Node::type(z);
+  auto stopped = [&](Value x) { return x ? node.unary<nn::StopGradientOp>(x) : Value(); };
+  Value rest = node.sub(node.constant(type, 1), z);
+  Value least = node.constant(type, 1e-12);
+  Value slope = node.binary<nn::DivOp>(rest, node.binary<nn::MaxOp>(node.mul(z, rest), least));
+  Value none = node.sub(z, stopped(z)); // 0, with the derivative 1
+  return node.add(stopped(value), node.mul(none, stopped(slope)));
+}
+
 /// The larger or smaller of operands. If they are equal, both get half of the gradient, as from
-/// torch.maximum; but operand 0 gets none of it if the exporter wrote a clamp by a tensor so.
+/// torch.maximum and a clamp by a tensor; but operand 0 gets none of it if the exporter wrote a
+/// clamp by a number so. It makes a tensor of the number first, by scalar_tensor.
 template <typename OpT, nn::Predicate beyond> static LogicalResult importExtremum(Node &node) {
-  if (node.numInputs() != 2 || !StringRef(node.tracedAs()).starts_with("aten.clamp"))
+  FxNode fx = readFxNode(node.proto);
+  StringRef target = fx.target;
+  bool isClamp = target.starts_with("aten.clamp") &&
+                 (!target.ends_with(".Tensor") || llvm::any_of(fx.args, [](StringRef name) {
+                   return name.starts_with("scalar_tensor");
+                 }));
+  if (Value z = std::is_same_v<OpT, nn::MaxOp> ? clampedLogOf(node) : Value()) {
+    node.set(0, withFiniteSlope(node, node.binary<OpT>(node.input(0), node.input(1)), z));
+    return success();
+  }
+  if (node.numInputs() != 2 || !isClamp)
     return importVariadic<OpT>(node);
   if (failed(node.require(2)))
     return failure();

@@ -54,6 +54,11 @@ mlir::Value rootOrZero(Node &node, mlir::Value x);
 /// with `keep` the dimension stays, with one element. Null after an error.
 mlir::Value extremeIndex(Node &node, nn::ReduceKind kind, mlir::Value x, int64_t axis, bool last,
                          bool keep);
+
+/// The largest or smallest element along `axis`, which has elements; the dimension stays, with one
+/// element. The gradient goes to the first of equal elements. Null after an error.
+mlir::Value firstExtreme(Node &node, nn::ReduceKind kind, mlir::Value x, int64_t axis);
+
 /// The lines of a tensor along an axis, as gather and scatter of elements take them.
 struct Lines {
   /// The slice of the tensor with as many lines as there are indices.

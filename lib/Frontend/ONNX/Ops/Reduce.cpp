@@ -28,19 +28,6 @@ static LogicalResult readDims(Node &node, int64_t sinceOperand, SmallVectorImpl<
   return node.normalizeAll(dims, rank);
 }
 
-/// Returns the largest or smallest elements along a dimension, read by their index, so that each is
-/// the only one of its line with a gradient. Null if that is an error.
-static Value pickExtreme(Node &node, nn::ReduceKind how, Value x, int64_t dim, bool keep) {
-  Value index = extremeIndex(node, how, x, dim, /*last=*/false, /*keep=*/true);
-  Value result = index ? gatherElements(node, x, index, dim) : Value();
-  // A line with NaN has no element that equals its largest one, which is NaN.
-  Value extreme = result ? node.reduce(how, x, dim, true) : Value();
-  Value isNumber = extreme ? node.binary(extreme, extreme, nn::Predicate::EQ) : Value();
-  if (isNumber)
-    result = node.create<nn::SelectOp>(result.getType(), isNumber, result, extreme);
-  return result && !keep ? node.reduce(nn::ReduceKind::Sum, result, dim, keep) : result;
-}
-
 enum class Reduction { Sum, Mean, Max, Min, Prod, L1, L2, SumSquare, LogSum, LogSumExp };
 
 template <Reduction kind> static LogicalResult importReduce(Node &node) {
@@ -69,7 +56,10 @@ template <Reduction kind> static LogicalResult importReduce(Node &node) {
   bool picks = isExtreme && (traced == "aten.max.dim" || traced == "aten.min.dim");
   if (picks && dims.size() == 1 && !truth && Node::type(x).getDimSize(dims[0]) > 0) {
     auto how = kind == Reduction::Max ? nn::ReduceKind::Max : nn::ReduceKind::Min;
-    node.set(0, pickExtreme(node, how, x, dims[0], keep));
+    result = firstExtreme(node, how, x, dims[0]);
+    if (result && !keep)
+      result = reduce(nn::ReduceKind::Sum, result);
+    node.set(0, result);
     return success();
   }
   switch (kind) {

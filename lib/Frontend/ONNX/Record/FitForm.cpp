@@ -340,8 +340,8 @@ std::optional<Argument> OneFit::sizesOf(const Term &sizes, const TensorProto &co
 }
 
 /// Records that an operand is an argument which the exporter transposed or reshaped and then
-/// folded. The term has a Reshape or an Expand, a Transpose or both, of an argument; a Reshape needs
-/// its sizes.
+/// folded. The term has a Reshape or an Expand, a Transpose or both, of an argument; a Reshape
+/// needs its sizes.
 void OneFit::addFolded(const Term &term, const NodeProto &reader, int operand) {
   const TensorProto *constant =
       operand < reader.input_size() ? fitter.constants.lookup(reader.input(operand)) : nullptr;
@@ -373,8 +373,9 @@ void OneFit::addFolded(const Term &term, const NodeProto &reader, int operand) {
   SmallVector<int64_t> dims(constant->dims().begin(), constant->dims().end());
   std::optional<Layout> layout = own && order ? Layout::of(dims, *order, *own) : std::nullopt;
   if (layout)
-    meanings.push_back({{&reader, operand}, {true, false, argument->second.text, layout,
-                                             sizes.kind == Term::Kind::Argument, isOpen}});
+    meanings.push_back(
+        {{&reader, operand},
+         {true, false, argument->second.text, layout, sizes.kind == Term::Kind::Argument, isOpen}});
 }
 
 Fit OneFit::fitOperand(const Term &term, const NodeProto &reader, int operand) {

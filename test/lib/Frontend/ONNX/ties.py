@@ -37,9 +37,12 @@ CASES = [  # PyTorch's name, operator, attributes, further operands, gradient at
 
 # The same operators as PyTorch's exporter writes them: its record tells which operation they stand for.
 Y = [0, 2, 2, 1, 2, -1, 0]
-TRACED = [  # PyTorch's name, operator, attributes, further operands, x, gradient, traced operation, line of source
-    ("clamp(min=tensor(0))", "Max", {}, [0], X, [0, 0, 0, 1, 1, 1, 1], "aten.clamp.Tensor", ""),
-    ("clamp(max=tensor(1))", "Min", {}, [1], X, [1, 1, 1, 1, 0, 0, 0], "aten.clamp.Tensor", ""),
+TRACED = [  # PyTorch's name, operator, attributes, further operands, x, gradient, traced operation and its arguments, line of source
+    ("clamp(min=0)", "Max", {}, [0], X, [0, 0, 0, 1, 1, 1, 1], "aten.clamp.default", ""),
+    ("clamp(max=1)", "Min", {}, [1], X, [1, 1, 1, 1, 0, 0, 0], "aten.clamp_max.default", ""),
+    ("clamp(min=0) of tensors", "Max", {}, [0], X, [0, 0, 0, 1, 1, 1, 1], "aten.clamp.Tensor %moved, %scalar_tensor_default", ""),
+    ("clamp(min=tensor(0))", "Max", {}, [0], X, [0, 0, 0.5, 1, 1, 1, 1], "aten.clamp.Tensor", ""),
+    ("clamp(max=tensor(1))", "Min", {}, [1], X, [1, 1, 1, 1, 0.5, 0, 0], "aten.clamp_max.Tensor", ""),
     ("maximum(x, 1)", "Max", {}, [1], X, [0, 0, 0, 0, 0.5, 1, 1], "aten.maximum.default", ""),
     ("amax()", "ReduceMax", {}, [], Y, [0, 1 / 3, 1 / 3, 0, 1 / 3, 0, 0], "aten.amax.default", ""),
     ("max(0)", "ReduceMax", {}, [], Y, [0, 1, 0, 0, 0, 0, 0], "aten.max.dim", ""),
@@ -55,11 +58,27 @@ TRACED = [  # PyTorch's name, operator, attributes, further operands, x, gradien
 ]
 
 
+# Windows over [1, 1, sizes]: of equal elements the first has the gradient, as in PyTorch's max_pool1d, max_pool2d and adaptive_max_pool2d.
+POOLS = [  # operator, attributes, x, gradient
+    ("MaxPool", {"kernel_shape": [4], "strides": [4]}, [[1, 2, 2, 0, 1, 1, 1, 1]], [0, 1, 0, 0, 1, 0, 0, 0]),
+    ("MaxPool", {"kernel_shape": [3], "strides": [1], "pads": [1, 1]}, [[1, 2, 2, 0, 0]], [0, 3, 1, 1, 0]),
+    ("MaxPool", {"kernel_shape": [2, 2], "strides": [1, 1]}, [[[1, 1, 3], [1, 3, 3]]], [0, 0, 1, 0, 1, 0]),
+    ("MaxPool", {"kernel_shape": [3], "strides": [1]}, [[NAN, 1, 2, 2, 2]], [NAN, 0, 0, 0, 0]),
+    ("MaxPool", {"kernel_shape": [2], "strides": [1]}, [[1, NAN, 2]], [0, NAN, 0]),
+    ("GlobalMaxPool", {}, [[[1, 3], [3, 3]]], [0, 1, 0, 0]),
+]
+
+
 def gradient(folder, op, attributes, operands, x=X, meta={}):  # noqa: B006
     names = ["x"] + ["" if operand is None else f"c{i}" for i, operand in enumerate(operands)]
     constants = [floats(f"c{i}", [], [operand]) for i, operand in enumerate(operands) if operand is not None]
     body = [node("Add", ["x", "zero"], ["moved"]), node(op, ["moved", *names[1:]], ["y"], meta=meta, **attributes),
             node("ReduceSum", ["y"], ["loss"], keepdims=0)]
+    return trained(folder, body, x, constants)
+
+
+def trained(folder, body, x, constants):
+    """The gradient of `loss`, which `body` computes of `moved`, the sum of the parameter x and an input of zeros."""
     (folder / "model.onnx").write_bytes(model(graph(body, [value("zero", [len(x)])], [value("loss", [])], [floats("x", [len(x)], x), *constants])))
 
     def run(*command):
@@ -73,8 +92,23 @@ def gradient(folder, op, attributes, operands, x=X, meta={}):  # noqa: B006
     return x - read_safetensors(folder / "out.safetensors")["x"].astype(np.float64)
 
 
-def check(what, found, wanted):
-    if not np.allclose(found, wanted, rtol=0, atol=2e-6, equal_nan=True):
+def pooled(folder, op, attributes, x):
+    x = np.array(x)
+    body = [node("Add", ["x", "zero"], ["moved"]), node("Reshape", ["moved", "shape"], ["image"]), node(op, ["image"], ["y"], **attributes),
+            node("ReduceSum", ["y"], ["loss"], keepdims=0)]
+    return trained(folder, body, x.flatten(), [ints("shape", [x.ndim + 1], [1, *x.shape])])
+
+
+def clamped_log(folder, x):
+    """max(log(x), -100) as in F.binary_cross_entropy."""
+    meta = {"pkg.torch.onnx.fx_node": "%y : [num_users=1] = call_function[target=torch.ops.aten.maximum.default](args = (%log, %new_full), kwargs = {})"}
+    body = [node("Add", ["x", "zero"], ["moved"]), node("Log", ["moved"], ["log"]), node("Max", ["log", "least"], ["y"], meta=meta),
+            node("ReduceSum", ["y"], ["loss"], keepdims=0)]
+    return trained(folder, body, x, [floats("least", [], [-100.0])])
+
+
+def check(what, found, wanted, relative=0):
+    if not np.allclose(found, wanted, rtol=relative, atol=2e-6, equal_nan=True):
         sys.exit(f"{what}: {found.round(6).tolist()}, not {wanted}")
 
 
@@ -83,7 +117,11 @@ folder.mkdir(parents=True, exist_ok=True)
 for what, op, attributes, operands, wanted in CASES:
     check(what, gradient(folder, op, attributes, operands), wanted)
 for what, op, attributes, operands, x, wanted, traced, line in TRACED:
-    meta = {"pkg.torch.onnx.fx_node": f"%y : [num_users=1] = call_function[target=torch.ops.{traced}](args = (%moved,), kwargs = {{}})",
+    target, _, args = traced.partition(" ")
+    meta = {"pkg.torch.onnx.fx_node": f"%y : [num_users=1] = call_function[target=torch.ops.{target}](args = ({args or '%moved,'}), kwargs = {{}})",
             "pkg.torch.onnx.stack_trace": f'File "model.py", line 1, in forward\n    {line}'}
     check(f"{what} as exported", gradient(folder, op, attributes, operands, x, meta), wanted)
-print(f"{len(CASES) + len(TRACED)} right")
+for op, attributes, x, wanted in POOLS:
+    check(f"{op} of {x}", pooled(folder, op, attributes, x), wanted)
+check("binary_cross_entropy", clamped_log(folder, np.float32([0, 1e-30, 0.25, 0.5, 1])), [1e12, 1e12, 4, 2, 0], relative=1e-6)
+print(f"{len(CASES) + len(TRACED) + len(POOLS) + 1} right")
