@@ -12,8 +12,9 @@ namespace shale {
 /// A flat group of parameters, or this rank's slice of it, that an update is built for.
 struct GroupUpdate {
   mlir::Location loc;
-  /// In the order of the op's operands. Parameter and gradient are the flat group or the slice;
-  /// states are whole; scalars are as they were.
+  /// In the order of the op's operands. Parameter and gradient are the flat group or the slice, and
+  /// so are states that have the parameter's shape; other states are whole; scalars are as they
+  /// were.
   mlir::ValueRange operands;
   /// The element of the group at which the slice begins; null: the whole group.
   mlir::Value offset;

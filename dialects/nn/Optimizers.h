@@ -95,6 +95,12 @@ struct Optimizer {
   llvm::ArrayRef<HyperParameter> hypers;
   /// Returns the shape of a parameter's state, if it is not that of the parameter.
   llvm::SmallVector<int64_t> (*stateShape)(llvm::ArrayRef<int64_t> param) = nullptr;
+  /// Elements of a parameter that one block of its state, of the shape above, belongs to. Flat
+  /// groups are cut at multiples of it, and the state as they are. 0: the state is whole on every
+  /// rank.
+  int64_t stateBlock = 0;
+  /// Whether the state consists of i32 instead of the parameter's elements.
+  bool integerState = false;
 
   /// Returns the hyper-parameter of that name, one that every step has included, or null.
   const HyperParameter *find(llvm::StringRef name) const;

@@ -10,6 +10,11 @@ using namespace shale;
 
 LogicalResult StepBuilder::declareMoments() {
   builder.setInsertionPoint(function);
+  auto policy = module->getAttrOfType<nn::PrecisionAttr>(nn::kPrecisionAttr);
+  if (optimizer.integerState && policy && !policy.getOptimizer().isF32())
+    return module.emitError("the state of optimizer '")
+           << optimizer.name << "' has a type of its own, and cannot be " << policy.getOptimizer()
+           << ": leave out --optimizer-dtype";
   for (StringRef slot : optimizer.slots)
     for (Trained &t : trained) {
       std::string name = (t.state.getSymName() + "." + slot).str();
@@ -19,6 +24,8 @@ LogicalResult StepBuilder::declareMoments() {
       RankedTensorType type = t.state.getTensorType();
       if (optimizer.stateShape)
         type = type.clone(optimizer.stateShape(type.getShape()));
+      if (optimizer.integerState)
+        type = type.clone(builder.getI32Type());
       auto moment = nn::StateOp::create(
           builder, t.state.getLoc(), builder.getStringAttr(name),
           nn::RoleAttr::get(builder.getContext(), nn::Role::Moment), builder.getStringAttr(slot),

@@ -260,10 +260,12 @@ void UnitRewriter::buildElementwise(Group &group, ValueRange operands) {
 void UnitRewriter::buildWithSums(Group &group, ValueRange operands) {
   GroupValues &values = valuesOf(group);
   SmallVector<GroupUpdate::Segment> segments;
-  for (auto [segment, place] : llvm::zip_equal(
-           group.attr.getSegments().getAsRange<dist::SegmentAttr>(), group.moments.front().places))
+  ArrayRef<int64_t> places = group.moments.front().places; // empty if states are as parameters
+  for (auto [i, segment] :
+       llvm::enumerate(group.attr.getSegments().getAsRange<dist::SegmentAttr>()))
     segments.push_back({segment.getOffset(), segment.getShape().asArrayRef(),
-                        segment.getDecay().getValueAsDouble(), segment.getRateFactor(), place});
+                        segment.getDecay().getValueAsDouble(), segment.getRateFactor(),
+                        places.empty() ? segment.getOffset() : places[i]});
   auto sum = [&](ValueRange parts) { return sumOverSlices(group, parts); };
   auto update = cast<GroupUpdateOpInterface>(values.updates.front().getOperation());
   values.results = update.buildGroupUpdate(

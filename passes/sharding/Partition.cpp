@@ -231,11 +231,19 @@ LogicalResult Partitioner::partitionOp(Operation *op) {
 LogicalResult Partitioner::partitionUpdate(OptimizerUpdateOpInterface update) {
   Value param = update.getParameterOperand().get();
   Layout layout = locals[param].layout;
-  if (!isa<ElementwiseUpdateOpInterface>(update.getOperation()))
+  if (!isa<ElementwiseUpdateOpInterface>(update.getOperation())) {
+    StringRef remedy =
+        ": such a parameter needs an elementwise optimizer, or a mesh without tensor "
+        "axes";
     for (const AxisList &axes : layout.dims)
       if (!axes.empty())
         return update->emitOpError("is not elementwise, and its parameter is split over axis '")
-               << axes.front() << "': such a parameter needs an elementwise optimizer";
+               << axes.front() << "'" << remedy;
+    if (nn::StateOp state = nn::getState(cast<BlockArgument>(param)); state->hasAttr(nn::kPartAttr))
+      return update->emitOpError("is not elementwise, and '")
+             << state.getSymName() << "' is a part of a parameter, made for a tensor axis"
+             << remedy;
+  }
   auto layoutOf = [&](Value value) {
     return stateLayout(value.getType(), param.getType(), layout);
   };

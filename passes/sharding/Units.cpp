@@ -6,6 +6,7 @@
 #include "mlir/IR/SymbolTable.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/MathExtras.h"
+#include <numeric>
 
 using namespace mlir;
 
@@ -37,9 +38,11 @@ private:
   LogicalResult place(nn::StateOp state);
   /// Returns the elements of a group whose segments end at `end`: a multiple of the axis' size, so
   /// that each rank has an equal slice, aligned like a segment if kernels of the target need that.
-  int64_t paddedCount(int64_t end, int64_t alignment) const;
+  int64_t paddedCount(int64_t end, int64_t alignment, int64_t block) const;
+  int64_t blockOf(const PlannedGroup &group);
   FailureOr<dist::GroupAttr> layOut(PlannedGroup &group);
-  FailureOr<dist::GroupAttr> layOutState(const PlannedGroup &group, size_t number);
+  FailureOr<dist::GroupAttr> layOutState(const PlannedGroup &group, dist::GroupAttr flat,
+                                         size_t number);
   FlatState declare(const std::string &name, nn::Role role, Type element, dist::UnitOp unit,
                     int64_t index, dist::GroupAttr group, bool sliced, FlatSymbolRefAttr of);
   LogicalResult declareUnit(StringRef name, PlannedUnit &planned);
@@ -84,6 +87,7 @@ LogicalResult UnitsBuilder::readUpdate(OptimizerUpdateOpInterface update) {
     return update->emitOpError("updates parameter '") << param.getSymName() << "' a second time";
   it->second.factors = {update.getDecayFactor(), update.getRateFactor()};
   it->second.elementwiseState = update.hasElementwiseState();
+  it->second.optimizer = nn::findOptimizer(update->getName().stripDialect());
   reduced[param.getSymName()] =
       cast<RankedTensorType>(update.getGradientOperand().get().getType()).getElementType();
   for (OpOperand *operand : update.getStateOperands())
@@ -171,10 +175,10 @@ namespace {
 /// The segments of a group, one after the other.
 class Segments {
 public:
-  /// A segment is aligned in each of the types.
-  explicit Segments(ArrayRef<Type> types) {
+  /// A segment is aligned in each of the types, and begins at a multiple of `block` elements.
+  explicit Segments(ArrayRef<Type> types, int64_t block = 1) : alignment(block) {
     for (Type type : types)
-      alignment = std::max(alignment, dist::kSegmentAlignment / nn::elementBytes(type));
+      alignment = std::lcm(alignment, dist::kSegmentAlignment / nn::elementBytes(type));
   }
   /// Appends the segment of a parameter; `stored` has `type` and is what the segment holds.
   LogicalResult append(nn::StateOp param, nn::StateOp stored, RankedTensorType type,
@@ -197,14 +201,25 @@ public:
 };
 } // namespace
 
-int64_t UnitsBuilder::paddedCount(int64_t end, int64_t alignment) const {
+/// Elements of a group that ends at `end`, of which slices begin at multiples of `block`.
+int64_t UnitsBuilder::paddedCount(int64_t end, int64_t alignment, int64_t block) const {
   bool aligned = units.splits && target.alignsSlices();
-  return llvm::alignTo(end, units.axisSize * (aligned ? alignment : 1));
+  return llvm::alignTo(end, units.axisSize * (aligned ? alignment : block));
+}
+
+/// Returns the elements of a group's parameters that a block of their state belongs to; 1 if their
+/// state is not in blocks.
+int64_t UnitsBuilder::blockOf(const PlannedGroup &group) {
+  nn::StateOp front = group.params.front();
+  auto it = trained.find(front.getSymName());
+  const nn::Optimizer *optimizer = it != trained.end() ? it->second.optimizer : nullptr;
+  return optimizer && optimizer->stateBlock ? optimizer->stateBlock : 1;
 }
 
 /// Assigns each parameter its offset.
 FailureOr<dist::GroupAttr> UnitsBuilder::layOut(PlannedGroup &group) {
-  Segments segments({group.type, group.wire, group.reduce});
+  int64_t block = blockOf(group);
+  Segments segments({group.type, group.wire, group.reduce}, block);
   for (auto [param, layout] : llvm::zip_equal(group.params, group.layouts)) {
     auto it = trained.find(param.getSymName());
     if (failed(segments.append(param, param, localType(param.getTensorType(), layout, mesh),
@@ -216,26 +231,37 @@ FailureOr<dist::GroupAttr> UnitsBuilder::layOut(PlannedGroup &group) {
     axes.push_back(builder.getStringAttr(axis));
   return dist::GroupAttr::get(module.getContext(), builder.getStringAttr(group.name), group.type,
                               group.wire, group.reduce, group.trained, builder.getArrayAttr(axes),
-                              paddedCount(segments.end, segments.alignment),
+                              paddedCount(segments.end, segments.alignment, block),
                               builder.getArrayAttr(segments.list),
                               /*slot=*/StringAttr());
 }
 
-/// Assigns each parameter's state of the given number its offset in a group of its own.
-FailureOr<dist::GroupAttr> UnitsBuilder::layOutState(const PlannedGroup &group, size_t number) {
+/// Assigns each parameter's state of the given number its offset in a group of its own. State in
+/// blocks is where the blocks of `flat`, the group of the parameters, are.
+FailureOr<dist::GroupAttr> UnitsBuilder::layOutState(const PlannedGroup &group,
+                                                     dist::GroupAttr flat, size_t number) {
   nn::StateOp front = group.params.front(), first = trained[front.getSymName()].moments[number];
   Type element = first.getTensorType().getElementType();
   Segments segments(element);
-  for (nn::StateOp param : group.params) {
+  int64_t block = blockOf(group), words = 0;
+  if (block > 1) {
+    words = trained[front.getSymName()].optimizer->stateShape({block}).front();
+    segments.alignment = 1;
+  }
+  for (auto [i, place] : llvm::enumerate(flat.getSegments().getAsRange<dist::SegmentAttr>())) {
+    nn::StateOp param = group.params[i];
     const TrainedParameter &own = trained[param.getSymName()];
     nn::StateOp state = own.moments[number];
+    if (block > 1)
+      segments.end = place.getOffset() / block * words;
     if (failed(segments.append(param, state, state.getTensorType(), own.factors)))
       return failure();
   }
   return dist::GroupAttr::get(module.getContext(),
                               builder.getStringAttr(group.name + "." + first.getSlot()->str()),
                               element, element, element, /*trained=*/true, builder.getArrayAttr({}),
-                              paddedCount(segments.end, segments.alignment),
+                              block > 1 ? flat.getCount() / block * words
+                                        : paddedCount(segments.end, segments.alignment, 1),
                               builder.getArrayAttr(segments.list), first.getSlotAttr());
 }
 
@@ -272,7 +298,7 @@ LogicalResult UnitsBuilder::declareUnit(StringRef name, PlannedUnit &planned) {
     ownState.push_back(attrs.size());
     TrainedParameter &first = trained[group.params.front().getSymName()];
     for (size_t i = 0; group.trained && !first.elementwiseState && i < first.moments.size(); ++i) {
-      FailureOr<dist::GroupAttr> attr = layOutState(group, i);
+      FailureOr<dist::GroupAttr> attr = layOutState(group, attrs[ownState.size() - 1], i);
       if (failed(attr))
         return failure();
       attrs.push_back(*attr);
@@ -313,7 +339,8 @@ LogicalResult UnitsBuilder::declareUnit(StringRef name, PlannedUnit &planned) {
       int64_t at = first.elementwiseState ? index : ownState[index] + i;
       FlatState state = declare(base + "." + moment.getSlot()->str(), moment.getRole(),
                                 moment.getTensorType().getElementType(), unit, at, attrs[at],
-                                made.updatesSlice && first.elementwiseState,
+                                made.updatesSlice &&
+                                    (first.elementwiseState || blockOf(planned.groups[index]) > 1),
                                 FlatSymbolRefAttr::get(made.param.op));
       state.op.setSlotAttr(moment.getSlotAttr());
       if (!first.elementwiseState)

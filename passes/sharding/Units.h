@@ -8,6 +8,7 @@
 #define SHALE_PASSES_SHARDING_UNITS_H
 
 #include "dialects/nn/Ops/State.h"
+#include "dialects/nn/Optimizers.h"
 #include "lib/Support/PrintIR.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/sharding/Layout.h"
@@ -61,6 +62,7 @@ struct TrainedParameter {
   UpdateFactors factors;
   llvm::SmallVector<nn::StateOp> moments;
   bool elementwiseState = true; // the moments have the parameter's shape
+  const nn::Optimizer *optimizer = nullptr;
 };
 
 /// Whether the state is in no flat group: it belongs to no parameter and is whole on every rank.

@@ -103,9 +103,88 @@ class Adamw(torch.optim.AdamW):
         super().__init__(parameters, betas=(flags.pop("beta1"), flags.pop("beta2")), **flags)
 
 
-KNOWN = {"adafactor": Adafactor, "adagrad": Adagrad, "adam": Adam, "lion": Lion, "momentum": Momentum}
+class Lamb(torch.optim.Optimizer):
+    """You and others, "Large Batch Optimization for Deep Learning", arXiv 1904.00962, algorithm 2, with phi(z) = z. As in NVIDIA's
+    FusedLAMB with use_nvlamb, parameters and updates of norm 0 have the ratio 1."""
+
+    flags = {"lr": 1e-2, "beta1": 0.9, "beta2": 0.95, "eps": 1e-6, "weight_decay": 0.1}
+
+    def __init__(self, parameters):
+        super().__init__(parameters, self.flags)
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            beta1, beta2 = group["beta1"], group["beta2"]
+            for x in group["params"]:
+                state = self.state[x]
+                t = state["t"] = state.get("t", 0) + 1
+                m, v = state.setdefault("m", torch.zeros_like(x)), state.setdefault("v", torch.zeros_like(x))
+                m.mul_(beta1).add_(x.grad, alpha=1 - beta1)
+                v.mul_(beta2).add_(x.grad.square(), alpha=1 - beta2)
+                r = (m / (1 - beta1**t)) / ((v / (1 - beta2**t)).sqrt() + group["eps"])
+                update = r + group["weight_decay"] * x
+                ratio = torch.where((x.norm() > 0) & (update.norm() > 0), x.norm() / update.norm(), 1.0)
+                x -= group["lr"] * ratio * update
+
+
+class Blocks:
+    """A moment in blocks of 256 elements: a scale per block, and the number of the nearest of a table of small floats, with three bits
+    of significand. The first moment has signs and 7 bits, the second one, which is not rounded to 0, 8 bits."""
+
+    def __init__(self, like, signed):
+        self.like, self.signed, self.top = like, signed, 127 if signed else 255
+        numbers = torch.arange(1, self.top + 1) - self.top
+        self.table = torch.cat([torch.zeros(1), 2.0 ** torch.floor(numbers / 8) * (1 + torch.remainder(numbers, 8) / 8)])
+        # Half a step below the first value, values become 0.
+        self.bounds = torch.cat([self.table[1:2] - 2.0 ** torch.floor(torch.log2(self.table[1:2])) / 16, (self.table[1:-1] + self.table[2:]) / 2])
+        self.store(torch.zeros_like(like))
+
+    def store(self, value):
+        flat = torch.nn.functional.pad(value.flatten(), (0, -value.numel() % 256)).view(-1, 256)
+        self.scale = flat.abs().amax(1, keepdim=True)
+        codes = torch.bucketize(flat.abs() / torch.where(self.scale > 0, self.scale, 1.0), self.bounds, right=True)
+        if not self.signed:
+            codes = torch.where(flat > 0, codes.clamp(min=1), codes)
+        self.codes = torch.where(flat < 0, -codes, codes).to(torch.int16)
+
+    def load(self):
+        values = torch.sign(self.codes) * self.table[self.codes.abs().long()] * self.scale
+        return values.flatten()[:self.like.numel()].view_as(self.like)
+
+
+class Adamw8bit(torch.optim.Optimizer):
+    """Loshchilov and Hutter, arXiv 1711.05101, algorithm 2, with moments that are stored in blocks (Dettmers and others, arXiv 2110.02861).
+
+    Rounding decides between two codes where a moment is half way between them, and the moment then moves by a sixteenth. Epsilon is above
+    the gradients that are rounding alone, and the learning rate is small: such differences grow with it."""
+
+    flags = {"lr": 2e-4, "beta1": 0.9, "beta2": 0.95, "eps": 1e-6, "weight_decay": 0.1}
+
+    def __init__(self, parameters):
+        super().__init__(parameters, self.flags)
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            beta1, beta2 = group["beta1"], group["beta2"]
+            for p in group["params"]:
+                state = self.state[p]
+                if not state:
+                    state.update(t=0, m=Blocks(p, True), v=Blocks(p, False))
+                t = state["t"] = state["t"] + 1
+                m, v = state["m"].load(), state["v"].load()
+                m.lerp_(p.grad, 1 - beta1)
+                v.mul_(beta2).addcmul_(p.grad, p.grad, value=1 - beta2)
+                p.mul_(1 - group["lr"] * group["weight_decay"])
+                p.addcdiv_(m / (1 - beta1**t), (v / (1 - beta2**t)).sqrt() + group["eps"], value=-group["lr"])
+                state["m"].store(m)
+                state["v"].store(v)
+
+
+KNOWN = {"adafactor": Adafactor, "adagrad": Adagrad, "adam": Adam, "adamw8bit": Adamw8bit, "lamb": Lamb, "lion": Lion, "momentum": Momentum}
 # Runs whose parameters are in groups with learning rates of their own, which SCALES gives as factors by regular expression.
-SCALED = {"adamw-scaled": Adamw, "adafactor-scaled": Adafactor, "lion-scaled": Lion}
+SCALED = {"adamw-scaled": Adamw, "adafactor-scaled": Adafactor, "lion-scaled": Lion, "lamb-scaled": Lamb}
 SCALES = {"wte|ln_": 0.25, "mlp": 2, "attn": 0.5}
 
 

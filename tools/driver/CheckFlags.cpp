@@ -64,6 +64,9 @@ static std::string contradiction(const CompileOptions &o, const Target &target) 
       return "--report " + kind + " is text or JSON, not a page: give it another name than '" +
              *report.path + "'";
   }
+  if (o.optimizer && o.optimizer->integerState && o.optimizerDtype != MomentKind::F32)
+    return "--optimizer-dtype cannot change the state of --optimizer " + o.optimizer->name.str() +
+           ", which has a type of its own: leave out --optimizer-dtype";
   return "";
 }
 

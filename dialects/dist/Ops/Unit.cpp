@@ -10,7 +10,7 @@ using namespace shale::dist;
 
 //===- Unit ---------------------------------------------------------------===//
 
-/// Segments begin at multiples of this many bytes, so that a parameter of a
+/// Segments of parameters begin at multiples of this many bytes, so that a parameter of a
 /// gathered unit is aligned for vector loads.
 static LogicalResult verifySegments(UnitOp unit, GroupAttr group, llvm::StringSet<> &params) {
   if (!group.getType().isIntOrFloat())
@@ -25,7 +25,8 @@ static LogicalResult verifySegments(UnitOp unit, GroupAttr group, llvm::StringSe
     StringRef param = segment.getParam().getValue();
     int64_t count = segment.getCount(), offset = segment.getOffset(), stop;
     if (count < 0 || offset < end || llvm::AddOverflow(offset, count, stop) ||
-        stop > group.getCount() || offset * bytes % kSegmentAlignment != 0) // unit_c3
+        stop > group.getCount() ||
+        (!group.getSlot() && offset * bytes % kSegmentAlignment != 0)) // unit_c3
       return unit.emitOpError("segment '")
              << param << "' must begin after the one before it, at a multiple of "
              << kSegmentAlignment << " bytes, and end within the group";

@@ -18,7 +18,7 @@ def Dist_UnitOp : Dist_Op<"unit", [Symbol, DeclareOpInterfaceMethods<SymbolUserO
     Constraints:
     - (C1) the mesh exists and has the axis; a unit without an axis is never split.
     - (C2) a group's count is a multiple of the axis' size.
-    - (C3) segments ascend, do not overlap, begin at multiples of 64 bytes and end within the group.
+    - (C3) segments ascend, do not overlap, begin at multiples of 64 bytes (unless the group has a slot) and end within the group.
     - (C4) no parameter is in two segments of groups without a slot, or of one group; group names differ.
     - (C5) a group's axes are axes of the mesh other than the unit's.
 

@@ -1,5 +1,6 @@
 //===- Optimizer.cpp - Parameter updates ----------------------------------===//
 #include "dialects/nn/Ops/Optimizer.h"
+#include "dialects/nn/Optimizers.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -28,6 +29,24 @@ LogicalResult shale::nn::verifySegments(Operation *op, Type param, ArrayAttr seg
   return success();
 }
 
+LogicalResult Adamw8bitOp::verify() {
+  if (failed(verifySegments(*this, getParam().getType(), getSegmentsAttr(), getOffset())))
+    return failure();
+  int64_t count = elements(getParam()), block = getOptimizer().stateBlock; // adamw8bit_c3
+  if (tensorBytes(cast<RankedTensorType>(getParam().getType())) < 0)
+    return emitOpError() << "cannot update " << getParam().getType() << ": it is too large";
+  SmallVector<int64_t> shape = getOptimizer().stateShape({count});
+  if (cast<RankedTensorType>(getMoment1().getType()).getShape() != ArrayRef(shape))
+    return emitOpError() << "the state of " << getParam().getType() << " must be 1-D with "
+                         << shape.front() << " words; got " << getMoment1().getType();
+  if (ArrayAttr segments = getSegmentsAttr())
+    for (auto segment : segments.getAsRange<UpdateRangeAttr>())
+      if (segment.getOffset() % block != 0 || count % block != 0)
+        return emitOpError() << "segments and slices must begin at multiples of " << block
+                             << " elements; got " << segment << " in " << getParam().getType();
+  return success();
+}
+
 //===- Factored moments ---------------------------------------------------===//
 
 Factors Factors::of(ArrayRef<int64_t> shape) {
@@ -48,9 +67,18 @@ int64_t FactoredRangeAttr::getCount() const {
   return count;
 }
 
+/// Checks an update that is replaced by other ops on flat groups.
+static LogicalResult verifyOneParameter(shale::OptimizerUpdateOpInterface op) {
+  if (op.getGroupOffset() || op.getGroupSegments())
+    return op->emitOpError() << "updates one parameter: it takes no 'offset' and no 'segments'";
+  return success();
+}
+
+LogicalResult LambOp::verify() { return verifyOneParameter(*this); } // lamb_c1
+
 LogicalResult AdafactorOp::verify() {
-  if (getOffset() || getSegments()) // adafactor_c1
-    return emitOpError() << "updates one parameter: it takes no 'offset' and no 'segments'";
+  if (failed(verifyOneParameter(*this))) // adafactor_c1
+    return failure();
   auto param = cast<RankedTensorType>(getParam().getType());
   auto moment = cast<RankedTensorType>(getMoment().getType());
   if (tensorBytes(param) < 0)
@@ -101,6 +129,12 @@ LogicalResult FactorMeansOp::verify() {
 LogicalResult SegmentMeansOp::verify() {
   return verifyFactored(*this, getInput(), getOffset(), getSegments(), {}, getType());
 }
+LogicalResult SegmentBroadcastOp::verify() {
+  if (getInput().getType().getElementType() != getType().getElementType()) // c2
+    return emitOpError() << "the input must have the result's element type; got "
+                         << getInput().getType() << " and " << getType();
+  return verifyFactored(*this, getResult(), getOffset(), getSegments(), {}, getInput().getType());
+}
 LogicalResult DirectionMeansOp::verify() {
   return verifyFactored(*this, getInput(), getOffset(), getSegments(), getMoment().getType(),
                         getType());
@@ -112,6 +146,7 @@ LogicalResult FactoredStepOp::verify() {
 
 int64_t FactorMeansOp::getFlops() { return 5 * elements(getInput()); }
 int64_t SegmentMeansOp::getFlops() { return 2 * elements(getInput()); }
+int64_t SegmentBroadcastOp::getFlops() { return elements(getResult()); }
 int64_t DirectionMeansOp::getFlops() { return 8 * elements(getInput()); }
 int64_t FactoredStepOp::getFlops() { return 9 * elements(getParam()); }
 

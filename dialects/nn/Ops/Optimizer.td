@@ -46,9 +46,10 @@ def NN_AccumulateOp : NN_Op<"accumulate", [Pure, GradientAccumulationInterface, 
 
 // An optimizer: updates one parameter or one flat group. `states` are the operands of its state, `hypers` the scalars of
 // its formula (dialects/nn/Optimizers); operands are in the order param, grad, states, enable, scale, hypers, offset.
-// `hyperFormat` is the assembly of the hypers, `elementFlops` the operations per element, `more` its traits and interfaces.
+// `hyperFormat` is the assembly of the hypers, `elementFlops` the operations per element, `more` its traits and interfaces,
+// `stateType` the type of its state.
 class NN_AnyUpdateOp<string mnemonic, list<string> states, list<string> hypers, string hyperFormat, int elementFlops,
-                     list<Trait> more>
+                     list<Trait> more, TypeConstraint stateType = NN_FloatTensor>
     : NN_Op<mnemonic,
         [Pure, NN_Cost, NN_Numeric,
          AllTypesMatch<["param", "new_param"]>,
@@ -57,14 +58,14 @@ class NN_AnyUpdateOp<string mnemonic, list<string> states, list<string> hypers, 
          TypesMatchWith<"a truth value", "scale", "enable", "::shale::nn::boolScalar($_self)">] # more> {
   let arguments = !con(
       (ins NN_FloatTensor:$param, NN_FloatTensor:$grad),
-      !dag(ins, !foreach(state, states, NN_FloatTensor), states),
+      !dag(ins, !foreach(state, states, stateType), states),
       (ins NN_BoolScalar:$enable, NN_FloatScalar:$scale),
       !dag(ins, !foreach(hyper, hypers, NN_FloatScalar), hypers),
       (ins Optional<0DTensorOf<[I64]>>:$offset, F64Attr:$decay, OptionalAttr<F64Attr>:$lr_scale,
        OptionalAttr<TypedArrayAttrBase<NN_UpdateRangeAttr, "segments">>:$segments));
   let results = !con(
       (outs NN_FloatTensor:$new_param),
-      !dag(outs, !foreach(state, states, NN_FloatTensor), !foreach(state, states, "new_" # state)));
+      !dag(outs, !foreach(state, states, stateType), !foreach(state, states, "new_" # state)));
   let assemblyFormat = "$param `,` $grad `,` " # !interleave(!foreach(state, states, "$" # state), " `,` ") #
       " `enable` $enable `scale` $scale " # hyperFormat #
       " (`offset` $offset^ `:` type($offset))? `decay` `=` $decay (`segments` `=` $segments^)? attr-dict `:` " #
@@ -257,6 +258,39 @@ def NN_MomentumOp : NN_UpdateOp<"momentum", ["velocity"],
   }];
 }
 
+def NN_Adamw8bitOp : NN_AnyUpdateOp<"adamw8bit", ["moment1", "moment2"],
+    ["lr", "beta1", "beta2", "epsilon", "weight_decay", "bias1", "bias2"],
+    "`lr` $lr `betas` $beta1 `,` $beta2 `epsilon` $epsilon `weight_decay` $weight_decay `bias` $bias1 `,` $bias2", 40,
+    [DeclareOpInterfaceMethods<OptimizerUpdateInterface, ["hasElementwiseState"]>,
+     DeclareOpInterfaceMethods<GroupUpdateInterface>, AllShapesMatch<["param", "grad"]>], StaticShapeTensorOf<[I32]>> {
+  let summary = "AdamW update of a parameter or a flat group whose moments have 8 bits per element";
+  let description = [{
+    The update of `nn.adamw`, computed in f32 from moments that are stored in blocks, as by bitsandbytes and torchao (Dettmers and others,
+    arXiv 2110.02861). A block has 256 elements of a parameter in row-major order, the last one of a parameter fewer. It is 65 words:
+    byte k of word j, from the lowest, is the code of element 64 * k + j, and word 64 is the f32 scale, the block's largest magnitude.
+    The new moments are rounded after the parameter is updated.
+
+    A code is a small float. With c in its low 7 bits, the first moment is 2^floor((c - 127) / 8) * (1 + (c - 127) mod 8 / 8) times the
+    scale, 0 if c is 0, and negative if bit 7 is set. The second moment has 255 instead of 127 and no sign: 32 powers of two to the
+    first one's 16, since it is a mean of squares. Values are rounded to nearest; a second moment above 0 is never rounded to 0.
+
+    `segments`, `offset` and `enable` are as in `nn.adamw`.
+
+    Life: made by autodiff; moved onto flat groups by `shale-materialize-units`; lives up to codegen.
+
+    Constraints:
+    - (C1) with `segments` the operands are 1-D; segments ascend and do not overlap.
+    - (C2) `offset` requires `segments`.
+    - (C3) the state has one dimension, and 65 words per block; with `segments`, these begin at multiples of 256, of which
+      the parameter's number of elements is one, too.
+
+    Example: `%p1, %m1, %v1 = nn.adamw8bit %p, %g, %m, %v enable %e scale %s lr %lr betas %b1, %b2 epsilon %eps weight_decay %wd bias %c1, %c2 decay = 1.000000e+00 : tensor<300xf32> state tensor<130xi32>, tensor<f32>`
+  }];
+  let extraClassDefinition = definition # [{
+    bool $cppClass::hasElementwiseState() { return false; }
+  }];
+}
+
 def NN_AdafactorOp : NN_AnyUpdateOp<"adafactor", ["moment"],
     ["lr", "beta2_decay", "epsilon1", "epsilon2", "clip", "weight_decay", "weight", "limit"],
     "`lr` $lr `beta2_decay` $beta2_decay `epsilon` $epsilon1 `,` $epsilon2 `clip` $clip `weight_decay` $weight_decay `weight` $weight `limit` $limit", 14,
@@ -299,6 +333,37 @@ def NN_AdafactorOp : NN_AnyUpdateOp<"adafactor", ["moment"],
   let extraClassDefinition = definition # [{
     bool $cppClass::hasElementwiseState() { return false; }
   }];
+}
+
+def NN_LambOp : NN_AnyUpdateOp<"lamb", ["moment1", "moment2"],
+    ["lr", "beta1", "beta2", "epsilon", "weight_decay", "bias1", "bias2"],
+    "`lr` $lr `betas` $beta1 `,` $beta2 `epsilon` $epsilon `weight_decay` $weight_decay `bias` $bias1 `,` $bias2", 20,
+    [DeclareOpInterfaceMethods<OptimizerUpdateInterface>, DeclareOpInterfaceMethods<GroupUpdateInterface>,
+     AllShapesMatch<["param", "grad", "moment1"]>]> {
+  let summary = "LAMB update of a parameter";
+  let description = [{
+    LAMB (You and others, arXiv 1904.00962, algorithm 2), which is NVIDIA's FusedLAMB with use_nvlamb: every parameter has a trust
+    ratio. With g = grad * scale:
+
+    ```
+    moment1 = moment1 * beta1 + g * (1 - beta1)
+    moment2 = moment2 * beta2 + g * g * (1 - beta2)
+    update  = moment1 / bias1 / (sqrt(moment2 / bias2) + epsilon) + param * weight_decay * decay
+    ratio   = norm(param) / norm(update)   or 1 if one of the norms is 0
+    param   = param - lr * ratio * update
+    ```
+
+    `bias1`, `bias2` and `enable` are as in `nn.adamw`; a norm is that of the whole parameter.
+
+    Life: made by autodiff; on flat groups `shale-materialize-units` replaces it by elementwise ops, `nn.segment_means`,
+    `nn.segment_broadcast` and sums over ranks.
+
+    Constraints:
+    - (C1) there is no `offset` and there are no `segments`.
+
+    Example: `%p1, %m1, %v1 = nn.lamb %p, %g, %m, %v enable %e scale %s lr %lr betas %b1, %b2 epsilon %eps weight_decay %wd bias %c1, %c2 decay = 1.000000e+00 : tensor<8xf32>, tensor<f32>`
+  }];
+  let extraClassDefinition = definition;
 }
 
 class NN_ScalarOf<string tensor, string scalar>
@@ -345,6 +410,26 @@ def NN_SegmentMeansOp : NN_FactoredOp<"segment_means"> {
     - (C2) the result has one element per segment.
 
     Example: `%1 = nn.segment_means %p segments = [#nn.factored_range<offset = 0, shape = [4, 8], at = 0, decay = 1.000000e+00 : f64>] : tensor<32xf32> -> tensor<1xf32>`
+  }];
+  let arguments = (ins NN_FloatTensor:$input, Optional<0DTensorOf<[I64]>>:$offset,
+                       TypedArrayAttrBase<NN_FactoredRangeAttr, "segments">:$segments);
+  let results = (outs NN_FloatTensor:$result);
+  let assemblyFormat = "$input" # group # "type($input) `->` type($result)";
+}
+
+def NN_SegmentBroadcastOp : NN_FactoredOp<"segment_broadcast", [NN_Indexed]> {
+  let summary = "A value per segment, repeated over the segment's elements";
+  let description = [{
+    The elements of segment i of a flat group are element i of the input; those in no segment are 0. The result is the
+    group, or the slice of it that begins at element `offset`. Of a segment only `offset` and `shape` are read.
+
+    Life: as `nn.factor_means`; joins clusters.
+
+    Constraints:
+    - (C1) the result has one dimension; segments are as in `nn.factor_means`.
+    - (C2) the input has one element per segment, of the result's element type.
+
+    Example: `%1 = nn.segment_broadcast %rates segments = [#nn.factored_range<offset = 0, shape = [4, 8], at = 0, decay = 1.000000e+00 : f64>] : tensor<1xf32> -> tensor<32xf32>`
   }];
   let arguments = (ins NN_FloatTensor:$input, Optional<0DTensorOf<[I64]>>:$offset,
                        TypedArrayAttrBase<NN_FactoredRangeAttr, "segments">:$segments);

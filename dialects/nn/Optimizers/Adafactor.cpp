@@ -37,27 +37,10 @@ const Optimizer &AdafactorOp::getOptimizer() {
   return optimizer;
 }
 
-/// The operands of nn.adafactor, in its order.
-enum Operand {
-  Param,
-  Grad,
-  Moment,
-  Enable,
-  Scale,
-  Lr,
-  Beta2Decay,
-  Eps1,
-  Eps2,
-  Clip,
-  Decay,
-  Weight,
-  Limit
-};
-
 SmallVector<Value> AdafactorOp::buildGroupUpdate(OpBuilder &builder, const GroupUpdate &group) {
   Composer b(builder, *this);
   Location loc = group.loc;
-  ValueRange in = group.operands;
+  Adaptor in(group.operands, *this);
   SmallVector<Attribute> ranges;
   SmallVector<float> factors; // on the learning rate
   for (const GroupUpdate::Segment &segment : group.segments) {
@@ -68,36 +51,37 @@ SmallVector<Value> AdafactorOp::buildGroupUpdate(OpBuilder &builder, const Group
                                             builder.getF64FloatAttr(segment.decay * segment.rate)));
   }
   ArrayAttr segments = builder.getArrayAttr(ranges);
-  auto f32 = [&](int64_t count) { return Composer::type(in[Scale]).clone({count}); };
+  auto f32 = [&](int64_t count) { return Composer::type(in.getScale()).clone({count}); };
   int64_t count = ranges.size();
 
   // The means of this step, or, for a slice, its contribution to them.
-  Value moment = b.cast(in[Moment], Composer::elementOf(in[Scale]));
-  Value means = FactorMeansOp::create(builder, loc, moment.getType(), in[Grad], in[Scale],
+  Value moment = b.cast(in.getMoment(), Composer::elementOf(in.getScale()));
+  Value means = FactorMeansOp::create(builder, loc, moment.getType(), in.getGrad(), in.getScale(),
                                       group.offset, segments);
   Value squares =
-      SegmentMeansOp::create(builder, loc, f32(count), in[Param], group.offset, segments);
+      SegmentMeansOp::create(builder, loc, f32(count), in.getParam(), group.offset, segments);
   SmallVector<Value> sums = group.sumOverSlices({means, squares});
 
-  Value next = b.add(moment, b.mul(b.sub(sums[0], moment), b.scalar(in[Weight], moment)));
-  next = b.select(b.scalar(in[Enable], moment), next, moment);
-  Value directions = DirectionMeansOp::create(builder, loc, f32(count), in[Grad], in[Scale], next,
-                                              in[Eps1], group.offset, segments);
+  Value next = b.add(moment, b.mul(b.sub(sums[0], moment), b.scalar(in.getWeight(), moment)));
+  next = b.select(b.scalar(in.getEnable(), moment), next, moment);
+  Value directions = DirectionMeansOp::create(builder, loc, f32(count), in.getGrad(), in.getScale(),
+                                              next, in.getEpsilon1(), group.offset, segments);
   directions = group.sumOverSlices(directions).front();
 
   auto like = [&](Value scalar) { return b.scalar(scalar, squares); };
-  Value size = b.max(like(in[Eps2]), b.sqrt(sums[1]));
-  Value clip = b.max(b.splat(squares, 1), b.div(b.sqrt(directions), like(in[Clip])));
+  Value size = b.max(like(in.getEpsilon2()), b.sqrt(sums[1]));
+  Value clip = b.max(b.splat(squares, 1), b.div(b.sqrt(directions), like(in.getClip())));
   Value limited;
   if (llvm::all_of(factors, [](float factor) { return factor == 1; }))
-    limited = like(b.min(in[Lr], in[Limit]));
+    limited = like(b.min(in.getLr(), in.getLimit()));
   else
     limited = b.min(
-        b.mul(like(in[Lr]), b.constant(DenseElementsAttr::get(f32(count), ArrayRef(factors)))),
-        like(in[Limit]));
+        b.mul(like(in.getLr()), b.constant(DenseElementsAttr::get(f32(count), ArrayRef(factors)))),
+        like(in.getLimit()));
   Value rates = b.div(b.mul(size, limited), clip);
-  Value param = FactoredStepOp::create(builder, loc, in[Param].getType(), in[Param], in[Grad],
-                                       in[Enable], in[Scale], in[Lr], in[Decay], in[Eps1], next,
-                                       rates, group.offset, segments);
-  return {param, b.cast(next, Composer::elementOf(in[Moment]))};
+  Value param =
+      FactoredStepOp::create(builder, loc, in.getParam().getType(), in.getParam(), in.getGrad(),
+                             in.getEnable(), in.getScale(), in.getLr(), in.getWeightDecay(),
+                             in.getEpsilon1(), next, rates, group.offset, segments);
+  return {param, b.cast(next, Composer::elementOf(in.getMoment()))};
 }

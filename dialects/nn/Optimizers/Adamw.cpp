@@ -1,7 +1,7 @@
 //===- Adamw.cpp - AdamW --------------------------------------------------===//
 #include "dialects/nn/Ops/Optimizer.h"
 #include "dialects/nn/Optimizers.h"
-#include "dialects/nn/Optimizers/Real.h"
+#include "dialects/nn/Optimizers/Blocks.h"
 
 using namespace mlir;
 using namespace shale;
@@ -23,7 +23,7 @@ const Optimizer &AdamwOp::getOptimizer() {
   return optimizer;
 }
 
-SmallVector<Value> AdamwOp::emitUpdate(const UpdateElement &at) {
+SmallVector<Value> shale::nn::emitAdamw(const UpdateElement &at) {
   auto [param, moment1, moment2] = reals<3>(at, at.olds);
   auto [lr, beta1, beta2, epsilon, weightDecay, bias1, bias2] = reals<7>(at, at.hypers);
   auto [g, decay] = reals<2>(at, {at.gradient, at.decay});
@@ -32,3 +32,5 @@ SmallVector<Value> AdamwOp::emitUpdate(const UpdateElement &at) {
   Real v = moment2 * beta2 + g * g * (1 - beta2);
   return {p - lr / bias1 * m / (sqrt(v) / sqrt(bias2) + epsilon), m, v};
 }
+
+SmallVector<Value> AdamwOp::emitUpdate(const UpdateElement &at) { return emitAdamw(at); }

@@ -1,8 +1,9 @@
-//===- Factored.cpp - Adafactor, and its ops on flat groups ---------------===//
+//===- Factored.cpp - Adafactor, LAMB, and their ops on flat groups -------===//
 //
-// nn.adafactor is evaluated matrix by matrix, as PyTorch's source computes it. The ops on flat
-// groups are evaluated element by element, from their descriptions. Comparing a program before and
-// after shale-materialize-units holds one against the other.
+// nn.adafactor is evaluated matrix by matrix, as PyTorch's source computes it, and nn.lamb as its
+// paper's algorithm. The ops on flat groups are evaluated element by element, from their
+// descriptions. Comparing a program before and after shale-materialize-units holds one against the
+// other.
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/nn/Ops/Optimizer.h"
@@ -78,6 +79,35 @@ LogicalResult evaluateAdafactor(nn::AdafactorOp op, Call &call) {
   for (int64_t i = 0; i < count; ++i)
     param[i] = param[i] * (1 - lr * weightDecay * op.getDecay().convertToDouble()) -
                alpha / clip * update[i];
+  return success();
+}
+
+LogicalResult evaluateLamb(nn::LambOp op, Call &call) {
+  for (unsigned i = 0; i < 3; ++i)
+    call.results[i] = call.operand(i == 0 ? 0 : i + 1);
+  if (!call.operand(4).ints()[0])
+    return success();
+  auto value = [&](unsigned number) { return call.operand(number).floats()[0]; };
+  double scale = value(5), lr = value(6) * op.getRateFactor(), beta1 = value(7), beta2 = value(8),
+         eps = value(9), lambda = value(10) * op.getDecayFactor(), bias1 = value(11),
+         bias2 = value(12);
+  double *x = call.result(0).mutableFloats(), *m = call.result(1).mutableFloats(),
+         *v = call.result(2).mutableFloats();
+  int64_t count = call.operand(0).size();
+  std::vector<double> update;
+  double xs = 0, updates = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    double g = call.operand(1).floats()[i] * scale;
+    m[i] = beta1 * m[i] + (1 - beta1) * g;
+    v[i] = beta2 * v[i] + (1 - beta2) * g * g;
+    double r = (m[i] / bias1) / (std::sqrt(v[i] / bias2) + eps);
+    update.push_back(r + lambda * x[i]);
+    xs += x[i] * x[i];
+    updates += update.back() * update.back();
+  }
+  double trust = xs == 0 || updates == 0 ? 1 : std::sqrt(xs) / std::sqrt(updates);
+  for (int64_t i = 0; i < count; ++i)
+    x[i] -= lr * trust * update[i];
   return success();
 }
 
@@ -162,6 +192,19 @@ LogicalResult evaluateSegmentMeans(nn::SegmentMeansOp op, Call &call) {
   return success();
 }
 
+LogicalResult evaluateSegmentBroadcast(nn::SegmentBroadcastOp op, Call &call) {
+  double *result = call.result().mutableFloats();
+  int64_t size = call.result().size();
+  std::fill_n(result, size, 0);
+  int64_t shift = op.getOffset() ? call.operands.back().ints()[0] : 0;
+  const double *value = call.operand(0).floats();
+  for (auto range : op.getSegments().getAsRange<nn::FactoredRangeAttr>()) {
+    Segment(range, shift, size).each([&](int64_t, int64_t at) { result[at] = *value; });
+    ++value;
+  }
+  return success();
+}
+
 LogicalResult evaluateDirectionMeans(nn::DirectionMeansOp op, Call &call) {
   const double *grad = call.operand(0).floats(), *moment = call.operand(2).floats();
   double scale = call.operand(1).floats()[0], epsilon = call.operand(3).floats()[0];
@@ -201,6 +244,8 @@ void registerFactored(Registry &registry) {
   registry.add<nn::AdafactorOp>(evaluateAdafactor);
   registry.add<nn::FactorMeansOp>(evaluateFactorMeans);
   registry.add<nn::SegmentMeansOp>(evaluateSegmentMeans);
+  registry.add<nn::SegmentBroadcastOp>(evaluateSegmentBroadcast);
+  registry.add<nn::LambOp>(evaluateLamb);
   registry.add<nn::DirectionMeansOp>(evaluateDirectionMeans);
   registry.add<nn::FactoredStepOp>(evaluateFactoredStep);
 }

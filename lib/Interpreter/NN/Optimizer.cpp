@@ -2,6 +2,7 @@
 #include "dialects/nn/Ops/Optimizer.h"
 #include "lib/Interpreter/Evaluators.h"
 #include "lib/Interpreter/Interpreter.h"
+#include "llvm/ADT/bit.h"
 #include <cmath>
 
 using namespace mlir;
@@ -123,6 +124,90 @@ LogicalResult evaluateUpdate(OptimizerUpdateOpInterface op, Call &call, Formula 
   return success();
 }
 
+/// A moment in blocks (nn.adamw8bit): the values of its codes, each found in a table.
+class CodedMoment {
+public:
+  CodedMoment(int64_t *words, bool isSigned) : words(words), isSigned(isSigned) {
+    table.push_back(0);
+    for (int c = 1, top = isSigned ? 127 : 255; c <= top; ++c) {
+      int eighths = (c - top) % 8;
+      table.push_back(std::ldexp(1 + (eighths < 0 ? eighths + 8 : eighths) / 8.0,
+                                 int(std::floor((c - top) / 8.0))));
+    }
+  }
+  /// Returns the values of the block that begins at word `at`.
+  std::vector<double> load(int64_t at) const {
+    std::vector<double> values;
+    double scale = llvm::bit_cast<float>(static_cast<int32_t>(words[at + 64]));
+    for (int64_t i = 0; i < 256; ++i) {
+      int code = uint32_t(words[at + i % 64]) >> (8 * (i / 64)) & 255;
+      bool negative = isSigned && code >= 128;
+      values.push_back((negative ? -table[code - 128] : table[code]) * scale);
+    }
+    return values;
+  }
+  void store(int64_t at, ArrayRef<double> values) const {
+    double most = 0;
+    for (double value : values)
+      most = std::max(most, std::abs(value));
+    float scale = most;
+    words[at + 64] = llvm::bit_cast<int32_t>(scale);
+    for (int64_t j = 0; j < 64; ++j) {
+      uint32_t word = 0;
+      for (int64_t k = 0; k < 4; ++k)
+        word |= uint32_t(codeOf(values[j + 64 * k], scale)) << (8 * k);
+      words[at + j] = static_cast<int32_t>(word);
+    }
+  }
+
+private:
+  int codeOf(double value, double scale) const {
+    double size = scale > 0 ? std::abs(value) / scale : 0;
+    // Code 1 is 1.25 times a power of two; half a step below it values become 0.
+    double least = table[1] / 1.25 * 1.1875;
+    int code = size >= least;
+    while (code > 0 && code + 1 < int(table.size()) && size >= (table[code] + table[code + 1]) / 2)
+      ++code;
+    if (!isSigned)
+      return value > 0 ? std::max(code, 1) : code;
+    return code + (std::signbit(value) ? 128 : 0);
+  }
+
+  int64_t *words;
+  bool isSigned;
+  std::vector<double> table;
+};
+
+LogicalResult evaluateAdamw8bit(nn::Adamw8bitOp op, Call &call) {
+  for (unsigned i = 0; i < 3; ++i)
+    call.results[i] = call.operand(i == 0 ? 0 : i + 1);
+  if (!call.operand(4).ints()[0])
+    return success();
+  auto value = [&](unsigned number) { return call.operand(number).floats()[0]; };
+  SmallVector<double> hypers(llvm::map_range(op.getHyperNumbers(), value));
+  int64_t offset = op.getOffset() ? call.operands.back().ints()[0] : 0;
+  double *param = call.result(0).mutableFloats();
+  CodedMoment first(call.result(1).mutableInts(), true),
+      second(call.result(2).mutableInts(), false);
+  forEachSegment(
+      op.getSegments(), op.getDecayFactor(), op.getRateFactor(), offset, call.operand(0).size(),
+      [&](int64_t begin, int64_t end, double decay, double rate) {
+        SmallVector<double> own(hypers);
+        own[0] *= rate;
+        for (int64_t at = begin; at < end; at += 256) {
+          std::vector<double> m = first.load(at / 256 * 65), v = second.load(at / 256 * 65);
+          for (int64_t i = 0; i < std::min<int64_t>(256, end - at); ++i) {
+            double x[] = {param[at + i], m[i], v[i]};
+            adamw(x, call.operand(1).floats()[at + i] * value(5), decay, own);
+            param[at + i] = x[0], m[i] = x[1], v[i] = x[2];
+          }
+          first.store(at / 256 * 65, m);
+          second.store(at / 256 * 65, v);
+        }
+      });
+  return success();
+}
+
 template <typename Op> void addUpdate(Registry &registry, Formula formula) {
   registry.add<Op>([formula](Op op, Call &call) {
     return evaluateUpdate(cast<OptimizerUpdateOpInterface>(op.getOperation()), call, formula);
@@ -144,6 +229,7 @@ void registerOptimizer(Registry &registry) {
   registry.add<nn::AccumulateOp>(evaluateAccumulate);
   registry.add<nn::SumSquaresOp>(evaluateSumSquares);
   addUpdate<nn::AdamwOp>(registry, adamw);
+  registry.add<nn::Adamw8bitOp>(evaluateAdamw8bit);
   addUpdate<nn::SgdOp>(registry, sgd);
   addUpdate<nn::LionOp>(registry, lion);
   addUpdate<nn::AdamOp>(registry, adam);

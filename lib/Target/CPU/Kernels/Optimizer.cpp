@@ -6,8 +6,9 @@
 // each operation.
 //
 //===----------------------------------------------------------------------===//
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/Optimizer.h"
 #include "dialects/nn/Optimizers.h"
+#include "dialects/nn/Optimizers/Blocks.h"
 #include "lib/Target/CPU/Kernels/Kernels.h"
 #include "lib/Target/CPU/Kernels/Loops.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -183,10 +184,158 @@ LogicalResult UpdateKernel::emitWithCasts(Operation *op, OpBuilder &b, ValueRang
   return success();
 }
 
+/// Moments in blocks. A row is a block: its new moments are computed once for their scales, and
+/// once to be stored.
+struct BlockKernel : OwnKernelOpInterface::ExternalModel<BlockKernel, Adamw8bitOp> {
+  int64_t getRows(Operation *op) const { return elements(op->getOperand(0)) / kMomentBlock; }
+  int64_t getGrain(Operation *) const { return kGrain / kMomentBlock; }
+  LogicalResult emit(Operation *op, OpBuilder &b, ValueRange operands, ValueRange results,
+                     Value begin, Value end, int64_t lanes) const;
+};
+
+LogicalResult BlockKernel::emit(Operation *raw, OpBuilder &b, ValueRange operands,
+                                ValueRange results, Value begin, Value end, int64_t lanes) const {
+  auto op = cast<Adamw8bitOp>(raw);
+  auto elementOf = [](Value value) {
+    return cast<RankedTensorType>(value.getType()).getElementType();
+  };
+  Type element = elementOf(op.getParam()), gradient = elementOf(op.getGrad());
+  for (Type type : {element, gradient})
+    if (!type.isF32() && !is16BitFloat(type))
+      return op->emitOpError() << "has a kernel for f32 and 16-bit floats only; got " << type;
+  if (!op.getSegments() || kCodeWords % lanes != 0)
+    return op->emitOpError() << "has a kernel for flat groups only";
+  Location loc = op->getLoc();
+  Loops l(b, loc, lanes);
+  Adamw8bitOp::Adaptor in(operands, op);
+  auto scalar = [&](Value memref) { return l.splat(scalarOf(l, memref)); };
+  SmallVector<Value> hypers;
+  for (unsigned number : op.getHyperNumbers())
+    hypers.push_back(scalar(operands[number]));
+  Value scale = scalar(in.getScale());
+  Value on = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, scalarOf(l, in.getEnable()),
+                                   arith::ConstantOp::create(b, loc, b.getI8IntegerAttr(0)));
+  constexpr Moment moments[] = {Moment::First, Moment::Second};
+  Value olds[] = {in.getMoment1(), in.getMoment2()};
+  auto words = VectorType::get({lanes}, b.getI32Type());
+  Value step = l.index(lanes), zero = l.index(0), codes = l.index(kCodeWords);
+
+  // Updates block `number`, whose elements from `limit` on are padding.
+  auto block = [&](Value number, Value limit, Value decay, Value rate) {
+    Value first = l.mul(number, l.index(kMomentBlock)), word = l.mul(number, l.index(kBlockWords)),
+          last = l.add(word, codes);
+    SmallVector<Value> own(hypers), scales;
+    if (rate)
+      scaleLearningRates(op, b, loc, l.splat(rate), own);
+    for (Value old : olds) {
+      Value bits = memref::LoadOp::create(b, loc, old, last);
+      scales.push_back(l.splat(arith::BitcastOp::create(b, loc, b.getF32Type(), bits)));
+    }
+    Value factor = l.splat(decay);
+    // The new parameter and moments of the elements of byte k of the words from j on.
+    auto next = [&](Value j, int64_t k, bool withParam) {
+      Value at = l.add(first, l.add(j, l.index(k * kCodeWords)));
+      Value inside = vector::CreateMaskOp::create(b, loc, VectorType::get({lanes}, b.getI1Type()),
+                                                  l.max(zero, l.sub(limit, at)));
+      Value none = l.splat(l.real(0)), param = none;
+      if (withParam)
+        param = l.load(in.getParam(), at, {}, element);
+      Value g = arith::MulFOp::create(b, loc, l.load(in.getGrad(), at, {}, gradient), scale);
+      SmallVector<Value> values{param};
+      for (auto [moment, old, own] : llvm::zip(moments, olds, scales)) {
+        Value packed = vector::LoadOp::create(b, loc, words, old, l.add(word, j));
+        values.push_back(emitDecoded(b, loc, moment, packed, k, own));
+      }
+      values = emitAdamw({b, loc, values, l.keep(inside, g, none), factor, own});
+      values[0] = l.keep(inside, values[0], param);
+      values[0] = arith::SelectOp::create(b, loc, on, values[0], param);
+      return values;
+    };
+    Value none = l.splat(l.real(0));
+    auto largest =
+        scf::ForOp::create(b, loc, zero, codes, step, ValueRange{none, none},
+                           [&](OpBuilder &, Location, Value j, ValueRange sofar) {
+                             SmallVector<Value> sizes(sofar);
+                             for (int64_t k = 0; k < kWordCodes; ++k) {
+                               SmallVector<Value> values = next(j, k, /*withParam=*/false);
+                               for (int i : {0, 1})
+                                 sizes[i] = arith::MaximumFOp::create(
+                                     b, loc, sizes[i], math::AbsFOp::create(b, loc, values[i + 1]));
+                             }
+                             scf::YieldOp::create(b, loc, sizes);
+                           });
+    Value tops[] = {l.maxLanes(largest.getResult(0)), l.maxLanes(largest.getResult(1))};
+    l.forRange(zero, l.index(kCodeWords / lanes), [&](Value vector) {
+      Value j = l.mul(vector, step);
+      SmallVector<Value> packed(2), params;
+      for (int64_t k = 0; k < kWordCodes; ++k) {
+        SmallVector<Value> values = next(j, k, /*withParam=*/true);
+        params.push_back(values[0]);
+        for (int i : {0, 1}) {
+          Value code = emitCode(b, loc, moments[i], values[i + 1], k, l.splat(tops[i]));
+          packed[i] = packed[i] ? Value(arith::OrIOp::create(b, loc, packed[i], code)) : code;
+        }
+      }
+      Value at = l.add(word, j);
+      for (int i : {0, 1}) {
+        Value old = vector::LoadOp::create(b, loc, words, olds[i], at);
+        packed[i] = arith::SelectOp::create(b, loc, on, packed[i], old);
+      }
+      for (auto [k, param] : llvm::enumerate(params))
+        l.store(results[0], l.add(first, l.add(j, l.index(k * kCodeWords))), {}, param, element);
+      for (int i : {0, 1})
+        vector::StoreOp::create(b, loc, packed[i], results[i + 1], at);
+    });
+    for (int i : {0, 1}) {
+      Value bits = arith::BitcastOp::create(b, loc, b.getI32Type(), tops[i]);
+      Value old = memref::LoadOp::create(b, loc, olds[i], last);
+      memref::StoreOp::create(b, loc, arith::SelectOp::create(b, loc, on, bits, old),
+                              results[i + 1], last);
+    }
+  };
+
+  // Blocks between segments and after them are padding.
+  Value shift = zero;
+  if (op.getOffset())
+    shift = arith::IndexCastOp::create(b, loc, b.getIndexType(), scalarOf(l, operands.back()));
+  RunTable table(l, runsOf(op.getSegmentsAttr()));
+  int64_t count = runsOf(op.getSegmentsAttr()).size();
+  auto blocks = [&](Value elements) { // of this rank, up to an element of the group, rounded up
+    Value local = l.max(zero, l.sub(elements, shift));
+    Value whole = l.div(l.add(local, l.index(kMomentBlock - 1)), l.index(kMomentBlock));
+    return l.max(begin, l.min(end, whole));
+  };
+  auto padding = [&](Value from, Value to) {
+    Value size = l.index(kMomentBlock), own = l.index(kBlockWords);
+    l.vectors(l.mul(from, size), l.mul(to, size), {},
+              [&](Value at, Value mask, ValueRange) -> SmallVector<Value> {
+                l.store(results[0], at, mask, l.load(in.getParam(), at, mask, element), element);
+                return {};
+              });
+    l.forRange(l.mul(from, own), l.mul(to, own), [&](Value at) {
+      for (int i : {0, 1})
+        memref::StoreOp::create(b, loc, memref::LoadOp::create(b, loc, olds[i], at), results[i + 1],
+                                at);
+    });
+  };
+  auto loop = scf::ForOp::create(
+      b, loc, zero, l.index(count), l.index(1), ValueRange(begin),
+      [&](OpBuilder &, Location, Value i, ValueRange done) {
+        Value from = blocks(table.begin(i)), to = blocks(table.end(i));
+        padding(done[0], from);
+        Value limit = l.sub(table.end(i), shift), decay = table.decay(i), rate = table.rate(i);
+        l.forRange(from, to, [&](Value number) { block(number, limit, decay, rate); });
+        scf::YieldOp::create(b, loc, to);
+      });
+  padding(loop.getResult(0), end);
+  return success();
+}
+
 } // namespace
 
 void shale::cpu::attachOptimizerKernels(MLIRContext &context) {
   for (RegisteredOperationName name : context.getRegisteredOperations())
     if (name.hasInterface<ElementwiseUpdateOpInterface>())
       name.attachInterface<UpdateKernel>();
+  Adamw8bitOp::attachInterface<BlockKernel>(context);
 }

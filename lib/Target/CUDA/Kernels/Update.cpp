@@ -5,8 +5,9 @@
 // search. Padding between segments keeps its bits. The formula is the op's own.
 //
 //===----------------------------------------------------------------------===//
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/Optimizer.h"
 #include "dialects/nn/Optimizers.h"
+#include "dialects/nn/Optimizers/Blocks.h"
 #include "lib/Target/CUDA/Kernels/Kernels.h"
 #include "lib/Target/CUDA/Kernels/Threads.h"
 #include "lib/Target/CUDA/ThreadEmitter.h"
@@ -253,10 +254,121 @@ LogicalResult UpdateKernel::emitWithCasts(Operation *op, OpBuilder &b, gpu::GPUF
   return success();
 }
 
+/// Moments in blocks: a block of threads, one per word, updates one of them.
+struct BlockKernel : cuda::OwnKernelOpInterface::ExternalModel<BlockKernel, Adamw8bitOp> {
+  Launch getLaunch(Operation *op) const {
+    return {std::max<int64_t>(1, elements(op->getOperand(0)) / kMomentBlock), kCodeWords};
+  }
+  LogicalResult emit(Operation *op, OpBuilder &b, gpu::GPUFuncOp function, ValueRange operands,
+                     ValueRange results) const;
+};
+
+LogicalResult BlockKernel::emit(Operation *raw, OpBuilder &b, gpu::GPUFuncOp function,
+                                ValueRange operands, ValueRange results) const {
+  auto op = cast<Adamw8bitOp>(raw);
+  Type element = elementOf(op.getParam().getType()), gradient = elementOf(op.getGrad().getType());
+  for (Type type : {element, gradient})
+    if (!type.isF32() && !is16BitFloat(type))
+      return op->emitOpError() << "has a kernel for f32 and 16-bit floats only; got " << type;
+  if (!op.getSegments() || op.getSegments()->empty() || elements(op.getParam()) == 0)
+    return op->emitOpError() << "has a kernel for flat groups only";
+  Location loc = op->getLoc();
+  Threads t(b, function);
+  Adamw8bitOp::Adaptor in(operands, op);
+  Value zero = t.index(0), block = t.block(), thread = t.thread();
+  SmallVector<Value> hypers;
+  for (unsigned number : op.getHyperNumbers())
+    hypers.push_back(t.load(operands[number], zero));
+  Value scale = t.load(in.getScale(), zero), byte = t.load(in.getEnable(), zero);
+  Value on = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, byte,
+                                   constantLike(b, loc, byte.getType(), 0));
+  Value first = t.mul(block, t.index(kMomentBlock)), start = first;
+  if (op.getOffset())
+    start = t.add(start, t.loadIndex(operands.back(), zero));
+  Segments segments(t, op.getSegmentsAttr());
+  Segments::Segment segment = segments.get(segments.find(start));
+  // A block in no segment is before the segment that was found.
+  Value known = t.less(segment.begin, t.add(start, t.index(1)));
+  if (segment.rate)
+    scaleLearningRates(op, b, loc, segment.rate, hypers);
+  auto load = [&](Value memref, Value at, Type type) {
+    Value value = t.load(memref, at);
+    return is16BitFloat(type) ? widen16Bits(b, loc, arith::BitcastOp::create(b, loc, type, value))
+                              : value;
+  };
+  constexpr Moment moments[] = {Moment::First, Moment::Second};
+  Value olds[] = {in.getMoment1(), in.getMoment2()};
+  Value word = t.add(t.mul(block, t.index(kBlockWords)), thread);
+  Value last = t.add(t.mul(block, t.index(kBlockWords)), t.index(kCodeWords));
+  SmallVector<Value> packed, bits, params, ats;
+  for (Value old : olds) {
+    packed.push_back(t.load(old, word));
+    bits.push_back(t.load(old, last));
+  }
+  SmallVector<SmallVector<Value>> news(2);
+  Value none = constantLike(b, loc, b.getF32Type(), 0), tops[] = {none, none};
+  for (int64_t k = 0; k < kWordCodes; ++k) {
+    Value at = t.add(first, t.add(thread, t.index(k * kCodeWords)));
+    Value place = t.add(start, t.sub(at, first));
+    Value inside = t.both(known, t.less(place, segment.end));
+    Value param = load(in.getParam(), at, element);
+    Value g = arith::MulFOp::create(b, loc, load(in.getGrad(), at, gradient), scale);
+    SmallVector<Value> values{param};
+    for (int i : {0, 1})
+      values.push_back(emitDecoded(b, loc, moments[i], packed[i], k,
+                                   arith::BitcastOp::create(b, loc, b.getF32Type(), bits[i])));
+    values = emitAdamw({b, loc, values, t.select(inside, g, none), segment.decay, hypers});
+    params.push_back(t.select(t.both(on, inside), values[0], param));
+    ats.push_back(at);
+    for (int i : {0, 1}) {
+      news[i].push_back(values[i + 1]);
+      tops[i] =
+          arith::MaximumFOp::create(b, loc, tops[i], math::AbsFOp::create(b, loc, values[i + 1]));
+    }
+  }
+  // The largest of all threads: of eight neighbours each by eight threads, then by all.
+  constexpr int64_t kParts = 8;
+  Value sizes = t.shared(2 * kCodeWords, b.getF32Type()),
+        parts = t.shared(2 * kParts, b.getF32Type());
+  auto largest = [&](Value memref, Value from) {
+    Value top = t.load(memref, from);
+    for (int64_t i = 1; i < kParts; ++i)
+      top = arith::MaximumFOp::create(b, loc, top, t.load(memref, t.add(from, t.index(i))));
+    return top;
+  };
+  for (int i : {0, 1})
+    t.store(tops[i], sizes, t.add(thread, t.index(i * kCodeWords)));
+  t.barrier();
+  t.when(t.less(thread, t.index(2 * kParts)),
+         [&] { t.store(largest(sizes, t.mul(thread, t.index(kParts))), parts, thread); });
+  t.barrier();
+  Value changes = t.both(on, known);
+  for (int i : {0, 1}) {
+    Value top = largest(parts, t.index(i * kParts)), codes;
+    for (int64_t k = 0; k < kWordCodes; ++k) {
+      Value code = emitCode(b, loc, moments[i], news[i][k], k, top);
+      codes = codes ? Value(arith::OrIOp::create(b, loc, codes, code)) : code;
+    }
+    t.store(t.select(changes, codes, packed[i]), results[i + 1], word);
+    t.when(t.less(thread, t.index(1)), [&] {
+      Value raised = arith::BitcastOp::create(b, loc, b.getI32Type(), top);
+      t.store(t.select(changes, raised, bits[i]), results[i + 1], last);
+    });
+  }
+  for (auto [at, param] : llvm::zip(ats, params)) {
+    if (is16BitFloat(element))
+      param =
+          arith::BitcastOp::create(b, loc, b.getI16Type(), narrowTo16Bits(b, loc, param, element));
+    t.store(param, results[0], at);
+  }
+  return success();
+}
+
 } // namespace
 
 void cuda::attachUpdateKernels(MLIRContext &context) {
   for (RegisteredOperationName name : context.getRegisteredOperations())
     if (name.hasInterface<ElementwiseUpdateOpInterface>())
       name.attachInterface<UpdateKernel>();
+  Adamw8bitOp::attachInterface<BlockKernel>(context);
 }

@@ -50,6 +50,21 @@ func.func @group() -> (tensor<8xf64>, tensor<8xf64>, tensor<2xf64>, tensor<2xf64
   return %m, %m1, %s, %s1, %d, %d1, %p, %p1, %p2 : tensor<8xf64>, tensor<8xf64>, tensor<2xf64>, tensor<2xf64>, tensor<2xf64>, tensor<2xf64>, tensor<8xf64>, tensor<5xf64>, tensor<5xf64>
 }
 
+// Each element of a segment is the segment's value, and padding is 0: of a whole group, and of the slice from element 3.
+// VALUES-LABEL: @spread
+// VALUES: result0: 8xf64 {{.*}} [0.5, 0.5, 0.5, 0.5, 0, 1.5, 1.5, 0]
+// VALUES: result1: 5xf64 {{.*}} [0.5, 0, 1.5, 1.5, 0]
+// CHECK-LABEL: func.func @spread
+// CHECK: nn.segment_broadcast %{{.*}} segments = [#nn.factored_range<offset = 0, shape = [2, 2], at = 0, decay = 1.000000e+00 : f64>, #nn.factored_range<offset = 5, shape = [2], at = 5, decay = 1.000000e+00 : f64>] : tensor<2xf64> -> tensor<8xf64>
+// CHECK: nn.segment_broadcast %{{.*}} offset %{{.*}} : tensor<i64> segments = [{{.*}}] : tensor<2xf64> -> tensor<5xf64>
+func.func @spread() -> (tensor<8xf64>, tensor<5xf64>) {
+  %r = nn.constant dense<[0.5, 1.5]> : tensor<2xf64>
+  %three = nn.constant dense<3> : tensor<i64>
+  %0 = nn.segment_broadcast %r segments = [#nn.factored_range<offset = 0, shape = [2, 2], at = 0, decay = 1.0 : f64>, #nn.factored_range<offset = 5, shape = [2], at = 5, decay = 1.0 : f64>] : tensor<2xf64> -> tensor<8xf64>
+  %1 = nn.segment_broadcast %r offset %three : tensor<i64> segments = [#nn.factored_range<offset = 0, shape = [2, 2], at = 0, decay = 1.0 : f64>, #nn.factored_range<offset = 5, shape = [2], at = 5, decay = 1.0 : f64>] : tensor<2xf64> -> tensor<5xf64>
+  return %0, %1 : tensor<8xf64>, tensor<5xf64>
+}
+
 // -----
 
 // factor_means_c1: operands that are not 1-D
@@ -146,5 +161,32 @@ func.func @factored_step_c1(%p: tensor<2x4xf32>, %m: tensor<6xf32>, %r: tensor<1
 func.func @factored_step_c2(%p: tensor<8xf32>, %m: tensor<6xf32>, %r: tensor<2xf32>, %s: tensor<f32>, %e: tensor<i1>) {
   // expected-error@+1 {{has 1 segments and 'tensor<2xf32>' with one element per segment}}
   %0 = nn.factored_step %p, %p enable %e scale %s lr %s weight_decay %s epsilon %s moment %m rates %r segments = [#nn.factored_range<offset = 0, shape = [2, 4], at = 0, decay = 1.0 : f64>] : tensor<8xf32> grad tensor<8xf32>, tensor<6xf32>, tensor<2xf32>
+  return
+}
+
+// -----
+
+// segment_broadcast_c1: a segment ends after the result
+func.func @segment_broadcast_c1(%r: tensor<1xf32>) {
+  // expected-error@+1 {{segments end at 12, beyond 'tensor<8xf32>'}}
+  %0 = nn.segment_broadcast %r segments = [#nn.factored_range<offset = 4, shape = [8], at = 0, decay = 1.0 : f64>] : tensor<1xf32> -> tensor<8xf32>
+  return
+}
+
+// -----
+
+// segment_broadcast_c2: not one element per segment
+func.func @segment_broadcast_c2(%r: tensor<2xf32>) {
+  // expected-error@+1 {{has 1 segments and 'tensor<2xf32>' with one element per segment}}
+  %0 = nn.segment_broadcast %r segments = [#nn.factored_range<offset = 0, shape = [8], at = 0, decay = 1.0 : f64>] : tensor<2xf32> -> tensor<8xf32>
+  return
+}
+
+// -----
+
+// segment_broadcast_c2: another element type
+func.func @segment_broadcast_c2_type(%r: tensor<1xf64>) {
+  // expected-error@+1 {{the input must have the result's element type; got 'tensor<1xf64>' and 'tensor<8xf32>'}}
+  %0 = nn.segment_broadcast %r segments = [#nn.factored_range<offset = 0, shape = [8], at = 0, decay = 1.0 : f64>] : tensor<1xf64> -> tensor<8xf32>
   return
 }

@@ -1,0 +1,131 @@
+//===- Adamw8bit.cpp - AdamW with 8-bit moments ---------------------------===//
+#include "dialects/nn/Ops/Optimizer.h"
+#include "dialects/nn/Optimizers.h"
+#include "dialects/nn/Optimizers/Blocks.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace shale;
+using namespace shale::nn;
+
+static constexpr llvm::StringLiteral slots[] = {"moment1_8bit", "moment2_8bit"};
+// As AdamW's.
+static constexpr HyperParameter hypers[] = {
+    {"lr", HyperSource::LearningRate},
+    {"beta1", HyperSource::Flag, 0.9, 1, true, "decay of the first moment"},
+    {"beta2", HyperSource::Flag, 0.999, 1, true, "decay of the second moment"},
+    {"eps", HyperSource::Flag, 1e-8, 1e6, false, "added to the root of the second moment"},
+    {"weight_decay", HyperSource::Flag, 0.01, 1e6, false, "weight decay"},
+    {"bias1", HyperSource::BiasCorrection, 0, 0, false, "beta1"},
+    {"bias2", HyperSource::BiasCorrection, 0, 0, false, "beta2"},
+};
+
+/// The words of a parameter's state: those of its blocks.
+static SmallVector<int64_t> blockShape(ArrayRef<int64_t> param) {
+  int64_t count = 1;
+  for (int64_t size : param)
+    count *= size;
+  return {int64_t(llvm::divideCeil(count, kMomentBlock)) * kBlockWords};
+}
+
+const Optimizer &Adamw8bitOp::getOptimizer() {
+  static const Optimizer optimizer{"adamw8bit",          slots, hypers, blockShape, kMomentBlock,
+                                   /*integerState=*/true};
+  return optimizer;
+}
+
+SmallVector<Value> Adamw8bitOp::buildGroupUpdate(OpBuilder &builder, const GroupUpdate &group) {
+  SmallVector<Attribute> ranges;
+  for (const GroupUpdate::Segment &segment : group.segments) {
+    int64_t count = 1;
+    for (int64_t size : segment.shape)
+      count *= size;
+    FloatAttr rate = segment.rate == 1 ? FloatAttr() : builder.getF64FloatAttr(segment.rate);
+    ranges.push_back(UpdateRangeAttr::get(getContext(), segment.offset, count,
+                                          builder.getF64FloatAttr(segment.decay), rate));
+  }
+  Adaptor in(group.operands, *this);
+  OperationState state(
+      group.loc, getOperationName(), group.operands,
+      {in.getParam().getType(), in.getMoment1().getType(), in.getMoment2().getType()},
+      (*this)->getAttrs());
+  state.propertiesAttr = (*this)->getPropertiesAsAttribute();
+  auto made = cast<Adamw8bitOp>(builder.create(state));
+  made.setSegments(group.offset, builder.getArrayAttr(ranges));
+  return SmallVector<Value>(made->getResults());
+}
+
+//===- Codes --------------------------------------------------------------===//
+
+/// The bits of f32 1, of which a code's magnitude is the distance in steps of 2^20: three bits of
+/// the significand.
+static constexpr int64_t kOne = 0x3F800000, kStep = 20;
+
+static int64_t highest(Moment moment) { return moment == Moment::First ? 127 : 255; }
+
+namespace {
+/// Integer arithmetic on scalars or vectors.
+struct Bits {
+  OpBuilder &b;
+  Location loc;
+  Value like; ///< an i32
+
+  Value number(int64_t value) {
+    Attribute attr = b.getI32IntegerAttr(static_cast<int32_t>(value));
+    if (auto wide = dyn_cast<VectorType>(like.getType()))
+      attr = DenseElementsAttr::get(wide, attr);
+    return arith::ConstantOp::create(b, loc, cast<TypedAttr>(attr));
+  }
+  template <typename Op> Value make(Value x, int64_t y) { return Op::create(b, loc, x, number(y)); }
+  Value compare(arith::CmpIPredicate predicate, Value x, int64_t y) {
+    return arith::CmpIOp::create(b, loc, predicate, x, number(y));
+  }
+  Value select(Value condition, Value yes, Value no) {
+    return arith::SelectOp::create(b, loc, condition, yes, no);
+  }
+};
+} // namespace
+
+Value shale::nn::emitDecoded(OpBuilder &b, Location loc, Moment moment, Value word, int64_t number,
+                             Value scale) {
+  Bits bits{b, loc, word};
+  Value code = bits.make<arith::AndIOp>(bits.make<arith::ShRUIOp>(word, 8 * number), 255);
+  Value magnitude = bits.make<arith::AndIOp>(code, highest(moment));
+  Value value = bits.make<arith::AddIOp>(bits.make<arith::ShLIOp>(magnitude, kStep),
+                                         kOne - (highest(moment) << kStep));
+  value = bits.select(bits.compare(arith::CmpIPredicate::eq, magnitude, 0), bits.number(0), value);
+  if (moment == Moment::First) {
+    Value sign = bits.make<arith::ShLIOp>(bits.make<arith::AndIOp>(code, 128), 24);
+    value = arith::OrIOp::create(b, loc, value, sign);
+  }
+  Value real = arith::BitcastOp::create(b, loc, likeShape(value, b.getF32Type()), value);
+  return arith::MulFOp::create(b, loc, real, scale);
+}
+
+Value shale::nn::emitCode(OpBuilder &b, Location loc, Moment moment, Value value, int64_t number,
+                          Value scale) {
+  Type integer = likeShape(value, b.getI32Type());
+  Value raw = arith::BitcastOp::create(b, loc, integer, value);
+  Bits bits{b, loc, raw};
+  Value zero = constantLike(b, loc, value.getType(), 0),
+        one = constantLike(b, loc, value.getType(), 1);
+  Value some = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OGT, scale, zero);
+  Value safe = bits.select(some, scale, one);
+  Value size =
+      arith::BitcastOp::create(b, loc, value.getType(), bits.make<arith::AndIOp>(raw, INT32_MAX));
+  Value ratio =
+      arith::BitcastOp::create(b, loc, integer, arith::DivFOp::create(b, loc, size, safe));
+  // A half of the step is added, and the rest dropped.
+  Value rounded = bits.make<arith::AddIOp>(ratio, int64_t(1) << (kStep - 1));
+  Value code = bits.make<arith::SubIOp>(bits.make<arith::ShRUIOp>(rounded, kStep),
+                                        (kOne >> kStep) - highest(moment));
+  code = bits.make<arith::MinSIOp>(bits.make<arith::MaxSIOp>(code, 0), highest(moment));
+  if (moment == Moment::First) {
+    Value sign = bits.make<arith::AndIOp>(bits.make<arith::ShRUIOp>(raw, 24), 128);
+    code = arith::OrIOp::create(b, loc, code, sign);
+  } else {
+    Value positive = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OGT, value, zero);
+    code = bits.select(positive, bits.make<arith::MaxSIOp>(code, 1), code);
+  }
+  return bits.make<arith::ShLIOp>(code, 8 * number);
+}

@@ -1,0 +1,36 @@
+//===- Blocks.h - Moments of 8 bits per element, in blocks ----------------===//
+//
+// The parts of nn.adamw8bit's kernel that every target emits. Values are scalars or vectors, of i32
+// and f32.
+//
+//===----------------------------------------------------------------------===//
+#ifndef SHALE_NN_OPTIMIZERS_BLOCKS_H
+#define SHALE_NN_OPTIMIZERS_BLOCKS_H
+
+#include "dialects/nn/Optimizers/Real.h"
+
+namespace shale::nn {
+
+/// Elements of a block, its words of codes, and its words: the last one is the scale.
+inline constexpr int64_t kMomentBlock = 256, kCodeWords = 64, kBlockWords = 65;
+/// Codes of a word. That of byte k of word j belongs to element kCodeWords * k + j.
+inline constexpr int64_t kWordCodes = kMomentBlock / kCodeWords;
+
+/// The kind of a code: with a sign and 7 bits, or without and 8.
+enum class Moment { First, Second };
+
+/// Emits the value of byte `number` of a word of codes.
+mlir::Value emitDecoded(mlir::OpBuilder &b, mlir::Location loc, Moment moment, mlir::Value word,
+                        int64_t number, mlir::Value scale);
+
+/// Emits the code of a value, shifted to byte `number`. `scale` is the largest magnitude of the
+/// value's block.
+mlir::Value emitCode(mlir::OpBuilder &b, mlir::Location loc, Moment moment, mlir::Value value,
+                     int64_t number, mlir::Value scale);
+
+/// Emits the formula of nn.adamw.
+llvm::SmallVector<mlir::Value> emitAdamw(const UpdateElement &at);
+
+} // namespace shale::nn
+
+#endif // SHALE_NN_OPTIMIZERS_BLOCKS_H
