@@ -18,9 +18,9 @@ struct GroupUpdate {
   mlir::ValueRange operands;
   /// The element of the group at which the slice begins; null: the whole group.
   mlir::Value offset;
-  /// A parameter of the group: elements from `offset` hold the tensor of `shape`, and those from
-  /// `stateOffset` of each state hold its state. `decay` multiplies its weight decay, `rate` its
-  /// learning rate.
+  /// A parameter of the group: elements from `offset` hold the tensor of `shape` (what tensor axes
+  /// leave of the parameter), and those from `stateOffset` of each state hold its state. `decay`
+  /// multiplies its weight decay, `rate` its learning rate.
   struct Segment {
     int64_t offset;
     llvm::ArrayRef<int64_t> shape;
@@ -30,6 +30,11 @@ struct GroupUpdate {
   llvm::ArrayRef<Segment> segments;
   /// Returns the sums of 1-D values over the ranks that have the other slices of the group.
   llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::ValueRange)> sumOverSlices;
+  /// Gathers a value of which each rank has what it has of the group, and returns the whole tensor
+  /// of each parameter, in its shape. Parameters that are parts of one come as that one.
+  llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::Value)> gatherParameters;
+  /// The inverse: what this rank has of the group, of whole tensors of f32. Padding is 0.
+  llvm::function_ref<mlir::Value(mlir::ValueRange)> takeSlice;
 };
 
 } // namespace shale

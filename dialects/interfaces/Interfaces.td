@@ -254,10 +254,15 @@ def GroupUpdateInterface : OpInterface<"GroupUpdateOpInterface"> {
   let cppNamespace = "::shale";
   let description = [{
     An update (`OptimizerUpdateOpInterface`) that is not elementwise: it needs
-    sums over the elements of a parameter. On a flat group it is several ops:
-    sums of what the rank has, sums over ranks, and ops on the rank's slice.
+    sums over the elements of a parameter, or whole parameters. On a flat group it is several ops:
+    sums of what the rank has, sums over ranks, gathered matrices, and ops on the rank's slice.
   }];
   let methods = [
+    InterfaceMethod<[{
+      Whether `buildGroupUpdate` asks for whole parameters only. Tensor axes may then split the parameters; the state is
+      split alike.
+    }],
+    "bool", "gathersParameters", (ins), "", "return false;">,
     InterfaceMethod<[{
       Builds the update of a flat group, or of this rank's slice of it. Returns the new parameters and the new state.
     }],

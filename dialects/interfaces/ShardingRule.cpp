@@ -1,10 +1,21 @@
-//===- ShardingRule.cpp - The rule of elementwise ops ---------------------===//
+//===- ShardingRule.cpp - Properties of sharding rules --------------------===//
 #include "dialects/interfaces/ShardingRule.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Operation.h"
 
 using namespace mlir;
 using namespace shale;
+
+bool shale::isProduct(const ShardingRule &rule) {
+  for (auto [factor, info] : llvm::enumerate(rule.factors)) {
+    auto hasIt = [&, number = int64_t(factor)](const TensorFactors &operand) {
+      return llvm::any_of(operand, [&](auto &dim) { return llvm::is_contained(dim, number); });
+    };
+    if (info.kind == FactorKind::Sum && llvm::count_if(rule.operands, hasIt) > 1)
+      return true;
+  }
+  return false;
+}
 
 ShardingRule shale::elementwiseRule(Operation *op, ArrayRef<int64_t> linear, bool additive) {
   ShardingRule rule;

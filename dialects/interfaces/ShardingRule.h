@@ -51,6 +51,9 @@ struct ShardingRule {
   bool additive = false;
 };
 
+/// Whether the op multiplies two operands and sums over a dimension that both have.
+bool isProduct(const ShardingRule &rule);
+
 /// Returns the rule of an elementwise op: all operands and the result have one parallel factor per
 /// dimension larger than one. `linear` and `additive` are as in ShardingRule.
 ShardingRule elementwiseRule(mlir::Operation *op, llvm::ArrayRef<int64_t> linear = {},

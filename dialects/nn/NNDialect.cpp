@@ -233,9 +233,9 @@ LogicalResult NNDialect::verifyOperationAttribute(Operation *op, NamedAttribute 
     return verifyDiscardableAttr(op, attr, kRules);
   // The names are known at run time: a plug-in may add some.
   auto optimizer = dyn_cast<StringAttr>(attr.getValue());
-  if (!isa<ModuleOp>(op) || !optimizer || !findOptimizer(optimizer))
+  if (!isa<ModuleOp, StateOp>(op) || !optimizer || !findOptimizer(optimizer))
     return op->emitOpError() << "'" << kOptimizerAttr << "' must be one of " << listOptimizers(", ")
-                             << ", on a module";
+                             << ", on a module or an nn.state";
   return success();
 }
 

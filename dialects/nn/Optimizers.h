@@ -26,6 +26,8 @@ class Value;
 
 namespace shale::nn {
 
+class StateOp;
+
 /// The source of a hyper-parameter's value in a step.
 enum class HyperSource {
   Flag,           ///< a flag of the program, with a default
@@ -35,7 +37,8 @@ enum class HyperSource {
   PreviousEnable, ///< the metric `enable` of the step before; 1 in the first step
   InverseDecay,   ///< 1 / (1 + t * base)
   AfterFirst,     ///< base if t is above 0, else 1
-  NormLimit       ///< the largest gradient norm of a step that updates; infinity: no limit
+  OwnRate,  ///< the schedule with the base in the place of --lr; the learning rate if base is 0
+  NormLimit ///< the largest gradient norm of a step that updates; infinity: no limit
 };
 
 /// The count t of updates that hyper-parameters are computed from: `first` in the first update, and
@@ -66,7 +69,7 @@ struct HyperParameter {
     return {fromZero ? 0 : 1, 1};
   }
   /// Returns the value when the count of updates is t. `base` is the value of the hyper-parameter
-  /// that `text` names.
+  /// that `text` names. Not for learning rates, which the schedule determines.
   double derived(double base, double t) const;
 };
 
@@ -86,6 +89,18 @@ private:
   mlir::DenseI64ArrayAttr count;
 };
 
+struct Optimizer;
+
+/// What updates the parameters that an optimizer of matrices leaves out: those that are no matrix,
+/// tables that indices read, and the product that computes the logits (--optimizer-for changes the
+/// choice).
+struct RestOptimizer {
+  const Optimizer &(*optimizer)();
+  /// The scalars of its updates in the order of their operands, then others from which these are
+  /// computed. A name that the optimizer of the matrices has, too, is one scalar for both.
+  llvm::ArrayRef<HyperParameter> hypers;
+};
+
 struct Optimizer {
   /// Value of --optimizer.
   llvm::StringLiteral name;
@@ -101,6 +116,8 @@ struct Optimizer {
   int64_t stateBlock = 0;
   /// Whether the state consists of i32 instead of the parameter's elements.
   bool integerState = false;
+  /// Not null: the optimizer updates matrices only, and this one updates the rest.
+  const RestOptimizer *rest = nullptr;
 
   /// Returns the hyper-parameter of that name, one that every step has included, or null.
   const HyperParameter *find(llvm::StringRef name) const;
@@ -129,16 +146,25 @@ const Optimizer *findOptimizer(llvm::StringRef name);
 /// Returns the optimizer that `nn.optimizer` of a module names, or null.
 const Optimizer *getOptimizer(mlir::Operation *module);
 
+/// Returns the optimizer of a parameter of the module: the one that its `nn.optimizer` names, else
+/// `main`.
+const Optimizer &getOptimizer(StateOp param, const Optimizer &main);
+
+/// Returns the scalars of the updates by `own`, which is `main` or updates the rest, as the step
+/// has them, in the order of the update's operands.
+llvm::ArrayRef<HyperParameter> getOperandHypers(const Optimizer &main, const Optimizer &own);
+
 /// Returns the names of all optimizers, with `separator` between them.
 std::string listOptimizers(llvm::StringRef separator);
 
 /// Multiplies the learning rates among `hypers`, the scalars of an update op's formula, by `rate`,
-/// a float or a vector of their type.
+/// a float or a vector of their type. An op that is a part of an optimizer's update has one, which
+/// comes first.
 void scaleLearningRates(mlir::Operation *update, mlir::OpBuilder &builder, mlir::Location loc,
                         mlir::Value rate, llvm::MutableArrayRef<mlir::Value> hypers);
 
-/// Returns the hyper-parameters of @step in their order: the optimizer's, those that every step
-/// has, and kPreviousEnable, which some steps have.
+/// Returns the hyper-parameters of @step in their order: the optimizer's, those of what updates the
+/// rest, those that every step has, and kPreviousEnable, which some steps have.
 std::vector<const HyperParameter *> getHyperParameters(const Optimizer &optimizer);
 
 } // namespace shale::nn

@@ -103,8 +103,10 @@ typedef enum {
                                       called before the metrics of the step before are known */
   SHALE_HYPER_INVERSE_DECAY = 5,   /* 1 / (1 + t * base) */
   SHALE_HYPER_AFTER_FIRST = 6,     /* base if t is above 0, else 1 */
-  SHALE_HYPER_NORM_LIMIT = 7       /* the largest gradient norm of a step that updates; infinity: no
+  SHALE_HYPER_NORM_LIMIT = 7,      /* the largest gradient norm of a step that updates; infinity: no
                                       limit. A larger norm makes the step change nothing */
+  SHALE_HYPER_OWN_RATE = 8         /* the learning rate of the step, times base / --lr; the learning
+                                      rate if base is 0 */
 } ShaleHyperSource;
 
 typedef enum {

@@ -31,6 +31,11 @@ static void setHypers(const TrainingOptions &options, const nn::Optimizer *optim
   for (const nn::HyperParameter *hyper : nn::getHyperParameters(*optimizer)) {
     if (hyper->source == nn::HyperSource::LearningRate)
       continue;
+    if (hyper->source == nn::HyperSource::OwnRate) { // the rate is constant here
+      double own = flag(hyper->text);
+      set(hyper->name, own != 0 ? own : file.fixed("lr").value_or(options.lr));
+      continue;
+    }
     nn::UpdateCounter counter = file.counter(*hyper);
     bool isFlag = hyper->source == nn::HyperSource::Flag;
     double base = isFlag || !hyper->text.empty() ? flag(isFlag ? hyper->name : hyper->text) : 0;

@@ -39,10 +39,13 @@ uint64_t hashName(StringRef name) {
 double hyperValue(StringRef name) {
   if (name == nn::kNormLimit.name) // an update that is left out would hide the terms
     return std::numeric_limits<double>::infinity();
+  if (name == nn::kClipGradNorm.name || name == nn::kPreviousEnable.name)
+    return 1;
   for (const nn::Optimizer *optimizer : nn::getOptimizers())
-    for (const nn::HyperParameter &hyper : optimizer->hypers)
-      if (hyper.name == name) {
-        if (hyper.source == nn::HyperSource::LearningRate)
+    for (const nn::HyperParameter *each : nn::getHyperParameters(*optimizer))
+      if (const nn::HyperParameter &hyper = *each; hyper.name == name) {
+        if (hyper.source == nn::HyperSource::LearningRate ||
+            hyper.source == nn::HyperSource::OwnRate)
           return 1e-3;
         if (hyper.source == nn::HyperSource::StepPower)
           return hyper.text.empty() ? 5e-4 : 0.5; // a bound of the learning rate; a weight

@@ -1,5 +1,6 @@
 //===- Policies.cpp - Values of flags and of passes' options --------------===//
 #include "lib/Support/Policies.h"
+#include "dialects/nn/Optimizers.h"
 #include "lib/Support/Words.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
@@ -319,6 +320,25 @@ std::string shale::parseText(StringRef text, RateFactors &factors) {
       return "expects factors above 0 and at most 1e6; got '" + regex + "=" + fractionText(value) +
              "' (--freeze leaves parameters as they are)";
   return "";
+}
+
+std::string shale::parseText(StringRef text, OptimizerChoices &choices) {
+  choices = OptimizerChoices();
+  auto parse = [](StringRef word) {
+    return nn::findOptimizer(word) ? std::optional(word.str()) : std::nullopt;
+  };
+  if (parseEntries<std::string>(text, parse, choices.entries))
+    return "";
+  return ("expects REGEX=NAME, separated by commas, with names of optimizers (" +
+          nn::listOptimizers(", ") + "); got '" + text + "'")
+      .str();
+}
+
+std::string shale::textOf(const OptimizerChoices &choices) {
+  std::string text;
+  for (const auto &[regex, name] : choices.entries)
+    text += (text.empty() ? "" : ",") + regex + "=" + name;
+  return text;
 }
 
 std::string shale::textOf(const RateFactors &factors) {

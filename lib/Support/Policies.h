@@ -79,6 +79,12 @@ struct RateFactors {
   std::vector<std::pair<std::string, double>> entries;
 };
 
+/// Optimizers by parameter: `REGEX=NAME`, separated by commas. A comma within a regular expression
+/// is part of it.
+struct OptimizerChoices {
+  std::vector<std::pair<std::string, std::string>> entries;
+};
+
 /// How tensor axes split parameters: `REGEX=column|row|whole`, separated by commas. A comma within
 /// a regular expression is part of it. By default nothing is said of any parameter.
 struct TensorPlan {
@@ -97,6 +103,7 @@ std::string parseText(llvm::StringRef text, OffloadPolicy &value);
 std::string parseText(llvm::StringRef text, LossChunk &value);
 std::string parseText(llvm::StringRef text, TensorPlan &value);
 std::string parseText(llvm::StringRef text, RateFactors &value);
+std::string parseText(llvm::StringRef text, OptimizerChoices &value);
 std::string parseText(llvm::StringRef text, SequenceParallel &value);
 
 std::string textOf(Sharding value);
@@ -111,6 +118,7 @@ std::string textOf(const OffloadPolicy &value);
 std::string textOf(const LossChunk &value);
 std::string textOf(const TensorPlan &value);
 std::string textOf(const RateFactors &value);
+std::string textOf(const OptimizerChoices &value);
 std::string textOf(SequenceParallel value);
 
 } // namespace shale

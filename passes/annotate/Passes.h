@@ -27,7 +27,9 @@ struct AnnotateOptions {
   std::string freeze;        // regular expression; empty: nothing
   std::string noDecay;       // regular expression; empty: nothing
   RateFactors learningRates; // factors on the learning rate
-  TensorPlan tensor;         // what tensor axes split
+  std::string optimizer = "adamw";
+  OptimizerChoices optimizers; // by parameter
+  TensorPlan tensor;           // what tensor axes split
   FloatKind paramDtype = FloatKind::F32, reduceDtype = FloatKind::F32, bufferDtype = FloatKind::F32;
   MasterKind masterDtype = MasterKind::F32;
   MomentKind optimizerDtype = MomentKind::F32;

@@ -264,6 +264,38 @@ def ScaleLearningRatesPass : Pass<"shale-scale-learning-rates", "::mlir::ModuleO
   let options = [Option<"factors", "factors", "::shale::RateFactors", "::shale::RateFactors()", "REGEX=X, separated by commas">];
 }
 
+def AssignOptimizersPass : Pass<"shale-assign-optimizers", "::mlir::ModuleOp"> {
+  let summary = "Chooses the optimizer of each parameter";
+  let description = [{
+    An optimizer that updates matrices (Muon) leaves other parameters to another one (AdamW). This pass sets
+    `nn.optimizer` on the parameters of the other one: all but the matrices of hidden layers. Such a matrix has two
+    dimensions, a product reads it, no op reads it by index, and it is not in the last product before the logits (before
+    the results, where no loss is one of rows). REGEX=NAME, of POSIX extended expressions, makes another choice. A REGEX that
+    matches no parameter, two entries that give a parameter different optimizers, and a parameter of other than two
+    dimensions that is to be updated as a matrix are errors. The pass does nothing for other optimizers.
+
+    Before (with `optimizer=muon choices=router=adamw`):
+
+    ```mlir
+    nn.state @embed.weight role = param type = tensor<16x8xf32>
+    nn.state @layers.0.weight role = param type = tensor<8x8xf32>
+    nn.state @layers.0.router role = param type = tensor<4x8xf32>
+    ```
+
+    After:
+
+    ```mlir
+    nn.state @embed.weight role = param type = tensor<16x8xf32> {nn.optimizer = "adamw"}
+    nn.state @layers.0.weight role = param type = tensor<8x8xf32>
+    nn.state @layers.0.router role = param type = tensor<4x8xf32> {nn.optimizer = "adamw"}
+    ```
+  }];
+  let options = [
+    Option<"optimizer", "optimizer", "std::string", "\"adamw\"", "the optimizer of the step">,
+    Option<"choices", "choices", "::shale::OptimizerChoices", "::shale::OptimizerChoices()", "REGEX=NAME, separated by commas">
+  ];
+}
+
 def AnnotateTensorPass : Pass<"shale-annotate-tensor", "::mlir::ModuleOp"> {
   let summary = "Marks the parameters that tensor axes split";
   let description = [{

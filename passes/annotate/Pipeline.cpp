@@ -32,6 +32,11 @@ void buildAnnotatePipeline(mlir::OpPassManager &manager, const AnnotateOptions &
     manager.addPass(createNoDecayPass({options.noDecay}));
   if (!options.learningRates.entries.empty())
     manager.addPass(createScaleLearningRatesPass({options.learningRates}));
+  // Parameters that another optimizer updates than the others.
+  AssignOptimizersPassOptions optimizers;
+  optimizers.optimizer = options.optimizer;
+  optimizers.choices = options.optimizers;
+  manager.addPass(createAssignOptimizersPass(optimizers));
   // Parameters that tensor axes split.
   if (!options.tensor.entries.empty())
     manager.addPass(createAnnotateTensorPass({options.tensor}));

@@ -12,6 +12,7 @@
 #include "lib/Target/Target.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringMap.h"
 
 namespace shale {
 
@@ -101,6 +102,7 @@ private:
   mlir::Value divisorOf(mlir::Value count, mlir::Value loss);
 
   // Update.cpp
+  size_t mostSlots();
   mlir::LogicalResult declareMoments();
   void declareHypers();
   void buildUpdate();
@@ -138,10 +140,9 @@ private:
   std::vector<Trained> trained;
   /// Gradients that the file computes, by parameter; empty if they are to be derived.
   llvm::DenseMap<mlir::StringAttr, mlir::Value> givenGradients;
-  /// The scalars of the optimizer's update, in the order of its operands.
-  llvm::SmallVector<mlir::Value> hypers;
-  mlir::Value clipGradNorm, normLimit;
-  mlir::Value previousEnable; // null unless the step may start before the one before it has ended
+  /// The hyper-parameters by name. There is no kPreviousEnable unless the step may start before the
+  /// one before it has ended.
+  llvm::StringMap<mlir::Value> hypers;
   /// A state of loss scaling: the factor of the loss, or the number of consecutive good steps.
   /// State, argument, new value.
   struct Scaling {

@@ -8,23 +8,38 @@
 using namespace mlir;
 using namespace shale;
 
+/// Returns the largest number of states that a parameter has.
+size_t StepBuilder::mostSlots() {
+  size_t most = 0;
+  for (Trained &t : trained)
+    most = std::max(most, nn::getOptimizer(t.state, optimizer).slots.size());
+  return most;
+}
+
 LogicalResult StepBuilder::declareMoments() {
   builder.setInsertionPoint(function);
   auto policy = module->getAttrOfType<nn::PrecisionAttr>(nn::kPrecisionAttr);
-  if (optimizer.integerState && policy && !policy.getOptimizer().isF32())
-    return module.emitError("the state of optimizer '")
-           << optimizer.name << "' has a type of its own, and cannot be " << policy.getOptimizer()
-           << ": leave out --optimizer-dtype";
-  for (StringRef slot : optimizer.slots)
+  for (Trained &t : trained) {
+    const nn::Optimizer &own = nn::getOptimizer(t.state, optimizer);
+    if (own.integerState && policy && !policy.getOptimizer().isF32())
+      return module.emitError("the state of optimizer '")
+             << own.name << "' has a type of its own, and cannot be " << policy.getOptimizer()
+             << ": leave out --optimizer-dtype";
+  }
+  for (size_t i = 0, e = mostSlots(); i < e; ++i)
     for (Trained &t : trained) {
+      const nn::Optimizer &own = nn::getOptimizer(t.state, optimizer);
+      if (i >= own.slots.size())
+        continue;
+      StringRef slot = own.slots[i];
       std::string name = (t.state.getSymName() + "." + slot).str();
       if (module.lookupSymbol(name))
         return t.state.emitError("its ")
                << slot << " is to be named @\"" << name << "\", which is taken";
       RankedTensorType type = t.state.getTensorType();
-      if (optimizer.stateShape)
-        type = type.clone(optimizer.stateShape(type.getShape()));
-      if (optimizer.integerState)
+      if (own.stateShape)
+        type = type.clone(own.stateShape(type.getShape()));
+      if (own.integerState)
         type = type.clone(builder.getI32Type());
       auto moment = nn::StateOp::create(
           builder, t.state.getLoc(), builder.getStringAttr(name),
@@ -45,23 +60,25 @@ void StepBuilder::declareHypers() {
     return addArgument(scalarType(), roleAndName(nn::Role::Hyper, hyper.name),
                        NameLoc::get(builder.getStringAttr(hyper.name)));
   };
-  for (const nn::HyperParameter &parameter : optimizer.hypers)
-    hypers.push_back(hyper(parameter));
-  clipGradNorm = hyper(nn::kClipGradNorm);
-  normLimit = hyper(nn::kNormLimit);
-  // A step that is skipped because of its loss scale is no reason to stop, and the settings of the
-  // next step depend on it: the process waits for each step.
-  if (target.runsAhead() && !scale.value)
-    previousEnable = hyper(nn::kPreviousEnable);
+  for (const nn::HyperParameter *parameter : nn::getHyperParameters(optimizer)) {
+    // A step that is skipped because of its loss scale is no reason to stop, and the settings of
+    // the next step depend on it: the process waits for each step.
+    if (parameter->source == nn::HyperSource::PreviousEnable &&
+        (!target.runsAhead() || scale.value))
+      continue;
+    hypers[parameter->name] = hyper(*parameter);
+  }
 }
 
 // Operands are in the order that OptimizerUpdateOpInterface prescribes.
 void StepBuilder::update(Trained &t, Value enable, Value scale) {
-  OperationState made(t.state.getLoc(), optimizer.opName());
+  const nn::Optimizer &own = nn::getOptimizer(t.state, optimizer);
+  OperationState made(t.state.getLoc(), own.opName());
   made.addOperands({t.value, t.gradient});
   made.addOperands(t.momentValues);
   made.addOperands({enable, scale});
-  made.addOperands(hypers);
+  for (const nn::HyperParameter &hyper : nn::getOperandHypers(optimizer, own))
+    made.addOperands(hypers.lookup(hyper.name));
   made.addTypes(t.value.getType());
   made.addTypes(ValueRange(t.momentValues).getTypes());
   made.addAttribute("decay", builder.getF64FloatAttr(
@@ -88,6 +105,7 @@ void StepBuilder::buildUpdate() {
     norm = binary<nn::MulOp>(norm, unscale);
   if (microbatches > 1)
     norm = binary<nn::DivOp>(norm, count);
+  Value clipGradNorm = hypers.lookup(nn::kClipGradNorm.name);
   Value one = constant(1);
   Value ratio = binary<nn::DivOp>(clipGradNorm, binary<nn::AddOp>(norm, constant(1e-6)));
   Value clips = compare(nn::Predicate::GT, clipGradNorm, constant(0));
@@ -98,8 +116,9 @@ void StepBuilder::buildUpdate() {
     factor = binary<nn::DivOp>(factor, count);
   Value finiteNorm = isFinite(norm);
   Value finite = binary<nn::AndOp>(isFinite(loss), finiteNorm);
-  Value enable = binary<nn::AndOp>(finite, compare(nn::Predicate::LE, norm, normLimit));
-  if (previousEnable)
+  Value enable = binary<nn::AndOp>(
+      finite, compare(nn::Predicate::LE, norm, hypers.lookup(nn::kNormLimit.name)));
+  if (Value previousEnable = hypers.lookup(nn::kPreviousEnable.name))
     enable = binary<nn::AndOp>(enable, compare(nn::Predicate::GT, previousEnable, constant(0)));
   factor.getDefiningOp()->setLoc(withValueName(loc, "clip_factor"));
   enable.getDefiningOp()->setLoc(withValueName(loc, "enable"));
@@ -122,8 +141,10 @@ void StepBuilder::finish(Value norm, Value enable) {
     results.push_back(t.results[0]);
     attrs.push_back(stateAttr(t.state));
   }
-  for (size_t i = 0, e = optimizer.slots.size(); i < e; ++i)
+  for (size_t i = 0, e = mostSlots(); i < e; ++i)
     for (Trained &t : trained) {
+      if (i >= t.moments.size())
+        continue;
       results.push_back(t.results[i + 1]);
       attrs.push_back(stateAttr(t.moments[i]));
     }

@@ -301,6 +301,8 @@ static ShaleHyperSource runtimeSource(nn::HyperSource source) {
     return SHALE_HYPER_INVERSE_DECAY;
   case nn::HyperSource::AfterFirst:
     return SHALE_HYPER_AFTER_FIRST;
+  case nn::HyperSource::OwnRate:
+    return SHALE_HYPER_OWN_RATE;
   case nn::HyperSource::NormLimit:
     return SHALE_HYPER_NORM_LIMIT;
   }
@@ -349,9 +351,9 @@ FailureOr<Rows<ShaleHyper>> Tables::hypers(rt::FuncOp step, const nn::Optimizer 
 SmallVector<Attribute> Tables::foreignFlags(const nn::Optimizer &own) {
   llvm::SmallSetVector<Attribute, 4> flags;
   for (const nn::Optimizer *optimizer : nn::getOptimizers())
-    for (const nn::HyperParameter &hyper : optimizer->hypers)
-      if (hyper.source == nn::HyperSource::Flag && !own.find(hyper.name))
-        flags.insert(StringAttr::get(module.getContext(), hyper.flag()));
+    for (const nn::HyperParameter *hyper : nn::getHyperParameters(*optimizer))
+      if (hyper->source == nn::HyperSource::Flag && !own.find(hyper->name))
+        flags.insert(StringAttr::get(module.getContext(), hyper->flag()));
   return llvm::to_vector(flags);
 }
 

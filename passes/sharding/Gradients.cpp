@@ -1,6 +1,5 @@
 //===- Gradients.cpp - Gradients and updates of flat groups ---------------===//
 #include "dialects/nn/Ops/Cast.h"
-#include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Ops/State.h"
 #include "passes/sharding/UnitRewriter.h"
@@ -209,33 +208,6 @@ Value UnitRewriter::slicedOffset(Group &group) {
                            nn::splat(builder, loc, scalar, units.updatedCount(group)));
 }
 
-/// Adds up 1-D values of which each rank has the part of its slice, in one all-reduce.
-SmallVector<Value> UnitRewriter::sumOverSlices(Group &group, ValueRange parts) {
-  if (!group.updatesSlice)
-    return parts;
-  Location loc = group.unit.getLoc();
-  auto typeOf = [](Value value) { return cast<RankedTensorType>(value.getType()); };
-  int64_t count = 0;
-  for (Value part : parts)
-    count += typeOf(part).getNumElements();
-  Value joined = parts.front();
-  if (parts.size() > 1)
-    joined = nn::ConcatOp::create(builder, loc, typeOf(joined).clone({count}), parts, 0);
-  joined = dist::AllReduceOp::create(builder, loc, dist::Reduction::Sum, joined, units.axis);
-  if (parts.size() == 1)
-    return {joined};
-  SmallVector<Value> sums;
-  int64_t begin = 0;
-  for (Value part : parts) {
-    int64_t end = begin + typeOf(part).getNumElements();
-    sums.push_back(nn::SliceOp::create(builder, loc, part.getType(), joined,
-                                       ArrayRef<int64_t>{begin}, ArrayRef<int64_t>{end},
-                                       ArrayRef<int64_t>{1}));
-    begin = end;
-  }
-  return sums;
-}
-
 /// Clones the update for the flat group or its slice.
 void UnitRewriter::buildElementwise(Group &group, ValueRange operands) {
   GroupValues &values = valuesOf(group);
@@ -254,22 +226,6 @@ void UnitRewriter::buildElementwise(Group &group, ValueRange operands) {
   auto made = cast<OptimizerUpdateOpInterface>(builder.create(state));
   made.setSegments(offset, builder.getArrayAttr(segments));
   values.results.assign(made->result_begin(), made->result_end());
-}
-
-/// Lets an update that is not elementwise build its ops for the flat group or its slice.
-void UnitRewriter::buildWithSums(Group &group, ValueRange operands) {
-  GroupValues &values = valuesOf(group);
-  SmallVector<GroupUpdate::Segment> segments;
-  ArrayRef<int64_t> places = group.moments.front().places; // empty if states are as parameters
-  for (auto [i, segment] :
-       llvm::enumerate(group.attr.getSegments().getAsRange<dist::SegmentAttr>()))
-    segments.push_back({segment.getOffset(), segment.getShape().asArrayRef(),
-                        segment.getDecay().getValueAsDouble(), segment.getRateFactor(),
-                        places.empty() ? segment.getOffset() : places[i]});
-  auto sum = [&](ValueRange parts) { return sumOverSlices(group, parts); };
-  auto update = cast<GroupUpdateOpInterface>(values.updates.front().getOperation());
-  values.results = update.buildGroupUpdate(
-      builder, {group.unit.getLoc(), operands, slicedOffset(group), segments, sum});
 }
 
 /// Builds one update of the flat group, which replaces the updates of its
@@ -311,8 +267,8 @@ LogicalResult UnitRewriter::buildUpdate(Group &group) {
 
   if (isa<ElementwiseUpdateOpInterface>(first.getOperation()))
     buildElementwise(group, operands);
-  else
-    buildWithSums(group, operands);
+  else if (failed(buildTogether(group, operands)))
+    return failure();
   if (sliceParam)
     values.results[0] = dist::AllGatherOp::create(builder, loc, values.atRest.getType(),
                                                   values.results[0], units.axis, 0);

@@ -227,11 +227,13 @@ LogicalResult Partitioner::partitionOp(Operation *op) {
   return success();
 }
 
-/// An update works on parts of the parameter's layout, element by element.
+/// An update works on parts of the parameter's layout, element by element, unless
+/// shale-materialize-units gathers the whole parameter for it.
 LogicalResult Partitioner::partitionUpdate(OptimizerUpdateOpInterface update) {
   Value param = update.getParameterOperand().get();
   Layout layout = locals[param].layout;
-  if (!isa<ElementwiseUpdateOpInterface>(update.getOperation())) {
+  auto group = dyn_cast<GroupUpdateOpInterface>(update.getOperation());
+  if (group && !group.gathersParameters()) {
     StringRef remedy =
         ": such a parameter needs an elementwise optimizer, or a mesh without tensor "
         "axes";

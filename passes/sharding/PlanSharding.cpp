@@ -49,16 +49,6 @@ bool hasFactor(const TensorFactors &tensor, int64_t factor) {
 
 } // namespace
 
-/// Whether the op multiplies two operands and sums over a dimension that both have.
-static bool isProduct(const ShardingRule &rule) {
-  for (size_t factor = 0; factor < rule.factors.size(); ++factor) {
-    auto hasIt = [&](const TensorFactors &operand) { return hasFactor(operand, factor); };
-    if (rule.factors[factor].kind == FactorKind::Sum && llvm::count_if(rule.operands, hasIt) > 1)
-      return true;
-  }
-  return false;
-}
-
 void UseReader::follow(Value value, ArrayRef<int64_t> dims) {
   for (OpOperand &use : value.getUses()) {
     Operation *op = use.getOwner();

@@ -26,8 +26,8 @@ struct CopyUnsharded : CopyAttributes {
 dist::MeshOp meshOfFunctions(mlir::ModuleOp module);
 
 /// Checks what these passes take for granted of a function: a body of one block, arguments that are
-/// static tensors of the types of their states, each state once, updates of one optimizer whose
-/// operands are the parameter and its moments, and results of updates that are returned as new
+/// static tensors of the types of their states, each state once, updates whose operands are the
+/// parameter and its moments, and results of updates that are returned as new
 /// values of these. Fails after an error.
 mlir::LogicalResult verifyStateUses(mlir::func::FuncOp function, dist::MeshOp mesh);
 

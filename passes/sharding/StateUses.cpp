@@ -15,8 +15,7 @@ static nn::StateOp stateOf(func::FuncOp function, Value value) {
                                                                         : nn::StateOp();
 }
 
-static LogicalResult verifyUpdate(func::FuncOp function, OptimizerUpdateOpInterface update,
-                                  OptimizerUpdateOpInterface first) {
+static LogicalResult verifyUpdate(func::FuncOp function, OptimizerUpdateOpInterface update) {
   nn::StateOp param = stateOf(function, update.getParameterOperand().get());
   if (!param || param.getRole() != nn::Role::Param)
     return update->emitOpError("must update a parameter that is an argument");
@@ -26,8 +25,6 @@ static LogicalResult verifyUpdate(func::FuncOp function, OptimizerUpdateOpInterf
       return update->emitOpError("must have arguments as optimizer state, moments of '")
              << param.getSymName() << "'";
   }
-  if (update->getName() != first->getName() || update->getNumOperands() != first->getNumOperands())
-    return update->emitOpError("differs from the other updates: a step has one optimizer");
   return success();
 }
 
@@ -81,12 +78,9 @@ LogicalResult verifyStateUses(func::FuncOp function, dist::MeshOp mesh) {
     if (!seen.insert(symbol.getValue()).second)
       return function.emitError("the state ") << symbol << " is an argument twice";
   }
-  OptimizerUpdateOpInterface first;
-  for (auto update : function.getOps<OptimizerUpdateOpInterface>()) {
-    first = first ? first : update;
-    if (failed(verifyUpdate(function, update, first)))
+  for (auto update : function.getOps<OptimizerUpdateOpInterface>())
+    if (failed(verifyUpdate(function, update)))
       return failure();
-  }
   return verifyResults(function);
 }
 

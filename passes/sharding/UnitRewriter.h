@@ -69,9 +69,17 @@ private:
   mlir::LogicalResult rewriteUpdate(OptimizerUpdateOpInterface update);
   mlir::LogicalResult buildUpdate(Group &group);
   mlir::Value slicedOffset(Group &group);
-  llvm::SmallVector<mlir::Value> sumOverSlices(Group &group, mlir::ValueRange parts);
   void buildElementwise(Group &group, mlir::ValueRange operands);
-  void buildWithSums(Group &group, mlir::ValueRange operands);
+
+  // GroupUpdates.cpp. `lists` has the places of the parameters of a group that are one in the
+  // model.
+  llvm::SmallVector<mlir::Value> sumOverSlices(Group &group, mlir::ValueRange parts);
+  llvm::SmallVector<mlir::Value> gatherParameters(Group &group,
+                                                  llvm::ArrayRef<llvm::SmallVector<int64_t>> lists,
+                                                  mlir::Value slice);
+  mlir::Value takeSlice(Group &group, llvm::ArrayRef<llvm::SmallVector<int64_t>> lists,
+                        mlir::ValueRange wholes);
+  mlir::LogicalResult buildTogether(Group &group, mlir::ValueRange operands);
 
   mlir::func::FuncOp function, fresh;
   dist::MeshOp mesh;

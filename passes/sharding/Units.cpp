@@ -24,6 +24,7 @@ private:
     std::string name;
     Type type, wire, reduce;
     bool trained, buffer;
+    StringAttr optimizer; ///< if it is not the module's
     AxisList axes;
     std::vector<nn::StateOp> params;
     std::vector<Layout> layouts;
@@ -130,7 +131,7 @@ LogicalResult UnitsBuilder::readFunctions() {
   return success();
 }
 
-/// Adds a parameter or buffer to the group of its unit, types, kind and axes.
+/// Adds a parameter or buffer to the group of its unit, types, kind, optimizer and axes.
 LogicalResult UnitsBuilder::place(nn::StateOp state) {
   PlannedUnit &unit = planned[state.getUnit().value_or("root")];
   auto sharding = state->getAttrOfType<dist::ShardingAttr>(dist::kShardingAttr);
@@ -144,16 +145,17 @@ LogicalResult UnitsBuilder::place(nn::StateOp state) {
   bool isTrained = trained.count(state.getSymName());
   bool buffer = state.getRole() == nn::Role::Buffer;
   Type wire = used.lookup(state.getSymName()), reduce = reduced.lookup(state.getSymName());
+  auto optimizer = isTrained ? state->getAttrOfType<StringAttr>(nn::kOptimizerAttr) : StringAttr();
   if (!wire || buffer)
     wire = type;
   if (!reduce)
     reduce = type;
   auto group = llvm::find_if(unit.groups, [&](const PlannedGroup &g) {
     return g.type == type && g.wire == wire && g.reduce == reduce && g.trained == isTrained &&
-           g.buffer == buffer && g.axes == axes;
+           g.buffer == buffer && g.optimizer == optimizer && g.axes == axes;
   });
   if (group == unit.groups.end()) {
-    PlannedGroup fresh{{}, type, wire, reduce, isTrained, buffer, axes, {}, {}};
+    PlannedGroup fresh{{}, type, wire, reduce, isTrained, buffer, optimizer, axes, {}, {}};
     llvm::raw_string_ostream name(fresh.name);
     name << type;
     if (wire != type)
@@ -161,6 +163,8 @@ LogicalResult UnitsBuilder::place(nn::StateOp state) {
     if (reduce != type)
       name << ".reduced." << reduce;
     name << (buffer ? ".buffer" : isTrained ? "" : ".frozen");
+    if (optimizer)
+      name << '.' << optimizer.getValue();
     for (StringRef axis : axes)
       name << '.' << axis;
     unit.groups.push_back(std::move(fresh));

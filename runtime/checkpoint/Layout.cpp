@@ -235,7 +235,7 @@ void checkProgram(const ShaleProgram &p) {
     const ShaleHyper &own = p.hyper[h];
     bool needsBase = own.source == SHALE_HYPER_BIAS_CORRECTION ||
                      own.source == SHALE_HYPER_INVERSE_DECAY ||
-                     own.source == SHALE_HYPER_AFTER_FIRST;
+                     own.source == SHALE_HYPER_AFTER_FIRST || own.source == SHALE_HYPER_OWN_RATE;
     bool alone = !needsBase && own.base < 0;
     need(alone || (own.base >= 0 && own.base < p.hyper_count &&
                    p.hyper[own.base].source == SHALE_HYPER_FLAG),

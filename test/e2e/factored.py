@@ -33,10 +33,10 @@ def moments(gradients):
     return made
 
 
-def stored(folder):
-    """The state in the shards of a checkpoint. The pieces of a parameter must cover its state exactly once."""
+def stored(folder, role="variance"):
+    """The state of a role in the shards of a checkpoint. The pieces of a parameter must cover its state exactly once."""
     manifest, state = json.loads((folder / "manifest.json").read_text())["body"], {}
-    for piece in sorted((p for p in manifest["pieces"] if p["role"] == "variance"), key=lambda p: p["begin"]):
+    for piece in sorted((p for p in manifest["pieces"] if p["role"] == role), key=lambda p: p["begin"]):
         with open(folder / piece["file"], "rb") as file:
             file.seek(piece["offset"])
             values = np.frombuffer(file.read(4 * (piece["end"] - piece["begin"])), np.float32)

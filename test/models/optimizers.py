@@ -182,18 +182,75 @@ class Adamw8bit(torch.optim.Optimizer):
                 state["v"].store(v)
 
 
-KNOWN = {"adafactor": Adafactor, "adagrad": Adagrad, "adam": Adam, "adamw8bit": Adamw8bit, "lamb": Lamb, "lion": Lion, "momentum": Momentum}
+class Muon(torch.optim.Optimizer):
+    """Jordan and others, "Muon: An optimizer for hidden layers in neural networks", https://kellerjordan.github.io/posts/muon, with the
+    momentum, the factors on the rate and the defaults of torch.optim.Muon. AdamW updates what is no matrix of a hidden layer.
+
+    torch.optim.Muon computes the iteration in bf16. Here it is in f32, as the rest of these runs is, and each step is written as the
+    page has it."""
+
+    flags = {"lr": 2e-2, "weight_decay": 0.1, "adamw_lr": 3e-3, "adamw_weight_decay": 0.01, "beta2": 0.95}
+    named = True  # wants the names of the parameters
+    factors = staticmethod(lambda name: 1)  # on the learning rate, by name
+
+    def __init__(self, parameters):
+        parameters = dict(parameters)
+        self.hidden = [(name, p) for name, p in parameters.items() if p.ndim == 2 and not re.search("wte|wpe", name)]
+        hidden = {name for name, _ in self.hidden}
+        flags = {"momentum": 0.95, "nesterov": 1, "match_rms_adamw": 0, **self.flags}
+        self.adamw = torch.optim.AdamW([{"params": [p], "lr": flags["adamw_lr"] * self.factors(name)} for name, p in parameters.items()
+                                        if name not in hidden], betas=(0.9, flags["beta2"]), weight_decay=flags["adamw_weight_decay"])
+        super().__init__([p for _, p in self.hidden], flags)
+
+    @staticmethod
+    def orthogonalized(x):
+        x = x / x.square().sum().sqrt().clamp(min=1e-7)
+        wide = x if x.shape[0] <= x.shape[1] else x.T
+        for _ in range(5):
+            gram = wide @ wide.T
+            wide = 3.4445 * wide + (-4.7750 * gram + 2.0315 * gram @ gram) @ wide
+        return wide if x.shape[0] <= x.shape[1] else wide.T
+
+    @torch.no_grad()
+    def step(self):
+        self.adamw.step()
+        group = self.param_groups[0]
+        for name, p in self.hidden:
+            rows, columns = p.shape
+            momentum = self.state[p].setdefault("m", torch.zeros_like(p)).lerp_(p.grad, 1 - group["momentum"])
+            update = self.orthogonalized(p.grad.lerp(momentum, group["momentum"]) if group["nesterov"] else momentum)
+            factor = 0.2 * max(rows, columns) ** 0.5 if group["match_rms_adamw"] else max(1, rows / columns) ** 0.5
+            lr = group["lr"] * self.factors(name)
+            p.mul_(1 - lr * group["weight_decay"])
+            p -= lr * factor * update
+
+
+KNOWN = {"adafactor": Adafactor, "adagrad": Adagrad, "adam": Adam, "adamw8bit": Adamw8bit, "lamb": Lamb, "lion": Lion, "momentum": Momentum, "muon": Muon}
 # Runs whose parameters are in groups with learning rates of their own, which SCALES gives as factors by regular expression.
 SCALED = {"adamw-scaled": Adamw, "adafactor-scaled": Adafactor, "lion-scaled": Lion, "lamb-scaled": Lamb}
 SCALES = {"wte|ln_": 0.25, "mlp": 2, "attn": 0.5}
+
+
+def factor_of(name):
+    return next((factor for regex, factor in SCALES.items() if re.search(regex, name)), 1)
+
+
+class MuonMatched(Muon):
+    """Muon with rates of AdamW's size, without Nesterov's momentum."""
+
+    flags = {"lr": 2e-3, "momentum": 0.9, "nesterov": 0, "match_rms_adamw": 1, "weight_decay": 0.1, "adamw_lr": 3e-3, "beta2": 0.95,
+             "adamw_weight_decay": 0.1}
+    factors = staticmethod(factor_of)
+
+
+SCALED["muon-scaled"] = MuonMatched
 
 
 def grouped(model, lr):
     """The parameters of a model in groups by learning rate."""
     groups = {}
     for name, parameter in model.named_parameters():
-        factor = next((factor for regex, factor in SCALES.items() if re.search(regex, name)), 1)
-        groups.setdefault(factor, []).append(parameter)
+        groups.setdefault(factor_of(name), []).append(parameter)
     return [{"params": parameters, "lr": lr * factor} for factor, parameters in groups.items()]
 
 
@@ -222,7 +279,11 @@ def record(word):
     with torch.no_grad():
         for one, value in model.named_parameters():
             value.copy_(weights[one])
-    optimizer, steps = kind(grouped(model, kind.flags["lr"]) if name in SCALED else model.parameters()), []
+    if getattr(kind, "named", False):
+        parameters = model.named_parameters()
+    else:
+        parameters = grouped(model, kind.flags["lr"]) if name in SCALED else model.parameters()
+    optimizer, steps = kind(parameters), []
     for step in range(len(batches["input_ids"])):
         model.zero_grad()
         loss = model(input_ids=batches["input_ids"][step], labels=batches["labels"][step], use_cache=False).loss

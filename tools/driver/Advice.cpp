@@ -1,4 +1,7 @@
 //===- Advice.cpp - Explains a plan and suggests changes ------------------===//
+#include "dialects/dist/Dist.h"
+#include "dialects/nn/Ops/State.h"
+#include "dialects/nn/Optimizers.h"
 #include "lib/Analysis/Timeline.h"
 #include "tools/driver/Planner.h"
 #include "llvm/ADT/StringExtras.h"
@@ -158,6 +161,27 @@ static void printCapacity(const Plan &plan, raw_ostream &os) {
        << "GiB finds one that does, or --machine names another\n";
 }
 
+/// Prints how many parameters each optimizer updates, where there are two.
+static void printOptimizers(ModuleOp module, raw_ostream &os) {
+  const nn::Optimizer *main = nn::getOptimizer(module);
+  if (!main || !main->rest)
+    return;
+  std::map<StringRef, std::pair<int64_t, int64_t>> counts; // parameters and elements
+  for (auto state : module.getOps<nn::StateOp>())
+    if (state.isTrainedParameter() && !state->hasAttr(dist::kUnitAttr)) {
+      auto &[parameters, elements] = counts[nn::getOptimizer(state, *main).name];
+      ++parameters;
+      elements += state.getTensorType().getNumElements();
+    }
+  const char *separator = "optimizers    ";
+  for (StringRef name : {main->name, main->rest->optimizer().name}) {
+    auto [parameters, elements] = counts[name];
+    os << separator << name << ": " << parameters << " parameters of " << elements << " elements";
+    separator = "; ";
+  }
+  os << " (--remarks names them)\n";
+}
+
 void shale::printVerdict(Planner &planner, const Plan &plan, raw_ostream &os) {
   os << "verdict       peak " << memoryText(plan) << ": ";
   std::map<rt::Category, int64_t> parts;
@@ -174,6 +198,7 @@ void shale::printVerdict(Planner &planner, const Plan &plan, raw_ostream &os) {
        << llvm::format(" %.0f %%", 100.0 * part.first / std::max<int64_t>(1, plan.device()));
   os << llvm::format("; predicted step %.5g ms\n", plan.seconds * 1e3);
   printCapacity(plan, os);
+  printOptimizers(*plan.module, os);
   if (!plan.options.advice)
     return;
   std::vector<Plan> others = neighbours(planner, plan);

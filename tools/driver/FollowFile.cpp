@@ -38,7 +38,7 @@ int shale::followFileOptimizer(CompileOptions &options, ModuleOp imported) {
   const nn::Optimizer *own = nn::getOptimizer(imported);
   if (!own || !imported->hasAttr(nn::kHypersAttr))
     return SHALE_EXIT_OK;
-  for (const char *flag : {"optimizer", "no-decay", "lr-scale", "freeze"})
+  for (const char *flag : {"optimizer", "optimizer-for", "no-decay", "lr-scale", "freeze"})
     if (options.typed.count(flag) &&
         (flag != llvm::StringRef("optimizer") || options.typedText(flag) != own->name))
       return usageError(llvm::Twine("--") + flag + " " + options.typedText(flag) + " contradicts " +

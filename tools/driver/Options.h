@@ -94,6 +94,7 @@ struct CompileOptions {
   std::string freeze;
   std::string noDecay;
   RateFactors learningRates;
+  OptimizerChoices optimizers; ///< by parameter
   const nn::Optimizer *optimizer = nn::getOptimizers().front();
   FloatKind paramDtype = FloatKind::F32, reduceDtype = FloatKind::F32, bufferDtype = FloatKind::F32;
   MasterKind masterDtype = MasterKind::F32;

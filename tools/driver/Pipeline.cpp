@@ -69,6 +69,8 @@ static AnnotateOptions annotateOptions(const CompileOptions &o) {
   annotate.freeze = o.freeze;
   annotate.noDecay = o.noDecay;
   annotate.learningRates = o.learningRates;
+  annotate.optimizer = o.optimizer->name.str();
+  annotate.optimizers = o.optimizers;
   annotate.tensor = o.tensor;
   annotate.paramDtype = o.paramDtype;
   annotate.reduceDtype = o.reduceDtype;

@@ -106,12 +106,14 @@ public:
     return reduce(ReduceKind::Sum, x,
                   llvm::to_vector(llvm::seq<int64_t>(0, type(x).getRank() - 1)));
   }
-  mlir::Value matmul(mlir::Value x, mlir::Value y, bool tx, bool ty) {
+  /// `element` is the element type of the result, by default that of x.
+  mlir::Value matmul(mlir::Value x, mlir::Value y, bool tx, bool ty, mlir::Type element = {}) {
     llvm::SmallVector<int64_t> shape(type(x).getShape());
     size_t rank = shape.size();
     shape[rank - 2] = type(x).getDimSize(rank - (tx ? 1 : 2));
     shape[rank - 1] = type(y).getDimSize(rank - (ty ? 2 : 1));
-    return make<MatmulOp>(withShape(x, shape), x, y, tx, ty);
+    mlir::RankedTensorType result = withShape(x, shape);
+    return make<MatmulOp>(element ? result.clone(element) : result, x, y, tx, ty);
   }
 
   static mlir::RankedTensorType type(mlir::Value x) {

@@ -44,6 +44,23 @@ def NN_AccumulateOp : NN_Op<"accumulate", [Pure, GradientAccumulationInterface, 
   let hasVerifier = 1;
 }
 
+// Code of updates of one parameter or flat group. `elementFlops` are the operations per element.
+class NN_UpdateCode<int elementFlops> {
+  string definition = [{
+    // The update is computed in f32, whatever is stored.
+    ::shale::Numeric $cppClass::getOperandNumeric(unsigned number) {
+      return number <= getNumResults() ? ::shale::Numeric::Any : ::shale::Numeric::Full;
+    }
+    ::shale::Numeric $cppClass::getResultNumeric(unsigned) { return ::shale::Numeric::Any; }
+    int64_t $cppClass::getFlops() { return }] # !cast<string>(elementFlops) # [{ * ::llvm::cast<::mlir::RankedTensorType>(getParam().getType()).getNumElements(); }
+  }];
+  string verifier = [{
+    ::llvm::LogicalResult $cppClass::verify() {
+      return ::shale::nn::verifySegments(*this, getParam().getType(), getSegmentsAttr(), getOffset());
+    }
+  }];
+}
+
 // An optimizer: updates one parameter or one flat group. `states` are the operands of its state, `hypers` the scalars of
 // its formula (dialects/nn/Optimizers); operands are in the order param, grad, states, enable, scale, hypers, offset.
 // `hyperFormat` is the assembly of the hypers, `elementFlops` the operations per element, `more` its traits and interfaces,
@@ -72,14 +89,7 @@ class NN_AnyUpdateOp<string mnemonic, list<string> states, list<string> hypers, 
       "custom<UpdateTypes>(type($param), type($grad), type($" # !head(states) # ")) `,` type($scale)";
   let hasVerifier = 1;
   let extraClassDeclaration = "static const ::shale::nn::Optimizer &getOptimizer();";
-  string definition = [{
-    // The update is computed in f32, whatever is stored.
-    ::shale::Numeric $cppClass::getOperandNumeric(unsigned number) {
-      return number <= getNumResults() ? ::shale::Numeric::Any : ::shale::Numeric::Full;
-    }
-    ::shale::Numeric $cppClass::getResultNumeric(unsigned) { return ::shale::Numeric::Any; }
-    int64_t $cppClass::getFlops() { return }] # !cast<string>(elementFlops) # [{ * ::llvm::cast<::mlir::RankedTensorType>(getParam().getType()).getNumElements(); }
-  }];
+  string definition = NN_UpdateCode<elementFlops>.definition;
 }
 
 // An elementwise optimizer: the op updates flat groups and slices of them, too.
@@ -87,11 +97,7 @@ class NN_UpdateOp<string mnemonic, list<string> states, list<string> hypers, str
     : NN_AnyUpdateOp<mnemonic, states, hypers, hyperFormat, elementFlops,
         [DeclareOpInterfaceMethods<OptimizerUpdateInterface>, DeclareOpInterfaceMethods<ElementwiseUpdateInterface>,
          AllShapesMatch<["param", "grad", !head(states)]>]> {
-  let extraClassDefinition = definition # [{
-    ::llvm::LogicalResult $cppClass::verify() {
-      return ::shale::nn::verifySegments(*this, getParam().getType(), getSegmentsAttr(), getOffset());
-    }
-  }];
+  let extraClassDefinition = definition # NN_UpdateCode<elementFlops>.verifier;
 }
 
 def NN_AdamwOp : NN_UpdateOp<"adamw", ["moment1", "moment2"],
@@ -364,6 +370,79 @@ def NN_LambOp : NN_AnyUpdateOp<"lamb", ["moment1", "moment2"],
     Example: `%p1, %m1, %v1 = nn.lamb %p, %g, %m, %v enable %e scale %s lr %lr betas %b1, %b2 epsilon %eps weight_decay %wd bias %c1, %c2 decay = 1.000000e+00 : tensor<8xf32>, tensor<f32>`
   }];
   let extraClassDefinition = definition;
+}
+
+def NN_MuonOp : NN_AnyUpdateOp<"muon", ["momentum"], ["lr", "beta", "nesterov", "match_rms_adamw", "weight_decay"],
+    "`lr` $lr `beta` $beta `nesterov` $nesterov `match_rms_adamw` $match_rms_adamw `weight_decay` $weight_decay", 14,
+    [DeclareOpInterfaceMethods<OptimizerUpdateInterface>, DeclareOpInterfaceMethods<GroupUpdateInterface, ["gathersParameters"]>,
+     AllShapesMatch<["param", "grad", "momentum"]>]> {
+  let summary = "Muon update of a matrix";
+  let description = [{
+    PyTorch's torch.optim.Muon (Jordan and others, kellerjordan.github.io/posts/muon) for a parameter of two dimensions, with
+    g = grad * scale:
+
+    ```
+    momentum  = momentum + (g - momentum) * (1 - beta)
+    ahead     = momentum + (g - momentum) * (1 - beta) * nesterov
+    x         = ahead / max(norm(ahead), 1e-7)
+    x         = 3.4445 * x + (-4.775 * x * x' + 2.0315 * (x * x') * (x * x')) * x     five times
+    factor    = sqrt(max(1, rows / columns))                              if match_rms_adamw is 0
+    factor    = 0.2 * sqrt(max(rows, columns))                            if match_rms_adamw is 1
+    param     = param * (1 - lr * weight_decay * decay) - lr * factor * x
+    ```
+
+    norm is the Frobenius norm, x' the transpose of x. With more rows than columns, x is the transpose of `ahead` until
+    the last line. `enable` is as in `nn.adamw`.
+
+    Life: made by autodiff; on flat groups `shale-materialize-units` replaces it by products of whole matrices, which it
+    gathers, and `nn.muon_step`.
+
+    Constraints:
+    - (C1) there is no `offset` and there are no `segments`.
+    - (C2) the parameter has two dimensions.
+
+    Example: `%p1, %m1 = nn.muon %p, %g, %m enable %e scale %s lr %lr beta %mu nesterov %n match_rms_adamw %r weight_decay %wd decay = 1.000000e+00 : tensor<8x4xf32>, tensor<f32>`
+  }];
+  let extraClassDefinition = definition # [{
+    bool $cppClass::gathersParameters() { return true; }
+  }];
+}
+
+def NN_MuonStepOp : NN_Op<"muon_step",
+    [Pure, NN_Cost, NN_Numeric, DeclareOpInterfaceMethods<OptimizerUpdateInterface>,
+     DeclareOpInterfaceMethods<ElementwiseUpdateInterface>, AllShapesMatch<["param", "grad", "momentum", "direction"]>,
+     AllTypesMatch<["param", "new_param"]>, AllTypesMatch<["momentum", "new_momentum"]>,
+     AllTypesMatch<["direction", "new_direction"]>, AllTypesMatch<["scale", "lr", "beta", "weight_decay"]>,
+     TypesMatchWith<"a truth value", "scale", "enable", "::shale::nn::boolScalar($_self)">]> {
+  let summary = "The last part of Muon's update of a flat group";
+  let description = [{
+    The lines of `nn.muon` that work on single elements. `direction` is factor * x of these; it comes out as it is, so that
+    the op has the form of an update and may overwrite it:
+
+    ```
+    momentum  = momentum + (g - momentum) * (1 - beta)
+    param     = param * (1 - lr * weight_decay * decay) - lr * direction
+    ```
+
+    `segments`, `offset` and `enable` are as in `nn.adamw`.
+
+    Life: made by `shale-materialize-units` from `nn.muon`; lives up to codegen.
+
+    Constraints:
+    - (C1) with `segments` the operands are 1-D; segments ascend and do not overlap.
+    - (C2) `offset` requires `segments`.
+
+    Example: `%p1, %m1, %d1 = nn.muon_step %p, %g, %m, %d enable %e scale %s lr %lr beta %mu weight_decay %wd decay = 1.000000e+00 : tensor<8xf32> grad tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<f32>`
+  }];
+  let arguments = (ins NN_FloatTensor:$param, NN_FloatTensor:$grad, NN_FloatTensor:$momentum, NN_FloatTensor:$direction,
+                       NN_BoolScalar:$enable, NN_FloatScalar:$scale, NN_FloatScalar:$lr, NN_FloatScalar:$beta,
+                       NN_FloatScalar:$weight_decay, Optional<0DTensorOf<[I64]>>:$offset, F64Attr:$decay,
+                       OptionalAttr<F64Attr>:$lr_scale,
+                       OptionalAttr<TypedArrayAttrBase<NN_UpdateRangeAttr, "segments">>:$segments);
+  let results = (outs NN_FloatTensor:$new_param, NN_FloatTensor:$new_momentum, NN_FloatTensor:$new_direction);
+  let assemblyFormat = "$param `,` $grad `,` $momentum `,` $direction `enable` $enable `scale` $scale `lr` $lr `beta` $beta `weight_decay` $weight_decay (`offset` $offset^ `:` type($offset))? `decay` `=` $decay (`segments` `=` $segments^)? attr-dict `:` type($param) `grad` type($grad) `,` type($momentum) `,` type($direction) `,` type($scale)";
+  let hasVerifier = 1;
+  let extraClassDefinition = NN_UpdateCode<9>.definition # NN_UpdateCode<9>.verifier;
 }
 
 class NN_ScalarOf<string tensor, string scalar>

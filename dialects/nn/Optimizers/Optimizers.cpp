@@ -1,9 +1,11 @@
 //===- Optimizers.cpp - All optimizers ------------------------------------===//
 #include "dialects/nn/Optimizers.h"
 #include "dialects/nn/Ops/Optimizer.h"
+#include "dialects/nn/Ops/State.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/ErrorHandling.h"
 #include <algorithm>
 #include <cmath>
@@ -68,16 +70,39 @@ std::string shale::nn::listOptimizers(llvm::StringRef separator) {
 void shale::nn::scaleLearningRates(mlir::Operation *update, mlir::OpBuilder &builder,
                                    mlir::Location loc, mlir::Value rate,
                                    llvm::MutableArrayRef<mlir::Value> hypers) {
+  auto scale = [&](mlir::Value &value) {
+    value = mlir::arith::MulFOp::create(builder, loc, value, rate);
+  };
   const Optimizer *optimizer = findOptimizer(update->getName().stripDialect());
+  if (!optimizer)
+    return scale(hypers.front());
   for (auto [hyper, value] : llvm::zip_equal(optimizer->hypers, hypers))
     if (hyper.source == HyperSource::LearningRate)
-      value = mlir::arith::MulFOp::create(builder, loc, value, rate);
+      scale(value);
+}
+
+const Optimizer &shale::nn::getOptimizer(StateOp param, const Optimizer &main) {
+  auto name = param->getAttrOfType<mlir::StringAttr>(kOptimizerAttr);
+  const Optimizer *found = name ? findOptimizer(name) : nullptr;
+  return found ? *found : main;
+}
+
+llvm::ArrayRef<HyperParameter> shale::nn::getOperandHypers(const Optimizer &main,
+                                                           const Optimizer &own) {
+  if (main.rest && &main.rest->optimizer() == &own)
+    return main.rest->hypers.take_front(own.hypers.size());
+  return own.hypers;
 }
 
 std::vector<const HyperParameter *> shale::nn::getHyperParameters(const Optimizer &optimizer) {
   std::vector<const HyperParameter *> all;
-  for (const HyperParameter &hyper : optimizer.hypers)
-    all.push_back(&hyper);
+  llvm::StringSet<> names;
+  for (llvm::ArrayRef<HyperParameter> list :
+       {optimizer.hypers,
+        optimizer.rest ? optimizer.rest->hypers : llvm::ArrayRef<HyperParameter>()})
+    for (const HyperParameter &hyper : list)
+      if (names.insert(hyper.name).second)
+        all.push_back(&hyper);
   all.push_back(&kClipGradNorm);
   all.push_back(&kNormLimit);
   all.push_back(&kPreviousEnable);

@@ -90,6 +90,76 @@ void momentum(MutableArrayRef<double> x, double g, double decay, ArrayRef<double
   x[0] -= h[0] * (h[3] * ahead + (1 - h[3]) * x[1]);
 }
 
+/// lr, beta, weight_decay; x[2] is the direction.
+void muonStep(MutableArrayRef<double> x, double g, double decay, ArrayRef<double> h) {
+  x[0] = x[0] - h[0] * h[2] * decay * x[0] - h[0] * x[2];
+  x[1] = h[1] * x[1] + (1 - h[1]) * g;
+}
+
+/// A matrix of rows times columns, row by row.
+struct Matrix {
+  int64_t rows, columns;
+  std::vector<double> at;
+
+  Matrix transposed() const {
+    Matrix result{columns, rows, std::vector<double>(at.size())};
+    for (int64_t i = 0; i < rows * columns; ++i)
+      result.at[i % columns * rows + i / columns] = at[i];
+    return result;
+  }
+  Matrix times(const Matrix &other) const {
+    Matrix result{rows, other.columns, std::vector<double>(rows * other.columns)};
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t k = 0; k < columns; ++k)
+        for (int64_t c = 0; c < other.columns; ++c)
+          result.at[r * other.columns + c] += at[r * columns + k] * other.at[k * other.columns + c];
+    return result;
+  }
+};
+
+/// The loop of Jordan's page, whose matrix is never taller than wide, on the whole parameter.
+LogicalResult evaluateMuon(nn::MuonOp op, Call &call) {
+  call.results[0] = call.operand(0);
+  call.results[1] = call.operand(2);
+  if (!call.operand(3).ints()[0])
+    return success();
+  auto value = [&](unsigned number) { return call.operand(number).floats()[0]; };
+  double scale = value(4), lr = value(5) * op.getRateFactor(), beta = value(6), nesterov = value(7),
+         match = value(8), decay = value(9) * op.getDecayFactor();
+  // The constants of a program in f32 are f32, whatever its values are evaluated in.
+  bool single = op.getScale().getType().getElementType().isF32();
+  auto constant = [&](double exact) { return single ? double(float(exact)) : exact; };
+  double *param = call.result(0).mutableFloats(), *momentum = call.result(1).mutableFloats();
+  Matrix x{call.operand(0).dim(0), call.operand(0).dim(1), {}};
+  double rows = x.rows, columns = x.columns, squares = 0;
+  for (int64_t i = 0, e = call.operand(0).size(); i < e; ++i) {
+    double g = call.operand(1).floats()[i] * scale;
+    momentum[i] = beta * momentum[i] + (1 - beta) * g;
+    x.at.push_back(nesterov * (beta * momentum[i] + (1 - beta) * g) + (1 - nesterov) * momentum[i]);
+    squares += x.at.back() * x.at.back();
+  }
+  for (double &each : x.at)
+    each /= std::max(std::sqrt(squares), 1e-7);
+  bool tall = x.rows > x.columns;
+  if (tall)
+    x = x.transposed();
+  for (int step = 0; step < 5; ++step) {
+    Matrix a = x.times(x.transposed()), b = a.times(a);
+    for (size_t i = 0; i < a.at.size(); ++i)
+      b.at[i] = constant(-4.7750) * a.at[i] + constant(2.0315) * b.at[i];
+    Matrix y = b.times(x);
+    for (size_t i = 0; i < x.at.size(); ++i)
+      x.at[i] = constant(3.4445) * x.at[i] + y.at[i];
+  }
+  if (tall)
+    x = x.transposed();
+  double factor = match * constant(0.2 * std::sqrt(std::max(rows, columns))) +
+                  (1 - match) * constant(std::sqrt(std::max(1.0, rows / columns)));
+  for (int64_t i = 0, e = call.operand(0).size(); i < e; ++i)
+    param[i] = param[i] * (1 - lr * decay) - lr * factor * x.at[i];
+  return success();
+}
+
 LogicalResult evaluateUpdate(OptimizerUpdateOpInterface op, Call &call, Formula formula) {
   unsigned count = op->getNumResults();
   call.results[0] = call.operand(op.getParameterOperand().getOperandNumber());
@@ -235,6 +305,8 @@ void registerOptimizer(Registry &registry) {
   addUpdate<nn::AdamOp>(registry, adam);
   addUpdate<nn::AdagradOp>(registry, adagrad);
   addUpdate<nn::MomentumOp>(registry, momentum);
+  addUpdate<nn::MuonStepOp>(registry, muonStep);
+  registry.add<nn::MuonOp>(evaluateMuon);
 }
 
 } // namespace shale::interp

@@ -12,6 +12,7 @@ for file in files:
     step = f"{forward}.{name}.mlir"
     run = json.loads(file.read_text())
     subprocess.run(["shale-opt", forward, f"--shale-scale-learning-rates=factors={run.get('lr_scale', '')}",
+                    f"--shale-assign-optimizers=optimizer={run['optimizer']['name']}",
                     f"--shale-autodiff=optimizer={run['optimizer']['name']}", "-o", step], check=True)
     done = subprocess.run([sys.executable, pathlib.Path(__file__).with_name("follow.py"), case, file.name, step], stdout=subprocess.PIPE, text=True)
     print(name, done.stdout, end="")

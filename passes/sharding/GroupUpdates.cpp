@@ -1,0 +1,173 @@
+//===- GroupUpdates.cpp - Updates that are not elementwise ----------------===//
+#include "dialects/nn/Ops/Data.h"
+#include "passes/sharding/Reshard.h"
+#include "passes/sharding/UnitRewriter.h"
+
+using namespace mlir;
+
+namespace shale {
+
+static RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+static Value sliceOf(OpBuilder &builder, Location loc, Value value, int64_t dim, int64_t begin,
+                     int64_t end) {
+  RankedTensorType type = typeOf(value);
+  SmallVector<int64_t> shape(type.getShape()), starts(shape.size()), limits(shape),
+      strides(shape.size(), 1);
+  starts[dim] = begin, limits[dim] = end, shape[dim] = end - begin;
+  return nn::SliceOp::create(builder, loc, type.clone(shape), value, starts, limits, strides);
+}
+
+/// Adds up 1-D values of which each rank has the part of its slice, in one all-reduce.
+SmallVector<Value> UnitRewriter::sumOverSlices(Group &group, ValueRange parts) {
+  if (!group.updatesSlice)
+    return parts;
+  Location loc = group.unit.getLoc();
+  int64_t count = 0;
+  for (Value part : parts)
+    count += typeOf(part).getNumElements();
+  Value joined = parts.front();
+  if (parts.size() > 1)
+    joined = nn::ConcatOp::create(builder, loc, typeOf(joined).clone({count}), parts, 0);
+  joined = dist::AllReduceOp::create(builder, loc, dist::Reduction::Sum, joined, units.axis);
+  if (parts.size() == 1)
+    return {joined};
+  SmallVector<Value> sums;
+  int64_t begin = 0;
+  for (Value part : parts) {
+    int64_t end = begin + typeOf(part).getNumElements();
+    sums.push_back(sliceOf(builder, loc, joined, 0, begin, end));
+    begin = end;
+  }
+  return sums;
+}
+
+//===- Whole parameters ---------------------------------------------------===//
+
+/// Returns what tensor axes split of a parameter.
+static Layout layoutOf(nn::StateOp param) {
+  auto sharding = param->getAttrOfType<dist::ShardingAttr>(dist::kShardingAttr);
+  return sharding ? Layout::from(sharding) : Layout::replicated(param.getTensorType().getRank());
+}
+
+/// Returns the parameters of a group by the one that they are parts of. A parameter that is not
+/// divided is a list of its own. Fails after an error if the group lacks a part.
+static FailureOr<SmallVector<SmallVector<int64_t>>> wholesOf(const Group &group) {
+  SmallVector<SmallVector<int64_t>> wholes;
+  llvm::MapVector<StringRef, std::pair<size_t, int64_t>> divided; // its list; indices found
+  for (auto [place, param] : llvm::enumerate(group.params)) {
+    nn::StateOp state = param;
+    auto part = state->getAttrOfType<nn::PartAttr>(nn::kPartAttr);
+    if (!part) {
+      wholes.push_back({int64_t(place)});
+      continue;
+    }
+    auto [it, isNew] = divided.try_emplace(part.getWhole().getValue(), wholes.size(), 0);
+    if (isNew)
+      wholes.emplace_back();
+    auto &[list, found] = it->second;
+    wholes[list].push_back(place);
+    // Parts are in order: they were made so.
+    if (part.getBegin() == found && part.getPadding() == 0)
+      found += state.getTensorType().getDimSize(part.getDim());
+  }
+  for (auto &[name, list] : divided) {
+    nn::StateOp first = group.params[wholes[list.first].front()];
+    nn::StateOp whole = nn::getState(first, FlatSymbolRefAttr::get(first.getContext(), name));
+    int64_t dim = first->getAttrOfType<nn::PartAttr>(nn::kPartAttr).getDim();
+    if (!whole || whole.getTensorType().getDimSize(dim) != list.second)
+      return first.emitError("the update of '")
+             << name << "' needs the whole matrix, which tensor axes divide in parts that are "
+             << "padded or split in different ways: --optimizer-for '" << name
+             << "=adamw', or a mesh without tensor axes";
+  }
+  return wholes;
+}
+
+SmallVector<Value> UnitRewriter::gatherParameters(Group &group, ArrayRef<SmallVector<int64_t>> lists,
+                                                  Value slice) {
+  Location loc = group.getLoc();
+  if (group.updatesSlice)
+    slice = dist::AllGatherOp::create(builder, loc, typeOf(slice).clone({group.attr.getCount()}),
+                                      slice, units.axis, 0);
+  auto gather = [&](int64_t place) -> Value {
+    nn::StateOp param = group.params[place];
+    auto segment = cast<dist::SegmentAttr>(group.attr.getSegments()[place]);
+    Location own = withValueName(param.getLoc(), param.getSymName());
+    int64_t begin = segment.getOffset();
+    Value flat = sliceOf(builder, own, slice, 0, begin, begin + segment.getCount());
+    Value part = nn::ReshapeOp::create(builder, own,
+                                       typeOf(flat).clone(segment.getShape().asArrayRef()), flat);
+    Layout layout = layoutOf(param);
+    return reshard(builder, own, part, layout, Layout::replicated(layout.dims.size()), mesh);
+  };
+  SmallVector<Value> wholes;
+  for (ArrayRef<int64_t> places : lists) {
+    SmallVector<Value> parts(llvm::map_range(places, gather));
+    if (parts.size() > 1) {
+      nn::StateOp first = group.params[places.front()];
+      auto part = first->getAttrOfType<nn::PartAttr>(nn::kPartAttr);
+      nn::StateOp whole = nn::getState(first, part.getWhole());
+      parts = {nn::ConcatOp::create(builder, loc,
+                                    typeOf(parts[0]).clone(whole.getTensorType().getShape()), parts,
+                                    part.getDim())};
+    }
+    wholes.push_back(parts.front());
+  }
+  return wholes;
+}
+
+Value UnitRewriter::takeSlice(Group &group, ArrayRef<SmallVector<int64_t>> lists,
+                              ValueRange wholes) {
+  Location loc = group.getLoc();
+  SmallVector<Value> values;
+  SmallVector<Attribute> names;
+  for (auto [places, whole] : llvm::zip_equal(lists, wholes))
+    for (int64_t place : places) {
+      nn::StateOp param = group.params[place];
+      Value value = whole;
+      if (auto part = param->getAttrOfType<nn::PartAttr>(nn::kPartAttr);
+          part && places.size() > 1) {
+        int64_t begin = part.getBegin(), dim = part.getDim();
+        value = sliceOf(builder, loc, value, dim, begin,
+                        begin + param.getTensorType().getDimSize(dim));
+      }
+      Layout layout = layoutOf(param);
+      values.push_back(
+          reshard(builder, loc, value, Layout::replicated(layout.dims.size()), layout, mesh));
+      names.push_back(FlatSymbolRefAttr::get(param));
+    }
+  RankedTensorType flat = typeOf(values.front()).clone({group.attr.getCount()});
+  Value packed = dist::UnitPackOp::create(builder, loc, flat, group.unit.getSymName(), group.index,
+                                          builder.getArrayAttr(names), values);
+  if (!group.updatesSlice)
+    return packed;
+  return dist::SliceOp::create(builder, loc, flat.clone({units.updatedCount(group)}), packed,
+                               units.axis, 0);
+}
+
+/// Lets an update that is not elementwise build its ops for the flat group or its slice.
+LogicalResult UnitRewriter::buildTogether(Group &group, ValueRange operands) {
+  GroupValues &values = valuesOf(group);
+  auto update = cast<GroupUpdateOpInterface>(values.updates.front().getOperation());
+  FailureOr<SmallVector<SmallVector<int64_t>>> wholes = SmallVector<SmallVector<int64_t>>();
+  if (update.gathersParameters() && failed(wholes = wholesOf(group)))
+    return failure();
+  SmallVector<GroupUpdate::Segment> segments;
+  for (auto [i, segment] :
+       llvm::enumerate(group.attr.getSegments().getAsRange<dist::SegmentAttr>())) {
+    const std::vector<int64_t> &places = group.moments.front().places;
+    segments.push_back({segment.getOffset(), segment.getShape().asArrayRef(),
+                        segment.getDecay().getValueAsDouble(), segment.getRateFactor(),
+                        places.empty() ? segment.getOffset() : places[i]});
+  }
+  auto sum = [&](ValueRange parts) { return sumOverSlices(group, parts); };
+  auto gather = [&](Value slice) { return gatherParameters(group, *wholes, slice); };
+  auto take = [&](ValueRange values) { return takeSlice(group, *wholes, values); };
+  values.results = update.buildGroupUpdate(builder, {group.unit.getLoc(), operands,
+                                                     slicedOffset(group), segments, sum, gather,
+                                                     take});
+  return success();
+}
+
+} // namespace shale
