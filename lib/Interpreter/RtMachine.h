@@ -24,12 +24,16 @@ public:
   /// Allocates the memory of all ranks. Fails after an error.
   mlir::LogicalResult prepare();
 
+  /// Set what the function reads on a rank, after prepare(): its part of a state by name (nothing
+  /// happens if the function has no slot for it), of the input of a number, and a hyper-parameter.
   void setState(int64_t rank, llvm::StringRef state, const Tensor &value);
   void setInput(int64_t rank, int64_t index, const Tensor &value);
   void setHyper(int64_t rank, int64_t index, const Tensor &value);
 
+  /// Runs the function once on all ranks. Fails after an error.
   mlir::LogicalResult run();
 
+  /// Return what the function has written on a rank, after run().
   Tensor getState(int64_t rank, llvm::StringRef state, Element element,
                   llvm::ArrayRef<int64_t> shape) const;
   float getMetric(int64_t rank, int64_t index) const;
@@ -56,6 +60,7 @@ private:
   /// Whether two buffers share bytes on rank 0. Addresses differ between ranks only within slices
   /// of one allocation.
   bool overlap(mlir::Value a, mlir::Value b);
+  /// Fills a buffer with NaN, so that a read before the next write shows in the results.
   void poison(int64_t rank, mlir::Value buffer);
 
   mlir::LogicalResult execute(mlir::Operation *op);

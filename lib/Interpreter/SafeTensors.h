@@ -19,6 +19,7 @@ using NamedTensors = std::map<std::string, Tensor>;
 /// Reads all tensors. The error names the file and what is wrong with it.
 llvm::Expected<NamedTensors> readSafeTensors(llvm::StringRef path);
 
+/// Writes tensors in the order of their names. The error names the file.
 llvm::Error writeSafeTensors(llvm::StringRef path, const NamedTensors &tensors);
 
 } // namespace shale::interp

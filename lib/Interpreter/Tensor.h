@@ -70,6 +70,7 @@ public:
   double number(int64_t i) const {
     return isFloat() ? floats()[i] : static_cast<double>(ints()[i]);
   }
+  /// Sets element i, a float or an integer, without rounding to the declared type.
   void setNumber(int64_t i, double value);
   void fill(double value);
 
@@ -86,6 +87,7 @@ public:
 
   // Bytes as in memory and files: little-endian, of the declared type.
   int64_t byteSize() const { return count * bytesOf(elementKind); }
+  /// Convert to and from elements of the declared type, as in files: byteSize() bytes.
   void toBytes(char *bytes) const;
   static Tensor fromBytes(Element element, llvm::ArrayRef<int64_t> shape, const char *bytes);
 

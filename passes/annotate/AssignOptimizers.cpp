@@ -21,7 +21,9 @@ static bool isProductOp(Operation *op) {
 }
 
 /// Whether the op is a cast, a transpose, a view: it has one operand and one result.
-static bool passesOn(Operation *op) { return op->getNumOperands() == 1 && op->getNumResults() == 1; }
+static bool passesOn(Operation *op) {
+  return op->getNumOperands() == 1 && op->getNumResults() == 1;
+}
 
 /// Calls fn for each use of the value, directly or through ops of one operand.
 static void forEachUse(Value value, llvm::function_ref<void(Operation *)> fn) {
@@ -111,7 +113,8 @@ struct AssignOptimizersPass : impl::AssignOptimizersPassBase<AssignOptimizersPas
       if (choices.entries.empty())
         return success();
       return module.emitError("optimizer-for: optimizer '")
-             << main->name << "' updates all parameters; --optimizer muon leaves some to another one";
+             << main->name
+             << "' updates all parameters; --optimizer muon leaves some to another one";
     }
     const nn::Optimizer &rest = main->rest->optimizer();
     llvm::DenseSet<Operation *> hidden = findHidden(module), chosen;
@@ -164,9 +167,9 @@ struct AssignOptimizersPass : impl::AssignOptimizersPassBase<AssignOptimizersPas
         list += (list.empty() ? "" : ", ") + state.getSymName().str();
       }
     auto text = [](const std::string &list) { return list.empty() ? "nothing" : list; };
-    emitDecision(module.getLoc(), "assign-optimizers",
-                 (main.name + ": " + text(lists[0]) + "; " + rest.name + ": " + text(lists[1]))
-                     .str());
+    emitDecision(
+        module.getLoc(), "assign-optimizers",
+        (main.name + ": " + text(lists[0]) + "; " + rest.name + ": " + text(lists[1])).str());
   }
 };
 } // namespace

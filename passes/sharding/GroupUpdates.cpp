@@ -84,8 +84,8 @@ static FailureOr<SmallVector<SmallVector<int64_t>>> wholesOf(const Group &group)
   return wholes;
 }
 
-SmallVector<Value> UnitRewriter::gatherParameters(Group &group, ArrayRef<SmallVector<int64_t>> lists,
-                                                  Value slice) {
+SmallVector<Value>
+UnitRewriter::gatherParameters(Group &group, ArrayRef<SmallVector<int64_t>> lists, Value slice) {
   Location loc = group.getLoc();
   if (group.updatesSlice)
     slice = dist::AllGatherOp::create(builder, loc, typeOf(slice).clone({group.attr.getCount()}),
@@ -129,8 +129,8 @@ Value UnitRewriter::takeSlice(Group &group, ArrayRef<SmallVector<int64_t>> lists
       if (auto part = param->getAttrOfType<nn::PartAttr>(nn::kPartAttr);
           part && places.size() > 1) {
         int64_t begin = part.getBegin(), dim = part.getDim();
-        value = sliceOf(builder, loc, value, dim, begin,
-                        begin + param.getTensorType().getDimSize(dim));
+        value =
+            sliceOf(builder, loc, value, dim, begin, begin + param.getTensorType().getDimSize(dim));
       }
       Layout layout = layoutOf(param);
       values.push_back(
@@ -164,9 +164,8 @@ LogicalResult UnitRewriter::buildTogether(Group &group, ValueRange operands) {
   auto sum = [&](ValueRange parts) { return sumOverSlices(group, parts); };
   auto gather = [&](Value slice) { return gatherParameters(group, *wholes, slice); };
   auto take = [&](ValueRange values) { return takeSlice(group, *wholes, values); };
-  values.results = update.buildGroupUpdate(builder, {group.unit.getLoc(), operands,
-                                                     slicedOffset(group), segments, sum, gather,
-                                                     take});
+  values.results = update.buildGroupUpdate(
+      builder, {group.unit.getLoc(), operands, slicedOffset(group), segments, sum, gather, take});
   return success();
 }
 

@@ -31,8 +31,10 @@ public:
   /// Returns the bytes of a rank's copy.
   static int64_t bytesFor(const ShaleProgram &program, int rank, const std::string &form);
 
+  /// Copies the state. No save may read the copy meanwhile.
   void take(const State &state);
-  /// The range must be one that a save of this rank reads.
+  /// Reads from the copy. Fails with exit code 70 for a range that a save of this rank does not
+  /// read.
   void read(int64_t offset, void *target, int64_t bytes) const override;
 
 private:

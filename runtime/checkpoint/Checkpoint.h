@@ -42,8 +42,8 @@ struct Position {
 /// Returns the folders of the complete checkpoints below `out`, oldest first.
 std::vector<std::string> listCheckpoints(const std::string &out);
 
-/// Returns the folder of a step with data but no manifest, if no complete checkpoint
-/// is as new; else empty. Saving never leaves one: the manifest was removed.
+/// Returns the folder of the newest step that has data but no manifest, or "" if there is none or a
+/// complete checkpoint is as new. Saving never leaves such a folder: somebody removed the manifest.
 std::string brokenCheckpoint(const std::string &out);
 
 /// Removes what interrupted saves and removals left. The run holds the lock of `out`.

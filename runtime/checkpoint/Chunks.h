@@ -12,10 +12,10 @@
 
 namespace shale::rt {
 
-/// A chunk is `elements` of the piece that follow one another; the last one may have fewer. Rows
-/// have `row` elements, counted from the start of the piece's box, and `parts` equal parts. A
-/// checksum covers what a chunk has of one part of all rows, in order. So a rank with some columns
-/// of a matrix reads little more than these; chunks alone would make it read whole rows.
+/// A chunk is `elements` consecutive elements of the piece; the last chunk may be shorter. Rows of
+/// `row` elements, counted from the start of the piece's box, have `parts` equal parts. A checksum
+/// covers one part of all rows of one chunk, in order. A rank that has some columns of a matrix
+/// therefore reads little more than these; with chunks alone it would read whole rows.
 struct Chunks {
   int64_t elements = 1;
   int64_t row = 1;
@@ -34,8 +34,8 @@ constexpr int64_t savedChunkBytes = int64_t(4) << 20;
 /// The most parts of a row. A reader has a checksum of each at a time.
 constexpr int64_t mostParts = 8;
 
-/// Returns the division of a box, or of a whole parameter, of this size. A part is at least a
-/// 4096th of a chunk, so that checksums and reads of it are not too short to be fast.
+/// Returns the division of a box, or of a whole parameter, with these dimensions. A part has at
+/// least a 4096th of a chunk's bytes, so that checksums and reads of it are long enough to be fast.
 Chunks chunksFor(const std::vector<int64_t> &size, int64_t elementBytes, int64_t chunkBytes);
 
 /// Calls `visit(part, begin, count)` for the elements [begin, end) of a box, in order, in runs that
@@ -82,7 +82,8 @@ private:
 /// Bytes of a file that are read at once where all of it is read.
 constexpr int64_t readBytes = 1 << 20;
 
-/// Adds `bytes` of a file to a Checksum, or to ChunkSums. The buffer has readBytes.
+/// Adds `bytes` of a file, from `offset` on, to a Checksum or to ChunkSums. `buffer` must have
+/// readBytes bytes.
 template <typename Sum>
 void addBytes(const InputFile &file, int64_t offset, int64_t bytes, std::vector<char> &buffer,
               Sum &sum) {

@@ -22,14 +22,16 @@ struct Request {
   const char *node = nullptr; // the node of the model that ran before it; null: not known
 };
 
-/// Works on device memory. All ranks start collectives in the same order, with at most one per site
+/// Collectives on device memory. All ranks start them in the same order, with at most one per site
 /// in flight. The calls do not throw: failure ends the process with exit code 76.
 class Collectives {
 public:
   virtual ~Collectives() = default;
+  /// Starts the collective of a site, with the buffers and the count of include/shale/Runtime.h.
+  /// Nothing else may access the buffers until wait(site).
   virtual void start(int32_t site, ShaleCollectiveKind kind, const void *send, void *recv,
                      int64_t count, ShaleType type) = 0;
-  /// Lets the work after it wait for the collective of a site.
+  /// Makes all work that is enqueued later wait for the collective of a site.
   virtual void wait(int32_t site) = 0;
   /// Bytes that this rank has sent for a site, counted where they are sent. Read between steps,
   /// when all collectives have been waited for.

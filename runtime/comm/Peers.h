@@ -9,8 +9,9 @@
 
 namespace shale::rt {
 
-/// Every rank calls the same functions in the same order. Failure throws with exit code 76. The
-/// sizes of send() and receive() must agree. A text is at most 1 GiB long.
+/// Every rank calls agree(), gather() and barrier() in the same order, and each send() has a
+/// receive() of the same size on the other rank. Failure throws with exit code 76. A text is at
+/// most 1 GiB long.
 class Peers {
 public:
   virtual ~Peers() = default;

@@ -9,9 +9,9 @@
 
 namespace shale::rt {
 
-/// Returns collectives on device memory that `host` executes on copies in host memory. Per site,
-/// the operands and the result take host memory from the first run on. Starting one waits for the
-/// work that the device has got so far.
+/// Returns collectives on device memory that `host` executes on copies in host memory. The copies
+/// of a site's operand and result are allocated at its first run and kept. start() waits until the
+/// device has done all work that is enqueued.
 std::unique_ptr<Collectives> makeStagedCollectives(const ShaleProgram &program, Device &device,
                                                    std::unique_ptr<Collectives> host);
 

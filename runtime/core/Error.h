@@ -20,8 +20,8 @@ public:
 /// Formats as printf does and returns the string.
 std::string format(const char *pattern, ...) __attribute__((format(printf, 1, 2)));
 
-/// Returns text of a file (a name, a path) as it may be printed: control characters and bytes that
-/// are not UTF-8 as \\xHH, and what is longer than `most` bytes cut in the middle.
+/// Makes text from a file (a name, a path) fit to be printed: control characters and bytes that are
+/// not UTF-8 become \xHH, and the middle of a text of more than `most` bytes is left out.
 std::string printable(const std::string &text, size_t most = 200);
 
 /// Throws Error. Not for code that compiled functions call: see die().
@@ -37,8 +37,8 @@ int speaker();
 /// exitCode() asks it, too.
 void setPeerFailureCode(int (*code)());
 
-/// Returns the exit code for an error with `code`: another one if a peer failed because the run was
-/// stopped, and then nothing is to be reported.
+/// Returns the exit code of the process after an error with `code`. It is another one if a peer
+/// failed because the run was stopped; then the error must not be reported.
 int exitCode(int code);
 
 /// Sets whether stdout ends in an unfinished line (a progress bar); messages go below it.

@@ -18,7 +18,7 @@ namespace shale::rt {
 /// Opens a regular file and returns its descriptor. Does not wait for the other end of a FIFO or
 /// for a device: anything but a regular file is an error. `flags` are those of open(); O_TRUNC
 /// takes effect after the check. Exit codes: 66 for a missing file that is opened for reading, 65
-/// for other errors of these, 74 for errors of files that are opened for writing.
+/// for other errors when reading, 74 for errors when writing.
 int openRegular(const std::string &path, int flags, mode_t mode = 0666);
 
 /// Opens /dev/null in place of each of the descriptors 0, 1 and 2 that is closed. Otherwise the
@@ -117,6 +117,8 @@ private:
   size_t at = 0; // into block
 };
 
+/// Returns the content of a file. Exit codes: 66 if it is missing, 65 if it has more than `limit`
+/// bytes or cannot be read.
 std::string readText(const std::string &path, int64_t limit);
 bool exists(const std::string &path);
 /// Makes a folder and those above it, and makes their names durable.
@@ -125,6 +127,7 @@ void makeFolders(const std::string &path);
 void syncFolder(const std::string &path);
 /// Removes a folder and its contents; returns false if something remains.
 bool removeTree(const std::string &path);
+/// Returns the names in a folder, in no order; none if it cannot be read.
 std::vector<std::string> listFolder(const std::string &path);
 std::string parentOf(const std::string &path);
 std::string baseName(const std::string &path);

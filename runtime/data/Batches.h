@@ -58,7 +58,9 @@ public:
   /// fill the last micro-batch, its other rows have ignored labels; if the program
   /// ignores no label, the last micro-batch is left out.
   int64_t wholePass() const;
+  /// Rows that such a pass leaves out.
   int64_t rowsLeftOut() const;
+  /// Fills buffers[i] with micro-batch `step` of such a pass.
   void fillOnce(int64_t step, void *const *buffers);
   /// Values of the inputs that random ops draw from.
   struct Randomness {
@@ -108,6 +110,7 @@ private:
   int64_t lastRow = -1; // for fillOnce: labels of rows from here on are ignored
 };
 
+/// Returns the number of elements of this rank's part of an input.
 int64_t elementsOf(const ShaleInput &input);
 
 /// The unit in which a run's speed is counted.

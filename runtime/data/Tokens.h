@@ -27,6 +27,7 @@ public:
   const std::string &path() const { return file.path(); }
   /// Reads `n` tokens from `first` on, in the file's type.
   void read(int64_t first, int64_t n, void *buffer) const;
+  /// Returns the offset of a token in the file, in bytes.
   int64_t offsetOf(int64_t token) const { return start + token * sizeOf(element); }
 
 private:

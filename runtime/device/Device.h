@@ -61,12 +61,11 @@ struct Epilogue {
   explicit operator bool() const { return with; }
 };
 
-/// c = alpha op(a) op(b) + beta c, row-major; c is m x n. a and b are both f32 or the
-/// same 16-bit float. For 16-bit floats, c has that type or f32, alpha is 1, and beta
-/// is 0 unless c has type f32.
-/// With tf32, operands of f32 may be rounded to TF32.
-/// The matrices of a batch follow one another. With an epilogue, c has a 16-bit type, and there is
-/// one matrix.
+/// c = alpha op(a) op(b) + beta c, row-major: op(a) is m x k, op(b) k x n, c m x n, with leading
+/// dimensions in elements. a and b are both f32 or the same 16-bit float. For 16-bit floats, c has
+/// that type or f32, alpha is 1, and beta is 0 unless c has type f32. With tf32, operands of f32
+/// may be rounded to TF32. The matrices of a batch follow one another without gaps. With an
+/// epilogue, c has a 16-bit type, and there is one matrix.
 struct Product {
   bool transposeA, transposeB;
   int64_t m, n, k;
@@ -131,9 +130,9 @@ class ProductTuner;
 class Mark {
 public:
   virtual ~Mark() = default;
-  /// Moves it behind all work so far.
+  /// Moves the mark behind all work that is enqueued.
   virtual void set() = 0;
-  /// Returns when the work before it is done; at once if it was never set.
+  /// Returns when the work before the mark is done; at once if it was never set.
   virtual void wait() = 0;
 };
 
@@ -188,17 +187,18 @@ public:
   virtual void fill(void *target, int byte, int64_t bytes) = 0;
   /// Stores a number in device memory.
   virtual void store(int64_t *target, int64_t value) = 0;
-  /// Starts a copy between device and host memory; `index` is below transfer_count. Each may be in
-  /// flight at most once.
+  /// Starts a copy between device and host memory; `index` is below transfer_count. At most one
+  /// copy of an index may be in flight.
   virtual void startCopy(int32_t index, void *target, const void *source, int64_t bytes) = 0;
-  /// Lets the work after it wait for a copy.
+  /// Makes all work that is enqueued later wait for a copy.
   virtual void waitCopy(int32_t index) = 0;
-  /// Returns after all work so far is done.
+  /// Returns when all work that is enqueued is done.
   virtual void finish() = 0;
   virtual std::unique_ptr<Mark> makeMark() = 0;
-  /// Calls a compiled function by `body`, now or later in order with other work. A device may
-  /// replay the work of an earlier call, which is the same, instead of calling `body`, unless the
-  /// calls are `observed` one by one.
+  /// Runs a compiled function, which `body` calls, in order with other work. A device may record
+  /// the work of one call and replay it in place of later calls of the same function. With
+  /// `observed` it calls `body` each time, so that each call that the function makes can be
+  /// observed.
   virtual void call(ShaleFunction function, bool observed, const std::function<void()> &body) = 0;
 };
 

@@ -13,6 +13,7 @@
 
 namespace shale::rt {
 
+/// Returns the text of the file for these choices on a machine (ProductTuner::machine).
 std::string productText(const std::string &machine, const Choices &choices);
 
 /// Reads what productText() wrote for the same machine. Throws Error with exit code 65 and a

@@ -20,8 +20,9 @@ public:
   char *at(int index) const { return ours[index]->data(); }
   /// Returns the index of the slot to fill next. Waits until the device has copied what it held.
   int next();
-  /// Enqueues the copy of that slot for the calls after it. `word` may be null; else the 32 bits at
-  /// that address in the device's memory replace those at `offset`, as they are when the copy runs.
+  /// Enqueues the copy of that slot, which later calls read. If `word` is not null, then the 32
+  /// bits at this address in the device's memory replace those at `offset` bytes of the copy, with
+  /// the value that they have when the copy runs.
   void push(const char *word = nullptr, int64_t offset = 0);
 
   /// Returns the address from which compiled functions read.

@@ -10,8 +10,8 @@
 
 namespace shale::rt {
 
-/// The algorithm of a product. For a product with an epilogue it may be to compute the two
-/// separately, which is also the default.
+/// The algorithm of a product. That of a product with an epilogue may be to compute product and
+/// epilogue one after the other, which is also the default.
 struct Choice {
   std::string algorithm; // opaque to all but the device: hexadecimal digits
   // Microseconds of the library's first proposal, or of a product and its epilogue apart, and of
@@ -26,7 +26,7 @@ class ProductTuner {
 public:
   virtual ~ProductTuner() = default;
 
-  /// Returns all that algorithms depend on besides the product: library, its version, GPU.
+  /// Returns what algorithms depend on besides the product, as text: library, its version, GPU.
   virtual std::string machine() const = 0;
   /// Returns the key that selects an algorithm: shape, types and the like. Products with one key
   /// have the same algorithm.
@@ -37,8 +37,9 @@ public:
   /// written into it instead.
   virtual void begin(char *scratch, int64_t bytes) = 0;
   /// Times the algorithms of a product with its own operands, in turn. Failure of the device ends
-  /// the process. The library's first proposal, or to compute an epilogue apart, is chosen unless
-  /// another is faster by a margin, or if `timed` is false.
+  /// the process. The library's first proposal is chosen (for a product with an epilogue, computing
+  /// both one after the other) unless another algorithm is faster by a margin. If `timed` is false
+  /// it is chosen without timing.
   virtual Choice choose(const Product &product, bool timed) = 0;
   /// Zeroes the memory of begin().
   virtual void end() = 0;

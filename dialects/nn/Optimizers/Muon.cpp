@@ -38,7 +38,7 @@ static constexpr HyperParameter restHypers[] = {
 static constexpr RestOptimizer rest{AdamwOp::getOptimizer, restHypers};
 
 const Optimizer &MuonOp::getOptimizer() {
-  static const Optimizer optimizer{"muon", slots, hypers, nullptr, &rest};
+  static const Optimizer optimizer{"muon", slots, hypers, nullptr, 0, false, &rest};
   return optimizer;
 }
 
@@ -46,8 +46,8 @@ const Optimizer &MuonOp::getOptimizer() {
 enum Operand { Param, Grad, Momentum, Enable, Scale, Lr, Beta, Nesterov, MatchRms, Decay };
 
 /// Jordan's approximation of the nearest semi-orthogonal matrix: five steps of the odd polynomial
-/// whose coefficients his page derives (kellerjordan.github.io/posts/muon). The smaller side is that
-/// of the square products. Products read their operands rounded to `compute`.
+/// whose coefficients his page derives (kellerjordan.github.io/posts/muon). The smaller side is
+/// that of the square products. Products read their operands rounded to `compute`.
 static Value orthogonalize(Composer &b, Value x, Type compute) {
   constexpr double c1 = 3.4445, c3 = -4.7750, c5 = 2.0315;
   constexpr int steps = 5;
@@ -69,8 +69,7 @@ static Value orthogonalize(Composer &b, Value x, Type compute) {
 /// Returns the type in which the module computes matrix products: bf16 if its policy says so, else
 /// the type of the update. The range of f16 is too small for the products of small elements.
 static Type productType(Operation *op, Type real) {
-  auto policy =
-      op->getParentOfType<ModuleOp>()->getAttrOfType<PrecisionAttr>(nn::kPrecisionAttr);
+  auto policy = op->getParentOfType<ModuleOp>()->getAttrOfType<PrecisionAttr>(nn::kPrecisionAttr);
   return policy && policy.getParam().isBF16() ? policy.getParam() : real;
 }
 
@@ -110,10 +109,10 @@ SmallVector<Value> MuonOp::buildGroupUpdate(OpBuilder &builder, const GroupUpdat
         getContext(), segment.offset, ShapedType::getNumElements(segment.shape),
         builder.getF64FloatAttr(segment.decay),
         segment.rate == 1 ? FloatAttr() : builder.getF64FloatAttr(segment.rate)));
-  auto step = MuonStepOp::create(
-      builder, group.loc, in[Param], in[Grad], in[Momentum], group.takeSlice(matrices), in[Enable],
-      in[Scale], in[Lr], in[Beta], in[Decay], group.offset, builder.getF64FloatAttr(1), FloatAttr(),
-      builder.getArrayAttr(segments));
+  auto step = MuonStepOp::create(builder, group.loc, in[Param], in[Grad], in[Momentum],
+                                 group.takeSlice(matrices), in[Enable], in[Scale], in[Lr], in[Beta],
+                                 in[Decay], group.offset, builder.getF64FloatAttr(1), FloatAttr(),
+                                 builder.getArrayAttr(segments));
   return {step.getNewParam(), step.getNewMomentum()};
 }
 

@@ -125,6 +125,7 @@ double HyperParameter::derived(double base, double t) const {
     return std::numeric_limits<double>::infinity();
   case HyperSource::Flag:
   case HyperSource::LearningRate:
+  case HyperSource::OwnRate: // of the process, which has the schedule
     return base;
   }
   llvm_unreachable("a source without a value");

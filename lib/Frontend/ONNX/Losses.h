@@ -15,11 +15,11 @@ struct LossChoice;
 struct Scope;
 struct States;
 
-/// A loss as a sum over a count.
+/// A loss that is sum / max(count, 1).
 struct LossParts {
-  mlir::Value sum, count;
-  mlir::Value labels = {}, logits = {}; // of the cross-entropy
-  /// Whether the labels were found in a loss that is written out: they may be something else.
+  mlir::Value sum, count;               // scalars
+  mlir::Value labels = {}, logits = {}; // of the cross-entropy; null: it has none
+  /// Whether the labels were found among basic ops that compute a loss: they may be something else.
   bool isGuess = false;
 };
 
@@ -43,15 +43,17 @@ mlir::FailureOr<Loss> makeLoss(ImportContext &context, const LossChoice &choice,
 /// Builds nn.cross_entropy of logits [N, V] and labels [N].
 LossParts buildCrossEntropy(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value logits,
                             mlir::Value labels, int64_t ignore);
-/// Writes `loss` as a mean over `count`, with the divisor of `mean`, which is a mean over it: the
-/// sum is the loss times that divisor. Replaces `loss` by the quotient.
+/// Writes `loss` as a mean over `count`. `mean`, a value that the loss is computed from, is a mean
+/// over this count: the sum is the loss times the divisor of `mean`. Replaces `loss` by the
+/// quotient of the sum and this divisor.
 LossParts asMean(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value &loss, mlir::Value mean,
                  mlir::Value count);
 /// Builds sum / max(count, 1).
 mlir::Value buildMean(mlir::OpBuilder &builder, mlir::Location loc, const LossParts &parts);
 
-/// Finds the sum and the count of a loss that is written out, and its labels. Returns the loss
-/// itself over 1 if it is no mean over data. May replace `loss`, a scalar, by an equal value.
+/// Finds the sum, the count and the labels of a loss that basic ops compute. If the loss is no mean
+/// over data, the sum is the loss itself and the count is 1. May replace `loss`, a scalar, by an
+/// equal value.
 LossParts recognizeLoss(mlir::OpBuilder &builder, mlir::Location loc, const States &states,
                         mlir::Value &loss);
 

@@ -17,7 +17,7 @@ namespace shale::onnx {
 
 class Node;
 
-/// An integer type of a file that values do not have.
+/// An integer type of ONNX that values cannot have.
 struct NarrowInteger {
   unsigned bits;
   bool isSigned;
@@ -27,7 +27,8 @@ struct NarrowInteger {
 /// Returns the type of an ONNX data type: uint8, int8, uint16, int16 or uint32; none for others.
 std::optional<NarrowInteger> narrowInteger(int32_t dataType);
 
-/// Returns the ONNX data type of a result if it is one of those, else 0. `value` is the result.
+/// Returns the ONNX data type of a result if that is a narrow integer, else 0. `value` is the
+/// result.
 int32_t narrowResult(Node &node, int result, mlir::Value value);
 
 /// Reduces a result of the node to a narrow type, unless the operator only moves or chooses

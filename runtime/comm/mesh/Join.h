@@ -80,7 +80,8 @@ private:
 /// The largest payload of an acceptor.
 constexpr size_t largestPayload = 160;
 
-/// Connects with `rank` at one of `endpoints`, proves the secret and has it proved.
+/// Connects with the rank `ends.to` at one of `endpoints`. Both sides prove the secret. Fails with
+/// exit code 76 if the rank does not answer before the deadline, and with 64 if it refuses.
 Socket dial(const std::vector<Endpoint> &endpoints, const Secret &secret, const Ends &ends,
             std::chrono::steady_clock::time_point deadline);
 

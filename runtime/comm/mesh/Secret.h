@@ -2,9 +2,8 @@
 // exchange, in which the acceptor reveals nothing to a dialer that has not proved the secret:
 //
 //   acceptor   Challenge  a random number
-//   dialer     Response   its rank, the acceptor's rank, the number of ranks, another random
-//   number,
-//                         and an HMAC-SHA256 of all of these
+//   dialer     Response   its rank, the acceptor's rank, the number of ranks, another
+//                         random number, and an HMAC-SHA256 of all of these
 //   acceptor   Verdict    accepted or refused; if accepted, an HMAC-SHA256 of the same
 //
 // The two codes begin with different words, so neither answers for the other, and the random
@@ -28,6 +27,7 @@ std::string hex(const uint8_t *bytes, size_t count);
 class Secret {
 public:
   Secret(const std::string &token, const std::string &run);
+  /// Returns the HMAC-SHA256 of `word` and `bytes` bytes of data.
   Bytes32 codeOf(const char *word, const void *data, size_t bytes) const;
 
 private:

@@ -39,6 +39,7 @@ void multiplyOnThread(const Product &product);
 /// Returns `bytes` that belong to the calling thread until it requests more.
 char *threadScratch(int64_t bytes);
 
+/// Returns the number of threads of the calling thread's kernels and products.
 int hostThreads();
 /// Sets the number of threads for the calling thread's kernels and products; call it before the
 /// first of them.

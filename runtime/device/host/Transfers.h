@@ -18,7 +18,9 @@ public:
   /// Prepares for the program's copies, each of which may be in flight at most once.
   explicit Transfers(const ShaleProgram &program);
   ~Transfers();
+  /// Starts copy number `index` of the program, below transfer_count.
   void start(int32_t index, void *target, const void *source, int64_t bytes);
+  /// Returns when the copy is complete.
   void wait(int32_t index);
 
 private:

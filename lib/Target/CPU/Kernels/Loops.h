@@ -52,6 +52,7 @@ public:
   mlir::VectorType wide() { return mlir::VectorType::get({lanes}, b.getF32Type()); }
   /// Returns `next` where the mask is set or null, else `old`.
   mlir::Value keep(mlir::Value mask, mlir::Value next, mlir::Value old);
+  /// Return the sum and the largest of a vector's elements. Halves are added to each other.
   mlir::Value sumLanes(mlir::Value vector);
   mlir::Value maxLanes(mlir::Value vector);
 
