@@ -50,7 +50,7 @@ enum {
   SHALE_EXIT_INTERRUPTED = 130 /* Ctrl-C, state saved */
 };
 
-/* Where memory is, and work on it: with the device, or on the host. */
+/* Where memory is, and where work on it runs: on the device or on the host. */
 typedef enum { SHALE_SPACE_DEVICE = 0, SHALE_SPACE_HOST = 1 } ShaleSpace;
 
 typedef enum {
@@ -64,12 +64,12 @@ typedef enum {
   SHALE_NO_TYPE = -1 /* of a tensor of which only the name is known */
 } ShaleType;
 
-/* Operations on a matrix product before it is stored: a bias is added; then GELU, by the
- * approximation with tanh, is applied; or it is multiplied with the derivative of this GELU. */
+/* What is done to a matrix product [m, n] before it is stored. GELU is the approximation with
+ * tanh. */
 typedef enum {
-  SHALE_EPILOGUE_BIAS = 0,
-  SHALE_EPILOGUE_GELU = 1,
-  SHALE_EPILOGUE_GELU_GRAD = 2
+  SHALE_EPILOGUE_BIAS = 0,     /* a bias [n] is added to each row */
+  SHALE_EPILOGUE_GELU = 1,     /* a bias [n] is added, then GELU is applied */
+  SHALE_EPILOGUE_GELU_GRAD = 2 /* it is multiplied by the derivative of GELU at values [m, n] */
 } ShaleEpilogue;
 
 /* What the ranks along an axis split: the batch (replica), the batch and the state (shard), or
