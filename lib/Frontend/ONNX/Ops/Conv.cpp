@@ -59,9 +59,6 @@ public:
   SmallVector<Value> slices(Value x, double padding);
   /// Combines the elements of each window: [N, results.., C].
   template <typename OpT> Value pool(Value x, double padding, nn::ReduceKind kind);
-  /// Returns the largest floats of the windows, [N, results.., C]. Of equal ones the first gets the
-  /// gradient, as in PyTorch.
-  Value largest(Value x);
   /// Returns how many elements each window has, [1, results.., 1], with or without padding.
   Value counts(Type element, bool padding);
 
@@ -396,32 +393,6 @@ template <typename OpT> Value Windows::pool(Value x, double padding, nn::ReduceK
   return result;
 }
 
-Value Windows::largest(Value x) {
-  if (!x)
-    return {};
-  if (tile()) {
-    int64_t dim = axes.size() + 1;
-    Value parts = split(x);
-    Value first = parts ? firstExtreme(node, nn::ReduceKind::Max, parts, dim) : Value();
-    return first ? node.reduce(nn::ReduceKind::Sum, first, {dim}, false) : Value();
-  }
-  Value result;
-  for (Value seen : slices(x, -std::numeric_limits<double>::infinity())) {
-    if (!seen)
-      return {};
-    if (!result) {
-      result = seen;
-      continue;
-    }
-    Value isMore = node.binary<nn::OrOp>(node.binary(seen, result, nn::Predicate::GT),
-                                         node.binary(seen, seen, nn::Predicate::NE)); // NaN
-    result = isMore ? node.create<nn::SelectOp>(result.getType(), isMore, seen, result) : Value();
-    if (!result)
-      return {};
-  }
-  return result;
-}
-
 Value Windows::counts(Type element, bool padding) {
   SmallVector<int64_t> shape = {1};
   Windows plain(*this);
@@ -465,6 +436,34 @@ static LogicalResult importAveragePool(Node &node) {
   return success();
 }
 
+/// Returns the largest floats of the windows, [N, results.., C]. Of equal ones the first gets the
+/// gradient, as in PyTorch. Null after an error.
+static Value largestOf(Node &node, Windows &windows, Value x) {
+  if (!x)
+    return {};
+  if (windows.tile()) {
+    Value parts = windows.split(x);
+    int64_t dim = Node::type(x).getRank() - 1;
+    Value first = parts ? firstExtreme(node, nn::ReduceKind::Max, parts, dim) : Value();
+    return first ? node.reduce(nn::ReduceKind::Sum, first, {dim}, false) : Value();
+  }
+  Value result;
+  for (Value seen : windows.slices(x, -std::numeric_limits<double>::infinity())) {
+    if (!seen)
+      return {};
+    if (!result) {
+      result = seen;
+      continue;
+    }
+    Value isMore = node.binary<nn::OrOp>(node.binary(seen, result, nn::Predicate::GT),
+                                         node.binary(seen, seen, nn::Predicate::NE)); // NaN
+    result = isMore ? node.create<nn::SelectOp>(result.getType(), isMore, seen, result) : Value();
+    if (!result)
+      return {};
+  }
+  return result;
+}
+
 static LogicalResult importMaxPool(Node &node) {
   Windows windows(node);
   if (failed(readPool(node, windows)))
@@ -473,7 +472,7 @@ static LogicalResult importMaxPool(Node &node) {
     return node.error("its result of indices is not supported");
   Value x = channelsLast(node, node.input(0)), result;
   if (Type element = Node::type(node.input(0)).getElementType(); isa<FloatType>(element))
-    result = windows.largest(x);
+    result = largestOf(node, windows, x);
   else // a power of two is exact in doubles
     result = windows.pool<nn::MaxOp>(x, -std::ldexp(1, element.getIntOrFloatBitWidth() - 1),
                                      nn::ReduceKind::Max);
@@ -481,30 +480,43 @@ static LogicalResult importMaxPool(Node &node) {
   return success();
 }
 
-/// GlobalMaxPool and GlobalAveragePool: one place of all spatial dimensions.
-template <nn::ReduceKind kind> static LogicalResult importGlobalPool(Node &node) {
+/// Returns the number of places of an operand [N, C, spatial..], or -1 after an error.
+static int64_t placesOf(Node &node) {
   if (failed(node.requireFloats(1)))
-    return failure();
+    return -1;
   auto type = Node::type(node.input(0));
   if (type.getRank() < 3)
-    return node.error("the operand must have a batch, channels and spatial dimensions; it is " +
-                      Node::name(type));
-  int64_t places = 1;
-  for (int64_t size : type.getShape().drop_front(2))
-    places *= size;
-  if (kind == nn::ReduceKind::Max && places > 0) {
-    SmallVector<int64_t> one(type.getShape());
-    std::fill(one.begin() + 2, one.end(), 1);
-    Value flat = node.reshape(node.input(0), {type.getDimSize(0), type.getDimSize(1), places});
-    Value first = flat ? firstExtreme(node, kind, flat, 2) : Value();
-    node.set(0, first ? node.reshape(first, one) : Value());
-    return success();
-  }
-  SmallVector<int64_t> dims = llvm::to_vector(llvm::seq<int64_t>(2, type.getRank()));
-  Value result = node.reduce(kind, node.input(0), dims, true);
-  if (result && kind == nn::ReduceKind::Sum)
-    result = node.binary<nn::DivOp>(result, node.constant(Node::type(result), double(places)));
-  node.set(0, result);
+    (void)node.error("the operand must have a batch, channels and spatial dimensions; it is " +
+                     Node::name(type));
+  return type.getRank() < 3 ? -1 : llvm::product_of(type.getShape().drop_front(2));
+}
+
+/// One place of all spatial dimensions: their first largest element.
+static LogicalResult importGlobalMaxPool(Node &node) {
+  int64_t places = placesOf(node);
+  if (places < 0)
+    return failure();
+  if (places == 0)
+    return node.error("a spatial dimension of the operand is empty");
+  ArrayRef<int64_t> shape = Node::type(node.input(0)).getShape();
+  SmallVector<int64_t> one(shape.size(), 1);
+  std::copy_n(shape.begin(), 2, one.begin());
+  Value flat = node.reshape(node.input(0), {shape[0], shape[1], places});
+  Value first = flat ? firstExtreme(node, nn::ReduceKind::Max, flat, 2) : Value();
+  node.set(0, first ? node.reshape(first, one) : Value());
+  return success();
+}
+
+/// One place of all spatial dimensions: their mean.
+static LogicalResult importGlobalAveragePool(Node &node) {
+  int64_t places = placesOf(node);
+  if (places < 0)
+    return failure();
+  int64_t rank = Node::type(node.input(0)).getRank();
+  Value sum = node.reduce(nn::ReduceKind::Sum, node.input(0),
+                          llvm::to_vector(llvm::seq<int64_t>(2, rank)), true);
+  node.set(0, sum ? node.binary<nn::DivOp>(sum, node.constant(Node::type(sum), double(places)))
+                  : Value());
   return success();
 }
 
@@ -526,6 +538,6 @@ void onnx::registerConvOps(HandlerRegistry &r) {
   r.add("", "Conv", 1, importConv);
   r.add("", "AveragePool", 7, importAveragePool);
   r.add("", "MaxPool", 8, importMaxPool);
-  r.add("", "GlobalAveragePool", 1, importGlobalPool<nn::ReduceKind::Sum>);
-  r.add("", "GlobalMaxPool", 1, importGlobalPool<nn::ReduceKind::Max>);
+  r.add("", "GlobalAveragePool", 1, importGlobalAveragePool);
+  r.add("", "GlobalMaxPool", 1, importGlobalMaxPool);
 }

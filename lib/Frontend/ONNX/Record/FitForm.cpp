@@ -339,9 +339,8 @@ std::optional<Argument> OneFit::sizesOf(const Term &sizes, const TensorProto &co
   return isTail ? withoutAdded(own) : Argument::of(std::move(own));
 }
 
-/// Records that an operand is an argument which the exporter transposed or reshaped and then
-/// folded. The term has a Reshape or an Expand, a Transpose or both, of an argument; a Reshape
-/// needs its sizes.
+/// Records that an operand is an argument which the exporter moved and then folded. The term has a
+/// Reshape or an Expand, a Transpose or both, of an argument; a Reshape needs its sizes.
 void OneFit::addFolded(const Term &term, const NodeProto &reader, int operand) {
   const TensorProto *constant =
       operand < reader.input_size() ? fitter.constants.lookup(reader.input(operand)) : nullptr;
