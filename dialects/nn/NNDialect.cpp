@@ -1,24 +1,7 @@
 //===- NNDialect.cpp - The nn dialect -------------------------------------===//
 #include "dialects/interfaces/DiscardableAttrs.h"
 #include "dialects/nn/NN.h"
-#include "dialects/nn/Ops/Attention.h"
-#include "dialects/nn/Ops/Cast.h"
-#include "dialects/nn/Ops/Cluster.h"
-#include "dialects/nn/Ops/Compare.h"
 #include "dialects/nn/Ops/Constant.h"
-#include "dialects/nn/Ops/Data.h"
-#include "dialects/nn/Ops/Elementwise.h"
-#include "dialects/nn/Ops/Embedding.h"
-#include "dialects/nn/Ops/Epilogue.h"
-#include "dialects/nn/Ops/Gather.h"
-#include "dialects/nn/Ops/Loss.h"
-#include "dialects/nn/Ops/Matmul.h"
-#include "dialects/nn/Ops/Norm.h"
-#include "dialects/nn/Ops/Optimizer.h"
-#include "dialects/nn/Ops/Random.h"
-#include "dialects/nn/Ops/Reduce.h"
-#include "dialects/nn/Ops/Sdpa.h"
-#include "dialects/nn/Ops/Sort.h"
 #include "dialects/nn/Ops/State.h"
 #include "dialects/nn/Optimizers.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
@@ -29,6 +12,28 @@ using namespace shale;
 using namespace shale::nn;
 
 #include "dialects/nn/NNDialect.cpp.inc"
+
+// Each is in the header of its family. The dialect needs no more of these headers, and is not
+// compiled again with the families.
+namespace shale::nn {
+void registerDataOps(NNDialect &dialect);
+void registerGatherOps(NNDialect &dialect);
+void registerReduceOps(NNDialect &dialect);
+void registerElementwiseOps(NNDialect &dialect);
+void registerCompareOps(NNDialect &dialect);
+void registerCastOps(NNDialect &dialect);
+void registerMatmulOps(NNDialect &dialect);
+void registerEpilogueOps(NNDialect &dialect);
+void registerNormOps(NNDialect &dialect);
+void registerAttentionOps(NNDialect &dialect);
+void registerSdpaOps(NNDialect &dialect);
+void registerEmbeddingOps(NNDialect &dialect);
+void registerSortOps(NNDialect &dialect);
+void registerLossOps(NNDialect &dialect);
+void registerOptimizerOps(NNDialect &dialect);
+void registerRandomOps(NNDialect &dialect);
+void registerClusterOps(NNDialect &dialect);
+} // namespace shale::nn
 
 namespace {
 /// `#forward` instead of `#nn.phase<forward>`, which most ops have.

@@ -22,7 +22,7 @@
 
 // RUN: sed 's:nn.optimizer = "adamw", ::' %s | not shale-opt --shale-annotate-target=target=cpu:x86-64-v3 --shale-lower-program 2>&1 | FileCheck %s --check-prefix=NONE
 // NONE: error: a program needs the attribute 'nn.optimizer', set by --shale-autodiff
-// RUN: sed 's:nn.optimizer = "adamw":nn.optimizer = "lamb":' %s | not shale-opt 2>&1 | FileCheck %s --check-prefix=UNKNOWN
+// RUN: sed 's:nn.optimizer = "adamw":nn.optimizer = "lars":' %s | not shale-opt 2>&1 | FileCheck %s --check-prefix=UNKNOWN
 // UNKNOWN: 'nn.optimizer' must be one of adamw, adafactor, {{.*}}, on a module
 // RUN: sed 's:"adamw":"sgd":' %s | not shale-opt --shale-annotate-target=target=cpu:x86-64-v3 --shale-lower-program 2>&1 | FileCheck %s --check-prefix=OTHER
 // OTHER: error: 'rt.func' op reads 'beta1', but optimizer 'sgd' has no such hyper-parameter
