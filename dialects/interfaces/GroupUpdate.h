@@ -33,7 +33,14 @@ struct GroupUpdate {
   /// Gathers a value of which each rank has what it has of the group, and returns the whole tensor
   /// of each parameter, in its shape. Parameters that are parts of one come as that one.
   llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::Value)> gatherParameters;
-  /// The inverse: what this rank has of the group, of whole tensors of f32. Padding is 0.
+  /// Applies a function to matrices that are the same on all ranks, among which it divides them
+  /// where that saves time. The function takes matrices of one shape, of two dimensions or stacked
+  /// in three, and returns as many; it must give the transposed result for a transposed matrix.
+  llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::ValueRange,
+                                                    llvm::function_ref<mlir::Value(mlir::Value)>)>
+      divideMatrices;
+  /// The inverse of gatherParameters: what this rank has of the group, of whole tensors of f32.
+  /// Padding is 0.
   llvm::function_ref<mlir::Value(mlir::ValueRange)> takeSlice;
 };
 

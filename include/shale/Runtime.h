@@ -105,8 +105,8 @@ typedef enum {
   SHALE_HYPER_AFTER_FIRST = 6,     /* base if t is above 0, else 1 */
   SHALE_HYPER_NORM_LIMIT = 7,      /* the largest gradient norm of a step that updates; infinity: no
                                       limit. A larger norm makes the step change nothing */
-  SHALE_HYPER_OWN_RATE = 8         /* the learning rate of the step, times base / --lr; the learning
-                                      rate if base is 0 */
+  SHALE_HYPER_OWN_RATE = 8 /* of the step, by the schedule with base in the place of --lr; the
+                              learning rate if base is 0 */
 } ShaleHyperSource;
 
 typedef enum {

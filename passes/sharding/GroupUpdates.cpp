@@ -117,6 +117,68 @@ UnitRewriter::gatherParameters(Group &group, ArrayRef<SmallVector<int64_t>> list
   return wholes;
 }
 
+/// Of `count` matrices, a rank computes those of its part. More ranks than this per matrix exchange
+/// too many bytes of padding for the time that they save.
+constexpr int64_t kRanksPerMatrix = 4;
+
+SmallVector<Value> UnitRewriter::divideMatrices(Group &group, ValueRange matrices,
+                                                llvm::function_ref<Value(Value)> function) {
+  Location loc = group.getLoc();
+  auto isTall = [](Value x) { return typeOf(x).getDimSize(0) > typeOf(x).getDimSize(1); };
+  auto transposed = [&](Value x) -> Value {
+    ArrayRef<int64_t> shape = typeOf(x).getShape();
+    return nn::TransposeOp::create(builder, loc, typeOf(x).clone({shape[1], shape[0]}), x,
+                                   ArrayRef<int64_t>{1, 0});
+  };
+  auto reshaped = [&](Value x, ArrayRef<int64_t> shape) -> Value {
+    return nn::ReshapeOp::create(builder, loc, typeOf(x).clone(shape), x);
+  };
+  SmallVector<Value> results(matrices.size());
+  llvm::MapVector<std::pair<int64_t, int64_t>, SmallVector<size_t>> classes; // by rows and columns
+  for (auto [i, x] : llvm::enumerate(matrices)) {
+    auto sizes = std::minmax(typeOf(x).getDimSize(0), typeOf(x).getDimSize(1));
+    classes[sizes].push_back(i);
+  }
+  for (auto &[sizes, members] : classes) {
+    auto [rows, columns] = sizes;
+    int64_t count = members.size(), ranks = 1;
+    AxisList axes;
+    for (StringRef axis : sumAxes)
+      if (int64_t size = mesh.getSize(axis);
+          size > 1 && count > 1 && ranks * size <= kRanksPerMatrix * count) {
+        axes.push_back(axis);
+        ranks *= size;
+      }
+    if (axes.empty()) {
+      for (size_t i : members)
+        results[i] = function(matrices[i]);
+      continue;
+    }
+    SmallVector<Value> parts;
+    for (size_t i : members)
+      parts.push_back(reshaped(isTall(matrices[i]) ? transposed(matrices[i]) : matrices[i],
+                               {1, rows, columns}));
+    RankedTensorType type = typeOf(parts.front());
+    int64_t stacked = llvm::alignTo(count, ranks);
+    if (stacked > count)
+      parts.push_back(nn::splat(builder, loc, type.clone({stacked - count, rows, columns}), 0));
+    Value all = nn::ConcatOp::create(builder, loc, type.clone({stacked, rows, columns}), parts, 0);
+    Layout divided = Layout::replicated(3);
+    divided.dims[0] = axes;
+    Value own = reshard(builder, loc, all, Layout::replicated(3), divided, mesh);
+    bool single = stacked == ranks;
+    own = function(single ? reshaped(own, {rows, columns}) : own);
+    if (single)
+      own = reshaped(own, {1, rows, columns});
+    all = reshard(builder, loc, own, divided, Layout::replicated(3), mesh);
+    for (auto [place, i] : llvm::enumerate(members)) {
+      Value x = reshaped(sliceOf(builder, loc, all, 0, place, place + 1), {rows, columns});
+      results[i] = isTall(matrices[i]) ? transposed(x) : x;
+    }
+  }
+  return results;
+}
+
 Value UnitRewriter::takeSlice(Group &group, ArrayRef<SmallVector<int64_t>> lists,
                               ValueRange wholes) {
   Location loc = group.getLoc();
@@ -163,9 +225,13 @@ LogicalResult UnitRewriter::buildTogether(Group &group, ValueRange operands) {
   }
   auto sum = [&](ValueRange parts) { return sumOverSlices(group, parts); };
   auto gather = [&](Value slice) { return gatherParameters(group, *wholes, slice); };
+  auto divide = [&](ValueRange matrices, llvm::function_ref<Value(Value)> function) {
+    return divideMatrices(group, matrices, function);
+  };
   auto take = [&](ValueRange values) { return takeSlice(group, *wholes, values); };
-  values.results = update.buildGroupUpdate(
-      builder, {group.unit.getLoc(), operands, slicedOffset(group), segments, sum, gather, take});
+  values.results =
+      update.buildGroupUpdate(builder, {group.unit.getLoc(), operands, slicedOffset(group),
+                                        segments, sum, gather, divide, take});
   return success();
 }
 

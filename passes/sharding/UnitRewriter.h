@@ -77,6 +77,9 @@ private:
   llvm::SmallVector<mlir::Value> gatherParameters(Group &group,
                                                   llvm::ArrayRef<llvm::SmallVector<int64_t>> lists,
                                                   mlir::Value slice);
+  llvm::SmallVector<mlir::Value>
+  divideMatrices(Group &group, mlir::ValueRange matrices,
+                 llvm::function_ref<mlir::Value(mlir::Value)> function);
   mlir::Value takeSlice(Group &group, llvm::ArrayRef<llvm::SmallVector<int64_t>> lists,
                         mlir::ValueRange wholes);
   mlir::LogicalResult buildTogether(Group &group, mlir::ValueRange operands);

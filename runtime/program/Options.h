@@ -93,6 +93,10 @@ std::string flagDifferences(const Options &options,
 /// `decayFraction` of all steps.
 double learningRate(const Options &options, int64_t step);
 
+/// Returns the learning rate of `step` for parameters whose --lr is `base`: min-lr has the same
+/// ratio to it. With base 0 it is that of the others.
+double ownRate(const Options &options, int64_t step, double base);
+
 } // namespace shale::rt
 
 #endif

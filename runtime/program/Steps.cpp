@@ -22,15 +22,6 @@ static double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// Returns the learning rate of the step for parameters whose rate is `base` where others have
-/// --lr.
-static double ownRate(const Options &options, int64_t step, double base) {
-  double rate = learningRate(options, step);
-  if (base == 0 || options.lr == base)
-    return rate;
-  return options.lr == 0 ? 0 : rate / options.lr * base;
-}
-
 /// Returns the value of a hyper-parameter after `updates` updates. `base` is the value of the one
 /// that it is computed from.
 static double derived(const ShaleHyper &own, double base, double updates) {

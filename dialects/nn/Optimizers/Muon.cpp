@@ -47,11 +47,13 @@ enum Operand { Param, Grad, Momentum, Enable, Scale, Lr, Beta, Nesterov, MatchRm
 
 /// Jordan's approximation of the nearest semi-orthogonal matrix: five steps of the odd polynomial
 /// whose coefficients his page derives (kellerjordan.github.io/posts/muon). The smaller side is
-/// that of the square products. Products read their operands rounded to `compute`.
+/// that of the square products. Products read their operands rounded to `compute`. A third
+/// dimension stacks matrices.
 static Value orthogonalize(Composer &b, Value x, Type compute) {
   constexpr double c1 = 3.4445, c3 = -4.7750, c5 = 2.0315;
   constexpr int steps = 5;
-  bool tall = Composer::type(x).getDimSize(0) > Composer::type(x).getDimSize(1);
+  ArrayRef<int64_t> sizes = Composer::type(x).getShape().take_back(2);
+  bool tall = sizes[0] > sizes[1];
   Type real = Composer::elementOf(x);
   for (int i = 0; i < steps; ++i) {
     Value rounded = b.cast(x, compute);
@@ -90,11 +92,14 @@ SmallVector<Value> MuonOp::buildGroupUpdate(OpBuilder &builder, const GroupUpdat
   SmallVector<Value> matrices = group.gatherParameters(ahead);
   for (Value &x : matrices) {
     constexpr double least = 1e-7; // of the norm
+    Value squares = SumSquaresOp::create(builder, group.loc, Composer::type(one), x);
+    x = b.div(x, b.scalar(b.sqrt(b.max(squares, b.splat(squares, least * least))), x));
+  }
+  Type compute = productType(*this, real);
+  matrices = group.divideMatrices(matrices, [&](Value x) { return orthogonalize(b, x, compute); });
+  for (Value &x : matrices) {
     auto rows = double(Composer::type(x).getDimSize(0));
     auto columns = double(Composer::type(x).getDimSize(1));
-    Value norm = b.sqrt(SumSquaresOp::create(builder, group.loc, Composer::type(one), x));
-    x = b.div(x, b.scalar(b.max(norm, b.splat(norm, least)), x));
-    x = orthogonalize(b, x, productType(*this, real));
     auto share = [&](Value weight, double factor) {
       return b.mul(weight, b.splat(weight, factor));
     };

@@ -532,6 +532,18 @@ TEST(Schedule, Shapes) {
   EXPECT_DOUBLE_EQ(learningRate(o, 99), 1);
 }
 
+TEST(Schedule, RatesOfTheirOwn) {
+  Options o;
+  o.steps = 110, o.warmup = 10, o.schedule = "cosine", o.lr = 1, o.minLr = 0.1;
+  for (int64_t step : {0, 9, 55, 109}) {
+    EXPECT_NEAR(ownRate(o, step, 0.02), 0.02 * learningRate(o, step), 1e-12);
+    EXPECT_DOUBLE_EQ(ownRate(o, step, 0), learningRate(o, step));
+  }
+  o.lr = 0; // the others stay as they are
+  EXPECT_DOUBLE_EQ(ownRate(o, 9, 0.02), 0.02);
+  EXPECT_DOUBLE_EQ(ownRate(o, 9, 0), 0);
+}
+
 TEST(Types, HalfPrecisionRoundsToNearestEven) {
   for (uint32_t bits = 0; bits < 65536; ++bits) {
     float wide = f16ToFloat(uint16_t(bits));
