@@ -52,6 +52,7 @@ void sumInOrder(ShaleType type, const void *const *sources, int count, void *tar
   case SHALE_F16:
     return sum16BitFloats<f16ToFloat, floatToF16>(sources, count, target, elements);
   case SHALE_BOOL:
+  case SHALE_NO_TYPE:
     break;
   }
   die(SHALE_EXIT_INTERNAL, "a collective sums booleans");

@@ -39,8 +39,8 @@ static std::string parameterTable(const ShaleProgram &program) {
                dimsOf(parameter.dims, parameter.rank).c_str(), printable(parameter.name).c_str(),
                names.c_str(), parameter.trained ? "" : " (not trained)");
   }
-  return format("parameters: %d with %lld elements, %lld trained\n", program.parameter_count,
-                (long long)total, (long long)trained) +
+  return format("parameters: %lld with %lld elements, %lld trained\n",
+                (long long)program.parameter_count, (long long)total, (long long)trained) +
          text;
 }
 

@@ -201,7 +201,7 @@ std::vector<Flag> trainingFlags() {
        nn::listOptimizers(" | ") + " (default: " + nn::getOptimizers().front()->name.str() + ")",
        setOptimizer, [](const O &o) { return o.optimizer->name.str(); }},
       {"optimizer-for", "REGEX=NAME,..", group, Effect::Graph,
-       "muon: matrices for which adamw is wanted, or the other way round (default: muon for matrices of hidden layers, adamw for embeddings, the head and all else)",
+       "with muon: muon or adamw, by parameter (default: muon: hidden matrices)",
        set<&O::optimizers>, get<&O::optimizers>},
       {"freeze", "REGEX", group, Effect::Graph, "parameters that are not trained",
        setString<&O::freeze>, getString<&O::freeze>},

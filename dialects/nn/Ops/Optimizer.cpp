@@ -47,15 +47,6 @@ LogicalResult Adamw8bitOp::verify() {
   return success();
 }
 
-LogicalResult MuonOp::verify() {
-  if (getOffset() || getSegments()) // muon_c1
-    return emitOpError() << "updates one parameter: it takes no 'offset' and no 'segments'";
-  auto param = cast<RankedTensorType>(getParam().getType());
-  if (param.getRank() != 2) // muon_c2
-    return emitOpError() << "updates matrices; got " << param;
-  return success();
-}
-
 //===- Factored moments ---------------------------------------------------===//
 
 Factors Factors::of(ArrayRef<int64_t> shape) {

@@ -42,6 +42,15 @@ const Optimizer &MuonOp::getOptimizer() {
   return optimizer;
 }
 
+LogicalResult MuonOp::verify() {
+  if (getOffset() || getSegments()) // muon_c1
+    return emitOpError() << "updates one parameter: it takes no 'offset' and no 'segments'";
+  auto param = cast<RankedTensorType>(getParam().getType());
+  if (param.getRank() != 2) // muon_c2
+    return emitOpError() << "updates matrices; got " << param;
+  return success();
+}
+
 /// The operands of nn.muon, in its order.
 enum Operand { Param, Grad, Momentum, Enable, Scale, Lr, Beta, Nesterov, MatchRms, Decay };
 

@@ -25,6 +25,7 @@ static ncclDataType_t typeOf(ShaleType type) {
   case SHALE_BOOL:
     return ncclUint8;
   case SHALE_F32:
+  case SHALE_NO_TYPE:
     break;
   }
   return ncclFloat32;
