@@ -82,6 +82,9 @@
 // CHECK-NEXT: foreign momentum
 // CHECK-NEXT: foreign gradient-weight
 // CHECK-NEXT: foreign nesterov
+// CHECK-NEXT: foreign match-rms-adamw
+// CHECK-NEXT: foreign adamw-weight-decay
+// CHECK-NEXT: foreign adamw-lr
 // CHECK-NEXT: metric loss
 // CHECK-NEXT: site u kind 1 axis 0 bytes 64
 // CHECK-NEXT: site u kind 0 axis 0 bytes 64
