@@ -200,7 +200,7 @@ std::vector<Flag> trainingFlags() {
       {"optimizer", "NAME", group, Effect::Graph,
        nn::listOptimizers(" | ") + " (default: " + nn::getOptimizers().front()->name.str() + ")",
        setOptimizer, [](const O &o) { return o.optimizer->name.str(); }},
-      {"optimizer-for", "REGEX=NAME,..", group, Effect::Graph,
+      {"optimizer-for", "REGEX=NAME,..", kExtendGroup, Effect::Graph,
        "with muon: muon or adamw, by parameter (default: muon: hidden matrices)",
        set<&O::optimizers>, get<&O::optimizers>},
       {"freeze", "REGEX", group, Effect::Graph, "parameters that are not trained",
