@@ -30,6 +30,15 @@ static LogicalResult readDims(Node &node, int64_t sinceOperand, SmallVectorImpl<
 
 enum class Reduction { Sum, Mean, Max, Min, Prod, L1, L2, SumSquare, LogSum, LogSumExp };
 
+/// Whether a reduction hands its gradient to one element of each line. The gradient of amax() goes
+/// to all largest elements in equal parts, that of max(dim) to the one whose index it returns.
+static bool picksOne(Node &node, Reduction kind, Value x, int64_t dim) {
+  std::string traced = node.tracedAs();
+  return (kind == Reduction::Max || kind == Reduction::Min) &&
+         (traced == "aten.max.dim" || traced == "aten.min.dim") &&
+         Node::type(x).getDimSize(dim) > 0;
+}
+
 template <Reduction kind> static LogicalResult importReduce(Node &node) {
   SmallVector<int64_t> dims;
   bool nothing = false, keep = node.flagAttr("keepdims", true);
@@ -49,17 +58,10 @@ template <Reduction kind> static LogicalResult importReduce(Node &node) {
     return node.reduce(how, value, dims, keep);
   };
   Value result;
-  // The gradient of amax() goes to all largest elements in equal parts, that of max(dim) to the one
-  // whose index it returns.
-  std::string traced = node.tracedAs();
-  bool isExtreme = kind == Reduction::Max || kind == Reduction::Min;
-  bool picks = isExtreme && (traced == "aten.max.dim" || traced == "aten.min.dim");
-  if (picks && dims.size() == 1 && !truth && Node::type(x).getDimSize(dims[0]) > 0) {
-    auto how = kind == Reduction::Max ? nn::ReduceKind::Max : nn::ReduceKind::Min;
-    result = firstExtreme(node, how, x, dims[0]);
-    if (result && !keep)
-      result = reduce(nn::ReduceKind::Sum, result);
-    node.set(0, result);
+  if (!truth && dims.size() == 1 && picksOne(node, kind, x, dims[0])) {
+    result = firstExtreme(node, kind == Reduction::Max ? nn::ReduceKind::Max : nn::ReduceKind::Min,
+                          x, dims[0]);
+    node.set(0, result && !keep ? reduce(nn::ReduceKind::Sum, result) : result);
     return success();
   }
   switch (kind) {

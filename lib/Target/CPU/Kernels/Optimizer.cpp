@@ -193,141 +193,194 @@ struct BlockKernel : OwnKernelOpInterface::ExternalModel<BlockKernel, Adamw8bitO
                      Value begin, Value end, int64_t lanes) const;
 };
 
-LogicalResult BlockKernel::emit(Operation *raw, OpBuilder &b, ValueRange operands,
-                                ValueRange results, Value begin, Value end, int64_t lanes) const {
-  auto op = cast<Adamw8bitOp>(raw);
-  auto elementOf = [](Value value) {
+/// Emits the update of the blocks of one flat group.
+class BlockUpdate {
+public:
+  BlockUpdate(Adamw8bitOp op, OpBuilder &b, ValueRange operands, ValueRange results, int64_t lanes)
+      : op(op), b(b), loc(op.getLoc()), l(b, loc, lanes), in(operands, op), results(results),
+        element(elementOf(op.getParam())), gradient(elementOf(op.getGrad())),
+        words(VectorType::get({lanes}, b.getI32Type())), olds{in.getMoment1(), in.getMoment2()} {
+    for (unsigned number : op.getHyperNumbers())
+      hypers.push_back(l.splat(scalarOf(l, operands[number])));
+    scale = l.splat(scalarOf(l, in.getScale()));
+    on = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, scalarOf(l, in.getEnable()),
+                               arith::ConstantOp::create(b, loc, b.getI8IntegerAttr(0)));
+    zero = l.index(0), codes = l.index(kCodeWords), step = l.index(lanes), shift = zero;
+    if (op.getOffset())
+      shift = arith::IndexCastOp::create(b, loc, b.getIndexType(), scalarOf(l, operands.back()));
+  }
+  static Type elementOf(Value value) {
     return cast<RankedTensorType>(value.getType()).getElementType();
+  }
+  /// Updates the blocks [begin, end).
+  void run(Value begin, Value end);
+
+private:
+  /// What is the same for all elements of a block.
+  struct Block {
+    Value first, word, last; ///< its first element, its first word, and the word of its scale
+    Value limit;             ///< elements from it on are padding
+    Value decay;
+    SmallVector<Value> hypers;
+    Value scales[2]; ///< of the old moments
   };
-  Type element = elementOf(op.getParam()), gradient = elementOf(op.getGrad());
-  for (Type type : {element, gradient})
-    if (!type.isF32() && !is16BitFloat(type))
-      return op->emitOpError() << "has a kernel for f32 and 16-bit floats only; got " << type;
-  if (!op.getSegments() || kCodeWords % lanes != 0)
-    return op->emitOpError() << "has a kernel for flat groups only";
-  Location loc = op->getLoc();
-  Loops l(b, loc, lanes);
-  Adamw8bitOp::Adaptor in(operands, op);
-  auto scalar = [&](Value memref) { return l.splat(scalarOf(l, memref)); };
+  Block blockAt(Value number, Value limit, Value decay, Value rate);
+  /// Returns the new parameter, if `withParam`, and the new moments of the elements of byte k of
+  /// the words from j on.
+  SmallVector<Value> next(const Block &block, Value j, int64_t k, bool withParam);
+  /// Returns the largest new moments of a block.
+  std::pair<Value, Value> topsOf(const Block &block);
+  void update(const Block &block);
+  /// Copies the blocks [from, to), which are in no segment.
+  void pad(Value from, Value to);
+
+  static constexpr Moment kMoments[] = {Moment::First, Moment::Second};
+  Adamw8bitOp op;
+  OpBuilder &b;
+  Location loc;
+  Loops l;
+  Adamw8bitOp::Adaptor in;
+  ValueRange results;
+  Type element, gradient;
+  VectorType words;
+  Value olds[2];
   SmallVector<Value> hypers;
-  for (unsigned number : op.getHyperNumbers())
-    hypers.push_back(scalar(operands[number]));
-  Value scale = scalar(in.getScale());
-  Value on = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, scalarOf(l, in.getEnable()),
-                                   arith::ConstantOp::create(b, loc, b.getI8IntegerAttr(0)));
-  constexpr Moment moments[] = {Moment::First, Moment::Second};
-  Value olds[] = {in.getMoment1(), in.getMoment2()};
-  auto words = VectorType::get({lanes}, b.getI32Type());
-  Value step = l.index(lanes), zero = l.index(0), codes = l.index(kCodeWords);
+  Value scale, on, zero, codes, step;
+  Value shift; ///< the element of the group at which this rank's slice begins
+};
 
-  // Updates block `number`, whose elements from `limit` on are padding.
-  auto block = [&](Value number, Value limit, Value decay, Value rate) {
-    Value first = l.mul(number, l.index(kMomentBlock)), word = l.mul(number, l.index(kBlockWords)),
-          last = l.add(word, codes);
-    SmallVector<Value> own(hypers), scales;
-    if (rate)
-      scaleLearningRates(op, b, loc, l.splat(rate), own);
-    for (Value old : olds) {
-      Value bits = memref::LoadOp::create(b, loc, old, last);
-      scales.push_back(l.splat(arith::BitcastOp::create(b, loc, b.getF32Type(), bits)));
-    }
-    Value factor = l.splat(decay);
-    // The new parameter and moments of the elements of byte k of the words from j on.
-    auto next = [&](Value j, int64_t k, bool withParam) {
-      Value at = l.add(first, l.add(j, l.index(k * kCodeWords)));
-      Value inside = vector::CreateMaskOp::create(b, loc, VectorType::get({lanes}, b.getI1Type()),
-                                                  l.max(zero, l.sub(limit, at)));
-      Value none = l.splat(l.real(0)), param = none;
-      if (withParam)
-        param = l.load(in.getParam(), at, {}, element);
-      Value g = arith::MulFOp::create(b, loc, l.load(in.getGrad(), at, {}, gradient), scale);
-      SmallVector<Value> values{param};
-      for (auto [moment, old, own] : llvm::zip(moments, olds, scales)) {
-        Value packed = vector::LoadOp::create(b, loc, words, old, l.add(word, j));
-        values.push_back(emitDecoded(b, loc, moment, packed, k, own));
-      }
-      values = emitAdamw({b, loc, values, l.keep(inside, g, none), factor, own});
-      values[0] = l.keep(inside, values[0], param);
-      values[0] = arith::SelectOp::create(b, loc, on, values[0], param);
-      return values;
-    };
-    Value none = l.splat(l.real(0));
-    auto largest =
-        scf::ForOp::create(b, loc, zero, codes, step, ValueRange{none, none},
-                           [&](OpBuilder &, Location, Value j, ValueRange sofar) {
-                             SmallVector<Value> sizes(sofar);
-                             for (int64_t k = 0; k < kWordCodes; ++k) {
-                               SmallVector<Value> values = next(j, k, /*withParam=*/false);
-                               for (int i : {0, 1})
-                                 sizes[i] = arith::MaximumFOp::create(
-                                     b, loc, sizes[i], math::AbsFOp::create(b, loc, values[i + 1]));
-                             }
-                             scf::YieldOp::create(b, loc, sizes);
-                           });
-    Value tops[] = {l.maxLanes(largest.getResult(0)), l.maxLanes(largest.getResult(1))};
-    l.forRange(zero, l.index(kCodeWords / lanes), [&](Value vector) {
-      Value j = l.mul(vector, step);
-      SmallVector<Value> packed(2), params;
-      for (int64_t k = 0; k < kWordCodes; ++k) {
-        SmallVector<Value> values = next(j, k, /*withParam=*/true);
-        params.push_back(values[0]);
-        for (int i : {0, 1}) {
-          Value code = emitCode(b, loc, moments[i], values[i + 1], k, l.splat(tops[i]));
-          packed[i] = packed[i] ? Value(arith::OrIOp::create(b, loc, packed[i], code)) : code;
-        }
-      }
-      Value at = l.add(word, j);
+BlockUpdate::Block BlockUpdate::blockAt(Value number, Value limit, Value decay, Value rate) {
+  Block block;
+  block.first = l.mul(number, l.index(kMomentBlock));
+  block.word = l.mul(number, l.index(kBlockWords));
+  block.last = l.add(block.word, codes);
+  block.limit = limit;
+  block.hypers = hypers;
+  if (rate)
+    scaleLearningRates(op, b, loc, l.splat(rate), block.hypers);
+  for (int i : {0, 1}) {
+    Value bits = memref::LoadOp::create(b, loc, olds[i], block.last);
+    block.scales[i] = l.splat(arith::BitcastOp::create(b, loc, b.getF32Type(), bits));
+  }
+  block.decay = l.splat(decay);
+  return block;
+}
+
+SmallVector<Value> BlockUpdate::next(const Block &block, Value j, int64_t k, bool withParam) {
+  Value at = l.add(block.first, l.add(j, l.index(k * kCodeWords)));
+  Value inside =
+      vector::CreateMaskOp::create(b, loc, VectorType::get(words.getShape(), b.getI1Type()),
+                                   l.max(zero, l.sub(block.limit, at)));
+  Value none = l.splat(l.real(0)), param = none;
+  if (withParam)
+    param = l.load(in.getParam(), at, {}, element);
+  Value g = arith::MulFOp::create(b, loc, l.load(in.getGrad(), at, {}, gradient), scale);
+  SmallVector<Value> values{param};
+  for (int i : {0, 1}) {
+    Value packed = vector::LoadOp::create(b, loc, words, olds[i], l.add(block.word, j));
+    values.push_back(emitDecoded(b, loc, kMoments[i], packed, k, block.scales[i]));
+  }
+  values = emitAdamw({b, loc, values, l.keep(inside, g, none), block.decay, block.hypers});
+  values[0] = l.keep(inside, values[0], param);
+  values[0] = arith::SelectOp::create(b, loc, on, values[0], param);
+  return values;
+}
+
+std::pair<Value, Value> BlockUpdate::topsOf(const Block &block) {
+  Value none = l.splat(l.real(0));
+  auto largest =
+      scf::ForOp::create(b, loc, zero, codes, step, ValueRange{none, none},
+                         [&](OpBuilder &, Location, Value j, ValueRange sofar) {
+                           SmallVector<Value> sizes(sofar);
+                           for (int64_t k = 0; k < kWordCodes; ++k) {
+                             SmallVector<Value> values = next(block, j, k, /*withParam=*/false);
+                             for (int i : {0, 1})
+                               sizes[i] = arith::MaximumFOp::create(
+                                   b, loc, sizes[i], math::AbsFOp::create(b, loc, values[i + 1]));
+                           }
+                           scf::YieldOp::create(b, loc, sizes);
+                         });
+  Value first = l.maxLanes(largest.getResult(0));
+  return {first, l.maxLanes(largest.getResult(1))};
+}
+
+void BlockUpdate::update(const Block &block) {
+  auto [first, second] = topsOf(block);
+  Value tops[] = {first, second};
+  l.forRange(zero, l.index(kCodeWords / words.getDimSize(0)), [&](Value vector) {
+    Value j = l.mul(vector, step);
+    SmallVector<Value> packed(2), params;
+    for (int64_t k = 0; k < kWordCodes; ++k) {
+      SmallVector<Value> values = next(block, j, k, /*withParam=*/true);
+      params.push_back(values[0]);
       for (int i : {0, 1}) {
-        Value old = vector::LoadOp::create(b, loc, words, olds[i], at);
-        packed[i] = arith::SelectOp::create(b, loc, on, packed[i], old);
+        Value code = emitCode(b, loc, kMoments[i], values[i + 1], k, l.splat(tops[i]));
+        packed[i] = packed[i] ? Value(arith::OrIOp::create(b, loc, packed[i], code)) : code;
       }
-      for (auto [k, param] : llvm::enumerate(params))
-        l.store(results[0], l.add(first, l.add(j, l.index(k * kCodeWords))), {}, param, element);
-      for (int i : {0, 1})
-        vector::StoreOp::create(b, loc, packed[i], results[i + 1], at);
-    });
-    for (int i : {0, 1}) {
-      Value bits = arith::BitcastOp::create(b, loc, b.getI32Type(), tops[i]);
-      Value old = memref::LoadOp::create(b, loc, olds[i], last);
-      memref::StoreOp::create(b, loc, arith::SelectOp::create(b, loc, on, bits, old),
-                              results[i + 1], last);
     }
-  };
+    Value at = l.add(block.word, j);
+    for (int i : {0, 1}) {
+      Value old = vector::LoadOp::create(b, loc, words, olds[i], at);
+      packed[i] = arith::SelectOp::create(b, loc, on, packed[i], old);
+    }
+    for (auto [k, param] : llvm::enumerate(params))
+      l.store(results[0], l.add(block.first, l.add(j, l.index(k * kCodeWords))), {}, param,
+              element);
+    for (int i : {0, 1})
+      vector::StoreOp::create(b, loc, packed[i], results[i + 1], at);
+  });
+  for (int i : {0, 1}) {
+    Value bits = arith::BitcastOp::create(b, loc, b.getI32Type(), tops[i]);
+    Value old = memref::LoadOp::create(b, loc, olds[i], block.last);
+    memref::StoreOp::create(b, loc, arith::SelectOp::create(b, loc, on, bits, old), results[i + 1],
+                            block.last);
+  }
+}
 
-  // Blocks between segments and after them are padding.
-  Value shift = zero;
-  if (op.getOffset())
-    shift = arith::IndexCastOp::create(b, loc, b.getIndexType(), scalarOf(l, operands.back()));
-  RunTable table(l, runsOf(op.getSegmentsAttr()));
-  int64_t count = runsOf(op.getSegmentsAttr()).size();
+void BlockUpdate::pad(Value from, Value to) {
+  Value size = l.index(kMomentBlock), own = l.index(kBlockWords);
+  l.vectors(l.mul(from, size), l.mul(to, size), {},
+            [&](Value at, Value mask, ValueRange) -> SmallVector<Value> {
+              l.store(results[0], at, mask, l.load(in.getParam(), at, mask, element), element);
+              return {};
+            });
+  l.forRange(l.mul(from, own), l.mul(to, own), [&](Value at) {
+    for (int i : {0, 1})
+      memref::StoreOp::create(b, loc, memref::LoadOp::create(b, loc, olds[i], at), results[i + 1],
+                              at);
+  });
+}
+
+void BlockUpdate::run(Value begin, Value end) {
+  SmallVector<Run> runs = runsOf(op.getSegmentsAttr());
+  RunTable table(l, runs);
   auto blocks = [&](Value elements) { // of this rank, up to an element of the group, rounded up
     Value local = l.max(zero, l.sub(elements, shift));
     Value whole = l.div(l.add(local, l.index(kMomentBlock - 1)), l.index(kMomentBlock));
     return l.max(begin, l.min(end, whole));
   };
-  auto padding = [&](Value from, Value to) {
-    Value size = l.index(kMomentBlock), own = l.index(kBlockWords);
-    l.vectors(l.mul(from, size), l.mul(to, size), {},
-              [&](Value at, Value mask, ValueRange) -> SmallVector<Value> {
-                l.store(results[0], at, mask, l.load(in.getParam(), at, mask, element), element);
-                return {};
-              });
-    l.forRange(l.mul(from, own), l.mul(to, own), [&](Value at) {
-      for (int i : {0, 1})
-        memref::StoreOp::create(b, loc, memref::LoadOp::create(b, loc, olds[i], at), results[i + 1],
-                                at);
-    });
-  };
+  // Blocks between segments and after them are padding.
   auto loop = scf::ForOp::create(
-      b, loc, zero, l.index(count), l.index(1), ValueRange(begin),
+      b, loc, zero, l.index(runs.size()), l.index(1), ValueRange(begin),
       [&](OpBuilder &, Location, Value i, ValueRange done) {
         Value from = blocks(table.begin(i)), to = blocks(table.end(i));
-        padding(done[0], from);
+        pad(done[0], from);
         Value limit = l.sub(table.end(i), shift), decay = table.decay(i), rate = table.rate(i);
-        l.forRange(from, to, [&](Value number) { block(number, limit, decay, rate); });
+        l.forRange(from, to, [&](Value number) { update(blockAt(number, limit, decay, rate)); });
         scf::YieldOp::create(b, loc, to);
       });
-  padding(loop.getResult(0), end);
+  pad(loop.getResult(0), end);
+}
+
+LogicalResult BlockKernel::emit(Operation *raw, OpBuilder &b, ValueRange operands,
+                                ValueRange results, Value begin, Value end, int64_t lanes) const {
+  auto op = cast<Adamw8bitOp>(raw);
+  for (Value value : {op.getParam(), op.getGrad()})
+    if (Type type = BlockUpdate::elementOf(value); !type.isF32() && !is16BitFloat(type))
+      return op->emitOpError() << "has a kernel for f32 and 16-bit floats only; got " << type;
+  if (!op.getSegments() || kCodeWords % lanes != 0)
+    return op->emitOpError() << "has a kernel for flat groups only";
+  BlockUpdate(op, b, operands, results, lanes).run(begin, end);
   return success();
 }
 

@@ -263,61 +263,75 @@ struct BlockKernel : cuda::OwnKernelOpInterface::ExternalModel<BlockKernel, Adam
                      ValueRange results) const;
 };
 
-LogicalResult BlockKernel::emit(Operation *raw, OpBuilder &b, gpu::GPUFuncOp function,
-                                ValueRange operands, ValueRange results) const {
-  auto op = cast<Adamw8bitOp>(raw);
-  Type element = elementOf(op.getParam().getType()), gradient = elementOf(op.getGrad().getType());
-  for (Type type : {element, gradient})
-    if (!type.isF32() && !is16BitFloat(type))
-      return op->emitOpError() << "has a kernel for f32 and 16-bit floats only; got " << type;
-  if (!op.getSegments() || op.getSegments()->empty() || elements(op.getParam()) == 0)
-    return op->emitOpError() << "has a kernel for flat groups only";
-  Location loc = op->getLoc();
-  Threads t(b, function);
-  Adamw8bitOp::Adaptor in(operands, op);
-  Value zero = t.index(0), block = t.block(), thread = t.thread();
-  SmallVector<Value> hypers;
-  for (unsigned number : op.getHyperNumbers())
-    hypers.push_back(t.load(operands[number], zero));
-  Value scale = t.load(in.getScale(), zero), byte = t.load(in.getEnable(), zero);
-  Value on = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, byte,
-                                   constantLike(b, loc, byte.getType(), 0));
-  Value first = t.mul(block, t.index(kMomentBlock)), start = first;
-  if (op.getOffset())
-    start = t.add(start, t.loadIndex(operands.back(), zero));
-  Segments segments(t, op.getSegmentsAttr());
-  Segments::Segment segment = segments.get(segments.find(start));
-  // A block in no segment is before the segment that was found.
-  Value known = t.less(segment.begin, t.add(start, t.index(1)));
-  if (segment.rate)
-    scaleLearningRates(op, b, loc, segment.rate, hypers);
-  auto load = [&](Value memref, Value at, Type type) {
+/// Emits the update of one block by the threads of a block.
+class BlockUpdate {
+public:
+  BlockUpdate(Adamw8bitOp op, OpBuilder &b, gpu::GPUFuncOp function, ValueRange operands,
+              ValueRange results)
+      : op(op), b(b), loc(op.getLoc()), t(b, function), in(operands, op), results(results),
+        element(elementOf(op.getParam().getType())), gradient(elementOf(op.getGrad().getType())),
+        olds{in.getMoment1(), in.getMoment2()} {
+    Value zero = t.index(0);
+    block = t.block(), thread = t.thread();
+    for (unsigned number : op.getHyperNumbers())
+      hypers.push_back(t.load(operands[number], zero));
+    scale = t.load(in.getScale(), zero);
+    Value byte = t.load(in.getEnable(), zero);
+    on = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, byte,
+                               constantLike(b, loc, byte.getType(), 0));
+    first = start = t.mul(block, t.index(kMomentBlock));
+    if (op.getOffset())
+      start = t.add(start, t.loadIndex(operands.back(), zero));
+  }
+  void run();
+
+private:
+  Value load(Value memref, Value at, Type type) {
     Value value = t.load(memref, at);
     return is16BitFloat(type) ? widen16Bits(b, loc, arith::BitcastOp::create(b, loc, type, value))
                               : value;
-  };
-  constexpr Moment moments[] = {Moment::First, Moment::Second};
-  Value olds[] = {in.getMoment1(), in.getMoment2()};
-  Value word = t.add(t.mul(block, t.index(kBlockWords)), thread);
-  Value last = t.add(t.mul(block, t.index(kBlockWords)), t.index(kCodeWords));
-  SmallVector<Value> packed, bits, params, ats;
-  for (Value old : olds) {
-    packed.push_back(t.load(old, word));
-    bits.push_back(t.load(old, last));
   }
-  SmallVector<SmallVector<Value>> news(2);
-  Value none = constantLike(b, loc, b.getF32Type(), 0), tops[] = {none, none};
+  /// Computes this thread's new parameters and moments, of elements that end at `end`.
+  void computeElements(Value end, Value decay);
+  /// Makes the largest moments of all threads known to each.
+  void exchangeTops();
+  /// Stores codes, scales and parameters.
+  void store();
+  /// Returns the largest of kParts values from `from` on.
+  Value largest(Value memref, Value from);
+
+  static constexpr Moment kMoments[] = {Moment::First, Moment::Second};
+  static constexpr int64_t kParts = 8;
+  Adamw8bitOp op;
+  OpBuilder &b;
+  Location loc;
+  Threads t;
+  Adamw8bitOp::Adaptor in;
+  ValueRange results;
+  Type element, gradient;
+  Value olds[2];
+  Value block, thread, scale, on;
+  Value first, start; ///< the block's first element in this rank's slice, and in the group
+  Value known;        ///< whether the block is in a segment
+  Value word, last;   ///< this thread's word of a moment, and the word of the block's scale
+  Value packed[2], bits[2], tops[2], parts;
+  SmallVector<Value> hypers, params, ats, news[2];
+};
+
+void BlockUpdate::computeElements(Value end, Value decay) {
+  Value none = constantLike(b, loc, b.getF32Type(), 0);
+  tops[0] = tops[1] = none;
   for (int64_t k = 0; k < kWordCodes; ++k) {
     Value at = t.add(first, t.add(thread, t.index(k * kCodeWords)));
     Value place = t.add(start, t.sub(at, first));
-    Value inside = t.both(known, t.less(place, segment.end));
+    Value inside = t.both(known, t.less(place, end));
     Value param = load(in.getParam(), at, element);
     Value g = arith::MulFOp::create(b, loc, load(in.getGrad(), at, gradient), scale);
     SmallVector<Value> values{param};
     for (int i : {0, 1})
-      values.push_back(emitDecoded(b, loc, moments[i], packed[i], k,
+      values.push_back(emitDecoded(b, loc, kMoments[i], packed[i], k,
                                    arith::BitcastOp::create(b, loc, b.getF32Type(), bits[i])));
-    values = emitAdamw({b, loc, values, t.select(inside, g, none), segment.decay, hypers});
+    values = emitAdamw({b, loc, values, t.select(inside, g, none), decay, hypers});
     params.push_back(t.select(t.both(on, inside), values[0], param));
     ats.push_back(at);
     for (int i : {0, 1}) {
@@ -326,27 +340,33 @@ LogicalResult BlockKernel::emit(Operation *raw, OpBuilder &b, gpu::GPUFuncOp fun
           arith::MaximumFOp::create(b, loc, tops[i], math::AbsFOp::create(b, loc, values[i + 1]));
     }
   }
-  // The largest of all threads: of eight neighbours each by eight threads, then by all.
-  constexpr int64_t kParts = 8;
-  Value sizes = t.shared(2 * kCodeWords, b.getF32Type()),
-        parts = t.shared(2 * kParts, b.getF32Type());
-  auto largest = [&](Value memref, Value from) {
-    Value top = t.load(memref, from);
-    for (int64_t i = 1; i < kParts; ++i)
-      top = arith::MaximumFOp::create(b, loc, top, t.load(memref, t.add(from, t.index(i))));
-    return top;
-  };
+}
+
+Value BlockUpdate::largest(Value memref, Value from) {
+  Value top = t.load(memref, from);
+  for (int64_t i = 1; i < kParts; ++i)
+    top = arith::MaximumFOp::create(b, loc, top, t.load(memref, t.add(from, t.index(i))));
+  return top;
+}
+
+void BlockUpdate::exchangeTops() {
+  // Of eight neighbours each by eight threads, then by all.
+  Value sizes = t.shared(2 * kCodeWords, b.getF32Type());
+  parts = t.shared(2 * kParts, b.getF32Type());
   for (int i : {0, 1})
     t.store(tops[i], sizes, t.add(thread, t.index(i * kCodeWords)));
   t.barrier();
   t.when(t.less(thread, t.index(2 * kParts)),
          [&] { t.store(largest(sizes, t.mul(thread, t.index(kParts))), parts, thread); });
   t.barrier();
+}
+
+void BlockUpdate::store() {
   Value changes = t.both(on, known);
   for (int i : {0, 1}) {
     Value top = largest(parts, t.index(i * kParts)), codes;
     for (int64_t k = 0; k < kWordCodes; ++k) {
-      Value code = emitCode(b, loc, moments[i], news[i][k], k, top);
+      Value code = emitCode(b, loc, kMoments[i], news[i][k], k, top);
       codes = codes ? Value(arith::OrIOp::create(b, loc, codes, code)) : code;
     }
     t.store(t.select(changes, codes, packed[i]), results[i + 1], word);
@@ -361,6 +381,35 @@ LogicalResult BlockKernel::emit(Operation *raw, OpBuilder &b, gpu::GPUFuncOp fun
           arith::BitcastOp::create(b, loc, b.getI16Type(), narrowTo16Bits(b, loc, param, element));
     t.store(param, results[0], at);
   }
+}
+
+void BlockUpdate::run() {
+  Segments segments(t, op.getSegmentsAttr());
+  Segments::Segment segment = segments.get(segments.find(start));
+  // A block in no segment is before the segment that was found.
+  known = t.less(segment.begin, t.add(start, t.index(1)));
+  if (segment.rate)
+    scaleLearningRates(op, b, loc, segment.rate, hypers);
+  word = t.add(t.mul(block, t.index(kBlockWords)), thread);
+  last = t.add(t.mul(block, t.index(kBlockWords)), t.index(kCodeWords));
+  for (int i : {0, 1}) {
+    packed[i] = t.load(olds[i], word);
+    bits[i] = t.load(olds[i], last);
+  }
+  computeElements(segment.end, segment.decay);
+  exchangeTops();
+  store();
+}
+
+LogicalResult BlockKernel::emit(Operation *raw, OpBuilder &b, gpu::GPUFuncOp function,
+                                ValueRange operands, ValueRange results) const {
+  auto op = cast<Adamw8bitOp>(raw);
+  for (Value value : {op.getParam(), op.getGrad()})
+    if (Type type = elementOf(value.getType()); !type.isF32() && !is16BitFloat(type))
+      return op->emitOpError() << "has a kernel for f32 and 16-bit floats only; got " << type;
+  if (!op.getSegments() || op.getSegments()->empty() || elements(op.getParam()) == 0)
+    return op->emitOpError() << "has a kernel for flat groups only";
+  BlockUpdate(op, b, function, operands, results).run();
   return success();
 }
 
