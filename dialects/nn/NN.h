@@ -85,6 +85,9 @@ inline constexpr llvm::StringLiteral kClassesAttr = NNDialect::ClassesAttrHelper
 inline constexpr llvm::StringLiteral kAbsentAttr = NNDialect::AbsentAttrHelper::getNameStr();
 inline constexpr llvm::StringLiteral kBuffersAttr = NNDialect::BuffersAttrHelper::getNameStr();
 inline constexpr llvm::StringLiteral kStateAttr = NNDialect::StateAttrHelper::getNameStr();
+/// On a result of @forward: the parameter whose gradient it is.
+inline constexpr llvm::StringLiteral kGradientOfAttr =
+    NNDialect::GradientOfAttrHelper::getNameStr();
 inline constexpr llvm::StringLiteral kRoleAttr = NNDialect::RoleAttrHelper::getNameStr();
 inline constexpr llvm::StringLiteral kNameAttr = NNDialect::NameAttrHelper::getNameStr();
 inline constexpr llvm::StringLiteral kBindingAttr = NNDialect::BindingAttrHelper::getNameStr();

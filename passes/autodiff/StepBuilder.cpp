@@ -2,9 +2,7 @@
 #include "passes/autodiff/StepBuilder.h"
 #include "dialects/nn/Ops/Cast.h"
 #include "dialects/nn/Ops/Compare.h"
-#include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Ops/State.h"
-#include <limits>
 
 using namespace mlir;
 using namespace shale;
@@ -44,15 +42,6 @@ Value StepBuilder::select(Value condition, Value a, Value b) {
 Value StepBuilder::compare(nn::Predicate predicate, Value a, Value b) {
   return nn::CompareOp::create(builder, function.getLoc(), nn::boolScalar(a.getType()), predicate,
                                a, b);
-}
-
-// |x| < infinity.
-Value StepBuilder::isFinite(Value scalar) {
-  auto type = cast<RankedTensorType>(scalar.getType());
-  Value magnitude = nn::AbsOp::create(builder, function.getLoc(), type, scalar);
-  Value infinity =
-      nn::splat(builder, function.getLoc(), type, std::numeric_limits<double>::infinity());
-  return compare(nn::Predicate::LT, magnitude, infinity);
 }
 
 void StepBuilder::setResults(ValueRange results, ArrayRef<DictionaryAttr> attrs) {

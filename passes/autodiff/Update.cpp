@@ -4,6 +4,7 @@
 #include "dialects/nn/Ops/State.h"
 #include "lib/Support/PrintIR.h"
 #include "passes/autodiff/StepBuilder.h"
+#include <limits>
 
 using namespace mlir;
 using namespace shale;
@@ -89,6 +90,15 @@ void StepBuilder::update(Trained &t, Value enable, Value scale) {
 }
 
 // scale = clip > 0 ? min(1, clip / (norm + 1e-6)) : 1, as PyTorch's clip_grad_norm_.
+// |x| < infinity.
+Value StepBuilder::isFinite(Value scalar) {
+  auto type = cast<RankedTensorType>(scalar.getType());
+  Value magnitude = nn::AbsOp::create(builder, function.getLoc(), type, scalar);
+  Value infinity =
+      nn::splat(builder, function.getLoc(), type, std::numeric_limits<double>::infinity());
+  return compare(nn::Predicate::LT, magnitude, infinity);
+}
+
 void StepBuilder::buildUpdate() {
   builder.setInsertionPoint(function.getBody().front().getTerminator());
   PhaseScope phase(builder, nn::Phase::Update);

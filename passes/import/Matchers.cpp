@@ -1,9 +1,9 @@
 //===- Matchers.cpp - Helpers of the recovery patterns --------------------===//
 #include "passes/import/Matchers.h"
+#include "dialects/nn/NN.h"
 #include "dialects/nn/Ops/Constant.h"
 #include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Elementwise.h"
-#include "dialects/nn/Ops/State.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include <cmath>

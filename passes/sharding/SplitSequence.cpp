@@ -1,5 +1,5 @@
 //===- SplitSequence.cpp - Splits rows between the products of a layer ----===//
-#include "dialects/nn/Ops/State.h"
+#include "dialects/nn/NN.h"
 #include "lib/Support/Remarks.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/sharding/Layout.h"

@@ -9,10 +9,6 @@
 #include "dialects/nn/Ops/State.h.inc"
 
 namespace shale::nn {
-/// On a result of @forward: the parameter whose gradient it is.
-inline constexpr llvm::StringLiteral kGradientOfAttr =
-    NNDialect::GradientOfAttrHelper::getNameStr();
-
 /// Adds the ops of State.td to the dialect.
 void registerStateOps(NNDialect &dialect);
 } // namespace shale::nn
