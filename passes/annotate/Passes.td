@@ -277,17 +277,24 @@ def AssignOptimizersPass : Pass<"shale-assign-optimizers", "::mlir::ModuleOp"> {
     Before (with `optimizer=muon choices=router=adamw`):
 
     ```mlir
-    nn.state @embed.weight role = param type = tensor<16x8xf32>
     nn.state @layers.0.weight role = param type = tensor<8x8xf32>
-    nn.state @layers.0.router role = param type = tensor<4x8xf32>
+    nn.state @layers.0.router role = param type = tensor<8x8xf32>
+    nn.state @head.weight role = param type = tensor<8x8xf32>
+    func.func @forward(%x: tensor<4x8xf32>, %w: tensor<8x8xf32> {nn.state = @layers.0.weight}, %r: tensor<8x8xf32> {nn.state = @layers.0.router}, %h: tensor<8x8xf32> {nn.state = @head.weight}) -> tensor<4x8xf32> {
+      %0 = nn.matmul %x, %w : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+      %1 = nn.matmul %0, %r : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+      %2 = nn.matmul %1, %h : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+      return %2 : tensor<4x8xf32>
+    }
     ```
 
     After:
 
     ```mlir
-    nn.state @embed.weight role = param type = tensor<16x8xf32> {nn.optimizer = "adamw"}
     nn.state @layers.0.weight role = param type = tensor<8x8xf32>
-    nn.state @layers.0.router role = param type = tensor<4x8xf32> {nn.optimizer = "adamw"}
+    nn.state @layers.0.router role = param type = tensor<8x8xf32> {nn.optimizer = "adamw"}
+    nn.state @head.weight role = param type = tensor<8x8xf32> {nn.optimizer = "adamw"}
+    ...
     ```
   }];
   let options = [

@@ -41,7 +41,8 @@ def LowerProgramPass : Pass<"shale-lower-program", "::mlir::ModuleOp"> {
         llvm.call @shale_wait(%arg0, %6) : (!llvm.ptr, i32) -> ()
         llvm.return
       }
-      llvm.mlir.global private constant @shale_text_0("fsdp\00") {addr_space = 0 : i32}
+      ...
+      llvm.mlir.global private constant @shale_text_5("fsdp\00") {addr_space = 0 : i32}
       llvm.mlir.global private constant @shale_axes_0() {addr_space = 0 : i32} : !llvm.array<1 x struct<(ptr, i64, i32)>> {
     ...
     ```

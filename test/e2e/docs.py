@@ -356,10 +356,12 @@ def check(a, work):
              if not name.startswith(("OMP_", "SHALE_", "SLURM_", "OMPI_", "PMIX_", "MASTER_", "RANK", "WORLD_SIZE", "LOCAL_"))}
     environment = {**clean, "PATH": f"{work / 'bin'}:{tools}:{os.environ['PATH']}", "TERM": "dumb", "OMP_NUM_THREADS": "1", "OMPI_ALLOW_RUN_AS_ROOT": "1",
                    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none"}
-    run([shim, MODELS / "gpt2" / "model.onnx", "-o", work / "program", "--dim", "batch=4", "--dim", "sequence=64"], "shalec", environment)
+    for name, optimizer in ("program", "adamw"), ("program-muon", "muon"):
+        run([shim, MODELS / "gpt2" / "model.onnx", "-o", work / name, "--dim", "batch=4", "--dim", "sequence=64", "--optimizer", optimizer],
+            "shalec", environment)
     known = {**{tool: flags_of_help([f"{a.build}/bin/{tool}", "--help-all" if tool == "shalec" else "--help"])
                 for tool in ("shalec", "shalec-toy", "shale-opt", "shale-reduce", "shale-run", "shale-translate")},
-             "train": flags_of_help([work / "program", "--help"]), "export.py": flags_of_script("export.py"), "tokens.py": flags_of_script("tokens.py")}
+             "train": flags_of_help([work / "program", "--help"]) | flags_of_help([work / "program-muon", "--help"]), "export.py": flags_of_script("export.py"), "tokens.py": flags_of_script("tokens.py")}
     pages = [Page(path) for path in ([ROOT / a.page] if a.page else [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "docs" / "concepts.md", ROOT / "docs" / "develop.md",
                                                                       ROOT / "docs" / "plugins.md",
                                                                       *sorted((ROOT / "docs" / "guide").glob("*.md")), *sorted((ROOT / "docs" / "howto").glob("*.md"))])]

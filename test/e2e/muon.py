@@ -14,7 +14,7 @@ import re
 
 import numpy as np
 from factored import ONCE, WAYS, compare, refused, stored
-from runner import Case, Deviates, main, metrics, read_safetensors, same_bits
+from runner import Case, Deviates, largest, main, metrics, read_safetensors, same_bits
 
 OPTIMIZER = ["--optimizer", "muon"]
 HYPERS = {"lr": 1e-2, "momentum": 0.9375, "beta1": 0.875, "beta2": 0.75}  # decays that f32 has
@@ -45,11 +45,11 @@ def check_way(case, work, gradients, hidden, shard, ranks, flags):
     case.train(program, out, 1, [*ONCE, "--clip-grad-norm", 0, "--checkpoint", "both", "--save-every", 1, "--report-buffers", report], what=what)
     folder = next((out / "checkpoints").glob("step-*"))
     wanted = states(gradients, hidden)
-    worst = max(compare(f"{what}, shards, {role}", stored(folder, role), of) for role, of in wanted.items())
+    deviations = [compare(f"{what}, shards, {role}", stored(folder, role), of) for role, of in wanted.items()]
     full = read_safetensors(folder / "optimizer.safetensors")
     for role, of in wanted.items():
         found = {key.split("/", 1)[1]: value.reshape(-1) for key, value in full.items() if key.startswith(role + "/")}
-        worst = max(worst, compare(f"{what}, full, {role}", found, of))
+        deviations.append(compare(f"{what}, full, {role}", found, of))
     elements = sum(len(value) for of in wanted.values() for value in of.values())
     held = 0
     for rank in json.loads(report.read_text()):
@@ -62,16 +62,16 @@ def check_way(case, work, gradients, hidden, shard, ranks, flags):
     counted = {line["comm_bytes"] for line in metrics(out)}
     if counted != {planned}:
         raise Deviates(f"{what} sent {counted} bytes per step; the plan says {planned}")
-    return worst
+    return largest(deviations)
 
 
 def check(a, work):
     case = Case(a.build, a.case)
     case.hyper_flags = lambda: [word for flag, value in HYPERS.items() for word in (f"--{flag}", value)]
     gradients = read_safetensors(case.folder / "gradients.safetensors")
-    worst = max(check_way(case, work, gradients, is_hidden, *way) for way in WAYS)
-    worst = max(worst, check_way(case, work, gradients, lambda name, value: is_hidden(name, value) and "c_attn" not in name,
-                                 "full", 2, ["--optimizer-for", "c_attn=adamw"]))
+    ways = [(is_hidden, *way) for way in WAYS]
+    ways.append((lambda name, value: is_hidden(name, value) and "c_attn" not in name, "full", 2, ["--optimizer-for", "c_attn=adamw"]))
+    worst = largest(check_way(case, work, gradients, *way) for way in ways)
     program = work / "full-on-4"
     case.train(program, work / "straight", 6, ONCE)
     case.train(program, work / "parts", 6, [*ONCE, "--stop-after", 3, "--checkpoint", "full"])

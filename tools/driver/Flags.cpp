@@ -200,9 +200,6 @@ std::vector<Flag> trainingFlags() {
       {"optimizer", "NAME", group, Effect::Graph,
        nn::listOptimizers(" | ") + " (default: " + nn::getOptimizers().front()->name.str() + ")",
        setOptimizer, [](const O &o) { return o.optimizer->name.str(); }},
-      {"optimizer-for", "REGEX=NAME,..", kExtendGroup, Effect::Graph,
-       "with muon: muon or adamw, by parameter (default: muon: hidden matrices)",
-       set<&O::optimizers>, get<&O::optimizers>},
       {"freeze", "REGEX", group, Effect::Graph, "parameters that are not trained",
        setString<&O::freeze>, getString<&O::freeze>},
       {"no-decay", "REGEX", group, Effect::Graph, "parameters without weight decay",
@@ -332,6 +329,9 @@ std::vector<Flag> outputFlags() {
 
 std::vector<Flag> extendFlags() {
   return {
+      {"optimizer-for", "REGEX=NAME,..", kExtendGroup, Effect::Graph,
+       "with muon: muon or adamw, by parameter (default: muon: hidden matrices)",
+       set<&O::optimizers>, get<&O::optimizers>},
       {"embed-path", "HOW", kExtendGroup, Effect::Program,
        "relative | absolute: paths of the weights in the program, from its folder or from the root (default: relative if the model is in that folder or below it)",
        setEmbedPath},

@@ -27,6 +27,7 @@ const std::map<std::string, std::string> kSamples = {
     {"freeze", "w"},
     {"no-decay", "b"},
     {"lr-scale", "a{1,2}=0.5,b=2"},
+    {"optimizer-for", "a{1,2}=adamw,b=muon"},
     {"sequence-parallel", "false"},
     {"tensor", "a{1,2}=column,b=row"},
     {"accumulate", "3"},
