@@ -38,7 +38,7 @@ def NN_Dialect : Dialect {
     | `nn.phase = #nn.phase<forward>` | ops | the part of the step: forward, backward, update |
     | `nn.part = #nn.part<@name, dim = 1, begin = 64>` | `nn.state` | the part of a divided parameter that it holds |
     | `nn.target = "cpu:native"` | module | the value of `--target` |
-    | `nn.optimizer = "adamw"` | module | the value of `--optimizer`, or the file's optimizer |
+    | `nn.optimizer = "adamw"` | module, `nn.state` | the value of `--optimizer`, or the file's optimizer; on a parameter's state: the optimizer that updates it, if it is another one |
     | `nn.hypers`, `nn.hyper_defaults` | module | values of hyper-parameters by name: those that the file fixes, and defaults of the file |
     | `nn.counter` | module | the count of updates in the first update of the file, and what each one adds |
     | `nn.accumulate = 4 : i64` | module | micro-batches per step; absent: one |
