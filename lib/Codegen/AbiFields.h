@@ -58,13 +58,6 @@ template <typename Struct, typename Place> struct Fields;
 /// The name of a struct.
 template <typename Struct> extern const llvm::StringLiteral kName;
 #define SHALE_STRUCT(Name) template <> inline constexpr llvm::StringLiteral kName<Name> = #Name;
-#define SHALE_NUMBER(Type, Name)
-#define SHALE_WORD(Enum, Name)
-#define SHALE_ADDRESS(Type, Name)
-#define SHALE_TABLE(Type, Name, Count)
-#define SHALE_CODE(Type, Name)
-#define SHALE_ROW(Struct, Name)
-#define SHALE_END(Name)
 #include "shale/Structs.def"
 
 /// Calls `visit` with each field and its offset in bytes, in their order. A table counts as one

@@ -57,11 +57,4 @@ template <typename Struct> Datum ProgramData::build(const Row<Struct> &row) {
 
 #define SHALE_STRUCT(Name)                                                                         \
   Datum ProgramData::datum(const Row<Name> &row) { return build<Name>(row); }
-#define SHALE_NUMBER(Type, Name)
-#define SHALE_WORD(Enum, Name)
-#define SHALE_ADDRESS(Type, Name)
-#define SHALE_TABLE(Type, Name, Count)
-#define SHALE_CODE(Type, Name)
-#define SHALE_ROW(Struct, Name)
-#define SHALE_END(Name)
 #include "shale/Structs.def"

@@ -119,13 +119,6 @@ public:
 
   /// The row as one constant.
 #define SHALE_STRUCT(Name) Datum datum(const Row<Name> &row);
-#define SHALE_NUMBER(Type, Name)
-#define SHALE_WORD(Enum, Name)
-#define SHALE_ADDRESS(Type, Name)
-#define SHALE_TABLE(Type, Name, Count)
-#define SHALE_CODE(Type, Name)
-#define SHALE_ROW(Struct, Name)
-#define SHALE_END(Name)
 #include "shale/Structs.def"
 
 private:

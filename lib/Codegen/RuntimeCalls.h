@@ -81,8 +81,6 @@ struct InCode {
     llvm::StringLiteral name;
     CodeValue value;
   };
-  /// Operands of calls have no tables.
-  template <typename T> using Table = Field<const T *>;
 };
 
 /// Operands of a call that takes a struct.

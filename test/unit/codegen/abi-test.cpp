@@ -89,13 +89,6 @@ template <typename Struct> void expectLayout(ModuleOp module) {
 
 TEST_F(Abi, StructsHaveTheLayoutOfC) {
 #define SHALE_STRUCT(Name) expectLayout<Name>(*module);
-#define SHALE_NUMBER(Type, Name)
-#define SHALE_WORD(Enum, Name)
-#define SHALE_ADDRESS(Type, Name)
-#define SHALE_TABLE(Type, Name, Count)
-#define SHALE_CODE(Type, Name)
-#define SHALE_ROW(Struct, Name)
-#define SHALE_END(Name)
 #include "shale/Structs.def"
 }
 
