@@ -29,6 +29,16 @@ LogicalResult shale::nn::verifySegments(Operation *op, Type param, ArrayAttr seg
   return success();
 }
 
+ArrayAttr shale::nn::updateRanges(Builder &builder, const GroupUpdate &group) {
+  SmallVector<Attribute> ranges;
+  for (const GroupUpdate::Segment &segment : group.segments)
+    ranges.push_back(UpdateRangeAttr::get(
+        builder.getContext(), segment.offset, ShapedType::getNumElements(segment.shape),
+        builder.getF64FloatAttr(segment.decay),
+        segment.rate == 1 ? FloatAttr() : builder.getF64FloatAttr(segment.rate)));
+  return builder.getArrayAttr(ranges);
+}
+
 LogicalResult Adamw8bitOp::verify() {
   if (failed(verifySegments(*this, getParam().getType(), getSegmentsAttr(), getOffset())))
     return failure();

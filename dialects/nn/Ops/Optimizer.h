@@ -10,6 +10,8 @@
 namespace shale::nn {
 /// Adds the ops of Optimizer.td to the dialect.
 void registerOptimizerOps(NNDialect &dialect);
+/// Returns the parameters of a group as the `segments` of an update op.
+mlir::ArrayAttr updateRanges(mlir::Builder &builder, const GroupUpdate &group);
 } // namespace shale::nn
 
 #endif // SHALE_NN_OPS_OPTIMIZER_H

@@ -9,41 +9,20 @@ using namespace shale;
 using namespace shale::nn;
 
 static constexpr llvm::StringLiteral slots[] = {"moment1_8bit", "moment2_8bit"};
-// As AdamW's.
-static constexpr HyperParameter hypers[] = {
-    {"lr", HyperSource::LearningRate},
-    {"beta1", HyperSource::Flag, 0.9, 1, true, "decay of the first moment"},
-    {"beta2", HyperSource::Flag, 0.999, 1, true, "decay of the second moment"},
-    {"eps", HyperSource::Flag, 1e-8, 1e6, false, "added to the root of the second moment"},
-    {"weight_decay", HyperSource::Flag, 0.01, 1e6, false, "weight decay"},
-    {"bias1", HyperSource::BiasCorrection, 0, 0, false, "beta1"},
-    {"bias2", HyperSource::BiasCorrection, 0, 0, false, "beta2"},
-};
 
 /// The words of a parameter's state: those of its blocks.
 static SmallVector<int64_t> blockShape(ArrayRef<int64_t> param) {
-  int64_t count = 1;
-  for (int64_t size : param)
-    count *= size;
+  int64_t count = ShapedType::getNumElements(param);
   return {int64_t(llvm::divideCeil(count, kMomentBlock)) * kBlockWords};
 }
 
 const Optimizer &Adamw8bitOp::getOptimizer() {
-  static const Optimizer optimizer{"adamw8bit",          slots, hypers, blockShape, kMomentBlock,
-                                   /*integerState=*/true};
+  static const Optimizer optimizer{"adamw8bit", slots,        AdamwOp::getOptimizer().hypers,
+                                   blockShape,  kMomentBlock, /*integerState=*/true};
   return optimizer;
 }
 
 SmallVector<Value> Adamw8bitOp::buildGroupUpdate(OpBuilder &builder, const GroupUpdate &group) {
-  SmallVector<Attribute> ranges;
-  for (const GroupUpdate::Segment &segment : group.segments) {
-    int64_t count = 1;
-    for (int64_t size : segment.shape)
-      count *= size;
-    FloatAttr rate = segment.rate == 1 ? FloatAttr() : builder.getF64FloatAttr(segment.rate);
-    ranges.push_back(UpdateRangeAttr::get(getContext(), segment.offset, count,
-                                          builder.getF64FloatAttr(segment.decay), rate));
-  }
   Adaptor in(group.operands, *this);
   OperationState state(
       group.loc, getOperationName(), group.operands,
@@ -51,7 +30,7 @@ SmallVector<Value> Adamw8bitOp::buildGroupUpdate(OpBuilder &builder, const Group
       (*this)->getAttrs());
   state.propertiesAttr = (*this)->getPropertiesAsAttribute();
   auto made = cast<Adamw8bitOp>(builder.create(state));
-  made.setSegments(group.offset, builder.getArrayAttr(ranges));
+  made.setSegments(group.offset, updateRanges(builder, group));
   return SmallVector<Value>(made->getResults());
 }
 

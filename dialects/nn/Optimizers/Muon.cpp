@@ -51,9 +51,6 @@ LogicalResult MuonOp::verify() {
   return success();
 }
 
-/// The operands of nn.muon, in its order.
-enum Operand { Param, Grad, Momentum, Enable, Scale, Lr, Beta, Nesterov, MatchRms, Decay };
-
 /// Jordan's approximation of the nearest semi-orthogonal matrix: five steps of the odd polynomial
 /// whose coefficients his page derives (kellerjordan.github.io/posts/muon). The smaller side is
 /// that of the square products. Products read their operands rounded to `compute`. A third
@@ -86,17 +83,17 @@ static Type productType(Operation *op, Type real) {
 
 SmallVector<Value> MuonOp::buildGroupUpdate(OpBuilder &builder, const GroupUpdate &group) {
   Composer b(builder, *this);
-  ValueRange in = group.operands;
-  Type real = Composer::elementOf(in[Scale]);
-  Value g = b.cast(in[Grad], real), momentum = b.cast(in[Momentum], real);
+  Adaptor in(group.operands, *this);
+  Type real = Composer::elementOf(in.getScale());
+  Value g = b.cast(in.getGrad(), real), momentum = b.cast(in.getMomentum(), real);
   auto like = [&](Value scalar) { return b.scalar(scalar, g); };
-  Value one = b.splat(in[Beta], 1);
-  g = b.mul(g, like(in[Scale]));
+  Value one = b.splat(in.getBeta(), 1);
+  g = b.mul(g, like(in.getScale()));
   auto towards = [&](Value from, Value weight) {
     return b.add(from, b.mul(b.sub(g, from), like(weight)));
   };
-  Value weight = b.sub(one, in[Beta]);
-  Value ahead = towards(towards(momentum, weight), b.mul(weight, in[Nesterov]));
+  Value weight = b.sub(one, in.getBeta());
+  Value ahead = towards(towards(momentum, weight), b.mul(weight, in.getNesterov()));
 
   SmallVector<Value> matrices = group.gatherParameters(ahead);
   for (Value &x : matrices) {
@@ -112,21 +109,16 @@ SmallVector<Value> MuonOp::buildGroupUpdate(OpBuilder &builder, const GroupUpdat
     auto share = [&](Value weight, double factor) {
       return b.mul(weight, b.splat(weight, factor));
     };
-    Value factor = b.add(share(in[MatchRms], 0.2 * std::sqrt(std::max(rows, columns))),
-                         share(b.sub(one, in[MatchRms]), std::sqrt(std::max(1.0, rows / columns))));
+    Value factor =
+        b.add(share(in.getMatchRmsAdamw(), 0.2 * std::sqrt(std::max(rows, columns))),
+              share(b.sub(one, in.getMatchRmsAdamw()), std::sqrt(std::max(1.0, rows / columns))));
     x = b.mul(x, b.scalar(factor, x));
   }
 
-  SmallVector<Attribute> segments;
-  for (const GroupUpdate::Segment &segment : group.segments)
-    segments.push_back(UpdateRangeAttr::get(
-        getContext(), segment.offset, ShapedType::getNumElements(segment.shape),
-        builder.getF64FloatAttr(segment.decay),
-        segment.rate == 1 ? FloatAttr() : builder.getF64FloatAttr(segment.rate)));
-  auto step = MuonStepOp::create(builder, group.loc, in[Param], in[Grad], in[Momentum],
-                                 group.takeSlice(matrices), in[Enable], in[Scale], in[Lr], in[Beta],
-                                 in[Decay], group.offset, builder.getF64FloatAttr(1), FloatAttr(),
-                                 builder.getArrayAttr(segments));
+  auto step = MuonStepOp::create(
+      builder, group.loc, in.getParam(), in.getGrad(), in.getMomentum(), group.takeSlice(matrices),
+      in.getEnable(), in.getScale(), in.getLr(), in.getBeta(), in.getWeightDecay(), group.offset,
+      builder.getF64FloatAttr(1), FloatAttr(), updateRanges(builder, group));
   return {step.getNewParam(), step.getNewMomentum()};
 }
 
