@@ -9,15 +9,11 @@ usage: blocks.py --build DIR --case test/models/gpt2
 - A run that is resumed from a full checkpoint has the bits of an uninterrupted run.
 - A checkpoint of AdamW, a parameter that a tensor axis splits, and --optimizer-dtype are errors.
 """
-import json
-import re
-
 import numpy as np
 
-from factored import ONCE, refused
-from runner import Case, Deviates, largest, main, metrics, read_safetensors, same_bits
+from optimizer_state import WAYS, check_resume, first_step, refused, stored, stored_whole
+from runner import Case, Deviates, largest, main, read_safetensors
 
-WAYS = [("none", 1, []), ("none", 2, []), ("optimizer", 2, []), ("grad", 2, []), ("full", 4, []), ("full", 2, ["--offload", "all"])]
 BETAS = {"moment1_8bit": 0.9, "moment2_8bit": 0.999}
 HALF = 1 / 16 + 1e-5  # of a value: half of the step between two codes, and what gradients differ by
 
@@ -34,20 +30,6 @@ def decoded(state, count, top):
     sign, codes = np.where(codes > top, -1, 1), codes & top
     values = np.where(codes == 0, 0, np.exp2((codes - top) // 8) * (1 + (codes - top) % 8 / 8))
     return (sign * values * scales[:, None]).reshape(-1)[:count]
-
-
-def stored(folder, role):
-    """The state in the shards of a checkpoint. The pieces of a parameter must cover its state exactly once."""
-    manifest, state = json.loads((folder / "manifest.json").read_text())["body"], {}
-    for piece in sorted((p for p in manifest["pieces"] if p["role"] == role), key=lambda p: p["begin"]):
-        with open(folder / piece["file"], "rb") as file:
-            file.seek(piece["offset"])
-            part = np.frombuffer(file.read(4 * (piece["end"] - piece["begin"])), np.int32)
-        before = state.setdefault(piece["parameter"], np.zeros(0, np.int32))
-        if len(before) != piece["begin"]:
-            raise Deviates(f"the state of {piece['parameter']} is stored up to {len(before)}, then from {piece['begin']}")
-        state[piece["parameter"]] = np.concatenate([before, part])
-    return state
 
 
 def compare(what, role, found, gradients):
@@ -72,27 +54,14 @@ def compare(what, role, found, gradients):
 
 
 def check_way(case, work, gradients, shard, ranks, flags):
-    what = f"{shard} on {ranks}" + "".join(f", {flag}" for flag in flags[1:])
-    name = re.sub(r"\W+", "-", what)
-    program, out, report = work / name, work / f"run-{name}", work / f"report-{name}.json"
-    said = case.shalec(program, shard, ranks, ["--optimizer", "adamw8bit", *flags])
-    case.train(program, out, 1, [*ONCE, "--clip-grad-norm", 0, "--checkpoint", "both", "--save-every", 1, "--report-buffers", report], what=what)
-    folder, worst = next((out / "checkpoints").glob("step-*")), []
-    full = read_safetensors(folder / "optimizer.safetensors")
+    what, folder, held = first_step(case, work, "adamw8bit", shard, ranks, flags)
+    worst = []
     for role in BETAS:
-        worst.append(compare(f"{what}, shards", role, stored(folder, role), gradients))
-        whole = {key.split("/", 1)[1]: value for key, value in full.items() if key.split("/", 1)[0] == role}
-        compare(f"{what}, full", role, whole, gradients)
-    held, total = [], sum(2 * 4 * words(value.size) for value in gradients.values())
-    for rank in json.loads(report.read_text()):
-        rows = [row for row in rank["when_update_begins"] if row["category"] == "optimizer" and "state" in row["space"]]
-        held.append(sum(row["bytes"] - row["padding"] for row in rows))
+        worst.append(compare(f"{what}, shards", role, stored(folder, role, np.int32), gradients))
+        compare(f"{what}, full", role, stored_whole(folder, role), gradients)
+    total = sum(2 * 4 * words(value.size) for value in gradients.values())
     if (set(held) != {total} if shard == "none" else sum(held) != total):
         raise Deviates(f"{what}: ranks have {held} bytes of state, of {total}")
-    planned = sum(int(size) for size in re.findall(r"^ +\d+ [a-z-]+ over \w+ +(\d+)$", said, re.M))
-    counted = {line["comm_bytes"] for line in metrics(out)}
-    if counted != {planned}:
-        raise Deviates(f"{what} sent {counted} bytes per step; the plan says {planned}")
     return largest(worst)
 
 
@@ -101,15 +70,7 @@ def check(a, work):
     case.hyper_flags = lambda: ["--lr", 1e-3]
     gradients = read_safetensors(case.folder / "gradients.safetensors")
     worst = largest([check_way(case, work, gradients, *way) for way in WAYS])
-    program = work / "full-on-4"
-    case.train(program, work / "straight", 6, ONCE)
-    case.train(program, work / "parts", 6, [*ONCE, "--stop-after", 3, "--checkpoint", "full"])
-    case.train(program, work / "parts", 6, [*ONCE, "--resume", "must"])
-    same_bits(work / "straight", work / "parts", "a run at once and one resumed from a full checkpoint")
-    case.shalec(work / "adamw", "full", 4)
-    case.train(work / "adamw", work / "float", 1, [*ONCE, "--save-every", 1])
-    refused("a checkpoint of AdamW", [program, "--data", case.batches, "--steps", 2, *ONCE, "--out", work / "float", "--resume", "must"], 65,
-            "was saved with another optimizer")
+    check_resume(case, work, work / "full-on-4")
     compile_it = [f"{a.build}/bin/shalec", case.folder / "model.onnx", "--dim", "batch=4", "--dim", "sequence=64", "--optimizer", "adamw8bit", "--plan-only"]
     refused("a split parameter", [*compile_it, "--mesh", "tp=2"], 64, "or a mesh without tensor axes")
     refused("--optimizer-dtype bf16", [*compile_it, "--optimizer-dtype", "bf16"], 64, "leave out --optimizer-dtype")
