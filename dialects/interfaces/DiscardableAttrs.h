@@ -13,7 +13,7 @@
 
 namespace shale {
 
-/// What one attribute must be.
+/// The rule for the value of one attribute.
 struct AttrRule {
   llvm::StringLiteral name;
   llvm::StringLiteral must; ///< completes the error "'nn.scope' must .."

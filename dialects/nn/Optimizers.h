@@ -91,9 +91,9 @@ private:
 
 struct Optimizer;
 
-/// What updates the parameters that an optimizer of matrices leaves out: those that are no matrix,
-/// tables that indices read, and the product that computes the logits (--optimizer-for changes the
-/// choice).
+/// The optimizer of the parameters that an optimizer of matrices does not update: vectors, tables
+/// that are read by index, and the matrix of the last product before the logits. --optimizer-for
+/// changes the choice.
 struct RestOptimizer {
   const Optimizer &(*optimizer)();
   /// The scalars of its updates in the order of their operands, then others from which these are

@@ -117,8 +117,8 @@ UnitRewriter::gatherParameters(Group &group, ArrayRef<SmallVector<int64_t>> list
   return wholes;
 }
 
-/// Of `count` matrices, a rank computes those of its part. More ranks than this per matrix exchange
-/// too many bytes of padding for the time that they save.
+/// The largest number of ranks per matrix among which matrices are divided. With more ranks the
+/// stack of matrices is mostly padding, and exchanging it takes longer than the work that is saved.
 constexpr int64_t kRanksPerMatrix = 4;
 
 SmallVector<Value> UnitRewriter::divideMatrices(Group &group, ValueRange matrices,

@@ -12,9 +12,9 @@ namespace shale::rt {
 /// limit on address space (`ulimit -v`) leaves less. INT64_MAX if nothing is known.
 int64_t availableHostBytes();
 
-/// What availableHostBytes() is the least of: memory that the kernel calls available, what is left
-/// of the limits of control groups, and what is left of the address space. INT64_MAX: not known, or
-/// no limit. `root` replaces "/" in tests.
+/// The three limits of which availableHostBytes() returns the least: memory that the kernel reports
+/// as available, what is left of the limits of control groups, and of the address space. INT64_MAX:
+/// not known, or no limit. `root` replaces "/" in tests.
 int64_t availableInKernel(const std::string &root);
 int64_t availableInGroups(const std::string &root);
 int64_t availableAddresses();

@@ -17,7 +17,7 @@ llvm::StringRef functionOf(const NodeProto &node);
 
 /// A call of a function `forward` that belongs to no module of the model.
 struct ForeignForward {
-  /// Where the module that calls it does so: "model.py:12".
+  /// The place of the call in the module: "model.py:12".
   std::string call;
   /// Its line that the node comes from: "model.py:4, 'return (x > 0).float()'".
   std::string source;

@@ -70,7 +70,7 @@ static Value counted(Node &node, Value x, int64_t length) {
 }
 
 namespace {
-/// What a DFT node transforms.
+/// The axis, length and kind of the transform of a DFT node.
 struct DftForm {
   int64_t axis = 0, length = 0; ///< `length` numbers, as the inverse of a half has them
   bool isReal = false, inverse = false, half = false;

@@ -36,7 +36,7 @@ ArrayRef<std::string> FoldedParameters::foldedFrom(const Value &value) {
     return it->second;
   if (!llvm::is_contained(it->second, name))
     return {}; // merged with an equal one, whose metadata this is
-  // What the exporter made of the value, such as an Expand.
+  // Nodes that the exporter made from the value, such as an Expand.
   std::vector<std::string> &rest = origins[read + " of " + name];
   rest = origins[read];
   llvm::erase(rest, name);

@@ -216,7 +216,7 @@ public:
   void run(Value begin, Value end);
 
 private:
-  /// What is the same for all elements of a block.
+  /// Values that all elements of a block share.
   struct Block {
     Value first, word, last; ///< its first element, its first word, and the word of its scale
     Value limit;             ///< elements from it on are padding

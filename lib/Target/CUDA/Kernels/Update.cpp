@@ -350,7 +350,8 @@ Value BlockUpdate::largest(Value memref, Value from) {
 }
 
 void BlockUpdate::exchangeTops() {
-  // Of eight neighbours each by eight threads, then by all.
+  // First, each of the first threads finds the largest of eight neighbouring values. Then every
+  // thread finds the largest of these results.
   Value sizes = t.shared(2 * kCodeWords, b.getF32Type());
   parts = t.shared(2 * kParts, b.getF32Type());
   for (int i : {0, 1})
