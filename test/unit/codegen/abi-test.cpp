@@ -6,6 +6,8 @@
 #include "llvm/IR/DerivedTypes.h"
 #include "llvm/IR/LLVMContext.h"
 #include <gtest/gtest.h>
+#include <utility>
+#include <vector>
 
 using namespace mlir;
 using namespace shale;
@@ -58,8 +60,26 @@ struct SetAll {
   }
 };
 
-template <typename T> inline constexpr bool isTable = false;
-template <typename T> inline constexpr bool isTable<InData::Table<T>> = true;
+using Places = std::vector<std::pair<uint64_t, uint64_t>>; // offset and bytes of each field
+
+/// The places of the fields of a struct by the C compiler.
+template <typename Struct> Places placesInC();
+#define SHALE_STRUCT(Name)                                                                         \
+  template <> Places placesInC<Name>() {                                                           \
+    using Struct = Name;                                                                           \
+    return {
+#define PLACE(Name) {offsetof(Struct, Name), sizeof(Struct::Name)},
+#define SHALE_NUMBER(Type, Name) PLACE(Name)
+#define SHALE_WORD(Enum, Name) PLACE(Name)
+#define SHALE_ADDRESS(Type, Name) PLACE(Name)
+#define SHALE_TABLE(Type, Name, Count) PLACE(Name) PLACE(Count)
+#define SHALE_CODE(Type, Name) PLACE(Name)
+#define SHALE_ROW(Row, Name) PLACE(Name)
+#define SHALE_END(Name)                                                                            \
+  }                                                                                                \
+  ;                                                                                                \
+  }
+#include "shale/Structs.def"
 
 template <typename Struct> void expectLayout(ModuleOp module) {
   ProgramData data(module, "test");
@@ -74,16 +94,10 @@ template <typename Struct> void expectLayout(ModuleOp module) {
       cast<llvm::StructType>(LLVM::TypeToLLVMIRTranslator(llvmContext).translateType(type));
   const llvm::StructLayout *places = layout.getStructLayout(lowered);
   EXPECT_EQ(places->getSizeInBytes(), sizeof(Struct)) << kName<Struct>.str();
-  // A table is an address and a number.
-  SmallVector<uint64_t> expected, found;
-  forEachField(row, [&](const auto &field, size_t offset) {
-    expected.push_back(offset);
-    if constexpr (isTable<std::remove_const_t<std::remove_reference_t<decltype(field)>>>)
-      expected.push_back(offset + sizeof(void *));
-  });
-  for (unsigned i = 0; i < lowered->getNumElements(); ++i)
-    found.push_back(places->getElementOffset(i));
-  EXPECT_EQ(found, expected) << kName<Struct>.str();
+  Places found;
+  for (auto [i, field] : llvm::enumerate(lowered->elements()))
+    found.emplace_back(places->getElementOffset(i), layout.getTypeAllocSize(field));
+  EXPECT_EQ(found, placesInC<Struct>()) << kName<Struct>.str();
 }
 } // namespace
 
