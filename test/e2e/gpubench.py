@@ -127,6 +127,8 @@ def check(a, work):
         "fixtures, one rank and staged": r"loss 1e-4, bf16 0\.02 \| 4 programs, loss \d\.\de-\d\d, bf16 \d\.\de-\d\d",
         "fixtures, NCCL with one rank": r"loss 1e-4, bf16 0\.02 \| 2 programs, [1-9]\d* calls of NCCL, loss \d\.\de-\d\d, bf16 \d\.\de-\d\d",
         "fixtures, 2 and 4 ranks of NCCL on one GPU": r"loss 1e-4, bf16 0\.02 \| not run: NCCL 2\.30 allows several ranks on one GPU, this one does not",
+        "other optimizers, one and two ranks": r"loss 1e-4 \| 1 programs, loss \d\.\de-\d\d",
+        "tensor parallelism, staged": r"loss 1e-4, bf16 0\.02 \| 1 programs, loss \d\.\de-\d\d",
         "gpt2-124m": r"40%, 1\.1 × torch \| 0\.0%, does not hold; torch not run; [\d.]+ ms, \d+ tokens/s",
         "gpt2-124m, memory": r"blocks exact, total within 2 % or 512 MiB \| 3 blocks exact; \d+ bytes planned, \d+ used, [\d.]+% off, .*hold",
         "llama-8b": r"40%, 1\.05 × torch \| not run"})

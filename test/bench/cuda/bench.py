@@ -16,7 +16,7 @@ It needs the tests' tools in the build.
 `run` needs this repository, Python and numpy. It takes the programs of FOLDER/PART, if that folder exists, or unpacks the archive. --torch
 is a Python with torch, for PyTorch's side, which runs in turn with Shale's. --libraries is the programs' --cuda-libraries; without it they get links
 to the libraries in the nvidia packages of the Python that is --torch, or python3. --line runs one line of a part: bits, sanitizer, staged,
-one_rank, one_gpu. What each program gave, or its error, is written to --results (FOLDER/results) as soon as it ends, and a line is printed. A program that fails
+one_rank, one_gpu, optimizers, tensor. What each program gave, or its error, is written to --results (FOLDER/results) as soon as it ends, and a line is printed. A program that fails
 does not stop the others; `run` ends with 1 then. `table` prints what ran beside its bar, and whether bars of speed and memory hold; what did not run is "not run".
 """
 import argparse
@@ -83,6 +83,8 @@ ROWS = [("kernels", "bits", "kernels, same bits as emulated", "equal", lambda r:
          lambda r: f"{len(r['programs'])} programs, {total(r, 'collectives')} calls of NCCL, {losses(r)}"),
         ("fixtures", "one_gpu", "fixtures, 2 and 4 ranks of NCCL on one GPU", "loss 1e-4, bf16 0.02",
          lambda r: f"{len(r['programs'])} programs, {losses(r)}"),
+        ("fixtures", "optimizers", "other optimizers, one and two ranks", "loss 1e-4", lambda r: f"{len(r['programs'])} programs, {losses(r)}"),
+        ("fixtures", "tensor", "tensor parallelism, staged", "loss 1e-4, bf16 0.02", lambda r: f"{len(r['programs'])} programs, {losses(r)}"),
         *((part, part, part, "{:.0%}, {} × torch".format(*size["bars"]), lambda r, part=part: speed(part, r)) for part, size in SIZES.items()),
         *((part, part, f"{part}, memory", "blocks exact, total within 2 % or 512 MiB", memory) for part in SIZES)]
 

@@ -8,7 +8,7 @@ import sys
 import tarfile
 import tempfile
 
-from parts import ALL_BF16, BF16, CASES, LIBRARIES, MODELS, PARTS, SIZES, SMALL, alone, archive, fixtures, program_name, shared
+from parts import ALL_BF16, BF16, CASES, LIBRARIES, MODELS, OPTIMIZERS, PARTS, SIZES, SMALL, alone, archive, fixtures, optimizers, program_name, shared, tensor, trajectory_of
 from kernels import shrink
 from runner import Case, Deviates, run
 
@@ -45,9 +45,9 @@ class Maker:
         run([self.a.build / "test" / "unit" / "codegen" / "record-kernels", plan, prefix], "record-kernels")
         shrink(prefix)
 
-    def case_flags(self, case, shard, mesh, more):
-        fixture = Case(self.a.build, MODELS / case)
-        sizes = [f"{name}={size}" for name, size in zip(("replica", "fsdp")[-len(mesh):], mesh)]
+    def case_flags(self, case, shard, mesh, more, axes=("replica", "fsdp"), trajectory="trajectory.json"):
+        fixture = Case(self.a.build, MODELS / case, trajectory)
+        sizes = [f"{name}={size}" for name, size in zip(axes[-len(mesh):], mesh)]
         return [*fixture.model_flags(), *fixture.policy_flags(), "--mesh", ",".join(sizes), "--shard", shard, *more]
 
     def cases(self):
@@ -68,6 +68,12 @@ class Maker:
             name, flags = program_name(case, mesh, dtype), self.case_flags(case, "full", mesh, ALL_BF16 if dtype == "bf16" else [])
             if not (self.place / name).exists():
                 self.compile(MODELS / case / "model.onnx", name, flags)
+        for name, ranks in optimizers(cases):
+            flags = self.case_flags("gpt2", "full", [ranks], [], trajectory=trajectory_of(name))
+            self.compile(MODELS / "gpt2" / "model.onnx", program_name(f"gpt2-{name}", ranks, "f32"), flags)
+        for case, mesh, dtype in tensor(cases):
+            flags = self.case_flags(case, "full", mesh, BF16 if dtype == "bf16" else [], ("fsdp", "tp"))
+            self.compile(MODELS / case / "model.onnx", program_name(f"{case}-tp", mesh, dtype), flags)
 
     def make_kernels(self):
         cases = self.cases()
@@ -78,11 +84,12 @@ class Maker:
 
     def record_more(self):
         """Kernels that programs of the fixtures lack: embedding gradients of sorted tokens (4096), Adafactor, and a loss over many
-        columns (32768)."""
+        columns (32768); and other optimizers."""
         rows, columns = (16, 1024) if self.a.small else (64, 32768)
         model = MODELS / "gpt2" / "model.onnx"
         self.record(model, "sorted", shlex.split(f"--dim batch={rows} --dim sequence=64"), needs="nn.argsort")
-        self.record(model, "adafactor", shlex.split("--dim batch=4 --dim sequence=16 --optimizer adafactor"))
+        for name in ("adafactor",) if self.a.small else OPTIMIZERS:
+            self.record(model, name, shlex.split(f"--dim batch=4 --dim sequence=16 --optimizer {name}"))
         wide = self.work / "wide.onnx"  # the fixture with more columns, without weights
         wide.write_bytes(Scaler(dict(family="gpt2", layers=2, width=16, heads=4, kv=4, ffn=64, vocab=columns, positions=64)).run("wide.data"))
         self.record(wide, "columns", shlex.split("--dim batch=2 --dim sequence=8 --optimizer sgd"), needs=f"x{columns}x")

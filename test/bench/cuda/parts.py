@@ -47,6 +47,24 @@ def shared(cases):
     return [(case, (2,), "f32") for case in cases] + [(cases[0], (2,), "bf16")] + [("gpt2", (2, 2), dtype) for dtype in ("f32", "bf16") if "gpt2" in cases]
 
 
+# Optimizers with a trajectory of their own in the fixture gpt2, beside AdamW, which all other programs have.
+OPTIMIZERS = ("adafactor", "adamw8bit", "lamb", "lion", "muon")
+
+
+def optimizers(cases):
+    """Programs of gpt2 with other optimizers: name of the optimizer, ranks. With few cases only one."""
+    return [(name, ranks) for name in OPTIMIZERS for ranks in (1, 2)] if "gpt2" in cases else [("muon", 2)]
+
+
+def trajectory_of(name):
+    return f"trajectory-optimizer-{name}.json"
+
+
+def tensor(cases):
+    """Programs with a tensor axis: name of the fixture, sizes of the axes fsdp and tp, type. With few cases only one."""
+    return [(case, (2, 2), dtype) for case in ("gpt2", "llama") for dtype in ("f32", "bf16")] if "gpt2" in cases else [("gpt2", (1, 2), "f32")]
+
+
 def program_name(case, ranks, dtype):
     """`ranks` is a number, the sizes of a mesh, or a word."""
     return f"{case}-{'x'.join(map(str, ranks)) if isinstance(ranks, tuple) else ranks}-{dtype}"

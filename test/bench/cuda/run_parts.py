@@ -14,7 +14,7 @@ import tempfile
 import numpy as np
 
 from notes import LeftOut, Notes, describe, execute
-from parts import CASES, HERE, LIBRARIES, MODELS, SIZES, alone, archive, fixtures, program_name, shared
+from parts import CASES, HERE, LIBRARIES, MODELS, SIZES, alone, archive, fixtures, optimizers, program_name, shared, tensor, trajectory_of
 from runner import Case, Deviates, metrics
 
 SECONDS = 90  # that a program may take if it is not measured
@@ -36,10 +36,10 @@ class Runner:
     def cases(self):
         return json.loads((self.place / CASES).read_text())
 
-    def follow(self, name, case, dtype, flags, more=None):
+    def follow(self, name, case, dtype, flags, more=None, trajectory="trajectory.json"):
         """Follows PyTorch's trajectory. Returns the largest difference of the loss: in f32 within 1e-4, since GPUs sum in another
         order."""
-        fixture, out = Case(HERE, MODELS / case), self.work / name
+        fixture, out = Case(HERE, MODELS / case, trajectory), self.work / name
         shutil.rmtree(out, ignore_errors=True)
         execute([self.place / name, "--data", fixture.batches, "--steps", fixture.steps, *fixture.hyper_flags(), "--out", out, "--schedule",
                  "constant", *flags, *self.libraries], name, SECONDS, {**self.environment, **(more or {})})
@@ -80,6 +80,21 @@ class Runner:
                     if "ranks 0 and 1 use one GPU" not in str(deviation):
                         raise
                     raise LeftOut("NCCL 2.30 allows several ranks on one GPU, this one does not") from deviation
+
+    def optimizers(self):
+        """Other optimizers than AdamW, one rank and two over Gloo."""
+        for optimizer, ranks in optimizers(self.cases()):
+            name = program_name(f"gpt2-{optimizer}", ranks, "f32")
+            with self.notes.trial(name) as found:
+                flags = ["--comm", "staged"] if ranks > 1 else []
+                found.update(loss=self.follow(name, "gpt2", "f32", flags, trajectory=trajectory_of(optimizer)), dtype="f32")
+
+    def tensor(self):
+        """Tensor and sequence parallelism over Gloo."""
+        for case, mesh, dtype in tensor(self.cases()):
+            name = program_name(f"{case}-tp", mesh, dtype)
+            with self.notes.trial(name) as found:
+                found.update(loss=self.follow(name, case, dtype, ["--comm", "staged"]), dtype=dtype)
 
     def record(self, name, tool=()):
         """Runs the recorded kernels of a program, under a tool if one is given. A process of its own, since an error of the driver stays."""
@@ -213,7 +228,7 @@ def device_memory(facts, report, others, found):
 
 # What a part shows: its lines of the table.
 LINES = {"kernels": {"bits": Runner.bits, "sanitizer": Runner.sanitizer},
-         "fixtures": {"staged": Runner.staged, "one_rank": Runner.one_rank, "one_gpu": Runner.one_gpu}}
+         "fixtures": {"staged": Runner.staged, "one_rank": Runner.one_rank, "one_gpu": Runner.one_gpu, "optimizers": Runner.optimizers, "tensor": Runner.tensor}}
 
 
 def run_part(a):
