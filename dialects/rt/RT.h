@@ -46,6 +46,7 @@ inline constexpr llvm::StringLiteral kHostArenaBytesAttr =
     RTDialect::HostArenaBytesAttrHelper::getNameStr();
 inline constexpr llvm::StringLiteral kThreadsAttr = RTDialect::ThreadsAttrHelper::getNameStr();
 inline constexpr llvm::StringLiteral kAllowTf32Attr = RTDialect::AllowTf32AttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kFastMathAttr = RTDialect::FastMathAttrHelper::getNameStr();
 inline constexpr llvm::StringLiteral kBucketAttr = RTDialect::BucketAttrHelper::getNameStr();
 
 /// The alignment of buffers in a block, in bytes.

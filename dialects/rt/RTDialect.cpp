@@ -75,6 +75,7 @@ static constexpr AttrRule kRules[] = {
     attrRule<RT::CodeAttrHelper, isKernelCode>("be what a compiled kernel takes"),
     attrRule<RT::BucketAttrHelper, isBucket>("be the number of a bucket, on a reduction"),
     attrRule<RT::AllowTf32AttrHelper, isModule>("be a unit, on a module"),
+    attrRule<RT::FastMathAttrHelper, isModule>("be a unit, on a module"),
     attrRule<RT::ThreadsAttrHelper, isSize>("be a number of threads, on a module"),
     attrRule<RT::StateBytesAttrHelper, isSize>(kBytes),
     attrRule<RT::ArenaBytesAttrHelper, isSize>(kBytes),

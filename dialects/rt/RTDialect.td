@@ -31,6 +31,7 @@ def RT_Dialect : Dialect {
     | `rt.host_state_bytes`, `rt.host_arena_bytes` | module | sizes of the blocks in host memory, if anything is offloaded |
     | `rt.threads` | module | threads per rank assumed by the memory plan |
     | `rt.allow_tf32` | module | products of f32 may round their operands to TF32 |
+    | `rt.fast_math` | module | kernels of GPUs may approximate exp, tanh and divisions |
     | `rt.bucket` | started reductions | the number of the bucket of the program |
     | `rt.code` | compiled `rt.kernel` | what its code takes (`dialects/rt/KernelCode.h`) |
   }];
@@ -42,6 +43,7 @@ def RT_Dialect : Dialect {
     "::mlir::IntegerAttr":$host_arena_bytes,
     "::mlir::IntegerAttr":$threads,
     "::mlir::UnitAttr":$allow_tf32,
+    "::mlir::UnitAttr":$fast_math,
     "::mlir::IntegerAttr":$bucket,
     "::mlir::DictionaryAttr":$code
   );

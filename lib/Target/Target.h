@@ -79,6 +79,8 @@ public:
   virtual bool hasFast16BitFloats() const = 0;
   /// Whether matrix products of f32 can round their operands to TF32 (rt::kAllowTf32Attr).
   virtual bool hasTf32() const { return false; }
+  /// Whether kernels of a module with `rt.fast_math` approximate exp, tanh and divisions.
+  virtual bool hasFastMath() const { return false; }
 
   /// Returns the number of parts that a reduction to `results` elements, each of `each` elements,
   /// is split into. A first kernel reduces the parts, a second one their results. With `trailing`
@@ -94,6 +96,11 @@ public:
   virtual int64_t paddedSize(int64_t size, mlir::Type element) const {
     (void)element;
     return size;
+  }
+  /// Whether one product of joined matrices is faster than a product of each.
+  virtual bool joinsProducts(mlir::Type element) const {
+    (void)element;
+    return false;
   }
   /// Whether the gradient of a table of `rows` rows, to which `indices` rows are added, sorts the
   /// indices first.

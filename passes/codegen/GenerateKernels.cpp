@@ -55,6 +55,8 @@ struct GenerateKernelsPass : shale::impl::GenerateKernelsPassBase<GenerateKernel
   static LogicalResult generate(ModuleOp module, const Target &target, mem::Memory memory) {
     llvm::StringMap<std::pair<rt::KernelOp, KernelInfo>> infos; // by the name of the code
     OwningOpRef<ModuleOp> generated = ModuleOp::create(module.getLoc());
+    if (auto fast = module->getAttr(rt::kFastMathAttr))
+      (*generated)->setAttr(rt::kFastMathAttr, fast);
     for (auto kernel : module.getOps<rt::KernelOp>()) {
       if (kernel.getHost() != (memory == mem::Memory::Host))
         continue;

@@ -23,6 +23,9 @@ struct PlanOptions : public mlir::PassPipelineOptions<PlanOptions> {
   Option<bool> allowTf32{*this, "allow-tf32",
                          llvm::cl::desc("Products of f32 may round their operands to TF32"),
                          llvm::cl::init(false)};
+  Option<bool> fastMath{*this, "fast-math",
+                        llvm::cl::desc("Kernels of GPUs may approximate exp, tanh and divisions"),
+                        llvm::cl::init(false)};
 };
 
 /// Appends plan: lowers scheduled nn (with clusters), dist and mem to rt.

@@ -60,7 +60,8 @@ def PlanPass : Pass<"shale-plan", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"threads", "threads", "int64_t", "1", "Threads per rank assumed by the memory plan">,
-    Option<"allowTf32", "allow-tf32", "bool", "false", "Products of f32 may round their operands to TF32">
+    Option<"allowTf32", "allow-tf32", "bool", "false", "Products of f32 may round their operands to TF32">,
+    Option<"fastMath", "fast-math", "bool", "false", "Kernels of GPUs may approximate exp, tanh and divisions">
   ];
   let dependentDialects = ["::shale::rt::RTDialect", "::shale::nn::NNDialect"];
 }

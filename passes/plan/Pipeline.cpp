@@ -14,6 +14,7 @@ void shale::buildPlanPipeline(mlir::OpPassManager &pm, const PlanOptions &option
   PlanPassOptions plan;
   plan.threads = options.threads;
   plan.allowTf32 = options.allowTf32;
+  plan.fastMath = options.fastMath;
   pm.addPass(createPlanPass(plan));
   pm.addPass(createVerifyPlanPass());
   pm.addPass(createVerifyStreamsPass());

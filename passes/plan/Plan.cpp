@@ -151,6 +151,8 @@ struct PlanPass : public shale::impl::PlanPassBase<PlanPass> {
     module->setAttr(rt::kThreadsAttr, builder.getI64IntegerAttr(threads));
     if (allowTf32)
       module->setAttr(rt::kAllowTf32Attr, builder.getUnitAttr());
+    if (fastMath)
+      module->setAttr(rt::kFastMathAttr, builder.getUnitAttr());
   }
 };
 } // namespace

@@ -24,6 +24,9 @@ static std::string contradiction(const CompileOptions &o, const Target &target) 
   if (o.allowTf32 && !target.hasTf32())
     return "--allow-tf32 requires a GPU, and the target is " + o.target +
            ": give another --target or leave it out";
+  if (o.fastMath && !target.hasFastMath())
+    return "--fast-math requires a GPU, and the target is " + o.target +
+           ": give another --target or leave it out";
   if (!o.why.empty() && !o.compare.empty())
     return "--why and --compare cannot be combined: pass one of them";
   if (o.bundle && (o.emit != Emit::Program || o.planOnly || o.describe))

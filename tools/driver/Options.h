@@ -108,6 +108,7 @@ struct CompileOptions {
   AttentionKind attention = AttentionKind::Auto;
   bool deterministic = true;
   bool allowTf32 = false;
+  bool fastMath = false;
   int threads = 0; ///< per rank; 0: this machine's CPUs divided among the ranks
   int accumulate = 1;
   bool syncEveryMicrobatch = true;

@@ -153,6 +153,7 @@ static std::vector<Stage> ownStages(const CompileOptions &o) {
          PlanOptions plan;
          plan.threads = threadsARank(o);
          plan.allowTf32 = o.allowTf32;
+         plan.fastMath = o.fastMath;
          buildPlanPipeline(pm, plan);
        },
        SHALE_EXIT_INTERNAL, Emit::RT, true, AfterStage::ReportPlan},

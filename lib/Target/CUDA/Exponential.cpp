@@ -49,7 +49,8 @@ Value exponential(OpBuilder &b, Location loc, Value x) {
 
 void cuda::expandExponentials(Operation *kernel) {
   kernel->walk([](math::ExpOp op) {
-    if (!getElementTypeOrSelf(op.getType()).isF32())
+    bool approximate = arith::bitEnumContainsAll(op.getFastmath(), arith::FastMathFlags::afn);
+    if (!getElementTypeOrSelf(op.getType()).isF32() || approximate)
       return;
     OpBuilder b(op);
     op.replaceAllUsesWith(exponential(b, op.getLoc(), op.getOperand()));

@@ -8,10 +8,10 @@ class Operation;
 
 namespace shale::cuda {
 
-/// Replaces each math.exp of f32 in a kernel by 13 instructions of the units that add and multiply.
-/// MLIR's polynomial has 19, of which two, floor and the conversion to an integer, run at an eighth
-/// of their rate. Errors are below 2.25 units in the last place. Results below 2^-126 are 0, and
-/// those from 2^127.5 on are infinite.
+/// Replaces each math.exp of f32 in a kernel, but those that allow approximations, by 13
+/// instructions of the units that add and multiply. MLIR's polynomial has 19, of which two, floor
+/// and the conversion to an integer, run at an eighth of their rate. Errors are below 2.25 units in
+/// the last place. Results below 2^-126 are 0, and those from 2^127.5 on are infinite.
 void expandExponentials(mlir::Operation *kernel);
 
 } // namespace shale::cuda

@@ -2,6 +2,7 @@
 #include "lib/Codegen/NestEmitter.h"
 #include "lib/Target/CUDA/CUDA.h"
 #include "lib/Target/CUDA/Exponential.h"
+#include "lib/Target/CUDA/FastMath.h"
 #include "lib/Target/CUDA/GpuKernel.h"
 #include "lib/Target/CUDA/Kernels/Kernels.h"
 #include "lib/Target/CUDA/Remainder.h"
@@ -71,6 +72,8 @@ FailureOr<KernelInfo> CudaTarget::generateKernel(ModuleOp module, StringRef name
     gpu::GPUFuncOp function = createFunction(b, module, name, body, launch);
     if (succeeded(emit(function))) {
       expandRemainders(function);
+      if (module->hasAttr(rt::kFastMathAttr))
+        allowApproximations(function);
       expandExponentials(function);
       return KernelInfo{launch.blocks, 1, 0, launch.threads};
     }

@@ -1,9 +1,10 @@
 //===- LowerToNvvm.cpp - Lowers GPU kernels to NVVM and PTX ---------------===//
 //
 // The code contains no call of libdevice and no contracted operation, so that the
-// same kernels compiled for a CPU compute the same bits.
+// same kernels compiled for a CPU compute the same bits, unless they allow approximations.
 //
 //===----------------------------------------------------------------------===//
+#include "lib/Target/CUDA/FastMath.h"
 #include "lib/Target/CUDA/GpuCode.h"
 #include "lib/Target/ExpandMath.h"
 #include "lib/Target/Optimize.h"
@@ -92,6 +93,7 @@ static gpu::GPUModuleOp takeNarrow(gpu::GPUModuleOp kernels) {
 }
 
 static LogicalResult lower(gpu::GPUModuleOp kernels, unsigned indexBits) {
+  useApproximations(kernels);
   if (failed(expandMath(kernels)))
     return failure();
   keepMaxima(kernels);

@@ -51,6 +51,7 @@ const std::map<std::string, std::string> kSamples = {
     {"attention", "generated"},
     {"deterministic", "false"},
     {"allow-tf32", "true"},
+    {"fast-math", "true"},
     {"offload", "grads:0.5,activations"},
     {"threads", "3"},
     {"memory-limit", "device=1GiB,host=2GiB"},
