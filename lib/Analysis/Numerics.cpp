@@ -1,6 +1,6 @@
 //===- Numerics.cpp - The float types of each parameter's training --------===//
 #include "lib/Analysis/Numerics.h"
-#include "dialects/dist/Dist.h"
+#include "dialects/dist/Runs.h"
 #include "dialects/nn/Ops/Cast.h"
 #include "dialects/nn/Ops/State.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -128,9 +128,8 @@ public:
       if (!op || !seen.insert(value).second)
         continue;
       if (auto pack = dyn_cast<dist::UnitPackOp>(op)) {
-        for (auto [name, part] : llvm::zip(pack.getParams(), pack.getInputs()))
-          if (name == parameter)
-            work.push_back(part);
+        if (Value part = dist::findInput(pack, parameter.getValue()))
+          work.push_back(part);
         continue;
       }
       if (addAccumulation(op, work))
@@ -289,7 +288,7 @@ void followGradient(ModuleOp module, func::FuncOp step, FlatSymbolRefAttr parame
 Types usedIn(func::FuncOp step, FlatSymbolRefAttr parameter) {
   Types types;
   for (auto view : step.getOps<dist::UnitViewOp>())
-    if (view.getParamAttr() == parameter)
+    if (dist::hasParameter(view, parameter.getValue()))
       for (Operation *user : view->getUsers())
         types.addOnce(
             floatOf(isa<nn::CastOp>(user) ? user->getResult(0) : Value(view.getResult())));

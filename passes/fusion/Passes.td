@@ -191,6 +191,60 @@ def CallAttentionPass : Pass<"shale-call-attention", "::mlir::ModuleOp"> {
   let dependentDialects = ["::shale::nn::NNDialect"];
 }
 
+def JoinProductsPass : Pass<"shale-join-products", "::mlir::ModuleOp"> {
+  let summary = "Computes the gradients of layers that read one value by one product";
+  let description = [{
+    Linear layers that read one value, such as gate and up of an MLP, each have a product dy W whose
+    results are summed, and a product of dy and x for the gradient of W. If the weights have one shape
+    and follow one another in their unit, both become one product of joined matrices: the sum is then
+    over the columns of [dy1, dy2], and is rounded once. A kernel writes the joined rows. Query, key and
+    value of an attention without rotary positions are one layer in most models.
+
+    The pass joins only layers whose dy comes from a kernel, on targets where one product is faster
+    (`Target::joinsProducts`). On a CPU it changes nothing.
+
+    Before:
+    ```mlir
+    #q = #dist.segment<@q, offset = 0, shape = [32, 64], decay = 1.0 : f64>
+    #k = #dist.segment<@k, offset = 2048, shape = [32, 64], decay = 1.0 : f64>
+    #group = #dist.group<"bf16", type = bf16, wire = bf16, reduce = f32, trained = true, axes = [], count = 4096, segments = [#q, #k]>
+    module attributes {nn.target = "cuda:sm_90a"} {
+      dist.mesh @mesh <[shard "fsdp"=1]>
+      dist.unit @u on @mesh["fsdp"] groups = [#group]
+      func.func @step(%flat: tensor<4096xbf16>, %x: tensor<16x64xbf16>, %dq: tensor<16x32xf32>, %dk: tensor<16x32xf32>)
+          -> (tensor<16x64xf32>, tensor<4096xf32>) {
+        %q = dist.unit_view %flat @u[0] @q : tensor<4096xbf16> -> tensor<32x64xbf16>
+        %k = dist.unit_view %flat @u[0] @k : tensor<4096xbf16> -> tensor<32x64xbf16>
+        %dq_half = nn.cast %dq : tensor<16x32xf32> -> tensor<16x32xbf16>
+        %dk_half = nn.cast %dk : tensor<16x32xf32> -> tensor<16x32xbf16>
+        %dx_q = nn.matmul %dq_half, %q : (tensor<16x32xbf16>, tensor<32x64xbf16>) -> tensor<16x64xbf16>
+        %dx_k = nn.matmul %dk_half, %k : (tensor<16x32xbf16>, tensor<32x64xbf16>) -> tensor<16x64xbf16>
+        %dw_q = nn.matmul %dq_half, %x transpose_lhs : (tensor<16x32xbf16>, tensor<16x64xbf16>) -> tensor<32x64xf32>
+        %dw_k = nn.matmul %dk_half, %x transpose_lhs : (tensor<16x32xbf16>, tensor<16x64xbf16>) -> tensor<32x64xf32>
+        %wide_q = nn.cast %dx_q : tensor<16x64xbf16> -> tensor<16x64xf32>
+        %wide_k = nn.cast %dx_k : tensor<16x64xbf16> -> tensor<16x64xf32>
+        %dx = nn.add %wide_q, %wide_k : tensor<16x64xf32>
+        %packed = dist.unit_pack @u[0] [@q, @k](%dw_q, %dw_k) : (tensor<32x64xf32>, tensor<32x64xf32>) -> tensor<4096xf32>
+        return %dx, %packed : tensor<16x64xf32>, tensor<4096xf32>
+      }
+    }
+    ```
+
+    After:
+    ```mlir
+    ...
+    %2 = nn.concat %0, %1 dim = 1 : (tensor<16x32xbf16>, tensor<16x32xbf16>) -> tensor<16x64xbf16>
+    %3 = dist.unit_view %arg0 @u[0] @q : tensor<4096xbf16> -> tensor<64x64xbf16>
+    %4 = nn.matmul %2, %3 : (tensor<16x64xbf16>, tensor<64x64xbf16>) -> tensor<16x64xbf16>
+    %5 = nn.cast %4 : tensor<16x64xbf16> -> tensor<16x64xf32>
+    %6 = nn.matmul %2, %arg1 transpose_lhs : (tensor<16x64xbf16>, tensor<16x64xbf16>) -> tensor<64x64xf32>
+    %7 = dist.unit_pack @u[0] [@q](%6) : (tensor<64x64xf32>) -> tensor<4096xf32>
+    ...
+    ```
+  }];
+  let dependentDialects = ["::shale::nn::NNDialect", "::shale::dist::DistDialect"];
+}
+
 def PadProductsPass : Pass<"shale-pad-products", "::mlir::ModuleOp"> {
   let summary = "Pads odd sizes of matrix products";
   let description = [{

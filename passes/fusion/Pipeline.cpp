@@ -14,6 +14,8 @@ void shale::buildFusionPipeline(mlir::OpPassManager &pm, const FusionOptions &op
     attention.deterministic = options.deterministic;
     pm.addPass(createCallAttentionPass(attention));
   }
+  // Layers that read one value share the products of their gradients.
+  pm.addPass(createJoinProductsPass());
   // Products of odd sizes are padded where they are slow.
   pm.addPass(createPadProductsPass());
   // Ops on 16-bit floats that the target does not support compute in f32.

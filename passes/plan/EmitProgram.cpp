@@ -255,7 +255,7 @@ void Emitter::emitPack(dist::UnitPackOp pack) {
     if (it == operands.end())
       continue;
     clear(end, segment.getOffset());
-    end = segment.getOffset() + segment.getCount();
+    end = segment.getOffset() + nn::elements(pack.getInputs()[it->second]);
     if (placement.packCopies(pack, it->second)) {
       Value source = bufferOf(pack.getInputs()[it->second]);
       auto type = cast<MemRefType>(source.getType());

@@ -1,5 +1,5 @@
 //===- Unit.cpp - Units of parameters -------------------------------------===//
-#include "dialects/dist/Dist.h"
+#include "dialects/dist/Runs.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/MathExtras.h"
@@ -138,9 +138,11 @@ LogicalResult UnitViewOp::verifySymbolUses(SymbolTableCollection &symbols) {
   if (!segment) // unit_view_c1
     return emitOpError("the group has no parameter ") << getParamAttr();
   Type element = cast<RankedTensorType>(getInput().getType()).getElementType();
+  auto result = cast<RankedTensorType>(getResult().getType());
   if (!isFlat(getInput().getType(), group.getCount(), element) ||
       (element != group.getType() && element != group.getWire()) ||
-      getResult().getType() != RankedTensorType::get(segment.getShape(), element)) // unit_view_c2
+      result.getElementType() != element ||
+      findRun(group, getParam(), result.getShape()).empty()) // unit_view_c2
     return emitOpError("types do not fit segment ") << segment;
   return success();
 }
@@ -163,8 +165,13 @@ LogicalResult UnitPackOp::verifySymbolUses(SymbolTableCollection &symbols) {
     SegmentAttr segment = group.getSegment(name);
     if (!segment || !seen.insert(name).second) // unit_pack_c1
       return emitOpError("the group has no parameter '") << name << "', or it is named twice";
-    if (input.getType() != RankedTensorType::get(segment.getShape(), element)) // unit_pack_c2
-      return emitOpError("type ") << input.getType() << " does not fit segment " << segment;
+    auto type = cast<RankedTensorType>(input.getType());
+    SmallVector<SegmentAttr, 3> run = findRun(group, name, type.getShape());
+    if (run.empty() || type.getElementType() != element) // unit_pack_c2
+      return emitOpError("type ") << type << " does not fit segment " << segment;
+    for (SegmentAttr covered : ArrayRef(run).drop_front())
+      if (!seen.insert(covered.getParam().getValue()).second) // unit_pack_c1
+        return emitOpError("the operand of '") << name << "' also has " << covered.getParam();
   }
   return success();
 }

@@ -60,7 +60,8 @@ def Dist_UnitGatherOp : Dist_UnitUser<"unit_gather", [Dist_CollectiveMethods]> {
 def Dist_UnitViewOp : Dist_UnitUser<"unit_view", [DeclareOpInterfaceMethods<ViewInterface>]> {
   let summary = "A parameter of a whole group";
   let description = [{
-    The elements of the parameter's segment in the parameter's shape.
+    The elements of the parameter's segment in the parameter's shape, or those of a run: of the segment
+    and the ones that follow it without a gap, as rows of one matrix.
 
     Life: made by partition; costs nothing: after plan it is a range of the
     group's buffer.
@@ -68,7 +69,7 @@ def Dist_UnitViewOp : Dist_UnitUser<"unit_view", [DeclareOpInterfaceMethods<View
     Constraints:
     - (C1) the unit exists, has that group, and the group has a segment of `param`.
     - (C2) the operand has the group's count of elements, of the stored or the wire type;
-      the result has the segment's shape and the operand's element type.
+      the result has the shape of the segment or of a run that begins with it, and the operand's element type.
 
     Example: `%1 = dist.unit_view %0 @h.0[0] @w : tensor<32xf32> -> tensor<4x8xf32>`
   }];
@@ -80,15 +81,15 @@ def Dist_UnitViewOp : Dist_UnitUser<"unit_view", [DeclareOpInterfaceMethods<View
 def Dist_UnitPackOp : Dist_UnitUser<"unit_pack"> {
   let summary = "The gradients of a group's parameters as one 1-D tensor";
   let description = [{
-    Each operand is placed in the segment of its parameter. Segments that are not
-    named and padding are zero.
+    Each operand is placed in the segment of its parameter, or in a run that begins with it, as in
+    `dist.unit_view`. Segments that are not named or in a run, and padding, are zero.
 
     Life: made by partition; after plan the producers write in place and only
     gaps are cleared.
 
     Constraints:
-    - (C1) the unit exists, has that group, and the group has a segment of each of `params`, none twice.
-    - (C2) there is one operand per name, of the segment's shape; the result has the group's count of elements; all have one element
+    - (C1) the unit exists, has that group, and the group has a segment of each of `params`; no segment has two operands.
+    - (C2) there is one operand per name, of the shape of the segment or of a run; the result has the group's count of elements; all have one element
       type: the group's reduce type or that of its sums (f32 for 16-bit floats), in which micro-batches are accumulated.
 
     Example: `%1 = dist.unit_pack @h.0[0] [@w](%0) : (tensor<4x8xf32>) -> tensor<32xf32>`

@@ -25,8 +25,8 @@ LogicalResult view(dist::UnitViewOp op, Call &call) {
   if (!segment)
     return failure();
   call.results[0] = call.operand(0)
-                        .slice(0, segment.getOffset(), segment.getCount())
-                        .reshaped(segment.getShape());
+                        .slice(0, segment.getOffset(), op.getType().getNumElements())
+                        .reshaped(op.getType().getShape());
   return success();
 }
 
@@ -39,7 +39,8 @@ LogicalResult pack(dist::UnitPackOp op, Call &call) {
   for (auto [i, param] : llvm::enumerate(op.getParams())) {
     dist::SegmentAttr segment = group.getSegment(cast<FlatSymbolRefAttr>(param).getValue());
     const Cell *from = call.operand(i).cells();
-    std::copy(from, from + segment.getCount(), result.mutableCells() + segment.getOffset());
+    std::copy(from, from + cast<RankedTensorType>(op.getInputs()[i].getType()).getNumElements(),
+              result.mutableCells() + segment.getOffset());
   }
   return success();
 }

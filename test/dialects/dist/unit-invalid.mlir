@@ -173,3 +173,58 @@ func.func @f(%a: tensor<4x8xf16>) {
   %0 = dist.unit_pack @u[0] [@w](%a) : (tensor<4x8xf16>) -> tensor<32xf16>
   return
 }
+
+// -----
+
+// unit_view_c2: a gap between the segments
+dist.mesh @mesh <[shard "fsdp"=2]>
+dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 64, segments = [#dist.segment<@w, offset = 0, shape = [4, 8], decay = 1.0 : f64>, #dist.segment<@v, offset = 48, shape = [2, 8], decay = 1.0 : f64>]>]
+func.func @f(%a: tensor<64xf32>) {
+  // expected-error@+1 {{types do not fit segment}}
+  %0 = dist.unit_view %a @u[0] @w : tensor<64xf32> -> tensor<6x8xf32>
+  return
+}
+
+// -----
+
+// unit_view_c2: rows of another size
+dist.mesh @mesh <[shard "fsdp"=2]>
+dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 64, segments = [#dist.segment<@w, offset = 0, shape = [4, 8], decay = 1.0 : f64>, #dist.segment<@v, offset = 32, shape = [2, 4], decay = 1.0 : f64>]>]
+func.func @f(%a: tensor<64xf32>) {
+  // expected-error@+1 {{types do not fit segment}}
+  %0 = dist.unit_view %a @u[0] @w : tensor<64xf32> -> tensor<6x8xf32>
+  return
+}
+
+// -----
+
+// unit_view_c2: more rows than the run has
+dist.mesh @mesh <[shard "fsdp"=2]>
+dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 64, segments = [#dist.segment<@w, offset = 0, shape = [4, 8], decay = 1.0 : f64>, #dist.segment<@v, offset = 32, shape = [2, 8], decay = 1.0 : f64>]>]
+func.func @f(%a: tensor<64xf32>) {
+  // expected-error@+1 {{types do not fit segment}}
+  %0 = dist.unit_view %a @u[0] @w : tensor<64xf32> -> tensor<7x8xf32>
+  return
+}
+
+// -----
+
+// unit_pack_c1: the segment of @v has two operands
+dist.mesh @mesh <[shard "fsdp"=2]>
+dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 64, segments = [#dist.segment<@w, offset = 0, shape = [4, 8], decay = 1.0 : f64>, #dist.segment<@v, offset = 32, shape = [2, 8], decay = 1.0 : f64>]>]
+func.func @f(%a: tensor<6x8xf32>, %b: tensor<2x8xf32>) {
+  // expected-error@+1 {{the operand of 'w' also has @v}}
+  %0 = dist.unit_pack @u[0] [@v, @w](%b, %a) : (tensor<2x8xf32>, tensor<6x8xf32>) -> tensor<64xf32>
+  return
+}
+
+// -----
+
+// unit_pack_c2: a gap between the segments
+dist.mesh @mesh <[shard "fsdp"=2]>
+dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 64, segments = [#dist.segment<@w, offset = 0, shape = [4, 8], decay = 1.0 : f64>, #dist.segment<@v, offset = 48, shape = [2, 8], decay = 1.0 : f64>]>]
+func.func @f(%a: tensor<6x8xf32>) {
+  // expected-error@+1 {{does not fit segment}}
+  %0 = dist.unit_pack @u[0] [@w](%a) : (tensor<6x8xf32>) -> tensor<64xf32>
+  return
+}
