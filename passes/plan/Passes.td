@@ -121,9 +121,9 @@ def VerifyPlanPass : Pass<"shale-verify-plan", "::mlir::ModuleOp"> {
 def VerifyStreamsPass : Pass<"shale-verify-streams", "::mlir::ModuleOp"> {
   let summary = "Exit contract of plan: every access is ordered after conflicting work of other streams";
   let description = [{
-    A planned program runs on streams: copies to the host, copies to the device, gathers and reductions have one each, and
-    everything else is on the compute stream. Started work waits for the compute stream, and the compute stream waits for
-    it at `rt.wait`. A target may use fewer streams.
+    A planned program runs on streams: copies to the host and copies to the device have one each, and everything else but
+    collectives is on the compute stream. Collectives may be on any streams. Started work waits for the compute stream, and
+    the compute stream waits for it at `rt.wait`. A target may use fewer streams.
 
     Fails if an op accesses bytes that unfinished work of another stream writes, or writes bytes that such work reads. The
     error names the op, the buffer and the work in flight. Bytes are compared by their place in memory; slices of one

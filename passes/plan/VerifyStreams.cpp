@@ -1,9 +1,9 @@
 //===- VerifyStreams.cpp - Order of accesses across streams ---------------===//
 //
-// A stream runs its work in order. Copies to the host, copies to the device, gathers and
-// reductions have a stream each; everything else is on the compute stream. Work that is
-// started waits for the compute stream, and the compute stream waits for it at `rt.wait`.
-// Between the two, only later work of its own stream is ordered after it.
+// A stream runs its work in order. Copies to the host and copies to the device have a stream
+// each; everything else is on the compute stream, except collectives: a target may run them on
+// any streams. Work that is started waits for the compute stream, and the compute stream waits
+// for it at `rt.wait`. Between the two, only later copies of its own stream are ordered after it.
 //
 //===----------------------------------------------------------------------===//
 #include "lib/Analysis/BufferSpan.h"
@@ -19,7 +19,7 @@ namespace shale {
 
 namespace {
 
-enum class Stream { Compute, CopyIn, CopyOut, Gather, Reduce };
+enum class Stream { Compute, CopyIn, CopyOut, Collective };
 
 struct Access {
   BufferSpan span;
@@ -37,10 +37,7 @@ Stream streamOf(Operation *op) {
   if (auto transfer = dyn_cast<rt::TransferOp>(op))
     return rt::memoryOf(transfer.getTarget()) == mem::Memory::Host ? Stream::CopyOut
                                                                    : Stream::CopyIn;
-  if (auto collective = dyn_cast<rt::CollectiveOpInterface>(op))
-    return collective.getCollectiveKind() == CollectiveKind::AllGather ? Stream::Gather
-                                                                       : Stream::Reduce;
-  return Stream::Compute;
+  return isa<rt::CollectiveOpInterface>(op) ? Stream::Collective : Stream::Compute;
 }
 
 SmallVector<Access> accessesOf(Operation *op) {
@@ -77,7 +74,7 @@ private:
 /// Fails if `op` accesses bytes that work of another stream writes, or writes bytes that it reads.
 LogicalResult Order::checkAccesses(Operation *op, Stream stream, ArrayRef<Access> accesses) {
   for (const InFlight &other : inFlight) {
-    if (other.stream == stream)
+    if (other.stream == stream && stream != Stream::Collective)
       continue;
     for (const Access &own : accesses)
       for (const Access &theirs : other.accesses) {

@@ -81,6 +81,22 @@ module attributes {rt.arena_bytes = 256 : i64} {
 
 // -----
 
+// A reduction reads what another one, along another axis, is still writing: each axis may have streams of its own.
+module attributes {rt.arena_bytes = 256 : i64} {
+  rt.func @step inputs = [] hyper = [] metrics = [] {
+    %a = rt.buffer arena gradients "a" : memref<32xf32>
+    %own = rt.buffer arena offset = 128 gradients "own" : memref<16xf32>
+    // expected-note @+1 {{'rt.reduce_scatter' of 'own' is in flight}}
+    %s = rt.reduce_scatter %a to %own site = 0 axis = "fsdp" name = "a" : memref<32xf32> to memref<16xf32>
+    // expected-error @+1 {{while another stream writes it: an rt.wait is missing before this op}}
+    %t = rt.all_reduce %own to %own site = 1 axis = "replica" name = "own" : memref<16xf32> to memref<16xf32>
+    rt.wait %s
+    rt.wait %t
+  }
+}
+
+// -----
+
 // Copies to and from the host are on two streams: the host's buffer is read before it is filled.
 module attributes {rt.arena_bytes = 256 : i64, rt.host_arena_bytes = 64 : i64} {
   rt.func @step inputs = [] hyper = [] metrics = [] {
