@@ -24,7 +24,8 @@ struct Rates {
   double launch;      ///< latency in seconds of a kernel or product
   double collective;  ///< latency in seconds before a collective's first byte
   bool oneMemory;     ///< whether host and device share one RAM
-  int64_t capacity;   ///< bytes of device memory, as the driver reports; 0 if that differs
+  int64_t capacity;   ///< bytes of device memory, as the vendor's tools print; 0 if that differs
+  int64_t reserved;   ///< bytes of these that the driver gives to no process
   const char *source; ///< source of the figures
   /// Cost of a byte of 16-bit floats in a kernel, in bytes of f32. It is 2 where the kernel
   /// converts each element to f32: the conversion takes the time that the smaller type saves.

@@ -152,12 +152,14 @@ static void printCapacity(const Plan &plan, raw_ostream &os) {
   const Rates &machine = *plan.options.machine;
   if (machine.capacity == 0)
     return;
-  os << "machine       " << machine.name << " has " << machine.capacity << " bytes ("
-     << llvm::format("%.2f GiB): ", machine.capacity / double(1 << 30));
-  if (plan.device() <= machine.capacity)
-    os << llvm::format("the peak is %.1f %% of them\n", 100.0 * plan.device() / machine.capacity);
+  int64_t usable = machine.capacity - machine.reserved, left = usable - plan.device();
+  os << "machine       " << machine.name << " has " << usable << " bytes ("
+     << llvm::format("%.2f GiB) for a process: ", usable / double(1 << 30));
+  if (left >= 0)
+    os << "the plan fits, with " << left
+       << llvm::format(" bytes (%.1f %%) to spare\n", 100.0 * left / usable);
   else
-    os << "the plan does not fit; --memory-limit " << machine.capacity / (int64_t(1) << 30)
+    os << "the plan does not fit; --memory-limit " << usable / (int64_t(1) << 30)
        << "GiB finds one that does, or --machine names another\n";
 }
 

@@ -12,7 +12,7 @@ static constexpr double kNoLibrary = std::numeric_limits<double>::infinity();
 
 static const Rates kMachines[] = {
     {"cpu", 330e9, 330e9, 330e9 / 1.07, 165e9, kNoLibrary, 12e9, 1.5e9, 6e9, 12e9, 3e-6, 60e-6,
-     true, 0, "measured on two cores of an AVX-512 server", 2},
+     true, 0, 0, "measured on two cores of an AVX-512 server", 2},
 };
 
 llvm::ArrayRef<Rates> cpu::getMachines() { return kMachines; }

@@ -15,9 +15,10 @@ namespace {
 /// Operations, those with operands rounded to TF32, operations on 16-bit floats, those of
 /// attention's products, its scores, bytes of memory, sent, copied and of host memory a second;
 /// seconds before a launch and before a collective.
-constexpr Rates kMachine{"test", 100, 120, 200, 150, 64, 10, 4, 5, 2, 1, 7, false, 0, ""};
+constexpr Rates kMachine{"test", 100, 120, 200, 150, 64, 10, 4, 5, 2, 1, 7, false, 0, 0, ""};
 /// The same machine, but only operations take time.
-constexpr Rates kFast{"fast", 100, 120, 200, 150, 64, 1e12, 1e12, 1e12, 1e12, 0, 0, false, 0, ""};
+constexpr Rates kFast{"fast", 100,  120, 200, 150,   64, 1e12, 1e12,
+                      1e12,   1e12, 0,   0,   false, 0,  0,    ""};
 
 class Time : public ::testing::Test {
 protected:
