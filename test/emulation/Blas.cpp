@@ -343,7 +343,9 @@ cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
-size_t cublasLtGetVersion() { return CUBLAS_VERSION; }
+size_t cublasLtGetVersion() {
+  return std::stoul(setting("SHALE_STUB_CUBLAS_VERSION", std::to_string(CUBLAS_VERSION).c_str()));
+}
 
 const char *cublasLtGetStatusName(cublasStatus_t status) {
   for (auto &known : statuses)

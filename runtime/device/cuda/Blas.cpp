@@ -31,12 +31,24 @@ struct Library {
   SHALE_BLAS_FUNCTIONS(SHALE_DECLARE_FUNCTION)
 };
 
+constexpr size_t kLeastVersion = 130100; // that of the measurements in docs/benchmarks.md
+
+std::string versionText(size_t version) {
+  return format("%zu.%zu.%zu", version / 10000, version / 100 % 100, version % 100);
+}
+
 /// Opens cuBLASLt once. Throws with exit code 69.
 const Library &blasLibrary() {
   static const Library opened = [] {
     DynamicLibrary library("libcublasLt.so.13", "this program needs cuBLASLt of CUDA 13");
     Library functions;
     SHALE_BLAS_FUNCTIONS(SHALE_FIND_FUNCTION)
+    if (size_t version = functions.cublasLtGetVersion(); version < kLeastVersion)
+      fail(
+          SHALE_EXIT_UNAVAILABLE,
+          "cuBLASLt has version %s; this program needs %s or later: name the folder of a newer one "
+          "with --cuda-libraries",
+          versionText(version).c_str(), versionText(kLeastVersion).c_str());
     return functions;
   }();
   return opened;
@@ -247,6 +259,8 @@ Blas::Blas(CUdeviceptr workspace, int64_t bytes) : state(std::make_unique<State>
 
 Blas::~Blas() = default;
 
+void Blas::check() { blasLibrary(); }
+
 void Blas::multiply(const Product &p, CUstream stream) {
   const Prepared &ready = state->prepare(p);
   state->must(state->multiply(p, ready, ready.algorithm, stream), "compute", p);
@@ -262,10 +276,7 @@ void Blas::dropEpilogue(const Product &p) {
     found->second.chosen = false;
 }
 
-std::string Blas::version() const {
-  size_t version = state->library.cublasLtGetVersion();
-  return format("%zu.%zu.%zu", version / 10000, version / 100 % 100, version % 100);
-}
+std::string Blas::version() const { return versionText(state->library.cublasLtGetVersion()); }
 
 std::string Blas::keyOf(const Product &p) {
   std::string key =

@@ -19,6 +19,9 @@ public:
   Blas(CUdeviceptr workspace, int64_t bytes);
   ~Blas();
 
+  /// Throws with exit code 69 if the library is missing or too old. Needs no GPU.
+  static void check();
+
   /// Enqueues a product with the algorithm of use(), or else with the first that cuBLASLt proposes.
   /// One with an epilogue needs an algorithm of use(). Ends the process on failure.
   void multiply(const Product &product, CUstream stream);

@@ -40,8 +40,10 @@ void checkDevice(const ShaleProgram &program, const DeviceOptions &options) {
   std::string list = program.target;
   for (size_t begin = 0; begin <= list.size();) {
     size_t end = std::min(list.find(',', begin), list.size());
-    if (runsOn(list.substr(begin, end - begin), major, minor))
+    if (runsOn(list.substr(begin, end - begin), major, minor)) {
+      Blas::check();
       return program.attends ? Dnn::check() : void();
+    }
     begin = end + 1;
   }
   fail(SHALE_EXIT_USAGE,
