@@ -84,10 +84,11 @@ protected:
     if (!dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL))
       dlopen(SHALE_CUDA_STUB, RTLD_NOW | RTLD_GLOBAL);
     fe::cudnn_dlhandle = dlopen(SHALE_CUDNN_LIBRARY, RTLD_NOW | RTLD_GLOBAL);
-    if (!fe::cudnn_dlhandle)
-      GTEST_SKIP() << "cuDNN cannot be opened: " << dlerror();
-    if (fe::detail::get_backend_version() < 91900)
-      GTEST_SKIP() << "cuDNN " << fe::detail::get_backend_version() << " is older than 9.19";
+    ASSERT_TRUE(fe::cudnn_dlhandle) << "cuDNN cannot be opened: " << dlerror();
+    if (CUDNN_VERSION < 91900)
+      GTEST_SKIP() << "this build has the headers of cuDNN " << CUDNN_VERSION
+                   << ", which is older than 9.19";
+    ASSERT_GE(fe::detail::get_backend_version(), 91900u) << "the library is older than its headers";
     std::string text = json(GetParam());
     properties = std::make_shared<fe::DeviceProperties>();
     fe::error_t error = properties->deserialize(std::vector<uint8_t>(text.begin(), text.end()));
