@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define SHALE_ABI_VERSION 18
+#define SHALE_ABI_VERSION 19
 
 /* Limits on the pieces into which the runtime cuts an f32 matrix product on a CPU. The
  * host's matrix library packs each piece into buffers that it allocates: at most
@@ -32,6 +32,11 @@ extern "C" {
 /* Bytes of device memory for the workspace of a GPU's matrix library: more than its
  * algorithms took in docs/benchmarks.md, section D. */
 #define SHALE_BLAS_WORKSPACE (32 << 20)
+
+/* The most blocks of threads on which a GPU's communication library may run a collective, for
+ * each communicator. Each takes a multiprocessor while the collective runs, and memory, which the
+ * plan counts. */
+#define SHALE_COMM_BLOCKS 16
 
 /* Exit codes of the program (and of shalec, where they apply). */
 enum {

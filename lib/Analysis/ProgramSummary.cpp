@@ -310,6 +310,15 @@ static LogicalResult verifyBuckets(ArrayRef<rt::CollectiveOpInterface> starts) {
   return success();
 }
 
+int64_t shale::roundsOf(rt::CollectiveOpInterface start, const Target &target) {
+  if (start.getCollectiveKind() == CollectiveKind::AllGather)
+    return 1;
+  auto module = start->getParentOfType<ModuleOp>();
+  int64_t ranks = std::max<int64_t>(1, dist::getAxisSize(module, start.getAxisAttr().getValue()));
+  int64_t slice = llvm::divideCeil(elementsOf(start.getSend()), ranks);
+  return target.reductionRounds(start.getSend().getType().getElementType(), slice, ranks);
+}
+
 static LogicalResult addSites(ModuleOp module, ProgramSummary &summary) {
   const Target *target = targetOf(module);
   if (!target)
@@ -322,13 +331,13 @@ static LogicalResult addSites(ModuleOp module, ProgramSummary &summary) {
       StringRef axis = start.getAxisAttr().getValue();
       CollectiveKind kind = start.getCollectiveKind();
       int64_t size = dist::getAxisSize(module, axis), sent = start.getSentBytes(size);
+      Type element = start.getSend().getType().getElementType();
       rows.push_back({start.getSite(), start});
-      summary.sites.push_back({start.getSite(), start.getName().str(), kind, axis.str(), sent,
-                               times, bucketOf(start), 1});
+      summary.sites.push_back({start.getSite(), start.getName().str(), kind, element, axis.str(),
+                               sent, times, bucketOf(start), 1, roundsOf(start, *target)});
       summary.sentBytes += times * sent;
       if (kind == CollectiveKind::AllGather)
         return;
-      Type element = start.getSend().getType().getElementType();
       int64_t slice = llvm::divideCeil(elementsOf(start.getSend()), std::max<int64_t>(size, 1)) *
                       nn::elementBytes(element);
       // The collectives of a bucket receive at the same time.
@@ -503,18 +512,26 @@ void shale::printSummary(const ProgramSummary &summary, raw_ostream &os) {
   if (summary.attentions > 0)
     os << ", " << summary.attentions << " calls of attention";
   os << '\n';
-  std::map<std::string, std::pair<int64_t, int64_t>> kinds;
+  struct Total {
+    int64_t count = 0, bytes = 0, rounds = 0;
+  };
+  std::map<std::string, Total> kinds;
   for (const CollectiveSite &site : summary.sites)
     if (site.times > 0) {
       auto &kind = kinds[nameOf(site.kind).str() + " over " + site.axis];
-      kind.first += site.times;
-      kind.second += site.times * site.sentBytes;
+      kind.count += site.times;
+      kind.bytes += site.times * site.sentBytes;
+      kind.rounds += site.times * site.rounds;
     }
   os << "collectives   "
      << (kinds.empty() ? "none\n" : "per step, with the bytes sent per rank:\n");
-  for (const auto &[kind, count] : kinds)
-    os << llvm::format("  %5lld ", (long long)count.first) << llvm::left_justify(kind, 28)
-       << llvm::format("%15lld\n", (long long)count.second);
+  for (const auto &[kind, total] : kinds) {
+    os << llvm::format("  %5lld ", (long long)total.count) << llvm::left_justify(kind, 28)
+       << llvm::format("%15lld", (long long)total.bytes);
+    if (total.rounds != total.count)
+      os << ", in " << total.rounds << " rounds";
+    os << '\n';
+  }
   if (summary.unitsAtOnce)
     os << "units         at most " << summary.unitsAtOnce << " whole or in flight at once\n";
   if (summary.recomputedFlops)

@@ -17,6 +17,8 @@
 
 namespace shale {
 
+class Target;
+
 /// A line of the memory plan, in bytes per rank.
 struct PlanLine {
   rt::Category category;
@@ -41,6 +43,7 @@ struct CollectiveSite {
   int64_t site;
   std::string name;
   CollectiveKind kind;
+  mlir::Type element;
   std::string axis;
   /// Bytes that one rank sends per execution with the runtime's algorithms:
   /// each piece goes directly to its receiver, and an all-reduce is a
@@ -50,7 +53,12 @@ struct CollectiveSite {
   int64_t times;
   /// The sites that are exchanged together: the first site and their number.
   int64_t bucket, bucketSize;
+  /// The rounds of an execution (Target::reductionRounds); 1 for a gather.
+  int64_t rounds = 1;
 };
+
+/// Returns the rounds in which a target does a collective.
+int64_t roundsOf(rt::CollectiveOpInterface start, const Target &target);
 
 /// A copy between device and host memory: `rt.transfer` number `index`.
 struct MemoryCopy {

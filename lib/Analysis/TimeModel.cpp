@@ -2,6 +2,7 @@
 #include "lib/Analysis/TimeModel.h"
 #include "dialects/dist/Dist.h"
 #include "lib/Analysis/ProgramSummary.h"
+#include "lib/Target/Target.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -52,7 +53,8 @@ namespace {
 class Simulation {
 public:
   Simulation(rt::FuncOp function, const Rates &rates)
-      : function(function), rates(rates), module(function->getParentOfType<ModuleOp>()) {
+      : function(function), rates(rates), module(function->getParentOfType<ModuleOp>()),
+        target(targetOf(module)) {
     // instructionsOf() creates ops of these dialects.
     module.getContext()->loadDialect<arith::ArithDialect, math::MathDialect>();
     for (auto kernel : module.getOps<rt::KernelOp>())
@@ -81,6 +83,11 @@ private:
     return end;
   }
 
+  /// Returns the latencies of a reduction's rounds after the first one.
+  double laterRounds(rt::CollectiveOpInterface op) const {
+    return target ? (roundsOf(op, *target) - 1) * rates.collective : 0;
+  }
+
   void visit(Operation *op) {
     if (op->getNumResults() == 1 && isa<rt::TokenType>(op->getResult(0).getType())) {
       auto collective = dyn_cast<rt::CollectiveOpInterface>(op);
@@ -89,7 +96,8 @@ private:
             std::max<int64_t>(1, dist::getAxisSize(module, collective.getAxisAttr())));
       };
       ends[op->getResult(0)] =
-          collective ? place(op, TimedOp::Communication, sent() / rates.link, rates.collective)
+          collective ? place(op, TimedOp::Communication,
+                             sent() / rates.link + laterRounds(collective), rates.collective)
                      : place(op, TimedOp::Copy, bytesOf(op->getOperands()) / 2.0 / rates.host,
                              rates.launch);
       return;
@@ -142,6 +150,7 @@ private:
   rt::FuncOp function;
   const Rates &rates;
   ModuleOp module;
+  const Target *target; // null if the module names none
   TimedStep step;
   double streams[3] = {0, 0, 0};
   DenseMap<StringAttr, int64_t> instructions;

@@ -120,6 +120,13 @@ public:
     return 8 << 20;
   }
 
+  /// Returns the rounds in which ranks exchange the operands of a reduction to `slice` elements per
+  /// rank, each of which takes a collective's latency.
+  virtual int64_t reductionRounds(mlir::Type element, int64_t slice, int64_t ranks) const {
+    (void)element, (void)slice, (void)ranks;
+    return 1;
+  }
+
   /// Returns the bytes of device memory that the library call of an op may overwrite while it runs.
   virtual int64_t workspaceBytes(mlir::Operation *op) const {
     (void)op;

@@ -32,6 +32,7 @@ Rows<ShaleSite> shale::siteTable(ModuleOp module, ProgramData &data,
     row.times = site.times;
     row.bucket = site.bucket;
     row.bucket_size = site.bucketSize;
+    row.type = runtimeType(site.element);
     rows.push_back(std::move(row));
   }
   return data.table<ShaleSite>("sites", rows);

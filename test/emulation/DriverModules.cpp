@@ -191,6 +191,12 @@ CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute,
   return CUDA_SUCCESS;
 }
 
+CUresult cuFuncLoad(CUfunction function) {
+  SHALE_ENTER("cuFuncLoad");
+  SHALE_REQUIRE(find(function), CUDA_ERROR_INVALID_HANDLE);
+  return CUDA_SUCCESS;
+}
+
 CUresult cuLaunchKernel(CUfunction function, unsigned gridX, unsigned gridY, unsigned gridZ,
                         unsigned blockX, unsigned blockY, unsigned blockZ, unsigned shared,
                         CUstream handle, void **parameters, void **extra) {

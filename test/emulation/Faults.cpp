@@ -6,6 +6,7 @@
 #include <map>
 #include <mutex>
 #include <sstream>
+#include <unistd.h>
 #include <vector>
 
 using namespace shale::stub;
@@ -63,6 +64,11 @@ int shale::stub::injected(const char *function,
       if (int signal = signalNamed(fault.error)) {
         if (fault.call == 0 || fault.call == call)
           std::raise(signal);
+        continue;
+      }
+      if (fault.error == "HANG") {
+        while (fault.call == 0 || fault.call == call)
+          pause();
         continue;
       }
       int error = parse(fault.error);

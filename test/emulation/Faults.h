@@ -10,7 +10,7 @@ namespace shale::stub {
 /// Counts a call of `function`. Returns the error that the environment asks for at this call, as
 /// `parse` reads its name, or 0. Entries whose error `parse` does not know (-1) end the process
 /// when their function is called. An entry without @N fails every call. SIGINT or SIGTERM in place
-/// of an error raises this signal.
+/// of an error raises this signal. HANG does not return, and keeps all other calls waiting.
 int injected(const char *function, const std::function<int(const std::string &)> &parse);
 
 /// The value of a variable of the environment, or `otherwise`.

@@ -52,6 +52,21 @@ ncclResult_t fail(ncclResult_t result, const std::string &message) {
   if (!(condition))                                                                                \
   return fail(ncclInvalidArgument, message)
 
+/// Appends a line to the file that NCCL's own variables name, if they ask for lines about a
+/// subsystem.
+void log(const char *subsystem, const std::string &line) {
+  std::string file = setting("NCCL_DEBUG_FILE", "");
+  if (file.empty() || setting("NCCL_DEBUG", "") != "INFO" ||
+      setting("NCCL_DEBUG_SUBSYS", "") != subsystem)
+    return;
+  std::FILE *out = std::fopen(file.c_str(), "a");
+  if (!out)
+    stop("NCCL_DEBUG_FILE: cannot write " + file);
+  std::fprintf(out, "stand-in:%d:%d [0] NCCL INFO %s\n", int(getpid()), int(getpid()),
+               line.c_str());
+  std::fclose(out);
+}
+
 std::shared_ptr<Communicator> find(ncclComm_t handle) {
   std::lock_guard<std::mutex> lock(mutex);
   auto found = communicators.find(handle);
@@ -178,23 +193,16 @@ ncclResult_t launch(std::vector<Grouped> all) {
   return ncclSuccess;
 }
 
-/// Appends a line about a collective to the file that NCCL's own variables name. `mutex` is held.
+/// Appends a line about a collective to the log. `mutex` is held.
 void log(const Communicator &communicator, const Call &call) {
   static const char *const kinds[] = {"AllGather", "ReduceScatter", "AllReduce",
                                       "Broadcast", "Send",          "Recv"};
-  std::string file = setting("NCCL_DEBUG_FILE", "");
-  if (file.empty() || setting("NCCL_DEBUG", "") != "INFO" ||
-      setting("NCCL_DEBUG_SUBSYS", "") != "COLL")
-    return;
-  std::FILE *out = std::fopen(file.c_str(), "a");
-  if (!out)
-    stop("NCCL_DEBUG_FILE: cannot write " + file);
+  char line[160];
   // NCCL's has the buffers, the operator, the root and the stream, too.
-  std::fprintf(out,
-               "stand-in:%d:%d [0] NCCL INFO %s: opCount %lx count %zu datatype %d [nranks=%d]\n",
-               int(getpid()), int(getpid()), kinds[static_cast<int>(call.kind)], operations,
-               size_t(call.count), int(call.type), communicator.link->ranks);
-  std::fclose(out);
+  std::snprintf(line, sizeof(line), "%s: opCount %lx count %zu datatype %d [nranks=%d]",
+                kinds[static_cast<int>(call.kind)], operations, size_t(call.count), int(call.type),
+                communicator.link->ranks);
+  log("COLL", line);
 }
 
 /// Logs and counts an operation. Returns whether its data is never posted.
@@ -258,6 +266,12 @@ bool isRegistered(const Communicator &communicator, const Call &call) {
                                   call.kind == Kind::AllGather ? bytes * ranks : bytes));
 }
 
+/// Whether any memory is registered.
+bool hasRegistered(const Communicator &communicator) {
+  std::lock_guard<std::mutex> lock(mutex);
+  return !communicator.registered.empty();
+}
+
 /// Prints the number of registered blocks. `mutex` is held.
 void tellRegistered(const Communicator &communicator) {
   if (setting("SHALE_STUB_REGISTERED", "0") == "1")
@@ -276,7 +290,9 @@ ncclResult_t issue(ncclComm_t handle, cudaStream_t cudaStream, Call call) {
     result = checkCall(*communicator->link, call);
   if (result == ncclSuccess) {
     call.registered = isRegistered(*communicator, call);
-    if (!call.registered && setting("SHALE_STUB_REGISTERED", "0") == "1")
+    // Before anything is registered, the program connects the ranks.
+    if (!call.registered && hasRegistered(*communicator) &&
+        setting("SHALE_STUB_REGISTERED", "0") == "1")
       result = fail(ncclInvalidUsage, "the memory is not registered");
   }
   if (result != ncclSuccess) {
@@ -375,6 +391,14 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *handle, int ranks, ncclUniqueId 
   ENTER("ncclCommInitRankConfig");
   ncclConfig_t plain = NCCL_CONFIG_INITIALIZER;
   REQUIRE(!config || config->magic == plain.magic, "the config is not initialized");
+  auto text = [](int value) {
+    return value == NCCL_CONFIG_UNDEF_INT ? std::string("unset") : std::to_string(value);
+  };
+  log("INIT", "ncclCommInitRankConfig rank " + std::to_string(rank) + " nranks " +
+                  std::to_string(ranks) + " comm " +
+                  (config && config->commName ? config->commName : "unset") + " maxCTAs " +
+                  text(config ? config->maxCTAs : NCCL_CONFIG_UNDEF_INT) + " launch order " +
+                  setting("NCCL_LAUNCH_ORDER_IMPLICIT", "unset"));
   return initialize(handle, ranks, id, rank, !config || config->blocking != 0);
 }
 

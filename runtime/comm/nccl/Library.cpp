@@ -10,8 +10,6 @@ namespace shale::rt {
 static Nccl openNccl() {
   constexpr const char *name = "libnccl.so.2";
   constexpr int least = 22800;
-  // Collectives of several axes run at once. Without an order of their launches NCCL may deadlock.
-  setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", /*overwrite=*/0);
   cuda::DynamicLibrary library(name, "ranks on GPUs need NCCL 2.28 or later, or --comm staged");
   Nccl functions;
   SHALE_NCCL_FUNCTIONS(SHALE_FIND_FUNCTION)
@@ -26,6 +24,8 @@ const Nccl &nccl() {
   static const Nccl opened = openNccl();
   return opened;
 }
+
+void orderLaunches() { setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", /*overwrite=*/0); }
 
 std::string describeFailure(ncclResult_t result) {
   std::string text = nccl().ncclGetErrorString(result);

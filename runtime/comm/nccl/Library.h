@@ -14,7 +14,7 @@ namespace shale::rt {
   X(ncclGetErrorString)                                                                            \
   X(ncclGetLastError)                                                                              \
   X(ncclGetUniqueId)                                                                               \
-  X(ncclCommInitRank)                                                                              \
+  X(ncclCommInitRankConfig)                                                                        \
   X(ncclCommGetAsyncError)                                                                         \
   X(ncclCommRegister)                                                                              \
   X(ncclCommDeregister)                                                                            \
@@ -32,6 +32,11 @@ struct Nccl {
 
 /// Opens NCCL 2.28 or later once. Throws with exit code 69.
 const Nccl &nccl();
+
+/// Makes NCCL launch the collectives of all communicators in the order of the calls, unless the
+/// environment decides about it. Ranks that launch them in different orders wait for each other
+/// without an end. Call it before the first communicator.
+void orderLaunches();
 
 /// Describes a failed call: "unhandled cuda error: out of memory".
 std::string describeFailure(ncclResult_t result);

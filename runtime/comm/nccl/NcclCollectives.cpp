@@ -1,20 +1,32 @@
-// Collectives of compiled code over NCCL. There is one communicator per axis of the mesh, one
-// stream for gathers and one for reductions. A collective waits for the compute stream at its
-// start, and the compute stream waits for it where compiled code does. Reductions of all axes share
-// a stream because they share the receive buffer.
+// Collectives of compiled code over NCCL. Per axis of the mesh, gathers have a communicator and a
+// stream, and reductions have another one of each. A collective waits for the compute stream at its
+// start, and the compute stream waits for it where compiled code does.
+//
+// Communicators run beside one another. All ranks start collectives in the same order, and NCCL
+// launches them in that order (Library.cpp), so that ranks do not wait for each other in a circle.
 //
 // A captured call becomes a graph. Its events exist only in the graph, so a node after each
-// collective stores a flag in pinned memory, which the watchdog reads.
+// collective copies a flag to pinned memory, which the watchdog reads.
 #include "runtime/comm/nccl/NcclCollectives.h"
 #include "runtime/core/Rank.h"
-#include "runtime/core/TimeLimit.h"
-#include "runtime/core/Types.h"
 
 #include <cstdlib>
+#include <cstring>
+#include <set>
+#include <utility>
 
 namespace shale::rt {
 
 using cuda::CudaDevice;
+
+/// Returns the number of communicators of a program: one for the gathers of an axis, one for its
+/// reductions.
+static size_t communicatorsOf(const ShaleProgram &program) {
+  std::set<std::pair<int32_t, bool>> used;
+  for (int32_t s = 0; s < program.site_count; ++s)
+    used.insert({program.sites[s].axis, program.sites[s].kind == SHALE_ALL_GATHER});
+  return used.size();
+}
 
 NcclCollectives::NcclCollectives(const ShaleProgram &program,
                                  const std::vector<int64_t> &coordinates, Peers &peers,
@@ -22,20 +34,28 @@ NcclCollectives::NcclCollectives(const ShaleProgram &program,
     : program(program), peers(peers), cu(cuda::driver()), library(nccl()), device(device),
       timeout(timeout), axes(program.axis_count), sites(program.site_count),
       sent(program.site_count) {
-  for (int a = 0; a < program.axis_count; ++a)
-    join(a, coordinates);
-  for (CUstream *stream : {&gathers, &reductions})
-    cuda::require(cu.cuStreamCreate(stream, CU_STREAM_NON_BLOCKING), "create a stream");
   for (Site &site : sites)
     for (CUevent *event : {&site.ready, &site.done})
       cuda::require(cu.cuEventCreate(event, CU_EVENT_DISABLE_TIMING), "create an event");
-  int64_t largest = 0;
-  for (const Axis &axis : axes)
-    largest = std::max<int64_t>(largest, axis.size);
+  cuda::require(cu.cuEventCreate(&joined, CU_EVENT_DISABLE_TIMING), "create an event");
   flags = device.allocate(SHALE_SPACE_HOST, program.site_count * 4, "flags of collectives");
   scratch = device.allocate(SHALE_SPACE_DEVICE, scratchBytes(program), "receive scratch");
-  ones = device.allocate(SHALE_SPACE_DEVICE, (largest + 1) / 2 * 4, "ones");
+  makeConstants();
+  if (communicatorsOf(program) > 1)
+    orderLaunches();
+  for (int a = 0; a < program.axis_count; ++a)
+    join(a, coordinates);
+  for (int a = 0; a < program.axis_count; ++a)
+    warmUp(a);
+  if (std::any_of(program.sites, program.sites + program.site_count,
+                  [](const ShaleSite &site) { return sumsByProducts(site.kind, site.type); })) {
+    cuda::require(cu.cuStreamCreate(&sums, CU_STREAM_NON_BLOCKING), "create a stream");
+    for (Half &half : halves)
+      for (CUevent *event : {&half.received, &half.summed})
+        cuda::require(cu.cuEventCreate(event, CU_EVENT_DISABLE_TIMING), "create an event");
+  }
   watchdog = std::thread([this] { watchOver(); });
+  guardian = std::thread([this] { guard(); });
   device.setFollower(this);
 }
 
@@ -47,45 +67,28 @@ NcclCollectives::~NcclCollectives() {
   }
   ended.notify_all();
   watchdog.join();
+  {
+    std::lock_guard<std::mutex> lock(guardMutex);
+    guardEnding = true;
+  }
+  guardEnded.notify_all();
+  guardian.join();
 }
 
-/// Makes the communicator of an axis: its first rank sends NCCL's id to the others.
-void NcclCollectives::join(int index, const std::vector<int64_t> &coordinates) {
-  Axis &axis = axes[index];
-  axis.size = static_cast<int>(program.axes[index].size);
-  axis.own = static_cast<int>(coordinates[index]);
-  bool used = std::any_of(program.sites, program.sites + program.site_count,
-                          [&](const ShaleSite &site) { return site.axis == index; });
-  if (axis.size == 1 && !used)
-    return;
-  auto rankAt = [&](int64_t coordinate) {
-    int64_t rank = 0;
-    for (int a = 0; a < program.axis_count; ++a)
-      rank = rank * program.axes[a].size + (a == index ? coordinate : coordinates[a]);
-    return static_cast<int>(rank);
-  };
-  for (int64_t other = 0; other < axis.size; ++other)
-    if (other != axis.own)
-      axis.others.push_back(rankAt(other));
-  auto need = [&](ncclResult_t result, const char *what) {
-    if (result != ncclSuccess)
-      fail(SHALE_EXIT_PEER, "NCCL cannot %s along axis '%s': %s", what, program.axes[index].name,
-           describeFailure(result).c_str());
-  };
-  ncclUniqueId id;
-  if (axis.own == 0) {
-    need(library.ncclGetUniqueId(&id), "make a communicator");
-    for (int other : axis.others)
-      peers.send(other, &id, sizeof(id));
-  } else {
-    peers.receive(rankAt(0), &id, sizeof(id));
-  }
-  // NCCL waits for the other ranks without a limit.
-  TimeLimit limit(timeout, [&] {
-    die(SHALE_EXIT_PEER, format("NCCL does not connect the ranks along axis '%s' within %.1f s: %s",
-                                program.axes[index].name, timeout, describeSilence(axis).c_str()));
-  });
-  need(library.ncclCommInitRank(&axis.comm, axis.size, id, axis.own), "connect the ranks");
+/// Writes the constants. Every stream may read them afterwards.
+void NcclCollectives::makeConstants() {
+  int64_t largest = 1;
+  for (int a = 0; a < program.axis_count; ++a)
+    largest = std::max(largest, program.axes[a].size);
+  rowBytes = (2 * largest + 63) / 64 * 64;
+  constants = device.allocate(SHALE_SPACE_DEVICE, 2 * rowBytes + 4 + 4 * program.site_count,
+                              "constants of collectives");
+  std::vector<uint16_t> values(constants->size() / 2, 0);
+  std::fill_n(values.begin(), largest, 0x3f80);                // 1 in bf16
+  std::fill_n(values.begin() + rowBytes / 2, largest, 0x3c00); // 1 in f16
+  uint32_t flag = 1;
+  std::memcpy(values.data() + rowBytes, &flag, sizeof(flag));
+  device.write(constants->data(), values.data(), constants->size());
 }
 
 /// Registers the blocks and the scratch buffer with every communicator, or, if that fails on any
@@ -95,9 +98,10 @@ void NcclCollectives::announceMemory(const std::vector<const Memory *> &blocks) 
   all.push_back(scratch.get());
   ncclResult_t result = ncclSuccess;
   for (const Axis &axis : axes)
-    for (const Memory *block : all)
-      if (axis.comm && block->size() > 0 && result == ncclSuccess)
-        result = registration.add(axis.comm, *block);
+    for (ncclComm_t comm : {axis.gathers.comm, axis.reductions.comm})
+      for (const Memory *block : all)
+        if (comm && block->size() > 0 && result == ncclSuccess)
+          result = registration.add(comm, *block);
   if (peers.agree(result) == ncclSuccess)
     return;
   registration.clear();
@@ -123,48 +127,52 @@ void NcclCollectives::must(ncclResult_t result, int32_t site) const {
 void NcclCollectives::start(int32_t index, ShaleCollectiveKind kind, const void *send, void *recv,
                             int64_t count, ShaleType type) {
   const ShaleSite &what = program.sites[index];
-  const Axis &axis = axes[what.axis];
-  Site &site = sites[index];
-  if (!axis.comm) {
-    if (send != recv)
-      device.copy(recv, send, count * sizeOf(static_cast<Dtype>(type)));
-    return;
-  }
-  CUstream stream = kind == SHALE_ALL_GATHER ? gathers : reductions;
-  cuda::must(cu.cuEventRecord(site.ready, device.computeStream()), "record an event");
-  cuda::must(cu.cuStreamWaitEvent(stream, site.ready, 0), "wait for an event");
+  const Lane &lane = laneOf(what.axis, kind);
+  lastSite = index;
+  order(lane.stream, sites[index].ready, device.computeStream());
   bucket.push_back(
       {index, kind, static_cast<const char *>(send), static_cast<char *>(recv), count, type});
   if (static_cast<int32_t>(bucket.size()) < std::max(what.bucket_size, 1))
     return;
-  post(axis, stream);
+  post(axes[what.axis], lane);
   bucket.clear();
 }
 
+/// Makes later work of a stream wait for the work of another one, by way of an event.
+void NcclCollectives::order(CUstream stream, CUevent event, CUstream other) {
+  cuda::must(cu.cuEventRecord(event, other), "record an event");
+  cuda::must(cu.cuStreamWaitEvent(stream, event, 0), "wait for an event");
+}
+
 /// Enqueues the collectives of a bucket as one group.
-void NcclCollectives::post(const Axis &axis, CUstream stream) {
+void NcclCollectives::post(const Axis &axis, const Lane &lane) {
   enter(bucket.front().site);
-  bool apart = sumsByProducts(bucket.front());
+  bool apart = sumsByProducts(bucket.front().kind, bucket.front().type);
   if (!apart)
     must(library.ncclGroupStart(), bucket.front().site);
+  CUstream end = lane.stream;
   for (const Request &request : bucket)
-    enqueue(axis, request, stream);
+    end = enqueue(axis, lane, request);
   if (!apart)
     must(library.ncclGroupEnd(), bucket.front().site);
   std::lock_guard<std::mutex> lock(mutex);
   entering.reset();
+  for (const Request &request : bucket)
+    cuda::must(cu.cuEventRecord(sites[request.site].done, end), "record an event");
   for (const Request &request : bucket) {
     if (capture) {
       capture->push_back(request.site);
-      storeFlags(request.site, 1, 1, stream);
-    }
-    cuda::must(cu.cuEventRecord(sites[request.site].done, stream), "record an event");
-    if (capture)
+      raiseFlag(request.site, end);
       continue;
+    }
     if (runs.empty())
       ranSince = Clock::now();
-    runs.push_back({request.site, count(request.site), markDone(stream)});
+    runs.push_back({request.site, count(request.site), markDone(end)});
   }
+  if (capture)
+    for (CUstream stream : {lane.stream, end})
+      if (std::find(forked.begin(), forked.end(), stream) == forked.end())
+        forked.push_back(stream);
 }
 
 /// Begins to watch a call of NCCL outside of graphs.
@@ -194,17 +202,32 @@ CUevent NcclCollectives::markDone(CUstream stream) {
   return done;
 }
 
-/// Stores the flags of `count` sites when the work of a stream has reached this point.
-void NcclCollectives::storeFlags(int32_t first, int32_t count, unsigned value, CUstream stream) {
-  cuda::must(cu.cuMemsetD32Async(reinterpret_cast<CUdeviceptr>(flags->data()) + 4 * first, value,
-                                 count, stream),
-             "store flags");
+/// Sets the flag of a site when the work of a stream has reached this point.
+void NcclCollectives::raiseFlag(int32_t site, CUstream stream) {
+  cuda::must(cu.cuMemcpyDtoHAsync(flags->data() + 4 * site, reinterpret_cast<CUdeviceptr>(one()), 4,
+                                  stream),
+             "set a flag");
 }
 
 void NcclCollectives::beginCapture(ShaleFunction function) {
   capture = &graphs[function];
+  for (Half &half : halves)
+    half.used = false;
   if (program.site_count > 0)
-    storeFlags(0, program.site_count, 0, device.computeStream());
+    cuda::must(cu.cuMemcpyDtoHAsync(flags->data(), reinterpret_cast<CUdeviceptr>(zeros()),
+                                    flags->size(), device.computeStream()),
+               "clear flags");
+}
+
+/// The last flags are set after the compute stream has waited for the last collective, so the
+/// streams join it here.
+void NcclCollectives::endCapture() {
+  for (CUstream stream : forked)
+    order(device.computeStream(), joined, stream);
+  forked.clear();
+  for (Half &half : halves)
+    half.used = false;
+  capture = nullptr;
 }
 
 void NcclCollectives::launched(ShaleFunction function) {
@@ -225,8 +248,6 @@ void NcclCollectives::follow() {
 }
 
 void NcclCollectives::wait(int32_t index) {
-  if (!axes[program.sites[index].axis].comm)
-    return;
   cuda::must(cu.cuStreamWaitEvent(device.computeStream(), sites[index].done, 0),
              "wait for an event");
 }
@@ -302,8 +323,11 @@ void NcclCollectives::requireNoError(const std::optional<Pending> &late) const {
   for (size_t a = 0; a < axes.size(); ++a) {
     const Axis &axis = axes[a];
     ncclResult_t state = ncclSuccess;
-    if (!axis.comm || library.ncclCommGetAsyncError(axis.comm, &state) != ncclSuccess ||
-        state == ncclSuccess || state == ncclInProgress)
+    for (ncclComm_t comm : {axis.gathers.comm, axis.reductions.comm})
+      if (comm && (state == ncclSuccess || state == ncclInProgress) &&
+          library.ncclCommGetAsyncError(comm, &state) != ncclSuccess)
+        state = ncclSuccess;
+    if (state == ncclSuccess || state == ncclInProgress)
       continue;
     const char *error = library.ncclGetErrorString(state);
     if (late && program.sites[late->site].axis == static_cast<int32_t>(a))
@@ -318,12 +342,15 @@ void NcclCollectives::requireNoError(const std::optional<Pending> &late) const {
 
 /// Ends the process if a collective takes too long, or if NCCL reports an error.
 void NcclCollectives::watchOver() {
-  if (cu.cuCtxSetCurrent(device.currentContext()) != CUDA_SUCCESS)
+  if (cu.cuCtxSetCurrent(device.currentContext()) != CUDA_SUCCESS) {
+    looked = -1;
     return;
+  }
   std::unique_lock<std::mutex> lock(mutex);
   while (!ended.wait_for(lock, std::chrono::duration<double>(pause()), [&] { return ending; })) {
     std::optional<Pending> late = oldest();
     requireNoError(late);
+    ++looked;
     if (late && std::chrono::duration<double>(Clock::now() - late->since).count() > timeout) {
       const ShaleSite &what = program.sites[late->site];
       die(SHALE_EXIT_PEER,
@@ -331,6 +358,32 @@ void NcclCollectives::watchOver() {
                  describe(late->site, late->number).c_str(), (long long)what.sent_bytes, timeout,
                  describeSilence(axes[what.axis]).c_str()));
     }
+  }
+}
+
+/// Ends the process if the watchdog is stuck. Counts its own pauses, since the time also passes
+/// while a process is stopped.
+void NcclCollectives::guard() {
+  int64_t seen = 0, pauses = 0;
+  std::unique_lock<std::mutex> lock(guardMutex);
+  while (!guardEnded.wait_for(lock, std::chrono::duration<double>(pause()),
+                              [&] { return guardEnding; })) {
+    int64_t now = looked;
+    if (now < 0) // there is no watchdog
+      return;
+    pauses = now == seen ? pauses + 1 : 0;
+    seen = now;
+    if (pauses * pause() <= timeout + 2 * patience())
+      continue;
+    std::string last = "; there was no collective yet";
+    if (int32_t site = lastSite; site >= 0) {
+      const ShaleSite &what = program.sites[site];
+      last = format("; the collective that was started last is %s '%s': %s",
+                    kindName(static_cast<ShaleCollectiveKind>(what.kind)), what.name,
+                    describeSilence(axes[what.axis]).c_str());
+    }
+    die(SHALE_EXIT_PEER,
+        format("the GPU's driver does not answer for %.1f s", pauses * pause()) + last);
   }
 }
 

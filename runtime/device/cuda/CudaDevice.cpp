@@ -113,6 +113,9 @@ void CudaDevice::loadKernels() {
         result != CUDA_SUCCESS)
       fail(SHALE_EXIT_INTERNAL, "the program's code has no kernel '%s': %s", kernel->name,
            cu.explain(result).c_str());
+    // At its first launch a kernel would be loaded while a collective of a rank that waits for this
+    // one is running, and other calls of the driver would wait for that.
+    require(cu.cuFuncLoad(function), "load the program's kernels");
     kernels[kernel] = function;
   }
 }

@@ -47,6 +47,7 @@ namespace shale::rt::cuda {
   X(cuLaunchHostFunc)                                                                              \
   X(cuModuleLoadData)                                                                              \
   X(cuModuleGetFunction)                                                                           \
+  X(cuFuncLoad)                                                                                    \
   X(cuLaunchKernel)                                                                                \
   X(cuGetErrorName)                                                                                \
   X(cuGetErrorString)

@@ -313,7 +313,7 @@ constexpr int64_t reduceBytes(int64_t n, int64_t ranks) {
   return 2 * (ranks - 1) * ((n + ranks - 1) / ranks) * 4;
 }
 constexpr ShaleSite site(const char *name, int32_t kind, int32_t axis, int64_t sent, int32_t own) {
-  return {name, kind, axis, sent, 1, own, 1};
+  return {name, kind, axis, sent, 1, own, 1, SHALE_F32};
 }
 const ShaleSite sites[] = {
     site("root", SHALE_ALL_GATHER, Fsdp, (fsdp - 1) * local * 4, Gather),

@@ -1,0 +1,119 @@
+// Connects the ranks along an axis.
+//
+// NCCL allocates most of its memory at the first collective of each kind: buffers for every peer.
+// So each kind runs once, before the program allocates the arena.
+#include "runtime/comm/nccl/NcclCollectives.h"
+#include "runtime/core/TimeLimit.h"
+#include "runtime/core/Types.h"
+
+namespace shale::rt {
+
+/// Sets up an axis, and makes the communicators that its collectives need.
+void NcclCollectives::join(int index, const std::vector<int64_t> &coordinates) {
+  Axis &axis = axes[index];
+  axis.size = static_cast<int>(program.axes[index].size);
+  axis.own = static_cast<int>(coordinates[index]);
+  auto rankAt = [&](int64_t coordinate) {
+    int64_t rank = 0;
+    for (int a = 0; a < program.axis_count; ++a)
+      rank = rank * program.axes[a].size + (a == index ? coordinate : coordinates[a]);
+    return static_cast<int>(rank);
+  };
+  for (int64_t other = 0; other < axis.size; ++other)
+    if (other != axis.own)
+      axis.others.push_back(rankAt(other));
+  for (Lane *lane : {&axis.gathers, &axis.reductions})
+    if (std::any_of(program.sites, program.sites + program.site_count, [&](const ShaleSite &site) {
+          return site.axis == index && &laneOf(index, site.kind) == lane;
+        }))
+      connect(index, *lane, rankAt(0));
+}
+
+/// Makes a communicator and its stream. The first rank of the axis sends NCCL's id to the others.
+void NcclCollectives::connect(int index, Lane &lane, int first) {
+  const Axis &axis = axes[index];
+  auto need = [&](ncclResult_t result, const char *what) {
+    if (result != ncclSuccess)
+      fail(SHALE_EXIT_PEER, "NCCL cannot %s along axis '%s': %s", what, program.axes[index].name,
+           describeFailure(result).c_str());
+  };
+  ncclUniqueId id;
+  if (axis.own == 0) {
+    need(library.ncclGetUniqueId(&id), "make a communicator");
+    for (int other : axis.others)
+      peers.send(other, &id, sizeof(id));
+  } else {
+    peers.receive(first, &id, sizeof(id));
+  }
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.maxCTAs = SHALE_COMM_BLOCKS;
+  config.commName = program.axes[index].name;
+  {
+    TimeLimit limit = limitConnecting(index);
+    need(library.ncclCommInitRankConfig(&lane.comm, axis.size, id, axis.own, &config),
+         "connect the ranks");
+  }
+  cuda::require(cu.cuStreamCreate(&lane.stream, CU_STREAM_NON_BLOCKING), "create a stream");
+}
+
+/// NCCL waits for the other ranks without a limit.
+TimeLimit NcclCollectives::limitConnecting(int index) {
+  return TimeLimit(timeout, [this, index] {
+    die(SHALE_EXIT_PEER, format("NCCL does not connect the ranks along axis '%s' within %.1f s: %s",
+                                program.axes[index].name, timeout,
+                                describeSilence(axes[index]).c_str()));
+  });
+}
+
+/// Runs each kind of collective of an axis, with one element per rank and with as many as the
+/// largest of the program has, or fit into the scratch buffer: NCCL chooses its algorithm, and with
+/// it the buffers, by size.
+void NcclCollectives::warmUp(int index) {
+  const Axis &axis = axes[index];
+  TimeLimit limit = limitConnecting(index);
+  std::map<std::pair<int32_t, bool>, Request> kinds; // the largest of each
+  for (int32_t s = 0; s < program.site_count; ++s) {
+    const ShaleSite &site = program.sites[s];
+    if (site.axis != index)
+      continue;
+    int64_t bytes = site.sent_bytes / std::max(1, axis.size - 1) /
+                    (site.kind == SHALE_ALL_REDUCE ? 2 : 1); // of one rank's slice
+    Request request{s, static_cast<ShaleCollectiveKind>(site.kind), scratch->data(),
+                    scratch->data(), bytes / sizeOf(static_cast<Dtype>(site.type)),
+                    static_cast<ShaleType>(site.type)};
+    auto &largest = kinds.try_emplace({site.kind, sumsByProducts(site.kind, site.type)}, request)
+                        .first->second;
+    if (request.count > largest.count)
+      largest = request;
+  }
+  for (const auto &[kind, request] : kinds) {
+    warmUp(axis, request, 1);
+    int64_t fit = scratch->size() / (axis.size * sizeOf(static_cast<Dtype>(request.type)));
+    if (int64_t slice = std::min(request.count, fit); slice > 1 && !kind.second)
+      warmUp(axis, request, slice);
+  }
+  for (const Lane *lane : {&axis.gathers, &axis.reductions})
+    if (lane->comm)
+      cuda::require(cu.cuStreamSynchronize(lane->stream), "finish its first collectives");
+}
+
+/// Runs a collective like another one in the scratch buffer, with `slice` elements per rank.
+void NcclCollectives::warmUp(const Axis &axis, const Request &like, int64_t slice) {
+  const Lane &lane = like.kind == SHALE_ALL_GATHER ? axis.gathers : axis.reductions;
+  Request request = like;
+  int64_t bytes = slice * sizeOf(static_cast<Dtype>(like.type));
+  request.count = like.kind == SHALE_ALL_REDUCE ? slice * axis.size : slice;
+  if (sumsByProducts(like.kind, like.type)) {
+    exchange(axis, lane, request, /*stride=*/0, /*begin=*/0, slice, startOf(halves[1]));
+    if (like.kind == SHALE_REDUCE_SCATTER)
+      return;
+    request.kind = SHALE_ALL_GATHER, request.count = slice;
+  }
+  if (request.kind == SHALE_ALL_GATHER)
+    request.send += axis.own * bytes;
+  if (request.kind == SHALE_REDUCE_SCATTER)
+    request.recv += axis.own * bytes;
+  enqueue(axis, lane, request);
+}
+
+} // namespace shale::rt
