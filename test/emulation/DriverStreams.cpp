@@ -57,6 +57,39 @@ private:
   ShaleStubWork work;
 };
 
+/// Waits for 32-bit numbers in memory, and stores of them.
+class MemoryOperations final : public Work {
+public:
+  MemoryOperations(Driver &driver, std::vector<CUstreamBatchMemOpParams> all)
+      : Work("operations on memory"), driver(driver), all(std::move(all)) {}
+  void *begin() override { return new size_t(0); }
+  bool ready(void *state) override { return canRun(all[*static_cast<size_t *>(state)]); }
+  CUresult run(void *state) override {
+    size_t &next = *static_cast<size_t *>(state);
+    for (; next < all.size(); ++next) {
+      if (!canRun(all[next]))
+        return CUDA_ERROR_NOT_READY;
+      if (all[next].operation == CU_STREAM_MEM_OP_WRITE_VALUE_32)
+        __atomic_store_n(place(all[next].writeValue.address), all[next].writeValue.value,
+                         __ATOMIC_RELEASE);
+    }
+    return CUDA_SUCCESS;
+  }
+  void end(void *state) override { delete static_cast<size_t *>(state); }
+
+private:
+  uint32_t *place(CUdeviceptr address) const {
+    return reinterpret_cast<uint32_t *>(driver.resolve(address, sizeof(uint32_t)));
+  }
+  bool canRun(const CUstreamBatchMemOpParams &op) const {
+    return op.operation != CU_STREAM_MEM_OP_WAIT_VALUE_32 ||
+           __atomic_load_n(place(op.waitValue.address), __ATOMIC_ACQUIRE) == op.waitValue.value;
+  }
+
+  Driver &driver;
+  std::vector<CUstreamBatchMemOpParams> all;
+};
+
 CUresult createStream(Driver &driver, CUstream *made, unsigned flags) {
   SHALE_REQUIRE(made && flags <= CU_STREAM_NON_BLOCKING, CUDA_ERROR_INVALID_VALUE);
   auto stream = std::make_unique<Stream>();
@@ -182,6 +215,28 @@ CUresult cuStreamWaitEvent(CUstream handle, CUevent eventHandle, unsigned flags)
   operation.after = event->point;
   driver.push(*stream, std::move(operation));
   return CUDA_SUCCESS;
+}
+
+CUresult cuStreamBatchMemOp(CUstream handle, unsigned count, CUstreamBatchMemOpParams *ops,
+                            unsigned flags) {
+  SHALE_ENTER("cuStreamBatchMemOp");
+  Stream *stream = driver.find(handle);
+  SHALE_REQUIRE(stream, CUDA_ERROR_INVALID_HANDLE);
+  SHALE_REQUIRE(count > 0 && ops && flags == 0, CUDA_ERROR_INVALID_VALUE);
+  for (unsigned i = 0; i < count; ++i) {
+    bool waits = ops[i].operation == CU_STREAM_MEM_OP_WAIT_VALUE_32;
+    SHALE_REQUIRE(waits || ops[i].operation == CU_STREAM_MEM_OP_WRITE_VALUE_32,
+                  CUDA_ERROR_NOT_SUPPORTED);
+    SHALE_REQUIRE(waits ? ops[i].waitValue.flags == CU_STREAM_WAIT_VALUE_EQ
+                        : ops[i].writeValue.flags == CU_STREAM_WRITE_VALUE_DEFAULT,
+                  CUDA_ERROR_NOT_SUPPORTED);
+    SHALE_REQUIRE(driver.resolve(waits ? ops[i].waitValue.address : ops[i].writeValue.address,
+                                 sizeof(uint32_t)),
+                  CUDA_ERROR_INVALID_VALUE);
+  }
+  return driver.enqueue(*stream,
+                        std::make_shared<MemoryOperations>(
+                            driver, std::vector<CUstreamBatchMemOpParams>(ops, ops + count)));
 }
 
 // ---- events

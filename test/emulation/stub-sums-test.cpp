@@ -15,7 +15,7 @@ using shale::stub::narrow;
 
 namespace {
 
-constexpr int kRanks = 3; // at most
+constexpr int kRanks = 3;                     // at most
 constexpr int64_t kSlice = 1000, kAll = 1501; // of a reduce-scatter; of an all-reduce
 enum Site { Scatter, Reduce, Plain };
 
@@ -111,8 +111,8 @@ struct Buffers {
   }
 };
 
-template <typename Type> std::vector<float> widen(const std::vector<Type> &values, int64_t begin,
-                                                  int64_t count) {
+template <typename Type>
+std::vector<float> widen(const std::vector<Type> &values, int64_t begin, int64_t count) {
   return {values.begin() + begin, values.begin() + begin + count};
 }
 
@@ -189,8 +189,8 @@ TEST(Sums, CountTheirPieces) {
   std::string log = testing::TempDir() + "sums.log";
   std::remove(log.c_str());
   EXPECT_TRUE(pass(
-      kRanks,
-      {{"NCCL_DEBUG", "INFO"}, {"NCCL_DEBUG_SUBSYS", "COLL"}, {"NCCL_DEBUG_FILE", log}}, true));
+      kRanks, {{"NCCL_DEBUG", "INFO"}, {"NCCL_DEBUG_SUBSYS", "COLL"}, {"NCCL_DEBUG_FILE", log}},
+      true));
   std::ifstream file(log);
   std::map<std::string, int> sends;
   for (std::string line; std::getline(file, line);)
@@ -200,8 +200,8 @@ TEST(Sums, CountTheirPieces) {
     }
   // The first call and the capture, by each rank to each rank; and once to connect the ranks.
   constexpr int each = 2 * kRanks * kRanks;
-  std::map<std::string, int> expected = {{"64", each * (15 + 7)}, {"40", each}, {"52", each},
-                                         {"1", each + 2 * kRanks * kRanks}};
+  std::map<std::string, int> expected = {
+      {"64", each * (15 + 7)}, {"40", each}, {"52", each}, {"1", each + 2 * kRanks * kRanks}};
   EXPECT_EQ(sends, expected);
 }
 

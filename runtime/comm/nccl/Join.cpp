@@ -59,9 +59,9 @@ void NcclCollectives::connect(int index, Lane &lane, int first) {
 /// NCCL waits for the other ranks without a limit.
 TimeLimit NcclCollectives::limitConnecting(int index) {
   return TimeLimit(timeout, [this, index] {
-    die(SHALE_EXIT_PEER, format("NCCL does not connect the ranks along axis '%s' within %.1f s: %s",
-                                program.axes[index].name, timeout,
-                                describeSilence(axes[index]).c_str()));
+    die(SHALE_EXIT_PEER,
+        format("NCCL does not connect the ranks along axis '%s' within %.1f s: %s",
+               program.axes[index].name, timeout, describeSilence(axes[index]).c_str()));
   });
 }
 
@@ -78,11 +78,14 @@ void NcclCollectives::warmUp(int index) {
       continue;
     int64_t bytes = site.sent_bytes / std::max(1, axis.size - 1) /
                     (site.kind == SHALE_ALL_REDUCE ? 2 : 1); // of one rank's slice
-    Request request{s, static_cast<ShaleCollectiveKind>(site.kind), scratch->data(),
-                    scratch->data(), bytes / sizeOf(static_cast<Dtype>(site.type)),
+    Request request{s,
+                    static_cast<ShaleCollectiveKind>(site.kind),
+                    scratch->data(),
+                    scratch->data(),
+                    bytes / sizeOf(static_cast<Dtype>(site.type)),
                     static_cast<ShaleType>(site.type)};
-    auto &largest = kinds.try_emplace({site.kind, sumsByProducts(site.kind, site.type)}, request)
-                        .first->second;
+    auto &largest =
+        kinds.try_emplace({site.kind, sumsByProducts(site.kind, site.type)}, request).first->second;
     if (request.count > largest.count)
       largest = request;
   }

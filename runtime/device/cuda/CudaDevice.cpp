@@ -198,20 +198,12 @@ void CudaDevice::finish() { must(cu.cuStreamSynchronize(compute), "finish its wo
 
 std::unique_ptr<Mark> CudaDevice::makeMark() { return std::make_unique<CudaMark>(cu, compute); }
 
-/// Runs `body` on a thread of the driver when the work before it is done.
+/// Runs `body` on the host when the work before it is done.
 void CudaDevice::onHost(std::function<void()> body) {
-  HostWork *work;
-  if (capturing)
-    work = &captives.emplace_back(HostWork{std::move(body), false});
-  else
-    work = new HostWork{std::move(body), true};
-  CUhostFn run = [](void *data) {
-    auto *work = static_cast<HostWork *>(data);
-    work->body();
-    if (work->once)
-      delete work;
-  };
-  must(cu.cuLaunchHostFunc(compute, run, work), "call the host");
+  if (!hostThread)
+    hostThread = std::make_unique<HostThread>(cu, compute,
+                                              allocate(SHALE_SPACE_HOST, 4, "the host's progress"));
+  hostThread->enqueue(std::move(body), capturing);
 }
 
 void CudaDevice::launch(const Launch &launch) {

@@ -1,8 +1,8 @@
 // An NVIDIA GPU as the device.
 //
 // Kernels and products are on one stream, copies from and to the host on one each; events order
-// them. Work on the host that compiled code orders with them (kernels on host memory) runs in a
-// callback of the compute stream.
+// them. Work on the host that compiled code orders with them (kernels on host memory) runs on a
+// thread for which the compute stream waits (HostThread.h).
 #ifndef SHALE_RUNTIME_DEVICE_CUDA_CUDADEVICE_H
 #define SHALE_RUNTIME_DEVICE_CUDA_CUDADEVICE_H
 
@@ -11,8 +11,8 @@
 #include "runtime/device/cuda/BlasTuner.h"
 #include "runtime/device/cuda/Dnn.h"
 #include "runtime/device/cuda/Driver.h"
+#include "runtime/device/cuda/HostThread.h"
 
-#include <deque>
 #include <functional>
 #include <map>
 #include <unordered_map>
@@ -67,11 +67,6 @@ public:
   void setFollower(GraphFollower *taken) { follower = taken; }
 
 private:
-  /// Work on the host, in order with the compute stream. Those of a graph live as long as it.
-  struct HostWork {
-    std::function<void()> body;
-    bool once;
-  };
   struct Transfer {
     CUevent ready, done; // the operands may be accessed; the copy is complete
   };
@@ -104,7 +99,7 @@ private:
   bool graphs, capturing = false;
   std::map<ShaleFunction, CUgraphExec> captured;
   GraphFollower *follower = nullptr;
-  std::deque<HostWork> captives; // work of graphs
+  std::unique_ptr<HostThread> hostThread; // null before the first work on the host
 };
 
 } // namespace shale::rt::cuda

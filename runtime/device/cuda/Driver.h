@@ -34,6 +34,7 @@ namespace shale::rt::cuda {
   X(cuStreamCreate)                                                                                \
   X(cuStreamSynchronize)                                                                           \
   X(cuStreamWaitEvent)                                                                             \
+  X(cuStreamBatchMemOp)                                                                            \
   X(cuStreamBeginCapture)                                                                          \
   X(cuStreamEndCapture)                                                                            \
   X(cuGraphInstantiate)                                                                            \
