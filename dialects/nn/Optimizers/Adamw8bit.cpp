@@ -100,8 +100,10 @@ Value shale::nn::emitCode(OpBuilder &b, Location loc, Moment moment, Value value
                                         (kOne >> kStep) - highest(moment));
   code = bits.make<arith::MinSIOp>(bits.make<arith::MaxSIOp>(code, 0), highest(moment));
   if (moment == Moment::First) {
+    // Machines differ in the sign of a NaN.
+    Value isNumber = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::ORD, value, value);
     Value sign = bits.make<arith::AndIOp>(bits.make<arith::ShRUIOp>(raw, 24), 128);
-    code = arith::OrIOp::create(b, loc, code, sign);
+    code = arith::OrIOp::create(b, loc, code, bits.select(isNumber, sign, bits.number(0)));
   } else {
     Value positive = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OGT, value, zero);
     code = bits.select(positive, bits.make<arith::MaxSIOp>(code, 1), code);
