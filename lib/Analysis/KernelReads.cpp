@@ -2,6 +2,7 @@
 #include "lib/Analysis/KernelReads.h"
 #include "dialects/interfaces/Interfaces.h"
 #include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/Reduce.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/Support/MathExtras.h"
 #include <map>
@@ -10,28 +11,59 @@
 using namespace mlir;
 using namespace shale;
 
+/// Returns rows and columns of a result that reduces columns over parts of the rows; else zeros.
+static std::pair<int64_t, int64_t> columnsOf(Value result) {
+  auto op = result.getDefiningOp<nn::ReduceOp>();
+  if (!op || nn::elements(result) == 0)
+    return {0, 0};
+  ArrayRef<int64_t> shape = op.getInput().getType().getShape(), dims = op.getDims();
+  if (dims.empty() || dims.back() + 1 == int64_t(shape.size()) ||
+      dims.back() - dims.front() + 1 != int64_t(dims.size()))
+    return {0, 0};
+  int64_t columns = 1;
+  for (int64_t size : shape.drop_front(dims.back() + 1))
+    columns *= size;
+  return {nn::elements(op.getInput()) / columns, columns};
+}
+
 std::optional<KernelRows> shale::findKernelRows(Block &body) {
   Operation *yield = body.getTerminator();
-  auto split = [&](Operation &op) -> std::pair<int64_t, int64_t> {
+  using Sizes = std::pair<int64_t, int64_t>;
+  auto fits = [&](Sizes sizes) {
+    int64_t rows = sizes.first, columns = sizes.second;
+    return rows > 0 && llvm::all_of(yield->getOperands(), [&](Value result) {
+             return nn::elements(result) == rows || nn::elements(result) == rows * columns ||
+                    columnsOf(result) == sizes;
+           });
+  };
+  auto split = [&](Operation &op) -> Sizes {
     auto indexed = dyn_cast<IndexedOpInterface>(op);
     if (!indexed || op.getNumOperands() != 1 || indexed.getAccess(0) != Access::Reduces ||
         nn::elements(op.getResult(0)) == 0)
       return {0, 0};
-    int64_t rows = nn::elements(op.getResult(0)), columns = nn::elements(op.getOperand(0)) / rows;
-    bool fits = llvm::all_of(yield->getOperands(), [&](Value result) {
-      return nn::elements(result) == rows || nn::elements(result) == rows * columns;
-    });
-    return fits ? std::make_pair(rows, columns) : std::make_pair<int64_t, int64_t>(0, 0);
+    int64_t rows = nn::elements(op.getResult(0));
+    Sizes sizes = {rows, nn::elements(op.getOperand(0)) / rows};
+    return fits(sizes) ? sizes : Sizes{0, 0};
   };
   KernelRows found;
   for (Operation &op : body.without_terminator())
     if (auto [rows, columns] = split(op); rows * columns > found.rows * found.columns)
-      found = {rows, columns, {}};
+      std::tie(found.rows, found.columns) = {rows, columns};
+  bool onlySums =
+      llvm::all_of(yield->getOperands(), [](Value result) { return columnsOf(result).first > 0; });
+  if (found.rows == 0 && !onlySums)
+    for (Value result : yield->getOperands())
+      if (fits(columnsOf(result)))
+        std::tie(found.rows, found.columns) = columnsOf(result);
   if (found.rows == 0)
     return std::nullopt;
+  Sizes sizes = {found.rows, found.columns};
   for (Operation &op : body.without_terminator())
-    if (split(op) == std::make_pair(found.rows, found.columns))
+    if (split(op) == sizes)
       found.reductions.push_back(&op);
+  for (Value result : yield->getOperands())
+    if (columnsOf(result) == sizes)
+      found.sums.push_back(result.getDefiningOp());
   return found;
 }
 
@@ -189,8 +221,15 @@ std::string shale::findHazard(Block &body, unsigned result, unsigned argument) {
     rowCount = rows ? rowCount : std::min(rowCount, nn::elements(other));
   if (count == 0 || rowCount == 0)
     return "";
+  auto isSum = [&](Value value) {
+    return rows && llvm::is_contained(rows->sums, value.getDefiningOp());
+  };
+  if (isSum(output))
+    return "it is complete only after all rows";
   ReadProbe probe(input, rows ? &*rows : nullptr);
   for (Value other : yield->getOperands()) {
+    if (isSum(other))
+      other = other.getDefiningOp()->getOperand(0);
     int64_t otherCount = nn::elements(other);
     for (int64_t index : sample(otherCount, 64)) {
       probe.reset();

@@ -22,11 +22,14 @@ struct KernelRows {
   int64_t rows = 0, columns = 0;
   /// The reductions over a row, in order.
   llvm::SmallVector<mlir::Operation *> reductions;
+  /// Results that are reductions of columns over rows. An element is added before the element at
+  /// its place is written.
+  llvm::SmallVector<mlir::Operation *> sums;
 };
 
 /// Returns the rows R and columns C of a kernel's body, given by its largest
-/// reduction such that all results have R or R * C elements. Nothing if there is
-/// no such reduction.
+/// reduction such that each result has R or R * C elements or reduces columns over rows; or by the
+/// reductions of columns, if there are other results. Nothing if there is no such reduction.
 std::optional<KernelRows> findKernelRows(mlir::Block &body);
 
 /// Checks that a kernel may write result `result` over argument `argument`: each

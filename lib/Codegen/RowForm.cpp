@@ -1,6 +1,6 @@
 //===- RowForm.cpp - Rows and columns of a kernel -------------------------===//
 #include "lib/Codegen/RowForm.h"
-#include "dialects/nn/Ops/Reduce.h"
+#include <numeric>
 
 using namespace mlir;
 using namespace shale;
@@ -19,27 +19,92 @@ static void initialStages(RowForm &form) {
   form.stages.assign(form.levels + 1, {Box{0, {{form.columns, 1}}}});
 }
 
-FailureOr<RowForm> shale::chooseRowForm(Region &body) {
-  Block &block = body.front();
-  Operation *yield = block.getTerminator();
-  if (yield->getNumOperands() == 0)
-    return yield->emitOpError() << "a kernel without outputs";
-  RowForm form;
-  auto fits = [&](int64_t rows, int64_t columns) {
-    return llvm::all_of(yield->getOperands(), [&](Value output) {
-      return nn::elements(output) == rows || nn::elements(output) == rows * columns;
-    });
+std::optional<ColumnReduction> shale::matchColumns(nn::ReduceOp op) {
+  ArrayRef<int64_t> shape = op.getInput().getType().getShape(), dims = op.getDims();
+  if (dims.empty() || dims.back() + 1 == int64_t(shape.size()) ||
+      dims.back() - dims.front() + 1 != int64_t(dims.size()))
+    return std::nullopt;
+  auto product = [](ArrayRef<int64_t> sizes) {
+    return std::accumulate(sizes.begin(), sizes.end(), int64_t(1), std::multiplies<int64_t>());
   };
-  nn::ReduceOp leading;
-  for (auto op : block.getOps<nn::ReduceOp>())
-    if (reducesRows(op) && nn::elements(op.getResult()) > 0 &&
-        fits(nn::elements(op.getResult()),
-             nn::elements(op.getInput()) / nn::elements(op.getResult())) &&
-        (!leading || nn::elements(op.getInput()) > nn::elements(leading.getInput())))
-      leading = op;
-  if (leading) {
-    form.rows = nn::elements(leading.getResult());
-    form.columns = nn::elements(leading.getInput()) / form.rows;
+  return ColumnReduction{product(shape.take_front(dims.front())),
+                         product(shape.slice(dims.front(), dims.size())),
+                         product(shape.drop_front(dims.back() + 1))};
+}
+
+/// Returns the sizes of the sum of columns, in f32, that computes an output, if one does.
+static std::optional<ColumnReduction> columnSumOf(Value output) {
+  auto op = output.getDefiningOp<nn::ReduceOp>();
+  if (!op || op.getKind() != nn::ReduceKind::Sum || !op.getType().getElementType().isF32() ||
+      !output.hasOneUse())
+    return std::nullopt;
+  return matchColumns(op);
+}
+
+namespace {
+
+/// Finds the rows and columns of a kernel.
+class Chooser {
+public:
+  Chooser(Region &body, bool columnSums)
+      : block(body.front()), yield(block.getTerminator()), columnSums(columnSums) {}
+
+  FailureOr<RowForm> run() {
+    if (yield->getNumOperands() == 0)
+      return yield->emitOpError() << "a kernel without outputs";
+    if (nn::ReduceOp leading = findLeading()) {
+      int64_t rows = nn::elements(leading.getResult());
+      return rowForm(rows, nn::elements(leading.getInput()) / rows);
+    }
+    for (Value output : yield->getOperands())
+      if (auto sum = columnSumOf(output);
+          sum && columnSums && !onlySums() && fits(sum->outer * sum->each, sum->inner))
+        return rowForm(sum->outer * sum->each, sum->inner);
+    return formOfOutputs();
+  }
+
+private:
+  /// Whether an output has the sums of columns of parts of the rows.
+  bool isSum(Value output, int64_t rows, int64_t columns) const {
+    auto sum = columnSums ? columnSumOf(output) : std::nullopt;
+    return sum && sum->outer > 0 && sum->outer * sum->each == rows && sum->inner == columns;
+  }
+
+  bool onlySums() const {
+    return llvm::all_of(yield->getOperands(),
+                        [](Value output) { return columnSumOf(output).has_value(); });
+  }
+
+  /// Whether each output has an element per row, all elements, or sums of columns; all sums have
+  /// the same parts.
+  bool fits(int64_t rows, int64_t columns) const {
+    int64_t parts = 0;
+    return llvm::all_of(yield->getOperands(), [&](Value output) {
+      if (!isSum(output, rows, columns))
+        return nn::elements(output) == rows || nn::elements(output) == rows * columns;
+      bool first = parts == 0;
+      int64_t own = columnSumOf(output)->outer;
+      parts = first ? own : parts;
+      return parts == own;
+    });
+  }
+
+  /// Returns the widest reduction over rows that the outputs fit.
+  nn::ReduceOp findLeading() const {
+    nn::ReduceOp leading;
+    for (auto op : block.getOps<nn::ReduceOp>())
+      if (reducesRows(op) && nn::elements(op.getResult()) > 0 &&
+          fits(nn::elements(op.getResult()),
+               nn::elements(op.getInput()) / nn::elements(op.getResult())) &&
+          (!leading || nn::elements(op.getInput()) > nn::elements(leading.getInput())))
+        leading = op;
+    return leading;
+  }
+
+  RowForm rowForm(int64_t rows, int64_t columns) const {
+    RowForm form;
+    form.rows = rows;
+    form.columns = columns;
     DenseMap<Value, unsigned> needs; // number of levels that must be complete before the value
     for (Operation &op : block.without_terminator()) {
       unsigned level = 0;
@@ -50,6 +115,10 @@ FailureOr<RowForm> shale::chooseRowForm(Region &body) {
           nn::elements(reduce.getInput()) == form.rows * form.columns) {
         form.level[&op] = level++;
         form.levels = std::max(form.levels, level);
+      } else if (reduce && isSum(reduce.getResult(), rows, columns) &&
+                 llvm::is_contained(yield->getOperands(), reduce.getResult())) {
+        form.sums.push_back({reduce, level});
+        form.sumParts = columnSumOf(reduce.getResult())->outer;
       } else if (reduce) {
         form.loops = true;
       }
@@ -60,27 +129,43 @@ FailureOr<RowForm> shale::chooseRowForm(Region &body) {
     initialStages(form);
     return form;
   }
-  form.loops = !block.getOps<nn::ReduceOp>().empty();
-  int64_t least = INT64_MAX, most = 0;
-  for (Value output : yield->getOperands()) {
-    least = std::min(least, nn::elements(output));
-    most = std::max(most, nn::elements(output));
+
+  /// Chooses a form of a kernel without reductions over rows: the outputs with the fewest elements
+  /// have one per row.
+  FailureOr<RowForm> formOfOutputs() const {
+    RowForm form;
+    form.loops = !block.getOps<nn::ReduceOp>().empty();
+    int64_t least = INT64_MAX, most = 0;
+    for (Value output : yield->getOperands()) {
+      least = std::min(least, nn::elements(output));
+      most = std::max(most, nn::elements(output));
+    }
+    form.columns = most;
+    form.flat = least == most;
+    form.rowOutputs = !form.flat;
+    if (!form.flat && least > 0 && most % least == 0) {
+      form.rows = least;
+      form.columns = most / least;
+      form.rowSizes = {form.rows};
+      initialStages(form);
+    }
+    for (Value output : yield->getOperands())
+      if (nn::elements(output) != most &&
+          (least == 0 || most % least != 0 || nn::elements(output) != least))
+        return yield->emitOpError() << "outputs of " << nn::elements(output) << " and " << most
+                                    << " elements have no common rows";
+    return form;
   }
-  form.columns = most;
-  form.flat = least == most;
-  form.rowOutputs = !form.flat;
-  if (!form.flat && least > 0 && most % least == 0) {
-    form.rows = least;
-    form.columns = most / least;
-    form.rowSizes = {form.rows};
-    initialStages(form);
-  }
-  for (Value output : yield->getOperands())
-    if (nn::elements(output) != most &&
-        (least == 0 || most % least != 0 || nn::elements(output) != least))
-      return yield->emitOpError() << "outputs of " << nn::elements(output) << " and " << most
-                                  << " elements have no common rows";
-  return form;
+
+  Block &block;
+  Operation *yield;
+  bool columnSums;
+};
+
+} // namespace
+
+FailureOr<RowForm> shale::chooseRowForm(Region &body, bool columnSums) {
+  return Chooser(body, columnSums).run();
 }
 
 bool shale::refine(RowForm &form, const Refinement &asked, unsigned stage, unsigned box) {

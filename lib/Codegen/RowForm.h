@@ -13,6 +13,7 @@
 #ifndef SHALE_CODEGEN_ROWFORM_H
 #define SHALE_CODEGEN_ROWFORM_H
 
+#include "dialects/nn/Ops/Reduce.h"
 #include "mlir/IR/Operation.h"
 #include "mlir/IR/Region.h"
 #include "mlir/Support/LLVM.h"
@@ -48,6 +49,14 @@ struct Box {
   llvm::SmallVector<Loop> loops; ///< outermost first
 };
 
+/// The sizes of a reduction of columns: from [outer, each, inner] to [outer, inner].
+struct ColumnReduction {
+  int64_t outer = 1, each = 1, inner = 1;
+};
+
+/// Returns the sizes if the op reduces adjacent dimensions and leaves at least one behind them.
+std::optional<ColumnReduction> matchColumns(nn::ReduceOp op);
+
 /// The form of one kernel.
 struct RowForm {
   /// Whether every output has `columns` elements and there are no rows. Any reduction is then a
@@ -63,6 +72,10 @@ struct RowForm {
   /// The level of each reduction over rows. Other reductions are loops inside an element.
   llvm::DenseMap<mlir::Operation *, unsigned> level;
   unsigned levels = 0;
+  /// Sums over rows of each column: outputs that have one row for each of `sumParts` parts of the
+  /// rows. The number of levels that must be complete before the sum belongs to each.
+  llvm::SmallVector<std::pair<nn::ReduceOp, unsigned>> sums;
+  int64_t sumParts = 0; ///< 0 if there are none
   /// Whether a reduction is a loop inside an element.
   bool loops = false;
   /// Whether some outputs have one element per row, which fixes the rows.
@@ -73,9 +86,9 @@ struct RowForm {
 };
 
 /// Chooses rows and columns for a kernel, a region of nn ops that ends in a yield, from its
-/// reductions over trailing dimensions, the widest first. Fails after an error if the outputs have
-/// no common rows.
-mlir::FailureOr<RowForm> chooseRowForm(mlir::Region &body);
+/// reductions over trailing dimensions, the widest first. With `columnSums` outputs may also be
+/// sums of columns over parts of the rows. Fails after an error if the outputs have no common rows.
+mlir::FailureOr<RowForm> chooseRowForm(mlir::Region &body, bool columnSums = false);
 
 /// Applies a refinement that was asked for in `box` of `stage`. Returns false if the form cannot be
 /// refined: the caller must then stop, or emission would not end.

@@ -91,6 +91,14 @@ public:
     return 1;
   }
 
+  /// Returns the number of parts of `rows` rows whose columns a kernel sums besides what it
+  /// computes along these rows (RowForm::sums): it has `sums` such sums of f32 and reads every row
+  /// once. A second kernel sums the parts. 0: the target has no such kernel.
+  virtual int64_t columnSumParts(int64_t rows, int64_t columns, int64_t sums) const {
+    (void)rows, (void)columns, (void)sums;
+    return 0;
+  }
+
   /// Returns the size to which matrices of a product are padded along the dimension in which
   /// neighbours lie in memory; `size` itself if that is not worth a copy.
   virtual int64_t paddedSize(int64_t size, mlir::Type element) const {

@@ -21,6 +21,8 @@ namespace {
 
 class Duplicator {
 public:
+  explicit Duplicator(const Target &target) : target(target) {}
+
   void run(Block &block) {
     for (Operation &op : block)
       if (isFree(&op) || isRepetition(&op) ||
@@ -182,14 +184,15 @@ private:
   }
 
   /// Whether all readers, perhaps after a reshape, reduce columns: each result has an element of
-  /// several rows. Such sums give the gradient of a norm's weight.
-  static bool isOnlyReduced(Value value) {
+  /// several rows. Such sums give the gradient of a norm's weight. Those that a kernel of the rows
+  /// can compute do not count.
+  bool isOnlyReduced(Value value) const {
     return !value.use_empty() && llvm::all_of(value.getUses(), [&](OpOperand &use) {
       Operation *user = use.getOwner();
       if (isAlias(user))
         return rowSize(user->getResult(0)) == rowSize(value) && isOnlyReduced(user->getResult(0));
       return isFusible(user) && accessOf(user, use.getOperandNumber()) == Access::Folds &&
-             rowSize(user->getResult(0)) == rowSize(value);
+             !columnSumOf(user, target) && rowSize(user->getResult(0)) == rowSize(value);
     });
   }
 
@@ -242,10 +245,11 @@ private:
     op->erase();
   }
 
+  const Target &target;
   DenseSet<Operation *> light;
   DenseMap<Value, bool> onlyMoved;
 };
 
 } // namespace
 
-void shale::duplicateCheapOps(Block &block) { Duplicator().run(block); }
+void shale::duplicateCheapOps(Block &block, const Target &target) { Duplicator(target).run(block); }

@@ -21,8 +21,9 @@ using namespace shale;
 namespace {
 
 /// Swaps a cast from 16-bit floats with a following op that only moves or repeats
-/// elements: half as many bytes are moved, and the cast becomes part of its readers.
-void sinkCasts(Block &block) {
+/// elements: half as many bytes are moved, and the cast becomes part of its readers. A cast that
+/// sums of columns read stays where others that are computed along the rows read it.
+void sinkCasts(Block &block, const Target &target) {
   for (Operation &op : llvm::make_early_inc_range(block)) {
     auto precision = dyn_cast<PrecisionOpInterface>(op);
     if (!precision || !precision.movesOnly() || op.getNumOperands() != 1 || !isFusible(&op))
@@ -33,7 +34,10 @@ void sinkCasts(Block &block) {
         nn::elements(op.getResult(0)) > nn::elements(op.getOperand(0)) && !isRepetition(&op);
     auto from = cast ? cast.getInput().getType() : RankedTensorType();
     auto type = llvm::cast<RankedTensorType>(op.getResult(0).getType());
-    if (!cast || adds || !is16BitFloat(from.getElementType()) || !type.getElementType().isF32())
+    bool isSummed = llvm::any_of(
+        op.getUsers(), [&](Operation *user) { return columnSumOf(user, target).has_value(); });
+    if (!cast || adds || (isSummed && !cast.getResult().hasOneUse()) ||
+        !is16BitFloat(from.getElementType()) || !type.getElementType().isF32())
       continue;
     OpBuilder builder(&op);
     builder.setInsertionPointAfter(&op);
@@ -118,6 +122,24 @@ void mergeEqualOps(FusionGroup &group) {
   });
 }
 
+/// Gives readers outside of a group an alias outside of it, where ops of the group read it, too:
+/// the group would write the same elements twice.
+void copyAliases(FusionGroup &group) {
+  DenseSet<Operation *> members(group.ops.begin(), group.ops.end());
+  auto isOutside = [&](OpOperand &use) { return !members.contains(use.getOwner()); };
+  for (Operation *op : group.ops) {
+    Operation *source = isAlias(op) ? op->getOperand(0).getDefiningOp() : nullptr;
+    auto uses = op->getUses();
+    if (!source || !members.contains(source) || llvm::none_of(uses, isOutside) ||
+        llvm::all_of(uses, isOutside))
+      continue;
+    OpBuilder builder(op);
+    builder.setInsertionPointAfter(op);
+    Operation *copy = builder.clone(*op);
+    op->getResult(0).replaceUsesWithIf(copy->getResult(0), isOutside);
+  }
+}
+
 /// Removes aliases at the edge of a group, and views of what the group reads: they cost nothing
 /// outside of it.
 void stripAliases(FusionGroup &group) {
@@ -142,8 +164,9 @@ void stripAliases(FusionGroup &group) {
 
 /// Whether the value, and every value computed from it, is read only at the element that is being
 /// computed. Indirect readers count, too: a value computed from this one may also be read at
-/// another element, and is then computed a second time for that element.
-bool isReadInPlace(Value value) {
+/// another element, and is then computed a second time for that element. Sums of columns with the
+/// rows, `sumsInPlace`, add the element where it is computed.
+bool isReadInPlace(Value value, bool sumsInPlace) {
   SmallVector<Value> work{value};
   DenseSet<Value> seen;
   while (!work.empty())
@@ -152,6 +175,8 @@ bool isReadInPlace(Value value) {
       if (user->hasTrait<OpTrait::IsTerminator>())
         continue;
       Access access = accessOf(user, use.getOperandNumber());
+      if (access == Access::Folds && sumsInPlace)
+        continue;
       if (access != Access::Same && access != Access::Rows && access != Access::Reduces)
         return false;
       for (Value result : user->getResults())
@@ -162,16 +187,19 @@ bool isReadInPlace(Value value) {
 }
 
 /// Returns for each result an operand that is read only where the result is written, or -1.
-SmallVector<int64_t> findAliases(nn::ClusterOp cluster) {
+SmallVector<int64_t> findAliases(nn::ClusterOp cluster, bool sumsInPlace) {
   SmallVector<int64_t> aliases;
   DenseSet<unsigned> taken;
   Block &body = cluster.getBody().front();
   for (Value output : body.getTerminator()->getOperands()) {
     int64_t alias = -1;
+    bool isSum = sumsInPlace && output.getDefiningOp() &&
+                 output.getDefiningOp()->getNumOperands() == 1 &&
+                 accessOf(output.getDefiningOp(), 0) == Access::Folds;
     for (BlockArgument argument : body.getArguments()) {
       unsigned number = argument.getArgNumber();
-      if (argument.getType() != output.getType() || taken.contains(number) ||
-          !isReadInPlace(argument))
+      if (isSum || argument.getType() != output.getType() || taken.contains(number) ||
+          !isReadInPlace(argument, sumsInPlace))
         continue;
       alias = number;
       taken.insert(number);
@@ -228,7 +256,7 @@ void buildCluster(const FusionGroup &group) {
   for (Value output : outputs)
     yielded.push_back(mapping.lookup(output));
   nn::YieldOp::create(builder, cluster.getLoc(), yielded);
-  SmallVector<int64_t> aliases = findAliases(cluster);
+  SmallVector<int64_t> aliases = findAliases(cluster, !group.sums.empty());
   if (llvm::any_of(aliases, [](int64_t alias) { return alias >= 0; }))
     cluster.setAliases(aliases);
   for (auto [output, result] : llvm::zip(outputs, cluster.getResults()))
@@ -298,20 +326,23 @@ void remarkClusters(Block &block) {
 
 } // namespace
 
-void shale::fuseBlock(Block &block, bool singletons) {
+void shale::fuseBlock(Block &block, const Target &target, bool singletons) {
   if (!singletons) {
-    sinkCasts(block);
-    duplicateCheapOps(block);
+    sinkCasts(block, target);
+    duplicateCheapOps(block, target);
   }
-  Groups groups(block);
+  Groups groups(block, target);
   if (!singletons)
     groups.merge();
   std::vector<FusionGroup *> list = groups.list();
+  for (FusionGroup *group : list)
+    chooseParts(*group, target);
   if (!singletons)
     widenAtReaders(list);
   for (FusionGroup *group : list) {
     mergeEqualOps(*group);
     stripAliases(*group);
+    copyAliases(*group);
     if (!group->ops.empty())
       buildCluster(*group);
   }
@@ -334,7 +365,7 @@ struct FusionPass : shale::impl::FusionPassBase<FusionPass> {
       for (Block &block : function.getBody()) {
         if (!singletons)
           joinStoredCasts(block, *target);
-        fuseBlock(block, singletons);
+        fuseBlock(block, *target, singletons);
       }
   }
 };

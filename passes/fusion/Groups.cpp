@@ -33,7 +33,7 @@ bool shale::isAlias(Operation *op) {
          accessOf(op, 0) == Access::Same;
 }
 
-Groups::Groups(Block &block) : block(block) {
+Groups::Groups(Block &block, const Target &target) : block(block), target(target) {
   int number = 0;
   for (Operation &op : block) {
     order[&op] = number++;
@@ -60,6 +60,8 @@ Groups::Groups(Block &block) : block(block) {
       group.loops |= access == Access::Folds;
       group.reduces |= access == Access::Folds;
     }
+    if (std::optional<ColumnReduction> sum = columnSumOf(&op, target))
+      columnSums[&op] = *sum;
     groupOf[&op] = groups.size();
     groups.push_back(std::move(group));
   }
@@ -117,6 +119,24 @@ bool Groups::isPrologue(const FusionGroup &producer, Value value, Operation *op)
         if (user != op && (!groupOf.contains(user) || groupOf.lookup(user) != inside))
           return false;
   return true;
+}
+
+/// Whether an op takes each element from one of its operands, as a concatenation does.
+static bool selects(Operation *op) {
+  return op->getNumOperands() > 1 && accessOf(op, 0) == Access::Once;
+}
+
+/// Whether `op` sums columns of the producer's rows, and a kernel of these rows can do that, too. A
+/// thread that takes several rows would load an element of each operand of a concatenation for
+/// each.
+bool Groups::takesSum(const FusionGroup &producer, Operation *op) const {
+  if (llvm::any_of(producer.ops, selects))
+    return false;
+  auto sum = columnSums.find(op);
+  if (sum == columnSums.end() || producer.rows != sum->second.outer * sum->second.each ||
+      producer.columns != sum->second.inner)
+    return false;
+  return target.columnSumParts(producer.rows, producer.columns, producer.sums.size() + 1) > 0;
 }
 
 /// Adds `change` to `across` at the positions that a group spans.
@@ -179,6 +199,7 @@ void Groups::join(int producer, int consumer, int64_t rows, int64_t columns, boo
   cross(to, 1);
   to.loops |= from.loops;
   to.reduces |= from.reduces;
+  llvm::append_range(to.sums, from.sums);
   for (Operation *op : from.ops)
     groupOf[op] = consumer;
   to.ops.insert(to.ops.end(), from.ops.begin(), from.ops.end());
@@ -203,6 +224,8 @@ bool Groups::mergeEdge(Operation *op, unsigned number) {
     return false;
   if (auto indexed = dyn_cast<IndexedOpInterface>(op); indexed && indexed.readsMemory(number))
     return false;
+  if (!joinsSums && columnSums.contains(op))
+    return false;
   Access access = accessOf(op, number);
   // A value of a prologue is not computed at the domain's element and stays in its group.
   if (groups[from].prologue.contains(source))
@@ -210,6 +233,12 @@ bool Groups::mergeEdge(Operation *op, unsigned number) {
   int64_t rows, columns;
   bool together = !groups[to].prologue.contains(op) &&
                   unify(groups[from], groups[to], value, op, access, rows, columns);
+  bool sum = takesSum(groups[from], op);
+  if (sum) {
+    rows = groups[from].rows;
+    columns = groups[from].columns;
+    together = true;
+  }
   bool once = access == Access::Once || access == Access::Folds;
   bool before = !together &&
                 (once || (access == Access::Same && groups[to].prologue.contains(op))) &&
@@ -217,19 +246,27 @@ bool Groups::mergeEdge(Operation *op, unsigned number) {
   if ((!together && !before) || !samePhase(source, op) || hasDetour(from, to))
     return false;
   join(from, to, together ? rows : 0, together ? columns : 0, before);
+  if (sum)
+    groups[to].sums.push_back(op);
   return true;
+}
+
+bool Groups::mergeEdges() {
+  bool changed = false;
+  for (Operation &op : block)
+    for (unsigned i = 0; i < op.getNumOperands(); ++i)
+      changed |= mergeEdge(&op, i);
+  return changed;
 }
 
 void Groups::merge() {
   // Merges producers into consumers until nothing changes: a domain that is found
-  // late may admit more ops.
-  bool changed = true;
-  while (changed) {
-    changed = false;
-    for (Operation &op : block)
-      for (unsigned i = 0; i < op.getNumOperands(); ++i)
-        changed |= mergeEdge(&op, i);
-  }
+  // late may admit more ops. Sums of columns join rows, not the other way round.
+  while (mergeEdges())
+    ;
+  joinsSums = true;
+  while (!columnSums.empty() && mergeEdges())
+    ;
 }
 
 std::vector<FusionGroup *> Groups::list() {

@@ -9,6 +9,7 @@
 #define SHALE_PASSES_FUSION_GROUPS_H
 
 #include "dialects/interfaces/Interfaces.h"
+#include "lib/Codegen/RowForm.h"
 #include "lib/Target/Target.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SetVector.h"
@@ -31,14 +32,22 @@ Access accessOf(mlir::Operation *op, unsigned number);
 bool isRepetition(mlir::Operation *op);
 
 /// Clones ops that are cheaper to recompute than to store, one clone per reader.
-void duplicateCheapOps(mlir::Block &block);
+void duplicateCheapOps(mlir::Block &block, const Target &target);
+
+/// Returns the least divisor of `each` from `wanted` to twice that, else the largest below, down to
+/// a fourth; 1 if there is none.
+int64_t divisorNear(int64_t each, int64_t wanted);
+
+/// Returns the sizes of a sum of columns, the first of two stages, that a kernel of the target can
+/// compute besides what it computes along the rows.
+std::optional<ColumnReduction> columnSumOf(mlir::Operation *op, const Target &target);
 
 /// Puts each op whose dedicated kernel can store casts of its results into a cluster with those
 /// casts, so that they need not be read again.
 void joinStoredCasts(mlir::Block &block, const Target &target);
 
 /// Puts the block's fusible ops into clusters; with `singletons` one op per cluster.
-void fuseBlock(mlir::Block &block, bool singletons);
+void fuseBlock(mlir::Block &block, const Target &target, bool singletons);
 
 struct FusionGroup {
   std::vector<mlir::Operation *> ops;
@@ -48,13 +57,18 @@ struct FusionGroup {
   int64_t rows = 0, columns = 0; ///< known once rows is not 0
   bool loops = false;            ///< has a reduction that is not over rows
   bool reduces = false;          ///< has any reduction
-  int first = 0, last = 0;       ///< positions of its first and last op
+  /// Sums of columns that are computed with the rows.
+  llvm::SmallVector<mlir::Operation *, 0> sums;
+  int first = 0, last = 0; ///< positions of its first and last op
 };
+
+/// Gives the sums of columns of a group as many parts as the target wants for a kernel of its rows.
+void chooseParts(FusionGroup &group, const Target &target);
 
 class Groups {
 public:
   /// Builds groups of one op each.
-  explicit Groups(mlir::Block &block);
+  Groups(mlir::Block &block, const Target &target);
   /// Merges along all edges where that is possible.
   void merge();
   /// Returns the remaining groups, in the block's order.
@@ -69,12 +83,18 @@ private:
   bool unify(const FusionGroup &producer, const FusionGroup &consumer, mlir::Value value,
              mlir::Operation *op, Access access, int64_t &rows, int64_t &columns) const;
   bool isPrologue(const FusionGroup &producer, mlir::Value value, mlir::Operation *op) const;
+  bool takesSum(const FusionGroup &producer, mlir::Operation *op) const;
+  bool mergeEdges();
   /// Whether a path from one group to the other passes through ops outside of both.
   bool hasDetour(int from, int to) const;
   void cross(const FusionGroup &group, int change);
   void join(int producer, int consumer, int64_t rows, int64_t columns, bool asPrologue);
 
   mlir::Block &block;
+  const Target &target;
+  /// Sums of columns that may join the rows which they are over.
+  llvm::DenseMap<mlir::Operation *, ColumnReduction> columnSums;
+  bool joinsSums = false; ///< whether edges to them are merged yet
   std::vector<FusionGroup> groups;
   llvm::DenseMap<mlir::Operation *, int> groupOf;
   llvm::DenseMap<mlir::Operation *, int> order;

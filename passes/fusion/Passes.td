@@ -425,6 +425,10 @@ def FusionPass : Pass<"shale-fusion", "::mlir::ModuleOp"> {
     A dedicated kernel that can store casts of its results, such as the update of a flat group, is in
     a cluster with them. Fusion changes no bits. With `singletons` each op becomes a cluster of its own.
 
+    If the target has kernels of rows that also sum columns (`Target::columnSumParts`), the first
+    of two stages of such a sum joins the rows that it is over. The pass then sets the number of
+    its parts, and only the order of the sum changes.
+
     The matmul is a library call. The ops after it become one kernel, which writes
     its result in place of its operand.
 

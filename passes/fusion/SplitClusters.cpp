@@ -110,7 +110,7 @@ SmallVector<Refused> findRefused(ModuleOp module, const Target &target) {
 }
 
 /// Splits the refused clusters of several ops; returns whether there were any.
-bool split(ArrayRef<Refused> refused) {
+bool split(ArrayRef<Refused> refused, const Target &target) {
   llvm::SetVector<Block *> blocks;
   for (const Refused &one : refused)
     if (auto cluster = dyn_cast<nn::ClusterOp>(one.first); cluster && !isOneOp(cluster)) {
@@ -118,7 +118,7 @@ bool split(ArrayRef<Refused> refused) {
       inlineCluster(cluster);
     }
   for (Block *block : blocks)
-    fuseBlock(*block, /*singletons=*/true);
+    fuseBlock(*block, target, /*singletons=*/true);
   return !blocks.empty();
 }
 
@@ -148,7 +148,7 @@ struct SplitClustersPass : shale::impl::SplitClustersPassBase<SplitClustersPass>
     if (!target)
       return signalPassFailure();
     SmallVector<Refused> refused = findRefused(getOperation(), *target);
-    if (split(refused))
+    if (split(refused, *target))
       refused = findRefused(getOperation(), *target);
     if (failed(report(refused)))
       signalPassFailure();

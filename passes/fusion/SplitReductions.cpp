@@ -3,6 +3,7 @@
 #include "dialects/nn/Ops/Reduce.h"
 #include "lib/Support/Remarks.h"
 #include "lib/Target/Target.h"
+#include "passes/fusion/Groups.h"
 #include "passes/fusion/Passes.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -27,20 +28,6 @@ Side sideOf(nn::ReduceOp op) {
                         [&](auto dim) { return dim.value() == first + int64_t(dim.index()); });
   };
   return startsAt(rank - count) ? Side::Trailing : startsAt(0) ? Side::Leading : Side::Neither;
-}
-
-/// Returns the least divisor of `each` from `wanted` to twice that, else the largest below, down to
-/// a fourth; 1 if there is none.
-int64_t divisorNear(int64_t each, int64_t wanted) {
-  if (wanted < 2)
-    return 1;
-  for (int64_t parts = wanted; parts <= 2 * wanted && parts < each; ++parts)
-    if (each % parts == 0)
-      return parts;
-  for (int64_t parts = wanted; parts > 1 && 4 * parts >= wanted; --parts)
-    if (each % parts == 0)
-      return parts;
-  return 1;
 }
 
 /// Replaces the reduction by two, the first of `parts` parts.

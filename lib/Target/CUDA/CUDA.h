@@ -60,6 +60,7 @@ public:
   int64_t workspaceBytes(mlir::Operation *op) const override;
   bool sortsLookups(int64_t rows, int64_t indices) const override;
   int64_t reductionParts(int64_t results, int64_t each, bool trailing) const override;
+  int64_t columnSumParts(int64_t rows, int64_t columns, int64_t sums) const override;
   mlir::FailureOr<KernelInfo> generateKernel(mlir::ModuleOp module, llvm::StringRef name,
                                              mlir::Region &body) const override;
   mlir::FailureOr<std::vector<KernelUsage>> lowerKernels(mlir::ModuleOp module) const override;

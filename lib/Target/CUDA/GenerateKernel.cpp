@@ -85,9 +85,12 @@ FailureOr<KernelInfo> CudaTarget::generateKernel(ModuleOp module, StringRef name
       op && (own.casts.empty() || op.storesCasts()))
     return finish(op.getLaunch(),
                   [&](gpu::GPUFuncOp function) { return emitOwn(b, function, own, body); });
-  FailureOr<RowForm> form = chooseRowForm(body);
+  FailureOr<RowForm> form = chooseRowForm(body, /*columnSums=*/true);
   if (failed(form))
     return failure();
+  if (form->sumParts > 0 && columnSumParts(form->rows, form->columns, form->sums.size()) == 0)
+    return LogicalResult(body.getParentOp()->emitError()
+                         << "no schedule found for rows and sums of their columns");
   GpuSchedule schedule = chooseSchedule(*form, body);
   return finish({schedule.blocks, schedule.threads}, [&](gpu::GPUFuncOp function) {
     if (hasNarrowIndices(body))

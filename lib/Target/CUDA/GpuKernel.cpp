@@ -1,15 +1,11 @@
 //===- GpuKernel.cpp - Kernels of rows, columns and elements --------------===//
 //
-// All threads of a block take the same path, so that barriers and shuffles are
-// reached by all: a thread beyond the last element loads zeros and stores nothing.
 // The bits of the results depend on shapes only.
 //
 //===----------------------------------------------------------------------===//
 #include "lib/Target/CUDA/GpuKernel.h"
-#include "dialects/nn/Emit/Reduction.h"
 #include "dialects/nn/Ops/Reduce.h"
-#include "lib/Target/CUDA/ThreadEmitter.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "lib/Target/CUDA/KernelBase.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -22,71 +18,12 @@ namespace {
 
 constexpr int64_t kWarp = 32;
 
-class GpuKernel {
+class GpuKernel final : public KernelBase {
 public:
-  GpuKernel(OpBuilder &b, gpu::GPUFuncOp function, Region &body, const RowForm &form,
-            const GpuSchedule &schedule)
-      : b(b), function(function), loc(function.getLoc()), form(form), schedule(schedule),
-        yield(body.front().getTerminator()), emitter(b, loc) {
-    Block *entry = &function.getBody().front();
-    for (auto [argument, memref] : llvm::zip(body.front().getArguments(), entry->getArguments()))
-      emitter.bind(argument, memref);
-    inputs = body.front().getNumArguments();
-    outputs = yield->getNumOperands();
-    emitter.pushScope(entry);
-  }
-
-  bool run() {
-    block = gpu::BlockIdOp::create(b, loc, gpu::Dimension::x);
-    thread = gpu::ThreadIdOp::create(b, loc, gpu::Dimension::x);
-    if (schedule.strip > 0 ? !emitColumns() : form.flat ? !emitFlat() : !emitRows())
-      return false;
-    emitter.setInsertion(0);
-    gpu::ReturnOp::create(b, loc);
-    emitter.finishAccesses();
-    return true;
-  }
+  using KernelBase::KernelBase;
 
 private:
-  using Outputs = SmallVector<NestEmitter::Output>;
-
-  LinearIndex addDim(int64_t size, Value value, Value guard = {}) {
-    return emitter.addDim(size, value, DimOrigin::Other, 0, guard);
-  }
-  Value index(int64_t value) { return emitter.constantIndex(value); }
-  Value plus(Value lhs, int64_t rhs) {
-    return rhs == 0 ? lhs : Value(arith::AddIOp::create(b, loc, lhs, index(rhs)));
-  }
-  Value less(Value lhs, int64_t rhs) {
-    return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult, lhs, index(rhs));
-  }
-  Value both(Value lhs, Value rhs) {
-    if (!lhs || !rhs)
-      return lhs ? lhs : rhs;
-    return arith::AndIOp::create(b, loc, lhs, rhs);
-  }
-
-  /// Appends the outputs with `count` elements at `width` neighbours from `start`.
-  bool emitOutputs(int64_t count, const LinearIndex &start, int64_t width, Outputs &made) {
-    ValueRange memrefs = ValueRange(function.getBody().getArguments()).slice(inputs, outputs);
-    for (int64_t i = 0; i < width; ++i)
-      if (!emitter.emitOutputs(yield, count, memrefs, start.plus(i), made))
-        return false;
-    return true;
-  }
-
-  /// Stores where `condition` holds; null: always.
-  void storeWhere(Value condition, ArrayRef<NestEmitter::Output> made) {
-    if (made.empty())
-      return;
-    emitter.setInsertion(emitter.depth());
-    OpBuilder::InsertionGuard guard(b);
-    if (condition) {
-      auto branch = scf::IfOp::create(b, loc, condition, /*withElseRegion=*/false);
-      b.setInsertionPoint(branch.thenYield());
-    }
-    emitter.storeOutputs(made);
-  }
+  bool emitAll() override { return form.flat ? emitFlat() : emitRows(); }
 
   bool emitFlat() {
     int64_t each = schedule.chunks / schedule.parts;
@@ -123,112 +60,36 @@ private:
         .plus(part * schedule.part);
   }
 
-  /// Returns a dimension of the value, guarded by whether it is below `size`, and the guard.
-  std::pair<LinearIndex, Value> guarded(Value value, int64_t size) {
-    Value inside = less(value, size);
-    return {addDim(size, value, inside), inside};
-  }
-
-  // ---- columns
-
-  /// Reduces the columns of this block's strip. Each thread reduces its rows in order, then the
-  /// threads of the first row reduce what those of a column have, in order.
-  bool emitColumns() {
-    int64_t across = schedule.strip / schedule.width, down = schedule.threads / across;
-    int64_t strips = llvm::divideCeil(schedule.inner, schedule.strip);
-    Value strip = arith::RemUIOp::create(b, loc, block, index(strips));
-    Value number = arith::DivUIOp::create(b, loc, block, index(strips));
-    LinearIndex outer = addDim(schedule.outer, number);
-    Value first = arith::DivUIOp::create(b, loc, thread, index(across));
-    Value place = arith::RemUIOp::create(b, loc, thread, index(across));
-    Value piece = arith::MulIOp::create(b, loc, strip, index(across));
-    LinearIndex column =
-        guarded(Value(arith::AddIOp::create(b, loc, piece, place)), schedule.inner / schedule.width)
-            .first.times(schedule.width);
-    SmallVector<nn::ReduceOp> ops(yield->getBlock()->getOps<nn::ReduceOp>());
-    SmallVector<Value> values;
-    for (nn::ReduceOp op : ops)
-      values.append(schedule.width, identity(op));
-    scf::ForOp loop = emitter.openLoop(first, index(schedule.each), down, values);
-    values.assign(loop.getRegionIterArgs().begin(), loop.getRegionIterArgs().end());
-    LinearIndex at = addDim(schedule.each, loop.getInductionVar()).times(schedule.inner);
-    at = at.plus(outer.times(schedule.each * schedule.inner)).plus(column);
-    for (auto [i, value] : llvm::enumerate(values)) {
-      nn::ReduceOp op = ops[i / schedule.width];
-      Value element = emitter.emit(op.getInput(), at.plus(int64_t(i) % schedule.width));
-      if (!element)
-        return false;
-      emitter.setInsertion(emitter.depth());
-      value = nn::combine(b, loc, op.getKind(), value, element);
-    }
-    ValueRange sums = emitter.closeLoop(loop, values);
-    emitter.setInsertion(0);
-    return storeColumns(ops, SmallVector<Value>(sums), first, place, strip, outer, down);
-  }
-
-  /// Reduces the values of `down` threads per column and stores the outputs. `sums` are `width` per
-  /// op, of the thread at row `first` and place `place` of the strip.
-  bool storeColumns(MutableArrayRef<nn::ReduceOp> ops, ArrayRef<Value> sums, Value first,
-                    Value place, Value strip, const LinearIndex &outer, int64_t down) {
-    SmallVector<Value> shared;
-    Value start = arith::MulIOp::create(b, loc, first, index(schedule.strip));
-    start = arith::AddIOp::create(b, loc, start,
-                                  arith::MulIOp::create(b, loc, place, index(schedule.width)));
-    for (auto [i, op] : llvm::enumerate(ops)) {
-      shared.push_back(makeShared(down * schedule.strip, sums[i * schedule.width].getType()));
-      for (int64_t lane = 0; lane < schedule.width; ++lane)
-        memref::StoreOp::create(b, loc, toMemory(sums[i * schedule.width + lane]), shared.back(),
-                                plus(start, lane));
-    }
-    gpu::BarrierOp::create(b, loc);
-    // Threads beyond the strip repeat its sums; they neither load nor store.
-    Value column = arith::RemUIOp::create(b, loc, thread, index(schedule.strip));
-    Value wanted = arith::MulIOp::create(b, loc, strip, index(schedule.strip));
-    wanted = arith::AddIOp::create(b, loc, wanted, column);
-    Value mine = both(less(thread, schedule.strip), less(wanted, schedule.inner));
-    LinearIndex result = outer.times(schedule.inner).plus(addDim(schedule.inner, wanted, mine));
-    for (auto [i, op] : llvm::enumerate(ops)) {
-      Type type = sums[i * schedule.width].getType();
-      Value sum;
-      for (int64_t row = 0; row < down; ++row) {
-        Value part = fromMemory(
-            memref::LoadOp::create(b, loc, shared[i], plus(column, row * schedule.strip)), type);
-        sum = sum ? nn::combine(b, loc, op.getKind(), sum, part) : part;
-      }
-      emitter.scope().memo[{op.getResult().getAsOpaquePointer(), result}] = sum;
-    }
-    Outputs made;
-    if (!emitOutputs(form.columns, result, 1, made))
-      return false;
-    storeWhere(mine, made);
-    return true;
-  }
-
   // ---- rows
 
   /// A chunk of neighbouring columns of the row.
   struct Chunk {
+    int64_t number; ///< among the unrolled ones
     LinearIndex start;
     Value inside; ///< whether it is this thread's; null: always
   };
 
-  /// Sets the row and this thread's place in it.
+  /// Sets this thread's place in its row.
+  void placeLane() {
+    lane = thread;
+    if (schedule.rowsPerBlock == 1)
+      return;
+    Value size = index(schedule.rowThreads);
+    slot = arith::DivUIOp::create(b, loc, thread, size);
+    lane = arith::RemUIOp::create(b, loc, thread, size);
+  }
+
+  /// Sets the row.
   void placeRow() {
     Value value = block;
-    lane = thread;
-    if (schedule.rowsPerBlock > 1) {
-      Value size = index(schedule.rowThreads);
-      Value inner = arith::DivUIOp::create(b, loc, thread, size);
-      lane = arith::RemUIOp::create(b, loc, thread, size);
+    if (slot) {
       value = arith::MulIOp::create(b, loc, block, index(schedule.rowsPerBlock));
-      value = arith::AddIOp::create(b, loc, value, inner);
+      value = arith::AddIOp::create(b, loc, value, slot);
     }
     if (form.rows % schedule.rowsPerBlock == 0)
       row = addDim(form.rows, value);
     else
       std::tie(row, rowInside) = guarded(value, form.rows);
-    laneDim = addDim(schedule.rowThreads, lane);
-    firstColumn = row.times(form.columns);
   }
 
   int64_t pieces() const { return form.columns / schedule.width; }
@@ -237,13 +98,13 @@ private:
   Chunk unrolled(int64_t number) {
     if (chunks.size() > size_t(number))
       return chunks[number];
-    emitter.setInsertion(0);
+    emitter.setInsertion(rowScope);
     int64_t first = number * schedule.rowThreads;
     LinearIndex piece = laneDim.plus(first);
     Value inside;
     if (first + schedule.rowThreads > pieces())
       std::tie(piece, inside) = guarded(plus(lane, first), pieces());
-    chunks.push_back({firstColumn.plus(piece.times(schedule.width)), inside});
+    chunks.push_back({number, firstColumn.plus(piece.times(schedule.width)), inside});
     return chunks.back();
   }
 
@@ -260,7 +121,7 @@ private:
         emitter.openLoop(lane, index(pieces()), schedule.rowThreads, ValueRange(values));
     values.assign(loop.getRegionIterArgs().begin(), loop.getRegionIterArgs().end());
     LinearIndex piece = addDim(pieces(), loop.getInductionVar());
-    if (!body({firstColumn.plus(piece.times(schedule.width)), Value()}, values))
+    if (!body({0, firstColumn.plus(piece.times(schedule.width)), Value()}, values))
       return false;
     ValueRange results = emitter.closeLoop(loop, values);
     values.assign(results.begin(), results.end());
@@ -268,33 +129,206 @@ private:
   }
 
   bool emitRows() {
+    placeLane();
+    if (schedule.sumRows > 0)
+      return emitSummedRows();
     placeRow();
+    laneDim = addDim(schedule.rowThreads, lane);
+    firstColumn = row.times(form.columns);
+    return emitRow();
+  }
+
+  /// Emits everything that has the current row.
+  bool emitRow() {
     for (unsigned level = 0; level < form.levels; ++level)
-      if (!emitReductions(level))
+      if (!addColumns(level) || !emitReductions(level))
         return false;
-    bool wide = llvm::any_of(yield->getOperands(),
-                             [&](Value output) { return nn::elements(output) != form.rows; });
     SmallVector<Value> none;
-    if (wide && form.columns > 1 &&
+    if (hasWideOutputs() && form.columns > 1 &&
         !forEachChunk(none, [&](const Chunk &chunk, SmallVectorImpl<Value> &) {
           Outputs made;
-          if (!emitOutputs(form.rows * form.columns, chunk.start, schedule.width, made))
+          if (!emitOutputs(form.rows * form.columns, chunk.start, schedule.width, made) ||
+              !addColumns(form.levels, chunk))
             return false;
           storeWhere(both(rowInside, chunk.inside), made);
           return true;
         }))
       return false;
     Outputs made;
-    emitter.setInsertion(0);
+    emitter.setInsertion(rowScope);
     if (!emitOutputs(form.rows, row, 1, made))
       return false;
     if (made.empty())
       return true;
-    emitter.setInsertion(0);
+    emitter.setInsertion(rowScope);
     if (replacesInput(form.rows))
       gpu::BarrierOp::create(b, loc);
     storeWhere(both(rowInside, less(lane, 1)), made);
     return true;
+  }
+
+  /// Whether an output or a sum of columns needs all elements of a row after its reductions.
+  bool hasWideOutputs() const {
+    return llvm::any_of(yield->getOperands(), [&](Value output) {
+      return isSum(output) || nn::elements(output) != form.rows;
+    });
+  }
+
+  // ---- sums of columns
+
+  /// Emits the rows of a block one after another, `rowsPerBlock` at a time, and the sums of their
+  /// columns.
+  bool emitSummedRows() {
+    int64_t beside = schedule.rowsPerBlock, count = llvm::divideCeil(schedule.sumRows, beside);
+    LinearIndex first = addDim(schedule.blocks, block).times(schedule.sumRows);
+    for (auto [op, level] : form.sums)
+      columnSums.append(schedule.chunks * schedule.width, identity(op));
+    scf::ForOp loop = emitter.openLoop(index(0), index(count), 1, columnSums);
+    columnSums.assign(loop.getRegionIterArgs().begin(), loop.getRegionIterArgs().end());
+    rowScope = emitter.depth();
+    Value number = loop.getInductionVar();
+    turn = arith::RemUIOp::create(b, loc, number, index(2));
+    Value place = arith::MulIOp::create(b, loc, number, index(beside));
+    if (slot)
+      place = arith::AddIOp::create(b, loc, place, slot);
+    if (schedule.sumRows % beside == 0)
+      row = addDim(schedule.sumRows, place);
+    else
+      std::tie(row, rowInside) = guarded(place, schedule.sumRows);
+    row = row.plus(first);
+    laneDim = addDim(schedule.rowThreads, lane);
+    firstColumn = row.times(form.columns);
+    if (!loadRow() || !emitRow())
+      return false;
+    ValueRange sums = emitter.closeLoop(loop, columnSums);
+    columnSums.assign(sums.begin(), sums.end());
+    chunks.clear();
+    rowScope = 0;
+    laneDim = addDim(schedule.rowThreads, lane);
+    firstColumn = LinearIndex();
+    if (slot)
+      storeSums();
+    else
+      storeOwnSums();
+    return true;
+  }
+
+  /// Loads everything that is read at the elements of a row before any of them is stored. Stores
+  /// would keep later loads from being in flight together.
+  bool loadRow() {
+    for (int64_t i = 0; i < schedule.chunks; ++i)
+      for (BlockArgument input : yield->getBlock()->getArguments()) {
+        if (nn::elements(input) != form.rows * form.columns || !isReadInPlace(input))
+          continue;
+        for (int64_t lane = 0; lane < schedule.width; ++lane)
+          if (!emitter.emit(input, unrolled(i).start.plus(lane)))
+            return false;
+      }
+    return true;
+  }
+
+  /// Whether an input is read at the element that is computed.
+  static bool isReadInPlace(Value input) {
+    return llvm::all_of(input.getUsers(), [](Operation *user) {
+      auto indexed = dyn_cast<IndexedOpInterface>(user);
+      Access access = indexed ? indexed.getAccess(0) : Access::Any;
+      return isa<ElementwiseOpInterface>(user) || access == Access::Same ||
+             access == Access::Reduces;
+    });
+  }
+
+  /// Adds the row's elements to the sums of columns that need `level` levels of reductions.
+  bool addColumns(unsigned level) {
+    for (int64_t i = 0; i < schedule.chunks && !form.sums.empty(); ++i)
+      if (!addColumns(level, unrolled(i)))
+        return false;
+    return true;
+  }
+
+  bool addColumns(unsigned level, const Chunk &chunk) {
+    for (auto [i, sum] : llvm::enumerate(form.sums)) {
+      auto [op, needed] = sum;
+      for (int64_t lane = 0; needed == level && lane < schedule.width; ++lane) {
+        Value element = emitter.emit(op.getInput(), chunk.start.plus(lane));
+        if (!element)
+          return false;
+        emitter.setInsertion(rowScope);
+        if (rowInside)
+          element = arith::SelectOp::create(b, loc, rowInside, element, identity(op));
+        Value &value = columnSums[sumAt(i, chunk.number, lane)];
+        value = nn::combine(b, loc, op.getKind(), value, element);
+      }
+    }
+    return true;
+  }
+
+  int64_t sumAt(int64_t op, int64_t chunk, int64_t lane) const {
+    return (op * schedule.chunks + chunk) * schedule.width + lane;
+  }
+
+  /// Returns the memory of the output of a sum.
+  Value memoryOf(nn::ReduceOp op) {
+    auto outputs = yield->getOperands();
+    auto number = llvm::find(outputs, op.getResult()) - outputs.begin();
+    return function.getBody().getArgument(inputs + number);
+  }
+
+  /// Stores the sums of a block that takes one row at a time.
+  void storeOwnSums() {
+    LinearIndex part = addDim(schedule.blocks, block).times(form.columns);
+    for (int64_t number = 0; number < schedule.chunks; ++number) {
+      Chunk chunk = unrolled(number);
+      Outputs made;
+      for (auto [i, sum] : llvm::enumerate(form.sums))
+        for (int64_t lane = 0; lane < schedule.width; ++lane)
+          made.push_back({memoryOf(sum.first), chunk.start.plus(part).plus(lane),
+                          columnSums[sumAt(i, number, lane)]});
+      storeWhere(chunk.inside, made);
+    }
+  }
+
+  /// Adds up the sums of the rows side by side, in order, and stores them. Each thread has columns
+  /// that are a block's threads apart.
+  void storeSums() {
+    LinearIndex part = addDim(schedule.blocks, block).times(form.columns);
+    Value shared = exchange.makeShared(schedule.rowsPerBlock * form.columns, b.getF32Type());
+    Value start = arith::MulIOp::create(b, loc, slot, index(form.columns));
+    Value column = arith::MulIOp::create(b, loc, lane, index(schedule.width));
+    start = arith::AddIOp::create(b, loc, start, column);
+    for (auto [i, sum] : llvm::enumerate(form.sums)) {
+      emitter.setInsertion(0);
+      if (i > 0)
+        gpu::BarrierOp::create(b, loc);
+      for (int64_t number = 0; number < schedule.chunks; ++number) {
+        Value inside = unrolled(number).inside;
+        OpBuilder::InsertionGuard guard(b);
+        if (inside)
+          b.setInsertionPoint(
+              scf::IfOp::create(b, loc, inside, /*withElseRegion=*/false).thenYield());
+        for (int64_t lane = 0; lane < schedule.width; ++lane)
+          exchange.store(columnSums[sumAt(i, number, lane)], shared,
+                         plus(start, number * schedule.rowThreads * schedule.width + lane));
+      }
+      gpu::BarrierOp::create(b, loc);
+      for (int64_t at = 0; at < form.columns; at += schedule.threads)
+        storeSum(sum.first, shared, plus(thread, at), at + schedule.threads > form.columns, part);
+    }
+  }
+
+  /// Adds up one column and stores it; `partial`: if there is such a column.
+  void storeSum(nn::ReduceOp op, Value shared, Value column, bool partial,
+                const LinearIndex &part) {
+    OpBuilder::InsertionGuard guard(b);
+    Value inside = partial ? less(column, form.columns) : Value();
+    LinearIndex index = part.plus(addDim(form.columns, column, inside));
+    if (inside)
+      b.setInsertionPoint(scf::IfOp::create(b, loc, inside, /*withElseRegion=*/false).thenYield());
+    Value total;
+    for (int64_t row = 0; row < schedule.rowsPerBlock; ++row) {
+      Value value = exchange.load(shared, plus(column, row * form.columns), b.getF32Type());
+      total = total ? nn::combine(b, loc, op.getKind(), total, value) : value;
+    }
+    emitter.storeOutputs(NestEmitter::Output{memoryOf(op), index, total});
   }
 
   /// Whether an output of `count` elements takes the place of an input, which all threads of a row
@@ -311,7 +345,7 @@ private:
 
   /// Emits what a pick sums, with the bits of the sum: -0 becomes 0.
   bool emitPick(const Pick &pick, nn::ReduceOp op) {
-    emitter.setInsertion(0);
+    emitter.setInsertion(rowScope);
     Value at = emitter.emit(pick.column, row), inside;
     LinearIndex column;
     if (!at || !emitter.runtimeDim(at, form.columns, column, inside))
@@ -350,7 +384,7 @@ private:
     // barrier.
     if (picks && replacesInput(form.rows * form.columns) &&
         (ops.empty() || schedule.rowThreads == kWarp)) {
-      emitter.setInsertion(0);
+      emitter.setInsertion(rowScope);
       gpu::BarrierOp::create(b, loc);
     }
     if (ops.empty())
@@ -418,11 +452,7 @@ private:
     for (int64_t i = 0; i < schedule.width; ++i)
       powers.push_back(powerOf(emitter.emit(op.getInput(), chunk.start.plus(i)), base));
     return arith::AddFOp::create(b, loc, scaled.getResult(0),
-                                 reduceHalves(nn::ReduceKind::Sum, powers));
-  }
-
-  Value identity(nn::ReduceOp op) {
-    return nn::identityOf(b, loc, op.getKind(), getElementTypeOrSelf(op.getInput().getType()));
+                                 exchange.reduceHalves(nn::ReduceKind::Sum, powers));
   }
 
   /// Reduces the elements of a chunk, by halves.
@@ -434,111 +464,27 @@ private:
         return nullptr;
     }
     emitter.setInsertion(emitter.depth());
-    Value sum = reduceHalves(op.getKind(), elements);
+    Value sum = exchange.reduceHalves(op.getKind(), elements);
     if (chunk.inside)
       sum = arith::SelectOp::create(b, loc, chunk.inside, sum, identity(op));
     return sum;
   }
 
-  /// Reduces a power of two of values.
-  Value reduceHalves(nn::ReduceKind kind, ArrayRef<Value> values) {
-    if (values.size() == 1)
-      return values.front();
-    size_t half = values.size() / 2;
-    SmallVector<Value> sums;
-    for (auto [low, high] : llvm::zip(values.take_front(half), values.drop_front(half)))
-      sums.push_back(nn::combine(b, loc, kind, low, high));
-    return reduceHalves(kind, sums);
-  }
-
-  /// Reduces the values of a row's threads. All get the result: addition commutes, so that both
-  /// partners of a shuffle compute the same bits.
+  /// Reduces the values of a row's threads. All get the result.
   Value reduceThreads(nn::ReduceKind kind, Value value) {
-    for (int64_t offset = kWarp / 2; offset > 0; offset /= 2)
-      value = nn::combine(b, loc, kind, value, shuffle(value, offset));
-    if (schedule.rowThreads == kWarp)
-      return value;
-    int64_t warps = schedule.rowThreads / kWarp;
-    Value shared = makeShared(warps, value.getType());
-    Value size = index(kWarp);
-    Value warp = arith::DivUIOp::create(b, loc, thread, size);
-    Value first = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq,
-                                        arith::RemUIOp::create(b, loc, thread, size), index(0));
-    {
-      OpBuilder::InsertionGuard guard(b);
-      auto branch = scf::IfOp::create(b, loc, first, /*withElseRegion=*/false);
-      b.setInsertionPoint(branch.thenYield());
-      memref::StoreOp::create(b, loc, toMemory(value), shared, warp);
-    }
-    gpu::BarrierOp::create(b, loc);
-    SmallVector<Value> sums;
-    for (int64_t i = 0; i < warps; ++i)
-      sums.push_back(fromMemory(memref::LoadOp::create(b, loc, shared, index(i)), value.getType()));
-    return reduceHalves(kind, sums);
+    return exchange.reduceRow(kind, value, schedule.rowThreads, thread, turn);
   }
 
-  /// Returns memory of the block for elements of a type.
-  Value makeShared(int64_t count, Type element) {
-    auto type =
-        MemRefType::get({count}, memoryType(element), AffineMap(),
-                        gpu::AddressSpaceAttr::get(b.getContext(), gpu::AddressSpace::Workgroup));
-    return function.addWorkgroupAttribution(type, loc);
-  }
-  Value toMemory(Value value) {
-    return value.getType().isInteger(1)
-               ? Value(arith::ExtUIOp::create(b, loc, b.getI8Type(), value))
-               : value;
-  }
-  Value fromMemory(Value value, Type type) {
-    return type.isInteger(1) ? Value(arith::TruncIOp::create(b, loc, type, value)) : value;
-  }
-
-  /// Returns the value of the thread whose number differs in the bits of `offset`.
-  Value shuffle(Value value, int64_t offset) {
-    Type type = value.getType();
-    Type i32 = b.getI32Type();
-    auto exchange = [&](Value word) -> Value {
-      return gpu::ShuffleOp::create(b, loc, word, offset, kWarp, gpu::ShuffleMode::XOR)
-          .getShuffleResult();
-    };
-    unsigned bits = type.getIntOrFloatBitWidth();
-    if (bits == 32 || bits == 64) {
-      Type word = b.getIntegerType(bits);
-      Value raw = type == word ? value : Value(arith::BitcastOp::create(b, loc, word, value));
-      if (bits == 32) {
-        raw = exchange(raw);
-      } else {
-        Value half = arith::ConstantIntOp::create(b, loc, word, 32);
-        Value low = exchange(arith::TruncIOp::create(b, loc, i32, raw));
-        Value high = exchange(
-            arith::TruncIOp::create(b, loc, i32, arith::ShRUIOp::create(b, loc, raw, half)));
-        high = arith::ShLIOp::create(b, loc, arith::ExtUIOp::create(b, loc, word, high), half);
-        raw = arith::OrIOp::create(b, loc, arith::ExtUIOp::create(b, loc, word, low), high);
-      }
-      return type == word ? raw : Value(arith::BitcastOp::create(b, loc, type, raw));
-    }
-    Type small = b.getIntegerType(bits);
-    Value raw =
-        isa<FloatType>(type) ? Value(arith::BitcastOp::create(b, loc, small, value)) : value;
-    raw = exchange(arith::ExtUIOp::create(b, loc, i32, raw));
-    raw = arith::TruncIOp::create(b, loc, small, raw);
-    return isa<FloatType>(type) ? Value(arith::BitcastOp::create(b, loc, type, raw)) : raw;
-  }
-
-  OpBuilder &b;
-  gpu::GPUFuncOp function;
-  Location loc;
-  const RowForm &form;
-  const GpuSchedule &schedule;
-  Operation *yield;
-  ThreadEmitter emitter;
-  unsigned inputs = 0, outputs = 0;
-  Value block, thread;
   // A form with rows:
   Value lane; ///< this thread's number among those of its row
   LinearIndex row, laneDim, firstColumn;
   Value rowInside; ///< whether the row exists; null: always
+  Value slot;      ///< its number among the rows side by side; null: there is one
+  Value turn;      ///< 0 and 1 in turn if a loop takes one row after another
+  unsigned rowScope = 0;
   SmallVector<Chunk> chunks;
+  /// Sums of columns so far: of each op in the form's order, of each element of each chunk.
+  SmallVector<Value> columnSums;
   SmallPtrSet<Operation *, 4> done; ///< reductions of later levels that are emitted
 };
 
@@ -546,5 +492,6 @@ private:
 
 bool cuda::emitKernel(OpBuilder &b, gpu::GPUFuncOp function, Region &body, const RowForm &form,
                       const GpuSchedule &schedule) {
-  return GpuKernel(b, function, body, form, schedule).run();
+  return schedule.strip > 0 ? emitColumns(b, function, body, form, schedule)
+                            : GpuKernel(b, function, body, form, schedule).run();
 }

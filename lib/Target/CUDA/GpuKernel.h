@@ -12,6 +12,10 @@ namespace shale::cuda {
 bool emitKernel(mlir::OpBuilder &builder, mlir::gpu::GPUFuncOp function, mlir::Region &body,
                 const RowForm &form, const GpuSchedule &schedule);
 
+/// The same for a schedule with a strip of columns.
+bool emitColumns(mlir::OpBuilder &builder, mlir::gpu::GPUFuncOp function, mlir::Region &body,
+                 const RowForm &form, const GpuSchedule &schedule);
+
 } // namespace shale::cuda
 
 #endif // SHALE_TARGET_CUDA_GPUKERNEL_H

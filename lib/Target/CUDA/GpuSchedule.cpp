@@ -6,12 +6,12 @@
 #include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Ops/Reduce.h"
+#include "lib/Target/CUDA/CUDA.h"
 #include "lib/Target/CUDA/ThreadEmitter.h"
 #include "mlir/Analysis/SliceAnalysis.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/Support/MathExtras.h"
-#include <numeric>
 
 using namespace mlir;
 using namespace shale;
@@ -42,6 +42,10 @@ constexpr int64_t kColumnThreads = 256, kStrip = 128, kFewStrip = 32;
 constexpr int64_t kLeastRows = 16, kMaxColumnReductions = 4;
 /// Maximum parts of a concatenation that one thread computes, and the unit of memory accesses.
 constexpr int64_t kMaxParts = 4, kSector = 32;
+/// Threads of a block that sums columns besides its rows, if a warp takes a row. All blocks, of one
+/// row at a time if several warps share it, have kSumWarps warps: they run at once, 8 on a
+/// multiprocessor, which leaves a thread the registers for its sums.
+constexpr int64_t kSumThreads = 256, kSumWarps = 1024, kLeastSumBlocks = 128;
 /// Blocks below which a flat kernel takes fewer elements per thread: two per multiprocessor.
 constexpr int64_t kFewBlocks = 264;
 
@@ -153,32 +157,18 @@ GpuSchedule flatSchedule(const RowForm &form, Region &body) {
   return schedule;
 }
 
-/// Fills in the sizes if the op reduces adjacent dimensions and leaves at least one behind them.
-bool reducesColumns(nn::ReduceOp op, GpuSchedule &schedule) {
-  ArrayRef<int64_t> shape = op.getInput().getType().getShape(), dims = op.getDims();
-  if (dims.empty() || dims.back() + 1 == int64_t(shape.size()) ||
-      dims.back() - dims.front() + 1 != int64_t(dims.size()))
-    return false;
-  auto product = [](ArrayRef<int64_t> sizes) {
-    return std::accumulate(sizes.begin(), sizes.end(), int64_t(1), std::multiplies<int64_t>());
-  };
-  schedule.outer = product(shape.take_front(dims.front()));
-  schedule.each = product(shape.slice(dims.front(), dims.size()));
-  schedule.inner = product(shape.drop_front(dims.back() + 1));
-  return true;
-}
-
 /// Returns the schedule of a flat kernel all of whose reductions are of columns of the same sizes,
 /// and independent; its strip is 0 if it is not such a kernel.
 GpuSchedule columnSchedule(const RowForm &form, Region &body) {
   GpuSchedule schedule;
   SmallVector<nn::ReduceOp> all(body.getOps<nn::ReduceOp>());
   for (auto [i, op] : llvm::enumerate(all)) {
-    GpuSchedule own;
-    if (!reducesColumns(op, own) || nn::elements(op.getResult()) != form.columns ||
-        (i > 0 && (own.each != schedule.each || own.inner != schedule.inner)))
+    std::optional<ColumnReduction> own = matchColumns(op);
+    if (!own || nn::elements(op.getResult()) != form.columns ||
+        (i > 0 && (own->each != schedule.each || own->inner != schedule.inner)))
       return {};
-    schedule = own;
+    std::tie(schedule.outer, schedule.each, schedule.inner) =
+        std::make_tuple(own->outer, own->each, own->inner);
   }
   SetVector<Operation *> before;
   for (nn::ReduceOp op : all)
@@ -197,7 +187,23 @@ GpuSchedule columnSchedule(const RowForm &form, Region &body) {
   return schedule;
 }
 
+/// Returns the threads of a row that is not long.
+int64_t threadsOf(int64_t columns) {
+  return std::max<int64_t>(llvm::PowerOf2Ceil(llvm::divideCeil(columns, kRowElements)), kWarp);
+}
+
 } // namespace
+
+int64_t CudaTarget::columnSumParts(int64_t rows, int64_t columns, int64_t sums) const {
+  // A thread keeps the sums of its columns in registers, besides its part of a row.
+  constexpr int64_t leastColumns = 64, leastRows = 16, mostSums = 96;
+  if (columns < leastColumns || columns > kMaxRowThreads * kRowElements)
+    return 0;
+  int64_t threads = threadsOf(columns), each = llvm::divideCeil(columns, threads);
+  int64_t warps = std::max(threads, threads == kWarp ? kSumThreads : kWarp) / kWarp;
+  int64_t blocks = std::max(kSumWarps / warps, kLeastSumBlocks);
+  return each * sums > mostSums ? 0 : std::min(rows / leastRows, blocks);
+}
 
 GpuSchedule cuda::chooseSchedule(const RowForm &form, Region &body) {
   if (form.flat) {
@@ -211,16 +217,25 @@ GpuSchedule cuda::chooseSchedule(const RowForm &form, Region &body) {
   bool isLong = form.columns > kMaxRowThreads * kRowElements;
   if (!isLong)
     schedule.width = std::min(schedule.width, kRowWidth);
-  int64_t threads = llvm::PowerOf2Ceil(llvm::divideCeil(form.columns, kRowElements));
-  schedule.rowThreads = isLong ? kLongRowThreads : std::max(threads, kWarp);
-  schedule.rowsPerBlock = schedule.rowThreads == kWarp ? kBlock / kWarp : 1;
-  schedule.threads = schedule.rowThreads * schedule.rowsPerBlock;
+  schedule.rowThreads = isLong ? kLongRowThreads : threadsOf(form.columns);
+  // A block has no more rows than there are: the place of a single row is known, and where its
+  // reductions are read does not depend on a guard.
+  auto rowsOf = [&](int64_t threads, int64_t rows) {
+    return schedule.rowThreads == kWarp ? std::min(threads / kWarp, rows) : 1;
+  };
+  schedule.rowsPerBlock = rowsOf(kBlock, form.rows);
   schedule.blocks = llvm::divideCeil(form.rows, schedule.rowsPerBlock);
+  if (form.sumParts > 0) {
+    schedule.blocks = form.sumParts;
+    schedule.sumRows = form.rows / form.sumParts;
+    schedule.rowsPerBlock = rowsOf(kSumThreads, schedule.sumRows);
+  }
+  schedule.threads = schedule.rowThreads * schedule.rowsPerBlock;
   int64_t chunks = llvm::divideCeil(form.columns, schedule.width * schedule.rowThreads);
   int64_t elements = chunks * schedule.width;
   int64_t bytes = inputBytes(body, form.rows * form.columns);
   bool fits = elements <= kMaxRowElements && elements * bytes <= kMaxInputBytes;
-  schedule.chunks = fits ? chunks : 0;
+  schedule.chunks = fits || form.sumParts > 0 ? chunks : 0;
   return schedule;
 }
 

@@ -12,7 +12,9 @@ namespace shale::cuda {
 /// Rows: `rowThreads` threads share a row, `rowsPerBlock` rows share a block. A thread takes
 /// chunks of `width` neighbouring columns, `rowThreads` chunks apart. If `chunks` is positive, a
 /// thread takes at most that many chunks, unrolled, so that a row that several stages read stays in
-/// registers; 0: a loop over the row for each stage.
+/// registers; 0: a loop over the row for each stage. If `sumRows` is positive, a block takes that
+/// many neighbouring rows, `rowsPerBlock` at a time, and sums columns over them: a thread adds up
+/// its columns of its rows in order, then those of the block's threads meet in shared memory.
 /// Columns: reductions from [outer, each, inner] to [outer, inner]. A block takes a strip of
 /// `strip` neighbouring columns of one [each, inner]. A thread takes `width` neighbours of every
 /// n-th row, where `threads / (strip / width)` = n. The sums of a column's threads meet in shared
@@ -24,6 +26,7 @@ struct GpuSchedule {
   int64_t blocks = 1;
   int64_t threads = 32; ///< per block
   int64_t rowThreads = 32, rowsPerBlock = 1;
+  int64_t sumRows = 0; ///< positive if and only if the form has sums of columns
   int64_t width = 1, chunks = 1;
   int64_t parts = 1, part = 0;
   int64_t strip = 0; ///< positive if and only if the kernel reduces columns

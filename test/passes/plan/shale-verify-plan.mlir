@@ -89,6 +89,71 @@ rt.func @step inputs = [] hyper = [] metrics = ["loss"] {
 
 // -----
 
+// A sum of columns adds an element before the one at its place is written.
+rt.kernel @sums(%x: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<2x8xf32>) aliases [0, -1] {
+  %0 = nn.reduce sum %x dims = [1] : tensor<4x8xf32> -> tensor<4xf32>
+  %1 = nn.broadcast %0 dims = [0] : tensor<4xf32> -> tensor<4x8xf32>
+  %2 = nn.div %x, %1 : tensor<4x8xf32>
+  %3 = nn.reshape %x : tensor<4x8xf32> -> tensor<2x2x8xf32>
+  %4 = nn.reduce sum %3 dims = [1] : tensor<2x2x8xf32> -> tensor<2x8xf32>
+  rt.yield %2, %4 : tensor<4x8xf32>, tensor<2x8xf32>
+}
+rt.func @step inputs = [] hyper = [] metrics = ["loss"] {
+  %all = rt.buffer arena activations "all" : memref<48xf32>
+  rt.zero %all : memref<48xf32>
+  %a = rt.view %all offset = 0 : memref<48xf32> -> memref<4x8xf32>
+  %b = rt.view %all offset = 128 : memref<48xf32> -> memref<2x8xf32>
+  rt.launch @sums(%a) to (%a, %b) : (memref<4x8xf32>) -> (memref<4x8xf32>, memref<2x8xf32>)
+}
+
+// -----
+
+// The summed elements are in other rows, which may be overwritten already.
+// expected-note @+1 {{kernel @turned}}
+rt.kernel @turned(%x: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<2x8xf32>) aliases [0, -1] {
+  %0 = nn.reduce sum %x dims = [1] : tensor<4x8xf32> -> tensor<4xf32>
+  %1 = nn.broadcast %0 dims = [0] : tensor<4xf32> -> tensor<4x8xf32>
+  %2 = nn.div %x, %1 : tensor<4x8xf32>
+  %3 = nn.slice %x starts = [2, 0] limits = [4, 8] strides = [1, 1] : tensor<4x8xf32> -> tensor<2x8xf32>
+  %4 = nn.slice %x starts = [0, 0] limits = [2, 8] strides = [1, 1] : tensor<4x8xf32> -> tensor<2x8xf32>
+  %5 = nn.concat %3, %4 dim = 0 : (tensor<2x8xf32>, tensor<2x8xf32>) -> tensor<4x8xf32>
+  %6 = nn.reshape %5 : tensor<4x8xf32> -> tensor<2x2x8xf32>
+  %7 = nn.reduce sum %6 dims = [1] : tensor<2x2x8xf32> -> tensor<2x8xf32>
+  rt.yield %2, %7 : tensor<4x8xf32>, tensor<2x8xf32>
+}
+rt.func @step inputs = [] hyper = [] metrics = ["loss"] {
+  %all = rt.buffer arena activations "all" : memref<48xf32>
+  rt.zero %all : memref<48xf32>
+  %a = rt.view %all offset = 0 : memref<48xf32> -> memref<4x8xf32>
+  %b = rt.view %all offset = 128 : memref<48xf32> -> memref<2x8xf32>
+  // expected-error @+1 {{writes output 0 over input 0, but element 0 of a result depends on element 16}}
+  rt.launch @turned(%a) to (%a, %b) : (memref<4x8xf32>) -> (memref<4x8xf32>, memref<2x8xf32>)
+}
+
+// -----
+
+// expected-note @+1 {{kernel @over}}
+rt.kernel @over(%x: tensor<4x8xf32>, %y: tensor<2x8xf32>) -> (tensor<4x8xf32>, tensor<2x8xf32>) aliases [0, 1] {
+  %0 = nn.reduce sum %x dims = [1] : tensor<4x8xf32> -> tensor<4xf32>
+  %1 = nn.broadcast %0 dims = [0] : tensor<4xf32> -> tensor<4x8xf32>
+  %2 = nn.div %x, %1 : tensor<4x8xf32>
+  %3 = nn.reshape %y : tensor<2x8xf32> -> tensor<16xf32>
+  %4 = nn.concat %3, %3 dim = 0 : (tensor<16xf32>, tensor<16xf32>) -> tensor<32xf32>
+  %5 = nn.reshape %4 : tensor<32xf32> -> tensor<2x2x8xf32>
+  %6 = nn.reduce sum %5 dims = [1] : tensor<2x2x8xf32> -> tensor<2x8xf32>
+  rt.yield %2, %6 : tensor<4x8xf32>, tensor<2x8xf32>
+}
+rt.func @step inputs = [] hyper = [] metrics = ["loss"] {
+  %all = rt.buffer arena activations "all" : memref<48xf32>
+  rt.zero %all : memref<48xf32>
+  %a = rt.view %all offset = 0 : memref<48xf32> -> memref<4x8xf32>
+  %b = rt.view %all offset = 128 : memref<48xf32> -> memref<2x8xf32>
+  // expected-error @+1 {{writes output 1 over input 1, but it is complete only after all rows}}
+  rt.launch @over(%a, %b) to (%a, %b) : (memref<4x8xf32>, memref<2x8xf32>) -> (memref<4x8xf32>, memref<2x8xf32>)
+}
+
+// -----
+
 // An element depends on another element of its row, which may be overwritten already.
 // expected-note @+1 {{kernel @reverse}}
 rt.kernel @reverse(%x: tensor<4x2xf32>) -> tensor<4x2xf32> aliases [0] {

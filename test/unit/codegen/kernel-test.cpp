@@ -268,6 +268,70 @@ func.func @f(%x: tensor<4x128x33xf32>, %y: tensor<4x128x33xf32>, %z: tensor<3x81
 })");
 }
 
+/// The gradient of a norm with its residual: a result along the rows, and three sums of columns.
+std::string normGradient(int64_t rows, int64_t columns, bool narrow) {
+  std::string text = narrow ? R"(
+func.func @f(%x16: tensor<RxCxbf16>, %w: tensor<Cxf32>, %m: tensor<Rxf32>, %s: tensor<Rxf32>, %dy16: tensor<RxCxbf16>, %old16: tensor<RxCxbf16>)
+    -> (tensor<RxCxbf16>, tensor<Cxf32>, tensor<Cxf32>, tensor<Cxf32>) {
+  %x = nn.cast %x16 : tensor<RxCxbf16> -> tensor<RxCxf32>
+  %dy = nn.cast %dy16 : tensor<RxCxbf16> -> tensor<RxCxf32>
+  %old = nn.cast %old16 : tensor<RxCxbf16> -> tensor<RxCxf32>
+  %dx, %dw, %db = nn.layer_norm_grad %x, %w, %m, %s, %dy : tensor<RxCxf32>, tensor<Cxf32>, tensor<Rxf32>
+  %sum = nn.add %dx, %old : tensor<RxCxf32>
+  %new = nn.cast %sum : tensor<RxCxf32> -> tensor<RxCxbf16>
+  %bias = nn.reduce sum %sum dims = [0] : tensor<RxCxf32> -> tensor<Cxf32>
+  return %new, %dw, %db, %bias : tensor<RxCxbf16>, tensor<Cxf32>, tensor<Cxf32>, tensor<Cxf32>
+})"
+                            : R"(
+func.func @f(%x: tensor<RxCxf32>, %w: tensor<Cxf32>, %m: tensor<Rxf32>, %s: tensor<Rxf32>, %y: tensor<RxCxf32>, %old: tensor<RxCxf32>)
+    -> (tensor<RxCxf32>, tensor<Cxf32>, tensor<Cxf32>, tensor<Cxf32>) {
+  %dy = nn.neg %y : tensor<RxCxf32>
+  %dx, %dw, %db = nn.layer_norm_grad %x, %w, %m, %s, %dy : tensor<RxCxf32>, tensor<Cxf32>, tensor<Rxf32>
+  %new = nn.add %dx, %old : tensor<RxCxf32>
+  %bias = nn.reduce sum %new dims = [0] : tensor<RxCxf32> -> tensor<Cxf32>
+  return %new, %dw, %db, %bias : tensor<RxCxf32>, tensor<Cxf32>, tensor<Cxf32>, tensor<Cxf32>
+})";
+  return replace(text, {{"R", rows}, {"C", columns}});
+}
+
+/// Rows, columns, and the kernels that a GPU computes them by: one for the rows and the parts of
+/// the sums, and one for each sum of parts.
+struct RowsAndSums {
+  int64_t rows, columns;
+  int kernels;
+};
+
+class ColumnSums : public testing::TestWithParam<RowsAndSums> {};
+// A warp per row, rows that do not fill a block, parts of columns, two and four warps per row. Not
+// together: few rows, rows without divisors, few columns, more columns than registers keep.
+INSTANTIATE_TEST_SUITE_P(Shapes, ColumnSums,
+                         testing::Values(RowsAndSums{128, 64, 4}, RowsAndSums{250, 100, 4},
+                                         RowsAndSums{384, 67, 4}, RowsAndSums{128, 900, 4},
+                                         RowsAndSums{128, 1100, 4}, RowsAndSums{128, 2500, 4},
+                                         RowsAndSums{1, 64, 0}, RowsAndSums{131, 64, 0},
+                                         RowsAndSums{128, 7, 0}, RowsAndSums{128, 1, 0},
+                                         RowsAndSums{4, 50257, 0}));
+
+TEST_P(ColumnSums, WithTheRows) {
+  auto [rows, columns, kernels] = GetParam();
+  for (bool narrow : {false, true}) {
+    std::string text = normGradient(rows, columns, narrow);
+    SCOPED_TRACE(text);
+    check(text, narrow ? 0.01 : 2e-5);
+    mlir::MLIRContext context;
+    prepare(context);
+    auto module = parse(context, text);
+    ASSERT_TRUE(module);
+    RunOptions options;
+    options.target = "cuda:sm_90a";
+    int count = CompiledKernels(*module, options).count();
+    if (kernels > 0)
+      EXPECT_EQ(count, kernels);
+    else
+      EXPECT_GE(count, 1);
+  }
+}
+
 TEST_P(Sizes, Picks) {
   // Indices of one batch row, tuples, and slices. An element that is picked twice is added twice.
   check(replace(R"(

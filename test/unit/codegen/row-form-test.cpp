@@ -25,13 +25,14 @@ protected:
     if (!module)
       return mlir::failure();
     function = module->lookupSymbol<mlir::func::FuncOp>("f");
-    return chooseRowForm(function.getBody());
+    return chooseRowForm(function.getBody(), columnSums);
   }
 
   mlir::MLIRContext context;
   mlir::OwningOpRef<mlir::ModuleOp> module;
   mlir::func::FuncOp function;
   std::string message;
+  bool columnSums = false;
 };
 
 const char *elementwise = R"(func.func @f(%x: tensor<4x6xf32>) -> tensor<4x6xf32> {
@@ -142,6 +143,52 @@ TEST_F(RowFormTest, ColumnsOfOneStageAreSplitAlone) {
   EXPECT_EQ(loopsOf(form->stages[1]), (Loops{{0, 1, 3, 3, 1}, {3, 1, 3, 3, 1}}));
   ASSERT_TRUE(refine(*form, {Refinement::Split, DimOrigin::Row, 0, 2}, 1, 0));
   EXPECT_EQ(form->rowSizes, (llvm::SmallVector<int64_t>{2, 2}));
+}
+
+const char *rowsAndSums =
+    R"(func.func @f(%x: tensor<8x6xf32>) -> (tensor<8x6xf32>, tensor<4x6xf32>, tensor<4x6xf32>) {
+  %0 = nn.reshape %x : tensor<8x6xf32> -> tensor<4x2x6xf32>
+  %1 = nn.reduce sum %0 dims = [1] : tensor<4x2x6xf32> -> tensor<4x6xf32>
+  %2 = nn.reduce sum %x dims = [1] : tensor<8x6xf32> -> tensor<8xf32>
+  %3 = nn.broadcast %2 dims = [0] : tensor<8xf32> -> tensor<8x6xf32>
+  %4 = nn.sub %x, %3 : tensor<8x6xf32>
+  %5 = nn.reshape %4 : tensor<8x6xf32> -> tensor<4x2x6xf32>
+  %6 = nn.reduce sum %5 dims = [1] : tensor<4x2x6xf32> -> tensor<4x6xf32>
+  return %4, %1, %6 : tensor<8x6xf32>, tensor<4x6xf32>, tensor<4x6xf32>
+})";
+
+TEST_F(RowFormTest, SumsOfColumnsBelongToTheRows) {
+  columnSums = true;
+  auto form = choose(rowsAndSums);
+  ASSERT_TRUE(succeeded(form));
+  EXPECT_EQ(form->rows, 8);
+  EXPECT_EQ(form->columns, 6);
+  EXPECT_EQ(form->sumParts, 4);
+  ASSERT_EQ(form->sums.size(), 2u);
+  EXPECT_EQ(form->sums[0].second, 0u); // before the row's sum is complete
+  EXPECT_EQ(form->sums[1].second, 1u);
+  EXPECT_FALSE(form->loops);
+}
+
+TEST_F(RowFormTest, OnlyTargetsWithSumsOfColumnsHaveThem) {
+  auto form = choose(rowsAndSums);
+  ASSERT_TRUE(succeeded(form));
+  EXPECT_EQ(form->rows, 24); // of the outputs with the fewest elements
+  EXPECT_TRUE(form->sums.empty());
+  EXPECT_EQ(form->sumParts, 0);
+}
+
+TEST_F(RowFormTest, SumsOfOtherPartsDoNotBelongTogether) {
+  columnSums = true;
+  EXPECT_TRUE(failed(choose(
+      R"(func.func @f(%x: tensor<8x6xf32>) -> (tensor<8x6xf32>, tensor<4x6xf32>, tensor<2x6xf32>) {
+  %0 = nn.reshape %x : tensor<8x6xf32> -> tensor<4x2x6xf32>
+  %1 = nn.reduce sum %0 dims = [1] : tensor<4x2x6xf32> -> tensor<4x6xf32>
+  %2 = nn.reshape %x : tensor<8x6xf32> -> tensor<2x4x6xf32>
+  %3 = nn.reduce sum %2 dims = [1] : tensor<2x4x6xf32> -> tensor<2x6xf32>
+  %4 = nn.neg %x : tensor<8x6xf32>
+  return %4, %1, %3 : tensor<8x6xf32>, tensor<4x6xf32>, tensor<2x6xf32>
+})")));
 }
 
 TEST_F(RowFormTest, ARefinementThatCannotHelpIsRefused) {
