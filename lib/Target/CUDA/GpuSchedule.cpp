@@ -45,7 +45,7 @@ constexpr int64_t kMaxParts = 4, kSector = 32;
 /// Threads of a block that sums columns besides its rows, if a warp takes a row. All blocks, of one
 /// row at a time if several warps share it, have kSumWarps warps: they run at once, 8 on a
 /// multiprocessor, which leaves a thread the registers for its sums.
-constexpr int64_t kSumThreads = 256, kSumWarps = 1024, kLeastSumBlocks = 128;
+constexpr int64_t kSumThreads = 128, kSumWarps = 1024, kLeastSumBlocks = 128;
 /// Blocks below which a flat kernel takes fewer elements per thread: two per multiprocessor.
 constexpr int64_t kFewBlocks = 264;
 

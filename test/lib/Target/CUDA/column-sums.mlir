@@ -1,11 +1,11 @@
 // RUN: shale-opt %s --split-input-file --shale-cluster-kernels | FileCheck %s
 
 module attributes {nn.target = "cuda:sm_90a"} {
-// A block of 256 threads takes 16 rows, a warp each, eight at a time in a loop of two. It loads a row before it stores one, and adds the rows'
-// elements to sums that the loop carries: 4 columns of each of two outputs. The eight warps' sums meet in shared memory.
+// A block of 128 threads takes 16 rows, a warp each, four at a time in a loop of four. It loads a row before it stores one, and adds the rows'
+// elements to sums that the loop carries: 4 columns of each of two outputs. The four warps' sums meet in shared memory.
 // CHECK-LABEL: gpu.func @kernel_0(
-// CHECK-SAME: workgroup(%[[SUMS:.*]] : memref<1024xf32, #gpu.address_space<workgroup>>) kernel
-// CHECK-SAME: known_block_size = array<i32: 256, 1, 1>, known_grid_size = array<i32: 2, 1, 1>
+// CHECK-SAME: workgroup(%[[SUMS:.*]] : memref<512xf32, #gpu.address_space<workgroup>>) kernel
+// CHECK-SAME: known_block_size = array<i32: 128, 1, 1>, known_grid_size = array<i32: 2, 1, 1>
 // CHECK: %[[LOOP:.*]]:8 = scf.for {{.*}} iter_args
 // CHECK-DAG: vector.load %arg0
 // CHECK-DAG: vector.load %arg1
@@ -17,7 +17,7 @@ module attributes {nn.target = "cuda:sm_90a"} {
 // CHECK-NOT: gpu.barrier
 // CHECK: memref.store %[[LOOP]]#0, %[[SUMS]]
 // CHECK: gpu.barrier
-// CHECK-COUNT-8: memref.load %[[SUMS]]
+// CHECK-COUNT-4: memref.load %[[SUMS]]
 // CHECK: memref.store %{{.*}}, %arg3
 // CHECK: gpu.barrier
 // CHECK: memref.store %[[LOOP]]#4, %[[SUMS]]
