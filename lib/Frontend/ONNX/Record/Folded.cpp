@@ -102,6 +102,29 @@ const Numbers *FoldedParameters::numbersOf(size_t index) {
   return it->second ? &*it->second : nullptr;
 }
 
+Numbers onnx::withoutRepeats(const Numbers &numbers) {
+  ArrayRef<double> all = numbers.values;
+  ArrayRef<int64_t> shape = numbers.shape;
+  Numbers once{SmallVector<int64_t>(shape), {}, numbers.tolerance};
+  int64_t inner = 1;
+  for (size_t d = shape.size(); d-- > 0; inner *= shape[d]) {
+    bool repeats = shape[d] > 1;
+    for (int64_t i = 0; repeats && i < int64_t(all.size()); ++i)
+      repeats = all[i] == all[i - i / inner % shape[d] * inner];
+    if (repeats)
+      once.shape[d] = 1;
+  }
+  int64_t count =
+      std::accumulate(once.shape.begin(), once.shape.end(), int64_t(1), std::multiplies<int64_t>());
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t rest = i, place = 0, stride = 1;
+    for (size_t d = shape.size(); d-- > 0; rest /= once.shape[d], stride *= shape[d])
+      place += rest % once.shape[d] * stride;
+    once.values.push_back(all[place]);
+  }
+  return once;
+}
+
 void FoldedParameters::explainAs(Value &value, const ParameterUse &use) {
   for (const FoldedRead &read : value.reads)
     out.uses[{read.node, read.operand}] = use;
@@ -134,7 +157,7 @@ bool FoldedParameters::byName(Value &value) {
   const FoldedRead &read = value.first();
   auto target = llvm::find(targets, read.initializer->name());
   bool isNamed = read.name == read.initializer->name();
-  if (target == targets.end() || !(isNamed || read.op.empty() || isMovement(read.op)))
+  if (target == targets.end() || !(isNamed || read.mayBeMoved()))
     return false;
   size_t index = target - targets.begin();
   Parameter &parameter = out.list[index];
@@ -151,9 +174,25 @@ bool FoldedParameters::byName(Value &value) {
   return true;
 }
 
+/// Whether the value may be the same function of another parameter that began with equal elements:
+/// nothing lists what it was folded from. A value that was merged with an equal one may be of a
+/// parameter that is missing.
+bool FoldedParameters::mayBeOfAnother(const Value &value, size_t index) {
+  const FoldedRead &read = value.first();
+  if (!foldedFrom(value).empty())
+    return false;
+  bool isMerged = read.name != read.initializer->name();
+  for (size_t other = 0; other < out.list.size(); ++other)
+    if (other != index && out.list[other].isParameter &&
+        areNested(moduleOf(targets[other]), read.scope) &&
+        (isMissing(other) ? isMerged : out.list[other].used && haveEqualValues(index, other)))
+      return true;
+  return false;
+}
+
 /// Explains a value as a simple function of a parameter that the file has.
 bool FoldedParameters::byValue(Value &value) {
-  if (!value.numbers)
+  if (!value.numbers || value.first().isComputed)
     return false;
   ArrayRef<std::string> from = foldedFrom(value);
   // The same module is tried first: a function fits more than one parameter only by accident.
@@ -170,11 +209,12 @@ bool FoldedParameters::byValue(Value &value) {
           fitExpression(*parameter, *value.numbers, value.first().op);
       // A table is an affine function of any parameter that was initialized the same way. Modules
       // compute only with their own parameters, or those of an enclosing or nested module.
-      bool isOpen = value.first().op.empty() || isMovement(value.first().op);
       if (!expression ||
-          (!expression->movesOnly() && ((isOpen && value.isTable()) ||
+          (!expression->movesOnly() && ((value.first().mayBeMoved() && value.isTable()) ||
                                         !areNested(moduleOf(targets[index]), value.first().scope))))
         continue;
+      if (mayBeOfAnother(value, index))
+        return false;
       explain(value, index, *expression);
       return true;
     }
@@ -238,24 +278,9 @@ bool FoldedParameters::take(Value &value, size_t index) {
     if (value.numbers->size() > 1 && read.op != "embedding" && !isWhole)
       return false;
   } else if (value.numbers) {
-    const std::vector<double> &all = value.numbers->values;
-    int64_t inner = 1;
-    for (size_t d = shape.size(); d-- > 0; inner *= shape[d]) {
-      bool repeats = shape[d] > 1;
-      for (int64_t i = 0; repeats && i < int64_t(all.size()); ++i)
-        repeats = all[i] == all[i - i / inner % shape[d] * inner];
-      if (repeats)
-        kept[d] = 1;
-    }
-    std::vector<double> once;
-    int64_t count =
-        std::accumulate(kept.begin(), kept.end(), int64_t(1), std::multiplies<int64_t>());
-    for (int64_t i = 0; i < count; ++i) {
-      int64_t rest = i, place = 0, stride = 1;
-      for (size_t d = shape.size(); d-- > 0; rest /= kept[d], stride *= shape[d])
-        place += rest % kept[d] * stride;
-      once.push_back(all[place]);
-    }
+    Numbers part = withoutRepeats(*value.numbers);
+    std::vector<double> &once = part.values;
+    kept = part.shape;
     if (std::set<double>(once.begin(), once.end()).size() * 10 < once.size() * 9)
       return false;
     if (kept != shape) {
@@ -446,7 +471,7 @@ void FoldedParameters::report(ArrayRef<bool> aliases,
     }
     // In a file with such lists, a number without one is a literal of the model's code.
     ArrayRef<std::string> from = foldedFrom(value);
-    bool isLiteral = from.empty() ? !origins.empty() && value.first().op.empty() &&
+    bool isLiteral = from.empty() ? !origins.empty() && value.first().isOpen() &&
                                         isScalar(*value.first().initializer)
                                   : parameterBehind(value) < 0;
     if (!value.numbers || value.isTable() || isLiteral)

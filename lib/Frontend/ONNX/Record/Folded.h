@@ -22,17 +22,27 @@ bool turnsElements(llvm::StringRef op);
 std::optional<Numbers> readNumbers(Model &model, mlir::MLIRContext &context,
                                    const TensorProto &tensor);
 
+/// Returns a constant without repeated elements: a dimension along which nothing changes keeps one.
+Numbers withoutRepeats(const Numbers &numbers);
+
 /// A read of a float initializer that no parameter explains: the exporter computed
 /// it from something that is no longer in the graph.
 struct FoldedRead : Use {
   /// Name of the folded value in the exported program ("sub_1"), or the initializer's name.
   std::string name;
-  /// The kind of operation that was folded last ("sub"). Empty: not known. "unknown": not known,
-  /// but it computes.
+  /// The kind of operation that was folded last ("sub"); empty: not known.
   std::string op;
+  /// Whether an operation of a kind that is not known computed the value: it is not moved elements
+  /// of a parameter.
+  bool isComputed = false;
   /// The module scope of the node that reads it, and the innermost line of source of that node.
   std::string scope, source;
   Reader reader = {};
+
+  /// Whether nothing is known about the operation that was folded last.
+  bool isOpen() const { return op.empty() && !isComputed; }
+  /// Whether it may have elements of a parameter as they are.
+  bool mayBeMoved() const { return isOpen() || isMovement(op); }
 };
 
 /// A read of a value in place of `name`, a sum, difference, product or quotient of that value that
@@ -103,7 +113,8 @@ private:
   std::optional<llvm::SmallVector<int64_t>> shapeBehind(const Value &value, size_t parameter,
                                                         bool isMoved);
   void takeWhole(Value &value, size_t parameter, llvm::ArrayRef<int64_t> shape);
-  int twinOf(const Value &value, const Value &other);
+  std::optional<ParameterUse> twinOf(const Value &value, const Value &other);
+  bool haveEqualValues(size_t index, size_t other);
   void byTwin();
   /// How a line of source computes a value. A parameter that the file does not have otherwise is
   /// `unknown`, and `solution` is its value or that of a part of it.
@@ -132,6 +143,7 @@ private:
   bool byOrigin(Value &value);
   bool fromSource(Value &value);
   bool byValue(Value &value);
+  bool mayBeOfAnother(const Value &value, size_t index);
   bool byChain(Value &value);
   void byElimination();
   bool take(Value &value, size_t parameter);

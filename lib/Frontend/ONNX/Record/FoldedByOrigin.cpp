@@ -8,7 +8,6 @@
 #include "lib/Frontend/ONNX/Record/Folded.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
 #include "llvm/ADT/STLExtras.h"
-#include <set>
 
 using namespace shale;
 using namespace shale::onnx;
@@ -122,17 +121,20 @@ bool FoldedParameters::isComputed(const Value &value) {
 
 /// Returns the shape of a parameter whose elements, or functions of them, a value has in their
 /// order: the list has no other parameter, and only operations that add dimensions of one element,
-/// or compute element by element unless the value `isMoved`. None if that is not so, or if it is
-/// not certain which dimensions were added.
+/// or compute element by element, or repeat elements, unless the value `isMoved`. None if that is
+/// not so, or if it is not certain which dimensions were added.
 std::optional<SmallVector<int64_t>> FoldedParameters::shapeBehind(const Value &value, size_t index,
                                                                   bool isMoved) {
   ArrayRef<std::string> from = foldedFrom(value);
   if (!llvm::is_contained(from, targets[index]))
     return std::nullopt;
   int64_t added = 0;
+  bool isRepeated = false;
   auto keepsOrder = [&](StringRef kind) {
     added += kind == "unsqueeze";
-    return kind == "unsqueeze" || isConversion(kind) || (!isMoved && isUnary(kind));
+    isRepeated |= kind == "expand";
+    return kind == "unsqueeze" || isConversion(kind) ||
+           (!isMoved && (kind == "expand" || isUnary(kind)));
   };
   if (!keepsOrder(value.first().op))
     return std::nullopt;
@@ -142,9 +144,13 @@ std::optional<SmallVector<int64_t>> FoldedParameters::shapeBehind(const Value &v
         return std::nullopt;
   const TensorProto *tensor = value.first().initializer;
   SmallVector<int64_t> shape(tensor->dims().begin(), tensor->dims().end());
-  if (llvm::count(shape, 1) != added)
-    return std::nullopt;
+  int64_t rank = shape.size();
+  // The parameter has at most rank - added dimensions, and elements change along each of these.
+  if (isRepeated && value.numbers)
+    shape = withoutRepeats(*value.numbers).shape;
   llvm::erase(shape, 1);
+  if (rank - int64_t(shape.size()) != added || (isRepeated && !value.numbers))
+    return std::nullopt;
   return shape;
 }
 
@@ -162,69 +168,4 @@ void FoldedParameters::takeWhole(Value &value, size_t index, ArrayRef<int64_t> s
   out.repairs.back().text = "parameter '" + parameter.name +
                             "', which the export folded, is restored from initializer '" +
                             displayName(tensor->name()) + "'";
-}
-
-/// Whether scopes differ in the numbers of modules in lists only, as layers.0.mixer and
-/// layers.1.mixer.
-static bool areTwins(StringRef a, StringRef b) {
-  SmallVector<StringRef> parts[2];
-  a.split(parts[0], '.');
-  b.split(parts[1], '.');
-  auto isNumber = [](StringRef part) { return llvm::all_of(part, llvm::isDigit); };
-  return a != b && parts[0].size() == parts[1].size() &&
-         llvm::all_of(llvm::zip(parts[0], parts[1]), [&](auto pair) {
-           auto [left, right] = pair;
-           return left == right || (isNumber(left) && isNumber(right));
-         });
-}
-
-/// Returns the parameter of the twin of a module that reads the same constant in the same place as
-/// `other`, which is explained: `layers.1.D` if the other is `layers.0.D`. -1 if there is none.
-int FoldedParameters::twinOf(const Value &value, const Value &other) {
-  const FoldedRead &read = value.first(), &known = other.first();
-  bool isSamePlace = read.initializer == known.initializer && read.op == known.op &&
-                     read.source == known.source && read.operand == known.operand &&
-                     read.reader.kind == known.reader.kind &&
-                     read.reader.argument == known.reader.argument &&
-                     read.node->op_type() == known.node->op_type();
-  auto use = out.uses.find({known.node, known.operand});
-  if (!isSamePlace || read.op.empty() || !areTwins(read.scope, known.scope) ||
-      use == out.uses.end() || !use->second.others.empty())
-    return -1;
-  StringRef rest = targets[use->second.parameter];
-  if (!rest.consume_front(known.scope) || !rest.starts_with("."))
-    return -1;
-  auto target = llvm::find(targets, read.scope + rest.str());
-  size_t index = target - targets.begin();
-  return target != targets.end() && isMissing(index) ? int(index) : -1;
-}
-
-/// Explains values that were merged with those of another module, whose parameters have equal
-/// values: each is of the parameter of the same name in its own module, if that is missing.
-void FoldedParameters::byTwin() {
-  std::map<size_t, SmallVector<std::pair<Value *, const Value *>>> found;
-  std::map<const Value *, std::set<size_t>> mayBe;
-  for (Value &value : values)
-    for (const Value &other : values)
-      if (int index = value.explained || !other.explained ? -1 : twinOf(value, other); index >= 0) {
-        found[index].push_back({&value, &other});
-        mayBe[&value].insert(index);
-      }
-  for (auto &[index, pairs] : found) {
-    auto [value, other] = pairs.front();
-    if (llvm::any_of(pairs, [value = value](auto &pair) { return pair.first != value; }) ||
-        mayBe[value].size() > 1)
-      continue;
-    ParameterUse use = out.uses[{other->first().node, other->first().operand}];
-    const Parameter &known = out.list[use.parameter];
-    Parameter &parameter = out.list[index];
-    parameter.takeValueOf(known);
-    use.parameter = index;
-    explainAs(*value, use);
-    out.repairs.push_back(
-        {value->first().node, "parameter '" + parameter.name +
-                                  "', which the export folded, is restored from initializer '" +
-                                  displayName(value->first().initializer->name()) + "', as '" +
-                                  known.name + "'"});
-  }
 }

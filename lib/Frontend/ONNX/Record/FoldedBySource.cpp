@@ -100,24 +100,29 @@ bool FoldedParameters::fromSource(Value &value) {
   return true;
 }
 
+/// The number of functions of one operand whose order is searched.
+static constexpr size_t kMaxFunctions = 4;
+
 /// Explains a value by the names that the exporter lists as that from which it was folded: one
-/// parameter that the file does not have otherwise, one or two functions of one operand, the
-/// value's own included, and movements that keep the order of elements. The list does not have the
-/// order of two functions: only one of both may have the values.
+/// parameter that the file does not have otherwise, functions of one operand, movements that keep
+/// the order of elements, and repeats. The list does not have the order of the functions, except
+/// that the value's own operation is the last: only one order may have the values.
 bool FoldedParameters::byChain(Value &value) {
   ArrayRef<std::string> from = foldedFrom(value);
-  if (!value.numbers || from.empty() || value.first().op.empty())
+  StringRef last = value.first().op;
+  if (!value.numbers || from.empty() || last.empty())
     return false;
   int found = -1;
   std::vector<std::string> functions;
-  bool isMoved = false;
+  bool isMoved = false, isRepeated = false;
   auto addOperation = [&](StringRef kind) {
     bool moves =
         llvm::is_contained({"unsqueeze", "squeeze", "view", "reshape", "_unsafe_view"}, kind);
     isMoved |= moves;
+    isRepeated |= kind == "expand";
     if (isUnary(kind))
       functions.push_back(kind.str());
-    return moves || isConversion(kind) || isUnary(kind);
+    return moves || kind == "expand" || isConversion(kind) || isUnary(kind);
   };
   for (const std::string &name : from) {
     if (auto target = llvm::find(targets, name); target != targets.end()) {
@@ -128,30 +133,34 @@ bool FoldedParameters::byChain(Value &value) {
       return false; // names like val_3 are the exporter's own
     }
   }
-  if (found < 0 || !isMissing(found) || !addOperation(value.first().op) || functions.empty() ||
-      functions.size() > 2)
+  if (found < 0 || !isMissing(found) || !addOperation(last) || functions.empty() ||
+      functions.size() > kMaxFunctions)
     return false;
   std::optional<SmallVector<int64_t>> own = shapeBehind(value, found, /*isMoved=*/false);
+  if (isRepeated && !own)
+    return false;
+  Numbers once = isRepeated ? withoutRepeats(*value.numbers) : *value.numbers;
+  auto asDoubles = [](ArrayRef<int64_t> shape) {
+    return std::vector<double>(shape.begin(), shape.end());
+  };
+  auto firsts = functions.end() - (isUnary(last) ? 1 : 0);
+  std::sort(functions.begin(), firsts);
   std::optional<std::pair<Expression, Solution>> only;
-  for (bool isTurned : {false, true}) {
-    if (isTurned && (functions.size() < 2 || functions[0] == functions[1]))
-      continue;
+  do {
     Expression expression = Expression::ofInput();
-    for (size_t i = 0; i < functions.size(); ++i)
-      expression =
-          Expression::of(functions[isTurned ? functions.size() - 1 - i : i], std::move(expression));
-    if (isMoved) {
-      const auto &shape = value.numbers->shape;
-      expression = Expression::of("reshape", std::move(expression),
-                                  std::vector<double>(shape.begin(), shape.end()));
-    }
-    std::optional<Solution> solution = solve(context, expression, {nullptr}, 0, *value.numbers);
+    for (const std::string &function : functions)
+      expression = Expression::of(function, std::move(expression));
+    if (isMoved || isRepeated)
+      expression = Expression::of("reshape", std::move(expression), asDoubles(once.shape));
+    std::optional<Solution> solution = solve(context, expression, {nullptr}, 0, once);
     if (!solution)
       continue;
     if (only)
       return false;
+    if (isRepeated)
+      expression = Expression::of("expand", std::move(expression), asDoubles(value.numbers->shape));
     only = {std::move(expression), std::move(*solution)};
-  }
+  } while (std::next_permutation(functions.begin(), firsts));
   if (!only)
     return false;
   if (own)

@@ -326,9 +326,9 @@ void Finder::dropComputed(const Operation &operation, SmallVectorImpl<StringRef>
 std::vector<FoldedRead> Finder::unexplainedReads() {
   std::vector<FoldedRead> reads;
   auto add = [&](const Use &use, StringRef name, StringRef scope, const std::string &op,
-                 const Operation *reader = nullptr) {
+                 bool isComputed, const Operation *reader = nullptr) {
     // An initializer has its value's name, unless it was merged with another one.
-    reads.push_back({use, name.str(), op, scope.str(), readSourceText(*use.node).str(),
+    reads.push_back({use, name.str(), op, isComputed, scope.str(), readSourceText(*use.node).str(),
                      reader ? readerOf(*reader, name) : Reader()});
   };
   llvm::StringSet<> others; // initializers of other types
@@ -389,12 +389,13 @@ std::vector<FoldedRead> Finder::unexplainedReads() {
     // If the operation computes with the operand first and no name is left, the computation is
     // taken to be a product, since only the factor is known.
     auto addNamed = [&](const Use &use, StringRef name) {
-      add(use, name.empty() ? StringRef(use.initializer->name()) : name, operation.scope,
-          readsAsItIs(operation, use)
-              ? operationOf(name.empty() ? StringRef(use.initializer->name()) : name)
+      StringRef own = name.empty() ? StringRef(use.initializer->name()) : name;
+      bool isAsItIs = readsAsItIs(operation, use);
+      add(use, own, operation.scope,
+          isAsItIs       ? operationOf(own)
           : name.empty() ? "mul"
-                         : "unknown",
-          &operation);
+                         : "",
+          /*isComputed=*/!isAsItIs && !name.empty(), &operation);
     };
     for (const Use *use : tensors)
       addNamed(*use, takeName(*use, tensors.size()));
@@ -412,7 +413,7 @@ std::vector<FoldedRead> Finder::unexplainedReads() {
       if (it != initializers.end() && !seen.count(&node) && !isScalar(*it->second) &&
           !out.uses.count({&node, i}))
         add({&node, i, it->second}, node.input(i), readScope(node).value_or(""),
-            operationOf(node.input(i)));
+            operationOf(node.input(i)), /*isComputed=*/false);
     }
   return reads;
 }

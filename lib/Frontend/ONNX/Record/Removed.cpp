@@ -111,6 +111,8 @@ std::vector<RemovedRead> Finder::removedReads() const {
 }
 
 void Finder::restoreRemovedSums(llvm::ArrayRef<RemovedRead> reads) {
+  const RemovedRead *first = nullptr; // that is lost, of `count`
+  size_t count = 0;
   for (const RemovedRead &read : reads) {
     const NodeProto *node = read.node;
     std::pair<const NodeProto *, int> place(node, read.operand);
@@ -128,11 +130,16 @@ void Finder::restoreRemovedSums(llvm::ArrayRef<RemovedRead> reads) {
       remark(node, "'" + read.name + "', which the export removed, is restored: " +
                        (kind == "add" ? "+ " : "- ") + shortest(summands[0]));
     } else if (!mayBeMerged && isUnboundedAtZero(*read.operation)) {
-      out.errors.push_back(
-          "node '" + displayName(node->name()) + "' reads '" + displayName(operand) +
-          "' where the model reads '%" + read.name + "' (" + read.source +
-          "): the export removed a sum with a constant of at most 1e-8, and the constant is not in the file. "
-          "Gradients near 0 depend on it. Export with torch.onnx.export(..., optimize=False)");
+      first = first ? first : &read;
+      ++count;
     }
   }
+  if (count)
+    out.errors.push_back(
+        "node '" + displayName(first->node->name()) + "' reads '" +
+        displayName(first->node->input(first->operand)) + "' where the model reads '%" +
+        first->name + "' (" + first->source + ")" +
+        (count > 1 ? ", and " + std::to_string(count - 1) + " more" : "") +
+        ": the export removed a sum with a constant of at most 1e-8, and the constant is not in the file. "
+        "Gradients near 0 depend on it. Export with torch.onnx.export(..., optimize=False)");
 }

@@ -432,7 +432,7 @@ static void addReading(std::vector<Reading> &readings, const PyExpr &python, Str
 
 std::vector<Reading> onnx::readingsOf(const ReadValue &value, ParameterOf parameterOf) {
   std::vector<Reading> readings;
-  if (value.op.empty() || value.op == "unknown")
+  if (value.op.empty())
     return readings;
   Line line(value.line, parameterOf);
   for (const Place &place : line.all())

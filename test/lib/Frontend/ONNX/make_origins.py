@@ -31,6 +31,39 @@ def twins(line="return scan(x)", place=1):
     return lambda f: build(["layers.0.D", "layers.1.D"], [constant], nodes, values=[info])
 
 
+def gates(second):
+    """Two layers compute x sigmoid(a) + (1 - sigmoid(a)): the exporter merged the values of equal parameters. `second`: the source of the second layer."""
+    names = ["layers.0.a", "layers.1.a"]
+    low, low_info = folded("sigmoid", [4], [0.5, 0.25, 0.75, 0.125], [names[0]])
+    high, high_info = folded("sub", [4], [0.5, 0.75, 0.25, 0.875], [names[0], "sigmoid"])
+    nodes, last = [], "x"
+    for i, (of, to, line) in enumerate((("", "add", "x * low + high"), ("_1", "y", second))):
+        scope = f"layers.{i}"
+        nodes += [node("Mul", [last, "sigmoid"], [f"mul{of}"], f"mul{of}", meta=fx(f"mul{of}", "aten.mul.Tensor", f"%{last}, %sigmoid{of}", scope, line)),
+                  node("Add", [f"mul{of}", "sub"], [to], f"add{of}", meta=fx(to, "aten.add.Tensor", f"%mul{of}, %sub{of}", scope, line))]
+        last = to
+    return lambda f: build(names, [low, high], nodes, values=[low_info, high_info])
+
+
+def classes(second):
+    """Two modules, fwd and bwd, scale by -exp(a) of equal values. `second`: the class of bwd."""
+    constant, info = folded("neg", [4], [-1.0, -2.0, -3.0, -4.0], ["fwd.a", "exp"])
+    nodes, last = [], "x"
+    for scope, of, to, name in (("fwd", "", "mul", "Decay"), ("bwd", "_1", "y", second)):
+        meta = {**fx(to, "aten.mul.Tensor", f"%{last}, %neg{of}", scope, "return scan(x)"), "pkg.torch.onnx.class_hierarchy": str(["Model", name, "aten.mul.Tensor"])}
+        nodes.append(node("Mul", [last, "neg"], [to], to, meta=meta))
+        last = to
+    return lambda f: build(["fwd.a", "bwd.a"], [constant], nodes, values=[info])
+
+
+def equal(names):
+    """x times -exp(a), then times a value that was merged with it, under another name and from another line: the file does not say of which parameter it is."""
+    constant, info = folded("neg", [4], [-1.0, -2.0, -3.0, -4.0], [names[0], "exp"])
+    nodes = [node("Mul", ["x", "neg"], ["mul"], "first", meta=fx("mul", "aten.mul.Tensor", "%x, %neg", source="y = x * decay")),
+             node("Mul", ["mul", "neg"], ["y"], "second", meta=fx("y", "aten.mul.Tensor", "%mul, %neg_1", source="return y * back"))]
+    return lambda f: build(names, [constant], nodes, values=[info])
+
+
 def sibling(f):
     """m.a.weight scales x, twice; the two products were merged. m.b.weight was folded into another constant, so it is in neither."""
     constant, info = folded("unsqueeze", [1, 4], VALUES, ["m.b.weight", "val_1"])
@@ -54,6 +87,18 @@ CASES = {
     "twins-place": twins(place=0),
     "negative-exp": scaled("a", "unsqueeze", [1, 4], [-1.0, -2.0, -3.0, -4.0], ["a", "exp", "neg", "val_1"]),
     "exp-negative": scaled("a", "exp", [4], [1.0, 0.5, 0.25, 0.125], ["a", "neg"]),
+    "three": scaled("a", "exp_1", [4], [math.exp(-x) for x in (1, 2, 3, 4)], ["a", "exp", "neg"]),
+    # log(sqrt(p)) and sqrt(log(p)) both have these values.
+    "orders": scaled("a", "unsqueeze", [1, 4], [0.5, 0.25, 1.5, 2.0], ["a", "sqrt", "log", "val_1"]),
+    "expanded": scaled("a", "expand", [3, 4], [-1.0, -2.0, -3.0, -4.0] * 3, ["a", "exp", "neg", "unsqueeze", "val_1"]),
+    # A parameter of [4] or one of [1, 4].
+    "expanded-more": scaled("a", "expand", [1, 3, 4], [-1.0, -2.0, -3.0, -4.0] * 3, ["a", "exp", "neg", "unsqueeze", "val_1"]),
+    "gates": gates("x * low + high"),
+    "gates-line": gates("high + x * low"),
+    "classes": classes("Decay"),
+    "classes-other": classes("Gate"),
+    "equal": equal(["a"]),
+    "equal-missing": equal(["a", "b"]),
     "computed": scaled("a", "unsqueeze", [1, 4], [0.5, 0.25, 1.5, -2.0], ["a", "mul", "exp", "tanh", "val_1"]),
     "sibling": sibling,
 }
