@@ -35,6 +35,19 @@ for op, expected in {"Exp": np.exp(wide), "Erf": erf(wide), "Sin": np.sin(wide),
         it.refused(op, [("x", whole)], "")
 
 
+# Arguments between -1 and 1, and beyond; the gradient of an arc is checked where it is finite.
+it.right("Atan", "Atan", [("x", 3 * x)], np.arctan(3 * wide))
+far = np.float32([0, 1, -1, 1e-30, 3e38, -np.inf, 1e6, -1.5])
+it.right("Atan, far", "Atan", [("x", far)], np.arctan(far.astype(np.float64)), differentiable=False, inputs=("x",))
+small = np.tanh(wide)
+for op, f in {"Asin": np.arcsin, "Acos": np.arccos}.items():
+    it.right(op, op, [("x", x)], f(small), nodes=[node("Tanh", ["x"], ["t"]), node(op, ["t"], ["y0"], "it")])
+    ends = np.float32([1, -1, 0, 0.99999])
+    it.right(f"{op}, ends", op, [("x", ends)], f(ends.astype(np.float64)), differentiable=False, inputs=("x",))
+for op in ("Atan", "Asin", "Acos"):
+    it.refused(op, [("x", whole)], "operand 0 must have floats, but is tensor<3x4xi64>: cast it first")
+
+
 def of_positive(what, op, operands, expected, positive="x", **more):
     """The operator reads the exponential of an operand: the check of gradients draws numbers of both signs."""
     names = ["e" if name == positive else name for name, _ in operands]

@@ -1,0 +1,82 @@
+//===- Arc.cpp - Inverse trigonometric functions in simpler ops -----------===//
+//
+// atan(x) = pi / 2 - atan(1 / x) of x > 1, and 2 atan(x / (1 + sqrt(1 + x^2))) of others, until the
+// argument is so small that few terms of the series are enough. Source: Abramowitz and Stegun,
+// Handbook of Mathematical Functions, 4.4.42, and 4.4.34 for the sum of equal arcs.
+//
+//===----------------------------------------------------------------------===//
+#include "dialects/nn/Ops/Compare.h"
+#include "dialects/nn/Ops/Elementwise.h"
+#include "lib/Frontend/ONNX/Ops/Ops.h"
+#include <cmath>
+
+using namespace mlir;
+using namespace shale;
+using namespace shale::onnx;
+
+/// The number of halvings, after which the argument is at most tan(pi / 32) = 0.099, and the terms
+/// of the series: the first one that is left out is below 1e-17.
+static constexpr int kHalvings = 3, kTerms = 8;
+
+static Value divided(Node &node, Value a, Value b) { return node.binary<nn::DivOp>(a, b); }
+
+static Value selected(Node &node, Value condition, Value a, Value b) {
+  return condition && a && b ? node.create<nn::SelectOp>(a.getType(), condition, a, b) : Value();
+}
+
+/// The function of x in [-1, 1].
+static Value arcTangentOfSmall(Node &node, Value x) {
+  auto number = [&](double value) { return node.constant(Node::type(x), value); };
+  Value square;
+  for (int i = 0; i < kHalvings && x; ++i) {
+    square = node.mul(x, x);
+    Value root = square ? node.sqrt(node.add(number(1), square)) : Value();
+    x = root ? divided(node, x, node.add(number(1), root)) : Value();
+  }
+  square = x ? node.mul(x, x) : Value();
+  Value sum = square ? number(0) : Value();
+  for (int term = kTerms; term-- > 0 && sum;)
+    sum = node.add(number((term % 2 ? -1.0 : 1.0) / (2 * term + 1)), node.mul(square, sum));
+  return sum ? node.mul(node.mul(number(1 << kHalvings), x), sum) : Value();
+}
+
+/// The branch that is not taken must be finite, or its gradient is NaN.
+static Value arcTangent(Node &node, Value x) {
+  if (!x)
+    return {};
+  auto number = [&](double value) { return node.constant(Node::type(x), value); };
+  Value isLarge = node.binary(node.unary<nn::AbsOp>(x), number(1), nn::Predicate::GT);
+  Value large = selected(node, isLarge, x, number(1));
+  Value inverse = large ? divided(node, number(1), large) : Value();
+  Value arc = arcTangentOfSmall(node, selected(node, isLarge, inverse, x));
+  Value isPositive = node.binary(x, number(0), nn::Predicate::GT);
+  Value quarter = selected(node, isPositive, number(M_PI_2), number(-M_PI_2));
+  return arc ? selected(node, isLarge, node.sub(quarter, arc), arc) : Value();
+}
+
+static LogicalResult importAtan(Node &node) {
+  if (failed(node.requireFloats(1)))
+    return failure();
+  node.set(0, arcTangent(node, node.input(0)));
+  return success();
+}
+
+/// asin(x) = 2 atan(x / (1 + sqrt(1 - x^2))), acos(x) = 2 atan(sqrt((1 - x) / (1 + x))): neither
+/// subtracts nearly equal numbers. Their gradients at 1 and -1 are not finite, as PyTorch's.
+template <bool isCosine> static LogicalResult importArc(Node &node) {
+  if (failed(node.requireFloats(1)))
+    return failure();
+  Value x = node.input(0), one = node.constant(Node::type(x), 1);
+  Value above = node.add(one, x), below = node.sub(one, x);
+  Value tangent = isCosine ? node.sqrt(divided(node, below, above))
+                           : divided(node, x, node.add(one, node.sqrt(node.mul(below, above))));
+  Value half = arcTangent(node, tangent);
+  node.set(0, half ? node.mul(node.constant(Node::type(x), 2), half) : Value());
+  return success();
+}
+
+void onnx::registerArcOps(HandlerRegistry &r) {
+  r.add("", "Atan", 7, importAtan);
+  r.add("", "Asin", 7, importArc</*isCosine=*/false>);
+  r.add("", "Acos", 7, importArc</*isCosine=*/true>);
+}
