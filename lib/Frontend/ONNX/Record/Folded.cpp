@@ -464,7 +464,8 @@ void FoldedParameters::report(ArrayRef<bool> aliases,
       out.errors.push_back(
           "node '" + displayName(value.first().node->name()) + "' reads the constant '" + constant +
           "', which the export computed from parameter '" + displayName(out.list[index].name) +
-          "': the parameter would get no gradient from this use. Export with "
+          "'" + (foldedFrom(value).empty() ? " or one of equal value" : "") +
+          ": the parameter would get no gradient from this use. Export with "
           "torch.onnx.export(..., optimize=False), or pass --constant " +
           constant + " to leave this gradient out");
       continue;

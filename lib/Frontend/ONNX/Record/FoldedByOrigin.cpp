@@ -62,10 +62,14 @@ int FoldedParameters::originOf(const Value &value, int &turns) {
   return found >= 0 && out.list[found].isParameter && !isAlias[found] ? found : -1;
 }
 
-/// Returns a parameter that the metadata of a value lists among those that it was folded from; -1
-/// if there is none.
+/// Returns a parameter that the metadata of a value lists among those that it was folded from, or
+/// that of an equal value with which it was merged; -1 if there is none.
 int FoldedParameters::parameterBehind(const Value &value) {
-  for (const std::string &name : foldedFrom(value))
+  ArrayRef<std::string> from = foldedFrom(value);
+  if (auto merged = origins.find(value.first().initializer->name());
+      from.empty() && merged != origins.end())
+    from = merged->second;
+  for (const std::string &name : from)
     if (auto target = llvm::find(targets, name);
         target != targets.end() && out.list[target - targets.begin()].isParameter)
       return target - targets.begin();

@@ -1,9 +1,9 @@
 //===- FoldedByTwin.cpp - Folded values of layers of equal values ---------===//
 //
-// Layers of a stack often begin with equal values: the exporter computes -exp(A_log) of each, merges
-// the equal constants, and lists what the first one was folded from. The others are functions of the
-// parameters of the same names in their own modules, if the same line of the same class reads them
-// in the same place.
+// Layers of a stack often begin with equal values: the exporter computes -exp(A_log) of each,
+// merges the equal constants, and lists what the first one was folded from. The others are
+// functions of the parameters of the same names in their own modules, if the same line of the same
+// class reads them in the same place.
 //
 //===----------------------------------------------------------------------===//
 #include "lib/Frontend/ONNX/Record/Folded.h"
@@ -17,8 +17,8 @@ using llvm::SmallVector;
 using llvm::StringRef;
 
 /// Whether two modules run the same code: those of nodes that are of one class. Without a record of
-/// classes, those whose scopes differ in the numbers of modules in lists only, as layers.0.mixer and
-/// layers.1.mixer.
+/// classes, those whose scopes differ in the numbers of modules in lists only, as layers.0.mixer
+/// and layers.1.mixer.
 static bool areTwins(const FoldedRead &a, const FoldedRead &b) {
   auto classes = readClasses(*a.node), others = readClasses(*b.node);
   if (!classes.empty() && !others.empty())
@@ -50,9 +50,8 @@ bool FoldedParameters::haveEqualValues(size_t index, size_t other) {
 std::optional<ParameterUse> FoldedParameters::twinOf(const Value &value, const Value &other) {
   const FoldedRead &read = value.first(), &known = other.first();
   bool isSamePlace = read.initializer == known.initializer && read.op == known.op &&
-                     read.isComputed == known.isComputed &&
-                     read.source == known.source && read.operand == known.operand &&
-                     read.reader.kind == known.reader.kind &&
+                     read.isComputed == known.isComputed && read.source == known.source &&
+                     read.operand == known.operand && read.reader.kind == known.reader.kind &&
                      read.reader.argument == known.reader.argument &&
                      read.node->op_type() == known.node->op_type();
   auto found = out.uses.find({known.node, known.operand});
@@ -123,9 +122,10 @@ void FoldedParameters::byTwin() {
       }
     explainAs(*pair.value, pair.use);
     const FoldedRead &read = pair.value->first();
-    out.repairs.push_back({read.node, "parameter '" + out.list[pair.use.parameter].name +
-                                          "', which the export folded, is restored from initializer '" +
-                                          displayName(read.initializer->name()) + "', as '" +
-                                          out.list[pair.known.parameter].name + "'"});
+    out.repairs.push_back(
+        {read.node, "parameter '" + out.list[pair.use.parameter].name +
+                        "', which the export folded, is restored from initializer '" +
+                        displayName(read.initializer->name()) + "', as '" +
+                        out.list[pair.known.parameter].name + "'"});
   }
 }

@@ -64,6 +64,18 @@ def equal(names):
     return lambda f: build(names, [constant], nodes, values=[info])
 
 
+def equal_used(f):
+    """x a + b for a and b of equal values, times the first two elements of each on a line that names neither: the two parts were merged."""
+    names = ["a", "b"]
+    constant, info = folded("slice_1", [4, 1], [0.1, -0.4, 0.7, 0.25], ["a", "val_1"])
+    nodes = [node("Mul", ["x", "a"], ["mul"], "own", meta=fx("mul", "aten.mul.Tensor", "%x, %p_a")),
+             node("Add", ["mul", "a"], ["add"], "shift", meta=fx("add", "aten.add.Tensor", "%mul, %p_b")),
+             node("MatMul", ["add", "slice_1"], ["mm"], "first", meta=fx("mm", "aten.mm.default", "%add, %slice_1", source="y @ s")),
+             node("MatMul", ["x", "slice_1"], ["mm_1"], "second", meta=fx("mm_1", "aten.mm.default", "%x, %slice_2", source="x @ t")),
+             node("Add", ["mm", "mm_1"], ["y"], "sum", meta=fx("y", "aten.add.Tensor", "%mm, %mm_1"))]
+    return build(names, [floats("a", [4], VALUES), constant], nodes, values=[info])
+
+
 def sibling(f):
     """m.a.weight scales x, twice; the two products were merged. m.b.weight was folded into another constant, so it is in neither."""
     constant, info = folded("unsqueeze", [1, 4], VALUES, ["m.b.weight", "val_1"])
@@ -98,6 +110,7 @@ CASES = {
     "classes": classes("Decay"),
     "classes-other": classes("Gate"),
     "equal": equal(["a"]),
+    "equal-used": equal_used,
     "equal-missing": equal(["a", "b"]),
     "computed": scaled("a", "unsqueeze", [1, 4], [0.5, 0.25, 1.5, -2.0], ["a", "mul", "exp", "tanh", "val_1"]),
     "sibling": sibling,
