@@ -125,6 +125,15 @@ static bool namesNoModule(const GraphProto &graph) {
                        [](const NodeProto &node) { return !readScope(node).value_or("").empty(); });
 }
 
+/// Says what is not checked in a file without a record of the traced program.
+static void noteMissingRecord(ImportContext &context) {
+  if (!hasRecord(context.model.proto().graph()))
+    context.note(
+        "the file has no record of the traced program: whether PyTorch stops gradients (detach, no_grad) or divides them "
+        "among equal elements otherwise than the graph shows is not checked. Export with torch.onnx.export(..., "
+        "dynamo=True), or with tools/export/export.py, which also compares the gradients with PyTorch's");
+}
+
 /// Completes the body, once nodes are translated: makes the loss, binds the inputs and builds the
 /// forward function.
 static LogicalResult finish(ImportContext &context, const Plan &plan, const States &states,
@@ -144,8 +153,11 @@ static LogicalResult finish(ImportContext &context, const Plan &plan, const Stat
   if (failed(inputs))
     return failure();
   // A list of parameters, a training step or gradients say what is trained.
-  if (!states.parameters.hasSignature && !plan.training && gradients.empty())
-    freezeUnreached(context, states, loss->value);
+  if (!plan.training && gradients.empty()) {
+    noteMissingRecord(context);
+    if (!states.parameters.hasSignature)
+      freezeUnreached(context, states, loss->value);
+  }
   SmallVector<Value> returned{loss->value, loss->parts.sum, loss->parts.count};
   llvm::append_range(returned, *values);
   func::ReturnOp::create(context.builder, context.fileLocation(), returned);

@@ -258,6 +258,12 @@ std::optional<std::string> onnx::readScope(const NodeProto &node) {
   return scope;
 }
 
+bool onnx::hasRecord(const GraphProto &graph) {
+  return llvm::any_of(graph.node(), [](const NodeProto &node) {
+    return !metadata(node.metadata_props(), "pkg.torch.onnx.fx_node").empty();
+  });
+}
+
 StringRef onnx::readSourceText(const NodeProto &node) {
   StringRef text = metadata(node.metadata_props(), "pkg.torch.onnx.stack_trace").rtrim();
   StringRef line = text.rsplit('\n').second.trim();
