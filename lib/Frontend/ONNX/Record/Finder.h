@@ -43,6 +43,7 @@ private:
                  const Layout *layout = nullptr);
   void assignWithoutMetadata();
   bool isMadeOf(const TensorProto &constant, llvm::StringRef target) const;
+  bool isBias(const Operation &operation, size_t index) const;
   void loseBias(const Operation &operation, size_t parameter);
   void restoreDetached();
   /// Adds an error for a node that reads something else than its record has.

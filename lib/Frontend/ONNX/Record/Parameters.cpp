@@ -12,6 +12,7 @@
 #include "lib/Frontend/ONNX/Record/Signature.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSwitch.h"
 
 using namespace shale;
 using namespace shale::onnx;
@@ -101,6 +102,23 @@ void Finder::assignOne(const Operation &operation, const Use &use, size_t index,
   out.uses[{use.node, use.operand}] = read;
 }
 
+/// Whether an operation's record names a parameter as its bias, whatever its name. Source: the
+/// signatures of ATen's operations.
+bool Finder::isBias(const Operation &operation, size_t index) const {
+  if (StringRef(targets[index]).ends_with("bias"))
+    return true;
+  int place = llvm::StringSwitch<int>(operation.kind())
+                  .Case("addmm", 0)
+                  .Cases({"linear", "conv1d", "conv2d", "conv3d", "convolution"}, 2)
+                  .Case("layer_norm", 3)
+                  .Default(-1);
+  return place >= 0 && llvm::any_of(operation.fx.args, [&](const std::string &name) {
+           auto it = byPlaceholder.find(name);
+           return it != byPlaceholder.end() && it->second == index &&
+                  operation.argumentOf(name) == place;
+         });
+}
+
 void Finder::loseBias(const Operation &operation, size_t index) {
   // The product or norm itself is where the bias was added.
   for (const NodeProto *node : llvm::reverse(operation.nodes)) {
@@ -156,7 +174,7 @@ void Finder::assignByForm(const Operation &operation, llvm::ArrayRef<size_t> wan
     assigned.insert(it->second);
   }
   for (size_t index : wanted)
-    if (!assigned.contains(index) && StringRef(targets[index]).ends_with("bias"))
+    if (!assigned.contains(index) && isBias(operation, index))
       loseBias(operation, index);
 }
 
@@ -216,21 +234,20 @@ void Finder::assign(Operation &operation) {
     return sizes;
   };
   auto fits = [&](size_t index, const Use &use) {
-    if (StringRef(targets[index]).ends_with("bias"))
+    if (isBias(operation, index))
       return sizes(*use.initializer).size() <= 1;
     const TensorProto *known = out.list[index].initializer;
     return !known || sizes(*known) == sizes(*use.initializer);
   };
   size_t next = 0;
   for (size_t index : wanted) {
-    bool isBias = StringRef(targets[index]).ends_with("bias");
     if (next < uses.size() && fits(index, *uses[next])) {
       const TensorProto *taken = uses[next]->initializer;
       assignOne(operation, *uses[next++], index);
       // Several nodes of one operation may read it.
       while (next < uses.size() && uses[next]->initializer == taken && uses.size() > wanted.size())
         assignOne(operation, *uses[next++], index);
-    } else if (isBias) {
+    } else if (isBias(operation, index)) {
       loseBias(operation, index);
     }
   }

@@ -87,6 +87,12 @@ def repeated(kind, dims, name="val_2", folded_from="['val_1', 't']", record="%p_
     return lambda f: build(list(parameters), constants, [made, last], values=values)
 
 
+def shifted(target, arguments, op="Gemm"):
+    """A product of which the exporter dropped the shift of zeros."""
+    nodes = [node(op, ["x", "w"], ["y"], "product", meta=fx("y", target, arguments), **({"transB": 1} if op == "Gemm" else {}))]
+    return lambda f: build(["w", "shift"], [floats("w", [4, 4], [i / 16 for i in range(16)])], nodes)
+
+
 def equal_repeats(f):
     """The exporter merged t, expanded, with a parameter of another shape."""
     more = [node("Add", ["y", "u"], ["z"], "shift", meta=fx("z", "aten.add.Tensor", "%y, %p_u"))]
@@ -100,6 +106,9 @@ CASES = {
     "matrix": lambda f: scaled([floats("val_0", [3, 4], NUMBERS[:12]), place(2)], lookup("val_0", "%p_t, [None, %i]")),
     "three": lambda f: scaled([floats("val_0", [3, 1, 4], NUMBERS[:12]), place(2)], lookup("val_0", "%p_t, [None, None, %i]")),
     "as-it-is": lambda f: scaled([floats("t", [3, 4], NUMBERS[:12]), place(2)], lookup("t", "%p_t, [%i]")),
+    "linear-shift": shifted("aten.linear.default", "%x, %p_w, %p_shift"),
+    "addmm-shift": shifted("aten.addmm.default", "%p_shift, %x, %p_w", "MatMul"),
+    "other-shift": shifted("aten.linear.default", "%x, %p_w, None, %p_shift"),
     "biases": lambda f: scaled([floats("val_0", [3, 4], ZEROS), place(2), place(1, 1)], lookup("val_0", "%p_a_bias, [%i]"),
                                lookup("val_0", "%p_b_bias, [%j]", "index_1", 1), parameters=["a.bias", "b.bias"]),
     "put": put,
