@@ -63,4 +63,4 @@ for flags in (["--describe"], ["--plan-only"], ["-o", folder / "f64" / "train"])
     refused = subprocess.run(["shalec", str(folder / "f64" / "model.onnx"), "--dim", "batch=2", *map(str, flags)], capture_output=True, text=True, timeout=120)
     if refused.returncode != 65 or refused.stderr.count("error: ") != 1:
         sys.exit(f"f64: {refused.returncode}\n{refused.stderr}")
-    print(f"f64 {flags[0]}: {refused.stderr}", end="")
+    print(f"f64 {flags[0]}: {refused.stderr[refused.stderr.index('shalec: error: '):]}", end="")
