@@ -24,8 +24,7 @@ static nn::ReduceOp secondStage(nn::ReduceOp first) {
     return {};
   auto second = dyn_cast<nn::ReduceOp>(*first.getResult().user_begin());
   bool sums = second && second.getKind() == nn::ReduceKind::Sum &&
-              second.getDims() == ArrayRef<int64_t>{0} &&
-              nn::phaseOf(second) == nn::phaseOf(first);
+              second.getDims() == ArrayRef<int64_t>{0} && nn::phaseOf(second) == nn::phaseOf(first);
   return sums ? second : nn::ReduceOp();
 }
 
@@ -69,9 +68,9 @@ void shale::chooseParts(FusionGroup &group, const Target &target) {
   if (group.sums.empty())
     return;
   bool onlySums = llvm::all_of(group.ops, [&](Operation *op) {
-    return llvm::is_contained(group.sums, op) ||
-           llvm::all_of(op->getUsers(),
-                        [&](Operation *user) { return llvm::is_contained(group.ops, user); });
+    return llvm::is_contained(group.sums, op) || llvm::all_of(op->getUsers(), [&](Operation *user) {
+             return llvm::is_contained(group.ops, user);
+           });
   });
   bool reducesRows = llvm::any_of(group.ops, [](Operation *op) {
     return op->getNumOperands() > 0 && accessOf(op, 0) == Access::Reduces;
@@ -79,8 +78,8 @@ void shale::chooseParts(FusionGroup &group, const Target &target) {
   // Columns alone have a schedule of their own, for which the parts were chosen.
   if (onlySums && !reducesRows)
     return;
-  int64_t parts = divisorNear(
-      group.rows, target.columnSumParts(group.rows, group.columns, group.sums.size()));
+  int64_t parts =
+      divisorNear(group.rows, target.columnSumParts(group.rows, group.columns, group.sums.size()));
   for (Operation *op : group.sums)
     setParts(group, cast<nn::ReduceOp>(op), group.rows, parts);
 }

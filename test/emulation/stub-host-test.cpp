@@ -43,8 +43,7 @@ void runKernels(bool graphs) {
       device.copyAcross(onDevice->data(), onHost->data(), 4);
     });
     // As NCCL has for its communication over a network.
-    CHECK_CU(cuLaunchHostFunc(
-        other, [](void *) { called = true; }, nullptr));
+    CHECK_CU(cuLaunchHostFunc(other, [](void *) { called = true; }, nullptr));
     float got = 0;
     device.read(&got, onDevice->data(), 4);
     expected = (expected + 1) * 2;

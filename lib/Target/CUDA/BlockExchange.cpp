@@ -12,9 +12,7 @@ using namespace shale::cuda;
 
 static constexpr int64_t kWarp = 32;
 
-Value BlockExchange::index(int64_t value) {
-  return arith::ConstantIndexOp::create(b, loc, value);
-}
+Value BlockExchange::index(int64_t value) { return arith::ConstantIndexOp::create(b, loc, value); }
 
 Value BlockExchange::makeShared(int64_t count, Type element) {
   auto type =
@@ -89,16 +87,15 @@ Value BlockExchange::shuffle(Value value, int64_t offset) {
     } else {
       Value half = arith::ConstantIntOp::create(b, loc, word, 32);
       Value low = exchange(arith::TruncIOp::create(b, loc, i32, raw));
-      Value high = exchange(
-          arith::TruncIOp::create(b, loc, i32, arith::ShRUIOp::create(b, loc, raw, half)));
+      Value high =
+          exchange(arith::TruncIOp::create(b, loc, i32, arith::ShRUIOp::create(b, loc, raw, half)));
       high = arith::ShLIOp::create(b, loc, arith::ExtUIOp::create(b, loc, word, high), half);
       raw = arith::OrIOp::create(b, loc, arith::ExtUIOp::create(b, loc, word, low), high);
     }
     return type == word ? raw : Value(arith::BitcastOp::create(b, loc, type, raw));
   }
   Type small = b.getIntegerType(bits);
-  Value raw =
-      isa<FloatType>(type) ? Value(arith::BitcastOp::create(b, loc, small, value)) : value;
+  Value raw = isa<FloatType>(type) ? Value(arith::BitcastOp::create(b, loc, small, value)) : value;
   raw = exchange(arith::ExtUIOp::create(b, loc, i32, raw));
   raw = arith::TruncIOp::create(b, loc, small, raw);
   return isa<FloatType>(type) ? Value(arith::BitcastOp::create(b, loc, type, raw)) : raw;

@@ -58,7 +58,8 @@ private:
     start = arith::AddIOp::create(b, loc, start,
                                   arith::MulIOp::create(b, loc, place, index(schedule.width)));
     for (auto [i, op] : llvm::enumerate(ops)) {
-      shared.push_back(exchange.makeShared(down * schedule.strip, sums[i * schedule.width].getType()));
+      shared.push_back(
+          exchange.makeShared(down * schedule.strip, sums[i * schedule.width].getType()));
       for (int64_t lane = 0; lane < schedule.width; ++lane)
         exchange.store(sums[i * schedule.width + lane], shared.back(), plus(start, lane));
     }

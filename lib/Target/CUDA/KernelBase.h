@@ -15,8 +15,8 @@ namespace shale::cuda {
 /// reached by all: a thread beyond the last element loads zeros and stores nothing.
 class KernelBase {
 public:
-  KernelBase(mlir::OpBuilder &b, mlir::gpu::GPUFuncOp function, mlir::Region &body, const RowForm &form,
-            const GpuSchedule &schedule)
+  KernelBase(mlir::OpBuilder &b, mlir::gpu::GPUFuncOp function, mlir::Region &body,
+             const RowForm &form, const GpuSchedule &schedule)
       : b(b), function(function), loc(function.getLoc()), form(form), schedule(schedule),
         yield(body.front().getTerminator()), emitter(b, loc), exchange(b, function) {
     mlir::Block *entry = &function.getBody().front();
@@ -63,7 +63,8 @@ protected:
 
   /// Appends the outputs with `count` elements at `width` neighbours from `start`.
   bool emitOutputs(int64_t count, const LinearIndex &start, int64_t width, Outputs &made) {
-    mlir::ValueRange memrefs = mlir::ValueRange(function.getBody().getArguments()).slice(inputs, outputs);
+    mlir::ValueRange memrefs =
+        mlir::ValueRange(function.getBody().getArguments()).slice(inputs, outputs);
     for (int64_t i = 0; i < width; ++i)
       for (auto [output, memref] : llvm::zip(yield->getOperands(), memrefs)) {
         if (nn::elements(output) != count || isSum(output))

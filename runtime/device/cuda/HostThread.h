@@ -1,9 +1,9 @@
 // Work on the host in order with a stream of the GPU.
 //
 // Callbacks of the driver run one after another, and NCCL's communication over a network waits for
-// callbacks of its own. So a callback only wakes a thread, and the stream waits in a node of its own
-// for the number that the thread stores when the work is done. Both can be captured: the same node
-// stores 0 again for the next work.
+// callbacks of its own. So a callback only wakes a thread, and the stream waits in a node of its
+// own for the number that the thread stores when the work is done. Both can be captured: the same
+// node stores 0 again for the next work.
 #ifndef SHALE_RUNTIME_DEVICE_CUDA_HOSTTHREAD_H
 #define SHALE_RUNTIME_DEVICE_CUDA_HOSTTHREAD_H
 

@@ -15,7 +15,7 @@ using namespace shale;
 namespace {
 // One operation per second of everything, on one memory.
 const Rates kMachines[] = {
-    {"abacus", 1, 1, 1, 1, 1, 4, 4, 4, 4, 1, 1, true, 0, "counted by hand"},
+    {"abacus", 1, 1, 1, 1, 1, 4, 4, 4, 4, 1, 1, true, 0, 0, "counted by hand"},
 };
 
 class ToyTarget final : public Target {
