@@ -1,6 +1,5 @@
 //===- Attention.cpp - Gradients of attention and rotary positions --------===//
 #include "dialects/nn/Ops/Attention.h"
-#include "dialects/nn/Gradients/Build.h"
 
 using namespace mlir;
 using namespace shale::nn;

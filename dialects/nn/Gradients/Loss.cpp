@@ -1,6 +1,5 @@
 //===- Loss.cpp - Gradient of cross-entropy -------------------------------===//
 #include "dialects/nn/Ops/Loss.h"
-#include "dialects/nn/Gradients/Build.h"
 
 using namespace mlir;
 using namespace shale::nn;

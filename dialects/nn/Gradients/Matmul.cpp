@@ -1,6 +1,5 @@
 //===- Matmul.cpp - Gradients of matrix products --------------------------===//
 #include "dialects/nn/Ops/Matmul.h"
-#include "dialects/nn/Gradients/Build.h"
 
 using namespace mlir;
 using namespace shale::nn;
