@@ -6,6 +6,7 @@
 #include "lib/Support/Remarks.h"
 #include "lib/Target/Target.h"
 #include "passes/fusion/Passes.h"
+#include "passes/fusion/Reshapes.h"
 
 namespace shale {
 #define GEN_PASS_DEF_CALLATTENTIONPASS
@@ -172,13 +173,6 @@ struct RowPart {
       found |= cut;
     }
     return found ? std::optional(part) : std::nullopt;
-  }
-
-private:
-  static Value throughReshapes(Value value) {
-    while (auto reshape = value.getDefiningOp<nn::ReshapeOp>())
-      value = reshape.getInput();
-    return value;
   }
 };
 

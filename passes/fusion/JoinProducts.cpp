@@ -4,11 +4,12 @@
 #include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Ops/Matmul.h"
+#include "lib/Support/DeadOps.h"
 #include "lib/Support/OpCopies.h"
 #include "lib/Support/Remarks.h"
 #include "lib/Target/Target.h"
 #include "passes/fusion/Passes.h"
-#include "llvm/ADT/SetVector.h"
+#include "passes/fusion/Reshapes.h"
 #include "llvm/Support/FormatVariadic.h"
 
 namespace shale {
@@ -41,7 +42,7 @@ public:
 
 private:
   std::optional<Layer> match(Value leaf) const;
-  SmallVector<Layer> findRun(ArrayRef<Layer> layers) const;
+  SmallVector<Layer> findNeighbours(ArrayRef<Layer> layers) const;
   Value join(ArrayRef<Layer> run);
   void replaceSum(nn::AddOp root, ArrayRef<Value> leaves);
   void joinGradients(ArrayRef<Layer> run, Value joined);
@@ -55,12 +56,6 @@ private:
 } // namespace
 
 static RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
-
-static Value throughReshapes(Value value) {
-  while (auto reshape = value.getDefiningOp<nn::ReshapeOp>())
-    value = reshape.getInput();
-  return value;
-}
 
 /// Returns the terms of a sum whose partial sums have no other reader.
 static SmallVector<Value> termsOf(nn::AddOp root) {
@@ -136,7 +131,7 @@ static bool follows(Layer layer, Layer next) {
 }
 
 /// Returns the first two to four layers whose weights follow one another, or none.
-SmallVector<Layer> ProductJoiner::findRun(ArrayRef<Layer> layers) const {
+SmallVector<Layer> ProductJoiner::findNeighbours(ArrayRef<Layer> layers) const {
   constexpr size_t most = 4;
   SmallVector<Layer> sorted(layers);
   llvm::stable_sort(sorted, [](Layer one, Layer other) {
@@ -239,22 +234,8 @@ void ProductJoiner::replaceSum(nn::AddOp root, ArrayRef<Value> leaves) {
   root.replaceAllUsesWith(sum);
 }
 
-/// Erases an op without readers, and its operands if these then have none.
-static void eraseUnused(Operation *op) {
-  SetVector<Operation *> work;
-  work.insert(op);
-  while (!work.empty()) {
-    Operation *next = work.pop_back_val();
-    if (!next->use_empty())
-      continue;
-    for (Value operand : next->getOperands())
-      if (Operation *maker = operand.getDefiningOp(); maker && isMemoryEffectFree(maker))
-        work.insert(maker);
-    next->erase();
-  }
-}
-
 void ProductJoiner::run(func::FuncOp function) {
+  bool joined = false;
   SmallVector<nn::AddOp> roots;
   function.walk([&](nn::AddOp op) {
     if (!op->hasOneUse() || !isa<nn::AddOp>(*op->user_begin()))
@@ -266,7 +247,7 @@ void ProductJoiner::run(func::FuncOp function) {
     for (Value term : terms)
       if (std::optional<Layer> layer = match(term))
         layers.push_back(*layer);
-    SmallVector<Layer> run = findRun(layers);
+    SmallVector<Layer> run = findNeighbours(layers);
     if (run.empty())
       continue;
     SmallVector<Value> leaves{join(run)};
@@ -274,10 +255,10 @@ void ProductJoiner::run(func::FuncOp function) {
       if (llvm::none_of(run, [&](const Layer &layer) { return layer.leaf == term; }))
         leaves.push_back(term);
     replaceSum(root, leaves);
-    for (Layer layer : run)
-      eraseUnused(layer.packed);
-    eraseUnused(root);
+    joined = true;
   }
+  if (joined)
+    function.walk([](Block *block) { eraseDeadOps(*block); });
 }
 
 namespace {
