@@ -15,9 +15,9 @@ static constexpr int64_t kStreamBytes = 10 * kMiB; // streams, and a graph of 15
 static constexpr int64_t kBlasBytes = 6 * kMiB;
 static constexpr int64_t kDnnBytes = 24 * kMiB; // handle and plans
 // NCCL itself, a communicator, and each of its blocks of threads. Without a limit there are 64.
-// Of the rates of a block at which NCCL plans for NVLink (sm90SpeedArrayIntra and its neighbours in
-// its src/graph/search.cc), SHALE_COMM_BLOCKS = 16 blocks need at most 24 GB/s on an H100, 15 on an
-// A100 and 45 on a B200 to reach the rates of links in Machines.cpp.
+// SHALE_COMM_BLOCKS = 16 blocks reach the rates of the links in Machines.cpp if each block moves
+// 24 GB/s on an H100, 15 on an A100 and 45 on a B200. NCCL expects at least these rates of a block
+// over NVLink (sm90SpeedArrayIntra and similar tables in its src/graph/search.cc).
 static constexpr int64_t kNcclBytes = 190 * kMiB, kCommunicatorBytes = 6 * kMiB,
                          kBlockBytes = 6 * kMiB;
 // Not measured: the buffers of a block for a neighbour that it sends to and one that it receives
@@ -26,7 +26,7 @@ static constexpr int64_t kNcclBytes = 190 * kMiB, kCommunicatorBytes = 6 * kMiB,
 static constexpr int64_t kConnectionBytes = 12 * kMiB;
 
 namespace {
-/// What the collectives of an axis need of NCCL.
+/// The kinds of collectives of an axis, which determine its communicators and their buffers.
 struct Communicators {
   bool gathers = false, scatters = false, reduces = false, exchanges = false;
 };

@@ -28,7 +28,7 @@ void HostThread::run() {
     work->body();
     if (work->once)
       delete work;
-    // What the work has written is visible to the GPU before the number is.
+    // Release order: a GPU that reads this number also reads the results of the work.
     __atomic_store_n(reinterpret_cast<uint32_t *>(done->data()), 1, __ATOMIC_RELEASE);
     lock.lock();
   }
