@@ -17,16 +17,19 @@ import subprocess
 import sys
 import tempfile
 
-from notes import execute
+from notes import LeftOut, execute
+from runner import Deviates
 
 OURS = "kernel_"  # begins the names of Shale's kernels
+LIBRARY = "activity.so"
 CUDA = pathlib.Path(os.environ.get("CUDA_HOME", "/usr/local/cuda"))
 
 
 def build(folder):
-    library, places = folder / "activity.so", [path.parent for path in sorted(CUDA.glob("**/libcupti.so*"))]
+    """Compiles activity.cpp, which needs the CUDA toolkit. Returns the library."""
+    library, places = folder / LIBRARY, [path.parent for path in sorted(CUDA.glob("**/libcupti.so*"))]
     if not places:
-        sys.exit(f"there is no libcupti.so in {CUDA}")
+        raise LeftOut(f"there is no libcupti.so in {CUDA}")
     headers = [flag for path in sorted(CUDA.glob("**/cupti.h")) for flag in ("-I", path.parent)]
     subprocess.run(["c++", "-O1", "-shared", "-fPIC", pathlib.Path(__file__).with_name("activity.cpp"), "-o", library, "-I", CUDA / "include",
                     *headers, "-L", places[0], f"-Wl,-rpath,{places[0]}", "-lcupti"], check=True)
@@ -59,8 +62,8 @@ def steps_of(found, once, count):
         once = max([name for name in often if name.startswith(OURS)] or often, key=span, default=None)
     starts = [i for i, one in enumerate(found) if one[3] == once]
     if len(starts) < count + 1:
-        sys.exit(f"{f'{once} ran {len(starts)} times' if once else 'no kernel ran often enough'}: {count} steps need {count + 1} launches; "
-                 "the launches: " + ", ".join(f"{name} {n}" for name, n in sorted(launches.items())))
+        raise Deviates(f"{f'{once} ran {len(starts)} times' if once else 'no kernel ran often enough'}: {count} steps need {count + 1} launches; "
+                       "the launches: " + ", ".join(f"{name} {n}" for name, n in sorted(launches.items())))
     first, last = starts[-count - 1], starts[-1]
     return found[first:last], found[last][0] - found[first][0]
 
@@ -72,6 +75,31 @@ def idle(activities, end):
         free += max(0, start - busy_until)
         busy_until = max(busy_until, stop)
     return free + max(0, end - busy_until)
+
+
+def summary(activities, whole, steps):
+    """Milliseconds and launches per step: of the step, of what ran by name, the longest first, and of the time in which nothing ran."""
+    sums = collections.defaultdict(lambda: [0, 0])
+    for start, stop, _, name in activities:
+        sums[short(name)][0] += stop - start
+        sums[short(name)][1] += 1
+    rest = idle(activities, activities[0][0] + whole)
+    longest = sorted(sums.items(), key=lambda one: -one[1][0])
+    return dict(step_ms=whole / steps / 1e6, idle_ms=rest / steps / 1e6, launches=len(activities) / steps,
+                kernels=[dict(name=name, ms=time / steps / 1e6, launches=count / steps) for name, (time, count) in longest])
+
+
+def profile(command, what, work, steps, seconds, environment, until=None, raw=None, once=None, library=None):
+    """Runs a command with the library of activity.cpp in it, which is built without `library`. Returns the summary of its last steps. `raw`:
+    where the list of activities stays; without a command it is read from there."""
+    raw = raw or work / "activity"
+    if command:
+        more = {"CUDA_INJECTION64_PATH": str((library or build(work)).resolve()), "SHALE_ACTIVITY": str(raw)}
+        execute(command, what, seconds, {**environment, **more}, until=until)
+    if not raw.exists():
+        raise Deviates(f"{what} wrote no list of activities: the driver did not load {LIBRARY}")
+    activities, whole = steps_of(read(raw), once, steps)
+    return summary(activities, whole, steps)
 
 
 def main():
@@ -87,19 +115,13 @@ def main():
     if a.read != (not a.command) or (a.read and not a.raw):
         parser.error("give a COMMAND, or --read with --raw FILE")
     with tempfile.TemporaryDirectory() as work:
-        raw = a.raw or pathlib.Path(work) / "activity"
-        if not a.read:
-            execute(a.command, a.command[0], a.seconds, {**os.environ, "CUDA_INJECTION64_PATH": str(build(pathlib.Path(work))),
-                                                         "SHALE_ACTIVITY": str(raw)}, until=a.until)
-        activities, whole = steps_of(read(raw), a.once, a.steps)
-    sums = collections.defaultdict(lambda: [0, 0])
-    for start, stop, _, name in activities:
-        sums[short(name)][0] += stop - start
-        sums[short(name)][1] += 1
-    rest = idle(activities, activities[0][0] + whole)
-    print(f"{whole / a.steps / 1e6:.2f} ms per step, {rest / a.steps / 1e6:.2f} of them idle, {len(activities) / a.steps:g} launches")
-    for name, (time, count) in sorted(sums.items(), key=lambda one: -one[1][0]):
-        print(f"{time / a.steps / 1e6:9.3f} ms {count / a.steps:6g} x  {name}")
+        try:
+            found = profile(a.command, a.command and a.command[0], pathlib.Path(work), a.steps, a.seconds, os.environ, a.until, a.raw, a.once)
+        except (Deviates, LeftOut) as reason:
+            sys.exit(str(reason))
+    print(f"{found['step_ms']:.2f} ms per step, {found['idle_ms']:.2f} of them idle, {found['launches']:g} launches")
+    for one in found["kernels"]:
+        print(f"{one['ms']:9.3f} ms {one['launches']:6g} x  {one['name']}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
 """Compiles the programs of the GPU benchmark into one archive for each part, with their libraries in a folder beside it."""
+import contextlib
 import json
 import lzma
 import pathlib
@@ -8,8 +9,10 @@ import sys
 import tarfile
 import tempfile
 
-from parts import ALL_BF16, BF16, CASES, LIBRARIES, MODELS, OPTIMIZERS, PARTS, SIZES, SMALL, alone, archive, fixtures, optimizers, program_name, shared, tensor, trajectory_of
+from parts import ALL_BF16, BF16, CASES, LIBRARIES, MODELS, OPTIMIZERS, PARTS, SIZES, SMALL, alone, archive, fixtures, offloaded, optimizers, program_name, shared, tensor, trajectory_of
+from kernel_times import build
 from kernels import shrink
+from notes import LeftOut
 from runner import Case, Deviates, run
 
 sys.path.insert(0, str(MODELS))
@@ -71,6 +74,9 @@ class Maker:
         for name, ranks in optimizers(cases):
             flags = self.case_flags("gpt2", "full", [ranks], [], trajectory=trajectory_of(name))
             self.compile(MODELS / "gpt2" / "model.onnx", program_name(f"gpt2-{name}", ranks, "f32"), flags)
+        for case, dtype in offloaded(cases):
+            more = ["--offload", "all", *(BF16 if dtype == "bf16" else [])]
+            self.compile(MODELS / case / "model.onnx", program_name(case, "offload", dtype), self.case_flags(case, "none", [1], more))
         for case, mesh, dtype in tensor(cases):
             flags = self.case_flags(case, "full", mesh, BF16 if dtype == "bf16" else [], ("fsdp", "tp"))
             self.compile(MODELS / case / "model.onnx", program_name(f"{case}-tp", mesh, dtype), flags)
@@ -107,6 +113,8 @@ class Maker:
         facts = dict(size, planned=memory["device_peak_bytes"],
                      blocks={"the arena": memory["arena_bytes"], "state": memory["state_bytes"], "cuBLASLt's workspace": workspace})
         (self.place / f"{self.part}.json").write_text(json.dumps(facts))
+        with contextlib.suppress(LeftOut):  # built where the programs run, if that machine has the toolkit
+            build(self.place)
 
     def make(self):
         {"kernels": self.make_kernels, "fixtures": self.make_fixtures}.get(self.part, self.make_model)()

@@ -20,6 +20,9 @@ SIZES = {
                      flags=[*BF16, "--master-dtype", "none", "--optimizer-dtype", "bf16", "--recompute", "auto", "--memory-limit", "79GiB"],
                      bars=(0.40, 1.05), rounds=1, seconds=280),
 }
+# The same with other recomputation, without PyTorch's side: what `auto` is chosen from.
+SIZES |= {f"llama-8b-{kind}": dict(SIZES["llama-8b"], torch=None, bars=None, flags=[*SIZES["llama-8b"]["flags"][:-4], "--recompute", kind])
+          for kind in ("block", "selective")}
 SMALL = dict(batch=4, length=64, layers=2, width=64, vocabulary=256)
 PARTS = ["kernels", "fixtures", *SIZES]
 LIBRARIES = "libs"  # the folder of shared libraries of all programs
@@ -58,6 +61,11 @@ def optimizers(cases):
 
 def trajectory_of(name):
     return f"trajectory-optimizer-{name}.json"
+
+
+def offloaded(cases):
+    """Programs of one rank whose state and activations are on the host: names of fixtures, and the types of their parameters."""
+    return [(case, dtype) for case in cases if case != "llama" for dtype in ("f32", "bf16")]
 
 
 def tensor(cases):
