@@ -13,6 +13,9 @@
 
 namespace shale::onnx {
 
+class ModuleTimes;
+struct Suspect;
+
 /// Recovers the parameters of a file that has a signature.
 class Finder {
 public:
@@ -69,6 +72,13 @@ private:
   bool readsConstant(llvm::StringRef value, llvm::StringRef kind) const;
   std::vector<RemovedRead> removedReads() const;
   void restoreRemovedSums(llvm::ArrayRef<RemovedRead> reads);
+  bool mayBeNeutral(size_t parameter);
+  bool mayHaveRead(const std::string &value) const;
+  void findModules(Suspect &suspect, const ModuleTimes &times) const;
+  int parameterRead(const Suspect &suspect, const ModuleTimes &times,
+                    const llvm::StringSet<> &computing);
+  /// Adds an error for a removed operation that may have read a parameter.
+  void refuseNeutral(llvm::ArrayRef<RemovedRead> reads);
 
   void splitMergedOperations();
   void splitPending();

@@ -306,6 +306,7 @@ bool FoldedParameters::take(Value &value, size_t index) {
   if (kept == shape)
     parameter.initializer = tensor;
   parameter.used = true;
+  parameter.mayBePart = isPart;
   parameter.transposed = turned;
   Expression expression = Expression::of("move", Expression::ofInput());
   expression.movement = reshapeTo(own, kept);

@@ -239,6 +239,7 @@ void FoldedParameters::restoreParts() {
     if (!isWhole)
       continue;
     define(index, whole, dataType);
+    out.list[index].mayBePart = true;
     for (const PartMatch &part : matches)
       if (part.value)
         explain(*part.value, part.match.reading.parameters, part.match.reading.expression);

@@ -549,6 +549,7 @@ void Finder::bySignature(const std::vector<SignatureEntry> &signature) {
   if (folded.isExplained() && removed.empty())
     findSecondNames(/*byModule=*/false);
   restoreRemovedSums(readsOfRemoved);
+  refuseNeutral(readsOfRemoved);
   refuseMerged();
   folded.report(isAlias, missingOperands(), removed);
   takeFirstNames();

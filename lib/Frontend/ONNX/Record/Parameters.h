@@ -30,6 +30,9 @@ struct Parameter {
   /// Whether it is a buffer that the module changes in its forward pass.
   bool isChanged = false;
 
+  /// Whether the graph may read only a part of it, so that the other elements are not known.
+  bool mayBePart = false;
+
   /// Takes the initial value, shape and type of another parameter, and counts as used.
   void takeValueOf(const Parameter &other) {
     initializer = other.initializer;
