@@ -44,7 +44,7 @@ private:
     llvm::SmallVector<mlir::Value> results; // new parameter, new moments
   };
 
-  // MaterializeUnits.cpp
+  // UnitRewriter.cpp
   mlir::LogicalResult collectUpdates();
   Gradient beforeSums(mlir::Value gradient, const Group &group);
   void makeSignature();
@@ -58,7 +58,7 @@ private:
   mlir::Value view(Group &group, int64_t param);
   GroupValues &valuesOf(Group &group) { return groups[&group - units.groups.data()]; }
 
-  // Gradients.cpp
+  // UnitGradients.cpp
   mlir::LogicalResult noteGradients(mlir::Operation *op);
   mlir::LogicalResult packGradients(Group &group);
   mlir::LogicalResult reduceGradients(Group &group);
@@ -66,12 +66,8 @@ private:
   mlir::Value addToAccumulator(Group &group, mlir::Value now);
   mlir::Value castTo(mlir::Value value, mlir::Type element);
   mlir::LogicalResult rewriteReduction(mlir::Operation *op);
-  mlir::LogicalResult rewriteUpdate(OptimizerUpdateOpInterface update);
-  mlir::LogicalResult buildUpdate(Group &group);
-  mlir::Value slicedOffset(Group &group);
-  void buildElementwise(Group &group, mlir::ValueRange operands);
 
-  // GroupUpdates.cpp. `lists` has the places of the parameters of a group that are one in the
+  // UnitUpdates.cpp. `lists` has the places of the parameters of a group that are one in the
   // model.
   llvm::SmallVector<mlir::Value> sumOverSlices(Group &group, mlir::ValueRange parts);
   llvm::SmallVector<mlir::Value> gatherParameters(Group &group,
@@ -83,6 +79,10 @@ private:
   mlir::Value takeSlice(Group &group, llvm::ArrayRef<llvm::SmallVector<int64_t>> lists,
                         mlir::ValueRange wholes);
   mlir::LogicalResult buildTogether(Group &group, mlir::ValueRange operands);
+  mlir::LogicalResult rewriteUpdate(OptimizerUpdateOpInterface update);
+  mlir::LogicalResult buildUpdate(Group &group);
+  mlir::Value slicedOffset(Group &group);
+  void buildElementwise(Group &group, mlir::ValueRange operands);
 
   mlir::func::FuncOp function, fresh;
   dist::MeshOp mesh;

@@ -1,5 +1,7 @@
-//===- GroupUpdates.cpp - Updates that are not elementwise ----------------===//
+//===- UnitUpdates.cpp - Updates of flat groups ---------------------------===//
+#include "dialects/nn/Ops/Cast.h"
 #include "dialects/nn/Ops/Data.h"
+#include "dialects/nn/Ops/Elementwise.h"
 #include "passes/sharding/Reshard.h"
 #include "passes/sharding/UnitRewriter.h"
 
@@ -232,6 +234,105 @@ LogicalResult UnitRewriter::buildTogether(Group &group, ValueRange operands) {
   values.results =
       update.buildGroupUpdate(builder, {group.unit.getLoc(), operands, slicedOffset(group),
                                         segments, sum, gather, divide, take});
+  return success();
+}
+
+//===- One update per group -----------------------------------------------===//
+
+LogicalResult UnitRewriter::rewriteUpdate(OptimizerUpdateOpInterface update) {
+  Value parameter = update.getParameterOperand().get();
+  Group &group = *states.lookup(parameter).first;
+  if (--valuesOf(group).updatesToCome > 0)
+    return success();
+  return buildUpdate(group);
+}
+
+/// Returns the element of the group at which this rank's slice begins, or null if the rank updates
+/// the whole group.
+Value UnitRewriter::slicedOffset(Group &group) {
+  if (!group.updatesSlice)
+    return {};
+  Location loc = withValueName(group.unit.getLoc(), "offset");
+  auto scalar = RankedTensorType::get({}, builder.getI64Type());
+  Value coordinate = dist::CoordinateOp::create(builder, loc, scalar, units.axis);
+  return nn::MulOp::create(builder, loc, coordinate,
+                           nn::splat(builder, loc, scalar, units.updatedCount(group)));
+}
+
+/// Clones the update for the flat group or its slice.
+void UnitRewriter::buildElementwise(Group &group, ValueRange operands) {
+  GroupValues &values = valuesOf(group);
+  OptimizerUpdateOpInterface first = values.updates.front();
+  SmallVector<Attribute> segments;
+  for (auto segment : group.attr.getSegments().getAsRange<dist::SegmentAttr>())
+    segments.push_back(nn::UpdateRangeAttr::get(builder.getContext(), segment.getOffset(),
+                                                segment.getCount(), segment.getDecay(),
+                                                segment.getLrScale()));
+  Value offset = slicedOffset(group);
+  SmallVector<Type> types{operands[first.getParameterOperand().getOperandNumber()].getType()};
+  for (Value moment : values.moments)
+    types.push_back(moment.getType());
+  OperationState state(group.unit.getLoc(), first->getName(), operands, types, first->getAttrs());
+  state.propertiesAttr = first->getPropertiesAsAttribute();
+  auto made = cast<OptimizerUpdateOpInterface>(builder.create(state));
+  made.setSegments(offset, builder.getArrayAttr(segments));
+  values.results.assign(made->result_begin(), made->result_end());
+}
+
+/// Builds one update of the flat group, which replaces the updates of its
+/// parameters. These must agree in everything but parameter, gradient, state, decay
+/// and rate.
+LogicalResult UnitRewriter::buildUpdate(Group &group) {
+  GroupValues &values = valuesOf(group);
+  if (failed(reduceGradients(group)))
+    return failure();
+  OptimizerUpdateOpInterface first = values.updates.front();
+  Location loc = group.unit.getLoc();
+  SmallVector<OpOperand *> own = first.getOwnOperands();
+
+  Value param = values.atRest;
+  bool sliceParam = group.updatesSlice && !group.param.sliced;
+  if (sliceParam)
+    param = dist::SliceOp::create(
+        builder, loc, RankedTensorType::get({units.updatedCount(group)}, group.attr.getType()),
+        param, units.axis, 0);
+  SmallVector<Value> operands;
+  for (OpOperand &operand : first->getOpOperands()) {
+    if (llvm::is_contained(own, &operand)) {
+      operands.push_back(param); // replaced below
+      continue;
+    }
+    for (OptimizerUpdateOpInterface other : values.updates)
+      if (other->getName() != first->getName() ||
+          other->getNumOperands() != first->getNumOperands() ||
+          other->getOperand(operand.getOperandNumber()) != operand.get())
+        return other->emitOpError("differs from the update of another "
+                                  "parameter of group '")
+               << group.attr.getName().getValue() << "' of unit '" << group.unit.getSymName()
+               << "'";
+    operands.push_back(lookup(operand.get()));
+  }
+  operands[first.getGradientOperand().getOperandNumber()] = values.gradient;
+  for (auto [operand, moment] : llvm::zip(first.getStateOperands(), values.moments))
+    operands[operand->getOperandNumber()] = moment;
+
+  if (isa<ElementwiseUpdateOpInterface>(first.getOperation()))
+    buildElementwise(group, operands);
+  else if (failed(buildTogether(group, operands)))
+    return failure();
+  if (sliceParam)
+    values.results[0] = dist::AllGatherOp::create(builder, loc, values.atRest.getType(),
+                                                  values.results[0], units.axis, 0);
+  if (group.copy.op) {
+    // Rounded before it is sent.
+    Value rounded = values.results[0];
+    auto type = cast<RankedTensorType>(rounded.getType());
+    rounded = nn::CastOp::create(builder, loc, type.clone(group.attr.getWire()), rounded);
+    if (group.param.sliced)
+      rounded =
+          dist::AllGatherOp::create(builder, loc, values.whole.getType(), rounded, units.axis, 0);
+    values.newCopy = rounded;
+  }
   return success();
 }
 
