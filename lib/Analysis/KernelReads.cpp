@@ -16,14 +16,9 @@ static std::pair<int64_t, int64_t> columnsOf(Value result) {
   auto op = result.getDefiningOp<nn::ReduceOp>();
   if (!op || nn::elements(result) == 0)
     return {0, 0};
-  ArrayRef<int64_t> shape = op.getInput().getType().getShape(), dims = op.getDims();
-  if (dims.empty() || dims.back() + 1 == int64_t(shape.size()) ||
-      dims.back() - dims.front() + 1 != int64_t(dims.size()))
-    return {0, 0};
-  int64_t columns = 1;
-  for (int64_t size : shape.drop_front(dims.back() + 1))
-    columns *= size;
-  return {nn::elements(op.getInput()) / columns, columns};
+  std::optional<nn::ColumnReduction> sizes = nn::matchColumns(op);
+  return sizes ? std::pair(sizes->outer * sizes->each, sizes->inner)
+               : std::pair<int64_t, int64_t>();
 }
 
 std::optional<KernelRows> shale::findKernelRows(Block &body) {

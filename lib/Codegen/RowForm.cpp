@@ -1,6 +1,5 @@
 //===- RowForm.cpp - Rows and columns of a kernel -------------------------===//
 #include "lib/Codegen/RowForm.h"
-#include <numeric>
 
 using namespace mlir;
 using namespace shale;
@@ -19,26 +18,13 @@ static void initialStages(RowForm &form) {
   form.stages.assign(form.levels + 1, {Box{0, {{form.columns, 1}}}});
 }
 
-std::optional<ColumnReduction> shale::matchColumns(nn::ReduceOp op) {
-  ArrayRef<int64_t> shape = op.getInput().getType().getShape(), dims = op.getDims();
-  if (dims.empty() || dims.back() + 1 == int64_t(shape.size()) ||
-      dims.back() - dims.front() + 1 != int64_t(dims.size()))
-    return std::nullopt;
-  auto product = [](ArrayRef<int64_t> sizes) {
-    return std::accumulate(sizes.begin(), sizes.end(), int64_t(1), std::multiplies<int64_t>());
-  };
-  return ColumnReduction{product(shape.take_front(dims.front())),
-                         product(shape.slice(dims.front(), dims.size())),
-                         product(shape.drop_front(dims.back() + 1))};
-}
-
 /// Returns the sizes of the sum of columns, in f32, that computes an output, if one does.
-static std::optional<ColumnReduction> columnSumOf(Value output) {
+static std::optional<nn::ColumnReduction> columnSumOf(Value output) {
   auto op = output.getDefiningOp<nn::ReduceOp>();
   if (!op || op.getKind() != nn::ReduceKind::Sum || !op.getType().getElementType().isF32() ||
       !output.hasOneUse())
     return std::nullopt;
-  return matchColumns(op);
+  return nn::matchColumns(op);
 }
 
 namespace {

@@ -49,14 +49,6 @@ struct Box {
   llvm::SmallVector<Loop> loops; ///< outermost first
 };
 
-/// The sizes of a reduction of columns: from [outer, each, inner] to [outer, inner].
-struct ColumnReduction {
-  int64_t outer = 1, each = 1, inner = 1;
-};
-
-/// Returns the sizes if the op reduces adjacent dimensions and leaves at least one behind them.
-std::optional<ColumnReduction> matchColumns(nn::ReduceOp op);
-
 /// The form of one kernel.
 struct RowForm {
   /// Whether every output has `columns` elements and there are no rows. Any reduction is then a

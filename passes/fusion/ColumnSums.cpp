@@ -28,13 +28,13 @@ static nn::ReduceOp secondStage(nn::ReduceOp first) {
   return sums ? second : nn::ReduceOp();
 }
 
-std::optional<ColumnReduction> shale::columnSumOf(Operation *op, const Target &target) {
+std::optional<nn::ColumnReduction> shale::columnSumOf(Operation *op, const Target &target) {
   auto reduce = dyn_cast<nn::ReduceOp>(op);
   if (!reduce || reduce.getKind() != nn::ReduceKind::Sum ||
       reduce.getDims() != ArrayRef<int64_t>{1} || !reduce.getType().getElementType().isF32() ||
       !reduce.getInput().getType().getElementType().isF32() || !secondStage(reduce))
     return std::nullopt;
-  std::optional<ColumnReduction> sizes = matchColumns(reduce);
+  std::optional<nn::ColumnReduction> sizes = nn::matchColumns(reduce);
   if (!sizes || sizes->inner == 0)
     return std::nullopt;
   int64_t rows = sizes->outer * sizes->each;

@@ -60,7 +60,7 @@ Groups::Groups(Block &block, const Target &target) : block(block), target(target
       group.loops |= access == Access::Folds;
       group.reduces |= access == Access::Folds;
     }
-    if (std::optional<ColumnReduction> sum = columnSumOf(&op, target))
+    if (std::optional<nn::ColumnReduction> sum = columnSumOf(&op, target))
       columnSums[&op] = *sum;
     groupOf[&op] = groups.size();
     groups.push_back(std::move(group));

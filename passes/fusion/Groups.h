@@ -40,7 +40,7 @@ int64_t divisorNear(int64_t each, int64_t wanted);
 
 /// Returns the sizes of a sum of columns, the first of two stages, that a kernel of the target can
 /// compute besides what it computes along the rows.
-std::optional<ColumnReduction> columnSumOf(mlir::Operation *op, const Target &target);
+std::optional<nn::ColumnReduction> columnSumOf(mlir::Operation *op, const Target &target);
 
 /// Puts each op whose dedicated kernel can store casts of its results into a cluster with those
 /// casts, so that they need not be read again.
@@ -93,7 +93,7 @@ private:
   mlir::Block &block;
   const Target &target;
   /// Sums of columns that may join the rows which they are over.
-  llvm::DenseMap<mlir::Operation *, ColumnReduction> columnSums;
+  llvm::DenseMap<mlir::Operation *, nn::ColumnReduction> columnSums;
   bool joinsSums = false; ///< whether edges to them are merged yet
   std::vector<FusionGroup> groups;
   llvm::DenseMap<mlir::Operation *, int> groupOf;

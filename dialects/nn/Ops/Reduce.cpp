@@ -2,6 +2,7 @@
 #include "dialects/nn/Ops/Reduce.h"
 #include "dialects/nn/Ops/Verify.h"
 #include "llvm/ADT/SmallBitVector.h"
+#include <numeric>
 
 using namespace mlir;
 using namespace shale;
@@ -29,6 +30,19 @@ LogicalResult ReduceOp::verify() {
   if (getType() == RankedTensorType::get(shape, accumulatorType(in.getElementType()))) // reduce_c2
     return success();
   return verifyResult(*this, in.getElementType(), shape); // reduce_c2
+}
+
+std::optional<ColumnReduction> shale::nn::matchColumns(ReduceOp op) {
+  ArrayRef<int64_t> shape = op.getInput().getType().getShape(), dims = op.getDims();
+  if (dims.empty() || dims.back() + 1 == int64_t(shape.size()) ||
+      dims.back() - dims.front() + 1 != int64_t(dims.size()))
+    return std::nullopt;
+  auto product = [](ArrayRef<int64_t> sizes) {
+    return std::accumulate(sizes.begin(), sizes.end(), int64_t(1), std::multiplies<int64_t>());
+  };
+  return ColumnReduction{product(shape.take_front(dims.front())),
+                         product(shape.slice(dims.front(), dims.size())),
+                         product(shape.drop_front(dims.back() + 1))};
 }
 
 int64_t ReduceOp::getFlops() { return tensorOf(getInput()).getNumElements(); }

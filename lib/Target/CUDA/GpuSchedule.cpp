@@ -163,7 +163,7 @@ GpuSchedule columnSchedule(const RowForm &form, Region &body) {
   GpuSchedule schedule;
   SmallVector<nn::ReduceOp> all(body.getOps<nn::ReduceOp>());
   for (auto [i, op] : llvm::enumerate(all)) {
-    std::optional<ColumnReduction> own = matchColumns(op);
+    std::optional<nn::ColumnReduction> own = nn::matchColumns(op);
     if (!own || nn::elements(op.getResult()) != form.columns ||
         (i > 0 && (own->each != schedule.each || own->inner != schedule.inner)))
       return {};
