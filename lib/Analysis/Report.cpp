@@ -143,7 +143,7 @@ namespace {
 /// One collective of a function, from its start to its wait.
 struct Exchange {
   std::string kind, name, axis, type, function, phase, longest;
-  int64_t site, bytes, sent, start, wait, ops;
+  int64_t site, bytes, sent, start, wait, ops, nodes;
   double begin, seconds, exposed;
 
   std::string overlaps() const {
@@ -168,12 +168,12 @@ std::string nameOf(Operation *op) {
 }
 } // namespace
 
-static std::vector<Exchange> exchangesOf(ModuleOp module, rt::FuncOp function, const Rates &rates) {
+static std::vector<Exchange> exchangesOf(ModuleOp module, rt::FuncOp function,
+                                         const TimedStep &timed, const Rates &rates) {
   std::vector<Exchange> list;
   DenseMap<Operation *, int64_t> positions;
   for (Operation &op : function.getBody().front())
     positions.try_emplace(&op, positions.size());
-  TimedStep timed = timeFunction(function, rates);
   DenseMap<Operation *, const TimedOp *> times;
   for (const TimedOp &op : timed.ops)
     times[op.op] = &op;
@@ -192,14 +192,14 @@ static std::vector<Exchange> exchangesOf(ModuleOp module, rt::FuncOp function, c
     e.start = positions.lookup(start);
     e.wait = positions.lookup(wait);
     e.ops = 0;
-    double beside = 0, longestSeconds = -1;
+    e.nodes = linkOfAxis(module, e.axis, rates).nodes;
+    double longestSeconds = -1;
     const TimedOp *own = times.lookup(start);
     for (Operation *op = start->getNextNode(); op && op != wait; op = op->getNextNode()) {
       const TimedOp *timedOp = times.lookup(op);
       if (!timedOp || timedOp->stream != TimedOp::Compute)
         continue;
       ++e.ops;
-      beside += timedOp->end - timedOp->begin;
       if (timedOp->end - timedOp->begin > longestSeconds) {
         longestSeconds = timedOp->end - timedOp->begin;
         e.longest = nameOf(op);
@@ -208,7 +208,7 @@ static std::vector<Exchange> exchangesOf(ModuleOp module, rt::FuncOp function, c
     e.phase = phase.str();
     e.begin = own ? own->begin : 0;
     e.seconds = own ? own->end - own->begin : 0;
-    e.exposed = std::max(0.0, e.seconds - beside);
+    e.exposed = own ? own->exposed : 0;
     list.push_back(std::move(e));
   };
   for (Operation &op : function.getBody().front()) {
@@ -221,6 +221,40 @@ static std::vector<Exchange> exchangesOf(ModuleOp module, rt::FuncOp function, c
   return list;
 }
 
+/// Prints what each axis sends and what that adds to the function, and what else its time is.
+static void printAxes(ModuleOp module, const TimedStep &timed, ArrayRef<Exchange> exchanges,
+                      const Rates &rates, raw_ostream &os) {
+  struct Sum {
+    int64_t count = 0, sent = 0;
+    double seconds = 0, exposed = 0;
+  };
+  llvm::MapVector<StringRef, Sum> sums;
+  double copies = 0;
+  for (const Exchange &e : exchanges) {
+    Sum &sum = sums[e.axis];
+    ++sum.count;
+    sum.sent += e.sent;
+    sum.seconds += e.seconds;
+    sum.exposed += e.exposed;
+  }
+  for (const TimedOp &op : timed.ops)
+    copies += op.stream == TimedOp::Copy ? op.exposed : 0;
+  for (const auto &[axis, sum] : sums) {
+    AxisLink link = linkOfAxis(module, axis, rates);
+    os << "  axis " << axis << ", "
+       << (link.leavesNode() ? "over " + std::to_string(link.nodes) + " nodes" : "within a node")
+       << llvm::format(" (%.4g GB/s a rank): ", link.rate / 1e9) << sum.count << " collectives, "
+       << sum.sent << " bytes sent, "
+       << llvm::format("%.3f ms, of which compute waits %.3f ms\n", sum.seconds * 1e3,
+                       sum.exposed * 1e3);
+  }
+  os << llvm::format("  critical path %.3f ms: compute %.3f", timed.seconds * 1e3,
+                     (timed.seconds - timed.waitSeconds) * 1e3);
+  for (const auto &[axis, sum] : sums)
+    os << ", " << axis << llvm::format(" %.3f", sum.exposed * 1e3);
+  os << llvm::format(", copies %.3f\n", copies * 1e3);
+}
+
 LogicalResult shale::reportCommunication(ModuleOp module, const Rates &rates, ReportForm form,
                                          raw_ostream &os) {
   llvm::json::Array all;
@@ -230,13 +264,16 @@ LogicalResult shale::reportCommunication(ModuleOp module, const Rates &rates, Re
   for (auto function : module.getOps<rt::FuncOp>()) {
     if (form != ReportForm::Json)
       os << "@" << function.getSymName() << "\n";
-    for (const Exchange &e : exchangesOf(module, function, rates)) {
+    TimedStep timed = timeFunction(function, rates);
+    std::vector<Exchange> exchanges = exchangesOf(module, function, timed, rates);
+    for (const Exchange &e : exchanges) {
       if (form == ReportForm::Json) {
         all.push_back(llvm::json::Object{{"function", e.function},
                                          {"site", e.site},
                                          {"kind", e.kind},
                                          {"name", e.name},
                                          {"axis", e.axis},
+                                         {"nodes", e.nodes},
                                          {"type", e.type},
                                          {"bytes", e.bytes},
                                          {"sent_bytes", e.sent},
@@ -259,6 +296,8 @@ LogicalResult shale::reportCommunication(ModuleOp module, const Rates &rates, Re
          << llvm::format("%7.1f  %7.3f %10.3f  ", e.begin * 1e3, e.seconds * 1e3, e.exposed * 1e3)
          << e.name << " | " << e.overlaps() << "\n";
     }
+    if (form != ReportForm::Json && !exchanges.empty())
+      printAxes(module, timed, exchanges, rates, os);
   }
   if (form == ReportForm::Json)
     os << llvm::json::Value(std::move(all)) << "\n";

@@ -18,7 +18,8 @@ ReportForm reportFormOf(llvm::StringRef path);
 mlir::LogicalResult reportMemory(mlir::ModuleOp module, const ProgramSummary &summary,
                                  ReportForm form, llvm::raw_ostream &os);
 
-/// Reports every collective: its bytes, type, axis and time, and the ops that run during it.
+/// Reports every collective: its bytes, type, axis and time, how long compute waits for it, and the
+/// ops that run during it; as text also the sums of each axis and the critical path.
 mlir::LogicalResult reportCommunication(mlir::ModuleOp module, const Rates &rates, ReportForm form,
                                         llvm::raw_ostream &os);
 

@@ -2,6 +2,7 @@
 #include "lib/Analysis/TimeModel.h"
 #include "dialects/dist/Dist.h"
 #include "lib/Analysis/ProgramSummary.h"
+#include "lib/Analysis/Transfers.h"
 #include "lib/Target/Target.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -49,6 +50,21 @@ static int64_t instructionsOf(ElementwiseOpInterface op) {
   return count;
 }
 
+AxisLink shale::linkOfAxis(ModuleOp module, StringRef axis, const Rates &rates) {
+  int64_t ranks = 1, stride = 1, size = 1;
+  bool passed = false;
+  if (dist::MeshOp mesh = dist::getMesh(module))
+    for (auto [name, each] : llvm::zip(mesh.getAxes(), mesh.getSizes())) {
+      ranks *= each;
+      stride *= passed ? each : 1;
+      if (cast<StringAttr>(name).getValue() == axis) {
+        passed = true;
+        size = each;
+      }
+    }
+  return linkOf(rates, ranks, stride, size);
+}
+
 namespace {
 class Simulation {
 public:
@@ -64,6 +80,12 @@ public:
   TimedStep run() {
     for (Operation &op : function.getBody().front())
       visit(&op);
+    transfers.finish();
+    transfers.each([&](const Transfer &each) {
+      step.ops.push_back({each.op, TimedOp::Communication, each.begin, each.end, each.exposed});
+      step.communicationSeconds += each.end - each.begin;
+      step.seconds = std::max(step.seconds, each.end);
+    });
     for (double end : streams)
       step.seconds = std::max(step.seconds, end);
     return std::move(step);
@@ -77,36 +99,54 @@ private:
            end = begin + seconds;
     streams[stream] = end;
     step.ops.push_back({op, stream, begin, end});
-    (stream == TimedOp::Compute ? step.computeSeconds
-     : stream == TimedOp::Copy  ? step.copySeconds
-                                : step.communicationSeconds) += end - begin + delay;
+    (stream == TimedOp::Compute ? step.computeSeconds : step.copySeconds) += end - begin + delay;
     return end;
   }
 
-  /// Returns the latencies of a reduction's rounds after the first one.
-  double laterRounds(rt::CollectiveOpInterface op) const {
-    return target ? (roundsOf(op, *target) - 1) * rates.collective : 0;
+  /// Puts a collective on its stream. Each round of a reduction has the latency of the axis.
+  void start(rt::CollectiveOpInterface op) {
+    StringAttr axis = op.getAxisAttr();
+    auto [known, isNew] = links.try_emplace(axis);
+    if (isNew)
+      known->second = linkOfAxis(module, axis, rates);
+    const AxisLink &link = known->second;
+    int64_t sent = op.getSentBytes(std::max<int64_t>(1, dist::getAxisSize(module, axis)));
+    double later = target ? double(roundsOf(op, *target) - 1) * link.latency : 0;
+    bool gathers = op.getCollectiveKind() == CollectiveKind::AllGather;
+    Transfers::Stream stream;
+    if (target && target->hasStreamsPerAxis())
+      stream = {axis.str(), gathers};
+    transfers.start(stream, {op, streams[TimedOp::Compute], link.latency,
+                             double(sent) / link.rate + later, link.leavesNode()});
+  }
+
+  /// Lets compute wait for a collective or a copy.
+  void wait(Operation *op) {
+    double &now = streams[TimedOp::Compute];
+    auto copy = copies.find(op);
+    double end = copy == copies.end() ? transfers.finish(op) : step.ops[copy->second].end;
+    if (end <= now)
+      return;
+    step.waitSeconds += end - now;
+    if (copy == copies.end())
+      transfers.expose(op, now);
+    else
+      step.ops[copy->second].exposed += end - now;
+    now = end;
   }
 
   void visit(Operation *op) {
     if (op->getNumResults() == 1 && isa<rt::TokenType>(op->getResult(0).getType())) {
-      auto collective = dyn_cast<rt::CollectiveOpInterface>(op);
-      auto sent = [&] {
-        return collective.getSentBytes(
-            std::max<int64_t>(1, dist::getAxisSize(module, collective.getAxisAttr())));
-      };
-      ends[op->getResult(0)] =
-          collective ? place(op, TimedOp::Communication,
-                             sent() / rates.link + laterRounds(collective), rates.collective)
-                     : place(op, TimedOp::Copy, bytesOf(op->getOperands()) / 2.0 / rates.host,
-                             rates.launch);
+      if (auto collective = dyn_cast<rt::CollectiveOpInterface>(op))
+        return start(collective);
+      copies[op] = step.ops.size();
+      place(op, TimedOp::Copy, bytesOf(op->getOperands()) / 2.0 / rates.host, rates.launch);
       return;
     }
     for (Value operand : op->getOperands())
       if (isa<rt::TokenType>(operand.getType())) {
-        double end = ends.lookup(operand), &now = streams[TimedOp::Compute];
-        step.waitSeconds += std::max(0.0, end - now);
-        now = std::max(now, end);
+        if (Operation *started = operand.getDefiningOp())
+          wait(started);
         return;
       }
     if (isMemoryEffectFree(op)) // a view takes no time
@@ -152,9 +192,11 @@ private:
   ModuleOp module;
   const Target *target; // null if the module names none
   TimedStep step;
-  double streams[3] = {0, 0, 0};
+  double streams[3] = {0, 0, 0}; // when each is free; collectives have their own
+  Transfers transfers;
+  DenseMap<StringAttr, AxisLink> links;
+  DenseMap<Operation *, size_t> copies; // places in step.ops
   DenseMap<StringAttr, int64_t> instructions;
-  DenseMap<Value, double> ends;
 };
 } // namespace
 

@@ -5,6 +5,11 @@
 // memory bandwidth. Collectives and copies overlap with compute from their start
 // to their wait.
 //
+// Collectives of one stream run one after another. There is one stream, or, where the
+// target has them, one for the gathers and one for the reductions of each axis. Streams
+// whose collectives are under way at once share the rate of the link: those within a
+// node, and those between nodes.
+//
 //===----------------------------------------------------------------------===//
 #ifndef SHALE_ANALYSIS_TIMEMODEL_H
 #define SHALE_ANALYSIS_TIMEMODEL_H
@@ -16,11 +21,14 @@
 namespace shale {
 
 /// An op on one of a rank's streams, with its begin and end in seconds from the
-/// start of the function.
+/// start of the function. A collective begins with its latency.
 struct TimedOp {
   mlir::Operation *op;
   enum Stream { Compute, Communication, Copy } stream;
   double begin, end;
+  /// Seconds of these in which the compute stream waits for the op, or for one of the same stream
+  /// that is behind it: what the op adds to the step.
+  double exposed = 0;
 };
 
 struct TimedStep {
@@ -30,6 +38,9 @@ struct TimedStep {
   double waitSeconds = 0;
   std::vector<TimedOp> ops;
 };
+
+/// Returns what the ranks along an axis of the module's mesh communicate over.
+AxisLink linkOfAxis(mlir::ModuleOp module, llvm::StringRef axis, const Rates &rates);
 
 /// Simulates one function on its streams.
 TimedStep timeFunction(rt::FuncOp function, const Rates &rates);

@@ -2,6 +2,7 @@
 #include "lib/Target/Target.h"
 #include "dialects/nn/NN.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/ErrorHandling.h"
 #include <map>
 #include <mutex>
 
@@ -12,7 +13,7 @@ namespace {
 struct Kind {
   std::string name;
   std::vector<std::string> architectures; // full names
-  ArrayRef<Rates> machines;
+  std::vector<std::unique_ptr<const Rates>> machines;
   TargetFactory make;
 };
 
@@ -30,11 +31,18 @@ Registry &registry() {
 } // namespace
 
 void shale::registerTargetKind(StringRef kind, ArrayRef<StringRef> architectures,
-                               ArrayRef<Rates> machines, TargetFactory factory) {
+                               ArrayRef<StringRef> machines, TargetFactory factory) {
   std::lock_guard<std::mutex> lock(registry().mutex);
   if (llvm::any_of(registry().kinds, [&](const Kind &other) { return other.name == kind; }))
     return;
-  Kind added{kind.str(), {}, machines, factory};
+  Kind added{kind.str(), {}, {}, factory};
+  for (StringRef text : machines) {
+    ToolError wrong;
+    std::optional<Rates> machine = parseMachine(text, "a machine of " + kind.str(), wrong);
+    if (!machine)
+      llvm::report_fatal_error(StringRef(wrong.message));
+    added.machines.push_back(std::make_unique<const Rates>(std::move(*machine)));
+  }
   for (StringRef architecture : architectures)
     added.architectures.push_back((kind + ":" + architecture).str());
   registry().kinds.push_back(std::move(added));
@@ -52,8 +60,8 @@ std::vector<const Rates *> shale::knownRates() {
   std::lock_guard<std::mutex> lock(registry().mutex);
   std::vector<const Rates *> all;
   for (const Kind &kind : registry().kinds)
-    for (const Rates &machine : kind.machines)
-      all.push_back(&machine);
+    for (const std::unique_ptr<const Rates> &machine : kind.machines)
+      all.push_back(machine.get());
   return all;
 }
 

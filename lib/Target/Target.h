@@ -166,6 +166,10 @@ public:
 
   // ---- costs
 
+  /// Whether the runtime has a stream for the gathers and one for the reductions of each axis, so
+  /// that collectives of different streams run beside one another. Otherwise all run in order.
+  virtual bool hasStreamsPerAxis() const { return false; }
+
   /// Returns the rates of the machine that the target stands for unless --machine names one: of the
   /// first architecture if the target has several.
   virtual const Rates &getRates() const = 0;
@@ -182,9 +186,10 @@ private:
 using TargetFactory = std::unique_ptr<Target> (*)(llvm::StringRef architecture, std::string &error);
 
 /// Registers a kind of target; further calls for the same kind do nothing. `architectures` are
-/// listed in messages. `machines` are choices of --machine; they live as long as the process.
+/// listed in messages. `machines` are choices of --machine, each the text of a machine file
+/// (parseMachine()); one that does not parse ends the process.
 void registerTargetKind(llvm::StringRef kind, llvm::ArrayRef<llvm::StringRef> architectures,
-                        llvm::ArrayRef<Rates> machines, TargetFactory factory);
+                        llvm::ArrayRef<llvm::StringRef> machines, TargetFactory factory);
 
 /// Returns the full names of all targets, in the order of registration.
 std::vector<std::string> getTargetNames();

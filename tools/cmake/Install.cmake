@@ -48,6 +48,8 @@ endif()
 get_property(tools GLOBAL PROPERTY SHALE_TOOLS)
 install(TARGETS ${tools} RUNTIME DESTINATION bin)
 install(DIRECTORY tools/export/ DESTINATION share/shale/export PATTERN __pycache__ EXCLUDE)
+file(GLOB machines CONFIGURE_DEPENDS lib/Target/*/Machines/*.toml)
+install(FILES ${machines} DESTINATION share/shale/machines)
 install(DIRECTORY docs DESTINATION share/doc/shale)
 install(FILES LICENSE README.md SECURITY.md DESTINATION share/doc/shale)
 # Builds what is installed, and nothing else.

@@ -28,3 +28,15 @@ function(shale_tool name)
   set_target_properties(${name} PROPERTIES BUILD_WITH_INSTALL_RPATH ON)
   set_property(GLOBAL APPEND PROPERTY SHALE_TOOLS ${name})
 endfunction()
+
+# shale_embed(OUT FILE...): writes the text of each FILE of this folder to OUT as a string literal with a comma. Sources include OUT by its
+# path from the root. Source and OUT agree in every build, because a change of a FILE configures again.
+function(shale_embed out)
+  set(literals "")
+  foreach(file ${ARGN})
+    file(READ ${file} text)
+    string(APPEND literals "R\"file(${text})file\",\n")
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${file})
+  endforeach()
+  file(CONFIGURE OUTPUT ${out} CONTENT "${literals}" @ONLY)
+endfunction()

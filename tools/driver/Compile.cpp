@@ -147,8 +147,8 @@ private:
     target = findTarget(options.target, wrong);
     if (!target)
       return usageError("--target: " + wrong);
-    if (!options.machine)
-      options.machine = &target->getRates();
+    if (int code = chooseMachine())
+      return code;
     if (options.gathersUnits() && !options.typed.count("shard") && !options.describe)
       llvm::errs()
           << "shalec: note: using --shard full, because the mesh has a shard axis; --shard none selects DDP\n";
@@ -193,6 +193,22 @@ private:
     if (std::optional<int> code = runStages(*module, ArrayRef(stages).drop_front(done), hooks))
       return *code;
     return finish();
+  }
+
+  /// Sets the machine whose rates predict times, unless --machine names a known one.
+  int chooseMachine() {
+    if (!options.machineFile.empty()) {
+      ToolError wrong;
+      machine = readMachine(options.machineFile, wrong);
+      if (!machine) {
+        llvm::errs() << "shalec: error: --machine: " << wrong.message << "\n";
+        return wrong.exitCode;
+      }
+      options.machine = &*machine;
+    }
+    if (!options.machine)
+      options.machine = &target->getRates();
+    return SHALE_EXIT_OK;
   }
 
   int loadPlugins() {
@@ -551,6 +567,7 @@ private:
   MLIRContext context;
   OwningOpRef<ModuleOp> module;
   const Target *target = nullptr; // set by run()
+  std::optional<Rates> machine;   // that of a file
   std::optional<Planner> planner; // for advice, if a program is made
   std::optional<ProgramSummary> summary;
   std::optional<int> cause; // of the first error with an exit code of its own

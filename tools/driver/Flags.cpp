@@ -125,7 +125,11 @@ std::string listMachines(StringRef separator) {
 
 std::string setMachine(O &o, StringRef v) {
   o.machine = ratesNamed(v);
-  return o.machine ? "" : ("'" + v + "' is not one of " + listMachines(", ")).str();
+  o.machineFile = o.machine ? "" : v.str();
+  return o.machine || v.ends_with(".toml") ? ""
+                                           : ("'" + v + "' is not one of " + listMachines(", ") +
+                                              ", nor a machine file, whose name ends in .toml")
+                                                 .str();
 }
 
 std::string setBucketSize(O &o, StringRef v) {
@@ -305,7 +309,8 @@ std::vector<Flag> memoryFlags() {
        "plan, say why a tensor or a node's result is in memory, and stop", append<&O::why>, nullptr,
        /*repeated=*/true},
       {"machine", "NAME", group, Effect::Choice,
-       listMachines(" | ") + ": whose rates predict times (default: that of --target)", setMachine},
+       listMachines(" | ") + " | FILE.toml: whose rates predict times (default: that of --target)",
+       setMachine},
   };
 }
 

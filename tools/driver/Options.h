@@ -123,6 +123,7 @@ struct CompileOptions {
   std::vector<std::string> why; // tensors or source nodes
   std::vector<Comparison> compare;
   const Rates *machine = nullptr;   // orders plans; set by the target unless given
+  std::string machineFile;          ///< the file of --machine, if it names no known machine
   std::vector<std::string> plugins; // files of --load-pass-plugin
   /// Pipelines of --insert-pass, in order: the stage after which one runs, and its text.
   std::vector<std::pair<std::string, std::string>> inserted;

@@ -44,9 +44,16 @@ static std::unique_ptr<Target> makeTarget(StringRef level, std::string &error) {
   return std::make_unique<CpuTarget>(level, level == "x86-64-v4" ? 16 : 8);
 }
 
+/// The CPUs among the choices of --machine.
+static constexpr StringRef kMachines[] = {
+#include "lib/Target/CPU/Machines.inc"
+};
+
 void shale::registerCpuTarget() {
-  registerTargetKind("cpu", {"native", "x86-64-v3", "x86-64-v4"}, cpu::getMachines(), makeTarget);
+  registerTargetKind("cpu", {"native", "x86-64-v3", "x86-64-v4"}, kMachines, makeTarget);
 }
+
+const Rates &CpuTarget::getRates() const { return *ratesNamed("cpu"); }
 
 void shale::registerCpuKernels(DialectRegistry &registry) {
   registry.addExtension(+[](MLIRContext *context, nn::NNDialect *) {

@@ -13,9 +13,6 @@ namespace cpu {
 /// Lowers a module of func, scf, vector, memref, arith and math to the LLVM dialect, with pointers
 /// for memrefs and polynomials for math functions.
 mlir::LogicalResult lowerFunctions(mlir::ModuleOp module);
-
-/// The CPUs among the choices of --machine.
-llvm::ArrayRef<Rates> getMachines();
 } // namespace cpu
 
 /// Kernels are vector loops whose rows are split over threads. Matrix products use oneDNN,

@@ -160,9 +160,18 @@ static std::unique_ptr<Target> makeTarget(StringRef names, std::string &error) {
   return std::make_unique<CudaTarget>(names, std::move(chosen));
 }
 
+/// The GPUs among the choices of --machine.
+static constexpr StringRef kMachines[] = {
+#include "lib/Target/CUDA/Machines.inc"
+};
+
 void shale::registerCudaTarget() {
-  registerTargetKind("cuda", {"sm_80", "sm_90a", "sm_100a", "emulated"}, cuda::getMachines(),
-                     makeTarget);
+  registerTargetKind("cuda", {"sm_80", "sm_90a", "sm_100a", "emulated"}, kMachines, makeTarget);
+}
+
+const Rates &CudaTarget::getRates() const {
+  const Rates *machine = ratesNamed(architectures.front().machine);
+  return machine ? *machine : host->getRates();
 }
 
 void shale::registerCudaKernels(DialectRegistry &registry) {

@@ -27,9 +27,6 @@ struct Architecture {
   bool isEmulated() const { return ptx.empty(); }
 };
 
-/// The GPUs among the choices of --machine.
-llvm::ArrayRef<Rates> getMachines();
-
 } // namespace cuda
 
 /// Kernels are gpu functions, compiled to PTX by LLVM and to machine code by ptxas. Matrix products
@@ -74,6 +71,7 @@ public:
   std::vector<std::string> getLibraries() const override {
     return {"-lgloo", "-l:libsodium.a", "-lgomp", "-lpthread", "-ldl"};
   }
+  bool hasStreamsPerAxis() const override { return true; }
   const Rates &getRates() const override;
   std::vector<FixedCost> getFixedCosts(mlir::ModuleOp planned, int64_t ranks,
                                        int64_t threads) const override;

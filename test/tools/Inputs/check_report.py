@@ -35,12 +35,13 @@ assert "http://" not in page.replace("http://www.w3.org/2000/svg", "") and "http
 exchanges = json.loads(comm)
 assert {e["kind"] for e in exchanges} == {"all-gather", "reduce-scatter", "all-reduce"}
 assert all((e["overlapped_longest"] != "") == (e["overlapped_ops"] > 0) and e["phase"] and e["begin_seconds"] >= 0 for e in exchanges)
-assert all(e["wait"] > e["start"] and e["axis"] == "fsdp" and e["sent_bytes"] > 0 for e in exchanges)
+assert all(e["wait"] > e["start"] and e["axis"] == "fsdp" and e["nodes"] == 1 and e["sent_bytes"] > 0 for e in exchanges)
 # One op per line. Views of buffers take no time.
 bodies = {name: body.splitlines() for name, body in re.findall(r"^  rt\.func @(\w+) [^\n]*\{\n(.*?)^  \}", program, re.M | re.S)}
 for e in exchanges:
     ops = bodies[e["function"]]
     assert f" site = {e['site']} " in ops[e["start"]] and ops[e["wait"]].split() == ["rt.wait", ops[e["start"]].split()[0]], e
     between = sum(bool(re.match(r" +rt\.(launch|gemm|copy|zero) ", op)) for op in ops[e["start"] + 1:e["wait"]])
-    assert e["overlapped_ops"] == between and (e["exposed_seconds"] < e["seconds"]) == (between > 0), (e, between)
+    assert e["overlapped_ops"] == between and 0 <= e["exposed_seconds"] <= e["seconds"], (e, between)
+    assert between > 0 or e["exposed_seconds"] == e["seconds"], e
 assert any(e["overlapped_ops"] for e in exchanges)

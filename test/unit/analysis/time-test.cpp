@@ -12,13 +12,25 @@ using namespace shale;
 
 namespace {
 
-/// Operations, those with operands rounded to TF32, operations on 16-bit floats, those of
-/// attention's products, its scores, bytes of memory, sent, copied and of host memory a second;
-/// seconds before a launch and before a collective.
-constexpr Rates kMachine{"test", 100, 120, 200, 150, 64, 10, 4, 5, 2, 1, 7, false, 0, 0, ""};
+/// A machine with round rates.
+Rates makeMachine() {
+  Rates r;
+  r.name = "test";
+  r.flops = 100, r.flopsTf32 = 120, r.flops16 = 200, r.attention = 150, r.scores = 64;
+  r.memory = 10, r.hostMemory = 2, r.host = 5, r.launch = 1;
+  r.link = 4, r.collective = 7;
+  return r;
+}
+const Rates kMachine = makeMachine();
+
 /// The same machine, but only operations take time.
-constexpr Rates kFast{"fast", 100,  120, 200, 150,   64, 1e12, 1e12,
-                      1e12,   1e12, 0,   0,   false, 0,  0,    ""};
+Rates makeFast() {
+  Rates r = kMachine;
+  r.memory = r.hostMemory = r.host = r.link = 1e12;
+  r.launch = r.collective = 0;
+  return r;
+}
+const Rates kFast = makeFast();
 
 class Time : public ::testing::Test {
 protected:
@@ -32,8 +44,8 @@ protected:
   /// are the first ops of each.
   void parse(const std::vector<std::pair<std::string, std::string>> &functions,
              const std::string &attributes = "", const std::string &kernels = "") {
-    std::string text = "module attributes {" + attributes +
-                       "} {\ndist.mesh @mesh <[shard \"fsdp\"=2]>\n" + kernels;
+    std::string text =
+        "module attributes {" + attributes + "} {\ndist.mesh @mesh <" + mesh + ">\n" + kernels;
     for (const auto &[name, body] : functions)
       text +=
           "rt.func @" + name + " inputs = [] hyper = [] metrics = [] {\n" + kBuffers + body + "}\n";
@@ -60,6 +72,26 @@ protected:
   static constexpr const char *kGather = // 64 bytes to one other: 7, then 16
       "%t = rt.all_gather %a to %c site = 0 axis = \"fsdp\" name = \"c\" : memref<16xf32> to memref<32xf32>\n";
 
+  /// A collective that starts, as %NAME.
+  static std::string start(const std::string &name, const std::string &axis, int site,
+                           bool gathers = false) {
+    std::string rest =
+        std::to_string(site) + " axis = \"" + axis + "\" name = \"b\" : memref<16xf32> to ";
+    return "%" + name + " = rt." + (gathers ? "all_gather %a to %c" : "all_reduce %b to %b") +
+           " site = " + rest + (gathers ? "memref<32xf32>\n" : "memref<16xf32>\n");
+  }
+  /// Returns the seconds that compute waits for each collective, by site.
+  static std::vector<double> exposed(const TimedStep &step) {
+    std::vector<double> list;
+    for (const TimedOp &op : step.ops)
+      if (auto collective = dyn_cast<rt::CollectiveOpInterface>(op.op)) {
+        list.resize(std::max<size_t>(list.size(), collective.getSite() + 1));
+        list[collective.getSite()] = op.exposed;
+      }
+    return list;
+  }
+
+  std::string mesh = "[shard \"fsdp\"=2]";
   MLIRContext context;
   OwningOpRef<ModuleOp> module;
 };
@@ -181,6 +213,127 @@ TEST_F(Time, CollectivesRunBesideComputeFromTheirStartToTheirWait) {
            "memref<16xf32>\nrt.wait %t\nrt.wait %u\n")
           .seconds,
       23 + 7 + 16);
+}
+
+// A collective that waits behind another one of the stream: what compute waits for is counted where
+// it is spent.
+TEST_F(Time, ThatComputeWaitsIsCountedAtTheCollectiveThatRuns) {
+  TimedStep step = time(start("t", "fsdp", 0, true) + start("u", "fsdp", 1) + kZero +
+                        "rt.wait %u\nrt.wait %t\n");
+  EXPECT_DOUBLE_EQ(step.seconds, 46);
+  EXPECT_DOUBLE_EQ(step.waitSeconds, 46 - 7.4);
+  EXPECT_EQ(exposed(step), (std::vector<double>{23 - 7.4, 23}));
+}
+
+// On a GPU each axis has a stream for gathers and one for reductions.
+TEST_F(Time, StreamsPerAxisRunBesideOneAnother) {
+  const std::string gpu = "nn.target = \"cuda:sm_90a\"";
+  mesh = "[replica \"replica\"=2, shard \"fsdp\"=2, tensor \"tp\"=2]";
+  const std::string waits = "rt.wait %t\nrt.wait %u\n";
+  // Both send 64 bytes within the node: each has half of the rate.
+  TimedStep step = time(start("t", "fsdp", 0) + start("u", "tp", 1) + waits, kMachine, gpu);
+  EXPECT_DOUBLE_EQ(step.seconds, 7 + 32);
+  EXPECT_EQ(exposed(step), (std::vector<double>{39, 0}));
+  EXPECT_DOUBLE_EQ(
+      time(start("t", "fsdp", 0, true) + start("u", "fsdp", 1) + waits, kMachine, gpu).seconds,
+      7 + 32);
+  // Those of one stream run in order.
+  EXPECT_DOUBLE_EQ(time(start("t", "tp", 0) + start("u", "tp", 1) + waits, kMachine, gpu).seconds,
+                   46);
+  // Nodes of four ranks: replica leaves them, and is not in the way of tp.
+  Rates machine = kMachine;
+  machine.nodeRanks = 4, machine.network = 1, machine.networkLatency = 2;
+  step = time(start("t", "replica", 0) + start("u", "tp", 1) + "rt.wait %u\nrt.wait %t\n", machine,
+              gpu);
+  EXPECT_DOUBLE_EQ(step.seconds, 7 + 2 + 64);
+  EXPECT_EQ(exposed(step), (std::vector<double>{73 - 23, 23}));
+}
+
+TEST(Link, OfAnAxisIsWithinANodeWhereItsRanksAre) {
+  Rates r = kMachine; // 4 bytes a second, 7 seconds
+  auto link = [&](int64_t ranks, int64_t stride, int64_t size) {
+    AxisLink found = linkOf(r, ranks, stride, size);
+    EXPECT_DOUBLE_EQ(found.latency, 7 + 2.0 * double(found.nodes - 1));
+    return std::make_pair(found.nodes, found.rate);
+  };
+  using Pair = std::pair<int64_t, double>;
+  r.networkLatency = 2;
+  EXPECT_EQ(link(1 << 20, 1, 1 << 20), Pair(1, 4)); // one node
+  r.nodeRanks = 8, r.network = 1;
+  EXPECT_EQ(link(64, 1, 8), Pair(1, 4));
+  EXPECT_EQ(link(64, 4, 2), Pair(1, 4));
+  EXPECT_EQ(link(6, 2, 3), Pair(1, 4));   // all ranks are in one node
+  EXPECT_EQ(link(64, 8, 8), Pair(8, 1));  // a rank of each node
+  EXPECT_EQ(link(64, 4, 16), Pair(8, 2)); // two ranks of each node, through two ports
+  EXPECT_EQ(link(64, 1, 64), Pair(8, 4)); // eight ports: the node is slower
+  EXPECT_EQ(link(64, 16, 4), Pair(4, 1)); // every second node
+  EXPECT_EQ(link(9, 1, 3), Pair(2, 1));   // ranks 6, 7 | 8
+  EXPECT_EQ(link(12, 1, 12), Pair(3, 1)); // eight and four, and groups that begin elsewhere
+}
+
+TEST(MachineFile, NamesLineKeyAndRemedy) {
+  const std::string good =
+      "name = \"x\"  # a comment\nf32_products = 1e12\ntf32_products = 1e12\nf16_products = 1e12\n"
+      "attention_products = 1e12\n\n# more\ndevice_memory = 1e12\nhost_memory = 1e10\n"
+      "host_copies = 1e10\nlaunch_latency = 0\nnode_rate = 1e11\nnode_latency = 1e-6\n";
+  ToolError error;
+  std::optional<Rates> parsed = parseMachine(good, "f", error);
+  ASSERT_TRUE(parsed) << error.message;
+  EXPECT_EQ(parsed->name, "x");
+  EXPECT_EQ(parsed->link, 1e11);
+  EXPECT_EQ(parsed->nodeRanks, 0);
+  EXPECT_EQ(parsed->capacity, 0);
+  EXPECT_FALSE(parsed->oneMemory);
+  parsed = parseMachine(good + "capacity = \"80GiB\"\nreserved = \"1GiB\"\none_memory = true\n"
+                               "node_ranks = 4\nnetwork_rate = 1e9\nnetwork_latency = 1e-5\n",
+                        "f", error);
+  ASSERT_TRUE(parsed) << error.message;
+  EXPECT_EQ(parsed->capacity, int64_t(80) << 30);
+  EXPECT_TRUE(parsed->oneMemory);
+  EXPECT_EQ(parsed->nodeRanks, 4);
+
+  auto wrong = [&](const std::string &text) {
+    ToolError error;
+    EXPECT_FALSE(parseMachine(text, "f", error)) << text;
+    EXPECT_EQ(error.exitCode, SHALE_EXIT_DATA);
+    return error.message;
+  };
+  EXPECT_EQ(wrong(""), "f: has no 'name': add the line name = VALUE (a text)");
+  EXPECT_EQ(wrong(good + "node_ranks = 4\n"),
+            "f: has no 'network_rate': add the line network_rate = VALUE (bytes per second), or "
+            "leave out node_ranks");
+  EXPECT_EQ(wrong(good + "network_rate = 4\n"),
+            "f: has 'network_rate', but no 'node_ranks': add it, or leave out the network, if all "
+            "ranks are in one node");
+  EXPECT_EQ(wrong(good + "reserved = \"1GiB\"\n"),
+            "f: 'reserved' is more than 'capacity', of which it is a part");
+  EXPECT_EQ(wrong(good + "node_rate = 2\n"),
+            "f:14: 'node_rate' is given again: leave out one of the lines 12 and 14");
+  EXPECT_EQ(wrong("nod_rate = 2\n"), "f:1: a machine has no 'nod_rate'; did you mean 'node_rate'?");
+  EXPECT_EQ(wrong("\n[rates]\n"), "f:2: '[rates]' is not a key and its value: write KEY = VALUE, "
+                                  "and # before a comment");
+  for (const char *value : {"0", "0.5", "-1", "nan", "inf", "1e19", "fast", "\"1e12\"", "true", ""})
+    EXPECT_EQ(wrong(std::string("node_rate = ") + value),
+              "f:1: 'node_rate' is bytes per second, a number from 1 to 1e18, not '" +
+                  std::string(value == std::string("\"1e12\"") ? "1e12" : value) + "'");
+  EXPECT_EQ(wrong("node_latency = -1"),
+            "f:1: 'node_latency' is seconds, a number from 0 to 3600, not '-1'");
+  for (const char *value : {"0", "8.5", "1048577", "99999999999999999999"})
+    EXPECT_EQ(wrong(std::string("node_ranks = ") + value),
+              std::string("f:1: 'node_ranks' is ranks per node, a whole number from 1 to 1048576, "
+                          "not '") +
+                  value + "'");
+  EXPECT_EQ(wrong("capacity = 80"), "f:1: 'capacity' is a size such as \"80GiB\", not '80'");
+  EXPECT_EQ(wrong("capacity = \"80XB\""),
+            "f:1: 'capacity' is a size such as \"80GiB\", not '80XB'");
+  EXPECT_EQ(wrong("one_memory = 1"), "f:1: 'one_memory' is true or false, not '1'");
+  for (const char *value : {"x", "\"\"", "\"\x1b[2J\""})
+    EXPECT_NE(wrong(std::string("name = ") + value).find("f:1: 'name' is a text in quotes"),
+              std::string::npos);
+  EXPECT_EQ(wrong("name = \"x"),
+            "f:1: 'name': the text does not end with a quote, or has a backslash");
+  EXPECT_EQ(wrong("name = \"x\" y"), "f:1: 'name': only a comment can follow the value");
+  EXPECT_NE(wrong(std::string(1 << 20, '#')).find("f: is longer than 64 KiB"), std::string::npos);
 }
 
 TEST_F(Time, CopiesAreAStreamOfTheirOwn) {

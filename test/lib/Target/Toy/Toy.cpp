@@ -14,9 +14,22 @@ using namespace shale;
 
 namespace {
 // One operation per second of everything, on one memory.
-const Rates kMachines[] = {
-    {"abacus", 1, 1, 1, 1, 1, 4, 4, 4, 4, 1, 1, true, 0, 0, "counted by hand"},
-};
+const StringRef kMachine = R"(
+  name = "abacus"
+  source = "counted by hand"
+  f32_products = 1
+  tf32_products = 1
+  f16_products = 1
+  attention_products = 1
+  attention_scores = 1
+  device_memory = 4
+  host_memory = 4
+  host_copies = 4
+  one_memory = true
+  launch_latency = 1
+  node_rate = 4
+  node_latency = 1
+)";
 
 class ToyTarget final : public Target {
 public:
@@ -41,7 +54,7 @@ public:
   }
   std::vector<std::string> getLibraries() const override { return {}; }
 
-  const Rates &getRates() const override { return kMachines[0]; }
+  const Rates &getRates() const override { return *ratesNamed("abacus"); }
   std::vector<FixedCost> getFixedCosts(ModuleOp planned, int64_t ranks,
                                        int64_t threads) const override {
     return {{rt::Category::Fixed, "beads", 64}};
@@ -57,7 +70,7 @@ std::unique_ptr<Target> makeTarget(StringRef architecture, std::string &error) {
 } // namespace
 
 int main(int argc, char **argv) {
-  registerTargetKind("toy", {"abacus"}, kMachines, makeTarget);
+  registerTargetKind("toy", {"abacus"}, {kMachine}, makeTarget);
   ParsedOptions parsed = parseOptions(argc, argv);
   return parsed.options ? compile(*parsed.options) : parsed.exitCode;
 }
