@@ -11,7 +11,7 @@ namespace shale::rt {
 
 /// Every rank calls agree(), gather() and barrier() in the same order, and each send() has a
 /// receive() of the same size on the other rank. Failure throws with exit code 76. A text is at
-/// most 1 GiB long.
+/// most 1 GiB long. A rank exchanges with rank 0 and with the ranks along its axes.
 class Peers {
 public:
   virtual ~Peers() = default;

@@ -3,7 +3,6 @@
 #include "runtime/core/Rank.h"
 
 #include <algorithm>
-#include <gloo/allgather.h>
 #include <numeric>
 
 namespace shale::rt {
@@ -11,7 +10,7 @@ namespace shale::rt {
 namespace {
 using std::chrono::milliseconds;
 
-constexpr uint64_t stateSlot = 0x7eull << 56;
+constexpr uint64_t stateSlot = 0x7eull << 56, agreeSlot = 0x7dull << 56;
 // The longest text of a rank, and the bytes by which memory for it grows while it arrives.
 constexpr int64_t longestText = int64_t(1) << 30, textPiece = int64_t(1) << 20;
 
@@ -38,19 +37,39 @@ private:
   GlooContext world;
   milliseconds timeout;
   std::vector<int64_t> values; // of agree(), by rank
-  uint64_t worldSlot = 0;
+  uint64_t agreements = 0;
 };
 
+/// Rank 0 collects the values and sends the largest one back: it alone is connected with all.
 int64_t GlooPeers::agree(int64_t value) {
   orPeerFailure("agreement between steps", [&] {
-    gloo::AllgatherOptions options(world);
-    options.setTag(static_cast<uint32_t>(worldSlot++));
-    options.setTimeout(timeout);
-    options.setInput(&value, 1);
-    options.setOutput(values.data(), values.size());
-    gloo::allgather(options);
+    uint64_t slot = agreeSlot | 2 * agreements++;
+    bool first = world->rank == 0;
+    int64_t largest = value;
+    auto own = world->createUnboundBuffer(first ? &largest : &value, sizeof(value));
+    if (!first) {
+      auto answer = world->createUnboundBuffer(&largest, sizeof(largest));
+      answer->recv(0, slot + 1);
+      own->send(0, slot);
+      own->waitSend(timeout);
+      answer->waitRecv(timeout);
+      value = largest;
+      return;
+    }
+    auto others = world->createUnboundBuffer(values.data(), values.size() * sizeof(value));
+    for (int rank = 1; rank < world->size; ++rank)
+      others->recv(rank, slot, rank * sizeof(value), sizeof(value));
+    for (int rank = 1; rank < world->size; ++rank)
+      others->waitRecv(timeout);
+    for (int rank = 1; rank < world->size; ++rank)
+      largest = std::max(largest, values[rank]);
+    for (int rank = 1; rank < world->size; ++rank)
+      own->send(rank, slot + 1);
+    for (int rank = 1; rank < world->size; ++rank)
+      own->waitSend(timeout);
+    value = largest;
   });
-  return *std::max_element(values.begin(), values.end());
+  return value;
 }
 
 void GlooPeers::send(int to, const void *data, int64_t bytes) {
@@ -133,7 +152,11 @@ Connection connectGloo(const ShaleProgram &program, const Rendezvous &rendezvous
     // The device's own collectives have a watchdog, which is to report first: it knows more.
     if (!collectives)
       options.grace = milliseconds(5000);
-    mesh = std::make_shared<Mesh>(rendezvous.rank, join(rendezvous, secret, timeout), options);
+    AxisSizes axes;
+    for (int axis = 0; axis < program.axis_count; ++axis)
+      axes.push_back(program.axes[axis].size);
+    mesh =
+        std::make_shared<Mesh>(rendezvous.rank, join(rendezvous, secret, timeout, axes), options);
   });
   Connection connection;
   connection.peers =

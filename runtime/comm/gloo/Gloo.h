@@ -11,8 +11,8 @@
 
 namespace shale::rt {
 
-/// Connects all ranks (exchanges between steps), calls `admit`, and with `collectives` connects the
-/// ranks along each axis, with `writers` all ranks once more.
+/// Connects this rank with rank 0 and the ranks along each axis (join()), calls `admit`, and makes
+/// the groups of the axes with `collectives`, and those of Connection::writers with `writers`.
 Connection connectGloo(const ShaleProgram &program, const Rendezvous &rendezvous, double timeout,
                        bool collectives, bool writers, const Admit &admit);
 

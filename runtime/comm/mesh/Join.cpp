@@ -1,4 +1,4 @@
-// Connects every rank with every other.
+// Connects ranks with those that they exchange with.
 #include "runtime/comm/mesh/Join.h"
 #include "runtime/core/Error.h"
 
@@ -21,6 +21,7 @@ using Clock = std::chrono::steady_clock;
 struct Card {
   sockaddr_storage address; // where it accepts; zero on one host, where names follow from ranks
   int64_t pid;
+  uint64_t axes; // a checksum of the sizes of the axes
   char host[24]; // ends with 0
 };
 static_assert(sizeof(Card) == largestPayload, "cards have no padding");
@@ -45,8 +46,18 @@ bool waitFor(int fd, short events, Clock::time_point deadline) {
   }
 }
 
-Card ownCard(const Endpoint &endpoint) {
+/// FNV-1a of the sizes.
+uint64_t checksumOf(const AxisSizes &axes) {
+  uint64_t sum = 0xcbf29ce484222325;
+  for (int64_t size : axes)
+    for (int shift = 0; shift < 64; shift += 8)
+      sum = (sum ^ (static_cast<uint64_t>(size) >> shift & 0xff)) * 0x100000001b3;
+  return sum;
+}
+
+Card ownCard(const Endpoint &endpoint, const AxisSizes &axes) {
   Card card{};
+  card.axes = checksumOf(axes);
   if (endpoint.family() != AF_UNIX)
     memcpy(&card.address, &endpoint.address, endpoint.length);
   card.pid = getpid();
@@ -72,9 +83,11 @@ void allowConnections(int ranks) {
 
 class Joining {
 public:
-  Joining(const Rendezvous &rendezvous, const Secret &secret, std::chrono::milliseconds timeout)
+  Joining(const Rendezvous &rendezvous, const Secret &secret, std::chrono::milliseconds timeout,
+          const AxisSizes &axes)
       : rendezvous(rendezvous), secret(secret), timeout(timeout), deadline(Clock::now() + timeout),
-        links(rendezvous.worldSize), cards(rendezvous.worldSize) {}
+        axes(axes), links(rendezvous.worldSize), cards(rendezvous.worldSize),
+        isNeighbour(rendezvous.worldSize) {}
 
   std::vector<Link> run() {
     allowConnections(rendezvous.worldSize);
@@ -82,16 +95,19 @@ public:
     Endpoint own = local ? localEndpoint(rendezvous, rendezvous.rank)
                          : ownEndpoint(rendezvous, first ? rendezvous.port : 0);
     Socket bound = bindTo(own, std::min(10.0, timeout.count() / 1000.0));
-    cards[rendezvous.rank] = ownCard(own);
+    cards[rendezvous.rank] = ownCard(own, axes);
     if (!first)
-      introduce(own);
+      introduce();
+    chooseNeighbours();
     // Ranks other than the first one need not listen before all are known.
     Acceptor acceptor(std::move(bound), secret, rendezvous.rank, rendezvous.worldSize,
                       first ? sizeof(Card) : 0, {});
     for (int rank = 1; rank < rendezvous.rank; ++rank)
-      connectTo(rank, {endpointOf(rank)});
+      if (isNeighbour[rank])
+        connectTo(rank, {endpointOf(rank)});
     for (int rank = 0; rank < rendezvous.rank; ++rank)
-      acceptor.watch(rank, links[rank].socket.get());
+      if (links[rank].socket)
+        acceptor.watch(rank, links[rank].socket.get());
     await(acceptor);
     if (first)
       shareCards();
@@ -113,6 +129,20 @@ private:
     return host;
   }
 
+  /// Rank 0 has no cards yet, and is connected with all. The others have the same cards.
+  void chooseNeighbours() {
+    bool alike = std::all_of(cards.begin(), cards.end(),
+                             [&](const Card &card) { return card.axes == cards.front().axes; });
+    if (rendezvous.rank == 0 || !alike)
+      return isNeighbour.assign(isNeighbour.size(), true);
+    for (int rank : neighboursOf(rendezvous.rank, axes))
+      isNeighbour[rank] = true;
+  }
+
+  bool isMissing(int rank) const {
+    return rank > rendezvous.rank && isNeighbour[rank] && !links[rank].socket;
+  }
+
   Endpoint endpointOf(int rank) const {
     if (meetsLocally(rendezvous))
       return localEndpoint(rendezvous, rank);
@@ -130,10 +160,12 @@ private:
         dial(endpoints, secret, {rendezvous.rank, rank, rendezvous.worldSize}, deadline);
   }
 
-  /// Accepts the ranks after this one.
+  /// Accepts the neighbours after this rank.
   void await(Acceptor &acceptor) {
-    int missing = rendezvous.worldSize - rendezvous.rank - 1;
-    auto expects = [&](int rank) { return rank > rendezvous.rank && !links[rank].socket; };
+    int missing = 0;
+    for (int rank = 0; rank < rendezvous.worldSize; ++rank)
+      missing += isMissing(rank);
+    auto expects = [&](int rank) { return isMissing(rank); };
     auto arrived = [&](int rank, Socket socket, const char *payload) {
       if (!expects(rank)) // it was expected when it proved the secret, and came twice
         return;
@@ -162,7 +194,7 @@ private:
     std::string list;
     int count = 0;
     for (int rank = rendezvous.rank + 1; rank < rendezvous.worldSize; ++rank)
-      if (!links[rank].socket && ++count <= 8)
+      if (isMissing(rank) && ++count <= 8)
         list += (list.empty() ? "" : ", ") + std::to_string(rank);
     if (count > 8)
       list += format(" and %d more", count - 8);
@@ -179,10 +211,10 @@ private:
   }
 
   /// Tells rank 0 about this one, and gets the cards of all.
-  void introduce(const Endpoint &own) {
+  void introduce() {
     connectTo(0, meetsLocally(rendezvous) ? std::vector<Endpoint>{localEndpoint(rendezvous, 0)}
                                           : masterEndpoints(rendezvous));
-    Card card = ownCard(own);
+    const Card &card = cards[rendezvous.rank];
     auto later = deadline + std::chrono::seconds(5); // rank 0 is to report a missing rank first
     if (!sendAll(links[0].socket.get(), &card, sizeof(card), deadline) ||
         !receiveAll(links[0].socket.get(), cards.data(), cards.size() * sizeof(Card), later))
@@ -197,8 +229,10 @@ private:
   const Secret &secret;
   std::chrono::milliseconds timeout;
   Clock::time_point deadline;
+  const AxisSizes &axes;
   std::vector<Link> links;
   std::vector<Card> cards;
+  std::vector<bool> isNeighbour; // by rank
 };
 
 /// Connects with one of the endpoints; an empty socket if none answers.
@@ -339,9 +373,29 @@ Secret secretOf(const Rendezvous &rendezvous) {
   return Secret(token, rendezvous.run);
 }
 
+std::vector<int> neighboursOf(int rank, const AxisSizes &axes) {
+  int64_t ranks = 1, stride = 1;
+  for (int64_t size : axes)
+    ranks *= size;
+  std::vector<int> found;
+  if (rank == 0) {
+    for (int other = 1; other < ranks; ++other)
+      found.push_back(other);
+    return found;
+  }
+  found.push_back(0);
+  for (size_t a = axes.size(); a-- > 0; stride *= axes[a]) {
+    int64_t own = rank / stride % axes[a];
+    for (int64_t c = 0; c < axes[a]; ++c)
+      if (int64_t other = rank + (c - own) * stride; c != own && other != 0)
+        found.push_back(static_cast<int>(other));
+  }
+  return found;
+}
+
 std::vector<Link> join(const Rendezvous &rendezvous, const Secret &secret,
-                       std::chrono::milliseconds timeout) {
-  return Joining(rendezvous, secret, timeout).run();
+                       std::chrono::milliseconds timeout, const AxisSizes &axes) {
+  return Joining(rendezvous, secret, timeout, axes).run();
 }
 
 } // namespace shale::rt

@@ -1,5 +1,6 @@
-// Connects every rank with every other: the ranks meet at rank 0, which tells all where to find
-// each other. Connections that do not prove the secret of the run are dropped, and joining goes on.
+// Connects ranks with those that they exchange with: the ranks meet at rank 0, which tells all
+// where to find each other. Connections that do not prove the secret of the run are dropped, and
+// joining goes on.
 #ifndef SHALE_RUNTIME_COMM_MESH_JOIN_H
 #define SHALE_RUNTIME_COMM_MESH_JOIN_H
 
@@ -14,7 +15,8 @@
 
 namespace shale::rt {
 
-/// A connection with a rank that has proved the secret. That of this rank itself has no socket.
+/// A connection with a rank that has proved the secret. That of this rank itself has no socket, and
+/// neither have those of ranks that it exchanges nothing with.
 struct Link {
   Socket socket;
   std::string host;
@@ -25,11 +27,20 @@ struct Link {
 /// and have no token, unless Rendezvous::insecure is set.
 Secret secretOf(const Rendezvous &rendezvous);
 
-/// Returns the connections with all ranks, by rank. Every rank calls it. Fails with exit code 76 if
-/// a rank does not arrive within `timeout`, and with 64 if ranks have different tokens or differ in
-/// the number of ranks.
+/// The sizes of the axes of a mesh, the last of which varies fastest.
+using AxisSizes = std::vector<int64_t>;
+
+/// Returns the ranks that a rank is connected with: rank 0, through which ranks agree, gather texts
+/// and weights and hear of failures, and those from which it differs in one coordinate. Rank 0 is
+/// connected with all.
+std::vector<int> neighboursOf(int rank, const AxisSizes &axes);
+
+/// Returns the connections with the ranks of neighboursOf(), or, if the ranks have different
+/// `axes`, with all, so that they can tell each other how they differ; by rank. Every rank calls
+/// it. Fails with exit code 76 if a rank does not arrive within `timeout`, and with 64 if ranks
+/// have different tokens or differ in the number of ranks. The product of `axes` is that number.
 std::vector<Link> join(const Rendezvous &rendezvous, const Secret &secret,
-                       std::chrono::milliseconds timeout);
+                       std::chrono::milliseconds timeout, const AxisSizes &axes);
 
 /// Accepts the connections of ranks. Memory and time per stranger are bounded: a connection that
 /// has not proved the secret takes less than 512 bytes here, is dropped after `Limits::seconds`,
@@ -78,7 +89,7 @@ private:
 };
 
 /// The largest payload of an acceptor.
-constexpr size_t largestPayload = 160;
+constexpr size_t largestPayload = 168;
 
 /// Connects with the rank `ends.to` at one of `endpoints`. Both sides prove the secret. Fails with
 /// exit code 76 if the rank does not answer before the deadline, and with 64 if it refuses.

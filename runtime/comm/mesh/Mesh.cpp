@@ -69,8 +69,10 @@ Mesh::Mesh(int rank, std::vector<Link> links, Options options)
     names.push_back(
         format("rank %zu (host %s, pid %lld)", r, links[r].host.c_str(), (long long)links[r].pid));
     peers.push_back(nullptr);
-    if (static_cast<int>(r) == self)
+    if (!links[r].socket) {
+      all = all && static_cast<int>(r) == self;
       continue;
+    }
     peers.back() = std::make_unique<Peer>();
     Peer &peer = *peers.back();
     peer.rank = static_cast<int>(r);
@@ -96,8 +98,8 @@ std::string Mesh::nameOf(int rank) const { return names[rank]; }
 
 Mesh::Peer &Mesh::at(int rank) {
   if (rank < 0 || rank >= static_cast<int>(peers.size()) || !peers[rank])
-    shale::rt::fail(SHALE_EXIT_INTERNAL, "a message to or from rank %d, which is no other rank",
-                    rank);
+    shale::rt::fail(SHALE_EXIT_INTERNAL,
+                    "a message to or from rank %d, with which this one is not connected", rank);
   return *peers[rank];
 }
 
@@ -184,7 +186,7 @@ int Mesh::wait(Awaited &transfers, bool sent, milliseconds timeout) {
       return -1;
     }
   }
-  if (!failed)
+  if (!failed && (knowsCause(timeout) || !hearsOfFailure(timeout)))
     fail(diagnose(timeout));
   std::unique_lock<std::mutex> lock(stateMutex);
   stateChanged.wait(lock, [&] { return failed.load(); }); // another thread is telling the others
@@ -245,11 +247,33 @@ bool Mesh::isNeeded(Peer &peer) {
   return !peer.unready.empty() || !peer.queue.empty();
 }
 
+/// Returns since when a rank must have been heard in a wait of `timeout`, in ms of the clock.
+static int64_t heardSince(Mesh::milliseconds timeout, Mesh::milliseconds interval) {
+  return nowMilliseconds() - std::max(timeout / 2, 2 * interval).count();
+}
+
+/// Whether this rank can tell what a wait has run out for: it was stopped, or a neighbour does not
+/// answer, or all ranks are neighbours.
+bool Mesh::knowsCause(milliseconds timeout) const {
+  int64_t since = heardSince(timeout, interval());
+  return all || ticked < since ||
+         std::any_of(
+             peers.begin(), peers.end(),
+             [&](auto &peer) { return peer && !peer->closed && peer->heard < since; });
+}
+
+/// A rank that does not answer may be a neighbour of others, which report it when their waits have
+/// run out. Returns whether they do, in `most`.
+bool Mesh::hearsOfFailure(milliseconds most) {
+  std::unique_lock<std::mutex> lock(stateMutex);
+  return stateChanged.wait_for(lock, most, [&] { return failed.load(); });
+}
+
 /// Returns which ranks a wait has run out for. A rank that is alive answers pings, also while it
 /// computes; a rank that waits itself is not the cause.
 std::string Mesh::diagnose(milliseconds timeout) {
   double seconds = timeout.count() / 1000.0;
-  int64_t now = nowMilliseconds(), since = now - std::max(timeout / 2, 2 * interval()).count();
+  int64_t now = nowMilliseconds(), since = heardSince(timeout, interval());
   if (ticked < std::min(since, now - 3000))
     return format("%s did not run for %.1f s: it was stopped", names[self].c_str(),
                   (now - ticked) / 1000.0);

@@ -1,4 +1,4 @@
-// Messages between ranks, over one connection per pair of ranks.
+// Messages between ranks, over one connection per pair of neighbours (Join.h).
 //
 // A message has a channel (a group of ranks) and a slot, and goes directly from the sender's memory
 // into the receiver's: the receiver announces the slot and size that it has room for, and only then
@@ -7,7 +7,8 @@
 // arrives, is done by one thread.
 //
 // All ranks fail together: the first one that notices that a rank has ended or does not answer
-// tells the others, so that each names that rank, and not the one that it happened to wait for.
+// tells its neighbours, of which rank 0 tells all, so that each names that rank, and not the one
+// that it happened to wait for.
 #ifndef SHALE_RUNTIME_COMM_MESH_MESH_H
 #define SHALE_RUNTIME_COMM_MESH_MESH_H
 
@@ -122,6 +123,8 @@ private:
   void fail(const std::string &text);
   void tellAll(uint32_t kind, const std::string &text);
   std::string diagnose(milliseconds timeout);
+  bool knowsCause(milliseconds timeout) const;
+  bool hearsOfFailure(milliseconds most);
   bool isNeeded(Peer &peer);
   bool anyWaits(milliseconds longerThan);
   void refuse(Peer &peer, const std::string &what);
@@ -130,7 +133,9 @@ private:
 
   int self;
   Options options;
-  std::vector<std::unique_ptr<Peer>> peers; // by rank; null for this one
+  std::vector<std::unique_ptr<Peer>> peers; // by rank; null for this one and where there is no
+                                            // connection
+  bool all = true;                          // whether this rank is connected with every other
   std::vector<std::string> names;           // by rank
   Socket epoll, wake;
   std::atomic<int64_t> ticked; // when the thread looked after the ranks last, in ms of the clock

@@ -48,10 +48,12 @@ struct Outcome {
   std::string text;
 };
 
-Outcome joinAs(int rank, int ranks, int port, const Secret &secret, int timeout) {
+Outcome joinAs(int rank, int ranks, int port, const Secret &secret, int timeout,
+               const AxisSizes &axes = {}) {
   Outcome outcome;
   try {
-    outcome.links = join(rendezvousOf(rank, ranks, port), secret, milliseconds(timeout));
+    outcome.links = join(rendezvousOf(rank, ranks, port), secret, milliseconds(timeout),
+                         axes.empty() ? AxisSizes{ranks} : axes);
   } catch (const Error &error) {
     outcome.code = error.code;
     outcome.text = error.what();
@@ -145,6 +147,47 @@ TEST(Join, RanksOfOneHostAndOfSeveral) {
     std::vector<Outcome> outcomes = joinAll(std::vector<const Secret *>(5, &ours), port, 20000);
     expectMesh(outcomes);
   }
+}
+
+/// Joins ranks of which each has its own axes. Returns how many connections each has.
+std::vector<int> countConnections(const std::vector<AxisSizes> &axes, int port) {
+  std::vector<Outcome> outcomes(axes.size());
+  std::vector<std::thread> threads;
+  int ranks = static_cast<int>(axes.size());
+  for (int r = 0; r < ranks; ++r)
+    threads.emplace_back([&, r] { outcomes[r] = joinAs(r, ranks, port, ours, 20000, axes[r]); });
+  for (std::thread &thread : threads)
+    thread.join();
+  std::vector<int> counts;
+  for (int a = 0; a < ranks; ++a) {
+    EXPECT_EQ(outcomes[a].code, 0) << outcomes[a].text;
+    counts.push_back(0);
+    for (int b = 0; b < ranks && outcomes[a].code == 0; ++b) {
+      EXPECT_TRUE(a == b || outcomes[a].links[b].pid == getpid()); // also without a connection
+      counts.back() += bool(outcomes[a].links[b].socket);
+    }
+  }
+  return counts;
+}
+
+// Rank 0 is connected with all. Another one is with it, and along each axis.
+TEST(Join, RanksConnectAlongTheAxesOfTheMesh) {
+  for (int port : {0, freePort()}) {
+    EXPECT_EQ(countConnections(std::vector<AxisSizes>(8, {2, 2, 2}), port),
+              (std::vector<int>{7, 3, 3, 4, 3, 4, 4, 4}));
+    EXPECT_EQ(countConnections(std::vector<AxisSizes>(6, {3, 2}), port),
+              (std::vector<int>{5, 3, 3, 4, 3, 4}));
+  }
+  EXPECT_EQ(neighboursOf(5, {2, 3, 1}), (std::vector<int>{0, 3, 4, 2}));
+  EXPECT_EQ(neighboursOf(3, {2, 2}), (std::vector<int>{0, 2, 1}));
+  EXPECT_EQ(neighboursOf(0, {2, 2}), (std::vector<int>{1, 2, 3}));
+}
+
+// Programs of other meshes are found out later, over connections of all with all.
+TEST(Join, RanksOfDifferentMeshesConnectWithAll) {
+  std::vector<AxisSizes> axes(4, {2, 2});
+  axes[3] = {4};
+  EXPECT_EQ(countConnections(axes, 0), (std::vector<int>(4, 3)));
 }
 
 TEST(Join, GoesOnAmongStrangers) {

@@ -17,17 +17,23 @@ using std::chrono::milliseconds;
 namespace {
 constexpr milliseconds longWait(20000);
 
-/// Meshes that are connected with each other. Those that are left out are ends of connections only.
+/// Meshes that are connected with each other, or with `axes` with their neighbours. Those that are
+/// left out are ends of connections only.
 struct Ranks {
   std::vector<std::shared_ptr<Mesh>> meshes;
   std::vector<std::vector<Link>> links;
 
-  explicit Ranks(int count, int started = -1, milliseconds timeout = longWait) : links(count) {
+  explicit Ranks(int count, int started = -1, milliseconds timeout = longWait,
+                 const AxisSizes &axes = {})
+      : links(count) {
     for (int r = 0; r < count; ++r)
       links[r].resize(count);
     for (int a = 0; a < count; ++a)
       for (int b = 0; b < a; ++b) {
         int pair[2];
+        std::vector<int> near = neighboursOf(a, axes);
+        if (!axes.empty() && std::find(near.begin(), near.end(), b) == near.end())
+          continue;
         EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
         links[a][b].socket.reset(pair[0]);
         links[b][a].socket.reset(pair[1]);
@@ -194,6 +200,54 @@ TEST(Mesh, ASilentRankIsNamedAndNotTheOneThatWaitsForIt) {
     expectFailure(failed[r], "rank 2 (host host2, pid 1002) did not answer within 0.4 s");
     ranks[r].forget(waiting[r]);
   }
+}
+
+// Rank 1 of 2 x 2 x 2 is not connected with ranks 6 and 7.
+TEST(Mesh, ARankThatEndsIsNamedByRanksThatAreNotConnectedWithIt) {
+  Ranks ranks(8, 8, longWait, {2, 2, 2});
+  Awaited waiting;
+  char byte;
+  ranks[1].receive(0, 0, 1, &byte, 1, waiting);
+  ranks.meshes[7].reset();
+  expectFailure(failureOfWait(ranks[1], waiting), "rank 7 (host host7, pid 1007) ended");
+  ranks[1].forget(waiting);
+  EXPECT_EQ(failureOf([&] {
+              Awaited none;
+              ranks[1].send(6, 0, 1, &byte, 1, none);
+            }).code,
+            SHALE_EXIT_INTERNAL);
+}
+
+TEST(Mesh, ASilentRankIsNamedByRanksThatAreNotConnectedWithIt) {
+  milliseconds timeout(600);
+  Ranks ranks(8, 7, timeout, {2, 2, 2});
+  Awaited waiting[2];
+  char bytes[2];
+  Failed failed[2];
+  // Rank 1 waits for rank 0, which began later to wait for rank 7, which nobody reads for.
+  ranks[1].receive(0, 0, 1, &bytes[1], 1, waiting[1]);
+  std::thread other([&] { failed[1] = failureOfWait(ranks[1], waiting[1], false, timeout); });
+  std::this_thread::sleep_for(timeout / 2);
+  ranks[0].receive(7, 0, 1, &bytes[0], 1, waiting[0]);
+  failed[0] = failureOfWait(ranks[0], waiting[0], false, timeout);
+  other.join();
+  for (int r = 0; r < 2; ++r) {
+    expectFailure(failed[r], "rank 7 (host host7, pid 1007) did not answer within 0.6 s");
+    ranks[r].forget(waiting[r]);
+  }
+}
+
+TEST(Mesh, AllRanksAgreeThroughTheFirst) {
+  Ranks ranks(8, 8, longWait, {2, 2, 2});
+  std::vector<std::thread> threads;
+  for (int r = 0; r < 8; ++r)
+    threads.emplace_back([&, r] {
+      auto peers = makeGlooPeers(ranks.meshes[r], 8, longWait);
+      for (int turn = 0; turn < 50; ++turn)
+        EXPECT_EQ(peers->agree((r + turn) % 8 == 7 ? turn : -turn - 1), turn);
+    });
+  for (std::thread &thread : threads)
+    thread.join();
 }
 
 TEST(Mesh, ARankThatComputesIsNamedAndNotTheOneThatWaitsForIt) {
