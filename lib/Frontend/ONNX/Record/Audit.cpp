@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lib/Frontend/ONNX/Record/Finder.h"
+#include "lib/Frontend/ONNX/Record/TracedProgram.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace shale;
@@ -13,26 +14,25 @@ using llvm::StringRef;
 
 /// Whether a value is a result of a Split. The exporter gives it no record, and calls its results
 /// getitem.
-bool Finder::isPartOfSplit(StringRef value) const {
-  const NodeProto *node = nodeOf.lookup(value);
-  return node && !makers.lookup(value) && node->op_type() == "Split";
+bool TracedProgram::isPartOfSplit(StringRef value) const {
+  const NodeProto *node = nodeOf(value);
+  return node && !makerOf(value) && node->op_type() == "Split";
 }
 
 /// Whether an operand of an operation, where its form has an argument, is the value of that name.
-Fit Finder::fitValue(StringRef name, StringRef operand) {
+Fit TracedProgram::fitValue(StringRef name, StringRef operand) {
   if (operand == name)
     return Fit::Yes;
-  const Operation *maker = makers.lookup(operand);
+  const Operation *maker = makerOf(operand);
   if (maker && maker->fx.name == name) // one of several results, or a value inside
-    return makers.count(name) && !name.starts_with("sym_") ? Fit::No : Fit::Yes;
+    return isComputed(name) && !name.starts_with("sym_") ? Fit::No : Fit::Yes;
   // A part of another operation of this value: the exporter merges layouts, and what no form has.
   if (maker && operationOf(operand).empty() && llvm::is_contained(maker->fx.args, name))
-    return isAnywhere(nodeOf.lookup(operand)->op_type()) ? Fit::Open : Fit::No;
-  bool isOther = maker || isInput.contains(operand) || llvm::is_contained(targets, operand) ||
-                 isPartOfSplit(operand);
-  const TensorProto *found = initializers.lookup(operand);
-  if (auto parameter = byPlaceholder.find(name); parameter != byPlaceholder.end()) {
-    const TensorProto *wanted = initializers.lookup(targets[parameter->second]);
+    return isAnywhere(nodeOf(operand)->op_type()) ? Fit::Open : Fit::No;
+  bool isOther = maker || isInput(operand) || parameterNamed(operand) || isPartOfSplit(operand);
+  const TensorProto *found = initializer(operand);
+  if (std::optional<size_t> parameter = parameterOf(name)) {
+    const TensorProto *wanted = initializer(target(*parameter));
     if (!wanted || wanted == found)
       return Fit::Open;
     // A matrix may be there transposed, too.
@@ -40,25 +40,24 @@ Fit Finder::fitValue(StringRef name, StringRef operand) {
     return isOther ? Fit::No : Fit::Open;
   }
   // The exporter folds the node of a value, too, where it folds the value into a constant.
-  bool isComputed = makers.count(name) && !name.starts_with("sym_");
-  bool isFolded = initializers.count(name) && !llvm::is_contained(targets, name);
-  if (found && (isComputed || isFolded))
+  bool isMade = isComputed(name) && !name.starts_with("sym_");
+  bool isOfFold = initializer(name) && !parameterNamed(name);
+  if (found && (isMade || isOfFold))
     return Fit::No;
-  bool isThere =
-      makers.count(name) || isInput.contains(name) || operations.contains(("%" + name).str());
+  bool isThere = isComputed(name) || isInput(name) || byName.contains(("%" + name).str());
   return isOther && isThere ? Fit::No : Fit::Open;
 }
 
 /// Returns the place where an operation without a form reads the result of another one that its
 /// record does not name. A node of it may be merged with an operation of the same arguments.
-std::optional<Difference> Finder::unnamedRead(const Operation &operation) const {
+std::optional<Difference> TracedProgram::unnamedRead(const Operation &operation) const {
   const std::vector<std::string> &args = operation.fx.args;
   if (!missingNames(operation).empty()) // it may be one of these
     return std::nullopt;
   for (const NodeProto *node : operation.nodes)
     for (int i = 0; i < node->input_size(); ++i) {
       const std::string &read = node->input(i);
-      const Operation *maker = makers.lookup(read);
+      const Operation *maker = makerOf(read);
       bool isOther = maker && maker != &operation && maker->fx.name == read &&
                      fitter.isFloat(read) && !llvm::is_contained(args, read);
       if (isOther && llvm::any_of(maker->fx.args, [&](const std::string &name) {
@@ -90,9 +89,7 @@ static std::string sentenceOf(const Difference &difference, const Operation &ope
 }
 
 /// Returns where the nodes of an operation differ from its form, or read what they may not.
-std::optional<Difference> Finder::differenceOf(Operation &operation) {
-  if (options.assumedForms.contains(operation.fx.target))
-    return std::nullopt;
+std::optional<Difference> TracedProgram::differenceOf(Operation &operation) {
   Difference difference;
   Fit fit = fitter.fit(
       operation, [&](StringRef name, StringRef operand) { return fitValue(name, operand); },
@@ -103,29 +100,38 @@ std::optional<Difference> Finder::differenceOf(Operation &operation) {
   return fit == Fit::No ? std::optional(difference) : std::nullopt;
 }
 
+void TracedProgram::fitForms(const ParameterOptions &options) {
+  for (Operation &operation : all) {
+    if (options.assumedForms.contains(operation.fx.target))
+      continue;
+    bool isMerged = isMergedNorm(operation);
+    std::optional<Difference> difference = isMerged ? std::nullopt : differenceOf(operation);
+    if (isMerged || difference) {
+      firstMismatch = {&operation, isMerged, difference.value_or(Difference())};
+      return;
+    }
+  }
+}
+
 void Finder::audit() {
   for (const auto &assumed : options.assumedForms)
-    if (llvm::none_of(operations, [&](const auto &entry) {
-          return entry.second.fx.target == assumed.getKey();
+    if (llvm::none_of(program.operations(), [&](const Operation &operation) {
+          return operation.fx.target == assumed.getKey();
         }))
       out.errors.push_back("--assume-form " + displayName(assumed.getKey()) +
                            ": the file has no such operation; names are like aten.mul.Tensor");
-  for (auto &entry : operations) {
-    Operation &operation = entry.second;
-    bool isMerged = isMergedNorm(operation) && !options.assumedForms.contains(operation.fx.target);
-    std::optional<Difference> difference = isMerged ? std::nullopt : differenceOf(operation);
-    if (isMerged)
-      out.errors.push_back(
-          "node '" + displayName(operation.nodes.back()->name()) +
-          "' has the record of a batch normalization, '" + displayName(operation.fx.name) +
-          "': the export computed its weights from those of both layers, as for inference, so the "
-          "two cannot be trained. Export with torch.onnx.export(..., optimize=False)");
-    else if (difference)
-      out.errors.push_back(sentenceOf(*difference, operation) +
-                           ": a tool has changed the file after its export. Compile the file that "
-                           "PyTorch wrote; if this is that file, pass --assume-form " +
-                           displayName(operation.fx.target));
-    if (isMerged || difference)
-      return;
-  }
+  if (!program.mismatch())
+    return;
+  const Operation &operation = *program.mismatch()->operation;
+  if (program.mismatch()->isMergedNorm)
+    out.errors.push_back(
+        "node '" + displayName(operation.nodes.back()->name()) +
+        "' has the record of a batch normalization, '" + displayName(operation.fx.name) +
+        "': the export computed its weights from those of both layers, as for inference, so the "
+        "two cannot be trained. Export with torch.onnx.export(..., optimize=False)");
+  else
+    out.errors.push_back(sentenceOf(program.mismatch()->difference, operation) +
+                         ": a tool has changed the file after its export. Compile the file that "
+                         "PyTorch wrote; if this is that file, pass --assume-form " +
+                         displayName(operation.fx.target));
 }

@@ -11,11 +11,10 @@ using llvm::StringRef;
 /// file does not show which operand it is.
 void Finder::restoreDetached() {
   auto isDetached = [&](StringRef name) {
-    return !known.contains(name) && operationOf(name) == "detach";
+    return !program.has(name) && operationOf(name) == "detach";
   };
-  for (const auto &entry : operations) {
-    const Operation &operation = entry.second;
-    SmallVector<StringRef> names = missingNames(operation);
+  for (const Operation &operation : program.operations()) {
+    SmallVector<StringRef> names = program.missingNames(operation);
     llvm::erase_if(names, [&](StringRef name) { return !isDetached(name); });
     if (names.empty())
       continue;
@@ -23,23 +22,24 @@ void Finder::restoreDetached() {
     // If the operation names a value that its nodes do not read, its first nodes were merged into
     // those of an equal operation.
     bool isWhole = llvm::all_of(operation.fx.args, [&](const std::string &name) {
-      return !known.contains(name) || !makers.count(name) || isRead(operation, name);
+      return !program.has(name) || !program.isComputed(name) || program.isRead(operation, name);
     });
     llvm::StringSet<> placed;
     for (const NodeProto *node : operation.nodes)
       for (int i = 0; i < node->input_size(); ++i) {
-        const FormFitter::Meaning *meaning = fitter.meaningOf(*node, i);
+        const FormFitter::Meaning *meaning = program.meaningOf(*node, i);
         bool isShown = meaning && !meaning->value.empty();
-        bool stops =
-            isDetached(isShown ? StringRef(meaning->value) : removedName(operation, *node, i));
-        if (!stops || !(isShown || (isWhole && !isInnerValue(operation, node->input(i)))))
+        bool stops = isDetached(isShown ? StringRef(meaning->value)
+                                        : program.removedName(operation, *node, i));
+        if (!stops || !(isShown || (isWhole && !program.isInnerValue(operation, node->input(i)))))
           continue;
         placed.insert(node->input(i));
         out.restored[{node, i}] = {Expression::of("stop_gradient", Expression::ofInput()), {}};
       }
     if (isFormed ? !placed.empty() : placed.size() == 1)
       continue;
-    if (placed.empty() && unnamedInputs(operation).empty()) // the detached value is no computed one
+    if (placed.empty() &&
+        program.unnamedInputs(operation).empty()) // the detached value is no computed one
       continue;
     out.errors.push_back(
         "node '" + displayName(operation.nodes.front()->name()) +
@@ -49,34 +49,14 @@ void Finder::restoreDetached() {
   }
 }
 
-/// Whether a value that an operation reads is no result of its maker: one that the maker's nodes
-/// share with this operation's, as the exporter merged them.
-bool Finder::isInnerValue(const Operation &operation, StringRef value) const {
-  const Operation *maker = makers.lookup(value);
-  return maker && maker != &operation && value != maker->fx.name &&
-         !llvm::is_contained(maker->nodes.back()->output(), value) &&
-         llvm::any_of(maker->nodes, [&](const NodeProto *node) {
-           return llvm::is_contained(node->input(), value);
-         });
-}
-
-/// Whether an operation reads the value of this name.
-bool Finder::isRead(const Operation &operation, StringRef name) const {
-  return llvm::any_of(operation.nodes, [&](const NodeProto *node) {
-    return llvm::any_of(node->input(), [&](const std::string &read) {
-      const Operation *maker = makers.lookup(read);
-      return read == name || (maker && maker->fx.name == name);
-    });
-  });
-}
-
 /// Adds an error where a restored stop of gradients is inside of an operation that shares its nodes
 /// with another one: mse_loss(q, h.detach()) and l1_loss(q, h) subtract once.
 void Finder::refuseSharedStops() {
-  for (const auto &entry : operations)
-    for (const NodeProto *node : entry.second.nodes)
+  for (const Operation &operation : program.operations())
+    for (const NodeProto *node : operation.nodes)
       for (const std::string &value : node->input()) {
-        const Operation *maker = isInnerValue(entry.second, value) ? makers.lookup(value) : nullptr;
+        const Operation *maker =
+            program.isInnerValue(operation, value) ? program.makerOf(value) : nullptr;
         bool stops = llvm::any_of(out.restored, [&](const auto &place) {
           return place.first.first == node && node->input(place.first.second) == value;
         });

@@ -2,9 +2,7 @@
 #ifndef SHALE_FRONTEND_ONNX_RECORD_FINDER_H
 #define SHALE_FRONTEND_ONNX_RECORD_FINDER_H
 
-#include "lib/Frontend/ONNX/Record/FitForm.h"
 #include "lib/Frontend/ONNX/Record/Folded.h"
-#include "lib/Frontend/ONNX/Record/Operation.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringMap.h"
@@ -20,13 +18,10 @@ struct Suspect;
 class Finder {
 public:
   Finder(Model &model, const ParameterOptions &options, Parameters &out)
-      : model(model), graph(model.proto().graph()), options(options), out(out), fitter(model) {
-    for (const TensorProto &tensor : graph.initializer())
-      if (isFloat(tensor))
-        initializers[tensor.name()] = &tensor;
-  }
+      : program(model, options), graph(program.graph()), targets(program.targets()),
+        options(options), out(out) {}
 
-  void bySignature(const std::vector<SignatureEntry> &signature);
+  void bySignature();
 
 private:
   /// Two equal operations, of which the exporter kept one. `name` is the value of the removed one,
@@ -37,39 +32,20 @@ private:
     llvm::SmallVector<std::pair<const NodeProto *, int>> reads;
   };
 
-  void collectOperations();
-  void collectKnown();
-  bool readsAsItIs(const Operation &operation, const Use &use) const;
-  void assign(Operation &operation);
+  void assign(const Operation &operation);
   void assignByForm(const Operation &operation, llvm::ArrayRef<size_t> wanted);
   void assignOne(const Operation &operation, const Use &use, size_t parameter,
                  const Layout *layout = nullptr);
   void assignWithoutMetadata();
-  bool isMadeOf(const TensorProto &constant, llvm::StringRef target) const;
-  bool isBias(const Operation &operation, size_t index) const;
   void loseBias(const Operation &operation, size_t parameter);
   void restoreDetached();
   /// Adds an error for a node that reads something else than its record has.
   void audit();
-  Fit fitValue(llvm::StringRef name, llvm::StringRef operand);
-  std::optional<Difference> differenceOf(Operation &operation);
-  std::optional<Difference> unnamedRead(const Operation &operation) const;
-  bool isPartOfSplit(llvm::StringRef value) const;
   void refuseSharedStops();
-  bool isRead(const Operation &operation, llvm::StringRef name) const;
-  bool isInnerValue(const Operation &operation, llvm::StringRef value) const;
   void refuseIndistinct();
   void addNames(const Operation &operation, llvm::StringRef value, const Operation &maker,
                 std::set<std::string> &names) const;
   const NodeProto *indistinctBehind(const std::string &value, const Operation &reader) const;
-  bool readsFrom(const NodeProto &node, llvm::function_ref<bool(const NodeProto &)> is) const;
-
-  llvm::SmallVector<llvm::StringRef> missingNames(const Operation &operation) const;
-  static std::string lineOf(const Operation &operation);
-  Reader readerOf(const Operation &operation, llvm::StringRef argument) const;
-  llvm::StringRef removedName(const Operation &operation, const NodeProto &node, int operand) const;
-  bool isUnboundedAtZero(const Operation &operation) const;
-  bool readsConstant(llvm::StringRef value, llvm::StringRef kind) const;
   std::vector<RemovedRead> removedReads() const;
   void restoreRemovedSums(llvm::ArrayRef<RemovedRead> reads);
   bool mayBeNeutral(size_t parameter);
@@ -82,7 +58,6 @@ private:
 
   void splitMergedOperations();
   void splitPending();
-  bool isFoldedElsewhere(llvm::StringRef target) const;
   bool split(const Merged &merged);
   void refuseMerged();
   std::set<size_t> parametersOf(llvm::ArrayRef<const NodeProto *> nodes) const;
@@ -91,17 +66,11 @@ private:
   std::map<std::string, std::map<std::string, size_t>>
   missingSiblings(llvm::StringRef module, const std::map<size_t, size_t> &own) const;
   std::string moduleInSource(const Merged &merged, llvm::ArrayRef<std::string> modules) const;
-  llvm::SmallSetVector<const Operation *, 4> operationsOfCall(const Operation &last) const;
-  bool isNumberMissing(llvm::StringRef name) const;
   bool isTwinOf(const Operation &maker, const Operation &reader) const;
   bool readsParameter(const Operation &last) const;
-  bool isFolded(llvm::StringRef name) const {
-    return folded.contains(name) || initializers.count(name);
-  }
   void noteRemoved(llvm::StringRef name, llvm::StringRef scope);
 
   std::vector<FoldedRead> unexplainedReads();
-  llvm::StringSet<> unnamedInputs(const Operation &operation) const;
   void dropComputed(const Operation &operation,
                     llvm::SmallVectorImpl<llvm::StringRef> &names) const;
   void restoreComplements();
@@ -116,29 +85,11 @@ private:
     out.repairs.push_back({node, text.str()});
   }
 
-  Model &model;
+  TracedProgram program;
   const GraphProto &graph;
+  llvm::ArrayRef<std::string> targets;
   const ParameterOptions &options;
   Parameters &out;
-  FormFitter fitter;
-  llvm::StringMap<const TensorProto *> initializers;
-  llvm::StringMap<size_t> byPlaceholder;
-  std::vector<std::string> targets;
-  /// Names of the exported program's values that the graph has.
-  llvm::StringSet<> known;
-  /// Names of values that other values were folded from: constants, whether they are read or not.
-  llvm::StringSet<> folded;
-  /// The names that each value was folded from, where the exporter says so.
-  llvm::StringMap<std::vector<std::string>> origins;
-  /// Maps a value to the exported program's operation that computes it, or to null if its node
-  /// belongs to none.
-  llvm::StringMap<const Operation *> makers;
-  llvm::StringSet<> isInput;
-  /// Maps a value to the node that computes it.
-  llvm::StringMap<const NodeProto *> nodeOf;
-  llvm::MapVector<llvm::StringRef, Operation> operations;
-  /// The operations of each line of source, by lineOf().
-  llvm::StringMap<std::vector<const Operation *>> byLine;
   llvm::SmallVector<bool> isAlias;
   /// Operations that the exporter removed. A missing parameter may be among their operands.
   std::vector<RemovedOperation> removed;

@@ -21,9 +21,6 @@ using llvm::ArrayRef;
 using llvm::SmallVector;
 using llvm::StringRef;
 
-/// Size in bytes of the largest tensor that is searched. Exporters fold inputs of some kilobytes.
-static constexpr int64_t kSearchLimit = int64_t(4) << 20;
-
 namespace {
 
 /// Whether the line of source contains `word` as a whole word; if it starts with '.', only its end
@@ -63,27 +60,13 @@ bool FoldedParameters::isFrozen(size_t index) const {
   return options.freezes(out.list[index].name);
 }
 
-std::optional<Numbers> onnx::readNumbers(Model &model, mlir::MLIRContext &context,
-                                         const TensorProto &tensor) {
-  llvm::Expected<mlir::DenseElementsAttr> data = model.read(&context, tensor, kSearchLimit);
-  if (!data) {
-    llvm::consumeError(data.takeError());
-    return std::nullopt;
-  }
-  return Numbers::of(*data);
-}
-
-std::optional<Numbers> FoldedParameters::numbersOf(const TensorProto &tensor) {
-  return readNumbers(model, context, tensor);
-}
-
 /// Returns the elements of a parameter that the file has, in PyTorch's layout; null for other
 /// parameters.
 const Numbers *FoldedParameters::numbersOf(size_t index) {
   auto [it, isNew] = cache.try_emplace(index);
   const Parameter &parameter = out.list[index];
   if (isNew && parameter.initializer) {
-    it->second = numbersOf(*parameter.initializer);
+    it->second = program.numbersOf(*parameter.initializer);
     if (it->second && !parameter.shape.empty())
       it->second->shape.assign(parameter.shape.begin(), parameter.shape.end());
     if (it->second && parameter.transposed) {
@@ -179,7 +162,7 @@ bool FoldedParameters::byName(Value &value) {
 /// parameter that is missing.
 bool FoldedParameters::mayBeOfAnother(const Value &value, size_t index) {
   const FoldedRead &read = value.first();
-  if (!foldedFrom(value).empty())
+  if (!value.from.empty())
     return false;
   bool isMerged = read.name != read.initializer->name();
   for (size_t other = 0; other < out.list.size(); ++other)
@@ -194,7 +177,7 @@ bool FoldedParameters::mayBeOfAnother(const Value &value, size_t index) {
 bool FoldedParameters::byValue(Value &value) {
   if (!value.numbers || value.first().isComputed)
     return false;
-  ArrayRef<std::string> from = foldedFrom(value);
+  ArrayRef<std::string> from = value.from;
   // The same module is tried first: a function fits more than one parameter only by accident.
   for (bool sameModule : {true, false})
     for (size_t index = 0; index < out.list.size(); ++index) {
@@ -298,7 +281,7 @@ bool FoldedParameters::take(Value &value, size_t index) {
     parameter.shape.assign(own.begin(), own.end());
   }
   bool turned = turnsElements(value.first().op);
-  bool wasTurned = llvm::any_of(foldedFrom(value), [&](const std::string &name) {
+  bool wasTurned = llvm::any_of(value.from, [&](const std::string &name) {
     return turnsElements(operationOf(name)) && !llvm::is_contained(targets, name);
   });
   if (wasTurned || (turned && (shape.size() != 2 || kept != shape)))
@@ -376,7 +359,8 @@ void FoldedParameters::restore(std::vector<FoldedRead> reads, ArrayRef<RemovedRe
              value.first().scope == read.scope;
     });
     if (same == values.end())
-      same = values.insert(values.end(), Value{{}, numbersOf(*read.initializer), false});
+      same = values.insert(values.end(),
+                           Value{{}, program.numbersOf(*read.initializer), foldedFrom(read)});
     same->reads.push_back(std::move(read));
   }
   for (Value &value : values)
@@ -425,7 +409,7 @@ void FoldedParameters::report(ArrayRef<bool> aliases,
     bool mayBeFolded = false;
     for (const Value &value : values) {
       // If a value has a list of what it was folded from, the list is complete.
-      ArrayRef<std::string> from = foldedFrom(value);
+      ArrayRef<std::string> from = value.from;
       if (value.explained || (!from.empty() && !llvm::is_contained(from, targets[index])))
         continue;
       mayBeFolded = true;
@@ -465,15 +449,15 @@ void FoldedParameters::report(ArrayRef<bool> aliases,
       out.errors.push_back(
           "node '" + displayName(value.first().node->name()) + "' reads the constant '" + constant +
           "', which the export computed from parameter '" + displayName(out.list[index].name) +
-          "'" + (foldedFrom(value).empty() ? " or one of equal value" : "") +
+          "'" + (value.from.empty() ? " or one of equal value" : "") +
           ": the parameter would get no gradient from this use. Export with "
           "torch.onnx.export(..., optimize=False), or pass --constant " +
           constant + " to leave this gradient out");
       continue;
     }
     // In a file with such lists, a number without one is a literal of the model's code.
-    ArrayRef<std::string> from = foldedFrom(value);
-    bool isLiteral = from.empty() ? !origins.empty() && value.first().isOpen() &&
+    ArrayRef<std::string> from = value.from;
+    bool isLiteral = from.empty() ? program.listsOrigins() && value.first().isOpen() &&
                                         isScalar(*value.first().initializer)
                                   : parameterBehind(value) < 0;
     if (!value.numbers || value.isTable() || isLiteral)

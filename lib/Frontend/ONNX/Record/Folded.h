@@ -2,9 +2,8 @@
 #ifndef SHALE_FRONTEND_ONNX_RECORD_FOLDED_H
 #define SHALE_FRONTEND_ONNX_RECORD_FOLDED_H
 
-#include "lib/Frontend/ONNX/Record/Operation.h"
 #include "lib/Frontend/ONNX/Record/Parameters.h"
-#include "mlir/IR/MLIRContext.h"
+#include "lib/Frontend/ONNX/Record/TracedProgram.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -16,11 +15,6 @@ inline constexpr double kTakenForZero = 1e-8, kTakenForOne = 1e-5;
 
 /// Whether an operation of this kind changes the order of elements.
 bool turnsElements(llvm::StringRef op);
-
-/// Returns the elements of an initializer; none if it cannot be read, or is too large to be
-/// searched.
-std::optional<Numbers> readNumbers(Model &model, mlir::MLIRContext &context,
-                                   const TensorProto &tensor);
 
 /// Returns a constant without repeated elements: a dimension along which nothing changes keeps one.
 Numbers withoutRepeats(const Numbers &numbers);
@@ -66,13 +60,11 @@ struct RemovedOperation {
   std::string scope; ///< the module of the node that names it
 };
 
-/// Traces constants back to parameters. `targets[i]` is the full name of parameter i.
+/// Traces constants back to parameters.
 class FoldedParameters {
 public:
-  FoldedParameters(Model &model, const ParameterOptions &options,
-                   llvm::ArrayRef<std::string> targets, Parameters &out)
-      : model(model), options(options), targets(targets), out(out),
-        context(mlir::MLIRContext::Threading::DISABLED) {}
+  FoldedParameters(const TracedProgram &program, const ParameterOptions &options, Parameters &out)
+      : program(program), options(options), targets(program.targets()), out(out) {}
 
   /// Finds for each read the parameters that it is a function of, and restores the computation
   /// (`Parameters::expressions`). Searches by the source line and by value; a parameter that is
@@ -96,17 +88,18 @@ private:
   struct Value {
     std::vector<FoldedRead> reads;
     std::optional<Numbers> numbers; // none: too large to look at
+    /// What the exporter lists as that from which it was folded; empty if it does not.
+    std::vector<std::string> from;
     bool explained = false;
     const FoldedRead &first() const { return reads.front(); }
     bool isTable() const { return numbers && onnx::isTable(*numbers); }
   };
 
-  std::optional<Numbers> numbersOf(const TensorProto &tensor);
   const Numbers *numbersOf(size_t parameter);
   bool isMissing(size_t parameter) const;
   bool isFrozen(size_t parameter) const;
   bool isCandidate(const Value &value, size_t parameter, bool named);
-  llvm::ArrayRef<std::string> foldedFrom(const Value &value);
+  std::vector<std::string> foldedFrom(const FoldedRead &read) const;
   int parameterBehind(const Value &value);
   int originOf(const Value &value, int &turns);
   bool isComputed(const Value &value);
@@ -148,19 +141,16 @@ private:
   void byElimination();
   bool take(Value &value, size_t parameter);
 
-  Model &model;
+  const TracedProgram &program;
   const ParameterOptions &options;
   llvm::ArrayRef<std::string> targets;
   llvm::ArrayRef<bool> isAlias;
   Parameters &out;
-  mlir::MLIRContext context;
   std::vector<Value> values;
   std::vector<RemovedOperation> removed;
   std::map<size_t, std::optional<Numbers>> cache;
   std::map<size_t, std::vector<PartMatch>> parts;
   llvm::StringSet<> restoredNames;
-  /// The names that each folded value was computed from, where the exporter says so.
-  llvm::StringMap<std::vector<std::string>> origins;
 };
 
 } // namespace shale::onnx

@@ -22,24 +22,15 @@ bool onnx::turnsElements(StringRef op) {
 
 /// Returns what the exporter's metadata lists as that from which a value was folded; empty without
 /// metadata.
-ArrayRef<std::string> FoldedParameters::foldedFrom(const Value &value) {
-  if (origins.empty())
-    for (const ValueInfoProto &info : model.proto().graph().value_info())
-      if (std::vector<std::string> from = readFoldedFrom(info); !from.empty())
-        origins[info.name()] = std::move(from);
-  const std::string &name = value.first().name, &read = value.first().initializer->name();
-  auto it = origins.find(read);
-  if (it == origins.end())
-    return {};
-  if (read == name)
-    return it->second;
-  if (!llvm::is_contained(it->second, name))
+std::vector<std::string> FoldedParameters::foldedFrom(const FoldedRead &read) const {
+  std::vector<std::string> from = program.foldedFrom(read.initializer->name()).vec();
+  if (read.initializer->name() == read.name)
+    return from;
+  if (!llvm::is_contained(from, read.name))
     return {}; // merged with an equal one, whose metadata this is
   // Nodes that the exporter made from the value, such as an Expand.
-  std::vector<std::string> &rest = origins[read + " of " + name];
-  rest = origins[read];
-  llvm::erase(rest, name);
-  return rest;
+  llvm::erase(from, read.name);
+  return from;
 }
 
 /// Returns the only parameter from which the exporter's metadata says that a value was folded; -1
@@ -48,7 +39,7 @@ ArrayRef<std::string> FoldedParameters::foldedFrom(const Value &value) {
 int FoldedParameters::originOf(const Value &value, int &turns) {
   int found = -1;
   turns = turnsElements(value.first().op) ? 1 : -1;
-  for (const std::string &name : foldedFrom(value)) {
+  for (const std::string &name : value.from) {
     if (auto target = llvm::find(targets, name); target != targets.end()) {
       if (found >= 0)
         return -1;
@@ -65,10 +56,9 @@ int FoldedParameters::originOf(const Value &value, int &turns) {
 /// Returns a parameter that the metadata of a value lists among those that it was folded from, or
 /// that of an equal value with which it was merged; -1 if there is none.
 int FoldedParameters::parameterBehind(const Value &value) {
-  ArrayRef<std::string> from = foldedFrom(value);
-  if (auto merged = origins.find(value.first().initializer->name());
-      from.empty() && merged != origins.end())
-    from = merged->second;
+  ArrayRef<std::string> from = value.from;
+  if (from.empty())
+    from = program.foldedFrom(value.first().initializer->name());
   for (const std::string &name : from)
     if (auto target = llvm::find(targets, name);
         target != targets.end() && out.list[target - targets.begin()].isParameter)
@@ -112,7 +102,7 @@ bool FoldedParameters::isComputed(const Value &value) {
     return llvm::is_contained({"embedding", "index", "index_select", "gather"}, kind);
   };
   bool looksUp = isLookup(value.first().op), computes = false, ofFloats = false;
-  for (const std::string &name : foldedFrom(value)) {
+  for (const std::string &name : value.from) {
     std::string kind = operationOf(name);
     if (kind.empty() || llvm::is_contained(targets, name))
       continue;
@@ -129,7 +119,7 @@ bool FoldedParameters::isComputed(const Value &value) {
 /// not so, or if it is not certain which dimensions were added.
 std::optional<SmallVector<int64_t>> FoldedParameters::shapeBehind(const Value &value, size_t index,
                                                                   bool isMoved) {
-  ArrayRef<std::string> from = foldedFrom(value);
+  ArrayRef<std::string> from = value.from;
   if (!llvm::is_contained(from, targets[index]))
     return std::nullopt;
   int64_t added = 0;

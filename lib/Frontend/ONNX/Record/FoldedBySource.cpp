@@ -57,7 +57,7 @@ std::optional<FoldedParameters::Match> FoldedParameters::matchOf(std::vector<Rea
     if (isOpen)
       continue;
     if (match.unknown < 0) {
-      std::optional<Numbers> value = evaluate(context, reading.expression, inputs);
+      std::optional<Numbers> value = evaluate(program.context(), reading.expression, inputs);
       if (!value || (isNeutral ? value->size() != 1 : !isClose(*value, constant)))
         continue;
       double distance = std::abs(value->values[0] - constant.values[0]);
@@ -65,7 +65,7 @@ std::optional<FoldedParameters::Match> FoldedParameters::matchOf(std::vector<Rea
         continue;
     } else {
       std::optional<Solution> solution =
-          solve(context, reading.expression, inputs, match.unknown, constant);
+          solve(program.context(), reading.expression, inputs, match.unknown, constant);
       if (!solution)
         continue;
       match.solution = std::move(*solution);
@@ -85,7 +85,7 @@ bool FoldedParameters::fromSource(Value &value) {
   const FoldedRead &read = value.first();
   auto parameterOf = [&](StringRef path) { return parameterAt(read.scope, path); };
   std::optional<Match> match = matchOf(readingsOf({read.source, read.op, read.reader}, parameterOf),
-                                       *value.numbers, foldedFrom(value), /*isNeutral=*/false);
+                                       *value.numbers, value.from, /*isNeutral=*/false);
   if (!match)
     return false;
   if (match->solution.part >= 0) {
@@ -108,7 +108,7 @@ static constexpr size_t kMaxFunctions = 4;
 /// the order of elements, and repeats. The list does not have the order of the functions, except
 /// that the value's own operation is the last: only one order may have the values.
 bool FoldedParameters::byChain(Value &value) {
-  ArrayRef<std::string> from = foldedFrom(value);
+  ArrayRef<std::string> from = value.from;
   StringRef last = value.first().op;
   if (!value.numbers || from.empty() || last.empty())
     return false;
@@ -152,7 +152,7 @@ bool FoldedParameters::byChain(Value &value) {
       expression = Expression::of(function, std::move(expression));
     if (isMoved || isRepeated)
       expression = Expression::of("reshape", std::move(expression), asDoubles(once.shape));
-    std::optional<Solution> solution = solve(context, expression, {nullptr}, 0, once);
+    std::optional<Solution> solution = solve(program.context(), expression, {nullptr}, 0, once);
     if (!solution)
       continue;
     if (only)

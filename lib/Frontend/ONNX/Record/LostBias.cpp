@@ -7,23 +7,6 @@ using namespace shale;
 using namespace shale::onnx;
 using llvm::StringRef;
 
-/// Whether an operation's record names a parameter as its bias, whatever its name. Source: the
-/// signatures of ATen's operations.
-bool Finder::isBias(const Operation &operation, size_t index) const {
-  if (StringRef(targets[index]).ends_with("bias"))
-    return true;
-  int place = llvm::StringSwitch<int>(operation.kind())
-                  .Case("addmm", 0)
-                  .Cases({"linear", "conv1d", "conv2d", "conv3d", "convolution"}, 2)
-                  .Case("layer_norm", 3)
-                  .Default(-1);
-  return place >= 0 && llvm::any_of(operation.fx.args, [&](const std::string &name) {
-           auto it = byPlaceholder.find(name);
-           return it != byPlaceholder.end() && it->second == index &&
-                  operation.argumentOf(name) == place;
-         });
-}
-
 void Finder::loseBias(const Operation &operation, size_t index) {
   // The product or norm itself is where the bias was added.
   for (const NodeProto *node : llvm::reverse(operation.nodes)) {

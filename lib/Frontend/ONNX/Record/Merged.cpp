@@ -9,13 +9,6 @@ using llvm::ArrayRef;
 using llvm::SmallVector;
 using llvm::StringRef;
 
-/// Whether a constant is a parameter itself, or was folded from it, and not one of equal elements.
-bool Finder::isMadeOf(const TensorProto &constant, StringRef target) const {
-  auto from = origins.find(constant.name());
-  return constant.name() == target ||
-         (from != origins.end() && llvm::is_contained(from->second, target));
-}
-
 /// Splits merged operations. Two norms of one value with equal initial weights are one node in the
 /// file, and no node reads the second norm's parameters. The nodes that used its result still name
 /// it: `%layer_norm_1`, for which there is no node.
@@ -25,26 +18,26 @@ void Finder::splitMergedOperations() {
       const Operation *,
       llvm::SmallMapVector<StringRef, SmallVector<std::pair<const NodeProto *, int>>, 2>>
       converted;
-  for (const auto &entry : operations)
-    for (const NodeProto *node : entry.second.nodes)
+  for (const Operation &operation : program.operations())
+    for (const NodeProto *node : operation.nodes)
       for (int i = 0; i < node->input_size(); ++i) {
-        const Operation *maker = makers.lookup(node->input(i));
-        const std::vector<std::string> &args = entry.second.fx.args;
-        if (!maker || maker == &entry.second || llvm::is_contained(args, maker->fx.name) ||
+        const Operation *maker = program.makerOf(node->input(i));
+        const std::vector<std::string> &args = operation.fx.args;
+        if (!maker || maker == &operation || llvm::is_contained(args, maker->fx.name) ||
             llvm::is_contained(args, node->input(i)))
           continue;
-        if (isTwinOf(*maker, entry.second) && !out.readsOfMerged.count({node, i}) &&
+        if (isTwinOf(*maker, operation) && !out.readsOfMerged.count({node, i}) &&
             readsParameter(*maker)) {
           out.errors.push_back(
               "node '" + displayName(node->name()) + "' of module '" +
-              displayName(entry.second.scope) + "' reads what the export computed for module '" +
+              displayName(operation.scope) + "' reads what the export computed for module '" +
               displayName(maker->scope) +
               "', whose parameters have equal values, so it would train with the wrong parameters. Export with torch.onnx.export(..., optimize=False)");
           continue;
         }
         SmallVector<StringRef> names, moved;
         for (StringRef name : args)
-          if (!known.contains(name) && !isFolded(name) && !llvm::is_contained(names, name) &&
+          if (!program.has(name) && !program.isFolded(name) && !llvm::is_contained(names, name) &&
               !llvm::is_contained(moved, name)) {
             if (operationOf(name) == operationOf(maker->fx.name))
               names.push_back(name);
@@ -56,9 +49,9 @@ void Finder::splitMergedOperations() {
         if (names.size() != 1) {
           // The operands of a movement after the first are sizes. A removed movement hides nothing.
           ArrayRef<std::string> named = args;
-          for (StringRef name : isMovement(entry.second.kind()) ? named.take_front() : named)
-            if (!known.contains(name) && !isMovement(operationOf(name)))
-              noteRemoved(name, entry.second.scope);
+          for (StringRef name : isMovement(operation.kind()) ? named.take_front() : named)
+            if (!program.has(name) && !isMovement(operationOf(name)))
+              noteRemoved(name, operation.scope);
           continue;
         }
         Merged &found = merged.insert({names[0], {names[0].str(), maker, {}}}).first->second;
@@ -72,9 +65,9 @@ void Finder::splitMergedOperations() {
   // two operations did that were merged. In the second case each operation in the module of the
   // kept one lacks a later operation of its kind.
   for (auto &[maker, byName] : converted)
-    if (byName.size() == 2 &&
-        llvm::all_of(operations, [scope = maker->scope, this](const auto &entry) {
-          return entry.second.scope != scope || isNumberMissing(entry.second.fx.name);
+    if (byName.size() == 2 && llvm::all_of(program.operations(), [scope = maker->scope, this](
+                                                                     const Operation &operation) {
+          return operation.scope != scope || program.isNumberMissing(operation.fx.name);
         })) {
       auto *second = numberOf(byName.begin()->first) < numberOf(byName.back().first)
                          ? std::next(byName.begin())
@@ -83,23 +76,13 @@ void Finder::splitMergedOperations() {
     }
 }
 
-/// Whether a later operation of the same kind is not in the graph.
-bool Finder::isNumberMissing(StringRef name) const {
-  std::set<int64_t> numbers;
-  for (const auto &one : known)
-    if (operationOf(one.getKey()) == operationOf(name))
-      numbers.insert(numberOf(one.getKey()));
-  int64_t own = numberOf(name), count = std::distance(numbers.upper_bound(own), numbers.end());
-  return !numbers.empty() && *numbers.rbegin() - own > count;
-}
-
 /// Whether `reader` names a missing value of the kind that `maker` computes, and is in another
 /// module with the same last name and the same names of parameters: `layers.1.attn` for
 /// `layers.0.attn`.
 bool Finder::isTwinOf(const Operation &maker, const Operation &reader) const {
   if (maker.scope == reader.scope || lastOf(maker.scope) != lastOf(reader.scope) ||
       llvm::none_of(reader.fx.args, [&](const std::string &name) {
-        return !known.contains(name) && operationOf(name) == operationOf(maker.fx.name);
+        return !program.has(name) && operationOf(name) == operationOf(maker.fx.name);
       }))
     return false;
   std::set<StringRef> names[2];
@@ -114,7 +97,7 @@ bool Finder::isTwinOf(const Operation &maker, const Operation &reader) const {
 /// values of nodes without metadata are followed, too, through the modules inside.
 bool Finder::readsParameter(const Operation &last) const {
   llvm::SmallSetVector<const NodeProto *, 8> nodes;
-  for (const Operation *part : operationsOfCall(last))
+  for (const Operation *part : program.operationsOfCall(last))
     nodes.insert(part->nodes.begin(), part->nodes.end());
   size_t own = nodes.size();
   for (size_t at = 0; at < nodes.size(); ++at)
@@ -122,14 +105,15 @@ bool Finder::readsParameter(const Operation &last) const {
       auto use = out.uses.find({nodes[at], i});
       if (use != out.uses.end() && out.list[use->second.parameter].isParameter)
         return true;
-      auto maker = makers.find(nodes[at]->input(i));
-      if (maker == makers.end())
+      const std::string &input = nodes[at]->input(i);
+      const Operation *maker = program.makerOf(input);
+      if (!program.isComputed(input))
         continue;
-      if (!maker->second)
-        nodes.insert(nodeOf.lookup(nodes[at]->input(i)));
-      else if (at >= own && (maker->second->scope == last.scope ||
-                             StringRef(maker->second->scope).starts_with(last.scope + ".")))
-        nodes.insert(maker->second->nodes.begin(), maker->second->nodes.end());
+      if (!maker)
+        nodes.insert(program.nodeOf(input));
+      else if (at >= own && (maker->scope == last.scope ||
+                             StringRef(maker->scope).starts_with(last.scope + ".")))
+        nodes.insert(maker->nodes.begin(), maker->nodes.end());
     }
   return false;
 }
@@ -147,22 +131,8 @@ void Finder::noteRemoved(StringRef name, StringRef scope) {
   bool isMask = StringRef(kind).starts_with("bitwise_") ||
                 StringRef(kind).starts_with("logical_") ||
                 llvm::is_contained({"eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf"}, kind);
-  if (!isMask && !isMadeByCode(kind) && !name.contains("sym_") && !isFolded(name))
+  if (!isMask && !isMadeByCode(kind) && !name.contains("sym_") && !program.isFolded(name))
     removed.push_back({name.str(), scope.str()});
-}
-
-/// Returns `last` and the operations of its module that it is computed from, for example all
-/// operations of a norm.
-llvm::SmallSetVector<const Operation *, 4> Finder::operationsOfCall(const Operation &last) const {
-  llvm::SmallSetVector<const Operation *, 4> found;
-  found.insert(&last);
-  for (size_t at = 0; at < found.size(); ++at)
-    if (!last.scope.empty())
-      for (const NodeProto *node : found[at]->nodes)
-        for (const std::string &name : node->input())
-          if (const Operation *maker = makers.lookup(name); maker && maker->scope == last.scope)
-            found.insert(maker);
-  return found;
 }
 
 /// Returns the parameters that nodes read, or lost as biases of zeros.
@@ -228,7 +198,7 @@ std::string Finder::moduleInSource(const Merged &merged, ArrayRef<std::string> m
 void Finder::refuseMerged() {
   for (const Merged &merged : pending) {
     SmallVector<const NodeProto *> nodes;
-    for (const Operation *part : operationsOfCall(*merged.kept))
+    for (const Operation *part : program.operationsOfCall(*merged.kept))
       nodes.append(part->nodes.begin(), part->nodes.end());
     std::set<size_t> own = parametersOf(nodes);
     if (own.empty() || merged.reads.empty())
@@ -247,13 +217,6 @@ void Finder::refuseMerged() {
   }
 }
 
-/// Whether an initializer was folded from a parameter, so that no merged operation reads it.
-bool Finder::isFoldedElsewhere(StringRef target) const {
-  return llvm::any_of(origins, [&](const auto &entry) {
-    return initializers.count(entry.getKey()) && llvm::is_contained(entry.second, target);
-  });
-}
-
 /// Returns the sibling modules of `module` whose parameters with the names of `own` are all
 /// missing, and those of their parameters that are missing, by name.
 std::map<std::string, std::map<std::string, size_t>>
@@ -262,7 +225,7 @@ Finder::missingSiblings(StringRef module, const std::map<size_t, size_t> &own) c
   for (size_t index = 0; index < out.list.size(); ++index) {
     StringRef other = moduleOf(targets[index]);
     if (out.list[index].isParameter && !out.list[index].used && other != module &&
-        moduleOf(other) == moduleOf(module) && !isFoldedElsewhere(targets[index]))
+        moduleOf(other) == moduleOf(module) && !program.isFoldedIntoOther(targets[index]))
       missing[other.str()][lastOf(targets[index]).str()] = index;
   }
   for (auto it = missing.begin(); it != missing.end();) {
@@ -278,7 +241,7 @@ Finder::missingSiblings(StringRef module, const std::map<size_t, size_t> &own) c
 bool Finder::split(const Merged &merged) {
   // The parameters that the kept operation reads, all of one module.
   MergedOperation copy;
-  llvm::SmallSetVector<const Operation *, 4> parts = operationsOfCall(*merged.kept);
+  llvm::SmallSetVector<const Operation *, 4> parts = program.operationsOfCall(*merged.kept);
   for (const NodeProto &node : graph.node())
     if (llvm::any_of(parts,
                      [&](const Operation *part) { return llvm::is_contained(part->nodes, &node); }))
@@ -351,15 +314,6 @@ bool Finder::split(const Merged &merged) {
   return true;
 }
 
-/// Whether a node reads what such a node made.
-bool Finder::readsFrom(const NodeProto &node,
-                       llvm::function_ref<bool(const NodeProto &)> is) const {
-  return llvm::any_of(node.input(), [&](const std::string &input) {
-    const NodeProto *maker = nodeOf.lookup(input);
-    return maker && is(*maker);
-  });
-}
-
 /// Returns what a node computes that the file does not tell from another one of its kind; null
 /// if it does.
 static const char *indistinct(const NodeProto &node) {
@@ -377,7 +331,7 @@ static const char *indistinct(const NodeProto &node) {
 /// operation of its kind is there, none was.
 const NodeProto *Finder::indistinctBehind(const std::string &value, const Operation &reader) const {
   llvm::SmallSetVector<const NodeProto *, 16> reached;
-  if (const NodeProto *node = nodeOf.lookup(value))
+  if (const NodeProto *node = program.nodeOf(value))
     reached.insert(node);
   auto mayBeMissing = [&](const NodeProto &node) {
     std::string kind = operationOf(readFxNode(node).name);
@@ -400,7 +354,7 @@ const NodeProto *Finder::indistinctBehind(const std::string &value, const Operat
     if (indistinct(*reached[at]) && mayBeMissing(*reached[at]))
       return reached[at];
     for (const std::string &name : reached[at]->input())
-      if (const NodeProto *node = nodeOf.lookup(name))
+      if (const NodeProto *node = program.nodeOf(name))
         reached.insert(node);
   }
   return nullptr;
@@ -413,8 +367,8 @@ void Finder::addNames(const Operation &operation, StringRef value, const Operati
   auto [reads, named] = operation.readsOf(value, maker.fx.name);
   if (named > 0)
     names.insert(maker.fx.name);
-  SmallVector<StringRef> missing = missingNames(operation), equal;
-  llvm::erase_if(missing, [&](StringRef name) { return isFolded(name); });
+  SmallVector<StringRef> missing = program.missingNames(operation), equal;
+  llvm::erase_if(missing, [&](StringRef name) { return program.isFolded(name); });
   for (StringRef name : missing)
     if (operation.readsAlsoAs(name, value, maker.fx.name))
       equal.push_back(name);
@@ -439,13 +393,12 @@ void Finder::refuseIndistinct() {
     return node.op_type() == "Dropout" || node.op_type() == "Bernoulli";
   };
   auto trains = [](const NodeProto &node) { return changesBuffer(node, 3); };
-  for (const auto &entry : operations) {
-    const Operation &operation = entry.second;
-    for (StringRef missing : missingNames(operation)) {
+  for (const Operation &operation : program.operations()) {
+    for (StringRef missing : program.missingNames(operation)) {
       std::string kind = operationOf(missing);
       auto reads = [&](llvm::function_ref<bool(const NodeProto &)> is) {
         return llvm::any_of(operation.nodes,
-                            [&](const NodeProto *node) { return readsFrom(*node, is); });
+                            [&](const NodeProto *node) { return program.readsFrom(*node, is); });
       };
       if (kind == "cross_entropy_loss")
         return refuse(missing, "loss of the same operands, and the file does not show whether "
@@ -454,7 +407,8 @@ void Finder::refuseIndistinct() {
       bool isDraw = llvm::is_contained({"dropout", "native_dropout", "bernoulli", "getitem"}, kind);
       if (reads([&](const NodeProto &maker) {
             return isDraw ? draws(maker)
-                          : operationOf(readFxNode(maker).name) == kind && readsFrom(maker, draws);
+                          : operationOf(readFxNode(maker).name) == kind &&
+                                program.readsFrom(maker, draws);
           }))
         return refuse(missing, "of the same operand, and each draws random numbers of its own");
       if (kind == "getitem" && reads(trains))
@@ -464,11 +418,10 @@ void Finder::refuseIndistinct() {
   }
   // Equal operations on two merged values were merged, too.
   llvm::StringMap<std::set<std::string>> names; // of a value, as readers call it
-  for (const auto &entry : operations) {
-    const Operation &operation = entry.second;
+  for (const Operation &operation : program.operations()) {
     for (const NodeProto *node : operation.nodes)
       for (const std::string &read : node->input()) {
-        const Operation *maker = makers.lookup(read);
+        const Operation *maker = program.makerOf(read);
         if (!maker || maker == &operation)
           continue;
         std::set<std::string> &found = names[read];

@@ -25,30 +25,6 @@ bool onnx::isScalar(const TensorProto &tensor) {
   return llvm::all_of(tensor.dims(), [](int64_t size) { return size == 1; });
 }
 
-void Finder::collectOperations() {
-  for (const NodeProto &node : graph.node()) {
-    FxNode fx = readFxNode(node);
-    if (fx.name.empty())
-      continue;
-    StringRef key = metadata(node.metadata_props(), "pkg.torch.onnx.fx_node");
-    Operation &operation = operations[key.take_until([](char c) { return c == ' '; })];
-    if (operation.nodes.empty()) {
-      operation.fx = std::move(fx);
-      operation.scope = readScope(node).value_or("");
-    }
-    operation.nodes.push_back(&node);
-    for (int i = 0; i < node.input_size(); ++i) {
-      auto it = initializers.find(node.input(i));
-      if (it != initializers.end() && !operation.isOfExporter(node, i))
-        operation.uses.push_back({&node, i, it->second});
-    }
-  }
-  for (auto &entry : operations) {
-    entry.second.findComplements();
-    fitter.add(entry.second);
-  }
-}
-
 /// Returns whether the initializer that a node reads is the transpose of the parameter: the weight
 /// of aten.linear is [out, in], and a product without a transpose reads one that was folded.
 static bool isTransposed(const Operation &operation, const Use &use) {
@@ -80,8 +56,7 @@ void Finder::assignOne(const Operation &operation, const Use &use, size_t index,
     parameter.shape.assign(layout->shape.begin(), layout->shape.end());
     parameter.dataType = use.initializer->data_type();
     if (layout->movesElements()) {
-      mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
-      std::optional<Numbers> numbers = readNumbers(model, context, *use.initializer);
+      std::optional<Numbers> numbers = program.numbersOf(*use.initializer);
       if (!numbers) // it stays missing
         return;
       parameter.values = layout->argumentOf(numbers->values);
@@ -101,22 +76,17 @@ void Finder::assignOne(const Operation &operation, const Use &use, size_t index,
   out.uses[{use.node, use.operand}] = read;
 }
 
-bool Finder::readsAsItIs(const Operation &operation, const Use &use) const {
-  const FormFitter::Meaning *meaning = fitter.meaningOf(*use.node, use.operand);
-  return operation.hasForm ? meaning && meaning->isArgument : operation.readsAsItIs();
-}
-
 /// Assigns the reads of which the operation's form has the argument. A bias that no node reads is
 /// the lost one.
 void Finder::assignByForm(const Operation &operation, llvm::ArrayRef<size_t> wanted) {
   llvm::SmallSetVector<size_t, 4> assigned;
   for (const Use &use : operation.uses) {
-    const FormFitter::Meaning *meaning = fitter.meaningOf(*use.node, use.operand);
-    auto it = meaning ? byPlaceholder.find(meaning->value) : byPlaceholder.end();
-    if (it == byPlaceholder.end() ||
-        (meaning->isShapeOfConstant && !isMadeOf(*use.initializer, targets[it->second])))
+    const FormFitter::Meaning *meaning = program.meaningOf(*use.node, use.operand);
+    std::optional<size_t> index = meaning ? program.parameterOf(meaning->value) : std::nullopt;
+    if (!index ||
+        (meaning->isShapeOfConstant && !program.isMadeOf(*use.initializer, targets[*index])))
       continue;
-    Parameter &parameter = out.list[it->second];
+    Parameter &parameter = out.list[*index];
     if (meaning->isShapeOpen && !parameter.used)
       out.repairs.push_back(
           {use.node,
@@ -127,20 +97,20 @@ void Finder::assignByForm(const Operation &operation, llvm::ArrayRef<size_t> wan
                           ", ") +
                "]. Where PyTorch has another shape, export with optimize=False",
            /*isNote=*/true});
-    assignOne(operation, use, it->second, meaning->layout ? &*meaning->layout : nullptr);
-    assigned.insert(it->second);
+    assignOne(operation, use, *index, meaning->layout ? &*meaning->layout : nullptr);
+    assigned.insert(*index);
   }
   for (size_t index : wanted)
-    if (!assigned.contains(index) && isBias(operation, index))
+    if (!assigned.contains(index) && program.isBias(operation, index))
       loseBias(operation, index);
 }
 
-void Finder::assign(Operation &operation) {
+void Finder::assign(const Operation &operation) {
   SmallVector<size_t> wanted;
   for (const std::string &name : operation.fx.args) {
-    auto it = byPlaceholder.find(name);
-    if (it != byPlaceholder.end() && !llvm::is_contained(wanted, it->second))
-      wanted.push_back(it->second);
+    std::optional<size_t> index = program.parameterOf(name);
+    if (index && !llvm::is_contained(wanted, *index))
+      wanted.push_back(*index);
   }
   if (wanted.empty())
     return;
@@ -148,7 +118,7 @@ void Finder::assign(Operation &operation) {
     return assignByForm(operation, wanted);
   // aten.addmm reads its bias first, the ONNX product last.
   if (StringRef(operation.fx.target).starts_with("aten.addmm") && wanted.size() > 1 &&
-      !operation.fx.args.empty() && byPlaceholder.count(operation.fx.args.front()))
+      !operation.fx.args.empty() && program.parameterOf(operation.fx.args.front()))
     std::rotate(wanted.begin(), wanted.begin() + 1, wanted.end());
 
   SmallVector<const Use *> uses;
@@ -157,7 +127,7 @@ void Finder::assign(Operation &operation) {
         wanted, [&](size_t index) { return targets[index] == use.initializer->name(); });
     if (exact != wanted.end())
       assignOne(operation, use, *exact);
-    else if (readsAsItIs(operation, use))
+    else if (program.readsAsItIs(operation, use))
       uses.push_back(&use);
   }
   llvm::erase_if(wanted, [&](size_t index) {
@@ -174,7 +144,7 @@ void Finder::assign(Operation &operation) {
   };
   if (isAmbiguous()) // what was folded from other values is none of the parameters
     llvm::erase_if(uses, [&](const Use *use) {
-      const std::vector<std::string> &from = origins[use->initializer->name()];
+      llvm::ArrayRef<std::string> from = program.foldedFrom(use->initializer->name());
       return !from.empty() && llvm::none_of(wanted, [&](size_t index) {
         return llvm::is_contained(from, targets[index]);
       });
@@ -191,7 +161,7 @@ void Finder::assign(Operation &operation) {
     return sizes;
   };
   auto fits = [&](size_t index, const Use &use) {
-    if (isBias(operation, index))
+    if (program.isBias(operation, index))
       return sizes(*use.initializer).size() <= 1;
     const TensorProto *known = out.list[index].initializer;
     return !known || sizes(*known) == sizes(*use.initializer);
@@ -204,86 +174,16 @@ void Finder::assign(Operation &operation) {
       // Several nodes of one operation may read it.
       while (next < uses.size() && uses[next]->initializer == taken && uses.size() > wanted.size())
         assignOne(operation, *uses[next++], index);
-    } else if (isBias(operation, index)) {
+    } else if (program.isBias(operation, index)) {
       loseBias(operation, index);
     }
   }
 }
 
-void Finder::collectKnown() {
-  for (const ValueInfoProto &input : graph.input())
-    isInput.insert(input.name());
-  for (const std::string &name : readPlaceholders(graph))
-    known.insert(name);
-  for (const NodeProto &node : graph.node())
-    for (const std::string &name : node.output()) {
-      known.insert(name);
-      makers[name] = nullptr;
-      nodeOf[name] = &node;
-    }
-  for (const ValueInfoProto &value : graph.value_info())
-    for (const std::string &name : origins[value.name()] = readFoldedFrom(value))
-      folded.insert(name);
-  for (const auto &entry : operations) {
-    byLine[lineOf(entry.second)].push_back(&entry.second);
-    known.insert(entry.second.fx.name);
-    for (const NodeProto *node : entry.second.nodes)
-      for (const std::string &name : node->output())
-        makers[name] = &entry.second;
-  }
-}
-
-/// Returns the names that an operation has for its operands and that no value of the graph has.
-SmallVector<StringRef> Finder::missingNames(const Operation &operation) const {
-  SmallVector<StringRef> names;
-  for (const std::string &name : operation.fx.args)
-    if (!known.contains(name) && !llvm::is_contained(names, name))
-      names.push_back(name);
-  return names;
-}
-
-/// Returns the module and the line of source of an operation.
-std::string Finder::lineOf(const Operation &operation) {
-  return operation.scope + "\n" + readSourceText(*operation.nodes.front()).str();
-}
-
-Reader Finder::readerOf(const Operation &operation, StringRef argument) const {
-  Reader reader{operation.kind().str(), operation.argumentOf(argument)};
-  // The operations of this kind and line: those of nodes, and those that were removed.
-  std::set<int64_t> numbers;
-  for (const Operation *other : byLine.find(lineOf(operation))->second) {
-    if (other->kind() == operation.kind())
-      numbers.insert(numberOf(other->fx.name));
-    for (const NodeProto *node : other->nodes)
-      for (int i = 0; i < node->input_size(); ++i)
-        if (StringRef name = removedName(*other, *node, i); operationOf(name) == operation.kind())
-          numbers.insert(numberOf(name));
-  }
-  reader.count = numbers.size();
-  reader.order = std::distance(numbers.begin(), numbers.find(numberOf(operation.fx.name)));
-  return reader;
-}
-
-/// Returns the values of other nodes that an operation reads but its metadata does not name.
-llvm::StringSet<> Finder::unnamedInputs(const Operation &operation) const {
-  llvm::StringSet<> own, computed;
-  for (const NodeProto *node : operation.nodes)
-    for (const std::string &name : node->output())
-      own.insert(name);
-  for (const NodeProto *node : operation.nodes)
-    for (const std::string &name : node->input())
-      if (auto maker = makers.find(name);
-          maker != makers.end() && !own.contains(name) &&
-          !llvm::is_contained(operation.fx.args, name) &&
-          !(maker->second && llvm::is_contained(operation.fx.args, maker->second->fx.name)))
-        computed.insert(name);
-  return computed;
-}
-
 /// Removes from `names`, which an operation reads and no node has, those for which it reads a value
 /// of another node.
 void Finder::dropComputed(const Operation &operation, SmallVectorImpl<StringRef> &names) const {
-  llvm::StringSet<> computed = unnamedInputs(operation);
+  llvm::StringSet<> computed = program.unnamedInputs(operation);
   SmallVector<StringRef> moved;
   for (StringRef name : names)
     if (isMovement(operationOf(name)))
@@ -303,33 +203,34 @@ std::vector<FoldedRead> Finder::unexplainedReads() {
                  bool isComputed, const Operation *reader = nullptr) {
     // An initializer has its value's name, unless it was merged with another one.
     reads.push_back({use, name.str(), op, isComputed, scope.str(), readSourceText(*use.node).str(),
-                     reader ? readerOf(*reader, name) : Reader()});
+                     reader ? program.readerOf(*reader, name) : Reader()});
   };
   llvm::StringSet<> others; // initializers of other types
   for (const TensorProto &tensor : graph.initializer())
     if (!isFloat(tensor))
       others.insert(tensor.name());
   std::set<const NodeProto *> seen;
-  for (const auto &entry : operations) {
-    const Operation &operation = entry.second;
+  for (const Operation &operation : program.operations()) {
     seen.insert(operation.nodes.begin(), operation.nodes.end());
     SmallVector<const Use *> tensors, numbers;
     for (const Use &use : operation.uses)
-      if (const FormFitter::Meaning *meaning = fitter.meaningOf(*use.node, use.operand);
+      if (const FormFitter::Meaning *meaning = program.meaningOf(*use.node, use.operand);
           !out.uses.count({use.node, use.operand}) && !(meaning && meaning->isNumber))
         (isScalar(*use.initializer) ? numbers : tensors).push_back(&use);
-    SmallVector<StringRef> names = missingNames(operation);
+    SmallVector<StringRef> names = program.missingNames(operation);
     // If an operation reads no folded value, its other initializers come from the exporter itself
     // (the weight of a norm without one), except for operations that compute with a parameter
     // first.
     bool computes =
-        llvm::any_of(tensors, [&](const Use *use) { return !readsAsItIs(operation, *use); }) &&
-        llvm::any_of(operation.fx.args,
-                     [&](const std::string &name) { return byPlaceholder.count(name); });
+        llvm::any_of(tensors,
+                     [&](const Use *use) { return !program.readsAsItIs(operation, *use); }) &&
+        llvm::any_of(operation.fx.args, [&](const std::string &name) {
+          return program.parameterOf(name).has_value();
+        });
     auto isMissing = [&](size_t index) { return !out.list[index].used; };
     bool missesOne = llvm::any_of(operation.fx.args, [&](const std::string &name) {
-      auto it = byPlaceholder.find(name);
-      return it != byPlaceholder.end() && isMissing(it->second);
+      std::optional<size_t> index = program.parameterOf(name);
+      return index && isMissing(*index);
     });
     missesOne |= llvm::any_of(tensors, [&](const Use *use) {
       auto target = llvm::find(targets, use->initializer->name());
@@ -345,7 +246,7 @@ std::vector<FoldedRead> Finder::unexplainedReads() {
         if (read == names.end() && others.contains(input))
           read = llvm::find_if(
               names, [&](StringRef name) { return operationOf(name) == operationOf(input); });
-        if (read != names.end() && !initializers.count(input))
+        if (read != names.end() && !program.initializer(input))
           names.erase(read);
       }
     dropComputed(operation, names);
@@ -364,7 +265,7 @@ std::vector<FoldedRead> Finder::unexplainedReads() {
     // taken to be a product, since only the factor is known.
     auto addNamed = [&](const Use &use, StringRef name) {
       StringRef own = name.empty() ? StringRef(use.initializer->name()) : name;
-      bool isAsItIs = readsAsItIs(operation, use);
+      bool isAsItIs = program.readsAsItIs(operation, use);
       add(use, own, operation.scope,
           isAsItIs       ? operationOf(own)
           : name.empty() ? "mul"
@@ -383,10 +284,9 @@ std::vector<FoldedRead> Finder::unexplainedReads() {
   }
   for (const NodeProto &node : graph.node())
     for (int i = 0; i < node.input_size(); ++i) {
-      auto it = initializers.find(node.input(i));
-      if (it != initializers.end() && !seen.count(&node) && !isScalar(*it->second) &&
-          !out.uses.count({&node, i}))
-        add({&node, i, it->second}, node.input(i), readScope(node).value_or(""),
+      const TensorProto *constant = program.initializer(node.input(i));
+      if (constant && !seen.count(&node) && !isScalar(*constant) && !out.uses.count({&node, i}))
+        add({&node, i, constant}, node.input(i), readScope(node).value_or(""),
             operationOf(node.input(i)), /*isComputed=*/false);
     }
   return reads;
@@ -394,8 +294,7 @@ std::vector<FoldedRead> Finder::unexplainedReads() {
 
 /// Makes reads of 1 - w read the parameter that w comes from.
 void Finder::restoreComplements() {
-  for (const auto &entry : operations) {
-    const Operation &operation = entry.second;
+  for (const Operation &operation : program.operations()) {
     for (const Use &use : operation.complements) {
       auto read = out.uses.find({operation.weight->node, operation.weight->operand});
       if (read == out.uses.end())
@@ -413,12 +312,11 @@ void Finder::restoreComplements() {
 /// Returns the parameters that an operation names but no node reads.
 llvm::SmallSetVector<size_t, 4> Finder::missingOperands() const {
   llvm::SmallSetVector<size_t, 4> missing;
-  for (const auto &entry : operations)
-    for (const std::string &name : entry.second.fx.args) {
-      auto it = byPlaceholder.find(name);
-      if (it != byPlaceholder.end() && out.list[it->second].isParameter &&
-          !out.list[it->second].used && !isAlias[it->second])
-        missing.insert(it->second);
+  for (const Operation &operation : program.operations())
+    for (const std::string &name : operation.fx.args) {
+      std::optional<size_t> index = program.parameterOf(name);
+      if (index && out.list[*index].isParameter && !out.list[*index].used && !isAlias[*index])
+        missing.insert(*index);
     }
   return missing;
 }
@@ -432,14 +330,14 @@ void Finder::assignWithoutMetadata() {
   for (const TensorProto &tensor : graph.initializer())
     constants.insert(tensor.name());
   std::map<const NodeProto *, std::string> scopes;
-  for (const auto &entry : operations)
-    for (const NodeProto *node : entry.second.nodes)
-      scopes[node] = entry.second.scope;
+  for (const Operation &operation : program.operations())
+    for (const NodeProto *node : operation.nodes)
+      scopes[node] = operation.scope;
   for (const NodeProto &node : graph.node())
     for (int i = scopes.count(&node) ? node.input_size() : 0; i < node.input_size(); ++i) {
-      auto it = initializers.find(node.input(i));
+      const TensorProto *constant = program.initializer(node.input(i));
       auto target = llvm::find(targets, node.input(i));
-      if (it == initializers.end() || target == targets.end() || out.uses.count({&node, i}))
+      if (!constant || target == targets.end() || out.uses.count({&node, i}))
         continue;
       // The nodes that depend on it alone, and the modules that read their results.
       std::vector<const NodeProto *> alone = {&node};
@@ -467,10 +365,10 @@ void Finder::assignWithoutMetadata() {
             readers.count(moduleOf(targets[index]).str()))
           found.push_back(index);
       size_t index = found.empty() ? target - targets.begin() : found.front();
-      if (out.list[index].used && out.list[index].initializer != it->second)
+      if (out.list[index].used && out.list[index].initializer != constant)
         continue;
       out.list[index].used = true;
-      out.list[index].initializer = it->second;
+      out.list[index].initializer = constant;
       out.uses[{&node, i}] = {index, false};
       for (size_t other : llvm::drop_begin(found, !found.empty())) {
         MergedOperation copy;
@@ -481,7 +379,7 @@ void Finder::assignWithoutMetadata() {
           out.readsOfMerged[read] = out.merged.size();
         out.merged.push_back(std::move(copy));
         out.list[other].used = true;
-        out.list[other].initializer = it->second;
+        out.list[other].initializer = constant;
         remark(&node, "the node, which the export merged for several modules, is computed by '" +
                           out.list[other].name + "' again");
       }
@@ -491,8 +389,7 @@ void Finder::assignWithoutMetadata() {
 /// Returns the first component of all names with its dot: that of the module in which export.py
 /// wrapped the user's, which the file records. Without a record it is taken for one if each name
 /// has a further component. Empty if there is none.
-static std::string wrapperOf(const GraphProto &graph,
-                             const std::vector<SignatureEntry> &signature) {
+static std::string wrapperOf(const GraphProto &graph, llvm::ArrayRef<SignatureEntry> signature) {
   StringRef recorded = metadata(graph.metadata_props(), "shale.wrapper");
   StringRef first =
       recorded.empty() ? StringRef(signature.front().target).split('.').first : recorded;
@@ -503,26 +400,21 @@ static std::string wrapperOf(const GraphProto &graph,
   return shared ? (first + ".").str() : "";
 }
 
-void Finder::bySignature(const std::vector<SignatureEntry> &signature) {
+void Finder::bySignature() {
   if (!options.keepPrefix)
-    out.prefix = wrapperOf(graph, signature);
+    out.prefix = wrapperOf(graph, program.signature());
   llvm::StringSet<> changed;
   for (const auto &entry : readChanged(graph))
     changed.insert(entry.second);
-  for (const SignatureEntry &entry : signature) {
-    if (!byPlaceholder.try_emplace(entry.placeholder, out.list.size()).second)
-      continue;
+  for (const SignatureEntry &entry : program.signature()) {
     StringRef name = entry.target;
     name.consume_front(out.prefix);
     out.list.push_back({name.str(), {}, entry.isParameter});
     out.list.back().isChanged = !entry.isParameter && changed.contains(entry.target);
-    targets.push_back(entry.target);
   }
-  collectOperations();
-  collectKnown();
   audit();
-  for (auto &entry : operations)
-    assign(entry.second);
+  for (const Operation &operation : program.operations())
+    assign(operation);
   assignWithoutMetadata();
   restoreDetached();
   refuseSharedStops();
@@ -532,7 +424,7 @@ void Finder::bySignature(const std::vector<SignatureEntry> &signature) {
   findSecondNames(/*byModule=*/true);
   findSharedTables();
   findSecondBiases();
-  FoldedParameters folded(model, options, targets, out);
+  FoldedParameters folded(program, options, out);
   std::vector<FoldedRead> reads = unexplainedReads(); // fills `removed`, too
   std::vector<RemovedRead> readsOfRemoved = removedReads();
   size_t count = removed.size();
@@ -557,10 +449,9 @@ void Finder::bySignature(const std::vector<SignatureEntry> &signature) {
 
 Parameters onnx::findParameters(Model &model, const ParameterOptions &options) {
   Parameters out;
-  std::vector<SignatureEntry> signature = readSignature(model.proto().graph());
-  out.hasSignature = !signature.empty();
+  out.hasSignature = !readSignature(model.proto().graph()).empty();
   if (out.hasSignature) {
-    Finder(model, options, out).bySignature(signature);
+    Finder(model, options, out).bySignature();
   } else {
     findByRule(model, options, out);
   }

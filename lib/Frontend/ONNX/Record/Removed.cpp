@@ -45,66 +45,17 @@ static SmallVector<double> summandsIn(StringRef whole) {
   return found;
 }
 
-/// Returns the name that an operation has for an operand of one of its nodes, where no node has a
-/// value of that name; empty if it is not certain.
-StringRef Finder::removedName(const Operation &operation, const NodeProto &node,
-                              int operand) const {
-  const std::string &read = node.input(operand);
-  const Operation *maker = makers.lookup(read);
-  auto isNamed = [&](StringRef name) { return llvm::is_contained(operation.fx.args, name); };
-  if (maker == &operation || initializers.count(read) || !known.contains(read) || isNamed(read) ||
-      (maker && isNamed(maker->fx.name)))
-    return "";
-  SmallVector<StringRef> names = missingNames(operation);
-  llvm::erase_if(names, [&](StringRef name) { return isFolded(name); });
-  if (const FormFitter::Meaning *meaning = fitter.meaningOf(node, operand)) {
-    auto *name = llvm::find(names, StringRef(meaning->value));
-    return name == names.end() ? "" : *name;
-  }
-  return names.size() == 1 ? names.front() : "";
-}
-
-/// Whether the derivative of an operation, or of one that reads its result moved, is unbounded near
-/// an operand of 0.
-bool Finder::isUnboundedAtZero(const Operation &operation) const {
-  static const llvm::StringSet<> unbounded = {"sqrt",       "rsqrt", "log", "log2", "log10",
-                                              "reciprocal", "div",   "pow", "acos", "acosh"};
-  llvm::SmallSetVector<const Operation *, 4> reached;
-  reached.insert(&operation);
-  for (size_t at = 0; at < reached.size(); ++at) {
-    if (unbounded.contains(reached[at]->kind()))
-      return true;
-    if (!isMovement(reached[at]->kind()))
-      continue;
-    for (const auto &entry : operations)
-      if (llvm::is_contained(entry.second.fx.args, reached[at]->fx.name))
-        reached.insert(&entry.second);
-  }
-  return false;
-}
-
-/// Whether a value is the result of an operation of this kind that reads a float initializer.
-bool Finder::readsConstant(StringRef value, StringRef kind) const {
-  const Operation *maker = makers.lookup(value);
-  return maker && (maker->kind() == kind || operationOf(maker->fx.name) == kind) &&
-         llvm::any_of(maker->nodes, [&](const NodeProto *node) {
-           return llvm::any_of(node->input(),
-                               [&](const std::string &name) { return initializers.count(name); });
-         });
-}
-
 std::vector<RemovedRead> Finder::removedReads() const {
   std::vector<RemovedRead> reads;
-  for (const auto &entry : operations) {
-    const Operation &operation = entry.second;
+  for (const Operation &operation : program.operations()) {
     for (const NodeProto *node : operation.nodes)
       for (int i = 0; i < node->input_size(); ++i) {
-        StringRef name = removedName(operation, *node, i);
+        StringRef name = program.removedName(operation, *node, i);
         if (llvm::is_contained({"add", "sub", "mul", "div"}, operationOf(name)) &&
             !out.readsOfMerged.count({node, i}))
           reads.push_back({node, i, name.str(), operation.scope, readSourceText(*node).str(),
-                           readerOf(operation, name), &operation,
-                           readsConstant(node->input(i), operationOf(name))});
+                           program.readerOf(operation, name), &operation,
+                           program.readsConstant(node->input(i), operationOf(name))});
       }
   }
   return reads;
@@ -121,7 +72,7 @@ void Finder::restoreRemovedSums(llvm::ArrayRef<RemovedRead> reads) {
         out.restored.count(place))
       continue;
     const std::string &operand = node->input(read.operand);
-    const Operation *maker = makers.lookup(operand);
+    const Operation *maker = program.makerOf(operand);
     bool mayBeMerged = maker && operationOf(maker->fx.name) == kind; // with an equal sum
     SmallVector<double> summands = summandsIn(read.source);
     if (summands.size() == 1) {
@@ -129,7 +80,7 @@ void Finder::restoreRemovedSums(llvm::ArrayRef<RemovedRead> reads) {
           Expression::of(kind, Expression::ofInput(), Expression::ofNumber(summands[0])), {}};
       remark(node, "'" + read.name + "', which the export removed, is restored: " +
                        (kind == "add" ? "+ " : "- ") + shortest(summands[0]));
-    } else if (!mayBeMerged && isUnboundedAtZero(*read.operation)) {
+    } else if (!mayBeMerged && program.isUnboundedAtZero(*read.operation)) {
       first = first ? first : &read;
       ++count;
     }

@@ -62,8 +62,8 @@ void Finder::findSharedTables() {
     StringRef module = moduleOf(targets[index]);
     if (second.used || !second.isParameter || isAlias[index] ||
         lastOf(targets[index]) != "weight" || module.empty() ||
-        llvm::any_of(operations,
-                     [&](const auto &entry) { return isInside(entry.second.scope, module); }))
+        llvm::any_of(program.operations(),
+                     [&](const Operation &operation) { return isInside(operation.scope, module); }))
       continue;
     SmallVector<size_t> found;
     for (const auto &[other, list] : readers) {

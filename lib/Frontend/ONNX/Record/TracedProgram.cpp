@@ -1,0 +1,275 @@
+//===- TracedProgram.cpp - The program that PyTorch traced ----------------===//
+#include "lib/Frontend/ONNX/Record/TracedProgram.h"
+#include "lib/Frontend/ONNX/Record/Parameters.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSwitch.h"
+#include <set>
+
+using namespace shale;
+using namespace shale::onnx;
+using llvm::SmallVector;
+using llvm::StringRef;
+
+/// Size in bytes of the largest tensor that is searched. Exporters fold inputs of some kilobytes.
+static constexpr int64_t kSearchLimit = int64_t(4) << 20;
+
+TracedProgram::TracedProgram(Model &model, const ParameterOptions &options)
+    : model(model), proto(model.proto().graph()),
+      evaluation(std::make_unique<mlir::MLIRContext>(mlir::MLIRContext::Threading::DISABLED)),
+      fitter(model) {
+  for (SignatureEntry &entry : readSignature(proto))
+    if (byPlaceholder.try_emplace(entry.placeholder, entries.size()).second) {
+      byTarget.try_emplace(entry.target, entries.size());
+      names.push_back(entry.target);
+      entries.push_back(std::move(entry));
+    }
+  for (const TensorProto &tensor : proto.initializer())
+    if (isFloat(tensor))
+      constants[tensor.name()] = &tensor;
+  parseOperations();
+  parseNames();
+  fitForms(options);
+}
+
+void TracedProgram::parseOperations() {
+  for (const NodeProto &node : proto.node()) {
+    FxNode fx = readFxNode(node);
+    if (fx.name.empty())
+      continue;
+    StringRef key = metadata(node.metadata_props(), "pkg.torch.onnx.fx_node");
+    key = key.take_until([](char c) { return c == ' '; });
+    auto [place, isNew] = byName.try_emplace(key, all.size());
+    if (isNew) {
+      all.emplace_back();
+      all.back().fx = std::move(fx);
+      all.back().scope = readScope(node).value_or("");
+    }
+    Operation &operation = all[place->second];
+    operation.nodes.push_back(&node);
+    for (int i = 0; i < node.input_size(); ++i)
+      if (const TensorProto *constant = initializer(node.input(i));
+          constant && !operation.isOfExporter(node, i))
+        operation.uses.push_back({&node, i, constant});
+  }
+  for (Operation &operation : all) {
+    operation.findComplements();
+    fitter.add(operation);
+  }
+}
+
+/// Returns the module and the line of source of an operation.
+static std::string lineOf(const Operation &operation) {
+  return operation.scope + "\n" + readSourceText(*operation.nodes.front()).str();
+}
+
+void TracedProgram::parseNames() {
+  for (const ValueInfoProto &input : proto.input())
+    inputs.insert(input.name());
+  for (const std::string &name : readPlaceholders(proto))
+    known.insert(name);
+  for (const NodeProto &node : proto.node())
+    for (const std::string &name : node.output()) {
+      known.insert(name);
+      makers[name] = nullptr;
+      nodes[name] = &node;
+    }
+  for (const ValueInfoProto &value : proto.value_info())
+    if (std::vector<std::string> from = readFoldedFrom(value); !from.empty()) {
+      for (const std::string &name : from)
+        folded.insert(name);
+      origins[value.name()] = std::move(from);
+    }
+  for (const Operation &operation : all) {
+    byLine[lineOf(operation)].push_back(&operation);
+    known.insert(operation.fx.name);
+    for (const NodeProto *node : operation.nodes)
+      for (const std::string &name : node->output())
+        makers[name] = &operation;
+  }
+}
+
+std::optional<size_t> TracedProgram::parameterNamed(StringRef target) const {
+  auto it = byTarget.find(target);
+  return it == byTarget.end() ? std::nullopt : std::optional(it->second);
+}
+
+std::optional<size_t> TracedProgram::parameterOf(StringRef placeholder) const {
+  auto it = byPlaceholder.find(placeholder);
+  return it == byPlaceholder.end() ? std::nullopt : std::optional(it->second);
+}
+
+bool TracedProgram::readsAsItIs(const Operation &operation, const Use &use) const {
+  const FormFitter::Meaning *meaning = meaningOf(*use.node, use.operand);
+  return operation.hasForm ? meaning && meaning->isArgument : operation.readsAsItIs();
+}
+
+std::optional<Numbers> TracedProgram::numbersOf(const TensorProto &tensor) const {
+  llvm::Expected<mlir::DenseElementsAttr> data = model.read(&context(), tensor, kSearchLimit);
+  if (!data) {
+    llvm::consumeError(data.takeError());
+    return std::nullopt;
+  }
+  return Numbers::of(*data);
+}
+
+llvm::ArrayRef<std::string> TracedProgram::foldedFrom(StringRef value) const {
+  auto it = origins.find(value);
+  if (it == origins.end())
+    return {};
+  return it->second;
+}
+
+bool TracedProgram::isFoldedIntoOther(StringRef target) const {
+  return llvm::any_of(origins, [&](const auto &entry) {
+    return initializer(entry.getKey()) && llvm::is_contained(entry.second, target);
+  });
+}
+
+bool TracedProgram::isMadeOf(const TensorProto &constant, StringRef target) const {
+  return constant.name() == target || llvm::is_contained(foldedFrom(constant.name()), target);
+}
+
+SmallVector<StringRef> TracedProgram::missingNames(const Operation &operation) const {
+  SmallVector<StringRef> missing;
+  for (const std::string &name : operation.fx.args)
+    if (!has(name) && !llvm::is_contained(missing, name))
+      missing.push_back(name);
+  return missing;
+}
+
+StringRef TracedProgram::removedName(const Operation &operation, const NodeProto &node,
+                                     int operand) const {
+  const std::string &read = node.input(operand);
+  const Operation *maker = makerOf(read);
+  auto isNamed = [&](StringRef name) { return llvm::is_contained(operation.fx.args, name); };
+  if (maker == &operation || initializer(read) || !has(read) || isNamed(read) ||
+      (maker && isNamed(maker->fx.name)))
+    return "";
+  SmallVector<StringRef> missing = missingNames(operation);
+  llvm::erase_if(missing, [&](StringRef name) { return isFolded(name); });
+  if (const FormFitter::Meaning *meaning = meaningOf(node, operand)) {
+    auto *name = llvm::find(missing, StringRef(meaning->value));
+    return name == missing.end() ? "" : *name;
+  }
+  return missing.size() == 1 ? missing.front() : "";
+}
+
+Reader TracedProgram::readerOf(const Operation &operation, StringRef argument) const {
+  Reader reader{operation.kind().str(), operation.argumentOf(argument)};
+  // The operations of this kind and line: those of nodes, and those that were removed.
+  std::set<int64_t> numbers;
+  for (const Operation *other : byLine.find(lineOf(operation))->second) {
+    if (other->kind() == operation.kind())
+      numbers.insert(numberOf(other->fx.name));
+    for (const NodeProto *node : other->nodes)
+      for (int i = 0; i < node->input_size(); ++i)
+        if (StringRef name = removedName(*other, *node, i); operationOf(name) == operation.kind())
+          numbers.insert(numberOf(name));
+  }
+  reader.count = numbers.size();
+  reader.order = std::distance(numbers.begin(), numbers.find(numberOf(operation.fx.name)));
+  return reader;
+}
+
+llvm::StringSet<> TracedProgram::unnamedInputs(const Operation &operation) const {
+  llvm::StringSet<> own, computed;
+  for (const NodeProto *node : operation.nodes)
+    for (const std::string &name : node->output())
+      own.insert(name);
+  for (const NodeProto *node : operation.nodes)
+    for (const std::string &name : node->input())
+      if (auto maker = makers.find(name);
+          maker != makers.end() && !own.contains(name) &&
+          !llvm::is_contained(operation.fx.args, name) &&
+          !(maker->second && llvm::is_contained(operation.fx.args, maker->second->fx.name)))
+        computed.insert(name);
+  return computed;
+}
+
+bool TracedProgram::isRead(const Operation &operation, StringRef name) const {
+  return llvm::any_of(operation.nodes, [&](const NodeProto *node) {
+    return llvm::any_of(node->input(), [&](const std::string &read) {
+      const Operation *maker = makerOf(read);
+      return read == name || (maker && maker->fx.name == name);
+    });
+  });
+}
+
+bool TracedProgram::isInnerValue(const Operation &operation, StringRef value) const {
+  const Operation *maker = makerOf(value);
+  return maker && maker != &operation && value != maker->fx.name &&
+         !llvm::is_contained(maker->nodes.back()->output(), value) &&
+         llvm::any_of(maker->nodes, [&](const NodeProto *node) {
+           return llvm::is_contained(node->input(), value);
+         });
+}
+
+bool TracedProgram::readsFrom(const NodeProto &node,
+                              llvm::function_ref<bool(const NodeProto &)> is) const {
+  return llvm::any_of(node.input(), [&](const std::string &input) {
+    const NodeProto *maker = nodeOf(input);
+    return maker && is(*maker);
+  });
+}
+
+llvm::SmallSetVector<const Operation *, 4>
+TracedProgram::operationsOfCall(const Operation &last) const {
+  llvm::SmallSetVector<const Operation *, 4> found;
+  found.insert(&last);
+  for (size_t at = 0; at < found.size(); ++at)
+    if (!last.scope.empty())
+      for (const NodeProto *node : found[at]->nodes)
+        for (const std::string &name : node->input())
+          if (const Operation *maker = makerOf(name); maker && maker->scope == last.scope)
+            found.insert(maker);
+  return found;
+}
+
+bool TracedProgram::isNumberMissing(StringRef name) const {
+  std::set<int64_t> numbers;
+  for (const auto &one : known)
+    if (operationOf(one.getKey()) == operationOf(name))
+      numbers.insert(numberOf(one.getKey()));
+  int64_t own = numberOf(name), count = std::distance(numbers.upper_bound(own), numbers.end());
+  return !numbers.empty() && *numbers.rbegin() - own > count;
+}
+
+bool TracedProgram::readsConstant(StringRef value, StringRef kind) const {
+  const Operation *maker = makerOf(value);
+  return maker && (maker->kind() == kind || operationOf(maker->fx.name) == kind) &&
+         llvm::any_of(maker->nodes, [&](const NodeProto *node) {
+           return llvm::any_of(node->input(),
+                               [&](const std::string &name) { return initializer(name); });
+         });
+}
+
+bool TracedProgram::isUnboundedAtZero(const Operation &operation) const {
+  static const llvm::StringSet<> unbounded = {"sqrt",       "rsqrt", "log", "log2", "log10",
+                                              "reciprocal", "div",   "pow", "acos", "acosh"};
+  llvm::SmallSetVector<const Operation *, 4> reached;
+  reached.insert(&operation);
+  for (size_t at = 0; at < reached.size(); ++at) {
+    if (unbounded.contains(reached[at]->kind()))
+      return true;
+    if (!isMovement(reached[at]->kind()))
+      continue;
+    for (const Operation &other : all)
+      if (llvm::is_contained(other.fx.args, reached[at]->fx.name))
+        reached.insert(&other);
+  }
+  return false;
+}
+
+/// Source of the places: the signatures of ATen's operations.
+bool TracedProgram::isBias(const Operation &operation, size_t parameter) const {
+  if (target(parameter).ends_with("bias"))
+    return true;
+  int place = llvm::StringSwitch<int>(operation.kind())
+                  .Case("addmm", 0)
+                  .Cases({"linear", "conv1d", "conv2d", "conv3d", "convolution"}, 2)
+                  .Case("layer_norm", 3)
+                  .Default(-1);
+  return place >= 0 && llvm::any_of(operation.fx.args, [&](const std::string &name) {
+           return parameterOf(name) == parameter && operation.argumentOf(name) == place;
+         });
+}

@@ -1,0 +1,156 @@
+//===- TracedProgram.h - The program that PyTorch traced ------------------===//
+//
+// The metadata of a file that PyTorch's exporter wrote is a partial record of the program that
+// torch.export traced: its parameters, and for each node the traced operation with its arguments,
+// module and line of source. An operation that the exporter removed or folded has no node, but its
+// name stands among the arguments of those that read it.
+//
+//===----------------------------------------------------------------------===//
+#ifndef SHALE_FRONTEND_ONNX_RECORD_TRACEDPROGRAM_H
+#define SHALE_FRONTEND_ONNX_RECORD_TRACEDPROGRAM_H
+
+#include "lib/Frontend/ONNX/ParameterOptions.h"
+#include "lib/Frontend/ONNX/Record/Expression.h"
+#include "lib/Frontend/ONNX/Record/FitForm.h"
+#include "lib/Frontend/ONNX/Record/Operation.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
+
+namespace shale::onnx {
+
+/// A node that reads a value, and the index of the operand.
+using Place = std::pair<const NodeProto *, int>;
+
+/// An operation whose nodes are not those that the exporter writes for it.
+struct Mismatch {
+  const Operation *operation;
+  /// Whether the exporter's optimizer made a batch normalization a part of the product before it.
+  bool isMergedNorm;
+  Difference difference; // else
+};
+
+/// The traced program as far as the file has it. It does not change once it is parsed.
+class TracedProgram {
+public:
+  /// Parses the record of a file that has a signature, and fits the nodes of the operations to
+  /// their forms, in order, until the first mismatch. `options.assumedForms` are not fitted.
+  TracedProgram(Model &model, const ParameterOptions &options);
+  TracedProgram(const TracedProgram &) = delete;
+
+  const GraphProto &graph() const { return proto; }
+
+  /// Parameters and buffers, in PyTorch's order, each placeholder once. Elsewhere they are numbered
+  /// by this order.
+  llvm::ArrayRef<SignatureEntry> signature() const { return entries; }
+  /// Their full names.
+  llvm::ArrayRef<std::string> targets() const { return names; }
+  llvm::StringRef target(size_t parameter) const { return names[parameter]; }
+  /// Returns the first parameter or buffer of this full name.
+  std::optional<size_t> parameterNamed(llvm::StringRef target) const;
+  /// Returns the parameter or buffer that records of operations call `placeholder`.
+  std::optional<size_t> parameterOf(llvm::StringRef placeholder) const;
+
+  /// The operations that have nodes, in the order of the graph.
+  const std::vector<Operation> &operations() const { return all; }
+  /// The first operation whose nodes have another form, if there is one.
+  const std::optional<Mismatch> &mismatch() const { return firstMismatch; }
+  /// What the operand of a node is by the form of its operation; null if that is not known.
+  const FormFitter::Meaning *meaningOf(const NodeProto &node, int operand) const {
+    return fitter.meaningOf(node, operand);
+  }
+  /// Whether a node's operand is an argument of the operation, perhaps in another layout.
+  bool readsAsItIs(const Operation &operation, const Use &use) const;
+
+  /// Whether the graph has a value of this name, or the program an input.
+  bool has(llvm::StringRef name) const { return known.contains(name); }
+  bool isInput(llvm::StringRef name) const { return inputs.contains(name); }
+  /// Whether a node computes a value of this name.
+  bool isComputed(llvm::StringRef name) const { return makers.count(name); }
+  /// Returns the operation that computes a value; null if its node belongs to none.
+  const Operation *makerOf(llvm::StringRef value) const { return makers.lookup(value); }
+  /// Returns the node that computes a value, or null.
+  const NodeProto *nodeOf(llvm::StringRef value) const { return nodes.lookup(value); }
+
+  /// Returns the initializer of floats of this name, or null.
+  const TensorProto *initializer(llvm::StringRef name) const { return constants.lookup(name); }
+  /// Returns the elements of an initializer; none if it cannot be read, or is too large to be
+  /// searched.
+  std::optional<Numbers> numbersOf(const TensorProto &tensor) const;
+  /// The context in which expressions are evaluated.
+  mlir::MLIRContext &context() const { return *evaluation; }
+
+  /// Returns the names that a value was folded from; empty if the exporter does not say so.
+  llvm::ArrayRef<std::string> foldedFrom(llvm::StringRef value) const;
+  /// Whether the exporter says of any value what it was folded from.
+  bool listsOrigins() const { return !origins.empty(); }
+  /// Whether a name is that of a constant, or of a value that another one was folded from.
+  bool isFolded(llvm::StringRef name) const { return folded.contains(name) || initializer(name); }
+  /// Whether an initializer was folded from a parameter.
+  bool isFoldedIntoOther(llvm::StringRef target) const;
+  /// Whether a constant is a parameter itself, or was folded from it, and not one of equal
+  /// elements.
+  bool isMadeOf(const TensorProto &constant, llvm::StringRef target) const;
+
+  /// Returns the names that an operation has for its operands and that no value of the graph has.
+  llvm::SmallVector<llvm::StringRef> missingNames(const Operation &operation) const;
+  /// Returns the name that an operation has for an operand of one of its nodes, where no node has a
+  /// value of that name; empty if it is not certain.
+  llvm::StringRef removedName(const Operation &operation, const NodeProto &node, int operand) const;
+  /// Returns how an operation reads an argument, and its place among those of its line.
+  Reader readerOf(const Operation &operation, llvm::StringRef argument) const;
+  /// Returns the values of other nodes that an operation reads but its record does not name.
+  llvm::StringSet<> unnamedInputs(const Operation &operation) const;
+  /// Whether an operation reads the value of this name.
+  bool isRead(const Operation &operation, llvm::StringRef name) const;
+  /// Whether a value that an operation reads is no result of its maker: one that the maker's nodes
+  /// share with this operation's, as the exporter merged them.
+  bool isInnerValue(const Operation &operation, llvm::StringRef value) const;
+  /// Whether a node reads what such a node made.
+  bool readsFrom(const NodeProto &node, llvm::function_ref<bool(const NodeProto &)> is) const;
+  /// Returns `last` and the operations of its module that it is computed from, for example all
+  /// operations of a norm.
+  llvm::SmallSetVector<const Operation *, 4> operationsOfCall(const Operation &last) const;
+  /// Whether a later operation of the same kind is not in the graph.
+  bool isNumberMissing(llvm::StringRef name) const;
+  /// Whether a value is the result of an operation of this kind that reads a float initializer.
+  bool readsConstant(llvm::StringRef value, llvm::StringRef kind) const;
+  /// Whether the derivative of an operation, or of one that reads its result moved, is unbounded
+  /// near an operand of 0.
+  bool isUnboundedAtZero(const Operation &operation) const;
+  /// Whether an operation's record names a parameter as its bias, whatever its name.
+  bool isBias(const Operation &operation, size_t parameter) const;
+
+private:
+  void parseOperations();
+  void parseNames();
+  void fitForms(const ParameterOptions &options);
+  Fit fitValue(llvm::StringRef name, llvm::StringRef operand);
+  bool isPartOfSplit(llvm::StringRef value) const;
+  std::optional<Difference> unnamedRead(const Operation &operation) const;
+  std::optional<Difference> differenceOf(Operation &operation);
+
+  Model &model;
+  const GraphProto &proto;
+  std::unique_ptr<mlir::MLIRContext> evaluation;
+  FormFitter fitter;
+  std::vector<SignatureEntry> entries;
+  std::vector<std::string> names;
+  llvm::StringMap<size_t> byTarget, byPlaceholder;
+  llvm::StringMap<const TensorProto *> constants;
+  std::vector<Operation> all;
+  /// Indices into `all`, by "%name".
+  llvm::StringMap<size_t> byName;
+  std::optional<Mismatch> firstMismatch;
+  llvm::StringSet<> known, inputs, folded;
+  /// What each value was folded from, where the exporter says so.
+  llvm::StringMap<std::vector<std::string>> origins;
+  llvm::StringMap<const Operation *> makers;
+  llvm::StringMap<const NodeProto *> nodes;
+  /// The operations of each line of source of a module.
+  llvm::StringMap<std::vector<const Operation *>> byLine;
+};
+
+} // namespace shale::onnx
+
+#endif // SHALE_FRONTEND_ONNX_RECORD_TRACEDPROGRAM_H
