@@ -1,5 +1,6 @@
 //===- ElementEmitter.cpp - Emits one element of a tensor value -----------===//
 #include "dialects/interfaces/ElementEmitter.h"
+#include "dialects/interfaces/Float8.h"
 #include "dialects/interfaces/Numeric.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -104,6 +105,8 @@ Type shale::likeShape(Value value, Type element) {
 
 Type shale::memoryType(Type element) {
   if (element.isInteger(1))
+    return IntegerType::get(element.getContext(), 8);
+  if (is8BitFloat(element))
     return IntegerType::get(element.getContext(), 8);
   return is16BitFloat(element) ? Type(IntegerType::get(element.getContext(), 16)) : element;
 }

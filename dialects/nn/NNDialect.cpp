@@ -23,6 +23,7 @@ void registerElementwiseOps(NNDialect &dialect);
 void registerCompareOps(NNDialect &dialect);
 void registerCastOps(NNDialect &dialect);
 void registerMatmulOps(NNDialect &dialect);
+void registerQuantizeOps(NNDialect &dialect);
 void registerEpilogueOps(NNDialect &dialect);
 void registerNormOps(NNDialect &dialect);
 void registerAttentionOps(NNDialect &dialect);
@@ -62,6 +63,7 @@ void NNDialect::initialize() {
   registerCompareOps(*this);
   registerCastOps(*this);
   registerMatmulOps(*this);
+  registerQuantizeOps(*this);
   registerEpilogueOps(*this);
   registerNormOps(*this);
   registerAttentionOps(*this);

@@ -17,7 +17,7 @@ def RT_Token : TypeDef<RT_Dialect, "Token"> {
   let summary = "A started collective or copy that has not been waited for";
 }
 
-def RT_Buffer : StaticShapeMemRefOf<[F32, F64, BF16, F16, I64, I32, I1]>;
+def RT_Buffer : StaticShapeMemRefOf<[F32, F64, BF16, F16, F8E4M3FN, F8E5M2, I64, I32, I1]>;
 
 // A byte count or an index. Signed, so that invalid values can be detected.
 def RT_Int : TypedSignlessIntegerAttrBase<I64, "int64_t", "64-bit integer attribute">;

@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define SHALE_ABI_VERSION 19
+#define SHALE_ABI_VERSION 20
 
 /* Limits on the pieces into which the runtime cuts an f32 matrix product on a CPU. The
  * host's matrix library packs each piece into buffers that it allocates: at most
@@ -66,6 +66,8 @@ typedef enum {
   SHALE_I64 = 4,
   SHALE_I32 = 5,
   SHALE_BOOL = 6,    /* one byte, 0 or 1 */
+  SHALE_F8_E4M3 = 7, /* 8-bit floats of matrix products: without infinity, largest 448 */
+  SHALE_F8_E5M2 = 8, /* largest 57344 */
   SHALE_NO_TYPE = -1 /* of a tensor of which only the name is known */
 } ShaleType;
 

@@ -2,6 +2,7 @@
 #include "lib/Analysis/Numerics.h"
 #include "dialects/dist/Runs.h"
 #include "dialects/nn/Ops/Cast.h"
+#include "dialects/nn/Ops/Matmul.h"
 #include "dialects/nn/Ops/State.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/SymbolTable.h"
@@ -175,10 +176,12 @@ private:
   void addSum(Operation *op, Value value) {
     Types types;
     Type first;
-    for (Value operand : op->getOperands())
-      if (Type type = floatOf(operand)) {
+    auto product = dyn_cast<nn::MatmulOp>(op);
+    for (OpOperand &operand : op->getOpOperands())
+      if (Type type = floatOf(operand.get())) {
         first = first ? first : type;
-        types.add(type);
+        Type rounded = product ? product.getQuantizedType(operand.getOperandNumber()) : Type();
+        types.add(rounded ? rounded : type);
       }
     std::string name = op->getName().getStringRef().str(), gives = nameOf(floatOf(value));
     std::string sum = nameOf(first ? accumulatorType(first) : floatOf(value));

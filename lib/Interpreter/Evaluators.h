@@ -9,6 +9,7 @@ class Registry;
 void registerElementwise(Registry &registry);
 void registerData(Registry &registry);
 void registerMatmul(Registry &registry);
+void registerQuantize(Registry &registry);
 void registerEpilogue(Registry &registry);
 void registerNorm(Registry &registry);
 void registerAttention(Registry &registry);

@@ -25,6 +25,7 @@ Registry &getRegistry() {
     registerElementwise(result);
     registerData(result);
     registerMatmul(result);
+    registerQuantize(result);
     registerEpilogue(result);
     registerNorm(result);
     registerAttention(result);

@@ -3,6 +3,7 @@
 #include "dialects/dist/Dist.h"
 #include "dialects/nn/Ops/Epilogue.h"
 #include "dialects/nn/Ops/Matmul.h"
+#include "dialects/nn/Ops/Quantize.h"
 #include "dialects/nn/Ops/Sdpa.h"
 #include "lib/Analysis/ProgramLiveness.h"
 #include "mlir/IR/Builders.h"
@@ -214,6 +215,13 @@ LogicalResult RtMachine::gemm(rt::GemmOp op) {
   Value a = placeholder(builder, op.getLoc(), op.getA(), false),
         b = placeholder(builder, op.getLoc(), op.getB(), false);
   Type type = rt::tensorType(op.getC().getType());
+  if (!op.getScales().empty()) {
+    SmallVector<Value> scales = placeholders(builder, op.getLoc(), op.getScales());
+    auto product =
+        nn::QuantizedMatmulOp::create(builder, op.getLoc(), type, a, b, scales[0], scales[1]);
+    return compute(product, {op.getA(), op.getB(), op.getScales()[0], op.getScales()[1]},
+                   op.getC());
+  }
   if (op.getAccumulate()) {
     Value c = placeholder(builder, op.getLoc(), op.getC(), false);
     auto product = nn::MatmulAddOp::create(builder, op.getLoc(), type, c, a, b, op.getTransposeA(),

@@ -21,6 +21,10 @@ std::optional<Element> elementOf(Type type) {
     return Element::BF16;
   if (type.isF16())
     return Element::F16;
+  if (isa<Float8E4M3FNType>(type))
+    return Element::F8E4M3;
+  if (isa<Float8E5M2Type>(type))
+    return Element::F8E5M2;
   if (type.isInteger(64))
     return Element::I64;
   if (type.isInteger(32))
@@ -40,6 +44,10 @@ Type typeOf(MLIRContext *context, Element element) {
     return BFloat16Type::get(context);
   case Element::F16:
     return Float16Type::get(context);
+  case Element::F8E4M3:
+    return Float8E4M3FNType::get(context);
+  case Element::F8E5M2:
+    return Float8E5M2Type::get(context);
   case Element::I64:
     return IntegerType::get(context, 64);
   case Element::I32:
@@ -50,7 +58,7 @@ Type typeOf(MLIRContext *context, Element element) {
   return {};
 }
 
-bool isFloat(Element element) { return element <= Element::F16; }
+bool isFloat(Element element) { return element <= Element::F8E5M2; }
 
 int64_t bytesOf(Element element) {
   switch (element) {
@@ -63,6 +71,8 @@ int64_t bytesOf(Element element) {
   case Element::BF16:
   case Element::F16:
     return 2;
+  case Element::F8E4M3:
+  case Element::F8E5M2:
   case Element::I1:
     return 1;
   }
@@ -120,6 +130,22 @@ static const double *values16(Element element) {
   return element == Element::F16 ? f16.data() : bf16.data();
 }
 
+static const llvm::fltSemantics &semantics8(Element element) {
+  return element == Element::F8E4M3 ? llvm::APFloat::Float8E4M3FN() : llvm::APFloat::Float8E5M2();
+}
+
+/// Rounds to the nearest multiple of the distance between numbers of an 8-bit float type near the
+/// value.
+static double roundTo8Bits(Element element, double value) {
+  bool fine = element == Element::F8E4M3;
+  double largest = fine ? 448 : 57344;
+  if (value == 0 || std::isnan(value))
+    return value;
+  int exponent = std::max(std::ilogb(value), fine ? -6 : -14) - (fine ? 3 : 2);
+  double size = std::ldexp(std::nearbyint(std::ldexp(std::fabs(value), -exponent)), exponent);
+  return std::copysign(std::isfinite(value) ? std::min(size, largest) : largest, value);
+}
+
 double roundFloat(Element element, double value) {
   switch (element) {
   case Element::F32:
@@ -127,6 +153,9 @@ double roundFloat(Element element, double value) {
   case Element::BF16:
   case Element::F16:
     return roundTo16Bits(element, value);
+  case Element::F8E4M3:
+  case Element::F8E5M2:
+    return roundTo8Bits(element, value);
   default:
     return value;
   }
@@ -264,6 +293,15 @@ void Tensor::toBytes(char *bytes) const {
       std::memcpy(bytes + 2 * i, &bits, 2);
     }
     return;
+  case Element::F8E4M3:
+  case Element::F8E5M2:
+    for (int64_t i = 0; i < count; ++i) {
+      llvm::APFloat value(floats()[i]);
+      bool lost;
+      value.convert(semantics8(elementKind), llvm::APFloat::rmNearestTiesToEven, &lost);
+      bytes[i] = static_cast<char>(value.bitcastToAPInt().getZExtValue());
+    }
+    return;
   case Element::I64:
     return store<int64_t>(ints(), count, bytes);
   case Element::I32:
@@ -292,6 +330,14 @@ Tensor Tensor::fromBytes(Element element, ArrayRef<int64_t> shape, const char *b
       std::memcpy(&bits, bytes + 2 * i, 2);
       to[i] = values[bits];
     }
+    break;
+  }
+  case Element::F8E4M3:
+  case Element::F8E5M2: {
+    double *to = result.mutableFloats();
+    for (int64_t i = 0; i < count; ++i)
+      to[i] =
+          llvm::APFloat(semantics8(element), llvm::APInt(8, uint8_t(bytes[i]))).convertToDouble();
     break;
   }
   case Element::I64:
@@ -365,7 +411,8 @@ DenseElementsAttr Tensor::toAttr(MLIRContext *context) const {
 }
 
 std::string Tensor::shapeString() const {
-  static const char *names[] = {"f32", "f64", "bf16", "f16", "i64", "i32", "i1"};
+  static const char *names[] = {"f32",    "f64", "bf16", "f16", "f8E4M3FN",
+                                "f8E5M2", "i64", "i32",  "i1"};
   std::string result;
   for (int64_t size : dims)
     result += std::to_string(size) + "x";

@@ -18,7 +18,7 @@
 
 namespace shale::interp {
 
-enum class Element : uint8_t { F32, F64, BF16, F16, I64, I32, I1 };
+enum class Element : uint8_t { F32, F64, BF16, F16, F8E4M3, F8E5M2, I64, I32, I1 };
 
 std::optional<Element> elementOf(mlir::Type type);
 mlir::Type typeOf(mlir::MLIRContext *context, Element element);
@@ -26,7 +26,8 @@ bool isFloat(Element element);
 /// Returns the bytes of one element in memory and files; a boolean takes one
 /// byte.
 int64_t bytesOf(Element element);
-/// Rounds to the nearest value of the element type, ties to even.
+/// Rounds to the nearest value of the element type, ties to even. Numbers beyond the range of 8-bit
+/// floats become the largest finite number.
 double roundFloat(Element element, double value);
 /// Wraps an integer to the width of its type; booleans become 0 or 1.
 int64_t wrapInt(Element element, int64_t value);

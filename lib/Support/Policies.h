@@ -27,6 +27,9 @@ enum class MasterKind { F32, None };
 /// Types of the optimizer's state.
 enum class MomentKind { F32, BF16 };
 
+/// Types of the operands of products with parameters; Param: that of their use.
+enum class ProductKind { Param, FP8 };
+
 /// When a bucket of gradients is reduced: while the next one is made, or before that.
 enum class ReductionOrder { Overlap, Memory };
 
@@ -95,6 +98,7 @@ std::string parseText(llvm::StringRef text, Sharding &value);
 std::string parseText(llvm::StringRef text, FloatKind &value);
 std::string parseText(llvm::StringRef text, MasterKind &value);
 std::string parseText(llvm::StringRef text, MomentKind &value);
+std::string parseText(llvm::StringRef text, ProductKind &value);
 std::string parseText(llvm::StringRef text, ReductionOrder &value);
 std::string parseText(llvm::StringRef text, AttentionKind &value);
 std::string parseText(llvm::StringRef text, UnitPolicy &value);
@@ -110,6 +114,7 @@ std::string textOf(Sharding value);
 std::string textOf(FloatKind value);
 std::string textOf(MasterKind value);
 std::string textOf(MomentKind value);
+std::string textOf(ProductKind value);
 std::string textOf(ReductionOrder value);
 std::string textOf(AttentionKind value);
 std::string textOf(const UnitPolicy &value);

@@ -82,6 +82,9 @@ public:
   /// Whether kernels of a module with `rt.fast_math` approximate exp, tanh and divisions.
   virtual bool hasFastMath() const { return false; }
 
+  /// Whether the target's library multiplies matrices of 8-bit floats (nn.quantized_matmul).
+  virtual bool has8BitProducts() const { return false; }
+
   /// Returns the number of parts that a reduction to `results` elements, each of `each` elements,
   /// is split into. A first kernel reduces the parts, a second one their results. With `trailing`
   /// the elements of one result are neighbours, otherwise they are `results` elements apart. 1: the

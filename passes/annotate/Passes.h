@@ -33,6 +33,7 @@ struct AnnotateOptions {
   FloatKind paramDtype = FloatKind::F32, reduceDtype = FloatKind::F32, bufferDtype = FloatKind::F32;
   MasterKind masterDtype = MasterKind::F32;
   MomentKind optimizerDtype = MomentKind::F32;
+  ProductKind productDtype = ProductKind::Param;
 };
 
 /// Sets the user's choices on the module as attributes.

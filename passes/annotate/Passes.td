@@ -185,6 +185,47 @@ def AnnotatePrecisionPass : Pass<"shale-annotate-precision", "::mlir::ModuleOp">
   let dependentDialects = ["::shale::nn::NNDialect"];
 }
 
+def AnnotateProductsPass : Pass<"shale-annotate-products", "::mlir::ModuleOp"> {
+  let summary = "Chooses the matrix products whose operands are rounded to 8-bit floats";
+  let description = [{
+    Sets `quantized` on each `nn.matmul` of a matrix and a parameter, or a view, part or cast of one.
+    Its gradients will have it, too. Not on the products of the head: those from which the loss follows
+    without another product.
+
+    Fails if the target has no such products (`Target::has8BitProducts`), if parameters are not used in
+    bf16, if the mesh has a tensor axis, or if the model's file computes the gradients.
+
+    Before:
+
+    ```mlir
+    module attributes {nn.precision = #nn.precision<param = bf16, reduce = f32, buffer = f32, master = f32, optimizer = f32>} {
+      nn.state @w role = param type = tensor<32x16xf32>
+      nn.state @head role = param type = tensor<48x32xf32>
+      func.func @forward(%x: tensor<16x16xf32>, %w: tensor<32x16xf32> {nn.state = @w}, %head: tensor<48x32xf32> {nn.state = @head}) -> tensor<16x48xf32> {
+        %0 = nn.matmul %x, %w transpose_rhs : (tensor<16x16xf32>, tensor<32x16xf32>) -> tensor<16x32xf32>
+        %1 = nn.matmul %0, %head transpose_rhs : (tensor<16x32xf32>, tensor<48x32xf32>) -> tensor<16x48xf32>
+        return %1 : tensor<16x48xf32>
+      }
+    }
+    ```
+
+    After:
+
+    ```mlir
+    module attributes {nn.precision = #nn.precision<param = bf16, reduce = f32, buffer = f32, master = f32, optimizer = f32>} {
+      nn.state @w role = param type = tensor<32x16xf32>
+      nn.state @head role = param type = tensor<48x32xf32>
+      func.func @forward(%x: tensor<16x16xf32>, %w: tensor<32x16xf32> {nn.state = @w}, %head: tensor<48x32xf32> {nn.state = @head}) -> tensor<16x48xf32> {
+        %0 = nn.matmul %x, %w transpose_rhs quantized [f8E4M3FN, f8E4M3FN] : (tensor<16x16xf32>, tensor<32x16xf32>) -> tensor<16x32xf32>
+        %1 = nn.matmul %0, %head transpose_rhs : (tensor<16x32xf32>, tensor<48x32xf32>) -> tensor<16x48xf32>
+        return %1 : tensor<16x48xf32>
+      }
+    }
+    ```
+  }];
+  let dependentDialects = ["::shale::nn::NNDialect"];
+}
+
 def FreezePass : Pass<"shale-freeze", "::mlir::ModuleOp"> {
   let summary = "Marks parameters that are not trained";
   let description = [{

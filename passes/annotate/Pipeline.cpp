@@ -24,6 +24,9 @@ void buildAnnotatePipeline(mlir::OpPassManager &manager, const AnnotateOptions &
   precision.master = options.masterDtype;
   precision.optimizer = options.optimizerDtype;
   manager.addPass(createAnnotatePrecisionPass(precision));
+  // Products of 8-bit floats. After precision, on which they depend.
+  if (options.productDtype == ProductKind::FP8)
+    manager.addPass(createAnnotateProductsPass());
   // Parameters that are not trained, those without decay, and those with a learning rate of their
   // own.
   if (!options.freeze.empty())

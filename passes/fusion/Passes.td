@@ -191,6 +191,63 @@ def CallAttentionPass : Pass<"shale-call-attention", "::mlir::ModuleOp"> {
   let dependentDialects = ["::shale::nn::NNDialect"];
 }
 
+def QuantizeProductsPass : Pass<"shale-quantize-products", "::mlir::ModuleOp"> {
+  let summary = "Rounds operands of matrix products to 8-bit floats";
+  let description = [{
+    Replaces each `nn.matmul` with `quantized` by a `nn.quantized_matmul`. An operand is multiplied by
+    the largest finite number of its 8-bit float type / its largest magnitude, rounded, and stored with
+    the terms of a sum next to each other: transposed, if the product reads it so. An operand that
+    products read both ways is stored twice. The products of a phase share operands, and all products
+    share the scale of a value.
+
+    Largest magnitudes are those of the tensors of a rank: there is no communication. A product whose
+    sizes are not all multiples of 16 on a rank stays as it is, without `quantized`, with a remark.
+
+    Before:
+    ```mlir
+    func.func @step(%x: tensor<16x32xbf16>, %w: tensor<48x32xbf16>) -> tensor<16x48xbf16> {
+      %y = nn.matmul %x, %w transpose_rhs quantized [f8E4M3FN, f8E4M3FN] : (tensor<16x32xbf16>, tensor<48x32xbf16>) -> tensor<16x48xbf16>
+      return %y : tensor<16x48xbf16>
+    }
+    ```
+
+    After:
+    ```mlir
+    func.func @step(%x: tensor<16x32xbf16>, %w: tensor<48x32xbf16>) -> tensor<16x48xbf16> {
+      %0 = nn.cast %x : tensor<16x32xbf16> -> tensor<16x32xf32>
+      %1 = nn.abs %0 : tensor<16x32xf32>
+      %2 = nn.reduce max %1 dims = [0, 1] : tensor<16x32xf32> -> tensor<f32>
+      %3 = nn.constant dense<9.99999996E-13> : tensor<f32>
+      %4 = nn.max %2, %3 : tensor<f32>
+      %5 = nn.constant dense<4.480000e+02> : tensor<f32>
+      %6 = nn.div %5, %4 : tensor<f32>
+      %7 = nn.constant dense<1.000000e+00> : tensor<f32>
+      %8 = nn.div %7, %6 : tensor<f32>
+      %9 = nn.cast %x : tensor<16x32xbf16> -> tensor<16x32xf32>
+      %10 = nn.broadcast %6 dims = [] : tensor<f32> -> tensor<16x32xf32>
+      %11 = nn.mul %9, %10 : tensor<16x32xf32>
+      %12 = nn.quantize %11 : tensor<16x32xf32> -> tensor<16x32xf8E4M3FN>
+      %13 = nn.cast %w : tensor<48x32xbf16> -> tensor<48x32xf32>
+      %14 = nn.abs %13 : tensor<48x32xf32>
+      %15 = nn.reduce max %14 dims = [0, 1] : tensor<48x32xf32> -> tensor<f32>
+      %16 = nn.constant dense<9.99999996E-13> : tensor<f32>
+      %17 = nn.max %15, %16 : tensor<f32>
+      %18 = nn.constant dense<4.480000e+02> : tensor<f32>
+      %19 = nn.div %18, %17 : tensor<f32>
+      %20 = nn.constant dense<1.000000e+00> : tensor<f32>
+      %21 = nn.div %20, %19 : tensor<f32>
+      %22 = nn.cast %w : tensor<48x32xbf16> -> tensor<48x32xf32>
+      %23 = nn.broadcast %19 dims = [] : tensor<f32> -> tensor<48x32xf32>
+      %24 = nn.mul %22, %23 : tensor<48x32xf32>
+      %25 = nn.quantize %24 : tensor<48x32xf32> -> tensor<48x32xf8E4M3FN>
+      %26 = nn.quantized_matmul %12, %25 scales %8, %21 : tensor<16x32xf8E4M3FN>, tensor<48x32xf8E4M3FN> -> tensor<16x48xbf16>
+      return %26 : tensor<16x48xbf16>
+    }
+    ```
+  }];
+  let dependentDialects = ["::shale::nn::NNDialect"];
+}
+
 def JoinProductsPass : Pass<"shale-join-products", "::mlir::ModuleOp"> {
   let summary = "Computes the gradients of layers that read one value by one product";
   let description = [{

@@ -14,6 +14,8 @@ void shale::buildFusionPipeline(mlir::OpPassManager &pm, const FusionOptions &op
     attention.deterministic = options.deterministic;
     pm.addPass(createCallAttentionPass(attention));
   }
+  // Products whose operands are rounded to 8-bit floats become products of these.
+  pm.addPass(createQuantizeProductsPass());
   // Layers that read one value share the products of their gradients.
   pm.addPass(createJoinProductsPass());
   // Products of odd sizes are padded where they are slow.

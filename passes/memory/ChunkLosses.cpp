@@ -122,7 +122,7 @@ FailureOr<SmallVector<Value>> Rebuilder::buildPart(Operation *op, const ChunkedO
 void Rebuilder::add(Value &sum, Value term) {
   Location loc = term.getLoc();
   auto product = term.getDefiningOp<nn::MatmulOp>();
-  if (!product) {
+  if (!product || product.getQuantizedAttr()) {
     sum = nn::AddOp::create(builder, loc, sum, term);
     return;
   }

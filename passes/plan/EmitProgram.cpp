@@ -2,6 +2,7 @@
 #include "passes/plan/EmitProgram.h"
 #include "dialects/nn/Ops/Constant.h"
 #include "dialects/nn/Ops/Matmul.h"
+#include "dialects/nn/Ops/Quantize.h"
 #include "dialects/nn/Ops/Sdpa.h"
 #include "lib/Analysis/RuntimeCollectives.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -27,6 +28,7 @@ private:
   LogicalResult emitLibraryCall(Operation *op);
   void emitProduct(nn::MatmulOp op);
   void emitProduct(nn::MatmulAddOp op);
+  void emitProduct(nn::QuantizedMatmulOp op);
   /// Returns the buffer that the library call of an op may overwrite, or null after an error.
   Value workspaceBuffer(Operation *op);
   void emitPack(dist::UnitPackOp pack);
@@ -323,7 +325,7 @@ LogicalResult Emitter::emitReturn(func::ReturnOp op) {
 void Emitter::emitProduct(nn::MatmulOp op) {
   // One after the other: the order of buffers must not depend on that of arguments.
   Value lhs = bufferOf(op.getLhs()), rhs = bufferOf(op.getRhs()), result = bufferOf(op.getResult());
-  rt::GemmOp::create(builder, op.getLoc(), lhs, rhs, result, op.getTransposeLhs(),
+  rt::GemmOp::create(builder, op.getLoc(), lhs, rhs, result, ValueRange(), op.getTransposeLhs(),
                      op.getTransposeRhs(), /*accumulate=*/false);
 }
 
@@ -332,8 +334,15 @@ void Emitter::emitProduct(nn::MatmulAddOp op) {
   if (!(placement.placeOf(op.getSum()) == placement.placeOf(op.getResult())))
     rt::CopyOp::create(builder, op.getLoc(), bufferOf(op.getSum()), result);
   Value lhs = bufferOf(op.getLhs()), rhs = bufferOf(op.getRhs());
-  rt::GemmOp::create(builder, op.getLoc(), lhs, rhs, result, op.getTransposeLhs(),
+  rt::GemmOp::create(builder, op.getLoc(), lhs, rhs, result, ValueRange(), op.getTransposeLhs(),
                      op.getTransposeRhs(), /*accumulate=*/true);
+}
+
+void Emitter::emitProduct(nn::QuantizedMatmulOp op) {
+  Value lhs = bufferOf(op.getLhs()), rhs = bufferOf(op.getRhs()), result = bufferOf(op.getResult());
+  SmallVector<Value> scales = buffersOf({op.getLhsScale(), op.getRhsScale()});
+  rt::GemmOp::create(builder, op.getLoc(), lhs, rhs, result, scales, /*transpose_a=*/false,
+                     /*transpose_b=*/true, /*accumulate=*/false);
 }
 
 Value Emitter::workspaceBuffer(Operation *op) {
@@ -347,8 +356,10 @@ Value Emitter::workspaceBuffer(Operation *op) {
 }
 
 LogicalResult Emitter::emitLibraryCall(Operation *op) {
+  if (auto product = dyn_cast<nn::MatmulOp>(op); product && product.getQuantizedAttr())
+    return op->emitOpError("has quantized operands: run --shale-quantize-products before");
   return TypeSwitch<Operation *, LogicalResult>(op)
-      .Case<nn::MatmulOp, nn::MatmulAddOp>(
+      .Case<nn::MatmulOp, nn::MatmulAddOp, nn::QuantizedMatmulOp>(
           [&](auto product) { return emitProduct(product), success(); })
       .Case([&](nn::MatmulEpilogueOp product) {
         Value lhs = bufferOf(product.getLhs()), rhs = bufferOf(product.getRhs()),

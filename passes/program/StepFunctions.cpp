@@ -19,6 +19,10 @@ ShaleType shale::runtimeType(Type element) {
     return SHALE_BF16;
   if (element.isF16())
     return SHALE_F16;
+  if (isa<Float8E4M3FNType>(element))
+    return SHALE_F8_E4M3;
+  if (isa<Float8E5M2Type>(element))
+    return SHALE_F8_E5M2;
   if (element.isInteger(64))
     return SHALE_I64;
   if (element.isInteger(32))
@@ -286,6 +290,9 @@ abi::Operands<ShaleGemm> FunctionLowering::describeProduct(OpT op, int64_t m, in
   gemm.c = address(op.getC());
   gemm.ldc = n;
   gemm.type = runtimeType(op.getA().getType().getElementType());
+  gemm.b_type = runtimeType(op.getB().getType().getElementType());
+  gemm.a_scale = nullptr;
+  gemm.b_scale = nullptr;
   gemm.result_type = runtimeType(op.getC().getType().getElementType());
   return gemm;
 }
@@ -297,6 +304,10 @@ void FunctionLowering::lowerGemm(rt::GemmOp op) {
   abi::Operands<ShaleGemm> gemm = describeProduct(op, shape.m, shape.n, shape.k);
   gemm.batch = shape.batch;
   gemm.accumulate = op.getAccumulate();
+  if (!op.getScales().empty()) {
+    gemm.a_scale = address(op.getScales()[0]);
+    gemm.b_scale = address(op.getScales()[1]);
+  }
   calls::shale_gemm multiply;
   multiply.gemm = operands<ShaleGemm>(gemm);
   call(multiply);

@@ -13,10 +13,13 @@ struct TypeInfo {
   bool integer;
 };
 const TypeInfo infos[] = {
-    {Dtype::F32, "F32", 4, false},  {Dtype::F64, "F64", 8, false}, {Dtype::BF16, "BF16", 2, false},
-    {Dtype::F16, "F16", 2, false},  {Dtype::I64, "I64", 8, true},  {Dtype::I32, "I32", 4, true},
-    {Dtype::Bool, "BOOL", 1, true}, {Dtype::I16, "I16", 2, true},  {Dtype::I8, "I8", 1, true},
-    {Dtype::U8, "U8", 1, true},     {Dtype::U16, "U16", 2, true},  {Dtype::U32, "U32", 4, true},
+    {Dtype::F32, "F32", 4, false},        {Dtype::F64, "F64", 8, false},
+    {Dtype::BF16, "BF16", 2, false},      {Dtype::F16, "F16", 2, false},
+    {Dtype::I64, "I64", 8, true},         {Dtype::I32, "I32", 4, true},
+    {Dtype::Bool, "BOOL", 1, true},       {Dtype::F8E4M3, "F8_E4M3", 1, false},
+    {Dtype::F8E5M2, "F8_E5M2", 1, false}, {Dtype::I16, "I16", 2, true},
+    {Dtype::I8, "I8", 1, true},           {Dtype::U8, "U8", 1, true},
+    {Dtype::U16, "U16", 2, true},         {Dtype::U32, "U32", 4, true},
     {Dtype::U64, "U64", 8, true}};
 
 const TypeInfo &infoOf(Dtype type) { return infos[static_cast<int>(type)]; }
@@ -41,6 +44,9 @@ double floatAt(Dtype type, const void *data, int64_t index) {
     return bf16ToFloat(read<uint16_t>(data, index));
   case Dtype::F16:
     return f16ToFloat(read<uint16_t>(data, index));
+  case Dtype::F8E4M3:
+  case Dtype::F8E5M2:
+    return f8ToFloat(type, read<uint8_t>(data, index));
   case Dtype::U64:
     return static_cast<double>(read<uint64_t>(data, index));
   default:
@@ -97,7 +103,7 @@ const char *nameOf(Dtype type) { return infoOf(type).name; }
 
 bool dtypeNamed(const std::string &name, Dtype &type) {
   for (const TypeInfo &info : infos)
-    if (name == info.name) {
+    if (name == info.name && !is8BitFloat(info.type)) {
       type = info.type;
       return true;
     }
@@ -192,6 +198,17 @@ uint16_t floatToF16(float value) {
   }
   bits += 0xfffu + ((bits >> 13) & 1);
   return sign | static_cast<uint16_t>((bits - 0x38000000u) >> 13);
+}
+
+float f8ToFloat(Dtype type, uint8_t bits) {
+  // e5m2 is the upper half of f16. e4m3 has one bit of exponent less, at the top, and one bit of
+  // fraction more. Its only numbers that are not finite are NaN.
+  if (type == Dtype::F8E5M2)
+    return f16ToFloat(static_cast<uint16_t>(bits << 8));
+  if ((bits & 0x7f) == 0x7f)
+    return f16ToFloat(0x7e00);
+  uint16_t half = static_cast<uint16_t>((bits & 0x80) << 8 | (bits & 0x7f) << 7);
+  return f16ToFloat(half) * 256; // the biases are 15 and 7
 }
 
 const char *roleName(const ShaleProgram &program, int32_t role) {

@@ -10,7 +10,7 @@
 
 namespace shale::rt {
 
-/// The first seven have the values of ShaleType.
+/// The first nine have the values of ShaleType.
 enum class Dtype : int32_t {
   F32 = SHALE_F32,
   F64 = SHALE_F64,
@@ -19,6 +19,8 @@ enum class Dtype : int32_t {
   I64 = SHALE_I64,
   I32 = SHALE_I32,
   Bool = SHALE_BOOL,
+  F8E4M3 = SHALE_F8_E4M3,
+  F8E5M2 = SHALE_F8_E5M2,
   I16,
   I8,
   U8,
@@ -30,7 +32,8 @@ enum class Dtype : int32_t {
 int64_t sizeOf(Dtype type);
 bool isInteger(Dtype type);
 
-/// Convert between a type and its name in safetensors files; false for an unsupported type.
+/// Convert between a type and its name in safetensors files; false for an unsupported type, and for
+/// 8-bit floats, whose numbers mean nothing without the scales that other tensors hold.
 const char *nameOf(Dtype type);
 bool dtypeNamed(const std::string &name, Dtype &type);
 
@@ -45,6 +48,9 @@ float bf16ToFloat(uint16_t bits);
 uint16_t floatToBf16(float value);
 float f16ToFloat(uint16_t bits);
 uint16_t floatToF16(float value);
+/// Returns the value of an 8-bit float: type F8E4M3 or F8E5M2.
+float f8ToFloat(Dtype type, uint8_t bits);
+inline bool is8BitFloat(Dtype type) { return type == Dtype::F8E4M3 || type == Dtype::F8E5M2; }
 
 /// Returns the name of a state's role: param, loss_scale or the name of the optimizer's slot.
 const char *roleName(const ShaleProgram &program, int32_t role);

@@ -61,11 +61,20 @@ struct Epilogue {
   explicit operator bool() const { return with; }
 };
 
+/// What a product of 8-bit floats has besides its matrices: the type of b, and factors on a and b
+/// in the device's memory.
+struct Scaling {
+  Dtype typeB = Dtype::F8E4M3;
+  const float *a = nullptr, *b = nullptr; // null: the product is not of 8-bit floats
+  explicit operator bool() const { return a; }
+};
+
 /// c = alpha op(a) op(b) + beta c, row-major: op(a) is m x k, op(b) k x n, c m x n, with leading
 /// dimensions in elements. a and b are both f32 or the same 16-bit float. For 16-bit floats, c has
 /// that type or f32, alpha is 1, and beta is 0 unless c has type f32. With tf32, operands of f32
-/// may be rounded to TF32. The matrices of a batch follow one another without gaps. With an
-/// epilogue, c has a 16-bit type, and there is one matrix.
+/// may be rounded to TF32. With `scaling`, a and b are 8-bit floats, a is not transposed and b is,
+/// alpha is 1, beta 0, and c f32 or a 16-bit float. The matrices of a batch follow one another
+/// without gaps. With an epilogue, c has a 16-bit type, and there is one matrix.
 struct Product {
   bool transposeA, transposeB;
   int64_t m, n, k;
@@ -81,7 +90,9 @@ struct Product {
   int64_t batch = 1;
   bool tf32 = false;
   Epilogue epilogue = {};
+  Scaling scaling = {};
 
+  Dtype typeOfB() const { return scaling ? scaling.typeB : type; }
   /// Returns the product without its epilogue.
   Product alone() const {
     Product product = *this;

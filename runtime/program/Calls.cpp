@@ -112,6 +112,8 @@ static Product productOf(const ShaleGemm &gemm) {
   product.type = static_cast<Dtype>(gemm.type);
   product.resultType = static_cast<Dtype>(gemm.result_type);
   product.batch = gemm.batch;
+  if (gemm.a_scale)
+    product.scaling = {static_cast<Dtype>(gemm.b_type), gemm.a_scale, gemm.b_scale};
   return product;
 }
 
@@ -135,7 +137,11 @@ extern "C" void shale_gemm(ShaleRank *rank, const ShaleGemm *gemm) {
   Observed observed(rank, [&](Observer &o) {
     Operand result{gemm->c, gemm->batch * gemm->m * gemm->n, gemm->result_type};
     std::vector<Operand> reads = {{gemm->a, gemm->batch * gemm->m * gemm->k, gemm->type},
-                                  {gemm->b, gemm->batch * gemm->k * gemm->n, gemm->type}};
+                                  {gemm->b, gemm->batch * gemm->k * gemm->n, gemm->b_type}};
+    if (gemm->a_scale) {
+      reads.push_back({gemm->a_scale, 1, SHALE_F32});
+      reads.push_back({gemm->b_scale, 1, SHALE_F32});
+    }
     if (gemm->accumulate)
       reads.push_back(result);
     o.call("matrix product", reads, {result});
@@ -153,7 +159,7 @@ extern "C" void shale_gemm_epilogue(ShaleRank *rank, const ShaleGemm *gemm,
     int64_t extra = epilogue->epilogue == SHALE_EPILOGUE_GELU_GRAD ? elements : gemm->n;
     o.call("matrix product",
            {{gemm->a, gemm->m * gemm->k, gemm->type},
-            {gemm->b, gemm->k * gemm->n, gemm->type},
+            {gemm->b, gemm->k * gemm->n, gemm->b_type},
             {epilogue->with, extra, gemm->type}},
            writes);
   });

@@ -36,6 +36,19 @@ Badness worstHalf(const void *data, int64_t count, uint16_t exponent) {
   return worst;
 }
 
+/// 8-bit floats: `exponent` has the bits of the exponent. If it has all bits but the sign, its only
+/// number that is not finite is NaN.
+Badness worstByte(const void *data, int64_t count, uint8_t exponent) {
+  auto *values = static_cast<const uint8_t *>(data);
+  Badness worst = Badness::Finite;
+  for (int64_t i = 0; i < count && worst != Badness::NaN; ++i)
+    if ((values[i] & exponent) == exponent)
+      worst = std::max(worst, (values[i] & 0x7f) != exponent || exponent == 0x7f ? Badness::NaN
+                              : (values[i] & 0x80) == 0 ? Badness::Inf
+                                                        : Badness::NegativeInf);
+  return worst;
+}
+
 const char *nameOfBadness(Badness worst) {
   static const char *const names[] = {"a finite value", "-Inf", "Inf", "NaN"};
   return names[static_cast<int>(worst)];
@@ -53,6 +66,10 @@ Badness worstOf(const void *data, int64_t count, int32_t type) {
     return worstHalf(data, count, 0x7f80);
   case SHALE_F16:
     return worstHalf(data, count, 0x7c00);
+  case SHALE_F8_E4M3:
+    return worstByte(data, count, 0x7f);
+  case SHALE_F8_E5M2:
+    return worstByte(data, count, 0x7c);
   default:
     return Badness::Finite;
   }
@@ -68,7 +85,8 @@ bool Diagnosis::Range::overlaps(const void *at) const {
 Diagnosis::Range Diagnosis::classified(const Operand &operand) {
   Range range{operand};
   int64_t bytes = operand.count * sizeOf(static_cast<Dtype>(operand.type));
-  bool isFloat = operand.type <= SHALE_F16;
+  bool isFloat =
+      operand.type <= SHALE_F16 || operand.type == SHALE_F8_E4M3 || operand.type == SHALE_F8_E5M2;
   if (bytes <= 0 || !isFloat || !operand.at)
     return range;
   buffer.resize(std::max<size_t>(buffer.size(), bytes));

@@ -1,6 +1,7 @@
-// The emulated cuBLASLt: products of f32, bf16 and f16 matrices with f32 sums.
+// The emulated cuBLASLt: products of f32, bf16, f16 and 8-bit float matrices with f32 sums.
 #include "BlasEpilogue.h"
 #include "BlasProduct.h"
+#include "BlasStatus.h"
 #include "Faults.h"
 #include "Floats.h"
 #include "Stub.h"
@@ -24,6 +25,8 @@ struct Description {
   cudaDataType_t scale;
   int32_t transA, transB, transC, pointerMode;
   Epilogue epilogue;
+  const void *scales[2]; // of A and B, in device memory
+  int8_t fastAccumulation;
 };
 struct Layout {
   cudaDataType type;
@@ -70,44 +73,15 @@ double secondsOf(uint64_t algorithm) {
   return costs[algorithm] * 1e-6;
 }
 
-#define NAME(status, text) {status, #status, text}
-const struct {
-  cublasStatus_t status;
-  const char *name, *text;
-} statuses[] = {
-    NAME(CUBLAS_STATUS_SUCCESS, "success"),
-    NAME(CUBLAS_STATUS_NOT_INITIALIZED, "the library was not initialized"),
-    NAME(CUBLAS_STATUS_ALLOC_FAILED, "the resource allocation failed"),
-    NAME(CUBLAS_STATUS_INVALID_VALUE, "an unsupported value or parameter was passed"),
-    NAME(CUBLAS_STATUS_ARCH_MISMATCH, "the device lacks a required feature"),
-    NAME(CUBLAS_STATUS_MAPPING_ERROR, "an access to GPU memory space failed"),
-    NAME(CUBLAS_STATUS_EXECUTION_FAILED, "the GPU program failed to execute"),
-    NAME(CUBLAS_STATUS_INTERNAL_ERROR, "an internal operation failed"),
-    NAME(CUBLAS_STATUS_NOT_SUPPORTED, "the functionality is not supported"),
-    NAME(CUBLAS_STATUS_LICENSE_ERROR, "the license is invalid"),
-};
-
-int parseStatus(const std::string &name) {
-  for (auto &known : statuses)
-    if (name == known.name)
-      return known.status;
-  return -1;
-}
-
-#define ENTER(function)                                                                            \
-  if (int error = injected(function, parseStatus))                                                 \
-  return static_cast<cublasStatus_t>(error)
-#define REQUIRE(condition, status)                                                                 \
-  if (!(condition))                                                                                \
-  return CUBLAS_STATUS_##status
-
 template <typename Field> cublasStatus_t set(Field &field, const void *value, size_t bytes) {
   REQUIRE(value && bytes == sizeof(field), INVALID_VALUE);
   std::memcpy(&field, value, bytes);
   return CUBLAS_STATUS_SUCCESS;
 }
 
-size_t sizeOf(cudaDataType type) { return type == CUDA_R_32F ? 4 : 2; }
+bool is8Bit(cudaDataType type) { return type == CUDA_R_8F_E4M3 || type == CUDA_R_8F_E5M2; }
+
+size_t sizeOf(cudaDataType type) { return type == CUDA_R_32F ? 4 : is8Bit(type) ? 1 : 2; }
 
 /// op(matrix): its shape and the distances of its elements.
 struct View {
@@ -137,6 +111,22 @@ struct Problem {
 
 bool isTranspose(int32_t operation) { return operation != CUBLAS_OP_N; }
 
+/// Checks a product of 8-bit floats. On GPUs of capability 9.0 the first matrix must be transposed
+/// and the second not, and all sizes of lines are multiples of 16 bytes.
+cublasStatus_t check8Bit(const Problem &p) {
+  const Description &what = p.description;
+  REQUIRE(is8Bit(p.b.type) && !(p.a.type == CUDA_R_8F_E5M2 && p.b.type == CUDA_R_8F_E5M2),
+          NOT_SUPPORTED);
+  REQUIRE(what.transA == CUBLAS_OP_T && what.transB == CUBLAS_OP_N, NOT_SUPPORTED);
+  for (const Layout *layout : {&p.a, &p.b, &p.c, &p.d})
+    REQUIRE(layout->order == CUBLASLT_ORDER_COL && layout->batch == 1 && layout->rows % 16 == 0 &&
+                layout->cols % 16 == 0 && layout->ld * sizeOf(layout->type) % 16 == 0,
+            NOT_SUPPORTED);
+  REQUIRE(what.compute == CUBLAS_COMPUTE_32F && what.epilogue.kind == CUBLASLT_EPILOGUE_DEFAULT,
+          NOT_SUPPORTED);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
 /// Checks what a program got wrong (INVALID_VALUE) and what no algorithm can do (NOT_SUPPORTED).
 cublasStatus_t check(const Problem &p) {
   const Description &what = p.description;
@@ -152,9 +142,18 @@ cublasStatus_t check(const Problem &p) {
   View c = view(p.c, false), d = view(p.d, false);
   REQUIRE(a.cols == b.rows && d.rows == a.rows && d.cols == b.cols, INVALID_VALUE);
   REQUIRE(c.rows == d.rows && c.cols == d.cols, INVALID_VALUE);
-  bool known = a.type == CUDA_R_32F || a.type == CUDA_R_16BF || a.type == CUDA_R_16F;
-  REQUIRE(known && b.type == a.type && c.type == d.type, NOT_SUPPORTED);
-  REQUIRE(d.type == a.type || d.type == CUDA_R_32F, NOT_SUPPORTED);
+  auto isKnown = [](cudaDataType type) {
+    return type == CUDA_R_32F || type == CUDA_R_16BF || type == CUDA_R_16F;
+  };
+  REQUIRE(c.type == d.type && isKnown(d.type), NOT_SUPPORTED);
+  if (is8Bit(a.type)) {
+    if (cublasStatus_t failed = check8Bit(p))
+      return failed;
+  } else {
+    REQUIRE(isKnown(a.type) && b.type == a.type, NOT_SUPPORTED);
+    REQUIRE(d.type == a.type || d.type == CUDA_R_32F, NOT_SUPPORTED);
+    REQUIRE(!what.scales[0] && !what.scales[1], NOT_SUPPORTED);
+  }
   REQUIRE(what.compute == CUBLAS_COMPUTE_32F || what.compute == CUBLAS_COMPUTE_32F_PEDANTIC ||
               (what.compute == CUBLAS_COMPUTE_32F_FAST_TF32 && a.type == CUDA_R_32F),
           NOT_SUPPORTED);
@@ -184,7 +183,7 @@ uint64_t hash(const Problem &p) {
     value = hash(fields, sizeof(fields), value);
   }
   int32_t fields[] = {p.description.compute, p.description.transA, p.description.transB,
-                      int32_t(p.description.epilogue.kind)};
+                      int32_t(p.description.epilogue.kind), p.description.fastAccumulation};
   return hash(fields, sizeof(fields), value);
 }
 
@@ -221,12 +220,6 @@ struct Product {
   CUdeviceptr a, b, c, d, workspace;
 };
 
-/// A value as tensor cores see it that round to TF32.
-float toTF32(float value) {
-  uint32_t bits = bitsOf(value);
-  return std::isfinite(value) ? floatOf((bits + 0xfff + ((bits >> 13) & 1)) & ~0x1fffu) : value;
-}
-
 template <typename Type>
 void gather(const View &view, const char *from, int64_t batch, std::vector<float> &to) {
   to.resize(view.rows * view.cols);
@@ -241,20 +234,24 @@ void gather(const View &view, const char *from, int64_t batch, std::vector<float
     gather<float>(view, from, batch, to);
   else if (view.type == CUDA_R_16BF)
     gather<BFloat>(view, from, batch, to);
+  else if (view.type == CUDA_R_8F_E4M3)
+    gather<E4M3>(view, from, batch, to);
+  else if (view.type == CUDA_R_8F_E5M2)
+    gather<E5M2>(view, from, batch, to);
   else
     gather<Half>(view, from, batch, to);
 }
 
 template <typename Type>
 void finish(const Product &p, const View &d, const View &c, const std::vector<float> &sums,
-            const char *from, char *to, int64_t batch, const char *bias, char *aux) {
+            const char *from, char *to, int64_t batch, float scale, const char *bias, char *aux) {
   const Type *old = reinterpret_cast<const Type *>(from) + batch * c.batchStep;
   Type *values = reinterpret_cast<Type *>(to) + batch * d.batchStep;
   const Epilogue &epilogue = p.problem.description.epilogue;
   bool plain = epilogue.kind == CUBLASLT_EPILOGUE_DEFAULT;
   for (int64_t i = 0; i < d.rows; ++i)
     for (int64_t j = 0; j < d.cols; ++j) {
-      float value = p.alpha * sums[i * d.cols + j];
+      float value = p.alpha * scale * sums[i * d.cols + j];
       if (p.beta != 0) // otherwise C is not read
         value += p.beta * old[c.at(i, j)];
       if (!plain)
@@ -294,6 +291,14 @@ CUresult runProduct(void *data) {
   if (!left || !right || (p.beta != 0 && !old) || !to || (epilogue.hasBias() && !bias) ||
       (hasAux && !aux))
     return CUDA_ERROR_ILLEGAL_ADDRESS;
+  float scale = 1;
+  for (const void *pointer : p.problem.description.scales)
+    if (pointer) {
+      char *factor = find("a scale", reinterpret_cast<CUdeviceptr>(pointer), sizeof(float));
+      if (!factor)
+        return CUDA_ERROR_ILLEGAL_ADDRESS;
+      scale *= *reinterpret_cast<float *>(factor);
+    }
   // Whatever else lies in the workspace is lost, before the product and after it.
   if (workspace)
     std::memset(workspace, 0xff, p.algorithm.workspace);
@@ -312,11 +317,11 @@ CUresult runProduct(void *data) {
     else
       multiply(d.rows, d.cols, a.cols, p.algorithm.parts, x.data(), y.data(), sums.data());
     if (d.type == CUDA_R_32F)
-      finish<float>(p, d, c, sums, old, to, batch, bias, aux);
+      finish<float>(p, d, c, sums, old, to, batch, scale, bias, aux);
     else if (d.type == CUDA_R_16BF)
-      finish<BFloat>(p, d, c, sums, old, to, batch, bias, aux);
+      finish<BFloat>(p, d, c, sums, old, to, batch, scale, bias, aux);
     else
-      finish<Half>(p, d, c, sums, old, to, batch, bias, aux);
+      finish<Half>(p, d, c, sums, old, to, batch, scale, bias, aux);
   }
   if (workspace)
     std::memset(workspace, 0xff, p.algorithm.workspace);
@@ -347,19 +352,9 @@ size_t cublasLtGetVersion() {
   return std::stoul(setting("SHALE_STUB_CUBLAS_VERSION", std::to_string(CUBLAS_VERSION).c_str()));
 }
 
-const char *cublasLtGetStatusName(cublasStatus_t status) {
-  for (auto &known : statuses)
-    if (known.status == status)
-      return known.name;
-  return "unknown";
-}
+const char *cublasLtGetStatusName(cublasStatus_t status) { return found(status).name; }
 
-const char *cublasLtGetStatusString(cublasStatus_t status) {
-  for (auto &known : statuses)
-    if (known.status == status)
-      return known.text;
-  return "unknown";
-}
+const char *cublasLtGetStatusString(cublasStatus_t status) { return found(status).text; }
 
 // ---- descriptions
 
@@ -368,8 +363,8 @@ cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *made, cublasComput
   ENTER("cublasLtMatmulDescCreate");
   REQUIRE(made, INVALID_VALUE);
   *made = new cublasLtMatmulDescOpaque_t();
-  of(*made) = {compute, scale, CUBLAS_OP_N, CUBLAS_OP_N, CUBLAS_OP_N, CUBLASLT_POINTER_MODE_HOST,
-               {}};
+  of(*made) = {
+      compute, scale, CUBLAS_OP_N, CUBLAS_OP_N, CUBLAS_OP_N, CUBLASLT_POINTER_MODE_HOST, {}, {}, 0};
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -406,6 +401,12 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t opaque,
     return set(description.epilogue.auxLd, value, bytes);
   case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE:
     return set(description.epilogue.auxType, value, bytes);
+  case CUBLASLT_MATMUL_DESC_A_SCALE_POINTER:
+    return set(description.scales[0], value, bytes);
+  case CUBLASLT_MATMUL_DESC_B_SCALE_POINTER:
+    return set(description.scales[1], value, bytes);
+  case CUBLASLT_MATMUL_DESC_FAST_ACCUM:
+    return set(description.fastAccumulation, value, bytes);
   case CUBLASLT_MATMUL_DESC_COMPUTE_TYPE:
     return set(description.compute, value, bytes);
   case CUBLASLT_MATMUL_DESC_SCALE_TYPE:

@@ -56,6 +56,32 @@ struct Half {
   }
 };
 
+/// A number of `Exponent` bits of exponent and the rest of seven bits of fraction. With `Finite`
+/// only a number of all ones is special: NaN.
+template <int Exponent, bool Finite> struct Byte {
+  uint8_t bits;
+
+  operator float() const {
+    constexpr int fraction = 7 - Exponent, bias = (1 << (Exponent - 1)) - 1;
+    int exponent = (bits & 0x7f) >> fraction, rest = bits & ((1 << fraction) - 1);
+    bool top = exponent == (1 << Exponent) - 1;
+    if (Finite ? (bits & 0x7f) == 0x7f : top && rest)
+      return NAN;
+    float size = !Finite && top ? INFINITY
+                 : exponent ? std::ldexp(float(rest + (1 << fraction)), exponent - bias - fraction)
+                            : std::ldexp(float(rest), 1 - bias - fraction);
+    return bits & 0x80 ? -size : size;
+  }
+};
+using E4M3 = Byte<4, true>;
+using E5M2 = Byte<5, false>;
+
+/// A value as tensor cores see it that round to TF32.
+inline float toTF32(float value) {
+  uint32_t bits = bitsOf(value);
+  return std::isfinite(value) ? floatOf((bits + 0xfff + ((bits >> 13) & 1)) & ~0x1fffu) : value;
+}
+
 /// `value` in the type `To`: float, BFloat or Half.
 template <typename To> To narrow(float value) { return To::of(value); }
 template <> inline float narrow<float>(float value) { return value; }

@@ -3,6 +3,7 @@
 #include "StubTest.h"
 #include <csignal>
 #include <cublasLt.h>
+#include <optional>
 #include <random>
 
 using namespace shale::stub;
@@ -15,6 +16,7 @@ struct Case {
   int64_t m = 5, n = 7, k = 33;
   bool transA = false, transB = false, rowMajor = false;
   cudaDataType type = CUDA_R_32F, result = CUDA_R_32F;
+  std::optional<cudaDataType> typeOfB = {}; // otherwise `type`
   int batch = 1, padding = 0;
   float alpha = 1, beta = 0;
 };
@@ -33,16 +35,28 @@ struct Matrix {
     for (float &value : values)
       value = read(write(normal(random)));
   }
-  size_t size() const { return type == CUDA_R_32F ? 4 : 2; }
+  bool is8Bit() const { return type == CUDA_R_8F_E4M3 || type == CUDA_R_8F_E5M2; }
+  size_t size() const { return type == CUDA_R_32F ? 4 : is8Bit() ? 1 : 2; }
+  /// Returns the bits of the nearest finite number.
+  uint32_t nearest(float value) const {
+    uint32_t best = 0;
+    for (uint32_t bits = 0; bits < 256; ++bits)
+      if (std::abs(read(bits) - value) < std::abs(read(best) - value))
+        best = bits;
+    return best;
+  }
   uint32_t write(float value) const {
-    return type == CUDA_R_32F    ? bitsOf(value)
+    return is8Bit()              ? nearest(value)
+           : type == CUDA_R_32F  ? bitsOf(value)
            : type == CUDA_R_16BF ? BFloat::of(value).bits
                                  : Half::of(value).bits;
   }
   float read(uint32_t bits) const {
-    return type == CUDA_R_32F    ? floatOf(bits)
-           : type == CUDA_R_16BF ? float(BFloat{uint16_t(bits)})
-                                 : float(Half{uint16_t(bits)});
+    return type == CUDA_R_8F_E4M3   ? float(E4M3{uint8_t(bits)})
+           : type == CUDA_R_8F_E5M2 ? float(E5M2{uint8_t(bits)})
+           : type == CUDA_R_32F     ? floatOf(bits)
+           : type == CUDA_R_16BF    ? float(BFloat{uint16_t(bits)})
+                                    : float(Half{uint16_t(bits)});
   }
   int64_t at(int64_t batch, int64_t i, int64_t j) const {
     return batch * stride + (rowMajor ? i * ld + j : j * ld + i);
@@ -89,10 +103,11 @@ struct Product {
   cublasLtMatmulPreference_t preference = nullptr;
   cublasLtMatrixLayout_t aLayout, bLayout, dLayout;
   CUdeviceptr aMemory, bMemory, dMemory, workspace;
+  float scale = 1; // the product of the factors of multiplyBy()
 
   Product(Gpu &gpu, const Case &c, uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE)
       : gpu(gpu), c(c), a(c, c.type, c.transA ? c.k : c.m, c.transA ? c.m : c.k, random),
-        b(c, c.type, c.transB ? c.n : c.k, c.transB ? c.k : c.n, random),
+        b(c, c.typeOfB.value_or(c.type), c.transB ? c.n : c.k, c.transB ? c.k : c.n, random),
         d(c, c.result, c.m, c.n, random) {
     EXPECT_EQ(cublasLtCreate(&handle), CUBLAS_STATUS_SUCCESS);
     EXPECT_EQ(cublasLtMatmulDescCreate(&description, CUBLAS_COMPUTE_32F, CUDA_R_32F),
@@ -113,6 +128,12 @@ struct Product {
     int32_t operation = transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     EXPECT_EQ(cublasLtMatmulDescSetAttribute(description, attribute, &operation, sizeof(operation)),
               CUBLAS_STATUS_SUCCESS);
+  }
+  void multiplyBy(cublasLtMatmulDescAttributes_t attribute, float factor) {
+    CUdeviceptr memory = gpu.upload(std::vector<float>{factor});
+    EXPECT_EQ(cublasLtMatmulDescSetAttribute(description, attribute, &memory, sizeof(memory)),
+              CUBLAS_STATUS_SUCCESS);
+    scale *= factor;
   }
   void limit(uint64_t bytes) {
     EXPECT_EQ(cublasLtMatmulPreferenceSetAttribute(
@@ -147,7 +168,7 @@ struct Product {
             sum += double(a.values[c.transA ? a.at(batch, l, i) : a.at(batch, i, l)]) *
                    b.values[c.transB ? b.at(batch, j, l) : b.at(batch, l, j)];
           float &value = expected.values[d.at(batch, i, j)];
-          value = float(c.alpha * sum + (c.beta == 0 ? 0 : c.beta * value));
+          value = float(c.alpha * scale * sum + (c.beta == 0 ? 0 : c.beta * value));
         }
     ASSERT_EQ(multiply(algo, workspace, 1 << 20), CUBLAS_STATUS_SUCCESS);
     CHECK_CU(cuStreamSynchronize(gpu.streams[0]));
@@ -192,6 +213,41 @@ TEST(StubBlas, MultipliesAllFormsAndTypes) {
         }
       }
     EXPECT_EQ(products, 5 * 16 * (1 + 3));
+  });
+}
+
+TEST(StubBlas, MultipliesBytesWithScales) {
+  expectPasses({}, [] {
+    Gpu gpu;
+    Case c;
+    c.m = 32, c.n = 48, c.k = 64, c.transA = true;
+    for (auto [a, b] : {std::pair{CUDA_R_8F_E4M3, CUDA_R_8F_E4M3},
+                        {CUDA_R_8F_E5M2, CUDA_R_8F_E4M3},
+                        {CUDA_R_8F_E4M3, CUDA_R_8F_E5M2}})
+      for (cudaDataType result : {CUDA_R_16BF, CUDA_R_16F, CUDA_R_32F}) {
+        c.type = a, c.typeOfB = b, c.result = result;
+        Product product(gpu, c);
+        product.multiplyBy(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, 0.25f);
+        product.multiplyBy(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, 1.5f);
+        product.check(&product.algorithms(CUBLAS_STATUS_SUCCESS)[0].algo);
+        ASSERT_FALSE(testing::Test::HasFailure()) << a << " " << b << " " << result;
+      }
+    // What GPUs of capability 9.0 do not have.
+    c.type = c.typeOfB.emplace(CUDA_R_8F_E4M3), c.result = CUDA_R_16BF;
+    auto expectRefused = [&](Case wrong) {
+      EXPECT_TRUE(Product(gpu, wrong).algorithms(CUBLAS_STATUS_NOT_SUPPORTED).empty());
+    };
+    Case layout = c, sizes = c, wide = c, mixed = c;
+    layout.transA = false, sizes.n = 40;
+    wide.type = wide.typeOfB.emplace(CUDA_R_8F_E5M2);
+    mixed.typeOfB = CUDA_R_16BF;
+    for (const Case &wrong : {layout, sizes, wide, mixed})
+      expectRefused(wrong);
+    // Only these have scales.
+    c.type = c.typeOfB.emplace(CUDA_R_16BF);
+    Product scaled(gpu, c);
+    scaled.multiplyBy(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, 2);
+    EXPECT_TRUE(scaled.algorithms(CUBLAS_STATUS_NOT_SUPPORTED).empty());
   });
 }
 

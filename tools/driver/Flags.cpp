@@ -232,6 +232,9 @@ std::vector<Flag> precisionFlags() {
        set<&O::masterDtype>, get<&O::masterDtype>},
       {"optimizer-dtype", "TYPE", group, Effect::Graph, "f32 | bf16: moments (default: f32)",
        set<&O::optimizerDtype>, get<&O::optimizerDtype>},
+      {"product-dtype", "TYPE", group, Effect::Graph,
+       "param | fp8: operands of products with parameters; fp8: e4m3, gradients e5m2 (default: the param dtype)",
+       set<&O::productDtype>, get<&O::productDtype>},
   };
 }
 

@@ -99,6 +99,7 @@ struct CompileOptions {
   FloatKind paramDtype = FloatKind::F32, reduceDtype = FloatKind::F32, bufferDtype = FloatKind::F32;
   MasterKind masterDtype = MasterKind::F32;
   MomentKind optimizerDtype = MomentKind::F32;
+  ProductKind productDtype = ProductKind::Param;
   int prefetch = 1;
   int maxGathersInFlight = 2;
   ReductionOrder order = ReductionOrder::Overlap;

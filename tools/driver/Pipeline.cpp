@@ -77,6 +77,7 @@ static AnnotateOptions annotateOptions(const CompileOptions &o) {
   annotate.bufferDtype = o.bufferDtype;
   annotate.masterDtype = o.masterDtype;
   annotate.optimizerDtype = o.optimizerDtype;
+  annotate.productDtype = o.productDtype;
   return annotate;
 }
 

@@ -4,11 +4,13 @@
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/nn/Ops/Elementwise.h"
+#include "dialects/interfaces/Float8.h"
 #include "dialects/nn/Gelu.h"
 #include "dialects/nn/Ops/Cast.h"
 #include "dialects/nn/Ops/Compare.h"
 #include "dialects/nn/Ops/Constant.h"
 #include "dialects/nn/Ops/Norm.h"
+#include "dialects/nn/Ops/Quantize.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -172,6 +174,10 @@ EMIT(CompareOp) {
 }
 
 EMIT(SelectOp) { return arith::SelectOp::create(b, loc, args[0], args[1], args[2]); }
+
+EMIT(QuantizeOp) {
+  return narrowTo8Bits(b, loc, args[0], getElementTypeOrSelf(getResult().getType()));
+}
 
 EMIT(CastOp) {
   Value x = args[0];

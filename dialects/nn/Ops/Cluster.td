@@ -24,7 +24,7 @@ def NN_ClusterOp : NN_Op<"cluster", [Pure, IsolatedFromAbove, SingleBlockImplici
     Example: see test/dialects/nn/cluster.mlir
   }];
   let arguments = (ins Variadic<NN_Tensor>:$inputs, OptionalAttr<DenseI64ArrayAttr>:$aliases);
-  let results = (outs Variadic<NN_Tensor>:$results);
+  let results = (outs Variadic<NN_AnyTensor>:$results);
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
@@ -33,7 +33,7 @@ def NN_ClusterOp : NN_Op<"cluster", [Pure, IsolatedFromAbove, SingleBlockImplici
 def NN_YieldOp : NN_Op<"yield", [Pure, Terminator, ReturnLike, HasParent<"ClusterOp">]> {
   let summary = "Ends a cluster";
   let description = [{ Life: as `nn.cluster`. }];
-  let arguments = (ins Variadic<NN_Tensor>:$results);
+  let arguments = (ins Variadic<NN_AnyTensor>:$results);
   let assemblyFormat = "attr-dict ($results^ `:` type($results))?";
   let builders = [OpBuilder<(ins), [{ build($_builder, $_state, ::mlir::ValueRange()); }]>];
 }

@@ -1,5 +1,6 @@
 //===- Matmul.cpp - Matrix products ---------------------------------------===//
 #include "dialects/nn/Ops/Matmul.h"
+#include "dialects/interfaces/Float8.h"
 
 using namespace mlir;
 using namespace shale::nn;
@@ -34,7 +35,21 @@ template <typename OpT> static LogicalResult verifyProduct(OpT op) {
   return success();
 }
 
-LogicalResult MatmulOp::verify() { return verifyProduct(*this); }
+LogicalResult MatmulOp::verify() {
+  if (ArrayAttr types = getQuantizedAttr()) {
+    auto isWide = [](Attribute type) {
+      return isa<Float8E5M2Type>(cast<TypeAttr>(type).getValue());
+    };
+    if (types.size() != 2 || !llvm::all_of(types.getAsValueRange<TypeAttr>(), shale::is8BitFloat) ||
+        llvm::all_of(types, isWide) ||
+        cast<RankedTensorType>(getType()).getRank() != 2) // matmul_c4
+      return emitOpError()
+             << "with quantized operands must be of rank 2, with two types of f8E4M3FN "
+                "and f8E5M2, not both f8E5M2; got "
+             << types << " and " << getType();
+  }
+  return verifyProduct(*this);
+}
 
 LogicalResult MatmulAddOp::verify() {
   auto lhs = cast<RankedTensorType>(getLhs().getType());

@@ -12,23 +12,40 @@ def NN_MatmulOp : NN_Op<"matmul", [Pure, NN_Sharded, NN_Differentiable, NN_Cost,
     weight has no batch dimensions: the importer flattens rows with
     `nn.reshape`. Products accumulate in f32 or wider.
 
+    With `quantized` each operand is replaced by q / s, where q is operand * s rounded to the 8-bit
+    float type that the attribute lists for it, and s the largest finite number of that type / the largest
+    magnitude of the operand's elements (at least 1e-12), in f32. A split operand has a scale for
+    each part. If an element is not finite, neither is the result.
+
     Life: made by import and autodiff; becomes `rt.gemm`.
 
     Constraints:
     - (C1) ranks of lhs, rhs and result are equal and at least 2; element types are equal, except that the result for 16-bit floats may be f32.
     - (C2) batch dimensions are equal.
     - (C3) m, n and k agree.
+    - (C4) with `quantized` the ranks are 2, and its types are two of f8E4M3FN and f8E5M2, not both f8E5M2.
 
     Example: `%2 = nn.matmul %0, %1 transpose_rhs : (tensor<6x4xf32>, tensor<8x4xf32>) -> tensor<6x8xf32>`
   }];
   let arguments = (ins NN_FloatTensor:$lhs, NN_FloatTensor:$rhs,
-                       UnitAttr:$transpose_lhs, UnitAttr:$transpose_rhs);
+                       UnitAttr:$transpose_lhs, UnitAttr:$transpose_rhs,
+                       OptionalAttr<TypeArrayAttr>:$quantized);
   let results = (outs NN_FloatTensor:$result);
   let assemblyFormat = [{
-    $lhs `,` $rhs (`transpose_lhs` $transpose_lhs^)? (`transpose_rhs` $transpose_rhs^)?
+    $lhs `,` $rhs (`transpose_lhs` $transpose_lhs^)? (`transpose_rhs` $transpose_rhs^)? (`quantized` $quantized^)?
     attr-dict `:` functional-type(operands, $result)
   }];
   let hasVerifier = 1;
+  let builders = [
+    OpBuilder<(ins "::mlir::Type":$result, "::mlir::Value":$lhs, "::mlir::Value":$rhs,
+                   CArg<"bool", "false">:$transposeLhs, CArg<"bool", "false">:$transposeRhs),
+              [{ build($_builder, $_state, result, lhs, rhs, transposeLhs, transposeRhs, nullptr); }]>];
+  let extraClassDeclaration = [{
+    /// Returns the 8-bit float type to which operand `number` is rounded; null if there is none.
+    ::mlir::Type getQuantizedType(unsigned number) {
+      return getQuantized() ? ::llvm::cast<::mlir::TypeAttr>((*getQuantized())[number]).getValue() : ::mlir::Type();
+    }
+  }];
 }
 
 def NN_MatmulAddOp : NN_Op<"matmul_add", [Pure, AllTypesMatch<["sum", "result"]>, NN_Cost, NN_Numeric]> {

@@ -1,4 +1,5 @@
 //===- Compute.cpp - Kernels and library products -------------------------===//
+#include "dialects/interfaces/Float8.h"
 #include "dialects/rt/RT.h"
 
 using namespace mlir;
@@ -49,18 +50,41 @@ int64_t GemmOp::getFlops() {
 void GemmOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
   effects.emplace_back(MemoryEffects::Read::get(), &getAMutable());
   effects.emplace_back(MemoryEffects::Read::get(), &getBMutable());
+  for (OpOperand &scale : getScalesMutable())
+    effects.emplace_back(MemoryEffects::Read::get(), &scale);
   if (getAccumulate())
     effects.emplace_back(MemoryEffects::Read::get(), &getCMutable());
   effects.emplace_back(MemoryEffects::Write::get(), &getCMutable());
+}
+
+/// Whether the element types, transpositions and scales are those of a product of 8-bit floats.
+static bool isScaledProduct(GemmOp op) {
+  Type a = op.getA().getType().getElementType(), b = op.getB().getType().getElementType(),
+       c = op.getC().getType().getElementType();
+  auto isScale = [](Value value) {
+    auto type = cast<MemRefType>(value.getType());
+    return type.getRank() == 0 && type.getElementType().isF32();
+  };
+  return shale::is8BitFloat(b) && !(isa<Float8E5M2Type>(a) && isa<Float8E5M2Type>(b)) &&
+         (c.isF32() || shale::is16BitFloat(c)) && op.getC().getType().getRank() == 2 &&
+         op.getTransposeB() && !op.getTransposeA() && op.getScales().size() == 2 &&
+         llvm::all_of(op.getScales(), isScale);
 }
 
 LogicalResult GemmOp::verify() {
   MemRefType a = getA().getType(), b = getB().getType(), c = getC().getType();
   int64_t rank = c.getRank();
   Type element = a.getElementType();
-  if ((!element.isF32() && !shale::is16BitFloat(element)) || b.getElementType() != element ||
-      (c.getElementType() != element && !c.getElementType().isF32()) || rank < 2 ||
-      a.getRank() != rank || b.getRank() != rank ||
+  bool scaled = shale::is8BitFloat(element);
+  if (scaled ? !isScaledProduct(*this) : !getScales().empty()) // gemm_c4
+    return emitOpError()
+           << "of 8-bit floats needs transpose_b, two scales of f32 and no batch, and "
+              "any other product no scales; got "
+           << a << " and " << b << " to " << c << " with " << getScales().size() << " scales";
+  if ((!scaled &&
+       ((!element.isF32() && !shale::is16BitFloat(element)) || b.getElementType() != element ||
+        (c.getElementType() != element && !c.getElementType().isF32()))) ||
+      rank < 2 || a.getRank() != rank || b.getRank() != rank ||
       a.getShape().drop_back(2) != c.getShape().drop_back(2) ||
       b.getShape().drop_back(2) != c.getShape().drop_back(2)) // gemm_c1
     return emitOpError()

@@ -31,23 +31,26 @@ def RT_GemmOp : RT_Op<"gemm", [DeclareOpInterfaceMethods<CostInterface>, Declare
     c[b, m, n] = sum over k of a[b, m, k] * b[b, k, n]; `transpose_a` reads a as
     [b, k, m], `transpose_b` reads b as [b, n, k]. Leading dimensions are a batch.
     Products of 16-bit floats are summed in f32, and rounded once if c has a 16-bit float type.
-    With `accumulate` the product is added to c.
+    With `accumulate` the product is added to c. Products of 8-bit floats are multiplied with both
+    `scales` before they are rounded.
 
-    Life: made by plan from `nn.matmul` and `nn.matmul_add`; becomes `shale_gemm` in codegen.
+    Life: made by plan from `nn.matmul`, `nn.matmul_add` and `nn.quantized_matmul`; becomes `shale_gemm` in codegen.
 
     Constraints:
     - (C1) a and b have the same element type, f32 or a 16-bit float type; c has that type or f32;
       ranks are equal and at least 2; batch dimensions are equal.
     - (C2) m, n and k agree.
     - (C3) with `accumulate` c has type f32.
+    - (C4) a and b may have 8-bit float types, not both f8E5M2, with `transpose_b` and without `transpose_a` and a batch. There are
+      then two scales, f32 of rank 0; c is f32 or a 16-bit float. Otherwise there are none.
 
     Example: `rt.gemm %0, %1 transpose_b to %2 : memref<6x4xf32>, memref<8x4xf32> to memref<6x8xf32>`
   }];
-  let arguments = (ins RT_Buffer:$a, RT_Buffer:$b, RT_Buffer:$c,
+  let arguments = (ins RT_Buffer:$a, RT_Buffer:$b, RT_Buffer:$c, Variadic<RT_Buffer>:$scales,
                        UnitAttr:$transpose_a, UnitAttr:$transpose_b, UnitAttr:$accumulate);
   let assemblyFormat = [{
-    $a `,` $b (`transpose_a` $transpose_a^)? (`transpose_b` $transpose_b^)? `to` $c
-    (`accumulate` $accumulate^)? attr-dict `:` type($a) `,` type($b) `to` type($c)
+    $a `,` $b (`transpose_a` $transpose_a^)? (`transpose_b` $transpose_b^)? (`scales` $scales^)? `to` $c
+    (`accumulate` $accumulate^)? attr-dict `:` type($a) `,` type($b) (`scales` type($scales)^)? `to` type($c)
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{

@@ -2,6 +2,7 @@
 #include "dialects/nn/Ops/Matmul.h"
 #include "lib/Interpreter/Evaluators.h"
 #include "lib/Interpreter/Interpreter.h"
+#include "lib/Interpreter/NN/Quantize.h"
 
 using namespace mlir;
 
@@ -36,26 +37,25 @@ static void multiply(const double *a, const double *b, double *y, int64_t m, int
   }
 }
 
-/// Adds the product of nn.matmul or nn.matmul_add to `result`.
-template <typename OpT>
-static void addProduct(OpT op, const Tensor &lhs, const Tensor &rhs, Tensor &result) {
+void addProduct(const Tensor &lhs, const Tensor &rhs, bool transposeLhs, bool transposeRhs,
+                Tensor &result) {
   int64_t rank = result.rank();
   int64_t m = result.dim(rank - 2), n = result.dim(rank - 1);
-  int64_t k = lhs.dim(op.getTransposeLhs() ? rank - 2 : rank - 1);
+  int64_t k = lhs.dim(transposeLhs ? rank - 2 : rank - 1);
   int64_t batches = 1;
   for (int64_t d = 0; d < rank - 2; ++d)
     batches *= result.dim(d);
-  std::vector<double> left(op.getTransposeLhs() ? m * k : 0);
-  std::vector<double> right(op.getTransposeRhs() ? k * n : 0);
+  std::vector<double> left(transposeLhs ? m * k : 0);
+  std::vector<double> right(transposeRhs ? k * n : 0);
   double *y = result.mutableFloats();
   for (int64_t batch = 0; batch < batches; ++batch) {
     const double *a = lhs.floats() + batch * m * k;
     const double *b = rhs.floats() + batch * k * n;
-    if (op.getTransposeLhs()) {
+    if (transposeLhs) {
       transposeInto(a, k, m, left.data());
       a = left.data();
     }
-    if (op.getTransposeRhs()) {
+    if (transposeRhs) {
       transposeInto(b, n, k, right.data());
       b = right.data();
     }
@@ -66,14 +66,20 @@ static void addProduct(OpT op, const Tensor &lhs, const Tensor &rhs, Tensor &res
 static LogicalResult evaluateMatmul(nn::MatmulOp op, Call &call) {
   Tensor &result = call.result();
   std::fill_n(result.mutableFloats(), result.size(), 0.0);
-  addProduct(op, call.operand(0), call.operand(1), result);
+  Tensor lhs = call.operand(0), rhs = call.operand(1);
+  if (op.getQuantizedAttr()) {
+    bool asF64 = call.interpreter.options.asF64;
+    lhs = quantized(lhs, *elementOf(op.getQuantizedType(0)), asF64);
+    rhs = quantized(rhs, *elementOf(op.getQuantizedType(1)), asF64);
+  }
+  addProduct(lhs, rhs, op.getTransposeLhs(), op.getTransposeRhs(), result);
   return success();
 }
 
 static LogicalResult evaluateMatmulAdd(nn::MatmulAddOp op, Call &call) {
   Tensor &result = call.result();
   std::copy_n(call.operand(0).floats(), result.size(), result.mutableFloats());
-  addProduct(op, call.operand(1), call.operand(2), result);
+  addProduct(call.operand(1), call.operand(2), op.getTransposeLhs(), op.getTransposeRhs(), result);
   return success();
 }
 

@@ -1,6 +1,7 @@
 //===- CPU.cpp - x86-64 CPUs ----------------------------------------------===//
 #include "lib/Target/CPU/CPU.h"
 #include "dialects/nn/Ops/Matmul.h"
+#include "dialects/nn/Ops/Quantize.h"
 #include "lib/Target/CPU/Kernels/Kernels.h"
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -12,7 +13,8 @@ using namespace shale;
 #include "lib/Target/CPU/Kernels/OwnKernel.cpp.inc"
 
 bool CpuTarget::isLibraryCall(Operation *op) const {
-  return isa<nn::MatmulOp, nn::MatmulAddOp>(op) && !getElementTypeOrSelf(op->getResult(0)).isF64();
+  return isa<nn::MatmulOp, nn::MatmulAddOp, nn::QuantizedMatmulOp>(op) &&
+         !getElementTypeOrSelf(op->getResult(0)).isF64();
 }
 
 bool CpuTarget::hasOwnKernel(Operation *op) const { return isa<cpu::OwnKernelOpInterface>(op); }

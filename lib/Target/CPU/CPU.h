@@ -29,6 +29,7 @@ public:
     return isLibraryCall(op) || hasOwnKernel(op);
   }
   bool hasFast16BitFloats() const override { return false; }
+  bool has8BitProducts() const override { return true; }
   mlir::FailureOr<KernelInfo> generateKernel(mlir::ModuleOp module, llvm::StringRef name,
                                              mlir::Region &body) const override;
   mlir::FailureOr<std::vector<KernelUsage>> lowerKernels(mlir::ModuleOp module) const override;

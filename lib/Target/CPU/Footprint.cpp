@@ -46,7 +46,7 @@ std::vector<FixedCost> CpuTarget::getFixedCosts(ModuleOp module, int64_t ranks,
   for (auto function : module.getOps<rt::FuncOp>())
     function.walk([&](rt::GemmOp gemm) {
       rt::GemmOp::Shape shape = gemm.getShape();
-      if (!is16BitFloat(gemm.getA().getType().getElementType())) {
+      if (gemm.getA().getType().getElementType().isF32()) {
         product = std::max(product, cpu::productWorkspace(shape.m, shape.n, shape.k));
         return;
       }

@@ -1,5 +1,6 @@
 //===- VectorEmitter.cpp - Emits elements as vectors ----------------------===//
 #include "lib/Target/CPU/VectorEmitter.h"
+#include "dialects/interfaces/Float8.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -19,7 +20,7 @@ LinearIndex VectorEmitter::addLanes(int64_t size, Value value, DimOrigin origin,
 // ---- memory
 
 static Value fromMemory(OpBuilder &b, Location loc, Value value, Type element) {
-  if (is16BitFloat(element)) {
+  if (is16BitFloat(element) || is8BitFloat(element)) {
     Type type = element;
     if (auto wide = dyn_cast<VectorType>(value.getType()))
       type = wide.clone(element);
@@ -68,8 +69,9 @@ void VectorEmitter::store(Value memref, const LinearIndex &index, Value element)
     if (auto wide = dyn_cast<VectorType>(element.getType()))
       byte = wide.clone(byte);
     element = arith::ExtUIOp::create(b, loc, byte, element);
-  } else if (is16BitFloat(getElementTypeOrSelf(element.getType()))) {
-    Type bits = b.getI16Type();
+  } else if (Type type = getElementTypeOrSelf(element.getType());
+             is16BitFloat(type) || is8BitFloat(type)) {
+    Type bits = memoryType(type);
     if (auto wide = dyn_cast<VectorType>(element.getType()))
       bits = wide.clone(bits);
     element = arith::BitcastOp::create(b, loc, bits, element);

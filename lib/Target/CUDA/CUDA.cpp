@@ -2,6 +2,7 @@
 #include "lib/Target/CUDA/CUDA.h"
 #include "dialects/nn/Ops/Epilogue.h"
 #include "dialects/nn/Ops/Matmul.h"
+#include "dialects/nn/Ops/Quantize.h"
 #include "dialects/nn/Ops/Sdpa.h"
 #include "lib/Target/CPU/CPU.h"
 #include "lib/Target/CUDA/AttentionBytes.h"
@@ -70,7 +71,12 @@ bool CudaTarget::isLibraryCall(Operation *op) const {
     return kCallsCudnn && isInCudnn(sdpa, architectures);
   if (auto sdpa = dyn_cast<nn::SdpaGradOp>(op))
     return kCallsCudnn && isInCudnn(sdpa, architectures);
-  return isa<nn::MatmulOp, nn::MatmulAddOp>(op) && !getElementTypeOrSelf(op->getResult(0)).isF64();
+  return isa<nn::MatmulOp, nn::MatmulAddOp, nn::QuantizedMatmulOp>(op) &&
+         !getElementTypeOrSelf(op->getResult(0)).isF64();
+}
+
+bool CudaTarget::has8BitProducts() const {
+  return llvm::all_of(architectures, [](const Architecture &a) { return a.capability >= 90; });
 }
 
 int64_t CudaTarget::workspaceBytes(Operation *op) const {

@@ -49,6 +49,7 @@ public:
   bool hasTf32() const override { return true; }
   bool hasFastMath() const override { return true; }
   bool joinsProducts(mlir::Type element) const override;
+  bool has8BitProducts() const override;
   int64_t paddedSize(int64_t size, mlir::Type element) const override;
   bool alignsSlices() const override { return true; }
   int64_t lossChunkRows() const override { return 4096; }

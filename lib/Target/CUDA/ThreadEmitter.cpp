@@ -1,5 +1,6 @@
 //===- ThreadEmitter.cpp - Emits the elements of one GPU thread -----------===//
 #include "lib/Target/CUDA/ThreadEmitter.h"
+#include "dialects/interfaces/Float8.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -27,7 +28,7 @@ Value ThreadEmitter::load(Value memref, Type element, const LinearIndex &index) 
   Key key{memref, load->getBlock(), index.terms, {}};
   collectGuards(index, key.guards);
   loads.add(key, {index.constant, load});
-  if (is16BitFloat(element))
+  if (is16BitFloat(element) || is8BitFloat(element))
     return arith::BitcastOp::create(b, loc, element, load);
   if (element.isInteger(1))
     return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, load,
@@ -38,8 +39,8 @@ Value ThreadEmitter::load(Value memref, Type element, const LinearIndex &index) 
 void ThreadEmitter::store(Value memref, const LinearIndex &index, Value element) {
   if (element.getType().isInteger(1))
     element = arith::ExtUIOp::create(b, loc, b.getI8Type(), element);
-  else if (is16BitFloat(element.getType()))
-    element = arith::BitcastOp::create(b, loc, b.getI16Type(), element);
+  else if (is16BitFloat(element.getType()) || is8BitFloat(element.getType()))
+    element = arith::BitcastOp::create(b, loc, memoryType(element.getType()), element);
   auto store = memref::StoreOp::create(b, loc, element, memref, materialize(index));
   stores.add({memref, store->getBlock(), index.terms, {}}, {index.constant, store});
 }

@@ -55,7 +55,18 @@ const Library &blasLibrary() {
 }
 
 cudaDataType_t typeOf(Dtype type) {
-  return type == Dtype::BF16 ? CUDA_R_16BF : type == Dtype::F16 ? CUDA_R_16F : CUDA_R_32F;
+  switch (type) {
+  case Dtype::BF16:
+    return CUDA_R_16BF;
+  case Dtype::F16:
+    return CUDA_R_16F;
+  case Dtype::F8E4M3:
+    return CUDA_R_8F_E4M3;
+  case Dtype::F8E5M2:
+    return CUDA_R_8F_E5M2;
+  default:
+    return CUDA_R_32F;
+  }
 }
 
 /// Returns the largest power of two, up to 64, of which an address is a multiple. Buffers of a
@@ -72,7 +83,7 @@ constexpr int kCandidates = 8;
 /// Key of a prepared product, with the same parts as Blas::keyOf.
 using Key =
     std::tuple<bool, bool, bool, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
-               Dtype, Dtype, bool, uint32_t, uint32_t, uint32_t, int, uint32_t, uint32_t>;
+               Dtype, Dtype, Dtype, bool, uint32_t, uint32_t, uint32_t, int, uint32_t, uint32_t>;
 
 Key partsOf(const Product &p) {
   return {p.transposeA,
@@ -86,6 +97,7 @@ Key partsOf(const Product &p) {
           p.ldb,
           p.ldc,
           p.type,
+          p.typeOfB(),
           p.resultType,
           p.tf32,
           alignmentOf(p.a),
@@ -168,6 +180,12 @@ struct Blas::State {
     set(p, made, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, p.n);
   }
 
+  /// Sets the factors on the operands. cuBLASLt's first matrix is the product's second one.
+  void describeScaling(const Product &p, const Prepared &made) const {
+    set(p, made, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, p.scaling.b);
+    set(p, made, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, p.scaling.a);
+  }
+
   /// Returns the product with its descriptors.
   Prepared &describe(const Product &p) {
     auto [place, isNew] = prepared.try_emplace(partsOf(p));
@@ -176,6 +194,8 @@ struct Blas::State {
       describeMatrices(p, made);
     if (p.epilogue)
       describeEpilogue(p, made);
+    if (p.scaling)
+      describeScaling(p, made);
     return made;
   }
 
@@ -188,7 +208,11 @@ struct Blas::State {
                       ofSecond = p.transposeA ? CUBLAS_OP_T : CUBLAS_OP_N;
     set(p, made, CUBLASLT_MATMUL_DESC_TRANSA, ofFirst);
     set(p, made, CUBLASLT_MATMUL_DESC_TRANSB, ofSecond);
-    made.a = layout(p, p.type, p.transposeB ? p.k : p.n, p.transposeB ? p.n : p.k, p.ldb);
+    // Sums of the forward pass may drop bits, as PyTorch's do; those of gradients, of e5m2, may
+    // not.
+    if (p.scaling && p.type == Dtype::F8E4M3 && p.scaling.typeB == Dtype::F8E4M3)
+      set(p, made, CUBLASLT_MATMUL_DESC_FAST_ACCUM, int8_t(1));
+    made.a = layout(p, p.typeOfB(), p.transposeB ? p.k : p.n, p.transposeB ? p.n : p.k, p.ldb);
     made.b = layout(p, p.type, p.transposeA ? p.m : p.k, p.transposeA ? p.k : p.m, p.lda);
     made.c = layout(p, p.resultType, p.n, p.m, p.ldc);
   }
@@ -279,12 +303,13 @@ void Blas::dropEpilogue(const Product &p) {
 std::string Blas::version() const { return versionText(state->library.cublasLtGetVersion()); }
 
 std::string Blas::keyOf(const Product &p) {
-  std::string key =
-      format("%s > %s %c%c %lld x %lld x %lld x %lld, ld %lld %lld %lld, aligned %u %u %u%s",
-             p.tf32 ? "TF32" : nameOf(p.type), nameOf(p.resultType), p.transposeA ? 'T' : 'N',
-             p.transposeB ? 'T' : 'N', (long long)p.batch, (long long)p.m, (long long)p.n,
-             (long long)p.k, (long long)p.lda, (long long)p.ldb, (long long)p.ldc, alignmentOf(p.a),
-             alignmentOf(p.b), alignmentOf(p.c), p.beta != 0 ? ", added to C" : "");
+  std::string key = format(
+      "%s%s%s > %s %c%c %lld x %lld x %lld x %lld, ld %lld %lld %lld, aligned %u %u %u%s",
+      p.tf32 ? "TF32" : nameOf(p.type), p.scaling ? " x " : "",
+      p.scaling ? nameOf(p.scaling.typeB) : "", nameOf(p.resultType), p.transposeA ? 'T' : 'N',
+      p.transposeB ? 'T' : 'N', (long long)p.batch, (long long)p.m, (long long)p.n, (long long)p.k,
+      (long long)p.lda, (long long)p.ldb, (long long)p.ldc, alignmentOf(p.a), alignmentOf(p.b),
+      alignmentOf(p.c), p.beta != 0 ? ", added to C" : "");
   if (p.epilogue)
     key += format(", %s %u", nameOf(p.epilogue.kind), alignmentOf(p.epilogue.with));
   if (p.epilogue.before)

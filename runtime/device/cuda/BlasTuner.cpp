@@ -84,7 +84,8 @@ std::string BlasTuner::machine() const { return gpu + ", cuBLASLt " + blas.versi
 void BlasTuner::begin(char *memory, int64_t bytes) {
   scratch = memory;
   scratchBytes = bytes;
-  // These are between 2^-7 and 2 as f32 and bf16, and between 1 and 2 as f16, with either sign.
+  // These are between 2^-7 and 2 as f32 and bf16, and between 1 and 2 as f16, with either sign. As
+  // 8-bit floats they are of all sizes, and a few are NaN.
   numbers.resize((size_t(4) << 20) / sizeof(uint16_t));
   uint64_t random = 0x9e3779b97f4a7c15;
   for (uint16_t &value : numbers) {
@@ -132,8 +133,8 @@ bool BlasTuner::placeEpilogue(const Product &p, uintptr_t begin, uintptr_t end) 
 Product BlasTuner::place(const Product &p) {
   Bytes a = p.transposeA ? bytesOf(p.a, p.type, p.batch, p.k, p.m, p.lda)
                          : bytesOf(p.a, p.type, p.batch, p.m, p.k, p.lda);
-  Bytes b = p.transposeB ? bytesOf(p.b, p.type, p.batch, p.n, p.k, p.ldb)
-                         : bytesOf(p.b, p.type, p.batch, p.k, p.n, p.ldb);
+  Bytes b = p.transposeB ? bytesOf(p.b, p.typeOfB(), p.batch, p.n, p.k, p.ldb)
+                         : bytesOf(p.b, p.typeOfB(), p.batch, p.k, p.n, p.ldb);
   Bytes c = bytesOf(p.c, p.resultType, p.batch, p.m, p.n, p.ldc);
   Bytes all = {reinterpret_cast<uintptr_t>(scratch),
                reinterpret_cast<uintptr_t>(scratch) + scratchBytes};

@@ -16,6 +16,8 @@
 // lib/Target/CPU/Footprint.h). The cuts of the depth depend on k alone, so that the
 // bits do not depend on the number of threads.
 //
+// 8-bit floats are widened in the same way, and alpha has their scales.
+//
 // The C library keeps just one such buffer per thread only if it does not cache the
 // memory that it cuts off to align them (runtime/program/Launcher.h).
 #include "runtime/core/Error.h"
@@ -71,16 +73,38 @@ void part(int64_t size, int64_t unit, int64_t parts, int64_t index, int64_t &beg
 
 int64_t alignUp(int64_t elements) { return divideUp(elements, 16) * 16; }
 
-/// Widens `lines` lines of `count` 16-bit floats each into a dense f32 panel.
+/// Returns the values of an 8-bit float type by their bits.
+const float *values8(Dtype type) {
+  struct Values {
+    explicit Values(Dtype type) {
+      for (int bits = 0; bits < 256; ++bits)
+        of[bits] = f8ToFloat(type, static_cast<uint8_t>(bits));
+    }
+    float of[256];
+  };
+  static const Values fine(Dtype::F8E4M3), wide(Dtype::F8E5M2);
+  return type == Dtype::F8E4M3 ? fine.of : wide.of;
+}
+
+/// Widens `lines` lines of `count` floats of 16 or 8 bits each into a dense f32 panel.
 void widenLines(Dtype type, const void *source, int64_t at, int64_t stride, int64_t lines,
                 int64_t count, float *target) {
+  if (is8BitFloat(type)) {
+    const float *values = values8(type);
+    const uint8_t *bits = static_cast<const uint8_t *>(source) + at;
+    for (int64_t i = 0; i < lines; ++i)
+      for (int64_t j = 0; j < count; ++j)
+        target[i * count + j] = values[bits[i * stride + j]];
+    return;
+  }
   const uint16_t *from = static_cast<const uint16_t *>(source) + at;
   for (int64_t i = 0; i < lines; ++i)
     widen(type, from + i * stride, target + i * count, count);
 }
 
-/// Computes a rectangle of a product of 16-bit floats on the calling thread.
-void piecewise16(const Product &p, int64_t row, int64_t rows, int64_t column, int64_t columns) {
+/// Computes a rectangle of a product of floats of 16 or 8 bits on the calling thread.
+void piecewiseWidened(const Product &p, int64_t row, int64_t rows, int64_t column,
+                      int64_t columns) {
   int64_t rowPieces = divideUp(rows, SHALE_GEMM_PANEL),
           columnPieces = divideUp(columns, SHALE_GEMM_PANEL),
           depth = std::min<int64_t>(p.k, SHALE_GEMM_BLOCK);
@@ -99,6 +123,8 @@ void piecewise16(const Product &p, int64_t row, int64_t rows, int64_t column, in
       part(columns, kColumnUnit, columnPieces, j, s, n);
       r += row, s += column;
       Product piece = p;
+      if (p.scaling)
+        piece.alpha = p.alpha * *p.scaling.a * *p.scaling.b;
       piece.m = m, piece.n = n;
       piece.a = a, piece.b = b;
       piece.c = rounds ? b + ofB : static_cast<float *>(p.c) + r * p.ldc + s;
@@ -112,9 +138,9 @@ void piecewise16(const Product &p, int64_t row, int64_t rows, int64_t column, in
         else
           widenLines(p.type, p.a, r * p.lda + at, p.lda, m, k, a);
         if (p.transposeB)
-          widenLines(p.type, p.b, s * p.ldb + at, p.ldb, n, k, b);
+          widenLines(p.typeOfB(), p.b, s * p.ldb + at, p.ldb, n, k, b);
         else
-          widenLines(p.type, p.b, at * p.ldb + s, p.ldb, k, n, b);
+          widenLines(p.typeOfB(), p.b, at * p.ldb + s, p.ldb, k, n, b);
         call(piece, 0, m, 0, n);
       }
       if (rounds)
@@ -136,7 +162,7 @@ void piecewise(const Product &p, int64_t row, int64_t rows, int64_t column, int6
     return;
   }
   if (p.type != Dtype::F32)
-    return piecewise16(p, row, rows, column, columns);
+    return piecewiseWidened(p, row, rows, column, columns);
   int64_t pieces = divideUp(columns, SHALE_GEMM_COLUMNS);
   for (int64_t i = 0; i < pieces; ++i) {
     int64_t begin, count;

@@ -68,3 +68,37 @@ func.func @matmul_add_sum(%s: tensor<6x7xf32>, %a: tensor<6x4xf32>, %b: tensor<4
   %0 = nn.matmul_add %s, %a, %b : (tensor<6x7xf32>, tensor<6x4xf32>, tensor<4x8xf32>) -> tensor<6x8xf32>
   return
 }
+
+// -----
+
+// matmul_c4: two types
+func.func @matmul_c4(%a: tensor<4x4xf32>) {
+  // expected-error@+1 {{must be of rank 2, with two types of f8E4M3FN and f8E5M2, not both f8E5M2; got [f8E4M3FN]}}
+  %0 = nn.matmul %a, %a quantized [f8E4M3FN] : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  return
+}
+
+// -----
+
+// matmul_c4: of 8 bits
+func.func @matmul_c4_types(%a: tensor<4x4xf32>) {
+  // expected-error@+1 {{not both f8E5M2; got [f8E4M3FN, bf16]}}
+  %0 = nn.matmul %a, %a quantized [f8E4M3FN, bf16] : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  return
+}
+
+// -----
+
+func.func @matmul_c4_both(%a: tensor<4x4xf32>) {
+  // expected-error@+1 {{not both f8E5M2; got [f8E5M2, f8E5M2]}}
+  %0 = nn.matmul %a, %a quantized [f8E5M2, f8E5M2] : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  return
+}
+
+// -----
+
+func.func @matmul_c4_batch(%a: tensor<2x4x4xf32>) {
+  // expected-error@+1 {{must be of rank 2}}
+  %0 = nn.matmul %a, %a quantized [f8E4M3FN, f8E4M3FN] : (tensor<2x4x4xf32>, tensor<2x4x4xf32>) -> tensor<2x4x4xf32>
+  return
+}

@@ -56,6 +56,48 @@ rt.func @step inputs = [] hyper = [] metrics = [] {
 
 // -----
 
+// gemm_c4: scales
+rt.func @step inputs = [] hyper = [] metrics = [] {
+  %0 = rt.buffer arena activations "x" : memref<16x16xf8E4M3FN>
+  %1 = rt.buffer arena activations "y" : memref<16x16xbf16>
+  // expected-error @+1 {{of 8-bit floats needs transpose_b, two scales of f32 and no batch, and any other product no scales; got 'memref<16x16xf8E4M3FN>' and 'memref<16x16xf8E4M3FN>' to 'memref<16x16xbf16>' with 0 scales}}
+  rt.gemm %0, %0 transpose_b to %1 : memref<16x16xf8E4M3FN>, memref<16x16xf8E4M3FN> to memref<16x16xbf16>
+}
+
+// -----
+
+// gemm_c4: the layout
+rt.func @step inputs = [] hyper = [] metrics = [] {
+  %0 = rt.buffer arena activations "x" : memref<16x16xf8E4M3FN>
+  %1 = rt.buffer arena activations "y" : memref<16x16xbf16>
+  %s = rt.buffer arena activations "s" : memref<f32>
+  // expected-error @+1 {{of 8-bit floats needs transpose_b}}
+  rt.gemm %0, %0 scales %s, %s to %1 : memref<16x16xf8E4M3FN>, memref<16x16xf8E4M3FN> scales memref<f32>, memref<f32> to memref<16x16xbf16>
+}
+
+// -----
+
+// gemm_c4: only 8-bit floats have scales
+rt.func @step inputs = [] hyper = [] metrics = [] {
+  %1 = rt.buffer arena activations "y" : memref<16x16xbf16>
+  %s = rt.buffer arena activations "s" : memref<f32>
+  // expected-error @+1 {{any other product no scales}}
+  rt.gemm %1, %1 transpose_b scales %s, %s to %1 : memref<16x16xbf16>, memref<16x16xbf16> scales memref<f32>, memref<f32> to memref<16x16xbf16>
+}
+
+// -----
+
+// gemm_c4: two matrices of e5m2
+rt.func @step inputs = [] hyper = [] metrics = [] {
+  %0 = rt.buffer arena activations "x" : memref<16x16xf8E5M2>
+  %1 = rt.buffer arena activations "y" : memref<16x16xbf16>
+  %s = rt.buffer arena activations "s" : memref<f32>
+  // expected-error @+1 {{of 8-bit floats needs transpose_b}}
+  rt.gemm %0, %0 transpose_b scales %s, %s to %1 : memref<16x16xf8E5M2>, memref<16x16xf8E5M2> scales memref<f32>, memref<f32> to memref<16x16xbf16>
+}
+
+// -----
+
 // sdpa_c1
 rt.func @step inputs = [] hyper = [] metrics = [] {
   %q = rt.buffer arena activations "q" : memref<2x8x4x16xf32>

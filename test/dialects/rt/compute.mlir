@@ -16,6 +16,17 @@ rt.func @step inputs = [] hyper = [] metrics = [] {
   rt.gemm %a, %b transpose_a to %c accumulate : memref<2x4x8xf32>, memref<2x4x3xf32> to memref<2x8x3xf32>
 }
 
+// Products of 8-bit floats, which read their scales.
+// CHECK-LABEL: rt.func @scaled
+rt.func @scaled inputs = [] hyper = [] metrics = [] {
+  %a = rt.buffer arena activations "a" : memref<16x32xf8E5M2>
+  %b = rt.buffer arena offset = 512 activations "b" : memref<48x32xf8E4M3FN>
+  %c = rt.buffer arena offset = 2048 activations "c" : memref<16x48xbf16>
+  %s = rt.buffer arena offset = 4096 activations "s" : memref<f32>
+  // CHECK: rt.gemm %[[A:.*]], %[[B:.*]] transpose_b scales %[[S:.*]], %[[S]] to %{{.*}} : memref<16x32xf8E5M2>, memref<48x32xf8E4M3FN> scales memref<f32>, memref<f32> to memref<16x48xbf16>
+  rt.gemm %a, %b transpose_b scales %s, %s to %c : memref<16x32xf8E5M2>, memref<48x32xf8E4M3FN> scales memref<f32>, memref<f32> to memref<16x48xbf16>
+}
+
 // Attention with two query heads per key head, and its gradient.
 // CHECK-LABEL: rt.func @attention
 rt.func @attention inputs = [] hyper = [] metrics = [] {

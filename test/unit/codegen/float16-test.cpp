@@ -1,4 +1,4 @@
-//===- float16-test.cpp - bf16 and f16 in generated kernels ------------------===//
+//===- float16-test.cpp - Narrow floats in generated kernels -----------------===//
 #include "KernelRunner.h"
 #include <cmath>
 #include <cstring>
@@ -33,8 +33,10 @@ Tensor hardFloats() {
   for (uint32_t sign : {0u, 0x80000000u})
     for (uint32_t exponent = 0; exponent < 256; ++exponent)
       for (uint32_t fraction :
-           {0u, 1u, 0x7fffu, 0x8000u, 0x8001u, 0xffffu, 0x17fffu, 0x18000u, 0x18001u, 0xfffu,
-            0x1000u, 0x1001u, 0x3000u, 0x7fffffu, 0x7f8000u, 0x7ff000u})
+           {0u,        1u,        0x7fffu,   0x8000u,   0x8001u,   0xffffu,   0x17fffu,
+            0x18000u,  0x18001u,  0xfffu,    0x1000u,   0x1001u,   0x3000u,   0x7fffffu,
+            0x7f8000u, 0x7ff000u, 0x7ffffu,  0x80000u,  0x80001u,  0x180000u, 0x17ffffu,
+            0x100000u, 0x100001u, 0x300000u, 0x2fffffu, 0x680000u, 0x700000u})
         bits.push_back(sign | exponent << 23 | fraction);
   return Tensor::fromBytes(Element::F32, {int64_t(bits.size())},
                            reinterpret_cast<char *>(bits.data()));
@@ -59,6 +61,47 @@ void expectRounds(Element narrow, const std::string &name) {
 
 TEST(Half, RoundsBf16ToNearestEven) { expectRounds(Element::BF16, "bf16"); }
 TEST(Half, RoundsF16ToNearestEven) { expectRounds(Element::F16, "f16"); }
+
+/// The number with these bits, without its sign, by the definition of the type.
+double decoded(int bits, int fractionBits, int bias) {
+  int exponent = bits >> fractionBits, fraction = bits & ((1 << fractionBits) - 1);
+  return exponent ? std::ldexp(fraction + (1 << fractionBits), exponent - bias - fractionBits)
+                  : std::ldexp(fraction, 1 - bias - fractionBits);
+}
+
+/// Kernels and the interpreter against a search of the nearest number, and of the even one of two.
+void expectQuantizes(Element narrow, const std::string &name, int fractionBits, int bias,
+                     int largestBits) {
+  Tensor x = hardFloats();
+  std::string n = std::to_string(x.size()), type = "tensor<" + n + "x" + name + ">";
+  auto results = native("func.func @f(%x: tensor<" + n + "xf32>) -> " + type +
+                            " {\n  %0 = nn.quantize %x : tensor<" + n + "xf32> -> " + type +
+                            "\n  return %0 : " + type + "\n}",
+                        {x});
+  ASSERT_EQ(results.size(), 1u);
+  Tensor rounded = x.rounded(narrow);
+  for (int64_t i = 0; i < x.size(); ++i) {
+    double size = std::fabs(x.number(i));
+    if (std::isnan(size)) {
+      EXPECT_TRUE(std::isnan(results[0].number(i)) && std::isnan(rounded.number(i))) << i;
+      continue;
+    }
+    size = std::min(size, decoded(largestBits, fractionBits, bias)); // it saturates
+    int best = 0;
+    for (int bits = 1; bits <= largestBits; ++bits) {
+      double before = std::fabs(decoded(best, fractionBits, bias) - size),
+             now = std::fabs(decoded(bits, fractionBits, bias) - size);
+      if (now < before || (now == before && bits % 2 == 0))
+        best = bits;
+    }
+    double expected = std::copysign(decoded(best, fractionBits, bias), x.number(i));
+    EXPECT_EQ(results[0].number(i), expected) << "of " << x.number(i);
+    EXPECT_EQ(rounded.number(i), expected) << "of " << x.number(i);
+  }
+}
+
+TEST(Byte, RoundsE4m3ToNearestEven) { expectQuantizes(Element::F8E4M3, "f8E4M3FN", 3, 7, 0x7e); }
+TEST(Byte, RoundsE5m2ToNearestEven) { expectQuantizes(Element::F8E5M2, "f8E5M2", 2, 15, 0x7b); }
 
 TEST(Half, WidensEveryPattern) {
   for (auto [narrow, name] : {std::pair(Element::BF16, "bf16"), std::pair(Element::F16, "f16")}) {

@@ -36,6 +36,7 @@ const std::map<std::string, std::string> kSamples = {
     {"buffer-dtype", "bf16"},
     {"master-dtype", "none"},
     {"optimizer-dtype", "bf16"},
+    {"product-dtype", "fp8"},
     {"mesh", "hosts:replica=2,fsdp=4"},
     {"shard", "grad"},
     {"reshard-after-forward", "false"},

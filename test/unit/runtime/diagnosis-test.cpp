@@ -123,6 +123,11 @@ TEST(Badness, OfEachType) {
     EXPECT_EQ(worstOf(bf16, n, SHALE_BF16), static_cast<Badness>(n - 1));
     EXPECT_EQ(worstOf(f16, n, SHALE_F16), static_cast<Badness>(n - 1));
   }
+  const uint8_t e4m3[] = {0x7e, 0x80, 0xff}, e5m2[] = {0x7b, 0xfc, 0x7c, 0x7f};
+  EXPECT_EQ(worstOf(e4m3, 2, SHALE_F8_E4M3), Badness::Finite);
+  EXPECT_EQ(worstOf(e4m3, 3, SHALE_F8_E4M3), Badness::NaN);
+  for (int n = 1; n <= 4; ++n)
+    EXPECT_EQ(worstOf(e5m2, n, SHALE_F8_E5M2), static_cast<Badness>(n - 1));
   const int64_t integers[] = {-1};
   EXPECT_EQ(worstOf(integers, 1, SHALE_I64), Badness::Finite);
 }

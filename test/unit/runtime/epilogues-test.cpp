@@ -51,7 +51,7 @@ struct Call {
     gemm.batch = 1, gemm.m = 2, gemm.n = 2, gemm.k = 2;
     gemm.a = a.data(), gemm.b = a.data(), gemm.c = c.data();
     gemm.lda = 2, gemm.ldb = 2, gemm.ldc = 2;
-    gemm.type = SHALE_BF16, gemm.result_type = SHALE_BF16;
+    gemm.type = SHALE_BF16, gemm.b_type = SHALE_BF16, gemm.result_type = SHALE_BF16;
     ShaleGemmEpilogue epilogue{};
     epilogue.epilogue = SHALE_EPILOGUE_GELU;
     epilogue.with = bias.data(), epilogue.before = stored;
