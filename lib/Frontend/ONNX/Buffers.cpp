@@ -1,6 +1,7 @@
 //===- Buffers.cpp - Buffers of the state_dict ----------------------------===//
 #include "dialects/nn/Ops/State.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
+#include "lib/Frontend/ONNX/Record/Words.h"
 #include "lib/Frontend/ONNX/States.h"
 #include "llvm/Support/FileSystem.h"
 
@@ -14,8 +15,7 @@ static constexpr size_t kShown = 4;
 /// Returns the names of buffers that state_dict() leaves out, as the exporter wrote them.
 static llvm::StringSet<> transientTargets(const GraphProto &graph) {
   llvm::StringSet<> names;
-  StringRef text =
-      metadata(graph.metadata_props(), "pkg.torch.export.ExportedProgram.graph_signature");
+  StringRef text = metadata(graph.metadata_props(), words::kSignature);
   SmallVector<StringRef> lines;
   text.split("# outputs").first.split(lines, '\n');
   for (StringRef line : lines) {

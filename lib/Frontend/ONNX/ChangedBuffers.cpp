@@ -2,6 +2,7 @@
 #include "dialects/nn/Ops/Norm.h"
 #include "lib/Frontend/ONNX/Checks.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
+#include "lib/Frontend/ONNX/Record/Words.h"
 #include <set>
 
 using namespace mlir;
@@ -206,7 +207,7 @@ void ChangedBuffers::collectNames() {
 /// Whether no node computes a value of the exported program. One of several results, and a size,
 /// have names of their own.
 bool ChangedBuffers::isRemoved(StringRef name) const {
-  return !known.contains(name) && operationOf(name) != "getitem" && !name.starts_with("sym_");
+  return !known.contains(name) && operationOf(name) != "getitem" && !name.starts_with(words::kSize);
 }
 
 static std::string describeRemoved(StringRef name) {
@@ -237,7 +238,7 @@ LogicalResult ChangedBuffers::checkRemovedReads(const NodeProto &node, StringRef
 
 LogicalResult ChangedBuffers::checkOutputs(StringRef buffer) {
   for (const ValueInfoProto &output : context.graph().output()) {
-    StringRef name = metadata(output.metadata_props(), "pkg.torch.onnx.original_node_name");
+    StringRef name = metadata(output.metadata_props(), words::kOriginalName);
     if (!name.empty() && isRemoved(name) && llvm::is_contained(roots, output.name()))
       return refuseRemoved(buffer, "output '" + displayName(output.name()) + "'",
                            describeRemoved(name), context.fileLocation());

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 #include "lib/Frontend/ONNX/Checks.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
+#include "lib/Frontend/ONNX/Record/Words.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Regex.h"
 
@@ -17,7 +18,7 @@ using llvm::StringRef;
 
 StringRef onnx::functionOf(const NodeProto &node) {
   static const llvm::Regex apply("(^|[^A-Za-z_0-9])([A-Z][A-Za-z_0-9]*)\\.apply\\(");
-  StringRef trace = metadata(node.metadata_props(), "pkg.torch.onnx.stack_trace");
+  StringRef trace = metadata(node.metadata_props(), words::kStackTrace);
   SmallVector<StringRef> groups;
   return trace.contains(".apply(") && apply.match(trace, &groups) ? groups[2] : "";
 }
@@ -48,10 +49,9 @@ static SmallVector<Frame> readForwards(StringRef trace) {
 }
 
 std::optional<ForeignForward> onnx::foreignForwardOf(const NodeProto &node) {
-  SmallVector<Frame> frames =
-      readForwards(metadata(node.metadata_props(), "pkg.torch.onnx.stack_trace"));
+  SmallVector<Frame> frames = readForwards(metadata(node.metadata_props(), words::kStackTrace));
   SmallVector<StringRef> scopes; // the operation's own is last
-  metadata(node.metadata_props(), "pkg.torch.onnx.name_scopes").split(scopes, ',');
+  metadata(node.metadata_props(), words::kNameScopes).split(scopes, ',');
   if (scopes.size() < 2 || frames.size() < 2)
     return std::nullopt;
   // `super().forward(x)` and `self.layer.forward(x)` are calls without a scope of their own.
@@ -61,7 +61,7 @@ std::optional<ForeignForward> onnx::foreignForwardOf(const NodeProto &node) {
   // PyTorch's.
   const Frame &last = frames.back(), &caller = frames[frames.size() - 2];
   if (frames.size() <= scopes.size() - 1 + unscoped || last.text.contains("self") ||
-      last.file.contains("/torch/nn/") || last.file.starts_with("<eval_with_key>"))
+      last.file.contains("/torch/nn/") || last.file.starts_with(words::kGeneratedFile))
     return std::nullopt;
   return ForeignForward{(llvm::sys::path::filename(caller.file) + ":" + caller.line).str(),
                         (llvm::sys::path::filename(last.file) + ":" + last.line + ", '" +

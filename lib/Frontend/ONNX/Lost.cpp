@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 #include "lib/Frontend/ONNX/Lost.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
+#include "lib/Frontend/ONNX/Record/Words.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringSwitch.h"
 
@@ -46,7 +47,7 @@ using Attentions = llvm::MapVector<std::string, Attention, std::map<std::string,
 static Attentions findAttentions(const GraphProto &graph) {
   Attentions attentions;
   for (const NodeProto &node : graph.node()) {
-    if (!metadata(node.metadata_props(), "pkg.torch.onnx.fx_node").contains("scaled_dot_product"))
+    if (!metadata(node.metadata_props(), words::kFxNode).contains("scaled_dot_product"))
       continue;
     FxNode fx = readFxNode(node);
     double ratio = attentionDropout(fx).value_or(0);
@@ -54,7 +55,7 @@ static Attentions findAttentions(const GraphProto &graph) {
       continue;
     Attention &attention = attentions[fx.name];
     attention.ratio = ratio, attention.last = &node;
-    attention.isWhole = StringRef(fx.target).starts_with("aten.scaled");
+    attention.isWhole = StringRef(fx.target).starts_with(words::kScaled);
     if (node.op_type() == "Dropout")
       attention.dropout = &node;
     if (node.op_type() == "MatMul")

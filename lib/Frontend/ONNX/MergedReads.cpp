@@ -9,6 +9,7 @@
 #include "lib/Frontend/ONNX/Record/Operation.h"
 #include "lib/Frontend/ONNX/Record/Python.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
+#include "lib/Frontend/ONNX/Record/Words.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
@@ -23,7 +24,7 @@ using llvm::StringRef;
 /// Returns the lines of source of a node, the innermost last.
 static std::vector<StringRef> linesOf(const NodeProto &node) {
   SmallVector<StringRef> parts;
-  metadata(node.metadata_props(), "pkg.torch.onnx.stack_trace").split(parts, '\n');
+  metadata(node.metadata_props(), words::kStackTrace).split(parts, '\n');
   std::vector<StringRef> lines;
   for (StringRef part : parts)
     if (part = part.trim(); !part.empty() && !part.starts_with("File \""))

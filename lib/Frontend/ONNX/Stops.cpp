@@ -15,6 +15,7 @@
 #include "include/shale/Runtime.h"
 #include "lib/Frontend/ONNX/Checks.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
+#include "lib/Frontend/ONNX/Record/Words.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/Support/Regex.h"
 #include <map>
@@ -29,7 +30,7 @@ static constexpr size_t kShown = 4;
 
 /// Whether a node comes from the generated code of a block under a context manager.
 static bool isOfContext(const NodeProto &node) {
-  return StringRef(readSourceLine(node).file).starts_with("<eval_with_key>");
+  return StringRef(readSourceLine(node).file).starts_with(words::kGeneratedFile);
 }
 
 /// Returns the values that depend on trained parameters, or only floats that depend on them through
@@ -117,7 +118,7 @@ void onnx::freezeUnreached(ImportContext &context, const States &states, Value l
 /// Whether the result of an operation is contiguous in memory whatever its operands are, so that a
 /// copy of it is an explicit `clone()`: contiguous() and reshape() copy other tensors only.
 static bool isContiguous(StringRef target) {
-  target.consume_front("aten.");
+  target.consume_front(words::kAten);
   return llvm::is_contained({"linear", "addmm", "mm", "matmul", "embedding", "layer_norm", "conv1d",
                              "conv2d", "conv3d", "convolution"},
                             target.split('.').first);

@@ -4,6 +4,7 @@
 #include "lib/Frontend/ONNX/Node.h"
 #include "lib/Frontend/ONNX/Record/Argument.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
+#include "lib/Frontend/ONNX/Record/Words.h"
 #include "llvm/ADT/MapVector.h"
 #include <map>
 
@@ -91,7 +92,7 @@ std::string UnsupportedOperators::list() const {
 /// parameter itself before each lookup, beside its gradient.
 static LogicalResult refuseMaxNorm(ImportContext &context, const NodeProto &node) {
   FxNode fx = readFxNode(node);
-  if (!StringRef(fx.target).starts_with("aten.embedding_renorm"))
+  if (!StringRef(fx.target).starts_with(words::kEmbeddingRenorm))
     return success();
   std::string norm = fx.positional.size() > 2 ? displayName(fx.positional[2]) : "..";
   return context.errorAt(
@@ -131,7 +132,7 @@ static constexpr LeftOut kLeftOut[] = {
 /// Whether an operation has an argument that its nodes lack.
 static bool hasLeftOut(const FxNode &fx, const LeftOut &rule, std::string &value) {
   StringRef target = fx.target;
-  if (!target.consume_front("aten.") || target.split('.').first != rule.kind)
+  if (!target.consume_front(words::kAten) || target.split('.').first != rule.kind)
     return false;
   size_t position = 0;
   for (const auto &[name, argument] : argumentsOf(fx))

@@ -10,6 +10,7 @@
 #include "lib/Frontend/ONNX/Building.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
+#include "lib/Frontend/ONNX/Record/Words.h"
 #include <cmath>
 
 using namespace mlir;
@@ -92,7 +93,7 @@ static LogicalResult importInstanceNorm(Node &node) {
     return failure();
   // PyTorch's exporter drops the update of running statistics.
   FxNode fx = readFxNode(node.proto);
-  if (fx.positional.size() > 5 && StringRef(fx.target).starts_with("aten.instance_norm") &&
+  if (fx.positional.size() > 5 && StringRef(fx.target).starts_with(words::kInstanceNorm) &&
       fx.positional[3] != "None" && fx.positional[5] == "True")
     return node.error("an instance normalization that keeps running statistics is not supported: "
                       "evaluation would use those of each example. With "

@@ -3,6 +3,7 @@
 #include "dialects/nn/Ops/Compare.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
+#include "lib/Frontend/ONNX/Record/Words.h"
 #include <limits>
 
 using namespace mlir;
@@ -65,8 +66,7 @@ static LogicalResult importSqrt(Node &node) {
   if (failed(node.requireFloats(1)))
     return failure();
   StringRef line = readSourceText(node.proto);
-  bool isStd =
-      node.tracedAs() == "aten.sqrt.default" && line.contains(".std(") && !line.contains("sqrt(");
+  bool isStd = node.tracedAs() == words::kSqrt && line.contains(".std(") && !line.contains("sqrt(");
   Value x = node.input(0);
   node.set(0, isStd ? rootOrZero(node, x) : node.unary<nn::SqrtOp>(x));
   return success();
@@ -76,7 +76,7 @@ static LogicalResult importSqrt(Node &node) {
 /// made by new_full(). Null if it is not.
 static Value clampedLogOf(Node &node) {
   FxNode fx = readFxNode(node.proto);
-  if (fx.target != "aten.maximum.default" || fx.args.size() != 2 ||
+  if (fx.target != words::kMaximum || fx.args.size() != 2 ||
       operationOf(fx.args[1]) != "new_full" || node.numInputs() != 2)
     return {};
   auto log = node.input(0).getDefiningOp<nn::LogOp>();
@@ -107,7 +107,7 @@ static Value withFiniteSlope(Node &node, Value value, Value z) {
 template <typename OpT, nn::Predicate beyond> static LogicalResult importExtremum(Node &node) {
   FxNode fx = readFxNode(node.proto);
   StringRef target = fx.target;
-  bool isClamp = target.starts_with("aten.clamp") &&
+  bool isClamp = target.starts_with(words::kClamp) &&
                  (!target.ends_with(".Tensor") || llvm::any_of(fx.args, [](StringRef name) {
                    return name.starts_with("scalar_tensor");
                  }));
@@ -157,7 +157,7 @@ static LogicalResult importIdentity(Node &node) {
   if (failed(node.require(1)))
     return failure();
   Value x = node.input(0);
-  bool stops = node.tracedAs() == "aten.detach.default" && isFloat(x);
+  bool stops = node.tracedAs() == words::kDetach && isFloat(x);
   node.set(0, stops ? node.unary<nn::StopGradientOp>(x) : x);
   return success();
 }

@@ -6,6 +6,7 @@
 #include "dialects/nn/Ops/Gather.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
+#include "lib/Frontend/ONNX/Record/Words.h"
 #include "llvm/ADT/SmallBitVector.h"
 
 using namespace mlir;
@@ -88,7 +89,8 @@ static bool needsGradient(Node &node, Value value) {
 /// operation. None if there is none.
 static std::optional<int64_t> paddingOf(Node &node) {
   FxNode fx = readFxNode(node.proto);
-  if (!StringRef(fx.target).starts_with("aten.embedding.") || fx.positional.size() < 3)
+  if (!StringRef(fx.target).starts_with((words::kEmbedding + ".").str()) ||
+      fx.positional.size() < 3)
     return std::nullopt;
   int64_t row = 0;
   if (StringRef(fx.positional[2]).getAsInteger(10, row))

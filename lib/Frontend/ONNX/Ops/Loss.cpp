@@ -5,6 +5,7 @@
 #include "dialects/nn/Ops/Elementwise.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
+#include "lib/Frontend/ONNX/Record/Words.h"
 #include "lib/Support/Remarks.h"
 
 using namespace mlir;
@@ -123,7 +124,7 @@ static LogicalResult readReduction(Node &node, std::string &reduction) {
 static LogicalResult readSmoothing(Node &node, double &smoothing) {
   FxNode fx = readFxNode(node.proto);
   smoothing = 0;
-  if (StringRef(fx.target).starts_with("aten.cross_entropy_loss"))
+  if (StringRef(fx.target).starts_with(words::kCrossEntropy))
     smoothing = numberArgument(fx, 5, "label_smoothing").value_or(0);
   if (!(smoothing >= 0 && smoothing <= 1))
     return node.error("label_smoothing must be from 0 to 1; got " + shortest(smoothing));
@@ -242,7 +243,7 @@ static LogicalResult importSoftmaxCrossEntropy(Node &node) {
   if (failed(node.require(2)))
     return failure();
   bool isOfProbabilities = node.input(0).getType() == node.input(1).getType() &&
-                           StringRef(node.tracedAs()).starts_with("aten.cross_entropy_loss");
+                           StringRef(node.tracedAs()).starts_with(words::kCrossEntropy);
   return isOfProbabilities ? importProbabilities(node) : importLoss(node, node.input(0));
 }
 

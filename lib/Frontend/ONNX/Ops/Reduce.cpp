@@ -2,6 +2,7 @@
 #include "dialects/nn/Ops/Compare.h"
 #include "dialects/nn/Ops/Elementwise.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
+#include "lib/Frontend/ONNX/Record/Words.h"
 
 using namespace mlir;
 using namespace shale;
@@ -35,7 +36,7 @@ enum class Reduction { Sum, Mean, Max, Min, Prod, L1, L2, SumSquare, LogSum, Log
 static bool picksOne(Node &node, Reduction kind, Value x, int64_t dim) {
   std::string traced = node.tracedAs();
   return (kind == Reduction::Max || kind == Reduction::Min) &&
-         (traced == "aten.max.dim" || traced == "aten.min.dim") &&
+         (traced == words::kMaxDim || traced == words::kMinDim) &&
          Node::type(x).getDimSize(dim) > 0;
 }
 

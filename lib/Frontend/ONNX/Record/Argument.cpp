@@ -1,5 +1,6 @@
 //===- Argument.cpp - Arguments of operations of the exported program -----===//
 #include "lib/Frontend/ONNX/Record/Argument.h"
+#include "lib/Frontend/ONNX/Record/Words.h"
 #include <limits>
 
 using namespace shale;
@@ -56,7 +57,7 @@ std::vector<std::pair<std::string, Argument>> onnx::argumentsOf(const FxNode &fx
   std::vector<std::pair<std::string, Argument>> arguments;
   std::string equation; // of an einsum, which may have commas: a record has no quotes
   for (const std::string &text : fx.positional) {
-    bool isPart = fx.target == "aten.einsum.default" && arguments.empty() && text[0] != '[';
+    bool isPart = fx.target == words::kEinsum && arguments.empty() && text[0] != '[';
     if (isPart) {
       equation += (equation.empty() ? "" : ",") + text;
       continue;

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 #include "lib/Frontend/ONNX/Record/Finder.h"
 #include "lib/Frontend/ONNX/Record/TracedProgram.h"
+#include "lib/Frontend/ONNX/Record/Words.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace shale;
@@ -25,7 +26,7 @@ Fit TracedProgram::fitValue(StringRef name, StringRef operand) {
     return Fit::Yes;
   const Operation *maker = makerOf(operand);
   if (maker && maker->fx.name == name) // one of several results, or a value inside
-    return isComputed(name) && !name.starts_with("sym_") ? Fit::No : Fit::Yes;
+    return isComputed(name) && !name.starts_with(words::kSize) ? Fit::No : Fit::Yes;
   // A part of another operation of this value: the exporter merges layouts, and what no form has.
   if (maker && operationOf(operand).empty() && llvm::is_contained(maker->fx.args, name))
     return isAnywhere(nodeOf(operand)->op_type()) ? Fit::Open : Fit::No;
@@ -40,7 +41,7 @@ Fit TracedProgram::fitValue(StringRef name, StringRef operand) {
     return isOther ? Fit::No : Fit::Open;
   }
   // The exporter folds the node of a value, too, where it folds the value into a constant.
-  bool isMade = isComputed(name) && !name.starts_with("sym_");
+  bool isMade = isComputed(name) && !name.starts_with(words::kSize);
   bool isOfFold = initializer(name) && !parameterNamed(name);
   if (found && (isMade || isOfFold))
     return Fit::No;

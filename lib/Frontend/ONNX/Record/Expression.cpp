@@ -2,6 +2,7 @@
 #include "lib/Frontend/ONNX/Record/Expression.h"
 #include "dialects/nn/NN.h"
 #include "dialects/nn/Ops/Constant.h"
+#include "lib/Frontend/ONNX/Record/Words.h"
 #include "lib/Interpreter/Interpreter.h"
 #include "lib/Interpreter/Tensor.h"
 #include "llvm/ADT/STLExtras.h"
@@ -50,66 +51,11 @@ bool Movement::keepsElements() const {
 
 // ---- which operations give which expressions
 
-bool onnx::isMovement(StringRef op) {
-  static const llvm::StringSet<> names = {"alias",
-                                          "slice",
-                                          "select",
-                                          "view",
-                                          "_unsafe_view",
-                                          "reshape",
-                                          "transpose",
-                                          "permute",
-                                          "t",
-                                          "numpy_T",
-                                          "mT",
-                                          "unsqueeze",
-                                          "squeeze",
-                                          "expand",
-                                          "expand_as",
-                                          "repeat",
-                                          "repeat_interleave",
-                                          "clone",
-                                          "contiguous",
-                                          "to",
-                                          "_to_copy",
-                                          "type_as",
-                                          "float",
-                                          "detach",
-                                          "getitem",
-                                          "split",
-                                          "split_with_sizes",
-                                          "chunk",
-                                          "unbind",
-                                          "narrow",
-                                          "flatten",
-                                          "unflatten",
-                                          "embedding",
-                                          "index_select",
-                                          "index",
-                                          "movedim",
-                                          "swapaxes",
-                                          "convert_element_type_default",
-                                          "_assert_tensor_metadata",
-                                          "lift_fresh_copy",
-                                          "ravel",
-                                          "dropout",
-                                          "native_dropout",
-                                          "feature_dropout",
-                                          "identity"};
-  return names.contains(op);
-}
+bool onnx::isMovement(StringRef op) { return words::is(op, words::Trait::Moves); }
 
-bool onnx::isConversion(StringRef op) {
-  return llvm::is_contained({"type_as", "_to_copy", "to", "float", "convert_element_type_default"},
-                            op);
-}
+bool onnx::isConversion(StringRef op) { return words::is(op, words::Trait::Converts); }
 
-bool onnx::isMadeByCode(StringRef op) {
-  return llvm::is_contained({"scalar_tensor_default", "scalar_tensor", "full", "zeros", "ones",
-                             "arange", "full_like", "zeros_like", "ones_like", "new_full",
-                             "new_zeros", "new_ones", "linspace", "eye"},
-                            op);
-}
+bool onnx::isMadeByCode(StringRef op) { return words::is(op, words::Trait::Creates); }
 
 bool Expression::movesOnly() const {
   return op == "input" ||

@@ -3,6 +3,7 @@
 #include "lib/Frontend/ONNX/Record/Attribute.h"
 #include "lib/Frontend/ONNX/Record/Evaluate.h"
 #include "lib/Frontend/ONNX/Record/Parameters.h"
+#include "lib/Frontend/ONNX/Record/Words.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/ADT/StringSet.h"
@@ -60,7 +61,7 @@ FormFitter::FormFitter(Model &model) : model(model) {
 
 bool FormFitter::isFolded(const TensorProto &constant) const {
   const ValueInfoProto *info = types.lookup(constant.name());
-  return llvm::StringRef(constant.name()).starts_with("val_") ||
+  return llvm::StringRef(constant.name()).starts_with(words::kOwnValue) ||
          (info && !readFoldedFrom(*info).empty());
 }
 

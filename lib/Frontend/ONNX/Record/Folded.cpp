@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 #include "lib/Frontend/ONNX/Record/Folded.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
+#include "lib/Frontend/ONNX/Record/Words.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include <numeric>
@@ -218,8 +219,7 @@ bool FoldedParameters::isCandidate(const Value &value, size_t index, bool named)
   StringRef target = looksUp ? moduleOf(targets[index]) : StringRef(targets[index]);
   // Single numbers and copies are just as often literals of the model's code
   // (`torch.tensor(-1e4)`).
-  if (isScalar(*read.initializer) ||
-      llvm::is_contained({"clone", "lift_fresh_copy", "detach"}, read.op))
+  if (isScalar(*read.initializer) || words::is(read.op, words::Trait::CopiesLiteral))
     return mentions(read.source, ("." + lastOf(target)).str());
   if (mentions(read.source, lastOf(target)))
     return !named || moduleOf(target) == read.scope;
@@ -241,9 +241,7 @@ bool FoldedParameters::take(Value &value, size_t index) {
   if (isComputed(value))
     return false;
   // Operations that were removed may have read other parts.
-  bool isPart = llvm::is_contained(
-      {"select", "slice", "getitem", "split", "chunk", "unbind", "narrow", "index", "index_select"},
-      value.first().op);
+  bool isPart = words::is(value.first().op, words::Trait::TakesPart);
   if (isPart && llvm::any_of(removed, [&](auto &operation) {
         return operation.scope == value.first().scope ||
                operation.scope == moduleOf(targets[index]);
@@ -302,9 +300,8 @@ bool FoldedParameters::take(Value &value, size_t index) {
                             displayName(tensor->name()) +
                             "': the part that the graph reads is trained and written";
   // The other movements may have changed its shape.
-  bool isAsItIs = turned || isConversion(value.first().op) ||
-                  llvm::is_contained({"clone", "detach", "alias", "contiguous", "lift_fresh_copy"},
-                                     value.first().op);
+  bool isAsItIs =
+      turned || isConversion(value.first().op) || words::is(value.first().op, words::Trait::Copies);
   if (!isAsItIs) {
     out.repairs.back().isNote = true;
     out.repairs.back().text +=

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 #include "lib/Frontend/ONNX/Record/Folded.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
+#include "lib/Frontend/ONNX/Record/Words.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace shale;
@@ -15,10 +16,7 @@ using llvm::ArrayRef;
 using llvm::SmallVector;
 using llvm::StringRef;
 
-bool onnx::turnsElements(StringRef op) {
-  return llvm::is_contained({"t", "transpose", "permute", "numpy_T", "mT", "movedim", "swapaxes"},
-                            op);
-}
+bool onnx::turnsElements(StringRef op) { return words::is(op, words::Trait::Turns); }
 
 /// Returns what the exporter's metadata lists as that from which a value was folded; empty without
 /// metadata.
@@ -92,22 +90,14 @@ bool FoldedParameters::byOrigin(Value &value) {
 /// Whether the list has an operation that computes, as in -exp(p): the value is not the
 /// parameter's. What a lookup reads may be computed; of that, only functions of floats count.
 bool FoldedParameters::isComputed(const Value &value) {
-  static const llvm::StringSet<> computing = {
-      "add",   "sub",     "rsub",  "mul",     "div",        "pow",         "matmul",
-      "mm",    "bmm",     "mv",    "addmm",   "baddbmm",    "linear",      "einsum",
-      "outer", "softmax", "sum",   "mean",    "var",        "log_softmax", "cumsum",
-      "lerp",  "maximum", "where", "minimum", "clamp",      "clamp_min",   "clamp_max",
-      "norm",  "amax",    "amin",  "roll",    "layer_norm", "cumprod",     "linalg_vector_norm"};
-  auto isLookup = [](StringRef kind) {
-    return llvm::is_contained({"embedding", "index", "index_select", "gather"}, kind);
-  };
+  auto isLookup = [](StringRef kind) { return words::is(kind, words::Trait::LooksUp); };
   bool looksUp = isLookup(value.first().op), computes = false, ofFloats = false;
   for (const std::string &name : value.from) {
     std::string kind = operationOf(name);
     if (kind.empty() || llvm::is_contained(targets, name))
       continue;
     looksUp |= isLookup(kind);
-    computes |= isUnary(kind) || computing.contains(kind);
+    computes |= isUnary(kind) || words::is(kind, words::Trait::Computes);
     ofFloats |= isUnary(kind) && !llvm::is_contained({"neg", "abs"}, kind);
   }
   return ofFloats || (computes && !looksUp);

@@ -1,6 +1,7 @@
 //===- FoldedBySource.cpp - Folded values by the model's source -----------===//
 #include "lib/Frontend/ONNX/Record/Folded.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
+#include "lib/Frontend/ONNX/Record/Words.h"
 #include "llvm/ADT/STLExtras.h"
 #include <set>
 
@@ -116,8 +117,7 @@ bool FoldedParameters::byChain(Value &value) {
   std::vector<std::string> functions;
   bool isMoved = false, isRepeated = false;
   auto addOperation = [&](StringRef kind) {
-    bool moves =
-        llvm::is_contained({"unsqueeze", "squeeze", "view", "reshape", "_unsafe_view"}, kind);
+    bool moves = words::is(kind, words::Trait::Reshapes);
     isMoved |= moves;
     isRepeated |= kind == "expand";
     if (isUnary(kind))

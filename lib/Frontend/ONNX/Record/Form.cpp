@@ -1,6 +1,7 @@
 //===- Form.cpp - Parser of forms -----------------------------------------===//
 #include "lib/Frontend/ONNX/Record/Form.h"
 #include "lib/Frontend/ONNX/Record/Evaluate.h"
+#include "lib/Frontend/ONNX/Record/Words.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace shale;
@@ -192,7 +193,7 @@ llvm::Expected<Forms> Forms::parse(StringRef text) {
 }
 
 const Form *Forms::find(StringRef target) const {
-  target.consume_front("aten.");
+  target.consume_front(words::kAten);
   for (StringRef name : {target, target.rsplit('.').first})
     if (auto found = byKind.find(name); found != byKind.end())
       return &found->second;

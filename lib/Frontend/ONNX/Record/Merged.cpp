@@ -1,5 +1,6 @@
 //===- Merged.cpp - Operations that the exporter merged -------------------===//
 #include "lib/Frontend/ONNX/Record/Finder.h"
+#include "lib/Frontend/ONNX/Record/Words.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Regex.h"
 
@@ -128,10 +129,8 @@ void Finder::splitPending() {
 /// them), tensors that code creates, and sizes.
 void Finder::noteRemoved(StringRef name, StringRef scope) {
   std::string kind = operationOf(name);
-  bool isMask = StringRef(kind).starts_with("bitwise_") ||
-                StringRef(kind).starts_with("logical_") ||
-                llvm::is_contained({"eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf"}, kind);
-  if (!isMask && !isMadeByCode(kind) && !name.contains("sym_") && !program.isFolded(name))
+  if (!words::is(kind, words::Trait::Masks) && !isMadeByCode(kind) &&
+      !name.contains(words::kSize) && !program.isFolded(name))
     removed.push_back({name.str(), scope.str()});
 }
 
@@ -318,7 +317,7 @@ bool Finder::split(const Merged &merged) {
 /// if it does.
 static const char *indistinct(const NodeProto &node) {
   FxNode fx = readFxNode(node);
-  if (StringRef(fx.target).starts_with("aten.cross_entropy_loss"))
+  if (StringRef(fx.target).starts_with(words::kCrossEntropy))
     return "losses with the same label smoothing";
   if (node.op_type() == "Dropout" || node.op_type() == "Bernoulli" ||
       attentionDropout(fx).value_or(0) > 0)
@@ -404,7 +403,7 @@ void Finder::refuseIndistinct() {
         return refuse(missing, "loss of the same operands, and the file does not show whether "
                                "their label smoothing is the same");
       // The missing draw itself, or what was computed from it.
-      bool isDraw = llvm::is_contained({"dropout", "native_dropout", "bernoulli", "getitem"}, kind);
+      bool isDraw = words::is(kind, words::Trait::Draws);
       if (reads([&](const NodeProto &maker) {
             return isDraw ? draws(maker)
                           : operationOf(readFxNode(maker).name) == kind &&

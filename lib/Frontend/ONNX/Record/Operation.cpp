@@ -1,18 +1,14 @@
 //===- Operation.cpp - Operations of the exported program -----------------===//
 #include "lib/Frontend/ONNX/Record/Operation.h"
 #include "lib/Frontend/ONNX/Record/Expression.h"
+#include "lib/Frontend/ONNX/Record/Words.h"
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/StringSet.h"
 
 using namespace shale;
 using namespace shale::onnx;
 using llvm::StringRef;
 
-StringRef Operation::kind() const {
-  StringRef name = fx.target;
-  name.consume_front("aten.");
-  return name.split('.').first;
-}
+StringRef Operation::kind() const { return words::kindOf(fx.target); }
 
 bool Operation::readsAlsoAs(StringRef name, StringRef value, StringRef maker) const {
   std::string kind = operationOf(maker);
@@ -32,13 +28,10 @@ std::pair<size_t, size_t> Operation::readsOf(StringRef value, StringRef maker) c
 }
 
 bool Operation::readsAsItIs() const {
-  static const llvm::StringSet<> names = {"bilinear", "_trilinear", "conv3d",    "convolution",
-                                          "prelu",    "scatter",    "index_put", "floor_divide",
-                                          "fmod",     "remainder",  "logaddexp", "atan2"};
   // By statistics, each example repeats the weights of an instance normalization.
   if (kind() == "instance_norm" && nodes.back()->op_type() == "InstanceNormalization")
     return true;
-  return names.contains(kind()) || isMovement(kind());
+  return words::is(kind(), words::Trait::ReadsAsItIs) || isMovement(kind());
 }
 
 bool Operation::isOfExporter(const NodeProto &node, int operand) const {

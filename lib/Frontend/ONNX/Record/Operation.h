@@ -3,6 +3,7 @@
 #define SHALE_FRONTEND_ONNX_RECORD_OPERATION_H
 
 #include "lib/Frontend/ONNX/Record/Signature.h"
+#include "lib/Frontend/ONNX/Record/Words.h"
 
 namespace shale::onnx {
 
@@ -37,7 +38,7 @@ struct Operation {
   bool readsAsItIs() const;
   /// Returns the number of the argument of this name ("sub_1"), or -1.
   int argumentOf(llvm::StringRef name) const;
-  bool isGroupNorm() const { return kind() == "group_norm" || kind() == "native_group_norm"; }
+  bool isGroupNorm() const { return words::is(kind(), words::Trait::IsGroupNorm); }
   /// Whether the exporter itself adds an operand: it exports aten.group_norm as an
   /// InstanceNormalization of ones and zeros, and a product and a sum that read the parameters.
   bool isOfExporter(const NodeProto &node, int operand) const;

@@ -10,6 +10,7 @@
 #include "lib/Frontend/ONNX/Record/Parameters.h"
 #include "lib/Frontend/ONNX/Record/Finder.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
+#include "lib/Frontend/ONNX/Record/Words.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -28,7 +29,7 @@ bool onnx::isScalar(const TensorProto &tensor) {
 /// Returns whether the initializer that a node reads is the transpose of the parameter: the weight
 /// of aten.linear is [out, in], and a product without a transpose reads one that was folded.
 static bool isTransposed(const Operation &operation, const Use &use) {
-  if (!StringRef(operation.fx.target).starts_with("aten.linear") || use.operand != 1 ||
+  if (!StringRef(operation.fx.target).starts_with(words::kLinear) || use.operand != 1 ||
       use.initializer->dims_size() != 2)
     return false;
   bool transB = false;
@@ -72,7 +73,7 @@ void Finder::assignOne(const Operation &operation, const Use &use, size_t index,
   }
   parameter.used = true;
   readers[index].push_back(
-      {operation.scope, StringRef(operation.fx.target).starts_with("aten.embedding")});
+      {operation.scope, StringRef(operation.fx.target).starts_with(words::kEmbedding)});
   out.uses[{use.node, use.operand}] = read;
 }
 
@@ -117,7 +118,7 @@ void Finder::assign(const Operation &operation) {
   if (operation.hasForm)
     return assignByForm(operation, wanted);
   // aten.addmm reads its bias first, the ONNX product last.
-  if (StringRef(operation.fx.target).starts_with("aten.addmm") && wanted.size() > 1 &&
+  if (StringRef(operation.fx.target).starts_with(words::kAddmm) && wanted.size() > 1 &&
       !operation.fx.args.empty() && program.parameterOf(operation.fx.args.front()))
     std::rotate(wanted.begin(), wanted.begin() + 1, wanted.end());
 
@@ -390,7 +391,7 @@ void Finder::assignWithoutMetadata() {
 /// wrapped the user's, which the file records. Without a record it is taken for one if each name
 /// has a further component. Empty if there is none.
 static std::string wrapperOf(const GraphProto &graph, llvm::ArrayRef<SignatureEntry> signature) {
-  StringRef recorded = metadata(graph.metadata_props(), "shale.wrapper");
+  StringRef recorded = metadata(graph.metadata_props(), words::kWrapper);
   StringRef first =
       recorded.empty() ? StringRef(signature.front().target).split('.').first : recorded;
   bool shared = llvm::all_of(signature, [&](const SignatureEntry &entry) {

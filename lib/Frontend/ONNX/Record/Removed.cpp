@@ -9,6 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lib/Frontend/ONNX/Record/Finder.h"
+#include "lib/Frontend/ONNX/Record/Words.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Regex.h"
 
@@ -51,7 +52,7 @@ std::vector<RemovedRead> Finder::removedReads() const {
     for (const NodeProto *node : operation.nodes)
       for (int i = 0; i < node->input_size(); ++i) {
         StringRef name = program.removedName(operation, *node, i);
-        if (llvm::is_contained({"add", "sub", "mul", "div"}, operationOf(name)) &&
+        if (words::is(operationOf(name), words::Trait::IsRemoved) &&
             !out.readsOfMerged.count({node, i}))
           reads.push_back({node, i, name.str(), operation.scope, readSourceText(*node).str(),
                            program.readerOf(operation, name), &operation,
@@ -68,7 +69,7 @@ void Finder::restoreRemovedSums(llvm::ArrayRef<RemovedRead> reads) {
     const NodeProto *node = read.node;
     std::pair<const NodeProto *, int> place(node, read.operand);
     std::string kind = operationOf(read.name);
-    if ((kind != "add" && kind != "sub") || out.readsOfMerged.count(place) ||
+    if (!words::is(kind, words::Trait::IsSum) || out.readsOfMerged.count(place) ||
         out.restored.count(place))
       continue;
     const std::string &operand = node->input(read.operand);

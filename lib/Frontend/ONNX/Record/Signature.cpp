@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lib/Frontend/ONNX/Record/Signature.h"
+#include "lib/Frontend/ONNX/Record/Words.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace shale;
@@ -31,8 +32,7 @@ static StringRef quoted(StringRef text) {
 
 /// Returns the lines of the signature's inputs, or of its outputs: (name, kind and target).
 static SmallVector<std::pair<StringRef, StringRef>> linesOf(const GraphProto &graph, bool inputs) {
-  StringRef text =
-      metadata(graph.metadata_props(), "pkg.torch.export.ExportedProgram.graph_signature");
+  StringRef text = metadata(graph.metadata_props(), words::kSignature);
   auto [before, after] = text.split("# outputs");
   text = inputs ? before : after;
   SmallVector<StringRef> lines;
@@ -86,7 +86,7 @@ llvm::StringMap<std::string> onnx::readGradientOutputs(const GraphProto &graph) 
     if (rest.starts_with("GRADIENT_TO_PARAMETER"))
       targets[name] = quoted(rest.split("target=").second).str();
   for (const ValueInfoProto &output : graph.output()) {
-    StringRef original = metadata(output.metadata_props(), "pkg.torch.onnx.original_node_name");
+    StringRef original = metadata(output.metadata_props(), words::kOriginalName);
     auto target = targets.find(original.empty() ? StringRef(output.name()) : original);
     if (target != targets.end() && !target->second.empty())
       outputs[output.name()] = target->second;
@@ -133,13 +133,13 @@ SmallVector<StringRef> onnx::splitList(StringRef text) {
 
 FxNode onnx::readFxNode(const NodeProto &node) {
   FxNode result;
-  StringRef text = metadata(node.metadata_props(), "pkg.torch.onnx.fx_node");
+  StringRef text = metadata(node.metadata_props(), words::kFxNode);
   if (!text.consume_front("%"))
     return result;
   result.name = text.take_until([](char c) { return c == ' ' || c == ':'; }).str();
   auto [head, args] = text.split("](args = ");
   StringRef target = head.split("[target=").second;
-  target.consume_front("torch.ops.");
+  target.consume_front(words::kTorchOps);
   result.target = target.str();
   auto [list, kwargs] = args.rsplit(", kwargs = ");
   result.kwargs = kwargs.str();
@@ -161,13 +161,11 @@ BatchNorm onnx::readBatchNorm(const NodeProto &node) {
   for (const AttributeProto &attribute : node.attribute())
     norm.inTraining |= attribute.name() == "training_mode" && attribute.i() != 0;
   FxNode fx = readFxNode(node);
-  norm.keepsStatistics = fx.target != "aten._native_batch_norm_legit.no_stats";
+  norm.keepsStatistics = fx.target != words::kBatchNormWithoutStatistics;
   size_t position = norm.keepsStatistics ? 5 : 3; // of `training`; the momentum is the next
   StringRef name = fx.target;
-  norm.isTraced = llvm::is_contained({"aten.batch_norm", "aten.native_batch_norm",
-                                      "aten._native_batch_norm_legit",
-                                      "aten._native_batch_norm_legit_functional"},
-                                     name.substr(0, name.rfind('.')));
+  norm.isTraced = name.consume_front(words::kAten) && name.contains('.') &&
+                  words::is(name.substr(0, name.rfind('.')), words::Trait::IsBatchNorm);
   if (!norm.isTraced || fx.positional.size() <= position)
     return norm;
   norm.inTraining |= fx.positional[position] != "False";
@@ -208,7 +206,7 @@ std::string onnx::shortest(double number) {
 
 SourceLine onnx::readSourceLine(const NodeProto &node) {
   // File "modeling_llama.py", line 243, in forward
-  StringRef trace = metadata(node.metadata_props(), "pkg.torch.onnx.stack_trace");
+  StringRef trace = metadata(node.metadata_props(), words::kStackTrace);
   size_t last = trace.rfind("File \"");
   if (last == StringRef::npos)
     return {};
@@ -221,8 +219,8 @@ SourceLine onnx::readSourceLine(const NodeProto &node) {
 
 std::vector<std::pair<std::string, std::string>> onnx::readClasses(const NodeProto &node) {
   SmallVector<StringRef> scopes, classes;
-  metadata(node.metadata_props(), "pkg.torch.onnx.name_scopes").split(scopes, ',');
-  metadata(node.metadata_props(), "pkg.torch.onnx.class_hierarchy").split(classes, ',');
+  metadata(node.metadata_props(), words::kNameScopes).split(scopes, ',');
+  metadata(node.metadata_props(), words::kClasses).split(classes, ',');
   std::vector<std::pair<std::string, std::string>> result;
   if (scopes.size() != classes.size())
     return result;
@@ -238,7 +236,7 @@ std::vector<std::pair<std::string, std::string>> onnx::readClasses(const NodePro
 
 std::optional<std::string> onnx::readScope(const NodeProto &node) {
   // A Python list of strings, outermost module first, the node itself last.
-  StringRef scopes = metadata(node.metadata_props(), "pkg.torch.onnx.name_scopes");
+  StringRef scopes = metadata(node.metadata_props(), words::kNameScopes);
   if (!scopes.empty()) {
     SmallVector<StringRef> parts;
     scopes.split(parts, ',');
@@ -260,12 +258,12 @@ std::optional<std::string> onnx::readScope(const NodeProto &node) {
 
 bool onnx::hasRecord(const GraphProto &graph) {
   return llvm::any_of(graph.node(), [](const NodeProto &node) {
-    return !metadata(node.metadata_props(), "pkg.torch.onnx.fx_node").empty();
+    return !metadata(node.metadata_props(), words::kFxNode).empty();
   });
 }
 
 StringRef onnx::readSourceText(const NodeProto &node) {
-  StringRef text = metadata(node.metadata_props(), "pkg.torch.onnx.stack_trace").rtrim();
+  StringRef text = metadata(node.metadata_props(), words::kStackTrace).rtrim();
   StringRef line = text.rsplit('\n').second.trim();
   return line.starts_with("File \"") ? "" : line;
 }
@@ -274,7 +272,7 @@ std::vector<std::string> onnx::readFoldedFrom(const ValueInfoProto &value) {
   // Every second part stands between quotes. (A name with an apostrophe would be quoted otherwise;
   // exporters write none.)
   SmallVector<StringRef> parts;
-  metadata(value.metadata_props(), "pkg.onnxscript.optimizer.folded_from").split(parts, '\'');
+  metadata(value.metadata_props(), words::kFoldedFrom).split(parts, '\'');
   std::vector<std::string> names;
   for (size_t i = 1; i + 1 < parts.size(); i += 2)
     names.push_back(parts[i].str());

@@ -1,8 +1,8 @@
 //===- TracedProgram.cpp - The program that PyTorch traced ----------------===//
 #include "lib/Frontend/ONNX/Record/TracedProgram.h"
 #include "lib/Frontend/ONNX/Record/Parameters.h"
+#include "lib/Frontend/ONNX/Record/Words.h"
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/StringSwitch.h"
 #include <set>
 
 using namespace shale;
@@ -36,7 +36,7 @@ void TracedProgram::parseOperations() {
     FxNode fx = readFxNode(node);
     if (fx.name.empty())
       continue;
-    StringRef key = metadata(node.metadata_props(), "pkg.torch.onnx.fx_node");
+    StringRef key = metadata(node.metadata_props(), words::kFxNode);
     key = key.take_until([](char c) { return c == ' '; });
     auto [place, isNew] = byName.try_emplace(key, all.size());
     if (isNew) {
@@ -244,12 +244,10 @@ bool TracedProgram::readsConstant(StringRef value, StringRef kind) const {
 }
 
 bool TracedProgram::isUnboundedAtZero(const Operation &operation) const {
-  static const llvm::StringSet<> unbounded = {"sqrt",       "rsqrt", "log", "log2", "log10",
-                                              "reciprocal", "div",   "pow", "acos", "acosh"};
   llvm::SmallSetVector<const Operation *, 4> reached;
   reached.insert(&operation);
   for (size_t at = 0; at < reached.size(); ++at) {
-    if (unbounded.contains(reached[at]->kind()))
+    if (words::is(reached[at]->kind(), words::Trait::IsUnboundedAtZero))
       return true;
     if (!isMovement(reached[at]->kind()))
       continue;
@@ -260,15 +258,10 @@ bool TracedProgram::isUnboundedAtZero(const Operation &operation) const {
   return false;
 }
 
-/// Source of the places: the signatures of ATen's operations.
 bool TracedProgram::isBias(const Operation &operation, size_t parameter) const {
   if (target(parameter).ends_with("bias"))
     return true;
-  int place = llvm::StringSwitch<int>(operation.kind())
-                  .Case("addmm", 0)
-                  .Cases({"linear", "conv1d", "conv2d", "conv3d", "convolution"}, 2)
-                  .Case("layer_norm", 3)
-                  .Default(-1);
+  int place = words::biasPlaceOf(operation.kind());
   return place >= 0 && llvm::any_of(operation.fx.args, [&](const std::string &name) {
            return parameterOf(name) == parameter && operation.argumentOf(name) == place;
          });

@@ -1,0 +1,89 @@
+//===- Words.cpp - The words of PyTorch's exporter ------------------------===//
+#include "lib/Frontend/ONNX/Record/Words.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSwitch.h"
+
+using namespace shale::onnx;
+using llvm::StringRef;
+
+namespace {
+
+struct Row {
+  words::Trait trait;
+  /// The versions whose files have these words.
+  llvm::StringLiteral versions;
+  llvm::StringLiteral kinds;
+};
+
+} // namespace
+
+using words::Trait;
+
+/// Kinds are ATen's operations (torch 2.9 to 2.15); `prims` and names with an overload
+/// ("convert_element_type_default") are what torch.export's decompositions write.
+static constexpr Row kRows[] = {
+    {Trait::Moves, "2.9",
+     "alias slice select view _unsafe_view reshape transpose permute t numpy_T mT unsqueeze squeeze "
+     "expand expand_as repeat repeat_interleave clone contiguous to _to_copy type_as float detach "
+     "getitem split split_with_sizes chunk unbind narrow flatten unflatten embedding index_select "
+     "index movedim swapaxes convert_element_type_default _assert_tensor_metadata lift_fresh_copy "
+     "ravel dropout native_dropout feature_dropout identity"},
+    {Trait::Converts, "2.9", "type_as _to_copy to float convert_element_type_default"},
+    {Trait::Turns, "2.9", "t transpose permute numpy_T mT movedim swapaxes"},
+    {Trait::Reshapes, "2.9", "unsqueeze squeeze view reshape _unsafe_view"},
+    {Trait::Copies, "2.9", "clone detach alias contiguous lift_fresh_copy"},
+    {Trait::CopiesLiteral, "2.9", "clone lift_fresh_copy detach"},
+    {Trait::TakesPart, "2.9", "select slice getitem split chunk unbind narrow index index_select"},
+    {Trait::LooksUp, "2.9", "embedding index index_select gather"},
+    {Trait::Creates, "2.9",
+     "scalar_tensor_default scalar_tensor full zeros ones arange full_like zeros_like ones_like "
+     "new_full new_zeros new_ones linspace eye"},
+    {Trait::Masks, "2.9", "eq ne lt le gt ge isnan isinf"},
+    {Trait::Draws, "2.9", "dropout native_dropout bernoulli getitem"},
+    {Trait::Computes, "2.9",
+     "add sub rsub mul div pow matmul mm bmm mv addmm baddbmm linear einsum outer softmax sum mean "
+     "var log_softmax cumsum lerp maximum where minimum clamp clamp_min clamp_max norm amax amin "
+     "roll layer_norm cumprod linalg_vector_norm"},
+    {Trait::IsRemoved, "onnxscript 0.5", "add sub mul div"},
+    {Trait::IsSum, "onnxscript 0.5 to 0.7", "add sub"},
+    {Trait::IsUnboundedAtZero, "2.9", "sqrt rsqrt log log2 log10 reciprocal div pow acos acosh"},
+    {Trait::ReadsAsItIs, "2.9",
+     "bilinear _trilinear conv3d convolution prelu scatter index_put floor_divide fmod remainder "
+     "logaddexp atan2"},
+    {Trait::IsGroupNorm, "2.9", "group_norm native_group_norm"},
+    {Trait::IsBatchNorm, "2.9",
+     "batch_norm native_batch_norm _native_batch_norm_legit _native_batch_norm_legit_functional"},
+};
+
+/// Returns the set of traits of each kind, a bit per trait.
+static llvm::StringMap<uint32_t> readRows() {
+  llvm::StringMap<uint32_t> traits;
+  for (const Row &row : kRows) {
+    llvm::SmallVector<StringRef> kinds;
+    row.kinds.split(kinds, ' ');
+    for (StringRef kind : kinds)
+      traits[kind] |= uint32_t(1) << unsigned(row.trait);
+  }
+  return traits;
+}
+
+bool words::is(StringRef kind, Trait trait) {
+  static const llvm::StringMap<uint32_t> traits = readRows();
+  bool isMask = kind.starts_with("bitwise_") || kind.starts_with("logical_");
+  return (trait == Trait::Masks && isMask) || (traits.lookup(kind) >> unsigned(trait) & 1);
+}
+
+/// Source: the signatures of ATen's operations.
+int words::biasPlaceOf(StringRef kind) {
+  return llvm::StringSwitch<int>(kind)
+      .Case("addmm", 0)
+      .Cases({"linear", "conv1d", "conv2d", "conv3d", "convolution"}, 2)
+      .Case("layer_norm", 3)
+      .Default(-1);
+}
+
+StringRef words::kindOf(StringRef target) {
+  target.consume_front(kAten);
+  return target.split('.').first;
+}

@@ -1,0 +1,101 @@
+//===- Words.h - The words of PyTorch's exporter --------------------------===//
+//
+// Everything that the importer compares with text of PyTorch's exporter (torch.onnx.export with
+// dynamo=True, and onnxscript's optimizer) is in this file and Words.cpp: keys of metadata, targets
+// of operations, and kinds of operations. A version of the exporter that uses another word is a
+// line here. The forms in which it writes operations are in ExporterForms.cpp.
+//
+//===----------------------------------------------------------------------===//
+#ifndef SHALE_FRONTEND_ONNX_RECORD_WORDS_H
+#define SHALE_FRONTEND_ONNX_RECORD_WORDS_H
+
+#include "llvm/ADT/StringRef.h"
+
+namespace shale::onnx::words {
+
+// Keys of metadata.
+inline constexpr llvm::StringLiteral
+    // Of the graph: the text of an ExportGraphSignature. torch 2.9 to 2.15.
+    kSignature = "pkg.torch.export.ExportedProgram.graph_signature",
+    // Of a node: the text of the torch.fx.Node that it was made from. torch 2.9 to 2.15.
+    kFxNode = "pkg.torch.onnx.fx_node",
+    // Of a node: the stack of Python, each frame with its line. torch 2.9 to 2.15.
+    kStackTrace = "pkg.torch.onnx.stack_trace",
+    // Of a node: the modules around it, and their classes. torch 2.9 to 2.15.
+    kNameScopes = "pkg.torch.onnx.name_scopes", kClasses = "pkg.torch.onnx.class_hierarchy",
+    // Of an output: its name in the traced program. torch 2.9 to 2.15.
+    kOriginalName = "pkg.torch.onnx.original_node_name",
+    // Of a value: the names that the optimizer computed it from. onnxscript 0.5 to 0.7.
+    kFoldedFrom = "pkg.onnxscript.optimizer.folded_from",
+    // Of the graph: the module in which Shale's export.py wrapped the user's.
+    kWrapper = "shale.wrapper";
+
+// Targets of operations. The overload follows: "aten.linear.default".
+inline constexpr llvm::StringLiteral
+    kAten = "aten.",
+    kTorchOps = "torch.ops.", // before a target; not in the texts of all versions
+    kAddmm = "aten.addmm", kBatchNormWithoutStatistics = "aten._native_batch_norm_legit.no_stats",
+    kClamp = "aten.clamp", kCrossEntropy = "aten.cross_entropy_loss",
+    kDetach = "aten.detach.default", kEinsum = "aten.einsum.default", kEmbedding = "aten.embedding",
+    kEmbeddingRenorm = "aten.embedding_renorm", kInstanceNorm = "aten.instance_norm",
+    kLinear = "aten.linear", kScaled = "aten.scaled", kMaxDim = "aten.max.dim",
+    kMaximum = "aten.maximum.default", kMinDim = "aten.min.dim", kSqrt = "aten.sqrt.default";
+
+/// A value that code under a context manager computes has this file in its stack.
+inline constexpr llvm::StringLiteral kGeneratedFile = "<eval_with_key>";
+/// Begins the name of a size, and of a value that the exporter names itself.
+inline constexpr llvm::StringLiteral kSize = "sym_", kOwnValue = "val_";
+
+/// What the importer knows of a kind of operation: "lerp" for "aten.lerp.Tensor" and for the value
+/// "lerp_3".
+enum class Trait {
+  /// Only moves elements, repeats them, or converts their type.
+  Moves,
+  /// Only converts the type.
+  Converts,
+  /// Changes the order of elements by turning dimensions around.
+  Turns,
+  /// Adds or removes dimensions of one element only, or splits and joins dimensions.
+  Reshapes,
+  /// Copies elements as they are.
+  Copies,
+  /// Copies elements, or is a literal of the model's code as often.
+  CopiesLiteral,
+  /// Reads a part of its operand.
+  TakesPart,
+  /// Reads elements by indices.
+  LooksUp,
+  /// Creates a tensor from literal numbers alone.
+  Creates,
+  /// Computes a mask: no gradient flows to it.
+  Masks,
+  /// Draws random numbers, or is one of several results of such an operation.
+  Draws,
+  /// Computes from floats otherwise than element by element from one operand.
+  Computes,
+  /// The optimizer removes it where it changes nothing: a sum of 0, a product of 1.
+  IsRemoved,
+  /// A sum: the optimizer removes it where the summand is at most 1e-8.
+  IsSum,
+  /// Has a derivative that is unbounded near an operand of 0.
+  IsUnboundedAtZero,
+  /// Has no form, and its nodes read its arguments unchanged, perhaps in another layout.
+  ReadsAsItIs,
+  /// The exporter writes it as an InstanceNormalization of ones and zeros, a product and a sum.
+  IsGroupNorm,
+  /// A batch normalization of which the record has whether it is in training.
+  IsBatchNorm,
+};
+
+/// Whether a kind of operation has a trait.
+bool is(llvm::StringRef kind, Trait trait);
+
+/// Returns the place of the bias among the arguments of a kind of operation; -1 if it has none.
+int biasPlaceOf(llvm::StringRef kind);
+
+/// Returns the kind of a target: "lerp" for "aten.lerp.Tensor".
+llvm::StringRef kindOf(llvm::StringRef target);
+
+} // namespace shale::onnx::words
+
+#endif // SHALE_FRONTEND_ONNX_RECORD_WORDS_H
