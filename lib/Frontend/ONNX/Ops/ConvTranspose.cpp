@@ -1,9 +1,10 @@
-//===- ConvTranspose.cpp - Transposed convolutions ------------------------===//
+//===- ConvTranspose.cpp - Transposed convolutions, and Col2Im ------------===//
 //
 // One product gives what each input place adds to the result under each kernel element. Kernels
 // that tile the result (an upsampling by their own size) place these by a transpose and a reshape;
 // otherwise they are spread by the stride, padded to the result's size, and added up, one term for
-// each kernel element. Everything is computed with channels last, as in Conv.cpp.
+// each kernel element. Everything is computed with channels last, as in Conv.cpp. Col2Im (PyTorch's
+// fold) has the terms as its operand.
 //
 //===----------------------------------------------------------------------===//
 #include "lib/Frontend/ONNX/Ops/Ops.h"
@@ -231,6 +232,90 @@ static LogicalResult importConvTranspose(Node &node) {
   return success();
 }
 
+/// Reads the axes of a Col2Im, whose image has `sizes` and whose blocks have `kernel` elements.
+static LogicalResult readBlocks(Node &node, Transposed &fold, ArrayRef<int64_t> sizes,
+                                ArrayRef<int64_t> kernel) {
+  for (auto [size, extent] : llvm::zip(sizes, kernel)) {
+    if (size < 1 || size > INT32_MAX || extent < 1 || extent > INT32_MAX)
+      return node.error("image_shape and block_shape must be positive, in 32 bits");
+    fold.axes.push_back({0, extent});
+    fold.axes.back().result = size;
+  }
+  SmallVector<int64_t> pads =
+      node.intsAttr("pads").value_or(SmallVector<int64_t>(fold.axes.size() * 2, 0));
+  if (failed(fold.readList("strides", &Axis::stride, 1)) ||
+      failed(fold.readList("dilations", &Axis::dilation, 1)) || node.attributesAreBad())
+    return failure();
+  if (pads.size() != fold.axes.size() * 2)
+    return node.error("pads has " + Twine(pads.size()) + " values for " + Twine(fold.axes.size()) +
+                      " spatial dimensions");
+  for (auto [i, axis] : llvm::enumerate(fold.axes)) {
+    axis.before = pads[i], axis.after = pads[fold.axes.size() + i];
+    if (axis.before < 0 || axis.after < 0 || axis.before > INT32_MAX || axis.after > INT32_MAX)
+      return node.error("pads are negative or too large");
+    axis.canvas = axis.result + axis.before + axis.after;
+    int64_t extent = (axis.kernel - 1) * axis.dilation + 1;
+    if (extent > axis.canvas)
+      return node.error("a block spans " + Twine(extent) + " elements of a dimension that has " +
+                        Twine(axis.canvas) + " with its padding");
+    axis.size = (axis.canvas - extent) / axis.stride + 1;
+    axis.extra = axis.canvas - ((axis.size - 1) * axis.stride + extent);
+  }
+  return success();
+}
+
+/// Adds up blocks [N, C * kernel.., places..] at their places in an image [N, C, sizes..].
+static LogicalResult importCol2Im(Node &node) {
+  SmallVector<int64_t> sizes, kernel;
+  if (failed(node.requireFloats(1)) || failed(node.require(3)) ||
+      failed(node.constantInts(1, sizes)) || failed(node.constantInts(2, kernel)))
+    return failure();
+  auto type = Node::type(node.input(0));
+  if (type.getRank() != 3 || sizes.empty() || sizes.size() > 3 || sizes.size() != kernel.size())
+    return node.error("blocks of one to three dimensions are supported, as [N, C * elements, "
+                      "places]; the operand is " +
+                      Node::name(type) + ", and image_shape and block_shape have " +
+                      Twine(sizes.size()) + " and " + Twine(kernel.size()) + " values");
+  Transposed fold{node, {}, type.getDimSize(0), 0, 1, 0};
+  if (failed(readBlocks(node, fold, sizes, kernel)))
+    return failure();
+  int64_t elements = 1, places = 1, canvas = std::max<int64_t>(1, type.getDimSize(0));
+  bool isTooLarge = llvm::MulOverflow(canvas, type.getDimSize(1), canvas);
+  for (const Axis &axis : fold.axes)
+    isTooLarge |= llvm::MulOverflow(elements, axis.kernel, elements) ||
+                  llvm::MulOverflow(places, axis.size, places) ||
+                  llvm::MulOverflow(canvas, axis.canvas, canvas);
+  if (isTooLarge || canvas > INT64_MAX / 64)
+    return node.error("the image is too large");
+  if (type.getDimSize(1) % elements != 0 || type.getDimSize(2) != places)
+    return node.error("the operand is " + Node::name(type) + " for " + Twine(places) +
+                      " blocks of " + Twine(elements) + " elements");
+  if (!fold.tiles() && elements > kMaxTerms)
+    return node.error("blocks of " + Twine(elements) +
+                      " elements that overlap are too large: at "
+                      "most " +
+                      Twine(kMaxTerms) + " are supported");
+  fold.channels = fold.outputs = type.getDimSize(1) / elements;
+  // [N, C, kernel.., sizes..] -> [N, sizes.., kernel.., 1, C]
+  int64_t count = fold.axes.size();
+  SmallVector<int64_t> split{fold.batch, fold.outputs}, perm{0}, shape{fold.batch};
+  for (const Axis &axis : fold.axes)
+    split.push_back(axis.kernel);
+  for (const Axis &axis : fold.axes)
+    split.push_back(axis.size), shape.push_back(axis.size);
+  llvm::append_range(perm, llvm::seq<int64_t>(2 + count, 2 + 2 * count));
+  llvm::append_range(perm, llvm::seq<int64_t>(2, 2 + count));
+  perm.push_back(1);
+  for (const Axis &axis : fold.axes)
+    shape.push_back(axis.kernel);
+  shape.append({1, fold.outputs});
+  Value terms = node.reshape(node.transpose(node.reshape(node.input(0), split), perm), shape);
+  node.set(
+      0, channelsSecond(node, fold.cropped(fold.tiles() ? fold.tiled(terms) : fold.summed(terms))));
+  return success();
+}
+
 void onnx::registerConvTransposeOps(HandlerRegistry &r) {
+  r.add("", "Col2Im", 18, importCol2Im);
   r.add("", "ConvTranspose", 1, importConvTranspose);
 }
