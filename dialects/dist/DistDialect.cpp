@@ -97,6 +97,7 @@ static constexpr shale::AttrRule kRules[] = {
     shale::attrRule<Dist::TensorAttrHelper>("be #dist.tensor_split"),
     shale::attrRule<Dist::KeepGatheredAttrHelper>("be a unit attribute"),
     shale::attrRule<Dist::KeepSingleRankAttrHelper>("be a unit attribute"),
+    shale::attrRule<Dist::QuantizeGathersAttrHelper>("be a unit attribute"),
     shale::attrRule<Dist::ReduceOnceAttrHelper>("be a unit attribute"),
     shale::attrRule<Dist::PartitionedAttrHelper>("be a unit attribute"),
     shale::attrRule<Dist::PartialAttrHelper, areAxes>("name axes"),

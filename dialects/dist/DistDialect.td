@@ -27,6 +27,7 @@ def Dist_Dialect : Dialect {
     | `dist.strategy = #dist.strategy<full>` | module | what the shard axis splits at rest: nothing (`none`), the optimizer's state (`optimizer`), gradients too (`grad`), parameters too (`full`) |
     | `dist.keep_gathered` | module | gathered units stay whole until their last use |
     | `dist.keep_single_rank` | module | values are split over axes of one rank, too, and collectives along them remain |
+    | `dist.quantize_gathers` | module | trained parameters are split at rest by every strategy that splits something, and gathered as 8-bit integers |
     | `dist.reduce_once` | module | gradients of a step's micro-batches are summed whole and reduced with the last one |
     | `dist.partial = ["fsdp"]` | `nn.state` of a flat gradient accumulator | the axes over which it is still to be summed: each rank has one term |
     | `dist.bucket = 0 : i64` | `dist.start` of a reduction | the number of the bucket: reductions in one bucket are exchanged together |
@@ -44,6 +45,7 @@ def Dist_Dialect : Dialect {
     "::shale::dist::StrategyAttr":$strategy,
     "::mlir::UnitAttr":$keep_gathered,
     "::mlir::UnitAttr":$keep_single_rank,
+    "::mlir::UnitAttr":$quantize_gathers,
     "::mlir::UnitAttr":$reduce_once,
     "::mlir::ArrayAttr":$partial,
     "::mlir::IntegerAttr":$bucket,

@@ -230,6 +230,7 @@ static LogicalResult addArena(ModuleOp module, ProgramSummary &summary, mem::Mem
       return failure();
     llvm::append_range(summary.buffers, use->atUpdate);
     summary.unitsAtOnce = std::max(summary.unitsAtOnce, use->unitsAtOnce);
+    summary.quantizesGathers = module->hasAttr(dist::kQuantizeGathersAttr);
     if (use->peakBytes >= largest.peakBytes)
       largest = std::move(*use);
   }
@@ -533,7 +534,8 @@ void shale::printSummary(const ProgramSummary &summary, raw_ostream &os) {
     os << '\n';
   }
   if (summary.unitsAtOnce)
-    os << "units         at most " << summary.unitsAtOnce << " whole or in flight at once\n";
+    os << "units         at most " << summary.unitsAtOnce << " whole or in flight at once"
+       << (summary.quantizesGathers ? ", gathered as 8-bit integers\n" : "\n");
   if (summary.recomputedFlops)
     os << llvm::format("recomputed    %.4g flops per rank of these\n",
                        double(summary.recomputedFlops));

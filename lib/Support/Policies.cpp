@@ -64,6 +64,16 @@ std::string shale::parseText(StringRef text, ProductKind &v) {
 std::string shale::parseText(StringRef text, MomentKind &v) {
   return parseWord(kMomentKinds, text, v);
 }
+std::string shale::parseText(StringRef text, WireTypes &types) {
+  types = WireTypes();
+  if (text == "gather=int8")
+    types.gather = WireKind::Int8;
+  else if (text != "none")
+    return ("expects 'none' or 'gather=int8'; got '" + text + "'").str();
+  return "";
+}
+std::string shale::textOf(WireTypes types) { return types.any() ? "gather=int8" : "none"; }
+
 std::string shale::parseText(StringRef text, ReductionOrder &v) {
   return parseWord(kOrders, text, v);
 }

@@ -29,6 +29,13 @@ enum class MomentKind { F32, BF16 };
 
 /// Types of the operands of products with parameters; Param: that of their use.
 enum class ProductKind { Param, FP8 };
+/// The type in which data are sent: as they are, or as 8-bit integers with a scale per block.
+enum class WireKind { Same, Int8 };
+/// Types of what ranks send: `none`, or `gather=int8` for gathers of parameters.
+struct WireTypes {
+  WireKind gather = WireKind::Same;
+  bool any() const { return gather != WireKind::Same; }
+};
 
 /// When a bucket of gradients is reduced: while the next one is made, or before that.
 enum class ReductionOrder { Overlap, Memory };
@@ -99,6 +106,7 @@ std::string parseText(llvm::StringRef text, FloatKind &value);
 std::string parseText(llvm::StringRef text, MasterKind &value);
 std::string parseText(llvm::StringRef text, MomentKind &value);
 std::string parseText(llvm::StringRef text, ProductKind &value);
+std::string parseText(llvm::StringRef text, WireTypes &value);
 std::string parseText(llvm::StringRef text, ReductionOrder &value);
 std::string parseText(llvm::StringRef text, AttentionKind &value);
 std::string parseText(llvm::StringRef text, UnitPolicy &value);
@@ -115,6 +123,7 @@ std::string textOf(FloatKind value);
 std::string textOf(MasterKind value);
 std::string textOf(MomentKind value);
 std::string textOf(ProductKind value);
+std::string textOf(WireTypes value);
 std::string textOf(ReductionOrder value);
 std::string textOf(AttentionKind value);
 std::string textOf(const UnitPolicy &value);

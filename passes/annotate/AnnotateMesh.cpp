@@ -11,7 +11,8 @@ namespace shale {
 #include "passes/annotate/Passes.h.inc"
 
 static LogicalResult annotateMesh(ModuleOp module, const MeshSpec &spec, Sharding sharding,
-                                  bool reshard, bool syncEveryMicrobatch, bool keepSingleRank) {
+                                  bool reshard, bool syncEveryMicrobatch, bool keepSingleRank,
+                                  WireTypes wire) {
   if (dist::getMesh(module))
     return module.emitError("has a mesh already");
   dist::Strategy kind = strategyOf(sharding);
@@ -40,6 +41,8 @@ static LogicalResult annotateMesh(ModuleOp module, const MeshSpec &spec, Shardin
     module->setAttr(dist::kReduceOnceAttr, builder.getUnitAttr());
   if (keepSingleRank)
     module->setAttr(dist::kKeepSingleRankAttr, builder.getUnitAttr());
+  if (wire.gather == WireKind::Int8)
+    module->setAttr(dist::kQuantizeGathersAttr, builder.getUnitAttr());
   return success();
 }
 
@@ -48,7 +51,7 @@ struct AnnotateMeshPass : impl::AnnotateMeshPassBase<AnnotateMeshPass> {
   using AnnotateMeshPassBase::AnnotateMeshPassBase;
   void runOnOperation() final {
     if (failed(annotateMesh(getOperation(), mesh, strategy, reshardAfterForward,
-                            syncEveryMicrobatch, keepSingleRank)))
+                            syncEveryMicrobatch, keepSingleRank, wire)))
       signalPassFailure();
   }
 };

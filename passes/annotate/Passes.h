@@ -23,6 +23,7 @@ struct AnnotateOptions {
   bool reshardAfterForward = true;
   bool syncEveryMicrobatch = true;
   bool keepSingleRank = false;
+  WireTypes wire;
   UnitPolicy unitPolicy;
   std::string freeze;        // regular expression; empty: nothing
   std::string noDecay;       // regular expression; empty: nothing

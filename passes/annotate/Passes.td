@@ -41,7 +41,8 @@ def AnnotateMeshPass : Pass<"shale-annotate-mesh", "::mlir::ModuleOp"> {
     of backward, and `dist.reduce_once` if gradients are accumulated over
     micro-batches unreduced and reduced once per step. Adds
     `dist.keep_single_rank` if collectives along axes of one rank remain: a
-    communicator can then be checked on one device.
+    communicator can then be checked on one device. Adds `dist.quantize_gathers` if
+    units are gathered as 8-bit integers.
 
     In the example two replicas of the model are sharded over four ranks each.
 
@@ -65,7 +66,8 @@ def AnnotateMeshPass : Pass<"shale-annotate-mesh", "::mlir::ModuleOp"> {
     Option<"strategy", "strategy", "::shale::Sharding", "::shale::Sharding::Full", "none, optimizer, grad, full or hybrid (full on a mesh with a replica axis)">,
     Option<"reshardAfterForward", "reshard-after-forward", "bool", "true", "strategy full: gather again for backward">,
     Option<"syncEveryMicrobatch", "sync-every-microbatch", "bool", "true", "strategies grad and full: reduce the gradients of each micro-batch of a step, not their sum">,
-    Option<"keepSingleRank", "keep-single-rank", "bool", "false", "keep collectives along axes of one rank">
+    Option<"keepSingleRank", "keep-single-rank", "bool", "false", "keep collectives along axes of one rank">,
+    Option<"wire", "wire", "::shale::WireTypes", "::shale::WireTypes()", "none, or gather=int8: gather parameters as 8-bit integers">
   ];
   let dependentDialects = ["::shale::dist::DistDialect"];
 }

@@ -11,6 +11,7 @@ void buildAnnotatePipeline(mlir::OpPassManager &manager, const AnnotateOptions &
   mesh.reshardAfterForward = options.reshardAfterForward;
   mesh.syncEveryMicrobatch = options.syncEveryMicrobatch;
   mesh.keepSingleRank = options.keepSingleRank;
+  mesh.wire = options.wire;
   manager.addPass(createAnnotateMeshPass(mesh));
   // Units, which are gathered together.
   manager.addPass(createAnnotateUnitsPass({options.unitPolicy}));

@@ -38,6 +38,37 @@ def ConvertGathersPass : Pass<"shale-convert-gathers", "::mlir::ModuleOp"> {
   let dependentDialects = ["::shale::nn::NNDialect"];
 }
 
+def QuantizeGathersPass : Pass<"shale-quantize-gathers", "::mlir::ModuleOp"> {
+  let summary = "Gathers 8-bit integers";
+  let description = [{
+    A `dist.unit_gather quantized` becomes a kernel that quantizes the shard, a gather of the words that it
+    writes, and a kernel that computes the elements from the words of all ranks. Each kernel is an `nn.cluster` of
+    elementwise ops, reductions and data movement, so that all targets generate it. Bits do not change.
+
+    Before:
+    ```mlir
+    #group = #dist.group<"f32", type = f32, wire = bf16, reduce = f32, trained = true, axes = [], count = 512, segments = []>
+    dist.mesh @mesh <[shard "fsdp"=2]>
+    dist.unit @u on @mesh["fsdp"] groups = [#group]
+    func.func @forward(%shard: tensor<256xf32>) -> tensor<512xbf16> {
+      %whole = dist.unit_gather %shard @u[0] over "fsdp" quantized : tensor<256xf32> -> tensor<512xbf16>
+      return %whole : tensor<512xbf16>
+    }
+    ```
+
+    After:
+    ```mlir
+    ...
+    %0 = nn.cluster (%arg1 = %arg0 : tensor<256xf32>) -> tensor<65xi32> {
+    ...
+    %1 = dist.unit_gather %0 @u[0] over "fsdp" quantized : tensor<65xi32> -> tensor<130xi32>
+    %2 = nn.cluster (%arg1 = %1 : tensor<130xi32>) -> tensor<512xbf16> {
+    ...
+    ```
+  }];
+  let dependentDialects = ["::shale::nn::NNDialect"];
+}
+
 def WidenPass : Pass<"shale-widen", "::mlir::ModuleOp"> {
   let summary = "Computes ops on 16-bit floats in f32";
   let description = [{

@@ -30,6 +30,8 @@ void shale::buildFusionPipeline(mlir::OpPassManager &pm, const FusionOptions &op
   pm.addPass(createDecomposePass());
   // Reductions with too few results for the target's parallel work become two stages.
   pm.addPass(createSplitReductionsPass());
+  // Shards that are sent as 8-bit integers are quantized by one kernel and read by another.
+  pm.addPass(createQuantizeGathersPass());
   // These become kernels.
   FusionPassOptions fusion;
   fusion.singletons = options.singletons;

@@ -3,6 +3,7 @@
 #include "dialects/nn/Ops/Constant.h"
 #include "dialects/nn/Ops/State.h"
 #include "lib/Analysis/Aliases.h"
+#include "lib/Analysis/Gathers.h"
 #include "passes/plan/KernelTable.h"
 
 using namespace mlir;
@@ -481,8 +482,14 @@ void Placement::nameCategories() {
       }
       break;
     case CollectiveKind::AllGather:
-      if (recv.space == rt::Space::Arena)
+      if (Value whole = wholeOf(start); whole != start.getWait().getResult()) {
+        send.category = rt::Category::Communication;
+        Allocation &floats = allocations[placeOf(whole).allocation];
+        recv.category = floats.category = rt::Category::Parameters;
+        send.name = floats.name = recv.name;
+      } else if (recv.space == rt::Space::Arena) {
         recv.category = rt::Category::Parameters;
+      }
       break;
     default:
       break;

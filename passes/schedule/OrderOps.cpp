@@ -1,6 +1,7 @@
 //===- OrderOps.cpp - Orders ops to lower the sum of live bytes -----------===//
 #include "dialects/dist/Dist.h"
 #include "dialects/nn/NN.h"
+#include "lib/Analysis/Gathers.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "passes/schedule/Bodies.h"
 #include "passes/schedule/LiveBytes.h"
@@ -20,7 +21,7 @@ namespace shale {
 static bool standsAtUse(Operation *op) {
   if (auto placed = dyn_cast<PlacedAtUseOpInterface>(op))
     return placed.isPlacedAtUse();
-  if (isView(op))
+  if (isView(op) || readsGatheredWords(op))
     return true;
   return isMemoryEffectFree(op) &&
          nn::tensorBytes(op->getResultTypes()) > nn::tensorBytes(op->getOperandTypes()) &&

@@ -1,6 +1,7 @@
 //===- PrefetchGathers.cpp - Starts gathers ahead of use ----------------===//
 #include "dialects/dist/Dist.h"
 #include "lib/Analysis/Aliases.h"
+#include "lib/Analysis/Gathers.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "passes/schedule/Bodies.h"
 #include "passes/schedule/Passes.h"
@@ -85,7 +86,7 @@ static void prefetchGathers(Block &block, int64_t prefetch, int64_t most) {
     if (!start || !gatheredUnit(start))
       continue;
     Gather gather{start, gatheredUnit(start), 0, positions[start.getWait()],
-                  positions.lookup(lastReader(start.getWait().getResult()))};
+                  positions.lookup(lastReader(wholeOf(start)))};
     // The start itself is not counted: it moves.
     gather.begin = std::min(earliestStart(gathers, gather, prefetch, most), positions[op]);
     if (gather.begin < positions[op]) {

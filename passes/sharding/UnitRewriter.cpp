@@ -194,7 +194,8 @@ Value UnitRewriter::view(Group &group, int64_t place) {
           builder, group.getLoc(),
           RankedTensorType::get({group.attr.getCount()}, group.attr.getWire()), values.atRest,
           group.unit.getSymName(), group.index, units.axis);
-      if (!units.keepGathered)
+      gather.setQuantized(group.quantized);
+      if (units.gathersAgain())
         gather->setAttr(mem::kRecomputeAttr, builder.getUnitAttr());
       values.whole = gather;
     }

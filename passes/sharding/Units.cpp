@@ -29,6 +29,13 @@ private:
     std::vector<nn::StateOp> params;
     std::vector<Layout> layouts;
   };
+  /// Whether uses of the group read the result of a quantized gather.
+  bool isQuantized(const PlannedGroup &group) const {
+    bool split = dist::splitsParameters(units.strategy) ||
+                 (group.trained && dist::splitsOptimizer(units.strategy));
+    return units.quantizes && split && !group.buffer &&
+           (group.type.isF32() || is16BitFloat(group.type));
+  }
   struct PlannedUnit {
     SmallVector<PlannedGroup, 2> groups;
   };
@@ -71,6 +78,7 @@ LogicalResult UnitsBuilder::readStrategy() {
   units.axis = mesh.getShardAxis();
   units.axisSize = units.axis.empty() ? 1 : mesh.getSize(units.axis);
   units.splits = !units.axis.empty() && mesh.splits(units.axis);
+  units.quantizes = units.splits && module->hasAttr(dist::kQuantizeGathersAttr);
   if (units.axis.empty() && dist::splitsOptimizer(units.strategy))
     return mesh.emitError("strategy '")
            << dist::stringifyStrategy(units.strategy)
@@ -222,7 +230,8 @@ int64_t UnitsBuilder::blockOf(const PlannedGroup &group) {
 
 /// Assigns each parameter its offset.
 FailureOr<dist::GroupAttr> UnitsBuilder::layOut(PlannedGroup &group) {
-  int64_t block = blockOf(group);
+  // A block has one scale, and no two parameters share it.
+  int64_t block = std::lcm(blockOf(group), isQuantized(group) ? dist::kQuantizedBlock : 1);
   Segments segments({group.type, group.wire, group.reduce}, block);
   for (auto [param, layout] : llvm::zip_equal(group.params, group.layouts)) {
     auto it = trained.find(param.getSymName());
@@ -325,11 +334,13 @@ LogicalResult UnitsBuilder::declareUnit(StringRef name, PlannedUnit &planned) {
     // Buffers are small and every rank reads them: they are whole everywhere.
     // Parameters that are stored in a wider type than they are used in may be
     // split by every strategy that splits something: uses read the copy.
-    bool copied = group.wire != group.type && !dist::splitsParameters(units.strategy);
+    made.quantized = isQuantized(group);
+    bool copied =
+        group.wire != group.type && !made.quantized && !dist::splitsParameters(units.strategy);
     made.param = declare(base, group.buffer ? nn::Role::Buffer : nn::Role::Param, group.type, unit,
                          index, attrs[index],
                          units.splits && !group.buffer &&
-                             (dist::splitsParameters(units.strategy) ||
+                             (dist::splitsParameters(units.strategy) || made.quantized ||
                               (copied && dist::splitsOptimizer(units.strategy))),
                          FlatSymbolRefAttr());
     if (copied) {

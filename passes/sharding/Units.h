@@ -37,6 +37,7 @@ struct Group {
   /// A whole copy of the parameters in the wire type, which uses read if the
   /// parameters are stored in a wider type and not gathered; null if there is none.
   FlatState copy = {nullptr, false};
+  bool quantized = false; ///< whether uses read the result of a quantized gather
   /// Whether a rank updates only its slice of the parameters.
   bool updatesSlice = false;
   /// Optimizer state, in the order of the update's operands.
@@ -86,6 +87,9 @@ public:
   /// Whether gradients are summed over a step's micro-batches unreduced, and reduced
   /// once per step.
   bool reduceOnce = false;
+  /// Whether gathers of units are quantized; parameters are split at rest then, unless the strategy
+  /// is `none`.
+  bool quantizes = false;
   std::vector<Group> groups;
 
   /// Returns the group of a parameter or buffer and its index in it; a null group if
@@ -97,6 +101,8 @@ public:
                ? !group.copy.op
                : dist::splitsParameters(strategy) && group.attr.getWire() != group.attr.getType();
   }
+  /// Whether the group is gathered for the backward pass again.
+  bool gathersAgain() const { return !keepGathered && dist::splitsParameters(strategy); }
   /// Returns the number of elements of a group that a rank updates.
   int64_t updatedCount(const Group &group) const {
     return group.attr.getCount() / (group.updatesSlice ? axisSize : 1);

@@ -195,6 +195,7 @@ void Watch::findGathers() {
         program.sites[events[e].site].kind != SHALE_ALL_GATHER)
       continue;
     Range whole = events[e].writes[0];
+    bool words = program.sites[events[e].site].type == SHALE_I32; // of 8-bit integers
     Gathered gather{events[e].site, e, e};
     auto within = [&](Range range) {
       return range.begin < whole.begin + whole.bytes &&
@@ -202,8 +203,14 @@ void Watch::findGathers() {
     };
     for (size_t later = e + 1; later < events.size(); ++later) {
       const Event &event = events[later];
-      if (event.site == gather.site || std::any_of(event.reads.begin(), event.reads.end(), within))
+      bool reads = std::any_of(event.reads.begin(), event.reads.end(), within);
+      if (event.site == gather.site || reads)
         gather.end = later;
+      if (reads && words && !event.writes.empty()) { // the unit is what the kernel makes of them
+        whole = event.writes[0];
+        words = false;
+        continue;
+      }
       if (std::any_of(event.writes.begin(), event.writes.end(), within))
         break;
     }

@@ -6,7 +6,8 @@ usage: sent.py --build DIR --case test/models/gpt2 [--more | --brief] [--stubs D
 The communicator counts bytes at the calls that send them, and --report-buffers lists the counts of the first step by rank. The expected
 bytes follow from the shapes of PyTorch's final weights, the mesh and the flags, not from the plan. N is the number of ranks on the shard axis, r that
 of replicas and K that of micro-batches. W and R are the bytes of all units in the wire type and the reduce type. A parameter starts at a
-multiple of 64 bytes, and a unit is padded to a multiple of N elements. Per step a rank sends:
+multiple of 64 bytes, and a unit is padded to a multiple of N elements. 256 elements that are gathered as 8-bit integers with a scale are 260 bytes;
+parameters and slices then begin at multiples of 256 elements, and each micro-batch gathers, with `optimizer` and `grad`, too. Per step a rank sends:
 
   none       2 R (N-1)/N
   optimizer  (W + R) (N-1)/N
@@ -27,6 +28,7 @@ Without --more a mutant must fail, too: a planned program in which one unit is g
 import json
 import re
 from collections import Counter
+from fractions import Fraction
 
 from runner import VALUE, Case, Deviates, compile_changed, expect_deviation, main, metrics, read_safetensors
 
@@ -34,16 +36,19 @@ from runner import VALUE, Case, Deviates, compile_changed, expect_deviation, mai
 # and the backward pass begins; and what else of a model is still whole then, if two units may be.
 TIED, TABLES, HEADS = {"transformer.wte.weight"}, {"model.embed_tokens", "tok"}, {"lm_head", "head"}
 ENDS = {"lm_head": "root", "head": "head", "transformer.h.1": "transformer.h.1"}
+INT8, BLOCK = Fraction(260, 256), 256
+TO_INT8 = ["--wire-dtype", "gather=int8"]
 ALONE = ["--max-gathers-in-flight", "1", "--prefetch", "0"]
 # ranks, replicas, strategy, flags, bytes of an element in the wire type and in the reduce type
 SETTINGS = [(2, 1, "none", [], 4, 4), (2, 1, "optimizer", [], 4, 4), (2, 1, "grad", [], 4, 4), (2, 1, "full", [], 4, 4), (None, 1, "full", [], 4, 4),
             (2, 1, "full", ["--reshard-after-forward=false"], 4, 4), (2, 1, "full", ["--recompute", "block"], 4, 4), (2, 1, "full", ["--prefetch", "0"], 4, 4),
             (2, 1, "full", ALONE, 4, 4),
-            (2, 1, "full", ["--param-dtype", "bf16"], 2, 4), (2, 1, "grad", ["--param-dtype", "bf16", "--reduce-dtype", "bf16"], 2, 2)]
-BRIEF = [(2, 1, "optimizer", [], 4, 4), (None, 1, "full", [], 4, 4), (2, 1, "full", ["--recompute", "block"], 4, 4)]
+            (2, 1, "full", ["--param-dtype", "bf16"], 2, 4), (2, 1, "grad", ["--param-dtype", "bf16", "--reduce-dtype", "bf16"], 2, 2),
+            *((2, 1, strategy, TO_INT8, INT8, 4) for strategy in ("optimizer", "grad", "full")), (None, 1, "full", [*TO_INT8, "--param-dtype", "bf16"], INT8, 4)]
+BRIEF = [(2, 1, "full", TO_INT8, INT8, 4), (2, 1, "optimizer", [], 4, 4), (None, 1, "full", [], 4, 4), (2, 1, "full", ["--recompute", "block"], 4, 4)]
 REPLICAS = [(2, 2, strategy, [], 4, 4) for strategy in ("none", "optimizer", "grad", "full")]
 ACCUMULATED = [(2, 1, "none", [], 4, 4), (2, 1, "optimizer", [], 4, 4), (2, 1, "grad", [], 4, 4), (2, 1, "full", [], 4, 4), (4, 1, "full", ["--offload", "all"], 4, 4),
-               (2, 1, "full", ["--sync-every-microbatch=false"], 4, 4), (2, 2, "full", [], 4, 4)]
+               (2, 1, "full", ["--sync-every-microbatch=false"], 4, 4), (2, 2, "full", [], 4, 4), (2, 1, "grad", TO_INT8, INT8, 4), (2, 1, "full", TO_INT8, INT8, 4)]
 
 
 def units_of(case, shards, gathered, reduced):
@@ -59,8 +64,9 @@ def units_of(case, shards, gathered, reduced):
         module = name.rpartition(".")[0]
         own = module if module and name not in TIED and sizes[module] >= least else "root"
         units.setdefault(blocks[name].group(1) if blocks[name] else own, []).append(weights[name].size)
-    start = 64 // min(gathered, reduced, 4)
-    return {unit: -(-(sum(-(-size // start) * start for size in sizes[:-1]) + sizes[-1]) // shards) * shards for unit, sizes in units.items()}
+    start = BLOCK if gathered == INT8 else 64 // min(gathered, reduced, 4)
+    slices = shards * (BLOCK if gathered == INT8 else 1)
+    return {unit: -(-(sum(-(-size // start) * start for size in sizes[:-1]) + sizes[-1]) // slices) * slices for unit, sizes in units.items()}
 
 
 def expected(strategy, units, shards, replicas, batches, flags, gathered, reduced):
@@ -77,7 +83,7 @@ def expected(strategy, units, shards, replicas, batches, flags, gathered, reduce
             once = unit in ends or unit in TABLES or "--reshard-after-forward=false" in flags
             # plain's positions are in the same unit as its last norm: used before all blocks, after them, and after the head in the backward pass.
             apart = unit == "root" and "head" in units and flags == ALONE
-            gathers = batches * (1 if once else 3 if apart else 2) if strategy == "full" else 1
+            gathers = batches * (1 if once else 3 if apart else 2) if strategy == "full" else batches if gathered == INT8 else 1
             found["all-gather", "fsdp"] += gathers * share * gathered
         own = elements if strategy == "none" else elements // shards
         if replicas > 1:
@@ -130,7 +136,7 @@ def check_program(case, work, setting, change=None, stubs=None):
     sent = sum(site["bytes"] for site in report[0]["sent"])
     if {line["comm_bytes"] for line in metrics(work / "run")} != {sent}:
         raise Deviates(f"{what}: metrics.jsonl has other bytes than the {sent} of the collectives")
-    return sum(wanted.values())
+    return int(sum(wanted.values()))
 
 
 def check_mutant(case, work, stubs):

@@ -83,14 +83,22 @@ int shale::checkFlags(const CompileOptions &o, const Target &target) {
       !comparesShard)
     warn("--reshard-after-forward=false has no effect with --shard " + shard +
          ": nothing is gathered");
+  if (o.wire.any() && !comparesShard && !o.compares("wire-dtype")) {
+    if (o.mesh.ranksOf(dist::AxisKind::Shard) == 1 && !o.keepSingleRank)
+      warn("--wire-dtype " + textOf(o.wire) + " has no effect with --mesh " + textOf(o.mesh) +
+           ": no parameters are gathered; --mesh fsdp=N splits them");
+    else if (!o.gathersTrained())
+      warn("--wire-dtype " + textOf(o.wire) + " has no effect with --shard " + shard +
+           ": no parameters are gathered; --shard full, grad and optimizer gather them");
+  }
   bool copies = o.offload.any(),
        free = o.memoryLimit.any() || !o.compare.empty(); // these vary other flags
-  if (!free && !o.gathersUnits() && !copies)
+  if (!free && !o.gathersTrained() && !copies)
     for (const char *flag : {"prefetch", "max-gathers-in-flight"})
       if (typed(flag))
         warn(llvm::Twine("--") + flag + " has no effect with --shard " + shard +
              " and --offload none: nothing is gathered or copied");
-  if (!free && typed("prefetch") && o.prefetch > 0 && o.gathersUnits() && !copies &&
+  if (!free && typed("prefetch") && o.prefetch > 0 && o.gathersTrained() && !copies &&
       o.prefetch >= o.maxGathersInFlight)
     warn("--prefetch " + std::to_string(o.prefetch) + " is more than --max-gathers-in-flight " +
          std::to_string(o.maxGathersInFlight) +

@@ -337,6 +337,9 @@ std::vector<Flag> outputFlags() {
 
 std::vector<Flag> extendFlags() {
   return {
+      {"wire-dtype", "TYPE", kExtendGroup, Effect::Graph,
+       "none | gather=int8: parameters gathered as 8-bit integers with a scale per 256 of them (default: none)",
+       set<&O::wire>, get<&O::wire>},
       {"optimizer-for", "REGEX=NAME,..", kExtendGroup, Effect::Graph,
        "with muon: muon or adamw, by parameter (default: muon: hidden matrices)",
        set<&O::optimizers>, get<&O::optimizers>},

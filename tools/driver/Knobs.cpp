@@ -74,14 +74,14 @@ std::string shale::flagsBeside(const CompileOptions &options, const CompileOptio
 /// Returns options whose plan has no relevant differences from that of `o`: flags without an effect
 /// have one value.
 static CompileOptions effective(CompileOptions o, int64_t ranks) {
-  bool gathers = o.gathersUnits() && ranks > 1;
+  bool gathers = o.gathersTrained() && ranks > 1, again = o.gathersUnits() && o.reshardAfterForward;
   // A unit that is gathered ahead is in flight together with the unit in use. Without gathers,
   // copies between device and host memory start ahead, or not.
   int prefetch = gathers ? std::min(o.prefetch, o.maxGathersInFlight - 1) : 0;
-  bool bounded = gathers ? o.reshardAfterForward || prefetch > 0 : o.offload.params > 0;
+  bool bounded = gathers ? again || prefetch > 0 : o.offload.params > 0;
   bool copiesAhead = o.offload.any() && o.prefetch > 0;
   o.bucketSize = ranks > 1 ? reductionBucket(o) : 0;
-  o.reshardAfterForward |= !gathers;
+  o.reshardAfterForward |= !gathers || !o.gathersUnits();
   o.prefetch = 2 * prefetch + copiesAhead;
   o.maxGathersInFlight = bounded ? o.maxGathersInFlight : 0;
   if (ranks == 1 || !o.scattersGradients())

@@ -100,6 +100,7 @@ struct CompileOptions {
   MasterKind masterDtype = MasterKind::F32;
   MomentKind optimizerDtype = MomentKind::F32;
   ProductKind productDtype = ProductKind::Param;
+  WireTypes wire;
   int prefetch = 1;
   int maxGathersInFlight = 2;
   ReductionOrder order = ReductionOrder::Overlap;
@@ -136,6 +137,10 @@ struct CompileOptions {
 
   /// Whether parameters are stored as shards and units are gathered for use.
   bool gathersUnits() const { return dist::splitsParameters(strategyOf(shard)); }
+  /// Whether trained parameters are, for this or for quantized gathers.
+  bool gathersTrained() const {
+    return gathersUnits() || (wire.any() && dist::splitsOptimizer(strategyOf(shard)));
+  }
   /// Whether gradients are reduce-scattered as soon as they are complete.
   bool scattersGradients() const { return dist::splitsGradients(strategyOf(shard)); }
   /// Whether --compare names a flag.

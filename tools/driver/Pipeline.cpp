@@ -78,6 +78,7 @@ static AnnotateOptions annotateOptions(const CompileOptions &o) {
   annotate.masterDtype = o.masterDtype;
   annotate.optimizerDtype = o.optimizerDtype;
   annotate.productDtype = o.productDtype;
+  annotate.wire = o.wire;
   return annotate;
 }
 

@@ -50,7 +50,7 @@ def dialect():
         ops[name.removeprefix("NN_")] = {
             "name": record["opName"], "has": has,
             "reads": any(records[value["def"]].get("!superclasses", []).count("TypeConstraint") for value, _ in record["arguments"]["args"] if "def" in value),
-            "truth": bool(results) and all(result == "NN_BoolTensor" for result in results)}
+            "truth": bool(results) and all(result in ("NN_BoolTensor", "NN_BitsTensor") for result in results)}
     if not products or not kernels or not any("DifferentiableOpInterface" in op["has"] for op in ops.values()):
         sys.exit("status.py: found no products, kernels or gradients; if the form of the sources changed, adapt the patterns in dialect()")
     return ops

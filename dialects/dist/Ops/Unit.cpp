@@ -109,6 +109,16 @@ LogicalResult UnitGatherOp::verifySymbolUses(SymbolTableCollection &symbols) {
     return emitOpError("gathers over '")
            << getAxis() << "', which is not the axis of unit " << getUnitAttr();
   int64_t size = getAxisSize(*this, getAxis());
+  int64_t slice = size == 0 ? 0 : group.getCount() / size;
+  if (getQuantized() && (slice % kQuantizedBlock != 0 || !isa<FloatType>(group.getType())))
+    return emitOpError("gathers ") // unit_gather_c3
+           << slice << " elements of " << group.getType() << ", which are not floats in blocks of "
+           << kQuantizedBlock;
+  auto words = [](int64_t count) { return count / kQuantizedBlock * kQuantizedWords; };
+  Type word = IntegerType::get(getContext(), 32);
+  if (getQuantized() && isFlat(getInput().getType(), words(slice), word) &&
+      isFlat(getResult().getType(), words(group.getCount()), word))
+    return success();
   if (size == 0 ||
       (!isFlat(getInput().getType(), group.getCount() / size, group.getType()) &&
        !isFlat(getInput().getType(), group.getCount() / size, group.getWire())) ||
@@ -117,6 +127,11 @@ LogicalResult UnitGatherOp::verifySymbolUses(SymbolTableCollection &symbols) {
            << group.getCount() << " elements of " << group.getWire() << " from shards of "
            << group.getType() << " over " << size << " ranks";
   return success();
+}
+
+bool UnitGatherOp::gathersWords() {
+  return getQuantized() &&
+         cast<RankedTensorType>(getResult().getType()).getElementType().isInteger();
 }
 
 StringRef UnitGatherOp::getCollectiveAxis() { return getAxis(); }

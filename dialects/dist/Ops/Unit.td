@@ -42,19 +42,32 @@ def Dist_UnitGatherOp : Dist_UnitUser<"unit_gather", [Dist_CollectiveMethods]> {
     An all-gather over `axis`; shards are converted to the wire type before they
     are sent.
 
+    With `quantized`, blocks of 256 elements are sent as 8-bit integers with a scale, as in ZeRO++
+    (Wang and others, arXiv 2306.10209, section 3.1): the scale is the largest magnitude of the
+    block divided by 127 in f32, 0 if that is less than 2^-126, and an element x becomes
+    floor(x / scale + 0.5). Every rank, its own shard included, computes with integer times scale,
+    converted to the wire type. A block with an element that is not finite becomes NaN. A block is
+    65 words of 32 bits: byte k of word j, from the lowest, is element 64 * k + j, and word 64 has
+    the bits of the scale. `--shale-quantize-gathers` makes the op gather such words.
+
     Life: made by partition, one per group and function; `--shale-materialize-recompute`
     clones those that carry `mem.recompute`; schedule splits it into start and wait.
 
     Constraints:
     - (C1) the unit exists, has that group, and `axis` is its axis.
     - (C2) the operand has the group's count divided by the axis' size elements, of the stored type or already cast to the wire type;
-      the result has count elements of the wire type.
+      the result has count elements of the wire type. Or, if it is `quantized`, both have i32, and 65 elements for each 256.
+    - (C3) the operand of a `quantized` gather has whole blocks.
 
     Example: `%1 = dist.unit_gather %0 @h.0[0] over "fsdp" : tensor<16xf32> -> tensor<32xf32>`
   }];
-  let arguments = (ins Dist_Tensor:$input, FlatSymbolRefAttr:$unit, I64Attr:$group, StrAttr:$axis);
+  let arguments = (ins Dist_Tensor:$input, FlatSymbolRefAttr:$unit, I64Attr:$group, StrAttr:$axis, UnitAttr:$quantized);
   let results = (outs Dist_Tensor:$result);
-  let assemblyFormat = "$input $unit `[` custom<Index>($group) `]` `over` $axis attr-dict `:` type($input) `->` type($result)";
+  let assemblyFormat = "$input $unit `[` custom<Index>($group) `]` `over` $axis (`quantized` $quantized^)? attr-dict `:` type($input) `->` type($result)";
+  let extraClassDeclaration = [{
+    /// Whether the op gathers words of quantized blocks, not elements.
+    bool gathersWords();
+  }];
 }
 
 def Dist_UnitViewOp : Dist_UnitUser<"unit_view", [DeclareOpInterfaceMethods<ViewInterface>]> {

@@ -29,6 +29,8 @@ public:
   mlir::Value min(mlir::Value x, mlir::Value y) { return make<MinOp>(x.getType(), x, y); }
   mlir::Value exp(mlir::Value x) { return make<ExpOp>(x.getType(), x); }
   mlir::Value log(mlir::Value x) { return make<LogOp>(x.getType(), x); }
+  mlir::Value abs(mlir::Value x) { return make<AbsOp>(x.getType(), x); }
+  mlir::Value floor(mlir::Value x) { return make<FloorOp>(x.getType(), x); }
   mlir::Value neg(mlir::Value x) { return make<NegOp>(x.getType(), x); }
   mlir::Value sqrt(mlir::Value x) { return make<SqrtOp>(x.getType(), x); }
   mlir::Value select(mlir::Value c, mlir::Value x, mlir::Value y) {
@@ -41,6 +43,9 @@ public:
   }
   mlir::Value cast(mlir::Value x, mlir::Type element) {
     return elementOf(x) == element ? x : mlir::Value(make<CastOp>(shaped(x, element), x));
+  }
+  mlir::Value bitcast(mlir::Value x, mlir::Type element) {
+    return make<BitcastOp>(shaped(x, element), x);
   }
   mlir::Value splat(mlir::Value like, double value) { return splat(type(like), value); }
   mlir::Value splat(mlir::RankedTensorType type, double value) {

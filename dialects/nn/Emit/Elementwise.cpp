@@ -179,6 +179,11 @@ EMIT(QuantizeOp) {
   return narrowTo8Bits(b, loc, args[0], getElementTypeOrSelf(getResult().getType()));
 }
 
+EMIT(BitcastOp) {
+  Type to = getResult().getType().getElementType();
+  return arith::BitcastOp::create(b, loc, likeShape(args[0], to), args[0]);
+}
+
 EMIT(CastOp) {
   Value x = args[0];
   Type from = getElementTypeOrSelf(x.getType());

@@ -13,6 +13,13 @@ shale::MovedElements CastOp::getMovedElements(unsigned) {
              : shale::MovedElements::None;
 }
 
+LogicalResult BitcastOp::verify() {
+  Type from = getInput().getType().getElementType(), to = getResult().getType().getElementType();
+  if (from == to) // bitcast_c1
+    return emitOpError("needs f32 and i32, not ") << from << " twice";
+  return success();
+}
+
 //===- Generated definitions ----------------------------------------------===//
 
 #define GET_OP_CLASSES

@@ -40,7 +40,8 @@ def NN_RemOp : NN_Binary<"rem", NN_NumberTensor, "Remainder", "the remainder of 
 def NN_MaxOp : NN_Binary<"max", NN_NumberTensor, "Larger", "the larger of both; NaN if one is", [Commutative, NN_Differentiable]>;
 def NN_MinOp : NN_Binary<"min", NN_NumberTensor, "Smaller", "the smaller of both; NaN if one is", [Commutative, NN_Differentiable]>;
 def NN_PowOp : NN_Binary<"pow", NN_FloatTensor, "Power", "lhs to the power rhs; the gradient for rhs is not defined where lhs is not positive", [NN_Differentiable]>;
-def NN_AndOp : NN_Binary<"and", NN_BoolTensor, "Conjunction", "lhs and rhs", [Commutative]>;
+def NN_BitsTensor : StaticShapeTensorOf<[I1, I32, I64]>;
+def NN_AndOp : NN_Binary<"and", NN_BitsTensor, "Conjunction", "lhs and rhs, of integers bit by bit", [Commutative]>;
 def NN_OrOp : NN_Binary<"or", NN_BoolTensor, "Disjunction", "lhs or rhs", [Commutative]>;
 def NN_XorOp : NN_Binary<"xor", NN_BoolTensor, "Exclusive or", "lhs xor rhs", [Commutative]>;
 

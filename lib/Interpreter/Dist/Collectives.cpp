@@ -3,6 +3,8 @@
 #include "lib/Interpreter/Evaluators.h"
 #include "lib/Interpreter/Interpreter.h"
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 using namespace mlir;
 
@@ -119,8 +121,36 @@ LogicalResult allGather(MutableArrayRef<Call> calls) {
               [&](ArrayRef<Tensor> parts, int64_t) { return concat(parts, op.getDim()); });
 }
 
+/// Returns what ranks compute with after a quantized gather of `tensor`.
+Tensor quantized(const Tensor &tensor, bool asF64) {
+  auto rounded = [&](double x) { return asF64 ? x : static_cast<float>(x); };
+  Tensor result(Element::F32, tensor.shape());
+  for (int64_t begin = 0; begin < tensor.size(); begin += dist::kQuantizedBlock) {
+    int64_t end = std::min(begin + dist::kQuantizedBlock, tensor.size());
+    double largest = 0;
+    bool finite = true;
+    for (int64_t i = begin; i < end; ++i) {
+      finite &= std::isfinite(tensor.number(i));
+      largest = std::max(largest, std::fabs(tensor.number(i)));
+    }
+    double scale = rounded(largest / 127), factor = rounded(1 / scale);
+    for (int64_t i = begin; i < end; ++i) {
+      double integer = std::floor(rounded(rounded(tensor.number(i) * factor) + 0.5));
+      double sent = static_cast<float>(scale); // in 32 bits
+      bool vanishes = scale < std::numeric_limits<float>::min();
+      result.setNumber(i, !finite ? NAN : vanishes ? 0 : rounded(integer * sent));
+    }
+  }
+  return result;
+}
+
 LogicalResult unitGather(MutableArrayRef<Call> calls) {
   auto op = cast<dist::UnitGatherOp>(calls[0].op);
+  bool asF64 = calls[0].interpreter.options.asF64;
+  if (op.getQuantized() && !op.gathersWords())
+    return meet(calls, op.getAxis(), [&](ArrayRef<Tensor> parts, int64_t) {
+      return converted(quantized(concat(parts, 0), asF64), op.getResult().getType());
+    });
   return meet(calls, op.getAxis(), [&](ArrayRef<Tensor> parts, int64_t) {
     return converted(concat(parts, 0), op.getResult().getType());
   });

@@ -5,6 +5,7 @@
 #include "dialects/nn/Ops/Compare.h"
 #include "lib/Interpreter/Evaluators.h"
 #include "lib/Interpreter/Interpreter.h"
+#include "llvm/ADT/bit.h"
 #include <cmath>
 #include <limits>
 
@@ -143,6 +144,17 @@ LogicalResult evaluateCast(nn::CastOp, Call &call) {
   return success();
 }
 
+LogicalResult evaluateBitcast(nn::BitcastOp, Call &call) {
+  const Tensor &input = call.operand(0);
+  Tensor &result = call.result();
+  for (int64_t i = 0, e = result.size(); i < e; ++i)
+    if (input.isFloat())
+      result.mutableInts()[i] = llvm::bit_cast<int32_t>(static_cast<float>(input.floats()[i]));
+    else
+      result.mutableFloats()[i] = llvm::bit_cast<float>(static_cast<int32_t>(input.ints()[i]));
+  return success();
+}
+
 } // namespace
 
 // Integer arithmetic wraps, so it is done on unsigned integers.
@@ -226,6 +238,7 @@ void registerElementwise(Registry &registry) {
   registry.add<nn::CompareOp>(evaluateCompare);
   registry.add<nn::SelectOp>(evaluateSelect);
   registry.add<nn::CastOp>(evaluateCast);
+  registry.add<nn::BitcastOp>(evaluateBitcast);
 }
 
 } // namespace shale::interp

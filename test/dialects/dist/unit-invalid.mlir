@@ -228,3 +228,36 @@ func.func @f(%a: tensor<6x8xf32>) {
   %0 = dist.unit_pack @u[0] [@w](%a) : (tensor<6x8xf32>) -> tensor<64xf32>
   return
 }
+
+// -----
+
+// unit_gather_c3: a part of a block
+dist.mesh @mesh <[shard "fsdp"=2]>
+dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 64, segments = []>]
+func.func @f(%a: tensor<32xf32>) {
+  // expected-error@+1 {{gathers 32 elements of 'f32', which are not floats in blocks of 256}}
+  %0 = dist.unit_gather %a @u[0] over "fsdp" quantized : tensor<32xf32> -> tensor<64xf32>
+  return
+}
+
+// -----
+
+// unit_gather_c3: integers
+dist.mesh @mesh <[shard "fsdp"=2]>
+dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", type = i32, wire = i32, reduce = i32, trained = true, axes = [], count = 512, segments = []>]
+func.func @f(%a: tensor<256xi32>) {
+  // expected-error@+1 {{gathers 256 elements of 'i32', which are not floats in blocks of 256}}
+  %0 = dist.unit_gather %a @u[0] over "fsdp" quantized : tensor<256xi32> -> tensor<512xi32>
+  return
+}
+
+// -----
+
+// unit_gather_c2: words, but not quantized
+dist.mesh @mesh <[shard "fsdp"=2]>
+dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 512, segments = []>]
+func.func @f(%a: tensor<65xi32>) {
+  // expected-error@+1 {{expected 512 elements of 'f32' from shards of 'f32' over 2 ranks}}
+  %0 = dist.unit_gather %a @u[0] over "fsdp" : tensor<65xi32> -> tensor<130xi32>
+  return
+}

@@ -25,3 +25,15 @@ dist.unit @h.1 on @mesh["fsdp"] groups = [
     #dist.segment<@v, offset = 0, shape = [4, 8], decay = 1.0 : f64>]>,
   #dist.group<"f32.m", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 12, segments = [
     #dist.segment<@v, offset = 0, shape = [12], decay = 1.0 : f64>], slot = "m">]
+
+// A gather of blocks of 8-bit integers, and of the words in which they are sent.
+dist.unit @q on @mesh["fsdp"] groups = [
+  #dist.group<"f32", type = f32, wire = bf16, reduce = f32, trained = true, axes = [], count = 1024, segments = [
+    #dist.segment<@u, offset = 0, shape = [30, 20], decay = 1.0 : f64>]>]
+func.func @quantized(%shard: tensor<512xf32>, %words: tensor<130xi32>) {
+  // CHECK: dist.unit_gather %{{.*}} @q[0] over "fsdp" quantized : tensor<512xf32> -> tensor<1024xbf16>
+  %0 = dist.unit_gather %shard @q[0] over "fsdp" quantized : tensor<512xf32> -> tensor<1024xbf16>
+  // CHECK: dist.unit_gather %{{.*}} @q[0] over "fsdp" quantized : tensor<130xi32> -> tensor<260xi32>
+  %1 = dist.unit_gather %words @q[0] over "fsdp" quantized : tensor<130xi32> -> tensor<260xi32>
+  return
+}

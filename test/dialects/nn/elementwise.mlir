@@ -71,10 +71,12 @@ func.func @binary(%x: tensor<4x8xf32>) {
 // CHECK: nn.or %{{.*}}, %{{.*}} : tensor<4xi1>
 // CHECK: nn.xor %{{.*}}, %{{.*}} : tensor<4xi1>
 // CHECK: nn.not %{{.*}} : tensor<4xi1>
-func.func @logic(%a: tensor<4xi1>) {
+// CHECK: nn.and %{{.*}}, %{{.*}} : tensor<4xi32>
+func.func @logic(%a: tensor<4xi1>, %i: tensor<4xi32>) {
   %0 = nn.and %a, %a : tensor<4xi1>
   %1 = nn.or %a, %a : tensor<4xi1>
   %2 = nn.xor %a, %a : tensor<4xi1>
   %3 = nn.not %a : tensor<4xi1>
+  %4 = nn.and %i, %i : tensor<4xi32>
   return
 }

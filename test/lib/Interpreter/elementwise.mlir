@@ -154,3 +154,17 @@ func.func @stopped() -> tensor<2xf64> {
   %0 = nn.stop_gradient %x : tensor<2xf64>
   return %0 : tensor<2xf64>
 }
+
+// CHECK-LABEL: @bits
+// CHECK: result0: 3xi32 {{.*}} [1065353216, -2147483648, 1]
+// CHECK: result1: 3xf32 {{.*}} [1, -0, 1.40129846e-45]
+// CHECK: result2: 3xi32 {{.*}} [0, -256, 129]
+func.func @bits() -> (tensor<3xi32>, tensor<3xf32>, tensor<3xi32>) {
+  %a = nn.constant dense<[1.0, -0.0, 0x00000001]> : tensor<3xf32>
+  %0 = nn.bitcast %a : tensor<3xf32> -> tensor<3xi32>
+  %1 = nn.bitcast %0 : tensor<3xi32> -> tensor<3xf32>
+  %x = nn.constant dense<[5, -1, -127]> : tensor<3xi32>
+  %y = nn.constant dense<[10, -256, 255]> : tensor<3xi32>
+  %2 = nn.and %x, %y : tensor<3xi32>
+  return %0, %1, %2 : tensor<3xi32>, tensor<3xf32>, tensor<3xi32>
+}

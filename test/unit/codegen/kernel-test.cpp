@@ -1,8 +1,12 @@
 //===- kernel-test.cpp - Generated kernels against the interpreter --------===//
 #include "KernelRunner.h"
+#include "dialects/dist/Dist.h"
 #include "dialects/nn/NN.h"
 #include "dialects/nn/Philox.h"
+#include "lib/Interpreter/Interpreter.h"
 #include "mlir/IR/Diagnostics.h"
+#include "mlir/Pass/PassManager.h"
+#include "passes/fusion/Passes.h"
 #include <gtest/gtest.h>
 
 using namespace shale;
@@ -551,6 +555,50 @@ func.func @f(%x: tensor<6x32xT>, %y: tensor<6x32xT>) -> tensor<64x6xT> {
         text.replace(at, 3, "x" + type + ">");
       check(text, type == "f32" ? 3e-6 : 8e-3);
     }
+}
+
+/// The kernels on both sides of a quantized gather over one rank, without the gather, have the bits
+/// of the interpreter, which rounds as they do.
+void checkQuantized(int64_t blocks, const std::string &wire) {
+  mlir::MLIRContext context;
+  prepare(context);
+  std::string text = replace(R"(
+#group = #dist.group<"g", type = f32, wire = WIRE, reduce = f32, trained = true, axes = [], count = COUNT, segments = []>
+dist.mesh @mesh <[shard "fsdp"=1]>
+dist.unit @u on @mesh["fsdp"] groups = [#group]
+func.func @f(%x: tensor<COUNTxf32>) -> tensor<COUNTxWIRE> {
+  %0 = dist.unit_gather %x @u[0] over "fsdp" quantized : tensor<COUNTxf32> -> tensor<COUNTxWIRE>
+  return %0 : tensor<COUNTxWIRE>
+})",
+                             {{"COUNT", blocks * dist::kQuantizedBlock}});
+  for (size_t at; (at = text.find("WIRE")) != std::string::npos;)
+    text.replace(at, 4, wire);
+  auto module = parse(context, text);
+  ASSERT_TRUE(module);
+  std::vector<Tensor> arguments = randomArguments(*module, 1, 7);
+  interp::Interpreter interpreter{interp::Options()};
+  auto expected = interpreter.run(module->lookupSymbol<mlir::func::FuncOp>("f"), {arguments});
+  ASSERT_TRUE(succeeded(expected));
+  mlir::PassManager manager(&context);
+  manager.addPass(createQuantizeGathersPass());
+  ASSERT_TRUE(succeeded(manager.run(*module)));
+  module->walk([](dist::UnitGatherOp gather) {
+    gather.replaceAllUsesWith(gather.getInput());
+    gather.erase();
+  });
+  CompiledKernels native(*module, {});
+  EXPECT_EQ(native.count(), 2);
+  expectSameBits(native.run(arguments), (*expected)[0]);
+  expectSameBits(native.run(arguments, /*chunk=*/1), (*expected)[0]);
+  RunOptions emulated;
+  emulated.target = "cuda:sm_90a";
+  expectSameBits(runNative(*module, arguments, emulated), (*expected)[0]);
+}
+
+TEST(Quantized, Blocks) {
+  for (int64_t blocks : {1, 2, 7, 65})
+    for (const char *wire : {"f32", "bf16"})
+      checkQuantized(blocks, wire);
 }
 
 TEST(Optimizer, SegmentsOfASlice) {

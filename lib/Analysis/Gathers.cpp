@@ -1,0 +1,22 @@
+//===- Gathers.cpp - What gathers of units bring --------------------------===//
+#include "lib/Analysis/Gathers.h"
+
+using namespace mlir;
+using namespace shale;
+
+static bool gathersWords(dist::StartOp start) {
+  auto gather = dyn_cast<dist::UnitGatherOp>(start.getCollective().getOperation());
+  return gather && gather.gathersWords();
+}
+
+bool shale::readsGatheredWords(Operation *op) {
+  auto wait = op->getNumOperands() == 1 ? op->getOperand(0).getDefiningOp<dist::WaitOp>() : nullptr;
+  return wait && gathersWords(wait.getPending().getDefiningOp<dist::StartOp>());
+}
+
+Value shale::wholeOf(dist::StartOp start) {
+  Value received = start.getWait().getResult();
+  if (gathersWords(start) && received.hasOneUse())
+    return received.getUsers().begin()->getResult(0);
+  return received;
+}

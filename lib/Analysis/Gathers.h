@@ -1,0 +1,18 @@
+//===- Gathers.h - What gathers of units bring ----------------------------===//
+#ifndef SHALE_ANALYSIS_GATHERS_H
+#define SHALE_ANALYSIS_GATHERS_H
+
+#include "dialects/dist/Dist.h"
+
+namespace shale {
+
+/// Returns the elements that a started gather brings: the result of its wait or, if it gathers
+/// words of quantized blocks, that of the kernel which reads these.
+mlir::Value wholeOf(dist::StartOp start);
+
+/// Whether the op is such a kernel.
+bool readsGatheredWords(mlir::Operation *op);
+
+} // namespace shale
+
+#endif // SHALE_ANALYSIS_GATHERS_H
