@@ -44,7 +44,7 @@ SETTINGS = [(2, 1, "none", [], 4, 4), (2, 1, "optimizer", [], 4, 4), (2, 1, "gra
             (2, 1, "full", ["--reshard-after-forward=false"], 4, 4), (2, 1, "full", ["--recompute", "block"], 4, 4), (2, 1, "full", ["--prefetch", "0"], 4, 4),
             (2, 1, "full", ALONE, 4, 4),
             (2, 1, "full", ["--param-dtype", "bf16"], 2, 4), (2, 1, "grad", ["--param-dtype", "bf16", "--reduce-dtype", "bf16"], 2, 2),
-            *((2, 1, strategy, TO_INT8, INT8, 4) for strategy in ("optimizer", "grad", "full")), (None, 1, "full", [*TO_INT8, "--param-dtype", "bf16"], INT8, 4)]
+            *((2, 1, strategy, TO_INT8, INT8, 4) for strategy in ("optimizer", "grad")), (None, 1, "full", [*TO_INT8, "--param-dtype", "bf16"], INT8, 4)]
 BRIEF = [(2, 1, "full", TO_INT8, INT8, 4), (2, 1, "optimizer", [], 4, 4), (None, 1, "full", [], 4, 4), (2, 1, "full", ["--recompute", "block"], 4, 4)]
 REPLICAS = [(2, 2, strategy, [], 4, 4) for strategy in ("none", "optimizer", "grad", "full")]
 ACCUMULATED = [(2, 1, "none", [], 4, 4), (2, 1, "optimizer", [], 4, 4), (2, 1, "grad", [], 4, 4), (2, 1, "full", [], 4, 4), (4, 1, "full", ["--offload", "all"], 4, 4),
