@@ -158,6 +158,25 @@ static bool isSameInSource(const NodeProto &kept, StringRef keptScope, const Nod
   return false;
 }
 
+/// Whether both nodes are parts of one function of PyTorch that the exporter writes as many
+/// operations, and whose call is all that their line does. A function of one tensor that is called
+/// twice, with equal values, is merged as a whole: a part that is left belongs to the first call.
+static bool areOfOneCall(const NodeProto &kept, const NodeProto &reader) {
+  constexpr StringRef trace = "pkg.torch.onnx.stack_trace";
+  StringRef line = readSourceText(reader);
+  if (line.empty() || readScope(kept) != readScope(reader) ||
+      metadata(kept.metadata_props(), trace) != metadata(reader.metadata_props(), trace))
+    return false;
+  if (!line.consume_front("return ")) {
+    line = line.drop_while([](char c) { return llvm::isAlnum(c) || c == '_'; });
+    if (!line.consume_front(" = "))
+      return false;
+  }
+  std::vector<PyExpr> whole = expressionsIn(line);
+  return whole.size() == 1 && line.ends_with(")") && whole[0].kind == PyExpr::Kind::Call &&
+         isOfKind(whole[0], "adaptive_avg_pool2d");
+}
+
 /// Whether `name` stands among numbers in a list of the record, as in `[%mul_5, 12, 8]`: a size.
 static bool isSize(StringRef name, const FxNode &reader) {
   return llvm::any_of(reader.positional, [&](StringRef argument) {
@@ -232,6 +251,8 @@ std::optional<MergedRead> onnx::findMergedRead(const GraphProto &graph, const No
           continue;
         std::string scope = readScope(*kept).value_or("");
         std::string kind = operationOf(other), module = readScope(*node).value_or("");
+        if (areOfOneCall(*kept, *node))
+          continue;
         auto split = parameters.readsOfMerged.find({node, i});
         if (split != parameters.readsOfMerged.end())
           module = parameters.merged[split->second].module;

@@ -135,6 +135,16 @@ def merged_behind(target="aten.tanh.default", **more):
     return build(["p"], [P, ints("labels", [3], [0, 1, 2]), floats("two", [], [2.0])], nodes)
 
 
+def pooled(first="return F.adaptive_avg_pool2d(x, (7, 5))", second=""):
+    """Two elements of a row. The record has that each is of a selection of its own, of which one was merged with the other. `first`, `second`: lines of source."""
+    def select(name, of, record, index, source):
+        return node("Gather", [of, f"at_{index}"], [name], name, meta=fx(name, "aten.select.int", f"%{record}, 0, {index}", source=source), axis=0)
+    nodes = [node("Mul", ["x", "p"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p", source="h = x * self.p")),
+             select("select", "mul", "mul", 0, first), select("select_1", "select", "select", 0, first), select("select_3", "select", "select_2", 1, second or first),
+             node("Add", ["select_1", "select_3"], ["y"], "add", meta=fx("y", "aten.add.Tensor", "%select_1, %select_3", source=second or first))]
+    return build(["p"], [P, ints("at_0", [], [0]), ints("at_1", [], [1])], nodes)
+
+
 def sliced(kept):
     """h[:, 1:][:, :2], whose last slice reads `%slice_3` of a whole dimension, which the export removed. `kept`: the dimension of the first
     slice; of a slice of the same expression that was merged with it, it would be the lower one."""
@@ -273,6 +283,14 @@ CASES = {
     "merged-equal": lambda f: merged_behind(of="Tanh", line="a = 2 * h.tanh()", sum="return a + 2 * h.tanh()"),
     "merged-line": lambda f: merged_behind(of="Tanh", line="return 2 * h.tanh() + 2 * h.tanh()"),
     "merged-loop": lambda f: merged_behind(of="Tanh", line="y = y + 2 * h.tanh()"),
+    "pooled": lambda f: pooled(),
+    "pooled-twice": lambda f: pooled("return F.adaptive_avg_pool2d(g, 7) - F.adaptive_avg_pool2d(x, 7)"),
+    "pooled-part": lambda f: pooled("return F.adaptive_avg_pool2d(x, 7)[0]"),
+    "pooled-assigned": lambda f: pooled("h = F.adaptive_avg_pool2d(x, output_size=(7, 5))"),
+    "pooled-factor": lambda f: pooled("z = z * F.adaptive_avg_pool2d(x, 7)"),
+    "pooled-added": lambda f: pooled("z += F.adaptive_avg_pool2d(x, 7)"),
+    "pooled-lines": lambda f: pooled(second="return F.adaptive_avg_pool2d(x, 7)"),
+    "pooled-other": lambda f: pooled("return self.pool(x)"),
     "whole-slice": lambda f: sliced(1),
     "merged-slice": lambda f: sliced(0),
     "stopped-part": lambda f: merged_parts(0),
