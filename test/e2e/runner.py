@@ -118,6 +118,8 @@ class Case:
         flags = [] if self.of_file else ["--optimizer", optimizer["name"].lower()]
         if "two and more" in optimizer.get("weight_decay_applies_to", ""):
             flags += ["--no-decay", r"(\.ln_|bias$)"]
+        if self.trajectory.get("no_decay"):
+            flags += ["--no-decay", self.trajectory["no_decay"]]
         if self.trajectory.get("lr_scale"):
             flags += ["--lr-scale", self.trajectory["lr_scale"]]
         if self.trajectory.get("frozen"):

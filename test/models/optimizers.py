@@ -191,15 +191,18 @@ class Muon(torch.optim.Optimizer):
 
     flags = {"lr": 2e-2, "weight_decay": 0.1, "adamw_lr": 3e-3, "adamw_weight_decay": 0.01, "beta2": 0.95}
     named = True  # wants the names of the parameters
+    rest = "wte|wpe"  # matrices that AdamW updates
     factors = staticmethod(lambda name: 1)  # on the learning rate, by name
+    decays = staticmethod(lambda name: 1)  # on the weight decay
 
     def __init__(self, parameters):
         parameters = dict(parameters)
-        self.hidden = [(name, p) for name, p in parameters.items() if p.ndim == 2 and not re.search("wte|wpe", name)]
+        self.hidden = [(name, p) for name, p in parameters.items() if p.ndim == 2 and not re.search(self.rest, name)]
         hidden = {name for name, _ in self.hidden}
         flags = {"momentum": 0.95, "nesterov": 1, "match_rms_adamw": 0, **self.flags}
-        self.adamw = torch.optim.AdamW([{"params": [p], "lr": flags["adamw_lr"] * self.factors(name)} for name, p in parameters.items()
-                                        if name not in hidden], betas=(0.9, flags["beta2"]), weight_decay=flags["adamw_weight_decay"])
+        rest = [{"params": [p], "lr": flags["adamw_lr"] * self.factors(name), "weight_decay": flags["adamw_weight_decay"] * self.decays(name)}
+                for name, p in parameters.items() if name not in hidden]
+        self.adamw = torch.optim.AdamW(rest, betas=(0.9, flags["beta2"]))
         super().__init__([p for _, p in self.hidden], flags)
 
     @staticmethod
@@ -221,7 +224,7 @@ class Muon(torch.optim.Optimizer):
             update = self.orthogonalized(p.grad.lerp(momentum, group["momentum"]) if group["nesterov"] else momentum)
             factor = 0.2 * max(rows, columns) ** 0.5 if group["match_rms_adamw"] else max(1, rows / columns) ** 0.5
             lr = group["lr"] * self.factors(name)
-            p.mul_(1 - lr * group["weight_decay"])
+            p.mul_(1 - lr * group["weight_decay"] * self.decays(name))
             p -= lr * factor * update
 
 
@@ -245,6 +248,19 @@ class MuonMatched(Muon):
 
 SCALED["muon-scaled"] = MuonMatched
 
+# Parameters without weight decay: of each optimizer some.
+NO_DECAY = "attn|wpe|bias"
+
+
+class MuonSomeDecay(Muon):
+    """Muon with a large decay, which some matrices and some parameters of AdamW do not have."""
+
+    flags = {"lr": 2e-2, "weight_decay": 1, "adamw_lr": 3e-3, "adamw_weight_decay": 2, "beta2": 0.95}
+    decays = staticmethod(lambda name: 0 if re.search(NO_DECAY, name) else 1)
+
+
+DECAYED = {"muon-no-decay": MuonSomeDecay}
+
 
 def grouped(model, lr):
     """The parameters of a model in groups by learning rate."""
@@ -256,8 +272,8 @@ def grouped(model, lr):
 
 def named(name, flags):
     """A class of this file, or one of torch.optim with these flags."""
-    if name in KNOWN or name in SCALED:
-        return {**KNOWN, **SCALED}[name]
+    if name in KNOWN or name in SCALED or name in DECAYED:
+        return {**KNOWN, **SCALED, **DECAYED}[name]
     found = [value for key, value in vars(torch.optim).items() if key.lower() == name and isinstance(value, type)]
     if not found or not flags:
         sys.exit(f"optimizers.py: '{name}' is not one of {', '.join(KNOWN)}; for a class of torch.optim, give its flags: {name}:lr=0.01")
@@ -291,12 +307,13 @@ def record(word):
         norm = torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
         optimizer.step()
         steps.append({"step": step, "loss": loss.item(), "grad_norm": norm.item()})
-    said = {"torch": torch.__version__, "optimizer": {"name": name.removesuffix("-scaled"), "flags": optimizer.flags}, "clip_grad_norm": CLIP,
+    said = {"torch": torch.__version__, "optimizer": {"name": re.sub("-.*", "", name), "flags": optimizer.flags}, "clip_grad_norm": CLIP,
             **({"lr_scale": ",".join(f"{regex}={factor}" for regex, factor in SCALES.items())} if name in SCALED else {}),
-            "batches": "batches.safetensors", "steps": steps}
+            **({"no_decay": NO_DECAY} if name in DECAYED else {}), "batches": "batches.safetensors", "steps": steps}
     (folder / f"trajectory-optimizer-{name}.json").write_text(json.dumps(said, indent=1) + "\n")
     print(name, steps[0]["loss"], "->", steps[-1]["loss"])
 
 
-for name in sys.argv[1:] or [*KNOWN, *SCALED]:
-    record(name)
+if __name__ == "__main__":
+    for name in sys.argv[1:] or [*KNOWN, *SCALED, *DECAYED]:
+        record(name)
