@@ -32,6 +32,7 @@ void registerEmbeddingOps(NNDialect &dialect);
 void registerSortOps(NNDialect &dialect);
 void registerLossOps(NNDialect &dialect);
 void registerOptimizerOps(NNDialect &dialect);
+void registerSegmentsOps(NNDialect &dialect);
 void registerRandomOps(NNDialect &dialect);
 void registerClusterOps(NNDialect &dialect);
 } // namespace shale::nn
@@ -72,6 +73,7 @@ void NNDialect::initialize() {
   registerSortOps(*this);
   registerLossOps(*this);
   registerOptimizerOps(*this);
+  registerSegmentsOps(*this);
   registerRandomOps(*this);
   registerClusterOps(*this);
 }

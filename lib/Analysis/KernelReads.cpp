@@ -3,6 +3,7 @@
 #include "dialects/interfaces/Interfaces.h"
 #include "dialects/nn/NN.h"
 #include "dialects/nn/Ops/Reduce.h"
+#include "dialects/nn/Ops/Segments.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/Support/MathExtras.h"
 #include <map>
@@ -127,7 +128,7 @@ public:
       return nothing;
     }
     auto indexed = dyn_cast<IndexedOpInterface>(op);
-    if (!indexed) {
+    if (!indexed || op->hasTrait<nn::StoredResult>()) {
       opaque = op;
       return nothing;
     }

@@ -118,6 +118,9 @@ Value NestEmitter::materialize(const LinearIndex &index) {
 // ---- interface of the ops
 
 Value NestEmitter::emitOp(Operation *op, const LinearIndex &index) {
+  if (special && op)
+    if (std::optional<Value> element = special(op, index))
+      return *element;
   if (auto elementwise = dyn_cast_or_null<ElementwiseOpInterface>(op)) {
     SmallVector<Value> args;
     for (Value operand : op->getOperands()) {

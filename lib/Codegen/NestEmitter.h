@@ -5,6 +5,7 @@
 #include "dialects/interfaces/Interfaces.h"
 #include "lib/Codegen/RowForm.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -54,6 +55,10 @@ public:
 
   /// Makes `memref` the memory of an input of the kernel.
   void bind(mlir::Value value, mlir::Value memref) { buffers[value] = memref; }
+  /// Sets how elements of some ops are emitted in the place of what the ops say; the function
+  /// returns nothing for others.
+  using Special = std::function<std::optional<mlir::Value>(mlir::Operation *, const LinearIndex &)>;
+  void setSpecial(Special function) { special = std::move(function); }
   /// An element of an output, to be stored.
   struct Output {
     mlir::Value memref;
@@ -142,6 +147,7 @@ private:
   std::vector<Division> divided;
   std::vector<std::unique_ptr<Scope>> scopes;
   llvm::DenseMap<mlir::Value, mlir::Value> buffers;
+  Special special;
   std::optional<Refinement> request;
 };
 

@@ -18,7 +18,7 @@ void registerEmbedding(Registry &registry);
 void registerSort(Registry &registry);
 void registerLoss(Registry &registry);
 void registerOptimizer(Registry &registry);
-void registerFactored(Registry &registry);
+void registerSegments(Registry &registry);
 void registerRandom(Registry &registry);
 void registerCluster(Registry &registry);
 void registerCollectives(Registry &registry);

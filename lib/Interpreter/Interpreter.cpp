@@ -34,7 +34,7 @@ Registry &getRegistry() {
     registerSort(result);
     registerLoss(result);
     registerOptimizer(result);
-    registerFactored(result);
+    registerSegments(result);
     registerRandom(result);
     registerCluster(result);
     registerCollectives(result);

@@ -1,6 +1,7 @@
 //===- Groups.cpp - Groups of ops that become one kernel ------------------===//
 #include "passes/fusion/Groups.h"
 #include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/Segments.h"
 #include "mlir/IR/Block.h"
 #include "mlir/IR/BuiltinTypes.h"
 
@@ -218,6 +219,8 @@ bool Groups::mergeEdge(Operation *op, unsigned number) {
   auto producer = source ? groupOf.find(source) : groupOf.end(), consumer = groupOf.find(op);
   if (producer == groupOf.end() || consumer == groupOf.end() ||
       producer->second == consumer->second)
+    return false;
+  if (source->hasTrait<nn::StoredResult>())
     return false;
   int from = producer->second, to = consumer->second;
   if (groups[from].ops.size() + groups[to].ops.size() > kMostOps)

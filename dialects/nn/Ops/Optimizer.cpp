@@ -1,7 +1,6 @@
 //===- Optimizer.cpp - Parameter updates ----------------------------------===//
 #include "dialects/nn/Ops/Optimizer.h"
 #include "dialects/nn/Optimizers.h"
-#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace shale::nn;
@@ -57,26 +56,6 @@ LogicalResult Adamw8bitOp::verify() {
   return success();
 }
 
-//===- Factored moments ---------------------------------------------------===//
-
-Factors Factors::of(ArrayRef<int64_t> shape) {
-  int64_t count = 1;
-  for (int64_t size : shape)
-    count *= size;
-  if (shape.size() < 2 || count == 0)
-    return {1, count, 0};
-  int64_t rows = shape[shape.size() - 2], columns = shape.back();
-  return {count / (rows * columns), rows, columns};
-}
-
-int64_t FactoredRangeAttr::getCount() const {
-  int64_t count = 1;
-  for (int64_t size : getShape())
-    if (size < 0 || llvm::MulOverflow(count, size, count) || count > INT64_MAX / 2)
-      return -1;
-  return count;
-}
-
 /// Checks an update that is replaced by other ops on flat groups.
 static LogicalResult verifyOneParameter(shale::OptimizerUpdateOpInterface op) {
   if (op.getGroupOffset() || op.getGroupSegments())
@@ -100,69 +79,6 @@ LogicalResult AdafactorOp::verify() {
                          << Factors::of(param.getShape()).size() << " elements; got " << moment;
   return success();
 }
-
-/// Checks the segments of an op on flat groups. `moment` is the type of its factored moment, if it
-/// has one, `perSegment` that of the operand or result with one element per segment.
-static LogicalResult verifyFactored(Operation *op, Value group, Value offset, ArrayAttr segments,
-                                    Type moment, Type perSegment) {
-  auto flat = cast<RankedTensorType>(group.getType());
-  auto factored = moment ? cast<RankedTensorType>(moment) : RankedTensorType();
-  if (flat.getRank() != 1 || (factored && factored.getRank() != 1)) { // c1
-    InFlightDiagnostic error = op->emitOpError() << "needs 1-D tensors; got " << flat;
-    return factored ? error << " and " << factored : error << "";
-  }
-  int64_t end = 0, momentEnd = 0;
-  for (auto segment : segments.getAsRange<FactoredRangeAttr>()) {
-    int64_t count = segment.getCount(), stop, momentStop;
-    if (count < 0 || segment.getOffset() < end || segment.getAt() < momentEnd ||
-        llvm::AddOverflow(segment.getOffset(), count, stop) ||
-        llvm::AddOverflow(segment.getAt(), segment.getFactors().size(), momentStop))
-      return op->emitOpError() << "segments must ascend and not overlap; " << segment
-                               << " begins before " << end << " or, in the moment, " << momentEnd;
-    end = stop, momentEnd = momentStop;
-  }
-  if (!offset && end > flat.getNumElements())
-    return op->emitOpError() << "segments end at " << end << ", beyond " << flat;
-  if (factored && momentEnd > factored.getNumElements())
-    return op->emitOpError() << "segments end at " << momentEnd << " of the moment, beyond "
-                             << factored;
-  if (perSegment && cast<RankedTensorType>(perSegment).getShape() !=
-                        ArrayRef<int64_t>(static_cast<int64_t>(segments.size()))) // c2
-    return op->emitOpError() << "has " << segments.size() << " segments and " << perSegment
-                             << " with one element per segment";
-  return success();
-}
-
-LogicalResult FactorMeansOp::verify() {
-  return verifyFactored(*this, getInput(), getOffset(), getSegments(), getType(), {});
-}
-LogicalResult SegmentMeansOp::verify() {
-  return verifyFactored(*this, getInput(), getOffset(), getSegments(), {}, getType());
-}
-LogicalResult SegmentBroadcastOp::verify() {
-  if (getInput().getType().getElementType() != getType().getElementType()) // c2
-    return emitOpError() << "the input must have the result's element type; got "
-                         << getInput().getType() << " and " << getType();
-  return verifyFactored(*this, getResult(), getOffset(), getSegments(), {}, getInput().getType());
-}
-LogicalResult DirectionMeansOp::verify() {
-  return verifyFactored(*this, getInput(), getOffset(), getSegments(), getMoment().getType(),
-                        getType());
-}
-LogicalResult FactoredStepOp::verify() {
-  return verifyFactored(*this, getParam(), getOffset(), getSegments(), getMoment().getType(),
-                        getRates().getType());
-}
-
-int64_t FactorMeansOp::getFlops() { return 5 * elements(getInput()); }
-int64_t SegmentMeansOp::getFlops() { return 2 * elements(getInput()); }
-int64_t SegmentBroadcastOp::getFlops() { return elements(getResult()); }
-int64_t DirectionMeansOp::getFlops() { return 8 * elements(getInput()); }
-int64_t FactoredStepOp::getFlops() { return 9 * elements(getParam()); }
-
-llvm::iota_range<unsigned> FactoredStepOp::getHyperNumbers() { return llvm::seq(4u, 7u); }
-double FactoredStepOp::getDecayFactor() { return 1; }
-double FactoredStepOp::getRateFactor() { return 1; }
 
 //===- Gradients ----------------------------------------------------------===//
 

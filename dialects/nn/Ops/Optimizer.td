@@ -326,8 +326,8 @@ def NN_AdafactorOp : NN_AnyUpdateOp<"adafactor", ["moment"],
 
     where `weight` is t^-beta2_decay and `limit` 1 / sqrt(t) for the step number t from 1. `enable` is as in `nn.adamw`.
 
-    Life: made by autodiff; on flat groups `shale-materialize-units` replaces it by `nn.factor_means`,
-    `nn.segment_means`, `nn.direction_means`, `nn.factored_step` and sums over ranks.
+    Life: made by autodiff; on flat groups `shale-materialize-units` replaces it by elementwise ops, `nn.segment_means`,
+    `nn.segment_broadcast` and sums over ranks.
 
     Constraints:
     - (C1) there is no `offset` and there are no `segments`.
@@ -443,124 +443,6 @@ def NN_MuonStepOp : NN_Op<"muon_step",
   let assemblyFormat = "$param `,` $grad `,` $momentum `,` $direction `enable` $enable `scale` $scale `lr` $lr `beta` $beta `weight_decay` $weight_decay (`offset` $offset^ `:` type($offset))? `decay` `=` $decay (`segments` `=` $segments^)? attr-dict `:` type($param) `grad` type($grad) `,` type($momentum) `,` type($direction) `,` type($scale)";
   let hasVerifier = 1;
   let extraClassDefinition = NN_UpdateCode<9>.definition # NN_UpdateCode<9>.verifier;
-}
-
-class NN_ScalarOf<string tensor, string scalar>
-    : TypesMatchWith<"the element type of " # tensor, tensor, scalar, "::shale::nn::scalarOf($_self)">;
-
-// An op on a flat group, or on a slice of it, that belongs to a factored update.
-class NN_FactoredOp<string mnemonic, list<Trait> traits = []> : NN_Op<mnemonic, [Pure, NN_Cost] # traits> {
-  let hasVerifier = 1;
-  string group = " (`offset` $offset^ `:` type($offset))? `segments` `=` $segments attr-dict `:` ";
-}
-
-def NN_FactorMeansOp : NN_FactoredOp<"factor_means", [NN_ScalarOf<"result", "scale">]> {
-  let summary = "Means of squares along the rows and columns of a flat group's parameters";
-  let description = [{
-    A tensor in the form of the factored moment of `nn.adafactor`: for each row and each column of a parameter the sum
-    of the squares of input * scale over its elements, divided by their number. The input is a flat group, or the slice
-    of it that begins at element `offset`. Of a slice the sums are over the elements that it has, so that the results of
-    all slices add up to the means. Elements in no segment are 0.
-
-    Life: made by `shale-materialize-units`; lives up to codegen.
-
-    Constraints:
-    - (C1) the input and the result have one dimension; segments ascend and do not overlap, in the group and in the
-      result, and end within the result and, without `offset`, within the input.
-
-    Example: `%1 = nn.factor_means %g scale %s segments = [#nn.factored_range<offset = 0, shape = [4, 8], at = 0, decay = 1.000000e+00 : f64>] : tensor<32xf32> -> tensor<16xf32>`
-  }];
-  let arguments = (ins NN_FloatTensor:$input, NN_FloatScalar:$scale, Optional<0DTensorOf<[I64]>>:$offset,
-                       TypedArrayAttrBase<NN_FactoredRangeAttr, "segments">:$segments);
-  let results = (outs NN_FloatTensor:$result);
-  let assemblyFormat = "$input `scale` $scale" # group # "type($input) `->` type($result)";
-}
-
-def NN_SegmentMeansOp : NN_FactoredOp<"segment_means"> {
-  let summary = "Means of squares of each parameter of a flat group";
-  let description = [{
-    Element i is the sum of the squares of the input over segment i, divided by the number of the segment's elements.
-    Slices and their sums are as in `nn.factor_means`.
-
-    Life: as `nn.factor_means`.
-
-    Constraints:
-    - (C1) the input has one dimension; segments are as in `nn.factor_means`.
-    - (C2) the result has one element per segment.
-
-    Example: `%1 = nn.segment_means %p segments = [#nn.factored_range<offset = 0, shape = [4, 8], at = 0, decay = 1.000000e+00 : f64>] : tensor<32xf32> -> tensor<1xf32>`
-  }];
-  let arguments = (ins NN_FloatTensor:$input, Optional<0DTensorOf<[I64]>>:$offset,
-                       TypedArrayAttrBase<NN_FactoredRangeAttr, "segments">:$segments);
-  let results = (outs NN_FloatTensor:$result);
-  let assemblyFormat = "$input" # group # "type($input) `->` type($result)";
-}
-
-def NN_SegmentBroadcastOp : NN_FactoredOp<"segment_broadcast", [NN_Indexed]> {
-  let summary = "A value per segment, repeated over the segment's elements";
-  let description = [{
-    The elements of segment i of a flat group are element i of the input; those in no segment are 0. The result is the
-    group, or the slice of it that begins at element `offset`. Of a segment only `offset` and `shape` are read.
-
-    Life: as `nn.factor_means`; joins clusters.
-
-    Constraints:
-    - (C1) the result has one dimension; segments are as in `nn.factor_means`.
-    - (C2) the input has one element per segment, of the result's element type.
-
-    Example: `%1 = nn.segment_broadcast %rates segments = [#nn.factored_range<offset = 0, shape = [4, 8], at = 0, decay = 1.000000e+00 : f64>] : tensor<1xf32> -> tensor<32xf32>`
-  }];
-  let arguments = (ins NN_FloatTensor:$input, Optional<0DTensorOf<[I64]>>:$offset,
-                       TypedArrayAttrBase<NN_FactoredRangeAttr, "segments">:$segments);
-  let results = (outs NN_FloatTensor:$result);
-  let assemblyFormat = "$input" # group # "type($input) `->` type($result)";
-}
-
-def NN_DirectionMeansOp : NN_FactoredOp<"direction_means", [NN_ScalarOf<"moment", "scale">, NN_ScalarOf<"moment", "epsilon">]> {
-  let summary = "Means of squares of each parameter's direction";
-  let description = [{
-    `nn.segment_means` of the `direction` of `nn.adafactor`, of the gradient and the new moment.
-
-    Life: as `nn.factor_means`.
-
-    Constraints:
-    - (C1) the gradient and the moment have one dimension; segments are as in `nn.factor_means`, the moment as its result.
-    - (C2) the result has one element per segment.
-
-    Example: `%1 = nn.direction_means %g scale %s moment %m epsilon %e segments = [#nn.factored_range<offset = 0, shape = [4, 8], at = 0, decay = 1.000000e+00 : f64>] : tensor<32xf32>, tensor<16xf32> -> tensor<1xf32>`
-  }];
-  let arguments = (ins NN_FloatTensor:$input, NN_FloatScalar:$scale, NN_FloatTensor:$moment, NN_FloatScalar:$epsilon,
-                       Optional<0DTensorOf<[I64]>>:$offset, TypedArrayAttrBase<NN_FactoredRangeAttr, "segments">:$segments);
-  let results = (outs NN_FloatTensor:$result);
-  let assemblyFormat = "$input `scale` $scale `moment` $moment `epsilon` $epsilon" # group # "type($input) `,` type($moment) `->` type($result)";
-}
-
-def NN_FactoredStepOp : NN_FactoredOp<"factored_step",
-    [DeclareOpInterfaceMethods<OptimizerUpdateInterface, ["getHyperNumbers", "getDecayFactor", "getRateFactor"]>,
-     AllTypesMatch<["param", "new_param"]>, AllShapesMatch<["param", "grad"]>,
-     TypesMatchWith<"a truth value", "moment", "enable", "::shale::nn::boolScalar($_self)">,
-     NN_ScalarOf<"moment", "scale">, NN_ScalarOf<"moment", "lr">, NN_ScalarOf<"moment", "weight_decay">,
-     NN_ScalarOf<"moment", "epsilon">]> {
-  let summary = "New parameters of a flat group";
-  let description = [{
-    The last line of `nn.adafactor`: param * (1 - lr * weight_decay * decay) - rate * direction, with the rate of the
-    element's segment. Padding stays as it is. The op has no state of its own: the moment is the new one.
-
-    Life: as `nn.factor_means`.
-
-    Constraints:
-    - (C1) the parameter and the moment have one dimension; segments are as in `nn.factor_means`, the moment as its result.
-    - (C2) there is one rate per segment.
-
-    Example: `%1 = nn.factored_step %p, %g enable %e scale %s lr %lr weight_decay %wd epsilon %eps moment %m rates %r segments = [#nn.factored_range<offset = 0, shape = [4, 8], at = 0, decay = 1.000000e+00 : f64>] : tensor<32xf32> grad tensor<32xf32>, tensor<16xf32>, tensor<1xf32>`
-  }];
-  let arguments = (ins NN_FloatTensor:$param, NN_FloatTensor:$grad, NN_BoolScalar:$enable, NN_FloatScalar:$scale,
-                       NN_FloatScalar:$lr, NN_FloatScalar:$weight_decay, NN_FloatScalar:$epsilon, NN_FloatTensor:$moment,
-                       NN_FloatTensor:$rates, Optional<0DTensorOf<[I64]>>:$offset,
-                       TypedArrayAttrBase<NN_FactoredRangeAttr, "segments">:$segments);
-  let results = (outs NN_FloatTensor:$new_param);
-  let assemblyFormat = "$param `,` $grad `enable` $enable `scale` $scale `lr` $lr `weight_decay` $weight_decay `epsilon` $epsilon `moment` $moment `rates` $rates" # group #
-      "type($param) `grad` type($grad) `,` type($moment) `,` type($rates)";
 }
 
 #endif // SHALE_NN_OPTIMIZER_TD

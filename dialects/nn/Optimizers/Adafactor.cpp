@@ -1,7 +1,7 @@
 //===- Adafactor.cpp - Adafactor ------------------------------------------===//
-#include "dialects/nn/Decompose/Composer.h"
 #include "dialects/nn/Ops/Optimizer.h"
 #include "dialects/nn/Optimizers.h"
+#include "dialects/nn/Optimizers/GroupComposer.h"
 
 using namespace mlir;
 using namespace shale;
@@ -38,50 +38,40 @@ const Optimizer &AdafactorOp::getOptimizer() {
 }
 
 SmallVector<Value> AdafactorOp::buildGroupUpdate(OpBuilder &builder, const GroupUpdate &group) {
-  Composer b(builder, *this);
-  Location loc = group.loc;
+  GroupComposer b(builder, *this, group);
   Adaptor in(group.operands, *this);
-  SmallVector<Attribute> ranges;
-  SmallVector<float> factors; // on the learning rate
-  for (const GroupUpdate::Segment &segment : group.segments) {
-    factors.push_back(segment.rate);
-    // The weight decay is multiplied by the learning rate, too.
-    ranges.push_back(FactoredRangeAttr::get(getContext(), segment.offset, segment.shape,
-                                            segment.stateOffset,
-                                            builder.getF64FloatAttr(segment.decay * segment.rate)));
-  }
-  ArrayAttr segments = builder.getArrayAttr(ranges);
-  auto f32 = [&](int64_t count) { return Composer::type(in.getScale()).clone({count}); };
-  int64_t count = ranges.size();
+  Type f32 = Composer::elementOf(in.getScale());
+  Value param = b.cast(in.getParam(), f32), moment = b.cast(in.getMoment(), f32);
+  auto all = [&](Value value) { return b.scalar(value, param); };
+  // Built again for each reader, so that it is a part of the readers' kernels and not stored.
+  auto gradient = [&] { return b.mul(b.cast(in.getGrad(), f32), all(in.getScale())); };
 
   // The means of this step, or, for a slice, its contribution to them.
-  Value moment = b.cast(in.getMoment(), Composer::elementOf(in.getScale()));
-  Value means = FactorMeansOp::create(builder, loc, moment.getType(), in.getGrad(), in.getScale(),
-                                      group.offset, segments);
-  Value squares =
-      SegmentMeansOp::create(builder, loc, f32(count), in.getParam(), group.offset, segments);
-  SmallVector<Value> sums = group.sumOverSlices({means, squares});
-
+  SmallVector<Value> sums =
+      group.sumOverSlices({b.factorSquares(gradient(), moment), b.squares(param)});
   Value next = b.add(moment, b.mul(b.sub(sums[0], moment), b.scalar(in.getWeight(), moment)));
   next = b.select(b.scalar(in.getEnable(), moment), next, moment);
-  Value directions = DirectionMeansOp::create(builder, loc, f32(count), in.getGrad(), in.getScale(),
-                                              next, in.getEpsilon1(), group.offset, segments);
-  directions = group.sumOverSlices(directions).front();
+  Value rows = b.normalizeRows(next, in.getEpsilon1());
+  auto direction = [&] {
+    Value variance = b.mul(b.alongRows(rows, param), b.alongColumns(next, param));
+    Value least = b.mul(all(in.getEpsilon1()), all(in.getEpsilon1()));
+    return b.div(gradient(), b.sqrt(b.max(variance, least)));
+  };
+  Value directions = group.sumOverSlices(b.squares(direction())).front();
 
-  auto like = [&](Value scalar) { return b.scalar(scalar, squares); };
+  auto like = [&](Value scalar) { return b.scalar(scalar, directions); };
   Value size = b.max(like(in.getEpsilon2()), b.sqrt(sums[1]));
-  Value clip = b.max(b.splat(squares, 1), b.div(b.sqrt(directions), like(in.getClip())));
-  Value limited;
-  if (llvm::all_of(factors, [](float factor) { return factor == 1; }))
-    limited = like(b.min(in.getLr(), in.getLimit()));
-  else
-    limited = b.min(
-        b.mul(like(in.getLr()), b.constant(DenseElementsAttr::get(f32(count), ArrayRef(factors)))),
-        like(in.getLimit()));
+  Value clip = b.max(b.splat(directions, 1), b.div(b.sqrt(directions), like(in.getClip())));
+  Value factor = b.factors(directions, [](auto &segment) { return segment.rate; });
+  Value limited = b.min(b.mul(like(in.getLr()), factor), like(in.getLimit()));
   Value rates = b.div(b.mul(size, limited), clip);
-  Value param =
-      FactoredStepOp::create(builder, loc, in.getParam().getType(), in.getParam(), in.getGrad(),
-                             in.getEnable(), in.getScale(), in.getLr(), in.getWeightDecay(),
-                             in.getEpsilon1(), next, rates, group.offset, segments);
-  return {param, b.cast(next, Composer::elementOf(in.getMoment()))};
+  // The weight decay is multiplied by the learning rate, too.
+  Value decay = b.factors(param, [](auto &segment) { return segment.decay * segment.rate; });
+  decay = b.mul(b.mul(all(in.getLr()), all(in.getWeightDecay())), decay);
+  Value made = b.sub(b.mul(param, b.sub(b.splat(param, 1), decay)),
+                     b.mul(b.spread(rates, param), direction()));
+  // Padding, and all elements if the update is disabled, keep their bits.
+  Value isUpdated = b.both(b.inside(param), b.scalar(in.getEnable(), param));
+  made = b.select(isUpdated, b.cast(made, Composer::elementOf(in.getParam())), in.getParam());
+  return {made, b.cast(next, Composer::elementOf(in.getMoment()))};
 }

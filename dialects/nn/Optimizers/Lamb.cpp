@@ -1,7 +1,7 @@
 //===- Lamb.cpp - LAMB ----------------------------------------------------===//
-#include "dialects/nn/Decompose/Composer.h"
 #include "dialects/nn/Ops/Optimizer.h"
 #include "dialects/nn/Optimizers.h"
+#include "dialects/nn/Optimizers/GroupComposer.h"
 
 using namespace mlir;
 using namespace shale;
@@ -26,29 +26,9 @@ const Optimizer &LambOp::getOptimizer() {
 }
 
 SmallVector<Value> LambOp::buildGroupUpdate(OpBuilder &builder, const GroupUpdate &group) {
-  Composer b(builder, *this);
+  GroupComposer b(builder, *this, group);
   Adaptor in(group.operands, *this);
-  SmallVector<Attribute> ranges;
-  SmallVector<float> decays, rates; // factors of each parameter
-  for (const GroupUpdate::Segment &segment : group.segments) {
-    ranges.push_back(FactoredRangeAttr::get(getContext(), segment.offset, segment.shape,
-                                            segment.offset,
-                                            builder.getF64FloatAttr(segment.decay)));
-    decays.push_back(segment.decay);
-    rates.push_back(segment.rate);
-  }
-  ArrayAttr segments = builder.getArrayAttr(ranges);
-  RankedTensorType scalar = Composer::type(in.getScale()),
-                   each = scalar.clone({int64_t(ranges.size())});
-  Type f32 = scalar.getElementType();
-  auto means = [&](Value input) -> Value {
-    return SegmentMeansOp::create(builder, group.loc, each, input, group.offset, segments);
-  };
-  auto spread = [&](Value values, Value like) -> Value {
-    return SegmentBroadcastOp::create(builder, group.loc, like.getType(), values, group.offset,
-                                      segments);
-  };
-
+  Type f32 = Composer::elementOf(in.getScale());
   Value param = b.cast(in.getParam(), f32), m = b.cast(in.getMoment1(), f32),
         v = b.cast(in.getMoment2(), f32);
   auto all = [&](Value value) { return b.scalar(value, param); };
@@ -58,21 +38,18 @@ SmallVector<Value> LambOp::buildGroupUpdate(OpBuilder &builder, const GroupUpdat
   Value next2 = b.add(b.mul(v, all(in.getBeta2())), b.mul(b.mul(g, g), complement(in.getBeta2())));
   Value root = b.sqrt(b.div(next2, all(in.getBias2())));
   Value direction = b.div(b.div(next1, all(in.getBias1())), b.add(root, all(in.getEpsilon())));
-  Value decay = llvm::all_equal(decays)
-                    ? b.splat(param, decays.empty() ? 0 : decays.front())
-                    : spread(b.constant(DenseElementsAttr::get(each, ArrayRef(decays))), param);
+  Value decay = b.factors(param, [](auto &segment) { return segment.decay; });
   Value update = b.add(direction, b.mul(param, b.mul(all(in.getWeightDecay()), decay)));
 
   // A ratio of roots of means is that of the norms.
-  SmallVector<Value> sums = group.sumOverSlices({means(in.getParam()), means(update)});
+  SmallVector<Value> sums = group.sumOverSlices({b.squares(param), b.squares(update)});
   Value zero = b.splat(sums[0], 0), one = b.splat(sums[0], 1);
   Value both =
       b.both(b.compare(Predicate::GT, sums[0], zero), b.compare(Predicate::GT, sums[1], zero));
   Value ratio = b.select(both, b.div(b.sqrt(sums[0]), b.sqrt(sums[1])), one);
   Value rate = b.mul(ratio, b.scalar(in.getLr(), ratio));
-  if (llvm::any_of(rates, [](float factor) { return factor != 1; }))
-    rate = b.mul(rate, b.constant(DenseElementsAttr::get(each, ArrayRef(rates))));
-  Value next = b.sub(param, b.mul(spread(rate, param), update));
+  rate = b.mul(rate, b.factors(rate, [](auto &segment) { return segment.rate; }));
+  Value next = b.sub(param, b.mul(b.spread(rate, param), update));
 
   // Disabled, every result has its operand's bits.
   Value enable = b.broadcast(in.getEnable(), Composer::type(param).getShape(), {});

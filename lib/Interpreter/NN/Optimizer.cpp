@@ -96,6 +96,15 @@ void muonStep(MutableArrayRef<double> x, double g, double decay, ArrayRef<double
   x[1] = h[1] * x[1] + (1 - h[1]) * g;
 }
 
+/// The values of scalar operands.
+struct Scalars {
+  Call &call;
+  explicit Scalars(Call &call) : call(call) {}
+  double operator()(OpOperand &operand) const {
+    return call.operand(operand.getOperandNumber()).floats()[0];
+  }
+};
+
 /// A matrix of rows times columns, row by row.
 struct Matrix {
   int64_t rows, columns;
@@ -121,11 +130,13 @@ struct Matrix {
 LogicalResult evaluateMuon(nn::MuonOp op, Call &call) {
   call.results[0] = call.operand(0);
   call.results[1] = call.operand(2);
-  if (!call.operand(3).ints()[0])
+  if (!call.operand(op.getEnableMutable().getOperandNumber()).ints()[0])
     return success();
-  auto value = [&](unsigned number) { return call.operand(number).floats()[0]; };
-  double scale = value(4), lr = value(5) * op.getRateFactor(), beta = value(6), nesterov = value(7),
-         match = value(8), decay = value(9) * op.getDecayFactor();
+  Scalars value(call);
+  double scale = value(op.getScaleMutable()), lr = value(op.getLrMutable()) * op.getRateFactor(),
+         beta = value(op.getBetaMutable()), nesterov = value(op.getNesterovMutable()),
+         match = value(op.getMatchRmsAdamwMutable()),
+         decay = value(op.getWeightDecayMutable()) * op.getDecayFactor();
   // The constants of a program in f32 are f32, whatever its values are evaluated in.
   bool single = op.getScale().getType().getElementType().isF32();
   auto constant = [&](double exact) { return single ? double(float(exact)) : exact; };
@@ -157,6 +168,104 @@ LogicalResult evaluateMuon(nn::MuonOp op, Call &call) {
                   (1 - match) * constant(std::sqrt(std::max(1.0, rows / columns)));
   for (int64_t i = 0, e = call.operand(0).size(); i < e; ++i)
     param[i] = param[i] * (1 - lr * decay) - lr * factor * x.at[i];
+  return success();
+}
+
+double meanSquare(ArrayRef<double> values) {
+  double sum = 0;
+  for (double value : values)
+    sum += value * value;
+  return sum / values.size();
+}
+
+void lerp(double &value, double to, double weight) { value += (to - value) * weight; }
+
+/// Updates the moment of matrices of `rows` times `columns` elements and sets `variance`.
+void factor(ArrayRef<double> g, int64_t rows, int64_t columns, double weight, double epsilon,
+            double *moment, std::vector<double> &variance) {
+  int64_t size = rows * columns, matrices = g.size() / size;
+  for (int64_t m = 0; m < matrices; ++m) {
+    ArrayRef<double> matrix = g.slice(m * size, size);
+    double *row = moment + m * rows, *column = moment + matrices * rows + m * columns, mean = 0;
+    for (int64_t r = 0; r < rows; ++r) {
+      lerp(row[r], meanSquare(matrix.slice(r * columns, columns)), weight);
+      mean += row[r] / rows;
+    }
+    for (int64_t c = 0; c < columns; ++c) {
+      std::vector<double> down;
+      for (int64_t r = 0; r < rows; ++r)
+        down.push_back(matrix[r * columns + c]);
+      lerp(column[c], meanSquare(down), weight);
+    }
+    for (int64_t i = 0; i < size; ++i)
+      variance[m * size + i] = row[i / columns] * column[i % columns] / std::max(mean, epsilon);
+  }
+}
+
+LogicalResult evaluateAdafactor(nn::AdafactorOp op, Call &call) {
+  call.results[0] = call.operand(0);
+  call.results[1] = call.operand(2);
+  if (!call.operand(op.getEnableMutable().getOperandNumber()).ints()[0])
+    return success();
+  Scalars value(call);
+  double scale = value(op.getScaleMutable()), lr = value(op.getLrMutable()) * op.getRateFactor(),
+         eps1 = value(op.getEpsilon1Mutable()), eps2 = value(op.getEpsilon2Mutable()),
+         d = value(op.getClipMutable()), weightDecay = value(op.getWeightDecayMutable()),
+         weight = value(op.getWeightMutable()), limit = value(op.getLimitMutable());
+  auto shape = cast<RankedTensorType>(op.getParam().getType()).getShape();
+  int64_t count = call.operand(0).size();
+  double *param = call.result(0).mutableFloats(), *moment = call.result(1).mutableFloats();
+  double size = std::sqrt(meanSquare(ArrayRef(param, count)));
+  std::vector<double> g, variance(count);
+  for (int64_t i = 0; i < count; ++i)
+    g.push_back(call.operand(1).floats()[i] * scale);
+  if (count > 0 && shape.size() > 1) {
+    factor(g, shape[shape.size() - 2], shape.back(), weight, eps1, moment, variance);
+  } else {
+    for (int64_t i = 0; i < count; ++i) {
+      lerp(moment[i], g[i] * g[i], weight);
+      variance[i] = moment[i];
+    }
+  }
+  std::vector<double> update;
+  for (int64_t i = 0; i < count; ++i)
+    update.push_back(g[i] / std::sqrt(std::max(variance[i], eps1 * eps1)));
+  double alpha = std::max(eps2, size) * std::min(lr, limit);
+  double clip = std::max(1.0, std::sqrt(meanSquare(update)) / d);
+  for (int64_t i = 0; i < count; ++i)
+    param[i] = param[i] * (1 - lr * weightDecay * op.getDecay().convertToDouble()) -
+               alpha / clip * update[i];
+  return success();
+}
+
+LogicalResult evaluateLamb(nn::LambOp op, Call &call) {
+  for (unsigned i = 0; i < 3; ++i)
+    call.results[i] = call.operand(i == 0 ? 0 : i + 1);
+  if (!call.operand(op.getEnableMutable().getOperandNumber()).ints()[0])
+    return success();
+  Scalars value(call);
+  double scale = value(op.getScaleMutable()), lr = value(op.getLrMutable()) * op.getRateFactor(),
+         beta1 = value(op.getBeta1Mutable()), beta2 = value(op.getBeta2Mutable()),
+         eps = value(op.getEpsilonMutable()),
+         lambda = value(op.getWeightDecayMutable()) * op.getDecayFactor(),
+         bias1 = value(op.getBias1Mutable()), bias2 = value(op.getBias2Mutable());
+  double *x = call.result(0).mutableFloats(), *m = call.result(1).mutableFloats(),
+         *v = call.result(2).mutableFloats();
+  int64_t count = call.operand(0).size();
+  std::vector<double> update;
+  double xs = 0, updates = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    double g = call.operand(1).floats()[i] * scale;
+    m[i] = beta1 * m[i] + (1 - beta1) * g;
+    v[i] = beta2 * v[i] + (1 - beta2) * g * g;
+    double r = (m[i] / bias1) / (std::sqrt(v[i] / bias2) + eps);
+    update.push_back(r + lambda * x[i]);
+    xs += x[i] * x[i];
+    updates += update.back() * update.back();
+  }
+  double trust = xs == 0 || updates == 0 ? 1 : std::sqrt(xs) / std::sqrt(updates);
+  for (int64_t i = 0; i < count; ++i)
+    x[i] -= lr * trust * update[i];
   return success();
 }
 
@@ -307,6 +416,8 @@ void registerOptimizer(Registry &registry) {
   addUpdate<nn::MomentumOp>(registry, momentum);
   addUpdate<nn::MuonStepOp>(registry, muonStep);
   registry.add<nn::MuonOp>(evaluateMuon);
+  registry.add<nn::AdafactorOp>(evaluateAdafactor);
+  registry.add<nn::LambOp>(evaluateLamb);
 }
 
 } // namespace shale::interp

@@ -62,7 +62,6 @@ void shale::registerCpuKernels(DialectRegistry &registry) {
     cpu::attachAttentionKernels(*context);
     cpu::attachDataKernels(*context);
     cpu::attachEmbeddingKernels(*context);
-    cpu::attachFactoredKernels(*context);
     cpu::attachOptimizerKernels(*context);
   });
 }

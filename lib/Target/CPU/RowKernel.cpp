@@ -10,6 +10,7 @@
 #include "dialects/nn/Ops/Reduce.h"
 #include "lib/Target/CPU/CPU.h"
 #include "lib/Target/CPU/Kernels/Kernels.h"
+#include "lib/Target/CPU/SegmentKernel.h"
 #include "lib/Target/CPU/VectorEmitter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -279,6 +280,11 @@ FailureOr<KernelInfo> CpuTarget::generateKernel(ModuleOp module, StringRef name,
   if (auto op = dyn_cast_or_null<cpu::OwnKernelOpInterface>(own.op);
       op && (own.casts.empty() || op.storesCasts()))
     return generateOwn(b, createFunction(b, module, name, body), own, body, lanes);
+  FailureOr<SegmentForm> segments = findSegmentForm(body);
+  if (failed(segments))
+    return failure();
+  if (segments->kind != SegmentForm::None)
+    return cpu::generateSegments(b, createFunction(b, module, name, body), body, *segments, lanes);
   FailureOr<RowForm> form = chooseRowForm(body);
   if (failed(form))
     return failure();

@@ -24,6 +24,11 @@ public:
   }
   int64_t laneCount() const { return lanes; }
 
+  /// Emits a load of an element of memory that is no input.
+  mlir::Value loadElement(mlir::Value memref, mlir::Type element, const LinearIndex &index) {
+    return load(memref, element, index);
+  }
+
   mlir::Value number(const LinearIndex &index, mlir::Type element) override;
   mlir::Value widen(const LinearIndex &at, mlir::Value value) override;
 

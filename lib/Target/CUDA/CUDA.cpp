@@ -190,7 +190,6 @@ void shale::registerCudaKernels(DialectRegistry &registry) {
   registry.addExtension(+[](MLIRContext *context, nn::NNDialect *) {
     // Passes that generate kernels do not depend on the dialects of a target.
     context->loadDialect<gpu::GPUDialect, NVVM::NVVMDialect>();
-    cuda::attachFactoredKernels(*context);
     cuda::attachSortKernels(*context);
     cuda::attachSortedSumKernels(*context);
     cuda::attachTableKernels(*context);

@@ -6,6 +6,7 @@
 #include "lib/Target/CUDA/GpuKernel.h"
 #include "lib/Target/CUDA/Kernels/Kernels.h"
 #include "lib/Target/CUDA/Remainder.h"
+#include "lib/Target/CUDA/SegmentKernel.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/IR/IRMapping.h"
 
@@ -85,6 +86,13 @@ FailureOr<KernelInfo> CudaTarget::generateKernel(ModuleOp module, StringRef name
       op && (own.casts.empty() || op.storesCasts()))
     return finish(op.getLaunch(),
                   [&](gpu::GPUFuncOp function) { return emitOwn(b, function, own, body); });
+  FailureOr<SegmentForm> segments = findSegmentForm(body);
+  if (failed(segments))
+    return failure();
+  if (segments->kind != SegmentForm::None)
+    return finish(launchOf(*segments), [&](gpu::GPUFuncOp function) {
+      return emitSegments(b, function, body, *segments);
+    });
   FailureOr<RowForm> form = chooseRowForm(body, /*columnSums=*/true);
   if (failed(form))
     return failure();

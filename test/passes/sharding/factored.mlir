@@ -16,17 +16,23 @@ nn.state @b.variance role = moment("variance") type = tensor<5xf32> {of = @b}
 // FULL-SAME: %[[PARAM:[a-z0-9]+]]: tensor<19xf32>
 // NONE-SAME: %[[PARAM:[a-z0-9]+]]: tensor<38xf32>
 // CHECK-SAME: %[[MOMENT:[a-z0-9]+]]: tensor<22xf32>
-// FULL: %[[MEANS:.*]] = nn.factor_means %{{.*}} scale %{{.*}} offset %[[AT:.*]] : tensor<i64> segments = [#nn.factored_range<offset = 0, shape = [4, 8], at = 0, decay = 1.000000e+00 : f64>, #nn.factored_range<offset = 32, shape = [5], at = 16, decay = 0.000000e+00 : f64>]{{.*}} : tensor<19xf32> -> tensor<22xf32>
-// FULL: %[[SQUARES:.*]] = nn.segment_means %[[PARAM]] offset %[[AT]] {{.*}} : tensor<19xf32> -> tensor<2xf32>
+// FULL: %[[MEANS:.*]] = nn.segment_means %{{.*}} squares factors offset %[[AT:.*]] : tensor<i64> segments = [#nn.factored_range<offset = 0, shape = [4, 8], at = 0, {{.*}}>, #nn.factored_range<offset = 32, shape = [5], at = 16, {{.*}}>]{{.*}} : tensor<19xf32> -> tensor<22xf32>
+// FULL: %[[SQUARES:.*]] = nn.segment_means %[[PARAM]] squares offset %[[AT]] {{.*}} : tensor<19xf32> -> tensor<2xf32>
 // FULL: %[[BOTH:.*]] = nn.concat %[[MEANS]], %[[SQUARES]]
 // FULL: dist.all_reduce sum %[[BOTH]] over "fsdp" {{.*}} : tensor<24xf32>
-// FULL: %[[DIRECTIONS:.*]] = nn.direction_means
+// The one matrix is a row of its rows, whose mean divides them.
+// CHECK: %[[MATRICES:.*]] = nn.segment_means %[[NEXT:[^ ]*]] factors segments = [#nn.factored_range<offset = 0, shape = [1, 4], at = 0, {{.*}}>]{{.*}} : tensor<22xf32> -> tensor<5xf32>
+// CHECK: nn.segment_broadcast %[[MATRICES]] rows segments = [#nn.factored_range<offset = 0, shape = [1, 4], {{.*}} : tensor<5xf32> -> tensor<22xf32>
+// CHECK: %[[ROWS:.*]] = nn.div %[[NEXT]], %{{.*}} : tensor<22xf32>
+// FULL: nn.segment_broadcast %[[ROWS]] rows offset %[[AT]] {{.*}} : tensor<22xf32> -> tensor<19xf32>
+// FULL: nn.segment_broadcast %[[NEXT]] columns offset %[[AT]] {{.*}} : tensor<22xf32> -> tensor<19xf32>
+// FULL: %[[DIRECTIONS:.*]] = nn.segment_means %{{.*}} squares offset %[[AT]] {{.*}} : tensor<19xf32> -> tensor<2xf32>
 // FULL: dist.all_reduce sum %[[DIRECTIONS]] over "fsdp" {{.*}} : tensor<2xf32>
-// FULL: nn.factored_step %[[PARAM]], {{.*}} offset %[[AT]]
+// FULL: nn.segment_broadcast %{{.*}} offset %[[AT]] {{.*}} : tensor<2xf32> -> tensor<19xf32>
 // NONE-NOT: dist.all_reduce
-// NONE: nn.factor_means {{.*}} : tensor<38xf32> -> tensor<22xf32>
+// NONE: nn.segment_means {{.*}} squares segments = {{.*}} : tensor<38xf32> -> tensor<2xf32>
 // NONE-NOT: dist.all_reduce
-// NONE: nn.factored_step %[[PARAM]], {{.*}} : tensor<38xf32>
+// NONE: nn.segment_broadcast %{{.*}} segments = {{.*}} : tensor<2xf32> -> tensor<38xf32>
 func.func @step(%w: tensor<4x8xf32> {nn.state = @w}, %b: tensor<5xf32> {nn.state = @b}, %wv: tensor<12xf32> {nn.state = @w.variance},
                 %bv: tensor<5xf32> {nn.state = @b.variance}, %s: tensor<f32> {nn.role = #nn.role<hyper>, nn.name = "lr"})
     -> (tensor<4x8xf32> {nn.state = @w}, tensor<5xf32> {nn.state = @b}, tensor<12xf32> {nn.state = @w.variance}, tensor<5xf32> {nn.state = @b.variance}) {

@@ -14,7 +14,6 @@ namespace shale::cpu {
 void attachAttentionKernels(mlir::MLIRContext &context);
 void attachDataKernels(mlir::MLIRContext &context);
 void attachEmbeddingKernels(mlir::MLIRContext &context);
-void attachFactoredKernels(mlir::MLIRContext &context);
 void attachOptimizerKernels(mlir::MLIRContext &context);
 
 } // namespace shale::cpu

@@ -1,4 +1,4 @@
-//===- factored-test.cpp - Kernels of factored updates --------------------===//
+//===- segments-test.cpp - Kernels that visit segments --------------------===//
 #include "KernelRunner.h"
 #include <algorithm>
 #include <cmath>
@@ -33,27 +33,58 @@ struct Group {
       moments += (moment + 15) / 16 * 16;
     }
   }
-  /// All ops on a slice of `size` elements, which begins at the last argument and may extend beyond
-  /// the group.
+  /// A slice of `size` elements, which begins at the last argument and may extend beyond the group:
+  /// means of rows and columns, means of segments of an element that depends on its row and
+  /// column, and elements. Each is one kernel.
   std::string function(int64_t size, const std::string &element) const {
     auto vector = [](int64_t n, const std::string &of) {
       return "tensor<" + std::to_string(n) + "x" + of + ">";
     };
-    std::string group = vector(size, element), moment = vector(moments, "f32"),
-                each = vector(segments, "f32");
+    std::string group = vector(size, element), wide = vector(size, "f32"),
+                moment = vector(moments, "f32"), each = vector(segments, "f32");
     std::string place = " offset %o : tensor<i64> segments = [" + text + "] : ";
-    std::string results = "(" + moment + ", " + each + ", " + each + ", " + group + ")";
-    return "func.func @f(%p: " + group + ", %g: " + group + ", %m0: " + moment + ", %r: " + each +
-           ", %s: tensor<f32>, %o: tensor<i64>) -> " + results +
-           " {\n  %m = nn.mul %m0, %m0 : " + moment +
-           "\n  %e = nn.constant dense<true> : tensor<i1>\n  %eps = nn.constant dense<0.25> : tensor<f32>\n"
-           "  %0 = nn.factor_means %g scale %s" +
-           place + group + " -> " + moment + "\n  %1 = nn.segment_means %p" + place + group +
-           " -> " + each + "\n  %2 = nn.direction_means %g scale %s moment %m epsilon %eps" +
-           place + group + ", " + moment + " -> " + each +
-           "\n  %3 = nn.factored_step %p, %g enable %e scale %s lr %eps weight_decay %eps epsilon %eps moment %m rates %r" +
-           place + group + " grad " + group + ", " + moment + ", " + each +
-           "\n  return %0, %1, %2, %3 : " + results.substr(1, results.size() - 2) + "\n}";
+    std::string results = moment + ", " + each + ", " + each + ", " + group;
+    std::string code = "func.func @f(%p: " + group + ", %g: " + group + ", %m0: " + moment +
+                       ", %r: " + each + ", %s: tensor<f32>, %o: tensor<i64>) -> (" + results +
+                       ") {\n  %m = nn.mul %m0, %m0 : " + moment + "\n";
+    auto line = [&](const std::string &name, const std::string &op) {
+      code += "  %" + name + " = nn." + op + "\n";
+    };
+    bool casts = element != "f32";
+    auto widen = [&](const std::string &name, const std::string &from) {
+      if (casts)
+        line(name, "cast %" + from + " : " + group + " -> " + wide);
+      return casts ? name : from;
+    };
+    auto gradient = [&](const std::string &name) {
+      std::string g = widen(name + "w", "g");
+      line(name + "s", "broadcast %s dims = [] : tensor<f32> -> " + wide);
+      line(name, "mul %" + g + ", %" + name + "s : " + wide);
+    };
+    auto direction = [&](const std::string &name) {
+      gradient(name + "g");
+      line(name + "r", "segment_broadcast %m rows" + place + moment + " -> " + wide);
+      line(name + "c", "segment_broadcast %m columns" + place + moment + " -> " + wide);
+      line(name + "v", "mul %" + name + "r, %" + name + "c : " + wide);
+      line(name + "e", "constant dense<0.0625> : " + wide);
+      line(name + "x", "max %" + name + "v, %" + name + "e : " + wide);
+      line(name + "q", "sqrt %" + name + "x : " + wide);
+      line(name, "div %" + name + "g, %" + name + "q : " + wide);
+    };
+    gradient("a");
+    line("0", "segment_means %a squares factors" + place + wide + " -> " + moment);
+    std::string p1 = widen("p1", "p");
+    line("1", "segment_means %" + p1 + place + wide + " -> " + each);
+    direction("b");
+    line("2", "segment_means %b squares" + place + wide + " -> " + each);
+    direction("d");
+    line("t", "segment_broadcast %r" + place + each + " -> " + wide);
+    line("u", "mul %t, %d : " + wide);
+    std::string p3 = widen("p3", "p");
+    line(casts ? "n" : "3", "sub %" + p3 + ", %u : " + wide);
+    if (casts)
+      line("3", "cast %n : " + wide + " -> " + group);
+    return code + "  return %0, %1, %2, %3 : " + results + "\n}";
   }
 
   int64_t segments, count = 0, moments = 0;
@@ -73,6 +104,8 @@ void check(const std::string &text, const std::vector<int64_t> &begins, double t
   gpu.target = "cuda:sm_90a";
   gpu.dropBarriers = dropBarriers;
   CompiledKernels native(*module, {}), emulator(*module, gpu);
+  EXPECT_EQ(native.count(), 5) << text; // one squares the moment
+  EXPECT_EQ(emulator.count(), 5) << text;
   std::vector<Tensor> arguments = randomArguments(*module, 3, 7);
   for (int64_t begin : begins) {
     SCOPED_TRACE("the slice at " + std::to_string(begin) + " of\n" + text);
@@ -94,7 +127,7 @@ void check(const std::string &text, const std::vector<int64_t> &begins, double t
   }
 }
 
-TEST(Factored, WholeGroups) {
+TEST(Segments, WholeGroups) {
   for (const Shape &shape : std::vector<Shape>{
            {}, {1}, {37}, {7, 20}, {1, 50}, {50, 1}, {3, 5, 2}, {2, 2, 3, 17}, {90, 100}}) {
     Group group({shape});
@@ -102,7 +135,7 @@ TEST(Factored, WholeGroups) {
   }
 }
 
-TEST(Factored, SlicesCutRows) {
+TEST(Segments, SlicesCutRows) {
   Group group({{5, 20}, {37}, {}, {0, 4}, {3, 5, 2}, {20, 5}});
   for (int64_t size : {31, 100, 256}) {
     std::vector<int64_t> begins;
@@ -115,18 +148,18 @@ TEST(Factored, SlicesCutRows) {
   check(group.function(1, "f32"), {0, 19, 20, 99, 100, 112, 160}, 1e-5);
 }
 
-TEST(Factored, HalfTypes) {
+TEST(Segments, HalfTypes) {
   Group group({{5, 20}, {37}, {20, 5}});
   check(group.function(100, "bf16"), {0, 50, 150}, 0.01);
 }
 
-TEST(Factored, LongSumsAreExact) {
+TEST(Segments, LongSumsAreExact) {
   // The sum of a million times 0.1: adding one by one in f32 gives an error of 1 %.
   mlir::MLIRContext context;
   prepare(context);
   auto module = parse(
       context,
-      "func.func @f(%p: tensor<1048576xf32>) -> tensor<1xf32> {\n  %0 = nn.segment_means %p segments = "
+      "func.func @f(%p: tensor<1048576xf32>) -> tensor<1xf32> {\n  %0 = nn.segment_means %p squares segments = "
       "[#nn.factored_range<offset = 0, shape = [1024, 1024], at = 0, decay = 1.0 : f64>] : tensor<1048576xf32> "
       "-> tensor<1xf32>\n  return %0 : tensor<1xf32>\n}");
   ASSERT_TRUE(module);
@@ -137,20 +170,49 @@ TEST(Factored, LongSumsAreExact) {
   EXPECT_NEAR(mean, double(0.1f) * 0.1f, 1e-7);
 }
 
-TEST(Factored, DisabledKeepsBits) {
-  Group group({{5, 20}});
-  std::string text = group.function(group.count, "f32");
-  text.replace(text.find("dense<true>"), 11, "dense<false>");
+TEST(Segments, WithoutFusion) {
+  // A kernel per op: elements of broadcasts are computed on their own.
+  Group group({{5, 20}, {37}, {3, 5, 2}});
   mlir::MLIRContext context;
   prepare(context);
-  auto module = parse(context, text);
+  auto module = parse(context, group.function(100, "f32"));
+  ASSERT_TRUE(module);
+  std::vector<Tensor> arguments = randomArguments(*module, 3, 7);
+  arguments.back().mutableInts()[0] = 50;
+  RunOptions options;
+  options.singletons = true;
+  std::vector<Tensor> expected = interpret(*module, arguments),
+                      found = runNative(*module, arguments, options);
+  for (size_t r = 0; r < found.size(); ++r)
+    for (int64_t i = 0; i < found[r].size(); ++i)
+      EXPECT_NEAR(found[r].number(i), expected[r].number(i),
+                  1e-5 * std::max(1.0, std::abs(expected[r].number(i))));
+}
+
+TEST(Segments, SeveralGroupsAreSeveralKernels) {
+  // Rows of one table and columns of another: what has no kernel together has kernels apart.
+  mlir::MLIRContext context;
+  prepare(context);
+  auto module = parse(
+      context,
+      "func.func @f(%m: tensor<8xf32>) -> tensor<12xf32> {\n"
+      "  %0 = nn.segment_broadcast %m rows segments = [#nn.factored_range<offset = 0, shape = [3, 4], at = 0, decay "
+      "= 1.0 : f64>] : tensor<8xf32> -> tensor<12xf32>\n"
+      "  %1 = nn.segment_broadcast %m columns segments = [#nn.factored_range<offset = 2, shape = [2, 5], at = 1, decay "
+      "= 1.0 : f64>] : tensor<8xf32> -> tensor<12xf32>\n"
+      "  %2 = nn.add %0, %1 : tensor<12xf32>\n  return %2 : tensor<12xf32>\n}");
   ASSERT_TRUE(module);
   std::vector<Tensor> arguments = randomArguments(*module, 1, 7);
-  arguments[1].mutableFloats()[3] = NAN;
-  arguments.back().mutableInts()[0] = 0;
-  std::vector<Tensor> found = runNative(*module, arguments, {});
-  for (int64_t i = 0; i < group.count; ++i)
-    EXPECT_EQ(found[3].number(i), arguments[0].number(i));
+  for (std::string target : {"cpu:native", "cuda:sm_90a"}) {
+    RunOptions options;
+    options.target = target;
+    int kernels = 0;
+    std::vector<Tensor> expected = interpret(*module, arguments),
+                        found = runNative(*module, arguments, options, &kernels);
+    EXPECT_EQ(kernels, 3);
+    for (int64_t i = 0; i < 12; ++i)
+      EXPECT_NEAR(found[0].number(i), expected[0].number(i), 1e-6);
+  }
 }
 
 } // namespace
