@@ -149,3 +149,26 @@ module {
     return %p, %v : tensor<4xf32>, tensor<4xf32>
   }
 }
+
+// -----
+
+// The second part has a row of padding, which is none of the matrix that Muon orthogonalizes.
+module attributes {dist.strategy = #dist.strategy<none>} {
+  dist.mesh @mesh <[shard "fsdp"=2, tensor "tp"=2]>
+  nn.state @w role = divided type = tensor<7x4xf32>
+  // expected-error@+1 {{the update of 'w' needs the whole matrix, which tensor axes divide in parts that are padded or split in different ways: --optimizer-for 'w=adamw', or a mesh without tensor axes}}
+  nn.state @"w/0" role = param type = tensor<4x4xf32> {unit = "u", nn.part = #nn.part<@w, dim = 0, begin = 0>}
+  nn.state @"w/1" role = param type = tensor<4x4xf32> {unit = "u", nn.part = #nn.part<@w, dim = 0, begin = 4, padding = 1>}
+  nn.state @m0 role = moment("momentum") type = tensor<4x4xf32> {of = @"w/0"}
+  nn.state @m1 role = moment("momentum") type = tensor<4x4xf32> {of = @"w/1"}
+  func.func @step(%w0: tensor<4x4xf32> {nn.state = @"w/0"}, %w1: tensor<4x4xf32> {nn.state = @"w/1"}, %m0: tensor<4x4xf32> {nn.state = @m0},
+                  %m1: tensor<4x4xf32> {nn.state = @m1}, %s: tensor<f32> {nn.role = #nn.role<hyper>, nn.name = "lr"})
+      -> (tensor<4x4xf32> {nn.state = @"w/0"}, tensor<4x4xf32> {nn.state = @"w/1"}, tensor<4x4xf32> {nn.state = @m0}, tensor<4x4xf32> {nn.state = @m1}) {
+    %e = nn.constant dense<true> : tensor<i1>
+    %g0 = nn.neg %w0 {nn.phase = #nn.phase<backward>} : tensor<4x4xf32>
+    %g1 = nn.neg %w1 {nn.phase = #nn.phase<backward>} : tensor<4x4xf32>
+    %p0, %n0 = nn.muon %w0, %g0, %m0 enable %e scale %s lr %s beta %s nesterov %s match_rms_adamw %s weight_decay %s decay = 1.0 {nn.phase = #nn.phase<update>} : tensor<4x4xf32>, tensor<f32>
+    %p1, %n1 = nn.muon %w1, %g1, %m1 enable %e scale %s lr %s beta %s nesterov %s match_rms_adamw %s weight_decay %s decay = 1.0 {nn.phase = #nn.phase<update>} : tensor<4x4xf32>, tensor<f32>
+    return %p0, %p1, %n0, %n1 : tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>
+  }
+}
