@@ -22,6 +22,24 @@ const Optimizer &Adamw8bitOp::getOptimizer() {
   return optimizer;
 }
 
+LogicalResult Adamw8bitOp::verify() {
+  if (failed(verifySegments(*this, getParam().getType(), getSegmentsAttr(), getOffset())))
+    return failure();
+  int64_t count = elements(getParam()), block = getOptimizer().stateBlock; // adamw8bit_c3
+  if (tensorBytes(cast<RankedTensorType>(getParam().getType())) < 0)
+    return emitOpError() << "cannot update " << getParam().getType() << ": it is too large";
+  SmallVector<int64_t> shape = getOptimizer().stateShape({count});
+  if (cast<RankedTensorType>(getMoment1().getType()).getShape() != ArrayRef(shape))
+    return emitOpError() << "the state of " << getParam().getType() << " must be 1-D with "
+                         << shape.front() << " words; got " << getMoment1().getType();
+  if (ArrayAttr segments = getSegmentsAttr())
+    for (auto segment : segments.getAsRange<UpdateRangeAttr>())
+      if (segment.getOffset() % block != 0 || count % block != 0)
+        return emitOpError() << "segments and slices must begin at multiples of " << block
+                             << " elements; got " << segment << " in " << getParam().getType();
+  return success();
+}
+
 SmallVector<Value> Adamw8bitOp::buildGroupUpdate(OpBuilder &builder, const GroupUpdate &group) {
   Adaptor in(group.operands, *this);
   OperationState state(
