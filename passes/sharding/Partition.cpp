@@ -1,5 +1,6 @@
 //===- Partition.cpp - Converts values and ops to one rank's parts --------===//
 #include "dialects/mem/Mem.h"
+#include "dialects/nn/Ops/Optimizer.h"
 #include "dialects/nn/Ops/State.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
@@ -227,24 +228,29 @@ LogicalResult Partitioner::partitionOp(Operation *op) {
   return success();
 }
 
-/// An update works on parts of the parameter's layout, element by element, unless
-/// shale-materialize-units gathers the whole parameter for it.
+/// An update works on parts of the parameter's layout: element by element, or with sums over all
+/// parts or the whole parameter, which shale-materialize-units gathers.
 LogicalResult Partitioner::partitionUpdate(OptimizerUpdateOpInterface update) {
   Value param = update.getParameterOperand().get();
   Layout layout = locals[param].layout;
   auto group = dyn_cast<GroupUpdateOpInterface>(update.getOperation());
-  if (group && !group.gathersParameters()) {
-    StringRef remedy =
-        ": such a parameter needs an elementwise optimizer, or a mesh without tensor "
-        "axes";
+  if (group && !group.gathersParameters() && !update->hasTrait<nn::NeedsMeansOnly>()) {
+    nn::StateOp state = nn::getState(cast<BlockArgument>(param));
+    auto part = state->getAttrOfType<nn::PartAttr>(nn::kPartAttr);
+    std::string name = (part ? part.getWhole().getValue() : state.getSymName()).str();
+    std::string remedy =
+        "keep it whole with --tensor '" + name +
+        "=whole', or use --optimizer adamw, lamb or muon, or a mesh without tensor axes";
     for (const AxisList &axes : layout.dims)
       if (!axes.empty())
-        return update->emitOpError("is not elementwise, and its parameter is split over axis '")
-               << axes.front() << "'" << remedy;
-    if (nn::StateOp state = nn::getState(cast<BlockArgument>(param)); state->hasAttr(nn::kPartAttr))
+        return update->emitOpError("is not elementwise, and '")
+               << name << "' of " << param.getType() << " is split over the "
+               << mesh.getSize(axes.front()) << " ranks of axis '" << axes.front()
+               << "': " << remedy;
+    if (part)
       return update->emitOpError("is not elementwise, and '")
-             << state.getSymName() << "' is a part of a parameter, made for a tensor axis"
-             << remedy;
+             << state.getSymName() << "' is a part of '" << name
+             << "', made for a tensor axis: " << remedy;
   }
   auto layoutOf = [&](Value value) {
     return stateLayout(value.getType(), param.getType(), layout);

@@ -1,7 +1,9 @@
 //===- UnitUpdates.cpp - Updates of flat groups ---------------------------===//
 #include "dialects/nn/Ops/Cast.h"
+#include "dialects/nn/Ops/Constant.h"
 #include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Elementwise.h"
+#include "dialects/nn/Ops/Optimizer.h"
 #include "passes/sharding/Reshard.h"
 #include "passes/sharding/UnitRewriter.h"
 
@@ -20,9 +22,15 @@ static Value sliceOf(OpBuilder &builder, Location loc, Value value, int64_t dim,
   return nn::SliceOp::create(builder, loc, type.clone(shape), value, starts, limits, strides);
 }
 
-/// Adds up 1-D values of which each rank has the part of its slice, in one all-reduce.
+/// Adds up 1-D values of which each rank has the part of its slice, and of what tensor axes leave
+/// of the parameters, in one all-reduce for each axis.
 SmallVector<Value> UnitRewriter::sumOverSlices(Group &group, ValueRange parts) {
-  if (!group.updatesSlice)
+  AxisList axes;
+  if (group.updatesSlice)
+    axes.push_back(units.axis);
+  for (auto axis : group.attr.getAxes().getAsRange<StringAttr>())
+    axes.push_back(axis.getValue());
+  if (axes.empty())
     return parts;
   Location loc = group.unit.getLoc();
   int64_t count = 0;
@@ -31,7 +39,8 @@ SmallVector<Value> UnitRewriter::sumOverSlices(Group &group, ValueRange parts) {
   Value joined = parts.front();
   if (parts.size() > 1)
     joined = nn::ConcatOp::create(builder, loc, typeOf(joined).clone({count}), parts, 0);
-  joined = dist::AllReduceOp::create(builder, loc, dist::Reduction::Sum, joined, units.axis);
+  for (StringRef axis : axes)
+    joined = dist::AllReduceOp::create(builder, loc, dist::Reduction::Sum, joined, axis);
   if (parts.size() == 1)
     return {joined};
   SmallVector<Value> sums;
@@ -84,6 +93,61 @@ static FailureOr<SmallVector<SmallVector<int64_t>>> wholesOf(const Group &group)
              << "=adamw', or a mesh without tensor axes";
   }
   return wholes;
+}
+
+/// Returns, for each parameter of a group, the first one that is a part of the same parameter.
+/// Fails after an error if other parts are in another group.
+static FailureOr<SmallVector<int64_t>> firstPartsOf(const Group &group) {
+  SmallVector<int64_t> firsts;
+  llvm::MapVector<StringRef, std::pair<int64_t, int64_t>> divided; // its first part; indices found
+  for (auto [place, param] : llvm::enumerate(group.params)) {
+    nn::StateOp state = param;
+    firsts.push_back(place);
+    auto part = state->getAttrOfType<nn::PartAttr>(nn::kPartAttr);
+    if (!part)
+      continue;
+    auto &[first, found] =
+        divided.try_emplace(part.getWhole().getValue(), int64_t(place), 0).first->second;
+    firsts.back() = first;
+    found += state.getTensorType().getDimSize(part.getDim()) - part.getPadding();
+  }
+  for (auto &[name, list] : divided) {
+    nn::StateOp first = group.params[list.first];
+    nn::StateOp whole = nn::getState(first, FlatSymbolRefAttr::get(first.getContext(), name));
+    int64_t dim = first->getAttrOfType<nn::PartAttr>(nn::kPartAttr).getDim();
+    if (!whole || whole.getTensorType().getDimSize(dim) != list.second)
+      return first.emitError("the update of '")
+             << name
+             << "' needs sums over the parameter, of which tensor axes split some parts and "
+             << "leave others whole: --tensor '" << name
+             << "=whole', --optimizer adamw, or a mesh without tensor axes";
+  }
+  return firsts;
+}
+
+/// Gives each segment the sum over the elements of its whole parameter, from means over the
+/// elements of segments. If no parameter is divided, `firsts` are the places themselves and means
+/// stay means.
+static Value addParts(OpBuilder &builder, Group &group, ArrayRef<int64_t> firsts, Value means) {
+  auto isFirst = [&](auto each) { return int64_t(each.index()) == each.value(); };
+  if (llvm::all_of(llvm::enumerate(firsts), isFirst))
+    return means;
+  Location loc = group.unit.getLoc();
+  RankedTensorType type = typeOf(means);
+  SmallVector<float> counts;
+  for (auto segment : group.attr.getSegments().getAsRange<dist::SegmentAttr>())
+    counts.push_back(float(segment.getCount()));
+  Value weights =
+      nn::ConstantOp::create(builder, loc, DenseElementsAttr::get(type, ArrayRef<float>(counts)));
+  Value sums = nn::MulOp::create(builder, loc, type, means, weights);
+  SmallVector<Value> wholes(firsts.size()), all;
+  for (auto [place, first] : llvm::enumerate(firsts)) {
+    Value own = sliceOf(builder, loc, sums, 0, place, place + 1), &whole = wholes[first];
+    whole = whole ? Value(nn::AddOp::create(builder, loc, own.getType(), whole, own)) : own;
+  }
+  for (int64_t first : firsts)
+    all.push_back(wholes[first]);
+  return nn::ConcatOp::create(builder, loc, type, all, 0);
 }
 
 SmallVector<Value>
@@ -217,6 +281,9 @@ LogicalResult UnitRewriter::buildTogether(Group &group, ValueRange operands) {
   FailureOr<SmallVector<SmallVector<int64_t>>> wholes = SmallVector<SmallVector<int64_t>>();
   if (update.gathersParameters() && failed(wholes = wholesOf(group)))
     return failure();
+  FailureOr<SmallVector<int64_t>> firsts = SmallVector<int64_t>();
+  if (update->hasTrait<nn::NeedsMeansOnly>() && failed(firsts = firstPartsOf(group)))
+    return failure();
   SmallVector<GroupUpdate::Segment> segments;
   for (auto [i, segment] :
        llvm::enumerate(group.attr.getSegments().getAsRange<dist::SegmentAttr>())) {
@@ -225,7 +292,12 @@ LogicalResult UnitRewriter::buildTogether(Group &group, ValueRange operands) {
                         segment.getDecay().getValueAsDouble(), segment.getRateFactor(),
                         places.empty() ? segment.getOffset() : places[i]});
   }
-  auto sum = [&](ValueRange parts) { return sumOverSlices(group, parts); };
+  auto sum = [&](ValueRange parts) {
+    SmallVector<Value> sums = sumOverSlices(group, parts);
+    for (Value &each : sums)
+      each = addParts(builder, group, *firsts, each);
+    return sums;
+  };
   auto gather = [&](Value slice) { return gatherParameters(group, *wholes, slice); };
   auto divide = [&](ValueRange matrices, llvm::function_ref<Value(Value)> function) {
     return divideMatrices(group, matrices, function);

@@ -4,6 +4,13 @@
 
 #include "dialects/nn/NN.h"
 
+namespace shale::nn {
+/// Trait of updates that need of the elements of other ranks only means of whole parameters
+/// (Optimizer.td).
+template <typename Op>
+class NeedsMeansOnly : public mlir::OpTrait::TraitBase<Op, NeedsMeansOnly> {};
+} // namespace shale::nn
+
 #define GET_OP_CLASSES
 #include "dialects/nn/Ops/Optimizer.h.inc"
 

@@ -341,10 +341,14 @@ def NN_AdafactorOp : NN_AnyUpdateOp<"adafactor", ["moment"],
   }];
 }
 
+// Needs of the elements of other ranks no more than means of the whole parameter, one number per segment of the group, by
+// GroupUpdate::sumOverSlices. Tensor axes may then split the parameter.
+def NN_NeedsMeansOnly : NativeOpTrait<"NeedsMeansOnly"> { let cppNamespace = "::shale::nn"; }
+
 def NN_LambOp : NN_AnyUpdateOp<"lamb", ["moment1", "moment2"],
     ["lr", "beta1", "beta2", "epsilon", "weight_decay", "bias1", "bias2"],
     "`lr` $lr `betas` $beta1 `,` $beta2 `epsilon` $epsilon `weight_decay` $weight_decay `bias` $bias1 `,` $bias2", 20,
-    [DeclareOpInterfaceMethods<OptimizerUpdateInterface>, DeclareOpInterfaceMethods<GroupUpdateInterface>,
+    [DeclareOpInterfaceMethods<OptimizerUpdateInterface>, DeclareOpInterfaceMethods<GroupUpdateInterface>, NN_NeedsMeansOnly,
      AllShapesMatch<["param", "grad", "moment1"]>]> {
   let summary = "LAMB update of a parameter";
   let description = [{

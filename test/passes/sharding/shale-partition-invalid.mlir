@@ -46,7 +46,7 @@ module {
                   %s: tensor<f32> {nn.role = #nn.role<hyper>, nn.name = "lr"})
       -> (tensor<4x8xf32> {nn.state = @w}, tensor<12xf32> {nn.state = @w.variance}) {
     %e = nn.constant dense<true> : tensor<i1>
-    // expected-error@+1 {{is not elementwise, and its parameter is split over axis 'tp': such a parameter needs an elementwise optimizer}}
+    // expected-error@+1 {{is not elementwise, and 'w' of 'tensor<4x8xf32>' is split over the 2 ranks of axis 'tp': keep it whole with --tensor 'w=whole', or use --optimizer adamw, lamb or muon}}
     %p, %m = nn.adafactor %w, %w, %v enable %e scale %s lr %s beta2_decay %s epsilon %s, %s clip %s weight_decay %s weight %s limit %s decay = 1.0 : tensor<4x8xf32> state tensor<12xf32>, tensor<f32>
     return %p, %m : tensor<4x8xf32>, tensor<12xf32>
   }
@@ -54,19 +54,18 @@ module {
 
 // -----
 
-// A part of a parameter has another norm than the parameter.
+// The means of a part are not those of the parameter.
 module {
   dist.mesh @mesh <[tensor "tp"=2]>
   nn.state @w role = divided type = tensor<8x8xf32>
   nn.state @"w/0" role = param type = tensor<4x8xf32> {nn.part = #nn.part<@w, dim = 0, begin = 0>}
-  nn.state @m role = moment("moment1") type = tensor<4x8xf32> {of = @"w/0"}
-  nn.state @v role = moment("moment2") type = tensor<4x8xf32> {of = @"w/0"}
-  func.func @step(%w: tensor<4x8xf32> {nn.state = @"w/0"}, %m: tensor<4x8xf32> {nn.state = @m}, %v: tensor<4x8xf32> {nn.state = @v},
+  nn.state @v role = moment("variance") type = tensor<12xf32> {of = @"w/0"}
+  func.func @step(%w: tensor<4x8xf32> {nn.state = @"w/0"}, %v: tensor<12xf32> {nn.state = @v},
                   %s: tensor<f32> {nn.role = #nn.role<hyper>, nn.name = "lr"})
-      -> (tensor<4x8xf32> {nn.state = @"w/0"}, tensor<4x8xf32> {nn.state = @m}, tensor<4x8xf32> {nn.state = @v}) {
+      -> (tensor<4x8xf32> {nn.state = @"w/0"}, tensor<12xf32> {nn.state = @v}) {
     %e = nn.constant dense<true> : tensor<i1>
-    // expected-error@+1 {{is not elementwise, and 'w/0' is a part of a parameter, made for a tensor axis: such a parameter needs an elementwise optimizer, or a mesh without tensor axes}}
-    %w1, %m1, %v1 = nn.lamb %w, %w, %m, %v enable %e scale %s lr %s betas %s, %s epsilon %s weight_decay %s bias %s, %s decay = 1.0 : tensor<4x8xf32>, tensor<f32>
-    return %w1, %m1, %v1 : tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>
+    // expected-error@+1 {{is not elementwise, and 'w/0' is a part of 'w', made for a tensor axis: keep it whole with --tensor 'w=whole', or use --optimizer adamw, lamb or muon, or a mesh without tensor axes}}
+    %p, %n = nn.adafactor %w, %w, %v enable %e scale %s lr %s beta2_decay %s epsilon %s, %s clip %s weight_decay %s weight %s limit %s decay = 1.0 : tensor<4x8xf32> state tensor<12xf32>, tensor<f32>
+    return %p, %n : tensor<4x8xf32>, tensor<12xf32>
   }
 }
