@@ -1,4 +1,5 @@
 //===- PlanSharding.cpp - Lays out parameters over tensor axes ------------===//
+#include "dialects/nn/Ops/Attention.h"
 #include "dialects/nn/Ops/State.h"
 #include "lib/Analysis/Blocks.h"
 #include "lib/Analysis/Modules.h"
@@ -9,8 +10,10 @@
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/SmallBitVector.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include <map>
+#include <numeric>
 
 using namespace mlir;
 
@@ -147,6 +150,30 @@ static func::FuncOp functionToPlan(ModuleOp module) {
   return functions.empty() ? func::FuncOp() : *functions.begin();
 }
 
+/// Returns the numbers of ranks, up to 64, that divide a size: "2, 3, 6"; "" if there are none.
+static std::string divisorsOf(int64_t size) {
+  constexpr int64_t most = 64;
+  std::string sizes;
+  for (int64_t n = 2; n <= std::min<int64_t>(size, most); ++n)
+    if (size % n == 0)
+      sizes += (sizes.empty() ? "" : ", ") + std::to_string(n);
+  return sizes;
+}
+
+/// Returns why no split of a region's matrices avoids gathers: its query heads, if ranks do not
+/// divide them.
+static std::string whyWhole(const Region &region, int64_t ranks) {
+  int64_t heads = 0;
+  for (Operation *op : region.ops)
+    if (auto attention = dyn_cast<nn::AttentionOp>(op))
+      heads = std::gcd(heads, cast<RankedTensorType>(attention.getQuery().getType()).getDimSize(1));
+  if (heads == 0 || heads % ranks == 0)
+    return "a split would gather activations";
+  std::string sizes = divisorsOf(heads);
+  return "attention has " + std::to_string(heads) + " query heads, which " +
+         (sizes.empty() ? "no number of ranks divides" : "divide over " + sizes + " ranks");
+}
+
 /// Fails after an error if a parameter cannot be split as the user asks.
 LogicalResult Planner::checkTyped(nn::StateOp state, dist::TensorSplit split, int64_t dim,
                                   const DimUses &uses) {
@@ -162,11 +189,7 @@ LogicalResult Planner::checkTyped(nn::StateOp state, dist::TensorSplit split, in
   int64_t size = state.getTensorType().getDimSize(dim);
   if (size % ranks == 0)
     return success();
-  constexpr int64_t most = 64;
-  std::string sizes;
-  for (int64_t n = 2; n <= std::min<int64_t>(size, most); ++n)
-    if (size % n == 0)
-      sizes += (sizes.empty() ? "" : ", ") + std::to_string(n);
+  std::string sizes = divisorsOf(size);
   return module.emitError("tensor: parameter '")
          << state.getSymName() << "' of " << state.getTensorType() << " cannot be split by " << word
          << " over " << ranks << " ranks: dimension " << dim << " has " << size << " elements"
@@ -186,9 +209,12 @@ FailureOr<TensorCandidate> Planner::candidateFor(nn::StateOp state, BlockArgumen
     int64_t size = dim < 0 ? 0 : state.getTensorType().getDimSize(dim);
     if (size % ranks == 0)
       return dim;
+    std::string sizes = divisorsOf(size);
     if (rank > 1)
       undivided.try_emplace(state, "dimension " + std::to_string(dim) + " has " +
-                                       std::to_string(size) + " elements, which do not divide");
+                                       std::to_string(size) + " elements, which " +
+                                       (sizes.empty() ? "no number of ranks divides"
+                                                      : "divide over " + sizes + " ranks"));
     return -1;
   };
   candidate.column = dimOf(uses.kept.find_first());
@@ -258,7 +284,7 @@ void Planner::place(const Region &region, size_t number, int64_t dim) {
       whole[state] = undivided[state];
     // All matrices of a block take part in its products; tables outside often stay whole.
     else if (!candidate.typed && divides && !candidate.isVector() && region.isBlock)
-      whole[state] = "a split would gather activations, as where heads do not divide";
+      whole[state] = whyWhole(region, ranks);
     return;
   }
   auto part = state->getAttrOfType<nn::PartAttr>(nn::kPartAttr);
@@ -325,10 +351,16 @@ LogicalResult Planner::refuseIdle() {
   std::string names;
   for (StringRef name : found.getArrayRef().take_front(6))
     names += (names.empty() ? "'" : ", '") + name.str() + "'";
+  llvm::SmallSetVector<StringRef, 4> sizes; // what does not divide
+  for (auto &[state, why] : whole)
+    if (StringRef(why).contains("divide") && sizes.size() < 3)
+      sizes.insert(why);
+  std::string reasons = sizes.empty() ? "" : " (" + llvm::join(sizes, "; ") + ")";
   return module.emitError("the ")
          << ranks
          << " ranks of the mesh's tensor axes would split nothing: no split of a parameter "
-         << "divides without a gather of activations; use another number, or fsdp=" << ranks
+         << "divides without a gather of activations" << reasons
+         << "; use another number, or fsdp=" << ranks
          << "; or name parameters, as in --tensor 'up=column,down=row'; this model has " << names;
 }
 

@@ -201,6 +201,13 @@ static Rows rowsOf(func::FuncOp function, dist::MeshOp mesh, StringRef axis) {
   return rows;
 }
 
+static int64_t ranksOf(dist::MeshOp mesh, const AxisList &axes) {
+  int64_t ranks = 1;
+  for (StringRef axis : axes)
+    ranks *= mesh.getSize(axis);
+  return ranks;
+}
+
 namespace {
 struct SplitSequencePass : impl::SplitSequencePassBase<SplitSequencePass> {
   using SplitSequencePassBase::SplitSequencePassBase;
@@ -210,9 +217,15 @@ struct SplitSequencePass : impl::SplitSequencePassBase<SplitSequencePass> {
     AxisList axes;
     if (mesh)
       for (StringRef axis : axesByPriority(mesh))
-        if (!mesh.isDataAxis(axis))
+        if (!mesh.isDataAxis(axis) && mesh.getSize(axis) > 1)
           axes.push_back(axis);
     // With several tensor axes a value can be partial on one and split by another.
+    if (axes.size() > 1 && required) {
+      module.emitError("sequence-parallel: rows are split over one tensor axis, and the mesh has ")
+          << axes.size() << ": join them, as in --mesh tp=" << ranksOf(mesh, axes)
+          << ", or leave out --sequence-parallel";
+      return signalPassFailure();
+    }
     if (axes.size() != 1)
       return;
     int64_t sums = 0;
