@@ -20,12 +20,14 @@ from record import fail, timed
 SCALE = pathlib.Path(__file__).resolve().parents[1] / "models" / "scale.py"
 GIB = float(1 << 30)
 ONE = ["--shard", "full", "--plan-only"]
-TIMED = [  # model, ranks, sequence, flags, plans, seconds and GiB allowed
-    ("llama-70b", 256, 4096, ONE, 1, 30, 1),
-    ("llama-70b", 256, 8192, ONE, 1, 30, 1),
-    ("llama-70b", 256, 32768, ONE, 1, 30, 1),
-    ("llama-405b", 1024, 8192, ONE, 1, 30, 1),
-    ("llama-70b", 256, 4096, ["--compare", "shard=grad|full,recompute=none|block,offload=none|optimizer|all,param-dtype", "--plan-only"], 24, 300, 2),
+TIMED = [  # model, mesh, sequence, flags, plans, seconds and GiB allowed
+    ("llama-70b", "fsdp=256", 4096, ONE, 1, 30, 1),
+    ("llama-70b", "fsdp=256", 8192, ONE, 1, 30, 1),
+    ("llama-70b", "fsdp=256", 32768, ONE, 1, 30, 1),
+    ("llama-405b", "fsdp=1024", 8192, ONE, 1, 30, 1),
+    ("llama-405b", "tp=8", 8192, ["--plan-only"], 1, 30, 1),
+    ("llama-405b", "fsdp=64,tp=8", 8192, ONE, 1, 30, 1),
+    ("llama-70b", "fsdp=256", 4096, ["--compare", "shard=grad|full,recompute=none|block,offload=none|optimizer|all,param-dtype", "--plan-only"], 24, 300, 2),
 ]
 RECIPES = [("gpt2-124m", 1024), ("llama-1b", 2048)]  # model, sequence
 FLAGS = ["--dim", "batch=1/rank", "--mesh", "fsdp=4", "--compare", "shard=none|full,recompute=none|block,param-dtype=f32|bf16", "--plan-only"]
@@ -40,8 +42,8 @@ def table(output):
 def large(a, work):
     for name in dict.fromkeys(row[0] for row in TIMED):
         subprocess.run([sys.executable, SCALE, name, work / f"{name}.onnx"], check=True)
-    for name, ranks, sequence, flags, plans, allowed, gib in TIMED:
-        words = ["--dim", "batch=1/rank", "--dim", f"sequence={sequence}", "--mesh", f"fsdp={ranks}", *flags]
+    for name, mesh, sequence, flags, plans, allowed, gib in TIMED:
+        words = ["--dim", "batch=1/rank", "--dim", f"sequence={sequence}", "--mesh", mesh, *flags]
         output, seconds, cpu, memory = timed([f"{a.build}/bin/shalec", work / f"{name}.onnx", *words])
         command = shlex.join(["shalec", f"{name}.onnx", *words])
         found = len(table(output)) or output.count("\nverdict ")
