@@ -442,9 +442,10 @@ void Finder::bySignature() {
   if (folded.isExplained() && removed.empty())
     findSecondNames(/*byModule=*/false);
   restoreRemovedSums(readsOfRemoved);
-  refuseNeutral(readsOfRemoved);
   refuseMerged();
   folded.report(isAlias, missingOperands(), removed);
+  if (out.errors.empty())
+    refuseNeutral(readsOfRemoved);
   takeFirstNames();
 }
 
