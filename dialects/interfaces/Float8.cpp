@@ -2,19 +2,44 @@
 #include "dialects/interfaces/Float8.h"
 #include "dialects/interfaces/ElementEmitter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Matchers.h"
 #include "llvm/ADT/bit.h"
 
 using namespace mlir;
 using namespace shale;
 
+static double largestOf(Type narrow) {
+  return APFloat::getLargest(cast<FloatType>(narrow).getFloatSemantics()).convertToDouble();
+}
+
+Value shale::narrowTo8Bits(OpBuilder &b, Location loc, Value value, Type narrow) {
+  Value low = constantLike(b, loc, value.getType(), -largestOf(narrow));
+  Value high = constantLike(b, loc, value.getType(), largestOf(narrow));
+  value = arith::MaximumFOp::create(b, loc, value, low);
+  value = arith::MinimumFOp::create(b, loc, value, high);
+  return arith::TruncFOp::create(b, loc, likeShape(value, narrow), value);
+}
+
+Value shale::withoutLimits(Value operand, Type narrow) {
+  auto isLimit = [&](Value value, double limit) {
+    APFloat constant(0.0f);
+    return matchPattern(value, m_ConstantFloat(&constant)) && constant.convertToDouble() == limit;
+  };
+  auto low = operand.getDefiningOp<arith::MinimumFOp>();
+  auto high = low ? low.getLhs().getDefiningOp<arith::MaximumFOp>() : arith::MaximumFOp();
+  return high && isLimit(low.getRhs(), largestOf(narrow)) &&
+                 isLimit(high.getRhs(), -largestOf(narrow))
+             ? high.getLhs()
+             : operand;
+}
+
 // The bits of a positive number grow with it in f32 as in 8-bit floats. The exponents differ by a
 // constant; the fraction is cut, which rounds to nearest even after an addition to the bits. Below
 // the smallest normal number, an f32 addition rounds: the sum with 2^23 times the distance of
 // subnormal numbers has that distance between its neighbours.
-Value shale::narrowTo8Bits(OpBuilder &b, Location loc, Value value, Type narrow) {
+Value shale::narrowTo8BitsByIntegers(OpBuilder &b, Location loc, Value value, Type narrow) {
   const llvm::fltSemantics &semantics = cast<FloatType>(narrow).getFloatSemantics();
-  double largest = APFloat::getLargest(semantics).convertToDouble(),
-         least = APFloat::getSmallestNormalized(semantics).convertToDouble(),
+  double least = APFloat::getSmallestNormalized(semantics).convertToDouble(),
          step = APFloat::getSmallest(semantics).convertToDouble();
   int fraction = APFloat::semanticsPrecision(semantics) - 1, cut = 23 - fraction;
   int64_t bias = 1 - APFloat::semanticsMinExponent(semantics);
@@ -27,8 +52,6 @@ Value shale::narrowTo8Bits(OpBuilder &b, Location loc, Value value, Type narrow)
       arith::AndIOp::create(b, loc, arith::ShRUIOp::create(b, loc, bits, whole(24)), whole(0x80));
   bits = arith::AndIOp::create(b, loc, bits, whole(0x7fffffff));
   Value isNan = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ugt, bits, whole(0x7f800000));
-  int64_t most = int64_t(llvm::bit_cast<uint32_t>(float(largest)));
-  bits = arith::MinUIOp::create(b, loc, bits, whole(most));
   Value odd =
       arith::AndIOp::create(b, loc, arith::ShRUIOp::create(b, loc, bits, whole(cut)), whole(1));
   Value rounded = arith::AddIOp::create(

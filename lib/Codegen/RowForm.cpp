@@ -18,6 +18,31 @@ static void initialStages(RowForm &form) {
   form.stages.assign(form.levels + 1, {Box{0, {{form.columns, 1}}}});
 }
 
+std::optional<MatrixTranspose> shale::matchTranspose(nn::TransposeOp op) {
+  ArrayRef<int64_t> shape = op.getInput().getType().getShape();
+  // Dimensions of size 1 do not move elements.
+  SmallVector<int64_t> perm;
+  for (int64_t dim : op.getPerm())
+    if (shape[dim] != 1)
+      perm.push_back(dim);
+  SmallVector<int64_t> sorted = llvm::to_vector(perm);
+  llvm::sort(sorted);
+  size_t first = 0;
+  while (first < perm.size() && perm[first] == sorted[first])
+    ++first;
+  if (first == perm.size())
+    return std::nullopt;
+  // The rest of `sorted`, rotated.
+  size_t columns = llvm::find(perm, sorted[first]) - perm.begin() - first;
+  std::rotate(sorted.begin() + first, sorted.end() - columns, sorted.end());
+  if (perm != sorted)
+    return std::nullopt;
+  MatrixTranspose sizes;
+  for (auto [i, dim] : llvm::enumerate(perm))
+    (i < first ? sizes.outer : i < first + columns ? sizes.columns : sizes.rows) *= shape[dim];
+  return sizes;
+}
+
 /// Returns the sizes of the sum of columns, in f32, that computes an output, if one does.
 static std::optional<nn::ColumnReduction> columnSumOf(Value output) {
   auto op = output.getDefiningOp<nn::ReduceOp>();

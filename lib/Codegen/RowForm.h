@@ -13,6 +13,7 @@
 #ifndef SHALE_CODEGEN_ROWFORM_H
 #define SHALE_CODEGEN_ROWFORM_H
 
+#include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Reduce.h"
 #include "mlir/IR/Operation.h"
 #include "mlir/IR/Region.h"
@@ -48,6 +49,18 @@ struct Box {
   };
   llvm::SmallVector<Loop> loops; ///< outermost first
 };
+
+/// The sizes of a transposition of matrices: from [outer, rows, columns] to [outer, columns, rows].
+struct MatrixTranspose {
+  int64_t outer = 1, rows = 1, columns = 1;
+  bool operator==(const MatrixTranspose &other) const {
+    return outer == other.outer && rows == other.rows && columns == other.columns;
+  }
+};
+
+/// Returns the sizes if the op exchanges two groups of adjacent dimensions, the second of which are
+/// the last, and both have more than one element.
+std::optional<MatrixTranspose> matchTranspose(nn::TransposeOp op);
 
 /// The form of one kernel.
 struct RowForm {

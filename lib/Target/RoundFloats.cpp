@@ -1,5 +1,6 @@
-//===- RoundFloats.cpp - f32 to bf16 by integer arithmetic ----------------===//
+//===- RoundFloats.cpp - f32 to fewer bits by integer arithmetic ----------===//
 #include "lib/Target/RoundFloats.h"
+#include "dialects/interfaces/Float8.h"
 #include "dialects/interfaces/Interfaces.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -25,11 +26,14 @@ static Value round(OpBuilder &b, Location loc, Value value, Type narrow) {
 
 void shale::roundByIntegers(Operation *root) {
   root->walk([](arith::TruncFOp op) {
-    if (!getElementTypeOrSelf(op.getType()).isBF16() ||
+    Type narrow = getElementTypeOrSelf(op.getType());
+    if ((!narrow.isBF16() && !is8BitFloat(narrow)) ||
         !getElementTypeOrSelf(op.getIn().getType()).isF32())
       return;
     OpBuilder b(op);
-    op.replaceAllUsesWith(round(b, op.getLoc(), op.getIn(), op.getType()));
+    op.replaceAllUsesWith(narrow.isBF16()
+                              ? round(b, op.getLoc(), op.getIn(), op.getType())
+                              : narrowTo8BitsByIntegers(b, op.getLoc(), op.getIn(), narrow));
     op.erase();
   });
 }

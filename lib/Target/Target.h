@@ -102,6 +102,9 @@ public:
     return 0;
   }
 
+  /// Whether a kernel that computes a matrix writes its transpose, too, without reading it again.
+  virtual bool storesTransposes() const { return false; }
+
   /// Returns the size to which matrices of a product are padded along the dimension in which
   /// neighbours lie in memory; `size` itself if that is not worth a copy.
   virtual int64_t paddedSize(int64_t size, mlir::Type element) const {

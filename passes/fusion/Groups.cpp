@@ -1,6 +1,7 @@
 //===- Groups.cpp - Groups of ops that become one kernel ------------------===//
 #include "passes/fusion/Groups.h"
 #include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Segments.h"
 #include "mlir/IR/Block.h"
 #include "mlir/IR/BuiltinTypes.h"
@@ -74,7 +75,7 @@ Groups::Groups(Block &block, const Target &target) : block(block), target(target
 bool Groups::fits(const FusionGroup &group, int64_t rows, int64_t columns) const {
   if (group.rows != 0)
     return group.rows == rows && group.columns == columns;
-  if (group.loops)
+  if (group.loops || group.transposes)
     return false;
   return group.count == rows * columns || group.count == rows;
 }
@@ -140,6 +141,16 @@ bool Groups::takesSum(const FusionGroup &producer, Operation *op) const {
   return target.columnSumParts(producer.rows, producer.columns, producer.sums.size() + 1) > 0;
 }
 
+/// Whether `op` transposes matrices that the producer computes for other readers, too, and a kernel
+/// can store both. Neither group has rows.
+bool Groups::takesTranspose(const FusionGroup &producer, const FusionGroup &consumer,
+                            Operation *op) const {
+  auto transpose = dyn_cast<nn::TransposeOp>(op);
+  return transpose && target.storesTransposes() && !transpose.getInput().hasOneUse() &&
+         matchTranspose(transpose) && producer.count == consumer.count && producer.rows == 0 &&
+         consumer.rows == 0 && !producer.loops && !consumer.loops;
+}
+
 /// Adds `change` to `across` at the positions that a group spans.
 void Groups::cross(const FusionGroup &group, int change) {
   for (int at = group.first + 1; at <= group.last; ++at)
@@ -200,6 +211,7 @@ void Groups::join(int producer, int consumer, int64_t rows, int64_t columns, boo
   cross(to, 1);
   to.loops |= from.loops;
   to.reduces |= from.reduces;
+  to.transposes |= from.transposes;
   llvm::append_range(to.sums, from.sums);
   for (Operation *op : from.ops)
     groupOf[op] = consumer;
@@ -242,6 +254,12 @@ bool Groups::mergeEdge(Operation *op, unsigned number) {
     columns = groups[from].columns;
     together = true;
   }
+  bool transposed = !together && !groups[to].prologue.contains(op) &&
+                    takesTranspose(groups[from], groups[to], op);
+  if (transposed) {
+    rows = columns = 0;
+    together = true;
+  }
   bool once = access == Access::Once || access == Access::Folds;
   bool before = !together &&
                 (once || (access == Access::Same && groups[to].prologue.contains(op))) &&
@@ -251,6 +269,7 @@ bool Groups::mergeEdge(Operation *op, unsigned number) {
   join(from, to, together ? rows : 0, together ? columns : 0, before);
   if (sum)
     groups[to].sums.push_back(op);
+  groups[to].transposes |= transposed;
   return true;
 }
 

@@ -57,6 +57,7 @@ struct FusionGroup {
   int64_t rows = 0, columns = 0; ///< known once rows is not 0
   bool loops = false;            ///< has a reduction that is not over rows
   bool reduces = false;          ///< has any reduction
+  bool transposes = false;       ///< stores a value and its transpose
   /// Sums of columns that are computed with the rows.
   llvm::SmallVector<mlir::Operation *, 0> sums;
   int first = 0, last = 0; ///< positions of its first and last op
@@ -84,6 +85,8 @@ private:
              mlir::Operation *op, Access access, int64_t &rows, int64_t &columns) const;
   bool isPrologue(const FusionGroup &producer, mlir::Value value, mlir::Operation *op) const;
   bool takesSum(const FusionGroup &producer, mlir::Operation *op) const;
+  bool takesTranspose(const FusionGroup &producer, const FusionGroup &consumer,
+                      mlir::Operation *op) const;
   bool mergeEdges();
   /// Whether a path from one group to the other passes through ops outside of both.
   bool hasDetour(int from, int to) const;

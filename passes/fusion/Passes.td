@@ -226,53 +226,42 @@ def QuantizeProductsPass : Pass<"shale-quantize-products", "::mlir::ModuleOp"> {
   let summary = "Rounds operands of matrix products to 8-bit floats";
   let description = [{
     Replaces each `nn.matmul` with `quantized` by a `nn.quantized_matmul`. An operand is multiplied by
-    the largest finite number of its 8-bit float type / its largest magnitude, rounded, and stored with
-    the terms of a sum next to each other: transposed, if the product reads it so. An operand that
-    products read both ways is stored twice. The products of a phase share operands, and all products
-    share the scale of a value.
+    the largest finite number of its 8-bit float type / its largest magnitude, rounded, and stored
+    with the terms of a sum next to each other: transposed, if the product reads it so. An operand
+    that products read both ways is stored twice; fusion then makes one kernel of both. The largest
+    magnitude of each row comes first, so that a kernel that computes rows computes it, too. The
+    products of a phase share operands, and all products share the scale of a value.
 
     Largest magnitudes are those of the tensors of a rank: there is no communication. A product whose
     sizes are not all multiples of 16 on a rank stays as it is, without `quantized`, with a remark.
 
     Before:
     ```mlir
-    func.func @step(%x: tensor<16x32xbf16>, %w: tensor<48x32xbf16>) -> tensor<16x48xbf16> {
-      %y = nn.matmul %x, %w transpose_rhs quantized [f8E4M3FN, f8E4M3FN] : (tensor<16x32xbf16>, tensor<48x32xbf16>) -> tensor<16x48xbf16>
-      return %y : tensor<16x48xbf16>
+    func.func @step(%x: tensor<16x32xbf16>) -> tensor<16x16xbf16> {
+      %y = nn.matmul %x, %x transpose_rhs quantized [f8E4M3FN, f8E4M3FN] : (tensor<16x32xbf16>, tensor<16x32xbf16>) -> tensor<16x16xbf16>
+      return %y : tensor<16x16xbf16>
     }
     ```
 
     After:
     ```mlir
-    func.func @step(%x: tensor<16x32xbf16>, %w: tensor<48x32xbf16>) -> tensor<16x48xbf16> {
+    func.func @step(%x: tensor<16x32xbf16>) -> tensor<16x16xbf16> {
       %0 = nn.cast %x : tensor<16x32xbf16> -> tensor<16x32xf32>
       %1 = nn.abs %0 : tensor<16x32xf32>
-      %2 = nn.reduce max %1 dims = [0, 1] : tensor<16x32xf32> -> tensor<f32>
-      %3 = nn.constant dense<9.99999996E-13> : tensor<f32>
-      %4 = nn.max %2, %3 : tensor<f32>
-      %5 = nn.constant dense<4.480000e+02> : tensor<f32>
-      %6 = nn.div %5, %4 : tensor<f32>
-      %7 = nn.constant dense<1.000000e+00> : tensor<f32>
-      %8 = nn.div %7, %6 : tensor<f32>
-      %9 = nn.cast %x : tensor<16x32xbf16> -> tensor<16x32xf32>
-      %10 = nn.broadcast %6 dims = [] : tensor<f32> -> tensor<16x32xf32>
-      %11 = nn.mul %9, %10 : tensor<16x32xf32>
-      %12 = nn.quantize %11 : tensor<16x32xf32> -> tensor<16x32xf8E4M3FN>
-      %13 = nn.cast %w : tensor<48x32xbf16> -> tensor<48x32xf32>
-      %14 = nn.abs %13 : tensor<48x32xf32>
-      %15 = nn.reduce max %14 dims = [0, 1] : tensor<48x32xf32> -> tensor<f32>
-      %16 = nn.constant dense<9.99999996E-13> : tensor<f32>
-      %17 = nn.max %15, %16 : tensor<f32>
-      %18 = nn.constant dense<4.480000e+02> : tensor<f32>
-      %19 = nn.div %18, %17 : tensor<f32>
-      %20 = nn.constant dense<1.000000e+00> : tensor<f32>
-      %21 = nn.div %20, %19 : tensor<f32>
-      %22 = nn.cast %w : tensor<48x32xbf16> -> tensor<48x32xf32>
-      %23 = nn.broadcast %19 dims = [] : tensor<f32> -> tensor<48x32xf32>
-      %24 = nn.mul %22, %23 : tensor<48x32xf32>
-      %25 = nn.quantize %24 : tensor<48x32xf32> -> tensor<48x32xf8E4M3FN>
-      %26 = nn.quantized_matmul %12, %25 scales %8, %21 : tensor<16x32xf8E4M3FN>, tensor<48x32xf8E4M3FN> -> tensor<16x48xbf16>
-      return %26 : tensor<16x48xbf16>
+      %2 = nn.reduce max %1 dims = [1] : tensor<16x32xf32> -> tensor<16xf32>
+      %3 = nn.reduce max %2 dims = [0] : tensor<16xf32> -> tensor<f32>
+      %4 = nn.constant dense<9.99999996E-13> : tensor<f32>
+      %5 = nn.max %3, %4 : tensor<f32>
+      %6 = nn.constant dense<4.480000e+02> : tensor<f32>
+      %7 = nn.div %6, %5 : tensor<f32>
+      %8 = nn.constant dense<1.000000e+00> : tensor<f32>
+      %9 = nn.div %8, %7 : tensor<f32>
+      %10 = nn.cast %x : tensor<16x32xbf16> -> tensor<16x32xf32>
+      %11 = nn.broadcast %7 dims = [] : tensor<f32> -> tensor<16x32xf32>
+      %12 = nn.mul %10, %11 : tensor<16x32xf32>
+      %13 = nn.quantize %12 : tensor<16x32xf32> -> tensor<16x32xf8E4M3FN>
+      %14 = nn.quantized_matmul %13, %13 scales %9, %9 : tensor<16x32xf8E4M3FN>, tensor<16x32xf8E4M3FN> -> tensor<16x16xbf16>
+      return %14 : tensor<16x16xbf16>
     }
     ```
   }];
@@ -516,6 +505,10 @@ def FusionPass : Pass<"shale-fusion", "::mlir::ModuleOp"> {
     If the target has kernels of rows that also sum columns (`Target::columnSumParts`), the first
     of two stages of such a sum joins the rows that it is over. The pass then sets the number of
     its parts, and only the order of the sum changes.
+
+    If the target has kernels that store a matrix and its transpose (`Target::storesTransposes`),
+    `nn.transpose` of a matrix with other readers joins the ops that compute the matrix, unless these
+    belong to rows.
 
     The matmul is a library call. The ops after it become one kernel, which writes
     its result in place of its operand.

@@ -74,8 +74,10 @@ private:
     if (made)
       return made;
     nn::Composer c(b, op);
+    if (transposed)
+      return made = c.transpose(quantized(op, value, element, false), {1, 0});
     Value factor = scaleOf(op, value, element).factor;
-    Value wide = c.cast(transposed ? c.transpose(value, {1, 0}) : value, b.getF32Type());
+    Value wide = c.cast(value, b.getF32Type());
     return made = nn::QuantizeOp::create(b, op.getLoc(), typeOf(wide).clone(element),
                                          c.mul(wide, c.scalar(factor, wide)));
   }
@@ -91,7 +93,8 @@ private:
     auto scalar = RankedTensorType::get({}, b.getF32Type());
     Value size = nn::AbsOp::create(b, op.getLoc(), wide.getType(), wide);
     Value largest =
-        c.max(c.reduce(nn::ReduceKind::Max, size, {0, 1}), c.splat(scalar, nn::kLeastMagnitude));
+        c.max(c.reduce(nn::ReduceKind::Max, c.reduce(nn::ReduceKind::Max, size, {1}), {0}),
+              c.splat(scalar, nn::kLeastMagnitude));
     made.factor = c.div(c.splat(scalar, nn::largestFloat8(element)), largest);
     made.inverse = c.div(c.splat(scalar, 1), made.factor);
     return made;

@@ -34,8 +34,8 @@ def NN_TransposeOp : NN_Op<"transpose", [Pure, NN_Sharded, NN_IndexedMove, NN_Mo
 
     Example: `%1 = nn.transpose %0 perm = [1, 0] : tensor<4x8xf32> -> tensor<8x4xf32>`
   }];
-  let arguments = (ins NN_Tensor:$input, DenseI64ArrayAttr:$perm);
-  let results = (outs NN_Tensor:$result);
+  let arguments = (ins NN_AnyTensor:$input, DenseI64ArrayAttr:$perm);
+  let results = (outs NN_AnyTensor:$result);
   let assemblyFormat = "$input `perm` `=` $perm attr-dict `:` type($input) `->` type($result)";
   let hasVerifier = 1;
   let hasFolder = 1;

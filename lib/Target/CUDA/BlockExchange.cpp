@@ -3,6 +3,7 @@
 #include "dialects/nn/Emit/Reduction.h"
 #include "lib/Codegen/NestEmitter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
@@ -14,11 +15,16 @@ static constexpr int64_t kWarp = 32;
 
 Value BlockExchange::index(int64_t value) { return arith::ConstantIndexOp::create(b, loc, value); }
 
-Value BlockExchange::makeShared(int64_t count, Type element) {
+Value BlockExchange::makeShared(int64_t count, Type element, int64_t alignment) {
   auto type =
       MemRefType::get({count}, memoryType(element), AffineMap(),
                       gpu::AddressSpaceAttr::get(b.getContext(), gpu::AddressSpace::Workgroup));
-  return function.addWorkgroupAttribution(type, loc);
+  BlockArgument memory = function.addWorkgroupAttribution(type, loc);
+  if (alignment > 0)
+    function.setWorkgroupAttributionAttr(function.getNumWorkgroupAttributions() - 1,
+                                         LLVM::LLVMDialect::getAlignAttrName(),
+                                         b.getI32IntegerAttr(alignment));
+  return memory;
 }
 
 void BlockExchange::store(Value value, Value shared, Value at) {

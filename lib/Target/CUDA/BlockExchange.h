@@ -13,8 +13,9 @@ public:
   BlockExchange(mlir::OpBuilder &builder, mlir::gpu::GPUFuncOp function)
       : b(builder), function(function), loc(function.getLoc()) {}
 
-  /// Returns memory of the block for elements of a type.
-  mlir::Value makeShared(int64_t count, mlir::Type element);
+  /// Returns memory of the block for elements of a type, which begins at a multiple of `alignment`
+  /// bytes; 0: of their size.
+  mlir::Value makeShared(int64_t count, mlir::Type element, int64_t alignment = 0);
   void store(mlir::Value value, mlir::Value shared, mlir::Value at);
   mlir::Value load(mlir::Value shared, mlir::Value at, mlir::Type type);
 

@@ -492,6 +492,8 @@ private:
 
 bool cuda::emitKernel(OpBuilder &b, gpu::GPUFuncOp function, Region &body, const RowForm &form,
                       const GpuSchedule &schedule) {
+  if (schedule.transposes)
+    return emitTransposes(b, function, body, form, schedule);
   return schedule.strip > 0 ? emitColumns(b, function, body, form, schedule)
                             : GpuKernel(b, function, body, form, schedule).run();
 }

@@ -16,6 +16,10 @@ bool emitKernel(mlir::OpBuilder &builder, mlir::gpu::GPUFuncOp function, mlir::R
 bool emitColumns(mlir::OpBuilder &builder, mlir::gpu::GPUFuncOp function, mlir::Region &body,
                  const RowForm &form, const GpuSchedule &schedule);
 
+/// The same for a schedule that transposes.
+bool emitTransposes(mlir::OpBuilder &builder, mlir::gpu::GPUFuncOp function, mlir::Region &body,
+                    const RowForm &form, const GpuSchedule &schedule);
+
 } // namespace shale::cuda
 
 #endif // SHALE_TARGET_CUDA_GPUKERNEL_H

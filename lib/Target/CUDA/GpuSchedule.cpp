@@ -8,6 +8,7 @@
 #include "dialects/nn/Ops/Reduce.h"
 #include "lib/Target/CUDA/CUDA.h"
 #include "lib/Target/CUDA/ThreadEmitter.h"
+#include "lib/Target/CUDA/TransposeForm.h"
 #include "mlir/Analysis/SliceAnalysis.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -157,6 +158,15 @@ GpuSchedule flatSchedule(const RowForm &form, Region &body) {
   return schedule;
 }
 
+GpuSchedule transposeSchedule(const TransposeForm &tiles) {
+  GpuSchedule schedule;
+  schedule.transposes = true;
+  schedule.threads = TransposeForm::kThreads;
+  schedule.width = tiles.width;
+  schedule.blocks = tiles.blocks();
+  return schedule;
+}
+
 /// Returns the schedule of a flat kernel all of whose reductions are of columns of the same sizes,
 /// and independent; its strip is 0 if it is not such a kernel.
 GpuSchedule columnSchedule(const RowForm &form, Region &body) {
@@ -208,7 +218,10 @@ int64_t CudaTarget::columnSumParts(int64_t rows, int64_t columns, int64_t sums) 
 GpuSchedule cuda::chooseSchedule(const RowForm &form, Region &body) {
   if (form.flat) {
     GpuSchedule columns = columnSchedule(form, body);
-    return columns.strip > 0 ? columns : flatSchedule(form, body);
+    if (columns.strip > 0)
+      return columns;
+    std::optional<TransposeForm> tiles = matchTransposes(form, body);
+    return tiles ? transposeSchedule(*tiles) : flatSchedule(form, body);
   }
   GpuSchedule schedule;
   schedule.width = chunkWidth(body, form.rows * form.columns, form.columns);

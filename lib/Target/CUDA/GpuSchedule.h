@@ -21,7 +21,7 @@ namespace shale::cuda {
 /// memory. Flat: a thread takes `chunks` chunks of `width` neighbouring elements, a block's threads
 /// apart. If `parts` is above 1, the elements are a sequence of groups of `parts` parts of `part`
 /// elements each. A thread takes the chunk at the same place of each part of a group, for `chunks /
-/// parts` places.
+/// parts` places. If it `transposes`, a block takes a tile of a matrix (TransposeForm).
 struct GpuSchedule {
   int64_t blocks = 1;
   int64_t threads = 32; ///< per block
@@ -31,6 +31,7 @@ struct GpuSchedule {
   int64_t parts = 1, part = 0;
   int64_t strip = 0; ///< positive if and only if the kernel reduces columns
   int64_t outer = 1, each = 1, inner = 1;
+  bool transposes = false;
 };
 
 /// Chooses the schedule of a kernel from its form and the types and sizes of its inputs and

@@ -4,6 +4,7 @@
 // same kernels compiled for a CPU compute the same bits, unless they allow approximations.
 //
 //===----------------------------------------------------------------------===//
+#include "dialects/interfaces/Float8.h"
 #include "lib/Target/CUDA/FastMath.h"
 #include "lib/Target/CUDA/GpuCode.h"
 #include "lib/Target/ExpandMath.h"
@@ -60,6 +61,26 @@ static void hideIntrinsics(gpu::GPUModuleOp kernels) {
   });
 }
 
+/// Makes conversions to 8-bit floats instructions, which make numbers beyond the range of the type
+/// its largest.
+static void keep8BitFloats(gpu::GPUModuleOp kernels) {
+  kernels.walk([](arith::TruncFOp op) {
+    Type narrow = op.getType();
+    if (!is8BitFloat(narrow) || !op.getIn().getType().isF32())
+      return;
+    OpBuilder b(op);
+    Location loc = op.getLoc();
+    StringRef name =
+        isa<Float8E5M2Type>(narrow) ? "llvm.nvvm.ff.to.e5m2x2.rn" : "llvm.nvvm.ff.to.e4m3x2.rn";
+    Value none = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(0));
+    auto both = LLVM::CallIntrinsicOp::create(b, loc, b.getI16Type(), b.getStringAttr(name),
+                                              {none, withoutLimits(op.getIn(), narrow)});
+    Value low = arith::TruncIOp::create(b, loc, b.getI8Type(), both.getResult(0));
+    op.replaceAllUsesWith(arith::BitcastOp::create(b, loc, narrow, low).getResult());
+    op.erase();
+  });
+}
+
 /// Makes maxima and minima of floats instructions: the expansion of arith ops would compare and
 /// select.
 static void keepMaxima(gpu::GPUModuleOp kernels) {
@@ -96,6 +117,7 @@ static LogicalResult lower(gpu::GPUModuleOp kernels, unsigned indexBits) {
   useApproximations(kernels);
   if (failed(expandMath(kernels)))
     return failure();
+  keep8BitFloats(kernels);
   keepMaxima(kernels);
   PassManager pm(kernels.getContext(), kernels->getName().getStringRef());
   pm.enableVerifier(true);

@@ -13,7 +13,8 @@ module attributes {nn.target = "cuda:sm_90a"} {
 // CHECK-LABEL: func.func @step
 // CHECK: %[[WIDE:.*]] = nn.cast %arg0 {nn.phase = #forward} : tensor<16x32xbf16> -> tensor<16x32xf32>
 // CHECK: %[[ABS:.*]] = nn.abs %[[WIDE]]
-// CHECK: %[[MAX:.*]] = nn.reduce max %[[ABS]] dims = [0, 1]
+// CHECK: %[[ROWS:.*]] = nn.reduce max %[[ABS]] dims = [1]
+// CHECK: %[[MAX:.*]] = nn.reduce max %[[ROWS]] dims = [0]
 // CHECK: %[[LEAST:.*]] = nn.constant {{.*}}dense<9.99999996E-13> : tensor<f32>
 // CHECK: %[[SIZE:.*]] = nn.max %[[MAX]], %[[LEAST]]
 // CHECK: %[[LARGEST:.*]] = nn.constant {{.*}}dense<4.480000e+02> : tensor<f32>
@@ -23,13 +24,15 @@ module attributes {nn.target = "cuda:sm_90a"} {
 // CHECK: %[[X:.*]] = nn.quantize %{{.*}} {nn.phase = #forward} : tensor<16x32xf32> -> tensor<16x32xf8E4M3FN>
 // CHECK: %[[W:.*]] = nn.quantize %{{.*}} {nn.phase = #forward} : tensor<48x32xf32> -> tensor<48x32xf8E4M3FN>
 // CHECK: nn.quantized_matmul %[[X]], %[[W]] scales %[[INVERSE]], %{{.*}} {nn.phase = #forward} : {{.*}} -> tensor<16x48xbf16>
-// CHECK-DAG: %[[GS:.*]] = nn.constant {{.*}}dense<5.734400e+04> : tensor<f32>
-// CHECK-DAG: %[[G:.*]] = nn.quantize %{{.*}} {nn.phase = #backward} : tensor<16x48xf32> -> tensor<16x48xf8E5M2>
-// CHECK-DAG: %[[WT:.*]] = nn.quantize %{{.*}} {nn.phase = #backward} : tensor<32x48xf32> -> tensor<32x48xf8E4M3FN>
+// CHECK: nn.constant {{.*}}dense<5.734400e+04> : tensor<f32>
+// CHECK: %[[G:.*]] = nn.quantize %{{.*}} {nn.phase = #backward} : tensor<16x48xf32> -> tensor<16x48xf8E5M2>
+// CHECK: %[[AGAIN:.*]] = nn.quantize %{{.*}} {nn.phase = #backward} : tensor<48x32xf32> -> tensor<48x32xf8E4M3FN>
+// CHECK: %[[WT:.*]] = nn.transpose %[[AGAIN]] perm = [1, 0] {nn.phase = #backward}
 // CHECK: nn.quantized_matmul %[[G]], %[[WT]] scales
 // CHECK-NOT: nn.reduce
-// CHECK-DAG: %[[GT:.*]] = nn.quantize %{{.*}} {nn.phase = #backward} : tensor<48x16xf32> -> tensor<48x16xf8E5M2>
-// CHECK-DAG: %[[XT:.*]] = nn.quantize %{{.*}} {nn.phase = #backward} : tensor<32x16xf32> -> tensor<32x16xf8E4M3FN>
+// CHECK: %[[GT:.*]] = nn.transpose %[[G]] perm = [1, 0] {nn.phase = #backward}
+// CHECK: %[[XAGAIN:.*]] = nn.quantize %{{.*}} {nn.phase = #backward} : tensor<16x32xf32> -> tensor<16x32xf8E4M3FN>
+// CHECK: %[[XT:.*]] = nn.transpose %[[XAGAIN]] perm = [1, 0] {nn.phase = #backward}
 // CHECK: nn.quantized_matmul %[[GT]], %[[XT]] scales %{{.*}}, %[[INVERSE]] {nn.phase = #backward} : {{.*}} -> tensor<48x32xf32>
 func.func @step(%x: tensor<16x32xbf16>, %w: tensor<48x32xbf16>, %g: tensor<16x48xbf16>) -> (tensor<16x48xbf16>, tensor<16x32xbf16>, tensor<48x32xf32>) {
   %0 = nn.matmul %x, %w transpose_rhs quantized [f8E4M3FN, f8E4M3FN] {nn.phase = #nn.phase<forward>} : (tensor<16x32xbf16>, tensor<48x32xbf16>) -> tensor<16x48xbf16>
