@@ -183,10 +183,8 @@ private:
 
   double productRate(Operation *op) const {
     Type element = cast<MemRefType>(op->getOperand(0).getType()).getElementType();
-    // Where the machine has products of 16-bit floats, those of 8-bit floats are twice as fast
-    // (NVIDIA H100 and B200 data sheets).
     if (is8BitFloat(element))
-      return rates.flops16 > rates.flops ? 2 * rates.flops16 : rates.flops;
+      return rates.flops8 > 0 ? rates.flops8 : rates.flops;
     return is16BitFloat(element)                                    ? rates.flops16
            : element.isF32() && module->hasAttr(rt::kAllowTf32Attr) ? rates.flopsTf32
                                                                     : rates.flops;

@@ -70,6 +70,7 @@ const std::vector<Key> &keys() {
         rate("f32_products", operations, &Rates::flops),
         rate("tf32_products", operations, &Rates::flopsTf32),
         rate("f16_products", operations, &Rates::flops16),
+        rate("f8_products", operations, &Rates::flops8, false),
         rate("attention_products", operations, &Rates::attention),
         rate("attention_scores", "exponentials per second", &Rates::scores, false),
         rate("device_memory", bytes, &Rates::memory),

@@ -21,6 +21,8 @@ struct Rates {
   double flops = 0;     ///< f32 operations of matrix products
   double flopsTf32 = 0; ///< the same with operands rounded to TF32 (--allow-tf32)
   double flops16 = 0;   ///< bf16 and f16 operations of matrix products
+  /// The same of 8-bit floats; 0: the machine has none, and they take as long as those of f32.
+  double flops8 = 0;
   double attention = 0; ///< bf16 and f16 operations of the products in a library's attention
   /// Exponentials of scores there, a query and key each; not beside products.
   double scores = std::numeric_limits<double>::infinity();

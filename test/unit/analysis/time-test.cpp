@@ -122,6 +122,19 @@ TEST_F(Time, OfAProductIsThatOfItsOperations) {
   EXPECT_DOUBLE_EQ(time(product("bf16"), kFast).seconds, 0.3);
   EXPECT_DOUBLE_EQ(time(product("f32"), kFast, "rt.allow_tf32").seconds, 0.5);
   EXPECT_DOUBLE_EQ(time(product("bf16"), kFast, "rt.allow_tf32").seconds, 0.3);
+  // 1536 rows and columns of 8-bit floats at twice the rate of 16-bit floats; without one, that of
+  // f32.
+  std::string narrow = R"(
+    %x = rt.buffer arena offset = 256 activations "x" : memref<16x32xf8E5M2>
+    %y = rt.buffer arena offset = 768 activations "y" : memref<48x32xf8E4M3FN>
+    %z = rt.buffer arena offset = 2304 activations "z" : memref<16x48xf32>
+    %s = rt.view %a offset = 0 : memref<16xf32> -> memref<f32>
+    rt.gemm %x, %y transpose_b scales %s, %s to %z : memref<16x32xf8E5M2>, memref<48x32xf8E4M3FN> scales memref<f32>, memref<f32> to memref<16x48xf32>
+)";
+  Rates rates = kFast;
+  EXPECT_DOUBLE_EQ(time(narrow, rates).seconds, 491.52);
+  rates.flops8 = 400;
+  EXPECT_DOUBLE_EQ(time(narrow, rates).seconds, 122.88);
   // 124 bytes take longer than 60 operations.
   EXPECT_DOUBLE_EQ(time(product("f32")).seconds, 13.4);
 }
