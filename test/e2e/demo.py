@@ -25,7 +25,7 @@ def check(a, work):
     run([work / "train", "--data", work / "train.safetensors", *(["--eval-data", work / "eval.safetensors"] if whole else []),
          "--steps", a.steps, "--lr", s["lr"], "--beta1", s["beta1"],
          "--beta2", s["beta2"], "--eps", s["eps"], "--weight-decay", s["weight_decay"], "--clip-grad-norm",
-         s["clip_grad_norm"], "--schedule", "constant", "--out", work / "run"], "the program")
+         s["clip_grad_norm"], "--schedule", "constant", "--out", work / "run"], "the program", timeout=7200 if whole else 600)
     lines = metrics(work / "run")
     losses = [line["loss"] for line in lines if "loss" in line]
     worst = largest(abs(got - want) for got, want in zip(losses, reference["loss"][:a.steps], strict=True))

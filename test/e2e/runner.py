@@ -51,8 +51,8 @@ def save_safetensors(path, arrays):
     pathlib.Path(path).write_bytes(len(text).to_bytes(8, "little") + text + b"".join(blobs))
 
 
-def run(command, what, environment=None, folder=None):
-    result = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=600, env=environment, cwd=folder)
+def run(command, what, environment=None, folder=None, timeout=600):
+    result = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=timeout, env=environment, cwd=folder)
     if result.returncode:
         raise Deviates(f"{what} ended with {result.returncode}: {(result.stderr or result.stdout)[-600:]}")
     return result
