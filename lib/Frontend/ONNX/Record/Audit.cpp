@@ -4,8 +4,8 @@
 // differ from the form in which the exporter writes that operation, a tool has changed the file.
 //
 //===----------------------------------------------------------------------===//
-#include "lib/Frontend/ONNX/Record/Finder.h"
-#include "lib/Frontend/ONNX/Record/TracedProgram.h"
+#include "lib/Frontend/ONNX/Record/Messages.h"
+#include "lib/Frontend/ONNX/Record/Rules.h"
 #include "lib/Frontend/ONNX/Record/Words.h"
 #include "llvm/ADT/STLExtras.h"
 
@@ -76,19 +76,6 @@ static bool isMergedNorm(const Operation &operation) {
          llvm::is_contained({"Conv", "ConvTranspose", "Gemm"}, operation.nodes.back()->op_type());
 }
 
-static std::string sentenceOf(const Difference &difference, const Operation &operation) {
-  std::string target = displayName(operation.fx.target);
-  if (difference.operand < 0 && difference.attribute.empty())
-    return "the nodes of '" + displayName(operation.fx.name) +
-           "' read each other otherwise than those of every " + target;
-  std::string place = difference.attribute.empty()
-                          ? "operand " + std::to_string(difference.operand)
-                          : "attribute '" + displayName(difference.attribute) + "'";
-  return "node '" + displayName(difference.node->name()) + "' has " +
-         displayName(difference.found) + " as " + place + ", and the record of its operation, " +
-         target + ", has " + displayName(difference.expected);
-}
-
 /// Returns where the nodes of an operation differ from its form, or read what they may not.
 std::optional<Difference> TracedProgram::differenceOf(Operation &operation) {
   Difference difference;
@@ -114,25 +101,14 @@ void TracedProgram::fitForms(const ParameterOptions &options) {
   }
 }
 
-void Finder::audit() {
-  for (const auto &assumed : options.assumedForms)
-    if (llvm::none_of(program.operations(), [&](const Operation &operation) {
+Findings rules::form(const Known &known) {
+  Findings findings;
+  for (const auto &assumed : known.options.assumedForms)
+    if (llvm::none_of(known.program.operations(), [&](const Operation &operation) {
           return operation.fx.target == assumed.getKey();
         }))
-      out.errors.push_back("--assume-form " + displayName(assumed.getKey()) +
-                           ": the file has no such operation; names are like aten.mul.Tensor");
-  if (!program.mismatch())
-    return;
-  const Operation &operation = *program.mismatch()->operation;
-  if (program.mismatch()->isMergedNorm)
-    out.errors.push_back(
-        "node '" + displayName(operation.nodes.back()->name()) +
-        "' has the record of a batch normalization, '" + displayName(operation.fx.name) +
-        "': the export computed its weights from those of both layers, as for inference, so the "
-        "two cannot be trained. Export with torch.onnx.export(..., optimize=False)");
-  else
-    out.errors.push_back(sentenceOf(program.mismatch()->difference, operation) +
-                         ": a tool has changed the file after its export. Compile the file that "
-                         "PyTorch wrote; if this is that file, pass --assume-form " +
-                         displayName(operation.fx.target));
+      findings.errors.push_back(messages::noSuchForm(assumed.getKey()));
+  if (known.program.mismatch())
+    findings.errors.push_back(messages::mismatch(*known.program.mismatch()));
+  return findings;
 }

@@ -1,5 +1,6 @@
 //===- Detached.cpp - Detached values that have a name only ---------------===//
-#include "lib/Frontend/ONNX/Record/Finder.h"
+#include "lib/Frontend/ONNX/Record/Messages.h"
+#include "lib/Frontend/ONNX/Record/Rules.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace shale;
@@ -7,9 +8,11 @@ using namespace shale::onnx;
 using llvm::SmallVector;
 using llvm::StringRef;
 
-/// Stops gradients at each read of an x.detach(), which has a name only. Adds an error where the
-/// file does not show which operand it is.
-void Finder::restoreDetached() {
+/// Stops gradients at each read of an x.detach(), which has a name only. An error where the file
+/// does not show which operand it is.
+Findings rules::detached(const Known &known) {
+  Findings findings;
+  const TracedProgram &program = known.program;
   auto isDetached = [&](StringRef name) {
     return !program.has(name) && operationOf(name) == "detach";
   };
@@ -18,7 +21,6 @@ void Finder::restoreDetached() {
     llvm::erase_if(names, [&](StringRef name) { return !isDetached(name); });
     if (names.empty())
       continue;
-    bool isFormed = operation.hasForm;
     // If the operation names a value that its nodes do not read, its first nodes were merged into
     // those of an equal operation.
     bool isWhole = llvm::all_of(operation.fx.args, [&](const std::string &name) {
@@ -34,41 +36,38 @@ void Finder::restoreDetached() {
         if (!stops || !(isShown || (isWhole && !program.isInnerValue(operation, node->input(i)))))
           continue;
         placed.insert(node->input(i));
-        out.restored[{node, i}] = {Expression::of("stop_gradient", Expression::ofInput()), {}};
+        findings.claim(
+            isShown ? Evidence::Form : Evidence::Name,
+            RestoredClaim{{node, i}, {Expression::of("stop_gradient", Expression::ofInput()), {}}});
       }
-    if (isFormed ? !placed.empty() : placed.size() == 1)
+    if (operation.hasForm ? !placed.empty() : placed.size() == 1)
       continue;
-    if (placed.empty() &&
-        program.unnamedInputs(operation).empty()) // the detached value is no computed one
+    // The detached value is no computed one.
+    if (placed.empty() && program.unnamedInputs(operation).empty())
       continue;
-    out.errors.push_back(
-        "node '" + displayName(operation.nodes.front()->name()) +
-        "' reads a value that the model detaches ('" + displayName(names.front()) +
-        "'), and the file does not show which of its operands that is: training would send a gradient through it. "
-        "Export with torch.onnx.export(..., optimize=False)");
+    findings.errors.push_back(messages::detachedSomewhere(*operation.nodes.front(), names.front()));
   }
+  return findings;
 }
 
-/// Adds an error where a restored stop of gradients is inside of an operation that shares its nodes
+/// An error where a restored stop of gradients is inside of an operation that shares its nodes
 /// with another one: mse_loss(q, h.detach()) and l1_loss(q, h) subtract once.
-void Finder::refuseSharedStops() {
+Findings rules::sharedStops(const Known &known) {
+  const TracedProgram &program = known.program;
+  const auto &restored = known.found.restored;
   for (const Operation &operation : program.operations())
     for (const NodeProto *node : operation.nodes)
       for (const std::string &value : node->input()) {
         const Operation *maker =
             program.isInnerValue(operation, value) ? program.makerOf(value) : nullptr;
-        bool stops = llvm::any_of(out.restored, [&](const auto &place) {
+        bool stops = llvm::any_of(restored, [&](const auto &place) {
           return place.first.first == node && node->input(place.first.second) == value;
         });
-        if (!maker || stops || llvm::none_of(out.restored, [&](const auto &place) {
+        if (!maker || stops || llvm::none_of(restored, [&](const auto &place) {
               return llvm::is_contained(maker->nodes, place.first.first);
             }))
           continue;
-        out.errors.push_back(
-            "node '" + displayName(node->name()) + "' reads a part of '" +
-            displayName(maker->fx.name) +
-            "', with which the export merged it, and the model detaches an operand there. "
-            "Export with torch.onnx.export(..., optimize=False)");
-        return;
+        return Findings::error(messages::detachedInside(*node, *maker));
       }
+  return {};
 }

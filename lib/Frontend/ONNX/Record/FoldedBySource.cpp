@@ -1,7 +1,6 @@
 //===- FoldedBySource.cpp - Folded values by the model's source -----------===//
-#include "lib/Frontend/ONNX/Record/Folded.h"
-#include "lib/Frontend/ONNX/Record/Signature.h"
-#include "lib/Frontend/ONNX/Record/Words.h"
+#include "lib/Frontend/ONNX/Record/Messages.h"
+#include "lib/Frontend/ONNX/Record/Rules.h"
 #include "llvm/ADT/STLExtras.h"
 #include <set>
 
@@ -11,35 +10,40 @@ using llvm::ArrayRef;
 using llvm::SmallVector;
 using llvm::StringRef;
 
-int FoldedParameters::parameterAt(StringRef scope, StringRef path) const {
-  if (path.empty())
-    return -1;
-  std::string name = scope.empty() ? path.str() : (scope + "." + path).str();
-  auto target = llvm::find(targets, name);
-  size_t index = target - targets.begin();
-  return target == targets.end() || isAlias[index] ? -1 : int(index);
+/// Claims the value of a parameter that is nowhere in the file, perhaps only a part of it.
+static void define(Findings &findings, Evidence evidence, size_t index, const Numbers &numbers,
+                   int32_t dataType, bool mayBePart = false) {
+  InitialValue value;
+  value.shape = std::vector<int64_t>(numbers.shape.begin(), numbers.shape.end());
+  value.dataType = dataType;
+  value.values = numbers.values;
+  value.mayBePart = mayBePart;
+  findings.claim(evidence, ValueClaim{index, std::move(value)});
 }
 
-/// Gives a parameter that is nowhere in the file its value.
-void FoldedParameters::define(size_t index, const Numbers &numbers, int32_t dataType) {
-  Parameter &parameter = out.list[index];
-  parameter.shape.assign(numbers.shape.begin(), numbers.shape.end());
-  parameter.dataType = dataType;
-  parameter.values = numbers.values;
-  parameter.used = true;
-  cache.erase(index);
-}
+namespace {
+
+/// How a line of source computes a value. A parameter that the file does not have otherwise is
+/// `unknown`, and `solution` is its value or that of a part of it.
+struct Match {
+  Reading reading;
+  int unknown = -1;
+  Solution solution;
+
+  size_t parameter() const { return reading.parameters[unknown]; }
+};
+
+} // namespace
 
 /// Returns the only reading that gives a constant. `from`: what the exporter lists as that from
 /// which the value was folded, if it does. `isNeutral`: the constant is 0 or 1 of any shape.
-std::optional<FoldedParameters::Match> FoldedParameters::matchOf(std::vector<Reading> readings,
-                                                                 const Numbers &constant,
-                                                                 ArrayRef<std::string> from,
-                                                                 bool isNeutral) {
+static std::optional<Match> matchOf(const Known &known, std::vector<Reading> readings,
+                                    const Numbers &constant, ArrayRef<std::string> from,
+                                    bool isNeutral) {
   std::set<size_t> listed;
   for (const std::string &name : from)
-    if (auto target = llvm::find(targets, name); target != targets.end())
-      listed.insert(target - targets.begin());
+    if (std::optional<size_t> target = known.program.parameterNamed(name))
+      listed.insert(*target);
   std::optional<Match> found;
   for (Reading &reading : readings) {
     Match match;
@@ -49,16 +53,16 @@ std::optional<FoldedParameters::Match> FoldedParameters::matchOf(std::vector<Rea
     SmallVector<const Numbers *> inputs;
     bool isOpen = false;
     for (auto [k, index] : llvm::enumerate(reading.parameters)) {
-      inputs.push_back(out.list[index].used ? numbersOf(index) : nullptr);
+      inputs.push_back(known.parameter(index).used ? known.numbersOf(index) : nullptr);
       if (inputs.back())
         continue;
-      isOpen |= match.unknown >= 0 || !isMissing(index);
+      isOpen |= match.unknown >= 0 || !known.isMissing(index);
       match.unknown = k;
     }
     if (isOpen)
       continue;
     if (match.unknown < 0) {
-      std::optional<Numbers> value = evaluate(program.context(), reading.expression, inputs);
+      std::optional<Numbers> value = evaluate(known.program.context(), reading.expression, inputs);
       if (!value || (isNeutral ? value->size() != 1 : !isClose(*value, constant)))
         continue;
       double distance = std::abs(value->values[0] - constant.values[0]);
@@ -66,7 +70,7 @@ std::optional<FoldedParameters::Match> FoldedParameters::matchOf(std::vector<Rea
         continue;
     } else {
       std::optional<Solution> solution =
-          solve(program.context(), reading.expression, inputs, match.unknown, constant);
+          solve(known.program.context(), reading.expression, inputs, match.unknown, constant);
       if (!solution)
         continue;
       match.solution = std::move(*solution);
@@ -80,25 +84,28 @@ std::optional<FoldedParameters::Match> FoldedParameters::matchOf(std::vector<Rea
 }
 
 /// Explains a value by the line of source of the node that reads it.
-bool FoldedParameters::fromSource(Value &value) {
+Findings rules::bySource(const Known &known, const FoldedValue &value) {
+  Findings findings;
   if (!value.numbers)
-    return false;
+    return findings;
   const FoldedRead &read = value.first();
-  auto parameterOf = [&](StringRef path) { return parameterAt(read.scope, path); };
-  std::optional<Match> match = matchOf(readingsOf({read.source, read.op, read.reader}, parameterOf),
-                                       *value.numbers, value.from, /*isNeutral=*/false);
+  auto parameterOf = [&](StringRef path) { return known.parameterAt(read.scope, path); };
+  std::optional<Match> match =
+      matchOf(known, readingsOf({read.source, read.op, read.reader}, parameterOf), *value.numbers,
+              value.from, /*isNeutral=*/false);
   if (!match)
-    return false;
+    return findings;
+  int32_t dataType = read.initializer->data_type();
   if (match->solution.part >= 0) {
-    size_t index = match->reading.parameters[match->unknown];
-    parts[index].push_back({std::move(*match), &value, nullptr});
-    return false;
+    findings.claim(Evidence::Source, PartClaim{match->parameter(), match->solution, match->reading,
+                                               value.places(), dataType});
+    return findings;
   }
   if (match->unknown >= 0)
-    define(match->reading.parameters[match->unknown], match->solution.numbers,
-           read.initializer->data_type());
-  explain(value, match->reading.parameters, match->reading.expression);
-  return true;
+    define(findings, Evidence::Source, match->parameter(), match->solution.numbers, dataType);
+  claimFolded(findings, known, value, match->reading.parameters, match->reading.expression,
+              Evidence::Source);
+  return findings;
 }
 
 /// The number of functions of one operand whose order is searched.
@@ -108,11 +115,12 @@ static constexpr size_t kMaxFunctions = 4;
 /// parameter that the file does not have otherwise, functions of one operand, movements that keep
 /// the order of elements, and repeats. The list does not have the order of the functions, except
 /// that the value's own operation is the last: only one order may have the values.
-bool FoldedParameters::byChain(Value &value) {
+Findings rules::byChain(const Known &known, const FoldedValue &value) {
+  Findings findings;
   ArrayRef<std::string> from = value.from;
   StringRef last = value.first().op;
   if (!value.numbers || from.empty() || last.empty())
-    return false;
+    return findings;
   int found = -1;
   std::vector<std::string> functions;
   bool isMoved = false, isRepeated = false;
@@ -125,20 +133,20 @@ bool FoldedParameters::byChain(Value &value) {
     return moves || kind == "expand" || isConversion(kind) || isUnary(kind);
   };
   for (const std::string &name : from) {
-    if (auto target = llvm::find(targets, name); target != targets.end()) {
+    if (std::optional<size_t> target = known.program.parameterNamed(name)) {
       if (found >= 0)
-        return false;
-      found = target - targets.begin();
+        return findings;
+      found = *target;
     } else if (std::string kind = operationOf(name); !kind.empty() && !addOperation(kind)) {
-      return false; // names like val_3 are the exporter's own
+      return findings; // names like val_3 are the exporter's own
     }
   }
-  if (found < 0 || !isMissing(found) || !addOperation(last) || functions.empty() ||
+  if (found < 0 || !known.isMissing(found) || !addOperation(last) || functions.empty() ||
       functions.size() > kMaxFunctions)
-    return false;
-  std::optional<SmallVector<int64_t>> own = shapeBehind(value, found, /*isMoved=*/false);
+    return findings;
+  std::optional<SmallVector<int64_t>> own = shapeBehind(known, value, found, /*isMoved=*/false);
   if (isRepeated && !own)
-    return false;
+    return findings;
   Numbers once = isRepeated ? withoutRepeats(*value.numbers) : *value.numbers;
   auto asDoubles = [](ArrayRef<int64_t> shape) {
     return std::vector<double>(shape.begin(), shape.end());
@@ -152,22 +160,24 @@ bool FoldedParameters::byChain(Value &value) {
       expression = Expression::of(function, std::move(expression));
     if (isMoved || isRepeated)
       expression = Expression::of("reshape", std::move(expression), asDoubles(once.shape));
-    std::optional<Solution> solution = solve(program.context(), expression, {nullptr}, 0, once);
+    std::optional<Solution> solution =
+        solve(known.program.context(), expression, {nullptr}, 0, once);
     if (!solution)
       continue;
     if (only)
-      return false;
+      return findings;
     if (isRepeated)
       expression = Expression::of("expand", std::move(expression), asDoubles(value.numbers->shape));
     only = {std::move(expression), std::move(*solution)};
   } while (std::next_permutation(functions.begin(), firsts));
   if (!only)
-    return false;
+    return findings;
   if (own)
     only->second.numbers.shape = *own;
-  define(found, only->second.numbers, value.first().initializer->data_type());
-  explain(value, {size_t(found)}, only->first);
-  return true;
+  define(findings, Evidence::Chain, found, only->second.numbers,
+         value.first().initializer->data_type());
+  claimFolded(findings, known, value, size_t(found), only->first, Evidence::Chain);
+  return findings;
 }
 
 /// Replaces input k by input k + 1.
@@ -179,75 +189,90 @@ static Expression shifted(Expression expression) {
   return expression;
 }
 
-void FoldedParameters::restoreOperation(const RemovedRead &read, const Match &match) {
-  std::string op = operationOf(read.name);
-  const Reading &reading = match.reading;
-  out.restored[{read.node, read.operand}] = {
-      Expression::of(op, Expression::ofInput(), shifted(reading.expression)), reading.parameters};
-  restoredNames.insert(read.name);
+/// Claims that a removed operation combines what a node reads with an expression of parameters.
+static void claimRemoved(Findings &findings, const Known &known, Place place,
+                         const std::string &name, const Reading &reading) {
+  std::string op = operationOf(name);
   std::vector<std::string> names;
   for (size_t index : reading.parameters)
-    names.push_back(out.list[index].name);
+    names.push_back(known.parameter(index).name);
   StringRef sign = op == "add" ? "+ " : op == "sub" ? "- " : op == "mul" ? "* " : "/ ";
-  out.repairs.push_back({read.node, "'" + displayName(read.name) +
-                                        "', which the export removed, is restored: " + sign.str() +
-                                        reading.expression.text(names)});
+  findings.claim(
+      Evidence::Source,
+      RestoredClaim{place,
+                    {Expression::of(op, Expression::ofInput(), shifted(reading.expression)),
+                     reading.parameters},
+                    name},
+      messages::removedOperation(*place.first, displayName(name),
+                                 sign.str() + reading.expression.text(names)));
 }
 
-void FoldedParameters::restoreRemoved(ArrayRef<RemovedRead> reads) {
-  for (const RemovedRead &read : reads) {
-    std::string op = operationOf(read.name);
-    Numbers neutral{{1}, {op == "mul" || op == "div" ? 1.0 : 0.0}};
-    auto parameterOf = [&](StringRef path) { return parameterAt(read.scope, path); };
-    std::optional<Match> match =
-        matchOf(operandsOf({read.source, op, read.reader}, parameterOf), neutral, {},
-                /*isNeutral=*/true);
-    if (!match || (match->unknown >= 0 && read.mayBeMerged))
-      continue;
-    size_t index = match->unknown < 0 ? 0 : match->reading.parameters[match->unknown];
-    if (match->solution.part >= 0) {
-      parts[index].push_back({std::move(*match), nullptr, &read});
-      continue;
-    }
-    if (match->unknown >= 0)
-      define(index, match->solution.numbers, 1);
-    restoreOperation(read, *match);
+/// Restores a removed operation with a parameter, such as `scale * x` of a scale of 1.
+Findings rules::removedOperand(const Known &known, const RemovedRead &read) {
+  Findings findings;
+  std::string op = operationOf(read.name);
+  Numbers neutral{{1}, {op == "mul" || op == "div" ? 1.0 : 0.0}};
+  auto parameterOf = [&](StringRef path) { return known.parameterAt(read.scope, path); };
+  std::optional<Match> match =
+      matchOf(known, operandsOf({read.source, op, read.reader}, parameterOf), neutral, {},
+              /*isNeutral=*/true);
+  if (!match || (match->unknown >= 0 && read.mayBeMerged))
+    return findings;
+  Place place(read.node, read.operand);
+  if (match->solution.part >= 0) {
+    findings.claim(
+        Evidence::Source,
+        PartClaim{match->parameter(), match->solution, match->reading, {place}, 1, read.name});
+    return findings;
   }
+  if (match->unknown >= 0)
+    define(findings, Evidence::Source, match->parameter(), match->solution.numbers, 1);
+  claimRemoved(findings, known, place, read.name, match->reading);
+  return findings;
+}
+
+/// Returns the folded value that a part was found in.
+static const FoldedValue *valueOf(const Known &known, const PartClaim &part) {
+  auto value = llvm::find_if(known.values, [&](const FoldedValue &one) {
+    return one.places().front() == part.reads.front();
+  });
+  return part.removedName.empty() ? &*value : nullptr;
 }
 
 /// Defines parameters of which every part along the first dimension is known.
-void FoldedParameters::restoreParts() {
-  for (auto &[index, matches] : parts) {
-    std::map<int64_t, const Numbers *> known;
+Findings rules::parts(const Known &known) {
+  Findings findings;
+  for (const auto &[index, matches] : known.parts) {
+    std::map<int64_t, const Numbers *> found;
     const Numbers *shaped = nullptr; // a part whose shape is known
     int32_t dataType = 1;
-    for (const PartMatch &part : matches) {
-      known[part.match.solution.part] = &part.match.solution.numbers;
-      if (part.value) {
-        shaped = &part.match.solution.numbers;
-        dataType = part.value->first().initializer->data_type();
+    for (const PartClaim &part : matches) {
+      found[part.solution.part] = &part.solution.numbers;
+      if (part.removedName.empty()) {
+        shaped = &part.solution.numbers;
+        dataType = part.dataType;
       }
     }
-    Numbers whole{{int64_t(known.size())}, {}};
+    Numbers whole{{int64_t(found.size())}, {}};
     if (shaped)
       whole.shape.append(shaped->shape.begin(), shaped->shape.end());
-    bool isWhole = !out.list[index].used && known.rbegin()->first + 1 == int64_t(known.size());
-    for (auto [place, part] : known) {
-      isWhole = isWhole && part->size() == known.begin()->second->size();
+    bool isWhole =
+        !known.parameter(index).used && found.rbegin()->first + 1 == int64_t(found.size());
+    for (auto [place, part] : found) {
+      isWhole = isWhole && part->size() == found.begin()->second->size();
       whole.values.insert(whole.values.end(), part->values.begin(), part->values.end());
     }
     if (!isWhole)
       continue;
-    define(index, whole, dataType);
-    out.list[index].mayBePart = true;
-    for (const PartMatch &part : matches)
-      if (part.value)
-        explain(*part.value, part.match.reading.parameters, part.match.reading.expression);
+    define(findings, Evidence::Source, index, whole, dataType, /*mayBePart=*/true);
+    for (const PartClaim &part : matches)
+      if (const FoldedValue *value = valueOf(known, part))
+        claimFolded(findings, known, *value, part.reading.parameters, part.reading.expression,
+                    Evidence::Source);
       else
-        restoreOperation(*part.removed, part.match);
-    out.repairs.back().isNote = true;
-    out.repairs.back().text +=
-        ". The " + std::to_string(known.size()) + " parts of '" + out.list[index].name +
-        "' that the graph reads are trained and written: if there are more, export with optimize=False";
+        claimRemoved(findings, known, part.reads.front(), part.removedName, part.reading);
+    messages::mayHaveMoreParts(*findings.claims.back().remark, known.parameter(index).name,
+                               found.size());
   }
+  return findings;
 }

@@ -6,9 +6,10 @@
 // class reads them in the same place.
 //
 //===----------------------------------------------------------------------===//
-#include "lib/Frontend/ONNX/Record/Folded.h"
-#include "lib/Frontend/ONNX/Record/Signature.h"
+#include "lib/Frontend/ONNX/Record/Messages.h"
+#include "lib/Frontend/ONNX/Record/Rules.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include <set>
 
 using namespace shale;
@@ -35,37 +36,30 @@ static bool areTwins(const FoldedRead &a, const FoldedRead &b) {
          });
 }
 
-/// Whether two parameters of the file have the same initial value.
-bool FoldedParameters::haveEqualValues(size_t index, size_t other) {
-  const Parameter &a = out.list[index], &b = out.list[other];
-  if (a.initializer && a.initializer == b.initializer && a.transposed == b.transposed)
-    return true;
-  const Numbers *left = numbersOf(index), *right = numbersOf(other);
-  return left && right && left->shape == right->shape && left->values == right->values;
-}
-
 /// Returns how a value is computed whose twin, which is explained, reads the same constant in the
 /// same place: by `layers.1.D` where the other is computed by `layers.0.D`. None if it is no twin,
 /// or a parameter is not there or has another value.
-std::optional<ParameterUse> FoldedParameters::twinOf(const Value &value, const Value &other) {
-  const FoldedRead &read = value.first(), &known = other.first();
-  bool isSamePlace = read.initializer == known.initializer && read.op == known.op &&
-                     read.isComputed == known.isComputed && read.source == known.source &&
-                     read.operand == known.operand && read.reader.kind == known.reader.kind &&
-                     read.reader.argument == known.reader.argument &&
-                     read.node->op_type() == known.node->op_type();
-  auto found = out.uses.find({known.node, known.operand});
-  if (!isSamePlace || read.isOpen() || !areTwins(read, known) || found == out.uses.end())
+static std::optional<ParameterUse> twinOf(const Known &known, const FoldedValue &value,
+                                          const FoldedValue &other) {
+  const FoldedRead &read = value.first(), &twin = other.first();
+  bool isSamePlace = read.initializer == twin.initializer && read.op == twin.op &&
+                     read.isComputed == twin.isComputed && read.source == twin.source &&
+                     read.operand == twin.operand && read.reader.kind == twin.reader.kind &&
+                     read.reader.argument == twin.reader.argument &&
+                     read.node->op_type() == twin.node->op_type();
+  auto found = known.found.uses.find({twin.node, twin.operand});
+  if (!isSamePlace || read.isOpen() || !areTwins(read, twin) || found == known.found.uses.end())
     return std::nullopt;
   ParameterUse use = found->second;
   auto turn = [&](size_t &index) {
-    StringRef rest = targets[index];
-    if (!rest.consume_front(known.scope) || !rest.consume_front("."))
+    StringRef rest = known.target(index);
+    if (!rest.consume_front(twin.scope) || !rest.consume_front("."))
       return false;
-    int twin = parameterAt(read.scope, rest);
-    if (twin < 0 || !(isMissing(twin) || (out.list[twin].used && haveEqualValues(twin, index))))
+    int own = known.parameterAt(read.scope, rest);
+    if (own < 0 ||
+        !(known.isMissing(own) || (known.parameter(own).used && known.haveEqualValues(own, index))))
       return false;
-    index = twin;
+    index = own;
     return true;
   };
   return turn(use.parameter) && llvm::all_of(use.others, turn) ? std::optional(use) : std::nullopt;
@@ -73,11 +67,13 @@ std::optional<ParameterUse> FoldedParameters::twinOf(const Value &value, const V
 
 /// Explains values that were merged with those of another module, whose parameters have equal
 /// values: each is the same function of the parameters of the same names in its own module.
-void FoldedParameters::byTwin() {
+Findings rules::byTwin(const Known &known) {
   struct Pair {
-    Value *value;
-    ParameterUse use, known;
+    const FoldedValue *value;
+    ParameterUse use, twin;
   };
+  Findings findings;
+  const Parameters &found = known.found;
   std::vector<Pair> pairs;
   std::map<size_t, size_t> sources; // of missing parameters: one with its value
   std::set<size_t> open;            // those that would have two values
@@ -88,44 +84,47 @@ void FoldedParameters::byTwin() {
   };
   auto keyOf = [&](const ParameterUse &use) {
     return (use.transposed ? "T" : "") +
-           (use.expression < 0 ? Expression::ofInput() : out.expressions[use.expression])
+           (use.expression < 0 ? Expression::ofInput() : found.expressions[use.expression])
                .key(parametersOf(use));
   };
-  for (Value &value : values) {
+  for (const FoldedValue &value : known.values) {
     std::optional<Pair> only;
     bool isUnique = true;
-    for (const Value &other : values) {
+    for (const FoldedValue &other : known.values) {
       std::optional<ParameterUse> use =
-          value.explained || !other.explained ? std::nullopt : twinOf(value, other);
+          value.isExplained || !other.isExplained ? std::nullopt : twinOf(known, value, other);
       if (!use)
         continue;
       isUnique &= !only || keyOf(only->use) == keyOf(*use);
-      only = {&value, *use, out.uses[{other.first().node, other.first().operand}]};
+      only = {&value, *use, found.uses.at(other.places().front())};
     }
     if (!only || !isUnique)
       continue;
-    for (auto [index, known] : llvm::zip(parametersOf(only->use), parametersOf(only->known)))
-      if (isMissing(index))
-        if (auto source = sources.try_emplace(index, known).first;
-            !haveEqualValues(source->second, known))
+    for (auto [index, twin] : llvm::zip(parametersOf(only->use), parametersOf(only->twin)))
+      if (known.isMissing(index))
+        if (auto source = sources.try_emplace(index, twin).first;
+            !known.haveEqualValues(source->second, twin))
           open.insert(index);
     pairs.push_back(std::move(*only));
   }
-  for (Pair &pair : pairs) {
+  for (const Pair &pair : pairs) {
     SmallVector<size_t> own = parametersOf(pair.use);
     if (llvm::any_of(own, [&](size_t index) { return open.count(index); }))
       continue;
     for (size_t index : own)
-      if (isMissing(index)) {
-        out.list[index].takeValueOf(out.list[sources[index]]);
-        cache.erase(index);
+      if (known.isMissing(index)) {
+        const Parameter &source = known.parameter(sources[index]);
+        findings.claim(Evidence::Twin, ValueClaim{index,
+                                                  {source.initializer, source.transposed,
+                                                   source.shape, source.dataType, source.values}});
       }
-    explainAs(*pair.value, pair.use);
-    const FoldedRead &read = pair.value->first();
-    out.repairs.push_back(
-        {read.node, "parameter '" + out.list[pair.use.parameter].name +
-                        "', which the export folded, is restored from initializer '" +
-                        displayName(read.initializer->name()) + "', as '" +
-                        out.list[pair.known.parameter].name + "'"});
+    ReadClaim read{pair.use.parameter, pair.value->places(), pair.use.transposed};
+    if (pair.use.expression >= 0)
+      read.expression = found.expressions[pair.use.expression];
+    read.others = pair.use.others;
+    findings.claim(Evidence::Twin, std::move(read),
+                   messages::foldedTwin(*pair.value, known.parameter(pair.use.parameter).name,
+                                        known.parameter(pair.twin.parameter).name));
   }
+  return findings;
 }

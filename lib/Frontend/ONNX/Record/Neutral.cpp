@@ -14,7 +14,8 @@
 // one that was.
 //
 //===----------------------------------------------------------------------===//
-#include "lib/Frontend/ONNX/Record/Finder.h"
+#include "lib/Frontend/ONNX/Record/Messages.h"
+#include "lib/Frontend/ONNX/Record/Rules.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace shale;
@@ -25,11 +26,6 @@ using llvm::StringRef;
 /// Elements of the largest tensor that the exporter folds. Source: onnxscript's
 /// optimizer/_constant_folding.py (DEFAULT_CONSTANT_FOLD_INPUT_SIZE_LIMIT).
 static constexpr int64_t kFoldLimit = 8192;
-
-/// Whether the exporter removes operations of this kind.
-static bool isRemovedKind(StringRef kind) {
-  return llvm::is_contained({"add", "sub", "mul", "div"}, kind);
-}
 
 static void forEachModule(StringRef scope, llvm::function_ref<void(StringRef)> visit) {
   for (; !scope.empty(); scope = moduleOf(scope))
@@ -78,7 +74,7 @@ static std::optional<int64_t> usersOf(const NodeProto &node) {
   return rest.consumeInteger(10, users) ? std::nullopt : std::optional(users);
 }
 
-namespace shale::onnx {
+namespace {
 
 /// The modules of a graph, and when they compute.
 class ModuleTimes {
@@ -123,8 +119,8 @@ public:
   bool hasTwinOutside(StringRef module, const llvm::StringSet<> &computing) const {
     std::string name = classes.lookup(module);
     return !name.empty() && llvm::any_of(classes, [&](const auto &entry) {
-      return entry.second == name && entry.first() != module && !computing.contains(entry.first()) &&
-             own.lookup(entry.first()) == own.lookup(module);
+      return entry.second == name && entry.first() != module &&
+             !computing.contains(entry.first()) && own.lookup(entry.first()) == own.lookup(module);
     });
   }
 
@@ -134,24 +130,26 @@ private:
   }
 
   llvm::DenseMap<const NodeProto *, size_t> places;
-  std::vector<std::string> scopes, steps; // by place
+  std::vector<std::string> scopes, steps;        // by place
   llvm::StringMap<std::vector<std::string>> own; // the steps of a module itself
   llvm::StringSet<> modules;
   llvm::StringMap<std::string> classes;
 };
 
-/// A removed operation: what is read in its place, and the modules that may have computed it.
+/// A removed operation: what is read in its place, by whom, and the modules that may have computed
+/// it.
 struct Suspect {
-  std::string name, value, sentence;
+  std::string name, value;
+  const RemovedRead *read; // null: an output of the model
   llvm::StringSet<> computing = {}, calling = {};
 };
 
-} // namespace shale::onnx
+} // namespace
 
 /// Whether 0 or 1 may come from a parameter that the graph reads.
-bool Finder::mayBeNeutral(size_t index) {
-  const Parameter &parameter = out.list[index];
-  if (!parameter.isParameter || !parameter.used || options.freezes(parameter.name))
+static bool mayBeNeutral(const Known &known, size_t index) {
+  const Parameter &parameter = known.parameter(index);
+  if (!parameter.isParameter || !parameter.used || known.isFrozen(index))
     return false;
   if (parameter.mayBePart && !isMatrix(parameter))
     return true; // of an element that is not known
@@ -162,60 +160,56 @@ bool Finder::mayBeNeutral(size_t index) {
     size = dim > 0 && size <= kFoldLimit ? size * std::min(dim, kFoldLimit + 1) : 0;
   if (size == 0 || size > kFoldLimit)
     return false;
-  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
-  std::optional<Numbers> numbers = readNumbers(model, context, *parameter.initializer);
+  std::optional<Numbers> numbers = known.program.numbersOf(*parameter.initializer);
   return !numbers || mayGiveNeutral(numbers->values, isMatrix(parameter));
 }
 
 /// Whether an operand of a removed operation has a reader that the graph does not have. If not, the
 /// operation was merged with an equal one.
-bool Finder::mayHaveRead(const std::string &value) const {
-  const Operation *maker = makers.lookup(value);
+static bool mayHaveRead(const TracedProgram &program, StringRef value) {
+  const Operation *maker = program.makerOf(value);
   std::optional<int64_t> users = maker ? usersOf(*maker->nodes.back()) : std::nullopt;
-  return !users || *users > llvm::count_if(operations, [&](const auto &entry) {
-    return llvm::is_contained(entry.second.fx.args, maker->fx.name);
+  return !users || *users > llvm::count_if(program.operations(), [&](const Operation &reader) {
+    return llvm::is_contained(reader.fx.args, maker->fx.name);
   });
 }
 
-/// Returns the removed operations that may have read a parameter, each once: those of `reads`, and
-/// those whose results were outputs of the model.
-static std::vector<Suspect> findSuspects(const GraphProto &graph, ArrayRef<RemovedRead> reads,
-                                         const llvm::StringSet<> &known) {
+/// Returns the removed operations that may have read a parameter, each once: those that operations
+/// read, and those whose results were outputs of the model.
+static std::vector<Suspect> findSuspects(const Known &known) {
   std::vector<Suspect> suspects;
   llvm::StringSet<> seen;
-  auto add = [&](StringRef name, const std::string &value, const std::string &what,
-                 StringRef source) {
-    if (seen.insert(name).second)
-      suspects.push_back({name.str(), value,
-                          what + " '" + displayName(value) + "' where the model has '%" +
-                              displayName(name) + "'" +
-                              (source.empty() ? "" : " (" + displayName(source) + ")")});
+  auto add = [&](StringRef name, const std::string &value, const RemovedRead *read) {
+    if (seen.insert(name).second && mayHaveRead(known.program, value))
+      suspects.push_back({name.str(), value, read});
   };
-  for (const RemovedRead &read : reads)
-    add(read.name, read.node->input(read.operand),
-        "node '" + displayName(read.node->name()) + "' reads", read.source);
-  for (const ValueInfoProto &output : graph.output()) {
-    StringRef name = metadata(output.metadata_props(), "pkg.torch.onnx.original_node_name");
-    if (!name.empty() && !known.contains(name) && isRemovedKind(operationOf(name)))
-      add(name, output.name(), "the output is", "");
+  for (const RemovedRead &read : known.removedReads) {
+    Place place(read.node, read.operand);
+    if (!known.found.readsOfMerged.count(place) && !known.found.restored.count(place))
+      add(read.name, read.node->input(read.operand), &read);
+  }
+  for (const ValueInfoProto &output : known.program.graph().output()) {
+    StringRef name = metadata(output.metadata_props(), words::kOriginalName);
+    if (!name.empty() && !known.program.has(name) &&
+        words::is(operationOf(name), words::Trait::IsRemoved))
+      add(name, output.name(), nullptr);
   }
   return suspects;
 }
 
 /// Finds the modules that may have computed a removed operation.
-void Finder::findModules(Suspect &suspect, const ModuleTimes &times) const {
-  size_t first = 0, last = graph.node_size() - 1;
+static void findModules(Suspect &suspect, const TracedProgram &program, const ModuleTimes &times) {
+  size_t first = 0, last = program.graph().node_size() - 1;
   auto isAfter = [&](const Operation &operation) {
     first = std::max(first, times.placeOf(operation.nodes.back()));
   };
   auto isBefore = [&](const Operation &operation) {
     last = std::min(last, times.placeOf(operation.nodes.front()));
   };
-  if (const Operation *maker = makers.lookup(suspect.value))
+  if (const Operation *maker = program.makerOf(suspect.value))
     isAfter(*maker);
   std::string kind = operationOf(suspect.name);
-  for (const auto &entry : operations) {
-    const Operation &operation = entry.second;
+  for (const Operation &operation : program.operations()) {
     bool isSame = operationOf(operation.fx.name) == kind;
     if (llvm::is_contained(operation.fx.args, suspect.name) ||
         (isSame && numberOf(operation.fx.name) > numberOf(suspect.name)))
@@ -226,54 +220,44 @@ void Finder::findModules(Suspect &suspect, const ModuleTimes &times) const {
   times.addActive(std::min(first, last), last, suspect.computing, suspect.calling);
 }
 
-/// Returns a parameter that a removed operation may have read, or -1. `computing`: the modules that
-/// may have computed one of its kind.
-int Finder::parameterRead(const Suspect &suspect, const ModuleTimes &times,
-                          const llvm::StringSet<> &computing) {
-  for (size_t index = 0; index < out.list.size(); ++index) {
-    const Parameter &parameter = out.list[index];
+/// Returns a parameter that a removed operation may have read. `computing`: the modules that may
+/// have computed one of its kind.
+static std::optional<size_t> parameterRead(const Known &known, const Suspect &suspect,
+                                           const ModuleTimes &times,
+                                           const llvm::StringSet<> &computing) {
+  for (size_t index = 0; index < known.found.list.size(); ++index) {
     // The nearest module around it that has an operation.
-    StringRef module = moduleOf(targets[index]);
+    StringRef module = moduleOf(known.target(index));
     while (!module.empty() && !times.contains(module))
       module = moduleOf(module);
     // Code passes scales to the modules that it calls, and no weights.
     bool isAtHand = suspect.computing.contains(module) ||
-                    (suspect.calling.contains(module) && !isMatrix(parameter));
-    if (isAtHand && !StringRef(times.classOf(module)).starts_with("torch.nn.modules.") &&
-        mayBeNeutral(index) && !times.hasTwinOutside(module, computing))
+                    (suspect.calling.contains(module) && !isMatrix(known.parameter(index)));
+    if (isAtHand && !StringRef(times.classOf(module)).starts_with(words::kShippedModules) &&
+        mayBeNeutral(known, index) && !times.hasTwinOutside(module, computing))
       return index;
   }
-  return -1;
+  return std::nullopt;
 }
 
-void Finder::refuseNeutral(ArrayRef<RemovedRead> reads) {
-  std::vector<RemovedRead> open;
-  for (const RemovedRead &read : reads) {
-    std::pair<const NodeProto *, int> place(read.node, read.operand);
-    if (!out.readsOfMerged.count(place) && !out.restored.count(place))
-      open.push_back(read);
-  }
-  std::vector<Suspect> suspects = findSuspects(graph, open, known);
-  llvm::erase_if(suspects, [&](const Suspect &one) { return !mayHaveRead(one.value); });
+/// An error for a removed operation that may have read a parameter, if nothing else is wrong.
+Findings rules::neutralOperand(const Known &known) {
+  std::vector<Suspect> suspects;
+  if (known.found.errors.empty())
+    suspects = findSuspects(known);
   if (suspects.empty())
-    return;
-  ModuleTimes times(graph);
+    return {};
+  ModuleTimes times(known.program.graph());
   llvm::StringMap<llvm::StringSet<>> computing; // by the kind of the removed operation
   for (Suspect &suspect : suspects) {
-    findModules(suspect, times);
+    findModules(suspect, known.program, times);
     for (const auto &module : suspect.computing)
       computing[operationOf(suspect.name)].insert(module.getKey());
   }
   for (const Suspect &suspect : suspects)
-    if (int index = parameterRead(suspect, times, computing[operationOf(suspect.name)]);
-        index >= 0) {
-      out.errors.push_back(
-          suspect.sentence +
-          ": the export removed an operation that changed nothing, and the file does not show "
-          "whether it read parameter '" +
-          displayName(out.list[index].name) +
-          "', from whose values 0 or 1 can come; training would leave that use out. Export with "
-          "torch.onnx.export(..., optimize=False)");
-      return;
-    }
+    if (std::optional<size_t> index =
+            parameterRead(known, suspect, times, computing[operationOf(suspect.name)]))
+      return Findings::error(messages::mayHaveReadParameter(
+          suspect.name, suspect.value, suspect.read, known.parameter(*index).name));
+  return {};
 }

@@ -8,8 +8,8 @@
 // rewriter/rules/common/_no_op.py and rewriter/_pattern_ir.py (Constant: rel_tol, abs_tol).
 //
 //===----------------------------------------------------------------------===//
-#include "lib/Frontend/ONNX/Record/Finder.h"
-#include "lib/Frontend/ONNX/Record/Words.h"
+#include "lib/Frontend/ONNX/Record/Messages.h"
+#include "lib/Frontend/ONNX/Record/Rules.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Regex.h"
 
@@ -46,52 +46,35 @@ static SmallVector<double> summandsIn(StringRef whole) {
   return found;
 }
 
-std::vector<RemovedRead> Finder::removedReads() const {
-  std::vector<RemovedRead> reads;
-  for (const Operation &operation : program.operations()) {
-    for (const NodeProto *node : operation.nodes)
-      for (int i = 0; i < node->input_size(); ++i) {
-        StringRef name = program.removedName(operation, *node, i);
-        if (words::is(operationOf(name), words::Trait::IsRemoved) &&
-            !out.readsOfMerged.count({node, i}))
-          reads.push_back({node, i, name.str(), operation.scope, readSourceText(*node).str(),
-                           program.readerOf(operation, name), &operation,
-                           program.readsConstant(node->input(i), operationOf(name))});
-      }
-  }
-  return reads;
-}
-
-void Finder::restoreRemovedSums(llvm::ArrayRef<RemovedRead> reads) {
+/// Restores sums from the only small number in the line of source, and adds an error for the others
+/// if their gradients depend on it.
+Findings rules::removedSums(const Known &known) {
+  Findings findings;
   const RemovedRead *first = nullptr; // that is lost, of `count`
   size_t count = 0;
-  for (const RemovedRead &read : reads) {
-    const NodeProto *node = read.node;
-    std::pair<const NodeProto *, int> place(node, read.operand);
+  for (const RemovedRead &read : known.removedReads) {
+    Place place(read.node, read.operand);
     std::string kind = operationOf(read.name);
-    if (!words::is(kind, words::Trait::IsSum) || out.readsOfMerged.count(place) ||
-        out.restored.count(place))
+    if (!words::is(kind, words::Trait::IsSum) || known.found.readsOfMerged.count(place) ||
+        known.found.restored.count(place))
       continue;
-    const std::string &operand = node->input(read.operand);
-    const Operation *maker = program.makerOf(operand);
+    const Operation *maker = known.program.makerOf(read.node->input(read.operand));
     bool mayBeMerged = maker && operationOf(maker->fx.name) == kind; // with an equal sum
     SmallVector<double> summands = summandsIn(read.source);
     if (summands.size() == 1) {
-      out.restored[place] = {
-          Expression::of(kind, Expression::ofInput(), Expression::ofNumber(summands[0])), {}};
-      remark(node, "'" + read.name + "', which the export removed, is restored: " +
-                       (kind == "add" ? "+ " : "- ") + shortest(summands[0]));
-    } else if (!mayBeMerged && program.isUnboundedAtZero(*read.operation)) {
+      findings.claim(
+          Evidence::Source,
+          RestoredClaim{
+              place,
+              {Expression::of(kind, Expression::ofInput(), Expression::ofNumber(summands[0])), {}}},
+          messages::removedOperation(*read.node, read.name,
+                                     (kind == "add" ? "+ " : "- ") + shortest(summands[0])));
+    } else if (!mayBeMerged && known.program.isUnboundedAtZero(*read.operation)) {
       first = first ? first : &read;
       ++count;
     }
   }
   if (count)
-    out.errors.push_back(
-        "node '" + displayName(first->node->name()) + "' reads '" +
-        displayName(first->node->input(first->operand)) + "' where the model reads '%" +
-        first->name + "' (" + first->source + ")" +
-        (count > 1 ? ", and " + std::to_string(count - 1) + " more" : "") +
-        ": the export removed a sum with a constant of at most 1e-8, and the constant is not in the file. "
-        "Gradients near 0 depend on it. Export with torch.onnx.export(..., optimize=False)");
+    findings.errors.push_back(messages::lostSum(*first, count));
+  return findings;
 }

@@ -137,6 +137,12 @@ SmallVector<StringRef> TracedProgram::missingNames(const Operation &operation) c
   return missing;
 }
 
+bool TracedProgram::mayHideParameter(StringRef name) const {
+  std::string kind = operationOf(name);
+  return !words::is(kind, words::Trait::Masks) && !isMadeByCode(kind) &&
+         !name.contains(words::kSize) && !isFolded(name);
+}
+
 StringRef TracedProgram::removedName(const Operation &operation, const NodeProto &node,
                                      int operand) const {
   const std::string &read = node.input(operand);

@@ -92,6 +92,9 @@ public:
   /// elements.
   bool isMadeOf(const TensorProto &constant, llvm::StringRef target) const;
 
+  /// Whether a value that an operation names and does not read may have been computed from a
+  /// parameter. No gradient flows to masks, tensors that code creates, and sizes.
+  bool mayHideParameter(llvm::StringRef name) const;
   /// Returns the names that an operation has for its operands and that no value of the graph has.
   llvm::SmallVector<llvm::StringRef> missingNames(const Operation &operation) const;
   /// Returns the name that an operation has for an operand of one of its nodes, where no node has a

@@ -43,6 +43,8 @@ inline constexpr llvm::StringLiteral
 
 /// A value that code under a context manager computes has this file in its stack.
 inline constexpr llvm::StringLiteral kGeneratedFile = "<eval_with_key>";
+/// Begins the classes of modules that PyTorch ships.
+inline constexpr llvm::StringLiteral kShippedModules = "torch.nn.modules.";
 /// Begins the name of a size, and of a value that the exporter names itself.
 inline constexpr llvm::StringLiteral kSize = "sym_", kOwnValue = "val_";
 

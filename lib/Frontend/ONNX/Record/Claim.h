@@ -1,0 +1,175 @@
+//===- Claim.h - What rules claim about parameters ------------------------===//
+#ifndef SHALE_FRONTEND_ONNX_RECORD_CLAIM_H
+#define SHALE_FRONTEND_ONNX_RECORD_CLAIM_H
+
+#include "lib/Frontend/ONNX/Record/Expression.h"
+#include "lib/Frontend/ONNX/Record/Parameters.h"
+#include "lib/Frontend/ONNX/Record/TracedProgram.h"
+#include <variant>
+
+namespace shale::onnx {
+
+/// The ladder of evidence, the strongest first. Where claims about one operand differ, the stronger
+/// one holds; two of equal strength are a contradiction, which is an error.
+enum class Evidence {
+  /// The nodes of an operation have the exporter's form, and the form says which argument the
+  /// operand is. Nothing is inferred: this is stronger than a name, as values that are equal are
+  /// merged under one name.
+  Form,
+  /// The initializer has the parameter's own name, and equal values are excluded or the operation
+  /// names the parameter. The exporter gave the name to this parameter; an order is only ours.
+  Name,
+  /// The operation names the parameters, and its nodes read as many constants in that order. This
+  /// follows from signatures of ATen's operations; a list of origins has no places.
+  Order,
+  /// The exporter lists the parameter among that from which it computed the constant. It computed
+  /// the constant itself; a line of source may be written in another way than it is read.
+  Origin,
+  /// The line of source that reads the constant computes it, and the numbers agree. Both a text and
+  /// a value agree; below, only a value does.
+  Source,
+  /// One simple function of one parameter of this or a nested module has the numbers.
+  Value,
+  /// Of the functions that the exporter lists, only one order has a solution for a parameter that
+  /// is not in the file. Nothing in the file has the parameter's value to compare with.
+  Chain,
+  /// The parameter is the only one that may be the constant, and the constant the only one that may
+  /// be it. This excludes others in the same module; a twin is another module.
+  Elimination,
+  /// A module of the same class reads the same constant in the same place.
+  Twin,
+};
+
+/// What a parameter is before the first step.
+struct InitialValue {
+  const TensorProto *initializer = nullptr;
+  bool transposed = false;
+  /// The shape, if it is not that of the initializer, and the ONNX type of elements.
+  std::optional<std::vector<int64_t>> shape = {};
+  int32_t dataType = 1;
+  /// The elements, if no initializer has them as they are.
+  std::vector<double> values = {};
+  /// Whether the graph may read only a part of the parameter.
+  bool mayBePart = false;
+};
+
+/// Nodes read a parameter, or a function of it and of others.
+struct ReadClaim {
+  size_t parameter;
+  llvm::SmallVector<Place> reads;
+  bool transposed = false;
+  /// A function of the parameter, input 0, and of `others`; none: the parameter itself.
+  std::optional<Expression> expression = {};
+  std::vector<size_t> others = {};
+  /// The operation that reads the parameter as its argument; null: a folded value is read.
+  const Operation *operation = nullptr;
+};
+
+/// A parameter has this initial value. If its value is known already, that one remains.
+struct ValueClaim {
+  size_t parameter;
+  InitialValue value;
+};
+
+/// The exporter dropped a bias of zeros of this node.
+struct BiasClaim {
+  size_t parameter;
+  const NodeProto *node;
+  int64_t size;
+  int32_t dataType;
+};
+
+/// The exporter removed an operation between a value and the node that reads it.
+struct RestoredClaim {
+  Place read;
+  RestoredOperation operation;
+  /// The name of its result, if the operation may have hidden a parameter.
+  std::string name = {};
+};
+
+/// Nodes read an operation that the exporter merged with an equal one of another module. `values`
+/// maps the parameters of the kept operation to those of the other, which have equal values.
+struct MergedClaim {
+  MergedOperation operation;
+  llvm::SmallVector<Place> reads;
+  std::map<size_t, size_t> values = {};
+  /// The module of the kept operation, if its calls are known to be merged with those of the other.
+  std::string twinOf = {};
+};
+
+/// A listed name is a second name of another parameter.
+struct NameClaim {
+  size_t second, kept;
+};
+
+/// The folded value that is read here depends on no parameter.
+struct ConstantClaim {
+  Place read;
+};
+
+/// A folded value or a removed operation has a part of a parameter that is not in the file. The
+/// parameter is known once all parts are.
+struct PartClaim {
+  size_t parameter;
+  Solution solution;
+  Reading reading;
+  /// The reads of the folded value, and its type, or
+  llvm::SmallVector<Place> reads;
+  int32_t dataType = 1;
+  /// the removed operation.
+  std::string removedName = {};
+};
+
+/// What a rule says, and on what evidence. The remark is made if the claim changes anything.
+struct Claim {
+  Evidence evidence;
+  std::variant<ReadClaim, ValueClaim, BiasClaim, RestoredClaim, MergedClaim, NameClaim,
+               ConstantClaim, PartClaim>
+      what;
+  std::optional<Repair> remark = {};
+};
+
+/// Two equal operations, of which the exporter kept one.
+struct MergedPair {
+  std::string name; ///< of the value of the removed one
+  const Operation *kept;
+  llvm::SmallVector<Place> reads; ///< those that name it
+  /// Whether it is only a guess, which is dropped if it does not lead to a claim at once.
+  bool isGuess = false;
+};
+
+/// An operation that the exporter removed, such as a product by one or a duplicate of another
+/// operation. A node's metadata still names its result, but the node reads something else. The
+/// operands of the removed operation are not in the file.
+struct RemovedOperation {
+  std::string name;  ///< "mul_3"
+  std::string scope; ///< the module of the node that names it
+};
+
+/// What a rule returns.
+struct Findings {
+  std::vector<Claim> claims = {};
+  std::vector<std::string> errors = {}, notes = {};
+  /// Questions for later rules: merged pairs of which it is open whose parameters the removed one
+  /// reads, and removed operations that may have read a parameter.
+  std::vector<MergedPair> pairs = {};
+  std::vector<RemovedOperation> removed = {};
+  /// Parameters that the program does not have.
+  std::vector<std::string> absent = {};
+  /// Whether the question that the rule was asked is settled, also without a claim.
+  bool isSettled = false;
+
+  void claim(Evidence evidence, decltype(Claim::what) what,
+             std::optional<Repair> remark = std::nullopt) {
+    claims.push_back({evidence, std::move(what), std::move(remark)});
+  }
+  static Findings error(std::string text) {
+    Findings findings;
+    findings.errors.push_back(std::move(text));
+    return findings;
+  }
+};
+
+} // namespace shale::onnx
+
+#endif // SHALE_FRONTEND_ONNX_RECORD_CLAIM_H

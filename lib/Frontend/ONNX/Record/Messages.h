@@ -1,0 +1,73 @@
+//===- Messages.h - What the import says about parameters -----------------===//
+//
+// The errors, notes and remarks of the rules that find parameters. A rule decides what is wrong;
+// here is how that is said.
+//
+//===----------------------------------------------------------------------===//
+#ifndef SHALE_FRONTEND_ONNX_RECORD_MESSAGES_H
+#define SHALE_FRONTEND_ONNX_RECORD_MESSAGES_H
+
+#include "lib/Frontend/ONNX/Record/Known.h"
+
+namespace shale::onnx::messages {
+
+// Errors: a file that is not what was traced.
+std::string contradiction(const Place &place, llvm::StringRef one, llvm::StringRef other);
+std::string noSuchForm(llvm::StringRef target);
+std::string mismatch(const Mismatch &mismatch);
+
+// Errors: what the exporter merged.
+std::string twinRead(const NodeProto &node, const Operation &reader, const Operation &maker);
+std::string mergedWithEqual(const MergedPair &pair, llvm::StringRef module, llvm::StringRef other);
+std::string mergedLoss(llvm::StringRef name);
+std::string mergedDraw(llvm::StringRef name);
+std::string mergedNorm(llvm::StringRef name);
+/// `what`: "the same random numbers".
+std::string mergedBehind(llvm::StringRef name, const NodeProto &behind, llvm::StringRef what);
+
+// Errors: where gradients stop.
+std::string detachedSomewhere(const NodeProto &node, llvm::StringRef name);
+std::string detachedInside(const NodeProto &node, const Operation &maker);
+
+// Errors: what the exporter removed or folded.
+/// `count`: the number of such sums, of which `read` is the first.
+std::string lostSum(const RemovedRead &read, size_t count);
+/// `value` is read in place of the removed operation `name`, by `read`, or as an output if that is
+/// null.
+std::string mayHaveReadParameter(llvm::StringRef name, llvm::StringRef value,
+                                 const RemovedRead *read, llvm::StringRef parameter);
+std::string lostProjection(llvm::StringRef parameter);
+/// `left`: constants or operations that may hide the parameters.
+std::string lostParameters(llvm::ArrayRef<std::string> lost, llvm::ArrayRef<std::string> left,
+                           bool areConstants);
+std::string foldedFrom(const FoldedValue &value, llvm::StringRef parameter);
+std::string maybeFoldedFrom(const FoldedValue &value, llvm::StringRef parameter, bool isTarget);
+
+// Notes.
+std::string unused(llvm::ArrayRef<std::string> names);
+Repair openShape(const Use &use, llvm::StringRef parameter);
+
+// Remarks.
+Repair restoredFrom(const Use &use, llvm::StringRef parameter, bool transposed,
+                    llvm::StringRef otherwise);
+Repair lostBias(const NodeProto &node, llvm::StringRef bias);
+Repair mergedForModules(const NodeProto &node, llvm::StringRef parameter);
+Repair computedAgain(const MergedPair &pair, llvm::StringRef module);
+Repair tied(llvm::StringRef second, llvm::StringRef kept);
+/// `names`: those of the parameters of the expression.
+Repair foldedAgain(const FoldedValue &value, const Expression &expression,
+                   llvm::ArrayRef<std::string> names);
+Repair foldedWhole(const FoldedValue &value, llvm::StringRef parameter);
+Repair foldedPart(const FoldedValue &value, llvm::StringRef parameter);
+/// The same as a note, where the parameter's shape in PyTorch is not known.
+Repair foldedPart(const FoldedValue &value, llvm::StringRef parameter,
+                  llvm::ArrayRef<int64_t> shape);
+Repair foldedTwin(const FoldedValue &value, llvm::StringRef parameter, llvm::StringRef twin);
+/// `operand`: "* scale".
+Repair removedOperation(const NodeProto &node, llvm::StringRef name, llvm::StringRef operand);
+/// Adds to the remark about the last of `count` parts that they may not be all.
+void mayHaveMoreParts(Repair &remark, llvm::StringRef parameter, size_t count);
+
+} // namespace shale::onnx::messages
+
+#endif // SHALE_FRONTEND_ONNX_RECORD_MESSAGES_H

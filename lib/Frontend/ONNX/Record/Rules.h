@@ -1,0 +1,110 @@
+//===- Rules.h - The rules that find parameters ---------------------------===//
+//
+// A rule takes the traced program and what is known so far, and returns claims or errors. It
+// changes nothing: Decision does. A new trick of an exporter is a function here, a line in the
+// table of Rules.cpp, and a test.
+//
+//===----------------------------------------------------------------------===//
+#ifndef SHALE_FRONTEND_ONNX_RECORD_RULES_H
+#define SHALE_FRONTEND_ONNX_RECORD_RULES_H
+
+#include "lib/Frontend/ONNX/Record/Known.h"
+
+namespace shale::onnx {
+
+/// Finds the parameters of a file that has a signature.
+void findBySignature(Model &model, const ParameterOptions &options, Parameters &out);
+
+namespace rules {
+
+// The graph against its record (Audit.cpp).
+Findings form(const Known &known);
+
+// Parameters that nodes read as arguments of traced operations (Parameters.cpp, LostBias.cpp).
+Findings argumentsByForm(const Known &known, const Operation &operation);
+Findings argumentsByOrder(const Known &known, const Operation &operation);
+Findings lostBias(const Known &known, const Operation &operation);
+Findings withoutRecord(const Known &known);
+
+// Where gradients stop (Detached.cpp).
+Findings detached(const Known &known);
+Findings sharedStops(const Known &known);
+
+// Operations that the exporter merged (Merged.cpp, Indistinct.cpp).
+Findings indistinct(const Known &known);
+Findings mergedPairs(const Known &known);
+Findings splitPair(const Known &known, const MergedPair &pair);
+Findings openPairs(const Known &known);
+
+// Second names of tied parameters (Tied.cpp).
+Findings tiedByModule(const Known &known, size_t parameter);
+Findings sharedTable(const Known &known, size_t parameter);
+Findings tiedBias(const Known &known, size_t parameter);
+Findings tiedByUse(const Known &known, size_t parameter);
+
+// Constants that the exporter computed from parameters (Folded.cpp, FoldedBy*.cpp).
+Findings madeByCode(const Known &known, const FoldedValue &value);
+Findings byName(const Known &known, const FoldedValue &value);
+Findings byOrigin(const Known &known, const FoldedValue &value);
+Findings bySource(const Known &known, const FoldedValue &value);
+Findings byValue(const Known &known, const FoldedValue &value);
+Findings byChain(const Known &known, const FoldedValue &value);
+Findings mask(const Known &known, const FoldedValue &value);
+Findings removedOperand(const Known &known, const RemovedRead &read);
+Findings parts(const Known &known);
+Findings onlyNamedCandidate(const Known &known);
+Findings onlyCandidate(const Known &known);
+Findings byTwin(const Known &known);
+Findings complements(const Known &known);
+
+// Sums that the exporter removed (Removed.cpp), and what may have read a parameter (Neutral.cpp).
+Findings removedSums(const Known &known);
+Findings neutralOperand(const Known &known);
+
+// What is left (Unexplained.cpp).
+Findings lostParameters(const Known &known);
+Findings foldedConstants(const Known &known);
+
+} // namespace rules
+
+/// Returns the parameters that an operation's record names, each once.
+llvm::SmallVector<size_t> parametersNamedBy(const TracedProgram &program,
+                                            const Operation &operation);
+
+/// How the nodes of an operation without a form read the parameters that its record names.
+struct ReadsByOrder {
+  llvm::SmallVector<std::pair<const Use *, size_t>> reads;
+  /// Biases that no node reads.
+  llvm::SmallVector<size_t> lost;
+};
+ReadsByOrder readsByOrder(const Known &known, const Operation &operation);
+
+/// The reads that the form of an operation shows to be parameters.
+llvm::SmallVector<std::pair<const Use *, size_t>> readsByForm(const Known &known,
+                                                              const Operation &operation);
+
+/// Adds the claim that a folded value is an expression of parameters.
+void claimFolded(Findings &findings, const Known &known, const FoldedValue &value,
+                 llvm::ArrayRef<size_t> parameters, const Expression &expression, Evidence evidence,
+                 std::optional<Repair> remark = std::nullopt);
+
+/// Whether operations that a value was folded from compute, as in -exp(p): the value is not the
+/// parameter's. What a lookup reads may be computed; of that, only functions of floats count.
+bool isComputed(const Known &known, const FoldedValue &value);
+/// Returns the only parameter from which the exporter's metadata says that a value was folded; -1
+/// if there is none, or more than one. Sets `turns` to the number of consecutive folded transposes,
+/// or to -1 if there was something else.
+int originOf(const Known &known, const FoldedValue &value, int &turns);
+/// Returns a parameter that the metadata of a value lists among those that it was folded from, or
+/// that of an equal value with which it was merged; -1 if there is none.
+int parameterBehind(const Known &known, const FoldedValue &value);
+/// Returns the shape of a parameter whose elements, or functions of them, a value has in their
+/// order: the list has no other parameter, and only operations that add dimensions of one element,
+/// or compute element by element, or repeat elements, unless the value `isMoved`. None if that is
+/// not so, or if it is not certain which dimensions were added.
+std::optional<llvm::SmallVector<int64_t>> shapeBehind(const Known &known, const FoldedValue &value,
+                                                      size_t parameter, bool isMoved);
+
+} // namespace shale::onnx
+
+#endif // SHALE_FRONTEND_ONNX_RECORD_RULES_H
