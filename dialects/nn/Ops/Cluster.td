@@ -23,7 +23,7 @@ def NN_ClusterOp : NN_Op<"cluster", [Pure, IsolatedFromAbove, SingleBlockImplici
 
     Example: see test/dialects/nn/cluster.mlir
   }];
-  let arguments = (ins Variadic<NN_Tensor>:$inputs, OptionalAttr<DenseI64ArrayAttr>:$aliases);
+  let arguments = (ins Variadic<NN_AnyTensor>:$inputs, OptionalAttr<DenseI64ArrayAttr>:$aliases);
   let results = (outs Variadic<NN_AnyTensor>:$results);
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;

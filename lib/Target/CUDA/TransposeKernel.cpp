@@ -139,12 +139,13 @@ private:
     int64_t width = tiles.transposedWidth, perColumn = tiles.tileRows() / width;
     emitter.setInsertion(0);
     Value piece = plus(thread, first);
+    // Threads beyond the last piece neither load nor store: a result may replace what is loaded.
     Value exists = first + schedule.threads > pieces ? less(piece, pieces) : Value();
-    if (exists) // threads beyond the last piece repeat others
+    if (exists)
       piece = rest(piece, pieces);
     Value local = quotient(piece, perColumn), number = rest(piece, perColumn);
-    auto [column, columnInside] =
-        within(sum(times(tileColumn, tiles.tileColumns()), local), columns, 1, tiles.tileColumns());
+    auto [column, columnInside] = within(sum(times(tileColumn, tiles.tileColumns()), local),
+                                         columns, 1, tiles.tileColumns(), exists);
     auto [row, rowInside] =
         within(sum(times(tileRow, perColumn), number), rows, width, tiles.tileRows());
     LinearIndex start = matrix.plus(column.times(rows)).plus(row);
@@ -162,17 +163,16 @@ private:
     Outputs made;
     if (!emitOutputs(true, start, width, made))
       return false;
-    storeWhere(both(exists, both(rowInside, columnInside)), made);
+    storeWhere(both(rowInside, columnInside), made);
     return true;
   }
 
   /// Returns unit `number` of `width` elements of a dimension of `size` that has tiles of `tile`,
-  /// and whether it is inside; null: always.
-  std::pair<LinearIndex, Value> within(Value number, int64_t size, int64_t width, int64_t tile) {
-    if (size % tile == 0)
-      return {addDim(size / width, number).times(width), Value()};
-    auto [unit, inside] = guarded(number, size / width);
-    return {unit.times(width), inside};
+  /// and whether it is inside, and this thread's, if that is a question; null: always.
+  std::pair<LinearIndex, Value> within(Value number, int64_t size, int64_t width, int64_t tile,
+                                       Value mine = {}) {
+    Value inside = size % tile == 0 ? mine : both(mine, less(number, size / width));
+    return {addDim(size / width, number, inside).times(width), inside};
   }
 
   /// Appends the outputs that are transposed, or those that are not, at `width` neighbours.
