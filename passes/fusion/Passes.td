@@ -3,6 +3,7 @@
 #define SHALE_PASSES_FUSION_TD
 
 include "mlir/Pass/PassBase.td"
+include "passes/fusion/QuantizePasses.td"
 
 def ConvertGathersPass : Pass<"shale-convert-gathers", "::mlir::ModuleOp"> {
   let summary = "Casts shards to the type in which they are gathered";
@@ -33,37 +34,6 @@ def ConvertGathersPass : Pass<"shale-convert-gathers", "::mlir::ModuleOp"> {
       %whole = dist.unit_gather %half @u[0] over "fsdp" : tensor<4xbf16> -> tensor<8xbf16>
       return %whole : tensor<8xbf16>
     }
-    ```
-  }];
-  let dependentDialects = ["::shale::nn::NNDialect"];
-}
-
-def QuantizeGathersPass : Pass<"shale-quantize-gathers", "::mlir::ModuleOp"> {
-  let summary = "Gathers 8-bit integers";
-  let description = [{
-    A `dist.unit_gather quantized` becomes a kernel that quantizes the shard, a gather of the words that it
-    writes, and a kernel that computes the elements from the words of all ranks. Each kernel is an `nn.cluster` of
-    elementwise ops, reductions and data movement, so that all targets generate it. Bits do not change.
-
-    Before:
-    ```mlir
-    #group = #dist.group<"f32", type = f32, wire = bf16, reduce = f32, trained = true, axes = [], count = 512, segments = []>
-    dist.mesh @mesh <[shard "fsdp"=2]>
-    dist.unit @u on @mesh["fsdp"] groups = [#group]
-    func.func @forward(%shard: tensor<256xf32>) -> tensor<512xbf16> {
-      %whole = dist.unit_gather %shard @u[0] over "fsdp" quantized : tensor<256xf32> -> tensor<512xbf16>
-      return %whole : tensor<512xbf16>
-    }
-    ```
-
-    After:
-    ```mlir
-    ...
-    %0 = nn.cluster (%arg1 = %arg0 : tensor<256xf32>) -> tensor<65xi32> {
-    ...
-    %1 = dist.unit_gather %0 @u[0] over "fsdp" quantized : tensor<65xi32> -> tensor<130xi32>
-    %2 = nn.cluster (%arg1 = %1 : tensor<130xi32>) -> tensor<512xbf16> {
-    ...
     ```
   }];
   let dependentDialects = ["::shale::nn::NNDialect"];
@@ -219,52 +189,6 @@ def CallAttentionPass : Pass<"shale-call-attention", "::mlir::ModuleOp"> {
   }];
   let options = [Option<"deterministic", "deterministic", "bool", "true",
                         "gradients have the same bits in every run">];
-  let dependentDialects = ["::shale::nn::NNDialect"];
-}
-
-def QuantizeProductsPass : Pass<"shale-quantize-products", "::mlir::ModuleOp"> {
-  let summary = "Rounds operands of matrix products to 8-bit floats";
-  let description = [{
-    Replaces each `nn.matmul` with `quantized` by a `nn.quantized_matmul`. An operand is multiplied by
-    the largest finite number of its 8-bit float type / its largest magnitude, rounded, and stored
-    with the terms of a sum next to each other: transposed, if the product reads it so. An operand
-    that products read both ways is stored twice; fusion then makes one kernel of both. The largest
-    magnitude of each row comes first, so that a kernel that computes rows computes it, too. The
-    products of a phase share operands, and all products share the scale of a value.
-
-    Largest magnitudes are those of the tensors of a rank: there is no communication. A product whose
-    sizes are not all multiples of 16 on a rank stays as it is, without `quantized`, with a remark.
-
-    Before:
-    ```mlir
-    func.func @step(%x: tensor<16x32xbf16>) -> tensor<16x16xbf16> {
-      %y = nn.matmul %x, %x transpose_rhs quantized [f8E4M3FN, f8E4M3FN] : (tensor<16x32xbf16>, tensor<16x32xbf16>) -> tensor<16x16xbf16>
-      return %y : tensor<16x16xbf16>
-    }
-    ```
-
-    After:
-    ```mlir
-    func.func @step(%x: tensor<16x32xbf16>) -> tensor<16x16xbf16> {
-      %0 = nn.cast %x : tensor<16x32xbf16> -> tensor<16x32xf32>
-      %1 = nn.abs %0 : tensor<16x32xf32>
-      %2 = nn.reduce max %1 dims = [1] : tensor<16x32xf32> -> tensor<16xf32>
-      %3 = nn.reduce max %2 dims = [0] : tensor<16xf32> -> tensor<f32>
-      %4 = nn.constant dense<9.99999996E-13> : tensor<f32>
-      %5 = nn.max %3, %4 : tensor<f32>
-      %6 = nn.constant dense<4.480000e+02> : tensor<f32>
-      %7 = nn.div %6, %5 : tensor<f32>
-      %8 = nn.constant dense<1.000000e+00> : tensor<f32>
-      %9 = nn.div %8, %7 : tensor<f32>
-      %10 = nn.cast %x : tensor<16x32xbf16> -> tensor<16x32xf32>
-      %11 = nn.broadcast %7 dims = [] : tensor<f32> -> tensor<16x32xf32>
-      %12 = nn.mul %10, %11 : tensor<16x32xf32>
-      %13 = nn.quantize %12 : tensor<16x32xf32> -> tensor<16x32xf8E4M3FN>
-      %14 = nn.quantized_matmul %13, %13 scales %9, %9 : tensor<16x32xf8E4M3FN>, tensor<16x32xf8E4M3FN> -> tensor<16x16xbf16>
-      return %14 : tensor<16x16xbf16>
-    }
-    ```
-  }];
   let dependentDialects = ["::shale::nn::NNDialect"];
 }
 

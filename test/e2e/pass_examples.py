@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the example in the description of every pass: docs/passes/*.md, generated from passes/*/Passes.td.
+"""Runs the example in the description of every pass: docs/passes/*.md, generated from passes/*/*Passes.td.
 
 usage: pass_examples.py --build DIR [--page docs/passes/fusion.md] [--td]
 
@@ -19,7 +19,7 @@ block without the pass. Both outputs must be equal, so names of values do not ma
 are left out; the lines between are then compared as text. A pass must change its example, a verifier must refuse it, and every pass
 must have an example. In a build without cuDNN, a pass whose description names such a build must not change its examples.
 
---td reads the descriptions from Passes.td, for use while writing them. --page limits the test to one stage.
+--td reads the descriptions from the stage's *Passes.td, for use while writing them. --page limits the test to one stage.
 """
 import pathlib
 import re
@@ -40,7 +40,7 @@ def sections(page, from_td):
         for part in page.read_text().split("\n### `-")[1:]:
             yield part.split("`", 1)[0], part + "\n"
         return
-    text = (ROOT / "passes" / page.stem / "Passes.td").read_text()
+    text = "".join(path.read_text() for path in sorted((ROOT / "passes" / page.stem).glob("*Passes.td")))
     for flag, body in re.findall(r'def \w+Pass\s*:\s*Pass<"([\w-]+)".*?(?:\{|;)(.*?)(?=\ndef |\Z)', text, re.S):
         found = re.search(r"let description = \[\{\n(.*?)\}\]", body, re.S)
         yield flag, re.sub(r"^    ", "", found[1], flags=re.M) if found else ""

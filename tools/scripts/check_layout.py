@@ -58,7 +58,7 @@ def check(files):
     for top in sorted({p.parts[0] for p in files}):
         if top not in TOP and not top.startswith("."):
             yield f"{top}: not at the top of the tree"
-    for td in (p for p in files if p.name == "Passes.td"):
+    for td in (p for p in files if p.parts[0] == "passes" and p.name.endswith("Passes.td")):
         stage = td.parent
         for name, flag in re.findall(r'def (\w+)Pass\s*:\s*Pass<"([\w-]+)"', (ROOT / td).read_text()):
             if f"{stage}/{name}.cpp" not in have:
