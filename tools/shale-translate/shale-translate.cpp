@@ -1,6 +1,7 @@
 //===- shale-translate.cpp - From model files to IR -----------------------===//
 #include "include/shale/Runtime.h"
 #include "lib/Frontend/ONNX/Import.h"
+#include "lib/Frontend/ONNX/Record/Rules.h"
 #include "lib/Support/CrashHandler.h"
 #include "lib/Support/Printable.h"
 #include "lib/Support/Remarks.h"
@@ -8,6 +9,7 @@
 #include "shale/InitAll.h"
 #include "shale/Plugin.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/ToolOutputFile.h"
@@ -75,8 +77,18 @@ bool *findSwitch(Request &request, StringRef flag) {
 bool takesValue(StringRef flag) {
   return llvm::is_contained({"--dim", "--batch-dim", "--bind", "--loss", "--loss-output",
                              "--gradient", "--dropout", "--assume-derivative", "--assume-form",
-                             "--assume-merged", "--freeze", "--constant", "--fold-limit", "-o"},
+                             "--assume-merged", "--freeze", "--constant", "--fold-limit",
+                             "--without-rule", "-o"},
                             flag);
+}
+
+/// Leaves out a rule that finds parameters: a test of the tests, which is not in the help.
+std::string leaveOut(StringRef rule, shale::onnx::ImportOptions &options) {
+  std::vector<StringRef> names = shale::onnx::ruleNames();
+  options.parameters.rulesOff.insert(rule);
+  return llvm::is_contained(names, rule)
+             ? ""
+             : "--without-rule '" + rule.str() + "' is none of " + llvm::join(names, ", ");
 }
 
 /// Sets a flag that takes a value. Returns what is wrong, or an empty string.
@@ -96,6 +108,8 @@ std::string setValue(Request &request, StringRef flag, StringRef value) {
     options.parameters.assumedForms.insert(value);
   else if (flag == "--constant")
     options.parameters.constants.insert(value);
+  else if (flag == "--without-rule")
+    return leaveOut(value, options);
   else if (flag == "-o")
     request.output = value.str();
   else if (flag != "--fold-limit")

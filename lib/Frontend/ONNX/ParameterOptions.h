@@ -17,6 +17,8 @@ struct ParameterOptions {
   llvm::StringSet<> constants;
   /// `--assume-form OPERATION`: operations whose nodes are not held against their form.
   llvm::StringSet<> assumedForms;
+  /// `--without-rule RULE`, of tests: rules that are not asked.
+  llvm::StringSet<> rulesOff;
 
   /// Whether `--freeze` matches the name of a parameter.
   bool freezes(llvm::StringRef name) const {

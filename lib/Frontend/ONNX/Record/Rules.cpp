@@ -82,6 +82,14 @@ static const Rule kRules[] = {
     {"neutral-operand", rules::neutralOperand},
 };
 
+std::vector<StringRef> onnx::ruleNames() {
+  std::vector<StringRef> names;
+  for (const Rule &rule : kRules)
+    if (!rule.name.empty())
+      names.push_back(rule.name);
+  return names;
+}
+
 namespace {
 
 /// Asks the rules about a program, in order.
@@ -145,10 +153,11 @@ private:
     forEach<Reading>([&](Reading reading) { reading(known); });
   }
 
-  /// Calls `ask` with each rule of the row.
+  /// Calls `ask` with each rule of the row that is not left out.
   template <typename T> void forEach(llvm::function_ref<void(T)> ask) {
     for (const Rule *rule = row.first; rule != row.second; ++rule)
-      ask(std::get<T>(rule->run));
+      if (rule->name.empty() || !known.options.rulesOff.contains(rule->name))
+        ask(std::get<T>(rule->run));
   }
 
   Known &known;

@@ -15,6 +15,9 @@ namespace shale::onnx {
 /// Finds the parameters of a file that has a signature.
 void findBySignature(Model &model, const ParameterOptions &options, Parameters &out);
 
+/// Returns the names of the rules, in the order in which they are asked.
+std::vector<llvm::StringRef> ruleNames();
+
 namespace rules {
 
 // The graph against its record (Audit.cpp).
