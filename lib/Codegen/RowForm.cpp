@@ -1,5 +1,6 @@
 //===- RowForm.cpp - Rows and columns of a kernel -------------------------===//
 #include "lib/Codegen/RowForm.h"
+#include "dialects/nn/Ops/Data.h"
 
 using namespace mlir;
 using namespace shale;

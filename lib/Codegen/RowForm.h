@@ -13,7 +13,6 @@
 #ifndef SHALE_CODEGEN_ROWFORM_H
 #define SHALE_CODEGEN_ROWFORM_H
 
-#include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Reduce.h"
 #include "mlir/IR/Operation.h"
 #include "mlir/IR/Region.h"
@@ -22,6 +21,9 @@
 #include "llvm/ADT/SmallVector.h"
 
 namespace shale {
+namespace nn {
+class TransposeOp;
+}
 
 /// The origin of a dimension, by which a form is refined. Dimensions of origin Other cannot be
 /// refined.

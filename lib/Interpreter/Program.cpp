@@ -1,6 +1,5 @@
 //===- Program.cpp - Runs a module's functions on named logical values ----===//
 #include "lib/Interpreter/Program.h"
-#include "dialects/nn/Ops/State.h"
 #include "lib/Analysis/InputRanges.h"
 #include "lib/Interpreter/Dist/FlatState.h"
 #include "lib/Interpreter/Dist/SplitState.h"

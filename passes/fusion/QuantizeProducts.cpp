@@ -1,5 +1,7 @@
 //===- QuantizeProducts.cpp - Rounds operands to 8-bit floats -------------===//
 #include "dialects/nn/Decompose/Composer.h"
+#include "dialects/nn/Ops/Elementwise.h"
+#include "dialects/nn/Ops/Matmul.h"
 #include "dialects/nn/Ops/Quantize.h"
 #include "lib/Support/OpCopies.h"
 #include "lib/Support/Remarks.h"

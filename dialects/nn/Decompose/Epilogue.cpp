@@ -1,6 +1,7 @@
 //===- Epilogue.cpp - Products with an epilogue, in simpler ops -----------===//
 #include "dialects/nn/Ops/Epilogue.h"
 #include "dialects/nn/Decompose/Composer.h"
+#include "dialects/nn/Ops/Elementwise.h"
 
 using namespace mlir;
 using namespace shale;

@@ -1,6 +1,5 @@
 //===- Random.cpp - Ops that draw random numbers ---------------------------===//
 #include "dialects/nn/Ops/Random.h"
-#include "dialects/nn/Ops/Constant.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;

@@ -1,5 +1,5 @@
 //===- Buffers.cpp - Buffers of the state_dict ----------------------------===//
-#include "dialects/nn/Ops/State.h"
+#include "dialects/nn/NN.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
 #include "lib/Frontend/ONNX/Record/Words.h"
 #include "lib/Frontend/ONNX/States.h"

@@ -1,7 +1,6 @@
 //===- ExpressionBuild.cpp - Builds functions of parameters ---------------===//
 #include "dialects/nn/Ops/Cast.h"
 #include "dialects/nn/Ops/Compare.h"
-#include "dialects/nn/Ops/Constant.h"
 #include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Ops/Matmul.h"

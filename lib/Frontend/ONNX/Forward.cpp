@@ -1,6 +1,5 @@
 //===- Forward.cpp - The forward function and the module's attributes -----===//
 #include "lib/Frontend/ONNX/Forward.h"
-#include "dialects/nn/Ops/State.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/Support/FileSystem.h"
 #include <map>

@@ -1,6 +1,5 @@
 //===- Inputs.cpp - The inputs of the forward function --------------------===//
 #include "lib/Frontend/ONNX/Inputs.h"
-#include "dialects/nn/Ops/Constant.h"
 #include "include/shale/Runtime.h"
 #include "lib/Frontend/ONNX/Narrow.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
