@@ -11,7 +11,10 @@ using namespace llvm;
 
 namespace shale::interp {
 
-static const char *const kTypeNames[] = {"F32", "F64", "BF16", "F16", "I64", "I32", "BOOL"};
+/// The names of safetensors, in the order of Element.
+static const char *const kTypeNames[] = {"F32",     "F64", "BF16", "F16", "F8_E4M3",
+                                         "F8_E5M2", "I64", "I32",  "BOOL"};
+static_assert(std::size(kTypeNames) == size_t(Element::I1) + 1);
 
 static Error bad(StringRef path, const Twine &what) {
   return createStringError(path + ": " + what);
