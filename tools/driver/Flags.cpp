@@ -232,9 +232,6 @@ std::vector<Flag> precisionFlags() {
        set<&O::masterDtype>, get<&O::masterDtype>},
       {"optimizer-dtype", "TYPE", group, Effect::Graph, "f32 | bf16: moments (default: f32)",
        set<&O::optimizerDtype>, get<&O::optimizerDtype>},
-      {"product-dtype", "TYPE", group, Effect::Graph,
-       "param | fp8: operands of products with parameters; fp8: e4m3, gradients e5m2 (default: the param dtype)",
-       set<&O::productDtype>, get<&O::productDtype>},
   };
 }
 
@@ -337,6 +334,9 @@ std::vector<Flag> outputFlags() {
 
 std::vector<Flag> extendFlags() {
   return {
+      {"product-dtype", "TYPE", kExtendGroup, Effect::Graph,
+       "param | fp8: operands of products with parameters; fp8: e4m3, gradients e5m2 (default: the param dtype)",
+       set<&O::productDtype>, get<&O::productDtype>},
       {"wire-dtype", "TYPE", kExtendGroup, Effect::Graph,
        "none | gather=int8: parameters gathered as 8-bit integers with a scale per 256 of them (default: none)",
        set<&O::wire>, get<&O::wire>},
