@@ -1,0 +1,80 @@
+"""Imports, for each rule that finds parameters (lib/Frontend/ONNX/Record/Rules.cpp), a model that needs it, with and without the rule.
+
+usage: rules.py MODELS FOLDER
+
+Fails if a model is imported alike, or if the table has other rules than this list.
+"""
+import os
+import re
+import subprocess
+import sys
+
+# A case of make_SCRIPT.py, or a file of MODELS.
+NEEDS = {
+    "form": "removed/altered-epsilon",
+    "arguments-by-form": "folded/norms",
+    "arguments-by-order": "folded/layers-of-parameter",
+    "lost-bias": "layout/linear-shift",
+    "without-record": "folded/layers",
+    "detached": "folded/detached",
+    "shared-stops": "removed/stopped-part",
+    "indistinct": "removed/merged-dropouts",
+    "merged-pairs": "folded/norms",
+    "split-pair": "modules/cases/00207/model.onnx",
+    "tied-by-module": "folded/shared-table",
+    "shared-table": "folded/shared-table",
+    "tied-bias": "folded/head-bias",
+    "made-by-code": "today/cases/00239/model.onnx",
+    "by-name": "folded/own-name",
+    "by-origin": "modules/cases/00255/model.onnx",
+    "by-source": "folded/source",
+    "by-value": "folded/gates",
+    "by-chain": "origins/negative-exp",
+    "removed-operand": "folded/skip",
+    "parts": "folded/gates",
+    "only-named-candidate": "origins/twins-line",
+    "by-twin": "origins/twins",
+    "complements": "folded/lerp",
+    "removed-sums": "removed/root",
+    "open-pairs": "removed/layer-method",
+    "lost-parameters": "folded/projection",
+    "folded-constants": "folded/source-other",
+    "neutral-operand": "neutral/product",
+}
+# Rules that no model of the tests needs yet.
+WITHOUT_MODEL = {"mask", "only-candidate", "by-restored-value", "split-restored-pair", "tied-by-use"}
+
+
+def imported(path, *flags):
+    run = subprocess.run(["shale-translate", "--import-onnx", path, "--dim", "batch=3", *flags], capture_output=True, text=True, timeout=600)
+    return run.returncode, run.stdout, run.stderr
+
+
+def made(case, models, folder):
+    """The file of a case."""
+    if case.endswith(".onnx"):
+        return os.path.join(models, case)
+    script, name = case.split("/")
+    path = os.path.join(folder, script, name, "model.onnx")
+    subprocess.run([sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), f"make_{script}.py"), name, path], check=True)
+    return path
+
+
+def main():
+    models, folder = sys.argv[1:]
+    code, _, text = imported("none.onnx", "--without-rule", "none")
+    listed = re.search(r"--without-rule 'none' is none of ([a-z, -]+)", text)
+    if code != 64 or not listed:
+        sys.exit(f"the tool does not list the rules: {code} {text}")
+    rules = set(listed[1].split(", "))
+    if rules != NEEDS.keys() | WITHOUT_MODEL:
+        sys.exit(f"the table has {sorted(rules - NEEDS.keys() - WITHOUT_MODEL)} and lacks {sorted((NEEDS.keys() | WITHOUT_MODEL) - rules)}")
+    for rule, case in NEEDS.items():
+        path = made(case, models, folder)
+        if imported(path) == imported(path, "--without-rule", rule):
+            sys.exit(f"{case} is imported alike without the rule {rule}")
+    print(f"{len(NEEDS)} rules are needed")
+
+
+if __name__ == "__main__":
+    main()
