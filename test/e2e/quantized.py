@@ -17,7 +17,7 @@ import subprocess
 
 import numpy as np
 
-from runner import Case, Deviates, expect_deviation, main, metrics, read_safetensors, same_bits, save_safetensors
+from runner import Case, Deviates, expect_deviation, largest, main, metrics, read_safetensors, same_bits, save_safetensors
 
 BLOCK, LEVELS, LOSS, NORM, MIDDLE = 256, 127, 2e-6, 2e-5, 10
 FLAGS = ["--wire-dtype", "gather=int8"]
@@ -62,7 +62,7 @@ def check_strategy(case, plain, work, strategy, more):
         raise Deviates(f"{strategy}: parameters at rest have other bits after a step with a learning rate of 0")
     worst = check_step(case, plain, work, still, 0, lines[0])
     case.train(program, work / "half", flags=["--stop-after", MIDDLE, *libraries])
-    worst = max(worst, check_step(case, plain, work, read_safetensors(work / "half" / "model.safetensors"), MIDDLE, lines[MIDDLE]))
+    worst = largest([worst, check_step(case, plain, work, read_safetensors(work / "half" / "model.safetensors"), MIDDLE, lines[MIDDLE])])
     case.train(program, work / "half", flags=libraries)
     same_bits(work / "run", work / "half", f"{strategy}: a run that is resumed")
     expect_deviation(lambda: check_step(case, plain, work, still, 0, lines[0], levels=LEVELS - 1), "another scale", "step 0")
