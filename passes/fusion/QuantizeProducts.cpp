@@ -1,6 +1,5 @@
 //===- QuantizeProducts.cpp - Rounds operands to 8-bit floats -------------===//
 #include "dialects/nn/Decompose/Composer.h"
-#include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Ops/Matmul.h"
 #include "dialects/nn/Ops/Quantize.h"
 #include "lib/Support/OpCopies.h"
@@ -93,7 +92,7 @@ private:
     nn::Composer c(b, op);
     Value wide = c.cast(value, b.getF32Type());
     auto scalar = RankedTensorType::get({}, b.getF32Type());
-    Value size = nn::AbsOp::create(b, op.getLoc(), wide.getType(), wide);
+    Value size = c.abs(wide);
     Value largest =
         c.max(c.reduce(nn::ReduceKind::Max, c.reduce(nn::ReduceKind::Max, size, {1}), {0}),
               c.splat(scalar, nn::kLeastMagnitude));
