@@ -34,7 +34,7 @@ struct SegmentForm {
   int64_t parts() const { return kind == Elements ? count : nn::elements(means->getResult(0)); }
 };
 
-/// Where the element that a kernel visits is in its segment.
+/// The position, in its segment, of the element that a kernel visits.
 struct SegmentPlace {
   enum Kind {
     Outside, ///< in no segment
@@ -59,7 +59,7 @@ mlir::FailureOr<SegmentForm> findSegmentForm(mlir::Region &body);
 /// and for Elements also the gaps between and after them.
 struct SegmentTable {
   enum Field { Offset, Count, At, Matrices, Rows, Columns, Number, kFields };
-  /// What `Columns` is for a gap; 0 for a segment that is no matrix.
+  /// The value of `Columns` for a gap. A segment that is no matrix has 0 there.
   static constexpr int64_t kGap = -1;
   int64_t entries = 0;
   mlir::DenseElementsAttr values;

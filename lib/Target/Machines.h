@@ -38,9 +38,9 @@ struct Rates {
   double bytes16 = 1;
 
   int64_t nodeRanks = 0;     ///< ranks per node; 0: all ranks are in one
-  double link = 0;           ///< bytes that a rank sends to others of its node
+  double link = 0;           ///< bytes from a rank to ranks of its own node
   double collective = 0;     ///< latency before a collective's first byte
-  double network = 0;        ///< bytes that a rank sends to other nodes
+  double network = 0;        ///< bytes from a rank to ranks of other nodes
   double networkLatency = 0; ///< latency that each further node adds to a collective
 };
 

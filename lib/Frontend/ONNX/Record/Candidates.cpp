@@ -46,7 +46,7 @@ namespace {
 /// A parameter as a moved constant has it.
 struct Taken {
   InitialValue value;
-  /// What the nodes read of it.
+  /// Computes, from the parameter, the value that the nodes read.
   Expression expression;
   SmallVector<int64_t> shape;
 };

@@ -30,8 +30,8 @@ enum class Evidence {
   Source,
   /// One simple function of one parameter of this or a nested module has the numbers.
   Value,
-  /// Of the functions that the exporter lists, only one order has a solution for a parameter that
-  /// is not in the file. Nothing in the file has the parameter's value to compare with.
+  /// The exporter lists the functions without their order, and only one order yields a value for a
+  /// parameter that is not in the file. The file has no other copy of the value to compare with.
   Chain,
   /// The parameter is the only one that may be the constant, and the constant the only one that may
   /// be it. This excludes others in the same module; a twin is another module.
@@ -40,7 +40,7 @@ enum class Evidence {
   Twin,
 };
 
-/// What a parameter is before the first step.
+/// The value of a parameter before the first step.
 struct InitialValue {
   const TensorProto *initializer = nullptr;
   bool transposed = false;
@@ -120,7 +120,7 @@ struct PartClaim {
   std::string removedName = {};
 };
 
-/// What a rule says, and on what evidence. The remark is made if the claim changes anything.
+/// A claim of a rule and its evidence. The remark is made if the claim changes anything.
 struct Claim {
   Evidence evidence;
   std::variant<ReadClaim, ValueClaim, BiasClaim, RestoredClaim, MergedClaim, NameClaim,
@@ -146,7 +146,7 @@ struct RemovedOperation {
   std::string scope; ///< the module of the node that names it
 };
 
-/// What a rule returns.
+/// The result of a rule: claims, messages, and questions for later rules.
 struct Findings {
   std::vector<Claim> claims = {};
   std::vector<std::string> errors = {}, notes = {};

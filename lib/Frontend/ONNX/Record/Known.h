@@ -35,7 +35,7 @@ struct FoldedRead : Use {
 struct FoldedValue {
   std::vector<FoldedRead> reads;
   std::optional<Numbers> numbers; // none: too large to look at
-  /// What the exporter lists as that from which it was folded; empty if it does not.
+  /// The names of the values that it was folded from; empty if the exporter lists none.
   std::vector<std::string> from;
   /// Whether it is known what it was computed from.
   bool isExplained = false;
@@ -58,7 +58,8 @@ struct RemovedRead {
   bool mayBeMerged;
 };
 
-/// What is known of the parameters. Rules read it; only Decision changes it.
+/// The parameters found so far, and the questions that are open. Rules read it; only Decision
+/// changes it.
 struct Known {
   Known(const TracedProgram &program, const ParameterOptions &options, Parameters &found)
       : program(program), options(options), found(found) {}
