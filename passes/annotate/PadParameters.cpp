@@ -20,12 +20,13 @@ namespace shale {
 
 namespace {
 
-/// The values that have the rows of a parameter as a dimension.
-class RowValues {
+/// The values that have a dimension of a parameter, its rows or its columns, as a dimension.
+class DimValues {
 public:
-  /// Follows the rows of `table`. Where an op could not compute with more of them, why() says so.
-  explicit RowValues(BlockArgument table) {
-    add(table, 0);
+  /// Follows dimension `dim` of `table`. Where an op could not compute with more indices of it,
+  /// why() says so.
+  DimValues(BlockArgument table, int64_t dim) {
+    add(table, dim);
     while (!work.empty() && reason.empty()) {
       auto [value, dim] = work.pop_back_val();
       followOrigin(value, dim);
@@ -36,10 +37,9 @@ public:
   }
 
   const std::string &why() const { return reason; }
-  /// Whether the rows are classes: a lookup takes one of them by its number, or a loss compares
-  /// them.
+  /// Whether the indices are classes: a lookup takes a row by its number, or a loss compares them.
   bool areClasses() const { return looksUp || !losses.empty(); }
-  /// Values by the dimension that the rows are.
+  /// Values by the dimension that is the table's.
   const llvm::MapVector<Value, int64_t> &getValues() const { return values; }
   ArrayRef<Operation *> getLosses() const { return losses; }
 
@@ -83,28 +83,29 @@ static bool takesAnySize(Operation *op) {
          (isa<nn::SliceOp>(op) || !isa<PartitionableOpInterface>(op));
 }
 
-void RowValues::add(Value value, int64_t dim) {
+void DimValues::add(Value value, int64_t dim) {
   auto [it, inserted] = values.try_emplace(value, dim);
   if (inserted)
     work.emplace_back(value, dim);
   else if (it->second != dim)
-    reason = "its rows become two dimensions of one value";
+    reason = "they become two dimensions of one value";
 }
 
 /// Adds the operands of `op` that have the factor, too.
-void RowValues::addOperands(Operation *op, const ShardingRule &rule, int64_t factor) {
+void DimValues::addOperands(Operation *op, const ShardingRule &rule, int64_t factor) {
   for (auto [operand, factors] : llvm::zip(op->getOperands(), rule.operands))
     if (int64_t dim = dimOf(factors, factor); dim >= 0)
       add(operand, dim);
 }
 
 /// Adds what the value is computed from.
-void RowValues::followOrigin(Value value, int64_t dim) {
+void DimValues::followOrigin(Value value, int64_t dim) {
   if (auto argument = dyn_cast<BlockArgument>(value)) {
     nn::StateOp state = nn::getState(argument);
-    if (!state || state.getRole() != nn::Role::Param || state->hasAttr(nn::kPartAttr) || dim != 0)
-      reason = state ? "'" + state.getSymName().str() + "' does not have them as its rows"
-                     : "an input has as many elements";
+    if (!state)
+      reason = "an input has as many elements";
+    else if (state.getRole() != nn::Role::Param || state->hasAttr(nn::kPartAttr))
+      reason = "'" + state.getSymName().str() + "' has as many elements";
     return;
   }
   Operation *op = value.getDefiningOp();
@@ -123,13 +124,14 @@ void RowValues::followOrigin(Value value, int64_t dim) {
   addOperands(op, rule, factor);
 }
 
-void RowValues::followUse(OpOperand &use, int64_t dim) {
+void DimValues::followUse(OpOperand &use, int64_t dim) {
   Operation *op = use.getOwner();
   if (op->hasTrait<nn::AbsentClasses>() && use.getOperandNumber() == 0 && dim == 1) {
     losses.push_back(op);
     return;
   }
-  if (auto lookup = dyn_cast<nn::EmbeddingOp>(op); lookup && &lookup.getTableMutable() == &use) {
+  auto lookup = dyn_cast<nn::EmbeddingOp>(op);
+  if (lookup && &lookup.getTableMutable() == &use && dim == 0) {
     looksUp = true;
     return;
   }
@@ -153,8 +155,9 @@ public:
   void run();
 
 private:
-  int64_t paddedRows(BlockArgument table) const;
-  void pad(const RowValues &rows, int64_t size, int64_t padded);
+  int64_t paddedSize(BlockArgument table, int64_t size) const;
+  void pad(BlockArgument table, int64_t dim);
+  void pad(const DimValues &indices, int64_t size, int64_t padded);
   void widen(Value value, int64_t dim, int64_t padded);
 
   func::FuncOp function;
@@ -164,17 +167,16 @@ private:
 };
 } // namespace
 
-static int64_t rowsOf(Value value) { return cast<RankedTensorType>(value.getType()).getDimSize(0); }
-
-/// Returns a number of rows that the ranks divide; 0 if the last of them would have only padding.
-int64_t Padder::paddedRows(BlockArgument table) const {
+/// Returns a size, at least `size`, that the ranks divide; 0 if the last of them would have only
+/// padding.
+int64_t Padder::paddedSize(BlockArgument table, int64_t size) const {
   auto precision =
       function->getParentOfType<ModuleOp>()->getAttrOfType<nn::PrecisionAttr>(nn::kPrecisionAttr);
   Type element =
       precision ? precision.getParam() : cast<RankedTensorType>(table.getType()).getElementType();
-  int64_t rows = rowsOf(table), least = llvm::divideCeil(rows, ranks);
+  int64_t least = llvm::divideCeil(size, ranks);
   for (int64_t each : {target.paddedSize(least, element), least})
-    if (each * (ranks - 1) < rows)
+    if (each * (ranks - 1) < size)
       return each * ranks;
   return 0;
 }
@@ -199,17 +201,17 @@ void Padder::widen(Value value, int64_t dim, int64_t padded) {
   value.setType(wide);
 }
 
-void Padder::pad(const RowValues &rows, int64_t size, int64_t padded) {
-  for (auto [value, dim] : rows.getValues()) {
+void Padder::pad(const DimValues &indices, int64_t size, int64_t padded) {
+  for (auto [value, dim] : indices.getValues()) {
     auto whole = dyn_cast<BlockArgument>(value);
     if (!whole) {
       widen(value, dim, padded);
       continue;
     }
-    whole.replaceAllUsesWith(parts.add(whole, "padded", 0, 0, padded, padded - size));
+    whole.replaceAllUsesWith(parts.add(whole, "padded", dim, 0, padded, padded - size));
     parts.retire(whole);
   }
-  for (Operation *loss : rows.getLosses())
+  for (Operation *loss : indices.getLosses())
     if (!loss->hasAttr(nn::kClassesName))
       loss->setAttr(nn::kClassesName,
                     IntegerAttr::get(IntegerType::get(loss->getContext(), 64), size));
@@ -221,33 +223,40 @@ static bool staysWhole(nn::StateOp state) {
   return typed && typed.getValue() == dist::TensorSplit::Whole;
 }
 
+/// Pads the indices of a dimension that the ranks do not divide, if they are classes.
+void Padder::pad(BlockArgument table, int64_t dim) {
+  nn::StateOp state = nn::getState(table);
+  int64_t size = state.getTensorType().getDimSize(dim), padded = paddedSize(table, size);
+  if (size % ranks == 0 || padded == 0 ||
+      state.getRole() == nn::Role::Divided) // together with another one
+    return;
+  DimValues indices(table, dim);
+  if (!indices.areClasses())
+    return;
+  std::string what = "the " + std::to_string(size) + (dim == 0 ? " rows" : " columns") + " of '" +
+                     state.getSymName().str() + "' do not divide over " + std::to_string(ranks) +
+                     " tensor ranks";
+  if (!indices.why().empty()) {
+    emitDecision(table.getLoc(), "pad-parameters",
+                 what + ", and cannot be padded: " + indices.why());
+    return;
+  }
+  emitDecision(table.getLoc(), "pad-parameters",
+               what + ": they are padded to " + std::to_string(padded));
+  pad(indices, size, padded);
+}
+
 void Padder::run() {
   SmallVector<BlockArgument> tables;
   for (BlockArgument argument : function.getArguments()) {
     nn::StateOp state = nn::getState(argument);
     if (state && state.getRole() == nn::Role::Param && !state->hasAttr(nn::kPartAttr) &&
-        state.getTensorType().getRank() == 2 && rowsOf(argument) % ranks != 0 && !staysWhole(state))
+        state.getTensorType().getRank() == 2 && !staysWhole(state))
       tables.push_back(argument);
   }
-  for (BlockArgument table : tables) {
-    nn::StateOp state = nn::getState(table);
-    if (state.getRole() == nn::Role::Divided) // together with another one
-      continue;
-    RowValues rows(table);
-    int64_t size = rowsOf(table), padded = paddedRows(table);
-    if (!rows.areClasses() || padded == 0)
-      continue;
-    std::string what = "the " + std::to_string(size) + " rows of '" + state.getSymName().str() +
-                       "' do not divide over " + std::to_string(ranks) + " tensor ranks";
-    if (!rows.why().empty()) {
-      emitDecision(table.getLoc(), "pad-parameters",
-                   what + ", and cannot be padded: " + rows.why());
-      continue;
-    }
-    emitDecision(table.getLoc(), "pad-parameters",
-                 what + ": they are padded to " + std::to_string(padded));
-    pad(rows, size, padded);
-  }
+  for (BlockArgument table : tables)
+    for (int64_t dim : {0, 1})
+      pad(table, dim);
   parts.finish();
 }
 

@@ -423,18 +423,18 @@ def DivideParametersPass : Pass<"shale-divide-parameters", "::mlir::ModuleOp"> {
 def PadParametersPass : Pass<"shale-pad-parameters", "::mlir::ModuleOp"> {
   let summary = "Pads vocabularies that do not divide";
   let description = [{
-    On a mesh with a tensor axis of two or more ranks: a matrix whose rows are
-    classes, such as an embedding or a head, and whose number of rows the ranks do not
-    divide, gets rows of zeros at its end. So do a bias of the classes and all values in
-    between, up to the loss, whose `classes` is the number of those that exist: its results
-    are as they were, and gradients of the added rows are 0. The padded parameter is a state
+    On a mesh with a tensor axis of two or more ranks: a matrix whose rows or columns are
+    classes, such as an embedding or a head, and whose number of them the ranks do not
+    divide, gets rows or columns of zeros at its end. So do a bias of the classes and all values
+    in between, up to the loss, whose `classes` is the number of those that exist: its results
+    are as they were, and gradients of what is added are 0. The padded parameter is a state
     of its own (`nn.part` with `padding`); the state of the whole parameter becomes divided.
     Files have the true shape.
 
-    Rows are classes where `nn.embedding` takes them by number, or where a loss compares them
-    (trait `AbsentClasses`). A parameter is left alone if another op reads all
-    of its rows, or values with as many elements, if the last rank would have no row of it, and if
-    `--tensor` says `whole`. The rows of a rank are as many as the target prefers in products
+    Rows are classes where `nn.embedding` takes them by number, and rows or columns where a loss
+    compares them (trait `AbsentClasses`). A parameter is left alone if another op reads all
+    of its classes, or values with as many elements, if the last rank would have none of them, and
+    if `--tensor` is `whole`. A rank has as many classes as the target prefers in products
     of the compute type (`Target::paddedSize`).
 
     Before:

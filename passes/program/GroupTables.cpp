@@ -25,7 +25,7 @@ struct Split {
 
 /// Returns what ranks hold of the parameter `whole`, whose value, or part of it, `state` is. Empty
 /// if every rank holds all of it. Fails after an error if a part is not inside its parameter (but
-/// for padding after its last row), or if several axes split a dimension of it.
+/// for padding after its last row or column), or if several axes split a dimension of it.
 static FailureOr<Split> splitOf(nn::StateOp state, nn::StateOp whole, dist::MeshOp mesh) {
   auto sharding = state->getAttrOfType<dist::ShardingAttr>(dist::kShardingAttr);
   auto part = state->getAttrOfType<nn::PartAttr>(nn::kPartAttr);
@@ -45,7 +45,7 @@ static FailureOr<Split> splitOf(nn::StateOp state, nn::StateOp whole, dist::Mesh
     int64_t begin = cut ? part.getBegin() : 0, padding = cut ? part.getPadding() : 0;
     if (begin < 0 || padding < 0 || padding >= own || begin > all - (own - padding) ||
         (!cut && own != all) || (cut && axes.size() > 1) ||
-        (padding > 0 && (dim > 0 || begin + own - padding != all)))
+        (padding > 0 && ((dim > 0 && dim + 1 < type.getRank()) || begin + own - padding != all)))
       return refuse();
     for (StringRef axis : axes)
       own /= mesh.getSize(axis);

@@ -51,10 +51,22 @@ int64_t Box::run() const {
   int64_t run = 1;
   for (size_t d = dims.size(); d-- > 0;) {
     run *= size[d];
-    if (size[d] != dims[d])
+    if (start[d] != 0 || size[d] != dims[d])
       break;
   }
   return run;
+}
+
+int64_t Box::heldOfRun() const {
+  return isPadded() ? std::max<int64_t>(dims.back() - start.back(), 0) : run();
+}
+
+int64_t Box::held(int64_t begin, int64_t end) const {
+  if (!isPadded())
+    return end - begin;
+  int64_t row = size.back(), used = heldOfRun();
+  auto first = [&](int64_t local) { return local / row * used + std::min(local % row, used); };
+  return first(end) - first(begin);
 }
 
 bool Box::operator<(const Box &other) const {

@@ -103,16 +103,18 @@ void bringAll(const Tensor &tensor, int rank, const StateReader &state, Peers &p
   for (int64_t at = 0; at < whole; at += chunkElements) {
     int64_t n = std::min(chunkElements, whole - at);
     for (const Piece &piece : tensor.pieces) {
-      int64_t begin = std::max(piece.begin, piece.box.below(at));
-      int64_t end = std::min(piece.end, piece.box.below(at + n));
-      if (begin >= end)
-        continue;
-      bring(piece, begin, end, rank, state, peers, buffer);
-      if (rank == 0)
-        forRuns(piece.box, begin, end, [&](int64_t local, int64_t global, int64_t count) {
-          std::memcpy(chunk.data() + (global - at) * element,
-                      buffer.data() + (local - begin) * element, count * element);
-        });
+      int64_t first = std::max(piece.begin, piece.box.below(at));
+      int64_t last = std::min(piece.end, piece.box.below(at + n));
+      // Once, unless the piece has padding.
+      for (int64_t begin = first; begin < last; begin += chunkElements) {
+        int64_t end = std::min(last, begin + chunkElements);
+        bring(piece, begin, end, rank, state, peers, buffer);
+        if (rank == 0)
+          forRuns(piece.box, begin, end, [&](int64_t local, int64_t global, int64_t count) {
+            std::memcpy(chunk.data() + (global - at) * element,
+                        buffer.data() + (local - begin) * element, count * element);
+          });
+      }
     }
     if (rank == 0)
       use(type, chunk.data(), n);

@@ -228,8 +228,10 @@ public:
     }
     if (origin.fills(piece.parameter))
       return inChunks(piece, [&](int64_t begin, int64_t end) {
-        for (int64_t i = 0; i < end - begin; ++i)
-          convert(Dtype::F64, &init.fill, piece.type, values.data() + i * size, 1);
+        forRuns(piece.box, begin, end, [&](int64_t local, int64_t, int64_t count) {
+          for (int64_t e = local; e < local + count; ++e)
+            convert(Dtype::F64, &init.fill, piece.type, values.data() + (e - begin) * size, 1);
+        });
       });
     Source source = origin.of(piece.parameter);
     int64_t element = sizeOf(source.type);
@@ -247,10 +249,12 @@ public:
 
 private:
   /// Fills a piece front to back: `make` puts the elements [begin, end) of its box, at most
-  /// chunkElements, into `values`, in the piece's type.
+  /// chunkElements, into `values`, in the piece's type, but for padding.
   template <typename Make> void inChunks(const Piece &piece, Make make) {
     for (int64_t begin = piece.begin; begin < piece.end; begin += chunkElements) {
       int64_t end = std::min(piece.end, begin + chunkElements);
+      if (piece.box.isPadded())
+        std::fill(values.begin(), values.end(), 0);
       make(begin, end);
       store(piece, begin, end);
     }
@@ -266,8 +270,9 @@ private:
   /// file holds [columns, rows]: of each column of a block one contiguous range.
   void readTransposed(const Piece &piece, const ShaleParameter &parameter, const Source &source) {
     int64_t size = sizeOf(source.type), rows = parameter.dims[0], columns = parameter.dims[1];
+    // Of a padded box the row after the last one, perhaps, which it then has nothing of.
     int64_t first = piece.box.globalOf(piece.begin), last = piece.box.globalOf(piece.end - 1);
-    int64_t firstRow = first / columns, lastRow = last / columns + 1;
+    int64_t firstRow = first / columns, lastRow = std::min(last / columns + 1, rows);
     for (int64_t top = firstRow; top < lastRow; top += blockSide)
       for (int64_t left = 0; left < columns; left += blockSide) {
         int64_t height = std::min(blockSide, lastRow - top);

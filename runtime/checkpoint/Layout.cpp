@@ -10,8 +10,7 @@ namespace shale::rt {
 
 namespace {
 /// Returns the part of a segment's parameter that the rank with these coordinates holds, without
-/// padding; no dimension of it is then larger than the parameter's. The padding is behind all
-/// elements of the box.
+/// padding along the first dimension, which is behind all elements of the box.
 Box boxOf(const ShaleProgram &program, const ShaleSegment &segment,
           const std::vector<int64_t> &coordinates) {
   Box box;
@@ -208,8 +207,9 @@ void checkProgram(const ShaleProgram &p) {
         int32_t axis = segment.axes[d];
         need(axis < p.axis_count && (axis < 0 || splits(p.groups[g], axis)), "group", g);
         int64_t end = segment.begin[d] + segment.size[d] * (axis < 0 ? 1 : p.axes[axis].size);
-        bool padded = d == 0 && segment.begin[d] < segment.dims[d];
-        need(segment.begin[d] >= 0 && segment.size[d] > 0 && (padded || end <= segment.dims[d]),
+        bool mayPass = d == 0 || d + 1 == segment.rank; // the end: padding
+        need(segment.begin[d] >= 0 && segment.size[d] > 0 &&
+                 (end <= segment.dims[d] || (mayPass && segment.begin[d] < segment.dims[d])),
              "group", g);
         count *= segment.size[d];
       }

@@ -80,8 +80,10 @@ Box boxFrom(const json &object) {
     box.size.push_back(natural(size));
   size_t rank = box.dims.size();
   bool fits = rank > 0 && box.start.size() == rank && box.size.size() == rank;
-  for (size_t d = 0; d < rank && fits; ++d)
-    fits = box.start[d] <= box.dims[d] && box.size[d] <= box.dims[d] - box.start[d];
+  for (size_t d = 0; d < rank && fits; ++d) {
+    bool mayPass = rank > 1 && d + 1 == rank; // the end: padding
+    fits = box.start[d] <= box.dims[d] && box.size[d] <= box.dims[d] - (mayPass ? 0 : box.start[d]);
+  }
   if (!fits)
     throw std::runtime_error("a box is not inside its parameter");
   return box;

@@ -103,7 +103,7 @@ public:
   /// Returns a target of which the pieces that were read lack elements, or null.
   const Piece *incomplete() const {
     for (size_t i = 0; i < targets.size(); ++i)
-      if (copied[i] < targets[i].end - targets[i].begin)
+      if (copied[i] < targets[i].box.held(targets[i].begin, targets[i].end))
         return &targets[i];
     return nullptr;
   }
@@ -140,7 +140,9 @@ void forShared(const Box &box, int64_t begin, int64_t end, const Piece &target,
                const Visit &visit) {
   if (box == target.box) {
     int64_t low = std::max(begin, target.begin), high = std::min(end, target.end);
-    if (low < high)
+    if (box.isPadded())
+      forRuns(box, low, high, [&](int64_t local, int64_t, int64_t n) { visit(local, local, n); });
+    else if (low < high)
       visit(low, low, high - low);
     return;
   }

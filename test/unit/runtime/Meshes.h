@@ -21,21 +21,25 @@
 
 namespace shale::rt {
 
-/// The parameter's element at each place of the box, found by looking at every element.
+/// The parameter's element at each place of the box, or -1 for padding, found by looking at every
+/// element of the parameter with its rows made longer.
 inline std::vector<int64_t> elementsOf(const Box &box) {
-  int64_t whole = 1;
-  for (int64_t n : box.dims)
+  std::vector<int64_t> dims = box.dims;
+  dims.back() = std::max(dims.back(), box.start.back() + box.size.back());
+  int64_t whole = 1, number = 0;
+  for (int64_t n : dims)
     whole *= n;
   std::vector<int64_t> found;
   for (int64_t e = 0; e < whole; ++e) {
     int64_t rest = e;
-    bool inside = true;
-    for (size_t d = box.dims.size(); d-- > 0; rest /= box.dims[d]) {
-      int64_t index = rest % box.dims[d];
+    bool inside = true, exists = e % dims.back() < box.dims.back();
+    for (size_t d = dims.size(); d-- > 0; rest /= dims[d]) {
+      int64_t index = rest % dims[d];
       inside &= index >= box.start[d] && index < box.start[d] + box.size[d];
     }
     if (inside)
-      found.push_back(e);
+      found.push_back(exists ? number : -1);
+    number += exists;
   }
   return found;
 }
@@ -128,20 +132,21 @@ struct Mesh {
   bool full;
 };
 
-/// Four parameters on a mesh: `in` [4, 8, 6], in two parts which tensor axes split along dimension
+/// Five parameters on a mesh: `in` [4, 8, 6], in two parts which tensor axes split along dimension
 /// 1; `out` [8, 6], split along dimension 0; `norm` [6], whole; `rows` [7, 6], padded to 8 rows and
-/// split along dimension 0. Each with a moment. `scale` multiplies all sizes but the 8 of `in` and
-/// that of `norm`.
+/// split along dimension 0; `columns` [6, 7], padded to 8 columns and split along dimension 1. Each
+/// with a moment. `scale` multiplies all sizes but the 8 of `in` and that of `norm`.
 struct Tables {
   explicit Tables(const Mesh &mesh, int64_t scale = 1)
-      : in{4 * scale, 8, 6 * scale}, out{8 * scale, 6 * scale}, rows{7 * scale, 6 * scale} {
+      : in{4 * scale, 8, 6 * scale}, out{8 * scale, 6 * scale}, rows{7 * scale, 6 * scale},
+        columns{6 * scale, 7 * scale} {
     const auto [replica, fsdp, tp, full] = mesh;
     axes[0] = {"replica", replica, SHALE_AXIS_REPLICA};
     axes[1] = {"fsdp", fsdp, SHALE_AXIS_SHARD};
     axes[2] = {"tp", tp, SHALE_AXIS_TENSOR};
-    const char *names[] = {"in", "out", "norm", "rows"};
-    const std::vector<int64_t> *shapes[] = {&in, &out, &norm, &rows};
-    for (int p = 0; p < 4; ++p) {
+    const char *names[] = {"in", "out", "norm", "rows", "columns"};
+    const std::vector<int64_t> *shapes[] = {&in, &out, &norm, &rows, &columns};
+    for (int p = 0; p < 5; ++p) {
       parameters[p].name = names[p];
       parameters[p].rank = shapes[p]->size();
       parameters[p].dims = shapes[p]->data();
@@ -156,7 +161,8 @@ struct Tables {
     inSize[0] = in[0], inSize[2] = in[2];
     outSize[0] = out[0] / tp, outSize[1] = out[1];
     rowsSize[0] = splits ? 8 * scale / tp : rows[0], rowsSize[1] = rows[1];
-    int64_t rowsCount = rowsSize[0] * rowsSize[1];
+    columnsSize[0] = columns[0], columnsSize[1] = splits ? 8 * scale / tp : columns[1];
+    int64_t rowsCount = rowsSize[0] * rowsSize[1], columnsCount = columnsSize[0] * columnsSize[1];
     int64_t wholeIn = in[0] * in[1] * in[2], wholeOut = out[0] * out[1];
     int64_t part = wholeIn / 8 * inSize[1];
     segments[0] = {0, 1, 0, part, splits ? 3 : 0, in.data(), zeros, inSize, inAxes};
@@ -164,11 +170,14 @@ struct Tables {
                    out.data(), zeros, outSize,      outAxes};
     int64_t end = (wholeIn + wholeOut) / tp;
     segments[2] = {3, 1, end, rowsCount, splits ? 2 : 0, rows.data(), zeros, rowsSize, outAxes};
-    segments[3] = {0, 1, wholeIn / tp - part, part, 3, in.data(), second, inSize, inAxes};
-    segments[4] = {2, 1, 0, 6, 0, nullptr, nullptr, nullptr, nullptr};
-    // Shards are of one size: the 42 elements of `rows` and the two of the gap divide by 4.
-    groups[0] = {"matrices", (end + rowsCount + 3) / 4 * 4, segments, splits ? 4 : 3};
-    groups[1] = {"vectors", 12, segments + 4, 1};
+    end += rowsCount;
+    segments[3] = {4,     1,           end,     columnsCount, splits ? 2 : 0, columns.data(),
+                   zeros, columnsSize, lastAxes};
+    segments[4] = {0, 1, wholeIn / tp - part, part, 3, in.data(), second, inSize, inAxes};
+    segments[5] = {2, 1, 0, 6, 0, nullptr, nullptr, nullptr, nullptr};
+    // Shards are of one size: a gap at the end makes the elements divide by 4.
+    groups[0] = {"matrices", (end + columnsCount + 3) / 4 * 4, segments, splits ? 5 : 4};
+    groups[1] = {"vectors", 12, segments + 5, 1};
     int axis = full && fsdp > 1 ? 1 : -1;
     int64_t at = 0;
     for (int s = 0; s < 4; ++s) {
@@ -184,20 +193,20 @@ struct Tables {
     program.optimizer = "momentum";
     program.slots = slots, program.slot_count = 1;
     program.axes = axes, program.axis_count = 3;
-    program.parameters = parameters, program.parameter_count = 4;
+    program.parameters = parameters, program.parameter_count = 5;
     program.groups = groups, program.group_count = 2;
     program.states = states, program.state_count = 4;
     program.state_bytes = at;
     checkProgram(program);
   }
 
-  std::vector<int64_t> in, out, norm{6}, rows;
+  std::vector<int64_t> in, out, norm{6}, rows, columns;
   int64_t zeros[3] = {0, 0, 0}, second[3] = {0, 4, 0}, inSize[3] = {}, outSize[2] = {};
-  int64_t rowsSize[2] = {};
-  int32_t inAxes[3] = {-1, 2, -1}, outAxes[2] = {2, -1};
+  int64_t rowsSize[2] = {}, columnsSize[2] = {};
+  int32_t inAxes[3] = {-1, 2, -1}, outAxes[2] = {2, -1}, lastAxes[2] = {-1, 2};
   ShaleAxis axes[3];
-  ShaleParameter parameters[4] = {};
-  ShaleSegment segments[5];
+  ShaleParameter parameters[5] = {};
+  ShaleSegment segments[6];
   ShaleGroup groups[2];
   ShaleState states[4];
   const char *slots[1] = {"momentum"};
@@ -205,10 +214,11 @@ struct Tables {
 };
 
 inline float valueOf(int parameter, int32_t role, int64_t element) {
-  return float(parameter << 20) + float(role << 22) + element;
+  return element < 0 ? 0 : float(parameter << 20) + float(role << 22) + element;
 }
 
-/// Calls `use(address, wanted value)` for every element that a rank holds, with its bytes.
+/// Calls `use(address, wanted value)` for every element that a rank holds, and for the padding of
+/// rows, which is 0.
 inline void forElements(const ShaleProgram &program, int rank,
                         const std::function<void(int64_t, float)> &use) {
   for (const Piece &piece : localPieces(program, rank)) {

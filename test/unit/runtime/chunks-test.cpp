@@ -126,7 +126,7 @@ protected:
 TEST_F(SmallChunks, AFlippedByteOfEachIsNoticed) {
   std::string folder = saved(kBoth);
   Manifest manifest = readManifest(folder);
-  int64_t places = 0;
+  int64_t places = 0, padding = 0;
   for (const StoredPiece &piece : manifest.pieces) {
     std::string path = folder + "/" + piece.file, bytes = readText(path, 1 << 20);
     int64_t chunk = piece.chunks.elements * 4;
@@ -139,9 +139,13 @@ TEST_F(SmallChunks, AFlippedByteOfEachIsNoticed) {
       std::string range = format("bytes %lld to %lld", (long long)(piece.offset + begin),
                                  (long long)(piece.offset + end - 1));
       std::string error = loaded();
-      ASSERT_EQ(error.rfind("65 '" + path + "' is damaged: the checksum of " + range, 0), 0u)
-          << error;
-      ASSERT_EQ(load(Tables({1, 1, 4, false}), out()), 65); // a rank that holds it
+      bool isPadding = !piece.box.isWhole() && elementsOf(piece.box)[piece.begin + at / 4] < 0;
+      if (!isPadding || error != "0") { // nobody reads a part that has only padding
+        ASSERT_EQ(error.rfind("65 '" + path + "' is damaged: the checksum of " + range, 0), 0u)
+            << error;
+        ASSERT_EQ(load(Tables({1, 1, 4, false}), out()), 65); // a rank that holds it
+      }
+      padding += isPadding;
       CheckedFolder checked = checkFolder(folder);
       ASSERT_EQ(checked.problems.size(), 1u);
       ASSERT_NE(checked.problems[0].find(range), std::string::npos) << checked.problems[0];
@@ -149,6 +153,7 @@ TEST_F(SmallChunks, AFlippedByteOfEachIsNoticed) {
     std::ofstream(path) << bytes;
   }
   EXPECT_GT(places, 80);
+  EXPECT_GT(padding, 0);
   EXPECT_EQ(loaded(), "0");
 }
 
