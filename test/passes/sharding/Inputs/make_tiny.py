@@ -1,12 +1,13 @@
 """Writes a small transformer in nn for tests: tied table, odd sizes, two blocks.
 
-usage: make_tiny.py BATCH [mse|frozen|tp|keys|dropout|padded|picks|contrast|untied|shared]...
+usage: make_tiny.py BATCH [mse|frozen|tp|keys|dropout|padded|picks|contrast|untied|columns|shared]...
 
   dropout  dropout of attention probabilities
   keys     no key bias, since its true gradient is zero
   padded   an input masks keys, and each head has a bias
   picks    the loss selects probabilities by index
   untied   the head has a table of its own, and a bias
+  columns  the same, stored [width, classes]
   shared   all heads have one key head
   contrast the loss compares the first position of every example with the last position of all examples, both ways
 """
@@ -122,9 +123,13 @@ for layer in range(L):
     y = linear(y, f"{scope}.mlp.proj", 10, C, scope, trained, split=0)
     x = emit(f"nn.add {x}, {y} : {ty(N, C)}")
 x = norm(x, "ln_f", "ln_f")
-head = param("lm_head.weight", V, C) if "untied" in flags else wte
-logits = emit(f"nn.matmul {x}, {head} transpose_rhs {{}} : ({ty(N, C)}, {ty(V, C)}) -> {ty(N, V)}", "lm_head")
-if "untied" in flags:
+if "columns" in flags:
+    head = param("lm_head.weight", C, V)
+    logits = emit(f"nn.matmul {x}, {head} {{}} : ({ty(N, C)}, {ty(C, V)}) -> {ty(N, V)}", "lm_head")
+else:
+    head = param("lm_head.weight", V, C) if "untied" in flags else wte
+    logits = emit(f"nn.matmul {x}, {head} transpose_rhs {{}} : ({ty(N, C)}, {ty(V, C)}) -> {ty(N, V)}", "lm_head")
+if flags & {"untied", "columns"}:
     bias = param("lm_head.bias", V)
     r = emit(f"nn.broadcast {bias} dims = [1] {{}} : {ty(V)} -> {ty(N, V)}", "lm_head")
     logits = emit(f"nn.add {logits}, {r} {{}} : {ty(N, V)}", "lm_head")
