@@ -210,7 +210,9 @@ std::optional<Expression> onnx::fitExpression(const Numbers &parameter, const Nu
     if (!llvm::all_of(values.values, [](double value) { return std::isfinite(value); }) ||
         !fitLine(values, constant, scale, shift))
       continue;
-    Expression result = moved(reshapeTo(parameter.shape, constant.shape));
+    Expression result = parameter.shape == constant.shape
+                            ? Expression::ofInput()
+                            : moved(reshapeTo(parameter.shape, constant.shape));
     if (*name)
       result = Expression::of(name, std::move(result));
     result = affine(std::move(result), scale, shift);

@@ -352,6 +352,15 @@ std::string Expression::key(ArrayRef<size_t> inputs) const {
     for (std::optional<int64_t> place : {item.start, item.end, item.step})
       text += place ? std::to_string(*place) + "," : ",";
   }
+  for (ArrayRef<int64_t> list :
+       {ArrayRef<int64_t>(movement.split), ArrayRef<int64_t>(movement.starts),
+        ArrayRef<int64_t>(movement.limits), ArrayRef<int64_t>(movement.strides),
+        ArrayRef<int64_t>(movement.perm), ArrayRef<int64_t>(movement.kept),
+        ArrayRef<int64_t>(movement.shape)}) {
+    text += list.empty() ? "" : "|";
+    for (int64_t number : list)
+      text += std::to_string(number) + ",";
+  }
   text += "(";
   for (const Expression &operand : operands)
     text += operand.key(inputs) + " ";

@@ -45,11 +45,12 @@ def gates(second):
     return lambda f: build(names, [low, high], nodes, values=[low_info, high_info])
 
 
-def classes(second):
-    """Two modules, fwd and bwd, scale by -exp(a) of equal values. `second`: the class of bwd."""
+def classes(second, calls=1):
+    """Two modules, fwd and bwd, scale by -exp(a) of equal values, so often. `second`: the class of bwd."""
     constant, info = folded("neg", [4], [-1.0, -2.0, -3.0, -4.0], ["fwd.a", "exp"])
     nodes, last = [], "x"
-    for scope, of, to, name in (("fwd", "", "mul", "Decay"), ("bwd", "_1", "y", second)):
+    for k in range(2 * calls):
+        scope, name, of, to = *(("bwd", second) if k % 2 else ("fwd", "Decay")), f"_{k}" if k else "", "y" if k == 2 * calls - 1 else f"mul{k}"
         meta = {**fx(to, "aten.mul.Tensor", f"%{last}, %neg{of}", scope, "return scan(x)"), "pkg.torch.onnx.class_hierarchy": str(["Model", name, "aten.mul.Tensor"])}
         nodes.append(node("Mul", [last, "neg"], [to], to, meta=meta))
         last = to
@@ -109,6 +110,7 @@ CASES = {
     "gates-line": gates("high + x * low"),
     "classes": classes("Decay"),
     "classes-other": classes("Gate"),
+    "classes-twice": classes("Decay", calls=2),
     "equal": equal(["a"]),
     "equal-used": equal_used,
     "equal-missing": equal(["a", "b"]),
