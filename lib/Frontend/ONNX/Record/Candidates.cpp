@@ -26,6 +26,9 @@ static bool isCandidate(const Known &known, const FoldedValue &value, size_t ind
   bool looksUp = read.op == "embedding";
   if (!known.isMissing(index) || (looksUp && lastOf(targets[index]) != "weight"))
     return false;
+  // A list has all that the value was folded from: buffers, or other parameters.
+  if (!value.from.empty() && !llvm::is_contained(value.from, targets[index]))
+    return false;
   int turns;
   if (int origin = originOf(known, value, turns); origin >= 0)
     return origin == int(index);

@@ -88,6 +88,14 @@ def sibling(f):
     return build(["m.a.weight", "m.b.weight"], [floats("m.a.weight", [4], VALUES), constant], nodes, values=[info])
 
 
+def of_buffer(origins):
+    """y = x p rows, where rows is a part of the buffer table. No node reads the parameter scale."""
+    constant, info = folded("slice_1", [4], VALUES[::-1], origins)
+    nodes = [node("Mul", ["x", "p"], ["mul"], "own", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p")),
+             node("Mul", ["mul", "slice_1"], ["y"], "scale", meta=fx("y", "aten.mul.Tensor", "%mul, %slice_1", source="return x * rows"))]
+    return lambda f: build(["p", "scale"], [floats("p", [4], VALUES), constant], nodes, values=[info], buffers=["table"])
+
+
 LOGS = [0.0, math.log(2), math.log(3), math.log(4)]
 CASES = {
     "whole": scaled("D", "unsqueeze", [1, 4], ONES, ["D", "val_1"]),
@@ -114,6 +122,8 @@ CASES = {
     "equal": equal(["a"]),
     "equal-used": equal_used,
     "equal-missing": equal(["a", "b"]),
+    "of-buffer": of_buffer(["table", "val_1"]),
+    "of-parameter": of_buffer(["scale", "val_1"]),
     "computed": scaled("a", "unsqueeze", [1, 4], [0.5, 0.25, 1.5, -2.0], ["a", "mul", "exp", "tanh", "val_1"]),
     "sibling": sibling,
 }
