@@ -44,10 +44,10 @@ Findings rules::madeByCode(const Known &known, const FoldedValue &value) {
   return findings;
 }
 
-/// No gradient flows to masks.
+/// No gradient flows to masks. A parameter may begin with the values of one: gates of 1 and 0.
 Findings rules::mask(const Known &known, const FoldedValue &value) {
   Findings findings;
-  if (value.numbers && isMask(*value.numbers))
+  if (value.numbers && isMask(*value.numbers) && parameterBehind(known, value) < 0)
     findings.claim(Evidence::Value, ConstantClaim{value.places().front()});
   return findings;
 }

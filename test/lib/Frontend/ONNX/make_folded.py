@@ -302,7 +302,35 @@ def shared_layer(trained):
 
 
 NEGATED = [1 - v for v in VALUES]
+
+
+def shown(origins):
+    """y = (x m) c, where c is [0, 1], and no node reads the parameter w. `origins`: what the exporter lists as that from which it folded c."""
+    values = [value("slice_1", [2], meta={"pkg.onnxscript.optimizer.folded_from": str(origins)})] if origins else []
+    nodes = [node("MatMul", ["x", "m"], ["mm"], "product", meta=fx("mm", "aten.matmul.default", "%x, %p_m")),
+             node("Mul", ["mm", "slice_1"], ["y"], "hide", meta=fx("y", "aten.mul.Tensor", "%mm, %slice_1", source="return h * c"))]
+    return lambda f: build(["m", "w"], [floats("m", [4, 2], VALUES + [0.5, 0.6, -0.2, 0.9]), floats("slice_1", [2], [0.0, 1.0])], nodes, values=values)
+
+
+def from_parent(f):
+    """A module reads a part of a parameter of the module around it."""
+    nodes = [node("Mul", ["x", "net.p"], ["mul"], "own", meta=fx("mul", "aten.mul.Tensor", "%x, %p_net_p", "net")),
+             node("Mul", ["mul", "slice_1"], ["y"], "scale", meta=fx("y", "aten.mul.Tensor", "%mul, %slice_1", "net.block", "return x * rows"))]
+    return build(["net.p", "net.pos"], [floats("net.p", [4], VALUES), floats("slice_1", [4], VALUES[::-1])], nodes)
+
+
+def part_and_exp(f):
+    """y = x w + exp(w): the file has w under the name of a part only."""
+    nodes = [node("Mul", ["x", "slice_1"], ["mul"], "scale", meta=fx("mul", "aten.mul.Tensor", "%x, %slice_1", source="return x * rows")),
+             node("Add", ["mul", "exp"], ["y"], "add", meta=fx("y", "aten.add.Tensor", "%mul, %exp", source="return x + shift"))]
+    return build(["w"], [floats("slice_1", [4], VALUES), floats("exp", [4], [math.exp(v) for v in VALUES])], nodes)
+
+
 CASES = {
+    "shown": shown([]),
+    "shown-parameter": shown(["w", "val_1"]),
+    "from-parent": from_parent,
+    "part-and-exp": part_and_exp,
     "projection": lambda f: times("val_1", VALUES, "p", "", parameters=["p", "l.weight_hr_l0"]),
     "one-minus": lambda f: times("sub", NEGATED, "sub", "", parameters=["p"]),
     "line": lambda f: times("add_1", [2 * v - 0.5 for v in VALUES], "add_1", "", parameters=["p"]),

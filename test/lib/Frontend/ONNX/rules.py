@@ -30,10 +30,13 @@ NEEDS = {
     "by-source": "folded/source",
     "by-value": "folded/gates",
     "by-chain": "origins/negative-exp",
+    "mask": "folded/shown",
     "removed-operand": "folded/skip",
     "parts": "folded/gates",
     "only-named-candidate": "origins/twins-line",
+    "only-candidate": "folded/from-parent",
     "by-twin": "origins/twins",
+    "by-restored-value": "folded/part-and-exp",
     "complements": "folded/lerp",
     "removed-sums": "removed/root",
     "open-pairs": "removed/layer-method",
@@ -42,7 +45,7 @@ NEEDS = {
     "neutral-operand": "neutral/product",
 }
 # Rules that no model of the tests needs yet.
-WITHOUT_MODEL = {"mask", "only-candidate", "by-restored-value", "split-restored-pair", "tied-by-use"}
+WITHOUT_MODEL = {"split-restored-pair", "tied-by-use"}
 
 
 def imported(path, *flags):
