@@ -77,9 +77,24 @@ static bool mayBeRepeated(const Known &known, const FoldedValue &value, size_t i
   return value.numbers->size() > 1 && read.op != "embedding" && !isWhole;
 }
 
+/// Whether an operation that a value was folded from may have repeated elements. Without a list it
+/// is not known.
+static bool mayHaveRepeats(const FoldedValue &value) {
+  auto mayRepeat = [](StringRef kind) {
+    using words::Trait;
+    auto is = [&](Trait trait) { return words::is(kind, trait); };
+    return is(Trait::LooksUp) ||
+           (is(Trait::Moves) && !is(Trait::TakesPart) && !is(Trait::Turns) &&
+            !is(Trait::Reshapes) && !is(Trait::Copies) && !is(Trait::Converts));
+  };
+  return value.from.empty() || mayRepeat(value.first().op) ||
+         llvm::any_of(value.from,
+                      [&](const std::string &name) { return mayRepeat(operationOf(name)); });
+}
+
 /// Returns the initial value of parameter `index` from a moved constant. A dimension along which
-/// nothing changes was repeated, and has one element. None if elements seem to occur several times
-/// in another way: their gradients would have to be added up.
+/// nothing changes was repeated if that may be, and has one element. None if elements seem to occur
+/// several times in another way: their gradients would have to be added up.
 static std::optional<Taken> takePart(const Known &known, const FoldedValue &value, size_t index) {
   const FoldedRead &read = value.first();
   const TensorProto *tensor = read.initializer;
@@ -96,7 +111,7 @@ static std::optional<Taken> takePart(const Known &known, const FoldedValue &valu
   if (value.numbers && isConstant(*value.numbers)) {
     if (mayBeRepeated(known, value, index))
       return std::nullopt;
-  } else if (value.numbers) {
+  } else if (value.numbers && mayHaveRepeats(value)) {
     Numbers part = withoutRepeats(*value.numbers);
     std::vector<double> &once = part.values;
     kept = part.shape;

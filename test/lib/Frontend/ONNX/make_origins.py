@@ -96,6 +96,13 @@ def of_buffer(origins):
     return lambda f: build(["p", "scale"], [floats("p", [4], VALUES), constant], nodes, values=[info], buffers=["table"])
 
 
+def equal_columns(origins):
+    """y = x m, where m is a part of w with equal columns."""
+    constant, info = folded("slice_1", [4, 2], [v for v in VALUES for _ in range(2)], origins)
+    nodes = [node("MatMul", ["x", "slice_1"], ["y"], "product", meta=fx("y", "aten.matmul.default", "%x, %slice_1", source="return x @ m"))]
+    return lambda f: build(["w"], [constant], nodes, values=[info])
+
+
 LOGS = [0.0, math.log(2), math.log(3), math.log(4)]
 CASES = {
     "whole": scaled("D", "unsqueeze", [1, 4], ONES, ["D", "val_1"]),
@@ -124,6 +131,8 @@ CASES = {
     "equal-missing": equal(["a", "b"]),
     "of-buffer": of_buffer(["table", "val_1"]),
     "of-parameter": of_buffer(["scale", "val_1"]),
+    "equal-columns": equal_columns(["w", "val_1"]),
+    "expanded-columns": equal_columns(["w", "expand", "val_1"]),
     "computed": scaled("a", "unsqueeze", [1, 4], [0.5, 0.25, 1.5, -2.0], ["a", "mul", "exp", "tanh", "val_1"]),
     "sibling": sibling,
 }
