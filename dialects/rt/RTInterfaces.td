@@ -19,11 +19,15 @@ def RT_CollectiveInterface : OpInterface<"CollectiveOpInterface"> {
     InterfaceMethod<"Returns the name of the unit or value that is moved.", "::llvm::StringRef", "getName", (ins)>,
     InterfaceMethod<[{
       Returns the element count that is passed to the runtime call: the elements
-      of the send buffer or, for a reduce-scatter, those of the receive buffer.
+      of the send buffer; for a reduce-scatter those of the receive buffer, for an
+      all-to-all those of one rank's piece.
     }],
     "int64_t", "getCount", (ins), "", [{
-      bool scatters = $_op.getCollectiveKind() == ::shale::CollectiveKind::ReduceScatter;
-      return (scatters ? $_op.getRecv() : $_op.getSend()).getType().getNumElements();
+      ::shale::CollectiveKind kind = $_op.getCollectiveKind();
+      bool scatters = kind == ::shale::CollectiveKind::ReduceScatter;
+      int64_t elements = (scatters ? $_op.getRecv() : $_op.getSend()).getType().getNumElements();
+      bool exchanges = kind == ::shale::CollectiveKind::AllToAll;
+      return exchanges ? elements / $_op.getSend().getType().getDimSize(0) : elements;
     }]>,
     InterfaceMethod<[{
       Returns the bytes that one rank sends when `ranks` take part and each piece

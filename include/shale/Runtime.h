@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define SHALE_ABI_VERSION 20
+#define SHALE_ABI_VERSION 21
 
 /* Limits on the pieces into which the runtime cuts an f32 matrix product on a CPU. The
  * host's matrix library packs each piece into buffers that it allocates: at most
@@ -96,8 +96,10 @@ typedef enum {
   SHALE_ROLE_PARAM = 0,
   SHALE_ROLE_LOSS_SCALE =
       1, /* a scalar of the loss scaling; stored in checkpoints, not exported with the weights */
-  SHALE_ROLE_SLOT = 2 /* this and above: state of the optimizer, the role - SHALE_ROLE_SLOT of
-                         ShaleProgram.slots */
+  SHALE_ROLE_RESIDUAL = 2, /* what a rank has not sent yet of its gradients: the part of one rank of
+                              a value that all axes divide; stored in checkpoints, not exported */
+  SHALE_ROLE_SLOT = 3      /* this and above: state of the optimizer, the role - SHALE_ROLE_SLOT of
+                              ShaleProgram.slots */
 } ShaleRole;
 
 typedef enum {
@@ -119,7 +121,8 @@ typedef enum {
 typedef enum {
   SHALE_ALL_GATHER = 0,
   SHALE_REDUCE_SCATTER = 1,
-  SHALE_ALL_REDUCE = 2
+  SHALE_ALL_REDUCE = 2,
+  SHALE_ALL_TO_ALL = 3
 } ShaleCollectiveKind;
 
 typedef struct ShaleRank ShaleRank; /* the runtime of this process; opaque to compiled code */

@@ -19,5 +19,8 @@ std::string shale::findMissingCollective(CollectiveOpInterface op) {
   if (auto reduce = dyn_cast<dist::AllReduceOp>(collective);
       reduce && reduce.getReduction() != dist::Reduction::Sum)
     return "all-reduce but of sums";
-  return op.getCollectiveKind() == CollectiveKind::AllToAll ? "all-to-all" : "";
+  auto exchange = dyn_cast<dist::AllToAllOp>(collective);
+  bool rows = exchange && exchange.getSplit() == 0 && exchange.getConcat() == 1 &&
+              cast<RankedTensorType>(exchange.getType()).getDimSize(0) == 1;
+  return exchange && !rows ? "all-to-all but of one row for each rank" : "";
 }

@@ -8,8 +8,8 @@
 namespace shale {
 
 /// Returns the name of the collective that the runtime lacks for `op`, such as "all-to-all"; empty
-/// if it executes the op. The runtime gathers and scatters along the first dimension and reduces by
-/// sums.
+/// if it executes the op. The runtime gathers and scatters along the first dimension, exchanges one
+/// row for each rank, and reduces by sums.
 std::string findMissingCollective(CollectiveOpInterface op);
 
 } // namespace shale

@@ -291,13 +291,18 @@ void RtMachine::startReceiving(Value send, Value recv) {
 LogicalResult RtMachine::finish(Operation *start) {
   OpBuilder builder = OpBuilder::atBlockEnd(scratch);
   Location loc = start->getLoc();
-  auto run = [&](Value send, Value recv,
+  auto run = [&](Value send, Value recv, bool pieces,
                  function_ref<Operation *(Value, RankedTensorType)> build) -> LogicalResult {
-    // Collectives work on flat buffers, independent of their shapes.
-    Value input = placeholder(builder, loc, send, true);
-    auto type = rt::tensorType(recv.getType());
+    // Collectives work on flat buffers, independent of their shapes, or on rows of pieces.
+    auto from = rt::tensorType(send.getType()), type = rt::tensorType(recv.getType());
+    if (pieces)
+      from = from.clone({from.getDimSize(0), from.getNumElements() / from.getDimSize(0)});
+    else if (from.getRank() != 0)
+      from = from.clone(ArrayRef(from.getNumElements()));
     if (type.getRank() != 0)
-      type = RankedTensorType::get({type.getNumElements()}, type.getElementType());
+      type = pieces ? type.clone({1, type.getNumElements()})
+                    : type.clone(ArrayRef(type.getNumElements()));
+    Value input = nn::splat(builder, loc, from, 0);
     Operation *op = build(input, type);
     RankValues operands(ranks);
     for (int64_t rank = 0; rank < ranks; ++rank)
@@ -321,6 +326,7 @@ LogicalResult RtMachine::finish(Operation *start) {
   auto collective = cast<rt::CollectiveOpInterface>(start);
   auto sum = dist::ReductionAttr::get(builder.getContext(), dist::Reduction::Sum);
   return run(collective.getSend(), collective.getRecv(),
+             collective.getCollectiveKind() == CollectiveKind::AllToAll,
              [&](Value input, RankedTensorType type) -> Operation * {
                StringAttr axis = collective.getAxisAttr();
                switch (collective.getCollectiveKind()) {
@@ -333,9 +339,11 @@ LogicalResult RtMachine::finish(Operation *start) {
                case CollectiveKind::AllReduce:
                  return dist::AllReduceOp::create(builder, loc, type, sum, input, axis);
                case CollectiveKind::AllToAll:
-                 break;
+                 return dist::AllToAllOp::create(builder, loc, type, input, axis,
+                                                 builder.getI64IntegerAttr(0),
+                                                 builder.getI64IntegerAttr(1));
                }
-               llvm_unreachable("rt has no all-to-all");
+               llvm_unreachable("a kind of collective that the interpreter lacks");
              });
 }
 

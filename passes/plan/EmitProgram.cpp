@@ -224,7 +224,8 @@ LogicalResult Emitter::emitStart(dist::StartOp start) {
     token = rt::AllReduceOp::create(builder, loc, type, send, recv, site, axis, name);
     break;
   case CollectiveKind::AllToAll:
-    llvm_unreachable("findMissingCollective names all-to-all");
+    token = rt::AllToAllOp::create(builder, loc, type, send, recv, site, axis, name);
+    break;
   }
   if (auto bucket = start->getAttrOfType<IntegerAttr>(dist::kBucketAttr)) {
     // A bucket is identified by its first site.
@@ -458,7 +459,7 @@ LogicalResult Emitter::run() {
     Attribute phase = op.getAttr(nn::kPhaseAttr);
     Operation *made = builder.getInsertionPoint()->getPrevNode();
     if (phase && made && made != last &&
-        isa<rt::LaunchOp, CostOpInterface, rt::ReduceScatterOp>(made)) {
+        isa<rt::LaunchOp, CostOpInterface, rt::ReduceScatterOp, rt::AllToAllOp>(made)) {
       made->setAttr(nn::kPhaseAttr, phase);
       if (recomputed)
         made->setAttr(mem::kRecomputedAttr, builder.getUnitAttr());

@@ -15,9 +15,9 @@ static ShaleCollectiveKind runtimeKind(CollectiveKind kind) {
   case CollectiveKind::AllReduce:
     return SHALE_ALL_REDUCE;
   case CollectiveKind::AllToAll:
-    break;
+    return SHALE_ALL_TO_ALL;
   }
-  llvm_unreachable("rt has no all-to-all");
+  llvm_unreachable("a kind without a number");
 }
 
 Rows<ShaleSite> shale::siteTable(ModuleOp module, ProgramData &data,

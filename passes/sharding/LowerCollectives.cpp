@@ -3,6 +3,7 @@
 #include "dialects/nn/Ops/Cast.h"
 #include "dialects/nn/Ops/Reduce.h"
 #include "dialects/nn/Sharding/Rules.h"
+#include "lib/Analysis/RuntimeCollectives.h"
 #include "lib/Support/OpCopies.h"
 #include "passes/sharding/Passes.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -102,6 +103,8 @@ Value Lowering::lower(dist::SliceOp slice) {
 
 /// A split moves to another dimension by a gather of the whole value, and a slice.
 Value Lowering::lower(dist::AllToAllOp exchange) {
+  if (findMissingCollective(exchange).empty())
+    return {};
   Location loc = exchange.getLoc();
   Value whole = gathered(loc, exchange.getInput(), exchange.getAxis(), exchange.getConcat());
   return sliced(loc, whole, exchange.getAxis(), exchange.getSplit());

@@ -48,8 +48,16 @@ public:
   virtual void awaitDiagnosis() {}
 };
 
-/// Returns "all-gather", "reduce-scatter" or "all-reduce".
+/// Returns "all-gather", "reduce-scatter", "all-reduce" or "all-to-all".
 const char *kindName(ShaleCollectiveKind kind);
+
+/// Whether the operand, or the result, has `count` elements for each rank of the axis.
+inline bool sendsAll(int32_t kind) {
+  return kind == SHALE_REDUCE_SCATTER || kind == SHALE_ALL_TO_ALL;
+}
+inline bool receivesAll(int32_t kind) {
+  return kind == SHALE_ALL_GATHER || kind == SHALE_ALL_TO_ALL;
+}
 
 /// Returns the bytes that this rank has sent for all sites.
 int64_t bytesSent(const ShaleProgram &program, const Collectives &collectives);

@@ -9,7 +9,7 @@
 namespace shale::rt {
 
 namespace {
-/// Gathers and sums over one rank are copies.
+/// Gathers, sums and exchanges over one rank are copies.
 class LoneCollectives final : public Collectives {
 public:
   explicit LoneCollectives(Device &device) : device(device) {}
@@ -37,7 +37,7 @@ public:
 } // namespace
 
 const char *kindName(ShaleCollectiveKind kind) {
-  static const char *const names[] = {"all-gather", "reduce-scatter", "all-reduce"};
+  static const char *const names[] = {"all-gather", "reduce-scatter", "all-reduce", "all-to-all"};
   return names[kind];
 }
 

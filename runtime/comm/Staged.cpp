@@ -19,9 +19,9 @@ public:
     int64_t slice = count * sizeOf(static_cast<Dtype>(type)),
             whole = slice * program.axes[program.sites[site].axis].size;
     Flight &flight = flights[site];
-    flight.bytes = kind == SHALE_ALL_GATHER ? whole : slice;
+    flight.bytes = receivesAll(kind) ? whole : slice;
     flight.target = static_cast<char *>(recv);
-    int64_t sent = kind == SHALE_REDUCE_SCATTER ? whole : slice;
+    int64_t sent = sendsAll(kind) ? whole : slice;
     char *from = room(flight.send, sent), *to = room(flight.recv, flight.bytes);
     device.read(from, static_cast<const char *>(send), sent);
     host->start(site, kind, from, to, count, type);

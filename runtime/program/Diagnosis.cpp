@@ -153,8 +153,8 @@ void Diagnosis::start(int32_t site, const void *send, const void *recv, int64_t 
                       int32_t type) {
   const ShaleSite &what = rank.program->sites[site];
   int64_t whole = count * rank.program->axes[what.axis].size;
-  Operand sent{send, what.kind == SHALE_REDUCE_SCATTER ? whole : count, type};
-  Operand received{recv, what.kind == SHALE_ALL_GATHER ? whole : count, type};
+  Operand sent{send, sendsAll(what.kind) ? whole : count, type};
+  Operand received{recv, receivesAll(what.kind) ? whole : count, type};
   collectives[site] = {classified(sent), received};
 }
 

@@ -171,6 +171,78 @@ TEST(Sums, InPiecesInAnyOrderOfTheStreams) {
             << order << ", graphs " << graphs << ", ranks " << ranks;
 }
 
+// ---- all-to-all
+
+constexpr int64_t kPieces[] = {77, 5}; // elements of a piece, by site
+
+int32_t numberOf(int from, int to, int64_t i, int run) {
+  return ((run * 8 + from) * 8 + to) * 1000 + int32_t(i);
+}
+
+/// Exchanges two buffers of integers in one bucket, five times.
+void runExchange(const ShaleProgram &program, PipePeers &peers, int rank, bool graphs) {
+  peers.own = rank;
+  int ranks = program.world_size;
+  cuda::CudaDevice device(program, rank, graphs);
+  NcclCollectives collectives(program, {rank}, peers, device, /*timeout=*/5);
+  std::vector<Buffers> buffers;
+  for (int64_t count : kPieces)
+    buffers.emplace_back(device, count * ranks * 4, count * ranks * 4);
+  for (int run = 0; run < 5; ++run) {
+    for (int site = 0; site < 2; ++site) {
+      std::vector<int32_t> sent;
+      for (int to = 0; to < ranks; ++to)
+        for (int64_t i = 0; i < kPieces[site]; ++i)
+          sent.push_back(numberOf(rank, to, i, run));
+      buffers[site].set(sent);
+    }
+    device.call(function, /*observed=*/false, [&] {
+      for (Buffers &at : buffers)
+        at.makeOperands();
+      for (int site = 0; site < 2; ++site)
+        collectives.start(site, SHALE_ALL_TO_ALL, buffers[site].from->data(),
+                          buffers[site].to->data(), kPieces[site], SHALE_I32);
+      for (int site = 0; site < 2; ++site)
+        collectives.wait(site);
+      for (Buffers &at : buffers)
+        at.keepResults();
+    });
+    for (int site = 0; site < 2; ++site) {
+      std::vector<float> want;
+      for (int from = 0; from < ranks; ++from)
+        for (int64_t i = 0; i < kPieces[site]; ++i)
+          want.push_back(float(numberOf(from, rank, i, run)));
+      ASSERT_EQ(buffers[site].get<int32_t>(kPieces[site] * ranks), want) << "run " << run;
+    }
+  }
+  for (int site = 0; site < 2; ++site)
+    EXPECT_EQ(collectives.bytesSent(site), 5 * (ranks - 1) * kPieces[site] * 4);
+}
+
+TEST(Exchanges, BringThePiecesOfAllRanks) {
+  for (const char *order : {"first", "last", "random:1"})
+    for (bool graphs : {false, true})
+      for (int ranks : {1, kRanks}) {
+        Program program(ranks);
+        for (int site = 0; site < 2; ++site)
+          program.sites[site] = {site ? "second" : "first",
+                                 SHALE_ALL_TO_ALL,
+                                 0,
+                                 (ranks - 1) * kPieces[site] * 4,
+                                 1,
+                                 0,
+                                 2,
+                                 SHALE_I32};
+        program.program.site_count = 2;
+        PipePeers peers;
+        EXPECT_EQ(
+            runProcesses(ranks, {{"SHALE_STUB_ORDER", order}},
+                         [&](int rank) { runExchange(program.program, peers, rank, graphs); }),
+            std::vector<int>(ranks, 0))
+            << order << ", graphs " << graphs << ", ranks " << ranks;
+      }
+}
+
 // Streams 1 to 3 are the device's, 4 is that of reductions, 5 that of sums. A sum waits for its
 // exchange, an exchange for the sum of the half that it overwrites, and the device for both. One
 // rank does not wait for others, so that streams run in the order that is asked for.

@@ -246,6 +246,9 @@ void __wrap_shale_start(ShaleRank *rank, int32_t site, const void *send, void *r
   case SHALE_ALL_REDUCE:
     start("all_reduce", site, send, bytes, recv, bytes);
     break;
+  case SHALE_ALL_TO_ALL:
+    start("all_to_all", site, send, bytes * ranksOf(site), recv, bytes * ranksOf(site));
+    break;
   default:
     abort();
   }

@@ -44,7 +44,8 @@ static FixedCost communicatorCost(ModuleOp module, int64_t blocks) {
       axis.gathers |= kind == CollectiveKind::AllGather;
       axis.scatters |= kind == CollectiveKind::ReduceScatter && !is16Bit;
       axis.reduces |= kind == CollectiveKind::AllReduce;
-      axis.exchanges |= kind != CollectiveKind::AllGather && is16Bit;
+      axis.exchanges |=
+          kind == CollectiveKind::AllToAll || (kind != CollectiveKind::AllGather && is16Bit);
     });
   int64_t count = 0, neighbours = 0;
   for (auto &[name, axis] : axes) {

@@ -7,9 +7,10 @@
 //   reduce-scatter  all-to-all, then the sum in rank order  sends (N-1) s
 //   all-reduce      reduce-scatter and all-gather of ceil(count/N) elements per
 //                   slice                                 sends 2 (N-1) s
+//   all-to-all      each slice straight to its rank       sends (N-1) s
 //
 // Reductions of one bucket form one exchange. Each rank sends every peer the
-// concatenation of that peer's slices.
+// concatenation of that peer's slices. The all-to-alls of a bucket are under way together.
 //
 // Bytes are counted where they are handed to Gloo, in post(), by site.
 #include "runtime/comm/gloo/Gloo.h"
@@ -63,6 +64,7 @@ private:
   int64_t sentByBatch() const;
   std::string describe(const Request &request) const;
   void allGatherInPlace(int32_t site, GlooContext &context, char *data, int64_t bytes);
+  void allToAll(GlooContext &context, int64_t element);
   void cutIntoRounds(int64_t element, int64_t room);
   void reduceScatter(GlooContext &context, ShaleType type);
   void allReduce(GlooContext &context);
@@ -80,7 +82,7 @@ private:
   std::vector<Part> parts;
   std::vector<Chunk> chunks;
   std::vector<size_t> rounds; // first chunk of each round, and the end
-  std::vector<std::unique_ptr<Buffer>> outgoing;
+  std::vector<std::unique_ptr<Buffer>> outgoing, incoming;
   std::vector<std::atomic<int64_t>> sent; // bytes, by site
   uint64_t nextSlot = 0;                  // of messages, on the worker thread
   const char *const *node = nullptr;      // where the node that runs is kept, for messages
@@ -220,7 +222,44 @@ void GlooCollectives::execute() {
     return reduceScatter(context, first.type);
   case SHALE_ALL_REDUCE:
     return allReduce(context);
+  case SHALE_ALL_TO_ALL:
+    return allToAll(context, element);
   }
+}
+
+/// Sends the batch's slices to their ranks, and receives those of all ranks in their places.
+void GlooCollectives::allToAll(GlooContext &context, int64_t element) {
+  int size = context->size, own = context->rank;
+  uint64_t slot = takeSlots(batch.size());
+  outgoing.clear();
+  incoming.clear();
+  for (const Request &request : batch) {
+    int64_t bytes = request.count * element;
+    outgoing.push_back(
+        context->createUnboundBuffer(const_cast<char *>(request.send), size * bytes));
+    incoming.push_back(context->createUnboundBuffer(request.recv, size * bytes));
+  }
+  auto eachMessage = [&](auto body) {
+    for (size_t i = 0; i < batch.size(); ++i)
+      for (int step = 1; step < size && batch[i].count > 0; ++step)
+        body(i, step, batch[i].count * element);
+  };
+  eachMessage([&](size_t i, int step, int64_t bytes) {
+    int peer = (own + size - step) % size;
+    incoming[i]->recv(peer, slot + i, peer * bytes, bytes);
+  });
+  eachMessage([&](size_t i, int step, int64_t bytes) {
+    int peer = (own + step) % size;
+    post(batch[i].site, *outgoing[i], peer, slot + i, peer * bytes, bytes);
+  });
+  for (const Request &request : batch) {
+    int64_t bytes = request.count * element;
+    std::memcpy(request.recv + own * bytes, request.send + own * bytes, bytes);
+  }
+  eachMessage([&](size_t i, int, int64_t) { incoming[i]->waitRecv(timeout); });
+  eachMessage([&](size_t i, int, int64_t) { outgoing[i]->waitSend(timeout); });
+  outgoing.clear();
+  incoming.clear();
 }
 
 /// All-gathers slices of `bytes` each: every rank passes on to the next one what it received last.

@@ -1,5 +1,5 @@
 // Calls of NCCL for one collective. Each call adds the bytes that it sends, as a ring does: NCCL
-// does not report how it sends.
+// does not report how it sends. An all-to-all is one group of sends and receives.
 //
 // NCCL sums 16-bit floats in their own type. Instead, ranks exchange pieces, and the sum is a
 // product with a row of ones: sums in f32, rounded once. Sums have a stream of their own. While one
@@ -35,7 +35,8 @@ static ncclDataType_t typeOf(ShaleType type) {
 }
 
 bool NcclCollectives::sumsByProducts(int32_t kind, int32_t type) {
-  return (type == SHALE_BF16 || type == SHALE_F16) && kind != SHALE_ALL_GATHER;
+  return (type == SHALE_BF16 || type == SHALE_F16) &&
+         (kind == SHALE_REDUCE_SCATTER || kind == SHALE_ALL_REDUCE);
 }
 
 /// Returns the stream on which the collective is complete.
@@ -44,6 +45,11 @@ CUstream NcclCollectives::enqueue(const Axis &axis, const Lane &lane, const Requ
   bytes = 0;
   if (r.kind == SHALE_ALL_GATHER) {
     enqueueGather(axis, lane, r);
+    return lane.stream;
+  }
+  if (r.kind == SHALE_ALL_TO_ALL) {
+    if (r.count > 0)
+      exchange(axis, lane, r, /*stride=*/r.count, /*begin=*/0, r.count, r.recv);
     return lane.stream;
   }
   if (!sumsByProducts(r.kind, r.type)) {
@@ -88,19 +94,20 @@ void NcclCollectives::enqueueGather(const Axis &axis, const Lane &lane, const Re
        r.site);
 }
 
-/// Receives elements [own * stride + begin, .. + length) of every rank's r.send: those of all ranks
-/// follow one another from `into` on.
+/// Receives elements [own * stride + begin, .. + length) of every rank's r.send, and sends each
+/// rank its own: those of all ranks follow one another from `into` on.
 void NcclCollectives::exchange(const Axis &axis, const Lane &lane, const Request &r, int64_t stride,
                                int64_t begin, int64_t length, char *into) {
   ncclDataType_t type = typeOf(r.type);
+  int64_t element = sizeOf(static_cast<Dtype>(r.type));
   auto stream = reinterpret_cast<cudaStream_t>(lane.stream);
   must(library.ncclGroupStart(), r.site);
   for (int other = 0; other < axis.size; ++other) {
-    must(library.ncclSend(r.send + (other * stride + begin) * 2, length, type, other, lane.comm,
-                          stream),
+    must(library.ncclSend(r.send + (other * stride + begin) * element, length, type, other,
+                          lane.comm, stream),
          r.site);
-    sites[r.site].bytes += other == axis.own ? 0 : length * 2;
-    must(library.ncclRecv(into + other * length * 2, length, type, other, lane.comm, stream),
+    sites[r.site].bytes += other == axis.own ? 0 : length * element;
+    must(library.ncclRecv(into + other * length * element, length, type, other, lane.comm, stream),
          r.site);
   }
   must(library.ncclGroupEnd(), r.site);

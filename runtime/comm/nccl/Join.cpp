@@ -91,7 +91,9 @@ void NcclCollectives::warmUp(int index) {
   }
   for (const auto &[kind, request] : kinds) {
     warmUp(axis, request, 1);
-    int64_t fit = scratch->size() / (axis.size * sizeOf(static_cast<Dtype>(request.type)));
+    int64_t room =
+        scratch->size() / (request.kind == SHALE_ALL_TO_ALL ? 128 : 64) * 64; // of the operand
+    int64_t fit = room / (axis.size * sizeOf(static_cast<Dtype>(request.type)));
     if (int64_t slice = std::min(request.count, fit); slice > 1 && !kind.second)
       warmUp(axis, request, slice);
   }
@@ -112,6 +114,8 @@ void NcclCollectives::warmUp(const Axis &axis, const Request &like, int64_t slic
       return;
     request.kind = SHALE_ALL_GATHER, request.count = slice;
   }
+  if (request.kind == SHALE_ALL_TO_ALL)
+    request.recv = startOf(halves[1]);
   if (request.kind == SHALE_ALL_GATHER)
     request.send += axis.own * bytes;
   if (request.kind == SHALE_REDUCE_SCATTER)

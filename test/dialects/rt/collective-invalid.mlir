@@ -30,6 +30,47 @@ rt.func @step inputs = [] hyper = [] metrics = [] {
 
 // -----
 
+// all_to_all_c1
+rt.func @step inputs = [] hyper = [] metrics = [] {
+  %0 = rt.buffer arena activations "x" : memref<2x4xi32>
+  %1 = rt.buffer arena activations "x" : memref<1x6xi32>
+  // expected-error @+1 {{counts or types do not agree}}
+  %t = rt.all_to_all %0 to %1 site = 0 axis = "fsdp" name = "x" : memref<2x4xi32> to memref<1x6xi32>
+}
+
+// -----
+
+// all_to_all_c1
+rt.func @step inputs = [] hyper = [] metrics = [] {
+  %0 = rt.buffer arena activations "x" : memref<0x4xi32>
+  %1 = rt.buffer arena activations "x" : memref<1x0xi32>
+  // expected-error @+1 {{counts or types do not agree}}
+  %t = rt.all_to_all %0 to %1 site = 0 axis = "fsdp" name = "x" : memref<0x4xi32> to memref<1x0xi32>
+}
+
+// -----
+
+// all_to_all_c2
+rt.func @step inputs = [] hyper = [] metrics = [] {
+  %0 = rt.buffer arena activations "x" : memref<i32>
+  %1 = rt.buffer arena activations "x" : memref<1xi32>
+  // expected-error @+1 {{sends 0 pieces of 'memref<i32>' over 'fsdp'}}
+  %t = rt.all_to_all %0 to %1 site = 0 axis = "fsdp" name = "x" : memref<i32> to memref<1xi32>
+}
+
+// -----
+
+// all_to_all_c2
+dist.mesh @mesh <[shard "fsdp"=2]>
+rt.func @step inputs = [] hyper = [] metrics = [] {
+  %0 = rt.buffer arena activations "x" : memref<3x4xi32>
+  %1 = rt.buffer arena activations "x" : memref<1x12xi32>
+  // expected-error @+1 {{sends 3 pieces of 'memref<3x4xi32>' over 'fsdp', which has 2 ranks}}
+  %t = rt.all_to_all %0 to %1 site = 0 axis = "fsdp" name = "x" : memref<3x4xi32> to memref<1x12xi32>
+}
+
+// -----
+
 // wait_c1
 rt.func @step inputs = [] hyper = [] metrics = [] {
   %0 = rt.buffer arena activations "x" : memref<8xf32>

@@ -16,4 +16,9 @@ rt.func @step inputs = [] hyper = [] metrics = [] {
   // CHECK: rt.all_reduce %[[A]] to %[[A]] site = 2
   %v = rt.all_reduce %a to %a site = 2 axis = "fsdp" name = "a" : memref<32xf32> to memref<32xf32>
   rt.wait %v
+  %from = rt.buffer arena activations "from" : memref<2x3xi32>
+  %to = rt.buffer arena activations "to" : memref<1x6xi32>
+  // CHECK: rt.all_to_all %{{.*}} to %{{.*}} site = 3 axis = "fsdp" name = "a" : memref<2x3xi32> to memref<1x6xi32>
+  %w = rt.all_to_all %from to %to site = 3 axis = "fsdp" name = "a" : memref<2x3xi32> to memref<1x6xi32>
+  rt.wait %w
 }
