@@ -44,6 +44,8 @@ inline constexpr llvm::StringLiteral kKeepSingleRankAttr =
     DistDialect::KeepSingleRankAttrHelper::getNameStr();
 inline constexpr llvm::StringLiteral kQuantizeGathersAttr =
     DistDialect::QuantizeGathersAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kQuantizeReductionsAttr =
+    DistDialect::QuantizeReductionsAttrHelper::getNameStr();
 inline constexpr llvm::StringLiteral kReduceOnceAttr =
     DistDialect::ReduceOnceAttrHelper::getNameStr();
 inline constexpr llvm::StringLiteral kPartialAttr = DistDialect::PartialAttrHelper::getNameStr();
@@ -56,8 +58,11 @@ inline constexpr llvm::StringLiteral kAxisAttr = DistDialect::AxisAttrHelper::ge
 /// Parameters start at multiples of this many bytes in a flat group.
 inline constexpr int64_t kSegmentAlignment = 64;
 
-/// Elements of a block of a quantized gather, and the 32-bit words in which the block is sent.
+/// Elements of a block of a quantized collective, and the 32-bit words in which the block is sent.
 inline constexpr int64_t kQuantizedBlock = 256, kQuantizedWords = 65;
+/// Ranks of the axes over which gradients may be summed as 8-bit integers: a kernel adds the terms
+/// of all ranks, and has code for each.
+inline constexpr int64_t kMostQuantizedTerms = 64;
 
 /// Returns the strategy of the module that `op` is in (or is); Strategy::None without the
 /// attribute.

@@ -25,7 +25,8 @@ def NN_Role : I32EnumAttr<"Role", "what a value is to the training step", [
     I32EnumAttrCase<"Step", 10, "step">,
     I32EnumAttrCase<"Microbatch", 11, "microbatch">,
     I32EnumAttrCase<"Running", 12, "running">,
-    I32EnumAttrCase<"Divided", 13, "divided">]> {
+    I32EnumAttrCase<"Divided", 13, "divided">,
+    I32EnumAttrCase<"Residual", 14, "residual">]> {
   let cppNamespace = "::shale::nn";
   let genSpecializedAttr = 0;
 }

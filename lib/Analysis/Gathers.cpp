@@ -1,5 +1,6 @@
 //===- Gathers.cpp - What gathers of units bring --------------------------===//
 #include "lib/Analysis/Gathers.h"
+#include "dialects/nn/Ops/Cluster.h"
 
 using namespace mlir;
 using namespace shale;
@@ -12,6 +13,16 @@ static bool gathersWords(dist::StartOp start) {
 bool shale::readsGatheredWords(Operation *op) {
   auto wait = op->getNumOperands() == 1 ? op->getOperand(0).getDefiningOp<dist::WaitOp>() : nullptr;
   return wait && gathersWords(wait.getPending().getDefiningOp<dist::StartOp>());
+}
+
+Operation *shale::quantizesFor(dist::StartOp start) {
+  Operation *kernel = start.getInput().getDefiningOp();
+  bool words = cast<RankedTensorType>(start.getInput().getType()).getElementType().isInteger(32);
+  bool ofUnit = isa<dist::UnitGatherOp>(start.getCollective().getOperation());
+  return words && !ofUnit && kernel && isa<nn::ClusterOp>(kernel) &&
+                 cast<RankedTensorType>(kernel->getOperand(0).getType()).getElementType().isF32()
+             ? kernel
+             : nullptr;
 }
 
 Value shale::wholeOf(dist::StartOp start) {

@@ -13,6 +13,10 @@ mlir::Value wholeOf(dist::StartOp start);
 /// Whether the op is such a kernel.
 bool readsGatheredWords(mlir::Operation *op);
 
+/// Returns the kernel that makes the words of quantized blocks of a gradient which the collective
+/// sends, its first operand being the gradient; null if it sends anything else.
+mlir::Operation *quantizesFor(dist::StartOp start);
+
 } // namespace shale
 
 #endif // SHALE_ANALYSIS_GATHERS_H

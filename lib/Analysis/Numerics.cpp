@@ -226,9 +226,12 @@ private:
     std::string type = nameOf(floatOf(op->getOperand(0))),
                 sum = nameOf(accumulatorType(floatOf(op->getOperand(0))));
     int64_t ranks = dist::getMesh(module).getSize(op.getCollectiveAxis());
+    auto scatter = dyn_cast<dist::ReduceScatterOp>(op.getOperation());
+    bool quantized = scatter && scatter.getQuantized();
     path.add({"reduced",
-              type + " over " + std::to_string(ranks) + " ranks of " +
-                  op.getCollectiveAxis().str() + ", each sum in " + sum + " in rank order",
+              type + (quantized ? " as 8-bit integers" : "") + " over " + std::to_string(ranks) +
+                  " ranks of " + op.getCollectiveAxis().str() + ", each sum in " + sum +
+                  " in rank order",
               llvm::json::Object{{"op", "reduce"},
                                  {"type", type},
                                  {"added", sum},

@@ -44,25 +44,31 @@ static int64_t paddingOf(ModuleOp module, rt::SlotOp slot) {
   return (group.getCount() - used) * nn::elementBytes(type.getElementType()) / parts;
 }
 
+/// Returns what a piece of state is, for the plan.
+static StringRef describeState(ModuleOp module, rt::SlotOp slot) {
+  auto state = module.lookupSymbol<nn::StateOp>(rt::stateNameOf(slot.getSymName()));
+  if (state && state.getRole() == nn::Role::Residual)
+    return "gradients not sent yet";
+  return slot.getCategory() == rt::Category::Parameters  ? "parameters at rest"
+         : slot.getCategory() == rt::Category::Gradients ? "gradient accumulators"
+                                                         : "optimizer state";
+}
+
 static void addState(ModuleOp module, ProgramSummary &summary) {
   for (mem::Memory memory : mem::kMemories) {
-    std::map<rt::Category, int64_t> bytes;
+    std::map<std::pair<rt::Category, StringRef>, int64_t> bytes; // by category and what it is
     for (auto slot : module.getOps<rt::SlotOp>()) {
       if (slot.getMemory() != memory)
         continue;
       int64_t size = nn::tensorBytes(cast<RankedTensorType>(slot.getType()));
-      bytes[slot.getCategory()] += size;
+      bytes[{slot.getCategory(), describeState(module, slot)}] += size;
       summary.buffers.push_back({rt::stateNameOf(slot.getSymName()).str(), slot.getCategory(),
                                  rt::Space::State, slot.getOffset(), size, paddingOf(module, slot),
                                  memory});
     }
     int64_t sum = 0;
-    for (auto [category, size] : bytes) {
-      summary.lines.push_back({category,
-                               category == rt::Category::Parameters  ? "parameters at rest"
-                               : category == rt::Category::Gradients ? "gradient accumulators"
-                                                                     : "optimizer state",
-                               size, memory, true});
+    for (auto [key, size] : bytes) {
+      summary.lines.push_back({key.first, key.second.str(), size, memory, true});
       sum += size;
     }
     int64_t whole = summary.stateBytes[memory];
@@ -92,8 +98,11 @@ static int64_t savedBytes(ModuleOp module, int64_t ranks) {
   // By unit and group, or state and -1; and by what the state is of its parameters.
   using Key = std::tuple<std::string, int64_t, std::string>;
   std::map<Key, std::pair<int64_t, rt::SlotOp>> stored; // width in bytes
+  int64_t own = 0;                                      // of which no other rank has a copy
   for (auto slot : module.getOps<rt::SlotOp>()) {
     auto state = module.lookupSymbol<nn::StateOp>(rt::stateNameOf(slot.getSymName()));
+    if (state && state.getRole() == nn::Role::Residual)
+      own += nn::tensorBytes(cast<RankedTensorType>(slot.getType()));
     if (!state || slot.getCategory() == rt::Category::Gradients)
       continue;
     auto unit = state->getAttrOfType<FlatSymbolRefAttr>(dist::kUnitAttr);
@@ -109,7 +118,7 @@ static int64_t savedBytes(ModuleOp module, int64_t ranks) {
     if (!chosen || width > known || (width == known && sharded))
       stored[key] = {width, slot};
   }
-  int64_t bytes = 0;
+  int64_t bytes = own;
   for (auto [key, entry] : stored) {
     auto [width, slot] = entry;
     int64_t count = cast<RankedTensorType>(slot.getType()).getNumElements();
@@ -135,7 +144,8 @@ static bool isUpdate(Operation &op) {
     return false;
   auto launch = dyn_cast<rt::LaunchOp>(op);
   auto collective = dyn_cast<rt::CollectiveOpInterface>(op);
-  return (collective && collective.getCollectiveKind() == CollectiveKind::ReduceScatter) ||
+  return (collective && (collective.getCollectiveKind() == CollectiveKind::ReduceScatter ||
+                         collective.getCollectiveKind() == CollectiveKind::AllToAll)) ||
          (launch && llvm::any_of(launch.getOutputs(), writesState));
 }
 
@@ -311,8 +321,13 @@ static LogicalResult verifyBuckets(ArrayRef<rt::CollectiveOpInterface> starts) {
   return success();
 }
 
+/// Whether the runtime adds up what it receives, for which it needs scratch memory.
+static bool sums(CollectiveKind kind) {
+  return kind == CollectiveKind::ReduceScatter || kind == CollectiveKind::AllReduce;
+}
+
 int64_t shale::roundsOf(rt::CollectiveOpInterface start, const Target &target) {
-  if (start.getCollectiveKind() == CollectiveKind::AllGather)
+  if (!sums(start.getCollectiveKind()))
     return 1;
   auto module = start->getParentOfType<ModuleOp>();
   int64_t ranks = std::max<int64_t>(1, dist::getAxisSize(module, start.getAxisAttr().getValue()));
@@ -337,7 +352,7 @@ static LogicalResult addSites(ModuleOp module, ProgramSummary &summary) {
       summary.sites.push_back({start.getSite(), start.getName().str(), kind, element, axis.str(),
                                sent, times, bucketOf(start), 1, roundsOf(start, *target)});
       summary.sentBytes += times * sent;
-      if (kind == CollectiveKind::AllGather)
+      if (!sums(kind))
         return;
       int64_t slice = llvm::divideCeil(elementsOf(start.getSend()), std::max<int64_t>(size, 1)) *
                       nn::elementBytes(element);

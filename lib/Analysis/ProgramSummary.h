@@ -53,7 +53,7 @@ struct CollectiveSite {
   int64_t times;
   /// The sites that are exchanged together: the first site and their number.
   int64_t bucket, bucketSize;
-  /// The rounds of an execution (Target::reductionRounds); 1 for a gather.
+  /// The rounds of an execution (Target::reductionRounds); 1 for a gather or an all-to-all.
   int64_t rounds = 1;
 };
 

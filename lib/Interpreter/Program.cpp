@@ -135,6 +135,15 @@ std::string ProgramAdapter::resultName(func::FuncOp function, unsigned i) {
   return "result" + std::to_string(i);
 }
 
+/// The name of the value that one rank has of a state of which ranks have different values; empty
+/// for other values.
+static std::string nameOfRank(func::FuncOp function, Attribute symbol, int64_t rank) {
+  nn::StateOp state = nn::getState(function, symbol);
+  if (!state || state.getRole() != nn::Role::Residual)
+    return "";
+  return (state.getSymName() + "@" + Twine(rank)).str();
+}
+
 FailureOr<std::vector<Tensor>> ProgramAdapter::packArgument(func::FuncOp function, unsigned i,
                                                             int64_t ranks,
                                                             LogicalValues &inputs) const {
@@ -144,6 +153,18 @@ FailureOr<std::vector<Tensor>> ProgramAdapter::packArgument(func::FuncOp functio
   if (std::optional<SplitState> split =
           SplitState::of(function, function.getArgAttr(i, nn::kStateAttr)))
     return split->pack(spec, ranks, inputs);
+  Attribute symbol = function.getArgAttr(i, nn::kStateAttr);
+  if (!nameOfRank(function, symbol, 0).empty()) {
+    std::vector<Tensor> values;
+    for (int64_t rank = 0; rank < ranks; ++rank) {
+      spec.name = nameOfRank(function, symbol, rank);
+      FailureOr<Tensor> value = inputs.get(spec, function.getLoc());
+      if (failed(value))
+        return failure();
+      values.push_back(*value);
+    }
+    return values;
+  }
   FailureOr<Tensor> whole = inputs.get(spec, function.getLoc());
   if (failed(whole))
     return failure();
@@ -183,6 +204,13 @@ LogicalResult ProgramAdapter::unpackResult(func::FuncOp function, unsigned i,
     if (failed(whole))
       return failure();
     return results.set(name, part, *whole, function);
+  }
+  Attribute symbol = function.getResultAttr(i, nn::kStateAttr);
+  if (!nameOfRank(function, symbol, 0).empty()) {
+    for (auto [rank, value] : llvm::enumerate(perRank))
+      if (failed(results.set(nameOfRank(function, symbol, rank), part, value, function)))
+        return failure();
+    return success();
   }
   for (auto [rank, value] : llvm::enumerate(perRank))
     if (std::memcmp(value.cells(), perRank[0].cells(), value.size() * 8) != 0)

@@ -68,6 +68,8 @@ std::pair<double, double> rangeOf(const ValueSpec &spec) {
     return spec.shape.size() > 1 ? std::pair(-0.25, 0.25) : std::pair(0.0, 1.0);
   case nn::Role::Moment:
     return {1e-4, 1e-3};
+  case nn::Role::Residual:
+    return {-1e-4, 1e-4};
   case nn::Role::LossScale:
     return {1, 2};
   default:

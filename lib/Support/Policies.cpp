@@ -66,13 +66,27 @@ std::string shale::parseText(StringRef text, MomentKind &v) {
 }
 std::string shale::parseText(StringRef text, WireTypes &types) {
   types = WireTypes();
-  if (text == "gather=int8")
-    types.gather = WireKind::Int8;
-  else if (text != "none")
-    return ("expects 'none' or 'gather=int8'; got '" + text + "'").str();
+  if (text == "none")
+    return "";
+  llvm::SmallVector<StringRef> words;
+  text.split(words, ',');
+  for (StringRef word : words) {
+    auto [what, type] = word.split('=');
+    WireKind *kind = what == "gather" ? &types.gather : what == "reduce" ? &types.reduce : nullptr;
+    if (!kind || type != "int8" || *kind != WireKind::Same)
+      return ("expects 'none', 'gather=int8', 'reduce=int8' or 'gather=int8,reduce=int8'; got '" +
+              text + "'")
+          .str();
+    *kind = WireKind::Int8;
+  }
   return "";
 }
-std::string shale::textOf(WireTypes types) { return types.any() ? "gather=int8" : "none"; }
+std::string shale::textOf(WireTypes types) {
+  std::string text = types.gather == WireKind::Int8 ? "gather=int8" : "";
+  if (types.reduce == WireKind::Int8)
+    text += text.empty() ? "reduce=int8" : ",reduce=int8";
+  return text.empty() ? "none" : text;
+}
 
 std::string shale::parseText(StringRef text, ReductionOrder &v) {
   return parseWord(kOrders, text, v);

@@ -33,8 +33,8 @@ enum class ProductKind { Param, FP8 };
 enum class WireKind { Same, Int8 };
 /// Types of what ranks send: `none`, or `gather=int8` for gathers of parameters.
 struct WireTypes {
-  WireKind gather = WireKind::Same;
-  bool any() const { return gather != WireKind::Same; }
+  WireKind gather = WireKind::Same, reduce = WireKind::Same;
+  bool any() const { return gather != WireKind::Same || reduce != WireKind::Same; }
 };
 
 /// When a bucket of gradients is reduced: while the next one is made, or before that.

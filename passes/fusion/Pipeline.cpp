@@ -32,6 +32,8 @@ void shale::buildFusionPipeline(mlir::OpPassManager &pm, const FusionOptions &op
   pm.addPass(createSplitReductionsPass());
   // Shards that are sent as 8-bit integers are quantized by one kernel and read by another.
   pm.addPass(createQuantizeGathersPass());
+  // So are gradients, and what is not sent of them is kept for the next ones.
+  pm.addPass(createQuantizeReductionsPass());
   // These become kernels.
   FusionPassOptions fusion;
   fusion.singletons = options.singletons;

@@ -35,6 +35,41 @@ def QuantizeGathersPass : Pass<"shale-quantize-gathers", "::mlir::ModuleOp"> {
   let dependentDialects = ["::shale::nn::NNDialect"];
 }
 
+def QuantizeReductionsPass : Pass<"shale-quantize-reductions", "::mlir::ModuleOp"> {
+  let summary = "Sums 8-bit integers over ranks";
+  let description = [{
+    A `dist.reduce_scatter sum quantized` becomes a kernel that quantizes the operand, a `dist.all_to_all` of the words
+    that it writes, and a kernel that adds the terms of all ranks in their order, in f32. A `dist.all_gather quantized`
+    becomes a kernel, a gather of words and a kernel, as in `--shale-quantize-gathers`. A `dist.quantization_error` becomes a
+    kernel that reads the words. If the operand is a sum, as that of a gradient and a residual, the kernels compute it
+    themselves, and what the words lack takes the place of the residual. Bits do not change.
+
+    Before:
+    ```mlir
+    dist.mesh @mesh <[shard "fsdp"=2]>
+    func.func @step(%gradient: tensor<1024xf32>, %residual: tensor<1024xf32>) -> (tensor<512xf32>, tensor<1024xf32>) {
+      %0 = nn.add %gradient, %residual : tensor<1024xf32>
+      %1 = dist.quantization_error %0 : tensor<1024xf32>
+      %2 = dist.reduce_scatter sum %0 over "fsdp" dim = 0 quantized : tensor<1024xf32> -> tensor<512xf32>
+      return %2, %1 : tensor<512xf32>, tensor<1024xf32>
+    }
+    ```
+
+    After:
+    ```mlir
+    ...
+    %0 = nn.cluster (%arg2 = %arg0 : tensor<1024xf32>, %arg3 = %arg1 : tensor<1024xf32>) -> tensor<2x130xi32> {
+    ...
+    %1 = nn.cluster (%arg2 = %arg0 : tensor<1024xf32>, %arg3 = %arg1 : tensor<1024xf32>, %arg4 = %0 : tensor<2x130xi32>) -> tensor<1024xf32> aliases [1] {
+    ...
+    %2 = dist.all_to_all %0 over "fsdp" split = 0 concat = 1 : tensor<2x130xi32> -> tensor<1x260xi32>
+    %3 = nn.cluster (%arg2 = %2 : tensor<1x260xi32>) -> tensor<512xf32> {
+    ...
+    ```
+  }];
+  let dependentDialects = ["::shale::nn::NNDialect"];
+}
+
 def QuantizeProductsPass : Pass<"shale-quantize-products", "::mlir::ModuleOp"> {
   let summary = "Rounds operands of matrix products to 8-bit floats";
   let description = [{

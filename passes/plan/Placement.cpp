@@ -35,6 +35,7 @@ rt::Category shale::categoryOf(nn::Role role) {
   case nn::Role::Running:
     return rt::Category::Parameters;
   case nn::Role::GradAccumulator:
+  case nn::Role::Residual:
     return rt::Category::Gradients;
   default:
     return rt::Category::Optimizer;
@@ -463,6 +464,34 @@ void Placement::findLifetimes() {
   }
 }
 
+/// Returns the gradient whose words a collective sends, or null if it sends something else.
+const Allocation *Placement::quantizedFrom(dist::StartOp start) const {
+  Operation *kernel = quantizesFor(start);
+  return kernel ? &allocations[placeOf(kernel->getOperand(0)).allocation] : nullptr;
+}
+
+/// The words of a gradient are communication, what a kernel makes of those of all ranks is a
+/// gradient.
+void Placement::nameQuantized(dist::StartOp start) {
+  const Allocation &source = *quantizedFrom(start);
+  for (Value words : {start.getInput(), start.getWait().getResult()}) {
+    Allocation &allocation = allocations[placeOf(words).allocation];
+    allocation.category = rt::Category::Communication;
+    allocation.name = source.name;
+  }
+  for (Operation *reader : start.getWait()->getUsers()) {
+    Allocation &made = allocations[placeOf(reader->getResult(0)).allocation];
+    if (made.space != rt::Space::Arena)
+      continue;
+    made.category = rt::Category::Gradients;
+    made.name = source.name;
+    // Of a slice, or of all slices.
+    if (source.bytes > 0 && made.bytes > 0)
+      made.padding = made.bytes < source.bytes ? source.padding / (source.bytes / made.bytes)
+                                               : source.padding * (made.bytes / source.bytes);
+  }
+}
+
 void Placement::nameCategories() {
   dist::MeshOp mesh = dist::getMesh(function);
   for (Operation &op : function.front()) {
@@ -487,11 +516,17 @@ void Placement::nameCategories() {
         Allocation &floats = allocations[placeOf(whole).allocation];
         recv.category = floats.category = rt::Category::Parameters;
         send.name = floats.name = recv.name;
+      } else if (quantizedFrom(start)) {
+        nameQuantized(start);
       } else if (recv.space == rt::Space::Arena) {
         recv.category = rt::Category::Parameters;
       }
       break;
-    default:
+    case CollectiveKind::AllToAll:
+      if (quantizedFrom(start))
+        nameQuantized(start);
+      break;
+    case CollectiveKind::AllReduce:
       break;
     }
   }

@@ -105,6 +105,8 @@ private:
   void placeWorkspace(mlir::Operation *op);
   void placeMetrics();
   void findLifetimes();
+  const Allocation *quantizedFrom(dist::StartOp start) const;
+  void nameQuantized(dist::StartOp start);
   void nameCategories();
 
   int64_t add(mlir::Value value, llvm::StringRef name);

@@ -140,8 +140,15 @@ LogicalResult GroupTable::addUnit(dist::UnitOp unit) {
 void GroupTable::addAlone(nn::StateOp state) {
   int64_t count = state.getTensorType().getNumElements();
   double decay = state.getDecayAttr() ? state.getDecayAttr().getValueAsDouble() : 1.0;
+  Split split; // all axes divide what ranks have of their own
+  if (state.getRole() == nn::Role::Residual) {
+    dist::MeshOp mesh = dist::getMesh(module);
+    for (auto axis : mesh.getAxes().getAsRange<StringAttr>())
+      split.add(mesh.getSize(axis), 0, 1, axis);
+    split.add(count, 0, count, "");
+  }
   add({state.getSymNameAttr(), -1}, state.getSymName(), count,
-      {segment(parameters.find(state.getSymNameAttr())->second, decay, 0, count)});
+      {segment(parameters.find(state.getSymNameAttr())->second, decay, 0, count, split)});
 }
 
 FailureOr<Rows<ShaleGroup>> shale::groupTable(ModuleOp module, ProgramData &data,

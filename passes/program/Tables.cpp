@@ -163,8 +163,20 @@ FailureOr<Row<ShaleInit>> Tables::initOf(nn::StateOp state) {
 static bool isParameter(nn::StateOp state) {
   return (state.getRole() == nn::Role::Param || state.getRole() == nn::Role::Divided ||
           state.getRole() == nn::Role::Buffer || state.getRole() == nn::Role::Running ||
-          state.getRole() == nn::Role::LossScale) &&
+          state.getRole() == nn::Role::LossScale || state.getRole() == nn::Role::Residual) &&
          !state->hasAttr(dist::kUnitAttr) && !state->hasAttr(nn::kPartAttr);
+}
+
+/// Returns the type of the value of which each rank has the part of its coordinates, from the type
+/// of a residual: a dimension for each axis of the mesh comes first.
+static RankedTensorType valueOfRanks(nn::StateOp residual) {
+  RankedTensorType own = residual.getTensorType();
+  SmallVector<int64_t> shape;
+  dist::MeshOp mesh = dist::getMesh(residual);
+  for (auto axis : mesh.getAxes().getAsRange<StringAttr>())
+    shape.push_back(mesh.getSize(axis));
+  llvm::append_range(shape, own.getShape());
+  return own.clone(shape);
 }
 
 static bool isBuffer(nn::StateOp state) {
@@ -187,6 +199,8 @@ FailureOr<Rows<ShaleParameter>> Tables::parameters() {
     if (!aliases.empty())
       aliases.emplace_back(); // the end
     RankedTensorType type = state.getTensorType();
+    if (state.getRole() == nn::Role::Residual)
+      type = valueOfRanks(state);
     parameterIndex[state.getSymNameAttr()] = rows.size();
     Row<ShaleParameter> row;
     row.name = data.text(state.getSymName());
@@ -197,7 +211,7 @@ FailureOr<Rows<ShaleParameter>> Tables::parameters() {
     row.dims = data.numbers("dims", type.getShape());
     row.count = type.getNumElements();
     row.trained = !isBuffer(state) && state.getRole() != nn::Role::LossScale &&
-                  state.getTrained().value_or(true);
+                  state.getRole() != nn::Role::Residual && state.getTrained().value_or(true);
     row.buffer = !isBuffer(state) ? 0 : isTransient(state.getSymName()) ? 2 : 1;
     row.init = *init;
     rows.push_back(std::move(row));
@@ -273,7 +287,9 @@ FailureOr<Rows<ShaleGroup>> Tables::groups() {
 int64_t Tables::runtimeRole(nn::StateOp state) {
   if (StringAttr slot = state.getSlotAttr())
     return SHALE_ROLE_SLOT + int64_t(llvm::find(slots, slot) - slots.begin());
-  return state.getRole() == nn::Role::LossScale ? SHALE_ROLE_LOSS_SCALE : SHALE_ROLE_PARAM;
+  return state.getRole() == nn::Role::LossScale  ? SHALE_ROLE_LOSS_SCALE
+         : state.getRole() == nn::Role::Residual ? SHALE_ROLE_RESIDUAL
+                                                 : SHALE_ROLE_PARAM;
 }
 
 /// Lists the names of the optimizer's state, in the order in which they first occur.
@@ -366,10 +382,11 @@ static int64_t hostStateBegin(ModuleOp module) {
 FailureOr<Rows<ShaleState>> Tables::states() {
   std::vector<Row<ShaleState>> rows;
   for (auto slot : module.getOps<rt::SlotOp>()) {
-    // Gradients live within one step only: they are neither initialized nor saved.
-    if (slot.getCategory() == rt::Category::Gradients)
-      continue;
     auto state = module.lookupSymbol<nn::StateOp>(rt::stateNameOf(slot.getSymName()));
+    // Gradients live within one step only: they are neither initialized nor saved.
+    bool residual = state && state.getRole() == nn::Role::Residual;
+    if (slot.getCategory() == rt::Category::Gradients && !residual)
+      continue;
     if (!state)
       return slot.emitOpError("belongs to no nn.state"), failure();
     std::pair<StringAttr, int64_t> key;

@@ -1,6 +1,7 @@
 //===- BucketReductions.cpp - Reduces gradients in buckets --------------===//
 #include "dialects/nn/NN.h"
 #include "lib/Analysis/Aliases.h"
+#include "lib/Analysis/Gathers.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "passes/schedule/Bodies.h"
 #include "passes/schedule/Packs.h"
@@ -23,16 +24,27 @@ static bool isOverData(dist::StartOp start) {
   return !mesh || mesh.isDataAxis(start.getCollective().getCollectiveAxis());
 }
 
+/// Whether a reduction of the kind frees the packed gradient.
+static bool scatters(CollectiveKind kind) {
+  return kind == CollectiveKind::ReduceScatter || kind == CollectiveKind::AllToAll;
+}
+
+/// Whether a sum over ranks is computed from what the collective brings.
+static bool exchangesTerms(dist::StartOp start) {
+  return kindOf(start) == CollectiveKind::AllToAll && quantizesFor(start);
+}
+
 static bool isReduction(Operation *op) {
   auto start = dyn_cast_or_null<dist::StartOp>(op);
   return start && (kindOf(start) == CollectiveKind::ReduceScatter ||
-                   kindOf(start) == CollectiveKind::AllReduce);
+                   kindOf(start) == CollectiveKind::AllReduce || exchangesTerms(start));
 }
 
 namespace {
 
 /// A reduction of a packed gradient and the ops that only use its result: a second
-/// reduction over another axis, and the sum with earlier micro-batches.
+/// reduction over another axis, and the sum with earlier micro-batches, or of the terms of all
+/// ranks.
 struct Reduction {
   dist::StartOp start, second;
   Operation *sum = nullptr;
@@ -44,7 +56,7 @@ struct Reduction {
       user = onlyUser(second.getWait());
     }
     if (!user || user->getNumResults() != 1 || !isMemoryEffectFree(user) ||
-        shapeOf(user->getResult(0)) != shapeOf(last().getWait()))
+        (!exchangesTerms(last()) && shapeOf(user->getResult(0)) != shapeOf(last().getWait())))
       return;
     if (nn::isInPhase(user, nn::Phase::Backward))
       sum = user;
@@ -181,7 +193,7 @@ static void startAtEnd(MutableArrayRef<Bucket> buckets) {
   Operation *first = nullptr;
   auto visit = [&](llvm::function_ref<void(Reduction &)> body) {
     for (Bucket &bucket : buckets)
-      if (bucket.kind == CollectiveKind::ReduceScatter)
+      if (scatters(bucket.kind))
         for (Reduction &member : bucket.members)
           body(member);
   };
@@ -246,7 +258,7 @@ static void bucketReductions(Block &block, int64_t bucketSize, bool atEnd, bool 
       addMakers(pack, makers);
   auto beforeNextGradient = [&](Bucket &bucket, Operation *place) {
     Operation *start = bucket.members.back().start;
-    if (bucket.kind != CollectiveKind::ReduceScatter)
+    if (!scatters(bucket.kind))
       return place; // reduced in place: no memory is freed before the update
     for (Operation *maker : makers)
       if (start->isBeforeInBlock(maker) && maker->isBeforeInBlock(place))
@@ -257,8 +269,7 @@ static void bucketReductions(Block &block, int64_t bucketSize, bool atEnd, bool 
     Operation *next = placeAfter(index, 1), *place = beforeNextGradient(bucket, next);
     bool hasSecond = bool(bucket.members.front().second);
     bool sums = llvm::any_of(bucket.members, [](Reduction &member) { return member.sum; });
-    bool bounded =
-        (isReduction(next) || place != next) && bucket.kind == CollectiveKind::ReduceScatter;
+    bool bounded = (isReduction(next) || place != next) && scatters(bucket.kind);
     if (!bounded && !hasSecond && !sums)
       continue; // each is waited for where it is used
     for (Reduction &member : bucket.members)

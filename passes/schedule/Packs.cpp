@@ -1,5 +1,6 @@
 //===- Packs.cpp - Packed gradients ---------------------------------------===//
 #include "passes/schedule/Packs.h"
+#include "lib/Analysis/Gathers.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 using namespace mlir;
@@ -17,9 +18,14 @@ dist::UnitPackOp shale::packOf(Value value) {
     return pack;
   if (!isMemoryEffectFree(op) || op->getNumResults() != 1)
     return nullptr;
+  // Words of 8-bit integers have another shape than what they are made of.
+  bool exchanged = llvm::any_of(value.getUsers(), [](Operation *user) {
+    auto start = dyn_cast<dist::StartOp>(user);
+    return start && quantizesFor(start);
+  });
   for (Value operand : op->getOperands())
     if (auto pack = operand.getDefiningOp<dist::UnitPackOp>();
-        pack && shapeOf(operand) == shapeOf(value))
+        pack && (exchanged || shapeOf(operand) == shapeOf(value)))
       return pack;
   return nullptr;
 }

@@ -68,6 +68,88 @@ Value UnitRewriter::addToAccumulator(Group &group, Value now) {
   return nn::AddOp::create(builder, group.getLoc(), values.accumulator, now);
 }
 
+/// Returns the axes over which all gradients of a group are partial. An axis on which some gradient
+/// is not cannot be reduced for the whole group: on it the gradients are reduced one by one.
+AxisList UnitRewriter::partialAxesOf(Group &group) {
+  AxisList axes;
+  for (StringRef axis : sumAxes)
+    if (llvm::all_of(valuesOf(group).gradients, [&](const Gradient &gradient) {
+          return llvm::is_contained(gradient.axes, axis);
+        }))
+      axes.push_back(axis);
+  return axes;
+}
+
+//===- Gradients that are sent as 8-bit integers --------------------------===//
+
+/// Declares the state of each rounding, in the order in which reduceOver() rounds. A value that is
+/// scattered is rounded once: by its senders. One that all ranks need is rounded a second time,
+/// when their sums are gathered.
+LogicalResult UnitRewriter::declareResiduals(Group &group) {
+  std::vector<std::pair<std::string, int64_t>> roundings; // what follows the name; elements
+  int64_t count = group.attr.getCount();
+  AxisList axes = partialAxesOf(group);
+  if (group.updatesSlice) {
+    if (llvm::is_contained(axes, units.axis) && sendsQuantized(group, units.axis))
+      roundings.push_back({units.axis.str(), count});
+    count /= units.axisSize;
+  }
+  for (StringRef axis : axes)
+    if ((!group.updatesSlice || axis != units.axis) && sendsQuantized(group, axis)) {
+      roundings.push_back({axis.str(), count});
+      roundings.push_back({axis.str() + ".sum", count / mesh.getSize(axis)});
+    }
+  if (!group.residuals.empty() || roundings.empty())
+    return success(group.residuals.size() == roundings.size());
+  SymbolTable symbols(group.unit->getParentOp());
+  OpBuilder declares(builder.getContext());
+  for (const auto &[suffix, elements] : roundings) {
+    auto state = nn::StateOp::create(
+        declares, group.unit.getLoc(),
+        declares.getStringAttr(group.param.op.getSymName() + ".residual." + suffix),
+        nn::RoleAttr::get(declares.getContext(), nn::Role::Residual), /*slot=*/StringAttr(),
+        TypeAttr::get(RankedTensorType::get({elements}, declares.getF32Type())),
+        /*init=*/Attribute(), /*names=*/ArrayAttr(), /*of=*/FlatSymbolRefAttr(),
+        /*unit=*/StringAttr(), /*trained=*/BoolAttr(), /*decay=*/FloatAttr(),
+        /*lr_scale=*/FloatAttr());
+    Operation *before = group.residuals.empty() ? group.param.op : group.residuals.back();
+    symbols.insert(state, std::next(Block::iterator(before)));
+    group.residuals.push_back(state);
+  }
+  return success();
+}
+
+/// Adds to a value what the last one of its kind lacked when it was sent, and keeps what this one
+/// will lack.
+Value UnitRewriter::withResidual(Group &group, Value value) {
+  GroupValues &values = valuesOf(group);
+  value = nn::AddOp::create(builder, group.getLoc(), value,
+                            values.residuals[values.newResiduals.size()]);
+  values.newResiduals.push_back(dist::QuantizationErrorOp::create(builder, group.getLoc(), value));
+  return value;
+}
+
+/// Sums a flat value over a data axis, and keeps the rank's slice of the sum, or all of it.
+Value UnitRewriter::reduceOver(Group &group, Value value, StringRef axis, bool scatter) {
+  Location loc = group.getLoc();
+  bool quantized = sendsQuantized(group, axis);
+  if (!scatter && !quantized)
+    return dist::AllReduceOp::create(builder, loc, dist::Reduction::Sum, value, axis);
+  auto type = cast<RankedTensorType>(value.getType());
+  if (quantized)
+    value = withResidual(group, value);
+  auto scattered = dist::ReduceScatterOp::create(
+      builder, loc, type.clone({type.getNumElements() / mesh.getSize(axis)}), dist::Reduction::Sum,
+      value, axis, 0);
+  scattered.setQuantized(quantized);
+  if (scatter)
+    return scattered;
+  auto gathered =
+      dist::AllGatherOp::create(builder, loc, type, withResidual(group, scattered), axis, 0);
+  gathered.setQuantized(true);
+  return gathered;
+}
+
 /// Packs the gradients of a group, partial over data axes, in the reduce type. With
 /// `reduceOnce` and several micro-batches, adds the gradients of the previous ones, in
 /// the accumulator's type.
@@ -75,14 +157,7 @@ LogicalResult UnitRewriter::packGradients(Group &group) {
   GroupValues &values = valuesOf(group);
   if (values.packed)
     return success();
-  // An axis on which some gradient is not partial cannot be reduced for the
-  // whole group: on it the gradients are reduced one by one.
-  AxisList partialAxes;
-  for (StringRef axis : sumAxes)
-    if (llvm::all_of(values.gradients, [&](const Gradient &gradient) {
-          return llvm::is_contained(gradient.axes, axis);
-        }))
-      partialAxes.push_back(axis);
+  AxisList partialAxes = partialAxesOf(group);
   if (group.partialAxes && *group.partialAxes != partialAxes)
     return function.emitError("gradients of unit '")
            << group.unit.getSymName() << "' are partial over other axes than in another function";
@@ -134,14 +209,13 @@ LogicalResult UnitRewriter::reduceGradients(Group &group) {
   // Reduce over the storage axis first: the other axes then reduce less data.
   if (group.updatesSlice) {
     if (llvm::is_contained(*group.partialAxes, units.axis))
-      value = dist::ReduceScatterOp::create(builder, loc, sliced, dist::Reduction::Sum, value,
-                                            units.axis, 0);
+      value = reduceOver(group, value, units.axis, /*scatter=*/true);
     else
       value = dist::SliceOp::create(builder, loc, sliced, value, units.axis, 0);
   }
   for (StringRef axis : *group.partialAxes)
     if (mesh.isDataAxis(axis) && (!group.updatesSlice || axis != units.axis))
-      value = dist::AllReduceOp::create(builder, loc, dist::Reduction::Sum, value, axis);
+      value = reduceOver(group, value, axis, /*scatter=*/false);
   values.gradient = units.reduceOnce ? value : addToAccumulator(group, value);
   return success();
 }

@@ -74,6 +74,14 @@ void UnitRewriter::makeSignature() {
   for (Group &group : units.groups)
     if (valuesOf(group).accumulates)
       addFlat(group.accumulator, group, [&](Value value) { valuesOf(group).accumulator = value; });
+  for (Group &group : units.groups)
+    if (reducesIn(group))
+      for (nn::StateOp residual : group.residuals)
+        flat.push_back({residual.getTensorType(),
+                        builder.getDictionaryAttr(
+                            builder.getNamedAttr(nn::kStateAttr, FlatSymbolRefAttr::get(residual))),
+                        withValueName(residual.getLoc(), residual.getSymName()),
+                        [&](Value value) { valuesOf(group).residuals.push_back(value); }});
   size_t roles = 0;
   for (Group &group : units.groups)
     roles = std::max(roles, group.moments.size());
@@ -260,11 +268,11 @@ LogicalResult UnitRewriter::rewriteReturn(Operation *op) {
     results.push_back(value);
     attrs.push_back(attr);
   };
-  auto addState = [&](const FlatState &state, Value value) {
-    nn::StateOp declared = state.op;
+  auto addDeclared = [&](nn::StateOp declared, Value value) {
     add(value, builder.getDictionaryAttr(
                    builder.getNamedAttr(nn::kStateAttr, FlatSymbolRefAttr::get(declared))));
   };
+  auto addState = [&](const FlatState &state, Value value) { addDeclared(state.op, value); };
   bool statesAdded = false;
   for (OpOperand &operand : op->getOpOperands()) {
     unsigned index = operand.getOperandNumber();
@@ -285,6 +293,9 @@ LogicalResult UnitRewriter::rewriteReturn(Operation *op) {
       for (Group &group : units.groups)
         if (Value sum = valuesOf(group).gradient)
           addState(group.accumulator, sum);
+    for (Group &group : units.groups)
+      for (auto [residual, value] : llvm::zip(group.residuals, valuesOf(group).newResiduals))
+        addDeclared(residual, value);
     size_t roles = 0;
     for (Group &group : units.groups)
       roles = std::max(roles, valuesOf(group).results.size());
@@ -305,6 +316,9 @@ LogicalResult UnitRewriter::rewriteReturn(Operation *op) {
 LogicalResult UnitRewriter::run() {
   if (failed(collectUpdates()))
     return failure();
+  for (Group &group : units.groups)
+    if (reducesIn(group) && failed(declareResiduals(group)))
+      return failure();
   makeSignature();
   return rebuildFunction(function, fresh, listener, [&](Operation *op) -> LogicalResult {
     LogicalResult done = rewrite(op);

@@ -38,6 +38,8 @@ private:
     /// accumulator (an argument), or, with `begins`, start the sum.
     bool accumulates = false, begins = false;
     mlir::Value accumulator;
+    /// The arguments of Group::residuals, and their new values as far as they are computed.
+    llvm::SmallVector<mlir::Value, 2> residuals, newResiduals;
     mlir::Value packed;                     // not yet reduced
     mlir::Value gradient;                   // reduced; what the update reads
     mlir::Value newCopy;                    // copy of the new parameters, or null
@@ -63,6 +65,18 @@ private:
   mlir::LogicalResult packGradients(Group &group);
   mlir::LogicalResult reduceGradients(Group &group);
   mlir::LogicalResult reduceAllGradients();
+  /// Whether the function reduces the gradients of the group.
+  bool reducesIn(Group &group) {
+    const GroupValues &values = valuesOf(group);
+    return values.updatesToCome > 0 || (values.accumulates && !units.reduceOnce);
+  }
+  AxisList partialAxesOf(Group &group);
+  mlir::LogicalResult declareResiduals(Group &group);
+  mlir::Value withResidual(Group &group, mlir::Value value);
+  mlir::Value reduceOver(Group &group, mlir::Value value, llvm::StringRef axis, bool scatter);
+  bool sendsQuantized(const Group &group, llvm::StringRef axis) {
+    return group.sumsQuantized && mesh.isDataAxis(axis) && mesh.splits(axis);
+  }
   mlir::Value addToAccumulator(Group &group, mlir::Value now);
   mlir::Value castTo(mlir::Value value, mlir::Type element);
   mlir::LogicalResult rewriteReduction(mlir::Operation *op);

@@ -36,17 +36,22 @@ private:
     return units.quantizes && split && !group.buffer &&
            (group.type.isF32() || is16BitFloat(group.type));
   }
+  /// Whether gradients of the group are sent as 8-bit integers.
+  bool sumsQuantized(const PlannedGroup &group) const {
+    return units.quantizesReductions && group.trained && group.reduce.isF32();
+  }
   struct PlannedUnit {
     SmallVector<PlannedGroup, 2> groups;
   };
 
   LogicalResult readStrategy();
   LogicalResult readFunctions();
+  LogicalResult verifyReductions();
   LogicalResult readUpdate(OptimizerUpdateOpInterface update);
   LogicalResult place(nn::StateOp state);
   /// Returns the elements of a group whose segments end at `end`: a multiple of the axis' size, so
   /// that each rank has an equal slice, aligned like a segment if kernels of the target need that.
-  int64_t paddedCount(int64_t end, int64_t alignment, int64_t block) const;
+  int64_t paddedCount(int64_t end, int64_t alignment, int64_t block, bool exchanged = false) const;
   int64_t blockOf(const PlannedGroup &group);
   FailureOr<dist::GroupAttr> layOut(PlannedGroup &group);
   FailureOr<dist::GroupAttr> layOutState(const PlannedGroup &group, dist::GroupAttr flat,
@@ -79,6 +84,9 @@ LogicalResult UnitsBuilder::readStrategy() {
   units.axisSize = units.axis.empty() ? 1 : mesh.getSize(units.axis);
   units.splits = !units.axis.empty() && mesh.splits(units.axis);
   units.quantizes = units.splits && module->hasAttr(dist::kQuantizeGathersAttr);
+  units.quantizesReductions =
+      module->hasAttr(dist::kQuantizeReductionsAttr) &&
+      llvm::any_of(mesh.getDataAxes(), [&](StringRef axis) { return mesh.splits(axis); });
   if (units.axis.empty() && dist::splitsOptimizer(units.strategy))
     return mesh.emitError("strategy '")
            << dist::stringifyStrategy(units.strategy)
@@ -213,10 +221,16 @@ public:
 };
 } // namespace
 
-/// Elements of a group that ends at `end`, of which slices begin at multiples of `block`.
-int64_t UnitsBuilder::paddedCount(int64_t end, int64_t alignment, int64_t block) const {
+/// Elements of a group that ends at `end`, of which slices begin at multiples of `block`. If it is
+/// `exchanged`, the same holds for a slice's pieces for the ranks of the other data axes.
+int64_t UnitsBuilder::paddedCount(int64_t end, int64_t alignment, int64_t block,
+                                  bool exchanged) const {
   bool aligned = units.splits && target.alignsSlices();
-  return llvm::alignTo(end, units.axisSize * (aligned ? alignment : block));
+  int64_t pieces = 1;
+  for (StringRef axis : dist::MeshOp(mesh).getDataAxes())
+    if (exchanged && axis != units.axis)
+      pieces = std::lcm(pieces, dist::MeshOp(mesh).getSize(axis));
+  return llvm::alignTo(end, units.axisSize * pieces * (aligned ? alignment : block));
 }
 
 /// Returns the elements of a group's parameters that a block of their state belongs to; 1 if their
@@ -231,7 +245,8 @@ int64_t UnitsBuilder::blockOf(const PlannedGroup &group) {
 /// Assigns each parameter its offset.
 FailureOr<dist::GroupAttr> UnitsBuilder::layOut(PlannedGroup &group) {
   // A block has one scale, and no two parameters share it.
-  int64_t block = std::lcm(blockOf(group), isQuantized(group) ? dist::kQuantizedBlock : 1);
+  bool quantized = isQuantized(group) || sumsQuantized(group);
+  int64_t block = std::lcm(blockOf(group), quantized ? dist::kQuantizedBlock : 1);
   Segments segments({group.type, group.wire, group.reduce}, block);
   for (auto [param, layout] : llvm::zip_equal(group.params, group.layouts)) {
     auto it = trained.find(param.getSymName());
@@ -242,11 +257,12 @@ FailureOr<dist::GroupAttr> UnitsBuilder::layOut(PlannedGroup &group) {
   SmallVector<Attribute> axes;
   for (StringRef axis : group.axes)
     axes.push_back(builder.getStringAttr(axis));
-  return dist::GroupAttr::get(module.getContext(), builder.getStringAttr(group.name), group.type,
-                              group.wire, group.reduce, group.trained, builder.getArrayAttr(axes),
-                              paddedCount(segments.end, segments.alignment, block),
-                              builder.getArrayAttr(segments.list),
-                              /*slot=*/StringAttr());
+  return dist::GroupAttr::get(
+      module.getContext(), builder.getStringAttr(group.name), group.type, group.wire, group.reduce,
+      group.trained, builder.getArrayAttr(axes),
+      paddedCount(segments.end, segments.alignment, block, sumsQuantized(group)),
+      builder.getArrayAttr(segments.list),
+      /*slot=*/StringAttr());
 }
 
 /// Assigns each parameter's state of the given number its offset in a group of its own. State in
@@ -335,6 +351,7 @@ LogicalResult UnitsBuilder::declareUnit(StringRef name, PlannedUnit &planned) {
     // Parameters that are stored in a wider type than they are used in may be
     // split by every strategy that splits something: uses read the copy.
     made.quantized = isQuantized(group);
+    made.sumsQuantized = sumsQuantized(group);
     bool copied =
         group.wire != group.type && !made.quantized && !dist::splitsParameters(units.strategy);
     made.param = declare(base, group.buffer ? nn::Role::Buffer : nn::Role::Param, group.type, unit,
@@ -381,8 +398,24 @@ bool isOutsideUnits(nn::StateOp state) {
          (role == nn::Role::GradAccumulator && !state.getOf());
 }
 
+/// Checks that what is rounded off in one step can be added to the gradients of the next one.
+LogicalResult UnitsBuilder::verifyReductions() {
+  if (!units.quantizesReductions)
+    return success();
+  for (auto &[name, type] : reduced)
+    if (!type.isF32())
+      return module.emitError("--wire-dtype reduce=int8 rounds gradients of f32; that of '")
+             << name << "' is " << type << ": --reduce-dtype f32";
+  for (auto state : module.getOps<nn::StateOp>())
+    if (state.getRole() == nn::Role::LossScale)
+      return module.emitError(
+          "--wire-dtype reduce=int8 keeps what it rounds off for the next step, "
+          "which has another loss scale: --param-dtype bf16");
+  return success();
+}
+
 FailureOr<Units> UnitsBuilder::build() {
-  if (failed(readStrategy()) || failed(readFunctions()))
+  if (failed(readStrategy()) || failed(readFunctions()) || failed(verifyReductions()))
     return failure();
   for (auto state : module.getOps<nn::StateOp>()) {
     bool accumulator = state.getRole() == nn::Role::GradAccumulator;

@@ -37,7 +37,11 @@ struct Group {
   /// A whole copy of the parameters in the wire type, which uses read if the
   /// parameters are stored in a wider type and not gathered; null if there is none.
   FlatState copy = {nullptr, false};
-  bool quantized = false; ///< whether uses read the result of a quantized gather
+  bool quantized = false;     ///< whether uses read the result of a quantized gather
+  bool sumsQuantized = false; ///< whether gradients are sent as 8-bit integers over data axes
+  /// What a rank has not sent yet of its gradients, one for each rounding. Declared by the first
+  /// function that reduces gradients.
+  std::vector<nn::StateOp> residuals;
   /// Whether a rank updates only its slice of the parameters.
   bool updatesSlice = false;
   /// Optimizer state, in the order of the update's operands.
@@ -90,6 +94,7 @@ public:
   /// Whether gathers of units are quantized; parameters are split at rest then, unless the strategy
   /// is `none`.
   bool quantizes = false;
+  bool quantizesReductions = false; ///< whether gradients are sent as 8-bit integers
   std::vector<Group> groups;
 
   /// Returns the group of a parameter or buffer and its index in it; a null group if

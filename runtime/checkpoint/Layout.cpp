@@ -165,7 +165,7 @@ bool isWeight(const ShaleProgram &program, int parameter) {
   for (int i = 0; i < program.state_count; ++i) {
     const ShaleState &state = program.states[i];
     const ShaleGroup &group = program.groups[state.group];
-    if (state.role == SHALE_ROLE_LOSS_SCALE)
+    if (state.role == SHALE_ROLE_LOSS_SCALE || state.role == SHALE_ROLE_RESIDUAL)
       for (int s = 0; s < group.segment_count; ++s)
         if (group.segments[s].parameter == parameter)
           return false;

@@ -55,7 +55,7 @@ std::vector<Piece> localPieces(const ShaleProgram &program, int rank);
 /// Maps each parameter name and alias to the parameter's index.
 std::map<std::string, int> parameterNames(const ShaleProgram &program);
 
-/// Whether a parameter belongs to the model, not to the loss scaling.
+/// Whether a parameter belongs to the model, not to the loss scaling or to gradients.
 bool isWeight(const ShaleProgram &program, int parameter);
 
 /// Checks that the program's tables are consistent: every index and range is within

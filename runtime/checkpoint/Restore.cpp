@@ -15,16 +15,17 @@ namespace shale::rt {
 namespace {
 constexpr int64_t blockElements = 1 << 18;
 
-/// Returns the names of loss-scaling parameters of the program and of the checkpoint.
-std::set<std::string> lossScales(const ShaleProgram &program, const Manifest &manifest) {
+/// Returns the names of the parameters of the program and of the checkpoint that have a role.
+std::set<std::string> namesOfRole(const ShaleProgram &program, const Manifest &manifest,
+                                  int32_t number) {
   std::set<std::string> names;
-  std::string role = roleName(program, SHALE_ROLE_LOSS_SCALE);
+  std::string role = roleName(program, number);
   for (const StoredPiece &piece : manifest.pieces)
     if (piece.role == role)
       names.insert(piece.parameter);
   for (int i = 0; i < program.state_count; ++i) {
     const ShaleGroup &group = program.groups[program.states[i].group];
-    if (program.states[i].role == SHALE_ROLE_LOSS_SCALE)
+    if (program.states[i].role == number)
       for (int s = 0; s < group.segment_count; ++s)
         names.insert(program.parameters[group.segments[s].parameter].name);
   }
@@ -36,10 +37,14 @@ std::set<std::string> lossScales(const ShaleProgram &program, const Manifest &ma
 void compareParameters(const ShaleProgram &program, const Manifest &manifest) {
   std::map<std::string, int> names = parameterNames(program);
   std::set<int> seen;
-  std::set<std::string> scales = lossScales(program, manifest);
+  std::set<std::string> scales = namesOfRole(program, manifest, SHALE_ROLE_LOSS_SCALE);
+  // Those of another mesh, or of another type of sent gradients, are left out: readState().
+  std::set<std::string> residuals = namesOfRole(program, manifest, SHALE_ROLE_RESIDUAL);
   std::vector<std::string> unexpected, missing, shapes;
   bool scaleLacks = false, scaleIsNew = false;
   for (const StoredParameter &stored : manifest.parameters) {
+    if (residuals.count(stored.name))
+      continue;
     auto found = names.find(stored.name);
     if (found == names.end()) {
       if (scales.count(stored.name)) {
@@ -55,7 +60,7 @@ void compareParameters(const ShaleProgram &program, const Manifest &manifest) {
       shapes.push_back(stored.name);
   }
   for (int p = 0; p < program.parameter_count; ++p)
-    if (!seen.count(p)) {
+    if (!seen.count(p) && !residuals.count(program.parameters[p].name)) {
       if (scales.count(program.parameters[p].name))
         scaleIsNew = true;
       else
@@ -287,6 +292,27 @@ bool overlap(const StoredPiece &stored, const Piece &target) {
   return stored.box.dims != target.box.dims || !areDisjoint(stored.box, target.box);
 }
 
+/// Whether the pieces are of a value that the same axes divide.
+bool isOfSameMesh(const std::vector<const StoredPiece *> &pieces, const Piece &target) {
+  int64_t elements = 0;
+  for (const StoredPiece *piece : pieces) {
+    elements += piece->end - piece->begin;
+    bool whole = piece->box.isWhole() && target.box.isWhole();
+    if (!whole && (piece->box.dims != target.box.dims || piece->box.size != target.box.size))
+      return false;
+  }
+  return elements == target.whole;
+}
+
+/// Sets what a rank has not sent of its gradients to zero, as at the start of a run.
+void clear(const std::vector<Piece> &targets, State &state) {
+  std::vector<char> zeros(blockElements * 8);
+  for (const Piece &target : targets)
+    for (int64_t at = 0; at < target.bytes(); at += static_cast<int64_t>(zeros.size()))
+      state.write(target.offset + at, zeros.data(),
+                  std::min<int64_t>(zeros.size(), target.bytes() - at));
+}
+
 /// Reads what this rank holds. Returns the number of bytes that were read for it.
 int64_t readState(const ShaleProgram &program, int rank, State &state, const Manifest &manifest) {
   const std::string &folder = manifest.position.folder;
@@ -301,9 +327,15 @@ int64_t readState(const ShaleProgram &program, int rank, State &state, const Man
   for (const Piece &piece : localPieces(program, rank))
     targets[{piece.parameter, roleName(program, piece.role)}].push_back(piece);
   int64_t bytes = 0;
+  bool cleared = false;
   for (const auto &[key, wanted] : targets) {
     std::vector<const StoredPiece *> &pieces = stored[key];
     const ShaleParameter &parameter = program.parameters[key.first];
+    if (wanted.front().role == SHALE_ROLE_RESIDUAL && !isOfSameMesh(pieces, wanted.front())) {
+      clear(wanted, state);
+      cleared = true;
+      continue;
+    }
     sortPieces(folder, parameter, wanted.front().whole, pieces);
     PieceReader reader(folder, wanted, state);
     for (const StoredPiece *piece : pieces)
@@ -316,6 +348,11 @@ int64_t readState(const ShaleProgram &program, int rank, State &state, const Man
            "is not whole",
            folder.c_str(), parameter.name, roleName(program, target->role));
   }
+  if (cleared && rank == 0)
+    warn(
+        "checkpoint '%s' is not of a run with --wire-dtype reduce=int8 on this mesh: what ranks have "
+        "not sent of their gradients begins with zero",
+        folder.c_str());
   return bytes;
 }
 

@@ -214,6 +214,7 @@ float f8ToFloat(Dtype type, uint8_t bits) {
 const char *roleName(const ShaleProgram &program, int32_t role) {
   return role == SHALE_ROLE_PARAM        ? "param"
          : role == SHALE_ROLE_LOSS_SCALE ? "loss_scale"
+         : role == SHALE_ROLE_RESIDUAL   ? "residual"
                                          : program.slots[role - SHALE_ROLE_SLOT];
 }
 

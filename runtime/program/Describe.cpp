@@ -1,5 +1,6 @@
 // --describe: describes the program without running it.
 #include "runtime/program/Describe.h"
+#include "runtime/checkpoint/Layout.h"
 #include "runtime/core/Error.h"
 #include "runtime/core/Rank.h"
 #include "runtime/core/Types.h"
@@ -26,9 +27,12 @@ std::string meshText(const ShaleProgram &program) {
 
 static std::string parameterTable(const ShaleProgram &program) {
   std::string text;
-  int64_t total = 0, trained = 0;
+  int64_t count = 0, total = 0, trained = 0;
   for (int p = 0; p < program.parameter_count; ++p) {
+    if (!isWeight(program, p))
+      continue;
     const ShaleParameter &parameter = program.parameters[p];
+    ++count;
     total += parameter.count;
     trained += parameter.trained ? parameter.count : 0;
     std::string names;
@@ -39,8 +43,8 @@ static std::string parameterTable(const ShaleProgram &program) {
                dimsOf(parameter.dims, parameter.rank).c_str(), printable(parameter.name).c_str(),
                names.c_str(), parameter.trained ? "" : " (not trained)");
   }
-  return format("parameters: %lld with %lld elements, %lld trained\n",
-                (long long)program.parameter_count, (long long)total, (long long)trained) +
+  return format("parameters: %lld with %lld elements, %lld trained\n", (long long)count,
+                (long long)total, (long long)trained) +
          text;
 }
 

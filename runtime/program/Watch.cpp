@@ -19,15 +19,15 @@ Watch::Watch(const ShaleProgram &program, int rank, const WatchedBlocks &blocks,
       sent(program.site_count), transfers(program.site_count), copied(program.transfer_count),
       live(program.buffer_count) {}
 
-/// Whether an address is in a parameter, moment or momentum buffer; accumulated gradients are not
-/// included.
+/// Whether an address is in a parameter, moment or momentum buffer; accumulated gradients, and what
+/// is not sent of them, are not included.
 bool Watch::inState(const char *at) const {
   for (int32_t i = 0; i < program.state_count; ++i) {
     const ShaleState &slot = program.states[i];
     int64_t bytes = slot.local_count * sizeOf(static_cast<Dtype>(slot.type));
     const char *begin = stateAt(slot.offset);
     if (at >= begin && at < begin + bytes)
-      return true;
+      return slot.role != SHALE_ROLE_RESIDUAL;
   }
   return false;
 }
@@ -70,10 +70,8 @@ void Watch::start(int32_t site, const void *send, const void *recv, int64_t coun
   const ShaleSite &what = program.sites[site];
   int64_t bytes = count * sizeOf(static_cast<Dtype>(type));
   int64_t whole = bytes * program.axes[what.axis].size;
-  bool gather = what.kind == SHALE_ALL_GATHER;
-  bool scatter = what.kind == SHALE_REDUCE_SCATTER;
-  transfers[site] = {{static_cast<const char *>(send), scatter ? whole : bytes},
-                     {static_cast<const char *>(recv), gather ? whole : bytes}};
+  transfers[site] = {{static_cast<const char *>(send), sendsAll(what.kind) ? whole : bytes},
+                     {static_cast<const char *>(recv), receivesAll(what.kind) ? whole : bytes}};
   Event event;
   event.reads = {transfers[site].send};
   event.writes = {transfers[site].recv};
@@ -142,12 +140,12 @@ void Watch::endStep() {
 }
 
 /// The update begins where state is first written; where gradients are reduced
-/// at the end (ZeRO-1), with the first reduce-scatter.
+/// at the end (ZeRO-1), with the first reduce-scatter or all-to-all.
 void Watch::findUpdate() {
   bool atEnd = program.reduces_at_end;
   for (update = 0; update < events.size(); ++update) {
     const Event &event = events[update];
-    bool scatter = event.starts && program.sites[event.site].kind == SHALE_REDUCE_SCATTER;
+    bool scatter = event.starts && sendsAll(program.sites[event.site].kind);
     bool writes = std::any_of(event.writes.begin(), event.writes.end(),
                               [&](Range to) { return inState(to.begin); });
     if (writes || (atEnd && scatter))
@@ -299,7 +297,9 @@ std::string Watch::report() const {
     const ShaleState &slot = program.states[i];
     int64_t bytes = slot.local_count * sizeOf(static_cast<Dtype>(slot.type));
     buffers.push_back({{"name", program.groups[slot.group].name},
-                       {"category", slot.role == SHALE_ROLE_PARAM ? "parameters" : "optimizer"},
+                       {"category", slot.role == SHALE_ROLE_PARAM      ? "parameters"
+                                    : slot.role == SHALE_ROLE_RESIDUAL ? "gradients"
+                                                                       : "optimizer"},
                        {"role", roleName(program, slot.role)},
                        {"space", slot.offset < program.state_bytes ? "state" : "host state"},
                        {"address", address(stateAt(slot.offset))},

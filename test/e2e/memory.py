@@ -35,7 +35,8 @@ WATCHED = [("small", 2, ["--shard", "full", "--offload", "all", "--recompute", "
            ("small", 2, ["--shard", "grad", "--accumulate", 2]),
            ("small", 2, ["--shard", "full", "--accumulate", 2, "--offload", "all"]),
            ("small", 2, ["--shard", "full", "--param-dtype", "bf16"]),
-           ("small", 2, ["--shard", "full", "--wire-dtype", "gather=int8"]),
+           ("small", 2, ["--shard", "full", "--wire-dtype", "gather=int8,reduce=int8"]),
+           ("small", 2, ["--shard", "none", "--wire-dtype", "reduce=int8"]),
            ("dropout", 2, ["--shard", "full", "--recompute", "block"])]
 
 

@@ -67,6 +67,12 @@ static std::string contradiction(const CompileOptions &o, const Target &target) 
       return "--report " + kind + " is text or JSON, not a page: give it another name than '" +
              *report.path + "'";
   }
+  if (o.wire.reduce == WireKind::Int8 && o.reduceDtype != FloatKind::F32)
+    return "--wire-dtype reduce=int8 rounds f32 gradients, and --reduce-dtype " +
+           textOf(o.reduceDtype) + " rounds them before: leave one of the two out";
+  if (o.wire.reduce == WireKind::Int8 && o.paramDtype == FloatKind::F16)
+    return "--wire-dtype reduce=int8 keeps what it rounds off for the next step, which with --param-dtype f16 has "
+           "another loss scale: pass --param-dtype bf16, or leave --wire-dtype reduce=int8 out";
   if (o.optimizer && o.optimizer->integerState && o.optimizerDtype != MomentKind::F32)
     return "--optimizer-dtype cannot change the state of --optimizer " + o.optimizer->name.str() +
            ", which has a type of its own: leave out --optimizer-dtype";
@@ -83,14 +89,19 @@ int shale::checkFlags(const CompileOptions &o, const Target &target) {
       !comparesShard)
     warn("--reshard-after-forward=false has no effect with --shard " + shard +
          ": nothing is gathered");
-  if (o.wire.any() && !comparesShard && !o.compares("wire-dtype")) {
+  bool variesWire = comparesShard || o.compares("wire-dtype");
+  if (o.wire.gather == WireKind::Int8 && !variesWire) {
     if (o.mesh.ranksOf(dist::AxisKind::Shard) == 1 && !o.keepSingleRank)
-      warn("--wire-dtype " + textOf(o.wire) + " has no effect with --mesh " + textOf(o.mesh) +
+      warn("--wire-dtype gather=int8 has no effect with --mesh " + textOf(o.mesh) +
            ": no parameters are gathered; --mesh fsdp=N splits them");
     else if (!o.gathersTrained())
-      warn("--wire-dtype " + textOf(o.wire) + " has no effect with --shard " + shard +
+      warn("--wire-dtype gather=int8 has no effect with --shard " + shard +
            ": no parameters are gathered; --shard full, grad and optimizer gather them");
   }
+  if (o.wire.reduce == WireKind::Int8 && !variesWire && !o.keepSingleRank &&
+      o.mesh.ranksOf(dist::AxisKind::Shard) * o.mesh.ranksOf(dist::AxisKind::Replica) == 1)
+    warn("--wire-dtype reduce=int8 has no effect with --mesh " + textOf(o.mesh) +
+         ": no gradients are summed over ranks; --mesh fsdp=N or replica=N divides the batch");
   bool copies = o.offload.any(),
        free = o.memoryLimit.any() || !o.compare.empty(); // these vary other flags
   if (!free && !o.gathersTrained() && !copies)

@@ -338,7 +338,7 @@ std::vector<Flag> extendFlags() {
        "param | fp8: operands of products with parameters; fp8: e4m3, gradients e5m2 (default: the param dtype)",
        set<&O::productDtype>, get<&O::productDtype>},
       {"wire-dtype", "TYPE", kExtendGroup, Effect::Graph,
-       "none | gather=int8: parameters gathered as 8-bit integers with a scale per 256 of them (default: none)",
+       "none | gather=int8,reduce=int8: parameters gathered, gradients summed as 8-bit integers with a scale per 256 of them; one of the two or both (default: none)",
        set<&O::wire>, get<&O::wire>},
       {"optimizer-for", "REGEX=NAME,..", kExtendGroup, Effect::Graph,
        "with muon: muon or adamw, by parameter (default: muon: hidden matrices)",

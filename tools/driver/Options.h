@@ -139,7 +139,8 @@ struct CompileOptions {
   bool gathersUnits() const { return dist::splitsParameters(strategyOf(shard)); }
   /// Whether trained parameters are, for this or for quantized gathers.
   bool gathersTrained() const {
-    return gathersUnits() || (wire.any() && dist::splitsOptimizer(strategyOf(shard)));
+    return gathersUnits() ||
+           (wire.gather == WireKind::Int8 && dist::splitsOptimizer(strategyOf(shard)));
   }
   /// Whether gradients are reduce-scattered as soon as they are complete.
   bool scattersGradients() const { return dist::splitsGradients(strategyOf(shard)); }

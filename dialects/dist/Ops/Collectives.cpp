@@ -46,24 +46,44 @@ static OpFoldResult foldSingleton(Operation *op, StringRef axis, Value input) {
   return input;
 }
 
+/// Checks what a quantized op sends, or `parts` equal parts of it (all_gather_c3,
+/// reduce_scatter_c3, quantization_error_c1).
+static LogicalResult verifyBlocks(Operation *op, Type type, int64_t parts) {
+  auto tensor = cast<RankedTensorType>(type);
+  if (tensor.getRank() != 1 || !tensor.getElementType().isF32() || parts < 1 ||
+      tensor.getDimSize(0) % parts != 0 || tensor.getDimSize(0) / parts % kQuantizedBlock != 0)
+    return op->emitOpError("quantizes 1-D f32 in blocks of ")
+           << kQuantizedBlock << " elements; got " << type << " for " << parts << " ranks";
+  return success();
+}
+
 //===- AllGather ----------------------------------------------------------===//
 
 LogicalResult AllGatherOp::verify() {
+  if (getQuantized() && failed(verifyBlocks(*this, getInput().getType(), 1)))
+    return failure();
   return verifyExchange(*this, getInput().getType(), getResult().getType(), getAxis(),
                         {{getDim(), true}});
 }
-OpFoldResult AllGatherOp::fold(FoldAdaptor) { return foldSingleton(*this, getAxis(), getInput()); }
+OpFoldResult AllGatherOp::fold(FoldAdaptor) {
+  return getQuantized() ? OpFoldResult() : foldSingleton(*this, getAxis(), getInput());
+}
 StringRef AllGatherOp::getCollectiveAxis() { return getAxis(); }
 CollectiveKind AllGatherOp::getCollectiveKind() { return CollectiveKind::AllGather; }
 
 //===- ReduceScatter ------------------------------------------------------===//
 
 LogicalResult ReduceScatterOp::verify() {
+  if (getQuantized() && getReduction() != Reduction::Sum)
+    return emitOpError("quantizes the terms of sums only"); // reduce_scatter_c3
+  if (getQuantized() &&
+      failed(verifyBlocks(*this, getInput().getType(), getAxisSize(*this, getAxis()))))
+    return failure();
   return verifyExchange(*this, getInput().getType(), getResult().getType(), getAxis(),
                         {{getDim(), false}});
 }
 OpFoldResult ReduceScatterOp::fold(FoldAdaptor) {
-  return foldSingleton(*this, getAxis(), getInput());
+  return getQuantized() ? OpFoldResult() : foldSingleton(*this, getAxis(), getInput());
 }
 StringRef ReduceScatterOp::getCollectiveAxis() { return getAxis(); }
 CollectiveKind ReduceScatterOp::getCollectiveKind() { return CollectiveKind::ReduceScatter; }
@@ -88,6 +108,10 @@ LogicalResult AllToAllOp::verify() {
 OpFoldResult AllToAllOp::fold(FoldAdaptor) { return foldSingleton(*this, getAxis(), getInput()); }
 StringRef AllToAllOp::getCollectiveAxis() { return getAxis(); }
 CollectiveKind AllToAllOp::getCollectiveKind() { return CollectiveKind::AllToAll; }
+
+//===- QuantizationError --------------------------------------------------===//
+
+LogicalResult QuantizationErrorOp::verify() { return verifyBlocks(*this, getInput().getType(), 1); }
 
 //===- Slice --------------------------------------------------------------===//
 

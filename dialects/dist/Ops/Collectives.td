@@ -13,17 +13,20 @@ def Dist_AllGatherOp : Dist_Op<"all_gather", [Pure, Dist_CollectiveMethods]> {
   let summary = "Gathers a split dimension";
   let description = [{
     S(dim) -> R: the concatenation along `dim` of all ranks' operands in the
-    order of their coordinates.
+    order of their coordinates. With `quantized`, operands are sent as 8-bit integers, as
+    `dist.unit_gather` describes; every rank, the sender included, gets integer times scale.
+    `--shale-quantize-reductions` makes of it a gather of words.
 
     Constraints:
     - (C1) `axis` is an axis of the mesh, `dim` a dimension.
     - (C2) the result has the operand's type, dimension `dim` multiplied by the axis' size.
+    - (C3) a `quantized` gather has 1-D operands of f32 in whole blocks of 256.
 
     Example: `%1 = dist.all_gather %0 over "fsdp" dim = 0 : tensor<2x8xf32> -> tensor<4x8xf32>`
   }];
-  let arguments = (ins Dist_Tensor:$input, StrAttr:$axis, I64Attr:$dim);
+  let arguments = (ins Dist_Tensor:$input, StrAttr:$axis, I64Attr:$dim, UnitAttr:$quantized);
   let results = (outs Dist_Tensor:$result);
-  let assemblyFormat = "$input `over` $axis `dim` `=` custom<Index>($dim) attr-dict `:` type($input) `->` type($result)";
+  let assemblyFormat = "$input `over` $axis `dim` `=` custom<Index>($dim) (`quantized` $quantized^)? attr-dict `:` type($input) `->` type($result)";
   let hasVerifier = 1;
   let hasFolder = 1;
 }
@@ -33,16 +36,20 @@ def Dist_ReduceScatterOp : Dist_Op<"reduce_scatter", [Pure, Dist_CollectiveMetho
   let description = [{
     P(sum) -> S(dim): slice c along `dim` of the sum of all ranks' operands, where
     c is this rank's coordinate. Operands are summed in the order of coordinates.
+    With `quantized`, slices are sent as 8-bit integers, as `dist.unit_gather` describes; the terms
+    of the sum, this rank's included, are integer times scale. `--shale-quantize-reductions` makes of it
+    a `dist.all_to_all` of words between two kernels. `dist.quantization_error` is what the sum lacks.
 
     Constraints:
     - (C1) `axis` is an axis of the mesh, `dim` a dimension.
     - (C2) the result has the operand's type, dimension `dim` divided by the axis' size.
+    - (C3) a `quantized` sum has 1-D operands of f32, whose slices are whole blocks of 256.
 
     Example: `%1 = dist.reduce_scatter sum %0 over "fsdp" dim = 0 : tensor<4x8xf32> -> tensor<2x8xf32>`
   }];
-  let arguments = (ins Dist_ReductionAttr:$reduction, Dist_Tensor:$input, StrAttr:$axis, I64Attr:$dim);
+  let arguments = (ins Dist_ReductionAttr:$reduction, Dist_Tensor:$input, StrAttr:$axis, I64Attr:$dim, UnitAttr:$quantized);
   let results = (outs Dist_Tensor:$result);
-  let assemblyFormat = "`` $reduction $input `over` $axis `dim` `=` custom<Index>($dim) attr-dict `:` type($input) `->` type($result)";
+  let assemblyFormat = "`` $reduction $input `over` $axis `dim` `=` custom<Index>($dim) (`quantized` $quantized^)? attr-dict `:` type($input) `->` type($result)";
   let hasVerifier = 1;
   let hasFolder = 1;
 }
@@ -86,6 +93,27 @@ def Dist_AllToAllOp : Dist_Op<"all_to_all", [Pure, Dist_CollectiveMethods]> {
   }];
   let hasVerifier = 1;
   let hasFolder = 1;
+}
+
+def Dist_QuantizationErrorOp : Dist_Op<"quantization_error", [Pure, AllTypesMatch<["input", "result"]>]> {
+  let summary = "What a quantized collective does not send of a value";
+  let description = [{
+    The operand minus integer times scale of its blocks, which a `quantized` collective sends; 0 in a block
+    with an element that is not finite. A rank adds it to what it sends next (error feedback: Seide and
+    others, Interspeech 2014, section 3.2).
+
+    Life: made by `--shale-materialize-units`; becomes a kernel with the collective, in
+    `--shale-quantize-reductions`.
+
+    Constraints:
+    - (C1) the operand is 1-D, of f32, in whole blocks of 256.
+
+    Example: `%1 = dist.quantization_error %0 : tensor<512xf32>`
+  }];
+  let arguments = (ins Dist_Tensor:$input);
+  let results = (outs Dist_Tensor:$result);
+  let assemblyFormat = "$input attr-dict `:` type($result)";
+  let hasVerifier = 1;
 }
 
 def Dist_SliceOp : Dist_Op<"slice", [Pure, DeclareOpInterfaceMethods<ViewInterface, ["isViewOf"]>]> {

@@ -16,9 +16,10 @@ LogicalResult StateOp::verify() {
   bool moment = role == Role::Moment;
   bool accumulator = role == Role::GradAccumulator;
   if (!moment && !accumulator && role != Role::Param && role != Role::Buffer &&
-      role != Role::Running && role != Role::Divided && role != Role::LossScale) // state_c1
+      role != Role::Running && role != Role::Divided && role != Role::Residual &&
+      role != Role::LossScale) // state_c1
     return emitOpError()
-           << "role must be param, buffer, running, divided, moment, grad_accumulator or loss_scale; got "
+           << "role must be param, buffer, running, divided, moment, grad_accumulator, residual or loss_scale; got "
            << stringifyRole(role);
   if (Attribute init = getInitAttr()) { // state_c2
     auto file = dyn_cast<FileAttr>(init);

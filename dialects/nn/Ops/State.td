@@ -19,13 +19,15 @@ def NN_StateOp : NN_Op<"state", [Symbol]> {
     micro-batches of a step; its value between steps is meaningless. A running state is a buffer
     that every micro-batch changes, and no optimizer: a statistic of batch normalization. A divided state is
     a parameter whose parts are states of their own (`nn.part`): it has the name, shape and initial value, and no function reads it.
+    A residual is what the rank has not sent yet of its gradients, because they are rounded (`dist.quantization_error`): each rank has a
+    value of its own, of the state's type, which begins with zero.
 
     Life: made by import (parameters, buffers) and autodiff (moments; a buffer that `nn.running_statistic` reads becomes running); the
     annotate passes set unit, trained, decay and lr_scale; lives up to codegen, which
     writes the program's tables from it.
 
     Constraints:
-    - (C1) role is param, buffer, running, divided, moment, grad_accumulator or loss_scale.
+    - (C1) role is param, buffer, running, divided, moment, grad_accumulator, residual or loss_scale.
     - (C2) init is `#nn.file`, `#nn.fill` or dense elements; a file's length is that of the state's number of elements, of the
       file's type if it is given, else of the state's type, or twice that for a 16-bit float type whose file holds f32; only
       a state of floats has a file of another type; only a 2-D state is transposed; dense elements have the state's shape,

@@ -115,13 +115,7 @@ Tensor converted(const Tensor &tensor, Type resultType) {
   return result;
 }
 
-LogicalResult allGather(MutableArrayRef<Call> calls) {
-  auto op = cast<dist::AllGatherOp>(calls[0].op);
-  return meet(calls, op.getAxis(),
-              [&](ArrayRef<Tensor> parts, int64_t) { return concat(parts, op.getDim()); });
-}
-
-/// Returns what ranks compute with after a quantized gather of `tensor`.
+/// Returns what ranks compute with after a quantized collective that sends `tensor`.
 Tensor quantized(const Tensor &tensor, bool asF64) {
   auto rounded = [&](double x) { return asF64 ? x : static_cast<float>(x); };
   Tensor result(Element::F32, tensor.shape());
@@ -144,6 +138,24 @@ Tensor quantized(const Tensor &tensor, bool asF64) {
   return result;
 }
 
+Tensor quantizationError(const Tensor &tensor, bool asF64) {
+  Tensor result = quantized(tensor, asF64);
+  for (int64_t i = 0; i < result.size(); ++i) {
+    double sent = result.number(i), lacks = tensor.number(i) - sent;
+    result.setNumber(i, !std::isfinite(sent) ? 0 : asF64 ? lacks : static_cast<float>(lacks));
+  }
+  return result;
+}
+
+LogicalResult allGather(MutableArrayRef<Call> calls) {
+  auto op = cast<dist::AllGatherOp>(calls[0].op);
+  bool asF64 = calls[0].interpreter.options.asF64;
+  return meet(calls, op.getAxis(), [&](ArrayRef<Tensor> parts, int64_t) {
+    Tensor whole = concat(parts, op.getDim());
+    return op.getQuantized() ? quantized(whole, asF64) : whole;
+  });
+}
+
 LogicalResult unitGather(MutableArrayRef<Call> calls) {
   auto op = cast<dist::UnitGatherOp>(calls[0].op);
   bool asF64 = calls[0].interpreter.options.asF64;
@@ -160,6 +172,10 @@ LogicalResult reduceScatter(MutableArrayRef<Call> calls) {
   auto op = cast<dist::ReduceScatterOp>(calls[0].op);
   bool asF64 = calls[0].interpreter.options.asF64;
   return meet(calls, op.getAxis(), [&](ArrayRef<Tensor> parts, int64_t own) {
+    SmallVector<Tensor> sent;
+    for (const Tensor &part : parts)
+      sent.push_back(op.getQuantized() ? quantized(part, asF64) : part);
+    parts = sent;
     return sliceOf(reduce(parts, op.getReduction(), asF64), op.getDim(), own, parts.size());
   });
 }
@@ -187,6 +203,11 @@ LogicalResult slice(MutableArrayRef<Call> calls) {
   return meet(calls, op.getAxis(), [&](ArrayRef<Tensor> parts, int64_t own) {
     return sliceOf(parts[own], op.getDim(), own, parts.size());
   });
+}
+
+LogicalResult notSent(dist::QuantizationErrorOp, Call &call) {
+  call.results[0] = quantizationError(call.operand(0), call.interpreter.options.asF64);
+  return success();
 }
 
 LogicalResult coordinate(dist::CoordinateOp op, Call &call) {
@@ -227,6 +248,7 @@ void registerCollectives(Registry &registry) {
   registry.addLockstep<dist::AllReduceOp>(allReduce);
   registry.addLockstep<dist::AllToAllOp>(allToAll);
   registry.addLockstep<dist::SliceOp>(slice);
+  registry.add<dist::QuantizationErrorOp>(notSent);
   registry.add<dist::CoordinateOp>(coordinate);
   registry.addLockstep<dist::StartOp>(start);
   registry.add<dist::WaitOp>(wait);

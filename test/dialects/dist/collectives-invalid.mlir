@@ -95,3 +95,55 @@ func.func @slice_c2(%a: tensor<4x7xf32>) {
   %0 = dist.slice %a over "tp" dim = 1 : tensor<4x7xf32> -> tensor<4x3xf32>
   return
 }
+
+// -----
+
+dist.mesh @mesh <[shard "fsdp"=2]>
+func.func @reduce_scatter_c3(%a: tensor<256xf32>) {
+  // expected-error@+1 {{quantizes 1-D f32 in blocks of 256 elements; got 'tensor<256xf32>' for 2 ranks}}
+  %0 = dist.reduce_scatter sum %a over "fsdp" dim = 0 quantized : tensor<256xf32> -> tensor<128xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh <[shard "fsdp"=2]>
+func.func @reduce_scatter_c3_type(%a: tensor<512xbf16>) {
+  // expected-error@+1 {{quantizes 1-D f32 in blocks of 256 elements; got 'tensor<512xbf16>' for 2 ranks}}
+  %0 = dist.reduce_scatter sum %a over "fsdp" dim = 0 quantized : tensor<512xbf16> -> tensor<256xbf16>
+  return
+}
+
+// -----
+
+dist.mesh @mesh <[shard "fsdp"=2]>
+func.func @reduce_scatter_c3_sum(%a: tensor<512xf32>) {
+  // expected-error@+1 {{quantizes the terms of sums only}}
+  %0 = dist.reduce_scatter max %a over "fsdp" dim = 0 quantized : tensor<512xf32> -> tensor<256xf32>
+  return
+}
+
+// -----
+
+func.func @reduce_scatter_c3_mesh(%a: tensor<512xf32>) {
+  // expected-error@+1 {{quantizes 1-D f32 in blocks of 256 elements; got 'tensor<512xf32>' for 0 ranks}}
+  %0 = dist.reduce_scatter sum %a over "fsdp" dim = 0 quantized : tensor<512xf32> -> tensor<256xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh <[shard "fsdp"=2]>
+func.func @all_gather_c3(%a: tensor<4x64xf32>) {
+  // expected-error@+1 {{quantizes 1-D f32 in blocks of 256 elements; got 'tensor<4x64xf32>' for 1 ranks}}
+  %0 = dist.all_gather %a over "fsdp" dim = 0 quantized : tensor<4x64xf32> -> tensor<8x64xf32>
+  return
+}
+
+// -----
+
+func.func @quantization_error_c1(%a: tensor<128xf32>) {
+  // expected-error@+1 {{quantizes 1-D f32 in blocks of 256 elements; got 'tensor<128xf32>' for 1 ranks}}
+  %0 = dist.quantization_error %a : tensor<128xf32>
+  return
+}

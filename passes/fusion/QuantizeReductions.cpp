@@ -1,0 +1,154 @@
+//===- QuantizeReductions.cpp - Sums 8-bit integers over ranks ------------===//
+#include "dialects/nn/Ops/Elementwise.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "passes/fusion/Passes.h"
+#include "passes/fusion/QuantizedBlocks.h"
+#include <limits>
+
+namespace shale {
+#define GEN_PASS_DEF_QUANTIZEREDUCTIONSPASS
+#include "passes/fusion/Passes.h.inc"
+} // namespace shale
+
+using namespace mlir;
+using namespace shale;
+
+static RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+/// Returns the terms of which a kernel that reads `value` computes it: those of a sum, or itself.
+static SmallVector<Value> termsOf(Value value) {
+  auto sum = value.getDefiningOp<nn::AddOp>();
+  return sum ? SmallVector<Value>(sum->getOperands()) : SmallVector<Value>{value};
+}
+
+static Value sumOf(nn::Composer &c, ValueRange terms) {
+  return terms.size() == 1 ? terms[0] : c.add(terms[0], terms[1]);
+}
+
+/// Returns what the words of `value` lack of it; 0 in blocks that are not finite.
+static Value lackOf(nn::Composer &c, Value value, Value words) {
+  int64_t count = nn::elements(value), blocks = count / dist::kQuantizedBlock;
+  words = c.reshape(words, {blocks * dist::kQuantizedWords});
+  Value sent = dequantizeBlocks(c, words, nn::Composer::elementOf(value));
+  Value lack = c.sub(value, sent);
+  Value magnitude = c.abs(sent);
+  Value finite = c.compare(nn::Predicate::LT, magnitude,
+                           c.splat(magnitude, std::numeric_limits<double>::infinity()));
+  return c.select(finite, lack, c.splat(lack, 0));
+}
+
+/// Builds the kernel of the words that `op` sends, as a tensor of `type`, and after it the kernels
+/// of what the words lack, which take the place of the rank's residual.
+static Value buildWords(Operation *op, RankedTensorType type) {
+  Value value = op->getOperand(0);
+  Operation *first = op; // of the ops that these kernels replace
+  for (Operation *user : value.getUsers())
+    if (isa<dist::QuantizationErrorOp>(user) && user->getBlock() == op->getBlock() &&
+        user->isBeforeInBlock(first))
+      first = user;
+  OpBuilder builder(first);
+  SmallVector<Value> inputs = termsOf(value);
+  Value words = buildKernel(builder, op, inputs, type, [&](nn::Composer &c, ValueRange terms) {
+                  return c.reshape(quantizeBlocks(c, sumOf(c, terms)), type.getShape());
+                }).getResult(0);
+  inputs.push_back(words);
+  for (Operation *user : llvm::make_early_inc_range(value.getUsers())) {
+    auto error = dyn_cast<dist::QuantizationErrorOp>(user);
+    if (!error)
+      continue;
+    auto kernel = buildKernel(
+        builder, error, inputs, error.getType(),
+        [&](nn::Composer &c, ValueRange own) {
+          return lackOf(c, sumOf(c, own.drop_back()), own.back());
+        },
+        /*alias=*/int64_t(inputs.size()) - 2);
+    error.getResult().replaceAllUsesWith(kernel.getResult(0));
+    builder.setInsertionPointAfter(kernel);
+    error.erase();
+  }
+  return words;
+}
+
+static void finish(Operation *op, Value result) {
+  Value value = op->getOperand(0);
+  op->getResult(0).replaceAllUsesWith(result);
+  op->erase();
+  if (Operation *sum = value.getDefiningOp(); sum && isa<nn::AddOp>(sum) && sum->use_empty())
+    sum->erase();
+}
+
+static void quantize(dist::ReduceScatterOp scatter) {
+  OpBuilder builder(scatter);
+  Location loc = scatter.getLoc();
+  Type word = builder.getI32Type();
+  RankedTensorType slice = typeOf(scatter);
+  int64_t count = slice.getNumElements(), ranks = nn::elements(scatter.getInput()) / count,
+          row = wordsOf(count);
+  Value words = buildWords(scatter, RankedTensorType::get({ranks, row}, word));
+  auto exchange =
+      dist::AllToAllOp::create(builder, loc, RankedTensorType::get({1, ranks * row}, word), words,
+                               scatter.getAxis(), /*split=*/0, /*concat=*/1);
+  nn::copyPhaseAndScope(scatter, exchange);
+  Value sum = buildKernel(builder, scatter, exchange.getResult(), slice,
+                          [&](nn::Composer &c, ValueRange received) {
+                            Value all = dequantizeBlocks(c, c.reshape(received[0], {ranks * row}),
+                                                         slice.getElementType());
+                            all = c.reshape(all, {ranks, count});
+                            Value sum;
+                            for (int64_t rank = 0; rank < ranks; ++rank) {
+                              Value term = c.reshape(c.slice(all, 0, rank, rank + 1), {count});
+                              sum = sum ? c.add(sum, term) : term;
+                            }
+                            return sum;
+                          })
+                  .getResult(0);
+  finish(scatter, sum);
+}
+
+static void quantize(dist::AllGatherOp gather) {
+  OpBuilder builder(gather);
+  Type word = builder.getI32Type();
+  RankedTensorType whole = typeOf(gather);
+  auto typeOfWords = [&](int64_t count) { return RankedTensorType::get({wordsOf(count)}, word); };
+  Value words = buildWords(gather, typeOfWords(nn::elements(gather.getInput())));
+  auto gathered =
+      dist::AllGatherOp::create(builder, gather.getLoc(), typeOfWords(whole.getNumElements()),
+                                words, gather.getAxis(), /*dim=*/0);
+  nn::copyPhaseAndScope(gather, gathered);
+  Value floats = buildKernel(builder, gather, gathered.getResult(), whole,
+                             [&](nn::Composer &c, ValueRange received) {
+                               return dequantizeBlocks(c, received[0], whole.getElementType());
+                             })
+                     .getResult(0);
+  finish(gather, floats);
+}
+
+namespace {
+struct QuantizeReductionsPass : shale::impl::QuantizeReductionsPassBase<QuantizeReductionsPass> {
+  using QuantizeReductionsPassBase::QuantizeReductionsPassBase;
+  void runOnOperation() override {
+    SmallVector<dist::ReduceScatterOp> scatters;
+    SmallVector<dist::AllGatherOp> gathers;
+    getOperation().walk([&](Operation *op) {
+      if (auto scatter = dyn_cast<dist::ReduceScatterOp>(op); scatter && scatter.getQuantized())
+        scatters.push_back(scatter);
+      if (auto gather = dyn_cast<dist::AllGatherOp>(op); gather && gather.getQuantized())
+        gathers.push_back(gather);
+    });
+    for (dist::ReduceScatterOp scatter : scatters)
+      quantize(scatter);
+    for (dist::AllGatherOp gather : gathers)
+      quantize(gather);
+    // Those of values that no collective sends.
+    SetVector<Value> values;
+    getOperation().walk([&](dist::QuantizationErrorOp error) { values.insert(error.getInput()); });
+    for (Value value : values)
+      for (Operation *user : value.getUsers())
+        if (auto error = dyn_cast<dist::QuantizationErrorOp>(user)) {
+          buildWords(error, RankedTensorType::get({wordsOf(nn::elements(value))},
+                                                  IntegerType::get(&getContext(), 32)));
+          break;
+        }
+  }
+};
+} // namespace
