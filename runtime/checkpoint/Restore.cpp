@@ -292,16 +292,14 @@ bool overlap(const StoredPiece &stored, const Piece &target) {
   return stored.box.dims != target.box.dims || !areDisjoint(stored.box, target.box);
 }
 
-/// Whether the pieces are of a value that the same axes divide.
-bool isOfSameMesh(const std::vector<const StoredPiece *> &pieces, const Piece &target) {
-  int64_t elements = 0;
-  for (const StoredPiece *piece : pieces) {
-    elements += piece->end - piece->begin;
-    bool whole = piece->box.isWhole() && target.box.isWhole();
-    if (!whole && (piece->box.dims != target.box.dims || piece->box.size != target.box.size))
-      return false;
-  }
-  return elements == target.whole;
+/// Whether the checkpoint has what each rank of the same mesh had not sent: all axes divide the
+/// value.
+bool isOfSameMesh(const Manifest &manifest, const ShaleParameter &own) {
+  std::vector<int64_t> shape(own.dims, own.dims + own.rank);
+  return std::any_of(manifest.parameters.begin(), manifest.parameters.end(),
+                     [&](const StoredParameter &stored) {
+                       return stored.name == own.name && stored.shape == shape;
+                     });
 }
 
 /// Sets what a rank has not sent of its gradients to zero, as at the start of a run.
@@ -331,7 +329,7 @@ int64_t readState(const ShaleProgram &program, int rank, State &state, const Man
   for (const auto &[key, wanted] : targets) {
     std::vector<const StoredPiece *> &pieces = stored[key];
     const ShaleParameter &parameter = program.parameters[key.first];
-    if (wanted.front().role == SHALE_ROLE_RESIDUAL && !isOfSameMesh(pieces, wanted.front())) {
+    if (wanted.front().role == SHALE_ROLE_RESIDUAL && !isOfSameMesh(manifest, parameter)) {
       clear(wanted, state);
       cleared = true;
       continue;

@@ -1,6 +1,7 @@
 // --describe: describes the program without running it.
 #include "runtime/program/Describe.h"
 #include "runtime/checkpoint/Layout.h"
+#include "runtime/comm/Collectives.h"
 #include "runtime/core/Error.h"
 #include "runtime/core/Rank.h"
 #include "runtime/core/Types.h"
@@ -105,12 +106,12 @@ std::string describe(const ShaleProgram &program) {
   }
   text += parameterTable(program);
   if (program.site_count > 0) {
-    static const char *const kinds[] = {"all-gather", "reduce-scatter", "all-reduce"};
     text += "collectives: kind, axis, bytes sent per rank and call, calls per step, first of those "
             "exchanged together, what\n";
     for (int i = 0; i < program.site_count; ++i) {
       const ShaleSite &site = program.sites[i];
-      text += format("  %-14s %-8s %13lld %4lld %5d  %s\n", kinds[site.kind],
+      text += format("  %-14s %-8s %13lld %4lld %5d  %s\n",
+                     kindName(static_cast<ShaleCollectiveKind>(site.kind)),
                      program.axes[site.axis].name, (long long)site.sent_bytes,
                      (long long)site.times, site.bucket, printable(site.name).c_str());
     }

@@ -8,9 +8,10 @@ but the scales of blocks are powers of two, so numpy can follow every rank's gra
 bit. One target alternates between 1000 and -1000, and the others of its block are near 1: what a step would send of them is 0.
 
 - Losses and trained weights are numpy's, for each strategy, for replicas, and for micro-batches.
-- A run that is resumed has the bits of one that is not. On another mesh it begins without what was not sent, and says so.
+- A run that is resumed has the bits of one that is not, from both forms of checkpoints. On another mesh it begins without what was not sent, and says so.
 - Without error feedback (a program in which nothing is kept) the weights are numpy's without it, and beside a large one they end at least 15 times as far from those of exact
   gradients.
+- The program's description has the exchanges, and no residual among the parameters.
 - A gradient that is not finite, of a finite loss, ends the run with 93.
 
 --stubs: programs for GPUs, with the stand-ins for NVIDIA's libraries in DIR.
@@ -141,11 +142,15 @@ def check_setting(programs, setting):
     x, target = data_of(replicas * shards, batches)
     save_safetensors(programs.work / "batches.safetensors", {"x": x, "target": target})
     programs.compile(setting, name)
+    described = run([programs.work / name, "--describe"], f"{name} --describe").stdout
+    if not re.search(r"all-to-all +fsdp +\d+ .* root", described) or "parameters: 1 with 1024 elements" not in described:
+        raise Deviates(f"{name} is described as {described}")
     programs.train(name, f"{name}-run")
     compare(programs, name, f"{name}-run", descend(setting, x, target))
     half = f"{name}-half"
-    programs.train(name, half, ["--stop-after", STEPS // 2])
-    programs.train(name, half, ["--resume", "must"])
+    form = ["--checkpoint", "full" if strategy == "none" else "sharded"]
+    programs.train(name, half, ["--stop-after", STEPS // 2, *form])
+    programs.train(name, half, ["--resume", "must", *form])
     same_bits(programs.work / f"{name}-run", programs.work / half, f"{name}, resumed,")
     return name
 
