@@ -57,7 +57,7 @@ static void registerStages() {
   mlir::PassPipelineRegistration<>("shale-stage-autodiff", "The stage autodiff",
                                    [](OpPassManager &pm) { buildAutodiffPipeline(pm); });
   mlir::PassPipelineRegistration<>("shale-stage-precision", "The stage precision",
-                                   buildPrecisionPipeline);
+                                   [](OpPassManager &pm) { buildPrecisionPipeline(pm); });
   mlir::PassPipelineRegistration<>("shale-stage-partition", "The stage partition",
                                    [](OpPassManager &pm) { buildShardingPipeline(pm); });
   mlir::PassPipelineRegistration<>("shale-stage-policies", "The stage policies",

@@ -38,6 +38,8 @@ static constexpr Word<FloatKind> kFloatKinds[] = {
     {"f32", FloatKind::F32}, {"bf16", FloatKind::BF16}, {"f16", FloatKind::F16}};
 static constexpr Word<MasterKind> kMasterKinds[] = {{"f32", MasterKind::F32},
                                                     {"none", MasterKind::None}};
+static constexpr Word<RoundingKind> kRoundingKinds[] = {{"nearest", RoundingKind::Nearest},
+                                                        {"stochastic", RoundingKind::Stochastic}};
 static constexpr Word<ProductKind> kProductKinds[] = {{"param", ProductKind::Param},
                                                       {"fp8", ProductKind::FP8}};
 static constexpr Word<MomentKind> kMomentKinds[] = {{"f32", MomentKind::F32},
@@ -57,6 +59,9 @@ std::string shale::parseText(StringRef text, FloatKind &v) {
 }
 std::string shale::parseText(StringRef text, MasterKind &v) {
   return parseWord(kMasterKinds, text, v);
+}
+std::string shale::parseText(StringRef text, RoundingKind &v) {
+  return parseWord(kRoundingKinds, text, v);
 }
 std::string shale::parseText(StringRef text, ProductKind &v) {
   return parseWord(kProductKinds, text, v);
@@ -99,6 +104,7 @@ std::string shale::parseText(StringRef text, AttentionKind &v) {
 std::string shale::textOf(Sharding value) { return wordOf(kShardings, value).str(); }
 std::string shale::textOf(FloatKind value) { return wordOf(kFloatKinds, value).str(); }
 std::string shale::textOf(MasterKind value) { return wordOf(kMasterKinds, value).str(); }
+std::string shale::textOf(RoundingKind value) { return wordOf(kRoundingKinds, value).str(); }
 std::string shale::textOf(ProductKind value) { return wordOf(kProductKinds, value).str(); }
 std::string shale::textOf(MomentKind value) { return wordOf(kMomentKinds, value).str(); }
 std::string shale::textOf(ReductionOrder value) { return wordOf(kOrders, value).str(); }

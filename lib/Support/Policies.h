@@ -24,6 +24,8 @@ dist::Strategy strategyOf(Sharding sharding);
 enum class FloatKind { F32, BF16, F16 };
 /// The type of parameters at rest; None: that of their use.
 enum class MasterKind { F32, None };
+/// How a new parameter is rounded to the type in which it is kept.
+enum class RoundingKind { Nearest, Stochastic };
 /// Types of the optimizer's state.
 enum class MomentKind { F32, BF16 };
 
@@ -104,6 +106,7 @@ struct TensorPlan {
 std::string parseText(llvm::StringRef text, Sharding &value);
 std::string parseText(llvm::StringRef text, FloatKind &value);
 std::string parseText(llvm::StringRef text, MasterKind &value);
+std::string parseText(llvm::StringRef text, RoundingKind &value);
 std::string parseText(llvm::StringRef text, MomentKind &value);
 std::string parseText(llvm::StringRef text, ProductKind &value);
 std::string parseText(llvm::StringRef text, WireTypes &value);
@@ -121,6 +124,7 @@ std::string parseText(llvm::StringRef text, SequenceParallel &value);
 std::string textOf(Sharding value);
 std::string textOf(FloatKind value);
 std::string textOf(MasterKind value);
+std::string textOf(RoundingKind value);
 std::string textOf(MomentKind value);
 std::string textOf(ProductKind value);
 std::string textOf(WireTypes value);

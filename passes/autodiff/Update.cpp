@@ -80,6 +80,10 @@ void StepBuilder::update(Trained &t, Value enable, Value scale) {
   made.addOperands({enable, scale});
   for (const nn::HyperParameter &hyper : nn::getOperandHypers(optimizer, own))
     made.addOperands(hypers.lookup(hyper.name));
+  // Each operand on its own, no rounding by random numbers, and no offset.
+  SmallVector<int32_t> sizes(made.operands.size(), 1);
+  sizes.append({0, 0});
+  made.addAttribute(nn::AdamwOp::getOperandSegmentSizeAttr(), builder.getDenseI32ArrayAttr(sizes));
   made.addTypes(t.value.getType());
   made.addTypes(ValueRange(t.momentValues).getTypes());
   made.addAttribute("decay", builder.getF64FloatAttr(

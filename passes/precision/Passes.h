@@ -2,6 +2,7 @@
 #ifndef SHALE_PASSES_PRECISION_PASSES_H
 #define SHALE_PASSES_PRECISION_PASSES_H
 
+#include "lib/Support/Policies.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassManager.h"
 
@@ -16,8 +17,9 @@ namespace shale {
 #include "passes/precision/Passes.h.inc"
 
 /// Converts a training step in f32 to the types of its policy, `nn.precision`,
-/// and verifies them.
-void buildPrecisionPipeline(mlir::OpPassManager &manager);
+/// and verifies them. `rounding` is that of new parameters that are kept in bf16.
+void buildPrecisionPipeline(mlir::OpPassManager &manager,
+                            RoundingKind rounding = RoundingKind::Nearest);
 
 } // namespace shale
 

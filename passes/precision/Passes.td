@@ -79,6 +79,56 @@ def PrecisionPass : Pass<"shale-precision", "::mlir::ModuleOp"> {
   let dependentDialects = ["::shale::nn::NNDialect"];
 }
 
+def RoundParametersPass : Pass<"shale-round-parameters", "::mlir::ModuleOp"> {
+  let summary = "Rounds new parameters of bf16 stochastically";
+  let description = [{
+    Gives every update of a parameter of bf16 (`RoundedUpdateOpInterface`) a seed and a step to round by. These
+    are the arguments of the function with the roles seed and step, which are added to all functions that have none. The
+    elements of all parameters are numbered in the order of their states, so that no two draw the same bits.
+    A parameter's first number is a multiple of 32, and of the elements that a block of its state has.
+
+    Fails if a parameter is of f16.
+
+    Before:
+
+    ```mlir
+    module {
+      nn.state @frozen role = param type = tensor<40xbf16>
+      nn.state @weight role = param type = tensor<8x8xbf16>
+      nn.state @velocity role = moment("momentum") type = tensor<8x8xf32> {of = @weight}
+      func.func @step(%weight: tensor<8x8xbf16> {nn.state = @weight}, %velocity: tensor<8x8xf32> {nn.state = @velocity},
+                      %gradient: tensor<8x8xf32>, %hyper: tensor<f32>, %enable: tensor<i1>)
+          -> (tensor<8x8xbf16> {nn.state = @weight}, tensor<8x8xf32> {nn.state = @velocity}) {
+        %w, %v = nn.sgd %weight, %gradient, %velocity enable %enable scale %hyper lr %hyper momentum %hyper weight_decay %hyper
+            decay = 1.0 : tensor<8x8xbf16> grad tensor<8x8xf32> state tensor<8x8xf32>, tensor<f32>
+        return %w, %v : tensor<8x8xbf16>, tensor<8x8xf32>
+      }
+    }
+    ```
+
+    After:
+
+    ```mlir
+    module {
+      nn.state @frozen role = param type = tensor<40xbf16>
+      nn.state @weight role = param type = tensor<8x8xbf16>
+      nn.state @velocity role = moment("momentum") type = tensor<8x8xf32> {of = @weight}
+      func.func @step(%weight: tensor<8x8xbf16> {nn.state = @weight}, %velocity: tensor<8x8xf32> {nn.state = @velocity},
+                      %gradient: tensor<8x8xf32>, %hyper: tensor<f32>, %enable: tensor<i1>,
+                      %seed: tensor<i64> {nn.name = "random.seed", nn.role = #nn.role<seed>},
+                      %step: tensor<i64> {nn.name = "random.step", nn.role = #nn.role<step>})
+          -> (tensor<8x8xbf16> {nn.state = @weight}, tensor<8x8xf32> {nn.state = @velocity}) {
+        %w, %v = nn.sgd %weight, %gradient, %velocity enable %enable scale %hyper lr %hyper momentum %hyper weight_decay %hyper
+            rounded by %seed, %step : tensor<i64>, tensor<i64> decay = 1.0 {numbers = array<i64: 64>}
+            : tensor<8x8xbf16> grad tensor<8x8xf32> state tensor<8x8xf32>, tensor<f32>
+        return %w, %v : tensor<8x8xbf16>, tensor<8x8xf32>
+      }
+    }
+    ```
+  }];
+  let dependentDialects = ["::shale::nn::NNDialect"];
+}
+
 def VerifyPrecisionPass : Pass<"shale-verify-precision", "::mlir::ModuleOp"> {
   let summary = "Checks that the types of a step follow its precision policy";
   let description = [{

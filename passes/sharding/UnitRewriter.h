@@ -96,6 +96,8 @@ private:
   mlir::LogicalResult rewriteUpdate(OptimizerUpdateOpInterface update);
   mlir::LogicalResult buildUpdate(Group &group);
   mlir::Value slicedOffset(Group &group);
+  mlir::Value stepOfPiece(Group &group, mlir::Value step);
+  void numberElements(Group &group, mlir::ValueRange operands);
   void buildElementwise(Group &group, mlir::ValueRange operands);
 
   mlir::func::FuncOp function, fresh;

@@ -331,6 +331,48 @@ Value UnitRewriter::slicedOffset(Group &group) {
                            nn::splat(builder, loc, scalar, units.updatedCount(group)));
 }
 
+/// Returns the step by which the group is rounded. If tensor axes split its parameters, the number
+/// of the rank's piece is added as the high word, since the elements of all pieces have the same
+/// numbers.
+Value UnitRewriter::stepOfPiece(Group &group, Value step) {
+  Location loc = group.getLoc();
+  Value piece;
+  for (auto axis : group.attr.getAxes().getAsRange<StringAttr>()) {
+    Value own = dist::CoordinateOp::create(builder, loc, step.getType(), axis.getValue());
+    if (piece) {
+      Value size = nn::splat(builder, loc, typeOf(step), double(mesh.getSize(axis.getValue())));
+      piece = nn::MulOp::create(builder, loc, piece, size);
+      own = nn::AddOp::create(builder, loc, step.getType(), piece, own);
+    }
+    piece = own;
+  }
+  if (!piece)
+    return step;
+  piece = nn::MulOp::create(builder, loc, piece, nn::splat(builder, loc, typeOf(step), 0x1p32));
+  return nn::AddOp::create(builder, loc, step.getType(), step, piece);
+}
+
+/// Numbers the elements of each parameter of a group that is rounded stochastically.
+void UnitRewriter::numberElements(Group &group, ValueRange operands) {
+  GroupValues &values = valuesOf(group);
+  OptimizerUpdateOpInterface first = values.updates.front();
+  auto like = dyn_cast<nn::RoundedUpdateOpInterface>(first.getOperation());
+  if (!like || !like.isRoundedStochastically())
+    return;
+  llvm::StringMap<int64_t> numbers;
+  for (OptimizerUpdateOpInterface update : values.updates) {
+    nn::StateOp param = nn::getState(cast<BlockArgument>(update.getParameterOperand().get()));
+    numbers[param.getSymName()] =
+        cast<nn::RoundedUpdateOpInterface>(update.getOperation()).getRoundedNumber(0);
+  }
+  SmallVector<int64_t> inOrder;
+  for (nn::StateOp param : group.params)
+    inOrder.push_back(numbers.lookup(param.getSymName()));
+  unsigned seed = like.getSeedNumber();
+  values.results[0].getDefiningOp<nn::RoundedUpdateOpInterface>().roundStochastically(
+      operands[seed], operands[seed + 1], inOrder);
+}
+
 /// Clones the update for the flat group or its slice.
 void UnitRewriter::buildElementwise(Group &group, ValueRange operands) {
   GroupValues &values = valuesOf(group);
@@ -384,6 +426,11 @@ LogicalResult UnitRewriter::buildUpdate(Group &group) {
                << "'";
     operands.push_back(lookup(operand.get()));
   }
+  if (auto rounded = dyn_cast<nn::RoundedUpdateOpInterface>(first.getOperation());
+      rounded && rounded.isRoundedStochastically()) {
+    Value &step = operands[rounded.getSeedNumber() + 1];
+    step = stepOfPiece(group, step);
+  }
   operands[first.getGradientOperand().getOperandNumber()] = values.gradient;
   for (auto [operand, moment] : llvm::zip(first.getStateOperands(), values.moments))
     operands[operand->getOperandNumber()] = moment;
@@ -392,6 +439,7 @@ LogicalResult UnitRewriter::buildUpdate(Group &group) {
     buildElementwise(group, operands);
   else if (failed(buildTogether(group, operands)))
     return failure();
+  numberElements(group, operands);
   if (sliceParam)
     values.results[0] = dist::AllGatherOp::create(builder, loc, values.atRest.getType(),
                                                   values.results[0], units.axis, 0);

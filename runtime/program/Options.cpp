@@ -318,8 +318,8 @@ void FlagParser::addOptimizationFlags() {
   number(g, "--skip-spikes", o.skipSpikes, "FACTOR",
          "skip updates whose gradient norm is above FACTOR times its mean; 0: off", 0, 1e6);
   addForeignFlags();
-  seed = number(g, "--seed", o.seed, "N", "seed of the order of the data and of dropout", 0,
-                kMostCounted);
+  seed = number(g, "--seed", o.seed, "N",
+                "seed of the order of the data, of dropout and of rounding", 0, kMostCounted);
 }
 
 /// Adds the hyper-parameters of the program's optimizer that are flags. `lr` is --lr.

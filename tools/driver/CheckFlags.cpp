@@ -76,6 +76,8 @@ static std::string contradiction(const CompileOptions &o, const Target &target) 
   if (o.optimizer && o.optimizer->integerState && o.optimizerDtype != MomentKind::F32)
     return "--optimizer-dtype cannot change the state of --optimizer " + o.optimizer->name.str() +
            ", which has a type of its own: leave out --optimizer-dtype";
+  if (o.roundsStochastically() && o.paramDtype == FloatKind::F16)
+    return "--param-rounding stochastic is for --param-dtype bf16, not f16";
   return "";
 }
 
@@ -102,6 +104,10 @@ int shale::checkFlags(const CompileOptions &o, const Target &target) {
       o.mesh.ranksOf(dist::AxisKind::Shard) * o.mesh.ranksOf(dist::AxisKind::Replica) == 1)
     warn("--wire-dtype reduce=int8 has no effect with --mesh " + textOf(o.mesh) +
          ": no gradients are summed over ranks; --mesh fsdp=N or replica=N divides the batch");
+  if (o.paramRounding == RoundingKind::Stochastic && !o.roundsStochastically() &&
+      !o.compares("master-dtype"))
+    warn("--param-rounding stochastic has no effect with --master-dtype " + textOf(o.masterDtype) +
+         ": updates keep parameters in f32; --master-dtype none keeps them in the param dtype");
   bool copies = o.offload.any(),
        free = o.memoryLimit.any() || !o.compare.empty(); // these vary other flags
   if (!free && !o.gathersTrained() && !copies)

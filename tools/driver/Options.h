@@ -98,6 +98,7 @@ struct CompileOptions {
   const nn::Optimizer *optimizer = nn::getOptimizers().front();
   FloatKind paramDtype = FloatKind::F32, reduceDtype = FloatKind::F32, bufferDtype = FloatKind::F32;
   MasterKind masterDtype = MasterKind::F32;
+  RoundingKind paramRounding = RoundingKind::Nearest;
   MomentKind optimizerDtype = MomentKind::F32;
   ProductKind productDtype = ProductKind::Param;
   WireTypes wire;
@@ -137,6 +138,10 @@ struct CompileOptions {
 
   /// Whether parameters are stored as shards and units are gathered for use.
   bool gathersUnits() const { return dist::splitsParameters(strategyOf(shard)); }
+  /// Whether updates round parameters stochastically, if these are in bf16.
+  bool roundsStochastically() const {
+    return paramRounding == RoundingKind::Stochastic && masterDtype == MasterKind::None;
+  }
   /// Whether trained parameters are, for this or for quantized gathers.
   bool gathersTrained() const {
     return gathersUnits() ||

@@ -118,8 +118,9 @@ static std::vector<Stage> ownStages(const CompileOptions &o) {
        },
        SHALE_EXIT_DATA, Emit::NN, false},
       // Values and state get the types that the flags specify.
-      {StageId::Precision, "precision", [](OpPassManager &pm) { buildPrecisionPipeline(pm); },
-       SHALE_EXIT_DATA, Emit::NN, true},
+      {StageId::Precision, "precision",
+       [&o](OpPassManager &pm) { buildPrecisionPipeline(pm, o.paramRounding); }, SHALE_EXIT_DATA,
+       Emit::NN, true},
       // Makes one rank's program. Sizes that do not divide are detected here; they come from flags.
       {StageId::Partition, "partition",
        [&o](OpPassManager &pm) { buildShardingPipeline(pm, shardingOptions(o)); }, SHALE_EXIT_USAGE,

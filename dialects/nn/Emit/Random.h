@@ -48,6 +48,11 @@ struct RandomWords {
   }
   /// Word 0 of philox() in dialects/nn/Philox.h.
   mlir::Value philox(std::array<mlir::Value, 4> x, mlir::Value key0, mlir::Value key1) {
+    return philoxWords(x, key0, key1)[0];
+  }
+  /// The words of philox() in dialects/nn/Philox.h.
+  std::array<mlir::Value, 4> philoxWords(std::array<mlir::Value, 4> x, mlir::Value key0,
+                                         mlir::Value key1) {
     mlir::Value m0 = constant(kPhiloxMultipliers[0]), m1 = constant(kPhiloxMultipliers[1]);
     mlir::Value w0 = constant(kPhiloxWeyl[0]), w1 = constant(kPhiloxWeyl[1]);
     for (int round = 0; round < kPhiloxRounds; ++round) {
@@ -58,7 +63,7 @@ struct RandomWords {
       key0 = sum(key0, w0);
       key1 = sum(key1, w1);
     }
-    return x[0];
+    return x;
   }
 };
 

@@ -1,9 +1,38 @@
 //===- Optimizer.cpp - Parameter updates ----------------------------------===//
 #include "dialects/nn/Ops/Optimizer.h"
 #include "dialects/nn/Optimizers.h"
+#include "dialects/nn/Optimizers/Rounding.h"
 
 using namespace mlir;
 using namespace shale::nn;
+
+LogicalResult shale::nn::verifyRounding(RoundedUpdateOpInterface op) {
+  size_t count = op.getRoundingOperands().size();
+  Type element = cast<RankedTensorType>(op->getResult(0).getType()).getElementType();
+  if (count != 0 && count != 2) // adamw_c3, assign_c3
+    return op->emitOpError() << "is rounded by a seed and a step; got " << count << " operands";
+  if (count != 0 && !element.isBF16())
+    return op->emitOpError() << "rounds a parameter of bf16 stochastically; got " << element;
+  auto update = cast<OptimizerUpdateOpInterface>(op.getOperation());
+  ArrayAttr segments = update.getGroupSegments();
+  ArrayRef<int64_t> numbers = op.getRoundedNumbers();
+  if (!numbers.empty()) { // adamw_c4, assign_c4
+    if (count == 0)
+      return op->emitOpError() << "'numbers' are for stochastic rounding only";
+    if (size_t expected = segments ? segments.size() : 1; numbers.size() != expected)
+      return op->emitOpError() << "needs " << expected << " numbers; got " << numbers.size();
+    for (int64_t number : numbers)
+      if (number < 0 || number > kMostRounded || number % kRoundedTogether != 0)
+        return op->emitOpError() << "numbers must be multiples of " << kRoundedTogether
+                                 << " from 0 to 2^48; got " << number;
+  }
+  if (count != 0 && segments) // adamw_c5, assign_c5
+    for (auto segment : segments.getAsRange<UpdateRangeAttr>())
+      if (segment.getOffset() % kRoundedTogether != 0)
+        return op->emitOpError() << "segments must begin at multiples of " << kRoundedTogether
+                                 << " to be rounded stochastically; got " << segment;
+  return success();
+}
 
 LogicalResult shale::nn::verifySegments(Operation *op, Type param, ArrayAttr segments,
                                         Value offset) { // c1, c2 of updates
@@ -42,8 +71,10 @@ ArrayAttr shale::nn::updateRanges(Builder &builder, const GroupUpdate &group) {
 static LogicalResult verifyOneParameter(shale::OptimizerUpdateOpInterface op) {
   if (op.getGroupOffset() || op.getGroupSegments())
     return op->emitOpError() << "updates one parameter: it takes no 'offset' and no 'segments'";
-  return success();
+  return verifyRounding(cast<RoundedUpdateOpInterface>(op.getOperation()));
 }
+
+SmallVector<Value> AssignOp::emitUpdate(const UpdateElement &at) { return {at.gradient}; }
 
 LogicalResult LambOp::verify() { return verifyOneParameter(*this); } // lamb_c1
 
@@ -116,6 +147,8 @@ static void printUpdateTypes(OpAsmPrinter &printer, Operation *, Type param, Typ
 } // namespace shale::nn
 
 //===- Generated definitions ----------------------------------------------===//
+
+#include "dialects/nn/RoundedUpdate.cpp.inc"
 
 #define GET_OP_CLASSES
 #include "dialects/nn/Ops/Optimizer.cpp.inc"

@@ -11,12 +11,16 @@ template <typename Op>
 class NeedsMeansOnly : public mlir::OpTrait::TraitBase<Op, NeedsMeansOnly> {};
 } // namespace shale::nn
 
+#include "dialects/nn/RoundedUpdate.h.inc"
+
 #define GET_OP_CLASSES
 #include "dialects/nn/Ops/Optimizer.h.inc"
 
 namespace shale::nn {
 /// Adds the ops of Optimizer.td to the dialect.
 void registerOptimizerOps(NNDialect &dialect);
+/// Checks how an update rounds new parameters.
+mlir::LogicalResult verifyRounding(RoundedUpdateOpInterface op);
 /// Returns the parameters of a group as the `segments` of an update op.
 mlir::ArrayAttr updateRanges(mlir::Builder &builder, const GroupUpdate &group);
 } // namespace shale::nn

@@ -3,6 +3,7 @@
 #define SHALE_NN_OPTIMIZER_TD
 
 include "dialects/nn/NNBase.td"
+include "dialects/nn/RoundedUpdate.td"
 
 def NN_SumSquaresOp : NN_Op<"sum_squares", [Pure, ElementReductionInterface, NN_Sharded, NN_Cost, NN_Decomposable, NN_Numeric]> {
   let summary = "Sum of the squares of all elements of all operands";
@@ -49,26 +50,43 @@ class NN_UpdateCode<int elementFlops> {
   string definition = [{
     // The update is computed in f32, whatever is stored.
     ::shale::Numeric $cppClass::getOperandNumeric(unsigned number) {
-      return number <= getNumResults() ? ::shale::Numeric::Any : ::shale::Numeric::Full;
+      return number <= (*this)->getNumResults() ? ::shale::Numeric::Any : ::shale::Numeric::Full;
     }
     ::shale::Numeric $cppClass::getResultNumeric(unsigned) { return ::shale::Numeric::Any; }
+    ::llvm::iota_range<unsigned> $cppClass::getHyperNumbers() {
+      unsigned after = getRounding().size() + bool(getOffset());
+      return ::llvm::seq<unsigned>(3 + (*this)->getNumResults(), getNumOperands() - after);
+    }
     int64_t $cppClass::getFlops() { return }] # !cast<string>(elementFlops) # [{ * ::llvm::cast<::mlir::RankedTensorType>(getParam().getType()).getNumElements(); }
   }];
   string verifier = [{
     ::llvm::LogicalResult $cppClass::verify() {
+      if (failed(::shale::nn::verifyRounding(*this)))
+        return ::mlir::failure();
       return ::shale::nn::verifySegments(*this, getParam().getType(), getSegmentsAttr(), getOffset());
     }
   }];
 }
 
+// The last operands of an update, and its attributes.
+defvar NN_UpdateEnd = (ins
+    Variadic<0DTensorOf<[I64]>>:$rounding, Optional<0DTensorOf<[I64]>>:$offset,
+    F64Attr:$decay, OptionalAttr<F64Attr>:$lr_scale, OptionalAttr<DenseI64ArrayAttr>:$numbers,
+    OptionalAttr<TypedArrayAttrBase<NN_UpdateRangeAttr, "segments">>:$segments);
+class NN_UpdateEndFormat {
+  string text = " (`rounded` `by` $rounding^ `:` type($rounding))? (`offset` $offset^ `:` type($offset))? " #
+      "`decay` `=` $decay (`segments` `=` $segments^)? attr-dict `:` ";
+}
+
 // An optimizer: updates one parameter or one flat group. `states` are the operands of its state, `hypers` the scalars of
-// its formula (dialects/nn/Optimizers); operands are in the order param, grad, states, enable, scale, hypers, offset.
+// its formula (dialects/nn/Optimizers); operands are in the order param, grad, states, enable, scale, hypers, rounding (seed
+// and step), offset.
 // `hyperFormat` is the assembly of the hypers, `elementFlops` the operations per element, `more` its traits and interfaces,
 // `stateType` the type of its state.
 class NN_AnyUpdateOp<string mnemonic, list<string> states, list<string> hypers, string hyperFormat, int elementFlops,
                      list<Trait> more, TypeConstraint stateType = NN_FloatTensor>
     : NN_Op<mnemonic,
-        [Pure, NN_Cost, NN_Numeric,
+        [Pure, NN_Cost, NN_Numeric, AttrSizedOperandSegments, RoundedUpdateInterface,
          AllTypesMatch<["param", "new_param"]>,
          AllTypesMatch<!listconcat(states, !foreach(state, states, "new_" # state))>,
          AllTypesMatch<!listconcat(["scale"], hypers)>,
@@ -78,14 +96,12 @@ class NN_AnyUpdateOp<string mnemonic, list<string> states, list<string> hypers, 
       !dag(ins, !foreach(state, states, stateType), states),
       (ins NN_BoolScalar:$enable, NN_FloatScalar:$scale),
       !dag(ins, !foreach(hyper, hypers, NN_FloatScalar), hypers),
-      (ins Optional<0DTensorOf<[I64]>>:$offset, F64Attr:$decay, OptionalAttr<F64Attr>:$lr_scale,
-       OptionalAttr<TypedArrayAttrBase<NN_UpdateRangeAttr, "segments">>:$segments));
+      NN_UpdateEnd);
   let results = !con(
       (outs NN_FloatTensor:$new_param),
       !dag(outs, !foreach(state, states, stateType), !foreach(state, states, "new_" # state)));
   let assemblyFormat = "$param `,` $grad `,` " # !interleave(!foreach(state, states, "$" # state), " `,` ") #
-      " `enable` $enable `scale` $scale " # hyperFormat #
-      " (`offset` $offset^ `:` type($offset))? `decay` `=` $decay (`segments` `=` $segments^)? attr-dict `:` " #
+      " `enable` $enable `scale` $scale " # hyperFormat # NN_UpdateEndFormat<>.text #
       "custom<UpdateTypes>(type($param), type($grad), type($" # !head(states) # ")) `,` type($scale)";
   let hasVerifier = 1;
   let extraClassDeclaration = "static const ::shale::nn::Optimizer &getOptimizer();";
@@ -95,7 +111,7 @@ class NN_AnyUpdateOp<string mnemonic, list<string> states, list<string> hypers, 
 // An elementwise optimizer: the op updates flat groups and slices of them, too.
 class NN_UpdateOp<string mnemonic, list<string> states, list<string> hypers, string hyperFormat, int elementFlops>
     : NN_AnyUpdateOp<mnemonic, states, hypers, hyperFormat, elementFlops,
-        [DeclareOpInterfaceMethods<OptimizerUpdateInterface>, DeclareOpInterfaceMethods<ElementwiseUpdateInterface>,
+        [DeclareOpInterfaceMethods<OptimizerUpdateInterface, ["getHyperNumbers"]>, DeclareOpInterfaceMethods<ElementwiseUpdateInterface>,
          AllShapesMatch<["param", "grad", !head(states)]>]> {
   let extraClassDefinition = definition # NN_UpdateCode<elementFlops>.verifier;
 }
@@ -124,7 +140,19 @@ def NN_AdamwOp : NN_UpdateOp<"adamw", ["moment1", "moment2"],
     element of the group at which a local slice begins; without it the operands
     are the whole group. If `enable` is false every result has its operand's
     bits. Parameter, gradient and state each have their own element type; the
-    update is computed in f32 or wider and each result is rounded once.
+    update is computed in f32 or wider and each result is rounded once, to nearest.
+
+    With `rounding`, which is a seed and a step, a parameter of bf16 is rounded stochastically: of the two
+    bf16 numbers around the f32 value, the one further from 0 is taken with a probability that is the
+    distance from the other over that between them, a multiple of 2^-16. NaN and
+    magnitudes above the largest finite bf16 are rounded to nearest. The f32's bits below
+    those of a bf16 are added to the upper 16 bits of a random word; a carry rounds away from 0.
+    The word of the element with number n is word n mod 4 of Philox-4x32-10 (see
+    `nn.dropout`) with the key (seed low, seed high) and the counter (n / 4 low,
+    n / 4 high | 65535 << 16, step low, step high). A parameter's elements are numbered
+    from `numbers` on, those of a segment from its own number on. The bits therefore do not
+    depend on how ranks share the group, nor on what else is in it. The high word of `step` is the
+    piece of the parameter that a rank has if tensor axes split it.
 
     Life: made by autodiff; moved onto flat groups by `shale-materialize-units`;
     lives up to codegen.
@@ -132,6 +160,9 @@ def NN_AdamwOp : NN_UpdateOp<"adamw", ["moment1", "moment2"],
     Constraints:
     - (C1) with `segments` the operands are 1-D; segments ascend and do not overlap.
     - (C2) `offset` requires `segments`.
+    - (C3) `rounding` has two operands or none, and requires a parameter of bf16.
+    - (C4) `numbers` requires `rounding`, and has one number per segment, or one: multiples of 4 from 0 to 2^48.
+    - (C5) with `rounding`, segments begin at multiples of 4.
 
     Example: `%p1, %m1, %v1 = nn.adamw %p, %g, %m, %v enable %e scale %s lr %lr betas %b1, %b2 epsilon %eps weight_decay %wd bias %c1, %c2 decay = 1.000000e+00 : tensor<8xf32>, tensor<f32>`
   }];
@@ -267,7 +298,7 @@ def NN_MomentumOp : NN_UpdateOp<"momentum", ["velocity"],
 def NN_Adamw8bitOp : NN_AnyUpdateOp<"adamw8bit", ["moment1", "moment2"],
     ["lr", "beta1", "beta2", "epsilon", "weight_decay", "bias1", "bias2"],
     "`lr` $lr `betas` $beta1 `,` $beta2 `epsilon` $epsilon `weight_decay` $weight_decay `bias` $bias1 `,` $bias2", 40,
-    [DeclareOpInterfaceMethods<OptimizerUpdateInterface, ["hasElementwiseState"]>,
+    [DeclareOpInterfaceMethods<OptimizerUpdateInterface, ["getHyperNumbers", "hasElementwiseState"]>,
      DeclareOpInterfaceMethods<GroupUpdateInterface>, AllShapesMatch<["param", "grad"]>], StaticShapeTensorOf<[I32]>> {
   let summary = "AdamW update of a parameter or a flat group whose moments have 8 bits per element";
   let description = [{
@@ -300,7 +331,7 @@ def NN_Adamw8bitOp : NN_AnyUpdateOp<"adamw8bit", ["moment1", "moment2"],
 def NN_AdafactorOp : NN_AnyUpdateOp<"adafactor", ["moment"],
     ["lr", "beta2_decay", "epsilon1", "epsilon2", "clip", "weight_decay", "weight", "limit"],
     "`lr` $lr `beta2_decay` $beta2_decay `epsilon` $epsilon1 `,` $epsilon2 `clip` $clip `weight_decay` $weight_decay `weight` $weight `limit` $limit", 14,
-    [DeclareOpInterfaceMethods<OptimizerUpdateInterface, ["hasElementwiseState"]>,
+    [DeclareOpInterfaceMethods<OptimizerUpdateInterface, ["getHyperNumbers", "hasElementwiseState"]>,
      DeclareOpInterfaceMethods<GroupUpdateInterface>, AllShapesMatch<["param", "grad"]>]> {
   let summary = "Adafactor update of a parameter";
   let description = [{
@@ -348,7 +379,7 @@ def NN_NeedsMeansOnly : NativeOpTrait<"NeedsMeansOnly"> { let cppNamespace = "::
 def NN_LambOp : NN_AnyUpdateOp<"lamb", ["moment1", "moment2"],
     ["lr", "beta1", "beta2", "epsilon", "weight_decay", "bias1", "bias2"],
     "`lr` $lr `betas` $beta1 `,` $beta2 `epsilon` $epsilon `weight_decay` $weight_decay `bias` $bias1 `,` $bias2", 20,
-    [DeclareOpInterfaceMethods<OptimizerUpdateInterface>, DeclareOpInterfaceMethods<GroupUpdateInterface>, NN_NeedsMeansOnly,
+    [DeclareOpInterfaceMethods<OptimizerUpdateInterface, ["getHyperNumbers"]>, DeclareOpInterfaceMethods<GroupUpdateInterface>, NN_NeedsMeansOnly,
      AllShapesMatch<["param", "grad", "moment1"]>]> {
   let summary = "LAMB update of a parameter";
   let description = [{
@@ -378,7 +409,7 @@ def NN_LambOp : NN_AnyUpdateOp<"lamb", ["moment1", "moment2"],
 
 def NN_MuonOp : NN_AnyUpdateOp<"muon", ["momentum"], ["lr", "beta", "nesterov", "match_rms_adamw", "weight_decay"],
     "`lr` $lr `beta` $beta `nesterov` $nesterov `match_rms_adamw` $match_rms_adamw `weight_decay` $weight_decay", 14,
-    [DeclareOpInterfaceMethods<OptimizerUpdateInterface>, DeclareOpInterfaceMethods<GroupUpdateInterface, ["gathersParameters"]>,
+    [DeclareOpInterfaceMethods<OptimizerUpdateInterface, ["getHyperNumbers"]>, DeclareOpInterfaceMethods<GroupUpdateInterface, ["gathersParameters"]>,
      AllShapesMatch<["param", "grad", "momentum"]>]> {
   let summary = "Muon update of a matrix";
   let description = [{
@@ -413,7 +444,7 @@ def NN_MuonOp : NN_AnyUpdateOp<"muon", ["momentum"], ["lr", "beta", "nesterov", 
 }
 
 def NN_MuonStepOp : NN_Op<"muon_step",
-    [Pure, NN_Cost, NN_Numeric, DeclareOpInterfaceMethods<OptimizerUpdateInterface>,
+    [Pure, NN_Cost, NN_Numeric, AttrSizedOperandSegments, RoundedUpdateInterface, DeclareOpInterfaceMethods<OptimizerUpdateInterface, ["getHyperNumbers"]>,
      DeclareOpInterfaceMethods<ElementwiseUpdateInterface>, AllShapesMatch<["param", "grad", "momentum", "direction"]>,
      AllTypesMatch<["param", "new_param"]>, AllTypesMatch<["momentum", "new_momentum"]>,
      AllTypesMatch<["direction", "new_direction"]>, AllTypesMatch<["scale", "lr", "beta", "weight_decay"]>,
@@ -438,15 +469,40 @@ def NN_MuonStepOp : NN_Op<"muon_step",
 
     Example: `%p1, %m1, %d1 = nn.muon_step %p, %g, %m, %d enable %e scale %s lr %lr beta %mu weight_decay %wd decay = 1.000000e+00 : tensor<8xf32> grad tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<f32>`
   }];
-  let arguments = (ins NN_FloatTensor:$param, NN_FloatTensor:$grad, NN_FloatTensor:$momentum, NN_FloatTensor:$direction,
+  let arguments = !con((ins NN_FloatTensor:$param, NN_FloatTensor:$grad, NN_FloatTensor:$momentum, NN_FloatTensor:$direction,
                        NN_BoolScalar:$enable, NN_FloatScalar:$scale, NN_FloatScalar:$lr, NN_FloatScalar:$beta,
-                       NN_FloatScalar:$weight_decay, Optional<0DTensorOf<[I64]>>:$offset, F64Attr:$decay,
-                       OptionalAttr<F64Attr>:$lr_scale,
-                       OptionalAttr<TypedArrayAttrBase<NN_UpdateRangeAttr, "segments">>:$segments);
+                       NN_FloatScalar:$weight_decay), NN_UpdateEnd);
   let results = (outs NN_FloatTensor:$new_param, NN_FloatTensor:$new_momentum, NN_FloatTensor:$new_direction);
-  let assemblyFormat = "$param `,` $grad `,` $momentum `,` $direction `enable` $enable `scale` $scale `lr` $lr `beta` $beta `weight_decay` $weight_decay (`offset` $offset^ `:` type($offset))? `decay` `=` $decay (`segments` `=` $segments^)? attr-dict `:` type($param) `grad` type($grad) `,` type($momentum) `,` type($direction) `,` type($scale)";
+  let assemblyFormat = "$param `,` $grad `,` $momentum `,` $direction `enable` $enable `scale` $scale `lr` $lr `beta` $beta `weight_decay` $weight_decay" # NN_UpdateEndFormat<>.text # "type($param) `grad` type($grad) `,` type($momentum) `,` type($direction) `,` type($scale)";
   let hasVerifier = 1;
   let extraClassDefinition = NN_UpdateCode<9>.definition # NN_UpdateCode<9>.verifier;
+}
+
+def NN_AssignOp : NN_Op<"assign",
+    [Pure, NN_Cost, NN_Numeric, AttrSizedOperandSegments, RoundedUpdateInterface, DeclareOpInterfaceMethods<OptimizerUpdateInterface, ["getHyperNumbers"]>,
+     DeclareOpInterfaceMethods<ElementwiseUpdateInterface>, AllShapesMatch<["param", "grad"]>,
+     AllTypesMatch<["param", "new_param"]>, TypesMatchWith<"a truth value", "scale", "enable", "::shale::nn::boolScalar($_self)">]> {
+  let summary = "The last part of an update whose other parts are elementwise ops: rounds the new parameters";
+  let description = [{
+    The new parameter is grad * scale. `segments`, `offset`, `enable` and `rounding` are as in `nn.adamw`.
+
+    Life: made by `shale-materialize-units` from `nn.lamb` and `nn.adafactor` if parameters are rounded
+    stochastically; lives up to codegen.
+
+    Constraints:
+    - (C1) with `segments` the operands are 1-D; segments ascend and do not overlap.
+    - (C2) `offset` requires `segments`.
+    - (C3) `rounding` has two operands or none, and requires a parameter of bf16.
+    - (C4) `numbers` requires `rounding`, and has one number per segment, or one: multiples of 4 from 0 to 2^48.
+    - (C5) with `rounding`, segments begin at multiples of 4.
+
+    Example: `%p1 = nn.assign %p, %new enable %e scale %s rounded by %seed, %t : tensor<i64>, tensor<i64> decay = 1.000000e+00 : tensor<8xbf16> grad tensor<8xf32>, tensor<f32>`
+  }];
+  let arguments = !con((ins NN_FloatTensor:$param, NN_FloatTensor:$grad, NN_BoolScalar:$enable, NN_FloatScalar:$scale), NN_UpdateEnd);
+  let results = (outs NN_FloatTensor:$new_param);
+  let assemblyFormat = "$param `,` $grad `enable` $enable `scale` $scale" # NN_UpdateEndFormat<>.text # "type($param) `grad` type($grad) `,` type($scale)";
+  let hasVerifier = 1;
+  let extraClassDefinition = NN_UpdateCode<1>.definition # NN_UpdateCode<1>.verifier;
 }
 
 #endif // SHALE_NN_OPTIMIZER_TD

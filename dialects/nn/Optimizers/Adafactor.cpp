@@ -72,6 +72,9 @@ SmallVector<Value> AdafactorOp::buildGroupUpdate(OpBuilder &builder, const Group
                      b.mul(b.spread(rates, param), direction()));
   // Padding, and all elements if the update is disabled, keep their bits.
   Value isUpdated = b.both(b.inside(param), b.scalar(in.getEnable(), param));
-  made = b.select(isUpdated, b.cast(made, Composer::elementOf(in.getParam())), in.getParam());
+  if (getRounding().empty())
+    made = b.select(isUpdated, b.cast(made, Composer::elementOf(in.getParam())), in.getParam());
+  else
+    made = b.assign(in.getParam(), made, in.getEnable(), in.getScale());
   return {made, b.cast(next, Composer::elementOf(in.getMoment()))};
 }

@@ -23,7 +23,8 @@ const Optimizer &Adamw8bitOp::getOptimizer() {
 }
 
 LogicalResult Adamw8bitOp::verify() {
-  if (failed(verifySegments(*this, getParam().getType(), getSegmentsAttr(), getOffset())))
+  if (failed(verifyRounding(*this)) ||
+      failed(verifySegments(*this, getParam().getType(), getSegmentsAttr(), getOffset())))
     return failure();
   int64_t count = elements(getParam()), block = getOptimizer().stateBlock; // adamw8bit_c3
   if (tensorBytes(cast<RankedTensorType>(getParam().getType())) < 0)

@@ -3,6 +3,7 @@
 #define SHALE_NN_OPTIMIZERS_GROUPCOMPOSER_H
 
 #include "dialects/nn/Decompose/Composer.h"
+#include "dialects/nn/Ops/Optimizer.h"
 #include "dialects/nn/Ops/Segments.h"
 
 namespace shale::nn {
@@ -51,6 +52,13 @@ public:
   /// Whether an element is one of a parameter, and no padding.
   mlir::Value inside(mlir::Value like) {
     return compare(Predicate::GT, spread(splat(each(like), 1), like), splat(like, 0));
+  }
+  /// The new parameters of an update that rounds them stochastically, from their values in f32.
+  mlir::Value assign(mlir::Value param, mlir::Value next, mlir::Value enable, mlir::Value scale) {
+    return AssignOp::create(b, group.loc, param, next, enable, splat(scale, 1),
+                            /*rounding=*/mlir::ValueRange(), group.offset, b.getF64FloatAttr(1),
+                            /*lr_scale=*/mlir::FloatAttr(), /*numbers=*/mlir::DenseI64ArrayAttr(),
+                            updateRanges(b, group));
   }
   /// Divides the rows of factored moments by the mean of the rows of their matrix, at least
   /// `least`.

@@ -56,5 +56,7 @@ SmallVector<Value> LambOp::buildGroupUpdate(OpBuilder &builder, const GroupUpdat
   auto kept = [&](Value value, Value old) {
     return b.select(enable, b.cast(value, Composer::elementOf(old)), old);
   };
-  return {kept(next, in.getParam()), kept(next1, in.getMoment1()), kept(next2, in.getMoment2())};
+  Value made = getRounding().empty() ? kept(next, in.getParam())
+                                     : b.assign(in.getParam(), next, in.getEnable(), in.getScale());
+  return {made, kept(next1, in.getMoment1()), kept(next2, in.getMoment2())};
 }

@@ -48,7 +48,7 @@ LogicalResult MuonOp::verify() {
   auto param = cast<RankedTensorType>(getParam().getType());
   if (param.getRank() != 2) // muon_c2
     return emitOpError() << "updates matrices; got " << param;
-  return success();
+  return verifyRounding(*this);
 }
 
 /// Jordan's approximation of the nearest semi-orthogonal matrix: five steps of the odd polynomial
@@ -117,8 +117,9 @@ SmallVector<Value> MuonOp::buildGroupUpdate(OpBuilder &builder, const GroupUpdat
 
   auto step = MuonStepOp::create(
       builder, group.loc, in.getParam(), in.getGrad(), in.getMomentum(), group.takeSlice(matrices),
-      in.getEnable(), in.getScale(), in.getLr(), in.getBeta(), in.getWeightDecay(), group.offset,
-      builder.getF64FloatAttr(1), FloatAttr(), updateRanges(builder, group));
+      in.getEnable(), in.getScale(), in.getLr(), in.getBeta(), in.getWeightDecay(),
+      /*rounding=*/ValueRange(), group.offset, builder.getF64FloatAttr(1), FloatAttr(),
+      /*numbers=*/DenseI64ArrayAttr(), updateRanges(builder, group));
   return {step.getNewParam(), step.getNewMomentum()};
 }
 

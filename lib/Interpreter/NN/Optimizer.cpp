@@ -1,5 +1,6 @@
 //===- Optimizer.cpp - Parameter updates ----------------------------------===//
 #include "dialects/nn/Ops/Optimizer.h"
+#include "dialects/nn/Philox.h"
 #include "lib/Interpreter/Evaluators.h"
 #include "lib/Interpreter/Interpreter.h"
 #include "llvm/ADT/bit.h"
@@ -95,6 +96,9 @@ void muonStep(MutableArrayRef<double> x, double g, double decay, ArrayRef<double
   x[0] = x[0] - h[0] * h[2] * decay * x[0] - h[0] * x[2];
   x[1] = h[1] * x[1] + (1 - h[1]) * g;
 }
+
+/// No scalars: g is the new parameter.
+void assign(MutableArrayRef<double> x, double g, double, ArrayRef<double>) { x[0] = g; }
 
 /// The values of scalar operands.
 struct Scalars {
@@ -291,7 +295,8 @@ LogicalResult evaluateUpdate(OptimizerUpdateOpInterface op, Call &call, Formula 
   forEachSegment(segments, op.getDecayFactor(), op.getRateFactor(), offset, call.operand(0).size(),
                  [&](int64_t begin, int64_t end, double decay, double rate) {
                    SmallVector<double> own(hypers);
-                   own[0] *= rate; // the learning rate is the first scalar of every formula
+                   if (!own.empty())
+                     own[0] *= rate; // the learning rate is the first scalar of every formula
                    for (int64_t i = begin; i < end; ++i) {
                      for (unsigned r = 0; r < count; ++r)
                        element[r] = results[r][i];
@@ -387,9 +392,62 @@ LogicalResult evaluateAdamw8bit(nn::Adamw8bitOp op, Call &call) {
   return success();
 }
 
+/// Rounds an f32 to one of the two bf16 numbers around it: to the one further from 0 if the upper
+/// half of the word is at least 1 minus the fraction of the way to it.
+double roundByWord(double value, uint32_t word) {
+  double size = std::abs(value);
+  constexpr double largest = 0x1.FEp127, least = 0x1p-133; // of bf16
+  if (!(size <= largest) || size == 0)
+    return value; // rounded to nearest later
+  double spacing = std::max(std::ldexp(1.0, std::ilogb(size) - 7), least);
+  double below = std::floor(size / spacing), fraction = size / spacing - below;
+  double rounded = (below + (fraction + (word >> 16) * 0x1p-16 >= 1)) * spacing;
+  return std::copysign(rounded, value);
+}
+
+/// Rounds the new parameters of an update that rounds stochastically.
+LogicalResult roundParameter(OptimizerUpdateOpInterface op, Call &call, LogicalResult evaluated) {
+  auto rounding = cast<nn::RoundedUpdateOpInterface>(op.getOperation());
+  if (failed(evaluated) || !rounding.isRoundedStochastically() || call.interpreter.options.asF64 ||
+      !call.operand(op.getEnableNumber()).ints()[0])
+    return evaluated;
+  auto scalar = [&](unsigned number) { return uint64_t(call.operand(number).ints()[0]); };
+  uint64_t seed = scalar(rounding.getSeedNumber()), step = scalar(rounding.getSeedNumber() + 1);
+  double *param = call.result(0).mutableFloats();
+  auto round = [&](int64_t begin, int64_t end, int64_t shift) {
+    for (int64_t i = begin; i < end; ++i) {
+      uint64_t number = i + shift, block = number / 4;
+      nn::PhiloxWords words = nn::philox({uint32_t(block), uint32_t(block >> 32) | 0xFFFF0000u,
+                                          uint32_t(step), uint32_t(step >> 32)},
+                                         {uint32_t(seed), uint32_t(seed >> 32)});
+      param[i] = roundByWord(float(param[i]), words[number % 4]);
+    }
+  };
+  int64_t size = call.operand(0).size();
+  ArrayAttr segments = op.getGroupSegments();
+  if (!segments)
+    round(0, size, rounding.getRoundedNumber(0));
+  else
+    for (auto [k, segment] : llvm::enumerate(segments.getAsRange<nn::UpdateRangeAttr>())) {
+      int64_t offset = op.getGroupOffset() ? call.operands.back().ints()[0] : 0;
+      int64_t begin = std::max<int64_t>(segment.getOffset() - offset, 0);
+      int64_t end = std::min<int64_t>(segment.getOffset() + segment.getCount() - offset, size);
+      round(begin, end, offset + rounding.getRoundedNumber(k) - segment.getOffset());
+    }
+  return success();
+}
+
+template <typename Op> void addUpdate(Registry &registry, LogicalResult (*evaluate)(Op, Call &)) {
+  registry.add<Op>([evaluate](Op op, Call &call) {
+    return roundParameter(cast<OptimizerUpdateOpInterface>(op.getOperation()), call,
+                          evaluate(op, call));
+  });
+}
+
 template <typename Op> void addUpdate(Registry &registry, Formula formula) {
   registry.add<Op>([formula](Op op, Call &call) {
-    return evaluateUpdate(cast<OptimizerUpdateOpInterface>(op.getOperation()), call, formula);
+    auto update = cast<OptimizerUpdateOpInterface>(op.getOperation());
+    return roundParameter(update, call, evaluateUpdate(update, call, formula));
   });
 }
 
@@ -408,16 +466,17 @@ void registerOptimizer(Registry &registry) {
   registry.add<nn::AccumulateOp>(evaluateAccumulate);
   registry.add<nn::SumSquaresOp>(evaluateSumSquares);
   addUpdate<nn::AdamwOp>(registry, adamw);
-  registry.add<nn::Adamw8bitOp>(evaluateAdamw8bit);
+  addUpdate<nn::Adamw8bitOp>(registry, evaluateAdamw8bit);
+  addUpdate<nn::AssignOp>(registry, assign);
   addUpdate<nn::SgdOp>(registry, sgd);
   addUpdate<nn::LionOp>(registry, lion);
   addUpdate<nn::AdamOp>(registry, adam);
   addUpdate<nn::AdagradOp>(registry, adagrad);
   addUpdate<nn::MomentumOp>(registry, momentum);
   addUpdate<nn::MuonStepOp>(registry, muonStep);
-  registry.add<nn::MuonOp>(evaluateMuon);
-  registry.add<nn::AdafactorOp>(evaluateAdafactor);
-  registry.add<nn::LambOp>(evaluateLamb);
+  addUpdate<nn::MuonOp>(registry, evaluateMuon);
+  addUpdate<nn::AdafactorOp>(registry, evaluateAdafactor);
+  addUpdate<nn::LambOp>(registry, evaluateLamb);
 }
 
 } // namespace shale::interp

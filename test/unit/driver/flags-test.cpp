@@ -37,6 +37,7 @@ const std::map<std::string, std::string> kSamples = {
     {"master-dtype", "none"},
     {"optimizer-dtype", "bf16"},
     {"product-dtype", "fp8"},
+    {"param-rounding", "stochastic"},
     {"wire-dtype", "gather=int8,reduce=int8"},
     {"mesh", "hosts:replica=2,fsdp=4"},
     {"shard", "grad"},

@@ -9,12 +9,14 @@
 #include "dialects/nn/Ops/Optimizer.h"
 #include "dialects/nn/Optimizers.h"
 #include "dialects/nn/Optimizers/Blocks.h"
+#include "dialects/nn/Optimizers/Rounding.h"
 #include "lib/Target/CPU/Kernels/Kernels.h"
 #include "lib/Target/CPU/Kernels/Loops.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include <numeric>
 
 using namespace mlir;
 using namespace shale;
@@ -25,24 +27,30 @@ namespace {
 
 constexpr int64_t kGrain = 4096;
 
-/// A run of elements with one factor on the weight decay and one on the learning rate.
+/// A run of elements with one factor on the weight decay and one on the learning rate. In
+/// stochastic rounding, the number of an element is its place in the group plus `shift`.
 struct Run {
   int64_t begin, end;
   double decay, rate;
+  int64_t shift;
 };
 
-/// Merges adjacent segments with the same factors to runs.
-SmallVector<Run> runsOf(ArrayAttr segments) {
+/// Merges adjacent segments with the same factors and consecutive numbers to runs.
+SmallVector<Run> runsOf(OptimizerUpdateOpInterface update) {
+  auto rounded = cast<RoundedUpdateOpInterface>(update.getOperation());
+  bool numbers = rounded.isRoundedStochastically();
   SmallVector<Run> runs;
-  for (auto segment : segments.getAsRange<UpdateRangeAttr>()) {
+  for (auto [i, segment] :
+       llvm::enumerate(update.getGroupSegments().getAsRange<UpdateRangeAttr>())) {
     int64_t begin = segment.getOffset(), end = begin + segment.getCount();
     double decay = segment.getDecay().getValueAsDouble();
     double rate = segment.getRateFactor();
+    int64_t shift = numbers ? rounded.getRoundedNumber(i) - begin : 0;
     if (!runs.empty() && runs.back().end == begin && runs.back().decay == decay &&
-        runs.back().rate == rate)
+        runs.back().rate == rate && runs.back().shift == shift)
       runs.back().end = end;
     else
-      runs.push_back({begin, end, decay, rate});
+      runs.push_back({begin, end, decay, rate, shift});
   }
   return runs;
 }
@@ -55,12 +63,13 @@ Value scalarOf(Loops &l, Value memref) {
 class RunTable {
 public:
   RunTable(Loops &l, ArrayRef<Run> runs) : l(l) {
-    SmallVector<int64_t> places;
+    SmallVector<int64_t> places, numbers;
     SmallVector<float> factors, learning;
     for (const Run &run : runs) {
       places.append({run.begin, run.end});
       factors.push_back(run.decay);
       learning.push_back(run.rate);
+      numbers.push_back(run.shift);
     }
     auto type = [&](int64_t count, Type element) {
       return RankedTensorType::get({count}, element);
@@ -72,21 +81,54 @@ public:
     if (llvm::any_of(runs, [](const Run &run) { return run.rate != 1; }))
       rates = l.constant("rates", DenseElementsAttr::get(type(learning.size(), l.b.getF32Type()),
                                                          ArrayRef(learning)));
+    if (llvm::any_of(numbers, [](int64_t number) { return number != 0; }))
+      shifts = l.constant("numbers", DenseElementsAttr::get(type(numbers.size(), l.b.getI64Type()),
+                                                            ArrayRef(numbers)));
   }
-  Value begin(Value i) { return place(l.mul(i, l.index(2))); }
-  Value end(Value i) { return place(l.add(l.mul(i, l.index(2)), l.index(1))); }
+  Value begin(Value i) { return place(bounds, l.mul(i, l.index(2))); }
+  Value end(Value i) { return place(bounds, l.add(l.mul(i, l.index(2)), l.index(1))); }
+  /// Returns what is added to places in the group to number elements.
+  Value shift(Value i) { return shifts ? place(shifts, i) : l.index(0); }
   Value decay(Value i) { return memref::LoadOp::create(l.b, l.loc, decays, i); }
   /// Returns the factor on the learning rate, or null if all are 1.
   Value rate(Value i) { return rates ? memref::LoadOp::create(l.b, l.loc, rates, i) : Value(); }
 
 private:
-  Value place(Value at) {
-    Value number = memref::LoadOp::create(l.b, l.loc, bounds, at);
+  Value place(Value table, Value at) {
+    Value number = memref::LoadOp::create(l.b, l.loc, table, at);
     return arith::IndexCastOp::create(l.b, l.loc, l.b.getIndexType(), number);
   }
 
   Loops &l;
-  Value bounds, decays, rates;
+  Value bounds, decays, rates, shifts;
+};
+
+/// Rounds new parameters stochastically, if the update does.
+class Rounder {
+public:
+  Rounder(Loops &l, RoundedUpdateOpInterface update, ValueRange operands) : l(l) {
+    if (!update.isRoundedStochastically())
+      return;
+    seed = scalarOf(l, operands[update.getSeedNumber()]);
+    step = scalarOf(l, operands[update.getSeedNumber() + 1]);
+  }
+  /// Returns a vector of new parameters, rounded. `number` is the number of its first element.
+  Value round(Value value, Value number) {
+    if (!seed)
+      return value;
+    auto type = VectorType::get({l.lanes}, l.b.getI64Type());
+    SmallVector<int64_t> lanes(l.lanes);
+    std::iota(lanes.begin(), lanes.end(), 0);
+    Value first = arith::IndexCastOp::create(l.b, l.loc, l.b.getI64Type(), number);
+    Value all = arith::AddIOp::create(
+        l.b, l.loc, vector::BroadcastOp::create(l.b, l.loc, type, first),
+        arith::ConstantOp::create(l.b, l.loc, DenseElementsAttr::get(type, ArrayRef(lanes))));
+    return emitRounded(l.b, l.loc, value, emitRoundingWord(l.b, l.loc, all, seed, step));
+  }
+
+private:
+  Loops &l;
+  Value seed, step; ///< null: to nearest
 };
 
 struct UpdateKernel : OwnKernelOpInterface::FallbackModel<UpdateKernel> {
@@ -130,9 +172,12 @@ LogicalResult UpdateKernel::emitWithCasts(Operation *op, OpBuilder &b, ValueRang
   Value byte = memref::LoadOp::create(b, loc, enable, ValueRange{l.index(0)});
   Value zero = arith::ConstantOp::create(b, loc, b.getI8IntegerAttr(0));
   Value on = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, byte, zero);
+  auto rounded = cast<RoundedUpdateOpInterface>(op);
+  Rounder rounder(l, rounded, operands);
   // Updates elements. `factor` multiplies the weight decay; if it is null, the elements are padding
-  // and are copied. `rate` multiplies the learning rate; null stands for 1.
-  auto range = [&](Value from, Value to, Value factor, Value rate) {
+  // and are copied. `rate` multiplies the learning rate; null stands for 1. `number` is added to
+  // an element's index to number it.
+  auto range = [&](Value from, Value to, Value factor, Value rate, Value number) {
     Value decay = factor ? l.splat(factor) : Value();
     SmallVector<Value> own(hypers);
     if (rate)
@@ -146,6 +191,7 @@ LogicalResult UpdateKernel::emitWithCasts(Operation *op, OpBuilder &b, ValueRang
         Value scaled = arith::MulFOp::create(b, loc, l.load(grad, at, mask, gradient), scale);
         next =
             cast<ElementwiseUpdateOpInterface>(op).emitUpdate({b, loc, values, scaled, decay, own});
+        next[0] = rounder.round(next[0], l.add(at, number));
       }
       // An old 16-bit value that is widened and rounded again keeps its bits.
       for (auto [i, result] : llvm::enumerate(results)) {
@@ -161,10 +207,11 @@ LogicalResult UpdateKernel::emitWithCasts(Operation *op, OpBuilder &b, ValueRang
   ArrayAttr segments = update.getGroupSegments();
   if (!segments) {
     double rate = update.getRateFactor();
-    range(begin, end, l.real(update.getDecayFactor()), rate == 1 ? Value() : l.real(rate));
+    range(begin, end, l.real(update.getDecayFactor()), rate == 1 ? Value() : l.real(rate),
+          l.index(rounded.getRoundedNumber(0)));
     return success();
   }
-  SmallVector<Run> runs = runsOf(segments);
+  SmallVector<Run> runs = runsOf(update);
   Value shift = l.index(0);
   if (update.getGroupOffset())
     shift = arith::IndexCastOp::create(b, loc, b.getIndexType(), scalarOf(l, operands.back()));
@@ -172,15 +219,15 @@ LogicalResult UpdateKernel::emitWithCasts(Operation *op, OpBuilder &b, ValueRang
   auto local = [&](Value place) { return l.max(begin, l.min(end, l.sub(place, shift))); };
   // The runs are walked by a loop, not unrolled: a large unit has hundreds of them.
   RunTable table(l, runs);
-  auto loop =
-      scf::ForOp::create(b, loc, l.index(0), l.index(runs.size()), l.index(1), ValueRange(begin),
-                         [&](OpBuilder &, Location, Value i, ValueRange done) {
-                           Value from = local(table.begin(i)), to = local(table.end(i));
-                           range(done[0], from, Value(), Value());
-                           range(from, to, table.decay(i), table.rate(i));
-                           scf::YieldOp::create(l.b, l.loc, to);
-                         });
-  range(loop.getResult(0), end, Value(), Value());
+  auto loop = scf::ForOp::create(
+      b, loc, l.index(0), l.index(runs.size()), l.index(1), ValueRange(begin),
+      [&](OpBuilder &, Location, Value i, ValueRange done) {
+        Value from = local(table.begin(i)), to = local(table.end(i));
+        range(done[0], from, Value(), Value(), Value());
+        range(from, to, table.decay(i), table.rate(i), l.add(table.shift(i), shift));
+        scf::YieldOp::create(l.b, l.loc, to);
+      });
+  range(loop.getResult(0), end, Value(), Value(), Value());
   return success();
 }
 
@@ -199,7 +246,8 @@ public:
   BlockUpdate(Adamw8bitOp op, OpBuilder &b, ValueRange operands, ValueRange results, int64_t lanes)
       : op(op), b(b), loc(op.getLoc()), l(b, loc, lanes), in(operands, op), results(results),
         element(elementOf(op.getParam())), gradient(elementOf(op.getGrad())),
-        words(VectorType::get({lanes}, b.getI32Type())), olds{in.getMoment1(), in.getMoment2()} {
+        words(VectorType::get({lanes}, b.getI32Type())), olds{in.getMoment1(), in.getMoment2()},
+        rounder(l, op, operands) {
     for (unsigned number : op.getHyperNumbers())
       hypers.push_back(l.splat(scalarOf(l, operands[number])));
     scale = l.splat(scalarOf(l, in.getScale()));
@@ -223,8 +271,9 @@ private:
     Value decay;
     SmallVector<Value> hypers;
     Value scales[2]; ///< of the old moments
+    Value number;    ///< of its first element, in stochastic rounding
   };
-  Block blockAt(Value number, Value limit, Value decay, Value rate);
+  Block blockAt(Value number, Value limit, Value decay, Value rate, Value shift);
   /// Returns the new parameter, if `withParam`, and the new moments of the elements of byte k of
   /// the words from j on.
   SmallVector<Value> next(const Block &block, Value j, int64_t k, bool withParam);
@@ -247,14 +296,17 @@ private:
   SmallVector<Value> hypers;
   Value scale, on, zero, codes, step;
   Value shift; ///< the element of the group at which this rank's slice begins
+  Rounder rounder;
 };
 
-BlockUpdate::Block BlockUpdate::blockAt(Value number, Value limit, Value decay, Value rate) {
+BlockUpdate::Block BlockUpdate::blockAt(Value number, Value limit, Value decay, Value rate,
+                                        Value numbered) {
   Block block;
   block.first = l.mul(number, l.index(kMomentBlock));
   block.word = l.mul(number, l.index(kBlockWords));
   block.last = l.add(block.word, codes);
   block.limit = limit;
+  block.number = l.add(block.first, l.add(shift, numbered));
   block.hypers = hypers;
   if (rate)
     scaleLearningRates(op, b, loc, l.splat(rate), block.hypers);
@@ -267,7 +319,7 @@ BlockUpdate::Block BlockUpdate::blockAt(Value number, Value limit, Value decay, 
 }
 
 SmallVector<Value> BlockUpdate::next(const Block &block, Value j, int64_t k, bool withParam) {
-  Value at = l.add(block.first, l.add(j, l.index(k * kCodeWords)));
+  Value place = l.add(j, l.index(k * kCodeWords)), at = l.add(block.first, place);
   Value inside =
       vector::CreateMaskOp::create(b, loc, VectorType::get(words.getShape(), b.getI1Type()),
                                    l.max(zero, l.sub(block.limit, at)));
@@ -281,6 +333,8 @@ SmallVector<Value> BlockUpdate::next(const Block &block, Value j, int64_t k, boo
     values.push_back(emitDecoded(b, loc, kMoments[i], packed, k, block.scales[i]));
   }
   values = emitAdamw({b, loc, values, l.keep(inside, g, none), block.decay, block.hypers});
+  if (withParam)
+    values[0] = rounder.round(values[0], l.add(block.number, place));
   values[0] = l.keep(inside, values[0], param);
   values[0] = arith::SelectOp::create(b, loc, on, values[0], param);
   return values;
@@ -352,7 +406,7 @@ void BlockUpdate::pad(Value from, Value to) {
 }
 
 void BlockUpdate::run(Value begin, Value end) {
-  SmallVector<Run> runs = runsOf(op.getSegmentsAttr());
+  SmallVector<Run> runs = runsOf(op);
   RunTable table(l, runs);
   auto blocks = [&](Value elements) { // of this rank, up to an element of the group, rounded up
     Value local = l.max(zero, l.sub(elements, shift));
@@ -360,15 +414,18 @@ void BlockUpdate::run(Value begin, Value end) {
     return l.max(begin, l.min(end, whole));
   };
   // Blocks between segments and after them are padding.
-  auto loop = scf::ForOp::create(
-      b, loc, zero, l.index(runs.size()), l.index(1), ValueRange(begin),
-      [&](OpBuilder &, Location, Value i, ValueRange done) {
-        Value from = blocks(table.begin(i)), to = blocks(table.end(i));
-        pad(done[0], from);
-        Value limit = l.sub(table.end(i), shift), decay = table.decay(i), rate = table.rate(i);
-        l.forRange(from, to, [&](Value number) { update(blockAt(number, limit, decay, rate)); });
-        scf::YieldOp::create(b, loc, to);
-      });
+  auto loop = scf::ForOp::create(b, loc, zero, l.index(runs.size()), l.index(1), ValueRange(begin),
+                                 [&](OpBuilder &, Location, Value i, ValueRange done) {
+                                   Value from = blocks(table.begin(i)), to = blocks(table.end(i));
+                                   pad(done[0], from);
+                                   Value limit = l.sub(table.end(i), shift), decay = table.decay(i),
+                                         rate = table.rate(i);
+                                   Value numbered = table.shift(i);
+                                   l.forRange(from, to, [&](Value number) {
+                                     update(blockAt(number, limit, decay, rate, numbered));
+                                   });
+                                   scf::YieldOp::create(b, loc, to);
+                                 });
   pad(loop.getResult(0), end);
 }
 

@@ -8,6 +8,7 @@
 #include "dialects/nn/Ops/Optimizer.h"
 #include "dialects/nn/Optimizers.h"
 #include "dialects/nn/Optimizers/Blocks.h"
+#include "dialects/nn/Optimizers/Rounding.h"
 #include "lib/Target/CUDA/Kernels/Kernels.h"
 #include "lib/Target/CUDA/Kernels/Threads.h"
 #include "lib/Target/CUDA/ThreadEmitter.h"
@@ -29,12 +30,14 @@ constexpr int64_t kWidth = 4;
 /// The segments of a group as constant data of the kernel, with two more behind all elements.
 class Segments {
 public:
-  Segments(Threads &t, ArrayAttr segments) : t(t) {
-    SmallVector<int64_t> starts, ends;
+  Segments(Threads &t, OptimizerUpdateOpInterface update) : t(t) {
+    SmallVector<int64_t> starts, ends, numbers;
     SmallVector<float> factors, learning;
-    auto add = [&](int64_t begin, int64_t end, float decay, float rate) {
+    auto rounding = cast<RoundedUpdateOpInterface>(update.getOperation());
+    bool rounded = rounding.isRoundedStochastically();
+    auto add = [&](int64_t begin, int64_t end, float decay, float rate, int64_t shift) {
       if (!ends.empty() && ends.back() == begin && factors.back() == decay &&
-          learning.back() == rate) {
+          learning.back() == rate && numbers.back() == shift) {
         ends.back() = end;
         return;
       }
@@ -42,10 +45,13 @@ public:
       ends.push_back(end);
       factors.push_back(decay);
       learning.push_back(rate);
+      numbers.push_back(shift);
     };
-    for (auto segment : segments.getAsRange<UpdateRangeAttr>())
+    for (auto [i, segment] :
+         llvm::enumerate(update.getGroupSegments().getAsRange<UpdateRangeAttr>()))
       add(segment.getOffset(), segment.getOffset() + segment.getCount(),
-          segment.getDecay().getValueAsDouble(), segment.getRateFactor());
+          segment.getDecay().getValueAsDouble(), segment.getRateFactor(),
+          rounded ? rounding.getRoundedNumber(i) - segment.getOffset() : 0);
     bool scaled = llvm::any_of(learning, [](float rate) { return rate != 1; });
     count = ends.size();
     for (int i = 0; i < 2; ++i) {
@@ -53,6 +59,7 @@ public:
       ends.push_back(INT64_MAX);
       factors.push_back(0);
       learning.push_back(1);
+      numbers.push_back(0);
     }
     auto type = RankedTensorType::get({int64_t(ends.size())}, t.b.getI64Type());
     begins = t.constant("begins", DenseElementsAttr::get(type, ArrayRef(starts)));
@@ -62,6 +69,8 @@ public:
     if (scaled)
       rates = t.constant("rates",
                          DenseElementsAttr::get(type.clone(t.b.getF32Type()), ArrayRef(learning)));
+    if (rounded)
+      shifts = t.constant("numbers", DenseElementsAttr::get(type, ArrayRef(numbers)));
   }
 
   /// Returns the first segment that ends after the element `at`.
@@ -79,16 +88,18 @@ public:
 
   struct Segment {
     Value begin, end, decay, rate; // rate: null if all are 1
+    /// Added to places in the group to number elements; null if these are rounded to nearest.
+    Value shift;
   };
   Segment get(Value number) {
     return {t.loadIndex(begins, number), t.loadIndex(bounds, number), t.load(decays, number),
-            rates ? t.load(rates, number) : Value()};
+            rates ? t.load(rates, number) : Value(), shifts ? t.load(shifts, number) : Value()};
   }
 
 private:
   Threads &t;
   int64_t count;
-  Value begins, bounds, decays, rates;
+  Value begins, bounds, decays, rates, shifts;
 };
 
 /// The factors of the elements of a thread's chunk on the weight decay and the learning rate.
@@ -97,17 +108,33 @@ public:
   /// Chunk number `chunk` of `width` elements each begins where the thread's elements do.
   ChunkFactors(Threads &t, OptimizerUpdateOpInterface update, ValueRange operands, Value chunk,
                int64_t width)
-      : t(t), update(update) {
-    ArrayAttr list = update.getGroupSegments();
-    if (!list)
+      : t(t), update(update), rounding(cast<RoundedUpdateOpInterface>(update.getOperation())) {
+    Value begin = width == 1 ? chunk : t.mul(chunk, t.index(kWidth));
+    if (!update.getGroupSegments()) {
+      if (rounding.isRoundedStochastically())
+        number = asNumber(t.add(begin, t.index(rounding.getRoundedNumber(0))));
       return;
-    Segments segments(t, list);
-    start = width == 1 ? chunk : t.mul(chunk, t.index(kWidth));
+    }
+    Segments segments(t, update);
+    start = begin;
     if (update.getGroupOffset())
       start = t.add(start, t.loadIndex(operands.back(), t.index(0)));
-    Value number = segments.find(start);
-    first = segments.get(number);
-    second = segments.get(t.add(number, t.index(1)));
+    Value place = segments.find(start);
+    first = segments.get(place);
+    second = segments.get(t.add(place, t.index(1)));
+    // Segments begin at multiples of 16 elements or more: this one is that of all elements of the
+    // chunk that are in a segment.
+    if (first.shift)
+      number = arith::AddIOp::create(t.b, t.loc, first.shift, asNumber(start));
+  }
+
+  /// Returns the random words of the chunk's elements, if these are rounded stochastically.
+  std::array<Value, kWidth> words(ValueRange operands) {
+    if (!rounding.isRoundedStochastically())
+      return {};
+    unsigned seed = rounding.getSeedNumber();
+    return emitRoundingWords(t.b, t.loc, number, t.load(operands[seed], t.index(0)),
+                             t.load(operands[seed + 1], t.index(0)));
   }
 
   struct Factors {
@@ -138,9 +165,15 @@ private:
     return t.both(t.less(t.sub(segment.begin, t.index(1)), at), t.less(at, segment.end));
   }
 
+  Value asNumber(Value index) {
+    return arith::IndexCastOp::create(t.b, t.loc, t.b.getI64Type(), index);
+  }
+
   Threads &t;
   OptimizerUpdateOpInterface update;
-  Value start; ///< the chunk's first element in the group; null without segments
+  RoundedUpdateOpInterface rounding;
+  Value number; ///< that of the chunk's first element in stochastic rounding
+  Value start;  ///< the chunk's first element in the group; null without segments
   Segments::Segment first, second;
 };
 
@@ -211,6 +244,7 @@ LogicalResult UpdateKernel::emitWithCasts(Operation *op, OpBuilder &b, gpu::GPUF
   int64_t size = width == 1 ? count : count / kWidth;
 
   ChunkFactors factors(t, update, operands, chunk, width);
+  std::array<Value, kWidth> words = factors.words(operands);
   SmallVector<SmallVector<NestEmitter::Output>> lanes;
   SmallVector<Value> insides;
   Value whole = t.less(chunk, t.index(size));
@@ -235,6 +269,8 @@ LogicalResult UpdateKernel::emitWithCasts(Operation *op, OpBuilder &b, gpu::GPUF
       scaleLearningRates(op, b, loc, rate, own);
     SmallVector<Value> next =
         cast<ElementwiseUpdateOpInterface>(op).emitUpdate({b, loc, values, scaled, decay, own});
+    if (words[lane])
+      next[0] = emitRounded(b, loc, next[0], words[lane]);
     insides.push_back(inside);
     SmallVector<Value> kept;
     for (auto [value, old] : llvm::zip(next, values))
@@ -279,6 +315,10 @@ public:
     Value byte = t.load(in.getEnable(), zero);
     on = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, byte,
                                constantLike(b, loc, byte.getType(), 0));
+    if (!op.getRounding().empty()) {
+      seed = t.load(in.getRounding()[0], zero);
+      step = t.load(in.getRounding()[1], zero);
+    }
     first = start = t.mul(block, t.index(kMomentBlock));
     if (op.getOffset())
       start = t.add(start, t.loadIndex(operands.back(), zero));
@@ -311,7 +351,9 @@ private:
   Type element, gradient;
   Value olds[2];
   Value block, thread, scale, on;
+  Value seed, step;   ///< of stochastic rounding
   Value first, start; ///< the block's first element in this rank's slice, and in the group
+  Value number;       ///< of this thread's first element, in stochastic rounding; else null
   Value known;        ///< whether the block is in a segment
   Value word, last;   ///< this thread's word of a moment, and the word of the block's scale
   Value packed[2], bits[2], tops[2], parts;
@@ -332,6 +374,11 @@ void BlockUpdate::computeElements(Value end, Value decay) {
       values.push_back(emitDecoded(b, loc, kMoments[i], packed[i], k,
                                    arith::BitcastOp::create(b, loc, b.getF32Type(), bits[i])));
     values = emitAdamw({b, loc, values, t.select(inside, g, none), decay, hypers});
+    if (number) {
+      Value own = arith::AddIOp::create(
+          b, loc, number, constantLike(b, loc, b.getI64Type(), double(k * kCodeWords)));
+      values[0] = emitRounded(b, loc, values[0], emitRoundingWord(b, loc, own, seed, step));
+    }
     params.push_back(t.select(t.both(on, inside), values[0], param));
     ats.push_back(at);
     for (int i : {0, 1}) {
@@ -385,12 +432,16 @@ void BlockUpdate::store() {
 }
 
 void BlockUpdate::run() {
-  Segments segments(t, op.getSegmentsAttr());
+  Segments segments(t, op);
   Segments::Segment segment = segments.get(segments.find(start));
   // A block in no segment is before the segment that was found.
   known = t.less(segment.begin, t.add(start, t.index(1)));
   if (segment.rate)
     scaleLearningRates(op, b, loc, segment.rate, hypers);
+  if (segment.shift)
+    number = arith::AddIOp::create(
+        b, loc, segment.shift,
+        arith::IndexCastOp::create(b, loc, b.getI64Type(), t.add(start, thread)));
   word = t.add(t.mul(block, t.index(kBlockWords)), thread);
   last = t.add(t.mul(block, t.index(kBlockWords)), t.index(kCodeWords));
   for (int i : {0, 1}) {

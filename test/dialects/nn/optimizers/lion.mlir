@@ -51,6 +51,6 @@ func.func @lion_c2(%p: tensor<8xf32>, %s: tensor<f32>, %e: tensor<i1>, %o: tenso
 // The state has another shape than the parameter.
 func.func @lion_shape(%p: tensor<8xf32>, %m: tensor<4xf32>, %s: tensor<f32>, %e: tensor<i1>) {
   // expected-error@+1 {{all of {param, grad, momentum} have same shape}}
-  %p1, %m1 = "nn.lion"(%p, %p, %m, %e, %s, %s, %s, %s, %s) <{decay = 1.0 : f64}> : (tensor<8xf32>, tensor<8xf32>, tensor<4xf32>, tensor<i1>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<8xf32>, tensor<4xf32>)
+  %p1, %m1 = "nn.lion"(%p, %p, %m, %e, %s, %s, %s, %s, %s) <{decay = 1.0 : f64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0>}> : (tensor<8xf32>, tensor<8xf32>, tensor<4xf32>, tensor<i1>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<8xf32>, tensor<4xf32>)
   return
 }
