@@ -187,6 +187,38 @@ static LinearIndex divideByCommonStep(const LinearIndex &index, int64_t &step, i
   return reduced;
 }
 
+using Bounds = std::pair<int64_t, int64_t>;
+
+/// Finds the largest divisor of `number` that is a coefficient of the index, such that the terms of
+/// other coefficients stay below it: parts of blocks of that size, as halves of the heads of a row
+/// are. Returns the number of the block, and sets `size` and the place in it; null if there are no
+/// such terms.
+static std::optional<LinearIndex> findBlock(const LinearIndex &index, int64_t number,
+                                            llvm::function_ref<Bounds(const LinearIndex &)> rangeOf,
+                                            int64_t &size, LinearIndex &place) {
+  size = 0;
+  for (auto [id, coefficient] : index.terms) {
+    if (coefficient <= size || number % coefficient != 0)
+      continue;
+    LinearIndex rest{llvm::mod(index.constant, coefficient), {}};
+    for (auto term : index.terms)
+      if (term.second % coefficient != 0)
+        rest.terms.push_back(term);
+    auto [low, high] = rangeOf(rest);
+    if (!rest.terms.empty() && low >= 0 && high < coefficient) {
+      size = coefficient;
+      place = rest;
+    }
+  }
+  if (size == 0)
+    return std::nullopt;
+  LinearIndex block = index.plus(place.times(-1));
+  block.constant /= size;
+  for (auto &[id, coefficient] : block.terms)
+    coefficient /= size;
+  return block;
+}
+
 bool NestEmitter::divideBy(const LinearIndex &index, int64_t divisor, LinearIndex &quotient,
                            LinearIndex &remainder) {
   quotient.constant = llvm::divideFloorSigned(index.constant, divisor);
@@ -214,8 +246,18 @@ bool NestEmitter::divideBy(const LinearIndex &index, int64_t divisor, LinearInde
     ask({Refinement::Scalar});
     return false;
   }
-  // No split removes the division: emit it. All terms and the divisor are multiples of `step`, so
-  // neighbours within a step share one division.
+  // No split removes the division: emit it. All places of a block share one division.
+  auto range = [&](const LinearIndex &each) { return rangeOf(each); };
+  int64_t size = 0;
+  LinearIndex place;
+  if (std::optional<LinearIndex> block = findBlock(remainder, divisor, range, size, place)) {
+    auto [whole, left] = emitDivision(*block, divisor / size);
+    quotient = quotient.plus(whole);
+    remainder = left.times(size).plus(place);
+    return true;
+  }
+  // All terms and the divisor are multiples of `step`, so neighbours within a step share one
+  // division.
   int64_t step = divisor, rest = 0;
   LinearIndex reduced = divideByCommonStep(remainder, step, rest);
   auto [whole, left] = emitDivision(reduced, divisor / step);
@@ -276,6 +318,19 @@ ElementEmitter::Within NestEmitter::within(const LinearIndex &index, int64_t lo,
   if (isVector(index)) {
     ask({Refinement::Scalar});
     return Within::Retry;
+  }
+  // All places of a block share one test.
+  auto range = [&](const LinearIndex &each) { return rangeOf(each); };
+  int64_t size = 0;
+  LinearIndex place;
+  if (std::optional<LinearIndex> block = findBlock(index, std::gcd(lo, hi), range, size, place)) {
+    std::tie(condition, relative) = emitTest(*block, lo / size, hi / size);
+    // Elsewhere nothing is read where the target can leave it out: blocks are long.
+    for (auto [id, coefficient] : relative.terms)
+      if (dims[id].guards.empty())
+        dims[id].guards.push_back(condition);
+    relative = relative.times(size).plus(place);
+    return Within::Sometimes;
   }
   // The index is a multiple of `step` and a rest, so neighbours within a step share one test or,
   // where a bound is between them, two.

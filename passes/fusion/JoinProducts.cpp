@@ -1,5 +1,6 @@
 //===- JoinProducts.cpp - One product for layers that read one value ------===//
 #include "dialects/dist/Runs.h"
+#include "dialects/nn/Ops/Attention.h"
 #include "dialects/nn/Ops/Cast.h"
 #include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Elementwise.h"
@@ -24,6 +25,7 @@ namespace {
 
 /// The gradients of a linear layer y = x W^T. They are the only readers of dy.
 struct Layer {
+  bool copied;           // no kernel writes dy, so that one copies it to the joined rows
   Value leaf;            // dy W as it enters the sum of the gradients of x
   nn::MatmulOp input;    // dy W
   nn::MatmulOp weight;   // dy^T x
@@ -84,12 +86,12 @@ std::optional<Layer> ProductJoiner::match(Value leaf) const {
       layer.input.getTransposeLhs() || layer.input.getTransposeRhs() ||
       !target.joinsProducts(typeOf(layer.input.getLhs()).getElementType()))
     return std::nullopt;
-  // A kernel writes dy, so that it can write the parts of joined rows.
+  // A kernel that writes dy can write it to joined rows.
   Value dy = layer.input.getLhs(), made = throughReshapes(dy);
   layer.view = layer.input.getRhs().getDefiningOp<dist::UnitViewOp>();
-  if (!layer.view || !isa_and_present<ElementwiseOpInterface, nn::CastOp>(made.getDefiningOp()) ||
-      !llvm::hasNItems(dy.getUsers(), 2))
+  if (!layer.view || !made.getDefiningOp() || !llvm::hasNItems(dy.getUsers(), 2))
     return std::nullopt;
+  layer.copied = !isa<ElementwiseOpInterface, nn::CastOp, nn::RopeOp>(made.getDefiningOp());
   for (Operation *user : dy.getUsers())
     if (auto other = dyn_cast<nn::MatmulOp>(user);
         other && other != layer.input && other.getLhs() == dy && other.getRhs() != dy &&
@@ -115,19 +117,35 @@ std::optional<Layer> ProductJoiner::match(Value leaf) const {
   return layer;
 }
 
-/// Whether `next` can follow `layer` in one matrix: its weight is the next one in memory, of the
-/// same shape, since a thread computes the same place of each part, and the layers read the same x.
+/// Returns the columns of dy, which are the rows of W.
+static int64_t widthOf(const Layer &layer) { return layer.segment.getShape()[0]; }
+
+/// Whether `next` can follow `layer` in one matrix: its weight is the next one in memory, its rows
+/// are as long, and the layers read the same x.
 static bool follows(Layer layer, Layer next) {
+  auto isLike = [](Value one, Value other) {
+    return typeOf(one).getElementType() == typeOf(other).getElementType() &&
+           typeOf(one).getDimSize(1) == typeOf(other).getDimSize(1);
+  };
   return layer.view.getInput() == next.view.getInput() && layer.pack == next.pack &&
          layer.segment.getOffset() + layer.segment.getCount() == next.segment.getOffset() &&
-         layer.segment.getShape() == next.segment.getShape() &&
+         layer.segment.getShape()[1] == next.segment.getShape()[1] &&
          layer.leaf.getType() == next.leaf.getType() &&
          layer.input.getType() == next.input.getType() &&
-         layer.packed->getResult(0).getType() == next.packed->getResult(0).getType() &&
-         layer.weight.getType() == next.weight.getType() &&
+         isLike(layer.packed->getResult(0), next.packed->getResult(0)) &&
+         isLike(layer.weight, next.weight) &&
          layer.weight.getRhs().getType() == next.weight.getRhs().getType() &&
          throughReshapes(layer.weight.getRhs()) == throughReshapes(next.weight.getRhs()) &&
          nn::phaseOf(layer.input) == nn::phaseOf(next.input);
+}
+
+/// Whether joining layers saves more bytes than it costs. Each but one leaves out a result as large
+/// as x, which is written and read. A dy that is copied is read and written.
+static bool savesBytes(ArrayRef<Layer> run) {
+  int64_t saved = (run.size() - 1) * run.front().segment.getShape()[1], copied = 0;
+  for (const Layer &layer : run)
+    copied += layer.copied ? widthOf(layer) : 0;
+  return copied <= saved;
 }
 
 /// Returns the first two to four layers whose weights follow one another, or none.
@@ -142,7 +160,7 @@ SmallVector<Layer> ProductJoiner::findNeighbours(ArrayRef<Layer> layers) const {
     for (size_t j = i + 1; j < sorted.size() && run.size() < most; ++j)
       if (follows(run.back(), sorted[j]))
         run.push_back(sorted[j]);
-    if (run.size() > 1)
+    if (run.size() > 1 && savesBytes(run))
       return run;
   }
   return {};
@@ -209,12 +227,14 @@ Value ProductJoiner::join(ArrayRef<Layer> run) {
   RankedTensorType wanted = typeOf(first.leaf);
   if (wanted.getShape() != typeOf(sum).getShape())
     sum = nn::ReshapeOp::create(b, loc, wanted.clone(typeOf(sum).getElementType()), sum);
-  emitDecision(
-      loc, "join-products",
-      llvm::formatv("{0} products of {1} x {2} x {3} become one, and those of the gradients "
-                    "of their weights, too",
-                    run.size(), part.getDimSize(0), weight.getDimSize(1), weight.getDimSize(0))
-          .str());
+  std::string widths;
+  for (const Layer &layer : run)
+    widths += (widths.empty() ? "" : ", ") + std::to_string(widthOf(layer));
+  emitDecision(loc, "join-products",
+               llvm::formatv("{0} products of {1} x {2} x ({3}) become one, and those of the "
+                             "gradients of their weights, too",
+                             run.size(), part.getDimSize(0), weight.getDimSize(1), widths)
+                   .str());
   return cast(sum, wanted.getElementType());
 }
 

@@ -195,14 +195,14 @@ def CallAttentionPass : Pass<"shale-call-attention", "::mlir::ModuleOp"> {
 def JoinProductsPass : Pass<"shale-join-products", "::mlir::ModuleOp"> {
   let summary = "Computes the gradients of layers that read one value by one product";
   let description = [{
-    Linear layers that read one value, such as gate and up of an MLP, each have a product dy W whose
-    results are summed, and a product of dy and x for the gradient of W. If the weights have one shape
-    and follow one another in their unit, both become one product of joined matrices: the sum is then
-    over the columns of [dy1, dy2], and is rounded once. A kernel writes the joined rows. Query, key and
-    value of an attention without rotary positions are one layer in most models.
+    Linear layers that read one value, such as gate and up of an MLP, or query, key and value of an attention, each have a
+    product dy W whose results are summed, and a product of dy and x for the gradient of W. If the weights
+    follow one another in their unit, both become one product of joined matrices: the sum is then
+    over the columns of [dy1, dy2, ..], and is rounded once. Widths may differ, as those of grouped heads do.
+    A kernel writes the joined rows. Where a dy comes from a library, a kernel copies it; the pass joins layers
+    only if they have no more copied columns than the results that it leaves out.
 
-    The pass joins only layers whose dy comes from a kernel, on targets where one product is faster
-    (`Target::joinsProducts`). On a CPU it changes nothing.
+    The pass joins layers on targets where one product is faster (`Target::joinsProducts`). On a CPU it changes nothing.
 
     Before:
     ```mlir

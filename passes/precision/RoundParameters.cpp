@@ -25,15 +25,14 @@ constexpr int64_t kAlignment = 32;
 /// Returns the argument of the function with the role, which is added if there is none.
 Value randomArgument(func::FuncOp function, nn::Role role) {
   for (BlockArgument argument : function.getArguments())
-    if (auto own =
-            function.getArgAttrOfType<nn::RoleAttr>(argument.getArgNumber(), nn::kRoleAttr);
+    if (auto own = function.getArgAttrOfType<nn::RoleAttr>(argument.getArgNumber(), nn::kRoleAttr);
         own && own.getValue() == role)
       return argument;
   Builder b(function.getContext());
   auto name = b.getStringAttr("random." + nn::stringifyRole(role));
-  auto attrs = b.getDictionaryAttr(
-      {b.getNamedAttr(nn::kRoleAttr, nn::RoleAttr::get(b.getContext(), role)),
-       b.getNamedAttr(nn::kNameAttr, name)});
+  auto attrs =
+      b.getDictionaryAttr({b.getNamedAttr(nn::kRoleAttr, nn::RoleAttr::get(b.getContext(), role)),
+                           b.getNamedAttr(nn::kNameAttr, name)});
   unsigned index = function.getNumArguments();
   (void)function.insertArgument(index, RankedTensorType::get({}, b.getI64Type()), attrs,
                                 NameLoc::get(name));

@@ -43,8 +43,8 @@ Value shale::nn::emitRounded(OpBuilder &b, Location loc, Value value, Value word
   raised = arith::AndIOp::create(b, loc, raised, number(0xFFFF0000));
   // NaN, infinity and what is above the largest finite bf16 are left to the rounding to nearest.
   Value magnitude = arith::AndIOp::create(b, loc, bits, number(0x7FFFFFFF));
-  Value large = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ugt, magnitude,
-                                      number(0x7F7F0000));
+  Value large =
+      arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ugt, magnitude, number(0x7F7F0000));
   Value rounded = arith::BitcastOp::create(b, loc, value.getType(), raised);
   return arith::SelectOp::create(b, loc, large, value, rounded);
 }

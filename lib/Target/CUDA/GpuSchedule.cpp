@@ -86,6 +86,11 @@ bool keepsRuns(Operation *op, int64_t block) {
   SetVector<Operation *> after;
   getForwardSlice(op, &after);
   return llvm::all_of(after, [&](Operation *user) {
+    if (auto concat = dyn_cast<nn::ConcatOp>(user))
+      return llvm::all_of(concat.getInputs(), [&](Value input) {
+        ArrayRef<int64_t> shape = cast<RankedTensorType>(input.getType()).getShape();
+        return ShapedType::getNumElements(shape.drop_front(concat.getDim())) % block == 0;
+      });
     auto transpose = dyn_cast<nn::TransposeOp>(user);
     if (!transpose)
       return isa<ElementwiseOpInterface, nn::ReshapeOp>(user) ||
@@ -100,7 +105,8 @@ bool keepsRuns(Operation *op, int64_t block) {
 
 /// Sets the parts of a flat kernel that joins tensors of equal size, as rotary positions do. A
 /// thread that has the same place of each part reads what the parts share once, and computes one
-/// operand for each element: which one does not depend on the thread.
+/// operand for each element: which one does not depend on the thread. The result may be a part of
+/// the rows that the kernel writes, as the rotated queries are of joined queries, keys and values.
 void chooseParts(const RowForm &form, Region &body, GpuSchedule &schedule) {
   for (auto op : body.getOps<nn::ConcatOp>()) {
     int64_t parts = op.getInputs().size();
@@ -116,7 +122,7 @@ void chooseParts(const RowForm &form, Region &body, GpuSchedule &schedule) {
     for (Value value : buffersOf(body, form.columns))
       sector = std::max(sector, kSector / nn::elementBytes(getElementTypeOrSelf(value.getType())));
     if (equal && parts > 1 && parts <= kMaxParts && part % sector == 0 &&
-        part % schedule.width == 0 && nn::elements(op.getResult()) == form.columns &&
+        part % schedule.width == 0 && form.columns % (part * parts) == 0 &&
         keepsRuns(op, part * parts)) {
       schedule.parts = parts;
       schedule.part = part;

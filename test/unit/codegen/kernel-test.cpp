@@ -521,8 +521,10 @@ func.func @f(%x: tensor<2x3x5x20xf32>, %c: tensor<5x8xf32>, %s: tensor<5x8xf32>)
 
 // Parts of equal size, wide enough for a GPU's thread to have the same place of each: rotary
 // positions with a transposition behind them, a product of three projections, parts of whole
-// matrices, and one whose runs a transposition takes apart.
-TEST(Concat, EqualParts) {
+// matrices, and one whose runs a transposition takes apart. Then the rotated queries and keys of
+// grouped heads with their values, which are joined to rows that have several pairs of parts, and
+// rows in which such a pair does not begin at a multiple of its size.
+TEST(Concat, Parts) {
   const char *texts[] = {R"(
 func.func @f(%x: tensor<3x2x5x64xT>, %c: tensor<5x32xT>, %s: tensor<5x32xT>) -> tensor<3x5x2x64xT> {
   %0 = nn.rope %x, %c, %s : tensor<3x2x5x64xT>, tensor<5x32xT>
@@ -548,6 +550,22 @@ func.func @f(%x: tensor<6x32xT>, %y: tensor<6x32xT>) -> tensor<64x6xT> {
   %1 = nn.concat %0, %y dim = 1 : (tensor<6x32xT>, tensor<6x32xT>) -> tensor<6x64xT>
   %2 = nn.transpose %1 perm = [1, 0] : tensor<6x64xT> -> tensor<64x6xT>
   return %2 : tensor<64x6xT>
+})",
+                         R"(
+func.func @f(%q: tensor<3x5x4x64xT>, %k: tensor<3x5x1x64xT>, %v: tensor<15x64xT>, %c: tensor<5x32xT>, %s: tensor<5x32xT>) -> tensor<15x384xT> {
+  %0 = nn.rope %q, %c, %s inverse headed : tensor<3x5x4x64xT>, tensor<5x32xT>
+  %1 = nn.rope %k, %c, %s inverse headed : tensor<3x5x1x64xT>, tensor<5x32xT>
+  %2 = nn.reshape %0 : tensor<3x5x4x64xT> -> tensor<15x256xT>
+  %3 = nn.reshape %1 : tensor<3x5x1x64xT> -> tensor<15x64xT>
+  %4 = nn.concat %2, %3, %v dim = 1 : (tensor<15x256xT>, tensor<15x64xT>, tensor<15x64xT>) -> tensor<15x384xT>
+  return %4 : tensor<15x384xT>
+})",
+                         R"(
+func.func @f(%q: tensor<3x5x2x64xT>, %v: tensor<15x32xT>, %c: tensor<5x32xT>, %s: tensor<5x32xT>) -> tensor<15x160xT> {
+  %0 = nn.rope %q, %c, %s headed : tensor<3x5x2x64xT>, tensor<5x32xT>
+  %1 = nn.reshape %0 : tensor<3x5x2x64xT> -> tensor<15x128xT>
+  %2 = nn.concat %v, %1 dim = 1 : (tensor<15x32xT>, tensor<15x128xT>) -> tensor<15x160xT>
+  return %2 : tensor<15x160xT>
 })"};
   for (std::string type : {"f32", "bf16"})
     for (std::string text : texts) {

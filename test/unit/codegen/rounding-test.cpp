@@ -244,7 +244,8 @@ func.func @f(%p: tensor<4096xT>, %g: tensor<4096xf32>, %v: tensor<4096xf32>, %se
 })";
     replaceAll(text, "xT>", "x" + type + ">");
     replaceAll(text, "ROUNDED", rounded);
-    replaceAll(text, "tensor<4096xf32> grad tensor<4096xf32> state tensor<4096xf32>", "tensor<4096xf32>");
+    replaceAll(text, "tensor<4096xf32> grad tensor<4096xf32> state tensor<4096xf32>",
+               "tensor<4096xf32>");
     mlir::MLIRContext context;
     prepare(context);
     auto module = parse(context, text);
@@ -258,8 +259,8 @@ func.func @f(%p: tensor<4096xT>, %g: tensor<4096xf32>, %v: tensor<4096xf32>, %se
       std::vector<double> gradient;
       for (int64_t i = 0; i < count; ++i)
         gradient.push_back(float(param.number(i) - target));
-      param = kernels.run({param, floats(Element::F32, gradient), still, scalar(kSeed),
-                           scalar(step)})[0];
+      param = kernels.run(
+          {param, floats(Element::F32, gradient), still, scalar(kSeed), scalar(step)})[0];
     }
     double loss = 0;
     for (int64_t i = 0; i < count; ++i)
