@@ -205,12 +205,14 @@ def OptimizerUpdateInterface : OpInterface<"OptimizerUpdateOpInterface", [Gradie
     }],
     "bool", "hasElementwiseState", (ins), "", "return true;">,
     InterfaceMethod<"Returns the number of the operand `enable`; that of `scale` follows.",
-    "unsigned", "getEnableNumber", (ins), "", "return 1 + $_op->getNumResults();">,
+    "unsigned", "getEnableNumber", (ins), "", "return $_op.getEnableMutable().getOperandNumber();">,
     InterfaceMethod<"Returns the numbers of the scalars of the formula.",
     "::llvm::iota_range<unsigned>", "getHyperNumbers", (ins), "", [{
       unsigned begin = 3 + $_op->getNumResults(), end = $_op->getNumOperands() - bool($_op.getOffset());
       return ::llvm::seq(begin, end);
     }]>,
+    InterfaceMethod<"Returns the number of the learning rate, one of the scalars of the formula, if there is one.",
+    "std::optional<unsigned>", "getLearningRateNumber", (ins), "", "return $_op.getLrMutable().getOperandNumber();">,
     InterfaceMethod<"Returns the factor on weight decay.",
     "double", "getDecayFactor", (ins), "", "return $_op.getDecay().convertToDouble();">,
     InterfaceMethod<"Returns the factor on the learning rate.",

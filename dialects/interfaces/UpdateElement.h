@@ -11,14 +11,11 @@ namespace shale {
 struct UpdateElement {
   mlir::OpBuilder &builder;
   mlir::Location loc;
-  /// The parameter, then its state.
-  mlir::ValueRange olds;
-  /// The gradient, scaled.
-  mlir::Value gradient;
+  /// For each operand of the op: the element of the parameter, the gradient, which is scaled, or a
+  /// state, or the scalar of the formula. Null for the others. The op's Adaptor names them.
+  mlir::ValueRange operands;
   /// The factor of the weight decay.
   mlir::Value decay;
-  /// The scalars of the formula, in the order of the op's operands.
-  mlir::ValueRange hypers;
 };
 
 } // namespace shale

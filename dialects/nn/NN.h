@@ -36,10 +36,6 @@ mlir::Type scalarOf(mlir::Type tensor);
 struct Optimizer; // dialects/nn/Optimizers.h
 class StateOp;    // dialects/nn/Ops/State.h
 
-/// Checks the segment table of a flat update.
-mlir::LogicalResult verifySegments(mlir::Operation *op, mlir::Type param, mlir::ArrayAttr segments,
-                                   mlir::Value offset);
-
 /// A tensor as the matrices that its last two dimensions make. A factored moment has one element
 /// per row of all matrices, then one per column of all matrices. A tensor of fewer dimensions has
 /// no matrices (`columns` is 0), and its moment one element per element.

@@ -162,15 +162,13 @@ def NN_FactoredRangeAttr : NN_Attr<"FactoredRange", "factored_range"> {
   let summary = "A parameter's range of a flat group and of a factored moment";
   let description = [{
     Elements of the group from `offset` hold a tensor of `shape`. Elements of the
-    factored moment (`nn.adafactor`) from `at` hold its moment. Weight decay is
-    multiplied by `decay`. Elements in no range are padding.
+    factored moment (`nn.adafactor`) from `at` hold its moment. Elements in no
+    range are padding.
 
-    Example: `#nn.factored_range<offset = 16, shape = [4, 8], at = 0, decay = 1.0 : f64>`
+    Example: `#nn.factored_range<offset = 16, shape = [4, 8], at = 0>`
   }];
-  let parameters = (ins "int64_t":$offset, OptionalArrayRefParameter<"int64_t">:$shape, "int64_t":$at, "::mlir::FloatAttr":$decay);
-  let assemblyFormat = [{
-    `<` `offset` `=` $offset `,` (`shape` `=` `[` $shape^ `]` `,`)? `at` `=` $at `,` `decay` `=` $decay `>`
-  }];
+  let parameters = (ins "int64_t":$offset, OptionalArrayRefParameter<"int64_t">:$shape, "int64_t":$at);
+  let assemblyFormat = "`<` `offset` `=` $offset `,` (`shape` `=` `[` $shape^ `]` `,`)? `at` `=` $at `>`";
   let extraClassDeclaration = [{
     /// Returns the number of elements, or -1 if it overflows 64 bits.
     int64_t getCount() const;

@@ -18,10 +18,7 @@
 #include <vector>
 
 namespace mlir {
-class Location;
-class OpBuilder;
 class Operation;
-class Value;
 } // namespace mlir
 
 namespace shale::nn {
@@ -156,12 +153,6 @@ llvm::ArrayRef<HyperParameter> getOperandHypers(const Optimizer &main, const Opt
 
 /// Returns the names of all optimizers, with `separator` between them.
 std::string listOptimizers(llvm::StringRef separator);
-
-/// Multiplies the learning rates among `hypers`, the scalars of an update op's formula, by `rate`,
-/// a float or a vector of their type. An op that is a part of an optimizer's update has one, which
-/// comes first.
-void scaleLearningRates(mlir::Operation *update, mlir::OpBuilder &builder, mlir::Location loc,
-                        mlir::Value rate, llvm::MutableArrayRef<mlir::Value> hypers);
 
 /// Returns the hyper-parameters of @step in their order: the optimizer's, those of what updates the
 /// rest, those that every step has, and kPreviousEnable, which some steps have.

@@ -195,15 +195,26 @@ def check_handlers(files):
 
 
 def check_constraints(files):
-    """Each constraint of an op needs a negative test of its dialect that names it: copy_c2 for (C2) of `copy`. Those of a class are of each op."""
+    """Each constraint of an op needs a negative test of its dialect that names it: copy_c2 for (C2) of `copy`. Those of a class, or of a
+    trait that an op or its class names, are of each op."""
     texts = {td: (ROOT / td).read_text() for td in files if td.parts[0] == "dialects" and td.suffix == ".td"}
     tests = {path: (ROOT / path).read_text() for path in files if path.parts[:2] == ("test", "dialects") and path.suffix == ".mlir"}
-    classes = {name: re.findall(r"^ *- \(C(\d+)\)", text, re.M)
-               for td in texts for name, text in re.findall(r"^class (\w+)(.*?)(?=^(?:class|def) |\Z)", texts[td], re.M | re.S)}
-    for td, text in texts.items():
+    op_head = re.compile(r'def \w+ : (\w+)<"([a-z]\w*)"')
+    records = {td: re.findall(r"^((?:class|def) (\w+)\b.*?)(?=^(?:class|def) |\Z)", text, re.M | re.S) for td, text in texts.items()}
+    shared = {name: body for all_of in records.values() for body, name in all_of if not op_head.match(body)}
+
+    def numbers(body, seen):
+        """The constraints in a record and in the classes and traits that it names."""
+        yield from re.findall(r"^ *- \(C(\d+)\)", body, re.M)
+        for name in dict.fromkeys(re.findall(r"\b\w+_\w+\b", body)):
+            if name in shared and name not in seen:
+                seen.add(name)
+                yield from numbers(shared[name], seen)
+
+    for td, all_of in records.items():
         own = "".join(test for path, test in tests.items() if path.parts[2] == td.parts[1])
-        for base, op, body in re.findall(r'^def \w+ : (\w+)<"(\w+)"(.*?)(?=^(?:class|def) |\Z)', text, re.M | re.S):
-            for number in classes.get(base, []) + re.findall(r"^ *- \(C(\d+)\)", body, re.M):
+        for body, op in ((body, op_head.match(body)[2]) for body, _ in all_of if op_head.match(body)):
+            for number in numbers(body, set()):
                 if not re.search(rf"\b{op}_c{number}(?![0-9a-z])", own):
                     yield f"{td}: no test of test/dialects/{td.parts[1]} cites {op}_c{number}"
 

@@ -4,9 +4,11 @@
 #include "dialects/nn/Optimizers/Rounding.h"
 
 using namespace mlir;
+using namespace shale;
 using namespace shale::nn;
 
-LogicalResult shale::nn::verifyRounding(RoundedUpdateOpInterface op) {
+/// Checks how an update rounds new parameters.
+static LogicalResult verifyRounding(RoundedUpdateOpInterface op) {
   size_t count = op.getRoundingOperands().size();
   Type element = cast<RankedTensorType>(op->getResult(0).getType()).getElementType();
   if (count != 0 && count != 2) // adamw_c3, assign_c3
@@ -34,14 +36,18 @@ LogicalResult shale::nn::verifyRounding(RoundedUpdateOpInterface op) {
   return success();
 }
 
-LogicalResult shale::nn::verifySegments(Operation *op, Type param, ArrayAttr segments,
-                                        Value offset) { // c1, c2 of updates
+LogicalResult shale::nn::verifyRanges(Operation *op) { // c1, c2 of NN_UpdatesRanges
+  if (failed(verifyRounding(cast<RoundedUpdateOpInterface>(op))))
+    return failure();
+  auto update = cast<OptimizerUpdateOpInterface>(op);
+  ArrayAttr segments = update.getGroupSegments();
+  Value offset = update.getGroupOffset();
   if (!segments) {
     if (offset)
       return op->emitOpError() << "'offset' needs 'segments'";
     return success();
   }
-  auto type = cast<RankedTensorType>(param);
+  auto type = cast<RankedTensorType>(update.getParameterOperand().get().getType());
   if (type.getRank() != 1)
     return op->emitOpError() << "'segments' needs 1-D operands; got " << type;
   int64_t end = 0;
@@ -67,20 +73,20 @@ ArrayAttr shale::nn::updateRanges(Builder &builder, const GroupUpdate &group) {
   return builder.getArrayAttr(ranges);
 }
 
-/// Checks an update that is replaced by other ops on flat groups.
-static LogicalResult verifyOneParameter(shale::OptimizerUpdateOpInterface op) {
-  if (op.getGroupOffset() || op.getGroupSegments())
+LogicalResult shale::nn::verifyOneParameter(Operation *op) { // c1 of NN_UpdatesOneParameter
+  auto update = cast<OptimizerUpdateOpInterface>(op);
+  if (update.getGroupOffset() || update.getGroupSegments())
     return op->emitOpError() << "updates one parameter: it takes no 'offset' and no 'segments'";
-  return verifyRounding(cast<RoundedUpdateOpInterface>(op.getOperation()));
+  return verifyRounding(cast<RoundedUpdateOpInterface>(op));
 }
 
-SmallVector<Value> AssignOp::emitUpdate(const UpdateElement &at) { return {at.gradient}; }
+SmallVector<Value> AssignOp::emitUpdate(const UpdateElement &at) {
+  return {Adaptor(at.operands, *this).getGrad()};
+}
 
-LogicalResult LambOp::verify() { return verifyOneParameter(*this); } // lamb_c1
+std::optional<unsigned> AssignOp::getLearningRateNumber() { return std::nullopt; }
 
 LogicalResult AdafactorOp::verify() {
-  if (failed(verifyOneParameter(*this))) // adafactor_c1
-    return failure();
   auto param = cast<RankedTensorType>(getParam().getType());
   auto moment = cast<RankedTensorType>(getMoment().getType());
   if (tensorBytes(param) < 0)

@@ -9,6 +9,20 @@ namespace shale::nn {
 /// (Optimizer.td).
 template <typename Op>
 class NeedsMeansOnly : public mlir::OpTrait::TraitBase<Op, NeedsMeansOnly> {};
+
+/// Fail after an error if an update violates the constraints of its class (Optimizer.td).
+llvm::LogicalResult verifyRanges(mlir::Operation *op);
+llvm::LogicalResult verifyOneParameter(mlir::Operation *op);
+
+template <typename Op> class UpdatesRanges : public mlir::OpTrait::TraitBase<Op, UpdatesRanges> {
+public:
+  static llvm::LogicalResult verifyTrait(mlir::Operation *op) { return verifyRanges(op); }
+};
+template <typename Op>
+class UpdatesOneParameter : public mlir::OpTrait::TraitBase<Op, UpdatesOneParameter> {
+public:
+  static llvm::LogicalResult verifyTrait(mlir::Operation *op) { return verifyOneParameter(op); }
+};
 } // namespace shale::nn
 
 #include "dialects/nn/RoundedUpdate.h.inc"
@@ -19,8 +33,6 @@ class NeedsMeansOnly : public mlir::OpTrait::TraitBase<Op, NeedsMeansOnly> {};
 namespace shale::nn {
 /// Adds the ops of Optimizer.td to the dialect.
 void registerOptimizerOps(NNDialect &dialect);
-/// Checks how an update rounds new parameters.
-mlir::LogicalResult verifyRounding(RoundedUpdateOpInterface op);
 /// Returns the parameters of a group as the `segments` of an update op.
 mlir::ArrayAttr updateRanges(mlir::Builder &builder, const GroupUpdate &group);
 } // namespace shale::nn

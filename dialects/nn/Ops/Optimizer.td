@@ -45,9 +45,39 @@ def NN_AccumulateOp : NN_Op<"accumulate", [Pure, GradientAccumulationInterface, 
   let hasVerifier = 1;
 }
 
-// Code of updates of one parameter or flat group. `elementFlops` are the operations per element.
-class NN_UpdateCode<int elementFlops> {
-  string definition = [{
+// What all updates have. `states` are the operands of the state, `scalars` those of the formula (dialects/nn/Optimizers), each
+// of which is printed after its name; operands are in the order param, grad, states, enable, scale, scalars, rounding (seed and step), offset. `types` is
+// the assembly of the types of param, grad and states, `elementFlops` the operations per element, `more` the op's other traits.
+class NN_UpdateBase<string mnemonic, list<string> states, list<string> scalars, string types, int elementFlops,
+                    list<Trait> more, TypeConstraint stateType = NN_FloatTensor>
+    : NN_Op<mnemonic,
+        [Pure, NN_Cost, NN_Numeric, AttrSizedOperandSegments, RoundedUpdateInterface,
+         AllTypesMatch<["param", "new_param"]>,
+         AllTypesMatch<!listconcat(["scale"], scalars)>,
+         TypesMatchWith<"a truth value", "scale", "enable", "::shale::nn::boolScalar($_self)">] # more> {
+  // Parts of the description: what the op computes, its life, its constraints beside those of its class, an example.
+  string text = "";
+  string life = "as `nn.adamw`";
+  string classConstraints = "";
+  string constraints = "";
+  string example = "";
+  let description = text # "\n    Life: " # life # ".\n\n    Constraints:" # classConstraints # constraints # "\n\n    Example: `" # example # "`\n  ";
+  let arguments = !con(
+      (ins NN_FloatTensor:$param, NN_FloatTensor:$grad),
+      !dag(ins, !foreach(state, states, stateType), states),
+      (ins NN_BoolScalar:$enable, NN_FloatScalar:$scale),
+      !dag(ins, !foreach(scalar, scalars, NN_FloatScalar), scalars),
+      (ins Variadic<0DTensorOf<[I64]>>:$rounding, Optional<0DTensorOf<[I64]>>:$offset, F64Attr:$decay,
+       OptionalAttr<F64Attr>:$lr_scale, OptionalAttr<DenseI64ArrayAttr>:$numbers,
+       OptionalAttr<TypedArrayAttrBase<NN_UpdateRangeAttr, "segments">>:$segments));
+  let results = !con(
+      (outs NN_FloatTensor:$new_param),
+      !dag(outs, !foreach(state, states, stateType), !foreach(state, states, "new_" # state)));
+  let assemblyFormat = !interleave(!foreach(value, !listconcat(["param", "grad"], states), "$" # value), " `,` ") #
+      " `enable` $enable `scale` $scale " # !interleave(!foreach(scalar, scalars, "`" # scalar # "` $" # scalar), " ") #
+      " (`rounded` `by` $rounding^ `:` type($rounding))? (`offset` $offset^ `:` type($offset))? `decay` `=` $decay (`segments` `=` $segments^)? attr-dict `:` " #
+      types # " `,` type($scale)";
+  code definition = [{
     // The update is computed in f32, whatever is stored.
     ::shale::Numeric $cppClass::getOperandNumeric(unsigned number) {
       return number <= (*this)->getNumResults() ? ::shale::Numeric::Any : ::shale::Numeric::Full;
@@ -59,68 +89,45 @@ class NN_UpdateCode<int elementFlops> {
     }
     int64_t $cppClass::getFlops() { return }] # !cast<string>(elementFlops) # [{ * ::llvm::cast<::mlir::RankedTensorType>(getParam().getType()).getNumElements(); }
   }];
-  string verifier = [{
-    ::llvm::LogicalResult $cppClass::verify() {
-      if (failed(::shale::nn::verifyRounding(*this)))
-        return ::mlir::failure();
-      return ::shale::nn::verifySegments(*this, getParam().getType(), getSegmentsAttr(), getOffset());
-    }
-  }];
+  let extraClassDefinition = definition;
 }
 
-// The last operands of an update, and its attributes.
-defvar NN_UpdateEnd = (ins
-    Variadic<0DTensorOf<[I64]>>:$rounding, Optional<0DTensorOf<[I64]>>:$offset,
-    F64Attr:$decay, OptionalAttr<F64Attr>:$lr_scale, OptionalAttr<DenseI64ArrayAttr>:$numbers,
-    OptionalAttr<TypedArrayAttrBase<NN_UpdateRangeAttr, "segments">>:$segments);
-class NN_UpdateEndFormat {
-  string text = " (`rounded` `by` $rounding^ `:` type($rounding))? (`offset` $offset^ `:` type($offset))? " #
-      "`decay` `=` $decay (`segments` `=` $segments^)? attr-dict `:` ";
+// Constraints of two kinds of updates. The traits verify them (Optimizer.h).
+class NN_UpdateKind<string name, string text> : NativeOpTrait<name> {
+  let cppNamespace = "::shale::nn";
+  string constraints = text;
 }
+def NN_UpdatesRanges : NN_UpdateKind<"UpdatesRanges", [{
+    - (C1) with `segments` the operands are 1-D; segments ascend and do not overlap.
+    - (C2) `offset` requires `segments`.}]>;
+def NN_UpdatesOneParameter : NN_UpdateKind<"UpdatesOneParameter", [{
+    - (C1) there is no `offset` and there are no `segments`.}]>;
 
-// An optimizer: updates one parameter or one flat group. `states` are the operands of its state, `hypers` the scalars of
-// its formula (dialects/nn/Optimizers); operands are in the order param, grad, states, enable, scale, hypers, rounding (seed
-// and step), offset.
-// `hyperFormat` is the assembly of the hypers, `elementFlops` the operations per element, `more` its traits and interfaces,
-// `stateType` the type of its state.
-class NN_AnyUpdateOp<string mnemonic, list<string> states, list<string> hypers, string hyperFormat, int elementFlops,
+// Constraints of `rounding`, after those of NN_UpdatesRanges.
+defvar NN_RoundingConstraints = [{
+    - (C3) `rounding` has two operands or none, and requires a parameter of bf16.
+    - (C4) `numbers` requires `rounding`, and has one number per segment, or one: multiples of 4 from 0 to 2^48.
+    - (C5) with `rounding`, segments begin at multiples of 4.}];
+
+// An optimizer: updates one parameter or one flat group. Its states have one type.
+class NN_AnyUpdateOp<string mnemonic, list<string> states, list<string> scalars, int elementFlops, NN_UpdateKind kind,
                      list<Trait> more, TypeConstraint stateType = NN_FloatTensor>
-    : NN_Op<mnemonic,
-        [Pure, NN_Cost, NN_Numeric, AttrSizedOperandSegments, RoundedUpdateInterface,
-         AllTypesMatch<["param", "new_param"]>,
-         AllTypesMatch<!listconcat(states, !foreach(state, states, "new_" # state))>,
-         AllTypesMatch<!listconcat(["scale"], hypers)>,
-         TypesMatchWith<"a truth value", "scale", "enable", "::shale::nn::boolScalar($_self)">] # more> {
-  let arguments = !con(
-      (ins NN_FloatTensor:$param, NN_FloatTensor:$grad),
-      !dag(ins, !foreach(state, states, stateType), states),
-      (ins NN_BoolScalar:$enable, NN_FloatScalar:$scale),
-      !dag(ins, !foreach(hyper, hypers, NN_FloatScalar), hypers),
-      NN_UpdateEnd);
-  let results = !con(
-      (outs NN_FloatTensor:$new_param),
-      !dag(outs, !foreach(state, states, stateType), !foreach(state, states, "new_" # state)));
-  let assemblyFormat = "$param `,` $grad `,` " # !interleave(!foreach(state, states, "$" # state), " `,` ") #
-      " `enable` $enable `scale` $scale " # hyperFormat # NN_UpdateEndFormat<>.text #
-      "custom<UpdateTypes>(type($param), type($grad), type($" # !head(states) # ")) `,` type($scale)";
-  let hasVerifier = 1;
+    : NN_UpdateBase<mnemonic, states, scalars, "custom<UpdateTypes>(type($param), type($grad), type($" # !head(states) # "))",
+        elementFlops, [AllTypesMatch<!listconcat(states, !foreach(state, states, "new_" # state))>, kind] # more, stateType> {
+  let classConstraints = kind.constraints;
   let extraClassDeclaration = "static const ::shale::nn::Optimizer &getOptimizer();";
-  string definition = NN_UpdateCode<elementFlops>.definition;
 }
 
 // An elementwise optimizer: the op updates flat groups and slices of them, too.
-class NN_UpdateOp<string mnemonic, list<string> states, list<string> hypers, string hyperFormat, int elementFlops>
-    : NN_AnyUpdateOp<mnemonic, states, hypers, hyperFormat, elementFlops,
+class NN_UpdateOp<string mnemonic, list<string> states, list<string> scalars, int elementFlops>
+    : NN_AnyUpdateOp<mnemonic, states, scalars, elementFlops, NN_UpdatesRanges,
         [DeclareOpInterfaceMethods<OptimizerUpdateInterface, ["getHyperNumbers"]>, DeclareOpInterfaceMethods<ElementwiseUpdateInterface>,
-         AllShapesMatch<["param", "grad", !head(states)]>]> {
-  let extraClassDefinition = definition # NN_UpdateCode<elementFlops>.verifier;
-}
+         AllShapesMatch<["param", "grad", !head(states)]>]>;
 
 def NN_AdamwOp : NN_UpdateOp<"adamw", ["moment1", "moment2"],
-    ["lr", "beta1", "beta2", "epsilon", "weight_decay", "bias1", "bias2"],
-    "`lr` $lr `betas` $beta1 `,` $beta2 `epsilon` $epsilon `weight_decay` $weight_decay `bias` $bias1 `,` $bias2", 15> {
+    ["lr", "beta1", "beta2", "epsilon", "weight_decay", "bias1", "bias2"], 15> {
   let summary = "AdamW update of a parameter or a flat group";
-  let description = [{
+  let text = [{
     PyTorch's torch.optim.AdamW (Loshchilov and Hutter, arXiv 1711.05101), with
     g = grad * scale (scale is the clipping factor):
 
@@ -153,25 +160,16 @@ def NN_AdamwOp : NN_UpdateOp<"adamw", ["moment1", "moment2"],
     from `numbers` on, those of a segment from its own number on. The bits therefore do not
     depend on how ranks share the group, nor on what else is in it. The high word of `step` is the
     piece of the parameter that a rank has if tensor axes split it.
-
-    Life: made by autodiff; moved onto flat groups by `shale-materialize-units`;
-    lives up to codegen.
-
-    Constraints:
-    - (C1) with `segments` the operands are 1-D; segments ascend and do not overlap.
-    - (C2) `offset` requires `segments`.
-    - (C3) `rounding` has two operands or none, and requires a parameter of bf16.
-    - (C4) `numbers` requires `rounding`, and has one number per segment, or one: multiples of 4 from 0 to 2^48.
-    - (C5) with `rounding`, segments begin at multiples of 4.
-
-    Example: `%p1, %m1, %v1 = nn.adamw %p, %g, %m, %v enable %e scale %s lr %lr betas %b1, %b2 epsilon %eps weight_decay %wd bias %c1, %c2 decay = 1.000000e+00 : tensor<8xf32>, tensor<f32>`
   }];
+  let life = [{made by autodiff; moved onto flat groups by `shale-materialize-units`;
+    lives up to codegen}];
+  let constraints = NN_RoundingConstraints;
+  let example = "%p1, %m1, %v1 = nn.adamw %p, %g, %m, %v enable %e scale %s lr %lr beta1 %b1 beta2 %b2 epsilon %eps weight_decay %wd bias1 %c1 bias2 %c2 decay = 1.000000e+00 : tensor<8xf32>, tensor<f32>";
 }
 
-def NN_SgdOp : NN_UpdateOp<"sgd", ["velocity"], ["lr", "momentum", "weight_decay"],
-    "`lr` $lr `momentum` $momentum `weight_decay` $weight_decay", 7> {
+def NN_SgdOp : NN_UpdateOp<"sgd", ["velocity"], ["lr", "momentum", "weight_decay"], 7> {
   let summary = "SGD update with momentum of a parameter or a flat group";
-  let description = [{
+  let text = [{
     PyTorch's torch.optim.SGD without dampening or Nesterov, with g = grad * scale:
 
     ```
@@ -182,21 +180,13 @@ def NN_SgdOp : NN_UpdateOp<"sgd", ["velocity"], ["lr", "momentum", "weight_decay
 
     `segments`, `offset` and `enable` are as in `nn.adamw`. A velocity that
     begins at zero gives PyTorch's first step.
-
-    Life: as `nn.adamw`.
-
-    Constraints:
-    - (C1) with `segments` the operands are 1-D; segments ascend and do not overlap.
-    - (C2) `offset` requires `segments`.
-
-    Example: `%p1, %v1 = nn.sgd %p, %g, %v enable %e scale %s lr %lr momentum %mu weight_decay %wd decay = 1.000000e+00 : tensor<8xf32>, tensor<f32>`
   }];
+  let example = "%p1, %v1 = nn.sgd %p, %g, %v enable %e scale %s lr %lr momentum %mu weight_decay %wd decay = 1.000000e+00 : tensor<8xf32>, tensor<f32>";
 }
 
-def NN_LionOp : NN_UpdateOp<"lion", ["momentum"], ["lr", "beta1", "beta2", "weight_decay"],
-    "`lr` $lr `betas` $beta1 `,` $beta2 `weight_decay` $weight_decay", 12> {
+def NN_LionOp : NN_UpdateOp<"lion", ["momentum"], ["lr", "beta1", "beta2", "weight_decay"], 12> {
   let summary = "Lion update of a parameter or a flat group";
-  let description = [{
+  let text = [{
     Lion (Chen and others, arXiv 2302.06675), with g = grad * scale:
 
     ```
@@ -206,22 +196,14 @@ def NN_LionOp : NN_UpdateOp<"lion", ["momentum"], ["lr", "beta1", "beta2", "weig
     ```
 
     The sign of 0 is 0. `segments`, `offset` and `enable` are as in `nn.adamw`.
-
-    Life: as `nn.adamw`.
-
-    Constraints:
-    - (C1) with `segments` the operands are 1-D; segments ascend and do not overlap.
-    - (C2) `offset` requires `segments`.
-
-    Example: `%p1, %m1 = nn.lion %p, %g, %m enable %e scale %s lr %lr betas %b1, %b2 weight_decay %wd decay = 1.000000e+00 : tensor<8xf32>, tensor<f32>`
   }];
+  let example = "%p1, %m1 = nn.lion %p, %g, %m enable %e scale %s lr %lr beta1 %b1 beta2 %b2 weight_decay %wd decay = 1.000000e+00 : tensor<8xf32>, tensor<f32>";
 }
 
 def NN_AdamOp : NN_UpdateOp<"adam", ["moment1", "moment2"],
-    ["lr", "beta1", "beta2", "epsilon", "weight_decay", "decoupled_decay", "shrink", "bias1", "bias2"],
-    "`lr` $lr `betas` $beta1 `,` $beta2 `epsilon` $epsilon `decays` $weight_decay `,` $decoupled_decay `,` $shrink `bias` $bias1 `,` $bias2", 20> {
+    ["lr", "beta1", "beta2", "epsilon", "weight_decay", "decoupled_decay", "shrink", "bias1", "bias2"], 20> {
   let summary = "Adam update of a parameter or a flat group, epsilon outside of the bias correction";
-  let description = [{
+  let text = [{
     The Adam of ONNX (`ai.onnx.preview.training`) and of ONNX Runtime's and Transformers' AdamW: the last form of section 2 of
     Kingma and Ba, arXiv 1412.6980. With g = grad * scale:
 
@@ -234,21 +216,13 @@ def NN_AdamOp : NN_UpdateOp<"adam", ["moment1", "moment2"],
     ```
 
     `bias1` and `bias2` are as in `nn.adamw`; 1 leaves the correction out. `segments`, `offset` and `enable` are as in `nn.adamw`.
-
-    Life: as `nn.adamw`.
-
-    Constraints:
-    - (C1) with `segments` the operands are 1-D; segments ascend and do not overlap.
-    - (C2) `offset` requires `segments`.
-
-    Example: `%p1, %m1, %v1 = nn.adam %p, %g, %m, %v enable %e scale %s lr %lr betas %b1, %b2 epsilon %eps decays %l2, %wd, %n bias %c1, %c2 decay = 1.000000e+00 : tensor<8xf32>, tensor<f32>`
   }];
+  let example = "%p1, %m1, %v1 = nn.adam %p, %g, %m, %v enable %e scale %s lr %lr beta1 %b1 beta2 %b2 epsilon %eps weight_decay %l2 decoupled_decay %wd shrink %n bias1 %c1 bias2 %c2 decay = 1.000000e+00 : tensor<8xf32>, tensor<f32>";
 }
 
-def NN_AdagradOp : NN_UpdateOp<"adagrad", ["sum"], ["lr", "lr_decay", "epsilon", "weight_decay", "rate"],
-    "`lr` $lr `lr_decay` $lr_decay `epsilon` $epsilon `weight_decay` $weight_decay `rate` $rate", 10> {
+def NN_AdagradOp : NN_UpdateOp<"adagrad", ["sum"], ["lr", "lr_decay", "epsilon", "weight_decay", "rate"], 10> {
   let summary = "Adagrad update of a parameter or a flat group";
-  let description = [{
+  let text = [{
     PyTorch's torch.optim.Adagrad and ONNX's Adagrad (Duchi and others, JMLR 12, 2011), with g = grad * scale:
 
     ```
@@ -258,22 +232,14 @@ def NN_AdagradOp : NN_UpdateOp<"adagrad", ["sum"], ["lr", "lr_decay", "epsilon",
     ```
 
     with rate = 1 / (1 + t * lr_decay) for the number t of updates before. `segments`, `offset` and `enable` are as in `nn.adamw`.
-
-    Life: as `nn.adamw`.
-
-    Constraints:
-    - (C1) with `segments` the operands are 1-D; segments ascend and do not overlap.
-    - (C2) `offset` requires `segments`.
-
-    Example: `%p1, %h1 = nn.adagrad %p, %g, %h enable %e scale %s lr %lr lr_decay %d epsilon %eps weight_decay %wd rate %r decay = 1.000000e+00 : tensor<8xf32>, tensor<f32>`
   }];
+  let example = "%p1, %h1 = nn.adagrad %p, %g, %h enable %e scale %s lr %lr lr_decay %d epsilon %eps weight_decay %wd rate %r decay = 1.000000e+00 : tensor<8xf32>, tensor<f32>";
 }
 
 def NN_MomentumOp : NN_UpdateOp<"momentum", ["velocity"],
-    ["lr", "momentum", "gradient_weight", "nesterov", "weight_decay", "weight"],
-    "`lr` $lr `momentum` $momentum `gradient_weight` $gradient_weight `nesterov` $nesterov `weight_decay` $weight_decay `weight` $weight", 13> {
+    ["lr", "momentum", "gradient_weight", "nesterov", "weight_decay", "weight"], 13> {
   let summary = "Momentum update of a parameter or a flat group";
-  let description = [{
+  let text = [{
     ONNX's Momentum, which is PyTorch's torch.optim.SGD with dampening 1 - gradient_weight. With g = grad * scale:
 
     ```
@@ -284,24 +250,16 @@ def NN_MomentumOp : NN_UpdateOp<"momentum", ["velocity"],
     ```
 
     `weight` is 1 in the first update and gradient_weight later. `segments`, `offset` and `enable` are as in `nn.adamw`.
-
-    Life: as `nn.adamw`.
-
-    Constraints:
-    - (C1) with `segments` the operands are 1-D; segments ascend and do not overlap.
-    - (C2) `offset` requires `segments`.
-
-    Example: `%p1, %v1 = nn.momentum %p, %g, %v enable %e scale %s lr %lr momentum %mu gradient_weight %b nesterov %n weight_decay %wd weight %w decay = 1.000000e+00 : tensor<8xf32>, tensor<f32>`
   }];
+  let example = "%p1, %v1 = nn.momentum %p, %g, %v enable %e scale %s lr %lr momentum %mu gradient_weight %b nesterov %n weight_decay %wd weight %w decay = 1.000000e+00 : tensor<8xf32>, tensor<f32>";
 }
 
 def NN_Adamw8bitOp : NN_AnyUpdateOp<"adamw8bit", ["moment1", "moment2"],
-    ["lr", "beta1", "beta2", "epsilon", "weight_decay", "bias1", "bias2"],
-    "`lr` $lr `betas` $beta1 `,` $beta2 `epsilon` $epsilon `weight_decay` $weight_decay `bias` $bias1 `,` $bias2", 40,
+    ["lr", "beta1", "beta2", "epsilon", "weight_decay", "bias1", "bias2"], 40, NN_UpdatesRanges,
     [DeclareOpInterfaceMethods<OptimizerUpdateInterface, ["getHyperNumbers", "hasElementwiseState"]>,
      DeclareOpInterfaceMethods<GroupUpdateInterface>, AllShapesMatch<["param", "grad"]>], StaticShapeTensorOf<[I32]>> {
   let summary = "AdamW update of a parameter or a flat group whose moments have 8 bits per element";
-  let description = [{
+  let text = [{
     The update of `nn.adamw`, computed in f32 from moments that are stored in blocks, as by bitsandbytes and torchao (Dettmers and others,
     arXiv 2110.02861). A block has 256 elements of a parameter in row-major order, the last one of a parameter fewer. It is 65 words:
     byte k of word j, from the lowest, is the code of element 64 * k + j, and word 64 is the f32 scale, the block's largest magnitude.
@@ -312,29 +270,24 @@ def NN_Adamw8bitOp : NN_AnyUpdateOp<"adamw8bit", ["moment1", "moment2"],
     first one's 16, since it is a mean of squares. Values are rounded to nearest; a second moment above 0 is never rounded to 0.
 
     `segments`, `offset` and `enable` are as in `nn.adamw`.
-
-    Life: made by autodiff; moved onto flat groups by `shale-materialize-units`; lives up to codegen.
-
-    Constraints:
-    - (C1) with `segments` the operands are 1-D; segments ascend and do not overlap.
-    - (C2) `offset` requires `segments`.
-    - (C3) the state has one dimension, and 65 words per block; with `segments`, these begin at multiples of 256, of which
-      the parameter's number of elements is one, too.
-
-    Example: `%p1, %m1, %v1 = nn.adamw8bit %p, %g, %m, %v enable %e scale %s lr %lr betas %b1, %b2 epsilon %eps weight_decay %wd bias %c1, %c2 decay = 1.000000e+00 : tensor<300xf32> state tensor<130xi32>, tensor<f32>`
   }];
+  let life = [{made by autodiff; moved onto flat groups by `shale-materialize-units`; lives up to codegen}];
+  let constraints = [{
+    - (C3) the state has one dimension, and 65 words per block; with `segments`, these begin at multiples of 256, of which
+      the parameter's number of elements is one, too.}];
+  let example = "%p1, %m1, %v1 = nn.adamw8bit %p, %g, %m, %v enable %e scale %s lr %lr beta1 %b1 beta2 %b2 epsilon %eps weight_decay %wd bias1 %c1 bias2 %c2 decay = 1.000000e+00 : tensor<300xf32> state tensor<130xi32>, tensor<f32>";
+  let hasVerifier = 1;
   let extraClassDefinition = definition # [{
     bool $cppClass::hasElementwiseState() { return false; }
   }];
 }
 
 def NN_AdafactorOp : NN_AnyUpdateOp<"adafactor", ["moment"],
-    ["lr", "beta2_decay", "epsilon1", "epsilon2", "clip", "weight_decay", "weight", "limit"],
-    "`lr` $lr `beta2_decay` $beta2_decay `epsilon` $epsilon1 `,` $epsilon2 `clip` $clip `weight_decay` $weight_decay `weight` $weight `limit` $limit", 14,
+    ["lr", "beta2_decay", "epsilon1", "epsilon2", "clip", "weight_decay", "weight", "limit"], 14, NN_UpdatesOneParameter,
     [DeclareOpInterfaceMethods<OptimizerUpdateInterface, ["getHyperNumbers", "hasElementwiseState"]>,
      DeclareOpInterfaceMethods<GroupUpdateInterface>, AllShapesMatch<["param", "grad"]>]> {
   let summary = "Adafactor update of a parameter";
-  let description = [{
+  let text = [{
     PyTorch's torch.optim.Adafactor (Shazeer and Stern, arXiv 1804.04235), with g = grad * scale.
     A parameter of two or more dimensions is the matrices of its last two. Its moment is factored: the
     means of g * g of every row of every matrix, then those of every column. With `row` and `col` that of
@@ -356,17 +309,14 @@ def NN_AdafactorOp : NN_AnyUpdateOp<"adafactor", ["moment"],
     ```
 
     where `weight` is t^-beta2_decay and `limit` 1 / sqrt(t) for the step number t from 1. `enable` is as in `nn.adamw`.
-
-    Life: made by autodiff; on flat groups `shale-materialize-units` replaces it by elementwise ops, `nn.segment_means`,
-    `nn.segment_broadcast` and sums over ranks.
-
-    Constraints:
-    - (C1) there is no `offset` and there are no `segments`.
-    - (C2) the moment has the parameter's shape if that has less than two dimensions; else it has one dimension,
-      and one element per row and per column.
-
-    Example: `%p1, %m1 = nn.adafactor %p, %g, %m enable %e scale %s lr %lr beta2_decay %b epsilon %e1, %e2 clip %d weight_decay %wd weight %w limit %l decay = 1.000000e+00 : tensor<4x8xf32> state tensor<12xf32>, tensor<f32>`
   }];
+  let life = [{made by autodiff; on flat groups `shale-materialize-units` replaces it by elementwise ops, `nn.segment_means`,
+    `nn.segment_broadcast` and sums over ranks}];
+  let constraints = [{
+    - (C2) the moment has the parameter's shape if that has less than two dimensions; else it has one dimension,
+      and one element per row and per column.}];
+  let example = "%p1, %m1 = nn.adafactor %p, %g, %m enable %e scale %s lr %lr beta2_decay %b epsilon1 %e1 epsilon2 %e2 clip %d weight_decay %wd weight %w limit %l decay = 1.000000e+00 : tensor<4x8xf32> state tensor<12xf32>, tensor<f32>";
+  let hasVerifier = 1;
   let extraClassDefinition = definition # [{
     bool $cppClass::hasElementwiseState() { return false; }
   }];
@@ -377,12 +327,11 @@ def NN_AdafactorOp : NN_AnyUpdateOp<"adafactor", ["moment"],
 def NN_NeedsMeansOnly : NativeOpTrait<"NeedsMeansOnly"> { let cppNamespace = "::shale::nn"; }
 
 def NN_LambOp : NN_AnyUpdateOp<"lamb", ["moment1", "moment2"],
-    ["lr", "beta1", "beta2", "epsilon", "weight_decay", "bias1", "bias2"],
-    "`lr` $lr `betas` $beta1 `,` $beta2 `epsilon` $epsilon `weight_decay` $weight_decay `bias` $bias1 `,` $bias2", 20,
+    ["lr", "beta1", "beta2", "epsilon", "weight_decay", "bias1", "bias2"], 20, NN_UpdatesOneParameter,
     [DeclareOpInterfaceMethods<OptimizerUpdateInterface, ["getHyperNumbers"]>, DeclareOpInterfaceMethods<GroupUpdateInterface>, NN_NeedsMeansOnly,
      AllShapesMatch<["param", "grad", "moment1"]>]> {
   let summary = "LAMB update of a parameter";
-  let description = [{
+  let text = [{
     LAMB (You and others, arXiv 1904.00962, algorithm 2), which is NVIDIA's FusedLAMB with use_nvlamb: every parameter has a trust
     ratio. With g = grad * scale:
 
@@ -395,24 +344,17 @@ def NN_LambOp : NN_AnyUpdateOp<"lamb", ["moment1", "moment2"],
     ```
 
     `bias1`, `bias2` and `enable` are as in `nn.adamw`; a norm is that of the whole parameter.
-
-    Life: made by autodiff; on flat groups `shale-materialize-units` replaces it by elementwise ops, `nn.segment_means`,
-    `nn.segment_broadcast` and sums over ranks.
-
-    Constraints:
-    - (C1) there is no `offset` and there are no `segments`.
-
-    Example: `%p1, %m1, %v1 = nn.lamb %p, %g, %m, %v enable %e scale %s lr %lr betas %b1, %b2 epsilon %eps weight_decay %wd bias %c1, %c2 decay = 1.000000e+00 : tensor<8xf32>, tensor<f32>`
   }];
-  let extraClassDefinition = definition;
+  let life = [{made by autodiff; on flat groups `shale-materialize-units` replaces it by elementwise ops, `nn.segment_means`,
+    `nn.segment_broadcast` and sums over ranks}];
+  let example = "%p1, %m1, %v1 = nn.lamb %p, %g, %m, %v enable %e scale %s lr %lr beta1 %b1 beta2 %b2 epsilon %eps weight_decay %wd bias1 %c1 bias2 %c2 decay = 1.000000e+00 : tensor<8xf32>, tensor<f32>";
 }
 
-def NN_MuonOp : NN_AnyUpdateOp<"muon", ["momentum"], ["lr", "beta", "nesterov", "match_rms_adamw", "weight_decay"],
-    "`lr` $lr `beta` $beta `nesterov` $nesterov `match_rms_adamw` $match_rms_adamw `weight_decay` $weight_decay", 14,
+def NN_MuonOp : NN_AnyUpdateOp<"muon", ["momentum"], ["lr", "beta", "nesterov", "match_rms_adamw", "weight_decay"], 14, NN_UpdatesOneParameter,
     [DeclareOpInterfaceMethods<OptimizerUpdateInterface, ["getHyperNumbers"]>, DeclareOpInterfaceMethods<GroupUpdateInterface, ["gathersParameters"]>,
      AllShapesMatch<["param", "grad", "momentum"]>]> {
   let summary = "Muon update of a matrix";
-  let description = [{
+  let text = [{
     PyTorch's torch.optim.Muon (Jordan and others, kellerjordan.github.io/posts/muon) for a parameter of two dimensions, with
     g = grad * scale:
 
@@ -428,29 +370,25 @@ def NN_MuonOp : NN_AnyUpdateOp<"muon", ["momentum"], ["lr", "beta", "nesterov", 
 
     norm is the Frobenius norm, x' the transpose of x. With more rows than columns, x is the transpose of `ahead` until
     the last line. `enable` is as in `nn.adamw`.
-
-    Life: made by autodiff; on flat groups `shale-materialize-units` replaces it by products of whole matrices, which it
-    gathers, and `nn.muon_step`.
-
-    Constraints:
-    - (C1) there is no `offset` and there are no `segments`.
-    - (C2) the parameter has two dimensions.
-
-    Example: `%p1, %m1 = nn.muon %p, %g, %m enable %e scale %s lr %lr beta %mu nesterov %n match_rms_adamw %r weight_decay %wd decay = 1.000000e+00 : tensor<8x4xf32>, tensor<f32>`
   }];
+  let life = [{made by autodiff; on flat groups `shale-materialize-units` replaces it by products of whole matrices, which it
+    gathers, and `nn.muon_step`}];
+  let constraints = [{
+    - (C2) the parameter has two dimensions.}];
+  let example = "%p1, %m1 = nn.muon %p, %g, %m enable %e scale %s lr %lr beta %mu nesterov %n match_rms_adamw %r weight_decay %wd decay = 1.000000e+00 : tensor<8x4xf32>, tensor<f32>";
+  let hasVerifier = 1;
   let extraClassDefinition = definition # [{
     bool $cppClass::gathersParameters() { return true; }
   }];
 }
 
-def NN_MuonStepOp : NN_Op<"muon_step",
-    [Pure, NN_Cost, NN_Numeric, AttrSizedOperandSegments, RoundedUpdateInterface, DeclareOpInterfaceMethods<OptimizerUpdateInterface, ["getHyperNumbers"]>,
-     DeclareOpInterfaceMethods<ElementwiseUpdateInterface>, AllShapesMatch<["param", "grad", "momentum", "direction"]>,
-     AllTypesMatch<["param", "new_param"]>, AllTypesMatch<["momentum", "new_momentum"]>,
-     AllTypesMatch<["direction", "new_direction"]>, AllTypesMatch<["scale", "lr", "beta", "weight_decay"]>,
-     TypesMatchWith<"a truth value", "scale", "enable", "::shale::nn::boolScalar($_self)">]> {
+def NN_MuonStepOp : NN_UpdateBase<"muon_step", ["momentum", "direction"], ["lr", "beta", "weight_decay"],
+    "type($param) `grad` type($grad) `,` type($momentum) `,` type($direction)", 9,
+    [DeclareOpInterfaceMethods<OptimizerUpdateInterface, ["getHyperNumbers"]>, DeclareOpInterfaceMethods<ElementwiseUpdateInterface>,
+     AllShapesMatch<["param", "grad", "momentum", "direction"]>, AllTypesMatch<["momentum", "new_momentum"]>,
+     AllTypesMatch<["direction", "new_direction"]>, NN_UpdatesRanges]> {
   let summary = "The last part of Muon's update of a flat group";
-  let description = [{
+  let text = [{
     The lines of `nn.muon` that work on single elements. `direction` is factor * x of these; it comes out as it is, so that
     the op has the form of an update and may overwrite it:
 
@@ -460,49 +398,24 @@ def NN_MuonStepOp : NN_Op<"muon_step",
     ```
 
     `segments`, `offset` and `enable` are as in `nn.adamw`.
-
-    Life: made by `shale-materialize-units` from `nn.muon`; lives up to codegen.
-
-    Constraints:
-    - (C1) with `segments` the operands are 1-D; segments ascend and do not overlap.
-    - (C2) `offset` requires `segments`.
-
-    Example: `%p1, %m1, %d1 = nn.muon_step %p, %g, %m, %d enable %e scale %s lr %lr beta %mu weight_decay %wd decay = 1.000000e+00 : tensor<8xf32> grad tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<f32>`
   }];
-  let arguments = !con((ins NN_FloatTensor:$param, NN_FloatTensor:$grad, NN_FloatTensor:$momentum, NN_FloatTensor:$direction,
-                       NN_BoolScalar:$enable, NN_FloatScalar:$scale, NN_FloatScalar:$lr, NN_FloatScalar:$beta,
-                       NN_FloatScalar:$weight_decay), NN_UpdateEnd);
-  let results = (outs NN_FloatTensor:$new_param, NN_FloatTensor:$new_momentum, NN_FloatTensor:$new_direction);
-  let assemblyFormat = "$param `,` $grad `,` $momentum `,` $direction `enable` $enable `scale` $scale `lr` $lr `beta` $beta `weight_decay` $weight_decay" # NN_UpdateEndFormat<>.text # "type($param) `grad` type($grad) `,` type($momentum) `,` type($direction) `,` type($scale)";
-  let hasVerifier = 1;
-  let extraClassDefinition = NN_UpdateCode<9>.definition # NN_UpdateCode<9>.verifier;
+  let life = [{made by `shale-materialize-units` from `nn.muon`; lives up to codegen}];
+  let example = "%p1, %m1, %d1 = nn.muon_step %p, %g, %m, %d enable %e scale %s lr %lr beta %mu weight_decay %wd decay = 1.000000e+00 : tensor<8xf32> grad tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<f32>";
+  let classConstraints = NN_UpdatesRanges.constraints;
 }
 
-def NN_AssignOp : NN_Op<"assign",
-    [Pure, NN_Cost, NN_Numeric, AttrSizedOperandSegments, RoundedUpdateInterface, DeclareOpInterfaceMethods<OptimizerUpdateInterface, ["getHyperNumbers"]>,
-     DeclareOpInterfaceMethods<ElementwiseUpdateInterface>, AllShapesMatch<["param", "grad"]>,
-     AllTypesMatch<["param", "new_param"]>, TypesMatchWith<"a truth value", "scale", "enable", "::shale::nn::boolScalar($_self)">]> {
+def NN_AssignOp : NN_UpdateBase<"assign", [], [], "type($param) `grad` type($grad)", 1,
+    [DeclareOpInterfaceMethods<OptimizerUpdateInterface, ["getHyperNumbers", "getLearningRateNumber"]>, DeclareOpInterfaceMethods<ElementwiseUpdateInterface>,
+     AllShapesMatch<["param", "grad"]>, NN_UpdatesRanges]> {
   let summary = "The last part of an update whose other parts are elementwise ops: rounds the new parameters";
-  let description = [{
+  let text = [{
     The new parameter is grad * scale. `segments`, `offset`, `enable` and `rounding` are as in `nn.adamw`.
-
-    Life: made by `shale-materialize-units` from `nn.lamb` and `nn.adafactor` if parameters are rounded
-    stochastically; lives up to codegen.
-
-    Constraints:
-    - (C1) with `segments` the operands are 1-D; segments ascend and do not overlap.
-    - (C2) `offset` requires `segments`.
-    - (C3) `rounding` has two operands or none, and requires a parameter of bf16.
-    - (C4) `numbers` requires `rounding`, and has one number per segment, or one: multiples of 4 from 0 to 2^48.
-    - (C5) with `rounding`, segments begin at multiples of 4.
-
-    Example: `%p1 = nn.assign %p, %new enable %e scale %s rounded by %seed, %t : tensor<i64>, tensor<i64> decay = 1.000000e+00 : tensor<8xbf16> grad tensor<8xf32>, tensor<f32>`
   }];
-  let arguments = !con((ins NN_FloatTensor:$param, NN_FloatTensor:$grad, NN_BoolScalar:$enable, NN_FloatScalar:$scale), NN_UpdateEnd);
-  let results = (outs NN_FloatTensor:$new_param);
-  let assemblyFormat = "$param `,` $grad `enable` $enable `scale` $scale" # NN_UpdateEndFormat<>.text # "type($param) `grad` type($grad) `,` type($scale)";
-  let hasVerifier = 1;
-  let extraClassDefinition = NN_UpdateCode<1>.definition # NN_UpdateCode<1>.verifier;
+  let life = [{made by `shale-materialize-units` from `nn.lamb` and `nn.adafactor` if parameters are rounded
+    stochastically; lives up to codegen}];
+  let classConstraints = NN_UpdatesRanges.constraints;
+  let constraints = NN_RoundingConstraints;
+  let example = "%p1 = nn.assign %p, %new enable %e scale %s rounded by %seed, %t : tensor<i64>, tensor<i64> decay = 1.000000e+00 : tensor<8xbf16> grad tensor<8xf32>, tensor<f32>";
 }
 
 #endif // SHALE_NN_OPTIMIZER_TD

@@ -34,7 +34,7 @@ def NN_SegmentMeansOp : NN_SegmentOp<"segment_means", [NN_IndexedMove, NN_Stored
     - (C2) without `factors` the result has one element per segment.
     - (C3) the result has the input's element type.
 
-    Example: `%1 = nn.segment_means %g squares factors segments = [#nn.factored_range<offset = 0, shape = [4, 8], at = 0, decay = 1.000000e+00 : f64>] : tensor<32xf32> -> tensor<12xf32>`
+    Example: `%1 = nn.segment_means %g squares factors segments = [#nn.factored_range<offset = 0, shape = [4, 8], at = 0>] : tensor<32xf32> -> tensor<12xf32>`
   }];
   let arguments = (ins NN_FloatTensor:$input, UnitAttr:$squares, UnitAttr:$factors, Optional<0DTensorOf<[I64]>>:$offset,
                        TypedArrayAttrBase<NN_FactoredRangeAttr, "segments">:$segments);
@@ -57,7 +57,7 @@ def NN_SegmentBroadcastOp : NN_SegmentOp<"segment_broadcast", [NN_Indexed]> {
     - (C3) the result has the input's element type.
     - (C4) there are not both `rows` and `columns`.
 
-    Example: `%1 = nn.segment_broadcast %rates segments = [#nn.factored_range<offset = 0, shape = [4, 8], at = 0, decay = 1.000000e+00 : f64>] : tensor<1xf32> -> tensor<32xf32>`
+    Example: `%1 = nn.segment_broadcast %rates segments = [#nn.factored_range<offset = 0, shape = [4, 8], at = 0>] : tensor<1xf32> -> tensor<32xf32>`
   }];
   let arguments = (ins NN_FloatTensor:$input, UnitAttr:$rows, UnitAttr:$columns, Optional<0DTensorOf<[I64]>>:$offset,
                        TypedArrayAttrBase<NN_FactoredRangeAttr, "segments">:$segments);

@@ -22,10 +22,11 @@ const Optimizer &AdagradOp::getOptimizer() {
 }
 
 SmallVector<Value> AdagradOp::emitUpdate(const UpdateElement &at) {
-  auto [param, sum] = reals<2>(at, at.olds);
-  auto [lr, lrDecay, epsilon, weightDecay, rate] = reals<5>(at, at.hypers);
-  auto [gradient, decay] = reals<2>(at, {at.gradient, at.decay});
-  (void)lrDecay; // a part of `rate`
+  Adaptor in(at.operands, *this);
+  auto [param, sum, gradient, decay] =
+      reals(at, in.getParam(), in.getSum(), in.getGrad(), at.decay);
+  auto [lr, epsilon, weightDecay, rate] =
+      reals(at, in.getLr(), in.getEpsilon(), in.getWeightDecay(), in.getRate());
   Real g = gradient + param * (weightDecay * decay);
   Real s = sum + g * g;
   return {param - lr * rate * g / (sqrt(s) + epsilon), s};

@@ -27,10 +27,12 @@ const Optimizer &AdamOp::getOptimizer() {
 }
 
 SmallVector<Value> AdamOp::emitUpdate(const UpdateElement &at) {
-  auto [param, moment1, moment2] = reals<3>(at, at.olds);
+  Adaptor in(at.operands, *this);
+  auto [param, moment1, moment2, gradient, decay] =
+      reals(at, in.getParam(), in.getMoment1(), in.getMoment2(), in.getGrad(), at.decay);
   auto [lr, beta1, beta2, epsilon, weightDecay, decoupled, shrink, bias1, bias2] =
-      reals<9>(at, at.hypers);
-  auto [gradient, decay] = reals<2>(at, {at.gradient, at.decay});
+      reals(at, in.getLr(), in.getBeta1(), in.getBeta2(), in.getEpsilon(), in.getWeightDecay(),
+            in.getDecoupledDecay(), in.getShrink(), in.getBias1(), in.getBias2());
   Real g = gradient + param * (weightDecay * decay);
   Real m = moment1 * beta1 + g * (1 - beta1);
   Real v = moment2 * beta2 + g * g * (1 - beta2);

@@ -23,14 +23,6 @@ const Optimizer &AdamwOp::getOptimizer() {
   return optimizer;
 }
 
-SmallVector<Value> shale::nn::emitAdamw(const UpdateElement &at) {
-  auto [param, moment1, moment2] = reals<3>(at, at.olds);
-  auto [lr, beta1, beta2, epsilon, weightDecay, bias1, bias2] = reals<7>(at, at.hypers);
-  auto [g, decay] = reals<2>(at, {at.gradient, at.decay});
-  Real p = param * (1 - lr * weightDecay * decay);
-  Real m = moment1 + (g - moment1) * (1 - beta1);
-  Real v = moment2 * beta2 + g * g * (1 - beta2);
-  return {p - lr / bias1 * m / (sqrt(v) / sqrt(bias2) + epsilon), m, v};
+SmallVector<Value> AdamwOp::emitUpdate(const UpdateElement &at) {
+  return emitAdamw(at, Adaptor(at.operands, *this));
 }
-
-SmallVector<Value> AdamwOp::emitUpdate(const UpdateElement &at) { return emitAdamw(at); }

@@ -23,9 +23,6 @@ const Optimizer &Adamw8bitOp::getOptimizer() {
 }
 
 LogicalResult Adamw8bitOp::verify() {
-  if (failed(verifyRounding(*this)) ||
-      failed(verifySegments(*this, getParam().getType(), getSegmentsAttr(), getOffset())))
-    return failure();
   int64_t count = elements(getParam()), block = getOptimizer().stateBlock; // adamw8bit_c3
   if (tensorBytes(cast<RankedTensorType>(getParam().getType())) < 0)
     return emitOpError() << "cannot update " << getParam().getType() << ": it is too large";

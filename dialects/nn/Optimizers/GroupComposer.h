@@ -94,7 +94,7 @@ private:
   mlir::ArrayAttr table() { return b.getArrayAttr(ranges); }
   void addRange(llvm::SmallVectorImpl<mlir::Attribute> &to, int64_t offset,
                 llvm::ArrayRef<int64_t> shape, int64_t at) {
-    to.push_back(FactoredRangeAttr::get(b.getContext(), offset, shape, at, b.getF64FloatAttr(1)));
+    to.push_back(FactoredRangeAttr::get(b.getContext(), offset, shape, at));
   }
   mlir::Value repeat(mlir::Value values, mlir::Value like, bool rows, bool columns) {
     return SegmentBroadcastOp::create(b, group.loc, like.getType(), values, rows, columns,

@@ -22,9 +22,11 @@ const Optimizer &LionOp::getOptimizer() {
 }
 
 SmallVector<Value> LionOp::emitUpdate(const UpdateElement &at) {
-  auto [param, momentum] = reals<2>(at, at.olds);
-  auto [lr, beta1, beta2, weightDecay] = reals<4>(at, at.hypers);
-  auto [g, decay] = reals<2>(at, {at.gradient, at.decay});
+  Adaptor in(at.operands, *this);
+  auto [param, momentum, g, decay] =
+      reals(at, in.getParam(), in.getMomentum(), in.getGrad(), at.decay);
+  auto [lr, beta1, beta2, weightDecay] =
+      reals(at, in.getLr(), in.getBeta1(), in.getBeta2(), in.getWeightDecay());
   Real p = param * (1 - lr * weightDecay * decay);
   Real direction = sign(momentum * beta1 + g * (1 - beta1));
   return {p - lr * direction, momentum * beta2 + g * (1 - beta2)};

@@ -24,10 +24,11 @@ const Optimizer &MomentumOp::getOptimizer() {
 }
 
 SmallVector<Value> MomentumOp::emitUpdate(const UpdateElement &at) {
-  auto [param, velocity] = reals<2>(at, at.olds);
-  auto [lr, momentum, gradientWeight, nesterov, weightDecay, weight] = reals<6>(at, at.hypers);
-  auto [gradient, decay] = reals<2>(at, {at.gradient, at.decay});
-  (void)gradientWeight; // `weight` after the first update
+  Adaptor in(at.operands, *this);
+  auto [param, velocity, gradient, decay] =
+      reals(at, in.getParam(), in.getVelocity(), in.getGrad(), at.decay);
+  auto [lr, momentum, nesterov, weightDecay, weight] = reals(
+      at, in.getLr(), in.getMomentum(), in.getNesterov(), in.getWeightDecay(), in.getWeight());
   Real g = gradient + param * (weightDecay * decay);
   Real v = velocity * momentum + g * weight;
   Real direction = nesterov * (g + v * momentum) + (1 - nesterov) * v;

@@ -43,12 +43,10 @@ const Optimizer &MuonOp::getOptimizer() {
 }
 
 LogicalResult MuonOp::verify() {
-  if (getOffset() || getSegments()) // muon_c1
-    return emitOpError() << "updates one parameter: it takes no 'offset' and no 'segments'";
   auto param = cast<RankedTensorType>(getParam().getType());
   if (param.getRank() != 2) // muon_c2
     return emitOpError() << "updates matrices; got " << param;
-  return verifyRounding(*this);
+  return success();
 }
 
 /// Jordan's approximation of the nearest semi-orthogonal matrix: five steps of the odd polynomial
@@ -124,9 +122,10 @@ SmallVector<Value> MuonOp::buildGroupUpdate(OpBuilder &builder, const GroupUpdat
 }
 
 SmallVector<Value> MuonStepOp::emitUpdate(const UpdateElement &at) {
-  auto [param, momentum, direction] = reals<3>(at, at.olds);
-  auto [lr, beta, weightDecay] = reals<3>(at, at.hypers);
-  auto [g, decay] = reals<2>(at, {at.gradient, at.decay});
+  Adaptor in(at.operands, *this);
+  auto [param, momentum, direction, g, decay] =
+      reals(at, in.getParam(), in.getMomentum(), in.getDirection(), in.getGrad(), at.decay);
+  auto [lr, beta, weightDecay] = reals(at, in.getLr(), in.getBeta(), in.getWeightDecay());
   Real p = param * (1 - lr * weightDecay * decay);
   return {p - lr * direction, momentum + (g - momentum) * (1 - beta), direction};
 }

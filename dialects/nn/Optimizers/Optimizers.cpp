@@ -2,7 +2,6 @@
 #include "dialects/nn/Optimizers.h"
 #include "dialects/nn/Ops/Optimizer.h"
 #include "dialects/nn/Ops/State.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
@@ -65,20 +64,6 @@ std::string shale::nn::listOptimizers(llvm::StringRef separator) {
   return llvm::join(
       llvm::map_range(getOptimizers(), [](const Optimizer *optimizer) { return optimizer->name; }),
       separator);
-}
-
-void shale::nn::scaleLearningRates(mlir::Operation *update, mlir::OpBuilder &builder,
-                                   mlir::Location loc, mlir::Value rate,
-                                   llvm::MutableArrayRef<mlir::Value> hypers) {
-  auto scale = [&](mlir::Value &value) {
-    value = mlir::arith::MulFOp::create(builder, loc, value, rate);
-  };
-  const Optimizer *optimizer = findOptimizer(update->getName().stripDialect());
-  if (!optimizer)
-    return scale(hypers.front());
-  for (auto [hyper, value] : llvm::zip_equal(optimizer->hypers, hypers))
-    if (hyper.source == HyperSource::LearningRate)
-      scale(value);
 }
 
 const Optimizer &shale::nn::getOptimizer(StateOp param, const Optimizer &main) {

@@ -6,8 +6,6 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include <array>
-#include <cassert>
-#include <utility>
 
 namespace shale::nn {
 
@@ -59,16 +57,10 @@ private:
   mlir::Value value;
 };
 
-template <size_t... I>
-std::array<Real, sizeof...(I)> reals(const UpdateElement &at, mlir::ValueRange values,
-                                     std::index_sequence<I...>) {
-  assert(values.size() == sizeof...(I) && "an update's formula must name all of its values");
-  return {Real(at.builder, at.loc, values[I])...};
-}
-
-/// Returns `values`, of which there are N, ready for formulas.
-template <size_t N> std::array<Real, N> reals(const UpdateElement &at, mlir::ValueRange values) {
-  return reals(at, values, std::make_index_sequence<N>());
+/// Returns `values`, ready for formulas.
+template <typename... Values>
+std::array<Real, sizeof...(Values)> reals(const UpdateElement &at, Values... values) {
+  return {Real(at.builder, at.loc, values)...};
 }
 
 } // namespace shale::nn

@@ -20,9 +20,10 @@ const Optimizer &SgdOp::getOptimizer() {
 }
 
 SmallVector<Value> SgdOp::emitUpdate(const UpdateElement &at) {
-  auto [param, velocity] = reals<2>(at, at.olds);
-  auto [lr, momentum, weightDecay] = reals<3>(at, at.hypers);
-  auto [gradient, decay] = reals<2>(at, {at.gradient, at.decay});
+  Adaptor in(at.operands, *this);
+  auto [param, velocity, gradient, decay] =
+      reals(at, in.getParam(), in.getVelocity(), in.getGrad(), at.decay);
+  auto [lr, momentum, weightDecay] = reals(at, in.getLr(), in.getMomentum(), in.getWeightDecay());
   Real g = gradient + param * (weightDecay * decay);
   Real v = velocity * momentum + g;
   return {param - lr * v, v};

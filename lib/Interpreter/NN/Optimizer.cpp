@@ -38,76 +38,90 @@ void forEachSegment(std::optional<ArrayAttr> segments, double decay, double rate
   }
 }
 
-/// The formula of an update in f64, written apart from the op's emitUpdate, which kernels use. `x`
-/// are the parameter and its state, `g` the scaled gradient, `h` the scalars in the order of the
-/// op's operands.
-using Formula = void (*)(MutableArrayRef<double> x, double g, double decay, ArrayRef<double> h);
-
-/// lr, beta1, beta2, epsilon, weight_decay, bias1, bias2.
-void adamw(MutableArrayRef<double> x, double g, double decay, ArrayRef<double> h) {
-  x[0] *= 1 - h[0] * h[4] * decay;
-  x[1] += (g - x[1]) * (1 - h[1]);
-  x[2] = x[2] * h[2] + g * g * (1 - h[2]);
-  x[0] -= h[0] / h[5] * x[1] / (std::sqrt(x[2]) / std::sqrt(h[6]) + h[3]);
+/// Starts an update: its results are the operands with the parameter and the state. Returns whether
+/// the update is enabled.
+bool begin(OptimizerUpdateOpInterface op, Call &call) {
+  call.results[0] = call.operand(op.getParameterOperand().getOperandNumber());
+  for (auto [i, state] : llvm::enumerate(op.getStateOperands()))
+    call.results[i + 1] = call.operand(state->getOperandNumber());
+  return call.operand(op.getEnableNumber()).ints()[0];
 }
 
-/// lr, momentum, weight_decay.
-void sgd(MutableArrayRef<double> x, double g, double decay, ArrayRef<double> h) {
-  x[1] = x[1] * h[1] + (g + x[0] * h[2] * decay);
-  x[0] -= h[0] * x[1];
+/// The operands of an update as numbers, under their names.
+template <typename Op> using Numbers = typename Op::template GenericAdaptor<ArrayRef<double>>;
+
+/// Returns the scalars among the operands of an update: `scale`, and those of the formula.
+std::vector<double> scalarsOf(OptimizerUpdateOpInterface op, Call &call) {
+  std::vector<double> values(op->getNumOperands());
+  unsigned scale = op.getEnableNumber() + 1;
+  values[scale] = call.operand(scale).floats()[0];
+  for (unsigned number : op.getHyperNumbers())
+    values[number] = call.operand(number).floats()[0];
+  return values;
 }
 
-/// lr, beta1, beta2, weight_decay.
-void lion(MutableArrayRef<double> x, double g, double decay, ArrayRef<double> h) {
-  double direction = h[1] * x[1] + (1 - h[1]) * g;
-  x[0] -= h[0] * h[3] * decay * x[0];
-  x[0] -= direction > 0 ? h[0] : direction < 0 ? -h[0] : h[0] * direction; // a NaN stays one
-  x[1] = h[2] * x[1] + (1 - h[2]) * g;
+/// The formula of an elementwise update in f64, written apart from the op's emitUpdate, which
+/// kernels use. The gradient is scaled. Returns the new parameter and state.
+using Results = SmallVector<double, 3>;
+template <typename Op> using Formula = Results (*)(Numbers<Op> in, double decay);
+
+/// Of nn.adamw and nn.adamw8bit.
+template <typename Op> Results adamw(Numbers<Op> in, double decay) {
+  double g = in.getGrad(), beta1 = in.getBeta1(), beta2 = in.getBeta2();
+  double x = in.getParam() * (1 - in.getLr() * in.getWeightDecay() * decay);
+  double m = in.getMoment1() + (g - in.getMoment1()) * (1 - beta1);
+  double v = in.getMoment2() * beta2 + g * g * (1 - beta2);
+  double root = std::sqrt(v) / std::sqrt(in.getBias2()) + in.getEpsilon();
+  return {x - in.getLr() / in.getBias1() * m / root, m, v};
 }
 
-/// lr, alpha, beta, epsilon, norm_coefficient, decoupled_decay, norm_coefficient_post and the two
-/// corrections.
-void adam(MutableArrayRef<double> x, double g, double decay, ArrayRef<double> h) {
-  double regularized = h[4] * decay * x[0] + g;
-  x[1] = h[1] * x[1] + (1 - h[1]) * regularized;
-  x[2] = h[2] * x[2] + (1 - h[2]) * regularized * regularized;
-  double adjusted = h[0] * std::sqrt(h[8]) / h[7];
-  double next = x[0] - adjusted * x[1] / (std::sqrt(x[2]) + h[3]);
-  x[0] = next - (h[0] * h[5] + h[6]) * decay * next;
+Results sgd(Numbers<nn::SgdOp> in, double decay) {
+  double g = in.getGrad() + in.getParam() * in.getWeightDecay() * decay;
+  double velocity = in.getVelocity() * in.getMomentum() + g;
+  return {in.getParam() - in.getLr() * velocity, velocity};
 }
 
-/// lr, lr_decay, epsilon, weight_decay, rate.
-void adagrad(MutableArrayRef<double> x, double g, double decay, ArrayRef<double> h) {
-  double regularized = h[3] * decay * x[0] + g;
-  x[1] += regularized * regularized;
-  x[0] -= h[0] * h[4] * regularized / (std::sqrt(x[1]) + h[2]);
+Results lion(Numbers<nn::LionOp> in, double decay) {
+  double lr = in.getLr(), m = in.getMomentum(), g = in.getGrad();
+  double direction = in.getBeta1() * m + (1 - in.getBeta1()) * g;
+  double x = in.getParam() - lr * in.getWeightDecay() * decay * in.getParam();
+  x -= direction > 0 ? lr : direction < 0 ? -lr : lr * direction; // a NaN stays one
+  return {x, in.getBeta2() * m + (1 - in.getBeta2()) * g};
 }
 
-/// lr, momentum, gradient_weight, nesterov, weight_decay, weight.
-void momentum(MutableArrayRef<double> x, double g, double decay, ArrayRef<double> h) {
-  double regularized = h[4] * decay * x[0] + g;
-  x[1] = h[1] * x[1] + h[5] * regularized;
-  double ahead = regularized + h[1] * x[1];
-  x[0] -= h[0] * (h[3] * ahead + (1 - h[3]) * x[1]);
+Results adam(Numbers<nn::AdamOp> in, double decay) {
+  double beta1 = in.getBeta1(), beta2 = in.getBeta2(), lr = in.getLr();
+  double regularized = in.getWeightDecay() * decay * in.getParam() + in.getGrad();
+  double m = beta1 * in.getMoment1() + (1 - beta1) * regularized;
+  double v = beta2 * in.getMoment2() + (1 - beta2) * regularized * regularized;
+  double adjusted = lr * std::sqrt(in.getBias2()) / in.getBias1();
+  double next = in.getParam() - adjusted * m / (std::sqrt(v) + in.getEpsilon());
+  return {next - (lr * in.getDecoupledDecay() + in.getShrink()) * decay * next, m, v};
 }
 
-/// lr, beta, weight_decay; x[2] is the direction.
-void muonStep(MutableArrayRef<double> x, double g, double decay, ArrayRef<double> h) {
-  x[0] = x[0] - h[0] * h[2] * decay * x[0] - h[0] * x[2];
-  x[1] = h[1] * x[1] + (1 - h[1]) * g;
+Results adagrad(Numbers<nn::AdagradOp> in, double decay) {
+  double regularized = in.getWeightDecay() * decay * in.getParam() + in.getGrad();
+  double sum = in.getSum() + regularized * regularized;
+  double rate = in.getLr() * in.getRate();
+  return {in.getParam() - rate * regularized / (std::sqrt(sum) + in.getEpsilon()), sum};
 }
 
-/// No scalars: g is the new parameter.
-void assign(MutableArrayRef<double> x, double g, double, ArrayRef<double>) { x[0] = g; }
+Results momentum(Numbers<nn::MomentumOp> in, double decay) {
+  double regularized = in.getWeightDecay() * decay * in.getParam() + in.getGrad();
+  double velocity = in.getMomentum() * in.getVelocity() + in.getWeight() * regularized;
+  double ahead = regularized + in.getMomentum() * velocity;
+  double direction = in.getNesterov() * ahead + (1 - in.getNesterov()) * velocity;
+  return {in.getParam() - in.getLr() * direction, velocity};
+}
 
-/// The values of scalar operands.
-struct Scalars {
-  Call &call;
-  explicit Scalars(Call &call) : call(call) {}
-  double operator()(OpOperand &operand) const {
-    return call.operand(operand.getOperandNumber()).floats()[0];
-  }
-};
+Results muonStep(Numbers<nn::MuonStepOp> in, double decay) {
+  double x = in.getParam(), lr = in.getLr();
+  return {x - lr * in.getWeightDecay() * decay * x - lr * in.getDirection(),
+          in.getBeta() * in.getMomentum() + (1 - in.getBeta()) * in.getGrad(), in.getDirection()};
+}
+
+/// The gradient, scaled, is the new parameter.
+Results assign(Numbers<nn::AssignOp> in, double) { return {in.getGrad()}; }
 
 /// A matrix of rows times columns, row by row.
 struct Matrix {
@@ -132,15 +146,12 @@ struct Matrix {
 
 /// The loop of Jordan's page, whose matrix is never taller than wide, on the whole parameter.
 LogicalResult evaluateMuon(nn::MuonOp op, Call &call) {
-  call.results[0] = call.operand(0);
-  call.results[1] = call.operand(2);
-  if (!call.operand(op.getEnableMutable().getOperandNumber()).ints()[0])
+  if (!begin(op, call))
     return success();
-  Scalars value(call);
-  double scale = value(op.getScaleMutable()), lr = value(op.getLrMutable()) * op.getRateFactor(),
-         beta = value(op.getBetaMutable()), nesterov = value(op.getNesterovMutable()),
-         match = value(op.getMatchRmsAdamwMutable()),
-         decay = value(op.getWeightDecayMutable()) * op.getDecayFactor();
+  std::vector<double> scalars = scalarsOf(op, call);
+  Numbers<nn::MuonOp> in(scalars, op);
+  double lr = in.getLr() * op.getRateFactor(), decay = in.getWeightDecay() * op.getDecayFactor();
+  double beta = in.getBeta(), nesterov = in.getNesterov(), match = in.getMatchRmsAdamw();
   // The constants of a program in f32 are f32, whatever its values are evaluated in.
   bool single = op.getScale().getType().getElementType().isF32();
   auto constant = [&](double exact) { return single ? double(float(exact)) : exact; };
@@ -148,7 +159,7 @@ LogicalResult evaluateMuon(nn::MuonOp op, Call &call) {
   Matrix x{call.operand(0).dim(0), call.operand(0).dim(1), {}};
   double rows = x.rows, columns = x.columns, squares = 0;
   for (int64_t i = 0, e = call.operand(0).size(); i < e; ++i) {
-    double g = call.operand(1).floats()[i] * scale;
+    double g = call.operand(1).floats()[i] * in.getScale();
     momentum[i] = beta * momentum[i] + (1 - beta) * g;
     x.at.push_back(nesterov * (beta * momentum[i] + (1 - beta) * g) + (1 - nesterov) * momentum[i]);
     squares += x.at.back() * x.at.back();
@@ -207,62 +218,54 @@ void factor(ArrayRef<double> g, int64_t rows, int64_t columns, double weight, do
 }
 
 LogicalResult evaluateAdafactor(nn::AdafactorOp op, Call &call) {
-  call.results[0] = call.operand(0);
-  call.results[1] = call.operand(2);
-  if (!call.operand(op.getEnableMutable().getOperandNumber()).ints()[0])
+  if (!begin(op, call))
     return success();
-  Scalars value(call);
-  double scale = value(op.getScaleMutable()), lr = value(op.getLrMutable()) * op.getRateFactor(),
-         eps1 = value(op.getEpsilon1Mutable()), eps2 = value(op.getEpsilon2Mutable()),
-         d = value(op.getClipMutable()), weightDecay = value(op.getWeightDecayMutable()),
-         weight = value(op.getWeightMutable()), limit = value(op.getLimitMutable());
+  std::vector<double> scalars = scalarsOf(op, call);
+  Numbers<nn::AdafactorOp> in(scalars, op);
+  double lr = in.getLr() * op.getRateFactor(), eps1 = in.getEpsilon1();
   auto shape = cast<RankedTensorType>(op.getParam().getType()).getShape();
   int64_t count = call.operand(0).size();
   double *param = call.result(0).mutableFloats(), *moment = call.result(1).mutableFloats();
   double size = std::sqrt(meanSquare(ArrayRef(param, count)));
   std::vector<double> g, variance(count);
   for (int64_t i = 0; i < count; ++i)
-    g.push_back(call.operand(1).floats()[i] * scale);
+    g.push_back(call.operand(1).floats()[i] * in.getScale());
   if (count > 0 && shape.size() > 1) {
-    factor(g, shape[shape.size() - 2], shape.back(), weight, eps1, moment, variance);
+    factor(g, shape[shape.size() - 2], shape.back(), in.getWeight(), eps1, moment, variance);
   } else {
     for (int64_t i = 0; i < count; ++i) {
-      lerp(moment[i], g[i] * g[i], weight);
+      lerp(moment[i], g[i] * g[i], in.getWeight());
       variance[i] = moment[i];
     }
   }
   std::vector<double> update;
   for (int64_t i = 0; i < count; ++i)
     update.push_back(g[i] / std::sqrt(std::max(variance[i], eps1 * eps1)));
-  double alpha = std::max(eps2, size) * std::min(lr, limit);
-  double clip = std::max(1.0, std::sqrt(meanSquare(update)) / d);
+  double alpha = std::max(double(in.getEpsilon2()), size) * std::min(lr, double(in.getLimit()));
+  double clip = std::max(1.0, std::sqrt(meanSquare(update)) / in.getClip());
   for (int64_t i = 0; i < count; ++i)
-    param[i] = param[i] * (1 - lr * weightDecay * op.getDecay().convertToDouble()) -
-               alpha / clip * update[i];
+    param[i] =
+        param[i] * (1 - lr * in.getWeightDecay() * op.getDecayFactor()) - alpha / clip * update[i];
   return success();
 }
 
 LogicalResult evaluateLamb(nn::LambOp op, Call &call) {
-  for (unsigned i = 0; i < 3; ++i)
-    call.results[i] = call.operand(i == 0 ? 0 : i + 1);
-  if (!call.operand(op.getEnableMutable().getOperandNumber()).ints()[0])
+  if (!begin(op, call))
     return success();
-  Scalars value(call);
-  double scale = value(op.getScaleMutable()), lr = value(op.getLrMutable()) * op.getRateFactor(),
-         beta1 = value(op.getBeta1Mutable()), beta2 = value(op.getBeta2Mutable()),
-         eps = value(op.getEpsilonMutable()),
-         lambda = value(op.getWeightDecayMutable()) * op.getDecayFactor(),
-         bias1 = value(op.getBias1Mutable()), bias2 = value(op.getBias2Mutable());
+  std::vector<double> scalars = scalarsOf(op, call);
+  Numbers<nn::LambOp> in(scalars, op);
+  double lr = in.getLr() * op.getRateFactor(), lambda = in.getWeightDecay() * op.getDecayFactor();
+  double beta1 = in.getBeta1(), beta2 = in.getBeta2();
   double *x = call.result(0).mutableFloats(), *m = call.result(1).mutableFloats(),
          *v = call.result(2).mutableFloats();
   int64_t count = call.operand(0).size();
   std::vector<double> update;
   double xs = 0, updates = 0;
   for (int64_t i = 0; i < count; ++i) {
-    double g = call.operand(1).floats()[i] * scale;
+    double g = call.operand(1).floats()[i] * in.getScale();
     m[i] = beta1 * m[i] + (1 - beta1) * g;
     v[i] = beta2 * v[i] + (1 - beta2) * g * g;
-    double r = (m[i] / bias1) / (std::sqrt(v[i] / bias2) + eps);
+    double r = (m[i] / in.getBias1()) / (std::sqrt(v[i] / in.getBias2()) + in.getEpsilon());
     update.push_back(r + lambda * x[i]);
     xs += x[i] * x[i];
     updates += update.back() * update.back();
@@ -273,36 +276,31 @@ LogicalResult evaluateLamb(nn::LambOp op, Call &call) {
   return success();
 }
 
-LogicalResult evaluateUpdate(OptimizerUpdateOpInterface op, Call &call, Formula formula) {
-  unsigned count = op->getNumResults();
-  call.results[0] = call.operand(op.getParameterOperand().getOperandNumber());
-  for (auto [i, state] : llvm::enumerate(op.getStateOperands()))
-    call.results[i + 1] = call.operand(state->getOperandNumber());
-  if (!call.operand(op.getEnableNumber()).ints()[0])
+template <typename Op> LogicalResult evaluateUpdate(Op op, Call &call, Formula<Op> formula) {
+  if (!begin(op, call))
     return success();
-  auto value = [&](unsigned number) { return call.operand(number).floats()[0]; };
-  double scale = value(op.getEnableNumber() + 1);
-  SmallVector<double> hypers(llvm::map_range(op.getHyperNumbers(), value));
-  int64_t offset = op.getGroupOffset() ? call.operands.back().ints()[0] : 0;
-  const double *grad = call.operand(op.getGradientOperand().getOperandNumber()).floats();
-  SmallVector<double *> results;
-  for (unsigned r = 0; r < count; ++r)
-    results.push_back(call.result(r).mutableFloats());
-  std::optional<ArrayAttr> segments;
-  if (ArrayAttr given = op.getGroupSegments())
-    segments = given;
-  SmallVector<double> element(count);
-  forEachSegment(segments, op.getDecayFactor(), op.getRateFactor(), offset, call.operand(0).size(),
-                 [&](int64_t begin, int64_t end, double decay, double rate) {
-                   SmallVector<double> own(hypers);
-                   if (!own.empty())
-                     own[0] *= rate; // the learning rate is the first scalar of every formula
+  std::vector<double> values = scalarsOf(op, call);
+  std::optional<unsigned> lr = op.getLearningRateNumber();
+  double &gradient = values[op.getGradMutable().getOperandNumber()];
+  Numbers<Op> in(values, op);
+  const double given = lr ? values[*lr] : 0, scale = in.getScale(),
+               *grad = call.operand(op.getGradMutable().getOperandNumber()).floats();
+  // The values of the parameter and its states, and where they are.
+  SmallVector<std::pair<double *, double *>> olds{
+      {&values[op.getParamMutable().getOperandNumber()], call.result(0).mutableFloats()}};
+  for (auto [i, state] : llvm::enumerate(op.getStateOperands()))
+    olds.push_back({&values[state->getOperandNumber()], call.result(i + 1).mutableFloats()});
+  int64_t offset = op.getOffset() ? call.operands.back().ints()[0] : 0;
+  forEachSegment(op.getSegments(), op.getDecayFactor(), op.getRateFactor(), offset,
+                 call.result(0).size(), [&](int64_t begin, int64_t end, double decay, double rate) {
+                   if (lr)
+                     values[*lr] = given * rate;
                    for (int64_t i = begin; i < end; ++i) {
-                     for (unsigned r = 0; r < count; ++r)
-                       element[r] = results[r][i];
-                     formula(element, grad[i] * scale, decay, own);
-                     for (unsigned r = 0; r < count; ++r)
-                       results[r][i] = element[r];
+                     for (auto [value, elements] : olds)
+                       *value = elements[i];
+                     gradient = grad[i] * scale;
+                     for (auto [next, old] : llvm::zip_equal(formula(in, decay), olds))
+                       old.second[i] = next;
                    }
                  });
   return success();
@@ -363,12 +361,10 @@ private:
 };
 
 LogicalResult evaluateAdamw8bit(nn::Adamw8bitOp op, Call &call) {
-  for (unsigned i = 0; i < 3; ++i)
-    call.results[i] = call.operand(i == 0 ? 0 : i + 1);
-  if (!call.operand(4).ints()[0])
+  if (!begin(op, call))
     return success();
-  auto value = [&](unsigned number) { return call.operand(number).floats()[0]; };
-  SmallVector<double> hypers(llvm::map_range(op.getHyperNumbers(), value));
+  std::vector<double> scalars = scalarsOf(op, call);
+  auto numberOf = [](OpOperand &operand) { return operand.getOperandNumber(); };
   int64_t offset = op.getOffset() ? call.operands.back().ints()[0] : 0;
   double *param = call.result(0).mutableFloats();
   CodedMoment first(call.result(1).mutableInts(), true),
@@ -376,14 +372,19 @@ LogicalResult evaluateAdamw8bit(nn::Adamw8bitOp op, Call &call) {
   forEachSegment(
       op.getSegments(), op.getDecayFactor(), op.getRateFactor(), offset, call.operand(0).size(),
       [&](int64_t begin, int64_t end, double decay, double rate) {
-        SmallVector<double> own(hypers);
-        own[0] *= rate;
+        std::vector<double> values(scalars);
+        values[*op.getLearningRateNumber()] *= rate;
+        Numbers<nn::Adamw8bitOp> in(values, op);
         for (int64_t at = begin; at < end; at += 256) {
           std::vector<double> m = first.load(at / 256 * 65), v = second.load(at / 256 * 65);
           for (int64_t i = 0; i < std::min<int64_t>(256, end - at); ++i) {
-            double x[] = {param[at + i], m[i], v[i]};
-            adamw(x, call.operand(1).floats()[at + i] * value(5), decay, own);
-            param[at + i] = x[0], m[i] = x[1], v[i] = x[2];
+            values[numberOf(op.getParamMutable())] = param[at + i];
+            values[numberOf(op.getGradMutable())] =
+                call.operand(1).floats()[at + i] * in.getScale();
+            values[numberOf(op.getMoment1Mutable())] = m[i];
+            values[numberOf(op.getMoment2Mutable())] = v[i];
+            Results next = adamw<nn::Adamw8bitOp>(in, decay);
+            param[at + i] = next[0], m[i] = next[1], v[i] = next[2];
           }
           first.store(at / 256 * 65, m);
           second.store(at / 256 * 65, v);
@@ -444,10 +445,10 @@ template <typename Op> void addUpdate(Registry &registry, LogicalResult (*evalua
   });
 }
 
-template <typename Op> void addUpdate(Registry &registry, Formula formula) {
+template <typename Op> void addUpdate(Registry &registry, Formula<Op> formula) {
   registry.add<Op>([formula](Op op, Call &call) {
-    auto update = cast<OptimizerUpdateOpInterface>(op.getOperation());
-    return roundParameter(update, call, evaluateUpdate(update, call, formula));
+    return roundParameter(cast<OptimizerUpdateOpInterface>(op.getOperation()), call,
+                          evaluateUpdate(op, call, formula));
   });
 }
 
@@ -465,7 +466,7 @@ LogicalResult evaluateAccumulate(nn::AccumulateOp op, Call &call) {
 void registerOptimizer(Registry &registry) {
   registry.add<nn::AccumulateOp>(evaluateAccumulate);
   registry.add<nn::SumSquaresOp>(evaluateSumSquares);
-  addUpdate<nn::AdamwOp>(registry, adamw);
+  addUpdate<nn::AdamwOp>(registry, adamw<nn::AdamwOp>);
   addUpdate<nn::Adamw8bitOp>(registry, evaluateAdamw8bit);
   addUpdate<nn::AssignOp>(registry, assign);
   addUpdate<nn::SgdOp>(registry, sgd);

@@ -4,11 +4,11 @@
 // The update of one parameter.
 // CHECK-LABEL: func.func @whole
 // CHECK: nn.sum_squares %{{.*}}, %{{.*}} : (tensor<8xf32>, tensor<f32>) -> tensor<f32>
-// CHECK: nn.adamw %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} enable %{{.*}} scale %{{.*}} lr %{{.*}} betas %{{.*}}, %{{.*}} epsilon %{{.*}} weight_decay %{{.*}} bias %{{.*}}, %{{.*}} decay = 1.000000e+00 : tensor<8xf32>, tensor<f32>
+// CHECK: nn.adamw %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} enable %{{.*}} scale %{{.*}} lr %{{.*}} beta1 %{{.*}} beta2 %{{.*}} epsilon %{{.*}} weight_decay %{{.*}} bias1 %{{.*}} bias2 %{{.*}} decay = 1.000000e+00 : tensor<8xf32>, tensor<f32>
 // CHECK: nn.sgd %{{.*}}, %{{.*}}, %{{.*}} enable %{{.*}} scale %{{.*}} lr %{{.*}} momentum %{{.*}} weight_decay %{{.*}} decay = 0.000000e+00 : tensor<8xf32>, tensor<f32>
 func.func @whole(%p: tensor<8xf32>, %s: tensor<f32>, %e: tensor<i1>) {
   %0 = nn.sum_squares %p, %s : (tensor<8xf32>, tensor<f32>) -> tensor<f32>
-  %p1, %m1, %v1 = nn.adamw %p, %p, %p, %p enable %e scale %s lr %s betas %s, %s epsilon %s weight_decay %s bias %s, %s decay = 1.000000e+00 : tensor<8xf32>, tensor<f32>
+  %p1, %m1, %v1 = nn.adamw %p, %p, %p, %p enable %e scale %s lr %s beta1 %s beta2 %s epsilon %s weight_decay %s bias1 %s bias2 %s decay = 1.000000e+00 : tensor<8xf32>, tensor<f32>
   %p2, %v2 = nn.sgd %p, %p, %p enable %e scale %s lr %s momentum %s weight_decay %s decay = 0.000000e+00 : tensor<8xf32>, tensor<f32>
   return
 }
@@ -24,10 +24,10 @@ func.func @sums(%g: tensor<8xf32>) {
 
 // The update of a rank's slice of a group.
 // CHECK-LABEL: func.func @flat
-// CHECK: nn.adamw %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} enable %{{.*}} scale %{{.*}} lr %{{.*}} betas %{{.*}}, %{{.*}} epsilon %{{.*}} weight_decay %{{.*}} bias %{{.*}}, %{{.*}} offset %{{.*}} : tensor<i64> decay = 1.000000e+00 segments = [#nn.update_range<offset = 0, count = 4, decay = 1.000000e+00 : f64>, #nn.update_range<offset = 16, count = 8, decay = 0.000000e+00 : f64>] : tensor<8xf32>, tensor<f32>
+// CHECK: nn.adamw %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} enable %{{.*}} scale %{{.*}} lr %{{.*}} beta1 %{{.*}} beta2 %{{.*}} epsilon %{{.*}} weight_decay %{{.*}} bias1 %{{.*}} bias2 %{{.*}} offset %{{.*}} : tensor<i64> decay = 1.000000e+00 segments = [#nn.update_range<offset = 0, count = 4, decay = 1.000000e+00 : f64>, #nn.update_range<offset = 16, count = 8, decay = 0.000000e+00 : f64>] : tensor<8xf32>, tensor<f32>
 // CHECK: nn.sgd %{{.*}}, %{{.*}}, %{{.*}} enable %{{.*}} scale %{{.*}} lr %{{.*}} momentum %{{.*}} weight_decay %{{.*}} offset %{{.*}} : tensor<i64> decay = 1.000000e+00 segments = [#nn.update_range<offset = 0, count = 4, decay = 1.000000e+00 : f64>, #nn.update_range<offset = 16, count = 8, decay = 0.000000e+00 : f64>] : tensor<8xf32>, tensor<f32>
 func.func @flat(%p: tensor<8xf32>, %s: tensor<f32>, %e: tensor<i1>, %o: tensor<i64>) {
-  %p1, %m1, %v1 = nn.adamw %p, %p, %p, %p enable %e scale %s lr %s betas %s, %s epsilon %s weight_decay %s bias %s, %s offset %o : tensor<i64> decay = 1.000000e+00 segments = [#nn.update_range<offset = 0, count = 4, decay = 1.000000e+00 : f64>, #nn.update_range<offset = 16, count = 8, decay = 0.000000e+00 : f64>] : tensor<8xf32>, tensor<f32>
+  %p1, %m1, %v1 = nn.adamw %p, %p, %p, %p enable %e scale %s lr %s beta1 %s beta2 %s epsilon %s weight_decay %s bias1 %s bias2 %s offset %o : tensor<i64> decay = 1.000000e+00 segments = [#nn.update_range<offset = 0, count = 4, decay = 1.000000e+00 : f64>, #nn.update_range<offset = 16, count = 8, decay = 0.000000e+00 : f64>] : tensor<8xf32>, tensor<f32>
   %p2, %v2 = nn.sgd %p, %p, %p enable %e scale %s lr %s momentum %s weight_decay %s offset %o : tensor<i64> decay = 1.000000e+00 segments = [#nn.update_range<offset = 0, count = 4, decay = 1.000000e+00 : f64>, #nn.update_range<offset = 16, count = 8, decay = 0.000000e+00 : f64>] : tensor<8xf32>, tensor<f32>
   return
 }

@@ -2,15 +2,15 @@
 // RUN: shale-opt %s | shale-run | FileCheck %s --check-prefix=VALUES
 
 // CHECK-LABEL: func.func private @types
-// CHECK: nn.segment_means %{{.*}} squares factors offset %{{.*}} : tensor<i64> segments = [#nn.factored_range<offset = 0, shape = [2, 2], at = 0, decay = 1.000000e+00 : f64>, #nn.factored_range<offset = 4, at = 4, decay = 1.000000e+00 : f64>] : tensor<4xbf16> -> tensor<8xbf16>
+// CHECK: nn.segment_means %{{.*}} squares factors offset %{{.*}} : tensor<i64> segments = [#nn.factored_range<offset = 0, shape = [2, 2], at = 0>, #nn.factored_range<offset = 4, at = 4>] : tensor<4xbf16> -> tensor<8xbf16>
 // CHECK: nn.segment_means %{{.*}} segments = [] : tensor<4xbf16> -> tensor<0xbf16>
-// CHECK: nn.segment_broadcast %{{.*}} rows segments = [#nn.factored_range<offset = 0, shape = [2, 2], at = 0, decay = 1.000000e+00 : f64>] : tensor<4xbf16> -> tensor<4xbf16>
-// CHECK: nn.segment_broadcast %{{.*}} columns segments = [#nn.factored_range<offset = 0, shape = [2, 2], at = 0, decay = 1.000000e+00 : f64>] : tensor<4xbf16> -> tensor<4xbf16>
+// CHECK: nn.segment_broadcast %{{.*}} rows segments = [#nn.factored_range<offset = 0, shape = [2, 2], at = 0>] : tensor<4xbf16> -> tensor<4xbf16>
+// CHECK: nn.segment_broadcast %{{.*}} columns segments = [#nn.factored_range<offset = 0, shape = [2, 2], at = 0>] : tensor<4xbf16> -> tensor<4xbf16>
 func.func private @types(%g: tensor<4xbf16>, %o: tensor<i64>) {
-  %0 = nn.segment_means %g squares factors offset %o : tensor<i64> segments = [#nn.factored_range<offset = 0, shape = [2, 2], at = 0, decay = 1.0 : f64>, #nn.factored_range<offset = 4, at = 4, decay = 1.0 : f64>] : tensor<4xbf16> -> tensor<8xbf16>
+  %0 = nn.segment_means %g squares factors offset %o : tensor<i64> segments = [#nn.factored_range<offset = 0, shape = [2, 2], at = 0>, #nn.factored_range<offset = 4, at = 4>] : tensor<4xbf16> -> tensor<8xbf16>
   %1 = nn.segment_means %g segments = [] : tensor<4xbf16> -> tensor<0xbf16>
-  %2 = nn.segment_broadcast %g rows segments = [#nn.factored_range<offset = 0, shape = [2, 2], at = 0, decay = 1.0 : f64>] : tensor<4xbf16> -> tensor<4xbf16>
-  %3 = nn.segment_broadcast %g columns segments = [#nn.factored_range<offset = 0, shape = [2, 2], at = 0, decay = 1.0 : f64>] : tensor<4xbf16> -> tensor<4xbf16>
+  %2 = nn.segment_broadcast %g rows segments = [#nn.factored_range<offset = 0, shape = [2, 2], at = 0>] : tensor<4xbf16> -> tensor<4xbf16>
+  %3 = nn.segment_broadcast %g columns segments = [#nn.factored_range<offset = 0, shape = [2, 2], at = 0>] : tensor<4xbf16> -> tensor<4xbf16>
   return
 }
 
@@ -28,12 +28,12 @@ func.func @means() -> (tensor<8xf64>, tensor<8xf64>, tensor<8xf64>, tensor<2xf64
   %g = nn.constant dense<[2.0, 4.0, 4.0, 8.0, 7.0, 2.0, -4.0, 7.0]> : tensor<8xf64>
   %part = nn.constant dense<[8.0, 7.0, 2.0, -4.0, 7.0]> : tensor<5xf64>
   %three = nn.constant dense<3> : tensor<i64>
-  %0 = nn.segment_means %g squares factors segments = [#nn.factored_range<offset = 0, shape = [2, 2], at = 0, decay = 1.0 : f64>, #nn.factored_range<offset = 5, shape = [2], at = 5, decay = 1.0 : f64>] : tensor<8xf64> -> tensor<8xf64>
-  %1 = nn.segment_means %part squares factors offset %three : tensor<i64> segments = [#nn.factored_range<offset = 0, shape = [2, 2], at = 0, decay = 1.0 : f64>, #nn.factored_range<offset = 5, shape = [2], at = 5, decay = 1.0 : f64>] : tensor<5xf64> -> tensor<8xf64>
-  %2 = nn.segment_means %g factors segments = [#nn.factored_range<offset = 0, shape = [2, 2], at = 0, decay = 1.0 : f64>, #nn.factored_range<offset = 5, shape = [2], at = 5, decay = 1.0 : f64>] : tensor<8xf64> -> tensor<8xf64>
-  %3 = nn.segment_means %g squares segments = [#nn.factored_range<offset = 0, shape = [2, 2], at = 0, decay = 1.0 : f64>, #nn.factored_range<offset = 5, shape = [2], at = 5, decay = 1.0 : f64>] : tensor<8xf64> -> tensor<2xf64>
-  %4 = nn.segment_means %part squares offset %three : tensor<i64> segments = [#nn.factored_range<offset = 0, shape = [2, 2], at = 0, decay = 1.0 : f64>, #nn.factored_range<offset = 5, shape = [2], at = 5, decay = 1.0 : f64>] : tensor<5xf64> -> tensor<2xf64>
-  %5 = nn.segment_means %g segments = [#nn.factored_range<offset = 0, shape = [2, 2], at = 0, decay = 1.0 : f64>, #nn.factored_range<offset = 5, shape = [2], at = 5, decay = 1.0 : f64>] : tensor<8xf64> -> tensor<2xf64>
+  %0 = nn.segment_means %g squares factors segments = [#nn.factored_range<offset = 0, shape = [2, 2], at = 0>, #nn.factored_range<offset = 5, shape = [2], at = 5>] : tensor<8xf64> -> tensor<8xf64>
+  %1 = nn.segment_means %part squares factors offset %three : tensor<i64> segments = [#nn.factored_range<offset = 0, shape = [2, 2], at = 0>, #nn.factored_range<offset = 5, shape = [2], at = 5>] : tensor<5xf64> -> tensor<8xf64>
+  %2 = nn.segment_means %g factors segments = [#nn.factored_range<offset = 0, shape = [2, 2], at = 0>, #nn.factored_range<offset = 5, shape = [2], at = 5>] : tensor<8xf64> -> tensor<8xf64>
+  %3 = nn.segment_means %g squares segments = [#nn.factored_range<offset = 0, shape = [2, 2], at = 0>, #nn.factored_range<offset = 5, shape = [2], at = 5>] : tensor<8xf64> -> tensor<2xf64>
+  %4 = nn.segment_means %part squares offset %three : tensor<i64> segments = [#nn.factored_range<offset = 0, shape = [2, 2], at = 0>, #nn.factored_range<offset = 5, shape = [2], at = 5>] : tensor<5xf64> -> tensor<2xf64>
+  %5 = nn.segment_means %g segments = [#nn.factored_range<offset = 0, shape = [2, 2], at = 0>, #nn.factored_range<offset = 5, shape = [2], at = 5>] : tensor<8xf64> -> tensor<2xf64>
   return %0, %1, %2, %3, %4, %5 : tensor<8xf64>, tensor<8xf64>, tensor<8xf64>, tensor<2xf64>, tensor<2xf64>, tensor<2xf64>
 }
 
@@ -48,18 +48,18 @@ func.func @means() -> (tensor<8xf64>, tensor<8xf64>, tensor<8xf64>, tensor<2xf64
 // VALUES: result5: 5xf64 {{.*}} [4, 0, 1, 1, 0]
 // VALUES: result6: 4xf64 {{.*}} [3, 4, 5, 6]
 // CHECK-LABEL: func.func @broadcasts
-// CHECK: nn.segment_broadcast %{{.*}} segments = [#nn.factored_range<offset = 0, shape = [2, 2], at = 0, decay = 1.000000e+00 : f64>, #nn.factored_range<offset = 5, shape = [2], at = 5, decay = 1.000000e+00 : f64>] : tensor<2xf64> -> tensor<8xf64>
+// CHECK: nn.segment_broadcast %{{.*}} segments = [#nn.factored_range<offset = 0, shape = [2, 2], at = 0>, #nn.factored_range<offset = 5, shape = [2], at = 5>] : tensor<2xf64> -> tensor<8xf64>
 // CHECK: nn.segment_broadcast %{{.*}} offset %{{.*}} : tensor<i64> segments = [{{.*}}] : tensor<2xf64> -> tensor<5xf64>
 func.func @broadcasts() -> (tensor<8xf64>, tensor<5xf64>, tensor<8xf64>, tensor<5xf64>, tensor<8xf64>, tensor<5xf64>, tensor<4xf64>) {
   %r = nn.constant dense<[0.5, 1.5]> : tensor<2xf64>
   %m = nn.constant dense<[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]> : tensor<7xf64>
   %three = nn.constant dense<3> : tensor<i64>
-  %0 = nn.segment_broadcast %r segments = [#nn.factored_range<offset = 0, shape = [2, 2], at = 0, decay = 1.0 : f64>, #nn.factored_range<offset = 5, shape = [2], at = 5, decay = 1.0 : f64>] : tensor<2xf64> -> tensor<8xf64>
-  %1 = nn.segment_broadcast %r offset %three : tensor<i64> segments = [#nn.factored_range<offset = 0, shape = [2, 2], at = 0, decay = 1.0 : f64>, #nn.factored_range<offset = 5, shape = [2], at = 5, decay = 1.0 : f64>] : tensor<2xf64> -> tensor<5xf64>
-  %2 = nn.segment_broadcast %m rows segments = [#nn.factored_range<offset = 0, shape = [2, 2], at = 0, decay = 1.0 : f64>, #nn.factored_range<offset = 5, shape = [2], at = 5, decay = 1.0 : f64>] : tensor<7xf64> -> tensor<8xf64>
-  %3 = nn.segment_broadcast %m rows offset %three : tensor<i64> segments = [#nn.factored_range<offset = 0, shape = [2, 2], at = 0, decay = 1.0 : f64>, #nn.factored_range<offset = 5, shape = [2], at = 5, decay = 1.0 : f64>] : tensor<7xf64> -> tensor<5xf64>
-  %4 = nn.segment_broadcast %m columns segments = [#nn.factored_range<offset = 0, shape = [2, 2], at = 0, decay = 1.0 : f64>, #nn.factored_range<offset = 5, shape = [2], at = 5, decay = 1.0 : f64>] : tensor<7xf64> -> tensor<8xf64>
-  %5 = nn.segment_broadcast %m columns offset %three : tensor<i64> segments = [#nn.factored_range<offset = 0, shape = [2, 2], at = 0, decay = 1.0 : f64>, #nn.factored_range<offset = 5, shape = [2], at = 5, decay = 1.0 : f64>] : tensor<7xf64> -> tensor<5xf64>
-  %6 = nn.segment_broadcast %m columns segments = [#nn.factored_range<offset = 0, shape = [2, 1, 2], at = 0, decay = 1.0 : f64>] : tensor<7xf64> -> tensor<4xf64>
+  %0 = nn.segment_broadcast %r segments = [#nn.factored_range<offset = 0, shape = [2, 2], at = 0>, #nn.factored_range<offset = 5, shape = [2], at = 5>] : tensor<2xf64> -> tensor<8xf64>
+  %1 = nn.segment_broadcast %r offset %three : tensor<i64> segments = [#nn.factored_range<offset = 0, shape = [2, 2], at = 0>, #nn.factored_range<offset = 5, shape = [2], at = 5>] : tensor<2xf64> -> tensor<5xf64>
+  %2 = nn.segment_broadcast %m rows segments = [#nn.factored_range<offset = 0, shape = [2, 2], at = 0>, #nn.factored_range<offset = 5, shape = [2], at = 5>] : tensor<7xf64> -> tensor<8xf64>
+  %3 = nn.segment_broadcast %m rows offset %three : tensor<i64> segments = [#nn.factored_range<offset = 0, shape = [2, 2], at = 0>, #nn.factored_range<offset = 5, shape = [2], at = 5>] : tensor<7xf64> -> tensor<5xf64>
+  %4 = nn.segment_broadcast %m columns segments = [#nn.factored_range<offset = 0, shape = [2, 2], at = 0>, #nn.factored_range<offset = 5, shape = [2], at = 5>] : tensor<7xf64> -> tensor<8xf64>
+  %5 = nn.segment_broadcast %m columns offset %three : tensor<i64> segments = [#nn.factored_range<offset = 0, shape = [2, 2], at = 0>, #nn.factored_range<offset = 5, shape = [2], at = 5>] : tensor<7xf64> -> tensor<5xf64>
+  %6 = nn.segment_broadcast %m columns segments = [#nn.factored_range<offset = 0, shape = [2, 1, 2], at = 0>] : tensor<7xf64> -> tensor<4xf64>
   return %0, %1, %2, %3, %4, %5, %6 : tensor<8xf64>, tensor<5xf64>, tensor<8xf64>, tensor<5xf64>, tensor<8xf64>, tensor<5xf64>, tensor<4xf64>
 }

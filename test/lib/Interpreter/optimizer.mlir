@@ -45,7 +45,7 @@ func.func @adamw() -> (tensor<1xf64>, tensor<1xf64>, tensor<1xf64>) {
   %most = nn.constant dense<0.75> : tensor<f64>
   %zero = nn.constant dense<0.0> : tensor<f64>
   %yes = nn.constant dense<true> : tensor<i1>
-  %0, %1, %2 = nn.adamw %p, %g, %m, %v enable %yes scale %half lr %half betas %half, %half epsilon %zero weight_decay %quarter bias %half, %most decay = 1.000000e+00 : tensor<1xf64>, tensor<f64>
+  %0, %1, %2 = nn.adamw %p, %g, %m, %v enable %yes scale %half lr %half beta1 %half beta2 %half epsilon %zero weight_decay %quarter bias1 %half bias2 %most decay = 1.000000e+00 : tensor<1xf64>, tensor<f64>
   return %0, %1, %2 : tensor<1xf64>, tensor<1xf64>, tensor<1xf64>
 }
 

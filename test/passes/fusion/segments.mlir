@@ -14,7 +14,7 @@ module attributes {nn.target = "cpu:x86-64-v3"} {
 func.func @means(%g: tensor<32xf32>, %s: tensor<f32>, %o: tensor<i64>) -> tensor<12xf32> {
   %0 = nn.broadcast %s dims = [] : tensor<f32> -> tensor<32xf32>
   %1 = nn.mul %g, %0 : tensor<32xf32>
-  %2 = nn.segment_means %1 squares factors offset %o : tensor<i64> segments = [#nn.factored_range<offset = 0, shape = [4, 8], at = 0, decay = 1.0 : f64>] : tensor<32xf32> -> tensor<12xf32>
+  %2 = nn.segment_means %1 squares factors offset %o : tensor<i64> segments = [#nn.factored_range<offset = 0, shape = [4, 8], at = 0>] : tensor<32xf32> -> tensor<12xf32>
   %3 = nn.sqrt %2 : tensor<12xf32>
   return %3 : tensor<12xf32>
 }
@@ -28,8 +28,8 @@ func.func @means(%g: tensor<32xf32>, %s: tensor<f32>, %o: tensor<i64>) -> tensor
 // CHECK-NEXT: nn.sub
 // CHECK-NEXT: nn.yield
 func.func @elements(%p: tensor<32xf32>, %m: tensor<12xf32>) -> tensor<32xf32> {
-  %0 = nn.segment_broadcast %m rows segments = [#nn.factored_range<offset = 0, shape = [4, 8], at = 0, decay = 1.0 : f64>] : tensor<12xf32> -> tensor<32xf32>
-  %1 = nn.segment_broadcast %m columns segments = [#nn.factored_range<offset = 0, shape = [4, 8], at = 0, decay = 1.0 : f64>] : tensor<12xf32> -> tensor<32xf32>
+  %0 = nn.segment_broadcast %m rows segments = [#nn.factored_range<offset = 0, shape = [4, 8], at = 0>] : tensor<12xf32> -> tensor<32xf32>
+  %1 = nn.segment_broadcast %m columns segments = [#nn.factored_range<offset = 0, shape = [4, 8], at = 0>] : tensor<12xf32> -> tensor<32xf32>
   %2 = nn.mul %0, %1 : tensor<32xf32>
   %3 = nn.sub %p, %2 : tensor<32xf32>
   return %3 : tensor<32xf32>
@@ -44,7 +44,7 @@ func.func @elements(%p: tensor<32xf32>, %m: tensor<12xf32>) -> tensor<32xf32> {
 // CHECK-NEXT: nn.yield
 func.func @shared(%x: tensor<32xf32>) -> (tensor<1xf32>, tensor<32xf32>) {
   %0 = nn.neg %x : tensor<32xf32>
-  %1 = nn.segment_means %0 segments = [#nn.factored_range<offset = 0, shape = [4, 8], at = 0, decay = 1.0 : f64>] : tensor<32xf32> -> tensor<1xf32>
+  %1 = nn.segment_means %0 segments = [#nn.factored_range<offset = 0, shape = [4, 8], at = 0>] : tensor<32xf32> -> tensor<1xf32>
   return %1, %0 : tensor<1xf32>, tensor<32xf32>
 }
 }

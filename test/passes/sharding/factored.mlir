@@ -16,12 +16,12 @@ nn.state @b.variance role = moment("variance") type = tensor<5xf32> {of = @b}
 // FULL-SAME: %[[PARAM:[a-z0-9]+]]: tensor<19xf32>
 // NONE-SAME: %[[PARAM:[a-z0-9]+]]: tensor<38xf32>
 // CHECK-SAME: %[[MOMENT:[a-z0-9]+]]: tensor<22xf32>
-// FULL: %[[MEANS:.*]] = nn.segment_means %{{.*}} squares factors offset %[[AT:.*]] : tensor<i64> segments = [#nn.factored_range<offset = 0, shape = [4, 8], at = 0, {{.*}}>, #nn.factored_range<offset = 32, shape = [5], at = 16, {{.*}}>]{{.*}} : tensor<19xf32> -> tensor<22xf32>
+// FULL: %[[MEANS:.*]] = nn.segment_means %{{.*}} squares factors offset %[[AT:.*]] : tensor<i64> segments = [#nn.factored_range<offset = 0, shape = [4, 8], at = 0>, #nn.factored_range<offset = 32, shape = [5], at = 16>]{{.*}} : tensor<19xf32> -> tensor<22xf32>
 // FULL: %[[SQUARES:.*]] = nn.segment_means %[[PARAM]] squares offset %[[AT]] {{.*}} : tensor<19xf32> -> tensor<2xf32>
 // FULL: %[[BOTH:.*]] = nn.concat %[[MEANS]], %[[SQUARES]]
 // FULL: dist.all_reduce sum %[[BOTH]] over "fsdp" {{.*}} : tensor<24xf32>
 // The one matrix is a row of its rows, whose mean divides them.
-// CHECK: %[[MATRICES:.*]] = nn.segment_means %[[NEXT:[^ ]*]] factors segments = [#nn.factored_range<offset = 0, shape = [1, 4], at = 0, {{.*}}>]{{.*}} : tensor<22xf32> -> tensor<5xf32>
+// CHECK: %[[MATRICES:.*]] = nn.segment_means %[[NEXT:[^ ]*]] factors segments = [#nn.factored_range<offset = 0, shape = [1, 4], at = 0>]{{.*}} : tensor<22xf32> -> tensor<5xf32>
 // CHECK: nn.segment_broadcast %[[MATRICES]] rows segments = [#nn.factored_range<offset = 0, shape = [1, 4], {{.*}} : tensor<5xf32> -> tensor<22xf32>
 // CHECK: %[[ROWS:.*]] = nn.div %[[NEXT]], %{{.*}} : tensor<22xf32>
 // FULL: nn.segment_broadcast %[[ROWS]] rows offset %[[AT]] {{.*}} : tensor<22xf32> -> tensor<19xf32>
@@ -39,8 +39,8 @@ func.func @step(%w: tensor<4x8xf32> {nn.state = @w}, %b: tensor<5xf32> {nn.state
   %e = nn.constant dense<true> : tensor<i1>
   %gw = nn.neg %w {nn.phase = #nn.phase<backward>} : tensor<4x8xf32>
   %gb = nn.neg %b {nn.phase = #nn.phase<backward>} : tensor<5xf32>
-  %w1, %wv1 = nn.adafactor %w, %gw, %wv enable %e scale %s lr %s beta2_decay %s epsilon %s, %s clip %s weight_decay %s weight %s limit %s decay = 1.0 {nn.phase = #nn.phase<update>} : tensor<4x8xf32> state tensor<12xf32>, tensor<f32>
-  %b1, %bv1 = nn.adafactor %b, %gb, %bv enable %e scale %s lr %s beta2_decay %s epsilon %s, %s clip %s weight_decay %s weight %s limit %s decay = 0.0 {nn.phase = #nn.phase<update>} : tensor<5xf32>, tensor<f32>
+  %w1, %wv1 = nn.adafactor %w, %gw, %wv enable %e scale %s lr %s beta2_decay %s epsilon1 %s epsilon2 %s clip %s weight_decay %s weight %s limit %s decay = 1.0 {nn.phase = #nn.phase<update>} : tensor<4x8xf32> state tensor<12xf32>, tensor<f32>
+  %b1, %bv1 = nn.adafactor %b, %gb, %bv enable %e scale %s lr %s beta2_decay %s epsilon1 %s epsilon2 %s clip %s weight_decay %s weight %s limit %s decay = 0.0 {nn.phase = #nn.phase<update>} : tensor<5xf32>, tensor<f32>
   return %w1, %b1, %wv1, %bv1 : tensor<4x8xf32>, tensor<5xf32>, tensor<12xf32>, tensor<5xf32>
 }
 }

@@ -31,7 +31,7 @@ func.func @step(%w: tensor<8x4xf32> {nn.state = @w}, %b: tensor<6xf32> {nn.state
   %gw = nn.neg %w {nn.phase = #nn.phase<backward>} : tensor<8x4xf32>
   %gb = nn.neg %b {nn.phase = #nn.phase<backward>} : tensor<6xf32>
   %w1, %wm1 = nn.muon %w, %gw, %wm enable %e scale %s lr %s beta %s nesterov %s match_rms_adamw %s weight_decay %s decay = 1.0 {lr_scale = 0.5 : f64, nn.phase = #nn.phase<update>} : tensor<8x4xf32>, tensor<f32>
-  %b1, %bm1 = nn.lion %b, %gb, %bm enable %e scale %s lr %s betas %s, %s weight_decay %s decay = 1.0 {nn.phase = #nn.phase<update>} : tensor<6xf32>, tensor<f32>
+  %b1, %bm1 = nn.lion %b, %gb, %bm enable %e scale %s lr %s beta1 %s beta2 %s weight_decay %s decay = 1.0 {nn.phase = #nn.phase<update>} : tensor<6xf32>, tensor<f32>
   return %w1, %b1, %wm1, %bm1 : tensor<8x4xf32>, tensor<6xf32>, tensor<8x4xf32>, tensor<6xf32>
 }
 }

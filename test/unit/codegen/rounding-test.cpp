@@ -195,7 +195,7 @@ func.func @f(%p: tensor<512xbf16>, %g: tensor<512xf32>, %m: tensor<130xi32>, %se
   %one = nn.constant dense<1.0> : tensor<f32>
   %zero = nn.constant dense<0.0> : tensor<f32>
   %lr = nn.constant dense<0.001953125> : tensor<f32>
-  %r, %m1, %v1 = nn.adamw8bit %p, %g, %m, %m enable %e scale %one lr %lr betas %zero, %zero epsilon %zero weight_decay %zero bias %one, %one rounded by %seed, %step : tensor<i64>, tensor<i64> decay = 1.0 segments = [#nn.update_range<offset = 0, count = 256, decay = 1.0 : f64>, #nn.update_range<offset = 256, count = 200, decay = 1.0 : f64>] {numbers = array<i64: 1024, 256>} : tensor<512xbf16> grad tensor<512xf32> state tensor<130xi32>, tensor<f32>
+  %r, %m1, %v1 = nn.adamw8bit %p, %g, %m, %m enable %e scale %one lr %lr beta1 %zero beta2 %zero epsilon %zero weight_decay %zero bias1 %one bias2 %one rounded by %seed, %step : tensor<i64>, tensor<i64> decay = 1.0 segments = [#nn.update_range<offset = 0, count = 256, decay = 1.0 : f64>, #nn.update_range<offset = 256, count = 200, decay = 1.0 : f64>] {numbers = array<i64: 1024, 256>} : tensor<512xbf16> grad tensor<512xf32> state tensor<130xi32>, tensor<f32>
   return %r, %m1, %v1 : tensor<512xbf16>, tensor<130xi32>, tensor<130xi32>
 })";
   mlir::MLIRContext context;

@@ -160,7 +160,7 @@ TEST(Segments, LongSumsAreExact) {
   auto module = parse(
       context,
       "func.func @f(%p: tensor<1048576xf32>) -> tensor<1xf32> {\n  %0 = nn.segment_means %p squares segments = "
-      "[#nn.factored_range<offset = 0, shape = [1024, 1024], at = 0, decay = 1.0 : f64>] : tensor<1048576xf32> "
+      "[#nn.factored_range<offset = 0, shape = [1024, 1024], at = 0>] : tensor<1048576xf32> "
       "-> tensor<1xf32>\n  return %0 : tensor<1xf32>\n}");
   ASSERT_TRUE(module);
   std::vector<Tensor> arguments = randomArguments(*module, 1, 7);
@@ -196,10 +196,10 @@ TEST(Segments, SeveralGroupsAreSeveralKernels) {
   auto module = parse(
       context,
       "func.func @f(%m: tensor<8xf32>) -> tensor<12xf32> {\n"
-      "  %0 = nn.segment_broadcast %m rows segments = [#nn.factored_range<offset = 0, shape = [3, 4], at = 0, decay "
-      "= 1.0 : f64>] : tensor<8xf32> -> tensor<12xf32>\n"
-      "  %1 = nn.segment_broadcast %m columns segments = [#nn.factored_range<offset = 2, shape = [2, 5], at = 1, decay "
-      "= 1.0 : f64>] : tensor<8xf32> -> tensor<12xf32>\n"
+      "  %0 = nn.segment_broadcast %m rows segments = [#nn.factored_range<offset = 0, shape = [3, 4], at = 0>] : "
+      "tensor<8xf32> -> tensor<12xf32>\n"
+      "  %1 = nn.segment_broadcast %m columns segments = [#nn.factored_range<offset = 2, shape = [2, 5], at = 1>] : "
+      "tensor<8xf32> -> tensor<12xf32>\n"
       "  %2 = nn.add %0, %1 : tensor<12xf32>\n  return %2 : tensor<12xf32>\n}");
   ASSERT_TRUE(module);
   std::vector<Tensor> arguments = randomArguments(*module, 1, 7);

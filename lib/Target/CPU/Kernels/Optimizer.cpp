@@ -162,11 +162,11 @@ LogicalResult UpdateKernel::emitWithCasts(Operation *op, OpBuilder &b, ValueRang
     if (!element.isF32() && !is16BitFloat(element))
       return op->emitOpError() << "has a kernel for f32 and 16-bit floats only; got " << element;
   auto operandOf = [&](OpOperand &operand) { return operands[operand.getOperandNumber()]; };
-  SmallVector<Value> olds{operandOf(update.getParameterOperand())}, hypers;
-  for (OpOperand *state : update.getStateOperands())
-    olds.push_back(operandOf(*state));
+  SmallVector<OpOperand *> olds{&update.getParameterOperand()};
+  llvm::append_range(olds, update.getStateOperands());
+  SmallVector<Value> scalars(op->getNumOperands()); // of the formula, by operand
   for (unsigned number : update.getHyperNumbers())
-    hypers.push_back(l.splat(scalarOf(l, operands[number])));
+    scalars[number] = l.splat(scalarOf(l, operands[number]));
   Value grad = operandOf(update.getGradientOperand()), enable = operands[update.getEnableNumber()];
   Value scale = l.splat(scalarOf(l, operands[update.getEnableNumber() + 1]));
   Value byte = memref::LoadOp::create(b, loc, enable, ValueRange{l.index(0)});
@@ -179,18 +179,21 @@ LogicalResult UpdateKernel::emitWithCasts(Operation *op, OpBuilder &b, ValueRang
   // an element's index to number it.
   auto range = [&](Value from, Value to, Value factor, Value rate, Value number) {
     Value decay = factor ? l.splat(factor) : Value();
-    SmallVector<Value> own(hypers);
-    if (rate)
-      scaleLearningRates(op, b, loc, l.splat(rate), own);
+    SmallVector<Value> element(scalars);
+    std::optional<unsigned> lr = update.getLearningRateNumber();
+    if (rate && lr)
+      element[*lr] = arith::MulFOp::create(b, loc, element[*lr], l.splat(rate));
     l.vectors(from, to, {}, [&](Value at, Value mask, ValueRange) -> SmallVector<Value> {
       SmallVector<Value> values;
-      for (auto [old, element] : llvm::zip(olds, elements))
-        values.push_back(l.load(old, at, mask, element));
+      for (auto [old, type] : llvm::zip(olds, elements)) {
+        values.push_back(l.load(operandOf(*old), at, mask, type));
+        element[old->getOperandNumber()] = values.back();
+      }
       SmallVector<Value> next(values);
       if (factor) {
-        Value scaled = arith::MulFOp::create(b, loc, l.load(grad, at, mask, gradient), scale);
-        next =
-            cast<ElementwiseUpdateOpInterface>(op).emitUpdate({b, loc, values, scaled, decay, own});
+        element[update.getGradientOperand().getOperandNumber()] =
+            arith::MulFOp::create(b, loc, l.load(grad, at, mask, gradient), scale);
+        next = cast<ElementwiseUpdateOpInterface>(op).emitUpdate({b, loc, element, decay});
         next[0] = rounder.round(next[0], l.add(at, number));
       }
       // An old 16-bit value that is widened and rounded again keeps its bits.
@@ -247,9 +250,9 @@ public:
       : op(op), b(b), loc(op.getLoc()), l(b, loc, lanes), in(operands, op), results(results),
         element(elementOf(op.getParam())), gradient(elementOf(op.getGrad())),
         words(VectorType::get({lanes}, b.getI32Type())), olds{in.getMoment1(), in.getMoment2()},
-        rounder(l, op, operands) {
+        scalars(op->getNumOperands()), rounder(l, op, operands) {
     for (unsigned number : op.getHyperNumbers())
-      hypers.push_back(l.splat(scalarOf(l, operands[number])));
+      scalars[number] = l.splat(scalarOf(l, operands[number]));
     scale = l.splat(scalarOf(l, in.getScale()));
     on = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, scalarOf(l, in.getEnable()),
                                arith::ConstantOp::create(b, loc, b.getI8IntegerAttr(0)));
@@ -268,8 +271,7 @@ private:
   struct Block {
     Value first, word, last; ///< its first element, its first word, and the word of its scale
     Value limit;             ///< elements from it on are padding
-    Value decay;
-    SmallVector<Value> hypers;
+    Value decay, lr;
     Value scales[2]; ///< of the old moments
     Value number;    ///< of its first element, in stochastic rounding
   };
@@ -293,7 +295,7 @@ private:
   Type element, gradient;
   VectorType words;
   Value olds[2];
-  SmallVector<Value> hypers;
+  SmallVector<Value> scalars; ///< of the formula, by operand
   Value scale, on, zero, codes, step;
   Value shift; ///< the element of the group at which this rank's slice begins
   Rounder rounder;
@@ -307,9 +309,9 @@ BlockUpdate::Block BlockUpdate::blockAt(Value number, Value limit, Value decay, 
   block.last = l.add(block.word, codes);
   block.limit = limit;
   block.number = l.add(block.first, l.add(shift, numbered));
-  block.hypers = hypers;
+  block.lr = scalars[*op.getLearningRateNumber()];
   if (rate)
-    scaleLearningRates(op, b, loc, l.splat(rate), block.hypers);
+    block.lr = arith::MulFOp::create(b, loc, block.lr, l.splat(rate));
   for (int i : {0, 1}) {
     Value bits = memref::LoadOp::create(b, loc, olds[i], block.last);
     block.scales[i] = l.splat(arith::BitcastOp::create(b, loc, b.getF32Type(), bits));
@@ -327,12 +329,16 @@ SmallVector<Value> BlockUpdate::next(const Block &block, Value j, int64_t k, boo
   if (withParam)
     param = l.load(in.getParam(), at, {}, element);
   Value g = arith::MulFOp::create(b, loc, l.load(in.getGrad(), at, {}, gradient), scale);
-  SmallVector<Value> values{param};
-  for (int i : {0, 1}) {
+  SmallVector<Value> values(scalars);
+  values[*op.getLearningRateNumber()] = block.lr;
+  values[op.getParamMutable().getOperandNumber()] = param;
+  values[op.getGradMutable().getOperandNumber()] = l.keep(inside, g, none);
+  for (auto [i, state] : llvm::enumerate(op.getStateOperands())) {
     Value packed = vector::LoadOp::create(b, loc, words, olds[i], l.add(block.word, j));
-    values.push_back(emitDecoded(b, loc, kMoments[i], packed, k, block.scales[i]));
+    values[state->getOperandNumber()] =
+        emitDecoded(b, loc, kMoments[i], packed, k, block.scales[i]);
   }
-  values = emitAdamw({b, loc, values, l.keep(inside, g, none), block.decay, block.hypers});
+  values = emitAdamw({b, loc, values, block.decay}, Adamw8bitOp::Adaptor(values, op));
   if (withParam)
     values[0] = rounder.round(values[0], l.add(block.number, place));
   values[0] = l.keep(inside, values[0], param);

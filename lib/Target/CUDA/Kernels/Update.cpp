@@ -219,14 +219,15 @@ LogicalResult UpdateKernel::emitWithCasts(Operation *op, OpBuilder &b, gpu::GPUF
   Threads t(b, function);
   int64_t count = elements(op->getOperand(0));
   Value zero = t.index(0);
-  SmallVector<Value> olds{update.getParameterOperand().get()}, hypers;
-  for (OpOperand *state : update.getStateOperands())
-    olds.push_back(state->get());
+  SmallVector<OpOperand *> olds{&update.getParameterOperand()};
+  llvm::append_range(olds, update.getStateOperands());
+  SmallVector<Value> element(op->getNumOperands()); // and the scalars of the formula
   for (unsigned number : update.getHyperNumbers())
-    hypers.push_back(t.load(operands[number], zero));
-  Value gradient = update.getGradientOperand().get();
-  for (Value value : llvm::concat<Value>(SmallVector<Value>(olds), SmallVector<Value>{gradient}))
-    if (Type element = elementOf(value.getType()); !element.isF32() && !is16BitFloat(element))
+    element[number] = t.load(operands[number], zero);
+  std::optional<unsigned> lrNumber = update.getLearningRateNumber();
+  Value lr = lrNumber ? element[*lrNumber] : Value();
+  for (OpOperand *own : update.getOwnOperands())
+    if (Type element = elementOf(own->get().getType()); !element.isF32() && !is16BitFloat(element))
       return op->emitOpError() << "has a kernel for f32 and 16-bit floats only; got " << element;
   Value byte = t.load(operands[update.getEnableNumber()], zero);
   Value on = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, byte,
@@ -258,17 +259,19 @@ LogicalResult UpdateKernel::emitWithCasts(Operation *op, OpBuilder &b, gpu::GPUF
       at = emitter.addDim(size, place, DimOrigin::Other, 0, inside);
     }
     SmallVector<Value> values;
-    for (Value old : olds)
-      values.push_back(widen16Bits(b, loc, emitter.emit(old, at)));
-    Value scaled =
-        arith::MulFOp::create(b, loc, widen16Bits(b, loc, emitter.emit(gradient, at)), scale);
+    for (OpOperand *old : olds) {
+      values.push_back(widen16Bits(b, loc, emitter.emit(old->get(), at)));
+      element[old->getOperandNumber()] = values.back();
+    }
+    OpOperand &gradient = update.getGradientOperand();
+    element[gradient.getOperandNumber()] =
+        arith::MulFOp::create(b, loc, widen16Bits(b, loc, emitter.emit(gradient.get(), at)), scale);
     auto [decay, rate, isInSegment] = factors.get(lane);
     Value changes = isInSegment ? t.both(on, isInSegment) : on;
-    SmallVector<Value> own(hypers);
-    if (rate)
-      scaleLearningRates(op, b, loc, rate, own);
+    if (lrNumber)
+      element[*lrNumber] = rate ? Value(arith::MulFOp::create(b, loc, lr, rate)) : lr;
     SmallVector<Value> next =
-        cast<ElementwiseUpdateOpInterface>(op).emitUpdate({b, loc, values, scaled, decay, own});
+        cast<ElementwiseUpdateOpInterface>(op).emitUpdate({b, loc, element, decay});
     if (words[lane])
       next[0] = emitRounded(b, loc, next[0], words[lane]);
     insides.push_back(inside);
@@ -306,11 +309,11 @@ public:
               ValueRange results)
       : op(op), b(b), loc(op.getLoc()), t(b, function), in(operands, op), results(results),
         element(elementOf(op.getParam().getType())), gradient(elementOf(op.getGrad().getType())),
-        olds{in.getMoment1(), in.getMoment2()} {
+        olds{in.getMoment1(), in.getMoment2()}, scalars(op->getNumOperands()) {
     Value zero = t.index(0);
     block = t.block(), thread = t.thread();
     for (unsigned number : op.getHyperNumbers())
-      hypers.push_back(t.load(operands[number], zero));
+      scalars[number] = t.load(operands[number], zero);
     scale = t.load(in.getScale(), zero);
     Value byte = t.load(in.getEnable(), zero);
     on = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, byte,
@@ -357,7 +360,8 @@ private:
   Value known;        ///< whether the block is in a segment
   Value word, last;   ///< this thread's word of a moment, and the word of the block's scale
   Value packed[2], bits[2], tops[2], parts;
-  SmallVector<Value> hypers, params, ats, news[2];
+  SmallVector<Value> scalars; ///< of the formula, by operand
+  SmallVector<Value> params, ats, news[2];
 };
 
 void BlockUpdate::computeElements(Value end, Value decay) {
@@ -369,11 +373,14 @@ void BlockUpdate::computeElements(Value end, Value decay) {
     Value inside = t.both(known, t.less(place, end));
     Value param = load(in.getParam(), at, element);
     Value g = arith::MulFOp::create(b, loc, load(in.getGrad(), at, gradient), scale);
-    SmallVector<Value> values{param};
-    for (int i : {0, 1})
-      values.push_back(emitDecoded(b, loc, kMoments[i], packed[i], k,
-                                   arith::BitcastOp::create(b, loc, b.getF32Type(), bits[i])));
-    values = emitAdamw({b, loc, values, t.select(inside, g, none), decay, hypers});
+    SmallVector<Value> values(scalars);
+    values[op.getParamMutable().getOperandNumber()] = param;
+    values[op.getGradMutable().getOperandNumber()] = t.select(inside, g, none);
+    for (auto [i, state] : llvm::enumerate(op.getStateOperands()))
+      values[state->getOperandNumber()] =
+          emitDecoded(b, loc, kMoments[i], packed[i], k,
+                      arith::BitcastOp::create(b, loc, b.getF32Type(), bits[i]));
+    values = emitAdamw({b, loc, values, decay}, Adamw8bitOp::Adaptor(values, op));
     if (number) {
       Value own = arith::AddIOp::create(
           b, loc, number, constantLike(b, loc, b.getI64Type(), double(k * kCodeWords)));
@@ -436,8 +443,9 @@ void BlockUpdate::run() {
   Segments::Segment segment = segments.get(segments.find(start));
   // A block in no segment is before the segment that was found.
   known = t.less(segment.begin, t.add(start, t.index(1)));
+  Value &lr = scalars[*op.getLearningRateNumber()];
   if (segment.rate)
-    scaleLearningRates(op, b, loc, segment.rate, hypers);
+    lr = arith::MulFOp::create(b, loc, lr, segment.rate);
   if (segment.shift)
     number = arith::AddIOp::create(
         b, loc, segment.shift,
