@@ -9,9 +9,9 @@ class Aside(Exception):
     """A case that is set aside, and why."""
 
 
-def describe_parameters(model, trained, exact, reach):
+def describe_parameters(model, trained, exact, reach, noise=()):
     """(names, product, tolerance) of each parameter in `trained`; the tolerance is a twentieth of how far such a product moves in the steps,
-    whose rates add up to `reach`, and none where f32 and f64 differ by more: rounding noise alone moves such a parameter."""
+    whose rates add up to `reach`, and none where f32 and f64 differ by more, or for a name in `noise`: rounding noise alone moves such a parameter."""
     names = {}
     for name, value in [*model.named_parameters(remove_duplicate=False), *model.named_buffers()]:
         names.setdefault(id(value), []).append(name)
@@ -22,7 +22,7 @@ def describe_parameters(model, trained, exact, reach):
         size = len(trained[alike[0]])
         product, other = (float(values[alike[0]] @ np.cos(np.arange(size))) for values in (trained, exact))
         tolerance = 0.05 * reach * size**0.5
-        found.append({"names": alike, "size": size, "product": product, "tolerance": tolerance if abs(product - other) < 0.2 * tolerance else None})
+        found.append({"names": alike, "size": size, "product": product, "tolerance": tolerance if abs(product - other) < 0.2 * tolerance and alike[0] not in noise else None})
     return found
 
 

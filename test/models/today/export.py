@@ -37,7 +37,8 @@ OPTIMIZER = {"name": "AdamW", "lr": 1e-3, "betas": (0.9, 0.95), "eps": 1e-8, "we
 
 
 def train(model, batches, kind):
-    """Losses and gradient norms of the steps, and the trained parameters and running statistics by name."""
+    """Losses and gradient norms of the steps, the trained parameters and running statistics by name, and the names of parameters whose gradients
+    are 0 but for rounding, as of a bias before a normalization: AdamW moves these by the sign of the rounding."""
     model = copy.deepcopy(model).to(kind)
     trained = [p for p in model.parameters() if p.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=OPTIMIZER["lr"], betas=OPTIMIZER["betas"], eps=OPTIMIZER["eps"], weight_decay=OPTIMIZER["weight_decay"])
@@ -52,7 +53,8 @@ def train(model, batches, kind):
         steps.append({"loss": loss.item(), "grad_norm": norm.item()})
     running = [(name, value) for name, value in model.named_buffers() if name.endswith(("running_mean", "running_var"))]
     changed = [(name, value) for name, value in model.named_parameters() if value.grad is not None] + running
-    return steps, {name: value.detach().double().flatten().numpy() for name, value in changed}
+    noise = [name for name, value in model.named_parameters() if value.grad is not None and value.grad.norm() <= 100 * torch.finfo(kind).eps * norm]
+    return steps, {name: value.detach().double().flatten().numpy() for name, value in changed}, noise
 
 
 def export(model, path, batches, optimize):
@@ -87,7 +89,7 @@ def make(folder, seed, short, optimize):
     batches = {name: np.stack([one[name] for one in drawn_batches]) for name in drawn_batches[0]}
     path = folder / "model.onnx"
     try:
-        (steps, trained), (exact, exactly) = (train(model, batches, kind) for kind in (torch.float32, torch.float64))
+        (steps, trained, _), (exact, exactly, noise) = (train(model, batches, kind) for kind in (torch.float32, torch.float64))
         for got, want in zip(steps, exact):
             if not abs(got["loss"] - want["loss"]) <= 1e-5 or not abs(got["grad_norm"] - want["grad_norm"]) <= 4e-4 * want["grad_norm"]:
                 raise Aside(f"PyTorch's f32 run is not its f64 run: {got}, {want}")
@@ -106,7 +108,7 @@ def make(folder, seed, short, optimize):
     frozen = "|".join(re.escape(name) for name, value in model.named_parameters() if not value.requires_grad)
     (folder / "trajectory.json").write_text(json.dumps({
         "seed": seed, "module": drawn, "flags": ["--dim", f"batch={BATCH}", "--keep-prefix"] + model.flags + (["--freeze", f"^({frozen})$"] if frozen else []),
-        "optimizer": OPTIMIZER, "clip_grad_norm": 1.0, "steps": steps, "parameters": describe_parameters(model, trained, exactly, STEPS * OPTIMIZER["lr"])}, indent=1) + "\n")
+        "optimizer": OPTIMIZER, "clip_grad_norm": 1.0, "steps": steps, "parameters": describe_parameters(model, trained, exactly, STEPS * OPTIMIZER["lr"], noise)}, indent=1) + "\n")
     return drawn
 
 

@@ -173,7 +173,7 @@ def seek(seed, folder, cases):
     mine, other = cases / f"{seed:05}" / "model.onnx" if cases else folder / f"{seed:05}.onnx", folder / f"{seed:05}-twin.onnx"
     if not cases:
         export.export(copy.deepcopy(model), mine, batches, True)
-    steps, _ = export.train(model, batches, torch.float32)
+    steps, *_ = export.train(model, batches, torch.float32)
     changes = find_changes(model, mine)
     # All at once, or else each alone: a single one is enough.
     tries = [(changes, None)] * bool(changes) + [([one], None) for one in changes[:8] if len(changes) > 1] + [([], name) for name in LINES]
