@@ -144,8 +144,9 @@ static void delayScalars(std::vector<Bucket> &buckets) {
       }
 }
 
-/// Moves `start` down to `place`, and ops between that depend on it to behind `place`.
-static void delayStart(dist::StartOp start, Operation *place) {
+/// Moves `start`, or another op, down to `place`, and ops between that depend on it to behind
+/// `place`.
+static void delayStart(Operation *start, Operation *place) {
   if (place->isBeforeInBlock(start)) { // dependent ops are behind it already
     start->moveBefore(place);
     return;
@@ -229,6 +230,31 @@ static void addMakers(dist::UnitPackOp pack, SmallVectorImpl<Operation *> &maker
   }
 }
 
+/// Returns the next exchange of what an exchange brings: the sum of its terms is sent, too.
+static dist::StartOp nextExchange(dist::StartOp start) {
+  for (Operation *sum : start.getWait()->getUsers())
+    for (Operation *kernel : sum->getUsers())
+      for (Operation *user : kernel->getUsers())
+        if (auto next = dyn_cast<dist::StartOp>(user); next && quantizesFor(next) == kernel)
+          return next;
+  return nullptr;
+}
+
+/// Waits for the exchanges of terms, and for those that follow from them, where the exchanges of
+/// the next buckets start.
+static void delayExchanges(MutableArrayRef<Bucket> buckets) {
+  for (auto [index, bucket] : llvm::enumerate(buckets))
+    for (Reduction &member : bucket.members) {
+      dist::StartOp start = member.start;
+      for (size_t next = index + 1; next < buckets.size() && start && quantizesFor(start);
+           ++next, start = nextExchange(start)) {
+        Operation *place = buckets[next].members.front().start;
+        if (start.getWait()->isBeforeInBlock(place))
+          delayStart(start.getWait(), place);
+      }
+    }
+}
+
 /// Forms buckets of the reductions of packed gradients, starts each where its last
 /// gradient is complete, and waits for it before the next one starts, so that packed
 /// gradients are not kept until the update. With `atEnd`, all start where the first of
@@ -252,6 +278,8 @@ static void bucketReductions(Block &block, int64_t bucketSize, bool atEnd, bool 
     Operation *start = buckets[index + distance].members.front().start;
     return start->isBeforeInBlock(wanted) ? start : wanted;
   };
+  if (!oneAtATime && !atEnd)
+    delayExchanges(buckets);
   SmallVector<Operation *> makers;
   if (oneAtATime && !atEnd)
     for (auto pack : block.getOps<dist::UnitPackOp>())

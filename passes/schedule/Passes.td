@@ -86,7 +86,8 @@ def BucketReductionsPass : Pass<"shale-bucket-reductions", "::mlir::ModuleOp"> {
     `bucket-size` bytes; a gradient of as many bytes is a bucket of its own. A bucket starts when it is complete and is waited
     for before the next one starts, so that at most two buckets of packed gradients are live. With `order=memory` it is waited
     for before a gradient of the next one is computed, so that only one is live. With strategy `optimizer` all buckets start
-    when the backward pass is over.
+    when the backward pass is over. An exchange of words of 8-bit integers is a reduction, too: what follows from it, such as the exchange
+    of the sum over another axis, is delayed to where the next bucket starts.
 
     Assumes the order of `--shale-order-ops`.
 
