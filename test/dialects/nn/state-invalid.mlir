@@ -1,7 +1,7 @@
 // RUN: shale-opt %s --split-input-file --verify-diagnostics
 
 // state_c1: a role that does not exist.
-// expected-error@+1 {{role must be param, buffer, running, divided, moment, grad_accumulator or loss_scale; got input}}
+// expected-error@+1 {{role must be param, buffer, running, divided, moment, grad_accumulator, residual or loss_scale; got input}}
 nn.state @w role = input type = tensor<8xf32>
 
 // -----
@@ -80,6 +80,12 @@ nn.state @w role = moment("moment1") type = tensor<8xf32>
 // state_c3: a parameter that belongs to a state.
 // expected-error@+1 {{'of' names the parameter of a moment or accumulator, and only of these}}
 nn.state @w role = param type = tensor<8xf32> {of = @w}
+
+// -----
+
+// state_c3: a residual that belongs to a state.
+// expected-error@+1 {{'of' names the parameter of a moment or accumulator, and only of these}}
+nn.state @r role = residual type = tensor<8xf32> {of = @w}
 
 // -----
 

@@ -18,3 +18,6 @@ func.func @f(%w: tensor<4x8xf32> {nn.state = @w},
   %0 = nn.neg %w {nn.scope = "h.0", nn.phase = #nn.phase<forward>} : tensor<4x8xf32>
   return %0 : tensor<4x8xf32>
 }
+
+// CHECK: nn.state @u.f32.residual.fsdp role = residual type = tensor<512xf32>
+nn.state @"u.f32.residual.fsdp" role = residual type = tensor<512xf32>
