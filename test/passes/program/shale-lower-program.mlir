@@ -64,7 +64,7 @@
 // CHECK-NEXT: group b count 4 [1 decay 1 offset 0 count 4]
 // CHECK-NEXT: state group 0 role 0 type 0 axis -1 offset 0 count 32
 // CHECK-NEXT: state group 1 role 0 type 0 axis -1 offset 128 count 4
-// CHECK-NEXT: state group 0 role 2 type 0 axis 0 offset 192 count 16
+// CHECK-NEXT: state group 0 role 3 type 0 axis 0 offset 192 count 16
 // CHECK-NEXT: input ids from tokens type 4 rank 2 first 2 batch 0 bound 256
 // CHECK-NEXT: hyper lr source 1 base -1 default 0 from 0 to 0:
 // CHECK-NEXT: hyper beta1 source 0 base -1 default 0.9 from 0 to 1 excluded: decay of the first moment
