@@ -75,8 +75,8 @@ public:
   int64_t takeRandomId() { return context.takeRandomId(); }
   /// The ratio that the user gives for all dropouts, if any.
   std::optional<double> dropoutRatio() const { return context.options.dropout; }
-  /// The ratio of a dropout of operand 0 of a MatMul, which the export left out; none of other
-  /// nodes.
+  /// Returns the ratio of the dropout that the export left out before operand 0 of a MatMul, if it
+  /// left one out.
   std::optional<double> lostDropoutOf(const NodeProto &node) const;
 
   /// Whether PyTorch wrote the file.
