@@ -27,8 +27,7 @@ struct Group {
         moment = elements / shape.back() + elements / shape[shape.size() - 2];
       text += std::string(text.empty() ? "" : ", ") +
               "#nn.factored_range<offset = " + std::to_string(count) + ", " +
-              (sizes.empty() ? "" : sizes + "], ") + "at = " + std::to_string(moments) +
-              ", decay = " + (shape.size() > 1 ? "1.0" : "0.5") + " : f64>";
+              (sizes.empty() ? "" : sizes + "], ") + "at = " + std::to_string(moments) + ">";
       count += (elements + 15) / 16 * 16;
       moments += (moment + 15) / 16 * 16;
     }
