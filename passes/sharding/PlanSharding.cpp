@@ -280,7 +280,7 @@ void Planner::place(const Region &region, size_t number, int64_t dim) {
   nn::StateOp state = region.states[number];
   if (dim < 0) {
     bool divides = candidate.column >= 0 || candidate.row >= 0;
-    if (!candidate.typed && undivided.count(state))
+    if (!candidate.typed && (!divides || !region.isBlock) && undivided.count(state))
       whole[state] = undivided[state];
     // All matrices of a block take part in its products; tables outside often stay whole.
     else if (!candidate.typed && divides && !candidate.isVector() && region.isBlock)

@@ -103,11 +103,13 @@ def NN_UpdatesRanges : NN_UpdateKind<"UpdatesRanges", [{
 def NN_UpdatesOneParameter : NN_UpdateKind<"UpdatesOneParameter", [{
     - (C1) there is no `offset` and there are no `segments`.}]>;
 
-// Constraints of `rounding`, after those of NN_UpdatesRanges.
-defvar NN_RoundingConstraints = [{
+// The constraints of `rounding`, for the descriptions of ops whose class has two others. All updates verify them.
+class NN_RoundingConstraints {
+  string text = [{
     - (C3) `rounding` has two operands or none, and requires a parameter of bf16.
     - (C4) `numbers` requires `rounding`, and has one number per segment, or one: multiples of 4 from 0 to 2^48.
     - (C5) with `rounding`, segments begin at multiples of 4.}];
+}
 
 // An optimizer: updates one parameter or one flat group. Its states have one type.
 class NN_AnyUpdateOp<string mnemonic, list<string> states, list<string> scalars, int elementFlops, NN_UpdateKind kind,
@@ -163,7 +165,7 @@ def NN_AdamwOp : NN_UpdateOp<"adamw", ["moment1", "moment2"],
   }];
   let life = [{made by autodiff; moved onto flat groups by `shale-materialize-units`;
     lives up to codegen}];
-  let constraints = NN_RoundingConstraints;
+  let constraints = NN_RoundingConstraints<>.text;
   let example = "%p1, %m1, %v1 = nn.adamw %p, %g, %m, %v enable %e scale %s lr %lr beta1 %b1 beta2 %b2 epsilon %eps weight_decay %wd bias1 %c1 bias2 %c2 decay = 1.000000e+00 : tensor<8xf32>, tensor<f32>";
 }
 
@@ -414,7 +416,7 @@ def NN_AssignOp : NN_UpdateBase<"assign", [], [], "type($param) `grad` type($gra
   let life = [{made by `shale-materialize-units` from `nn.lamb` and `nn.adafactor` if parameters are rounded
     stochastically; lives up to codegen}];
   let classConstraints = NN_UpdatesRanges.constraints;
-  let constraints = NN_RoundingConstraints;
+  let constraints = NN_RoundingConstraints<>.text;
   let example = "%p1 = nn.assign %p, %new enable %e scale %s rounded by %seed, %t : tensor<i64>, tensor<i64> decay = 1.000000e+00 : tensor<8xbf16> grad tensor<8xf32>, tensor<f32>";
 }
 

@@ -179,6 +179,11 @@ void StateDeclarer::create(const Parameter &parameter, const Declared &declared)
                       /*lr_scale=*/FloatAttr());
 }
 
+void onnx::markUntrained(ImportContext &context, StringRef name) {
+  auto state = context.module.lookupSymbol<nn::StateOp>(name);
+  state.setTrainedAttr(BoolAttr::get(context.mlirContext(), false));
+}
+
 //===----------------------------------------------------------------------===//
 // All states
 //===----------------------------------------------------------------------===//

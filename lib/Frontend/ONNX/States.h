@@ -31,6 +31,9 @@ struct States {
 mlir::FailureOr<States> declareStates(ImportContext &context, const Definitions &definitions,
                                       const std::optional<FileTraining> &training);
 
+/// Marks the state of a parameter as not trained.
+void markUntrained(ImportContext &context, llvm::StringRef name);
+
 /// Records in the module's `nn.buffers` which buffers the state_dict has.
 void describeBuffers(ImportContext &context, const Definitions &definitions,
                      const Parameters &parameters);

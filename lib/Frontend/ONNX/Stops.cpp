@@ -11,7 +11,7 @@
 // Training through a stop would be silently wrong, so the import fails.
 //
 //===----------------------------------------------------------------------===//
-#include "dialects/nn/Ops/State.h"
+#include "dialects/interfaces/Interfaces.h"
 #include "include/shale/Runtime.h"
 #include "lib/Frontend/ONNX/Checks.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
@@ -109,8 +109,7 @@ void onnx::freezeUnreached(ImportContext &context, const States &states, Value l
   if (!trainsAny)
     return; // an error later says why
   for (const std::string &name : left) {
-    auto state = context.module.lookupSymbol<nn::StateOp>(name);
-    state.setTrainedAttr(BoolAttr::get(context.mlirContext(), false));
+    markUntrained(context, name);
     context.remark("initializer '" + name + "' is not trained: no gradient of the loss reaches it");
   }
 }

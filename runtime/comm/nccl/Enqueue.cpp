@@ -28,6 +28,8 @@ static ncclDataType_t typeOf(ShaleType type) {
   case SHALE_BOOL:
     return ncclUint8;
   case SHALE_F32:
+  case SHALE_F8_E4M3: // operands of products only
+  case SHALE_F8_E5M2:
   case SHALE_NO_TYPE:
     break;
   }

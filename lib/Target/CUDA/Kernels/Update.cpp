@@ -211,6 +211,15 @@ SmallVector<NestEmitter::Output> outputsOf(Threads &t, Operation *op, ValueRange
   return outputs;
 }
 
+/// Fails after an error unless kernels have the types of the parameter, the gradient and the state.
+static LogicalResult checkTypes(OptimizerUpdateOpInterface update) {
+  for (OpOperand *own : update.getOwnOperands())
+    if (Type element = elementOf(own->get().getType()); !element.isF32() && !is16BitFloat(element))
+      return update->emitOpError()
+             << "has a kernel for f32 and 16-bit floats only; got " << element;
+  return success();
+}
+
 LogicalResult UpdateKernel::emitWithCasts(Operation *op, OpBuilder &b, gpu::GPUFuncOp function,
                                           ValueRange operands, ValueRange results,
                                           ArrayRef<StoredCast> casts) const {
@@ -226,9 +235,8 @@ LogicalResult UpdateKernel::emitWithCasts(Operation *op, OpBuilder &b, gpu::GPUF
     element[number] = t.load(operands[number], zero);
   std::optional<unsigned> lrNumber = update.getLearningRateNumber();
   Value lr = lrNumber ? element[*lrNumber] : Value();
-  for (OpOperand *own : update.getOwnOperands())
-    if (Type element = elementOf(own->get().getType()); !element.isF32() && !is16BitFloat(element))
-      return op->emitOpError() << "has a kernel for f32 and 16-bit floats only; got " << element;
+  if (failed(checkTypes(update)))
+    return failure();
   Value byte = t.load(operands[update.getEnableNumber()], zero);
   Value on = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, byte,
                                    constantLike(b, loc, byte.getType(), 0));
