@@ -24,7 +24,7 @@ import sys
 import numpy as np
 
 from quantized import quantized
-from runner import Deviates, main, metrics, read_safetensors, run, same_bits, save_safetensors
+from runner import Deviates, largest, main, metrics, read_safetensors, run, same_bits, save_safetensors
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "lib" / "Frontend" / "ONNX"))
 from onnx_writer import floats, graph, model, node, value  # noqa: E402
@@ -131,7 +131,7 @@ class Programs:
 def compare(programs, name, out, want):
     losses, w = want
     got = read_safetensors(programs.work / out / "model.safetensors")["w"]
-    off = max(abs(line["loss"] - loss) / loss for line, loss in zip(metrics(programs.work / out), losses))
+    off = largest(abs(line["loss"] - loss) / loss for line, loss in zip(metrics(programs.work / out), losses))
     if not np.array_equal(got, w) or not off <= 2e-6:
         raise Deviates(f"{name}: weights differ from numpy's by up to {np.abs(got - w).max()}, losses by {off:.1e}")
 

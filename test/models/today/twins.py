@@ -40,6 +40,7 @@ sys.path.insert(0, str(HERE))
 import export  # noqa: E402
 import parts  # noqa: E402
 import tasks  # noqa: E402
+from runner import largest  # noqa: E402
 
 LOSS, NORM = 5e-5, 2e-3
 TIMES = 16  # a power of two: products with it and quotients by it are exact
@@ -158,8 +159,8 @@ def content(path):
 
 def differ(steps, others):
     """The largest difference of losses and the largest relative one of gradient norms."""
-    return (max(abs(a["loss"] - b["loss"]) for a, b in zip(steps, others)),
-            max(abs(a["grad_norm"] - b["grad_norm"]) / b["grad_norm"] for a, b in zip(steps, others)))
+    return (largest(abs(a["loss"] - b["loss"]) for a, b in zip(steps, others)),
+            largest(abs(a["grad_norm"] - b["grad_norm"]) / b["grad_norm"] for a, b in zip(steps, others)))
 
 
 def seek(seed, folder, cases):
