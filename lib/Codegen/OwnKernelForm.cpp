@@ -6,6 +6,15 @@
 using namespace mlir;
 using namespace shale;
 
+LogicalResult shale::checkUpdateFloats(OptimizerUpdateOpInterface update) {
+  for (OpOperand *own : update.getOwnOperands())
+    if (Type element = getElementTypeOrSelf(own->get());
+        !element.isInteger() && !element.isF32() && !is16BitFloat(element))
+      return update->emitOpError()
+             << "has a kernel for f32 and 16-bit floats only; got " << element;
+  return success();
+}
+
 bool shale::isStoredCast(Operation *user) {
   return isa<nn::CastOp>(user) && getElementTypeOrSelf(user->getOperand(0)).isF32() &&
          is16BitFloat(getElementTypeOrSelf(user->getResult(0)));

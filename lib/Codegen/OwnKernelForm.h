@@ -2,6 +2,7 @@
 #ifndef SHALE_CODEGEN_OWNKERNELFORM_H
 #define SHALE_CODEGEN_OWNKERNELFORM_H
 
+#include "dialects/interfaces/Interfaces.h"
 #include "mlir/IR/Region.h"
 #include "mlir/IR/Value.h"
 #include "llvm/ADT/SmallVector.h"
@@ -24,6 +25,10 @@ struct OwnKernelForm {
 
 /// Returns the form of a region of nn ops that ends in a yield. The casts have no memrefs yet.
 OwnKernelForm findOwnKernelForm(mlir::Region &body);
+
+/// Fails after an error unless the floats of the parameter, the gradient and the state are f32 or
+/// have 16 bits: kernels of updates compute in f32.
+llvm::LogicalResult checkUpdateFloats(OptimizerUpdateOpInterface update);
 
 /// Whether `user` is a cast that a dedicated kernel may store beside what it casts.
 bool isStoredCast(mlir::Operation *user);

@@ -46,22 +46,6 @@ bool SegmentFrame::run() {
 
 //===- Values -------------------------------------------------------------===//
 
-Value SegmentFrame::index(int64_t value) { return arith::ConstantIndexOp::create(b, loc, value); }
-Value SegmentFrame::add(Value x, Value y) { return arith::AddIOp::create(b, loc, x, y); }
-Value SegmentFrame::sub(Value x, Value y) { return arith::SubIOp::create(b, loc, x, y); }
-Value SegmentFrame::mul(Value x, Value y) { return arith::MulIOp::create(b, loc, x, y); }
-Value SegmentFrame::min(Value x, Value y) { return arith::MinSIOp::create(b, loc, x, y); }
-Value SegmentFrame::max(Value x, Value y) { return arith::MaxSIOp::create(b, loc, x, y); }
-Value SegmentFrame::both(Value x, Value y) { return arith::AndIOp::create(b, loc, x, y); }
-Value SegmentFrame::less(Value x, Value y) {
-  return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, x, y);
-}
-Value SegmentFrame::select(Value condition, Value yes, Value no) {
-  return arith::SelectOp::create(b, loc, condition, yes, no);
-}
-Value SegmentFrame::toIndex(Value number) {
-  return arith::IndexCastOp::create(b, loc, b.getIndexType(), number);
-}
 Value SegmentFrame::toReal(Value number) {
   Value integer = arith::IndexCastOp::create(b, loc, b.getI64Type(), number);
   return arith::SIToFPOp::create(b, loc, b.getF32Type(), integer);

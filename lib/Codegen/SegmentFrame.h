@@ -8,12 +8,13 @@
 #ifndef SHALE_CODEGEN_SEGMENTFRAME_H
 #define SHALE_CODEGEN_SEGMENTFRAME_H
 
+#include "lib/Codegen/Arithmetic.h"
 #include "lib/Codegen/NestEmitter.h"
 #include "lib/Codegen/SegmentForm.h"
 
 namespace shale {
 
-class SegmentFrame {
+class SegmentFrame : protected Arithmetic {
 public:
   virtual ~SegmentFrame() = default;
 
@@ -27,7 +28,7 @@ protected:
   /// `emitter` is used from start() on.
   SegmentFrame(mlir::OpBuilder &b, mlir::Location loc, mlir::Region &body, const SegmentForm &form,
                NestEmitter &emitter)
-      : b(b), loc(loc), form(form), entries(form), body(body), emitter(emitter) {}
+      : Arithmetic(b, loc), form(form), entries(form), body(body), emitter(emitter) {}
 
   /// Binds the kernel's memory: the first values of `memory` are its inputs, the next its outputs.
   /// `entry` is its first block. Called by the constructor of the target's class.
@@ -60,22 +61,11 @@ protected:
 
   // ---- values
 
-  Value index(int64_t value);
-  Value add(Value x, Value y);
-  Value sub(Value x, Value y);
-  Value mul(Value x, Value y);
-  Value min(Value x, Value y);
-  Value max(Value x, Value y);
-  Value both(Value x, Value y);
-  /// Whether x < y, signed.
-  Value less(Value x, Value y);
-  Value select(Value condition, Value yes, Value no);
   Value clamp(Value x, Value low, Value high) { return max(low, min(high, x)); }
   Value atLeastOne(Value x) { return max(x, index(1)); }
   /// Return x / size rounded up or down; 0 if x is negative.
   Value ceil(Value x, Value size) { return div(add(max(x, index(0)), sub(size, index(1))), size); }
   Value floor(Value x, Value size) { return div(max(x, index(0)), size); }
-  Value toIndex(Value number);
   /// Returns an index as f32.
   Value toReal(Value number);
   /// Returns the sum of two floats.
@@ -109,8 +99,6 @@ protected:
   /// Emits and stores the elements of all outputs.
   void storeElements(const LinearIndex &at);
 
-  mlir::OpBuilder &b;
-  mlir::Location loc;
   const SegmentForm &form;
   SegmentTable entries;
   /// Memory of the outputs. The arguments of a block may move: shared memory is one.

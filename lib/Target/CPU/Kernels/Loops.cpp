@@ -14,17 +14,11 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::cpu;
 
-Value Loops::index(int64_t value) { return arith::ConstantIndexOp::create(b, loc, value); }
 Value Loops::real(double value) {
   return arith::ConstantOp::create(b, loc, b.getF32FloatAttr(value));
 }
-Value Loops::add(Value x, Value y) { return arith::AddIOp::create(b, loc, x, y); }
-Value Loops::sub(Value x, Value y) { return arith::SubIOp::create(b, loc, x, y); }
-Value Loops::mul(Value x, Value y) { return arith::MulIOp::create(b, loc, x, y); }
 Value Loops::div(Value x, Value y) { return arith::DivUIOp::create(b, loc, x, y); }
 Value Loops::rem(Value x, Value y) { return arith::RemUIOp::create(b, loc, x, y); }
-Value Loops::min(Value x, Value y) { return arith::MinSIOp::create(b, loc, x, y); }
-Value Loops::max(Value x, Value y) { return arith::MaxSIOp::create(b, loc, x, y); }
 
 void Loops::forRange(Value lower, Value upper, llvm::function_ref<void(Value)> body) {
   auto loop = scf::ForOp::create(b, loc, lower, upper, index(1));

@@ -2,27 +2,22 @@
 #ifndef SHALE_TARGET_CPU_KERNELS_LOOPS_H
 #define SHALE_TARGET_CPU_KERNELS_LOOPS_H
 
+#include "lib/Codegen/Arithmetic.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 
 namespace shale::cpu {
 
 /// Emits f32 loops and calls of the runtime's matrix product.
-class Loops {
+class Loops : public Arithmetic {
 public:
-  Loops(mlir::OpBuilder &b, mlir::Location loc, int64_t lanes) : b(b), loc(loc), lanes(lanes) {}
+  Loops(mlir::OpBuilder &b, mlir::Location loc, int64_t lanes) : Arithmetic(b, loc), lanes(lanes) {}
 
-  mlir::Value index(int64_t value);
   mlir::Value real(double value);
-  mlir::Value add(mlir::Value x, mlir::Value y);
-  mlir::Value sub(mlir::Value x, mlir::Value y);
-  mlir::Value mul(mlir::Value x, mlir::Value y);
+  /// Return the quotient and the remainder of indices that are not negative.
   mlir::Value div(mlir::Value x, mlir::Value y);
   mlir::Value rem(mlir::Value x, mlir::Value y);
-  mlir::Value min(mlir::Value x, mlir::Value y);
-  mlir::Value max(mlir::Value x, mlir::Value y);
 
   void forRange(mlir::Value lower, mlir::Value upper, llvm::function_ref<void(mlir::Value)> body);
 
@@ -71,8 +66,6 @@ public:
   void gemm(bool transposeA, bool transposeB, mlir::Value m, mlir::Value n, mlir::Value k,
             double alpha, const Matrix &a, const Matrix &bm, double beta, const Matrix &c);
 
-  mlir::OpBuilder &b;
-  mlir::Location loc;
   int64_t lanes;
 
 private:

@@ -158,9 +158,8 @@ LogicalResult UpdateKernel::emitWithCasts(Operation *op, OpBuilder &b, ValueRang
   SmallVector<Type> elements; // of the parameter and its state
   for (Type type : op->getResultTypes())
     elements.push_back(elementOf(type));
-  for (Type element : llvm::concat<Type>(elements, SmallVector<Type>{gradient}))
-    if (!element.isF32() && !is16BitFloat(element))
-      return op->emitOpError() << "has a kernel for f32 and 16-bit floats only; got " << element;
+  if (failed(checkUpdateFloats(update)))
+    return failure();
   auto operandOf = [&](OpOperand &operand) { return operands[operand.getOperandNumber()]; };
   SmallVector<OpOperand *> olds{&update.getParameterOperand()};
   llvm::append_range(olds, update.getStateOperands());
@@ -438,9 +437,8 @@ void BlockUpdate::run(Value begin, Value end) {
 LogicalResult BlockKernel::emit(Operation *raw, OpBuilder &b, ValueRange operands,
                                 ValueRange results, Value begin, Value end, int64_t lanes) const {
   auto op = cast<Adamw8bitOp>(raw);
-  for (Value value : {op.getParam(), op.getGrad()})
-    if (Type type = BlockUpdate::elementOf(value); !type.isF32() && !is16BitFloat(type))
-      return op->emitOpError() << "has a kernel for f32 and 16-bit floats only; got " << type;
+  if (failed(checkUpdateFloats(cast<OptimizerUpdateOpInterface>(raw))))
+    return failure();
   if (!op.getSegments() || kCodeWords % lanes != 0)
     return op->emitOpError() << "has a kernel for flat groups only";
   BlockUpdate(op, b, operands, results, lanes).run(begin, end);

@@ -7,27 +7,13 @@
 using namespace mlir;
 using namespace shale::cuda;
 
-Value Threads::index(int64_t value) { return arith::ConstantIndexOp::create(b, loc, value); }
-Value Threads::add(Value x, Value y) { return arith::AddIOp::create(b, loc, x, y); }
-Value Threads::sub(Value x, Value y) { return arith::SubIOp::create(b, loc, x, y); }
-Value Threads::mul(Value x, Value y) { return arith::MulIOp::create(b, loc, x, y); }
-Value Threads::min(Value x, Value y) { return arith::MinSIOp::create(b, loc, x, y); }
-Value Threads::both(Value x, Value y) { return arith::AndIOp::create(b, loc, x, y); }
-Value Threads::less(Value x, Value y) {
-  return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, x, y);
-}
-Value Threads::select(Value condition, Value yes, Value no) {
-  return arith::SelectOp::create(b, loc, condition, yes, no);
-}
 Value Threads::block() { return gpu::BlockIdOp::create(b, loc, gpu::Dimension::x); }
 Value Threads::thread() { return gpu::ThreadIdOp::create(b, loc, gpu::Dimension::x); }
 Value Threads::load(Value memref, Value at) { return memref::LoadOp::create(b, loc, memref, at); }
 void Threads::store(Value value, Value memref, Value at) {
   memref::StoreOp::create(b, loc, value, memref, at);
 }
-Value Threads::loadIndex(Value memref, Value at) {
-  return arith::IndexCastOp::create(b, loc, b.getIndexType(), load(memref, at));
-}
+Value Threads::loadIndex(Value memref, Value at) { return toIndex(load(memref, at)); }
 void Threads::barrier() { gpu::BarrierOp::create(b, loc); }
 
 void Threads::when(Value condition, llvm::function_ref<void()> body) {

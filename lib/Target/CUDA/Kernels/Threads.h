@@ -2,29 +2,20 @@
 #ifndef SHALE_TARGET_CUDA_KERNELS_THREADS_H
 #define SHALE_TARGET_CUDA_KERNELS_THREADS_H
 
+#include "lib/Codegen/Arithmetic.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 
 namespace shale::cuda {
 
-/// Emits index arithmetic, memory and control flow of one thread.
-class Threads {
+/// Emits memory and control flow of one thread.
+class Threads : public Arithmetic {
 public:
   Threads(mlir::OpBuilder &b, mlir::gpu::GPUFuncOp function)
-      : b(b), loc(function.getLoc()), function(function) {}
+      : Arithmetic(b, function.getLoc()), function(function) {}
 
-  mlir::Value index(int64_t value);
-  mlir::Value add(mlir::Value x, mlir::Value y);
-  mlir::Value sub(mlir::Value x, mlir::Value y);
-  mlir::Value mul(mlir::Value x, mlir::Value y);
-  mlir::Value min(mlir::Value x, mlir::Value y);
-  mlir::Value both(mlir::Value x, mlir::Value y);
-  /// Whether x < y, signed.
-  mlir::Value less(mlir::Value x, mlir::Value y);
-  mlir::Value select(mlir::Value condition, mlir::Value yes, mlir::Value no);
   mlir::Value block();
   mlir::Value thread();
   mlir::Value load(mlir::Value memref, mlir::Value at);
@@ -46,9 +37,6 @@ public:
   mlir::Value shared(int64_t elements, mlir::Type element);
   /// Returns constant data of the kernel. `what` tells it from the kernel's other constants.
   mlir::Value constant(llvm::StringRef what, mlir::DenseElementsAttr values);
-
-  mlir::OpBuilder &b;
-  mlir::Location loc;
 
 private:
   mlir::gpu::GPUFuncOp function;

@@ -211,15 +211,6 @@ SmallVector<NestEmitter::Output> outputsOf(Threads &t, Operation *op, ValueRange
   return outputs;
 }
 
-/// Fails after an error unless kernels have the types of the parameter, the gradient and the state.
-static LogicalResult checkTypes(OptimizerUpdateOpInterface update) {
-  for (OpOperand *own : update.getOwnOperands())
-    if (Type element = elementOf(own->get().getType()); !element.isF32() && !is16BitFloat(element))
-      return update->emitOpError()
-             << "has a kernel for f32 and 16-bit floats only; got " << element;
-  return success();
-}
-
 LogicalResult UpdateKernel::emitWithCasts(Operation *op, OpBuilder &b, gpu::GPUFuncOp function,
                                           ValueRange operands, ValueRange results,
                                           ArrayRef<StoredCast> casts) const {
@@ -235,7 +226,7 @@ LogicalResult UpdateKernel::emitWithCasts(Operation *op, OpBuilder &b, gpu::GPUF
     element[number] = t.load(operands[number], zero);
   std::optional<unsigned> lrNumber = update.getLearningRateNumber();
   Value lr = lrNumber ? element[*lrNumber] : Value();
-  if (failed(checkTypes(update)))
+  if (failed(checkUpdateFloats(update)))
     return failure();
   Value byte = t.load(operands[update.getEnableNumber()], zero);
   Value on = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, byte,
@@ -472,9 +463,8 @@ void BlockUpdate::run() {
 LogicalResult BlockKernel::emit(Operation *raw, OpBuilder &b, gpu::GPUFuncOp function,
                                 ValueRange operands, ValueRange results) const {
   auto op = cast<Adamw8bitOp>(raw);
-  for (Value value : {op.getParam(), op.getGrad()})
-    if (Type type = elementOf(value.getType()); !type.isF32() && !is16BitFloat(type))
-      return op->emitOpError() << "has a kernel for f32 and 16-bit floats only; got " << type;
+  if (failed(checkUpdateFloats(cast<OptimizerUpdateOpInterface>(raw))))
+    return failure();
   if (!op.getSegments() || op.getSegments()->empty() || elements(op.getParam()) == 0)
     return op->emitOpError() << "has a kernel for flat groups only";
   BlockUpdate(op, b, function, operands, results).run();
