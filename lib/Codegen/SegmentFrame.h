@@ -1,8 +1,8 @@
 //===- SegmentFrame.h - The frame of kernels that visit segments ----------===//
 //
-// What such kernels of all targets share: the choice by form, the table of segments, the walk over
-// the parts of a segment, and the sums. A target derives its kernel, which says how parts are
-// mapped to threads and vectors.
+// The parts that these kernels share on all targets: the choice by form, the table of segments, the
+// walk over the parts of a segment, and the sums. A target derives its kernel, which says how parts
+// are mapped to threads and vectors.
 //
 //===----------------------------------------------------------------------===//
 #ifndef SHALE_CODEGEN_SEGMENTFRAME_H

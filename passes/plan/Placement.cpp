@@ -485,7 +485,7 @@ void Placement::nameQuantized(dist::StartOp start) {
       continue;
     made.category = rt::Category::Gradients;
     made.name = source.name;
-    // Of a slice, or of all slices.
+    // The result has the padding of a slice, or of all slices.
     if (source.bytes > 0 && made.bytes > 0)
       made.padding = made.bytes < source.bytes ? source.padding / (source.bytes / made.bytes)
                                                : source.padding * (made.bytes / source.bytes);

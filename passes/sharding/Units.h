@@ -39,8 +39,8 @@ struct Group {
   FlatState copy = {nullptr, false};
   bool quantized = false;     ///< whether uses read the result of a quantized gather
   bool sumsQuantized = false; ///< whether gradients are sent as 8-bit integers over data axes
-  /// What a rank has not sent yet of its gradients, one for each rounding. Declared by the first
-  /// function that reduces gradients.
+  /// The part of its gradients that a rank has not sent yet: one state for each collective that
+  /// quantizes. Declared by the first function that reduces gradients.
   std::vector<nn::StateOp> residuals;
   /// Whether a rank updates only its slice of the parameters.
   bool updatesSlice = false;

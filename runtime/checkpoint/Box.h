@@ -11,8 +11,8 @@ namespace shale::rt {
 /// In each dimension d the indices [start[d], start[d] + size[d]) of `dims[d]`. `dims` are those of
 /// the parameter or finer: their product is its number of elements. Without dimensions: the whole
 /// parameter. The elements of a box are numbered row-major, so in the order of the parameter's.
-/// Of two or more dimensions the last may pass the parameter's end: a row then ends with padding,
-/// which is numbered, too.
+/// If a box has two or more dimensions, its last dimension may pass the end of the parameter's.
+/// Each row of the box then ends with padding, which has numbers, too.
 struct Box {
   std::vector<int64_t> dims, start, size;
 

@@ -45,9 +45,10 @@ def NN_AccumulateOp : NN_Op<"accumulate", [Pure, GradientAccumulationInterface, 
   let hasVerifier = 1;
 }
 
-// What all updates have. `states` are the operands of the state, `scalars` those of the formula (dialects/nn/Optimizers), each
-// of which is printed after its name; operands are in the order param, grad, states, enable, scale, scalars, rounding (seed and step), offset. `types` is
-// the assembly of the types of param, grad and states, `elementFlops` the operations per element, `more` the op's other traits.
+// The base class of all updates. `states` names the operands of the state, `scalars` those of the formula (dialects/nn/Optimizers).
+// Each scalar is printed after its name. The operands are in the order param, grad, states, enable, scale, scalars, rounding (seed and
+// step), offset. `types` is the assembly of the types of param, grad and states, `elementFlops` the operations per element, `more` the
+// op's other traits.
 class NN_UpdateBase<string mnemonic, list<string> states, list<string> scalars, string types, int elementFlops,
                     list<Trait> more, TypeConstraint stateType = NN_FloatTensor>
     : NN_Op<mnemonic,

@@ -65,7 +65,7 @@ std::vector<double> scalarsOf(OptimizerUpdateOpInterface op, Call &call) {
 using Results = SmallVector<double, 3>;
 template <typename Op> using Formula = Results (*)(Numbers<Op> in, double decay);
 
-/// Of nn.adamw and nn.adamw8bit.
+/// The formula of nn.adamw and nn.adamw8bit.
 template <typename Op> Results adamw(Numbers<Op> in, double decay) {
   double g = in.getGrad(), beta1 = in.getBeta1(), beta2 = in.getBeta2();
   double x = in.getParam() * (1 - in.getLr() * in.getWeightDecay() * decay);
