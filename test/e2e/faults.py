@@ -23,7 +23,7 @@ from launch import Hosts, bare, free_port
 from runner import Case, Deviates, main, run, same_bits
 
 STEPS, FAULT_AFTER = 400, 5
-TIMEOUT, BOUND, LOSS = 3, 10, 0.05
+TIMEOUT, BOUND, SILENCE, LOSS = 3, 10, 90, 0.05
 
 
 def command(program, tokens, out, *flags):
@@ -71,7 +71,7 @@ class Run:
                 raise Deviates(f"no step {count}: {self.text()[-600:]}")
             time.sleep(0.02)
 
-    def pids(self):
+    def pids(self, all_there=True):
         """Process of each rank."""
         found = {}
         for process in self.processes:
@@ -79,7 +79,7 @@ class Run:
             for pid in [process.pid, *map(int, children.read_text().split() if children.exists() else [])]:
                 if (rank := rank_of(pid)) is not None:
                     found[rank] = pid
-        if len(found) != self.ranks:
+        if all_there and len(found) != self.ranks:
             raise Deviates(f"found the processes of {len(found)} ranks of {self.ranks}")
         return found
 
@@ -98,6 +98,29 @@ class Run:
             except subprocess.TimeoutExpired:
                 raise Deviates(f"the others run on {limit} s after the fault: {self.text()[-600:]}") from None
         return codes
+
+    def codes_at_end(self):
+        """Exit codes of all processes. They may take as long as steps are done, however slow the disk is, and then SILENCE seconds."""
+        last, heard = -1, time.monotonic()
+        while any(process.poll() is None for process in self.processes):
+            if (done := steps_done(self.out)) != last:
+                last, heard = done, time.monotonic()
+            if time.monotonic() > heard + SILENCE:
+                raise Deviates(f"no step and no end in {SILENCE} s after step {last}: {self.waits()}: {self.text()[-600:]}")
+            time.sleep(0.05)
+        return [process.returncode for process in self.processes]
+
+    def waits(self):
+        """What each thread of each rank waits for, for messages."""
+        found = []
+        for rank, pid in sorted(self.pids(all_there=False).items()):
+            for thread in sorted(pathlib.Path(f"/proc/{pid}/task").iterdir()):
+                try:
+                    found.append(f"rank {rank} thread {thread.name} in {(thread / 'wchan').read_text()}, "
+                                 f"call {(thread / 'syscall').read_text().split()[0]}")
+                except (OSError, IndexError):
+                    continue
+        return ", ".join(found) or "no rank runs"
 
     def close(self):
         for process in self.processes:
@@ -137,7 +160,7 @@ def starve(words, out, ranks, how):
     try:
         these.wait_for_steps(FAULT_AFTER)
         resource.prlimit(these.pids()[victim], resource.RLIMIT_AS, (1 << 20, resource.RLIM_INFINITY))
-        codes, text = these.codes(120), these.text()
+        codes, text = these.codes_at_end(), these.text()
         allowed = ([0] * len(codes), [78], [70], [76] * (len(codes) - 1) + [78], [76] * (len(codes) - 1) + [70])
         if codes not in allowed or "terminate called" in text:
             raise Deviates(f"no memory, {how}: codes {codes}: {text[-600:]}")
@@ -161,7 +184,7 @@ def endure(fault, words, out, ranks, how):
             resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, 4096))
             time.sleep(0.5)
             resource.prlimit(pid, resource.RLIMIT_NOFILE, (4096, 4096))
-        codes = these.codes(120)
+        codes = these.codes_at_end()
         if codes != [0] * len(codes):
             raise Deviates(f"{fault}, {how}: codes {codes}: {these.text()[-600:]}")
     finally:
@@ -224,7 +247,9 @@ def check(a, work):
         for how in ("nproc", "torchrun"):
             for fault in ("killed", "stopped", "no memory"):
                 out = work / f"{fault.replace(' ', '-')}-{how}-{ranks}"
-                words = command(program, tokens, out, "--comm-timeout", TIMEOUT, "--save-every", 3)
+                # A run that goes on to its end waits for the disk with each save.
+                every = 20 if fault == "no memory" else 3
+                words = command(program, tokens, out, "--comm-timeout", TIMEOUT, "--save-every", every)
                 if fault == "no memory":
                     starve(words, out, ranks, how)
                 else:

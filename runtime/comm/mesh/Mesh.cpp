@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <new>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -329,10 +330,17 @@ void Mesh::tellAll(uint32_t kind, const std::string &text) {
 void Mesh::fail(const std::string &text) {
   if (failing.exchange(true))
     return;
-  // Before a wait ends, and with it perhaps the process.
-  tellAll(Failure, text.substr(0, longestText));
+  std::string reason;
+  try {
+    // Before a wait ends, and with it perhaps the process.
+    tellAll(Failure, text.substr(0, longestText));
+    reason = text;
+  } catch (const std::bad_alloc &) {
+    // The waits below must end, also without memory for the text.
+    reason = "out of memory";
+  }
   std::lock_guard<std::mutex> lock(stateMutex);
-  failure = text;
+  failure = std::move(reason);
   failedAt = Clock::now();
   failed = true;
   for (Waiting *one : waits) {

@@ -3,9 +3,11 @@
 #include "runtime/comm/mesh/Mesh.h"
 #include "runtime/core/Error.h"
 
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <gtest/gtest.h>
+#include <new>
 #include <numeric>
 #include <sys/socket.h>
 #include <thread>
@@ -13,6 +15,20 @@
 
 using namespace shale::rt;
 using std::chrono::milliseconds;
+
+/// Allocations of this thread that succeed before all others fail; negative: none fails.
+static thread_local int allocationsLeft = -1;
+
+void *operator new(size_t bytes) {
+  if (allocationsLeft == 0)
+    throw std::bad_alloc();
+  allocationsLeft -= allocationsLeft > 0;
+  if (void *memory = std::malloc(bytes ? bytes : 1))
+    return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void *memory) noexcept { std::free(memory); }
+void operator delete(void *memory, size_t) noexcept { std::free(memory); }
 
 namespace {
 constexpr milliseconds longWait(20000);
@@ -266,6 +282,41 @@ TEST(Mesh, ARankThatComputesIsNamedAndNotTheOneThatWaitsForIt) {
     ranks[r].forget(waiting[r]);
   }
   EXPECT_NE(failed[1].text.find("as rank 0 reports"), std::string::npos) << failed[1].text;
+}
+
+// Whatever the thread that finds the silent rank has no memory for, the other one does not wait for
+// it.
+TEST(Mesh, AThreadWithoutMemoryEndsTheWaitsOfOthers) {
+  int ended = 0, failures = 0;
+  for (int allocations = 0; allocations < 40; ++allocations) {
+    Ranks ranks(2, 1, milliseconds(40));
+    Awaited waiting[2];
+    char bytes[2];
+    for (int i = 0; i < 2; ++i)
+      ranks[0].receive(1, 0, i, &bytes[i], 1, waiting[i]);
+    Failed failed[2];
+    std::thread starved([&] {
+      allocationsLeft = allocations;
+      try {
+        ranks[0].wait(waiting[0], false, milliseconds(40));
+      } catch (const std::bad_alloc &) {
+        failed[0].code = SHALE_EXIT_NO_FIT;
+      } catch (const Error &error) {
+        failed[0].code = error.code;
+      }
+      allocationsLeft = -1;
+    });
+    failed[1] = failureOfWait(ranks[0], waiting[1], false, milliseconds(60));
+    starved.join();
+    ended += failed[0].code == SHALE_EXIT_NO_FIT;
+    failures += failed[0].code == SHALE_EXIT_PEER;
+    EXPECT_EQ(failed[1].code, SHALE_EXIT_PEER) << allocations;
+    for (Awaited &one : waiting)
+      ranks[0].forget(one);
+  }
+  EXPECT_GT(ended, 3);
+  EXPECT_GT(failures, 3);
+  EXPECT_EQ(ended + failures, 40);
 }
 
 TEST(Mesh, SizesThatDifferFailOnBothRanks) {
