@@ -5,6 +5,8 @@ namespace shale {
 
 // No canonicalization or CSE may run between these passes: folding drops annotations.
 void buildShardingPipeline(mlir::OpPassManager &manager, const ShardingOptions &options) {
+  // Results of products, which tensor axes may make partial, are added before other terms.
+  manager.addPass(createGroupSumsPass());
   // Lay out parameters over tensor axes, as the user's plan says.
   manager.addPass(createPlanShardingPass());
   // Split rows between products: from the layouts that follow from those of parameters.

@@ -5,6 +5,7 @@
 #include "lib/Analysis/Modules.h"
 #include "lib/Support/Remarks.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "passes/sharding/OpenValues.h"
 #include "passes/sharding/Passes.h"
 #include "passes/sharding/TensorSearch.h"
 #include "llvm/ADT/MapVector.h"
@@ -101,6 +102,12 @@ struct Region {
   SmallVector<nn::StateOp> states; ///< of the candidates
 };
 
+/// Regions of the same parameters, and how these are split.
+struct Kind {
+  SmallVector<Region *> alike;
+  TensorChoice choice;
+};
+
 /// Lays out the parameters of a module.
 class Planner {
 public:
@@ -119,6 +126,8 @@ private:
   LogicalResult checkTyped(nn::StateOp state, dist::TensorSplit split, int64_t dim,
                            const DimUses &uses);
   FailureOr<std::vector<Region>> regionsOf(func::FuncOp function);
+  std::vector<Kind> search(MutableArrayRef<Region> regions, const OpenValues &open) const;
+  TensorCost costOf(ArrayRef<Kind> kinds) const;
   void place(const Region &region, size_t number, int64_t dim);
   void report(const Region &region, const TensorChoice &choice, int64_t alike);
   std::string explain(const Region &region, const TensorChoice &choice, size_t place) const;
@@ -381,6 +390,52 @@ void Planner::warnOfWhole() {
   }
 }
 
+/// Searches the splits of each kind of region.
+std::vector<Kind> Planner::search(MutableArrayRef<Region> regions, const OpenValues &open) const {
+  std::map<std::string, Kind> bySignature;
+  for (Region &region : regions)
+    if (!region.candidates.empty())
+      bySignature[signatureOf(region)].alike.push_back(&region);
+  std::vector<Kind> kinds;
+  for (auto &[signature, kind] : bySignature) {
+    Region &first = *kind.alike.front();
+    kind.choice = searchTensorSplits(mesh, axes, first.ops, first.candidates, open, exhaustive);
+    kinds.push_back(std::move(kind));
+  }
+  return kinds;
+}
+
+/// Whether a matrix of a block that could be split stays whole although nobody said so.
+static bool leavesWhole(ArrayRef<Kind> kinds) {
+  return llvm::any_of(kinds, [](const Kind &kind) {
+    return kind.alike.front()->isBlock &&
+           llvm::any_of(llvm::zip(kind.alike.front()->candidates, kind.choice.dims), [](auto pair) {
+             auto &[candidate, dim] = pair;
+             return dim < 0 && !candidate.typed && !candidate.isVector() &&
+                    (candidate.column >= 0 || candidate.row >= 0);
+           });
+  });
+}
+
+/// Computes the cost of the step with these splits.
+TensorCost Planner::costOf(ArrayRef<Kind> kinds) const {
+  SmallVector<Operation *> ops;
+  SmallVector<TensorCandidate> candidates;
+  for (const Kind &kind : kinds)
+    for (Region *region : kind.alike) {
+      llvm::append_range(ops, region->ops);
+      for (auto [candidate, dim] : llvm::zip(region->candidates, kind.choice.dims)) {
+        using dist::TensorSplit;
+        candidates.push_back(candidate);
+        candidates.back().typed = dim < 0                   ? TensorSplit::Whole
+                                  : dim == candidate.column ? TensorSplit::Column
+                                                            : TensorSplit::Row;
+      }
+    }
+  llvm::sort(ops, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+  return costOfTensorSplits(mesh, axes, ops, candidates);
+}
+
 LogicalResult Planner::run() {
   func::FuncOp function = functionToPlan(module);
   if (!function)
@@ -388,13 +443,14 @@ LogicalResult Planner::run() {
   FailureOr<std::vector<Region>> regions = regionsOf(function);
   if (failed(regions))
     return failure();
-  std::map<std::string, SmallVector<Region *>> kinds;
-  for (Region &region : *regions)
-    if (!region.candidates.empty())
-      kinds[signatureOf(region)].push_back(&region);
-  for (auto &[signature, alike] : kinds) {
+  std::vector<Kind> kinds = search(*regions, {});
+  if (leavesWhole(kinds)) {
+    std::vector<Kind> open = search(*regions, openValuesOf(function));
+    if (costOf(open) < costOf(kinds))
+      kinds = std::move(open);
+  }
+  for (auto &[alike, choice] : kinds) {
     Region &first = *alike.front();
-    TensorChoice choice = searchTensorSplits(mesh, axes, first.ops, first.candidates, exhaustive);
     report(first, choice, alike.size());
     for (Region *region : alike)
       for (auto [i, state, dim] : llvm::enumerate(region->states, choice.dims)) {

@@ -24,12 +24,14 @@ struct Decision {
 class Search {
 public:
   Search(dist::MeshOp mesh, const AxisList &axes, ArrayRef<Operation *> ops,
-         ArrayRef<TensorCandidate> candidates, bool exhaustive)
-      : axes(axes), candidates(candidates), exhaustive(exhaustive), propagation(mesh, axes, ops),
-        inside(ops.begin(), ops.end()) {
+         ArrayRef<TensorCandidate> candidates, const OpenValues &open, bool exhaustive)
+      : axes(axes), candidates(candidates), open(open), exhaustive(exhaustive),
+        propagation(mesh, axes, ops), inside(ops.begin(), ops.end()) {
     decide();
   }
   TensorChoice run();
+  /// Computes the cost of the first option of each decision.
+  TensorCost costOfFirst() { return evaluate(SmallVector<size_t>(decisions.size(), 0)).cost; }
 
 private:
   void decide();
@@ -44,6 +46,7 @@ private:
 
   AxisList axes;
   ArrayRef<TensorCandidate> candidates;
+  const OpenValues &open;
   bool exhaustive;
   Propagation propagation;
   llvm::DenseSet<Operation *> inside;
@@ -199,7 +202,7 @@ TensorCost Search::costNow(ArrayRef<int64_t> dims) const {
     for (Value result : op->getResults())
       for (OpOperand &use : result.getUses()) {
         Operation *user = use.getOwner();
-        if (inside.contains(user))
+        if (inside.contains(user) || open.contains(result))
           continue;
         auto type = dyn_cast<RankedTensorType>(result.getType());
         Layout wanted = Layout::replicated(type ? type.getRank() : 0);
@@ -295,8 +298,15 @@ TensorChoice Search::run() {
 }
 
 TensorChoice searchTensorSplits(dist::MeshOp mesh, const AxisList &axes, ArrayRef<Operation *> ops,
-                                ArrayRef<TensorCandidate> candidates, bool exhaustive) {
-  return Search(mesh, axes, ops, candidates, exhaustive).run();
+                                ArrayRef<TensorCandidate> candidates, const OpenValues &open,
+                                bool exhaustive) {
+  return Search(mesh, axes, ops, candidates, open, exhaustive).run();
+}
+
+TensorCost costOfTensorSplits(dist::MeshOp mesh, const AxisList &axes, ArrayRef<Operation *> ops,
+                              ArrayRef<TensorCandidate> candidates) {
+  OpenValues none;
+  return Search(mesh, axes, ops, candidates, none, /*exhaustive=*/false).costOfFirst();
 }
 
 } // namespace sharding

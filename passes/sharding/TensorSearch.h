@@ -3,6 +3,7 @@
 #define SHALE_PASSES_SHARDING_TENSORSEARCH_H
 
 #include "dialects/nn/NN.h"
+#include "passes/sharding/OpenValues.h"
 #include "passes/sharding/Propagation.h"
 #include <optional>
 
@@ -50,15 +51,21 @@ struct TensorChoice {
 };
 
 /// Finds the cheapest splits of the parameters of a part of the step. `ops` are its forward and
-/// backward ops in program order; values of other ops are whole, and other ops read whole values.
+/// backward ops in program order; values of other ops are whole, and other ops read whole values
+/// but for those in `open`.
 /// Candidates whose products read one value are split alike. Vectors follow: they are split where
 /// all of their uses are. All choices are tried if there are at most 3^5, else those that change
 /// one or two neighbours at a time, until none is cheaper. `exhaustive`: each parameter is split by
 /// itself, and all choices are tried.
 TensorChoice searchTensorSplits(dist::MeshOp mesh, const AxisList &axes,
                                 llvm::ArrayRef<mlir::Operation *> ops,
-                                llvm::ArrayRef<TensorCandidate> candidates,
+                                llvm::ArrayRef<TensorCandidate> candidates, const OpenValues &open,
                                 bool exhaustive = false);
+
+/// Returns what the splits that all candidates have as `typed` cost.
+TensorCost costOfTensorSplits(dist::MeshOp mesh, const AxisList &axes,
+                              llvm::ArrayRef<mlir::Operation *> ops,
+                              llvm::ArrayRef<TensorCandidate> candidates);
 
 } // namespace sharding
 } // namespace shale

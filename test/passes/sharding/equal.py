@@ -97,7 +97,7 @@ with tempfile.TemporaryDirectory() as folder:
     if "plan" in flags or "tensor" in settings:
         typed = [f"--shale-annotate-tensor=plan={settings['tensor']}"] if "tensor" in settings else []
         step("padded", *typed, "--shale-pad-parameters", "--shale-repeat-heads")
-        passes.insert(0, "--shale-plan-sharding")
+        passes = ["--shale-group-sums", "--shale-plan-sharding", *passes]
     run("shale-opt", f"{folder}/{'padded' if len(passes) > 3 else 'before'}.mlir", *passes, "-o", f"{folder}/local.mlir")
     done = equal(folder, "local.mlir")
     if done.returncode:
