@@ -247,7 +247,7 @@ FailureOr<std::vector<Region>> Planner::regionsOf(func::FuncOp function) {
   std::vector<Region> regions(blocks.names.size() + 1);
   for (auto [region, name] : llvm::zip(regions, blocks.names))
     region.name = name;
-  regions.back().isBlock = false;
+  regions.back().isBlock = blocks.names.empty(); // a model without blocks is one
   regions.back().name = blocks.names.empty() ? "the model" : "outside of blocks";
   auto at = [&](int block) -> Region & { return block < 0 ? regions.back() : regions[block]; };
   for (Operation &op : function.getBody().front().without_terminator())

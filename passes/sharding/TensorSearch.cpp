@@ -35,6 +35,7 @@ public:
 
 private:
   void decide();
+  Operation *firstReader(const Decision &decision) const;
   Layout layoutFor(size_t candidate, int64_t dim) const;
   int64_t dimOfReads(Value argument) const;
   TensorChoice evaluate(ArrayRef<size_t> chosen);
@@ -85,6 +86,16 @@ static Value partnerOf(Value parameter, const llvm::DenseSet<Operation *> &insid
   return {};
 }
 
+/// Returns the first op that reads a member of the decision; null if there is none.
+Operation *Search::firstReader(const Decision &decision) const {
+  Operation *first = nullptr;
+  for (size_t member : decision.members)
+    for (Operation *user : BlockArgument(candidates[member].argument).getUsers())
+      if (inside.contains(user) && (!first || user->isBeforeInBlock(first)))
+        first = user;
+  return first;
+}
+
 void Search::decide() {
   llvm::MapVector<Value, Decision> alike;
   for (auto [i, candidate] : llvm::enumerate(candidates)) {
@@ -102,9 +113,10 @@ void Search::decide() {
   }
   for (auto &[partner, decision] : alike)
     decisions.push_back(std::move(decision));
-  // Neighbours follow one another in the program, as their parameters do.
-  llvm::stable_sort(decisions, [](const Decision &a, const Decision &b) {
-    return a.members.front() < b.members.front();
+  // Neighbours follow one another in the program. Parts of a parameter are not beside it.
+  llvm::stable_sort(decisions, [&](const Decision &a, const Decision &b) {
+    Operation *first = firstReader(a), *second = firstReader(b);
+    return first && second && first != second ? first->isBeforeInBlock(second) : first && !second;
   });
 }
 
