@@ -12,20 +12,20 @@ VALUES = [0.1, -0.4, 0.7, 0.25]
 
 
 def fx(name, target, args, scope="", source="", file="model.py"):
-    """The metadata of a node that was made from the operation `name`."""
+    """The metadata of a node that was made from the operation `name`. `source`: its lines of source, that of the innermost call last."""
     scopes = [""] + ([scope] if scope else [])
     return {"pkg.torch.onnx.fx_node": f"%{name} : [num_users=1] = call_function[target=torch.ops.{target}](args = ({args}), kwargs = {{}})",
             "pkg.torch.onnx.name_scopes": str(scopes + [name]),
-            "pkg.torch.onnx.stack_trace": f'File "{file}", line 1, in forward\n    {source}' if source else ""}
+            "pkg.torch.onnx.stack_trace": "\n".join(f'File "{file}", line {i + 1}, in forward\n    {line}' for i, line in enumerate(source.splitlines()))}
 
 
-def build(parameters, initializers, nodes, last="y", values=(), buffers=(), meta=(), outputs=(), original="mean"):
-    """loss = mean(last^2); x is [3, 4]. `original`: the name of the loss in the exported program."""
+def build(parameters, initializers, nodes, last="y", values=(), buffers=(), meta=(), outputs=(), original="mean", data=FLOAT):
+    """loss = mean(last^2); x is [3, 4], of the type `data`. `original`: the name of the loss in the exported program."""
     lines = ["# inputs"] + [f"p_{p.replace('.', '_')}: PARAMETER target='{p}'" for p in parameters]
     lines += [f"b_{b.replace('.', '_')}: BUFFER target='{b}' persistent=True" for b in buffers] + ["x: USER_INPUT", "", "# outputs", *outputs, f"{original}: USER_OUTPUT"]
     body = nodes + [node("Mul", [last, last], ["sq"], "square", meta=fx("square", "aten.mul.Tensor", f"%{last}, %{last}")),
                     node("ReduceMean", ["sq"], ["loss"], "mean", meta=fx("mean", "aten.mean.default", "%square"), keepdims=0)]
-    return model(graph(body, [value("x", ["batch", 4])], [value("loss", [], meta={"pkg.torch.onnx.original_node_name": original})], initializers, {SIGNATURE: "\n".join(lines), **dict(meta)}, values))
+    return model(graph(body, [value("x", ["batch", 4], data)], [value("loss", [], meta={"pkg.torch.onnx.original_node_name": original})], initializers, {SIGNATURE: "\n".join(lines), **dict(meta)}, values))
 
 
 def times(constant, values, name, source, scope="", target="w", parameters=None, more=(), dims=None, op="aten.mul.Tensor"):
@@ -287,6 +287,30 @@ def shared_table(names):
     return build(names, [floats("head.weight", [4], VALUES)], nodes)
 
 
+def applied_head(name):
+    """y = F.linear(tanh(emb(x)), head.weight) in the model itself: it never calls the head, which it lists first and whose weight is that of emb. torch.export
+    keeps the last name of a tied parameter. `name`: the head's weight."""
+    linear = fx("y", "aten.linear.default", "%tanh, %p_emb_weight", source="return F.linear(h, self.head.weight)")
+    nodes = [node("Gather", ["emb.weight", "x"], ["embedding"], "look", meta=fx("embedding", "aten.embedding.default", "%p_emb_weight, %x", "emb"), axis=0),
+             node("Tanh", ["embedding"], ["tanh"], "tanh", meta=fx("tanh", "aten.tanh.default", "%embedding")),
+             node("Transpose", ["emb.weight"], ["val_0"], "turn", meta=linear, perm=[1, 0]), node("MatMul", ["tanh", "val_0"], ["y"], "linear", meta=linear)]
+    return build([name, "emb.weight"], [floats("emb.weight", [3, 2], [0.1 * i for i in range(6)])], nodes, data=INT64)
+
+
+BOTH = "y = torch.tanh(self.ln_1(x)) * torch.sigmoid(self.ln_2(x))"
+
+
+def merged_scales(line=BOTH):
+    """Two modules scale x by 1 + weight, of zeros: the export folded the sums and kept one product. `line`: that of the model, as the second call has it."""
+    own = fx("mul", "aten.mul.Tensor", "%x, %add", "b.ln_1", f"{BOTH}\nreturn x * (1 + self.weight)")
+    nodes = [node("Mul", ["x", "add"], ["mul"], "scale", meta=own),
+             node("Tanh", ["mul"], ["tanh"], "tanh", meta=fx("tanh", "aten.tanh.default", "%mul", "b", BOTH)),
+             node("Sigmoid", ["mul"], ["sigmoid"], "sigmoid", meta=fx("sigmoid", "aten.sigmoid.default", "%mul_1", "b", line)),
+             node("Mul", ["tanh", "sigmoid"], ["y"], "both", meta=fx("mul_2", "aten.mul.Tensor", "%tanh, %sigmoid", "b", BOTH))]
+    folded = value("add", [4], meta={"pkg.onnxscript.optimizer.folded_from": "['b.ln_1.weight', 'val_0']"})
+    return build(["b.ln_1.weight", "b.ln_2.weight"], [floats("add", [4], [1.0] * 4)], nodes, values=[folded])
+
+
 def shared_layer(trained):
     """Layers 0 and 1 read what the export computed for layer 0, of a table alone, or of a parameter, too."""
     other = "layers.0.attn.w" if trained else "table"
@@ -363,6 +387,10 @@ CASES = {
     "shared-table": lambda f: shared_table(["m.table.weight", "m.encoder.table.weight", "m.decoder.table.weight", "head.weight"]),
     "shared-table-last": lambda f: shared_table(["m.encoder.table.weight", "m.decoder.table.weight", "m.table.weight", "head.weight"]),
     "shared-table-elsewhere": lambda f: shared_table(["n.table.weight", "m.encoder.table.weight", "m.decoder.table.weight", "head.weight"]),
+    "applied-head": lambda f: applied_head("head.weight"),
+    "applied-head-elsewhere": lambda f: applied_head("m.head.weight"),
+    "merged-scales": lambda f: merged_scales(),
+    "merged-scales-detached": lambda f: merged_scales(BOTH.replace("self.ln_2(x)", "self.ln_2(z)")),
     "detached": detached,
     "head-bias": lambda f: head_bias(True),
     "own-bias": lambda f: head_bias(False),
