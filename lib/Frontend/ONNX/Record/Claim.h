@@ -134,7 +134,8 @@ struct MergedPair {
   std::string name; ///< of the value of the removed one
   const Operation *kept;
   llvm::SmallVector<Place> reads; ///< those that name it
-  /// Whether it is only a guess, which is dropped if it does not lead to a claim at once.
+  /// Whether it is only a guess, which is dropped if it does not lead to a claim when it is asked
+  /// about and all that the kept one reads is known.
   bool isGuess = false;
 };
 
@@ -158,6 +159,8 @@ struct Findings {
   std::vector<std::string> absent = {};
   /// Whether the question that the rule was asked is settled, also without a claim.
   bool isSettled = false;
+  /// Whether the rule that is asked again later may settle it, of a guess, too.
+  bool waits = false;
 
   void claim(Evidence evidence, decltype(Claim::what) what,
              std::optional<Repair> remark = std::nullopt) {

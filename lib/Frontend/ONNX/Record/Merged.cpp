@@ -18,6 +18,9 @@ using llvm::ArrayRef;
 using llvm::SmallVector;
 using llvm::StringRef;
 
+/// The operations of a call of a module.
+using Parts = llvm::SmallSetVector<const Operation *, 4>;
+
 /// Parameters by module and by their last name.
 using ByModule = std::map<std::string, std::map<std::string, size_t>>;
 
@@ -135,12 +138,18 @@ Findings rules::mergedPairs(const Known &known) {
   return findings;
 }
 
-/// Returns the parameters that nodes read, or lost as biases of zeros.
+/// Returns the parameters that nodes read, or functions of them, or lost as biases of zeros.
 static std::set<size_t> parametersOf(const Known &known, ArrayRef<const NodeProto *> nodes) {
   std::set<size_t> found;
+  auto add = [&](size_t index) {
+    if (known.parameter(index).isParameter)
+      found.insert(index);
+  };
   for (const auto &[place, use] : known.found.uses)
-    if (llvm::is_contained(nodes, place.first) && known.parameter(use.parameter).isParameter)
-      found.insert(use.parameter);
+    if (llvm::is_contained(nodes, place.first)) {
+      add(use.parameter);
+      llvm::for_each(use.others, add);
+    }
   for (const auto &[node, index] : known.found.lostBias)
     if (llvm::is_contained(nodes, node))
       found.insert(index);
@@ -244,8 +253,7 @@ static ByModule ownersOf(const Known &known, const MergedPair &pair, StringRef m
 }
 
 /// Returns the nodes of the kept operation's call, in the order of the graph.
-static std::vector<const NodeProto *>
-nodesOf(const TracedProgram &program, const llvm::SmallSetVector<const Operation *, 4> &parts) {
+static std::vector<const NodeProto *> nodesOf(const TracedProgram &program, const Parts &parts) {
   std::vector<const NodeProto *> nodes;
   for (const NodeProto &node : program.graph().node())
     if (llvm::any_of(parts,
@@ -254,12 +262,31 @@ nodesOf(const TracedProgram &program, const llvm::SmallSetVector<const Operation
   return nodes;
 }
 
+/// Whether operations read a constant that is no parameter and not restored yet.
+static bool readFoldedValue(const Known &known, const Parts &parts) {
+  return llvm::any_of(parts, [&](const Operation *part) {
+    return llvm::any_of(part->uses, [&](const Use &use) {
+      return !isScalar(*use.initializer) && !known.isRead(*use.node, use.operand);
+    });
+  });
+}
+
+/// Waits for the folded values that a merged operation reads: a parameter behind them is the other
+/// module's, too.
+Findings rules::splitPair(const Known &known, const MergedPair &pair) {
+  if (!readFoldedValue(known, known.program.operationsOfCall(*pair.kept)))
+    return splitRestoredPair(known, pair);
+  Findings findings;
+  findings.waits = true;
+  return findings;
+}
+
 /// Computes a merged operation again for the module whose parameters are missing. Not settled if
 /// that is uncertain; settled without a claim if no parameter is read.
-Findings rules::splitPair(const Known &known, const MergedPair &pair) {
+Findings rules::splitRestoredPair(const Known &known, const MergedPair &pair) {
   Findings findings;
   const Parameters &found = known.found;
-  llvm::SmallSetVector<const Operation *, 4> parts = known.program.operationsOfCall(*pair.kept);
+  Parts parts = known.program.operationsOfCall(*pair.kept);
   MergedClaim claim;
   MergedOperation &copy = claim.operation;
   copy.nodes = nodesOf(known.program, parts);
@@ -276,13 +303,7 @@ Findings rules::splitPair(const Known &known, const MergedPair &pair) {
   std::map<size_t, size_t> &own = claim.values; // by the kept operation's parameter
   for (size_t index : parametersOf(known, copy.nodes))
     own[index] = 0;
-  // It may read a folded value that is not restored yet.
-  bool isOpen = llvm::any_of(parts, [&](const Operation *part) {
-    return llvm::any_of(part->uses, [&](const Use &use) {
-      return !isScalar(*use.initializer) && !known.isRead(*use.node, use.operand);
-    });
-  });
-  findings.isSettled = own.empty() && !isOpen;
+  findings.isSettled = own.empty() && !readFoldedValue(known, parts);
   if (own.empty())
     return findings;
   StringRef module = moduleOf(known.target(own.begin()->first));
@@ -296,10 +317,17 @@ Findings rules::splitPair(const Known &known, const MergedPair &pair) {
   copy.module = owners.begin()->first;
   for (auto &[from, to] : own)
     to = owners.begin()->second[lastOf(known.target(from)).str()];
+  auto turn = [&](size_t &index) {
+    if (auto it = own.find(index); it != own.end())
+      index = it->second;
+  };
   for (const auto &[place, use] : found.uses)
-    if (own.count(use.parameter) && llvm::is_contained(copy.nodes, place.first)) {
-      copy.uses[place] = use;
-      copy.uses[place].parameter = own[use.parameter];
+    if (llvm::is_contained(copy.nodes, place.first) &&
+        (own.count(use.parameter) ||
+         llvm::any_of(use.others, [&](size_t index) { return own.count(index); }))) {
+      ParameterUse &turned = copy.uses[place] = use;
+      turn(turned.parameter);
+      llvm::for_each(turned.others, turn);
     }
   for (const auto &[node, index] : found.lostBias)
     if (own.count(index) && llvm::is_contained(copy.nodes, node))

@@ -73,7 +73,7 @@ static const Rule kRules[] = {
     {"by-restored-value", rules::byValue},
     {"", dropRestoredPairs},
     {"complements", rules::complements},
-    {"split-restored-pair", rules::splitPair},
+    {"split-restored-pair", rules::splitRestoredPair},
     {"tied-by-use", rules::tiedByUse},
     {"removed-sums", rules::removedSums},
     {"open-pairs", rules::openPairs},
@@ -142,7 +142,7 @@ private:
       std::vector<MergedPair> open;
       for (MergedPair &pair : known.pairs) {
         Findings findings = rule(known, pair);
-        if (!findings.isSettled && !pair.isGuess)
+        if (!findings.isSettled && (findings.waits || !pair.isGuess))
           open.push_back(pair);
         decision.take(std::move(findings));
       }

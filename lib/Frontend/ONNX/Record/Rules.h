@@ -37,6 +37,7 @@ Findings sharedStops(const Known &known);
 Findings indistinct(const Known &known);
 Findings mergedPairs(const Known &known);
 Findings splitPair(const Known &known, const MergedPair &pair);
+Findings splitRestoredPair(const Known &known, const MergedPair &pair);
 Findings openPairs(const Known &known);
 
 // Second names of tied parameters (Tied.cpp).

@@ -300,15 +300,32 @@ def applied_head(name):
 BOTH = "y = torch.tanh(self.ln_1(x)) * torch.sigmoid(self.ln_2(x))"
 
 
-def merged_scales(line=BOTH):
-    """Two modules scale x by 1 + weight, of zeros: the export folded the sums and kept one product. `line`: that of the model, as the second call has it."""
-    own = fx("mul", "aten.mul.Tensor", "%x, %add", "b.ln_1", f"{BOTH}\nreturn x * (1 + self.weight)")
-    nodes = [node("Mul", ["x", "add"], ["mul"], "scale", meta=own),
-             node("Tanh", ["mul"], ["tanh"], "tanh", meta=fx("tanh", "aten.tanh.default", "%mul", "b", BOTH)),
-             node("Sigmoid", ["mul"], ["sigmoid"], "sigmoid", meta=fx("sigmoid", "aten.sigmoid.default", "%mul_1", "b", line)),
-             node("Mul", ["tanh", "sigmoid"], ["y"], "both", meta=fx("mul_2", "aten.mul.Tensor", "%tanh, %sigmoid", "b", BOTH))]
+def merged_scales(line=BOTH, converts=False):
+    """Two modules scale x by 1 + weight, of zeros: the export folded the sums and kept one product. `line`: that of the model, as the second call has it.
+    With `converts`, both modules convert the product to its own type, which the export left out."""
+    first, second = ("type_as", "type_as_1") if converts else ("mul", "mul_1")
+    own = fx("mul", "aten.mul.Tensor", "%x, %add", "b.ln_1", f"{BOTH}\nreturn {'(x * (1 + self.weight)).type_as(x)' if converts else 'x * (1 + self.weight)'}")
+    nodes = [node("Mul", ["x", "add"], ["mul"], "scale", meta=own), *apart("mul", first, second, line)]
     folded = value("add", [4], meta={"pkg.onnxscript.optimizer.folded_from": "['b.ln_1.weight', 'val_0']"})
     return build(["b.ln_1.weight", "b.ln_2.weight"], [floats("add", [4], [1.0] * 4)], nodes, values=[folded])
+
+
+def apart(read, first, second, line=BOTH):
+    """y = tanh(first) * sigmoid(second), both of which are `read` in the file."""
+    return [node("Tanh", [read], ["tanh"], "tanh", meta=fx("tanh", "aten.tanh.default", f"%{first}", "b", BOTH)),
+            node("Sigmoid", [read], ["sigmoid"], "sigmoid", meta=fx("sigmoid", "aten.sigmoid.default", f"%{second}", "b", line)),
+            node("Mul", ["tanh", "sigmoid"], ["y"], "both", meta=fx("mul_2", "aten.mul.Tensor", "%tanh, %sigmoid", "b", BOTH))]
+
+
+def merged_gains(f):
+    """Two modules compute x (weight gain) + gain of equal values: the export folded the products of parameters, and kept one sum."""
+    names = [f"b.ln_{i}.{last}" for i in (1, 2) for last in ("weight", "gain")]
+    lines = f"{BOTH}\nreturn x * (self.weight * self.gain) + self.gain"
+    nodes = [node("Mul", ["x", "mul"], ["mul_1"], "scale", meta=fx("mul_1", "aten.mul.Tensor", "%x, %mul", "b.ln_1", lines)),
+             node("Add", ["mul_1", names[1]], ["add"], "shift", meta=fx("add", "aten.add.Tensor", "%mul_1, %p_b_ln_1_gain", "b.ln_1", lines)),
+             *apart("add", "add", "add_1")]
+    folded = value("mul", [4], meta={"pkg.onnxscript.optimizer.folded_from": str(names[:2])})
+    return build(names, [floats("mul", [4], [2 * v for v in VALUES]), floats(names[1], [4], [2.0] * 4)], nodes, values=[folded])
 
 
 def shared_layer(trained):
@@ -390,6 +407,8 @@ CASES = {
     "applied-head": lambda f: applied_head("head.weight"),
     "applied-head-elsewhere": lambda f: applied_head("m.head.weight"),
     "merged-scales": lambda f: merged_scales(),
+    "merged-conversions": lambda f: merged_scales(converts=True),
+    "merged-gains": merged_gains,
     "merged-scales-detached": lambda f: merged_scales(BOTH.replace("self.ln_2(x)", "self.ln_2(z)")),
     "detached": detached,
     "head-bias": lambda f: head_bias(True),
