@@ -32,6 +32,13 @@ void Decision::explain(const Place &place) {
     value.isExplained |= value.first().node == place.first && value.first().operand == place.second;
 }
 
+std::vector<std::string> Decision::namesOf(size_t parameter, llvm::ArrayRef<size_t> others) const {
+  std::vector<std::string> names = {displayName(out.list[parameter].name)};
+  for (size_t other : others)
+    names.push_back(displayName(out.list[other].name));
+  return names;
+}
+
 /// Whether a claim about a read holds beside those before it.
 bool Decision::mayRead(const Claim &claim, const ReadClaim &read, const Place &place) {
   auto [before, isFirst] = evidence.try_emplace(place, claim.evidence);
@@ -42,8 +49,8 @@ bool Decision::mayRead(const Claim &claim, const ReadClaim &read, const Place &p
     return true;
   }
   if (claim.evidence == before->second)
-    out.errors.push_back(messages::contradiction(place, out.list[use.parameter].name,
-                                                 out.list[read.parameter].name));
+    out.errors.push_back(messages::contradiction(place, namesOf(use.parameter, use.others),
+                                                 namesOf(read.parameter, read.others)));
   return false;
 }
 

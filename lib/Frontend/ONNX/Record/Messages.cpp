@@ -29,10 +29,11 @@ static std::string are(ArrayRef<std::string> names) {
 
 // ---- a file that is not what was traced
 
-std::string messages::contradiction(const Place &place, StringRef one, StringRef other) {
-  return nodeOf(*place.first) + " reads '" + displayName(one) + "' or '" + displayName(other) +
-         "' as operand " + std::to_string(place.second) +
-         ": the file's record has reasons for both. " + kRemedy.str();
+std::string messages::contradiction(const Place &place, llvm::ArrayRef<std::string> one,
+                                    llvm::ArrayRef<std::string> other) {
+  return nodeOf(*place.first) + " reads " + listOf(one) + " or " + listOf(other) + " as operand " +
+         std::to_string(place.second) + ": the file's record has reasons for both. " +
+         kRemedy.str();
 }
 
 std::string messages::noSuchForm(StringRef target) {

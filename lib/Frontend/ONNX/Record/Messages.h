@@ -12,7 +12,9 @@
 namespace shale::onnx::messages {
 
 // Errors: a file that is not what was traced.
-std::string contradiction(const Place &place, llvm::StringRef one, llvm::StringRef other);
+/// `one`, `other`: names of the parameters that are read, or functions of them.
+std::string contradiction(const Place &place, llvm::ArrayRef<std::string> one,
+                          llvm::ArrayRef<std::string> other);
 std::string noSuchForm(llvm::StringRef target);
 std::string mismatch(const Mismatch &mismatch);
 
