@@ -12,21 +12,13 @@
 #include "lib/Frontend/ONNX/Record/Signature.h"
 #include "lib/Frontend/ONNX/Record/Words.h"
 #include "llvm/ADT/MapVector.h"
-#include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;
 using namespace shale;
 using namespace shale::onnx;
 
 std::optional<double> onnx::attentionDropout(const FxNode &fx) {
-  StringRef target = StringRef(fx.target).split('.').second;
-  int position = llvm::StringSwitch<int>(target.split('.').first)
-                     .Case("scaled_dot_product_attention", 4)
-                     .Cases({"_scaled_dot_product_flash_attention",
-                             "_scaled_dot_product_flash_attention_for_cpu"},
-                            3)
-                     .Case("_scaled_dot_product_efficient_attention", 5)
-                     .Default(-1);
+  int position = words::attentionDropoutPlaceOf(words::kindOf(fx.target));
   return position < 0 ? std::nullopt : numberArgument(fx, position, "dropout_p");
 }
 

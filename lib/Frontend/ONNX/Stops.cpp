@@ -117,10 +117,7 @@ void onnx::freezeUnreached(ImportContext &context, const States &states, Value l
 /// Whether the result of an operation is contiguous in memory whatever its operands are, so that a
 /// copy of it is an explicit `clone()`: contiguous() and reshape() copy other tensors only.
 static bool isContiguous(StringRef target) {
-  target.consume_front(words::kAten);
-  return llvm::is_contained({"linear", "addmm", "mm", "matmul", "embedding", "layer_norm", "conv1d",
-                             "conv2d", "conv3d", "convolution"},
-                            target.split('.').first);
+  return words::is(words::kindOf(target), words::Trait::MakesContiguous);
 }
 
 using Records = std::map<const NodeProto *, FxNode>;

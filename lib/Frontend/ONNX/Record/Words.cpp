@@ -31,6 +31,8 @@ static constexpr Row kRows[] = {
      "ravel dropout native_dropout feature_dropout identity"},
     {Trait::Converts, "2.9", "type_as _to_copy to float convert_element_type_default"},
     {Trait::Turns, "2.9", "t transpose permute numpy_T mT movedim swapaxes"},
+    {Trait::MakesContiguous, "2.9",
+     "linear addmm mm matmul embedding layer_norm conv1d conv2d conv3d convolution"},
     {Trait::Reshapes, "2.9", "unsqueeze squeeze view reshape _unsafe_view"},
     {Trait::Copies, "2.9", "clone detach alias contiguous lift_fresh_copy"},
     {Trait::CopiesLiteral, "2.9", "clone lift_fresh_copy detach"},
@@ -80,6 +82,16 @@ int words::biasPlaceOf(StringRef kind) {
       .Case("addmm", 0)
       .Cases({"linear", "conv1d", "conv2d", "conv3d", "convolution"}, 2)
       .Case("layer_norm", 3)
+      .Default(-1);
+}
+
+/// Source: the signatures of ATen's operations.
+int words::attentionDropoutPlaceOf(StringRef kind) {
+  return llvm::StringSwitch<int>(kind)
+      .Case("scaled_dot_product_attention", 4)
+      .Cases({"_scaled_dot_product_flash_attention", "_scaled_dot_product_flash_attention_for_cpu"},
+             3)
+      .Case("_scaled_dot_product_efficient_attention", 5)
       .Default(-1);
 }
 

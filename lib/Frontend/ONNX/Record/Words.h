@@ -57,6 +57,8 @@ enum class Trait {
   Converts,
   /// Changes the order of elements by turning dimensions around.
   Turns,
+  /// Has a result that is contiguous in memory whatever its operands are.
+  MakesContiguous,
   /// Adds or removes dimensions of one element only, or splits and joins dimensions.
   Reshapes,
   /// Copies elements as they are.
@@ -94,6 +96,10 @@ bool is(llvm::StringRef kind, Trait trait);
 
 /// Returns the place of the bias among the arguments of a kind of operation; -1 if it has none.
 int biasPlaceOf(llvm::StringRef kind);
+
+/// Returns the place of the dropout ratio among the arguments of a kind of attention; -1 for other
+/// kinds.
+int attentionDropoutPlaceOf(llvm::StringRef kind);
 
 /// Returns the kind of a target: "lerp" for "aten.lerp.Tensor".
 llvm::StringRef kindOf(llvm::StringRef target);
