@@ -16,8 +16,7 @@ using llvm::StringRef;
 
 /// Returns what a node computes that the file does not tell from another one of its kind; null
 /// if it does.
-static const char *whatIsLost(const NodeProto &node) {
-  FxNode fx = readFxNode(node);
+static const char *whatIsLost(const NodeProto &node, const FxNode &fx) {
   if (StringRef(fx.target).starts_with(words::kCrossEntropy))
     return "losses with the same label smoothing";
   if (node.op_type() == "Dropout" || node.op_type() == "Bernoulli" ||
@@ -26,40 +25,69 @@ static const char *whatIsLost(const NodeProto &node) {
   return changesBuffer(node, 3) ? "batch normalizations of the same mode" : nullptr;
 }
 
-/// Returns a node that `value` depends on, and that may have been merged with another one before
-/// `reader`. Operations have numbers in the order of the program: where each number up to the next
-/// operation of its kind is there, none was.
-static const NodeProto *indistinctBehind(const TracedProgram &program, const std::string &value,
-                                         const Operation &reader) {
-  llvm::SmallSetVector<const NodeProto *, 16> reached;
-  if (const NodeProto *node = program.nodeOf(value))
-    reached.insert(node);
-  auto mayBeMissing = [&](const NodeProto &node) {
+namespace {
+
+/// The nodes that may differ from another one of their kind in what the file lacks.
+class LostNodes {
+public:
+  explicit LostNodes(const TracedProgram &program) : program(program) {
+    for (const NodeProto &node : program.graph().node()) {
+      FxNode fx = readFxNode(node);
+      if (const char *what = whatIsLost(node, fx))
+        lost[&node] = what;
+      named.push_back({&node, operationOf(fx.name), fx.name.empty() ? 0 : numberOf(fx.name)});
+    }
+  }
+
+  /// Returns one that `value` depends on, and that may have been merged with another one before
+  /// `reader`; null if there is none.
+  const NodeProto *behind(const std::string &value, const Operation &reader) const {
+    llvm::SmallSetVector<const NodeProto *, 16> reached;
+    if (const NodeProto *node = lost.empty() ? nullptr : program.nodeOf(value))
+      reached.insert(node);
+    for (size_t at = 0; at < reached.size(); ++at) {
+      if (lost.contains(reached[at]) && mayBeMissing(*reached[at], reader))
+        return reached[at];
+      for (const std::string &name : reached[at]->input())
+        if (const NodeProto *node = program.nodeOf(name))
+          reached.insert(node);
+    }
+    return nullptr;
+  }
+  const char *whatOf(const NodeProto &node) const { return lost.lookup(&node); }
+
+private:
+  struct Named {
+    const NodeProto *node;
+    std::string kind;
+    int64_t number;
+  };
+
+  /// Operations have numbers in the order of the program: where each number up to the next
+  /// operation of its kind is there, none was merged.
+  bool mayBeMissing(const NodeProto &node, const Operation &reader) const {
     std::string kind = operationOf(readFxNode(node).name);
     if (kind.empty() || kind == "getitem")
       return true;
     std::set<int64_t> before;
     bool isAfter = false;
-    for (const NodeProto &other : program.graph().node()) {
-      isAfter |= &other == reader.nodes.back();
-      FxNode fx = readFxNode(other);
-      if (operationOf(fx.name) != kind)
+    for (const Named &other : named) {
+      isAfter |= other.node == reader.nodes.back();
+      if (other.kind != kind)
         continue;
       if (isAfter)
-        return numberOf(fx.name) != int64_t(before.size());
-      before.insert(numberOf(fx.name));
+        return other.number != int64_t(before.size());
+      before.insert(other.number);
     }
     return true;
-  };
-  for (size_t at = 0; at < reached.size(); ++at) {
-    if (whatIsLost(*reached[at]) && mayBeMissing(*reached[at]))
-      return reached[at];
-    for (const std::string &name : reached[at]->input())
-      if (const NodeProto *node = program.nodeOf(name))
-        reached.insert(node);
   }
-  return nullptr;
-}
+
+  const TracedProgram &program;
+  llvm::DenseMap<const NodeProto *, const char *> lost;
+  std::vector<Named> named;
+};
+
+} // namespace
 
 /// Adds the names that an operation has for a value that it reads, of the operation `maker`: its
 /// own name, and those of removed operations.
@@ -118,6 +146,7 @@ Findings rules::indistinct(const Known &known) {
     if (std::optional<std::string> error = refuseNamed(program, operation))
       return Findings::error(*error);
   // Equal operations on two merged values were merged, too.
+  LostNodes lost(program);
   llvm::StringMap<std::set<std::string>> names; // of a value, as readers call it
   for (const Operation &operation : program.operations())
     for (const NodeProto *node : operation.nodes)
@@ -127,13 +156,12 @@ Findings rules::indistinct(const Known &known) {
           continue;
         std::set<std::string> &found = names[read];
         addNames(program, operation, read, *maker, found);
-        const NodeProto *behind =
-            found.size() > 1 ? indistinctBehind(program, read, operation) : nullptr;
+        const NodeProto *behind = found.size() > 1 ? lost.behind(read, operation) : nullptr;
         if (!behind)
           continue;
         auto name =
             llvm::find_if(found, [&](const std::string &name) { return name != maker->fx.name; });
-        return Findings::error(messages::mergedBehind(*name, *behind, whatIsLost(*behind)));
+        return Findings::error(messages::mergedBehind(*name, *behind, lost.whatOf(*behind)));
       }
   return {};
 }

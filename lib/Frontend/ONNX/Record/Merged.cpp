@@ -10,6 +10,7 @@
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Regex.h"
+#include <limits>
 #include <set>
 
 using namespace shale;
@@ -138,6 +139,13 @@ Findings rules::mergedPairs(const Known &known) {
   return findings;
 }
 
+/// Returns the reads of parameters by a node.
+static auto usesBy(const Known &known, const NodeProto &node) {
+  const auto &uses = known.found.uses;
+  return llvm::make_range(uses.lower_bound({&node, 0}),
+                          uses.upper_bound({&node, std::numeric_limits<int>::max()}));
+}
+
 /// Returns the parameters that nodes read, or functions of them, or lost as biases of zeros.
 static std::set<size_t> parametersOf(const Known &known, ArrayRef<const NodeProto *> nodes) {
   std::set<size_t> found;
@@ -145,14 +153,14 @@ static std::set<size_t> parametersOf(const Known &known, ArrayRef<const NodeProt
     if (known.parameter(index).isParameter)
       found.insert(index);
   };
-  for (const auto &[place, use] : known.found.uses)
-    if (llvm::is_contained(nodes, place.first)) {
+  for (const NodeProto *node : nodes) {
+    for (const auto &[place, use] : usesBy(known, *node)) {
       add(use.parameter);
       llvm::for_each(use.others, add);
     }
-  for (const auto &[node, index] : known.found.lostBias)
-    if (llvm::is_contained(nodes, node))
-      found.insert(index);
+    if (auto lost = known.found.lostBias.find(node); lost != known.found.lostBias.end())
+      found.insert(lost->second);
+  }
   return found;
 }
 
@@ -255,10 +263,11 @@ static ByModule ownersOf(const Known &known, const MergedPair &pair, StringRef m
 /// Returns the nodes of the kept operation's call, in the order of the graph.
 static std::vector<const NodeProto *> nodesOf(const TracedProgram &program, const Parts &parts) {
   std::vector<const NodeProto *> nodes;
-  for (const NodeProto &node : program.graph().node())
-    if (llvm::any_of(parts,
-                     [&](const Operation *part) { return llvm::is_contained(part->nodes, &node); }))
-      nodes.push_back(&node);
+  for (const Operation *part : parts)
+    llvm::append_range(nodes, part->nodes);
+  llvm::sort(nodes, [&](const NodeProto *one, const NodeProto *other) {
+    return program.placeOf(*one) < program.placeOf(*other);
+  });
   return nodes;
 }
 
@@ -321,17 +330,18 @@ Findings rules::splitRestoredPair(const Known &known, const MergedPair &pair) {
     if (auto it = own.find(index); it != own.end())
       index = it->second;
   };
-  for (const auto &[place, use] : found.uses)
-    if (llvm::is_contained(copy.nodes, place.first) &&
-        (own.count(use.parameter) ||
-         llvm::any_of(use.others, [&](size_t index) { return own.count(index); }))) {
-      ParameterUse &turned = copy.uses[place] = use;
-      turn(turned.parameter);
-      llvm::for_each(turned.others, turn);
-    }
-  for (const auto &[node, index] : found.lostBias)
-    if (own.count(index) && llvm::is_contained(copy.nodes, node))
-      copy.lostBias[node] = own[index];
+  for (const NodeProto *node : copy.nodes) {
+    for (const auto &[place, use] : usesBy(known, *node))
+      if (own.count(use.parameter) ||
+          llvm::any_of(use.others, [&](size_t index) { return own.count(index); })) {
+        ParameterUse &turned = copy.uses[place] = use;
+        turn(turned.parameter);
+        llvm::for_each(turned.others, turn);
+      }
+    auto lost = found.lostBias.find(node);
+    if (lost != found.lostBias.end() && own.count(lost->second))
+      copy.lostBias[node] = own[lost->second];
+  }
   claim.reads = pair.reads;
   if (areTwins)
     claim.twinOf = module.str();

@@ -207,26 +207,43 @@ struct Alone {
 
 } // namespace
 
-static Alone findAlone(const GraphProto &graph, const NodeProto &node,
+/// The nodes that read each value, by their places in the graph.
+using Readers = llvm::StringMap<std::vector<int>>;
+
+static Readers readersIn(const GraphProto &graph) {
+  Readers readers;
+  for (int at = 0; at < graph.node_size(); ++at)
+    for (const std::string &name : graph.node(at).input())
+      readers[name].push_back(at);
+  return readers;
+}
+
+/// `first`: the place of the node that reads the initializer.
+static Alone findAlone(const GraphProto &graph, int first, const Readers &readers,
                        const llvm::StringSet<> &constants,
                        const std::map<const NodeProto *, std::string> &scopes) {
-  Alone alone{{&node}, {}};
+  Alone alone;
   llvm::StringSet<> values;
-  for (const NodeProto &other : graph.node()) {
-    auto isOurs = [&](const std::string &name) { return values.contains(name); };
-    bool isAlone = llvm::any_of(other.input(), isOurs) &&
-                   llvm::all_of(other.input(), [&](const std::string &name) {
+  std::set<int> next = {first};
+  while (!next.empty()) {
+    int at = *next.begin();
+    next.erase(next.begin());
+    const NodeProto &node = graph.node(at);
+    bool isAlone = at == first || llvm::all_of(node.input(), [&](const std::string &name) {
                      return values.contains(name) || constants.contains(name);
                    });
-    if (isAlone)
-      alone.nodes.push_back(&other);
-    if (&other == &node || alone.nodes.back() == &other)
-      for (const std::string &name : other.output())
+    if (isAlone) {
+      alone.nodes.push_back(&node);
+      for (const std::string &name : node.output()) {
         values.insert(name);
-    else if (auto scope = scopes.find(&other); scope != scopes.end())
-      for (int k = 0; k < other.input_size(); ++k)
-        if (values.contains(other.input(k)))
-          alone.readers[scope->second].push_back({&other, k});
+        if (auto found = readers.find(name); found != readers.end())
+          next.insert(llvm::upper_bound(found->second, at), found->second.end());
+      }
+    } else if (auto scope = scopes.find(&node); scope != scopes.end()) {
+      for (int k = 0; k < node.input_size(); ++k)
+        if (values.contains(node.input(k)))
+          alone.readers[scope->second].push_back({&node, k});
+    }
   }
   return alone;
 }
@@ -246,15 +263,19 @@ Findings rules::withoutRecord(const Known &known) {
     for (const NodeProto *node : operation.nodes)
       scopes[node] = operation.scope;
   std::map<size_t, const TensorProto *> values; // that this rule claims
-  for (const NodeProto &node : program.graph().node())
+  Readers readers = readersIn(program.graph());
+  for (int at = 0; at < program.graph().node_size(); ++at) {
+    const NodeProto &node = program.graph().node(at);
     for (int i = scopes.count(&node) ? node.input_size() : 0; i < node.input_size(); ++i) {
       const TensorProto *constant = program.initializer(node.input(i));
       std::optional<size_t> target = program.parameterNamed(node.input(i));
       if (!constant || !target || known.isRead(node, i))
         continue;
-      Alone alone = findAlone(program.graph(), node, constants, scopes);
+      Alone alone; // without records no module is known to read the results
+      if (!scopes.empty())
+        alone = findAlone(program.graph(), at, readers, constants, scopes);
       SmallVector<size_t> own; // parameters of the modules that read the results
-      for (size_t index = 0; index < program.targets().size(); ++index)
+      for (size_t index = 0; !alone.readers.empty() && index < program.targets().size(); ++index)
         if (lastOf(program.target(index)) == lastOf(program.target(*target)) &&
             alone.readers.count(moduleOf(program.target(index)).str()))
           own.push_back(index);
@@ -280,6 +301,7 @@ Findings rules::withoutRecord(const Known &known) {
                        messages::mergedForModules(node, known.parameter(other).name));
       }
     }
+  }
   return findings;
 }
 

@@ -83,9 +83,7 @@ Findings rules::tiedByUse(const Known &known, size_t index) {
 /// table.
 Findings rules::sharedTable(const Known &known, size_t index) {
   StringRef module = moduleOf(known.target(index));
-  if (!isUnread(known, index, "weight") || module.empty() ||
-      llvm::any_of(known.program.operations(),
-                   [&](const Operation &operation) { return isInside(operation.scope, module); }))
+  if (!isUnread(known, index, "weight") || module.empty() || known.program.hasOperations(module))
     return {};
   SmallVector<size_t> found;
   for (const auto &[other, list] : known.readers) {

@@ -67,12 +67,14 @@ void TracedProgram::parseNames() {
     inputs.insert(input.name());
   for (const std::string &name : readPlaceholders(proto))
     known.insert(name);
-  for (const NodeProto &node : proto.node())
+  for (const NodeProto &node : proto.node()) {
+    places.try_emplace(&node, places.size());
     for (const std::string &name : node.output()) {
       known.insert(name);
       makers[name] = nullptr;
       nodes[name] = &node;
     }
+  }
   for (const ValueInfoProto &value : proto.value_info())
     if (std::vector<std::string> from = readFoldedFrom(value); !from.empty()) {
       for (const std::string &name : from)
@@ -80,6 +82,8 @@ void TracedProgram::parseNames() {
       origins[value.name()] = std::move(from);
     }
   for (const Operation &operation : all) {
+    for (StringRef scope = operation.scope; scopes.insert(scope).second; scope = moduleOf(scope))
+      continue;
     byLine[lineOf(operation)].push_back(&operation);
     known.insert(operation.fx.name);
     for (const NodeProto *node : operation.nodes)

@@ -53,6 +53,8 @@ public:
 
   /// The operations that have nodes, in the order of the graph.
   const std::vector<Operation> &operations() const { return all; }
+  /// Whether a module, or one inside of it, has operations.
+  bool hasOperations(llvm::StringRef module) const { return scopes.contains(module); }
   /// The first operation whose nodes have another form, if there is one.
   const std::optional<Mismatch> &mismatch() const { return firstMismatch; }
   /// What the operand of a node is by the form of its operation; null if that is not known.
@@ -69,6 +71,8 @@ public:
   bool isComputed(llvm::StringRef name) const { return makers.count(name); }
   /// Returns the operation that computes a value; null if its node belongs to none.
   const Operation *makerOf(llvm::StringRef value) const { return makers.lookup(value); }
+  /// Returns the place of a node in the graph.
+  size_t placeOf(const NodeProto &node) const { return places.lookup(&node); }
   /// Returns the node that computes a value, or null.
   const NodeProto *nodeOf(llvm::StringRef value) const { return nodes.lookup(value); }
 
@@ -146,10 +150,13 @@ private:
   llvm::StringMap<size_t> byName;
   std::optional<Mismatch> firstMismatch;
   llvm::StringSet<> known, inputs, folded;
+  /// The modules of operations, and those around them.
+  llvm::StringSet<> scopes;
   /// What each value was folded from, where the exporter says so.
   llvm::StringMap<std::vector<std::string>> origins;
   llvm::StringMap<const Operation *> makers;
   llvm::StringMap<const NodeProto *> nodes;
+  llvm::DenseMap<const NodeProto *, size_t> places;
   /// The operations of each line of source of a module.
   llvm::StringMap<std::vector<const Operation *>> byLine;
 };
