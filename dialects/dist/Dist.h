@@ -37,6 +37,8 @@ inline constexpr llvm::StringLiteral kPartitionedAttr =
     DistDialect::PartitionedAttrHelper::getNameStr();
 inline constexpr llvm::StringLiteral kTensorAttr = DistDialect::TensorAttrHelper::getNameStr();
 inline constexpr llvm::StringLiteral kPlanAttr = DistDialect::PlanAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kPlanCostsAttr =
+    DistDialect::PlanCostsAttrHelper::getNameStr();
 inline constexpr llvm::StringLiteral kStrategyAttr = DistDialect::StrategyAttrHelper::getNameStr();
 inline constexpr llvm::StringLiteral kKeepGatheredAttr =
     DistDialect::KeepGatheredAttrHelper::getNameStr();

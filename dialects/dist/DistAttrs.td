@@ -80,6 +80,22 @@ def Dist_ShardingAttr : Dist_Attr<"Sharding", "sharding"> {
   }];
 }
 
+def Dist_SplitCostAttr : Dist_Attr<"SplitCost", "split_cost"> {
+  let summary = "What one way to split a parameter costs a step";
+  let description = [{
+    Over tensor axes, while all other parameters are split as they are: `gathered` bytes of values that ranks
+    gather, `whole` elements of parameters that every rank holds, `reduced` bytes in `sums` values that are
+    summed over ranks, all of the block or other region of the parameter. `chosen` is true for the way that was taken.
+
+    Example: `#dist.split_cost<column, gathered = 0, whole = 384, reduced = 262144, sums = 4, chosen = true>`
+  }];
+  let parameters = (ins EnumParameter<Dist_TensorSplit>:$split, "int64_t":$gathered, "int64_t":$whole,
+                        "int64_t":$reduced, "int64_t":$sums, "bool":$chosen);
+  let assemblyFormat = [{
+    `<` $split `,` `gathered` `=` $gathered `,` `whole` `=` $whole `,` `reduced` `=` $reduced `,` `sums` `=` $sums `,` `chosen` `=` $chosen `>`
+  }];
+}
+
 def Dist_SegmentAttr : Dist_Attr<"Segment", "segment"> {
   let summary = "A parameter's place in a group";
   let description = [{

@@ -87,6 +87,10 @@ static bool areAxes(Operation *, ArrayAttr axes) {
   return llvm::all_of(axes, llvm::IsaPred<StringAttr>);
 }
 
+static bool areSplitCosts(Operation *, ArrayAttr costs) {
+  return llvm::all_of(costs, llvm::IsaPred<SplitCostAttr>);
+}
+
 static bool isNumber(Operation *, IntegerAttr number) { return !number.getValue().isNegative(); }
 
 using Dist = DistDialect;
@@ -94,6 +98,7 @@ static constexpr shale::AttrRule kRules[] = {
     shale::attrRule<Dist::ShardingAttrHelper>("be a sharding"),
     shale::attrRule<Dist::StrategyAttrHelper>("be #dist.strategy"),
     shale::attrRule<Dist::PlanAttrHelper>("be a text"),
+    shale::attrRule<Dist::PlanCostsAttrHelper, areSplitCosts>("be a list of #dist.split_cost"),
     shale::attrRule<Dist::TensorAttrHelper>("be #dist.tensor_split"),
     shale::attrRule<Dist::KeepGatheredAttrHelper>("be a unit attribute"),
     shale::attrRule<Dist::KeepSingleRankAttrHelper>("be a unit attribute"),

@@ -23,6 +23,7 @@ def Dist_Dialect : Dialect {
     | `dist.sharding = #dist.sharding<...>` | `nn.state` after partition | its layout at use, if it is not whole |
     | `dist.tensor = #dist.tensor_split<column>` | `nn.state` of a parameter | what tensor axes split: the dimension of the results of its products (`column`), the one that these sum over (`row`), nothing (`whole`) |
     | `dist.plan = "..."` | `nn.state` of a parameter | why tensor axes split it as they do, for reports |
+    | `dist.plan_costs = [#dist.split_cost<...>]` | `nn.state` of a parameter | what each way to split it costs, if a search decided |
     | `dist.shardings = [...]` | ops | the layout of each result |
     | `dist.strategy = #dist.strategy<full>` | module | what the shard axis splits at rest: nothing (`none`), the optimizer's state (`optimizer`), gradients too (`grad`), parameters too (`full`) |
     | `dist.keep_gathered` | module | gathered units stay whole until their last use |
@@ -43,6 +44,7 @@ def Dist_Dialect : Dialect {
     "::mlir::UnitAttr":$partitioned,
     "::shale::dist::TensorSplitAttr":$tensor,
     "::mlir::StringAttr":$plan,
+    "::mlir::ArrayAttr":$plan_costs,
     "::shale::dist::StrategyAttr":$strategy,
     "::mlir::UnitAttr":$keep_gathered,
     "::mlir::UnitAttr":$keep_single_rank,

@@ -1,20 +1,22 @@
 //===- OpenValues.cpp - Values that follow splits across regions ----------===//
 #include "passes/sharding/OpenValues.h"
 #include "dialects/nn/NN.h"
-#include "dialects/nn/Ops/State.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/sharding/Propagation.h"
 
 using namespace mlir;
 using namespace shale;
 
+/// Whether a value is an argument that holds a parameter or a buffer.
+static bool isState(func::FuncOp function, Value value) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  return argument && function.getArgAttr(argument.getArgNumber(), nn::kStateAttr);
+}
+
 /// Returns the values that are computed from parameters, buffers and constants alone.
 static OpenValues valuesOfParameters(func::FuncOp function) {
   OpenValues found;
-  auto isKnown = [&](Value value) {
-    auto argument = dyn_cast<BlockArgument>(value);
-    return argument ? bool(nn::getState(argument)) : found.contains(value);
-  };
+  auto isKnown = [&](Value value) { return isState(function, value) || found.contains(value); };
   for (Operation &op : function.getBody().front().without_terminator())
     if (Propagation::passes(&op) && llvm::all_of(op.getOperands(), isKnown))
       found.insert_range(op.getResults());
@@ -28,9 +30,8 @@ OpenValues sharding::openValuesOf(func::FuncOp function) {
     if (isa<OptimizerUpdateOpInterface, GradientPartsOpInterface>(user))
       return true;
     auto isOpen = [&](Value other) {
-      auto argument = dyn_cast<BlockArgument>(other);
       return other == use.get() || known.contains(other) || gradients.contains(other) ||
-             (argument && nn::getState(argument));
+             isState(function, other);
     };
     return user->getNumResults() > 0 && llvm::all_of(user->getOperands(), isOpen) &&
            llvm::all_of(user->getResults(),

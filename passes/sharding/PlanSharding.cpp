@@ -130,7 +130,8 @@ private:
   TensorCost costOf(ArrayRef<Kind> kinds) const;
   void place(const Region &region, size_t number, int64_t dim);
   void report(const Region &region, const TensorChoice &choice, int64_t alike);
-  std::string explain(const Region &region, const TensorChoice &choice, size_t place) const;
+  void record(const Region &region, const TensorChoice &choice, size_t place,
+              nn::StateOp state) const;
   LogicalResult refuseIdle();
   void warnOfWhole();
 
@@ -325,24 +326,30 @@ void Planner::report(const Region &region, const TensorChoice &choice, int64_t a
   emitDecision(module.getLoc(), "plan-sharding", text);
 }
 
-/// Returns why the parameter at a place of a region is split as it is, for --why.
-std::string Planner::explain(const Region &region, const TensorChoice &choice, size_t place) const {
+/// Records why the parameter at a place of a region is split as it is, for --why.
+void Planner::record(const Region &region, const TensorChoice &choice, size_t place,
+                     nn::StateOp state) const {
   const TensorCandidate &candidate = region.candidates[place];
+  if (state->hasAttr(dist::kPlanAttr))
+    return; // of a pass that has decided before
+  MLIRContext *context = state.getContext();
   int64_t dim = choice.dims[place];
   std::string text =
       dim < 0 ? "whole on each rank" : "split along dimension " + std::to_string(dim);
-  if (auto reason = nn::StateOp(region.states[place])->getAttrOfType<StringAttr>(dist::kPlanAttr))
-    return reason.getValue().str(); // of a pass that has decided before
+  SmallVector<Attribute> costs;
+  for (auto [split, cost] : choice.options[place])
+    costs.push_back(dist::SplitCostAttr::get(context, split, cost.gathered, cost.whole,
+                                             cost.reduced, cost.sums,
+                                             candidate.dimOf(split) == dim));
   if (candidate.typed)
-    return text + ", as --tensor says";
-  if (choice.options[place].empty())
-    return text + (candidate.isVector() ? ", as its uses need it" : ": no dimension divides");
-  for (auto [split, cost] : choice.options[place]) {
-    bool chosen = candidate.dimOf(split) == dim;
-    text += (chosen ? "; chosen " : "; rejected ") + dist::stringifyTensorSplit(split).str() +
-            ": " + textOf(cost);
-  }
-  return text + " (of " + region.name + ")";
+    text += ", as --tensor says";
+  else if (costs.empty())
+    text += candidate.isVector() ? ", as its uses need it" : ": no dimension divides";
+  else
+    text += (region.isBlock ? " (of " : " (") + region.name + ")";
+  state->setAttr(dist::kPlanAttr, StringAttr::get(context, text));
+  if (!candidate.typed && !costs.empty())
+    state->setAttr(dist::kPlanCostsAttr, ArrayAttr::get(context, costs));
 }
 
 /// Returns the name of the model's parameter that a state holds, or a part of which it holds.
@@ -455,8 +462,7 @@ LogicalResult Planner::run() {
     for (Region *region : alike)
       for (auto [i, state, dim] : llvm::enumerate(region->states, choice.dims)) {
         place(*region, i, dim);
-        state->setAttr(dist::kPlanAttr,
-                       StringAttr::get(module.getContext(), explain(first, choice, i)));
+        record(first, choice, i, state);
       }
   }
   if (!splits)

@@ -3,6 +3,7 @@
 #include "dialects/nn/Ops/State.h"
 #include "lib/Analysis/Modules.h"
 #include "lib/Analysis/ProgramSummary.h"
+#include "lib/Analysis/TimeModel.h"
 #include "lib/Analysis/Timeline.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "tools/driver/Planner.h"
@@ -178,9 +179,44 @@ struct Subject {
 };
 } // namespace
 
+/// Returns how long the bytes of a split take per step over tensor axes, with a latency for each
+/// sum and without overlap; of several axes, over the slowest one.
+static double secondsOf(ModuleOp module, dist::SplitCostAttr cost, const Rates &machine) {
+  double most = 0;
+  dist::MeshOp mesh = dist::getMesh(module);
+  for (auto name : mesh.getAxes().getAsRange<StringAttr>()) {
+    int64_t ranks = mesh.getSize(name);
+    if (mesh.isDataAxis(name) || ranks == 1)
+      continue;
+    AxisLink link = linkOfAxis(module, name, machine);
+    double others = double(ranks - 1) / double(ranks);
+    double bytes = others * (double(cost.getGathered()) + 2 * double(cost.getReduced()));
+    most = std::max(most, bytes / link.rate + double(cost.getSums()) * link.latency);
+  }
+  return most;
+}
+
+/// Prints why tensor axes split a parameter as they do, and what each way to split it costs.
+static void printSplit(ModuleOp module, nn::StateOp state, const Rates &machine, raw_ostream &os) {
+  auto plan = state->getAttrOfType<StringAttr>(dist::kPlanAttr);
+  if (!plan)
+    return;
+  os << "  tensor axes   " << plan.getValue() << "\n";
+  auto costs = state->getAttrOfType<ArrayAttr>(dist::kPlanCostsAttr);
+  if (!costs)
+    return;
+  for (auto cost : costs.getAsRange<dist::SplitCostAttr>())
+    os << "    " << (cost.getChosen() ? "chosen " : "rejected ")
+       << dist::stringifyTensorSplit(cost.getSplit()) << ": " << cost.getGathered()
+       << " bytes gathered, " << cost.getWhole() << " elements whole, " << cost.getReduced()
+       << " bytes in " << cost.getSums() << " sums, "
+       << llvm::formatv("{0:F3} ms", 1e3 * secondsOf(module, cost, machine)) << "\n";
+}
+
 /// Finds parameters, inputs and outputs by their names in the model; prints what they are. Sets
 /// `done` for an input, about which there is nothing more to print.
-static Subject findSubject(ModuleOp module, StringRef name, raw_ostream &os, bool &done) {
+static Subject findSubject(ModuleOp module, StringRef name, const Rates &machine, raw_ostream &os,
+                           bool &done) {
   for (auto state : module.getOps<nn::StateOp>()) {
     auto part = state->getAttrOfType<nn::PartAttr>(nn::kPartAttr);
     nn::StateOp divided = part ? nn::getState(state, part.getWhole()) : nn::StateOp();
@@ -192,7 +228,7 @@ static Subject findSubject(ModuleOp module, StringRef name, raw_ostream &os, boo
       else
         os << name << ": a product with it is cut, so each part is a parameter of its own: "
            << state.getSymName() << " and those after it\n";
-      return findSubject(module, state.getSymName(), os, done);
+      return findSubject(module, state.getSymName(), machine, os, done);
     }
     if (state.getRole() != nn::Role::Param || state->hasAttr(dist::kUnitAttr) ||
         !llvm::is_contained(namesOf(state), name))
@@ -205,8 +241,7 @@ static Subject findSubject(ModuleOp module, StringRef name, raw_ostream &os, boo
              << unit.getSymName() << "', elements " << segment.getOffset() << " to "
              << segment.getOffset() + segment.getCount() << " of " << group.getCount()
              << "; it is kept, gathered and offloaded with its unit:\n";
-          if (auto plan = state->getAttrOfType<StringAttr>(dist::kPlanAttr))
-            os << "  tensor axes   " << plan.getValue() << "\n";
+          printSplit(module, state, machine, os);
           return {unit.getSymName().str(),
                   (unit.getSymName() + "." + group.getName().getValue()).str()};
         }
@@ -231,7 +266,7 @@ static Subject findSubject(ModuleOp module, StringRef name, raw_ostream &os, boo
 
 bool shale::printWhy(Planner &planner, const Plan &plan, StringRef name, raw_ostream &os) {
   bool done = false;
-  Subject subject = findSubject(*plan.module, name, os, done);
+  Subject subject = findSubject(*plan.module, name, *plan.options.machine, os, done);
   if (done)
     return true;
   std::vector<Timeline> timelines = timelinesOf(*plan.module);

@@ -136,3 +136,14 @@ dist.mesh @mesh <[shard "fsdp"=4]>
 func.func @argument(%a: tensor<6x8xf32> {dist.sharding = #dist.sharding<[{"fsdp"}, {}]>}) {
   return
 }
+
+// -----
+
+// expected-error@+1 {{'dist.plan_costs' must be a list of #dist.split_cost}}
+nn.state @w role = param type = tensor<8x8xf32> {dist.plan_costs = ["column"]}
+
+// -----
+
+// expected-error@+2 {{expected ::shale::dist::TensorSplit}}
+// expected-error@+1 {{failed to parse Dist_SplitCostAttr}}
+nn.state @w role = param type = tensor<8x8xf32> {dist.plan_costs = [#dist.split_cost<diagonal, gathered = 0, whole = 0, reduced = 0, sums = 0, chosen = true>]}

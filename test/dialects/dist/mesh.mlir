@@ -14,3 +14,10 @@ func.func @layouts(%a: tensor<4x8xf32> {dist.sharding = #dist.sharding<[{"fsdp"}
   %2 = nn.neg %0 {dist.shardings = [#dist.sharding<[{"fsdp"}, {}], partial = {"tp": sum}>]} : tensor<4x8xf32>
   return %2 : tensor<4x8xf32>
 }
+
+// CHECK: nn.state @w
+// CHECK-SAME: dist.plan_costs = [#dist.split_cost<column, gathered = 0, whole = 384, reduced = 262144, sums = 4, chosen = true>, #dist.split_cost<whole, gathered = 8, whole = 448, reduced = 0, sums = 0, chosen = false>]
+nn.state @w role = param type = tensor<8x8xf32> {
+  dist.plan = "split along dimension 0 (of the model)",
+  dist.plan_costs = [#dist.split_cost<column, gathered = 0, whole = 384, reduced = 262144, sums = 4, chosen = true>,
+                     #dist.split_cost<whole, gathered = 8, whole = 448, reduced = 0, sums = 0, chosen = false>]}
