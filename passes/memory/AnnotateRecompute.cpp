@@ -41,12 +41,20 @@ bool isCheap(Operation *op) {
   return !cost || cost.getFlops() / kIntensity < in + out;
 }
 
-/// Whether a later clone computes the same results: the op has no side effects and is
-/// no collective. Views, constants and ops with only scalar results are not candidates.
+/// Whether an op sums over ranks, or moves slices to other ranks: its results are no larger than
+/// its operands, so they are kept. What is gathered is larger, and is gathered again; units are
+/// gathered again as the strategy says.
+bool exchanges(Operation *op) {
+  auto collective = dyn_cast<CollectiveOpInterface>(op);
+  return collective && (collective.getCollectiveKind() != CollectiveKind::AllGather ||
+                        isa<dist::UnitGatherOp>(op));
+}
+
+/// Whether a later clone computes the same results: the op has no side effects, and takes no
+/// exchange of the same size. Views, constants and ops with only scalar results are not candidates.
 bool isCandidate(Operation *op) {
-  return isForward(op) && isMemoryEffectFree(op) && !isa<CollectiveOpInterface>(op) &&
-         op->getNumResults() > 0 && op->getNumOperands() > 0 && !isView(op) &&
-         !op->hasTrait<OpTrait::ConstantLike>() &&
+  return isForward(op) && isMemoryEffectFree(op) && !exchanges(op) && op->getNumResults() > 0 &&
+         op->getNumOperands() > 0 && !isView(op) && !op->hasTrait<OpTrait::ConstantLike>() &&
          llvm::any_of(op->getResultTypes(), [](Type type) {
            auto tensor = dyn_cast<RankedTensorType>(type);
            return tensor && tensor.getRank() > 0;
@@ -78,7 +86,8 @@ void annotate(func::FuncOp function, const Choice &choice) {
   for (Operation &op : function.getBody().front()) {
     if (!isCandidate(&op) || escaping.contains(&op))
       continue;
-    bool chosen = choice.kind == Choice::Selective ? isCheap(&op) : blocks.of(&op) >= 0;
+    bool gathers = isa<CollectiveOpInterface>(op);
+    bool chosen = choice.kind == Choice::Selective ? !gathers && isCheap(&op) : blocks.of(&op) >= 0;
     if (chosen)
       op.setAttr(mem::kRecomputeAttr, UnitAttr::get(op.getContext()));
   }

@@ -73,7 +73,10 @@ def AnnotateRecomputePass : Pass<"shale-annotate-recompute", "::mlir::ModuleOp">
       operations per byte moved (interface `CostOpInterface`), unless their results are much
       smaller than their operands.
 
-    Collectives are never recomputed, except gathers of units.
+    Sums over ranks and all-to-alls are never recomputed: their results are no larger than their operands.
+    `block`, `class` and `match` repeat all-gathers of activations, which tensor axes with sequence
+    parallelism have: what is kept is the rank's slice. `selective` keeps what they gather. Units are gathered
+    again as the strategy says.
 
     The second block reads the result of the first block's `nn.tanh`, so it is kept.
 

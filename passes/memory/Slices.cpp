@@ -43,7 +43,7 @@ private:
 /// Whether the value is the result of an annotated op or a view of one.
 bool SliceCloner::isRecomputed(Value value) const {
   Operation *op = viewedValue(value).getDefiningOp();
-  return op && isForward(op) && op->hasAttr(mem::kRecomputeAttr) && !isa<CollectiveOpInterface>(op);
+  return op && isForward(op) && op->hasAttr(mem::kRecomputeAttr) && !isa<dist::UnitGatherOp>(op);
 }
 
 /// Adds the ops that compute `value` to the slice.

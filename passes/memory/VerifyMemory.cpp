@@ -50,7 +50,7 @@ static LogicalResult verifyNotKept(func::FuncOp function) {
     for (Value operand : op.getOperands()) {
       Operation *source = viewedValue(operand).getDefiningOp();
       if (source && isForward(source) && source->hasAttr(mem::kRecomputeAttr) &&
-          !isa<CollectiveOpInterface>(source)) {
+          !isa<dist::UnitGatherOp>(source)) {
         InFlightDiagnostic diag = op.emitOpError(
             "reads a result with mem.recompute after the forward pass: it must read the recomputed op");
         diag.attachNote(source->getLoc()) << "made here";
