@@ -32,8 +32,10 @@ struct Choice {
   std::vector<std::string> scopes;
 };
 
-/// Whether recomputing the results costs about as much as reading them.
+/// Whether recomputing the results costs about as much as reading them. What is sent never does.
 bool isCheap(Operation *op) {
+  if (isa<CollectiveOpInterface>(op))
+    return false;
   int64_t in = nn::tensorBytes(op->getOperandTypes()), out = nn::tensorBytes(op->getResultTypes());
   if (out < in / kCondensation)
     return false;
@@ -50,8 +52,8 @@ bool exchanges(Operation *op) {
                         isa<dist::UnitGatherOp>(op));
 }
 
-/// Whether a later clone computes the same results: the op has no side effects, and takes no
-/// exchange of the same size. Views, constants and ops with only scalar results are not candidates.
+/// Whether a later clone computes the same results, and nothing is exchanged for it: the op has no
+/// side effects. Views, constants and ops with only scalar results are not candidates.
 bool isCandidate(Operation *op) {
   return isForward(op) && isMemoryEffectFree(op) && !exchanges(op) && op->getNumResults() > 0 &&
          op->getNumOperands() > 0 && !isView(op) && !op->hasTrait<OpTrait::ConstantLike>() &&
@@ -86,8 +88,7 @@ void annotate(func::FuncOp function, const Choice &choice) {
   for (Operation &op : function.getBody().front()) {
     if (!isCandidate(&op) || escaping.contains(&op))
       continue;
-    bool gathers = isa<CollectiveOpInterface>(op);
-    bool chosen = choice.kind == Choice::Selective ? !gathers && isCheap(&op) : blocks.of(&op) >= 0;
+    bool chosen = choice.kind == Choice::Selective ? isCheap(&op) : blocks.of(&op) >= 0;
     if (chosen)
       op.setAttr(mem::kRecomputeAttr, UnitAttr::get(op.getContext()));
   }

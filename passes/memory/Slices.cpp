@@ -28,7 +28,6 @@ public:
   int64_t run();
 
 private:
-  bool isRecomputed(Value value) const;
   void need(Value value, Slice &slice);
   void clone(Slice &slice);
   Value barrierInputs(Slice &slice, OpBuilder &builder, IRMapping &mapping);
@@ -40,8 +39,7 @@ private:
 
 } // namespace
 
-/// Whether the value is the result of an annotated op or a view of one.
-bool SliceCloner::isRecomputed(Value value) const {
+bool isRecomputed(Value value) {
   Operation *op = viewedValue(value).getDefiningOp();
   return op && isForward(op) && op->hasAttr(mem::kRecomputeAttr) && !isa<dist::UnitGatherOp>(op);
 }

@@ -6,6 +6,10 @@
 
 namespace shale {
 
+/// Whether a value is the result of a forward op with `mem.recompute`, or a view of one, and no
+/// gathered unit: units are gathered again by themselves.
+bool isRecomputed(mlir::Value value);
+
 /// Clones the ops of each block with `mem.recompute` that the backward pass needs,
 /// each in front of its first reader. All inputs of a block's clones go through one
 /// `mem.barrier` in front of them. The barrier also takes a gradient that enters the

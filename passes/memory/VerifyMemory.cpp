@@ -7,6 +7,7 @@
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "passes/memory/Intervals.h"
 #include "passes/memory/Passes.h"
+#include "passes/memory/Slices.h"
 #include "passes/memory/Spaces.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -48,14 +49,12 @@ static LogicalResult verifyNotKept(func::FuncOp function) {
     if (isForward(&op) || op.hasTrait<OpTrait::IsTerminator>())
       continue;
     for (Value operand : op.getOperands()) {
-      Operation *source = viewedValue(operand).getDefiningOp();
-      if (source && isForward(source) && source->hasAttr(mem::kRecomputeAttr) &&
-          !isa<dist::UnitGatherOp>(source)) {
-        InFlightDiagnostic diag = op.emitOpError(
-            "reads a result with mem.recompute after the forward pass: it must read the recomputed op");
-        diag.attachNote(source->getLoc()) << "made here";
-        return diag;
-      }
+      if (!isRecomputed(operand))
+        continue;
+      InFlightDiagnostic diag = op.emitOpError(
+          "reads a result with mem.recompute after the forward pass: it must read the recomputed op");
+      diag.attachNote(viewedValue(operand).getLoc()) << "made here";
+      return diag;
     }
   }
   return success();

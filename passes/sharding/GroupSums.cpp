@@ -32,14 +32,9 @@ private:
 /// Whether a value is the result of a product, through casts, transposes and views, or a sum of
 /// such results.
 bool SumGrouper::isOfProducts(Value value) const {
-  while (Operation *op = value.getDefiningOp()) {
-    if (sums.contains(value))
-      return true;
-    if (op->getNumOperands() != 1 || op->getNumResults() != 1)
-      return op->getNumResults() == 1 && isa<ShardingRuleOpInterface>(op) && isProduct(getRule(op));
-    value = op->getOperand(0);
-  }
-  return false;
+  Value root = rootOf(value);
+  Operation *op = root.getDefiningOp();
+  return sums.contains(root) || (op && op->getNumResults() == 1 && isProduct(getRule(op)));
 }
 
 /// Makes (x + a) + b, where a and b are of products and x is not, x + (a + b).

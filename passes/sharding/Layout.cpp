@@ -79,6 +79,15 @@ bool Assignment::splitsNothing() const {
   return llvm::all_of(factors, [](auto &axes) { return axes.empty(); });
 }
 
+Value rootOf(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    if (op->getNumOperands() != 1 || op->getNumResults() != 1)
+      break;
+    value = op->getOperand(0);
+  }
+  return value;
+}
+
 ShardingRule getRule(Operation *op) {
   if (auto sharded = dyn_cast<ShardingRuleOpInterface>(op))
     return sharded.getShardingRule();

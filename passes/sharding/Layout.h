@@ -64,6 +64,10 @@ struct Assignment {
 /// dimensions stay whole.
 ShardingRule getRule(mlir::Operation *op);
 
+/// Returns the value that a chain of ops with one operand, such as casts, transposes and views,
+/// starts from.
+mlir::Value rootOf(mlir::Value value);
+
 /// Return the layout in which the op reads operand `i`, or computes result `i`.
 Layout operandLayout(const ShardingRule &rule, const Assignment &assignment, unsigned i);
 Layout resultLayout(const ShardingRule &rule, const Assignment &assignment, unsigned i);

@@ -7,12 +7,14 @@ include "mlir/Pass/PassBase.td"
 def GroupSumsPass : Pass<"shale-group-sums", "::mlir::ModuleOp"> {
   let summary = "Adds the results of products before other terms of a sum";
   let description = [{
-    With a tensor axis, the result of a product may be a partial sum, which linear ops keep. A term that
-    is whole ends that: a sum (x + a) + b of partial a and b takes two all-reduces, x + (a + b) takes one.
-    Where a normalization follows the residual, as in BERT, x is the gradient of the residual and a, b and more
-    are those of query, key and value. The pass makes x + (a + b) of (x + a) + b, where a and b are results of
-    products, through casts, transposes and views, or sums of such results, x is not, and nothing else reads
-    x + a. Without a tensor axis nothing changes.
+    With a tensor axis, the result of a product may be a partial sum. Linear ops keep it partial, but a sum
+    with a term that is whole needs an all-reduce of the partial term. So (x + a) + b with a whole x and partial
+    a and b takes two all-reduces, and x + (a + b) takes one. BERT, which normalizes after the residual, has such
+    sums in the backward pass: x is the gradient of the residual, a and b are the gradients of query and key.
+
+    The pass replaces (x + a) + b by x + (a + b) if a and b are results of products or sums of such results, x is
+    neither, and nothing else reads x + a. It looks through ops with one operand, such as casts, transposes and
+    views. Without a tensor axis nothing changes.
 
     Before:
     ```mlir
@@ -56,9 +58,9 @@ def PlanShardingPass : Pass<"shale-plan-sharding", "::mlir::ModuleOp"> {
     holds whole, then by the bytes that are summed over ranks; the choice with the lowest numbers is taken. Parameters whose
     products read the same value are split alike. Vectors are split as all of their uses need them. Up to 3^5 choices are
     tried. With more parameters, pairs of neighbours are tried.
-    Where matrices of a block stay whole, the search is repeated with open values, which may have any layout where
-    they enter or leave a region: values of parameters and constants alone, such as the position bias of T5, which all
-    blocks read, and values that lead to gradients of such parameters alone. Of both plans the one is taken that costs
+    If matrices of a block stay whole, the search runs again with open values. An open value may enter or leave a
+    region in any layout. A value is open if it is computed from parameters and constants alone, such as the position bias
+    of T5, which all blocks read, or if it is part of the gradient of such a value. The pass takes the plan that costs
     less over all regions.
     Names play no part. A remark lists what was found. If nothing is split, that is an error.
 

@@ -18,6 +18,7 @@ constexpr size_t kNeighbours = 3;
 /// Candidates that are split alike.
 struct Decision {
   SmallVector<size_t, 4> members;
+  Operation *reader = nullptr; ///< the first op that reads one of them; null if none does
   SmallVector<dist::TensorSplit, 3> options;
 };
 
@@ -35,7 +36,7 @@ public:
 
 private:
   void decide();
-  Operation *firstReader(const Decision &decision) const;
+  Operation *firstReader(ArrayRef<size_t> members) const;
   Layout layoutFor(size_t candidate, int64_t dim) const;
   int64_t dimOfReads(Value argument) const;
   TensorChoice evaluate(ArrayRef<size_t> chosen);
@@ -57,16 +58,6 @@ private:
 
 } // namespace
 
-/// Returns the value that a chain of casts, transposes and views was made from.
-static Value rootOf(Value value) {
-  while (Operation *op = value.getDefiningOp()) {
-    if (op->getNumOperands() != 1 || op->getNumResults() != 1)
-      break;
-    value = op->getOperand(0);
-  }
-  return value;
-}
-
 /// Returns what the first product that reads the parameter multiplies it with; null if there is
 /// none.
 static Value partnerOf(Value parameter, const llvm::DenseSet<Operation *> &inside) {
@@ -86,10 +77,10 @@ static Value partnerOf(Value parameter, const llvm::DenseSet<Operation *> &insid
   return {};
 }
 
-/// Returns the first op that reads a member of the decision; null if there is none.
-Operation *Search::firstReader(const Decision &decision) const {
+/// Returns the first op that reads one of the members; null if none does.
+Operation *Search::firstReader(ArrayRef<size_t> members) const {
   Operation *first = nullptr;
-  for (size_t member : decision.members)
+  for (size_t member : members)
     for (Operation *user : BlockArgument(candidates[member].argument).getUsers())
       if (inside.contains(user) && (!first || user->isBeforeInBlock(first)))
         first = user;
@@ -101,7 +92,7 @@ void Search::decide() {
   for (auto [i, candidate] : llvm::enumerate(candidates)) {
     using dist::TensorSplit;
     if (candidate.typed) {
-      decisions.push_back({{i}, {*candidate.typed}});
+      decisions.push_back({{i}, nullptr, {*candidate.typed}});
       continue;
     }
     if (candidate.isVector() || (candidate.column < 0 && candidate.row < 0))
@@ -113,10 +104,12 @@ void Search::decide() {
   }
   for (auto &[partner, decision] : alike)
     decisions.push_back(std::move(decision));
+  for (Decision &decision : decisions)
+    decision.reader = firstReader(decision.members);
   // Neighbours follow one another in the program. Parts of a parameter are not beside it.
-  llvm::stable_sort(decisions, [&](const Decision &a, const Decision &b) {
-    Operation *first = firstReader(a), *second = firstReader(b);
-    return first && second && first != second ? first->isBeforeInBlock(second) : first && !second;
+  llvm::stable_sort(decisions, [](const Decision &a, const Decision &b) {
+    bool both = a.reader && b.reader && a.reader != b.reader;
+    return both ? a.reader->isBeforeInBlock(b.reader) : a.reader && !b.reader;
   });
 }
 
