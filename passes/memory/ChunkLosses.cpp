@@ -56,6 +56,8 @@ public:
 
 private:
   Value slice(Value value, RankedTensorType local);
+  Value buildLocal(Value value, RankedTensorType local);
+  FailureOr<SmallVector<Value>> buildForm(PartitionableOpInterface op, const LocalForm &form);
   FailureOr<SmallVector<Value>> buildPart(Operation *op, const ChunkedOp &chunked);
   LogicalResult buildChunk();
   void add(Value &sum, Value term);
@@ -93,18 +95,62 @@ Value Rebuilder::slice(Value value, RankedTensorType local) {
   return rowsOnly ? range : Value(nn::ReshapeOp::create(builder, loc, local, range));
 }
 
+/// Builds the local form of an op. Fails, and builds nothing, if it reads the rank's coordinate: a
+/// chunk has none.
+FailureOr<SmallVector<Value>> Rebuilder::buildForm(PartitionableOpInterface op,
+                                                   const LocalForm &form) {
+  size_t before = recorder.made.size();
+  FailureOr<SmallVector<Value>> results = op.partition(builder, form);
+  auto made = MutableArrayRef(recorder.made).drop_front(before);
+  if (succeeded(results) &&
+      llvm::none_of(made, [](Operation *op) { return isa<dist::DistDialect>(op->getDialect()); }))
+    return results;
+  for (Operation *op : llvm::reverse(made))
+    op->erase();
+  recorder.made.resize(before);
+  return failure();
+}
+
+/// Builds a chunk's range of a value that its op makes from nothing, a constant for example, as a
+/// small one. Returns null if it depends on the range.
+Value Rebuilder::buildLocal(Value value, RankedTensorType local) {
+  Operation *maker = value.getDefiningOp();
+  auto sharded = dyn_cast_or_null<ShardingRuleOpInterface>(maker);
+  auto partitionable = dyn_cast_or_null<PartitionableOpInterface>(maker);
+  if (!sharded || !partitionable || maker->getNumOperands() != 0 || maker->getNumResults() != 1)
+    return {};
+  ShardingRule rule = sharded.getShardingRule();
+  LocalForm form;
+  form.types.push_back(local);
+  form.axes.resize(rule.factors.size());
+  auto type = cast<RankedTensorType>(value.getType());
+  for (auto [factors, size, part] : llvm::zip(rule.results[0], type.getShape(), local.getShape())) {
+    if (size == part)
+      continue;
+    if (factors.size() != 1)
+      return {};
+    form.axes[factors[0]].push_back(SplitAxis{"chunk", size / part});
+  }
+  recorder.current = maker;
+  FailureOr<SmallVector<Value>> results = buildForm(partitionable, form);
+  return succeeded(results) ? results->front() : Value();
+}
+
 FailureOr<SmallVector<Value>> Rebuilder::buildPart(Operation *op, const ChunkedOp &chunked) {
-  recorder.current = op;
   LocalForm form;
   for (int64_t count : chunked.pieces)
     form.axes.emplace_back(count > 1 ? 1 : 0, SplitAxis{"chunk", count});
   for (auto [value, part, factors] :
        llvm::zip(op->getOperands(), chunked.operands, chunked.rule.operands)) {
-    if (part == RowPart::Chunk && !parts.contains(value))
-      parts.map(value,
-                slice(value, chunked.localType(cast<RankedTensorType>(value.getType()), factors)));
+    if (part == RowPart::Chunk && !parts.contains(value)) {
+      auto local = chunked.localType(cast<RankedTensorType>(value.getType()), factors);
+      Value small = buildLocal(value, local);
+      recorder.current = op;
+      parts.map(value, small ? small : slice(value, local));
+    }
     form.operands.push_back(part == RowPart::Chunk ? parts.lookup(value) : value);
   }
+  recorder.current = op;
   for (auto [result, part, factors] :
        llvm::zip(op->getResults(), chunked.results, chunked.rule.results)) {
     RankedTensorType type = chunked.localType(cast<RankedTensorType>(result.getType()), factors);
@@ -114,7 +160,7 @@ FailureOr<SmallVector<Value>> Rebuilder::buildPart(Operation *op, const ChunkedO
     form.types.push_back(type);
   }
   if (auto partitionable = dyn_cast<PartitionableOpInterface>(op))
-    return partitionable.partition(builder, form);
+    return buildForm(partitionable, form);
   return SmallVector<Value>(cloneAs(builder, op, form.operands, form.types)->getResults());
 }
 
@@ -157,9 +203,7 @@ LogicalResult Rebuilder::buildChunk() {
         all.push_back(part);
     }
   }
-  // Parts that read the rank's coordinate are for ranks only.
-  return failure(llvm::any_of(
-      recorder.made, [](Operation *op) { return isa<dist::DistDialect>(op->getDialect()); }));
+  return success();
 }
 
 /// Joins contiguous ranges, or returns the sum in the result's type.
@@ -283,15 +327,6 @@ static void chunk(RowLossOpInterface loss, int64_t rows) {
   independent.undo();
 }
 
-/// Whether ranks share the classes of a loss: of its ops, only the gradient is then left.
-static bool splitsClasses(ModuleOp module) {
-  return module
-      .walk([](Operation *op) {
-        return op->hasTrait<nn::AbsentClasses>() ? WalkResult::interrupt() : WalkResult::advance();
-      })
-      .wasInterrupted();
-}
-
 namespace {
 struct ChunkLossesPass : impl::ChunkLossesPassBase<ChunkLossesPass> {
   using ChunkLossesPassBase::ChunkLossesPassBase;
@@ -307,13 +342,6 @@ struct ChunkLossesPass : impl::ChunkLossesPassBase<ChunkLossesPass> {
     }
     SmallVector<RowLossOpInterface> losses;
     getOperation().walk([&](RowLossOpInterface loss) { losses.push_back(loss); });
-    if (rows.kind == LossChunk::Rows && losses.empty() && splitsClasses(getOperation())) {
-      getOperation().emitError(
-          "loss-chunk: tensor axes split the classes of the loss, so that ranks "
-          "exchange parts of each row, and its rows are computed at once; use "
-          "--loss-chunk auto, or --tensor 'HEAD=whole'");
-      return signalPassFailure();
-    }
     for (RowLossOpInterface loss : losses)
       if (rows.kind == LossChunk::Rows ||
           nn::elements(loss.getLogits()) >= kSmallLogits / int64_t(sizeof(float)))

@@ -21,7 +21,9 @@ def ChunkLossesPass : Pass<"shale-chunk-losses", "::mlir::ModuleOp"> {
     one; it is at most 256. `auto` is the target's number of rows, and leaves logits below
     64 MiB as they are.
 
-    Ops are split by their sharding rules, as if the chunks were ranks. Nothing is
+    Ops are split by their sharding rules, as if the chunks were ranks; so are collectives
+    between the loss and its gradient, where ranks share the classes: they exchange a number
+    per row. Constants of a chunk are small ones. Nothing is
     changed, and a remark gives the reason, if the logits are a result of the function or
     have two losses, or if an op on them has no rule, mixes rows, draws random numbers or
     depends on the loss.
@@ -73,7 +75,9 @@ def AnnotateRecomputePass : Pass<"shale-annotate-recompute", "::mlir::ModuleOp">
       operations per byte moved (interface `CostOpInterface`), unless their results are much
       smaller than their operands.
 
-    Sums over ranks and all-to-alls are never recomputed: their results are no larger than their operands.
+    Sums over ranks and all-to-alls are never recomputed: their results are no larger than their operands. If a
+    smaller value stands for such a result in all its uses, as the residual stream in bf16 for a sum in f32, it is kept
+    instead.
     `block`, `class` and `match` repeat all-gathers of activations, which tensor axes with sequence
     parallelism have: what is kept is the rank's slice. `selective` keeps what they gather. Units are gathered
     again as the strategy says.

@@ -18,44 +18,72 @@ RankedTensorType ChunkedOp::localType(RankedTensorType type, const TensorFactors
   return type.clone(shape);
 }
 
-/// Splits the leading factors of a tensor so that its elements fall into `count` contiguous ranges.
-/// Returns false if they cannot be split so.
-static bool splitLeading(const ShardingRule &rule, const TensorFactors &tensor, int64_t count,
+/// Splits the leading ones of `factors` into `count` parts, so that the elements of a tensor with
+/// these factors fall into contiguous ranges. Returns false if they cannot be split so.
+static bool splitLeading(const ShardingRule &rule, ArrayRef<int64_t> factors, int64_t count,
                          SmallVectorImpl<int64_t> &pieces) {
-  for (ArrayRef<int64_t> dim : tensor)
-    for (int64_t factor : dim) {
-      if (count == 1)
-        return true;
-      auto [size, kind] = rule.factors[factor];
-      int64_t part = std::min(size, count);
-      if (part == 1)
-        continue;
-      if (part == 0 || size % part != 0 || count % part != 0 ||
-          (kind != FactorKind::Parallel && kind != FactorKind::Sum))
-        return false;
-      pieces[factor] = part;
-      count /= part;
-    }
+  for (int64_t factor : factors) {
+    if (count == 1)
+      return true;
+    auto [size, kind] = rule.factors[factor];
+    int64_t part = std::min(size, count);
+    if (part == 1)
+      continue;
+    if (part == 0 || size % part != 0 || count % part != 0 ||
+        (kind != FactorKind::Parallel && kind != FactorKind::Sum))
+      return false;
+    pieces[factor] = part;
+    count /= part;
+  }
   return count == 1;
 }
 
-/// Returns whether a tensor has one contiguous range per chunk, or none of the split factors.
-/// Nothing if it has them in another place.
-static std::optional<RowPart> partOf(const ShardingRule &rule, const TensorFactors &tensor,
-                                     ArrayRef<int64_t> pieces, int64_t count) {
-  bool any = false;
-  for (ArrayRef<int64_t> dim : tensor)
+/// Splits the factors of a tensor so that its dimensions have `splits` parts. Returns false if they
+/// cannot be split so.
+static bool splitAs(const ShardingRule &rule, const TensorFactors &tensor, ArrayRef<int64_t> splits,
+                    SmallVectorImpl<int64_t> &pieces) {
+  return llvm::all_of(llvm::zip(tensor, splits), [&, &pieces = pieces](auto pair) {
+    return splitLeading(rule, std::get<0>(pair), std::get<1>(pair), pieces);
+  });
+}
+
+/// Returns the number of parts of each dimension of a tensor.
+static SmallVector<int64_t> splitsOf(const TensorFactors &tensor, ArrayRef<int64_t> pieces) {
+  SmallVector<int64_t> splits;
+  for (ArrayRef<int64_t> dim : tensor) {
+    splits.push_back(1);
     for (int64_t factor : dim)
-      any |= pieces[factor] > 1;
-  if (!any)
+      splits.back() *= pieces[factor];
+  }
+  return splits;
+}
+
+/// Returns whether the parts of a tensor are contiguous ranges.
+bool RowChunks::areRanges(const ChunkedOp &op, const TensorFactors &tensor) const {
+  SmallVector<int64_t> factors, alone(op.pieces.size(), 1);
+  for (ArrayRef<int64_t> dim : tensor)
+    llvm::append_range(factors, dim);
+  return splitLeading(op.rule, factors, count, alone) && alone == op.pieces;
+}
+
+/// Enters a value of an op. Returns its part, or nothing if its parts are others than before.
+std::optional<RowPart> RowChunks::enter(Value value, const TensorFactors &tensor,
+                                        const ChunkedOp &op) {
+  SmallVector<int64_t> parts = splitsOf(tensor, op.pieces);
+  if (llvm::all_of(parts, [](int64_t number) { return number == 1; }))
     return RowPart::Whole;
-  SmallVector<int64_t> alone(rule.factors.size(), 1);
-  if (!splitLeading(rule, tensor, count, alone) || ArrayRef<int64_t>(alone) != pieces)
+  if (splits.try_emplace(value, parts).first->second != parts)
     return std::nullopt;
+  // On the other side of a product are the hidden states, which may be large, too, where there
+  // are few classes.
+  bool contracts =
+      llvm::any_of(op.rule.factors, [](Factor factor) { return factor.kind == FactorKind::Sum; });
+  if (!contracts && nn::elements(value) >= least)
+    large.insert(value);
   return RowPart::Chunk;
 }
 
-/// Enters an op of which operand or result `split` is split.
+/// Enters an op of which operand or result `split` has parts.
 std::string RowChunks::visit(Operation *op, Value split) {
   auto sharded = dyn_cast<ShardingRuleOpInterface>(op);
   if (!sharded)
@@ -68,39 +96,30 @@ std::string RowChunks::visit(Operation *op, Value split) {
   chunked.rule = sharded.getShardingRule();
   const ShardingRule &rule = chunked.rule;
   chunked.pieces.assign(rule.factors.size(), 1);
-  std::optional<TensorFactors> factors;
+  const TensorFactors *factors = nullptr;
   for (auto [value, tensor] : llvm::zip(op->getOperands(), rule.operands))
     if (value == split)
-      factors = tensor;
+      factors = &tensor;
   for (auto [value, tensor] : llvm::zip(op->getResults(), rule.results))
     if (value == split)
-      factors = tensor;
-  if (!factors || !splitLeading(rule, *factors, count, chunked.pieces))
+      factors = &tensor;
+  if (!factors || !splitAs(rule, *factors, splits.lookup(split), chunked.pieces))
     return nameOf(op) + " cannot be split into " + std::to_string(count) + " ranges of rows";
 
-  bool sums = false, contracts = false;
-  for (auto [factor, pieces] : llvm::zip(rule.factors, chunked.pieces)) {
-    contracts |= factor.kind == FactorKind::Sum;
-    sums |= pieces > 1 && factor.kind == FactorKind::Sum;
-  }
-  auto enter = [&](Value value, const TensorFactors &tensor, SmallVectorImpl<RowPart> &parts) {
-    std::optional<RowPart> part = partOf(rule, tensor, chunked.pieces, count);
-    parts.push_back(part.value_or(RowPart::Whole));
-    // On the other side of a product are the hidden states, which may be large, too, where there
-    // are few classes.
-    if (part == RowPart::Chunk && !contracts && nn::elements(value) >= least)
-      large.insert(value);
-    return part.has_value();
-  };
   bool fits = true;
-  for (auto [value, tensor] : llvm::zip(op->getOperands(), rule.operands))
-    fits &= enter(value, tensor, chunked.operands);
+  for (auto [value, tensor] : llvm::zip(op->getOperands(), rule.operands)) {
+    std::optional<RowPart> part = enter(value, tensor, chunked);
+    fits &= part.has_value();
+    chunked.operands.push_back(part.value_or(RowPart::Whole));
+  }
+  bool sums = llvm::any_of(llvm::zip(rule.factors, chunked.pieces), [](auto pair) {
+    auto [factor, pieces] = pair;
+    return pieces > 1 && factor.kind == FactorKind::Sum;
+  });
   for (auto [value, tensor] : llvm::zip(op->getResults(), rule.results)) {
-    fits &= enter(value, tensor, chunked.results);
-    if (chunked.results.back() == RowPart::Whole) {
-      fits &= sums;
-      chunked.results.back() = RowPart::Term;
-    }
+    std::optional<RowPart> part = enter(value, tensor, chunked);
+    fits &= part.has_value() && (part != RowPart::Whole || sums);
+    chunked.results.push_back(part == RowPart::Chunk ? RowPart::Chunk : RowPart::Term);
   }
   if (!fits)
     return nameOf(op) + " mixes rows";
@@ -120,18 +139,63 @@ std::string RowChunks::visitAround(Value value) {
   return "";
 }
 
-/// Checks that chunks depend on earlier ones by sums only, and finds what depends on the ops.
-std::string RowChunks::findOrder() {
+std::optional<RowPart> RowChunks::partMadeOf(Value value) const {
+  auto it = ops.find(value.getDefiningOp());
+  if (!value.getDefiningOp() || it == ops.end())
+    return std::nullopt;
+  return it->second.results[cast<OpResult>(value).getResultNumber()];
+}
+
+void RowChunks::sortOps() {
   auto entries = ops.takeVector();
   llvm::sort(entries, [](auto &a, auto &b) { return a.first->isBeforeInBlock(b.first); });
   for (auto &entry : entries)
     ops.insert(std::move(entry));
-  auto partMadeOf = [&](Value value) -> std::optional<RowPart> {
-    auto it = ops.find(value.getDefiningOp());
-    if (!value.getDefiningOp() || it == ops.end())
-      return std::nullopt;
-    return it->second.results[cast<OpResult>(value).getResultNumber()];
-  };
+}
+
+/// Enters the small ops between two that are entered: those that exchange a number per row with
+/// other ranks, for example.
+std::string RowChunks::visitBetween() {
+  sortOps();
+  Operation *first = ops.front().first, *last = ops.back().first;
+  llvm::DenseSet<Operation *> leads; // to an op that is entered
+  for (Operation *op = last; op != first; op = op->getPrevNode())
+    if (ops.contains(op) || leads.contains(op))
+      for (Value operand : op->getOperands())
+        if (Operation *maker = operand.getDefiningOp())
+          leads.insert(maker);
+  for (Operation *op = first; op != last; op = op->getNextNode()) {
+    if (ops.contains(op) || !leads.contains(op))
+      continue;
+    for (Value operand : op->getOperands())
+      if (partMadeOf(operand) == RowPart::Chunk) {
+        if (std::string why = visit(op, operand); !why.empty())
+          return why;
+        break;
+      }
+  }
+  return "";
+}
+
+/// Checks that the chunks read and leave contiguous ranges of other ops' values.
+std::string RowChunks::checkRanges() const {
+  for (auto &[op, chunked] : ops) {
+    for (auto [value, part, tensor] :
+         llvm::zip(op->getOperands(), chunked.operands, chunked.rule.operands))
+      if (part == RowPart::Chunk && !partMadeOf(value) && !areRanges(chunked, tensor))
+        return nameOf(op) + " mixes rows";
+    for (auto [value, part, tensor] :
+         llvm::zip(op->getResults(), chunked.results, chunked.rule.results))
+      if (part == RowPart::Chunk && !areRanges(chunked, tensor) &&
+          llvm::any_of(value.getUsers(), [&](Operation *user) { return !ops.contains(user); }))
+        return nameOf(op) + " mixes rows";
+  }
+  return "";
+}
+
+/// Checks that chunks depend on earlier ones by sums only, and finds what depends on the ops.
+std::string RowChunks::findOrder() {
+  sortOps();
   llvm::DenseSet<Operation *> depends;
   Operation *last = ops.back().first;
   for (Operation *op = ops.front().first; op != last->getNextNode(); op = op->getNextNode()) {
@@ -159,12 +223,21 @@ std::string RowChunks::collect(RowLossOpInterface of, int64_t chunks) {
   count = chunks;
   least = nn::elements(loss.getLogits()) / 2;
   large.insert(loss.getLogits());
-  for (size_t i = 0; i < large.size(); ++i)
-    if (std::string why = visitAround(large[i]); !why.empty())
+  splits[loss.getLogits()] = {count, 1};
+  size_t visited = 0, known = 0;
+  do {
+    for (; visited < large.size(); ++visited)
+      if (std::string why = visitAround(large[visited]); !why.empty())
+        return why;
+    for (auto &[op, chunked] : ops)
+      if (op->getBlock() != loss->getBlock() || op->getNumRegions() != 0)
+        return nameOf(op) + " has a region";
+    known = ops.size();
+    if (std::string why = visitBetween(); !why.empty())
       return why;
-  for (auto &[op, chunked] : ops)
-    if (op->getBlock() != loss->getBlock() || op->getNumRegions() != 0)
-      return nameOf(op) + " has a region";
+  } while (ops.size() > known);
+  if (std::string why = checkRanges(); !why.empty())
+    return why;
   return findOrder();
 }
 

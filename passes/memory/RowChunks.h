@@ -4,8 +4,10 @@
 
 #include "dialects/interfaces/Interfaces.h"
 #include "mlir/IR/Operation.h"
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
+#include <optional>
 #include <string>
 
 namespace shale {
@@ -14,7 +16,9 @@ namespace shale {
 enum class RowPart {
   /// Every chunk reads the whole operand.
   Whole,
-  /// Each chunk reads or makes one of equal, contiguous ranges.
+  /// Each chunk reads or makes one of equal parts. Parts of what other ops make or read are
+  /// contiguous
+  /// ranges.
   Chunk,
   /// The result is a sum over chunks.
   Term
@@ -31,9 +35,9 @@ struct ChunkedOp {
   mlir::RankedTensorType localType(mlir::RankedTensorType type, const TensorFactors &factors) const;
 };
 
-/// The ops around a loss that work on matrices as large as its logits, split into chunks of rows.
-/// They follow from the ops' sharding rules, as if the chunks were ranks of an axis that splits the
-/// logits' rows.
+/// The ops around a loss that work on matrices as large as its logits, split into chunks of rows,
+/// and the ops between them. They follow from the ops' sharding rules, as if the chunks were ranks
+/// of an axis that splits the logits' rows.
 class RowChunks {
 public:
   /// Collects the ops for `count` chunks, which must divide the number of rows. Returns why the
@@ -47,8 +51,14 @@ public:
   llvm::ArrayRef<mlir::Operation *> getDependents() const { return dependents; }
 
 private:
+  bool areRanges(const ChunkedOp &op, const TensorFactors &tensor) const;
+  std::optional<RowPart> enter(mlir::Value value, const TensorFactors &tensor, const ChunkedOp &op);
   std::string visit(mlir::Operation *op, mlir::Value split);
   std::string visitAround(mlir::Value value);
+  std::optional<RowPart> partMadeOf(mlir::Value value) const;
+  void sortOps();
+  std::string visitBetween();
+  std::string checkRanges() const;
   std::string findOrder();
 
   RowLossOpInterface loss;
@@ -57,6 +67,8 @@ private:
   llvm::SmallVector<mlir::Operation *> dependents;
   /// Large values that are split, in the order in which they were found.
   llvm::SetVector<mlir::Value> large;
+  /// For each value that has parts: their number along each dimension.
+  llvm::DenseMap<mlir::Value, llvm::SmallVector<int64_t>> splits;
 };
 
 } // namespace shale

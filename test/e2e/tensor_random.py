@@ -39,7 +39,7 @@ def draw(number):
     if typed:
         words += ["--tensor", ",".join(f"{one}={draws.choice(['column', 'row', 'whole'])}" for one in typed)]
     for chance, extra in ((0.3, ["--accumulate", draws.choice(["2", "3"])]), (0.2, ["--sync-every-microbatch=false"]), (0.25, ["--freeze", frozen]),
-                          (0.5, ["--recompute", draws.choice(["block", "selective", "block:0.5"])]), (0.2, ["--loss-chunk", "8"]),
+                          (0.5, ["--recompute", draws.choice(["block", "selective", "block:0.5"])]), (0.4, ["--loss-chunk", "8"]),
                           (0.2, ["--reshard-after-forward=false"])):
         if draws.random() < chance:
             words += extra

@@ -71,6 +71,29 @@ OpFoldResult AllGatherOp::fold(FoldAdaptor) {
 StringRef AllGatherOp::getCollectiveAxis() { return getAxis(); }
 CollectiveKind AllGatherOp::getCollectiveKind() { return CollectiveKind::AllGather; }
 
+/// The gathered dimension must be whole on both sides. Others are as in the operand.
+ShardingRule AllGatherOp::getShardingRule() {
+  ShardingRule rule;
+  auto factorOf = [&](int64_t size, FactorKind kind) {
+    SmallVector<int64_t, 2> factor;
+    if (size != 1) {
+      factor.push_back(rule.factors.size());
+      rule.factors.push_back({size, kind});
+    }
+    return factor;
+  };
+  TensorFactors from, to;
+  for (int64_t size : cast<RankedTensorType>(getInput().getType()).getShape())
+    from.push_back(factorOf(size, int64_t(from.size()) == getDim() ? FactorKind::Whole
+                                                                   : FactorKind::Parallel));
+  to = from;
+  to[getDim()] =
+      factorOf(cast<RankedTensorType>(getType()).getDimSize(getDim()), FactorKind::Whole);
+  rule.operands.push_back(from);
+  rule.results.push_back(to);
+  return rule;
+}
+
 //===- ReduceScatter ------------------------------------------------------===//
 
 LogicalResult ReduceScatterOp::verify() {

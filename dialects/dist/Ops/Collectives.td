@@ -9,7 +9,8 @@ include "dialects/dist/DistBase.td"
 // Each runs over the ranks that differ only in their coordinate on `axis`. Over
 // an axis of size 1 they fold to their operand.
 
-def Dist_AllGatherOp : Dist_Op<"all_gather", [Pure, Dist_CollectiveMethods]> {
+def Dist_AllGatherOp : Dist_Op<"all_gather", [Pure, Dist_CollectiveMethods,
+    DeclareOpInterfaceMethods<ShardingRuleInterface, ["getShardingRule"]>]> {
   let summary = "Gathers a split dimension";
   let description = [{
     S(dim) -> R: the concatenation along `dim` of all ranks' operands in the
@@ -54,7 +55,8 @@ def Dist_ReduceScatterOp : Dist_Op<"reduce_scatter", [Pure, Dist_CollectiveMetho
   let hasFolder = 1;
 }
 
-def Dist_AllReduceOp : Dist_Op<"all_reduce", [Pure, AllTypesMatch<["input", "result"]>, Dist_CollectiveMethods]> {
+def Dist_AllReduceOp : Dist_Op<"all_reduce", [Pure, AllTypesMatch<["input", "result"]>, Dist_CollectiveMethods,
+    DeclareOpInterfaceMethods<ShardingRuleInterface>]> {
   let summary = "Sums, or takes the maximum, over ranks";
   let description = [{
     P -> R: the elementwise sum (in the order of coordinates) or maximum of all

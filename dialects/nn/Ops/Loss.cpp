@@ -46,20 +46,24 @@ std::optional<shale::IndexRange> CrossEntropyOp::getIndexRange(unsigned number) 
 SmallVector<Value> CrossEntropyOp::buildWithoutLogits(OpBuilder &builder) {
   auto labels = cast<RankedTensorType>(getLabels().getType());
   auto rows = labels.clone(cast<RankedTensorType>(getCount().getType()).getElementType());
-  Value ones = splat(builder, getLoc(), rows, 1);
-  int64_t ignored = getIgnoreIndex();
-  unsigned width = labels.getElementTypeBitWidth();
-  if (llvm::isIntN(width, ignored)) { // otherwise no label is ignored
-    Value index = ConstantOp::create(
-        builder, getLoc(),
-        DenseElementsAttr::get(labels, llvm::APInt(width, ignored, /*isSigned=*/true)));
-    Value counted = CompareOp::create(builder, getLoc(), labels.clone(builder.getI1Type()),
-                                      Predicate::NE, getLabels(), index);
-    ones = SelectOp::create(builder, getLoc(), counted, ones, splat(builder, getLoc(), rows, 0));
-  }
+  Value counted = countedRows(builder, getLoc(), getLabels(), getIgnoreIndex());
+  Value one = splat(builder, getLoc(), rows, 1);
+  Value zero = splat(builder, getLoc(), rows, 0);
+  Value ones = SelectOp::create(builder, getLoc(), counted, one, zero);
   Value count = ReduceOp::create(builder, getLoc(), getCount().getType(), ReduceKind::Sum, ones,
                                  builder.getDenseI64ArrayAttr({0}));
   return {Value(), count, Value()};
+}
+
+Value shale::nn::countedRows(OpBuilder &builder, Location loc, Value labels, int64_t ignored) {
+  auto type = cast<RankedTensorType>(labels.getType());
+  RankedTensorType bits = type.clone(builder.getI1Type());
+  unsigned width = type.getElementTypeBitWidth();
+  if (!llvm::isIntN(width, ignored)) // no label is ignored
+    return splat(builder, loc, bits, 1);
+  llvm::APInt index(width, ignored, /*isSigned=*/true);
+  Value constant = ConstantOp::create(builder, loc, DenseElementsAttr::get(type, index));
+  return CompareOp::create(builder, loc, bits, Predicate::NE, labels, constant);
 }
 
 Value shale::nn::withoutClassesFrom(OpBuilder &builder, Location loc, Value logits,

@@ -21,6 +21,9 @@ void registerLossOps(NNDialect &dialect);
 /// those before: for an op with AbsentClasses, the matrix is then as one of `classes` columns.
 mlir::Value withoutClassesFrom(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value logits,
                                int64_t classes);
+/// Builds, for labels [N], a tensor<Nxi1> that is true where a label is not `ignored`.
+mlir::Value countedRows(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value labels,
+                        int64_t ignored);
 } // namespace shale::nn
 
 #endif // SHALE_NN_OPS_LOSS_H

@@ -39,49 +39,55 @@ ShardingRule CrossEntropyGradOp::getShardingRule() {
 // row whose label is outside the slice. Both are out of every slice, so that a
 // shifted label cannot be confused with the ignored one.
 static constexpr int64_t kIgnored = -1, kElsewhere = -2;
+/// Stands for the logits of columns that are no classes. A slice may have no class at all, and the
+/// maximum of its row must be finite.
+static constexpr double kAbsent = -std::numeric_limits<float>::max();
 
 namespace {
 /// Builds the values that both local forms over a split vocabulary need, row by row.
 struct VocabularySlice {
   VocabularySlice(OpBuilder &b, Location loc, ArrayRef<SplitAxis> axes, Value logits, Value labels,
                   int64_t ignore, std::optional<int64_t> classes)
-      : b(b), loc(loc), axes(axes), logits(logits) {
-    RankedTensorType rows = tensorOf(labels);
-    int64_t size = shapeOf(logits)[1];
-    Value offset = pieceOffset(b, loc, axes, size, rows);
-    Value shifted = SubOp::create(b, loc, labels, offset);
-    auto compare = [&](Predicate predicate, Value lhs, double rhs) -> Value {
-      return CompareOp::create(b, loc, RankedTensorType::get(rows.getShape(), b.getI1Type()),
-                               predicate, lhs, splat(b, loc, rows, rhs));
-    };
-    ignored = compare(Predicate::EQ, labels, ignore);
+      : b(b), loc(loc), axes(axes), logits(logits), labels(labels), rows(tensorOf(labels)),
+        size(shapeOf(logits)[1]) {
+    offset = pieceOffset(b, loc, axes, size, rows);
+    shifted = SubOp::create(b, loc, labels, offset);
+    counted = countedRows(b, loc, labels, ignore);
     inside = AndOp::create(b, loc, compare(Predicate::GE, shifted, 0),
                            compare(Predicate::LT, shifted, size));
     if (classes) {
       inside = AndOp::create(b, loc, inside, compare(Predicate::LT, labels, *classes));
       limit = SubOp::create(b, loc, splat(b, loc, rows, *classes), offset);
     }
-    Value local = SelectOp::create(b, loc, inside, shifted, splat(b, loc, rows, kElsewhere));
-    this->labels = SelectOp::create(b, loc, ignored, splat(b, loc, rows, kIgnored), local);
   }
 
-  Value allReduce(dist::Reduction kind, Value value) {
-    for (const SplitAxis &axis : axes)
-      value = dist::AllReduceOp::create(b, loc, kind, value, axis.name);
-    return value;
+  Value compare(Predicate predicate, Value lhs, double rhs) {
+    return CompareOp::create(b, loc, RankedTensorType::get(rows.getShape(), b.getI1Type()),
+                             predicate, lhs, splat(b, loc, rows, rhs));
   }
+  Value select(Value condition, Value then, double otherwise) {
+    return SelectOp::create(b, loc, condition, then, splat(b, loc, tensorOf(then), otherwise));
+  }
+  /// The label of each row: shifted, kElsewhere or kIgnored.
+  Value localLabels() {
+    Value local = select(inside, shifted, kElsewhere);
+    return select(counted, local, kIgnored);
+  }
+  /// True for the rows that this rank adds to the loss: its labels. The first rank also adds the
+  /// rows whose label is no class.
+  Value ownRows(int64_t classes) {
+    Value none = OrOp::create(b, loc, compare(Predicate::LT, labels, 0),
+                              compare(Predicate::GE, labels, classes));
+    Value first = AndOp::create(b, loc, none, compare(Predicate::EQ, offset, 0));
+    return AndOp::create(b, loc, counted, OrOp::create(b, loc, inside, first));
+  }
+
   /// Repeats one value per row along the vocabulary.
   Value alongRow(Value rows) {
     auto type = RankedTensorType::get(shapeOf(logits), tensorOf(rows).getElementType());
     return BroadcastOp::create(b, loc, type, rows, b.getDenseI64ArrayAttr({0}));
   }
-  Value reduceRows(ReduceKind kind, Value matrix) {
-    auto type = RankedTensorType::get({shapeOf(logits)[0]}, tensorOf(matrix).getElementType());
-    return ReduceOp::create(b, loc, type, kind, matrix, b.getDenseI64ArrayAttr({1}));
-  }
-
-  /// Replaces the elements of a matrix in columns that are no classes. Each matrix has a condition
-  /// of its own: one that two kernels read would be stored.
+  /// Replaces the elements of a matrix in columns that are no classes.
   Value orElse(Value matrix, double other) {
     if (!limit)
       return matrix;
@@ -95,23 +101,44 @@ struct VocabularySlice {
   OpBuilder &b;
   Location loc;
   ArrayRef<SplitAxis> axes;
-  Value logits, labels, ignored, inside;
+  Value logits, labels;
+  RankedTensorType rows; ///< type of the labels
+  int64_t size;          ///< columns of the slice
+  Value offset, shifted, counted, inside;
   Value limit; ///< by row: how many of the columns are classes; null if all are
 };
 } // namespace
+
+/// Builds log(sum over ranks of exp(lse)), row by row.
+static Value lseOverRanks(OpBuilder &b, Location loc, ArrayRef<SplitAxis> axes, Value lse) {
+  RankedTensorType rows = tensorOf(lse);
+  for (const SplitAxis &axis : axes) {
+    Value parts = gatherPieces(b, loc, axis, lse);
+    auto reduce = [&](ReduceKind kind, Value value) -> Value {
+      return ReduceOp::create(b, loc, rows, kind, value, b.getDenseI64ArrayAttr({0}));
+    };
+    Value max = reduce(ReduceKind::Max, parts);
+    Value repeated = BroadcastOp::create(b, loc, tensorOf(parts), max, b.getDenseI64ArrayAttr({1}));
+    Value sum =
+        reduce(ReduceKind::Sum, ExpOp::create(b, loc, SubOp::create(b, loc, parts, repeated)));
+    lse = AddOp::create(b, loc, max, LogOp::create(b, loc, sum));
+  }
+  return lse;
+}
 
 static ArrayRef<SplitAxis> vocabularyAxes(const ShardingRule &rule, const LocalForm &local) {
   auto factors = rule.operands[0][1];
   return factors.empty() ? ArrayRef<SplitAxis>() : local.axes[factors[0]];
 }
 
-/// The maximum and the sum of exponentials of a row are reduced over the ranks
-/// that share it. The logit of its label comes from the rank that holds it.
+/// Each rank computes the loss of the rows whose label is in its slice as if there were no other
+/// classes, and adds what the others' classes add to the row's lse. No term is negative, so that
+/// nothing cancels. Ranks exchange one number per row.
 FailureOr<SmallVector<Value>> CrossEntropyOp::partition(OpBuilder &builder,
                                                         const LocalForm &local) {
   Location loc = getLoc();
-  Value logits = local.operands[0], labels = local.operands[1];
-  ArrayRef<SplitAxis> axes = vocabularyAxes(getShardingRule(), local);
+  ShardingRule rule = getShardingRule();
+  ArrayRef<SplitAxis> axes = vocabularyAxes(rule, local);
   if (axes.empty()) {
     NamedAttrList attrs;
     attrs.set(getIgnoreIndexAttrName(), getIgnoreIndexAttr());
@@ -120,40 +147,29 @@ FailureOr<SmallVector<Value>> CrossEntropyOp::partition(OpBuilder &builder,
     auto op = CrossEntropyOp::create(builder, loc, local.types, local.operands, attrs);
     return SmallVector<Value>(op->getResults());
   }
+  auto scalar = cast<RankedTensorType>(local.types[0]);
+  auto rows = cast<RankedTensorType>(local.types[2]);
+  Value logits = local.operands[0], labels = local.operands[1];
   // The results are f32, for 16-bit logits too.
-  Type element = cast<RankedTensorType>(local.types[2]).getElementType();
-  if (tensorOf(logits).getElementType() != element)
-    logits = CastOp::create(builder, loc, tensorOf(logits).clone(element), logits);
+  if (getClasses() && tensorOf(logits).getElementType() != rows.getElementType())
+    logits = CastOp::create(builder, loc, tensorOf(logits).clone(rows.getElementType()), logits);
   VocabularySlice slice(builder, loc, axes, logits, labels, getIgnoreIndex(), getClasses());
-  // Each reduction masks the padding of the vocabulary itself. If both read the same masked logits,
-  // these would be stored and take as much memory as the logits.
-  constexpr double lowest = -std::numeric_limits<double>::infinity();
-  Value max = slice.allReduce(dist::Reduction::Max,
-                              slice.reduceRows(ReduceKind::Max, slice.orElse(logits, lowest)));
-  Value exponentials =
-      ExpOp::create(builder, loc, SubOp::create(builder, loc, logits, slice.alongRow(max)));
-  Value sum = slice.allReduce(dist::Reduction::Sum,
-                              slice.reduceRows(ReduceKind::Sum, slice.orElse(exponentials, 0)));
-  Value lse = AddOp::create(builder, loc, max, LogOp::create(builder, loc, sum));
-
-  auto matrixOf = [&](Type element) { return RankedTensorType::get(shapeOf(logits), element); };
-  Type index = tensorOf(labels).getElementType();
-  Value columns = IotaOp::create(builder, loc, matrixOf(index), builder.getI64IntegerAttr(1));
-  Value hit = CompareOp::create(builder, loc, matrixOf(builder.getI1Type()), Predicate::EQ, columns,
-                                slice.alongRow(slice.labels));
-  Value picked =
-      SelectOp::create(builder, loc, hit, logits, splat(builder, loc, tensorOf(logits), 0));
-  picked = slice.allReduce(dist::Reduction::Sum, slice.reduceRows(ReduceKind::Sum, picked));
-  Value zeros = splat(builder, loc, tensorOf(lse), 0);
-  Value ones = splat(builder, loc, tensorOf(lse), 1);
-  Value rows = SelectOp::create(builder, loc, slice.ignored, zeros,
-                                SubOp::create(builder, loc, lse, picked));
-  Value counted = SelectOp::create(builder, loc, slice.ignored, zeros, ones);
-  auto total = [&](Value value, Type type) -> Value {
-    return ReduceOp::create(builder, loc, type, ReduceKind::Sum, value,
+  Value own = slice.ownRows(getClasses().value_or(shapeOf(getLogits())[1]));
+  Value ownLabels = slice.select(own, slice.localLabels(), kIgnored);
+  auto part = CrossEntropyOp::create(builder, loc, scalar, scalar, rows,
+                                     slice.orElse(logits, kAbsent), ownLabels, kIgnored,
+                                     /*classes=*/IntegerAttr());
+  Value lse = lseOverRanks(builder, loc, axes, part.getLse());
+  auto total = [&](Value value) -> Value {
+    return ReduceOp::create(builder, loc, scalar, ReduceKind::Sum, value,
                             builder.getDenseI64ArrayAttr({0}));
   };
-  return SmallVector<Value>{total(rows, local.types[0]), total(counted, local.types[1]), lse};
+  Value others = total(slice.select(own, SubOp::create(builder, loc, lse, part.getLse()), 0));
+  Value loss = AddOp::create(builder, loc, part.getLossSum(), others);
+  for (const SplitAxis &axis : axes)
+    loss = dist::AllReduceOp::create(builder, loc, dist::Reduction::Sum, loss, axis.name);
+  Value counted = slice.select(slice.counted, splat(builder, loc, rows, 1), 0);
+  return SmallVector<Value>{loss, total(counted), lse};
 }
 
 /// Each slice of a row needs the whole row's lse, which the forward pass has reduced.
@@ -164,7 +180,7 @@ FailureOr<SmallVector<Value>> CrossEntropyGradOp::partition(OpBuilder &builder,
   IntegerAttr ignore = getIgnoreIndexAttr(), classes = getClassesAttr();
   if (!axes.empty()) {
     VocabularySlice slice(builder, getLoc(), axes, logits, labels, getIgnoreIndex(), getClasses());
-    labels = slice.labels;
+    labels = slice.localLabels();
     logits = slice.orElse(logits, -std::numeric_limits<double>::infinity());
     ignore = builder.getI64IntegerAttr(kIgnored);
     classes = IntegerAttr(); // columns of minus infinity are none

@@ -13,6 +13,7 @@ FLAGs are those of make_tiny.py, and
   tensor=PLAN         as `plan`, and splits some parameters as PLAN says
   sync=false          whole accumulators
   memory              makes gathers explicit
+  chunk=ROWS          with `memory`: the loss is computed in chunks of rows
   recompute=POLICY    recomputation as well
   mutate              deletes every collective in turn, which must change the results
 """
@@ -104,6 +105,8 @@ with tempfile.TemporaryDirectory() as folder:
         sys.exit(f"not equal after --shale-partition\n{done.stdout}{done.stderr}")
     passes = ["--shale-materialize-units", "--shale-lower-collectives"]
     if "memory" in flags:
+        if "chunk" in settings:
+            passes += [f"--shale-chunk-losses=rows={settings['chunk']}"]
         passes += [f"--shale-annotate-recompute=policy={settings.get('recompute', 'none')}",
                    "--shale-materialize-recompute", "--shale-verify-memory"]
     run("shale-opt", f"{folder}/local.mlir", *passes, "-o", f"{folder}/after.mlir")

@@ -9,7 +9,10 @@
 // CHECK: nn.embedding {{.*}}tensor<2x4x16xf32>
 // CHECK: nn.dropout {{.*}}of [4, 4, 16]
 // CHECK: nn.attention {{.*}}dropout {{.*}}of = [4, 1, 1, 4, 4]
-// CHECK: dist.all_reduce max
+// CHECK: %{{.*}}, %{{.*}}, %[[LSE:.*]] = nn.cross_entropy {{.*}} ignore_index = -1 {{.*}}tensor<8x8xf32>
+// CHECK: %[[PART:.*]] = nn.reshape %[[LSE]] {{.*}}tensor<1x8xf32>
+// CHECK: dist.all_gather %[[PART]] over "tp" dim = 0
+// CHECK: dist.all_reduce sum {{.*}} over "tp" {{.*}}tensor<f32>
 dist.mesh @mesh <[shard "fsdp"=2, tensor "tp"=2]>
 func.func @forward(%tokens: tensor<4x8xi64> {dist.sharding = #dist.sharding<[{"fsdp"}, {}]>},
                    %table: tensor<16x16xf32> {dist.sharding = #dist.sharding<[{"tp"}, {}]>}, %s: tensor<i64>) -> (tensor<f32>, tensor<f32>) {
