@@ -82,6 +82,20 @@ DenseSet<Operation *> findEscaping(func::FuncOp function, const Blocks &blocks) 
   return escaping;
 }
 
+/// Keeps, instead of the result of a sum over ranks, the smallest value that replaces it for all
+/// its readers: the sum is in f32, and the residual stream that it is added to may be in bf16.
+void keepSmallest(Operation *sum) {
+  Operation *best = sum;
+  for (Operation *op = sum; op->getNumResults() == 1 && op->getResult(0).hasOneUse();) {
+    op = *op->getUsers().begin();
+    if (!op->hasAttr(mem::kRecomputeAttr) && !isView(op))
+      break;
+    if (nn::tensorBytes(op->getResultTypes()) < nn::tensorBytes(best->getResultTypes()))
+      best = op;
+  }
+  best->removeAttr(mem::kRecomputeAttr);
+}
+
 void annotate(func::FuncOp function, const Choice &choice) {
   Blocks blocks(function, choice.scopes);
   DenseSet<Operation *> escaping = findEscaping(function, blocks);
@@ -92,6 +106,9 @@ void annotate(func::FuncOp function, const Choice &choice) {
     if (chosen)
       op.setAttr(mem::kRecomputeAttr, UnitAttr::get(op.getContext()));
   }
+  for (Operation &op : function.getBody().front())
+    if (isForward(&op) && exchanges(&op) && !isa<dist::UnitGatherOp>(op))
+      keepSmallest(&op);
 }
 
 /// Returns the scopes whose name `regex` matches; around each parameter only the outermost one.
