@@ -23,6 +23,8 @@ from onnx import numpy_helper
 from probe import REFUSED, RIGHT, Probe
 
 STATUS = pathlib.Path(__file__).resolve().parents[2] / "docs" / "status.md"
+# numpy computes their expected outputs in f32: 1.9e-7 where the transform of the inputs in f64 is 0, and the tolerance is 1e-7.
+ROUNDED = re.compile(r"test_dft_inverse(_opset19)?$")
 # Their expected outputs come from numpy's random numbers.
 RANDOM = re.compile(r"test_training_dropout(?!_zero_ratio)|test_bernoulli")
 
@@ -53,6 +55,8 @@ def cases(only):
                 continue
             if missing:
                 left[missing[0]] += 1
+            elif ROUNDED.search(case.name):
+                left["expected outputs that are rounded"] += 1
             elif RANDOM.search(case.name):
                 left["random numbers"] += 1
             else:

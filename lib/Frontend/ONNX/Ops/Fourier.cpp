@@ -1,12 +1,13 @@
 //===- Fourier.cpp - Discrete Fourier transforms --------------------------===//
 //
-// A transform of N numbers is a product with the cosines and sines of 2 pi n k / N. Shale computes
-// the tables in each step, in one kernel: n k is taken modulo N as integers, so that angles are
-// exact.
+// A transform of N numbers is a product with the cosines and sines of 2 pi n k / N. A step looks
+// them up, by n k modulo N, among N constants, which are rounded once: an angle in f32 is not
+// exact, and the sine of half a turn would not be 0.
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/nn/Ops/Constant.h"
 #include "dialects/nn/Ops/Elementwise.h"
+#include "dialects/nn/Ops/Embedding.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 
 using namespace mlir;
@@ -22,26 +23,39 @@ struct Transform {
   Node &node;
   int64_t length, inputs, results; // of the period, of the operand and of the result
 
-  Value angles(Type element);
+  Value places();
+  Value table(Value places, FloatType element, double (*function)(double));
   /// Multiplies [rows, length] with a table of cosines or sines. Null if x is.
   Value times(Value x, Value table) { return x && table ? node.matmul(x, table) : Value(); }
 };
 
 } // namespace
 
-/// Returns 2 pi n k / N, [inputs, results].
-Value Transform::angles(Type element) {
-  constexpr double kPi = 3.14159265358979323846;
+/// Returns n k modulo N, [inputs, results].
+Value Transform::places() {
   auto type = RankedTensorType::get({inputs, results}, node.builder.getI64Type());
   Value n = node.create<nn::IotaOp>(type, int64_t(0)),
         k = node.create<nn::IotaOp>(type, int64_t(1));
   Value product = n && k ? node.binary<nn::MulOp>(n, k) : Value();
-  product =
-      product ? node.binary<nn::RemOp>(product, node.constant(type, double(length))) : Value();
-  product = product ? node.cast(product, element) : Value();
-  return product ? node.binary<nn::MulOp>(
-                       product, node.constant(Node::type(product), 2 * kPi / double(length)))
-                 : Value();
+  return product ? node.binary<nn::RemOp>(product, node.constant(type, double(length))) : Value();
+}
+
+/// Returns function(2 pi p / N) for each place p. Null if `places` is.
+Value Transform::table(Value places, FloatType element, double (*function)(double)) {
+  constexpr double kPi = 3.14159265358979323846;
+  SmallVector<APFloat> values;
+  for (int64_t place = 0; place < length; ++place) {
+    bool lost;
+    values.emplace_back(function(2 * kPi * double(place) / double(length)));
+    values.back().convert(element.getFloatSemantics(), APFloat::rmNearestTiesToEven, &lost);
+  }
+  auto type = RankedTensorType::get({length, 1}, element);
+  auto wide = RankedTensorType::get({inputs, results, 1}, element);
+  Value constants = node.create<nn::ConstantOp>(type, DenseElementsAttr::get(type, values));
+  Value found = places && constants
+                    ? node.create<nn::EmbeddingOp>(wide, constants, places, IntegerAttr())
+                    : Value();
+  return found ? node.reshape(found, {inputs, results}) : Value();
 }
 
 /// Cuts or pads dimension `axis` at its end to `size` elements.
@@ -153,9 +167,10 @@ static LogicalResult importDft(Node &node) {
     return half && inverse ? counted(node, one, length) : one;
   };
   Value real = part(0), imaginary = isReal ? Value() : part(1);
-  Value angles = dft.angles(type.getElementType());
-  Value cosines = angles ? node.unary<nn::CosOp>(angles) : Value();
-  Value sines = angles ? node.unary<nn::SinOp>(angles) : Value();
+  Value places = dft.places();
+  auto element = cast<FloatType>(type.getElementType());
+  Value cosines = dft.table(places, element, std::cos),
+        sines = dft.table(places, element, std::sin);
   if (sines && inverse)
     sines = node.unary<nn::NegOp>(sines);
   // (a + bi)(cos - i sin), for the inverse (a + bi)(cos + i sin) / N.

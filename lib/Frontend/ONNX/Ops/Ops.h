@@ -7,7 +7,7 @@
 namespace shale::onnx {
 
 void registerActivationOps(HandlerRegistry &registry);
-void registerArcOps(HandlerRegistry &registry);
+void registerTrigonometryOps(HandlerRegistry &registry);
 void registerAttentionOps(HandlerRegistry &registry);
 void registerChannelNormOps(HandlerRegistry &registry);
 void registerChoiceOps(HandlerRegistry &registry);

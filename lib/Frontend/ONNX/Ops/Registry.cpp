@@ -22,7 +22,7 @@ HandlerRegistry &onnx::getHandlers() {
   static HandlerRegistry registry = [] {
     HandlerRegistry all;
     registerActivationOps(all);
-    registerArcOps(all);
+    registerTrigonometryOps(all);
     registerAttentionOps(all);
     registerChannelNormOps(all);
     registerChoiceOps(all);

@@ -44,7 +44,13 @@ for op, f in {"Asin": np.arcsin, "Acos": np.arccos}.items():
     it.right(op, op, [("x", x)], f(small), nodes=[node("Tanh", ["x"], ["t"]), node(op, ["t"], ["y0"], "it")])
     ends = np.float32([1, -1, 0, 0.99999])
     it.right(f"{op}, ends", op, [("x", ends)], f(ends.astype(np.float64)), differentiable=False, inputs=("x",))
-for op in ("Atan", "Asin", "Acos"):
+it.right("Tan", "Tan", [("x", x)], np.tan(small), nodes=[node("Tanh", ["x"], ["t"]), node("Tan", ["t"], ["y0"], "it")])
+large = np.float32([0, 1e-20, -1e-3, 86, -86, 0.5, 20, -3])
+for op, f in {"Sinh": np.sinh, "Cosh": np.cosh}.items():
+    it.right(op, op, [("x", x)], f(wide))
+    for number in large:
+        it.right(f"{op}, {number}", op, [("x", number[None])], f(np.float64([number])), differentiable=False, inputs=("x",), wide=False)
+for op in ("Atan", "Asin", "Acos", "Tan", "Sinh", "Cosh"):
     it.refused(op, [("x", whole)], "operand 0 must have floats, but is tensor<3x4xi64>: cast it first")
 
 

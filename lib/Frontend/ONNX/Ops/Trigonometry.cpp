@@ -1,4 +1,4 @@
-//===- Arc.cpp - Inverse trigonometric functions in simpler ops -----------===//
+//===- Trigonometry.cpp - Trigonometric functions in simpler ops ----------===//
 //
 // atan(x) = pi / 2 - atan(1 / x) of x > 1, and 2 atan(x / (1 + sqrt(1 + x^2))) of others, until the
 // argument is so small that few terms of the series are enough. Source: Abramowitz and Stegun,
@@ -75,7 +75,31 @@ template <bool isCosine> static LogicalResult importArc(Node &node) {
   return success();
 }
 
-void onnx::registerArcOps(HandlerRegistry &r) {
+static LogicalResult importTan(Node &node) {
+  if (failed(node.requireFloats(1)))
+    return failure();
+  Value x = node.input(0);
+  node.set(0, divided(node, node.unary<nn::SinOp>(x), node.unary<nn::CosOp>(x)));
+  return success();
+}
+
+/// cosh(x) is the sum of the squares of e^(x/2) and e^(-x/2), halved: the squares alone would
+/// overflow early. sinh(x) = tanh(x) cosh(x), which subtracts nothing.
+template <bool isCosine> static LogicalResult importHyperbolic(Node &node) {
+  if (failed(node.requireFloats(1)))
+    return failure();
+  Value x = node.input(0), half = node.constant(Node::type(x), 0.5);
+  Value up = node.unary<nn::ExpOp>(node.mul(half, x));
+  Value down = node.unary<nn::ExpOp>(node.unary<nn::NegOp>(node.mul(half, x)));
+  Value cosine = node.add(node.mul(node.mul(half, up), up), node.mul(node.mul(half, down), down));
+  node.set(0, isCosine ? cosine : node.mul(node.unary<nn::TanhOp>(x), cosine));
+  return success();
+}
+
+void onnx::registerTrigonometryOps(HandlerRegistry &r) {
+  r.add("", "Tan", 7, importTan);
+  r.add("", "Sinh", 9, importHyperbolic</*isCosine=*/false>);
+  r.add("", "Cosh", 9, importHyperbolic</*isCosine=*/true>);
   r.add("", "Atan", 7, importAtan);
   r.add("", "Asin", 7, importArc</*isCosine=*/false>);
   r.add("", "Acos", 7, importArc</*isCosine=*/true>);
