@@ -1,4 +1,5 @@
 //===- CallAttention.cpp - Leaves attention to a library ------------------===//
+#include "dialects/mem/Mem.h"
 #include "dialects/nn/Ops/Attention.h"
 #include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Sdpa.h"
@@ -33,7 +34,8 @@ static RankedTensorType exchanged(Type type) {
 namespace {
 
 /// Transposes values between [B, H, T, D] and [B, T, H, D], each once. Bypasses transposes that
-/// undo this, and moves the transpose of a rotated value above the rotation.
+/// undo this, and moves the transpose of a rotated value above the rotation, and that of a kept
+/// value below its barrier.
 class Exchanger {
 public:
   explicit Exchanger(MLIRContext *context) : b(context, &listener) {}
@@ -68,6 +70,8 @@ public:
         replace(rope, rotate(rope, value));
         known.erase(rope.getResult());
         rope.erase();
+      } else if (auto barrier = dyn_cast<mem::BarrierOp>(user)) {
+        keep(barrier, old, value);
       }
     }
     if (old.use_empty())
@@ -87,6 +91,20 @@ public:
 private:
   Value transpose(Value value) {
     return nn::TransposeOp::create(b, value.getLoc(), exchanged(value.getType()), value, kExchange);
+  }
+  /// Lets a barrier return `value` instead of `old`, which its readers may not need.
+  void keep(mem::BarrierOp barrier, Value old, Value value) {
+    for (auto [operand, result] : llvm::zip(barrier->getOpOperands(), barrier->getResults())) {
+      if (operand.get() != old)
+        continue;
+      operand.set(value);
+      result.setType(value.getType());
+      at(barrier);
+      b.setInsertionPointAfter(barrier);
+      Value back = transpose(result);
+      result.replaceAllUsesExcept(back, back.getDefiningOp());
+      replace(back, result);
+    }
   }
   Value rotate(nn::RopeOp rope, Value value) {
     at(rope);

@@ -1,6 +1,7 @@
 //===- Duplicate.cpp - Clones ops that are cheaper to recompute than to store ===//
 #include "dialects/nn/NN.h"
 #include "lib/Analysis/Aliases.h"
+#include "lib/Support/DeadOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "passes/fusion/Groups.h"
 
@@ -16,6 +17,8 @@ bool shale::isRepetition(Operation *op) {
 /// Maximum number of ops that are cloned to compute a value again. Without it, a chain of n ops
 /// would get n^2 clones.
 static constexpr size_t kMostRecomputed = 16;
+/// The same for all operands of a concatenation.
+static constexpr size_t kMostJoined = 64;
 
 namespace {
 
@@ -24,6 +27,10 @@ public:
   explicit Duplicator(const Target &target) : target(target) {}
 
   void run(Block &block) {
+    for (Operation &op : llvm::make_early_inc_range(block))
+      if (isFusible(&op) && selects(&op))
+        cloneForJoin(&op);
+    eraseDeadOps(block);
     for (Operation &op : block)
       if (isFree(&op) || isRepetition(&op) ||
           (isa<ElementwiseOpInterface>(op) && isFusible(&op) &&
@@ -199,18 +206,51 @@ private:
   /// Finds the ops that compute `op`'s elements from stored values, in order, and these values:
   /// what other phases and ops without kernels make. Returns false if there are other ops or too
   /// many.
-  static bool collectChain(Operation *op, SetVector<Operation *> &chain, SetVector<Value> &stored) {
+  static bool collectChain(Operation *op, SetVector<Operation *> &chain, SetVector<Value> &stored,
+                           size_t most = kMostRecomputed) {
     for (Value operand : op->getOperands()) {
       Operation *source = operand.getDefiningOp();
       if (!source || !isFusible(source) || nn::phaseOf(source) != nn::phaseOf(op))
         stored.insert(operand);
       else if (!(isa<ElementwiseOpInterface>(source) || isAlias(source) || isRepetition(source) ||
                  isFree(source)) ||
-               (!chain.contains(source) && !collectChain(source, chain, stored)))
+               (!chain.contains(source) && !collectChain(source, chain, stored, most)))
         return false;
     }
     chain.insert(op);
-    return chain.size() <= kMostRecomputed;
+    return chain.size() <= most;
+  }
+
+  /// Clones the ops that compute the operands of a concatenation for it alone, if others read their
+  /// results, too, and the clones read fewer bytes than writing and reading the operands takes. The
+  /// concatenation's kernel then computes them. An example are the gradients of gate and up, joined
+  /// for one product, besides which the activation itself is recomputed.
+  static void cloneForJoin(Operation *op) {
+    SetVector<Operation *> chain;
+    SetVector<Value> stored;
+    if (!collectChain(op, chain, stored, kMostJoined))
+      return;
+    DenseSet<Value> roots;
+    int64_t read = 0;
+    for (Value value : stored)
+      if (roots.insert(storedRoot(value)).second)
+        read += nn::tensorBytes(value);
+    bool shared = llvm::any_of(chain, [&](Operation *member) {
+      return member != op && !isFree(member) &&
+             llvm::any_of(member->getUsers(),
+                          [&](Operation *user) { return !chain.contains(user); });
+    });
+    bool joinsStored =
+        llvm::any_of(op->getOperands(), [&](Value operand) { return stored.contains(operand); });
+    if (!shared || joinsStored || read >= 2 * nn::tensorBytes(op->getResult(0)))
+      return;
+    OpBuilder builder(op);
+    IRMapping mapping;
+    for (Operation *member : chain)
+      if (member != op)
+        builder.clone(*member, mapping);
+    for (OpOperand &operand : op->getOpOperands())
+      operand.set(mapping.lookup(operand.get()));
   }
 
   /// Clones the ops that compute a value for its readers, if these reduce columns, the op's kernel

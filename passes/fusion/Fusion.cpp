@@ -96,6 +96,29 @@ void widenAtReaders(ArrayRef<FusionGroup *> groups) {
   }
 }
 
+/// Lets a group read a value that it reads before and after a barrier only once, after it.
+void readOnce(FusionGroup &group) {
+  DenseSet<Operation *> members(group.ops.begin(), group.ops.end());
+  DenseMap<std::pair<Value, Type>, Value> known;
+  auto keyOf = [](Value value) { return std::make_pair(storedRoot(value), value.getType()); };
+  auto isOutside = [&](Value value) {
+    return value.getParentBlock() == group.ops.front()->getBlock() &&
+           !members.contains(value.getDefiningOp());
+  };
+  for (Operation *op : group.ops)
+    for (Value operand : op->getOperands())
+      if (isOutside(operand)) {
+        Value &last = known.try_emplace(keyOf(operand), operand).first->second;
+        Operation *before = last.getDefiningOp(), *maker = operand.getDefiningOp();
+        if (maker && (!before || before->isBeforeInBlock(maker)))
+          last = operand;
+      }
+  for (Operation *op : group.ops)
+    for (OpOperand &operand : op->getOpOperands())
+      if (isOutside(operand.get()))
+        operand.set(known.lookup(keyOf(operand.get())));
+}
+
 /// Merges equal ops of a group: clones that were made for different readers and are in one kernel
 /// after all.
 void mergeEqualOps(FusionGroup &group) {
@@ -340,6 +363,7 @@ void shale::fuseBlock(Block &block, const Target &target, bool singletons) {
   if (!singletons)
     widenAtReaders(list);
   for (FusionGroup *group : list) {
+    readOnce(*group);
     mergeEqualOps(*group);
     stripAliases(*group);
     copyAliases(*group);

@@ -1,5 +1,6 @@
 //===- Groups.cpp - Groups of ops that become one kernel ------------------===//
 #include "passes/fusion/Groups.h"
+#include "dialects/mem/Mem.h"
 #include "dialects/nn/NN.h"
 #include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Segments.h"
@@ -33,6 +34,22 @@ Access shale::accessOf(Operation *op, unsigned number) {
 bool shale::isAlias(Operation *op) {
   return isa<IndexedOpInterface>(op) && op->getNumOperands() == 1 &&
          accessOf(op, 0) == Access::Same;
+}
+
+bool shale::selects(Operation *op) {
+  return op->getNumOperands() > 1 && accessOf(op, 0) == Access::Once;
+}
+
+Value shale::storedRoot(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    if (auto barrier = dyn_cast<mem::BarrierOp>(op))
+      value = barrier->getOperand(cast<OpResult>(value).getResultNumber());
+    else if (isAlias(op))
+      value = op->getOperand(0);
+    else
+      break;
+  }
+  return value;
 }
 
 Groups::Groups(Block &block, const Target &target) : block(block), target(target) {
@@ -121,11 +138,6 @@ bool Groups::isPrologue(const FusionGroup &producer, Value value, Operation *op)
         if (user != op && (!groupOf.contains(user) || groupOf.lookup(user) != inside))
           return false;
   return true;
-}
-
-/// Whether an op takes each element from one of its operands, as a concatenation does.
-static bool selects(Operation *op) {
-  return op->getNumOperands() > 1 && accessOf(op, 0) == Access::Once;
 }
 
 /// Whether `op` sums columns of the producer's rows, and a kernel of these rows can do that, too. A

@@ -24,6 +24,10 @@ bool isFree(mlir::Operation *op);
 /// Whether the result has the operand's elements in another shape. Such an op costs nothing outside
 /// of a kernel.
 bool isAlias(mlir::Operation *op);
+/// Whether an op takes each element from one of its operands, as a concatenation does.
+bool selects(mlir::Operation *op);
+/// Returns the value that has the same elements in memory before reshapes and barriers.
+mlir::Value storedRoot(mlir::Value value);
 /// Returns how the op's results read operand `number`.
 Access accessOf(mlir::Operation *op, unsigned number);
 

@@ -6,6 +6,8 @@
 // EQUAL-DAG: @activation: 2 values, 0 differ in their bits
 // EQUAL-DAG: @kept: 3 values, 0 differ in their bits
 // EQUAL-DAG: @columns: 2 values, 0 differ in their bits
+// EQUAL-DAG: @joined: 2 values, 0 differ in their bits
+// EQUAL-DAG: @wide: 2 values, 0 differ in their bits
 
 // Two kernels read slices of a product and each add the 16-bit bias. Neither stores the sum.
 // CHECK-LABEL: @pieces
@@ -86,4 +88,44 @@ func.func @columns(%w: tensor<4x4xbf16> {nn.name = "columns.w"}, %x: tensor<16x4
   %s2 = nn.broadcast %s1 dims = [0, 1] : tensor<2x8xf32> -> tensor<2x8x4xf32>
   %o = nn.mul %s2, %d : tensor<2x8x4xf32>
   return %s, %o : tensor<4x4xf32>, tensor<2x8x4xf32>
+}
+
+// Gradients of gate and up are joined for one product. Their kernel computes the recomputed activation again instead of reading it, and
+// reads the gate once, although a part of the ops reads it before the barrier.
+// CHECK-LABEL: @joined
+// CHECK: %[[KEPT:.*]]:2 = mem.barrier
+// CHECK: nn.cluster (%{{.*}} = %[[KEPT]]#0 : tensor<4x8xf32>, %{{.*}} = %[[KEPT]]#1 : tensor<4x8xf32>) -> tensor<4x8xf32>
+// CHECK: nn.cluster (%{{.*}} = %{{.*}} : tensor<4x8xf32>, %{{.*}} = %{{.*}} : tensor<4x8xf32>, %{{.*}} = %{{.*}} : tensor<4x8xf32>) -> tensor<4x16xf32>
+// CHECK: nn.concat
+// CHECK-NOT: nn.cluster
+// CHECK: return
+func.func @joined(%gate: tensor<4x8xf32> {nn.name = "joined.gate"}, %up: tensor<4x8xf32> {nn.name = "joined.up"}, %dh: tensor<4x8xf32> {nn.name = "joined.dh"}, %w: tensor<8x8xf32> {nn.name = "joined.w"})
+    -> (tensor<4x8xf32>, tensor<4x16xf32>) {
+  %kept:2 = mem.barrier %gate, %up {nn.phase = #nn.phase<backward>} : tensor<4x8xf32>, tensor<4x8xf32>
+  %s = nn.silu %kept#0 {nn.phase = #nn.phase<backward>} : tensor<4x8xf32>
+  %h = nn.mul %s, %kept#1 {nn.phase = #nn.phase<backward>} : tensor<4x8xf32>
+  %y = nn.matmul %h, %w {nn.phase = #nn.phase<backward>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+  %dup = nn.mul %dh, %s {nn.phase = #nn.phase<backward>} : tensor<4x8xf32>
+  %t = nn.sigmoid %gate {nn.phase = #nn.phase<backward>} : tensor<4x8xf32>
+  %u = nn.mul %t, %up {nn.phase = #nn.phase<backward>} : tensor<4x8xf32>
+  %dgate = nn.mul %dh, %u {nn.phase = #nn.phase<backward>} : tensor<4x8xf32>
+  %both = nn.concat %dgate, %dup dim = 1 {nn.phase = #nn.phase<backward>} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x16xf32>
+  return %y, %both : tensor<4x8xf32>, tensor<4x16xf32>
+}
+
+// Here the clones would read more than they save: four values for each that is joined.
+// CHECK-LABEL: @wide
+// CHECK: nn.cluster {{.*}} -> (tensor<4x4xf32>, tensor<4x4xf32>)
+// CHECK: nn.cluster {{.*}} -> tensor<4x8xf32>
+// CHECK: return
+func.func @wide(%a: tensor<4x4xf32> {nn.name = "wide.a"}, %b: tensor<4x4xf32> {nn.name = "wide.b"}, %c: tensor<4x4xf32> {nn.name = "wide.c"}, %d: tensor<4x4xf32> {nn.name = "wide.d"}, %w: tensor<4x4xf32> {nn.name = "wide.w"})
+    -> (tensor<4x4xf32>, tensor<4x8xf32>) {
+  %0 = nn.add %a, %b : tensor<4x4xf32>
+  %1 = nn.mul %0, %c : tensor<4x4xf32>
+  %2 = nn.sub %1, %d : tensor<4x4xf32>
+  %3 = nn.exp %2 : tensor<4x4xf32>
+  %y = nn.matmul %3, %w : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %4 = nn.tanh %3 : tensor<4x4xf32>
+  %both = nn.concat %3, %4 dim = 1 : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x8xf32>
+  return %y, %both : tensor<4x4xf32>, tensor<4x8xf32>
 }

@@ -3,6 +3,7 @@
 // RUN: FileCheck %s --input-file %t.mlir
 // RUN: shale-run --as f64 %s --compare=%t.mlir --tolerance=1e-12 | FileCheck %s --check-prefix=EQUAL
 // EQUAL-DAG: @step: 4 values, 0 differ in value
+// EQUAL-DAG: @kept: 3 values, 0 differ in value
 // EQUAL-DAG: @rotated: 4 values, 0 differ in value
 // EQUAL-DAG: @others: 5 values, 0 differ in value
 // EQUAL-DAG: @window: 2 values, 0 differ in value
@@ -58,6 +59,29 @@ func.func @step(%q32: tensor<2x8x4x16xf32>, %k32: tensor<2x8x2x16xf32>, %do32: t
   %dk1 = nn.transpose %dk perm = [0, 2, 1, 3] : tensor<2x2x8x16xbf16> -> tensor<2x8x2x16xbf16>
   %dv1 = nn.transpose %dv perm = [0, 2, 1, 3] : tensor<2x2x8x16xbf16> -> tensor<2x8x2x16xbf16>
   return %o1, %dq1, %dk1, %dv1 : tensor<2x8x4x16xbf16>, tensor<2x8x4x16xbf16>, tensor<2x8x2x16xbf16>, tensor<2x8x2x16xbf16>
+}
+
+// A result that the backward pass reads behind a barrier is kept as the library writes it.
+// CHECK-LABEL: @kept
+// CHECK-NOT: nn.transpose
+// CHECK: %[[O:.*]], %[[L:.*]] = nn.sdpa
+// CHECK-NOT: nn.transpose
+// CHECK: %[[KEPT:.*]]:2 = mem.barrier %[[O]], %{{.*}} : tensor<2x8x4x16xbf16>, tensor<2x8x4x16xbf16>
+// CHECK-NOT: nn.transpose
+// CHECK: nn.sdpa_grad %{{.*}}, %{{.*}}, %{{.*}} from %[[KEPT]]#0, %[[L]]
+// CHECK-NOT: nn.transpose
+// CHECK: return %[[O]], %[[KEPT]]#0, %{{.*}}
+func.func @kept(%q32: tensor<2x8x4x16xf32> {nn.name = "kept.q"}) -> (tensor<2x8x4x16xbf16>, tensor<2x8x4x16xbf16>, tensor<2x8x4x16xbf16>) {
+  %q1 = nn.cast %q32 : tensor<2x8x4x16xf32> -> tensor<2x8x4x16xbf16>
+  %q = nn.transpose %q1 perm = [0, 2, 1, 3] : tensor<2x8x4x16xbf16> -> tensor<2x4x8x16xbf16>
+  %o, %l = nn.attention %q, %q, %q guard causal scale = 2.500000e-01 : tensor<2x4x8x16xbf16>, tensor<2x4x8x16xbf16>, tensor<2x4x8x16xbf16> -> tensor<2x4x8x16xbf16>, tensor<2x4x8xf32>
+  %o1 = nn.transpose %o perm = [0, 2, 1, 3] : tensor<2x4x8x16xbf16> -> tensor<2x8x4x16xbf16>
+  %kept:2 = mem.barrier %o, %q1 : tensor<2x4x8x16xbf16>, tensor<2x8x4x16xbf16>
+  %o2 = nn.transpose %kept#0 perm = [0, 2, 1, 3] : tensor<2x4x8x16xbf16> -> tensor<2x8x4x16xbf16>
+  %d = nn.transpose %kept#1 perm = [0, 2, 1, 3] : tensor<2x8x4x16xbf16> -> tensor<2x4x8x16xbf16>
+  %dq, %dk, %dv = nn.attention_grad %q, %q, %q, %kept#0, %l, %d guard causal scale = 2.500000e-01 : tensor<2x4x8x16xbf16>, tensor<2x4x8x16xbf16>, tensor<2x4x8x16xbf16>, tensor<2x4x8x16xbf16>, tensor<2x4x8xf32>
+  %dq1 = nn.transpose %dq perm = [0, 2, 1, 3] : tensor<2x4x8x16xbf16> -> tensor<2x8x4x16xbf16>
+  return %o1, %o2, %dq1 : tensor<2x8x4x16xbf16>, tensor<2x8x4x16xbf16>, tensor<2x8x4x16xbf16>
 }
 
 // Rotary positions work on both orders of heads and positions. An operand that is not a transposition is transposed once. A result that
