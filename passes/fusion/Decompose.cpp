@@ -1,5 +1,6 @@
 //===- Decompose.cpp - Replaces ops by simpler ops ------------------------===//
 #include "lib/Support/DeadOps.h"
+#include "lib/Support/OpCopies.h"
 #include "lib/Target/Target.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/fusion/Passes.h"
@@ -29,7 +30,10 @@ void decomposeAll(Operation *root, const Target *target) {
   });
   while (!work.empty()) {
     Operation *op = work.pop_back_val();
-    OpBuilder builder(op);
+    CopyAttributes listener;
+    listener.current = op;
+    OpBuilder builder(op->getContext(), &listener);
+    builder.setInsertionPoint(op);
     Operation *before = op->getPrevNode();
     SmallVector<Value> values = cast<DecomposableOpInterface>(op).decompose(builder);
     Operation *first = before ? before->getNextNode() : &op->getBlock()->front();

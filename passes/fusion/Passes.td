@@ -158,7 +158,7 @@ def CallAttentionPass : Pass<"shale-call-attention", "::mlir::ModuleOp"> {
     An `nn.attention` that the target's library computes (`Target::isLibraryCall`) becomes
     `nn.sdpa`, and its gradient `nn.sdpa_grad`. These take heads after positions, as the
     products around attention write and read them. The transpositions in between
-    disappear. Query, key and value that are the parts of each row of one tensor, in
+    disappear, also behind a `mem.barrier`. Query, key and value that are the parts of each row of one tensor, in
     order, become one operand. Gradients that are only joined in this order become one
     result. Attention with masks, dropout or f32 values stays, and later becomes
     products and generated kernels; a remark gives the reason. In a build
@@ -422,7 +422,8 @@ def FusionPass : Pass<"shale-fusion", "::mlir::ModuleOp"> {
     values have R*C elements, or R elements (one per row); all others are read
     through an index map. A 16-bit value that is read as f32 is stored in 16 bits and
     widened by each cluster that reads it. What costs less to compute than to store, such as
-    a bias that is added to a product, is computed by each reader, also in the backward pass.
+    a bias that is added to a product, is computed by each reader, also in the backward pass. So are the operands of
+    a concatenation, if that reads fewer bytes. A value and what a `mem.barrier` returns of it are one operand.
     A dedicated kernel that can store casts of its results, such as the update of a flat group, is in
     a cluster with them. Fusion changes no bits. With `singletons` each op becomes a cluster of its own.
 

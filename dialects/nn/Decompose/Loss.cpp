@@ -18,15 +18,6 @@ Value atLabel(Composer &b, Value logits, Value labels) {
   Value column = b.iota(Composer::shaped(logits, Composer::elementOf(labels)), 1);
   return b.compare(Predicate::EQ, column, b.alongRows(labels, logits));
 }
-/// True for the rows that count, whose label is not the constant `ignored`.
-Value counts(Composer &b, Value labels, int64_t ignored) {
-  auto type = Composer::type(labels);
-  unsigned width = type.getElementTypeBitWidth();
-  if (!llvm::isIntN(width, ignored)) // no label is ignored
-    return b.splat(type.clone(IntegerType::get(type.getContext(), 1)), 1);
-  llvm::APInt index(width, ignored, /*isSigned=*/true);
-  return b.compare(Predicate::NE, labels, b.constant(DenseElementsAttr::get(type, index)));
-}
 } // namespace
 
 /// Returns the logits, without columns that are no classes, and the labels, of which those of such
@@ -51,7 +42,7 @@ Values CrossEntropyOp::decompose(OpBuilder &builder) {
   Value lse = b.add(b.log(b.reduceRows(ReduceKind::Sum, e)), highest);
   Value hit = b.select(atLabel(b, x, labels), x, b.splat(x, 0));
   Value chosen = b.reduceRows(ReduceKind::Sum, hit);
-  Value counted = counts(b, getLabels(), getIgnoreIndex());
+  Value counted = countedRows(builder, getLoc(), getLabels(), getIgnoreIndex());
   Value zero = b.splat(lse, 0);
   Value loss = b.select(counted, b.sub(lse, chosen), zero);
   Value one = b.select(counted, b.splat(lse, 1), zero);
@@ -62,7 +53,7 @@ Values CrossEntropyGradOp::decompose(OpBuilder &builder) {
   Composer b(builder, *this);
   auto [x, labels] = operandsOf(b, builder, *this);
   Value lse = getLse();
-  Value counted = counts(b, getLabels(), getIgnoreIndex());
+  Value counted = countedRows(builder, getLoc(), getLabels(), getIgnoreIndex());
   // A row that does not count is 0 even where its logits are not finite.
   Value power = b.select(b.alongRows(counted, x), b.sub(x, b.alongRows(lse, x)),
                          b.splat(x, -std::numeric_limits<double>::infinity()));
