@@ -13,7 +13,6 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
-#include "llvm/ADT/StringSwitch.h"
 #include <map>
 
 using namespace shale;
@@ -63,27 +62,16 @@ static StringRef calledName(const PyExpr &call) {
 static bool isOfKind(const PyExpr &expr, StringRef kind) {
   switch (expr.kind) {
   case PyExpr::Kind::Binary:
-    return kind == llvm::StringSwitch<StringRef>(expr.text)
-                       .Case("+", "add")
-                       .Case("-", "sub")
-                       .Case("*", "mul")
-                       .Case("/", "div")
-                       .Case("**", "pow")
-                       .Case("@", "matmul")
-                       .Default("");
+    return words::isWrittenAs(kind, words::Python::Operator, expr.text);
   case PyExpr::Kind::Unary:
-    return kind == "neg" && expr.text == "-";
+    return words::isWrittenAs(kind, words::Python::Sign, expr.text);
   case PyExpr::Kind::Attribute:
-    return llvm::is_contained({"T", "mT"}, expr.text) &&
-           llvm::is_contained({"permute", "transpose", "t", "numpy_T"}, kind);
+    return words::isWrittenAs(kind, words::Python::Attribute, expr.text);
   case PyExpr::Kind::Index: // x[:, i] is a selection, x[:, i, None] one more operation
-    return llvm::is_contained({"select", "slice", "unsqueeze", "index"}, kind);
+    return words::isWrittenAs(kind, words::Python::Subscript, "[]");
   case PyExpr::Kind::Call: {
     StringRef name = expr.parts.empty() ? "" : calledName(expr);
-    return name == kind ||
-           (kind == "view" &&
-            llvm::is_contained({"reshape", "flatten", "unflatten", "view_as"}, name)) ||
-           (kind == "transpose" && llvm::is_contained({"swapaxes", "swapdims", "t"}, name));
+    return name == kind || words::isWrittenAs(kind, words::Python::Call, name);
   }
   default:
     return false;
@@ -162,10 +150,10 @@ static bool isSameInSource(const NodeProto &kept, StringRef keptScope, const Nod
 /// operations, and whose call is all that their line does. A function of one tensor that is called
 /// twice, with equal values, is merged as a whole: a part that is left belongs to the first call.
 static bool areOfOneCall(const NodeProto &kept, const NodeProto &reader) {
-  constexpr StringRef trace = "pkg.torch.onnx.stack_trace";
   StringRef line = readSourceText(reader);
   if (line.empty() || readScope(kept) != readScope(reader) ||
-      metadata(kept.metadata_props(), trace) != metadata(reader.metadata_props(), trace))
+      metadata(kept.metadata_props(), words::kStackTrace) !=
+          metadata(reader.metadata_props(), words::kStackTrace))
     return false;
   if (!line.consume_front("return ")) {
     line = line.drop_while([](char c) { return llvm::isAlnum(c) || c == '_'; });

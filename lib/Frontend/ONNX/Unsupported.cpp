@@ -102,35 +102,8 @@ static LogicalResult refuseMaxNorm(ImportContext &context, const NodeProto &node
           "Export the model with max_norm=None: it then trains without this limit");
 }
 
-namespace {
-
-/// An argument of PyTorch's operations that the exporter's nodes do not have: they compute another
-/// value, or send another gradient.
-struct LeftOut {
-  llvm::StringLiteral kind; // of the operation, with any overload
-  size_t position;
-  llvm::StringLiteral name;
-  /// The only value with which the nodes are wrong; empty: any but None.
-  llvm::StringLiteral value;
-  llvm::StringLiteral remedy;
-};
-
-} // namespace
-
-/// Source: onnxscript 0.7, function_libs/torch_lib/ops (functions that do not read an argument).
-static constexpr LeftOut kLeftOut[] = {
-    {"embedding", 3, "scale_grad_by_freq", "True", "Export with scale_grad_by_freq=False"},
-    {"embedding_bag", 3, "scale_grad_by_freq", "True", "Export with scale_grad_by_freq=False"},
-    {"avg_pool2d", 6, "divisor_override", "",
-     "Leave it out of the model, and multiply by the size of the window divided by it"},
-    {"avg_pool3d", 6, "divisor_override", "",
-     "Leave it out of the model, and multiply by the size of the window divided by it"},
-    {"scatter_reduce", 4, "reduce", "mean",
-     "Write it as two sums, of the values and of ones, and divide them"},
-};
-
 /// Whether an operation has an argument that its nodes lack.
-static bool hasLeftOut(const FxNode &fx, const LeftOut &rule, std::string &value) {
+static bool hasLeftOut(const FxNode &fx, const words::LeftOut &rule, std::string &value) {
   StringRef target = fx.target;
   if (!target.consume_front(words::kAten) || target.split('.').first != rule.kind)
     return false;
@@ -148,9 +121,10 @@ static bool hasLeftOut(const FxNode &fx, const LeftOut &rule, std::string &value
 static LogicalResult refuseLeftOut(ImportContext &context, const NodeProto &node) {
   FxNode fx = readFxNode(node);
   std::string value;
-  const auto *rule =
-      llvm::find_if(kLeftOut, [&](const LeftOut &rule) { return hasLeftOut(fx, rule, value); });
-  if (rule == std::end(kLeftOut))
+  const auto *rule = llvm::find_if(words::leftOutArguments(), [&](const words::LeftOut &rule) {
+    return hasLeftOut(fx, rule, value);
+  });
+  if (rule == words::leftOutArguments().end())
     return success();
   return context.errorAt(
       context.locationOf(node),

@@ -1,5 +1,6 @@
 //===- Evaluate.cpp - Values of terms over the arguments of an operation --===//
 #include "lib/Frontend/ONNX/Record/Evaluate.h"
+#include "lib/Frontend/ONNX/Record/Words.h"
 #include "llvm/ADT/StringSwitch.h"
 #include <cmath>
 
@@ -74,17 +75,9 @@ static Value subtract(const Call &call) {
   return valueOf(x && y ? std::optional(*x - *y) : std::nullopt);
 }
 
-/// The number of a data type by PyTorch's name. Source: onnx.proto, TensorProto.DataType.
+/// The number of a data type by PyTorch's name.
 static Value dataType(const Call &call) {
-  int type = llvm::StringSwitch<int>(call.operands.front().text)
-                 .Case("torch.float32", 1)
-                 .Case("torch.int32", 6)
-                 .Case("torch.int64", 7)
-                 .Case("torch.bool", 9)
-                 .Case("torch.float16", 10)
-                 .Case("torch.float64", 11)
-                 .Case("torch.bfloat16", 16)
-                 .Default(0);
+  int type = words::dataTypeOf(call.operands.front().text);
   return type ? Value(Argument::of(type)) : std::nullopt;
 }
 

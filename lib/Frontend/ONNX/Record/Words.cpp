@@ -1,5 +1,6 @@
 //===- Words.cpp - The words of PyTorch's exporter ------------------------===//
 #include "lib/Frontend/ONNX/Record/Words.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -93,6 +94,67 @@ int words::attentionDropoutPlaceOf(StringRef kind) {
              3)
       .Case("_scaled_dot_product_efficient_attention", 5)
       .Default(-1);
+}
+
+namespace {
+struct Spelling {
+  words::Python form;
+  llvm::StringLiteral texts, kinds;
+};
+} // namespace
+
+/// Source: the documentation of torch.Tensor, and its operators.
+static constexpr Spelling kSpellings[] = {
+    {words::Python::Operator, "+", "add"},
+    {words::Python::Operator, "-", "sub"},
+    {words::Python::Operator, "*", "mul"},
+    {words::Python::Operator, "/", "div"},
+    {words::Python::Operator, "**", "pow"},
+    {words::Python::Operator, "@", "matmul"},
+    {words::Python::Sign, "-", "neg"},
+    {words::Python::Attribute, "T mT", "permute transpose t numpy_T"},
+    {words::Python::Subscript, "[]", "select slice unsqueeze index"},
+    {words::Python::Call, "reshape flatten unflatten view_as", "view"},
+    {words::Python::Call, "swapaxes swapdims t", "transpose"},
+};
+
+static bool isAmong(StringRef word, StringRef list) {
+  llvm::SmallVector<StringRef> all;
+  list.split(all, ' ');
+  return llvm::is_contained(all, word);
+}
+
+bool words::isWrittenAs(StringRef kind, Python form, StringRef text) {
+  return llvm::any_of(kSpellings, [&](const Spelling &row) {
+    return row.form == form && isAmong(text, row.texts) && isAmong(kind, row.kinds);
+  });
+}
+
+/// Source: onnxscript 0.7, function_libs/torch_lib/ops (functions that do not read an argument).
+static constexpr words::LeftOut kLeftOut[] = {
+    {"embedding", 3, "scale_grad_by_freq", "True", "Export with scale_grad_by_freq=False"},
+    {"embedding_bag", 3, "scale_grad_by_freq", "True", "Export with scale_grad_by_freq=False"},
+    {"avg_pool2d", 6, "divisor_override", "",
+     "Leave it out of the model, and multiply by the size of the window divided by it"},
+    {"avg_pool3d", 6, "divisor_override", "",
+     "Leave it out of the model, and multiply by the size of the window divided by it"},
+    {"scatter_reduce", 4, "reduce", "mean",
+     "Write it as two sums, of the values and of ones, and divide them"},
+};
+
+llvm::ArrayRef<words::LeftOut> words::leftOutArguments() { return kLeftOut; }
+
+/// Source: onnx.proto, TensorProto.DataType.
+int words::dataTypeOf(StringRef name) {
+  return llvm::StringSwitch<int>(name)
+      .Case("torch.float32", 1)
+      .Case("torch.int32", 6)
+      .Case("torch.int64", 7)
+      .Case("torch.bool", 9)
+      .Case("torch.float16", 10)
+      .Case("torch.float64", 11)
+      .Case("torch.bfloat16", 16)
+      .Default(0);
 }
 
 StringRef words::kindOf(StringRef target) {

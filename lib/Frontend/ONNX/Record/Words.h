@@ -9,6 +9,7 @@
 #ifndef SHALE_FRONTEND_ONNX_RECORD_WORDS_H
 #define SHALE_FRONTEND_ONNX_RECORD_WORDS_H
 
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 
 namespace shale::onnx::words {
@@ -100,6 +101,27 @@ int biasPlaceOf(llvm::StringRef kind);
 /// Returns the place of the dropout ratio among the arguments of a kind of attention; -1 for other
 /// kinds.
 int attentionDropoutPlaceOf(llvm::StringRef kind);
+
+/// How a line of Python writes an operation.
+enum class Python { Operator, Sign, Attribute, Subscript, Call };
+/// Whether Python's `text` writes an operation of this kind, under another name than its own.
+bool isWrittenAs(llvm::StringRef kind, Python form, llvm::StringRef text);
+
+/// An argument of PyTorch's operations that the exporter's nodes do not have: they compute another
+/// value, or send another gradient.
+struct LeftOut {
+  llvm::StringLiteral kind; // of the operation, with any overload
+  size_t position;
+  llvm::StringLiteral name;
+  /// The only value with which the nodes are wrong; empty: any but None.
+  llvm::StringLiteral value;
+  llvm::StringLiteral remedy;
+};
+llvm::ArrayRef<LeftOut> leftOutArguments();
+
+/// Returns the number of a data type in ONNX by PyTorch's name, "torch.float32"; 0 if it is not
+/// known.
+int dataTypeOf(llvm::StringRef name);
 
 /// Returns the kind of a target: "lerp" for "aten.lerp.Tensor".
 llvm::StringRef kindOf(llvm::StringRef target);
