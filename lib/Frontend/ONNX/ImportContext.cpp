@@ -50,8 +50,9 @@ Location ImportContext::locationOf(const NodeProto &node) const {
   Location below = fileLocation();
   if (SourceLine source = readSourceLine(node); !source.file.empty())
     below = FileLineColLoc::get(mlirContext(), displayName(source.file), source.line, 0);
-  if (std::optional<std::string> module = readScope(node); module && !module->empty())
-    below = named(scopeOf(*module), below);
+  // The model itself has no name.
+  if (std::string scope = scopeOf(readScope(node).value_or("")); !scope.empty())
+    below = named(scope, below);
   return named(displayName(name), below);
 }
 

@@ -5,6 +5,10 @@
 // RUN: shale-run --as=f64 %s --compare=%t.mlir --tolerance=1e-12 | FileCheck %s --check-prefix=EQUAL
 // EQUAL-DAG: @all: 3 values, 0 differ in value
 // EQUAL-DAG: @padded: 4 values, 0 differ in value
+// The same on two tensor axes.
+// RUN: sed 's/\[tensor "tp"=4\]/[tensor "a"=2, tensor "b"=2]/; s/{"tp"}/{"a", "b"}/' %s > %t.two.mlir
+// RUN: shale-opt %t.two.mlir --shale-propagate --shale-verify-sharded --shale-partition -o %t.parts.mlir
+// RUN: shale-run --as=f64 %t.two.mlir --compare=%t.parts.mlir --tolerance=1e-12 | FileCheck %s --check-prefix=EQUAL
 dist.mesh @mesh <[tensor "tp"=4]>
 
 // CHECK-LABEL: @all
