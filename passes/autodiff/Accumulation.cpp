@@ -43,12 +43,10 @@ FailureOr<nn::StateOp> StepBuilder::declareAccumulator(const Twine &name, Type t
   if (module.lookupSymbol(symbol))
     return function.emitError("the name @\"") << symbol << "\" of an accumulator is taken",
            failure();
-  return nn::StateOp::create(
-      builder, loc, builder.getStringAttr(symbol),
-      nn::RoleAttr::get(builder.getContext(), nn::Role::GradAccumulator), /*slot=*/StringAttr(),
-      TypeAttr::get(type), /*init=*/Attribute(), /*names=*/ArrayAttr(),
-      of ? FlatSymbolRefAttr::get(of) : FlatSymbolRefAttr(), /*unit=*/StringAttr(),
-      /*trained=*/BoolAttr(), /*decay=*/FloatAttr(), /*lr_scale=*/FloatAttr());
+  auto state = nn::StateOp::create(builder, loc, symbol, nn::Role::GradAccumulator, type);
+  if (of)
+    state.setOfAttr(FlatSymbolRefAttr::get(of));
+  return state;
 }
 
 /// Declares one accumulator per trained parameter, in f32, and one each for the sum and the count

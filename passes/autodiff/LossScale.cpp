@@ -13,14 +13,9 @@ void StepBuilder::declareLossScale() {
   constexpr double first = 65536;
   auto declare = [&](StringRef name, double init) -> Scaling {
     builder.setInsertionPoint(function);
-    auto state = nn::StateOp::create(
-        builder, function.getLoc(), builder.getStringAttr(name),
-        nn::RoleAttr::get(builder.getContext(), nn::Role::LossScale),
-        /*slot=*/StringAttr(), TypeAttr::get(scalarType()),
-        nn::FillAttr::get(builder.getContext(), builder.getF64FloatAttr(init)),
-        /*names=*/ArrayAttr(),
-        /*of=*/FlatSymbolRefAttr(), /*unit=*/StringAttr(),
-        /*trained=*/BoolAttr(), /*decay=*/FloatAttr(), /*lr_scale=*/FloatAttr());
+    auto state =
+        nn::StateOp::create(builder, function.getLoc(), name, nn::Role::LossScale, scalarType());
+    state.setInitAttr(nn::FillAttr::get(builder.getContext(), builder.getF64FloatAttr(init)));
     return {state, addArgument(scalarType(), stateAttr(state), function.getLoc()), Value()};
   };
   scale = declare("loss_scale", first);

@@ -42,12 +42,9 @@ LogicalResult StepBuilder::declareMoments() {
         type = type.clone(own.stateShape(type.getShape()));
       if (own.integerState)
         type = type.clone(builder.getI32Type());
-      auto moment = nn::StateOp::create(
-          builder, t.state.getLoc(), builder.getStringAttr(name),
-          nn::RoleAttr::get(builder.getContext(), nn::Role::Moment), builder.getStringAttr(slot),
-          TypeAttr::get(type), /*init=*/Attribute(), /*names=*/ArrayAttr(),
-          FlatSymbolRefAttr::get(t.state), /*unit=*/StringAttr(), /*trained=*/BoolAttr(),
-          /*decay=*/FloatAttr(), /*lr_scale=*/FloatAttr());
+      auto moment = nn::StateOp::create(builder, t.state.getLoc(), name, nn::Role::Moment, type);
+      moment.setSlot(slot);
+      moment.setOfAttr(FlatSymbolRefAttr::get(t.state));
       t.moments.push_back(moment);
       t.momentValues.push_back(
           addArgument(moment.getTensorType(), stateAttr(moment), t.value.getLoc()));

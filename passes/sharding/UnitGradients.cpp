@@ -104,14 +104,9 @@ LogicalResult UnitRewriter::declareResiduals(Group &group) {
   SymbolTable symbols(group.unit->getParentOp());
   OpBuilder declares(builder.getContext());
   for (const auto &[suffix, elements] : roundings) {
-    auto state = nn::StateOp::create(
-        declares, group.unit.getLoc(),
-        declares.getStringAttr(group.param.op.getSymName() + ".residual." + suffix),
-        nn::RoleAttr::get(declares.getContext(), nn::Role::Residual), /*slot=*/StringAttr(),
-        TypeAttr::get(RankedTensorType::get({elements}, declares.getF32Type())),
-        /*init=*/Attribute(), /*names=*/ArrayAttr(), /*of=*/FlatSymbolRefAttr(),
-        /*unit=*/StringAttr(), /*trained=*/BoolAttr(), /*decay=*/FloatAttr(),
-        /*lr_scale=*/FloatAttr());
+    std::string name = (group.param.op.getSymName() + ".residual." + suffix).str();
+    auto state = nn::StateOp::create(declares, group.unit.getLoc(), name, nn::Role::Residual,
+                                     RankedTensorType::get({elements}, declares.getF32Type()));
     Operation *before = group.residuals.empty() ? group.param.op : group.residuals.back();
     symbols.insert(state, std::next(Block::iterator(before)));
     group.residuals.push_back(state);

@@ -297,13 +297,11 @@ FailureOr<dist::GroupAttr> UnitsBuilder::layOutState(const PlannedGroup &group,
 FlatState UnitsBuilder::declare(const std::string &name, nn::Role role, Type element,
                                 dist::UnitOp unit, int64_t index, dist::GroupAttr group,
                                 bool sliced, FlatSymbolRefAttr of) {
-  auto op =
-      nn::StateOp::create(builder, unit.getLoc(), builder.getStringAttr(name),
-                          nn::RoleAttr::get(module.getContext(), role), /*slot=*/StringAttr(),
-                          TypeAttr::get(RankedTensorType::get({group.getCount()}, element)),
-                          /*init=*/Attribute(), /*names=*/ArrayAttr(), of, /*unit=*/StringAttr(),
-                          /*trained=*/builder.getBoolAttr(group.getTrained()),
-                          /*decay=*/FloatAttr(), /*lr_scale=*/FloatAttr());
+  auto op = nn::StateOp::create(builder, unit.getLoc(), name, role,
+                                RankedTensorType::get({group.getCount()}, element));
+  if (of)
+    op.setOfAttr(of);
+  op.setTrained(group.getTrained());
   op->remove();
   symbols.insert(op, Block::iterator(*module.getOps<func::FuncOp>().begin()));
   op->setAttr(dist::kUnitAttr, FlatSymbolRefAttr::get(unit));

@@ -43,6 +43,11 @@ def NN_StateOp : NN_Op<"state", [Symbol]> {
       OptionalAttr<StrAttr>:$unit, OptionalAttr<BoolAttr>:$trained,
       OptionalAttr<F64Attr>:$decay, OptionalAttr<F64Attr>:$lr_scale);
   let assemblyFormat = "$sym_name `role` `=` custom<StateRole>($role, $slot) `type` `=` $type attr-dict";
+  let builders = [OpBuilder<(ins "::llvm::StringRef":$name, "::shale::nn::Role":$role, "::mlir::Type":$type), [{
+    $_state.addAttribute(getSymNameAttrName($_state.name), $_builder.getStringAttr(name));
+    $_state.addAttribute(getRoleAttrName($_state.name), RoleAttr::get($_builder.getContext(), role));
+    $_state.addAttribute(getTypeAttrName($_state.name), ::mlir::TypeAttr::get(type));
+  }]>];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     ::mlir::RankedTensorType getTensorType();

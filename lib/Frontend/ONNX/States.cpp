@@ -165,18 +165,15 @@ FailureOr<Value> StateDeclarer::declare(const Parameter &parameter) {
 void StateDeclarer::create(const Parameter &parameter, const Declared &declared) {
   OpBuilder states(context.mlirContext());
   states.setInsertionPointToEnd(context.module.getBody());
-  ArrayAttr aliases;
+  auto role = parameter.isParameter ? nn::Role::Param : nn::Role::Buffer;
+  auto state = nn::StateOp::create(states, context.fileLocation(), displayName(parameter.name),
+                                   role, declared.type);
+  if (declared.init)
+    state.setInitAttr(declared.init);
   if (!parameter.aliases.empty()) {
     SmallVector<StringRef> list(parameter.aliases.begin(), parameter.aliases.end());
-    aliases = states.getStrArrayAttr(list);
+    state.setNamesAttr(states.getStrArrayAttr(list));
   }
-  auto role = parameter.isParameter ? nn::Role::Param : nn::Role::Buffer;
-  nn::StateOp::create(states, context.fileLocation(),
-                      states.getStringAttr(displayName(parameter.name)),
-                      nn::RoleAttr::get(context.mlirContext(), role), /*slot=*/StringAttr(),
-                      TypeAttr::get(declared.type), declared.init, aliases, FlatSymbolRefAttr(),
-                      /*unit=*/StringAttr(), /*trained=*/BoolAttr(), /*decay=*/FloatAttr(),
-                      /*lr_scale=*/FloatAttr());
 }
 
 void onnx::markUntrained(ImportContext &context, StringRef name) {
