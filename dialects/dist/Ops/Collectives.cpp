@@ -82,13 +82,14 @@ ShardingRule AllGatherOp::getShardingRule() {
     }
     return factor;
   };
-  TensorFactors from, to;
-  for (int64_t size : cast<RankedTensorType>(getInput().getType()).getShape())
-    from.push_back(factorOf(size, int64_t(from.size()) == getDim() ? FactorKind::Whole
-                                                                   : FactorKind::Parallel));
-  to = from;
-  to[getDim()] =
-      factorOf(cast<RankedTensorType>(getType()).getDimSize(getDim()), FactorKind::Whole);
+  ArrayRef<int64_t> before = cast<RankedTensorType>(getInput().getType()).getShape();
+  size_t gathered = getDim();
+  TensorFactors from;
+  for (auto [dim, size] : llvm::enumerate(before))
+    from.push_back(factorOf(size, dim == gathered ? FactorKind::Whole : FactorKind::Parallel));
+  TensorFactors to = from;
+  to[gathered] =
+      factorOf(cast<RankedTensorType>(getType()).getDimSize(gathered), FactorKind::Whole);
   rule.operands.push_back(from);
   rule.results.push_back(to);
   return rule;
