@@ -1,5 +1,5 @@
 //===- ShardingRule.cpp - Properties of sharding rules --------------------===//
-#include "dialects/interfaces/ShardingRule.h"
+#include "dialects/interfaces/RuleBuilder.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Operation.h"
 
@@ -18,18 +18,39 @@ bool shale::isProduct(const ShardingRule &rule) {
 }
 
 ShardingRule shale::elementwiseRule(Operation *op, ArrayRef<int64_t> linear, bool additive) {
-  ShardingRule rule;
-  TensorFactors dims;
-  for (int64_t size : cast<RankedTensorType>(op->getResult(0).getType()).getShape()) {
-    dims.emplace_back();
-    if (size == 1)
-      continue;
-    dims.back().push_back(rule.factors.size());
-    rule.factors.push_back({size, FactorKind::Parallel});
-  }
-  rule.operands.assign(op->getNumOperands(), dims);
-  rule.results.assign(1, dims);
-  rule.linear.assign(linear.begin(), linear.end());
+  RuleBuilder rule;
+  TensorFactors dims = rule.dims(cast<RankedTensorType>(op->getResult(0).getType()).getShape());
+  for (unsigned i = 0; i < op->getNumOperands(); ++i)
+    rule.operand(dims);
+  return rule.result(dims).linear(linear, additive).take();
+}
+
+SmallVector<int64_t, 2> RuleBuilder::dim(int64_t size, FactorKind kind) {
+  if (size == 1)
+    return {};
+  rule.factors.push_back({size, kind});
+  return {static_cast<int64_t>(rule.factors.size()) - 1};
+}
+
+TensorFactors RuleBuilder::dims(ArrayRef<int64_t> shape, FactorKind kind) {
+  TensorFactors factors;
+  for (int64_t size : shape)
+    factors.push_back(dim(size, kind));
+  return factors;
+}
+
+RuleBuilder &RuleBuilder::operand(TensorFactors factors) {
+  rule.operands.push_back(std::move(factors));
+  return *this;
+}
+
+RuleBuilder &RuleBuilder::result(TensorFactors factors) {
+  rule.results.push_back(std::move(factors));
+  return *this;
+}
+
+RuleBuilder &RuleBuilder::linear(ArrayRef<int64_t> operands, bool additive) {
+  rule.linear.assign(operands.begin(), operands.end());
   rule.additive = additive;
-  return rule;
+  return *this;
 }

@@ -27,7 +27,7 @@ public:
   explicit Duplicator(const Target &target) : target(target) {}
 
   void run(Block &block) {
-    for (Operation &op : llvm::make_early_inc_range(block))
+    for (Operation &op : block)
       if (isFusible(&op) && selects(&op))
         cloneForJoin(&op);
     eraseDeadOps(block);

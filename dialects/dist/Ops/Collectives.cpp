@@ -1,5 +1,6 @@
 //===- Collectives.cpp - Collectives that change a layout -----------------===//
 #include "dialects/dist/Dist.h"
+#include "dialects/interfaces/RuleBuilder.h"
 #include "mlir/IR/Builders.h"
 
 using namespace mlir;
@@ -73,26 +74,15 @@ CollectiveKind AllGatherOp::getCollectiveKind() { return CollectiveKind::AllGath
 
 /// The gathered dimension must be whole on both sides. Others are as in the operand.
 ShardingRule AllGatherOp::getShardingRule() {
-  ShardingRule rule;
-  auto factorOf = [&](int64_t size, FactorKind kind) {
-    SmallVector<int64_t, 2> factor;
-    if (size != 1) {
-      factor.push_back(rule.factors.size());
-      rule.factors.push_back({size, kind});
-    }
-    return factor;
-  };
-  ArrayRef<int64_t> before = cast<RankedTensorType>(getInput().getType()).getShape();
+  RuleBuilder rule;
   size_t gathered = getDim();
   TensorFactors from;
-  for (auto [dim, size] : llvm::enumerate(before))
-    from.push_back(factorOf(size, dim == gathered ? FactorKind::Whole : FactorKind::Parallel));
+  for (auto [dim, size] : llvm::enumerate(cast<RankedTensorType>(getInput().getType()).getShape()))
+    from.push_back(rule.dim(size, dim == gathered ? FactorKind::Whole : FactorKind::Parallel));
   TensorFactors to = from;
   to[gathered] =
-      factorOf(cast<RankedTensorType>(getType()).getDimSize(gathered), FactorKind::Whole);
-  rule.operands.push_back(from);
-  rule.results.push_back(to);
-  return rule;
+      rule.dim(cast<RankedTensorType>(getType()).getDimSize(gathered), FactorKind::Whole);
+  return rule.operand(from).result(to).take();
 }
 
 //===- ReduceScatter ------------------------------------------------------===//

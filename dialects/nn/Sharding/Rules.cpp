@@ -10,36 +10,6 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::nn;
 
-SmallVector<int64_t, 2> RuleBuilder::dim(int64_t size, FactorKind kind) {
-  if (size == 1)
-    return {};
-  rule.factors.push_back({size, kind});
-  return {static_cast<int64_t>(rule.factors.size()) - 1};
-}
-
-TensorFactors RuleBuilder::dims(ArrayRef<int64_t> shape, FactorKind kind) {
-  TensorFactors factors;
-  for (int64_t size : shape)
-    factors.push_back(dim(size, kind));
-  return factors;
-}
-
-RuleBuilder &RuleBuilder::operand(TensorFactors factors) {
-  rule.operands.push_back(std::move(factors));
-  return *this;
-}
-
-RuleBuilder &RuleBuilder::result(TensorFactors factors) {
-  rule.results.push_back(std::move(factors));
-  return *this;
-}
-
-RuleBuilder &RuleBuilder::linear(ArrayRef<int64_t> operands, bool additive) {
-  rule.linear.assign(operands.begin(), operands.end());
-  rule.additive = additive;
-  return *this;
-}
-
 int64_t nn::pieces(ArrayRef<SplitAxis> axes) {
   int64_t count = 1;
   for (const SplitAxis &axis : axes)

@@ -2,27 +2,10 @@
 #ifndef SHALE_NN_SHARDING_RULES_H
 #define SHALE_NN_SHARDING_RULES_H
 
+#include "dialects/interfaces/RuleBuilder.h"
 #include "dialects/nn/NN.h"
 
 namespace shale::nn {
-
-/// Collects the factors of a rule. A dimension of size 1 has no factors: nothing
-/// can split it.
-class RuleBuilder {
-public:
-  /// Adds a factor and returns its index; returns the empty list for size 1.
-  llvm::SmallVector<int64_t, 2> dim(int64_t size, FactorKind kind = FactorKind::Parallel);
-  /// Adds one factor per dimension.
-  TensorFactors dims(llvm::ArrayRef<int64_t> shape, FactorKind kind = FactorKind::Parallel);
-  RuleBuilder &operand(TensorFactors factors);
-  RuleBuilder &result(TensorFactors factors);
-  /// See ShardingRule::linear.
-  RuleBuilder &linear(llvm::ArrayRef<int64_t> operands, bool additive = false);
-  ShardingRule take() { return std::move(rule); }
-
-private:
-  ShardingRule rule;
-};
 
 inline llvm::ArrayRef<int64_t> shapeOf(mlir::Value value) {
   return llvm::cast<mlir::RankedTensorType>(value.getType()).getShape();
