@@ -37,6 +37,9 @@ it.right("version 17", "DFT", [("x", real)], pairs(np.fft.fft(real[..., 0], axis
 it.right("version 17, axis", "DFT", [("x", real)], pairs(np.fft.fft(real[..., 0], axis=2)), {"axis": 2}, opsets=(("", 17),))
 long = given((2, 1000, 1))
 it.right("1000 numbers", "DFT", [("x", long)], pairs(np.fft.fft(long[..., 0])), bar=1e-4, differentiable=False)
+# The imaginary part of a half turn is 0, also in f32: the sine of the nearest angle is -8.7e-8.
+it.right("half a turn", "DFT", [("x", np.float32([[[3e4], [5e5]]])), integer("one", 1)], np.zeros((1, 2)), constants=("one",), bar=1e-6, wide=False, differentiable=False,
+         nodes=[node("DFT", ["x"], ["t"], "it"), node("Gather", ["t", "one"], ["y0"], "imaginary", axis=2)])
 
 it.refused("DFT", [("x", (3, 4, 3))], "the operand must be [.., 1] or [.., 2]; it is tensor<3x4x3xf32>")
 it.refused("DFT", [("x", (1,))], "the operand must be [.., 1] or [.., 2]")
