@@ -346,7 +346,10 @@ def SortLookupsPass : Pass<"shale-sort-lookups", "::mlir::ModuleOp"> {
     table row from its sorted rows and those sums. The order of each sum is fixed, and so are
     its bits. Many threads then add the rows of a frequent word, which the kernel of
     `nn.embedding_grad` adds one after another. Lookups by the same indices in one phase
-    share the sort. On a CPU the pass changes nothing.
+    share the sort. If a sum of squares reads the gradient, perhaps packed alone, the op
+    that sums the rows sums the squares of each, too: the gradient need not be read again
+    for its norm. A gradient that is summed over ranks or micro-batches first, or that is
+    a term of another, is read again. On a CPU the pass changes nothing.
 
     Before:
     ```mlir

@@ -1,7 +1,10 @@
 //===- SortLookups.cpp - Sorts the indices of lookups' gradients ----------===//
+#include "dialects/dist/Dist.h"
 #include "dialects/nn/Ops/Cast.h"
 #include "dialects/nn/Ops/Data.h"
+#include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Ops/Embedding.h"
+#include "dialects/nn/Ops/Optimizer.h"
 #include "dialects/nn/Ops/Reduce.h"
 #include "dialects/nn/Ops/Sort.h"
 #include "lib/Support/OpCopies.h"
@@ -31,6 +34,7 @@ private:
   void rewrite(nn::EmbeddingGradOp op);
   nn::ArgsortOp sorted(nn::EmbeddingGradOp op, int64_t rows);
   Value sumPieces(Location loc, Value rows, Value order, Type element);
+  void replaceSquares(OpOperand &use, Value squares);
 
   const Target &target;
   CopyAttributes listener;
@@ -72,6 +76,43 @@ Value LookupSorter::sumPieces(Location loc, Value rows, Value order, Type elemen
                               nn::ReduceKind::Sum, terms, ArrayRef<int64_t>{1});
 }
 
+/// Returns an operand of a sum of squares that has all elements of the value and else only zeros,
+/// or null. Sums over ranks or micro-batches, and packs of several gradients, have other elements.
+static OpOperand *squaredUse(Value value) {
+  for (OpOperand &use : value.getUses()) {
+    Operation *user = use.getOwner();
+    if (auto sum = dyn_cast<nn::SumSquaresOp>(user)) {
+      if (sum.getType().getElementType() == getElementTypeOrSelf(value))
+        return &use;
+    } else if (isa<nn::ReshapeOp, dist::UnitPackOp>(user) && user->getNumOperands() == 1) {
+      if (OpOperand *found = squaredUse(user->getResult(0)))
+        return found;
+    }
+  }
+  return nullptr;
+}
+
+/// Replaces an operand of a sum of squares by the sum of `squares`, which are those of its rows.
+void LookupSorter::replaceSquares(OpOperand &use, Value squares) {
+  auto sum = cast<nn::SumSquaresOp>(use.getOwner());
+  emitDecision(
+      sum.getLoc(), "sort-lookups",
+      llvm::formatv("the squares of {0} rows are summed where the rows are", nn::elements(squares))
+          .str());
+  listener.current = sum;
+  b.setInsertionPoint(sum);
+  Value total = nn::ReduceOp::create(b, sum.getLoc(), sum.getType(), nn::ReduceKind::Sum, squares,
+                                     ArrayRef<int64_t>{0});
+  SmallVector<Value> others(sum.getInputs());
+  others.erase(others.begin() + use.getOperandNumber());
+  if (!others.empty()) {
+    Value rest = nn::SumSquaresOp::create(b, sum.getLoc(), sum.getType(), others);
+    total = nn::AddOp::create(b, sum.getLoc(), sum.getType(), total, rest);
+  }
+  sum.replaceAllUsesWith(total);
+  sum.erase();
+}
+
 void LookupSorter::rewrite(nn::EmbeddingGradOp op) {
   auto table = cast<RankedTensorType>(op.getType());
   auto grad = cast<RankedTensorType>(op.getGrad().getType());
@@ -92,16 +133,18 @@ void LookupSorter::rewrite(nn::EmbeddingGradOp op) {
   if (flat != grad)
     terms = nn::ReshapeOp::create(b, loc, flat, terms);
   Value pieces = sumPieces(loc, terms, order.getOrder(), table.getElementType());
-  op.replaceAllUsesWith(nn::SortedEmbeddingGradOp::create(b, loc, table, order.getOrder(),
-                                                          order.getStarts(), terms, pieces)
-                            .getResult());
+  Type squares = squaredUse(op.getResult()) ? table.clone(ArrayRef{rows}) : Type();
+  auto sums = nn::SortedEmbeddingGradOp::create(b, loc, table, squares, order.getOrder(),
+                                                order.getStarts(), terms, pieces);
+  op.replaceAllUsesWith(sums.getResult());
   op.erase();
+  while (OpOperand *use = squaredUse(sums.getResult()))
+    replaceSquares(*use, sums.getSquares());
 }
 
 void LookupSorter::run(Block &block) {
-  for (Operation &op : llvm::make_early_inc_range(block))
-    if (auto gradient = dyn_cast<nn::EmbeddingGradOp>(op))
-      rewrite(gradient);
+  for (auto gradient : llvm::to_vector(block.getOps<nn::EmbeddingGradOp>()))
+    rewrite(gradient);
 }
 
 namespace {

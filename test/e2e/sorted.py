@@ -2,9 +2,11 @@
 """Trains a fixture on batches so large that a program for a GPU sorts the tokens for the gradient of the embedding, and compares it
 with the CPU's program, which does not.
 
-usage: sorted.py --build DIR --case test/models/gpt2
+usage: sorted.py --build DIR --case test/models/gpt2 [--squares]
 
-Most tokens of the batches are one of two. The bars are those of follow.py, and a second run must have the same bits.
+Most tokens of the batches are one of two. The bars are those of follow.py, and a second run must have the same bits. With --squares the
+kernel of the gradient must sum its squares, too, and without it must not: the gradient of a tied table has another term. All steps
+clip the gradient.
 """
 import numpy as np
 
@@ -31,6 +33,10 @@ def check(a, work):
     case.shalec(work / "planned.mlir", flags=["--target=cuda:emulated", "--emit", "rt"], sizes=sizes)
     if "nn.argsort" not in (work / "planned.mlir").read_text():
         raise Deviates("the program for a GPU sorts nothing")
+    sums = [line for line in (work / "planned.mlir").read_text().split("\n") if "= nn.sorted_embedding_grad" in line]
+    squared = [line for line in sums if line.split("->")[1].count("tensor<") == 2]
+    if not sums or len(squared) != (len(sums) if a.squares else 0):
+        raise Deviates(f"{len(squared)} of {len(sums)} gradients of embeddings have sums of squares")
     case.shalec(work / "cpu", sizes=sizes)
     case.shalec(work / "gpu", flags=["--target=cuda:emulated"], sizes=sizes)
     save_safetensors(work / "batches.safetensors", draw(read_safetensors(case.batches)))
@@ -44,6 +50,9 @@ def check(a, work):
     lines = list(zip(metrics(work / "on-gpu"), metrics(work / "on-cpu")))
     if len(lines) != STEPS:
         raise Deviates(f"metrics.jsonl has {len(lines)} steps, not {STEPS}")
+    least, clip = min(want["grad_norm"] for _, want in lines), case.trajectory["clip_grad_norm"]
+    if not least > clip:
+        raise Deviates(f"a gradient is not clipped to {clip}: its norm is {least}")
     loss = largest(abs(got["loss"] - want["loss"]) for got, want in lines)
     norm = largest(abs(got["grad_norm"] - want["grad_norm"]) / want["grad_norm"] for got, want in lines)
     got, want = (read_safetensors(work / out / "model.safetensors") for out in ("on-gpu", "on-cpu"))
@@ -54,4 +63,4 @@ def check(a, work):
 
 
 if __name__ == "__main__":
-    main(check, ("--case", {"required": True}), success="sorted:")
+    main(check, ("--case", {"required": True}), ("--squares", {"action": "store_true"}), success="sorted:")

@@ -42,6 +42,10 @@ LogicalResult SortedEmbeddingGradOp::verify() {
     return emitOpError("expects sums of the pieces of ")
            << kSortedPiece << " positions, " << table.clone(shape) << "; got "
            << getPieces().getType();
+  RankedTensorType squares = table.clone(ArrayRef{table.getDimSize(0)});
+  if (getSquares() && tensorOf(getSquares()) != squares) // sorted_embedding_grad_c4
+    return emitOpError("expects a sum of squares for each row of the table, ")
+           << squares << "; got " << getSquares().getType();
   return success();
 }
 

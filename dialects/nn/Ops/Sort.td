@@ -35,7 +35,8 @@ def NN_SortedEmbeddingGradOp : NN_Op<"sorted_embedding_grad", [Pure, NN_Numeric]
     i from a multiple of 32 on, are not added again: pieces[p, :] is the sum of
     piece p. The operands but `grad` and `pieces` are the results of `nn.argsort`.
     Starts are clamped to [0, N], and an element of `order` outside of [0, N) adds
-    nothing.
+    nothing. The second result, if present, is squares[v] = the sum of the squares of
+    result[v, :].
 
     Life: made by `shale-sort-lookups`; lives up to codegen.
 
@@ -43,12 +44,13 @@ def NN_SortedEmbeddingGradOp : NN_Op<"sorted_embedding_grad", [Pure, NN_Numeric]
     - (C1) the result is 2-D [V, D] and `starts` has V + 1 elements.
     - (C2) grad is 2-D [N, D] and has the result's element type, or a 16-bit float type if that is f32; `order` has N elements.
     - (C3) pieces is [N floordiv 32, D], of the result's element type.
+    - (C4) squares is [V], of the result's element type.
 
     Example: `%1 = nn.sorted_embedding_grad %order, %starts, %dy, %pieces : (tensor<70xi32>, tensor<257xi32>, tensor<70x64xbf16>, tensor<2x64xf32>) -> tensor<256x64xf32>`
   }];
   let arguments = (ins NN_IntTensor:$order, NN_IntTensor:$starts, NN_FloatTensor:$grad, NN_FloatTensor:$pieces);
-  let results = (outs NN_FloatTensor:$result);
-  let assemblyFormat = "$order `,` $starts `,` $grad `,` $pieces attr-dict `:` functional-type(operands, $result)";
+  let results = (outs NN_FloatTensor:$result, Optional<NN_FloatTensor>:$squares);
+  let assemblyFormat = "$order `,` $starts `,` $grad `,` $pieces attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }
 

@@ -27,10 +27,10 @@ static LogicalResult evaluateArgsort(nn::ArgsortOp op, Call &call) {
   return success();
 }
 
-static LogicalResult evaluateSortedEmbeddingGrad(nn::SortedEmbeddingGradOp, Call &call) {
+static LogicalResult evaluateSortedEmbeddingGrad(nn::SortedEmbeddingGradOp op, Call &call) {
   const int64_t *order = call.operand(0).ints(), *starts = call.operand(1).ints();
   const Tensor &grad = call.operand(2);
-  Tensor &result = call.result();
+  Tensor &result = call.result(0), *squares = op.getSquares() ? &call.result(1) : nullptr;
   result.fill(0);
   int64_t V = result.dim(0), D = result.dim(1), N = grad.dim(0);
   for (int64_t v = 0; v < V; ++v) {
@@ -50,6 +50,8 @@ static LogicalResult evaluateSortedEmbeddingGrad(nn::SortedEmbeddingGradOp, Call
         add(grad.floats() + order[i] * D);
       ++i;
     }
+    if (squares)
+      squares->setNumber(v, std::inner_product(y, y + D, y, 0.0));
   }
   return success();
 }

@@ -115,3 +115,28 @@ func.func @sorted_embedding_grad_c3_type(%o: tensor<70xi32>, %s: tensor<257xi32>
   %0 = nn.sorted_embedding_grad %o, %s, %g, %p : (tensor<70xi32>, tensor<257xi32>, tensor<70x64xbf16>, tensor<2x64xbf16>) -> tensor<256x64xf32>
   return
 }
+
+// -----
+
+// sorted_embedding_grad_c4: a sum of squares for each row
+func.func @sorted_embedding_grad_c4(%o: tensor<70xi32>, %s: tensor<257xi32>, %g: tensor<70x64xbf16>, %p: tensor<2x64xf32>) {
+  // expected-error@+1 {{expects a sum of squares for each row of the table, 'tensor<256xf32>'; got 'tensor<257xf32>'}}
+  %0, %1 = nn.sorted_embedding_grad %o, %s, %g, %p : (tensor<70xi32>, tensor<257xi32>, tensor<70x64xbf16>, tensor<2x64xf32>) -> (tensor<256x64xf32>, tensor<257xf32>)
+  return
+}
+
+// -----
+
+func.func @sorted_embedding_grad_c4_rank(%o: tensor<70xi32>, %s: tensor<257xi32>, %g: tensor<70x64xbf16>, %p: tensor<2x64xf32>) {
+  // expected-error@+1 {{expects a sum of squares for each row of the table, 'tensor<256xf32>'; got 'tensor<256x1xf32>'}}
+  %0, %1 = nn.sorted_embedding_grad %o, %s, %g, %p : (tensor<70xi32>, tensor<257xi32>, tensor<70x64xbf16>, tensor<2x64xf32>) -> (tensor<256x64xf32>, tensor<256x1xf32>)
+  return
+}
+
+// -----
+
+func.func @sorted_embedding_grad_c4_type(%o: tensor<70xi32>, %s: tensor<257xi32>, %g: tensor<70x64xbf16>, %p: tensor<2x64xf32>) {
+  // expected-error@+1 {{expects a sum of squares for each row of the table, 'tensor<256xf32>'; got 'tensor<256xbf16>'}}
+  %0, %1 = nn.sorted_embedding_grad %o, %s, %g, %p : (tensor<70xi32>, tensor<257xi32>, tensor<70x64xbf16>, tensor<2x64xf32>) -> (tensor<256x64xf32>, tensor<256xbf16>)
+  return
+}

@@ -5,10 +5,13 @@
 // CHECK-LABEL: func.func @sort
 // CHECK: nn.argsort %{{.*}} bound = 256 : tensor<5x14xi64> -> tensor<70xi32>, tensor<257xi32>
 // CHECK: nn.sorted_embedding_grad %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} : (tensor<70xi32>, tensor<257xi32>, tensor<70x64xbf16>, tensor<2x64xf32>) -> tensor<256x64xf32>
+// CHECK: %{{.*}}, %{{.*}} = nn.sorted_embedding_grad {{.*}} -> (tensor<256x64xf32>, tensor<256xf32>)
 func.func @sort(%i: tensor<5x14xi64>, %g: tensor<70x64xbf16>, %p: tensor<2x64xf32>) {
   %order, %starts = nn.argsort %i bound = 256 : tensor<5x14xi64> -> tensor<70xi32>, tensor<257xi32>
   %0 = nn.sorted_embedding_grad %order, %starts, %g, %p
       : (tensor<70xi32>, tensor<257xi32>, tensor<70x64xbf16>, tensor<2x64xf32>) -> tensor<256x64xf32>
+  %1, %squares = nn.sorted_embedding_grad %order, %starts, %g, %p
+      : (tensor<70xi32>, tensor<257xi32>, tensor<70x64xbf16>, tensor<2x64xf32>) -> (tensor<256x64xf32>, tensor<256xf32>)
   return
 }
 
@@ -22,7 +25,10 @@ func.func @sort(%i: tensor<5x14xi64>, %g: tensor<70x64xbf16>, %p: tensor<2x64xf3
 // A whole piece, positions 32 to 63, is not added row by row: its rows are 1, but its sum says 1000. So row 1 is 31 + 1000 + 1,
 // row 0 is 1, and row 2 has starts beyond the gradient, which are cut to its 65 rows, of which the last is in no piece.
 // VALUES: result5: 3x1xf32 {{.*}} [1, 1032, 0]
-func.func @values() -> (tensor<8xi32>, tensor<4xi32>, tensor<3x1xf32>, tensor<0xi32>, tensor<3xi32>, tensor<3x1xf32>) {
+// Squares of rows of two columns: 1 + 4, (3 + 5)^2 + (4 + 6)^2, and nothing.
+// VALUES: result6: 3x2xf32 {{.*}} [1, 2, 8, 10, 0, 0]
+// VALUES: result7: 3xf32 {{.*}} [5, 164, 0]
+func.func @values() -> (tensor<8xi32>, tensor<4xi32>, tensor<3x1xf32>, tensor<0xi32>, tensor<3xi32>, tensor<3x1xf32>, tensor<3x2xf32>, tensor<3xf32>) {
   %i = nn.constant dense<[1, -1, 0, 3, 1, 9, -1, 2]> : tensor<8xi64>
   %order, %starts = nn.argsort %i bound = 3 : tensor<8xi64> -> tensor<8xi32>, tensor<4xi32>
   %g = nn.constant dense<[[1.0], [2.0], [3.0], [4.0], [5.0], [6.0], [7.0], [8.0]]> : tensor<8x1xf32>
@@ -35,5 +41,10 @@ func.func @values() -> (tensor<8xi32>, tensor<4xi32>, tensor<3x1xf32>, tensor<0x
   %ones = nn.constant dense<1.0> : tensor<65x1xf32>
   %sums = nn.constant dense<1000.0> : tensor<2x1xf32>
   %1 = nn.sorted_embedding_grad %first, %bounds, %ones, %sums : (tensor<65xi32>, tensor<4xi32>, tensor<65x1xf32>, tensor<2x1xf32>) -> tensor<3x1xf32>
-  return %order, %starts, %0, %no_order, %zeros, %1 : tensor<8xi32>, tensor<4xi32>, tensor<3x1xf32>, tensor<0xi32>, tensor<3xi32>, tensor<3x1xf32>
+  %three = nn.constant dense<[0, 1, 2]> : tensor<3xi32>
+  %ends = nn.constant dense<[0, 1, 3, 3]> : tensor<4xi32>
+  %pairs = nn.constant dense<[[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]> : tensor<3x2xf32>
+  %no_sums = nn.constant dense<0.0> : tensor<0x2xf32>
+  %2, %squares = nn.sorted_embedding_grad %three, %ends, %pairs, %no_sums : (tensor<3xi32>, tensor<4xi32>, tensor<3x2xf32>, tensor<0x2xf32>) -> (tensor<3x2xf32>, tensor<3xf32>)
+  return %order, %starts, %0, %no_order, %zeros, %1, %2, %squares : tensor<8xi32>, tensor<4xi32>, tensor<3x1xf32>, tensor<0xi32>, tensor<3xi32>, tensor<3x1xf32>, tensor<3x2xf32>, tensor<3xf32>
 }

@@ -146,7 +146,8 @@ void fillStarts(rt::KernelOp kernel, llvm::ArrayRef<Buffer> buffers) {
   kernel.getBody().walk([&](nn::SortedEmbeddingGradOp op) {
     auto *starts = reinterpret_cast<int32_t *>(
         buffers[mlir::cast<mlir::BlockArgument>(op.getStarts()).getArgNumber()].start);
-    int64_t rows = op.getType().getDimSize(0), count = op.getGrad().getType().getDimSize(0);
+    int64_t rows = op.getResult().getType().getDimSize(0),
+            count = op.getGrad().getType().getDimSize(0);
     for (int64_t row = 0; row <= rows; ++row)
       starts[row] = int32_t(row * count / rows);
   });

@@ -112,6 +112,58 @@ TEST(SortedGradient, HalfWords) {
   check(gradient("1024", 9, 7, "f16"), 3, false, 10);
 }
 
+/// The gradient of a table and the sum of its squares and of those of another gradient.
+std::string norm(int64_t count, int64_t rows, int64_t width, const std::string &type) {
+  std::string indices = "tensor<" + std::to_string(count) + "xi64>";
+  std::string terms = "tensor<" + std::to_string(count) + "x" + std::to_string(width) + "x";
+  std::string table = "tensor<" + std::to_string(rows) + "x" + std::to_string(width) + "xf32>";
+  return "func.func @f(%i: " + indices + ", %g: " + terms + type + ">, %o: tensor<30xf32>) -> (" +
+         table + ", tensor<f32>) {\n  %0 = nn.embedding_grad %i, %g : (" + indices + ", " + terms +
+         type + ">) -> " + table + "\n  %1 = nn.sum_squares %o, %0 : (tensor<30xf32>, " + table +
+         ") -> tensor<f32>\n  return %0, %1 : " + table + ", tensor<f32>\n}";
+}
+
+/// Compares the sum of squares with one that is computed here from the arguments.
+void checkNorm(int64_t count, int64_t rows, int64_t width, const std::string &type, int kernels) {
+  mlir::MLIRContext context;
+  prepare(context);
+  std::string text = norm(count, rows, width, type);
+  auto module = parse(context, text);
+  ASSERT_TRUE(module) << text;
+  std::vector<Tensor> arguments = randomArguments(*module, 1, rows + 1);
+  std::vector<double> table(rows * width);
+  double expected = 0;
+  for (int64_t i = 0; i < count; ++i)
+    for (int64_t column = 0; column < width; ++column)
+      if (int64_t row = arguments[0].ints()[i]; row >= 0 && row < rows)
+        table[row * width + column] += arguments[1].number(i * width + column);
+  for (double value : table)
+    expected += value * value;
+  for (int64_t i = 0; i < arguments[2].size(); ++i)
+    expected += arguments[2].number(i) * arguments[2].number(i);
+  RunOptions options;
+  options.target = "cuda:sm_90a";
+  int made = 0;
+  std::vector<Tensor> found = runNative(*module, arguments, options, &made);
+  EXPECT_EQ(made, kernels);
+  ASSERT_EQ(found.size(), 2u);
+  for (int64_t at = 0; at < found[0].size(); ++at)
+    EXPECT_NEAR(found[0].number(at), table[at], 1e-4) << "element " << at;
+  EXPECT_NEAR(found[1].number(0), expected, 1e-6 * expected) << text;
+}
+
+TEST(SortedGradient, SquaresOfRows) {
+  // One row, and columns that one thread, all threads, or threads of several rows of a block share.
+  checkNorm(1024, 1, 1, "f32", 5);
+  checkNorm(1100, 40, 33, "f32", 5);
+  checkNorm(1030, 9, 132, "bf16", 5);
+}
+
+TEST(SortedGradient, SquaresOfSeveralStrips) {
+  // 5000 columns are two strips, the second of which is not whole, and both are of one block.
+  checkNorm(1024, 3, 5000, "f32", 5);
+}
+
 TEST(SortedGradient, FewIndicesAreNotSorted) {
   check(gradient("1023", 50, 8, "f32"), 1, false, 51);
 }
@@ -119,15 +171,16 @@ TEST(SortedGradient, FewIndicesAreNotSorted) {
 TEST(SortedGradient, HostileOrder) {
   // Starts in no order and beyond the gradient, positions beyond it. 5000 columns are two strips.
   const char *text = R"(
-func.func @f(%o: tensor<100xi32>, %s: tensor<41xi32>, %g: tensor<100xWxf32>, %p: tensor<3xWxf32>) -> tensor<40xWxf32> {
+func.func @f(%o: tensor<100xi32>, %s: tensor<41xi32>, %g: tensor<100xWxf32>, %p: tensor<3xWxf32>) -> (tensor<40xWxf32>, tensor<40xWxf32>, tensor<40xf32>) {
   %0 = nn.sorted_embedding_grad %o, %s, %g, %p : (tensor<100xi32>, tensor<41xi32>, tensor<100xWxf32>, tensor<3xWxf32>) -> tensor<40xWxf32>
-  return %0 : tensor<40xWxf32>
+  %1, %2 = nn.sorted_embedding_grad %o, %s, %g, %p : (tensor<100xi32>, tensor<41xi32>, tensor<100xWxf32>, tensor<3xWxf32>) -> (tensor<40xWxf32>, tensor<40xf32>)
+  return %0, %1, %2 : tensor<40xWxf32>, tensor<40xWxf32>, tensor<40xf32>
 })";
   for (const char *width : {"5", "5000"}) {
     std::string sized = text;
     for (size_t at; (at = sized.find("xWx")) != std::string::npos;)
       sized.replace(at + 1, 1, width);
-    check(sized, 1, false, 130, [](std::vector<Tensor> &arguments) {
+    check(sized, 2, false, 130, [](std::vector<Tensor> &arguments) {
       arguments[1].mutableInts()[3] = INT32_MIN;
       arguments[1].mutableInts()[4] = INT32_MAX;
       arguments[0].mutableInts()[5] = INT32_MIN;

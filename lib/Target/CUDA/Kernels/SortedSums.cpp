@@ -5,6 +5,9 @@
 // sums of whole pieces, then the rest. So a row that occurs n times takes about
 // n / kSortedPiece additions one after another, and the order of every sum is fixed.
 //
+// If the squares of a row are summed, too, its threads go through all of its strips, and
+// their sums are added in shared memory, half of them to the other half.
+//
 //===----------------------------------------------------------------------===//
 #include "dialects/interfaces/ElementEmitter.h"
 #include "dialects/nn/Ops/Sort.h"
@@ -35,8 +38,9 @@ struct Schedule {
   int64_t width;   ///< neighbouring columns of one access
   int64_t vectors; ///< accesses per row
   int64_t lanes, chunks, strips;
+  int64_t blocksPerRow; ///< the strips, or 1 if threads go through all strips of a row
 
-  explicit Schedule(RankedTensorType table)
+  Schedule(RankedTensorType table, bool wholeRows)
       : rows(table.getDimSize(0)), columns(table.getDimSize(1)) {
     for (width = 4; columns % width != 0;)
       width /= 2;
@@ -45,40 +49,46 @@ struct Schedule {
     lanes = std::min<int64_t>(kMostLanes, llvm::bit_ceil(uint64_t(least)));
     chunks = std::min<int64_t>(kMostChunks, llvm::divideCeil(vectors, lanes));
     strips = llvm::divideCeil(vectors, lanes * std::max<int64_t>(1, chunks));
+    blocksPerRow = wholeRows ? 1 : strips;
   }
   int64_t threads() const { return std::max(kThreads, lanes); }
   int64_t rowsPerBlock() const { return threads() / lanes; }
   Launch launch() const {
     int64_t groups = llvm::divideCeil(rows, rowsPerBlock());
-    return {std::max<int64_t>(1, groups * strips), threads()};
+    return {std::max<int64_t>(1, groups * blocksPerRow), threads()};
   }
 };
 
 class SortedSum {
 public:
   SortedSum(Threads &t, const Schedule &schedule, int64_t count, Type element, ValueRange operands,
-            Value result)
+            ValueRange results)
       : t(t), s(schedule), count(count), element(element), order(operands[0]), starts(operands[1]),
-        grad(operands[2]), pieces(operands[3]), result(result) {}
+        grad(operands[2]), pieces(operands[3]), result(results[0]),
+        squares(results.size() == 2 ? results[1] : Value()) {}
 
   void emit() {
-    if (s.rows == 0 || s.columns == 0)
+    if (s.rows == 0 || (s.columns == 0 && !squares))
       return;
-    Value strips = t.index(s.strips), lanes = t.index(s.lanes);
+    Value blocks = t.index(s.blocksPerRow), lanes = t.index(s.lanes);
     Value row =
-        t.add(t.mul(div(t.block(), strips), t.index(s.rowsPerBlock())), div(t.thread(), lanes));
-    Value lane =
-        t.add(t.mul(rem(t.block(), strips), t.index(s.lanes * s.chunks)), rem(t.thread(), lanes));
-    t.when(t.less(row, t.index(s.rows)), [&] { emitRow(row, lane); });
+        t.add(t.mul(div(t.block(), blocks), t.index(s.rowsPerBlock())), div(t.thread(), lanes));
+    Value lane = rem(t.thread(), lanes);
+    if (squares)
+      return emitWithSquares(row, lane);
+    Value vector = t.add(firstVector(rem(t.block(), blocks)), lane);
+    t.when(t.less(row, t.index(s.rows)), [&] { emitStrip(row, vector); });
   }
 
 private:
   Value div(Value x, Value y) { return arith::DivUIOp::create(t.b, t.loc, x, y); }
   Value rem(Value x, Value y) { return arith::RemUIOp::create(t.b, t.loc, x, y); }
   Value atLeast(Value x, Value y) { return arith::MaxSIOp::create(t.b, t.loc, x, y); }
+  Value plus(Value x, Value y) { return arith::AddFOp::create(t.b, t.loc, x, y); }
   Value below(Value x, Value y) {
     return arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::ult, x, y);
   }
+  Value firstVector(Value strip) { return t.mul(strip, t.index(s.lanes * s.chunks)); }
   Value zeros() {
     return constantLike(t.b, t.loc, VectorType::get({s.width}, t.b.getF32Type()), 0);
   }
@@ -88,9 +98,48 @@ private:
                                   llvm::MaybeAlign(valueBytes(type)));
   }
 
-  void emitRow(Value row, Value lane) {
+  /// Every thread reaches the barriers, those without a row, too.
+  void emitWithSquares(Value row, Value lane) {
+    Value zero = constantLike(t.b, t.loc, t.b.getF32Type(), 0);
+    Value shared = t.shared(s.threads(), t.b.getF32Type()), thread = t.thread();
+    Value inside = t.less(row, t.index(s.rows));
+    t.when(inside, [&] {
+      Threads::Values sum = t.fold(
+          t.index(0), t.index(s.strips), t.index(1), {zero}, [&](Value strip, ValueRange before) {
+            return sumSquares(emitStrip(row, t.add(firstVector(strip), lane)), before[0]);
+          });
+      t.store(sum[0], shared, thread);
+    });
+    for (int64_t half = s.lanes / 2; half > 0; half /= 2) {
+      t.barrier();
+      auto addOther = [&] {
+        Value other = t.load(shared, t.add(thread, t.index(half)));
+        t.store(plus(t.load(shared, thread), other), shared, thread);
+      };
+      t.when(t.both(inside, t.less(lane, t.index(half))), addOther);
+    }
+    t.when(t.both(inside, t.less(lane, t.index(1))),
+           [&] { t.store(t.load(shared, thread), squares, row); });
+  }
+
+  /// Adds the squares of a thread's sums of a strip to `sum`, in the order of their columns.
+  Threads::Values sumSquares(const Threads::Values &sums, Value sum) {
+    for (auto [inside, vector] : llvm::zip(insides, sums)) {
+      Value square = arith::MulFOp::create(t.b, t.loc, vector, vector);
+      if (inside)
+        square = t.select(inside, square, zeros());
+      for (int64_t i = 0; i < s.width; ++i)
+        sum = plus(sum, vector::ExtractOp::create(t.b, t.loc, square, i));
+    }
+    return {sum};
+  }
+
+  /// Stores the sums of a thread's chunks, the first of which is `first`, and returns them.
+  Threads::Values emitStrip(Value row, Value first) {
+    columns.clear();
+    insides.clear();
     for (int64_t chunk = 0; chunk < s.chunks; ++chunk) {
-      Value vector = t.add(lane, t.index(chunk * s.lanes));
+      Value vector = t.add(first, t.index(chunk * s.lanes));
       bool whole = s.strips * s.lanes * s.chunks == s.vectors;
       insides.push_back(whole ? Value() : t.less(vector, t.index(s.vectors)));
       // Lanes beyond the row compute the last vector again, and do not store it.
@@ -120,6 +169,7 @@ private:
       else
         store();
     }
+    return sums;
   }
 
   /// Loads the chunks of several terms, one term after another.
@@ -133,7 +183,7 @@ private:
         for (int64_t i = 0; i < terms; ++i)
           places.push_back(t.add(at, t.index(i)));
         for (auto [i, value] : llvm::enumerate(load(places)))
-          next[i % s.chunks] = arith::AddFOp::create(t.b, t.loc, next[i % s.chunks], value);
+          next[i % s.chunks] = plus(next[i % s.chunks], value);
         return next;
       };
     };
@@ -174,14 +224,15 @@ private:
   const Schedule &s;
   int64_t count;
   Type element;
-  Value order, starts, grad, pieces, result;
+  Value order, starts, grad, pieces, result, squares;
   Threads::Values columns, insides;
 };
 
 struct SortedSumKernel
     : cuda::OwnKernelOpInterface::ExternalModel<SortedSumKernel, SortedEmbeddingGradOp> {
   static Schedule scheduleOf(Operation *op) {
-    return Schedule(cast<RankedTensorType>(op->getResult(0).getType()));
+    return Schedule(cast<RankedTensorType>(op->getResult(0).getType()),
+                    /*wholeRows=*/op->getNumResults() == 2);
   }
   Launch getLaunch(Operation *op) const { return scheduleOf(op).launch(); }
 
@@ -194,7 +245,7 @@ struct SortedSumKernel
                               << op.getResult().getType();
     Threads t(b, function);
     Schedule schedule = scheduleOf(op);
-    SortedSum(t, schedule, grad.getDimSize(0), grad.getElementType(), operands, results[0]).emit();
+    SortedSum(t, schedule, grad.getDimSize(0), grad.getElementType(), operands, results).emit();
     return success();
   }
 };

@@ -3,7 +3,7 @@
 module attributes {nn.target = "cuda:sm_90a"} {
 func.func @f(%x: tensor<6x1024xf32>, %w: tensor<3x40000xbf16>, %r: tensor<8x150xf32>, %m: tensor<8xf32>, %i: tensor<300xi64>, %g: tensor<300x40xbf16>,
     %j: tensor<9000xi64>, %h: tensor<9000x40xbf16>, %s: tensor<281x40xf32>)
-    -> (tensor<6x1024xf32>, tensor<3xf32>, tensor<8x150xf32>, tensor<8xf32>, tensor<70x40xf32>, tensor<150x8xf32>, tensor<40xf32>, tensor<200x40xf32>) {
+    -> (tensor<6x1024xf32>, tensor<3xf32>, tensor<8x150xf32>, tensor<8xf32>, tensor<70x40xf32>, tensor<150x8xf32>, tensor<40xf32>, tensor<200x40xf32>, tensor<200xf32>) {
   // A warp per row, four rows per block. The row is loaded once, in accesses of 16 bytes, and stays in registers. Rows 6 and 7
   // of the last block are past the end: their loads and stores are guarded.
   // CHECK-LABEL: gpu.func @kernel_0(
@@ -105,6 +105,23 @@ func.func @f(%x: tensor<6x1024xf32>, %w: tensor<3x40000xbf16>, %r: tensor<8x150x
     %2 = nn.reduce sum %1 dims = [0] : tensor<300x40xf32> -> tensor<40xf32>
     nn.yield %2 : tensor<40xf32>
   }
-  return %0, %4, %5#0, %5#1, %7, %8, %9, %11 : tensor<6x1024xf32>, tensor<3xf32>, tensor<8x150xf32>, tensor<8xf32>, tensor<70x40xf32>, tensor<150x8xf32>, tensor<40xf32>, tensor<200x40xf32>
+  // Sums of sorted rows and of their squares: the four threads of a row add their sums in two steps, and the first of them stores it.
+  // CHECK-LABEL: gpu.func @kernel_8(
+  // CHECK-SAME: workgroup(%[[SQUARES:.*]] : memref<128xf32, #gpu.address_space<workgroup>>) kernel
+  // CHECK-SAME: known_block_size = array<i32: 128, 1, 1>, known_grid_size = array<i32: 7, 1, 1>
+  // CHECK: vector.store %{{.*}}, %arg4[%{{.*}}] {alignment = 16 : i64} : memref<8000xf32>, vector<4xf32>
+  // CHECK: memref.store %{{.*}}, %[[SQUARES]]
+  // CHECK: gpu.barrier
+  // CHECK: memref.store %{{.*}}, %[[SQUARES]]
+  // CHECK: gpu.barrier
+  // CHECK: memref.store %{{.*}}, %[[SQUARES]]
+  // CHECK-NOT: gpu.barrier
+  // CHECK: memref.store %{{.*}}, %arg5[%{{.*}}] : memref<200xf32>
+  %12:2 = nn.cluster (%a = %10#0 : tensor<9000xi32>, %b = %10#1 : tensor<201xi32>, %c = %h : tensor<9000x40xbf16>, %d = %s : tensor<281x40xf32>) -> (tensor<200x40xf32>, tensor<200xf32>) {
+    %1, %2 = nn.sorted_embedding_grad %a, %b, %c, %d : (tensor<9000xi32>, tensor<201xi32>, tensor<9000x40xbf16>, tensor<281x40xf32>) -> (tensor<200x40xf32>, tensor<200xf32>)
+    nn.yield %1, %2 : tensor<200x40xf32>, tensor<200xf32>
+  }
+  %13 = nn.add %11, %12#0 : tensor<200x40xf32>
+  return %0, %4, %5#0, %5#1, %7, %8, %9, %13, %12#1 : tensor<6x1024xf32>, tensor<3xf32>, tensor<8x150xf32>, tensor<8xf32>, tensor<70x40xf32>, tensor<150x8xf32>, tensor<40xf32>, tensor<200x40xf32>, tensor<200xf32>
 }
 }
