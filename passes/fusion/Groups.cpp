@@ -140,11 +140,24 @@ bool Groups::isPrologue(const FusionGroup &producer, Value value, Operation *op)
   return true;
 }
 
+/// Whether the op takes some of a row's elements from one operand and some from another.
+static bool splitsRows(Operation *op, int64_t columns) {
+  if (!selects(op))
+    return false;
+  auto concat = dyn_cast<nn::ConcatOp>(op);
+  return !concat || llvm::any_of(concat.getInputs(), [&](Value input) {
+    ArrayRef<int64_t> shape = cast<RankedTensorType>(input.getType()).getShape();
+    return ShapedType::getNumElements(shape.drop_front(concat.getDim())) % columns != 0;
+  });
+}
+
 /// Whether `op` sums columns of the producer's rows, and a kernel of these rows can do that, too. A
 /// thread that takes several rows would load an element of each operand of a concatenation for
-/// each.
+/// each, unless all threads of a row take the same operand.
 bool Groups::takesSum(const FusionGroup &producer, Operation *op) const {
-  if (llvm::any_of(producer.ops, selects))
+  if (producer.columns == 0 || llvm::any_of(producer.ops, [&](Operation *member) {
+        return splitsRows(member, producer.columns);
+      }))
     return false;
   auto sum = columnSums.find(op);
   if (sum == columnSums.end() || producer.rows != sum->second.outer * sum->second.each ||

@@ -432,7 +432,8 @@ def FusionPass : Pass<"shale-fusion", "::mlir::ModuleOp"> {
 
     If the target has kernels of rows that also sum columns (`Target::columnSumParts`), the first
     of two stages of such a sum joins the rows that it is over. The pass then sets the number of
-    its parts, and only the order of the sum changes.
+    its parts, and only the order of the sum changes. Rows may be those of a concatenation if each
+    row is of one operand.
 
     If the target has kernels that store a matrix and its transpose (`Target::storesTransposes`),
     `nn.transpose` of a matrix with other readers joins the ops that compute the matrix, unless these

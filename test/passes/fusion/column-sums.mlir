@@ -5,6 +5,8 @@
 // RUN: shale-run --as f64 %s --compare=%t.mlir --tolerance=1e-12 | FileCheck %s --check-prefix=EQUAL
 // EQUAL-DAG: @rms_norm: {{[0-9]+}} values, 0 differ in value
 // EQUAL-DAG: @apart: {{[0-9]+}} values, 0 differ in value
+// EQUAL-DAG: @joined_rows: {{[0-9]+}} values, 0 differ in value
+// EQUAL-DAG: @joined_columns: {{[0-9]+}} values, 0 differ in value
 // Every kernel has code.
 // RUN: shale-opt %t.mlir --shale-split-clusters -o %t.split.mlir
 // RUN: diff %t.mlir %t.split.mlir
@@ -73,5 +75,33 @@ func.func @apart(%x: tensor<256x128xf32> {nn.name = "apart.x"}, %y: tensor<128x2
   %e = nn.sub %y, %m : tensor<128x20000xf32>
   %wide = nn.reduce sum %e dims = [0] : tensor<128x20000xf32> -> tensor<20000xf32>
   return %d, %sum, %columns, %e, %wide : tensor<256x128xf32>, tensor<256xf32>, tensor<64xf32>, tensor<128x20000xf32>, tensor<20000xf32>
+}
+
+// Rows of several tensors: all threads of a row read one of them, so that the sums of columns stay with the rows.
+// CHECK-LABEL: @joined_rows
+// CHECK: nn.cluster {{.*}} -> (tensor<256x128xf32>, tensor<16x128xf32>)
+// CHECK-NOT: nn.cluster {{.*}}256x128xf32
+// CHECK: return
+func.func @joined_rows(%x: tensor<96x128xf32> {nn.name = "joined_rows.x"}, %y: tensor<160x128xf32> {nn.name = "joined_rows.y"}) -> (tensor<256x128xf32>, tensor<128xf32>) {
+  %all = nn.concat %x, %y dim = 0 : (tensor<96x128xf32>, tensor<160x128xf32>) -> tensor<256x128xf32>
+  %sum = nn.reduce sum %all dims = [1] : tensor<256x128xf32> -> tensor<256xf32>
+  %s = nn.broadcast %sum dims = [0] : tensor<256xf32> -> tensor<256x128xf32>
+  %d = nn.sub %all, %s : tensor<256x128xf32>
+  %columns = nn.reduce sum %d dims = [0] : tensor<256x128xf32> -> tensor<128xf32>
+  return %d, %columns : tensor<256x128xf32>, tensor<128xf32>
+}
+
+// Columns of several tensors: a thread would load an element of each for every row.
+// CHECK-LABEL: @joined_columns
+// CHECK: nn.cluster {{.*}} -> tensor<256x128xf32>
+// CHECK: nn.cluster {{.*}} -> tensor<4x128xf32>
+// CHECK: return
+func.func @joined_columns(%x: tensor<256x48xf32> {nn.name = "joined_columns.x"}, %y: tensor<256x80xf32> {nn.name = "joined_columns.y"}) -> (tensor<256x128xf32>, tensor<128xf32>) {
+  %all = nn.concat %x, %y dim = 1 : (tensor<256x48xf32>, tensor<256x80xf32>) -> tensor<256x128xf32>
+  %sum = nn.reduce sum %all dims = [1] : tensor<256x128xf32> -> tensor<256xf32>
+  %s = nn.broadcast %sum dims = [0] : tensor<256xf32> -> tensor<256x128xf32>
+  %d = nn.sub %all, %s : tensor<256x128xf32>
+  %columns = nn.reduce sum %d dims = [0] : tensor<256x128xf32> -> tensor<128xf32>
+  return %d, %columns : tensor<256x128xf32>, tensor<128xf32>
 }
 }
