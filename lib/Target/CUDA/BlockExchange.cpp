@@ -48,32 +48,36 @@ Value BlockExchange::reduceHalves(nn::ReduceKind kind, ArrayRef<Value> values) {
   return reduceHalves(kind, sums);
 }
 
-Value BlockExchange::reduceRow(nn::ReduceKind kind, Value value, int64_t threads, Value thread,
+Value BlockExchange::reduceRow(nn::ReduceKind kind, Value value, const RowPlace &place,
                                Value turn) {
   for (int64_t offset = kWarp / 2; offset > 0; offset /= 2)
     value = nn::combine(b, loc, kind, value, shuffle(value, offset));
-  if (threads == kWarp)
+  if (place.threads == kWarp)
     return value;
-  int64_t warps = threads / kWarp;
-  Value shared = makeShared(turn ? 2 * warps : warps, value.getType());
+  int64_t warps = place.threads / kWarp, all = warps * place.rows;
+  Value shared = makeShared(turn ? 2 * all : all, value.getType());
   Value size = index(kWarp);
-  Value warp = arith::DivUIOp::create(b, loc, thread, size);
+  Value warp = arith::DivUIOp::create(b, loc, place.thread, size);
   Value first = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq,
-                                      arith::RemUIOp::create(b, loc, thread, size), index(0));
-  Value start = turn ? Value(arith::MulIOp::create(b, loc, turn, index(warps))) : Value();
-  auto place = [&](Value at) {
+                                      arith::RemUIOp::create(b, loc, place.thread, size), index(0));
+  auto plus = [&](Value start, Value number, int64_t each) -> Value {
+    Value own = number ? Value(arith::MulIOp::create(b, loc, number, index(each))) : Value();
+    return start && own ? Value(arith::AddIOp::create(b, loc, start, own)) : start ? start : own;
+  };
+  auto from = [&](Value start, Value at) {
     return start ? Value(arith::AddIOp::create(b, loc, start, at)) : at;
   };
+  Value buffer = plus(Value(), turn, all), row = plus(buffer, place.row, warps);
   {
     OpBuilder::InsertionGuard guard(b);
     auto branch = scf::IfOp::create(b, loc, first, /*withElseRegion=*/false);
     b.setInsertionPoint(branch.thenYield());
-    store(value, shared, place(warp));
+    store(value, shared, from(buffer, warp));
   }
   gpu::BarrierOp::create(b, loc);
   SmallVector<Value> sums;
   for (int64_t i = 0; i < warps; ++i)
-    sums.push_back(load(shared, place(index(i)), value.getType()));
+    sums.push_back(load(shared, from(row, index(i)), value.getType()));
   return reduceHalves(kind, sums);
 }
 

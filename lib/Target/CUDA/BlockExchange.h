@@ -21,11 +21,17 @@ public:
 
   /// Reduces a power of two of values, by halves.
   mlir::Value reduceHalves(nn::ReduceKind kind, llvm::ArrayRef<mlir::Value> values);
-  /// Reduces the values of a row's threads: of a warp, or of the block, in which this one has the
-  /// number `thread`. All get the result: addition commutes, so that both partners of a shuffle
-  /// compute the same bits. In a loop `turn` is 0 and 1 in turn, which alternates two buffers: the
-  /// barrier of the next turn is between the loads from a buffer and the next stores to it.
-  mlir::Value reduceRow(nn::ReduceKind kind, mlir::Value value, int64_t threads, mlir::Value thread,
+  /// A thread's place among those of a block that reduce rows.
+  struct RowPlace {
+    int64_t threads;         ///< of a row: a warp, or several
+    int64_t rows;            ///< side by side
+    mlir::Value thread, row; ///< its number in the block and that of its row; row: null if one
+  };
+  /// Reduces the values of a row's threads. All get the result: addition commutes, so that both
+  /// partners of a shuffle compute the same bits. In a loop `turn` is 0 and 1 in turn, which
+  /// alternates two buffers: the barrier of the next turn is between the loads from a buffer and
+  /// the next stores to it.
+  mlir::Value reduceRow(nn::ReduceKind kind, mlir::Value value, const RowPlace &place,
                         mlir::Value turn);
 
 private:

@@ -472,7 +472,8 @@ private:
 
   /// Reduces the values of a row's threads. All get the result.
   Value reduceThreads(nn::ReduceKind kind, Value value) {
-    return exchange.reduceRow(kind, value, schedule.rowThreads, thread, turn);
+    return exchange.reduceRow(kind, value,
+                              {schedule.rowThreads, schedule.rowsPerBlock, thread, slot}, turn);
   }
 
   // A form with rows:

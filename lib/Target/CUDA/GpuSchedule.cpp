@@ -43,8 +43,8 @@ constexpr int64_t kColumnThreads = 256, kStrip = 128, kFewStrip = 32;
 constexpr int64_t kLeastRows = 16, kMaxColumnReductions = 4;
 /// Maximum parts of a concatenation that one thread computes, and the unit of memory accesses.
 constexpr int64_t kMaxParts = 4, kSector = 32;
-/// Threads of a block that sums columns besides its rows, if a warp takes a row. All blocks, of one
-/// row at a time if several warps share it, have kSumWarps warps: they run at once, 8 on a
+/// Least threads of a block that sums columns besides its rows, which takes several rows side by
+/// side if they have fewer. All blocks have kSumWarps warps: they run at once, 8 on a
 /// multiprocessor, which leaves a thread the registers for its sums.
 constexpr int64_t kSumThreads = 128, kSumWarps = 1024, kLeastSumBlocks = 128;
 /// Blocks below which a flat kernel takes fewer elements per thread: two per multiprocessor.
@@ -216,7 +216,7 @@ int64_t CudaTarget::columnSumParts(int64_t rows, int64_t columns, int64_t sums) 
   if (columns < leastColumns || columns > kMaxRowThreads * kRowElements)
     return 0;
   int64_t threads = threadsOf(columns), each = llvm::divideCeil(columns, threads);
-  int64_t warps = std::max(threads, threads == kWarp ? kSumThreads : kWarp) / kWarp;
+  int64_t warps = std::max(threads, kSumThreads) / kWarp;
   int64_t blocks = std::max(kSumWarps / warps, kLeastSumBlocks);
   return each * sums > mostSums ? 0 : std::min(rows / leastRows, blocks);
 }
@@ -239,15 +239,14 @@ GpuSchedule cuda::chooseSchedule(const RowForm &form, Region &body) {
   schedule.rowThreads = isLong ? kLongRowThreads : threadsOf(form.columns);
   // A block has no more rows than there are: the place of a single row is known, and where its
   // reductions are read does not depend on a guard.
-  auto rowsOf = [&](int64_t threads, int64_t rows) {
-    return schedule.rowThreads == kWarp ? std::min(threads / kWarp, rows) : 1;
-  };
-  schedule.rowsPerBlock = rowsOf(kBlock, form.rows);
+  schedule.rowsPerBlock =
+      schedule.rowThreads == kWarp ? std::min(kBlock / kWarp, form.rows) : int64_t(1);
   schedule.blocks = llvm::divideCeil(form.rows, schedule.rowsPerBlock);
   if (form.sumParts > 0) {
     schedule.blocks = form.sumParts;
     schedule.sumRows = form.rows / form.sumParts;
-    schedule.rowsPerBlock = rowsOf(kSumThreads, schedule.sumRows);
+    int64_t beside = std::max<int64_t>(1, kSumThreads / schedule.rowThreads);
+    schedule.rowsPerBlock = std::min(beside, schedule.sumRows);
   }
   schedule.threads = schedule.rowThreads * schedule.rowsPerBlock;
   int64_t chunks = llvm::divideCeil(form.columns, schedule.width * schedule.rowThreads);

@@ -306,15 +306,16 @@ struct RowsAndSums {
 };
 
 class ColumnSums : public testing::TestWithParam<RowsAndSums> {};
-// A warp per row, rows that do not fill a block, parts of columns, two and four warps per row. Not
-// together: few rows, rows without divisors, few columns, more columns than registers keep.
+// A warp per row, rows that do not fill a block, parts of columns, two and four warps per row, an
+// odd number of rows for a block that takes two side by side. Not together: few rows, rows without
+// divisors, few columns, more columns than registers keep.
 INSTANTIATE_TEST_SUITE_P(Shapes, ColumnSums,
                          testing::Values(RowsAndSums{128, 64, 4}, RowsAndSums{250, 100, 4},
                                          RowsAndSums{384, 67, 4}, RowsAndSums{128, 900, 4},
-                                         RowsAndSums{128, 1100, 4}, RowsAndSums{128, 2500, 4},
-                                         RowsAndSums{1, 64, 0}, RowsAndSums{131, 64, 0},
-                                         RowsAndSums{128, 7, 0}, RowsAndSums{128, 1, 0},
-                                         RowsAndSums{4, 50257, 0}));
+                                         RowsAndSums{128, 1100, 4}, RowsAndSums{153, 1100, 4},
+                                         RowsAndSums{128, 2500, 4}, RowsAndSums{1, 64, 0},
+                                         RowsAndSums{131, 64, 0}, RowsAndSums{128, 7, 0},
+                                         RowsAndSums{128, 1, 0}, RowsAndSums{4, 50257, 0}));
 
 TEST_P(ColumnSums, WithTheRows) {
   auto [rows, columns, kernels] = GetParam();
@@ -333,6 +334,32 @@ TEST_P(ColumnSums, WithTheRows) {
       EXPECT_EQ(count, kernels);
     else
       EXPECT_GE(count, 1);
+  }
+}
+
+// Rows of a concatenation: a block's rows are of one operand, of the other, or of both.
+TEST(ColumnSumsOfJoined, Rows) {
+  const char *text = R"(
+func.func @f(%x: tensor<90xCxbf16>, %y: tensor<102xCxbf16>) -> (tensor<192xCxf32>, tensor<Cxf32>) {
+  %0 = nn.concat %x, %y dim = 0 : (tensor<90xCxbf16>, tensor<102xCxbf16>) -> tensor<192xCxbf16>
+  %1 = nn.cast %0 : tensor<192xCxbf16> -> tensor<192xCxf32>
+  %2 = nn.reduce sum %1 dims = [1] : tensor<192xCxf32> -> tensor<192xf32>
+  %3 = nn.broadcast %2 dims = [0] : tensor<192xf32> -> tensor<192xCxf32>
+  %4 = nn.sub %1, %3 : tensor<192xCxf32>
+  %5 = nn.reduce sum %4 dims = [0] : tensor<192xCxf32> -> tensor<Cxf32>
+  return %4, %5 : tensor<192xCxf32>, tensor<Cxf32>
+})";
+  for (int64_t columns : {70, 128, 1200}) {
+    std::string sized = replace(text, {{"C", columns}});
+    SCOPED_TRACE(sized);
+    check(sized, 2e-5);
+    mlir::MLIRContext context;
+    prepare(context);
+    auto module = parse(context, sized);
+    ASSERT_TRUE(module);
+    RunOptions options;
+    options.target = "cuda:sm_90a";
+    EXPECT_EQ(CompiledKernels(*module, options).count(), 2);
   }
 }
 
