@@ -71,7 +71,7 @@ public:
   Rows<ShaleGroup> take() { return data.table<ShaleGroup>("groups", rows); }
 
 private:
-  Row<ShaleSegment> segment(int64_t parameter, double decay, int64_t offset, int64_t count,
+  Row<ShaleSegment> segment(int64_t parameter, int64_t offset, int64_t count,
                             const Split &split = {});
   void add(std::pair<StringAttr, int64_t> key, StringRef name, int64_t count,
            const std::vector<Row<ShaleSegment>> &segments);
@@ -84,14 +84,13 @@ private:
 };
 } // namespace
 
-Row<ShaleSegment> GroupTable::segment(int64_t parameter, double decay, int64_t offset,
-                                      int64_t count, const Split &split) {
+Row<ShaleSegment> GroupTable::segment(int64_t parameter, int64_t offset, int64_t count,
+                                      const Split &split) {
   SmallVector<int32_t> axes;
   for (StringRef axis : split.axes)
     axes.push_back(axis.empty() ? -1 : int32_t(axisIndex(module, axis)));
   Row<ShaleSegment> row;
   row.parameter = parameter;
-  row.decay = decay;
   row.offset = offset;
   row.count = count;
   row.rank = split.dims.size();
@@ -128,8 +127,7 @@ LogicalResult GroupTable::addUnit(dist::UnitOp unit) {
       FailureOr<Split> split = group.getSlot() ? Split() : splitOf(state, whole, mesh);
       if (failed(split))
         return failure();
-      segments.push_back(segment(it->second, attr.getDecay().getValueAsDouble(), attr.getOffset(),
-                                 attr.getCount(), *split));
+      segments.push_back(segment(it->second, attr.getOffset(), attr.getCount(), *split));
     }
     add({unit.getSymNameAttr(), int64_t(number)},
         (unit.getSymName() + "." + group.getName().getValue()).str(), group.getCount(), segments);
@@ -139,7 +137,6 @@ LogicalResult GroupTable::addUnit(dist::UnitOp unit) {
 
 void GroupTable::addAlone(nn::StateOp state) {
   int64_t count = state.getTensorType().getNumElements();
-  double decay = state.getDecayAttr() ? state.getDecayAttr().getValueAsDouble() : 1.0;
   Split split; // all axes divide what ranks have of their own
   if (state.getRole() == nn::Role::Residual) {
     dist::MeshOp mesh = dist::getMesh(module);
@@ -148,7 +145,7 @@ void GroupTable::addAlone(nn::StateOp state) {
     split.add(count, 0, count, "");
   }
   add({state.getSymNameAttr(), -1}, state.getSymName(), count,
-      {segment(parameters.find(state.getSymNameAttr())->second, decay, 0, count, split)});
+      {segment(parameters.find(state.getSymNameAttr())->second, 0, count, split)});
 }
 
 FailureOr<Rows<ShaleGroup>> shale::groupTable(ModuleOp module, ProgramData &data,

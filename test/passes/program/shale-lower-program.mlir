@@ -60,8 +60,8 @@
 // CHECK-NEXT: buffer 0 hash right mean 2 deviation 1
 // CHECK-NEXT: parameter b type 0 count 4 trained 0 dims 4 init 0 transposed 0 fill 0.5 file -1 size 0 offset 0 length 0
 // CHECK-NEXT: buffer 0 hash right mean 0 deviation -1
-// CHECK-NEXT: group u.f32 count 32 [0 decay 0.5 offset 0 count 16]
-// CHECK-NEXT: group b count 4 [1 decay 1 offset 0 count 4]
+// CHECK-NEXT: group u.f32 count 32 [0 offset 0 count 16]
+// CHECK-NEXT: group b count 4 [1 offset 0 count 4]
 // CHECK-NEXT: state group 0 role 0 type 0 axis -1 offset 0 count 32
 // CHECK-NEXT: state group 1 role 0 type 0 axis -1 offset 128 count 4
 // CHECK-NEXT: state group 0 role 3 type 0 axis 0 offset 192 count 16
@@ -115,7 +115,7 @@
 // CHECK-NEXT: loss 2.5
 module attributes {nn.model = "m.onnx", nn.optimizer = "adamw", dist.strategy = #dist.strategy<optimizer>, rt.state_bytes = 256 : i64, rt.arena_bytes = 256 : i64} {
   dist.mesh @mesh <[shard "fsdp"=2]>
-  dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 32, segments = [#dist.segment<@w, offset = 0, shape = [4, 4], decay = 0.5 : f64>]>]
+  dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 32, segments = [#dist.segment<@w, offset = 0, shape = [4, 4]>]>]
   nn.state @w role = param type = tensor<4x4xf32> {init = #nn.file<"WEIGHTS", offset = 128, length = 64, transposed = true>, names = ["w", "tied"]}
   nn.state @b role = param type = tensor<4xf32> {init = #nn.fill<0.5 : f64>, trained = false}
   nn.state @f role = param type = tensor<32xf32> {dist.unit = @u, dist.group = 0 : i64}

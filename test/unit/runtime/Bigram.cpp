@@ -266,13 +266,13 @@ const int64_t maskDims[] = {2, 3};
 const ShaleParameter kept[] = {
     buffer(parameter("mask", maskDims, 2, 6, false, inFile(0, 24)), SHALE_F32),
     buffer(parameter("lost", nullptr, 0, 0, false, initOf(SHALE_INIT_FILE)), SHALE_NO_TYPE)};
-constexpr ShaleSegment segment(int32_t parameter, float decay, int64_t offset, int64_t count) {
+constexpr ShaleSegment segment(int32_t parameter, int64_t offset, int64_t count) {
   ShaleSegment s{};
-  s.parameter = parameter, s.decay = decay, s.offset = offset, s.count = count;
+  s.parameter = parameter, s.offset = offset, s.count = count;
   return s;
 }
-const ShaleSegment segments[] = {segment(0, 1, 0, weightCount), segment(1, 0, biasOffset, vocab)};
-const ShaleSegment frozenSegments[] = {segment(2, 0, 0, 7)};
+const ShaleSegment segments[] = {segment(0, 0, weightCount), segment(1, biasOffset, vocab)};
+const ShaleSegment frozenSegments[] = {segment(2, 0, 7)};
 const ShaleGroup groups[] = {{"root", groupCount, segments, 2},
                              {"frozen", frozenCount, frozenSegments, 1}};
 constexpr int32_t axis = full ? Fsdp : -1;

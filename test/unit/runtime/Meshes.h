@@ -165,16 +165,16 @@ struct Tables {
     int64_t rowsCount = rowsSize[0] * rowsSize[1], columnsCount = columnsSize[0] * columnsSize[1];
     int64_t wholeIn = in[0] * in[1] * in[2], wholeOut = out[0] * out[1];
     int64_t part = wholeIn / 8 * inSize[1];
-    segments[0] = {0, 1, 0, part, splits ? 3 : 0, in.data(), zeros, inSize, inAxes};
-    segments[1] = {1,          1,     wholeIn / tp, wholeOut / tp, splits ? 2 : 0,
-                   out.data(), zeros, outSize,      outAxes};
+    segments[0] = {0, 0, part, splits ? 3 : 0, in.data(), zeros, inSize, inAxes};
+    segments[1] = {1,          wholeIn / tp, wholeOut / tp, splits ? 2 : 0,
+                   out.data(), zeros,        outSize,       outAxes};
     int64_t end = (wholeIn + wholeOut) / tp;
-    segments[2] = {3, 1, end, rowsCount, splits ? 2 : 0, rows.data(), zeros, rowsSize, outAxes};
+    segments[2] = {3, end, rowsCount, splits ? 2 : 0, rows.data(), zeros, rowsSize, outAxes};
     end += rowsCount;
-    segments[3] = {4,     1,           end,     columnsCount, splits ? 2 : 0, columns.data(),
+    segments[3] = {4,     end,         columnsCount, splits ? 2 : 0, columns.data(),
                    zeros, columnsSize, lastAxes};
-    segments[4] = {0, 1, wholeIn / tp - part, part, 3, in.data(), second, inSize, inAxes};
-    segments[5] = {2, 1, 0, 6, 0, nullptr, nullptr, nullptr, nullptr};
+    segments[4] = {0, wholeIn / tp - part, part, 3, in.data(), second, inSize, inAxes};
+    segments[5] = {2, 0, 6, 0, nullptr, nullptr, nullptr, nullptr};
     // Shards are of one size: a gap at the end makes the elements divide by 4.
     groups[0] = {"matrices", (end + columnsCount + 3) / 4 * 4, segments, splits ? 5 : 4};
     groups[1] = {"vectors", 12, segments + 5, 1};

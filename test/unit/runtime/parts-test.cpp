@@ -347,8 +347,8 @@ struct Tables {
   int64_t dims[1] = {20}, scalar[1] = {0};
   ShaleAxis axis{"fsdp", 3, SHALE_AXIS_SHARD};
   ShaleParameter parameters[2] = {};
-  ShaleSegment segments[2] = {{0, 1, 0, 20, 0, nullptr, nullptr, nullptr, nullptr},
-                              {1, 1, 32, 1, 0, nullptr, nullptr, nullptr, nullptr}};
+  ShaleSegment segments[2] = {{0, 0, 20, 0, nullptr, nullptr, nullptr, nullptr},
+                              {1, 32, 1, 0, nullptr, nullptr, nullptr, nullptr}};
   ShaleGroup group{"g", 48, nullptr, 2};
   ShaleState states[3] = {};
   const char *slots[1] = {"moment1"};

@@ -14,7 +14,7 @@ struct Small {
   ShaleAxis axes[2] = {{"replica", 2, SHALE_AXIS_REPLICA}, {"fsdp", 2, SHALE_AXIS_SHARD}};
   ShaleParameter parameters[1] = {};
   ShaleSegment segments[1] = {
-      {0, 1, 0, 30, 0, nullptr, nullptr, nullptr, nullptr}}; // the rest is padding
+      {0, 0, 30, 0, nullptr, nullptr, nullptr, nullptr}}; // the rest is padding
   ShaleGroup groups[1] = {{"root", 32, segments, 1}};
   ShaleState states[2] = {{0, SHALE_ROLE_PARAM, SHALE_F32, -1, 0, 32},
                           {0, SHALE_ROLE_SLOT, SHALE_F32, 1, 128, 16}};

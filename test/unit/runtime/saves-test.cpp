@@ -22,7 +22,7 @@ struct Small {
   int64_t dims[1] = {32};
   ShaleAxis axis = {"fsdp", 2, SHALE_AXIS_SHARD};
   ShaleParameter parameter = {};
-  ShaleSegment segment = {0, 1, 0, 32, 0, nullptr, nullptr, nullptr, nullptr};
+  ShaleSegment segment = {0, 0, 32, 0, nullptr, nullptr, nullptr, nullptr};
   ShaleGroup group = {"root", 32, &segment, 1};
   ShaleState states[3] = {{0, SHALE_ROLE_PARAM, SHALE_BF16, -1, 0, 32},
                           {0, SHALE_ROLE_PARAM, SHALE_F32, -1, 64, 32},

@@ -122,8 +122,8 @@ int main(void) {
     const ShaleGroup *g = &p->groups[i];
     printf("group %s count %d", g->name, (int)g->count);
     for (int s = 0; s < g->segment_count; ++s)
-      printf(" [%d decay %g offset %d count %d]", g->segments[s].parameter, g->segments[s].decay,
-             (int)g->segments[s].offset, (int)g->segments[s].count);
+      printf(" [%d offset %d count %d]", g->segments[s].parameter, (int)g->segments[s].offset,
+             (int)g->segments[s].count);
     printf("\n");
   }
   for (int i = 0; i < p->state_count; ++i)
