@@ -100,20 +100,18 @@ def Dist_SegmentAttr : Dist_Attr<"Segment", "segment"> {
   let summary = "A parameter's place in a group";
   let description = [{
     Elements [offset, offset + product of shape) of the group's 1-D tensor hold
-    the parameter (after the group's own axes have split it), row-major; its
-    weight decay is multiplied by `decay`, its learning rate by `lr_scale` (1 if
-    absent). Elements in no segment are padding.
+    the parameter (after the group's own axes have split it), row-major;
+    `factors` are those of its update. Elements in no segment are padding.
 
-    Example: `#dist.segment<@"h.0.w", offset = 16, shape = [4, 8], decay = 1.0 : f64, lr_scale = 0.1 : f64>`
+    Example: `#dist.segment<@"h.0.w", offset = 16, shape = [4, 8], factors = #nn.update_factors<lr_scale = 1.000000e-01>>`
   }];
   let parameters = (ins "::mlir::FlatSymbolRefAttr":$param, "int64_t":$offset,
-                        "::mlir::DenseI64ArrayAttr":$shape, "::mlir::FloatAttr":$decay,
-                        OptionalParameter<"::mlir::FloatAttr">:$lrScale);
+                        "::mlir::DenseI64ArrayAttr":$shape,
+                        OptionalParameter<"::shale::UpdateFactorsAttrInterface">:$factors);
   let assemblyFormat = [{
-    `<` $param `,` `offset` `=` $offset `,` `shape` `=` custom<Shape>($shape) `,` `decay` `=` $decay (`,` `lr_scale` `=` $lrScale^)? `>`
+    `<` $param `,` `offset` `=` $offset `,` `shape` `=` custom<Shape>($shape) (`,` `factors` `=` $factors^)? `>`
   }];
   let extraClassDeclaration = [{
-    double getRateFactor() const { return getLrScale() ? getLrScale().getValueAsDouble() : 1; }
     /// Returns the number of elements, or -1 if it overflows 64 bits.
     int64_t getCount() const;
   }];
@@ -129,7 +127,7 @@ def Dist_GroupAttr : Dist_Attr<"Group", "group"> {
     group with a `slot` holds optimizer state that has not the shape of its
     parameters: `shape` of a segment is that of the parameter's state.
 
-    Example: `#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 64, segments = [#dist.segment<@w, offset = 0, shape = [4, 8], decay = 1.0 : f64>]>`
+    Example: `#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 64, segments = [#dist.segment<@w, offset = 0, shape = [4, 8]>]>`
   }];
   let parameters = (ins "::mlir::StringAttr":$name, "::mlir::Type":$type,
       "::mlir::Type":$wire, "::mlir::Type":$reduce, "bool":$trained,

@@ -2,10 +2,13 @@
 #ifndef SHALE_INTERFACES_GROUPUPDATE_H
 #define SHALE_INTERFACES_GROUPUPDATE_H
 
+#include "mlir/IR/Attributes.h"
 #include "mlir/IR/Location.h"
 #include "mlir/IR/ValueRange.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/SmallVector.h"
+
+#include "dialects/interfaces/AttrInterfaces.h.inc"
 
 namespace shale {
 
@@ -19,12 +22,12 @@ struct GroupUpdate {
   /// The element of the group at which the slice begins; null: the whole group.
   mlir::Value offset;
   /// A parameter of the group: elements from `offset` hold the tensor of `shape` (what tensor axes
-  /// leave of the parameter), and those from `stateOffset` of each state hold its state. `decay`
-  /// multiplies its weight decay, `rate` its learning rate.
+  /// leave of the parameter), and those from `stateOffset` of each state hold its state. `factors`
+  /// are those of its update; null: all are 1.
   struct Segment {
     int64_t offset;
     llvm::ArrayRef<int64_t> shape;
-    double decay, rate;
+    UpdateFactorsAttrInterface factors;
     int64_t stateOffset;
   };
   llvm::ArrayRef<Segment> segments;

@@ -1,6 +1,7 @@
 //===- Interfaces.cpp - Op interfaces used by the passes ------------------===//
 #include "dialects/interfaces/Interfaces.h"
 
+#include "dialects/interfaces/AttrInterfaces.cpp.inc"
 #include "dialects/interfaces/Interfaces.cpp.inc"
 
 bool shale::isView(mlir::Operation *op) {

@@ -171,6 +171,17 @@ def GradientAccumulationInterface : OpInterface<"GradientAccumulationOpInterface
   ];
 }
 
+def UpdateFactorsAttrInterface : AttrInterface<"UpdateFactorsAttrInterface"> {
+  let cppNamespace = "::shale";
+  let description = [{
+    The factors of a parameter, which multiply scalars of the formula of its update.
+    What carries them from the parameter to its update hands them on as they are.
+  }];
+  let methods = [
+    InterfaceMethod<"Returns the value of the factor with this number.", "double", "getFactor", (ins "unsigned":$number)>
+  ];
+}
+
 def OptimizerUpdateInterface : OpInterface<"OptimizerUpdateOpInterface", [GradientPartsInterface]> {
   let cppNamespace = "::shale";
   let description = [{
@@ -211,12 +222,10 @@ def OptimizerUpdateInterface : OpInterface<"OptimizerUpdateOpInterface", [Gradie
       unsigned begin = 3 + $_op->getNumResults(), end = $_op->getNumOperands() - bool($_op.getOffset());
       return ::llvm::seq(begin, end);
     }]>,
-    InterfaceMethod<"Returns the number of the learning rate, one of the scalars of the formula, if there is one.",
-    "std::optional<unsigned>", "getLearningRateNumber", (ins), "", "return $_op.getLrMutable().getOperandNumber();">,
-    InterfaceMethod<"Returns the factor on weight decay.",
-    "double", "getDecayFactor", (ins), "", "return $_op.getDecay().convertToDouble();">,
-    InterfaceMethod<"Returns the factor on the learning rate.",
-    "double", "getRateFactor", (ins), "", "return $_op.getLrScale().value_or(::llvm::APFloat(1.0)).convertToDouble();">,
+    InterfaceMethod<"Returns the number of the factor that multiplies the scalar of the formula with this number, if there is one.",
+    "std::optional<unsigned>", "getFactorOn", (ins "unsigned":$number)>,
+    InterfaceMethod<"Returns the factors of the parameter, or null if all are 1.",
+    "::shale::UpdateFactorsAttrInterface", "getUpdateFactors", (ins), "", "return $_op.getFactorsAttr();">,
     InterfaceMethod<"Returns the operand with the first element of the operands in their group, or null.",
     "::mlir::Value", "getGroupOffset", (ins), "", "return $_op.getOffset();">,
     InterfaceMethod<"Returns the list of `#nn.update_range` of a flat group, or null.",
@@ -229,7 +238,7 @@ def OptimizerUpdateInterface : OpInterface<"OptimizerUpdateOpInterface", [Gradie
     "void", "setSegments", (ins "::mlir::Value":$offset, "::mlir::ArrayAttr":$segments), "", [{
       if (offset)
         $_op.getOffsetMutable().assign(offset);
-      $_op->removeAttr("lr_scale"); // each segment has its own
+      $_op.removeFactorsAttr(); // each segment has its own
       $_op.setSegmentsAttr(segments);
     }]>
   ];

@@ -12,10 +12,9 @@ struct UpdateElement {
   mlir::OpBuilder &builder;
   mlir::Location loc;
   /// For each operand of the op: the element of the parameter, the gradient, which is scaled, or a
-  /// state, or the scalar of the formula. Null for the others. The op's Adaptor names them.
+  /// state, or the scalar of the formula, multiplied by the factor of the parameter. Null for the
+  /// others. The op's Adaptor names them.
   mlir::ValueRange operands;
-  /// The factor of the weight decay.
-  mlir::Value decay;
 };
 
 } // namespace shale

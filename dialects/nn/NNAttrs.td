@@ -4,6 +4,7 @@
 
 include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/EnumAttr.td"
+include "dialects/interfaces/Interfaces.td"
 include "dialects/nn/NNDialect.td"
 
 class NN_Attr<string name, string mnemonic_, list<Trait> traits = []>
@@ -142,20 +143,51 @@ def NN_FillAttr : NN_Attr<"Fill", "fill"> {
   let assemblyFormat = "`<` $value `>`";
 }
 
-def NN_UpdateRangeAttr : NN_Attr<"UpdateRange", "update_range"> {
-  let summary = "A parameter's range of a flat group, its weight decay and its learning rate";
-  let description = [{
-    Elements [offset, offset + count) of the group; weight decay there is
-    multiplied by `decay`, the learning rate by `lr_scale` (1 if absent). Elements in
-    no range are padding and stay as they are.
+def NN_UpdateFactor : I32EnumAttr<"UpdateFactor", "a factor of a parameter in its update", [
+    I32EnumAttrCase<"Decay", 0, "decay">,
+    I32EnumAttrCase<"LrScale", 1, "lr_scale">]> {
+  let cppNamespace = "::shale::nn";
+  let genSpecializedAttr = 0;
+}
 
-    Example: `#nn.update_range<offset = 0, count = 64, decay = 1.0 : f64, lr_scale = 0.1 : f64>`
+// The factor that multiplies the scalar with this name in the formula of every update, as C++.
+class NN_FactorOn<string scalar> {
+  string factor = !cond(
+    !eq(scalar, "lr"): "unsigned(UpdateFactor::LrScale)",
+    !eq(scalar, "weight_decay"): "unsigned(UpdateFactor::Decay)",
+    !eq(scalar, "decoupled_decay"): "unsigned(UpdateFactor::Decay)",
+    !eq(scalar, "shrink"): "unsigned(UpdateFactor::Decay)",
+    true: "std::nullopt");
+}
+
+def NN_UpdateFactorsAttr : NN_Attr<"UpdateFactors", "update_factors", [DeclareAttrInterfaceMethods<UpdateFactorsAttrInterface>]> {
+  let summary = "Factors of a parameter in its update";
+  let description = [{
+    `decay` multiplies the weight decay, `lr_scale` the learning rate. `values` has a
+    number for each factor. A factor that is not printed is 1. What carries the factors
+    from the parameter to its update hands them on as they are; if all are 1, it carries
+    no attribute.
+
+    Constraints:
+    - (C1) there is a value for each factor; all are finite, and one is not 1.
+
+    Example: `#nn.update_factors<decay = 0.000000e+00, lr_scale = 1.000000e-01>`
   }];
-  let parameters = (ins "int64_t":$offset, "int64_t":$count, "::mlir::FloatAttr":$decay, OptionalParameter<"::mlir::FloatAttr">:$lrScale);
-  let assemblyFormat = "`<` `offset` `=` $offset `,` `count` `=` $count `,` `decay` `=` $decay (`,` `lr_scale` `=` $lrScale^)? `>`";
-  let extraClassDeclaration = [{
-    double getRateFactor() const { return getLrScale() ? getLrScale().getValueAsDouble() : 1; }
+  let parameters = (ins "::mlir::DenseF64ArrayAttr":$values);
+  let assemblyFormat = "`<` custom<Factors>($values) `>`";
+  let genVerifyDecl = 1;
+}
+
+def NN_UpdateRangeAttr : NN_Attr<"UpdateRange", "update_range"> {
+  let summary = "A parameter's range of a flat group and its factors in the update";
+  let description = [{
+    Elements [offset, offset + count) of the group, which are updated with
+    `factors`. Elements in no range are padding and stay as they are.
+
+    Example: `#nn.update_range<offset = 0, count = 64, factors = #nn.update_factors<lr_scale = 1.000000e-01>>`
   }];
+  let parameters = (ins "int64_t":$offset, "int64_t":$count, OptionalParameter<"::shale::UpdateFactorsAttrInterface">:$factors);
+  let assemblyFormat = "`<` `offset` `=` $offset `,` `count` `=` $count (`,` `factors` `=` $factors^)? `>`";
 }
 
 def NN_FactoredRangeAttr : NN_Attr<"FactoredRange", "factored_range"> {

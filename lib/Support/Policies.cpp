@@ -343,15 +343,15 @@ std::string shale::parseText(StringRef text, TensorPlan &plan) {
   return ("expects REGEX=column|row|whole, separated by commas; got '" + text + "'").str();
 }
 
-std::string shale::parseText(StringRef text, RateFactors &factors) {
-  factors = RateFactors();
+std::string shale::parseText(StringRef text, UpdateScales &scales) {
+  scales = UpdateScales();
   auto parse = [](StringRef word) -> std::optional<double> {
     double value;
     return word.getAsDouble(value) ? std::nullopt : std::optional<double>(value);
   };
-  if (!parseEntries<double>(text, parse, factors.entries))
+  if (!parseEntries<double>(text, parse, scales.entries))
     return ("expects REGEX=X, separated by commas; got '" + text + "'").str();
-  for (const auto &[regex, value] : factors.entries)
+  for (const auto &[regex, value] : scales.entries)
     if (!(value > 0 && value <= 1e6))
       return "expects factors above 0 and at most 1e6; got '" + regex + "=" + fractionText(value) +
              "' (--freeze leaves parameters as they are)";
@@ -377,9 +377,9 @@ std::string shale::textOf(const OptimizerChoices &choices) {
   return text;
 }
 
-std::string shale::textOf(const RateFactors &factors) {
+std::string shale::textOf(const UpdateScales &scales) {
   std::string text;
-  for (const auto &[regex, value] : factors.entries)
+  for (const auto &[regex, value] : scales.entries)
     text += (text.empty() ? "" : ",") + regex + "=" + fractionText(value);
   return text;
 }

@@ -85,9 +85,9 @@ struct LossChunk {
 /// Whether tensor axes split rows of activations between products; auto: where that is possible.
 enum class SequenceParallel { Auto, On, Off };
 
-/// Factors on the learning rate: `REGEX=X`, separated by commas. A comma within a regular
-/// expression is part of it.
-struct RateFactors {
+/// Factors on scalars of updates, by parameter: `REGEX=X`, separated by commas. A comma within a
+/// regular expression is part of it.
+struct UpdateScales {
   std::vector<std::pair<std::string, double>> entries;
 };
 
@@ -117,7 +117,7 @@ std::string parseText(llvm::StringRef text, RecomputePolicy &value);
 std::string parseText(llvm::StringRef text, OffloadPolicy &value);
 std::string parseText(llvm::StringRef text, LossChunk &value);
 std::string parseText(llvm::StringRef text, TensorPlan &value);
-std::string parseText(llvm::StringRef text, RateFactors &value);
+std::string parseText(llvm::StringRef text, UpdateScales &value);
 std::string parseText(llvm::StringRef text, OptimizerChoices &value);
 std::string parseText(llvm::StringRef text, SequenceParallel &value);
 
@@ -135,7 +135,7 @@ std::string textOf(const RecomputePolicy &value);
 std::string textOf(const OffloadPolicy &value);
 std::string textOf(const LossChunk &value);
 std::string textOf(const TensorPlan &value);
-std::string textOf(const RateFactors &value);
+std::string textOf(const UpdateScales &value);
 std::string textOf(const OptimizerChoices &value);
 std::string textOf(SequenceParallel value);
 

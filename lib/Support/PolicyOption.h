@@ -48,7 +48,7 @@ SHALE_OPTION_TYPE(::shale::RecomputePolicy)
 SHALE_OPTION_TYPE(::shale::OffloadPolicy)
 SHALE_OPTION_TYPE(::shale::LossChunk)
 SHALE_OPTION_TYPE(::shale::TensorPlan)
-SHALE_OPTION_TYPE(::shale::RateFactors)
+SHALE_OPTION_TYPE(::shale::UpdateScales)
 SHALE_OPTION_TYPE(::shale::OptimizerChoices)
 SHALE_OPTION_TYPE(::shale::SequenceParallel)
 #undef SHALE_OPTION_TYPE

@@ -1,6 +1,6 @@
 //===- NoDecay.cpp - Marks parameters without weight decay ----------------===//
 #include "dialects/nn/Ops/State.h"
-#include "mlir/IR/Builders.h"
+#include "dialects/nn/UpdateFactors.h"
 #include "passes/annotate/Matching.h"
 #include "passes/annotate/Passes.h"
 
@@ -18,8 +18,11 @@ struct NoDecayPass : impl::NoDecayPassBase<NoDecayPass> {
     auto matched = matchParameters(getOperation(), regex, "no-decay");
     if (failed(matched))
       return signalPassFailure();
-    for (nn::StateOp state : *matched)
-      state.setDecayAttr(Builder(&getContext()).getF64FloatAttr(0));
+    for (nn::StateOp state : *matched) {
+      auto factors = nn::UpdateFactors::of(state.getFactorsAttr());
+      factors[nn::UpdateFactor::Decay] = 0;
+      state.setFactorsAttr(factors.toAttr(&getContext()));
+    }
   }
 };
 } // namespace

@@ -5,6 +5,7 @@
 #include "lib/Support/PolicyOption.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassManager.h"
+#include <map>
 #include <string>
 
 namespace mlir {
@@ -25,9 +26,10 @@ struct AnnotateOptions {
   bool keepSingleRank = false;
   WireTypes wire;
   UnitPolicy unitPolicy;
-  std::string freeze;        // regular expression; empty: nothing
-  std::string noDecay;       // regular expression; empty: nothing
-  RateFactors learningRates; // factors on the learning rate
+  std::string freeze;  // regular expression; empty: nothing
+  std::string noDecay; // regular expression; empty: nothing
+  /// By name of a factor in `#nn.update_factors`.
+  std::map<std::string, UpdateScales> updateScales;
   std::string optimizer = "adamw";
   OptimizerChoices optimizers; // by parameter
   TensorPlan tensor;           // what tensor axes split

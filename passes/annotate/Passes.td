@@ -272,23 +272,24 @@ def NoDecayPass : Pass<"shale-no-decay", "::mlir::ModuleOp"> {
     After:
 
     ```mlir
-    nn.state @layers.0.norm.weight role = param type = tensor<8xf32> {decay = 0.0 : f64}
+    nn.state @layers.0.norm.weight role = param type = tensor<8xf32> {factors = #nn.update_factors<decay = 0.0>}
     nn.state @layers.0.mlp.weight role = param type = tensor<8x8xf32>
-    nn.state @layers.0.mlp.bias role = param type = tensor<8xf32> {decay = 0.0 : f64}
+    nn.state @layers.0.mlp.bias role = param type = tensor<8xf32> {factors = #nn.update_factors<decay = 0.0>}
     ```
   }];
   let options = [Option<"regex", "regex", "std::string", "\"\"", "matches anywhere in a name">];
 }
 
-def ScaleLearningRatesPass : Pass<"shale-scale-learning-rates", "::mlir::ModuleOp"> {
-  let summary = "Gives parameters a factor on the learning rate";
+def ScaleUpdatesPass : Pass<"shale-scale-updates", "::mlir::ModuleOp"> {
+  let summary = "Gives parameters a factor on scalars of their update";
   let description = [{
-    Sets `lr_scale = X` on every parameter with a name in which a REGEX (POSIX
-    extended) of `REGEX=X` matches. The update of the parameter multiplies the
-    learning rate of the step by X, in its weight decay as well. A REGEX that matches no
-    parameter, and a parameter to which two entries give different factors, are errors.
+    Sets the factor (`#nn.update_factors`) with the name `factor` to X on every parameter with a
+    name in which a REGEX (POSIX extended) of `REGEX=X` matches. The update of the parameter
+    multiplies the scalars that the factor is on by X: `lr_scale` the learning rate of the step,
+    in its weight decay as well. A REGEX that matches no parameter, and a parameter to which two
+    entries give different factors, are errors.
 
-    Before (with `factors=embed=0.1,head=2`):
+    Before (with `factor=lr_scale values=embed=0.1,head=2`):
 
     ```mlir
     nn.state @embed.weight role = param type = tensor<16x8xf32>
@@ -299,12 +300,13 @@ def ScaleLearningRatesPass : Pass<"shale-scale-learning-rates", "::mlir::ModuleO
     After:
 
     ```mlir
-    nn.state @embed.weight role = param type = tensor<16x8xf32> {lr_scale = 1.000000e-01 : f64}
+    nn.state @embed.weight role = param type = tensor<16x8xf32> {factors = #nn.update_factors<lr_scale = 1.000000e-01>}
     nn.state @layers.0.weight role = param type = tensor<8x8xf32>
-    nn.state @head.weight role = param type = tensor<16x8xf32> {lr_scale = 2.000000e+00 : f64}
+    nn.state @head.weight role = param type = tensor<16x8xf32> {factors = #nn.update_factors<lr_scale = 2.000000e+00>}
     ```
   }];
-  let options = [Option<"factors", "factors", "::shale::RateFactors", "::shale::RateFactors()", "REGEX=X, separated by commas">];
+  let options = [Option<"factor", "factor", "std::string", "\"\"", "the name of the factor, as in #nn.update_factors">,
+                 Option<"values", "values", "::shale::UpdateScales", "::shale::UpdateScales()", "REGEX=X, separated by commas">];
 }
 
 def AssignOptimizersPass : Pass<"shale-assign-optimizers", "::mlir::ModuleOp"> {

@@ -28,14 +28,14 @@ void buildAnnotatePipeline(mlir::OpPassManager &manager, const AnnotateOptions &
   // Products of 8-bit floats. After precision, on which they depend.
   if (options.productDtype == ProductKind::FP8)
     manager.addPass(createAnnotateProductsPass());
-  // Parameters that are not trained, those without decay, and those with a learning rate of their
-  // own.
+  // Parameters that are not trained, those without decay, and those with other factors in their
+  // updates.
   if (!options.freeze.empty())
     manager.addPass(createFreezePass({options.freeze}));
   if (!options.noDecay.empty())
     manager.addPass(createNoDecayPass({options.noDecay}));
-  if (!options.learningRates.entries.empty())
-    manager.addPass(createScaleLearningRatesPass({options.learningRates}));
+  for (const auto &[factor, scales] : options.updateScales)
+    manager.addPass(createScaleUpdatesPass({factor, scales}));
   // Parameters that another optimizer updates than the others.
   AssignOptimizersPassOptions optimizers;
   optimizers.optimizer = options.optimizer;

@@ -82,7 +82,7 @@ def AutodiffPass : Pass<"shale-autodiff", "::mlir::ModuleOp"> {
         %6 = nn.sum_squares %5 {nn.phase = #nn.phase<update>} : (tensor<4x5xf32>) -> tensor<f32>
         %7 = nn.sqrt %6 {nn.phase = #nn.phase<update>} : tensor<f32>
         ...
-        %new_param, %new_velocity = nn.sgd %arg2, %5, %arg3 enable %24 scale %15 lr %arg4 momentum %arg5 weight_decay %arg6 decay = 1.000000e+00 {nn.phase = #nn.phase<update>} : tensor<4x5xf32>, tensor<f32>
+        %new_param, %new_velocity = nn.sgd %arg2, %5, %arg3 enable %24 scale %15 lr %arg4 momentum %arg5 weight_decay %arg6 {nn.phase = #nn.phase<update>} : tensor<4x5xf32>, tensor<f32>
         return %1, %7, %24, %new_param, %new_velocity : tensor<f32>, tensor<f32>, tensor<i1>, tensor<4x5xf32>, tensor<4x5xf32>
       }
       ...

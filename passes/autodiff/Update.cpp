@@ -83,10 +83,8 @@ void StepBuilder::update(Trained &t, Value enable, Value scale) {
   made.addAttribute(nn::AdamwOp::getOperandSegmentSizeAttr(), builder.getDenseI32ArrayAttr(sizes));
   made.addTypes(t.value.getType());
   made.addTypes(ValueRange(t.momentValues).getTypes());
-  made.addAttribute("decay", builder.getF64FloatAttr(
-                                 t.state.getDecay().value_or(APFloat(1.0)).convertToDouble()));
-  if (FloatAttr factor = t.state.getLrScaleAttr())
-    made.addAttribute("lr_scale", factor);
+  if (Attribute factors = t.state.getFactorsAttr())
+    made.addAttribute(nn::AdamwOp::getFactorsAttrName(made.name), factors);
   t.results = builder.create(made)->getResults();
 }
 

@@ -206,8 +206,8 @@ def JoinProductsPass : Pass<"shale-join-products", "::mlir::ModuleOp"> {
 
     Before:
     ```mlir
-    #q = #dist.segment<@q, offset = 0, shape = [32, 64], decay = 1.0 : f64>
-    #k = #dist.segment<@k, offset = 2048, shape = [32, 64], decay = 1.0 : f64>
+    #q = #dist.segment<@q, offset = 0, shape = [32, 64]>
+    #k = #dist.segment<@k, offset = 2048, shape = [32, 64]>
     #group = #dist.group<"bf16", type = bf16, wire = bf16, reduce = f32, trained = true, axes = [], count = 4096, segments = [#q, #k]>
     module attributes {nn.target = "cuda:sm_90a"} {
       dist.mesh @mesh <[shard "fsdp"=1]>

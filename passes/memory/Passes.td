@@ -347,7 +347,7 @@ def MaterializeOffloadPass : Pass<"shale-materialize-offload", "::mlir::ModuleOp
     nn.state @m role = moment("momentum") type = tensor<8xf32> {of = @p, mem.space = "host"}
     func.func @step(%p: tensor<8xf32> {nn.state = @p}, %m: tensor<8xf32> {nn.state = @m}, %g: tensor<8xf32>, %on: tensor<i1>, %lr: tensor<f32>)
         -> (tensor<8xf32> {nn.state = @p}, tensor<8xf32> {nn.state = @m}) {
-      %new_p, %new_m = nn.sgd %p, %g, %m enable %on scale %lr lr %lr momentum %lr weight_decay %lr decay = 0.0
+      %new_p, %new_m = nn.sgd %p, %g, %m enable %on scale %lr lr %lr momentum %lr weight_decay %lr factors <decay = 0.0>
           {nn.phase = #nn.phase<update>} : tensor<8xf32>, tensor<f32>
       return %new_p, %new_m : tensor<8xf32>, tensor<8xf32>
     }
@@ -361,7 +361,7 @@ def MaterializeOffloadPass : Pass<"shale-materialize-offload", "::mlir::ModuleOp
         -> (tensor<8xf32> {nn.state = @p}, tensor<8xf32> {nn.state = @m}) {
       %host_p = mem.offload %p {nn.phase = #nn.phase<update>} : tensor<8xf32>
       %host_g = mem.offload %g {nn.phase = #nn.phase<update>} : tensor<8xf32>
-      %new_p, %new_m = nn.sgd %host_p, %host_g, %m enable %on scale %lr lr %lr momentum %lr weight_decay %lr decay = 0.0
+      %new_p, %new_m = nn.sgd %host_p, %host_g, %m enable %on scale %lr lr %lr momentum %lr weight_decay %lr factors <decay = 0.0>
           {nn.phase = #nn.phase<update>} : tensor<8xf32>, tensor<f32>
       %device_p = mem.reload %new_p {nn.phase = #nn.phase<update>} : tensor<8xf32>
       return %device_p, %new_m : tensor<8xf32>, tensor<8xf32>

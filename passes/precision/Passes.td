@@ -46,7 +46,7 @@ def PrecisionPass : Pass<"shale-precision", "::mlir::ModuleOp"> {
         %dy = nn.mul %y, %share : tensor<4x8xf32>
         %gradient = nn.matmul %x, %dy transpose_lhs : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
         %w, %v = nn.sgd %weight, %gradient, %velocity enable %enable scale %hyper
-            lr %hyper momentum %hyper weight_decay %hyper decay = 1.0 : tensor<8x8xf32>, tensor<f32>
+            lr %hyper momentum %hyper weight_decay %hyper : tensor<8x8xf32>, tensor<f32>
         return %w, %v : tensor<8x8xf32>, tensor<8x8xf32>
       }
     }
@@ -70,7 +70,7 @@ def PrecisionPass : Pass<"shale-precision", "::mlir::ModuleOp"> {
         %dy_half = nn.cast %dy : tensor<4x8xf32> -> tensor<4x8xbf16>
         %gradient = nn.matmul %x_half, %dy_half transpose_lhs : (tensor<4x8xbf16>, tensor<4x8xbf16>) -> tensor<8x8xf32>
         %w, %v = nn.sgd %weight, %gradient, %velocity enable %enable scale %hyper
-            lr %hyper momentum %hyper weight_decay %hyper decay = 1.0 : tensor<8x8xf32>, tensor<f32>
+            lr %hyper momentum %hyper weight_decay %hyper : tensor<8x8xf32>, tensor<f32>
         return %w, %v : tensor<8x8xf32>, tensor<8x8xf32>
       }
     }
@@ -100,7 +100,7 @@ def RoundParametersPass : Pass<"shale-round-parameters", "::mlir::ModuleOp"> {
                       %gradient: tensor<8x8xf32>, %hyper: tensor<f32>, %enable: tensor<i1>)
           -> (tensor<8x8xbf16> {nn.state = @weight}, tensor<8x8xf32> {nn.state = @velocity}) {
         %w, %v = nn.sgd %weight, %gradient, %velocity enable %enable scale %hyper lr %hyper momentum %hyper weight_decay %hyper
-            decay = 1.0 : tensor<8x8xbf16> grad tensor<8x8xf32> state tensor<8x8xf32>, tensor<f32>
+            : tensor<8x8xbf16> grad tensor<8x8xf32> state tensor<8x8xf32>, tensor<f32>
         return %w, %v : tensor<8x8xbf16>, tensor<8x8xf32>
       }
     }
@@ -119,7 +119,7 @@ def RoundParametersPass : Pass<"shale-round-parameters", "::mlir::ModuleOp"> {
                       %step: tensor<i64> {nn.name = "random.step", nn.role = #nn.role<step>})
           -> (tensor<8x8xbf16> {nn.state = @weight}, tensor<8x8xf32> {nn.state = @velocity}) {
         %w, %v = nn.sgd %weight, %gradient, %velocity enable %enable scale %hyper lr %hyper momentum %hyper weight_decay %hyper
-            rounded by %seed, %step : tensor<i64>, tensor<i64> decay = 1.0 {numbers = array<i64: 64>}
+            rounded by %seed, %step : tensor<i64>, tensor<i64> {numbers = array<i64: 64>}
             : tensor<8x8xbf16> grad tensor<8x8xf32> state tensor<8x8xf32>, tensor<f32>
         return %w, %v : tensor<8x8xbf16>, tensor<8x8xf32>
       }

@@ -99,10 +99,10 @@ def BucketReductionsPass : Pass<"shale-bucket-reductions", "::mlir::ModuleOp"> {
     dist.mesh @mesh <[shard "fsdp"=2]>
     dist.unit @a on @mesh["fsdp"] groups = [
       #dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 16,
-                  segments = [#dist.segment<@w, offset = 0, shape = [4, 4], decay = 1.0>]>]
+                  segments = [#dist.segment<@w, offset = 0, shape = [4, 4]>]>]
     dist.unit @b on @mesh["fsdp"] groups = [
       #dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 16,
-                  segments = [#dist.segment<@v, offset = 0, shape = [4, 4], decay = 1.0>]>]
+                  segments = [#dist.segment<@v, offset = 0, shape = [4, 4]>]>]
     func.func @backward(%dv: tensor<4x4xf32>, %x: tensor<4x4xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
       %packed_v = dist.unit_pack @b[0] [@v](%dv) : (tensor<4x4xf32>) -> tensor<16xf32>
       %pending_v = dist.start %packed_v : tensor<16xf32> -> !dist.pending<tensor<8xf32>> {

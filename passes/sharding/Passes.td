@@ -313,7 +313,7 @@ def MaterializeUnitsPass : Pass<"shale-materialize-units", "::mlir::ModuleOp"> {
         %y = nn.matmul %x, %w : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
         %mine = nn.matmul %x, %y transpose_lhs : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<4x4xf32>
         %dw = dist.all_reduce sum %mine over "fsdp" : tensor<4x4xf32>
-        %new_w, %new_m = nn.sgd %w, %dw, %m enable %on scale %lr lr %lr momentum %lr weight_decay %lr decay = 0.0
+        %new_w, %new_m = nn.sgd %w, %dw, %m enable %on scale %lr lr %lr momentum %lr weight_decay %lr factors <decay = 0.0>
             : tensor<4x4xf32>, tensor<f32>
         return %new_w, %new_m : tensor<4x4xf32>, tensor<4x4xf32>
       }
@@ -322,7 +322,7 @@ def MaterializeUnitsPass : Pass<"shale-materialize-units", "::mlir::ModuleOp"> {
 
     After:
     ```mlir
-    #segment = #dist.segment<@w, offset = 0, shape = [4, 4], decay = 0.0 : f64>
+    #segment = #dist.segment<@w, offset = 0, shape = [4, 4], factors = #nn.update_factors<decay = 0.0>>
     #group = #dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 16, segments = [#segment]>
     module attributes {dist.strategy = #dist.strategy<full>} {
       dist.mesh @mesh <[shard "fsdp"=2]>
@@ -345,7 +345,7 @@ def MaterializeUnitsPass : Pass<"shale-materialize-units", "::mlir::ModuleOp"> {
         %count = nn.constant dense<8> : tensor<i64>
         %offset = nn.mul %rank, %count : tensor<i64>
         %new_shard, %new_m = nn.sgd %shard, %mine, %m enable %on scale %lr lr %lr momentum %lr weight_decay %lr
-            offset %offset : tensor<i64> decay = 0.0 segments = [#nn.update_range<offset = 0, count = 16, decay = 0.0 : f64>]
+            offset %offset : tensor<i64> segments = [#nn.update_range<offset = 0, count = 16, factors = #nn.update_factors<decay = 0.0>>]
             : tensor<8xf32>, tensor<f32>
         return %new_shard, %new_m : tensor<8xf32>, tensor<8xf32>
       }

@@ -288,8 +288,7 @@ LogicalResult UnitRewriter::buildTogether(Group &group, ValueRange operands) {
   for (auto [i, segment] :
        llvm::enumerate(group.attr.getSegments().getAsRange<dist::SegmentAttr>())) {
     const std::vector<int64_t> &places = group.moments.front().places;
-    segments.push_back({segment.getOffset(), segment.getShape().asArrayRef(),
-                        segment.getDecay().getValueAsDouble(), segment.getRateFactor(),
+    segments.push_back({segment.getOffset(), segment.getShape().asArrayRef(), segment.getFactors(),
                         places.empty() ? segment.getOffset() : places[i]});
   }
   auto sum = [&](ValueRange parts) {
@@ -380,8 +379,7 @@ void UnitRewriter::buildElementwise(Group &group, ValueRange operands) {
   SmallVector<Attribute> segments;
   for (auto segment : group.attr.getSegments().getAsRange<dist::SegmentAttr>())
     segments.push_back(nn::UpdateRangeAttr::get(builder.getContext(), segment.getOffset(),
-                                                segment.getCount(), segment.getDecay(),
-                                                segment.getLrScale()));
+                                                segment.getCount(), segment.getFactors()));
   Value offset = slicedOffset(group);
   SmallVector<Type> types{operands[first.getParameterOperand().getOperandNumber()].getType()};
   for (Value moment : values.moments)
@@ -394,8 +392,8 @@ void UnitRewriter::buildElementwise(Group &group, ValueRange operands) {
 }
 
 /// Builds one update of the flat group, which replaces the updates of its
-/// parameters. These must agree in everything but parameter, gradient, state, decay
-/// and rate.
+/// parameters. These must agree in everything but parameter, gradient, state
+/// and factors.
 LogicalResult UnitRewriter::buildUpdate(Group &group) {
   GroupValues &values = valuesOf(group);
   if (failed(reduceGradients(group)))

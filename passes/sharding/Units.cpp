@@ -102,7 +102,7 @@ LogicalResult UnitsBuilder::readUpdate(OptimizerUpdateOpInterface update) {
   auto [it, inserted] = trained.try_emplace(param.getSymName());
   if (!inserted)
     return update->emitOpError("updates parameter '") << param.getSymName() << "' a second time";
-  it->second.factors = {update.getDecayFactor(), update.getRateFactor()};
+  it->second.factors = update.getUpdateFactors();
   it->second.elementwiseState = update.hasElementwiseState();
   it->second.optimizer = nn::findOptimizer(update->getName().stripDialect());
   reduced[param.getSymName()] =
@@ -202,7 +202,7 @@ public:
   }
   /// Appends the segment of a parameter; `stored` has `type` and is what the segment holds.
   LogicalResult append(nn::StateOp param, nn::StateOp stored, RankedTensorType type,
-                       UpdateFactors factors) {
+                       UpdateFactorsAttrInterface factors) {
     int64_t offset = llvm::alignTo(end, alignment);
     if (nn::tensorBytes(type) < 0 || llvm::AddOverflow(offset, type.getNumElements(), end) ||
         end > INT64_MAX / 64)
@@ -210,8 +210,7 @@ public:
     Builder builder(param.getContext());
     list.push_back(dist::SegmentAttr::get(
         param.getContext(), FlatSymbolRefAttr::get(param.getContext(), param.getSymName()), offset,
-        builder.getDenseI64ArrayAttr(type.getShape()), builder.getF64FloatAttr(factors.decay),
-        factors.rate == 1 ? FloatAttr() : builder.getF64FloatAttr(factors.rate)));
+        builder.getDenseI64ArrayAttr(type.getShape()), factors));
     return success();
   }
 
@@ -251,7 +250,8 @@ FailureOr<dist::GroupAttr> UnitsBuilder::layOut(PlannedGroup &group) {
   for (auto [param, layout] : llvm::zip_equal(group.params, group.layouts)) {
     auto it = trained.find(param.getSymName());
     if (failed(segments.append(param, param, localType(param.getTensorType(), layout, mesh),
-                               it != trained.end() ? it->second.factors : UpdateFactors())))
+                               it != trained.end() ? it->second.factors
+                                                   : UpdateFactorsAttrInterface())))
       return failure();
   }
   SmallVector<Attribute> axes;

@@ -57,14 +57,9 @@ struct Group {
   mlir::Location getLoc() { return withValueName(unit.getLoc(), unit.getSymName()); }
 };
 
-/// Factors of a parameter's update, on the weight decay and on the learning rate.
-struct UpdateFactors {
-  double decay = 1, rate = 1;
-};
-
 /// Properties of a trained parameter, read from its update.
 struct TrainedParameter {
-  UpdateFactors factors;
+  UpdateFactorsAttrInterface factors; // null: all are 1
   llvm::SmallVector<nn::StateOp> moments;
   bool elementwiseState = true; // the moments have the parameter's shape
   const nn::Optimizer *optimizer = nullptr;

@@ -1,5 +1,6 @@
 //===- Flags.cpp - The table of shalec's flags ----------------------------===//
 #include "tools/driver/Flags.h"
+#include "dialects/nn/UpdateFactors.h"
 #include "lib/Support/Words.h"
 #include "lib/Target/Target.h"
 #include "shale/InitAll.h"
@@ -23,6 +24,15 @@ template <auto Member> std::string setString(O &o, StringRef v) {
   return "";
 }
 template <auto Member> std::string getString(const O &o) { return o.*Member; }
+
+/// Sets factors of updates by parameter.
+template <nn::UpdateFactor Factor> std::string setScales(O &o, StringRef v) {
+  return parseText(v, o.updateScales[nn::stringifyUpdateFactor(Factor).str()]);
+}
+template <nn::UpdateFactor Factor> std::string getScales(const O &o) {
+  auto scales = o.updateScales.find(nn::stringifyUpdateFactor(Factor).str());
+  return scales == o.updateScales.end() ? "" : textOf(scales->second);
+}
 
 template <auto Member> std::string append(O &o, StringRef v) {
   (o.*Member).push_back(v.str());
@@ -203,13 +213,15 @@ std::vector<Flag> trainingFlags() {
   return {
       {"optimizer", "NAME", group, Effect::Graph,
        nn::listOptimizers(" | ") + " (default: " + nn::getOptimizers().front()->name.str() + ")",
-       setOptimizer, [](const O &o) { return o.optimizer->name.str(); }},
+       setOptimizer, [](const O &o) { return o.optimizer->name.str(); }, false,
+       /*ofUpdates=*/true},
       {"freeze", "REGEX", group, Effect::Graph, "parameters that are not trained",
-       setString<&O::freeze>, getString<&O::freeze>},
+       setString<&O::freeze>, getString<&O::freeze>, false, /*ofUpdates=*/true},
       {"no-decay", "REGEX", group, Effect::Graph, "parameters without weight decay",
-       setString<&O::noDecay>, getString<&O::noDecay>},
+       setString<&O::noDecay>, getString<&O::noDecay>, false, /*ofUpdates=*/true},
       {"lr-scale", "REGEX=X,..", group, Effect::Graph, "factors on the learning rate of parameters",
-       set<&O::learningRates>, get<&O::learningRates>},
+       setScales<nn::UpdateFactor::LrScale>, getScales<nn::UpdateFactor::LrScale>, false,
+       /*ofUpdates=*/true},
       {"accumulate", "K", group, Effect::Graph,
        "micro-batches per step, of --dim batch each (default: 1)",
        setNumber<&O::accumulate, 1, 65535>, getNumber<&O::accumulate>},
@@ -345,7 +357,7 @@ std::vector<Flag> extendFlags() {
        set<&O::wire>, get<&O::wire>},
       {"optimizer-for", "REGEX=NAME,..", kExtendGroup, Effect::Graph,
        "with muon: muon or adamw, by parameter (default: muon: hidden matrices)",
-       set<&O::optimizers>, get<&O::optimizers>},
+       set<&O::optimizers>, get<&O::optimizers>, false, /*ofUpdates=*/true},
       {"embed-path", "HOW", kExtendGroup, Effect::Program,
        "relative | absolute: paths of the weights in the program, from its folder or from the root (default: relative if the model is in that folder or below it)",
        setEmbedPath},

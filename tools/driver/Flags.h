@@ -36,6 +36,9 @@ struct Flag {
   /// default that depends on other flags.
   std::string (*get)(const CompileOptions &) = nullptr;
   bool repeated = false;
+  /// Whether the flag changes which parameters are updated, or how: a file with updates of its own
+  /// leaves no choice.
+  bool ofUpdates = false;
 
   /// Whether options that differ in the flag may give different plans of one recovered module.
   bool changesPlan() const { return effect == Effect::Graph || effect == Effect::Plan; }

@@ -4,6 +4,7 @@
 #include "dialects/nn/Optimizers.h"
 #include "lib/Target/Target.h"
 #include "shale/Runtime.h"
+#include "tools/driver/Flags.h"
 #include "tools/driver/Messages.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -38,11 +39,11 @@ int shale::followFileOptimizer(CompileOptions &options, ModuleOp imported) {
   const nn::Optimizer *own = nn::getOptimizer(imported);
   if (!own || !imported->hasAttr(nn::kHypersAttr))
     return SHALE_EXIT_OK;
-  for (const char *flag : {"optimizer", "optimizer-for", "no-decay", "lr-scale", "freeze"})
-    if (options.typed.count(flag) &&
-        (flag != llvm::StringRef("optimizer") || options.typedText(flag) != own->name))
-      return usageError(llvm::Twine("--") + flag + " " + options.typedText(flag) + " contradicts " +
-                        options.model + ", which has the optimizer " + own->name +
+  for (const Flag &flag : allFlags())
+    if (flag.ofUpdates && options.typed.count(flag.name) &&
+        (flag.name != llvm::StringRef("optimizer") || options.typedText(flag.name) != own->name))
+      return usageError(llvm::Twine("--") + flag.name + " " + options.typedText(flag.name) +
+                        " contradicts " + options.model + ", which has the optimizer " + own->name +
                         ", its constants and the parameters that it updates: leave the flag out");
   options.optimizer = own;
   return SHALE_EXIT_OK;

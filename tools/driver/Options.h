@@ -8,6 +8,7 @@
 #include "lib/Support/Policies.h"
 #include "lib/Target/Machines.h"
 #include "llvm/ADT/StringRef.h"
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -93,7 +94,8 @@ struct CompileOptions {
   UnitPolicy unit;
   std::string freeze;
   std::string noDecay;
-  RateFactors learningRates;
+  /// By name of a factor in `#nn.update_factors`.
+  std::map<std::string, UpdateScales> updateScales;
   OptimizerChoices optimizers; ///< by parameter
   const nn::Optimizer *optimizer = nn::getOptimizers().front();
   FloatKind paramDtype = FloatKind::F32, reduceDtype = FloatKind::F32, bufferDtype = FloatKind::F32;

@@ -68,7 +68,7 @@ static AnnotateOptions annotateOptions(const CompileOptions &o) {
   annotate.unitPolicy = o.unit;
   annotate.freeze = o.freeze;
   annotate.noDecay = o.noDecay;
-  annotate.learningRates = o.learningRates;
+  annotate.updateScales = o.updateScales;
   annotate.optimizer = o.optimizer->name.str();
   annotate.optimizers = o.optimizers;
   annotate.tensor = o.tensor;

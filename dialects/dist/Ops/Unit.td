@@ -22,7 +22,7 @@ def Dist_UnitOp : Dist_Op<"unit", [Symbol, DeclareOpInterfaceMethods<SymbolUserO
     - (C4) no parameter is in two segments of groups without a slot, or of one group; group names differ.
     - (C5) a group's axes are axes of the mesh other than the unit's.
 
-    Example: `dist.unit @h.0 on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 32, segments = [#dist.segment<@w, offset = 0, shape = [4, 8], decay = 1.0 : f64>]>]`
+    Example: `dist.unit @h.0 on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 32, segments = [#dist.segment<@w, offset = 0, shape = [4, 8]>]>]`
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, FlatSymbolRefAttr:$mesh, OptionalAttr<StrAttr>:$axis,
                        TypedArrayAttrBase<Dist_GroupAttr, "groups">:$groups);

@@ -47,6 +47,8 @@ LogicalResult shale::nn::verifyRanges(Operation *op) { // c1, c2 of NN_UpdatesRa
       return op->emitOpError() << "'offset' needs 'segments'";
     return success();
   }
+  if (update.getUpdateFactors())
+    return op->emitOpError() << "'factors' are those of 'segments'";
   auto type = cast<RankedTensorType>(update.getParameterOperand().get().getType());
   if (type.getRank() != 1)
     return op->emitOpError() << "'segments' needs 1-D operands; got " << type;
@@ -66,10 +68,9 @@ LogicalResult shale::nn::verifyRanges(Operation *op) { // c1, c2 of NN_UpdatesRa
 ArrayAttr shale::nn::updateRanges(Builder &builder, const GroupUpdate &group) {
   SmallVector<Attribute> ranges;
   for (const GroupUpdate::Segment &segment : group.segments)
-    ranges.push_back(UpdateRangeAttr::get(
-        builder.getContext(), segment.offset, ShapedType::getNumElements(segment.shape),
-        builder.getF64FloatAttr(segment.decay),
-        segment.rate == 1 ? FloatAttr() : builder.getF64FloatAttr(segment.rate)));
+    ranges.push_back(UpdateRangeAttr::get(builder.getContext(), segment.offset,
+                                          ShapedType::getNumElements(segment.shape),
+                                          segment.factors));
   return builder.getArrayAttr(ranges);
 }
 
@@ -83,8 +84,6 @@ LogicalResult shale::nn::verifyOneParameter(Operation *op) { // c1 of NN_Updates
 SmallVector<Value> AssignOp::emitUpdate(const UpdateElement &at) {
   return {Adaptor(at.operands, *this).getGrad()};
 }
-
-std::optional<unsigned> AssignOp::getLearningRateNumber() { return std::nullopt; }
 
 LogicalResult AdafactorOp::verify() {
   auto param = cast<RankedTensorType>(getParam().getType());

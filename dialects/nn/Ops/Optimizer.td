@@ -68,15 +68,15 @@ class NN_UpdateBase<string mnemonic, list<string> states, list<string> scalars, 
       !dag(ins, !foreach(state, states, stateType), states),
       (ins NN_BoolScalar:$enable, NN_FloatScalar:$scale),
       !dag(ins, !foreach(scalar, scalars, NN_FloatScalar), scalars),
-      (ins Variadic<0DTensorOf<[I64]>>:$rounding, Optional<0DTensorOf<[I64]>>:$offset, F64Attr:$decay,
-       OptionalAttr<F64Attr>:$lr_scale, OptionalAttr<DenseI64ArrayAttr>:$numbers,
+      (ins Variadic<0DTensorOf<[I64]>>:$rounding, Optional<0DTensorOf<[I64]>>:$offset,
+       OptionalAttr<NN_UpdateFactorsAttr>:$factors, OptionalAttr<DenseI64ArrayAttr>:$numbers,
        OptionalAttr<TypedArrayAttrBase<NN_UpdateRangeAttr, "segments">>:$segments));
   let results = !con(
       (outs NN_FloatTensor:$new_param),
       !dag(outs, !foreach(state, states, stateType), !foreach(state, states, "new_" # state)));
   let assemblyFormat = !interleave(!foreach(value, !listconcat(["param", "grad"], states), "$" # value), " `,` ") #
       " `enable` $enable `scale` $scale " # !interleave(!foreach(scalar, scalars, "`" # scalar # "` $" # scalar), " ") #
-      " (`rounded` `by` $rounding^ `:` type($rounding))? (`offset` $offset^ `:` type($offset))? `decay` `=` $decay (`segments` `=` $segments^)? attr-dict `:` " #
+      " (`rounded` `by` $rounding^ `:` type($rounding))? (`offset` $offset^ `:` type($offset))? (`factors` $factors^)? (`segments` `=` $segments^)? attr-dict `:` " #
       types # " `,` type($scale)";
   code definition = [{
     // The update is computed in f32, whatever is stored.
@@ -84,6 +84,11 @@ class NN_UpdateBase<string mnemonic, list<string> states, list<string> scalars, 
       return number <= (*this)->getNumResults() ? ::shale::Numeric::Any : ::shale::Numeric::Full;
     }
     ::shale::Numeric $cppClass::getResultNumeric(unsigned) { return ::shale::Numeric::Any; }
+    std::optional<unsigned> $cppClass::getFactorOn(unsigned number) {
+      static constexpr std::optional<unsigned> factors[] = {}] # !interleave(!listconcat(!foreach(scalar, scalars, NN_FactorOn<scalar>.factor), ["std::nullopt"]), ", ") # [{};
+      unsigned place = number - *getHyperNumbers().begin();
+      return place < std::size(factors) ? factors[place] : std::nullopt;
+    }
     ::llvm::iota_range<unsigned> $cppClass::getHyperNumbers() {
       unsigned after = getRounding().size() + bool(getOffset());
       return ::llvm::seq<unsigned>(3 + (*this)->getNumResults(), getNumOperands() - after);
@@ -100,7 +105,7 @@ class NN_UpdateKind<string name, string text> : NativeOpTrait<name> {
 }
 def NN_UpdatesRanges : NN_UpdateKind<"UpdatesRanges", [{
     - (C1) with `segments` the operands are 1-D; segments ascend and do not overlap.
-    - (C2) `offset` requires `segments`.}]>;
+    - (C2) `offset` requires `segments`, and `factors` exclude them.}]>;
 def NN_UpdatesOneParameter : NN_UpdateKind<"UpdatesOneParameter", [{
     - (C1) there is no `offset` and there are no `segments`.}]>;
 
@@ -135,7 +140,7 @@ def NN_AdamwOp : NN_UpdateOp<"adamw", ["moment1", "moment2"],
     g = grad * scale (scale is the clipping factor):
 
     ```
-    param      = param * (1 - lr * weight_decay * decay)
+    param      = param * (1 - lr * weight_decay)
     moment1    = moment1 + (g - moment1) * (1 - beta1)
     moment2    = moment2 * beta2 + g * g * (1 - beta2)
     param      = param - (lr / bias1) * moment1 / (sqrt(moment2) / sqrt(bias2) + epsilon)
@@ -144,8 +149,8 @@ def NN_AdamwOp : NN_UpdateOp<"adamw", ["moment1", "moment2"],
     with bias1 = 1 - beta1^t, bias2 = 1 - beta2^t for the step number t from 1.
 
     Common to all updates: an op updates one parameter or one flat group.
-    `decay` multiplies the weight decay, and `lr_scale` (1 if absent) the learning rate
-    (lr above); with `segments` (flat groups only) each segment has its own
+    `factors` multiply scalars of the formula: `decay` those of weight decay, `lr_scale` the
+    learning rate. With `segments` (flat groups only) each segment has its own
     factors instead, and padding is unchanged. `offset` is the
     element of the group at which a local slice begins; without it the operands
     are the whole group. If `enable` is false every result has its operand's
@@ -167,7 +172,7 @@ def NN_AdamwOp : NN_UpdateOp<"adamw", ["moment1", "moment2"],
   let life = [{made by autodiff; moved onto flat groups by `shale-materialize-units`;
     lives up to codegen}];
   let constraints = NN_RoundingConstraints<>.text;
-  let example = "%p1, %m1, %v1 = nn.adamw %p, %g, %m, %v enable %e scale %s lr %lr beta1 %b1 beta2 %b2 epsilon %eps weight_decay %wd bias1 %c1 bias2 %c2 decay = 1.000000e+00 : tensor<8xf32>, tensor<f32>";
+  let example = "%p1, %m1, %v1 = nn.adamw %p, %g, %m, %v enable %e scale %s lr %lr beta1 %b1 beta2 %b2 epsilon %eps weight_decay %wd bias1 %c1 bias2 %c2 : tensor<8xf32>, tensor<f32>";
 }
 
 def NN_SgdOp : NN_UpdateOp<"sgd", ["velocity"], ["lr", "momentum", "weight_decay"], 7> {
@@ -176,7 +181,7 @@ def NN_SgdOp : NN_UpdateOp<"sgd", ["velocity"], ["lr", "momentum", "weight_decay
     PyTorch's torch.optim.SGD without dampening or Nesterov, with g = grad * scale:
 
     ```
-    g        = g + param * weight_decay * decay
+    g        = g + param * weight_decay
     velocity = velocity * momentum + g
     param    = param - lr * velocity
     ```
@@ -184,7 +189,7 @@ def NN_SgdOp : NN_UpdateOp<"sgd", ["velocity"], ["lr", "momentum", "weight_decay
     `segments`, `offset` and `enable` are as in `nn.adamw`. A velocity that
     begins at zero gives PyTorch's first step.
   }];
-  let example = "%p1, %v1 = nn.sgd %p, %g, %v enable %e scale %s lr %lr momentum %mu weight_decay %wd decay = 1.000000e+00 : tensor<8xf32>, tensor<f32>";
+  let example = "%p1, %v1 = nn.sgd %p, %g, %v enable %e scale %s lr %lr momentum %mu weight_decay %wd : tensor<8xf32>, tensor<f32>";
 }
 
 def NN_LionOp : NN_UpdateOp<"lion", ["momentum"], ["lr", "beta1", "beta2", "weight_decay"], 12> {
@@ -193,14 +198,14 @@ def NN_LionOp : NN_UpdateOp<"lion", ["momentum"], ["lr", "beta1", "beta2", "weig
     Lion (Chen and others, arXiv 2302.06675), with g = grad * scale:
 
     ```
-    param    = param * (1 - lr * weight_decay * decay)
+    param    = param * (1 - lr * weight_decay)
     param    = param - lr * sign(momentum * beta1 + g * (1 - beta1))
     momentum = momentum * beta2 + g * (1 - beta2)
     ```
 
     The sign of 0 is 0. `segments`, `offset` and `enable` are as in `nn.adamw`.
   }];
-  let example = "%p1, %m1 = nn.lion %p, %g, %m enable %e scale %s lr %lr beta1 %b1 beta2 %b2 weight_decay %wd decay = 1.000000e+00 : tensor<8xf32>, tensor<f32>";
+  let example = "%p1, %m1 = nn.lion %p, %g, %m enable %e scale %s lr %lr beta1 %b1 beta2 %b2 weight_decay %wd : tensor<8xf32>, tensor<f32>";
 }
 
 def NN_AdamOp : NN_UpdateOp<"adam", ["moment1", "moment2"],
@@ -211,16 +216,16 @@ def NN_AdamOp : NN_UpdateOp<"adam", ["moment1", "moment2"],
     Kingma and Ba, arXiv 1412.6980. With g = grad * scale:
 
     ```
-    g          = g + param * weight_decay * decay
+    g          = g + param * weight_decay
     moment1    = moment1 * beta1 + g * (1 - beta1)
     moment2    = moment2 * beta2 + g * g * (1 - beta2)
     param      = param - lr * sqrt(bias2) / bias1 * moment1 / (sqrt(moment2) + epsilon)
-    param      = param * (1 - (lr * decoupled_decay + shrink) * decay)
+    param      = param * (1 - lr * decoupled_decay - shrink)
     ```
 
     `bias1` and `bias2` are as in `nn.adamw`; 1 leaves the correction out. `segments`, `offset` and `enable` are as in `nn.adamw`.
   }];
-  let example = "%p1, %m1, %v1 = nn.adam %p, %g, %m, %v enable %e scale %s lr %lr beta1 %b1 beta2 %b2 epsilon %eps weight_decay %l2 decoupled_decay %wd shrink %n bias1 %c1 bias2 %c2 decay = 1.000000e+00 : tensor<8xf32>, tensor<f32>";
+  let example = "%p1, %m1, %v1 = nn.adam %p, %g, %m, %v enable %e scale %s lr %lr beta1 %b1 beta2 %b2 epsilon %eps weight_decay %l2 decoupled_decay %wd shrink %n bias1 %c1 bias2 %c2 : tensor<8xf32>, tensor<f32>";
 }
 
 def NN_AdagradOp : NN_UpdateOp<"adagrad", ["sum"], ["lr", "lr_decay", "epsilon", "weight_decay", "rate"], 10> {
@@ -229,14 +234,14 @@ def NN_AdagradOp : NN_UpdateOp<"adagrad", ["sum"], ["lr", "lr_decay", "epsilon",
     PyTorch's torch.optim.Adagrad and ONNX's Adagrad (Duchi and others, JMLR 12, 2011), with g = grad * scale:
 
     ```
-    g     = g + param * weight_decay * decay
+    g     = g + param * weight_decay
     sum   = sum + g * g
     param = param - lr * rate * g / (sqrt(sum) + epsilon)
     ```
 
     with rate = 1 / (1 + t * lr_decay) for the number t of updates before. `segments`, `offset` and `enable` are as in `nn.adamw`.
   }];
-  let example = "%p1, %h1 = nn.adagrad %p, %g, %h enable %e scale %s lr %lr lr_decay %d epsilon %eps weight_decay %wd rate %r decay = 1.000000e+00 : tensor<8xf32>, tensor<f32>";
+  let example = "%p1, %h1 = nn.adagrad %p, %g, %h enable %e scale %s lr %lr lr_decay %d epsilon %eps weight_decay %wd rate %r : tensor<8xf32>, tensor<f32>";
 }
 
 def NN_MomentumOp : NN_UpdateOp<"momentum", ["velocity"],
@@ -246,7 +251,7 @@ def NN_MomentumOp : NN_UpdateOp<"momentum", ["velocity"],
     ONNX's Momentum, which is PyTorch's torch.optim.SGD with dampening 1 - gradient_weight. With g = grad * scale:
 
     ```
-    g        = g + param * weight_decay * decay
+    g        = g + param * weight_decay
     velocity = velocity * momentum + g * weight
     param    = param - lr * (g + velocity * momentum)   if nesterov is 1
     param    = param - lr * velocity                    if nesterov is 0
@@ -254,7 +259,7 @@ def NN_MomentumOp : NN_UpdateOp<"momentum", ["velocity"],
 
     `weight` is 1 in the first update and gradient_weight later. `segments`, `offset` and `enable` are as in `nn.adamw`.
   }];
-  let example = "%p1, %v1 = nn.momentum %p, %g, %v enable %e scale %s lr %lr momentum %mu gradient_weight %b nesterov %n weight_decay %wd weight %w decay = 1.000000e+00 : tensor<8xf32>, tensor<f32>";
+  let example = "%p1, %v1 = nn.momentum %p, %g, %v enable %e scale %s lr %lr momentum %mu gradient_weight %b nesterov %n weight_decay %wd weight %w : tensor<8xf32>, tensor<f32>";
 }
 
 def NN_Adamw8bitOp : NN_AnyUpdateOp<"adamw8bit", ["moment1", "moment2"],
@@ -278,7 +283,7 @@ def NN_Adamw8bitOp : NN_AnyUpdateOp<"adamw8bit", ["moment1", "moment2"],
   let constraints = [{
     - (C3) the state has one dimension, and 65 words per block; with `segments`, these begin at multiples of 256, of which
       the parameter's number of elements is one, too.}];
-  let example = "%p1, %m1, %v1 = nn.adamw8bit %p, %g, %m, %v enable %e scale %s lr %lr beta1 %b1 beta2 %b2 epsilon %eps weight_decay %wd bias1 %c1 bias2 %c2 decay = 1.000000e+00 : tensor<300xf32> state tensor<130xi32>, tensor<f32>";
+  let example = "%p1, %m1, %v1 = nn.adamw8bit %p, %g, %m, %v enable %e scale %s lr %lr beta1 %b1 beta2 %b2 epsilon %eps weight_decay %wd bias1 %c1 bias2 %c2 : tensor<300xf32> state tensor<130xi32>, tensor<f32>";
   let hasVerifier = 1;
   let extraClassDefinition = definition # [{
     bool $cppClass::hasElementwiseState() { return false; }
@@ -308,7 +313,7 @@ def NN_AdafactorOp : NN_AnyUpdateOp<"adafactor", ["moment"],
     ```
     direction = g / sqrt(max(variance, epsilon1 * epsilon1))
     rate      = max(epsilon2, rms(param)) * min(lr, limit) / max(1, rms(direction) / clip)
-    param     = param * (1 - lr * weight_decay * decay) - rate * direction
+    param     = param * (1 - lr * weight_decay) - rate * direction
     ```
 
     where `weight` is t^-beta2_decay and `limit` 1 / sqrt(t) for the step number t from 1. `enable` is as in `nn.adamw`.
@@ -318,7 +323,7 @@ def NN_AdafactorOp : NN_AnyUpdateOp<"adafactor", ["moment"],
   let constraints = [{
     - (C2) the moment has the parameter's shape if that has less than two dimensions; else it has one dimension,
       and one element per row and per column.}];
-  let example = "%p1, %m1 = nn.adafactor %p, %g, %m enable %e scale %s lr %lr beta2_decay %b epsilon1 %e1 epsilon2 %e2 clip %d weight_decay %wd weight %w limit %l decay = 1.000000e+00 : tensor<4x8xf32> state tensor<12xf32>, tensor<f32>";
+  let example = "%p1, %m1 = nn.adafactor %p, %g, %m enable %e scale %s lr %lr beta2_decay %b epsilon1 %e1 epsilon2 %e2 clip %d weight_decay %wd weight %w limit %l : tensor<4x8xf32> state tensor<12xf32>, tensor<f32>";
   let hasVerifier = 1;
   let extraClassDefinition = definition # [{
     bool $cppClass::hasElementwiseState() { return false; }
@@ -341,7 +346,7 @@ def NN_LambOp : NN_AnyUpdateOp<"lamb", ["moment1", "moment2"],
     ```
     moment1 = moment1 * beta1 + g * (1 - beta1)
     moment2 = moment2 * beta2 + g * g * (1 - beta2)
-    update  = moment1 / bias1 / (sqrt(moment2 / bias2) + epsilon) + param * weight_decay * decay
+    update  = moment1 / bias1 / (sqrt(moment2 / bias2) + epsilon) + param * weight_decay
     ratio   = norm(param) / norm(update)   or 1 if one of the norms is 0
     param   = param - lr * ratio * update
     ```
@@ -350,7 +355,7 @@ def NN_LambOp : NN_AnyUpdateOp<"lamb", ["moment1", "moment2"],
   }];
   let life = [{made by autodiff; on flat groups `shale-materialize-units` replaces it by elementwise ops, `nn.segment_means`,
     `nn.segment_broadcast` and sums over ranks}];
-  let example = "%p1, %m1, %v1 = nn.lamb %p, %g, %m, %v enable %e scale %s lr %lr beta1 %b1 beta2 %b2 epsilon %eps weight_decay %wd bias1 %c1 bias2 %c2 decay = 1.000000e+00 : tensor<8xf32>, tensor<f32>";
+  let example = "%p1, %m1, %v1 = nn.lamb %p, %g, %m, %v enable %e scale %s lr %lr beta1 %b1 beta2 %b2 epsilon %eps weight_decay %wd bias1 %c1 bias2 %c2 : tensor<8xf32>, tensor<f32>";
 }
 
 def NN_MuonOp : NN_AnyUpdateOp<"muon", ["momentum"], ["lr", "beta", "nesterov", "match_rms_adamw", "weight_decay"], 14, NN_UpdatesOneParameter,
@@ -368,7 +373,7 @@ def NN_MuonOp : NN_AnyUpdateOp<"muon", ["momentum"], ["lr", "beta", "nesterov", 
     x         = 3.4445 * x + (-4.775 * x * x' + 2.0315 * (x * x') * (x * x')) * x     five times
     factor    = sqrt(max(1, rows / columns))                              if match_rms_adamw is 0
     factor    = 0.2 * sqrt(max(rows, columns))                            if match_rms_adamw is 1
-    param     = param * (1 - lr * weight_decay * decay) - lr * factor * x
+    param     = param * (1 - lr * weight_decay) - lr * factor * x
     ```
 
     norm is the Frobenius norm, x' the transpose of x. With more rows than columns, x is the transpose of `ahead` until
@@ -378,7 +383,7 @@ def NN_MuonOp : NN_AnyUpdateOp<"muon", ["momentum"], ["lr", "beta", "nesterov", 
     gathers, and `nn.muon_step`}];
   let constraints = [{
     - (C2) the parameter has two dimensions.}];
-  let example = "%p1, %m1 = nn.muon %p, %g, %m enable %e scale %s lr %lr beta %mu nesterov %n match_rms_adamw %r weight_decay %wd decay = 1.000000e+00 : tensor<8x4xf32>, tensor<f32>";
+  let example = "%p1, %m1 = nn.muon %p, %g, %m enable %e scale %s lr %lr beta %mu nesterov %n match_rms_adamw %r weight_decay %wd : tensor<8x4xf32>, tensor<f32>";
   let hasVerifier = 1;
   let extraClassDefinition = definition # [{
     bool $cppClass::gathersParameters() { return true; }
@@ -397,18 +402,18 @@ def NN_MuonStepOp : NN_UpdateBase<"muon_step", ["momentum", "direction"], ["lr",
 
     ```
     momentum  = momentum + (g - momentum) * (1 - beta)
-    param     = param * (1 - lr * weight_decay * decay) - lr * direction
+    param     = param * (1 - lr * weight_decay) - lr * direction
     ```
 
     `segments`, `offset` and `enable` are as in `nn.adamw`.
   }];
   let life = [{made by `shale-materialize-units` from `nn.muon`; lives up to codegen}];
-  let example = "%p1, %m1, %d1 = nn.muon_step %p, %g, %m, %d enable %e scale %s lr %lr beta %mu weight_decay %wd decay = 1.000000e+00 : tensor<8xf32> grad tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<f32>";
+  let example = "%p1, %m1, %d1 = nn.muon_step %p, %g, %m, %d enable %e scale %s lr %lr beta %mu weight_decay %wd : tensor<8xf32> grad tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<f32>";
   let classConstraints = NN_UpdatesRanges.constraints;
 }
 
 def NN_AssignOp : NN_UpdateBase<"assign", [], [], "type($param) `grad` type($grad)", 1,
-    [DeclareOpInterfaceMethods<OptimizerUpdateInterface, ["getHyperNumbers", "getLearningRateNumber"]>, DeclareOpInterfaceMethods<ElementwiseUpdateInterface>,
+    [DeclareOpInterfaceMethods<OptimizerUpdateInterface, ["getHyperNumbers"]>, DeclareOpInterfaceMethods<ElementwiseUpdateInterface>,
      AllShapesMatch<["param", "grad"]>, NN_UpdatesRanges]> {
   let summary = "The last part of an update whose other parts are elementwise ops: rounds the new parameters";
   let text = [{
@@ -418,7 +423,7 @@ def NN_AssignOp : NN_UpdateBase<"assign", [], [], "type($param) `grad` type($gra
     stochastically; lives up to codegen}];
   let classConstraints = NN_UpdatesRanges.constraints;
   let constraints = NN_RoundingConstraints<>.text;
-  let example = "%p1 = nn.assign %p, %new enable %e scale %s rounded by %seed, %t : tensor<i64>, tensor<i64> decay = 1.000000e+00 : tensor<8xbf16> grad tensor<8xf32>, tensor<f32>";
+  let example = "%p1 = nn.assign %p, %new enable %e scale %s rounded by %seed, %t : tensor<i64>, tensor<i64> : tensor<8xbf16> grad tensor<8xf32>, tensor<f32>";
 }
 
 #endif // SHALE_NN_OPTIMIZER_TD

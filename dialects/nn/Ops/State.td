@@ -13,7 +13,7 @@ def NN_StateOp : NN_Op<"state", [Symbol]> {
     exporter folded, some kilobytes, are given as dense elements. Without `init`
     the value starts at zero. `names` are further names of a tied parameter.
     `unit` is the unit that gathers it, `trained = false` marks a frozen parameter,
-    `decay` is the factor on weight decay, `lr_scale` that on the learning rate, `of` the parameter that a moment or a
+    `factors` are those of its update, `of` the parameter that a moment or a
     gradient accumulator belongs to. A moment is the optimizer's state; `slot` is
     its name in the optimizer's description and in checkpoints. An accumulator holds a sum over the
     micro-batches of a step; its value between steps is meaningless. A running state is a buffer
@@ -23,7 +23,7 @@ def NN_StateOp : NN_Op<"state", [Symbol]> {
     value of its own, of the state's type, which begins with zero.
 
     Life: made by import (parameters, buffers) and autodiff (moments; a buffer that `nn.running_statistic` reads becomes running); the
-    annotate passes set unit, trained, decay and lr_scale; lives up to codegen, which
+    annotate passes set unit, trained and factors; lives up to codegen, which
     writes the program's tables from it.
 
     Constraints:
@@ -41,7 +41,7 @@ def NN_StateOp : NN_Op<"state", [Symbol]> {
       TypeAttrOf<NN_Tensor>:$type, OptionalAttr<AnyAttr>:$init,
       OptionalAttr<StrArrayAttr>:$names, OptionalAttr<FlatSymbolRefAttr>:$of,
       OptionalAttr<StrAttr>:$unit, OptionalAttr<BoolAttr>:$trained,
-      OptionalAttr<F64Attr>:$decay, OptionalAttr<F64Attr>:$lr_scale);
+      OptionalAttr<NN_UpdateFactorsAttr>:$factors);
   let assemblyFormat = "$sym_name `role` `=` custom<StateRole>($role, $slot) `type` `=` $type attr-dict";
   let builders = [OpBuilder<(ins "::llvm::StringRef":$name, "::shale::nn::Role":$role, "::mlir::Type":$type), [{
     $_state.addAttribute(getSymNameAttrName($_state.name), $_builder.getStringAttr(name));

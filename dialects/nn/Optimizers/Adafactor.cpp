@@ -62,12 +62,9 @@ SmallVector<Value> AdafactorOp::buildGroupUpdate(OpBuilder &builder, const Group
   auto like = [&](Value scalar) { return b.scalar(scalar, directions); };
   Value size = b.max(like(in.getEpsilon2()), b.sqrt(sums[1]));
   Value clip = b.max(b.splat(directions, 1), b.div(b.sqrt(directions), like(in.getClip())));
-  Value factor = b.factors(directions, [](auto &segment) { return segment.rate; });
-  Value limited = b.min(b.mul(like(in.getLr()), factor), like(in.getLimit()));
+  Value limited = b.min(b.scaled(getLrMutable(), directions), like(in.getLimit()));
   Value rates = b.div(b.mul(size, limited), clip);
-  // The weight decay is multiplied by the learning rate, too.
-  Value decay = b.factors(param, [](auto &segment) { return segment.decay * segment.rate; });
-  decay = b.mul(b.mul(all(in.getLr()), all(in.getWeightDecay())), decay);
+  Value decay = b.mul(b.scaled(getLrMutable(), param), b.scaled(getWeightDecayMutable(), param));
   Value made = b.sub(b.mul(param, b.sub(b.splat(param, 1), decay)),
                      b.mul(b.spread(rates, param), direction()));
   // Padding, and all elements if the update is disabled, keep their bits.

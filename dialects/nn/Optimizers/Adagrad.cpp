@@ -23,11 +23,10 @@ const Optimizer &AdagradOp::getOptimizer() {
 
 SmallVector<Value> AdagradOp::emitUpdate(const UpdateElement &at) {
   Adaptor in(at.operands, *this);
-  auto [param, sum, gradient, decay] =
-      reals(at, in.getParam(), in.getSum(), in.getGrad(), at.decay);
+  auto [param, sum, gradient] = reals(at, in.getParam(), in.getSum(), in.getGrad());
   auto [lr, epsilon, weightDecay, rate] =
       reals(at, in.getLr(), in.getEpsilon(), in.getWeightDecay(), in.getRate());
-  Real g = gradient + param * (weightDecay * decay);
+  Real g = gradient + param * weightDecay;
   Real s = sum + g * g;
   return {param - lr * rate * g / (sqrt(s) + epsilon), s};
 }

@@ -28,14 +28,14 @@ const Optimizer &AdamOp::getOptimizer() {
 
 SmallVector<Value> AdamOp::emitUpdate(const UpdateElement &at) {
   Adaptor in(at.operands, *this);
-  auto [param, moment1, moment2, gradient, decay] =
-      reals(at, in.getParam(), in.getMoment1(), in.getMoment2(), in.getGrad(), at.decay);
+  auto [param, moment1, moment2, gradient] =
+      reals(at, in.getParam(), in.getMoment1(), in.getMoment2(), in.getGrad());
   auto [lr, beta1, beta2, epsilon, weightDecay, decoupled, shrink, bias1, bias2] =
       reals(at, in.getLr(), in.getBeta1(), in.getBeta2(), in.getEpsilon(), in.getWeightDecay(),
             in.getDecoupledDecay(), in.getShrink(), in.getBias1(), in.getBias2());
-  Real g = gradient + param * (weightDecay * decay);
+  Real g = gradient + param * weightDecay;
   Real m = moment1 * beta1 + g * (1 - beta1);
   Real v = moment2 * beta2 + g * g * (1 - beta2);
   Real p = param - lr * sqrt(bias2) / bias1 * m / (sqrt(v) + epsilon);
-  return {p * (1 - (lr * decoupled + shrink) * decay), m, v};
+  return {p * (1 - (lr * decoupled + shrink)), m, v};
 }

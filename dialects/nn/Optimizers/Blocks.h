@@ -31,12 +31,12 @@ mlir::Value emitCode(mlir::OpBuilder &b, mlir::Location loc, Moment moment, mlir
 /// Emits the formula of nn.adamw. `in` is the adaptor of at.operands, of this op or nn.adamw8bit.
 template <typename Adaptor>
 llvm::SmallVector<mlir::Value> emitAdamw(const UpdateElement &at, Adaptor in) {
-  auto [param, moment1, moment2, g, decay] =
-      reals(at, in.getParam(), in.getMoment1(), in.getMoment2(), in.getGrad(), at.decay);
+  auto [param, moment1, moment2, g] =
+      reals(at, in.getParam(), in.getMoment1(), in.getMoment2(), in.getGrad());
   auto [lr, beta1, beta2, epsilon] =
       reals(at, in.getLr(), in.getBeta1(), in.getBeta2(), in.getEpsilon());
   auto [weightDecay, bias1, bias2] = reals(at, in.getWeightDecay(), in.getBias1(), in.getBias2());
-  Real p = param * (1 - lr * weightDecay * decay);
+  Real p = param * (1 - lr * weightDecay);
   Real m = moment1 + (g - moment1) * (1 - beta1);
   Real v = moment2 * beta2 + g * g * (1 - beta2);
   return {p - lr / bias1 * m / (sqrt(v) / sqrt(bias2) + epsilon), m, v};

@@ -5,14 +5,15 @@
 #include "dialects/nn/Decompose/Composer.h"
 #include "dialects/nn/Ops/Optimizer.h"
 #include "dialects/nn/Ops/Segments.h"
+#include "dialects/nn/UpdateFactors.h"
 
 namespace shale::nn {
 
 /// Builds ops on a flat group, or this rank's slice of it, and on values by parameter.
 class GroupComposer : public Composer {
 public:
-  GroupComposer(mlir::OpBuilder &b, mlir::Operation *op, const GroupUpdate &group)
-      : Composer(b, op), b(b), group(group) {
+  GroupComposer(mlir::OpBuilder &b, OptimizerUpdateOpInterface update, const GroupUpdate &group)
+      : Composer(b, update), b(b), update(update), group(group) {
     for (const GroupUpdate::Segment &segment : group.segments)
       addRange(ranges, segment.offset, segment.shape, segment.stateOffset);
   }
@@ -36,18 +37,24 @@ public:
   mlir::Value alongColumns(mlir::Value values, mlir::Value like) {
     return repeat(values, like, false, true);
   }
-  /// A factor of each parameter, in the shape of `like`, which is the group or has a value per
-  /// parameter.
-  mlir::Value factors(mlir::Value like,
-                      llvm::function_ref<double(const GroupUpdate::Segment &)> of) {
+  /// A scalar of the formula, multiplied by its factor of each parameter, in the shape of `like`,
+  /// which is the group or has a value per parameter.
+  mlir::Value scaled(mlir::OpOperand &operand, mlir::Value like) {
+    unsigned number = operand.getOperandNumber();
+    mlir::Value value = scalar(group.operands[number], like);
+    std::optional<unsigned> factor = update.getFactorOn(number);
+    if (!factor)
+      return value;
     llvm::SmallVector<float> numbers;
     for (const GroupUpdate::Segment &segment : group.segments)
-      numbers.push_back(of(segment));
+      numbers.push_back(UpdateFactors::of(segment.factors)[UpdateFactor(*factor)]);
+    if (llvm::all_of(numbers, [](float each) { return each == 1; }))
+      return value;
     if (llvm::all_equal(numbers))
-      return splat(like, numbers.empty() ? 0 : numbers.front());
+      return mul(value, splat(like, numbers.front()));
     mlir::RankedTensorType type = each(like);
     mlir::Value made = constant(mlir::DenseElementsAttr::get(type, llvm::ArrayRef(numbers)));
-    return like.getType() == type ? made : spread(made, like);
+    return mul(value, like.getType() == type ? made : spread(made, like));
   }
   /// Whether an element is one of a parameter, and no padding.
   mlir::Value inside(mlir::Value like) {
@@ -56,8 +63,8 @@ public:
   /// The new parameters of an update that rounds them stochastically, from their values in f32.
   mlir::Value assign(mlir::Value param, mlir::Value next, mlir::Value enable, mlir::Value scale) {
     return AssignOp::create(b, group.loc, param, next, enable, splat(scale, 1),
-                            /*rounding=*/mlir::ValueRange(), group.offset, b.getF64FloatAttr(1),
-                            /*lr_scale=*/mlir::FloatAttr(), /*numbers=*/mlir::DenseI64ArrayAttr(),
+                            /*rounding=*/mlir::ValueRange(), group.offset,
+                            /*factors=*/UpdateFactorsAttr(), /*numbers=*/mlir::DenseI64ArrayAttr(),
                             updateRanges(b, group));
   }
   /// Divides the rows of factored moments by the mean of the rows of their matrix, at least
@@ -102,6 +109,7 @@ private:
   }
 
   mlir::OpBuilder &b;
+  OptimizerUpdateOpInterface update;
   const GroupUpdate &group;
   llvm::SmallVector<mlir::Attribute> ranges;
 };

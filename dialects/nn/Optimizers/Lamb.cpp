@@ -38,8 +38,7 @@ SmallVector<Value> LambOp::buildGroupUpdate(OpBuilder &builder, const GroupUpdat
   Value next2 = b.add(b.mul(v, all(in.getBeta2())), b.mul(b.mul(g, g), complement(in.getBeta2())));
   Value root = b.sqrt(b.div(next2, all(in.getBias2())));
   Value direction = b.div(b.div(next1, all(in.getBias1())), b.add(root, all(in.getEpsilon())));
-  Value decay = b.factors(param, [](auto &segment) { return segment.decay; });
-  Value update = b.add(direction, b.mul(param, b.mul(all(in.getWeightDecay()), decay)));
+  Value update = b.add(direction, b.mul(param, b.scaled(getWeightDecayMutable(), param)));
 
   // A ratio of roots of means is that of the norms.
   SmallVector<Value> sums = group.sumOverSlices({b.squares(param), b.squares(update)});
@@ -47,8 +46,7 @@ SmallVector<Value> LambOp::buildGroupUpdate(OpBuilder &builder, const GroupUpdat
   Value both =
       b.both(b.compare(Predicate::GT, sums[0], zero), b.compare(Predicate::GT, sums[1], zero));
   Value ratio = b.select(both, b.div(b.sqrt(sums[0]), b.sqrt(sums[1])), one);
-  Value rate = b.mul(ratio, b.scalar(in.getLr(), ratio));
-  rate = b.mul(rate, b.factors(rate, [](auto &segment) { return segment.rate; }));
+  Value rate = b.mul(ratio, b.scaled(getLrMutable(), ratio));
   Value next = b.sub(param, b.mul(b.spread(rate, param), update));
 
   // Disabled, every result has its operand's bits.

@@ -23,11 +23,10 @@ const Optimizer &LionOp::getOptimizer() {
 
 SmallVector<Value> LionOp::emitUpdate(const UpdateElement &at) {
   Adaptor in(at.operands, *this);
-  auto [param, momentum, g, decay] =
-      reals(at, in.getParam(), in.getMomentum(), in.getGrad(), at.decay);
+  auto [param, momentum, g] = reals(at, in.getParam(), in.getMomentum(), in.getGrad());
   auto [lr, beta1, beta2, weightDecay] =
       reals(at, in.getLr(), in.getBeta1(), in.getBeta2(), in.getWeightDecay());
-  Real p = param * (1 - lr * weightDecay * decay);
+  Real p = param * (1 - lr * weightDecay);
   Real direction = sign(momentum * beta1 + g * (1 - beta1));
   return {p - lr * direction, momentum * beta2 + g * (1 - beta2)};
 }

@@ -25,11 +25,10 @@ const Optimizer &MomentumOp::getOptimizer() {
 
 SmallVector<Value> MomentumOp::emitUpdate(const UpdateElement &at) {
   Adaptor in(at.operands, *this);
-  auto [param, velocity, gradient, decay] =
-      reals(at, in.getParam(), in.getVelocity(), in.getGrad(), at.decay);
+  auto [param, velocity, gradient] = reals(at, in.getParam(), in.getVelocity(), in.getGrad());
   auto [lr, momentum, nesterov, weightDecay, weight] = reals(
       at, in.getLr(), in.getMomentum(), in.getNesterov(), in.getWeightDecay(), in.getWeight());
-  Real g = gradient + param * (weightDecay * decay);
+  Real g = gradient + param * weightDecay;
   Real v = velocity * momentum + g * weight;
   Real direction = nesterov * (g + v * momentum) + (1 - nesterov) * v;
   return {param - lr * direction, v};

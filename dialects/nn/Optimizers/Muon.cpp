@@ -116,16 +116,16 @@ SmallVector<Value> MuonOp::buildGroupUpdate(OpBuilder &builder, const GroupUpdat
   auto step = MuonStepOp::create(
       builder, group.loc, in.getParam(), in.getGrad(), in.getMomentum(), group.takeSlice(matrices),
       in.getEnable(), in.getScale(), in.getLr(), in.getBeta(), in.getWeightDecay(),
-      /*rounding=*/ValueRange(), group.offset, builder.getF64FloatAttr(1), FloatAttr(),
+      /*rounding=*/ValueRange(), group.offset, /*factors=*/UpdateFactorsAttr(),
       /*numbers=*/DenseI64ArrayAttr(), updateRanges(builder, group));
   return {step.getNewParam(), step.getNewMomentum()};
 }
 
 SmallVector<Value> MuonStepOp::emitUpdate(const UpdateElement &at) {
   Adaptor in(at.operands, *this);
-  auto [param, momentum, direction, g, decay] =
-      reals(at, in.getParam(), in.getMomentum(), in.getDirection(), in.getGrad(), at.decay);
+  auto [param, momentum, direction, g] =
+      reals(at, in.getParam(), in.getMomentum(), in.getDirection(), in.getGrad());
   auto [lr, beta, weightDecay] = reals(at, in.getLr(), in.getBeta(), in.getWeightDecay());
-  Real p = param * (1 - lr * weightDecay * decay);
+  Real p = param * (1 - lr * weightDecay);
   return {p - lr * direction, momentum + (g - momentum) * (1 - beta), direction};
 }

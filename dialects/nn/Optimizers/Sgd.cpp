@@ -21,10 +21,9 @@ const Optimizer &SgdOp::getOptimizer() {
 
 SmallVector<Value> SgdOp::emitUpdate(const UpdateElement &at) {
   Adaptor in(at.operands, *this);
-  auto [param, velocity, gradient, decay] =
-      reals(at, in.getParam(), in.getVelocity(), in.getGrad(), at.decay);
+  auto [param, velocity, gradient] = reals(at, in.getParam(), in.getVelocity(), in.getGrad());
   auto [lr, momentum, weightDecay] = reals(at, in.getLr(), in.getMomentum(), in.getWeightDecay());
-  Real g = gradient + param * (weightDecay * decay);
+  Real g = gradient + param * weightDecay;
   Real v = velocity * momentum + g;
   return {param - lr * v, v};
 }

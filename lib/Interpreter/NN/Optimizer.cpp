@@ -21,20 +21,18 @@ LogicalResult evaluateSumSquares(nn::SumSquaresOp, Call &call) {
   return success();
 }
 
-/// Calls fn(begin, end, decay, rate) for each range of local elements with one factor on the weight
-/// decay and one on the learning rate. Padding is in no range. `offset` is the index of the first
-/// local element in the group.
+/// Calls fn(begin, end, factors) for each range of local elements with the same factors. Padding is
+/// in no range. `offset` is the index of the first local element in the group.
 template <typename Fn>
-void forEachSegment(std::optional<ArrayAttr> segments, double decay, double rate, int64_t offset,
-                    int64_t size, Fn fn) {
-  if (!segments)
-    return fn(int64_t(0), size, decay, rate);
-  for (Attribute attr : *segments) {
+void forEachSegment(OptimizerUpdateOpInterface op, int64_t offset, int64_t size, Fn fn) {
+  if (!op.getGroupSegments())
+    return fn(int64_t(0), size, op.getUpdateFactors());
+  for (Attribute attr : op.getGroupSegments()) {
     auto segment = cast<nn::UpdateRangeAttr>(attr);
     int64_t begin = std::max<int64_t>(segment.getOffset() - offset, 0);
     int64_t end = std::min<int64_t>(segment.getOffset() + segment.getCount() - offset, size);
     if (begin < end)
-      fn(begin, end, segment.getDecay().getValueAsDouble(), segment.getRateFactor());
+      fn(begin, end, segment.getFactors());
   }
 }
 
@@ -50,78 +48,83 @@ bool begin(OptimizerUpdateOpInterface op, Call &call) {
 /// The operands of an update as numbers, under their names.
 template <typename Op> using Numbers = typename Op::template GenericAdaptor<ArrayRef<double>>;
 
-/// Returns the scalars among the operands of an update: `scale`, and those of the formula.
-std::vector<double> scalarsOf(OptimizerUpdateOpInterface op, Call &call) {
+/// Returns the scalars among the operands of an update: `scale`, and those of the formula, which
+/// `factors` multiply (null: all are 1).
+std::vector<double> scalarsOf(OptimizerUpdateOpInterface op, Call &call,
+                              UpdateFactorsAttrInterface factors) {
   std::vector<double> values(op->getNumOperands());
   unsigned scale = op.getEnableNumber() + 1;
   values[scale] = call.operand(scale).floats()[0];
-  for (unsigned number : op.getHyperNumbers())
+  for (unsigned number : op.getHyperNumbers()) {
     values[number] = call.operand(number).floats()[0];
+    if (std::optional<unsigned> factor = op.getFactorOn(number); factor && factors)
+      values[number] *= factors.getFactor(*factor);
+  }
   return values;
 }
 
 /// The formula of an elementwise update in f64, written apart from the op's emitUpdate, which
 /// kernels use. The gradient is scaled. Returns the new parameter and state.
 using Results = SmallVector<double, 3>;
-template <typename Op> using Formula = Results (*)(Numbers<Op> in, double decay);
+template <typename Op> using Formula = Results (*)(Numbers<Op> in);
 
 /// The formula of nn.adamw and nn.adamw8bit.
-template <typename Op> Results adamw(Numbers<Op> in, double decay) {
+template <typename Op> Results adamw(Numbers<Op> in) {
   double g = in.getGrad(), beta1 = in.getBeta1(), beta2 = in.getBeta2();
-  double x = in.getParam() * (1 - in.getLr() * in.getWeightDecay() * decay);
+  double x = in.getParam() * (1 - in.getLr() * in.getWeightDecay());
   double m = in.getMoment1() + (g - in.getMoment1()) * (1 - beta1);
   double v = in.getMoment2() * beta2 + g * g * (1 - beta2);
   double root = std::sqrt(v) / std::sqrt(in.getBias2()) + in.getEpsilon();
   return {x - in.getLr() / in.getBias1() * m / root, m, v};
 }
 
-Results sgd(Numbers<nn::SgdOp> in, double decay) {
-  double g = in.getGrad() + in.getParam() * in.getWeightDecay() * decay;
+Results sgd(Numbers<nn::SgdOp> in) {
+  double g = in.getGrad() + in.getParam() * in.getWeightDecay();
   double velocity = in.getVelocity() * in.getMomentum() + g;
   return {in.getParam() - in.getLr() * velocity, velocity};
 }
 
-Results lion(Numbers<nn::LionOp> in, double decay) {
+Results lion(Numbers<nn::LionOp> in) {
   double lr = in.getLr(), m = in.getMomentum(), g = in.getGrad();
   double direction = in.getBeta1() * m + (1 - in.getBeta1()) * g;
-  double x = in.getParam() - lr * in.getWeightDecay() * decay * in.getParam();
+  double x = in.getParam() - lr * in.getWeightDecay() * in.getParam();
   x -= direction > 0 ? lr : direction < 0 ? -lr : lr * direction; // a NaN stays one
   return {x, in.getBeta2() * m + (1 - in.getBeta2()) * g};
 }
 
-Results adam(Numbers<nn::AdamOp> in, double decay) {
+Results adam(Numbers<nn::AdamOp> in) {
   double beta1 = in.getBeta1(), beta2 = in.getBeta2(), lr = in.getLr();
-  double regularized = in.getWeightDecay() * decay * in.getParam() + in.getGrad();
+  double regularized = in.getWeightDecay() * in.getParam() + in.getGrad();
   double m = beta1 * in.getMoment1() + (1 - beta1) * regularized;
   double v = beta2 * in.getMoment2() + (1 - beta2) * regularized * regularized;
   double adjusted = lr * std::sqrt(in.getBias2()) / in.getBias1();
   double next = in.getParam() - adjusted * m / (std::sqrt(v) + in.getEpsilon());
-  return {next - (lr * in.getDecoupledDecay() + in.getShrink()) * decay * next, m, v};
+  return {next - (lr * in.getDecoupledDecay() + in.getShrink()) * next, m, v};
 }
 
-Results adagrad(Numbers<nn::AdagradOp> in, double decay) {
-  double regularized = in.getWeightDecay() * decay * in.getParam() + in.getGrad();
+Results adagrad(Numbers<nn::AdagradOp> in) {
+  double regularized = in.getWeightDecay() * in.getParam() + in.getGrad();
   double sum = in.getSum() + regularized * regularized;
   double rate = in.getLr() * in.getRate();
   return {in.getParam() - rate * regularized / (std::sqrt(sum) + in.getEpsilon()), sum};
 }
 
-Results momentum(Numbers<nn::MomentumOp> in, double decay) {
-  double regularized = in.getWeightDecay() * decay * in.getParam() + in.getGrad();
+Results momentum(Numbers<nn::MomentumOp> in) {
+  double regularized = in.getWeightDecay() * in.getParam() + in.getGrad();
   double velocity = in.getMomentum() * in.getVelocity() + in.getWeight() * regularized;
   double ahead = regularized + in.getMomentum() * velocity;
   double direction = in.getNesterov() * ahead + (1 - in.getNesterov()) * velocity;
   return {in.getParam() - in.getLr() * direction, velocity};
 }
 
-Results muonStep(Numbers<nn::MuonStepOp> in, double decay) {
+Results muonStep(Numbers<nn::MuonStepOp> in) {
   double x = in.getParam(), lr = in.getLr();
-  return {x - lr * in.getWeightDecay() * decay * x - lr * in.getDirection(),
+  return {x - lr * in.getWeightDecay() * x - lr * in.getDirection(),
           in.getBeta() * in.getMomentum() + (1 - in.getBeta()) * in.getGrad(), in.getDirection()};
 }
 
 /// The gradient, scaled, is the new parameter.
-Results assign(Numbers<nn::AssignOp> in, double) { return {in.getGrad()}; }
+Results assign(Numbers<nn::AssignOp> in) { return {in.getGrad()}; }
 
 /// A matrix of rows times columns, row by row.
 struct Matrix {
@@ -148,9 +151,9 @@ struct Matrix {
 LogicalResult evaluateMuon(nn::MuonOp op, Call &call) {
   if (!begin(op, call))
     return success();
-  std::vector<double> scalars = scalarsOf(op, call);
+  std::vector<double> scalars = scalarsOf(op, call, op.getFactorsAttr());
   Numbers<nn::MuonOp> in(scalars, op);
-  double lr = in.getLr() * op.getRateFactor(), decay = in.getWeightDecay() * op.getDecayFactor();
+  double lr = in.getLr(), decay = in.getWeightDecay();
   double beta = in.getBeta(), nesterov = in.getNesterov(), match = in.getMatchRmsAdamw();
   // The constants of a program in f32 are f32, whatever its values are evaluated in.
   bool single = op.getScale().getType().getElementType().isF32();
@@ -220,9 +223,9 @@ void factor(ArrayRef<double> g, int64_t rows, int64_t columns, double weight, do
 LogicalResult evaluateAdafactor(nn::AdafactorOp op, Call &call) {
   if (!begin(op, call))
     return success();
-  std::vector<double> scalars = scalarsOf(op, call);
+  std::vector<double> scalars = scalarsOf(op, call, op.getFactorsAttr());
   Numbers<nn::AdafactorOp> in(scalars, op);
-  double lr = in.getLr() * op.getRateFactor(), eps1 = in.getEpsilon1();
+  double lr = in.getLr(), eps1 = in.getEpsilon1();
   auto shape = cast<RankedTensorType>(op.getParam().getType()).getShape();
   int64_t count = call.operand(0).size();
   double *param = call.result(0).mutableFloats(), *moment = call.result(1).mutableFloats();
@@ -244,17 +247,16 @@ LogicalResult evaluateAdafactor(nn::AdafactorOp op, Call &call) {
   double alpha = std::max(double(in.getEpsilon2()), size) * std::min(lr, double(in.getLimit()));
   double clip = std::max(1.0, std::sqrt(meanSquare(update)) / in.getClip());
   for (int64_t i = 0; i < count; ++i)
-    param[i] =
-        param[i] * (1 - lr * in.getWeightDecay() * op.getDecayFactor()) - alpha / clip * update[i];
+    param[i] = param[i] * (1 - lr * in.getWeightDecay()) - alpha / clip * update[i];
   return success();
 }
 
 LogicalResult evaluateLamb(nn::LambOp op, Call &call) {
   if (!begin(op, call))
     return success();
-  std::vector<double> scalars = scalarsOf(op, call);
+  std::vector<double> scalars = scalarsOf(op, call, op.getFactorsAttr());
   Numbers<nn::LambOp> in(scalars, op);
-  double lr = in.getLr() * op.getRateFactor(), lambda = in.getWeightDecay() * op.getDecayFactor();
+  double lr = in.getLr(), lambda = in.getWeightDecay();
   double beta1 = in.getBeta1(), beta2 = in.getBeta2();
   double *x = call.result(0).mutableFloats(), *m = call.result(1).mutableFloats(),
          *v = call.result(2).mutableFloats();
@@ -279,28 +281,21 @@ LogicalResult evaluateLamb(nn::LambOp op, Call &call) {
 template <typename Op> LogicalResult evaluateUpdate(Op op, Call &call, Formula<Op> formula) {
   if (!begin(op, call))
     return success();
-  std::vector<double> values = scalarsOf(op, call);
-  std::optional<unsigned> lr = op.getLearningRateNumber();
-  double &gradient = values[op.getGradMutable().getOperandNumber()];
-  Numbers<Op> in(values, op);
-  const double given = lr ? values[*lr] : 0, scale = in.getScale(),
-               *grad = call.operand(op.getGradMutable().getOperandNumber()).floats();
-  // The values of the parameter and its states, and where they are.
-  SmallVector<std::pair<double *, double *>> olds{
-      {&values[op.getParamMutable().getOperandNumber()], call.result(0).mutableFloats()}};
-  for (auto [i, state] : llvm::enumerate(op.getStateOperands()))
-    olds.push_back({&values[state->getOperandNumber()], call.result(i + 1).mutableFloats()});
+  const double *grad = call.operand(op.getGradMutable().getOperandNumber()).floats();
+  SmallVector<unsigned> numbers{op.getParamMutable().getOperandNumber()}; // of the old values
+  for (OpOperand *state : op.getStateOperands())
+    numbers.push_back(state->getOperandNumber());
   int64_t offset = op.getOffset() ? call.operands.back().ints()[0] : 0;
-  forEachSegment(op.getSegments(), op.getDecayFactor(), op.getRateFactor(), offset,
-                 call.result(0).size(), [&](int64_t begin, int64_t end, double decay, double rate) {
-                   if (lr)
-                     values[*lr] = given * rate;
+  forEachSegment(op, offset, call.result(0).size(),
+                 [&](int64_t begin, int64_t end, UpdateFactorsAttrInterface factors) {
+                   std::vector<double> values = scalarsOf(op, call, factors);
+                   Numbers<Op> in(values, op);
                    for (int64_t i = begin; i < end; ++i) {
-                     for (auto [value, elements] : olds)
-                       *value = elements[i];
-                     gradient = grad[i] * scale;
-                     for (auto [next, old] : llvm::zip_equal(formula(in, decay), olds))
-                       old.second[i] = next;
+                     for (auto [result, number] : llvm::enumerate(numbers))
+                       values[number] = call.result(result).floats()[i];
+                     values[op.getGradMutable().getOperandNumber()] = grad[i] * in.getScale();
+                     for (auto [result, next] : llvm::enumerate(formula(in)))
+                       call.result(result).mutableFloats()[i] = next;
                    }
                  });
   return success();
@@ -363,33 +358,31 @@ private:
 LogicalResult evaluateAdamw8bit(nn::Adamw8bitOp op, Call &call) {
   if (!begin(op, call))
     return success();
-  std::vector<double> scalars = scalarsOf(op, call);
   auto numberOf = [](OpOperand &operand) { return operand.getOperandNumber(); };
   int64_t offset = op.getOffset() ? call.operands.back().ints()[0] : 0;
   double *param = call.result(0).mutableFloats();
   CodedMoment first(call.result(1).mutableInts(), true),
       second(call.result(2).mutableInts(), false);
-  forEachSegment(
-      op.getSegments(), op.getDecayFactor(), op.getRateFactor(), offset, call.operand(0).size(),
-      [&](int64_t begin, int64_t end, double decay, double rate) {
-        std::vector<double> values(scalars);
-        values[*op.getLearningRateNumber()] *= rate;
-        Numbers<nn::Adamw8bitOp> in(values, op);
-        for (int64_t at = begin; at < end; at += 256) {
-          std::vector<double> m = first.load(at / 256 * 65), v = second.load(at / 256 * 65);
-          for (int64_t i = 0; i < std::min<int64_t>(256, end - at); ++i) {
-            values[numberOf(op.getParamMutable())] = param[at + i];
-            values[numberOf(op.getGradMutable())] =
-                call.operand(1).floats()[at + i] * in.getScale();
-            values[numberOf(op.getMoment1Mutable())] = m[i];
-            values[numberOf(op.getMoment2Mutable())] = v[i];
-            Results next = adamw<nn::Adamw8bitOp>(in, decay);
-            param[at + i] = next[0], m[i] = next[1], v[i] = next[2];
-          }
-          first.store(at / 256 * 65, m);
-          second.store(at / 256 * 65, v);
-        }
-      });
+  forEachSegment(op, offset, call.operand(0).size(),
+                 [&](int64_t begin, int64_t end, UpdateFactorsAttrInterface factors) {
+                   std::vector<double> values = scalarsOf(op, call, factors);
+                   Numbers<nn::Adamw8bitOp> in(values, op);
+                   for (int64_t at = begin; at < end; at += 256) {
+                     std::vector<double> m = first.load(at / 256 * 65),
+                                         v = second.load(at / 256 * 65);
+                     for (int64_t i = 0; i < std::min<int64_t>(256, end - at); ++i) {
+                       values[numberOf(op.getParamMutable())] = param[at + i];
+                       values[numberOf(op.getGradMutable())] =
+                           call.operand(1).floats()[at + i] * in.getScale();
+                       values[numberOf(op.getMoment1Mutable())] = m[i];
+                       values[numberOf(op.getMoment2Mutable())] = v[i];
+                       Results next = adamw<nn::Adamw8bitOp>(in);
+                       param[at + i] = next[0], m[i] = next[1], v[i] = next[2];
+                     }
+                     first.store(at / 256 * 65, m);
+                     second.store(at / 256 * 65, v);
+                   }
+                 });
   return success();
 }
 

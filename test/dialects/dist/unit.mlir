@@ -1,11 +1,11 @@
 // RUN: shale-opt %s --verify-roundtrip | FileCheck %s
 
 dist.mesh @mesh <[shard "fsdp"=2]>
-// CHECK: dist.unit @h.0 on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 50, segments = [#dist.segment<@w, offset = 0, shape = [4, 8], decay = 1.000000e+00 : f64>, #dist.segment<@b, offset = 32, shape = [17], decay = 0.000000e+00 : f64>]>]
+// CHECK: dist.unit @h.0 on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 50, segments = [#dist.segment<@w, offset = 0, shape = [4, 8]>, #dist.segment<@b, offset = 32, shape = [17], factors = #nn.update_factors<decay = 0.000000e+00>>]>]
 dist.unit @h.0 on @mesh["fsdp"] groups = [
   #dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 50, segments = [
-    #dist.segment<@w, offset = 0, shape = [4, 8], decay = 1.0 : f64>,
-    #dist.segment<@b, offset = 32, shape = [17], decay = 0.0 : f64>]>]
+    #dist.segment<@w, offset = 0, shape = [4, 8]>,
+    #dist.segment<@b, offset = 32, shape = [17], factors = #nn.update_factors<decay = 0.0>>]>]
 
 func.func @use(%shard: tensor<25xf32>) -> tensor<25xf32> {
   // CHECK: dist.unit_gather %{{.*}} @h.0[0] over "fsdp" : tensor<25xf32> -> tensor<50xf32>
@@ -19,17 +19,17 @@ func.func @use(%shard: tensor<25xf32>) -> tensor<25xf32> {
 }
 
 // State with another shape than its parameter: this group has a segment of the parameter, too.
-// CHECK: dist.unit @h.1 on @mesh["fsdp"] groups = [{{.*}}, #dist.group<"f32.m", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 12, segments = [#dist.segment<@v, offset = 0, shape = [12], decay = 1.000000e+00 : f64>], slot = "m">]
+// CHECK: dist.unit @h.1 on @mesh["fsdp"] groups = [{{.*}}, #dist.group<"f32.m", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 12, segments = [#dist.segment<@v, offset = 0, shape = [12]>], slot = "m">]
 dist.unit @h.1 on @mesh["fsdp"] groups = [
   #dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 32, segments = [
-    #dist.segment<@v, offset = 0, shape = [4, 8], decay = 1.0 : f64>]>,
+    #dist.segment<@v, offset = 0, shape = [4, 8]>]>,
   #dist.group<"f32.m", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 12, segments = [
-    #dist.segment<@v, offset = 0, shape = [12], decay = 1.0 : f64>], slot = "m">]
+    #dist.segment<@v, offset = 0, shape = [12]>], slot = "m">]
 
 // A gather of blocks of 8-bit integers, and of the words in which they are sent.
 dist.unit @q on @mesh["fsdp"] groups = [
   #dist.group<"f32", type = f32, wire = bf16, reduce = f32, trained = true, axes = [], count = 1024, segments = [
-    #dist.segment<@u, offset = 0, shape = [30, 20], decay = 1.0 : f64>]>]
+    #dist.segment<@u, offset = 0, shape = [30, 20]>]>]
 func.func @quantized(%shard: tensor<512xf32>, %words: tensor<130xi32>) {
   // CHECK: dist.unit_gather %{{.*}} @q[0] over "fsdp" quantized : tensor<512xf32> -> tensor<1024xbf16>
   %0 = dist.unit_gather %shard @q[0] over "fsdp" quantized : tensor<512xf32> -> tensor<1024xbf16>

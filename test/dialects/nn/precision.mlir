@@ -46,9 +46,9 @@ func.func @loss(%x: tensor<4x8xbf16>, %l: tensor<4xi64>) {
 // CHECK-LABEL: @update
 func.func @update(%p: tensor<8xf32>, %g: tensor<8xbf16>, %m: tensor<8xbf16>, %e: tensor<i1>, %s: tensor<f32>) {
   // CHECK: nn.adamw {{.*}} : tensor<8xf32> grad tensor<8xbf16> state tensor<8xbf16>, tensor<f32>
-  %p1, %m1, %v1 = nn.adamw %p, %g, %m, %m enable %e scale %s lr %s beta1 %s beta2 %s epsilon %s weight_decay %s bias1 %s bias2 %s decay = 1.0 : tensor<8xf32> grad tensor<8xbf16> state tensor<8xbf16>, tensor<f32>
+  %p1, %m1, %v1 = nn.adamw %p, %g, %m, %m enable %e scale %s lr %s beta1 %s beta2 %s epsilon %s weight_decay %s bias1 %s bias2 %s : tensor<8xf32> grad tensor<8xbf16> state tensor<8xbf16>, tensor<f32>
   // CHECK: nn.sgd {{.*}} : tensor<8xf32> grad tensor<8xbf16>, tensor<f32>
-  %p2, %v2 = nn.sgd %p, %g, %p enable %e scale %s lr %s momentum %s weight_decay %s decay = 1.0 : tensor<8xf32> grad tensor<8xbf16>, tensor<f32>
+  %p2, %v2 = nn.sgd %p, %g, %p enable %e scale %s lr %s momentum %s weight_decay %s : tensor<8xf32> grad tensor<8xbf16>, tensor<f32>
   return
 }
 }

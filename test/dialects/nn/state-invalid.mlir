@@ -153,3 +153,30 @@ nn.state @m role = moment("../x") type = tensor<8xf32> {of = @w}
 // state_c4: a slot name that is already used in checkpoints.
 // expected-error@+1 {{a moment, and nothing else, has a slot: letters, digits and '_', not 'param' or 'loss_scale'; got 'param'}}
 nn.state @m role = moment("param") type = tensor<8xf32> {of = @w}
+
+// -----
+
+// update_factors_c1: a factor of 1 is left out.
+// expected-error@+1 {{needs a factor other than 1}}
+nn.state @w role = param type = tensor<8xf32> {factors = #nn.update_factors<decay = 1.0>}
+
+// -----
+
+// update_factors_c1: an infinite factor.
+// expected-error@+1 {{factors must be finite; got array<f64: 1.000000e+00, 0x7FF0000000000000>}}
+nn.state @w role = param type = tensor<8xf32> {factors = #nn.update_factors<lr_scale = 1.0e999>}
+
+// -----
+
+// expected-error@+1 {{unknown factor 'momentum'}}
+nn.state @w role = param type = tensor<8xf32> {factors = #nn.update_factors<momentum = 0.5>}
+
+// -----
+
+// expected-error@+1 {{factor 'decay' is given twice}}
+nn.state @w role = param type = tensor<8xf32> {factors = #nn.update_factors<decay = 0.0, decay = 0.5>}
+
+// -----
+
+// expected-error@+1 {{expected valid keyword}}
+nn.state @w role = param type = tensor<8xf32> {factors = #nn.update_factors<>}

@@ -3,8 +3,8 @@
 
 // CHECK: nn.state @h.0.ln.weight role = param type = tensor<8xf32> {init = #nn.fill<1.000000e+00 : f64>}
 nn.state @"h.0.ln.weight" role = param type = tensor<8xf32> {init = #nn.fill<1.0 : f64>}
-// CHECK: nn.state @w role = param type = tensor<4x8xf32> {decay = 0.000000e+00 : f64, init = #nn.file<"model.onnx", offset = 128, length = 128, transposed = true>, names = ["v"], trained = false, unit = "h.0"}
-nn.state @w role = param type = tensor<4x8xf32> {init = #nn.file<"model.onnx", offset = 128, length = 128, transposed = true>, names = ["v"], unit = "h.0", trained = false, decay = 0.0 : f64}
+// CHECK: nn.state @w role = param type = tensor<4x8xf32> {factors = #nn.update_factors<decay = 0.000000e+00>, init = #nn.file<"model.onnx", offset = 128, length = 128, transposed = true>, names = ["v"], trained = false, unit = "h.0"}
+nn.state @w role = param type = tensor<4x8xf32> {init = #nn.file<"model.onnx", offset = 128, length = 128, transposed = true>, names = ["v"], unit = "h.0", trained = false, factors = #nn.update_factors<decay = 0.0>}
 // CHECK: nn.state @w.moment1 role = moment("moment1") type = tensor<4x8xf32> {of = @w}
 nn.state @"w.moment1" role = moment("moment1") type = tensor<4x8xf32> {of = @w}
 // CHECK: nn.state @folded role = param type = tensor<2xbf16> {init = dense<[1.000000e+00, 2.000000e+00]> : tensor<2xf32>}

@@ -24,8 +24,8 @@ func.func @sgd() -> (tensor<1xf64>, tensor<1xf64>, tensor<1xf64>, tensor<1xf64>)
   %quarter = nn.constant dense<0.25> : tensor<f64>
   %yes = nn.constant dense<true> : tensor<i1>
   %no = nn.constant dense<false> : tensor<i1>
-  %0, %1 = nn.sgd %p, %g, %v enable %yes scale %half lr %half momentum %half weight_decay %quarter decay = 2.000000e+00 : tensor<1xf64>, tensor<f64>
-  %2, %3 = nn.sgd %p, %g, %v enable %no scale %half lr %half momentum %half weight_decay %quarter decay = 2.000000e+00 : tensor<1xf64>, tensor<f64>
+  %0, %1 = nn.sgd %p, %g, %v enable %yes scale %half lr %half momentum %half weight_decay %quarter factors <decay = 2.000000e+00> : tensor<1xf64>, tensor<f64>
+  %2, %3 = nn.sgd %p, %g, %v enable %no scale %half lr %half momentum %half weight_decay %quarter factors <decay = 2.000000e+00> : tensor<1xf64>, tensor<f64>
   return %0, %1, %2, %3 : tensor<1xf64>, tensor<1xf64>, tensor<1xf64>, tensor<1xf64>
 }
 
@@ -45,7 +45,7 @@ func.func @adamw() -> (tensor<1xf64>, tensor<1xf64>, tensor<1xf64>) {
   %most = nn.constant dense<0.75> : tensor<f64>
   %zero = nn.constant dense<0.0> : tensor<f64>
   %yes = nn.constant dense<true> : tensor<i1>
-  %0, %1, %2 = nn.adamw %p, %g, %m, %v enable %yes scale %half lr %half beta1 %half beta2 %half epsilon %zero weight_decay %quarter bias1 %half bias2 %most decay = 1.000000e+00 : tensor<1xf64>, tensor<f64>
+  %0, %1, %2 = nn.adamw %p, %g, %m, %v enable %yes scale %half lr %half beta1 %half beta2 %half epsilon %zero weight_decay %quarter bias1 %half bias2 %most : tensor<1xf64>, tensor<f64>
   return %0, %1, %2 : tensor<1xf64>, tensor<1xf64>, tensor<1xf64>
 }
 
@@ -61,7 +61,7 @@ func.func @segments() -> tensor<4xf64> {
   %zero = nn.constant dense<0.0> : tensor<f64>
   %yes = nn.constant dense<true> : tensor<i1>
   %offset = nn.constant dense<2> : tensor<i64>
-  %0, %1 = nn.sgd %p, %g, %v enable %yes scale %one lr %one momentum %zero weight_decay %one offset %offset : tensor<i64> decay = 7.000000e+00 segments = [#nn.update_range<offset = 0, count = 2, decay = 9.0 : f64>, #nn.update_range<offset = 3, count = 2, decay = 0.0 : f64>, #nn.update_range<offset = 5, count = 3, decay = 1.0 : f64>] : tensor<4xf64>, tensor<f64>
+  %0, %1 = nn.sgd %p, %g, %v enable %yes scale %one lr %one momentum %zero weight_decay %one offset %offset : tensor<i64> factors <decay = 7.000000e+00> segments = [#nn.update_range<offset = 0, count = 2, factors = #nn.update_factors<decay = 9.0>>, #nn.update_range<offset = 3, count = 2, factors = #nn.update_factors<decay = 0.0>>, #nn.update_range<offset = 5, count = 3>] : tensor<4xf64>, tensor<f64>
   return %0 : tensor<4xf64>
 }
 
@@ -78,7 +78,7 @@ func.func @scaled() -> (tensor<1xf64>, tensor<3xf64>) {
   %two = nn.constant dense<2.0> : tensor<f64>
   %zero = nn.constant dense<0.0> : tensor<f64>
   %yes = nn.constant dense<true> : tensor<i1>
-  %0, %1 = nn.sgd %p, %p, %v enable %yes scale %one lr %two momentum %zero weight_decay %zero decay = 1.000000e+00 {lr_scale = 0.5 : f64} : tensor<1xf64>, tensor<f64>
-  %2, %3 = nn.sgd %ps, %ps, %vs enable %yes scale %one lr %two momentum %zero weight_decay %zero decay = 1.000000e+00 segments = [#nn.update_range<offset = 0, count = 2, decay = 1.0 : f64, lr_scale = 0.25 : f64>, #nn.update_range<offset = 2, count = 1, decay = 1.0 : f64>] : tensor<3xf64>, tensor<f64>
+  %0, %1 = nn.sgd %p, %p, %v enable %yes scale %one lr %two momentum %zero weight_decay %zero factors <lr_scale = 0.5> : tensor<1xf64>, tensor<f64>
+  %2, %3 = nn.sgd %ps, %ps, %vs enable %yes scale %one lr %two momentum %zero weight_decay %zero segments = [#nn.update_range<offset = 0, count = 2, factors = #nn.update_factors<lr_scale = 0.25>>, #nn.update_range<offset = 2, count = 1>] : tensor<3xf64>, tensor<f64>
   return %0, %2 : tensor<1xf64>, tensor<3xf64>
 }

@@ -1,7 +1,7 @@
 // RUN: shale-opt %s --split-input-file --shale-divide-parameters | FileCheck %s
 
 // The weight [in, out] and the bias of a product whose columns are cut into three.
-// CHECK-DAG: nn.state @"qkv.w/0" role = param type = tensor<8x4xf32> {decay = 0.000000e+00 : f64, dist.tensor = #dist.tensor_split<column>, nn.part = #nn.part<@qkv.w, dim = 1, begin = 0>, unit = "h.0"}
+// CHECK-DAG: nn.state @"qkv.w/0" role = param type = tensor<8x4xf32> {dist.tensor = #dist.tensor_split<column>, factors = #nn.update_factors<decay = 0.000000e+00>, nn.part = #nn.part<@qkv.w, dim = 1, begin = 0>, unit = "h.0"}
 // CHECK-DAG: nn.state @"qkv.w/2" role = param type = tensor<8x6xf32> {{.*}}nn.part = #nn.part<@qkv.w, dim = 1, begin = 6>
 // CHECK-DAG: nn.state @qkv.w role = divided type = tensor<8x12xf32> {{.*}}init = #nn.fill
 // CHECK-DAG: nn.state @"qkv.b/1" role = param type = tensor<2xf32> {nn.part = #nn.part<@qkv.b, dim = 0, begin = 4>}
@@ -13,7 +13,7 @@
 // CHECK: nn.reshape %[[S]] {{.*}}: tensor<8x4xf32> -> tensor<2x4x4xf32>
 // CHECK-NOT: nn.slice
 dist.mesh @mesh <[tensor "tp"=2]>
-nn.state @"qkv.w" role = param type = tensor<8x12xf32> {decay = 0.0 : f64, dist.tensor = #dist.tensor_split<column>, init = #nn.fill<1.0 : f64>, unit = "h.0"}
+nn.state @"qkv.w" role = param type = tensor<8x12xf32> {factors = #nn.update_factors<decay = 0.0>, dist.tensor = #dist.tensor_split<column>, init = #nn.fill<1.0 : f64>, unit = "h.0"}
 nn.state @"qkv.b" role = param type = tensor<12xf32>
 func.func @forward(%x: tensor<8x8xf32>, %w: tensor<8x12xf32> {nn.state = @"qkv.w"}, %b: tensor<12xf32> {nn.state = @"qkv.b"}) -> (tensor<2x4x4xf32>, tensor<2x4x2xf32>, tensor<2x4x6xf32>) {
   %0 = nn.matmul %x, %w {nn.scope = "h.0.qkv"} : (tensor<8x8xf32>, tensor<8x12xf32>) -> tensor<8x12xf32>

@@ -3,9 +3,9 @@
 // RUN: not shale-opt %s --shale-no-decay='regex=(' 2>&1 | FileCheck %s --check-prefix=BAD
 
 // Each name of a tied parameter matches. Buffers do not match.
-// CHECK: @h.0.ln.w {{.*}}decay = 0.000000e+00
+// CHECK: @h.0.ln.w {{.*}}factors = #nn.update_factors<decay = 0.000000e+00>
 // CHECK: @h.0.w role = param type = tensor<4xf32>{{$}}
-// CHECK: @lm_head.w {{.*}}decay = 0.000000e+00
+// CHECK: @lm_head.w {{.*}}factors = #nn.update_factors<decay = 0.000000e+00>
 // CHECK: @ln.mask role = buffer type = tensor<4xf32>{{$}}
 // NONE: no-decay: 'lm_haed' matches no parameter; similar names: 'lm_head.w'
 // BAD: no-decay: '(' is not a regular expression: parentheses not balanced

@@ -4,7 +4,7 @@
 // A table that is embedding and head; between product and loss a bias, a scale, a cast and a cut of other dimensions. Policies and
 // names: the part has the policies, the whole parameter the names and the initial value.
 // SAID: remark: {{.*}}the 5 rows of 'wte' do not divide over 2 tensor ranks: they are padded to 6
-// CHECK-DAG: nn.state @"wte/padded" role = param type = tensor<6x8xf32> {decay = 0.000000e+00 : f64, nn.part = #nn.part<@wte, dim = 0, begin = 0, padding = 1>, unit = "root"}
+// CHECK-DAG: nn.state @"wte/padded" role = param type = tensor<6x8xf32> {factors = #nn.update_factors<decay = 0.000000e+00>, nn.part = #nn.part<@wte, dim = 0, begin = 0, padding = 1>, unit = "root"}
 // CHECK-DAG: nn.state @wte role = divided type = tensor<5x8xf32> {{.*}}init = #nn.fill{{.*}}names = ["lm_head"]
 // CHECK-DAG: nn.state @"bias/padded" role = param type = tensor<6xf32> {nn.part = #nn.part<@bias, dim = 0, begin = 0, padding = 1>}
 // CHECK-DAG: nn.state @bias role = divided type = tensor<5xf32>
@@ -20,7 +20,7 @@
 // CHECK: %[[L:.*]] = nn.reshape {{.*}} -> tensor<4x6xf32>
 // CHECK: nn.cross_entropy %[[L]], %{{.*}} ignore_index = -100 classes = 5 : tensor<4x6xf32>, tensor<4xi64>
 dist.mesh @mesh <[shard "fsdp"=2, tensor "tp"=2]>
-nn.state @wte role = param type = tensor<5x8xf32> {decay = 0.0 : f64, init = #nn.fill<1.0 : f64>, names = ["lm_head"], unit = "root"}
+nn.state @wte role = param type = tensor<5x8xf32> {factors = #nn.update_factors<decay = 0.0>, init = #nn.fill<1.0 : f64>, names = ["lm_head"], unit = "root"}
 nn.state @bias role = param type = tensor<5xf32>
 func.func @tied(%ids: tensor<2x3xi64>, %labels: tensor<4xi64>, %w: tensor<5x8xf32> {nn.state = @wte}, %b: tensor<5xf32> {nn.state = @bias}) -> tensor<f32> {
   %e = nn.embedding %w, %ids : (tensor<5x8xf32>, tensor<2x3xi64>) -> tensor<2x3x8xf32>

@@ -4,7 +4,7 @@
 // RUN: shale-opt %s --shale-autodiff=accumulate=2 --shale-verify-step | FileCheck %s --check-prefix=TWO
 
 // A tied table and a frozen bias: two parameters are trained, with one gradient each.
-nn.state @wte role = param type = tensor<8x4xf32> {decay = 0.0 : f64}
+nn.state @wte role = param type = tensor<8x4xf32> {factors = #nn.update_factors<decay = 0.0>}
 nn.state @w role = param type = tensor<4x4xf32>
 nn.state @b role = param type = tensor<4xf32> {trained = false}
 
@@ -36,10 +36,10 @@ nn.state @b role = param type = tensor<4xf32> {trained = false}
 // CHECK: %[[FINITE:.*]] = nn.and
 // CHECK: %[[WITHIN:.*]] = nn.compare le %[[NORM]], %[[LIMIT]]
 // CHECK: %[[ENABLE:.*]] = nn.and %[[FINITE]], %[[WITHIN]]
-// CHECK: nn.adamw %[[WTE]], %[[DWTE]], {{.*}} enable %[[ENABLE]] {{.*}} decay = 0.000000e+00
-// CHECK: nn.adamw {{.*}} decay = 1.000000e+00
+// CHECK: nn.adamw %[[WTE]], %[[DWTE]], {{.*}} enable %[[ENABLE]] {{.*}} factors <decay = 0.000000e+00>
+// CHECK: nn.adamw {{.*}}
 // CHECK-NOT: nn.adamw
-// SGD: nn.sgd {{.*}} decay = 0.000000e+00
+// SGD: nn.sgd {{.*}} factors <decay = 0.000000e+00>
 
 // CHECK-LABEL: func.func @evaluate
 // CHECK-SAME: -> (tensor<f32> {nn.name = "loss_sum", nn.role = #nn.role<metric>}, tensor<f32> {nn.name = "count", nn.role = #nn.role<metric>})

@@ -1,7 +1,7 @@
 // RUN: shale-opt %s --shale-fusion | FileCheck %s
 // A bias that is part of a gathered unit is not added again in the backward pass: the unit would stay whole until then. The forward kernel
 // stores the sum.
-#group = #dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 16, segments = [#dist.segment<@b, offset = 0, shape = [8], decay = 1.000000e+00 : f64>]>
+#group = #dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 16, segments = [#dist.segment<@b, offset = 0, shape = [8]>]>
 nn.state @b role = param type = tensor<8xf32>
 dist.mesh @mesh <[shard "fsdp"=2]>
 dist.unit @u on @mesh["fsdp"] groups = [#group]

@@ -1,7 +1,7 @@
 // RUN: shale-opt %s --shale-convert-gathers --split-input-file | FileCheck %s
 
 dist.mesh @mesh <[shard "fsdp"=2]>
-dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = bf16, reduce = f32, trained = true, axes = [], count = 32, segments = [#dist.segment<@w, offset = 0, shape = [4, 8], decay = 1.0 : f64>]>]
+dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = bf16, reduce = f32, trained = true, axes = [], count = 32, segments = [#dist.segment<@w, offset = 0, shape = [4, 8]>]>]
 // CHECK-LABEL: @gather
 func.func @gather(%shard: tensor<16xf32>) -> tensor<4x8xbf16> {
   // CHECK: %[[C:.*]] = nn.cast %{{.*}} : tensor<16xf32> -> tensor<16xbf16>
@@ -15,7 +15,7 @@ func.func @gather(%shard: tensor<16xf32>) -> tensor<4x8xbf16> {
 
 // With one rank only the cast remains.
 dist.mesh @mesh <[shard "fsdp"=1]>
-dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = bf16, reduce = f32, trained = true, axes = [], count = 32, segments = [#dist.segment<@w, offset = 0, shape = [4, 8], decay = 1.0 : f64>]>]
+dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = bf16, reduce = f32, trained = true, axes = [], count = 32, segments = [#dist.segment<@w, offset = 0, shape = [4, 8]>]>]
 // CHECK-LABEL: @alone
 func.func @alone(%shard: tensor<32xf32>) -> tensor<4x8xbf16> {
   // CHECK: %[[C:.*]] = nn.cast
@@ -31,7 +31,7 @@ func.func @alone(%shard: tensor<32xf32>) -> tensor<4x8xbf16> {
 // A module that keeps the collectives of one rank gathers what was cast.
 module attributes {dist.keep_single_rank} {
 dist.mesh @mesh <[shard "fsdp"=1]>
-dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = bf16, reduce = f32, trained = true, axes = [], count = 32, segments = [#dist.segment<@w, offset = 0, shape = [4, 8], decay = 1.0 : f64>]>]
+dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = bf16, reduce = f32, trained = true, axes = [], count = 32, segments = [#dist.segment<@w, offset = 0, shape = [4, 8]>]>]
 // CHECK-LABEL: @kept
 func.func @kept(%shard: tensor<32xf32>) -> tensor<32xbf16> {
   // CHECK: %[[C:.*]] = nn.cast

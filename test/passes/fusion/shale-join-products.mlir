@@ -5,15 +5,15 @@
 // EQUAL: @three: 2 values, 0 differ
 // EQUAL: @grouped: 2 values, 0 differ
 
-#q = #dist.segment<@q, offset = 0, shape = [32, 64], decay = 1.0 : f64>
-#k = #dist.segment<@k, offset = 2048, shape = [32, 64], decay = 1.0 : f64>
-#v = #dist.segment<@v, offset = 4096, shape = [32, 64], decay = 1.0 : f64>
-#far = #dist.segment<@far, offset = 6176, shape = [32, 64], decay = 1.0 : f64>
-#gq = #dist.segment<@gq, offset = 0, shape = [32, 64], decay = 1.0 : f64>
-#gk = #dist.segment<@gk, offset = 2048, shape = [16, 64], decay = 1.0 : f64>
-#gv = #dist.segment<@gv, offset = 3072, shape = [16, 64], decay = 1.0 : f64>
-#wa = #dist.segment<@wa, offset = 4096, shape = [48, 64], decay = 1.0 : f64>
-#wb = #dist.segment<@wb, offset = 7168, shape = [32, 64], decay = 1.0 : f64>
+#q = #dist.segment<@q, offset = 0, shape = [32, 64]>
+#k = #dist.segment<@k, offset = 2048, shape = [32, 64]>
+#v = #dist.segment<@v, offset = 4096, shape = [32, 64]>
+#far = #dist.segment<@far, offset = 6176, shape = [32, 64]>
+#gq = #dist.segment<@gq, offset = 0, shape = [32, 64]>
+#gk = #dist.segment<@gk, offset = 2048, shape = [16, 64]>
+#gv = #dist.segment<@gv, offset = 3072, shape = [16, 64]>
+#wa = #dist.segment<@wa, offset = 4096, shape = [48, 64]>
+#wb = #dist.segment<@wb, offset = 7168, shape = [32, 64]>
 #grouped = #dist.group<"bf16", type = bf16, wire = bf16, reduce = f32, trained = true, axes = [], count = 9216, segments = [#gq, #gk, #gv, #wa, #wb]>
 #group = #dist.group<"bf16", type = bf16, wire = bf16, reduce = f32, trained = true, axes = [], count = 9216, segments = [#q, #k, #v, #far]>
 module attributes {nn.target = "cuda:sm_90a"} {

@@ -23,8 +23,8 @@
 // REMARK-COUNT-4: the squares of 9 rows are summed where the rows are
 // REMARK-NOT: the squares
 
-#table = #dist.segment<@table, offset = 0, shape = [9, 3], decay = 1.0 : f64>
-#bias = #dist.segment<@bias, offset = 32, shape = [3], decay = 1.0 : f64>
+#table = #dist.segment<@table, offset = 0, shape = [9, 3]>
+#bias = #dist.segment<@bias, offset = 32, shape = [3]>
 #single = #dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 32, segments = [#table]>
 #both = #dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 36, segments = [#table, #bias]>
 #backward = #nn.phase<backward>

@@ -49,7 +49,7 @@ func.func @rounded(%x: tensor<4x8xbf16>, %f: tensor<4x8xf32>) -> (tensor<8x8xbf1
 // CHECK-NOT: nn.cast
 // CHECK: nn.sgd
 func.func @update(%p: tensor<8xbf16>, %e: tensor<i1>, %h: tensor<f32>) -> (tensor<8xbf16>, tensor<8xbf16>) {
-  %0, %1 = nn.sgd %p, %p, %p enable %e scale %h lr %h momentum %h weight_decay %h decay = 1.0 : tensor<8xbf16>, tensor<f32>
+  %0, %1 = nn.sgd %p, %p, %p enable %e scale %h lr %h momentum %h weight_decay %h : tensor<8xbf16>, tensor<f32>
   return %0, %1 : tensor<8xbf16>, tensor<8xbf16>
 }
 

@@ -16,7 +16,7 @@ module attributes {nn.target = "cuda:sm_90a"} {
   // ALONE: nn.sgd
   // ALONE-COUNT-3: nn.cluster
   func.func @copies(%p: tensor<8xf32>, %g: tensor<8xf32>, %v: tensor<8xf32>, %e: tensor<i1>, %s: tensor<f32>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xbf16>, tensor<8xf16>, tensor<8xbf16>) {
-    %p1, %v1 = nn.sgd %p, %g, %v enable %e scale %s lr %s momentum %s weight_decay %s decay = 1.0 {nn.phase = #nn.phase<update>} : tensor<8xf32>, tensor<f32>
+    %p1, %v1 = nn.sgd %p, %g, %v enable %e scale %s lr %s momentum %s weight_decay %s {nn.phase = #nn.phase<update>} : tensor<8xf32>, tensor<f32>
     %0 = nn.cast %p1 : tensor<8xf32> -> tensor<8xbf16>
     %1 = nn.cast %p1 : tensor<8xf32> -> tensor<8xf16>
     %2 = nn.cast %v1 : tensor<8xf32> -> tensor<8xbf16>
@@ -34,7 +34,7 @@ module attributes {nn.target = "cpu:x86-64-v3"} {
   // CHECK-COUNT-2: nn.cluster
   // CHECK: return
   func.func @others(%p: tensor<8xbf16>, %g: tensor<8xbf16>, %v: tensor<8xbf16>, %w: tensor<8xf32>, %e: tensor<i1>, %s: tensor<f32>) -> (tensor<8xbf16>, tensor<8xbf16>, tensor<8xf32>, tensor<bf16>, tensor<8xbf16>) {
-    %p1, %v1 = nn.sgd %p, %g, %v enable %e scale %s lr %s momentum %s weight_decay %s decay = 1.0 : tensor<8xbf16>, tensor<f32>
+    %p1, %v1 = nn.sgd %p, %g, %v enable %e scale %s lr %s momentum %s weight_decay %s : tensor<8xbf16>, tensor<f32>
     %0 = nn.cast %p1 : tensor<8xbf16> -> tensor<8xf32>
     %1 = nn.reduce sum %v1 dims = [0] : tensor<8xbf16> -> tensor<bf16>
     %2 = nn.cast %w : tensor<8xf32> -> tensor<8xbf16>

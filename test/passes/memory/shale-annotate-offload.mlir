@@ -37,6 +37,6 @@ func.func @step(%x: tensor<64x64xf32>, %a: tensor<32xf32> {nn.state = @a.f32}, %
   %4 = nn.mul %3, %0 {nn.phase = #nn.phase<backward>} : tensor<64x64xf32>
   // ALL: dist.reduce_scatter {{.*}}{mem.offload
   %5 = dist.reduce_scatter sum %g over "fsdp" dim = 0 {nn.phase = #nn.phase<backward>} : tensor<64xf32> -> tensor<32xf32>
-  %6:2 = nn.sgd %a, %5, %m enable %enable scale %s lr %s momentum %s weight_decay %s decay = 1.0 : tensor<32xf32>, tensor<f32>
+  %6:2 = nn.sgd %a, %5, %m enable %enable scale %s lr %s momentum %s weight_decay %s : tensor<32xf32>, tensor<f32>
   return %6#0, %6#1, %4 : tensor<32xf32>, tensor<32xf32>, tensor<64x64xf32>
 }

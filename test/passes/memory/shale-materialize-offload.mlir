@@ -47,6 +47,6 @@ func.func @step(%x: tensor<64x64xf32>, %a: tensor<32xf32> {nn.state = @a.f32}, %
   // CHECK-NEXT: nn.sgd %[[A]], %[[GH]], %arg2
   // CHECK-NOT: mem.
   %6 = nn.sum_squares %5 {nn.phase = #nn.phase<update>} : (tensor<32xf32>) -> tensor<f32>
-  %7:2 = nn.sgd %a, %5, %m enable %enable scale %s lr %s momentum %s weight_decay %s decay = 1.0 {nn.phase = #nn.phase<update>} : tensor<32xf32>, tensor<f32>
+  %7:2 = nn.sgd %a, %5, %m enable %enable scale %s lr %s momentum %s weight_decay %s {nn.phase = #nn.phase<update>} : tensor<32xf32>, tensor<f32>
   return %7#0, %7#1, %4, %6 : tensor<32xf32>, tensor<32xf32>, tensor<64x64xf32>, tensor<f32>
 }

@@ -15,9 +15,9 @@
 // CHECK: nn.sub %{{.*}}, %[[V]]
 // BEFORE: group 0 of unit 'a' is gathered 1 times in @step, expected 2
 dist.mesh @mesh <[shard "fsdp"=2]>
-dist.unit @a on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 32, segments = [#dist.segment<@wa, offset = 0, shape = [32], decay = 1.0 : f64>]>]
-dist.unit @b on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 32, segments = [#dist.segment<@wb, offset = 0, shape = [32], decay = 1.0 : f64>]>]
-dist.unit @c on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 32, segments = [#dist.segment<@wc, offset = 0, shape = [32], decay = 1.0 : f64>]>]
+dist.unit @a on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 32, segments = [#dist.segment<@wa, offset = 0, shape = [32]>]>]
+dist.unit @b on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 32, segments = [#dist.segment<@wb, offset = 0, shape = [32]>]>]
+dist.unit @c on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 32, segments = [#dist.segment<@wc, offset = 0, shape = [32]>]>]
 func.func @step(%x: tensor<32xf32>, %a: tensor<16xf32>, %b: tensor<16xf32>, %c: tensor<16xf32>) -> tensor<32xf32> {
   %ga = dist.unit_gather %a @a[0] over "fsdp" {mem.recompute} : tensor<16xf32> -> tensor<32xf32>
   %va = dist.unit_view %ga @a[0] @wa : tensor<32xf32> -> tensor<32xf32>

@@ -4,7 +4,7 @@
 // CHECK: module attributes {dist.strategy = #dist.strategy<full>, rt.arena_bytes = {{[0-9]+}} : i64, rt.state_bytes = 64 : i64, rt.threads = 1 : i64}
 module attributes {dist.strategy = #dist.strategy<full>} {
   dist.mesh @mesh <[shard "fsdp"=2]>
-  dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 32, segments = [#dist.segment<@w, offset = 0, shape = [4, 4], decay = 1.0 : f64>]>]
+  dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 32, segments = [#dist.segment<@w, offset = 0, shape = [4, 4]>]>]
   nn.state @w role = param type = tensor<4x4xf32>
   nn.state @f role = param type = tensor<32xf32> {dist.unit = @u, dist.group = 0 : i64, dist.axis = "fsdp"}
 

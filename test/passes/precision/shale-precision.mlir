@@ -35,7 +35,7 @@ func.func @step(%x: tensor<4x8xf32> {nn.role = #nn.role<input>, nn.name = "x"}, 
   // CHECK: %[[G:.*]] = nn.add {{.*}} : tensor<8x8xf32>
   %g = nn.add %g1, %g2 {nn.phase = #nn.phase<backward>} : tensor<8x8xf32>
   // CHECK: nn.sgd %[[W]], %[[G]], {{.*}} : tensor<8x8xf32>, tensor<f32>
-  %p, %v1 = nn.sgd %w, %g, %v enable %e scale %h lr %h momentum %h weight_decay %h decay = 1.0 {nn.phase = #nn.phase<update>} : tensor<8x8xf32>, tensor<f32>
+  %p, %v1 = nn.sgd %w, %g, %v enable %e scale %h lr %h momentum %h weight_decay %h {nn.phase = #nn.phase<update>} : tensor<8x8xf32>, tensor<f32>
   return %loss, %p, %v1 : tensor<f32>, tensor<8x8xf32>, tensor<8x8xf32>
 }
 }
@@ -64,7 +64,7 @@ func.func @step(%b: tensor<4x8xf32> {nn.state = @b}, %w: tensor<8xf32> {nn.state
   // CHECK: nn.sum_squares %[[G]] {{.*}} : (tensor<8xbf16>) -> tensor<f32>
   %n = nn.sum_squares %g {nn.phase = #nn.phase<update>} : (tensor<8xf32>) -> tensor<f32>
   // CHECK: nn.sgd %[[W]], %[[G]], %[[V]] {{.*}} : tensor<8xbf16>, tensor<f32>
-  %p, %v1 = nn.sgd %w, %g, %v enable %e scale %h lr %h momentum %h weight_decay %h decay = 1.0 {nn.phase = #nn.phase<update>} : tensor<8xf32>, tensor<f32>
+  %p, %v1 = nn.sgd %w, %g, %v enable %e scale %h lr %h momentum %h weight_decay %h {nn.phase = #nn.phase<update>} : tensor<8xf32>, tensor<f32>
   // CHECK: return {{.*}} : tensor<f32>, tensor<8xbf16>, tensor<8xbf16>
   return %n, %p, %v1 : tensor<f32>, tensor<8xf32>, tensor<8xf32>
 }
@@ -97,7 +97,7 @@ func.func @step(%x: tensor<4x8xf32> {nn.role = #nn.role<input>, nn.name = "x"}, 
   %g = nn.add %g1, %g2 {nn.phase = #nn.phase<backward>} : tensor<8x8xf32>
   %all = nn.accumulate @w %g into %a : tensor<8x8xf32> {nn.phase = #nn.phase<backward>} : tensor<8x8xf32>
   %n = nn.sum_squares %all {nn.phase = #nn.phase<update>} : (tensor<8x8xf32>) -> tensor<f32>
-  %p, %v1 = nn.sgd %w, %all, %v enable %e scale %h lr %h momentum %h weight_decay %h decay = 1.0 {nn.phase = #nn.phase<update>} : tensor<8x8xf32>, tensor<f32>
+  %p, %v1 = nn.sgd %w, %all, %v enable %e scale %h lr %h momentum %h weight_decay %h {nn.phase = #nn.phase<update>} : tensor<8x8xf32>, tensor<f32>
   return %n, %p, %v1 : tensor<f32>, tensor<8x8xf32>, tensor<8x8xf32>
 }
 }

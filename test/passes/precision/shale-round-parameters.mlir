@@ -19,12 +19,12 @@ func.func @step(%seed: tensor<i64> {nn.name = "random.seed", nn.role = #nn.role<
                 %s: tensor<f32> {nn.role = #nn.role<hyper>, nn.name = "lr"}, %e: tensor<i1> {nn.role = #nn.role<input>, nn.name = "e"})
     -> (tensor<3x3xbf16> {nn.state = @a}, tensor<3x3xf32> {nn.state = @a.v}, tensor<8xf32> {nn.state = @wide}, tensor<8xf32> {nn.state = @wide.v},
         tensor<8xbf16> {nn.state = @b}, tensor<8xf32> {nn.state = @b.v}) {
-  // CHECK: nn.sgd {{.*}} rounded by %[[SEED]], %[[STEP]] : tensor<i64>, tensor<i64> decay = 1.000000e+00 {numbers = array<i64: 64>} : tensor<3x3xbf16>
-  %0, %1 = nn.sgd %a, %av, %av enable %e scale %s lr %s momentum %s weight_decay %s decay = 1.0 : tensor<3x3xbf16> grad tensor<3x3xf32> state tensor<3x3xf32>, tensor<f32>
-  // CHECK: nn.sgd {{.*}} weight_decay %{{[a-z0-9]+}} decay = 1.000000e+00 : tensor<8xf32>
-  %2, %3 = nn.sgd %wide, %widev, %widev enable %e scale %s lr %s momentum %s weight_decay %s decay = 1.0 : tensor<8xf32>, tensor<f32>
-  // CHECK: nn.sgd {{.*}} rounded by %[[SEED]], %[[STEP]] : tensor<i64>, tensor<i64> decay = 1.000000e+00 {numbers = array<i64: 128>} : tensor<8xbf16>
-  %4, %5 = nn.sgd %b, %bv, %bv enable %e scale %s lr %s momentum %s weight_decay %s decay = 1.0 : tensor<8xbf16> grad tensor<8xf32> state tensor<8xf32>, tensor<f32>
+  // CHECK: nn.sgd {{.*}} rounded by %[[SEED]], %[[STEP]] : tensor<i64>, tensor<i64> {numbers = array<i64: 64>} : tensor<3x3xbf16>
+  %0, %1 = nn.sgd %a, %av, %av enable %e scale %s lr %s momentum %s weight_decay %s : tensor<3x3xbf16> grad tensor<3x3xf32> state tensor<3x3xf32>, tensor<f32>
+  // CHECK: nn.sgd {{.*}} weight_decay %{{[a-z0-9]+}} : tensor<8xf32>
+  %2, %3 = nn.sgd %wide, %widev, %widev enable %e scale %s lr %s momentum %s weight_decay %s : tensor<8xf32>, tensor<f32>
+  // CHECK: nn.sgd {{.*}} rounded by %[[SEED]], %[[STEP]] : tensor<i64>, tensor<i64> {numbers = array<i64: 128>} : tensor<8xbf16>
+  %4, %5 = nn.sgd %b, %bv, %bv enable %e scale %s lr %s momentum %s weight_decay %s : tensor<8xbf16> grad tensor<8xf32> state tensor<8xf32>, tensor<f32>
   return %0, %1, %2, %3, %4, %5 : tensor<3x3xbf16>, tensor<3x3xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xbf16>, tensor<8xf32>
 }
 
@@ -42,7 +42,7 @@ nn.state @a role = param type = tensor<8xf16>
 nn.state @a.v role = moment("momentum") type = tensor<8xf32> {of = @a}
 func.func @step(%a: tensor<8xf16> {nn.state = @a}, %av: tensor<8xf32> {nn.state = @a.v}, %s: tensor<f32>, %e: tensor<i1>) {
   // expected-error@+1 {{stochastic rounding is for parameters of bf16, not f16}}
-  %0, %1 = nn.sgd %a, %av, %av enable %e scale %s lr %s momentum %s weight_decay %s decay = 1.0 : tensor<8xf16> grad tensor<8xf32> state tensor<8xf32>, tensor<f32>
+  %0, %1 = nn.sgd %a, %av, %av enable %e scale %s lr %s momentum %s weight_decay %s : tensor<8xf16> grad tensor<8xf32> state tensor<8xf32>, tensor<f32>
   return
 }
 
@@ -57,6 +57,6 @@ nn.state @a role = param type = tensor<281474976710657xbf16>
 // An update of no state.
 func.func @step(%a: tensor<8xbf16>, %av: tensor<8xf32>, %s: tensor<f32>, %e: tensor<i1>) {
   // expected-error@+1 {{updates a value that is not the state of a parameter}}
-  %0, %1 = nn.sgd %a, %av, %av enable %e scale %s lr %s momentum %s weight_decay %s decay = 1.0 : tensor<8xbf16> grad tensor<8xf32> state tensor<8xf32>, tensor<f32>
+  %0, %1 = nn.sgd %a, %av, %av enable %e scale %s lr %s momentum %s weight_decay %s : tensor<8xbf16> grad tensor<8xf32> state tensor<8xf32>, tensor<f32>
   return
 }

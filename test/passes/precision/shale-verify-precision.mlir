@@ -27,7 +27,7 @@ nn.state @w role = param type = tensor<8xf32>
 nn.state @v role = moment("momentum") type = tensor<8xf32> {of = @w}
 func.func @step(%w: tensor<8xf32> {nn.state = @w}, %v: tensor<8xf32> {nn.state = @v}, %h: tensor<f32>, %e: tensor<i1>) {
   // expected-error@+1 {{takes a gradient of 'f32' where 'bf16' is reduced}}
-  %p, %v1 = nn.sgd %w, %v, %v enable %e scale %h lr %h momentum %h weight_decay %h decay = 1.0 : tensor<8xf32>, tensor<f32>
+  %p, %v1 = nn.sgd %w, %v, %v enable %e scale %h lr %h momentum %h weight_decay %h : tensor<8xf32>, tensor<f32>
   return
 }
 }

@@ -7,7 +7,7 @@
 // CHECK: @step: 9 values, 0 differ in their bits
 // CHECK: @evaluate: 2 values, 0 differ in their bits
 
-nn.state @wte role = param type = tensor<8x4xf32> {decay = 0.0 : f64}
+nn.state @wte role = param type = tensor<8x4xf32> {factors = #nn.update_factors<decay = 0.0>}
 nn.state @w role = param type = tensor<4x4xf32>
 nn.state @b role = param type = tensor<4xf32> {trained = false}
 func.func @forward(

@@ -11,7 +11,7 @@
 
 module attributes {dist.strategy = #dist.strategy<full>} {
   dist.mesh @mesh <[shard "fsdp"=2]>
-  dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 1024, segments = [#dist.segment<@w, offset = 0, shape = [16, 64], decay = 1.0 : f64>]>]
+  dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 1024, segments = [#dist.segment<@w, offset = 0, shape = [16, 64]>]>]
   nn.state @w role = param type = tensor<16x64xf32>
   nn.state @f role = param type = tensor<1024xf32> {dist.unit = @u, dist.group = 0 : i64, dist.axis = "fsdp"}
 

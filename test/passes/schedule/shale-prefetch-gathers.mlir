@@ -13,9 +13,9 @@
 // Three units of one weight each, fully sharded over two ranks.
 module attributes {dist.strategy = #dist.strategy<full>} {
   dist.mesh @mesh <[shard "fsdp"=2]>
-  dist.unit @a on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 32, segments = [#dist.segment<@wa, offset = 0, shape = [4, 4], decay = 1.0 : f64>]>]
-  dist.unit @b on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 32, segments = [#dist.segment<@wb, offset = 16, shape = [4, 4], decay = 1.0 : f64>]>]
-  dist.unit @c on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 32, segments = [#dist.segment<@wc, offset = 0, shape = [4, 4], decay = 1.0 : f64>]>]
+  dist.unit @a on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 32, segments = [#dist.segment<@wa, offset = 0, shape = [4, 4]>]>]
+  dist.unit @b on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 32, segments = [#dist.segment<@wb, offset = 16, shape = [4, 4]>]>]
+  dist.unit @c on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 32, segments = [#dist.segment<@wc, offset = 0, shape = [4, 4]>]>]
   nn.state @wa role = param type = tensor<4x4xf32>
   nn.state @wb role = param type = tensor<4x4xf32>
   nn.state @wc role = param type = tensor<4x4xf32>

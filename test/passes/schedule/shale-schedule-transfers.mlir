@@ -5,9 +5,9 @@
 // RUN: shale-opt %t.mlir --shale-schedule=max-gathers-in-flight=3 | FileCheck %s --check-prefix=THREE
 
 dist.mesh @mesh <[shard "fsdp"=2]>
-dist.unit @a on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 16, segments = [#dist.segment<@wa, offset = 0, shape = [4, 4], decay = 1.0 : f64>]>]
-dist.unit @b on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 16, segments = [#dist.segment<@wb, offset = 0, shape = [4, 4], decay = 1.0 : f64>]>]
-dist.unit @c on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 16, segments = [#dist.segment<@wc, offset = 0, shape = [4, 4], decay = 1.0 : f64>]>]
+dist.unit @a on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 16, segments = [#dist.segment<@wa, offset = 0, shape = [4, 4]>]>]
+dist.unit @b on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 16, segments = [#dist.segment<@wb, offset = 0, shape = [4, 4]>]>]
+dist.unit @c on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 16, segments = [#dist.segment<@wc, offset = 0, shape = [4, 4]>]>]
 nn.state @wa role = param type = tensor<4x4xf32>
 nn.state @wb role = param type = tensor<4x4xf32>
 nn.state @wc role = param type = tensor<4x4xf32>
@@ -75,8 +75,8 @@ func.func @step(%x: tensor<4x4xf32>, %fa: tensor<16xf32> {nn.state = @fa}, %fb: 
   %gb = nn.neg %ga {nn.phase = #nn.phase<backward>} : tensor<16xf32>
   %n = nn.sum_squares %ga, %gb {nn.phase = #nn.phase<update>} : (tensor<16xf32>, tensor<16xf32>) -> tensor<f32>
   %s = dist.all_reduce sum %n over "fsdp" {nn.phase = #nn.phase<update>} : tensor<f32>
-  %a:2 = nn.sgd %fa, %ga, %ma enable %enable scale %s lr %s momentum %s weight_decay %s decay = 1.0 {nn.phase = #nn.phase<update>} : tensor<16xf32>, tensor<f32>
-  %b:2 = nn.sgd %fb, %gb, %mb enable %enable scale %s lr %s momentum %s weight_decay %s decay = 1.0 {nn.phase = #nn.phase<update>} : tensor<16xf32>, tensor<f32>
+  %a:2 = nn.sgd %fa, %ga, %ma enable %enable scale %s lr %s momentum %s weight_decay %s {nn.phase = #nn.phase<update>} : tensor<16xf32>, tensor<f32>
+  %b:2 = nn.sgd %fb, %gb, %mb enable %enable scale %s lr %s momentum %s weight_decay %s {nn.phase = #nn.phase<update>} : tensor<16xf32>, tensor<f32>
   return %a#0, %a#1, %b#0, %b#1 : tensor<16xf32>, tensor<16xf32>, tensor<16xf32>, tensor<16xf32>
 }
 

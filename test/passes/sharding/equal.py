@@ -89,7 +89,7 @@ with tempfile.TemporaryDirectory() as folder:
     def step(name, *padding):
         recover = ["--shale-stage-recover"] if "recover" in flags else []
         run("shale-opt", f"{folder}/forward.mlir", *recover, f"--shale-annotate-mesh=mesh={mesh} strategy={strategy} sync-every-microbatch={settings.get('sync', 'true')}",
-            f"--shale-annotate-units=policy={settings.get('units', 'block')}", f"--shale-scale-learning-rates=factors={settings.get('scales', '')}", *padding,
+            f"--shale-annotate-units=policy={settings.get('units', 'block')}", f"--shale-scale-updates=factor=lr_scale values={settings.get('scales', '')}", *padding,
             f"--shale-assign-optimizers=optimizer={settings.get('optimizer', 'adamw')}",
             f"--shale-autodiff=optimizer={settings.get('optimizer', 'adamw')} accumulate={settings.get('accumulate', '1')}", "-o", f"{folder}/{name}.mlir")
 

@@ -6,11 +6,11 @@
 module attributes {dist.strategy = #dist.strategy<STRATEGY>} {
 dist.mesh @mesh <[shard "fsdp"=2]>
 nn.state @w role = param type = tensor<4x8xf32> {unit = "u"}
-nn.state @b role = param type = tensor<5xf32> {unit = "u", decay = 0.0 : f64}
+nn.state @b role = param type = tensor<5xf32> {unit = "u", factors = #nn.update_factors<decay = 0.0>}
 nn.state @w.variance role = moment("variance") type = tensor<12xf32> {of = @w}
 nn.state @b.variance role = moment("variance") type = tensor<5xf32> {of = @b}
 
-// CHECK: dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", {{.*}} count = 38, segments = [{{.*}}]>, #dist.group<"f32.variance", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 22, segments = [#dist.segment<@w, offset = 0, shape = [12], decay = 1.000000e+00 : f64>, #dist.segment<@b, offset = 16, shape = [5], decay = 0.000000e+00 : f64>], slot = "variance">]
+// CHECK: dist.unit @u on @mesh["fsdp"] groups = [#dist.group<"f32", {{.*}} count = 38, segments = [{{.*}}]>, #dist.group<"f32.variance", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 22, segments = [#dist.segment<@w, offset = 0, shape = [12]>, #dist.segment<@b, offset = 16, shape = [5], factors = #nn.update_factors<decay = 0.000000e+00>>], slot = "variance">]
 // CHECK: nn.state @u.f32.variance role = moment("variance") type = tensor<22xf32> {dist.group = 1 : i64, dist.unit = @u, of = @u.f32, trained = true}
 // CHECK: func.func @step
 // FULL-SAME: %[[PARAM:[a-z0-9]+]]: tensor<19xf32>
@@ -39,8 +39,8 @@ func.func @step(%w: tensor<4x8xf32> {nn.state = @w}, %b: tensor<5xf32> {nn.state
   %e = nn.constant dense<true> : tensor<i1>
   %gw = nn.neg %w {nn.phase = #nn.phase<backward>} : tensor<4x8xf32>
   %gb = nn.neg %b {nn.phase = #nn.phase<backward>} : tensor<5xf32>
-  %w1, %wv1 = nn.adafactor %w, %gw, %wv enable %e scale %s lr %s beta2_decay %s epsilon1 %s epsilon2 %s clip %s weight_decay %s weight %s limit %s decay = 1.0 {nn.phase = #nn.phase<update>} : tensor<4x8xf32> state tensor<12xf32>, tensor<f32>
-  %b1, %bv1 = nn.adafactor %b, %gb, %bv enable %e scale %s lr %s beta2_decay %s epsilon1 %s epsilon2 %s clip %s weight_decay %s weight %s limit %s decay = 0.0 {nn.phase = #nn.phase<update>} : tensor<5xf32>, tensor<f32>
+  %w1, %wv1 = nn.adafactor %w, %gw, %wv enable %e scale %s lr %s beta2_decay %s epsilon1 %s epsilon2 %s clip %s weight_decay %s weight %s limit %s {nn.phase = #nn.phase<update>} : tensor<4x8xf32> state tensor<12xf32>, tensor<f32>
+  %b1, %bv1 = nn.adafactor %b, %gb, %bv enable %e scale %s lr %s beta2_decay %s epsilon1 %s epsilon2 %s clip %s weight_decay %s weight %s limit %s factors <decay = 0.0> {nn.phase = #nn.phase<update>} : tensor<5xf32>, tensor<f32>
   return %w1, %b1, %wv1, %bv1 : tensor<4x8xf32>, tensor<5xf32>, tensor<12xf32>, tensor<5xf32>
 }
 }

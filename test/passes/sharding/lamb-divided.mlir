@@ -23,8 +23,8 @@ module attributes {dist.strategy = #dist.strategy<none>} {
     %e = nn.constant dense<true> : tensor<i1>
     %ga = nn.neg %a {nn.phase = #nn.phase<backward>} : tensor<4x8xf32>
     %gb = nn.neg %b {nn.phase = #nn.phase<backward>} : tensor<4x8xf32>
-    %a1, %m1, %v1 = nn.lamb %a, %ga, %m, %v enable %e scale %s lr %s beta1 %s beta2 %s epsilon %s weight_decay %s bias1 %s bias2 %s decay = 1.0 {nn.phase = #nn.phase<update>} : tensor<4x8xf32>, tensor<f32>
-    %b1, %n1, %u1 = nn.lamb %b, %gb, %n, %u enable %e scale %s lr %s beta1 %s beta2 %s epsilon %s weight_decay %s bias1 %s bias2 %s decay = 1.0 {nn.phase = #nn.phase<update>} : tensor<4x8xf32>, tensor<f32>
+    %a1, %m1, %v1 = nn.lamb %a, %ga, %m, %v enable %e scale %s lr %s beta1 %s beta2 %s epsilon %s weight_decay %s bias1 %s bias2 %s {nn.phase = #nn.phase<update>} : tensor<4x8xf32>, tensor<f32>
+    %b1, %n1, %u1 = nn.lamb %b, %gb, %n, %u enable %e scale %s lr %s beta1 %s beta2 %s epsilon %s weight_decay %s bias1 %s bias2 %s {nn.phase = #nn.phase<update>} : tensor<4x8xf32>, tensor<f32>
     return %a1, %b1, %m1, %v1, %n1, %u1 : tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>
   }
 }

@@ -30,9 +30,9 @@ func.func @step(%w: tensor<8x4xf32> {nn.state = @w}, %v: tensor<4x8xf32> {nn.sta
   %gw = nn.neg %w {nn.phase = #nn.phase<backward>} : tensor<8x4xf32>
   %gv = nn.neg %v {nn.phase = #nn.phase<backward>} : tensor<4x8xf32>
   %gu = nn.neg %u {nn.phase = #nn.phase<backward>} : tensor<4x4xf32>
-  %w1, %wm1 = nn.muon %w, %gw, %wm enable %e scale %s lr %s beta %s nesterov %s match_rms_adamw %s weight_decay %s decay = 1.0 {nn.phase = #nn.phase<update>} : tensor<8x4xf32>, tensor<f32>
-  %v1, %vm1 = nn.muon %v, %gv, %vm enable %e scale %s lr %s beta %s nesterov %s match_rms_adamw %s weight_decay %s decay = 1.0 {nn.phase = #nn.phase<update>} : tensor<4x8xf32>, tensor<f32>
-  %u1, %um1 = nn.muon %u, %gu, %um enable %e scale %s lr %s beta %s nesterov %s match_rms_adamw %s weight_decay %s decay = 1.0 {nn.phase = #nn.phase<update>} : tensor<4x4xf32>, tensor<f32>
+  %w1, %wm1 = nn.muon %w, %gw, %wm enable %e scale %s lr %s beta %s nesterov %s match_rms_adamw %s weight_decay %s {nn.phase = #nn.phase<update>} : tensor<8x4xf32>, tensor<f32>
+  %v1, %vm1 = nn.muon %v, %gv, %vm enable %e scale %s lr %s beta %s nesterov %s match_rms_adamw %s weight_decay %s {nn.phase = #nn.phase<update>} : tensor<4x8xf32>, tensor<f32>
+  %u1, %um1 = nn.muon %u, %gu, %um enable %e scale %s lr %s beta %s nesterov %s match_rms_adamw %s weight_decay %s {nn.phase = #nn.phase<update>} : tensor<4x4xf32>, tensor<f32>
   return %w1, %v1, %u1, %wm1, %vm1, %um1 : tensor<8x4xf32>, tensor<4x8xf32>, tensor<4x4xf32>, tensor<8x4xf32>, tensor<4x8xf32>, tensor<4x4xf32>
 }
 }

@@ -5,7 +5,7 @@
 // gathered. Its matrix is taller than wide, so that the square products are of its columns.
 module attributes {dist.strategy = #dist.strategy<STRATEGY>} {
 dist.mesh @mesh <[shard "fsdp"=2]>
-nn.state @w role = param type = tensor<8x4xf32> {unit = "u", lr_scale = 0.5 : f64}
+nn.state @w role = param type = tensor<8x4xf32> {unit = "u", factors = #nn.update_factors<lr_scale = 0.5>}
 nn.state @b role = param type = tensor<6xf32> {unit = "u", nn.optimizer = "lion"}
 nn.state @w.momentum role = moment("momentum") type = tensor<8x4xf32> {of = @w}
 nn.state @b.momentum role = moment("momentum") type = tensor<6xf32> {of = @b}
@@ -21,8 +21,8 @@ nn.state @b.momentum role = moment("momentum") type = tensor<6xf32> {of = @b}
 // CHECK-COUNT-5: nn.matmul %{{.*}}, %{{.*}} transpose_lhs {{.*}} : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<4x4xf32>
 // CHECK: %[[D:.*]] = dist.unit_pack @u[0] [@w]
 // FULL: %[[OWN:.*]] = dist.slice %[[D]] over "fsdp" dim = 0
-// FULL: nn.muon_step %[[W]], %{{.*}}, %[[WM]], %[[OWN]] {{.*}} offset %{{.*}} segments = [#nn.update_range<offset = 0, count = 32, decay = 1.000000e+00 : f64, lr_scale = 5.000000e-01 : f64>]
-// NONE: nn.muon_step %[[W]], %{{.*}}, %[[WM]], %[[D]] {{.*}} segments = [#nn.update_range<offset = 0, count = 32, decay = 1.000000e+00 : f64, lr_scale = 5.000000e-01 : f64>]
+// FULL: nn.muon_step %[[W]], %{{.*}}, %[[WM]], %[[OWN]] {{.*}} offset %{{.*}} segments = [#nn.update_range<offset = 0, count = 32, factors = #nn.update_factors<lr_scale = 5.000000e-01>>]
+// NONE: nn.muon_step %[[W]], %{{.*}}, %[[WM]], %[[D]] {{.*}} segments = [#nn.update_range<offset = 0, count = 32, factors = #nn.update_factors<lr_scale = 5.000000e-01>>]
 // CHECK: nn.lion %[[B]]
 func.func @step(%w: tensor<8x4xf32> {nn.state = @w}, %b: tensor<6xf32> {nn.state = @b}, %wm: tensor<8x4xf32> {nn.state = @w.momentum},
                 %bm: tensor<6xf32> {nn.state = @b.momentum}, %s: tensor<f32> {nn.role = #nn.role<hyper>, nn.name = "lr"})
@@ -30,8 +30,8 @@ func.func @step(%w: tensor<8x4xf32> {nn.state = @w}, %b: tensor<6xf32> {nn.state
   %e = nn.constant dense<true> : tensor<i1>
   %gw = nn.neg %w {nn.phase = #nn.phase<backward>} : tensor<8x4xf32>
   %gb = nn.neg %b {nn.phase = #nn.phase<backward>} : tensor<6xf32>
-  %w1, %wm1 = nn.muon %w, %gw, %wm enable %e scale %s lr %s beta %s nesterov %s match_rms_adamw %s weight_decay %s decay = 1.0 {lr_scale = 0.5 : f64, nn.phase = #nn.phase<update>} : tensor<8x4xf32>, tensor<f32>
-  %b1, %bm1 = nn.lion %b, %gb, %bm enable %e scale %s lr %s beta1 %s beta2 %s weight_decay %s decay = 1.0 {nn.phase = #nn.phase<update>} : tensor<6xf32>, tensor<f32>
+  %w1, %wm1 = nn.muon %w, %gw, %wm enable %e scale %s lr %s beta %s nesterov %s match_rms_adamw %s weight_decay %s factors <lr_scale = 0.5> {nn.phase = #nn.phase<update>} : tensor<8x4xf32>, tensor<f32>
+  %b1, %bm1 = nn.lion %b, %gb, %bm enable %e scale %s lr %s beta1 %s beta2 %s weight_decay %s {nn.phase = #nn.phase<update>} : tensor<6xf32>, tensor<f32>
   return %w1, %b1, %wm1, %bm1 : tensor<8x4xf32>, tensor<6xf32>, tensor<8x4xf32>, tensor<6xf32>
 }
 }

@@ -52,8 +52,8 @@ func.func @step(%x: tensor<4x8xf32> {nn.role = #nn.role<input>, nn.name = "x", n
   %y = nn.add %0, %1 {nn.phase = #nn.phase<forward>} : tensor<4x8xf32>
   %g = nn.matmul %x, %y transpose_lhs {nn.phase = #nn.phase<backward>} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
   %d = nn.reduce sum %y dims = [0] {nn.phase = #nn.phase<backward>} : tensor<4x8xf32> -> tensor<8xf32>
-  %p, %v1 = nn.sgd %w, %g, %v enable %e scale %h lr %h momentum %h weight_decay %h decay = 1.0 {nn.phase = #nn.phase<update>} : tensor<8x8xf32>, tensor<f32>
-  %q, %c1 = nn.sgd %b, %d, %c enable %e scale %h lr %h momentum %h weight_decay %h decay = 1.0 {nn.phase = #nn.phase<update>} : tensor<8xf32>, tensor<f32>
+  %p, %v1 = nn.sgd %w, %g, %v enable %e scale %h lr %h momentum %h weight_decay %h {nn.phase = #nn.phase<update>} : tensor<8x8xf32>, tensor<f32>
+  %q, %c1 = nn.sgd %b, %d, %c enable %e scale %h lr %h momentum %h weight_decay %h {nn.phase = #nn.phase<update>} : tensor<8xf32>, tensor<f32>
   return %p, %q, %v1, %c1 : tensor<8x8xf32>, tensor<8xf32>, tensor<8x8xf32>, tensor<8xf32>
 }
 }

@@ -20,7 +20,7 @@ func.func @step(%x: tensor<4x8xf32> {nn.role = #nn.role<input>, nn.name = "x", n
   %y = nn.matmul %x, %w {nn.phase = #nn.phase<forward>} : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
   %g = nn.matmul %x, %y transpose_lhs {nn.phase = #nn.phase<backward>} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
   %r = nn.cast %g {nn.phase = #nn.phase<backward>} : tensor<8x8xf32> -> tensor<8x8xbf16>
-  %p, %v1 = nn.sgd %w, %r, %v enable %e scale %h lr %h momentum %h weight_decay %h decay = 1.0 {nn.phase = #nn.phase<update>} : tensor<8x8xf32> grad tensor<8x8xbf16> state tensor<8x8xf32>, tensor<f32>
+  %p, %v1 = nn.sgd %w, %r, %v enable %e scale %h lr %h momentum %h weight_decay %h {nn.phase = #nn.phase<update>} : tensor<8x8xf32> grad tensor<8x8xbf16> state tensor<8x8xf32>, tensor<f32>
   return %p, %v1 : tensor<8x8xf32>, tensor<8x8xf32>
 }
 }
@@ -72,7 +72,7 @@ func.func @step(%x: tensor<4x8xf32> {nn.role = #nn.role<input>, nn.name = "x", n
   %g = nn.matmul %x, %y transpose_lhs {nn.phase = #nn.phase<backward>} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
   %all = nn.accumulate @w %g into %a : tensor<8x8xf32> {nn.phase = #nn.phase<backward>} : tensor<8x8xf32>
   %r = nn.cast %all {nn.phase = #nn.phase<backward>} : tensor<8x8xf32> -> tensor<8x8xbf16>
-  %p, %v1 = nn.sgd %w, %r, %v enable %e scale %h lr %h momentum %h weight_decay %h decay = 1.0 {nn.phase = #nn.phase<update>} : tensor<8x8xf32> grad tensor<8x8xbf16> state tensor<8x8xf32>, tensor<f32>
+  %p, %v1 = nn.sgd %w, %r, %v enable %e scale %h lr %h momentum %h weight_decay %h {nn.phase = #nn.phase<update>} : tensor<8x8xf32> grad tensor<8x8xbf16> state tensor<8x8xf32>, tensor<f32>
   return %p, %v1 : tensor<8x8xf32>, tensor<8x8xf32>
 }
 }

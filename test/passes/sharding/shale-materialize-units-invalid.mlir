@@ -36,9 +36,9 @@ module {
       -> (tensor<4xf32> {nn.state = @a}, tensor<4xf32> {nn.state = @b}, tensor<4xf32> {nn.state = @a.momentum}, tensor<4xf32> {nn.state = @b.momentum}) {
     %g = nn.neg %a : tensor<4xf32>
     %e = nn.constant dense<true> : tensor<i1>
-    %p, %v = nn.sgd %a, %g, %ma enable %e scale %lr lr %lr momentum %lr weight_decay %lr decay = 1.0 : tensor<4xf32>, tensor<f32>
+    %p, %v = nn.sgd %a, %g, %ma enable %e scale %lr lr %lr momentum %lr weight_decay %lr : tensor<4xf32>, tensor<f32>
     // expected-error@+1 {{differs from the update of another parameter of group 'f32' of unit 'root'}}
-    %q, %w = nn.sgd %b, %g, %mb enable %e scale %lr lr %mu momentum %lr weight_decay %lr decay = 1.0 : tensor<4xf32>, tensor<f32>
+    %q, %w = nn.sgd %b, %g, %mb enable %e scale %lr lr %mu momentum %lr weight_decay %lr : tensor<4xf32>, tensor<f32>
     return %p, %q, %v, %w : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
   }
 }
@@ -58,7 +58,7 @@ module attributes {nn.accumulate = 2 : i64} {
     %all = nn.accumulate @a %g into %sum : tensor<4xf32> : tensor<4xf32>
     %e = nn.constant dense<true> : tensor<i1>
     // expected-error@+1 {{must read the sum of the gradients of all micro-batches}}
-    %p, %v = nn.sgd %a, %g, %ma enable %e scale %lr lr %lr momentum %lr weight_decay %lr decay = 1.0 : tensor<4xf32>, tensor<f32>
+    %p, %v = nn.sgd %a, %g, %ma enable %e scale %lr lr %lr momentum %lr weight_decay %lr : tensor<4xf32>, tensor<f32>
     return %p, %v : tensor<4xf32>, tensor<4xf32>
   }
 }
@@ -98,7 +98,7 @@ module {
   func.func @step(%a: tensor<4xf32>, %ma: tensor<4xf32>, %lr: tensor<f32> {nn.role = #nn.role<hyper>, nn.name = "lr"}) -> (tensor<4xf32>, tensor<4xf32>) {
     %e = nn.constant dense<true> : tensor<i1>
     // expected-error@+1 {{must update a parameter that is an argument}}
-    %p, %v = nn.sgd %a, %a, %ma enable %e scale %lr lr %lr momentum %lr weight_decay %lr decay = 1.0 : tensor<4xf32>, tensor<f32>
+    %p, %v = nn.sgd %a, %a, %ma enable %e scale %lr lr %lr momentum %lr weight_decay %lr : tensor<4xf32>, tensor<f32>
     return %p, %v : tensor<4xf32>, tensor<4xf32>
   }
 }
@@ -115,7 +115,7 @@ module {
       -> (tensor<4xf32> {nn.state = @a}, tensor<4xf32> {nn.state = @b.momentum}) {
     %e = nn.constant dense<true> : tensor<i1>
     // expected-error@+1 {{must have arguments as optimizer state, moments of 'a'}}
-    %p, %v = nn.sgd %a, %a, %mb enable %e scale %lr lr %lr momentum %lr weight_decay %lr decay = 1.0 : tensor<4xf32>, tensor<f32>
+    %p, %v = nn.sgd %a, %a, %mb enable %e scale %lr lr %lr momentum %lr weight_decay %lr : tensor<4xf32>, tensor<f32>
     return %p, %v : tensor<4xf32>, tensor<4xf32>
   }
 }
@@ -145,7 +145,7 @@ module {
   func.func @step(%a: tensor<4xf32> {nn.state = @a}, %ma: tensor<4xf32> {nn.state = @a.momentum}, %lr: tensor<f32> {nn.role = #nn.role<hyper>, nn.name = "lr"})
       -> (tensor<4xf32> {nn.state = @a.momentum}, tensor<4xf32>) {
     %e = nn.constant dense<true> : tensor<i1>
-    %p, %v = nn.sgd %a, %a, %ma enable %e scale %lr lr %lr momentum %lr weight_decay %lr decay = 1.0 : tensor<4xf32>, tensor<f32>
+    %p, %v = nn.sgd %a, %a, %ma enable %e scale %lr lr %lr momentum %lr weight_decay %lr : tensor<4xf32>, tensor<f32>
     return %p, %v : tensor<4xf32>, tensor<4xf32>
   }
 }
@@ -167,8 +167,8 @@ module attributes {dist.strategy = #dist.strategy<none>} {
     %e = nn.constant dense<true> : tensor<i1>
     %g0 = nn.neg %w0 {nn.phase = #nn.phase<backward>} : tensor<4x4xf32>
     %g1 = nn.neg %w1 {nn.phase = #nn.phase<backward>} : tensor<4x4xf32>
-    %p0, %n0 = nn.muon %w0, %g0, %m0 enable %e scale %s lr %s beta %s nesterov %s match_rms_adamw %s weight_decay %s decay = 1.0 {nn.phase = #nn.phase<update>} : tensor<4x4xf32>, tensor<f32>
-    %p1, %n1 = nn.muon %w1, %g1, %m1 enable %e scale %s lr %s beta %s nesterov %s match_rms_adamw %s weight_decay %s decay = 1.0 {nn.phase = #nn.phase<update>} : tensor<4x4xf32>, tensor<f32>
+    %p0, %n0 = nn.muon %w0, %g0, %m0 enable %e scale %s lr %s beta %s nesterov %s match_rms_adamw %s weight_decay %s {nn.phase = #nn.phase<update>} : tensor<4x4xf32>, tensor<f32>
+    %p1, %n1 = nn.muon %w1, %g1, %m1 enable %e scale %s lr %s beta %s nesterov %s match_rms_adamw %s weight_decay %s {nn.phase = #nn.phase<update>} : tensor<4x4xf32>, tensor<f32>
     return %p0, %p1, %n0, %n1 : tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>
   }
 }
@@ -191,8 +191,8 @@ module attributes {dist.strategy = #dist.strategy<none>} {
     %e = nn.constant dense<true> : tensor<i1>
     %ga = nn.neg %a {nn.phase = #nn.phase<backward>} : tensor<4x8xf32>
     %gb = nn.neg %b {nn.phase = #nn.phase<backward>} : tensor<4x8xf32>
-    %a1, %m1, %v1 = nn.lamb %a, %ga, %m, %v enable %e scale %s lr %s beta1 %s beta2 %s epsilon %s weight_decay %s bias1 %s bias2 %s decay = 1.0 {nn.phase = #nn.phase<update>} : tensor<4x8xf32>, tensor<f32>
-    %b1, %n1, %u1 = nn.lamb %b, %gb, %n, %u enable %e scale %s lr %s beta1 %s beta2 %s epsilon %s weight_decay %s bias1 %s bias2 %s decay = 1.0 {nn.phase = #nn.phase<update>} : tensor<4x8xf32>, tensor<f32>
+    %a1, %m1, %v1 = nn.lamb %a, %ga, %m, %v enable %e scale %s lr %s beta1 %s beta2 %s epsilon %s weight_decay %s bias1 %s bias2 %s {nn.phase = #nn.phase<update>} : tensor<4x8xf32>, tensor<f32>
+    %b1, %n1, %u1 = nn.lamb %b, %gb, %n, %u enable %e scale %s lr %s beta1 %s beta2 %s epsilon %s weight_decay %s bias1 %s bias2 %s {nn.phase = #nn.phase<update>} : tensor<4x8xf32>, tensor<f32>
     return %a1, %b1, %m1, %v1, %n1, %u1 : tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>
   }
 }

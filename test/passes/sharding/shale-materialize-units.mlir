@@ -1,7 +1,7 @@
 // RUN: shale-opt %s --split-input-file --shale-propagate --shale-verify-sharded --shale-partition --shale-materialize-units | FileCheck %s
 
 // One rank of two under `full`: 9 elements are padded to 10, and the rank stores a slice of 5.
-// CHECK: dist.unit @root on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 10, segments = [#dist.segment<@w, offset = 0, shape = [3, 3], decay = 1.000000e-01 : f64>]>]
+// CHECK: dist.unit @root on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 10, segments = [#dist.segment<@w, offset = 0, shape = [3, 3], factors = #nn.update_factors<decay = 1.000000e-01>>]>]
 // CHECK: nn.state @root.f32 role = param type = tensor<10xf32> {dist.axis = "fsdp", dist.group = 0 : i64, dist.unit = @root
 // CHECK: nn.state @root.f32.momentum role = moment("momentum") type = tensor<10xf32> {dist.axis = "fsdp"
 // CHECK-NOT: nn.state @w.momentum
@@ -17,7 +17,7 @@
 // CHECK: %[[Q:.*]] = nn.sum_squares %[[S]]
 // CHECK: dist.all_reduce sum %[[Q]] over "fsdp"
 // CHECK: dist.coordinate "fsdp"
-// CHECK: nn.sgd %[[W]], %[[S]], %[[M]] {{.*}}offset %{{.*}} segments = [#nn.update_range<offset = 0, count = 9, decay = 1.000000e-01 : f64>] : tensor<5xf32>
+// CHECK: nn.sgd %[[W]], %[[S]], %[[M]] {{.*}}offset %{{.*}} segments = [#nn.update_range<offset = 0, count = 9, factors = #nn.update_factors<decay = 1.000000e-01>>] : tensor<5xf32>
 module attributes {dist.strategy = #dist.strategy<full>} {
 dist.mesh @mesh <[shard "fsdp"=2]>
 nn.state @w role = param type = tensor<3x3xf32>
@@ -30,7 +30,7 @@ func.func @step(%x: tensor<4x3xf32> {nn.role = #nn.role<input>, nn.name = "x", n
   %1 = nn.matmul %x, %0 transpose_lhs : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<3x3xf32>
   %2 = nn.sum_squares %1 : (tensor<3x3xf32>) -> tensor<f32>
   %e = nn.constant dense<true> : tensor<i1>
-  %p, %v = nn.sgd %w, %1, %m enable %e scale %lr lr %lr momentum %lr weight_decay %lr decay = 1.000000e-01 : tensor<3x3xf32>, tensor<f32>
+  %p, %v = nn.sgd %w, %1, %m enable %e scale %lr lr %lr momentum %lr weight_decay %lr factors <decay = 1.000000e-01> : tensor<3x3xf32>, tensor<f32>
   return %2, %p, %v : tensor<f32>, tensor<3x3xf32>, tensor<3x3xf32>
 }
 }
@@ -55,7 +55,7 @@ func.func @step(%x: tensor<4xf32>, %w: tensor<4xf32> {nn.state = @w}, %m: tensor
   %mine = nn.exp %x : tensor<4xf32>
   %sum = dist.all_reduce sum %mine over "fsdp" : tensor<4xf32>
   %most = nn.reduce max %sum dims = [0] : tensor<4xf32> -> tensor<f32>
-  %p, %v = nn.sgd %w, %sum, %m enable %e scale %lr lr %lr momentum %lr weight_decay %lr decay = 1.0 : tensor<4xf32>, tensor<f32>
+  %p, %v = nn.sgd %w, %sum, %m enable %e scale %lr lr %lr momentum %lr weight_decay %lr : tensor<4xf32>, tensor<f32>
   return %most, %p, %v : tensor<f32>, tensor<4xf32>, tensor<4xf32>
 }
 }
@@ -82,7 +82,7 @@ func.func @step(%x: tensor<2x4xf32> {dist.sharding = #dist.sharding<[{"fsdp"}, {
   %e = nn.constant dense<true> : tensor<i1>
   %sum = nn.reduce sum %x dims = [0] : tensor<2x4xf32> -> tensor<4xf32>
   %new = nn.add %mean, %sum : tensor<4xf32>
-  %p, %v = nn.sgd %w, %w, %m enable %e scale %lr lr %lr momentum %lr weight_decay %lr decay = 1.0 : tensor<4xf32>, tensor<f32>
+  %p, %v = nn.sgd %w, %w, %m enable %e scale %lr lr %lr momentum %lr weight_decay %lr : tensor<4xf32>, tensor<f32>
   return %p, %v, %new : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
 }
@@ -90,8 +90,8 @@ func.func @step(%x: tensor<2x4xf32> {dist.sharding = #dist.sharding<[{"fsdp"}, {
 // -----
 
 // Each segment has its parameter's factor on the learning rate; the update of the group has none.
-// CHECK: dist.unit @root {{.*}}segments = [#dist.segment<@v, offset = 0, shape = [4], decay = 1.000000e+00 : f64, lr_scale = 5.000000e-01 : f64>, #dist.segment<@w, offset = 16, shape = [4], decay = 1.000000e+00 : f64>]
-// CHECK: nn.sgd {{.*}}segments = [#nn.update_range<offset = 0, count = 4, decay = 1.000000e+00 : f64, lr_scale = 5.000000e-01 : f64>, #nn.update_range<offset = 16, count = 4, decay = 1.000000e+00 : f64>]
+// CHECK: dist.unit @root {{.*}}segments = [#dist.segment<@v, offset = 0, shape = [4], factors = #nn.update_factors<lr_scale = 5.000000e-01>>, #dist.segment<@w, offset = 16, shape = [4]>]
+// CHECK: nn.sgd {{.*}}segments = [#nn.update_range<offset = 0, count = 4, factors = #nn.update_factors<lr_scale = 5.000000e-01>>, #nn.update_range<offset = 16, count = 4>]
 // CHECK-NOT: lr_scale
 module attributes {dist.strategy = #dist.strategy<full>} {
 dist.mesh @mesh <[shard "fsdp"=2]>
@@ -105,8 +105,8 @@ func.func @step(%v: tensor<4xf32> {nn.state = @v}, %w: tensor<4xf32> {nn.state =
   %e = nn.constant dense<true> : tensor<i1>
   %gv = nn.neg %v : tensor<4xf32>
   %gw = nn.neg %w : tensor<4xf32>
-  %v1, %mv1 = nn.sgd %v, %gv, %mv enable %e scale %lr lr %lr momentum %lr weight_decay %lr decay = 1.0 {lr_scale = 0.5 : f64} : tensor<4xf32>, tensor<f32>
-  %w1, %mw1 = nn.sgd %w, %gw, %mw enable %e scale %lr lr %lr momentum %lr weight_decay %lr decay = 1.0 : tensor<4xf32>, tensor<f32>
+  %v1, %mv1 = nn.sgd %v, %gv, %mv enable %e scale %lr lr %lr momentum %lr weight_decay %lr factors <lr_scale = 0.5> : tensor<4xf32>, tensor<f32>
+  %w1, %mw1 = nn.sgd %w, %gw, %mw enable %e scale %lr lr %lr momentum %lr weight_decay %lr : tensor<4xf32>, tensor<f32>
   return %v1, %w1, %mv1, %mw1 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
 }

@@ -47,7 +47,7 @@ module {
       -> (tensor<4x8xf32> {nn.state = @w}, tensor<12xf32> {nn.state = @w.variance}) {
     %e = nn.constant dense<true> : tensor<i1>
     // expected-error@+1 {{is not elementwise, and 'w' of 'tensor<4x8xf32>' is split over the 2 ranks of axis 'tp': keep it whole with --tensor 'w=whole', or use --optimizer adamw, lamb or muon}}
-    %p, %m = nn.adafactor %w, %w, %v enable %e scale %s lr %s beta2_decay %s epsilon1 %s epsilon2 %s clip %s weight_decay %s weight %s limit %s decay = 1.0 : tensor<4x8xf32> state tensor<12xf32>, tensor<f32>
+    %p, %m = nn.adafactor %w, %w, %v enable %e scale %s lr %s beta2_decay %s epsilon1 %s epsilon2 %s clip %s weight_decay %s weight %s limit %s : tensor<4x8xf32> state tensor<12xf32>, tensor<f32>
     return %p, %m : tensor<4x8xf32>, tensor<12xf32>
   }
 }
@@ -65,7 +65,7 @@ module {
       -> (tensor<4x8xf32> {nn.state = @"w/0"}, tensor<12xf32> {nn.state = @v}) {
     %e = nn.constant dense<true> : tensor<i1>
     // expected-error@+1 {{is not elementwise, and 'w/0' is a part of 'w', made for a tensor axis: keep it whole with --tensor 'w=whole', or use --optimizer adamw, lamb or muon, or a mesh without tensor axes}}
-    %p, %n = nn.adafactor %w, %w, %v enable %e scale %s lr %s beta2_decay %s epsilon1 %s epsilon2 %s clip %s weight_decay %s weight %s limit %s decay = 1.0 : tensor<4x8xf32> state tensor<12xf32>, tensor<f32>
+    %p, %n = nn.adafactor %w, %w, %v enable %e scale %s lr %s beta2_decay %s epsilon1 %s epsilon2 %s clip %s weight_decay %s weight %s limit %s : tensor<4x8xf32> state tensor<12xf32>, tensor<f32>
     return %p, %n : tensor<4x8xf32>, tensor<12xf32>
   }
 }

@@ -58,7 +58,7 @@ func.func @step(%x: tensor<4x4xf32> {nn.role = #nn.role<input>, nn.name = "x", n
   %1 = nn.matmul %x, %0 transpose_lhs : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   %2 = nn.sum_squares %1 : (tensor<4x4xf32>) -> tensor<f32>
   %e = nn.constant dense<true> : tensor<i1>
-  %p, %v = nn.sgd %w, %1, %m enable %e scale %lr lr %lr momentum %lr weight_decay %lr decay = 1.000000e-01 : tensor<4x4xf32>, tensor<f32>
+  %p, %v = nn.sgd %w, %1, %m enable %e scale %lr lr %lr momentum %lr weight_decay %lr factors <decay = 1.000000e-01> : tensor<4x4xf32>, tensor<f32>
   return %2, %p, %v : tensor<f32>, tensor<4x4xf32>, tensor<4x4xf32>
 }
 }

@@ -45,7 +45,7 @@ func.func @step(%x: tensor<4x8xbf16> {nn.role = #nn.role<input>, nn.name = "x", 
   %0 = nn.cast %w {nn.phase = #nn.phase<forward>} : tensor<8x8xf32> -> tensor<8x8xbf16>
   %y = nn.matmul %x, %0 {nn.phase = #nn.phase<forward>} : (tensor<4x8xbf16>, tensor<8x8xbf16>) -> tensor<4x8xbf16>
   %g = nn.matmul %x, %y transpose_lhs {nn.phase = #nn.phase<backward>} : (tensor<4x8xbf16>, tensor<4x8xbf16>) -> tensor<8x8xbf16>
-  %p, %v1 = nn.sgd %w, %g, %v enable %e scale %h lr %h momentum %h weight_decay %h decay = 1.0 {nn.phase = #nn.phase<update>} : tensor<8x8xf32> grad tensor<8x8xbf16> state tensor<8x8xf32>, tensor<f32>
+  %p, %v1 = nn.sgd %w, %g, %v enable %e scale %h lr %h momentum %h weight_decay %h {nn.phase = #nn.phase<update>} : tensor<8x8xf32> grad tensor<8x8xbf16> state tensor<8x8xf32>, tensor<f32>
   return %p, %v1 : tensor<8x8xf32>, tensor<8x8xf32>
 }
 }

@@ -91,7 +91,7 @@ func.func @step(%w: tensor<4294967296x4xf32> {nn.state = @w}) {
 //--- unit.mlir
 dist.mesh @mesh <[shard "fsdp"=1024]>
 nn.state @w role = param type = tensor<16777216xf32> {unit = "root"}
-dist.unit @root on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 16777216, segments = [#dist.segment<@w, offset = 0, shape = [16777216], decay = 1.0 : f64>]>]
+dist.unit @root on @mesh["fsdp"] groups = [#dist.group<"f32", type = f32, wire = f32, reduce = f32, trained = true, axes = [], count = 16777216, segments = [#dist.segment<@w, offset = 0, shape = [16777216]>]>]
 nn.state @flat role = param type = tensor<16777216xf32> {dist.axis = "fsdp", dist.group = 0 : i64, dist.unit = @root}
 func.func @step(%w: tensor<16384xf32> {nn.state = @flat}) {
   return

@@ -216,7 +216,7 @@ TEST(Half, UpdatesReadAndWriteEachType) {
 func.func @f(%p: tensor<100xbf16>, %g: tensor<100xbf16>, %m: tensor<100xbf16>, %e: tensor<i1>, %h: tensor<f32>) -> (tensor<100xbf16>, tensor<100xbf16>) {
   %on = nn.constant dense<true> : tensor<i1>
   %rate = nn.constant dense<0.125> : tensor<f32>
-  %p1, %v1 = nn.sgd %p, %g, %m enable %on scale %rate lr %rate momentum %rate weight_decay %rate decay = 1.0 : tensor<100xbf16>, tensor<f32>
+  %p1, %v1 = nn.sgd %p, %g, %m enable %on scale %rate lr %rate momentum %rate weight_decay %rate : tensor<100xbf16>, tensor<f32>
   return %p1, %v1 : tensor<100xbf16>, tensor<100xbf16>
 })",
         0.01);
@@ -230,11 +230,11 @@ func.func @f(%p: tensor<100xf32>, %q: tensor<37xf32>, %g: tensor<100xf32>, %m: t
   %on = nn.constant dense<true> : tensor<i1>
   %off = nn.constant dense<false> : tensor<i1>
   %rate = nn.constant dense<0.125> : tensor<f32>
-  %p1, %v1 = nn.sgd %p, %g, %m enable %on scale %rate lr %rate momentum %rate weight_decay %rate decay = 1.0 segments = [#nn.update_range<offset = 0, count = 50, decay = 1.0 : f64>, #nn.update_range<offset = 64, count = 36, decay = 0.0 : f64>] : tensor<100xf32>, tensor<f32>
+  %p1, %v1 = nn.sgd %p, %g, %m enable %on scale %rate lr %rate momentum %rate weight_decay %rate segments = [#nn.update_range<offset = 0, count = 50>, #nn.update_range<offset = 64, count = 36, factors = #nn.update_factors<decay = 0.0>>] : tensor<100xf32>, tensor<f32>
   %p2 = nn.cast %p1 : tensor<100xf32> -> tensor<100xbf16>
   %p3 = nn.cast %p1 : tensor<100xf32> -> tensor<100xf16>
   %v2 = nn.cast %v1 : tensor<100xf32> -> tensor<100xbf16>
-  %q1, %w1 = nn.sgd %q, %q, %q enable %off scale %rate lr %rate momentum %rate weight_decay %rate decay = 1.0 : tensor<37xf32>, tensor<f32>
+  %q1, %w1 = nn.sgd %q, %q, %q enable %off scale %rate lr %rate momentum %rate weight_decay %rate : tensor<37xf32>, tensor<f32>
   %q2 = nn.cast %q1 : tensor<37xf32> -> tensor<37xbf16>
   return %p1, %v1, %p2, %p3, %v2, %q1, %w1, %q2 : tensor<100xf32>, tensor<100xf32>, tensor<100xbf16>, tensor<100xf16>, tensor<100xbf16>, tensor<37xf32>, tensor<37xf32>, tensor<37xbf16>
 })";

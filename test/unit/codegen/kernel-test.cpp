@@ -656,8 +656,8 @@ func.func @f(%p: tensor<40xf32>, %g: tensor<40xf32>, %m: tensor<40xf32>, %v0: te
   %eps = nn.constant dense<1.000000e-08> : tensor<f32>
   %e = nn.constant dense<true> : tensor<i1>
   %o = nn.constant dense<40> : tensor<i64>
-  %p1, %m1, %v1 = nn.adamw %p, %g, %m, %v enable %e scale %s lr %lr beta1 %b1 beta2 %b2 epsilon %eps weight_decay %b1 bias1 %b1 bias2 %b2 offset %o : tensor<i64> decay = 1.000000e+00 segments = [#nn.update_range<offset = 0, count = 50, decay = 1.0 : f64>, #nn.update_range<offset = 64, count = 10, decay = 0.0 : f64>] : tensor<40xf32>, tensor<f32>
-  %p2, %u2 = nn.sgd %p, %g, %m enable %e scale %s lr %lr momentum %b1 weight_decay %b2 decay = 1.000000e+00 : tensor<40xf32>, tensor<f32>
+  %p1, %m1, %v1 = nn.adamw %p, %g, %m, %v enable %e scale %s lr %lr beta1 %b1 beta2 %b2 epsilon %eps weight_decay %b1 bias1 %b1 bias2 %b2 offset %o : tensor<i64> segments = [#nn.update_range<offset = 0, count = 50>, #nn.update_range<offset = 64, count = 10, factors = #nn.update_factors<decay = 0.0>>] : tensor<40xf32>, tensor<f32>
+  %p2, %u2 = nn.sgd %p, %g, %m enable %e scale %s lr %lr momentum %b1 weight_decay %b2 : tensor<40xf32>, tensor<f32>
   return %p1, %m1, %v1, %p2, %u2 : tensor<40xf32>, tensor<40xf32>, tensor<40xf32>, tensor<40xf32>, tensor<40xf32>
 })",
         1e-5);
@@ -669,7 +669,7 @@ TEST(Optimizer, DisabledKeepsBits) {
   auto module = parse(context, R"(
 func.func @f(%p: tensor<37xf32>, %g: tensor<37xf32>, %m: tensor<37xf32>, %v: tensor<37xf32>, %s: tensor<f32>) -> (tensor<37xf32>, tensor<37xf32>, tensor<37xf32>) {
   %e = nn.constant dense<false> : tensor<i1>
-  %p1, %m1, %v1 = nn.adamw %p, %g, %m, %v enable %e scale %s lr %s beta1 %s beta2 %s epsilon %s weight_decay %s bias1 %s bias2 %s decay = 1.000000e+00 : tensor<37xf32>, tensor<f32>
+  %p1, %m1, %v1 = nn.adamw %p, %g, %m, %v enable %e scale %s lr %s beta1 %s beta2 %s epsilon %s weight_decay %s bias1 %s bias2 %s : tensor<37xf32>, tensor<f32>
   return %p1, %m1, %v1 : tensor<37xf32>, tensor<37xf32>, tensor<37xf32>
 })");
   ASSERT_TRUE(module);

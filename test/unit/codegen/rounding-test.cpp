@@ -125,8 +125,7 @@ Tensor hardFloats() {
 
 TEST(Rounding, HardValues) {
   Tensor x = hardFloats();
-  expectOracle(assigned(x, "decay = 1.0 {numbers = array<i64: 4096>}"), x,
-               [](int64_t i) { return 4096 + i; });
+  expectOracle(assigned(x, "{numbers = array<i64: 4096>}"), x, [](int64_t i) { return 4096 + i; });
 }
 
 // Numbers beyond 32 bits, and a number of elements that no vector and no chunk divides.
@@ -136,7 +135,7 @@ TEST(Rounding, LargeNumbers) {
     values.push_back(float(1 + i * 0.0123));
   Tensor x = floats(Element::F32, values);
   int64_t first = (int64_t(1) << 34) - 16;
-  expectOracle(assigned(x, "decay = 1.0 {numbers = array<i64: 17179869168>}"), x,
+  expectOracle(assigned(x, "{numbers = array<i64: 17179869168>}"), x,
                [&](int64_t i) { return first + i; });
 }
 
@@ -145,9 +144,9 @@ TEST(Rounding, SegmentsAndSlices) {
   std::vector<double> values;
   for (int i = 0; i < 192; ++i)
     values.push_back(float(0.01 * i - 0.7));
-  std::string segments = "decay = 1.0 segments = [#nn.update_range<offset = 0, count = 50, decay = "
-                         "1.0 : f64>, #nn.update_range<offset = 64, count = 100, decay = 1.0 : "
-                         "f64>] {numbers = array<i64: 320, 64>}";
+  std::string segments = "segments = [#nn.update_range<offset = 0, count = 50>, "
+                         "#nn.update_range<offset = 64, count = 100>] "
+                         "{numbers = array<i64: 320, 64>}";
   auto numberOf = [](int64_t i) -> int64_t {
     return i < 50 ? 320 + i : i >= 64 && i < 164 ? i : -1;
   };
@@ -162,7 +161,7 @@ TEST(Rounding, SegmentsAndSlices) {
 
 TEST(Rounding, DisabledKeepsBits) {
   Tensor x = hardFloats();
-  expectOracle(assigned(x, "decay = 1.0", /*enable=*/false), x, [](int64_t) { return -1; });
+  expectOracle(assigned(x, "", /*enable=*/false), x, [](int64_t) { return -1; });
 }
 
 // The share of elements that are rounded up is the fraction of the way to the next number.
@@ -171,7 +170,7 @@ TEST(Rounding, Distribution) {
   for (double fraction : {1.0 / 65536, 0.1, 0.5, 0.75, 65535.0 / 65536}) {
     double quantum = std::round(fraction * 65536) / 65536, value = 1 + quantum * 0x1p-7;
     Tensor x = floats(Element::F32, std::vector<double>(count, -value));
-    std::vector<Tensor> results = assigned(x, "decay = 1.0");
+    std::vector<Tensor> results = assigned(x, "");
     for (size_t k = 0; k < results.size(); ++k) {
       int64_t up = 0;
       for (int64_t i = 0; i < count; ++i) {
@@ -195,7 +194,7 @@ func.func @f(%p: tensor<512xbf16>, %g: tensor<512xf32>, %m: tensor<130xi32>, %se
   %one = nn.constant dense<1.0> : tensor<f32>
   %zero = nn.constant dense<0.0> : tensor<f32>
   %lr = nn.constant dense<0.001953125> : tensor<f32>
-  %r, %m1, %v1 = nn.adamw8bit %p, %g, %m, %m enable %e scale %one lr %lr beta1 %zero beta2 %zero epsilon %zero weight_decay %zero bias1 %one bias2 %one rounded by %seed, %step : tensor<i64>, tensor<i64> decay = 1.0 segments = [#nn.update_range<offset = 0, count = 256, decay = 1.0 : f64>, #nn.update_range<offset = 256, count = 200, decay = 1.0 : f64>] {numbers = array<i64: 1024, 256>} : tensor<512xbf16> grad tensor<512xf32> state tensor<130xi32>, tensor<f32>
+  %r, %m1, %v1 = nn.adamw8bit %p, %g, %m, %m enable %e scale %one lr %lr beta1 %zero beta2 %zero epsilon %zero weight_decay %zero bias1 %one bias2 %one rounded by %seed, %step : tensor<i64>, tensor<i64> segments = [#nn.update_range<offset = 0, count = 256>, #nn.update_range<offset = 256, count = 200>] {numbers = array<i64: 1024, 256>} : tensor<512xbf16> grad tensor<512xf32> state tensor<130xi32>, tensor<f32>
   return %r, %m1, %v1 : tensor<512xbf16>, tensor<130xi32>, tensor<130xi32>
 })";
   mlir::MLIRContext context;
@@ -239,7 +238,7 @@ func.func @f(%p: tensor<4096xT>, %g: tensor<4096xf32>, %v: tensor<4096xf32>, %se
   %one = nn.constant dense<1.0> : tensor<f32>
   %zero = nn.constant dense<0.0> : tensor<f32>
   %lr = nn.constant dense<0.015625> : tensor<f32>
-  %r, %v1 = nn.sgd %p, %g, %v enable %e scale %one lr %lr momentum %zero weight_decay %zero ROUNDED decay = 1.0 : tensor<4096xT> grad tensor<4096xf32> state tensor<4096xf32>, tensor<f32>
+  %r, %v1 = nn.sgd %p, %g, %v enable %e scale %one lr %lr momentum %zero weight_decay %zero ROUNDED : tensor<4096xT> grad tensor<4096xf32> state tensor<4096xf32>, tensor<f32>
   return %r : tensor<4096xT>
 })";
     replaceAll(text, "xT>", "x" + type + ">");

@@ -1,15 +1,15 @@
 //===- Optimizer.cpp - Updates of flat groups -----------------------------===//
 //
-// Elements are updated in parallel. Each segment of a flat group has its own factors
-// on the weight decay and the learning rate. A range of elements loops over the segments, clipped
-// to the range, and copies the padding between them. The formula is the op's own, rounded after
-// each operation.
+// Elements are updated in parallel. Each segment of a flat group has its own factors. A range of
+// elements loops over the segments, clipped to the range, and copies the padding between them. The
+// formula is the op's own, rounded after each operation.
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/nn/Ops/Optimizer.h"
 #include "dialects/nn/Optimizers.h"
 #include "dialects/nn/Optimizers/Blocks.h"
 #include "dialects/nn/Optimizers/Rounding.h"
+#include "dialects/nn/UpdateFactors.h"
 #include "lib/Target/CPU/Kernels/Kernels.h"
 #include "lib/Target/CPU/Kernels/Loops.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -27,11 +27,11 @@ namespace {
 
 constexpr int64_t kGrain = 4096;
 
-/// A run of elements with one factor on the weight decay and one on the learning rate. In
-/// stochastic rounding, the number of an element is its place in the group plus `shift`.
+/// A run of elements with the same factors. In stochastic rounding, the number of an element is its
+/// place in the group plus `shift`.
 struct Run {
   int64_t begin, end;
-  double decay, rate;
+  UpdateFactors factors;
   int64_t shift;
 };
 
@@ -43,14 +43,13 @@ SmallVector<Run> runsOf(OptimizerUpdateOpInterface update) {
   for (auto [i, segment] :
        llvm::enumerate(update.getGroupSegments().getAsRange<UpdateRangeAttr>())) {
     int64_t begin = segment.getOffset(), end = begin + segment.getCount();
-    double decay = segment.getDecay().getValueAsDouble();
-    double rate = segment.getRateFactor();
+    UpdateFactors factors = UpdateFactors::of(segment.getFactors());
     int64_t shift = numbers ? rounded.getRoundedNumber(i) - begin : 0;
-    if (!runs.empty() && runs.back().end == begin && runs.back().decay == decay &&
-        runs.back().rate == rate && runs.back().shift == shift)
+    if (!runs.empty() && runs.back().end == begin && runs.back().factors == factors &&
+        runs.back().shift == shift)
       runs.back().end = end;
     else
-      runs.push_back({begin, end, decay, rate, shift});
+      runs.push_back({begin, end, factors, shift});
   }
   return runs;
 }
@@ -59,16 +58,30 @@ Value scalarOf(Loops &l, Value memref) {
   return memref::LoadOp::create(l.b, l.loc, memref, ValueRange{l.index(0)});
 }
 
+/// A factor for each UpdateFactor; null: 1.
+using FactorValues = std::array<Value, kUpdateFactors>;
+
+/// Returns the scalars of the formula, by operand, multiplied by their factors.
+SmallVector<Value> scaled(Loops &l, OptimizerUpdateOpInterface update, ArrayRef<Value> scalars,
+                          const FactorValues &factors) {
+  SmallVector<Value> values(scalars);
+  for (unsigned number : update.getHyperNumbers())
+    if (std::optional<unsigned> factor = update.getFactorOn(number); factor && factors[*factor])
+      values[number] =
+          arith::MulFOp::create(l.b, l.loc, scalars[number], l.splat(factors[*factor]));
+  return values;
+}
+
 /// The runs as constant data of the kernel.
 class RunTable {
 public:
   RunTable(Loops &l, ArrayRef<Run> runs) : l(l) {
     SmallVector<int64_t> places, numbers;
-    SmallVector<float> factors, learning;
+    std::array<SmallVector<float>, kUpdateFactors> factors;
     for (const Run &run : runs) {
       places.append({run.begin, run.end});
-      factors.push_back(run.decay);
-      learning.push_back(run.rate);
+      for (auto [list, value] : llvm::zip_equal(factors, run.factors.values))
+        list.push_back(value);
       numbers.push_back(run.shift);
     }
     auto type = [&](int64_t count, Type element) {
@@ -76,11 +89,11 @@ public:
     };
     bounds = l.constant(
         "bounds", DenseElementsAttr::get(type(places.size(), l.b.getI64Type()), ArrayRef(places)));
-    decays = l.constant("decays", DenseElementsAttr::get(type(factors.size(), l.b.getF32Type()),
-                                                         ArrayRef(factors)));
-    if (llvm::any_of(runs, [](const Run &run) { return run.rate != 1; }))
-      rates = l.constant("rates", DenseElementsAttr::get(type(learning.size(), l.b.getF32Type()),
-                                                         ArrayRef(learning)));
+    for (auto [number, list] : llvm::enumerate(factors))
+      if (llvm::any_of(list, [](float factor) { return factor != 1; }))
+        tables[number] =
+            l.constant(stringifyUpdateFactor(UpdateFactor(number)),
+                       DenseElementsAttr::get(type(list.size(), l.b.getF32Type()), ArrayRef(list)));
     if (llvm::any_of(numbers, [](int64_t number) { return number != 0; }))
       shifts = l.constant("numbers", DenseElementsAttr::get(type(numbers.size(), l.b.getI64Type()),
                                                             ArrayRef(numbers)));
@@ -89,9 +102,12 @@ public:
   Value end(Value i) { return place(bounds, l.add(l.mul(i, l.index(2)), l.index(1))); }
   /// Returns what is added to places in the group to number elements.
   Value shift(Value i) { return shifts ? place(shifts, i) : l.index(0); }
-  Value decay(Value i) { return memref::LoadOp::create(l.b, l.loc, decays, i); }
-  /// Returns the factor on the learning rate, or null if all are 1.
-  Value rate(Value i) { return rates ? memref::LoadOp::create(l.b, l.loc, rates, i) : Value(); }
+  FactorValues factors(Value i) {
+    FactorValues values;
+    for (auto [value, table] : llvm::zip_equal(values, tables))
+      value = table ? memref::LoadOp::create(l.b, l.loc, table, i) : Value();
+    return values;
+  }
 
 private:
   Value place(Value table, Value at) {
@@ -100,7 +116,8 @@ private:
   }
 
   Loops &l;
-  Value bounds, decays, rates, shifts;
+  Value bounds, shifts;
+  std::array<Value, kUpdateFactors> tables; ///< null: all factors are 1
 };
 
 /// Rounds new parameters stochastically, if the update does.
@@ -173,15 +190,10 @@ LogicalResult UpdateKernel::emitWithCasts(Operation *op, OpBuilder &b, ValueRang
   Value on = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, byte, zero);
   auto rounded = cast<RoundedUpdateOpInterface>(op);
   Rounder rounder(l, rounded, operands);
-  // Updates elements. `factor` multiplies the weight decay; if it is null, the elements are padding
-  // and are copied. `rate` multiplies the learning rate; null stands for 1. `number` is added to
-  // an element's index to number it.
-  auto range = [&](Value from, Value to, Value factor, Value rate, Value number) {
-    Value decay = factor ? l.splat(factor) : Value();
-    SmallVector<Value> element(scalars);
-    std::optional<unsigned> lr = update.getLearningRateNumber();
-    if (rate && lr)
-      element[*lr] = arith::MulFOp::create(b, loc, element[*lr], l.splat(rate));
+  // Updates elements. Without `factors` the elements are padding and are copied. `number` is added
+  // to an element's index to number it.
+  auto range = [&](Value from, Value to, std::optional<FactorValues> factors, Value number) {
+    SmallVector<Value> element = scaled(l, update, scalars, factors.value_or(FactorValues()));
     l.vectors(from, to, {}, [&](Value at, Value mask, ValueRange) -> SmallVector<Value> {
       SmallVector<Value> values;
       for (auto [old, type] : llvm::zip(olds, elements)) {
@@ -189,10 +201,10 @@ LogicalResult UpdateKernel::emitWithCasts(Operation *op, OpBuilder &b, ValueRang
         element[old->getOperandNumber()] = values.back();
       }
       SmallVector<Value> next(values);
-      if (factor) {
+      if (factors) {
         element[update.getGradientOperand().getOperandNumber()] =
             arith::MulFOp::create(b, loc, l.load(grad, at, mask, gradient), scale);
-        next = cast<ElementwiseUpdateOpInterface>(op).emitUpdate({b, loc, element, decay});
+        next = cast<ElementwiseUpdateOpInterface>(op).emitUpdate({b, loc, element});
         next[0] = rounder.round(next[0], l.add(at, number));
       }
       // An old 16-bit value that is widened and rounded again keeps its bits.
@@ -208,9 +220,11 @@ LogicalResult UpdateKernel::emitWithCasts(Operation *op, OpBuilder &b, ValueRang
   };
   ArrayAttr segments = update.getGroupSegments();
   if (!segments) {
-    double rate = update.getRateFactor();
-    range(begin, end, l.real(update.getDecayFactor()), rate == 1 ? Value() : l.real(rate),
-          l.index(rounded.getRoundedNumber(0)));
+    FactorValues factors;
+    for (auto [factor, value] :
+         llvm::zip_equal(factors, UpdateFactors::of(update.getUpdateFactors()).values))
+      factor = value == 1 ? Value() : l.real(value);
+    range(begin, end, factors, l.index(rounded.getRoundedNumber(0)));
     return success();
   }
   SmallVector<Run> runs = runsOf(update);
@@ -221,15 +235,15 @@ LogicalResult UpdateKernel::emitWithCasts(Operation *op, OpBuilder &b, ValueRang
   auto local = [&](Value place) { return l.max(begin, l.min(end, l.sub(place, shift))); };
   // The runs are walked by a loop, not unrolled: a large unit has hundreds of them.
   RunTable table(l, runs);
-  auto loop = scf::ForOp::create(
-      b, loc, l.index(0), l.index(runs.size()), l.index(1), ValueRange(begin),
-      [&](OpBuilder &, Location, Value i, ValueRange done) {
-        Value from = local(table.begin(i)), to = local(table.end(i));
-        range(done[0], from, Value(), Value(), Value());
-        range(from, to, table.decay(i), table.rate(i), l.add(table.shift(i), shift));
-        scf::YieldOp::create(l.b, l.loc, to);
-      });
-  range(loop.getResult(0), end, Value(), Value(), Value());
+  auto loop =
+      scf::ForOp::create(b, loc, l.index(0), l.index(runs.size()), l.index(1), ValueRange(begin),
+                         [&](OpBuilder &, Location, Value i, ValueRange done) {
+                           Value from = local(table.begin(i)), to = local(table.end(i));
+                           range(done[0], from, std::nullopt, Value());
+                           range(from, to, table.factors(i), l.add(table.shift(i), shift));
+                           scf::YieldOp::create(l.b, l.loc, to);
+                         });
+  range(loop.getResult(0), end, std::nullopt, Value());
   return success();
 }
 
@@ -268,13 +282,13 @@ public:
 private:
   /// Values that all elements of a block share.
   struct Block {
-    Value first, word, last; ///< its first element, its first word, and the word of its scale
-    Value limit;             ///< elements from it on are padding
-    Value decay, lr;
-    Value scales[2]; ///< of the old moments
-    Value number;    ///< of its first element, in stochastic rounding
+    Value first, word, last;    ///< its first element, its first word, and the word of its scale
+    Value limit;                ///< elements from it on are padding
+    SmallVector<Value> scalars; ///< of the formula, by operand, multiplied by their factors
+    Value scales[2];            ///< of the old moments
+    Value number;               ///< of its first element, in stochastic rounding
   };
-  Block blockAt(Value number, Value limit, Value decay, Value rate, Value shift);
+  Block blockAt(Value number, Value limit, const FactorValues &factors, Value shift);
   /// Returns the new parameter, if `withParam`, and the new moments of the elements of byte k of
   /// the words from j on.
   SmallVector<Value> next(const Block &block, Value j, int64_t k, bool withParam);
@@ -300,7 +314,7 @@ private:
   Rounder rounder;
 };
 
-BlockUpdate::Block BlockUpdate::blockAt(Value number, Value limit, Value decay, Value rate,
+BlockUpdate::Block BlockUpdate::blockAt(Value number, Value limit, const FactorValues &factors,
                                         Value numbered) {
   Block block;
   block.first = l.mul(number, l.index(kMomentBlock));
@@ -308,14 +322,11 @@ BlockUpdate::Block BlockUpdate::blockAt(Value number, Value limit, Value decay, 
   block.last = l.add(block.word, codes);
   block.limit = limit;
   block.number = l.add(block.first, l.add(shift, numbered));
-  block.lr = scalars[*op.getLearningRateNumber()];
-  if (rate)
-    block.lr = arith::MulFOp::create(b, loc, block.lr, l.splat(rate));
+  block.scalars = scaled(l, op, scalars, factors);
   for (int i : {0, 1}) {
     Value bits = memref::LoadOp::create(b, loc, olds[i], block.last);
     block.scales[i] = l.splat(arith::BitcastOp::create(b, loc, b.getF32Type(), bits));
   }
-  block.decay = l.splat(decay);
   return block;
 }
 
@@ -328,8 +339,7 @@ SmallVector<Value> BlockUpdate::next(const Block &block, Value j, int64_t k, boo
   if (withParam)
     param = l.load(in.getParam(), at, {}, element);
   Value g = arith::MulFOp::create(b, loc, l.load(in.getGrad(), at, {}, gradient), scale);
-  SmallVector<Value> values(scalars);
-  values[*op.getLearningRateNumber()] = block.lr;
+  SmallVector<Value> values(block.scalars);
   values[op.getParamMutable().getOperandNumber()] = param;
   values[op.getGradMutable().getOperandNumber()] = l.keep(inside, g, none);
   for (auto [i, state] : llvm::enumerate(op.getStateOperands())) {
@@ -337,7 +347,7 @@ SmallVector<Value> BlockUpdate::next(const Block &block, Value j, int64_t k, boo
     values[state->getOperandNumber()] =
         emitDecoded(b, loc, kMoments[i], packed, k, block.scales[i]);
   }
-  values = emitAdamw({b, loc, values, block.decay}, Adamw8bitOp::Adaptor(values, op));
+  values = emitAdamw({b, loc, values}, Adamw8bitOp::Adaptor(values, op));
   if (withParam)
     values[0] = rounder.round(values[0], l.add(block.number, place));
   values[0] = l.keep(inside, values[0], param);
@@ -423,11 +433,11 @@ void BlockUpdate::run(Value begin, Value end) {
                                  [&](OpBuilder &, Location, Value i, ValueRange done) {
                                    Value from = blocks(table.begin(i)), to = blocks(table.end(i));
                                    pad(done[0], from);
-                                   Value limit = l.sub(table.end(i), shift), decay = table.decay(i),
-                                         rate = table.rate(i);
+                                   Value limit = l.sub(table.end(i), shift);
+                                   FactorValues factors = table.factors(i);
                                    Value numbered = table.shift(i);
                                    l.forRange(from, to, [&](Value number) {
-                                     update(blockAt(number, limit, decay, rate, numbered));
+                                     update(blockAt(number, limit, factors, numbered));
                                    });
                                    scf::YieldOp::create(b, loc, to);
                                  });

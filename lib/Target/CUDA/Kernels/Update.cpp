@@ -1,14 +1,15 @@
 //===- Update.cpp - Updates of flat groups --------------------------------===//
 //
-// One launch updates the whole slice of a group. Each segment has its own factors on
-// the weight decay and the learning rate; a thread finds the segment of its elements by binary
-// search. Padding between segments keeps its bits. The formula is the op's own.
+// One launch updates the whole slice of a group. Each segment has its own factors; a thread finds
+// the segment of its elements by binary search. Padding between segments keeps its bits. The
+// formula is the op's own.
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/nn/Ops/Optimizer.h"
 #include "dialects/nn/Optimizers.h"
 #include "dialects/nn/Optimizers/Blocks.h"
 #include "dialects/nn/Optimizers/Rounding.h"
+#include "dialects/nn/UpdateFactors.h"
 #include "lib/Target/CUDA/Kernels/Kernels.h"
 #include "lib/Target/CUDA/Kernels/Threads.h"
 #include "lib/Target/CUDA/ThreadEmitter.h"
@@ -27,48 +28,63 @@ constexpr int64_t kThreads = 128;
 /// multiples of 64 bytes.
 constexpr int64_t kWidth = 4;
 
+/// A factor for each UpdateFactor; null: 1.
+using FactorValues = std::array<Value, kUpdateFactors>;
+
+/// Sets the scalars of the formula in `to`, by operand: those of `scalars`, multiplied by their
+/// factors.
+void scaleScalars(Threads &t, OptimizerUpdateOpInterface update, ArrayRef<Value> scalars,
+                  const FactorValues &factors, MutableArrayRef<Value> to) {
+  for (unsigned number : update.getHyperNumbers()) {
+    std::optional<unsigned> factor = update.getFactorOn(number);
+    to[number] = factor && factors[*factor]
+                     ? Value(arith::MulFOp::create(t.b, t.loc, scalars[number], factors[*factor]))
+                     : scalars[number];
+  }
+}
+
 /// The segments of a group as constant data of the kernel, with two more behind all elements.
 class Segments {
 public:
   Segments(Threads &t, OptimizerUpdateOpInterface update) : t(t) {
     SmallVector<int64_t> starts, ends, numbers;
-    SmallVector<float> factors, learning;
+    SmallVector<UpdateFactors> factors;
     auto rounding = cast<RoundedUpdateOpInterface>(update.getOperation());
     bool rounded = rounding.isRoundedStochastically();
-    auto add = [&](int64_t begin, int64_t end, float decay, float rate, int64_t shift) {
-      if (!ends.empty() && ends.back() == begin && factors.back() == decay &&
-          learning.back() == rate && numbers.back() == shift) {
+    auto add = [&](int64_t begin, int64_t end, UpdateFactors own, int64_t shift) {
+      if (!ends.empty() && ends.back() == begin && factors.back() == own &&
+          numbers.back() == shift) {
         ends.back() = end;
         return;
       }
       starts.push_back(begin);
       ends.push_back(end);
-      factors.push_back(decay);
-      learning.push_back(rate);
+      factors.push_back(own);
       numbers.push_back(shift);
     };
     for (auto [i, segment] :
          llvm::enumerate(update.getGroupSegments().getAsRange<UpdateRangeAttr>()))
       add(segment.getOffset(), segment.getOffset() + segment.getCount(),
-          segment.getDecay().getValueAsDouble(), segment.getRateFactor(),
+          UpdateFactors::of(segment.getFactors()),
           rounded ? rounding.getRoundedNumber(i) - segment.getOffset() : 0);
-    bool scaled = llvm::any_of(learning, [](float rate) { return rate != 1; });
     count = ends.size();
     for (int i = 0; i < 2; ++i) {
       starts.push_back(INT64_MAX);
       ends.push_back(INT64_MAX);
-      factors.push_back(0);
-      learning.push_back(1);
+      factors.push_back(UpdateFactors::of({}));
       numbers.push_back(0);
     }
     auto type = RankedTensorType::get({int64_t(ends.size())}, t.b.getI64Type());
     begins = t.constant("begins", DenseElementsAttr::get(type, ArrayRef(starts)));
     bounds = t.constant("bounds", DenseElementsAttr::get(type, ArrayRef(ends)));
-    decays = t.constant("decays",
-                        DenseElementsAttr::get(type.clone(t.b.getF32Type()), ArrayRef(factors)));
-    if (scaled)
-      rates = t.constant("rates",
-                         DenseElementsAttr::get(type.clone(t.b.getF32Type()), ArrayRef(learning)));
+    for (auto [number, table] : llvm::enumerate(tables)) {
+      SmallVector<float> values;
+      for (const UpdateFactors &own : factors)
+        values.push_back(own.values[number]);
+      if (llvm::any_of(values, [](float value) { return value != 1; }))
+        table = t.constant(stringifyUpdateFactor(UpdateFactor(number)),
+                           DenseElementsAttr::get(type.clone(t.b.getF32Type()), ArrayRef(values)));
+    }
     if (rounded)
       shifts = t.constant("numbers", DenseElementsAttr::get(type, ArrayRef(numbers)));
   }
@@ -87,22 +103,27 @@ public:
   }
 
   struct Segment {
-    Value begin, end, decay, rate; // rate: null if all are 1
+    Value begin, end;
+    FactorValues factors;
     /// Added to places in the group to number elements; null if these are rounded to nearest.
     Value shift;
   };
   Segment get(Value number) {
-    return {t.loadIndex(begins, number), t.loadIndex(bounds, number), t.load(decays, number),
-            rates ? t.load(rates, number) : Value(), shifts ? t.load(shifts, number) : Value()};
+    Segment segment{t.loadIndex(begins, number), t.loadIndex(bounds, number), {}, Value()};
+    for (auto [factor, table] : llvm::zip_equal(segment.factors, tables))
+      factor = table ? t.load(table, number) : Value();
+    segment.shift = shifts ? t.load(shifts, number) : Value();
+    return segment;
   }
 
 private:
   Threads &t;
   int64_t count;
-  Value begins, bounds, decays, rates, shifts;
+  Value begins, bounds, shifts;
+  std::array<Value, kUpdateFactors> tables; ///< null: all factors are 1
 };
 
-/// The factors of the elements of a thread's chunk on the weight decay and the learning rate.
+/// The factors of the elements of a thread's chunk.
 class ChunkFactors {
 public:
   /// Chunk number `chunk` of `width` elements each begins where the thread's elements do.
@@ -138,21 +159,20 @@ public:
   }
 
   struct Factors {
-    Value decay;
-    Value rate;   ///< null: 1
+    FactorValues values;
     Value inside; ///< whether the element is in a segment; null: it is
   };
   Factors get(int64_t lane) {
+    Factors own;
     if (!start) {
-      Factors all{constant(update.getDecayFactor()), {}, {}};
-      if (double factor = update.getRateFactor(); factor != 1)
-        all.rate = constant(factor);
-      return all;
+      for (auto [value, factor] :
+           llvm::zip_equal(own.values, UpdateFactors::of(update.getUpdateFactors()).values))
+        value = factor == 1 ? Value() : constant(factor);
+      return own;
     }
     Value place = t.add(start, t.index(lane)), inFirst = within(place, first);
-    Factors own{t.select(inFirst, first.decay, second.decay), {}, {}};
-    if (first.rate)
-      own.rate = t.select(inFirst, first.rate, second.rate);
+    for (auto [value, one, other] : llvm::zip_equal(own.values, first.factors, second.factors))
+      value = one ? t.select(inFirst, one, other) : Value();
     own.inside = arith::OrIOp::create(t.b, t.loc, inFirst, within(place, second));
     return own;
   }
@@ -221,11 +241,9 @@ LogicalResult UpdateKernel::emitWithCasts(Operation *op, OpBuilder &b, gpu::GPUF
   Value zero = t.index(0);
   SmallVector<OpOperand *> olds{&update.getParameterOperand()};
   llvm::append_range(olds, update.getStateOperands());
-  SmallVector<Value> element(op->getNumOperands()); // and the scalars of the formula
+  SmallVector<Value> element(op->getNumOperands()), scalars(op->getNumOperands());
   for (unsigned number : update.getHyperNumbers())
-    element[number] = t.load(operands[number], zero);
-  std::optional<unsigned> lrNumber = update.getLearningRateNumber();
-  Value lr = lrNumber ? element[*lrNumber] : Value();
+    scalars[number] = t.load(operands[number], zero);
   if (failed(checkUpdateFloats(update)))
     return failure();
   Value byte = t.load(operands[update.getEnableNumber()], zero);
@@ -265,12 +283,10 @@ LogicalResult UpdateKernel::emitWithCasts(Operation *op, OpBuilder &b, gpu::GPUF
     OpOperand &gradient = update.getGradientOperand();
     element[gradient.getOperandNumber()] =
         arith::MulFOp::create(b, loc, widen16Bits(b, loc, emitter.emit(gradient.get(), at)), scale);
-    auto [decay, rate, isInSegment] = factors.get(lane);
+    auto [own, isInSegment] = factors.get(lane);
     Value changes = isInSegment ? t.both(on, isInSegment) : on;
-    if (lrNumber)
-      element[*lrNumber] = rate ? Value(arith::MulFOp::create(b, loc, lr, rate)) : lr;
-    SmallVector<Value> next =
-        cast<ElementwiseUpdateOpInterface>(op).emitUpdate({b, loc, element, decay});
+    scaleScalars(t, update, scalars, own, element);
+    SmallVector<Value> next = cast<ElementwiseUpdateOpInterface>(op).emitUpdate({b, loc, element});
     if (words[lane])
       next[0] = emitRounded(b, loc, next[0], words[lane]);
     insides.push_back(inside);
@@ -334,7 +350,7 @@ private:
                               : value;
   }
   /// Computes this thread's new parameters and moments, of elements that end at `end`.
-  void computeElements(Value end, Value decay);
+  void computeElements(Value end);
   /// Makes the largest moments of all threads known to each.
   void exchangeTops();
   /// Stores codes, scales and parameters.
@@ -363,7 +379,7 @@ private:
   SmallVector<Value> params, ats, news[2];
 };
 
-void BlockUpdate::computeElements(Value end, Value decay) {
+void BlockUpdate::computeElements(Value end) {
   Value none = constantLike(b, loc, b.getF32Type(), 0);
   tops[0] = tops[1] = none;
   for (int64_t k = 0; k < kWordCodes; ++k) {
@@ -379,7 +395,7 @@ void BlockUpdate::computeElements(Value end, Value decay) {
       values[state->getOperandNumber()] =
           emitDecoded(b, loc, kMoments[i], packed[i], k,
                       arith::BitcastOp::create(b, loc, b.getF32Type(), bits[i]));
-    values = emitAdamw({b, loc, values, decay}, Adamw8bitOp::Adaptor(values, op));
+    values = emitAdamw({b, loc, values}, Adamw8bitOp::Adaptor(values, op));
     if (number) {
       Value own = arith::AddIOp::create(
           b, loc, number, constantLike(b, loc, b.getI64Type(), double(k * kCodeWords)));
@@ -442,9 +458,7 @@ void BlockUpdate::run() {
   Segments::Segment segment = segments.get(segments.find(start));
   // A block in no segment is before the segment that was found.
   known = t.less(segment.begin, t.add(start, t.index(1)));
-  Value &lr = scalars[*op.getLearningRateNumber()];
-  if (segment.rate)
-    lr = arith::MulFOp::create(b, loc, lr, segment.rate);
+  scaleScalars(t, op, scalars, segment.factors, scalars);
   if (segment.shift)
     number = arith::AddIOp::create(
         b, loc, segment.shift,
@@ -455,7 +469,7 @@ void BlockUpdate::run() {
     packed[i] = t.load(olds[i], word);
     bits[i] = t.load(olds[i], last);
   }
-  computeElements(segment.end, segment.decay);
+  computeElements(segment.end);
   exchangeTops();
   store();
 }

@@ -2,9 +2,9 @@
 // RUN: shale-opt %s --split-input-file --verify-diagnostics | shale-run | FileCheck %s --check-prefix=VALUES
 
 // CHECK-LABEL: func.func private @types
-// CHECK: nn.adafactor %{{.*}}, %{{.*}}, %{{.*}} enable %{{.*}} scale %{{.*}} lr %{{.*}} beta2_decay %{{.*}} epsilon1 %{{.*}} epsilon2 %{{.*}} clip %{{.*}} weight_decay %{{.*}} weight %{{.*}} limit %{{.*}} decay = 1.000000e+00 : tensor<2x4xf32> grad tensor<2x4xbf16> state tensor<6xbf16>, tensor<f32>
+// CHECK: nn.adafactor %{{.*}}, %{{.*}}, %{{.*}} enable %{{.*}} scale %{{.*}} lr %{{.*}} beta2_decay %{{.*}} epsilon1 %{{.*}} epsilon2 %{{.*}} clip %{{.*}} weight_decay %{{.*}} weight %{{.*}} limit %{{.*}} : tensor<2x4xf32> grad tensor<2x4xbf16> state tensor<6xbf16>, tensor<f32>
 func.func private @types(%p: tensor<2x4xf32>, %g: tensor<2x4xbf16>, %m: tensor<6xbf16>, %s: tensor<f32>, %e: tensor<i1>) {
-  %p1, %m1 = nn.adafactor %p, %g, %m enable %e scale %s lr %s beta2_decay %s epsilon1 %s epsilon2 %s clip %s weight_decay %s weight %s limit %s decay = 1.0 : tensor<2x4xf32> grad tensor<2x4xbf16> state tensor<6xbf16>, tensor<f32>
+  %p1, %m1 = nn.adafactor %p, %g, %m enable %e scale %s lr %s beta2_decay %s epsilon1 %s epsilon2 %s clip %s weight_decay %s weight %s limit %s : tensor<2x4xf32> grad tensor<2x4xbf16> state tensor<6xbf16>, tensor<f32>
   return
 }
 
@@ -28,9 +28,9 @@ func.func @matrix() -> (tensor<2x2xf64>, tensor<4xf64>, tensor<2x2xf64>, tensor<
   %one = nn.constant dense<1.0> : tensor<f64>
   %yes = nn.constant dense<true> : tensor<i1>
   %no = nn.constant dense<false> : tensor<i1>
-  %0, %1 = nn.adafactor %p, %g, %m enable %yes scale %half lr %half beta2_decay %one epsilon1 %small epsilon2 %small clip %one weight_decay %quarter weight %one limit %quarter decay = 2.0 : tensor<2x2xf64> state tensor<4xf64>, tensor<f64>
-  %2, %3 = nn.adafactor %p, %g, %m enable %yes scale %half lr %half beta2_decay %one epsilon1 %small epsilon2 %small clip %half weight_decay %quarter weight %one limit %quarter decay = 2.0 : tensor<2x2xf64> state tensor<4xf64>, tensor<f64>
-  %4, %5 = nn.adafactor %p, %g, %m enable %no scale %half lr %half beta2_decay %one epsilon1 %small epsilon2 %small clip %one weight_decay %quarter weight %one limit %quarter decay = 2.0 : tensor<2x2xf64> state tensor<4xf64>, tensor<f64>
+  %0, %1 = nn.adafactor %p, %g, %m enable %yes scale %half lr %half beta2_decay %one epsilon1 %small epsilon2 %small clip %one weight_decay %quarter weight %one limit %quarter factors <decay = 2.0> : tensor<2x2xf64> state tensor<4xf64>, tensor<f64>
+  %2, %3 = nn.adafactor %p, %g, %m enable %yes scale %half lr %half beta2_decay %one epsilon1 %small epsilon2 %small clip %half weight_decay %quarter weight %one limit %quarter factors <decay = 2.0> : tensor<2x2xf64> state tensor<4xf64>, tensor<f64>
+  %4, %5 = nn.adafactor %p, %g, %m enable %no scale %half lr %half beta2_decay %one epsilon1 %small epsilon2 %small clip %one weight_decay %quarter weight %one limit %quarter factors <decay = 2.0> : tensor<2x2xf64> state tensor<4xf64>, tensor<f64>
   return %0, %1, %2, %4, %5 : tensor<2x2xf64>, tensor<4xf64>, tensor<2x2xf64>, tensor<2x2xf64>, tensor<4xf64>
 }
 
@@ -56,9 +56,9 @@ func.func @others() -> (tensor<2x1x2xf64>, tensor<6xf64>, tensor<2xf64>, tensor<
   %half = nn.constant dense<0.5> : tensor<f64>
   %one = nn.constant dense<1.0> : tensor<f64>
   %yes = nn.constant dense<true> : tensor<i1>
-  %0, %1 = nn.adafactor %p, %g, %m enable %yes scale %one lr %half beta2_decay %one epsilon1 %small epsilon2 %small clip %one weight_decay %zero weight %one limit %one decay = 1.0 : tensor<2x1x2xf64> state tensor<6xf64>, tensor<f64>
-  %2, %3 = nn.adafactor %vp, %vg, %vm enable %yes scale %one lr %half beta2_decay %one epsilon1 %small epsilon2 %quarter clip %one weight_decay %zero weight %half limit %one decay = 1.0 : tensor<2xf64>, tensor<f64>
-  %4, %5 = nn.adafactor %one, %half, %zero enable %yes scale %one lr %half beta2_decay %one epsilon1 %small epsilon2 %quarter clip %one weight_decay %zero weight %one limit %quarter decay = 1.0 : tensor<f64>, tensor<f64>
+  %0, %1 = nn.adafactor %p, %g, %m enable %yes scale %one lr %half beta2_decay %one epsilon1 %small epsilon2 %small clip %one weight_decay %zero weight %one limit %one : tensor<2x1x2xf64> state tensor<6xf64>, tensor<f64>
+  %2, %3 = nn.adafactor %vp, %vg, %vm enable %yes scale %one lr %half beta2_decay %one epsilon1 %small epsilon2 %quarter clip %one weight_decay %zero weight %half limit %one : tensor<2xf64>, tensor<f64>
+  %4, %5 = nn.adafactor %one, %half, %zero enable %yes scale %one lr %half beta2_decay %one epsilon1 %small epsilon2 %quarter clip %one weight_decay %zero weight %one limit %quarter : tensor<f64>, tensor<f64>
   return %0, %1, %2, %3, %4 : tensor<2x1x2xf64>, tensor<6xf64>, tensor<2xf64>, tensor<2xf64>, tensor<f64>
 }
 
@@ -67,7 +67,7 @@ func.func @others() -> (tensor<2x1x2xf64>, tensor<6xf64>, tensor<2xf64>, tensor<
 // adafactor_c1: segments, which adafactor does not support
 func.func @adafactor_c1(%p: tensor<8xf32>, %s: tensor<f32>, %e: tensor<i1>) {
   // expected-error@+1 {{updates one parameter: it takes no 'offset' and no 'segments'}}
-  %p1, %m1 = nn.adafactor %p, %p, %p enable %e scale %s lr %s beta2_decay %s epsilon1 %s epsilon2 %s clip %s weight_decay %s weight %s limit %s decay = 1.0 segments = [#nn.update_range<offset = 0, count = 4, decay = 1.0 : f64>] : tensor<8xf32>, tensor<f32>
+  %p1, %m1 = nn.adafactor %p, %p, %p enable %e scale %s lr %s beta2_decay %s epsilon1 %s epsilon2 %s clip %s weight_decay %s weight %s limit %s segments = [#nn.update_range<offset = 0, count = 4>] : tensor<8xf32>, tensor<f32>
   return
 }
 
@@ -76,7 +76,7 @@ func.func @adafactor_c1(%p: tensor<8xf32>, %s: tensor<f32>, %e: tensor<i1>) {
 // adafactor_c2: the moment does not have one element per row and per column
 func.func @adafactor_c2(%p: tensor<2x4xf32>, %s: tensor<f32>, %e: tensor<i1>) {
   // expected-error@+1 {{the moment of 'tensor<2x4xf32>' must be 1-D with 6 elements; got 'tensor<2x4xf32>'}}
-  %p1, %m1 = nn.adafactor %p, %p, %p enable %e scale %s lr %s beta2_decay %s epsilon1 %s epsilon2 %s clip %s weight_decay %s weight %s limit %s decay = 1.0 : tensor<2x4xf32>, tensor<f32>
+  %p1, %m1 = nn.adafactor %p, %p, %p enable %e scale %s lr %s beta2_decay %s epsilon1 %s epsilon2 %s clip %s weight_decay %s weight %s limit %s : tensor<2x4xf32>, tensor<f32>
   return
 }
 
@@ -85,6 +85,6 @@ func.func @adafactor_c2(%p: tensor<2x4xf32>, %s: tensor<f32>, %e: tensor<i1>) {
 // adafactor_c2: the moment does not have the shape of the vector
 func.func @adafactor_c2_vector(%p: tensor<8xf32>, %m: tensor<9xf32>, %s: tensor<f32>, %e: tensor<i1>) {
   // expected-error@+1 {{the moment must have the shape of 'tensor<8xf32>'; got 'tensor<9xf32>'}}
-  %p1, %m1 = nn.adafactor %p, %p, %m enable %e scale %s lr %s beta2_decay %s epsilon1 %s epsilon2 %s clip %s weight_decay %s weight %s limit %s decay = 1.0 : tensor<8xf32> state tensor<9xf32>, tensor<f32>
+  %p1, %m1 = nn.adafactor %p, %p, %m enable %e scale %s lr %s beta2_decay %s epsilon1 %s epsilon2 %s clip %s weight_decay %s weight %s limit %s : tensor<8xf32> state tensor<9xf32>, tensor<f32>
   return
 }

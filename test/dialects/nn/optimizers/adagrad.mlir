@@ -2,9 +2,9 @@
 // RUN: shale-opt %s --split-input-file --verify-diagnostics | shale-run | FileCheck %s --check-prefix=VALUES
 
 // CHECK-LABEL: func.func private @flat
-// CHECK: nn.adagrad %{{.*}}, %{{.*}}, %{{.*}} enable %{{.*}} scale %{{.*}} lr %{{.*}} lr_decay %{{.*}} epsilon %{{.*}} weight_decay %{{.*}} rate %{{.*}} offset %{{.*}} : tensor<i64> decay = 1.000000e+00 segments = [#nn.update_range<offset = 0, count = 4, decay = 1.000000e+00 : f64>] : tensor<8xf32> grad tensor<8xbf16> state tensor<8xbf16>, tensor<f32>
+// CHECK: nn.adagrad %{{.*}}, %{{.*}}, %{{.*}} enable %{{.*}} scale %{{.*}} lr %{{.*}} lr_decay %{{.*}} epsilon %{{.*}} weight_decay %{{.*}} rate %{{.*}} offset %{{.*}} : tensor<i64> segments = [#nn.update_range<offset = 0, count = 4>] : tensor<8xf32> grad tensor<8xbf16> state tensor<8xbf16>, tensor<f32>
 func.func private @flat(%p: tensor<8xf32>, %g: tensor<8xbf16>, %s: tensor<f32>, %e: tensor<i1>, %o: tensor<i64>) {
-  %p1, %h1 = nn.adagrad %p, %g, %g enable %e scale %s lr %s lr_decay %s epsilon %s weight_decay %s rate %s offset %o : tensor<i64> decay = 1.0 segments = [#nn.update_range<offset = 0, count = 4, decay = 1.0 : f64>] : tensor<8xf32> grad tensor<8xbf16> state tensor<8xbf16>, tensor<f32>
+  %p1, %h1 = nn.adagrad %p, %g, %g enable %e scale %s lr %s lr_decay %s epsilon %s weight_decay %s rate %s offset %o : tensor<i64> segments = [#nn.update_range<offset = 0, count = 4>] : tensor<8xf32> grad tensor<8xbf16> state tensor<8xbf16>, tensor<f32>
   return
 }
 
@@ -24,8 +24,8 @@ func.func @adagrad() -> (tensor<2xf64>, tensor<2xf64>, tensor<2xf64>) {
   %two = nn.constant dense<2.0> : tensor<f64>
   %yes = nn.constant dense<true> : tensor<i1>
   %no = nn.constant dense<false> : tensor<i1>
-  %0, %1 = nn.adagrad %p, %g, %h enable %yes scale %half lr %half lr_decay %two epsilon %two weight_decay %quarter rate %half decay = 2.0 : tensor<2xf64>, tensor<f64>
-  %2, %3 = nn.adagrad %p, %g, %h enable %no scale %half lr %half lr_decay %two epsilon %two weight_decay %quarter rate %half decay = 2.0 : tensor<2xf64>, tensor<f64>
+  %0, %1 = nn.adagrad %p, %g, %h enable %yes scale %half lr %half lr_decay %two epsilon %two weight_decay %quarter rate %half factors <decay = 2.0> : tensor<2xf64>, tensor<f64>
+  %2, %3 = nn.adagrad %p, %g, %h enable %no scale %half lr %half lr_decay %two epsilon %two weight_decay %quarter rate %half factors <decay = 2.0> : tensor<2xf64>, tensor<f64>
   return %0, %1, %2 : tensor<2xf64>, tensor<2xf64>, tensor<2xf64>
 }
 
@@ -34,7 +34,7 @@ func.func @adagrad() -> (tensor<2xf64>, tensor<2xf64>, tensor<2xf64>) {
 // adagrad_c1: segments with operands that are not 1-D
 func.func @adagrad_c1(%p: tensor<2x4xf32>, %s: tensor<f32>, %e: tensor<i1>) {
   // expected-error@+1 {{'segments' needs 1-D operands}}
-  %p1, %h1 = nn.adagrad %p, %p, %p enable %e scale %s lr %s lr_decay %s epsilon %s weight_decay %s rate %s decay = 1.0 segments = [#nn.update_range<offset = 0, count = 4, decay = 1.0 : f64>] : tensor<2x4xf32>, tensor<f32>
+  %p1, %h1 = nn.adagrad %p, %p, %p enable %e scale %s lr %s lr_decay %s epsilon %s weight_decay %s rate %s segments = [#nn.update_range<offset = 0, count = 4>] : tensor<2x4xf32>, tensor<f32>
   return
 }
 
@@ -43,6 +43,6 @@ func.func @adagrad_c1(%p: tensor<2x4xf32>, %s: tensor<f32>, %e: tensor<i1>) {
 // adagrad_c2: an offset without segments
 func.func @adagrad_c2(%p: tensor<8xf32>, %s: tensor<f32>, %e: tensor<i1>, %o: tensor<i64>) {
   // expected-error@+1 {{'offset' needs 'segments'}}
-  %p1, %h1 = nn.adagrad %p, %p, %p enable %e scale %s lr %s lr_decay %s epsilon %s weight_decay %s rate %s offset %o : tensor<i64> decay = 1.0 : tensor<8xf32>, tensor<f32>
+  %p1, %h1 = nn.adagrad %p, %p, %p enable %e scale %s lr %s lr_decay %s epsilon %s weight_decay %s rate %s offset %o : tensor<i64> : tensor<8xf32>, tensor<f32>
   return
 }

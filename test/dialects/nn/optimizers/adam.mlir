@@ -2,9 +2,9 @@
 // RUN: shale-opt %s --split-input-file --verify-diagnostics | shale-run | FileCheck %s --check-prefix=VALUES
 
 // CHECK-LABEL: func.func private @flat
-// CHECK: nn.adam %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} enable %{{.*}} scale %{{.*}} lr %{{.*}} beta1 %{{.*}} beta2 %{{.*}} epsilon %{{.*}} weight_decay %{{.*}} decoupled_decay %{{.*}} shrink %{{.*}} bias1 %{{.*}} bias2 %{{.*}} offset %{{.*}} : tensor<i64> decay = 1.000000e+00 segments = [#nn.update_range<offset = 0, count = 4, decay = 1.000000e+00 : f64>] : tensor<8xf32> grad tensor<8xbf16> state tensor<8xbf16>, tensor<f32>
+// CHECK: nn.adam %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} enable %{{.*}} scale %{{.*}} lr %{{.*}} beta1 %{{.*}} beta2 %{{.*}} epsilon %{{.*}} weight_decay %{{.*}} decoupled_decay %{{.*}} shrink %{{.*}} bias1 %{{.*}} bias2 %{{.*}} offset %{{.*}} : tensor<i64> segments = [#nn.update_range<offset = 0, count = 4>] : tensor<8xf32> grad tensor<8xbf16> state tensor<8xbf16>, tensor<f32>
 func.func private @flat(%p: tensor<8xf32>, %g: tensor<8xbf16>, %s: tensor<f32>, %e: tensor<i1>, %o: tensor<i64>) {
-  %p1, %m1, %v1 = nn.adam %p, %g, %g, %g enable %e scale %s lr %s beta1 %s beta2 %s epsilon %s weight_decay %s decoupled_decay %s shrink %s bias1 %s bias2 %s offset %o : tensor<i64> decay = 1.0 segments = [#nn.update_range<offset = 0, count = 4, decay = 1.0 : f64>] : tensor<8xf32> grad tensor<8xbf16> state tensor<8xbf16>, tensor<f32>
+  %p1, %m1, %v1 = nn.adam %p, %g, %g, %g enable %e scale %s lr %s beta1 %s beta2 %s epsilon %s weight_decay %s decoupled_decay %s shrink %s bias1 %s bias2 %s offset %o : tensor<i64> segments = [#nn.update_range<offset = 0, count = 4>] : tensor<8xf32> grad tensor<8xbf16> state tensor<8xbf16>, tensor<f32>
   return
 }
 
@@ -26,8 +26,8 @@ func.func @adam() -> (tensor<2xf64>, tensor<2xf64>, tensor<2xf64>, tensor<2xf64>
   %most = nn.constant dense<0.75> : tensor<f64>
   %yes = nn.constant dense<true> : tensor<i1>
   %no = nn.constant dense<false> : tensor<i1>
-  %0, %1, %2 = nn.adam %p, %g, %m, %m enable %yes scale %half lr %half beta1 %half beta2 %most epsilon %most weight_decay %quarter decoupled_decay %quarter shrink %quarter bias1 %half bias2 %quarter decay = 2.0 : tensor<2xf64>, tensor<f64>
-  %3, %4, %5 = nn.adam %p, %g, %m, %m enable %no scale %half lr %half beta1 %half beta2 %most epsilon %most weight_decay %quarter decoupled_decay %quarter shrink %quarter bias1 %half bias2 %quarter decay = 2.0 : tensor<2xf64>, tensor<f64>
+  %0, %1, %2 = nn.adam %p, %g, %m, %m enable %yes scale %half lr %half beta1 %half beta2 %most epsilon %most weight_decay %quarter decoupled_decay %quarter shrink %quarter bias1 %half bias2 %quarter factors <decay = 2.0> : tensor<2xf64>, tensor<f64>
+  %3, %4, %5 = nn.adam %p, %g, %m, %m enable %no scale %half lr %half beta1 %half beta2 %most epsilon %most weight_decay %quarter decoupled_decay %quarter shrink %quarter bias1 %half bias2 %quarter factors <decay = 2.0> : tensor<2xf64>, tensor<f64>
   return %0, %1, %2, %3 : tensor<2xf64>, tensor<2xf64>, tensor<2xf64>, tensor<2xf64>
 }
 
@@ -36,7 +36,7 @@ func.func @adam() -> (tensor<2xf64>, tensor<2xf64>, tensor<2xf64>, tensor<2xf64>
 // adam_c1: segments with operands that are not 1-D
 func.func @adam_c1(%p: tensor<2x4xf32>, %s: tensor<f32>, %e: tensor<i1>) {
   // expected-error@+1 {{'segments' needs 1-D operands}}
-  %p1, %m1, %v1 = nn.adam %p, %p, %p, %p enable %e scale %s lr %s beta1 %s beta2 %s epsilon %s weight_decay %s decoupled_decay %s shrink %s bias1 %s bias2 %s decay = 1.0 segments = [#nn.update_range<offset = 0, count = 4, decay = 1.0 : f64>] : tensor<2x4xf32>, tensor<f32>
+  %p1, %m1, %v1 = nn.adam %p, %p, %p, %p enable %e scale %s lr %s beta1 %s beta2 %s epsilon %s weight_decay %s decoupled_decay %s shrink %s bias1 %s bias2 %s segments = [#nn.update_range<offset = 0, count = 4>] : tensor<2x4xf32>, tensor<f32>
   return
 }
 
@@ -45,7 +45,7 @@ func.func @adam_c1(%p: tensor<2x4xf32>, %s: tensor<f32>, %e: tensor<i1>) {
 // adam_c2: an offset without segments
 func.func @adam_c2(%p: tensor<8xf32>, %s: tensor<f32>, %e: tensor<i1>, %o: tensor<i64>) {
   // expected-error@+1 {{'offset' needs 'segments'}}
-  %p1, %m1, %v1 = nn.adam %p, %p, %p, %p enable %e scale %s lr %s beta1 %s beta2 %s epsilon %s weight_decay %s decoupled_decay %s shrink %s bias1 %s bias2 %s offset %o : tensor<i64> decay = 1.0 : tensor<8xf32>, tensor<f32>
+  %p1, %m1, %v1 = nn.adam %p, %p, %p, %p enable %e scale %s lr %s beta1 %s beta2 %s epsilon %s weight_decay %s decoupled_decay %s shrink %s bias1 %s bias2 %s offset %o : tensor<i64> : tensor<8xf32>, tensor<f32>
   return
 }
 

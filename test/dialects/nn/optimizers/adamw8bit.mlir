@@ -2,11 +2,11 @@
 // RUN: shale-opt %s --split-input-file --verify-diagnostics | shale-run | FileCheck %s --check-prefix=VALUES
 
 // CHECK-LABEL: func.func private @types
-// CHECK: nn.adamw8bit %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} enable %{{.*}} scale %{{.*}} lr %{{.*}} beta1 %{{.*}} beta2 %{{.*}} epsilon %{{.*}} weight_decay %{{.*}} bias1 %{{.*}} bias2 %{{.*}} decay = 1.000000e+00 : tensor<3x100xf32> grad tensor<3x100xbf16> state tensor<130xi32>, tensor<f32>
-// CHECK: nn.adamw8bit {{.*}} offset %{{.*}} : tensor<i64> decay = 1.000000e+00 segments = [#nn.update_range<offset = 256, count = 100, decay = 1.000000e+00 : f64>] : tensor<256xf32> state tensor<65xi32>, tensor<f32>
+// CHECK: nn.adamw8bit %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} enable %{{.*}} scale %{{.*}} lr %{{.*}} beta1 %{{.*}} beta2 %{{.*}} epsilon %{{.*}} weight_decay %{{.*}} bias1 %{{.*}} bias2 %{{.*}} : tensor<3x100xf32> grad tensor<3x100xbf16> state tensor<130xi32>, tensor<f32>
+// CHECK: nn.adamw8bit {{.*}} offset %{{.*}} : tensor<i64> segments = [#nn.update_range<offset = 256, count = 100>] : tensor<256xf32> state tensor<65xi32>, tensor<f32>
 func.func private @types(%p: tensor<3x100xf32>, %g: tensor<3x100xbf16>, %m: tensor<130xi32>, %f: tensor<256xf32>, %w: tensor<65xi32>, %s: tensor<f32>, %e: tensor<i1>, %o: tensor<i64>) {
-  %p1, %m1, %v1 = nn.adamw8bit %p, %g, %m, %m enable %e scale %s lr %s beta1 %s beta2 %s epsilon %s weight_decay %s bias1 %s bias2 %s decay = 1.0 : tensor<3x100xf32> grad tensor<3x100xbf16> state tensor<130xi32>, tensor<f32>
-  %p2, %m2, %v2 = nn.adamw8bit %f, %f, %w, %w enable %e scale %s lr %s beta1 %s beta2 %s epsilon %s weight_decay %s bias1 %s bias2 %s offset %o : tensor<i64> decay = 1.0 segments = [#nn.update_range<offset = 256, count = 100, decay = 1.0 : f64>] : tensor<256xf32> state tensor<65xi32>, tensor<f32>
+  %p1, %m1, %v1 = nn.adamw8bit %p, %g, %m, %m enable %e scale %s lr %s beta1 %s beta2 %s epsilon %s weight_decay %s bias1 %s bias2 %s : tensor<3x100xf32> grad tensor<3x100xbf16> state tensor<130xi32>, tensor<f32>
+  %p2, %m2, %v2 = nn.adamw8bit %f, %f, %w, %w enable %e scale %s lr %s beta1 %s beta2 %s epsilon %s weight_decay %s bias1 %s bias2 %s offset %o : tensor<i64> segments = [#nn.update_range<offset = 256, count = 100>] : tensor<256xf32> state tensor<65xi32>, tensor<f32>
   return
 }
 
@@ -35,9 +35,9 @@ func.func @coded() -> (tensor<4xf64>, tensor<4xi32>, tensor<1xi32>, tensor<4xi32
   %one = nn.constant dense<1.0> : tensor<f64>
   %yes = nn.constant dense<true> : tensor<i1>
   %no = nn.constant dense<false> : tensor<i1>
-  %0, %1, %2 = nn.adamw8bit %p, %g, %m, %m enable %yes scale %one lr %half beta1 %half beta2 %zero epsilon %tiny weight_decay %zero bias1 %one bias2 %one decay = 1.0 : tensor<4xf64> state tensor<65xi32>, tensor<f64>
-  %3, %4, %5 = nn.adamw8bit %p, %still, %1, %2 enable %yes scale %one lr %half beta1 %half beta2 %half epsilon %tiny weight_decay %zero bias1 %one bias2 %one decay = 1.0 : tensor<4xf64> state tensor<65xi32>, tensor<f64>
-  %6, %7, %8 = nn.adamw8bit %p, %g, %m, %m enable %no scale %one lr %half beta1 %half beta2 %zero epsilon %tiny weight_decay %zero bias1 %one bias2 %one decay = 1.0 : tensor<4xf64> state tensor<65xi32>, tensor<f64>
+  %0, %1, %2 = nn.adamw8bit %p, %g, %m, %m enable %yes scale %one lr %half beta1 %half beta2 %zero epsilon %tiny weight_decay %zero bias1 %one bias2 %one : tensor<4xf64> state tensor<65xi32>, tensor<f64>
+  %3, %4, %5 = nn.adamw8bit %p, %still, %1, %2 enable %yes scale %one lr %half beta1 %half beta2 %half epsilon %tiny weight_decay %zero bias1 %one bias2 %one : tensor<4xf64> state tensor<65xi32>, tensor<f64>
+  %6, %7, %8 = nn.adamw8bit %p, %g, %m, %m enable %no scale %one lr %half beta1 %half beta2 %zero epsilon %tiny weight_decay %zero bias1 %one bias2 %one : tensor<4xf64> state tensor<65xi32>, tensor<f64>
   %r1 = nn.slice %1 starts = [0] limits = [4] strides = [1] : tensor<65xi32> -> tensor<4xi32>
   %s1 = nn.slice %1 starts = [64] limits = [65] strides = [1] : tensor<65xi32> -> tensor<1xi32>
   %r2 = nn.slice %2 starts = [0] limits = [4] strides = [1] : tensor<65xi32> -> tensor<4xi32>
@@ -53,7 +53,7 @@ func.func @coded() -> (tensor<4xf64>, tensor<4xi32>, tensor<1xi32>, tensor<4xi32
 // adamw8bit_c1: segments with operands that are not 1-D
 func.func @adamw8bit_c1(%p: tensor<2x128xf32>, %w: tensor<65xi32>, %s: tensor<f32>, %e: tensor<i1>) {
   // expected-error@+1 {{'segments' needs 1-D operands}}
-  %p1, %m1, %v1 = nn.adamw8bit %p, %p, %w, %w enable %e scale %s lr %s beta1 %s beta2 %s epsilon %s weight_decay %s bias1 %s bias2 %s decay = 1.0 segments = [#nn.update_range<offset = 0, count = 4, decay = 1.0 : f64>] : tensor<2x128xf32> state tensor<65xi32>, tensor<f32>
+  %p1, %m1, %v1 = nn.adamw8bit %p, %p, %w, %w enable %e scale %s lr %s beta1 %s beta2 %s epsilon %s weight_decay %s bias1 %s bias2 %s segments = [#nn.update_range<offset = 0, count = 4>] : tensor<2x128xf32> state tensor<65xi32>, tensor<f32>
   return
 }
 
@@ -62,7 +62,7 @@ func.func @adamw8bit_c1(%p: tensor<2x128xf32>, %w: tensor<65xi32>, %s: tensor<f3
 // adamw8bit_c2: an offset without segments
 func.func @adamw8bit_c2(%p: tensor<256xf32>, %w: tensor<65xi32>, %s: tensor<f32>, %e: tensor<i1>, %o: tensor<i64>) {
   // expected-error@+1 {{'offset' needs 'segments'}}
-  %p1, %m1, %v1 = nn.adamw8bit %p, %p, %w, %w enable %e scale %s lr %s beta1 %s beta2 %s epsilon %s weight_decay %s bias1 %s bias2 %s offset %o : tensor<i64> decay = 1.0 : tensor<256xf32> state tensor<65xi32>, tensor<f32>
+  %p1, %m1, %v1 = nn.adamw8bit %p, %p, %w, %w enable %e scale %s lr %s beta1 %s beta2 %s epsilon %s weight_decay %s bias1 %s bias2 %s offset %o : tensor<i64> : tensor<256xf32> state tensor<65xi32>, tensor<f32>
   return
 }
 
@@ -71,7 +71,7 @@ func.func @adamw8bit_c2(%p: tensor<256xf32>, %w: tensor<65xi32>, %s: tensor<f32>
 // adamw8bit_c3: a block is missing
 func.func @adamw8bit_c3(%p: tensor<257xf32>, %w: tensor<65xi32>, %s: tensor<f32>, %e: tensor<i1>) {
   // expected-error@+1 {{the state of 'tensor<257xf32>' must be 1-D with 130 words; got 'tensor<65xi32>'}}
-  %p1, %m1, %v1 = nn.adamw8bit %p, %p, %w, %w enable %e scale %s lr %s beta1 %s beta2 %s epsilon %s weight_decay %s bias1 %s bias2 %s decay = 1.0 : tensor<257xf32> state tensor<65xi32>, tensor<f32>
+  %p1, %m1, %v1 = nn.adamw8bit %p, %p, %w, %w enable %e scale %s lr %s beta1 %s beta2 %s epsilon %s weight_decay %s bias1 %s bias2 %s : tensor<257xf32> state tensor<65xi32>, tensor<f32>
   return
 }
 
@@ -79,8 +79,8 @@ func.func @adamw8bit_c3(%p: tensor<257xf32>, %w: tensor<65xi32>, %s: tensor<f32>
 
 // adamw8bit_c3: a segment that begins within a block
 func.func @adamw8bit_c3_segment(%p: tensor<256xf32>, %w: tensor<65xi32>, %s: tensor<f32>, %e: tensor<i1>) {
-  // expected-error@+1 {{segments and slices must begin at multiples of 256 elements; got #nn.update_range<offset = 64, count = 4, decay = 1.000000e+00 : f64> in 'tensor<256xf32>'}}
-  %p1, %m1, %v1 = nn.adamw8bit %p, %p, %w, %w enable %e scale %s lr %s beta1 %s beta2 %s epsilon %s weight_decay %s bias1 %s bias2 %s decay = 1.0 segments = [#nn.update_range<offset = 64, count = 4, decay = 1.0 : f64>] : tensor<256xf32> state tensor<65xi32>, tensor<f32>
+  // expected-error@+1 {{segments and slices must begin at multiples of 256 elements; got #nn.update_range<offset = 64, count = 4> in 'tensor<256xf32>'}}
+  %p1, %m1, %v1 = nn.adamw8bit %p, %p, %w, %w enable %e scale %s lr %s beta1 %s beta2 %s epsilon %s weight_decay %s bias1 %s bias2 %s segments = [#nn.update_range<offset = 64, count = 4>] : tensor<256xf32> state tensor<65xi32>, tensor<f32>
   return
 }
 
@@ -89,6 +89,6 @@ func.func @adamw8bit_c3_segment(%p: tensor<256xf32>, %w: tensor<65xi32>, %s: ten
 // adamw8bit_c3: a slice that is no number of blocks
 func.func @adamw8bit_c3_slice(%p: tensor<300xf32>, %w: tensor<130xi32>, %s: tensor<f32>, %e: tensor<i1>) {
   // expected-error@+1 {{segments and slices must begin at multiples of 256 elements}}
-  %p1, %m1, %v1 = nn.adamw8bit %p, %p, %w, %w enable %e scale %s lr %s beta1 %s beta2 %s epsilon %s weight_decay %s bias1 %s bias2 %s decay = 1.0 segments = [#nn.update_range<offset = 0, count = 300, decay = 1.0 : f64>] : tensor<300xf32> state tensor<130xi32>, tensor<f32>
+  %p1, %m1, %v1 = nn.adamw8bit %p, %p, %w, %w enable %e scale %s lr %s beta1 %s beta2 %s epsilon %s weight_decay %s bias1 %s bias2 %s segments = [#nn.update_range<offset = 0, count = 300>] : tensor<300xf32> state tensor<130xi32>, tensor<f32>
   return
 }

@@ -2,9 +2,9 @@
 // RUN: shale-opt %s --split-input-file --verify-diagnostics | shale-run | FileCheck %s --check-prefix=VALUES
 
 // CHECK-LABEL: func.func private @types
-// CHECK: nn.lamb %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} enable %{{.*}} scale %{{.*}} lr %{{.*}} beta1 %{{.*}} beta2 %{{.*}} epsilon %{{.*}} weight_decay %{{.*}} bias1 %{{.*}} bias2 %{{.*}} decay = 1.000000e+00 : tensor<2x4xf32> grad tensor<2x4xbf16> state tensor<2x4xbf16>, tensor<f32>
+// CHECK: nn.lamb %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} enable %{{.*}} scale %{{.*}} lr %{{.*}} beta1 %{{.*}} beta2 %{{.*}} epsilon %{{.*}} weight_decay %{{.*}} bias1 %{{.*}} bias2 %{{.*}} : tensor<2x4xf32> grad tensor<2x4xbf16> state tensor<2x4xbf16>, tensor<f32>
 func.func private @types(%p: tensor<2x4xf32>, %g: tensor<2x4xbf16>, %s: tensor<f32>, %e: tensor<i1>) {
-  %p1, %m1, %v1 = nn.lamb %p, %g, %g, %g enable %e scale %s lr %s beta1 %s beta2 %s epsilon %s weight_decay %s bias1 %s bias2 %s decay = 1.0 : tensor<2x4xf32> grad tensor<2x4xbf16> state tensor<2x4xbf16>, tensor<f32>
+  %p1, %m1, %v1 = nn.lamb %p, %g, %g, %g enable %e scale %s lr %s beta1 %s beta2 %s epsilon %s weight_decay %s bias1 %s bias2 %s : tensor<2x4xf32> grad tensor<2x4xbf16> state tensor<2x4xbf16>, tensor<f32>
   return
 }
 
@@ -30,10 +30,10 @@ func.func @lamb() -> (tensor<2xf64>, tensor<2xf64>, tensor<2xf64>, tensor<2xf64>
   %two = nn.constant dense<2.0> : tensor<f64>
   %yes = nn.constant dense<true> : tensor<i1>
   %no = nn.constant dense<false> : tensor<i1>
-  %0, %1, %2 = nn.lamb %p, %g, %none, %none enable %yes scale %half lr %half beta1 %half beta2 %half epsilon %two weight_decay %quarter bias1 %half bias2 %half decay = 2.0 : tensor<2xf64>, tensor<f64>
-  %3, %4, %5 = nn.lamb %none, %g, %none, %none enable %yes scale %half lr %half beta1 %half beta2 %half epsilon %two weight_decay %quarter bias1 %half bias2 %half decay = 2.0 : tensor<2xf64>, tensor<f64>
-  %6, %7, %8 = nn.lamb %p, %none, %none, %none enable %yes scale %half lr %half beta1 %half beta2 %half epsilon %two weight_decay %zero bias1 %half bias2 %half decay = 2.0 : tensor<2xf64>, tensor<f64>
-  %9, %10, %11 = nn.lamb %p, %g, %none, %none enable %no scale %half lr %half beta1 %half beta2 %half epsilon %two weight_decay %quarter bias1 %half bias2 %half decay = 2.0 : tensor<2xf64>, tensor<f64>
+  %0, %1, %2 = nn.lamb %p, %g, %none, %none enable %yes scale %half lr %half beta1 %half beta2 %half epsilon %two weight_decay %quarter bias1 %half bias2 %half factors <decay = 2.0> : tensor<2xf64>, tensor<f64>
+  %3, %4, %5 = nn.lamb %none, %g, %none, %none enable %yes scale %half lr %half beta1 %half beta2 %half epsilon %two weight_decay %quarter bias1 %half bias2 %half factors <decay = 2.0> : tensor<2xf64>, tensor<f64>
+  %6, %7, %8 = nn.lamb %p, %none, %none, %none enable %yes scale %half lr %half beta1 %half beta2 %half epsilon %two weight_decay %zero bias1 %half bias2 %half factors <decay = 2.0> : tensor<2xf64>, tensor<f64>
+  %9, %10, %11 = nn.lamb %p, %g, %none, %none enable %no scale %half lr %half beta1 %half beta2 %half epsilon %two weight_decay %quarter bias1 %half bias2 %half factors <decay = 2.0> : tensor<2xf64>, tensor<f64>
   return %0, %1, %2, %3, %6, %9, %10 : tensor<2xf64>, tensor<2xf64>, tensor<2xf64>, tensor<2xf64>, tensor<2xf64>, tensor<2xf64>, tensor<2xf64>
 }
 
@@ -42,7 +42,7 @@ func.func @lamb() -> (tensor<2xf64>, tensor<2xf64>, tensor<2xf64>, tensor<2xf64>
 // lamb_c1: segments
 func.func @lamb_c1(%p: tensor<8xf32>, %s: tensor<f32>, %e: tensor<i1>) {
   // expected-error@+1 {{updates one parameter: it takes no 'offset' and no 'segments'}}
-  %p1, %m1, %v1 = nn.lamb %p, %p, %p, %p enable %e scale %s lr %s beta1 %s beta2 %s epsilon %s weight_decay %s bias1 %s bias2 %s decay = 1.0 segments = [#nn.update_range<offset = 0, count = 4, decay = 1.0 : f64>] : tensor<8xf32>, tensor<f32>
+  %p1, %m1, %v1 = nn.lamb %p, %p, %p, %p enable %e scale %s lr %s beta1 %s beta2 %s epsilon %s weight_decay %s bias1 %s bias2 %s segments = [#nn.update_range<offset = 0, count = 4>] : tensor<8xf32>, tensor<f32>
   return
 }
 
@@ -51,6 +51,6 @@ func.func @lamb_c1(%p: tensor<8xf32>, %s: tensor<f32>, %e: tensor<i1>) {
 // The state has another shape than the parameter.
 func.func @lamb_shape(%p: tensor<8xf32>, %m: tensor<4xf32>, %s: tensor<f32>, %e: tensor<i1>) {
   // expected-error@+1 {{all of {param, grad, moment1} have same shape}}
-  %p1, %m1, %v1 = "nn.lamb"(%p, %p, %m, %m, %e, %s, %s, %s, %s, %s, %s, %s, %s) <{decay = 1.0 : f64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0>}> : (tensor<8xf32>, tensor<8xf32>, tensor<4xf32>, tensor<4xf32>, tensor<i1>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<8xf32>, tensor<4xf32>, tensor<4xf32>)
+  %p1, %m1, %v1 = "nn.lamb"(%p, %p, %m, %m, %e, %s, %s, %s, %s, %s, %s, %s, %s) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0>}> : (tensor<8xf32>, tensor<8xf32>, tensor<4xf32>, tensor<4xf32>, tensor<i1>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<8xf32>, tensor<4xf32>, tensor<4xf32>)
   return
 }

@@ -2,9 +2,9 @@
 // RUN: shale-opt %s --split-input-file --verify-diagnostics | shale-run | FileCheck %s --check-prefix=VALUES
 
 // CHECK-LABEL: func.func private @flat
-// CHECK: nn.lion %{{.*}}, %{{.*}}, %{{.*}} enable %{{.*}} scale %{{.*}} lr %{{.*}} beta1 %{{.*}} beta2 %{{.*}} weight_decay %{{.*}} offset %{{.*}} : tensor<i64> decay = 1.000000e+00 segments = [#nn.update_range<offset = 0, count = 4, decay = 1.000000e+00 : f64>] : tensor<8xf32> grad tensor<8xbf16> state tensor<8xbf16>, tensor<f32>
+// CHECK: nn.lion %{{.*}}, %{{.*}}, %{{.*}} enable %{{.*}} scale %{{.*}} lr %{{.*}} beta1 %{{.*}} beta2 %{{.*}} weight_decay %{{.*}} offset %{{.*}} : tensor<i64> segments = [#nn.update_range<offset = 0, count = 4>] : tensor<8xf32> grad tensor<8xbf16> state tensor<8xbf16>, tensor<f32>
 func.func private @flat(%p: tensor<8xf32>, %g: tensor<8xbf16>, %s: tensor<f32>, %e: tensor<i1>, %o: tensor<i64>) {
-  %p1, %m1 = nn.lion %p, %g, %g enable %e scale %s lr %s beta1 %s beta2 %s weight_decay %s offset %o : tensor<i64> decay = 1.0 segments = [#nn.update_range<offset = 0, count = 4, decay = 1.0 : f64>] : tensor<8xf32> grad tensor<8xbf16> state tensor<8xbf16>, tensor<f32>
+  %p1, %m1 = nn.lion %p, %g, %g enable %e scale %s lr %s beta1 %s beta2 %s weight_decay %s offset %o : tensor<i64> segments = [#nn.update_range<offset = 0, count = 4>] : tensor<8xf32> grad tensor<8xbf16> state tensor<8xbf16>, tensor<f32>
   return
 }
 
@@ -23,8 +23,8 @@ func.func @lion() -> (tensor<3xf64>, tensor<3xf64>, tensor<3xf64>) {
   %most = nn.constant dense<0.75> : tensor<f64>
   %yes = nn.constant dense<true> : tensor<i1>
   %no = nn.constant dense<false> : tensor<i1>
-  %0, %1 = nn.lion %p, %g, %m enable %yes scale %half lr %half beta1 %half beta2 %most weight_decay %quarter decay = 2.0 : tensor<3xf64>, tensor<f64>
-  %2, %3 = nn.lion %p, %g, %m enable %no scale %half lr %half beta1 %half beta2 %most weight_decay %quarter decay = 2.0 : tensor<3xf64>, tensor<f64>
+  %0, %1 = nn.lion %p, %g, %m enable %yes scale %half lr %half beta1 %half beta2 %most weight_decay %quarter factors <decay = 2.0> : tensor<3xf64>, tensor<f64>
+  %2, %3 = nn.lion %p, %g, %m enable %no scale %half lr %half beta1 %half beta2 %most weight_decay %quarter factors <decay = 2.0> : tensor<3xf64>, tensor<f64>
   return %0, %1, %2 : tensor<3xf64>, tensor<3xf64>, tensor<3xf64>
 }
 
@@ -33,7 +33,7 @@ func.func @lion() -> (tensor<3xf64>, tensor<3xf64>, tensor<3xf64>) {
 // lion_c1: segments with operands that are not 1-D
 func.func @lion_c1(%p: tensor<2x4xf32>, %s: tensor<f32>, %e: tensor<i1>) {
   // expected-error@+1 {{'segments' needs 1-D operands}}
-  %p1, %m1 = nn.lion %p, %p, %p enable %e scale %s lr %s beta1 %s beta2 %s weight_decay %s decay = 1.0 segments = [#nn.update_range<offset = 0, count = 4, decay = 1.0 : f64>] : tensor<2x4xf32>, tensor<f32>
+  %p1, %m1 = nn.lion %p, %p, %p enable %e scale %s lr %s beta1 %s beta2 %s weight_decay %s segments = [#nn.update_range<offset = 0, count = 4>] : tensor<2x4xf32>, tensor<f32>
   return
 }
 
@@ -42,7 +42,7 @@ func.func @lion_c1(%p: tensor<2x4xf32>, %s: tensor<f32>, %e: tensor<i1>) {
 // lion_c2: an offset without segments
 func.func @lion_c2(%p: tensor<8xf32>, %s: tensor<f32>, %e: tensor<i1>, %o: tensor<i64>) {
   // expected-error@+1 {{'offset' needs 'segments'}}
-  %p1, %m1 = nn.lion %p, %p, %p enable %e scale %s lr %s beta1 %s beta2 %s weight_decay %s offset %o : tensor<i64> decay = 1.0 : tensor<8xf32>, tensor<f32>
+  %p1, %m1 = nn.lion %p, %p, %p enable %e scale %s lr %s beta1 %s beta2 %s weight_decay %s offset %o : tensor<i64> : tensor<8xf32>, tensor<f32>
   return
 }
 
@@ -51,6 +51,6 @@ func.func @lion_c2(%p: tensor<8xf32>, %s: tensor<f32>, %e: tensor<i1>, %o: tenso
 // The state has another shape than the parameter.
 func.func @lion_shape(%p: tensor<8xf32>, %m: tensor<4xf32>, %s: tensor<f32>, %e: tensor<i1>) {
   // expected-error@+1 {{all of {param, grad, momentum} have same shape}}
-  %p1, %m1 = "nn.lion"(%p, %p, %m, %e, %s, %s, %s, %s, %s) <{decay = 1.0 : f64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0>}> : (tensor<8xf32>, tensor<8xf32>, tensor<4xf32>, tensor<i1>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<8xf32>, tensor<4xf32>)
+  %p1, %m1 = "nn.lion"(%p, %p, %m, %e, %s, %s, %s, %s, %s) <{operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0>}> : (tensor<8xf32>, tensor<8xf32>, tensor<4xf32>, tensor<i1>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<8xf32>, tensor<4xf32>)
   return
 }

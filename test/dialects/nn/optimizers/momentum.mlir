@@ -2,9 +2,9 @@
 // RUN: shale-opt %s --split-input-file --verify-diagnostics | shale-run | FileCheck %s --check-prefix=VALUES
 
 // CHECK-LABEL: func.func private @flat
-// CHECK: nn.momentum %{{.*}}, %{{.*}}, %{{.*}} enable %{{.*}} scale %{{.*}} lr %{{.*}} momentum %{{.*}} gradient_weight %{{.*}} nesterov %{{.*}} weight_decay %{{.*}} weight %{{.*}} offset %{{.*}} : tensor<i64> decay = 1.000000e+00 segments = [#nn.update_range<offset = 0, count = 4, decay = 1.000000e+00 : f64>] : tensor<8xf32> grad tensor<8xbf16> state tensor<8xbf16>, tensor<f32>
+// CHECK: nn.momentum %{{.*}}, %{{.*}}, %{{.*}} enable %{{.*}} scale %{{.*}} lr %{{.*}} momentum %{{.*}} gradient_weight %{{.*}} nesterov %{{.*}} weight_decay %{{.*}} weight %{{.*}} offset %{{.*}} : tensor<i64> segments = [#nn.update_range<offset = 0, count = 4>] : tensor<8xf32> grad tensor<8xbf16> state tensor<8xbf16>, tensor<f32>
 func.func private @flat(%p: tensor<8xf32>, %g: tensor<8xbf16>, %s: tensor<f32>, %e: tensor<i1>, %o: tensor<i64>) {
-  %p1, %v1 = nn.momentum %p, %g, %g enable %e scale %s lr %s momentum %s gradient_weight %s nesterov %s weight_decay %s weight %s offset %o : tensor<i64> decay = 1.0 segments = [#nn.update_range<offset = 0, count = 4, decay = 1.0 : f64>] : tensor<8xf32> grad tensor<8xbf16> state tensor<8xbf16>, tensor<f32>
+  %p1, %v1 = nn.momentum %p, %g, %g enable %e scale %s lr %s momentum %s gradient_weight %s nesterov %s weight_decay %s weight %s offset %o : tensor<i64> segments = [#nn.update_range<offset = 0, count = 4>] : tensor<8xf32> grad tensor<8xbf16> state tensor<8xbf16>, tensor<f32>
   return
 }
 
@@ -26,9 +26,9 @@ func.func @momentum() -> (tensor<1xf64>, tensor<1xf64>, tensor<1xf64>, tensor<1x
   %one = nn.constant dense<1.0> : tensor<f64>
   %yes = nn.constant dense<true> : tensor<i1>
   %no = nn.constant dense<false> : tensor<i1>
-  %0, %1 = nn.momentum %p, %g, %v enable %yes scale %half lr %half momentum %half gradient_weight %one nesterov %zero weight_decay %quarter weight %quarter decay = 2.0 : tensor<1xf64>, tensor<f64>
-  %2, %3 = nn.momentum %p, %g, %v enable %yes scale %half lr %half momentum %half gradient_weight %one nesterov %one weight_decay %quarter weight %quarter decay = 2.0 : tensor<1xf64>, tensor<f64>
-  %4, %5 = nn.momentum %p, %g, %v enable %no scale %half lr %half momentum %half gradient_weight %one nesterov %one weight_decay %quarter weight %quarter decay = 2.0 : tensor<1xf64>, tensor<f64>
+  %0, %1 = nn.momentum %p, %g, %v enable %yes scale %half lr %half momentum %half gradient_weight %one nesterov %zero weight_decay %quarter weight %quarter factors <decay = 2.0> : tensor<1xf64>, tensor<f64>
+  %2, %3 = nn.momentum %p, %g, %v enable %yes scale %half lr %half momentum %half gradient_weight %one nesterov %one weight_decay %quarter weight %quarter factors <decay = 2.0> : tensor<1xf64>, tensor<f64>
+  %4, %5 = nn.momentum %p, %g, %v enable %no scale %half lr %half momentum %half gradient_weight %one nesterov %one weight_decay %quarter weight %quarter factors <decay = 2.0> : tensor<1xf64>, tensor<f64>
   return %0, %1, %2, %4 : tensor<1xf64>, tensor<1xf64>, tensor<1xf64>, tensor<1xf64>
 }
 
@@ -37,7 +37,7 @@ func.func @momentum() -> (tensor<1xf64>, tensor<1xf64>, tensor<1xf64>, tensor<1x
 // momentum_c1: segments with operands that are not 1-D
 func.func @momentum_c1(%p: tensor<2x4xf32>, %s: tensor<f32>, %e: tensor<i1>) {
   // expected-error@+1 {{'segments' needs 1-D operands}}
-  %p1, %v1 = nn.momentum %p, %p, %p enable %e scale %s lr %s momentum %s gradient_weight %s nesterov %s weight_decay %s weight %s decay = 1.0 segments = [#nn.update_range<offset = 0, count = 4, decay = 1.0 : f64>] : tensor<2x4xf32>, tensor<f32>
+  %p1, %v1 = nn.momentum %p, %p, %p enable %e scale %s lr %s momentum %s gradient_weight %s nesterov %s weight_decay %s weight %s segments = [#nn.update_range<offset = 0, count = 4>] : tensor<2x4xf32>, tensor<f32>
   return
 }
 
@@ -46,6 +46,6 @@ func.func @momentum_c1(%p: tensor<2x4xf32>, %s: tensor<f32>, %e: tensor<i1>) {
 // momentum_c2: an offset without segments
 func.func @momentum_c2(%p: tensor<8xf32>, %s: tensor<f32>, %e: tensor<i1>, %o: tensor<i64>) {
   // expected-error@+1 {{'offset' needs 'segments'}}
-  %p1, %v1 = nn.momentum %p, %p, %p enable %e scale %s lr %s momentum %s gradient_weight %s nesterov %s weight_decay %s weight %s offset %o : tensor<i64> decay = 1.0 : tensor<8xf32>, tensor<f32>
+  %p1, %v1 = nn.momentum %p, %p, %p enable %e scale %s lr %s momentum %s gradient_weight %s nesterov %s weight_decay %s weight %s offset %o : tensor<i64> : tensor<8xf32>, tensor<f32>
   return
 }

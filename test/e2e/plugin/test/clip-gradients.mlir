@@ -21,6 +21,6 @@
 // RUN: not shale-opt %acme %s --acme-clip-gradients=limit=0 2>&1 | FileCheck %s --check-prefix=LIMIT
 // LIMIT: error: acme-clip-gradients: limit must be positive
 func.func @step(%p: tensor<4xf32>, %g: tensor<4xf32>, %v: tensor<4xf32>, %on: tensor<i1>, %scale: tensor<f32>, %lr: tensor<f32>) -> (tensor<4xf32>, tensor<4xf32>) {
-  %new, %velocity = nn.sgd %p, %g, %v enable %on scale %scale lr %lr momentum %lr weight_decay %lr decay = 1.0 : tensor<4xf32>, tensor<f32>
+  %new, %velocity = nn.sgd %p, %g, %v enable %on scale %scale lr %lr momentum %lr weight_decay %lr : tensor<4xf32>, tensor<f32>
   return %new, %velocity : tensor<4xf32>, tensor<4xf32>
 }

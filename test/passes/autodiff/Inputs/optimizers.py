@@ -12,7 +12,7 @@ for file in files:
     step = f"{forward}.{name}.mlir"
     run = json.loads(file.read_text())
     no_decay = [f"--shale-no-decay=regex={run['no_decay']}"] if "no_decay" in run else []
-    subprocess.run(["shale-opt", forward, *no_decay, f"--shale-scale-learning-rates=factors={run.get('lr_scale', '')}",
+    subprocess.run(["shale-opt", forward, *no_decay, f"--shale-scale-updates=factor=lr_scale values={run.get('lr_scale', '')}",
                     f"--shale-assign-optimizers=optimizer={run['optimizer']['name']}",
                     f"--shale-autodiff=optimizer={run['optimizer']['name']}", "-o", step], check=True)
     done = subprocess.run([sys.executable, pathlib.Path(__file__).with_name("follow.py"), case, file.name, step], stdout=subprocess.PIPE, text=True)
