@@ -51,6 +51,7 @@ public:
   bool joinsProducts(mlir::Type element) const override;
   bool has8BitProducts() const override;
   bool storesTransposes() const override { return true; }
+  bool storesParts(int64_t parts, int64_t part) const override;
   int64_t paddedSize(int64_t size, mlir::Type element) const override;
   bool alignsSlices() const override { return true; }
   int64_t lossChunkRows() const override { return 4096; }

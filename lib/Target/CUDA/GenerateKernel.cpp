@@ -93,7 +93,7 @@ FailureOr<KernelInfo> CudaTarget::generateKernel(ModuleOp module, StringRef name
     return finish(launchOf(*segments), [&](gpu::GPUFuncOp function) {
       return emitSegments(b, function, body, *segments);
     });
-  FailureOr<RowForm> form = chooseRowForm(body, /*columnSums=*/true);
+  FailureOr<RowForm> form = chooseForm(body);
   if (failed(form))
     return failure();
   if (form->sumParts > 0 && columnSumParts(form->rows, form->columns, form->sums.size()) == 0)

@@ -44,6 +44,10 @@ private:
       for (int64_t part = 0; part < schedule.parts; ++part)
         if (!emitOutputs(form.columns, chunkOf(unit, part), schedule.width, made))
           return false;
+      // Other outputs have an element for each place, where the parts are computed, too.
+      if (schedule.parts > 1 && !emitOutputs(form.columns / schedule.parts,
+                                             unit.times(schedule.width), schedule.width, made))
+        return false;
       storeWhere(condition, made);
     }
     return true;

@@ -103,6 +103,12 @@ bool keepsRuns(Operation *op, int64_t block) {
   });
 }
 
+/// Whether a thread can have the same place of each of `parts` parts of `part` elements: sectors of
+/// memory, whatever the type, are in one part.
+bool hasParts(int64_t parts, int64_t part) {
+  return parts > 1 && parts <= kMaxParts && part % kSector == 0;
+}
+
 /// Sets the parts of a flat kernel that joins tensors of equal size, as rotary positions do. A
 /// thread that has the same place of each part reads what the parts share once, and computes one
 /// operand for each element: which one does not depend on the thread. The result may be a part of
@@ -118,12 +124,8 @@ void chooseParts(const RowForm &form, Region &body, GpuSchedule &schedule) {
     bool equal = llvm::all_of(op.getInputs(), [&](Value input) {
       return nn::elements(input) * parts == nn::elements(op.getResult());
     });
-    int64_t sector = kSector;
-    for (Value value : buffersOf(body, form.columns))
-      sector = std::max(sector, kSector / nn::elementBytes(getElementTypeOrSelf(value.getType())));
-    if (equal && parts > 1 && parts <= kMaxParts && part % sector == 0 &&
-        part % schedule.width == 0 && form.columns % (part * parts) == 0 &&
-        keepsRuns(op, part * parts)) {
+    if (equal && hasParts(parts, part) && part % schedule.width == 0 &&
+        form.columns % (part * parts) == 0 && keepsRuns(op, part * parts)) {
       schedule.parts = parts;
       schedule.part = part;
       return;
@@ -219,6 +221,22 @@ int64_t CudaTarget::columnSumParts(int64_t rows, int64_t columns, int64_t sums) 
   int64_t warps = std::max(threads, kSumThreads) / kWarp;
   int64_t blocks = std::max(kSumWarps / warps, kLeastSumBlocks);
   return each * sums > mostSums ? 0 : std::min(rows / leastRows, blocks);
+}
+
+bool CudaTarget::storesParts(int64_t parts, int64_t part) const { return hasParts(parts, part); }
+
+FailureOr<RowForm> cuda::chooseForm(Region &body) {
+  FailureOr<RowForm> form = chooseRowForm(body, /*columnSums=*/true);
+  if (failed(form) || form->flat || !form->rowOutputs || form->loops)
+    return form;
+  // Rows are the elements of the smaller results, columns the parts.
+  RowForm flat;
+  flat.flat = true;
+  flat.columns = form->rows * form->columns;
+  GpuSchedule schedule;
+  schedule.width = chunkWidth(body, flat.columns, flat.columns);
+  chooseParts(flat, body, schedule);
+  return schedule.parts == form->columns ? flat : form;
 }
 
 GpuSchedule cuda::chooseSchedule(const RowForm &form, Region &body) {

@@ -21,7 +21,8 @@ namespace shale::cuda {
 /// memory. Flat: a thread takes `chunks` chunks of `width` neighbouring elements, a block's threads
 /// apart. If `parts` is above 1, the elements are a sequence of groups of `parts` parts of `part`
 /// elements each. A thread takes the chunk at the same place of each part of a group, for `chunks /
-/// parts` places. If it `transposes`, a block takes a tile of a matrix (TransposeForm).
+/// parts` places, and of outputs that have an element for each place. If it `transposes`, a block
+/// takes a tile of a matrix (TransposeForm).
 struct GpuSchedule {
   int64_t blocks = 1;
   int64_t threads = 32; ///< per block
@@ -33,6 +34,10 @@ struct GpuSchedule {
   int64_t outer = 1, each = 1, inner = 1;
   bool transposes = false;
 };
+
+/// Chooses the form of a kernel. If it joins parts at one place, and its other results have an
+/// element for each place, the form is flat: that of the joined elements. Fails after an error.
+mlir::FailureOr<RowForm> chooseForm(mlir::Region &body);
 
 /// Chooses the schedule of a kernel from its form and the types and sizes of its inputs and
 /// outputs. The order of a sum over columns, or over a row of at most 16384 elements, depends on

@@ -180,7 +180,7 @@ int64_t passesOf(rt::KernelOp kernel) {
   if (llvm::any_of(kernel.getBody().front(),
                    [](mlir::Operation &op) { return mlir::isa<cuda::OwnKernelOpInterface>(op); }))
     return 1;
-  mlir::FailureOr<RowForm> form = chooseRowForm(kernel.getBody(), /*columnSums=*/true);
+  mlir::FailureOr<RowForm> form = cuda::chooseForm(kernel.getBody());
   if (failed(form) || form->flat)
     return 1;
   return cuda::chooseSchedule(*form, kernel.getBody()).chunks > 0 ? 1 : passesOf(kernel, *form);
