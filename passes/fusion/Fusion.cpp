@@ -355,8 +355,10 @@ void shale::fuseBlock(Block &block, const Target &target, bool singletons) {
     duplicateCheapOps(block, target);
   }
   Groups groups(block, target);
-  if (!singletons)
+  if (!singletons) {
     groups.merge();
+    groups.mergeSiblings();
+  }
   std::vector<FusionGroup *> list = groups.list();
   for (FusionGroup *group : list)
     chooseParts(*group, target);

@@ -10,10 +10,6 @@
 using namespace mlir;
 using namespace shale;
 
-/// Maximum number of ops in a group. Kernels of models have fewer than a hundred; emitting one
-/// recurses from results to operands.
-static constexpr size_t kMostOps = 1024;
-
 bool shale::isFusible(Operation *op) {
   if (isa<ElementwiseOpInterface>(op))
     return op->getNumResults() == 1 && nn::elements(op->getResult(0)) > 0;
@@ -244,9 +240,7 @@ void Groups::join(int producer, int consumer, int64_t rows, int64_t columns, boo
   from = FusionGroup();
 }
 
-/// Whether two ops are in one phase. Merging phases would keep values that only the backward pass
-/// needs live from the forward pass on.
-static bool samePhase(Operation *producer, Operation *consumer) {
+bool shale::samePhase(Operation *producer, Operation *consumer) {
   return nn::phaseOf(producer) == nn::phaseOf(consumer);
 }
 

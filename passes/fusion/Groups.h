@@ -17,6 +17,10 @@
 
 namespace shale {
 
+/// Maximum number of ops in a group. Kernels of models have fewer than a hundred; emitting one
+/// recurses from results to operands.
+inline constexpr size_t kMostOps = 1024;
+
 /// Whether a kernel can compute the op.
 bool isFusible(mlir::Operation *op);
 /// Whether the op has no operands and is computed wherever it is needed.
@@ -28,6 +32,9 @@ bool isAlias(mlir::Operation *op);
 bool selects(mlir::Operation *op);
 /// Returns the value that has the same elements in memory before reshapes and barriers.
 mlir::Value storedRoot(mlir::Value value);
+/// Whether two ops are in one phase. Merging phases would keep values that only the backward pass
+/// needs live from the forward pass on.
+bool samePhase(mlir::Operation *producer, mlir::Operation *consumer);
 /// Returns how the op's results read operand `number`.
 Access accessOf(mlir::Operation *op, unsigned number);
 
@@ -76,6 +83,9 @@ public:
   Groups(mlir::Block &block, const Target &target);
   /// Merges along all edges where that is possible.
   void merge();
+  /// Merges groups that read the same values, after merge(): a group of which all is computed again
+  /// with one that reads, among others, what it reads.
+  void mergeSiblings();
   /// Returns the remaining groups, in the block's order.
   std::vector<FusionGroup *> list();
 
@@ -92,6 +102,22 @@ private:
   bool takesTranspose(const FusionGroup &producer, const FusionGroup &consumer,
                       mlir::Operation *op) const;
   bool mergeEdges();
+  /// The places at which a group without rows computes elements, each from values at its place.
+  struct Places {
+    int64_t count = 0;  ///< 0: the group computes elements in another way
+    bool joins = false; ///< whether the last op joins tensors that have an element for each place
+    /// Stored values with an element for each place: groups that share one have the same places.
+    llvm::SetVector<mlir::Value> reads;
+  };
+  Places placesOf(const FusionGroup &group) const;
+  /// Merges a group that is computed again with another, if both compute elements at the same
+  /// places in one phase, and the other one reads all large values that the first one reads. What
+  /// they share is then read once. The first one waits for what else the other one reads, and none
+  /// of what it reads lives longer for that. Both are near each other, in the backward pass of the
+  /// same ops: a gradient reads what was kept, and what is computed from that again is read next to
+  /// it. Other groups that read one value can be far apart: a result of one of them would be kept
+  /// until the other one is computed, or the other way round.
+  bool mergeSiblings(int again, int other, const Places &first, const Places &second);
   /// Whether a path from one group to the other passes through ops outside of both.
   bool hasDetour(int from, int to) const;
   void cross(const FusionGroup &group, int change);

@@ -602,6 +602,65 @@ func.func @f(%q: tensor<3x5x2x64xT>, %v: tensor<15x32xT>, %c: tensor<5x32xT>, %s
     }
 }
 
+/// The number of kernels of @f on a GPU.
+int kernelsOnGpu(const std::string &text) {
+  mlir::MLIRContext context;
+  prepare(context);
+  auto module = parse(context, text);
+  RunOptions options;
+  options.target = "cuda:sm_90a";
+  return CompiledKernels(*module, options).count();
+}
+
+// What is computed again beside parts that are joined, in one kernel: parts of rows, of which the
+// last unit of threads is not full, three parts, and whole tensors. Narrow parts have a
+// kernel of their own.
+TEST(Concat, PartsAndOthers) {
+  std::string text = R"(
+func.func @f(%g: tensor<ROWSxWIDTHxT>, %u: tensor<ROWSxWIDTHxT>, %d: tensor<ROWSxWIDTHxT>) -> (tensor<ROWSxWIDTHxT>, tensor<JOINEDxT>) {
+  %k:2 = mem.barrier %g, %u : tensor<ROWSxWIDTHxT>, tensor<ROWSxWIDTHxT>
+  %s = nn.silu %k#0 {mem.recomputed} : tensor<ROWSxWIDTHxT>
+  %h = nn.mul %s, %k#1 {mem.recomputed} : tensor<ROWSxWIDTHxT>
+  %0 = nn.mul %d, %s : tensor<ROWSxWIDTHxT>
+  %1 = nn.mul %d, %u : tensor<ROWSxWIDTHxT>
+  %2 = nn.sub %g, %1 : tensor<ROWSxWIDTHxT>
+  %4 = nn.add %d, %u : tensor<ROWSxWIDTHxT>
+  %3 = nn.concat OPERANDS dim = DIM : (TYPES) -> tensor<JOINEDxT>
+  return %h, %3 : tensor<ROWSxWIDTHxT>, tensor<JOINEDxT>
+})";
+  struct Case {
+    int64_t rows, width, dim, parts;
+    int kernels;
+  };
+  for (Case c : {Case{5, 64, 1, 2, 1},
+                 {7, 96, 1, 3, 1},
+                 {6, 48, 0, 2, 1},
+                 {700, 416, 1, 2, 1},
+                 {4, 48, 1, 2, 2}})
+    for (std::string type : {"f32", "bf16"}) {
+      std::string tensor = "tensor<ROWSxWIDTHxT>", operands = "%2, %0",
+                  types = tensor + ", " + tensor;
+      if (c.parts == 3) {
+        operands += ", %4";
+        types += ", " + tensor;
+      }
+      std::string one = text;
+      for (auto [name, word] : {std::pair<std::string, std::string>{"OPERANDS", operands},
+                                {"TYPES", types},
+                                {"JOINED", c.dim ? "ROWSxJOIN" : "JOINxWIDTH"}})
+        for (size_t at; (at = one.find(name)) != std::string::npos;)
+          one.replace(at, name.size(), word);
+      one = replace(one, {{"ROWS", c.rows},
+                          {"WIDTH", c.width},
+                          {"DIM", c.dim},
+                          {"JOIN", c.parts * (c.dim ? c.width : c.rows)}});
+      for (size_t at; (at = one.find("xT>")) != std::string::npos;)
+        one.replace(at, 3, "x" + type + ">");
+      check(one, type == "f32" ? 3e-6 : 8e-3);
+      EXPECT_EQ(kernelsOnGpu(one), c.kernels) << one;
+    }
+}
+
 /// The kernels on both sides of a quantized gather over one rank, without the gather, have the bits
 /// of the interpreter, which rounds as they do.
 void checkQuantized(int64_t blocks, const std::string &wire) {
