@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the ONNX file of a large model, in the form of torch's exporter, from the file of a small one.
 
-    scale.py llama-405b|llama-70b|llama-8b|llama-7b|llama-3.2-1b|llama-1b|gpt2-124m|gpt2-30m OUT.onnx [--layers N] [--random-weights]
+    scale.py llama-405b|llama-70b|llama-8b|llama-7b|llama-3.2-1b|llama-1b|llama-wide|gpt2-124m|gpt2-30m OUT.onnx [--layers N] [--random-weights]
 
 The graph is that of the fixture of the same family (llama/model.onnx, gpt2/model.onnx): its second layer repeated,
 sizes in shapes and constants replaced, every name and scope with them. Weights are external data, OUT.data, which does
@@ -17,7 +17,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "lib", "Frontend", "ONNX"))
 from onnx_writer import field, varint  # noqa: E402
 
-# Sizes: Llama 3.1 405B, Llama 3 70B and 8B, Llama 2 7B, Llama 3.2 1B (with a head of its own), TinyLlama 1.1B, GPT-2 small, from their published configurations. gpt2-30m is the model of test/bench/gpt2.py.
+# Sizes: Llama 3.1 405B, Llama 3 70B and 8B, Llama 2 7B, Llama 3.2 1B (with a head of its own), TinyLlama 1.1B, GPT-2 small, from their published configurations. gpt2-30m is the model of test/bench/gpt2.py,
+# llama-wide that of test/e2e/siblings.py: the fixture with gate and up of whole sectors.
 MODELS = {
     "llama-405b": dict(family="llama", layers=126, width=16384, heads=128, kv=8, ffn=53248, vocab=128256, theta=500000.0),
     "llama-70b": dict(family="llama", layers=80, width=8192, heads=64, kv=8, ffn=28672, vocab=128256, theta=500000.0),
@@ -25,6 +26,7 @@ MODELS = {
     "llama-3.2-1b": dict(family="llama", layers=16, width=2048, heads=32, kv=8, ffn=8192, vocab=128256, theta=500000.0),
     "llama-8b": dict(family="llama", layers=32, width=4096, heads=32, kv=8, ffn=14336, vocab=128256, theta=500000.0),
     "llama-7b": dict(family="llama", layers=32, width=4096, heads=32, kv=32, ffn=11008, vocab=32000, theta=10000.0),
+    "llama-wide": dict(family="llama", layers=2, width=64, heads=4, kv=2, ffn=192, vocab=256, theta=10000.0),
     "gpt2-124m": dict(family="gpt2", layers=12, width=768, heads=12, kv=12, ffn=3072, vocab=50257, positions=1024),
     "gpt2-30m": dict(family="gpt2", layers=6, width=384, heads=6, kv=6, ffn=1536, vocab=50257, positions=1024),
 }
