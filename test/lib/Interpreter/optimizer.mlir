@@ -61,7 +61,7 @@ func.func @segments() -> tensor<4xf64> {
   %zero = nn.constant dense<0.0> : tensor<f64>
   %yes = nn.constant dense<true> : tensor<i1>
   %offset = nn.constant dense<2> : tensor<i64>
-  %0, %1 = nn.sgd %p, %g, %v enable %yes scale %one lr %one momentum %zero weight_decay %one offset %offset : tensor<i64> factors <decay = 7.000000e+00> segments = [#nn.update_range<offset = 0, count = 2, factors = #nn.update_factors<decay = 9.0>>, #nn.update_range<offset = 3, count = 2, factors = #nn.update_factors<decay = 0.0>>, #nn.update_range<offset = 5, count = 3>] : tensor<4xf64>, tensor<f64>
+  %0, %1 = nn.sgd %p, %g, %v enable %yes scale %one lr %one momentum %zero weight_decay %one offset %offset : tensor<i64> segments = [#nn.update_range<offset = 0, count = 2, factors = #nn.update_factors<decay = 9.0>>, #nn.update_range<offset = 3, count = 2, factors = #nn.update_factors<decay = 0.0>>, #nn.update_range<offset = 5, count = 3>] : tensor<4xf64>, tensor<f64>
   return %0 : tensor<4xf64>
 }
 
