@@ -24,6 +24,9 @@ inline constexpr llvm::StringLiteral kRecomputeAttr = MemDialect::RecomputeAttrH
 /// Marks a recomputation of an op with kRecomputeAttr; in rt, the call that executes it.
 inline constexpr llvm::StringLiteral kRecomputedAttr =
     MemDialect::RecomputedAttrHelper::getNameStr();
+/// On a cluster, and in rt on its launch: names of the nodes of which it computes values again.
+inline constexpr llvm::StringLiteral kRecomputesAttr =
+    MemDialect::RecomputesAttrHelper::getNameStr();
 /// Marks an op whose results are copied to host memory after they are computed.
 inline constexpr llvm::StringLiteral kOffloadAttr = MemDialect::OffloadAttrHelper::getNameStr();
 /// On an nn.state: the memory in which it is kept; device memory without it.

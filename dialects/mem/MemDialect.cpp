@@ -38,12 +38,17 @@ static bool isHost(Operation *, StringAttr space) {
   return shale::mem::symbolizeMemory(space.getValue()) == shale::mem::Memory::Host;
 }
 
+static bool areNames(Operation *, ArrayAttr names) {
+  return llvm::all_of(names, llvm::IsaPred<StringAttr>);
+}
+
 static bool isCount(Operation *, IntegerAttr flops) { return !flops.getValue().isNegative(); }
 
 using Mem = shale::mem::MemDialect;
 static constexpr shale::AttrRule kRules[] = {
     shale::attrRule<Mem::RecomputeAttrHelper>("be a unit attribute"),
     shale::attrRule<Mem::RecomputedAttrHelper>("be a unit attribute"),
+    shale::attrRule<Mem::RecomputesAttrHelper, areNames>("be a list of names"),
     shale::attrRule<Mem::OffloadAttrHelper>("be a unit attribute"),
     shale::attrRule<Mem::SpaceAttrHelper, isHost>("be \"host\""),
     shale::attrRule<Mem::RecomputeFlopsAttrHelper, isCount>("be a number of operations")};

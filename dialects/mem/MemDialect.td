@@ -12,6 +12,7 @@ def Mem_Dialect : Dialect {
     |---|---|---|
     | `mem.recompute` | ops | the results are not kept between intervals of use; `--shale-materialize-recompute` recomputes them |
     | `mem.recomputed` | ops | a recomputation, which reads its operands through `mem.barrier` |
+    | `mem.recomputes` | `nn.cluster` | names of the model's nodes of which the kernel computes values again, perhaps beside others |
     | `mem.offload` | ops | `--shale-materialize-offload` moves the results to host memory |
     | `mem.space = "host"` | `nn.state` | the state is kept in host memory |
     | `mem.recompute_flops` | functions | floating-point operations that recomputation adds |
@@ -20,6 +21,7 @@ def Mem_Dialect : Dialect {
   let discardableAttrs = (ins
     "::mlir::UnitAttr":$recompute,
     "::mlir::UnitAttr":$recomputed,
+    "::mlir::ArrayAttr":$recomputes,
     "::mlir::UnitAttr":$offload,
     "::mlir::StringAttr":$space,
     "::mlir::IntegerAttr":$recompute_flops

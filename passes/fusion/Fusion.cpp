@@ -1,6 +1,8 @@
 //===- Fusion.cpp - Puts ops into clusters --------------------------------===//
+#include "dialects/mem/Mem.h"
 #include "dialects/nn/Ops/Cast.h"
 #include "dialects/nn/Ops/Cluster.h"
+#include "lib/Analysis/Timeline.h"
 #include "lib/Support/DeadOps.h"
 #include "lib/Support/Remarks.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -233,6 +235,24 @@ SmallVector<int64_t> findAliases(nn::ClusterOp cluster, bool sumsInPlace) {
   return aliases;
 }
 
+/// Sets on a cluster whether all of its ops compute values again, and of which nodes any does.
+void markRecomputed(nn::ClusterOp cluster, const FusionGroup &group) {
+  llvm::SetVector<Attribute> nodes;
+  Builder builder(cluster.getContext());
+  bool all = true;
+  for (Operation *op : group.ops) {
+    if (!op->hasAttr(mem::kRecomputedAttr))
+      all = false;
+    else if (std::string node = sourceNode(op->getLoc()); !node.empty())
+      nodes.insert(builder.getStringAttr(node));
+  }
+  cluster->removeAttr(mem::kRecomputedAttr); // of the last op
+  if (all)
+    cluster->setAttr(mem::kRecomputedAttr, builder.getUnitAttr());
+  if (!nodes.empty())
+    cluster->setAttr(mem::kRecomputesAttr, builder.getArrayAttr(nodes.getArrayRef()));
+}
+
 void buildCluster(const FusionGroup &group) {
   DenseSet<Operation *> members(group.ops.begin(), group.ops.end());
   llvm::SetVector<Value> inputs;
@@ -261,6 +281,7 @@ void buildCluster(const FusionGroup &group) {
       nn::ClusterOp::create(builder, builder.getFusedLoc(locations), TypeRange(ValueRange(outputs)),
                             inputs.getArrayRef(), DenseI64ArrayAttr());
   cluster->setDiscardableAttrs(last->getDiscardableAttrDictionary());
+  markRecomputed(cluster, group);
   Block *body = builder.createBlock(&cluster.getBody());
   IRMapping mapping;
   for (Value input : inputs)

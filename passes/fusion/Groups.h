@@ -113,10 +113,11 @@ private:
   /// Merges a group that is computed again with another, if both compute elements at the same
   /// places in one phase, and the other one reads all large values that the first one reads. What
   /// they share is then read once. The first one waits for what else the other one reads, and none
-  /// of what it reads lives longer for that. Both are near each other, in the backward pass of the
-  /// same ops: a gradient reads what was kept, and what is computed from that again is read next to
-  /// it. Other groups that read one value can be far apart: a result of one of them would be kept
-  /// until the other one is computed, or the other way round.
+  /// of what it reads lives longer for that. Its results do: they are beside those of the other
+  /// one, which can raise the peak of a plan whose peak is there. Both are near each other, in the
+  /// backward pass of the same ops: a gradient reads what was kept, and what is computed from that
+  /// again is read next to it. Other groups that read one value can be far apart: a result of one
+  /// of them would be kept until the other one is computed, or the other way round.
   bool mergeSiblings(int again, int other, const Places &first, const Places &second);
   /// Whether a path from one group to the other passes through ops outside of both.
   bool hasDetour(int from, int to) const;

@@ -449,10 +449,6 @@ LogicalResult Emitter::run() {
   program = createFunction();
   for (Operation &op : function.front()) {
     Operation *last = builder.getInsertionPoint()->getPrevNode();
-    bool recomputed = op.walk([](Operation *part) {
-                          return part->hasAttr(mem::kRecomputedAttr) ? WalkResult::interrupt()
-                                                                     : WalkResult::advance();
-                        }).wasInterrupted();
     if (failed(emit(&op)))
       return failure();
     // Reports distinguish the phases of the step, and recomputed ops.
@@ -461,8 +457,9 @@ LogicalResult Emitter::run() {
     if (phase && made && made != last &&
         isa<rt::LaunchOp, CostOpInterface, rt::ReduceScatterOp, rt::AllToAllOp>(made)) {
       made->setAttr(nn::kPhaseAttr, phase);
-      if (recomputed)
-        made->setAttr(mem::kRecomputedAttr, builder.getUnitAttr());
+      for (StringRef name : {mem::kRecomputedAttr, mem::kRecomputesAttr})
+        if (Attribute again = op.getAttr(name))
+          made->setAttr(name, again);
     }
   }
   return success();

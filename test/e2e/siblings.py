@@ -8,6 +8,7 @@ selective, block, and auto within less memory than none takes.
 
 - The planned program has a kernel that joins the gradients of gate and up and stores the activation, too, for each layer's step, and no other kernel of
   the backward pass that computes the activation; without recomputation it has none.
+- --why states what selective keeps and what a kernel computes again beside other values.
 - All runs have the same losses, norms and weights, to the bit.
 - A program in which that kernel stores another activation has other weights.
 """
@@ -59,6 +60,18 @@ class Programs:
         run([*command, "-o", self.work / name, "--save-temps", self.work / f"{name}-ir"], "shalec")
         return next((self.work / f"{name}-ir").glob("*-plan.mlir")).read_text()
 
+    def check_why(self, text, joined, flags):
+        """--why states that a kernel computes a node again beside others, and that the products of gate and up are kept."""
+        alone = re.findall(r'{mem\.recomputes = \["([^"]*)"\]', text)
+        launch = re.search(rf"rt\.launch @{re.escape(joined)}\(.*mem\.recomputes = \[(.*?)\]", text)[1]
+        kept = re.findall(r'"(node_linear\w*)"', launch)
+        if not alone or len(kept) != 2:
+            raise Deviates(f"kernels compute {alone} alone again, and {launch} in {joined}")
+        for node, wanted in [(alone[0], "yes, for the backward pass, in a kernel that computes other values, too"), *((node, "no, --recompute selective keeps it") for node in kept)]:
+            printed = run([self.case.bin / "shalec", self.model, *self.case.quiet, *self.case.model_flags(), *FLAGS, *flags, "--why", node], "shalec --why").stdout
+            if f"recomputed    {wanted}" not in printed:
+                raise Deviates(f"--why {node} does not print '{wanted}': {printed}")
+
     def train(self, name):
         self.case.train(self.work / name, self.work / f"{name}-run", STEPS, ["--schedule", "constant", "--cuda-libraries", self.stubs])
         return self.work / f"{name}-run"
@@ -72,6 +85,8 @@ def check(a, work):
                         "auto": ["--recompute", "auto", "--memory-limit", kept - 1]}.items():
         text = programs.compile(name, flags)
         joined = check_kernels(text, recomputes=True)
+        if name == "selective":
+            programs.check_why(text, joined, flags)
         same_bits(plain, programs.train(name), f"--recompute none and {name}")
     changed = work / "changed.mlir"
     changed.write_text(spoil(joined, text))

@@ -57,9 +57,11 @@ namespace {
 struct Fate {
   /// Bytes that wait for the backward pass on the device, or wait in host memory.
   int64_t keptBytes = 0, hostBytes = 0;
-  /// Floating-point operations that recompute it.
+  /// Floating-point operations that recompute it, in calls that compute nothing else.
   int64_t againFlops = 0;
   bool recomputed = false;
+  /// Whether a kernel recomputes it that computes other values, too.
+  bool besideOthers = false;
 
   /// Returns one or two words, for a list of choices.
   std::string word() const {
@@ -70,6 +72,13 @@ struct Fate {
   }
 };
 } // namespace
+
+/// Whether a call computes values of a node again.
+static bool recomputes(Operation *call, StringRef node) {
+  if (auto nodes = call->getAttrOfType<ArrayAttr>(mem::kRecomputesAttr))
+    return llvm::is_contained(nodes.getAsValueRange<StringAttr>(), node);
+  return call->hasAttr(mem::kRecomputedAttr) && sourceNode(call->getLoc()) == node;
+}
 
 static Fate fateOf(ArrayRef<Timeline> timelines, StringRef source) {
   Fate fate;
@@ -83,20 +92,32 @@ static Fate fateOf(ArrayRef<Timeline> timelines, StringRef source) {
                nn::isInPhase(tensor.lastReader, nn::Phase::Backward))
         fate.keptBytes += tensor.bytes;
     }
-    for (Operation *op : timeline.ops)
-      if (op->hasAttr(mem::kRecomputedAttr) && sourceNode(op->getLoc()) == source) {
+    for (Operation *op : timeline.ops) {
+      if (!recomputes(op, source))
+        continue;
+      if (op->hasAttr(mem::kRecomputedAttr)) {
         fate.recomputed = true;
         fate.againFlops += callFlops(op);
+      } else {
+        fate.besideOthers = true;
       }
+    }
   }
+  // Of a node that is kept, such a kernel computes a conversion again.
+  fate.besideOthers &= fate.keptBytes + fate.hostBytes == 0;
+  fate.recomputed |= fate.besideOthers;
   return fate;
 }
 
 static void printFate(const Fate &fate, const CompileOptions &options, raw_ostream &os) {
   os << "  recomputed    ";
-  if (fate.recomputed)
-    os << "yes, for the backward pass: " << fate.againFlops << " flops per step";
-  else if (fate.keptBytes || fate.hostBytes)
+  if (fate.recomputed) {
+    os << "yes, for the backward pass";
+    if (fate.againFlops || !fate.besideOthers)
+      os << ": " << fate.againFlops << " flops per step";
+    if (fate.besideOthers)
+      os << (fate.againFlops ? ", and" : ",") << " in a kernel that computes other values, too";
+  } else if (fate.keptBytes || fate.hostBytes)
     os << "no, --recompute " << textOf(options.recompute)
        << " keeps it: " << fate.keptBytes + fate.hostBytes << " bytes wait for the backward pass";
   else

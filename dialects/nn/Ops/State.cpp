@@ -12,6 +12,9 @@ bool StateOp::isTrainedParameter() {
 }
 
 LogicalResult StateOp::verify() {
+  for (NamedAttribute attribute : (*this)->getDiscardableAttrs()) // state_c5
+    if (!attribute.getName().strref().contains('.'))
+      return emitOpError() << "has no attribute '" << attribute.getName().strref() << "'";
   Role role = getRole();
   bool moment = role == Role::Moment;
   bool accumulator = role == Role::GradAccumulator;

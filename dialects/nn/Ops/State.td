@@ -34,6 +34,7 @@ def NN_StateOp : NN_Op<"state", [Symbol]> {
       are floats for a state of floats, and have at most 4 MiB.
     - (C3) `of` is present for moments, optional for grad_accumulator, and absent for other roles.
     - (C4) a moment, and nothing else, has a slot: letters, digits and `_`, not `param` or `loss_scale`.
+    - (C5) other attributes are those of a dialect.
 
     Example: `nn.state @"h.0.ln.weight" role = param type = tensor<8xf32> {init = #nn.fill<1.0 : f64>}`
   }];

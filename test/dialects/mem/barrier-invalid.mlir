@@ -16,6 +16,14 @@ func.func @unknown(%a: tensor<4xf32>) {
 
 // -----
 
+func.func @recomputes(%a: tensor<4xf32>) {
+  // expected-error@+1 {{'mem.recomputes' must be a list of names}}
+  %0 = nn.neg %a {mem.recomputes = ["n", 1]} : tensor<4xf32>
+  return
+}
+
+// -----
+
 func.func @unknown(%a: tensor<4xf32>) {
   // expected-error@+1 {{unknown attribute 'mem.recomput'}}
   %0 = nn.neg %a {mem.recomput} : tensor<4xf32>

@@ -180,3 +180,9 @@ nn.state @w role = param type = tensor<8xf32> {factors = #nn.update_factors<deca
 
 // expected-error@+1 {{expected valid keyword}}
 nn.state @w role = param type = tensor<8xf32> {factors = #nn.update_factors<>}
+
+// -----
+
+// state_c5: a misspelled attribute, or one of an older version, which nothing would read.
+// expected-error@+1 {{has no attribute 'lr_scale'}}
+nn.state @w role = param type = tensor<8xf32> {lr_scale = 2.0 : f64}

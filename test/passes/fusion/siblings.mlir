@@ -27,7 +27,7 @@ module attributes {nn.target = "cuda:sm_90a"} {
 // CHECK-LABEL: func.func @joined
 // CHECK: %[[KEPT:.*]]:2 = mem.barrier
 // CHECK: %[[DH:.*]] = nn.matmul
-// CHECK: %[[BOTH:.*]]:2 = nn.cluster (%{{[^,]*}} = %[[KEPT]]#0 : tensor<4x64xf32>, %{{[^,]*}} = %[[KEPT]]#1 : tensor<4x64xf32>, %{{[^,]*}} = %[[DH]] : tensor<4x64xf32>) -> (tensor<4x64xf32>, tensor<4x128xf32>)
+// CHECK: %[[BOTH:.*]]:2 = nn.cluster (%{{[^,]*}} = %[[KEPT]]#0 : tensor<4x64xf32>, %{{[^,]*}} = %[[KEPT]]#1 : tensor<4x64xf32>, %{{[^,]*}} = %[[DH]] : tensor<4x64xf32>) -> (tensor<4x64xf32>, tensor<4x128xf32>) attributes {mem.recomputes = ["act", "product"], nn.phase = #backward}
 // CHECK: nn.silu
 // CHECK-NOT: nn.silu
 // CHECK: nn.concat
@@ -37,13 +37,13 @@ module attributes {nn.target = "cuda:sm_90a"} {
 // CHECK: return %{{.*}}, %[[BOTH]]#1
 // A CPU's loops over a row of parts would compute the parts one after the other.
 // CPU-LABEL: func.func @joined
-// CPU: nn.cluster {{.*}} -> tensor<4x64xf32>
-// CPU: nn.cluster {{.*}} -> tensor<4x128xf32>
+// CPU: nn.cluster {{.*}} -> tensor<4x64xf32> {{.*}}{mem.recomputed, mem.recomputes = ["act", "product"], nn.phase = #backward}
+// CPU: nn.cluster {{.*}} -> tensor<4x128xf32> {{.*}}{mem.recomputes = ["act"], nn.phase = #backward}
 func.func @joined(%gate: tensor<4x64xf32> {nn.name = "joined.gate"}, %up: tensor<4x64xf32> {nn.name = "joined.up"}, %dy: tensor<4x8xf32> {nn.name = "joined.dy"}, %w: tensor<8x64xf32> {nn.name = "joined.w"})
     -> (tensor<64x8xf32>, tensor<4x128xf32>) {
   %kept:2 = mem.barrier %gate, %up {nn.phase = #nn.phase<backward>} : tensor<4x64xf32>, tensor<4x64xf32>
-  %s = nn.silu %kept#0 {mem.recomputed, nn.phase = #nn.phase<backward>} : tensor<4x64xf32>
-  %h = nn.mul %s, %kept#1 {mem.recomputed, nn.phase = #nn.phase<backward>} : tensor<4x64xf32>
+  %s = nn.silu %kept#0 {mem.recomputed, nn.phase = #nn.phase<backward>} : tensor<4x64xf32> loc("act")
+  %h = nn.mul %s, %kept#1 {mem.recomputed, nn.phase = #nn.phase<backward>} : tensor<4x64xf32> loc("product")
   %dw = nn.matmul %h, %dy transpose_lhs {nn.phase = #nn.phase<backward>} : (tensor<4x64xf32>, tensor<4x8xf32>) -> tensor<64x8xf32>
   %dh = nn.matmul %dy, %w {nn.phase = #nn.phase<backward>} : (tensor<4x8xf32>, tensor<8x64xf32>) -> tensor<4x64xf32>
   %dup = nn.mul %dh, %s {nn.phase = #nn.phase<backward>} : tensor<4x64xf32>
