@@ -352,7 +352,7 @@ std::string shale::parseText(StringRef text, UpdateScales &scales) {
   if (!parseEntries<double>(text, parse, scales.entries))
     return ("expects REGEX=X, separated by commas; got '" + text + "'").str();
   for (const auto &[regex, value] : scales.entries)
-    if (!(value > 0 && value <= 1e6))
+    if (!(float(value) > 0 && value <= 1e6)) // updates are computed in f32
       return "expects factors above 0 and at most 1e6; got '" + regex + "=" + fractionText(value) +
              "' (--freeze leaves parameters as they are)";
   return "";

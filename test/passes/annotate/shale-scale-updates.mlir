@@ -9,6 +9,7 @@
 // RUN: not shale-opt %s --shale-scale-updates='factor=lr_scale values=ln=2,' 2>&1 | FileCheck %s --check-prefix=WORD
 // RUN: not shale-opt %s --shale-scale-updates='factor=lr_scale values=ln=0' 2>&1 | FileCheck %s --check-prefix=RANGE
 // RUN: not shale-opt %s --shale-scale-updates='factor=lr_scale values=ln=-1' 2>&1 | FileCheck %s --check-prefix=RANGE
+// RUN: not shale-opt %s --shale-scale-updates='factor=lr_scale values=ln=1e-320' 2>&1 | FileCheck %s --check-prefix=RANGE
 // RUN: not shale-opt %s --shale-scale-updates='factor=lr_scale values=ln=inf' 2>&1 | FileCheck %s --check-prefix=RANGE
 // RUN: not shale-opt %s --shale-scale-updates='factor=lr_scale values=ln=nan' 2>&1 | FileCheck %s --check-prefix=RANGE
 
