@@ -9,7 +9,7 @@
 #include "dialects/nn/Optimizers.h"
 #include "dialects/nn/Optimizers/Blocks.h"
 #include "dialects/nn/Optimizers/Rounding.h"
-#include "dialects/nn/UpdateFactors.h"
+#include "dialects/nn/Optimizers/Runs.h"
 #include "lib/Target/CPU/Kernels/Kernels.h"
 #include "lib/Target/CPU/Kernels/Loops.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -27,61 +27,17 @@ namespace {
 
 constexpr int64_t kGrain = 4096;
 
-/// A run of elements with the same factors. In stochastic rounding, the number of an element is its
-/// place in the group plus `shift`.
-struct Run {
-  int64_t begin, end;
-  UpdateFactors factors;
-  int64_t shift;
-};
-
-/// Merges adjacent segments with the same factors and consecutive numbers to runs.
-SmallVector<Run> runsOf(OptimizerUpdateOpInterface update) {
-  auto rounded = cast<RoundedUpdateOpInterface>(update.getOperation());
-  bool numbers = rounded.isRoundedStochastically();
-  SmallVector<Run> runs;
-  for (auto [i, segment] :
-       llvm::enumerate(update.getGroupSegments().getAsRange<UpdateRangeAttr>())) {
-    int64_t begin = segment.getOffset(), end = begin + segment.getCount();
-    UpdateFactors factors = UpdateFactors::of(segment.getFactors());
-    int64_t shift = numbers ? rounded.getRoundedNumber(i) - begin : 0;
-    if (!runs.empty() && runs.back().end == begin && runs.back().factors == factors &&
-        runs.back().shift == shift)
-      runs.back().end = end;
-    else
-      runs.push_back({begin, end, factors, shift});
-  }
-  return runs;
-}
-
 Value scalarOf(Loops &l, Value memref) {
   return memref::LoadOp::create(l.b, l.loc, memref, ValueRange{l.index(0)});
-}
-
-/// A factor for each UpdateFactor; null: 1.
-using FactorValues = std::array<Value, kUpdateFactors>;
-
-/// Returns the scalars of the formula, by operand, multiplied by their factors.
-SmallVector<Value> scaled(Loops &l, OptimizerUpdateOpInterface update, ArrayRef<Value> scalars,
-                          const FactorValues &factors) {
-  SmallVector<Value> values(scalars);
-  for (unsigned number : update.getHyperNumbers())
-    if (std::optional<unsigned> factor = update.getFactorOn(number); factor && factors[*factor])
-      values[number] =
-          arith::MulFOp::create(l.b, l.loc, scalars[number], l.splat(factors[*factor]));
-  return values;
 }
 
 /// The runs as constant data of the kernel.
 class RunTable {
 public:
-  RunTable(Loops &l, ArrayRef<Run> runs) : l(l) {
+  RunTable(Loops &l, ArrayRef<UpdateRun> runs) : l(l) {
     SmallVector<int64_t> places, numbers;
-    std::array<SmallVector<float>, kUpdateFactors> factors;
-    for (const Run &run : runs) {
+    for (const UpdateRun &run : runs) {
       places.append({run.begin, run.end});
-      for (auto [list, value] : llvm::zip_equal(factors, run.factors.values))
-        list.push_back(value);
       numbers.push_back(run.shift);
     }
     auto type = [&](int64_t count, Type element) {
@@ -89,11 +45,9 @@ public:
     };
     bounds = l.constant(
         "bounds", DenseElementsAttr::get(type(places.size(), l.b.getI64Type()), ArrayRef(places)));
-    for (auto [number, list] : llvm::enumerate(factors))
-      if (llvm::any_of(list, [](float factor) { return factor != 1; }))
-        tables[number] =
-            l.constant(stringifyUpdateFactor(UpdateFactor(number)),
-                       DenseElementsAttr::get(type(list.size(), l.b.getF32Type()), ArrayRef(list)));
+    for (auto [number, table] : llvm::enumerate(tables))
+      if (auto values = factorTable(l.b, runs, UpdateFactor(number)))
+        table = l.constant(stringifyUpdateFactor(UpdateFactor(number)), values);
     if (llvm::any_of(numbers, [](int64_t number) { return number != 0; }))
       shifts = l.constant("numbers", DenseElementsAttr::get(type(numbers.size(), l.b.getI64Type()),
                                                             ArrayRef(numbers)));
@@ -105,7 +59,7 @@ public:
   FactorValues factors(Value i) {
     FactorValues values;
     for (auto [value, table] : llvm::zip_equal(values, tables))
-      value = table ? memref::LoadOp::create(l.b, l.loc, table, i) : Value();
+      value = table ? l.splat(memref::LoadOp::create(l.b, l.loc, table, i)) : Value();
     return values;
   }
 
@@ -193,7 +147,8 @@ LogicalResult UpdateKernel::emitWithCasts(Operation *op, OpBuilder &b, ValueRang
   // Updates elements. Without `factors` the elements are padding and are copied. `number` is added
   // to an element's index to number it.
   auto range = [&](Value from, Value to, std::optional<FactorValues> factors, Value number) {
-    SmallVector<Value> element = scaled(l, update, scalars, factors.value_or(FactorValues()));
+    SmallVector<Value> element =
+        emitScaled(b, loc, update, scalars, factors.value_or(FactorValues()));
     l.vectors(from, to, {}, [&](Value at, Value mask, ValueRange) -> SmallVector<Value> {
       SmallVector<Value> values;
       for (auto [old, type] : llvm::zip(olds, elements)) {
@@ -223,11 +178,11 @@ LogicalResult UpdateKernel::emitWithCasts(Operation *op, OpBuilder &b, ValueRang
     FactorValues factors;
     for (auto [factor, value] :
          llvm::zip_equal(factors, UpdateFactors::of(update.getUpdateFactors()).values))
-      factor = value == 1 ? Value() : l.real(value);
+      factor = value == 1 ? Value() : l.splat(l.real(value));
     range(begin, end, factors, l.index(rounded.getRoundedNumber(0)));
     return success();
   }
-  SmallVector<Run> runs = runsOf(update);
+  SmallVector<UpdateRun> runs = runsOf(update);
   Value shift = l.index(0);
   if (update.getGroupOffset())
     shift = arith::IndexCastOp::create(b, loc, b.getIndexType(), scalarOf(l, operands.back()));
@@ -322,7 +277,7 @@ BlockUpdate::Block BlockUpdate::blockAt(Value number, Value limit, const FactorV
   block.last = l.add(block.word, codes);
   block.limit = limit;
   block.number = l.add(block.first, l.add(shift, numbered));
-  block.scalars = scaled(l, op, scalars, factors);
+  block.scalars = emitScaled(b, loc, op, scalars, factors);
   for (int i : {0, 1}) {
     Value bits = memref::LoadOp::create(b, loc, olds[i], block.last);
     block.scales[i] = l.splat(arith::BitcastOp::create(b, loc, b.getF32Type(), bits));
@@ -421,7 +376,7 @@ void BlockUpdate::pad(Value from, Value to) {
 }
 
 void BlockUpdate::run(Value begin, Value end) {
-  SmallVector<Run> runs = runsOf(op);
+  SmallVector<UpdateRun> runs = runsOf(op);
   RunTable table(l, runs);
   auto blocks = [&](Value elements) { // of this rank, up to an element of the group, rounded up
     Value local = l.max(zero, l.sub(elements, shift));

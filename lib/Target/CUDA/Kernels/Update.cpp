@@ -9,7 +9,7 @@
 #include "dialects/nn/Optimizers.h"
 #include "dialects/nn/Optimizers/Blocks.h"
 #include "dialects/nn/Optimizers/Rounding.h"
-#include "dialects/nn/UpdateFactors.h"
+#include "dialects/nn/Optimizers/Runs.h"
 #include "lib/Target/CUDA/Kernels/Kernels.h"
 #include "lib/Target/CUDA/Kernels/Threads.h"
 #include "lib/Target/CUDA/ThreadEmitter.h"
@@ -28,64 +28,26 @@ constexpr int64_t kThreads = 128;
 /// multiples of 64 bytes.
 constexpr int64_t kWidth = 4;
 
-/// A factor for each UpdateFactor; null: 1.
-using FactorValues = std::array<Value, kUpdateFactors>;
-
-/// Sets the scalars of the formula in `to`, by operand: those of `scalars`, multiplied by their
-/// factors.
-void scaleScalars(Threads &t, OptimizerUpdateOpInterface update, ArrayRef<Value> scalars,
-                  const FactorValues &factors, MutableArrayRef<Value> to) {
-  for (unsigned number : update.getHyperNumbers()) {
-    std::optional<unsigned> factor = update.getFactorOn(number);
-    to[number] = factor && factors[*factor]
-                     ? Value(arith::MulFOp::create(t.b, t.loc, scalars[number], factors[*factor]))
-                     : scalars[number];
-  }
-}
-
 /// The segments of a group as constant data of the kernel, with two more behind all elements.
 class Segments {
 public:
   Segments(Threads &t, OptimizerUpdateOpInterface update) : t(t) {
+    SmallVector<UpdateRun> runs = runsOf(update);
+    count = runs.size();
+    runs.append(2, {INT64_MAX, INT64_MAX, UpdateFactors::of({}), 0});
     SmallVector<int64_t> starts, ends, numbers;
-    SmallVector<UpdateFactors> factors;
-    auto rounding = cast<RoundedUpdateOpInterface>(update.getOperation());
-    bool rounded = rounding.isRoundedStochastically();
-    auto add = [&](int64_t begin, int64_t end, UpdateFactors own, int64_t shift) {
-      if (!ends.empty() && ends.back() == begin && factors.back() == own &&
-          numbers.back() == shift) {
-        ends.back() = end;
-        return;
-      }
-      starts.push_back(begin);
-      ends.push_back(end);
-      factors.push_back(own);
-      numbers.push_back(shift);
-    };
-    for (auto [i, segment] :
-         llvm::enumerate(update.getGroupSegments().getAsRange<UpdateRangeAttr>()))
-      add(segment.getOffset(), segment.getOffset() + segment.getCount(),
-          UpdateFactors::of(segment.getFactors()),
-          rounded ? rounding.getRoundedNumber(i) - segment.getOffset() : 0);
-    count = ends.size();
-    for (int i = 0; i < 2; ++i) {
-      starts.push_back(INT64_MAX);
-      ends.push_back(INT64_MAX);
-      factors.push_back(UpdateFactors::of({}));
-      numbers.push_back(0);
+    for (const UpdateRun &run : runs) {
+      starts.push_back(run.begin);
+      ends.push_back(run.end);
+      numbers.push_back(run.shift);
     }
-    auto type = RankedTensorType::get({int64_t(ends.size())}, t.b.getI64Type());
+    auto type = RankedTensorType::get({int64_t(runs.size())}, t.b.getI64Type());
     begins = t.constant("begins", DenseElementsAttr::get(type, ArrayRef(starts)));
     bounds = t.constant("bounds", DenseElementsAttr::get(type, ArrayRef(ends)));
-    for (auto [number, table] : llvm::enumerate(tables)) {
-      SmallVector<float> values;
-      for (const UpdateFactors &own : factors)
-        values.push_back(own.values[number]);
-      if (llvm::any_of(values, [](float value) { return value != 1; }))
-        table = t.constant(stringifyUpdateFactor(UpdateFactor(number)),
-                           DenseElementsAttr::get(type.clone(t.b.getF32Type()), ArrayRef(values)));
-    }
-    if (rounded)
+    for (auto [number, table] : llvm::enumerate(tables))
+      if (auto values = factorTable(t.b, runs, UpdateFactor(number)))
+        table = t.constant(stringifyUpdateFactor(UpdateFactor(number)), values);
+    if (cast<RoundedUpdateOpInterface>(update.getOperation()).isRoundedStochastically())
       shifts = t.constant("numbers", DenseElementsAttr::get(type, ArrayRef(numbers)));
   }
 
@@ -241,7 +203,7 @@ LogicalResult UpdateKernel::emitWithCasts(Operation *op, OpBuilder &b, gpu::GPUF
   Value zero = t.index(0);
   SmallVector<OpOperand *> olds{&update.getParameterOperand()};
   llvm::append_range(olds, update.getStateOperands());
-  SmallVector<Value> element(op->getNumOperands()), scalars(op->getNumOperands());
+  SmallVector<Value> scalars(op->getNumOperands()); // of the formula, by operand
   for (unsigned number : update.getHyperNumbers())
     scalars[number] = t.load(operands[number], zero);
   if (failed(checkUpdateFloats(update)))
@@ -276,16 +238,17 @@ LogicalResult UpdateKernel::emitWithCasts(Operation *op, OpBuilder &b, gpu::GPUF
       at = emitter.addDim(size, place, DimOrigin::Other, 0, inside);
     }
     SmallVector<Value> values;
-    for (OpOperand *old : olds) {
+    for (OpOperand *old : olds)
       values.push_back(widen16Bits(b, loc, emitter.emit(old->get(), at)));
-      element[old->getOperandNumber()] = values.back();
-    }
     OpOperand &gradient = update.getGradientOperand();
-    element[gradient.getOperandNumber()] =
+    Value g =
         arith::MulFOp::create(b, loc, widen16Bits(b, loc, emitter.emit(gradient.get(), at)), scale);
     auto [own, isInSegment] = factors.get(lane);
     Value changes = isInSegment ? t.both(on, isInSegment) : on;
-    scaleScalars(t, update, scalars, own, element);
+    SmallVector<Value> element = emitScaled(b, loc, update, scalars, own);
+    for (auto [old, value] : llvm::zip_equal(olds, values))
+      element[old->getOperandNumber()] = value;
+    element[gradient.getOperandNumber()] = g;
     SmallVector<Value> next = cast<ElementwiseUpdateOpInterface>(op).emitUpdate({b, loc, element});
     if (words[lane])
       next[0] = emitRounded(b, loc, next[0], words[lane]);
@@ -458,7 +421,7 @@ void BlockUpdate::run() {
   Segments::Segment segment = segments.get(segments.find(start));
   // A block in no segment is before the segment that was found.
   known = t.less(segment.begin, t.add(start, t.index(1)));
-  scaleScalars(t, op, scalars, segment.factors, scalars);
+  scalars = emitScaled(b, loc, op, scalars, segment.factors);
   if (segment.shift)
     number = arith::AddIOp::create(
         b, loc, segment.shift,
