@@ -175,7 +175,7 @@ def UpdateFactorsAttrInterface : AttrInterface<"UpdateFactorsAttrInterface"> {
   let cppNamespace = "::shale";
   let description = [{
     The factors of a parameter, which multiply scalars of the formula of its update.
-    What carries them from the parameter to its update hands them on as they are.
+    Passes copy them unchanged from the parameter to its update.
   }];
   let methods = [
     InterfaceMethod<"Returns the value of the factor with this number.", "double", "getFactor", (ins "unsigned":$number)>
@@ -222,7 +222,7 @@ def OptimizerUpdateInterface : OpInterface<"OptimizerUpdateOpInterface", [Gradie
       unsigned begin = 3 + $_op->getNumResults(), end = $_op->getNumOperands() - bool($_op.getOffset());
       return ::llvm::seq(begin, end);
     }]>,
-    InterfaceMethod<"Returns the number of the factor that multiplies the scalar of the formula with this number, if there is one.",
+    InterfaceMethod<"Returns the number of the factor that multiplies operand `number`, a scalar of the formula, or nothing.",
     "std::optional<unsigned>", "getFactorOn", (ins "unsigned":$number)>,
     InterfaceMethod<"Returns the factors of the parameter, or null if all are 1.",
     "::shale::UpdateFactorsAttrInterface", "getUpdateFactors", (ins), "", "return $_op.getFactorsAttr();">,

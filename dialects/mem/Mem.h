@@ -24,7 +24,7 @@ inline constexpr llvm::StringLiteral kRecomputeAttr = MemDialect::RecomputeAttrH
 /// Marks a recomputation of an op with kRecomputeAttr; in rt, the call that executes it.
 inline constexpr llvm::StringLiteral kRecomputedAttr =
     MemDialect::RecomputedAttrHelper::getNameStr();
-/// On a cluster, and in rt on its launch: names of the nodes of which it computes values again.
+/// On a cluster, and in rt on its launch: names of the nodes whose values it recomputes.
 inline constexpr llvm::StringLiteral kRecomputesAttr =
     MemDialect::RecomputesAttrHelper::getNameStr();
 /// Marks an op whose results are copied to host memory after they are computed.

@@ -12,7 +12,7 @@ def Mem_Dialect : Dialect {
     |---|---|---|
     | `mem.recompute` | ops | the results are not kept between intervals of use; `--shale-materialize-recompute` recomputes them |
     | `mem.recomputed` | ops | a recomputation, which reads its operands through `mem.barrier` |
-    | `mem.recomputes` | `nn.cluster` | names of the model's nodes of which the kernel computes values again, perhaps beside others |
+    | `mem.recomputes` | `nn.cluster`, `rt.launch` | names of the model's nodes whose values the kernel recomputes; it may compute other values, too |
     | `mem.offload` | ops | `--shale-materialize-offload` moves the results to host memory |
     | `mem.space = "host"` | `nn.state` | the state is kept in host memory |
     | `mem.recompute_flops` | functions | floating-point operations that recomputation adds |

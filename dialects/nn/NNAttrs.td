@@ -164,9 +164,8 @@ def NN_UpdateFactorsAttr : NN_Attr<"UpdateFactors", "update_factors", [DeclareAt
   let summary = "Factors of a parameter in its update";
   let description = [{
     `decay` multiplies the weight decay, `lr_scale` the learning rate. `values` has a
-    number for each factor. A factor that is not printed is 1. What carries the factors
-    from the parameter to its update hands them on as they are; if all are 1, it carries
-    no attribute.
+    number for each factor. A factor that is not printed is 1. Passes copy the factors unchanged from the
+    parameter to its update. If all are 1, there is no attribute.
 
     Constraints:
     - (C1) there is a value for each factor; all are finite, and one is not 1.

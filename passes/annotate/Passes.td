@@ -285,8 +285,8 @@ def ScaleUpdatesPass : Pass<"shale-scale-updates", "::mlir::ModuleOp"> {
   let description = [{
     Sets the factor (`#nn.update_factors`) with the name `factor` to X on every parameter with a
     name in which a REGEX (POSIX extended) of `REGEX=X` matches. The update of the parameter
-    multiplies the scalars that the factor is on by X: `lr_scale` the learning rate of the step,
-    in its weight decay as well. A REGEX that matches no parameter, and a parameter to which two
+    multiplies scalars of its formula by X: those that `NN_FactorOn` names. `lr_scale` multiplies
+    the learning rate of the step, and with it the weight decay. A REGEX that matches no parameter, and a parameter to which two
     entries give different factors, are errors.
 
     Before (with `factor=lr_scale values=embed=0.1,head=2`):

@@ -19,8 +19,8 @@ static std::string flagOf(nn::UpdateFactor factor) {
   return name;
 }
 
-/// Marks what one entry matches. `given` has what entries gave so far, by parameter. Fails after an
-/// error if another entry, or the module, gives a parameter another factor.
+/// Sets the factor of the parameters that one entry matches. `given` maps parameters to the factors
+/// of earlier entries. Fails after an error if an earlier entry, or the module, has another factor.
 static LogicalResult mark(ModuleOp module, nn::UpdateFactor factor, StringRef regex, double value,
                           llvm::StringMap<double> &given) {
   auto matched = matchParameters(module, regex, flagOf(factor));

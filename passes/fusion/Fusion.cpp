@@ -235,7 +235,7 @@ SmallVector<int64_t> findAliases(nn::ClusterOp cluster, bool sumsInPlace) {
   return aliases;
 }
 
-/// Sets on a cluster whether all of its ops compute values again, and of which nodes any does.
+/// Marks a cluster whose ops are all recomputations, and lists the nodes that any op recomputes.
 void markRecomputed(nn::ClusterOp cluster, const FusionGroup &group) {
   llvm::SetVector<Attribute> nodes;
   Builder builder(cluster.getContext());

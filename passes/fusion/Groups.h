@@ -83,8 +83,8 @@ public:
   Groups(mlir::Block &block, const Target &target);
   /// Merges along all edges where that is possible.
   void merge();
-  /// Merges groups that read the same values, after merge(): a group of which all is computed again
-  /// with one that reads, among others, what it reads.
+  /// Merges groups that read the same values, after merge(): a group of recomputed ops with one
+  /// that reads all that it reads.
   void mergeSiblings();
   /// Returns the remaining groups, in the block's order.
   std::vector<FusionGroup *> list();
@@ -110,14 +110,13 @@ private:
     llvm::SetVector<mlir::Value> reads;
   };
   Places placesOf(const FusionGroup &group) const;
-  /// Merges a group that is computed again with another, if both compute elements at the same
-  /// places in one phase, and the other one reads all large values that the first one reads. What
-  /// they share is then read once. The first one waits for what else the other one reads, and none
-  /// of what it reads lives longer for that. Its results do: they are beside those of the other
-  /// one, which can raise the peak of a plan whose peak is there. Both are near each other, in the
-  /// backward pass of the same ops: a gradient reads what was kept, and what is computed from that
-  /// again is read next to it. Other groups that read one value can be far apart: a result of one
-  /// of them would be kept until the other one is computed, or the other way round.
+  /// Merges a group of recomputed ops with another, if both compute elements at the same places in
+  /// one phase, and the other one reads all large values that the first one reads. What they share
+  /// is then read once. The operands of the first one do not live longer. Its results do: they are
+  /// live beside those of the other one, which can raise the peak of a plan. The two groups are
+  /// near each other in the backward pass: a gradient reads a kept value, and the next ops read
+  /// what is recomputed from it. Groups without recomputed ops can read one value and be far apart;
+  /// merged, a result of one would be kept until the other one is computed.
   bool mergeSiblings(int again, int other, const Places &first, const Places &second);
   /// Whether a path from one group to the other passes through ops outside of both.
   bool hasDetour(int from, int to) const;

@@ -439,8 +439,8 @@ def FusionPass : Pass<"shale-fusion", "::mlir::ModuleOp"> {
     `nn.transpose` of a matrix with other readers joins the ops that compute the matrix, unless these
     belong to rows.
 
-    Ops that compute values again join the ops that read the same values, and perhaps others, at the
-    same places, so that a kernel reads these values once. An example is an activation beside its
+    Recomputed ops join ops that read the same operands, and perhaps others, at the same places, so
+    that a kernel reads the shared operands once. An example is an activation beside its
     gradient. If the target has kernels that compute all parts of a concatenation at one place
     (`Target::storesParts`), the other ops may be such parts: the gradients of gate and up.
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Activations that are computed again by the kernel of the gradients of gate and up, on the emulated GPU.
+"""Activations that the kernel of the gradients of gate and up recomputes, on the emulated GPU.
 
 usage: siblings.py --build DIR --stubs DIR
 

@@ -103,7 +103,7 @@ static Fate fateOf(ArrayRef<Timeline> timelines, StringRef source) {
       }
     }
   }
-  // Of a node that is kept, such a kernel computes a conversion again.
+  // If the node's result is kept, such a kernel recomputes only a conversion of it.
   fate.besideOthers &= fate.keptBytes + fate.hostBytes == 0;
   fate.recomputed |= fate.besideOthers;
   return fate;

@@ -1,4 +1,4 @@
-// What is computed again joins the kernel that reads the same values besides others, so that they are read once.
+// A recomputed value joins a kernel that reads the same operands, which are then read once.
 // RUN: shale-opt %s --shale-fusion -o %t.mlir
 // RUN: FileCheck %s --input-file %t.mlir
 // RUN: shale-run %s --compare=%t.mlir --exact | FileCheck %s --check-prefix=EQUAL
@@ -89,7 +89,7 @@ func.func @read(%x: tensor<4x64xf32> {nn.name = "read.x"}, %dy: tensor<4x64xf32>
   return %h, %y, %both : tensor<4x64xf32>, tensor<4x8xf32>, tensor<4x128xf32>
 }
 
-// Two products read what is computed again. It becomes one kernel with the gradient.
+// Two products read the recomputed value, which is computed in the kernel of the gradient.
 // CHECK-LABEL: func.func @two
 // CHECK: nn.cluster {{.*}} -> (tensor<4x64xf32>, tensor<4x64xf32>, tensor<4x64xf32>)
 // CHECK-NOT: nn.cluster
@@ -126,7 +126,7 @@ func.func @through(%x: tensor<4x64xf32> {nn.name = "through.x"}, %w: tensor<64x6
   return %h, %dx : tensor<4x64xf32>, tensor<4x64xf32>
 }
 
-// Or back: what is computed again waits, by its barrier, for what follows from the other one.
+// A path the other way: the barrier of the recomputed value depends on a result of the other kernel.
 // CHECK-LABEL: func.func @back
 // CHECK: nn.cluster {{.*}} -> tensor<4x64xf32>
 // CHECK: nn.matmul
@@ -222,7 +222,7 @@ func.func @sums(%x: tensor<4x64xf32> {nn.name = "sums.x"}, %dy: tensor<4x64xf32>
   return %h, %s : tensor<4x64xf32>, tensor<4xf32>
 }
 
-// What is computed again reads a value of its own, which would be kept until the other operands are there.
+// The recomputed value has an operand that the other kernel does not read. Joined, that operand would live longer.
 // CHECK-LABEL: func.func @more
 // CHECK: nn.cluster {{.*}} -> tensor<4x64xf32>
 // CHECK: nn.cluster {{.*}} -> tensor<4x64xf32>
@@ -233,7 +233,7 @@ func.func @more(%x: tensor<4x64xf32> {nn.name = "more.x"}, %y: tensor<4x64xf32> 
   return %h, %dx : tensor<4x64xf32>, tensor<4x64xf32>
 }
 
-// Nothing is computed again: kernels that read one value can be far apart.
+// No value is recomputed: kernels that read one value can be far apart.
 // CHECK-LABEL: func.func @kept
 // CHECK: nn.cluster {{.*}} -> tensor<4x64xf32>
 // CHECK: nn.cluster {{.*}} -> tensor<4x64xf32>

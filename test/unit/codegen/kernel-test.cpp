@@ -15,11 +15,32 @@ using interp::Tensor;
 
 namespace {
 
-std::string replace(std::string text, const std::vector<std::pair<std::string, int64_t>> &sizes) {
-  for (auto &[name, size] : sizes)
+std::string replaceWords(std::string text,
+                         const std::vector<std::pair<std::string, std::string>> &words) {
+  for (auto &[name, word] : words)
     for (size_t at; (at = text.find(name)) != std::string::npos;)
-      text.replace(at, name.size(), std::to_string(size));
+      text.replace(at, name.size(), word);
   return text;
+}
+
+std::string replace(std::string text, const std::vector<std::pair<std::string, int64_t>> &sizes) {
+  std::vector<std::pair<std::string, std::string>> words;
+  for (auto &[name, size] : sizes)
+    words.push_back({name, std::to_string(size)});
+  return replaceWords(text, words);
+}
+
+/// Returns the number of kernels of @f on a GPU, or -1 after a failure.
+int kernelsOnGpu(const std::string &text) {
+  mlir::MLIRContext context;
+  prepare(context);
+  auto module = parse(context, text);
+  EXPECT_TRUE(module) << text;
+  if (!module)
+    return -1;
+  RunOptions options;
+  options.target = "cuda:sm_90a";
+  return CompiledKernels(*module, options).count();
 }
 
 /// Largest difference relative to the largest magnitude of the tensor.
@@ -323,13 +344,7 @@ TEST_P(ColumnSums, WithTheRows) {
     std::string text = normGradient(rows, columns, narrow);
     SCOPED_TRACE(text);
     check(text, narrow ? 0.01 : 2e-5);
-    mlir::MLIRContext context;
-    prepare(context);
-    auto module = parse(context, text);
-    ASSERT_TRUE(module);
-    RunOptions options;
-    options.target = "cuda:sm_90a";
-    int count = CompiledKernels(*module, options).count();
+    int count = kernelsOnGpu(text);
     if (kernels > 0)
       EXPECT_EQ(count, kernels);
     else
@@ -353,13 +368,7 @@ func.func @f(%x: tensor<90xCxbf16>, %y: tensor<102xCxbf16>) -> (tensor<192xCxf32
     std::string sized = replace(text, {{"C", columns}});
     SCOPED_TRACE(sized);
     check(sized, 2e-5);
-    mlir::MLIRContext context;
-    prepare(context);
-    auto module = parse(context, sized);
-    ASSERT_TRUE(module);
-    RunOptions options;
-    options.target = "cuda:sm_90a";
-    EXPECT_EQ(CompiledKernels(*module, options).count(), 2);
+    EXPECT_EQ(kernelsOnGpu(sized), 2);
   }
 }
 
@@ -602,19 +611,9 @@ func.func @f(%q: tensor<3x5x2x64xT>, %v: tensor<15x32xT>, %c: tensor<5x32xT>, %s
     }
 }
 
-/// The number of kernels of @f on a GPU.
-int kernelsOnGpu(const std::string &text) {
-  mlir::MLIRContext context;
-  prepare(context);
-  auto module = parse(context, text);
-  RunOptions options;
-  options.target = "cuda:sm_90a";
-  return CompiledKernels(*module, options).count();
-}
-
-// What is computed again beside parts that are joined, in one kernel: parts of rows, of which the
-// last unit of threads is not full, three parts, and whole tensors. Narrow parts have a
-// kernel of their own.
+// One kernel recomputes a product and joins its gradients. The cases: two and three parts per row,
+// whole tensors one after the other, and sizes that do not fill the last block. Parts that are
+// not a multiple of 32 elements wide are joined by a kernel of their own.
 TEST(Concat, PartsAndOthers) {
   std::string text = R"(
 func.func @f(%g: tensor<ROWSxWIDTHxT>, %u: tensor<ROWSxWIDTHxT>, %d: tensor<ROWSxWIDTHxT>) -> (tensor<ROWSxWIDTHxT>, tensor<JOINEDxT>) {
@@ -644,18 +643,14 @@ func.func @f(%g: tensor<ROWSxWIDTHxT>, %u: tensor<ROWSxWIDTHxT>, %d: tensor<ROWS
         operands += ", %4";
         types += ", " + tensor;
       }
-      std::string one = text;
-      for (auto [name, word] : {std::pair<std::string, std::string>{"OPERANDS", operands},
-                                {"TYPES", types},
-                                {"JOINED", c.dim ? "ROWSxJOIN" : "JOINxWIDTH"}})
-        for (size_t at; (at = one.find(name)) != std::string::npos;)
-          one.replace(at, name.size(), word);
+      std::string one = replaceWords(text, {{"OPERANDS", operands},
+                                            {"TYPES", types},
+                                            {"JOINED", c.dim ? "ROWSxJOIN" : "JOINxWIDTH"},
+                                            {"xT>", "x" + type + ">"}});
       one = replace(one, {{"ROWS", c.rows},
                           {"WIDTH", c.width},
                           {"DIM", c.dim},
                           {"JOIN", c.parts * (c.dim ? c.width : c.rows)}});
-      for (size_t at; (at = one.find("xT>")) != std::string::npos;)
-        one.replace(at, 3, "x" + type + ">");
       check(one, type == "f32" ? 3e-6 : 8e-3);
       EXPECT_EQ(kernelsOnGpu(one), c.kernels) << one;
     }
