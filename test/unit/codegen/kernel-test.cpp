@@ -710,8 +710,8 @@ func.func @f(%p: tensor<40xf32>, %g: tensor<40xf32>, %m: tensor<40xf32>, %v0: te
   %eps = nn.constant dense<1.000000e-08> : tensor<f32>
   %e = nn.constant dense<true> : tensor<i1>
   %o = nn.constant dense<40> : tensor<i64>
-  %p1, %m1, %v1 = nn.adamw %p, %g, %m, %v enable %e scale %s lr %lr beta1 %b1 beta2 %b2 epsilon %eps weight_decay %b1 bias1 %b1 bias2 %b2 offset %o : tensor<i64> segments = [#nn.update_range<offset = 0, count = 50>, #nn.update_range<offset = 64, count = 10, factors = #nn.update_factors<decay = 0.0>>] : tensor<40xf32>, tensor<f32>
-  %p2, %u2 = nn.sgd %p, %g, %m enable %e scale %s lr %lr momentum %b1 weight_decay %b2 : tensor<40xf32>, tensor<f32>
+  %p1, %m1, %v1 = nn.adamw %p, %g, %m, %v enable %e scale %s lr %lr beta1 %b1 beta2 %b2 epsilon %eps weight_decay %b1 bias1 %b1 bias2 %b2 offset %o : tensor<i64> segments = [#nn.update_range<offset = 0, count = 50, factors = #nn.update_factors<lr_scale = 0.25>>, #nn.update_range<offset = 64, count = 10, factors = #nn.update_factors<decay = 0.0>>] : tensor<40xf32>, tensor<f32>
+  %p2, %u2 = nn.sgd %p, %g, %m enable %e scale %s lr %lr momentum %b1 weight_decay %b2 factors <decay = 0.5, lr_scale = 4.0> : tensor<40xf32>, tensor<f32>
   return %p1, %m1, %v1, %p2, %u2 : tensor<40xf32>, tensor<40xf32>, tensor<40xf32>, tensor<40xf32>, tensor<40xf32>
 })",
         1e-5);
