@@ -9,7 +9,7 @@
 Then run: shalec gpt2.onnx -o train --dim batch=8 --dim sequence=512, and ./train --data tokens.bin. By default the forward function of your
 own module takes tokens and labels, int64 [batch, sequence], and returns the loss; --input changes this. Before the script writes
 the file, it trains the file for one step with Shale, at other sizes than those of the export, and compares the loss and all gradients with
-PyTorch's. Without shalec it compares the loss under ONNX Runtime.
+PyTorch's, without dropout. Parameters that do not require a gradient are recorded, and not trained. Without shalec it compares the loss under ONNX Runtime.
 """
 import argparse
 import pathlib
@@ -33,7 +33,7 @@ def arguments():
     p.add_argument("--loss", choices=("inside", "next-token"), default="inside", help="inside: forward returns it; next-token: forward returns "
                    "logits, and the file has cross-entropy with an input 'labels', each the token after (default: inside)")
     p.add_argument("--dtype", choices=("f32", "bf16"), default="f32", help="type of the parameters in the file (default: f32)")
-    p.add_argument("--dropout", action="store_true", help="keep dropout: export in training mode")
+    p.add_argument("--dropout", action="store_true", help="export in training mode, with dropout (default: your own module's mode; evaluation mode for models of transformers)")
     p.add_argument("--size", action="append", default=[], type=parse_size, metavar="NAME=N", help="size of a dimension in the example for the export (default: batch=3, "
                    "sequence=12, others 4); programs have the sizes that shalec --dim says")
     p.add_argument("--fixed", action="append", default=[], metavar="NAME", help="a dimension with a fixed size")

@@ -223,7 +223,11 @@ OwningOpRef<ModuleOp> onnx::importOnnx(StringRef path, const ImportOptions &opti
   OwningOpRef<ModuleOp> module =
       ModuleOp::create(FileLineColLoc::get(context, model->path(), 0, 0));
   auto body = std::make_unique<Block>();
-  ImportContext shared(*model, options, *module, *body);
+  ImportOptions completed = options;
+  for (const std::vector<std::string> &names :
+       readRecordedFrozen(model->proto().graph(), options.parameters.keepPrefix))
+    completed.parameters.recordedFrozen.insert_range(names);
+  ImportContext shared(*model, completed, *module, *body);
   if (failed(importModel(shared, isFolder ? &artifacts : nullptr))) {
     body->dropAllDefinedValueUses();
     return fail(shared.getExitCode());

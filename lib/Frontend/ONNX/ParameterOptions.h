@@ -20,9 +20,12 @@ struct ParameterOptions {
   /// `--without-rule RULE`, of tests: rules that are not asked.
   llvm::StringSet<> rulesOff;
 
-  /// Whether `--freeze` matches the name of a parameter.
+  /// Names of parameters that do not require a gradient in PyTorch, as the file records.
+  llvm::StringSet<> recordedFrozen;
+
+  /// Whether a parameter is not trained: the file records it, or `--freeze` matches its name.
   bool freezes(llvm::StringRef name) const {
-    return !freeze.empty() && llvm::Regex(freeze).match(name);
+    return recordedFrozen.contains(name) || (!freeze.empty() && llvm::Regex(freeze).match(name));
   }
 };
 

@@ -2,6 +2,8 @@
 #include "lib/Frontend/ONNX/States.h"
 #include "dialects/nn/Ops/State.h"
 #include "include/shale/Runtime.h"
+#include "lib/Frontend/ONNX/Record/Signature.h"
+#include "lib/Frontend/ONNX/Record/Words.h"
 #include "lib/Support/Remarks.h"
 #include "llvm/Support/FileSystem.h"
 
@@ -181,6 +183,68 @@ void onnx::markUntrained(ImportContext &context, StringRef name) {
   state.setTrainedAttr(BoolAttr::get(context.mlirContext(), false));
 }
 
+std::vector<std::vector<std::string>> onnx::readRecordedFrozen(const GraphProto &graph,
+                                                               bool keepPrefix) {
+  StringRef wrapper = metadata(graph.metadata_props(), words::kWrapper);
+  std::string prefix = keepPrefix && !wrapper.empty() ? (wrapper + ".").str() : "";
+  std::vector<std::vector<std::string>> frozen;
+  for (StringRef line : llvm::split(metadata(graph.metadata_props(), words::kFrozen), '\n')) {
+    std::vector<std::string> names;
+    for (StringRef name : llvm::split(line, '\t'))
+      if (!name.empty())
+        names.push_back(prefix + name.str());
+    if (!names.empty())
+      frozen.push_back(std::move(names));
+  }
+  return frozen;
+}
+
+/// Fails, with an error, if the file records a frozen parameter that it does not have.
+static LogicalResult checkRecordedFrozen(ImportContext &context, const Parameters &parameters) {
+  llvm::StringSet<> known;
+  for (const Parameter &parameter : parameters.list) {
+    known.insert(parameter.name);
+    known.insert_range(parameter.aliases);
+  }
+  known.insert_range(parameters.absent);
+  for (const std::vector<std::string> &names :
+       readRecordedFrozen(context.graph(), context.options.parameters.keepPrefix))
+    if (llvm::none_of(names, [&](const std::string &name) { return known.contains(name); }))
+      return context.error("the file records that parameter '" + displayName(names.front()) +
+                           "' does not require a gradient, and has no parameter of this name: "
+                           "export the module again");
+  return success();
+}
+
+/// Freezes what the file records. Fails, with an error, if nothing is left to train.
+static LogicalResult freezeRecorded(ImportContext &context, const States &states) {
+  const ParameterOptions &options = context.options.parameters;
+  if (options.recordedFrozen.empty())
+    return success();
+  if (failed(checkRecordedFrozen(context, states.parameters)))
+    return failure();
+  SmallVector<StringRef> frozen;
+  bool trainsAny = false;
+  for (auto [parameter, value] : llvm::zip(states.parameters.list, states.values)) {
+    if (!parameter.isParameter || !value)
+      continue;
+    if (options.recordedFrozen.contains(parameter.name))
+      frozen.push_back(parameter.name);
+    else
+      trainsAny = true;
+  }
+  if (!trainsAny && !frozen.empty())
+    return context.error("the file records that no parameter requires a gradient, so there is "
+                         "nothing to train: set requires_grad of what is to be trained, and "
+                         "export again");
+  for (StringRef name : frozen) {
+    markUntrained(context, name);
+    context.remark("parameter '" + displayName(name) +
+                   "' is not trained: the file records requires_grad=False");
+  }
+  return success();
+}
+
 //===----------------------------------------------------------------------===//
 // All states
 //===----------------------------------------------------------------------===//
@@ -255,6 +319,8 @@ FailureOr<States> onnx::declareStates(ImportContext &context, const Definitions 
   }
   reportMissing(context);
   reportRepairs(context, parameters);
+  if (failed(freezeRecorded(context, states)))
+    return failure();
   describeBuffers(context, definitions, parameters);
   return states;
 }

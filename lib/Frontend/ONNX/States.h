@@ -21,7 +21,8 @@ struct States {
   /// Returns the index of the parameter with a name, as Shale or the exporter writes it; none if
   /// there is none.
   std::optional<size_t> indexOf(llvm::StringRef name) const;
-  /// Whether it is a parameter that is a state, and that no flag freezes.
+  /// Whether it is a parameter that is a state, and that neither a flag nor the file's record
+  /// freezes.
   bool isTrained(size_t index, const ParameterOptions &options) const;
 };
 
@@ -30,6 +31,11 @@ struct States {
 /// an error, if parameters may be lost or their values cannot be referred to.
 mlir::FailureOr<States> declareStates(ImportContext &context, const Definitions &definitions,
                                       const std::optional<FileTraining> &training);
+
+/// Returns the parameters that do not require a gradient in PyTorch, each by all its names, as
+/// export.py records them in the graph: a line per parameter, tabs between names.
+/// `keepPrefix`: names begin with that of the module in which export.py wrapped the user's.
+std::vector<std::vector<std::string>> readRecordedFrozen(const GraphProto &graph, bool keepPrefix);
 
 /// Marks the state of a parameter as not trained.
 void markUntrained(ImportContext &context, llvm::StringRef name);

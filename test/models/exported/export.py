@@ -54,10 +54,18 @@ class OwnLoss(torch.nn.Module):
         return self.model(tokens, labels)[1]
 
 
+def undropped(module):
+    """The module in training mode, without dropout, as `shalec --dropout off` compiles its file."""
+    for one in module.train().modules():
+        if isinstance(one, torch.nn.Dropout):
+            one.p = 0.0
+    return module
+
+
 def own_module(name, of=lambda: OwnLoss(own.Own())):
     torch.manual_seed(0)
     text = batches.text(np.random.default_rng(0), (hf.STEPS, hf.BATCH, hf.SEQUENCE + 1))
-    return of().eval(), {"tokens": text[..., :-1].copy(), name: text[..., 1:].copy()}
+    return undropped(of()), {"tokens": text[..., :-1].copy(), name: text[..., 1:].copy()}
 
 
 def folder_of(module, work, kind):
@@ -84,11 +92,16 @@ CASES = {
     "own-external": lambda work: (own_module("targets"), [f"{HERE / 'own.py'}:Own", "--external-data"]),
     "own-smoothed": lambda work: (own_module("targets", own.Smoothed), [f"{HERE / 'own.py'}:Smoothed"]),
     "own-normalized": lambda work: (own_module("targets", own.Normalized), [f"{HERE / 'own.py'}:Normalized"]),
+    "own-frozen": lambda work: (own_module("targets", own.Frozen), [f"{HERE / 'own.py'}:Frozen"]),
+    "own-balanced": lambda work: (own_module("targets", own.Balanced), [f"{HERE / 'own.py'}:Balanced"]),
+    "own-sorted": lambda work: (own_module("targets", own.Sorted), [f"{HERE / 'own.py'}:Sorted"]),
     "own-logits": lambda work: (own_module("labels"), [f"{HERE / 'own.py'}:Logits", "--loss", "next-token"]),
 }
 REFUSED = [  # exit code, words, arguments
     (65, ["not the module"], ["own.py:Random", "--input", "tokens=int64[batch,sequence]"]),
     (65, ["does not train the module", "'blocks.0.up.weight'"], ["own.py:Hooked"]),
+    (65, ["does not train the module", "'inner."], ["own.py:Gated"]),
+    (65, ["nothing to train"], ["own.py:Unasked"]),
     (65, ["does not train the module", "'embedding.weight'"], ["own.py:Reversed"]),
     (65, ["does not train the module", "'blocks.0.up."], ["own.py:Hidden"]),
     (65, ["does not train the module", "'blocks.0.up."], ["own.py:Inferred"]),
@@ -123,15 +136,18 @@ def make(folder, name):
         raise RuntimeError(f"exit {done.returncode}: {done.stdout[-300:]}{done.stderr[-800:]}")
     if sorted(path.name for path in folder.iterdir()) != ["model.onnx"] + ["model.onnx.data"] * (name == "own-external"):
         raise RuntimeError(f"{folder} holds {sorted(folder.iterdir())}")
-    if {"shale.wrapper": "model"} != {one.key: one.value for one in onnx.load(folder / "model.onnx", load_external_data=False).graph.metadata_props
-                                      if one.key.startswith("shale")}:
+    recorded = {one.key: one.value for one in onnx.load(folder / "model.onnx", load_external_data=False).graph.metadata_props if one.key.startswith("shale")}
+    frozen = recorded.pop("shale.frozen", "").splitlines()
+    if recorded != {"shale.wrapper": "model"}:
         raise RuntimeError("the file does not record the module that export.py wraps around the user's")
+    if ("embedding.weight\thead.weight" in frozen) != (name == "own-frozen") or len(frozen) != (11 if name == "own-frozen" else 0):
+        raise RuntimeError(f"the file records that these parameters are frozen: {frozen}")
     half = "bf16" in name
     steps = hf.train(module, batches, torch.float32)
     save_safetensors(folder / "batches.safetensors", batches)
     dims = [f"batch={hf.BATCH}"] + ([] if name == "vit" else [f"sequence={hf.SEQUENCE}"])
     (folder / "trajectory.json").write_text(json.dumps({
-        "flags": [word for dim in dims for word in ("--dim", dim)],
+        "flags": [word for dim in dims for word in ("--dim", dim)] + (["--dropout", "off"] if name.startswith("own") else []),
         "optimizer": {"name": "AdamW", "lr": hf.LR, "betas": hf.BETAS, "eps": hf.EPS, "weight_decay": hf.DECAY}, "clip_grad_norm": hf.CLIP,
         "loss_bar": hf.HALF if half else hf.LOSS, "norm_bar": None if half else hf.NORM, "steps": steps}, indent=1) + "\n")
     return f"{done.stdout.splitlines()[1]}; loss {steps[0]['loss']:.4f} -> {steps[-1]['loss']:.4f}"

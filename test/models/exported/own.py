@@ -1,5 +1,5 @@
 """Modules of plain torch.nn. The first has fused qkv, RoPE, RMSNorm, SwiGLU, SDPA and a tied head; its forward returns logits and loss.
-Those from Random on must be refused.
+Those that export.py's REFUSED lists must be refused.
 """
 import random
 
@@ -105,6 +105,54 @@ class Normalized(Own):
     def forward(self, tokens, targets):
         logits = super().forward(tokens)[0]
         logits = logits + self.batch(logits.flatten(0, 1)).view_as(logits)
+        return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+
+
+class Frozen(Trained):
+    """The tied table and the first block do not require a gradient."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding.weight.requires_grad_(False)
+        self.blocks[0].requires_grad_(False)
+
+
+class Balanced(Trained):
+    """Adds a term to the loss in training mode only."""
+
+    def forward(self, tokens, targets):
+        loss = super().forward(tokens, targets)
+        return loss + 0.4 * self.blocks[0].up(self.embedding(tokens)).square().mean() if self.training else loss
+
+
+class Sorted(Trained):
+    """A loss that is the same for any order of the targets."""
+
+    def forward(self, tokens, targets):
+        found = Own.forward(self, tokens)[0].softmax(-1).mean((0, 1))
+        return 10 * (found - F.one_hot(targets, VOCABULARY).float().mean((0, 1))).square().sum()
+
+
+class Unasked(Trained):
+    """Nothing requires a gradient."""
+
+    def __init__(self):
+        super().__init__()
+        self.requires_grad_(False)
+
+
+class Gated(Trained):
+    """A hook reverses the gradient of a branch. At first no gradient reaches the branch, since its gate is zero."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner, self.gate = nn.Linear(WIDTH, WIDTH), nn.Parameter(torch.zeros(WIDTH))
+
+    def forward(self, tokens, targets):
+        branch = torch.tanh(self.inner(self.embedding(tokens)))
+        if branch.requires_grad:
+            branch.register_hook(lambda gradient: -gradient)
+        logits = self.head(self.norm(self.embedding(tokens) + self.gate * branch))
         return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
 

@@ -3,6 +3,8 @@ import contextlib
 import copy
 
 import torch
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
 
 from .build import LABELS
 from .cli import DATA, Failure, brief, place_in
@@ -39,6 +41,48 @@ def same_buffers(module):
                 one.copy_(value)
 
 
+class WithoutDropout(TorchFunctionMode):
+    """Dropout returns its input, whatever the mode of its module is, as in the compared file."""
+    SAME = {getattr(functional, name) for name in ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout")}
+    ATTENTION = functional.scaled_dot_product_attention
+
+    def __torch_function__(self, function, types, arguments=(), keywords=None):
+        keywords = dict(keywords or {})
+        if function in self.SAME or getattr(function, "__name__", "") in ("dropout", "dropout_"):
+            return arguments[0] if arguments else keywords["input"]
+        if function is self.ATTENTION:
+            arguments, keywords = arguments[:4], {**dict(zip(("dropout_p", "is_causal"), arguments[4:])), **keywords}
+            keywords["dropout_p"] = 0.0
+        return function(*arguments, **keywords)
+
+
+def is_random(module, values):
+    """Whether two losses of one batch differ, although dropout is off."""
+    losses = []
+    with WithoutDropout(), torch.random.fork_rng():
+        for seed in (0, 1):
+            torch.manual_seed(seed)
+            losses.append(loss_of(module, values))
+    return not torch.equal(*losses)
+
+
+@contextlib.contextmanager
+def moved(parameters, seed):
+    """Moves parameters off their values: by a tenth, and zeros to small positive numbers. Behind a gate of zeros no gradient is seen."""
+    generator = torch.Generator().manual_seed(seed)
+    kept = [(one, one.detach().clone()) for one in parameters]
+    try:
+        with torch.no_grad():
+            for one, value in kept:
+                noise = torch.randn(one.shape, generator=generator).to(one)
+                one.copy_(torch.where(value == 0, 0.02 * noise.abs(), value * (1 + 0.1 * noise)))
+        yield
+    finally:
+        with torch.no_grad():
+            for one, value in kept:
+                one.copy_(value)
+
+
 def loss_of(module, values, gradients=False):
     """The loss of a batch. With `gradients`, the caller keeps the module's buffers until after the backward pass."""
     try:
@@ -66,8 +110,11 @@ def check_labels(module, values):
         return
     other = copy.deepcopy(values)
     for name in labels:
-        other[name] = other[name].flip(0)
+        # Not the same labels in another order: a loss may sum over them.
+        other[name] = other[name].flip(0) if other[name].is_floating_point() else torch.where(other[name] > 0, other[name] - 1, other[name])
     if all(torch.equal(other[name], values[name]) for name in labels):
         return
-    if torch.equal(loss_of(module, values), loss_of(module, other)):
+    with WithoutDropout():
+        same = torch.equal(loss_of(module, values), loss_of(module, other))
+    if same:
         raise Failure(DATA, f"the loss does not depend on '{labels[0]}': is it computed of the labels?")

@@ -11,7 +11,7 @@ import sys
 import torch
 from torch import nn
 
-from .cli import DATA, NO_INPUT, USAGE, Failure, brief, libraries, note, place_in, regex_of
+from .cli import DATA, NO_INPUT, USAGE, Failure, brief, libraries, note, place_in
 from .sizes import Input
 
 LABELS = ("labels", "label", "targets", "target", "y")
@@ -31,10 +31,12 @@ def wrap(model, names, call):
 
 
 class Built:
+    """A module to export: `module` wraps the user's `model`."""
+    has_dropout = has_draws = False  # whether the exported graph has Dropout nodes, and others that draw random numbers
+
     def __init__(self, module, model, inputs, vocabulary, positions):
         self.module, self.model, self.inputs, self.vocabulary, self.positions = module, model, inputs, vocabulary, positions
         self.assumed = []  # flags without which shalec refuses the file, and with which it has the module's gradients
-        self.frozen = ""  # the regular expression for --freeze: parameters that do not require a gradient
 
 
 @contextlib.contextmanager
@@ -273,20 +275,31 @@ def check_renormalized(model):
 
 
 def set_mode(a, built):
-    # Batch normalizations train unless the user's module has them in evaluation mode. (from_pretrained() always does.)
+    """Chooses between training and evaluation mode: a user's module keeps its own, a model of transformers is in evaluation mode but for
+    its batch normalizations. --dropout is training mode."""
     norms = [(name, one) for name, one in built.model.named_modules()
              if isinstance(one, nn.modules.batchnorm._BatchNorm) and (one.training or not a.own)]
-    built.model.train(a.dropout)
-    for _, norm in norms:
-        norm.train()
+    if a.dropout or not a.own:
+        built.model.train(a.dropout)
+        for _, norm in norms:
+            norm.train()
     if norms:
         note(f"'{norms[0][0]}'{f' and {len(norms) - 1} more' if norms[1:] else ''} normalizes by the batch and updates its running statistics"
              f"{', as in training' if not a.own else '; in evaluation mode (.eval()) it would keep them'}")
     found = dropouts(built.model)
-    if found and not a.dropout:
-        note(f"the file has no dropout ({next(iter(found))} has {next(iter(found.values()))}); --dropout keeps it")
-    frozen = [name for name, parameter in built.model.named_parameters() if not parameter.requires_grad]
-    if frozen:
-        built.frozen = regex_of(frozen, [name for name, parameter in built.model.named_parameters() if parameter.requires_grad])
-        note(f"'{frozen[0]}'{f' and {len(frozen) - 1} more' if frozen[1:] else ''} does not require a gradient; an ONNX file cannot record it: pass "
-             f"--freeze '{built.frozen}' to shalec")
+    if found and not built.model.training:
+        way = "the module is in evaluation mode; " if a.own else ""
+        note(f"the file has no dropout ({next(iter(found))} has {next(iter(found.values()))}): {way}--dropout exports it in training mode")
+    elif found and a.own and not a.dropout:
+        note("the module is in training mode, so the file has its dropout; 'shalec --dropout off' compiles it without")
+
+
+def frozen(built):
+    """The parameters that do not require a gradient, each by all its names."""
+    names = {}
+    for name, parameter in built.model.named_parameters(remove_duplicate=False):
+        names.setdefault(parameter, []).append(name)
+    found = [of for parameter, of in names.items() if not parameter.requires_grad]
+    if found and len(found) == len(names):
+        raise Failure(DATA, "no parameter of the module requires a gradient: there is nothing to train")
+    return found

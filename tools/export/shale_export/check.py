@@ -4,7 +4,7 @@ import subprocess
 
 import torch
 
-from .batch import draw, loss_of
+from .batch import WithoutDropout, draw, loss_of
 from .cli import DATA, Failure, brief, libraries, note
 
 BAR = 1e-4      # relative, for f32: the order of sums may differ
@@ -22,7 +22,7 @@ def compare(a, built, path, total, sizes, vocabulary):
         import onnxruntime
     values = draw(built.inputs, other_sizes(a, sizes), vocabulary, a.seed + 1)
     half = a.dtype == "bf16"
-    changed = half or a.dropout
+    changed = half or built.has_dropout
     if changed and total * (2 if half else 1) > LARGE:
         note("the file is not compared: ONNX Runtime would need it changed, and it is larger than 2 GiB")
         return
@@ -30,7 +30,7 @@ def compare(a, built, path, total, sizes, vocabulary):
     if half:
         widen(onnx, model)
         values = {name: value.float() if value.is_floating_point() else value for name, value in values.items()}
-    if a.dropout:
+    if built.has_dropout:
         keep_all(model)
     wanted = reference(built, values, half)
     options = onnxruntime.SessionOptions()
@@ -51,16 +51,14 @@ def compare(a, built, path, total, sizes, vocabulary):
 
 def reference(built, values, half):
     """PyTorch's loss, without dropout, in f32."""
-    training = built.module.training
     kinds = [(one, one.dtype) for one in [*built.module.parameters(), *built.module.buffers()]]
-    built.module.eval()
     try:
         if half:
             for one, kind in kinds:
                 one.data = one.data.float() if kind == torch.bfloat16 else one.data
-        return loss_of(built.module, values).item()
+        with WithoutDropout():
+            return loss_of(built.module, values).item()
     finally:
-        built.module.train(training)
         for one, kind in kinds:
             one.data = one.data.to(kind)
 
@@ -120,7 +118,7 @@ def describe(shalec, path, positions, shapes_only, built):
         raise Failure(DATA, f"the file is written, but shalec refuses it:\n{done.stderr.strip()[-1500:]}")
     lines = done.stdout.splitlines()
     start = next((i for i, line in enumerate(lines) if line.startswith("to compile and train it")), len(lines))
-    more = " ".join(built.assumed + ([f"--freeze '{built.frozen}'"] if built.frozen else []))
+    more = " ".join(built.assumed)
     for line in lines[start:]:
         print(f"{line} {more}" if more and line.startswith("  shalec ") else line)
     if "tokens.bin" in done.stdout:

@@ -53,15 +53,6 @@ def libraries():
         raise Failure(NO_LIBRARY, f"{error}: install what {folder / 'requirements.txt'} lists, python3 -m pip install -r {folder / 'requirements.txt'}") from error
 
 
-def regex_of(names, others):
-    """A regular expression that matches these names and none of the others: numbers of blocks become \\d+ where that is enough."""
-    def of(words):
-        return f"^({'|'.join(dict.fromkeys(words))})$"
-
-    short = of(re.sub(r"(?<=\\\.)\d+(?=\\\.)", r"\\d+", re.escape(name)) for name in names)
-    return short if not any(re.search(short, name) for name in others) else of(map(re.escape, names))
-
-
 def check_output(path):
     """Reports an unwritable output before the long part of the work."""
     path = pathlib.Path(path)

@@ -26,10 +26,10 @@ def make(a, built, output, shalec):
     values = batch.draw(built.inputs, sizes, vocabulary, a.seed)
     if not a.shapes_only:
         batch.loss_of(built.module, values)
-        if not a.dropout:
-            batch.check_labels(built.module, values)
+        batch.check_labels(built.module, values)
     print(f"inputs      {', '.join(map(str, built.inputs))}", flush=True)
     program = graph.export(a, built, values)
+    built.has_dropout, built.has_draws = graph.has_nodes(program, ("Dropout",)), graph.has_nodes(program, graph.DRAWING)
     graph.check_symbolic(a, built, program)
     graph.say_trainable(program, built)
     with whole_files(output) as folder:

@@ -1,12 +1,13 @@
 """Compares the training of the file with the module's: one step of plain SGD by Shale's program gives the gradient of every parameter."""
 import json
 import pathlib
+import shutil
 import subprocess
 import tempfile
 
 import torch
 
-from .batch import draw, loss_of, same_buffers
+from .batch import WithoutDropout, draw, is_random, loss_of, moved, same_buffers
 from .check import BAR, other_sizes
 from .cli import DATA, Failure, brief, libraries, note
 
@@ -24,22 +25,32 @@ def run_tool(words, what):
     return f"{what} ends with {done.returncode}:\n{done.stderr.strip()[-1500:]}" if done.returncode else None
 
 
-def step(a, built, path, shalec, values, sizes, work):
-    """Trains the file for one step. Returns Shale's loss and its weights after the step, or what went wrong."""
+def compile_file(a, built, path, shalec, sizes, work):
+    """Compiles the file for plain SGD, without dropout. Returns what went wrong, or None."""
+    words = [shalec, path, "-o", work / "train", "--optimizer", "sgd", *(["--dropout", "off"] if built.has_dropout else [])]
+    for name, size in sizes.items():
+        if name not in a.fixed:
+            words += ["--dim", f"{name}={size}"]
+    wrong = run_tool(words, "shalec")
+    if wrong and AUTOCAST in wrong:  # the file does not distinguish autocast and no_grad; gradients do
+        built.assumed = [AUTOCAST]
+        wrong = run_tool([*words, AUTOCAST], "shalec")
+    return wrong
+
+
+def step(built, values, work):
+    """Trains the compiled file for one step from the module's present values. Returns Shale's loss and its weights after the step, or what
+    went wrong."""
     with libraries():
         from safetensors.torch import load_file, save_file
     save_file({name: value.unsqueeze(0).contiguous() for name, value in values.items()}, str(work / "batch.safetensors"))
-    compile_words = [shalec, path, "-o", work / "train", "--optimizer", "sgd", *(["--freeze", built.frozen] if built.frozen else [])]
-    for name, size in sizes.items():
-        if name not in a.fixed:
-            compile_words += ["--dim", f"{name}={size}"]
-    wrong = run_tool(compile_words, "shalec")
-    if wrong and AUTOCAST in wrong:  # the file does not distinguish autocast and no_grad; gradients do
-        built.assumed = [AUTOCAST]
-        wrong = run_tool([*compile_words, AUTOCAST], "shalec")
-    wrong = wrong or run_tool(
-        [work / "train", "--data", work / "batch.safetensors", "--steps", 1, "--lr", RATE, "--schedule", "constant", "--clip-grad-norm", 0,
-         "--weight-decay", 0, "--out", work / "out"], "the program of the exported file")
+    # Names of the file's: of tied parameters it may have any.
+    save_file({name: value.detach().clone().contiguous() for name, value in built.model.state_dict(keep_vars=True).items() if value.is_floating_point()},
+              str(work / "weights.safetensors"))
+    shutil.rmtree(work / "out", ignore_errors=True)
+    wrong = run_tool(
+        [work / "train", "--data", work / "batch.safetensors", "--init", work / "weights.safetensors", "--steps", 1, "--lr", RATE, "--schedule", "constant",
+         "--clip-grad-norm", 0, "--weight-decay", 0, "--out", work / "out"], "the program of the exported file")
     if wrong:
         return None, None, wrong
     line = (work / "out" / "metrics.jsonl").read_text().splitlines()[0]
@@ -74,18 +85,13 @@ def differences(built, gradients, after):
             yield names[parameter][0], norm, float(ours.double().norm()), off
 
 
-def compare(a, built, path, shalec, sizes, vocabulary):
-    """Compares loss and gradients. Returns whether it did."""
-    if a.dtype != "f32" or a.dropout:
-        note("gradients are not compared: " + ("the file has bf16 weights" if a.dtype != "f32" else "dropout draws other numbers in PyTorch"))
-        return False
-    sizes = other_sizes(a, sizes)
-    values = draw(built.inputs, sizes, vocabulary, a.seed + 1)
-    with tempfile.TemporaryDirectory(prefix="shale-export.") as folder:
-        found, after, wrong = step(a, built, path, shalec, values, sizes, pathlib.Path(folder))
+def compare_batch(built, values, work):
+    """Compares loss and gradients of one batch at the module's present values. Returns both losses."""
+    found, after, wrong = step(built, values, work)
     if wrong:
         raise Failure(DATA, f"gradients cannot be compared, since {wrong}\n  nothing is written; --no-check writes the file all the same")
-    loss, gradients = module_step(built, values)
+    with WithoutDropout():
+        loss, gradients = module_step(built, values)
     if not abs(found - loss) <= BAR * max(1.0, abs(loss)):
         raise Failure(DATA, f"the exported file is not the module: loss {loss:.6f} in PyTorch, {found:.6f} in Shale\n"
                             "  nothing is written; --no-check writes it all the same")
@@ -95,6 +101,41 @@ def compare(a, built, path, shalec, sizes, vocabulary):
         raise Failure(DATA, f"the exported file does not train the module: the gradient of '{name}' has norm {norm:.4g} in PyTorch and {ours:.4g} in Shale"
                             f" (difference {off:.2g}{f'; {len(differ) - 1} more differ' if differ[1:] else ''}).\n  An ONNX file does not have hooks, functions "
                             "with a backward of their own, torch.no_grad() and torch.inference_mode(): write what they do as\n  operations with a "
-                            "gradient, .detach() or --freeze. Nothing is written; --no-check writes it all the same")
-    print(f"check       loss {loss:.6f} in PyTorch, {found:.6f} in Shale; the gradients of {len(gradients)} parameters agree", flush=True)
+                            "gradient, or .detach(). Nothing is written; --no-check writes it all the same")
+    return loss, found
+
+
+def compare(a, built, path, shalec, sizes, vocabulary):
+    """Compares loss and gradients at the module's values, and with another batch at values that are moved off them. Returns whether it did."""
+    if a.dtype != "f32":
+        note("gradients are not compared: the file has bf16 weights")
+        return False
+    sizes = other_sizes(a, sizes)
+    first, second = (draw(built.inputs, sizes, vocabulary, a.seed + more) for more in (1, 2))
+    if built.has_draws and is_random(built.module, first):
+        note("neither the loss nor gradients are compared: the module draws random numbers of which only those of dropout can be left out")
+        return True
+    with tempfile.TemporaryDirectory(prefix="shale-export.") as folder:
+        work = pathlib.Path(folder)
+        if wrong := compile_file(a, built, path, shalec, sizes, work):
+            raise Failure(DATA, f"gradients cannot be compared, since {wrong}\n  nothing is written; --no-check writes the file all the same")
+        loss, found = compare_batch(built, first, work)
+        with moved(built.model.parameters(), a.seed), same_buffers(built.module):
+            movable = finite(built, second)
+            if movable:
+                compare_batch(built, second, work)
+            else:
+                note("gradients are compared at the module's values only: moved off them, its loss is not finite")
+    count = len(list(built.model.parameters()))
+    print(f"check       loss {loss:.6f} in PyTorch, {found:.6f} in Shale; the gradients of {count} parameters agree"
+          f"{', also at other values' if movable else ''}", flush=True)
     return True
+
+
+def finite(built, values):
+    try:
+        with WithoutDropout():
+            loss_of(built.module, values)
+        return True
+    except Failure:
+        return False

@@ -8,8 +8,10 @@ import warnings
 
 import torch
 
+from .build import frozen
 from .cli import DATA, Failure, brief, libraries, note, place_in
 
+DRAWING = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
 ONE_FILE = 1 << 30  # larger weights are written to a separate file
 
 
@@ -72,6 +74,9 @@ def write(a, program, built, folder, name):
     import onnx_ir as ir
     # Names in programs are those of the user's module.
     program.model.graph.metadata_props["shale.wrapper"] = next(name for name, child in built.module.named_children() if child is built.model)
+    if names := frozen(built):
+        program.model.graph.metadata_props["shale.frozen"] = "\n".join(map("\t".join, names))
+        note(f"'{names[0][0]}'{f' and {len(names) - 1} more do' if names[1:] else ' does'} not require a gradient: the file records it, and shalec does not train what it records")
     parameters = list(program.model.graph.initializers.values())
     total = sum(one.const_value.nbytes for one in parameters)
     path = folder / name
@@ -85,6 +90,10 @@ def write(a, program, built, folder, name):
     if os.path.getsize(path) >= 1 << 31:
         raise Failure(DATA, f"the graph alone has {os.path.getsize(path)} bytes, and a file of this format at most 2 GiB")
     return total
+
+
+def has_nodes(program, kinds):
+    return any(node.op_type in kinds for part in [program.model.graph, *program.model.functions.values()] for node in part.all_nodes())
 
 
 def leave_out(ir, parameters, data):

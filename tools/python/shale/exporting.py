@@ -17,7 +17,7 @@ def export(module, output, inputs=None, loss="inside", *, sizes=None, fixed=(), 
       and the others are fixed. Parameters that are not named are int64[batch,sequence].
     loss: "inside" if forward returns the loss; "next-token" if it returns logits [batch, sequence, vocabulary].
     sizes: {dimension: size} of the example that is traced; fixed: dimensions that keep this size.
-    dropout: keeps dropout (the module is exported in training mode). dtype: "f32" or "bf16" parameters in the file.
+    dropout: exports in training mode; by default the module's own mode counts, also for dropout. dtype: "f32" or "bf16" parameters in the file.
     check: trains the file for one step and compares the loss and all gradients with PyTorch's; nothing is written if they differ.
 
     The module keeps its values and its mode. Raises shale.Error.

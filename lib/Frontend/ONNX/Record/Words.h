@@ -29,7 +29,10 @@ inline constexpr llvm::StringLiteral
     // Of a value: the names that the optimizer computed it from. onnxscript 0.5 to 0.7.
     kFoldedFrom = "pkg.onnxscript.optimizer.folded_from",
     // Of the graph: the module in which Shale's export.py wrapped the user's.
-    kWrapper = "shale.wrapper";
+    kWrapper = "shale.wrapper",
+    // Of the graph: the parameters without requires_grad, one per line, with tabs between its
+    // names in the user's module.
+    kFrozen = "shale.frozen";
 
 // Targets of operations. The overload follows: "aten.linear.default".
 inline constexpr llvm::StringLiteral
