@@ -17,19 +17,16 @@ using namespace shale::onnx;
 using llvm::SmallVector;
 using llvm::StringRef;
 
-/// Whether two modules run the same code: those of nodes that are of one class. Without a record of
-/// classes, those whose scopes differ in the numbers of modules in lists only, as layers.0.mixer
-/// and layers.1.mixer.
-static bool areTwins(const FoldedRead &a, const FoldedRead &b) {
-  auto classes = readClasses(*a.node), others = readClasses(*b.node);
+bool onnx::areTwins(const NodeProto &a, StringRef scope, const NodeProto &b, StringRef otherScope) {
+  auto classes = readClasses(a), others = readClasses(b);
   if (!classes.empty() && !others.empty())
-    return classes.back().first == a.scope && others.back().first == b.scope &&
-           classes.back().second == others.back().second && a.scope != b.scope;
+    return classes.back().first == scope && others.back().first == otherScope &&
+           classes.back().second == others.back().second && scope != otherScope;
   SmallVector<StringRef> parts[2];
-  StringRef(a.scope).split(parts[0], '.');
-  StringRef(b.scope).split(parts[1], '.');
+  scope.split(parts[0], '.');
+  otherScope.split(parts[1], '.');
   auto isNumber = [](StringRef part) { return llvm::all_of(part, llvm::isDigit); };
-  return a.scope != b.scope && parts[0].size() == parts[1].size() &&
+  return scope != otherScope && parts[0].size() == parts[1].size() &&
          llvm::all_of(llvm::zip(parts[0], parts[1]), [&](auto pair) {
            auto [left, right] = pair;
            return left == right || (isNumber(left) && isNumber(right));
@@ -48,7 +45,8 @@ static std::optional<ParameterUse> twinOf(const Known &known, const FoldedValue 
                      read.reader.argument == twin.reader.argument &&
                      read.node->op_type() == twin.node->op_type();
   auto found = known.found.uses.find({twin.node, twin.operand});
-  if (!isSamePlace || read.isOpen() || !areTwins(read, twin) || found == known.found.uses.end())
+  if (!isSamePlace || read.isOpen() || !areTwins(*read.node, read.scope, *twin.node, twin.scope) ||
+      found == known.found.uses.end())
     return std::nullopt;
   ParameterUse use = found->second;
   auto turn = [&](size_t &index) {

@@ -188,6 +188,39 @@ std::string messages::maybeFoldedFrom(const FoldedValue &value, StringRef parame
          (isTarget ? "" : ", or pass --constant " + constant + " if it depends on no parameter");
 }
 
+std::string messages::chosen(const NodeProto &node, StringRef constant, StringRef parameter) {
+  return nodeOf(node) + " reads '" + displayName(constant) +
+         "', a condition or an index that the export computed from parameter '" +
+         displayName(parameter) + "': training would keep its first value. " + kRemedy.str() +
+         ", or pass --constant " + displayName(constant) + " to keep it";
+}
+
+static constexpr llvm::StringLiteral kWhere = "Write the choice with torch.where()";
+
+std::string messages::chosenBranch(const NodeProto &node, StringRef parameter) {
+  return nodeOf(node) + " is of a branch of torch.cond() that the export chose by parameter '" +
+         displayName(parameter) + "': training would keep the first choice. " + kWhere.str();
+}
+
+std::string messages::unchangedBranch(const NodeProto &node) {
+  return nodeOf(node) +
+         " reads a result of torch.cond() of which the export took one branch, and the file does "
+         "not show whether its condition depends on a parameter: training would keep the first "
+         "choice. " +
+         kWhere.str();
+}
+
+std::string messages::mayBeChosen(const NodeProto &node, StringRef name, StringRef constant,
+                                  StringRef parameter) {
+  return nodeOf(node) + " reads '" + displayName(constant) + "' where the model has '%" +
+         displayName(name) +
+         "', a condition or an index: the export merged the two, and the file does not show whether "
+         "it was computed from parameter '" +
+         displayName(parameter) + "' of the same module; training would keep its first value. " +
+         kRemedy.str() + ", or pass --constant " + displayName(constant) +
+         " if it depends on no parameter";
+}
+
 // ---- notes
 
 std::string messages::unused(ArrayRef<std::string> names) {

@@ -44,6 +44,13 @@ std::string lostParameters(llvm::ArrayRef<std::string> lost, llvm::ArrayRef<std:
                            bool areConstants);
 std::string foldedFrom(const FoldedValue &value, llvm::StringRef parameter);
 std::string maybeFoldedFrom(const FoldedValue &value, llvm::StringRef parameter, bool isTarget);
+/// `constant`: of a condition or indices.
+std::string chosen(const NodeProto &node, llvm::StringRef constant, llvm::StringRef parameter);
+std::string chosenBranch(const NodeProto &node, llvm::StringRef parameter);
+std::string unchangedBranch(const NodeProto &node);
+/// `name`: of the value that was merged with `constant`.
+std::string mayBeChosen(const NodeProto &node, llvm::StringRef name, llvm::StringRef constant,
+                        llvm::StringRef parameter);
 
 // Notes.
 std::string unused(llvm::ArrayRef<std::string> names);

@@ -13,6 +13,11 @@ using llvm::StringRef;
 
 bool onnx::isFloatType(int32_t dataType) { return llvm::is_contained({1, 10, 11, 16}, dataType); }
 
+/// Source: onnx.proto, TensorProto.DataType.
+bool onnx::isInteger(const TensorProto &tensor) {
+  return llvm::is_contained({2, 3, 4, 5, 6, 7, 12, 13}, tensor.data_type());
+}
+
 bool onnx::isScalar(const TensorProto &tensor) {
   return llvm::all_of(tensor.dims(), [](int64_t size) { return size == 1; });
 }

@@ -112,6 +112,9 @@ struct Parameters {
 bool isFloatType(int32_t dataType);
 inline bool isFloat(const TensorProto &tensor) { return isFloatType(tensor.data_type()); }
 
+/// Whether it has integers, and no truth values.
+bool isInteger(const TensorProto &tensor);
+
 /// Whether it has one element, whatever the rank: an epsilon or a scale, never a
 /// parameter that an exporter would have renamed.
 bool isScalar(const TensorProto &tensor);

@@ -80,6 +80,9 @@ static const Rule kRules[] = {
     {"lost-parameters", rules::lostParameters},
     {"folded-constants", rules::foldedConstants},
     {"neutral-operand", rules::neutralOperand},
+    {"chosen-constants", rules::chosenConstants},
+    {"chosen-branches", rules::chosenBranches},
+    {"merged-choices", rules::mergedChoices},
 };
 
 std::vector<StringRef> onnx::ruleNames() {

@@ -61,6 +61,11 @@ Findings onlyCandidate(const Known &known);
 Findings byTwin(const Known &known);
 Findings complements(const Known &known);
 
+// Conditions and indices that the exporter computed from parameters (Chosen.cpp).
+Findings chosenConstants(const Known &known);
+Findings chosenBranches(const Known &known);
+Findings mergedChoices(const Known &known);
+
 // Sums that the exporter removed (Removed.cpp), and what may have read a parameter (Neutral.cpp).
 Findings removedSums(const Known &known);
 Findings neutralOperand(const Known &known);
@@ -91,6 +96,12 @@ llvm::SmallVector<std::pair<const Use *, size_t>> readsByForm(const Known &known
 void claimFolded(Findings &findings, const Known &known, const FoldedValue &value,
                  llvm::ArrayRef<size_t> parameters, const Expression &expression, Evidence evidence,
                  std::optional<Repair> remark = std::nullopt);
+
+/// Whether two modules run the same code: those of nodes that are of one class. Without a record of
+/// classes, those whose scopes differ in the numbers of modules in lists only, as layers.0.mixer
+/// and layers.1.mixer.
+bool areTwins(const NodeProto &a, llvm::StringRef scope, const NodeProto &b,
+              llvm::StringRef otherScope);
 
 /// Whether operations that a value was folded from compute, as in -exp(p): the value is not the
 /// parameter's. What a lookup reads may be computed; of that, only functions of floats count.

@@ -49,6 +49,10 @@ inline constexpr llvm::StringLiteral
 inline constexpr llvm::StringLiteral kGeneratedFile = "<eval_with_key>";
 /// Begins the classes of modules that PyTorch ships.
 inline constexpr llvm::StringLiteral kShippedModules = "torch.nn.modules.";
+/// Begins the names of the nodes of a branch that the exporter took in place of torch.cond.
+inline constexpr llvm::StringLiteral kBranch = "node_cond_";
+/// The kind of one of several results.
+inline constexpr llvm::StringLiteral kResult = "getitem";
 /// Begins the name of a size, and of a value that the exporter names itself.
 inline constexpr llvm::StringLiteral kSize = "sym_", kOwnValue = "val_";
 

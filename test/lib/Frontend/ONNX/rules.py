@@ -45,6 +45,9 @@ NEEDS = {
     "lost-parameters": "folded/projection",
     "folded-constants": "folded/source-other",
     "neutral-operand": "neutral/product",
+    "chosen-constants": "chosen/condition",
+    "chosen-branches": "chosen/branch",
+    "merged-choices": "chosen/merged",
 }
 
 

@@ -1,0 +1,239 @@
+//===- Chosen.cpp - What values of parameters choose ----------------------===//
+//
+// A condition or an index may depend on a parameter: where(gate > 0, a, b), x[:, scores.argmax()],
+// torch.cond(gate.min() < 0, f, g). The exporter evaluates it once, as any constant, and training
+// moves the parameter away from that value. How it was computed is not in the file, so such a file
+// is refused.
+//
+//===----------------------------------------------------------------------===//
+#include "lib/Frontend/ONNX/Record/Messages.h"
+#include "lib/Frontend/ONNX/Record/Rules.h"
+#include "lib/Frontend/ONNX/Scope.h"
+#include "llvm/ADT/STLExtras.h"
+#include <set>
+
+using namespace shale;
+using namespace shale::onnx;
+using llvm::ArrayRef;
+using llvm::StringRef;
+
+/// Returns the first trained parameter of a list of names; -1 if there is none. Without a gradient
+/// from another use a parameter keeps its value, and what it chooses is constant.
+static int trainedAmong(const Known &known, ArrayRef<std::string> names) {
+  for (const std::string &name : names)
+    if (std::optional<size_t> index = known.program.parameterNamed(name);
+        index && known.parameter(*index).isParameter && !known.isFrozen(*index) &&
+        !known.isMissing(*index))
+      return *index;
+  return -1;
+}
+
+/// Whether a constant that is no float has sizes of what it was folded from, and not values. What
+/// the exporter lists is then moved or computed as floats, and the constant has a name of the
+/// exporter's own, as those of sizes have; or it is filled with literal numbers.
+static bool hasSizesOnly(const Known &known, const TensorProto &constant,
+                         ArrayRef<std::string> from) {
+  std::string own = operationOf(constant.name());
+  if (!own.empty() || !isInteger(constant))
+    return isMadeByCode(own);
+  return llvm::all_of(from, [&](const std::string &name) {
+    std::string kind = operationOf(name);
+    return kind.empty() || known.program.parameterNamed(name) || isMadeByCode(kind) ||
+           StringRef(name).starts_with(words::kSize) || isUnary(kind) ||
+           (isMovement(kind) && !isConversion(kind)) || words::is(kind, words::Trait::Computes);
+  });
+}
+
+/// The nodes of operations whose branches compute one function, so that it is no matter which is
+/// taken: the exporter writes a lerp of weight w as where(w < 0.5, ..).
+static std::set<const NodeProto *> indifferentNodes(const TracedProgram &program) {
+  std::set<const NodeProto *> nodes;
+  for (const Operation &operation : program.operations())
+    if (operation.weight)
+      nodes.insert(operation.nodes.begin(), operation.nodes.end());
+  return nodes;
+}
+
+/// The initializers of other types than floats, by name, without buffers that the module changes:
+/// these are refused elsewhere.
+static llvm::StringMap<const TensorProto *> othersOf(const Known &known) {
+  llvm::StringMap<const TensorProto *> others;
+  for (const TensorProto &tensor : known.program.graph().initializer()) {
+    std::optional<size_t> buffer = known.program.parameterNamed(tensor.name());
+    if (!isFloat(tensor) && !known.options.constants.contains(tensor.name()) &&
+        !(buffer && known.parameter(*buffer).isChanged))
+      others[tensor.name()] = &tensor;
+  }
+  return others;
+}
+
+/// An error for each condition and index that was computed from a trained parameter.
+Findings rules::chosenConstants(const Known &known) {
+  Findings findings;
+  llvm::StringMap<const TensorProto *> others = othersOf(known);
+  std::set<const NodeProto *> indifferent = indifferentNodes(known.program);
+  for (const NodeProto &node : known.program.graph().node())
+    forEachRead(node, [&](const NodeProto &reader, int operand) {
+      auto constant = others.find(reader.input(operand));
+      if (constant == others.end() || indifferent.count(&reader))
+        return;
+      ArrayRef<std::string> from = known.program.foldedFrom(constant->getKey());
+      int index = trainedAmong(known, from);
+      if (index >= 0 && !hasSizesOnly(known, *constant->second, from)) {
+        findings.errors.push_back(
+            messages::chosen(reader, constant->getKey(), known.parameter(index).name));
+        others.erase(constant); // once
+      }
+    });
+  return findings;
+}
+
+/// Whether a value is the result of a branch that the exporter took in place of torch.cond: it
+/// lists for it what the condition was folded from. It also lists the operands of nodes that it
+/// rewrote, whose results have their operation's name or one of its own.
+static bool isOfBranch(const TracedProgram &program, StringRef value, StringRef name) {
+  const NodeProto *node = program.nodeOf(value);
+  const Operation *maker = program.makerOf(value);
+  if (!node || !maker)
+    return false;
+  return StringRef(node->name()).starts_with(words::kBranch) ||
+         (!operationOf(name).empty() && maker->fx.name != name);
+}
+
+/// Returns a read of an operation's only result in place of one of several results: a branch of
+/// torch.cond that the exporter took returns the value as it is, and nothing lists what the
+/// condition was folded from.
+static const NodeProto *readOfUnchanged(const TracedProgram &program) {
+  for (const Operation &operation : program.operations())
+    for (const NodeProto *node : operation.nodes)
+      for (int i = 0; i < node->input_size(); ++i) {
+        const Operation *maker = program.makerOf(node->input(i));
+        if (maker && maker->fx.name == node->input(i) &&
+            maker->nodes.back()->output_size() == 1 &&
+            operationOf(program.removedName(operation, *node, i)) == words::kResult)
+          return node;
+      }
+  return nullptr;
+}
+
+/// An error for a branch that a condition of a trained parameter chose, or may have chosen.
+Findings rules::chosenBranches(const Known &known) {
+  const TracedProgram &program = known.program;
+  auto check = [&](const ValueInfoProto &value, StringRef name) {
+    std::vector<std::string> from = readFoldedFrom(value);
+    int index = trainedAmong(known, from);
+    return index < 0 || !isOfBranch(program, value.name(), name)
+               ? Findings()
+               : Findings::error(messages::chosenBranch(*program.nodeOf(value.name()),
+                                                        known.parameter(index).name));
+  };
+  for (const ValueInfoProto &value : program.graph().value_info())
+    if (Findings found = check(value, value.name()); !found.errors.empty())
+      return found;
+  for (const ValueInfoProto &output : program.graph().output()) {
+    StringRef original = metadata(output.metadata_props(), words::kOriginalName);
+    if (Findings found = check(output, original.empty() ? StringRef(output.name()) : original);
+        !found.errors.empty())
+      return found;
+  }
+  const NodeProto *reader = readOfUnchanged(program);
+  return reader ? Findings::error(messages::unchangedBranch(*reader)) : Findings();
+}
+
+/// Returns the name that an operation has for a constant which one of its nodes reads in place of
+/// another one of equal elements; empty if it reads its own, or if that is not known.
+static StringRef mergedName(const TracedProgram &program, const Operation &operation,
+                            const NodeProto &node, int operand, const TensorProto &constant) {
+  llvm::SmallVector<StringRef> missing = program.missingNames(operation);
+  llvm::erase_if(missing, [&](StringRef name) {
+    return name == constant.name() || program.isFolded(name) || isMadeByCode(operationOf(name)) ||
+           name.starts_with(words::kSize);
+  });
+  if (const FormFitter::Meaning *meaning = program.meaningOf(node, operand)) {
+    auto *name = llvm::find(missing, StringRef(meaning->value));
+    return meaning->isNumber || name == missing.end() ? "" : *name;
+  }
+  llvm::erase_if(missing, [&](StringRef name) {
+    std::string kind = operationOf(name);
+    return kind != operationOf(constant.name()) &&
+           (isInteger(constant) || !words::is(kind, words::Trait::Masks));
+  });
+  return missing.size() == 1 ? missing.front() : "";
+}
+
+/// Whether a constant may be a condition of a parameter's elements, or the places of some: each of
+/// its sizes is one of the parameter.
+static bool fits(const TensorProto &constant, ArrayRef<int64_t> shape) {
+  llvm::SmallVector<int64_t> left(shape);
+  for (int64_t size : constant.dims()) {
+    auto *found = llvm::find(left, size);
+    if (size != 1 && found == left.end())
+      return false;
+    if (size != 1)
+      left.erase(found);
+  }
+  return true;
+}
+
+/// Returns a trained parameter of a module that may have chosen a constant; -1 if there is none.
+static int mayBeChosenBy(const Known &known, StringRef module, const TensorProto &constant) {
+  for (size_t index = 0; index < known.found.list.size(); ++index) {
+    const Parameter &parameter = known.parameter(index);
+    const Numbers *numbers = parameter.isParameter && parameter.used && !known.isFrozen(index) &&
+                                     moduleOf(known.target(index)) == module
+                                 ? known.numbersOf(index)
+                                 : nullptr;
+    if (numbers && fits(constant, numbers->shape))
+      return index;
+  }
+  return -1;
+}
+
+namespace {
+/// A read of a constant under its own name or another one.
+struct NamedRead {
+  const Operation *operation;
+  const NodeProto *node;
+  int operand;
+  const TensorProto *constant;
+  StringRef name; ///< empty: its own, or not known
+};
+} // namespace
+
+/// Whether the same line of code of another module of the class reads the constant in the same
+/// place, under its own name.
+static bool isTwin(const Known &known, const NamedRead &read, const NamedRead &other) {
+  auto placeOf = [&](const NamedRead &one) {
+    Reader reader = known.program.readerOf(*one.operation, one.name);
+    return std::make_tuple(reader.kind, reader.order, reader.count, one.operand,
+                           readSourceText(*one.node));
+  };
+  return other.name.empty() && read.constant == other.constant &&
+         areTwins(*read.node, read.operation->scope, *other.node, other.operation->scope) &&
+         placeOf(read) == placeOf(other);
+}
+
+/// An error for each condition and index that was merged with a constant of equal elements, and
+/// that may have been computed from a parameter.
+Findings rules::mergedChoices(const Known &known) {
+  Findings findings;
+  llvm::StringMap<const TensorProto *> others = othersOf(known);
+  std::vector<NamedRead> reads;
+  for (const Operation &operation : known.program.operations())
+    for (const NodeProto *node : operation.nodes)
+      for (int i = 0; i < node->input_size(); ++i)
+        if (auto found = others.find(node->input(i)); found != others.end())
+          reads.push_back({&operation, node, i, found->second,
+                           mergedName(known.program, operation, *node, i, *found->second)});
+  for (const NamedRead &read : reads) {
+    int index = read.name.empty()
+                    ? -1
+                    : mayBeChosenBy(known, read.operation->scope, *read.constant);
+    if (index >= 0 && llvm::none_of(reads, [&](const NamedRead &other) {
+          return isTwin(known, read, other);
+        }))
+      findings.errors.push_back(messages::mayBeChosen(*read.node, read.name, read.constant->name(),
+                                                      known.parameter(index).name));
+  }
+  return findings;
+}
