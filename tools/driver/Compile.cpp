@@ -74,6 +74,7 @@ int readImportOptions(const CompileOptions &options, onnx::ImportOptions &import
   import.assumeMerged = options.assumeMerged;
   import.parameters.keepPrefix = options.keepPrefix;
   import.parameters.freeze = options.freeze;
+  import.parameters.assumeTied = options.assumeTied;
   for (const std::string &name : options.assumeForm)
     import.parameters.assumedForms.insert(name);
   for (const std::string &name : options.constants)

@@ -47,8 +47,9 @@ template <auto Member, bool Value = true> std::string setOn(O &o, StringRef) {
 
 template <auto Member> std::string setBool(O &o, StringRef v) {
   std::string word = v.lower();
-  o.*Member = llvm::is_contained({"true", "on", "yes", "1"}, word);
-  bool known = o.*Member || llvm::is_contained({"false", "off", "no", "0"}, word);
+  bool isTrue = llvm::is_contained({"true", "on", "yes", "1"}, word);
+  bool known = isTrue || llvm::is_contained({"false", "off", "no", "0"}, word);
+  o.*Member = isTrue;
   return known ? "" : ("'" + v + "' is not one of true, false").str();
 }
 /// Sets a flag that is on without a value.
@@ -387,6 +388,9 @@ std::vector<Flag> extendFlags() {
       {"assume-merged", "OPERATION", kExtendGroup, Effect::Model,
        "assume that operations of this kind, such as aten.softmax.int, which the export merged with others have the same gradients: the file does not show whether one was detached",
        append<&O::assumeMerged>, nullptr, /*repeated=*/true},
+      {"assume-tied", "true|false", kExtendGroup, Effect::Model,
+       "true: transposed weights of a file of TorchScript's exporter that begin with equal elements are one parameter, where the file does not show it | false: each is a parameter of its own",
+       setBool<&O::assumeTied>},
       {"keep-single-rank-collectives", "BOOL", kExtendGroup, Effect::Graph,
        "keep collectives along axes of one rank, to check a communicator on one device (default: false)",
        setBool<&O::keepSingleRank>, getBool<&O::keepSingleRank>},

@@ -82,6 +82,7 @@ struct CompileOptions {
   std::vector<std::string> assumeDerivative; // of autograd.Functions
   std::vector<std::string> assumeForm;       // of operations of PyTorch
   std::vector<std::string> assumeMerged;     // operations of PyTorch
+  std::optional<bool> assumeTied;            // of weights with equal elements
   std::vector<std::string> constants;        // initializers
   bool recover = true;
 

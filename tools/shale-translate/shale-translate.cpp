@@ -38,6 +38,8 @@ Model:
                           its forward
   --assume-form OP        nodes of this operation are as PyTorch wrote them
   --assume-merged OP      merged operations of this kind have the same gradients
+  --assume-tied true|false  whether weights with equal elements, of TorchScript's
+                          exporter, are one parameter
   --freeze REGEX          parameters that are not trained
   --constant NAME         an initializer that depends on no parameter
   --fold-limit BYTES      maximum size of a value that is computed at import
@@ -77,8 +79,8 @@ bool *findSwitch(Request &request, StringRef flag) {
 bool takesValue(StringRef flag) {
   return llvm::is_contained({"--dim", "--batch-dim", "--bind", "--loss", "--loss-output",
                              "--gradient", "--dropout", "--assume-derivative", "--assume-form",
-                             "--assume-merged", "--freeze", "--constant", "--fold-limit",
-                             "--without-rule", "-o"},
+                             "--assume-merged", "--assume-tied", "--freeze", "--constant",
+                             "--fold-limit", "--without-rule", "-o"},
                             flag);
 }
 
@@ -106,6 +108,10 @@ std::string setValue(Request &request, StringRef flag, StringRef value) {
     options.assumeMerged.push_back(value.str());
   else if (flag == "--assume-form")
     options.parameters.assumedForms.insert(value);
+  else if (flag == "--assume-tied" && value != "true" && value != "false")
+    return ("--assume-tied '" + value + "' is not one of true, false").str();
+  else if (flag == "--assume-tied")
+    options.parameters.assumeTied = value == "true";
   else if (flag == "--constant")
     options.parameters.constants.insert(value);
   else if (flag == "--without-rule")

@@ -4,6 +4,7 @@
 
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/Regex.h"
+#include <optional>
 #include <string>
 
 namespace shale::onnx {
@@ -17,6 +18,9 @@ struct ParameterOptions {
   llvm::StringSet<> constants;
   /// `--assume-form OPERATION`: operations whose nodes are not held against their form.
   llvm::StringSet<> assumedForms;
+  /// `--assume-tied true|false`: whether weights of a file of TorchScript's exporter that begin
+  /// with equal elements, where the file does not show it, are one parameter. None: not given.
+  std::optional<bool> assumeTied;
   /// `--without-rule RULE`, of tests: rules that are not asked.
   llvm::StringSet<> rulesOff;
 

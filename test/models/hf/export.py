@@ -93,7 +93,7 @@ def check_file(path, batches, wanted):
 
 def flags_of(path, model, scripted, merged):
     """shalec's flags: sizes of the dimensions that the exporter left open, and parameters that are not trained, in files of
-    TorchScript's exporter also buffers: they look like parameters. `merged`: an operation that the exporter merged, or None."""
+    TorchScript's exporter also buffers: they look like parameters. Weights of equal elements are tied in all these models. `merged`: an operation that the exporter merged, or None."""
     inputs = onnx.load(path).graph.input
     named = {size.dim_param for one in inputs for size in one.type.tensor_type.shape.dim if size.dim_param}
     lengths = {"batch": BATCH, "sequence": SEQUENCE, "targets": TARGETS}
@@ -101,7 +101,7 @@ def flags_of(path, model, scripted, merged):
     frozen = [name for name, one in model.named_parameters() if not one.requires_grad]
     frozen += [name for name in model.state_dict() if scripted and name in dict(model.named_buffers())]
     frozen = [re.escape(name.partition(".")[2]) + "$" for name in frozen]
-    return flags + (["--freeze", "|".join(frozen)] if frozen else []) + (["--assume-merged", merged] if merged else [])
+    return flags + (["--freeze", "|".join(frozen)] if frozen else []) + (["--assume-merged", merged] if merged else []) + (["--assume-tied", "true"] if scripted else [])
 
 
 def make(folder, case):

@@ -20,6 +20,7 @@ const std::map<std::string, std::string> kSamples = {
     {"assume-derivative", "Round"},
     {"assume-form", "aten.mul.Tensor"},
     {"assume-merged", "aten.softmax.int"},
+    {"assume-tied", "true"},
     {"constant", "c"},
     {"dropout", "0.25"},
     {"gradient", "w=grad.w"},

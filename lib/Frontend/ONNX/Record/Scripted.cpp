@@ -4,7 +4,10 @@
 // several initializers of equal elements, and writes the others as Identity nodes
 // of their names. It folds transposes of weights under new names, onnx::MatMul_12.
 // A parameter that has two names in PyTorch is written once, so that a named
-// Identity is always a parameter of its own.
+// Identity is always a parameter of its own. An Identity of a fold is none: folds
+// of one weight that two modules share are merged like those of equal weights.
+// Scopes and names of biases tell some of these apart; the file is refused where
+// they do not, since equal values are no record of one parameter.
 //
 //===----------------------------------------------------------------------===//
 #include "lib/Frontend/ONNX/Record/Parameters.h"
@@ -21,6 +24,8 @@ using llvm::Twine;
 
 namespace {
 
+/// Begins the names of initializers that the exporter computed.
+constexpr llvm::StringLiteral kFold = "onnx::";
 /// Number of tables of one size that a weight is compared with.
 constexpr size_t kMaxTables = 8;
 
@@ -37,10 +42,18 @@ private:
   bool isFold(size_t index) const;
   bool isWeight(size_t index) const;
   std::string moduleThatReads(size_t index) const;
+  bool hasParameters(StringRef module) const;
+  bool readsParameterOf(StringRef scope, StringRef module) const;
+  const std::string *biasOf(size_t index) const;
+  std::string nameOf(size_t index) const;
   void nameWeight(size_t index);
-  bool tieToTable(size_t index);
-  bool tieToFirstCall(size_t index);
+  std::optional<size_t> tableOf(size_t index);
+  std::optional<size_t> firstFold(size_t index) const;
+  bool areCopies(size_t index, size_t other) const;
+  void settle(size_t index);
+  void tie(size_t index, size_t other);
   void makeTransposed(size_t from, size_t to);
+  void report();
   void notePadding(size_t index);
   void refuseMerged();
   bool isTransposeOf(const TensorProto &table, const TensorProto &tensor);
@@ -60,6 +73,14 @@ private:
   std::vector<SmallVector<ParameterUse *, 1>> uses;
   /// Tables that are looked up, by sizes.
   std::map<std::pair<int64_t, int64_t>, SmallVector<size_t, 1>> tables;
+  /// The nodes of each scope, and a reader of each value.
+  llvm::StringMap<SmallVector<const NodeProto *, 2>> byScope;
+  llvm::StringMap<const NodeProto *> readers;
+  /// The parameters that weights were tied to.
+  std::map<size_t, size_t> tied;
+  /// Weights that may be others under a second name, those that have no name, and constants.
+  std::vector<std::pair<size_t, size_t>> open;
+  std::vector<std::string> unnamed, unknown;
 };
 
 } // namespace
@@ -96,7 +117,7 @@ void ScriptedParameters::splitIdentities() {
     Parameter copy = out.list[of];
     copy.name = node.output(0);
     out.uses[{&node, 0}] = {out.list.size(), false};
-    if (!StringRef(copy.initializer->name()).starts_with("onnx::"))
+    if (!StringRef(copy.initializer->name()).starts_with(kFold))
       out.repairs.push_back(
           {&node, "parameter '" + displayName(copy.name) + "', which the export merged with '" +
                       displayName(node.input(0)) + "' of equal elements, is told apart"});
@@ -107,6 +128,12 @@ void ScriptedParameters::splitIdentities() {
 void ScriptedParameters::collectReads() {
   reads.resize(out.list.size());
   uses.resize(out.list.size());
+  for (const NodeProto &node : graph.node()) {
+    if (std::optional<std::string> scope = readScope(node); scope && node.op_type() != "Constant")
+      byScope[*scope].push_back(&node);
+    for (const std::string &name : node.input())
+      readers[name] = &node;
+  }
   for (const NodeProto &node : graph.node())
     forEachRead(node, [&](const NodeProto &reader, int operand) {
       auto it = byName.find(reader.input(operand));
@@ -131,8 +158,7 @@ void ScriptedParameters::collectReads() {
 
 /// Whether the exporter computed it.
 bool ScriptedParameters::isFold(size_t index) const {
-  return out.list[index].used &&
-         StringRef(out.list[index].initializer->name()).starts_with("onnx::");
+  return out.list[index].used && StringRef(out.list[index].initializer->name()).starts_with(kFold);
 }
 
 /// Whether a fold is the transposed weight of products.
@@ -168,51 +194,136 @@ bool ScriptedParameters::isTransposeOf(const TensorProto &table, const TensorPro
   return *found;
 }
 
-/// Ties the transposed weight of a head to the table of tokens that has its elements.
-bool ScriptedParameters::tieToTable(size_t index) {
+/// Returns the table of tokens that has the elements of a transposed weight.
+std::optional<size_t> ScriptedParameters::tableOf(size_t index) {
   const TensorProto &tensor = *out.list[index].initializer;
   auto same = tables.find({tensor.dims(1), tensor.dims(0)});
-  if (same == tables.end())
-    return false;
-  for (size_t table : llvm::ArrayRef(same->second).take_front(kMaxTables)) {
-    const TensorProto &other = *out.list[table].initializer;
-    if (!isTransposeOf(other, tensor))
-      continue;
-    remark(index, "'" + displayName(out.list[index].name) + "' is '" +
-                      displayName(out.list[table].name) + "', transposed: they are tied");
-    makeTransposed(index, table);
-    return true;
-  }
-  return false;
+  if (same != tables.end())
+    for (size_t table : llvm::ArrayRef(same->second).take_front(kMaxTables))
+      if (isTransposeOf(*out.list[table].initializer, tensor))
+        return table;
+  return std::nullopt;
 }
 
-/// A module that is called again has a second fold of its weight.
-bool ScriptedParameters::tieToFirstCall(size_t index) {
-  std::string scope = moduleThatReads(index);
-  for (bool all : {false, true}) {
-    std::string first = firstCall(scope, all);
-    auto it = byName.find(first + ".weight");
-    if (first == scope || it == byName.end() || !out.list[it->second].transposed ||
-        out.list[it->second].initializer != out.list[index].initializer)
-      continue;
-    makeTransposed(index, it->second);
-    return true;
+/// Returns the first fold with which the exporter merged this one.
+std::optional<size_t> ScriptedParameters::firstFold(size_t index) const {
+  for (size_t other = 0; other < index; ++other)
+    if (out.list[other].initializer == out.list[index].initializer)
+      return other;
+  return std::nullopt;
+}
+
+/// Whether a parameter has a name of this module.
+bool ScriptedParameters::hasParameters(StringRef module) const {
+  std::string prefix = (module + ".").str();
+  return llvm::any_of(byName, [&](const auto &entry) {
+    return entry.getKey().starts_with(prefix) &&
+           !StringRef(out.list[entry.second].initializer->name()).starts_with(kFold);
+  });
+}
+
+/// Whether a node of this scope reads a parameter with a name of this module.
+bool ScriptedParameters::readsParameterOf(StringRef scope, StringRef module) const {
+  auto nodes = byScope.find(scope);
+  return nodes != byScope.end() && llvm::any_of(nodes->second, [&](const NodeProto *node) {
+           return llvm::any_of(node->input(), [&](StringRef name) {
+             return byName.count(name) && name.starts_with((module + ".").str());
+           });
+         });
+}
+
+/// Returns the name of the parameter that is added to the product with a weight; null if there is
+/// none.
+const std::string *ScriptedParameters::biasOf(size_t index) const {
+  const NodeProto *product = reads[index].front().first;
+  const NodeProto *sum = product->output_size() ? readers.lookup(product->output(0)) : nullptr;
+  if (!sum || sum->op_type() != "Add")
+    return nullptr;
+  for (const std::string &name : sum->input())
+    if (auto bias = byName.find(name);
+        bias != byName.end() && out.list[bias->second].initializer->dims_size() == 1)
+      return &name;
+  return nullptr;
+}
+
+/// Returns PyTorch's name of a transposed weight: that of its bias tells it, or the scope, of a
+/// module that computes nothing but this product. Empty if it is not known.
+std::string ScriptedParameters::nameOf(size_t index) const {
+  if (const std::string *bias = biasOf(index)) {
+    StringRef name = *bias; // m.lin.bias, m.attention.in_proj_bias
+    return name.consume_back("bias") && !byName.count((name + "weight").str())
+               ? (name + "weight").str()
+               : "";
   }
-  return false;
+  std::string scope = moduleThatReads(index);
+  auto nodes = byScope.find(scope);
+  bool isAlone = nodes != byScope.end() && nodes->second.size() == 1;
+  std::string name = scope + ".weight";
+  return scope.empty() || !isAlone || byName.count(name) ? "" : name;
 }
 
 /// Gives a transposed weight the name that PyTorch has for it.
 void ScriptedParameters::nameWeight(size_t index) {
   Parameter &parameter = out.list[index];
-  std::string scope = moduleThatReads(index), name = scope + ".weight";
-  if (scope.empty() || !byName.try_emplace(name, index).second)
-    return;
+  std::string name = nameOf(index);
+  if (name.empty())
+    return unnamed.push_back(displayName(parameter.name));
+  byName[name] = index;
   remark(index, "parameter '" + displayName(name) +
                     "' is restored from the transposed initializer '" +
                     displayName(parameter.name) + "'");
   parameter.name = name;
   parameter.transposed = true;
   makeTransposed(index, index);
+}
+
+/// Whether two modules have biases of their own that begin with equal elements: one is a copy of
+/// the other.
+bool ScriptedParameters::areCopies(size_t index, size_t other) const {
+  const std::string *bias = biasOf(index), *otherBias = biasOf(other);
+  return bias && otherBias && *bias != *otherBias &&
+         out.list[byName.lookup(*bias)].initializer ==
+             out.list[byName.lookup(*otherBias)].initializer;
+}
+
+/// Makes a weight another one, which has a name, or a table that it is the transpose of.
+void ScriptedParameters::tie(size_t index, size_t other) {
+  if (auto first = tied.find(other); first != tied.end())
+    other = first->second;
+  remark(index, "'" + displayName(out.list[index].name) + "' is '" +
+                    displayName(out.list[other].name) + "': they are tied");
+  tied[index] = other;
+  if (out.list[other].initializer != out.list[index].initializer || out.list[other].transposed)
+    return makeTransposed(index, other);
+  for (ParameterUse *use : uses[index])
+    *use = {other, false};
+  llvm::append_range(uses[other], uses[index]);
+  uses[index].clear();
+  out.list[index].used = false;
+}
+
+/// Tells which parameter a transposed weight is. A module that is called again has a second fold of
+/// its weight: a bias of the first call's name shows it, one of its own name that it is another
+/// module. Two modules with biases of equal elements are copies.
+void ScriptedParameters::settle(size_t index) {
+  std::string scope = moduleThatReads(index);
+  std::optional<size_t> other = firstFold(index);
+  for (bool all : {false, true}) {
+    std::string first = firstCall(scope, all);
+    if (other && first != scope && !hasParameters(scope) && readsParameterOf(scope, first))
+      return tie(index, *other);
+  }
+  if (other && areCopies(index, *other))
+    return nameWeight(index);
+  if (!other)
+    other = tableOf(index);
+  if (!other)
+    return nameWeight(index);
+  if (!options.assumeTied)
+    return open.push_back({index, *other});
+  if (*options.assumeTied)
+    return tie(index, *other);
+  nameWeight(index);
 }
 
 /// Notes a table with one row of zeros: nn.Embedding has it with padding_idx, which the exporter
@@ -277,6 +388,36 @@ void ScriptedParameters::refuseMerged() {
   }
 }
 
+/// Reports what the file does not show.
+void ScriptedParameters::report() {
+  if (!unnamed.empty())
+    out.repairs.push_back(
+        {nullptr,
+         (unnamed.size() == 1 ? "weight " : "weights ") + listOf(unnamed) +
+             (unnamed.size() == 1 ? " is" : " are") +
+             " trained and written under the names and in the layouts of this file, transposed: the "
+             "export folded PyTorch's names away. torch.onnx.export(..., do_constant_folding=False) "
+             "keeps them",
+         /*isNote=*/true});
+  if (!open.empty()) {
+    auto [index, other] = open.front();
+    std::string more = open.size() > 1 ? ", and " + std::to_string(open.size() - 1) + " more" : "";
+    out.errors.push_back(
+        "the file does not show whether '" + displayName(out.list[index].name) + "' of module '" +
+        displayName(moduleThatReads(index)) + "' is '" + displayName(out.list[other].name) +
+        "' under a second name or a parameter of its own, since both begin with equal elements" +
+        more +
+        ". Export with torch.onnx.export(..., do_constant_folding=False), or pass --assume-tied true "
+        "if such weights are tied, or false");
+  }
+  if (!unknown.empty())
+    out.errors.push_back(
+        std::string(unknown.size() == 1 ? "initializer " : "initializers ") + listOf(unknown) +
+        (unknown.size() == 1 ? " was" : " were") +
+        " computed by the export, of constants or of parameters that the file does not have: training may leave them out. Export with "
+        "torch.onnx.export(..., do_constant_folding=False), or pass --constant NAME for what depends on no parameter");
+}
+
 void ScriptedParameters::restore() {
   for (auto [index, parameter] : llvm::enumerate(out.list))
     byName[parameter.name] = index;
@@ -285,7 +426,6 @@ void ScriptedParameters::restore() {
   refuseMerged();
   for (const auto &[sizes, indices] : tables)
     llvm::for_each(indices, [&](size_t index) { notePadding(index); });
-  std::vector<std::string> unknown;
   SmallVector<size_t> again;
   for (size_t index = 0; index < out.list.size(); ++index) {
     if (!isFold(index))
@@ -294,23 +434,16 @@ void ScriptedParameters::restore() {
       std::string scope = moduleThatReads(index);
       if (firstCall(scope, true) != scope)
         again.push_back(index);
-      else if (!tieToTable(index))
-        nameWeight(index);
+      else
+        settle(index);
     } else if (const std::string &name = out.list[index].name; options.constants.contains(name)) {
       out.list[index].isParameter = false;
     } else if (!options.freezes(name)) {
       unknown.push_back(displayName(name));
     }
   }
-  for (size_t index : again)
-    if (!tieToFirstCall(index) && !tieToTable(index))
-      nameWeight(index);
-  if (!unknown.empty())
-    out.errors.push_back(
-        std::string(unknown.size() == 1 ? "initializer " : "initializers ") + listOf(unknown) +
-        (unknown.size() == 1 ? " was" : " were") +
-        " computed by the export, of constants or of parameters that the file does not have: training may leave them out. Export with "
-        "torch.onnx.export(..., do_constant_folding=False), or pass --constant NAME for what depends on no parameter");
+  llvm::for_each(again, [&](size_t index) { settle(index); });
+  report();
 }
 
 bool onnx::isScripted(const ModelProto &model) {

@@ -54,7 +54,37 @@ def broken(identities, weight=floats("onnx::MatMul_1", [4, 4], SQUARE)):
     return build(identities + layer("a", "onnx::MatMul_1", "m.a.bias", "x", "y"), [floats("m.a.bias", [4], SQUARE[:4]), weight])
 
 
+def twice(scope, biases=None):
+    """Two products with equal weights, in the modules a and `scope`. `biases`: those of a and of `scope`, which are merged if they are equal."""
+    nodes = [node("Identity", ["onnx::MatMul_1"], ["onnx::MatMul_2"], "Identity_1")]
+    weights = [floats("onnx::MatMul_1", [4, 4], SQUARE)]
+    if not biases:
+        nodes += [node("MatMul", ["x", "onnx::MatMul_1"], ["h"], "/m/a/MatMul"), node("Tanh", ["h"], ["t"], "/m/Tanh"), node("MatMul", ["t", "onnx::MatMul_2"], ["y"], f"/m/{scope}/MatMul")]
+        return build(nodes, weights)
+    equal = biases[0] == biases[1]
+    nodes += [node("Identity", ["m.a.bias"], [f"m.{scope}.bias"], "Identity_2")] if equal else []
+    weights += [floats("m.a.bias", [4], biases[0])] + ([] if equal else [floats(f"m.{scope}.bias", [4], biases[1])])
+    return build(nodes + layer("a", "onnx::MatMul_1", "m.a.bias", "x", "h") + layer(scope, "onnx::MatMul_2", f"m.{scope}.bias", "h", "y"), weights)
+
+
+def unnamed():
+    """F.linear(tanh(F.linear(x, self.w)), self.v) in one module."""
+    nodes = [node("MatMul", ["x", "onnx::MatMul_1"], ["h"], "/m/a/MatMul"), node("Tanh", ["h"], ["t"], "/m/a/Tanh"), node("MatMul", ["t", "onnx::MatMul_2"], ["y"], "/m/a/MatMul_1")]
+    return build(nodes, [floats("onnx::MatMul_1", [4, 4], SQUARE), floats("onnx::MatMul_2", [4, 4], SQUARE[::-1])])
+
+
+def projection():
+    nodes = layer("a", "onnx::MatMul_1", "m.a.in_proj_bias", "x", "y")
+    return build(nodes, [floats("m.a.in_proj_bias", [4], SQUARE[:4]), floats("onnx::MatMul_1", [4, 4], SQUARE)])
+
+
 CASES = {
+    "named-twice": lambda: twice("a_1", ([0.5] * 4, [0.5] * 4)),
+    "bare": lambda: twice("b"),
+    "bare-twice": lambda: twice("a_1"),
+    "other-biases": lambda: twice("b", ([0.5] * 4, [0.25] * 4)),
+    "projection": projection,
+    "unnamed": unnamed,
     "merged": lambda: merged(),
     "called-twice": lambda: merged("a_1"),
     "optimized": lambda: optimized(b"onnxruntime.transformers"),
