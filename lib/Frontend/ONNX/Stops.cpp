@@ -3,7 +3,8 @@
 // An exported graph does not mark where gradients stop. The remaining traces are:
 // - blocks under torch.no_grad(). torch.export inlines them from generated code, whose file is
 //   "<eval_with_key>.N" in stack traces; blocks under torch.autocast() have the same mark, but let
-//   gradients pass;
+//   gradients pass. So has all that follows a checkpoint with use_reentrant=True: its forward turns
+//   gradients off, and torch.export does not record that they are on again;
 // - autograd.Functions with a backward of their own: see Functions.cpp;
 // - x.detach(): a node of aten.detach (with optimize=False), else a name that no node defines
 //   (Parameters.cpp), else `detach` among the values that a folded value was computed from, else,
@@ -249,14 +250,23 @@ static LogicalResult refuse(ImportContext &context, ArrayRef<const NodeProto *> 
 }
 
 /// Fails, with an error, if a node is in a block under a context manager, or reads a value that may
-/// be detached.
-static LogicalResult refuseBlocks(ImportContext &context, const Stops &stops) {
+/// be detached. PyTorch cannot train a loss that was computed under no_grad: `ofLoss`, whether the
+/// loss is in such a block.
+static LogicalResult refuseBlocks(ImportContext &context, const Stops &stops, bool ofLoss) {
+  if (!stops.inContext.empty() && ofLoss)
+    return refuse(
+        context, stops.inContext,
+        "depend on trained parameters, and the file has them in blocks of torch.no_grad() or torch.autocast(). The loss is in one, too, so "
+        "that not all are no_grad: either they are autocast, or the model calls torch.utils.checkpoint with use_reentrant=True, and the file marks "
+        "all that follows it. The file does not show which. With such checkpoints, export with use_reentrant=False: it computes the same, and "
+        "--recompute chooses what is kept; if the blocks are autocast, pass --assume-autocast");
   if (!stops.inContext.empty())
     return refuse(
         context, stops.inContext,
-        "depend on trained parameters and were exported under torch.no_grad() or torch.autocast(). The file does not distinguish "
-        "the two, and gradients must not flow through no_grad. Export without no_grad; pass --assume-autocast if the blocks are autocast; "
-        "or pass --freeze for parameters that are not to be trained");
+        "depend on trained parameters and were exported under torch.no_grad() or torch.autocast(), or in a checkpoint with use_reentrant=True. The file "
+        "does not distinguish them, and gradients must not flow through no_grad. Write no_grad as x.detach() and export with optimize=False; "
+        "export checkpoints with use_reentrant=False; pass --assume-autocast if the blocks are autocast, or --freeze for parameters that are not to be "
+        "trained");
   if (!stops.detaching.empty())
     return refuse(
         context, stops.detaching,
@@ -351,7 +361,11 @@ LogicalResult onnx::checkStops(ImportContext &context, const NodeSet &needed, co
   reached = findReached(context.body, ends);
   isExact = true;
   find();
-  if (failed(refuseBlocks(context, stops)))
+  bool ofLoss = llvm::any_of(stops.inContext, [&](const NodeProto *node) {
+    return llvm::any_of(node->output(),
+                        [&](StringRef name) { return llvm::is_contained(roots, name); });
+  });
+  if (failed(refuseBlocks(context, stops, ofLoss)))
     return failure();
   if (merged)
     return context.errorAt(context.locationOf(*merged->node),

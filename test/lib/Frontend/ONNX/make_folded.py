@@ -19,12 +19,12 @@ def fx(name, target, args, scope="", source="", file="model.py"):
             "pkg.torch.onnx.stack_trace": "\n".join(f'File "{file}", line {i + 1}, in forward\n    {line}' for i, line in enumerate(source.splitlines()))}
 
 
-def build(parameters, initializers, nodes, last="y", values=(), buffers=(), meta=(), outputs=(), original="mean", data=FLOAT):
-    """loss = mean(last^2); x is [3, 4], of the type `data`. `original`: the name of the loss in the exported program."""
+def build(parameters, initializers, nodes, last="y", values=(), buffers=(), meta=(), outputs=(), original="mean", data=FLOAT, source=("", "model.py")):
+    """loss = mean(last^2); x is [3, 4], of the type `data`. `original`: the name of the loss in the exported program. `source`: the line and file of the loss."""
     lines = ["# inputs"] + [f"p_{p.replace('.', '_')}: PARAMETER target='{p}'" for p in parameters]
     lines += [f"b_{b.replace('.', '_')}: BUFFER target='{b}' persistent=True" for b in buffers] + ["x: USER_INPUT", "", "# outputs", *outputs, f"{original}: USER_OUTPUT"]
-    body = nodes + [node("Mul", [last, last], ["sq"], "square", meta=fx("square", "aten.mul.Tensor", f"%{last}, %{last}")),
-                    node("ReduceMean", ["sq"], ["loss"], "mean", meta=fx("mean", "aten.mean.default", "%square"), keepdims=0)]
+    body = nodes + [node("Mul", [last, last], ["sq"], "square", meta=fx("square", "aten.mul.Tensor", f"%{last}, %{last}", "", *source)),
+                    node("ReduceMean", ["sq"], ["loss"], "mean", meta=fx("mean", "aten.mean.default", "%square", "", *source), keepdims=0)]
     return model(graph(body, [value("x", ["batch", 4], data)], [value("loss", [], meta={"pkg.torch.onnx.original_node_name": original})], initializers, {SIGNATURE: "\n".join(lines), **dict(meta)}, values))
 
 
@@ -196,13 +196,13 @@ def head_bias(tied):
     return build(["emb.weight", "bias", "head.weight", "head.bias"], weights, nodes)
 
 
-def context(operand):
-    """y = tanh(x), tanh of `operand` in generated code (torch.no_grad() or torch.autocast()), times p."""
+def context(operand, *source):
+    """y = tanh(x), tanh of `operand` in generated code (torch.no_grad(), torch.autocast() or a reentrant checkpoint), times p. `source`: the line and file of the loss."""
     inside = fx("tanh", "aten.tanh.default", f"%{operand}", source=f"tanh = torch.ops.aten.tanh.default({operand})", file="<eval_with_key>.42")
     nodes = [node("Mul", ["x", "p"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p")),
              node("Tanh", [operand], ["tanh"], "tanh", meta=inside),
              node("Mul", ["tanh", "mul"], ["y"], "product", meta=fx("y", "aten.mul.Tensor", "%tanh, %mul"))]
-    return build(["p"], [floats("p", [4], VALUES)], nodes)
+    return build(["p"], [floats("p", [4], VALUES)], nodes, **({"source": source} if source else {}))
 
 
 def detach_loss(target):
@@ -414,6 +414,7 @@ CASES = {
     "head-bias": lambda f: head_bias(True),
     "own-bias": lambda f: head_bias(False),
     "context": lambda f: context("mul"),
+    "context-of-loss": lambda f: context("mul", "mean = torch.ops.aten.mean.default(square)", "<eval_with_key>.43"),
     "context-of-input": lambda f: context("x"),
     "detach-node": detach_node,
     "detach-reversed": lambda f: detach_reversed(),
