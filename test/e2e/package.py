@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The release of tools/package needs nothing but glibc. Compiles and trains the demo model with it, on two fully sharded ranks, in a root folder
+"""The release of tools/package needs nothing but glibc 2.34. Compiles and trains the demo model with it, on two fully sharded ranks, in a root folder
 without compilers; the weights must have the bits of the build tree's.
 
-usage: package.py --build DIR                   the folder, in a root of glibc's own libraries
+usage: package.py --build DIR                   the folder, in a root of glibc's own libraries as of 2.34 (old_glibc.py), and of today's
        package.py --build DIR --roots [--python PYTHON]
                                                 tarball and wheel in Debian 12 and 13; needs root, debootstrap and the network. With a PYTHON
                                                 that has torch: also the five lines of tools/python/README.md
@@ -14,12 +14,14 @@ import shutil
 import subprocess
 import textwrap
 
+import old_glibc
 from runner import LOSS, MODELS, WEIGHT, Deviates, main, run
 
 ROOT = MODELS.parents[1]
 TEXT = MODELS / "data/tinyshakespeare.txt"
 COMPILE = ["--dim", "batch=16", "--dim", "sequence=128", "--mesh", "fsdp=2", "--shard", "full"]
 TRAIN = ["--steps", "20", "--lr", "3e-3", "--nproc", "2"]
+LIBRARIES = "lib/x86_64-linux-gnu"
 GLIBC = ["ld-linux-x86-64.so.2", "libc.so.6", "libm.so.6", "libmvec.so.1", "libpthread.so.0", "libdl.so.2", "librt.so.1", "libresolv.so.2"]
 COMPILERS = ["usr/bin/cc", "usr/bin/c++", "usr/bin/gcc", "usr/bin/ld", "usr/bin/clang"]
 RELEASES = ["bookworm", "trixie"]  # of Debian
@@ -39,14 +41,44 @@ def inside(root, words, what, code=0):
 
 
 def glibc_root(root):
-    """A root folder with glibc's libraries, where its loader searches, and nothing else."""
-    libraries = "lib/x86_64-linux-gnu"
-    for folder in ("proc", "dev", "tmp", "lib64", "work", libraries):
+    """A root folder with glibc's libraries as of 2.34, where its loader searches, and nothing else."""
+    for folder in ("proc", "dev", "tmp", "lib64", "work", LIBRARIES, "original"):
         (root / folder).mkdir(parents=True)
+    hidden = old_glibc.copy("/lib64/ld-linux-x86-64.so.2", root / "lib64/ld-linux-x86-64.so.2")
+    for name in GLIBC:
+        hidden |= old_glibc.copy(f"/{LIBRARIES}/{name}", root / LIBRARIES / name)
+    if not {"arc4random", "_dl_find_object"} <= hidden:
+        raise Deviates(f"the root's glibc still has symbols after 2.34: only {sorted(hidden)} are hidden")
+    for name in ("libstdc++.so.6", "libgcc_s.so.1"):
+        shutil.copy(f"/{LIBRARIES}/{name}", root / "original")
+    return root
+
+
+def check_old_glibc(root):
+    """The root refuses what needs a newer glibc: this machine's libraries in place of the release's."""
+    for name, symbol_version in (("libstdc++.so.6", "GLIBC_2.36"), ("libgcc_s.so.1", "GLIBC_2.35")):
+        said = inside(root, ["/lib64/ld-linux-x86-64.so.2", "--preload", f"/original/{name}", "/release/bin/shalec", "--version"],
+                      f"shalec with this machine's {name}", code=1)
+        if f"version `{symbol_version}' not found" not in said:
+            raise Deviates(f"with this machine's {name} the loader prints {said[-300:]!r}")
+
+
+def today(root):
+    """Replaces the root's glibc by this machine's."""
     shutil.copy("/lib64/ld-linux-x86-64.so.2", root / "lib64")
     for name in GLIBC:
-        shutil.copy(f"/{libraries}/{name}", root / libraries)
-    return root
+        shutil.copy(f"/{LIBRARIES}/{name}", root / LIBRARIES)
+
+
+def check_tool(path):
+    """tools/scripts/check_glibc.py names the file, the version and the symbol."""
+    words = ["/usr/bin/python3", ROOT / "tools/scripts/check_glibc.py"]
+    for files, code, part in ((["/lib/x86_64-linux-gnu/libstdc++.so.6"], 70, "needs GLIBC_2.36 for arc4random"), (["--newest", "new", path], 64, "such as 2.34"),
+                              ([path / "none"], 66, "there is no"), ([path / "share"], 66, "no shared library"),
+                              ([path / "lib/libgcc_s.so.1"], 70, "needs _dl_find_object without a version, and no file defines it")):
+        done = subprocess.run([*words, *files], capture_output=True, text=True)
+        if done.returncode != code or part not in done.stderr:
+            raise Deviates(f"check_glibc.py of {files} ends with {done.returncode} and {done.stderr!r}")
 
 
 def own_run(a, work):
@@ -75,12 +107,18 @@ def check_folder(a, work):
     run(["/usr/bin/python3", ROOT / "tools/scripts/package.py", "--build", a.build, "--out", work / "made", "folder"], "package.py")
     root = glibc_root(work / "root")
     [release] = (work / "made").iterdir()
+    check_tool(release)
     release.rename(root / "release")
     put_inputs(root)
+    check_old_glibc(root)
     tools = sorted(path.name for path in (root / "release/bin").iterdir())
     for tool in tools:
         inside(root, [f"/release/bin/{tool}", "--help"], tool)
     train_inside(root, "/release/bin/shalec", wanted, "the empty root")
+    # An exception of C++ becomes an exit code: the unwinder finds its tables.
+    said = inside(root, ["/work/train", "--data", "/work/none", "--out", "/work/none-run"], "the program without data", code=66)
+    if "/work/none" not in said:
+        raise Deviates(f"without data the program prints {said[-300:]!r}")
     for name in ("LICENSE", "docs/guide/getting-started.md", "libraries/libgloo0.txt"):
         if not (root / "release/share/doc/shale" / name).is_file():
             raise Deviates(f"the release has no {name}")
@@ -92,13 +130,20 @@ def check_folder(a, work):
     if (root / "work/run2/model.safetensors").read_bytes() != wanted:
         raise Deviates("the bundled program has other bits")
     (root / "gone").rename(root / "release")
+    today(root)
+    for folder in ("run", "run2"):
+        shutil.rmtree(root / "work" / folder)
+    inside(root, ["/work/moved", "--data", "/work/text.txt", *TRAIN, "--out", "/work/run2"], "the bundled program with a newer glibc")
+    train_inside(root, "/release/bin/shalec", wanted, "the empty root with a newer glibc")
+    if (root / "work/run2/model.safetensors").read_bytes() != wanted:
+        raise Deviates("the bundled program has other bits with a newer glibc")
 
     # A release that is not whole: an error, and no program.
     (root / "release/lib/link/crti.o").unlink()
     said = inside(root, ["/release/bin/shalec", "/work/model.onnx", "-o", "/work/none", *COMPILE], "shalec without crti.o", code=74)
     if "crti.o" not in said or list((root / "work").glob("none*")):
         raise Deviates(f"without crti.o shalec prints {said[-300:]!r}, or leaves files")
-    return f"{len(tools)} tools run, and the demo trains, where only glibc is"
+    return f"{len(tools)} tools run, and the demo trains, where only glibc 2.34 is"
 
 
 def debian(work, name):

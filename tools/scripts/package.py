@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Makes a release of a build of Shale that needs nothing but glibc 2.36: LLVM, the linker and all other libraries are inside.
+"""Makes a release of a build of Shale that needs nothing but glibc 2.34: LLVM, the linker and all other libraries are inside.
 
 usage: package.py --build DIR [--out FOLDER] [folder|tarball|wheel ..]
 
 Writes to FOLDER (default: DIR/release), by default all three:
   folder   shale-VERSION/: bin, lib, include, share
   tarball  shale-VERSION-linux-x86_64.tar.xz of that folder
-  wheel    shale-VERSION-py3-none-manylinux_2_36_x86_64.whl: the Python package of tools/python with the folder inside, without headers and pages
+  wheel    shale-VERSION-py3-none-manylinux_2_34_x86_64.whl: the Python package of tools/python with the folder inside, without headers and pages
 
 lib/link of the release is what shalec links programs with in place of a compiler: ld.lld, start files, libgcc, and a linker script for
 each library of a program. A program that it links loads its libraries from the release's lib; --bundle copies them beside it.
-exit codes: 0 done, 64 bad flags, 66 no build, 70 a file of the release would need a library of this machine, 74 disk
+exit codes: 0 done, 64 bad flags, 66 no build, 70 a file of the release would need a library of this machine or a newer glibc, 74 disk
 """
 import argparse
 import os
@@ -21,13 +21,17 @@ import subprocess
 import sys
 import tempfile
 
+from elf import Elf
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 LINKER = pathlib.Path("/usr/lib/llvm-22/bin/lld")
 START_FILES = ["Scrt1.o", "crti.o", "crtn.o", "crtbeginS.o", "crtendS.o"]
 ARCHIVES = ["libgcc.a", "libc_nonshared.a", "libpthread.a", "libdl.a", "libsodium.a"]
 # Every Linux system has these, and they must match its kernel and loader.
 GLIBC = re.compile(r"(linux-vdso|ld-linux.*|lib(c|m|mvec|pthread|dl|rt|resolv|util|anl|nsl))\.so.*")
-NEWEST_GLIBC = (2, 36)
+# What Debian's libraries use of glibc after 2.34, and the library of newer_glibc.c that has it, too.
+NEWER = {"GLIBC_2.35": {"_dl_find_object"}, "GLIBC_2.36": {"arc4random", "arc4random_buf"}}
+NEWER_LIBRARY = "libshale_glibc.so"
 # Libraries of parts of LLVM that Shale does not use (the solver of a static analyzer, manifests of Windows), and what they need: 58 MB.
 UNUSED = re.compile(r"lib(z3|xml2)\.so.*")
 MOST_BYTES = 120_000_000  # of a tarball or wheel
@@ -105,6 +109,18 @@ def write_stub(real, users, path):
         run("gcc", "-shared", "-fPIC", "-O1", "-Wl,-z,now", f"-Wl,-soname,{path.name}", *([f"-Wl,--version-script={map_file}"] if script else []), "-o", path, source)
 
 
+def replace_newer_glibc(path):
+    """Makes a file take what only newer versions of glibc have from NEWER_LIBRARY, where the loader's glibc does not have it."""
+    with Elf(path) as elf:
+        for version, replaced in NEWER.items():
+            try:
+                missing = elf.remove_needed_version(version) - replaced
+            except ValueError as error:
+                raise Failure(70, f"{path}: {error}") from error
+            if missing:
+                raise Failure(70, f"{path} needs {', '.join(sorted(missing))} of {version}: add it to tools/scripts/newer_glibc.c")
+
+
 def add_libraries(stage, program):
     """Copies the libraries of the tools, the linker and of programs, and makes each find the others in lib."""
     lib = stage / "lib"
@@ -120,12 +136,19 @@ def add_libraries(stage, program):
         else:
             shutil.copy(places[name], lib / name)
             wanted += needed(lib / name)
+    run("gcc", "-shared", "-fPIC", "-O2", "-nodefaultlibs", "-Wl,-z,now,--no-undefined", f"-Wl,-soname,{NEWER_LIBRARY}", "-o", lib / NEWER_LIBRARY,
+        ROOT / "tools/scripts/newer_glibc.c", "-lc")
     for path in [*lib.glob("*.so*"), *(stage / "bin").iterdir(), lib / "link/ld.lld"]:
         if path.is_file() and executable(path):
             os.chmod(path, 0o755)
             run("strip", "--strip-unneeded", path)
             place = "$ORIGIN" if path.parent == lib else "$ORIGIN/.." if path.parent.name == "link" else "$ORIGIN/../lib"
+            with Elf(path) as elf:
+                newer = any(entry[2] in NEWER for entry in elf.needed_versions())
             run("patchelf", "--set-rpath", place, path)
+            if newer:
+                run("patchelf", "--add-needed", NEWER_LIBRARY, path)  # both at once give a wrong run path (patchelf 0.14)
+            replace_newer_glibc(path)
 
 
 def add_linker(stage, program):
@@ -159,7 +182,7 @@ def add_texts(stage):
 
 
 def check(stage):
-    """Fails if a file needs a library that is not inside, or a glibc newer than the oldest supported one."""
+    """Fails if a file needs a library that is not inside, or a glibc newer than the oldest supported one, by the versions of its symbols."""
     inside = {path.name for path in (stage / "lib").iterdir()}
     for path in [*(stage / "lib").glob("*.so*"), *(stage / "bin").iterdir(), stage / "lib/link/ld.lld"]:
         if not path.is_file() or not executable(path):
@@ -167,9 +190,7 @@ def check(stage):
         for name in needed(path):
             if name not in inside and not GLIBC.fullmatch(name):
                 raise Failure(70, f"{path.relative_to(stage)} needs {name}, which is not inside")
-        for major, minor in re.findall(r"\bGLIBC_(\d+)\.(\d+)", run("readelf", "--version-info", path)):
-            if (int(major), int(minor)) > NEWEST_GLIBC:
-                raise Failure(70, f"{path.relative_to(stage)} needs glibc {major}.{minor}")
+    run(sys.executable, ROOT / "tools/scripts/check_glibc.py", stage)
 
 
 def make_folder(build, stage):
@@ -210,7 +231,7 @@ def make_wheel(stage, out, version):
             "Metadata-Version: 2.1", "Name: shale", f"Version: {version}", "Summary: Compiles transformer training graphs into sharded training programs",
             "License: Apache-2.0", "Requires-Python: >=3.9", "Provides-Extra: export", *(f"Requires-Dist: {one} ; extra == 'export'" for one in exporting),
             "Description-Content-Type: text/markdown", "", (ROOT / "tools/python/README.md").read_text()]))
-        (info / "WHEEL").write_text("Wheel-Version: 1.0\nGenerator: tools/package\nRoot-Is-Purelib: false\nTag: py3-none-manylinux_2_36_x86_64\n")
+        (info / "WHEEL").write_text("Wheel-Version: 1.0\nGenerator: tools/package\nRoot-Is-Purelib: false\nTag: py3-none-manylinux_2_34_x86_64\n")
         tools = [f"{path.name} = shale.tools:main" for path in sorted((stage / "bin").iterdir())]
         (info / "entry_points.txt").write_text("\n".join(["[console_scripts]", *tools, ""]))
         shutil.copy(ROOT / "LICENSE", info / "LICENSE")
