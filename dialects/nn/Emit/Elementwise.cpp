@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 #include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/interfaces/Float8.h"
+#include "dialects/nn/Emit/Precise.h"
 #include "dialects/nn/Gelu.h"
 #include "dialects/nn/Ops/Cast.h"
 #include "dialects/nn/Ops/Compare.h"
@@ -89,6 +90,15 @@ EMIT(PowOp) {
     }
   return math::PowFOp::create(b, loc, args[0], args[1]);
 }
+EMIT(XLogYOp) {
+  Value x = args[0], y = args[1];
+  Value product = arith::MulFOp::create(b, loc, x, math::LogOp::create(b, loc, y));
+  Value zero = constant(b, loc, x, 0);
+  Value isZero = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, x, zero);
+  Value isNumber = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::ORD, y, y);
+  return arith::SelectOp::create(b, loc, arith::AndIOp::create(b, loc, isZero, isNumber), zero,
+                                 product);
+}
 EMIT(AndOp) { return arith::AndIOp::create(b, loc, args[0], args[1]); }
 EMIT(OrOp) { return arith::OrIOp::create(b, loc, args[0], args[1]); }
 EMIT(XorOp) { return arith::XOrIOp::create(b, loc, args[0], args[1]); }
@@ -123,7 +133,9 @@ EMIT(RunningStatisticOp) { return args[0]; }
 EMIT(FloorOp) { return math::FloorOp::create(b, loc, args[0]); }
 EMIT(CeilOp) { return math::CeilOp::create(b, loc, args[0]); }
 EMIT(ExpOp) { return math::ExpOp::create(b, loc, args[0]); }
+EMIT(Expm1Op) { return expm1(b, loc, args[0]); }
 EMIT(LogOp) { return math::LogOp::create(b, loc, args[0]); }
+EMIT(Log1pOp) { return log1p(b, loc, args[0]); }
 EMIT(SqrtOp) { return math::SqrtOp::create(b, loc, args[0]); }
 EMIT(RsqrtOp) {
   return arith::DivFOp::create(b, loc, constant(b, loc, args[0], 1),
@@ -131,6 +143,7 @@ EMIT(RsqrtOp) {
 }
 EMIT(TanhOp) { return math::TanhOp::create(b, loc, args[0]); }
 EMIT(ErfOp) { return math::ErfOp::create(b, loc, args[0]); }
+EMIT(ErfcOp) { return erfc(b, loc, args[0]); }
 EMIT(SigmoidOp) { return sigmoid(b, loc, args[0]); }
 EMIT(SinOp) { return math::SinOp::create(b, loc, args[0]); }
 EMIT(CosOp) { return math::CosOp::create(b, loc, args[0]); }

@@ -22,6 +22,11 @@ static constexpr double kPi = 3.14159265358979323846;
     return success();                                                                              \
   }
 
+/// exp(-x^2) times a factor.
+static Value bell(const Build &b, Value x, double factor) {
+  return b.scaled(b.exp(b.neg(b.mul(x, x))), factor);
+}
+
 static Value oneMinusSquare(const Build &b, Value y) {
   return b.sub(b.constant(y, 1), b.mul(y, y));
 }
@@ -39,11 +44,15 @@ SHALE_UNARY_GRADIENT(StopGradientOp, Value())
 SHALE_UNARY_GRADIENT(FloorOp, Value())
 SHALE_UNARY_GRADIENT(CeilOp, Value())
 SHALE_UNARY_GRADIENT(ExpOp, b.mul(g, y))
+// Not y + 1, which has no digits left where exp(x) is small.
+SHALE_UNARY_GRADIENT(Expm1Op, b.mul(g, b.exp(x)))
 SHALE_UNARY_GRADIENT(LogOp, b.div(g, x))
+SHALE_UNARY_GRADIENT(Log1pOp, b.div(g, b.shifted(x, 1)))
 SHALE_UNARY_GRADIENT(SqrtOp, b.div(g, b.scaled(y, 2)))
 SHALE_UNARY_GRADIENT(RsqrtOp, b.scaled(b.mul(g, b.mul(y, b.mul(y, y))), -0.5))
 SHALE_UNARY_GRADIENT(TanhOp, b.mul(g, oneMinusSquare(b, y)))
-SHALE_UNARY_GRADIENT(ErfOp, b.mul(g, b.scaled(b.exp(b.neg(b.mul(x, x))), 2 / std::sqrt(kPi))))
+SHALE_UNARY_GRADIENT(ErfOp, b.mul(g, bell(b, x, 2 / std::sqrt(kPi))))
+SHALE_UNARY_GRADIENT(ErfcOp, b.mul(g, bell(b, x, -2 / std::sqrt(kPi))))
 SHALE_UNARY_GRADIENT(SigmoidOp, b.mul(g, b.mul(y, b.sub(b.constant(y, 1), y))))
 SHALE_UNARY_GRADIENT(SinOp, b.mul(g, b.unary<CosOp>(x)))
 SHALE_UNARY_GRADIENT(CosOp, b.neg(b.mul(g, b.unary<SinOp>(x))))
@@ -154,16 +163,48 @@ LogicalResult MinOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGra
   return success();
 }
 
-// d(x^e)/dx = e x^(e - 1), d(x^e)/de = x^e log(x)
+/// Whether a value is a constant without an element that is 0.
+static bool isNeverZero(Value value) {
+  DenseElementsAttr constant;
+  return matchPattern(value, m_Constant(&constant)) && isa<FloatType>(constant.getElementType()) &&
+         llvm::none_of(constant.getValues<APFloat>(),
+                       [](const APFloat &number) { return number.isZero(); });
+}
+
+// d(x^e)/dx = e x^(e - 1), and 0 where e is 0. d(x^e)/de = x^e log(x), and 0 where x is 0 and e is
+// not negative. Both as in PyTorch (pow_backward_self, pow_backward_exponent).
 LogicalResult PowOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads,
                                    ArrayRef<bool> wanted, SmallVectorImpl<Value> &operandGrads) {
   Build b{builder, getLoc()};
   if (wanted[0]) {
     Value lower = b.binary<PowOp>(getLhs(), b.shifted(getRhs(), -1));
-    operandGrads[0] = b.mul(resultGrads[0], b.mul(getRhs(), lower));
+    Value zero = b.constant(lower, 0), slope = b.mul(resultGrads[0], b.mul(getRhs(), lower));
+    operandGrads[0] = isNeverZero(getRhs())
+                          ? slope
+                          : b.select(b.compare(Predicate::EQ, getRhs(), zero), zero, slope);
+  }
+  if (wanted[1]) {
+    Value zero = b.constant(getLhs(), 0);
+    Value none = AndOp::create(builder, getLoc(), b.compare(Predicate::EQ, getLhs(), zero),
+                               b.compare(Predicate::GE, getRhs(), zero));
+    Value slope = b.mul(resultGrads[0], b.mul(getResult(), b.unary<LogOp>(getLhs())));
+    operandGrads[1] = isNeverZero(getLhs()) ? slope : b.select(none, zero, slope);
+  }
+  return success();
+}
+
+// As in PyTorch: d/dx = log(y), and 0 where x is 0 and y is not positive. d/dy = x / y.
+LogicalResult XLogYOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads,
+                                     ArrayRef<bool> wanted, SmallVectorImpl<Value> &operandGrads) {
+  Build b{builder, getLoc()};
+  Value g = resultGrads[0], x = getLhs(), y = getRhs(), zero = b.constant(x, 0);
+  if (wanted[0]) {
+    Value none = AndOp::create(builder, getLoc(), b.compare(Predicate::EQ, x, zero),
+                               b.compare(Predicate::LE, y, zero));
+    operandGrads[0] = b.select(none, zero, b.binary<XLogYOp>(g, y));
   }
   if (wanted[1])
-    operandGrads[1] = b.mul(resultGrads[0], b.mul(getResult(), b.unary<LogOp>(getLhs())));
+    operandGrads[1] = b.div(b.mul(g, x), y);
   return success();
 }
 

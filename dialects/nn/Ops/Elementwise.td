@@ -39,7 +39,8 @@ def NN_DivOp : NN_Binary<"div", NN_NumberTensor, "Quotient", "lhs / rhs; integer
 def NN_RemOp : NN_Binary<"rem", NN_NumberTensor, "Remainder", "the remainder of lhs / rhs with the sign of lhs; integers give 0 where rhs is 0", [NN_Differentiable]>;
 def NN_MaxOp : NN_Binary<"max", NN_NumberTensor, "Larger", "the larger of both; NaN if one is", [Commutative, NN_Differentiable]>;
 def NN_MinOp : NN_Binary<"min", NN_NumberTensor, "Smaller", "the smaller of both; NaN if one is", [Commutative, NN_Differentiable]>;
-def NN_PowOp : NN_Binary<"pow", NN_FloatTensor, "Power", "lhs to the power rhs; the gradient for rhs is not defined where lhs is not positive", [NN_Differentiable]>;
+def NN_PowOp : NN_Binary<"pow", NN_FloatTensor, "Power", "lhs to the power rhs; the gradient of rhs is 0 where lhs is 0 and rhs is not negative, and not defined where lhs is negative", [NN_Differentiable]>;
+def NN_XLogYOp : NN_Binary<"xlogy", NN_FloatTensor, "Product with a logarithm", "lhs * log(rhs), but 0 where lhs is 0 and rhs is not NaN; the gradient of lhs is 0 where lhs is 0 and rhs is not positive", [NN_Differentiable]>;
 def NN_BitsTensor : StaticShapeTensorOf<[I1, I32, I64]>;
 def NN_AndOp : NN_Binary<"and", NN_BitsTensor, "Conjunction", "lhs and rhs, of integers bit by bit", [Commutative]>;
 def NN_OrOp : NN_Binary<"or", NN_BoolTensor, "Disjunction", "lhs or rhs", [Commutative]>;
@@ -53,11 +54,14 @@ def NN_StopGradientOp : NN_Unary<"stop_gradient", NN_FloatTensor, "Stop of gradi
 def NN_FloorOp : NN_Unary<"floor", NN_FloatTensor, "Floor", "the largest integer not above input", [NN_Differentiable]>;
 def NN_CeilOp : NN_Unary<"ceil", NN_FloatTensor, "Ceiling", "the smallest integer not below input", [NN_Differentiable]>;
 def NN_ExpOp : NN_Unary<"exp", NN_FloatTensor, "Exponential", "exp(input)", [NN_Differentiable]>;
+def NN_Expm1Op : NN_Unary<"expm1", NN_FloatTensor, "Exponential minus one", "exp(input) - 1, of full precision near 0", [NN_Differentiable]>;
 def NN_LogOp : NN_Unary<"log", NN_FloatTensor, "Natural logarithm", "log(input)", [NN_Differentiable]>;
+def NN_Log1pOp : NN_Unary<"log1p", NN_FloatTensor, "Logarithm of one plus the operand", "log(1 + input), of full precision near 0", [NN_Differentiable]>;
 def NN_SqrtOp : NN_Unary<"sqrt", NN_FloatTensor, "Square root", "sqrt(input)", [NN_Differentiable]>;
 def NN_RsqrtOp : NN_Unary<"rsqrt", NN_FloatTensor, "Reciprocal square root", "1 / sqrt(input)", [NN_Differentiable]>;
 def NN_TanhOp : NN_Unary<"tanh", NN_FloatTensor, "Hyperbolic tangent", "tanh(input)", [NN_Differentiable]>;
 def NN_ErfOp : NN_Unary<"erf", NN_FloatTensor, "Error function", "erf(input)", [NN_Differentiable]>;
+def NN_ErfcOp : NN_Unary<"erfc", NN_FloatTensor, "Complementary error function", "1 - erf(input), of full precision where it is small", [NN_Differentiable]>;
 def NN_SigmoidOp : NN_Unary<"sigmoid", NN_FloatTensor, "Logistic function", "1 / (1 + exp(-input))", [NN_Differentiable]>;
 def NN_SinOp : NN_Unary<"sin", NN_FloatTensor, "Sine", "sin(input)", [NN_Differentiable]>;
 def NN_CosOp : NN_Unary<"cos", NN_FloatTensor, "Cosine", "cos(input)", [NN_Differentiable]>;

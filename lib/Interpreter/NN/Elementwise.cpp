@@ -187,6 +187,9 @@ static void registerArithmetic(Registry &registry) {
       [](double a, double b) { return std::isnan(a) || std::isnan(b) ? NAN : std::min(a, b); },
       [](int64_t a, int64_t b) { return std::min(a, b); });
   binary<nn::PowOp>(registry, [](double a, double b) { return std::pow(a, b); });
+  binary<nn::XLogYOp>(registry, [](double a, double b) {
+    return a == 0 && !std::isnan(b) ? 0.0 : a * std::log(b);
+  });
   auto noFloat = [](double, double) { return 0.0; };
   binary<nn::AndOp>(registry, noFloat, [](int64_t a, int64_t b) { return a & b; });
   binary<nn::OrOp>(registry, noFloat, [](int64_t a, int64_t b) { return a | b; });
@@ -206,11 +209,14 @@ static void registerFunctionsOfOne(Registry &registry) {
   unary<nn::FloorOp>(registry, [](double x) { return std::floor(x); });
   unary<nn::CeilOp>(registry, [](double x) { return std::ceil(x); });
   unary<nn::ExpOp>(registry, [](double x) { return std::exp(x); });
+  unary<nn::Expm1Op>(registry, [](double x) { return std::expm1(x); });
   unary<nn::LogOp>(registry, [](double x) { return std::log(x); });
+  unary<nn::Log1pOp>(registry, [](double x) { return std::log1p(x); });
   unary<nn::SqrtOp>(registry, [](double x) { return std::sqrt(x); });
   unary<nn::RsqrtOp>(registry, [](double x) { return 1 / std::sqrt(x); });
   unary<nn::TanhOp>(registry, [](double x) { return std::tanh(x); });
   unary<nn::ErfOp>(registry, [](double x) { return std::erf(x); });
+  unary<nn::ErfcOp>(registry, [](double x) { return std::erfc(x); });
   unary<nn::SigmoidOp>(registry, sigmoid);
   unary<nn::SinOp>(registry, [](double x) { return std::sin(x); });
   unary<nn::CosOp>(registry, [](double x) { return std::cos(x); });

@@ -10,11 +10,14 @@
 // CHECK: nn.stop_gradient %{{.*}} : tensor<4x8xf32>
 // CHECK: nn.ceil %{{.*}} : tensor<4x8xf32>
 // CHECK: nn.exp %{{.*}} : tensor<4x8xf32>
+// CHECK: nn.expm1 %{{.*}} : tensor<4x8xf32>
 // CHECK: nn.log %{{.*}} : tensor<4x8xf32>
+// CHECK: nn.log1p %{{.*}} : tensor<4x8xf32>
 // CHECK: nn.sqrt %{{.*}} : tensor<4x8xf32>
 // CHECK: nn.rsqrt %{{.*}} : tensor<4x8xf32>
 // CHECK: nn.tanh %{{.*}} : tensor<4x8xf32>
 // CHECK: nn.erf %{{.*}} : tensor<4x8xf32>
+// CHECK: nn.erfc %{{.*}} : tensor<4x8xf32>
 // CHECK: nn.sigmoid %{{.*}} : tensor<4x8xf32>
 // CHECK: nn.sin %{{.*}} : tensor<4x8xf32>
 // CHECK: nn.cos %{{.*}} : tensor<4x8xf32>
@@ -29,11 +32,14 @@ func.func @unary(%x: tensor<4x8xf32>) {
   %stopped = nn.stop_gradient %x : tensor<4x8xf32>
   %4 = nn.ceil %x : tensor<4x8xf32>
   %5 = nn.exp %x : tensor<4x8xf32>
+  %expm1 = nn.expm1 %x : tensor<4x8xf32>
   %6 = nn.log %x : tensor<4x8xf32>
+  %log1p = nn.log1p %x : tensor<4x8xf32>
   %7 = nn.sqrt %x : tensor<4x8xf32>
   %8 = nn.rsqrt %x : tensor<4x8xf32>
   %9 = nn.tanh %x : tensor<4x8xf32>
   %10 = nn.erf %x : tensor<4x8xf32>
+  %erfc = nn.erfc %x : tensor<4x8xf32>
   %11 = nn.sigmoid %x : tensor<4x8xf32>
   %12 = nn.sin %x : tensor<4x8xf32>
   %13 = nn.cos %x : tensor<4x8xf32>
@@ -53,6 +59,7 @@ func.func @unary(%x: tensor<4x8xf32>) {
 // CHECK: nn.max %{{.*}}, %{{.*}} : tensor<4x8xf32>
 // CHECK: nn.min %{{.*}}, %{{.*}} : tensor<4x8xf32>
 // CHECK: nn.pow %{{.*}}, %{{.*}} : tensor<4x8xf32>
+// CHECK: nn.xlogy %{{.*}}, %{{.*}} : tensor<4x8xf32>
 func.func @binary(%x: tensor<4x8xf32>) {
   %0 = nn.add %x, %x : tensor<4x8xf32>
   %1 = nn.sub %x, %x : tensor<4x8xf32>
@@ -62,6 +69,7 @@ func.func @binary(%x: tensor<4x8xf32>) {
   %5 = nn.max %x, %x : tensor<4x8xf32>
   %6 = nn.min %x, %x : tensor<4x8xf32>
   %7 = nn.pow %x, %x : tensor<4x8xf32>
+  %8 = nn.xlogy %x, %x : tensor<4x8xf32>
   return
 }
 

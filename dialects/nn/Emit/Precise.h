@@ -1,0 +1,23 @@
+//===- Precise.h - Functions that keep digits where others cancel -----------===//
+#ifndef SHALE_NN_EMIT_PRECISE_H
+#define SHALE_NN_EMIT_PRECISE_H
+
+#include "mlir/IR/Builders.h"
+
+namespace shale::nn {
+
+// Of scalars and vectors. Those of f32 are arithmetic, math.exp, math.log and math.fma, for which
+// all targets have code; those of f64 are ops of math, which a CPU computes one by one.
+
+/// Emits exp(x) - 1. In f32 errors are below 2 units in the last place.
+mlir::Value expm1(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x);
+
+/// Emits log(1 + x). In f32 errors are below 3 units in the last place.
+mlir::Value log1p(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x);
+
+/// Emits 1 - erf(x). In f32 relative errors are below 1e-6 where the result is normal.
+mlir::Value erfc(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x);
+
+} // namespace shale::nn
+
+#endif // SHALE_NN_EMIT_PRECISE_H
