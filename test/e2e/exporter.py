@@ -36,6 +36,9 @@ EXPORT = [  # exit code, words of the message, arguments
     (64, ["--vocabulary"], "mine.py:M --vocabulary 0 -o out.onnx"),
     (64, ["--optimize", "--shapes-only"], "gpt2 --optimize --shapes-only -o out.onnx"),
     (64, ["--external-data", "--shapes-only"], "gpt2 --external-data --shapes-only -o out.onnx"),
+    (64, ["--batch", "--shapes-only"], "mine.py:M --batch mine.py:batch --shapes-only -o out.onnx"),
+    (64, ["--batch expects", "FILE.safetensors", "'batch.bin'"], "mine.py:M --batch batch.bin -o out.onnx"),
+    (64, ["--batch expects", "'mine.py:'"], "mine.py:M --batch mine.py: -o out.onnx"),
     (64, ["invalid choice: 'f8'"], "gpt2 --dtype f8 -o out.onnx"),
     (64, ["name=value", "'n_layer'"], "--config model_type=gpt2 n_layer -o out.onnx"),
     (64, ["no folder", "nowhere"], "gpt2 -o nowhere/out.onnx"),
@@ -105,11 +108,15 @@ def check_freeze():
     from shale_export.cli import regex_of
     blocks = [f"h.{i}.base.weight" for i in range(12)]
     for frozen, others, wanted in (
-            (blocks, ["h.0.lora_A"], r"^(h\.\d+\.base\.weight)$"),
+            (blocks, ["h.0.lora_A"], r"^(h\.[0-9]+\.base\.weight)$"),
             (blocks[:2], blocks[2:3], r"^(h\.0\.base\.weight|h\.1\.base\.weight)$"),
             (["a+b", "head.weight"], ["aab"], r"^(a\+b|head\.weight)$")):
         if regex_of(frozen, others) != wanted:
             raise Deviates(f"the expression for {frozen} beside {others} is {regex_of(frozen, others)}, not {wanted}")
+        # shalec reads it as POSIX does, which has no \\d.
+        found = subprocess.run(["grep", "-E", "--", wanted], input="\n".join(frozen + others) + "\n", capture_output=True, text=True).stdout.split()
+        if found != frozen:
+            raise Deviates(f"{wanted} matches {found}, not {frozen}")
 
 
 def check(a, work):

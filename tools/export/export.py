@@ -15,7 +15,7 @@ import argparse
 import pathlib
 
 from shale_export.cli import USAGE, Failure, Parser, check_output, find_shalec, libraries, run
-from shale_export.sizes import parse_input, parse_setting, parse_size
+from shale_export.sizes import parse_batch, parse_input, parse_setting, parse_size
 
 
 def arguments():
@@ -30,6 +30,8 @@ def arguments():
     p.add_argument("--arg", action="append", default=[], type=parse_setting, metavar="NAME=VALUE", help="an argument for your own module's constructor")
     p.add_argument("--input", action="append", default=[], type=parse_input, metavar="NAME=TYPE[DIM,..]",
                    help="an input of your own module, for example images=float32[batch,3,32,32] (default: int64[batch,sequence])")
+    p.add_argument("--batch", metavar="SPEC", type=parse_batch, help="a batch of your own in place of random values: FILE.py:NAME or MODULE:NAME, a function without parameters or a "
+                   "value, or FILE.safetensors or FILE.pt; tensors by the names of forward's parameters, or in their order")
     p.add_argument("--loss", choices=("inside", "next-token"), default="inside", help="inside: forward returns it; next-token: forward returns "
                    "logits, and the file has cross-entropy with an input 'labels', each the token after (default: inside)")
     p.add_argument("--dtype", choices=("f32", "bf16"), default="f32", help="type of the parameters in the file (default: f32)")
@@ -65,6 +67,8 @@ def check_flags(a):
         raise Failure(USAGE, "--vocabulary is at least 2")
     if a.shapes_only and a.external_data:
         raise Failure(USAGE, "--external-data writes weights, and --shapes-only has none")
+    if a.shapes_only and a.batch:
+        raise Failure(USAGE, "--batch is for a module with values, and --shapes-only has none")
     if a.shapes_only and a.optimize:
         raise Failure(USAGE, "--optimize computes of weights, and --shapes-only has none")
     if a.config:
@@ -78,8 +82,9 @@ def main():
     output = check_output(a.output)
     with libraries():
         import torch  # noqa: F401
-    from shale_export import build, check, file
+    from shale_export import build, check, file, given
     shalec = find_shalec(a.shalec)
+    a.batch = given.load(a.batch) if a.batch else None
     built = build.from_own(a) if a.own else build.from_transformers(a)
     file.make(a, built, output, shalec)
     check.describe(shalec, output, built.positions if a.shapes_only else None, a.shapes_only, built)

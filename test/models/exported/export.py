@@ -68,6 +68,12 @@ def own_module(name, of=lambda: OwnLoss(own.Own())):
     return undropped(of()), {"tokens": text[..., :-1].copy(), name: text[..., 1:].copy()}
 
 
+def masked_module():
+    torch.manual_seed(0)
+    steps = [own.masked_batch(seed) for seed in range(hf.STEPS)]
+    return own.Masked().eval(), {name: np.stack([one[name].numpy() for one in steps]) for name in steps[0]}
+
+
 def folder_of(module, work, kind):
     module.model.to(kind).save_pretrained(work / "model")
     return [str(work / "model")]
@@ -95,6 +101,7 @@ CASES = {
     "own-frozen": lambda work: (own_module("targets", own.Frozen), [f"{HERE / 'own.py'}:Frozen"]),
     "own-balanced": lambda work: (own_module("targets", own.Balanced), [f"{HERE / 'own.py'}:Balanced"]),
     "own-sorted": lambda work: (own_module("targets", own.Sorted), [f"{HERE / 'own.py'}:Sorted"]),
+    "own-batch": lambda work: (masked_module(), [f"{HERE / 'own.py'}:Masked", "--batch", f"{HERE / 'own.py'}:masked_batch"]),
     "own-logits": lambda work: (own_module("labels"), [f"{HERE / 'own.py'}:Logits", "--loss", "next-token"]),
 }
 REFUSED = [  # exit code, words, arguments
@@ -116,6 +123,18 @@ REFUSED = [  # exit code, words, arguments
     (66, ["'nothing.py' does not exist"], ["nothing.py:Own"]),
     (65, ["gpt9"], ["--config", "model_type=gpt9"]),
     (64, ["no 'hidden'"], ["--config", "model_type=gpt2", "hidden=3"]),
+    (65, ["the module fails on random values", "--batch"], ["own.py:Masked", "--input", "x=float32[batch,6,8]", "--input", "pad=bool[batch,6]", "--input", "y=float32[batch,6]"]),
+    (65, ["the loss does not depend on 'targets'"], ["own.py:Unlabeled"]),
+    (64, ["--batch expects"], ["own.py:Masked", "--batch", "masked"]),
+    (66, ["'none.safetensors' does not exist"], ["own.py:Masked", "--batch", "none.safetensors"]),
+    (65, ["holds no tensors by name"], ["own.py:Masked", "--batch", "FOLDER/bad.pt"]),
+    (65, ["the batch has 'tokens'", "takes x, pad, y"], ["own.py:Masked", "--batch", "own.py:token_batch"]),
+    (65, ["'x' of the batch is a scalar"], ["own.py:Masked", "--batch", "own.py:scalar_batch"]),
+    (65, ["dimension 'batch' has 4 and 3 in the batch"], ["own.py:Masked", "--batch", "own.py:unequal_batch"]),
+    (65, ["dimension 'batch' of the batch has 1"], ["own.py:Masked", "--batch", "own.py:single_batch"]),
+    (65, ["--batch own.py:failing_batch cannot be called", "1 / 0"], ["own.py:Masked", "--batch", "own.py:failing_batch"]),
+    (64, ["--size batch=7: the batch has 4"], ["own.py:Masked", "--batch", "own.py:masked_batch", "--size", "batch=7"]),
+    (64, ["--shapes-only has none"], ["own.py:Masked", "--batch", "own.py:masked_batch", "--shapes-only"]),
     (64, ["no input has this dimension", "batch, sequence"], ["own.py:Own", "--size", "length=7"]),
 ]
 
@@ -145,7 +164,7 @@ def make(folder, name):
     half = "bf16" in name
     steps = hf.train(module, batches, torch.float32)
     save_safetensors(folder / "batches.safetensors", batches)
-    dims = [f"batch={hf.BATCH}"] + ([] if name == "vit" else [f"sequence={hf.SEQUENCE}"])
+    dims = [f"batch={hf.BATCH}"] + ([] if name in ("vit", "own-batch") else [f"sequence={hf.SEQUENCE}"])
     (folder / "trajectory.json").write_text(json.dumps({
         "flags": [word for dim in dims for word in ("--dim", dim)] + (["--dropout", "off"] if name.startswith("own") else []),
         "optimizer": {"name": "AdamW", "lr": hf.LR, "betas": hf.BETAS, "eps": hf.EPS, "weight_decay": hf.DECAY}, "clip_grad_norm": hf.CLIP,
@@ -155,8 +174,9 @@ def make(folder, name):
 
 def check_refused(folder):
     (folder / "refused.onnx").unlink(missing_ok=True)
+    (folder / "bad.pt").write_bytes(b"no tensors")
     for code, words, arguments in REFUSED:
-        done = tool("export.py", *arguments, "-o", folder / "refused.onnx")
+        done = tool("export.py", *(word.replace("FOLDER", str(folder)) for word in arguments), "-o", folder / "refused.onnx")
         missing = [word for word in words if word not in done.stderr]
         if done.returncode != code or missing or "Traceback" in done.stderr:
             raise RuntimeError(f"{arguments}: exit {done.returncode}, not {code}; without {missing}\n{done.stderr[-800:]}")

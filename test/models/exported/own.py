@@ -53,6 +53,52 @@ class Logits(Own):
         return super().forward(tokens)[0]
 
 
+class Masked(nn.Module):
+    """True is padding, and targets are probabilities: random values have a loss that is not a number."""
+
+    def __init__(self):
+        super().__init__()
+        self.lift = nn.Linear(8, 16)
+        self.encoder = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
+        self.head = nn.Linear(16, 1)
+
+    def forward(self, x, pad, y):
+        h = self.encoder(self.lift(x), src_key_padding_mask=pad)
+        each = F.binary_cross_entropy(self.head(h).squeeze(-1).sigmoid(), y, reduction="none")
+        return (each * ~pad).sum() / (~pad).sum()
+
+
+def masked_batch(seed=0, rows=4):
+    g = torch.Generator().manual_seed(seed)
+    length = torch.randint(2, 7, (rows, 1), generator=g)
+    return {"x": torch.randn(rows, 6, 8, generator=g), "pad": torch.arange(6) >= length, "y": torch.rand(rows, 6, generator=g)}
+
+
+def token_batch():
+    return {"tokens": torch.zeros(4, 6)}
+
+
+def scalar_batch():
+    return torch.tensor(1.0)
+
+
+def unequal_batch():
+    return {**masked_batch(), "y": torch.rand(3, 6)}
+
+
+def single_batch():
+    return masked_batch(rows=1)
+
+
+def failing_batch():
+    return 1 / 0
+
+
+class Unlabeled(Own):
+    def forward(self, tokens, targets):
+        return super().forward(tokens, tokens)[1]
+
+
 class Random(Own):
     """Computes another result each time, so no file can match this module."""
 

@@ -1,17 +1,51 @@
-"""Random values for the inputs of a module, and the module's loss for them."""
+"""The batches that a module is exported and compared with, and the module's loss for them.
+
+The caller's batch is used where there is one. Inputs that it does not have get random values.
+"""
 import contextlib
-import copy
 
 import torch
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
-from .build import LABELS
-from .cli import DATA, Failure, brief, place_in
+from .cli import DATA, Failure, brief, note, place_in
+from .given import GIVEN, RANDOM
+
+
+class Batches:
+    """The batch of the export, and another one for the comparison, of other sizes where that is possible."""
+
+    def __init__(self, a, built, sizes, vocabulary):
+        self.a, self.built, self.sizes, self.vocabulary = a, built, sizes, vocabulary
+
+    def first(self):
+        return {**draw(self.built.inputs, self.sizes, self.vocabulary, self.a.seed), **self.built.given}
+
+    def other(self, more=1):
+        """Values and sizes; `more` is added to the seed of random values. These have other sizes than those of the export, which reveals sizes that
+        became constants. Of a given batch, the last example is left out, if the module takes the others."""
+        given, open_sizes = self.built.given, [name for name in self.sizes if name not in self.a.fixed]
+        sizes = {name: size - 1 if size > 2 and name in open_sizes and (not given or name == "batch") else size for name, size in self.sizes.items()}
+        parts = {one.name: part(given[one.name], one, sizes) for one in self.built.inputs if one.name in given}
+        values = {**draw(self.built.inputs, sizes, self.vocabulary, self.a.seed + more), **parts}
+        if given:
+            try:
+                loss_of(self.built.module, values, self.built.values)
+            except Failure:
+                note("the comparison uses the whole batch, since the module does not take it without its last example")
+                return self.first(), self.sizes
+        return values, sizes
+
+
+def part(value, one, sizes):
+    for at, dim in enumerate(one.dims):
+        if isinstance(dim, str):
+            value = value.narrow(at, 0, sizes[dim])
+    return value.contiguous()
 
 
 def draw(inputs, sizes, vocabulary, seed):
-    """One tensor per input. If two inputs shared a tensor, the exporter would merge them."""
+    """One tensor of random values per input. If two inputs shared a tensor, the exporter would merge them."""
     generator = torch.Generator().manual_seed(seed)
     values = {}
     for one in inputs:
@@ -27,6 +61,10 @@ def draw(inputs, sizes, vocabulary, seed):
         else:
             values[one.name] = torch.randn(shape, generator=generator).to(getattr(torch, one.kind))
     return values
+
+
+ADVICE = {RANDOM: "\n  --batch gives a batch of your own; --input says what an input is, --size how long a dimension, --vocabulary below which number tokens and "
+                  "labels are", GIVEN: ""}
 
 
 @contextlib.contextmanager
@@ -56,13 +94,13 @@ class WithoutDropout(TorchFunctionMode):
         return function(*arguments, **keywords)
 
 
-def is_random(module, values):
+def is_random(module, values, what):
     """Whether two losses of one batch differ, although dropout is off."""
     losses = []
     with WithoutDropout(), torch.random.fork_rng():
         for seed in (0, 1):
             torch.manual_seed(seed)
-            losses.append(loss_of(module, values))
+            losses.append(loss_of(module, values, what))
     return not torch.equal(*losses)
 
 
@@ -83,8 +121,9 @@ def moved(parameters, seed):
                 one.copy_(value)
 
 
-def loss_of(module, values, gradients=False):
-    """The loss of a batch. With `gradients`, the caller keeps the module's buffers until after the backward pass."""
+def loss_of(module, values, what, gradients=False):
+    """The loss of a batch. `what`: what the values are, RANDOM or GIVEN. With `gradients`, the caller keeps the module's buffers until after the
+    backward pass."""
     try:
         with torch.set_grad_enabled(gradients):
             with contextlib.nullcontext() if gradients else same_buffers(module):
@@ -94,27 +133,9 @@ def loss_of(module, values, gradients=False):
     except Exception as error:  # any exception of the module
         said = ", ".join(f"{name} {str(value.dtype)[6:]}{list(value.shape)}" for name, value in values.items())
         place = place_in(error)
-        raise Failure(DATA, f"the module fails on random values ({said}){f', {place}' if place else ''}: {brief(error)}\n  --input says what an input is, --size how long "
-                            "a dimension, --vocabulary below which number tokens and labels are") from error
+        raise Failure(DATA, f"the module fails on {what} ({said}){f', {place}' if place else ''}: {brief(error)}{ADVICE[what]}") from error
     if not torch.is_tensor(found) or found.dim() != 0:
         raise Failure(DATA, f"the module returns {type(found).__name__}, not a scalar loss")
     if not torch.isfinite(found):
-        raise Failure(DATA, f"the module's loss on random values is {found.item()}")
+        raise Failure(DATA, f"the module's loss on {what} is {found.item()}{ADVICE[what]}")
     return found
-
-
-def check_labels(module, values):
-    """Reports a loss that does not depend on the labels."""
-    labels = [name for name in values if name in LABELS]
-    if not labels:
-        return
-    other = copy.deepcopy(values)
-    for name in labels:
-        # Not the same labels in another order: a loss may sum over them.
-        other[name] = other[name].flip(0) if other[name].is_floating_point() else torch.where(other[name] > 0, other[name] - 1, other[name])
-    if all(torch.equal(other[name], values[name]) for name in labels):
-        return
-    with WithoutDropout():
-        same = torch.equal(loss_of(module, values), loss_of(module, other))
-    if same:
-        raise Failure(DATA, f"the loss does not depend on '{labels[0]}': is it computed of the labels?")

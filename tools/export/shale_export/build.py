@@ -1,17 +1,15 @@
 """The module that is exported: a model of transformers or a user's own, with the loss inside, and its inputs."""
 import contextlib
-import importlib
-import importlib.util
 import inspect
 import json
-import os
 import pathlib
-import sys
 
 import torch
 from torch import nn
 
+from . import given
 from .cli import DATA, NO_INPUT, USAGE, Failure, brief, libraries, note, place_in
+from .find import find_own
 from .sizes import Input
 
 LABELS = ("labels", "label", "targets", "target", "y")
@@ -37,6 +35,7 @@ class Built:
     def __init__(self, module, model, inputs, vocabulary, positions):
         self.module, self.model, self.inputs, self.vocabulary, self.positions = module, model, inputs, vocabulary, positions
         self.assumed = []  # flags without which shalec refuses the file, and with which it has the module's gradients
+        self.given, self.values = {}, given.RANDOM  # the caller's batch, and what the values of the module are called
 
 
 @contextlib.contextmanager
@@ -89,7 +88,14 @@ def from_transformers(a):
     module = wrap(model, names, lambda model, values: model(**values, **cache).loss)
     vocabulary = getattr(config, "num_labels", 2) if task == "image" else getattr(text, "vocab_size", None)
     positions = next((size for name in ("max_position_embeddings", "n_positions", "max_seq_len") if (size := getattr(text, name, None)) and size > 0), None)
-    return Built(module, model, inputs, vocabulary, positions)
+    return with_batch(a, Built(module, model, inputs, vocabulary, positions))
+
+
+def with_batch(a, built):
+    """Takes the caller's batch, if there is one."""
+    if a.batch is not None:
+        built.given, built.values = given.named(a.batch, [one.name for one in built.inputs]), given.GIVEN
+    return built
 
 
 def transformer_inputs(a, task, config, model):
@@ -148,36 +154,6 @@ def read_config(transformers, words):
         raise Failure(DATA, f"transformers refuses the configuration: {brief(error)}") from error
 
 
-def find_own(spec):
-    """The class or function that FILE.py:NAME or MODULE:NAME names."""
-    place, _, name = spec.rpartition(":")
-    sys.path.insert(0, os.getcwd())
-    try:
-        if place.endswith(".py"):
-            path = pathlib.Path(place)
-            if not path.is_file():
-                raise Failure(NO_INPUT, f"'{path}' does not exist")
-            sys.path.insert(0, str(path.resolve().parent))
-            found = importlib.util.spec_from_file_location(path.stem, path)
-            module = importlib.util.module_from_spec(found)
-            sys.modules[path.stem] = module
-            found.loader.exec_module(module)
-        else:
-            module = importlib.import_module(place)
-    except Failure:
-        raise
-    except ModuleNotFoundError as error:
-        if error.name == place:
-            raise Failure(NO_INPUT, f"there is no module '{place}' here: give FILE.py:NAME, or run where it can be imported") from error
-        raise Failure(DATA, f"'{place}' cannot be imported: {brief(error)}") from error
-    except Exception as error:  # any exception of the user's file
-        raise Failure(DATA, f"'{place}' cannot be imported: {brief(error)}") from error
-    if not hasattr(module, name):
-        have = [one for one, value in vars(module).items() if inspect.isclass(value) and issubclass(value, nn.Module) and value.__module__ == module.__name__]
-        raise Failure(DATA, f"'{place}' has no '{name}'{'; it has ' + ', '.join(have) if have else ''}")
-    return getattr(module, name)
-
-
 def from_own(a):
     maker = find_own(a.model)
     torch.manual_seed(a.seed)
@@ -197,6 +173,9 @@ def from_module(a, model):
     """A user's module, with its loss."""
     if a.dtype == "bf16":
         model = model.to(torch.bfloat16)
+    parameters = [name for name, one in inspect.signature(model.forward).parameters.items() if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
+    if a.batch is not None:
+        a.batch = given.named(a.batch, parameters + (["labels"] if a.loss == "next-token" else []))
     inputs = own_inputs(a, model)
     names = [one.name for one in inputs]
     if a.loss == "next-token":
@@ -206,7 +185,7 @@ def from_module(a, model):
         module = wrap(model, names + ["labels"], next_token)
     else:
         module = wrap(model, names, lambda model, values: the_loss(model(**values)))
-    return Built(module, model, inputs, vocabulary_of(model), None)
+    return with_batch(a, Built(module, model, inputs, vocabulary_of(model), None))
 
 
 def next_token(model, values):
@@ -233,17 +212,19 @@ def the_loss(found):
 
 
 def own_inputs(a, model):
-    given = {one.name: one for one in a.input}
+    typed, batch = {one.name: one for one in a.input}, a.batch or {}
     inputs = []
     for name, parameter in inspect.signature(model.forward).parameters.items():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             continue
-        if name in given:
-            inputs.append(given.pop(name))
+        if name in typed:
+            inputs.append(typed.pop(name))
+        elif name in batch:
+            inputs.append(given.input_of(name, batch[name]))
         elif parameter.default is parameter.empty or (name in LABELS and a.loss == "inside"):
             inputs.append(Input(name, "int64", TEXT))
-    if given:
-        raise Failure(USAGE, f"--input {next(iter(given))}: forward of {type(model).__name__} takes {', '.join(inspect.signature(model.forward).parameters) or 'nothing'}")
+    if typed:
+        raise Failure(USAGE, f"--input {next(iter(typed))}: forward of {type(model).__name__} takes {', '.join(inspect.signature(model.forward).parameters) or 'nothing'}")
     if not inputs:
         raise Failure(DATA, f"forward of {type(model).__name__} takes no inputs that can be named: give it parameters, not *args")
     return inputs

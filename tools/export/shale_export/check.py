@@ -1,26 +1,21 @@
-"""Compares the file with the module: runs one random batch in PyTorch and in ONNX Runtime."""
+"""Compares the file with the module: runs one batch in PyTorch and in ONNX Runtime."""
 import pathlib
 import subprocess
 
 import torch
 
-from .batch import WithoutDropout, draw, loss_of
+from .batch import WithoutDropout, loss_of
 from .cli import DATA, Failure, brief, libraries, note
 
 BAR = 1e-4      # relative, for f32: the order of sums may differ
 LARGE = 1 << 31  # bytes: the largest model that is serialized in memory
 
 
-def other_sizes(a, sizes):
-    """Other sizes than those of the export, which reveal sizes that became constants."""
-    return {name: size if name in a.fixed else size - 1 if size > 2 else size for name, size in sizes.items()}
-
-
-def compare(a, built, path, total, sizes, vocabulary):
+def compare(a, built, path, total, batches):
     with libraries():
         import onnx
         import onnxruntime
-    values = draw(built.inputs, other_sizes(a, sizes), vocabulary, a.seed + 1)
+    values, _ = batches.other()
     half = a.dtype == "bf16"
     changed = half or built.has_dropout
     if changed and total * (2 if half else 1) > LARGE:
@@ -57,7 +52,7 @@ def reference(built, values, half):
             for one, kind in kinds:
                 one.data = one.data.float() if kind == torch.bfloat16 else one.data
         with WithoutDropout():
-            return loss_of(built.module, values).item()
+            return loss_of(built.module, values, built.values).item()
     finally:
         for one, kind in kinds:
             one.data = one.data.to(kind)

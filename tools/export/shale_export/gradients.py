@@ -7,8 +7,8 @@ import tempfile
 
 import torch
 
-from .batch import WithoutDropout, draw, is_random, loss_of, moved, same_buffers
-from .check import BAR, other_sizes
+from .batch import WithoutDropout, is_random, loss_of, moved, same_buffers
+from .check import BAR
 from .cli import DATA, Failure, brief, libraries, note
 
 RATE = 1024.0       # of the step: the change of a weight is large beside its rounding
@@ -63,7 +63,7 @@ def module_step(built, values):
     for parameter in parameters:
         parameter.grad = None
     with same_buffers(built.module):
-        loss = loss_of(built.module, values, gradients=True)
+        loss = loss_of(built.module, values, built.values, gradients=True)
         loss.backward()
     found = {parameter: torch.zeros_like(parameter) if parameter.grad is None else parameter.grad for parameter in parameters}
     for parameter in parameters:
@@ -105,14 +105,14 @@ def compare_batch(built, values, work):
     return loss, found
 
 
-def compare(a, built, path, shalec, sizes, vocabulary):
+def compare(a, built, path, shalec, batches):
     """Compares loss and gradients at the module's values, and with another batch at values that are moved off them. Returns whether it did."""
     if a.dtype != "f32":
         note("gradients are not compared: the file has bf16 weights")
         return False
-    sizes = other_sizes(a, sizes)
-    first, second = (draw(built.inputs, sizes, vocabulary, a.seed + more) for more in (1, 2))
-    if built.has_draws and is_random(built.module, first):
+    first, sizes = batches.other()
+    second = first if built.given else batches.other(more=2)[0]
+    if built.has_draws and is_random(built.module, first, built.values):
         note("neither the loss nor gradients are compared: the module draws random numbers of which only those of dropout can be left out")
         return True
     with tempfile.TemporaryDirectory(prefix="shale-export.") as folder:
@@ -135,7 +135,7 @@ def compare(a, built, path, shalec, sizes, vocabulary):
 def finite(built, values):
     try:
         with WithoutDropout():
-            loss_of(built.module, values)
+            loss_of(built.module, values, built.values)
         return True
     except Failure:
         return False

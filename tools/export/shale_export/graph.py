@@ -8,7 +8,7 @@ import warnings
 
 import torch
 
-from .build import frozen
+from .build import LABELS, frozen
 from .cli import DATA, Failure, brief, libraries, note, place_in
 
 DRAWING = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
@@ -58,11 +58,11 @@ def refusal(a, shapes, error):
 
 
 def check_symbolic(a, built, program):
-    """Reports sizes that the exporter fixed silently."""
+    """Reports inputs that the loss does not depend on, and sizes that the exporter fixed silently."""
     found = {value.name: value for value in program.model.graph.inputs}
     for one in built.inputs:
-        if one.name not in found:
-            raise Failure(DATA, f"the exporter left out input '{one.name}', which no output depends on: take it out of forward")
+        if one.name not in found or not found[one.name].uses():
+            raise Failure(DATA, f"the loss does not depend on '{one.name}': {'is it computed of the labels?' if one.name in LABELS else 'take it out of forward'}")
         for at, dim in one.symbolic(a.fixed).items():
             if isinstance(found[one.name].shape[at], int):
                 raise Failure(DATA, f"the exporter fixed dimension '{dim}' of '{one.name}' to {found[one.name].shape[at]}: pass --fixed {dim} "

@@ -10,6 +10,13 @@ class Input:
     def __init__(self, name, kind, dims):
         self.name, self.kind, self.dims = name, kind, dims
 
+    @staticmethod
+    def of(name, kind, dims):
+        """An input of a type and of dimensions that may not be allowed."""
+        if kind not in TYPES:
+            raise Failure(USAGE, f"input '{name}': type '{kind}' is not one of {', '.join(TYPES)}")
+        return Input(name, kind, dims)
+
     def shape(self, sizes):
         return [dim if isinstance(dim, int) else sizes[dim] for dim in self.dims]
 
@@ -34,6 +41,17 @@ def parse_input(text):
         if not word.isidentifier() and (not word.isdigit() or int(word) == 0):
             raise Failure(USAGE, f"--input {name}: '{word}' is neither a size nor a name")
     return Input(name, kind, [int(word) if word.isdigit() else word for word in dims])
+
+
+FILES = (".safetensors", ".pt")
+
+
+def parse_batch(text):
+    """What gives a batch: a file of tensors, or FILE.py:NAME or MODULE:NAME."""
+    place, _, name = text.rpartition(":")
+    if not text.endswith(FILES) and not (place and name.isidentifier()):
+        raise Failure(USAGE, f"--batch expects FILE.py:NAME, MODULE:NAME, FILE.safetensors or FILE.pt; got '{text}'")
+    return text
 
 
 def parse_size(text):

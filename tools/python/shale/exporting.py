@@ -9,12 +9,14 @@ from .errors import DataError, UsageError, error_of
 from .tools import tool
 
 
-def export(module, output, inputs=None, loss="inside", *, sizes=None, fixed=(), dropout=False, dtype="f32", vocabulary=None, check=True,
+def export(module, output, inputs=None, loss="inside", *, batch=None, sizes=None, fixed=(), dropout=False, dtype="f32", vocabulary=None, check=True,
            external_data=False, seed=0):
     """Writes `module`, a torch.nn.Module, to the ONNX file `output` with its loss. Returns the path of the file.
 
-    inputs: {name: "int64[batch,sequence]"} or {name: tensor} for parameters of forward. The first dimension of a tensor is the batch,
-      and the others are fixed. Parameters that are not named are int64[batch,sequence].
+    inputs: {name: "int64[batch,sequence]"} for parameters of forward, or {name: tensor}: the first dimension of a tensor is the batch, the others are
+      fixed, and its values are used as those of `batch`. Parameters that neither names are int64[batch,sequence].
+    batch: {name: tensor} or a tuple in the order of forward's parameters: the batch that the module is exported and compared with. Its sizes are the
+      example's. Inputs that it does not have get random values.
     loss: "inside" if forward returns the loss; "next-token" if it returns logits [batch, sequence, vocabulary].
     sizes: {dimension: size} of the example that is traced; fixed: dimensions that keep this size.
     dropout: exports in training mode; by default the module's own mode counts, also for dropout. dtype: "f32" or "bf16" parameters in the file.
@@ -37,7 +39,8 @@ def export(module, output, inputs=None, loss="inside", *, sizes=None, fixed=(), 
     kinds = [(one, one.data) for one in [*module.parameters(), *module.buffers()]]
     try:
         settings = argparse.Namespace(
-            own=True, model=type(module).__name__, input=[parsed(torch, dims, name, one) for name, one in mapping("inputs", inputs).items()], loss=loss,
+            own=True, model=type(module).__name__, input=[dims.parse_input(f"{name}={one}") for name, one in mapping("inputs", inputs).items()
+                                                          if not torch.is_tensor(one)], batch=given(torch, mapping("inputs", inputs), batch), loss=loss,
             size=list(mapping("sizes", sizes).items()), fixed=list(fixed), dropout=dropout, dtype=dtype, vocabulary=vocabulary, check=check,
             external_data=external_data, seed=seed, optimize=False, shapes_only=False)
         path = cli.check_output(pathlib.Path(output))
@@ -59,10 +62,14 @@ def mapping(name, value):
     return value or {}
 
 
-def parsed(torch, dims, name, one):
-    """An input from its text, or from an example."""
-    if torch.is_tensor(one):
-        if one.dim() == 0:
-            raise UsageError(f"input '{name}' is a scalar: its first dimension must be the batch")
-        one = f"{str(one.dtype).removeprefix('torch.')}[{','.join(['batch', *map(str, one.shape[1:])])}]"
-    return dims.parse_input(f"{name}={one}")
+def given(torch, inputs, batch):
+    """The batch with the tensors of `inputs`; None if there are none."""
+    tensors = {name: one for name, one in inputs.items() if torch.is_tensor(one)}
+    if not tensors:
+        return batch
+    if not isinstance(batch, (Mapping, type(None))):
+        raise UsageError("tensors are given in inputs and in batch: give all in one of the two")
+    twice = [name for name in tensors if name in (batch or {})]
+    if twice:
+        raise UsageError(f"'{twice[0]}' is a tensor in inputs and in batch")
+    return {**tensors, **(batch or {})}
