@@ -98,6 +98,12 @@ std::vector<std::string> ProgramAdapter::functions(ModuleOp module) const {
   return names;
 }
 
+/// Whether the state is a residual, or the accumulator of one.
+static bool isResidual(func::FuncOp function, nn::StateOp state) {
+  nn::StateOp of = state.getOfAttr() ? nn::getState(function, state.getOfAttr()) : state;
+  return of && of.getRole() == nn::Role::Residual;
+}
+
 ValueSpec ProgramAdapter::describeArgument(func::FuncOp function, unsigned i) {
   ValueSpec spec;
   auto type = cast<RankedTensorType>(function.getArgumentTypes()[i]);
@@ -105,8 +111,11 @@ ValueSpec ProgramAdapter::describeArgument(func::FuncOp function, unsigned i) {
   spec.shape.assign(type.getShape().begin(), type.getShape().end());
   if (auto symbol = function.getArgAttrOfType<FlatSymbolRefAttr>(i, nn::kStateAttr)) {
     spec.name = symbol.getValue().str();
-    if (auto state = nn::getState(function, symbol))
+    if (auto state = nn::getState(function, symbol)) {
       spec.describe(state);
+      if (isResidual(function, state))
+        spec.role = nn::Role::Residual;
+    }
     return spec;
   }
   auto name = function.getArgAttrOfType<StringAttr>(i, nn::kNameAttr);
@@ -139,7 +148,7 @@ std::string ProgramAdapter::resultName(func::FuncOp function, unsigned i) {
 /// for other values.
 static std::string nameOfRank(func::FuncOp function, Attribute symbol, int64_t rank) {
   nn::StateOp state = nn::getState(function, symbol);
-  if (!state || state.getRole() != nn::Role::Residual)
+  if (!state || !isResidual(function, state))
     return "";
   return (state.getSymName() + "@" + Twine(rank)).str();
 }

@@ -37,8 +37,18 @@ static Value lackOf(nn::Composer &c, Value value, Value words) {
   return c.select(finite, lack, c.splat(lack, 0));
 }
 
+/// Returns the number of the term in whose place the kernel of `error` writes: the residual, or the
+/// gradient if the residual is read later, too.
+static int64_t placeOf(dist::QuantizationErrorOp error) {
+  SmallVector<Value> terms = termsOf(error.getInput());
+  bool readLater = llvm::any_of(terms.back().getUsers(), [&](Operation *user) {
+    return user->getBlock() != error->getBlock() || error->isBeforeInBlock(user);
+  });
+  return readLater ? 0 : int64_t(terms.size()) - 1;
+}
+
 /// Builds the kernel of the words that `op` sends, as a tensor of `type`, and after it the kernels
-/// of what the words lack, which take the place of the rank's residual.
+/// of what the words lack, which take the place of a term of the value.
 static Value buildWords(Operation *op, RankedTensorType type) {
   Value value = op->getOperand(0);
   Operation *first = op; // of the ops that these kernels replace
@@ -61,7 +71,7 @@ static Value buildWords(Operation *op, RankedTensorType type) {
         [&](nn::Composer &c, ValueRange own) {
           return lackOf(c, sumOf(c, own.drop_back()), own.back());
         },
-        /*alias=*/int64_t(inputs.size()) - 2);
+        placeOf(error));
     error.getResult().replaceAllUsesWith(kernel.getResult(0));
     builder.setInsertionPointAfter(kernel);
     error.erase();

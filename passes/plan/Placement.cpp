@@ -218,7 +218,8 @@ bool Placement::mayTake(Operation *op, OpOperand &operand, Value result) {
   Place place = placeOf(operand.get());
   const Allocation &allocation = allocations[place.allocation];
   if (allocation.space == rt::Space::State) {
-    if (stateThatBecomes(result) != allocation.symbol && !isSpent(allocation.symbol))
+    StringAttr becomes = stateThatBecomes(result);
+    if (becomes != allocation.symbol && (becomes || !isSpent(allocation.symbol)))
       return false;
   } else if (allocation.space != rt::Space::Arena || place.offset != 0 || place.isSliced() ||
              allocation.bytes != nn::tensorBytes(result)) {

@@ -1,5 +1,7 @@
 //===- UnitGradients.cpp - Gradients of flat groups -----------------------===//
 #include "dialects/nn/Ops/Cast.h"
+#include "dialects/nn/Ops/Compare.h"
+#include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Elementwise.h"
 #include "passes/sharding/UnitRewriter.h"
 
@@ -111,6 +113,17 @@ LogicalResult UnitRewriter::declareResiduals(Group &group) {
     symbols.insert(state, std::next(Block::iterator(before)));
     group.residuals.push_back(state);
   }
+  if (group.accumulator.op && !units.reduceOnce)
+    for (nn::StateOp residual : group.residuals) {
+      auto state = nn::StateOp::create(declares, group.unit.getLoc(),
+                                       (residual.getSymName() + ".pending").str(),
+                                       nn::Role::GradAccumulator, residual.getTensorType());
+      state.setOfAttr(FlatSymbolRefAttr::get(residual));
+      Operation *before =
+          group.pendingResiduals.empty() ? group.residuals.back() : group.pendingResiduals.back();
+      symbols.insert(state, std::next(Block::iterator(before)));
+      group.pendingResiduals.push_back(state);
+    }
   return success();
 }
 
@@ -118,10 +131,30 @@ LogicalResult UnitRewriter::declareResiduals(Group &group) {
 /// will lack.
 Value UnitRewriter::withResidual(Group &group, Value value) {
   GroupValues &values = valuesOf(group);
-  value = nn::AddOp::create(builder, group.getLoc(), value,
-                            values.residuals[values.newResiduals.size()]);
+  bool pending = !group.pendingResiduals.empty() && !values.begins;
+  ArrayRef<Value> last = pending ? values.pendingResiduals : values.residuals;
+  value = nn::AddOp::create(builder, group.getLoc(), value, last[values.newResiduals.size()]);
   values.newResiduals.push_back(dist::QuantizationErrorOp::create(builder, group.getLoc(), value));
   return value;
+}
+
+/// Leaves the residuals as they were in a step that is left out, as its updates leave their state.
+void UnitRewriter::keepResiduals(Group &group) {
+  GroupValues &values = valuesOf(group);
+  OptimizerUpdateOpInterface update = values.updates.front();
+  // It follows the states, of which there are as many as results after the parameter.
+  Value enable = lookup(update->getOperand(1 + update->getNumResults()));
+  if (values.residuals.empty())
+    return;
+  Location loc = group.getLoc();
+  Value leftOut = nn::NotOp::create(builder, loc, enable.getType(), enable);
+  for (auto [old, made] : llvm::zip(values.residuals, values.newResiduals)) {
+    auto type = cast<RankedTensorType>(made.getType());
+    Value whole = nn::BroadcastOp::create(builder, loc, type.clone(builder.getI1Type()), leftOut,
+                                          ArrayRef<int64_t>());
+    // The old value comes first: the kernel works in its place.
+    made = nn::SelectOp::create(builder, loc, type, whole, old, made);
+  }
 }
 
 /// Sums a flat value over a data axis, and keeps the rank's slice of the sum, or all of it.

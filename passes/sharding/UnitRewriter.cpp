@@ -75,13 +75,21 @@ void UnitRewriter::makeSignature() {
     if (valuesOf(group).accumulates)
       addFlat(group.accumulator, group, [&](Value value) { valuesOf(group).accumulator = value; });
   for (Group &group : units.groups)
-    if (reducesIn(group))
-      for (nn::StateOp residual : group.residuals)
-        flat.push_back({residual.getTensorType(),
+    if (reducesIn(group)) {
+      auto add = [&](nn::StateOp state, SmallVectorImpl<Value> &values) {
+        flat.push_back({state.getTensorType(),
                         builder.getDictionaryAttr(
-                            builder.getNamedAttr(nn::kStateAttr, FlatSymbolRefAttr::get(residual))),
-                        withValueName(residual.getLoc(), residual.getSymName()),
-                        [&](Value value) { valuesOf(group).residuals.push_back(value); }});
+                            builder.getNamedAttr(nn::kStateAttr, FlatSymbolRefAttr::get(state))),
+                        withValueName(state.getLoc(), state.getSymName()),
+                        [&values](Value value) { values.push_back(value); }});
+      };
+      GroupValues &values = valuesOf(group);
+      if (values.begins || values.updatesToCome > 0)
+        for (nn::StateOp residual : group.residuals)
+          add(residual, values.residuals);
+      for (nn::StateOp pending : group.pendingResiduals)
+        add(pending, values.pendingResiduals);
+    }
   size_t roles = 0;
   for (Group &group : units.groups)
     roles = std::max(roles, group.moments.size());
@@ -294,8 +302,9 @@ LogicalResult UnitRewriter::rewriteReturn(Operation *op) {
         if (Value sum = valuesOf(group).gradient)
           addState(group.accumulator, sum);
     for (Group &group : units.groups)
-      for (auto [residual, value] : llvm::zip(group.residuals, valuesOf(group).newResiduals))
-        addDeclared(residual, value);
+      for (auto [state, value] : llvm::zip(accumulated ? group.pendingResiduals : group.residuals,
+                                           valuesOf(group).newResiduals))
+        addDeclared(state, value);
     size_t roles = 0;
     for (Group &group : units.groups)
       roles = std::max(roles, valuesOf(group).results.size());

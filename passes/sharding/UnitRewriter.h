@@ -38,8 +38,9 @@ private:
     /// accumulator (an argument), or, with `begins`, start the sum.
     bool accumulates = false, begins = false;
     mlir::Value accumulator;
-    /// The arguments of Group::residuals, and their new values as far as they are computed.
-    llvm::SmallVector<mlir::Value, 2> residuals, newResiduals;
+    /// The arguments of Group::residuals and Group::pendingResiduals, and the new values as far as
+    /// they are computed.
+    llvm::SmallVector<mlir::Value, 2> residuals, pendingResiduals, newResiduals;
     mlir::Value packed;                     // not yet reduced
     mlir::Value gradient;                   // reduced; what the update reads
     mlir::Value newCopy;                    // copy of the new parameters, or null
@@ -73,6 +74,7 @@ private:
   AxisList partialAxesOf(Group &group);
   mlir::LogicalResult declareResiduals(Group &group);
   mlir::Value withResidual(Group &group, mlir::Value value);
+  void keepResiduals(Group &group);
   mlir::Value reduceOver(Group &group, mlir::Value value, llvm::StringRef axis, bool scatter);
   bool sendsQuantized(const Group &group, llvm::StringRef axis) {
     return group.sumsQuantized && mesh.isDataAxis(axis) && mesh.splits(axis);

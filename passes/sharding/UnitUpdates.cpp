@@ -315,7 +315,10 @@ LogicalResult UnitRewriter::rewriteUpdate(OptimizerUpdateOpInterface update) {
   Group &group = *states.lookup(parameter).first;
   if (--valuesOf(group).updatesToCome > 0)
     return success();
-  return buildUpdate(group);
+  if (failed(buildUpdate(group)))
+    return failure();
+  keepResiduals(group);
+  return success();
 }
 
 /// Returns the element of the group at which this rank's slice begins, or null if the rank updates

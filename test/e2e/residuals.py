@@ -12,7 +12,11 @@ bit. One target alternates between 1000 and -1000, and the others of its block a
 - Without error feedback (a program in which nothing is kept) the weights are numpy's without it, and beside a large one they end at least 15 times as far from those of exact
   gradients.
 - The program's description has the exchanges, and no residual among the parameters.
-- A gradient that is not finite, of a finite loss, ends the run with 93.
+- A step that is left out (--skip-spikes) changes nothing: the run ends with numpy's weights without it, for each of these settings.
+- A gradient that is not finite, of a finite loss, ends the run with 93. What --save-on-failure then writes is, to the bit, what a run that stops before that step
+  writes.
+- A gradient norm that is infinite only because of what an earlier step did not send is infinite again when the step is repeated: the message names a value, and
+  does not suspect the memory.
 
 --stubs: programs for GPUs, with the stand-ins for NVIDIA's libraries in DIR.
 """
@@ -30,6 +34,7 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "lib" / "Front
 from onnx_writer import floats, graph, model, node, value  # noqa: E402
 
 WIDTH, STEPS, RATE = 1024, 64, 16.0
+SPIKE, INFINITE = 40, 3  # the number of the step that is left out, and of the one that is not finite
 HYPER = ["--lr", RATE, "--momentum", 0, "--weight-decay", 0, "--clip-grad-norm", 0, "--schedule", "constant"]
 FLAGS = ["--wire-dtype", "reduce=int8", "--optimizer", "sgd", "--loss", "mse:y,target"]
 # replicas, ranks of the shard axis, strategy, micro-batches, flags
@@ -124,8 +129,15 @@ class Programs:
         (folder / "changed.mlir").write_text(changed)
         run([self.shalec, "--compile-from=partition", folder / "changed.mlir", "-o", self.work / name], "compiling without error feedback")
 
+    def command(self, name, out, more, batches):
+        return [str(word) for word in (self.work / name, "--data", self.work / batches, *HYPER, "--steps", STEPS, "--out", self.work / out, *self.libraries, *more)]
+
     def train(self, name, out, more=(), batches="batches.safetensors"):
-        return run([self.work / name, "--data", self.work / batches, *HYPER, "--steps", STEPS, "--out", self.work / out, *self.libraries, *more], name)
+        return run(self.command(name, out, more, batches), name)
+
+    def end_of(self, name, out, more, batches):
+        """A run that may fail."""
+        return subprocess.run(self.command(name, out, more, batches), capture_output=True, text=True, timeout=300)
 
 
 def compare(programs, name, out, want):
@@ -153,6 +165,22 @@ def check_setting(programs, setting):
     programs.train(name, half, ["--resume", "must", *form])
     same_bits(programs.work / f"{name}-run", programs.work / half, f"{name}, resumed,")
     return name
+
+
+def check_left_out(programs, setting):
+    """The run of check_setting(), with a step whose gradients are 1e5 times as large, which --skip-spikes leaves out."""
+    replicas, shards, strategy, batches, flags = setting
+    name = f"{strategy}-{replicas}-{shards}-{batches}{len(flags)}"
+    x, target = data_of(replicas * shards, batches)
+    at, out = SPIKE * batches, f"{name}-left-out"
+    save_safetensors(programs.work / "spike.safetensors", {"x": np.insert(x, at, x[at:at + batches], axis=0),
+                                                           "target": np.insert(target, at, target[at:at + batches] * np.float32(1e5), axis=0)})
+    said = programs.train(name, out, ["--skip-spikes", 100, "--steps", STEPS + 1], "spike.safetensors").stdout
+    if re.findall(r"step (\d+) skipped: its gradient norm", said) != [str(SPIKE + 1)]:
+        raise Deviates(f"{name} leaves out other steps: {said}")
+    want = descend(setting, x, target)
+    want[0].insert(SPIKE, metrics(programs.work / out)[SPIKE]["loss"])
+    compare(programs, f"{name} with a step that is left out", out, want)
 
 
 def check_feedback(programs):
@@ -186,27 +214,57 @@ def check_other_mesh(programs):
             raise Deviates(f"a checkpoint of '{start}' is read by '{then}' with: {said}")
 
 
-def check_infinity(programs):
-    x, target = data_of(2, 1)
-    x[3, 1, 700], target[3, 1, 700] = 1e30, 1e10
-    save_safetensors(programs.work / "large.safetensors", {"x": x, "target": target})
-    for setting in (SETTINGS[0], SETTINGS[1]):
+def saved(out):
+    """The files of the newest checkpoint by name."""
+    step = max((out / "checkpoints").glob("step-*"), key=lambda folder: int(folder.name.split("-")[1]))
+    return step.name, {path.name: path.read_bytes() for path in step.glob("*.safetensors")}
+
+
+def check_infinity(programs, settings):
+    for setting in settings:
+        replicas, shards, strategy, batches, _ = setting
+        x, target = data_of(replicas * shards, batches)
+        x[INFINITE * batches, 1, 700], target[INFINITE * batches, 1, 700] = 1e30, 1e10
+        save_safetensors(programs.work / "large.safetensors", {"x": x, "target": target})
         programs.compile(setting, "infinite")
-        done = subprocess.run([str(word) for word in (programs.work / "infinite", "--data", programs.work / "large.safetensors", *HYPER, "--steps", STEPS, "--out",
-                               programs.work / f"infinite-{setting[2]}", *programs.libraries)], capture_output=True, text=True, timeout=300)
-        if done.returncode != 93:
+        failed, stopped = f"infinite-{strategy}-{batches}", f"stopped-{strategy}-{batches}"
+        done = programs.end_of("infinite", failed, ["--save-on-failure"], "large.safetensors")
+        if done.returncode != 93 or "suspect" in done.stderr:
             raise Deviates(f"a gradient that is not finite ends the run with {done.returncode}, not 93: {done.stderr[-500:]}")
+        programs.train("infinite", stopped, ["--stop-after", INFINITE], "large.safetensors")
+        got, want = saved(programs.work / failed), saved(programs.work / stopped)
+        if got != want or len(want[1]) == 0:
+            raise Deviates(f"{strategy}: a failure in step {INFINITE + 1} saves {got[0]} with other bits than a stop: "
+                           f"{[name for name in want[1] if want[1][name] != got[1].get(name)]}")
+
+
+def check_repeated(programs):
+    """A step adds 0.4 of a unit of a block's scale to what is sent, another one 0.4 more, which rounds up: only then is the squared norm above the largest f32."""
+    unit = np.sqrt(float(np.finfo(np.float32).max) / 4.146e7)
+    gradient = np.full(WIDTH, 100.4) * unit
+    gradient[::256] = 127 * unit
+    x = np.full((2, 2, WIDTH), 2.0**50, np.float32)  # a gradient is the error times x / WIDTH
+    target = np.broadcast_to(-gradient / (2.0**50 / WIDTH), x.shape).astype(np.float32)
+    save_safetensors(programs.work / "edge.safetensors", {"x": x, "target": target})
+    programs.compile(SETTINGS[0], "edge")
+    done = programs.end_of("edge", "edge-run", ["--lr", 1e-37, "--steps", 2], "edge.safetensors")
+    if done.returncode != 93 or "step 2: " not in done.stderr or "suspect" in done.stderr or "first value that is not finite" not in done.stderr:
+        raise Deviates(f"a norm that overflows in step 2 ends the run with {done.returncode}: {done.stderr[-600:]}")
 
 
 def check(a, work):
     programs = Programs(a, work)
-    names = [check_setting(programs, setting) for setting in (BRIEF if a.stubs else SETTINGS)]
-    said = f"{', '.join(names)} are numpy's to the bit"
+    settings = BRIEF if a.stubs else SETTINGS
+    names = [check_setting(programs, setting) for setting in settings]
+    for setting in settings:
+        check_left_out(programs, setting)
+    said = f"{', '.join(names)} are numpy's to the bit, also with a step that is left out"
+    check_infinity(programs, settings[:1] if a.stubs else [SETTINGS[0], SETTINGS[1], SETTINGS[4]])
     if a.stubs:
         return said
     said += "\n  " + check_feedback(programs)
     check_other_mesh(programs)
-    check_infinity(programs)
+    check_repeated(programs)
     return said
 
 

@@ -14,7 +14,7 @@ def NN_StateOp : NN_Op<"state", [Symbol]> {
     the value starts at zero. `names` are further names of a tied parameter.
     `unit` is the unit that gathers it, `trained = false` marks a frozen parameter,
     `factors` are those of its update, `of` the parameter that a moment or a
-    gradient accumulator belongs to. A moment is the optimizer's state; `slot` is
+    gradient accumulator belongs to, or the residual that an accumulator becomes if the step is not left out. A moment is the optimizer's state; `slot` is
     its name in the optimizer's description and in checkpoints. An accumulator holds a sum over the
     micro-batches of a step; its value between steps is meaningless. A running state is a buffer
     that every micro-batch changes, and no optimizer: a statistic of batch normalization. A divided state is

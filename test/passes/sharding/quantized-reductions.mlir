@@ -5,7 +5,7 @@
 // RUN: sed 's/STRATEGY/full/; s/"fsdp"=2/"fsdp"=1/' %s | shale-opt --shale-propagate --shale-partition --shale-materialize-units | FileCheck %s --check-prefix=ONE
 
 // The rank's sum of gradient and residual is sent as 8-bit integers; what they lack is the new residual. Where all ranks need the sum, it is
-// rounded a second time. Slices, and the pieces in which they are sent, are blocks of 256 elements.
+// rounded a second time. Slices, and the pieces in which they are sent, are blocks of 256 elements. In a step that is left out a residual stays as it was.
 module attributes {dist.strategy = #dist.strategy<STRATEGY>, dist.quantize_reductions} {
 dist.mesh @mesh <[shard "fsdp"=2]>
 nn.state @w role = param type = tensor<8x8xf32> {unit = "u"}
@@ -23,7 +23,10 @@ nn.state @c role = moment("momentum") type = tensor<8xf32> {of = @b}
 // SPLIT: %[[SLICE:.*]] = dist.reduce_scatter sum %[[SENT]] over "fsdp" dim = 0 quantized {{.*}} : tensor<512xf32> -> tensor<256xf32>
 // SPLIT-NOT: all_reduce
 // SPLIT: nn.sgd {{.*}}, %[[SLICE]],
-// SPLIT: return {{.*}}%[[LACK]]
+// SPLIT: %[[OUT:.*]] = nn.not
+// SPLIT: %[[OUTS:.*]] = nn.broadcast %[[OUT]] {{.*}} -> tensor<512xi1>
+// SPLIT: %[[KEPT:.*]] = nn.select %[[OUTS]], %[[R]], %[[LACK]]
+// SPLIT: return {{.*}}%[[KEPT]]
 
 // NONE: count = 512
 // NONE: nn.state @u.f32.residual.fsdp role = residual type = tensor<512xf32>
@@ -32,6 +35,9 @@ nn.state @c role = moment("momentum") type = tensor<8xf32> {of = @b}
 // NONE: %[[SUM:.*]] = nn.add %[[SLICE]], %{{.*}} : tensor<256xf32>
 // NONE: dist.quantization_error %[[SUM]]
 // NONE: dist.all_gather %[[SUM]] over "fsdp" dim = 0 quantized {{.*}} : tensor<256xf32> -> tensor<512xf32>
+
+// NONE-COUNT-2: nn.select
+// NONE: return
 
 // HYBRID: count = 1536
 // HYBRID: nn.state @u.f32.residual.fsdp role = residual type = tensor<1536xf32>
