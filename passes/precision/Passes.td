@@ -23,6 +23,9 @@ def PrecisionPass : Pass<"shale-precision", "::mlir::ModuleOp"> {
       If the reduce type is the param type and there is one micro-batch, the
       matrix products round it themselves.
     - Buffers and optimizer state have the types of the policy.
+    - A finite constant that a 16-bit type does not have becomes the type's largest finite number of its sign, and so
+      does what elementwise ops of the forward pass compute from one, where it is rounded: a masked score is not
+      infinite. Gradients are not clamped: if they overflow, the loss scale is too large.
 
     Uses of a value share one cast per type where possible, and no two casts
     cancel. From the casts `shale-materialize-units` derives in which type a unit

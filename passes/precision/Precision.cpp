@@ -6,6 +6,7 @@
 #include "mlir/IR/SymbolTable.h"
 #include "passes/precision/Passes.h"
 #include "passes/precision/Regions.h"
+#include "passes/precision/Saturate.h"
 
 using namespace mlir;
 
@@ -38,6 +39,8 @@ public:
     bool accumulates = function->getParentOfType<ModuleOp>()->hasAttr(nn::kAccumulateAttr);
     if (policy.getReduce() != policy.getParam() || accumulates)
       gradients = gradientRegion(function);
+    if (is16BitFloat(policy.getParam()))
+      beyond = valuesBeyond(function, policy.getParam());
   }
 
   void run() {
@@ -94,9 +97,12 @@ private:
     changed.insert(value);
   }
 
-  /// Builds a cast before `before`, with the phase and scope of `like`.
+  /// Builds a cast before `before`, with the phase and scope of `like`. What is computed from a
+  /// finite constant beyond the type's range, as a masked score, becomes the largest finite number.
   Value makeCast(Value value, Type element, Operation *before, Operation *like) {
     builder.setInsertionPoint(before);
+    if (is16BitFloat(element) && beyond.contains(value))
+      value = saturate(builder, value, element, like);
     auto type = cast<RankedTensorType>(value.getType()).clone(element);
     auto made = nn::CastOp::create(builder, value.getLoc(), type, value);
     nn::copyPhaseAndScope(like, made);
@@ -133,7 +139,7 @@ private:
     builder.setInsertionPointAfter(constant);
     auto type = cast<RankedTensorType>(constant.getType()).clone(element);
     made = nn::splat(builder, constant.getLoc(), type,
-                     dense.getSplatValue<APFloat>().convertToDouble());
+                     clampedTo(element, dense.getSplatValue<APFloat>().convertToDouble()));
     made.getDefiningOp()->setDiscardableAttrs(constant->getDiscardableAttrDictionary());
     return made;
   }
@@ -229,8 +235,10 @@ private:
         low.insert(result);
         continue;
       }
+      SmallVector<OpOperand *> uses(llvm::make_pointer_range(result.getUses()));
       Value rounded = makeCast(result, policy.getParam(), op->getNextNode(), op);
-      result.replaceAllUsesExcept(rounded, rounded.getDefiningOp());
+      for (OpOperand *use : uses)
+        use->set(rounded);
     }
   }
 
@@ -305,6 +313,7 @@ private:
   OpBuilder builder;
   Type single;
   OpSet loss, gradients;
+  DenseSet<Value> beyond; ///< valuesBeyond() the param type
   DenseSet<Value> changed;
   /// Values in f32 inside a chain of elementwise ops with narrow inputs: results of
   /// the chain are rounded.

@@ -29,6 +29,28 @@ int Training::stopNonFinite() {
   return SHALE_EXIT_NON_FINITE;
 }
 
+int Training::endUnchanged(bool ran) {
+  auto metric = [&](const char *name) {
+    int i = findName(program.metrics, program.metric_count, name);
+    return i < 0 || lastMetrics.empty() ? 0.0f : lastMetrics[i];
+  };
+  std::string last;
+  if (ran && !std::isfinite(metric("loss")))
+    last = ", in the last step the loss itself, which no loss scale changes" + diagnose();
+  else if (ran)
+    last = format(", in the last step the gradients at loss scale %g; each such step halves the "
+                  "scale, so that more steps may reach one that fits",
+                  metric("loss_scale"));
+  report("ended: every step was left out");
+  if (rendezvous.rank == 0)
+    complain("error", format("all %lld steps were left out, and no parameter has changed: the loss "
+                             "or its gradients were not finite%s. bf16 and f32 have a wider range "
+                             "than f16: compile with --param-dtype bf16 or f32",
+                             (long long)current, last.c_str()));
+  connection.peers->barrier();
+  return SHALE_EXIT_NON_FINITE;
+}
+
 std::string Training::nameOfMemory(const void *at) const {
   auto *place = static_cast<const char *>(at);
   auto isIn = [&](const char *begin, int64_t bytes) {

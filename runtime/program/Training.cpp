@@ -359,7 +359,8 @@ int Training::runToEnd() {
   if (options.evalOnly)
     return evaluateOnly();
   openLogs();
-  if (current >= options.end() && rendezvous.rank == 0)
+  bool ran = current < options.end();
+  if (!ran && rendezvous.rank == 0)
     printf("nothing to train: the state is at step %lld of %lld\n", (long long)current,
            (long long)options.end());
   if (std::optional<int> code = train())
@@ -379,6 +380,9 @@ int Training::runToEnd() {
   if (rendezvous.rank == 0 && !profileTable().empty())
     printf("%s", profileTable().c_str());
   tellMemory();
+  // A run that --stop-after ends may still find a loss scale that fits.
+  if (current > 0 && current >= options.steps && updates == 0)
+    return endUnchanged(ran);
   connection.peers->barrier();
   return SHALE_EXIT_OK;
 }

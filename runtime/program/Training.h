@@ -69,6 +69,8 @@ private:
   // Stops.cpp: ends of a run for a reason that is in its state.
   /// Ends the run after an update that was not applied.
   int stopNonFinite();
+  /// Ends a run of which every step was left out; `ran`: whether this process ran the last one.
+  int endUnchanged(bool ran);
   /// Runs the failed step again. Returns the call that made the first non-finite value, on rank 0;
   /// "" if it is not known.
   std::string diagnose();

@@ -118,3 +118,48 @@ func.func @forward(%x: tensor<4x8xf32> {nn.role = #nn.role<input>, nn.name = "x"
   return %y : tensor<4x8xf32>
 }
 }
+
+// -----
+
+// A finite number that f16 does not have becomes its largest one: a constant, and what the forward pass computes from one (a masked score). Infinity
+// stays, and so does the gradient, whose overflow the loss scale answers.
+module attributes {nn.precision = #nn.precision<param = f16, reduce = f32, buffer = f32, master = f32, optimizer = f32>} {
+nn.state @w role = param type = tensor<8x8xf32>
+nn.state @v role = moment("momentum") type = tensor<8x8xf32> {of = @w}
+
+// CHECK-LABEL: func.func @masked
+func.func @masked(%x: tensor<8x8xf32> {nn.role = #nn.role<input>, nn.name = "x"}, %gone: tensor<8x8xf32> {nn.role = #nn.role<input>, nn.name = "gone"},
+                  %w: tensor<8x8xf32> {nn.state = @w}, %v: tensor<8x8xf32> {nn.state = @v}, %h: tensor<f32> {nn.role = #nn.role<hyper>, nn.name = "lr"},
+                  %e: tensor<i1> {nn.role = #nn.role<input>, nn.name = "e"})
+    -> (tensor<f32> {nn.role = #nn.role<metric>, nn.name = "loss"}, tensor<8x8xf32> {nn.state = @w}, tensor<8x8xf32> {nn.state = @v}) {
+  %fill = nn.constant dense<-1.0e9> : tensor<8x8xf32>
+  %never = nn.constant dense<0xFF800000> : tensor<8x8xf32>
+  // CHECK-DAG: %[[LEAST:.*]] = nn.constant dense<-6.550400e+04> : tensor<8x8xf16>
+  // CHECK-DAG: %[[NEVER:.*]] = nn.constant dense<0xFC00> : tensor<8x8xf16>
+  // CHECK: %[[S:.*]] = nn.matmul {{.*}} -> tensor<8x8xf16>
+  %s = nn.matmul %x, %w {nn.phase = #nn.phase<forward>} : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  %added = nn.mul %gone, %fill {nn.phase = #nn.phase<forward>} : tensor<8x8xf32>
+  // CHECK: %[[MASKED:.*]] = nn.add {{.*}} : tensor<8x8xf32>
+  // CHECK: %[[SIZE:.*]] = nn.abs %[[MASKED]]
+  // CHECK: %[[FINITE:.*]] = nn.compare lt %[[SIZE]]
+  // CHECK: %[[LOW:.*]] = nn.max %[[MASKED]]
+  // CHECK: %[[BOTH:.*]] = nn.min %[[LOW]]
+  // CHECK: %[[CLAMPED:.*]] = nn.select %[[FINITE]], %[[BOTH]], %[[MASKED]]
+  // CHECK: nn.cast %[[CLAMPED]] {{.*}} -> tensor<8x8xf16>
+  %masked = nn.add %s, %added {nn.phase = #nn.phase<forward>} : tensor<8x8xf32>
+  // CHECK: nn.softmax {{.*}} : tensor<8x8xf16>
+  %p = nn.softmax %masked {nn.phase = #nn.phase<forward>} : tensor<8x8xf32>
+  // CHECK: nn.matmul %{{.*}}, %[[LEAST]]
+  %a = nn.matmul %p, %fill {nn.phase = #nn.phase<forward>} : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  // CHECK: nn.matmul %{{.*}}, %[[NEVER]]
+  %b = nn.matmul %a, %never {nn.phase = #nn.phase<forward>} : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  %loss = nn.reduce sum %b dims = [0, 1] {nn.phase = #nn.phase<forward>} : tensor<8x8xf32> -> tensor<f32>
+  %dp = nn.matmul %p, %w {nn.phase = #nn.phase<backward>} : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  // CHECK: %[[DS:.*]] = nn.mul {{.*}} {nn.phase = #backward} : tensor<8x8xf32>
+  // CHECK-NEXT: nn.cast %[[DS]] {{.*}} -> tensor<8x8xf16>
+  %ds = nn.mul %dp, %fill {nn.phase = #nn.phase<backward>} : tensor<8x8xf32>
+  %g = nn.matmul %x, %ds transpose_lhs {nn.phase = #nn.phase<backward>} : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  %w1, %v1 = nn.sgd %w, %g, %v enable %e scale %h lr %h momentum %h weight_decay %h {nn.phase = #nn.phase<update>} : tensor<8x8xf32>, tensor<f32>
+  return %loss, %w1, %v1 : tensor<f32>, tensor<8x8xf32>, tensor<8x8xf32>
+}
+}
