@@ -152,9 +152,18 @@ LogicalResult FunctionLayouts::verifyReads() {
     nn::StateOp param = plannedParameter(operand.get());
     if (!param || failed(result))
       return;
-    result = operand.getOwner()->emitOpError("needs parameter '")
-             << param.getSymName() << "' whole, but the plan splits its dimension " << dim
-             << " over axis '" << axis << "': use --tensor " << param.getSymName() << "=whole";
+    // Without constraints the plan's splits were possible.
+    bool splitsRows = llvm::any_of(function.getOps<dist::ConstrainOp>(), [&](auto constrain) {
+      return Layout::from(constrain.getSharding()).dimOf(axis) >= 0;
+    });
+    InFlightDiagnostic diag = operand.getOwner()->emitOpError("needs parameter '")
+                              << param.getSymName() << "' whole, but the plan splits its dimension "
+                              << dim << " over axis '" << axis << "'";
+    if (splitsRows)
+      diag << ", which also splits the rows between products here: use --sequence-parallel false";
+    else
+      diag << ": use --tensor " << param.getSymName() << "=whole";
+    result = diag;
   });
   return result;
 }
