@@ -102,7 +102,6 @@ static constexpr shale::AttrRule kRules[] = {
     shale::attrRule<Dist::TensorAttrHelper>("be #dist.tensor_split"),
     shale::attrRule<Dist::KeepGatheredAttrHelper>("be a unit attribute"),
     shale::attrRule<Dist::KeepSingleRankAttrHelper>("be a unit attribute"),
-    shale::attrRule<Dist::QuantizeGathersAttrHelper>("be a unit attribute"),
     shale::attrRule<Dist::QuantizeReductionsAttrHelper>("be a unit attribute"),
     shale::attrRule<Dist::ReduceOnceAttrHelper>("be a unit attribute"),
     shale::attrRule<Dist::PartitionedAttrHelper>("be a unit attribute"),
@@ -116,6 +115,12 @@ static constexpr shale::AttrRule kRules[] = {
 LogicalResult DistDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
   if (attribute.getName() == kShardingsAttr)
     return verifyShardings(op, attribute.getValue());
+  if (attribute.getName() == kQuantizeGathersAttr) {
+    auto type = dyn_cast<TypeAttr>(attribute.getValue());
+    if (isa<UnitAttr>(attribute.getValue()) || (type && is16BitFloat(type.getValue())))
+      return success();
+    return op->emitOpError("'dist.quantize_gathers' must be a unit attribute or a 16-bit float");
+  }
   return shale::verifyDiscardableAttr(op, attribute, kRules);
 }
 

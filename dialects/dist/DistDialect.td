@@ -28,7 +28,7 @@ def Dist_Dialect : Dialect {
     | `dist.strategy = #dist.strategy<full>` | module | what the shard axis splits at rest: nothing (`none`), the optimizer's state (`optimizer`), gradients too (`grad`), parameters too (`full`) |
     | `dist.keep_gathered` | module | gathered units stay whole until their last use |
     | `dist.keep_single_rank` | module | values are split over axes of one rank, too, and collectives along them remain |
-    | `dist.quantize_gathers` | module | trained parameters are split at rest by every strategy that splits something, and gathered as 8-bit integers |
+    | `dist.quantize_gathers` | module | trained parameters are split at rest by every strategy that splits something, and gathered as 8-bit integers; with a value, `= bf16` or `= f16`, those of f32 are rounded to it |
     | `dist.quantize_reductions` | module | gradients are summed over data axes as 8-bit integers, with error feedback |
     | `dist.reduce_once` | module | gradients of a step's micro-batches are summed whole and reduced with the last one |
     | `dist.partial = ["fsdp"]` | `nn.state` of a flat gradient accumulator | the axes over which it is still to be summed: each rank has one term |
@@ -48,7 +48,7 @@ def Dist_Dialect : Dialect {
     "::shale::dist::StrategyAttr":$strategy,
     "::mlir::UnitAttr":$keep_gathered,
     "::mlir::UnitAttr":$keep_single_rank,
-    "::mlir::UnitAttr":$quantize_gathers,
+    "::mlir::Attribute":$quantize_gathers,
     "::mlir::UnitAttr":$quantize_reductions,
     "::mlir::UnitAttr":$reduce_once,
     "::mlir::ArrayAttr":$partial,

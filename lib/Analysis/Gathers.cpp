@@ -5,14 +5,12 @@
 using namespace mlir;
 using namespace shale;
 
-static bool gathersWords(dist::StartOp start) {
-  auto gather = dyn_cast<dist::UnitGatherOp>(start.getCollective().getOperation());
-  return gather && gather.gathersWords();
-}
-
-bool shale::readsGatheredWords(Operation *op) {
+bool shale::convertsGathered(Operation *op) {
   auto wait = op->getNumOperands() == 1 ? op->getOperand(0).getDefiningOp<dist::WaitOp>() : nullptr;
-  return wait && gathersWords(wait.getPending().getDefiningOp<dist::StartOp>());
+  auto start = wait ? wait.getPending().getDefiningOp<dist::StartOp>() : dist::StartOp();
+  return start && isa<dist::UnitGatherOp>(start.getCollective().getOperation()) &&
+         isa<nn::ClusterOp>(op) && op->getNumResults() == 1 &&
+         nn::tensorBytes(op->getResult(0)) > nn::tensorBytes(op->getOperand(0));
 }
 
 Operation *shale::quantizesFor(dist::StartOp start) {
@@ -27,7 +25,7 @@ Operation *shale::quantizesFor(dist::StartOp start) {
 
 Value shale::wholeOf(dist::StartOp start) {
   Value received = start.getWait().getResult();
-  if (gathersWords(start) && received.hasOneUse())
+  if (received.hasOneUse() && convertsGathered(*received.getUsers().begin()))
     return received.getUsers().begin()->getResult(0);
   return received;
 }

@@ -232,6 +232,17 @@ static FailureOr<ArenaUse> measureArena(rt::FuncOp function, mem::Memory memory)
   return use;
 }
 
+/// Returns the type that --wire-dtype gives gathers of units; "" if it gives none.
+static std::string gatheredAs(ModuleOp module) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  if (auto type = module->getAttrOfType<TypeAttr>(dist::kQuantizeGathersAttr))
+    os << type.getValue();
+  else if (module->hasAttr(dist::kQuantizeGathersAttr))
+    os << "8-bit integers";
+  return text;
+}
+
 static LogicalResult addArena(ModuleOp module, ProgramSummary &summary, mem::Memory memory) {
   ArenaUse largest;
   for (auto function : module.getOps<rt::FuncOp>()) {
@@ -240,7 +251,6 @@ static LogicalResult addArena(ModuleOp module, ProgramSummary &summary, mem::Mem
       return failure();
     llvm::append_range(summary.buffers, use->atUpdate);
     summary.unitsAtOnce = std::max(summary.unitsAtOnce, use->unitsAtOnce);
-    summary.quantizesGathers = module->hasAttr(dist::kQuantizeGathersAttr);
     if (use->peakBytes >= largest.peakBytes)
       largest = std::move(*use);
   }
@@ -496,6 +506,7 @@ FailureOr<ProgramSummary> shale::summarizeProgram(ModuleOp module) {
       summary.trained += state.isTrainedParameter() ? count : 0;
     }
   addState(module, summary);
+  summary.gatheredAs = gatheredAs(module);
   summary.saveCopyBytes = savedBytes(module, summary.ranks);
   for (mem::Memory memory : mem::kMemories)
     if (failed(addArena(module, summary, memory)))
@@ -550,7 +561,7 @@ void shale::printSummary(const ProgramSummary &summary, raw_ostream &os) {
   }
   if (summary.unitsAtOnce)
     os << "units         at most " << summary.unitsAtOnce << " whole or in flight at once"
-       << (summary.quantizesGathers ? ", gathered as 8-bit integers\n" : "\n");
+       << (summary.gatheredAs.empty() ? "" : ", gathered as " + summary.gatheredAs) << '\n';
   if (summary.recomputedFlops)
     os << llvm::format("recomputed    %.4g flops per rank of these\n",
                        double(summary.recomputedFlops));

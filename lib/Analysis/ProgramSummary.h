@@ -97,7 +97,7 @@ struct ProgramSummary {
   int64_t kernels = 0;
   /// The largest number of units that a function has gathered, or is gathering, at once.
   int64_t unitsAtOnce = 0;
-  bool quantizesGathers = false; ///< whether units are gathered as 8-bit integers
+  std::string gatheredAs; ///< the type in which units are gathered, if --wire-dtype gives one
   /// Peak bytes per rank of both memories, or of one.
   int64_t peakBytes() const;
   int64_t peakBytes(mem::Memory memory) const;

@@ -44,6 +44,8 @@ static constexpr Word<ProductKind> kProductKinds[] = {{"param", ProductKind::Par
                                                       {"fp8", ProductKind::FP8}};
 static constexpr Word<MomentKind> kMomentKinds[] = {{"f32", MomentKind::F32},
                                                     {"bf16", MomentKind::BF16}};
+static constexpr Word<WireKind> kWireKinds[] = {
+    {"int8", WireKind::Int8}, {"bf16", WireKind::BF16}, {"f16", WireKind::F16}};
 static constexpr Word<AttentionKind> kAttentions[] = {{"auto", AttentionKind::Auto},
                                                       {"generated", AttentionKind::Generated}};
 static constexpr Word<ReductionOrder> kOrders[] = {{"overlap", ReductionOrder::Overlap},
@@ -78,18 +80,25 @@ std::string shale::parseText(StringRef text, WireTypes &types) {
   for (StringRef word : words) {
     auto [what, type] = word.split('=');
     WireKind *kind = what == "gather" ? &types.gather : what == "reduce" ? &types.reduce : nullptr;
-    if (!kind || type != "int8" || *kind != WireKind::Same)
-      return ("expects 'none', 'gather=int8', 'reduce=int8' or 'gather=int8,reduce=int8'; got '" +
+    WireKind named = WireKind::Same;
+    if (!kind || *kind != WireKind::Same || !parseWord(kWireKinds, type, named).empty() ||
+        (what == "reduce" && named != WireKind::Int8))
+      return ("expects 'none', 'gather=int8|bf16|f16', 'reduce=int8' or both, separated by a comma; "
+              "got '" +
               text + "'")
           .str();
-    *kind = WireKind::Int8;
+    *kind = named;
   }
   return "";
 }
 std::string shale::textOf(WireTypes types) {
-  std::string text = types.gather == WireKind::Int8 ? "gather=int8" : "";
-  if (types.reduce == WireKind::Int8)
-    text += text.empty() ? "reduce=int8" : ",reduce=int8";
+  std::string text;
+  auto add = [&](const char *what, WireKind kind) {
+    if (kind != WireKind::Same)
+      text += (text.empty() ? "" : ",") + std::string(what) + "=" + wordOf(kWireKinds, kind).str();
+  };
+  add("gather", types.gather);
+  add("reduce", types.reduce);
   return text.empty() ? "none" : text;
 }
 

@@ -31,12 +31,15 @@ enum class MomentKind { F32, BF16 };
 
 /// Types of the operands of products with parameters; Param: that of their use.
 enum class ProductKind { Param, FP8 };
-/// The type in which data are sent: as they are, or as 8-bit integers with a scale per block.
-enum class WireKind { Same, Int8 };
+/// The type in which data are sent: as they are, as 8-bit integers with a scale per block, or as
+/// 16-bit floats.
+enum class WireKind { Same, Int8, BF16, F16 };
 /// Types of what ranks send: `none`, or `gather=int8` for gathers of parameters.
 struct WireTypes {
   WireKind gather = WireKind::Same, reduce = WireKind::Same;
   bool any() const { return gather != WireKind::Same || reduce != WireKind::Same; }
+  /// Whether parameters are gathered as 16-bit floats.
+  bool gathersFloats() const { return gather == WireKind::BF16 || gather == WireKind::F16; }
 };
 
 /// When a bucket of gradients is reduced: while the next one is made, or before that.

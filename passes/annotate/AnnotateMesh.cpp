@@ -51,6 +51,10 @@ static LogicalResult annotateMesh(ModuleOp module, const MeshSpec &spec, Shardin
     module->setAttr(dist::kKeepSingleRankAttr, builder.getUnitAttr());
   if (wire.gather == WireKind::Int8)
     module->setAttr(dist::kQuantizeGathersAttr, builder.getUnitAttr());
+  if (wire.gathersFloats())
+    module->setAttr(dist::kQuantizeGathersAttr,
+                    TypeAttr::get(wire.gather == WireKind::BF16 ? Type(builder.getBF16Type())
+                                                                : builder.getF16Type()));
   if (wire.reduce == WireKind::Int8)
     module->setAttr(dist::kQuantizeReductionsAttr, builder.getUnitAttr());
   return success();

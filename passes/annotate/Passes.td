@@ -67,7 +67,7 @@ def AnnotateMeshPass : Pass<"shale-annotate-mesh", "::mlir::ModuleOp"> {
     Option<"reshardAfterForward", "reshard-after-forward", "bool", "true", "strategy full: gather again for backward">,
     Option<"syncEveryMicrobatch", "sync-every-microbatch", "bool", "true", "strategies grad and full: reduce the gradients of each micro-batch of a step, not their sum">,
     Option<"keepSingleRank", "keep-single-rank", "bool", "false", "keep collectives along axes of one rank">,
-    Option<"wire", "wire", "::shale::WireTypes", "::shale::WireTypes()", "none, or a list of gather=int8 and reduce=int8: gather parameters, sum gradients as 8-bit integers">
+    Option<"wire", "wire", "::shale::WireTypes", "::shale::WireTypes()", "none, or a list of gather=int8|bf16|f16 and reduce=int8: gather parameters in this type, sum gradients as 8-bit integers">
   ];
   let dependentDialects = ["::shale::dist::DistDialect"];
 }

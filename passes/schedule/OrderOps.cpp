@@ -21,7 +21,7 @@ namespace shale {
 static bool standsAtUse(Operation *op) {
   if (auto placed = dyn_cast<PlacedAtUseOpInterface>(op))
     return placed.isPlacedAtUse();
-  if (isView(op) || readsGatheredWords(op))
+  if (isView(op) || convertsGathered(op))
     return true;
   return isMemoryEffectFree(op) &&
          nn::tensorBytes(op->getResultTypes()) > nn::tensorBytes(op->getOperandTypes()) &&

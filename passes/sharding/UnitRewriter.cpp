@@ -198,11 +198,12 @@ LogicalResult UnitRewriter::collectUpdates() {
 //===- Values -------------------------------------------------------------===//
 
 /// Builds the view of a parameter that its users read. The group is gathered at its
-/// first use; the gather is marked for recompute unless `keepGathered`. Locations of gathers and
-/// views have the names of the unit and of the parameter.
+/// first use; the gather, and the cast of what it rounds, are marked for recompute unless
+/// `keepGathered`. Locations of gathers and views have the names of the unit and of the parameter.
 Value UnitRewriter::view(Group &group, int64_t place) {
   GroupValues &values = valuesOf(group);
   Location loc = group.params[place].getLoc();
+  Type used = group.rounded ? group.attr.getType() : group.attr.getWire();
   if (!values.whole) {
     values.whole = values.atRest;
     if (units.isGathered(group)) {
@@ -211,15 +212,19 @@ Value UnitRewriter::view(Group &group, int64_t place) {
           RankedTensorType::get({group.attr.getCount()}, group.attr.getWire()), values.atRest,
           group.unit.getSymName(), group.index, units.axis);
       gather.setQuantized(group.quantized);
-      if (units.gathersAgain())
-        gather->setAttr(mem::kRecomputeAttr, builder.getUnitAttr());
       values.whole = gather;
+      if (group.rounded)
+        values.whole =
+            nn::CastOp::create(builder, group.getLoc(), gather.getType().clone(used), gather);
+      if (units.gathersAgain())
+        for (Operation *op : {gather.getOperation(), values.whole.getDefiningOp()})
+          op->setAttr(mem::kRecomputeAttr, builder.getUnitAttr());
     }
   }
   auto segment = cast<dist::SegmentAttr>(group.attr.getSegments()[place]);
   return dist::UnitViewOp::create(builder, withValueName(loc, segment.getParam().getValue()),
-                                  RankedTensorType::get(segment.getShape(), group.attr.getWire()),
-                                  values.whole, group.unit.getSymName(), group.index,
+                                  RankedTensorType::get(segment.getShape(), used), values.whole,
+                                  group.unit.getSymName(), group.index,
                                   segment.getParam().getValue());
 }
 
@@ -255,8 +260,10 @@ bool UnitRewriter::isViewCast(Operation *op) {
   if (!isa<nn::CastOp>(op))
     return false;
   auto state = states.find(op->getOperand(0));
-  return state != states.end() &&
-         state->second.first->attr.getWire() != state->second.first->attr.getType();
+  if (state == states.end())
+    return false;
+  const Group &group = *state->second.first;
+  return group.attr.getWire() != group.attr.getType() && !group.rounded;
 }
 
 void UnitRewriter::rewriteOp(Operation *op) {

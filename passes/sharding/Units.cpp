@@ -24,16 +24,20 @@ private:
     std::string name;
     Type type, wire, reduce;
     bool trained, buffer;
+    bool rounded;         ///< whether it is used in f32, and the wire type is another one
     StringAttr optimizer; ///< if it is not the module's
     AxisList axes;
     std::vector<nn::StateOp> params;
     std::vector<Layout> layouts;
   };
+  /// Whether parameters are split at rest so that they can be gathered in a type of their own.
+  bool isSplitForGathers(bool trained, bool buffer) const {
+    return !buffer && (dist::splitsParameters(units.strategy) ||
+                       (trained && dist::splitsOptimizer(units.strategy)));
+  }
   /// Whether uses of the group read the result of a quantized gather.
   bool isQuantized(const PlannedGroup &group) const {
-    bool split = dist::splitsParameters(units.strategy) ||
-                 (group.trained && dist::splitsOptimizer(units.strategy));
-    return units.quantizes && split && !group.buffer &&
+    return units.quantizes && isSplitForGathers(group.trained, group.buffer) &&
            (group.type.isF32() || is16BitFloat(group.type));
   }
   /// Whether gradients of the group are sent as 8-bit integers.
@@ -47,6 +51,7 @@ private:
   LogicalResult readStrategy();
   LogicalResult readFunctions();
   LogicalResult verifyReductions();
+  LogicalResult verifyGathers();
   LogicalResult readUpdate(OptimizerUpdateOpInterface update);
   LogicalResult place(nn::StateOp state);
   /// Returns the elements of a group whose segments end at `end`: a multiple of the axis' size, so
@@ -83,7 +88,9 @@ LogicalResult UnitsBuilder::readStrategy() {
   units.axis = mesh.getShardAxis();
   units.axisSize = units.axis.empty() ? 1 : mesh.getSize(units.axis);
   units.splits = !units.axis.empty() && mesh.splits(units.axis);
-  units.quantizes = units.splits && module->hasAttr(dist::kQuantizeGathersAttr);
+  units.quantizes = units.splits && module->hasAttrOfType<UnitAttr>(dist::kQuantizeGathersAttr);
+  if (auto type = module->getAttrOfType<TypeAttr>(dist::kQuantizeGathersAttr); type && units.splits)
+    units.rounds = type.getValue();
   units.quantizesReductions =
       module->hasAttr(dist::kQuantizeReductionsAttr) &&
       llvm::any_of(mesh.getDataAxes(), [&](StringRef axis) { return mesh.splits(axis); });
@@ -166,16 +173,20 @@ LogicalResult UnitsBuilder::place(nn::StateOp state) {
     wire = type;
   if (!reduce)
     reduce = type;
+  bool rounded =
+      units.rounds && type.isF32() && wire == type && isSplitForGathers(isTrained, buffer);
+  if (rounded)
+    wire = units.rounds;
   auto group = llvm::find_if(unit.groups, [&](const PlannedGroup &g) {
     return g.type == type && g.wire == wire && g.reduce == reduce && g.trained == isTrained &&
-           g.buffer == buffer && g.optimizer == optimizer && g.axes == axes;
+           g.buffer == buffer && g.rounded == rounded && g.optimizer == optimizer && g.axes == axes;
   });
   if (group == unit.groups.end()) {
-    PlannedGroup fresh{{}, type, wire, reduce, isTrained, buffer, optimizer, axes, {}, {}};
+    PlannedGroup fresh{{}, type, wire, reduce, isTrained, buffer, rounded, optimizer, axes, {}, {}};
     llvm::raw_string_ostream name(fresh.name);
     name << type;
     if (wire != type)
-      name << ".used." << wire;
+      name << (rounded ? ".sent." : ".used.") << wire;
     if (reduce != type)
       name << ".reduced." << reduce;
     name << (buffer ? ".buffer" : isTrained ? "" : ".frozen");
@@ -350,12 +361,13 @@ LogicalResult UnitsBuilder::declareUnit(StringRef name, PlannedUnit &planned) {
     // split by every strategy that splits something: uses read the copy.
     made.quantized = isQuantized(group);
     made.sumsQuantized = sumsQuantized(group);
-    bool copied =
-        group.wire != group.type && !made.quantized && !dist::splitsParameters(units.strategy);
+    made.rounded = group.rounded;
+    bool gathered = made.quantized || made.rounded;
+    bool copied = group.wire != group.type && !gathered && !dist::splitsParameters(units.strategy);
     made.param = declare(base, group.buffer ? nn::Role::Buffer : nn::Role::Param, group.type, unit,
                          index, attrs[index],
                          units.splits && !group.buffer &&
-                             (dist::splitsParameters(units.strategy) || made.quantized ||
+                             (dist::splitsParameters(units.strategy) || gathered ||
                               (copied && dist::splitsOptimizer(units.strategy))),
                          FlatSymbolRefAttr());
     if (copied) {
@@ -396,6 +408,17 @@ bool isOutsideUnits(nn::StateOp state) {
          (role == nn::Role::GradAccumulator && !state.getOf());
 }
 
+/// Checks that a type for gathers is that of one.
+LogicalResult UnitsBuilder::verifyGathers() {
+  if (!units.rounds || !dist::splitsOptimizer(units.strategy) ||
+      llvm::any_of(units.groups, [](const Group &group) { return group.rounded; }))
+    return success();
+  return module.emitError("--wire-dtype gather=")
+         << (units.rounds.isBF16() ? "bf16" : "f16")
+         << " has no effect: no parameter is gathered that the model uses in f32; "
+         << "leave it out";
+}
+
 /// Checks that what is rounded off in one step can be added to the gradients of the next one.
 LogicalResult UnitsBuilder::verifyReductions() {
   if (!units.quantizesReductions)
@@ -427,6 +450,8 @@ FailureOr<Units> UnitsBuilder::build() {
   for (auto &[name, unit] : planned)
     if (failed(declareUnit(name, unit)))
       return failure();
+  if (failed(verifyGathers()))
+    return failure();
   return std::move(units);
 }
 

@@ -38,6 +38,7 @@ struct Group {
   /// parameters are stored in a wider type and not gathered; null if there is none.
   FlatState copy = {nullptr, false};
   bool quantized = false;     ///< whether uses read the result of a quantized gather
+  bool rounded = false;       ///< whether uses in f32 read what is gathered in a 16-bit wire type
   bool sumsQuantized = false; ///< whether gradients are sent as 8-bit integers over data axes
   /// The part of its gradients that a rank has not sent yet: one state for each collective that
   /// quantizes. Declared by the first function that reduces gradients.
@@ -91,6 +92,9 @@ public:
   /// Whether gathers of units are quantized; parameters are split at rest then, unless the strategy
   /// is `none`.
   bool quantizes = false;
+  /// The 16-bit float type in which parameters of f32 that are split at rest in the same way are
+  /// gathered; null if they are gathered as they are used.
+  mlir::Type rounds;
   bool quantizesReductions = false; ///< whether gradients are sent as 8-bit integers
   std::vector<Group> groups;
 

@@ -7,7 +7,8 @@ The communicator counts bytes at the calls that send them, and --report-buffers 
 bytes follow from the shapes of PyTorch's final weights, the mesh and the flags, not from the plan. N is the number of ranks on the shard axis, r that
 of replicas and K that of micro-batches. W and R are the bytes of all units in the wire type and the reduce type. A parameter starts at a
 multiple of 64 bytes, and a unit is padded to a multiple of N elements. 256 elements that are gathered as 8-bit integers with a scale are 260 bytes;
-parameters and slices then begin at multiples of 256 elements, and each micro-batch gathers, with `optimizer` and `grad`, too. Gradients that are summed as
+parameters and slices then begin at multiples of 256 elements. Elements that are gathered as bf16 or f16 are 2 bytes. In both cases each micro-batch gathers, with `optimizer` and
+`grad`, too. Gradients that are summed as
 8-bit integers take 260 bytes for 256 elements, too, and slices have whole blocks for each replica; a reduce-scatter is an all-to-all then, and an all-reduce an
 all-to-all and an all-gather. Per step a rank sends:
 
@@ -41,6 +42,7 @@ ENDS = {"lm_head": "root", "head": "head", "transformer.h.1": "transformer.h.1"}
 INT8, BLOCK = Fraction(260, 256), 256
 TO_INT8, SUMMED = ["--wire-dtype", "gather=int8"], ["--wire-dtype", "reduce=int8"]
 BOTH = ["--wire-dtype", "gather=int8,reduce=int8"]
+TO_BF16, TO_F16, F16_SUMMED = (["--wire-dtype", types] for types in ("gather=bf16", "gather=f16", "gather=f16,reduce=int8"))
 ALONE = ["--max-gathers-in-flight", "1", "--prefetch", "0"]
 # ranks, replicas, strategy, flags, bytes of an element in the wire type and in the reduce type
 SETTINGS = [(2, 1, "none", [], 4, 4), (2, 1, "optimizer", [], 4, 4), (2, 1, "grad", [], 4, 4), (2, 1, "full", [], 4, 4), (None, 1, "full", [], 4, 4),
@@ -48,13 +50,15 @@ SETTINGS = [(2, 1, "none", [], 4, 4), (2, 1, "optimizer", [], 4, 4), (2, 1, "gra
             (2, 1, "full", ALONE, 4, 4),
             (2, 1, "full", ["--param-dtype", "bf16"], 2, 4), (2, 1, "grad", ["--param-dtype", "bf16", "--reduce-dtype", "bf16"], 2, 2),
             *((2, 1, strategy, TO_INT8, INT8, 4) for strategy in ("optimizer", "grad")), (None, 1, "full", [*TO_INT8, "--param-dtype", "bf16"], INT8, 4),
+            *((2, 1, strategy, TO_BF16, 2, 4) for strategy in ("optimizer", "grad", "full")), (None, 1, "full", [*TO_F16, "--recompute", "block"], 2, 4),
+            (2, 1, "full", F16_SUMMED, 2, INT8),
             *((2, 1, strategy, SUMMED, 4, INT8) for strategy in ("none", "optimizer", "grad", "full")), (None, 1, "full", BOTH, INT8, INT8)]
-BRIEF = [(2, 1, "full", BOTH, INT8, INT8), (2, 1, "full", TO_INT8, INT8, 4), (2, 1, "optimizer", [], 4, 4), (None, 1, "full", [], 4, 4), (2, 1, "full", ["--recompute", "block"], 4, 4)]
+BRIEF = [(2, 1, "full", BOTH, INT8, INT8), (2, 1, "full", TO_BF16, 2, 4), (2, 1, "full", TO_INT8, INT8, 4), (2, 1, "optimizer", [], 4, 4), (None, 1, "full", [], 4, 4), (2, 1, "full", ["--recompute", "block"], 4, 4)]
 REPLICAS = [(2, 2, strategy, [], 4, 4) for strategy in ("none", "optimizer", "grad", "full")] + \
            [(2, 2, "none", SUMMED, 4, INT8), (2, 2, "full", SUMMED, 4, INT8)]
 ACCUMULATED = [(2, 1, "none", [], 4, 4), (2, 1, "optimizer", [], 4, 4), (2, 1, "grad", [], 4, 4), (2, 1, "full", [], 4, 4), (4, 1, "full", ["--offload", "all"], 4, 4),
                (2, 1, "full", ["--sync-every-microbatch=false"], 4, 4), (2, 2, "full", [], 4, 4), (2, 1, "grad", TO_INT8, INT8, 4), (2, 1, "full", TO_INT8, INT8, 4),
-               (2, 1, "none", SUMMED, 4, INT8), (2, 1, "full", SUMMED, 4, INT8)]
+               (2, 1, "optimizer", TO_BF16, 2, 4), (2, 1, "full", TO_BF16, 2, 4), (2, 1, "none", SUMMED, 4, INT8), (2, 1, "full", SUMMED, 4, INT8)]
 
 
 def units_of(case, shards, gathered, reduced, replicas=1):
@@ -70,7 +74,7 @@ def units_of(case, shards, gathered, reduced, replicas=1):
         module = name.rpartition(".")[0]
         own = module if module and name not in TIED and sizes[module] >= least else "root"
         units.setdefault(blocks[name].group(1) if blocks[name] else own, []).append(weights[name].size)
-    quantized = INT8 in (gathered, reduced)
+    quantized = INT8 in (gathered, reduced)  # a block is a multiple of 64 bytes in each type
     start = BLOCK if quantized else 64 // min(gathered, reduced, 4)
     slices = shards * (BLOCK if quantized else 1) * (replicas if reduced == INT8 else 1)
     return {unit: -(-(sum(-(-size // start) * start for size in sizes[:-1]) + sizes[-1]) // slices) * slices for unit, sizes in units.items()}
@@ -93,7 +97,7 @@ def expected(strategy, units, shards, replicas, batches, flags, gathered, reduce
             once = unit in ends or unit in TABLES or "--reshard-after-forward=false" in flags
             # plain's positions are in the same unit as its last norm: used before all blocks, after them, and after the head in the backward pass.
             apart = unit == "root" and "head" in units and flags == ALONE
-            gathers = batches * (1 if once else 3 if apart else 2) if strategy == "full" else batches if gathered == INT8 else 1
+            gathers = batches * (1 if once else 3 if apart else 2) if strategy == "full" else batches if "gather=" in " ".join(flags) else 1
             found["all-gather", "fsdp"] += gathers * share * gathered
         own = elements if strategy == "none" else elements // shards
         if replicas > 1 and reduced == INT8:

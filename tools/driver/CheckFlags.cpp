@@ -17,6 +17,25 @@ using namespace shale;
 
 static void warn(const llvm::Twine &what) { llvm::errs() << "shalec: warning: " << what << "\n"; }
 
+/// Returns why parameters cannot be gathered as 16-bit floats; an empty string if they can.
+static std::string wrongGatherType(const CompileOptions &o) {
+  bool varies = o.compares("shard") || o.compares("wire-dtype");
+  if (!o.wire.gathersFloats() || varies)
+    return "";
+  std::string flag = "--wire-dtype " + textOf(o.wire);
+  if (o.paramDtype != FloatKind::F32)
+    return flag + " gathers parameters in 16 bits that are used in f32, and with --param-dtype " +
+           textOf(o.paramDtype) +
+           " they are used and gathered in 16 bits: leave one of the two out";
+  if (o.mesh.ranksOf(dist::AxisKind::Shard) == 1 && !o.keepSingleRank)
+    return flag + " gathers nothing with --mesh " + textOf(o.mesh) +
+           ": --mesh fsdp=N splits parameters, or leave it out";
+  if (!o.gathersTrained())
+    return flag + " gathers nothing with --shard " + textOf(o.shard) +
+           ": --shard full, grad or optimizer splits parameters, or leave it out";
+  return "";
+}
+
 /// Returns a message about contradictory flags; an empty string if there are none.
 static std::string contradiction(const CompileOptions &o, const Target &target) {
   if (o.savePasses && o.saveTemps.empty())
@@ -67,6 +86,8 @@ static std::string contradiction(const CompileOptions &o, const Target &target) 
       return "--report " + kind + " is text or JSON, not a page: give it another name than '" +
              *report.path + "'";
   }
+  if (std::string wrong = wrongGatherType(o); !wrong.empty())
+    return wrong;
   if (o.wire.reduce == WireKind::Int8 && o.reduceDtype != FloatKind::F32)
     return "--wire-dtype reduce=int8 rounds f32 gradients, and --reduce-dtype " +
            textOf(o.reduceDtype) + " rounds them before: leave one of the two out";

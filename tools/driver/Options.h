@@ -145,10 +145,10 @@ struct CompileOptions {
   bool roundsStochastically() const {
     return paramRounding == RoundingKind::Stochastic && masterDtype == MasterKind::None;
   }
-  /// Whether trained parameters are, for this or for quantized gathers.
+  /// Whether trained parameters are, for this or for gathers in another type.
   bool gathersTrained() const {
     return gathersUnits() ||
-           (wire.gather == WireKind::Int8 && dist::splitsOptimizer(strategyOf(shard)));
+           (wire.gather != WireKind::Same && dist::splitsOptimizer(strategyOf(shard)));
   }
   /// Whether gradients are reduce-scattered as soon as they are complete.
   bool scattersGradients() const { return dist::splitsGradients(strategyOf(shard)); }

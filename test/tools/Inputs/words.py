@@ -37,7 +37,7 @@ FLAGS = {
 }
 # What was typed in the words of the frameworks, and got no answer or a wrong one.
 TYPED = {
-    "--broadcast_fp16": "use --param-dtype f16", "--reduce_fp16": "use --reduce-dtype f16", "--gradient_compression": "--wire-dtype reduce=int8",
+    "--broadcast_fp16": "--wire-dtype gather=f16", "--reduce_fp16": "use --reduce-dtype f16", "--gradient_compression": "--wire-dtype reduce=int8",
     "--shard OSS+SDP": "use --shard grad", "--devices 2": "use --mesh fsdp=N", "--num-nodes 2": "use --mesh fsdp=N, with N ranks on all hosts together",
     "--profiling.enable_profiling": "use --trace steps:A-B FILE", "--profiling.save_traces_folder x": "use --trace", "--profiling.profile_freq 10": "use --trace",
     "--parallelism.fsdp_reshard_after_forward never": "use --reshard-after-forward=true|false; never is false", "--training.steps 10": "use --steps of the program",
