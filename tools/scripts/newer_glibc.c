@@ -57,8 +57,8 @@ static int visit(struct dl_phdr_info *object, size_t size, void *data) {
   return 2;
 }
 
-/// Finds the unwind tables of the object that contains an address, as libgcc did before it used this
-/// function of glibc 2.35. Returns -1 if there are none.
+/// Finds the unwind tables of the object that contains an address, as libgcc did before it used
+/// this function of glibc 2.35. Returns -1 if there are none.
 int _dl_find_object(void *address, struct dl_find_object *result) {
   struct search search = {(uintptr_t)address, result};
   return dl_iterate_phdr(visit, &search) == 2 ? 0 : -1;

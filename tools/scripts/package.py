@@ -13,6 +13,7 @@ each library of a program. A program that it links loads its libraries from the 
 exit codes: 0 done, 64 bad flags, 66 no build, 70 a file of the release would need a library of this machine or a newer glibc, 74 disk
 """
 import argparse
+import concurrent.futures
 import os
 import pathlib
 import re
@@ -208,7 +209,8 @@ def make_folder(build, stage):
 
 def make_tarball(stage, path):
     partial = path.with_name(path.name + ".partial")
-    run("tar", "--create", "--file", partial, "--use-compress-program", "xz -6 -T0", "--sort=name", "--owner=0", "--group=0", "--numeric-owner",
+    # Of 353 MB: level 1 makes 73 MB in 37 processor seconds, 2 71 MB in 57, 3 70 MB in 109, and 6 63 MB in 219.
+    run("tar", "--create", "--file", partial, "--use-compress-program", "xz -2 -T0", "--sort=name", "--owner=0", "--group=0", "--numeric-owner",
         "--directory", stage.parent, stage.name)
     partial.rename(path)
 
@@ -218,8 +220,7 @@ def make_wheel(stage, out, version):
         root = pathlib.Path(temporary, "root")
         shutil.copytree(ROOT / "tools/python/shale", root / "shale", ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copytree(ROOT / "tools/export/shale_export", root / "shale_export", ignore=shutil.ignore_patterns("__pycache__"))
-        shutil.copytree(stage, root / "shale/release", ignore=lambda folder, names: {"include", "cmake"} & set(names) if folder in (str(stage), str(stage / "lib")) else [],
-                        copy_function=os.link)
+        shutil.copytree(stage, root / "shale/release", ignore=lambda folder, names: {"include", "cmake"} & set(names) if folder in (str(stage), str(stage / "lib")) else [])
         shutil.rmtree(root / "shale/release/share/shale/export", ignore_errors=True)
         for page in (root / "shale/release/share/doc/shale").iterdir():
             if page.name in ("docs", "README.md"):
@@ -261,13 +262,17 @@ def main():
     made = [stage]
     print(f"making {stage}", flush=True)
     make_folder(build, stage)
+    # The wheel takes one core, and the tarball as many as there are.
+    with concurrent.futures.ThreadPoolExecutor() as threads:
+        if "tarball" in kinds:
+            made.append(out / f"{stage.name}-linux-x86_64.tar.xz")
+            print(f"compressing {made[-1]}", flush=True)
+            tarball = threads.submit(make_tarball, stage, made[-1])
+        if "wheel" in kinds:
+            print("compressing the wheel", flush=True)
+            made.append(make_wheel(stage, out, version))
     if "tarball" in kinds:
-        made.append(out / f"{stage.name}-linux-x86_64.tar.xz")
-        print(f"compressing {made[-1]}", flush=True)
-        make_tarball(stage, made[-1])
-    if "wheel" in kinds:
-        print("compressing the wheel", flush=True)
-        made.append(make_wheel(stage, out, version))
+        tarball.result()
     for path in made[1:]:
         size = path.stat().st_size
         print(f"wrote {path}, {size} bytes")
