@@ -17,6 +17,12 @@ public:
   virtual ~Peers() = default;
   /// Returns the largest value over all ranks.
   virtual int64_t agree(int64_t value) = 0;
+  /// As agree(), in the same messages. Rank 0 also gets the number of every rank, in rank order; on
+  /// other ranks `all` is empty.
+  virtual int64_t agreeAndTell(int64_t value, double, std::vector<double> &all) {
+    all.clear();
+    return agree(value);
+  }
   /// Returns every rank's text on rank 0, in rank order; empty on other ranks.
   virtual std::vector<std::string> gather(const std::string &text) = 0;
   virtual void send(int to, const void *data, int64_t bytes) = 0;

@@ -39,6 +39,7 @@ struct ShaleRank {
   const void *const *hostInputs = nullptr;
   const float *hostHyper = nullptr;
   const void *constants = nullptr;
+  double waited = 0; // seconds in which the process waited for collectives
 };
 
 #endif

@@ -45,11 +45,30 @@ Metrics::Metrics(const std::string &path, int64_t firstStep) {
   file.emplace(path);
 }
 
+/// Appends the times of the ranks. Those of many ranks are in some lines only, to keep the file
+/// small.
+static void addRanks(const StepMetrics &m, std::string &line) {
+  constexpr size_t many = 64;
+  constexpr int64_t every = 100;
+  const std::vector<double> &seconds = *m.rankSeconds;
+  char text[80];
+  snprintf(text, sizeof(text), ", \"slowest_rank\": %d, \"slowest_rank_seconds\": %.4g",
+           m.slowestRank, seconds[m.slowestRank]);
+  line += text;
+  if (seconds.size() > many && m.step % every != 0)
+    return;
+  for (size_t rank = 0; rank < seconds.size(); ++rank) {
+    snprintf(text, sizeof(text), rank == 0 ? ", \"rank_seconds\": [%.4g" : ", %.4g", seconds[rank]);
+    line += text;
+  }
+  line += "]";
+}
+
 void Metrics::record(const StepMetrics &m) {
-  char line[1024];
+  char head[1024];
   int size = 0;
   auto add = [&](const char *pattern, auto... values) {
-    size += snprintf(line + size, sizeof(line) - size, pattern, values...);
+    size += snprintf(head + size, sizeof(head) - size, pattern, values...);
   };
   add("{\"step\": %lld, \"loss\": %s, \"grad_norm\": %s, \"lr\": %s, "
       "\"tokens\": %lld, \"tokens_per_s\": %s, \"memory_bytes\": %lld, "
@@ -66,8 +85,11 @@ void Metrics::record(const StepMetrics &m) {
     add(", \"skipped\": %s", m.skipped ? "true" : "false");
   if (m.evaluated)
     add(", \"eval_loss\": %s", Number(m.evalLoss).text);
-  add("%s", "}\n");
-  file->append(line, size);
+  line.assign(head, size);
+  if (m.rankSeconds)
+    addRanks(m, line);
+  line += "}\n";
+  file->append(line.data(), line.size());
 }
 
 Speed::Speed(const StepMetrics &m) {

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace shale::rt {
 
@@ -28,6 +29,9 @@ struct StepMetrics {
   /// Per rank: the model's floating-point operations per second, in 1e12, and their
   /// fraction of the machine's peak, if that is known, else 0.
   double tflops = 0, mfu = 0;
+  /// By rank: seconds of the step in which it did not wait for collectives; null: not known.
+  const std::vector<double> *rankSeconds = nullptr;
+  int slowestRank = -1; // the one with the most of these
 };
 
 /// "2384 tokens/s" or "12.5 samples/s". Allocates nothing.
@@ -42,13 +46,14 @@ public:
   /// ones, which a run wrote after its last checkpoint.
   Metrics(const std::string &path, int64_t firstStep);
 
-  /// Appends a line. Allocates nothing, unless the file cannot be written.
+  /// Appends a line. Allocates nothing after the first one, unless the file cannot be written.
   void record(const StepMetrics &metrics);
   void sync() { file->sync(); }
   void finish() { file->finish(); }
 
 private:
   std::optional<LogFile> file;
+  std::string line; // of the last record, to keep its memory
 };
 
 /// Prints the progress line, without a newline.

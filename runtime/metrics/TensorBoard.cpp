@@ -116,6 +116,10 @@ void TensorBoard::record(const StepMetrics &m) {
     scalar("loss_scale", m.lossScale);
   if (m.evaluated)
     scalar("eval_loss", m.evalLoss);
+  if (m.rankSeconds) {
+    scalar("slowest_rank", m.slowestRank);
+    scalar("slowest_rank_seconds", (*m.rankSeconds)[m.slowestRank]);
+  }
   Message event = eventAt(m.step);
   event.part(5, summary.data(), summary.size());
   write(event.data(), event.size());

@@ -331,5 +331,9 @@ extern "C" void shale_wait(ShaleRank *rank, int32_t site) {
         snprintf(text, size, "wait %s %s", kindName(static_cast<ShaleCollectiveKind>(what.kind)),
                  what.name);
       },
-      [&] { rank->collectives->wait(site); });
+      [&] {
+        double start = profileNow();
+        rank->collectives->wait(site);
+        rank->waited += profileNow() - start;
+      });
 }

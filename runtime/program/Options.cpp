@@ -361,6 +361,9 @@ void FlagParser::addOutputFlags() {
   resume = text(g, "--resume", o.resume, "HOW", "auto, never, must, or a checkpoint's folder");
   app.add_flag("--tensorboard", o.tensorboard, "also write TensorBoard's event files to --out")
       ->group(g);
+  text(g, "--prometheus", o.prometheus, "FILE",
+       "also write the state of the run to FILE as Prometheus' textfile collector reads it (a name "
+       "that ends in .prom)");
   number(g, "--peak-tflops", o.peakTflops, "X",
          "peak TFLOP/s of a rank's device, for the model FLOPs utilization (mfu); 0: unknown", 0,
          1e9);

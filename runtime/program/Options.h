@@ -55,7 +55,8 @@ struct Options {
   std::vector<std::string> warnings;                       // about flags without effect
 
   bool tensorboard = false;
-  double peakTflops = 0; // peak per rank; 0: not known
+  std::string prometheus; // file; empty: none
+  double peakTflops = 0;  // peak per rank; 0: not known
 
   std::string traceFile; // empty: off
   int64_t traceFirst = 0, traceLast = -1;

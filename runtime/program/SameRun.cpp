@@ -84,8 +84,9 @@ std::string describeCheckpoint(const Options &options) {
 /// Adds all flags but places, which may differ between hosts: factsOfRun() adds what is there. Of
 /// files for output, adds whether there is one.
 void addFlags(Facts &facts, const Options &options) {
-  const std::set<std::string> places = {"--data", "--eval-data", "--init",          "--resume",
-                                        "--out",  "--interface", "--cuda-libraries"};
+  const std::set<std::string> places = {"--data",           "--eval-data", "--init",
+                                        "--resume",         "--out",       "--interface",
+                                        "--cuda-libraries", "--prometheus"};
   const std::set<std::string> files = {"--report-buffers", "--report-device",
                                        "--verify-checkpoint"};
   for (const auto &[name, value] : options.values) {

@@ -92,6 +92,7 @@ void Training::enqueue() {
   flight.start = now();
   flight.step = current + static_cast<int64_t>(inFlight);
   int64_t sentBefore = bytesSent(program, *connection.collectives);
+  double waitedBefore = self.waited;
   if (!options.traceFile.empty() && !tracing() && flight.step >= options.traceFirst &&
       flight.step <= options.traceLast) {
     connection.peers->barrier();
@@ -102,6 +103,7 @@ void Training::enqueue() {
   firstRow += program.accumulate * data->rows();
   results->pull();
   flight.commBytes = bytesSent(program, *connection.collectives) - sentBefore;
+  flight.waited = self.waited - waitedBefore;
   flights[inFlight++] = flight;
 }
 
@@ -196,8 +198,25 @@ bool Training::finishStep() {
     m.evaluated = true;
     m.evalLoss = evaluate(options.evalBatches).loss;
   }
+  endWithPeers(m, flight.waited);
   record(m);
   return goesOn;
+}
+
+void Training::endWithPeers(StepMetrics &m, double waited) {
+  try {
+    int code = requestedExit();
+    double own = m.seconds - waited;
+    requested =
+        static_cast<int>(timesRanks ? connection.peers->agreeAndTell(code, own, rankTimes.seconds)
+                                    : connection.peers->agree(code));
+  } catch (const Error &) {
+    record(m);
+    // A rank that hangs before a collective of a step in flight does not come here.
+    connection.collectives->awaitDiagnosis();
+    throw;
+  }
+  rankTimes.add(m);
 }
 
 void Training::record(StepMetrics &m) {
@@ -207,6 +226,8 @@ void Training::record(StepMetrics &m) {
   log->record(m);
   if (board)
     board->record(m);
+  if (prometheus)
+    prometheus->record(m, now());
   if (m.skipped || m.evaluated)
     progress.clear();
   progress.step(m, options.steps, now());
@@ -232,22 +253,12 @@ void Training::record(StepMetrics &m) {
   fflush(stdout);
 }
 
-int Training::requestedByAny() {
-  try {
-    return static_cast<int>(connection.peers->agree(requestedExit()));
-  } catch (const Error &) {
-    // A rank that hangs before a collective of a step in flight does not come here.
-    connection.collectives->awaitDiagnosis();
-    throw;
-  }
-}
-
 std::optional<int> Training::train() {
   trains = true;
   while (current + static_cast<int64_t>(inFlight) < options.end()) {
     if (!step())
       return stopNonFinite();
-    if (int code = requestedByAny()) {
+    if (int code = requested) {
       if (!settle(0))
         return stopNonFinite();
       progress.clear();

@@ -98,6 +98,7 @@ void Training::placeValues() {
       previousEnable = h;
   bool staged = options.comm == "staged" || !device->hasCollectives();
   bool hostTakesPart = staged && rendezvous.worldSize > 1;
+  timesRanks = hostTakesPart;
   // The limit of a step's norm follows from the norms of the steps before.
   ahead = previousEnable >= 0 && options.skipSpikes == 0 && device->runsAhead() && !hostTakesPart &&
           findName(program.metrics, program.metric_count, "enable") >= 0;
@@ -266,6 +267,10 @@ void Training::tellMemory() {
   printf("%s\n", text.c_str());
 }
 
+std::string Training::slowestRank() const {
+  return rankTimes.summary([&](int rank) { return connection.peers->nameOf(rank); });
+}
+
 void Training::report(const char *end) {
   if (rendezvous.rank != 0)
     return;
@@ -287,6 +292,8 @@ void Training::report(const char *end) {
     facts.unitsPerToken = double(counted.perStep) / double(program.tokens_per_step);
   if (backgroundSaves > 0)
     facts.rows.emplace_back("saves", savesText());
+  if (std::string text = slowestRank(); !text.empty())
+    facts.rows.emplace_back("slowest rank", text);
   if (options.skipSpikes > 0)
     facts.rows.emplace_back("updates left out as spikes", std::to_string(norms.skipped));
   try {
@@ -301,6 +308,8 @@ int Training::run() {
   try {
     code = runToEnd();
   } catch (const Error &error) {
+    if (prometheus)
+      prometheus->finish();
     // A save in flight is of a good state. Without a peer it cannot become complete.
     try {
       if (error.code != SHALE_EXIT_PEER)
@@ -312,6 +321,8 @@ int Training::run() {
     }
     throw;
   }
+  if (prometheus)
+    prometheus->finish();
   connection.collectives->withdrawMemory();
   connection.peers->leave();
   return code;
@@ -321,8 +332,11 @@ int Training::runToEnd() {
   watchSignals(rendezvous.rank == 0);
   setPeerFailureCode(exitInsteadOfPeerFailure);
   reportCrashes(&self.node);
-  if (rendezvous.rank == 0 && !options.evalOnly)
+  if (rendezvous.rank == 0 && !options.evalOnly) {
     folder.emplace(options);
+    if (!options.prometheus.empty())
+      prometheus.emplace(options.prometheus, options.out, options.steps);
+  }
   device = openDevice(program, deviceOptions(options, rendezvous));
   self.device = device.get();
   connection = connect(program, rendezvous, options.commTimeout, *device, options.comm == "staged",
@@ -380,6 +394,8 @@ int Training::runToEnd() {
   if (rendezvous.rank == 0 && !profileTable().empty())
     printf("%s", profileTable().c_str());
   tellMemory();
+  if (std::string text = slowestRank(); !text.empty())
+    printf("slowest rank: %s\n", text.c_str());
   // A run that --stop-after ends may still find a loss scale that fits.
   if (current > 0 && current >= options.steps && updates == 0)
     return endUnchanged(ran);

@@ -13,6 +13,8 @@
 #include "runtime/device/Tuner.h"
 #include "runtime/metrics/Metrics.h"
 #include "runtime/metrics/Progress.h"
+#include "runtime/metrics/Prometheus.h"
+#include "runtime/metrics/RankTimes.h"
 #include "runtime/metrics/TensorBoard.h"
 #include "runtime/program/Options.h"
 #include "runtime/program/OutputFolder.h"
@@ -81,8 +83,8 @@ private:
   /// Returns the exit code if ranks hold different bits of what must be equal.
   std::optional<int> checkReplicas();
   bool isReplicaCheckDue() const;
-  /// Returns the exit code that a signal to any rank asks for, or 0.
-  int requestedByAny();
+  /// Ends a step with the other ranks: sets `requested`, and on rank 0 the times of all ranks.
+  void endWithPeers(StepMetrics &metrics, double waited);
   /// Evaluates at most `most` micro-batches; 0: the whole file.
   Evaluation evaluate(int64_t most);
   int evaluateOnly();
@@ -107,6 +109,8 @@ private:
   /// Prints the memory that was planned and the most that a rank took, on rank 0.
   void tellMemory();
   std::string savesText() const;
+  /// As RankTimes::summary(), on rank 0.
+  std::string slowestRank() const;
   /// Checks replicas, then saves. Returns the exit code if they differ: nothing is saved then.
   std::optional<int> checkAndSave(bool last);
   void writeModel();
@@ -138,6 +142,10 @@ private:
   std::optional<Batches> data, evalData;
   std::optional<Metrics> log;
   std::optional<TensorBoard> board;
+  std::optional<Prometheus> prometheus;
+  RankTimes rankTimes;     // on rank 0
+  bool timesRanks = false; // whether this process waits for collectives, so that the wait is known
+  int requested = 0;       // the exit code that a signal to any rank asks for, or 0
   Progress progress = Progress::ofStdout();
   std::optional<Watch> watch;
   std::optional<OutputFolder> folder; // on rank 0
@@ -148,6 +156,7 @@ private:
     int64_t step;
     double start; // when the process began to fill its inputs, in seconds
     int64_t commBytes;
+    double waited;    // for collectives, in seconds
     int64_t firstRow; // as firstRow below, of this step
     bool labelled;    // whether this rank's rows have a label that counts
   };

@@ -17,10 +17,10 @@ constexpr int64_t longestText = int64_t(1) << 30, textPiece = int64_t(1) << 20;
 class GlooPeers final : public Peers {
 public:
   GlooPeers(std::shared_ptr<Mesh> mesh, GlooContext world, milliseconds timeout)
-      : mesh(std::move(mesh)), world(std::move(world)), timeout(timeout),
-        values(this->world->size) {}
+      : mesh(std::move(mesh)), world(std::move(world)), timeout(timeout), said(this->world->size) {}
 
   int64_t agree(int64_t value) override;
+  int64_t agreeAndTell(int64_t value, double number, std::vector<double> &all) override;
   std::vector<std::string> gather(const std::string &text) override;
   void send(int to, const void *data, int64_t bytes) override;
   void receive(int from, void *data, int64_t bytes) override;
@@ -31,45 +31,60 @@ public:
   void leave() override { mesh->leave(); }
 
 private:
+  struct Said {
+    int64_t value;
+    double number;
+  };
+  int64_t agreeOn(Said own);
   std::string receiveText(int from);
 
   std::shared_ptr<Mesh> mesh;
   GlooContext world;
   milliseconds timeout;
-  std::vector<int64_t> values; // of agree(), by rank
+  std::vector<Said> said; // in agreeOn(), by rank
   uint64_t agreements = 0;
 };
 
-/// Rank 0 collects the values and sends the largest one back: it alone is connected with all.
-int64_t GlooPeers::agree(int64_t value) {
+int64_t GlooPeers::agree(int64_t value) { return agreeOn({value, 0}); }
+
+int64_t GlooPeers::agreeAndTell(int64_t value, double number, std::vector<double> &all) {
+  int64_t largest = agreeOn({value, number});
+  all.clear();
+  for (const Said &one : said)
+    if (world->rank == 0)
+      all.push_back(one.number);
+  return largest;
+}
+
+/// Rank 0 collects what the ranks say and sends the largest value back: it alone is connected with
+/// all.
+int64_t GlooPeers::agreeOn(Said own) {
+  int64_t largest = own.value;
   orPeerFailure("agreement between steps", [&] {
     uint64_t slot = agreeSlot | 2 * agreements++;
-    bool first = world->rank == 0;
-    int64_t largest = value;
-    auto own = world->createUnboundBuffer(first ? &largest : &value, sizeof(value));
-    if (!first) {
-      auto answer = world->createUnboundBuffer(&largest, sizeof(largest));
+    auto answer = world->createUnboundBuffer(&largest, sizeof(largest));
+    if (world->rank != 0) {
+      auto message = world->createUnboundBuffer(&own, sizeof(own));
       answer->recv(0, slot + 1);
-      own->send(0, slot);
-      own->waitSend(timeout);
+      message->send(0, slot);
+      message->waitSend(timeout);
       answer->waitRecv(timeout);
-      value = largest;
       return;
     }
-    auto others = world->createUnboundBuffer(values.data(), values.size() * sizeof(value));
+    said[0] = own;
+    auto others = world->createUnboundBuffer(said.data(), said.size() * sizeof(Said));
     for (int rank = 1; rank < world->size; ++rank)
-      others->recv(rank, slot, rank * sizeof(value), sizeof(value));
+      others->recv(rank, slot, rank * sizeof(Said), sizeof(Said));
     for (int rank = 1; rank < world->size; ++rank)
       others->waitRecv(timeout);
+    for (const Said &one : said)
+      largest = std::max(largest, one.value);
     for (int rank = 1; rank < world->size; ++rank)
-      largest = std::max(largest, values[rank]);
+      answer->send(rank, slot + 1);
     for (int rank = 1; rank < world->size; ++rank)
-      own->send(rank, slot + 1);
-    for (int rank = 1; rank < world->size; ++rank)
-      own->waitSend(timeout);
-    value = largest;
+      answer->waitSend(timeout);
   });
-  return value;
+  return largest;
 }
 
 void GlooPeers::send(int to, const void *data, int64_t bytes) {

@@ -1406,6 +1406,40 @@ TEST_F(Program, TensorBoardsFilesHoldTheMetrics) {
   EXPECT_EQ(step, 3u);
 }
 
+TEST_F(Program, TheSlowestRankIsKnown) {
+  // Rank 1 sleeps for at least 0.4 s in step 3, in which rank 0 waits for it.
+  Result result =
+      train("2-full", "r", "--steps 6 --prometheus r.prom", "BIGRAM_HANG=1:3 BIGRAM_PAUSE=400");
+  ASSERT_EQ(result.code, 0) << result.text;
+  std::vector<json> lines = metrics("r");
+  ASSERT_EQ(lines.size(), 6u);
+  for (const json &line : lines) {
+    std::vector<double> seconds = line["rank_seconds"];
+    ASSERT_EQ(seconds.size(), 2u);
+    EXPECT_EQ(line["slowest_rank"], seconds[1] > seconds[0] ? 1 : 0);
+    EXPECT_EQ(line["slowest_rank_seconds"], std::max(seconds[0], seconds[1]));
+    EXPECT_LE(seconds[0],
+              1.001 * line["tokens"].get<double>() / line["tokens_per_s"].get<double>());
+  }
+  EXPECT_EQ(lines[3]["slowest_rank"], 1);
+  EXPECT_GE(lines[3]["rank_seconds"][1], 0.4);
+  EXPECT_LT(lines[3]["rank_seconds"][0], 0.4);
+  std::regex summary("slowest rank: rank 1 \\(host \\S+, pid \\d+\\): [0-9.]+ ms per step");
+  EXPECT_TRUE(std::regex_search(result.text, summary)) << result.text;
+  EXPECT_NE(bytes("r/report.html").find("slowest rank"), std::string::npos);
+  std::string state = bytes("r.prom");
+  for (const char *part : {"shale_running{run=\"r\"} 0\n", "shale_step{run=\"r\"} 6\n",
+                           "shale_rank_seconds{run=\"r\",rank=\"1\"} "})
+    EXPECT_NE(state.find(part), std::string::npos) << state;
+  // One rank has nobody to wait for. A run that fails is over, too.
+  ASSERT_EQ(train("1", "one", "--steps 2").code, 0);
+  EXPECT_FALSE(metrics("one")[1].contains("slowest_rank"));
+  EXPECT_EQ(train("2-full", "s", "--steps 6 --prometheus s.prom", "BIGRAM_NAN=2").code, 93);
+  EXPECT_NE(bytes("s.prom").find("shale_running{run=\"s\"} 0\n"), std::string::npos);
+  EXPECT_EQ(train("2-full", "t", "--steps 6 --prometheus none/t.prom").code, 74);
+  EXPECT_FALSE(exists(work + "/t/metrics.jsonl"));
+}
+
 TEST_F(Program, AReportDrawsWhatWasMeasured) {
   ASSERT_EQ(train("2-full", "r", "--steps 8 --eval-data data.txt --eval-every 4").code, 0);
   std::string html = bytes("r/report.html");

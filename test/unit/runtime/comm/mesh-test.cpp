@@ -411,11 +411,16 @@ TEST(GlooPeers, AgreeAndGather) {
   std::vector<std::thread> threads;
   std::vector<int64_t> agreed(4);
   std::vector<std::string> texts;
+  std::vector<double> numbers[4];
   for (int r = 0; r < 4; ++r)
     threads.emplace_back([&, r] {
       auto peers = makeGlooPeers(ranks.meshes[r], 4, longWait);
-      for (int i = 0; i < 50; ++i)
+      for (int i = 0; i < 50; ++i) {
         agreed[r] = peers->agree(100 * i + r);
+        EXPECT_EQ(peers->agreeAndTell(i - r, i + 0.25 * r, numbers[r]), i);
+        std::vector<double> all = {i + 0.0, i + 0.25, i + 0.5, i + 0.75};
+        EXPECT_EQ(numbers[r], r == 0 ? all : std::vector<double>{});
+      }
       // The third text takes two pieces.
       std::vector<std::string> got = peers->gather(std::string(r == 2 ? 1200000 : r, 'a' + r));
       if (r == 0)
