@@ -1,6 +1,7 @@
 // Finds the program's parameters in the files that --init names.
 #include "runtime/checkpoint/Given.h"
 #include "runtime/checkpoint/Layout.h"
+#include "runtime/checkpoint/Masks.h"
 #include "runtime/core/Error.h"
 #include "runtime/core/Json.h"
 
@@ -9,6 +10,7 @@
 #include <filesystem>
 #include <map>
 #include <set>
+#include <tuple>
 
 namespace shale::rt {
 
@@ -21,9 +23,8 @@ bool isFolder(const std::string &path) {
   return std::filesystem::is_directory(path, error);
 }
 
-std::string listText(std::vector<std::string> names) {
+std::string listText(const std::vector<std::string> &names, size_t most = 12) {
   std::string text;
-  constexpr size_t most = 12;
   for (size_t i = 0; i < std::min(names.size(), most); ++i)
     text += (i ? ", " : "") + printable(names[i]);
   if (names.size() > most)
@@ -50,33 +51,78 @@ template <typename Use> void eachModelFile(const std::string &folder, Use use) {
       use(openInFolder(folder, name), name);
 }
 
-/// Finds a prefix that, added to all names of one list or removed from them, gives names
-/// of the other, and returns the value for --init-map. Empty if there is none.
-std::string guessRename(const std::vector<std::string> &missing,
-                        const std::vector<std::string> &left) {
-  auto prefixFor = [](const std::vector<std::string> &longer,
-                      const std::vector<std::string> &shorter) -> std::string {
-    if (longer.empty() || shorter.empty())
-      return "";
-    std::set<std::string> names(longer.begin(), longer.end());
-    for (const std::string &name : longer) {
-      size_t n = name.size(), m = shorter[0].size();
-      if (n <= m || name.compare(n - m, m, shorter[0]) != 0)
-        continue;
-      std::string prefix = name.substr(0, n - m);
-      if (prefix.back() == '.' &&
-          std::all_of(shorter.begin(), shorter.end(),
-                      [&](const auto &other) { return names.count(prefix + other) != 0; }))
-        return prefix;
-    }
-    return "";
-  };
-  std::string prefix = prefixFor(missing, left);
-  if (!prefix.empty())
-    return "=" + prefix;
-  prefix = prefixFor(left, missing);
-  return prefix.empty() ? "" : prefix + "=";
-}
+/// The names of a program's tensors, and the prefix by which a file's names differ from them.
+/// Hugging Face's libraries write a model's names with the prefix of the class that has a head on
+/// it
+/// ("transformer.h.0.."), or without.
+class Names {
+public:
+  explicit Names(const ShaleProgram &program) : weights(parameterNames(program)) {
+    for (int k = 0; k < program.kept_count; ++k)
+      kept.insert(program.kept[k].name);
+  }
+
+  /// Chooses the prefix with which the program has most of the file's names.
+  void fit(const std::vector<std::string> &names) {
+    std::map<std::pair<bool, std::string>, size_t> found; // (added, prefix): names
+    std::set<std::string> unknown;
+    for (const std::string &name : names)
+      if (!has(name)) {
+        unknown.insert(name);
+        eachPrefix(name, [&](size_t n) {
+          if (has(name.substr(n)))
+            ++found[{false, name.substr(0, n)}];
+        });
+      }
+    auto add = [&](const std::string &own) {
+      eachPrefix(own, [&](size_t n) {
+        if (unknown.count(own.substr(n)))
+          ++found[{true, own.substr(0, n)}];
+      });
+    };
+    for (const auto &[name, parameter] : weights)
+      add(name);
+    for (const std::string &name : kept)
+      add(name);
+    size_t most = 0;
+    for (const auto &[candidate, count] : found)
+      if (count > most) {
+        most = count;
+        std::tie(added, prefix) = candidate;
+      }
+  }
+
+  /// Returns a file's name as the program has it; the name itself if the program lacks both.
+  std::string own(const std::string &name) const {
+    if (prefix.empty() || has(name))
+      return name;
+    bool begins = name.compare(0, prefix.size(), prefix) == 0;
+    std::string other = added ? prefix + name : begins ? name.substr(prefix.size()) : name;
+    return has(other) ? other : name;
+  }
+
+  bool has(const std::string &name) const { return weights.count(name) || kept.count(name); }
+  std::string note() const {
+    return prefix.empty() ? ""
+                          : "names " + std::string(added ? "without" : "with") + " '" +
+                                printable(prefix) + "'";
+  }
+
+  const std::map<std::string, int> weights; // parameters, by each of their names
+  std::set<std::string> kept;
+
+private:
+  /// Calls `use` with the lengths of the first parts of a name, "a." and "a.b." of "a.b.c".
+  template <typename Use> static void eachPrefix(const std::string &name, Use use) {
+    size_t dot = name.find('.');
+    for (int parts = 0; dot != std::string::npos && parts < 8;
+         ++parts, dot = name.find('.', dot + 1))
+      use(dot + 1);
+  }
+
+  std::string prefix;
+  bool added = false; // to the file's names; else removed from them
+};
 } // namespace
 
 GivenWeights::GivenWeights(const ShaleProgram &program, const std::string &source,
@@ -112,7 +158,7 @@ void GivenWeights::open(const std::string &source) {
     files.push_back(std::make_unique<SafetensorsReader>(source));
   }
   for (const auto &[name, info] : files[0]->tensors())
-    all.push_back({&files[0]->file(), info, name});
+    all.push_back({&files[0]->file(), info, name, ""});
 }
 
 void GivenWeights::openIndex(const InputFile &input) {
@@ -145,29 +191,33 @@ void GivenWeights::openIndex(const InputFile &input) {
     if (!info)
       fail(SHALE_EXIT_DATA, "'%s' has no tensor '%s', '%s' says it has",
            reader->file().path().c_str(), printable(name).c_str(), path.c_str());
-    all.push_back({&reader->file(), *info, name});
+    all.push_back({&reader->file(), *info, name, ""});
   }
 }
 
 void GivenWeights::match(const ShaleProgram &program, const std::string &source,
                          const Renames &renames) {
-  std::map<std::string, int> names = parameterNames(program);
-  std::set<std::string> kept;
-  for (int k = 0; k < program.kept_count; ++k)
-    kept.insert(program.kept[k].name);
+  Names names(program);
+  std::vector<std::string> read;
+  for (Tensor &tensor : all) {
+    tensor.own = renames.apply(tensor.name);
+    if (!tensor.own.empty())
+      read.push_back(tensor.own);
+  }
+  names.fit(read);
   found.resize(program.parameter_count);
-  std::vector<std::string> missing, left, other;
-  for (const Tensor &tensor : all) {
-    std::string name = renames.apply(tensor.name);
-    if (name.empty())
+  std::vector<std::string> missing, left, masks, other;
+  for (Tensor &tensor : all) {
+    if (tensor.own.empty())
       continue;
-    auto known = names.find(name);
-    if (known == names.end() && kept.count(name)) {
+    std::string &name = tensor.own = names.own(tensor.own);
+    auto known = names.weights.find(name);
+    if (known == names.weights.end() && names.kept.count(name)) {
       beside[name] = tensor;
       continue;
     }
-    if (known == names.end() || !isWeight(program, known->second)) {
-      left.push_back(tensor.name);
+    if (known == names.weights.end() || !isWeight(program, known->second)) {
+      (isMask(*tensor.file, tensor.info, tensor.name) ? masks : left).push_back(tensor.name);
       continue;
     }
     const ShaleParameter &parameter = program.parameters[known->second];
@@ -185,11 +235,16 @@ void GivenWeights::match(const ShaleProgram &program, const std::string &source,
     Tensor &place = found[known->second];
     if (!place.file)
       place = tensor;
-    else if (renames.apply(place.name) == name)
+    else if (place.own == name)
       other.push_back(name + " is defined twice, as " + place.name + " and " + tensor.name);
     else
       tied.emplace_back(place, tensor);
   }
+  fitted = names.note();
+  if (!masks.empty())
+    fitted +=
+        std::string(fitted.empty() ? "" : "; ") +
+        "left out as masks and position numbers, which the model computes: " + listText(masks, 2);
   for (int p = 0; p < program.parameter_count; ++p) {
     const ShaleParameter &parameter = program.parameters[p];
     if (found[p].file || !isWeight(program, p))
@@ -213,10 +268,9 @@ void GivenWeights::match(const ShaleProgram &program, const std::string &source,
   if (!other.empty())
     text += format(" Of another shape or type (%zu; nothing is transposed): ", other.size()) +
             listText(other) + ".";
-  std::string guess = guessRename(missing, left);
-  if (!guess.empty() && renames.empty())
-    text += " The names fit with --init-map '" + printable(guess) + "'";
-  else if (!missing.empty() || !left.empty())
+  if (!names.note().empty())
+    text += " This is with " + names.note() + ", which fit best.";
+  if (!missing.empty() || !left.empty())
     text += " Rename tensors of the file with --init-map OLD=NEW; "
             "'OLD.*=' leaves tensors out";
   fail(SHALE_EXIT_DATA, "%s", text.c_str());

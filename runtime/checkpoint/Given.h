@@ -18,9 +18,11 @@ class GivenWeights {
 public:
   /// Opens the files and finds every parameter by its name or, if it is tied,
   /// by any of its names. `renames` are OLD=NEW, applied in order to the names in
-  /// the files, as Renames describes; a tensor whose name becomes empty is not read. All tensors
-  /// that are missing, left over or of another shape or kind are reported in one error with exit
-  /// code 65. A buffer may be missing.
+  /// the files, as Renames describes; a tensor whose name becomes empty is not read. A name that
+  /// the program lacks may then differ by a prefix, one for the whole model ("transformer."). Masks
+  /// and position numbers that the program lacks are not read (Masks.h). All other tensors that are
+  /// missing, left over or of another shape or kind are reported in one error with exit code 65. A
+  /// buffer may be missing.
   GivenWeights(const ShaleProgram &program, const std::string &source,
                const std::vector<std::string> &renames);
 
@@ -28,10 +30,13 @@ public:
     const InputFile *file = nullptr; // null: a missing buffer
     TensorInfo info;
     std::string name; // in the file
+    std::string own;  // in the program; "" if it is not read
   };
   const Tensor &of(int parameter) const { return found[parameter]; }
   /// Names of missing buffers, which keep the values of the program's own file.
   const std::vector<std::string> &missingBuffers() const { return buffers; }
+  /// Says what was done to the file's names without a flag; "" if nothing.
+  const std::string &note() const { return fitted; }
   /// Tensors of the model's state_dict that the program does not use, by their names
   /// in the program.
   const std::map<std::string, Tensor> &carried() const { return beside; }
@@ -48,6 +53,7 @@ private:
   std::vector<Tensor> found; // by parameter
   std::vector<std::pair<Tensor, Tensor>> tied;
   std::vector<std::string> buffers;
+  std::string fitted;
   std::map<std::string, Tensor> beside;
 };
 

@@ -335,6 +335,8 @@ std::string checkInitial(const ShaleProgram &program, const InitOptions &init) {
     return "";
   origin.given->checkTied();
   std::string text = "initial weights: from " + init.source;
+  if (!origin.given->note().empty())
+    text += "; " + origin.given->note();
   const std::vector<std::string> &kept = origin.given->missingBuffers();
   for (size_t i = 0; i < kept.size(); ++i)
     text += (i ? ", " : "; not there, so of the program's own: buffers ") + kept[i];

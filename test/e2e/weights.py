@@ -15,7 +15,7 @@ import numpy as np
 import runner
 from runner import Case, Deviates, main, read_safetensors, run
 
-runner.TYPES.update({"F16": np.float16, "BF16": np.uint16})
+runner.TYPES.update({"F16": np.float16, "BF16": np.uint16, "U8": np.uint8})
 
 
 def bf16(value):
@@ -52,8 +52,13 @@ class Weights:
         """The parameters with which the program starts, bf16 widened to f32."""
         self.count += 1
         out = self.work / f"out{self.count}"
-        run([program, "--data", self.case.batches, "--steps", 0, "--out", out, *flags], "the program")
+        self.text = run([program, "--data", self.case.batches, "--steps", 0, "--out", out, *flags], "the program").stdout
         return read_safetensors(out / "model.safetensors")
+
+    def noted(self, what):
+        lines = [line for line in self.text.splitlines() if line.startswith("initial weights: from ") and what in line]
+        if len(lines) != 1:
+            raise Deviates(f"the program does not say once: {what}: {self.text[-800:]}")
 
     def refused(self, code, words, *flags):
         out = self.work / "refused"
@@ -129,12 +134,13 @@ class Weights:
         # $ and . are special in OLD, $1 in NEW. Rules apply in order.
         flags = ["--init", path, "--init-map", r"model\.=", "--init-map", r"(.*)\.layers\.=$1.h."]
         self.same(self.start(self.programs[2], *flags), self.values, "renamed twice")
-        for prefix, values in (("m.", {"m." + name: value for name, value in self.values.items()}),
-                               ("", {name.replace("transformer.", "", 1): value for name, value in self.values.items() if name != "lm_head.weight"})):
+        for prefix, values in (("m.", {"m." + name: value for name, value in self.values.items()}), ("", self.hub())):
             path = self.save("prefix.safetensors", values)
             rule = "m.=" if prefix else "=transformer."
-            self.refused(65, [f"The names fit with --init-map '{rule}'"], "--init", path)
-            self.same(self.start(self.programs[2], "--init", path, "--init-map", rule), {**self.values}, f"by {rule}")
+            self.same(self.start(self.programs[2], "--init", path), self.values, f"without {rule}")
+            self.noted(f"names {'with' if prefix else 'without'} '{prefix or 'transformer.'}'")
+            self.same(self.start(self.programs[2], "--init", path, "--init-map", rule), self.values, f"by {rule}")
+        self.masks()
         extra = {**self.values, "transformer.h.0.attn.mask": np.zeros(3, np.float32)}
         path = self.save("extra.safetensors", extra)
         self.refused(65, ["Left over (1): transformer.h.0.attn.mask"], "--init", path)
@@ -143,6 +149,25 @@ class Weights:
         self.refused(64, ["OLD=NEW"], "--init", path, "--init-map", "abc")
         self.refused(64, ["regular expression"], "--init", path, "--init-map", "(=x")
         self.refused(64, ["give --init"], "--init-map", "a=b")
+
+    def hub(self):
+        """The weights under the names of the checkpoint that Hugging Face publishes as gpt2: those of the model without its head."""
+        return {name.replace("transformer.", "", 1): value for name, value in self.values.items() if name != "lm_head.weight"}
+
+    def masks(self):
+        mask = np.tril(np.ones((1, 1, 128, 128), np.float32))
+        layers = sorted({name.split(".")[1] for name in self.hub() if name.startswith("h.")})
+        hub = {**self.hub(), **{f"h.{layer}.attn.bias": mask for layer in layers}, **{f"h.{layer}.attn.masked_bias": np.float32(-1e4) for layer in layers}}
+        self.same(self.start(self.programs[2], "--init", self.save("hub.safetensors", hub)), self.values, "names and masks of the hub")
+        self.noted(f"names without 'transformer.'; left out as masks and position numbers, which the model computes: h.0.attn.bias, h.0.attn.masked_bias and {2 * len(layers) - 2} more")
+        whole = {**self.values, "transformer.h.0.attn.bias": mask.astype(np.uint8)}
+        self.same(self.start(self.programs[1], "--init", self.save("mask.safetensors", whole)), self.values, "a mask beside names of the program")
+        self.noted("; left out as masks and position numbers, which the model computes: transformer.h.0.attn.bias")
+        # A mismatch stops, and the message says under which names.
+        wrong = {**hub, "h.0.attn.bias": mask + 1}
+        self.refused(65, ["Left over (1): h.0.attn.bias.", "with names without 'transformer.'"], "--init", self.save("wrong.safetensors", wrong))
+        del hub["ln_f.bias"]
+        self.refused(65, ["Missing (1): transformer.ln_f.bias.", "with names without 'transformer.'"], "--init", self.save("less.safetensors", hub))
 
     def misfits(self):
         values = dict(self.values)
