@@ -21,12 +21,12 @@ TokenFile::TokenFile(const std::string &path, const TokenOptions &options) : fil
       kind.name && !options.typed && !(endsWith(path, ".npy") && isNpy(kind)))
     fail(SHALE_EXIT_DATA, "'%s' is %s, not a file of tokens: %s", path.c_str(), kind.name,
          kind.remedy);
-  if (endsWith(path, ".npy")) {
-    openNpy();
-    return;
-  }
-  if (endsWith(path, ".bin")) {
-    openBin(options);
+  if (endsWith(path, ".npy") || endsWith(path, ".bin")) {
+    if (endsWith(path, ".npy"))
+      openNpy();
+    else
+      openBin(options);
+    checkRange(options);
     return;
   }
   bool bytes = options.vocabulary > 0 && options.vocabulary <= 256;
@@ -124,6 +124,21 @@ void TokenFile::checkWidth(const TokenOptions &options) const {
        file.path().c_str(), options.type.c_str(),
        size == 2 && wide ? "three of four" : "every second", wide ? "int64" : "int32 or uint32",
        wide ? "int64" : "uint32");
+}
+
+/// Refuses numbers that are too narrow for the vocabulary: larger ones that were cast to them have
+/// wrapped, and every result is a valid token.
+void TokenFile::checkRange(const TokenOptions &options) const {
+  int64_t size = sizeOf(element);
+  if (options.typed || size > 2 || options.vocabulary <= int64_t(1) << (8 * size))
+    return;
+  fail(
+      SHALE_EXIT_DATA,
+      "'%s' holds tokens of %lld bits, %lld different ones, and the model has a vocabulary of %lld: "
+      "larger tokens wrapped when they were written. Write the file again with 32 bits; pass "
+      "--token-dtype %s if no token is larger",
+      file.path().c_str(), (long long)(8 * size), (long long)(int64_t(1) << (8 * size)),
+      (long long)options.vocabulary, size == 1 ? "uint8" : "uint16");
 }
 
 void TokenFile::openNpy() {

@@ -35,6 +35,7 @@ private:
   void openNpy();
   void openHeaderless(const TokenOptions &options);
   void checkWidth(const TokenOptions &options) const;
+  void checkRange(const TokenOptions &options) const;
   InputFile file;
   Dtype element = Dtype::U8;
   int64_t start = 0;

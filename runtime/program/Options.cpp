@@ -560,6 +560,12 @@ std::string checkSteps(const Options &o) {
   if (o.warmup > o.steps && o.warmup > 0)
     return format("--warmup %lld is longer than the run's %lld steps", (long long)o.warmup,
                   (long long)o.steps);
+  if (double from = decayStart(o); o.schedule == "wsd" && from + 1e-9 * o.steps < o.warmup)
+    return format(
+        "--schedule wsd decays from step %.9g of %lld (--decay-fraction %.9g), inside the "
+        "warm-up of %lld steps: pass --warmup %lld or less, or --decay-fraction %.4g or less",
+        from, (long long)o.steps, o.decayFraction, (long long)o.warmup, (long long)from,
+        static_cast<double>(o.steps - o.warmup) / o.steps);
   if (!o.traceFile.empty() && o.traceLast >= o.end())
     return format("--trace: the run ends before step %lld", (long long)o.traceLast);
   return "";

@@ -93,6 +93,8 @@ std::string flagDifferences(const Options &options,
 /// then the schedule until `steps`. wsd holds lr and decays linearly over the last
 /// `decayFraction` of all steps.
 double learningRate(const Options &options, int64_t step);
+/// Returns the step, perhaps a part of one, from which wsd decays.
+double decayStart(const Options &options);
 
 /// Returns the learning rate of `step` for parameters whose --lr is `base`: min-lr has the same
 /// ratio to it. With base 0 it is that of the others.

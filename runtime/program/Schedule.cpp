@@ -6,6 +6,8 @@
 
 namespace shale::rt {
 
+double decayStart(const Options &o) { return o.steps - o.decayFraction * o.steps; }
+
 static double scheduled(const Options &o, int64_t step, double lr, double minLr) {
   if (step < o.warmup)
     return lr * static_cast<double>(step + 1) / o.warmup;
@@ -17,7 +19,7 @@ static double scheduled(const Options &o, int64_t step, double lr, double minLr)
   if (o.schedule == "linear")
     return lr + (minLr - lr) * progress;
   if (o.schedule == "wsd") {
-    double decay = o.decayFraction * o.steps, start = o.steps - decay;
+    double decay = o.decayFraction * o.steps, start = decayStart(o);
     if (step < start || decay <= 0)
       return lr;
     return lr + (minLr - lr) * std::min((step - start) / decay, 1.0);

@@ -280,7 +280,9 @@ TEST_F(Files, WiderTokensThanSaidAreRecognized) {
     EXPECT_EQ(code(file(8, vocabulary), "int64", vocabulary), 0);
     EXPECT_EQ(code(file(4, vocabulary), "uint32", vocabulary), 0);
     EXPECT_EQ(code(file(4, vocabulary), "int32", vocabulary), 0);
-    EXPECT_EQ(code(file(2, std::min<int64_t>(vocabulary, 65536)), "uint16", vocabulary), 0);
+    if (vocabulary <= 65536) {
+      EXPECT_EQ(code(file(2, vocabulary), "uint16", vocabulary), 0);
+    }
   }
   EXPECT_EQ(code(file(8, 50257), "uint16", 0, "int64"), 65); // unknown type
   // Too few numbers to decide, and a file of padding only.
@@ -290,6 +292,44 @@ TEST_F(Files, WiderTokensThanSaidAreRecognized) {
   std::string padded(80000, '\0');
   padded += readText(file(8, 50257, 9000), 1 << 20);
   EXPECT_EQ(code(put("p.bin", padded), "uint16", 50257, "int64"), 65);
+}
+
+/// Ids of 70,000 that were cast to 16 bits have wrapped, and all of them are valid.
+TEST_F(Files, TokensTooNarrowForTheVocabularyAreRefused) {
+  auto refused = [&](const std::string &path, const char *type, bool typed, int64_t vocabulary) {
+    try {
+      TokenFile(path, {type, typed, vocabulary});
+    } catch (const Error &error) {
+      EXPECT_EQ(error.code, 65);
+      for (const std::string &word :
+           {std::string("holds tokens of"), std::to_string(vocabulary), std::string("32 bits"),
+            std::string("pass --token-dtype uint")})
+        EXPECT_NE(std::string(error.what()).find(word), std::string::npos) << error.what();
+      return true;
+    }
+    return false;
+  };
+  std::string tokens;
+  for (int64_t i = 0; i < 500; ++i)
+    tokens += little(i * i * 31 % 70000 % 65536, 2);
+  std::string bin = put("t.bin", tokens);
+  EXPECT_TRUE(refused(bin, "uint16", false, 70000));
+  EXPECT_TRUE(refused(bin, "uint16", false, 65537));
+  EXPECT_FALSE(refused(bin, "uint16", false, 65536));
+  EXPECT_FALSE(refused(bin, "uint16", true, 70000)); // as the user says
+  EXPECT_FALSE(refused(bin, "uint16", false, 0));    // not known
+  std::string head = little(20240520, 4) + little(1, 4) + little(500, 4);
+  EXPECT_TRUE(refused(put("c.bin", head + std::string(1024 - head.size(), '\0') + tokens), "uint16",
+                      false, 128256));
+  auto npy = [&](const std::string &type, const std::string &data) {
+    std::string text = "{'descr': '" + type + "', 'fortran_order': False, 'shape': (500,), }  \n";
+    return put("x.npy",
+               "\x93NUMPY" + std::string("\1\0", 2) + little(text.size(), 2) + text + data);
+  };
+  EXPECT_TRUE(refused(npy("<u2", tokens), "uint16", false, 70000));
+  EXPECT_TRUE(refused(npy("<i2", tokens), "uint16", false, 70000));
+  EXPECT_TRUE(refused(npy("|u1", tokens.substr(0, 500)), "uint16", false, 300));
+  EXPECT_FALSE(refused(npy("<i4", tokens + tokens), "uint16", false, 70000));
 }
 
 TEST_F(Files, DataFilesOfFoldersAndLists) {
@@ -530,6 +570,28 @@ TEST(Schedule, Shapes) {
   EXPECT_NEAR(learningRate(o, 90), 0.55, 1e-12);
   o.schedule = "constant";
   EXPECT_DOUBLE_EQ(learningRate(o, 99), 1);
+}
+
+TEST(Schedule, ADecayInsideTheWarmUpIsRefused) {
+  Options o;
+  o.steps = 100, o.schedule = "wsd", o.decayFraction = 0.8, o.warmup = 50;
+  std::string wrong = checkSteps(o);
+  for (const char *word : {"from step 20 of 100", "warm-up of 50 steps", "--warmup 20 or less",
+                           "--decay-fraction 0.5 or less"})
+    EXPECT_NE(wrong.find(word), std::string::npos) << wrong;
+  o.warmup = 20;
+  EXPECT_EQ(checkSteps(o), "");
+  o.warmup = 50, o.decayFraction = 0.5;
+  EXPECT_EQ(checkSteps(o), "");
+  o.decayFraction = 0.51;
+  EXPECT_NE(checkSteps(o), "");
+  o.schedule = "cosine";
+  EXPECT_EQ(checkSteps(o), "");
+  // Fractions that are not exact.
+  o.schedule = "wsd", o.steps = 10, o.decayFraction = 0.1, o.warmup = 9;
+  EXPECT_EQ(checkSteps(o), "");
+  o.steps = 1, o.warmup = 1, o.decayFraction = 1;
+  EXPECT_NE(checkSteps(o), "");
 }
 
 TEST(Schedule, RatesOfTheirOwn) {
