@@ -77,6 +77,18 @@ bool listsStart(const char *names, const std::string &word) {
   return false;
 }
 
+/// Whether a list of the table has a part of a plain word, such as "*lora*" of "use-lora-rank".
+bool listsPart(const char *names, const std::string &word) {
+  for (size_t begin = 0; begin <= word.size();
+       begin = std::min(word.find('-', begin), word.size()) + 1)
+    for (size_t end = begin; end < word.size();) {
+      end = std::min(word.find('-', end + 1), word.size());
+      if (lists(names, "*" + word.substr(begin, end - begin) + "*"))
+        return true;
+    }
+  return false;
+}
+
 template <typename Test> const ForeignFlag *firstRow(Test test) {
   const ForeignFlag *row = std::find_if(std::begin(rows), std::end(rows), test);
   return row == std::end(rows) ? nullptr : row;
@@ -93,36 +105,100 @@ std::string plainWord(std::string word) {
   return word;
 }
 
-FoundFlag findForeignFlag(const std::string &typed,
-                          const std::function<bool(const std::string &)> &isOwn) {
-  std::string word = plainWord(typed.substr(0, typed.find('=')));
-  if (word.empty() || word.find_first_of(",|*") != std::string::npos)
-    return {};
-  std::string last = word.substr(word.rfind('.') + 1);
-  for (size_t at = 0; at != std::string::npos; at = word.find('.', at)) {
-    at += at > 0;
-    if (const ForeignFlag *row = rowOf(word.substr(at)))
-      return {"", row};
-  }
-  if (isOwn(last))
-    return {last};
-  std::string rest = last;
-  for (const char *prefix : {"fsdp-", "megatron-lm-", "parallelism-config-"})
-    if (last.compare(0, std::strlen(prefix), prefix) == 0)
-      rest = last.substr(std::strlen(prefix));
-  if (const ForeignFlag *row = rowOf(rest))
-    return {"", row};
-  if (isOwn(rest))
-    return {rest};
-  // The innermost section first.
+/// The row of a section that has a pattern, such as "trl.**"; the innermost one first.
+static const ForeignFlag *rowOfSection(const std::string &word, const char *pattern) {
   for (size_t end = word.rfind('.'); end != std::string::npos && end > 0;
        end = word.rfind('.', end - 1)) {
     size_t before = word.rfind('.', end - 1);
     size_t start = before == std::string::npos ? 0 : before + 1;
-    if (const ForeignFlag *row = rowOf(word.substr(start, end - start) + ".*"))
+    if (const ForeignFlag *row = rowOf(word.substr(start, end - start) + pattern))
+      return row;
+  }
+  return nullptr;
+}
+
+/// Returns the row of a start or a part of the last part of a word.
+static const ForeignFlag *rowOfPattern(const std::string &last) {
+  if (const ForeignFlag *row =
+          firstRow([&](const ForeignFlag &row) { return listsStart(row.names, last); }))
+    return row;
+  return firstRow([&](const ForeignFlag &row) { return listsPart(row.names, last); });
+}
+
+/// Returns `last` without a prefix of a launcher or its like.
+static std::string withoutPrefix(const std::string &last,
+                                 std::initializer_list<const char *> prefixes) {
+  for (const char *prefix : prefixes)
+    if (last.compare(0, std::strlen(prefix), prefix) == 0)
+      return last.substr(std::strlen(prefix));
+  return last;
+}
+
+FoundFlag findForeignFlag(const std::string &typed,
+                          const std::function<bool(const std::string &)> &isOwn) {
+  std::string word = plainWord(typed.substr(0, typed.find('=')));
+  constexpr size_t longest = 200; // characters
+  if (word.empty() || word.size() > longest || word.find_first_of(",|*") != std::string::npos)
+    return {};
+  if (const ForeignFlag *row = rowOf(word))
+    return {"", row};
+  if (const ForeignFlag *row = rowOfSection(word, ".**"))
+    return {"", row};
+  std::string last = word.substr(word.rfind('.') + 1);
+  for (size_t dot = word.find('.'); dot != std::string::npos; dot = word.find('.', dot + 1)) {
+    const ForeignFlag *row = rowOf(word.substr(dot + 1));
+    // A setting of this program's optimizer, such as --momentum, has a row for other programs.
+    if (row && !(word.size() - dot - 1 == last.size() && isOwn(last)))
       return {"", row};
   }
-  return {"", firstRow([&](const ForeignFlag &row) { return listsStart(row.names, rest); })};
+  if (isOwn(last))
+    return {last};
+  std::string rest = withoutPrefix(last, {"fsdp-", "megatron-lm-", "parallelism-config-"});
+  if (const ForeignFlag *row = rowOf(rest))
+    return {"", row};
+  if (isOwn(rest))
+    return {rest};
+  if (const ForeignFlag *row = rowOfSection(word, ".*"))
+    return {"", row};
+  if (const ForeignFlag *row = rowOfPattern(rest))
+    return {"", row};
+  // What does not exist or is not needed can neither be turned on nor off.
+  std::string topic = withoutPrefix(rest, {"no-", "disable-", "enable-", "use-", "with-"});
+  const ForeignFlag *row = rowOf(topic);
+  return {"", row && *row->why ? row : nullptr};
+}
+
+/// Returns the number of letters to insert, remove, change or swap with the next one.
+static size_t distance(const std::string &a, const std::string &b) {
+  std::vector<std::vector<size_t>> d(a.size() + 1, std::vector<size_t>(b.size() + 1));
+  for (size_t i = 0; i <= a.size(); ++i)
+    for (size_t j = 0; j <= b.size(); ++j) {
+      if (i == 0 || j == 0) {
+        d[i][j] = i + j;
+        continue;
+      }
+      d[i][j] =
+          std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] != b[j - 1])});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
+    }
+  return d[a.size()][b.size()];
+}
+
+std::string nearestWord(const std::string &word, const std::vector<std::string> &names) {
+  constexpr size_t longest = 64; // of Shale's flags
+  if (word.size() < 3 || word.size() > longest)
+    return "";
+  std::string best;
+  size_t least = word.size() < 8 ? 2 : 3;
+  for (const std::string &name : names) {
+    size_t d = name.compare(0, word.size(), word) == 0 ? 0 : distance(word, name);
+    if (d < least) {
+      least = d;
+      best = name;
+    }
+  }
+  return best;
 }
 
 std::string findForeignValue(const std::string &flag, const std::string &typed) {

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace shale::rt {
 
@@ -29,6 +30,12 @@ std::string plainWord(std::string word);
 /// is a flag of Shale, of shalec or of the program.
 FoundFlag findForeignFlag(const std::string &typed,
                           const std::function<bool(const std::string &)> &isOwn);
+
+/// Returns the one of `names` of which a word is likely a slip of the fingers: a letter left out,
+/// added or changed, or two swapped (two of these in a word of eight letters or more), or its first
+/// letters, three or more. "" if there is none, as for most words of other frameworks, which mean
+/// something else.
+std::string nearestWord(const std::string &word, const std::vector<std::string> &names);
 
 /// Returns Shale's value for a value as typed, for the flag of a plain name; "" if the table has
 /// none.

@@ -13,43 +13,14 @@
 namespace shale::rt {
 
 namespace {
-/// Levenshtein distance.
-size_t distance(const std::string &a, const std::string &b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j)
-    row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      size_t above = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])});
-      diagonal = above;
-    }
-  }
-  return row[b.size()];
-}
-
+/// Returns the flag that a word is likely a slip of; "" if none.
 std::string nearest(const CLI::App &app, const std::string &flag) {
-  std::string name = flag.substr(0, flag.find('='));
-  name.erase(0, name.find_first_not_of('-'));
-  std::replace(name.begin(), name.end(), '_', '-');
-  if (name.rfind('.') != std::string::npos) // --training.steps
-    name.erase(0, name.rfind('.') + 1);
-  std::string best;
-  size_t least = std::max<size_t>(3, name.size() / 2 + 1);
+  std::vector<std::string> names;
   for (const CLI::Option *option : app.get_options())
-    for (const std::string &known : option->get_lnames()) {
-      size_t d = distance(name, known);
-      bool prefix = !name.empty() && known.compare(0, name.size(), name) == 0;
-      if (prefix)
-        d = 0;
-      if (d < least) {
-        least = d;
-        best = known;
-      }
-    }
-  return best;
+    for (const std::string &name : option->get_lnames())
+      names.push_back(name);
+  std::string word = plainWord(flag.substr(0, flag.find('=')));
+  return nearestWord(word.substr(word.rfind('.') + 1), names);
 }
 
 /// "5GB", "1.5GiB", "4096"; false for anything else, 0 included.

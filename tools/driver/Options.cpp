@@ -82,19 +82,13 @@ std::string withoutBlankLines(StringRef text) {
   return llvm::join(lines, "\n") + "\n";
 }
 
-/// Returns the flag of `app` nearest to `word`, if near enough to be a likely typo.
+/// Returns the flag of `app` that `word` is likely a slip of; "" if none.
 std::string nearestFlag(const CLI::App &app, StringRef word) {
-  std::string best;
-  unsigned distance = 4;
+  std::vector<std::string> names;
   for (const CLI::Option *option : app.get_options())
-    for (const std::string &name : option->get_lnames()) {
-      unsigned d = word.edit_distance(name, true, distance);
-      if (d < distance) {
-        distance = d;
-        best = "--" + name;
-      }
-    }
-  return best;
+    llvm::append_range(names, option->get_lnames());
+  std::string near = rt::nearestWord(rt::plainWord(word.str()), names);
+  return near.empty() ? "" : "--" + near;
 }
 
 /// Prints what is wrong with the flags, and what the user may have meant.
@@ -114,7 +108,7 @@ void reportError(const CLI::App &app, const CLI::ParseError &error,
     unknown = true;
     if (std::string answer = answerToForeignFlag(word); !answer.empty())
       os << "shalec: note: " << answer << "\n";
-    else if (std::string near = nearestFlag(app, rt::plainWord(word.str())); !near.empty())
+    else if (std::string near = nearestFlag(app, word); !near.empty())
       os << "shalec: note: did you mean " << near << "?\n";
   }
   if (!unknown)

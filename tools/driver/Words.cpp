@@ -22,6 +22,17 @@ static bool isProgramFlag(const std::string &flag) {
   return false;
 }
 
+/// Says that flags are those of the program, after the first of them: "--keep N of the program, at
+/// run time; 0 keeps all". What is no flag is left as it is.
+static std::string atRunTime(StringRef train) {
+  if (!train.starts_with("--"))
+    return train.str();
+  size_t end = train.size();
+  for (const char *mark : {"; ", ", ", ": ", " ("})
+    end = std::min(end, train.find(mark));
+  return (train.take_front(end) + " of the program, at run time" + train.drop_front(end)).str();
+}
+
 std::string shale::answerToForeignFlag(StringRef word) {
   std::string flag = ("--" + word).str(), plain = rt::plainWord(word.str());
   if (isProgramFlag(plain))
@@ -39,8 +50,7 @@ std::string shale::answerToForeignFlag(StringRef word) {
     return "";
   if (*found.row->why)
     return flag + " " + found.row->why;
-  return *found.row->shalec ? use + found.row->shalec
-                            : use + found.row->train + " of the program, at run time";
+  return *found.row->shalec ? use + found.row->shalec : use + atRunTime(found.row->train);
 }
 
 std::string shale::flagForForeignValue(StringRef flag, StringRef value) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes docs/guide/from-fsdp.md with the tables of runtime/program/ForeignWords.def to standard output.
+"""Writes docs/guide/from-fsdp.md with the tables of runtime/program/ForeignWords.def and ForeignAreas.def to standard output.
 
 usage: tools/scripts/words.py
 
@@ -11,14 +11,14 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-TABLE, PAGE = ROOT / "runtime/program/ForeignWords.def", ROOT / "docs/guide/from-fsdp.md"
+TABLES, PAGE = [ROOT / f"runtime/program/Foreign{name}.def" for name in ("Words", "Areas")], ROOT / "docs/guide/from-fsdp.md"
 # A flag with its value: what has a capital letter or a sign, or is one of Shale's words.
-FLAG = re.compile(r"--[a-z0-9-]+(?:=[^\s;]*[^\s,;]| (?:\S*[A-Z|:=,]\S*[^\s,;]|[A-Z]|\d+|hybrid|none|optimizer|grad|full|sgd|wsd|f16|f32)(?: FILE)?(?![\w.]))?")
+FLAG = re.compile(r"--[a-z0-9-]+(?:=[^\s;]*[^\s,;:]| (?:\S*[A-Z|:=,]\S*[^\s,;:]|[A-Z]|\d+|hybrid|none|optimizer|grads?|full|sgd|wsd|f16|f32|fp8|params|activations|auto|never|must|block)(?: FILE)?(?![\w.]))?")
 
 
 def rows():
     """(kind, arguments) of each row of the table, in order."""
-    text = re.sub(r"^//.*\n", "", TABLE.read_text(), flags=re.M)
+    text = re.sub(r"^(//|#include).*\n", "", "".join(table.read_text() for table in TABLES), flags=re.M)
     for kind, inside in re.findall(r'^(\w+)\(((?:"[^"\n]*"[\s,]*)+)\)$', text, re.M):
         yield kind, [re.sub(r'"\s*"', "", arg) for arg in re.split(r'",\s*"', inside.strip()[1:-1])]
 
@@ -60,7 +60,7 @@ def tables():
             plain = name.lower().replace("_", "-")
             for key in [f"--{flag} {plain}" for flag in args[0].split(",")] if kind == "VALUE" else [plain]:
                 if key in seen or key in own:
-                    sys.exit(f"{TABLE.name}: '{name}' is {'a flag of Shale' if key in own else 'in two rows'}")
+                    sys.exit(f"{TABLES[0].parent.name}/Foreign*.def: '{name}' is {'a flag of Shale' if key in own else 'in two rows'}")
                 seen.add(key)
         if shown:
             text[at] += row_of(", ".join(f"`{name}`" for name in shown), shale(kind, [args[0], args[2]] if kind == "VALUE" else args[1:], train))

@@ -2,7 +2,7 @@
 
 usage: words.py ROOT
 
-Asks for the words below, for those that docs/guide/from-fsdp.md shows with an answer, and for each key of config-keys.txt. The table's flags of Shale must be those of --help-all. Spellings of Shale's own flags and values must be taken.
+Asks for the words below, for those that docs/guide/from-fsdp.md shows with an answer, and for each word of foreign-words.txt. The table's flags of Shale must be those of --help-all. Spellings of Shale's own flags and values must be taken.
 """
 import pathlib
 import re
@@ -51,10 +51,27 @@ TYPED = {
     "--parallelism_config_dp_shard_size 2": "use --mesh fsdp=N", "--fsdp_sharding_strategy FULL_SHARD": "use --shard none|optimizer|grad|full",
     "--parallelism.pipeline_parallel_degree 2": "does not exist in Shale: pipeline parallelism is not supported",
 }
+# Of things that sound like one of Shale's, or that Shale lacks.
+TYPED |= {
+    "--activation-offload": "use --offload activations, with --recompute or without", "--enable_activation_offload": "use --offload activations",
+    "--activation_offloading": "use --offload activations", "--optimizer_offload": "use --offload optimizer", "--cpu_checkpointing": "use --recompute block --offload activations",
+    "--activation_checkpointing.cpu_checkpointing": "use --recompute block --offload activations", "--compile.memory_policy x": "use --recompute none|block|selective|auto and --offload activations",
+    "--sp_size 2": "does not exist in Shale: sequences are not split over ranks", "--quantize.linear.nvfp4": "and there are none in 4 bits", "--mxfp8": "one scale per tensor",
+    "--expert_parallel": "does not exist in Shale: no rank computes only some of the experts", "--packing": "does not exist in Shale: tokens are cut into windows", "--rank 0": "use RANK, WORLD_SIZE",
+    "--init_method env": "use RANK, WORLD_SIZE", "--lora_r 8": "does not exist in Shale: adapters", "--peft": "does not exist in Shale: adapters", "--backend nccl": "use --comm nccl|staged of the program, at run time, if",
+    "--use_reentrant": "is not needed: --recompute is a decision", "--set_to_none": "no gradient outlives its step", "--FSDPStrategy": "use --shard none|optimizer|grad|full", "--memory_snapshot": "use --report memory=FILE.html",
+    "--num_tokens_per_train_step 9": "and --accumulate K", "--load_in_4bit": "weights are f32, bf16 or f16", "--attn_implementation sdpa": "use --attention auto|generated", "--ema": "no average of the weights",
+    "--z_loss": "the loss and its terms are part of the model", "--validator.steps 5": "use --eval-batches N", "--trl.epsilon 1": "does not exist in Shale: no step samples texts", "--vllm.device cuda": "does not exist in Shale",
+    "--no-wandb": "does not exist in Shale: metrics.jsonl", "--ckpt-keep-n 3": "use --keep N of the program, at run time, the newest; 0 keeps all", "--disable-msc": "are paths of the file system",
+}
 # Other spellings of Shale's own flags and values.
 TAKEN = ["--optimizer AdamW", "--unit size:1e8", "--unit size:100m", "--unit size:100_000_000", "--unit Block", "--reshard_after_forward=False", "--shard FULL",
          "--Param_Dtype BF16", "--mesh FSDP=2"]
 WRONG = ["--unit size:1e-3", "--unit size:1.5", "--unit size:e8", "--unit size:1e99", "--unit size:nan", "--unit size:-1e3", "--unit size:"]
+
+
+PROGRAM = set(re.sub(r'["\s]', "", re.search(r"^TRAIN_FLAGS\((.*?)\)", (ROOT / "runtime/program/ForeignWords.def").read_text(), re.S | re.M)[1]).split(","))
+PROGRAM |= {"beta1", "beta2", "eps", "weight-decay", "momentum", "match-rms-adamw", "adamw-lr"}  # of optimizers
 
 
 def shalec(*words):
@@ -73,15 +90,20 @@ for command, ours in asked:
     count += 1
 print(f"{count} words, each is answered")
 
-# shalec answers each flag that it does not know.
+# shalec answers each flag that it does not know, and guesses none of them by its letters.
 options = set(re.findall(r"^ +(?:-h,)?--([\w-]+)", shalec("--help-all").stdout, re.M)) - {"help", "help-all", "version"}
-keys = [line for line in (ROOT / "test/tools/Inputs/config-keys.txt").read_text().splitlines() if not line.startswith("#")]
+keys = [line.split()[1] for line in (ROOT / "test/tools/Inputs/foreign-words.txt").read_text().splitlines() if not line.startswith("#")]
 keys = [key for key in keys if key.lower().replace("_", "-") not in options]
 run = shalec("model.onnx", *("--" + key for key in keys))
 answers = dict(re.findall(r"^shalec: note: --(\S+) (is .*|does not exist in Shale: .*)$", run.stderr, re.M))
 if run.returncode != 64 or (lost := [key for key in keys if key not in answers and key.lower().replace("_", "-") not in answers]):
     sys.exit(f"no answer to {lost}: {run.stderr[-500:]}")
-print(f"{len(keys) // 100}.. hundred keys, each is answered")
+if "did you mean" in run.stderr:
+    sys.exit(f"a guess: {run.stderr}")
+for key, answer in answers.items():  # that name flags
+    if unknown := {flag for flag in re.findall(r"--([a-z][\w-]+)", answer)} - options - PROGRAM:
+        sys.exit(f"--{key} {answer}: there is no --{unknown.pop()}")
+print(f"{len(keys) // 1000}.. thousand words, each is answered")
 
 listed = set(re.search(r"^SHALEC_FLAGS\((.*?)\)", (ROOT / "runtime/program/ForeignWords.def").read_text(), re.S | re.M)[1].replace('"', "").replace("\n", "").replace(" ", "").split(","))
 if listed != options:
@@ -95,3 +117,11 @@ for value in ("", "-", ".", ",", "|"):  # nobody's words
     if run.returncode != 64 or "in Shale" in run.stderr:
         sys.exit(f"--offload '{value}' ended with {run.returncode}: {run.stderr}")
 print("other spellings are taken")
+
+# A guess is for slips of the fingers, not for words that share letters with a flag.
+for word, guess in {"shrad": "--shard", "sharrd": "--shard", "uni": "--unit", "sequence-paralel": "--sequence-parallel", "max-gathers-in-fligth": "--max-gathers-in-flight", "offloads": "--offload",
+                    "orderly": "", "mint": "", "bonds": "", "on": "", "x" * 100000: "", "-".join("ab") * 40: "", "a." * 99: "", "a-" * 99: ""}.items():
+    run = shalec("missing.onnx", "--" + word)
+    if run.returncode != 64 or re.findall("did you mean (.*)[?]", run.stderr) != [guess] * bool(guess):
+        sys.exit(f"--{word[:99]} ended with {run.returncode}: {run.stderr[-300:]}")
+print("slips are guessed")
