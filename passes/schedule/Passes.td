@@ -268,6 +268,9 @@ def VerifyScheduledPass : Pass<"shale-verify-scheduled", "::mlir::ModuleOp"> {
   let description = [{
     Fails where a collective does not stand in a `dist.start`, and where a `mem.offload` or `mem.reload` is left.
 
+    Fails where a unit is gathered or copied ahead of its use although more than `max-gathers-in-flight` units are whole or in
+    flight. More may be whole only if all of them are in use: a kernel reads several units, or units stay whole.
+
     Refused:
 
     ```mlir
@@ -280,6 +283,9 @@ def VerifyScheduledPass : Pass<"shale-verify-scheduled", "::mlir::ModuleOp"> {
 
     with "is not scheduled: it must be inside a dist.start".
   }];
+  let options = [
+    Option<"maxGathersInFlight", "max-gathers-in-flight", "int64_t", "2", "Units that may be whole or in flight at once">
+  ];
 }
 
 #endif // SHALE_SCHEDULE_PASSES_TD

@@ -32,7 +32,9 @@ void shale::buildSchedulePipeline(OpPassManager &pm, const ScheduleOptions &opti
   transfers.prefetch = options.prefetch;
   transfers.maxGathersInFlight = options.maxGathersInFlight;
   pm.addPass(createScheduleTransfersPass(transfers));
-  pm.addPass(createVerifyScheduledPass());
+  VerifyScheduledPassOptions verify;
+  verify.maxGathersInFlight = options.maxGathersInFlight;
+  pm.addPass(createVerifyScheduledPass(verify));
 }
 
 void shale::registerSchedulePasses() {

@@ -6,6 +6,7 @@
 #include "passes/schedule/Bodies.h"
 #include "passes/schedule/Passes.h"
 #include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/SmallVectorExtras.h"
 
 using namespace mlir;
 using namespace shale;
@@ -22,11 +23,13 @@ static StringAttr gatheredUnit(dist::StartOp start) {
 }
 
 namespace {
-/// One gather of a unit's group. Positions are those of ops before any is moved.
+/// One gather of a unit's group. All positions are those in the block before any op is moved.
 struct Gather {
   dist::StartOp start;
   StringAttr unit;
-  int64_t begin, use, end;
+  int64_t begin; ///< The gather starts in front of the op at this position.
+  int64_t use, end;
+  SmallVector<Operation *, 4> moved; ///< in their new order; empty: the gather stays
 };
 } // namespace
 
@@ -59,9 +62,8 @@ static int64_t earliestStart(ArrayRef<Gather> before, const Gather &gather, int6
   return earliest;
 }
 
-/// Collects the ops that move with a gather, last first: those that only compute its shard from
-/// state (a barrier, a copy from the host, a cast). Returns false if the shard is computed
-/// otherwise.
+/// Collects the ops that compute the gather's shard from state (a barrier, a copy from the host, a
+/// cast), last first. Returns false if the shard is computed otherwise.
 static bool makersOf(dist::StartOp start, SmallVectorImpl<Operation *> &makers) {
   Operation *maker = start.getInput().getDefiningOp();
   while (maker && maker->getNumOperands() == 1 && maker->getResult(0).hasOneUse() &&
@@ -72,40 +74,54 @@ static bool makersOf(dist::StartOp start, SmallVectorImpl<Operation *> &makers) 
   return !maker;
 }
 
-/// Starts gathers ahead of use. Assumes that each is at its use.
-static void prefetchGathers(Block &block, int64_t prefetch, int64_t most) {
+/// Finds the place of each gather. Gathers start in the order of their first use.
+static SmallVector<Gather> placeGathers(ArrayRef<Operation *> ops, int64_t prefetch, int64_t most) {
   DenseMap<Operation *, int64_t> positions;
-  SmallVector<Operation *> ops;
+  for (auto [position, op] : llvm::enumerate(ops))
+    positions[op] = position;
   SmallVector<Gather> gathers;
-  for (Operation &op : block) {
-    positions[&op] = ops.size();
-    ops.push_back(&op);
-  }
-  for (Operation *op : ops) {
+  for (auto [at, op] : llvm::enumerate(ops)) {
     auto start = dyn_cast<dist::StartOp>(op);
     if (!start || !gatheredUnit(start))
       continue;
-    Gather gather{start, gatheredUnit(start), 0, positions[start.getWait()],
-                  positions.lookup(lastReader(wholeOf(start)))};
-    // The start itself is not counted: it moves.
-    gather.begin = std::min(earliestStart(gathers, gather, prefetch, most), positions[op]);
-    if (gather.begin < positions[op]) {
-      Operation *place = ops[gather.begin];
-      // Gathers start in the order of their first use.
-      if (!gathers.empty() && !gathers.back().start->isBeforeInBlock(place))
-        place = gathers.back().start->getNextNode();
-      SmallVector<Operation *> makers;
-      if (makersOf(start, makers)) {
-        while (llvm::is_contained(makers, place))
-          place = place->getNextNode();
-        for (Operation *maker : llvm::reverse(makers))
-          if (maker != place && place->isBeforeInBlock(maker))
-            maker->moveBefore(place);
-        if (place != start.getOperation())
-          start->moveBefore(place);
-      }
+    int64_t stays = at;
+    Gather gather{start,
+                  gatheredUnit(start),
+                  stays,
+                  positions.lookup(start.getWait()),
+                  positions.lookup(lastReader(wholeOf(start))),
+                  {}};
+    int64_t begin = earliestStart(gathers, gather, prefetch, most);
+    if (!gathers.empty())
+      begin = std::max(begin, gathers.back().begin + gathers.back().moved.empty());
+    SmallVector<Operation *> makers;
+    if (begin < stays && makersOf(start, makers)) {
+      gather.begin = begin;
+      for (Operation *maker : llvm::reverse(makers))
+        if (positions.lookup(maker) >= begin)
+          gather.moved.push_back(maker);
+      gather.moved.push_back(start);
     }
-    gathers.push_back(gather);
+    gathers.push_back(std::move(gather));
+  }
+  return gathers;
+}
+
+/// Starts gathers ahead of use. Assumes that each is at its use.
+static void prefetchGathers(Block &block, int64_t prefetch, int64_t most) {
+  SmallVector<Operation *> ops = llvm::map_to_vector(block, [](Operation &op) { return &op; });
+  SmallVector<Gather> gathers = placeGathers(ops, prefetch, most);
+  DenseSet<Operation *> moved;
+  for (const Gather &gather : gathers)
+    moved.insert(gather.moved.begin(), gather.moved.end());
+  // The block is built again, op by op.
+  auto next = gathers.begin();
+  for (auto [position, op] : llvm::enumerate(ops)) {
+    for (; next != gathers.end() && next->begin == int64_t(position); ++next)
+      for (Operation *each : next->moved)
+        each->moveBefore(&block, block.end());
+    if (!moved.contains(op))
+      op->moveBefore(&block, block.end());
   }
 }
 

@@ -1,6 +1,11 @@
 //===- VerifyScheduled.cpp - Exit contract of schedule --------------------===//
 #include "dialects/mem/Mem.h"
+#include "lib/Analysis/Aliases.h"
+#include "lib/Analysis/Gathers.h"
+#include "passes/schedule/Bodies.h"
 #include "passes/schedule/Passes.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace shale;
@@ -10,23 +15,106 @@ namespace shale {
 #include "passes/schedule/Passes.h.inc"
 } // namespace shale
 
+static LogicalResult verifyStarted(ModuleOp module) {
+  WalkResult result = module.walk([](Operation *op) {
+    if (isa<mem::OffloadOp, mem::ReloadOp>(op)) {
+      op->emitOpError("is not scheduled: it must be a mem.start and a mem.wait");
+      return WalkResult::interrupt();
+    }
+    if (!isa<CollectiveOpInterface>(op) || isa<dist::StartOp>(op->getParentOp()))
+      return WalkResult::advance();
+    op->emitOpError("is not scheduled: it must be inside a dist.start");
+    return WalkResult::interrupt();
+  });
+  return failure(result.wasInterrupted());
+}
+
+//===- Units that are whole -----------------------------------------------===//
+
+namespace {
+/// One group of a unit, from where its gather or its copy starts to its last reader.
+struct Whole {
+  Operation *start;
+  StringAttr unit;
+  int64_t begin, firstRead, lastRead;
+};
+using Units = llvm::SmallSetVector<StringAttr, 8>;
+} // namespace
+
+/// Returns the value that an op brings if it starts the gather or the copy of a whole group of a
+/// unit, and the unit; else null.
+static std::pair<Value, StringAttr> broughtBy(Operation *op) {
+  if (auto start = dyn_cast<dist::StartOp>(op)) {
+    auto gather = dyn_cast<dist::UnitGatherOp>(start.getCollective().getOperation());
+    if (gather)
+      return {wholeOf(start), gather.getUnitAttr().getAttr()};
+  }
+  auto copy = dyn_cast<mem::StartOp>(op);
+  if (copy && copy.getTarget() == mem::Memory::Device && copy->hasOneUse()) {
+    Value copied = copy->user_begin()->getResult(0);
+    for (Operation *user : copied.getUsers())
+      if (auto view = dyn_cast<dist::UnitViewOp>(user))
+        return {copied, view.getUnitAttr().getAttr()};
+  }
+  return {};
+}
+
+/// Fails if a unit is gathered or copied ahead of its use where more than `most` units are whole or
+/// in flight. More may be so only if all are in use: that depends on the ops, not on their order.
+static LogicalResult verifyUnitsAtOnce(Block &block, int64_t most) {
+  DenseMap<Operation *, int64_t> positions;
+  int64_t count = 0;
+  for (Operation &op : block)
+    positions[&op] = count++;
+  SmallVector<Whole> wholes;
+  llvm::MapVector<int64_t, Operation *> readers; // first and last ones
+  for (Operation &op : block) {
+    auto [value, unit] = broughtBy(&op);
+    if (!value || !firstReader(value))
+      continue;
+    wholes.push_back(
+        {&op, unit, positions[&op], positions[firstReader(value)], positions[lastReader(value)]});
+    readers[wholes.back().firstRead] = firstReader(value);
+    readers[wholes.back().lastRead] = lastReader(value);
+  }
+  // Units are released at readers only: most are whole at one.
+  for (auto [at, reader] : readers) {
+    Units alive, inUse;
+    const Whole *ahead = nullptr;
+    for (const Whole &whole : wholes) {
+      if (at < whole.begin || whole.lastRead < at)
+        continue;
+      alive.insert(whole.unit);
+      if (whole.firstRead <= at)
+        inUse.insert(whole.unit);
+      else
+        ahead = &whole;
+    }
+    if (int64_t(alive.size()) <= most || alive.size() == inUse.size())
+      continue;
+    InFlightDiagnostic diag = ahead->start->emitOpError("brings unit '")
+                              << ahead->unit.getValue() << "' too early: " << alive.size()
+                              << " units are whole or in flight at once, of which " << inUse.size()
+                              << " are in use; at most " << most
+                              << " may be (max-gathers-in-flight)";
+    diag.attachNote(reader->getLoc()) << "at this op";
+    return diag;
+  }
+  return success();
+}
+
 namespace {
 struct VerifyScheduledPass : public shale::impl::VerifyScheduledPassBase<VerifyScheduledPass> {
   using Base::Base;
   void runOnOperation() override {
-    WalkResult copies = getOperation().walk([](Operation *op) {
-      if (!isa<mem::OffloadOp, mem::ReloadOp>(op))
-        return WalkResult::advance();
-      op->emitOpError("is not scheduled: it must be a mem.start and a mem.wait");
-      return WalkResult::interrupt();
-    });
-    WalkResult result = getOperation().walk([](CollectiveOpInterface collective) {
-      if (isa<dist::StartOp>(collective->getParentOp()))
-        return WalkResult::advance();
-      collective->emitOpError("is not scheduled: it must be inside a dist.start");
-      return WalkResult::interrupt();
-    });
-    if (result.wasInterrupted() || copies.wasInterrupted())
+    LogicalResult units = success();
+    if (failed(verifyStarted(getOperation())) ||
+        failed(forEachBody(getOperation(),
+                           [&](Block &block) {
+                             if (succeeded(units))
+                               units = verifyUnitsAtOnce(block, maxGathersInFlight);
+                           })) ||
+        failed(units))
       signalPassFailure();
   }
 };

@@ -34,7 +34,8 @@ MOVES = {
     "recompute": {"block": "--recompute block", "selective": "--recompute selective"},
     "offload": {"all": "--offload all", "params": "--offload params", "grads": "--offload grads", "optimizer": "--offload optimizer",
                 "activations": "--offload activations:0.5"},
-    "gathers": {"prefetch-0": "--prefetch 0", "prefetch-2": "--prefetch 2 --max-gathers-in-flight 3", "keep": "--reshard-after-forward=false"},
+    "gathers": {"prefetch-0": "--prefetch 0", "prefetch-2": "--prefetch 2 --max-gathers-in-flight 3",
+                "bounded": "--prefetch 3 --max-gathers-in-flight 2", "keep": "--reshard-after-forward=false"},
     "order": {"memory": "--order memory"},
 }
 # These also change roundings or the order of sums:
