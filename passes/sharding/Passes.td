@@ -269,6 +269,57 @@ def PartitionPass : Pass<"shale-partition", "::mlir::ModuleOp"> {
   let dependentDialects = ["::shale::mem::MemDialect", "::shale::dist::DistDialect", "::shale::nn::NNDialect"];
 }
 
+def DelaySumsPass : Pass<"shale-delay-sums", "::mlir::ModuleOp"> {
+  let summary = "Sums gradients over data axes last";
+  let description = [{
+    A gradient may be a linear function of sums over ranks and of values that are whole on every rank: with an L2 term of the
+    parameters in the loss, it is the sum over ranks of their parts, plus the parameter times a constant. Such a gradient is no partial
+    sum, so that its unit could not reduce it together with the others.
+
+    The pass moves sums over data axes behind linear ops whose results only updates, sums over micro-batches and norms read. Whole values become
+    partial sums: ranks other than the first of the axis have zeros.
+
+    Requires: a program of one rank, as `--shale-partition` makes it.
+
+    Before:
+    ```mlir
+    dist.mesh @mesh <[shard "fsdp"=2]>
+    nn.state @w role = param type = tensor<4xf32>
+    nn.state @m role = moment("momentum") type = tensor<4xf32> {of = @w}
+    func.func @step(%part: tensor<4xf32>, %w: tensor<4xf32> {nn.state = @w}, %m: tensor<4xf32> {nn.state = @m}, %lr: tensor<f32>, %on: tensor<i1>)
+        -> (tensor<4xf32> {nn.state = @w}, tensor<4xf32> {nn.state = @m}) {
+      %sum = dist.all_reduce sum %part over "fsdp" : tensor<4xf32>
+      %dw = nn.add %sum, %w : tensor<4xf32>
+      %new_w, %new_m = nn.sgd %w, %dw, %m enable %on scale %lr lr %lr momentum %lr weight_decay %lr factors <decay = 0.0>
+          : tensor<4xf32>, tensor<f32>
+      return %new_w, %new_m : tensor<4xf32>, tensor<4xf32>
+    }
+    ```
+
+    After:
+    ```mlir
+    dist.mesh @mesh <[shard "fsdp"=2]>
+    nn.state @w role = param type = tensor<4xf32>
+    nn.state @m role = moment("momentum") type = tensor<4xf32> {of = @w}
+    func.func @step(%part: tensor<4xf32>, %w: tensor<4xf32> {nn.state = @w}, %m: tensor<4xf32> {nn.state = @m}, %lr: tensor<f32>, %on: tensor<i1>)
+        -> (tensor<4xf32> {nn.state = @w}, tensor<4xf32> {nn.state = @m}) {
+      %rank = dist.coordinate "fsdp" : tensor<i64>
+      %zero = nn.constant dense<0> : tensor<i64>
+      %isfirst = nn.compare eq %rank, %zero : tensor<i64> -> tensor<i1>
+      %first = nn.broadcast %isfirst dims = [] : tensor<i1> -> tensor<4xi1>
+      %zeros = nn.constant dense<0.0> : tensor<4xf32>
+      %own = nn.select %first, %w, %zeros : tensor<4xi1>, tensor<4xf32>
+      %mine = nn.add %part, %own : tensor<4xf32>
+      %dw = dist.all_reduce sum %mine over "fsdp" : tensor<4xf32>
+      %new_w, %new_m = nn.sgd %w, %dw, %m enable %on scale %lr lr %lr momentum %lr weight_decay %lr factors <decay = 0.0>
+          : tensor<4xf32>, tensor<f32>
+      return %new_w, %new_m : tensor<4xf32>, tensor<4xf32>
+    }
+    ```
+  }];
+  let dependentDialects = ["::shale::dist::DistDialect", "::shale::nn::NNDialect"];
+}
+
 def MaterializeUnitsPass : Pass<"shale-materialize-units", "::mlir::ModuleOp"> {
   let summary = "Stores parameters in flat groups, split according to the strategy";
   let description = [{

@@ -20,6 +20,8 @@ void buildShardingPipeline(mlir::OpPassManager &manager, const ShardingOptions &
   manager.addPass(createVerifyShardedPass());
   // Convert types to local ones, and insert collectives where layouts differ.
   manager.addPass(createPartitionPass());
+  // Sum gradients over data axes last, so that whole groups are summed.
+  manager.addPass(createDelaySumsPass());
   // Store parameters in flat groups, which the strategy splits and gathers.
   manager.addPass(createMaterializeUnitsPass());
   // Express collectives that the runtime lacks by those that it has.

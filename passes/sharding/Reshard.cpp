@@ -1,5 +1,8 @@
 //===- Reshard.cpp - Converts a value to another layout -------------------===//
 #include "passes/sharding/Reshard.h"
+#include "dialects/nn/Ops/Compare.h"
+#include "dialects/nn/Ops/Data.h"
+#include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 
@@ -137,6 +140,21 @@ Value reshard(OpBuilder &builder, Location loc, Value value, Layout from, const 
   transition.slice();
   transition.reducePartial(/*dataAxes=*/true);
   return transition.value;
+}
+
+Value onFirstRank(OpBuilder &builder, Location loc, Value value, StringRef axis) {
+  if (matchPattern(value, m_AnyZeroFloat()))
+    return value;
+  auto type = cast<RankedTensorType>(value.getType());
+  auto scalar = RankedTensorType::get({}, builder.getI64Type());
+  Value coordinate = dist::CoordinateOp::create(builder, loc, scalar, axis);
+  Value first =
+      nn::CompareOp::create(builder, loc, scalar.clone(builder.getI1Type()), nn::Predicate::EQ,
+                            coordinate, nn::splat(builder, loc, scalar, 0));
+  if (type.getRank() > 0)
+    first = nn::BroadcastOp::create(builder, loc, type.clone(builder.getI1Type()), first,
+                                    ArrayRef<int64_t>{});
+  return nn::SelectOp::create(builder, loc, type, first, value, nn::splat(builder, loc, type, 0));
 }
 
 } // namespace sharding

@@ -17,6 +17,11 @@ inline namespace sharding {
 mlir::Value reshard(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value, Layout from,
                     const Layout &to, dist::MeshOp mesh);
 
+/// Makes a value that is replicated over `axis` a partial sum over it (R -> P): the first rank
+/// keeps it, the others have zeros.
+mlir::Value onFirstRank(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value,
+                        llvm::StringRef axis);
+
 } // namespace sharding
 } // namespace shale
 

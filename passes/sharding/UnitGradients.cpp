@@ -3,6 +3,7 @@
 #include "dialects/nn/Ops/Compare.h"
 #include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Elementwise.h"
+#include "passes/sharding/Reshard.h"
 #include "passes/sharding/UnitRewriter.h"
 
 using namespace mlir;
@@ -70,15 +71,20 @@ Value UnitRewriter::addToAccumulator(Group &group, Value now) {
   return nn::AddOp::create(builder, group.getLoc(), values.accumulator, now);
 }
 
-/// Returns the axes over which all gradients of a group are partial. An axis on which some gradient
-/// is not cannot be reduced for the whole group: on it the gradients are reduced one by one.
+/// Returns the axes over which a group is reduced. On a data axis some gradient is partial: those
+/// that are not are packed as zeros on all ranks but the first. On a tensor axis, where gradients
+/// that are not partial are the rule, all are partial: else they are reduced one by one.
 AxisList UnitRewriter::partialAxesOf(Group &group) {
   AxisList axes;
-  for (StringRef axis : sumAxes)
-    if (llvm::all_of(valuesOf(group).gradients, [&](const Gradient &gradient) {
-          return llvm::is_contained(gradient.axes, axis);
-        }))
+  for (StringRef axis : sumAxes) {
+    auto isPartial = [&](const Gradient &gradient) {
+      return llvm::is_contained(gradient.axes, axis);
+    };
+    const auto &gradients = valuesOf(group).gradients;
+    if (mesh.isDataAxis(axis) ? llvm::any_of(gradients, isPartial)
+                              : llvm::all_of(gradients, isPartial))
       axes.push_back(axis);
+  }
   return axes;
 }
 
@@ -205,6 +211,9 @@ LogicalResult UnitRewriter::packGradients(Group &group) {
     for (StringRef axis : values.gradients[i].axes)
       if (!llvm::is_contained(partialAxes, axis))
         part = dist::AllReduceOp::create(builder, part.getLoc(), dist::Reduction::Sum, part, axis);
+    for (StringRef axis : partialAxes)
+      if (!llvm::is_contained(values.gradients[i].axes, axis))
+        part = onFirstRank(builder, part.getLoc(), part, axis);
     parts.push_back(castAtOnce(builder, part, element));
     names.push_back(FlatSymbolRefAttr::get(param));
   }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares the bytes that each collective of a step sends with the design, exactly.
 
-usage: sent.py --build DIR --case test/models/gpt2 [--more | --brief] [--stubs DIR]
+usage: sent.py --build DIR --case test/models/gpt2 [--more | --brief | --whole] [--stubs DIR]
 
 The communicator counts bytes at the calls that send them, and --report-buffers lists the counts of the first step by rank. The expected
 bytes follow from the shapes of PyTorch's final weights, the mesh and the flags, not from the plan. N is the number of ranks on the shard axis, r that
@@ -25,24 +25,31 @@ the sum of losses and the squared norm.
 Without --more a mutant must fail, too: a planned program in which one unit is gathered twice in a row.
 
 --more: with replicas and with two micro-batches.
---brief: three of the programs.
+--brief: five of the programs.
+--whole: programs in which a rank computes a part of some gradients whole: the model with an L2 term of some parameters in the loss, or the model of
+--case if its graph brings the gradients. They are summed with the others of their unit all the same. With full only what is reduced is compared: the
+term reads units once more.
+
+Programs in f32 also have the losses and norms of the trajectory; with an L2 term, those of one rank.
 --stubs: programs for GPUs, with the stand-ins for NVIDIA's libraries in DIR. NCCL does not report what it sends: each of its calls counts as a ring.
 """
 import json
 import re
+import sys
 from collections import Counter
 from fractions import Fraction
 
-from runner import VALUE, Case, Deviates, compile_changed, expect_deviation, main, metrics, read_safetensors
+from runner import LOSS, MODELS, NORM, VALUE, Case, Deviates, compile_changed, expect_deviation, largest, main, metrics, read_safetensors, run
 
 # Parameters that are tied to another; units whose gradient does not read them; output layers that are units, with which a forward pass ends
 # and the backward pass begins; and what else of a model is still whole then, if two units may be.
 TIED, TABLES, HEADS = {"transformer.wte.weight"}, {"model.embed_tokens", "tok"}, {"lm_head", "head"}
-ENDS = {"lm_head": "root", "head": "head", "transformer.h.1": "transformer.h.1"}
+ENDS = {"lm_head": "root", "head": "head", "transformer.h.1": "transformer.h.1", "h.1": "h.1"}
 INT8, BLOCK = Fraction(260, 256), 256
 TO_INT8, SUMMED = ["--wire-dtype", "gather=int8"], ["--wire-dtype", "reduce=int8"]
 BOTH = ["--wire-dtype", "gather=int8,reduce=int8"]
 TO_BF16, TO_F16, F16_SUMMED = (["--wire-dtype", types] for types in ("gather=bf16", "gather=f16", "gather=f16,reduce=int8"))
+STEADY = ["--schedule", "constant", "--save-every", 0]
 ALONE = ["--max-gathers-in-flight", "1", "--prefetch", "0"]
 # ranks, replicas, strategy, flags, bytes of an element in the wire type and in the reduce type
 SETTINGS = [(2, 1, "none", [], 4, 4), (2, 1, "optimizer", [], 4, 4), (2, 1, "grad", [], 4, 4), (2, 1, "full", [], 4, 4), (None, 1, "full", [], 4, 4),
@@ -59,6 +66,30 @@ REPLICAS = [(2, 2, strategy, [], 4, 4) for strategy in ("none", "optimizer", "gr
 ACCUMULATED = [(2, 1, "none", [], 4, 4), (2, 1, "optimizer", [], 4, 4), (2, 1, "grad", [], 4, 4), (2, 1, "full", [], 4, 4), (4, 1, "full", ["--offload", "all"], 4, 4),
                (2, 1, "full", ["--sync-every-microbatch=false"], 4, 4), (2, 2, "full", [], 4, 4), (2, 1, "grad", TO_INT8, INT8, 4), (2, 1, "full", TO_INT8, INT8, 4),
                (2, 1, "optimizer", TO_BF16, 2, 4), (2, 1, "full", TO_BF16, 2, 4), (2, 1, "none", SUMMED, 4, INT8), (2, 1, "full", SUMMED, 4, INT8)]
+WHOLE = [(2, 1, "full", [], 4, 4), (4, 1, "full", [], 4, 4), (2, 1, "grad", [], 4, 4), (2, 1, "optimizer", [], 4, 4), (2, 1, "none", [], 4, 4),
+         (2, 2, "full", [], 4, 4), (2, 1, "full", ["--param-dtype", "bf16"], 2, 4), (2, 1, "full", SUMMED, 4, INT8)]
+SQUARED = ["m.lm_head.weight", "m.transformer.h.0.mlp.c_fc.weight", "m.transformer.h.1.ln_1.bias"]
+
+
+class Penalized(Case):
+    """A model with the squares of some parameters in the loss. What is wanted are the losses and norms of one rank."""
+
+    def __init__(self, build, folder, work):
+        super().__init__(build, folder, model=work / "model.onnx")
+        run([sys.executable, MODELS.parent / "passes/sharding/Inputs/add_l2.py", self.folder / "model.onnx", self.model, *SQUARED], "add_l2.py")
+        self.shalec(work / "alone", "none")
+        self.train(work / "alone", work / "one", 3, STEADY)
+        self.trajectory = {**self.trajectory, "steps": metrics(work / "one")}
+
+    def shalec(self, output, shard="none", ranks=1, flags=(), sizes=None):
+        return super().shalec(output, shard, ranks, [*flags, "--loss-output", "loss=1,l2=0.01"], sizes)
+
+
+def check_steps(case, out, what):
+    for got, want in zip(metrics(out), case.trajectory["steps"]):
+        loss, norm = abs(got["loss"] - want["loss"]), abs(got["grad_norm"] - want["grad_norm"]) / want["grad_norm"]
+        if not largest([loss / LOSS, norm / NORM]) <= 1:
+            raise Deviates(f"{what}: the loss of step {got['step']} is off by {loss:.1e}, its norm by {norm:.1e}")
 
 
 def units_of(case, shards, gathered, reduced, replicas=1):
@@ -133,9 +164,13 @@ def check_program(case, work, setting, change=None, stubs=None):
         compile_changed(case, work / "ir", work / "train", strategy, shards, [*mesh, *flags, *device], change)
     else:
         case.shalec(work / "train", strategy, shards, [*mesh, *flags, *device])
-    case.train(work / "train", work / "run", steps=3, flags=["--save-every", 0, "--report-buffers", work / "report.json", *libraries])
+    case.train(work / "train", work / "run", steps=3, flags=[*STEADY, "--report-buffers", work / "report.json", *libraries])
+    if (gathered, reduced) == (4, 4):
+        check_steps(case, work / "run", what)
     units = units_of(case, shards, gathered, reduced, replicas)
     wanted = expected(strategy, units, shards, replicas, batches, flags, gathered, reduced)
+    if isinstance(case, Penalized) and strategy == "full":
+        del wanted["all-gather", "fsdp"]
     few = scalars_of(strategy, shards, replicas, batches)
     report = json.loads((work / "report.json").read_text())
     for rank in report:
@@ -146,6 +181,8 @@ def check_program(case, work, setting, change=None, stubs=None):
                 scalars.append(key)
             else:
                 found[key[:2]] += site["bytes"]
+        if isinstance(case, Penalized) and strategy == "full":
+            del found["all-gather", "fsdp"]
         if found != wanted:
             raise Deviates(f"{what}, rank {rank['rank']}: sent {dict(found - wanted)} too much, {dict(wanted - found)} too little")
         if Counter(scalars) != few:
@@ -169,13 +206,17 @@ def check(a, work):
     if a.more:
         accumulated = Case(a.build, a.case, "trajectory-accumulate.json")
         runs = [(case, setting) for setting in REPLICAS] + [(accumulated, setting) for setting in ACCUMULATED]
+    if a.whole:
+        of = case if b"grad." in (case.folder / case.model).read_bytes() else Penalized(a.build, a.case, work)
+        runs = [(of, setting) for setting in WHOLE]
     total = 0
     for number, (of, setting) in enumerate(runs):
         (work / str(number)).mkdir()
         total += check_program(of, work / str(number), setting, stubs=a.stubs)
     said = f"{len(runs)} programs send {total} bytes for units, exactly as designed"
-    return said if a.more else said + "\n  mutant: " + check_mutant(case, work / "mutant", a.stubs)
+    return said if a.more or a.whole else said + "\n  mutant: " + check_mutant(case, work / "mutant", a.stubs)
 
 
 if __name__ == "__main__":
-    main(check, ("--case", {"required": True}), ("--more", {"action": "store_true"}), ("--brief", {"action": "store_true"}), ("--stubs", {}), success="sent:")
+    main(check, ("--case", {"required": True}), ("--more", {"action": "store_true"}), ("--brief", {"action": "store_true"}),
+         ("--whole", {"action": "store_true"}), ("--stubs", {}), success="sent:")

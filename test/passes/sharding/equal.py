@@ -15,6 +15,7 @@ FLAGs are those of make_tiny.py, and
   memory              makes gathers explicit
   chunk=ROWS          with `memory`: the loss is computed in chunks of rows
   recompute=POLICY    recomputation as well
+  packed              no gradient may be summed on its own
   mutate              deletes every collective in turn, which must change the results
 """
 import os
@@ -26,7 +27,7 @@ import tempfile
 here = os.path.dirname(os.path.abspath(__file__))
 mesh, strategy, *flags = sys.argv[1:]
 settings = dict(flag.split("=", 1) for flag in flags if "=" in flag)
-model = [flag for flag in flags if "=" not in flag and flag not in ("memory", "mutate", "plan", "recover")]
+model = [flag for flag in flags if "=" not in flag and flag not in ("memory", "mutate", "packed", "plan", "recover")]
 
 
 def run(*command, check=True):
@@ -94,15 +95,15 @@ with tempfile.TemporaryDirectory() as folder:
             f"--shale-autodiff=optimizer={settings.get('optimizer', 'adamw')} accumulate={settings.get('accumulate', '1')}", "-o", f"{folder}/{name}.mlir")
 
     step("before")
-    passes = ["--shale-propagate", "--shale-verify-sharded", "--shale-partition"]
+    passes = ["--shale-propagate", "--shale-verify-sharded", "--shale-partition", "--shale-delay-sums"]
     if "plan" in flags or "tensor" in settings:
         typed = [f"--shale-annotate-tensor=plan={settings['tensor']}"] if "tensor" in settings else []
         step("padded", *typed, "--shale-pad-parameters", "--shale-repeat-heads")
         passes = ["--shale-group-sums", "--shale-plan-sharding", *passes]
-    run("shale-opt", f"{folder}/{'padded' if len(passes) > 3 else 'before'}.mlir", *passes, "-o", f"{folder}/local.mlir")
+    run("shale-opt", f"{folder}/{'padded' if len(passes) > 4 else 'before'}.mlir", *passes, "-o", f"{folder}/local.mlir")
     done = equal(folder, "local.mlir")
     if done.returncode:
-        sys.exit(f"not equal after --shale-partition\n{done.stdout}{done.stderr}")
+        sys.exit(f"not equal after --shale-delay-sums\n{done.stdout}{done.stderr}")
     passes = ["--shale-materialize-units", "--shale-lower-collectives"]
     if "memory" in flags:
         if "chunk" in settings:
@@ -115,6 +116,8 @@ with tempfile.TemporaryDirectory() as folder:
     if done.returncode:
         sys.exit("not equal")
     text = open(f"{folder}/after.mlir").read()
+    if "packed" in flags and (single := re.search(r"dist\.all_reduce \w+ .* : tensor<\d.*", text)):
+        sys.exit(f"a gradient is summed on its own: {single.group(0)}")
     if "mutate" in flags:
         count = 0
         for line, what, mutant in mutants(text):
