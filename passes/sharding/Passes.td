@@ -160,7 +160,7 @@ def SplitSequencePass : Pass<"shale-split-sequence", "::mlir::ModuleOp"> {
 
     Inserts `dist.constrain`s only. Rows are examples, if a data rank has a multiple of N of them;
     positions, if it has one example and their number is a multiple of N; otherwise
-    nothing changes, or, with `required`, that is an error.
+    nothing changes, and a warning has the bytes that this costs; with `required`, that is an error.
 
     Requires: shardings. Ensures: none on ops; those of arguments stay.
 

@@ -4,6 +4,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/sharding/Layout.h"
 #include "passes/sharding/Passes.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/MapVector.h"
 
 using namespace mlir;
@@ -201,6 +202,51 @@ static Rows rowsOf(func::FuncOp function, dist::MeshOp mesh, StringRef axis) {
   return rows;
 }
 
+/// Warns that the axis splits no rows of a function that has sums over its ranks: which bytes all
+/// of them hold instead, and which batches are split.
+static void warnOfWholeRows(func::FuncOp function, dist::MeshOp mesh, StringRef axis,
+                            const Rows &rows) {
+  if (rows.batch % rows.dataRanks != 0)
+    return; // an error of partition
+  int64_t bytes = 0;
+  bool sums = false, lengthDivides = false;
+  llvm::DenseSet<Value> ofBatch;
+  for (BlockArgument argument : function.getArguments())
+    if (function.getArgAttr(argument.getArgNumber(), nn::kBatchDimAttr))
+      ofBatch.insert(argument);
+  for (Operation &op : function.front()) {
+    if (!nn::isInPhase(&op, nn::Phase::Forward) ||
+        llvm::none_of(op.getOperands(), [&](Value operand) { return ofBatch.contains(operand); }))
+      continue;
+    ofBatch.insert(op.result_begin(), op.result_end());
+    for (OpResult result : op.getResults()) {
+      std::optional<Layout> layout = getLayout(result);
+      auto type = dyn_cast<RankedTensorType>(result.getType());
+      if (isView(&op) || !layout || !type || type.getRank() < 2 || layout->dimOf(axis) >= 0 ||
+          !isa<FloatType>(type.getElementType()) || type.getDimSize(0) % rows.batch != 0)
+        continue;
+      sums |= layout->partialOn(axis) == dist::Reduction::Sum;
+      int64_t positions = type.getDimSize(0) / rows.batch;
+      if (positions == 1 && type.getRank() > 2)
+        positions = type.getDimSize(1);
+      lengthDivides |= positions > 1 && positions % rows.tensorRanks == 0;
+      bytes += nn::tensorBytes(localType(type, *layout, mesh));
+    }
+  }
+  if (!sums)
+    return;
+  int64_t have = rows.batch / rows.dataRanks, next = llvm::alignTo(have, rows.tensorRanks);
+  InFlightDiagnostic diag =
+      function->getParentOp()->emitWarning("sequence parallelism is off: a data rank has ")
+      << have << (have == 1 ? " example" : " examples") << ", which the " << rows.tensorRanks
+      << " ranks of axis '" << axis << "' cannot divide; each of them computes " << bytes
+      << " bytes of the forward pass's activations, instead of " << bytes / rows.tensorRanks
+      << "; use a batch of " << next * rows.dataRanks << " (" << next << " per data rank)";
+  if (have > 1 && lengthDivides)
+    diag << ", or of " << rows.dataRanks << " (1 per data rank) with --accumulate";
+  diag << ", or --sequence-parallel false if that is meant";
+}
+
 static int64_t ranksOf(dist::MeshOp mesh, const AxisList &axes) {
   int64_t ranks = 1;
   for (StringRef axis : axes)
@@ -229,10 +275,13 @@ struct SplitSequencePass : impl::SplitSequencePassBase<SplitSequencePass> {
     if (axes.size() != 1)
       return;
     int64_t sums = 0;
+    func::FuncOp first;
     for (auto function : module.getOps<func::FuncOp>()) {
       if (function.isExternal())
         continue;
       Rows rows = rowsOf(function, mesh, axes.front());
+      if (!first && rows.batch > 0)
+        first = function;
       SequenceSplitter splitter(function, mesh, axes.front(), rows);
       if (failed(splitter.run()))
         return signalPassFailure();
@@ -245,6 +294,8 @@ struct SplitSequencePass : impl::SplitSequencePassBase<SplitSequencePass> {
           << " examples, or one example of such a length";
       return signalPassFailure();
     }
+    if (sums == 0 && first)
+      warnOfWholeRows(first, mesh, axes.front(), rowsOf(first, mesh, axes.front()));
     emitDecision(module.getLoc(), "split-sequence",
                  std::to_string(sums) + " sums over ranks are scattered over rows");
     // The layouts are found again.
