@@ -18,7 +18,8 @@ struct TokenOptions {
 /// Reads `.bin` (headerless or with llm.c's header) and `.npy` (one dimension,
 /// integers). A file with any other extension is headerless, too, but has no default
 /// type: it holds bytes if the vocabulary has at most 256 tokens, else the user has to
-/// give the type. It is an error if the tokens are evidently wider than the type.
+/// give the type. It is an error if the tokens are evidently wider than the type, or if the
+/// type is too narrow for the vocabulary and not given.
 class TokenFile {
 public:
   TokenFile(const std::string &path, const TokenOptions &options);
