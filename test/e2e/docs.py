@@ -40,7 +40,7 @@ COMMANDS, SCRIPTS = ("", "sh", "bash"), ("python",)
 FOREIGN = {"--nproc-per-node", "--nnodes", "--rdzv-backend", "--rdzv-endpoint", "--ntasks", "--ntasks-per-node", "--cpus-per-task", "--time",
            "--host", "--network", "--volume", "--logdir", "--export", "--nodes", "--signal", "--requeue", "--version", "--check", "--all", "--tests", "--package", "--list",
            "--bind-to", "--oversubscribe", "--job-name", "--output", "--rm", "--no-python", "--mca", "--kill-on-bad-exit", "--output-on-failure",
-           "--gtest_filter", "--secret", "--from-file", "--install", "--prefix", "--build", "--gpus-per-task", "--cuda-graph-trace", "--kernel-name"}
+           "--gtest_filter", "--secret", "--from-file", "--local-dir", "--model_args", "--tasks", "--include_path", "--batch_size", "--device", "--outfile", "--outtype", "--install", "--prefix", "--build", "--gpus-per-task", "--cuda-graph-trace", "--kernel-name"}
 # Flags of programs for GPUs only; test/lib/Target/CUDA/run.test checks that they exist.
 GPU = {"--cuda-libraries", "--comm", "--no-graph", "--report-device", "--tune-products"}
 SECONDS = 600
