@@ -1,6 +1,7 @@
-// Writes checkpoints and manages their folder.
+// Writes checkpoints.
 #include "runtime/checkpoint/Checkpoint.h"
 #include "runtime/checkpoint/Export.h"
+#include "runtime/checkpoint/Folders.h"
 #include "runtime/checkpoint/Layout.h"
 #include "runtime/checkpoint/Manifest.h"
 #include "runtime/checkpoint/SafetensorsWriter.h"
@@ -8,31 +9,13 @@
 #include "runtime/data/SafetensorsReader.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <fcntl.h>
 #include <set>
 #include <sys/statvfs.h>
-#include <unistd.h>
 
 namespace shale::rt {
 
 namespace {
-const char *const temporaryMark = ".tmp-";
 constexpr int64_t pieceBytes = 1 << 18; // of the state, read at once
-
-std::string root(const std::string &out) { return out + "/checkpoints"; }
-
-std::string stepName(int64_t step) { return format("step-%08lld", (long long)step); }
-
-/// Returns the step in a folder's name; -1 if the name is not that of a complete checkpoint.
-int64_t stepOf(const std::string &name) {
-  if (name.compare(0, 5, "step-") != 0 || name.size() < 6 || name.size() > 23 ||
-      name.find_first_not_of("0123456789", 5) != std::string::npos)
-    return -1;
-  return std::strtoll(name.c_str() + 5, nullptr, 10);
-}
 
 void checkSpace(const std::string &folder, int64_t bytes) {
   struct statvfs info;
@@ -141,39 +124,6 @@ std::vector<StoredPiece> describeFull(const ShaleProgram &program, const std::st
   return stored;
 }
 
-/// Renames the folder into place; an existing one of the same step is exchanged with
-/// it atomically.
-void commit(const std::string &temporary, const std::string &final, const std::string &parent) {
-  syncFolder(temporary);
-  int status = rename(temporary.c_str(), final.c_str());
-  if (status != 0 && (errno == ENOTEMPTY || errno == EEXIST)) {
-    status = renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, final.c_str(), RENAME_EXCHANGE);
-    if (status == 0)
-      removeTree(temporary);
-  }
-  if (status != 0)
-    fail(SHALE_EXIT_IO, "cannot rename '%s' to '%s': %s", temporary.c_str(), final.c_str(),
-         strerror(errno));
-  syncFolder(parent);
-}
-
-/// Removes checkpoints before `step` beyond the newest `keep`. Those after it are of a run whose
-/// newest checkpoints are damaged; they must not take the places of good ones.
-void prune(const std::string &out, int64_t keep, int64_t step) {
-  std::vector<std::string> folders = listCheckpoints(out);
-  while (!folders.empty() && stepOf(baseName(folders.back())) > step)
-    folders.pop_back();
-  if (keep <= 0 || folders.size() <= static_cast<size_t>(keep))
-    return;
-  folders.resize(folders.size() - keep);
-  for (const std::string &folder : folders) {
-    // Rename it first: a partly removed checkpoint must not look complete.
-    std::string doomed = folder + temporaryMark + "old";
-    if (rename(folder.c_str(), doomed.c_str()) != 0 || !removeTree(doomed))
-      warn("cannot remove the old checkpoint '%s'", folder.c_str());
-  }
-}
-
 /// Runs `body`, then agrees with all ranks on whether it succeeded on each.
 template <typename Body> void together(Peers &peers, std::string &trouble, Body body) {
   if (trouble.empty()) {
@@ -190,45 +140,10 @@ template <typename Body> void together(Peers &peers, std::string &trouble, Body 
 }
 } // namespace
 
-void removeUnfinished(const std::string &out) {
-  for (const std::string &name : listFolder(root(out)))
-    if (name.compare(0, 5, "step-") == 0 && name.find(temporaryMark) != std::string::npos)
-      removeTree(root(out) + "/" + name);
-}
-
-std::vector<std::string> listCheckpoints(const std::string &out) {
-  std::vector<std::pair<int64_t, std::string>> found;
-  for (const std::string &name : listFolder(root(out))) {
-    int64_t step = stepOf(name);
-    if (step >= 0 && exists(root(out) + "/" + name + "/manifest.json"))
-      found.emplace_back(step, root(out) + "/" + name);
-  }
-  std::sort(found.begin(), found.end());
-  std::vector<std::string> folders;
-  for (const auto &entry : found)
-    folders.push_back(entry.second);
-  return folders;
-}
-
-std::string brokenCheckpoint(const std::string &out) {
-  std::pair<int64_t, std::string> newest{-1, ""};
-  for (const std::string &name : listFolder(root(out))) {
-    std::string folder = root(out) + "/" + name;
-    if (stepOf(name) > newest.first && !exists(folder + "/manifest.json") &&
-        !listFolder(folder).empty())
-      newest = {stepOf(name), folder};
-  }
-  std::vector<std::string> whole = listCheckpoints(out);
-  bool newer = whole.empty() || stepOf(baseName(whole.back())) < newest.first;
-  return newer ? newest.second : "";
-}
-
 void saveCheckpoint(const ShaleProgram &program, int rank, const StateReader &state, Peers &peers,
                     const std::string &out, const std::string &form, int64_t fileBytes,
                     int64_t keep, Position position, int64_t chunkBytes) {
-  std::string parent = root(out);
-  std::string final = parent + "/" + stepName(position.step);
-  std::string temporary = final + temporaryMark + "new";
+  std::string temporary = unfinishedFolder(out, position.step);
   std::string trouble;
   std::vector<WrittenFile> full;
   Share share;
@@ -236,7 +151,6 @@ void saveCheckpoint(const ShaleProgram &program, int rank, const StateReader &st
   together(peers, trouble, [&] {
     if (rank != 0)
       return;
-    makeFolders(parent);
     removeUnfinished(out);
     makeFolders(temporary);
   });
@@ -287,8 +201,8 @@ void saveCheckpoint(const ShaleProgram &program, int rank, const StateReader &st
     OutputFile file(temporary + "/manifest.json");
     file.append(text.data(), text.size());
     file.finish();
-    commit(temporary, final, parent);
-    prune(out, keep, position.step);
+    commitCheckpoint(out, position.step);
+    pruneCheckpoints(out, keep, position.step);
   });
   if (trouble.empty())
     return;

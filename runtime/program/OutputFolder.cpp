@@ -7,7 +7,6 @@
 #include "runtime/data/Tokens.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -44,30 +43,13 @@ static void checkTrace(const std::string &path) {
   }
 }
 
-OutputFolder::OutputFolder(const Options &options) : lockPath(options.out + "/.lock") {
+OutputFolder::OutputFolder(const Options &options) {
   makeFolders(options.out);
-  lock = openRegular(lockPath, O_RDWR | O_CREAT | O_NOFOLLOW);
-  if (flock(lock, LOCK_EX | LOCK_NB) != 0) {
-    close(lock);
-    fail(SHALE_EXIT_USAGE, "another run is using '%s'; pass another --out", options.out.c_str());
-  }
-  try {
-    checkNames(options);
-    removeTemporaries(options.out);
-    removeUnfinished(options.out);
-    checkTrace(options.traceFile);
-  } catch (const Error &) {
-    close(lock);
-    throw;
-  }
-}
-
-OutputFolder::~OutputFolder() { close(lock); }
-
-bool OutputFolder::isThere() const {
-  struct stat own, there;
-  return fstat(lock, &own) == 0 && stat(lockPath.c_str(), &there) == 0 &&
-         own.st_ino == there.st_ino && own.st_dev == there.st_dev;
+  lock.emplace(options.out);
+  checkNames(options);
+  removeTemporaries(options.out);
+  removeUnfinished(options.out);
+  checkTrace(options.traceFile);
 }
 
 } // namespace shale::rt

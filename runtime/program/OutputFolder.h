@@ -2,7 +2,10 @@
 #ifndef SHALE_RUNTIME_PROGRAM_OUTPUTFOLDER_H
 #define SHALE_RUNTIME_PROGRAM_OUTPUTFOLDER_H
 
+#include "runtime/program/FolderLock.h"
 #include "runtime/program/Options.h"
+
+#include <optional>
 
 namespace shale::rt {
 
@@ -12,16 +15,12 @@ public:
   /// left half-written in it. Fails with exit code 64 if another run has the lock, and with 74 if
   /// the run could not write its files later, because of its rights or of a folder in their place.
   explicit OutputFolder(const Options &options);
-  ~OutputFolder();
-  OutputFolder(const OutputFolder &) = delete;
-  OutputFolder &operator=(const OutputFolder &) = delete;
 
   /// Whether the lock is still where another run would look for it.
-  bool isThere() const;
+  bool isThere() const { return lock->isThere(); }
 
 private:
-  std::string lockPath;
-  int lock = -1;
+  std::optional<FolderLock> lock; // set by the constructor
 };
 
 } // namespace shale::rt

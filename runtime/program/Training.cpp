@@ -7,6 +7,7 @@
 #include "runtime/checkpoint/Initial.h"
 #include "runtime/checkpoint/Kept.h"
 #include "runtime/checkpoint/Layout.h"
+#include "runtime/checkpoint/Trial.h"
 #include "runtime/comm/Cores.h"
 #include "runtime/core/Error.h"
 #include "runtime/core/Profile.h"
@@ -319,12 +320,14 @@ int Training::run() {
     } catch (const Error &second) {
       complain("error", second.what());
     }
+    folder.reset(); // this object is never destroyed, and the lock may be a file
     throw;
   }
   if (prometheus)
     prometheus->finish();
   connection.collectives->withdrawMemory();
   connection.peers->leave();
+  folder.reset();
   return code;
 }
 
@@ -343,6 +346,8 @@ int Training::runToEnd() {
                        mayWriteInBackground(), [&](Peers &peers) {
                          checkSameRun(program, options, rendezvous.rank, peers);
                        });
+  if (!options.evalOnly)
+    trySave(rendezvous.rank, *connection.peers, options.out, options.steps);
   self.collectives = connection.collectives.get();
   connection.collectives->watchNode(&self.node);
   shareThreads();

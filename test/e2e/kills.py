@@ -2,7 +2,7 @@
 """Kills a run, cuts its power and flips bytes of its checkpoints. Whatever was done to it, the run must resume to the bits of an
 undisturbed one.
 
-usage: kills.py --build DIR [--parts kills,cuts,random,flips] [--all] [--every N]
+usage: kills.py --build DIR [--parts kills,cuts,random,flips,replaced] [--all] [--every N]
 
 The program is the hand-written one of test/unit/runtime, whose runs take a fraction of a second.
 
@@ -13,9 +13,12 @@ cuts    The changes of all processes of a run are recorded. For each prefix of t
 random  Random processes are killed at random moments, until the run is done.
 flips   One bit of each byte of the manifest and the headers, and of 2,000 other bytes, is flipped. --verify-checkpoint must name the
         file each time.
+replaced  A step is saved a second time, since its checkpoint is damaged, where names cannot be exchanged. Rank 0 is killed in place of
+        each rename.
 
 Without --all a few points of each, spread evenly. --all --every N takes every N-th point. The summary counts the points.
 """
+import errno
 import hashlib
 import json
 import os
@@ -116,12 +119,12 @@ class Runs:
             shutil.copytree(self.path(start), self.path(out))
 
 
-def kills(runs, start, stride):
+def kills(runs, start, stride, **faults):
     """Kills at every `stride`-th call of each process. Returns the number of kills and that of calls."""
     counts = runs.work / "counts"
     counts.unlink(missing_ok=True)
     runs.prepare("count", start)
-    runs.run("count", FAULT_COUNT=counts)
+    runs.run("count", FAULT_COUNT=counts, **faults)
     shutil.rmtree(runs.path("count"))
     most = {}
     for line in counts.read_text().splitlines():
@@ -133,7 +136,7 @@ def kills(runs, start, stride):
     for rank, number in sorted(most.items()):
         for at in range(1 + rank % stride, number + 1, stride):
             runs.prepare("run", start)
-            code, text = runs.run("run", FAULT_AT=at, FAULT_RANK=rank)
+            code, text = runs.run("run", FAULT_AT=at, FAULT_RANK=rank, **faults)
             if code not in (0, 76, -signal.SIGKILL):
                 raise Deviates(f"rank {rank} killed at call {at}: the run ends with {code}: {text[-500:]}")
             runs.check("run", f"rank {rank} killed at call {at} of {number}")
@@ -315,6 +318,28 @@ def random_kills(runs, count, seed):
     return killed
 
 
+def replaced(runs):
+    """Kills rank 0 at each rename of a run that saves its last step again. Returns the number of kills."""
+    checkpoints = runs.path("damaged") / "checkpoints"
+    runs.run("damaged", ["--stop-after", "1"])
+    shutil.copytree(checkpoints, runs.work / "first")
+    runs.finish("damaged")
+    newest = max(checkpoints.iterdir())
+    for first in (runs.work / "first").iterdir():
+        first.rename(checkpoints / first.name)
+    shard = min(newest.glob("*.safetensors"))
+    shard.write_bytes(shard.read_bytes()[:-1] + b"\1")
+    runs.prepare("run", "damaged")
+    code, text = runs.run("run", FAULT_NO_EXCHANGE=errno.EINVAL)
+    if code != 0 or "trying the checkpoint before it" not in text:
+        raise Deviates(f"a step that is saved again ends with {code}: {text}")
+    runs.check("run", "a step that was saved again")
+    points = kills(runs, "damaged", 1, FAULT_NO_EXCHANGE=errno.ENOSYS, FAULT_RENAMES=1)
+    if points[0] < 4:
+        raise Deviates(f"only {points[0]} renames")
+    return points[0]
+
+
 def flips(runs, most):
     """Flips bytes of a checkpoint: all of the manifest and of the headers, and `most` others; a part of them if `most` is small."""
     draw = random.Random(3)
@@ -373,11 +398,13 @@ def check(a, work):
         if "random" in parts and (a.all or number == 0):
             longer = Runs(build, work, program, [*flags, "--save-every", "5"], steps=60 if a.all else 30)
             said.append(f"{random_kills(longer, 40 if a.all else 2, number)} random kills")
+        if "replaced" in parts and (a.all or number == 0):
+            said.append(f"{replaced(runs)} kills at renames of a step that is saved again")
         summary.append(f"{' '.join([program, *flags])}: {', '.join(said)}")
         print(summary[-1], flush=True)
     return "; ".join(summary)
 
 
 if __name__ == "__main__":
-    main(check, ("--parts", {"default": "kills,cuts,random,flips"}), ("--all", {"action": "store_true"}),
+    main(check, ("--parts", {"default": "kills,cuts,random,flips,replaced"}), ("--all", {"action": "store_true"}),
          ("--every", {"default": "1"}), success="the same bits after all:")

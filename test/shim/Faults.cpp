@@ -3,8 +3,12 @@
 //
 // FAULT_AT=N       ends the process with SIGKILL in place of its N-th such call, as a crash would
 // FAULT_RANK=R     only in rank R; -1: in a process that is no rank. Without it: in every process
-// FAULT_SLOW_SYNC=N  each fsync takes N ms more
-// FAULT_COUNT=FILE appends the number of these calls, when the process ends, as a line "RANK
+// FAULT_RENAMES=1  counts renames only
+// FAULT_NO_EXCHANGE=E  renameat2 with flags fails with the error of number E, as on NFS and most
+// FUSE FAULT_NO_RENAME=E  rename fails with the error of number E FAULT_NO_LOCK=E  flock fails with
+// the error of number E, as where a file system has no locks FAULT_SLOW_SYNC=N  each fsync takes N
+// ms more FAULT_COUNT=FILE appends the number of these calls, when the process ends, as a line
+// "RANK
 //                  NUMBER"
 // FAULT_JOURNAL=FILE, FAULT_ROOT=FOLDER
 //                  appends a record of each change below the folder once it was made, of all
@@ -63,7 +67,9 @@ void put(const std::string &path, const iovec *parts, int count) {
   syscall(SYS_close, fd);
 }
 
-void countCall() {
+void countCall(bool renames = false) {
+  if (!renames && *get("FAULT_RENAMES"))
+    return;
   long now = ++settings().calls;
   if (now == settings().at)
     syscall(SYS_kill, getpid(), SIGKILL);
@@ -181,17 +187,29 @@ int fsync(int fd) {
 int fdatasync(int fd) { return fsync(fd); }
 int flock(int fd, int operation) noexcept {
   countCall();
+  if (int error = std::atoi(get("FAULT_NO_LOCK"))) {
+    errno = error;
+    return -1;
+  }
   return syscall(SYS_flock, fd, operation);
 }
 int rename(const char *from, const char *to) noexcept {
-  countCall();
+  countCall(/*renames=*/true);
+  if (int error = std::atoi(get("FAULT_NO_RENAME"))) {
+    errno = error;
+    return -1;
+  }
   int status = syscall(SYS_rename, from, to);
   if (status == 0)
     record('R', pathAt(AT_FDCWD, from), pathAt(AT_FDCWD, to));
   return status;
 }
 int renameat2(int a, const char *from, int b, const char *to, unsigned flags) noexcept {
-  countCall();
+  countCall(/*renames=*/true);
+  if (int error = flags ? std::atoi(get("FAULT_NO_EXCHANGE")) : 0) {
+    errno = error;
+    return -1;
+  }
   int status = syscall(SYS_renameat2, a, from, b, to, flags);
   if (status == 0)
     record(flags ? 'X' : 'R', pathAt(a, from), pathAt(b, to)); // 'X': exchanged

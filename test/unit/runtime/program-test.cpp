@@ -352,7 +352,12 @@ TEST_F(Program, RanksThatDifferAreRefused) {
   // The same file under another path is the same data.
   std::string text = apart("--out same", "--out same --data elsewhere/data.txt");
   EXPECT_EQ(text.substr(0, 4), "0 0\n") << text;
-  // A folder that the ranks do not share.
+  // A folder that the ranks do not share, without checkpoints and with them.
+  text = apart("--out new", "--out newer");
+  EXPECT_EQ(text.substr(0, 6), "74 74\n") << text;
+  EXPECT_NE(text.find("all ranks need the same --out"), std::string::npos) << text;
+  EXPECT_EQ(metrics("new").size(), 0u);
+  EXPECT_FALSE(exists(work + "/new/checkpoints"));
   text = apart("--out same --steps 6", "--out other --steps 6");
   EXPECT_EQ(text.substr(0, 6), "64 64\n") << text;
   EXPECT_NE(text.find("the newest checkpoint: rank 1 has none"), std::string::npos) << text;
@@ -780,6 +785,122 @@ TEST_F(Program, ResumeNeverAndDamage) {
   EXPECT_NE(result.text.find("at step 3"), std::string::npos) << result.text;
   ASSERT_EQ(train("2-full", "s", "--steps 9").code, 0);
   EXPECT_EQ(bytes("r/model.safetensors"), bytes("s/model.safetensors"));
+}
+
+/// The environment in which the calls of files fail as `faults` says.
+std::string withFaults(const std::string &faults) {
+  return "LD_PRELOAD=" SHALE_FAULTS " " + faults;
+}
+
+// What would fail at the first save fails before the first step.
+TEST_F(Program, SavesAreTriedBeforeTheFirstStep) {
+  std::string deep;
+  while (deep.size() < 4000)
+    deep += std::string(99, 'd') + "/";
+  const std::tuple<std::string, std::string, std::vector<const char *>> cases[] = {
+      {deep + std::string(30, 'e'), "", {"File name too long", "pass a shorter --out"}},
+      {"r", "FAULT_NO_RENAME=95", {"cannot rename", "not supported", "pass --out on another one"}},
+      {"r", "FAULT_NO_RENAME=1", {"cannot rename", "no right to do that"}}};
+  for (const auto &[out, faults, texts] : cases) {
+    Result result = train("2-full", out, "--steps 3", withFaults(faults));
+    EXPECT_EQ(result.code, 74) << result.text;
+    for (const char *text : texts)
+      EXPECT_NE(result.text.find(text), std::string::npos) << text << "\n" << result.text;
+    EXPECT_EQ(count(result.text, "saving would fail"), 1u) << result.text;
+    EXPECT_EQ(result.text.find("loss"), std::string::npos) << result.text;
+  }
+  EXPECT_FALSE(exists(work + "/r/checkpoints"));
+  EXPECT_EQ(train("2-full", "r", "--steps 3").code, 0);
+  EXPECT_EQ(listFolder(work + "/r/checkpoints").size(), 1u);
+}
+
+// A step is saved a second time where names cannot be exchanged.
+TEST_F(Program, AStepIsSavedAgainByPlainRenames) {
+  ASSERT_EQ(train("2-full", "r", "--steps 6 --save-every 3").code, 0);
+  std::string shard = "r/checkpoints/step-00000006/shard-00001.safetensors", good = bytes(shard);
+  for (const char *error : {"22", "38", "95"}) {
+    std::string damaged = good;
+    damaged[damaged.size() - 5] ^= 4;
+    write(work + "/" + shard, damaged);
+    Result result =
+        train("2-full", "r", "--steps 6", withFaults("FAULT_NO_EXCHANGE=" + std::string(error)));
+    EXPECT_EQ(result.code, 0) << result.text;
+    EXPECT_EQ(bytes(shard), good);
+    EXPECT_EQ(listFolder(work + "/r/checkpoints").size(), 2u);
+  }
+  // What a crash between the two renames leaves.
+  std::string checkpoints = work + "/r/checkpoints/", step = checkpoints + "step-00000006";
+  ASSERT_EQ(rename(step.c_str(), (step + ".before").c_str()), 0);
+  makeFolders(step + ".tmp-new");
+  Result named = train("1", "other", "--steps 7 --resume r");
+  EXPECT_EQ(named.code, 0) << named.text;
+  EXPECT_NE(named.text.find("step-00000006.before at step 6"), std::string::npos) << named.text;
+  Result result = train("2-full", "r", "--steps 7");
+  EXPECT_EQ(result.code, 0) << result.text;
+  EXPECT_NE(result.text.find("step-00000006 at step 6"), std::string::npos) << result.text;
+  std::vector<std::string> left = listFolder(checkpoints);
+  std::sort(left.begin(), left.end());
+  EXPECT_EQ(left, (std::vector<std::string>{"step-00000006", "step-00000007"}));
+}
+
+// The error of a lock is not another run. A file that names the process takes the lock's place.
+TEST_F(Program, FoldersWithoutLocks) {
+  std::string faults = withFaults("FAULT_NO_LOCK=38 ");
+  Result result = train("1", "r", "--steps 3", faults);
+  EXPECT_EQ(result.code, 0) << result.text;
+  EXPECT_NE(result.text.find("cannot lock files (Function not implemented)"), std::string::npos)
+      << result.text;
+  EXPECT_FALSE(exists(work + "/r/.owner"));
+  // A process that was killed is gone.
+  EXPECT_EQ(train("1", "r", "--steps 5", faults + "BIGRAM_KILL=0:4").code, 137);
+  ASSERT_TRUE(exists(work + "/r/.owner"));
+  std::string killed = bytes("r/.owner");
+  EXPECT_EQ(train("1", "r", "--steps 5", faults).code, 0);
+  EXPECT_FALSE(exists(work + "/r/.owner"));
+  // One that lives, one of another host, one before a restart, and what is no process.
+  std::vector<std::string> lines;
+  std::istringstream text(killed);
+  for (std::string line; std::getline(text, line);)
+    lines.push_back(line);
+  ASSERT_EQ(lines.size(), 5u);
+  std::ifstream stat("/proc/self/stat");
+  std::string start;
+  for (int field = 0; field < 22; ++field) // the name of this test has no space
+    stat >> start;
+  auto owner = [&](std::vector<std::pair<int, std::string>> changes) {
+    std::vector<std::string> own = lines;
+    for (const auto &[line, value] : changes)
+      own[line] = value;
+    std::string made;
+    for (const std::string &line : own)
+      made += line + "\n";
+    return made;
+  };
+  std::string self = std::to_string(getpid());
+  const std::pair<std::string, std::string> others[] = {
+      {owner({{3, self}, {4, start}}), "process " + self + " of host"},
+      {owner({{0, "elsewhere"}}), "of host 'elsewhere' may be using"},
+      {owner({{1, "another-boot"}}), "may be using"},
+      {owner({{3, "99999999999999"}}), "may be using"},
+      {"", "another run may be using"},
+      {std::string(40, '\0'), "another run may be using"}};
+  for (const auto &[content, words] : others)
+    for (const std::string &environment : {faults, std::string()}) {
+      write(work + "/r/.owner", content);
+      result = train("1", "r", "--steps 6", environment);
+      EXPECT_EQ(result.code, 64) << content << result.text;
+      EXPECT_NE(result.text.find(words), std::string::npos) << result.text;
+      EXPECT_NE(result.text.find("if it is gone, remove 'r/.owner'"), std::string::npos);
+      EXPECT_EQ(bytes("r/.owner"), content);
+    }
+  // The number of a process that has ended is used again.
+  write(work + "/r/.owner", owner({{3, self}, {4, "1"}}));
+  EXPECT_EQ(train("1", "r", "--steps 6", faults).code, 0);
+  // Another error of the same call, and a lock that another run has.
+  EXPECT_EQ(train("1", "s", "--steps 2", withFaults("FAULT_NO_LOCK=37")).code, 0);
+  result = train("1", "s", "--steps 3", withFaults("FAULT_NO_LOCK=11"));
+  EXPECT_EQ(result.code, 64) << result.text;
+  EXPECT_NE(result.text.find("another run is using 's'"), std::string::npos) << result.text;
 }
 
 TEST_F(Program, ACheckpointWithoutItsManifestIsNotPassedOverInSilence) {

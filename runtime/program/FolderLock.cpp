@@ -1,0 +1,183 @@
+// Locks an output folder, by flock() or by a file that names the process.
+#include "runtime/program/FolderLock.h"
+#include "runtime/core/Error.h"
+#include "runtime/core/Files.h"
+
+#include <cerrno>
+#include <climits>
+#include <csignal>
+#include <cstring>
+#include <fcntl.h>
+#include <sstream>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace shale::rt {
+
+namespace {
+/// A process, on all hosts and over their restarts.
+struct Owner {
+  std::string host, boot,
+      space; // the boot and the space of process numbers in which `pid` is valid
+  long pid = 0;
+  std::string start; // in ticks after the boot: a number is used again
+};
+
+std::string firstLine(const char *path) {
+  char text[1024];
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof(text));
+  if (fd >= 0)
+    close(fd);
+  std::string line(text, n > 0 ? n : 0);
+  return line.substr(0, line.find('\n'));
+}
+
+/// Returns when a process started; "" if there is none.
+std::string startOf(long pid) {
+  std::string line = firstLine(format("/proc/%ld/stat", pid).c_str());
+  // The name, in parentheses, may have any characters. The 20th field after it is the start.
+  size_t end = line.rfind(')');
+  std::istringstream fields(end == std::string::npos ? "" : line.substr(end + 1));
+  std::string field;
+  for (int i = 0; i < 20; ++i)
+    if (!(fields >> field) || (i == 0 && (field == "Z" || field == "X"))) // ended, but not reaped
+      return "";
+  return field;
+}
+
+Owner thisProcess() {
+  Owner own;
+  char host[256] = "", space[PATH_MAX] = "";
+  gethostname(host, sizeof(host) - 1);
+  if (readlink("/proc/self/ns/pid", space, sizeof(space) - 1) < 0)
+    space[0] = '\0';
+  own.host = host;
+  own.boot = firstLine("/proc/sys/kernel/random/boot_id");
+  own.space = space;
+  own.pid = getpid();
+  own.start = startOf(own.pid);
+  return own;
+}
+
+std::string textOf(const Owner &owner) {
+  return format("%s\n%s\n%s\n%ld\n%s\n", owner.host.c_str(), owner.boot.c_str(),
+                owner.space.c_str(), owner.pid, owner.start.c_str());
+}
+
+Owner parse(const std::string &text) {
+  Owner owner;
+  std::string pid;
+  std::istringstream lines(text);
+  std::getline(lines, owner.host);
+  std::getline(lines, owner.boot);
+  std::getline(lines, owner.space);
+  std::getline(lines, pid);
+  std::getline(lines, owner.start);
+  owner.pid = std::strtol(pid.c_str(), nullptr, 10);
+  return owner;
+}
+
+/// Whether it is proved that the process has ended. Processes of other hosts, and those of before a
+/// restart, which may be another host of the same name, are not known.
+bool isGone(const Owner &owner) {
+  Owner own = thisProcess();
+  if (owner.pid <= 0 || owner.pid > INT_MAX || owner.start.empty() || owner.host != own.host ||
+      owner.boot != own.boot || own.boot.empty() || owner.space != own.space || own.space.empty())
+    return false;
+  bool ended = kill(static_cast<pid_t>(owner.pid), 0) != 0 && errno == ESRCH;
+  return ended || startOf(owner.pid) != owner.start;
+}
+
+constexpr int64_t mostOfOwner = 4096; // bytes of .owner
+} // namespace
+
+FolderLock::FolderLock(const std::string &folder)
+    : folder(folder), lockPath(folder + "/.lock"), ownerPath(folder + "/.owner") {
+  lock = openRegular(lockPath, O_RDWR | O_CREAT | O_NOFOLLOW);
+  try {
+    if (flock(lock, LOCK_EX | LOCK_NB) == 0) {
+      // A run on a host that cannot lock this folder may use it.
+      if (exists(ownerPath))
+        own();
+      return;
+    }
+    int error = errno;
+    if (error == EWOULDBLOCK)
+      fail(SHALE_EXIT_USAGE, "another run is using '%s'; pass another --out",
+           printable(folder).c_str());
+    own();
+    warn("the file system of '%s' cannot lock files (%s): the file .owner in it, with host and "
+         "process, keeps other runs out",
+         printable(folder).c_str(), strerror(error));
+  } catch (const Error &) {
+    release();
+    throw;
+  }
+}
+
+/// Makes .owner. Takes over that of a process which is gone.
+void FolderLock::own() {
+  std::string mine = textOf(thisProcess());
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    int fd = open(ownerPath.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (fd >= 0) {
+      owned = true;
+      ssize_t n = write(fd, mine.data(), mine.size());
+      int error = n < 0 ? errno : ENOSPC;
+      bool isWhole = n == static_cast<ssize_t>(mine.size()) && fsync(fd) == 0;
+      if (close(fd) == 0 && isWhole)
+        return;
+      fail(SHALE_EXIT_IO, "cannot write '%s': %s", printable(ownerPath).c_str(), strerror(error));
+    }
+    if (errno != EEXIST)
+      fail(SHALE_EXIT_IO, "cannot write '%s': %s", printable(ownerPath).c_str(), strerror(errno));
+    std::string text = readText(ownerPath, mostOfOwner);
+    Owner other = parse(text);
+    if (attempt > 0 || !isGone(other))
+      fail(
+          SHALE_EXIT_USAGE,
+          "%s may be using '%s', whose file system cannot lock files: end that run or pass another "
+          "--out; if it is gone, remove '%s'",
+          other.host.empty() || other.pid <= 0
+              ? "another run"
+              : format("process %ld of host '%s'", other.pid, printable(other.host).c_str())
+                    .c_str(),
+          printable(folder).c_str(), printable(ownerPath).c_str());
+    // Of several runs that find it, one renames it: the others fail, or find that of the first one.
+    std::string taken = temporaryName(ownerPath);
+    if (rename(ownerPath.c_str(), taken.c_str()) != 0)
+      continue;
+    if (readText(taken, mostOfOwner) !=
+        text) { // the first one's; given back, unless a third has it
+      if (link(taken.c_str(), ownerPath.c_str()) != 0 && errno != EEXIST)
+        rename(taken.c_str(), ownerPath.c_str());
+    }
+    unlink(taken.c_str());
+  }
+}
+
+void FolderLock::release() {
+  if (owned)
+    unlink(ownerPath.c_str());
+  if (lock >= 0)
+    close(lock);
+  owned = false;
+  lock = -1;
+}
+
+FolderLock::~FolderLock() {
+  // The folder may be another run's by now, if this one was removed.
+  if (!isThere())
+    owned = false;
+  release();
+}
+
+bool FolderLock::isThere() const {
+  struct stat own, there;
+  return fstat(lock, &own) == 0 && stat(lockPath.c_str(), &there) == 0 &&
+         own.st_ino == there.st_ino && own.st_dev == there.st_dev && (!owned || exists(ownerPath));
+}
+
+} // namespace shale::rt
