@@ -2,6 +2,7 @@
 #include "runtime/checkpoint/Checkpoint.h"
 #include "runtime/checkpoint/Export.h"
 #include "runtime/checkpoint/Folders.h"
+#include "runtime/checkpoint/HandOut.h"
 #include "runtime/checkpoint/Layout.h"
 #include "runtime/checkpoint/Manifest.h"
 #include "runtime/checkpoint/SafetensorsWriter.h"
@@ -138,6 +139,41 @@ template <typename Body> void together(Peers &peers, std::string &trouble, Body 
   if (peers.agree(!trouble.empty()) && trouble.empty())
     trouble = "another rank could not write its part of the checkpoint";
 }
+/// Writes the manifest of what all ranks have written. Rank 0 gets the pieces of the others
+/// although it cannot write: they all send them.
+void writeManifest(const ShaleProgram &program, int rank, Peers &peers, const std::string &folder,
+                   const Position &position, const Share &share, std::string &trouble) {
+  std::vector<std::string> texts = peers.gather(packShare({{}, share.files, share.chunkBytes}));
+  auto attempt = [&](auto body) {
+    if (!trouble.empty() || rank != 0)
+      return;
+    try {
+      body();
+    } catch (const Error &error) {
+      trouble = error.what();
+    }
+  };
+  std::optional<OutputFile> file;
+  std::optional<ManifestWriter> writer;
+  attempt([&] {
+    Manifest manifest;
+    manifest.position = position;
+    manifest.chunkBytes = share.chunkBytes;
+    manifest.sums = true;
+    for (const std::string &text : texts)
+      for (const WrittenFile &one : unpackShare(text).files)
+        manifest.files[one.name] = one;
+    file.emplace(folder + "/manifest.json");
+    writer.emplace(program, manifest,
+                   [&](const std::string &text) { file->append(text.data(), text.size()); });
+  });
+  collect(rank, program.world_size, peers, share,
+          [&](const StoredPiece &piece) { attempt([&] { writer->add(piece); }); });
+  attempt([&] {
+    writer->finish();
+    file->finish();
+  });
+}
 } // namespace
 
 void saveCheckpoint(const ShaleProgram &program, int rank, const StateReader &state, Peers &peers,
@@ -181,26 +217,11 @@ void saveCheckpoint(const ShaleProgram &program, int rank, const StateReader &st
                          chunkBytes);
     });
   share.files.insert(share.files.end(), full.begin(), full.end());
-  std::vector<std::string> texts;
   if (trouble.empty())
-    texts = peers.gather(packShare(share));
+    writeManifest(program, rank, peers, temporary, position, share, trouble);
   together(peers, trouble, [&] {
     if (rank != 0)
       return;
-    Manifest manifest;
-    manifest.position = position;
-    manifest.chunkBytes = chunkBytes;
-    manifest.sums = true;
-    for (const std::string &text : texts) {
-      Share other = unpackShare(text);
-      std::move(other.pieces.begin(), other.pieces.end(), std::back_inserter(manifest.pieces));
-      for (const WrittenFile &file : other.files)
-        manifest.files[file.name] = file;
-    }
-    std::string text = manifestText(program, manifest);
-    OutputFile file(temporary + "/manifest.json");
-    file.append(text.data(), text.size());
-    file.finish();
     commitCheckpoint(out, position.step);
     pruneCheckpoints(out, keep, position.step);
   });

@@ -10,6 +10,7 @@
 
 #include "runtime/checkpoint/Chunks.h"
 #include "runtime/comm/Peers.h"
+#include "runtime/data/DataFiles.h"
 #include "runtime/device/State.h"
 #include "shale/Runtime.h"
 
@@ -35,6 +36,7 @@ struct Position {
   uint64_t seed = 0;
   NormHistory norms;
   std::map<std::string, std::string> flags; // flags that affect the result of training
+  std::vector<DataFile> data;               // none: an older program wrote the checkpoint
   std::string folder;                       // the checkpoint it was read from
   int64_t bytesRead = 0;                    // of its tensors, by this rank
 };

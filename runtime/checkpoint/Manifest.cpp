@@ -5,12 +5,15 @@
 #include "runtime/core/Error.h"
 #include "runtime/core/Json.h"
 
+#include <algorithm>
+
 namespace shale::rt {
 
 using nlohmann::json;
 
 namespace {
-constexpr int64_t manifestLimit = int64_t(1) << 30;
+/// Bounds of what is kept in memory: one piece, and all that is not pieces.
+constexpr int64_t mostOfPiece = int64_t(64) << 20, mostOfRest = int64_t(256) << 20;
 
 std::string hex(uint64_t value) { return format("%016llx", (unsigned long long)value); }
 
@@ -161,8 +164,6 @@ void checkPiece(const Manifest &manifest, const StoredPiece &piece) {
                              "' is not inside its file");
 }
 
-std::string textOf(const json &whole) { return whole.dump(1) + "\n"; }
-
 /// The most steps that a run may have, and the most rows of data: what is added to them does not
 /// overflow.
 constexpr int64_t mostSteps = int64_t(9'000'000'000'000'000), mostRows = int64_t(1) << 60;
@@ -180,12 +181,25 @@ int64_t parseFormat(const json &body) {
   return version < chunkVersion ? 0 : chunkBytesFrom(body.at("chunk_bytes"));
 }
 
-Manifest parse(const std::string &folder, const std::string &text) {
-  json whole = parseJson(text);
-  const json &body = whole.at("body");
-  if (fromHex(whole.at("checksum").get<std::string>()) != checksumOf(body.dump()) ||
-      text != textOf(whole))
-    throw std::runtime_error("its checksum does not match");
+/// Reads the files of a checkpoint, with their checksums if it has them.
+void parseFiles(const json &body, Manifest &manifest) {
+  for (const auto &[name, size] : body.at("files").items()) {
+    if (name.empty() || name[0] == '.' || name.find('/') != std::string::npos)
+      throw std::runtime_error("it names a file outside its folder");
+    manifest.files[name] = {name, natural(size)};
+  }
+  if (body.contains("checksums")) // missing in older files
+    for (auto &[name, file] : manifest.files) {
+      const json &sums = body.at("checksums").at(name);
+      file.headerBytes = natural(sums.at("header_bytes"), file.bytes);
+      file.header = fromHex(sums.at("header").get<std::string>());
+      file.whole = fromHex(sums.at("whole").get<std::string>());
+      manifest.sums = true;
+    }
+}
+
+/// Reads all but the pieces.
+Manifest parseBody(const std::string &folder, const json &body) {
   Manifest manifest;
   manifest.chunkBytes = parseFormat(body);
   manifest.position.step = natural(body.at("step"), mostSteps);
@@ -207,6 +221,11 @@ Manifest parse(const std::string &folder, const std::string &text) {
   if (body.contains("flags")) // missing in older files
     for (const auto &[flag, value] : body.at("flags").items())
       manifest.position.flags[flag] = value.get<std::string>();
+  if (body.contains("data")) // missing in older files
+    for (const json &file : body.at("data"))
+      manifest.position.data.push_back({file.at("name").get<std::string>(),
+                                        natural(file.at("bytes")), natural(file.at("rows")),
+                                        fromHex(file.at("hash").get<std::string>())});
   manifest.position.folder = folder;
   for (const json &object : body.at("parameters")) {
     StoredParameter parameter;
@@ -216,25 +235,10 @@ Manifest parse(const std::string &folder, const std::string &text) {
       parameter.shape.push_back(natural(size));
     manifest.parameters.push_back(parameter);
   }
-  for (const auto &[name, size] : body.at("files").items()) {
-    if (name.empty() || name[0] == '.' || name.find('/') != std::string::npos)
-      throw std::runtime_error("it names a file outside its folder");
-    manifest.files[name] = {name, natural(size)};
-  }
-  if (body.contains("checksums")) // missing in older files
-    for (auto &[name, file] : manifest.files) {
-      const json &sums = body.at("checksums").at(name);
-      file.headerBytes = natural(sums.at("header_bytes"), file.bytes);
-      file.header = fromHex(sums.at("header").get<std::string>());
-      file.whole = fromHex(sums.at("whole").get<std::string>());
-      manifest.sums = true;
-    }
-  for (const json &object : body.at("pieces")) {
-    manifest.pieces.push_back(pieceFrom(object, manifest.chunkBytes));
-    checkPiece(manifest, manifest.pieces.back());
-  }
+  parseFiles(body, manifest);
   return manifest;
 }
+
 } // namespace
 
 std::string packShare(const Share &share) {
@@ -249,7 +253,10 @@ std::string packShare(const Share &share) {
 Share unpackShare(const std::string &text) {
   Share share;
   json object = parseJson(text);
-  share.chunkBytes = chunkBytesFrom(object.at("chunk_bytes"));
+  if (const json &bytes = object.at("chunk_bytes"); bytes != 0)
+    share.chunkBytes = chunkBytesFrom(bytes);
+  else
+    share.chunkBytes = 0;
   for (const json &piece : object.at("pieces"))
     share.pieces.push_back(pieceFrom(piece, share.chunkBytes));
   for (const json &file : object.at("files"))
@@ -258,7 +265,8 @@ Share unpackShare(const std::string &text) {
   return share;
 }
 
-std::string manifestText(const ShaleProgram &program, const Manifest &manifest) {
+/// Returns all but the pieces.
+static json bodyOf(const ShaleProgram &program, const Manifest &manifest) {
   json body = {{"format", "shale-checkpoint"},         {"version", chunkVersion},
                {"chunk_bytes", manifest.chunkBytes},   {"step", manifest.position.step},
                {"updates", manifest.position.updates}, {"data_row", manifest.position.row},
@@ -267,6 +275,13 @@ std::string manifestText(const ShaleProgram &program, const Manifest &manifest) 
                {"world_size", program.world_size},     {"flags", manifest.position.flags}};
   if (const NormHistory &norms = manifest.position.norms; norms.count > 0)
     body["norms"] = {{"count", norms.count}, {"mean", norms.mean}, {"skipped", norms.skipped}};
+  json data = json::array();
+  for (const DataFile &file : manifest.position.data)
+    data.push_back({{"name", file.name},
+                    {"bytes", file.bytes},
+                    {"rows", file.rows},
+                    {"hash", hex(file.hash)}});
+  body["data"] = data;
   json axes = json::array();
   for (int a = 0; a < program.axis_count; ++a)
     axes.push_back({{"name", program.axes[a].name}, {"size", program.axes[a].size}});
@@ -290,38 +305,236 @@ std::string manifestText(const ShaleProgram &program, const Manifest &manifest) 
   body["files"] = files;
   if (manifest.sums)
     body["checksums"] = sums;
-  json pieces = json::array();
-  for (const StoredPiece &piece : manifest.pieces)
-    pieces.push_back(toJson(piece));
-  body["pieces"] = pieces;
-  return textOf({{"body", body}, {"checksum", hex(checksumOf(body.dump()))}});
+  body["pieces"] = json::array();
+  return body;
 }
 
-Manifest parseManifest(const std::string &folder) {
+Manifest parseHead(const std::string &folder, const std::string &text) {
+  return parseBody(folder, parseJson(text));
+}
+
+ManifestWriter::ManifestWriter(const ShaleProgram &program, const Manifest &manifest, Sink sink,
+                               int64_t most)
+    : sink(std::move(sink)), most(most) {
+  json body = bodyOf(program, manifest);
+  // The texts of the file and of its checksum, around the pieces.
+  std::string compact = body.dump(), pretty = json({{"body", body}}).dump(1);
+  const std::string emptyList = "\n  \"pieces\": []", compactList = "\"pieces\":[]";
+  size_t at = pretty.find(emptyList) + emptyList.size() - 1;
+  size_t compactAt = compact.find(compactList) + compactList.size() - 1;
+  tail = pretty.substr(at, pretty.size() - at - 2); // without the end of the whole
+  compactTail = compact.substr(compactAt);
+  sum.add(compact.data(), compactAt);
+  put(pretty.substr(0, at));
+}
+
+void ManifestWriter::put(const std::string &text) {
+  written += static_cast<int64_t>(text.size());
+  if (written > most)
+    fail(SHALE_EXIT_IO,
+         "the manifest of the checkpoint would have more than %lld bytes, which a run that resumes "
+         "does not read, after %lld pieces: shard over fewer ranks, or pass --checkpoint full",
+         (long long)most, (long long)pieces);
+  sink(text);
+}
+
+void ManifestWriter::add(const StoredPiece &piece) {
+  json object = toJson(piece);
+  std::string compact = (pieces > 0 ? "," : "") + object.dump(), pretty;
+  for (char c : object.dump(1)) {
+    pretty += c;
+    if (c == '\n')
+      pretty += "   ";
+  }
+  if (static_cast<int64_t>(pretty.size()) > mostOfPiece)
+    fail(
+        SHALE_EXIT_IO,
+        "the checksums of '%s' take more than the %lld bytes of a manifest that a run which resumes "
+        "reads",
+        printable(piece.parameter).c_str(), (long long)mostOfPiece);
+  sum.add(compact.data(), compact.size());
+  put((pieces > 0 ? ",\n   " : "\n   ") + pretty);
+  ++pieces;
+}
+
+void ManifestWriter::finish() {
+  sum.add(compactTail.data(), compactTail.size());
+  put((pieces > 0 ? "\n  " : "") + tail + ",\n \"checksum\": \"" + hex(sum.value()) + "\"\n}\n");
+}
+
+std::string manifestText(const ShaleProgram &program, const Manifest &manifest) {
+  std::string text;
+  ManifestWriter writer(program, manifest, [&](const std::string &part) { text += part; });
+  for (const StoredPiece &piece : manifest.pieces)
+    writer.add(piece);
+  writer.finish();
+  return text;
+}
+
+namespace {
+/// Reads manifest.json line by line. A line has as many spaces as levels around it, and one after
+/// the colon of a key: the text without them is that of the checksum.
+class Scanner {
+public:
+  Scanner(const std::string &path, const std::string &folder, const PieceVisitor &visit)
+      : lines(path, mostOfPiece), bytes(InputFile(path).size()), folder(folder), visit(visit) {}
+
+  Manifest run() {
+    if (next() != "{" || next() != "\"body\":{" || level != 2)
+      malformed();
+    rest = "{";
+    sum.add("{", 1);
+    std::string line = next();
+    for (; level > 1; line = next()) {
+      addToSum(line);
+      rest += line;
+      if (rest.size() > static_cast<size_t>(mostOfRest))
+        throw std::runtime_error("it is too long");
+      if (level == 3 && line == "\"pieces\":[")
+        rest += readPieces(rest + "]}");
+    }
+    sum.add("}", 1);
+    if (line != "},")
+      malformed();
+    std::string last = next();
+    const std::string key = "\"checksum\":";
+    if (level != 1 || last != key + "\"" + hex(sum.value()) + "\"" || next() != "}" ||
+        read != bytes)
+      throw std::runtime_error("its checksum does not match");
+    rest += "}";
+    json body = parseJson(rest);
+    Manifest manifest = parseBody(folder, body);
+    // Pieces were checked against what came before them.
+    if (wasRead ? body.at("files") != files || manifest.chunkBytes != head.chunkBytes
+                : !body.at("pieces").empty())
+      malformed();
+    return manifest;
+  }
+
+  /// The body without pieces.
+  std::string rest;
+
+private:
+  [[noreturn]] static void malformed() { throw std::runtime_error("it has another form"); }
+  void addToSum(const std::string &line) { sum.add(line.data(), line.size()); }
+
+  /// Returns the next line without its spaces.
+  std::string next() {
+    if (!lines.next(text))
+      throw std::runtime_error("it is not whole");
+    read += static_cast<int64_t>(text.size()) + 1;
+    size_t start = std::min(text.find_first_not_of(' '), text.size());
+    bool closes = start < text.size() && (text[start] == '}' || text[start] == ']');
+    level -= closes;
+    if (start != static_cast<size_t>(level))
+      throw std::runtime_error("its lines are not indented by their levels");
+    bool opens = !text.empty() && (text.back() == '{' || text.back() == '[');
+    level += opens;
+    size_t colon = text[start] == '"' ? text.find("\": ", start + 1) : std::string::npos;
+    if (colon != std::string::npos)
+      text.erase(colon + 2, 1);
+    return text.substr(start);
+  }
+
+  /// Reads up to the end of the list, which it returns. `before`: the body as far as it was read.
+  std::string readPieces(const std::string &before) {
+    if (wasRead)
+      malformed();
+    json body = parseJson(before);
+    head.chunkBytes = body.contains("chunk_bytes") ? chunkBytesFrom(body.at("chunk_bytes")) : 0;
+    parseFiles(body, head);
+    files = body.at("files");
+    wasRead = true;
+    std::string item;
+    bool hasNext = true;
+    for (std::string line = next();; line = next()) {
+      addToSum(line);
+      if (level == 2 && (hasNext || !item.empty()))
+        malformed();
+      if (level == 2)
+        return line;
+      bool isLast = level == 3 && line == "}", isNext = level == 3 && line == "},";
+      item += isNext ? "}" : line;
+      if (item.size() > static_cast<size_t>(mostOfPiece))
+        throw std::runtime_error("a piece is too long");
+      if (!isLast && !isNext)
+        continue;
+      StoredPiece piece = readPiece(item);
+      visit(std::move(piece), head.chunkBytes);
+      item.clear();
+      hasNext = isNext;
+    }
+  }
+
+  StoredPiece readPiece(const std::string &item) const {
+    try {
+      StoredPiece piece = pieceFrom(parseJson(item), head.chunkBytes);
+      checkPiece(head, piece);
+      return piece;
+    } catch (const std::exception &error) {
+      if (head.chunkBytes != 0)
+        throw;
+      throw std::runtime_error(error.what() + std::string(" (there is no chunk_bytes)"));
+    }
+  }
+
+  LineReader lines;
+  int64_t bytes, read = 0;
+  int level = 0; // of arrays and objects around the next line
+  std::string text;
+  const std::string &folder;
+  const PieceVisitor &visit;
+  Checksum sum;
+  Manifest head; // the files and the bytes of a chunk
+  json files;
+  bool wasRead = false;
+};
+} // namespace
+
+Manifest scanManifest(const std::string &folder, const PieceVisitor &visit, std::string *head) {
   std::string path = folder + "/manifest.json";
-  std::string text = readText(path, manifestLimit);
   try {
-    return parse(folder, text);
+    if (int64_t bytes = InputFile(path).size(); bytes > mostOfManifest)
+      fail(SHALE_EXIT_DATA, "'%s' has %lld bytes, more than the %lld it may have", path.c_str(),
+           (long long)bytes, (long long)mostOfManifest);
+    Scanner scanner(path, folder, visit);
+    Manifest manifest = scanner.run();
+    if (head)
+      *head = std::move(scanner.rest);
+    return manifest;
+  } catch (const Error &) {
+    throw;
   } catch (const std::exception &error) {
     fail(SHALE_EXIT_DATA, "'%s' is damaged: %s", path.c_str(),
          printable(error.what(), 1000).c_str());
   }
 }
 
+Manifest parseManifest(const std::string &folder) {
+  std::vector<StoredPiece> pieces;
+  Manifest manifest = scanManifest(
+      folder, [&](StoredPiece &&piece, int64_t) { pieces.push_back(std::move(piece)); });
+  manifest.pieces = std::move(pieces);
+  return manifest;
+}
+
+void checkStoredFile(const Manifest &manifest, const WrittenFile &stored) {
+  InputFile file(manifest.position.folder + "/" + stored.name);
+  if (file.size() != stored.bytes)
+    fail(SHALE_EXIT_DATA, "'%s' has %lld bytes, the manifest says %lld", file.path().c_str(),
+         (long long)file.size(), (long long)stored.bytes);
+  std::string header(stored.headerBytes, '\0');
+  file.readAt(0, header.data(), stored.headerBytes);
+  if (manifest.sums && checksumOf(header) != stored.header)
+    fail(SHALE_EXIT_DATA,
+         "'%s' is damaged: the checksum of its header, bytes 0 to %lld, does not match",
+         file.path().c_str(), (long long)stored.headerBytes - 1);
+}
+
 Manifest readManifest(const std::string &folder) {
   Manifest manifest = parseManifest(folder);
-  for (const auto &[name, stored] : manifest.files) {
-    InputFile file(folder + "/" + name);
-    if (file.size() != stored.bytes)
-      fail(SHALE_EXIT_DATA, "'%s' has %lld bytes, the manifest says %lld", file.path().c_str(),
-           (long long)file.size(), (long long)stored.bytes);
-    std::string header(stored.headerBytes, '\0');
-    file.readAt(0, header.data(), stored.headerBytes);
-    if (manifest.sums && checksumOf(header) != stored.header)
-      fail(SHALE_EXIT_DATA,
-           "'%s' is damaged: the checksum of its header, bytes 0 to %lld, does not match",
-           file.path().c_str(), (long long)stored.headerBytes - 1);
-  }
+  for (const auto &[name, stored] : manifest.files)
+    checkStoredFile(manifest, stored);
   return manifest;
 }
 

@@ -7,6 +7,7 @@
 #include "runtime/core/Files.h"
 #include "runtime/core/Types.h"
 
+#include <functional>
 #include <map>
 
 namespace shale::rt {
@@ -40,22 +41,57 @@ struct Manifest {
   bool sums = false;                    // whether `files` have checksums
 };
 
-/// Returns the text of manifest.json, which also describes the program's layout.
+/// The most bytes of a manifest that is read, and so that is written.
+constexpr int64_t mostOfManifest = int64_t(4) << 30;
+
+/// Writes the text of manifest.json, which also describes the program's layout, piece by piece.
+/// Fails with exit code 74 if it has more than `most` bytes.
+class ManifestWriter {
+public:
+  using Sink = std::function<void(const std::string &)>;
+  /// `manifest`: all but the pieces.
+  ManifestWriter(const ShaleProgram &program, const Manifest &manifest, Sink sink,
+                 int64_t most = mostOfManifest);
+  void add(const StoredPiece &piece);
+  void finish();
+
+private:
+  void put(const std::string &text);
+  Sink sink;
+  const int64_t most;
+  int64_t written = 0, pieces = 0;
+  std::string tail, compactTail;
+  Checksum sum;
+};
+
+/// Returns the text of manifest.json.
 std::string manifestText(const ShaleProgram &program, const Manifest &manifest);
 
-/// Reads manifest.json and checks it: checksum, types, ranges, plain file names. Fails with exit
-/// code 65 if a check fails.
+/// Reads manifest.json and checks it: checksum, types, ranges, plain file names. Calls `visit` for
+/// each piece in place of keeping it: before the end, so that the manifest may turn out to be
+/// damaged. Sets `head` to the text of all but the pieces. Fails with exit code 65 if a check
+/// fails.
+using PieceVisitor = std::function<void(StoredPiece &&piece, int64_t chunkBytes)>;
+Manifest scanManifest(const std::string &folder, const PieceVisitor &visit,
+                      std::string *head = nullptr);
+
+/// Reads such a text, which was checked.
+Manifest parseHead(const std::string &folder, const std::string &text);
+
+/// The same with all pieces in memory.
 Manifest parseManifest(const std::string &folder);
 
-/// Like parseManifest(). Also checks the size and, unless an older program wrote the checkpoint,
-/// the header of each file.
+/// Checks the size and, unless an older program wrote the checkpoint, the header of a file.
+void checkStoredFile(const Manifest &manifest, const WrittenFile &stored);
+
+/// Like parseManifest(). Also checks each file as checkStoredFile() does.
 Manifest readManifest(const std::string &folder);
 
 /// The part of a checkpoint that one rank has written.
 struct Share {
   std::vector<StoredPiece> pieces;
   std::vector<WrittenFile> files;
-  int64_t chunkBytes = savedChunkBytes;
+  int64_t chunkBytes = savedChunkBytes; // as that of a manifest
 };
 
 /// Convert a share to text and back, for sending it to rank 0.

@@ -1,6 +1,7 @@
 // Reads checkpoints by parameter name and element range, so that a program
 // compiled for another world size or strategy reads the same files.
 #include "runtime/checkpoint/Checkpoint.h"
+#include "runtime/checkpoint/HandOut.h"
 #include "runtime/checkpoint/Layout.h"
 #include "runtime/checkpoint/Manifest.h"
 #include "runtime/core/Error.h"
@@ -15,14 +16,14 @@ namespace shale::rt {
 namespace {
 constexpr int64_t blockElements = 1 << 18;
 
+/// Names of parameters by the roles of which there are pieces.
+using RoleNames = std::map<std::string, std::set<std::string>>;
+
 /// Returns the names of the parameters of the program and of the checkpoint that have a role.
-std::set<std::string> namesOfRole(const ShaleProgram &program, const Manifest &manifest,
+std::set<std::string> namesOfRole(const ShaleProgram &program, const RoleNames &stored,
                                   int32_t number) {
-  std::set<std::string> names;
-  std::string role = roleName(program, number);
-  for (const StoredPiece &piece : manifest.pieces)
-    if (piece.role == role)
-      names.insert(piece.parameter);
+  auto found = stored.find(roleName(program, number));
+  std::set<std::string> names = found == stored.end() ? std::set<std::string>() : found->second;
   for (int i = 0; i < program.state_count; ++i) {
     const ShaleGroup &group = program.groups[program.states[i].group];
     if (program.states[i].role == number)
@@ -34,12 +35,13 @@ std::set<std::string> namesOfRole(const ShaleProgram &program, const Manifest &m
 
 /// Fails if the checkpoint is of another model, with the differences, or was saved with
 /// other precision flags.
-void compareParameters(const ShaleProgram &program, const Manifest &manifest) {
+void compareParameters(const ShaleProgram &program, const Manifest &manifest,
+                       const RoleNames &roles) {
   std::map<std::string, int> names = parameterNames(program);
   std::set<int> seen;
-  std::set<std::string> scales = namesOfRole(program, manifest, SHALE_ROLE_LOSS_SCALE);
+  std::set<std::string> scales = namesOfRole(program, roles, SHALE_ROLE_LOSS_SCALE);
   // Those of another mesh, or of another type of sent gradients, are left out: readState().
-  std::set<std::string> residuals = namesOfRole(program, manifest, SHALE_ROLE_RESIDUAL);
+  std::set<std::string> residuals = namesOfRole(program, roles, SHALE_ROLE_RESIDUAL);
   std::vector<std::string> unexpected, missing, shapes;
   bool scaleLacks = false, scaleIsNew = false;
   for (const StoredParameter &stored : manifest.parameters) {
@@ -285,13 +287,6 @@ void sortPieces(const std::string &folder, const ShaleParameter &parameter, int6
   }
 }
 
-/// Whether a stored piece may have elements of a target.
-bool overlap(const StoredPiece &stored, const Piece &target) {
-  if (stored.box == target.box)
-    return stored.begin < target.end && target.begin < stored.end;
-  return stored.box.dims != target.box.dims || !areDisjoint(stored.box, target.box);
-}
-
 /// Whether the checkpoint has what each rank of the same mesh had not sent: all axes divide the
 /// value.
 bool isOfSameMesh(const Manifest &manifest, const ShaleParameter &own) {
@@ -337,8 +332,9 @@ int64_t readState(const ShaleProgram &program, int rank, State &state, const Man
     sortPieces(folder, parameter, wanted.front().whole, pieces);
     PieceReader reader(folder, wanted, state);
     for (const StoredPiece *piece : pieces)
-      if (std::any_of(wanted.begin(), wanted.end(),
-                      [&](const Piece &target) { return overlap(*piece, target); }))
+      if (std::any_of(wanted.begin(), wanted.end(), [&](const Piece &target) {
+            return mayShare(*piece, target.box, target.begin, target.end);
+          }))
         bytes += reader.read(*piece);
     if (const Piece *target = reader.incomplete())
       fail(SHALE_EXIT_DATA,
@@ -354,6 +350,15 @@ int64_t readState(const ShaleProgram &program, int rank, State &state, const Man
   return bytes;
 }
 
+/// Checks the files of which this rank reads pieces.
+void checkFiles(const Manifest &manifest) {
+  std::set<std::string> names;
+  for (const StoredPiece &piece : manifest.pieces)
+    names.insert(piece.file);
+  for (const std::string &name : names)
+    checkStoredFile(manifest, manifest.files.at(name));
+}
+
 /// Tries to load one folder on every rank. Returns the error message on the ranks that
 /// failed; `failed` is the same on all ranks.
 std::string tryFolder(const ShaleProgram &program, int rank, State &state, Peers &peers,
@@ -361,18 +366,36 @@ std::string tryFolder(const ShaleProgram &program, int rank, State &state, Peers
                       bool &otherModel) {
   std::string trouble;
   bool other = false;
+  RoleNames roles;
+  const std::string scale = roleName(program, SHALE_ROLE_LOSS_SCALE),
+                    residual = roleName(program, SHALE_ROLE_RESIDUAL);
+  std::optional<Manifest> manifest;
   try {
-    Manifest manifest = readManifest(folder);
-    other = true;
-    compareParameters(program, manifest);
-    other = false;
-    manifest.position.bytesRead = readState(program, rank, state, manifest);
-    position = manifest.position;
+    manifest = handOut(program, rank, peers, folder, [&](const StoredPiece &piece) {
+      if (piece.role == scale || piece.role == residual)
+        roles[piece.role].insert(piece.parameter);
+    });
+    if (rank == 0) {
+      other = true;
+      compareParameters(program, *manifest, roles);
+      other = false;
+    }
+  } catch (const Error &error) {
+    if (error.code == SHALE_EXIT_PEER)
+      throw;
+    trouble = error.what();
+  }
+  otherModel = peers.agree(other) != 0;
+  if ((failed = peers.agree(!trouble.empty()) != 0))
+    return trouble;
+  try {
+    checkFiles(*manifest);
+    manifest->position.bytesRead = readState(program, rank, state, *manifest);
+    position = manifest->position;
   } catch (const Error &error) {
     trouble = error.what();
   }
   failed = peers.agree(!trouble.empty()) != 0;
-  otherModel = peers.agree(other) != 0;
   return trouble;
 }
 
@@ -398,7 +421,8 @@ std::optional<Position> newestPosition(const std::string &out, const std::string
   if (how == "never" || (folders.empty() && !named))
     return std::nullopt;
   try {
-    return readManifest(folders.empty() ? how : folders.back()).position;
+    return scanManifest(folders.empty() ? how : folders.back(), [](StoredPiece &&, int64_t) {})
+        .position;
   } catch (const Error &) {
     return std::nullopt; // loadCheckpoint() reports the error
   }

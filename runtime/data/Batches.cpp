@@ -170,6 +170,22 @@ std::string Batches::describe() const {
                 (long long)microBatches, (long long)read->wholeRows, where.c_str());
 }
 
+std::vector<DataFile> Batches::files() const {
+  std::vector<const InputFile *> opened;
+  for (const auto &file : tensors)
+    opened.push_back(&file->file());
+  for (const auto &file : tokens)
+    opened.push_back(&file->input());
+  std::vector<DataFile> found;
+  int64_t most = sampledBytes(opened.size());
+  for (size_t f = 0; f < opened.size(); ++f) {
+    int64_t rows = f < ends.size() ? ends[f] - (f > 0 ? ends[f - 1] : 0) : 0;
+    found.push_back({printable(baseName(opened[f]->path())), opened[f]->size(), rows,
+                     sampledHash(*opened[f], most)});
+  }
+  return found;
+}
+
 bool Batches::hasLabels(void *const *buffers) const {
   bool ignores = false;
   for (int i = 0; i < program.input_count; ++i) {

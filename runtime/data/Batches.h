@@ -2,6 +2,7 @@
 #ifndef SHALE_RUNTIME_DATA_BATCHES_H
 #define SHALE_RUNTIME_DATA_BATCHES_H
 
+#include "runtime/data/DataFiles.h"
 #include "runtime/data/SafetensorsReader.h"
 #include "runtime/data/Tokens.h"
 #include "shale/Runtime.h"
@@ -37,6 +38,8 @@ public:
   const std::string &path() const { return options.path; }
   /// Returns what the files hold: "data.bin: 2000 tokens (U16), 249 rows of 8"; "" without files.
   std::string describe() const;
+  /// Returns the files in their order. Reads samples of them.
+  std::vector<DataFile> files() const;
   /// Number of micro-batches in the files; -1: unlimited, the files wrap around.
   int64_t limit() const { return options.repeat ? -1 : microBatches; }
   /// Rows of a whole micro-batch that come from token files.

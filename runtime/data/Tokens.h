@@ -26,6 +26,7 @@ public:
   int64_t count() const { return tokens; }
   Dtype type() const { return element; }
   const std::string &path() const { return file.path(); }
+  const InputFile &input() const { return file; }
   /// Reads `n` tokens from `first` on, in the file's type.
   void read(int64_t first, int64_t n, void *buffer) const;
   /// Returns the offset of a token in the file, in bytes.

@@ -330,6 +330,9 @@ void FlagParser::addOutputFlags() {
   text(g, "--file-size", fileSize, "SIZE",
        "largest weights file; a larger model.safetensors is split into files with an index");
   resume = text(g, "--resume", o.resume, "HOW", "auto, never, must, or a checkpoint's folder");
+  choice(g, "--data-changed", o.dataChanged, "HOW", {"refuse", "accept"},
+         "resume although the data files have changed: refuse, accept (rows are then read in "
+         "another order)");
   app.add_flag("--tensorboard", o.tensorboard, "also write TensorBoard's event files to --out")
       ->group(g);
   text(g, "--prometheus", o.prometheus, "FILE",

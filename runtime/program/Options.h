@@ -33,7 +33,8 @@ struct Options {
   std::vector<std::string> initMap;
 
   std::string out = "run", resume = "auto", checkpoint = "sharded";
-  std::string asyncSave = "auto"; // true, false; auto: if memory allows
+  std::string asyncSave = "auto";     // true, false; auto: if memory allows
+  std::string dataChanged = "refuse"; // or accept: on resuming with other data
   bool saveOnFailure = false;
   int64_t saveEvery = 0, keep = 2, fileBytes = int64_t(5) * 1000 * 1000 * 1000;
 

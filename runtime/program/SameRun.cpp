@@ -12,8 +12,6 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sys/stat.h>
-#define XXH_INLINE_ALL
-#include <xxhash.h>
 
 namespace shale::rt {
 
@@ -23,21 +21,9 @@ namespace {
 /// distances.
 std::string describeFile(const std::string &path, int64_t most) {
   InputFile file(path);
-  constexpr int64_t piece = 64 << 10;
   int64_t size = file.size();
   bool whole = size <= most;
-  int64_t count = whole ? (size + piece - 1) / piece : most / piece;
-  std::vector<char> buffer(piece);
-  XXH3_state_t *state = XXH3_createState();
-  XXH3_64bits_reset(state);
-  for (int64_t i = 0; i < count; ++i) {
-    int64_t at = whole ? i * piece : (size - piece) / (count - 1) * i;
-    int64_t bytes = std::min(piece, size - at);
-    file.readAt(at, buffer.data(), bytes);
-    XXH3_64bits_update(state, buffer.data(), bytes);
-  }
-  uint64_t hash = XXH3_64bits_digest(state);
-  XXH3_freeState(state);
+  uint64_t hash = sampledHash(file, most);
   return format("%s (%lld bytes, %s %016llx)", baseName(path).c_str(), (long long)size,
                 whole ? "hash" : "hash of samples", (unsigned long long)hash);
 }

@@ -92,6 +92,7 @@ Position Training::positionAt(int64_t step, int64_t row) const {
   if (options.skipSpikes > 0)
     position.norms = norms;
   position.flags = runFlags(options);
+  position.data = dataFiles;
   return position;
 }
 

@@ -46,10 +46,35 @@ void Training::openData() {
   if (!options.evalOnly) {
     data.emplace(program, rendezvous.rank, dataOptions(options, false));
     needMicroBatches(*data, options, program.accumulate);
+    compareWithCheckpoint();
   }
   if (options.evalOnly || !options.evalData.empty())
     evalData.emplace(program, rendezvous.rank, dataOptions(options, true));
   introduceData();
+}
+
+void Training::compareWithCheckpoint() {
+  DataChange change;
+  if (rendezvous.rank == 0) {
+    dataFiles = data->files();
+    if (!dataBefore.empty())
+      change = compareData(dataBefore, dataFiles);
+    if (!change.renamed.empty())
+      warn("the data has other names than at the checkpoint: %s", change.renamed.c_str());
+  }
+  bool accepts = options.dataChanged == "accept";
+  if (accepts && !change.other.empty())
+    warn("the data is not that of the checkpoint: %s; the run goes on with row %lld of its order",
+         change.other.c_str(), (long long)currentRow);
+  if (connection.peers->agree(!accepts && !change.other.empty()) == 0)
+    return;
+  if (rendezvous.rank == 0)
+    fail(
+        SHALE_EXIT_DATA,
+        "the data is not that of the checkpoint: %s. The rest of the run would read rows in another "
+        "order, and some of them twice or never. Restore the files, or pass --data-changed accept",
+        change.other.c_str());
+  throw Error(SHALE_EXIT_DATA, ""); // rank 0 reports it
 }
 
 void Training::introduceData() {
@@ -124,6 +149,7 @@ void Training::restore() {
     current = savedStep = position.step;
     updates = position.updates;
     firstRow = currentRow = position.row;
+    dataBefore = position.data;
     if (options.skipSpikes > 0)
       norms = position.norms;
     if (!options.seedGiven)

@@ -46,6 +46,8 @@ private:
   void introduce();
   /// Prints what the data files hold, on rank 0.
   void introduceData();
+  /// Fails with exit code 65 on all ranks if the data is not that of the checkpoint.
+  void compareWithCheckpoint();
   /// Chooses the algorithms of products. Returns the exit code of a signal, or 0.
   int chooseProducts();
   std::vector<Product> distinctProducts(ProductTuner &tuner);
@@ -140,6 +142,7 @@ private:
   int64_t hyperOffset = 0;     // bytes into `values`
   int32_t previousEnable = -1; // index of this hyper-parameter; -1: the program has none
   std::optional<Batches> data, evalData;
+  std::vector<DataFile> dataFiles, dataBefore; // on rank 0; of the checkpoint that was resumed from
   std::optional<Metrics> log;
   std::optional<TensorBoard> board;
   std::optional<Prometheus> prometheus;

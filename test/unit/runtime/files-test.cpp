@@ -355,6 +355,66 @@ TEST_F(Disk, ManifestsAreBounded) {
   EXPECT_EQ(code([](Position &p) { p.step = INT64_MAX; }), 65);
 }
 
+// The texts that a reader has to refuse are made of a good one, with the checksum of what they say.
+TEST_F(Disk, ManifestsOfAnotherFormAreRefused) {
+  Saved saved(work);
+  std::string good = text("manifest.json");
+  size_t item = good.find("   {\n    \"begin\"");
+  ASSERT_NE(item, std::string::npos);
+  auto codeWith = [&](const std::string &from, const std::string &to) {
+    std::string other = good;
+    size_t at = other.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    put("manifest.json", other.replace(at, from.size(), to));
+    return codeOf([&] { readManifest(work); });
+  };
+  EXPECT_EQ(codeWith("{", "{"), 0);
+  EXPECT_EQ(codeWith("\"\n}\n", "\"\n}"), 65);            // without its end
+  EXPECT_EQ(codeWith("\"\n}\n", "\"\n}\n\n"), 65);        // with more than its end
+  EXPECT_EQ(codeWith("\n   {", "\n    {"), 65);           // indented by another number of spaces
+  EXPECT_EQ(codeWith("\"begin\": ", "\"begin\":  "), 65); // two spaces after a key
+  EXPECT_EQ(codeWith(" \"body\"", " \"bodies\""), 65);
+  const std::function<void(nlohmann::json &)> lies[] = {
+      [](nlohmann::json &body) { body["pieces"].push_back(5); },
+      [](nlohmann::json &body) { body["pieces"].push_back({{"x", 1}}); },
+      [](nlohmann::json &body) { body["pieces"] = {{"a", 1}}; },
+      [](nlohmann::json &body) { body["pieces"] = "none"; },
+      [](nlohmann::json &body) { body.erase("pieces"); },
+      [](nlohmann::json &body) { body["data"] = 7; },
+      [](nlohmann::json &body) { body["data"] = {{{"name", "a"}, {"bytes", 1}, {"rows", 1}}}; },
+      [](nlohmann::json &body) {
+        body["data"] = {{{"name", "a"}, {"bytes", -1}, {"rows", 1}, {"hash", "0123456789abcdef"}}};
+      }};
+  for (const auto &lie : lies) {
+    put("manifest.json", good);
+    forge(work, lie);
+    EXPECT_EQ(codeOf([&] { readManifest(work); }), 65) << text("manifest.json");
+  }
+  put("manifest.json", good);
+  forge(work, [](nlohmann::json &body) { body["pieces"] = nlohmann::json::array(); });
+  EXPECT_EQ(codeOf([&] { EXPECT_TRUE(readManifest(work).pieces.empty()); }), 0);
+}
+
+// A manifest that a reader would refuse for its size is not written.
+TEST_F(Disk, TheWriterOfAManifestHasTheBoundOfItsReader) {
+  Saved saved(work);
+  std::string whole = text("manifest.json"), written;
+  auto write = [&](int64_t most) {
+    written.clear();
+    ManifestWriter writer(
+        saved.program, saved.manifest, [&](const std::string &part) { written += part; }, most);
+    for (const StoredPiece &piece : saved.manifest.pieces)
+      writer.add(piece);
+    writer.finish();
+  };
+  EXPECT_EQ(codeOf([&] { write(whole.size()); }), 0);
+  EXPECT_EQ(written, whole);
+  for (size_t most : {whole.size() - 1, whole.size() / 2, size_t(10)}) {
+    EXPECT_EQ(codeOf([&] { write(most); }), 74);
+    EXPECT_LE(written.size(), most);
+  }
+}
+
 TEST_F(Disk, NpyHeadersAreReadStrictly) {
   auto count = [&](const std::string &dictionary) -> int64_t {
     std::string bytes = "\x93NUMPY";

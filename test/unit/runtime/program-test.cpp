@@ -768,6 +768,27 @@ TEST_F(Program, TensorsWinAndTooFewAre65) {
   EXPECT_EQ(run("4-full", "--data b.safetensors --steps 4 --stop-after 3 --out few").code, 0);
 }
 
+// Each rank opens only the files whose parts it needs, and the manifest is that of rank 0.
+TEST_F(Program, RanksReadWhatTheyNeed) {
+  ASSERT_EQ(train("4-full", "r", "--steps 3").code, 0);
+  std::string folder = "r/checkpoints/step-00000003/", shard = folder + "shard-00002.safetensors";
+  std::string good = bytes(shard), damaged = good;
+  damaged[20] ^= 1; // in the header
+  write(work + "/" + shard, damaged);
+  Result result = train("4-full", "r", "--steps 5 --resume must");
+  EXPECT_EQ(result.code, 65) << result.text;
+  EXPECT_EQ(count(result.text, "the checksum of its header"), 1u) << result.text;
+  EXPECT_NE(result.text.find("rank 2: '" + shard), std::string::npos) << result.text;
+  write(work + "/" + shard, good);
+  std::string manifest = bytes(folder + "manifest.json");
+  write(work + "/" + folder + "manifest.json", manifest.substr(0, manifest.size() / 2));
+  result = train("4-full", "r", "--steps 5 --resume must");
+  EXPECT_EQ(result.code, 65) << result.text;
+  EXPECT_EQ(count(result.text, "manifest.json' is damaged"), 1u) << result.text;
+  write(work + "/" + folder + "manifest.json", manifest);
+  EXPECT_EQ(train("2-full", "r", "--steps 5 --resume must").code, 0);
+}
+
 TEST_F(Program, ResumeNeverAndDamage) {
   ASSERT_EQ(train("2-full", "r", "--steps 6 --save-every 3").code, 0);
   EXPECT_EQ(train("2-full", "r", "--steps 9 --resume never").code, 64);
@@ -901,6 +922,40 @@ TEST_F(Program, FoldersWithoutLocks) {
   result = train("1", "s", "--steps 3", withFaults("FAULT_NO_LOCK=11"));
   EXPECT_EQ(result.code, 64) << result.text;
   EXPECT_NE(result.text.find("another run is using 's'"), std::string::npos) << result.text;
+}
+
+// The order of rows depends on the data files, so they are those of the checkpoint.
+TEST_F(Program, DataThatHasChangedIsRefused) {
+  std::string tokens = bytes("data.txt"), grown = tokens + tokens.substr(0, 50), other = tokens;
+  other[1000] = static_cast<char>((other[1000] + 1) % vocab);
+  ASSERT_EQ(train("2-full", "r", "--steps 9 --stop-after 3").code, 0);
+  const std::pair<std::string, const char *> cases[] = {
+      {grown, "'data.txt' has 2050 bytes (256 rows), not 2000 (249 rows)"},
+      {other, "'data.txt' has other content"}};
+  for (const auto &[content, words] : cases) {
+    write(work + "/data.txt", content);
+    Result result = train("2-full", "r", "--steps 9");
+    EXPECT_EQ(result.code, 65) << result.text;
+    EXPECT_EQ(count(result.text, words), 1u) << result.text;
+    EXPECT_EQ(count(result.text, "pass --data-changed accept"), 1u) << result.text;
+  }
+  write(work + "/data.txt", tokens);
+  Result result = run("2-full", "--data data.txt,data.txt --lr 0.05 --out r --steps 9");
+  EXPECT_EQ(result.code, 65) << result.text;
+  EXPECT_NE(result.text.find("it has 2 files, not 1"), std::string::npos) << result.text;
+  // Another name of the same data.
+  write(work + "/moved.txt", tokens);
+  result = run("2-full", "--data moved.txt --lr 0.05 --out r --steps 9 --stop-after 5");
+  EXPECT_EQ(result.code, 0) << result.text;
+  EXPECT_NE(result.text.find("'moved.txt' was 'data.txt'"), std::string::npos) << result.text;
+  // What was accepted is what the next start compares with.
+  write(work + "/data.txt", grown);
+  result = train("2-full", "r", "--steps 9 --stop-after 7 --data-changed accept");
+  EXPECT_EQ(result.code, 0) << result.text;
+  EXPECT_NE(result.text.find("the run goes on with row 60 of its order"), std::string::npos)
+      << result.text;
+  EXPECT_EQ(train("2-full", "r", "--steps 9").code, 0);
+  EXPECT_EQ(train("2-full", "r", "--steps 9 --data-changed perhaps").code, 64);
 }
 
 TEST_F(Program, ACheckpointWithoutItsManifestIsNotPassedOverInSilence) {
