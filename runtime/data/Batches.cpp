@@ -225,8 +225,20 @@ int64_t Batches::rowsLeftOut() const {
   return windowRows == 0 || canIgnore() ? 0 : windows % windowRows;
 }
 
-void Batches::fillOnce(int64_t step, void *const *buffers) {
+int64_t Batches::rowsInFilled() const {
+  return windowRows == 0 || !canIgnore() ? 0 : windows % windowRows;
+}
+
+void Batches::fillOnce(int64_t step, void *const *buffers, Filler with) {
   lastRow = windows;
+  filler = with;
+  fill(step, step * windowRows, buffers);
+  lastRow = -1;
+}
+
+void Batches::fillUnlabelled(int64_t step, void *const *buffers) {
+  lastRow = 0;
+  filler = Filler::Rows;
   fill(step, step * windowRows, buffers);
   lastRow = -1;
 }
@@ -432,7 +444,9 @@ void Batches::fillTokens(int index, int64_t firstRow, void *target) {
     const TokenFile &file = *tokens[number];
     int64_t element = sizeOf(file.type());
     file.read(window * windowLength + plan.shift, windowLength, buffer.data());
-    bool ignored = lastRow >= 0 && row >= lastRow && input.ignored != 0;
+    bool fills = lastRow >= 0 && row >= lastRow, ignored = fills && input.ignored != 0;
+    if (fills && filler == Filler::Zeros)
+      std::memset(buffer.data(), 0, windowLength * element);
     for (int64_t o = 0; o < plan.outer; ++o) {
       int64_t at = (o * plan.rowCount + r) * plan.inner;
       convert(file.type(), buffer.data() + o * plan.inner * element, to, out + at * sizeOf(to),

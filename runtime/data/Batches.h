@@ -63,8 +63,14 @@ public:
   int64_t wholePass() const;
   /// Rows that such a pass leaves out.
   int64_t rowsLeftOut() const;
+  /// Rows of the last micro-batch of such a pass if others fill it; 0 if none do.
+  int64_t rowsInFilled() const;
+  /// What the rows after the last one hold. Their labels are ignored.
+  enum class Filler { Rows, Zeros };
   /// Fills buffers[i] with micro-batch `step` of such a pass.
-  void fillOnce(int64_t step, void *const *buffers);
+  void fillOnce(int64_t step, void *const *buffers, Filler filler = Filler::Rows);
+  /// The same, as if all rows were after the last one: all labels are ignored.
+  void fillUnlabelled(int64_t step, void *const *buffers);
   /// Values of the inputs that random ops draw from.
   struct Randomness {
     uint64_t seed = 0;
@@ -111,6 +117,7 @@ private:
   int64_t microBatches = -1;
   int64_t windowLength = 0, windowRead = 0, windows = 0, windowRows = 0;
   int64_t lastRow = -1; // for fillOnce: labels of rows from here on are ignored
+  Filler filler = Filler::Rows;
 };
 
 /// Returns the number of elements of this rank's part of an input.

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 namespace shale::rt {
 
@@ -16,26 +17,63 @@ int findName(const char *const *names, int count, const char *name) {
   return -1;
 }
 
+bool Training::Measured::operator==(const Measured &other) const {
+  return std::memcmp(&sum, &other.sum, sizeof(sum)) == 0 &&
+         std::memcmp(&count, &other.count, sizeof(count)) == 0;
+}
+
+Training::Measured Training::measure() {
+  int s = findName(program.eval_metrics, program.eval_metric_count, "loss_sum");
+  int c = findName(program.eval_metrics, program.eval_metric_count, "count");
+  values->push();
+  call(program.evaluate);
+  results->pull();
+  auto *metrics = reinterpret_cast<const float *>(results->read());
+  return {s < 0 ? 0 : metrics[s], c < 0 ? 0 : metrics[c]};
+}
+
+/// Rows without labels may count: in an auxiliary loss, in a mean over all rows, or since they
+/// compete with other rows (experts of a fixed capacity). They do not if it makes no difference
+/// what they hold, and if a micro-batch of such rows alone gives a sum and a count of 0.
+bool Training::isFilledExactly(int64_t last, const Measured &measured) {
+  evalData->fillOnce(last, inputs[values->next()].data(), Batches::Filler::Zeros);
+  bool isSame = measure() == measured;
+  evalData->fillUnlabelled(last, inputs[values->next()].data());
+  Measured alone = measure();
+  return connection.peers->agree(!isSame || alone.sum != 0 || alone.count != 0) == 0;
+}
+
 /// Evaluates the first micro-batches of the file, the same ones every time; each row at
 /// most once.
 Evaluation Training::evaluate(int64_t most) {
   Evaluation result;
-  result.batches = evalData->wholePass();
-  if (most > 0)
-    result.batches = std::min(result.batches, most);
-  int s = findName(program.eval_metrics, program.eval_metric_count, "loss_sum");
-  int c = findName(program.eval_metrics, program.eval_metric_count, "count");
+  int64_t all = evalData->wholePass(), batches = most > 0 ? std::min(all, most) : all;
   double sum = 0;
-  for (int64_t b = 0; b < result.batches; ++b) {
+  for (int64_t b = 0; b < batches; ++b) {
     evalData->fillOnce(b, inputs[values->next()].data());
-    values->push();
-    call(program.evaluate);
-    results->pull();
-    auto *metrics = reinterpret_cast<const float *>(results->read());
-    sum += s < 0 ? 0 : metrics[s];
-    result.labels += c < 0 ? 0 : metrics[c];
+    Measured measured = measure();
+    int64_t rows = b + 1 == all ? evalData->rowsInFilled() : 0;
+    if (rows > 0 && !isFilledExactly(b, measured)) {
+      result.leftOut = rows;
+      break;
+    }
+    sum += measured.sum;
+    result.labels += measured.count;
+    ++result.batches;
   }
+  if (result.leftOut > 0 && result.batches == 0 && rendezvous.rank != 0)
+    throw Error(SHALE_EXIT_DATA, ""); // rank 0 reports it
+  if (result.leftOut > 0 && result.batches == 0)
+    fail(SHALE_EXIT_DATA,
+         "'%s' has %lld rows, fewer than the %lld of one micro-batch, and the model's loss depends "
+         "on rows without labels, so that others cannot fill it: give more data, or compile for a "
+         "smaller batch",
+         evalData->path().c_str(), (long long)result.leftOut, (long long)evalData->rows());
   result.loss = result.labels > 0 ? sum / result.labels : 0;
+  if (result.leftOut > 0 && !std::exchange(toldLeftOut, true) && rendezvous.rank == 0)
+    warn("evaluation: the last %lld rows of '%s' fill no micro-batch, and the model's loss depends "
+         "on rows without labels: they were left out",
+         (long long)result.leftOut, evalData->path().c_str());
   return result;
 }
 

@@ -28,6 +28,7 @@ namespace shale::rt {
 struct Evaluation {
   double loss = 0, labels = 0; // mean loss, and the number of labels it is over
   int64_t batches = 0;
+  int64_t leftOut = 0; // rows that fill no micro-batch and could not be evaluated alone
 };
 
 class Training {
@@ -90,6 +91,14 @@ private:
   /// Evaluates at most `most` micro-batches; 0: the whole file.
   Evaluation evaluate(int64_t most);
   int evaluateOnly();
+  /// What the program's evaluation of the inputs returns.
+  struct Measured {
+    float sum = 0, count = 0; // of losses of labels, and of labels
+    bool operator==(const Measured &other) const;
+  };
+  Measured measure();
+  /// Whether the rows that only fill micro-batch `last` change nothing that is measured.
+  bool isFilledExactly(int64_t last, const Measured &measured);
   // Saves.cpp: when and how checkpoints are written.
   /// Whether checkpoints may be written while training goes on.
   bool mayWriteInBackground() const;
@@ -175,6 +184,7 @@ private:
   Flight finished = {};        // the step that was finished last
   bool trains = false;         // whether the first step was begun
   NormHistory norms;           // with --skip-spikes
+  bool toldLeftOut = false;    // whether rows that an evaluation leaves out were reported
   bool toldUnlabelled = false; // whether a step without labels was reported
   int64_t savedStep = -1;
   std::optional<Replicas> replicas; // with --check-replicas

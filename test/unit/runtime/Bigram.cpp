@@ -9,7 +9,8 @@
 // nothing divides; scale is frozen. Faults come from the environment, each as
 // "rank:step": BIGRAM_KILL, BIGRAM_STOP, BIGRAM_HANG, BIGRAM_TERM, BIGRAM_CRASH, BIGRAM_FLIP (of a
 // bit of the weight after the step's update); BIGRAM_NAN is a step, and BIGRAM_SPIKE one whose
-// gradients are a thousand times as large. BIGRAM_TELL prints each step that runs.
+// gradients are a thousand times as large. BIGRAM_TELL prints each step that runs. BIGRAM_AUX adds
+// a mean over all rows, with labels or without, to the loss that is evaluated.
 #include "FarDevice.h"
 #include "shale/Runtime.h"
 
@@ -221,6 +222,14 @@ void evaluate(ShaleRank *rank, char *state, char *arena, const void *const *inpu
   sumOverAll(rank, LossF, LossR, &loss);
   metrics[0] = loss;
   metrics[1] = count;
+  if (!getenv("BIGRAM_AUX"))
+    return;
+  auto *tokens = static_cast<const int64_t *>(inputs[0]);
+  float mean = 0;
+  for (int64_t i = 0; i < rows * length; ++i)
+    mean += static_cast<float>(tokens[i]) / (BIGRAM_ROWS * length);
+  sumOverAll(rank, LossF, LossR, &mean);
+  metrics[0] += mean * std::fmax(count, 1);
 }
 
 constexpr ShaleInit initOf(int32_t kind) {

@@ -1398,6 +1398,26 @@ TEST_F(Program, EvalOnlyTakesEveryRowOnceAndWritesNothing) {
     EXPECT_EQ(object["step"], 5);
   }
   EXPECT_EQ(bytes("r/metrics.jsonl"), before);
+  // A loss that rows without labels change: the 9 rows that fill no micro-batch are left out.
+  write(work + "/whole.txt", tokens.substr(0, 240 * 8 + 1));
+  write(work + "/few.txt", tokens.substr(0, 9 * 8 + 1));
+  for (const char *name : {"1", "3-full"}) {
+    auto evaluate = [&](const std::string &data) {
+      return run(name, "--eval-only --out r --data " + data, "BIGRAM_AUX=1");
+    };
+    Result rest = evaluate("data.txt"), whole = evaluate("whole.txt"), few = evaluate("few.txt");
+    ASSERT_EQ(rest.code, 0) << rest.text;
+    EXPECT_EQ(count(rest.text, "the last 9 rows of 'data.txt' fill no micro-batch"), 1u)
+        << rest.text;
+    EXPECT_EQ(whole.text.find("fill no micro-batch"), std::string::npos) << whole.text;
+    auto objectOf = [](const std::string &text) {
+      return json::parse(text.substr(text.rfind("\n{") + 1));
+    };
+    EXPECT_EQ(objectOf(rest.text)["loss"], objectOf(whole.text)["loss"]);
+    EXPECT_EQ(objectOf(rest.text)["labels"], 240 * 8);
+    EXPECT_EQ(few.code, 65) << few.text;
+    EXPECT_EQ(count(few.text, "has 9 rows, fewer than the 12 of one micro-batch"), 1u) << few.text;
+  }
   // Initial weights, given weights, and a folder that is not made.
   Result given = run("2-full", "--eval-only --eval-data data.txt --out none "
                                "--init r/model.safetensors --eval-batches 2");
