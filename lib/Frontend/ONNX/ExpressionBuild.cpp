@@ -65,7 +65,7 @@ template <typename OpT> static Value unary(ExpressionBuilder &b, Value x) {
 /// log(1 + exp(-|x|)): nothing overflows.
 static Value logOnePlusExp(ExpressionBuilder &b, Value x) {
   Value small = unary<nn::ExpOp>(b, unary<nn::NegOp>(b, unary<nn::AbsOp>(b, x)));
-  return unary<nn::LogOp>(b, b.binary<nn::AddOp>(b.splat(x, 1), small));
+  return unary<nn::Log1pOp>(b, small);
 }
 
 static const llvm::StringMap<Unary> &unaryFunctions() {

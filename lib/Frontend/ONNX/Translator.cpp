@@ -1,6 +1,7 @@
 //===- Translator.cpp - From nodes to ops ---------------------------------===//
 #include "lib/Frontend/ONNX/Translator.h"
 #include "lib/Frontend/ONNX/Narrow.h"
+#include "lib/Frontend/ONNX/Ops/Ops.h"
 
 using namespace mlir;
 using namespace shale;
@@ -50,7 +51,11 @@ LogicalResult Translator::translate(Node &node) {
       getHandlers().find(domainOf(node.proto.domain()), node.proto.op_type(), node.version);
   if (!handler)
     return context.error("operator is not supported");
-  if (failed(handler(node)) || node.hasFailed())
+  if (Value whole = wholeOperation(node))
+    node.set(0, whole);
+  else if (node.hasFailed() || failed(handler(node)))
+    return context.hasFailed() ? failure() : node.error("cannot be imported");
+  if (node.hasFailed())
     return context.hasFailed() ? failure() : node.error("cannot be imported");
   return failed(node.requireAllRead()) ? failure() : finishNarrow(node);
 }

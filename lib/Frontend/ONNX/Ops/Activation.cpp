@@ -36,7 +36,7 @@ static Value above(Node &node, Value x, double threshold, Value other) {
 static Value negativeExponential(Node &node, Value x, double divisor) {
   Value low = bounded(node, x, node.constant(Node::type(x), 0), nn::Predicate::GT);
   Value power = scaled(node, low, 1 / divisor);
-  return shifted(node, power ? node.unary<nn::ExpOp>(power) : Value(), -1);
+  return node.unary<nn::Expm1Op>(power);
 }
 
 static LogicalResult importElu(Node &node) {
@@ -68,13 +68,6 @@ static LogicalResult importSelu(Node &node) {
   node.set(
       0, scaled(node, above(node, x, 0, low), node.floatAttr("gamma", 1.05070102214813232421875)));
   return success();
-}
-
-/// log(1 + exp(x)) = max(x, 0) + log(1 + exp(-|x|))
-static Value softplus(Node &node, Value x) {
-  Value tail = node.unary<nn::ExpOp>(node.unary<nn::NegOp>(node.unary<nn::AbsOp>(x)));
-  tail = node.unary<nn::LogOp>(shifted(node, tail, 1));
-  return node.binary<nn::AddOp>(node.binary<nn::MaxOp>(x, node.constant(Node::type(x), 0)), tail);
 }
 
 static LogicalResult importSoftplus(Node &node) {

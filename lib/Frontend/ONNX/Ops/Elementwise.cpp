@@ -60,44 +60,36 @@ Value onnx::rootOrZero(Node &node, Value sum) {
   return root ? node.create<nn::SelectOp>(type, isZero, zero, root) : Value();
 }
 
-/// Square root. PyTorch's std() is one of a variance, but with the gradient 0 at 0; the exporter
-/// keeps the line of Python.
-static LogicalResult importSqrt(Node &node) {
-  if (failed(node.requireFloats(1)))
-    return failure();
-  StringRef line = readSourceText(node.proto);
-  bool isStd = node.tracedAs() == words::kSqrt && line.contains(".std(") && !line.contains("sqrt(");
-  Value x = node.input(0);
-  node.set(0, isStd ? rootOrZero(node, x) : node.unary<nn::SqrtOp>(x));
-  return success();
-}
-
-/// Returns z if a node is max(log(z), -100) as PyTorch writes F.binary_cross_entropy: with a bound
-/// made by new_full(). Null if it is not.
-static Value clampedLogOf(Node &node) {
+/// Returns the op of the logarithm if a node is max(log(z), -100) or max(log1p(z), -100) as PyTorch
+/// writes F.binary_cross_entropy: with a bound made by new_full(). Null if it is not.
+static Operation *clampedLogOf(Node &node) {
   FxNode fx = readFxNode(node.proto);
   if (fx.target != words::kMaximum || fx.args.size() != 2 ||
       operationOf(fx.args[1]) != "new_full" || node.numInputs() != 2)
-    return {};
-  auto log = node.input(0).getDefiningOp<nn::LogOp>();
+    return nullptr;
+  Operation *log = node.input(0).getDefiningOp();
   DenseElementsAttr bound = node.building.constantOf(node.input(1));
   bool isBound = bound && bound.isSplat() && isa<FloatType>(bound.getElementType()) &&
                  bound.getSplatValue<APFloat>().convertToDouble() == -100;
-  return log && isBound && !isa<Float16Type>(Node::type(log).getElementType()) ? log.getInput()
-                                                                               : Value();
+  bool isLog = isa_and_present<nn::LogOp, nn::Log1pOp>(log);
+  return isLog && isBound && !isa<Float16Type>(Node::type(node.input(0)).getElementType())
+             ? log
+             : nullptr;
 }
 
 /// Returns `value`, that of max(log(z), -100), with the derivative (1 - z) / max(z (1 - z), 1e-12)
 /// of z. The two logarithms of a binary cross-entropy of p, of p and of 1 - p, then have PyTorch's
 /// derivative (p - y) / max(p (1 - p), 1e-12), which is finite at 0 and 1. Source: ATen's
 /// binary_cross_entropy_backward. Null after an error.
-static Value withFiniteSlope(Node &node, Value value, Value z) {
-  auto type = Node::type(z);
+static Value withFiniteSlope(Node &node, Value value, Operation *log) {
+  Value x = log->getOperand(0), one = node.constant(Node::type(x), 1);
   auto stopped = [&](Value x) { return x ? node.unary<nn::StopGradientOp>(x) : Value(); };
-  Value rest = node.sub(node.constant(type, 1), z);
-  Value least = node.constant(type, 1e-12);
-  Value slope = node.binary<nn::DivOp>(rest, node.binary<nn::MaxOp>(node.mul(z, rest), least));
-  Value none = node.sub(z, stopped(z)); // 0, with the derivative 1
+  bool isShifted = isa<nn::Log1pOp>(log); // z = 1 + x, and 1 - z has lost digits of x
+  Value z = isShifted ? node.add(one, x) : x;
+  Value rest = isShifted ? node.unary<nn::NegOp>(x) : node.sub(one, x);
+  Value product = node.mul(z, rest), least = node.constant(Node::type(x), 1e-12);
+  Value slope = node.binary<nn::DivOp>(rest, node.binary<nn::MaxOp>(product, least));
+  Value none = node.sub(x, stopped(x)); // 0, with the derivative 1
   return node.add(stopped(value), node.mul(none, stopped(slope)));
 }
 
@@ -111,8 +103,8 @@ template <typename OpT, nn::Predicate beyond> static LogicalResult importExtremu
                  (!target.ends_with(".Tensor") || llvm::any_of(fx.args, [](StringRef name) {
                    return name.starts_with("scalar_tensor");
                  }));
-  if (Value z = std::is_same_v<OpT, nn::MaxOp> ? clampedLogOf(node) : Value()) {
-    node.set(0, withFiniteSlope(node, node.binary<OpT>(node.input(0), node.input(1)), z));
+  if (Operation *log = std::is_same_v<OpT, nn::MaxOp> ? clampedLogOf(node) : nullptr) {
+    node.set(0, withFiniteSlope(node, node.binary<OpT>(node.input(0), node.input(1)), log));
     return success();
   }
   if (node.numInputs() != 2 || !isClamp)
@@ -218,27 +210,30 @@ static LogicalResult importPow(Node &node) {
   return success();
 }
 
+Value onnx::differsInSign(Node &node, Value remainder, Value divisor) {
+  Value zero = node.constant(Node::type(remainder), 0);
+  Value negative = node.binary(remainder, zero, nn::Predicate::LT),
+        other = node.binary(divisor, zero, nn::Predicate::LT);
+  Value nonZero = node.binary(remainder, zero, nn::Predicate::NE);
+  return node.binary<nn::AndOp>(node.binary<nn::XorOp>(negative, other), nonZero);
+}
+
+Value onnx::floorRemainder(Node &node, Value x, Value y) {
+  Value rem = node.binary<nn::RemOp>(x, y);
+  Value divisor = rem ? node.broadcast(y, Node::type(rem).getShape()) : Value();
+  Value turn = divisor ? differsInSign(node, rem, divisor) : Value();
+  Value sum = node.binary<nn::AddOp>(rem, divisor);
+  return turn && sum ? node.create<nn::SelectOp>(rem.getType(), turn, sum, rem) : Value();
+}
+
 /// ONNX Mod: the result has the sign of the divisor, or with fmod of the
 /// dividend.
 static LogicalResult importMod(Node &node) {
   if (failed(node.require(2)))
     return failure();
-  Value rem = node.binary<nn::RemOp>(node.input(0), node.input(1));
-  if (!rem)
-    return failure();
-  if (!node.flagAttr("fmod", false)) {
-    Value divisor = node.broadcast(node.input(1), Node::type(rem).getShape());
-    Value zero = node.constant(Node::type(rem), 0);
-    Value negative = node.binary(rem, zero, nn::Predicate::LT),
-          other = node.binary(divisor, zero, nn::Predicate::LT);
-    Value nonZero = node.binary(rem, zero, nn::Predicate::NE);
-    Value turn = node.binary<nn::AndOp>(node.binary<nn::XorOp>(negative, other), nonZero);
-    Value sum = node.binary<nn::AddOp>(rem, divisor);
-    if (!turn || !sum)
-      return failure();
-    rem = node.create<nn::SelectOp>(rem.getType(), turn, sum, rem);
-  }
-  node.set(0, rem);
+  Value x = node.input(0), y = node.input(1);
+  bool ofDividend = node.flagAttr("fmod", false);
+  node.set(0, ofDividend ? node.binary<nn::RemOp>(x, y) : floorRemainder(node, x, y));
   return success();
 }
 
@@ -431,7 +426,7 @@ void onnx::registerElementwiseOps(HandlerRegistry &r) {
   r.add("", "Not", 1, importUnary<nn::NotOp>);
   r.add("", "Exp", 6, importFloatUnary<nn::ExpOp>);
   r.add("", "Log", 6, importFloatUnary<nn::LogOp>);
-  r.add("", "Sqrt", 6, importSqrt);
+  r.add("", "Sqrt", 6, importFloatUnary<nn::SqrtOp>);
   r.add("", "Floor", 6, importFloatUnary<nn::FloorOp>);
   r.add("", "Ceil", 6, importFloatUnary<nn::CeilOp>);
   r.add("", "Erf", 9, importFloatUnary<nn::ErfOp>);

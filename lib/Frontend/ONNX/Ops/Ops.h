@@ -51,6 +51,21 @@ bool isLaterRow(mlir::Operation *op);
 /// norms and deviations. Null after an error.
 mlir::Value rootOrZero(Node &node, mlir::Value x);
 
+/// log(1 + exp(x)), without overflow. Null after an error.
+mlir::Value softplus(Node &node, mlir::Value x);
+
+/// The remainder of x / y with the sign of y, of floats or integers. Null after an error.
+mlir::Value floorRemainder(Node &node, mlir::Value x, mlir::Value y);
+/// Whether a remainder is not 0 and has another sign than the divisor. Null after an error.
+mlir::Value differsInSign(Node &node, mlir::Value remainder, mlir::Value divisor);
+
+/// The angle of the point (x, y), in (-pi, pi]. Null after an error.
+mlir::Value arcTangent2(Node &node, mlir::Value y, mlir::Value x);
+
+/// Returns the value of an operation of PyTorch of which the node is the last one, if the operation
+/// is imported as a whole (Recorded.cpp). Null if it is not, or after an error.
+mlir::Value wholeOperation(Node &node);
+
 /// The first or last index of the largest or smallest element along `axis`, which has elements;
 /// with `keep` the dimension stays, with one element. Null after an error.
 mlir::Value extremeIndex(Node &node, nn::ReduceKind kind, mlir::Value x, int64_t axis, bool last,

@@ -3,6 +3,7 @@
 #include "dialects/nn/Ops/Elementwise.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 #include "lib/Frontend/ONNX/Record/Words.h"
+#include <limits>
 
 using namespace mlir;
 using namespace shale;
@@ -38,6 +39,18 @@ static bool picksOne(Node &node, Reduction kind, Value x, int64_t dim) {
   return (kind == Reduction::Max || kind == Reduction::Min) &&
          (traced == words::kMaxDim || traced == words::kMinDim) &&
          Node::type(x).getDimSize(dim) > 0;
+}
+
+/// x, but 0 where it is infinite: it is subtracted from itself.
+static Value finiteOrZero(Node &node, Value x) {
+  if (!x || !isa<FloatType>(Node::type(x).getElementType()))
+    return x;
+  auto type = Node::type(x);
+  Value isInfinite =
+      node.binary(node.unary<nn::AbsOp>(x),
+                  node.constant(type, std::numeric_limits<double>::infinity()), nn::Predicate::EQ);
+  return isInfinite ? node.create<nn::SelectOp>(type, isInfinite, node.constant(type, 0), x)
+                    : Value();
 }
 
 template <Reduction kind> static LogicalResult importReduce(Node &node) {
@@ -101,7 +114,7 @@ template <Reduction kind> static LogicalResult importReduce(Node &node) {
     result = result ? node.unary<nn::LogOp>(result) : Value();
     break;
   case Reduction::LogSumExp: {
-    Value peak = node.reduce(nn::ReduceKind::Max, x, dims, true);
+    Value peak = finiteOrZero(node, node.reduce(nn::ReduceKind::Max, x, dims, true));
     Value shifted = node.binary<nn::SubOp>(x, peak);
     Value sum = node.reduce(nn::ReduceKind::Sum, shifted ? node.unary<nn::ExpOp>(shifted) : Value(),
                             dims, true);

@@ -61,6 +61,44 @@ static LogicalResult importAtan(Node &node) {
   return success();
 }
 
+/// Whether a number is negative or -0.
+static Value hasMinus(Node &node, Value x) {
+  Value zero = node.constant(Node::type(x), 0);
+  Value inverse = divided(node, node.constant(Node::type(x), 1), x);
+  Value isBelow = node.binary(x, zero, nn::Predicate::LT);
+  Value isMinusZero = inverse ? node.binary(inverse, zero, nn::Predicate::LT) : Value();
+  return node.binary<nn::OrOp>(isBelow, isMinusZero);
+}
+
+/// The arc of the smaller operand's quotient by the larger one, from the axis of the larger one.
+/// Both are 0 or infinite only at points where the quotient is set, without a gradient.
+Value onnx::arcTangent2(Node &node, Value y, Value x) {
+  SmallVector<int64_t> shape;
+  if (failed(node.broadcastShape({y, x}, shape)))
+    return {};
+  y = node.broadcast(y, shape), x = node.broadcast(x, shape);
+  if (!y || !x)
+    return {};
+  auto number = [&](double value) { return node.constant(Node::type(x), value); };
+  Value isSteep =
+      node.binary(node.unary<nn::AbsOp>(y), node.unary<nn::AbsOp>(x), nn::Predicate::GT);
+  Value small = selected(node, isSteep, x, y), large = selected(node, isSteep, y, x);
+  Value minusY = hasMinus(node, y), minusX = hasMinus(node, x);
+  if (!small || !large || !minusY || !minusX)
+    return {};
+  Value isZero = node.binary(large, number(0), nn::Predicate::EQ);
+  Value isInfinite = node.binary(node.unary<nn::AbsOp>(small), number(HUGE_VAL), nn::Predicate::EQ);
+  auto one = [&](Value minus) { return selected(node, minus, number(-1), number(1)); };
+  Value quotient = divided(
+      node, selected(node, isInfinite, one(minusY), selected(node, isZero, number(0), small)),
+      selected(node, isInfinite, one(minusX), selected(node, isZero, number(1), large)));
+  Value arc = quotient ? arcTangentOfSmall(node, quotient) : Value();
+  Value quarter = selected(node, minusY, number(-M_PI_2), number(M_PI_2));
+  Value half = selected(node, minusY, number(-M_PI), number(M_PI));
+  return selected(node, isSteep, node.sub(quarter, arc),
+                  node.add(arc, selected(node, minusX, half, number(0))));
+}
+
 /// asin(x) = 2 atan(x / (1 + sqrt(1 - x^2))), acos(x) = 2 atan(sqrt((1 - x) / (1 + x))): neither
 /// subtracts nearly equal numbers. Their gradients at 1 and -1 are not finite, as PyTorch's.
 template <bool isCosine> static LogicalResult importArc(Node &node) {
@@ -83,15 +121,17 @@ static LogicalResult importTan(Node &node) {
   return success();
 }
 
-/// cosh(x) is the sum of the squares of e^(x/2) and e^(-x/2), halved: the squares alone would
-/// overflow early. sinh(x) = tanh(x) cosh(x), which subtracts nothing.
+/// cosh(x) = 1 + 2 sinh(x/2)^2, which overflows late and has the derivative's digits near 0, with
+/// sinh(z) = ((e^z - 1) - (e^-z - 1)) / 2. sinh(x) = tanh(x) cosh(x), which subtracts nothing.
 template <bool isCosine> static LogicalResult importHyperbolic(Node &node) {
   if (failed(node.requireFloats(1)))
     return failure();
   Value x = node.input(0), half = node.constant(Node::type(x), 0.5);
-  Value up = node.unary<nn::ExpOp>(node.mul(half, x));
-  Value down = node.unary<nn::ExpOp>(node.unary<nn::NegOp>(node.mul(half, x)));
-  Value cosine = node.add(node.mul(node.mul(half, up), up), node.mul(node.mul(half, down), down));
+  Value up = node.unary<nn::Expm1Op>(node.mul(half, x));
+  Value down = node.unary<nn::Expm1Op>(node.unary<nn::NegOp>(node.mul(half, x)));
+  Value sine = node.mul(half, node.sub(up, down));
+  Value square = node.mul(node.mul(node.constant(Node::type(x), 2), sine), sine);
+  Value cosine = node.add(node.constant(Node::type(x), 1), square);
   node.set(0, isCosine ? cosine : node.mul(node.unary<nn::TanhOp>(x), cosine));
   return success();
 }

@@ -52,9 +52,36 @@ TRACED = [  # PyTorch's name, operator, attributes, further operands, x, gradien
     ("max(0) of NaN", "ReduceMax", {}, [], [NAN, 2, 2, 1, 2, -1, 0], [NAN, 0, 0, 0, 0, 0, 0], "aten.max.dim", ""),
     ("linalg.vector_norm()", "ReduceL2", {}, [], [0] * 7, [0] * 7, "aten.linalg_vector_norm.default", ""),
     ("linalg.vector_norm()", "ReduceL2", {}, [], [0, 3, 0, 4, 0, 0, 0], [0, 0.6, 0, 0.8, 0, 0, 0], "aten.linalg_vector_norm.default", ""),
-    ("std(), the root of the variance", "Sqrt", {}, [], [0, 1, 4, 0.25, 16, 0, 1], [0, 0.5, 0.25, 1, 0.125, 0, 0.5], "aten.sqrt.default",
-     "h = h.std(-1)"),
-    ("sqrt()", "Sqrt", {}, [], [1, 1, 4, 0.25, 16, 1, 1], [0.5, 0.5, 0.25, 1, 0.125, 0.5, 0.5], "aten.sqrt.default", "h = h.std(-1).sqrt()"),
+    # The record tells a deviation, whatever its line of source is: that of a function that calls the model's, or one with another sqrt().
+    ("std(), the root of the variance", "Sqrt", {}, [], [0, 1, 4, 0.25, 16, 0, 1], [0, 0.5, 0.25, 1, 0.125, 0, 0.5], "aten.sqrt.default %var_3",
+     "return spread(h) + h.mean().sqrt()"),
+    ("sqrt()", "Sqrt", {}, [], [1, 1, 4, 0.25, 16, 1, 1], [0.5, 0.5, 0.25, 1, 0.125, 0.5, 0.5], "aten.sqrt.default %sqrt", "h = h.std(-1).sqrt()"),
+    ("sqrt() of no deviation", "Sqrt", {}, [], [0, 4], [0, 0], "aten.sqrt.default %add", "h = h.std(-1)"),
+]
+
+# Operations that the exporter writes as several nodes, of which the last one's result is read: by their record, and by their form in files
+# without one. A node is an operator and its operands: "x", a number, or the number of a node before it as a string.
+LOG, FAR = ("Log", "0"), [-1000, -300, -100, 0, 100, 300]
+CHAINS = [  # PyTorch's name, nodes, x, gradient, traced operation; empty: no record
+    (name, nodes, x, wanted, traced) for name, nodes, x, wanted, operation in [
+        ("logsigmoid", [("Sigmoid", "x"), LOG], FAR, [1, 1, 1, 0.5, 0, 0], "log_sigmoid"),
+        ("logaddexp(x, 2x)", [("Exp", "x"), ("Mul", "x", 2), ("Exp", "1"), ("Add", "0", "2"), ("Log", "3")], FAR, [1, 1, 1, 1.5, 2, 2], "logaddexp"),
+        # The gradient of log(f(x)) near 0 needs the digits of f(x).
+        ("log(log1p())", [("Add", "x", 1), ("Log", "0"), ("Log", "1")], [1e-9, 1e-4, 1], [1e9, 1e4 - 0.5, 0.5 / np.log(2)], "log1p"),
+        ("log(expm1())", [("Exp", "x"), ("Sub", "0", 1), ("Log", "1")], [1e-9, 1e-4, 1], [1e9, 1e4 + 0.5, 1.5819767], "expm1"),
+        ("log(erfc())", [("Erf", "x"), ("Sub", 1, "0"), ("Log", "1")], [0, 5, 9], [-1.1283792, -10.1927001, -18.1097799], "erfc"),
+    ] for traced in (f"aten.{operation}.default", "")] + [
+    ("log(1 - sigmoid())", [("Sigmoid", "x"), ("Sub", 1, "0"), ("Log", "1")], FAR, [0, 0, 0, -0.5, -1, -1], ""),
+    ("log(log(1 - x))", [("Sub", 1, "x"), ("Log", "0"), ("Neg", "1"), ("Log", "2")], [1e-9, 1e-4], [1e9, 1e4 + 0.5], ""),
+    # What the user wrote himself stays what PyTorch computes: a gradient that is not finite, with which x keeps its elements.
+    ("log(log(1 + x))", [("Add", "x", 1), ("Log", "0"), ("Log", "1")], [1e-9, 1], [0, 0], "aten.log.default"),
+    ("log(sigmoid())", [("Sigmoid", "x"), LOG], [-1000, 0], [0, 0], "aten.log.default"),
+    ("xlogy(x, 4)", [("Equal", "x", 0), ("Mul", "x", np.log(4)), ("Where", "0", "x", "1")], [0, 1, -1], [np.log(4)] * 3, "aten.xlogy.Tensor"),
+    ("xlogy(x, x)", [("IsNaN", "x"), ("Equal", "x", 0), ("Log", "x"), ("Mul", "x", "2"), ("Where", "0", "x", "3"), ("Where", "1", "x", "4")], [1, 0.5, 2],
+     [1, 1 + np.log(0.5), 1 + np.log(2)], "aten.xlogy.Tensor"),
+    ("sinc()", [("Mul", "x", np.pi), ("Equal", "x", 0), ("Sin", "0"), ("Div", "2", "0"), ("Where", "1", 1, "3")], [0, 1, 0.5], [0, -1, -4 / np.pi],
+     "aten.sinc.default"),
+    ("remainder(x, 3)", [("Div", "x", 3), ("Floor", "0"), ("Mul", "1", 3), ("Sub", "x", "2")], [-4, 0, 7], [1, 1, 1], "aten.remainder.Scalar"),
 ]
 
 
@@ -92,6 +119,22 @@ def trained(folder, body, x, constants):
     return x - read_safetensors(folder / "out.safetensors")["x"].astype(np.float64)
 
 
+def record(target, args="%moved,", line=""):
+    return {"pkg.torch.onnx.fx_node": f"%y : [num_users=1] = call_function[target=torch.ops.{target}](args = ({args}), kwargs = {{}})",
+            "pkg.torch.onnx.stack_trace": f'File "model.py", line 1, in forward\n    {line}'}
+
+
+def chained(folder, nodes, x, traced):
+    """The gradient of what a list of nodes computes."""
+    body, constants = [node("Add", ["x", "zero"], ["moved"])], []
+    for i, (op, *operands) in enumerate(nodes):
+        names = ["moved" if operand == "x" else f"n{operand}" if isinstance(operand, str) else f"c{i}{k}" for k, operand in enumerate(operands)]
+        constants += [floats(name, [], [operand]) for name, operand in zip(names, operands) if not isinstance(operand, str)]
+        body.append(node(op, names, [f"n{i}"], meta=record(traced) if traced else {}))
+    body.append(node("ReduceSum", [f"n{len(nodes) - 1}"], ["loss"], keepdims=0))
+    return trained(folder, body, x, constants)
+
+
 def pooled(folder, op, attributes, x):
     x = np.array(x)
     body = [node("Add", ["x", "zero"], ["moved"]), node("Reshape", ["moved", "shape"], ["image"]), node(op, ["image"], ["y"], **attributes),
@@ -118,10 +161,10 @@ for what, op, attributes, operands, wanted in CASES:
     check(what, gradient(folder, op, attributes, operands), wanted)
 for what, op, attributes, operands, x, wanted, traced, line in TRACED:
     target, _, args = traced.partition(" ")
-    meta = {"pkg.torch.onnx.fx_node": f"%y : [num_users=1] = call_function[target=torch.ops.{target}](args = ({args or '%moved,'}), kwargs = {{}})",
-            "pkg.torch.onnx.stack_trace": f'File "model.py", line 1, in forward\n    {line}'}
-    check(f"{what} as exported", gradient(folder, op, attributes, operands, x, meta), wanted)
+    check(f"{what} as exported", gradient(folder, op, attributes, operands, x, record(target, args or "%moved,", line)), wanted)
+for what, nodes, x, wanted, traced in CHAINS:
+    check(f"{what} {'as exported' if traced else 'without a record'}", chained(folder, nodes, x, traced), wanted, relative=1e-6)
 for op, attributes, x, wanted in POOLS:
     check(f"{op} of {x}", pooled(folder, op, attributes, x), wanted)
 check("binary_cross_entropy", clamped_log(folder, np.float32([0, 1e-30, 0.25, 0.5, 1])), [1e12, 1e12, 4, 2, 0], relative=1e-6)
-print(f"{len(CASES) + len(TRACED) + len(POOLS) + 1} right")
+print(f"{len(CASES) + len(TRACED) + len(CHAINS) + len(POOLS) + 1} right")

@@ -1,0 +1,346 @@
+//===- Recorded.cpp - Operations that are imported as a whole -------------===//
+//
+// The exporter writes some operations of PyTorch as several nodes that lose digits, overflow, or
+// have another derivative where PyTorch's operation has none of this: log1p as a logarithm of a
+// sum, xlogy as a choice. They are imported as a whole at their last node, by the record of the
+// operation. Where a file has no record, the nodes themselves tell it if there is only one
+// operation that they can stand for.
+//
+//===----------------------------------------------------------------------===//
+#include "dialects/nn/Ops/Compare.h"
+#include "dialects/nn/Ops/Data.h"
+#include "dialects/nn/Ops/Elementwise.h"
+#include "dialects/nn/Ops/Reduce.h"
+#include "lib/Frontend/ONNX/Ops/Ops.h"
+#include "lib/Frontend/ONNX/Record/Signature.h"
+#include "lib/Frontend/ONNX/Record/Words.h"
+#include <cmath>
+#include <limits>
+
+using namespace mlir;
+using namespace shale;
+using namespace shale::onnx;
+
+static bool hasFloats(Value value) { return isa<FloatType>(Node::type(value).getElementType()); }
+
+static bool isNumber(Node &node, Value value, double number) {
+  std::optional<double> found = node.scalarConstant(value);
+  return found && *found == number;
+}
+
+/// Returns the operand of a unary op; null if the value is not the result of one.
+template <typename OpT> static Value inside(Value value) {
+  auto op = value ? value.getDefiningOp<OpT>() : OpT();
+  return op ? op.getInput() : Value();
+}
+
+/// Returns the summand beside a number; null if the value is no such sum.
+static Value besideSummand(Node &node, Value value, double number) {
+  auto sum = value.getDefiningOp<nn::AddOp>();
+  if (!sum)
+    return {};
+  if (isNumber(node, sum.getRhs(), number))
+    return sum.getLhs();
+  return isNumber(node, sum.getLhs(), number) ? sum.getRhs() : Value();
+}
+
+/// Returns what a difference subtracts from a number; null if the value is no such difference.
+static Value subtractedFrom(Node &node, Value value, double number) {
+  auto difference = value.getDefiningOp<nn::SubOp>();
+  return difference && isNumber(node, difference.getLhs(), number) ? difference.getRhs() : Value();
+}
+
+static Value choose(Node &node, Value condition, Value yes, Value no) {
+  return condition && yes && no ? node.create<nn::SelectOp>(yes.getType(), condition, yes, no)
+                                : Value();
+}
+
+/// log(1 + exp(-|x|)), which does not overflow.
+static Value logOnePlusExp(Node &node, Value x) {
+  Value power = node.unary<nn::ExpOp>(node.unary<nn::NegOp>(node.unary<nn::AbsOp>(x)));
+  return node.unary<nn::Log1pOp>(power);
+}
+
+Value onnx::softplus(Node &node, Value x) {
+  Value zero = node.constant(Node::type(x), 0);
+  return node.add(node.binary<nn::MaxOp>(x, zero), logOnePlusExp(node, x));
+}
+
+/// log(1 / (1 + exp(-x)))
+static Value logSigmoid(Node &node, Value x) {
+  Value zero = node.constant(Node::type(x), 0);
+  return node.sub(node.binary<nn::MinOp>(x, zero), logOnePlusExp(node, x));
+}
+
+/// log(base^a + base^b) / log(base) with scale = log(base). Where both are equal, infinite ones
+/// included, each gets half of the gradient.
+static Value logAddExp(Node &node, Value a, Value b, double scale = 1) {
+  Value larger = node.binary<nn::MaxOp>(a, b);
+  if (!larger)
+    return {};
+  auto type = Node::type(larger);
+  Value isEqual = node.binary(a, b, nn::Predicate::EQ);
+  Value distance = choose(node, isEqual, node.constant(type, 0), node.sub(a, b));
+  if (scale == 1)
+    return node.add(larger, distance ? logOnePlusExp(node, distance) : Value());
+  distance = node.mul(distance, node.constant(type, scale));
+  Value rest = distance ? logOnePlusExp(node, distance) : Value();
+  return node.add(larger, node.binary<nn::DivOp>(rest, node.constant(type, scale)));
+}
+
+//===----------------------------------------------------------------------===//
+// Operations, by their last node. Null if the nodes are others.
+//===----------------------------------------------------------------------===//
+
+static Value readExpm1(Node &node) {
+  Value x = inside<nn::ExpOp>(node.input(0));
+  return x && isNumber(node, node.input(1), 1) ? node.unary<nn::Expm1Op>(x) : Value();
+}
+
+static Value readLog1p(Node &node) {
+  Value x = besideSummand(node, node.input(0), 1);
+  return x ? node.unary<nn::Log1pOp>(x) : Value();
+}
+
+static Value readErfc(Node &node) {
+  Value x = inside<nn::ErfOp>(node.input(1));
+  return x && isNumber(node, node.input(0), 1) ? node.unary<nn::ErfcOp>(x) : Value();
+}
+
+static Value readLogSigmoid(Node &node) {
+  Value x = inside<nn::SigmoidOp>(node.input(0));
+  return x ? logSigmoid(node, x) : Value();
+}
+
+/// log(1 - sigmoid(x)), as the exporter of TorchScript writes a binary cross-entropy of logits.
+static Value readLogOneMinusSigmoid(Node &node) {
+  Value x = inside<nn::SigmoidOp>(subtractedFrom(node, node.input(0), 1));
+  return x ? logSigmoid(node, node.unary<nn::NegOp>(x)) : Value();
+}
+
+static Value readLogOneMinus(Node &node) {
+  Value x = subtractedFrom(node, node.input(0), 1);
+  return x ? node.unary<nn::Log1pOp>(node.unary<nn::NegOp>(x)) : Value();
+}
+
+static Value readLogAddExp(Node &node) {
+  auto sum = node.input(0).getDefiningOp<nn::AddOp>();
+  Value a = sum ? inside<nn::ExpOp>(sum.getLhs()) : Value();
+  Value b = sum ? inside<nn::ExpOp>(sum.getRhs()) : Value();
+  return a && b ? logAddExp(node, a, b) : Value();
+}
+
+/// log(2^a + 2^b) / log(2)
+static Value readLogAddExp2(Node &node) {
+  Value sums = inside<nn::LogOp>(node.input(0)), powers[2];
+  auto sum = sums ? sums.getDefiningOp<nn::AddOp>() : nn::AddOp();
+  for (int i = 0; i < 2; ++i) {
+    auto power = sum ? sum->getOperand(i).getDefiningOp<nn::PowOp>() : nn::PowOp();
+    if (!power || !isNumber(node, power.getLhs(), 2))
+      return {};
+    powers[i] = power.getRhs();
+  }
+  return logAddExp(node, powers[0], powers[1], std::log(2.0));
+}
+
+/// Sums of exponentials that end at each element. Each pass adds those that end `step` elements
+/// before; all are relative to their own largest element.
+static Value readLogCumSumExp(Node &node) {
+  auto sums = inside<nn::LogOp>(node.input(0));
+  auto scan = sums ? sums.getDefiningOp<nn::CumsumOp>() : nn::CumsumOp();
+  auto shifted = scan ? inside<nn::ExpOp>(scan.getInput()) : Value();
+  auto difference = shifted ? shifted.getDefiningOp<nn::SubOp>() : nn::SubOp();
+  if (!difference || scan.getExclusive() || scan.getReverse())
+    return {};
+  Value y = difference.getLhs();
+  auto type = Node::type(y);
+  int64_t dim = scan.getDim(), size = type.getDimSize(dim);
+  for (int64_t step = 1; y && step < size; step *= 2) {
+    SmallVector<int64_t> starts(type.getRank(), 0), limits(type.getShape()),
+        strides(type.getRank(), 1), head(type.getShape());
+    limits[dim] -= step;
+    head[dim] = step;
+    Value none = node.constant(type.clone(head), -std::numeric_limits<double>::infinity());
+    Value before = node.joined({none, node.slice(y, starts, limits, strides)}, dim);
+    y = before ? logAddExp(node, y, before) : Value();
+  }
+  return y;
+}
+
+/// x log(y) with the value 0 where x is 0: x is chosen there. The exporter may have folded the
+/// condition, although x is a parameter. If y is a constant, its logarithm was computed before.
+static Value readXLogY(Node &node) {
+  if (node.input(0).getDefiningOp<nn::IsNanOp>())
+    return {}; // the choice for NaN, which the last node reads
+  Value x = node.input(1), product = node.input(2);
+  if (auto choice = product.getDefiningOp<nn::SelectOp>())
+    product = choice.getOnFalse();
+  auto factors = product.getDefiningOp<nn::MulOp>();
+  Value log = factors ? factors.getRhs() : Value();
+  Value factor = factors ? factors.getLhs() : Value();
+  if (Value narrow = inside<nn::BroadcastOp>(factor))
+    factor = narrow;
+  if (factor != x && node.building.constantOf(x))
+    return {}; // the choice for NaN of a constant y, or one for x that has no gradient
+  if (factor != x)
+    log = {};
+  if (Value y = inside<nn::LogOp>(log))
+    return node.binary<nn::XLogYOp>(x, y);
+  DenseElementsAttr known = log ? node.building.constantOf(log) : DenseElementsAttr();
+  if (known && isa<FloatType>(known.getElementType()) &&
+      llvm::all_of(known.getValues<APFloat>(),
+                   [](const APFloat &number) { return number.isFinite(); }))
+    return node.mul(x, log);
+  (void)node.error("is one of the nodes of aten.xlogy, but they are not those that exporters up to "
+                   "torch 2.15 write, and the derivative where the first operand is 0 would be "
+                   "wrong. Export with torch.onnx.export(..., optimize=False), or write the model "
+                   "with x * torch.log(y) if x is never 0");
+  return {};
+}
+
+/// sin(pi x) / (pi x), with the value 1 and the derivative 0 at 0, and where 1 / x may overflow.
+static Value readSinc(Node &node) {
+  auto isZero = node.input(0).getDefiningOp<nn::CompareOp>();
+  auto quotient = node.input(2).getDefiningOp<nn::DivOp>();
+  Value x = quotient ? quotient.getRhs() : Value();
+  if (!isZero || !x || inside<nn::SinOp>(quotient.getLhs()) != x)
+    return {};
+  Value one = node.constant(Node::type(x), 1), least = node.constant(Node::type(x), 1e-30);
+  Value isTiny = node.binary(node.unary<nn::AbsOp>(x), least, nn::Predicate::LE);
+  Value other = choose(node, isTiny, one, x);
+  Value sine = other ? node.unary<nn::SinOp>(other) : Value();
+  return choose(node, isTiny, one, node.binary<nn::DivOp>(sine, other));
+}
+
+/// The angle of a point: the nodes divide by 0 on an axis, and have the wrong sign on the negative
+/// part of x. They choose by the sign of x, then by that of y.
+static Value readAtan2(Node &node) {
+  auto ofX = node.input(2).getDefiningOp<nn::SelectOp>();
+  auto ofY = ofX ? ofX.getOnTrue().getDefiningOp<nn::SelectOp>() : nn::SelectOp();
+  if (!ofY || !node.input(0).getDefiningOp<nn::IsNanOp>())
+    return {};
+  auto compared = [](Value condition, nn::Predicate predicate) {
+    if (Value narrow = inside<nn::BroadcastOp>(condition))
+      condition = narrow;
+    auto compare = condition.getDefiningOp<nn::CompareOp>();
+    return compare && compare.getPredicate() == predicate ? compare.getLhs() : Value();
+  };
+  Value x = compared(ofX.getCondition(), nn::Predicate::LT);
+  Value y = compared(ofY.getCondition(), nn::Predicate::GT);
+  return x && y ? arcTangent2(node, y, x) : Value();
+}
+
+/// The upper bound of logit(x, eps), which the nodes put in the place of NaN.
+static Value readLogitBound(Node &node) {
+  auto isBelow = node.input(0).getDefiningOp<nn::CompareOp>();
+  return isBelow && isBelow.getPredicate() == nn::Predicate::LE
+             ? bounded(node, node.input(1), node.input(2), nn::Predicate::GT)
+             : Value();
+}
+
+/// The remainder with the sign of the divisor: x - floor(x / y) y loses its digits where the
+/// quotient is large.
+static Value readRemainder(Node &node) {
+  auto product = node.input(1).getDefiningOp<nn::MulOp>();
+  return product && inside<nn::FloorOp>(product.getLhs())
+             ? floorRemainder(node, node.input(0), product.getRhs())
+             : Value();
+}
+
+/// floor(x / y) of the exact quotient, as PyTorch has it: 1 / 0.1 is below 10.
+static Value readFloorDivide(Node &node) {
+  auto quotient = node.input(0).getDefiningOp<nn::DivOp>();
+  if (!quotient)
+    return {};
+  Value x = quotient.getLhs(), y = quotient.getRhs();
+  auto type = Node::type(x);
+  Value rest = node.binary<nn::RemOp>(x, y);
+  Value whole = node.binary<nn::DivOp>(node.sub(x, rest), y);
+  Value isBelow = whole ? differsInSign(node, rest, y) : Value();
+  whole = choose(node, isBelow, node.sub(whole, node.constant(type, 1)), whole);
+  Value low = whole ? node.unary<nn::FloorOp>(whole) : Value();
+  Value isAbove =
+      node.binary(node.sub(whole, low), node.constant(type, 0.5), nn::Predicate::GT);
+  Value rounded = choose(node, isAbove, node.add(low, node.constant(type, 1)), low);
+  Value byZero = node.binary(y, node.constant(type, 0), nn::Predicate::EQ);
+  return node.unary<nn::StopGradientOp>(choose(node, byZero, quotient, rounded));
+}
+
+/// A norm of another order than 1 and 2: the root has the gradient 0 at 0, as rootOrZero.
+static Value readNorm(Node &node) {
+  Value sum = node.input(0), zero = node.constant(Node::type(sum), 0);
+  auto reshaped = sum.getDefiningOp<nn::ReshapeOp>();
+  if (!(reshaped ? reshaped.getInput() : sum).getDefiningOp<nn::ReduceOp>())
+    return {}; // the powers of the elements
+  Value isZero = node.binary(sum, zero, nn::Predicate::EQ);
+  Value other = choose(node, isZero, node.constant(Node::type(sum), 1), sum);
+  return choose(node, isZero, zero, node.binary<nn::PowOp>(other, node.input(1)));
+}
+
+/// The root of a variance. PyTorch's std() and std_mean() are exported as one, and have the gradient
+/// 0 where all elements are equal. The record of sqrt(var()), whose gradient is NaN there, is the
+/// same.
+static Value readDeviation(Node &node) {
+  FxNode fx = readFxNode(node.proto);
+  bool isOfVariance = fx.args.size() == 1 && operationOf(fx.args[0]) == "var";
+  return isOfVariance && node.input(0).getDefiningOp() ? rootOrZero(node, node.input(0)) : Value();
+}
+
+namespace {
+
+/// An operation, the operator of its last node, and the function that reads it there.
+struct Whole {
+  llvm::StringLiteral kind, op;
+  int operands;
+  /// Whether the nodes stand for nothing else, so that no record is needed.
+  bool isByForm;
+  Value (*read)(Node &);
+};
+
+} // namespace
+
+/// Without a record the first one that can be read is taken.
+static constexpr Whole kWholes[] = {
+    {"log_sigmoid", "Log", 1, true, readLogSigmoid},
+    {"", "Log", 1, true, readLogOneMinusSigmoid},
+    {"logaddexp", "Log", 1, true, readLogAddExp},
+    {"log1p", "Log", 1, true, readLog1p},
+    {"", "Log", 1, true, readLogOneMinus},
+    {"expm1", "Sub", 2, true, readExpm1},
+    {"erfc", "Sub", 2, true, readErfc},
+    {"special_erfc", "Sub", 2, true, readErfc},
+    {"logaddexp2", "Div", 2, false, readLogAddExp2},
+    {"logcumsumexp", "Add", 2, false, readLogCumSumExp},
+    {"_logcumsumexp", "Add", 2, false, readLogCumSumExp},
+    {"xlogy", "Where", 3, false, readXLogY},
+    {"special_xlogy", "Where", 3, false, readXLogY},
+    {"sinc", "Where", 3, false, readSinc},
+    {"special_sinc", "Where", 3, false, readSinc},
+    {"atan2", "Where", 3, false, readAtan2},
+    {"logit", "Where", 3, false, readLogitBound},
+    {"special_logit", "Where", 3, false, readLogitBound},
+    {"remainder", "Sub", 2, false, readRemainder},
+    {"floor_divide", "Floor", 1, false, readFloorDivide},
+    {"div", "Floor", 1, false, readFloorDivide},
+    {"linalg_vector_norm", "Pow", 2, false, readNorm},
+    {"sqrt", "Sqrt", 1, false, readDeviation},
+};
+
+Value onnx::wholeOperation(Node &node) {
+  StringRef op = node.proto.op_type();
+  if (!node.proto.domain().empty() ||
+      llvm::none_of(kWholes, [&](const Whole &whole) { return whole.op == op; }))
+    return {};
+  FxNode fx = readFxNode(node.proto);
+  StringRef kind = words::kindOf(fx.target);
+  for (const Whole &whole : kWholes) {
+    if (whole.op != op || (kind.empty() ? !whole.isByForm : whole.kind != kind) ||
+        node.numInputs() != whole.operands)
+      continue;
+    if (failed(node.require(whole.operands)) || !hasFloats(node.input(whole.operands - 1)))
+      return {};
+    if (Value value = whole.read(node); value || node.hasFailed())
+      return value;
+  }
+  return {};
+}
