@@ -24,12 +24,12 @@ nn.state @c role = moment("momentum") type = tensor<8xf32> {of = @b}
 // BOTH-NOT: dist.copy
 // BOTH: func.func @step
 // BOTH-SAME: %[[SHARD:[a-z0-9.]+]]: tensor<{{[0-9]+}}xf32> {nn.state = @u.f32.sent.bf16}
-// FULL: %[[SENT:.*]] = dist.unit_gather %[[SHARD]] @u[0] over "fsdp" {mem.recompute{{.*}}} : tensor<[[SLICE:[0-9]+]]xf32> -> tensor<[[COUNT:[0-9]+]]xbf16>
-// FULL: %[[WHOLE:.*]] = nn.cast %[[SENT]] {mem.recompute{{.*}}} : tensor<[[COUNT]]xbf16> -> tensor<[[COUNT]]xf32>
+// FULL: %[[GATHERED:.*]] = dist.unit_gather %[[SHARD]] @u[0] over "fsdp" {mem.recompute{{.*}}} : tensor<[[SLICE:[0-9]+]]xf32> -> tensor<[[COUNT:[0-9]+]]xbf16>
+// FULL: %[[WHOLE:.*]] = nn.cast %[[GATHERED]] {mem.recompute{{.*}}} : tensor<[[COUNT]]xbf16> -> tensor<[[COUNT]]xf32>
 // FULL: dist.unit_view %[[WHOLE]] @u[0] @w {{.*}} -> tensor<8x8xf32>
 // FULL: dist.unit_gather %{{.*}} @u[1] over "fsdp" {{.*}} -> tensor<{{[0-9]+}}xbf16>
-// GRAD: %[[SENT:.*]] = dist.unit_gather %[[SHARD]] @u[0] over "fsdp"
-// GRAD: nn.cast %[[SENT]]
+// GRAD: %[[GATHERED:.*]] = dist.unit_gather %[[SHARD]] @u[0] over "fsdp"
+// GRAD: nn.cast %[[GATHERED]]
 // GRAD-NOT: mem.recompute
 // GRAD-NOT: dist.unit_gather
 // BOTH: nn.sgd %[[SHARD]]
