@@ -86,12 +86,13 @@ def of_runtime(out):
              "box": {"shape": [5, 8], "start": [0, 4], "size": [5, 4]}}
     sums = {"header_bytes": 0, "header": "2d06800538d394c2", "whole": digits}  # XXH3 of nothing
     body = {"format": "shale-checkpoint", "version": 3, "chunk_bytes": 64, "step": 3, "updates": 2, "data_row": 12, "seed": 7, "model": "m.onnx", "strategy": "full",
-            "optimizer": "adamw", "world_size": 2, "flags": {"lr": "0.1"}, "norms": {"count": 3, "mean": 0.5, "skipped": 1},
+            "optimizer": "adamw", "world_size": 2, "flags": {"lr": "0.1"},
+            "data": [{"name": "d.bin", "bytes": 96, "rows": 3, "hash": digits}], "norms": {"count": 3, "mean": 0.5, "skipped": 1},
             "axes": [{"name": "fsdp", "size": 2}], "parameters": [{"name": "wte.weight", "dtype": "F32", "shape": [5, 8]}],
             "files": {file: 96, "rank00001.safetensors": 96}, "checksums": {file: sums, "rank00001.safetensors": sums},
             "pieces": [piece, {**piece, "role": "exp_avg", "file": "rank00001.safetensors"}]}
     (out / "manifest" / "new").write_text(json.dumps(body))
-    kept = {key: value for key, value in body.items() if key not in ("checksums", "updates", "norms", "chunk_bytes")}
+    kept = {key: value for key, value in body.items() if key not in ("checksums", "updates", "norms", "chunk_bytes", "data")}
     (out / "manifest" / "old").write_text(json.dumps({**kept, "version": 1, "pieces": [old]}))
     (out / "manifest" / "share").write_text(json.dumps({"chunk_bytes": 64, "pieces": [piece], "files": [[file, 96, 16, 1, 2]]}))
     dictionary = "{'descr': '<u2', 'fortran_order': False, 'shape': (4,), }"
