@@ -7,6 +7,7 @@
 #include "runtime/checkpoint/Manifest.h"
 #include "runtime/checkpoint/SafetensorsWriter.h"
 #include "runtime/core/Error.h"
+#include "runtime/core/StorageWait.h"
 #include "runtime/data/SafetensorsReader.h"
 
 #include <algorithm>
@@ -179,6 +180,7 @@ void writeManifest(const ShaleProgram &program, int rank, Peers &peers, const st
 void saveCheckpoint(const ShaleProgram &program, int rank, const StateReader &state, Peers &peers,
                     const std::string &out, const std::string &form, int64_t fileBytes,
                     int64_t keep, Position position, int64_t chunkBytes) {
+  StorageWait storage(format("the save of step %lld", (long long)position.step));
   std::string temporary = unfinishedFolder(out, position.step);
   std::string trouble;
   std::vector<WrittenFile> full;

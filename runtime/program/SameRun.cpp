@@ -3,6 +3,7 @@
 #include "runtime/checkpoint/Checkpoint.h"
 #include "runtime/core/Error.h"
 #include "runtime/core/Files.h"
+#include "runtime/core/StorageWait.h"
 #include "runtime/data/Batches.h"
 #include "runtime/program/Describe.h"
 
@@ -175,6 +176,7 @@ std::string differences(const std::vector<Facts> &ranks) {
 }
 
 void checkSameRun(const ShaleProgram &program, const Options &options, int rank, Peers &peers) {
+  StorageWait storage("the comparison of the ranks' files");
   std::vector<std::string> texts = peers.gather(pack(factsOfRun(program, options)));
   std::string text;
   if (rank == 0) {

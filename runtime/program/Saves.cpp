@@ -6,6 +6,7 @@
 #include "runtime/core/Error.h"
 #include "runtime/core/HostMemory.h"
 #include "runtime/core/Profile.h"
+#include "runtime/core/StorageWait.h"
 #include "runtime/program/Limits.h"
 #include "runtime/program/Training.h"
 
@@ -99,11 +100,13 @@ Position Training::positionAt(int64_t step, int64_t row) const {
 void Training::prepareSave() {
   finishSave();
   keepFolder();
+  if (log)
+    log->sync(); // a checkpoint on disk has the metrics of its steps beside it
+  // The others wait here for the storage of rank 0, and not in the next step.
+  StorageWait storage("the metrics");
   if (connection.peers->agree(lostFolder) != 0)
     savedStep = -1;
   lostFolder = false;
-  if (log)
-    log->sync(); // a checkpoint on disk has the metrics of its steps beside it
 }
 
 void Training::save(bool last) {

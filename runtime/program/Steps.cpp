@@ -8,6 +8,7 @@
 // update that was not applied, the steps in flight apply none.
 #include "runtime/core/Error.h"
 #include "runtime/core/Profile.h"
+#include "runtime/core/StorageWait.h"
 #include "runtime/core/Trace.h"
 #include "runtime/program/Norms.h"
 #include "runtime/program/Signals.h"
@@ -262,6 +263,7 @@ std::optional<int> Training::train() {
       if (!settle(0))
         return stopNonFinite();
       progress.clear();
+      StorageWait storage("the end of the run");
       if (std::optional<int> differ = checkAndSave(true))
         return differ;
       report("stopped by a signal");

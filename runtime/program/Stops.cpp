@@ -1,6 +1,7 @@
 // Ends of a run for a reason that is in its state: values that are not finite, replicas that
 // differ.
 #include "runtime/core/Error.h"
+#include "runtime/core/StorageWait.h"
 #include "runtime/program/Diagnosis.h"
 #include "runtime/program/Training.h"
 
@@ -13,6 +14,7 @@ int Training::stopNonFinite() {
   device->finish(); // the steps in flight, which change nothing
   for (; inFlight > 0; --inFlight)
     results->read();
+  StorageWait storage("the end of the run");
   finishSave();
   if (std::optional<int> code = checkReplicas())
     return *code;

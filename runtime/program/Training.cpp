@@ -11,6 +11,7 @@
 #include "runtime/comm/Cores.h"
 #include "runtime/core/Error.h"
 #include "runtime/core/Profile.h"
+#include "runtime/core/StorageWait.h"
 #include "runtime/core/Threads.h"
 #include "runtime/core/Trace.h"
 #include "runtime/device/host/Host.h"
@@ -143,6 +144,7 @@ void Training::callDirectly(ShaleFunction function) {
 
 /// Restores weights and position from a checkpoint, or reads the initial weights.
 void Training::restore() {
+  StorageWait storage("the reading of the state");
   Position position;
   if (loadCheckpoint(program, rendezvous.rank, *state, *connection.peers, options.out,
                      options.resume, position)) {
@@ -415,6 +417,7 @@ int Training::runToEnd() {
     writeRanks(options.reportBuffers, watch->report());
   if (!options.reportDevice.empty())
     writeRanks(options.reportDevice, device->reportMemory());
+  StorageWait storage("the end of the run");
   if (std::optional<int> code = checkAndSave(true))
     return *code;
   report("done");

@@ -3,7 +3,7 @@
 
 usage: faults.py --build DIR --case test/models/gpt2 [--all]
 
-A rank is killed, is stopped, is slow, runs out of memory or of file descriptors; a host is gone, or its link loses packets. Where the run cannot
+A rank is killed, is stopped, is slow, waits for its storage, runs out of memory or of file descriptors; a host is gone, or its link loses packets. Where the run cannot
 go on, the other ranks end with 76 within 10 s (a stopped rank: within --comm-timeout, here 3 s, and 10 s), and one of them names the rank
 and its process. Where it can go on, it has the bits of a run without the fault. Every failed run is then resumed to these bits.
 Ranks are those of --nproc, and processes with the variables of torchrun. --all: also on 4 ranks, and on two hosts, which are network namespaces.
@@ -191,6 +191,18 @@ def endure(fault, words, out, ranks, how):
         these.close()
 
 
+def stall(shim, words, out, ranks, asynchronous):
+    """The storage of the last rank does not answer for longer than --comm-timeout with each sync. The others wait for it, and name it."""
+    words = [*words, "--comm-timeout", TIMEOUT, "--save-every", STEPS // 2, "--async-save", asynchronous]
+    slow = {"LD_PRELOAD": str(shim), "FAULT_RANK": str(ranks - 1), "FAULT_SLOW_SYNC": str(2000 * TIMEOUT)}
+    result = subprocess.run([str(word) for word in words], capture_output=True, text=True, env={**bare(), "OMP_NUM_THREADS": "1", **slow}, timeout=300)
+    text = result.stdout + result.stderr
+    if result.returncode:
+        raise Deviates(f"a slow storage ends the run with {result.returncode}: {text[-600:]}")
+    if not re.search(rf"the save of step \d+ waits for the storage of rank {ranks - 1} \(host \S+, pid \d+\) since \d\d:", text):
+        raise Deviates(f"no message names the rank whose storage a save waits for: {text[-900:]}")
+
+
 def on_two_hosts(words, out, fault):
     """The host of rank 1 is gone, or its link loses packets and delays them."""
     with Hosts(lossy=LOSS if fault == "lossy" else None) as hosts:
@@ -256,6 +268,11 @@ def check(a, work):
                     lose(fault, words, out, ranks, how)
                 resumed(out)
                 done.append(f"{fault} ({how}, {ranks})")
+        for asynchronous in ("true", "false") if a.all else ("true",):
+            out = work / f"storage-{asynchronous}-{ranks}"
+            stall(case.bin.parent / "lib/libshale_faults.so", command(program, tokens, out), out, ranks, asynchronous)
+            same_bits(whole, out, "a run without a fault and one with it")
+            done.append(f"storage (--async-save {asynchronous}, {ranks})")
         for fault in ("slow", "no descriptors"):
             out = work / f"{fault.replace(' ', '-')}-{ranks}"
             endure(fault, command(program, tokens, out), out, ranks, "nproc")

@@ -4,11 +4,13 @@
 // FAULT_AT=N       ends the process with SIGKILL in place of its N-th such call, as a crash would
 // FAULT_RANK=R     only in rank R; -1: in a process that is no rank. Without it: in every process
 // FAULT_RENAMES=1  counts renames only
-// FAULT_NO_EXCHANGE=E  renameat2 with flags fails with the error of number E, as on NFS and most
-// FUSE FAULT_NO_RENAME=E  rename fails with the error of number E FAULT_NO_LOCK=E  flock fails with
-// the error of number E, as where a file system has no locks FAULT_SLOW_SYNC=N  each fsync takes N
-// ms more FAULT_COUNT=FILE appends the number of these calls, when the process ends, as a line
-// "RANK
+// FAULT_NO_EXCHANGE=E
+//                  renameat2 with flags fails with the error of number E, as on NFS and most FUSE
+// FAULT_NO_RENAME=E
+//                  rename fails with the error of number E
+// FAULT_NO_LOCK=E  flock fails with the error of number E, as where a file system has no locks
+// FAULT_SLOW_SYNC=N  each fsync takes N ms more; with FAULT_RANK only in that rank
+// FAULT_COUNT=FILE appends the number of these calls, when the process ends, as a line "RANK
 //                  NUMBER"
 // FAULT_JOURNAL=FILE, FAULT_ROOT=FOLDER
 //                  appends a record of each change below the folder once it was made, of all
@@ -45,13 +47,13 @@ const char *get(const char *name) {
 int rankOf() { return *get("SHALE_RANK") ? std::atoi(get("SHALE_RANK")) : -1; }
 
 struct Settings {
-  long at = 0;
+  long at = 0, slowSync = 0; // of this process
   std::string root, journal, count;
   std::atomic<long> calls{0};
 
   Settings() : root(get("FAULT_ROOT")), journal(get("FAULT_JOURNAL")), count(get("FAULT_COUNT")) {
     if (!*get("FAULT_RANK") || std::atoi(get("FAULT_RANK")) == rankOf())
-      at = std::atol(get("FAULT_AT"));
+      at = std::atol(get("FAULT_AT")), slowSync = std::atol(get("FAULT_SLOW_SYNC"));
   }
 };
 
@@ -177,8 +179,7 @@ int ftruncate(int fd, off_t size) noexcept {
 int ftruncate64(int fd, off_t size) noexcept __attribute__((alias("ftruncate")));
 int fsync(int fd) {
   countCall();
-  if (int slow = std::atoi(get("FAULT_SLOW_SYNC")))
-    usleep(1000 * slow);
+  usleep(1000 * settings().slowSync);
   int status = syscall(SYS_fsync, fd);
   if (status == 0)
     record('F', pathOf(fd));

@@ -2,10 +2,12 @@
 #include "runtime/comm/mesh/Mesh.h"
 #include "runtime/comm/mesh/Peer.h"
 #include "runtime/core/Error.h"
+#include "runtime/core/StorageWait.h"
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 #include <fcntl.h>
 #include <new>
 #include <poll.h>
@@ -163,7 +165,7 @@ int Mesh::wait(Awaited &transfers, bool sent, milliseconds timeout) {
   };
   if (std::lock_guard<std::mutex> lock(transfers.mutex); !done.empty())
     return take();
-  Waiting own{&transfers, Clock::now()};
+  Waiting own{&transfers, Clock::now(), StorageWait::ofThread()};
   struct Registered {
     Mesh &mesh;
     Waiting &own;
@@ -176,16 +178,21 @@ int Mesh::wait(Awaited &transfers, bool sent, milliseconds timeout) {
       mesh.waits.erase(std::find(mesh.waits.begin(), mesh.waits.end(), &own));
     }
   } registered(*this, own);
-  {
-    std::unique_lock<std::mutex> lock(transfers.mutex);
-    transfers.changed.wait_until(lock, own.since + timeout,
-                                 [&] { return !done.empty() || transfers.aborted || failed; });
-    if (!done.empty())
-      return take();
-    if (transfers.aborted) {
-      transfers.aborted = false;
-      return -1;
+  for (auto from = own.since;; from = Clock::now()) {
+    {
+      std::unique_lock<std::mutex> lock(transfers.mutex);
+      transfers.changed.wait_until(lock, from + timeout,
+                                   [&] { return !done.empty() || transfers.aborted || failed; });
+      if (!done.empty())
+        return take();
+      if (transfers.aborted) {
+        transfers.aborted = false;
+        return -1;
+      }
     }
+    if (failed || !own.work || !othersAnswer(timeout))
+      break;
+    tellStorage(own);
   }
   if (!failed && (knowsCause(timeout) || !hearsOfFailure(timeout)))
     fail(diagnose(timeout));
@@ -230,11 +237,27 @@ void Mesh::forget(Awaited &transfers) {
   }
 }
 
-bool Mesh::anyWaits(milliseconds longerThan) {
+/// Returns kWaits and kPatient, if there are such waits.
+uint64_t Mesh::waitsNow() {
   std::lock_guard<std::mutex> lock(stateMutex);
-  auto before = Clock::now() - longerThan;
-  return std::any_of(waits.begin(), waits.end(),
-                     [&](const Waiting *one) { return one->since < before; });
+  auto before = Clock::now() - interval();
+  uint64_t found = 0;
+  for (const Waiting *one : waits)
+    if (one->since < before)
+      found |= one->work ? kPatient : kWaits;
+  return found;
+}
+
+/// Whether a transfer of one buffer with the rank is not complete.
+bool Mesh::isNeeded(Peer &peer, const Awaited &transfers) {
+  auto isOf = [&](const auto &entry) { return entry.second.transfers == &transfers; };
+  {
+    std::lock_guard<std::mutex> lock(peer.postMutex);
+    if (std::any_of(peer.posted.begin(), peer.posted.end(), isOf))
+      return true;
+  }
+  std::lock_guard<std::mutex> lock(peer.sendMutex);
+  return std::any_of(peer.unready.begin(), peer.unready.end(), isOf);
 }
 
 /// Whether a transfer with the rank is not complete.
@@ -261,6 +284,38 @@ bool Mesh::knowsCause(milliseconds timeout) const {
          std::any_of(
              peers.begin(), peers.end(),
              [&](auto &peer) { return peer && !peer->closed && peer->heard < since; });
+}
+
+/// Whether all neighbours are alive. After this process was stopped, it has to ask again.
+bool Mesh::othersAnswer(milliseconds timeout) const {
+  int64_t since = heardSince(timeout, interval());
+  return ticked < since ||
+         std::none_of(
+             peers.begin(), peers.end(),
+             [&](auto &peer) { return peer && !peer->closed && peer->heard < since; });
+}
+
+/// Warns of the ranks for whose storage a wait lasts: those that do not wait for others themselves.
+/// Rank 0 does it, with which all exchange, and rank 1 for rank 0.
+void Mesh::tellStorage(const Waiting &wait) {
+  std::string list;
+  int count = 0;
+  for (auto &peer : peers)
+    if (peer && (self == 0 || (self == 1 && peer->rank == 0)) && !peer->patient &&
+        isNeeded(*peer, *wait.transfers) && ++count <= 4)
+      list += (list.empty() ? "" : ", ") + peer->name;
+  if (count == 0)
+    return;
+  if (count > 4)
+    list += format(" and %d more", count - 4);
+  auto seconds = std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - wait.since);
+  time_t since = std::time(nullptr) - seconds.count();
+  tm parts{};
+  localtime_r(&since, &parts);
+  warn("%s waits for the storage of %s since %02d:%02d:%02d, for %lld s; the run goes on when it "
+       "answers",
+       wait.work->c_str(), list.c_str(), parts.tm_hour, parts.tm_min, parts.tm_sec,
+       (long long)seconds.count());
 }
 
 /// A rank that does not answer may be a neighbour of others, which report it when their waits have

@@ -70,6 +70,7 @@ public:
                Awaited &transfers);
   /// Waits until one more transfer is complete, and returns the other rank; -1 if the wait was
   /// aborted. If a rank fails or the time runs out, tells all ranks and throws with exit code 76.
+  /// In a StorageWait, only a failure ends the wait.
   int wait(Awaited &transfers, bool sent, milliseconds timeout);
   /// Ends the transfers of a buffer that are not complete. If one of them is under way, the
   /// connection ends, too.
@@ -126,7 +127,10 @@ private:
   bool knowsCause(milliseconds timeout) const;
   bool hearsOfFailure(milliseconds most);
   bool isNeeded(Peer &peer);
-  bool anyWaits(milliseconds longerThan);
+  bool isNeeded(Peer &peer, const Awaited &transfers);
+  uint64_t waitsNow();
+  bool othersAnswer(milliseconds timeout) const;
+  void tellStorage(const Waiting &wait);
   void refuse(Peer &peer, const std::string &what);
   bool isUnreachable(Peer &peer);
   milliseconds interval() const;

@@ -51,7 +51,7 @@ void Mesh::tick() {
       die(SHALE_EXIT_PEER, failure + "; this rank was computing");
     return;
   }
-  bool ask = anyWaits(interval());
+  bool ask = waitsNow() != 0;
   // While this process is stopped, it does not see what others acknowledge.
   bool wasStopped = nowMilliseconds() - ticked > 3000 + interval().count();
   ticked = nowMilliseconds();
@@ -237,10 +237,11 @@ bool Mesh::handle(Peer &peer, const Frame &frame) {
   case Data:
     return takeData(peer, frame);
   case Ping:
-    control(peer, {Pong, 0, anyWaits(interval()), 0});
+    control(peer, {Pong, 0, waitsNow(), 0});
     return true;
   case Pong:
-    peer.waits = frame.slot != 0;
+    peer.waits = (frame.slot & kWaits) != 0;
+    peer.patient = (frame.slot & kPatient) != 0;
     return true;
   case Failure: {
     std::string text(peer.stage + peer.begin, frame.bytes);

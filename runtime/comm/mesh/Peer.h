@@ -10,13 +10,14 @@ enum FrameKind : uint32_t {
   Ready = 1,   // there is room for `bytes` at a slot
   Data = 2,    // `bytes` for a slot, which follow
   Ping = 3,    // asks for a pong
-  Pong = 4,    // slot: 1 if the rank waits for others
+  Pong = 4,    // slot: kWaits and kPatient, if the rank waits for others
   Failure = 5, // a text of `bytes`, which follows: the run has failed
   Leave = 6,   // the rank ends in order
   Stuck = 7    // see Peers::findSilent
 };
 static_assert(sizeof(Mesh::Frame) == 24, "frames have no padding");
 
+constexpr uint64_t kWaits = 1, kPatient = 2; // in waits that --comm-timeout ends, or StorageWait's
 constexpr size_t longestText = 1000;
 // Announcements of one rank that nothing was sent for yet.
 constexpr size_t mostReady = 1 << 20;
@@ -52,12 +53,13 @@ struct Mesh::Peer {
   int64_t acknowledged = 0;        // when the host last acknowledged all, or anything; of the loop
   std::atomic<int64_t> heard{0};   // when something arrived last, in ms of the clock
   std::atomic<bool> closed{false}; // nothing arrives any more
-  std::atomic<bool> left{false}, waits{false}, stuck{false};
+  std::atomic<bool> left{false}, waits{false}, patient{false}, stuck{false};
 };
 
 struct Mesh::Waiting {
   Awaited *transfers;
   Clock::time_point since;
+  const std::string *work; // see StorageWait; null: --comm-timeout ends the wait
 };
 
 /// Returns the first of the elements with a key, which were added in order; end() if there is none.

@@ -2,6 +2,7 @@
 #include "runtime/comm/gloo/Gloo.h"
 #include "runtime/comm/mesh/Mesh.h"
 #include "runtime/core/Error.h"
+#include "runtime/core/StorageWait.h"
 
 #include <cstdlib>
 #include <cstring>
@@ -282,6 +283,47 @@ TEST(Mesh, ARankThatComputesIsNamedAndNotTheOneThatWaitsForIt) {
     ranks[r].forget(waiting[r]);
   }
   EXPECT_NE(failed[1].text.find("as rank 0 reports"), std::string::npos) << failed[1].text;
+}
+
+// Rank 1 is alive, and does not come until rank 0 has told that it waits for its storage.
+TEST(Mesh, AWaitForStorageLastsAsLongAsTheOtherRankAnswers) {
+  Ranks ranks(3, 3, milliseconds(600));
+  Awaited receipt, send;
+  char got = 0, sent = 7;
+  testing::internal::CaptureStderr();
+  ranks[0].receive(1, 0, 1, &got, 1, receipt);
+  std::thread other([&] {
+    std::this_thread::sleep_for(milliseconds(1500));
+    ranks[1].send(0, 0, 1, &sent, 1, send);
+    ranks[1].wait(send, true, longWait);
+  });
+  StorageWait storage("the save of step 7");
+  EXPECT_EQ(ranks[0].wait(receipt, false, milliseconds(600)), 1);
+  other.join();
+  EXPECT_EQ(got, 7);
+  std::string text = testing::internal::GetCapturedStderr();
+  EXPECT_NE(text.find("the save of step 7 waits for the storage of rank 1 (host host1, pid 1001) "
+                      "since "),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(text.find("rank 2"), std::string::npos) << text;
+}
+
+TEST(Mesh, AWaitForStorageEndsWithTheRank) {
+  // Rank 1 is silent, as if it were stopped; then it ends.
+  Ranks ranks(2, 1, milliseconds(400));
+  Awaited waiting;
+  char byte;
+  ranks[0].receive(1, 0, 1, &byte, 1, waiting);
+  StorageWait storage("the save of step 7");
+  expectFailure(failureOfWait(ranks[0], waiting, false, milliseconds(400)),
+                "rank 1 (host host1, pid 1001) did not answer within 0.4 s");
+  ranks[0].forget(waiting);
+  Ranks two(2, 1);
+  two[0].receive(1, 0, 1, &byte, 1, waiting);
+  two.links[1][0].socket.reset();
+  expectFailure(failureOfWait(two[0], waiting), "rank 1 (host host1, pid 1001) ended");
+  two[0].forget(waiting);
 }
 
 // Whatever the thread that finds the silent rank has no memory for, the other one does not wait for
