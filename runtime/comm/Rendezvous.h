@@ -14,6 +14,7 @@ struct Rendezvous {
   int localSize = 1;
   std::string launcher; // "", "shale", "torchrun", "mpirun", "srun"
   std::string run;      // names the run among those of this launcher; "": it has no name
+  std::string folder;   // of the run's output: on one host, no two runs use one at a time
   std::string address;  // of rank 0's host, and the port there; not used on one host
   int port = 0;
   std::string interface; // network interface, by name or address; "": the one towards `address`

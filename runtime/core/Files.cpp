@@ -301,6 +301,14 @@ std::string parentOf(const std::string &path) {
   return parent.empty() ? "." : parent;
 }
 
+std::string realPath(const std::string &path) {
+  std::error_code error;
+  auto whole = std::filesystem::absolute(path, error);
+  if (!error)
+    whole = std::filesystem::weakly_canonical(whole, error);
+  return error ? path : whole.string();
+}
+
 std::string baseName(const std::string &path) {
   return std::filesystem::path(path).filename().string();
 }

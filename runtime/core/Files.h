@@ -131,6 +131,8 @@ bool removeTree(const std::string &path);
 std::vector<std::string> listFolder(const std::string &path);
 std::string parentOf(const std::string &path);
 std::string baseName(const std::string &path);
+/// Returns the absolute path without links, as far as the path exists.
+std::string realPath(const std::string &path);
 /// Renames a complete file into place and syncs its folder.
 void renameFile(const std::string &from, const std::string &to);
 /// Lets `write` write a file beside `path`, syncs it and renames it into place. Leaves nothing

@@ -10,6 +10,7 @@
 #include "runtime/checkpoint/Trial.h"
 #include "runtime/comm/Cores.h"
 #include "runtime/core/Error.h"
+#include "runtime/core/Files.h"
 #include "runtime/core/Profile.h"
 #include "runtime/core/StorageWait.h"
 #include "runtime/core/Threads.h"
@@ -33,6 +34,7 @@ Training::Training(const ShaleProgram &program, const Options &options,
                    const Rendezvous &rendezvous)
     : program(program), options(options), rendezvous(rendezvous) {
   setSpeaker(rendezvous.rank, rendezvous.worldSize);
+  this->rendezvous.folder = realPath(options.out);
   this->rendezvous.interface = options.interface;
   this->rendezvous.insecure = options.insecure;
   self.program = &program;

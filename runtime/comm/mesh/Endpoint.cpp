@@ -74,6 +74,8 @@ Endpoint localEndpoint(const Rendezvous &rendezvous, int rank) {
   Secret names("", rendezvous.run);
   std::string whose = format("%s/%s/%d/%d/%u", rendezvous.launcher.c_str(),
                              rendezvous.address.c_str(), rendezvous.port, rank, geteuid());
+  if (rank > 0)
+    whose += "/" + rendezvous.folder;
   Bytes32 digest = names.codeOf("endpoint", whose.data(), whose.size());
   std::string name = "shale-" + hex(digest.data(), 16);
   Endpoint endpoint;
@@ -201,7 +203,19 @@ void listenOn(const Socket &socket) {
     fail(SHALE_EXIT_PEER, "cannot listen for other ranks: %s", strerror(errno));
 }
 
-Socket bindTo(Endpoint &endpoint, double seconds) {
+std::string otherRunHere(const Rendezvous &rendezvous) {
+  if (rendezvous.port == 0)
+    return "ranks of this run have other folders of output, or other secrets: give all the same --out and "
+           "the same SHALE_TOKEN";
+  const char *chosen = std::getenv("SHALE_PORT");
+  bool own = chosen && *chosen;
+  return format(
+      "another run uses port %d of this host: choose another %s, or give all ranks of one "
+      "run the same --out and the same SHALE_TOKEN",
+      own ? rendezvous.port : rendezvous.port - 1, own ? "SHALE_PORT" : "MASTER_PORT");
+}
+
+Socket bindTo(Endpoint &endpoint, double seconds, const std::string &taken) {
   auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   for (;;) {
     Socket listener(socket(endpoint.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -220,9 +234,9 @@ Socket bindTo(Endpoint &endpoint, double seconds) {
     int error = errno;
     // The ranks of an earlier start may still be ending.
     if (error != EADDRINUSE || std::chrono::steady_clock::now() > deadline) {
-      bool local = endpoint.family() == AF_UNIX;
+      bool other = error == EADDRINUSE && endpoint.family() == AF_UNIX;
       fail(SHALE_EXIT_PEER, "cannot listen on %s: %s; %s", endpoint.text().c_str(), strerror(error),
-           local ? "another run on this host has the same rendezvous: give each its own MASTER_PORT"
+           other ? taken.c_str()
                  : "set SHALE_PORT to a free port on every rank, or choose the interface with "
                    "--interface");
     }

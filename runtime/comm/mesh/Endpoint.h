@@ -43,7 +43,8 @@ private:
 /// Whether the ranks meet through Unix sockets: all are on this host.
 bool meetsLocally(const Rendezvous &rendezvous);
 
-/// The endpoint of a rank on one host.
+/// The endpoint of a rank on one host. That of rank 0 is named by what the launcher sets, so that a
+/// rank finds out if another run has it; those of others also by the run's folder.
 Endpoint localEndpoint(const Rendezvous &rendezvous, int rank);
 
 /// The address of the chosen interface (Rendezvous::interface), or of that towards MASTER_ADDR;
@@ -54,10 +55,14 @@ Endpoint ownEndpoint(const Rendezvous &rendezvous, int port);
 /// MASTER_ADDR cannot be resolved.
 std::vector<Endpoint> masterEndpoints(const Rendezvous &rendezvous);
 
+/// "another run uses port 29500 of this host: choose another MASTER_PORT", or what else ranks of
+/// another run on this host have in common with this one.
+std::string otherRunHere(const Rendezvous &rendezvous);
+
 /// Opens a socket that is bound to `endpoint` and does not listen yet, and replaces the port 0 by
 /// the actual one. Waits up to `seconds` for the endpoint to become free; then fails with exit
-/// code 76.
-Socket bindTo(Endpoint &endpoint, double seconds);
+/// code 76. `taken`: what it means if a Unix socket has the endpoint.
+Socket bindTo(Endpoint &endpoint, double seconds, const std::string &taken = "");
 /// Lets a bound socket listen. Fails with exit code 76.
 void listenOn(const Socket &socket);
 

@@ -94,7 +94,8 @@ public:
     bool first = rendezvous.rank == 0, local = meetsLocally(rendezvous);
     Endpoint own = local ? localEndpoint(rendezvous, rendezvous.rank)
                          : ownEndpoint(rendezvous, first ? rendezvous.port : 0);
-    Socket bound = bindTo(own, std::min(10.0, timeout.count() / 1000.0));
+    Socket bound = bindTo(own, std::min<double>(kTakenSeconds, timeout.count() / 1000.0),
+                          otherRunHere(rendezvous));
     cards[rendezvous.rank] = ownCard(own, axes);
     if (!first)
       introduce();
@@ -156,8 +157,10 @@ private:
   }
 
   void connectTo(int rank, const std::vector<Endpoint> &endpoints) {
+    // Another run may be about to leave the endpoint of rank 0.
+    std::string otherRun = meetsLocally(rendezvous) ? otherRunHere(rendezvous) : "";
     links[rank].socket =
-        dial(endpoints, secret, {rendezvous.rank, rank, rendezvous.worldSize}, deadline);
+        dial(endpoints, secret, {rendezvous.rank, rank, rendezvous.worldSize}, deadline, otherRun);
   }
 
   /// Accepts the neighbours after this rank.
@@ -175,6 +178,11 @@ private:
       acceptor.watch(rank, links[rank].socket.get());
       --missing;
     };
+    auto strangers = [&] {
+      std::string text = acceptor.strangers();
+      bool local = !text.empty() && meetsLocally(rendezvous);
+      return text + (local ? ": ranks of another run, or with another --out" : "");
+    };
     while (missing > 0) {
       acceptor.serve(millisecondsUntil(deadline, 1000), expects, arrived);
       if (acceptor.lost() >= 0)
@@ -183,10 +191,10 @@ private:
       if (missing > 0 && Clock::now() >= deadline)
         fail(SHALE_EXIT_PEER, "%s within %.1f s%s",
              listMissing(" did not arrive", " did not arrive").c_str(), timeout.count() / 1000.0,
-             acceptor.strangers().empty() ? "" : ("; " + acceptor.strangers()).c_str());
+             strangers().empty() ? "" : ("; " + strangers()).c_str());
     }
-    if (!acceptor.strangers().empty())
-      warn("%s", acceptor.strangers().c_str());
+    if (!strangers().empty())
+      warn("%s", strangers().c_str());
   }
 
   /// "rank 2" or "ranks 2, 3", and the verb for one or several.
@@ -262,9 +270,9 @@ Socket connectToAny(const std::vector<Endpoint> &endpoints, Clock::time_point de
 }
 
 /// Has one conversation with an acceptor. Returns whether both have proved the secret; if not, it
-/// may be tried again.
+/// may be tried again. `refused`: whether the acceptor has found that this rank has another secret.
 bool prove(int fd, const Secret &secret, const Ends &ends, Clock::time_point deadline,
-           std::string &trouble) {
+           std::string &trouble, bool &refused) {
   if (!isOwnUser(fd)) {
     trouble = "the Unix socket of the rendezvous belongs to another user";
     return false;
@@ -297,10 +305,8 @@ bool prove(int fd, const Secret &secret, const Ends &ends, Clock::time_point dea
          "own number",
          ends.to, ends.from);
   default:
-    fail(SHALE_EXIT_USAGE,
-         "rank %d has another secret than this rank: set SHALE_TOKEN, or the content of "
-         "SHALE_TOKEN_FILE, to the same text for every rank",
-         ends.to);
+    refused = true;
+    return false;
   }
   if (!proves(secret, challenge, response, verdict)) {
     trouble = "what listens there does not prove the secret of this run";
@@ -345,15 +351,29 @@ bool receiveAll(int fd, void *data, size_t bytes, Clock::time_point deadline) {
 }
 
 Socket dial(const std::vector<Endpoint> &endpoints, const Secret &secret, const Ends &ends,
-            Clock::time_point deadline) {
+            Clock::time_point deadline, const std::string &otherRun) {
   auto pause = std::chrono::milliseconds(5);
   std::string trouble;
+  auto givesUp = Clock::time_point::max(); // on the run that has the endpoint
   for (;;) {
     Socket socket = connectToAny(endpoints, deadline, trouble);
-    if (socket && prove(socket.get(), secret, ends, deadline, trouble)) {
+    bool refused = false;
+    if (socket && prove(socket.get(), secret, ends, deadline, trouble, refused)) {
       setConnectionOptions(socket.get());
       return socket;
     }
+    if (refused && otherRun.empty())
+      fail(SHALE_EXIT_USAGE,
+           "rank %d has another secret than this rank: set SHALE_TOKEN, or the content of "
+           "SHALE_TOKEN_FILE, to the same text for every rank; if another run uses this port, "
+           "choose another MASTER_PORT",
+           ends.to);
+    if (refused) {
+      trouble = otherRun;
+      givesUp = std::min(givesUp, Clock::now() + std::chrono::seconds(kOtherRunSeconds));
+    }
+    if (refused && Clock::now() + pause >= std::min(givesUp, deadline))
+      fail(SHALE_EXIT_USAGE, "%s", otherRun.c_str());
     if (Clock::now() + pause >= deadline)
       fail(SHALE_EXIT_PEER, "rank %d did not answer at %s in time (%s)", ends.to,
            endpoints.front().text().c_str(), trouble.c_str());
@@ -370,7 +390,8 @@ Secret secretOf(const Rendezvous &rendezvous) {
          "ranks on several hosts need a secret by which they know each other, the same for all: "
          "export SHALE_TOKEN=$(head -c 32 /dev/urandom | base64), or name a file with "
          "SHALE_TOKEN_FILE; --insecure trusts everyone who can connect");
-  return Secret(token, rendezvous.run);
+  return Secret(token, meetsLocally(rendezvous) ? rendezvous.run + "\n" + rendezvous.folder
+                                                : rendezvous.run);
 }
 
 std::vector<int> neighboursOf(int rank, const AxisSizes &axes) {

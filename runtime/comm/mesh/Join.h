@@ -92,9 +92,14 @@ private:
 constexpr size_t largestPayload = 168;
 
 /// Connects with the rank `ends.to` at one of `endpoints`. Both sides prove the secret. Fails with
-/// exit code 76 if the rank does not answer before the deadline, and with 64 if it refuses.
+/// exit code 76 if the rank does not answer before the deadline, and with 64 if it refuses. If
+/// another run may have the endpoint for a while, `otherRun` tells so (otherRunHere()): a rank with
+/// another secret is then no error until kOtherRunSeconds after its first answer.
 Socket dial(const std::vector<Endpoint> &endpoints, const Secret &secret, const Ends &ends,
-            std::chrono::steady_clock::time_point deadline);
+            std::chrono::steady_clock::time_point deadline, const std::string &otherRun = "");
+
+/// How long a rank waits for an endpoint that another run has. Its rank 0 waits less.
+constexpr int kOtherRunSeconds = 15, kTakenSeconds = 10;
 
 /// Send or receive all bytes; false if the connection ends before or the deadline passes.
 bool sendAll(int fd, const void *data, size_t bytes,
