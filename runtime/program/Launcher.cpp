@@ -102,14 +102,11 @@ public:
     while (anyRunning()) {
       timespec pause{0, 100'000'000};
       siginfo_t info;
-      int signal = sigtimedwait(&set, &info, &pause);
-      if (signal > 0 && signal != SIGCHLD) {
-        stopped = true;
-        forward(signal);
-      }
+      if (sigtimedwait(&set, &info, &pause) > 0 && info.si_signo != SIGCHLD)
+        obey(info);
       reap();
       if (result != 0 && !killed && Clock::now() > deadline) {
-        forward(SIGKILL);
+        forward(SIGKILL, 0);
         killed = true;
       }
     }
@@ -125,9 +122,23 @@ private:
         return true;
     return false;
   }
-  void forward(int signal) {
+  /// Forwards a request once, however often it arrives: ranks may get copies of their own.
+  void obey(const siginfo_t &info) {
+    Meaning meaning = take(info);
+    if (meaning == Meaning::Same)
+      return;
+    stopped = true;
+    bool now = meaning == Meaning::EndNow;
+    forward(info.si_signo, now ? kEndNow : 0);
+    if (now) {
+      result = 128 + info.si_signo;
+      deadline = Clock::now() + std::chrono::seconds(1);
+    }
+  }
+  /// `value`: queued with the signal, unless it is 0.
+  void forward(int signal, int value) {
     for (const Child &child : children)
-      if (child.running)
+      if (child.running && (value == 0 || sigqueue(child.pid, signal, sigval{value}) != 0))
         kill(child.pid, signal);
   }
   void reap() {

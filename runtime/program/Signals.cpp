@@ -1,11 +1,11 @@
 // The thread that waits for signals; the training loop checks for them between steps.
 #include "runtime/program/Signals.h"
 #include "runtime/core/Error.h"
+#include "runtime/program/Requests.h"
 
 #include <atomic>
 #include <chrono>
-#include <cstdio>
-#include <cstring>
+#include <mutex>
 #include <thread>
 #include <unistd.h>
 
@@ -14,6 +14,7 @@ namespace shale::rt {
 static std::atomic<int> noted{0};
 static std::atomic<bool> recorded{false}, unsaved{false};
 static bool speaking = false;
+static pid_t parent = 0;
 
 sigset_t exitSignals() {
   sigset_t set;
@@ -28,6 +29,7 @@ sigset_t exitSignals() {
 }
 
 void blockExitSignals() {
+  parent = getppid();
   sigset_t set = exitSignals();
   sigprocmask(SIG_BLOCK, &set, nullptr);
 }
@@ -37,14 +39,26 @@ void unblockExitSignals() {
   sigprocmask(SIG_UNBLOCK, &set, nullptr);
 }
 
-static int exitCodeOf(int signal) {
+int exitCodeOf(int signal) {
   return signal == 0 ? 0 : signal == SIGINT ? SHALE_EXIT_INTERRUPTED : SHALE_EXIT_PREEMPTED;
 }
 
-static void receive(int signal) {
-  int before = 0;
-  if (!noted.compare_exchange_strong(before, signal))
-    _exit(128 + signal);
+Meaning take(const siginfo_t &info) {
+  static std::mutex mutex;
+  static Requests requests;
+  auto now = std::chrono::steady_clock::now().time_since_epoch();
+  int64_t at = std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+  std::lock_guard<std::mutex> lock(mutex);
+  return requests.take({info.si_signo, at, senderOf(info, parent)});
+}
+
+static void receive(const siginfo_t &info) {
+  Meaning meaning = take(info);
+  if (meaning == Meaning::EndNow)
+    _exit(128 + info.si_signo);
+  if (meaning == Meaning::Same)
+    return;
+  noted = info.si_signo;
   if (recorded)
     return;
   if (speaking) {
@@ -53,7 +67,7 @@ static void receive(int signal) {
       // It cannot be reported anywhere else.
     }
   }
-  _exit(exitCodeOf(signal));
+  _exit(exitCodeOf(info.si_signo));
 }
 
 void watchSignals(bool speaks) {
@@ -66,9 +80,9 @@ void watchSignals(bool speaks) {
   sigprocmask(SIG_BLOCK, &set, nullptr);
   std::thread([set] {
     for (;;) {
-      int signal = 0;
-      if (sigwait(&set, &signal) == 0)
-        receive(signal);
+      siginfo_t info;
+      if (sigwaitinfo(&set, &info) > 0)
+        receive(info);
     }
   }).detach();
 }
@@ -79,8 +93,9 @@ void noteUnsavedStep() { unsaved = true; }
 int requestedExit() {
   sigset_t set = exitSignals();
   timespec none{};
-  if (int signal = sigtimedwait(&set, nullptr, &none); signal > 0)
-    receive(signal);
+  siginfo_t info;
+  if (sigtimedwait(&set, &info, &none) > 0)
+    receive(info);
   return exitCodeOf(noted.load());
 }
 

@@ -6,6 +6,8 @@
 #ifndef SHALE_RUNTIME_PROGRAM_SIGNALS_H
 #define SHALE_RUNTIME_PROGRAM_SIGNALS_H
 
+#include "runtime/program/Requests.h"
+
 #include <csignal>
 
 namespace shale::rt {
@@ -18,10 +20,15 @@ sigset_t exitSignals();
 void blockExitSignals();
 void unblockExitSignals();
 
+/// Returns the exit code that a signal asks for: 75; 130 for SIGINT; 0 for none.
+int exitCodeOf(int signal);
+/// Returns what a signal means after those that this process has taken before.
+Meaning take(const siginfo_t &info);
+
 /// Starts the thread that waits for these signals; call it once, before other threads start. Until
 /// recordSignals(), a signal ends the process at once with its exit code, as there is nothing to
-/// save. After it, the first signal is recorded, and a second one ends the process with 128 + its
-/// number. `speaks`: whether this process reports that it stops.
+/// save. After it, a request is recorded, its copies are ignored, and another one ends the process
+/// with 128 + the signal's number. `speaks`: whether this process reports that it stops.
 void watchSignals(bool speaks);
 
 /// Called when the ranks begin to agree on requests to exit: from here on signals are recorded.

@@ -532,6 +532,33 @@ TEST_F(Program, ASignalBeforeTheFirstStepHasNothingToSave) {
   EXPECT_NE(bytes("log").find("there is nothing to save"), std::string::npos) << bytes("log");
 }
 
+// The launcher and a lone process end at once on the second Ctrl-C of a terminal.
+TEST_F(Program, ASecondKeyEndsTheRunAtOnce) {
+  for (const char *name : {"1", "2-full"}) {
+    // The rank hangs in a step, so the first request cannot end the run.
+    write(
+        work + "/keys.py",
+        format("import os, pty, select, sys\n"
+               "child, terminal = pty.fork()\n"
+               "if child == 0:\n"
+               "    os.execve('%s/bigram-%s', ['train', '--data', 'data.txt', '--out', 'keys%s'], "
+               "{'BIGRAM_HANG': '0:2', 'OMP_NUM_THREADS': '1'})\n"
+               "text = b''\n"
+               "while True:\n"
+               "    if select.select([terminal], [], [], 0.05)[0]:\n"
+               "        try: text += os.read(terminal, 4096)\n"
+               "        except OSError: break\n"
+               "    elif b'step 2' in text: os.write(terminal, b'\\x03')\n"
+               "print(text.decode())\n"
+               "sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n",
+               folder().c_str(), name, name));
+    int status = system(("cd " + work + " && timeout 60 python3 keys.py >log 2>&1").c_str());
+    EXPECT_EQ(WEXITSTATUS(status), 130) << bytes("log");
+    EXPECT_EQ(bytes("log").find("the state is saved"), std::string::npos) << bytes("log");
+    EXPECT_TRUE(listFolder(work + "/keys" + name + "/checkpoints").empty());
+  }
+}
+
 // The parent's mask does not keep a signal away, and a SIGHUP that it ignores is ignored.
 TEST_F(Program, InheritedMasksAreUndone) {
   auto start = [&](const std::string &how, int signal) {
