@@ -1,8 +1,11 @@
 // The launcher behind --nproc: fork, set the environment, exec; then wait.
 #include "runtime/program/Launcher.h"
+#include "runtime/checkpoint/Checkpoint.h"
 #include "runtime/comm/Rendezvous.h"
 #include "runtime/core/Error.h"
+#include "runtime/core/Files.h"
 #include "runtime/device/host/Host.h"
+#include "runtime/program/Restarts.h"
 #include "runtime/program/Signals.h"
 
 #include <cerrno>
@@ -214,18 +217,52 @@ static int runRanks(int count, char **argv, int restart, const sigset_t &set, bo
   return code;
 }
 
-int launchRanks(int count, char **argv, int restarts) {
+/// Returns the step of the newest checkpoint; -1 if there is none.
+static int64_t newestStep(const std::string &out) {
+  std::vector<std::string> folders = listCheckpoints(out);
+  if (folders.empty())
+    return -1;
+  std::string name = baseName(folders.back());
+  return std::strtoll(name.c_str() + name.find('-') + 1, nullptr, 10);
+}
+
+/// Waits before the ranks start again. Returns the exit code for a signal that arrives meanwhile,
+/// or 0.
+static int pauseFor(int seconds) {
+  sigset_t set = exitSignals();
+  for (auto end = Clock::now() + std::chrono::seconds(seconds);;) {
+    auto left = std::max(Clock::duration::zero(), end - Clock::now());
+    int64_t ns = std::chrono::duration_cast<std::chrono::nanoseconds>(left).count();
+    timespec most{static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};
+    siginfo_t info;
+    if (sigtimedwait(&set, &info, &most) > 0 && take(info) != Meaning::Same)
+      return exitCodeOf(info.si_signo);
+    if (ns == 0)
+      return 0;
+  }
+}
+
+int launchRanks(int count, char **argv, int restarts, const std::string &out) {
   sigset_t set = exitSignals();
   sigaddset(&set, SIGCHLD);
   sigprocmask(SIG_BLOCK, &set, nullptr);
-  for (int restart = 0;; ++restart) {
+  Restarts allowed(restarts, newestStep(out));
+  for (int start = 0;; ++start) {
     bool stopped = false;
-    int code = runRanks(count, argv, restart, set, stopped);
-    if (stopped || !mayRecover(code) || restart == restarts)
+    int code = runRanks(count, argv, start, set, stopped);
+    if (stopped || !mayRecover(code))
       return code;
-    warn("the ranks ended with code %d and start again from the newest checkpoint: restart %d of "
+    std::optional<int> pause = allowed.next(newestStep(out));
+    if (!pause)
+      return code;
+    std::string when = *pause == 0 ? "" : format(" in %d s", *pause);
+    warn("the ranks ended with code %d and start again from the newest checkpoint%s: restart %d of "
          "%d",
-         code, restart + 1, restarts);
+         code, when.c_str(), allowed.count(), restarts);
+    if (int stop = pauseFor(*pause)) {
+      complain("note", "stopped by a signal before the ranks started again");
+      return stop;
+    }
   }
 }
 

@@ -2,15 +2,18 @@
 #ifndef SHALE_RUNTIME_PROGRAM_LAUNCHER_H
 #define SHALE_RUNTIME_PROGRAM_LAUNCHER_H
 
+#include <string>
+
 namespace shale::rt {
 
 /// Executes /proc/self/exe `count` times, each with the environment of its rank, and
 /// waits for all. Forwards signals; if one rank fails, ends the others. Returns the
 /// exit code of the rank that failed first; of several that failed at the same time,
 /// one that is not 76 (which follows from the failure of a peer). After a crash or the
-/// failure of a peer it starts all ranks again, at most `restarts` times. Must be called
-/// before OpenMP starts and before other threads exist.
-int launchRanks(int count, char **argv, int restarts);
+/// failure of a peer it starts all ranks again, at most `restarts` times without a newer
+/// checkpoint in the folder `out` (Restarts.h). Must be called before OpenMP starts and
+/// before other threads exist.
+int launchRanks(int count, char **argv, int restarts, const std::string &out);
 
 /// Whether a launcher has started this process again after a failure: Shale's own, torchrun or
 /// Slurm. Such a run goes on from the checkpoints of the run before.

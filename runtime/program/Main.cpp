@@ -86,7 +86,7 @@ static int start(int argc, char **argv) {
   if (!trains && listCheckpoints(options.out).empty())
     setenv(kOwnCheckpoints, "1", 1);
   if (!trains)
-    return launchRanks(world, argv, options.maxRestarts);
+    return launchRanks(world, argv, options.maxRestarts, options.out);
   // Never destroyed: the communicator's thread may be waiting in it, and after a
   // failure nothing wakes that thread.
   return (new Training(shale_program, options, rendezvous))->run();

@@ -353,7 +353,7 @@ void FlagParser::addRankFlags() {
          "ranks to start on this host; must equal the size of the mesh (the default)", 1, 1e6);
   number(g, "--max-restarts", o.maxRestarts, "N",
          "start all ranks again from the newest checkpoint after a crash or the loss of a rank, at "
-         "most N times",
+         "most N times without a newer checkpoint, after pauses of up to a minute",
          0, 1e6);
   number(g, "--comm-timeout", o.commTimeout, "SECONDS", "longest wait for another rank", 0.001,
          1e7);

@@ -285,6 +285,24 @@ TEST_F(Program, RestartsFromTheNewestCheckpoint) {
   EXPECT_EQ(metrics("one").size(), 6u);
 }
 
+// Rank 0 is killed whenever it starts. A signal ends the pause, and the run.
+TEST_F(Program, ASignalEndsThePauseBeforeARestart) {
+  write(work + "/pause.sh",
+        format("env LD_PRELOAD=%s FAULT_RANK=0 FAULT_AT=1 %s/bigram-2-full --data data.txt --out r "
+               "--max-restarts 20 >log 2>&1 & p=$!\n"
+               "until grep -q 'checkpoint in 4 s: restart 4 of 20' log; do sleep 0.02; done\n"
+               "kill $p; wait $p\n",
+               SHALE_FAULTS, folder().c_str()));
+  int status = system(("cd " + work + " && timeout 60 bash pause.sh").c_str());
+  EXPECT_EQ(WEXITSTATUS(status), 75) << bytes("log");
+  EXPECT_NE(bytes("log").find("stopped by a signal before the ranks started again"),
+            std::string::npos)
+      << bytes("log");
+  for (const char *words : {"newest checkpoint: restart 1 of", "checkpoint in 1 s: restart 2 of",
+                            "checkpoint in 2 s: restart 3 of"})
+    EXPECT_NE(bytes("log").find(words), std::string::npos) << bytes("log");
+}
+
 TEST_F(Program, ACrashIsReported) {
   Result result = train("2-full", "r", "--steps 10", "BIGRAM_CRASH=1:4");
   EXPECT_EQ(result.code, 70) << result.text;
