@@ -37,6 +37,7 @@ struct Position {
   NormHistory norms;
   std::map<std::string, std::string> flags; // flags that affect the result of training
   std::vector<DataFile> data;               // none: an older program wrote the checkpoint
+  std::string run;                          // runId() of the run that saved it; "": it has none
   std::string folder;                       // the checkpoint it was read from
   int64_t bytesRead = 0;                    // of its tensors, by this rank
 };

@@ -226,6 +226,8 @@ Manifest parseBody(const std::string &folder, const json &body) {
       manifest.position.data.push_back({file.at("name").get<std::string>(),
                                         natural(file.at("bytes")), natural(file.at("rows")),
                                         fromHex(file.at("hash").get<std::string>())});
+  if (body.contains("run"))
+    manifest.position.run = body.at("run").get<std::string>();
   manifest.position.folder = folder;
   for (const json &object : body.at("parameters")) {
     StoredParameter parameter;
@@ -282,6 +284,8 @@ static json bodyOf(const ShaleProgram &program, const Manifest &manifest) {
                     {"rows", file.rows},
                     {"hash", hex(file.hash)}});
   body["data"] = data;
+  if (!manifest.position.run.empty())
+    body["run"] = manifest.position.run;
   json axes = json::array();
   for (int a = 0; a < program.axis_count; ++a)
     axes.push_back({{"name", program.axes[a].name}, {"size", program.axes[a].size}});

@@ -3,6 +3,7 @@
 #include "runtime/checkpoint/Initial.h"
 #include "runtime/core/Error.h"
 #include "runtime/core/Files.h"
+#include "runtime/program/RunId.h"
 #include "runtime/program/Training.h"
 
 #include <cstdlib>
@@ -108,8 +109,13 @@ void resumeRestarted(Options &options) {
   if (options.resume == "auto" || options.resume == "must" || options.evalOnly ||
       listCheckpoints(options.out).empty())
     return;
-  // With "never", the first start would have refused a folder with checkpoints of another run.
-  if (options.resume == "never" || std::getenv(kOwnCheckpoints))
+  if (std::getenv(kOwnCheckpoints)) {
+    options.resume = "auto";
+    return;
+  }
+  std::string own = runId();
+  std::optional<Position> newest = newestPosition(options.out, "auto");
+  if (!own.empty() && newest && newest->run == own)
     options.resume = "auto";
 }
 

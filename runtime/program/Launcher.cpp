@@ -266,12 +266,4 @@ int launchRanks(int count, char **argv, int restarts, const std::string &out) {
   }
 }
 
-bool isRestarted() {
-  for (const char *name :
-       {"SHALE_RESTART_COUNT", "TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT"})
-    if (const char *count = std::getenv(name); count && std::strtol(count, nullptr, 10) > 0)
-      return true;
-  return false;
-}
-
 } // namespace shale::rt

@@ -15,10 +15,6 @@ namespace shale::rt {
 /// before other threads exist.
 int launchRanks(int count, char **argv, int restarts, const std::string &out);
 
-/// Whether a launcher has started this process again after a failure: Shale's own, torchrun or
-/// Slurm. Such a run goes on from the checkpoints of the run before.
-bool isRestarted();
-
 /// Executes /proc/self/exe again with glibc's per-thread caches (tcache) off, unless
 /// the environment sets them already. To align a buffer, glibc cuts off the memory
 /// before and after it; a small enough cut goes to the cache and is not merged back.

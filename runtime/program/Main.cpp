@@ -8,6 +8,7 @@
 #include "runtime/program/Describe.h"
 #include "runtime/program/Launcher.h"
 #include "runtime/program/Limits.h"
+#include "runtime/program/RunId.h"
 #include "runtime/program/Signals.h"
 #include "runtime/program/Training.h"
 

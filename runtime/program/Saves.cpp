@@ -8,6 +8,7 @@
 #include "runtime/core/Profile.h"
 #include "runtime/core/StorageWait.h"
 #include "runtime/program/Limits.h"
+#include "runtime/program/RunId.h"
 #include "runtime/program/Training.h"
 
 #include <algorithm>
@@ -94,6 +95,7 @@ Position Training::positionAt(int64_t step, int64_t row) const {
     position.norms = norms;
   position.flags = runFlags(options);
   position.data = dataFiles;
+  position.run = runId();
   return position;
 }
 

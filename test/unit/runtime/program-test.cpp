@@ -303,6 +303,32 @@ TEST_F(Program, ASignalEndsThePauseBeforeARestart) {
     EXPECT_NE(bytes("log").find(words), std::string::npos) << bytes("log");
 }
 
+// A start of the same Slurm job goes on; another job's checkpoints are refused, as at a first
+// start.
+TEST_F(Program, NeverResumesAnotherRunsCheckpoints) {
+  std::string flags = "--steps 6 --resume never";
+  Result first = train("2-full", "r", flags + " --stop-after 3", "SLURM_JOB_ID=17");
+  ASSERT_EQ(first.code, 0) << first.text;
+  auto nameIn = [&](const std::string &folder) {
+    return json::parse(bytes(folder + "/manifest.json"))["body"].value("run", "");
+  };
+  EXPECT_EQ(nameIn("r/checkpoints/step-00000003"), "Slurm job 17");
+  for (const char *other :
+       {"SLURM_JOB_ID=18 SLURM_RESTART_COUNT=1", "SLURM_RESTART_COUNT=1",
+        "TORCHELASTIC_RUN_ID=17 TORCHELASTIC_RESTART_COUNT=2", "SLURM_JOB_ID=17"}) {
+    Result result = train("2-full", "r", flags, other);
+    EXPECT_EQ(result.code, 64) << other << result.text;
+    EXPECT_NE(result.text.find("and --resume is never"), std::string::npos) << result.text;
+  }
+  Result again = train("2-full", "r", flags, "SLURM_JOB_ID=17 SLURM_RESTART_COUNT=1");
+  EXPECT_EQ(again.code, 0) << again.text;
+  EXPECT_NE(again.text.find("step-00000003 at step 3"), std::string::npos) << again.text;
+  // A run without such a launcher has no name.
+  ASSERT_EQ(train("2-full", "s", "--steps 6").code, 0);
+  EXPECT_EQ(nameIn("s/checkpoints/step-00000006"), "");
+  EXPECT_EQ(bytes("r/model.safetensors"), bytes("s/model.safetensors"));
+}
+
 TEST_F(Program, ACrashIsReported) {
   Result result = train("2-full", "r", "--steps 10", "BIGRAM_CRASH=1:4");
   EXPECT_EQ(result.code, 70) << result.text;
