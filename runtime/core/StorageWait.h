@@ -8,8 +8,9 @@
 namespace shale::rt {
 
 /// While it exists, this thread's waits for other ranks last as long as all of them answer: only a
-/// rank that is lost ends them, not --comm-timeout. What a file system does not complete is no fault
-/// of a rank, and does not end the run. `what` names the work in messages: "the save of step 300".
+/// rank that is lost ends them, not --comm-timeout. What a file system does not complete is no
+/// fault of a rank, and does not end the run. `what` names the work in messages: "the save of step
+/// 300".
 class StorageWait {
 public:
   explicit StorageWait(std::string what) : what(std::move(what)), outer(current) { current = this; }

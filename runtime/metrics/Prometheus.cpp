@@ -82,8 +82,8 @@ void Prometheus::finish() {
 
 void Prometheus::sample(const char *name, const char *type, const char *help, double value) {
   char head[256];
-  snprintf(head, sizeof(head), "# HELP shale_%s %s\n# TYPE shale_%s %s\nshale_%s{", name, help, name,
-           type, name);
+  snprintf(head, sizeof(head), "# HELP shale_%s %s\n# TYPE shale_%s %s\nshale_%s{", name, help,
+           name, type, name);
   text.append(head).append(label).append("} ").append(Value(value).text).append("\n");
 }
 

@@ -15,8 +15,8 @@ public:
   /// Seconds of the last step, by rank; empty where they are not known.
   std::vector<double> seconds;
 
-  /// Counts `seconds`, and puts them into the metrics of the step. The first step is not counted: it
-  /// does one-time initialization.
+  /// Counts `seconds`, and puts them into the metrics of the step. The first step is not counted:
+  /// it does one-time initialization.
   void add(StepMetrics &metrics);
   /// Names the slowest rank of the counted steps, with its mean time and the median of all ranks';
   /// "" for fewer than two ranks, or without a counted step.

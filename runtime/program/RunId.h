@@ -7,8 +7,9 @@
 namespace shale::rt {
 
 /// Returns the same text in all starts of a run, on all its ranks, and another one in other runs:
-/// the number of the Slurm job, or the name of torchrun's run. Ranks of a torchrun without a name on
-/// one host are named by the process of torchrun, on several hosts by the address of the first one.
+/// the number of the Slurm job, or the name of torchrun's run. Ranks of a torchrun without a name
+/// on one host are named by the process of torchrun, on several hosts by the address of the first
+/// one.
 /// "": no such launcher. Checkpoints keep it, so that a start finds those of its own run.
 std::string runId();
 

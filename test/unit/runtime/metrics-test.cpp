@@ -24,7 +24,8 @@ protected:
     std::map<std::string, std::string> found;
     std::istringstream lines(text(name));
     std::regex comment("# (HELP|TYPE) ([a-z_]+) (.+)"),
-        sample(R"re(([a-z_]+)(\{([a-z]+="([^"\\\n]|\\["\\n])*",?)+\}) (-?[0-9.e+-]+|NaN|[+-]Inf))re");
+        sample(
+            R"re(([a-z_]+)(\{([a-z]+="([^"\\\n]|\\["\\n])*",?)+\}) (-?[0-9.e+-]+|NaN|[+-]Inf))re");
     std::map<std::string, int> described;
     std::smatch parts;
     for (std::string line; std::getline(lines, line);)

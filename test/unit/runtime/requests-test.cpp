@@ -58,8 +58,7 @@ TEST(Requests, ASecondKeyEndsTheRunAtOnce) {
 }
 
 TEST(Requests, TheLaunchersDecisionHolds) {
-  EXPECT_EQ(meanings({{SIGINT, 0, Parent}, {SIGINT, 1, Sender::Launcher}}),
-            (All{Request, EndNow}));
+  EXPECT_EQ(meanings({{SIGINT, 0, Parent}, {SIGINT, 1, Sender::Launcher}}), (All{Request, EndNow}));
   EXPECT_EQ(meanings({{SIGINT, 0, Sender::Launcher}}), (All{EndNow}));
 }
 

@@ -11,8 +11,9 @@
 using namespace shale::rt;
 
 namespace {
-const char *const names[] = {"SLURM_JOB_ID", "TORCHELASTIC_RUN_ID", "WORLD_SIZE",
-                             "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",
+const char *const names[] = {"SLURM_JOB_ID",        "TORCHELASTIC_RUN_ID",
+                             "WORLD_SIZE",          "LOCAL_WORLD_SIZE",
+                             "MASTER_ADDR",         "MASTER_PORT",
                              "SHALE_RESTART_COUNT", "TORCHELASTIC_RESTART_COUNT",
                              "SLURM_RESTART_COUNT"};
 
@@ -66,8 +67,8 @@ TEST(RunId, ARunWithoutANameIsNamedByItsParent) {
 TEST(RunId, CountsOfRestarts) {
   setAll({});
   EXPECT_FALSE(isRestarted());
-  for (const char *name : {"SHALE_RESTART_COUNT", "TORCHELASTIC_RESTART_COUNT",
-                           "SLURM_RESTART_COUNT"})
+  for (const char *name :
+       {"SHALE_RESTART_COUNT", "TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT"})
     for (auto [value, expected] : {std::pair{"0", false}, {"2", true}, {"", false}, {"x", false}}) {
       setAll({{name, value}});
       EXPECT_EQ(isRestarted(), expected) << name << value;

@@ -259,8 +259,7 @@ static Value readFloorDivide(Node &node) {
   Value isBelow = whole ? differsInSign(node, rest, y) : Value();
   whole = choose(node, isBelow, node.sub(whole, node.constant(type, 1)), whole);
   Value low = whole ? node.unary<nn::FloorOp>(whole) : Value();
-  Value isAbove =
-      node.binary(node.sub(whole, low), node.constant(type, 0.5), nn::Predicate::GT);
+  Value isAbove = node.binary(node.sub(whole, low), node.constant(type, 0.5), nn::Predicate::GT);
   Value rounded = choose(node, isAbove, node.add(low, node.constant(type, 1)), low);
   Value byZero = node.binary(y, node.constant(type, 0), nn::Predicate::EQ);
   return node.unary<nn::StopGradientOp>(choose(node, byZero, quotient, rounded));
@@ -277,9 +276,9 @@ static Value readNorm(Node &node) {
   return choose(node, isZero, zero, node.binary<nn::PowOp>(other, node.input(1)));
 }
 
-/// The root of a variance. PyTorch's std() and std_mean() are exported as one, and have the gradient
-/// 0 where all elements are equal. The record of sqrt(var()), whose gradient is NaN there, is the
-/// same.
+/// The root of a variance. PyTorch's std() and std_mean() are exported as one, and have the
+/// gradient 0 where all elements are equal. The record of sqrt(var()), whose gradient is NaN there,
+/// is the same.
 static Value readDeviation(Node &node) {
   FxNode fx = readFxNode(node.proto);
   bool isOfVariance = fx.args.size() == 1 && operationOf(fx.args[0]) == "var";

@@ -108,8 +108,7 @@ static const NodeProto *readOfUnchanged(const TracedProgram &program) {
     for (const NodeProto *node : operation.nodes)
       for (int i = 0; i < node->input_size(); ++i) {
         const Operation *maker = program.makerOf(node->input(i));
-        if (maker && maker->fx.name == node->input(i) &&
-            maker->nodes.back()->output_size() == 1 &&
+        if (maker && maker->fx.name == node->input(i) && maker->nodes.back()->output_size() == 1 &&
             operationOf(program.removedName(operation, *node, i)) == words::kResult)
           return node;
       }
@@ -226,12 +225,10 @@ Findings rules::mergedChoices(const Known &known) {
           reads.push_back({&operation, node, i, found->second,
                            mergedName(known.program, operation, *node, i, *found->second)});
   for (const NamedRead &read : reads) {
-    int index = read.name.empty()
-                    ? -1
-                    : mayBeChosenBy(known, read.operation->scope, *read.constant);
-    if (index >= 0 && llvm::none_of(reads, [&](const NamedRead &other) {
-          return isTwin(known, read, other);
-        }))
+    int index =
+        read.name.empty() ? -1 : mayBeChosenBy(known, read.operation->scope, *read.constant);
+    if (index >= 0 &&
+        llvm::none_of(reads, [&](const NamedRead &other) { return isTwin(known, read, other); }))
       findings.errors.push_back(messages::mayBeChosen(*read.node, read.name, read.constant->name(),
                                                       known.parameter(index).name));
   }
