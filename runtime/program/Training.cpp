@@ -376,8 +376,10 @@ int Training::runToEnd() {
                        mayWriteInBackground(), [&](Peers &peers) {
                          checkSameRun(program, options, rendezvous.rank, peers);
                        });
-  if (!options.evalOnly)
+  if (!options.evalOnly) {
+    StorageWait storage("the trial of a save");
     trySave(rendezvous.rank, *connection.peers, options.out, options.steps);
+  }
   self.collectives = connection.collectives.get();
   connection.collectives->watchNode(&self.node);
   shareThreads();

@@ -125,7 +125,7 @@ void attackDialer(Script &script) {
   rt::Rendezvous own = rendezvous;
   own.rank = own.localRank = 1;
   try {
-    std::vector<rt::Link> links = rt::join(own, secret, milliseconds(20));
+    std::vector<rt::Link> links = rt::join(own, secret, milliseconds(20), {2});
     for (const rt::Link &link : links)
       for (char c : link.host)
         if (c < ' ' || c > '~')
