@@ -20,8 +20,6 @@
 // TWO: dist.unit_gather {{.*}} @a[0]
 // TWO: dist.unit_gather {{.*}} @b[0]
 // TWO: nn.matmul
-// TWO: nn.cast
-// TWO-NEXT: dist.start
 // TWO: dist.unit_gather {{.*}} @c[0]
 // TWO: nn.matmul
 // TWO: dist.unit_gather {{.*}} @d[0]
