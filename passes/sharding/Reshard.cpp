@@ -142,6 +142,14 @@ Value reshard(OpBuilder &builder, Location loc, Value value, Layout from, const 
   return transition.value;
 }
 
+Value choose(OpBuilder &builder, Location loc, Value condition, Value yes, Value no) {
+  auto type = cast<RankedTensorType>(yes.getType());
+  if (type.getRank() > 0)
+    condition = nn::BroadcastOp::create(builder, loc, type.clone(builder.getI1Type()), condition,
+                                        ArrayRef<int64_t>{});
+  return nn::SelectOp::create(builder, loc, type, condition, yes, no);
+}
+
 Value onFirstRank(OpBuilder &builder, Location loc, Value value, StringRef axis) {
   if (matchPattern(value, m_AnyZeroFloat()))
     return value;
@@ -151,10 +159,7 @@ Value onFirstRank(OpBuilder &builder, Location loc, Value value, StringRef axis)
   Value first =
       nn::CompareOp::create(builder, loc, scalar.clone(builder.getI1Type()), nn::Predicate::EQ,
                             coordinate, nn::splat(builder, loc, scalar, 0));
-  if (type.getRank() > 0)
-    first = nn::BroadcastOp::create(builder, loc, type.clone(builder.getI1Type()), first,
-                                    ArrayRef<int64_t>{});
-  return nn::SelectOp::create(builder, loc, type, first, value, nn::splat(builder, loc, type, 0));
+  return choose(builder, loc, first, value, nn::splat(builder, loc, type, 0));
 }
 
 } // namespace sharding

@@ -17,6 +17,10 @@ inline namespace sharding {
 mlir::Value reshard(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value, Layout from,
                     const Layout &to, dist::MeshOp mesh);
 
+/// Returns `yes` where `condition`, a scalar i1 tensor, is true, else `no`; both are of one type.
+mlir::Value choose(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value condition,
+                   mlir::Value yes, mlir::Value no);
+
 /// Makes a value that is replicated over `axis` a partial sum over it (R -> P): the first rank
 /// keeps it, the others have zeros.
 mlir::Value onFirstRank(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value,

@@ -1,7 +1,6 @@
 //===- UnitGradients.cpp - Gradients of flat groups -----------------------===//
 #include "dialects/nn/Ops/Cast.h"
 #include "dialects/nn/Ops/Compare.h"
-#include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Elementwise.h"
 #include "passes/sharding/Reshard.h"
 #include "passes/sharding/UnitRewriter.h"
@@ -155,11 +154,8 @@ void UnitRewriter::keepResiduals(Group &group) {
   Location loc = group.getLoc();
   Value leftOut = nn::NotOp::create(builder, loc, enable.getType(), enable);
   for (auto [old, made] : llvm::zip(values.residuals, values.newResiduals)) {
-    auto type = cast<RankedTensorType>(made.getType());
-    Value whole = nn::BroadcastOp::create(builder, loc, type.clone(builder.getI1Type()), leftOut,
-                                          ArrayRef<int64_t>());
     // The old value comes first: the kernel works in its place.
-    made = nn::SelectOp::create(builder, loc, type, whole, old, made);
+    made = sharding::choose(builder, loc, leftOut, old, made);
   }
 }
 

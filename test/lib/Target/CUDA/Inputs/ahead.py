@@ -18,7 +18,7 @@ import subprocess
 import sys
 
 ORDERS = ["first", "last", "random:1"]
-TIMES = {"tokens_per_s", "memory_bytes", "tflops"}
+TIMES = {"tokens_per_s", "memory_bytes", "tflops", "slowest_rank", "slowest_rank_seconds", "rank_seconds"}
 what = sys.argv.pop(1)
 last = int(sys.argv.pop(1)) if what == "stop" else None
 program, data, stubs, out, *arguments = sys.argv[1:]
