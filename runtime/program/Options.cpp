@@ -336,8 +336,7 @@ void FlagParser::addOutputFlags() {
   app.add_flag("--tensorboard", o.tensorboard, "also write TensorBoard's event files to --out")
       ->group(g);
   text(g, "--prometheus", o.prometheus, "FILE",
-       "also write the state of the run to FILE as Prometheus' textfile collector reads it (a name "
-       "that ends in .prom)");
+       "also write the run's state to FILE (*.prom) for Prometheus' textfile collector");
   number(g, "--peak-tflops", o.peakTflops, "X",
          "peak TFLOP/s of a rank's device, for the model FLOPs utilization (mfu); 0: unknown", 0,
          1e9);
@@ -353,7 +352,7 @@ void FlagParser::addRankFlags() {
          "ranks to start on this host; must equal the size of the mesh (the default)", 1, 1e6);
   number(g, "--max-restarts", o.maxRestarts, "N",
          "start all ranks again from the newest checkpoint after a crash or the loss of a rank, at "
-         "most N times without a newer checkpoint, after pauses of up to a minute",
+         "most N times without a newer one, after pauses of up to a minute",
          0, 1e6);
   number(g, "--comm-timeout", o.commTimeout, "SECONDS", "longest wait for another rank", 0.001,
          1e7);

@@ -726,7 +726,8 @@ TEST_F(Program, WordsOfOtherTrainersAreAnsweredWithOurs) {
        "compile it again with shalec and --reshard-after-forward=true|false; never is false"},
       {"--reshard_after_forward=False", "compile it again with shalec and --reshard-after-forward"},
       {"--zero_optimization.stage 2", "shalec and --shard none|optimizer|grad|full"},
-      {"--broadcast_fp16", "shalec and --param-dtype f16"},
+      {"--broadcast_fp16",
+       "shalec and --wire-dtype gather=f16, which leaves the computation in f32"},
       {"--fp16.loss_scale 0", "is not needed: the loss scale of f16 is dynamic"}};
   for (const auto &[flags, answer] : words) {
     Result result = run("1", std::string("--data data.txt ") + flags);
