@@ -276,12 +276,30 @@ static Value readNorm(Node &node) {
   return choose(node, isZero, zero, node.binary<nn::PowOp>(other, node.input(1)));
 }
 
+/// Whether a value is, but for its shape and factors, a mean of the squares of a difference.
+static bool isOfSquaredDifferences(Value value) {
+  constexpr int most = 8; // of moves, factors and the mean
+  for (int i = 0; i < most && value && value.getDefiningOp(); ++i) {
+    Operation *op = value.getDefiningOp();
+    auto product = dyn_cast<nn::MulOp>(op);
+    if (product && product.getLhs() == product.getRhs())
+      return bool(product.getLhs().getDefiningOp<nn::SubOp>());
+    if (!product && !isa<nn::DivOp, nn::BroadcastOp, nn::ReshapeOp, nn::ReduceOp>(op))
+      return false;
+    value = op->getOperand(0);
+  }
+  return false;
+}
+
 /// The root of a variance. PyTorch's std() and std_mean() are exported as one, and have the
 /// gradient 0 where all elements are equal. The record of sqrt(var()), whose gradient is NaN there,
 /// is the same.
 static Value readDeviation(Node &node) {
   FxNode fx = readFxNode(node.proto);
-  bool isOfVariance = fx.args.size() == 1 && operationOf(fx.args[0]) == "var";
+  std::string of = fx.args.size() == 1 ? operationOf(fx.args[0]) : "";
+  // With keepdim=True the variance is given its dimension back in between.
+  bool isOfVariance =
+      of == "var" || (of == "broadcast_in_dim" && isOfSquaredDifferences(node.input(0)));
   return isOfVariance && node.input(0).getDefiningOp() ? rootOrZero(node, node.input(0)) : Value();
 }
 
