@@ -140,23 +140,19 @@ template <typename Body> void together(Peers &peers, std::string &trouble, Body 
   if (peers.agree(!trouble.empty()) && trouble.empty())
     trouble = "another rank could not write its part of the checkpoint";
 }
+
 /// Writes the manifest of what all ranks have written. Rank 0 gets the pieces of the others
 /// although it cannot write: they all send them.
 void writeManifest(const ShaleProgram &program, int rank, Peers &peers, const std::string &folder,
                    const Position &position, const Share &share, std::string &trouble) {
   std::vector<std::string> texts = peers.gather(packShare({{}, share.files, share.chunkBytes}));
-  auto attempt = [&](auto body) {
-    if (!trouble.empty() || rank != 0)
-      return;
-    try {
-      body();
-    } catch (const Error &error) {
-      trouble = error.what();
-    }
+  auto onFirst = [&](const auto &body) {
+    if (rank == 0)
+      attempt(trouble, body);
   };
   std::optional<OutputFile> file;
   std::optional<ManifestWriter> writer;
-  attempt([&] {
+  onFirst([&] {
     Manifest manifest;
     manifest.position = position;
     manifest.chunkBytes = share.chunkBytes;
@@ -169,8 +165,8 @@ void writeManifest(const ShaleProgram &program, int rank, Peers &peers, const st
                    [&](const std::string &text) { file->append(text.data(), text.size()); });
   });
   collect(rank, program.world_size, peers, share,
-          [&](const StoredPiece &piece) { attempt([&] { writer->add(piece); }); });
-  attempt([&] {
+          [&](const StoredPiece &piece) { onFirst([&] { writer->add(piece); }); });
+  onFirst([&] {
     writer->finish();
     file->finish();
   });

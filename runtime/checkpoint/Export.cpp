@@ -158,14 +158,9 @@ std::vector<WrittenFile> exportTensors(const ShaleProgram &program, int rank,
   std::string trouble;
   // If rank 0 cannot write, the other ranks still send everything and get the error at
   // the end.
-  auto attempt = [&](auto body) {
-    if (!trouble.empty() || rank != 0)
-      return;
-    try {
-      body();
-    } catch (const Error &error) {
-      trouble = error.what();
-    }
+  auto onFirst = [&](const auto &body) {
+    if (rank == 0)
+      attempt(trouble, body);
   };
   // Pieces, and chunks of them in the type of the file.
   std::vector<char> buffer(chunkElements * 8), chunk(buffer.size());
@@ -180,7 +175,7 @@ std::vector<WrittenFile> exportTensors(const ShaleProgram &program, int rank,
                                                files.size()));
     temporaries.push_back(temporaryName(options.folder + "/" + names[f]));
     SafetensorsWriter writer;
-    attempt([&] {
+    onFirst([&] {
       for (const Tensor *tensor : files[f])
         writer.declare(tensor->name, tensor->type, tensor->shape);
       writer.begin(temporaries[f]);
@@ -189,18 +184,18 @@ std::vector<WrittenFile> exportTensors(const ShaleProgram &program, int rank,
       index["weight_map"][tensor->name] = names[f];
       total += tensor->bytes;
       if (tensor->kept)
-        attempt([&] { copyKept(*tensor->kept, writer, buffer); });
+        onFirst([&] { copyKept(*tensor->kept, writer, buffer); });
       bringAll(*tensor, rank, state, peers, buffer, chunk,
                [&](Dtype type, const char *data, int64_t n) {
-                 attempt([&] {
+                 onFirst([&] {
                    convert(type, data, tensor->type, buffer.data(), n);
                    writer.append(buffer.data(), n * sizeOf(tensor->type));
                  });
                });
     }
-    attempt([&] { written.push_back(writer.finish(names[f])); });
+    onFirst([&] { written.push_back(writer.finish(names[f])); });
   }
-  attempt([&] {
+  onFirst([&] {
     for (size_t f = 0; f < files.size(); ++f)
       renameFile(temporaries[f], options.folder + "/" + names[f]);
     index["metadata"]["total_size"] = total;

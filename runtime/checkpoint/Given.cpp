@@ -52,9 +52,8 @@ template <typename Use> void eachModelFile(const std::string &folder, Use use) {
 }
 
 /// The names of a program's tensors, and the prefix by which a file's names differ from them.
-/// Hugging Face's libraries write a model's names with the prefix of the class that has a head on
-/// it
-/// ("transformer.h.0.."), or without.
+/// Hugging Face's libraries write the names of a model with a head with a prefix for what is
+/// below the head, "transformer.h.0..", and those of the model alone without it.
 class Names {
 public:
   explicit Names(const ShaleProgram &program) : weights(parameterNames(program)) {

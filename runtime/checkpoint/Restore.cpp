@@ -388,13 +388,11 @@ std::string tryFolder(const ShaleProgram &program, int rank, State &state, Peers
   otherModel = peers.agree(other) != 0;
   if ((failed = peers.agree(!trouble.empty()) != 0))
     return trouble;
-  try {
+  attempt(trouble, [&] {
     checkFiles(*manifest);
     manifest->position.bytesRead = readState(program, rank, state, *manifest);
     position = manifest->position;
-  } catch (const Error &error) {
-    trouble = error.what();
-  }
+  });
   failed = peers.agree(!trouble.empty()) != 0;
   return trouble;
 }

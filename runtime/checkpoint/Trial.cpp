@@ -53,7 +53,7 @@ const char *remedyFor(int error) {
 }
 
 /// Runs one operation, which sets errno. Throws Error if it fails.
-void attempt(bool done, const char *what, const std::string &path) {
+void need(bool done, const char *what, const std::string &path) {
   if (int error = errno; !done)
     fail(SHALE_EXIT_IO, "saving would fail: cannot %s '%s': %s; %s", what,
          printable(path, 400).c_str(), strerror(error), remedyFor(error));
@@ -61,23 +61,23 @@ void attempt(bool done, const char *what, const std::string &path) {
 
 void writeSmall(const std::string &path, const std::string &text) {
   int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-  attempt(fd >= 0, "create", path);
+  need(fd >= 0, "create", path);
   errno = ENOSPC; // a write of fewer bytes does not set it
   bool done =
       write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && fsync(fd) == 0;
   int error = errno;
   bool closed = close(fd) == 0;
   errno = done ? errno : error;
-  attempt(done && closed, "write", path);
+  need(done && closed, "write", path);
 }
 
 /// Removes the folder and what ranks have written to it, by the calls of a save.
 void removeTrial(const std::string &folder) {
   for (const std::string &name : listFolder(folder)) {
     std::string path = folder + "/" + name;
-    attempt(unlink(path.c_str()) == 0, "remove", path);
+    need(unlink(path.c_str()) == 0, "remove", path);
   }
-  attempt(rmdir(folder.c_str()) == 0, "remove folder", folder);
+  need(rmdir(folder.c_str()) == 0, "remove folder", folder);
 }
 
 /// A trial on one rank. Each function is one step; all ranks finish one before the next begins.
@@ -92,19 +92,19 @@ public:
     if (rank != 0)
       return;
     makeFolders(parentOf(folder));
-    attempt(mkdir(folder.c_str(), 0777) == 0, "make folder", folder);
+    need(mkdir(folder.c_str(), 0777) == 0, "make folder", folder);
     writeSmall(folder + "/" + token, token);
   }
   void write() {
     std::string path = folder + "/" + token;
     struct stat info;
-    attempt(stat(path.c_str(), &info) == 0, "find", path);
+    need(stat(path.c_str(), &info) == 0, "find", path);
     writeSmall(folder + "/" + padded(format("shard-%05d", rank)), token);
   }
   void finish() {
     if (rank != 0)
       return;
-    attempt(rename(folder.c_str(), renamed.c_str()) == 0, "rename", folder);
+    need(rename(folder.c_str(), renamed.c_str()) == 0, "rename", folder);
     syncFolder(parentOf(folder));
     removeTrial(renamed);
   }
@@ -127,16 +127,12 @@ private:
 void trySave(int rank, Peers &peers, const std::string &out, int64_t steps) {
   timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
-  // Of one run: a rank that finds a file of this name is in the folder of rank 0.
+  // A rank that finds a file with this run's token is in the folder of rank 0.
   int64_t token = peers.agree(rank == 0 ? now.tv_sec * 1'000'000'000 + now.tv_nsec : 0);
   Trial trial(rank, out, steps, token);
   for (auto step : {&Trial::make, &Trial::write, &Trial::finish}) {
     std::string trouble;
-    try {
-      (trial.*step)();
-    } catch (const Error &error) {
-      trouble = error.what();
-    }
+    attempt(trouble, [&] { (trial.*step)(); });
     if (peers.agree(!trouble.empty()) == 0)
       continue;
     trial.clear();

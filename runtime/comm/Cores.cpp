@@ -1,9 +1,9 @@
 // The share of a host's cores that a rank's threads get.
 #include "runtime/comm/Cores.h"
+#include "runtime/core/Process.h"
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <map>
 #include <sched.h>
 #include <sstream>
@@ -15,9 +15,7 @@ namespace {
 /// Returns the kernel's boot ID as the host's name: two containers on one host may have
 /// different host names but share its cores.
 std::string hostName() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string id;
-  if (std::getline(file, id) && !id.empty())
+  if (std::string id = bootId(); !id.empty())
     return id;
   char name[256] = "?";
   gethostname(name, sizeof(name) - 1);

@@ -17,6 +17,17 @@ public:
   int code; // SHALE_EXIT_*
 };
 
+/// Runs `body`, unless there is trouble already. Keeps the message of an Error as the trouble.
+template <typename Body> void attempt(std::string &trouble, const Body &body) {
+  if (!trouble.empty())
+    return;
+  try {
+    body();
+  } catch (const Error &error) {
+    trouble = error.what();
+  }
+}
+
 /// Formats as printf does and returns the string.
 std::string format(const char *pattern, ...) __attribute__((format(printf, 1, 2)));
 

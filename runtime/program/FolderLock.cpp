@@ -2,6 +2,7 @@
 #include "runtime/program/FolderLock.h"
 #include "runtime/core/Error.h"
 #include "runtime/core/Files.h"
+#include "runtime/core/Process.h"
 
 #include <cerrno>
 #include <climits>
@@ -18,34 +19,11 @@ namespace shale::rt {
 namespace {
 /// A process, on all hosts and over their restarts.
 struct Owner {
-  std::string host, boot,
-      space; // the boot and the space of process numbers in which `pid` is valid
+  std::string host;
+  std::string boot, space; // the boot and the space of process numbers in which `pid` is valid
   long pid = 0;
   std::string start; // in ticks after the boot: a number is used again
 };
-
-std::string firstLine(const char *path) {
-  char text[1024];
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
-  ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof(text));
-  if (fd >= 0)
-    close(fd);
-  std::string line(text, n > 0 ? n : 0);
-  return line.substr(0, line.find('\n'));
-}
-
-/// Returns when a process started; "" if there is none.
-std::string startOf(long pid) {
-  std::string line = firstLine(format("/proc/%ld/stat", pid).c_str());
-  // The name, in parentheses, may have any characters. The 20th field after it is the start.
-  size_t end = line.rfind(')');
-  std::istringstream fields(end == std::string::npos ? "" : line.substr(end + 1));
-  std::string field;
-  for (int i = 0; i < 20; ++i)
-    if (!(fields >> field) || (i == 0 && (field == "Z" || field == "X"))) // ended, but not reaped
-      return "";
-  return field;
-}
 
 Owner thisProcess() {
   Owner own;
@@ -54,10 +32,10 @@ Owner thisProcess() {
   if (readlink("/proc/self/ns/pid", space, sizeof(space) - 1) < 0)
     space[0] = '\0';
   own.host = host;
-  own.boot = firstLine("/proc/sys/kernel/random/boot_id");
+  own.boot = bootId();
   own.space = space;
   own.pid = getpid();
-  own.start = startOf(own.pid);
+  own.start = startOf(getpid());
   return own;
 }
 
@@ -87,7 +65,7 @@ bool isGone(const Owner &owner) {
       owner.boot != own.boot || own.boot.empty() || owner.space != own.space || own.space.empty())
     return false;
   bool ended = kill(static_cast<pid_t>(owner.pid), 0) != 0 && errno == ESRCH;
-  return ended || startOf(owner.pid) != owner.start;
+  return ended || startOf(static_cast<pid_t>(owner.pid)) != owner.start;
 }
 
 constexpr int64_t mostOfOwner = 4096; // bytes of .owner
@@ -145,12 +123,12 @@ void FolderLock::own() {
               : format("process %ld of host '%s'", other.pid, printable(other.host).c_str())
                     .c_str(),
           printable(folder).c_str(), printable(ownerPath).c_str());
-    // Of several runs that find it, one renames it: the others fail, or find that of the first one.
+    // Several runs may find the same file. One of them renames it first.
     std::string taken = temporaryName(ownerPath);
     if (rename(ownerPath.c_str(), taken.c_str()) != 0)
       continue;
-    if (readText(taken, mostOfOwner) !=
-        text) { // the first one's; given back, unless a third has it
+    // It may be the first one's by now: that is given back, unless a third has it.
+    if (readText(taken, mostOfOwner) != text) {
       if (link(taken.c_str(), ownerPath.c_str()) != 0 && errno != EEXIST)
         rename(taken.c_str(), ownerPath.c_str());
     }

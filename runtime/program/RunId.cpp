@@ -1,10 +1,9 @@
 // The name that a launcher keeps for a run when it starts the run again.
 #include "runtime/program/RunId.h"
 #include "runtime/core/Error.h"
-#include "runtime/core/Files.h"
+#include "runtime/core/Process.h"
 
 #include <cstdlib>
-#include <sstream>
 #include <unistd.h>
 
 namespace shale::rt {
@@ -14,21 +13,11 @@ static std::string variable(const char *name) {
   return value ? printable(value) : "";
 }
 
-/// Returns when a process has started, which tells it from earlier ones with its number.
-static std::string startOf(pid_t pid) {
-  constexpr int64_t most = 4096;
-  constexpr int place = 20; // of the time, from the state on
-  try {
-    std::string boot = readText("/proc/sys/kernel/random/boot_id", most);
-    std::string text = readText(format("/proc/%d/stat", (int)pid), most), field;
-    // The name, in parentheses, may hold anything.
-    std::istringstream fields(text.substr(text.rfind(')') + 1));
-    for (int i = 0; i < place && fields >> field; ++i)
-      continue;
-    return format("%s/%d/%s", boot.substr(0, boot.find('\n')).c_str(), (int)pid, field.c_str());
-  } catch (const Error &) {
-    return "";
-  }
+/// Returns the name of a process on all hosts; "" if it is not known.
+static std::string nameOf(pid_t pid) {
+  std::string boot = bootId(), start = startOf(pid);
+  return boot.empty() || start.empty() ? ""
+                                       : format("%s/%d/%s", boot.c_str(), (int)pid, start.c_str());
 }
 
 std::string runId() {
@@ -40,8 +29,8 @@ std::string runId() {
   if (name != "none")
     return "torchrun " + name;
   if (variable("LOCAL_WORLD_SIZE") == variable("WORLD_SIZE")) {
-    std::string start = startOf(getppid());
-    return start.empty() ? "" : "torchrun " + start;
+    std::string parent = nameOf(getppid());
+    return parent.empty() ? "" : "torchrun " + parent;
   }
   return "torchrun at " + variable("MASTER_ADDR") + ":" + variable("MASTER_PORT");
 }
