@@ -16,6 +16,9 @@ namespace shale {
 
 namespace {
 
+/// Bounds the recursion.
+constexpr int kDeepest = 1000;
+
 /// Delays the sums over one data axis in the ops that compute gradients of one function.
 class SumDelayer {
 public:
@@ -26,7 +29,9 @@ public:
 private:
   bool feedsGradientsOnly(Operation *op) const;
   bool holdsSum(Value value);
+  bool isLinearInSum(Operation *op);
   Value beforeSum(Value value);
+  Value buildPart(Value value);
   bool delay(Value gradient);
 
   func::FuncOp function;
@@ -35,6 +40,11 @@ private:
   OpBuilder builder;
   llvm::DenseSet<Operation *> visited; ///< ops whose results only gradients read
   llvm::DenseSet<Value> holders;       ///< linear in a sum over the axis
+  /// Values that were found not to be holders, with the number of visited ops at that time: the
+  /// answer is the same until there are more.
+  llvm::DenseMap<Value, size_t> others;
+  llvm::DenseMap<Value, Value> parts; ///< of beforeSum(), for one gradient
+  int depth = 0;                      ///< of holdsSum()
 };
 
 } // namespace
@@ -64,11 +74,27 @@ bool SumDelayer::feedsGradientsOnly(Operation *op) const {
   });
 }
 
-/// Whether the value is linear in a sum over the axis, through ops that only gradients read.
+/// Whether the value is linear in a sum over the axis, through ops that only gradients read. False
+/// for a sum that is behind more ops than kDeepest.
 bool SumDelayer::holdsSum(Value value) {
   Operation *op = value.getDefiningOp();
-  if (!op || !feedsGradientsOnly(op))
+  if (!op || depth == kDeepest || !feedsGradientsOnly(op))
     return false;
+  if (holders.contains(value))
+    return true;
+  if (auto other = others.find(value); other != others.end() && other->second == visited.size())
+    return false;
+  ++depth;
+  bool holds = isLinearInSum(op);
+  --depth;
+  if (holds)
+    holders.insert(value);
+  else
+    others[value] = visited.size();
+  return holds;
+}
+
+bool SumDelayer::isLinearInSum(Operation *op) {
   visited.insert(op);
   int64_t found = isSumOver(op, axis);
   if (!found) {
@@ -78,13 +104,18 @@ bool SumDelayer::holdsSum(Value value) {
     if (!additive && found != 1)
       return false;
   }
-  if (found)
-    holders.insert(value);
   return found;
 }
 
-/// Builds the part of a value that a rank adds to the sum over the axis.
+/// Returns the part of a value that a rank adds to the sum over the axis; builds it once.
 Value SumDelayer::beforeSum(Value value) {
+  Value part = parts.lookup(value);
+  if (!part)
+    parts[value] = part = buildPart(value);
+  return part;
+}
+
+Value SumDelayer::buildPart(Value value) {
   if (!holders.contains(value))
     return onFirstRank(builder, value.getLoc(), value, axis);
   Operation *op = value.getDefiningOp();
@@ -110,6 +141,7 @@ bool SumDelayer::delay(Value gradient) {
   }
   if (!op || op->getNumResults() != 1 || !holdsSum(op->getResult(0)))
     return false;
+  parts.clear(); // those of another gradient may be built after this one
   listener.current = op;
   builder.setInsertionPointAfter(op);
   Value part = beforeSum(op->getResult(0));

@@ -306,8 +306,8 @@ def DelaySumsPass : Pass<"shale-delay-sums", "::mlir::ModuleOp"> {
       %rank = dist.coordinate "fsdp" : tensor<i64>
       %zero = nn.constant dense<0> : tensor<i64>
       %isfirst = nn.compare eq %rank, %zero : tensor<i64> -> tensor<i1>
-      %first = nn.broadcast %isfirst dims = [] : tensor<i1> -> tensor<4xi1>
       %zeros = nn.constant dense<0.0> : tensor<4xf32>
+      %first = nn.broadcast %isfirst dims = [] : tensor<i1> -> tensor<4xi1>
       %own = nn.select %first, %w, %zeros : tensor<4xi1>, tensor<4xf32>
       %mine = nn.add %part, %own : tensor<4xf32>
       %dw = dist.all_reduce sum %mine over "fsdp" : tensor<4xf32>
