@@ -152,7 +152,7 @@ LogicalResult FunctionLayouts::verifyReads() {
     nn::StateOp param = plannedParameter(operand.get());
     if (!param || failed(result))
       return;
-    // Without constraints the plan's splits were possible.
+    // The plan's splits contradict each other only where dist.constrain splits rows, too.
     bool splitsRows = llvm::any_of(function.getOps<dist::ConstrainOp>(), [&](auto constrain) {
       return Layout::from(constrain.getSharding()).dimOf(axis) >= 0;
     });

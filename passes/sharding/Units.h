@@ -43,7 +43,8 @@ struct Group {
   /// The part of its gradients that a rank has not sent yet: one state for each collective that
   /// quantizes. Declared by the first function that reduces gradients.
   std::vector<nn::StateOp> residuals;
-  /// What they become if the step is not left out, where each micro-batch is reduced; else empty.
+  /// If each micro-batch is reduced, accumulators of the new residuals, which replace the old ones
+  /// unless the step is left out; else empty.
   std::vector<nn::StateOp> pendingResiduals;
   /// Whether a rank updates only its slice of the parameters.
   bool updatesSlice = false;

@@ -77,7 +77,7 @@ template <typename Visit> int64_t receivePieces(Peers &peers, int from, const Vi
   }
 }
 
-/// What ranks read, by parameter and role.
+/// The ranks that read a stored piece, with the parts that they read.
 class Readers {
 public:
   Readers(const ShaleProgram &program, int ranks) : names(parameterNames(program)) {

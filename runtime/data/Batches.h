@@ -65,7 +65,8 @@ public:
   int64_t rowsLeftOut() const;
   /// Rows of the last micro-batch of such a pass if others fill it; 0 if none do.
   int64_t rowsInFilled() const;
-  /// What the rows after the last one hold. Their labels are ignored.
+  /// The contents of the rows that fill the last micro-batch: other rows of the files, or zeros.
+  /// Their labels are ignored.
   enum class Filler { Rows, Zeros };
   /// Fills buffers[i] with micro-batch `step` of such a pass.
   void fillOnce(int64_t step, void *const *buffers, Filler filler = Filler::Rows);

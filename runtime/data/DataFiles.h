@@ -1,5 +1,5 @@
-// What a checkpoint keeps of the data files, to find out whether they have changed when a run is
-// resumed: the order of rows depends on their number.
+// A checkpoint stores names, sizes and hashes of the data files. A run that is resumed compares
+// them, because the order of rows depends on the number of rows.
 #ifndef SHALE_RUNTIME_DATA_DATAFILES_H
 #define SHALE_RUNTIME_DATA_DATAFILES_H
 

@@ -10,7 +10,7 @@ there is no model to compare with. Where PyTorch's gradient is infinite, ours mu
 A compiled program then takes a step at the points where all numbers are finite, and of a size that a step can take. Its rate is 1, so that the
 parameters, -0.0 before, are the negative gradients after it.
 
-What deviates is in KNOWN and COMPILED, with the reason. The test fails if one of these deviates no longer.
+KNOWN and COMPILED list the deviations with their reasons. The test also fails if a listed operation no longer deviates.
 """
 import json
 import pathlib

@@ -6,8 +6,9 @@
 
 namespace shale::nn {
 
-// Of scalars and vectors. Those of f32 are arithmetic, math.exp, math.log and math.fma, for which
-// all targets have code; those of f64 are ops of math, which a CPU computes one by one.
+// Each function takes a scalar or a vector. In f32 it emits arithmetic, math.exp, math.log and
+// math.fma, for which every target has code. In f64 it emits one op of math, which the CPU target
+// computes element by element.
 
 /// Emits exp(x) - 1. In f32 errors are below 2 units in the last place.
 mlir::Value expm1(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x);

@@ -316,7 +316,7 @@ struct Whole {
 
 } // namespace
 
-/// Without a record the first one that can be read is taken.
+/// In a file without a record, the first row whose nodes fit is used.
 static constexpr Whole kWholes[] = {
     {"log_sigmoid", "Log", 1, true, readLogSigmoid},
     {"", "Log", 1, true, readLogOneMinusSigmoid},

@@ -30,8 +30,8 @@ inline constexpr llvm::StringLiteral
     kFoldedFrom = "pkg.onnxscript.optimizer.folded_from",
     // Of the graph: the module in which Shale's export.py wrapped the user's.
     kWrapper = "shale.wrapper",
-    // Of the graph: the parameters without requires_grad, one per line, with tabs between its
-    // names in the user's module.
+    // Of the graph: the parameters that have requires_grad=False. Each line has one parameter, and
+    // tabs separate its names in the user's module.
     kFrozen = "shale.frozen";
 
 // Targets of operations. The overload follows: "aten.linear.default".
