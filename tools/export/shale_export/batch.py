@@ -96,6 +96,18 @@ class WithoutDropout(TorchFunctionMode):
         return function(*arguments, **keywords)
 
 
+@contextlib.contextmanager
+def without_autocast():
+    """torch.autocast has no effect. The types in which a program computes are those of its flags, not those of the file."""
+    kind = torch.amp.autocast_mode.autocast
+    kept = kind.__enter__, kind.__exit__
+    kind.__enter__, kind.__exit__ = lambda self: self, lambda *_: None
+    try:
+        yield
+    finally:
+        kind.__enter__, kind.__exit__ = kept
+
+
 def is_random(module, values, what):
     """Whether two losses of one batch differ, although dropout is off."""
     losses = []

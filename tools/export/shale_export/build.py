@@ -30,7 +30,7 @@ def wrap(model, names, call):
 
 class Built:
     """A module to export: `module` wraps the user's `model`."""
-    has_dropout = has_draws = False  # whether the exported graph has Dropout nodes, and others that draw random numbers
+    has_dropout = has_draws = has_halves = False  # whether the exported graph has Dropout nodes, others that draw random numbers, and 16-bit floats
 
     def __init__(self, module, model, inputs, vocabulary, positions):
         self.module, self.model, self.inputs, self.vocabulary, self.positions = module, model, inputs, vocabulary, positions

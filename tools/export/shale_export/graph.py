@@ -106,6 +106,12 @@ def has_nodes(program, kinds):
     return any(node.op_type in kinds for part in [program.model.graph, *program.model.functions.values()] for node in part.all_nodes())
 
 
+def has_halves(program):
+    """Whether the graph computes with 16-bit floats."""
+    return any(str(value.dtype) in ("BFLOAT16", "FLOAT16") for part in [program.model.graph, *program.model.functions.values()]
+               for node in part.all_nodes() for value in node.outputs)
+
+
 def leave_out(ir, parameters, data):
     """Replaces parameters by references into a file that does not exist. Tables and other constants stay, since plans need them."""
     offset = 0
