@@ -31,7 +31,7 @@ def make(a, built, output, shalec):
     batches = batch.Batches(a, built, sizes, vocabulary)
     values = batches.first()
     if a.check and not a.shapes_only:
-        batch.loss_of(built.module, values, built.values)
+        built.without_grad = batch.uses_no_grad(built.module, values, built.values)
     print(f"inputs      {', '.join(map(str, built.inputs))}", flush=True)
     with whole_files(output) as folder:
         total = choose(a, built, folder / output.name, shalec, batches)

@@ -16,7 +16,6 @@ from .cli import DATA, Failure, brief, libraries, note
 RATE = 1024.0       # of the step: the change of a weight is large beside its rounding
 GRADIENT_BAR = 2e-3  # relative to the norm of the gradient of a parameter, or 1e-6 of the norm of all
 HALF_BAR, HALF_GRADIENT_BAR = 1e-3, 5e-2  # the same where the module itself rounds to 16 bits, and the program does not
-AUTOCAST = "--assume-autocast"
 DIFFERS = ("\n  A forward graph does not have hooks, functions with a backward of their own, torch.no_grad() and torch.inference_mode(); --gradients traced "
            "writes the gradients\n  that PyTorch computes. Nothing is written; --no-check writes the file all the same")
 PATIENCE = 600      # seconds for the compiler, and for the step
@@ -37,11 +36,7 @@ def compile_file(a, built, path, shalec, sizes, work):
     for name, size in sizes.items():
         if name not in a.fixed:
             words += ["--dim", f"{name}={size}"]
-    wrong = run_tool(words, "shalec")
-    if wrong and AUTOCAST in wrong:  # the file does not distinguish autocast and no_grad; gradients do
-        built.assumed = [AUTOCAST]
-        wrong = run_tool([*words, AUTOCAST], "shalec")
-    return wrong
+    return run_tool(words, "shalec")
 
 
 def step(built, values, work):

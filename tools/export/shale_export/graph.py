@@ -84,6 +84,8 @@ def write(a, program, built, folder, name):
     import onnx_ir as ir
     # Names in programs are those of the user's module.
     program.model.graph.metadata_props["shale.wrapper"] = next(name for name, child in built.module.named_children() if child is built.model)
+    if not built.without_grad:
+        program.model.graph.metadata_props["shale.blocks"] = "autocast"
     if names := frozen(built):
         program.model.graph.metadata_props["shale.frozen"] = "\n".join(map("\t".join, names))
         note(f"'{names[0][0]}'{f' and {len(names) - 1} more do' if names[1:] else ' does'} not require a gradient: the file records it, and shalec does not train what it records")

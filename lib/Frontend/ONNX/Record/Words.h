@@ -32,7 +32,10 @@ inline constexpr llvm::StringLiteral
     kWrapper = "shale.wrapper",
     // Of the graph: the parameters that have requires_grad=False. Each line has one parameter, and
     // tabs separate its names in the user's module.
-    kFrozen = "shale.frozen";
+    kFrozen = "shale.frozen",
+    // Of the graph: "autocast" if no block of the module is under no_grad. Without that word, a
+    // mark of a block may be of either.
+    kBlocks = "shale.blocks", kAutocast = "autocast";
 
 // Targets of operations. The overload follows: "aten.linear.default".
 inline constexpr llvm::StringLiteral
