@@ -44,6 +44,8 @@ hf = load("hf_export", HERE.parent / "hf" / "export.py")
 batches, models = sys.modules["batches"], sys.modules["models"]  # which it imported
 own = load("exported_own", HERE / "own.py")
 untraced = load("exported_untraced", HERE / "untraced.py")
+gradients = load("exported_backward", HERE / "backward.py")
+table = load("shale_export_backward", TOOLS / "shale_export" / "backward.py").TABLE
 
 
 class OwnLoss(torch.nn.Module):
@@ -232,7 +234,7 @@ def check_tokens(folder):
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("folder", type=pathlib.Path)
-    p.add_argument("--only", type=lambda text: text.split(","), default=[*CASES, "refused", "shapes", "tokens"])
+    p.add_argument("--only", type=lambda text: text.split(","), default=[*CASES, "backward", "refused", "shapes", "tokens"])
     a = p.parse_args()
     logging.disable(logging.WARNING)
     torch.set_num_threads(1)
@@ -242,7 +244,7 @@ def main():
     failed = 0
     for name in a.only:
         try:
-            others = {"refused": check_refused, "shapes": check_shapes, "tokens": check_tokens}
+            others = {"backward": lambda _: gradients.check(table), "refused": check_refused, "shapes": check_shapes, "tokens": check_tokens}
             print(f"{name}: {others[name](a.folder) if name in others else make(a.folder / name, name)}", flush=True)
         except Exception as error:
             failed += 1

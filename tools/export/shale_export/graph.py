@@ -70,13 +70,22 @@ def refusal(a, shapes, error):
 def check_symbolic(a, built, program):
     """Reports inputs that the loss does not depend on, and sizes that the exporter fixed silently."""
     found = {value.name: value for value in program.model.graph.inputs}
-    for one in built.inputs:
+    for one in list(built.inputs):
         if one.name not in found or not found[one.name].uses():
+            if one.name in built.given and one.name not in LABELS:
+                leave_out_input(program, built, one, found.get(one.name))
+                continue
             raise Failure(DATA, f"the loss does not depend on '{one.name}': {'is it computed of the labels?' if one.name in LABELS else 'take it out of forward'}")
         for at, dim in one.symbolic(a.fixed).items():
             if isinstance(found[one.name].shape[at], int):
                 raise Failure(DATA, f"the exporter fixed dimension '{dim}' of '{one.name}' to {found[one.name].shape[at]}: pass --fixed {dim} "
                                     f"(and --size {dim}=N) where that is meant")
+
+
+def leave_out_input(program, built, one, value):
+    note(f"'{one.name}' is not an input of the file, since the loss does not depend on it")
+    if value is not None:
+        program.model.graph.inputs.remove(value)
 
 
 def write(a, program, built, folder, name):

@@ -18,6 +18,7 @@ from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, Stateles
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
+from . import backward
 from .build import wrap
 from .cli import DATA, Failure
 
@@ -30,7 +31,7 @@ aten = torch.ops.aten
 
 def decompositions():
     """What the exporter has no operators for, or wrong ones: its nll_loss_forward returns a total weight that is not one."""
-    table = core_aten_decompositions()
+    table = {**core_aten_decompositions(), **backward.TABLE}
     return {kind: table[kind] for kind in table if kind != aten.native_dropout_backward.default}
 
 
