@@ -34,9 +34,9 @@ public:
       written += done;
       if (used == 0 && leftOut > 0) {
         char line[96];
-        int length = snprintf(line, sizeof(line),
-                              "[%zu bytes of output were left out, since nothing read them]\n",
-                              leftOut);
+        int length =
+            snprintf(line, sizeof(line),
+                     "[%zu bytes of output were left out, since nothing read them]\n", leftOut);
         leftOut = 0;
         append(line, length);
       }

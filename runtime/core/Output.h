@@ -11,7 +11,8 @@
 namespace shale::rt {
 
 /// From here on, what is printed to stdout is kept in memory until a thread has written it. What is
-/// above 256 KiB is left out, and a line says how much. No effect if stdout is a file. Call it once.
+/// above 256 KiB is left out, and a line says how much. No effect if stdout is a file. Call it
+/// once.
 void startOutput();
 
 /// Writes what was printed. Gives up if nothing is read for `seconds`; none: waits as long as it
