@@ -1,7 +1,6 @@
 //===- UnitsAtOnce.cpp - Units that are whole or in flight ----------------===//
 #include "lib/Analysis/UnitsAtOnce.h"
 #include "dialects/dist/Dist.h"
-#include "dialects/nn/Ops/State.h"
 #include "lib/Analysis/ProgramLiveness.h"
 #include "llvm/ADT/SmallSet.h"
 
