@@ -34,6 +34,8 @@ def arguments():
                    "value, or FILE.safetensors or FILE.pt; tensors by the names of forward's parameters, or in their order")
     p.add_argument("--loss", choices=("inside", "next-token"), default="inside", help="inside: forward returns it; next-token: forward returns "
                    "logits, and the file has cross-entropy with an input 'labels', each the token after (default: inside)")
+    p.add_argument("--gradients", choices=("auto", "derived", "traced"), default="auto", help="derived: the file has the forward graph, and shalec derives the gradients; "
+                   "traced: the file has the gradients that PyTorch's autograd computes, with hooks and functions of your own; auto: traced where derived ones differ (default)")
     p.add_argument("--dtype", choices=("f32", "bf16"), default="f32", help="type of the parameters in the file (default: f32)")
     p.add_argument("--dropout", action="store_true", help="export in training mode, with dropout (default: your own module's mode; evaluation mode for models of transformers)")
     p.add_argument("--size", action="append", default=[], type=parse_size, metavar="NAME=N", help="size of a dimension in the example for the export (default: batch=3, "

@@ -82,15 +82,17 @@ def same_buffers(module):
 class WithoutDropout(TorchFunctionMode):
     """Dropout returns its input, whatever the mode of its module is, as in the compared file."""
     SAME = {getattr(functional, name) for name in ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout")}
-    ATTENTION = functional.scaled_dot_product_attention
+    ATTENTION = {functional.scaled_dot_product_attention: 4, functional.multi_head_attention_forward: 10}  # where dropout_p is among the arguments
 
     def __torch_function__(self, function, types, arguments=(), keywords=None):
         keywords = dict(keywords or {})
         if function in self.SAME or getattr(function, "__name__", "") in ("dropout", "dropout_"):
             return arguments[0] if arguments else keywords["input"]
-        if function is self.ATTENTION:
-            arguments, keywords = arguments[:4], {**dict(zip(("dropout_p", "is_causal"), arguments[4:])), **keywords}
-            keywords["dropout_p"] = 0.0
+        if (at := self.ATTENTION.get(function)) is not None:
+            if len(arguments) > at:
+                arguments = (*arguments[:at], 0.0, *arguments[at + 1:])
+            else:
+                keywords["dropout_p"] = 0.0
         return function(*arguments, **keywords)
 
 

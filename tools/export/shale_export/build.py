@@ -36,6 +36,7 @@ class Built:
         self.module, self.model, self.inputs, self.vocabulary, self.positions = module, model, inputs, vocabulary, positions
         self.assumed = []  # flags without which shalec refuses the file, and with which it has the module's gradients
         self.given, self.values = {}, given.RANDOM  # the caller's batch, and what the values of the module are called
+        self.trained = None  # the parameters that have gradients, where PyTorch computes them
 
 
 @contextlib.contextmanager
@@ -276,11 +277,11 @@ def set_mode(a, built):
 
 
 def frozen(built):
-    """The parameters that do not require a gradient, each by all its names."""
+    """The parameters that do not require a gradient, or get none, each by all its names."""
     names = {}
     for name, parameter in built.model.named_parameters(remove_duplicate=False):
         names.setdefault(parameter, []).append(name)
-    found = [of for parameter, of in names.items() if not parameter.requires_grad]
+    found = [of for parameter, of in names.items() if not parameter.requires_grad or (built.trained is not None and all(parameter is not one for one in built.trained))]
     if found and len(found) == len(names):
         raise Failure(DATA, "no parameter of the module requires a gradient: there is nothing to train")
     return found

@@ -1,6 +1,8 @@
 """Makes the file of a module, and compares it with the module."""
 from . import batch, build, check, given, gradients, graph
-from .cli import USAGE, Failure, note, whole_files
+from .cli import DATA, USAGE, Failure, note, whole_files
+
+WAYS = {graph.DERIVED: "derived by shalec", graph.TRACED: "traced by PyTorch"}
 
 
 def example_sizes(a, built):
@@ -31,16 +33,47 @@ def make(a, built, output, shalec):
     if a.check and not a.shapes_only:
         batch.loss_of(built.module, values, built.values)
     print(f"inputs      {', '.join(map(str, built.inputs))}", flush=True)
-    program = graph.export(a, built, values)
+    with whole_files(output) as folder:
+        total = choose(a, built, folder / output.name, shalec, batches)
+    print(f"written     {output}: {sum(p.numel() for p in built.model.parameters()):,} parameters, {total:,} bytes of weights"
+          f"{', none in the file' if a.shapes_only else ''}", flush=True)
+
+
+def choose(a, built, path, shalec, batches):
+    """Writes the file with gradients that shalec derives. If it is not the module, writes it with those that PyTorch traced."""
+    if a.gradients != "auto":
+        total = attempt(a, built, path, shalec, batches, a.gradients)
+        print(f"gradients   {WAYS[a.gradients]}, as --gradients says", flush=True)
+        return total
+    try:
+        total = attempt(a, built, path, shalec, batches, graph.DERIVED)
+        print(f"gradients   {WAYS[graph.DERIVED]}", flush=True)
+        return total
+    except Failure as error:
+        if error.code != DATA:
+            raise
+        why = error
+    try:
+        total = attempt(a, built, path, shalec, batches, graph.TRACED)
+    except Failure as error:
+        if error.code != DATA:
+            raise
+        raise Failure(DATA, f"{why}\n  PyTorch's own gradients (--gradients traced) cannot be exported either: {error}") from error
+    print(f"gradients   {WAYS[graph.TRACED]}, since with derived ones {str(why).splitlines()[0]}", flush=True)
+    return total
+
+
+def attempt(a, built, path, shalec, batches, way):
+    """Writes the file, and compares it. Returns the bytes of its weights."""
+    built.trained = None
+    program = graph.export(a, built, batches.first(), way)
     built.has_dropout, built.has_draws = graph.has_nodes(program, ("Dropout",)), graph.has_nodes(program, graph.DRAWING)
     graph.check_symbolic(a, built, program)
     graph.say_trainable(program, built)
-    with whole_files(output) as folder:
-        total = graph.write(a, program, built, folder, output.name)
-        if a.check and not a.shapes_only:
-            if not (shalec and gradients.compare(a, built, folder / output.name, shalec, batches)):
-                check.compare(a, built, folder / output.name, total, batches)
-        elif not a.shapes_only:
-            note("the file was not compared with the module (--no-check)")
-    print(f"written     {output}: {sum(p.numel() for p in built.model.parameters()):,} parameters, {total:,} bytes of weights"
-          f"{', none in the file' if a.shapes_only else ''}", flush=True)
+    total = graph.write(a, program, built, path.parent, path.name)
+    if a.check and not a.shapes_only:
+        if not (shalec and gradients.compare(a, built, path, shalec, batches)):
+            check.compare(a, built, path, total, batches)
+    elif not a.shapes_only:
+        note("the file was not compared with the module (--no-check)")
+    return total

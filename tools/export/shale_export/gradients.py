@@ -14,6 +14,8 @@ from .cli import DATA, Failure, brief, libraries, note
 RATE = 1024.0       # of the step: the change of a weight is large beside its rounding
 GRADIENT_BAR = 2e-3  # relative to the norm of the gradient of a parameter, or 1e-6 of the norm of all
 AUTOCAST = "--assume-autocast"
+DIFFERS = ("\n  A forward graph does not have hooks, functions with a backward of their own, torch.no_grad() and torch.inference_mode(); --gradients traced "
+           "writes the gradients\n  that PyTorch computes. Nothing is written; --no-check writes the file all the same")
 PATIENCE = 600      # seconds for the compiler, and for the step
 
 
@@ -99,9 +101,7 @@ def compare_batch(built, values, work):
     if differ:
         name, norm, ours, off = max(differ, key=lambda one: one[3])
         raise Failure(DATA, f"the exported file does not train the module: the gradient of '{name}' has norm {norm:.4g} in PyTorch and {ours:.4g} in Shale"
-                            f" (difference {off:.2g}{f'; {len(differ) - 1} more differ' if differ[1:] else ''}).\n  An ONNX file does not have hooks, functions "
-                            "with a backward of their own, torch.no_grad() and torch.inference_mode(): write what they do as\n  operations with a "
-                            "gradient, or .detach(). Nothing is written; --no-check writes it all the same")
+                            f" (difference {off:.2g}{f'; {len(differ) - 1} more differ' if differ[1:] else ''})" + (DIFFERS if built.trained is None else ""))
     return loss, found
 
 

@@ -8,9 +8,11 @@ import warnings
 
 import torch
 
+from . import traced
 from .build import LABELS, frozen
 from .cli import DATA, Failure, brief, libraries, note, place_in
 
+DERIVED, TRACED = "derived", "traced"  # who computes the gradients: shalec, or PyTorch
 DRAWING = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
 ONE_FILE = 1 << 30  # larger weights are written to a separate file
 
@@ -27,15 +29,23 @@ def quiet():
         logging.disable(logging.NOTSET)
 
 
-def export(a, built, values):
-    """The exported program (torch.onnx.ONNXProgram) with symbolic sizes."""
+def export(a, built, values, way):
+    """The exported program (torch.onnx.ONNXProgram) with symbolic sizes: of the forward graph, or of the traced step."""
     with libraries():
         import onnxscript  # noqa: F401
     shapes = {one.name: one.symbolic(a.fixed) for one in built.inputs}
+    module, names = built.module, ["loss"]
     try:
         with quiet():
-            return torch.onnx.export(built.module, tuple(value.clone() for value in values.values()), dynamo=True, verbose=False, optimize=a.optimize,
-                                     input_names=list(values), output_names=["loss"], dynamic_shapes=shapes)
+            if way == TRACED:
+                module, names, built.trained = traced.joint(built, values, shapes)
+            program = torch.onnx.export(module, tuple(value.clone() for value in values.values()), dynamo=True, verbose=False, optimize=a.optimize,
+                                        input_names=list(values), output_names=names, dynamic_shapes=shapes)
+        if way == TRACED:
+            traced.mark(program)
+        return program
+    except Failure:
+        raise
     except Exception as error:  # any exception of the exporter
         raise refusal(a, shapes, error) from error
 

@@ -10,7 +10,7 @@ from .tools import tool
 
 
 def export(module, output, inputs=None, loss="inside", *, batch=None, sizes=None, fixed=(), dropout=False, dtype="f32", vocabulary=None, check=True,
-           external_data=False, seed=0):
+           external_data=False, gradients="auto", seed=0):
     """Writes `module`, a torch.nn.Module, to the ONNX file `output` with its loss. Returns the path of the file.
 
     inputs: {name: "int64[batch,sequence]"} for parameters of forward, or {name: tensor}: the first dimension of a tensor is the batch, the others are
@@ -20,6 +20,8 @@ def export(module, output, inputs=None, loss="inside", *, batch=None, sizes=None
     loss: "inside" if forward returns the loss; "next-token" if it returns logits [batch, sequence, vocabulary].
     sizes: {dimension: size} of the example that is traced; fixed: dimensions that keep this size.
     dropout: exports in training mode; by default the module's own mode counts, also for dropout. dtype: "f32" or "bf16" parameters in the file.
+    gradients: "derived": the file has the forward graph, and shalec derives the gradients; "traced": the file has the gradients that PyTorch's
+      autograd computes; "auto": traced where derived ones are not the module's.
     check: trains the file for one step and compares the loss and all gradients with PyTorch's; nothing is written if they differ.
 
     The module keeps its values and its mode. Raises shale.Error.
@@ -35,6 +37,8 @@ def export(module, output, inputs=None, loss="inside", *, batch=None, sizes=None
         raise UsageError(f"loss is 'inside' or 'next-token', not {loss!r}")
     if dtype not in ("f32", "bf16"):
         raise UsageError(f"dtype is 'f32' or 'bf16', not {dtype!r}")
+    if gradients not in ("auto", "derived", "traced"):
+        raise UsageError(f"gradients is 'auto', 'derived' or 'traced', not {gradients!r}")
     modes = [(one, one.training) for one in module.modules()]
     kinds = [(one, one.data) for one in [*module.parameters(), *module.buffers()]]
     try:
@@ -42,7 +46,7 @@ def export(module, output, inputs=None, loss="inside", *, batch=None, sizes=None
             own=True, model=type(module).__name__, input=[dims.parse_input(f"{name}={one}") for name, one in mapping("inputs", inputs).items()
                                                           if not torch.is_tensor(one)], batch=given(torch, mapping("inputs", inputs), batch), loss=loss,
             size=list(mapping("sizes", sizes).items()), fixed=list(fixed), dropout=dropout, dtype=dtype, vocabulary=vocabulary, check=check,
-            external_data=external_data, seed=seed, optimize=False, shapes_only=False)
+            external_data=external_data, seed=seed, optimize=False, shapes_only=False, gradients=gradients)
         path = cli.check_output(pathlib.Path(output))
         with contextlib.redirect_stdout(io.StringIO()):
             file.make(settings, build.from_module(settings, module), path, tool("shalec") if check else None)

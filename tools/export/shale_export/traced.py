@@ -1,0 +1,220 @@
+"""The traced way: a module whose outputs are the loss and the gradients that PyTorch's own autograd computes.
+
+A forward graph does not have the gradients of a torch.autograd.Function, of hooks, of torch.no_grad() and of .detach(). The trace of one step
+in eager mode, forward and backward, has them. It is made once, of fake tensors with symbolic sizes, and torch.onnx.export exports its graph.
+"""
+import bisect
+import contextlib
+import operator
+
+import torch
+from torch import nn
+from torch._decomp import core_aten_decompositions
+from torch._dispatch.python import enable_python_dispatcher
+from torch._subclasses import FakeTensorMode
+from torch.fx import traceback
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+
+from .build import wrap
+from .cli import DATA, Failure
+
+KEY = "shale"  # of the entry of a node's metadata that this file writes
+BACKWARD, SEED = "backward", "seed"
+
+
+aten = torch.ops.aten
+
+
+def decompositions():
+    """What the exporter has no operators for, or wrong ones: its nll_loss_forward returns a total weight that is not one."""
+    table = core_aten_decompositions()
+    return {kind: table[kind] for kind in table if kind != aten.native_dropout_backward.default}
+
+
+def multiply_by_noise(graph):
+    """Makes dropout a product with a tensor of noise, by which the backward pass multiplies as well. So '--dropout off' changes both."""
+    noises = {}
+
+    def insert(node, kind, *arguments):
+        with graph.inserting_before(node):
+            made = graph.call_function(kind, arguments)
+        made.meta["custom"] = node.meta.get("custom", {})
+        return made
+
+    for node in list(graph.nodes):
+        if node.target is aten.native_dropout.default:
+            values, *settings = node.args
+            noise = insert(node, operator.getitem, insert(node, aten.native_dropout.default, insert(node, aten.ones_like.default, values), *settings), 0)
+            product = insert(node, aten.mul.Tensor, values, noise)
+            for part in list(node.users):
+                if part.args[1] == 0:
+                    part.replace_all_uses_with(product)
+                else:
+                    noises[part] = noise
+        elif node.target is aten.native_dropout_backward.default:
+            gradient, mask, _ = node.args
+            node.replace_all_uses_with(insert(node, aten.mul.Tensor, gradient, noises[mask]))
+    graph.eliminate_dead_code()
+
+
+class Scopes:
+    """Gives traced nodes the modules that they belong to. A node of the backward pass belongs to the module of the operation that it
+    differentiates: autograd numbers operations in their order, and `changes` lists the numbers at which modules begin and end."""
+
+    def __init__(self, module):
+        self.names = {id(one): name for name, one in module.named_modules()}
+        self.stack, self.changes, self.phase = [], [(-1, ())], None
+
+    def mark(self, stack, phase=None):
+        traceback.current_meta["custom"] = {KEY: (stack, phase or self.phase)}
+
+    def change(self):
+        stack = tuple(self.stack)
+        if self.phase is None:
+            self.changes.append((torch.autograd._get_sequence_nr(), stack))
+        self.mark(stack)
+
+    def enter(self, module, _):
+        self.stack.append((self.names.get(id(module), ""), f"{type(module).__module__}.{type(module).__qualname__}"))
+        self.change()
+
+    def leave(self, *_):
+        self.stack.pop()
+        self.change()
+
+    @contextlib.contextmanager
+    def recorded(self):
+        hooks = [register_module_forward_pre_hook(self.enter), register_module_forward_hook(self.leave, always_call=True)]
+        try:
+            with traceback.preserve_node_meta():
+                self.change()
+                yield
+        finally:
+            for hook in hooks:
+                hook.remove()
+
+    def follow(self, loss):
+        """Marks what each function of the backward pass of `loss` computes."""
+        self.phase, seen, left = BACKWARD, set(), [loss.grad_fn]
+        while left:
+            function = left.pop()
+            if function is None or function in seen:
+                continue
+            seen.add(function)
+            at = bisect.bisect_right(self.changes, function._sequence_nr(), key=lambda change: change[0])
+            function.register_prehook(lambda _, stack=self.changes[at - 1][1]: self.mark(stack))
+            left += [before for before, _ in function.next_functions]
+
+
+def places(module, kind):
+    """Where the module has its parameters or buffers: {tensor: [(dictionary of a submodule, name)]}."""
+    found = {}
+    for one in module.modules():
+        for name, value in getattr(one, kind).items():
+            if value is not None:
+                found.setdefault(value, []).append((getattr(one, kind), name))
+    return found
+
+
+@contextlib.contextmanager
+def replaced(spots, values):
+    """Puts values in the places of tensors."""
+    try:
+        for of, value in zip(spots.values(), values):
+            for entries, name in of:
+                entries[name] = value
+        yield
+    finally:
+        for kept, of in spots.items():
+            for entries, name in of:
+                entries[name] = kept
+
+
+def leaf_of(parameter, value):
+    """A parameter with this value, and with the hooks of another one."""
+    leaf = nn.Parameter(value, requires_grad=parameter.requires_grad)
+    for hook in (parameter._backward_hooks or {}).values():
+        leaf.register_hook(hook)
+    for hook in (parameter._post_accumulate_grad_hooks or {}).values():
+        leaf.register_post_accumulate_grad_hook(hook)
+    return leaf
+
+
+class Trace:
+    """One step of a module in eager mode. `graph` takes the values of `parameters`, of `buffers` and of the inputs, and returns the loss, the
+    gradients of `trained` and the new values of `changed` buffers."""
+
+    def __init__(self, module, values, shapes):
+        self.module, self.scopes = module, Scopes(module)
+        self.parameters, self.buffers = places(module, "_parameters"), places(module, "_buffers")
+        self.trained, self.changed = [], []
+        mode = FakeTensorMode(shape_env=ShapeEnv(), allow_non_fake_inputs=True)
+
+        def fake(value, open_dims=()):
+            sizes = [DimDynamic.DYNAMIC if at in open_dims else DimDynamic.STATIC for at in range(value.dim())]
+            return mode.from_tensor(value.detach(), symbolic_context=StatelessSymbolicContext(dynamic_sizes=sizes))
+
+        fakes = [fake(one) for one in (*self.parameters, *self.buffers)] + [fake(value, shapes[name]) for name, value in values.items()]
+        with mode, enable_python_dispatcher(), sdpa_kernel(SDPBackend.MATH), self.scopes.recorded():
+            self.graph = make_fx(self.step, decomposition_table=decompositions(), _allow_non_fake_inputs=True)(*fakes)
+        multiply_by_noise(self.graph.graph)
+
+    def step(self, *given):
+        first, second = len(self.parameters), len(self.parameters) + len(self.buffers)
+        leaves = [leaf_of(*pair) for pair in zip(self.parameters, given[:first])]
+        states = [value.clone() for value in given[first:second]]
+        versions = [state._version for state in states]
+        with replaced(self.parameters, leaves), replaced(self.buffers, states):
+            loss = self.module(*given[second:])
+            after = [entries[name] for (entries, name), *_ in self.buffers.values()]
+            if loss.requires_grad:
+                self.scopes.follow(loss)
+                self.scopes.mark((), SEED)
+                seed = torch.ones_like(loss)
+                self.scopes.mark(())
+                loss.backward(seed)
+        self.trained = [of for of, leaf in zip(self.parameters, leaves) if leaf.grad is not None]
+        self.changed = [at for at, (old, new, version) in enumerate(zip(states, after, versions)) if new is not old or new._version != version]
+        return [loss, *(leaf.grad for leaf in leaves if leaf.grad is not None), *(after[at] for at in self.changed)]
+
+
+    def run(self, values):
+        """The loss and the gradients for these inputs. Updates the buffers."""
+        spots = [of[0] for places in (self.parameters, self.buffers) for of in places.values()]
+        with traceback.preserve_node_meta():
+            found = torch.fx.Interpreter(self.graph).run(*(entries[name] for entries, name in spots), *values)
+        gradients, buffers = 1 + len(self.trained), spots[len(self.parameters):]
+        for at, value in zip(self.changed, found[gradients:]):
+            entries, name = buffers[at]
+            entries[name].copy_(value)
+        return tuple(found[:gradients])
+
+
+def joint(built, values, shapes):
+    """Traces one step with these values. Returns the module to export, the names of its outputs, and the parameters that have gradients."""
+    trace = Trace(built.module, values, shapes)
+    if not trace.trained:
+        raise Failure(DATA, "the loss depends on no parameter that requires a gradient: there is nothing to train")
+    names = {}
+    for name, parameter in built.model.named_parameters(remove_duplicate=False):
+        names.setdefault(parameter, name)
+    module = wrap(built.model, list(values), lambda _, inputs: trace.run(list(inputs.values())))
+    return module, ["loss", *(f"grad.{names[one]}" for one in trace.trained)], trace.trained
+
+
+def mark(program):
+    """Writes the scopes and phases of traced nodes into the exported nodes."""
+    for node in program.model.graph.all_nodes():
+        source = node.meta.get("node")
+        stack, phase = (source.meta.get("custom") or {}).get(KEY, ((), None)) if source is not None else ((), None)
+        if phase:
+            node.metadata_props["shale.phase"] = BACKWARD
+        if phase == SEED and node.name == f"node_{source.name}":
+            node.metadata_props["shale.seed"] = "loss"
+        if stack and source.op == "call_function":
+            node.metadata_props["pkg.torch.onnx.name_scopes"] = repr([name for name, _ in stack] + [source.name])
+            node.metadata_props["pkg.torch.onnx.class_hierarchy"] = repr([kind for _, kind in stack] + [str(source.target)])
+    program.model.graph.metadata_props["shale.gradients"] = "traced"
