@@ -46,6 +46,21 @@ void StepBuilder::dropGivenGradients() {
   function.setAllResultAttrs(ArrayRef<DictionaryAttr>());
 }
 
+/// Moves each op to just before its first reader, from last to first. A trace of PyTorch computes
+/// what the backward pass alone reads (transposes, products of activations) where the forward pass
+/// had it: recomputation would start all blocks there. Gradients stay where they are complete.
+static void sinkToReaders(ArrayRef<Operation *> ops, const llvm::DenseSet<Operation *> &gradients) {
+  for (Operation *op : llvm::reverse(ops)) {
+    if (gradients.contains(op) || op->use_empty())
+      continue;
+    Operation *first = *op->user_begin();
+    for (Operation *user : op->getUsers())
+      if (user->isBeforeInBlock(first))
+        first = user;
+    op->moveBefore(first);
+  }
+}
+
 /// Forward is what the loss depends on; the rest of the graph is backward, and follows it.
 void StepBuilder::markGivenBackward() {
   Block &body = function.getBody().front();
@@ -67,6 +82,10 @@ void StepBuilder::markGivenBackward() {
     op->setAttr(nn::kPhaseAttr, backward);
     op->moveBefore(body.getTerminator());
   }
+  llvm::DenseSet<Operation *> gradients;
+  for (const auto &[name, value] : givenGradients)
+    gradients.insert(value.getDefiningOp());
+  sinkToReaders(others, gradients);
 }
 
 void StepBuilder::takeGivenGradients() {

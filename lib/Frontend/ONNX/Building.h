@@ -25,6 +25,13 @@ protected:
   ~GraphImporter() = default;
 };
 
+/// A gradient of a loss of log-probabilities.
+struct LossGradient {
+  mlir::Value grad, logs, target, total;
+  int64_t ignore = 0;
+  bool isMean = false;
+};
+
 /// The services that a handler may use beside its node: constants, states and random numbers of the
 /// model, graphs in attributes, and facts about values.
 class Building {
@@ -41,6 +48,10 @@ public:
   KnownLosses lossParts;
   /// Results of LogSoftmax over the last dimension, with their operand.
   llvm::DenseMap<mlir::Value, mlir::Value> logSoftmaxOf;
+  /// Means and deviations of rows, with the normalization that computes them, too.
+  llvm::DenseMap<mlir::Value, mlir::Operation *> normOf;
+  /// The operands of calls of nll_loss_backward, by the name of the result in the model's graph.
+  llvm::StringMap<LossGradient> lossGradients;
 
   /// Emits an error on the node that is imported now. Converts to failure.
   mlir::InFlightDiagnostic error(const llvm::Twine &message) { return context.error(message); }

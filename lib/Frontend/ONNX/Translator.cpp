@@ -2,6 +2,7 @@
 #include "lib/Frontend/ONNX/Translator.h"
 #include "lib/Frontend/ONNX/Narrow.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
+#include "lib/Frontend/ONNX/WholeFunctions.h"
 
 using namespace mlir;
 using namespace shale;
@@ -45,8 +46,11 @@ LogicalResult Translator::importNode(const NodeProto &proto, Scope &scope, int d
 
 /// Calls the function or the handler of the node's operator.
 LogicalResult Translator::translate(Node &node) {
-  if (const FunctionProto *function = sources.definitions.functionOf(node.proto))
-    return callFunction(*function, node);
+  if (const FunctionProto *function = sources.definitions.functionOf(node.proto)) {
+    if (importWhole(*function, node))
+      return node.hasFailed() ? failure() : success();
+    return node.hasFailed() ? failure() : callFunction(*function, node);
+  }
   Handler handler =
       getHandlers().find(domainOf(node.proto.domain()), node.proto.op_type(), node.version);
   if (!handler)

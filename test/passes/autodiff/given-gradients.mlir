@@ -4,15 +4,21 @@
 // RUN: shale-opt %s --shale-autodiff="optimizer=sgd accumulate=2" --shale-verify-step | FileCheck %s --check-prefix=MICRO
 nn.state @w role = param type = tensor<4xf32>
 nn.state @v role = param type = tensor<4xf32> {trained = false}
+nn.state @u role = param type = tensor<4xf32>
 
 // CHECK: func.func @step
 // CHECK-NOT: nn.gradient_of
 // CHECK: %[[X:.*]] = nn.mul %arg0, %arg2 {nn.phase = #forward}
 // CHECK: nn.div %{{.*}}, %{{.*}} {nn.phase = #forward}
-// CHECK: nn.mul %arg0, %arg1 {nn.phase = #backward}
-// CHECK: %[[G:.*]] = nn.div %{{.*}}, %{{.*}} {nn.phase = #backward}
+// What only the backward pass reads is computed where it is read first, and a gradient where it is complete.
+// CHECK-NEXT: nn.broadcast %{{.*}} {nn.phase = #backward}
+// CHECK-NEXT: nn.mul %arg0, %arg1 {nn.phase = #backward}
+// CHECK-NEXT: %[[G:.*]] = nn.div %{{.*}}, %{{.*}} {nn.phase = #backward}
+// CHECK-NEXT: nn.neg %[[G]] {nn.phase = #backward}
+// CHECK-NEXT: nn.exp %arg1 {nn.phase = #backward}
+// CHECK-NEXT: %[[U:.*]] = nn.mul %{{.*}}, %{{.*}} {nn.phase = #backward}
 // CHECK-NOT: nn.phase = #backward
-// CHECK: nn.sum_squares %[[G]]
+// CHECK: nn.sum_squares %[[G]], %[[U]]
 // CHECK: nn.sgd %arg2, %[[G]],
 // CHECK: func.func @evaluate
 // CHECK-SAME: -> (tensor<f32> {{{.*}}"loss_sum"{{.*}}}, tensor<f32> {{{.*}}"count"{{.*}}})
@@ -26,9 +32,10 @@ nn.state @v role = param type = tensor<4xf32> {trained = false}
 // MICRO: nn.accumulate @w %[[OFSUM]]
 // MICRO: func.func @step
 func.func @forward(%x: tensor<4xf32> {nn.role = #nn.role<input>, nn.name = "x"}, %mask: tensor<4xf32> {nn.role = #nn.role<input>, nn.name = "mask"},
-                   %w: tensor<4xf32> {nn.state = @w}, %v: tensor<4xf32> {nn.state = @v})
-    -> (tensor<f32>, tensor<f32>, tensor<f32>, tensor<4xf32> {nn.gradient_of = @w}) {
+                   %w: tensor<4xf32> {nn.state = @w}, %v: tensor<4xf32> {nn.state = @v}, %u: tensor<4xf32> {nn.state = @u})
+    -> (tensor<f32>, tensor<f32>, tensor<f32>, tensor<4xf32> {nn.gradient_of = @w}, tensor<4xf32> {nn.gradient_of = @u}) {
   %2 = nn.mul %x, %mask : tensor<4xf32>
+  %early = nn.exp %mask : tensor<4xf32>
   %0 = nn.mul %x, %w : tensor<4xf32>
   %1 = nn.mul %0, %mask : tensor<4xf32>
   %sum = nn.reduce sum %1 dims = [0] : tensor<4xf32> -> tensor<f32>
@@ -36,5 +43,7 @@ func.func @forward(%x: tensor<4xf32> {nn.role = #nn.role<input>, nn.name = "x"},
   %loss = nn.div %sum, %count : tensor<f32>
   %3 = nn.broadcast %count dims = [] : tensor<f32> -> tensor<4xf32>
   %4 = nn.div %2, %3 : tensor<4xf32>
-  return %loss, %sum, %count, %4 : tensor<f32>, tensor<f32>, tensor<f32>, tensor<4xf32>
+  %5 = nn.neg %4 : tensor<4xf32>
+  %6 = nn.mul %5, %early : tensor<4xf32>
+  return %loss, %sum, %count, %4, %6 : tensor<f32>, tensor<f32>, tensor<f32>, tensor<4xf32>, tensor<4xf32>
 }

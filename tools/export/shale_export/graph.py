@@ -8,7 +8,7 @@ import warnings
 
 import torch
 
-from . import traced
+from . import traced, translations
 from .build import LABELS, frozen
 from .cli import DATA, Failure, brief, libraries, note, place_in
 
@@ -40,7 +40,8 @@ def export(a, built, values, way):
             if way == TRACED:
                 module, names, built.trained = traced.joint(built, values, shapes)
             program = torch.onnx.export(module, tuple(value.clone() for value in values.values()), dynamo=True, verbose=False, optimize=a.optimize,
-                                        input_names=list(values), output_names=names, dynamic_shapes=shapes)
+                                        input_names=list(values), output_names=names, dynamic_shapes=shapes,
+                                        custom_translation_table=translations.table() if way == TRACED else None)
         if way == TRACED:
             traced.mark(program)
         return program

@@ -15,10 +15,9 @@ from torch._subclasses import FakeTensorMode
 from torch.fx import traceback
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
-from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
-from . import backward
+from . import backward, translations
 from .build import wrap
 from .cli import DATA, Failure
 
@@ -31,8 +30,9 @@ aten = torch.ops.aten
 
 def decompositions():
     """What the exporter has no operators for, or wrong ones: its nll_loss_forward returns a total weight that is not one."""
-    table = {**core_aten_decompositions(), **backward.TABLE}
-    return {kind: table[kind] for kind in table if kind != aten.native_dropout_backward.default}
+    kept = {aten.native_dropout_backward.default, *translations.table()}
+    known = {**core_aten_decompositions(), **backward.TABLE}
+    return {**{kind: known[kind] for kind in known if kind not in kept}, **translations.decompositions()}
 
 
 def multiply_by_noise(graph):
@@ -159,8 +159,10 @@ class Trace:
             return mode.from_tensor(value.detach(), symbolic_context=StatelessSymbolicContext(dynamic_sizes=sizes))
 
         fakes = [fake(one) for one in (*self.parameters, *self.buffers)] + [fake(value, shapes[name]) for name, value in values.items()]
-        with mode, enable_python_dispatcher(), sdpa_kernel(SDPBackend.MATH), self.scopes.recorded():
+        with mode, enable_python_dispatcher(), self.scopes.recorded():
             self.graph = make_fx(self.step, decomposition_table=decompositions(), _allow_non_fake_inputs=True)(*fakes)
+        for node in self.graph.graph.find_nodes(op="call_function", target=aten.alias.default):
+            node.replace_all_uses_with(node.args[0])  # nodes read parameters themselves, as in a forward graph
         multiply_by_noise(self.graph.graph)
 
     def step(self, *given):
@@ -219,3 +221,4 @@ def mark(program):
             node.metadata_props["pkg.torch.onnx.name_scopes"] = repr([name for name, _ in stack] + [source.name])
             node.metadata_props["pkg.torch.onnx.class_hierarchy"] = repr([kind for _, kind in stack] + [str(source.target)])
     program.model.graph.metadata_props["shale.gradients"] = "traced"
+    translations.complete(program)

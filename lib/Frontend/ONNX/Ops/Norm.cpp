@@ -104,8 +104,9 @@ static Value rowOperand(Node &node, Value value, ArrayRef<int64_t> normalized, i
 }
 
 /// Results 1 and 2 of LayerNormalization and 1 of RMSNormalization: the mean and 1 / sqrt(variance
-/// + epsilon) of each row, with sizes of 1.
-static void setStatistics(Node &node, int64_t axis, double epsilon, bool centered, Type stash) {
+/// + epsilon) of each row, with sizes of 1. `norm` computes them, too.
+static void setStatistics(Node &node, int64_t axis, double epsilon, bool centered, Type stash,
+                          Operation *norm) {
   Value x = node.cast(node.input(0), stash);
   auto type = Node::type(x);
   SmallVector<int64_t> dims = llvm::to_vector(llvm::seq(axis, type.getRank()));
@@ -118,8 +119,10 @@ static void setStatistics(Node &node, int64_t axis, double epsilon, bool centere
   };
   if (centered) {
     Value middle = mean(x);
-    if (node.wants(1))
+    if (node.wants(1)) {
       node.set(1, middle);
+      node.building.normOf[middle] = norm;
+    }
     x = node.binary<nn::SubOp>(x, middle);
   }
   int result = centered ? 2 : 1;
@@ -129,7 +132,9 @@ static void setStatistics(Node &node, int64_t axis, double epsilon, bool centere
   variance = variance
                  ? node.binary<nn::AddOp>(variance, node.constant(Node::type(variance), epsilon))
                  : Value();
-  node.set(result, variance ? node.unary<nn::RsqrtOp>(variance) : Value());
+  Value rstd = variance ? node.unary<nn::RsqrtOp>(variance) : Value();
+  node.set(result, rstd);
+  node.building.normOf[rstd] = norm;
 }
 
 RankedTensorType onnx::statisticsType(RankedTensorType rows) {
@@ -171,17 +176,19 @@ static LogicalResult importLayerNorm(Node &node) {
       node.input(2) ? rowOperand(node, node.input(2), normalized, width) : node.constant(row, 0);
   if (!scale || !bias || scale.getType() != row || bias.getType() != row)
     return node.error("scale and bias must have the normalized dimensions' type");
+  Operation *norm = nullptr;
   Value result = inStash(node, x, stash, scale, bias, [&](Value x, Value scale, Value bias) {
     auto own = Node::type(x);
     auto stats = statisticsType(own);
     auto op = nn::LayerNormOp::create(node.builder, node.loc, TypeRange{own, stats, stats}, x,
                                       scale, bias, node.builder.getF64FloatAttr(epsilon));
     node.adopt(op);
+    norm = op;
     return Value(op.getResult());
   });
   node.set(0, node.reshape(result, type.getShape()));
   if (node.wants(1) || node.wants(2))
-    setStatistics(node, axis, epsilon, /*centered=*/true, stash);
+    setStatistics(node, axis, epsilon, /*centered=*/true, stash, norm);
   return success();
 }
 
@@ -203,16 +210,18 @@ static LogicalResult importRmsNorm(Node &node) {
     return node.error("scale " + Node::name(node.input(1).getType()) + " is not " +
                       Node::name(row) +
                       ", the type of the normalized dimensions: cast it in the model");
+  Operation *norm = nullptr;
   Value result = inStash(node, x, stash, scale, {}, [&](Value x, Value scale, Value) {
     auto own = Node::type(x);
     auto op = nn::RmsNormOp::create(node.builder, node.loc, TypeRange{own, statisticsType(own)}, x,
                                     scale, node.builder.getF64FloatAttr(epsilon));
     node.adopt(op);
+    norm = op;
     return Value(op.getResult());
   });
   node.set(0, node.reshape(result, type.getShape()));
   if (node.wants(1))
-    setStatistics(node, axis, epsilon, /*centered=*/false, stash);
+    setStatistics(node, axis, epsilon, /*centered=*/false, stash, norm);
   return success();
 }
 

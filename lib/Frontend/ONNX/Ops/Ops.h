@@ -31,6 +31,15 @@ void registerRuntimeAttentionOps(HandlerRegistry &registry);
 void registerScatterOps(HandlerRegistry &registry);
 void registerSequenceOps(HandlerRegistry &registry);
 
+/// An operator of PyTorch that is a function of the file (WholeFunctions.h).
+struct WholeFunction {
+  llvm::StringLiteral name, digest;
+  /// Sets the results of the call. Returns false, with no error, if no op fits the operands.
+  bool (*import)(Node &);
+};
+/// Returns null if there is none of that name (Aten.cpp).
+const WholeFunction *findWholeFunction(llvm::StringRef name);
+
 /// Returns x with elements dropped: a new random op. Returns null after an error.
 mlir::Value dropped(Node &node, mlir::Value x, double ratio);
 

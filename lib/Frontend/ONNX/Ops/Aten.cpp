@@ -1,0 +1,274 @@
+//===- Aten.cpp - Operators of PyTorch that a traced file keeps whole -----===//
+//
+// A gradient is imported as what autodiff would derive from the op of its forward call. It has to
+// read the operands and results of that call, else its body is imported.
+//
+//===----------------------------------------------------------------------===//
+#include "dialects/nn/Ops/Attention.h"
+#include "dialects/nn/Ops/Data.h"
+#include "dialects/nn/Ops/Elementwise.h"
+#include "dialects/nn/Ops/Embedding.h"
+#include "dialects/nn/Ops/Loss.h"
+#include "dialects/nn/Ops/Norm.h"
+#include "lib/Frontend/ONNX/Ops/Ops.h"
+#include "lib/Frontend/ONNX/Scope.h"
+
+using namespace mlir;
+using namespace shale;
+using namespace shale::onnx;
+
+/// Returns the gradients of the operands of `op`, of which `wanted` are wanted, where its first
+/// result has the gradient `grad`. Empty if there are none.
+static SmallVector<Value> derive(Node &node, DifferentiableOpInterface op, Value grad,
+                                 ArrayRef<unsigned> wanted) {
+  SmallVector<Value> resultGrads(op->getNumResults()), grads(op->getNumOperands());
+  SmallVector<bool> isWanted(op->getNumOperands(), false);
+  for (unsigned index : wanted)
+    isWanted[index] = true;
+  resultGrads[0] = grad;
+  if (failed(op.buildGradient(node.builder, resultGrads, isWanted, grads)))
+    return {};
+  SmallVector<Value> found;
+  for (unsigned index : wanted) {
+    if (!grads[index])
+      return {};
+    if (Operation *made = grads[index].getDefiningOp())
+      node.adopt(made);
+    found.push_back(grads[index]);
+  }
+  return found;
+}
+
+/// Sets the results of the call if they have their operands' types.
+static bool setAll(Node &node, ArrayRef<Value> values, ArrayRef<Value> like) {
+  if (values.size() != like.size())
+    return false;
+  for (auto [value, operand] : llvm::zip(values, like))
+    if (value.getType() != operand.getType())
+      return false;
+  for (auto [i, value] : llvm::enumerate(values))
+    if (node.wants(i))
+      node.set(i, value);
+  return true;
+}
+
+static bool hasInputs(Node &node, int count) {
+  return llvm::all_of(llvm::seq(0, count), [&](int i) { return node.has(i) && node.input(i); });
+}
+
+//===----------------------------------------------------------------------===//
+// Attention
+//===----------------------------------------------------------------------===//
+
+/// Returns a mask with dimensions of 1 in front; null if it does not fit [B, H, T, S].
+static Value fittingMask(Node &node, Value mask, ArrayRef<int64_t> scores, Type element) {
+  auto type = Node::type(mask);
+  if (type.getRank() > 4 || type.getElementType() != element)
+    return {};
+  SmallVector<int64_t> shape(4 - type.getRank(), 1);
+  llvm::append_range(shape, type.getShape());
+  for (auto [size, whole] : llvm::zip(shape, scores))
+    if (size != 1 && size != whole)
+      return {};
+  return node.reshape(mask, shape);
+}
+
+/// result, lse = attention(query, key, value [, mask]). A row that the mask hides is 0.
+template <bool isMasked> static bool importAttention(Node &node) {
+  if (!hasInputs(node, isMasked ? 4 : 3))
+    return false;
+  Value query = node.input(0), key = node.input(1), value = node.input(2);
+  auto q = Node::type(query), k = Node::type(key), v = Node::type(value);
+  if (q.getRank() != 4 || k.getRank() != 4 || v.getRank() != 4 ||
+      !isa<FloatType>(q.getElementType()) || q.getElementType() != k.getElementType() ||
+      q.getElementType() != v.getElementType())
+    return false;
+  int64_t queries = q.getDimSize(2), keys = k.getDimSize(2);
+  bool causal = node.flagAttr("is_causal", false);
+  double scale = node.floatAttr("scale", 1);
+  // PyTorch counts the positions of queries from the first key, and nn.attention from the last.
+  if (node.attributesAreBad() || (causal && queries != keys) || !std::isfinite(scale) ||
+      q.getShape().take_front(2) != k.getShape().take_front(2) ||
+      k.getShape().drop_back() != v.getShape().drop_back() || q.getDimSize(3) != k.getDimSize(3))
+    return false;
+  Value mask;
+  if (isMasked) {
+    mask = fittingMask(node, node.input(3), {q.getDimSize(0), q.getDimSize(1), queries, keys},
+                       q.getElementType());
+    if (!mask)
+      return false;
+  }
+  SmallVector<int64_t> shape(q.getShape());
+  shape.back() = v.getShape().back();
+  auto unit = [&](bool set) { return set ? node.builder.getUnitAttr() : UnitAttr(); };
+  auto op = nn::AttentionOp::create(
+      node.builder, node.loc,
+      TypeRange{q.clone(shape), RankedTensorType::get(q.getShape().drop_back(),
+                                                      node.builder.getF32Type())},
+      query, key, value, mask, Value(), ValueRange(), FloatAttr(), UnitAttr(), unit(isMasked),
+      unit(causal), IntegerAttr(), node.builder.getF64FloatAttr(scale), nn::DropAttr());
+  if (!node.finish(op))
+    return false;
+  node.set(0, op.getResult());
+  node.set(1, op.getLse());
+  return true;
+}
+
+/// Returns what a value is before dimensions of 1 are put in front.
+static Value withoutReshape(Value value) {
+  auto reshape = value ? value.getDefiningOp<nn::ReshapeOp>() : nn::ReshapeOp();
+  return reshape ? Value(reshape.getInput()) : value;
+}
+
+/// dquery, dkey, dvalue = .. (grad, query, key, value, result, lse [, mask]).
+template <bool isMasked> static bool importAttentionGradient(Node &node) {
+  if (!hasInputs(node, isMasked ? 7 : 6))
+    return false;
+  auto forward = node.input(5).getDefiningOp<nn::AttentionOp>();
+  if (!forward || forward.getLse() != node.input(5) || forward.getResult() != node.input(4) ||
+      forward.getQuery() != node.input(1) || forward.getKey() != node.input(2) ||
+      forward.getValue() != node.input(3) || node.input(0).getType() != node.input(4).getType())
+    return false;
+  if (node.flagAttr("is_causal", false) != forward.getCausal() ||
+      llvm::APFloat(node.floatAttr("scale", 1)) != forward.getScale() || node.attributesAreBad())
+    return false;
+  if (isMasked != bool(forward.getMask()) ||
+      (isMasked && withoutReshape(forward.getMask()) != withoutReshape(node.input(6))))
+    return false;
+  return setAll(node, derive(node, forward, node.input(0), {0, 1, 2}),
+                {node.input(1), node.input(2), node.input(3)});
+}
+
+//===----------------------------------------------------------------------===//
+// Norms and tables
+//===----------------------------------------------------------------------===//
+
+/// dx, dweight, dbias = .. (grad, x, mean, rstd, weight).
+static bool importLayerNormGradient(Node &node) {
+  if (!hasInputs(node, 5))
+    return false;
+  Operation *found = node.building.normOf.lookup(node.input(2));
+  auto norm = dyn_cast_or_null<nn::LayerNormOp>(found);
+  if (!norm || found != node.building.normOf.lookup(node.input(3)) ||
+      norm.getInput() != node.input(1) || norm.getScale() != node.input(4) ||
+      node.input(0).getType() != node.input(1).getType())
+    return false;
+  return setAll(node, derive(node, norm, node.input(0), {0, 1, 2}),
+                {node.input(1), node.input(4), node.input(4)});
+}
+
+/// result = .. (grad, indices): PyTorch's indices are rows of the table.
+static bool importEmbeddingGradient(Node &node) {
+  if (!hasInputs(node, 2))
+    return false;
+  auto grad = Node::type(node.input(0)), indices = Node::type(node.input(1));
+  int64_t rows = node.intAttr("num_weights", 0);
+  if (rows <= 0 || node.attributesAreBad() || grad.getRank() == 0 ||
+      grad.getShape().drop_back() != indices.getShape() ||
+      !isa<FloatType>(grad.getElementType()) || !isa<IntegerType>(indices.getElementType()))
+    return false;
+  auto type = RankedTensorType::get({rows, grad.getShape().back()}, grad.getElementType());
+  Value result = node.create<nn::EmbeddingGradOp>(type, node.input(1), node.input(0));
+  if (!result)
+    return false;
+  node.set(0, result);
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Cross-entropy
+//===----------------------------------------------------------------------===//
+
+/// loss, total = .. (logs, target): with log-probabilities from a LogSoftmax, a cross-entropy of
+/// its operand. If every label is ignored, the loss is 0.
+static bool importLoss(Node &node) {
+  if (!hasInputs(node, 2))
+    return false;
+  Value logits = node.building.logSoftmaxOf.lookup(node.input(0)), target = node.input(1);
+  bool isMean = node.flagAttr("mean", true);
+  int64_t ignore = node.intAttr("ignore_index", 0);
+  if (!logits || node.attributesAreBad())
+    return false;
+  auto type = Node::type(logits), ids = Node::type(target);
+  if (type.getRank() != 2 || !type.getElementType().isF32() ||
+      ids.getShape() != type.getShape().take_front(1) || !isa<IntegerType>(ids.getElementType()))
+    return false;
+  LossParts parts = buildCrossEntropy(node.builder, node.loc, logits, target, ignore);
+  node.set(1, parts.count);
+  Value loss = isMean ? buildMean(node.builder, node.loc, parts) : parts.sum;
+  if (!isMean)
+    parts.count = node.constant(Node::type(loss), 1);
+  node.building.lossParts[loss] = parts;
+  node.set(0, loss);
+  return true;
+}
+
+/// result = .. (grad, logs, target, total). It is one op together with the gradient of the softmax
+/// that reads it; for other readers there is the body.
+static bool noteLossGradient(Node &node) {
+  if (!hasInputs(node, 4) || node.depth != 0)
+    return false;
+  LossGradient gradient{node.input(0), node.input(1), node.input(2), node.input(3),
+                        node.intAttr("ignore_index", 0), node.flagAttr("mean", true)};
+  if (!node.attributesAreBad())
+    node.building.lossGradients[node.proto.output(0)] = gradient;
+  return false;
+}
+
+/// result = .. (grad, output): the gradient of a LogSoftmax.
+static bool importLogSoftmaxGradient(Node &node) {
+  if (!hasInputs(node, 2) || node.depth != 0)
+    return false;
+  auto it = node.building.lossGradients.find(node.proto.input(0));
+  if (it == node.building.lossGradients.end() || it->second.logs != node.input(1))
+    return false;
+  const LossGradient &of = it->second;
+  auto loss = of.total.getDefiningOp<nn::CrossEntropyOp>();
+  if (!loss || loss.getCount() != of.total || loss.getLabels() != of.target ||
+      loss.getIgnoreIndex() != uint64_t(of.ignore) ||
+      loss.getLogits() != node.building.logSoftmaxOf.lookup(of.logs) ||
+      of.grad.getType() != loss.getLossSum().getType())
+    return false;
+  Value grad = of.grad;
+  if (of.isMean) {
+    Value divisor = node.create<nn::MaxOp>(grad.getType(), of.total,
+                                           node.constant(Node::type(grad), 1));
+    grad = divisor ? node.binary<nn::DivOp>(grad, divisor) : Value();
+    if (!grad)
+      return false;
+  }
+  return setAll(node, derive(node, loss, grad, {0}), {node.input(1)});
+}
+
+//===----------------------------------------------------------------------===//
+// Table
+//===----------------------------------------------------------------------===//
+
+// The remark on a function with another body has its digest.
+static constexpr WholeFunction kFunctions[] = {
+    {"_log_softmax_backward_data",
+     "e896bad3bfa916f3e86a56620faea94fd1f55cfba6f8298dea327d0fd931bcdd", importLogSoftmaxGradient},
+    {"_scaled_dot_product_flash_attention_for_cpu",
+     "fea04767ac2833c12de9dee308dd2c9835039e505c83098cde8262cc2f81919c", importAttention<false>},
+    {"_scaled_dot_product_flash_attention_for_cpu_backward",
+     "535949c65e48e73bd13eea0f6a4c41821c2a8e79c68df8c053fd14dbc883800f", importAttentionGradient<false>},
+    {"_scaled_dot_product_flash_attention_for_cpu_backward_masked",
+     "0e01526502d55b55bd5f22d7f093f86a2d36c8d07271c1324383e4bea08bc151",
+     importAttentionGradient<true>},
+    {"_scaled_dot_product_flash_attention_for_cpu_masked",
+     "bd879b52448fe1653607e97ecafe2ff429b03829de9940673875da4fbb1de378", importAttention<true>},
+    {"embedding_dense_backward",
+     "972e2dcba0c19e8d5f9db646acb6646f6cae85d3e8c62ca913762ccbcbd4a1e4", importEmbeddingGradient},
+    {"native_layer_norm_backward",
+     "2e4e5bfe8910569e1fcb311fc96387de242a17494b719ed331d72552b2351dbc", importLayerNormGradient},
+    {"nll_loss_backward",
+     "7fbbbab3c43553bba2678da7d370e4a9d539827950713cab6a601d7c1847d9b7", noteLossGradient},
+    {"nll_loss_forward",
+     "ac20db45cb9abd0d82e96fcab4fe986a72a0b81d9a72fccb52023c8c87500b8d", importLoss},
+};
+
+const WholeFunction *onnx::findWholeFunction(StringRef name) {
+  const auto *found = llvm::find_if(
+      kFunctions, [&](const WholeFunction &function) { return function.name == name; });
+  return found == std::end(kFunctions) ? nullptr : found;
+}
