@@ -33,6 +33,12 @@ inline constexpr llvm::StringLiteral
     // Of the graph: the parameters that have requires_grad=False. Each line has one parameter, and
     // tabs separate its names in the user's module.
     kFrozen = "shale.frozen",
+    // Of the graph: the buffers that a traced step changes. Each line has a buffer's name in the
+    // user's module, a tab, and the output that is its new value.
+    kNextBuffers = "shale.buffers",
+    // Of the graph: "given" if the export compared the loss and its gradients for a batch that the
+    // user gave, so that labels are what a data file has for them.
+    kBatch = "shale.batch", kGiven = "given",
     // Of the graph: "autocast" if no block of the module is under no_grad. Without that word, a
     // mark of a block may be of either.
     kBlocks = "shale.blocks", kAutocast = "autocast";
