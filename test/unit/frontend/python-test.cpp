@@ -1,7 +1,5 @@
-// Finds expressions in lines of Python, and functions of parameters among them.
-#include "lib/Frontend/ONNX/Record/Expression.h"
+// Finds expressions in lines of Python.
 #include "lib/Frontend/ONNX/Record/Python.h"
-#include "llvm/ADT/StringSwitch.h"
 
 #include <gtest/gtest.h>
 
@@ -92,61 +90,6 @@ TEST(Python, HostileLines) {
   EXPECT_EQ(all("'''a"), "?'''a");
   EXPECT_EQ(all("1e+ .5 1..2"), "1e+ | .5 | ?1..2");
   EXPECT_NE(all("\xff\xfe*a"), "");
-}
-
-/// The readings of a value of a line as text; `self.a`, `self.b`, `self.l.w` are parameters 0,
-/// 1, 2.
-std::string readings(llvm::StringRef line, llvm::StringRef op, const Reader &reader,
-                     bool operands = false) {
-  auto parameterOf = [](llvm::StringRef path) {
-    return llvm::StringSwitch<int>(path).Case("a", 0).Case("b", 1).Case("l.w", 2).Default(-1);
-  };
-  std::string text;
-  for (const Reading &reading : operands ? operandsOf({line, op, reader}, parameterOf)
-                                         : readingsOf({line, op, reader}, parameterOf)) {
-    std::vector<std::string> names;
-    for (size_t index : reading.parameters)
-      names.push_back(index == 0 ? "a" : index == 1 ? "b" : "w");
-    text += (text.empty() ? "" : " | ") + reading.expression.text(names);
-  }
-  return text;
-}
-
-TEST(Readings, OfTheKindAndTheReader) {
-  EXPECT_EQ(readings("y = x * torch.clamp(self.a, max=4.6).exp()", "exp", {"mul", 1}),
-            "exp(clamp(a))");
-  EXPECT_EQ(readings("y = x * self.a.exp() + self.b.exp()", "exp", {"mul", 1}), "exp(a)");
-  EXPECT_EQ(readings("y = x * self.a.exp() + self.b.exp()", "exp", {"add", 1}), "exp(b)");
-  EXPECT_EQ(readings("y = x * self.a.exp()", "exp", {"mul", 0}), "");
-  EXPECT_EQ(readings("y = x * self.a.exp()", "sigmoid", {"mul", 1}), "");
-  EXPECT_EQ(readings("y = x * self.c.exp()", "exp", {"mul", 1}), "");
-  EXPECT_EQ(readings("y = x * (t * self.a)", "mul", {"mul", 1}), "");
-  EXPECT_EQ(readings("y = x - (1 - self.a) * self.l.w", "mul", {"sub", 1}), "(1 - a) * w");
-  EXPECT_EQ(readings("y = F.linear(x, self.l.w * self.a, None)", "mul", {"linear", 1}), "w * a");
-  EXPECT_EQ(readings("y = x + self.a[None, :, 0]", "select", {"add", 1}), "a view of a");
-  EXPECT_EQ(readings("y = x + self.a[i]", "select", {"add", 1}), "");
-  // An argument that is not modelled, and a conversion that rounds.
-  EXPECT_EQ(readings("y = x * (self.a * self.b.sum(dim=0))", "mul", {"mul", 1}), "a * sum(b)");
-  EXPECT_EQ(readings("y = x * (self.a * self.b.sum(axis=0))", "mul", {"mul", 1}), "");
-  EXPECT_EQ(readings("y = x * self.a.half().exp()", "exp", {"mul", 1}), "");
-}
-
-TEST(Readings, ByOrder) {
-  // The second product of the line reads the second part.
-  llvm::StringRef line = "h = self.a[0] * h + self.a[1] * x";
-  EXPECT_EQ(readings(line, "select", {"mul", 0, 1, 2}),
-            readings("h = self.a[1] * x", "select", {"mul", 0}));
-  EXPECT_EQ(readings(line, "select", {"mul", 0, 2, 4}),
-            readings("h = self.a[0] * h", "select", {"mul", 0}));
-  EXPECT_NE(readings(line, "select", {"mul", 0, 0, 3}).find('|'), std::string::npos); // not known
-}
-
-TEST(Readings, OperandsOfRemovedOperations) {
-  EXPECT_EQ(readings("y = self.a * x + f(x)", "mul", {"add", 0}, true), "a");
-  EXPECT_EQ(readings("y = x * self.a + f(x)", "mul", {"add", 1}, true), "");
-  EXPECT_EQ(readings("y = x / self.a", "div", {"", -1}, true), "a");
-  EXPECT_EQ(readings("y = self.a / x", "div", {"", -1}, true), "");
-  EXPECT_EQ(readings("y = (self.a * self.b) * x", "mul", {"", -1}, true), "a * b");
 }
 
 } // namespace

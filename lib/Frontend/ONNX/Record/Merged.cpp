@@ -156,7 +156,6 @@ static std::set<size_t> parametersOf(const Known &known, ArrayRef<const NodeProt
   for (const NodeProto *node : nodes) {
     for (const auto &[place, use] : usesBy(known, *node)) {
       add(use.parameter);
-      llvm::for_each(use.others, add);
     }
     if (auto lost = known.found.lostBias.find(node); lost != known.found.lostBias.end())
       found.insert(lost->second);
@@ -326,17 +325,11 @@ Findings rules::splitRestoredPair(const Known &known, const MergedPair &pair) {
   copy.module = owners.begin()->first;
   for (auto &[from, to] : own)
     to = owners.begin()->second[lastOf(known.target(from)).str()];
-  auto turn = [&](size_t &index) {
-    if (auto it = own.find(index); it != own.end())
-      index = it->second;
-  };
   for (const NodeProto *node : copy.nodes) {
     for (const auto &[place, use] : usesBy(known, *node))
-      if (own.count(use.parameter) ||
-          llvm::any_of(use.others, [&](size_t index) { return own.count(index); })) {
-        ParameterUse &turned = copy.uses[place] = use;
-        turn(turned.parameter);
-        llvm::for_each(turned.others, turn);
+      if (own.count(use.parameter)) {
+        copy.uses[place] = use;
+        copy.uses[place].parameter = own[use.parameter];
       }
     auto lost = found.lostBias.find(node);
     if (lost != found.lostBias.end() && own.count(lost->second))

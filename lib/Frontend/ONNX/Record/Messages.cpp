@@ -29,11 +29,10 @@ static std::string are(ArrayRef<std::string> names) {
 
 // ---- a file that is not what was traced
 
-std::string messages::contradiction(const Place &place, llvm::ArrayRef<std::string> one,
-                                    llvm::ArrayRef<std::string> other) {
-  return nodeOf(*place.first) + " reads " + listOf(one) + " or " + listOf(other) + " as operand " +
-         std::to_string(place.second) + ": the file's record has reasons for both. " +
-         kRemedy.str();
+std::string messages::contradiction(const Place &place, StringRef one, StringRef other) {
+  return nodeOf(*place.first) + " reads '" + displayName(one) + "' or '" + displayName(other) +
+         "' as operand " + std::to_string(place.second) +
+         ": the file's record has reasons for both. " + kRemedy.str();
 }
 
 std::string messages::noSuchForm(StringRef target) {
@@ -265,46 +264,19 @@ Repair messages::tied(StringRef second, StringRef kept) {
 }
 
 Repair messages::foldedAgain(const FoldedValue &value, const Expression &expression,
-                             ArrayRef<std::string> names) {
+                             StringRef parameter) {
   return {value.first().node, "'" + displayName(value.first().name) +
-                                  "', which the export folded, is " + expression.text(names) +
+                                  "', which the export folded, is " + expression.text(parameter) +
                                   " again"};
-}
-
-Repair messages::foldedWhole(const FoldedValue &value, StringRef parameter) {
-  return {value.first().node, "parameter '" + parameter.str() +
-                                  "', which the export folded, is restored from initializer '" +
-                                  displayName(value.first().initializer->name()) + "'"};
-}
-
-Repair messages::foldedPart(const FoldedValue &value, StringRef parameter) {
-  Repair remark = foldedWhole(value, parameter);
-  remark.text += ": the part that the graph reads is trained and written";
-  return remark;
 }
 
 Repair messages::foldedPart(const FoldedValue &value, StringRef parameter,
                             ArrayRef<int64_t> shape) {
-  Repair note = foldedPart(value, parameter);
-  note.isNote = true;
-  note.text += ", " + listOfSizes(shape) +
-               ". Where that is not the whole, export with optimize=False or with a free size";
-  return note;
-}
-
-Repair messages::foldedTwin(const FoldedValue &value, StringRef parameter, StringRef twin) {
-  Repair remark = foldedWhole(value, parameter);
-  remark.text += ", as '" + twin.str() + "'";
-  return remark;
-}
-
-Repair messages::removedOperation(const NodeProto &node, StringRef name, StringRef operand) {
-  return {&node, "'" + name.str() + "', which the export removed, is restored: " + operand.str()};
-}
-
-void messages::mayHaveMoreParts(Repair &remark, StringRef parameter, size_t count) {
-  remark.isNote = true;
-  remark.text += ". The " + std::to_string(count) + " parts of '" + parameter.str() +
-                 "' that the graph reads are trained and written: if there are more, export with "
-                 "optimize=False";
+  return {value.first().node,
+          "parameter '" + parameter.str() +
+              "', which the export folded, is restored from initializer '" +
+              displayName(value.first().initializer->name()) +
+              "': the part that the graph reads is trained and written, " + listOfSizes(shape) +
+              ". Where that is not the whole, export with optimize=False or with a free size",
+          /*isNote=*/true};
 }

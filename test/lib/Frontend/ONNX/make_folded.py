@@ -427,7 +427,7 @@ CASES = {
     "detach-copy": detach_copy,
     "detach-folded": lambda f: detach_folded("['detach_1', 'w']"),
     "detach-hostile": lambda f: detach_folded("['detach', 'w"),
-    "not-detached": lambda f: detach_folded("['detached_by_nobody', 'w']"),
+    "not-detached": lambda f: detach_folded("['w']"),
     "alpha": alpha,
     "query": query,
     "own-name": own_name,
