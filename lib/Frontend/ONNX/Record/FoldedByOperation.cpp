@@ -52,14 +52,42 @@ int onnx::parameterBehind(const Known &known, const FoldedValue &value) {
   return -1;
 }
 
+/// Whether a node multiplies by a value that the exporter transposed for it: the weight of
+/// aten.linear, which ONNX's products have the other way around.
+static bool readsTurned(const NodeProto &node, int operand) {
+  return StringRef(readFxNode(node).target).starts_with(words::kLinear) && operand == 1 &&
+         llvm::none_of(node.attribute(), [](const AttributeProto &attribute) {
+           return attribute.name() == "transB" && attribute.i() != 0;
+         });
+}
+
+/// Whether a parameter, transposed or not, has the elements of a constant.
+static bool givesConstant(const Numbers &parameter, bool transposed, const Numbers &constant) {
+  if (parameter.shape.size() != 2 || parameter.size() != constant.size())
+    return false;
+  int64_t rows = parameter.shape[0], columns = parameter.shape[1];
+  for (int64_t i = 0; i < parameter.size(); ++i)
+    if (parameter.values[i] != constant.values[transposed ? i % columns * rows + i / columns : i])
+      return false;
+  return true;
+}
+
 /// Explains a transpose, or a transpose of that, of a parameter that the exporter's metadata names.
 /// A graph that computes gradients reads both.
 Findings rules::byOrigin(const Known &known, const FoldedValue &value) {
   Findings findings;
   int turns = -1, index = originOf(known, value, turns);
-  if (index < 0 || turns < 1 || value.first().initializer->dims_size() != 2)
+  const FoldedRead &read = value.first();
+  if (index < 0 || turns < 1 || read.initializer->dims_size() != 2)
     return findings;
-  bool transposed = turns % 2;
+  // A constant of another name was made of the value by nodes of the exporter's own.
+  if (read.name != read.initializer->name() && !readsTurned(*read.node, read.operand))
+    return findings;
+  bool transposed = (turns + (read.name != read.initializer->name())) % 2;
+  const Numbers *parameter =
+      known.parameter(index).used && value.numbers ? known.numbersOf(index) : nullptr;
+  if (parameter && !givesConstant(*parameter, transposed, *value.numbers))
+    return findings;
   findings.claim(
       Evidence::Origin, ValueClaim{size_t(index), {value.first().initializer, transposed}},
       messages::restoredFrom(value.first(), known.parameter(index).name, transposed, ""));

@@ -92,40 +92,6 @@ int words::attentionDropoutPlaceOf(StringRef kind) {
       .Default(-1);
 }
 
-namespace {
-struct Spelling {
-  words::Python form;
-  llvm::StringLiteral texts, kinds;
-};
-} // namespace
-
-/// Source: the documentation of torch.Tensor, and its operators.
-static constexpr Spelling kSpellings[] = {
-    {words::Python::Operator, "+", "add"},
-    {words::Python::Operator, "-", "sub"},
-    {words::Python::Operator, "*", "mul"},
-    {words::Python::Operator, "/", "div"},
-    {words::Python::Operator, "**", "pow"},
-    {words::Python::Operator, "@", "matmul"},
-    {words::Python::Sign, "-", "neg"},
-    {words::Python::Attribute, "T mT", "permute transpose t numpy_T"},
-    {words::Python::Subscript, "[]", "select slice unsqueeze index"},
-    {words::Python::Call, "reshape flatten unflatten view_as", "view"},
-    {words::Python::Call, "swapaxes swapdims t", "transpose"},
-};
-
-static bool isAmong(StringRef word, StringRef list) {
-  llvm::SmallVector<StringRef> all;
-  list.split(all, ' ');
-  return llvm::is_contained(all, word);
-}
-
-bool words::isWrittenAs(StringRef kind, Python form, StringRef text) {
-  return llvm::any_of(kSpellings, [&](const Spelling &row) {
-    return row.form == form && isAmong(text, row.texts) && isAmong(kind, row.kinds);
-  });
-}
-
 /// Source: onnxscript 0.7, function_libs/torch_lib/ops (functions that do not read an argument).
 static constexpr words::LeftOut kLeftOut[] = {
     {"embedding", 3, "scale_grad_by_freq", "True", "Export with scale_grad_by_freq=False"},

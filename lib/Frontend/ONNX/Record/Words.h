@@ -99,11 +99,6 @@ int biasPlaceOf(llvm::StringRef kind);
 /// kinds.
 int attentionDropoutPlaceOf(llvm::StringRef kind);
 
-/// How a line of Python writes an operation.
-enum class Python { Operator, Sign, Attribute, Subscript, Call };
-/// Whether Python's `text` writes an operation of this kind, under another name than its own.
-bool isWrittenAs(llvm::StringRef kind, Python form, llvm::StringRef text);
-
 /// An argument of PyTorch's operations that the exporter's nodes do not have: they compute another
 /// value, or send another gradient.
 struct LeftOut {

@@ -84,6 +84,16 @@ def called_twice(names, values):
     return lambda f: build(names, [constant], nodes, values=[info])
 
 
+def square(second):
+    """F.linear(F.linear(x, w), w.t()) for a square w: each linear has a constant of its own, w turned once and twice. `second`: the elements of that."""
+    turned, own = [float(4 * c + r) for r in range(4) for c in range(4)], [float(v) for v in range(16)]
+    once, info = folded("val_2", [4, 4], turned, ["w"])
+    twice, other = folded("val_3", [4, 4], own if second else turned, ["w", "t"])
+    nodes = [node("MatMul", ["x", "val_2"], ["linear"], "first", meta=fx("linear", "aten.linear.default", "%x, %p_w")),
+             node("MatMul", ["linear", "val_3"], ["y"], "second", meta=fx("y", "aten.linear.default", "%linear, %t"))]
+    return lambda f: build(["w"], [once, twice], nodes, values=[info, other])
+
+
 def two_parts(f):
     """x times the first and the second half of pos: each constant has a part only."""
     (first, one), (second, other) = folded("slice_1", [4], VALUES, ["pos", "val_1"]), folded("slice_2", [4], VALUES[::-1], ["pos", "val_2"])
@@ -110,6 +120,8 @@ CASES = {
     "rows-computed": scaled("wpe.weight", "embedding", [2, 4], ROWS, ["arange", "tanh", "wpe.weight"]),
     "called-twice": called_twice(["wpe.weight"], ROWS + VALUES),
     "another-table": called_twice(["wpe.weight", "wpe_2.weight"], ROWS + VALUES),
+    "square": square(True),
+    "square-other": square(False),
     "two-parts": two_parts,
     "whole": scaled("D", "unsqueeze", [1, 4], ONES, ["D", "val_1"]),
     "twins": twins(),
