@@ -155,14 +155,15 @@ std::optional<MergedRead> onnx::findMergedRead(const GraphProto &graph, const No
         if (areWrittenAlike(*kept, scope, *node, module, operationOf(other)))
           continue;
         return MergedRead{
-            node, "reads '%" + *name + "', which the export merged with node '" +
-                      displayName(kept->name()) +
-                      "'. The two may have different gradients, as of a detached value, and the "
-                      "record does not show that they are the same. Export with "
-                      "torch.onnx.export(..., optimize=False), or pass --assume-merged " +
-                      displayName(maker->fx.target) +
-                      " if none of the merged operations of this kind is detached or under "
-                      "no_grad"};
+            node,
+            "reads '%" + *name + "', which the export merged with node '" +
+                displayName(kept->name()) +
+                "'. The two may have different gradients, as of a detached value, and the "
+                "record does not show that they are the same. Export with shale.export, or with "
+                "torch.onnx.export(..., optimize=False), or pass --assume-merged " +
+                displayName(maker->fx.target) +
+                " if none of the merged operations of this kind is detached or under "
+                "no_grad"};
       }
     }
   }

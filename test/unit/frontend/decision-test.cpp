@@ -69,7 +69,7 @@ TEST_F(DecisionTest, RefusesTwoClaimsOfEqualStrength) {
   ASSERT_EQ(found.errors.size(), 1u);
   EXPECT_EQ(found.errors[0],
             "node 'scale' reads 'a' or 'b' as operand 1: the file's record has reasons for both. "
-            "Export with torch.onnx.export(..., optimize=False)");
+            "Export with shale.export, or with torch.onnx.export(..., optimize=False)");
   EXPECT_EQ(parameterRead(), 0u);
   EXPECT_EQ(found.repairs.size(), 1u);
 }

@@ -8,7 +8,8 @@ using namespace shale::onnx;
 using llvm::ArrayRef;
 using llvm::StringRef;
 
-static constexpr llvm::StringLiteral kRemedy = "Export with torch.onnx.export(..., optimize=False)";
+static constexpr llvm::StringLiteral kRemedy =
+    "Export with shale.export, or with torch.onnx.export(..., optimize=False)";
 
 static std::string nodeOf(const NodeProto &node) {
   return "node '" + displayName(node.name()) + "'";
@@ -61,10 +62,8 @@ std::string messages::mismatch(const Mismatch &mismatch) {
            "': the export computed its weights from those of both layers, as for inference, so the "
            "two cannot be trained. " +
            kRemedy.str();
-  return sentenceOf(mismatch.difference, operation) +
-         ": a tool has changed the file after its export. Compile the file that "
-         "PyTorch wrote; if this is that file, pass --assume-form " +
-         displayName(operation.fx.target);
+  return sentenceOf(mismatch.difference, operation) + ". " + kRemedy.str() + "; --assume-form " +
+         displayName(operation.fx.target) + " takes the graph as it is";
 }
 
 // ---- what the exporter merged
@@ -146,8 +145,8 @@ std::string messages::mayHaveReadParameter(StringRef name, StringRef value, cons
          ": the export removed an operation that changed nothing, and the file does not show "
          "whether it read parameter '" +
          displayName(parameter) +
-         "', from whose values 0 or 1 can come; training would leave that use out. Export with "
-         "torch.onnx.export(..., optimize=False)";
+         "', from whose values 0 or 1 can come; training would leave that use out. " +
+         kRemedy.str();
 }
 
 std::string messages::lostProjection(StringRef parameter) {
@@ -157,14 +156,14 @@ std::string messages::lostProjection(StringRef parameter) {
 }
 
 std::string messages::lostParameters(ArrayRef<std::string> lost, ArrayRef<std::string> left,
-                                     bool areConstants) {
-  std::string them = lost.size() == 1 ? "it" : "them";
-  return are(lost) +
-         " listed but not in the graph: the export may have folded or left out what reads " + them +
-         (left.empty() ? "" : " (" + listOf(left) + ")") + ", and then training would leave " +
-         them + " out. " + kRemedy.str() + ", " + (areConstants ? "" : "or ") +
-         "pass --freeze for what is not to be trained" +
-         (areConstants ? ", or --constant NAME for a constant that depends on no parameter" : "");
+                                     const NodeProto *reader) {
+  std::string what;
+  if (!left.empty())
+    what = " (" + listOf(left) + (reader ? ", read by " + nodeOf(*reader) : "") + ")";
+  return are(lost) + " listed but not in the graph: the export folded or left out what reads " +
+         (lost.size() == 1 ? "it" : "them") + what + ". " + kRemedy.str() +
+         "; --freeze is for what is not to be trained" +
+         (reader ? ", --constant NAME for a constant that depends on no parameter" : "");
 }
 
 std::string messages::foldedFrom(const FoldedValue &value, StringRef parameter) {

@@ -38,9 +38,10 @@ std::string lostSum(const RemovedRead &read, size_t count);
 std::string mayHaveReadParameter(llvm::StringRef name, llvm::StringRef value,
                                  const RemovedRead *read, llvm::StringRef parameter);
 std::string lostProjection(llvm::StringRef parameter);
-/// `left`: constants or operations that may hide the parameters.
+/// `left`: constants or operations that may hide the parameters. `reader`: reads the first of these
+/// constants; null if they are operations.
 std::string lostParameters(llvm::ArrayRef<std::string> lost, llvm::ArrayRef<std::string> left,
-                           bool areConstants);
+                           const NodeProto *reader);
 std::string foldedFrom(const FoldedValue &value, llvm::StringRef parameter);
 std::string maybeFoldedFrom(const FoldedValue &value, llvm::StringRef parameter, bool isTarget);
 /// `constant`: of a condition or indices.

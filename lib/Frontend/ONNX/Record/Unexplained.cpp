@@ -36,6 +36,7 @@ Findings rules::lostParameters(const Known &known) {
     return Findings::error(messages::lostProjection(known.parameter(*index).name));
   std::vector<RemovedOperation> hidden = known.hidden();
   std::vector<std::string> lost, unused, left;
+  const NodeProto *reader = nullptr; // of the first constant
   for (size_t index = 0; index < known.found.list.size(); ++index) {
     if (!known.isMissing(index))
       continue;
@@ -51,18 +52,18 @@ Findings rules::lostParameters(const Known &known) {
         continue;
       mayBeFolded = true;
       addOnce(left, displayName(value.first().initializer->name()));
+      reader = reader ? reader : value.first().node;
     }
     bool isLost = mayBeFolded || !hidden.empty() || isNamed(known, index);
     (isLost ? lost : unused).push_back(displayName(name));
   }
-  bool areConstants = !left.empty(); // else operations, which --constant cannot name
   if (left.empty())
     for (const RemovedOperation &operation : hidden)
       addOnce(left, displayName(operation.name));
   if (!unused.empty())
     findings.notes.push_back(messages::unused(unused));
   if (!lost.empty())
-    findings.errors.push_back(messages::lostParameters(lost, left, areConstants));
+    findings.errors.push_back(messages::lostParameters(lost, left, reader));
   return findings;
 }
 
