@@ -103,8 +103,8 @@ template <bool isMasked> static bool importAttention(Node &node) {
   auto unit = [&](bool set) { return set ? node.builder.getUnitAttr() : UnitAttr(); };
   auto op = nn::AttentionOp::create(
       node.builder, node.loc,
-      TypeRange{q.clone(shape), RankedTensorType::get(q.getShape().drop_back(),
-                                                      node.builder.getF32Type())},
+      TypeRange{q.clone(shape),
+                RankedTensorType::get(q.getShape().drop_back(), node.builder.getF32Type())},
       query, key, value, mask, Value(), ValueRange(), FloatAttr(), UnitAttr(), unit(isMasked),
       unit(causal), IntegerAttr(), node.builder.getF64FloatAttr(scale), nn::DropAttr());
   if (!node.finish(op))
@@ -164,8 +164,8 @@ static bool importEmbeddingGradient(Node &node) {
   auto grad = Node::type(node.input(0)), indices = Node::type(node.input(1));
   int64_t rows = node.intAttr("num_weights", 0);
   if (rows <= 0 || node.attributesAreBad() || grad.getRank() == 0 ||
-      grad.getShape().drop_back() != indices.getShape() ||
-      !isa<FloatType>(grad.getElementType()) || !isa<IntegerType>(indices.getElementType()))
+      grad.getShape().drop_back() != indices.getShape() || !isa<FloatType>(grad.getElementType()) ||
+      !isa<IntegerType>(indices.getElementType()))
     return false;
   auto type = RankedTensorType::get({rows, grad.getShape().back()}, grad.getElementType());
   Value result = node.create<nn::EmbeddingGradOp>(type, node.input(1), node.input(0));
@@ -208,8 +208,12 @@ static bool importLoss(Node &node) {
 static bool noteLossGradient(Node &node) {
   if (!hasInputs(node, 4) || node.depth != 0)
     return false;
-  LossGradient gradient{node.input(0), node.input(1), node.input(2), node.input(3),
-                        node.intAttr("ignore_index", 0), node.flagAttr("mean", true)};
+  LossGradient gradient{node.input(0),
+                        node.input(1),
+                        node.input(2),
+                        node.input(3),
+                        node.intAttr("ignore_index", 0),
+                        node.flagAttr("mean", true)};
   if (!node.attributesAreBad())
     node.building.lossGradients[node.proto.output(0)] = gradient;
   return false;
@@ -231,8 +235,8 @@ static bool importLogSoftmaxGradient(Node &node) {
     return false;
   Value grad = of.grad;
   if (of.isMean) {
-    Value divisor = node.create<nn::MaxOp>(grad.getType(), of.total,
-                                           node.constant(Node::type(grad), 1));
+    Value divisor =
+        node.create<nn::MaxOp>(grad.getType(), of.total, node.constant(Node::type(grad), 1));
     grad = divisor ? node.binary<nn::DivOp>(grad, divisor) : Value();
     if (!grad)
       return false;
@@ -251,20 +255,21 @@ static constexpr WholeFunction kFunctions[] = {
     {"_scaled_dot_product_flash_attention_for_cpu",
      "fea04767ac2833c12de9dee308dd2c9835039e505c83098cde8262cc2f81919c", importAttention<false>},
     {"_scaled_dot_product_flash_attention_for_cpu_backward",
-     "535949c65e48e73bd13eea0f6a4c41821c2a8e79c68df8c053fd14dbc883800f", importAttentionGradient<false>},
+     "535949c65e48e73bd13eea0f6a4c41821c2a8e79c68df8c053fd14dbc883800f",
+     importAttentionGradient<false>},
     {"_scaled_dot_product_flash_attention_for_cpu_backward_masked",
      "0e01526502d55b55bd5f22d7f093f86a2d36c8d07271c1324383e4bea08bc151",
      importAttentionGradient<true>},
     {"_scaled_dot_product_flash_attention_for_cpu_masked",
      "bd879b52448fe1653607e97ecafe2ff429b03829de9940673875da4fbb1de378", importAttention<true>},
-    {"embedding_dense_backward",
-     "972e2dcba0c19e8d5f9db646acb6646f6cae85d3e8c62ca913762ccbcbd4a1e4", importEmbeddingGradient},
+    {"embedding_dense_backward", "972e2dcba0c19e8d5f9db646acb6646f6cae85d3e8c62ca913762ccbcbd4a1e4",
+     importEmbeddingGradient},
     {"native_layer_norm_backward",
      "2e4e5bfe8910569e1fcb311fc96387de242a17494b719ed331d72552b2351dbc", importLayerNormGradient},
-    {"nll_loss_backward",
-     "7fbbbab3c43553bba2678da7d370e4a9d539827950713cab6a601d7c1847d9b7", noteLossGradient},
-    {"nll_loss_forward",
-     "ac20db45cb9abd0d82e96fcab4fe986a72a0b81d9a72fccb52023c8c87500b8d", importLoss},
+    {"nll_loss_backward", "7fbbbab3c43553bba2678da7d370e4a9d539827950713cab6a601d7c1847d9b7",
+     noteLossGradient},
+    {"nll_loss_forward", "ac20db45cb9abd0d82e96fcab4fe986a72a0b81d9a72fccb52023c8c87500b8d",
+     importLoss},
 };
 
 const WholeFunction *onnx::findWholeFunction(StringRef name) {

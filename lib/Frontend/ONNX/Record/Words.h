@@ -32,7 +32,10 @@ inline constexpr llvm::StringLiteral
     kWrapper = "shale.wrapper",
     // Of the graph: the parameters that have requires_grad=False. Each line has one parameter, and
     // tabs separate its names in the user's module.
-    kFrozen = "shale.frozen";
+    kFrozen = "shale.frozen",
+    // Of a node of a traced step: "loss" if it makes the gradient of the loss with respect to
+    // itself.
+    kSeed = "shale.seed";
 
 // Targets of operations. The overload follows: "aten.linear.default".
 inline constexpr llvm::StringLiteral
