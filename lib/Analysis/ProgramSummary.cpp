@@ -4,12 +4,12 @@
 #include "dialects/nn/Ops/State.h"
 #include "lib/Analysis/ProgramLiveness.h"
 #include "lib/Analysis/Timeline.h"
+#include "lib/Analysis/UnitsAtOnce.h"
 #include "lib/Target/Target.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/MathExtras.h"
 #include <map>
-#include <set>
 
 using namespace mlir;
 using namespace shale;
@@ -158,28 +158,6 @@ struct ArenaUse {
 };
 } // namespace
 
-/// Returns the largest number of units that are gathered, or being gathered, at one position.
-static int64_t countUnitsAtOnce(const ProgramLiveness &liveness) {
-  std::vector<const LiveBuffer *> gathered;
-  for (const LiveBuffer &buffer : liveness.buffers) {
-    rt::BufferOp op = buffer.op;
-    if (op.getSpace() == rt::Space::Arena && op.getCategory() == rt::Category::Parameters &&
-        op.getMemory() == mem::Memory::Device)
-      gathered.push_back(&buffer);
-  }
-  size_t most = 0;
-  for (const LiveBuffer *at : gathered) { // the maximum is reached where a buffer begins
-    std::set<std::string> units;
-    for (const LiveBuffer *other : gathered)
-      if (other->begin <= at->begin && at->begin <= other->end) {
-        rt::BufferOp op = other->op;
-        units.insert(op.getName().str());
-      }
-    most = std::max(most, units.size());
-  }
-  return most;
-}
-
 /// Returns the buffers that copies in flight at `position` write. Their contents are still in the
 /// source, too.
 static DenseSet<Operation *> filledAt(rt::FuncOp function, const ProgramLiveness &liveness,
@@ -197,7 +175,7 @@ static FailureOr<ArenaUse> measureArena(rt::FuncOp function, mem::Memory memory)
   if (failed(liveness.run(function)))
     return failure();
   ArenaUse use;
-  use.unitsAtOnce = countUnitsAtOnce(liveness);
+  use.unitsAtOnce = mostUnitsAtOnce(wholeUnitsOf(function, liveness));
   std::map<int64_t, int64_t> changes;
   for (LiveBuffer &buffer : liveness.buffers)
     if (buffer.op.getSpace() == rt::Space::Arena && buffer.op.getMemory() == memory) {

@@ -2,10 +2,10 @@
 #include "dialects/mem/Mem.h"
 #include "lib/Analysis/Aliases.h"
 #include "lib/Analysis/Gathers.h"
+#include "lib/Analysis/UnitsAtOnce.h"
 #include "passes/schedule/Bodies.h"
 #include "passes/schedule/Passes.h"
 #include "llvm/ADT/MapVector.h"
-#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace shale;
@@ -30,16 +30,6 @@ static LogicalResult verifyStarted(ModuleOp module) {
 }
 
 //===- Units that are whole -----------------------------------------------===//
-
-namespace {
-/// One group of a unit, from where its gather or its copy starts to its last reader.
-struct Whole {
-  Operation *start;
-  StringAttr unit;
-  int64_t begin, firstRead, lastRead;
-};
-using Units = llvm::SmallSetVector<StringAttr, 8>;
-} // namespace
 
 /// Returns the value that an op brings if it starts the gather or the copy of a whole group of a
 /// unit, and the unit; else null.
@@ -66,35 +56,27 @@ static LogicalResult verifyUnitsAtOnce(Block &block, int64_t most) {
   int64_t count = 0;
   for (Operation &op : block)
     positions[&op] = count++;
-  SmallVector<Whole> wholes;
+  SmallVector<WholeUnit> wholes;
+  SmallVector<Operation *> starts;
   llvm::MapVector<int64_t, Operation *> readers; // first and last ones
   for (Operation &op : block) {
     auto [value, unit] = broughtBy(&op);
     if (!value || !firstReader(value))
       continue;
+    starts.push_back(&op);
     wholes.push_back(
-        {&op, unit, positions[&op], positions[firstReader(value)], positions[lastReader(value)]});
+        {unit, positions[&op], positions[firstReader(value)], positions[lastReader(value)]});
     readers[wholes.back().firstRead] = firstReader(value);
     readers[wholes.back().lastRead] = lastReader(value);
   }
   // Units are released at readers only: most are whole at one.
   for (auto [at, reader] : readers) {
-    Units alive, inUse;
-    const Whole *ahead = nullptr;
-    for (const Whole &whole : wholes) {
-      if (at < whole.begin || whole.lastRead < at)
-        continue;
-      alive.insert(whole.unit);
-      if (whole.firstRead <= at)
-        inUse.insert(whole.unit);
-      else
-        ahead = &whole;
-    }
-    if (int64_t(alive.size()) <= most || alive.size() == inUse.size())
+    UnitsAtOnce units = unitsAt(wholes, at);
+    if (units.all <= most || units.all == units.inUse)
       continue;
-    InFlightDiagnostic diag = ahead->start->emitOpError("brings unit '")
-                              << ahead->unit.getValue() << "' too early: " << alive.size()
-                              << " units are whole or in flight at once, of which " << inUse.size()
+    InFlightDiagnostic diag = starts[*units.ahead]->emitOpError("brings unit '")
+                              << wholes[*units.ahead].unit << "' too early: " << units.all
+                              << " units are whole or in flight at once, of which " << units.inUse
                               << " are in use; at most " << most
                               << " may be (max-gathers-in-flight)";
     diag.attachNote(reader->getLoc()) << "at this op";

@@ -1,5 +1,6 @@
 // Messages and exits of the runtime.
 #include "runtime/core/Error.h"
+#include "runtime/core/Output.h"
 
 #include <atomic>
 #include <cstdarg>
@@ -122,6 +123,7 @@ void complain(const char *level, const std::string &text) {
   if (barShown && isatty(STDERR_FILENO))
     line = "\n" + line;
   line += std::string(level) + ": " + message + "\n";
+  flushOutput(/*seconds=*/1); // what was printed before comes before it
   if (write(STDERR_FILENO, line.data(), line.size()) < 0) {
     // The error cannot be reported anywhere else.
   }
@@ -136,10 +138,10 @@ void warn(const char *pattern, ...) {
 }
 
 void die(int code, const std::string &message) {
-  fflush(stdout);
   int last = exitCode(code);
   if (last == code)
     complain("error", message);
+  flushOutput(/*seconds=*/1);
   _exit(last);
 }
 

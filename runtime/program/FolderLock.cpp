@@ -3,6 +3,7 @@
 #include "runtime/core/Error.h"
 #include "runtime/core/Files.h"
 #include "runtime/core/Process.h"
+#include "runtime/program/RunId.h"
 
 #include <cerrno>
 #include <climits>
@@ -17,12 +18,13 @@
 namespace shale::rt {
 
 namespace {
-/// A process, on all hosts and over their restarts.
+/// A process, on all hosts and over their restarts, and the run that it belongs to.
 struct Owner {
   std::string host;
   std::string boot, space; // the boot and the space of process numbers in which `pid` is valid
   long pid = 0;
   std::string start; // in ticks after the boot: a number is used again
+  std::string run;   // by its launcher; "": it has no name
 };
 
 Owner thisProcess() {
@@ -36,12 +38,13 @@ Owner thisProcess() {
   own.space = space;
   own.pid = getpid();
   own.start = startOf(getpid());
+  own.run = runId();
   return own;
 }
 
 std::string textOf(const Owner &owner) {
-  return format("%s\n%s\n%s\n%ld\n%s\n", owner.host.c_str(), owner.boot.c_str(),
-                owner.space.c_str(), owner.pid, owner.start.c_str());
+  return format("%s\n%s\n%s\n%ld\n%s\n%s\n", owner.host.c_str(), owner.boot.c_str(),
+                owner.space.c_str(), owner.pid, owner.start.c_str(), owner.run.c_str());
 }
 
 Owner parse(const std::string &text) {
@@ -53,8 +56,18 @@ Owner parse(const std::string &text) {
   std::getline(lines, owner.space);
   std::getline(lines, pid);
   std::getline(lines, owner.start);
+  std::getline(lines, owner.run);
   owner.pid = std::strtol(pid.c_str(), nullptr, 10);
   return owner;
+}
+
+/// "process 4711 of host 'node1' (Slurm job 17)", or "another run" if the owner is not known.
+std::string nameOf(const Owner &owner) {
+  if (owner.host.empty() || owner.pid <= 0)
+    return "another run";
+  std::string run = owner.run.empty() ? "" : " (" + printable(owner.run) + ")";
+  return format("process %ld of host '%s'%s", owner.pid, printable(owner.host).c_str(),
+                run.c_str());
 }
 
 /// Whether it is proved that the process has ended. Processes of other hosts, and those of before a
@@ -68,7 +81,15 @@ bool isGone(const Owner &owner) {
   return ended || startOf(static_cast<pid_t>(owner.pid)) != owner.start;
 }
 
-constexpr int64_t mostOfOwner = 4096; // bytes of .owner
+constexpr int64_t mostOfOwner = 4096; // bytes of .owner, and of .lock
+
+/// ": process .." as far as a locked file tells it.
+std::string holderOf(const std::string &lockPath) {
+  std::string text, trouble;
+  attempt(trouble, [&] { text = readText(lockPath, mostOfOwner); });
+  Owner owner = parse(text);
+  return owner.pid > 0 && !owner.host.empty() ? ": " + nameOf(owner) : "";
+}
 } // namespace
 
 FolderLock::FolderLock(const std::string &folder)
@@ -79,12 +100,13 @@ FolderLock::FolderLock(const std::string &folder)
       // A run on a host that cannot lock this folder may use it.
       if (exists(ownerPath))
         own();
+      sign();
       return;
     }
     int error = errno;
     if (error == EWOULDBLOCK)
-      fail(SHALE_EXIT_USAGE, "another run is using '%s'; pass another --out",
-           printable(folder).c_str());
+      fail(SHALE_EXIT_USAGE, "another run is using '%s'%s; end it or pass another --out",
+           printable(folder).c_str(), holderOf(lockPath).c_str());
     own();
     warn("the file system of '%s' cannot lock files (%s): the file .owner in it, with host and "
          "process, keeps other runs out",
@@ -118,11 +140,7 @@ void FolderLock::own() {
           SHALE_EXIT_USAGE,
           "%s may be using '%s', whose file system cannot lock files: end that run or pass another "
           "--out; if it is gone, remove '%s'",
-          other.host.empty() || other.pid <= 0
-              ? "another run"
-              : format("process %ld of host '%s'", other.pid, printable(other.host).c_str())
-                    .c_str(),
-          printable(folder).c_str(), printable(ownerPath).c_str());
+          nameOf(other).c_str(), printable(folder).c_str(), printable(ownerPath).c_str());
     // Several runs may find the same file. One of them renames it first.
     std::string taken = temporaryName(ownerPath);
     if (rename(ownerPath.c_str(), taken.c_str()) != 0)
@@ -136,11 +154,21 @@ void FolderLock::own() {
   }
 }
 
+/// Writes into the locked file who has it, for the message of another run. The lock holds without.
+void FolderLock::sign() {
+  std::string mine = textOf(thisProcess());
+  isSigned = ftruncate(lock, 0) == 0 &&
+             pwrite(lock, mine.data(), mine.size(), 0) == static_cast<ssize_t>(mine.size());
+}
+
 void FolderLock::release() {
   if (owned)
     unlink(ownerPath.c_str());
+  if (isSigned && ftruncate(lock, 0) != 0)
+    warn("cannot clear '%s': %s", printable(lockPath).c_str(), strerror(errno));
   if (lock >= 0)
     close(lock);
+  isSigned = false;
   owned = false;
   lock = -1;
 }

@@ -1,9 +1,10 @@
 // The lock of an output folder, by which no other run uses it.
 //
-// It is flock() on FOLDER/.lock. Where the file system has no locks (Lustre without -o flock, NFS
-// without lockd), a file FOLDER/.owner that names host and process takes its place. It is made
-// exclusively, so one run has it. A run that was killed leaves it; the next one takes it over if it
-// can prove, on the same host, that the process is gone.
+// It is flock() on FOLDER/.lock, in which the process that has it writes its name. Where the file
+// system has no locks (Lustre without -o flock, NFS without lockd), a file FOLDER/.owner that names
+// host and process takes its place. It is made exclusively, so one run has it. A run that was
+// killed leaves it; the next one takes it over if it can prove, on the same host, that the process
+// is gone.
 #ifndef SHALE_RUNTIME_PROGRAM_FOLDERLOCK_H
 #define SHALE_RUNTIME_PROGRAM_FOLDERLOCK_H
 
@@ -25,11 +26,13 @@ public:
 
 private:
   void own();
+  void sign();
   void release();
 
   std::string folder, lockPath, ownerPath;
   int lock = -1;
-  bool owned = false; // whether .owner is this process's
+  bool owned = false;    // whether .owner is this process's
+  bool isSigned = false; // whether .lock names this process
 };
 
 } // namespace shale::rt

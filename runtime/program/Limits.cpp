@@ -82,7 +82,7 @@ void checkMemory(const ShaleProgram &program, int localRanks) {
   int64_t perThread = stack.rlim_cur == RLIM_INFINITY ? 2 << 20 : int64_t(stack.rlim_cur);
   const char *asked = std::getenv("OMP_NUM_THREADS");
   int threads = asked ? std::atoi(asked) : std::max(1, availableCpus() / localRanks);
-  threads += 3; // of the communicator, its watch and signals
+  threads += 4; // of the communicator, its watch, signals and output
   int64_t stacks = threads * std::min<int64_t>(perThread, 1 << 30);
   constexpr int64_t libraries = 16 << 20; // code that oneDNN generates, buffers of connections
   // Code and libraries are mapped already.

@@ -4,6 +4,7 @@
 #include "runtime/checkpoint/Verify.h"
 #include "runtime/core/Error.h"
 #include "runtime/core/Files.h"
+#include "runtime/core/Output.h"
 #include "runtime/device/Device.h"
 #include "runtime/program/Describe.h"
 #include "runtime/program/Launcher.h"
@@ -26,7 +27,7 @@ __attribute__((section(".preinit_array"),
 
 /// Exits without destructors: worker threads may still use what these would free.
 [[noreturn]] static void leave(int code) {
-  fflush(stdout);
+  flushOutput(code == SHALE_EXIT_OK ? std::nullopt : std::optional<int>(1));
   _exit(code);
 }
 
@@ -88,6 +89,8 @@ static int start(int argc, char **argv) {
     setenv(kOwnCheckpoints, "1", 1);
   if (!trains)
     return launchRanks(world, argv, options.maxRestarts, options.out);
+  if (rendezvous.rank == 0)
+    startOutput();
   // Never destroyed: the communicator's thread may be waiting in it, and after a
   // failure nothing wakes that thread.
   return (new Training(shale_program, options, rendezvous))->run();

@@ -1,10 +1,12 @@
 // The thread that waits for signals; the training loop checks for them between steps.
 #include "runtime/program/Signals.h"
 #include "runtime/core/Error.h"
+#include "runtime/core/Output.h"
 #include "runtime/program/Requests.h"
 
 #include <atomic>
 #include <chrono>
+#include <cstdio>
 #include <mutex>
 #include <thread>
 #include <unistd.h>
@@ -62,10 +64,8 @@ static void receive(const siginfo_t &info) {
   if (recorded)
     return;
   if (speaking) {
-    const char line[] = "stopped by a signal before the first step: there is nothing to save\n";
-    if (write(STDOUT_FILENO, line, sizeof(line) - 1) < 0) {
-      // It cannot be reported anywhere else.
-    }
+    fputs("stopped by a signal before the first step: there is nothing to save\n", stdout);
+    flushOutput(/*seconds=*/1);
   }
   _exit(exitCodeOf(info.si_signo));
 }

@@ -4,6 +4,7 @@
 usage: modules.py --build DIR [--cases FOLDER] [--only NAME,..] [--meshes 0,1,..] [--jobs 1] [--limit 120] [--keep FOLDER]
        modules.py --build DIR --count 300 [--seed 0] [--python PYTHON] ..
        modules.py --build DIR --today --count 300 [--seed 0] [--python PYTHON] ..
+       modules.py --build DIR --today --exported --count 300 [--seed 0] [--python PYTHON] ..
        modules.py --build DIR --hf|--torchscript [--python PYTHON] ..
 
 Each case is compiled as by a user and trained for as many steps as PyTorch. Losses must be within 5e-5 and gradient norms within 2e-3 relative
@@ -14,6 +15,7 @@ passes if all runs follow, except for at most 2 % that are refused.
 --count draws so many cases first, with a PYTHON that has torch, onnxscript and onnxruntime. Cases whose file does not compute what PyTorch
 computes are set aside and counted. Refused cases are exported again with optimize=False, as the message advises, and must then follow.
 --today draws from test/models/today, training modules of many tasks, instead. There at most 10 % may be refused.
+--exported: by shale.export, with a batch; programs then get no flags but sizes. At most 5 % may be refused.
 --hf draws all models of test/models/hf instead, for --meshes 0,1,5: fsdp=1, full on fsdp=2, and fsdp=2,tp=2. --torchscript: by that exporter.
 """
 import argparse
@@ -30,7 +32,7 @@ import numpy as np
 
 from runner import MODELS, Case, metrics, read_safetensors
 
-LOSS, NORM, REFUSED, REFUSED_TODAY = 5e-5, 2e-3, 0.02, 0.1
+LOSS, NORM, REFUSED, REFUSED_TODAY, REFUSED_EXPORTED = 5e-5, 2e-3, 0.02, 0.1, 0.05
 MESHES = [("fsdp=1", []), ("fsdp=2 full", ["--mesh", "fsdp=2", "--shard", "full"]), ("fsdp=2 none", ["--mesh", "fsdp=2", "--shard", "none"]),
           ("replica=2,fsdp=2", ["--mesh", "replica=2,fsdp=2", "--shard", "full"]), ("tp=2", ["--mesh", "tp=2"]),
           ("fsdp=2,tp=2", ["--mesh", "fsdp=2,tp=2", "--shard", "full"])]
@@ -96,6 +98,8 @@ def follow(case, work, mesh, limit):
     """Runs a case on one mesh. Returns (class, message, error)."""
     program, out = work / "train", work / "run"
     trajectory = case.trajectory
+    if "export" in trajectory:  # the message of shale.export, which wrote no file
+        return REFUSES, f"export: {message(trajectory['export'])}"
     try:
         command([case.bin / "shalec", case.folder / case.model, "-o", program, *trajectory["flags"], *mesh], "shalec", limit)
         command([program, "--data", case.batches, "--steps", case.steps, *case.hyper_flags(), "--schedule", "constant", "--out", out], "program", limit)
@@ -130,6 +134,8 @@ def draw(a, work):
     parts = [["--seed", a.seed, "--count", half], ["--seed", a.seed + half, "--count", a.count - half]]
     if a.hf:
         parts = [["--only", ",".join(a.only)]] if a.only else [["--part", part] + ["--torchscript"] * a.torchscript for part in ("0/2", "1/2")]
+    if a.exported:
+        parts = [part + ["--shalec", a.build / "bin" / "shalec"] for part in parts]
     script = MODELS / ("hf" if a.hf else a.drawn) / "export.py"
     running = [subprocess.Popen([a.python, str(script), str(work), *map(str, part)], stdout=subprocess.PIPE, text=True) for part in parts]
     said = [one.communicate()[0] for one in running]
@@ -175,7 +181,7 @@ def summary(found, aside, most):
 
 def main():
     p = argparse.ArgumentParser()
-    p.add_argument("--build", required=True)
+    p.add_argument("--build", type=pathlib.Path, required=True)
     p.add_argument("--cases", type=pathlib.Path, default=MODELS / "modules" / "cases")
     p.add_argument("--only", type=lambda text: text.split(","))
     p.add_argument("--meshes", type=lambda text: [int(word) for word in text.split(",")], help="numbers of MESHES; default: the first five, or 0,1,5 with --hf")
@@ -185,6 +191,7 @@ def main():
     p.add_argument("--hf", action="store_true")
     p.add_argument("--torchscript", action="store_true")
     p.add_argument("--today", action="store_true")
+    p.add_argument("--exported", action="store_true")
     p.add_argument("--seed", type=int, default=0)
     p.add_argument("--python", default=sys.executable)
     p.add_argument("--keep", type=pathlib.Path, help="where drawn cases and programs stay")
@@ -202,8 +209,8 @@ def main():
         cases = sorted(path.parent for path in a.cases.glob("*/trajectory.json") if not a.only or path.parent.name in a.only)
         with ThreadPoolExecutor(a.jobs) as pool:
             found = sum(pool.map(lambda case: follow_all(a, case, work / "runs", a.meshes), cases), [])
-        follows = summary(found, aside, REFUSED_TODAY if a.today else REFUSED)
-        if a.count:
+        follows = summary(found, aside, REFUSED_EXPORTED if a.exported else REFUSED_TODAY if a.today else REFUSED)
+        if a.count and not a.exported:
             follows &= follow_remedy(a, found, work)
     sys.exit(0 if follows else 1)
 

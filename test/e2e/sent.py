@@ -94,14 +94,14 @@ def check_steps(case, out, what):
 
 def units_of(case, shards, gathered, reduced, replicas=1):
     """Elements of each unit by name, with padding: blocks, modules beside them with at least a quarter of a block's elements, and `root` for the
-    rest. Parameters are in the model's order."""
+    rest. Parameters are in the model's order, that of the exporter's signature if the file has one: the last of a unit is not padded."""
     weights, units, model = read_safetensors(case.folder / "final.safetensors"), {}, (case.folder / case.model).read_bytes()
     blocks = {name: re.match(r"(?:m\.)?(.*?\.\d+)\.", name) for name in weights}
     sizes = Counter()
     for name, block in blocks.items():
         sizes[block.group(1) if block else name.rpartition(".")[0]] += weights[name].size
     least = max(sizes[block.group(1)] for block in blocks.values() if block) / 4 if any(blocks.values()) else float("inf")
-    for name in sorted(weights, key=lambda name: model.find(name.encode())):
+    for name in sorted(weights, key=lambda name: max(model.find(f"target='{name}'".encode()), model.find(name.encode()))):
         module = name.rpartition(".")[0]
         own = module if module and name not in TIED and sizes[module] >= least else "root"
         units.setdefault(blocks[name].group(1) if blocks[name] else own, []).append(weights[name].size)
@@ -212,8 +212,7 @@ def check(a, work):
         runs = [(case, setting) for setting in REPLICAS] + [(accumulated, setting) for setting in ACCUMULATED]
     if a.whole:
         of = case if b"grad." in (case.folder / case.model).read_bytes() else Penalized(a.build, a.case, work)
-        # The small parameters of joint are padded otherwise in other types.
-        runs = [(of, setting) for setting in WHOLE if isinstance(of, Penalized) or setting[4:] == (4, 4)]
+        runs = [(of, setting) for setting in WHOLE]
     total = 0
     for number, (of, setting) in enumerate(runs):
         (work / str(number)).mkdir()

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Stops programs by signals at random moments.
 
-usage: signals.py --build DIR --case test/models/gpt2 [--count N] [--group N] [--seed N]
+usage: signals.py --build DIR --case test/models/gpt2 [--count N] [--group N] [--mpirun N] [--seed N]
 
 Sends SIGTERM, SIGINT, SIGHUP or SIGUSR1 to programs of 1, 2 and 4 ranks with one and two threads per rank, from the first millisecond
 on. Each must end with 75, or 130 for SIGINT, and leave nothing half-written; a run that has taken a step must have saved the state of
@@ -11,6 +11,9 @@ the system starts the process ends it without a word, before it has made a file.
 --group: the signal goes to all processes of a run on 2 ranks, as those of systemd, slurmstepd and kill -- -PGID do, in any order, and the
 launcher forwards it to the ranks as well: Shale's own, and stand-ins for torchrun, which forwards once, and for slurmstepd and mpirun, which
 send a signal twice. It is one request: none may lose its state.
+
+--mpirun: the signal goes to Open MPI's mpirun alone, which forwards SIGUSR1 at once. At SIGTERM it stops reading what the ranks print, sends
+SIGTERM after the seconds of odls_base_sigkill_timeout, and SIGKILL after as many again.
 """
 import os
 import pathlib
@@ -81,7 +84,7 @@ def judge(code, text, out, number, what):
     if code == 0:
         return "done"
     lines = metrics(out) if (out / "metrics.jsonl").exists() else []
-    saved = sorted(path.name for path in (out / "checkpoints").glob("step-*")) if (out / "checkpoints").exists() else []
+    saved = sorted(path.name for path in (out / "checkpoints").glob("step-*") if ".tmp" not in path.name) if (out / "checkpoints").exists() else []
     want = [f"step-{lines[-1]['step'] + 1:08d}"] if lines else []
     if saved != want:
         raise Deviates(f"{what}: checkpoints {saved}, and the last step is in {want}")
@@ -134,6 +137,35 @@ def stop_all(how, words, out, number, delay, draw):
     return judge(code, text, out, number, what)
 
 
+def stop_mpirun(words, out, number, patience):
+    """Signals mpirun once steps run. `patience`: its odls_base_sigkill_timeout in seconds."""
+    launcher = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca", "odls_base_sigkill_timeout", patience, "-np", 2]
+    process = subprocess.Popen([str(word) for word in [*launcher, *words]], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                               env={**bare(), **environment(1)}, start_new_session=True)
+    while process.poll() is None and not (out / "metrics.jsonl").exists():
+        time.sleep(0.01)
+    begin = time.monotonic()
+    process.send_signal(number)
+    text = process.communicate(timeout=120)[0].decode()
+    seconds = time.monotonic() - begin
+    what = f"signal {number} to mpirun with {patience} s"
+    # mpirun has a code of its own for a run that it has ended itself.
+    code = 75 if number == signal.SIGTERM and process.returncode == 1 else process.returncode
+    if judge(code, text, out, number, what) != "state":
+        raise Deviates(f"{what}: no state was saved: {text[-500:]}")
+    if seconds > 2 * patience + 10:
+        raise Deviates(f"{what}: the run ended after {seconds:.1f} s")
+
+
+def stop_mpiruns(a, program, tokens, work):
+    # So many steps that rank 0 prints more than a terminal takes while mpirun does not read.
+    for i in range(a.mpirun):
+        out = work / f"mpirun{i}"
+        number, patience = ((signal.SIGTERM, 3), (signal.SIGUSR1, 3), (signal.SIGTERM, 1))[i % 3]
+        stop_mpirun(command(program, tokens, out, 1000000), out, number, patience)
+    return f"{a.mpirun} signals to mpirun"
+
+
 def stop_groups(a, program, tokens, whole, seconds, work, draw):
     counts = {"start": 0, "nothing": 0, "state": 0, "done": 0}
     for i in range(a.group):
@@ -176,10 +208,11 @@ def check(a, work):
     if a.count and counts["state"] == 0:
         raise Deviates(f"no signal arrived during a step: {counts}")
     groups = stop_groups(a, work / "train2", tokens, work / "whole2", seconds[2], work, draw)
+    groups += "; " + stop_mpiruns(a, work / "train2", tokens, work)
     return f"{a.count} signals: " + ", ".join(f"{count} {name}" for name, count in counts.items()) + f"; {groups}"
 
 
 if __name__ == "__main__":
     main(check, ("--case", {"required": True}), ("--count", {"type": int, "default": 18}), ("--group", {"type": int, "default": 8}),
-         ("--seed", {"type": int, "default": 1}),
+         ("--mpirun", {"type": int, "default": 2}), ("--seed", {"type": int, "default": 1}),
          success="stops:")

@@ -89,7 +89,7 @@ def main():
     a.batch = given.load(a.batch) if a.batch else None
     built = build.from_own(a) if a.own else build.from_transformers(a)
     file.make(a, built, output, shalec)
-    check.describe(shalec, output, built.positions if a.shapes_only else None, a.shapes_only, built)
+    check.describe(shalec, output, built.positions if a.shapes_only else None, a.shapes_only)
 
 
 if __name__ == "__main__":

@@ -145,8 +145,8 @@ EMIT(TanhOp) { return math::TanhOp::create(b, loc, args[0]); }
 EMIT(ErfOp) { return math::ErfOp::create(b, loc, args[0]); }
 EMIT(ErfcOp) { return erfc(b, loc, args[0]); }
 EMIT(SigmoidOp) { return sigmoid(b, loc, args[0]); }
-EMIT(SinOp) { return math::SinOp::create(b, loc, args[0]); }
-EMIT(CosOp) { return math::CosOp::create(b, loc, args[0]); }
+EMIT(SinOp) { return sin(b, loc, args[0]); }
+EMIT(CosOp) { return cos(b, loc, args[0]); }
 EMIT(SiluOp) { return arith::MulFOp::create(b, loc, args[0], sigmoid(b, loc, args[0])); }
 
 EMIT(GeluOp) {

@@ -219,11 +219,13 @@ static Stops findStops(const GraphProto &graph, const NodeSet &needed, const Imp
                        llvm::function_ref<bool(const NodeProto &)> passesGradients,
                        llvm::function_ref<bool(const NodeProto &)> mayPassGradients) {
   Stops stops;
+  bool isAutocast = options.assumeAutocast ||
+                    metadata(graph.metadata_props(), words::kBlocks) == words::kAutocast;
   for (const NodeProto &node : graph.node()) {
     if (!needed.contains(&node) || !mayPassGradients(node))
       continue;
     bool passes = passesGradients(node);
-    if (passes && isOfContext(node) && !options.assumeAutocast)
+    if (passes && isOfContext(node) && !isAutocast)
       stops.inContext.push_back(&node);
     else if (passes && detached.contains(node))
       stops.detaching.push_back(&node);

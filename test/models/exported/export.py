@@ -43,6 +43,9 @@ def load(name, path):
 hf = load("hf_export", HERE.parent / "hf" / "export.py")
 batches, models = sys.modules["batches"], sys.modules["models"]  # which it imported
 own = load("exported_own", HERE / "own.py")
+untraced = load("exported_untraced", HERE / "untraced.py")
+gradients = load("exported_backward", HERE / "backward.py")
+table = load("shale_export_backward", TOOLS / "shale_export" / "backward.py").TABLE
 
 
 class OwnLoss(torch.nn.Module):
@@ -66,6 +69,12 @@ def own_module(name, of=lambda: OwnLoss(own.Own())):
     torch.manual_seed(0)
     text = batches.text(np.random.default_rng(0), (hf.STEPS, hf.BATCH, hf.SEQUENCE + 1))
     return undropped(of()), {"tokens": text[..., :-1].copy(), name: text[..., 1:].copy()}
+
+
+def untraced_module(kind):
+    torch.manual_seed(0)
+    text = batches.text(np.random.default_rng(0), (hf.STEPS, hf.BATCH, hf.SEQUENCE + 1))
+    return kind(), {"tokens": text[..., :-1].copy(), "targets": text[..., 1:].copy()}
 
 
 def masked_module():
@@ -103,15 +112,16 @@ CASES = {
     "own-sorted": lambda work: (own_module("targets", own.Sorted), [f"{HERE / 'own.py'}:Sorted"]),
     "own-batch": lambda work: (masked_module(), [f"{HERE / 'own.py'}:Masked", "--batch", f"{HERE / 'own.py'}:masked_batch"]),
     "own-logits": lambda work: (own_module("labels"), [f"{HERE / 'own.py'}:Logits", "--loss", "next-token"]),
+    **{f"untraced-{kind.__name__}": lambda work, kind=kind: (untraced_module(kind), [f"{HERE / 'untraced.py'}:{kind.__name__}"]) for kind in untraced.CLASSES},
 }
 REFUSED = [  # exit code, words, arguments
     (65, ["not the module"], ["own.py:Random", "--input", "tokens=int64[batch,sequence]"]),
-    (65, ["does not train the module", "'blocks.0.up.weight'"], ["own.py:Hooked"]),
-    (65, ["does not train the module", "'inner."], ["own.py:Gated"]),
+    (65, ["does not train the module", "'blocks.0.up.weight'"], ["own.py:Hooked", "--gradients", "derived"]),
+    (65, ["does not train the module", "'inner."], ["own.py:Gated", "--gradients", "derived"]),
     (65, ["nothing to train"], ["own.py:Unasked"]),
-    (65, ["does not train the module", "'embedding.weight'"], ["own.py:Reversed"]),
-    (65, ["does not train the module", "'blocks.0.up."], ["own.py:Hidden"]),
-    (65, ["does not train the module", "'blocks.0.up."], ["own.py:Inferred"]),
+    (65, ["does not train the module", "'embedding.weight'"], ["own.py:Reversed", "--gradients", "derived"]),
+    (65, ["does not train the module", "'blocks.0.up."], ["own.py:Hidden", "--gradients", "derived"]),
+    (65, ["does not train the module", "'blocks.0.up."], ["own.py:Inferred", "--gradients", "derived"]),
     (65, ["own.py:", "Own.__init__() got an unexpected keyword"], ["own.py:Broken"]),
     (65, ["'embedding' has max_norm", "max_norm=None"], ["own.py:Renormalized", "--no-check"]),
     (65, ["--fixed sequence", "'tokens'"], ["own.py:Fixed"]),
@@ -157,12 +167,13 @@ def make(folder, name):
         raise RuntimeError(f"{folder} holds {sorted(folder.iterdir())}")
     recorded = {one.key: one.value for one in onnx.load(folder / "model.onnx", load_external_data=False).graph.metadata_props if one.key.startswith("shale")}
     frozen = recorded.pop("shale.frozen", "").splitlines()
-    if recorded != {"shale.wrapper": "model"}:
+    known = {"shale.wrapper": ("model",), "shale.gradients": ("traced",), "shale.blocks": ("autocast",)}
+    if "shale.wrapper" not in recorded or any(value not in known.get(key, ()) for key, value in recorded.items()):
         raise RuntimeError("the file does not record the module that export.py wraps around the user's")
     if ("embedding.weight\thead.weight" in frozen) != (name == "own-frozen") or len(frozen) != (11 if name == "own-frozen" else 0):
         raise RuntimeError(f"the file records that these parameters are frozen: {frozen}")
-    half = "bf16" in name
-    steps = hf.train(module, batches, torch.float32)
+    half = "bf16" in name or "Autocast" in name
+    steps = hf.train(module, batches, torch.float32, copied=not name.startswith("untraced"))
     save_safetensors(folder / "batches.safetensors", batches)
     dims = [f"batch={hf.BATCH}"] + ([] if name in ("vit", "own-batch") else [f"sequence={hf.SEQUENCE}"])
     (folder / "trajectory.json").write_text(json.dumps({
@@ -223,7 +234,7 @@ def check_tokens(folder):
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("folder", type=pathlib.Path)
-    p.add_argument("--only", type=lambda text: text.split(","), default=[*CASES, "refused", "shapes", "tokens"])
+    p.add_argument("--only", type=lambda text: text.split(","), default=[*CASES, "backward", "refused", "shapes", "tokens"])
     a = p.parse_args()
     logging.disable(logging.WARNING)
     torch.set_num_threads(1)
@@ -233,7 +244,7 @@ def main():
     failed = 0
     for name in a.only:
         try:
-            others = {"refused": check_refused, "shapes": check_shapes, "tokens": check_tokens}
+            others = {"backward": lambda _: gradients.check(table), "refused": check_refused, "shapes": check_shapes, "tokens": check_tokens}
             print(f"{name}: {others[name](a.folder) if name in others else make(a.folder / name, name)}", flush=True)
         except Exception as error:
             failed += 1

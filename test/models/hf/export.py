@@ -50,8 +50,9 @@ def step(model, optimizer, batches, index, kind):
     return {"loss": loss.item(), "grad_norm": norm.item()}
 
 
-def train(model, batches, kind):
-    model = copy.deepcopy(model).to(kind)
+def train(model, batches, kind, copied=True):
+    """PyTorch's steps. A copy of a module does not have the hooks of its parameters."""
+    model = (copy.deepcopy(model) if copied else model).to(kind)
     optimizer = torch.optim.AdamW(model.parameters(), lr=LR, betas=BETAS, eps=EPS, weight_decay=DECAY)
     # The fused attention of CPUs has wrong gradients in rows that see no key: those left of the first token of a padded row.
     with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):

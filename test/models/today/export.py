@@ -3,11 +3,15 @@
 onnxruntime.
 
 usage: export.py FOLDER [--seed 0] [--count 1 | --seeds N,..] [--no-optimize] [--short-traces]
+       export.py FOLDER --shalec FILE ..
 
 FOLDER/SEED/ gets model.onnx (torch.onnx.export with its default settings), batches.safetensors and trajectory.json: the task, the flags that
 shalec needs, the optimizer, losses (before the update) and gradient norms (before clipping) of four steps, and the trained parameters by
 name, as their product with cos(0), cos(1), .. A case is set aside, with FOLDER/SEED/aside.txt instead, where the file's first loss under ONNX
 Runtime is not PyTorch's, where PyTorch's f32 run is not that of f64, or where torch.onnx.export fails.
+
+--shalec: exports by shale.export, with the first batch and the compiler that it names. Then programs get no flags but the size of the batch, and a
+refused module has trajectory.json with the message, and no file.
 """
 import argparse
 import contextlib
@@ -15,6 +19,7 @@ import copy
 import io
 import json
 import logging
+import os
 import pathlib
 import random
 import re
@@ -27,7 +32,8 @@ import onnxruntime
 import torch
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path += [str(HERE), str(HERE.parent), str(HERE.parents[1] / "e2e")]
+TOOLS = HERE.parents[2] / "tools"
+sys.path += [str(HERE), str(HERE.parent), str(HERE.parents[1] / "e2e"), str(TOOLS / "export"), str(TOOLS / "python")]
 import tasks  # noqa: E402
 from drawn import Aside, describe_parameters, shorten_traces  # noqa: E402
 from runner import save_safetensors  # noqa: E402
@@ -65,6 +71,19 @@ def export(model, path, batches, optimize):
                           external_data=False, optimize=optimize)
 
 
+def export_checked(model, path, batches, shalec):
+    """Exports by shale.export. Returns its message if it refuses the module."""
+    import shale
+    hidden = io.StringIO()
+    os.environ["PATH"] = f"{shalec.resolve().parent}{os.pathsep}{os.environ['PATH']}"
+    try:
+        with contextlib.redirect_stdout(hidden), contextlib.redirect_stderr(hidden):
+            shale.export(model, path, batch={name: torch.from_numpy(value[0].copy()) for name, value in batches.items()})
+    except shale.Error as error:
+        return str(error)
+    return None
+
+
 def check_file(path, batches, wanted):
     """Returns the inputs that the file has; the exporter drops those that are not read. `wanted`: the first loss, or None if the file does
     not compute it: the exporter writes batch normalizations as in evaluation, and the record of the file has that they train."""
@@ -78,7 +97,7 @@ def check_file(path, batches, wanted):
     return inputs
 
 
-def make(folder, seed, short, optimize):
+def make(folder, seed, short, optimize, shalec):
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     torch.manual_seed(seed)
@@ -93,21 +112,26 @@ def make(folder, seed, short, optimize):
         for got, want in zip(steps, exact):
             if not abs(got["loss"] - want["loss"]) <= 1e-5 or not abs(got["grad_norm"] - want["grad_norm"]) <= 4e-4 * want["grad_norm"]:
                 raise Aside(f"PyTorch's f32 run is not its f64 run: {got}, {want}")
+        refused = None
         try:
-            export(copy.deepcopy(model), path, batches, optimize)
+            if shalec:
+                refused = export_checked(copy.deepcopy(model), path, batches, shalec)
+            else:
+                export(copy.deepcopy(model), path, batches, optimize)
         except Exception as error:  # any exception of the exporter
             raise Aside(f"torch.onnx.export: {type(error).__name__} {str(error)[:200]}") from error
         if short:
             shorten_traces(path)
         normalizes = any(isinstance(part, torch.nn.modules.batchnorm._BatchNorm) for part in model.modules())
-        inputs = check_file(path, batches, None if normalizes else steps[0]["loss"])
+        inputs = list(batches) if shalec else check_file(path, batches, None if normalizes else steps[0]["loss"])
     except Aside as why:
         (folder / "aside.txt").write_text(f"{why}\n{json.dumps(drawn)}\n")
         raise
     save_safetensors(folder / "batches.safetensors", {name: batches[name] for name in inputs})
     frozen = "|".join(re.escape(name) for name, value in model.named_parameters() if not value.requires_grad)
+    flags = [] if shalec else ["--keep-prefix", *model.flags, *(["--freeze", f"^({frozen})$"] if frozen else [])]
     (folder / "trajectory.json").write_text(json.dumps({
-        "seed": seed, "module": drawn, "flags": ["--dim", f"batch={BATCH}", "--keep-prefix"] + model.flags + (["--freeze", f"^({frozen})$"] if frozen else []),
+        **({"export": refused} if refused else {}), "seed": seed, "module": drawn, "flags": ["--dim", f"batch={BATCH}", *flags],
         "optimizer": OPTIMIZER, "clip_grad_norm": 1.0, "steps": steps, "parameters": describe_parameters(model, trained, exactly, STEPS * OPTIMIZER["lr"], noise)}, indent=1) + "\n")
     return drawn
 
@@ -119,6 +143,7 @@ def main():
     p.add_argument("--count", type=int, default=1)
     p.add_argument("--seeds", type=lambda text: [int(word) for word in text.split(",")])
     p.add_argument("--short-traces", action="store_true", help="without the folders of source files")
+    p.add_argument("--shalec", type=pathlib.Path, help="export by shale.export, with this compiler")
     p.add_argument("--no-optimize", action="store_true", help="export with optimize=False")
     a = p.parse_args()
     warnings.simplefilter("ignore")
@@ -126,7 +151,7 @@ def main():
     torch.set_num_threads(1)
     for seed in a.seeds or range(a.seed, a.seed + a.count):
         try:
-            print(f"{seed:05}: {json.dumps(make(a.folder / f'{seed:05}', seed, a.short_traces, not a.no_optimize))}", flush=True)
+            print(f"{seed:05}: {json.dumps(make(a.folder / f'{seed:05}', seed, a.short_traces, not a.no_optimize, a.shalec))}", flush=True)
         except Aside as why:
             print(f"{seed:05}: set aside: {why}", flush=True)
 

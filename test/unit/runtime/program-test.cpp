@@ -448,6 +448,42 @@ TEST_F(Program, RanksOfAnotherRunAreStrangers) {
   EXPECT_FALSE(exists(work + "/b/metrics.jsonl"));
 }
 
+// Two starts with one port and one folder: a copy of a command, or a second job of the same script.
+TEST_F(Program, ASecondStartIsToldWhoUsesTheFolder) {
+  int port = 20000 + getpid() % 20000 + 400;
+  auto ranks = [&](const char *run, const char *flags) {
+    std::string script;
+    for (int rank : {0, 1})
+      script += format("TORCHELASTIC_RUN_ID=%s RANK=%d LOCAL_RANK=%d WORLD_SIZE=2 "
+                       "LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=%d %s/bigram-2-full "
+                       "--lr 0.05 --data data.txt --out r %s >%s%d.log 2>&1 & %s%d=$!\n",
+                       run, rank, rank, port, folder().c_str(), flags, run, rank, run, rank);
+    return script;
+  };
+  write(work + "/two.sh",
+        "export OMP_NUM_THREADS=1\n" + ranks("first", "--steps 100000000") +
+            "until grep -q step r/metrics.jsonl; do sleep 0.01; done\n"
+            "cp r/.lock named; wc -l <r/metrics.jsonl >before\n" +
+            ranks("second", "--steps 4 --comm-timeout 3") +
+            "wait $second0; echo $? >codes; wait $second1; echo $? >>codes\n"
+            "kill $first0; wait $first0; echo $? >>codes; wait $first1; echo $? >>codes\n"
+            "wc -c <r/.lock >cleared\n");
+  ASSERT_EQ(system(("cd " + work + " && timeout 100 bash two.sh").c_str()), 0);
+  EXPECT_EQ(bytes("codes"), "64\n76\n75\n75\n") << bytes("second0.log") << bytes("second1.log");
+  std::istringstream named(bytes("named"));
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(named, line);)
+    lines.push_back(line);
+  ASSERT_EQ(lines.size(), 6u);
+  EXPECT_EQ(lines[5], "torchrun first");
+  EXPECT_EQ(bytes("second0.log"), "rank 0: error: another run is using 'r': process " + lines[3] +
+                                      " of host '" + lines[0] +
+                                      "' (torchrun first); end it or pass another --out\n");
+  EXPECT_EQ(bytes("second1.log").find("step 1/4"), std::string::npos) << bytes("second1.log");
+  EXPECT_EQ(bytes("first0.log").find("error"), std::string::npos) << bytes("first0.log");
+  EXPECT_EQ(bytes("cleared"), "0\n");
+}
+
 // A bit of one rank's weights flips after step 5. Nothing is saved over the checkpoint of step 4.
 TEST_F(Program, ReplicasThatDifferEndTheRunWith94) {
   std::string flags = "--steps 9 --save-every 4 --check-replicas ";
@@ -486,7 +522,7 @@ TEST_F(Program, NonFiniteEndsWith93AndNoCheckpoint) {
   Result result = train("2-full", "r", "--steps 10", "BIGRAM_NAN=4");
   EXPECT_EQ(result.code, 93) << result.text;
   std::vector<json> lines = metrics("r");
-  ASSERT_EQ(lines.size(), 5u);
+  ASSERT_EQ(lines.size(), 6u);
   EXPECT_TRUE(lines[4]["loss"].is_null());
   EXPECT_TRUE(listFolder(work + "/r/checkpoints").empty());
   EXPECT_FALSE(exists(work + "/r/model.safetensors"));
@@ -503,7 +539,7 @@ TEST_F(Program, AStepInFlightAfterANonFiniteOneChangesNothing) {
     EXPECT_NE(result.text.find(line), std::string::npos) << line << "\n" << result.text;
   EXPECT_EQ(result.text.find("step 6 enable"), std::string::npos) << result.text;
   std::vector<json> expected = metrics("near"), lines = metrics("far");
-  ASSERT_EQ(lines.size(), 5u);
+  ASSERT_EQ(lines.size(), 6u);
   for (int s = 0; s < 5; ++s)
     EXPECT_EQ(lines[s]["loss"], expected[s]["loss"]);
   EXPECT_FALSE(exists(work + "/far/model.safetensors"));
@@ -996,7 +1032,7 @@ TEST_F(Program, FoldersWithoutLocks) {
   std::istringstream text(killed);
   for (std::string line; std::getline(text, line);)
     lines.push_back(line);
-  ASSERT_EQ(lines.size(), 5u);
+  ASSERT_EQ(lines.size(), 6u);
   std::ifstream stat("/proc/self/stat");
   std::string start;
   for (int field = 0; field < 22; ++field) // the name of this test has no space
@@ -1034,7 +1070,23 @@ TEST_F(Program, FoldersWithoutLocks) {
   EXPECT_EQ(train("1", "s", "--steps 2", withFaults("FAULT_NO_LOCK=37")).code, 0);
   result = train("1", "s", "--steps 3", withFaults("FAULT_NO_LOCK=11"));
   EXPECT_EQ(result.code, 64) << result.text;
-  EXPECT_NE(result.text.find("another run is using 's'"), std::string::npos) << result.text;
+  EXPECT_NE(result.text.find("another run is using 's'; end it"), std::string::npos) << result.text;
+}
+
+// What .lock says is another process's word: it is printed, not believed.
+TEST_F(Program, ALockWithoutANameIsALock) {
+  const std::pair<std::string, const char *> contents[] = {
+      {"", "using 's'; end it"},
+      {std::string(5000, 'x'), "using 's'; end it"},
+      {"h\nb\ns\n-5\n1\n\n", "using 's'; end it"},
+      {"\x1b[31m\nb\ns\n7\n1\n\n", "process 7 of host '\\x1b[31m'; end it"}};
+  ASSERT_EQ(train("1", "s", "--steps 2").code, 0);
+  for (const auto &[content, words] : contents) {
+    write(work + "/s/.lock", content);
+    Result result = train("1", "s", "--steps 3", withFaults("FAULT_NO_LOCK=11"));
+    EXPECT_EQ(result.code, 64) << result.text;
+    EXPECT_NE(result.text.find(words), std::string::npos) << result.text;
+  }
 }
 
 // The order of rows depends on the data files, so they are those of the checkpoint.

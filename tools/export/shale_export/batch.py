@@ -3,8 +3,10 @@
 The caller's batch is used where there is one. Inputs that it does not have get random values.
 """
 import contextlib
+import sys
 
 import torch
+import torch.utils.checkpoint
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
@@ -94,6 +96,42 @@ class WithoutDropout(TorchFunctionMode):
             else:
                 keywords["dropout_p"] = 0.0
         return function(*arguments, **keywords)
+
+
+@contextlib.contextmanager
+def without_autocast():
+    """torch.autocast has no effect. The types in which a program computes are those of its flags, not those of the file."""
+    kind = torch.amp.autocast_mode.autocast
+    kept = kind.__enter__, kind.__exit__
+    kind.__enter__, kind.__exit__ = lambda self: self, lambda *_: None
+    try:
+        yield
+    finally:
+        kind.__enter__, kind.__exit__ = kept
+
+
+def uses_no_grad(module, values, what):
+    """Whether the module computes with torch.no_grad(), inference_mode() or set_grad_enabled(). Those of checkpoints are
+    not its own."""
+    kinds, found = [torch.no_grad, torch.inference_mode, torch.set_grad_enabled], []
+    kept = [kind.__init__ for kind in kinds]
+
+    def watch(made):
+        def __init__(self, *arguments, **keywords):
+            caller = sys._getframe(1).f_code.co_filename
+            if caller not in (__file__, torch.utils.checkpoint.__file__, torch.autograd.grad_mode.__file__):
+                found.append(caller)
+            made(self, *arguments, **keywords)
+        return __init__
+
+    try:
+        for kind, made in zip(kinds, kept):
+            kind.__init__ = watch(made)
+        loss_of(module, values, what)
+    finally:
+        for kind, made in zip(kinds, kept):
+            kind.__init__ = made
+    return bool(found)
 
 
 def is_random(module, values, what):

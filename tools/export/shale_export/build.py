@@ -30,11 +30,11 @@ def wrap(model, names, call):
 
 class Built:
     """A module to export: `module` wraps the user's `model`."""
-    has_dropout = has_draws = False  # whether the exported graph has Dropout nodes, and others that draw random numbers
+    has_dropout = has_draws = has_halves = False  # whether the exported graph has Dropout nodes, others that draw random numbers, and 16-bit floats
 
     def __init__(self, module, model, inputs, vocabulary, positions):
         self.module, self.model, self.inputs, self.vocabulary, self.positions = module, model, inputs, vocabulary, positions
-        self.assumed = []  # flags without which shalec refuses the file, and with which it has the module's gradients
+        self.without_grad = True  # whether a part of the module may be under torch.no_grad()
         self.given, self.values = {}, given.RANDOM  # the caller's batch, and what the values of the module are called
         self.trained = None  # the parameters that have gradients, where PyTorch computes them
 

@@ -99,8 +99,8 @@ def keep_all(model):
                 node.input[2] = ""
 
 
-def describe(shalec, path, positions, shapes_only, built):
-    """Prints the commands that shalec proposes, with the flags that the module needs."""
+def describe(shalec, path, positions, shapes_only):
+    """Prints the commands that shalec proposes."""
     if shapes_only:
         print("to plan it, with sizes and a mesh of your choice:\n"
               f"  shalec {path} --dim batch=8 --dim sequence={min(1024, positions or 1024)} --mesh fsdp=8 --plan-only")
@@ -108,13 +108,11 @@ def describe(shalec, path, positions, shapes_only, built):
     if not shalec:
         print(f"shalec {path} --describe says what it is, and prints the commands that compile and train it")
         return
-    done = subprocess.run([shalec, str(path), "--describe", *built.assumed], capture_output=True, text=True, errors="replace")
+    done = subprocess.run([shalec, str(path), "--describe"], capture_output=True, text=True, errors="replace")
     if done.returncode:
         raise Failure(DATA, f"the file is written, but shalec refuses it:\n{done.stderr.strip()[-1500:]}")
     lines = done.stdout.splitlines()
     start = next((i for i, line in enumerate(lines) if line.startswith("to compile and train it")), len(lines))
-    more = " ".join(built.assumed)
-    for line in lines[start:]:
-        print(f"{line} {more}" if more and line.startswith("  shalec ") else line)
+    print("\n".join(lines[start:]))
     if "tokens.bin" in done.stdout:
         print(f"  # {pathlib.Path(__file__).resolve().parents[1] / 'tokens.py'} makes tokens.bin of a text")

@@ -31,7 +31,7 @@ def make(a, built, output, shalec):
     batches = batch.Batches(a, built, sizes, vocabulary)
     values = batches.first()
     if a.check and not a.shapes_only:
-        batch.loss_of(built.module, values, built.values)
+        built.without_grad = batch.uses_no_grad(built.module, values, built.values)
     print(f"inputs      {', '.join(map(str, built.inputs))}", flush=True)
     with whole_files(output) as folder:
         total = choose(a, built, folder / output.name, shalec, batches)
@@ -59,8 +59,15 @@ def choose(a, built, path, shalec, batches):
         if error.code != DATA:
             raise
         raise Failure(DATA, f"{why}\n  PyTorch's own gradients (--gradients traced) cannot be exported either: {error}") from error
-    print(f"gradients   {WAYS[graph.TRACED]}, since with derived ones {str(why).splitlines()[0]}", flush=True)
+    print(f"gradients   {WAYS[graph.TRACED]}; with derived ones {reason(why)}", flush=True)
     return total
+
+
+def reason(error):
+    """The first sentence of a failure: shalec's, where it refuses the file."""
+    lines = str(error).splitlines()
+    refused = [line.partition("shalec: error: ")[2] for line in lines if line.startswith("shalec: error: ")]
+    return f"shalec refuses the file: {refused[0].partition('.onnx: ')[2] or refused[0]}" if refused else lines[0]
 
 
 def attempt(a, built, path, shalec, batches, way):
@@ -68,6 +75,7 @@ def attempt(a, built, path, shalec, batches, way):
     built.trained = None
     program = graph.export(a, built, batches.first(), way)
     built.has_dropout, built.has_draws = graph.has_nodes(program, ("Dropout",)), graph.has_nodes(program, graph.DRAWING)
+    built.has_halves = graph.has_halves(program)
     graph.check_symbolic(a, built, program)
     graph.say_trainable(program, built)
     total = graph.write(a, program, built, path.parent, path.name)

@@ -6,14 +6,16 @@ import subprocess
 import tempfile
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
-from .batch import WithoutDropout, is_random, loss_of, moved, same_buffers
+from .batch import WithoutDropout, is_random, loss_of, moved, same_buffers, without_autocast
 from .check import BAR
 from .cli import DATA, Failure, brief, libraries, note
 
 RATE = 1024.0       # of the step: the change of a weight is large beside its rounding
 GRADIENT_BAR = 2e-3  # relative to the norm of the gradient of a parameter, or 1e-6 of the norm of all
-AUTOCAST = "--assume-autocast"
+HALF_BAR, HALF_GRADIENT_BAR = 1e-3, 5e-2  # the same where the module itself rounds to 16 bits, and the program does not
 DIFFERS = ("\n  A forward graph does not have hooks, functions with a backward of their own, torch.no_grad() and torch.inference_mode(); --gradients traced "
            "writes the gradients\n  that PyTorch computes. Nothing is written; --no-check writes the file all the same")
 PATIENCE = 600      # seconds for the compiler, and for the step
@@ -28,16 +30,13 @@ def run_tool(words, what):
 
 
 def compile_file(a, built, path, shalec, sizes, work):
-    """Compiles the file for plain SGD, without dropout. Returns what went wrong, or None."""
-    words = [shalec, path, "-o", work / "train", "--optimizer", "sgd", *(["--dropout", "off"] if built.has_dropout else [])]
+    """Compiles the file for plain SGD in f32, without dropout. Returns what went wrong, or None."""
+    words = [shalec, path, "-o", work / "train", "--optimizer", "sgd", *(["--dropout", "off"] if built.has_dropout else []),
+             *(["--param-dtype", "f32"] if built.has_halves else [])]
     for name, size in sizes.items():
         if name not in a.fixed:
             words += ["--dim", f"{name}={size}"]
-    wrong = run_tool(words, "shalec")
-    if wrong and AUTOCAST in wrong:  # the file does not distinguish autocast and no_grad; gradients do
-        built.assumed = [AUTOCAST]
-        wrong = run_tool([*words, AUTOCAST], "shalec")
-    return wrong
+    return run_tool(words, "shalec")
 
 
 def step(built, values, work):
@@ -73,7 +72,7 @@ def module_step(built, values):
     return loss.item(), found
 
 
-def differences(built, gradients, after):
+def differences(built, gradients, after, bar):
     """Yields the parameters whose gradients differ: name, norm in PyTorch, norm in Shale, norm of the difference."""
     whole = sum(float(one.double().square().sum()) for one in gradients.values()) ** 0.5
     names = {}  # of tied parameters the file may have any
@@ -83,7 +82,7 @@ def differences(built, gradients, after):
         have = next((after[name] for name in names[parameter] if name in after), None)
         ours = torch.zeros_like(parameter) if have is None else (parameter.detach() - have.reshape(parameter.shape)) / RATE
         norm, off = float(wanted.double().norm()), float((wanted - ours).double().norm())
-        if not off <= GRADIENT_BAR * norm + 1e-6 * whole:
+        if not off <= bar * norm + 1e-6 * whole:
             yield names[parameter][0], norm, float(ours.double().norm()), off
 
 
@@ -92,12 +91,13 @@ def compare_batch(built, values, work):
     found, after, wrong = step(built, values, work)
     if wrong:
         raise Failure(DATA, f"gradients cannot be compared, since {wrong}\n  nothing is written; --no-check writes the file all the same")
-    with WithoutDropout():
+    with WithoutDropout(), without_autocast():
         loss, gradients = module_step(built, values)
-    if not abs(found - loss) <= BAR * max(1.0, abs(loss)):
+    bar, gradient_bar = (HALF_BAR, HALF_GRADIENT_BAR) if built.rounds else (BAR, GRADIENT_BAR)
+    if not abs(found - loss) <= bar * max(1.0, abs(loss)):
         raise Failure(DATA, f"the exported file is not the module: loss {loss:.6f} in PyTorch, {found:.6f} in Shale\n"
                             "  nothing is written; --no-check writes it all the same")
-    differ = list(differences(built, gradients, after))
+    differ = list(differences(built, gradients, after, gradient_bar))
     if differ:
         name, norm, ours, off = max(differ, key=lambda one: one[3])
         raise Failure(DATA, f"the exported file does not train the module: the gradient of '{name}' has norm {norm:.4g} in PyTorch and {ours:.4g} in Shale"
@@ -115,6 +115,9 @@ def compare(a, built, path, shalec, batches):
     if built.has_draws and is_random(built.module, first, built.values):
         note("neither the loss nor gradients are compared: the module draws random numbers of which only those of dropout can be left out")
         return True
+    built.rounds = built.has_halves and rounds(built, first)
+    if built.rounds:
+        note("the module casts to 16-bit floats outside of torch.autocast: gradients are compared in their precision")
     with tempfile.TemporaryDirectory(prefix="shale-export.") as folder:
         work = pathlib.Path(folder)
         if wrong := compile_file(a, built, path, shalec, sizes, work):
@@ -130,6 +133,21 @@ def compare(a, built, path, shalec, batches):
     print(f"check       loss {loss:.6f} in PyTorch, {found:.6f} in Shale; the gradients of {count} parameters agree"
           f"{', also at other values' if movable else ''}", flush=True)
     return True
+
+
+def rounds(built, values):
+    """Whether the module computes with 16-bit floats although autocast is off."""
+    found = []
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
+            result = function(*arguments, **(keywords or {}))
+            found.extend(one for one in tree_leaves(result) if torch.is_tensor(one) and one.dtype in (torch.float16, torch.bfloat16))
+            return result
+
+    with WithoutDropout(), without_autocast(), Watch():
+        loss_of(built.module, values, built.values)
+    return bool(found)
 
 
 def finite(built, values):

@@ -71,8 +71,11 @@ def refusal(a, shapes, error):
 def check_symbolic(a, built, program):
     """Reports inputs that the loss does not depend on, and sizes that the exporter fixed silently."""
     found = {value.name: value for value in program.model.graph.inputs}
-    for one in built.inputs:
+    for one in list(built.inputs):
         if one.name not in found or not found[one.name].uses():
+            if one.name in built.given and one.name not in LABELS:
+                leave_out_input(program, built, one, found.get(one.name))
+                continue
             raise Failure(DATA, f"the loss does not depend on '{one.name}': {'is it computed of the labels?' if one.name in LABELS else 'take it out of forward'}")
         for at, dim in one.symbolic(a.fixed).items():
             if isinstance(found[one.name].shape[at], int):
@@ -80,11 +83,19 @@ def check_symbolic(a, built, program):
                                     f"(and --size {dim}=N) where that is meant")
 
 
+def leave_out_input(program, built, one, value):
+    note(f"'{one.name}' is not an input of the file, since the loss does not depend on it")
+    if value is not None:
+        program.model.graph.inputs.remove(value)
+
+
 def write(a, program, built, folder, name):
     """Writes the graph as folder/name, and large weights to a separate file. Returns the bytes of weights."""
     import onnx_ir as ir
     # Names in programs are those of the user's module.
     program.model.graph.metadata_props["shale.wrapper"] = next(name for name, child in built.module.named_children() if child is built.model)
+    if not built.without_grad:
+        program.model.graph.metadata_props["shale.blocks"] = "autocast"
     if names := frozen(built):
         program.model.graph.metadata_props["shale.frozen"] = "\n".join(map("\t".join, names))
         note(f"'{names[0][0]}'{f' and {len(names) - 1} more do' if names[1:] else ' does'} not require a gradient: the file records it, and shalec does not train what it records")
@@ -105,6 +116,12 @@ def write(a, program, built, folder, name):
 
 def has_nodes(program, kinds):
     return any(node.op_type in kinds for part in [program.model.graph, *program.model.functions.values()] for node in part.all_nodes())
+
+
+def has_halves(program):
+    """Whether the graph computes with 16-bit floats."""
+    return any(str(value.dtype) in ("BFLOAT16", "FLOAT16") for part in [program.model.graph, *program.model.functions.values()]
+               for node in part.all_nodes() for value in node.outputs)
 
 
 def leave_out(ir, parameters, data):

@@ -17,7 +17,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
-from . import translations
+from . import backward, translations
 from .build import wrap
 from .cli import DATA, Failure
 
@@ -30,8 +30,9 @@ aten = torch.ops.aten
 
 def decompositions():
     """What the exporter has no operators for, or wrong ones: its nll_loss_forward returns a total weight that is not one."""
-    table = core_aten_decompositions()
-    return {kind: table[kind] for kind in table if kind not in (aten.native_dropout_backward.default, *translations.table())} | translations.decompositions()
+    kept = {aten.native_dropout_backward.default, *translations.table()}
+    known = {**core_aten_decompositions(), **backward.TABLE}
+    return {**{kind: known[kind] for kind in known if kind not in kept}, **translations.decompositions()}
 
 
 def multiply_by_noise(graph):

@@ -35,7 +35,10 @@ inline constexpr llvm::StringLiteral
     kFrozen = "shale.frozen",
     // Of a node of a traced step: "loss" if it makes the gradient of the loss with respect to
     // itself.
-    kSeed = "shale.seed";
+    kSeed = "shale.seed",
+    // Of the graph: "autocast" if no block of the module is under no_grad. Without that word, a
+    // mark of a block may be of either.
+    kBlocks = "shale.blocks", kAutocast = "autocast";
 
 // Targets of operations. The overload follows: "aten.linear.default".
 inline constexpr llvm::StringLiteral

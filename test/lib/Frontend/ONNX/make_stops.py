@@ -25,6 +25,14 @@ def masked(f):
     return build(["p"], [P, ints("last", [1], [-1]), floats("some", [], [0.5]), floats("none", [], [0.0])], nodes)
 
 
+def blocked(word):
+    """y = x p + tanh(x p), whose tanh is under autocast or no_grad. `word`: which of them the file records."""
+    inside = [("<eval_with_key>.42", "tanh = torch.ops.aten.tanh.default(mul)")]
+    nodes = [HEAD, node("Tanh", ["mul"], ["tanh"], "tanh", meta=traced("tanh", "aten.tanh.default", "%mul", *inside)),
+             node("Add", ["mul", "tanh"], ["y"], "add", meta=fx("y", "aten.add.Tensor", "%mul, %tanh"))]
+    return lambda f: build(["p"], [P], nodes, meta={"shale.blocks": word} if word else {})
+
+
 def stepped(*frames):
     """y = x p + step(x p)."""
     meta = lambda name, target, args: traced(name, target, args, *frames)
@@ -54,6 +62,7 @@ def left_out(target, args, kwargs="{}"):
 STEP = ("model.py", "return (x > 0).float()")
 CASES = {
     "masked": masked,
+    "block": blocked(""), "block-autocast": blocked("autocast"), "block-other": blocked("autocast,no_grad"),
     "max-norm": max_norm,
     "frequency": left_out("aten.embedding_bag.padding_idx", "%mul, %i, %o, True, 0, False, None, False, None"),
     "no-frequency": left_out("aten.embedding_bag.padding_idx", "%mul, %i, %o, False, 0, False, None, False, None"),
