@@ -29,6 +29,7 @@ void registerNormOps(NNDialect &dialect);
 void registerAttentionOps(NNDialect &dialect);
 void registerSdpaOps(NNDialect &dialect);
 void registerEmbeddingOps(NNDialect &dialect);
+void registerSeedOps(NNDialect &dialect);
 void registerSortOps(NNDialect &dialect);
 void registerLossOps(NNDialect &dialect);
 void registerOptimizerOps(NNDialect &dialect);
@@ -70,6 +71,7 @@ void NNDialect::initialize() {
   registerAttentionOps(*this);
   registerSdpaOps(*this);
   registerEmbeddingOps(*this);
+  registerSeedOps(*this);
   registerSortOps(*this);
   registerLossOps(*this);
   registerOptimizerOps(*this);

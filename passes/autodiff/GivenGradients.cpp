@@ -10,6 +10,7 @@
 #include "passes/autodiff/Mean.h"
 #include "passes/autodiff/StepBuilder.h"
 #include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/bit.h"
 
 using namespace mlir;
 using namespace shale;
@@ -108,6 +109,7 @@ void StepBuilder::markGivenBackward() {
 void StepBuilder::takeGivenGradients() {
   markGivenBackward();
   Operation *terminator = function.getBody().front().getTerminator();
+  bool seeded = checkSeeds();
   builder.setInsertionPoint(terminator);
   // The gradients are those of the loss of one micro-batch. If the loss is a mean, the step needs
   // those of the sum, since it divides by the count of all micro-batches.
@@ -117,10 +119,13 @@ void StepBuilder::takeGivenGradients() {
     findMean();
     if (sum != loss)
       factor = loss.getDefiningOp<nn::DivOp>().getRhs();
+    if (scale.value)
+      divisor = countScale(count) * llvm::bit_ceil<uint64_t>(microbatches);
   }
+  replaceSeeds(seeded ? factor : Value());
   for (Trained &t : trained) {
     t.gradient = givenGradients.lookup(t.state.getSymNameAttr());
-    if (factor)
+    if (factor && !seeded)
       t.gradient = times(t.gradient, factor);
   }
 }

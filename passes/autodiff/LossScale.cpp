@@ -6,9 +6,13 @@
 using namespace mlir;
 using namespace shale;
 
-void StepBuilder::declareLossScale() {
+bool StepBuilder::needsLossScale() {
   auto policy = module->getAttrOfType<nn::PrecisionAttr>(nn::kPrecisionAttr);
-  if (!policy || !policy.needsLossScale())
+  return policy && policy.needsLossScale();
+}
+
+void StepBuilder::declareLossScale() {
+  if (!needsLossScale())
     return;
   constexpr double first = 65536;
   auto declare = [&](StringRef name, double init) -> Scaling {
@@ -20,14 +24,6 @@ void StepBuilder::declareLossScale() {
   };
   scale = declare("loss_scale", first);
   goodSteps = declare("loss_scale.good_steps", 0);
-}
-
-void StepBuilder::refuseLossScale() {
-  auto policy = module->getAttrOfType<nn::PrecisionAttr>(nn::kPrecisionAttr);
-  if (policy && policy.needsLossScale())
-    emitWarning(function.getLoc())
-        << "the file computes the gradients, so the loss cannot be scaled: in f16, small gradients "
-           "become zero. --param-dtype bf16 has the range of f32";
 }
 
 // As torch.amp.GradScaler: halves the scale after a step that is not finite, and doubles it after

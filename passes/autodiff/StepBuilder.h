@@ -76,8 +76,7 @@ private:
   // LossScale.cpp: used if gradients pass through f16.
   void declareLossScale();
   void updateLossScale(mlir::Value finite);
-  /// For gradients that the file computes, of a loss that cannot be scaled.
-  void refuseLossScale();
+  bool needsLossScale();
 
   // Backward.cpp
   mlir::LogicalResult buildBackward();
@@ -91,6 +90,13 @@ private:
   void takeGivenGradients();
   void markGivenBackward();
   mlir::Value times(mlir::Value gradient, mlir::Value scalar);
+
+  // Seeds.cpp: where the file's gradients begin.
+  /// Whether the gradients are those of a multiple of the loss if the seeds are multiplied.
+  /// Declares the loss scale if there is to be one, or warns that there is none.
+  bool checkSeeds();
+  /// Replaces the seeds by 1, the loss scale over the divisor, and `factor` if it is not null.
+  void replaceSeeds(mlir::Value factor);
 
   // Accumulation.cpp: with several micro-batches per step.
   void findMean();

@@ -55,7 +55,6 @@ LogicalResult StepBuilder::build() {
     if (failed(buildBackward()))
       return failure();
   } else {
-    refuseLossScale();
     takeGivenGradients();
   }
   if ((microbatches > 1 && failed(accumulate())) || failed(declareMoments()))

@@ -196,7 +196,8 @@ def RecoverAttentionPass : Pass<"shale-recover-attention"> {
     nothing is removed. Keys and values that are
     repeated for groups of heads are read without the repetition.
     `select(is_nan(p), 0, p)` around the softmax becomes `guard` if a whole row
-    may be hidden, and is removed otherwise.
+    may be hidden, and is removed otherwise. The mask of an `nn.attention` that import
+    made is simplified as well, together with that of its `nn.attention_grad`.
 
     In the mask `0xFF800000` is minus infinity.
 

@@ -128,12 +128,56 @@ struct RecoverAttention : OpRewritePattern<nn::MatmulOp> {
   MaskCache &cache;
 };
 
+/// Turns a mask of an op that import made into `causal` and `window`, or leaves it out if it hides
+/// nothing. The op's gradient, which reads the same mask, changes with it.
+struct SimplifyMask : OpRewritePattern<nn::AttentionOp> {
+  SimplifyMask(MLIRContext *context, MaskCache &cache) : OpRewritePattern(context), cache(cache) {}
+  LogicalResult matchAndRewrite(nn::AttentionOp op, PatternRewriter &rewriter) const override {
+    Value mask = op.getMask();
+    if (!mask || op.getSeen() || op.getWindow())
+      return failure();
+    std::optional<ConstantMask> found =
+        cache.classify(mask, /*negated=*/false, tensor(op.getQuery()).getDimSize(2),
+                       tensor(op.getKey()).getDimSize(2));
+    if (!found || found->hidesRows ||
+        !(found->kind == ConstantMask::Nothing ||
+          (found->kind == ConstantMask::Banded && found->infinite)))
+      return failure();
+    Band band = found->band;
+    if (op.getCausal())
+      band = band & Band{0, Band::kFar};
+    SmallVector<nn::AttentionGradOp> gradients;
+    for (Operation *user : op.getLse().getUsers())
+      if (auto gradient = dyn_cast<nn::AttentionGradOp>(user);
+          gradient && gradient.getMask() == mask)
+        gradients.push_back(gradient);
+    if (!band.isExpressible())
+      return failure();
+    auto simplify = [&](auto one) {
+      rewriter.modifyOpInPlace(one, [&] {
+        one.getMaskMutable().clear();
+        one.setGuard(false);
+        one.setCausal(band.isCausal());
+        if (band.getWindow())
+          one.setWindow(band.getWindow());
+      });
+    };
+    simplify(op);
+    llvm::for_each(gradients, simplify);
+    return success();
+  }
+  MaskCache &cache;
+};
+
 struct RecoverAttentionPass : shale::impl::RecoverAttentionPassBase<RecoverAttentionPass> {
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
     MaskCache cache;
     patterns.add<RecoverAttention>(&getContext(), cache);
     applyRecovery(getOperation(), std::move(patterns));
+    RewritePatternSet masks(&getContext());
+    masks.add<SimplifyMask>(&getContext(), cache);
+    applyPatterns(getOperation(), std::move(masks));
   }
 };
 

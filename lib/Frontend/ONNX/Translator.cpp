@@ -1,7 +1,10 @@
 //===- Translator.cpp - From nodes to ops ---------------------------------===//
 #include "lib/Frontend/ONNX/Translator.h"
+#include "dialects/nn/Ops/Seed.h"
 #include "lib/Frontend/ONNX/Narrow.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
+#include "lib/Frontend/ONNX/Record/Signature.h"
+#include "lib/Frontend/ONNX/Record/Words.h"
 #include "lib/Frontend/ONNX/WholeFunctions.h"
 
 using namespace mlir;
@@ -38,7 +41,8 @@ LogicalResult Translator::importNode(const NodeProto &proto, Scope &scope, int d
     operands->values[2] = bias;
   }
   Node node(building, proto, scope, depth, std::move(*operands));
-  if (failed(translate(node)) || (bias && !isOperand && failed(addBias(node, bias))))
+  if (failed(translate(node)) || (bias && !isOperand && failed(addBias(node, bias))) ||
+      (depth == 0 && failed(markSeed(node))))
     return failure();
   context.leave(std::move(outer));
   return success();
@@ -62,6 +66,23 @@ LogicalResult Translator::translate(Node &node) {
   if (node.hasFailed())
     return context.hasFailed() ? failure() : node.error("cannot be imported");
   return failed(node.requireAllRead()) ? failure() : finishNarrow(node);
+}
+
+/// Gives the value from which the file's gradients begin, if the node makes it, an op of its own.
+LogicalResult Translator::markSeed(Node &node) {
+  if (metadata(node.proto.metadata_props(), words::kSeed) != "loss" || !node.wants(0))
+    return success();
+  Value &value = node.scope.values[node.proto.output(0)].value;
+  DenseElementsAttr ones = building.constantOf(value);
+  auto type = value ? dyn_cast<RankedTensorType>(value.getType()) : RankedTensorType();
+  if (!ones || !ones.isSplat() || type.getRank() != 0 || !isa<FloatType>(type.getElementType()) ||
+      !ones.getSplatValue<APFloat>().isExactlyValue(1))
+    return node.error("it is marked as the gradient of the loss with respect to itself, but is not "
+                      "the number 1: export the file again with shale.export");
+  auto seed = nn::SeedOp::create(context.builder, node.loc, type);
+  node.adopt(seed);
+  value = seed;
+  return success();
 }
 
 /// Adds a bias that the exporter dropped to the node's result.

@@ -48,6 +48,7 @@ private:
 
   // Nodes.
   mlir::LogicalResult translate(Node &node);
+  mlir::LogicalResult markSeed(Node &node);
   mlir::LogicalResult addBias(Node &node, mlir::Value bias);
   mlir::LogicalResult finishNarrow(Node &node);
   mlir::LogicalResult callFunction(const FunctionProto &function, Node &node);

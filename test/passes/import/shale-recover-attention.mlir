@@ -245,3 +245,24 @@ func.func @trained_mask(%q: tensor<2x2x3x4xf32>, %m: tensor<1x2x3x3xf32> {nn.sta
   %3 = nn.matmul %2, %q : (tensor<2x2x3x3xf32>, tensor<2x2x3x4xf32>) -> tensor<2x2x3x4xf32>
   return %3 : tensor<2x2x3x4xf32>
 }
+
+// Masks of ops that import made: the causal one of a file that brings its gradients, for each row of the batch. The gradient reads the same one.
+// CHECK-LABEL: func.func @given_mask
+// CHECK: %[[OUT:.*]], %[[LSE:.*]] = nn.attention %arg0, %arg1, %arg2 causal scale
+// CHECK: nn.attention_grad %arg0, %arg1, %arg2, %[[OUT]], %[[LSE]], %arg3 causal scale
+func.func @given_mask(%q: tensor<1x2x3x4xf32>, %k: tensor<1x2x3x4xf32>, %v: tensor<1x2x3x4xf32>, %g: tensor<1x2x3x4xf32>)
+    -> (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>) {
+  %mask = nn.constant dense<[[[[0.0, 0xFF800000, 0xFF800000], [0.0, 0.0, 0xFF800000], [0.0, 0.0, 0.0]]]]> : tensor<1x1x3x3xf32>
+  %o, %lse = nn.attention %q, %k, %v mask %mask : tensor<1x1x3x3xf32> guard scale = 5.000000e-01 : tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32> -> tensor<1x2x3x4xf32>, tensor<1x2x3xf32>
+  %dq, %dk, %dv = nn.attention_grad %q, %k, %v, %o, %lse, %g mask %mask : tensor<1x1x3x3xf32> guard scale = 5.000000e-01 : tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3xf32>
+  return %o, %dq, %dk, %dv : tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>
+}
+
+// A mask that hides a whole row stays, with the guard of that row.
+// CHECK-LABEL: func.func @given_hidden_row
+// CHECK: nn.attention %arg0, %arg1, %arg2 mask %{{.*}} guard scale
+func.func @given_hidden_row(%q: tensor<1x2x2x4xf32>, %k: tensor<1x2x2x4xf32>, %v: tensor<1x2x2x4xf32>) -> tensor<1x2x2x4xf32> {
+  %mask = nn.constant dense<[[[[0xFF800000, 0xFF800000], [0.0, 0.0]]]]> : tensor<1x1x2x2xf32>
+  %o, %lse = nn.attention %q, %k, %v mask %mask : tensor<1x1x2x2xf32> guard scale = 5.000000e-01 : tensor<1x2x2x4xf32>, tensor<1x2x2x4xf32>, tensor<1x2x2x4xf32> -> tensor<1x2x2x4xf32>, tensor<1x2x2xf32>
+  return %o : tensor<1x2x2x4xf32>
+}

@@ -39,6 +39,9 @@ inline constexpr llvm::StringLiteral
     // Of the graph: "given" if the export compared the loss and its gradients for a batch that the
     // user gave, so that labels are what a data file has for them.
     kBatch = "shale.batch", kGiven = "given",
+    // Of a node of a traced step: "loss" if it makes the gradient of the loss with respect to
+    // itself.
+    kSeed = "shale.seed",
     // Of the graph: "autocast" if no block of the module is under no_grad. Without that word, a
     // mark of a block may be of either.
     kBlocks = "shale.blocks", kAutocast = "autocast";

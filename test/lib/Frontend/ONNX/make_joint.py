@@ -8,8 +8,11 @@ WEIGHTS = [floats("w", [4, 2], [i / 8 for i in range(8)]), floats("b", [2], [0.5
 LOSS = value("loss", [])
 
 
-def nodes(weight="grad.w", bias="grad.b"):
-    """loss = mean((x w + b)^2) over x [batch, 4], and the gradients of w and b."""
+def nodes(weight="grad.w", bias="grad.b", seed=None):
+    """loss = mean((x w + b)^2) over x [batch, 4], and the gradients of w and b. `seed`: the initializer that the gradients begin with."""
+    if seed:
+        begin = [node("Identity", [seed], ["start"], "seed", meta={"shale.seed": "loss"}), node("Mul", ["plain", "start"], ["dy"], "times")]
+        return [one.replace(field(2, "dy"), field(2, "plain")) for one in nodes(weight, bias)[:8]] + begin + nodes(weight, bias)[8:]
     return [node("MatMul", ["x", "w"], ["p"], "product"), node("Add", ["p", "b"], ["y"], "add"), node("Mul", ["y", "y"], ["s"], "square"),
             node("ReduceMean", ["s"], ["loss"], "mean", keepdims=0),
             node("Size", ["y"], ["n"], "size"), node("Cast", ["n"], ["nf"], "cast", to=FLOAT), node("Add", ["y", "y"], ["twice"], "twice"),
@@ -17,10 +20,10 @@ def nodes(weight="grad.w", bias="grad.b"):
             node("MatMul", ["xt", "dy"], [weight], "dw"), node("ReduceSum", ["dy", "first"], [bias], "db", keepdims=0)]
 
 
-def joint(weight="grad.w", bias="grad.b", outputs=None, more=(), weights=(), meta={}, original={}):
+def joint(weight="grad.w", bias="grad.b", outputs=None, more=(), weights=(), meta={}, original={}, seed=None):
     outputs = outputs or [(weight, [4, 2]), (bias, [2])]
     outs = [LOSS] + [value(name, dims, meta={"pkg.torch.onnx.original_node_name": original[name]} if name in original else {}) for name, dims in outputs]
-    return lambda: model(graph(nodes(weight, bias) + list(more), [value("x", ["batch", 4])], outs, [*WEIGHTS, ints("first", [1], [0]), *weights], meta=meta))
+    return lambda: model(graph(nodes(weight, bias, seed) + list(more), [value("x", ["batch", 4])], outs, [*WEIGHTS, ints("first", [1], [0]), *weights], meta=meta))
 
 
 SIGNATURE = {"pkg.torch.export.ExportedProgram.graph_signature":
@@ -40,6 +43,10 @@ CASES = {
                       more=[node("Transpose", ["w"], ["wt"], "wt", perm=[1, 0]), node("MatMul", ["dy", "wt"], ["grad.x"], "dx"),
                             node("ReduceL2", ["grad.w"], ["grad_norm"], "norm", keepdims=0)]),
     "undefined": joint(outputs=[("grad.w", [4, 2]), ("grad.b", [2])], bias="other"),
+    "seed": joint(seed="one", weights=[floats("one", [], [1])]),
+    "seed-two": joint(seed="two", weights=[floats("two", [], [2])]),
+    "seed-row": joint(seed="row", weights=[floats("row", [1], [1])]),
+    "seed-trained": joint(seed="b"),
     "integer": joint(outputs=[("grad.w", [4, 2]), ("grad.b", [2])], bias="db", more=[node("Cast", ["db"], ["grad.b"], "cast_db", to=INT64)]),
 }
 
