@@ -125,7 +125,7 @@ def make(folder, case):
     (folder / "trajectory.json").write_text(json.dumps({
         "flags": flags, "optimizer": {"name": "AdamW", "lr": LR, "betas": BETAS, "eps": EPS, "weight_decay": DECAY}, "clip_grad_norm": CLIP,
         "loss_bar": HALF if half else LOSS, "norm_bar": None if half else NORM,
-        "refused": models.refusals(words), "steps": steps}, indent=1) + "\n")
+        "steps": steps}, indent=1) + "\n")
     said = f"loss {steps[0]['loss']:.4f} -> {steps[-1]['loss']:.4f}, f32 and f64 differ by {drift:.1e}, ONNX Runtime by {off if off is None else format(off, '.1e')}"
     if off is not None and off > LOSS:
         (folder / "aside.txt").write_text(said + "\n")

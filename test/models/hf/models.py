@@ -108,10 +108,3 @@ UNSCRIPTED = {
 }
 KINDS = (CAUSAL, ENCODERS, TYPED, PAIRS, IMAGES, AUDIO, TOWERS)
 MASKABLE = (CAUSAL, ENCODERS, PAIRS, TOWERS)  # exported without and with masks
-
-
-def refusals(words):
-    """A part of the message with which shalec refuses a case, by mesh: in bf16, the export of CLIP merges two tables of positions."""
-    if words[0] == "clip" and "bf16" in words:
-        return {mesh: "is listed but not in the graph" for mesh in ("fsdp=1", "fsdp=2 full")}
-    return {}

@@ -308,19 +308,28 @@ static int onlyParameterOf(const Known &known, StringRef module) {
 }
 
 /// Explains the sum of a number and the only parameter of a module, as norms write their weight:
-/// `x * (1.0 + self.weight)`. The record has the sum and the parameter, and the number stands in
-/// the recorded line.
+/// `x * (1.0 + self.weight)`, or that parameter converted. The record has the operation and the
+/// parameter, and the number stands in the recorded line.
 Findings rules::bySum(const Known &known, const FoldedValue &value) {
   Findings findings;
   const FoldedRead &read = value.first();
   int index = onlyParameterOf(known, read.scope), listed;
-  bool isSum = read.op == "add" && operationOf(read.initializer->name()) == "add";
+  std::string kind = operationOf(read.initializer->name());
+  bool isSum = read.op == "add" && kind == "add";
+  bool isWhole = isConversion(read.op) && isConversion(kind);
   bool isOwn = value.from.empty() ||
                (isOf(known, value, listed,
                      [](StringRef kind) { return isMadeByCode(kind) || isConversion(kind); }) &&
                 listed == index);
-  if (!value.numbers || !isSum || !isOwn || index < 0 || !known.isMissing(index))
+  if (!value.numbers || !(isSum || isWhole) || !isOwn || index < 0 || !known.isMissing(index))
     return findings;
+  if (isWhole) {
+    claimPart(findings, known, value, index,
+              {value.numbers->shape.begin(), value.numbers->shape.end()});
+    findings.claims.back().remark =
+        messages::restoredFrom(read, known.parameter(index).name, false, "converted ");
+    return findings;
+  }
   llvm::Regex sum("\\(([0-9]+\\.?[0-9]*) ?\\+ ?[A-Za-z_][A-Za-z_0-9]*\\." +
                   lastOf(known.target(index)).str() + "(\\.float\\(\\))?\\)");
   SmallVector<StringRef> groups;

@@ -124,6 +124,8 @@ CASES = {
     "square-other": square(False),
     "two-parts": two_parts,
     "whole": scaled("D", "unsqueeze", [1, 4], ONES, ["D", "val_1"]),
+    "converted": scaled("w", "_to_copy", [4], ONES, ["w"]),
+    "converted-computed": scaled("w", "_to_copy", [4], ONES, ["w", "exp"]),
     "twins": twins(),
     "function": scaled("a", "exp", [4], [1.0, 0.5, 0.25, 0.125], ["a"]),
     "function-beyond": scaled("a", "exp", [4], [1.0, -0.5, 0.25, 0.125], ["a"]),
