@@ -270,8 +270,7 @@ static int64_t elementsOf(Value buffer) {
   return cast<MemRefType>(buffer.getType()).getNumElements();
 }
 
-/// Returns the first site of the bucket of a collective, or its own site if it has no bucket.
-static int64_t bucketOf(rt::CollectiveOpInterface start) {
+int64_t shale::bucketOf(rt::CollectiveOpInterface start) {
   auto bucket = start->getAttrOfType<IntegerAttr>(rt::kBucketAttr);
   return bucket ? bucket.getInt() : start.getSite();
 }

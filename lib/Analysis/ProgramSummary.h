@@ -57,6 +57,9 @@ struct CollectiveSite {
   int64_t rounds = 1;
 };
 
+/// Returns the first site of the bucket of a collective, or its own site if it has no bucket.
+int64_t bucketOf(rt::CollectiveOpInterface start);
+
 /// Returns the rounds in which a target does a collective.
 int64_t roundsOf(rt::CollectiveOpInterface start, const Target &target);
 

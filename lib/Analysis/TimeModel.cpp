@@ -104,7 +104,8 @@ private:
     return end;
   }
 
-  /// Puts a collective on its stream. Each round of a reduction has the latency of the axis.
+  /// Puts a collective on its stream. Each round of a reduction has the latency of the axis. A
+  /// bucket that is one exchange has the latency once.
   void start(rt::CollectiveOpInterface op) {
     StringAttr axis = op.getAxisAttr();
     auto [known, isNew] = links.try_emplace(axis);
@@ -113,11 +114,14 @@ private:
     const AxisLink &link = known->second;
     int64_t sent = op.getSentBytes(std::max<int64_t>(1, dist::getAxisSize(module, axis)));
     double later = target ? double(roundsOf(op, *target) - 1) * link.latency : 0;
+    Type element = op.getSend().getType().getElementType();
+    bool isJoined =
+        bucketOf(op) != op.getSite() && (!target || target->exchangesBucketsAtOnce(element));
     bool gathers = op.getCollectiveKind() == CollectiveKind::AllGather;
     Transfers::Stream stream;
     if (target && target->hasStreamsPerAxis())
       stream = {axis.str(), gathers};
-    transfers.start(stream, {op, streams[TimedOp::Compute], link.latency,
+    transfers.start(stream, {op, streams[TimedOp::Compute], isJoined ? 0 : link.latency,
                              double(sent) / link.rate + later, link.leavesNode()});
   }
 

@@ -149,6 +149,13 @@ public:
     return 1;
   }
 
+  /// Whether ranks exchange the operands of a bucket of reductions of `element` together, with the
+  /// latency of one collective.
+  virtual bool exchangesBucketsAtOnce(mlir::Type element) const {
+    (void)element;
+    return true;
+  }
+
   /// Returns the bytes of device memory that the library call of an op may overwrite while it runs.
   virtual int64_t workspaceBytes(mlir::Operation *op) const {
     (void)op;

@@ -19,10 +19,15 @@ LogicalResult StepBuilder::readGivenGradients() {
   Operation *terminator = function.getBody().front().getTerminator();
   for (unsigned i = 3, e = terminator->getNumOperands(); i < e; ++i) {
     auto symbol = function.getResultAttrOfType<FlatSymbolRefAttr>(i, nn::kGradientOfAttr);
+    if (auto buffer = function.getResultAttrOfType<FlatSymbolRefAttr>(i, nn::kStateAttr)) {
+      if (failed(takeNextValue(buffer, terminator->getOperand(i))))
+        return failure();
+      continue;
+    }
     if (!symbol)
       return function.emitError("result ")
              << i << " of @forward is neither the loss, its sum and count, nor a gradient "
-             << "(nn.gradient_of)";
+             << "(nn.gradient_of), nor a buffer's new value (nn.state)";
     if (!givenGradients.try_emplace(symbol.getAttr(), terminator->getOperand(i)).second)
       return function.emitError("the gradient of '")
              << symbol.getValue() << "' is a result of @forward twice";
@@ -33,6 +38,18 @@ LogicalResult StepBuilder::readGivenGradients() {
     if (!givenGradients.count(t.state.getSymNameAttr()))
       return t.state.emitError("@forward has gradients, but none of the trained parameter '")
              << t.state.getSymName() << "'; freeze it, or give its gradient, too";
+  return success();
+}
+
+/// Takes the value of a buffer after a micro-batch.
+LogicalResult StepBuilder::takeNextValue(FlatSymbolRefAttr name, Value value) {
+  nn::StateOp state = nn::getState(function->getParentOfType<ModuleOp>(), name);
+  if (!state || state.getRole() != nn::Role::Buffer || state.getTensorType() != value.getType())
+    return function.emitError("@forward returns a new value of ")
+           << name << ", which is no buffer of that type";
+  if (!statistics.try_emplace(state, value).second)
+    return function.emitError("@forward returns two new values of ") << name;
+  state.setRole(nn::Role::Running);
   return success();
 }
 

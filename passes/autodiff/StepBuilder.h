@@ -85,6 +85,7 @@ private:
 
   // GivenGradients.cpp: if the file computes the gradients.
   mlir::LogicalResult readGivenGradients();
+  mlir::LogicalResult takeNextValue(mlir::FlatSymbolRefAttr name, mlir::Value value);
   void dropGivenGradients();
   void takeGivenGradients();
   void markGivenBackward();

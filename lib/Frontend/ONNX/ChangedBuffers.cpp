@@ -217,10 +217,11 @@ static std::string describeRemoved(StringRef name) {
 LogicalResult ChangedBuffers::refuseRemoved(StringRef buffer, const Twine &reader,
                                             const Twine &what, Location location) {
   return context.errorAt(
-      location, "the module changes '" + displayName(buffer) + "' in its forward pass, and " +
-                    reader + " may read a value that depends on it: " + what +
-                    ". Training would keep the first value. Export with torch.onnx.export(..., "
-                    "optimize=False): that file shows whether the loss depends on it");
+      location,
+      "the module changes '" + displayName(buffer) + "' in its forward pass, and " + reader +
+          " may read a value that depends on it: " + what +
+          ". Training would keep the first value. Export with shale.export, or with torch.onnx.export(..., "
+          "optimize=False): that file shows whether the loss depends on it");
 }
 
 LogicalResult ChangedBuffers::checkRemovedReads(const NodeProto &node, StringRef buffer) {

@@ -37,7 +37,8 @@ static SmallVector<DictionaryAttr> argumentsOf(Builder &builder, const Inputs &i
 }
 
 static SmallVector<DictionaryAttr> resultsOf(Builder &builder, const States &states,
-                                             ArrayRef<Gradient> gradients) {
+                                             ArrayRef<Gradient> gradients,
+                                             ArrayRef<NextValue> next) {
   SmallVector<DictionaryAttr> results;
   auto metric = nn::RoleAttr::get(builder.getContext(), nn::Role::Metric);
   for (StringRef name : {"loss", "loss_sum", "count"})
@@ -51,18 +52,23 @@ static SmallVector<DictionaryAttr> resultsOf(Builder &builder, const States &sta
                               FlatSymbolRefAttr::get(builder.getContext(), name)),
          builder.getNamedAttr(nn::kNameAttr, builder.getStringAttr("grad." + name))}));
   }
+  for (const NextValue &each : next)
+    results.push_back(builder.getDictionaryAttr(builder.getNamedAttr(
+        nn::kStateAttr,
+        FlatSymbolRefAttr::get(builder.getContext(),
+                               displayName(states.parameters.list[each.index].name)))));
   return results;
 }
 
 void onnx::buildForward(ImportContext &context, const Inputs &inputs, const States &states,
-                        ArrayRef<Gradient> gradients, TypeRange results) {
+                        ArrayRef<Gradient> gradients, ArrayRef<NextValue> next, TypeRange results) {
   OpBuilder end(context.mlirContext());
   end.setInsertionPointToEnd(context.module.getBody());
   auto type = end.getFunctionType(context.body.getArgumentTypes(), results);
   auto function = func::FuncOp::create(end, context.fileLocation(), "forward", type);
   function.getBody().push_back(&context.body);
   function.setAllArgAttrs(argumentsOf(end, inputs, states));
-  function.setAllResultAttrs(resultsOf(end, states, gradients));
+  function.setAllResultAttrs(resultsOf(end, states, gradients, next));
 }
 
 /// Maps the graph's outputs to the nodes that compute them; reports use these names.

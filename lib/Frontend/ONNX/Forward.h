@@ -4,12 +4,14 @@
 
 #include "lib/Frontend/ONNX/Gradients.h"
 #include "lib/Frontend/ONNX/Inputs.h"
+#include "lib/Frontend/ONNX/NextBuffers.h"
 
 namespace shale::onnx {
 
 /// Moves the body into @forward, with the roles of its arguments and results.
 void buildForward(ImportContext &context, const Inputs &inputs, const States &states,
-                  llvm::ArrayRef<Gradient> gradients, mlir::TypeRange results);
+                  llvm::ArrayRef<Gradient> gradients, llvm::ArrayRef<NextValue> next,
+                  mlir::TypeRange results);
 
 /// Records in the module the path of the file, the nodes that compute the graph's outputs, the
 /// sizes of inputs, and the classes of module scopes.

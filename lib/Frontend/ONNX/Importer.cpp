@@ -32,11 +32,17 @@ struct Plan {
   Definitions definitions;
   std::optional<FileTraining> training; // if the file defines the training step
   GradientOutputs gradientOutputs;
+  std::vector<NextBuffer> nextBuffers;
   LossChoice loss;
   NodeSet needed;
 
   /// Returns the names that the loss and the gradients are computed from.
-  SmallVector<StringRef> roots() const { return rootsOf(loss, gradientOutputs); }
+  SmallVector<StringRef> roots() const {
+    SmallVector<StringRef> names = rootsOf(loss, gradientOutputs);
+    for (const NextBuffer &buffer : nextBuffers)
+      names.push_back(buffer.output);
+    return names;
+  }
   /// Returns the values that replace those of initializers.
   InitialValues initial() const { return training ? training->initial : InitialValues(); }
 };
@@ -81,6 +87,10 @@ static LogicalResult chooseResults(ImportContext &context, Plan &plan) {
   FailureOr<LossChoice> loss = chooseLoss(context, *gradients);
   if (failed(loss))
     return failure();
+  FailureOr<std::vector<NextBuffer>> buffers = readNextBuffers(context);
+  if (failed(buffers))
+    return failure();
+  plan.nextBuffers = std::move(*buffers);
   plan.gradientOutputs = std::move(*gradients);
   plan.loss = std::move(*loss);
   return success();
@@ -160,11 +170,16 @@ static LogicalResult finish(ImportContext &context, const Plan &plan, const Stat
   }
   SmallVector<Value> returned{loss->value, loss->parts.sum, loss->parts.count};
   llvm::append_range(returned, *values);
+  FailureOr<std::vector<NextValue>> next = nextValues(context, at.graph, states, plan.nextBuffers);
+  if (failed(next))
+    return failure();
+  for (const NextValue &each : *next)
+    returned.push_back(each.value);
   func::ReturnOp::create(context.builder, context.fileLocation(), returned);
   eraseDeadOps(context.body);
   if (failed(checkChangedBuffers(context, plan.definitions, plan.needed, states, plan.roots())))
     return failure();
-  buildForward(context, *inputs, states, gradients, ValueRange(returned).getTypes());
+  buildForward(context, *inputs, states, gradients, *next, ValueRange(returned).getTypes());
   describeModule(context, *inputs, translator.getClasses());
   if (plan.training)
     describeOptimizer(context, plan.training->optimizer);
@@ -184,7 +199,8 @@ static LogicalResult importModel(ImportContext &context, const Artifacts *artifa
       failed(checkSupported(context, plan->definitions, plan->needed, at.graph)) ||
       failed(declareInputs(context, plan->definitions, namesRead(*plan), at.graph, at.inputs)))
     return failure();
-  FailureOr<States> states = declareStates(context, plan->definitions, plan->training);
+  FailureOr<States> states =
+      declareStates(context, plan->definitions, plan->training, plan->nextBuffers);
   if (failed(states))
     return failure();
   FailureOr<std::vector<Gradient>> gradients =

@@ -10,6 +10,8 @@
 #include "dialects/nn/Ops/Embedding.h"
 #include "include/shale/Runtime.h"
 #include "lib/Frontend/ONNX/Hints.h"
+#include "lib/Frontend/ONNX/Record/Signature.h"
+#include "lib/Frontend/ONNX/Record/Words.h"
 #include "lib/Frontend/ONNX/Trace.h"
 
 using namespace mlir;
@@ -60,6 +62,10 @@ private:
   bool isPerToken(const Input &label) const;
   LogicalResult refuseCopy(const Input &label, nn::EmbeddingOp where);
   LogicalResult refuseShift(const Input &label, std::optional<int64_t> ahead);
+  /// Whether the export saw a batch of the user's: then labels that cannot be told are read from
+  /// the data file.
+  bool isGiven() const;
+  void takeFromFile(Input &label);
   void addNote(const Twine &text);
 
   ImportContext &context;
@@ -70,6 +76,10 @@ private:
 };
 
 } // namespace
+
+bool InputBinder::isGiven() const {
+  return metadata(context.graph().metadata_props(), words::kBatch) == words::kGiven;
+}
 
 void InputBinder::addNote(const Twine &text) { note += (note.empty() ? "" : "; ") + text.str(); }
 
@@ -200,7 +210,7 @@ LogicalResult InputBinder::checkUnknown(const LossParts &parts) {
                                             input->type.getElementType().isSignlessInteger() &&
                                             !options.bindings.count(input->name))
       open += (open.empty() ? "'" : ", '") + displayName(input->name) + "'";
-  if (open.empty())
+  if (open.empty() || isGiven())
     return success();
   return context.error(
       "cannot tell which tokens the labels are, which are computed from " + open +
@@ -245,8 +255,11 @@ bool InputBinder::isPerToken(const Input &label) const {
 LogicalResult InputBinder::bindByShift(const LossParts &parts, Input &label,
                                        const EmbeddingReads &reads, std::optional<int64_t> ahead) {
   std::string shown = displayName(label.name);
-  if (reads.feeds && ahead == 0 && !parts.isGuess)
+  bool copies = reads.feeds && ahead == 0 && !parts.isGuess;
+  if (copies && !isGiven())
     return refuseCopy(label, reads.where);
+  if (copies)
+    return takeFromFile(label), success();
   // A decoder reads the labels, shifted, and an encoder reads other tokens.
   if (reads.readsLabel() && reads.readsOthers && !parts.isGuess) {
     label.isLabel = true;
@@ -266,6 +279,8 @@ LogicalResult InputBinder::bindByShift(const LossParts &parts, Input &label,
   }
   if (parts.isGuess && (ahead != 0 || reads.feeds))
     return success();
+  if (ahead != 0 && isGiven())
+    return takeFromFile(label), success();
   if (ahead != 0)
     return refuseShift(label, ahead);
   bool isOfFlag = !label.binding.empty(); // --loss made the input
@@ -274,6 +289,12 @@ LogicalResult InputBinder::bindByShift(const LossParts &parts, Input &label,
               ? "labels '" + shown + "' are bound to tokens+1"
               : "the graph does not shift '" + shown + "' against the logits: bound to tokens+1");
   return success();
+}
+
+void InputBinder::takeFromFile(Input &label) {
+  label.isLabel |= label.binding.empty();
+  addNote("labels '" + displayName(label.name) +
+          "' are as in the batch of the export: from the data file");
 }
 
 LogicalResult InputBinder::refuseCopy(const Input &label, nn::EmbeddingOp where) {

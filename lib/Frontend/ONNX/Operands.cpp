@@ -33,8 +33,7 @@ FailureOr<Value> Translator::resolve(const NodeProto &node, int operand, Scope &
   auto type = dyn_cast<RankedTensorType>((*value).getType());
   if (!type || !isa<FloatType>(type.getElementType()))
     return value;
-  const auto &[expression, others] = removed->second;
-  return restored(node, expression, *value, others, type);
+  return restored(node, removed->second, *value, type);
 }
 
 /// Returns what the node reads in the file; null for a sequence.
@@ -64,7 +63,7 @@ FailureOr<Value> Translator::useOf(const NodeProto &node, int operand, const Par
     if (!type)
       return context.error("initializer '" + displayName(name) +
                            "': " + llvm::toString(type.takeError()));
-    return restored(node, parameters.expressions[use.expression], value, use.others, *type);
+    return restored(node, parameters.expressions[use.expression], value, *type);
   }
   return use.transposed ? transposed(context.builder, context.locationOf(node), value) : value;
 }
@@ -95,19 +94,13 @@ FailureOr<Value> Translator::initializerOf(const NodeProto &node, int operand, S
   return binding.value;
 }
 
-/// Computes an expression of values and of parameters that the exporter folded or removed: of
-/// `input`, and of the states of index `others`.
+/// Computes an expression of a value or a parameter that the exporter folded or removed.
 FailureOr<Value> Translator::restored(const NodeProto &node, const Expression &expression,
-                                      Value input, ArrayRef<size_t> others, RankedTensorType type) {
+                                      Value input, RankedTensorType type) {
   Block &body = context.body;
   Operation *before = body.empty() ? nullptr : &body.back();
-  SmallVector<Value> inputs{input};
-  for (size_t index : others)
-    inputs.push_back(sources.states.values[index]);
-  bool isKnown = llvm::all_of(inputs, [](Value value) { return bool(value); });
   Value result =
-      isKnown ? buildExpression(context.builder, context.locationOf(node), expression, inputs, type)
-              : Value();
+      buildExpression(context.builder, context.locationOf(node), expression, input, type);
   if (!result)
     return context.error("the computation that the export folded into operand '" +
                          displayName(node.name()) +

@@ -2,6 +2,7 @@
 #include "lib/Frontend/ONNX/States.h"
 #include "dialects/nn/Ops/State.h"
 #include "include/shale/Runtime.h"
+#include "lib/Frontend/ONNX/NextBuffers.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
 #include "lib/Frontend/ONNX/Record/Words.h"
 #include "lib/Support/Remarks.h"
@@ -289,12 +290,14 @@ static void reportRepairs(ImportContext &context, const Parameters &parameters) 
 }
 
 FailureOr<States> onnx::declareStates(ImportContext &context, const Definitions &definitions,
-                                      const std::optional<FileTraining> &training) {
+                                      const std::optional<FileTraining> &training,
+                                      ArrayRef<NextBuffer> changed) {
   Model &model = context.model;
   model.requireData = context.options.missingData == ImportOptions::MissingData::Error;
   States states;
   states.parameters = training ? findNamed(model, training->parameters, training->frozen)
                                : findParameters(model, context.options.parameters);
+  markChanged(changed, states.parameters);
   const Parameters &parameters = states.parameters;
   context.setPrefix(parameters.prefix);
   if (failed(checkParameters(context, definitions, parameters)))

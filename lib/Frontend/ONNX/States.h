@@ -8,6 +8,8 @@
 
 namespace shale::onnx {
 
+struct NextBuffer;
+
 /// The parameters and buffers of the model, and which of them are nn.state.
 struct States {
   Parameters parameters;
@@ -29,8 +31,10 @@ struct States {
 /// Finds the model's parameters and buffers, and declares each that is used as an nn.state and an
 /// argument of the forward function. Small buffers stay constants where they are read. Fails, with
 /// an error, if parameters may be lost or their values cannot be referred to.
+/// `changed`: buffers that a traced step changes.
 mlir::FailureOr<States> declareStates(ImportContext &context, const Definitions &definitions,
-                                      const std::optional<FileTraining> &training);
+                                      const std::optional<FileTraining> &training,
+                                      llvm::ArrayRef<NextBuffer> changed);
 
 /// Returns the parameters that do not require a gradient in PyTorch, each by all its names, as
 /// export.py records them in the graph: a line per parameter, tabs between names.

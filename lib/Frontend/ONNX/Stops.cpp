@@ -273,13 +273,13 @@ static LogicalResult refuseBlocks(ImportContext &context, const Stops &stops, bo
     return refuse(
         context, stops.detaching,
         "read values that depend on trained parameters, and that their lines of source detach; the file does not show where, "
-        "and gradients would flow. Export with torch.onnx.export(..., optimize=False), or pass --freeze for parameters that are not to be "
+        "and gradients would flow. Export with shale.export, or with torch.onnx.export(..., optimize=False), or pass --freeze for parameters that are not to be "
         "trained");
   if (!stops.copying.empty())
     return refuse(
         context, stops.copying,
         "read a clone() of a value that depends on trained parameters, and the file does not show whether it was detached first. "
-        "Export with torch.onnx.export(..., optimize=False), or with the clone in the line that reads it");
+        "Export with shale.export, or with torch.onnx.export(..., optimize=False), or with the clone in the line that reads it");
   return success();
 }
 

@@ -41,8 +41,7 @@ private:
   mlir::FailureOr<mlir::Value> useOf(const NodeProto &node, int operand, const ParameterUse &use);
   mlir::FailureOr<mlir::Value> initializerOf(const NodeProto &node, int operand, Scope &scope);
   mlir::FailureOr<mlir::Value> restored(const NodeProto &node, const Expression &expression,
-                                        mlir::Value input, llvm::ArrayRef<size_t> others,
-                                        mlir::RankedTensorType type);
+                                        mlir::Value input, mlir::RankedTensorType type);
   mlir::FailureOr<mlir::Value> mergedValue(size_t number, llvm::StringRef name, Scope &scope);
   mlir::Value parameterIn(const TensorProto &tensor, const NodeProto &node);
   mlir::Value lostBiasOf(const NodeProto &node) const;

@@ -57,6 +57,7 @@ public:
   int64_t lossChunkRows() const override { return 4096; }
   int64_t mostReceiveScratch(mlir::Type element) const override;
   int64_t reductionRounds(mlir::Type element, int64_t slice, int64_t ranks) const override;
+  bool exchangesBucketsAtOnce(mlir::Type element) const override;
   int64_t workspaceBytes(mlir::Operation *op) const override;
   bool sortsLookups(int64_t rows, int64_t indices) const override;
   int64_t reductionParts(int64_t results, int64_t each, bool trailing) const override;

@@ -82,6 +82,9 @@ int64_t CudaTarget::reductionRounds(Type element, int64_t slice, int64_t ranks) 
              : 1;
 }
 
+/// 16-bit floats are exchanged and summed group by group.
+bool CudaTarget::exchangesBucketsAtOnce(Type element) const { return !is16BitFloat(element); }
+
 std::vector<FixedCost> CudaTarget::getFixedCosts(ModuleOp module, int64_t, int64_t) const {
   bool attends = false;
   for (auto function : module.getOps<rt::FuncOp>())

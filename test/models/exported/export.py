@@ -167,7 +167,10 @@ def make(folder, name):
         raise RuntimeError(f"{folder} holds {sorted(folder.iterdir())}")
     recorded = {one.key: one.value for one in onnx.load(folder / "model.onnx", load_external_data=False).graph.metadata_props if one.key.startswith("shale")}
     frozen = recorded.pop("shale.frozen", "").splitlines()
-    known = {"shale.wrapper": ("model",), "shale.gradients": ("traced",), "shale.blocks": ("autocast",)}
+    buffers = recorded.pop("shale.buffers", "")
+    if buffers != ("average\tnext.average" if name == "untraced-Teacher" else ""):
+        raise RuntimeError(f"the file records that these buffers change: {buffers}")
+    known = {"shale.wrapper": ("model",), "shale.batch": ("given",), "shale.gradients": ("traced",), "shale.blocks": ("autocast",)}
     if "shale.wrapper" not in recorded or any(value not in known.get(key, ()) for key, value in recorded.items()):
         raise RuntimeError("the file does not record the module that export.py wraps around the user's")
     if ("embedding.weight\thead.weight" in frozen) != (name == "own-frozen") or len(frozen) != (11 if name == "own-frozen" else 0):

@@ -238,6 +238,37 @@ TEST_F(Time, ThatComputeWaitsIsCountedAtTheCollectiveThatRuns) {
   EXPECT_EQ(exposed(step), (std::vector<double>{23 - 7.4, 23}));
 }
 
+// Reductions of a bucket are one exchange, which has the latency once.
+TEST_F(Time, ABucketHasOneLatency) {
+  auto reductions = [](const char *attributes, const char *element = "f32") {
+    std::string type = std::string("memref<16x") + element + ">", waits,
+                text = "%d = rt.buffer arena offset = 256 activations \"d\" : " + type + "\n";
+    for (int site : {0, 1, 2}) {
+      std::string name = std::to_string(site);
+      text += "%t" + name + " = rt.all_reduce %d to %d site = " + name +
+              " axis = \"fsdp\" name = \"d\" " + attributes + " : " + type + " to " + type + "\n";
+      waits += "rt.wait %t" + name + "\n";
+    }
+    return text + waits;
+  };
+  Rates machine = kMachine;
+  machine.nodeRanks = 1, machine.network = 1, machine.networkLatency = 2;
+  for (const char *gpu : {"", "nn.target = \"cuda:sm_90a\""}) {
+    EXPECT_DOUBLE_EQ(time(reductions(""), kMachine, gpu).seconds, 3 * (7 + 16)) << gpu;
+    TimedStep step = time(reductions("{rt.bucket = 0 : i64}"), kMachine, gpu);
+    EXPECT_DOUBLE_EQ(step.seconds, 7 + 3 * 16) << gpu;
+    EXPECT_EQ(exposed(step), (std::vector<double>{23, 16, 16})) << gpu;
+    // Between nodes, where latencies are longest.
+    EXPECT_DOUBLE_EQ(time(reductions("{rt.bucket = 0 : i64}"), machine, gpu).seconds,
+                     7 + 2 + 3 * 64)
+        << gpu;
+    // GPUs exchange and sum 16-bit floats group by group.
+    EXPECT_DOUBLE_EQ(time(reductions("{rt.bucket = 0 : i64}", "bf16"), kMachine, gpu).seconds,
+                     (*gpu ? 3 : 1) * 7 + 3 * 8)
+        << gpu;
+  }
+}
+
 // On a GPU each axis has a stream for gathers and one for reductions.
 TEST_F(Time, StreamsPerAxisRunBesideOneAnother) {
   const std::string gpu = "nn.target = \"cuda:sm_90a\"";

@@ -53,6 +53,32 @@ TEST(Words, OfASectionMeanWhatTheSectionSays) {
   EXPECT_EQ(answer("--mylora_rank"), "");
 }
 
+// Words whose nearest flag means something else.
+TEST(Words, AreNotTakenForTheirNeighbours) {
+  const std::pair<const char *, const char *> means[] = {
+      {"train_batch_size", "a step has N x K sequences"},
+      {"global_batch_size", "--accumulate K"},
+      {"train_micro_batch_size_per_gpu", "with shalec and --dim batch=N/rank"},
+      {"grad_accum_dtype", "summed in f32"},
+      {"ignored_modules", "--shard splits every parameter"},
+      {"zero_hpz_partition_size", "no second copy"},
+      {"allgather_bucket_size", "--unit"},
+      {"sub_group_size", "one unit after the other"},
+      {"stage3_module_granularity_threshold", "--unit"},
+      {"quantized_initialization", "weights are f32, bf16 or f16"},
+      {"layer_offloading", "--offload params"},
+      {"activation_offload_fraction", "--offload activations:0.5"},
+      {"recompute_num_layers", "--recompute block:0.5"},
+      {"disable_loss_parallel", "the compiler finds"},
+      {"checkpoint.load_only", "also saves"},
+      {"checkpoint.exclude_from_loading", "the whole state of a run"},
+      {"adam_w_mode", "adam, whose decay is part of the gradient"}};
+  for (auto [word, says] : means) {
+    std::string answer = answerToFlag(std::string("--") + word, isOwn);
+    EXPECT_NE(answer.find(says), std::string::npos) << word << ": " << answer;
+  }
+}
+
 TEST(Words, OfNobodyHaveNoAnswer) {
   for (const std::string &word :
        {std::string("--"), std::string("--*lora*"), std::string("--a|b"), std::string("--,"),

@@ -38,12 +38,12 @@ def export(a, built, values, way):
     try:
         with quiet():
             if way == TRACED:
-                module, names, built.trained = traced.joint(built, values, shapes)
+                module, names, built.trained, record = traced.joint(built, values, shapes)
             program = torch.onnx.export(module, tuple(value.clone() for value in values.values()), dynamo=True, verbose=False, optimize=a.optimize,
                                         input_names=list(values), output_names=names, dynamic_shapes=shapes,
                                         custom_translation_table=translations.table() if way == TRACED else None)
         if way == TRACED:
-            traced.mark(program)
+            traced.mark(program, record)
         return program
     except Failure:
         raise
@@ -73,7 +73,7 @@ def check_symbolic(a, built, program):
     found = {value.name: value for value in program.model.graph.inputs}
     for one in list(built.inputs):
         if one.name not in found or not found[one.name].uses():
-            if one.name in built.given and one.name not in LABELS:
+            if one.name in built.given:
                 leave_out_input(program, built, one, found.get(one.name))
                 continue
             raise Failure(DATA, f"the loss does not depend on '{one.name}': {'is it computed of the labels?' if one.name in LABELS else 'take it out of forward'}")
@@ -94,6 +94,8 @@ def write(a, program, built, folder, name):
     import onnx_ir as ir
     # Names in programs are those of the user's module.
     program.model.graph.metadata_props["shale.wrapper"] = next(name for name, child in built.module.named_children() if child is built.model)
+    if built.given:
+        program.model.graph.metadata_props["shale.batch"] = "given"
     if not built.without_grad:
         program.model.graph.metadata_props["shale.blocks"] = "autocast"
     if names := frozen(built):

@@ -180,36 +180,34 @@ class Trace:
                 self.scopes.mark(())
                 loss.backward(seed)
         self.trained = [of for of, leaf in zip(self.parameters, leaves) if leaf.grad is not None]
-        self.changed = [at for at, (old, new, version) in enumerate(zip(states, after, versions)) if new is not old or new._version != version]
-        return [loss, *(leaf.grad for leaf in leaves if leaf.grad is not None), *(after[at] for at in self.changed)]
-
+        found = {of: new for of, old, new, version in zip(self.buffers, states, after, versions)
+                 if new.is_floating_point() and (new is not old or new._version != version)}
+        self.changed = list(found)
+        return [loss, *(leaf.grad for leaf in leaves if leaf.grad is not None), *found.values()]
 
     def run(self, values):
-        """The loss and the gradients for these inputs. Updates the buffers."""
+        """The loss, the gradients and the new values of buffers for these inputs."""
         spots = [of[0] for places in (self.parameters, self.buffers) for of in places.values()]
         with traceback.preserve_node_meta():
             found = torch.fx.Interpreter(self.graph).run(*(entries[name] for entries, name in spots), *values)
-        gradients, buffers = 1 + len(self.trained), spots[len(self.parameters):]
-        for at, value in zip(self.changed, found[gradients:]):
-            entries, name = buffers[at]
-            entries[name].copy_(value)
-        return tuple(found[:gradients])
+        return tuple(found)
 
 
 def joint(built, values, shapes):
-    """Traces one step with these values. Returns the module to export, the names of its outputs, and the parameters that have gradients."""
+    """Traces one step with these values. Returns the module to export, the names of its outputs, the parameters that have gradients, and what
+    the file records: which outputs are new values of buffers."""
     trace = Trace(built.module, values, shapes)
     if not trace.trained:
         raise Failure(DATA, "the loss depends on no parameter that requires a gradient: there is nothing to train")
-    names = {}
-    for name, parameter in built.model.named_parameters(remove_duplicate=False):
-        names.setdefault(parameter, name)
+    names = {one: name for name, one in reversed([*built.model.named_parameters(remove_duplicate=False), *built.model.named_buffers(remove_duplicate=False)])}
+    changed = [names[one] for one in trace.changed]
     module = wrap(built.model, list(values), lambda _, inputs: trace.run(list(inputs.values())))
-    return module, ["loss", *(f"grad.{names[one]}" for one in trace.trained)], trace.trained
+    record = {"shale.buffers": "\n".join(f"{name}\tnext.{name}" for name in changed)} if changed else {}
+    return module, ["loss", *(f"grad.{names[one]}" for one in trace.trained), *(f"next.{name}" for name in changed)], trace.trained, record
 
 
-def mark(program):
-    """Writes the scopes and phases of traced nodes into the exported nodes."""
+def mark(program, record):
+    """Writes the scopes and phases of traced nodes into the exported nodes, and the record into the graph."""
     for node in program.model.graph.all_nodes():
         source = node.meta.get("node")
         stack, phase = (source.meta.get("custom") or {}).get(KEY, ((), None)) if source is not None else ((), None)
@@ -220,5 +218,5 @@ def mark(program):
         if stack and source.op == "call_function":
             node.metadata_props["pkg.torch.onnx.name_scopes"] = repr([name for name, _ in stack] + [source.name])
             node.metadata_props["pkg.torch.onnx.class_hierarchy"] = repr([kind for _, kind in stack] + [str(source.target)])
-    program.model.graph.metadata_props["shale.gradients"] = "traced"
+    program.model.graph.metadata_props.update({"shale.gradients": "traced", **record})
     translations.complete(program)

@@ -191,10 +191,11 @@ static Value readXLogY(Node &node) {
       llvm::all_of(known.getValues<APFloat>(),
                    [](const APFloat &number) { return number.isFinite(); }))
     return node.mul(x, log);
-  (void)node.error("is one of the nodes of aten.xlogy, but they are not those that exporters up to "
-                   "torch 2.15 write, and the derivative where the first operand is 0 would be "
-                   "wrong. Export with torch.onnx.export(..., optimize=False), or write the model "
-                   "with x * torch.log(y) if x is never 0");
+  (void)node.error(
+      "is one of the nodes of aten.xlogy, but they are not those that exporters up to "
+      "torch 2.15 write, and the derivative where the first operand is 0 would be "
+      "wrong. Export with shale.export, or with torch.onnx.export(..., optimize=False), or write the model "
+      "with x * torch.log(y) if x is never 0");
   return {};
 }
 

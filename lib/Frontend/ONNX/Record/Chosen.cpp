@@ -39,8 +39,8 @@ static bool hasSizesOnly(const Known &known, const TensorProto &constant,
   return llvm::all_of(from, [&](const std::string &name) {
     std::string kind = operationOf(name);
     return kind.empty() || known.program.parameterNamed(name) || isMadeByCode(kind) ||
-           StringRef(name).starts_with(words::kSize) || isUnary(kind) ||
-           (isMovement(kind) && !isConversion(kind)) || words::is(kind, words::Trait::Computes);
+           StringRef(name).starts_with(words::kSize) || words::is(kind, words::Trait::Computes) ||
+           (isMovement(kind) && !isConversion(kind));
   });
 }
 
@@ -188,49 +188,20 @@ static int mayBeChosenBy(const Known &known, StringRef module, const TensorProto
   return -1;
 }
 
-namespace {
-/// A read of a constant under its own name or another one.
-struct NamedRead {
-  const Operation *operation;
-  const NodeProto *node;
-  int operand;
-  const TensorProto *constant;
-  StringRef name; ///< empty: its own, or not known
-};
-} // namespace
-
-/// Whether the same line of code of another module of the class reads the constant in the same
-/// place, under its own name.
-static bool isTwin(const Known &known, const NamedRead &read, const NamedRead &other) {
-  auto placeOf = [&](const NamedRead &one) {
-    Reader reader = known.program.readerOf(*one.operation, one.name);
-    return std::make_tuple(reader.kind, reader.order, reader.count, one.operand,
-                           readSourceText(*one.node));
-  };
-  return other.name.empty() && read.constant == other.constant &&
-         areTwins(*read.node, read.operation->scope, *other.node, other.operation->scope) &&
-         placeOf(read) == placeOf(other);
-}
-
 /// An error for each condition and index that was merged with a constant of equal elements, and
 /// that may have been computed from a parameter.
 Findings rules::mergedChoices(const Known &known) {
   Findings findings;
   llvm::StringMap<const TensorProto *> others = othersOf(known);
-  std::vector<NamedRead> reads;
   for (const Operation &operation : known.program.operations())
     for (const NodeProto *node : operation.nodes)
-      for (int i = 0; i < node->input_size(); ++i)
-        if (auto found = others.find(node->input(i)); found != others.end())
-          reads.push_back({&operation, node, i, found->second,
-                           mergedName(known.program, operation, *node, i, *found->second)});
-  for (const NamedRead &read : reads) {
-    int index =
-        read.name.empty() ? -1 : mayBeChosenBy(known, read.operation->scope, *read.constant);
-    if (index >= 0 &&
-        llvm::none_of(reads, [&](const NamedRead &other) { return isTwin(known, read, other); }))
-      findings.errors.push_back(messages::mayBeChosen(*read.node, read.name, read.constant->name(),
-                                                      known.parameter(index).name));
-  }
+      for (int i = 0; i < node->input_size(); ++i) {
+        const TensorProto *constant = others.lookup(node->input(i));
+        StringRef name = constant ? mergedName(known.program, operation, *node, i, *constant) : "";
+        int index = name.empty() ? -1 : mayBeChosenBy(known, operation.scope, *constant);
+        if (index >= 0)
+          findings.errors.push_back(
+              messages::mayBeChosen(*node, name, constant->name(), known.parameter(index).name));
+      }
   return findings;
 }

@@ -22,22 +22,12 @@ enum class Evidence {
   /// The operation names the parameters, and its nodes read as many constants in that order. This
   /// follows from signatures of ATen's operations; a list of origins has no places.
   Order,
-  /// The exporter lists the parameter among that from which it computed the constant. It computed
-  /// the constant itself; a line of source may be written in another way than it is read.
+  /// The exporter lists the parameter as that from which it computed the constant.
   Origin,
-  /// The line of source that reads the constant computes it, and the numbers agree. Both a text and
-  /// a value agree; below, only a value does.
-  Source,
-  /// One simple function of one parameter of this or a nested module has the numbers.
-  Value,
-  /// The exporter lists the functions without their order, and only one order yields a value for a
-  /// parameter that is not in the file. The file has no other copy of the value to compare with.
-  Chain,
-  /// The parameter is the only one that may be the constant, and the constant the only one that may
-  /// be it. This excludes others in the same module; a twin is another module.
+  /// The record names one operation that computed the constant from one parameter.
+  Operation,
+  /// The parameter is the only one that the record leaves for a listed name.
   Elimination,
-  /// A module of the same class reads the same constant in the same place.
-  Twin,
 };
 
 /// The value of a parameter before the first step.
@@ -49,18 +39,15 @@ struct InitialValue {
   int32_t dataType = 1;
   /// The elements, if no initializer has them as they are.
   std::vector<double> values = {};
-  /// Whether the graph may read only a part of the parameter.
-  bool mayBePart = false;
 };
 
-/// Nodes read a parameter, or a function of it and of others.
+/// Nodes read a parameter, or a function of it.
 struct ReadClaim {
   size_t parameter;
   llvm::SmallVector<Place> reads;
   bool transposed = false;
-  /// A function of the parameter, input 0, and of `others`; none: the parameter itself.
+  /// None: the parameter itself.
   std::optional<Expression> expression = {};
-  std::vector<size_t> others = {};
   /// The operation that reads the parameter as its argument; null: a folded value is read.
   const Operation *operation = nullptr;
 };
@@ -82,9 +69,7 @@ struct BiasClaim {
 /// The exporter removed an operation between a value and the node that reads it.
 struct RestoredClaim {
   Place read;
-  RestoredOperation operation;
-  /// The name of its result, if the operation may have hidden a parameter.
-  std::string name = {};
+  Expression operation;
 };
 
 /// Nodes read an operation that the exporter merged with an equal one of another module. `values`
@@ -107,24 +92,11 @@ struct ConstantClaim {
   Place read;
 };
 
-/// A folded value or a removed operation has a part of a parameter that is not in the file. The
-/// parameter is known once all parts are.
-struct PartClaim {
-  size_t parameter;
-  Solution solution;
-  Reading reading;
-  /// The reads of the folded value, and its type, or
-  llvm::SmallVector<Place> reads;
-  int32_t dataType = 1;
-  /// the removed operation.
-  std::string removedName = {};
-};
-
 /// A claim of a rule and its evidence. The remark is made if the claim changes anything.
 struct Claim {
   Evidence evidence;
   std::variant<ReadClaim, ValueClaim, BiasClaim, RestoredClaim, MergedClaim, NameClaim,
-               ConstantClaim, PartClaim>
+               ConstantClaim>
       what;
   std::optional<Repair> remark = {};
 };

@@ -32,30 +32,25 @@ void Decision::explain(const Place &place) {
     value.isExplained |= value.first().node == place.first && value.first().operand == place.second;
 }
 
-std::vector<std::string> Decision::namesOf(size_t parameter, llvm::ArrayRef<size_t> others) const {
-  std::vector<std::string> names = {displayName(out.list[parameter].name)};
-  for (size_t other : others)
-    names.push_back(displayName(out.list[other].name));
-  return names;
-}
-
 /// Whether a claim about a read holds beside those before it.
 bool Decision::mayRead(const Claim &claim, const ReadClaim &read, const Place &place) {
   auto [before, isFirst] = evidence.try_emplace(place, claim.evidence);
   const ParameterUse &use = out.uses[place];
-  if (isFirst || claim.evidence < before->second ||
-      (use.parameter == read.parameter && use.others == read.others)) {
+  if (isFirst || claim.evidence < before->second || use.parameter == read.parameter) {
     before->second = std::min(before->second, claim.evidence);
     return true;
   }
   if (claim.evidence == before->second)
-    out.errors.push_back(messages::contradiction(place, namesOf(use.parameter, use.others),
-                                                 namesOf(read.parameter, read.others)));
+    out.errors.push_back(messages::contradiction(place, out.list[use.parameter].name,
+                                                 out.list[read.parameter].name));
   return false;
 }
 
 bool Decision::apply(const Claim &claim, const ReadClaim &read) {
-  ParameterUse use{read.parameter, read.transposed, -1, read.others};
+  ParameterUse use{
+      read.parameter,
+      read.transposed,
+  };
   if (read.expression) {
     use.expression = out.expressions.size();
     out.expressions.push_back(*read.expression);
@@ -88,7 +83,6 @@ bool Decision::apply(const Claim &, const ValueClaim &claim) {
     parameter.initializer = value.initializer;
     parameter.transposed = value.transposed;
   }
-  parameter.mayBePart = parameter.mayBePart || value.mayBePart;
   parameter.used = true;
   known.cache.erase(claim.parameter);
   return changes;
@@ -105,8 +99,6 @@ bool Decision::apply(const Claim &, const BiasClaim &bias) {
 
 bool Decision::apply(const Claim &, const RestoredClaim &restored) {
   out.restored[restored.read] = restored.operation;
-  if (!restored.name.empty())
-    known.restored.insert(restored.name);
   return true;
 }
 
@@ -129,11 +121,6 @@ bool Decision::apply(const Claim &, const NameClaim &name) {
 
 bool Decision::apply(const Claim &, const ConstantClaim &constant) {
   explain(constant.read);
-  return true;
-}
-
-bool Decision::apply(const Claim &, const PartClaim &part) {
-  known.parts[part.parameter].push_back(part);
   return true;
 }
 

@@ -25,10 +25,8 @@ private:
   bool apply(const Claim &claim, const MergedClaim &merged);
   bool apply(const Claim &claim, const NameClaim &name);
   bool apply(const Claim &claim, const ConstantClaim &constant);
-  bool apply(const Claim &claim, const PartClaim &part);
   bool mayRead(const Claim &claim, const ReadClaim &read, const Place &place);
   void explain(const Place &place);
-  std::vector<std::string> namesOf(size_t parameter, llvm::ArrayRef<size_t> others) const;
 
   Known &known;
   Parameters &out;

@@ -38,7 +38,7 @@ Findings rules::detached(const Known &known) {
         placed.insert(node->input(i));
         findings.claim(
             isShown ? Evidence::Form : Evidence::Name,
-            RestoredClaim{{node, i}, {Expression::of("stop_gradient", Expression::ofInput()), {}}});
+            RestoredClaim{{node, i}, Expression::of("stop_gradient", Expression::ofInput())});
       }
     if (operation.hasForm ? !placed.empty() : placed.size() == 1)
       continue;

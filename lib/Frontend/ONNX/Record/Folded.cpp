@@ -14,41 +14,12 @@
 
 using namespace shale;
 using namespace shale::onnx;
-using llvm::ArrayRef;
-using llvm::SmallVector;
-using llvm::StringRef;
-
-void onnx::claimFolded(Findings &findings, const Known &known, const FoldedValue &value,
-                       ArrayRef<size_t> parameters, const Expression &expression, Evidence evidence,
-                       std::optional<Repair> remark) {
-  const Movement &movement = expression.movement;
-  bool isPlain = expression.op == "input" ||
-                 (expression.op == "move" && expression.operands[0].op == "input" &&
-                  movement.keepsElements() && movement.split == movement.shape);
-  ReadClaim read{parameters[0], value.places()};
-  if (!isPlain)
-    read.expression = expression;
-  read.others = parameters.drop_front().vec();
-  std::vector<std::string> names;
-  for (size_t index : parameters)
-    names.push_back(known.parameter(index).name);
-  findings.claim(evidence, std::move(read),
-                 remark ? std::move(remark) : messages::foldedAgain(value, expression, names));
-}
 
 /// Tensors that code creates depend on no parameter.
 Findings rules::madeByCode(const Known &known, const FoldedValue &value) {
   Findings findings;
   if (isMadeByCode(value.first().op))
     findings.claim(Evidence::Form, ConstantClaim{value.places().front()});
-  return findings;
-}
-
-/// No gradient flows to masks. A parameter may begin with the values of one: gates of 1 and 0.
-Findings rules::mask(const Known &known, const FoldedValue &value) {
-  Findings findings;
-  if (value.numbers && isMask(*value.numbers) && parameterBehind(known, value) < 0)
-    findings.claim(Evidence::Value, ConstantClaim{value.places().front()});
   return findings;
 }
 
@@ -72,55 +43,6 @@ Findings rules::byName(const Known &known, const FoldedValue &value) {
   return findings;
 }
 
-/// Whether the value may be the same function of another parameter that began with equal elements:
-/// nothing lists what it was folded from. A value that was merged with an equal one may be of a
-/// parameter that is missing.
-static bool mayBeOfAnother(const Known &known, const FoldedValue &value, size_t index) {
-  const FoldedRead &read = value.first();
-  if (!value.from.empty())
-    return false;
-  bool isMerged = read.name != read.initializer->name();
-  for (size_t other = 0; other < known.found.list.size(); ++other)
-    if (other != index && known.parameter(other).isParameter &&
-        areNested(moduleOf(known.target(other)), read.scope) &&
-        (known.isMissing(other)
-             ? isMerged
-             : known.parameter(other).used && known.haveEqualValues(index, other)))
-      return true;
-  return false;
-}
-
-/// Explains a value as a simple function of a parameter that the file has.
-Findings rules::byValue(const Known &known, const FoldedValue &value) {
-  Findings findings;
-  if (!value.numbers || value.first().isComputed)
-    return findings;
-  // The same module is tried first: a function fits more than one parameter only by accident.
-  for (bool sameModule : {true, false})
-    for (size_t index = 0; index < known.found.list.size(); ++index) {
-      StringRef target = known.target(index);
-      if (!known.parameter(index).isParameter || !known.parameter(index).used ||
-          (moduleOf(target) == value.first().scope) != sameModule ||
-          (!value.from.empty() && !llvm::is_contained(value.from, target)))
-        continue;
-      const Numbers *parameter = known.numbersOf(index);
-      if (!parameter || parameter->size() < value.numbers->size() / 64)
-        continue;
-      std::optional<Expression> expression =
-          fitExpression(*parameter, *value.numbers, value.first().op);
-      // A table is an affine function of any parameter that was initialized the same way. Modules
-      // compute only with their own parameters, or those of an enclosing or nested module.
-      if (!expression ||
-          (!expression->movesOnly() && ((value.first().mayBeMoved() && value.isTable()) ||
-                                        !areNested(moduleOf(target), value.first().scope))))
-        continue;
-      if (!mayBeOfAnother(known, value, index))
-        claimFolded(findings, known, value, index, *expression, Evidence::Value);
-      return findings;
-    }
-  return findings;
-}
-
 /// Makes reads of 1 - w read the parameter that w comes from.
 Findings rules::complements(const Known &known) {
   Findings findings;
@@ -132,7 +54,6 @@ Findings rules::complements(const Known &known) {
         continue;
       const ParameterUse &weight = read->second;
       ReadClaim claim{weight.parameter, {{use.node, use.operand}}, weight.transposed};
-      claim.others = weight.others;
       claim.expression = Expression::of(
           "sub", Expression::ofNumber(1),
           weight.expression < 0 ? Expression::ofInput() : found.expressions[weight.expression]);

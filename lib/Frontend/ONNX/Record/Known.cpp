@@ -21,14 +21,6 @@ bool Known::isMissing(size_t index) const {
   return parameter(index).isParameter && !parameter(index).used && !isAlias[index];
 }
 
-int Known::parameterAt(StringRef scope, StringRef path) const {
-  if (path.empty())
-    return -1;
-  std::optional<size_t> index =
-      program.parameterNamed(scope.empty() ? path.str() : (scope + "." + path).str());
-  return !index || isAlias[*index] ? -1 : int(*index);
-}
-
 /// Returns a matrix of which `numbers` is the transpose, by rows.
 static Numbers transposeOf(const Numbers &numbers) {
   Numbers turned = numbers;
@@ -70,17 +62,6 @@ std::vector<RemovedOperation> Known::hidden() const {
   return all;
 }
 
-bool onnx::mentions(StringRef line, StringRef word) {
-  for (size_t at = line.find(word); at != StringRef::npos; at = line.find(word, at + 1)) {
-    auto isWord = [&](size_t i) {
-      return i < line.size() && (llvm::isAlnum(line[i]) || line[i] == '_');
-    };
-    if ((word.front() == '.' || at == 0 || !isWord(at - 1)) && !isWord(at + word.size()))
-      return true;
-  }
-  return false;
-}
-
 bool onnx::areNested(StringRef a, StringRef b) {
   auto contains = [](StringRef outer, StringRef inner) {
     return outer.empty() || inner == outer ||
@@ -92,27 +73,4 @@ bool onnx::areNested(StringRef a, StringRef b) {
 bool onnx::isConstant(const Numbers &numbers) {
   return llvm::all_of(numbers.values,
                       [&](double value) { return value == numbers.values.front(); });
-}
-
-Numbers onnx::withoutRepeats(const Numbers &numbers) {
-  ArrayRef<double> all = numbers.values;
-  ArrayRef<int64_t> shape = numbers.shape;
-  Numbers once{SmallVector<int64_t>(shape), {}, numbers.tolerance};
-  int64_t inner = 1;
-  for (size_t d = shape.size(); d-- > 0; inner *= shape[d]) {
-    bool repeats = shape[d] > 1;
-    for (int64_t i = 0; repeats && i < int64_t(all.size()); ++i)
-      repeats = all[i] == all[i - i / inner % shape[d] * inner];
-    if (repeats)
-      once.shape[d] = 1;
-  }
-  int64_t count =
-      std::accumulate(once.shape.begin(), once.shape.end(), int64_t(1), std::multiplies<int64_t>());
-  for (int64_t i = 0; i < count; ++i) {
-    int64_t rest = i, place = 0, stride = 1;
-    for (size_t d = shape.size(); d-- > 0; rest /= once.shape[d], stride *= shape[d])
-      place += rest % once.shape[d] * stride;
-    once.values.push_back(all[place]);
-  }
-  return once;
 }

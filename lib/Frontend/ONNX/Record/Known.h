@@ -23,7 +23,6 @@ struct FoldedRead : Use {
   bool isComputed = false;
   /// The module scope of the node that reads it, and the innermost line of source of that node.
   std::string scope, source;
-  Reader reader = {};
 
   /// Whether nothing is known about the operation that was folded last.
   bool isOpen() const { return op.empty() && !isComputed; }
@@ -41,7 +40,6 @@ struct FoldedValue {
   bool isExplained = false;
 
   const FoldedRead &first() const { return reads.front(); }
-  bool isTable() const { return numbers && onnx::isTable(*numbers); }
   llvm::SmallVector<Place> places() const;
 };
 
@@ -51,7 +49,6 @@ struct RemovedRead {
   const NodeProto *node;
   int operand;
   std::string name, scope, source;
-  Reader reader;
   const Operation *operation;
   /// Whether the value read is one of the same kind with a constant operand: the exporter may have
   /// merged `name` with it instead, where both constants are equal.
@@ -79,12 +76,8 @@ struct Known {
   llvm::StringMap<std::string> twins;
   /// Operations that the exporter removed. A missing parameter may be among their operands.
   std::vector<RemovedOperation> removed;
-  /// Those of them that are restored.
-  llvm::StringSet<> restored;
   std::vector<FoldedValue> values;
   std::vector<RemovedRead> removedReads;
-  /// The parts of parameters that are not in the file.
-  std::map<size_t, std::vector<PartClaim>> parts;
 
   const Parameter &parameter(size_t index) const { return found.list[index]; }
   llvm::StringRef target(size_t index) const { return program.target(index); }
@@ -94,8 +87,6 @@ struct Known {
   bool isRead(const NodeProto &node, int operand) const {
     return found.uses.count({&node, operand});
   }
-  /// Returns the parameter at a path of a module ("lin.weight"); -1 if there is none.
-  int parameterAt(llvm::StringRef scope, llvm::StringRef path) const;
   /// Returns the elements of a parameter that is read, in PyTorch's layout; null if the file does
   /// not have them.
   const Numbers *numbersOf(size_t index) const;
@@ -110,12 +101,7 @@ private:
 
 /// Whether one module contains the other or both are the same.
 bool areNested(llvm::StringRef a, llvm::StringRef b);
-/// Whether a line of source contains `word` as a whole word; if it starts with '.', only its end is
-/// checked.
-bool mentions(llvm::StringRef line, llvm::StringRef word);
 bool isConstant(const Numbers &numbers);
-/// Returns a constant without repeated elements: a dimension along which nothing changes keeps one.
-Numbers withoutRepeats(const Numbers &numbers);
 
 /// Fills `values`, `removed` and `removedReads` from the reads that no parameter explains.
 void readFolded(Known &known);

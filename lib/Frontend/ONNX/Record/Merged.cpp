@@ -9,7 +9,6 @@
 #include "lib/Frontend/ONNX/Record/Rules.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/Support/Regex.h"
 #include <limits>
 #include <set>
 
@@ -156,7 +155,6 @@ static std::set<size_t> parametersOf(const Known &known, ArrayRef<const NodeProt
   for (const NodeProto *node : nodes) {
     for (const auto &[place, use] : usesBy(known, *node)) {
       add(use.parameter);
-      llvm::for_each(use.others, add);
     }
     if (auto lost = known.found.lostBias.find(node); lost != known.found.lostBias.end())
       found.insert(lost->second);
@@ -186,32 +184,6 @@ static ByModule equalModules(const Known &known, StringRef module, const std::se
   return equal;
 }
 
-/// Returns which of `modules` computes a merged operation, from the lines of source of its readers:
-/// `torch.sigmoid(self.a(x))` of a sigmoid. Empty if a line does not tell, also because it has
-/// another operation of the reader's kind.
-static std::string moduleInSource(const MergedPair &pair, ArrayRef<std::string> modules) {
-  std::set<StringRef> found;
-  for (const auto &read : pair.reads) {
-    Operation reader;
-    reader.fx = readFxNode(*read.first);
-    StringRef kind = reader.kind(), line = readSourceText(*read.first);
-    llvm::Regex word("(^|[^A-Za-z_0-9])(" + llvm::Regex::escape(kind) + ")([^A-Za-z_0-9]|$)");
-    SmallVector<StringRef> groups;
-    if (!word.match(line, &groups))
-      return "";
-    StringRef rest = line.drop_front(groups[2].end() - line.begin());
-    if (word.match(rest) || !rest.consume_front("("))
-      return "";
-    StringRef name = rest.split('(').first.split('.').second;
-    auto *module =
-        llvm::find_if(modules, [&](StringRef one) { return !name.empty() && lastOf(one) == name; });
-    if (module == modules.end())
-      return "";
-    found.insert(*module);
-  }
-  return found.size() == 1 ? found.begin()->str() : "";
-}
-
 /// Returns the sibling modules of `module` whose parameters with the names of `own` are all
 /// missing, and those of their parameters that are missing, by name.
 static ByModule missingSiblings(const Known &known, StringRef module,
@@ -233,11 +205,10 @@ static ByModule missingSiblings(const Known &known, StringRef module,
   return missing;
 }
 
-/// Returns whose parameters the removed operation of a pair reads, by module. `own`: the parameters
-/// of the kept one, all of `module`. Empty if that is uncertain; `module` itself if it is called
-/// again. Sets `areTwins` if no line of source had to tell.
-static ByModule ownersOf(const Known &known, const MergedPair &pair, StringRef module,
-                         const std::map<size_t, size_t> &own, bool &areTwins) {
+/// Returns whose parameters the removed operation of a merged pair reads, by module. `own`: the
+/// parameters of the kept one, all of `module`. Empty if that is uncertain.
+static ByModule ownersOf(const Known &known, StringRef module,
+                         const std::map<size_t, size_t> &own) {
   ByModule missing = missingSiblings(known, module, own);
   // A module that is called again was split before.
   if (auto twin = known.twins.find(module); missing.empty() && twin != known.twins.end()) {
@@ -246,18 +217,7 @@ static ByModule ownersOf(const Known &known, const MergedPair &pair, StringRef m
       if (moduleOf(known.target(index)) == twin->second)
         ofTwin[lastOf(known.target(index)).str()] = index;
   }
-  areTwins = missing.size() == 1;
-  if (areTwins)
-    return missing;
-  std::set<size_t> parameters;
-  for (const auto &entry : own)
-    parameters.insert(entry.first);
-  missing = equalModules(known, module, parameters);
-  std::vector<std::string> names = {module.str()};
-  for (const auto &one : missing)
-    names.push_back(one.first);
-  std::string found = moduleInSource(pair, names);
-  return found.empty() ? ByModule() : ByModule{{found, missing[found]}};
+  return missing.size() == 1 ? missing : ByModule();
 }
 
 /// Returns the nodes of the kept operation's call, in the order of the graph.
@@ -318,33 +278,25 @@ Findings rules::splitRestoredPair(const Known &known, const MergedPair &pair) {
   StringRef module = moduleOf(known.target(own.begin()->first));
   if (llvm::any_of(own, [&](auto &one) { return moduleOf(known.target(one.first)) != module; }))
     return findings;
-  bool areTwins = false;
-  ByModule owners = ownersOf(known, pair, module, own, areTwins);
+  ByModule owners = ownersOf(known, module, own);
   findings.isSettled = !owners.empty();
-  if (owners.empty() || owners.begin()->first == module) // it calls the same module again
+  if (owners.empty())
     return findings;
   copy.module = owners.begin()->first;
   for (auto &[from, to] : own)
     to = owners.begin()->second[lastOf(known.target(from)).str()];
-  auto turn = [&](size_t &index) {
-    if (auto it = own.find(index); it != own.end())
-      index = it->second;
-  };
   for (const NodeProto *node : copy.nodes) {
     for (const auto &[place, use] : usesBy(known, *node))
-      if (own.count(use.parameter) ||
-          llvm::any_of(use.others, [&](size_t index) { return own.count(index); })) {
-        ParameterUse &turned = copy.uses[place] = use;
-        turn(turned.parameter);
-        llvm::for_each(turned.others, turn);
+      if (own.count(use.parameter)) {
+        copy.uses[place] = use;
+        copy.uses[place].parameter = own[use.parameter];
       }
     auto lost = found.lostBias.find(node);
     if (lost != found.lostBias.end() && own.count(lost->second))
       copy.lostBias[node] = own[lost->second];
   }
   claim.reads = pair.reads;
-  if (areTwins)
-    claim.twinOf = module.str();
+  claim.twinOf = module.str();
   Repair remark = messages::computedAgain(pair, copy.module);
   findings.claim(Evidence::Order, std::move(claim), std::move(remark));
   return findings;

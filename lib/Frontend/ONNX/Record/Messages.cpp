@@ -8,7 +8,8 @@ using namespace shale::onnx;
 using llvm::ArrayRef;
 using llvm::StringRef;
 
-static constexpr llvm::StringLiteral kRemedy = "Export with torch.onnx.export(..., optimize=False)";
+static constexpr llvm::StringLiteral kRemedy =
+    "Export with shale.export, or with torch.onnx.export(..., optimize=False)";
 
 static std::string nodeOf(const NodeProto &node) {
   return "node '" + displayName(node.name()) + "'";
@@ -29,11 +30,10 @@ static std::string are(ArrayRef<std::string> names) {
 
 // ---- a file that is not what was traced
 
-std::string messages::contradiction(const Place &place, llvm::ArrayRef<std::string> one,
-                                    llvm::ArrayRef<std::string> other) {
-  return nodeOf(*place.first) + " reads " + listOf(one) + " or " + listOf(other) + " as operand " +
-         std::to_string(place.second) + ": the file's record has reasons for both. " +
-         kRemedy.str();
+std::string messages::contradiction(const Place &place, StringRef one, StringRef other) {
+  return nodeOf(*place.first) + " reads '" + displayName(one) + "' or '" + displayName(other) +
+         "' as operand " + std::to_string(place.second) +
+         ": the file's record has reasons for both. " + kRemedy.str();
 }
 
 std::string messages::noSuchForm(StringRef target) {
@@ -62,10 +62,8 @@ std::string messages::mismatch(const Mismatch &mismatch) {
            "': the export computed its weights from those of both layers, as for inference, so the "
            "two cannot be trained. " +
            kRemedy.str();
-  return sentenceOf(mismatch.difference, operation) +
-         ": a tool has changed the file after its export. Compile the file that "
-         "PyTorch wrote; if this is that file, pass --assume-form " +
-         displayName(operation.fx.target);
+  return sentenceOf(mismatch.difference, operation) + ". " + kRemedy.str() + "; --assume-form " +
+         displayName(operation.fx.target) + " takes the graph as it is";
 }
 
 // ---- what the exporter merged
@@ -147,8 +145,8 @@ std::string messages::mayHaveReadParameter(StringRef name, StringRef value, cons
          ": the export removed an operation that changed nothing, and the file does not show "
          "whether it read parameter '" +
          displayName(parameter) +
-         "', from whose values 0 or 1 can come; training would leave that use out. Export with "
-         "torch.onnx.export(..., optimize=False)";
+         "', from whose values 0 or 1 can come; training would leave that use out. " +
+         kRemedy.str();
 }
 
 std::string messages::lostProjection(StringRef parameter) {
@@ -158,14 +156,14 @@ std::string messages::lostProjection(StringRef parameter) {
 }
 
 std::string messages::lostParameters(ArrayRef<std::string> lost, ArrayRef<std::string> left,
-                                     bool areConstants) {
-  std::string them = lost.size() == 1 ? "it" : "them";
-  return are(lost) +
-         " listed but not in the graph: the export may have folded or left out what reads " + them +
-         (left.empty() ? "" : " (" + listOf(left) + ")") + ", and then training would leave " +
-         them + " out. " + kRemedy.str() + ", " + (areConstants ? "" : "or ") +
-         "pass --freeze for what is not to be trained" +
-         (areConstants ? ", or --constant NAME for a constant that depends on no parameter" : "");
+                                     const NodeProto *reader) {
+  std::string what;
+  if (!left.empty())
+    what = " (" + listOf(left) + (reader ? ", read by " + nodeOf(*reader) : "") + ")";
+  return are(lost) + " listed but not in the graph: the export folded or left out what reads " +
+         (lost.size() == 1 ? "it" : "them") + what + ". " + kRemedy.str() +
+         "; --freeze is for what is not to be trained" +
+         (reader ? ", --constant NAME for a constant that depends on no parameter" : "");
 }
 
 std::string messages::foldedFrom(const FoldedValue &value, StringRef parameter) {
@@ -265,46 +263,19 @@ Repair messages::tied(StringRef second, StringRef kept) {
 }
 
 Repair messages::foldedAgain(const FoldedValue &value, const Expression &expression,
-                             ArrayRef<std::string> names) {
+                             StringRef parameter) {
   return {value.first().node, "'" + displayName(value.first().name) +
-                                  "', which the export folded, is " + expression.text(names) +
+                                  "', which the export folded, is " + expression.text(parameter) +
                                   " again"};
-}
-
-Repair messages::foldedWhole(const FoldedValue &value, StringRef parameter) {
-  return {value.first().node, "parameter '" + parameter.str() +
-                                  "', which the export folded, is restored from initializer '" +
-                                  displayName(value.first().initializer->name()) + "'"};
-}
-
-Repair messages::foldedPart(const FoldedValue &value, StringRef parameter) {
-  Repair remark = foldedWhole(value, parameter);
-  remark.text += ": the part that the graph reads is trained and written";
-  return remark;
 }
 
 Repair messages::foldedPart(const FoldedValue &value, StringRef parameter,
                             ArrayRef<int64_t> shape) {
-  Repair note = foldedPart(value, parameter);
-  note.isNote = true;
-  note.text += ", " + listOfSizes(shape) +
-               ". Where that is not the whole, export with optimize=False or with a free size";
-  return note;
-}
-
-Repair messages::foldedTwin(const FoldedValue &value, StringRef parameter, StringRef twin) {
-  Repair remark = foldedWhole(value, parameter);
-  remark.text += ", as '" + twin.str() + "'";
-  return remark;
-}
-
-Repair messages::removedOperation(const NodeProto &node, StringRef name, StringRef operand) {
-  return {&node, "'" + name.str() + "', which the export removed, is restored: " + operand.str()};
-}
-
-void messages::mayHaveMoreParts(Repair &remark, StringRef parameter, size_t count) {
-  remark.isNote = true;
-  remark.text += ". The " + std::to_string(count) + " parts of '" + parameter.str() +
-                 "' that the graph reads are trained and written: if there are more, export with "
-                 "optimize=False";
+  return {value.first().node,
+          "parameter '" + parameter.str() +
+              "', which the export folded, is restored from initializer '" +
+              displayName(value.first().initializer->name()) +
+              "': the part that the graph reads is trained and written, " + listOfSizes(shape) +
+              ". Where that is not the whole, export with optimize=False or with a free size",
+          /*isNote=*/true};
 }

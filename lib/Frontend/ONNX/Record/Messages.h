@@ -12,9 +12,8 @@
 namespace shale::onnx::messages {
 
 // Errors: a file that is not what was traced.
-/// `one`, `other`: names of the parameters that are read, or functions of them.
-std::string contradiction(const Place &place, llvm::ArrayRef<std::string> one,
-                          llvm::ArrayRef<std::string> other);
+/// `one`, `other`: names of the parameters that are read.
+std::string contradiction(const Place &place, llvm::StringRef one, llvm::StringRef other);
 std::string noSuchForm(llvm::StringRef target);
 std::string mismatch(const Mismatch &mismatch);
 
@@ -39,9 +38,10 @@ std::string lostSum(const RemovedRead &read, size_t count);
 std::string mayHaveReadParameter(llvm::StringRef name, llvm::StringRef value,
                                  const RemovedRead *read, llvm::StringRef parameter);
 std::string lostProjection(llvm::StringRef parameter);
-/// `left`: constants or operations that may hide the parameters.
+/// `left`: constants or operations that may hide the parameters. `reader`: reads the first of these
+/// constants; null if they are operations.
 std::string lostParameters(llvm::ArrayRef<std::string> lost, llvm::ArrayRef<std::string> left,
-                           bool areConstants);
+                           const NodeProto *reader);
 std::string foldedFrom(const FoldedValue &value, llvm::StringRef parameter);
 std::string maybeFoldedFrom(const FoldedValue &value, llvm::StringRef parameter, bool isTarget);
 /// `constant`: of a condition or indices.
@@ -63,19 +63,11 @@ Repair lostBias(const NodeProto &node, llvm::StringRef bias);
 Repair mergedForModules(const NodeProto &node, llvm::StringRef parameter);
 Repair computedAgain(const MergedPair &pair, llvm::StringRef module);
 Repair tied(llvm::StringRef second, llvm::StringRef kept);
-/// `names`: those of the parameters of the expression.
-Repair foldedAgain(const FoldedValue &value, const Expression &expression,
-                   llvm::ArrayRef<std::string> names);
-Repair foldedWhole(const FoldedValue &value, llvm::StringRef parameter);
-Repair foldedPart(const FoldedValue &value, llvm::StringRef parameter);
-/// The same as a note, where the parameter's shape in PyTorch is not known.
+/// Of a part: what the graph reads is trained and written.
 Repair foldedPart(const FoldedValue &value, llvm::StringRef parameter,
                   llvm::ArrayRef<int64_t> shape);
-Repair foldedTwin(const FoldedValue &value, llvm::StringRef parameter, llvm::StringRef twin);
-/// `operand`: "* scale".
-Repair removedOperation(const NodeProto &node, llvm::StringRef name, llvm::StringRef operand);
-/// Adds to the remark about the last of `count` parts that they may not be all.
-void mayHaveMoreParts(Repair &remark, llvm::StringRef parameter, size_t count);
+Repair foldedAgain(const FoldedValue &value, const Expression &expression,
+                   llvm::StringRef parameter);
 
 } // namespace shale::onnx::messages
 

@@ -151,8 +151,6 @@ static bool mayBeNeutral(const Known &known, size_t index) {
   const Parameter &parameter = known.parameter(index);
   if (!parameter.isParameter || !parameter.used || known.isFrozen(index))
     return false;
-  if (parameter.mayBePart && !isMatrix(parameter))
-    return true; // of an element that is not known
   if (!parameter.initializer)
     return mayGiveNeutral(parameter.values, isMatrix(parameter));
   int64_t size = 1;

@@ -30,9 +30,6 @@ struct Parameter {
   /// Whether it is a buffer that the module changes in its forward pass.
   bool isChanged = false;
 
-  /// Whether the graph may read only a part of it, so that the other elements are not known.
-  bool mayBePart = false;
-
   /// Takes the initial value, shape and type of another parameter, and counts as used.
   void takeValueOf(const Parameter &other) {
     initializer = other.initializer;
@@ -50,16 +47,8 @@ struct ParameterUse {
   /// Whether the node reads the transpose of the parameter.
   bool transposed = false;
   /// Index into Parameters::expressions of the function of the parameter that the node reads; -1:
-  /// the parameter itself. `parameter` is its input 0, and `others` are the next inputs.
+  /// the parameter itself.
   int expression = -1;
-  std::vector<size_t> others = {};
-};
-
-/// An operation with a constant or a parameter that the exporter removed, since it changed nothing.
-struct RestoredOperation {
-  /// Input 0 is the value that the node reads, input k is `parameters[k - 1]`.
-  Expression expression;
-  std::vector<size_t> parameters;
 };
 
 /// An operation that the exporter merged with an equal one: both read the same value, and their
@@ -95,7 +84,7 @@ struct Parameters {
   std::map<std::pair<const NodeProto *, int>, size_t> readsOfMerged;
   /// Operations that the exporter removed, by the node and the operand that read the result. The
   /// importer computes them again.
-  std::map<std::pair<const NodeProto *, int>, RestoredOperation> restored;
+  std::map<std::pair<const NodeProto *, int>, Expression> restored;
   std::vector<Repair> repairs;
   /// Messages: errors, which fail the import, and notes for the user.
   std::vector<std::string> errors, notes;

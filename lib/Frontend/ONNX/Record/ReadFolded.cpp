@@ -31,10 +31,10 @@ static std::vector<FoldedRead> unexplainedReads(Known &known) {
   const TracedProgram &program = known.program;
   std::vector<FoldedRead> reads;
   auto add = [&](const Use &use, StringRef name, StringRef scope, const std::string &op,
-                 bool isComputed, const Operation *reader = nullptr) {
+                 bool isComputed) {
     // An initializer has its value's name, unless it was merged with another one.
-    reads.push_back({use, name.str(), op, isComputed, scope.str(), readSourceText(*use.node).str(),
-                     reader ? program.readerOf(*reader, name) : Reader()});
+    reads.push_back(
+        {use, name.str(), op, isComputed, scope.str(), readSourceText(*use.node).str()});
   };
   llvm::StringSet<> others; // initializers of other types
   for (const TensorProto &tensor : program.graph().initializer())
@@ -101,7 +101,7 @@ static std::vector<FoldedRead> unexplainedReads(Known &known) {
           isAsItIs       ? operationOf(own)
           : name.empty() ? "mul"
                          : "",
-          /*isComputed=*/!isAsItIs && !name.empty(), &operation);
+          /*isComputed=*/!isAsItIs && !name.empty());
     };
     for (const Use *use : tensors)
       addNamed(*use, takeName(*use, tensors.size()));
@@ -148,8 +148,7 @@ static std::vector<RemovedRead> removedReadsOf(const Known &known) {
         if (words::is(operationOf(name), words::Trait::IsRemoved) &&
             !known.found.readsOfMerged.count({node, i}))
           reads.push_back({node, i, name.str(), operation.scope, readSourceText(*node).str(),
-                           program.readerOf(operation, name), &operation,
-                           program.readsConstant(node->input(i), operationOf(name))});
+                           &operation, program.readsConstant(node->input(i), operationOf(name))});
       }
   return reads;
 }

@@ -16,29 +16,22 @@ using llvm::StringRef;
 
 namespace {
 
-// What a rule is asked about: the whole program, or one operation, listed parameter, folded value,
-// removed operation or merged pair after the other.
+// What a rule is asked about: the whole program, or one operation, listed parameter, folded value
+// or merged pair after the other.
 using OfProgram = Findings (*)(const Known &);
 using OfOperation = Findings (*)(const Known &, const Operation &);
 using OfParameter = Findings (*)(const Known &, size_t);
 using OfValue = Findings (*)(const Known &, const FoldedValue &);
-using OfRemoved = Findings (*)(const Known &, const RemovedRead &);
 using OfPair = Findings (*)(const Known &, const MergedPair &);
 /// No rule: reads what later rules are asked about.
 using Reading = void (*)(Known &);
 
 struct Rule {
   StringRef name;
-  std::variant<OfProgram, OfOperation, OfParameter, OfValue, OfRemoved, OfPair, Reading> run;
+  std::variant<OfProgram, OfOperation, OfParameter, OfValue, OfPair, Reading> run;
 };
 
 } // namespace
-
-/// Removes the pairs of which the removed operation is restored.
-static void dropRestoredPairs(Known &known) {
-  llvm::erase_if(known.pairs,
-                 [&](const MergedPair &pair) { return known.restored.contains(pair.name); });
-}
 
 /// In the order in which they are asked. Several rules about operations in a row are asked about
 /// one operation after the other, and rules about folded values until one has explained the value:
@@ -61,17 +54,12 @@ static const Rule kRules[] = {
     {"made-by-code", rules::madeByCode},
     {"by-name", rules::byName},
     {"by-origin", rules::byOrigin},
-    {"by-source", rules::bySource},
-    {"by-value", rules::byValue},
-    {"by-chain", rules::byChain},
-    {"mask", rules::mask},
-    {"removed-operand", rules::removedOperand},
-    {"parts", rules::parts},
-    {"only-named-candidate", rules::onlyNamedCandidate},
-    {"only-candidate", rules::onlyCandidate},
-    {"by-twin", rules::byTwin},
-    {"by-restored-value", rules::byValue},
-    {"", dropRestoredPairs},
+    {"by-part", rules::byPart},
+    {"by-repeat", rules::byRepeat},
+    {"by-function", rules::byFunction},
+    {"by-difference", rules::byDifference},
+    {"by-sum", rules::bySum},
+    {"by-merged", rules::byMerged},
     {"complements", rules::complements},
     {"split-restored-pair", rules::splitRestoredPair},
     {"tied-by-use", rules::tiedByUse},
@@ -134,10 +122,6 @@ private:
         if (!value.isExplained)
           decision.take(rule(known, value));
       });
-  }
-  void ask(OfRemoved) {
-    for (const RemovedRead &read : known.removedReads)
-      forEach<OfRemoved>([&](OfRemoved rule) { decision.take(rule(known, read)); });
   }
   /// A pair that is settled is open no longer. Others may be settled when more is known.
   void ask(OfPair) {

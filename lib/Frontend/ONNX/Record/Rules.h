@@ -46,19 +46,16 @@ Findings sharedTable(const Known &known, size_t parameter);
 Findings tiedBias(const Known &known, size_t parameter);
 Findings tiedByUse(const Known &known, size_t parameter);
 
-// Constants that the exporter computed from parameters (Folded.cpp, FoldedBy*.cpp).
+// Constants that the exporter computed from parameters (Folded.cpp, FoldedByOperation.cpp).
 Findings madeByCode(const Known &known, const FoldedValue &value);
 Findings byName(const Known &known, const FoldedValue &value);
 Findings byOrigin(const Known &known, const FoldedValue &value);
-Findings bySource(const Known &known, const FoldedValue &value);
-Findings byValue(const Known &known, const FoldedValue &value);
-Findings byChain(const Known &known, const FoldedValue &value);
-Findings mask(const Known &known, const FoldedValue &value);
-Findings removedOperand(const Known &known, const RemovedRead &read);
-Findings parts(const Known &known);
-Findings onlyNamedCandidate(const Known &known);
-Findings onlyCandidate(const Known &known);
-Findings byTwin(const Known &known);
+Findings byPart(const Known &known, const FoldedValue &value);
+Findings byRepeat(const Known &known, const FoldedValue &value);
+Findings byFunction(const Known &known, const FoldedValue &value);
+Findings byMerged(const Known &known, const FoldedValue &value);
+Findings byDifference(const Known &known, const FoldedValue &value);
+Findings bySum(const Known &known, const FoldedValue &value);
 Findings complements(const Known &known);
 
 // Conditions and indices that the exporter computed from parameters (Chosen.cpp).
@@ -92,34 +89,9 @@ ReadsByOrder readsByOrder(const Known &known, const Operation &operation);
 llvm::SmallVector<std::pair<const Use *, size_t>> readsByForm(const Known &known,
                                                               const Operation &operation);
 
-/// Adds the claim that a folded value is an expression of parameters.
-void claimFolded(Findings &findings, const Known &known, const FoldedValue &value,
-                 llvm::ArrayRef<size_t> parameters, const Expression &expression, Evidence evidence,
-                 std::optional<Repair> remark = std::nullopt);
-
-/// Whether two modules run the same code: those of nodes that are of one class. Without a record of
-/// classes, those whose scopes differ in the numbers of modules in lists only, as layers.0.mixer
-/// and layers.1.mixer.
-bool areTwins(const NodeProto &a, llvm::StringRef scope, const NodeProto &b,
-              llvm::StringRef otherScope);
-
-/// Whether operations that a value was folded from compute, as in -exp(p): the value is not the
-/// parameter's. What a lookup reads may be computed; of that, only functions of floats count.
-bool isComputed(const Known &known, const FoldedValue &value);
-/// Returns the only parameter from which the exporter's metadata says that a value was folded; -1
-/// if there is none, or more than one. Sets `turns` to the number of consecutive folded transposes,
-/// or to -1 if there was something else.
-int originOf(const Known &known, const FoldedValue &value, int &turns);
 /// Returns a parameter that the metadata of a value lists among those that it was folded from, or
 /// that of an equal value with which it was merged; -1 if there is none.
 int parameterBehind(const Known &known, const FoldedValue &value);
-/// Returns the shape of a parameter whose elements, or functions of them, a value has in their
-/// order: the list has no other parameter, and only operations that add dimensions of one element,
-/// or compute element by element, or repeat elements, unless the value `isMoved`. None if that is
-/// not so, or if it is not certain which dimensions were added.
-std::optional<llvm::SmallVector<int64_t>> shapeBehind(const Known &known, const FoldedValue &value,
-                                                      size_t parameter, bool isMoved);
-
 } // namespace shale::onnx
 
 #endif // SHALE_FRONTEND_ONNX_RECORD_RULES_H

@@ -54,12 +54,9 @@ Findings rules::tiedByModule(const Known &known, size_t index) {
 /// The same if everything else is explained: it is a name of the only parameter that both an
 /// embedding and another operation read.
 Findings rules::tiedByUse(const Known &known, size_t index) {
-  bool isExplained = llvm::all_of(
-      known.values, [](const FoldedValue &value) { return value.isExplained || value.isTable(); });
-  bool isHidden = llvm::any_of(known.hidden(), [&](const RemovedOperation &operation) {
-    return !known.restored.contains(operation.name);
-  });
-  if (!isExplained || isHidden || !known.isMissing(index) ||
+  bool isExplained =
+      llvm::all_of(known.values, [](const FoldedValue &value) { return value.isExplained; });
+  if (!isExplained || !known.hidden().empty() || !known.isMissing(index) ||
       !StringRef(known.parameter(index).name).ends_with("weight"))
     return {};
   StringRef module = moduleOf(known.target(index));

@@ -57,11 +57,6 @@ void TracedProgram::parseOperations() {
   }
 }
 
-/// Returns the module and the line of source of an operation.
-static std::string lineOf(const Operation &operation) {
-  return operation.scope + "\n" + readSourceText(*operation.nodes.front()).str();
-}
-
 void TracedProgram::parseNames() {
   for (const ValueInfoProto &input : proto.input())
     inputs.insert(input.name());
@@ -84,7 +79,6 @@ void TracedProgram::parseNames() {
   for (const Operation &operation : all) {
     for (StringRef scope = operation.scope; scopes.insert(scope).second; scope = moduleOf(scope))
       continue;
-    byLine[lineOf(operation)].push_back(&operation);
     known.insert(operation.fx.name);
     for (const NodeProto *node : operation.nodes)
       for (const std::string &name : node->output())
@@ -162,23 +156,6 @@ StringRef TracedProgram::removedName(const Operation &operation, const NodeProto
     return name == missing.end() ? "" : *name;
   }
   return missing.size() == 1 ? missing.front() : "";
-}
-
-Reader TracedProgram::readerOf(const Operation &operation, StringRef argument) const {
-  Reader reader{operation.kind().str(), operation.argumentOf(argument)};
-  // The operations of this kind and line: those of nodes, and those that were removed.
-  std::set<int64_t> numbers;
-  for (const Operation *other : byLine.find(lineOf(operation))->second) {
-    if (other->kind() == operation.kind())
-      numbers.insert(numberOf(other->fx.name));
-    for (const NodeProto *node : other->nodes)
-      for (int i = 0; i < node->input_size(); ++i)
-        if (StringRef name = removedName(*other, *node, i); operationOf(name) == operation.kind())
-          numbers.insert(numberOf(name));
-  }
-  reader.count = numbers.size();
-  reader.order = std::distance(numbers.begin(), numbers.find(numberOf(operation.fx.name)));
-  return reader;
 }
 
 llvm::StringSet<> TracedProgram::unnamedInputs(const Operation &operation) const {

@@ -104,8 +104,6 @@ public:
   /// Returns the name that an operation has for an operand of one of its nodes, where no node has a
   /// value of that name; empty if it is not certain.
   llvm::StringRef removedName(const Operation &operation, const NodeProto &node, int operand) const;
-  /// Returns how an operation reads an argument, and its place among those of its line.
-  Reader readerOf(const Operation &operation, llvm::StringRef argument) const;
   /// Returns the values of other nodes that an operation reads but its record does not name.
   llvm::StringSet<> unnamedInputs(const Operation &operation) const;
   /// Whether an operation reads the value of this name.
@@ -157,8 +155,6 @@ private:
   llvm::StringMap<const Operation *> makers;
   llvm::StringMap<const NodeProto *> nodes;
   llvm::DenseMap<const NodeProto *, size_t> places;
-  /// The operations of each line of source of a module.
-  llvm::StringMap<std::vector<const Operation *>> byLine;
 };
 
 } // namespace shale::onnx

@@ -35,9 +35,8 @@ Findings rules::lostParameters(const Known &known) {
   if (std::optional<size_t> index = lostProjection(known))
     return Findings::error(messages::lostProjection(known.parameter(*index).name));
   std::vector<RemovedOperation> hidden = known.hidden();
-  llvm::erase_if(hidden,
-                 [&](const RemovedOperation &one) { return known.restored.contains(one.name); });
-  std::vector<std::string> lost, unused, left, tables;
+  std::vector<std::string> lost, unused, left;
+  const NodeProto *reader = nullptr; // of the first constant
   for (size_t index = 0; index < known.found.list.size(); ++index) {
     if (!known.isMissing(index))
       continue;
@@ -52,22 +51,19 @@ Findings rules::lostParameters(const Known &known) {
           (!value.from.empty() && !llvm::is_contained(value.from, known.target(index))))
         continue;
       mayBeFolded = true;
-      addOnce(value.isTable() ? tables : left, displayName(value.first().initializer->name()));
+      addOnce(left, displayName(value.first().initializer->name()));
+      reader = reader ? reader : value.first().node;
     }
     bool isLost = mayBeFolded || !hidden.empty() || isNamed(known, index);
     (isLost ? lost : unused).push_back(displayName(name));
   }
-  // A table is the least likely to come from a parameter.
-  if (left.empty())
-    left = tables;
-  bool areConstants = !left.empty(); // else operations, which --constant cannot name
   if (left.empty())
     for (const RemovedOperation &operation : hidden)
       addOnce(left, displayName(operation.name));
   if (!unused.empty())
     findings.notes.push_back(messages::unused(unused));
   if (!lost.empty())
-    findings.errors.push_back(messages::lostParameters(lost, left, areConstants));
+    findings.errors.push_back(messages::lostParameters(lost, left, reader));
   return findings;
 }
 
@@ -103,7 +99,7 @@ Findings rules::foldedConstants(const Known &known) {
     bool isLiteral = value.from.empty() ? known.program.listsOrigins() && read.isOpen() &&
                                               isScalar(*read.initializer)
                                         : behind < 0;
-    if (!value.numbers || value.isTable() || isLiteral)
+    if (!value.numbers || isLiteral)
       continue;
     if (std::optional<size_t> index = mayComeFrom(known, value))
       findings.errors.push_back(messages::maybeFoldedFrom(

@@ -34,11 +34,6 @@ static constexpr Row kRows[] = {
     {Trait::Turns, "2.9", "t transpose permute numpy_T mT movedim swapaxes"},
     {Trait::MakesContiguous, "2.9",
      "linear addmm mm matmul embedding layer_norm conv1d conv2d conv3d convolution"},
-    {Trait::Reshapes, "2.9", "unsqueeze squeeze view reshape _unsafe_view"},
-    {Trait::Copies, "2.9", "clone detach alias contiguous lift_fresh_copy"},
-    {Trait::CopiesLiteral, "2.9", "clone lift_fresh_copy detach"},
-    {Trait::TakesPart, "2.9", "select slice getitem split chunk unbind narrow index index_select"},
-    {Trait::LooksUp, "2.9", "embedding index index_select gather"},
     {Trait::Creates, "2.9",
      "scalar_tensor_default scalar_tensor full zeros ones arange full_like zeros_like ones_like "
      "new_full new_zeros new_ones linspace eye"},
@@ -47,7 +42,8 @@ static constexpr Row kRows[] = {
     {Trait::Computes, "2.9",
      "add sub rsub mul div pow matmul mm bmm mv addmm baddbmm linear einsum outer softmax sum mean "
      "var log_softmax cumsum lerp maximum where minimum clamp clamp_min clamp_max norm amax amin "
-     "roll layer_norm cumprod linalg_vector_norm"},
+     "roll layer_norm cumprod linalg_vector_norm exp log sigmoid tanh neg abs sqrt rsqrt sin cos silu "
+     "reciprocal square softplus log_sigmoid"},
     {Trait::IsRemoved, "onnxscript 0.5", "add sub mul div"},
     {Trait::IsSum, "onnxscript 0.5 to 0.7", "add sub"},
     {Trait::IsUnboundedAtZero, "2.9", "sqrt rsqrt log log2 log10 reciprocal div pow acos acosh"},
@@ -94,40 +90,6 @@ int words::attentionDropoutPlaceOf(StringRef kind) {
              3)
       .Case("_scaled_dot_product_efficient_attention", 5)
       .Default(-1);
-}
-
-namespace {
-struct Spelling {
-  words::Python form;
-  llvm::StringLiteral texts, kinds;
-};
-} // namespace
-
-/// Source: the documentation of torch.Tensor, and its operators.
-static constexpr Spelling kSpellings[] = {
-    {words::Python::Operator, "+", "add"},
-    {words::Python::Operator, "-", "sub"},
-    {words::Python::Operator, "*", "mul"},
-    {words::Python::Operator, "/", "div"},
-    {words::Python::Operator, "**", "pow"},
-    {words::Python::Operator, "@", "matmul"},
-    {words::Python::Sign, "-", "neg"},
-    {words::Python::Attribute, "T mT", "permute transpose t numpy_T"},
-    {words::Python::Subscript, "[]", "select slice unsqueeze index"},
-    {words::Python::Call, "reshape flatten unflatten view_as", "view"},
-    {words::Python::Call, "swapaxes swapdims t", "transpose"},
-};
-
-static bool isAmong(StringRef word, StringRef list) {
-  llvm::SmallVector<StringRef> all;
-  list.split(all, ' ');
-  return llvm::is_contained(all, word);
-}
-
-bool words::isWrittenAs(StringRef kind, Python form, StringRef text) {
-  return llvm::any_of(kSpellings, [&](const Spelling &row) {
-    return row.form == form && isAmong(text, row.texts) && isAmong(kind, row.kinds);
-  });
 }
 
 /// Source: onnxscript 0.7, function_libs/torch_lib/ops (functions that do not read an argument).

@@ -33,6 +33,12 @@ inline constexpr llvm::StringLiteral
     // Of the graph: the parameters that have requires_grad=False. Each line has one parameter, and
     // tabs separate its names in the user's module.
     kFrozen = "shale.frozen",
+    // Of the graph: the buffers that a traced step changes. Each line has a buffer's name in the
+    // user's module, a tab, and the output that is its new value.
+    kNextBuffers = "shale.buffers",
+    // Of the graph: "given" if the export compared the loss and its gradients for a batch that the
+    // user gave, so that labels are what a data file has for them.
+    kBatch = "shale.batch", kGiven = "given",
     // Of a node of a traced step: "loss" if it makes the gradient of the loss with respect to
     // itself.
     kSeed = "shale.seed",
@@ -73,23 +79,13 @@ enum class Trait {
   Turns,
   /// Has a result that is contiguous in memory whatever its operands are.
   MakesContiguous,
-  /// Adds or removes dimensions of one element only, or splits and joins dimensions.
-  Reshapes,
-  /// Copies elements as they are.
-  Copies,
-  /// Copies elements, or is a literal of the model's code as often.
-  CopiesLiteral,
-  /// Reads a part of its operand.
-  TakesPart,
-  /// Reads elements by indices.
-  LooksUp,
   /// Creates a tensor from literal numbers alone.
   Creates,
   /// Computes a mask: no gradient flows to it.
   Masks,
   /// Draws random numbers, or is one of several results of such an operation.
   Draws,
-  /// Computes from floats otherwise than element by element from one operand.
+  /// Computes from floats.
   Computes,
   /// The optimizer removes it where it changes nothing: a sum of 0, a product of 1.
   IsRemoved,
@@ -114,11 +110,6 @@ int biasPlaceOf(llvm::StringRef kind);
 /// Returns the place of the dropout ratio among the arguments of a kind of attention; -1 for other
 /// kinds.
 int attentionDropoutPlaceOf(llvm::StringRef kind);
-
-/// How a line of Python writes an operation.
-enum class Python { Operator, Sign, Attribute, Subscript, Call };
-/// Whether Python's `text` writes an operation of this kind, under another name than its own.
-bool isWrittenAs(llvm::StringRef kind, Python form, llvm::StringRef text);
 
 /// An argument of PyTorch's operations that the exporter's nodes do not have: they compute another
 /// value, or send another gradient.

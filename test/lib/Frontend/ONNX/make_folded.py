@@ -353,43 +353,17 @@ def shown(origins):
     return lambda f: build(["m", "w"], [floats("m", [4, 2], VALUES + [0.5, 0.6, -0.2, 0.9]), floats("slice_1", [2], [0.0, 1.0])], nodes, values=values)
 
 
-def from_parent(f):
-    """A module reads a part of a parameter of the module around it."""
-    nodes = [node("Mul", ["x", "net.p"], ["mul"], "own", meta=fx("mul", "aten.mul.Tensor", "%x, %p_net_p", "net")),
-             node("Mul", ["mul", "slice_1"], ["y"], "scale", meta=fx("y", "aten.mul.Tensor", "%mul, %slice_1", "net.block", "return x * rows"))]
-    return build(["net.p", "net.pos"], [floats("net.p", [4], VALUES), floats("slice_1", [4], VALUES[::-1])], nodes)
-
-
-def part_and_exp(f):
-    """y = x w + exp(w): the file has w under the name of a part only."""
-    nodes = [node("Mul", ["x", "slice_1"], ["mul"], "scale", meta=fx("mul", "aten.mul.Tensor", "%x, %slice_1", source="return x * rows")),
-             node("Add", ["mul", "exp"], ["y"], "add", meta=fx("y", "aten.add.Tensor", "%mul, %exp", source="return x + shift"))]
-    return build(["w"], [floats("slice_1", [4], VALUES), floats("exp", [4], [math.exp(v) for v in VALUES])], nodes)
-
-
 CASES = {
     "shown": shown([]),
     "shown-parameter": shown(["w", "val_1"]),
-    "from-parent": from_parent,
-    "part-and-exp": part_and_exp,
     "projection": lambda f: times("val_1", VALUES, "p", "", parameters=["p", "l.weight_hr_l0"]),
     "one-minus": lambda f: times("sub", NEGATED, "sub", "", parameters=["p"]),
-    "line": lambda f: times("add_1", [2 * v - 0.5 for v in VALUES], "add_1", "", parameters=["p"]),
     "negative-exp": lambda f: times("neg", [-math.exp(v) for v in VALUES], "neg", "", parameters=["p"]),
-    "sigmoid": lambda f: times("sigmoid", [1 / (1 + math.exp(-v)) for v in VALUES], "sigmoid", "", parameters=["p"]),
-    "softplus": lambda f: times("softplus", [math.log1p(math.exp(v)) for v in VALUES], "softplus", "", parameters=["p"]),
     "source": lambda f: times("add_1", [1.5, 1.0, 0.5, 2.0], "add_1", "y = y * (1.0 + self.weight.float())", "n", "n.weight"),
-    "source-fill": lambda f: times("add_1", [1.0] * 4, "add_1", "return x * (1 + self.w)"),
-    "source-exp": lambda f: times("exp", [math.e], "exp", "x = x * self.w.exp()", dims=[]),
-    "source-line": lambda f: times("add_1", [1.5, 1.25, 0.5, 2.0], "add_1", "z = x.tanh() * (2 * self.w + 1)"),
     "source-half": lambda f: times("div", [1.5, 1.25, 0.5, 2.0], "div", "x = x * (self.w / 2)"),
-    "source-twice": lambda f: times("mul_9", [1.5, 1.25, 0.5, 2.0], "mul_9", "x = x * ((1 - self.w) * 2)"),
     "source-other": lambda f: times("add_1", [1.5, 1.0, 0.5, 2.0], "add_1", "return x * (1 + self.other)"),
-    "source-exp-of-negative": lambda f: times("exp", [-1.0, 1.0, 0.5, 2.0], "exp", "x = x * torch.exp(self.w)"),
     "embedding": lambda f: times("embedding_1", [math.sin(i * i) for i in range(12)], "embedding_1", "h = x + position_embeds", target="wpe.weight", dims=[3, 4]),
-    "repeated": lambda f: times("expand", VALUES[::-1] * 3, "expand", "y = x * self.w.expand(3, 4)", dims=[3, 4]),
     "looked-up-twice": lambda f: times("embedding_1", VALUES[::-1] + [1.0, 2.0, 3.0, 4.5] + VALUES[::-1], "embedding_1", "", target="wpe.weight", dims=[3, 4]),
-    "sine": lambda f: times("cos", [math.cos(0.3 * t) for t in range(4)], "cos", "", parameters=["p"]),
     "regularizer": regularizer,
     "unknown": lambda f: times("tanh", [math.tanh(v * 3) for v in VALUES], "tanh", "", parameters=["p"]),
     "constant-parameter": lambda f: times("p", [], "sub", "y = x * mixed", parameters=["p"]),
@@ -427,7 +401,7 @@ CASES = {
     "detach-copy": detach_copy,
     "detach-folded": lambda f: detach_folded("['detach_1', 'w']"),
     "detach-hostile": lambda f: detach_folded("['detach', 'w"),
-    "not-detached": lambda f: detach_folded("['detached_by_nobody', 'w']"),
+    "not-detached": lambda f: detach_folded("['w']"),
     "alpha": alpha,
     "query": query,
     "own-name": own_name,
@@ -445,19 +419,9 @@ CASES = {
     "pieces": pieces,
     "removed": removed,
     "clamped": lambda f: chain([math.exp(v) for v in VALUES], ["y = x * torch.clamp(self.w, max=4.6).exp()"], ["w"]),
-    "clamped-beyond": lambda f: chain([math.exp(0.7), 1.5, 1.2, 1.1], ["y = x * torch.clamp(self.w, max=0.7).exp()"], ["w"]),
-    "twins": lambda f: chain([1.0], ["y = x * torch.exp(self.v * 10)", "y = x * torch.exp(self.w * 10)"], ["v", "w"], dims=[1]),
     "two-parameters": lambda f: chain([math.exp(v * v) for v in VALUES], ["y = x * torch.exp(self.p * self.w)"], ["w"]),
-    "softmax": lambda f: chain([0.25] * 4, ["y = x * self.w.softmax(0)"], ["w"], op="softmax"),
-    "softmax-known": lambda f: chain([math.exp(v) / sum(map(math.exp, VALUES)) for v in VALUES], ["y = x * torch.softmax(self.p, dim=-1)"], [], op="softmax"),
-    "two-readings": lambda f: chain([1.1, 1.2, 1.3, 1.4], ["y = x * torch.exp(self.v) if t else x * torch.exp(self.w)"], ["v", "w"]),
     "skip": lambda f: scaled("y = torch.tanh(self.w * h)", ["w"]),
-    "skip-other": lambda f: scaled("y = torch.tanh(self.scale() * h)", ["w"]),
-    "skip-two": lambda f: scaled("y = torch.tanh(self.v * h) + torch.tanh(self.w * h)", ["v", "w"]),
-    "skip-of-product": lambda f: scaled("y = torch.tanh(self.w * (x * self.p))", ["w"], first="Mul"),
-    "skip-unseen": lambda f: scaled("y = torch.tanh(h)", ["w"]),
     "gates": lambda f: scaled("h = self.w[0] * h + self.w[1] * x", ["w"], folded="select_1"),
-    "gates-apart": lambda f: scaled("h = self.w[0] * h + self.w[2] * x", ["w"], folded="select_1"),
     "renamed": renamed,
     "slices": slices,
 }

@@ -1,5 +1,4 @@
 """Writes models with folded values and the exporter's list of what they were folded from: make_origins.py CASE FILE."""
-import math
 import os
 import sys
 from onnx_writer import *
@@ -14,47 +13,21 @@ def folded(name, dims, values, origins):
     return floats(name, dims, values), value(name, dims, meta={FOLDED: str(origins)})
 
 
-def scaled(parameter, name, dims, values, origins, source="return scan(x, self.a)"):
+def scaled(parameter, name, dims, values, origins, buffers=()):
     """y = x times a folded value."""
     constant, info = folded(name, dims, values, origins)
-    meta = fx("y", "aten.mul.Tensor", f"%x, %{name}", source=source)
-    return lambda f: build([parameter], [constant], [node("Mul", ["x", name], ["y"], "scale", meta=meta)], values=[info])
+    meta = fx("y", "aten.mul.Tensor", f"%x, %{name}", source="return scan(x, self.a)")
+    return lambda f: build([parameter], [constant], [node("Mul", ["x", name], ["y"], "scale", meta=meta)], values=[info], buffers=list(buffers))
 
 
-def twins(line="return scan(x)", place=1):
-    """Two layers scale by D of ones: the exporter merged the values. The second name has no list. `line`, `place`: of the second layer."""
+def twins():
+    """Two layers scale by D of ones: the exporter merged the values. The second name has no list."""
     constant, info = folded("unsqueeze", [1, 4], ONES, ["layers.0.D", "val_1"])
     first = fx("mul", "aten.mul.Tensor", "%x, %unsqueeze", "layers.0", "return scan(x)")
-    second = fx("y", "aten.mul.Tensor", "%mul, %unsqueeze_1" if place else "%unsqueeze_1, %mul", "layers.1", line)
+    second = fx("y", "aten.mul.Tensor", "%mul, %unsqueeze_1", "layers.1", "return scan(x)")
     nodes = [node("Mul", ["x", "unsqueeze"], ["mul"], "first", meta=first),
-             node("Mul", ["mul", "unsqueeze"] if place else ["unsqueeze", "mul"], ["y"], "second", meta=second)]
+             node("Mul", ["mul", "unsqueeze"], ["y"], "second", meta=second)]
     return lambda f: build(["layers.0.D", "layers.1.D"], [constant], nodes, values=[info])
-
-
-def gates(second):
-    """Two layers compute x sigmoid(a) + (1 - sigmoid(a)): the exporter merged the values of equal parameters. `second`: the source of the second layer."""
-    names = ["layers.0.a", "layers.1.a"]
-    low, low_info = folded("sigmoid", [4], [0.5, 0.25, 0.75, 0.125], [names[0]])
-    high, high_info = folded("sub", [4], [0.5, 0.75, 0.25, 0.875], [names[0], "sigmoid"])
-    nodes, last = [], "x"
-    for i, (of, to, line) in enumerate((("", "add", "x * low + high"), ("_1", "y", second))):
-        scope = f"layers.{i}"
-        nodes += [node("Mul", [last, "sigmoid"], [f"mul{of}"], f"mul{of}", meta=fx(f"mul{of}", "aten.mul.Tensor", f"%{last}, %sigmoid{of}", scope, line)),
-                  node("Add", [f"mul{of}", "sub"], [to], f"add{of}", meta=fx(to, "aten.add.Tensor", f"%mul{of}, %sub{of}", scope, line))]
-        last = to
-    return lambda f: build(names, [low, high], nodes, values=[low_info, high_info])
-
-
-def classes(second, calls=1):
-    """Two modules, fwd and bwd, scale by -exp(a) of equal values, so often. `second`: the class of bwd."""
-    constant, info = folded("neg", [4], [-1.0, -2.0, -3.0, -4.0], ["fwd.a", "exp"])
-    nodes, last = [], "x"
-    for k in range(2 * calls):
-        scope, name, of, to = *(("bwd", second) if k % 2 else ("fwd", "Decay")), f"_{k}" if k else "", "y" if k == 2 * calls - 1 else f"mul{k}"
-        meta = {**fx(to, "aten.mul.Tensor", f"%{last}, %neg{of}", scope, "return scan(x)"), "pkg.torch.onnx.class_hierarchy": str(["Model", name, "aten.mul.Tensor"])}
-        nodes.append(node("Mul", [last, "neg"], [to], to, meta=meta))
-        last = to
-    return lambda f: build(["fwd.a", "bwd.a"], [constant], nodes, values=[info])
 
 
 def equal(names):
@@ -103,37 +76,68 @@ def equal_columns(origins):
     return lambda f: build(["w"], [constant], nodes, values=[info])
 
 
-LOGS = [0.0, math.log(2), math.log(3), math.log(4)]
+def called_twice(names, values):
+    """x times rows of a table, twice: the exporter merged the two lookups. The second name has no list."""
+    constant, info = folded("embedding", [3, 4], values, ["arange", "wpe.weight"])
+    nodes = [node("Mul", ["x", "embedding"], ["mul"], "first", meta=fx("mul", "aten.mul.Tensor", "%x, %embedding")),
+             node("Mul", ["mul", "embedding"], ["y"], "second", meta=fx("y", "aten.mul.Tensor", "%mul, %embedding_1"))]
+    return lambda f: build(names, [constant], nodes, values=[info])
+
+
+def square(second):
+    """F.linear(F.linear(x, w), w.t()) for a square w: each linear has a constant of its own, w turned once and twice. `second`: the elements of that."""
+    turned, own = [float(4 * c + r) for r in range(4) for c in range(4)], [float(v) for v in range(16)]
+    once, info = folded("val_2", [4, 4], turned, ["w"])
+    twice, other = folded("val_3", [4, 4], own if second else turned, ["w", "t"])
+    nodes = [node("MatMul", ["x", "val_2"], ["linear"], "first", meta=fx("linear", "aten.linear.default", "%x, %p_w")),
+             node("MatMul", ["linear", "val_3"], ["y"], "second", meta=fx("y", "aten.linear.default", "%linear, %t"))]
+    return lambda f: build(["w"], [once, twice], nodes, values=[info, other])
+
+
+def two_parts(f):
+    """x times the first and the second half of pos: each constant has a part only."""
+    (first, one), (second, other) = folded("slice_1", [4], VALUES, ["pos", "val_1"]), folded("slice_2", [4], VALUES[::-1], ["pos", "val_2"])
+    nodes = [node("Mul", ["x", "slice_1"], ["mul"], "first", meta=fx("mul", "aten.mul.Tensor", "%x, %slice_1")),
+             node("Mul", ["mul", "slice_2"], ["y"], "second", meta=fx("y", "aten.mul.Tensor", "%mul, %slice_2"))]
+    return build(["pos"], [first, second], nodes, values=[one, other])
+
+
+def difference(values):
+    """x p + (number - p), where the file has p and the second constant, which the exporter computed."""
+    def write(f):
+        constant, info = folded("sub", [4], values, ["p", "scalar_tensor_default"])
+        nodes = [node("Mul", ["x", "p"], ["mul"], "own", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p")),
+                 node("Add", ["mul", "sub"], ["y"], "shift", meta=fx("y", "aten.add.Tensor", "%mul, %sub"))]
+        return build(["p"], [floats("p", [4], VALUES), constant], nodes, values=[info])
+    return write
+
+
+ROWS = [0.5, 0.25, 1.5, 2.0, -1.0, 0.125, 3.0, 0.75]
 CASES = {
+    "rows": scaled("wpe.weight", "embedding", [2, 4], ROWS, ["arange", "wpe.weight", "val_1"]),
+    "rows-of-buffer": scaled("wpe.weight", "embedding", [1, 2, 4], ROWS, ["ids", "wpe.weight"], buffers=["ids"]),
+    "rows-twice": scaled("wpe.weight", "embedding", [2, 4], ROWS[:4] * 2, ["arange", "wpe.weight"]),
+    "rows-computed": scaled("wpe.weight", "embedding", [2, 4], ROWS, ["arange", "tanh", "wpe.weight"]),
+    "called-twice": called_twice(["wpe.weight"], ROWS + VALUES),
+    "another-table": called_twice(["wpe.weight", "wpe_2.weight"], ROWS + VALUES),
+    "square": square(True),
+    "square-other": square(False),
+    "two-parts": two_parts,
     "whole": scaled("D", "unsqueeze", [1, 4], ONES, ["D", "val_1"]),
-    "whole-twice": scaled("D", "unsqueeze_2", [1, 1, 4], ONES, ["D", "unsqueeze_1", "val_1"]),
-    # Which of two dimensions of one element was added is not known, nor whether the value was repeated.
-    "ambiguous": scaled("D", "unsqueeze", [1, 1, 4], ONES, ["D", "val_1"]),
-    "repeated": scaled("D", "unsqueeze", [1, 4], ONES, ["D", "expand", "val_1"]),
     "twins": twins(),
-    "twins-line": twins(line="return self.D.mean() * x"),
-    "twins-place": twins(place=0),
-    "negative-exp": scaled("a", "unsqueeze", [1, 4], [-1.0, -2.0, -3.0, -4.0], ["a", "exp", "neg", "val_1"]),
+    "function": scaled("a", "exp", [4], [1.0, 0.5, 0.25, 0.125], ["a"]),
+    "function-beyond": scaled("a", "exp", [4], [1.0, -0.5, 0.25, 0.125], ["a"]),
     "exp-negative": scaled("a", "exp", [4], [1.0, 0.5, 0.25, 0.125], ["a", "neg"]),
-    "three": scaled("a", "exp_1", [4], [math.exp(-x) for x in (1, 2, 3, 4)], ["a", "exp", "neg"]),
-    # log(sqrt(p)) and sqrt(log(p)) both have these values.
-    "orders": scaled("a", "unsqueeze", [1, 4], [0.5, 0.25, 1.5, 2.0], ["a", "sqrt", "log", "val_1"]),
-    "expanded": scaled("a", "expand", [3, 4], [-1.0, -2.0, -3.0, -4.0] * 3, ["a", "exp", "neg", "unsqueeze", "val_1"]),
-    # A parameter of [4] or one of [1, 4].
-    "expanded-more": scaled("a", "expand", [1, 3, 4], [-1.0, -2.0, -3.0, -4.0] * 3, ["a", "exp", "neg", "unsqueeze", "val_1"]),
-    "gates": gates("x * low + high"),
-    "gates-line": gates("high + x * low"),
-    "classes": classes("Decay"),
-    "classes-other": classes("Gate"),
-    "classes-twice": classes("Decay", calls=2),
+    "expanded": scaled("a", "expand", [3, 4], VALUES * 3, ["a", "val_1"]),
+    # A parameter of [1, 2, 4] or one of [3, 1, 4].
+    "expanded-twice": scaled("a", "expand", [3, 2, 4], VALUES * 6, ["a", "val_1"]),
+    "difference": difference([1 - v for v in VALUES]),
+    "difference-other": difference([1 - 2 * v for v in VALUES]),
     "equal": equal(["a"]),
     "equal-used": equal_used,
-    "equal-missing": equal(["a", "b"]),
     "of-buffer": of_buffer(["table", "val_1"]),
     "of-parameter": of_buffer(["scale", "val_1"]),
     "equal-columns": equal_columns(["w", "val_1"]),
-    "expanded-columns": equal_columns(["w", "expand", "val_1"]),
-    "computed": scaled("a", "unsqueeze", [1, 4], [0.5, 0.25, 1.5, -2.0], ["a", "mul", "exp", "tanh", "val_1"]),
     "sibling": sibling,
 }
 
