@@ -49,8 +49,7 @@ FailureOr<std::vector<NextValue>> onnx::nextValues(ImportContext &context, const
   std::vector<NextValue> values;
   for (auto [index, state] : llvm::enumerate(states.values)) {
     const Parameter &buffer = states.parameters.list[index];
-    const NextBuffer *next =
-        state && !buffer.isParameter ? nextOf(buffers, buffer.name) : nullptr;
+    const NextBuffer *next = state && !buffer.isParameter ? nextOf(buffers, buffer.name) : nullptr;
     if (!next)
       continue;
     FailureOr<Value> value = outputNamed(context, graph, next->output);
