@@ -55,9 +55,9 @@ LogicalResult StepBuilder::takeNextValue(FlatSymbolRefAttr name, Value value) {
 
 /// Drops the results after the loss, its sum and its count.
 void StepBuilder::dropGivenGradients() {
-  if (givenGradients.empty())
-    return;
   Operation *terminator = function.getBody().front().getTerminator();
+  if (terminator->getNumOperands() == 3)
+    return;
   terminator->eraseOperands(3, terminator->getNumOperands() - 3);
   function.setFunctionType(
       builder.getFunctionType(function.getArgumentTypes(), terminator->getOperandTypes()));

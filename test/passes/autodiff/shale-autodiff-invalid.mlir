@@ -142,7 +142,7 @@ func.func @forward(%w: tensor<4xf32> {nn.state = @w})
 
 // A fourth result that is no gradient.
 nn.state @w role = param type = tensor<4xf32>
-// expected-error@+1 {{result 3 of @forward is neither the loss, its sum and count, nor a gradient (nn.gradient_of)}}
+// expected-error@+1 {{result 3 of @forward is neither the loss, its sum and count, nor a gradient (nn.gradient_of), nor a buffer's new value (nn.state)}}
 func.func @forward(%w: tensor<4xf32> {nn.state = @w}) -> (tensor<f32>, tensor<f32>, tensor<f32>, tensor<4xf32>) {
   %1 = nn.reduce sum %w dims = [0] : tensor<4xf32> -> tensor<f32>
   return %1, %1, %1, %w : tensor<f32>, tensor<f32>, tensor<f32>, tensor<4xf32>
@@ -185,4 +185,14 @@ func.func @forward(%x: tensor<f32> {nn.role = #nn.role<input>, nn.name = "x"}, %
   %s = nn.running_statistic %x, %w momentum = 0.25 factor = 2.0 : tensor<f32>
   %t = nn.mul %s, %w : tensor<f32>
   return %t, %t, %x : tensor<f32>, tensor<f32>, tensor<f32>
+}
+
+// -----
+
+// A new value of a parameter, and two of a buffer.
+nn.state @w role = param type = tensor<4xf32>
+// expected-error@+1 {{@forward returns a new value of @w, which is no buffer of that type}}
+func.func @forward(%w: tensor<4xf32> {nn.state = @w}) -> (tensor<f32>, tensor<f32>, tensor<f32>, tensor<4xf32> {nn.state = @w}) {
+  %1 = nn.reduce sum %w dims = [0] : tensor<4xf32> -> tensor<f32>
+  return %1, %1, %1, %w : tensor<f32>, tensor<f32>, tensor<f32>, tensor<4xf32>
 }

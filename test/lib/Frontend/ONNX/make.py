@@ -132,7 +132,7 @@ def cut(source, result, start, end=100, axis=1):
         node("Slice", [source, f"{result}_from", f"{result}_to", f"{result}_axis"], [result], f"cut_{result}")]
 
 
-def language_model(nodes=(), seen="ids", labels="targets", scores="scores", shape=("batch", 6), label_shape=None, more=(), weights=()):
+def language_model(nodes=(), seen="ids", labels="targets", scores="scores", shape=("batch", 6), label_shape=None, more=(), weights=(), meta={}):
     """The loss of a head over an embedding of `seen`, with nodes before the model and after its scores."""
     body = [node("Gather", ["table", seen], ["h"], "embed"), node("MatMul", ["h", "head"], ["scores"], "head")]
     last = [const("rows", [-1, 8]), const("all", [-1]), node("Reshape", [scores, "rows"], ["l"], "logit_rows"),
@@ -142,7 +142,7 @@ def language_model(nodes=(), seen="ids", labels="targets", scores="scores", shap
     names = [("ids", shape), ("targets", label_shape or shape), *more]
     weights = [*weights, floats("table", [8, 4], [i / 32 for i in range(32)]), floats("head", [4, 8], [i * i % 17 / 16 for i in range(32)]),
                ints("bos", [3, 1], [7] * 3), ints("one", [1], [1])]
-    return lambda f: model(graph(body, [value(name, dims, INT64) for name, dims in names], [LOSS], weights))
+    return lambda f: model(graph(body, [value(name, dims, INT64) for name, dims in names], [LOSS], weights, meta))
 
 
 def likelihood(axis):
@@ -237,6 +237,7 @@ def functions(f):
     return linear([W], [node("MatMul", ["x", "w"], ["y0"], "product"), node("scaled", ["y0"], ["y"], "call", "local")], functions=[scaled], opsets=(("", 18), ("local", 1)))
 
 
+GIVEN = {"shale.batch": "given"}
 CASES = {
     "good": lambda f: linear(),
     "likelihood-last": likelihood(2),
@@ -303,6 +304,9 @@ CASES = {
     # Labels: the graph shifts the labels, or the scores, or neither.
     "labels": language_model(),
     "labels-read": language_model(seen="targets"),
+    "labels-read-given": language_model(seen="targets", meta=GIVEN),
+    "labels-by-two-given": language_model(cut("targets", "wanted", 2) + cut("scores", "scores_cut", 0, 4), labels="wanted", scores="scores_cut", meta=GIVEN),
+    "labels-by-two-other": language_model(cut("targets", "wanted", 2) + cut("scores", "scores_cut", 0, 4), labels="wanted", scores="scores_cut", meta={"shale.batch": "random"}),
     "labels-shifted": language_model(cut("ids", "next", 1) + cut("scores", "scores_cut", 0, 5), labels="next", scores="scores_cut"),
     "labels-pushed": language_model([node("Concat", ["bos", "ids"], ["long"], "push", axis=1)] + cut("long", "seen", 0, 6), seen="seen"),
     "labels-decoded": language_model(decoded(), seen="pushed", scores="scores_both"),

@@ -30,7 +30,23 @@ SIGNATURE = {"pkg.torch.export.ExportedProgram.graph_signature":
              "\n# inputs\np_w: PARAMETER target='w'\np_b: PARAMETER target='b'\nx: USER_INPUT\n\n# outputs\nmean: LOSS_OUTPUT\n"
              "mm: GRADIENT_TO_PARAMETER target='w'\nsum_1: GRADIENT_TO_PARAMETER target='b'\n"}
 
+
+
+def changed(record, target="c", made=("next.c", [2])):
+    """The same with a buffer c, whose value after a step is half of it. `record`: the lines of shale.buffers."""
+    listed = SIGNATURE["pkg.torch.export.ExportedProgram.graph_signature"].replace("x: USER_INPUT", f"b_c: BUFFER target='{target}' persistent=True\nx: USER_INPUT")
+    more = [node("Mul", ["c", "half"], ["halved"], "half"), node("Reshape", ["halved", "dims"], [made[0]], "shaped")]
+    return joint(outputs=[("grad.w", [4, 2]), ("grad.b", [2]), made], more=more,
+                 weights=[floats("c", [2], [4, 2]), floats("half", [], [0.5]), ints("dims", [len(made[1])], made[1])],
+                 meta={"pkg.torch.export.ExportedProgram.graph_signature": listed, "shale.buffers": record})
+
+
 CASES = {
+    "buffer": changed("c\tnext.c"),
+    "buffer-unknown": changed("c\tnext"),
+    "buffer-twice": changed("c\tnext.c\nc\tnext.c"),
+    "buffer-line": changed("c next.c"),
+    "buffer-shape": changed("c\tnext.c", made=("next.c", [2, 1])),
     "good": joint(),
     "after": joint("w.grad", "b_grad"),
     "named": joint("first_gradient", "second_gradient"),
