@@ -3,6 +3,7 @@
 
 - The root has no other files and folders than those listed here.
 - Each pass has a file, a flag and a test of its name. Each op family has one stem in td, cpp and test.
+- Each source file of the compiler is built.
 - No source file is longer than LONGEST lines. At most MOST_LONG functions have more than LONGEST_FUNCTION lines (functions.py).
 - Includes follow the layers. No folders include each other in a cycle.
 - Only lib/Target depends on properties of targets.
@@ -88,6 +89,17 @@ def check(files):
             other = layer(PUBLIC.get(line, line))
             if own is not None and other is not None and other < own:
                 yield f"{path}: {line} belongs to a higher layer"
+
+
+def check_built(files):
+    """A source of the compiler that no CMakeLists.txt lists is dead; the sanitized build would compile it."""
+    lists = {path.parent: (ROOT / path).read_text() for path in files if path.name == "CMakeLists.txt"}
+    for path in files:
+        if path.suffix != ".cpp" or path.parts[0] not in ("lib", "dialects", "passes"):
+            continue
+        above = [folder for folder in path.parents if folder in lists]
+        if not any(re.search(rf"(?<![\w/]){re.escape(str(path.relative_to(folder)))}\b|\bGLOB\b|\*\.cpp", lists[folder]) for folder in above):
+            yield f"{path}: no CMakeLists.txt lists it"
 
 
 def check_functions(files):
@@ -249,7 +261,7 @@ def check_target_page():
 
 def main():
     files = tracked()
-    breaches = [*check(files), *check_cycles(files), *check_targets(files), *check_functions(files), *check_attributes(files), *check_twins(files), *check_constraints(files), *check_handlers(files), *check_tests(files), *check_howtos(files), *check_target_page()]
+    breaches = [*check(files), *check_built(files), *check_cycles(files), *check_targets(files), *check_functions(files), *check_attributes(files), *check_twins(files), *check_constraints(files), *check_handlers(files), *check_tests(files), *check_howtos(files), *check_target_page()]
     for breach in breaches:
         print(breach)
     return 1 if breaches else 0
