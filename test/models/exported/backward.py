@@ -28,6 +28,7 @@ def cases():
         "adaptive_avg_pool2d": (lambda x: F.adaptive_avg_pool2d(x, (4, 2)), (images,)),
         "nearest upsampling": (lambda x: F.interpolate(x, scale_factor=2), (values(2, 3, 4, 4),)),
         "cdist": (torch.cdist, (values(2, 5, 4), values(2, 6, 4))),
+        "cdist of sums": (lambda x, y: torch.cdist(x, y, p=1.0), (values(2, 5, 4), values(2, 6, 4))),
         "cdist of equal rows": (lambda x: torch.cdist(x, x), (values(5, 4),)),
         "replicated border of a line": (lambda x: F.pad(x, (2, 1), mode="replicate"), (line,)),
         "replicated border of an image": (lambda x: F.pad(x, (2, 1, 0, 3), mode="replicate"), (images,)),
@@ -36,7 +37,7 @@ def cases():
 
 # PyTorch's own operators stay, so that an export refuses them by name.
 LEFT = {"avg_pool2d without its border": (lambda x: F.avg_pool2d(x, 3, 2, 1, count_include_pad=False), (torch.ones(1, 1, 8, 8),)),
-        "cdist of p = 1": (lambda x, y: torch.cdist(x, y, p=1.0), (torch.ones(3, 2), torch.zeros(4, 2))),
+        "cdist of p = 3": (lambda x, y: torch.cdist(x, y, p=3.0), (torch.ones(3, 2), torch.zeros(4, 2))),
         "adaptive_avg_pool2d of unequal parts": (lambda x: F.adaptive_avg_pool2d(x, 3), (torch.ones(1, 1, 8, 8),))}
 
 

@@ -125,6 +125,7 @@ REFUSED = [  # exit code, words, arguments
     (65, ["own.py:", "Own.__init__() got an unexpected keyword"], ["own.py:Broken"]),
     (65, ["'embedding' has max_norm", "max_norm=None"], ["own.py:Renormalized", "--no-check"]),
     (65, ["--fixed sequence", "'tokens'"], ["own.py:Fixed"]),
+    (65, ["neither PyTorch's exporter nor Shale writes the operator aten._cdist_forward, which module 'model' (Distant) computes"], ["own.py:Distant", "--gradients", "traced"]),
     (65, ["own.py:", "loss > 3"], ["own.py:Branch"]),
     (65, ["--loss next-token"], ["own.py:Logits"]),
     (65, ["has no 'Nothing'", "Own"], ["own.py:Nothing"]),

@@ -1,4 +1,4 @@
-"""Gradients of PyTorch's operators that its exporter has no operators for, in terms of others. They have the parameters of the operators in
+"""Operators of PyTorch's autograd, most of them gradients, that its exporter does not write, in terms of others. They have the parameters of those in
 torch.ops.aten; the formulas are those of PyTorch's derivatives.yaml. `NotImplemented` leaves an operator as it is: the export then names it.
 """
 import math
@@ -78,11 +78,19 @@ def upsample_nearest2d(gradient, output_size, input_size, scales_h=None, scales_
     return gradient.reshape(*gradient.shape[:-2], rows, height // rows, columns, width // columns).sum((-3, -1))
 
 
+def cdist_forward(x, y, p, mode):
+    apart = x.unsqueeze(-2) - y.unsqueeze(-3)
+    return apart.abs().sum(-1) if p == 1 else apart.square().sum(-1).sqrt() if p == 2 else NotImplemented
+
+
 def cdist(gradient, x, y, p, distances):
+    apart = x.unsqueeze(-2) - y.unsqueeze(-3)
+    if p == 1:
+        return (gradient.unsqueeze(-1) * apart.sign()).sum(-2)
     if p != 2:
         return NotImplemented
     scale = torch.where(distances == 0, 0.0, gradient / torch.where(distances == 0, 1.0, distances))
-    return (scale.unsqueeze(-1) * (x.unsqueeze(-2) - y.unsqueeze(-3))).sum(-2)
+    return (scale.unsqueeze(-1) * apart).sum(-2)
 
 
 def replication_pad(gradient, x, padding):
@@ -104,6 +112,7 @@ TABLE = {
     aten.avg_pool2d_backward.default: avg_pool2d,
     aten._adaptive_avg_pool2d_backward.default: adaptive_avg_pool2d,
     aten.upsample_nearest2d_backward.default: upsample_nearest2d,
+    aten._cdist_forward.default: cdist_forward,
     aten._cdist_backward.default: cdist,
     aten.replication_pad1d_backward.default: replication_pad,
     aten.replication_pad2d_backward.default: replication_pad,

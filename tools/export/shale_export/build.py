@@ -36,6 +36,7 @@ class Built:
         self.module, self.model, self.inputs, self.vocabulary, self.positions = module, model, inputs, vocabulary, positions
         self.without_grad = True  # whether a part of the module may be under torch.no_grad()
         self.given, self.values = {}, given.RANDOM  # the caller's batch, and what the values of the module are called
+        self.modules = {}  # the first module that calls an operator, by its name, where PyTorch computes the gradients: (name, class)
         self.trained = None  # the parameters that have gradients, where PyTorch computes them
 
 

@@ -48,10 +48,10 @@ def export(a, built, values, way):
     except Failure:
         raise
     except Exception as error:  # any exception of the exporter
-        raise refusal(a, shapes, error) from error
+        raise refusal(a, built, shapes, error) from error
 
 
-def refusal(a, shapes, error):
+def refusal(a, built, shapes, error):
     """The message of torch.export without its own advice, and what to do."""
     cause = error
     while cause.__cause__ is not None:
@@ -62,6 +62,11 @@ def refusal(a, shapes, error):
         dim = shapes[found[2]][int(found[3])]
         return Failure(DATA, f"the module takes '{found[2]}' only with {found[1]} in dimension '{dim}': a size of the input's should be read from it "
                              f"(tokens.shape[{found[3]}]), not written down. Where that size is meant, pass --fixed {dim} --size {dim}={found[1]}")
+    found = re.search(r"No ONNX function found for <OpOverload\(op='([\w.]+)', overload='(\w+)'\)>", text)
+    if found:
+        name, kind = built.modules.get(f"{found[1]}.{found[2]}", ("", ""))
+        where = f", which module '{name.partition('.')[2] or name}' ({kind.rpartition('.')[2]}) computes" if kind else ""
+        return Failure(DATA, f"neither PyTorch's exporter nor Shale writes the operator {found[1]}{where}: write it in other operations")
     text = "\n".join(line for line in text.splitlines() if not re.search("For more|For extended|For C|If you suspect|TORCH", line))
     place = place_in(cause) or place_in(error)
     return Failure(DATA, f"torch.export cannot trace the module{f', {place}' if place else ''}: {text[:900]}\n  what depends on values (not shapes) of "

@@ -185,6 +185,14 @@ class Trace:
         self.changed = list(found)
         return [loss, *(leaf.grad for leaf in leaves if leaf.grad is not None), *found.values()]
 
+    def modules(self):
+        """The module of the first node of each operator, by the operator's name."""
+        found = {}
+        for node in self.graph.graph.nodes:
+            stack = node.meta.get("custom", {}).get(KEY, ((), None))[0]
+            found.setdefault(str(node.target), stack[-1] if stack else ("", ""))
+        return found
+
     def run(self, values):
         """The loss, the gradients and the new values of buffers for these inputs."""
         spots = [of[0] for places in (self.parameters, self.buffers) for of in places.values()]
@@ -201,6 +209,7 @@ def joint(built, values, shapes):
         raise Failure(DATA, "the loss depends on no parameter that requires a gradient: there is nothing to train")
     names = {one: name for name, one in reversed([*built.model.named_parameters(remove_duplicate=False), *built.model.named_buffers(remove_duplicate=False)])}
     changed = [names[one] for one in trace.changed]
+    built.modules = trace.modules()
     module = wrap(built.model, list(values), lambda _, inputs: trace.run(list(inputs.values())))
     record = {"shale.buffers": "\n".join(f"{name}\tnext.{name}" for name in changed)} if changed else {}
     return module, ["loss", *(f"grad.{names[one]}" for one in trace.trained), *(f"next.{name}" for name in changed)], trace.trained, record
