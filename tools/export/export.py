@@ -67,6 +67,10 @@ def check_flags(a):
             raise Failure(USAGE, f"{flag} is for models of transformers; your own module's forward says what it takes")
     if a.vocabulary is not None and a.vocabulary < 2:
         raise Failure(USAGE, "--vocabulary is at least 2")
+    if a.optimize and a.gradients == "traced":
+        raise Failure(USAGE, "--optimize folds the forward graph: leave it out with --gradients traced")
+    if a.optimize:
+        a.gradients = "derived"
     if a.shapes_only and a.external_data:
         raise Failure(USAGE, "--external-data writes weights, and --shapes-only has none")
     if a.shapes_only and a.batch:

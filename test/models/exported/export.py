@@ -145,6 +145,7 @@ REFUSED = [  # exit code, words, arguments
     (65, ["dimension 'batch' of the batch has 1"], ["own.py:Masked", "--batch", "own.py:single_batch"]),
     (65, ["--batch own.py:failing_batch cannot be called", "1 / 0"], ["own.py:Masked", "--batch", "own.py:failing_batch"]),
     (64, ["--size batch=7: the batch has 4"], ["own.py:Masked", "--batch", "own.py:masked_batch", "--size", "batch=7"]),
+    (64, ["--optimize folds the forward graph"], ["own.py:Own", "--optimize", "--gradients", "traced"]),
     (64, ["--shapes-only has none"], ["own.py:Masked", "--batch", "own.py:masked_batch", "--shapes-only"]),
     (64, ["no input has this dimension", "batch, sequence"], ["own.py:Own", "--size", "length=7"]),
 ]
