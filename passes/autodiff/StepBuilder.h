@@ -91,7 +91,7 @@ private:
   void markGivenBackward();
   mlir::Value times(mlir::Value gradient, mlir::Value scalar);
 
-  // Seeds.cpp: where the file's gradients begin.
+  // GivenGradients.cpp: where the file's gradients begin.
   /// Whether the gradients are those of a multiple of the loss if the seeds are multiplied.
   /// Declares the loss scale if there is to be one, or warns that there is none.
   bool checkSeeds();

@@ -7,7 +7,6 @@
 #include <condition_variable>
 #include <cstdio>
 #include <cstring>
-#include <memory>
 #include <mutex>
 #include <poll.h>
 #include <sys/stat.h>
@@ -18,6 +17,12 @@ namespace shale::rt {
 
 namespace {
 
+constexpr size_t kMost = 256 << 10;
+
+/// Not of the heap: its pages take memory only while nobody reads the output, and the plan's line
+/// of the process has room for them.
+char ring[kMost];
+
 class Output {
 public:
   void run() {
@@ -27,7 +32,7 @@ public:
       size_t count = std::min(used, kMost - first);
       lock.unlock();
       // Nobody changes these bytes before they are given back.
-      size_t done = writeSome(data.get() + first, count);
+      size_t done = writeSome(ring + first, count);
       lock.lock();
       used -= done;
       first = used == 0 ? 0 : (first + done) % kMost; // an idle buffer touches few pages
@@ -66,12 +71,10 @@ public:
   }
 
 private:
-  static constexpr size_t kMost = 256 << 10;
-
   void append(const char *text, size_t count) {
     size_t at = (first + used) % kMost, head = std::min(count, kMost - at);
-    std::memcpy(data.get() + at, text, head);
-    std::memcpy(data.get(), text + head, count - head);
+    std::memcpy(ring + at, text, head);
+    std::memcpy(ring, text + head, count - head);
     used += count;
   }
 
@@ -90,7 +93,6 @@ private:
 
   std::mutex mutex;
   std::condition_variable arrived, progress;
-  std::unique_ptr<char[]> data{new char[kMost]};
   size_t first = 0, used = 0, written = 0, leftOut = 0;
 };
 

@@ -5,12 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/nn/Ops/Attention.h"
-#include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Ops/Embedding.h"
 #include "dialects/nn/Ops/Loss.h"
 #include "dialects/nn/Ops/Norm.h"
-#include "lib/Frontend/ONNX/Ops/Ops.h"
+#include "lib/Frontend/ONNX/Ops/Attend.h"
 #include "lib/Frontend/ONNX/Scope.h"
 
 using namespace mlir;
@@ -112,12 +111,6 @@ template <bool isMasked> static bool importAttention(Node &node) {
   node.set(0, op.getResult());
   node.set(1, op.getLse());
   return true;
-}
-
-/// Returns what a value is before dimensions of 1 are put in front.
-static Value withoutReshape(Value value) {
-  auto reshape = value ? value.getDefiningOp<nn::ReshapeOp>() : nn::ReshapeOp();
-  return reshape ? Value(reshape.getInput()) : value;
 }
 
 /// dquery, dkey, dvalue = .. (grad, query, key, value, result, lse [, mask]).

@@ -34,6 +34,11 @@ Value onnx::splitHeads(Node &node, Value value, int64_t heads) {
                         {0, 2, 1, 3});
 }
 
+Value onnx::withoutReshape(Value value) {
+  auto reshape = value ? value.getDefiningOp<nn::ReshapeOp>() : nn::ReshapeOp();
+  return reshape ? Value(reshape.getInput()) : value;
+}
+
 Value onnx::joinHeads(Node &node, Value value) {
   if (!value)
     return {};

@@ -35,6 +35,8 @@ struct AttendScores {
 mlir::Value splitHeads(Node &node, mlir::Value value, int64_t heads);
 /// Joins [B, heads, T, D] to [B, T, heads * D].
 mlir::Value joinHeads(Node &node, mlir::Value value);
+/// Returns what a value is before it is reshaped; null for null.
+mlir::Value withoutReshape(mlir::Value value);
 /// Returns truth values [T, S] for the keys that position t + offset sees; null if it sees all, or
 /// after an error.
 mlir::Value seenPositions(Node &node, const Attend &form);
