@@ -120,7 +120,7 @@ REFUSED = [  # exit code, words, arguments
     (65, ["does not train the module", "'inner."], ["own.py:Gated", "--gradients", "derived"]),
     (65, ["nothing to train"], ["own.py:Unasked"]),
     (65, ["does not train the module", "'embedding.weight'"], ["own.py:Reversed", "--gradients", "derived"]),
-    (65, ["does not train the module", "'blocks.0.up."], ["own.py:Hidden", "--gradients", "derived"]),
+    (65, ["exported under torch.no_grad() or torch.autocast()"], ["own.py:Hidden", "--gradients", "derived"]),
     (65, ["does not train the module", "'blocks.0.up."], ["own.py:Inferred", "--gradients", "derived"]),
     (65, ["own.py:", "Own.__init__() got an unexpected keyword"], ["own.py:Broken"]),
     (65, ["'embedding' has max_norm", "max_norm=None"], ["own.py:Renormalized", "--no-check"]),
