@@ -144,7 +144,7 @@ Value StepBuilder::times(Value gradient, Value scalar) {
 }
 
 //===----------------------------------------------------------------------===//
-// Where the gradients begin
+// Seeds: the ops with which the gradients of the file begin
 //===----------------------------------------------------------------------===//
 
 /// Whether all elements are known to be 0.

@@ -31,7 +31,7 @@ public:
       arrived.wait(lock, [&] { return used > 0; });
       size_t count = std::min(used, kMost - first);
       lock.unlock();
-      // Nobody changes these bytes before they are given back.
+      // Other threads append after these bytes only, so they need no lock.
       size_t done = writeSome(ring + first, count);
       lock.lock();
       used -= done;

@@ -65,7 +65,7 @@ private:
   /// Whether the export saw a batch of the user's: then labels that cannot be told are read from
   /// the data file.
   bool isGiven() const;
-  void takeFromFile(Input &label);
+  LogicalResult takeFromFile(Input &label);
   void addNote(const Twine &text);
 
   ImportContext &context;
@@ -255,11 +255,8 @@ bool InputBinder::isPerToken(const Input &label) const {
 LogicalResult InputBinder::bindByShift(const LossParts &parts, Input &label,
                                        const EmbeddingReads &reads, std::optional<int64_t> ahead) {
   std::string shown = displayName(label.name);
-  bool copies = reads.feeds && ahead == 0 && !parts.isGuess;
-  if (copies && !isGiven())
-    return refuseCopy(label, reads.where);
-  if (copies)
-    return takeFromFile(label), success();
+  if (reads.feeds && ahead == 0 && !parts.isGuess)
+    return isGiven() ? takeFromFile(label) : refuseCopy(label, reads.where);
   // A decoder reads the labels, shifted, and an encoder reads other tokens.
   if (reads.readsLabel() && reads.readsOthers && !parts.isGuess) {
     label.isLabel = true;
@@ -279,10 +276,8 @@ LogicalResult InputBinder::bindByShift(const LossParts &parts, Input &label,
   }
   if (parts.isGuess && (ahead != 0 || reads.feeds))
     return success();
-  if (ahead != 0 && isGiven())
-    return takeFromFile(label), success();
   if (ahead != 0)
-    return refuseShift(label, ahead);
+    return isGiven() ? takeFromFile(label) : refuseShift(label, ahead);
   bool isOfFlag = !label.binding.empty(); // --loss made the input
   label.binding = "tokens+1";
   addNote(isOfFlag
@@ -291,10 +286,11 @@ LogicalResult InputBinder::bindByShift(const LossParts &parts, Input &label,
   return success();
 }
 
-void InputBinder::takeFromFile(Input &label) {
+LogicalResult InputBinder::takeFromFile(Input &label) {
   label.isLabel |= label.binding.empty();
   addNote("labels '" + displayName(label.name) +
           "' are as in the batch of the export: from the data file");
+  return success();
 }
 
 LogicalResult InputBinder::refuseCopy(const Input &label, nn::EmbeddingOp where) {

@@ -14,8 +14,7 @@ FailureOr<std::vector<NextBuffer>> onnx::readNextBuffers(ImportContext &context)
   StringRef text = metadata(context.graph().metadata_props(), words::kNextBuffers);
   if (text.empty())
     return buffers;
-  StringRef wrapper = metadata(context.graph().metadata_props(), words::kWrapper);
-  bool isKept = context.options.parameters.keepPrefix && !wrapper.empty();
+  std::string prefix = recordedPrefix(context.graph(), context.options.parameters.keepPrefix);
   llvm::StringSet<> outputs, names;
   for (const ValueInfoProto &output : context.graph().output())
     outputs.insert(output.name());
@@ -28,7 +27,7 @@ FailureOr<std::vector<NextBuffer>> onnx::readNextBuffers(ImportContext &context)
     if (!names.insert(name).second)
       return context.error("the file records two new values of buffer '" + displayName(name) +
                            "': export the module again");
-    buffers.push_back({(isKept ? wrapper + "." + name : Twine(name)).str(), output.str()});
+    buffers.push_back({(prefix + name).str(), output.str()});
   }
   return buffers;
 }

@@ -184,10 +184,14 @@ void onnx::markUntrained(ImportContext &context, StringRef name) {
   state.setTrainedAttr(BoolAttr::get(context.mlirContext(), false));
 }
 
+std::string onnx::recordedPrefix(const GraphProto &graph, bool keepPrefix) {
+  StringRef wrapper = metadata(graph.metadata_props(), words::kWrapper);
+  return keepPrefix && !wrapper.empty() ? (wrapper + ".").str() : "";
+}
+
 std::vector<std::vector<std::string>> onnx::readRecordedFrozen(const GraphProto &graph,
                                                                bool keepPrefix) {
-  StringRef wrapper = metadata(graph.metadata_props(), words::kWrapper);
-  std::string prefix = keepPrefix && !wrapper.empty() ? (wrapper + ".").str() : "";
+  std::string prefix = recordedPrefix(graph, keepPrefix);
   std::vector<std::vector<std::string>> frozen;
   for (StringRef line : llvm::split(metadata(graph.metadata_props(), words::kFrozen), '\n')) {
     std::vector<std::string> names;

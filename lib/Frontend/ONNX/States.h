@@ -36,6 +36,10 @@ mlir::FailureOr<States> declareStates(ImportContext &context, const Definitions 
                                       const std::optional<FileTraining> &training,
                                       llvm::ArrayRef<NextBuffer> changed);
 
+/// Returns what the names of a record of export.py begin with in the importer: the module in which
+/// it wrapped the user's, if `keepPrefix`, else nothing.
+std::string recordedPrefix(const GraphProto &graph, bool keepPrefix);
+
 /// Returns the parameters that do not require a gradient in PyTorch, each by all its names, as
 /// export.py records them in the graph: a line per parameter, tabs between names.
 /// `keepPrefix`: names begin with that of the module in which export.py wrapped the user's.

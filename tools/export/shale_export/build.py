@@ -277,12 +277,19 @@ def set_mode(a, built):
         note("the module is in training mode, so the file has its dropout; 'shalec --dropout off' compiles it without")
 
 
+def names_of(model):
+    """All names of each parameter and buffer, in the order of the module: {tensor: [name]}."""
+    names = {}
+    for name, one in [*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)]:
+        names.setdefault(one, []).append(name)
+    return names
+
+
 def frozen(built):
     """The parameters that do not require a gradient, or get none, each by all its names."""
-    names = {}
-    for name, parameter in built.model.named_parameters(remove_duplicate=False):
-        names.setdefault(parameter, []).append(name)
-    found = [of for parameter, of in names.items() if not parameter.requires_grad or (built.trained is not None and all(parameter is not one for one in built.trained))]
-    if found and len(found) == len(names):
+    names, parameters = names_of(built.model), list(built.model.parameters())
+    trained = set(parameters if built.trained is None else built.trained)
+    found = [names[parameter] for parameter in parameters if not parameter.requires_grad or parameter not in trained]
+    if found and len(found) == len(parameters):
         raise Failure(DATA, "no parameter of the module requires a gradient: there is nothing to train")
     return found

@@ -10,6 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from .batch import WithoutDropout, is_random, loss_of, moved, same_buffers, without_autocast
+from .build import names_of
 from .check import BAR
 from .cli import DATA, Failure, brief, libraries, note
 
@@ -75,9 +76,7 @@ def module_step(built, values):
 def differences(built, gradients, after, bar):
     """Yields the parameters whose gradients differ: name, norm in PyTorch, norm in Shale, norm of the difference."""
     whole = sum(float(one.double().square().sum()) for one in gradients.values()) ** 0.5
-    names = {}  # of tied parameters the file may have any
-    for name, parameter in built.model.named_parameters(remove_duplicate=False):
-        names.setdefault(parameter, []).append(name)
+    names = names_of(built.model)  # of tied parameters the file may have any
     for parameter, wanted in gradients.items():
         have = next((after[name] for name in names[parameter] if name in after), None)
         ours = torch.zeros_like(parameter) if have is None else (parameter.detach() - have.reshape(parameter.shape)) / RATE

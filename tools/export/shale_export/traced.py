@@ -18,12 +18,10 @@ from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, Stateles
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
 from . import backward, translations
-from .build import wrap
+from .build import names_of, wrap
 from .cli import DATA, Failure
 
 KEY = "shale"  # of the entry of a node's metadata that this file writes
-BACKWARD, SEED = "backward", "seed"
-
 
 aten = torch.ops.aten
 
@@ -67,14 +65,14 @@ class Scopes:
 
     def __init__(self, module):
         self.names = {id(one): name for name, one in module.named_modules()}
-        self.stack, self.changes, self.phase = [], [(-1, ())], None
+        self.stack, self.changes, self.is_forward = [], [(-1, ())], True
 
-    def mark(self, stack, phase=None):
-        traceback.current_meta["custom"] = {KEY: (stack, phase or self.phase)}
+    def mark(self, stack, is_seed=False):
+        traceback.current_meta["custom"] = {KEY: (stack, is_seed)}
 
     def change(self):
         stack = tuple(self.stack)
-        if self.phase is None:
+        if self.is_forward:
             self.changes.append((torch.autograd._get_sequence_nr(), stack))
         self.mark(stack)
 
@@ -99,7 +97,7 @@ class Scopes:
 
     def follow(self, loss):
         """Marks what each function of the backward pass of `loss` computes."""
-        self.phase, seen, left = BACKWARD, set(), [loss.grad_fn]
+        self.is_forward, seen, left = False, set(), [loss.grad_fn]
         while left:
             function = left.pop()
             if function is None or function in seen:
@@ -175,7 +173,7 @@ class Trace:
             after = [entries[name] for (entries, name), *_ in self.buffers.values()]
             if loss.requires_grad:
                 self.scopes.follow(loss)
-                self.scopes.mark((), SEED)
+                self.scopes.mark((), is_seed=True)
                 seed = torch.ones_like(loss)
                 self.scopes.mark(())
                 loss.backward(seed)
@@ -189,7 +187,7 @@ class Trace:
         """The module of the first node of each operator, by the operator's name."""
         found = {}
         for node in self.graph.graph.nodes:
-            stack = node.meta.get("custom", {}).get(KEY, ((), None))[0]
+            stack = node.meta.get("custom", {}).get(KEY, ((), False))[0]
             found.setdefault(str(node.target), stack[-1] if stack else ("", ""))
         return found
 
@@ -207,7 +205,7 @@ def joint(built, values, shapes):
     trace = Trace(built.module, values, shapes)
     if not trace.trained:
         raise Failure(DATA, "the loss depends on no parameter that requires a gradient: there is nothing to train")
-    names = {one: name for name, one in reversed([*built.model.named_parameters(remove_duplicate=False), *built.model.named_buffers(remove_duplicate=False)])}
+    names = {one: of[0] for one, of in names_of(built.model).items()}
     changed = [names[one] for one in trace.changed]
     built.modules = trace.modules()
     module = wrap(built.model, list(values), lambda _, inputs: trace.run(list(inputs.values())))
@@ -216,13 +214,11 @@ def joint(built, values, shapes):
 
 
 def mark(program, record):
-    """Writes the scopes and phases of traced nodes into the exported nodes, and the record into the graph."""
+    """Writes the scopes of traced nodes, and the seed of the backward pass, into the exported nodes, and the record into the graph."""
     for node in program.model.graph.all_nodes():
         source = node.meta.get("node")
-        stack, phase = (source.meta.get("custom") or {}).get(KEY, ((), None)) if source is not None else ((), None)
-        if phase:
-            node.metadata_props["shale.phase"] = BACKWARD
-        if phase == SEED and node.name == f"node_{source.name}":
+        stack, is_seed = (source.meta.get("custom") or {}).get(KEY, ((), False)) if source is not None else ((), False)
+        if is_seed and node.name == f"node_{source.name}":
             node.metadata_props["shale.seed"] = "loss"
         if stack and source.op == "call_function":
             node.metadata_props["pkg.torch.onnx.name_scopes"] = repr([name for name, _ in stack] + [source.name])

@@ -150,6 +150,15 @@ static void claimPart(Findings &findings, const Known &known, const FoldedValue 
   findings.claim(Evidence::Operation, std::move(read), std::move(remark));
 }
 
+/// Claims that reads of a constant are reads of a function of a parameter.
+static void claimFunction(Findings &findings, const Known &known, const FoldedValue &value,
+                          size_t index, Expression function) {
+  Repair remark = messages::foldedAgain(value, function, known.parameter(index).name);
+  ReadClaim read{index, value.places()};
+  read.expression = std::move(function);
+  findings.claim(Evidence::Operation, std::move(read), std::move(remark));
+}
+
 /// Whether no two rows of the last dimension are equal.
 static bool hasDistinctRows(const Numbers &numbers) {
   size_t width = numbers.shape.empty() ? 0 : numbers.shape.back();
@@ -239,10 +248,7 @@ Findings rules::byFunction(const Known &known, const FoldedValue &value) {
     if (!std::isfinite(initial.values.emplace_back(inverse->of(element))))
       return findings;
   findings.claim(Evidence::Operation, ValueClaim{size_t(index), std::move(initial)});
-  ReadClaim claim{size_t(index), value.places()};
-  claim.expression = Expression::of(inverse->op, Expression::ofInput());
-  Repair remark = messages::foldedAgain(value, *claim.expression, known.parameter(index).name);
-  findings.claim(Evidence::Operation, std::move(claim), std::move(remark));
+  claimFunction(findings, known, value, index, Expression::of(inverse->op, Expression::ofInput()));
   return findings;
 }
 
@@ -288,10 +294,8 @@ Findings rules::byDifference(const Known &known, const FoldedValue &value) {
   for (auto [folded, own] : llvm::zip(value.numbers->values, parameter->values))
     if (!(std::abs(number - own - folded) <= 1e-6 * std::max(1.0, std::abs(own))))
       return findings;
-  ReadClaim claim{size_t(index), value.places()};
-  claim.expression = Expression::of("sub", Expression::ofNumber(number), Expression::ofInput());
-  Repair remark = messages::foldedAgain(value, *claim.expression, known.parameter(index).name);
-  findings.claim(Evidence::Operation, std::move(claim), std::move(remark));
+  claimFunction(findings, known, value, index,
+                Expression::of("sub", Expression::ofNumber(number), Expression::ofInput()));
   return findings;
 }
 
@@ -342,9 +346,7 @@ Findings rules::bySum(const Known &known, const FoldedValue &value) {
   for (double element : value.numbers->values)
     initial.values.push_back(element - number);
   findings.claim(Evidence::Operation, ValueClaim{size_t(index), std::move(initial)});
-  ReadClaim claim{size_t(index), value.places()};
-  claim.expression = Expression::of("add", Expression::ofNumber(number), Expression::ofInput());
-  Repair remark = messages::foldedAgain(value, *claim.expression, known.parameter(index).name);
-  findings.claim(Evidence::Operation, std::move(claim), std::move(remark));
+  claimFunction(findings, known, value, index,
+                Expression::of("add", Expression::ofNumber(number), Expression::ofInput()));
   return findings;
 }

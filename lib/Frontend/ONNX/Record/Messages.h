@@ -63,7 +63,7 @@ Repair lostBias(const NodeProto &node, llvm::StringRef bias);
 Repair mergedForModules(const NodeProto &node, llvm::StringRef parameter);
 Repair computedAgain(const MergedPair &pair, llvm::StringRef module);
 Repair tied(llvm::StringRef second, llvm::StringRef kept);
-/// Of a part: what the graph reads is trained and written.
+/// For a parameter of which the graph reads a part: the program trains and writes this part only.
 Repair foldedPart(const FoldedValue &value, llvm::StringRef parameter,
                   llvm::ArrayRef<int64_t> shape);
 Repair foldedAgain(const FoldedValue &value, const Expression &expression,

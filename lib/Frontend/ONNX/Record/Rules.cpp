@@ -16,7 +16,7 @@ using llvm::StringRef;
 
 namespace {
 
-// What a rule is asked about: the whole program, or one operation, listed parameter, folded value
+// A rule is applied to the whole program, or one operation, listed parameter, folded value
 // or merged pair after the other.
 using OfProgram = Findings (*)(const Known &);
 using OfOperation = Findings (*)(const Known &, const Operation &);

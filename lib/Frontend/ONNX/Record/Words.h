@@ -33,17 +33,17 @@ inline constexpr llvm::StringLiteral
     // Of the graph: the parameters that have requires_grad=False. Each line has one parameter, and
     // tabs separate its names in the user's module.
     kFrozen = "shale.frozen",
-    // Of the graph: the buffers that a traced step changes. Each line has a buffer's name in the
-    // user's module, a tab, and the output that is its new value.
+    // Of the graph: lists the buffers that a traced step changes. Each line is a buffer's name in
+    // the user's module, a tab, and the name of the output that is the buffer's new value.
     kNextBuffers = "shale.buffers",
-    // Of the graph: "given" if the export compared the loss and its gradients for a batch that the
-    // user gave, so that labels are what a data file has for them.
+    // Of the graph: "given" if the user gave the batch of the export. Labels are then read from the
+    // data file if the graph does not show how they follow from the tokens.
     kBatch = "shale.batch", kGiven = "given",
-    // Of a node of a traced step: "loss" if it makes the gradient of the loss with respect to
-    // itself.
+    // Of a node of a traced step: "loss" if the backward pass begins with its result, the gradient
+    // of the loss with respect to the loss.
     kSeed = "shale.seed",
-    // Of the graph: "autocast" if no block of the module is under no_grad. Without that word, a
-    // mark of a block may be of either.
+    // Of the graph: "autocast" if the module does not use no_grad. Otherwise a marked block may be
+    // under autocast or under no_grad.
     kBlocks = "shale.blocks", kAutocast = "autocast";
 
 // Targets of operations. The overload follows: "aten.linear.default".
