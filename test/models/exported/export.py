@@ -127,6 +127,7 @@ REFUSED = [  # exit code, words, arguments
     (65, ["--fixed sequence", "'tokens'"], ["own.py:Fixed"]),
     (65, ["neither PyTorch's exporter nor Shale writes the operator aten._cdist_forward, which module 'model' (Distant) computes"], ["own.py:Distant", "--gradients", "traced"]),
     (65, ["own.py:", "loss > 3"], ["own.py:Branch"]),
+    (65, ["depends on the size 'batch'", "own.py:", "len(tokens) < 100", "--fixed batch"], ["own.py:LargeBatch", "--gradients", "traced"]),
     (65, ["--loss next-token"], ["own.py:Logits"]),
     (65, ["has no 'Nothing'", "Own"], ["own.py:Nothing"]),
     (65, ["cannot be called", "--arg"], ["own.py:Own", "--arg", "depth=3"]),

@@ -133,6 +133,14 @@ class Branch(Own):
         return loss if loss > 3 else 2 * loss
 
 
+class LargeBatch(Own):
+    """Does other things with a large batch."""
+
+    def forward(self, tokens, targets):
+        loss = super().forward(tokens, targets)[1]
+        return loss if len(tokens) < 100 else 2 * loss
+
+
 class Trained(Own):
     """The loss alone."""
 

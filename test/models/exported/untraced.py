@@ -324,4 +324,13 @@ class Teacher(Base):
         return super().layers(x) + 0.1 * F.linear(x, self.average)[..., :WIDTH]
 
 
+class Contrast(Base):
+    """Tells the rows of a batch apart, whose number it takes by len()."""
+
+    def layers(self, x):
+        y = super().layers(Halved.apply(x))
+        alike = y.mean(1) @ x.mean(1).T
+        return y + F.cross_entropy(alike, torch.arange(len(alike)))
+
+
 CLASSES = [one for one in list(globals().values()) if isinstance(one, type) and issubclass(one, Base) and one is not Base]

@@ -4,9 +4,13 @@ A forward graph does not have the gradients of a torch.autograd.Function, of hoo
 in eager mode, forward and backward, has them. It is made once, of fake tensors with symbolic sizes, and torch.onnx.export exports its graph.
 """
 import bisect
+import builtins
 import contextlib
+import linecache
 import operator
+import pathlib
 
+import sympy
 import torch
 from torch import nn
 from torch._decomp import core_aten_decompositions
@@ -142,6 +146,37 @@ def leaf_of(parameter, value):
     return leaf
 
 
+@contextlib.contextmanager
+def open_len():
+    """Lets len(tensor) be an open size, like tensor.shape[0]. Python makes it a number otherwise, which the trace then has for all batches."""
+    known = builtins.len
+    builtins.len = lambda of: of.shape[0] if isinstance(of, torch.Tensor) and of.dim() else known(of)
+    try:
+        yield
+    finally:
+        builtins.len = known
+
+
+def names_of_sizes(inputs, shapes):
+    """The dimension that each symbol of the inputs' sizes stands for."""
+    return {value.shape[at].node.expr: sympy.Symbol(dim, integer=True, positive=True)
+            for name, value in inputs.items() for at, dim in shapes[name].items() if isinstance(value.shape[at], torch.SymInt)}
+
+
+def check_branches(environment, names):
+    """Reports code that does one thing or another by an open size: the trace has only what it does for that of the example. Fake tensors ask
+    about sizes for reasons of their own, such as the layout in memory."""
+    framework = pathlib.Path(torch.__file__).parent
+    for guard in environment.guards:
+        condition, place = guard.expr.xreplace(names), guard.sloc.framework_loc
+        if condition == sympy.true or not condition.free_symbols or (framework / "_subclasses") in pathlib.Path(place.filename).parents:
+            continue
+        dim = sorted(map(str, condition.free_symbols))[0]
+        line = linecache.getline(place.filename, place.lineno).strip()
+        raise Failure(DATA, f"what the module does depends on the size '{dim}', {place.filename}:{place.lineno} '{line}': the trace has what it does "
+                            f"where {condition}. Write it without the branch, or pass --fixed {dim} if every batch has the size of the example")
+
+
 class Trace:
     """One step of a module in eager mode. `graph` takes the values of `parameters`, of `buffers` and of the inputs, and returns the loss, the
     gradients of `trained` and the new values of `changed` buffers."""
@@ -150,15 +185,19 @@ class Trace:
         self.module, self.scopes = module, Scopes(module)
         self.parameters, self.buffers = places(module, "_parameters"), places(module, "_buffers")
         self.trained, self.changed = [], []
-        mode = FakeTensorMode(shape_env=ShapeEnv(), allow_non_fake_inputs=True)
+        environment = ShapeEnv()
+        mode = FakeTensorMode(shape_env=environment, allow_non_fake_inputs=True)
 
         def fake(value, open_dims=()):
             sizes = [DimDynamic.DYNAMIC if at in open_dims else DimDynamic.STATIC for at in range(value.dim())]
             return mode.from_tensor(value.detach(), symbolic_context=StatelessSymbolicContext(dynamic_sizes=sizes))
 
-        fakes = [fake(one) for one in (*self.parameters, *self.buffers)] + [fake(value, shapes[name]) for name, value in values.items()]
-        with mode, enable_python_dispatcher(), self.scopes.recorded():
+        inputs = {name: fake(value, shapes[name]) for name, value in values.items()}
+        names = names_of_sizes(inputs, shapes)  # before the trace, which makes equal sizes one symbol
+        fakes = [*map(fake, (*self.parameters, *self.buffers)), *inputs.values()]
+        with mode, enable_python_dispatcher(), open_len(), self.scopes.recorded():
             self.graph = make_fx(self.step, decomposition_table=decompositions(), _allow_non_fake_inputs=True)(*fakes)
+        check_branches(environment, names)
         for node in self.graph.graph.find_nodes(op="call_function", target=aten.alias.default):
             node.replace_all_uses_with(node.args[0])  # nodes read parameters themselves, as in a forward graph
         multiply_by_noise(self.graph.graph)
