@@ -5,7 +5,7 @@ usage: modules.py --build DIR [--cases FOLDER] [--only NAME,..] [--meshes 0,1,..
        modules.py --build DIR --count 300 [--seed 0] [--python PYTHON] ..
        modules.py --build DIR --today --count 300 [--seed 0] [--python PYTHON] ..
        modules.py --build DIR --today --exported --count 300 [--seed 0] [--python PYTHON] ..
-       modules.py --build DIR --hf|--torchscript [--python PYTHON] ..
+       modules.py --build DIR --hf|--torchscript|--traced [--python PYTHON] ..
 
 Each case is compiled as by a user and trained for as many steps as PyTorch. Losses must be within 5e-5 and gradient norms within 2e-3 relative
 (or within the bars of the case). Every parameter of PyTorch must exist and have the trained value. The result of a run is one of: it follows,
@@ -17,6 +17,7 @@ computes are set aside and counted. Refused cases are exported again with optimi
 --today draws from test/models/today, training modules of many tasks, instead. There at most 10 % may be refused.
 --exported: by shale.export, with a batch; programs then get no flags but sizes. At most 5 % may be refused.
 --hf draws all models of test/models/hf instead, for --meshes 0,1,5: fsdp=1, full on fsdp=2, and fsdp=2,tp=2. --torchscript: by that exporter.
+--traced: by shale.export, with traced and with derived gradients, which must send the same bytes under --shard full.
 """
 import argparse
 import collections
@@ -133,8 +134,8 @@ def draw(a, work):
     half = a.count // 2
     parts = [["--seed", a.seed, "--count", half], ["--seed", a.seed + half, "--count", a.count - half]]
     if a.hf:
-        parts = [["--only", ",".join(a.only)]] if a.only else [["--part", part] + ["--torchscript"] * a.torchscript for part in ("0/2", "1/2")]
-    if a.exported:
+        parts = [["--only", ",".join(a.only)]] if a.only else [["--part", part] + ["--torchscript"] * a.torchscript + ["--traced"] * a.traced for part in ("0/2", "1/2")]
+    if a.exported or a.traced:
         parts = [part + ["--shalec", a.build / "bin" / "shalec"] for part in parts]
     script = MODELS / ("hf" if a.hf else a.drawn) / "export.py"
     running = [subprocess.Popen([a.python, str(script), str(work), *map(str, part)], stdout=subprocess.PIPE, text=True) for part in parts]
@@ -156,6 +157,32 @@ def follow_remedy(a, found, work):
     subprocess.run([a.python, str(script), str(cases), "--no-optimize", "--seeds", ",".join(str(int(name)) for name in names)], check=True)
     again = sum((follow_all(a, cases / name, runs, a.meshes) for name in names if (cases / name / "trajectory.json").exists()), [])
     return all(kind == FOLLOWS for kind, _, _, _ in again)
+
+
+def sent_by(a, folder, report):
+    """The bytes that a rank sends per step on fsdp=2, fully sharded, by kind of collective."""
+    case = Case(a.build, folder)
+    command([case.bin / "shalec", case.folder / case.model, "--plan-only", "--report", f"comm={report}", *case.trajectory["flags"], *MESHES[1][1]],
+            "shalec", a.limit)
+    sent = collections.Counter()
+    for one in json.loads(report.read_text()):
+        sent[one["kind"]] += one["sent_bytes"]
+    return dict(sent)
+
+
+def send_alike(a, cases):
+    """Whether each model sends the same bytes with traced gradients as with derived ones."""
+    alike = True
+    for folder in cases:
+        other = folder.with_name(folder.name.removesuffix("-traced") + "-derived")
+        if folder.name.endswith("-traced") and (other / "trajectory.json").exists():
+            try:
+                traced, derived = (sent_by(a, one, a.cases / "comm.json") for one in (folder, other))
+            except Ended as ended:
+                traced, derived = str(ended), ""
+            alike &= traced == derived
+            print(f"{folder.name}: sends {traced}" + ("" if traced == derived else f", with derived gradients {derived}"), flush=True)
+    return alike
 
 
 def summary(found, aside, most):
@@ -190,13 +217,14 @@ def main():
     p.add_argument("--count", type=int, default=0)
     p.add_argument("--hf", action="store_true")
     p.add_argument("--torchscript", action="store_true")
+    p.add_argument("--traced", action="store_true")
     p.add_argument("--today", action="store_true")
     p.add_argument("--exported", action="store_true")
     p.add_argument("--seed", type=int, default=0)
     p.add_argument("--python", default=sys.executable)
     p.add_argument("--keep", type=pathlib.Path, help="where drawn cases and programs stay")
     a = p.parse_args()
-    a.hf |= a.torchscript
+    a.hf |= a.torchscript or a.traced
     a.drawn = "today" if a.today else "modules"
     a.meshes = a.meshes or ([0, 1, 5] if a.hf else list(range(5)))
     with tempfile.TemporaryDirectory() as folder:
@@ -210,6 +238,8 @@ def main():
         with ThreadPoolExecutor(a.jobs) as pool:
             found = sum(pool.map(lambda case: follow_all(a, case, work / "runs", a.meshes), cases), [])
         follows = summary(found, aside, REFUSED_EXPORTED if a.exported else REFUSED_TODAY if a.today else REFUSED)
+        if a.traced:
+            follows &= send_alike(a, cases)
         if a.count and not a.exported:
             follows &= follow_remedy(a, found, work)
     sys.exit(0 if follows else 1)

@@ -2,14 +2,15 @@
 """Writes tiny models of `transformers` and of plain torch.nn (own.py), randomly initialized, as ONNX files, with PyTorch's first 20 training
 steps. Needs torch, transformers, onnxscript and onnxruntime.
 
-usage: export.py FOLDER [--only NAME,..] [--torchscript] [--part 0/2] [--list]
+usage: export.py FOLDER [--only NAME,..] [--torchscript | --traced --shalec FILE] [--part 0/2] [--list]
 
-A case is FOLDER/MODEL[-mask][-raw|-bf16|-tsOPSET[-unfolded|-training]]: model.onnx as torch.onnx.export writes it by default (in one file),
+A case is FOLDER/MODEL[-mask][-raw|-bf16|-traced|-derived|-tsOPSET[-unfolded|-training]]: model.onnx as torch.onnx.export writes it by default (in one file),
 batches.safetensors, and trajectory.json with shalec's flags, the optimizer, losses (before the update), gradient norms (before clipping), and
 the bars. -mask: the model is exported with attention_mask. Rows of the batches are padded, those of decoders also on the left, with labels of
 -100. BERT always has masks and token types. -bf16: parameters are bf16 in the file; the recorded run has the same rounded parameters in f32.
 -raw: exported with optimize=False. -ts17: the TorchScript exporter (dynamo=False) with opset 17, and no rows padded on the left, since that exporter drops padding_idx; -unfolded: without constant folding; -training: in training mode, compiled with
---dropout off. Opset 13 has no fused attention, so that it is written out (eager).
+--dropout off. Opset 13 has no fused attention, so that it is written out (eager). -traced and -derived: by shale.export with these gradients and
+the first batch, compared by the compiler that --shalec names.
 """
 import argparse
 import contextlib
@@ -27,7 +28,8 @@ import onnx
 import torch
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path += [str(HERE), str(HERE.parent / "modules"), str(HERE.parents[1] / "e2e")]
+TOOLS = HERE.parents[2] / "tools"
+sys.path += [str(HERE), str(HERE.parent / "modules"), str(HERE.parents[1] / "e2e"), str(TOOLS / "export"), str(TOOLS / "python")]
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 import models  # noqa: E402
 from batches import BATCH, OWN, STEPS, TARGETS, build, sizes  # noqa: E402
@@ -37,6 +39,7 @@ from runner import largest, save_safetensors  # noqa: E402
 LR, BETAS, EPS, DECAY, CLIP = 1e-3, (0.9, 0.95), 1e-8, 0.1, 1.0
 LOSS, NORM, HALF = 2e-5, 1e-4, 0.02
 FORMS = ("ts13", "ts17", "ts17-unfolded", "ts17-training")
+WAYS = ("traced", "derived")  # of shale.export
 
 
 def step(model, optimizer, batches, index, kind):
@@ -65,8 +68,13 @@ def export(model, batches, path, words):
     half = next(model.parameters()).dtype
     feeds = tuple(value.to(half) if value.is_floating_point() else value for value in feeds)
     opset = next((int(word[2:]) for word in words if word.startswith("ts")), None)
+    way = next((word for word in words if word in WAYS), None)
     hidden = io.StringIO()
     with contextlib.redirect_stdout(hidden), contextlib.redirect_stderr(hidden):
+        if way:
+            import shale
+            shale.export(model, path, batch=dict(zip(batches, feeds)), gradients=way)
+            return
         if opset is None:
             named = {name: torch.export.Dim(name) for name in ("batch", "sequence", "targets")}
             shapes = tuple({at: named[name] for at, name in names.items()} for names in sizes(batches).values())
@@ -92,13 +100,18 @@ def check_file(path, batches, wanted):
     return abs(float(got) - wanted)
 
 
-def flags_of(path, model, scripted, merged):
+def flags_of(path, model, words):
     """shalec's flags: sizes of the dimensions that the exporter left open, and parameters that are not trained, in files of
-    TorchScript's exporter also buffers: they look like parameters. Weights of equal elements are tied in all these models. `merged`: an operation that the exporter merged, or None."""
+    TorchScript's exporter also buffers: they look like parameters. Weights of equal elements are tied in all these models. Files of shale.export
+    need sizes only."""
     inputs = onnx.load(path).graph.input
     named = {size.dim_param for one in inputs for size in one.type.tensor_type.shape.dim if size.dim_param}
     lengths = {"batch": BATCH, "sequence": SEQUENCE, "targets": TARGETS}
     flags = [word for name, length in lengths.items() if name in named for word in ("--dim", f"{name}={length}")]
+    if any(word in WAYS for word in words):
+        return flags
+    scripted = any(word.startswith("ts") for word in words)
+    merged = None if scripted or "raw" in words else models.MERGED.get(words[0])  # an operation that the exporter merged
     frozen = [name for name, one in model.named_parameters() if not one.requires_grad]
     frozen += [name for name in model.state_dict() if scripted and name in dict(model.named_buffers())]
     frozen = [re.escape(name.partition(".")[2]) + "$" for name in frozen]
@@ -118,8 +131,8 @@ def make(folder, case):
     export(model, batches, path, words)
     steps, exact = train(model, batches, torch.float32), train(model, batches, torch.float64)
     drift = largest(abs(got["loss"] - want["loss"]) for got, want in zip(steps, exact))
-    off = None if half or "training" in words else check_file(path, batches, steps[0]["loss"])
-    flags = flags_of(path, model, scripted, None if scripted or "raw" in words else models.MERGED.get(words[0]))
+    off = None if half or any(word in ("training", *WAYS) for word in words) else check_file(path, batches, steps[0]["loss"])
+    flags = flags_of(path, model, words)
     flags += ["--dropout", "off"] if "training" in words else []
     save_safetensors(folder / "batches.safetensors", batches)
     (folder / "trajectory.json").write_text(json.dumps({
@@ -141,9 +154,11 @@ def scripted_cases(name, case):
     return [f"{case}-{form}" for form in forms]
 
 
-def all_cases(scripted):
+def all_cases(scripted, traced):
     names = [name for kind in models.KINDS for name in kind]
     maskable = [name for kind in models.MASKABLE for name in kind]
+    if traced:
+        return [f"{name}-{way}" for name in [*names, *OWN] for way in WAYS if way == "traced" or name not in models.UNDERIVED]
     plain = [word for name in names for word in ((name, f"{name}-mask") if name in maskable else (name,))] + list(OWN)
     if scripted:
         wanted = [name for name in [*names, *OWN] if name not in models.UNSCRIPTED]
@@ -158,16 +173,20 @@ def main():
     p.add_argument("--only", type=lambda text: text.split(","))
     p.add_argument("--part", default="0/1", help="N/OF: every OF-th case from the N-th on")
     p.add_argument("--torchscript", action="store_true", help="the cases of that exporter")
+    p.add_argument("--traced", action="store_true", help="the cases of shale.export, with traced and with derived gradients")
+    p.add_argument("--shalec", type=pathlib.Path, help="the compiler for --traced")
     p.add_argument("--list", action="store_true", help="print the names of all cases")
     a = p.parse_args()
     part, of = map(int, a.part.split("/"))
-    cases = (a.only or all_cases(a.torchscript))[part::of]
+    cases = (a.only or all_cases(a.torchscript, a.traced))[part::of]
     if a.list or not a.folder:
         print("\n".join(cases))
         return
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
     torch.set_num_threads(1)
+    if a.shalec:
+        os.environ["PATH"] = f"{a.shalec.resolve().parent}{os.pathsep}{os.environ['PATH']}"
     failed = 0
     for case in cases:
         try:

@@ -97,6 +97,8 @@ ALWAYS = {"nemotron": "raw", "mamba": "raw", "vitresized": "raw"}
 MERGED = {"mixtral": "aten.softmax.int", "olmoe": "aten.softmax.int", "qwen3moe": "aten.softmax.int"}
 # TorchScript's exporter folds a buffer or a function of a parameter of these: shalec refuses that, and they are exported unfolded.
 FOLDED = ("bart", "whisper", "mamba", "nemotron", "gemma", "gemma2", "gemma3", "vitresized")
+# Their backward is a torch.autograd.Function's, so they have no derived gradients.
+UNDERIVED = ("bloom",)
 # TorchScript's exporter refuses these, or writes something else. Without attention_mask it refuses all decoders (aten::diff, of transformers).
 UNSCRIPTED = {
     "glm": "AssertionError: All tensors must have the same rank",
