@@ -18,6 +18,7 @@ def cases():
         "conv2d": (lambda x, w, b: F.conv2d(x, w, b, stride=2, padding=1), (values(3, 4, 8, 8), values(6, 4, 3, 3), values(6))),
         "conv2d in groups": (lambda x, w, b: F.conv2d(x, w, b, stride=(1, 2), padding=(0, 1), dilation=(2, 1), groups=2),
                              (values(3, 4, 9, 8), values(6, 2, 3, 3), values(6))),
+        "conv2d of parts": (lambda x, w, b: F.conv2d(x, w, b, stride=(2, 3), groups=2), (values(3, 4, 7, 9), values(6, 2, 2, 3), values(6))),
         "conv1d by channel": (lambda x, w: F.conv1d(x, w, padding=2, groups=4)[..., :-2], (line, values(4, 1, 3))),
         "conv_transpose2d": (lambda x, w, b: F.conv_transpose2d(x, w, b, stride=2, padding=1, output_padding=1, groups=2),
                              (values(3, 4, 5, 5), values(4, 3, 3, 3), values(6))),

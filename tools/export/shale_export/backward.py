@@ -1,6 +1,7 @@
 """Operators of PyTorch's autograd, most of them gradients, that its exporter does not write, in terms of others. They have the parameters of those in
 torch.ops.aten; the formulas are those of PyTorch's derivatives.yaml. `NotImplemented` leaves an operator as it is: the export then names it.
 """
+import itertools
 import math
 
 import torch
@@ -8,17 +9,34 @@ import torch
 aten = torch.ops.aten
 
 
+def patches(x, kernel, out, stride, padding, dilation):
+    """The elements of x [batch, channels, ..] that each element of a kernel multiplies: [batch, channels, out..] for each, in the kernel's order."""
+    x = aten.constant_pad_nd(x, [size for one in reversed(padding) for size in (one, one)]) if any(padding) else x
+    for offsets in itertools.product(*map(range, kernel)):
+        part = x
+        for at, (offset, size, step, apart) in enumerate(zip(offsets, out, stride, dilation)):
+            part = aten.slice(part, 2 + at, offset * apart, offset * apart + (size - 1) * step + 1, step)
+        yield part
+
+
 def kernel_gradient(x, gradient, kernel, stride, padding, dilation, groups):
-    """The gradient of a convolution's weight: a convolution of x with the gradient, whose channels are the examples of the batch."""
-    batch, space, out = x.shape[0], x.shape[2:], gradient.shape[2:]
-    last = range(3, 3 + len(space))
-    x = x.reshape(batch, groups, -1, *space).permute(2, 1, 0, *last)
-    gradient = gradient.reshape(batch, groups, -1, *out).permute(1, 2, 0, *last)
-    found = aten.convolution(x.reshape(x.shape[0], groups * batch, *space), gradient.reshape(-1, batch, *out), None, dilation, padding, stride, False,
-                             [0] * len(space), groups)
-    for at, size in enumerate(kernel):
-        found = found.narrow(2 + at, 0, size)
-    return found.transpose(0, 1)
+    """The gradient of a convolution's weight. Sums run over [batch, position], so that they can be split by the batch."""
+    batch, out, channels = x.shape[0], gradient.shape[2:], x.shape[1] // groups
+    positions = math.prod(out)
+    if groups == gradient.shape[1] and channels == 1:
+        found = [(part * gradient).sum([0, *range(2, x.dim())]) for part in patches(x, kernel, out, stride, padding, dilation)]
+        return torch.stack(found, -1).reshape(groups, 1, *kernel)
+    rows = gradient.reshape(batch, groups, -1, positions).permute(1, 2, 0, 3).reshape(groups, -1, batch * positions)
+    if kernel == stride and not any(padding) and all(one == 1 for one in dilation):  # parts that do not overlap
+        for at, (size, step) in enumerate(zip(out, stride)):
+            x = x.narrow(2 + at, 0, size * step)
+        x = x.reshape(batch, groups, channels, *(size for pair in zip(out, stride) for size in pair))
+        space = range(3, x.dim(), 2)
+        columns = x.permute(1, 2, *(at + 1 for at in space), 0, *space).reshape(groups, -1, batch * positions)
+        return torch.bmm(rows, columns.transpose(1, 2)).reshape(-1, channels, *kernel)
+    found = [torch.bmm(rows, part.reshape(batch, groups, channels, positions).permute(1, 0, 3, 2).reshape(groups, batch * positions, channels))
+             for part in patches(x, kernel, out, stride, padding, dilation)]
+    return torch.stack(found, -1).reshape(-1, channels, *kernel)
 
 
 def missing(size, out, kernel, stride, padding, dilation):
