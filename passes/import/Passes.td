@@ -41,8 +41,9 @@ def SinkMovementPass : Pass<"shale-sink-movement"> {
   let description = [{
     A transpose that moves the batch dimension away from the front (`[B, T, E]`
     to `[T, B, E]`, as in torch.nn.MultiheadAttention) moves below elementwise
-    ops, products of rows with a matrix, norms and slices. It disappears when it
-    meets a transpose that moves the batch dimension back. Such chains of
+    ops, products of rows with a matrix, norms, slices and broadcasts. It
+    disappears when it meets a transpose that moves the batch dimension back, or
+    a sum over the rows, as in a gradient that the file computes. Such chains of
     reshapes and transposes become at most a reshape, a transpose and a reshape.
     The batch then stays a leading dimension, which can be split over ranks.
 

@@ -8,10 +8,12 @@
 #include "dialects/nn/Ops/Constant.h"
 #include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Matmul.h"
+#include "dialects/nn/Ops/Reduce.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/import/Matchers.h"
 #include "passes/import/Movement.h"
 #include "passes/import/Passes.h"
+#include <numeric>
 
 namespace shale {
 #define GEN_PASS_DEF_SINKMOVEMENTPASS
@@ -173,6 +175,108 @@ struct ProductFirst : OpRewritePattern<nn::MatmulOp> {
   }
 };
 
+/// Returns the places of `factors` in increasing order.
+Factors sortedPlaces(ArrayRef<int64_t> factors) {
+  Factors places(factors.size());
+  std::iota(places.begin(), places.end(), 0);
+  llvm::sort(places, [&](int64_t a, int64_t b) { return factors[a] < factors[b]; });
+  return places;
+}
+
+/// Permutes back the rows of both operands of a matmul that sums over the rows of both, if they are
+/// permuted alike.
+struct SumOfRowsFirst : OpRewritePattern<nn::MatmulOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(nn::MatmulOp op, PatternRewriter &rewriter) const override {
+    if (!op.getTransposeLhs() || op.getTransposeRhs() || tensor(op).getRank() != 2)
+      return failure();
+    Movement lhs = Movement::of(op.getLhs()), rhs = Movement::of(op.getRhs());
+    if (!lhs.movesBatch() || !rhs.movesBatch() || lhs.to[0].size() != rhs.to[0].size())
+      return failure();
+    Factors order = sortedPlaces(lhs.to[0]);
+    bool isAlike = llvm::all_of(llvm::zip(lhs.to[0], rhs.to[0]), [&](auto pair) {
+      return lhs.sizes[std::get<0>(pair)] == rhs.sizes[std::get<1>(pair)];
+    });
+    if (llvm::is_sorted(lhs.to[0]) || !isAlike || order != sortedPlaces(rhs.to[0]))
+      return failure();
+    SmallVector<Value> operands;
+    for (Movement *movement : {&lhs, &rhs}) {
+      llvm::sort(movement->to[0]);
+      movement->simplify();
+      operands.push_back(movement->build(rewriter, op));
+    }
+    rewriter.modifyOpInPlace(op, [&] { op->setOperands(operands); });
+    return success();
+  }
+};
+
+/// Rewrites reduce(transpose(x)) to a transpose of what is left of reduce(x), if the batch is
+/// reduced.
+struct ReduceFirst : OpRewritePattern<nn::ReduceOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(nn::ReduceOp op, PatternRewriter &rewriter) const override {
+    Movement movement = Movement::of(op.getInput());
+    Factors dims;
+    for (int64_t dim : op.getDims())
+      llvm::append_range(dims, movement.to[dim]);
+    llvm::sort(dims);
+    if (!movement.movesBatch() || dims.empty() || dims[0] != 0)
+      return failure();
+    Movement left = movement;
+    left.from.clear(), left.to.clear(), left.sizes.clear();
+    Factors number(movement.sizes.size(), -1);
+    for (auto [factor, size] : llvm::enumerate(movement.sizes))
+      if (!llvm::is_contained(dims, int64_t(factor))) {
+        number[factor] = left.sizes.size();
+        left.from.push_back({number[factor]});
+        left.sizes.push_back(size);
+      }
+    for (auto [dim, factors] : llvm::enumerate(movement.to))
+      if (!llvm::is_contained(op.getDims(), int64_t(dim))) {
+        Factors &to = left.to.emplace_back();
+        for (int64_t factor : factors)
+          to.push_back(number[factor]);
+      }
+    auto reduced = nn::ReduceOp::create(
+        rewriter, op.getLoc(), RankedTensorType::get(left.sizes, tensor(op).getElementType()),
+        op.getKind(), movement.split(rewriter, op), dims);
+    inherit(op, reduced);
+    left.source = reduced;
+    left.turnsBatch = false;
+    rewriter.replaceOp(op, left.build(rewriter, op));
+    return success();
+  }
+};
+
+/// Rewrites broadcast(transpose(x)) to transpose(broadcast(x)) if it repeats dimensions of size 1
+/// only, so that the batch goes on to be the first factor.
+struct BroadcastFirst : OpRewritePattern<nn::BroadcastOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(nn::BroadcastOp op, PatternRewriter &rewriter) const override {
+    Movement movement = Movement::of(op.getInput());
+    if (!movement.movesBatch())
+      return failure();
+    Movement wide{{}, movement.sizes, {}, {}, 0, true};
+    wide.to.resize(tensor(op).getRank());
+    for (auto [dim, factors] : llvm::zip(op.getDims(), movement.to))
+      wide.to[dim] = factors;
+    for (auto [dim, size] : llvm::enumerate(tensor(op).getShape()))
+      if (wide.to[dim].empty() && size > 1) {
+        wide.to[dim].push_back(wide.sizes.size());
+        wide.sizes.push_back(size);
+      }
+    for (size_t factor = 0; factor < wide.sizes.size(); ++factor)
+      wide.from.push_back({int64_t(factor)});
+    auto broadcast = nn::BroadcastOp::create(
+        rewriter, op.getLoc(), RankedTensorType::get(wide.sizes, tensor(op).getElementType()),
+        movement.split(rewriter, op), llvm::to_vector(llvm::seq<int64_t>(movement.sizes.size())));
+    inherit(op, broadcast);
+    wide.source = broadcast;
+    rewriter.replaceOp(op, wide.build(rewriter, op));
+    return success();
+  }
+};
+
 /// Returns the number of leading dimensions along which `op` computes independently: by its
 /// sharding rule they are parallel, and leading in the first operand and in every result. 0 for an
 /// op whose attributes may name dimensions.
@@ -299,7 +403,8 @@ struct SinkMovementPass : shale::impl::SinkMovementPassBase<SinkMovementPass> {
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
     patterns.add<ShortenChain<nn::ReshapeOp>, ShortenChain<nn::TransposeOp>, SliceFirst,
-                 ElementwiseFirst, ProductFirst, RowsFirst>(&getContext());
+                 ElementwiseFirst, ProductFirst, RowsFirst, SumOfRowsFirst, ReduceFirst,
+                 BroadcastFirst>(&getContext());
     getOperation()->walk([](func::FuncOp function) { markTurns(function); });
     applyPatterns(getOperation(), std::move(patterns));
     getOperation()->walk([](nn::TransposeOp op) { op->removeAttr(kTurnsBatch); });

@@ -51,6 +51,61 @@ func.func @halves(%x: tensor<2x5x6xf32> {nn.batch_dim = 0 : i64}) -> tensor<2x5x
   return %3 : tensor<2x5x3xf32>
 }
 
+// A product that sums over rows which both operands have in one other order, and a sum over the rows.
+// CHECK-LABEL: func.func @sums
+// CHECK-NOT: nn.transpose
+// CHECK: %[[X:.*]] = nn.reshape %arg0 : tensor<2x5x6xf32> -> tensor<10x6xf32>
+// CHECK: %[[Y:.*]] = nn.reshape %arg3 : tensor<2x5x6xf32> -> tensor<10x6xf32>
+// CHECK: %[[P:.*]] = nn.matmul %[[X]], %[[Y]] transpose_lhs : (tensor<10x6xf32>, tensor<10x6xf32>) -> tensor<6x6xf32>
+// CHECK: %[[S:.*]] = nn.reduce sum %arg0 dims = [0, 1] : tensor<2x5x6xf32> -> tensor<6xf32>
+// CHECK-NOT: nn.transpose
+// CHECK: return %[[P]], %[[S]]
+func.func @sums(%x: tensor<2x5x6xf32> {nn.batch_dim = 0 : i64}, %m: tensor<6x6xf32>, %b: tensor<6xf32>, %y: tensor<2x5x6xf32> {nn.batch_dim = 0 : i64}) -> (tensor<6x6xf32>, tensor<6xf32>) {
+  %0 = nn.transpose %x perm = [1, 0, 2] : tensor<2x5x6xf32> -> tensor<5x2x6xf32>
+  %1 = nn.transpose %y perm = [1, 0, 2] : tensor<2x5x6xf32> -> tensor<5x2x6xf32>
+  %2 = nn.reshape %0 : tensor<5x2x6xf32> -> tensor<10x6xf32>
+  %3 = nn.reshape %1 : tensor<5x2x6xf32> -> tensor<10x6xf32>
+  %4 = nn.matmul %2, %3 transpose_lhs : (tensor<10x6xf32>, tensor<10x6xf32>) -> tensor<6x6xf32>
+  %5 = nn.reduce sum %0 dims = [0, 1] : tensor<5x2x6xf32> -> tensor<6xf32>
+  return %4, %5 : tensor<6x6xf32>, tensor<6xf32>
+}
+
+// What a sum over the batch leaves keeps its order.
+// CHECK-LABEL: func.func @partly
+// CHECK: %[[S:.*]] = nn.reduce sum %arg0 dims = [0] : tensor<2x5x6xf32> -> tensor<5x6xf32>
+// CHECK: %[[T:.*]] = nn.transpose %[[S]] perm = [1, 0] : tensor<5x6xf32> -> tensor<6x5xf32>
+// CHECK: return %[[T]]
+func.func @partly(%x: tensor<2x5x6xf32> {nn.batch_dim = 0 : i64}, %m: tensor<6x6xf32>, %b: tensor<6xf32>, %y: tensor<2x5x6xf32>) -> tensor<6x5xf32> {
+  %0 = nn.transpose %x perm = [2, 0, 1] : tensor<2x5x6xf32> -> tensor<6x2x5xf32>
+  %1 = nn.reduce sum %0 dims = [1] : tensor<6x2x5xf32> -> tensor<6x5xf32>
+  return %1 : tensor<6x5xf32>
+}
+
+// A value that is repeated along a new dimension is repeated before it is transposed, and back.
+// CHECK-LABEL: func.func @repeated
+// CHECK: %[[W:.*]] = nn.broadcast %arg0 dims = [0, 1, 2] : tensor<2x5x6xf32> -> tensor<2x5x6x3xf32>
+// CHECK: %[[T:.*]] = nn.transpose %[[W]] perm = [0, 3, 1, 2] : tensor<2x5x6x3xf32> -> tensor<2x3x5x6xf32>
+// CHECK: return %[[T]]
+func.func @repeated(%x: tensor<2x5x6xf32> {nn.batch_dim = 0 : i64}, %m: tensor<6x6xf32>, %b: tensor<6xf32>, %y: tensor<2x5x6xf32>) -> tensor<2x3x5x6xf32> {
+  %0 = nn.transpose %x perm = [1, 0, 2] : tensor<2x5x6xf32> -> tensor<5x2x6xf32>
+  %1 = nn.reshape %0 : tensor<5x2x6xf32> -> tensor<1x5x2x6xf32>
+  %2 = nn.broadcast %1 dims = [0, 1, 2, 3] : tensor<1x5x2x6xf32> -> tensor<3x5x2x6xf32>
+  %3 = nn.transpose %2 perm = [2, 0, 1, 3] : tensor<3x5x2x6xf32> -> tensor<2x3x5x6xf32>
+  return %3 : tensor<2x3x5x6xf32>
+}
+
+// Rows in two orders stay.
+// CHECK-LABEL: func.func @unlike
+// CHECK: nn.transpose
+// CHECK: nn.matmul
+func.func @unlike(%x: tensor<2x5x6xf32> {nn.batch_dim = 0 : i64}, %m: tensor<6x6xf32>, %b: tensor<6xf32>, %y: tensor<2x5x6xf32> {nn.batch_dim = 0 : i64}) -> tensor<6x6xf32> {
+  %0 = nn.transpose %x perm = [1, 0, 2] : tensor<2x5x6xf32> -> tensor<5x2x6xf32>
+  %2 = nn.reshape %0 : tensor<5x2x6xf32> -> tensor<10x6xf32>
+  %3 = nn.reshape %y : tensor<2x5x6xf32> -> tensor<10x6xf32>
+  %4 = nn.matmul %2, %3 transpose_lhs : (tensor<10x6xf32>, tensor<10x6xf32>) -> tensor<6x6xf32>
+  return %4 : tensor<6x6xf32>
+}
+
 // The other operand of the sum is not transposed, so nothing moves. Neither does a slice that cuts through two merged dimensions.
 // CHECK-LABEL: func.func @stays
 // CHECK-NEXT: nn.transpose
