@@ -94,12 +94,13 @@ Value SequenceSplitter::constrain(Value value, const Layout &layout, Operation *
   return made;
 }
 
-/// Lets readers of a sum over ranks that need it whole read a slice of its rows.
+/// Lets readers of a sum over ranks that need it whole read a slice of its rows. A sum over other
+/// axes, too, is one over examples: it has no rows of them.
 void SequenceSplitter::scatter(OpResult result) {
   Layout layout = *getLayout(result);
   auto type = cast<RankedTensorType>(result.getType());
   int64_t dim = rows.dimOf(type.getShape());
-  if (layout.partialOn(axis) != dist::Reduction::Sum || dim < 0 ||
+  if (layout.partialOn(axis) != dist::Reduction::Sum || layout.partial.size() != 1 || dim < 0 ||
       !isa<FloatType>(type.getElementType()))
     return;
   SmallVector<OpOperand *> uses;

@@ -44,6 +44,26 @@ func.func @layer(%x: tensor<8x8xf32> {nn.role = #nn.role<input>, nn.name = "x", 
 
 // -----
 
+// A sum over the examples of data ranks, which is a sum over tensor ranks, too, has no rows of examples.
+// CHECK-LABEL: func.func @gradient
+// CHECK-NOT: dist.constrain
+// LOCAL-LABEL: func.func @gradient
+// LOCAL-DAG: dist.all_reduce sum %{{.*}} over "tp"
+// LOCAL-DAG: dist.all_reduce sum %{{.*}} over "fsdp"
+// ERROR: error: sequence-parallel: the 2 ranks of axis
+dist.mesh @mesh <[shard "fsdp"=2, tensor "tp"=2]>
+func.func @gradient(%x: tensor<8x8xf32> {nn.role = #nn.role<input>, nn.name = "x", nn.batch_dim = 0 : i64},
+                    %up: tensor<8x6xf32> {dist.sharding = #dist.sharding<[{}, {"tp"}]>}, %down: tensor<6x8xf32> {dist.sharding = #dist.sharding<[{"tp"}, {}]>})
+    -> tensor<8x8xf32> {
+  %h = nn.matmul %x, %up : (tensor<8x8xf32>, tensor<8x6xf32>) -> tensor<8x6xf32>
+  %g = nn.matmul %x, %h transpose_lhs : (tensor<8x8xf32>, tensor<8x6xf32>) -> tensor<8x6xf32>
+  %y = nn.matmul %g, %down : (tensor<8x6xf32>, tensor<6x8xf32>) -> tensor<8x8xf32>
+  %z = nn.tanh %y : tensor<8x8xf32>
+  return %z : tensor<8x8xf32>
+}
+
+// -----
+
 // One example for each data rank: its positions are split, also where examples and positions are one dimension.
 // CHECK-LABEL: func.func @positions
 // CHECK: dist.constrain %{{.*}} to <[{"fsdp", "tp"}, {}]> : tensor<12x8xf32>
