@@ -67,12 +67,20 @@ void StepBuilder::dropGivenGradients() {
   function.setAllResultAttrs(ArrayRef<DictionaryAttr>());
 }
 
-/// Moves each op to just before its first reader, from last to first. A trace of PyTorch computes
-/// what the backward pass alone reads (transposes, products of activations) where the forward pass
-/// had it: recomputation would start all blocks there. Gradients stay where they are complete.
+/// Moves ops to just before their first reader, from last to first. A trace of PyTorch computes what
+/// the backward pass alone reads (transposes, products of activations) where the forward pass had
+/// it: recomputation would start all blocks there. Gradients stay where they are complete. So do
+/// ops that depend on the seed: autograd computes them block by block, and moving one to where it is
+/// added would read the block's parameters again.
 static void sinkToReaders(ArrayRef<Operation *> ops, const llvm::DenseSet<Operation *> &gradients) {
+  llvm::DenseSet<Operation *> seeded;
+  for (Operation *op : ops)
+    if (isa<nn::SeedOp>(op) || llvm::any_of(op->getOperands(), [&](Value operand) {
+          return seeded.contains(operand.getDefiningOp());
+        }))
+      seeded.insert(op);
   for (Operation *op : llvm::reverse(ops)) {
-    if (gradients.contains(op) || op->use_empty())
+    if (gradients.contains(op) || seeded.contains(op) || op->use_empty())
       continue;
     Operation *first = *op->user_begin();
     for (Operation *user : op->getUsers())

@@ -66,3 +66,30 @@ func.func @forward(%x: tensor<4xf32> {nn.role = #nn.role<input>, nn.name = "x"},
   %2 = nn.min %1, %x : tensor<4xf32>
   return %loss, %sum, %count, %2 : tensor<f32>, tensor<f32>, tensor<f32>, tensor<4xf32>
 }
+
+// -----
+
+// What depends on the seed stays where autograd computed it, also if it is read later. What the backward pass alone reads of the
+// forward pass is computed where it is read.
+// PLAIN: -----
+// PLAIN: func.func @step
+// PLAIN: %[[EARLY:.*]] = nn.neg %{{.*}} {nn.phase = #backward}
+// PLAIN: %[[U:.*]] = nn.sub %{{.*}}, %{{.*}} {nn.phase = #backward}
+// PLAIN: %[[SQUARE:.*]] = nn.exp %{{.*}} {nn.phase = #backward}
+// PLAIN: nn.mul %[[EARLY]], %[[SQUARE]] {nn.phase = #backward}
+// CHECK: func.func @step
+nn.state @u role = param type = tensor<4xf32>
+nn.state @w role = param type = tensor<4xf32>
+func.func @forward(%x: tensor<4xf32> {nn.role = #nn.role<input>, nn.name = "x"}, %u: tensor<4xf32> {nn.state = @u}, %w: tensor<4xf32> {nn.state = @w})
+    -> (tensor<f32>, tensor<f32>, tensor<f32>, tensor<4xf32> {nn.gradient_of = @u}, tensor<4xf32> {nn.gradient_of = @w}) {
+  %square = nn.exp %x : tensor<4xf32>
+  %0 = nn.mul %u, %w : tensor<4xf32>
+  %loss = nn.reduce sum %0 dims = [0] : tensor<4xf32> -> tensor<f32>
+  %one = nn.constant dense<1.0> : tensor<f32>
+  %seed = nn.seed : tensor<f32>
+  %1 = nn.broadcast %seed dims = [] : tensor<f32> -> tensor<4xf32>
+  %early = nn.neg %1 : tensor<4xf32>
+  %2 = nn.sub %1, %w : tensor<4xf32>
+  %3 = nn.mul %early, %square : tensor<4xf32>
+  return %loss, %loss, %one, %2, %3 : tensor<f32>, tensor<f32>, tensor<f32>, tensor<4xf32>, tensor<4xf32>
+}
