@@ -19,7 +19,16 @@ def Dist_Reduction : I32EnumAttr<"Reduction", "how partial values become one", [
 }
 def Dist_ReductionAttr : EnumAttr<Dist_Dialect, Dist_Reduction, "reduction">;
 
-def Dist_AxisKind : I32EnumAttr<"AxisKind", "what ranks along a mesh axis share out", [
+def Dist_AxisRole : I32BitEnumAttr<"AxisRole", "what the ranks along a mesh axis share out", [
+    I32BitEnumAttrCaseBit<"Batch", 0, "batch">,
+    I32BitEnumAttrCaseBit<"Replicate", 1, "replicate">,
+    I32BitEnumAttrCaseBit<"State", 2, "state">,
+    I32BitEnumAttrCaseBit<"Values", 3, "values">]> {
+  let cppNamespace = "::shale::dist";
+  let genSpecializedAttr = 0;
+}
+
+def Dist_AxisKind : I32EnumAttr<"AxisKind", "a name for the roles of a mesh axis", [
     I32EnumAttrCase<"Replica", 0, "replica">,
     I32EnumAttrCase<"Shard", 1, "shard">,
     I32EnumAttrCase<"Tensor", 2, "tensor">]> {

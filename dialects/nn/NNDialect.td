@@ -25,7 +25,7 @@ def NN_Dialect : Dialect {
     | `nn.role = #nn.role<input>` | one of input, label, hyper, seed, step, microbatch (the last three: scalars that random ops draw from); on results: metric |
     | `nn.name = "x"` | the name that flags, files and metrics use |
     | `nn.binding = "tokens+1"` | how an input is bound to a token file |
-    | `nn.batch_dim = 0 : i64` | the dimension that data axes split |
+    | `nn.batch_dim = 0 : i64` | the dimension that axes which split inputs divide |
     | `nn.gradient_of = @name` | on a result of `@forward`: the gradient of that parameter, which the model's file computes |
     | `nn.bound = 256 : i64` | an integer input's values are in [0, 256) |
     | `nn.ignored = -100 : i64` | another value, which labels may have |

@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define SHALE_ABI_VERSION 22
+#define SHALE_ABI_VERSION 23
 
 /* Limits on the pieces into which the runtime cuts an f32 matrix product on a CPU. The
  * host's matrix library packs each piece into buffers that it allocates: at most
@@ -78,10 +78,6 @@ typedef enum {
   SHALE_EPILOGUE_GELU = 1,     /* a bias [n] is added, then GELU is applied */
   SHALE_EPILOGUE_GELU_GRAD = 2 /* it is multiplied by the derivative of GELU at values [m, n] */
 } ShaleEpilogue;
-
-/* What the ranks along an axis split: the batch (replica), the batch and the state (shard), or
- * single tensors (tensor). */
-typedef enum { SHALE_AXIS_REPLICA = 0, SHALE_AXIS_SHARD = 1, SHALE_AXIS_TENSOR = 2 } ShaleAxisKind;
 
 typedef enum { SHALE_INIT_FILL = 0, SHALE_INIT_FILE = 1, SHALE_INIT_DATA = 2 } ShaleInitKind;
 

@@ -6,7 +6,7 @@
 //   Row<ShaleAxis> row;
 //   row.name = data.text("fsdp");
 //   row.size = 4;
-//   row.kind = SHALE_AXIS_SHARD;
+//   row.splits_batch = 1;
 //   program.axes = data.table<ShaleAxis>("axes", {row});
 //
 // A field that is not set is an internal error that names it.

@@ -13,14 +13,16 @@ int64_t MeshSpec::ranks() const {
   return count;
 }
 
-int64_t MeshSpec::ranksOf(dist::AxisKind kind) const {
-  int64_t count = 1;
-  for (auto [each, size] : llvm::zip(kinds, sizes))
-    count *= each == kind ? size : 1;
-  return count;
+bool MeshSpec::hasAxisThat(dist::RolesPredicate holds) const {
+  return llvm::any_of(kinds, [&](dist::AxisKind kind) { return holds(rolesOf(kind)); });
 }
 
-int64_t MeshSpec::dataRanks() const { return ranks() / ranksOf(dist::AxisKind::Tensor); }
+int64_t MeshSpec::ranksThat(dist::RolesPredicate holds) const {
+  int64_t count = 1;
+  for (auto [kind, size] : llvm::zip(kinds, sizes))
+    count *= holds(rolesOf(kind)) ? size : 1;
+  return count;
+}
 
 /// Returns the default kind of an axis name, or nothing.
 static std::optional<dist::AxisKind> kindOfName(StringRef name) {
@@ -62,7 +64,7 @@ std::string shale::parseText(StringRef text, MeshSpec &mesh) {
           .str();
     if (llvm::is_contained(mesh.names, name))
       return ("mesh '" + text + "' has two axes '" + name + "'").str();
-    if (*kind == dist::AxisKind::Shard && mesh.has(*kind))
+    if (splitsState(rolesOf(*kind)) && mesh.hasAxisThat(dist::splitsState))
       return ("mesh '" + text + "' has two axes of kind shard, '" +
               mesh.names[llvm::find(mesh.kinds, *kind) - mesh.kinds.begin()] + "' and '" + name +
               "'")

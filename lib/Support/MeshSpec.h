@@ -22,11 +22,11 @@ struct MeshSpec {
 
   int64_t ranks() const;
   /// Number of ranks that the batch is split over.
-  int64_t dataRanks() const;
-  /// Whether there is an axis of this kind, of any size.
-  bool has(dist::AxisKind kind) const { return llvm::is_contained(kinds, kind); }
-  /// Product of the sizes of all axes of this kind.
-  int64_t ranksOf(dist::AxisKind kind) const;
+  int64_t dataRanks() const { return ranksThat(dist::splitsInputs); }
+  /// Whether there is an axis whose roles a predicate of Axes.h holds for, of any size.
+  bool hasAxisThat(dist::RolesPredicate holds) const;
+  /// Product of the sizes of these axes.
+  int64_t ranksThat(dist::RolesPredicate holds) const;
 };
 
 /// Parses NAME=SIZE or NAME:KIND=SIZE, separated by commas: `replica=2,fsdp=4`, or with custom

@@ -16,16 +16,16 @@ static LogicalResult annotateMesh(ModuleOp module, const MeshSpec &spec, Shardin
   if (dist::getMesh(module))
     return module.emitError("has a mesh already");
   dist::Strategy kind = strategyOf(sharding);
-  if (sharding == Sharding::Hybrid && !spec.has(dist::AxisKind::Replica))
+  if (sharding == Sharding::Hybrid && !spec.hasAxisThat(dist::replicatesState))
     return module.emitError(
                "strategy 'hybrid' needs a mesh with a replica axis, for example replica=2,fsdp=4, not '")
            << textOf(spec) << "'";
-  if (dist::splitsOptimizer(kind) && !spec.has(dist::AxisKind::Shard))
+  if (dist::splitsOptimizer(kind) && !spec.hasAxisThat(dist::splitsState))
     return module.emitError("strategy '")
            << textOf(sharding) << "' needs a mesh with a shard axis, for example fsdp=4, not '"
            << textOf(spec) << "'";
   for (auto [name, kind, size] : llvm::zip(spec.names, spec.kinds, spec.sizes))
-    if (wire.reduce == WireKind::Int8 && kind != dist::AxisKind::Tensor &&
+    if (wire.reduce == WireKind::Int8 && sumsGradients(rolesOf(kind)) &&
         size > dist::kMostQuantizedTerms)
       return module.emitError("--wire-dtype reduce=int8 sums over at most ")
              << dist::kMostQuantizedTerms << " ranks of an axis; '" << name << "' has " << size

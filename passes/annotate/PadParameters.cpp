@@ -263,7 +263,7 @@ void Padder::run() {
 /// Whether one tensor axis has more than one rank.
 static bool hasOneAxis(dist::MeshOp mesh) {
   return llvm::count_if(mesh.getAxes().getAsRange<StringAttr>(), [&](StringAttr axis) {
-           return !mesh.isDataAxis(axis.getValue()) && mesh.getSize(axis.getValue()) > 1;
+           return mesh.splitsValues(axis.getValue()) && mesh.getSize(axis.getValue()) > 1;
          }) == 1;
 }
 

@@ -11,7 +11,7 @@ namespace shale {
 
 /// Returns the number of ranks that tensor axes of `mesh`, which may be null, have.
 inline int64_t tensorRanks(dist::MeshOp mesh) {
-  return mesh ? mesh.getRanksOf(dist::AxisKind::Tensor) : 1;
+  return mesh ? mesh.getRanksThat(dist::splitsValues) : 1;
 }
 
 /// Returns the only function of a module, which has a body; null if there is none, or if there are

@@ -44,7 +44,7 @@ void buildAnnotatePipeline(mlir::OpPassManager &manager, const AnnotateOptions &
   // Parameters that tensor axes split.
   if (!options.tensor.entries.empty())
     manager.addPass(createAnnotateTensorPass({options.tensor}));
-  if (!options.mesh.has(dist::AxisKind::Tensor))
+  if (!options.mesh.hasAxisThat(dist::splitsValues))
     return;
   // Products whose results are cut, so that tensor axes can split their parts. After all passes
   // that match names of parameters.

@@ -497,8 +497,8 @@ void Placement::nameCategories() {
   dist::MeshOp mesh = dist::getMesh(function);
   for (Operation &op : function.front()) {
     auto start = dyn_cast<dist::StartOp>(op);
-    // Collectives over tensor axes exchange activations and their gradients.
-    if (!start || (mesh && !mesh.isDataAxis(start.getCollective().getCollectiveAxis())))
+    // Collectives over axes that split values exchange activations and their gradients.
+    if (!start || (mesh && !mesh.sumsGradients(start.getCollective().getCollectiveAxis())))
       continue;
     Allocation &send = allocations[placeOf(start.getInput()).allocation];
     Allocation &recv = allocations[placeOf(start.getWait().getResult()).allocation];

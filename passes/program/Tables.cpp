@@ -54,33 +54,20 @@ private:
 };
 } // namespace
 
-static ShaleAxisKind runtimeKind(dist::AxisKind kind) {
-  switch (kind) {
-  case dist::AxisKind::Replica:
-    return SHALE_AXIS_REPLICA;
-  case dist::AxisKind::Shard:
-    return SHALE_AXIS_SHARD;
-  case dist::AxisKind::Tensor:
-    return SHALE_AXIS_TENSOR;
-  }
-  llvm_unreachable("unknown kind of axis");
-}
-
 Rows<ShaleAxis> Tables::axes() {
   std::vector<Row<ShaleAxis>> rows;
-  auto add = [&](StringRef name, int64_t size, dist::AxisKind kind) {
+  auto add = [&](StringRef name, int64_t size, bool splitsBatch) {
     Row<ShaleAxis> row;
     row.name = data.text(name);
     row.size = size;
-    row.kind = runtimeKind(kind);
+    row.splits_batch = splitsBatch;
     rows.push_back(std::move(row));
   };
   if (dist::MeshOp mesh = dist::getMesh(module))
-    for (auto [name, kind, size] :
-         llvm::zip(mesh.getAxes().getAsRange<StringAttr>(), mesh.getKinds(), mesh.getSizes()))
-      add(name.getValue(), size, static_cast<dist::AxisKind>(kind));
+    for (auto name : mesh.getAxes().getAsRange<StringAttr>())
+      add(name, mesh.getSize(name), mesh.splitsInputs(name));
   else
-    add("ranks", 1, dist::AxisKind::Shard);
+    add("ranks", 1, true);
   return data.table<ShaleAxis>("axes", rows);
 }
 
@@ -451,7 +438,7 @@ int64_t Tables::tokensPerStep(rt::FuncOp step) {
       cast<RankedTensorType>(input.getAs<TypeAttr>("type").getValue()).getNumElements();
   dist::MeshOp mesh = dist::getMesh(module);
   if (mesh && input.getAs<IntegerAttr>("batch_dim").getInt() >= 0)
-    for (StringRef axis : mesh.getDataAxes())
+    for (StringRef axis : mesh.getAxesThat(dist::splitsInputs))
       tokens *= mesh.getSize(axis);
   return tokens;
 }
@@ -462,7 +449,7 @@ StringRef Tables::strategyWord() {
   dist::Strategy strategy = dist::getStrategy(module);
   dist::MeshOp mesh = dist::getMesh(module);
   bool hybrid =
-      dist::splitsParameters(strategy) && mesh && mesh.getRanksOf(dist::AxisKind::Replica) > 1;
+      dist::splitsParameters(strategy) && mesh && mesh.getRanksThat(dist::replicatesState) > 1;
   return hybrid ? "hybrid" : dist::stringifyStrategy(strategy);
 }
 

@@ -19,9 +19,9 @@ static CollectiveKind kindOf(dist::StartOp start) {
   return start.getCollective().getCollectiveKind();
 }
 
-static bool isOverData(dist::StartOp start) {
+static bool sumsGradients(dist::StartOp start) {
   dist::MeshOp mesh = dist::getMesh(start);
-  return !mesh || mesh.isDataAxis(start.getCollective().getCollectiveAxis());
+  return !mesh || mesh.sumsGradients(start.getCollective().getCollectiveAxis());
 }
 
 /// Whether a reduction of the kind frees the packed gradient.
@@ -90,7 +90,7 @@ static std::vector<Bucket> formBuckets(Block &block, int64_t size) {
   for (auto start : block.getOps<dist::StartOp>()) {
     dist::UnitPackOp pack = isReduction(start) ? packOf(start.getInput()) : dist::UnitPackOp();
     // Sums over a tensor axis are of vectors, and reductions over data axes follow them.
-    if (!pack || !isOverData(start))
+    if (!pack || !sumsGradients(start))
       continue;
     auto sent = cast<RankedTensorType>(start.getInput().getType());
     Bucket next{kindOf(start),         start.getCollective().getCollectiveAxis(),

@@ -172,7 +172,7 @@ struct DelaySumsPass : impl::DelaySumsPassBase<DelaySumsPass> {
     for (auto function : getOperation().getOps<func::FuncOp>())
       if (!function.isExternal() && function.getBody().hasOneBlock())
         for (StringRef axis : axesByPriority(mesh))
-          if (mesh.isDataAxis(axis))
+          if (mesh.sumsGradients(axis))
             SumDelayer(function, axis).run();
   }
 };

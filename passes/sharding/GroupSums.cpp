@@ -71,7 +71,7 @@ namespace {
 struct GroupSumsPass : impl::GroupSumsPassBase<GroupSumsPass> {
   void runOnOperation() final {
     dist::MeshOp mesh = dist::getMesh(getOperation());
-    if (!mesh || mesh.getRanksOf(dist::AxisKind::Tensor) == 1)
+    if (!mesh || mesh.getRanksThat(dist::splitsValues) == 1)
       return;
     for (auto function : getOperation().getOps<func::FuncOp>())
       SumGrouper().run(function);

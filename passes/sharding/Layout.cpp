@@ -248,10 +248,10 @@ FailureOr<Assignment> recoverAssignment(Operation *op, const ShardingRule &rule,
 
 AxisList axesByPriority(dist::MeshOp mesh) {
   AxisList axes;
-  for (bool data : {true, false})
+  for (bool values : {false, true})
     for (auto name : mesh.getAxes().getAsRange<StringAttr>()) {
       StringRef axis = name.getValue();
-      if (mesh.splits(axis) && mesh.isDataAxis(axis) == data)
+      if (mesh.splits(axis) && mesh.splitsValues(axis) == values)
         axes.push_back(axis);
     }
   return axes;

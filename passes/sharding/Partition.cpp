@@ -98,7 +98,7 @@ LogicalResult StateLayouts::read(ModuleOp module, dist::MeshOp mesh) {
         return function.emitError("state ") << symbol << " cannot be partial";
       for (auto &axes : layout.dims)
         for (StringRef axis : axes)
-          if (mesh.isDataAxis(axis))
+          if (mesh.sumsGradients(axis))
             return function.emitError("state ")
                    << symbol << " is split at use over data axis '" << axis
                    << "': the strategy, not the sharding at use, splits state over data axes";
@@ -170,7 +170,7 @@ bool Partitioner::gathersAgain(Value old, const Layout &layout) {
       !nn::isInPhase(listener.current, nn::Phase::Backward))
     return false;
   return llvm::any_of(layout.dims, [&](const AxisList &axes) {
-    return llvm::any_of(axes, [&](StringRef axis) { return !mesh.isDataAxis(axis); });
+    return llvm::any_of(axes, [&](StringRef axis) { return mesh.splitsValues(axis); });
   });
 }
 

@@ -114,7 +114,7 @@ public:
   Planner(ModuleOp module, dist::MeshOp mesh, bool exhaustive)
       : module(module), mesh(mesh), exhaustive(exhaustive) {
     for (StringRef axis : axesByPriority(mesh))
-      if (!mesh.isDataAxis(axis)) {
+      if (mesh.splitsValues(axis)) {
         axes.push_back(axis);
         ranks *= mesh.getSize(axis);
       }
@@ -481,7 +481,7 @@ struct PlanShardingPass : impl::PlanShardingPassBase<PlanShardingPass> {
   using PlanShardingPassBase::PlanShardingPassBase;
   void runOnOperation() final {
     dist::MeshOp mesh = dist::getMesh(getOperation());
-    if (!mesh || mesh.getRanksOf(dist::AxisKind::Tensor) == 1)
+    if (!mesh || mesh.getRanksThat(dist::splitsValues) == 1)
       return;
     if (failed(Planner(getOperation(), mesh, exhaustive).run()))
       signalPassFailure();

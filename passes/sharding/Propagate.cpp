@@ -67,7 +67,7 @@ FailureOr<Layout> FunctionLayouts::inputLayout(BlockArgument argument) {
     return failure();
   }
   for (StringRef axis : axes)
-    if (mesh.isDataAxis(axis)) {
+    if (mesh.splitsInputs(axis)) {
       layout.dims[dim].push_back(axis);
       ranks *= mesh.getSize(axis);
     }
@@ -133,7 +133,7 @@ void FunctionLayouts::forGathers(llvm::function_ref<void(OpOperand &, StringRef,
   layouts->forReads([&](OpOperand &operand, const Layout &have, const Layout &read) {
     for (StringRef axis : axes)
       if (int64_t dim = have.dimOf(axis);
-          !mesh.isDataAxis(axis) && dim >= 0 && read.dimOf(axis) < 0)
+          mesh.splitsValues(axis) && dim >= 0 && read.dimOf(axis) < 0)
         visit(operand, axis, dim);
   });
 }

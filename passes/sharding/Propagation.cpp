@@ -54,7 +54,7 @@ bool Propagation::split(OpState &state, int64_t factor, StringRef axis) {
 /// Whether propagation may still split `op` over `axis`.
 bool Propagation::isOpen(Operation *op, const OpState &state, StringRef axis) {
   return state.assignment.factorOf(axis) < 0 && !state.assignment.keeps(axis) &&
-         (!isa<dist::ConstrainOp>(op) || mesh.isDataAxis(axis));
+         (!isa<dist::ConstrainOp>(op) || !mesh.splitsValues(axis));
 }
 
 bool Propagation::forward(Operation *op, StringRef axis) {
@@ -68,7 +68,7 @@ bool Propagation::forward(Operation *op, StringRef axis) {
   }
   // On a tensor axis a sum of partial sums stays one: a split that users want would make each of
   // them an exchange.
-  return !mesh.isDataAxis(axis) && keepPartialSums(op, axis);
+  return mesh.splitsValues(axis) && keepPartialSums(op, axis);
 }
 
 /// Propagates a split with which a user reads a result to the op.
@@ -99,7 +99,7 @@ bool Propagation::backward(Operation *op, StringRef axis) {
 bool Propagation::keeps(Operation *op, ArrayRef<int64_t> operands, StringRef axis) {
   if (operands.empty())
     return false;
-  return mesh.isDataAxis(axis) ||
+  return !mesh.splitsValues(axis) ||
          (op->getNumResults() == 1 &&
           llvm::all_of(operands, [&](int64_t i) { return op->getOperand(i).hasOneUse(); }));
 }

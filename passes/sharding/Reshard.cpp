@@ -33,7 +33,7 @@ struct Transition {
            std::equal(have.begin(), have.end(), want.begin());
   }
   void scatterPartial();
-  void reducePartial(bool dataAxes);
+  void reducePartial(bool overValues);
   void exchange();
   void gather();
   void slice();
@@ -68,11 +68,11 @@ void Transition::scatterPartial() {
   }
 }
 
-// P -> R, over the data axes or over the others.
-void Transition::reducePartial(bool dataAxes) {
+// P -> R, over the axes that split values or over the others.
+void Transition::reducePartial(bool overValues) {
   auto partial = now.partial;
   for (auto [axis, kind] : partial) {
-    if (to.partialOn(axis) || mesh.isDataAxis(axis) != dataAxes)
+    if (to.partialOn(axis) || mesh.splitsValues(axis) != overValues)
       continue;
     value = dist::AllReduceOp::create(builder, loc, kind, value, axis);
     now.removePartial(axis);
@@ -134,11 +134,11 @@ Value reshard(OpBuilder &builder, Location loc, Value value, Layout from, const 
               dist::MeshOp mesh) {
   Transition transition{builder, loc, value, std::move(from), to, mesh};
   transition.scatterPartial();
-  transition.reducePartial(/*dataAxes=*/false);
+  transition.reducePartial(/*overValues=*/true);
   transition.exchange();
   transition.gather();
   transition.slice();
-  transition.reducePartial(/*dataAxes=*/true);
+  transition.reducePartial(/*overValues=*/false);
   return transition.value;
 }
 

@@ -193,7 +193,7 @@ LogicalResult SequenceSplitter::run() {
 static Rows rowsOf(func::FuncOp function, dist::MeshOp mesh, StringRef axis) {
   Rows rows;
   rows.tensorRanks = mesh.getSize(axis);
-  for (StringRef data : mesh.getDataAxes())
+  for (StringRef data : mesh.getAxesThat(dist::splitsInputs))
     rows.dataRanks *= mesh.getSize(data);
   for (BlockArgument argument : function.getArguments())
     if (auto dim =
@@ -264,7 +264,7 @@ struct SplitSequencePass : impl::SplitSequencePassBase<SplitSequencePass> {
     AxisList axes;
     if (mesh)
       for (StringRef axis : axesByPriority(mesh))
-        if (!mesh.isDataAxis(axis) && mesh.getSize(axis) > 1)
+        if (mesh.splitsValues(axis) && mesh.getSize(axis) > 1)
           axes.push_back(axis);
     // With several tensor axes a value can be partial on one and split by another.
     if (axes.size() > 1 && required) {

@@ -80,7 +80,7 @@ AxisList UnitRewriter::partialAxesOf(Group &group) {
       return llvm::is_contained(gradient.axes, axis);
     };
     const auto &gradients = valuesOf(group).gradients;
-    if (mesh.isDataAxis(axis) ? llvm::any_of(gradients, isPartial)
+    if (mesh.sumsGradients(axis) ? llvm::any_of(gradients, isPartial)
                               : llvm::all_of(gradients, isPartial))
       axes.push_back(axis);
   }
@@ -237,7 +237,7 @@ LogicalResult UnitRewriter::reduceGradients(Group &group) {
   // Tensor axes first: groups that are partial on them are small, and few axes remain to be
   // bucketed.
   for (StringRef axis : *group.partialAxes)
-    if (!mesh.isDataAxis(axis))
+    if (mesh.splitsValues(axis))
       value = dist::AllReduceOp::create(builder, loc, dist::Reduction::Sum, value, axis);
   // Reduce over the storage axis first: the other axes then reduce less data.
   if (group.updatesSlice) {
@@ -247,7 +247,7 @@ LogicalResult UnitRewriter::reduceGradients(Group &group) {
       value = dist::SliceOp::create(builder, loc, sliced, value, units.axis, 0);
   }
   for (StringRef axis : *group.partialAxes)
-    if (mesh.isDataAxis(axis) && (!group.updatesSlice || axis != units.axis))
+    if (mesh.sumsGradients(axis) && (!group.updatesSlice || axis != units.axis))
       value = reduceOver(group, value, axis, /*scatter=*/false);
   values.gradient = units.reduceOnce ? value : addToAccumulator(group, value);
   return success();

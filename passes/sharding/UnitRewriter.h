@@ -77,7 +77,7 @@ private:
   void keepResiduals(Group &group);
   mlir::Value reduceOver(Group &group, mlir::Value value, llvm::StringRef axis, bool scatter);
   bool sendsQuantized(const Group &group, llvm::StringRef axis) {
-    return group.sumsQuantized && mesh.isDataAxis(axis) && mesh.splits(axis);
+    return group.sumsQuantized && mesh.sumsGradients(axis) && mesh.splits(axis);
   }
   mlir::Value addToAccumulator(Group &group, mlir::Value now);
   mlir::Value castTo(mlir::Value value, mlir::Type element);

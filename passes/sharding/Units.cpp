@@ -93,7 +93,7 @@ LogicalResult UnitsBuilder::readStrategy() {
     units.rounds = type.getValue();
   units.quantizesReductions =
       module->hasAttr(dist::kQuantizeReductionsAttr) &&
-      llvm::any_of(mesh.getDataAxes(), [&](StringRef axis) { return mesh.splits(axis); });
+      llvm::any_of(mesh.getAxesThat(dist::sumsGradients), [&](StringRef axis) { return mesh.splits(axis); });
   if (units.axis.empty() && dist::splitsOptimizer(units.strategy))
     return mesh.emitError("strategy '")
            << dist::stringifyStrategy(units.strategy)
@@ -237,7 +237,7 @@ int64_t UnitsBuilder::paddedCount(int64_t end, int64_t alignment, int64_t block,
                                   bool exchanged) const {
   bool aligned = units.splits && target.alignsSlices();
   int64_t pieces = 1;
-  for (StringRef axis : dist::MeshOp(mesh).getDataAxes())
+  for (StringRef axis : dist::MeshOp(mesh).getAxesThat(dist::sumsGradients))
     if (exchanged && axis != units.axis)
       pieces = std::lcm(pieces, dist::MeshOp(mesh).getSize(axis));
   return llvm::alignTo(end, units.axisSize * pieces * (aligned ? alignment : block));

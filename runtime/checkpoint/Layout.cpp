@@ -184,9 +184,8 @@ void checkProgram(const ShaleProgram &p) {
          "it again",
          p.abi_version, SHALE_ABI_VERSION);
   for (int a = 0; a < p.axis_count; ++a)
-    need(p.axes[a].size > 0 && p.axes[a].kind >= SHALE_AXIS_REPLICA &&
-             p.axes[a].kind <= SHALE_AXIS_TENSOR,
-         "axis", a);
+    need(p.axes[a].size > 0 && (p.axes[a].splits_batch == 0 || p.axes[a].splits_batch == 1), "axis",
+         a);
   need(p.world_size == meshSize(p), "world size", p.world_size);
   for (int i = 0; i < p.parameter_count; ++i) {
     int64_t count = 1;

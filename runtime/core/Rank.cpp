@@ -20,12 +20,10 @@ int64_t meshSize(const ShaleProgram &program) {
   return size;
 }
 
-bool isDataAxis(const ShaleAxis &axis) { return axis.kind != SHALE_AXIS_TENSOR; }
-
 int64_t dataParts(const ShaleProgram &program) {
   int64_t parts = 1;
   for (int a = 0; a < program.axis_count; ++a)
-    if (isDataAxis(program.axes[a]))
+    if (program.axes[a].splits_batch)
       parts *= program.axes[a].size;
   return parts;
 }
@@ -34,7 +32,7 @@ int64_t dataPart(const ShaleProgram &program, int rank) {
   std::vector<int64_t> coordinates = coordinatesOf(program, rank);
   int64_t part = 0;
   for (int a = 0; a < program.axis_count; ++a)
-    if (isDataAxis(program.axes[a]))
+    if (program.axes[a].splits_batch)
       part = part * program.axes[a].size + coordinates[a];
   return part;
 }

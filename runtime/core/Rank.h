@@ -17,8 +17,6 @@ class Observer;
 std::vector<int64_t> coordinatesOf(const ShaleProgram &program, int rank);
 /// Returns the number of ranks of the mesh; 1 without axes.
 int64_t meshSize(const ShaleProgram &program);
-/// Whether an axis splits the batch.
-bool isDataAxis(const ShaleAxis &axis);
 /// Return the number of equal parts that the batch is cut into, and the index of a rank's part.
 int64_t dataParts(const ShaleProgram &program);
 int64_t dataPart(const ShaleProgram &program, int rank);

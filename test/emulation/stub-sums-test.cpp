@@ -45,7 +45,7 @@ private:
 };
 
 struct Program {
-  ShaleAxis axis{"fsdp", kRanks, SHALE_AXIS_SHARD};
+  ShaleAxis axis{"fsdp", kRanks, 1};
   ShaleSite sites[3] = {{"scattered", SHALE_REDUCE_SCATTER, 0, 0, 1, Scatter, 1, SHALE_BF16},
                         {"reduced", SHALE_ALL_REDUCE, 0, 0, 1, Reduce, 1, SHALE_F16},
                         {"plain", SHALE_ALL_REDUCE, 0, 0, 1, Plain, 1, SHALE_F32}};

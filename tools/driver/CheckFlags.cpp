@@ -27,7 +27,7 @@ static std::string wrongGatherType(const CompileOptions &o) {
     return flag + " gathers parameters in 16 bits that are used in f32, and with --param-dtype " +
            textOf(o.paramDtype) +
            " they are used and gathered in 16 bits: leave one of the two out";
-  if (o.mesh.ranksOf(dist::AxisKind::Shard) == 1 && !o.keepSingleRank)
+  if (o.mesh.ranksThat(dist::splitsState) == 1 && !o.keepSingleRank)
     return flag + " gathers nothing with --mesh " + textOf(o.mesh) +
            ": --mesh fsdp=N splits parameters, or leave it out";
   if (!o.gathersTrained())
@@ -114,7 +114,7 @@ int shale::checkFlags(const CompileOptions &o, const Target &target) {
          ": nothing is gathered");
   bool variesWire = comparesShard || o.compares("wire-dtype");
   if (o.wire.gather == WireKind::Int8 && !variesWire) {
-    if (o.mesh.ranksOf(dist::AxisKind::Shard) == 1 && !o.keepSingleRank)
+    if (o.mesh.ranksThat(dist::splitsState) == 1 && !o.keepSingleRank)
       warn("--wire-dtype gather=int8 has no effect with --mesh " + textOf(o.mesh) +
            ": no parameters are gathered; --mesh fsdp=N splits them");
     else if (!o.gathersTrained())
@@ -122,7 +122,7 @@ int shale::checkFlags(const CompileOptions &o, const Target &target) {
            ": no parameters are gathered; --shard full, grad and optimizer gather them");
   }
   if (o.wire.reduce == WireKind::Int8 && !variesWire && !o.keepSingleRank &&
-      o.mesh.ranksOf(dist::AxisKind::Shard) * o.mesh.ranksOf(dist::AxisKind::Replica) == 1)
+      o.mesh.ranksThat(dist::sumsGradients) == 1)
     warn("--wire-dtype reduce=int8 has no effect with --mesh " + textOf(o.mesh) +
          ": no gradients are summed over ranks; --mesh fsdp=N or replica=N divides the batch");
   if (o.paramRounding == RoundingKind::Stochastic && !o.roundsStochastically() &&

@@ -118,7 +118,7 @@ void reportError(const CLI::App &app, const CLI::ParseError &error,
 
 /// Chooses the strategy if none was typed: full if a shard axis has more than one rank.
 void chooseShard(CompileOptions &o) {
-  if (!o.typed.count("shard") && o.mesh.ranksOf(dist::AxisKind::Shard) > 1)
+  if (!o.typed.count("shard") && o.mesh.ranksThat(dist::splitsState) > 1)
     o.shard = Sharding::Full;
 }
 

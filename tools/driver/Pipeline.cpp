@@ -85,7 +85,7 @@ static AnnotateOptions annotateOptions(const CompileOptions &o) {
 static ShardingOptions shardingOptions(const CompileOptions &o) {
   ShardingOptions sharding;
   sharding.sequenceParallel = o.sequenceParallel;
-  sharding.tensorAxes = o.mesh.ranksOf(dist::AxisKind::Tensor) > 1;
+  sharding.tensorAxes = o.mesh.ranksThat(dist::splitsValues) > 1;
   return sharding;
 }
 

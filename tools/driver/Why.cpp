@@ -207,7 +207,7 @@ static double secondsOf(ModuleOp module, dist::SplitCostAttr cost, const Rates &
   dist::MeshOp mesh = dist::getMesh(module);
   for (auto name : mesh.getAxes().getAsRange<StringAttr>()) {
     int64_t ranks = mesh.getSize(name);
-    if (mesh.isDataAxis(name) || ranks == 1)
+    if (!mesh.splitsValues(name) || ranks == 1)
       continue;
     AxisLink link = linkOfAxis(module, name, machine);
     double others = double(ranks - 1) / double(ranks);

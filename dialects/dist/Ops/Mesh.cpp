@@ -14,7 +14,7 @@ LogicalResult MeshOp::verify() {
   for (int32_t kind : getKinds())
     if (!symbolizeAxisKind(kind)) // mesh_c1
       return emitOpError("has an axis of unknown kind ") << kind;
-  if (llvm::count(getKinds(), int32_t(AxisKind::Shard)) > 1) // mesh_c1
+  if (getAxesThat(splitsState).size() > 1) // mesh_c1
     return emitOpError("has several axes of kind shard");
   llvm::StringSet<> names;
   int64_t ranks = 1;
@@ -61,33 +61,43 @@ int64_t MeshOp::getCoordinate(int64_t rank, StringRef axis) {
   return 0;
 }
 
-SmallVector<StringRef> MeshOp::getDataAxes() {
+AxisRole dist::rolesOf(AxisKind kind) {
+  switch (kind) {
+  case AxisKind::Replica:
+    return AxisRole::Batch | AxisRole::Replicate;
+  case AxisKind::Shard:
+    return AxisRole::Batch | AxisRole::State;
+  case AxisKind::Tensor:
+    return AxisRole::Values;
+  }
+  llvm_unreachable("unknown kind of axis");
+}
+
+AxisRole MeshOp::getRoles(StringRef axis) {
+  for (auto [name, kind] : llvm::zip(getAxes(), getKinds()))
+    if (cast<StringAttr>(name).getValue() == axis)
+      return rolesOf(AxisKind(kind));
+  return AxisRole();
+}
+
+SmallVector<StringRef> MeshOp::getAxesThat(RolesPredicate holds) {
   SmallVector<StringRef> axes;
-  for (Attribute axis : getAxes())
-    if (isDataAxis(cast<StringAttr>(axis).getValue()))
-      axes.push_back(cast<StringAttr>(axis).getValue());
+  for (auto [name, kind] : llvm::zip(getAxes(), getKinds()))
+    if (holds(rolesOf(AxisKind(kind))))
+      axes.push_back(cast<StringAttr>(name).getValue());
   return axes;
 }
 
-bool MeshOp::isDataAxis(StringRef axis) {
-  for (auto [name, kind] : llvm::zip(getAxes(), getKinds()))
-    if (cast<StringAttr>(name).getValue() == axis)
-      return AxisKind(kind) != AxisKind::Tensor;
-  return false;
+int64_t MeshOp::getRanksThat(RolesPredicate holds) {
+  int64_t ranks = 1;
+  for (StringRef axis : getAxesThat(holds))
+    ranks *= getSize(axis);
+  return ranks;
 }
 
 StringRef MeshOp::getShardAxis() {
-  for (auto [name, kind] : llvm::zip(getAxes(), getKinds()))
-    if (AxisKind(kind) == AxisKind::Shard)
-      return cast<StringAttr>(name).getValue();
-  return "";
-}
-
-int64_t MeshOp::getRanksOf(AxisKind kind) {
-  int64_t ranks = 1;
-  for (auto [each, size] : llvm::zip(getKinds(), getSizes()))
-    ranks *= AxisKind(each) == kind ? size : 1;
-  return ranks;
+  SmallVector<StringRef> axes = getAxesThat(splitsState);
+  return axes.empty() ? "" : axes.front();
 }
 
 LogicalResult ConstrainOp::verify() {

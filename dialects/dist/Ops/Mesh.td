@@ -8,10 +8,17 @@ def Dist_MeshOp : Dist_Op<"mesh", [Symbol]> {
   let summary = "Names the axes over which ranks are arranged";
   let description = [{
     Rank r has the coordinates of r in row-major order: the last axis varies
-    fastest, that is, within a node. An axis has a kind. Axes of kind `replica`
-    and `shard` are data axes: they split the batch. Strategies split data at
-    rest over the axis of kind `shard`. Axes of kind `tensor` split values as
-    given by `dist.constrain`.
+    fastest, that is, within a node. An axis has a kind, which is a name for
+    what its ranks share out:
+
+    | kind | inputs | state at rest | values of the graph |
+    |---|---|---|---|
+    | `replica` | split by the batch | the same on all ranks | whole |
+    | `shard` | split by the batch | split as the strategy says | whole |
+    | `tensor` | the same on all ranks | that of the values | split as given by `dist.constrain` |
+
+    Along an axis that does not split values, parameters are whole when they
+    are used, and gradients are summed.
 
     Life: made by `--shale-annotate-mesh`; lives up to codegen, which writes the
     program's table of axes from it.
@@ -36,14 +43,17 @@ def Dist_MeshOp : Dist_Op<"mesh", [Symbol]> {
     int64_t getRankCount();
     /// Coordinate of `rank` on `axis`; 0 when the mesh has none of that name.
     int64_t getCoordinate(int64_t rank, ::llvm::StringRef axis);
-    /// The data axes of the mesh in its order.
-    ::llvm::SmallVector<::llvm::StringRef> getDataAxes();
-    /// Whether `axis` splits the batch; false when the mesh has none of that name.
-    bool isDataAxis(::llvm::StringRef axis);
+    /// The roles of `axis`; none when the mesh has none of that name.
+    AxisRole getRoles(::llvm::StringRef axis);
+    bool splitsInputs(::llvm::StringRef axis) { return dist::splitsInputs(getRoles(axis)); }
+    bool splitsValues(::llvm::StringRef axis) { return dist::splitsValues(getRoles(axis)); }
+    bool sumsGradients(::llvm::StringRef axis) { return dist::sumsGradients(getRoles(axis)); }
+    /// The axes whose roles a predicate of Axes.h holds for, in the order of the mesh.
+    ::llvm::SmallVector<::llvm::StringRef> getAxesThat(RolesPredicate holds);
+    /// Product of the sizes of these axes.
+    int64_t getRanksThat(RolesPredicate holds);
     /// The axis over which strategies split data at rest; empty when the mesh has none.
     ::llvm::StringRef getShardAxis();
-    /// Product of the sizes of all axes of a kind.
-    int64_t getRanksOf(AxisKind kind);
   }];
 }
 
@@ -53,7 +63,7 @@ def Dist_ConstrainOp : Dist_Op<"constrain", [Pure, AllTypesMatch<["input", "resu
   let summary = "Fixes the layout of a value";
   let description = [{
     The result is the operand with the layout `sharding` on every mesh axis that
-    is not a data axis. Data axes that it does not name are left to propagation.
+    splits values. Other axes that it does not name are left to propagation.
 
     Life: written by hand or made by a tensor-parallel plan; propagation starts
     from it; gone after partition.

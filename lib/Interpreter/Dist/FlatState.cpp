@@ -14,7 +14,7 @@ DataRanks::DataRanks(Operation *op, int64_t ranks) : count(ranks), mesh(dist::ge
   if (!mesh)
     return;
   count = 1;
-  for (StringRef axis : mesh.getDataAxes())
+  for (StringRef axis : mesh.getAxesThat(dist::splitsInputs))
     count *= mesh.getSize(axis);
 }
 
@@ -23,7 +23,7 @@ int64_t DataRanks::indexOf(int64_t rank) const {
   if (!at)
     return rank;
   int64_t index = 0;
-  for (StringRef axis : at.getDataAxes())
+  for (StringRef axis : at.getAxesThat(dist::splitsInputs))
     index = index * at.getSize(axis) + at.getCoordinate(rank, axis);
   return index;
 }

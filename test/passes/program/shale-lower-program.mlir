@@ -55,7 +55,7 @@
 // LLVM: llvm.func @shale_step(%{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr)
 
 // CHECK: abi {{[0-9]+}} world 2 model m.onnx target x86-64-v3 host x86-64-v3 strategy optimizer optimizer adamw describe text
-// CHECK-NEXT: axis fsdp 2 kind 1
+// CHECK-NEXT: axis fsdp 2 splits batch 1
 // CHECK-NEXT: parameter w type 0 count 16 trained 1 dims 4 4 alias tied init 1 transposed 1 fill 0 file 1 size 256 offset 128 length 64
 // CHECK-NEXT: buffer 0 hash right mean 2 deviation 1
 // CHECK-NEXT: parameter b type 0 count 4 trained 0 dims 4 init 0 transposed 0 fill 0.5 file -1 size 0 offset 0 length 0

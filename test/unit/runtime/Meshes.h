@@ -141,9 +141,9 @@ struct Tables {
       : in{4 * scale, 8, 6 * scale}, out{8 * scale, 6 * scale}, rows{7 * scale, 6 * scale},
         columns{6 * scale, 7 * scale} {
     const auto [replica, fsdp, tp, full] = mesh;
-    axes[0] = {"replica", replica, SHALE_AXIS_REPLICA};
-    axes[1] = {"fsdp", fsdp, SHALE_AXIS_SHARD};
-    axes[2] = {"tp", tp, SHALE_AXIS_TENSOR};
+    axes[0] = {"replica", replica, 1};
+    axes[1] = {"fsdp", fsdp, 1};
+    axes[2] = {"tp", tp, 0};
     const char *names[] = {"in", "out", "norm", "rows", "columns"};
     const std::vector<int64_t> *shapes[] = {&in, &out, &norm, &rows, &columns};
     for (int p = 0; p < 5; ++p) {

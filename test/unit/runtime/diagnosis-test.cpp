@@ -15,7 +15,7 @@ constexpr float inf = std::numeric_limits<float>::infinity();
 class FirstBadValue : public ::testing::Test {
 protected:
   FirstBadValue() {
-    axis = {"fsdp", 2, SHALE_AXIS_SHARD};
+    axis = {"fsdp", 2, 1};
     site = {"grad", SHALE_ALL_REDUCE, 0, 0, 1, 0, 1, SHALE_F32};
     program.axes = &axis, program.axis_count = 1;
     program.sites = &site, program.site_count = 1;

@@ -385,7 +385,7 @@ TEST_F(Files, Npy) {
 /// Two parameters in one group of 48 elements, sharded over `ranks`.
 struct Tables {
   int64_t dims[1] = {20}, scalar[1] = {0};
-  ShaleAxis axis{"fsdp", 3, SHALE_AXIS_SHARD};
+  ShaleAxis axis{"fsdp", 3, 1};
   ShaleParameter parameters[2] = {};
   ShaleSegment segments[2] = {{0, 0, 20, 0, nullptr, nullptr, nullptr, nullptr},
                               {1, 32, 1, 0, nullptr, nullptr, nullptr, nullptr}};
@@ -456,11 +456,15 @@ TEST(Layout, EveryElementOnce) {
   EXPECT_EQ(local[2].offset, 64 + 32 * 2);
 }
 
-/// The kind of an axis, not its name, decides whether it splits the batch.
-TEST(Layout, KindsOfAxes) {
-  EXPECT_TRUE(isDataAxis({"hosts", 2, SHALE_AXIS_REPLICA}));
-  EXPECT_TRUE(isDataAxis({"tp", 2, SHALE_AXIS_SHARD}));
-  EXPECT_FALSE(isDataAxis({"fsdp", 2, SHALE_AXIS_TENSOR}));
+/// The parts of a batch are those of the axes that split it, whatever their names.
+TEST(Layout, PartsOfBatch) {
+  ShaleAxis axes[] = {{"tp", 2, 1}, {"fsdp", 3, 0}, {"hosts", 4, 1}};
+  ShaleProgram program{};
+  program.axes = axes, program.axis_count = 3;
+  EXPECT_EQ(dataParts(program), 8);
+  EXPECT_EQ(dataPart(program, 0), 0);
+  EXPECT_EQ(dataPart(program, 4 + 3), 3);
+  EXPECT_EQ(dataPart(program, 12 + 2 * 4 + 1), 5);
 }
 
 TEST(Layout, InconsistentTablesAre70) {
@@ -477,8 +481,8 @@ TEST(Layout, InconsistentTablesAre70) {
   EXPECT_EQ(broken([](Tables &t) { t.states[0].local_count = 48; }), 70);
   EXPECT_EQ(broken([](Tables &t) { t.states[2].offset = 200; }), 70);
   EXPECT_EQ(broken([](Tables &t) { t.states[0].axis = 1; }), 70);
-  EXPECT_EQ(broken([](Tables &t) { t.axis.kind = 3; }), 70);
-  EXPECT_EQ(broken([](Tables &t) { t.axis.kind = -1; }), 70);
+  EXPECT_EQ(broken([](Tables &t) { t.axis.splits_batch = 2; }), 70);
+  EXPECT_EQ(broken([](Tables &t) { t.axis.splits_batch = -1; }), 70);
 }
 
 class Manifests : public Files {};

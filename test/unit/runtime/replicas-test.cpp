@@ -11,7 +11,7 @@ namespace {
 /// halves are on two ranks each.
 struct Small {
   int64_t dims[1] = {32};
-  ShaleAxis axes[2] = {{"replica", 2, SHALE_AXIS_REPLICA}, {"fsdp", 2, SHALE_AXIS_SHARD}};
+  ShaleAxis axes[2] = {{"replica", 2, 1}, {"fsdp", 2, 1}};
   ShaleParameter parameters[1] = {};
   ShaleSegment segments[1] = {
       {0, 0, 30, 0, nullptr, nullptr, nullptr, nullptr}}; // the rest is padding

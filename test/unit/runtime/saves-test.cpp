@@ -20,7 +20,7 @@ namespace {
 /// part of the moment. The narrow copy of the weight, 64 bytes at 0, is not stored.
 struct Small {
   int64_t dims[1] = {32};
-  ShaleAxis axis = {"fsdp", 2, SHALE_AXIS_SHARD};
+  ShaleAxis axis = {"fsdp", 2, 1};
   ShaleParameter parameter = {};
   ShaleSegment segment = {0, 0, 32, 0, nullptr, nullptr, nullptr, nullptr};
   ShaleGroup group = {"root", 32, &segment, 1};
