@@ -28,6 +28,8 @@ KNOWN = {
     "gradient of sinh at -88": "overflows within a factor of 6 of the largest number",
     "gradient of cosh at -88": "overflows within a factor of 6 of the largest number",
     "gradient of expm1 at -50": "exp(x), where PyTorch's is the value plus 1, and 0",
+    "gradient of log_ndtr at -1e+10": "0 in PyTorch, of a difference of squares that has no digits left",
+    "gradient of erfcx at 10000": "2 x erfcx(x) - 2 / sqrt(pi) is a difference of nearly equal numbers",
     "gradient of prelu at 1e-06, inf": "an infinite slope of the branch that is not taken",
     "gradient of binary_cross_entropy at 0, 0": "of the target, which PyTorch takes of logarithms without their bound",
     "gradient of binary_cross_entropy_with_logits at -100, 1e-06": "1 - y - sigmoid(-x) has lost digits of sigmoid(x) - y",

@@ -144,6 +144,7 @@ EMIT(RsqrtOp) {
 EMIT(TanhOp) { return math::TanhOp::create(b, loc, args[0]); }
 EMIT(ErfOp) { return math::ErfOp::create(b, loc, args[0]); }
 EMIT(ErfcOp) { return erfc(b, loc, args[0]); }
+EMIT(ErfcxOp) { return erfcx(b, loc, args[0]); }
 EMIT(SigmoidOp) { return sigmoid(b, loc, args[0]); }
 EMIT(SinOp) { return sin(b, loc, args[0]); }
 EMIT(CosOp) { return cos(b, loc, args[0]); }

@@ -22,10 +22,16 @@ struct Floats {
   Value mul(Value x, Value y) const { return arith::MulFOp::create(b, loc, x, y); }
   Value div(Value x, Value y) const { return arith::DivFOp::create(b, loc, x, y); }
   Value neg(Value x) const { return arith::NegFOp::create(b, loc, x); }
+  Value min(Value x, double y) const { return arith::MinimumFOp::create(b, loc, x, number(y)); }
   Value exp(Value x) const { return math::ExpOp::create(b, loc, x); }
   Value log(Value x) const { return math::LogOp::create(b, loc, x); }
   /// x y + z, rounded once.
   Value fma(Value x, Value y, Value z) const { return math::FmaOp::create(b, loc, x, y, z); }
+  /// x^2, rounded, and what the rounding has lost.
+  std::pair<Value, Value> square(Value x) const {
+    Value rounded = mul(x, x);
+    return {rounded, fma(x, x, neg(rounded))};
+  }
   /// A polynomial of x; the coefficient of the highest power comes first.
   Value polynomial(Value x, ArrayRef<double> coefficients) const {
     Value sum = number(coefficients.front());
@@ -57,6 +63,13 @@ constexpr double kRest[] = {1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6,
 constexpr double kErfc[] = {0.165700199577, -0.793077127609, 1.41845460186,   -1.04068665408,
                             0.20067160527,  -0.145448065726, 0.0834403264669, 0.376693482459,
                             0.999752576095, -1.26550087961};
+/// The largest z of that polynomial.
+constexpr double kMostErfc = 16;
+/// exp(z^2) erfc(z) z by 1 / z^2, for larger z: the asymptotic series (DLMF 7.12.1), whose next
+/// term is 1.4e-17.
+constexpr double kFarErfc[] = {4467.2905882456662,  -595.63874509942218,  91.636730015295726,
+                               -16.661223639144676, 3.7024941420321502,   -1.057855469152043,
+                               0.42314218766081724, -0.28209479177387814, 0.56418958354775628};
 
 /// pi / 2 in two parts of f64, and its inverse.
 constexpr double kQuarterHigh = 0x1.921fb54442d18p+0, kQuarterLow = 0x1.1a62633145c07p-54;
@@ -69,6 +82,12 @@ constexpr double kMostAngle = 1e15;
 /// errors of sine and cosine of 3e-9 and 4e-9 (the coefficients of Moshier's Cephes library).
 constexpr double kSine[] = {-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1};
 constexpr double kCosine[] = {2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2};
+
+/// exp(z^2 + more) erfc(z), for z from 0 to kMostErfc.
+Value scaledErfc(const Floats &f, Value z, Value more) {
+  Value t = f.div(f.number(1), f.fma(z, f.number(0.5), f.number(1)));
+  return f.mul(t, f.exp(f.add(f.polynomial(t, kErfc), more)));
+}
 
 /// The sine of x plus `quarters` quarter turns. With n = round(x / (pi / 2)) and r = x - n pi / 2,
 /// it is sin(r), cos(r) or minus one of them. x - n kQuarterHigh is exact in f64: both are
@@ -142,19 +161,33 @@ Value nn::log1p(OpBuilder &b, Location loc, Value x) {
   return f.selectIf(arith::CmpFPredicate::OEQ, kept, x, log, sum);
 }
 
-/// exp(-x^2) is computed of the rounded square, whose error is part of the other exponent.
 Value nn::erfc(OpBuilder &b, Location loc, Value x) {
   if (!isF32(x))
     return math::ErfcOp::create(b, loc, x);
   Floats f{b, loc, x.getType()};
-  Value z = math::AbsFOp::create(b, loc, x);
-  z = arith::MinimumFOp::create(b, loc, z, f.number(16)); // the result is 0 from 10.1 on
-  Value t = f.div(f.number(1), f.fma(z, f.number(0.5), f.number(1)));
-  Value square = f.mul(z, z), error = f.fma(z, z, f.neg(square));
-  Value rest = f.exp(f.sub(f.polynomial(t, kErfc), error));
-  Value positive = f.mul(f.mul(t, rest), f.exp(f.neg(square)));
+  // The result is 0 from 10.1 on.
+  Value z = f.min(math::AbsFOp::create(b, loc, x), kMostErfc);
+  auto [square, error] = f.square(z);
+  Value positive = f.mul(scaledErfc(f, z, f.neg(error)), f.exp(f.neg(square)));
   return f.selectIf(arith::CmpFPredicate::OLT, x, f.number(0), f.sub(f.number(2), positive),
                     positive);
+}
+
+/// For negative x it is 2 exp(x^2) - erfcx(-x).
+Value nn::erfcx(OpBuilder &b, Location loc, Value x) {
+  Floats f{b, loc, x.getType()};
+  Value size = math::AbsFOp::create(b, loc, x), one = f.number(1);
+  // exp(x^2) is infinite at the bound, and the error of the square finite.
+  auto [square, error] = f.square(f.min(size, isF32(x) ? 10 : 27));
+  Value power = f.mul(f.exp(square), f.add(one, error));
+  Value z = f.min(size, kMostErfc);
+  Value near =
+      isF32(x) ? scaledErfc(f, z, f.number(0)) : f.mul(power, math::ErfcOp::create(b, loc, z));
+  Value inverse = f.div(one, size);
+  Value far = f.mul(inverse, f.polynomial(f.mul(inverse, inverse), kFarErfc));
+  Value positive = f.selectIf(arith::CmpFPredicate::OLT, size, f.number(kMostErfc), near, far);
+  return f.selectIf(arith::CmpFPredicate::OLT, x, f.number(0),
+                    f.sub(f.mul(f.number(2), power), positive), positive);
 }
 
 Value nn::sin(OpBuilder &b, Location loc, Value x) {

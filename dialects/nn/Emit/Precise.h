@@ -19,6 +19,10 @@ mlir::Value log1p(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x);
 /// Emits 1 - erf(x). In f32 relative errors are below 1e-6 where the result is normal.
 mlir::Value erfc(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x);
 
+/// Emits exp(x^2) (1 - erf(x)), infinity where it overflows. Relative errors are below 1e-6 in f32,
+/// and below 1e-12 in f64.
+mlir::Value erfcx(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x);
+
 /// Emits sin(x) and cos(x). In f32 errors are below 2 units in the last place for |x| up to 1e15;
 /// above, and for infinity, the result is NaN.
 mlir::Value sin(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x);

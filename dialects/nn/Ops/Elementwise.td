@@ -62,6 +62,7 @@ def NN_RsqrtOp : NN_Unary<"rsqrt", NN_FloatTensor, "Reciprocal square root", "1 
 def NN_TanhOp : NN_Unary<"tanh", NN_FloatTensor, "Hyperbolic tangent", "tanh(input)", [NN_Differentiable]>;
 def NN_ErfOp : NN_Unary<"erf", NN_FloatTensor, "Error function", "erf(input)", [NN_Differentiable]>;
 def NN_ErfcOp : NN_Unary<"erfc", NN_FloatTensor, "Complementary error function", "1 - erf(input), of full precision where it is small", [NN_Differentiable]>;
+def NN_ErfcxOp : NN_Unary<"erfcx", NN_FloatTensor, "Scaled complementary error function", "exp(input^2) (1 - erf(input)), of full precision where a factor overflows or is 0", [NN_Differentiable]>;
 def NN_SigmoidOp : NN_Unary<"sigmoid", NN_FloatTensor, "Logistic function", "1 / (1 + exp(-input))", [NN_Differentiable]>;
 def NN_SinOp : NN_Unary<"sin", NN_FloatTensor, "Sine", "sin(input)", [NN_Differentiable]>;
 def NN_CosOp : NN_Unary<"cos", NN_FloatTensor, "Cosine", "cos(input)", [NN_Differentiable]>;

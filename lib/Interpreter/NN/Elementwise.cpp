@@ -196,6 +196,17 @@ static void registerArithmetic(Registry &registry) {
   binary<nn::XorOp>(registry, noFloat, [](int64_t a, int64_t b) { return a ^ b; });
 }
 
+/// exp(x^2) erfc(x). For large x, Laplace's continued fraction (DLMF 7.9.1).
+static double erfcx(double x) {
+  constexpr double most = 5, rootOfPi = 1.77245385090551602730;
+  if (!(x > most))
+    return std::exp(x * x) * std::erfc(x);
+  double rest = x;
+  for (int k = 100; k > 0; --k)
+    rest = x + k / (2 * rest);
+  return 1 / (rootOfPi * rest);
+}
+
 static void registerFunctionsOfOne(Registry &registry) {
   unary<nn::NotOp>(registry, [](double x) { return x; }, [](int64_t x) -> int64_t { return !x; });
   unary<nn::NegOp>(registry, [](double x) { return -x; }, [](uint64_t x) { return wrap(-x); });
@@ -217,6 +228,7 @@ static void registerFunctionsOfOne(Registry &registry) {
   unary<nn::TanhOp>(registry, [](double x) { return std::tanh(x); });
   unary<nn::ErfOp>(registry, [](double x) { return std::erf(x); });
   unary<nn::ErfcOp>(registry, [](double x) { return std::erfc(x); });
+  unary<nn::ErfcxOp>(registry, erfcx);
   unary<nn::SigmoidOp>(registry, sigmoid);
   unary<nn::SinOp>(registry, [](double x) { return std::sin(x); });
   unary<nn::CosOp>(registry, [](double x) { return std::cos(x); });

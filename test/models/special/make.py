@@ -58,6 +58,7 @@ OPERATIONS = {  # by the kind of grid: what computes the result from its points
         "softshrink": F.softshrink, "hardshrink": F.hardshrink, "threshold": lambda x: F.threshold(x, 1.0, 0.25), "sinc": torch.sinc,
         "logit eps": lambda x: torch.logit(x, 1e-6), "floor": torch.floor, "ceil": torch.ceil, "round": torch.round, "trunc": torch.trunc,
         "frac": torch.frac, "sign": torch.sign, "square": torch.square, "nan_to_num": torch.nan_to_num, "ndtr": torch.special.ndtr,
+        "log_ndtr": torch.special.log_ndtr, "erfcx": torch.special.erfcx,
         "entr": torch.special.entr, "pow 0": lambda x: x**0.0, "pow 1": lambda x: x**1.0, "pow 2": lambda x: x**2, "pow 3": lambda x: x**3,
         "pow 4": lambda x: x**4, "pow 0.5": lambda x: x**0.5, "pow 2.5": lambda x: x**2.5, "pow -0.5": lambda x: x**-0.5, "pow -1": lambda x: x**-1.0,
         "pow -2": lambda x: x**-2, "2 to x": lambda x: 2.0**x, "0 to x": lambda x: 0.0**x, "clamp": lambda x: x.clamp(0.0, 1.0),

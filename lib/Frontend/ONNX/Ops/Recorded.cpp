@@ -50,6 +50,12 @@ static Value subtractedFrom(Node &node, Value value, double number) {
   return difference && isNumber(node, difference.getLhs(), number) ? difference.getRhs() : Value();
 }
 
+/// Returns the value of which this is the half; null if it is not one.
+static Value half(Node &node, Value value) {
+  auto quotient = value ? value.getDefiningOp<nn::DivOp>() : nn::DivOp();
+  return quotient && isNumber(node, quotient.getRhs(), 2) ? quotient.getLhs() : Value();
+}
+
 static Value choose(Node &node, Value condition, Value yes, Value no) {
   return condition && yes && no ? node.create<nn::SelectOp>(yes.getType(), condition, yes, no)
                                 : Value();
@@ -105,6 +111,47 @@ static Value readLog1p(Node &node) {
 static Value readErfc(Node &node) {
   Value x = inside<nn::ErfOp>(node.input(1));
   return x && isNumber(node, node.input(0), 1) ? node.unary<nn::ErfcOp>(x) : Value();
+}
+
+/// exp(x^2) (1 - erf(x))
+static Value readErfcx(Node &node) {
+  Value square = inside<nn::ExpOp>(node.input(0)), other = node.input(1);
+  auto product = square ? square.getDefiningOp<nn::MulOp>() : nn::MulOp();
+  Value x = product && product.getLhs() == product.getRhs() ? product.getLhs() : Value();
+  bool fits = x && (inside<nn::ErfcOp>(other) == x ||
+                    inside<nn::ErfOp>(subtractedFrom(node, other, 1)) == x);
+  return fits ? node.unary<nn::ErfcxOp>(x) : Value();
+}
+
+/// Returns u of log(erfcx(-u) / 2) - u^2; null if the value is another one.
+static Value besideScaled(Node &node, Value value) {
+  auto difference = value.getDefiningOp<nn::SubOp>();
+  auto square = difference ? difference.getRhs().getDefiningOp<nn::MulOp>() : nn::MulOp();
+  Value scaled = difference ? half(node, inside<nn::LogOp>(difference.getLhs())) : Value();
+  Value u = inside<nn::NegOp>(inside<nn::ErfcxOp>(scaled));
+  return u && square && square.getLhs() == u && square.getRhs() == u ? u : Value();
+}
+
+/// The logarithm of the normal distribution, log_ndtr(x). Each branch gets operands of its own: at
+/// those of the other one it overflows, and the gradient of what is not chosen would be NaN. With
+/// u = x / sqrt(2) the nodes are
+///   x < 1 ? log(erfcx(-u) / 2) - u^2 : log1p(-erfc(u) / 2)
+static Value readLogNdtr(Node &node) {
+  auto isLow = node.input(0).getDefiningOp<nn::CompareOp>();
+  Value low = node.input(1), high = node.input(2), u = besideScaled(node, low);
+  if (!u || !isLow || isLow.getPredicate() != nn::Predicate::LT ||
+      !isNumber(node, isLow.getRhs(), 1) ||
+      inside<nn::ErfcOp>(inside<nn::NegOp>(half(node, inside<nn::Log1pOp>(high)))) != u)
+    return {};
+  auto type = Node::type(u);
+  Value zero = node.constant(type, 0), two = node.constant(type, 2);
+  Value ofLow = choose(node, isLow, u, zero), ofHigh = choose(node, isLow, zero, u);
+  Value scaled = node.unary<nn::ErfcxOp>(node.unary<nn::NegOp>(ofLow));
+  low =
+      node.sub(node.unary<nn::LogOp>(node.binary<nn::DivOp>(scaled, two)), node.mul(ofLow, ofLow));
+  Value upper = node.unary<nn::NegOp>(node.unary<nn::ErfcOp>(ofHigh));
+  high = node.unary<nn::Log1pOp>(node.binary<nn::DivOp>(upper, two));
+  return choose(node, isLow, low, high);
 }
 
 static Value readLogSigmoid(Node &node) {
@@ -327,6 +374,8 @@ static constexpr Whole kWholes[] = {
     {"expm1", "Sub", 2, true, readExpm1},
     {"erfc", "Sub", 2, true, readErfc},
     {"special_erfc", "Sub", 2, true, readErfc},
+    {"special_erfcx", "Mul", 2, true, readErfcx},
+    {"where", "Where", 3, true, readLogNdtr},
     {"logaddexp2", "Div", 2, false, readLogAddExp2},
     {"logcumsumexp", "Add", 2, false, readLogCumSumExp},
     {"_logcumsumexp", "Add", 2, false, readLogCumSumExp},

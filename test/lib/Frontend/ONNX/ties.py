@@ -69,8 +69,15 @@ CHAINS = [  # PyTorch's name, nodes, x, gradient, traced operation; empty: no re
         # The gradient of log(f(x)) near 0 needs the digits of f(x).
         ("log(log1p())", [("Add", "x", 1), ("Log", "0"), ("Log", "1")], [1e-9, 1e-4, 1], [1e9, 1e4 - 0.5, 0.5 / np.log(2)], "log1p"),
         ("log(expm1())", [("Exp", "x"), ("Sub", "0", 1), ("Log", "1")], [1e-9, 1e-4, 1], [1e9, 1e4 + 0.5, 1.5819767], "expm1"),
+        ("log(erfcx())", [("Mul", "x", "x"), ("Exp", "0"), ("Erf", "x"), ("Sub", 1, "2"), ("Mul", "1", "3"), ("Log", "4")], [-9, 0, 1, 3],
+         [-18.0, -1.128379, -0.6389675, -0.3037537], "special_erfcx"),
         ("log(erfc())", [("Erf", "x"), ("Sub", 1, "0"), ("Log", "1")], [0, 5, 9], [-1.1283792, -10.1927001, -18.1097799], "erfc"),
     ] for traced in (f"aten.{operation}.default", "")] + [
+    ("special.log_ndtr()", [
+        ("Mul", "x", 0.5**0.5), ("Less", "x", 1), ("Neg", "0"), ("Mul", "2", "2"), ("Exp", "3"), ("Erf", "2"), ("Sub", 1, "5"), ("Mul", "4", "6"),
+        ("Div", "7", 2), ("Log", "8"), ("Mul", "0", "0"), ("Sub", "9", "10"), ("Erf", "0"), ("Sub", 1, "12"), ("Neg", "13"), ("Div", "14", 2), ("Add", "15", 1),
+        ("Log", "16"), ("Where", "1", "11", "17")], [-50, -13, -1, 0, 3, 20],
+        [50.019984, 13.0760386, 1.52513528, 0.79788456, 0.00443783904, 0], ""),
     ("log(1 - sigmoid())", [("Sigmoid", "x"), ("Sub", 1, "0"), ("Log", "1")], FAR, [0, 0, 0, -0.5, -1, -1], ""),
     ("log(log(1 - x))", [("Sub", 1, "x"), ("Log", "0"), ("Neg", "1"), ("Log", "2")], [1e-9, 1e-4], [1e9, 1e4 + 0.5], ""),
     # What the user wrote himself stays what PyTorch computes: a gradient that is not finite, with which x keeps its elements.
