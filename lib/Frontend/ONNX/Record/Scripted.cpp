@@ -15,6 +15,7 @@
 #include "lib/Frontend/ONNX/Scope.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
+#include <set>
 
 using namespace shale;
 using namespace shale::onnx;
@@ -42,13 +43,10 @@ private:
   bool isFold(size_t index) const;
   bool isWeight(size_t index) const;
   std::string moduleThatReads(size_t index) const;
-  bool hasParameters(StringRef module) const;
-  bool readsParameterOf(StringRef scope, StringRef module) const;
   const std::string *biasOf(size_t index) const;
   std::string nameOf(size_t index) const;
   void nameWeight(size_t index);
   std::optional<size_t> tableOf(size_t index);
-  std::optional<size_t> firstFold(size_t index) const;
   bool areCopies(size_t index, size_t other) const;
   void settle(size_t index);
   void tie(size_t index, size_t other);
@@ -73,8 +71,19 @@ private:
   std::vector<SmallVector<ParameterUse *, 1>> uses;
   /// Tables that are looked up, by sizes.
   std::map<std::pair<int64_t, int64_t>, SmallVector<size_t, 1>> tables;
-  /// The nodes of each scope, and a reader of each value.
-  llvm::StringMap<SmallVector<const NodeProto *, 2>> byScope;
+  /// The first rows of zeros of tables, which several parameters may begin with.
+  llvm::DenseMap<const TensorProto *, SmallVector<int64_t>> zeroRows;
+  /// The first parameter with each initializer: the exporter merged the others with it.
+  llvm::DenseMap<const TensorProto *, size_t> firstOf;
+  /// The names of parameters that are no folds.
+  std::set<StringRef> named;
+  /// What the nodes of a scope are: their number, and the names of parameters that they read.
+  struct ScopeNodes {
+    size_t count = 0;
+    std::set<StringRef> reads;
+  };
+  llvm::StringMap<ScopeNodes> byScope;
+  /// A reader of each value.
   llvm::StringMap<const NodeProto *> readers;
   /// The parameters that weights were tied to.
   std::map<size_t, size_t> tied;
@@ -129,8 +138,13 @@ void ScriptedParameters::collectReads() {
   reads.resize(out.list.size());
   uses.resize(out.list.size());
   for (const NodeProto &node : graph.node()) {
-    if (std::optional<std::string> scope = readScope(node); scope && node.op_type() != "Constant")
-      byScope[*scope].push_back(&node);
+    if (std::optional<std::string> scope = readScope(node); scope && node.op_type() != "Constant") {
+      ScopeNodes &nodes = byScope[*scope];
+      ++nodes.count;
+      for (const std::string &name : node.input())
+        if (byName.contains(name))
+          nodes.reads.insert(name);
+    }
     for (const std::string &name : node.input())
       readers[name] = &node;
   }
@@ -147,6 +161,9 @@ void ScriptedParameters::collectReads() {
     uses[use.parameter].push_back(&use);
   for (auto [index, parameter] : llvm::enumerate(out.list)) {
     parameter.used = !uses[index].empty();
+    firstOf.try_emplace(parameter.initializer, index);
+    if (!StringRef(parameter.initializer->name()).starts_with(kFold))
+      named.insert(parameter.name);
     bool isTable = llvm::any_of(reads[index], [](const auto &read) {
       return read.first->op_type() == "Gather" && read.second == 0;
     });
@@ -205,31 +222,11 @@ std::optional<size_t> ScriptedParameters::tableOf(size_t index) {
   return std::nullopt;
 }
 
-/// Returns the first fold with which the exporter merged this one.
-std::optional<size_t> ScriptedParameters::firstFold(size_t index) const {
-  for (size_t other = 0; other < index; ++other)
-    if (out.list[other].initializer == out.list[index].initializer)
-      return other;
-  return std::nullopt;
-}
-
-/// Whether a parameter has a name of this module.
-bool ScriptedParameters::hasParameters(StringRef module) const {
+/// Whether one of the names is of this module.
+static bool hasNameOf(const std::set<StringRef> &names, StringRef module) {
   std::string prefix = (module + ".").str();
-  return llvm::any_of(byName, [&](const auto &entry) {
-    return entry.getKey().starts_with(prefix) &&
-           !StringRef(out.list[entry.second].initializer->name()).starts_with(kFold);
-  });
-}
-
-/// Whether a node of this scope reads a parameter with a name of this module.
-bool ScriptedParameters::readsParameterOf(StringRef scope, StringRef module) const {
-  auto nodes = byScope.find(scope);
-  return nodes != byScope.end() && llvm::any_of(nodes->second, [&](const NodeProto *node) {
-           return llvm::any_of(node->input(), [&](StringRef name) {
-             return byName.count(name) && name.starts_with((module + ".").str());
-           });
-         });
+  auto first = names.lower_bound(prefix);
+  return first != names.end() && first->starts_with(prefix);
 }
 
 /// Returns the name of the parameter that is added to the product with a weight; null if there is
@@ -257,7 +254,7 @@ std::string ScriptedParameters::nameOf(size_t index) const {
   }
   std::string scope = moduleThatReads(index);
   auto nodes = byScope.find(scope);
-  bool isAlone = nodes != byScope.end() && nodes->second.size() == 1;
+  bool isAlone = nodes != byScope.end() && nodes->second.count == 1;
   std::string name = scope + ".weight";
   return scope.empty() || !isAlone || byName.count(name) ? "" : name;
 }
@@ -307,10 +304,14 @@ void ScriptedParameters::tie(size_t index, size_t other) {
 /// module. Two modules with biases of equal elements are copies.
 void ScriptedParameters::settle(size_t index) {
   std::string scope = moduleThatReads(index);
-  std::optional<size_t> other = firstFold(index);
+  std::optional<size_t> other;
+  if (size_t first = firstOf.lookup(out.list[index].initializer); first != index)
+    other = first;
+  auto nodes = byScope.find(scope);
   for (bool all : {false, true}) {
     std::string first = firstCall(scope, all);
-    if (other && first != scope && !hasParameters(scope) && readsParameterOf(scope, first))
+    if (other && first != scope && nodes != byScope.end() && !hasNameOf(named, scope) &&
+        hasNameOf(nodes->second.reads, first))
       return tie(index, *other);
   }
   if (other && areCopies(index, *other))
@@ -332,12 +333,15 @@ void ScriptedParameters::notePadding(size_t index) {
   const Parameter &table = out.list[index];
   if (options.freezes(table.name))
     return;
-  llvm::Expected<SmallVector<int64_t>> rows = model.zeroRows(&context, *table.initializer, 2);
-  if (!rows)
-    return llvm::consumeError(rows.takeError());
-  if (rows->size() != 1 || table.initializer->dims(0) < 2)
+  auto [known, isNew] = zeroRows.try_emplace(table.initializer);
+  if (isNew)
+    if (llvm::Expected<SmallVector<int64_t>> rows = model.zeroRows(&context, *table.initializer, 2))
+      known->second = *rows;
+    else
+      llvm::consumeError(rows.takeError());
+  if (known->second.size() != 1 || table.initializer->dims(0) < 2)
     return;
-  std::string row = std::to_string(rows->front());
+  std::string row = std::to_string(known->second.front());
   remark(
       index,
       "row " + row + " of '" + displayName(table.name) +
