@@ -45,6 +45,9 @@ batches, models = sys.modules["batches"], sys.modules["models"]  # which it impo
 own = load("exported_own", HERE / "own.py")
 untraced = load("exported_untraced", HERE / "untraced.py")
 gradients = load("exported_backward", HERE / "backward.py")
+functions = load("exported_functions", HERE / "functions.py")
+sys.path.append(str(TOOLS))
+from shale_export import translations  # noqa: E402
 table = load("shale_export_backward", TOOLS / "shale_export" / "backward.py").TABLE
 
 
@@ -240,7 +243,7 @@ def check_tokens(folder):
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("folder", type=pathlib.Path)
-    p.add_argument("--only", type=lambda text: text.split(","), default=[*CASES, "backward", "refused", "shapes", "tokens"])
+    p.add_argument("--only", type=lambda text: text.split(","), default=[*CASES, "backward", "functions", "refused", "shapes", "tokens"])
     a = p.parse_args()
     logging.disable(logging.WARNING)
     torch.set_num_threads(1)
@@ -250,7 +253,7 @@ def main():
     failed = 0
     for name in a.only:
         try:
-            others = {"backward": lambda _: gradients.check(table), "refused": check_refused, "shapes": check_shapes, "tokens": check_tokens}
+            others = {"backward": lambda _: gradients.check(table), "functions": lambda _: functions.check(translations), "refused": check_refused, "shapes": check_shapes, "tokens": check_tokens}
             print(f"{name}: {others[name](a.folder) if name in others else make(a.folder / name, name)}", flush=True)
         except Exception as error:
             failed += 1
