@@ -5,6 +5,7 @@
 #include "lib/Support/OpCopies.h"
 #include "lib/Support/Remarks.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "passes/annotate/DividedGradients.h"
 #include "passes/annotate/Parts.h"
 #include "passes/annotate/Passes.h"
 
@@ -28,7 +29,8 @@ struct Chain {
   /// One entry for the result of the product, then one per op: the dimension that the slices cut,
   /// and the number of columns of the product per index of that dimension.
   SmallVector<std::pair<int64_t, int64_t>> cuts;
-  SmallVector<nn::SliceOp> slices; ///< in the order of their columns
+  SmallVector<nn::SliceOp> slices;           ///< in the order of their columns
+  std::optional<ProductGradients> gradients; ///< those of the model's file
 };
 
 ArrayRef<int64_t> shapeOf(Value value) {
@@ -46,10 +48,8 @@ std::pair<int64_t, int64_t> columnsOf(nn::SliceOp slice, std::pair<int64_t, int6
 static BlockArgument parameter(Value value) {
   auto argument = dyn_cast<BlockArgument>(value);
   nn::StateOp state = argument ? nn::getState(argument) : nn::StateOp();
-  return state && state.getRole() == nn::Role::Param && !state.getNamesAttr() &&
-                 argument.hasOneUse()
-             ? argument
-             : BlockArgument();
+  return state && state.getRole() == nn::Role::Param && !state.getNamesAttr() ? argument
+                                                                              : BlockArgument();
 }
 
 /// Follows one op of the chain. Returns false if the columns cannot be followed through it.
@@ -63,8 +63,9 @@ static bool follow(Operation *op, Chain &chain) {
     Value other = op->getOperand(op->getOperand(0) == from ? 1 : 0);
     auto broadcast = other.getDefiningOp<nn::BroadcastOp>();
     BlockArgument bias = broadcast ? parameter(broadcast.getInput()) : BlockArgument();
-    if (!bias || chain.bias || !broadcast->hasOneUse() || shapeOf(bias).size() != 1 ||
-        shapeOf(bias)[0] != shape[dim] || unit != 1 || broadcast.getDims()[0] != dim)
+    if (!bias || !bias.hasOneUse() || chain.bias || !broadcast->hasOneUse() ||
+        shapeOf(bias).size() != 1 || shapeOf(bias)[0] != shape[dim] || unit != 1 ||
+        broadcast.getDims()[0] != dim)
       return false;
     chain.bias = bias;
     chain.cuts.push_back({dim, unit});
@@ -131,6 +132,20 @@ static bool readSlices(Value value, Chain &chain) {
   return chain.slices.size() > 1 && end == shapeOf(chain.product.getResult()).back();
 }
 
+/// Reads the gradients that the file has of the parameters. Returns false if they cannot be
+/// divided, or if the weight has another use.
+static bool readGradients(Chain &chain) {
+  if (!hasGivenGradient(chain.weight) && !(chain.bias && hasGivenGradient(chain.bias)))
+    return chain.weight.hasOneUse();
+  SmallVector<int64_t> sizes;
+  for (nn::SliceOp slice : chain.slices) {
+    auto [begin, end] = columnsOf(slice, chain.cuts.back());
+    sizes.push_back(end - begin);
+  }
+  chain.gradients = findProductGradients(chain.product, chain.weight, chain.bias, sizes);
+  return chain.gradients.has_value();
+}
+
 /// Finds what follows a product; nothing if its columns are not just cut.
 static std::optional<Chain> chainOf(nn::MatmulOp product) {
   Chain chain;
@@ -147,7 +162,9 @@ static std::optional<Chain> chainOf(nn::MatmulOp product) {
     chain.ops.push_back(op);
     value = op->getResult(0);
   }
-  return readSlices(value, chain) ? std::optional(std::move(chain)) : std::nullopt;
+  if (!readSlices(value, chain) || !readGradients(chain))
+    return std::nullopt;
+  return chain;
 }
 
 namespace {
@@ -206,10 +223,15 @@ Value Divider::rebuilt(Chain &chain, Value value, int64_t columns, Value bias) {
 
 void Divider::divide(Chain &chain) {
   bool transposed = chain.product.getTransposeRhs();
+  SmallVector<BlockArgument> weights, biases;
   for (auto [number, slice] : llvm::enumerate(chain.slices)) {
     auto [begin, end] = columnsOf(slice, chain.cuts.back());
-    Value weight = parts.add(chain.weight, Twine(number), transposed ? 0 : 1, begin, end - begin);
-    Value bias = chain.bias ? parts.add(chain.bias, Twine(number), 0, begin, end - begin) : Value();
+    BlockArgument weight =
+        parts.add(chain.weight, Twine(number), transposed ? 0 : 1, begin, end - begin);
+    BlockArgument bias =
+        chain.bias ? parts.add(chain.bias, Twine(number), 0, begin, end - begin) : BlockArgument();
+    weights.push_back(weight);
+    biases.push_back(bias);
     builder.setInsertionPoint(slice);
     copies.current = chain.product;
     auto type = cast<RankedTensorType>(chain.product.getResult().getType());
@@ -218,6 +240,8 @@ void Divider::divide(Chain &chain) {
     made.getResult().setType(type.clone({type.getDimSize(0), end - begin}));
     slice.getResult().replaceAllUsesWith(rebuilt(chain, made.getResult(), end - begin, bias));
   }
+  if (chain.gradients)
+    divideGradients(*chain.gradients, weights, biases);
   for (nn::SliceOp slice : chain.slices)
     slice.erase();
   SmallVector<Operation *> broadcasts;
@@ -248,9 +272,18 @@ struct DivideParametersPass : impl::DivideParametersPassBase<DivideParametersPas
       return;
     Divider divider(function, ranks);
     SmallVector<nn::MatmulOp> products(function.getOps<nn::MatmulOp>());
-    for (nn::MatmulOp product : products)
-      if (std::optional<Chain> chain = chainOf(product); chain && divider.worksFor(*chain))
-        divider.divide(*chain);
+    llvm::DenseSet<Operation *> erased; // with a chain before: the products of its gradients
+    for (nn::MatmulOp product : products) {
+      if (erased.contains(product))
+        continue;
+      std::optional<Chain> chain = chainOf(product);
+      if (!chain || !divider.worksFor(*chain))
+        continue;
+      if (chain->gradients)
+        erased.insert_range(
+            ArrayRef<Operation *>{chain->gradients->ofInput, chain->gradients->ofWeight});
+      divider.divide(*chain);
+    }
     divider.parts.finish();
     if (divider.count > 0)
       emitDecision(module.getLoc(), "divide-parameters",

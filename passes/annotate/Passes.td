@@ -392,6 +392,8 @@ def DivideParametersPass : Pass<"shale-divide-parameters", "::mlir::ModuleOp"> {
     Between the product and the slices there may be the addition of the bias,
     reshapes and transposes. A parameter with another use, or with a second name, is
     left alone, and so is a part that the number of tensor ranks does not divide.
+    Gradients that the model's file computes (`nn.gradient_of`) are divided as well if
+    they are products and a sum of one tensor, which joins one for each part.
 
     Before:
 

@@ -108,3 +108,56 @@ func.func @left_alone(%x: tensor<4x8xf32>, %gap: tensor<8x8xf32> {nn.state = @ga
   %71 = nn.slice %8 starts = [0, 4] limits = [4, 8] strides = [1, 1] : tensor<4x8xf32> -> tensor<4x4xf32>
   return %3, %used : tensor<4x8xf32>, tensor<8x8xf32>
 }
+
+// -----
+
+// Gradients that the file computes are divided as the product is: that of the input is a sum, those of the parameters are results.
+// CHECK-LABEL: func.func @forward
+// CHECK-SAME: %[[X:.*]]: tensor<6x4xf32>, %[[GQ:.*]]: tensor<2x3x4xf32>, %[[GK:.*]]: tensor<2x3x2xf32>, %[[W0:.*]]: tensor<4x4xf32> {nn.state = @"w/0"}, %[[B0:.*]]: tensor<4xf32> {nn.state = @"b/0"}, %[[W1:.*]]: tensor<2x4xf32>
+// CHECK-SAME: -> (tensor<2x3x4xf32>, tensor<2x3x2xf32>, tensor<6x4xf32>, tensor<4x4xf32> {nn.gradient_of = @"w/0"}, tensor<4xf32> {nn.gradient_of = @"b/0"}, tensor<2x4xf32> {nn.gradient_of = @"w/1"}, tensor<2xf32> {nn.gradient_of = @"b/1"})
+// CHECK-NOT: nn.concat
+// CHECK: %[[Q:.*]] = nn.reshape %[[GQ]] {nn.scope = "h"} : tensor<2x3x4xf32> -> tensor<6x4xf32>
+// CHECK: %[[K:.*]] = nn.reshape %[[GK]] {nn.scope = "h"} : tensor<2x3x2xf32> -> tensor<6x2xf32>
+// CHECK: %[[DX0:.*]] = nn.matmul %[[Q]], %[[W0]] {nn.scope = "h"} : (tensor<6x4xf32>, tensor<4x4xf32>) -> tensor<6x4xf32>
+// CHECK: %[[DX1:.*]] = nn.matmul %[[K]], %[[W1]] {nn.scope = "h"}
+// CHECK: %[[DX:.*]] = nn.add %[[DX0]], %[[DX1]] {nn.scope = "h"}
+// CHECK: %[[DW0:.*]] = nn.matmul %[[Q]], %[[X]] transpose_lhs : (tensor<6x4xf32>, tensor<6x4xf32>) -> tensor<4x4xf32>
+// CHECK: %[[DW1:.*]] = nn.matmul %[[K]], %[[X]] transpose_lhs : (tensor<6x2xf32>, tensor<6x4xf32>) -> tensor<2x4xf32>
+// CHECK: %[[DB0:.*]] = nn.reduce sum %[[Q]] dims = [0] : tensor<6x4xf32> -> tensor<4xf32>
+// CHECK: %[[DB1:.*]] = nn.reduce sum %[[K]] dims = [0]
+// CHECK: return {{.*}}, {{.*}}, %[[DX]], %[[DW0]], %[[DB0]], %[[DW1]], %[[DB1]]
+dist.mesh @mesh <[tensor "tp"=2]>
+nn.state @w role = param type = tensor<6x4xf32>
+nn.state @b role = param type = tensor<6xf32>
+func.func @forward(%x: tensor<6x4xf32>, %gq: tensor<2x3x4xf32>, %gk: tensor<2x3x2xf32>, %w: tensor<6x4xf32> {nn.state = @w}, %b: tensor<6xf32> {nn.state = @b})
+    -> (tensor<2x3x4xf32>, tensor<2x3x2xf32>, tensor<6x4xf32>, tensor<6x4xf32> {nn.gradient_of = @w, nn.name = "grad.w"}, tensor<6xf32> {nn.gradient_of = @b}) {
+  %0 = nn.matmul %x, %w transpose_rhs {nn.scope = "h"} : (tensor<6x4xf32>, tensor<6x4xf32>) -> tensor<6x6xf32>
+  %1 = nn.broadcast %b dims = [1] : tensor<6xf32> -> tensor<6x6xf32>
+  %2 = nn.add %0, %1 : tensor<6x6xf32>
+  %3 = nn.reshape %2 : tensor<6x6xf32> -> tensor<2x3x6xf32>
+  %q = nn.slice %3 starts = [0, 0, 0] limits = [2, 3, 4] strides = [1, 1, 1] : tensor<2x3x6xf32> -> tensor<2x3x4xf32>
+  %k = nn.slice %3 starts = [0, 0, 4] limits = [2, 3, 6] strides = [1, 1, 1] : tensor<2x3x6xf32> -> tensor<2x3x2xf32>
+  %4 = nn.concat %gq, %gk dim = 2 : (tensor<2x3x4xf32>, tensor<2x3x2xf32>) -> tensor<2x3x6xf32>
+  %5 = nn.reshape %4 {nn.scope = "h"} : tensor<2x3x6xf32> -> tensor<6x6xf32>
+  %dx = nn.matmul %5, %w {nn.scope = "h"} : (tensor<6x6xf32>, tensor<6x4xf32>) -> tensor<6x4xf32>
+  %dw = nn.matmul %5, %x transpose_lhs : (tensor<6x6xf32>, tensor<6x4xf32>) -> tensor<6x4xf32>
+  %db = nn.reduce sum %5 dims = [0] : tensor<6x6xf32> -> tensor<6xf32>
+  return %q, %k, %dx, %dw, %db : tensor<2x3x4xf32>, tensor<2x3x2xf32>, tensor<6x4xf32>, tensor<6x4xf32>, tensor<6xf32>
+}
+
+// -----
+
+// Gradients of other parts than those of the product stay whole, and so do the parameters: the file may compute them of anything.
+// CHECK: nn.state @w role = param type = tensor<4x4xf32>
+// CHECK: nn.concat
+dist.mesh @mesh <[tensor "tp"=2]>
+nn.state @w role = param type = tensor<4x4xf32>
+func.func @forward(%x: tensor<6x4xf32>, %g: tensor<6x1xf32>, %h: tensor<6x3xf32>, %w: tensor<4x4xf32> {nn.state = @w})
+    -> (tensor<6x2xf32>, tensor<6x2xf32>, tensor<4x4xf32> {nn.gradient_of = @w}) {
+  %0 = nn.matmul %x, %w : (tensor<6x4xf32>, tensor<4x4xf32>) -> tensor<6x4xf32>
+  %q = nn.slice %0 starts = [0, 0] limits = [6, 2] strides = [1, 1] : tensor<6x4xf32> -> tensor<6x2xf32>
+  %k = nn.slice %0 starts = [0, 2] limits = [6, 4] strides = [1, 1] : tensor<6x4xf32> -> tensor<6x2xf32>
+  %1 = nn.concat %g, %h dim = 1 : (tensor<6x1xf32>, tensor<6x3xf32>) -> tensor<6x4xf32>
+  %dw = nn.matmul %x, %1 transpose_lhs : (tensor<6x4xf32>, tensor<6x4xf32>) -> tensor<4x4xf32>
+  return %q, %k, %dw : tensor<6x2xf32>, tensor<6x2xf32>, tensor<4x4xf32>
+}
