@@ -32,6 +32,9 @@ def AutodiffPass : Pass<"shale-autodiff", "::mlir::ModuleOp"> {
     loss. If the loss is a sum divided by a count, each gradient is multiplied by the divisor before
     micro-batches are added up, which gives the gradients of the sum. The loss is not scaled for f16.
 
+    A result of `@forward` after the first three that has the `nn.state` of a buffer is the buffer's new
+    value. The buffer becomes running: `@step` and the functions of other micro-batches return the new value.
+
     With `accumulate` = K above 1 a step consumes K micro-batches, one call each:
     `@accumulate_first(inputs, states, accumulators) -> accumulators` starts the
     sums of the gradients, of the loss and of its count, `@accumulate` (K above 2)

@@ -17,12 +17,13 @@ def NN_StateOp : NN_Op<"state", [Symbol]> {
     gradient accumulator belongs to, or the residual that an accumulator becomes if the step is not left out. A moment is the optimizer's state; `slot` is
     its name in the optimizer's description and in checkpoints. An accumulator holds a sum over the
     micro-batches of a step; its value between steps is meaningless. A running state is a buffer
-    that every micro-batch changes, and no optimizer: a statistic of batch normalization. A divided state is
+    that every micro-batch changes, and no optimizer: a statistic of batch normalization, or a buffer whose new value is a result of
+    `@forward` with its `nn.state`. A divided state is
     a parameter whose parts are states of their own (`nn.part`): it has the name, shape and initial value, and no function reads it.
     A residual is what the rank has not sent yet of its gradients, because they are rounded (`dist.quantization_error`): each rank has a
     value of its own, of the state's type, which begins with zero.
 
-    Life: made by import (parameters, buffers) and autodiff (moments; a buffer that `nn.running_statistic` reads becomes running); the
+    Life: made by import (parameters, buffers) and autodiff (moments; a buffer that `nn.running_statistic` reads, or whose new value `@forward` returns, becomes running); the
     annotate passes set unit, trained and factors; lives up to codegen, which
     writes the program's tables from it.
 

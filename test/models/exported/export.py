@@ -176,7 +176,7 @@ def make(folder, name):
     buffers = recorded.pop("shale.buffers", "")
     if buffers != ("average\tnext.average" if name == "untraced-Teacher" else ""):
         raise RuntimeError(f"the file records that these buffers change: {buffers}")
-    known = {"shale.wrapper": ("model",), "shale.batch": ("given",), "shale.gradients": ("traced",), "shale.blocks": ("autocast",)}
+    known = {"shale.wrapper": ("model",), "shale.batch": ("given",), "shale.blocks": ("autocast",)}
     if "shale.wrapper" not in recorded or any(value not in known.get(key, ()) for key, value in recorded.items()):
         raise RuntimeError("the file does not record the module that export.py wraps around the user's")
     if ("embedding.weight\thead.weight" in frozen) != (name == "own-frozen") or len(frozen) != (11 if name == "own-frozen" else 0):

@@ -13,7 +13,7 @@ import pathlib
 import sympy
 import torch
 from torch import nn
-from torch._decomp import core_aten_decompositions
+from torch._decomp import core_aten_decompositions, get_decompositions
 from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses import FakeTensorMode
 from torch.fx import traceback
@@ -31,9 +31,11 @@ aten = torch.ops.aten
 
 
 def decompositions():
-    """What the exporter has no operators for, or wrong ones: its nll_loss_forward returns a total weight that is not one."""
+    """What the exporter has no operators for, or wrong ones: its nll_loss_forward returns a total weight that is not one, and a
+    BatchNormalization would change running statistics that the step itself computes."""
     kept = {aten.native_dropout_backward.default, *translations.table()}
-    known = {**core_aten_decompositions(), **backward.TABLE}
+    batch_norms = (aten.native_batch_norm, aten._native_batch_norm_legit)
+    known = {**core_aten_decompositions(), **get_decompositions(batch_norms), **backward.TABLE}
     return {**{kind: known[kind] for kind in known if kind not in kept}, **translations.decompositions()}
 
 
@@ -200,13 +202,14 @@ class Trace:
         check_branches(environment, names)
         for node in self.graph.graph.find_nodes(op="call_function", target=aten.alias.default):
             node.replace_all_uses_with(node.args[0])  # nodes read parameters themselves, as in a forward graph
+        self.drop_unchanged()
         multiply_by_noise(self.graph.graph)
+        self.graph.recompile()
 
     def step(self, *given):
         first, second = len(self.parameters), len(self.parameters) + len(self.buffers)
         leaves = [leaf_of(*pair) for pair in zip(self.parameters, given[:first])]
         states = [value.clone() for value in given[first:second]]
-        versions = [state._version for state in states]
         with replaced(self.parameters, leaves), replaced(self.buffers, states):
             loss = self.module(*given[second:])
             after = [entries[name] for (entries, name), *_ in self.buffers.values()]
@@ -217,10 +220,22 @@ class Trace:
                 self.scopes.mark(())
                 loss.backward(seed)
         self.trained = [of for of, leaf in zip(self.parameters, leaves) if leaf.grad is not None]
-        found = {of: new for of, old, new, version in zip(self.buffers, states, after, versions)
-                 if new.is_floating_point() and (new is not old or new._version != version)}
-        self.changed = list(found)
-        return [loss, *(leaf.grad for leaf in leaves if leaf.grad is not None), *found.values()]
+        return [loss, *(leaf.grad for leaf in leaves if leaf.grad is not None), *after]
+
+    def drop_unchanged(self):
+        """Leaves the new values of the buffers that the step changes. Versions of tensors do not tell: batch normalization changes its running
+        statistics without a new version."""
+        output = self.graph.graph.output_node()
+        results = output.args[0]
+        first = len(results) - len(self.buffers)
+
+        def is_changed(of, node):
+            is_copy = node.op == "call_function" and node.target is aten.clone.default and node.args[0].op == "placeholder"
+            return of.is_floating_point() and not is_copy
+
+        kept = {of: node for of, node in zip(self.buffers, results[first:]) if is_changed(of, node)}
+        self.changed = list(kept)
+        output.args = ([*results[:first], *kept.values()],)
 
     def modules(self):
         """The module of the first node of each operator, by the operator's name."""
@@ -262,5 +277,5 @@ def mark(program, record):
         if stack and source.op == "call_function":
             node.metadata_props["pkg.torch.onnx.name_scopes"] = repr([name for name, _ in stack] + [source.name])
             node.metadata_props["pkg.torch.onnx.class_hierarchy"] = repr([kind for _, kind in stack] + [str(source.target)])
-    program.model.graph.metadata_props.update({"shale.gradients": "traced", **record})
+    program.model.graph.metadata_props.update(record)
     translations.complete(program)
