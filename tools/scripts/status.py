@@ -79,13 +79,13 @@ def functions():
     return found
 
 
-# Folds constants, so the ops that it creates belong to no operator.
-FOLDING = "finish"
+# Folds constants, and makes a constant of a number: the ops that they create belong to no operator.
+UNLISTED = ("finish", "like")
 CALL = re.compile(r"(\w+\.|\w+->)?\b(\w+)(<[^<>;(){}]*>)?\(")
 
 
 # Functions that the families of handlers share.
-SHARED = {name for path in (FRONTEND / "Ops").glob("*.h") for name in re.findall(r"^mlir::Value (\w+)\(", path.read_text(), re.M)}
+SHARED = {name for path in (FRONTEND / "Ops").glob("*.h") for name in re.findall(r"^mlir::(?:Value |Operation \*)(\w+)\(", path.read_text(), re.M)}
 
 
 def created(place, text, known, ops, seen):
@@ -100,7 +100,7 @@ def created(place, text, known, ops, seen):
         else:
             places = [place] + [other for other, function in known if function == name and name in SHARED]
         key = next((key for where in places for key in ((where, name + "<>"), (where, name)) if key in known and (bool(typed) == key[1].endswith("<>") or where not in ("Node", "Translator"))), None)
-        if key and key not in seen and name != FOLDING:
+        if key and key not in seen and name not in UNLISTED:
             seen.add(key)
             result |= created(key[0], known[key], known, ops, seen)
     return result
@@ -155,8 +155,8 @@ def print_operators(ops, handlers):
     low, high = bounds()
     print(f"""## ONNX operators
 
-Operator sets {low} to {high} are read. *From* is the operator set from which on a handler takes the operator. *Becomes* are the `nn` ops that it may create;
-what depends on shapes and constants alone is computed at import. *Gradient*: `-` where nothing is differentiable (constants,
+Operator sets {low} to {high} are read. *From* is the operator set from which on a handler takes the operator. *Becomes* are the `nn` ops that it may create, but for
+numbers as constants; what depends on shapes and constants alone is computed at import. *Gradient*: `-` where nothing is differentiable (constants,
 truth values); *handed on* where a tensor stays what it is. Operators of other names are refused, each with its first node.
 
 | operator | from | becomes | gradient | compiled to |

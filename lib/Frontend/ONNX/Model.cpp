@@ -7,7 +7,6 @@
 #include "lib/Support/InputFile.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/ConvertUTF.h"
-#include "llvm/Support/JSON.h"
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
@@ -16,21 +15,6 @@ using namespace shale;
 using namespace shale::onnx;
 using llvm::createStringError;
 using llvm::Expected;
-
-std::string onnx::displayName(StringRef name) {
-  std::string text = llvm::json::fixUTF8(name.take_front(200));
-  if (name.size() > 200)
-    text += "...";
-  return text;
-}
-
-std::string onnx::listOf(ArrayRef<std::string> names, size_t most) {
-  std::string text;
-  for (size_t i = 0; i < std::min(names.size(), most); ++i)
-    text += (i ? ", '" : "'") + names[i] + "'";
-  return names.size() > most ? text + " and " + std::to_string(names.size() - most) + " more"
-                             : text;
-}
 
 Type onnx::elementType(MLIRContext *context, int32_t dataType, std::string &why) {
   switch (dataType) {

@@ -3,6 +3,7 @@
 #define SHALE_FRONTEND_ONNX_MODEL_H
 
 #include "lib/Frontend/ONNX/Model.pb.h"
+#include "lib/Frontend/ONNX/Text.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "llvm/ADT/StringMap.h"
@@ -21,12 +22,6 @@ struct FileRange {
   int64_t offset = 0;
   int64_t length = 0;
 };
-
-/// Returns a name from a file as text: invalid UTF-8 is replaced, and a name of
-/// more than 200 bytes is cut.
-std::string displayName(llvm::StringRef name);
-/// Returns "'a', 'b' and 3 more": at most `most` names, in quotes.
-std::string listOf(llvm::ArrayRef<std::string> names, size_t most = 8);
 
 /// Returns the element type of an ONNX data type, or null with the reason in
 /// `why`.

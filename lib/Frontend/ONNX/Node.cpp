@@ -1,6 +1,7 @@
 //===- Node.cpp - One node while it is translated -------------------------===//
 #include "lib/Frontend/ONNX/Building.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
@@ -27,11 +28,11 @@ bool NodePlace::isFromPyTorch() const { return building.isFromPyTorch(); }
 
 std::string NodePlace::tracedAs() const { return readFxNode(proto).target; }
 
-LogicalResult NodePlace::error(const Twine &message) {
+Refused NodePlace::error(const Twine &message) {
   if (!failedOnce)
     building.error(message);
   failedOnce = true;
-  return failure();
+  return {};
 }
 
 //===----------------------------------------------------------------------===//
@@ -89,6 +90,13 @@ std::string NodeAttributes::stringAttr(StringRef name, StringRef missing) {
     (void)error("attribute '" + name + "' must be a string");
   }
   return attr ? attr->s() : missing.str();
+}
+
+std::string NodeAttributes::choiceAttr(StringRef name, ArrayRef<StringRef> choices) {
+  std::string text = stringAttr(name, choices.front());
+  if (!llvm::is_contained(choices, text))
+    (void)error(name + " '" + displayName(text) + "' is not one of " + llvm::join(choices, ", "));
+  return text;
 }
 
 std::optional<SmallVector<int64_t>> NodeAttributes::intsAttr(StringRef name) {
@@ -169,22 +177,16 @@ LogicalResult NodeValues::require(int count) {
   return success();
 }
 
-LogicalResult NodeValues::requireFloats(int count) {
-  if (failed(require(count)))
+LogicalResult NodeValues::require(Needs needs) {
+  if (failed(require(needs.count)))
     return failure();
-  for (int i = 0; i < count; ++i)
-    if (!isa<FloatType>(type(input(i)).getElementType()))
-      return error("operand " + Twine(i) + " must have floats, but is " + name(type(input(i))) +
-                   ": cast it first");
-  return success();
-}
-
-LogicalResult NodeValues::requireNumbers(int operand) {
-  if (failed(require(operand + 1)))
-    return failure();
-  if (type(input(operand)).getElementType().isInteger(1))
-    return error("operand " + Twine(operand) + " must have numbers, but is " +
-                 name(type(input(operand))) + ": cast it first");
+  for (int i = 0; i < needs.count; ++i) {
+    Type element = type(input(i)).getElementType();
+    if (needs.kind == Needs::Floats && !isa<FloatType>(element))
+      return error("operand {} must have floats, but is {}: cast it first", i, input(i));
+    if (needs.kind == Needs::Numbers && element.isInteger(1))
+      return error("operand {} must have numbers, but is {}: cast it first", i, input(i));
+  }
   return success();
 }
 

@@ -9,6 +9,7 @@
 #define SHALE_FRONTEND_ONNX_NODE_H
 
 #include "dialects/nn/NN.h"
+#include "lib/Frontend/ONNX/Text.h"
 #include "llvm/ADT/SmallBitVector.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Error.h"
@@ -27,23 +28,49 @@ struct Scope;
 
 /// Translates one node. Returns failure after an error on it.
 using Handler = mlir::LogicalResult (*)(Node &);
+/// Returns the only result of a node; null after an error on it.
+using Formula = mlir::Value (*)(Node &);
 
-/// Handlers by (domain, type), each from a version of its operator set on.
+/// The operands that an operator must have: the first `count`, of that kind.
+struct Needs {
+  int count = 0;
+  enum Kind { Any, Floats, Numbers } kind = Any;
+};
+constexpr Needs needs(int count) { return {count, Needs::Any}; }
+constexpr Needs floats(int count) { return {count, Needs::Floats}; }
+/// Numbers are no truth values.
+constexpr Needs numbers(int count) { return {count, Needs::Numbers}; }
+
+/// How the nodes of an operator are imported: by a handler, or by a formula.
+struct Operator {
+  Handler handler = nullptr;
+  Formula formula = nullptr;
+  Needs needs = {};
+
+  explicit operator bool() const { return handler || formula; }
+  /// Checks the operands and sets the results. Returns failure after an error on the node.
+  mlir::LogicalResult import(Node &node) const;
+};
+
+/// Operators by (domain, type), each from a version of its operator set on.
 class HandlerRegistry {
 public:
   /// The domain of standard operators is "".
-  void add(llvm::StringRef domain, llvm::StringRef type, int64_t since, Handler handler) {
-    table[(domain + "::" + type).str()][since] = handler;
+  void add(llvm::StringRef domain, llvm::StringRef type, int64_t since, Handler handler,
+           Needs needs = {}) {
+    table[(domain + "::" + type).str()][since] = {handler, nullptr, needs};
   }
-  /// Adds the handlers of another registry. Adds none and fails if an operator of it has handlers
-  /// here.
+  void add(llvm::StringRef domain, llvm::StringRef type, int64_t since, Formula formula,
+           Needs needs) {
+    table[(domain + "::" + type).str()][since] = {nullptr, formula, needs};
+  }
+  /// Adds the operators of another registry. Adds none and fails if it has one that is here.
   llvm::Error merge(const HandlerRegistry &other);
-  /// Returns the newest handler whose version is not above `version`; null if
-  /// none.
-  Handler find(llvm::StringRef domain, llvm::StringRef type, int64_t version) const;
+  /// Returns the newest one whose version is not above `version`; an empty one if there is none.
+  Operator find(llvm::StringRef domain, llvm::StringRef type, int64_t version) const;
 
 private:
-  llvm::StringMap<std::map<int64_t, Handler>> table;
+  llvm::StringMap<std::map<int64_t, Operator>> table;
 };
 
 /// All handlers: one family of ops per file of Ops/, and those of plug-ins. Plug-ins add theirs
@@ -55,6 +82,14 @@ struct Operands {
   llvm::SmallVector<mlir::Value> values; // in order, null where absent
   /// The ONNX data types of operands that values do not have, 0 for others (Narrow.h).
   llvm::SmallVector<int32_t> narrowTypes;
+};
+
+/// What a function returns after an error, whatever its type is.
+struct Refused {
+  operator mlir::LogicalResult() const { return mlir::failure(); }
+  operator mlir::Value() const { return {}; }
+  operator mlir::Type() const { return {}; }
+  template <typename T> operator mlir::FailureOr<T>() const { return mlir::failure(); }
 };
 
 /// A node of the file, where it is, and errors on it.
@@ -72,7 +107,13 @@ public:
   const int depth;
   mlir::Location loc;
 
-  mlir::LogicalResult error(const llvm::Twine &message);
+  /// Emits the first error on the node.
+  Refused error(const llvm::Twine &message);
+  /// The same, with parts of the message in the place of each "{}".
+  template <typename... Parts>
+  Refused error(const char *pattern, const Said &first, Parts... more) {
+    return error(say(pattern, {first, Said(more)...}));
+  }
   bool hasFailed() const { return failedOnce; }
   /// The operation that PyTorch's exporter wrote the node for, "aten.clamp.Tensor", and empty for
   /// other nodes. Where an operator of ONNX stands for several, it selects the gradient at ties.
@@ -110,6 +151,8 @@ public:
   bool flagAttr(llvm::StringRef name, bool missing);
   double floatAttr(llvm::StringRef name, double missing);
   std::string stringAttr(llvm::StringRef name, llvm::StringRef missing);
+  /// A string that is one of `choices`, the first of which is the default.
+  std::string choiceAttr(llvm::StringRef name, llvm::ArrayRef<llvm::StringRef> choices);
   std::optional<llvm::SmallVector<int64_t>> intsAttr(llvm::StringRef name);
   bool attributesAreBad() const { return badAttributes; }
 
@@ -152,10 +195,7 @@ public:
   const Binding *sequence(int operand) const;
   /// Fails, with an error, unless operands [0, count) are present.
   mlir::LogicalResult require(int count);
-  /// The same, and they must have floats.
-  mlir::LogicalResult requireFloats(int count);
-  /// Fails, with an error, if the operand is absent or has truth values.
-  mlir::LogicalResult requireNumbers(int operand);
+  mlir::LogicalResult require(Needs needs);
   /// Appends the elements of an operand that must be a constant of integers.
   mlir::LogicalResult constantInts(int operand, llvm::SmallVectorImpl<int64_t> &values);
   std::optional<double> scalarConstant(mlir::Value value);
@@ -175,8 +215,23 @@ private:
   mutable llvm::SmallBitVector operandsRead;
 };
 
-/// Building of ops, and of movements of elements. Every function folds and returns null after an
-/// error.
+/// An operand of arithmetic: a value, or a number, which is a constant of the other operand's type.
+struct Operand {
+  mlir::Value value;
+  std::optional<double> number;
+
+  template <typename T> Operand(const T &from) {
+    if constexpr (std::is_arithmetic_v<T>)
+      number = double(from);
+    else
+      value = from;
+  }
+  /// Whether an error has left nothing.
+  bool isNull() const { return !value && !number; }
+};
+
+/// Building of ops, and of movements of elements. Every function folds, and returns null for null
+/// and after an error.
 class NodeOps : public NodeValues {
 public:
   using NodeValues::NodeValues;
@@ -189,18 +244,29 @@ public:
   void adopt(mlir::Operation *op);
   mlir::Value constant(mlir::RankedTensorType type, double value);
   mlir::Value constant(llvm::ArrayRef<int64_t> values);
+  /// Returns a constant of the value's type.
+  mlir::Value like(mlir::Value value, double number);
+  /// Returns the index of each element along a dimension. The default type is i64.
+  mlir::Value iota(llvm::ArrayRef<int64_t> shape, int64_t dim, mlir::Type element = {});
   mlir::Value cast(mlir::Value value, mlir::Type element);
   mlir::Value reshape(mlir::Value value, llvm::ArrayRef<int64_t> shape);
-  mlir::Value transpose(mlir::Value value, llvm::ArrayRef<int64_t> perm);
+  /// A transpose of a transpose becomes one if they are `joined`.
+  mlir::Value transpose(mlir::Value value, llvm::ArrayRef<int64_t> perm, bool joined = false);
   /// Broadcasts by numpy's rule: trailing dimensions are aligned.
   mlir::Value broadcast(mlir::Value value, llvm::ArrayRef<int64_t> shape);
   mlir::LogicalResult broadcastShape(llvm::ArrayRef<mlir::Value> values,
                                      llvm::SmallVectorImpl<int64_t> &shape);
   mlir::Value slice(mlir::Value value, llvm::ArrayRef<int64_t> starts,
                     llvm::ArrayRef<int64_t> limits, llvm::ArrayRef<int64_t> strides);
-  /// Puts elements of 0 before and after dimensions, and between their elements.
+  /// Returns elements [from, to) of one dimension.
+  mlir::Value part(mlir::Value value, int64_t dim, int64_t from, int64_t to, int64_t stride = 1);
+  /// Appends consecutive parts of a dimension. Fails, with an error, if their sizes are not its
+  /// size.
+  mlir::LogicalResult cut(mlir::Value value, int64_t dim, llvm::ArrayRef<int64_t> sizes,
+                          llvm::SmallVectorImpl<mlir::Value> &parts);
+  /// Puts elements of a number before and after dimensions, and between their elements.
   mlir::Value padded(mlir::Value value, llvm::ArrayRef<int64_t> low, llvm::ArrayRef<int64_t> high,
-                     llvm::ArrayRef<int64_t> interior);
+                     llvm::ArrayRef<int64_t> interior, double number = 0);
   /// Appends elements of 0 at the ends of dimensions, to `shape`.
   mlir::Value padded(mlir::Value value, llvm::ArrayRef<int64_t> shape);
   /// Joins values, which differ only in the size of dimension `dim`.
@@ -216,36 +282,48 @@ public:
     return value ? create<OpT>(value.getType(), value) : mlir::Value();
   }
   /// Broadcasts both, then applies OpT.
-  template <typename OpT> mlir::Value binary(mlir::Value lhs, mlir::Value rhs) {
-    mlir::Value values[] = {lhs, rhs};
-    llvm::SmallVector<int64_t> shape;
-    if (!lhs || !rhs || mlir::failed(broadcastShape(values, shape)))
-      return {};
-    if (type(lhs).getElementType() != type(rhs).getElementType()) {
-      (void)error("operands have element types " + name(type(lhs).getElementType()) + " and " +
-                  name(type(rhs).getElementType()));
-      return {};
-    }
-    lhs = broadcast(lhs, shape);
-    rhs = broadcast(rhs, shape);
-    return lhs && rhs ? create<OpT>(lhs.getType(), lhs, rhs) : mlir::Value();
+  template <typename OpT> mlir::Value binary(Operand lhs, Operand rhs) {
+    return mlir::succeeded(match(lhs, rhs)) ? create<OpT>(lhs.value.getType(), lhs.value, rhs.value)
+                                            : mlir::Value();
   }
-  mlir::Value binary(mlir::Value lhs, mlir::Value rhs, nn::Predicate predicate);
+  mlir::Value binary(Operand lhs, Operand rhs, nn::Predicate predicate);
   mlir::Value reduce(nn::ReduceKind kind, mlir::Value value, llvm::ArrayRef<int64_t> dims,
                      bool keepDims);
+  mlir::Value sum(mlir::Value value, llvm::ArrayRef<int64_t> dims, bool keepDims);
   mlir::Value matmul(mlir::Value lhs, mlir::Value rhs, bool transposeLhs = false,
                      bool transposeRhs = false);
   /// Broadcast both, then compute.
-  mlir::Value add(mlir::Value lhs, mlir::Value rhs);
-  mlir::Value sub(mlir::Value lhs, mlir::Value rhs);
-  mlir::Value mul(mlir::Value lhs, mlir::Value rhs);
+  mlir::Value add(Operand lhs, Operand rhs);
+  mlir::Value sub(Operand lhs, Operand rhs);
+  mlir::Value mul(Operand lhs, Operand rhs);
+  mlir::Value div(Operand lhs, Operand rhs);
+  mlir::Value max(Operand lhs, Operand rhs);
+  mlir::Value min(Operand lhs, Operand rhs);
+  mlir::Value both(mlir::Value lhs, mlir::Value rhs);
+  mlir::Value either(mlir::Value lhs, mlir::Value rhs);
+  /// Returns `yes` where the condition holds, else `no`, of one shape. At most one is a number.
+  mlir::Value select(mlir::Value condition, Operand yes, Operand no);
   /// Functions of each element.
+  mlir::Value abs(mlir::Value x);
   mlir::Value cos(mlir::Value x);
+  mlir::Value exp(mlir::Value x);
+  mlir::Value expm1(mlir::Value x);
+  mlir::Value floor(mlir::Value x);
   mlir::Value log(mlir::Value x);
+  mlir::Value log1p(mlir::Value x);
+  mlir::Value neg(mlir::Value x);
   mlir::Value relu(mlir::Value x);
+  mlir::Value rsqrt(mlir::Value x);
   mlir::Value sigmoid(mlir::Value x);
+  mlir::Value sin(mlir::Value x);
   mlir::Value sqrt(mlir::Value x);
   mlir::Value tanh(mlir::Value x);
+  /// Passes no gradient.
+  mlir::Value stopped(mlir::Value x);
+
+private:
+  /// Makes values of one shape and element type of two operands, at least one of which is a value.
+  mlir::LogicalResult match(Operand &lhs, Operand &rhs);
 };
 
 } // namespace shale::onnx

@@ -3,6 +3,7 @@
 #include "dialects/nn/Ops/Compare.h"
 #include "dialects/nn/Ops/Constant.h"
 #include "dialects/nn/Ops/Data.h"
+#include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Ops/Matmul.h"
 #include "dialects/nn/Ops/Reduce.h"
 #include "lib/Frontend/ONNX/Building.h"
@@ -35,6 +36,15 @@ Value NodeOps::constant(ArrayRef<int64_t> values) {
   return nn::ConstantOp::create(builder, loc, DenseElementsAttr::get(type, values));
 }
 
+Value NodeOps::like(Value value, double number) {
+  return value ? constant(type(value), number) : Value();
+}
+
+Value NodeOps::iota(ArrayRef<int64_t> shape, int64_t dim, Type element) {
+  auto type = RankedTensorType::get(shape, element ? element : builder.getI64Type());
+  return nn::IotaOp::create(builder, loc, type, dim);
+}
+
 Value NodeOps::reshape(Value value, ArrayRef<int64_t> shape) {
   if (!value || type(value).getShape() == shape)
     return value;
@@ -43,19 +53,20 @@ Value NodeOps::reshape(Value value, ArrayRef<int64_t> shape) {
   return create<nn::ReshapeOp>(RankedTensorType::get(shape, type(value).getElementType()), value);
 }
 
-Value NodeOps::transpose(Value value, ArrayRef<int64_t> perm) {
+Value NodeOps::transpose(Value value, ArrayRef<int64_t> perm, bool joined) {
   if (!value)
     return {};
-  SmallVector<int64_t> shape;
-  bool identity = true;
-  for (auto [i, p] : llvm::enumerate(perm)) {
-    shape.push_back(type(value).getDimSize(p));
-    identity &= int64_t(i) == p;
+  SmallVector<int64_t> order(perm), shape;
+  if (auto inner = joined ? value.getDefiningOp<nn::TransposeOp>() : nn::TransposeOp()) {
+    for (int64_t &dim : order)
+      dim = inner.getPerm()[dim];
+    value = inner.getInput();
   }
-  if (identity)
+  if (llvm::is_sorted(order))
     return value;
-  return create<nn::TransposeOp>(RankedTensorType::get(shape, type(value).getElementType()), value,
-                                 perm);
+  for (int64_t dim : order)
+    shape.push_back(type(value).getDimSize(dim));
+  return create<nn::TransposeOp>(type(value).clone(shape), value, order);
 }
 
 LogicalResult NodeOps::broadcastShape(ArrayRef<Value> values, SmallVectorImpl<int64_t> &shape) {
@@ -99,8 +110,30 @@ Value NodeOps::slice(Value value, ArrayRef<int64_t> starts, ArrayRef<int64_t> li
                              starts, limits, strides);
 }
 
+Value NodeOps::part(Value value, int64_t dim, int64_t from, int64_t to, int64_t stride) {
+  if (!value)
+    return {};
+  SmallVector<int64_t> starts(type(value).getRank(), 0), limits(type(value).getShape()),
+      strides(starts.size(), 1);
+  starts[dim] = from, limits[dim] = to, strides[dim] = stride;
+  return slice(value, starts, limits, strides);
+}
+
+LogicalResult NodeOps::cut(Value value, int64_t dim, ArrayRef<int64_t> sizes,
+                           SmallVectorImpl<Value> &parts) {
+  int64_t size = type(value).getDimSize(dim), at = 0;
+  for (int64_t own : sizes) {
+    if (own < 0 || own > size - at)
+      return error("parts do not sum to the dimension's size {}", size);
+    parts.push_back(part(value, dim, at, at + own));
+    at += own;
+  }
+  return at == size ? success()
+                    : LogicalResult(error("parts sum to {}, the dimension has {}", at, size));
+}
+
 Value NodeOps::padded(Value value, ArrayRef<int64_t> low, ArrayRef<int64_t> high,
-                      ArrayRef<int64_t> interior) {
+                      ArrayRef<int64_t> interior, double number) {
   if (!value)
     return {};
   SmallVector<int64_t> shape(type(value).getShape());
@@ -108,7 +141,7 @@ Value NodeOps::padded(Value value, ArrayRef<int64_t> low, ArrayRef<int64_t> high
     size += low[d] + high[d] + std::max<int64_t>(size - 1, 0) * interior[d];
   auto list = [&](ArrayRef<int64_t> values) { return builder.getDenseI64ArrayAttr(values); };
   return create<nn::PadOp>(type(value).clone(shape), value, list(low), list(high), list(interior),
-                           builder.getF64FloatAttr(0));
+                           builder.getF64FloatAttr(number));
 }
 
 Value NodeOps::padded(Value value, ArrayRef<int64_t> shape) {
@@ -160,21 +193,68 @@ Value Node::reduce(nn::ReduceKind kind, Value value, ArrayRef<int64_t> dims, boo
   return keepDims ? reshape(result, kept) : result;
 }
 
-Value Node::binary(Value lhs, Value rhs, nn::Predicate predicate) {
-  Value values[] = {lhs, rhs};
-  SmallVector<int64_t> shape;
-  if (!lhs || !rhs || failed(broadcastShape(values, shape)))
-    return {};
-  lhs = broadcast(lhs, shape);
-  rhs = broadcast(rhs, shape);
-  if (!lhs || !rhs)
-    return {};
-  if (lhs.getType() != rhs.getType()) {
-    (void)error("operands have types " + name(lhs.getType()) + " and " + name(rhs.getType()));
-    return {};
-  }
-  return create<nn::CompareOp>(type(lhs).clone(builder.getI1Type()), predicate, lhs, rhs);
+Value Node::sum(Value value, ArrayRef<int64_t> dims, bool keepDims) {
+  return reduce(nn::ReduceKind::Sum, value, dims, keepDims);
 }
+
+LogicalResult Node::match(Operand &lhs, Operand &rhs) {
+  if (lhs.isNull() || rhs.isNull())
+    return failure();
+  if (lhs.number)
+    lhs.value = like(rhs.value, *lhs.number);
+  if (rhs.number)
+    rhs.value = like(lhs.value, *rhs.number);
+  SmallVector<int64_t> shape;
+  if (failed(broadcastShape({lhs.value, rhs.value}, shape)))
+    return failure();
+  Type one = type(lhs.value).getElementType(), other = type(rhs.value).getElementType();
+  if (one != other)
+    return error("operands have element types {} and {}", one, other);
+  lhs.value = broadcast(lhs.value, shape);
+  rhs.value = broadcast(rhs.value, shape);
+  return success(lhs.value && rhs.value);
+}
+
+Value Node::binary(Operand lhs, Operand rhs, nn::Predicate predicate) {
+  if (failed(match(lhs, rhs)))
+    return {};
+  return create<nn::CompareOp>(type(lhs.value).clone(builder.getI1Type()), predicate, lhs.value,
+                               rhs.value);
+}
+
+Value Node::select(Value condition, Operand yes, Operand no) {
+  if (!condition || yes.isNull() || no.isNull())
+    return {};
+  if (yes.number)
+    yes.value = like(no.value, *yes.number);
+  if (no.number)
+    no.value = like(yes.value, *no.number);
+  return create<nn::SelectOp>(yes.value.getType(), condition, yes.value, no.value);
+}
+
+Value Node::add(Operand lhs, Operand rhs) { return binary<nn::AddOp>(lhs, rhs); }
+Value Node::sub(Operand lhs, Operand rhs) { return binary<nn::SubOp>(lhs, rhs); }
+Value Node::mul(Operand lhs, Operand rhs) { return binary<nn::MulOp>(lhs, rhs); }
+Value Node::div(Operand lhs, Operand rhs) { return binary<nn::DivOp>(lhs, rhs); }
+Value Node::max(Operand lhs, Operand rhs) { return binary<nn::MaxOp>(lhs, rhs); }
+Value Node::min(Operand lhs, Operand rhs) { return binary<nn::MinOp>(lhs, rhs); }
+Value Node::both(Value lhs, Value rhs) { return binary<nn::AndOp>(lhs, rhs); }
+Value Node::either(Value lhs, Value rhs) { return binary<nn::OrOp>(lhs, rhs); }
+Value Node::abs(Value x) { return unary<nn::AbsOp>(x); }
+Value Node::cos(Value x) { return unary<nn::CosOp>(x); }
+Value Node::exp(Value x) { return unary<nn::ExpOp>(x); }
+Value Node::expm1(Value x) { return unary<nn::Expm1Op>(x); }
+Value Node::floor(Value x) { return unary<nn::FloorOp>(x); }
+Value Node::log(Value x) { return unary<nn::LogOp>(x); }
+Value Node::log1p(Value x) { return unary<nn::Log1pOp>(x); }
+Value Node::neg(Value x) { return unary<nn::NegOp>(x); }
+Value Node::relu(Value x) { return max(x, 0); }
+Value Node::rsqrt(Value x) { return unary<nn::RsqrtOp>(x); }
+Value Node::sigmoid(Value x) { return unary<nn::SigmoidOp>(x); }
+Value Node::sin(Value x) { return unary<nn::SinOp>(x); }
+Value Node::sqrt(Value x) { return unary<nn::SqrtOp>(x); }
+Value Node::tanh(Value x) { return unary<nn::TanhOp>(x); }
+Value Node::stopped(Value x) { return unary<nn::StopGradientOp>(x); }
 
 Value Node::matmul(Value lhs, Value rhs, bool transposeLhs, bool transposeRhs) {
   if (!lhs || !rhs)

@@ -55,16 +55,14 @@ LogicalResult Translator::translate(Node &node) {
       return node.hasFailed() ? failure() : success();
     return node.hasFailed() ? failure() : callFunction(*function, node);
   }
-  Handler handler =
+  Operator op =
       getHandlers().find(domainOf(node.proto.domain()), node.proto.op_type(), node.version);
-  if (!handler)
+  if (!op)
     return context.error("operator is not supported");
   if (Value whole = wholeOperation(node))
     node.set(0, whole);
-  else if (node.hasFailed() || failed(handler(node)))
-    return context.hasFailed() ? failure() : node.error("cannot be imported");
-  if (node.hasFailed())
-    return context.hasFailed() ? failure() : node.error("cannot be imported");
+  else if (node.hasFailed() || failed(op.import(node)) || node.hasFailed())
+    return context.hasFailed() ? failure() : LogicalResult(node.error("cannot be imported"));
   return failed(node.requireAllRead()) ? failure() : finishNarrow(node);
 }
 

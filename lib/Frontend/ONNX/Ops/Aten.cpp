@@ -228,9 +228,7 @@ static bool importLogSoftmaxGradient(Node &node) {
     return false;
   Value grad = of.grad;
   if (of.isMean) {
-    Value divisor =
-        node.create<nn::MaxOp>(grad.getType(), of.total, node.constant(Node::type(grad), 1));
-    grad = divisor ? node.binary<nn::DivOp>(grad, divisor) : Value();
+    grad = node.div(grad, node.max(of.total, 1));
     if (!grad)
       return false;
   }

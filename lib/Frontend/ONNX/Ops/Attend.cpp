@@ -25,10 +25,8 @@ Value onnx::splitHeads(Node &node, Value value, int64_t heads) {
   if (!value)
     return {};
   auto type = Node::type(value);
-  if (type.getRank() != 3 || heads < 1 || type.getDimSize(2) % heads != 0) {
-    (void)node.error("cannot split " + Node::name(type) + " into " + Twine(heads) + " heads");
-    return {};
-  }
+  if (type.getRank() != 3 || heads < 1 || type.getDimSize(2) % heads != 0)
+    return node.error("cannot split {} into {} heads", type, heads);
   int64_t batch = type.getDimSize(0), length = type.getDimSize(1);
   return node.transpose(node.reshape(value, {batch, length, heads, type.getDimSize(2) / heads}),
                         {0, 2, 1, 3});
@@ -47,27 +45,19 @@ Value onnx::joinHeads(Node &node, Value value) {
   return node.reshape(node.transpose(value, {0, 2, 1, 3}), joined);
 }
 
-Value onnx::bothSeen(Node &node, Value a, Value b) {
-  if (!a || !b)
-    return a ? a : b;
-  return node.binary<nn::AndOp>(a, b);
-}
+Value onnx::bothSeen(Node &node, Value a, Value b) { return a && b ? node.both(a, b) : a ? a : b; }
 
-Value onnx::numbers(Node &node, int64_t first, int64_t size, bool column) {
-  SmallVector<int64_t> shape = {size, 1};
-  if (!column)
-    std::swap(shape[0], shape[1]);
-  auto type = RankedTensorType::get(shape, node.builder.getI64Type());
-  Value count = nn::IotaOp::create(node.builder, node.loc, type, column ? 0 : 1);
-  return first == 0 ? count : node.binary<nn::AddOp>(count, node.constant(type, double(first)));
+Value onnx::positionRange(Node &node, int64_t first, int64_t size, bool column) {
+  Value count = column ? node.iota({size, 1}, 0) : node.iota({1, size}, 1);
+  return first == 0 ? count : node.add(count, double(first));
 }
 
 Value onnx::seenPositions(Node &node, const Attend &form) {
   int64_t queries = Node::type(form.query).getDimSize(2), keys = Node::type(form.key).getDimSize(2);
   Value seen;
   auto limit = [&](int64_t by, nn::Predicate predicate) {
-    Value own = numbers(node, form.offset + by, queries, /*column=*/true);
-    Value other = numbers(node, 0, keys, /*column=*/false);
+    Value own = positionRange(node, form.offset + by, queries, /*column=*/true);
+    Value other = positionRange(node, 0, keys, /*column=*/false);
     seen = bothSeen(node, seen, node.binary(other, own, predicate));
   };
   if (form.causal)
@@ -81,7 +71,7 @@ Value onnx::seenPositions(Node &node, const Attend &form) {
 
 Value onnx::withinLengths(Node &node, Value lengths, int64_t keys) {
   auto type = Node::type(lengths);
-  Value places = numbers(node, 0, keys, /*column=*/false);
+  Value places = positionRange(node, 0, keys, /*column=*/false);
   Value column =
       node.cast(node.reshape(lengths, {type.getNumElements(), 1}), node.builder.getI64Type());
   Value within = node.binary(places, column, nn::Predicate::LT);
@@ -115,8 +105,9 @@ static LogicalResult checkAttend(Node &node, const Attend &form) {
          q.getDimSize(3) == k.getDimSize(3) && k.getDimSize(1) > 0 && q.getDimSize(1) > 0 &&
          q.getDimSize(1) % k.getDimSize(1) == 0;
   if (!fits)
-    return node.error("queries " + Node::name(q) + ", keys " + Node::name(k) + " and values " +
-                      Node::name(v) + " do not fit: [batch, heads, positions, features]");
+    return node.error("queries {}, keys {} and values {} do not fit: [batch, heads, positions, "
+                      "features]",
+                      q, k, v);
   if (!std::isfinite(form.scale) || !std::isfinite(form.softcap) || form.softcap < 0)
     return node.error("scale and softcap must be finite, softcap not negative");
   SmallVector<int64_t> scores = {q.getDimSize(0), q.getDimSize(1), q.getDimSize(2),
@@ -129,9 +120,8 @@ static LogicalResult checkAttend(Node &node, const Attend &form) {
     for (size_t i = 0; broadcasts && i < shape.size(); ++i)
       broadcasts = shape[i] == 1 || shape[i] == scores[4 - shape.size() + i];
     if (!broadcasts)
-      return node.error("the mask " + Node::name(mask.getType()) +
-                        " does not broadcast to the scores [" + Twine(scores[0]) + ", " +
-                        Twine(scores[1]) + ", " + Twine(scores[2]) + ", " + Twine(scores[3]) + "]");
+      return node.error("the mask {} does not broadcast to the scores [{}, {}, {}, {}]", mask,
+                        scores[0], scores[1], scores[2], scores[3]);
   }
   return success();
 }
@@ -161,10 +151,8 @@ static Value direct(Node &node, const Attend &form, bool causal) {
   Value seen = form.seen ? rank4(node, form.seen) : Value();
   if (form.seen && !seen)
     return {};
-  if (nn::tensorBytes(q.clone(shape)) < 0) {
-    (void)node.error("the result's size overflows 64 bits");
-    return {};
-  }
+  if (nn::tensorBytes(q.clone(shape)) < 0)
+    return node.error("the result's size overflows 64 bits");
   auto unit = [&](bool set) { return set ? node.builder.getUnitAttr() : UnitAttr(); };
   auto op = nn::AttentionOp::create(
       node.builder, node.loc, TypeRange{q.clone(shape), q.clone(q.getShape().drop_back())},
@@ -195,45 +183,27 @@ Value onnx::attend(Node &node, Attend form, AttendScores *scores) {
   AttendScores &at = scores ? *scores : own;
   Value key = repeatHeads(node, form.key, q.getDimSize(1));
   Value value = repeatHeads(node, form.value, q.getDimSize(1));
-  at.product = node.matmul(form.query, key, false, /*transposeRhs=*/true);
-  auto scaled = [&](Value x, double by) {
-    return x ? node.binary<nn::MulOp>(x, node.constant(Node::type(x), by)) : Value();
-  };
-  at.product = scaled(at.product, form.scale);
+  at.product = node.mul(node.matmul(form.query, key, false, /*transposeRhs=*/true), form.scale);
   at.capped = at.product;
-  if (form.softcap != 0) {
-    Value bent = scaled(at.product, 1 / form.softcap);
-    at.capped = scaled(bent ? node.unary<nn::TanhOp>(bent) : Value(), form.softcap);
-  }
-  at.masked = at.capped;
-  if (form.added)
-    at.masked = node.binary<nn::AddOp>(at.masked, form.added);
+  if (form.softcap != 0)
+    at.capped = node.mul(node.tanh(node.mul(at.product, 1 / form.softcap)), form.softcap);
+  at.masked = form.added ? node.add(at.capped, form.added) : at.capped;
   if (!at.masked || !value)
     return {};
   auto type = Node::type(at.masked);
   if (form.seen && form.hidden) {
     auto row = RankedTensorType::get(Node::type(form.seen).getShape(), type.getElementType());
-    Value mask = node.create<nn::SelectOp>(row, form.seen, node.constant(row, 0),
-                                           node.constant(row, *form.hidden));
-    at.masked = node.binary<nn::AddOp>(at.masked, mask);
+    at.masked = node.add(at.masked, node.select(form.seen, node.constant(row, 0), *form.hidden));
   } else {
     places = bothSeen(node, form.seen, places);
   }
-  if (places) {
-    Value all = node.broadcast(places, type.getShape());
-    at.masked = at.masked && all ? node.create<nn::SelectOp>(type, all, at.masked,
-                                                             node.constant(type, -kInfinity))
-                                 : Value();
-  }
-  if (!at.masked)
-    return {};
+  if (places)
+    at.masked = node.select(node.broadcast(places, type.getShape()), at.masked, -kInfinity);
   at.weights = node.unary<nn::SoftmaxOp>(at.masked);
   // A row that sees nothing is NaN: it becomes 0.
   if (at.weights && (places || (form.added && !isFiniteMask(node, form.added)))) {
-    auto truth = cast<RankedTensorType>(type.clone(node.builder.getI1Type()));
-    Value isNan = node.create<nn::IsNanOp>(truth, at.weights);
-    at.weights = isNan ? node.create<nn::SelectOp>(type, isNan, node.constant(type, 0), at.weights)
-                       : Value();
+    Value isNan = node.create<nn::IsNanOp>(type.clone(node.builder.getI1Type()), at.weights);
+    at.weights = node.select(isNan, 0, at.weights);
   }
   return node.matmul(at.weights, value);
 }
@@ -246,21 +216,17 @@ Value onnx::rotaryRows(Node &node, Value table, Value positions, int64_t length)
   auto type = Node::type(table);
   if (!positions && type.getRank() == 3)
     return table;
-  if (type.getRank() != 2 || !isa<FloatType>(type.getElementType())) {
-    (void)node.error("the table of cosines or sines is " + Node::name(type) +
-                     (positions ? "; with positions it must be [positions, features / 2]"
-                                : "; it must be [batch, positions, features / 2]"));
-    return {};
-  }
+  if (type.getRank() != 2 || !isa<FloatType>(type.getElementType()))
+    return node.error("the table of cosines or sines is {}; {}", type,
+                      positions ? "with positions it must be [positions, features / 2]"
+                                : "it must be [batch, positions, features / 2]");
   if (positions)
     return lookUp(node, table, positions, 0);
-  if (length > type.getDimSize(0)) {
-    (void)node.error("the table of cosines or sines has " + Twine(type.getDimSize(0)) +
-                     " positions, fewer than the " + Twine(length) + " of the sequence");
-    return {};
-  }
-  int64_t width = type.getDimSize(1);
-  return node.reshape(node.slice(table, {0, 0}, {length, width}, {1, 1}), {1, length, width});
+  if (length > type.getDimSize(0))
+    return node.error("the table of cosines or sines has {} positions, fewer than the {} of the "
+                      "sequence",
+                      type.getDimSize(0), length);
+  return node.reshape(node.part(table, 0, 0, length), {1, length, type.getDimSize(1)});
 }
 
 /// Returns the constant rows [T, R / 2] that all sequences of the batch have; null if they differ.
@@ -274,7 +240,7 @@ static Value sharedRows(Node &node, Value rows) {
   for (int64_t i = plane, count = attr.getNumElements(); i < count; ++i)
     if (!values[i].bitwiseIsEqual(values[i % plane]))
       return {};
-  return node.reshape(node.slice(rows, {0, 0, 0}, {1, length, width}, {1, 1, 1}), {length, width});
+  return node.reshape(node.part(rows, 0, 0, 1), {length, width});
 }
 
 Value onnx::rotate(Node &node, const Rotation &form) {
@@ -286,31 +252,23 @@ Value onnx::rotate(Node &node, const Rotation &form) {
       rows.getDimSize(1) != type.getDimSize(2) || rows.getDimSize(2) < 1 ||
       2 * rows.getDimSize(2) > width || rows.getElementType() != type.getElementType() ||
       !isa<FloatType>(type.getElementType()) ||
-      (rows.getDimSize(0) != 1 && rows.getDimSize(0) != type.getDimSize(0))) {
-    (void)node.error("cosines " + Node::name(rows) + " and sines " +
-                     Node::name(form.sines.getType()) + " do not fit " + Node::name(type));
-    return {};
-  }
+      (rows.getDimSize(0) != 1 && rows.getDimSize(0) != type.getDimSize(0)))
+    return node.error("cosines {} and sines {} do not fit {}", rows, form.sines, type);
   Value cosines = sharedRows(node, form.cosines), sines = sharedRows(node, form.sines);
   if (cosines && sines)
     return node.create<nn::RopeOp>(type, form.input, cosines, sines, form.interleaved,
                                    /*inverse=*/false, /*headed=*/false);
   // Tables that differ by row, or are trained.
   int64_t half = rows.getDimSize(2), turned = 2 * half;
-  SmallVector<int64_t> starts(4, 0), limits(type.getShape()), strides(4, 1);
   auto part = [&](int64_t from, int64_t to, int64_t stride) {
-    starts[3] = from;
-    limits[3] = to;
-    strides[3] = stride;
-    return node.slice(form.input, starts, limits, strides);
+    return node.part(form.input, 3, from, to, stride);
   };
   Value a = form.interleaved ? part(0, turned - 1, 2) : part(0, half, 1);
   Value b = form.interleaved ? part(1, turned, 2) : part(half, turned, 1);
   SmallVector<int64_t> headed = {rows.getDimSize(0), 1, rows.getDimSize(1), half};
   Value c = node.reshape(form.cosines, headed), s = node.reshape(form.sines, headed);
-  Value real = node.binary<nn::SubOp>(node.binary<nn::MulOp>(a, c), node.binary<nn::MulOp>(b, s));
-  Value imaginary =
-      node.binary<nn::AddOp>(node.binary<nn::MulOp>(b, c), node.binary<nn::MulOp>(a, s));
+  Value real = node.sub(node.mul(a, c), node.mul(b, s));
+  Value imaginary = node.add(node.mul(b, c), node.mul(a, s));
   SmallVector<int64_t> open(type.getShape()), joined(type.getShape());
   open.back() = half;
   joined.back() = turned;

@@ -43,7 +43,7 @@ mlir::Value seenPositions(Node &node, const Attend &form);
 /// Returns a and b, either of which may be null.
 mlir::Value bothSeen(Node &node, mlir::Value a, mlir::Value b);
 /// Returns the numbers from `first` on as i64: [size, 1] or [1, size].
-mlir::Value numbers(Node &node, int64_t first, int64_t size, bool column);
+mlir::Value positionRange(Node &node, int64_t first, int64_t size, bool column);
 /// Returns whether each of `keys` positions is before the end of its sequence, from B lengths:
 /// [B, 1, 1, keys].
 mlir::Value withinLengths(Node &node, mlir::Value lengths, int64_t keys);

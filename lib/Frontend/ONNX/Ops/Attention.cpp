@@ -17,10 +17,8 @@ static Value withPast(Node &node, Value past, Value value) {
   SmallVector<int64_t> shape(now.getShape());
   if (before.getRank() == 4)
     shape[2] = before.getDimSize(2);
-  if (before != now.clone(shape)) {
-    (void)node.error("past " + Node::name(before) + " does not fit " + Node::name(now));
-    return {};
-  }
+  if (before != now.clone(shape))
+    return node.error("past {} does not fit {}", before, now);
   shape[2] += now.getDimSize(2);
   return node.create<nn::ConcatOp>(now.clone(shape), ValueRange{past, value}, 2);
 }
@@ -34,24 +32,18 @@ static Value paddedMask(Node &node, Value mask, int64_t keys) {
   if (node.version < 24) {
     if (type.getDimSize(rank - 1) == 1)
       return mask;
-    (void)node.error("the mask " + Node::name(type) + " is for fewer than the " + Twine(keys) +
-                     " keys, which operator set 24 allows: this file uses " + Twine(node.version));
-    return {};
+    return node.error("the mask {} is for fewer than the {} keys, which operator set 24 allows: "
+                      "this file uses {}",
+                      type, keys, node.version);
   }
-  SmallVector<int64_t> shape(type.getShape()), none(rank, 0), high(rank, 0);
-  high.back() = keys - shape.back();
-  shape.back() = keys;
+  SmallVector<int64_t> none(rank, 0), high(rank, 0);
+  high.back() = keys - type.getDimSize(rank - 1);
   bool truth = type.getElementType().isInteger(1);
-  auto list = [&](ArrayRef<int64_t> values) { return node.builder.getDenseI64ArrayAttr(values); };
-  return node.create<nn::PadOp>(
-      RankedTensorType::get(shape, type.getElementType()), mask, list(none), list(high), list(none),
-      node.builder.getF64FloatAttr(truth ? 0 : -std::numeric_limits<double>::infinity()));
+  return node.padded(mask, none, high, none, truth ? 0 : -std::numeric_limits<double>::infinity());
 }
 
 /// Reads the operands of Attention; 3-D ones are split into heads.
 static LogicalResult readOperands(Node &node, Attend &form, bool &joined) {
-  if (failed(node.require(3)))
-    return failure();
   joined = Node::type(node.input(0)).getRank() == 3;
   Value *into[] = {&form.query, &form.key, &form.value};
   for (int i = 0; i < 3; ++i) {
@@ -66,8 +58,7 @@ static LogicalResult readOperands(Node &node, Attend &form, bool &joined) {
       return failure();
     int64_t found = Node::type(*into[i]).getDimSize(1);
     if (heads != 0 && heads != found)
-      return node.error("operand " + Twine(i) + " has " + Twine(found) + " heads, not " +
-                        Twine(heads));
+      return node.error("operand {} has {} heads, not {}", i, found, heads);
   }
   return success();
 }
@@ -82,15 +73,16 @@ static LogicalResult applyLengths(Node &node, Attend &form) {
   int64_t batch = Node::type(form.query).getDimSize(0);
   if (node.has(4) || type.getShape() != ArrayRef<int64_t>{batch} ||
       !type.getElementType().isInteger(64))
-    return node.error("nonpad_kv_seqlen must have one integer for each of " + Twine(batch) +
-                      " sequences, and there must be no past_key");
+    return node.error("nonpad_kv_seqlen must have one integer for each of {} sequences, and there "
+                      "must be no past_key",
+                      batch);
   int64_t keys = Node::type(form.key).getDimSize(2), queries = Node::type(form.query).getDimSize(2);
   form.seen = bothSeen(node, form.seen, withinLengths(node, lengths, keys));
   // Query t has number t + length - queries.
   Value column = node.reshape(lengths, {batch, 1, 1, 1});
   auto limit = [&](int64_t by, nn::Predicate predicate) {
-    Value own = node.add(numbers(node, by - queries, queries, /*column=*/true), column);
-    Value places = numbers(node, 0, keys, /*column=*/false);
+    Value own = node.add(positionRange(node, by - queries, queries, /*column=*/true), column);
+    Value places = positionRange(node, 0, keys, /*column=*/false);
     form.seen = bothSeen(node, form.seen, node.binary(places, own, predicate));
   };
   if (form.causal)
@@ -117,7 +109,7 @@ static LogicalResult readMask(Node &node, Attend &form) {
   else if (isa<FloatType>(element))
     form.added = node.cast(mask, Node::type(form.query).getElementType());
   else
-    return node.error("the mask must be of floats or truth values, not " + Node::name(element));
+    return node.error("the mask must be of floats or truth values, not {}", element);
   return success();
 }
 
@@ -166,16 +158,14 @@ static LogicalResult importAttention(Node &node) {
 
 /// RotaryEmbedding of ONNX: (input, cosines, sines, positions); that of com.microsoft: (input,
 /// positions, cosines, sines).
-template <bool isMicrosoft> static LogicalResult importRotary(Node &node) {
-  if (failed(node.require(isMicrosoft ? 4 : 3)))
-    return failure();
+template <bool isMicrosoft> static Value importRotary(Node &node) {
   auto type = Node::type(node.input(0));
   int64_t heads = node.intAttr("num_heads", 0), rank = type.getRank();
   Value cosines = node.input(isMicrosoft ? 2 : 1), sines = node.input(isMicrosoft ? 3 : 2);
   Value positions = node.input(isMicrosoft ? 1 : 3);
   int64_t turned = node.intAttr("rotary_embedding_dim", 0);
   if (rank != 3 && rank != 4)
-    return node.error("the operand must have 3 or 4 dimensions; it is " + Node::name(type));
+    return node.error("the operand must have 3 or 4 dimensions; it is {}", type);
   if (isMicrosoft && heads == 0 && rank == 3 && Node::type(cosines).getRank() == 2) {
     int64_t size = 2 * Node::type(cosines).getDimSize(1); // of a head
     if (turned != 0 || size < 1 || type.getDimSize(2) % size != 0)
@@ -188,38 +178,34 @@ template <bool isMicrosoft> static LogicalResult importRotary(Node &node) {
   form.interleaved = node.flagAttr("interleaved", false);
   form.input = rank == 3 ? splitHeads(node, node.input(0), heads) : node.input(0);
   if (!form.input)
-    return failure();
+    return {};
   auto split = Node::type(form.input);
   int64_t batch = split.getDimSize(0), length = split.getDimSize(2);
   // One position is that of the first element of each sequence.
   if (isMicrosoft && Node::type(positions).getNumElements() == 1 &&
       Node::type(positions).getRank() == 1) {
-    Value row = node.cast(numbers(node, 0, length, /*column=*/false),
+    Value row = node.cast(positionRange(node, 0, length, /*column=*/false),
                           Node::type(positions).getElementType());
     positions = node.reshape(node.add(row, positions), {1, length});
   }
   if (positions) {
     ArrayRef<int64_t> shape = Node::type(positions).getShape();
     if (shape.size() != 2 || (shape[0] != 1 && shape[0] != batch) || shape[1] != length)
-      return node.error("positions " + Node::name(positions.getType()) + " do not fit " +
-                        Twine(batch) + " sequences of " + Twine(length));
+      return node.error("positions {} do not fit {} sequences of {}", positions, batch, length);
   }
   form.cosines = rotaryRows(node, cosines, positions, length);
   form.sines = form.cosines ? rotaryRows(node, sines, positions, length) : Value();
   if (!form.sines)
-    return failure();
-  if (turned != 0 && turned != 2 * Node::type(form.cosines).getShape().back())
-    return node.error("rotary_embedding_dim is " + Twine(turned) + ", but the tables have " +
-                      Twine(Node::type(form.cosines).getShape().back()) + " pairs");
+    return {};
+  if (int64_t pairs = Node::type(form.cosines).getShape().back();
+      turned != 0 && turned != 2 * pairs)
+    return node.error("rotary_embedding_dim is {}, but the tables have {} pairs", turned, pairs);
   Value result = rotate(node, form);
-  if (!result)
-    return failure();
-  node.set(0, rank == 3 ? joinHeads(node, result) : result);
-  return success();
+  return rank == 3 ? joinHeads(node, result) : result;
 }
 
 void onnx::registerAttentionOps(HandlerRegistry &r) {
-  r.add("", "Attention", 23, importAttention);
-  r.add("", "RotaryEmbedding", 23, importRotary<false>);
-  r.add("com.microsoft", "RotaryEmbedding", 1, importRotary<true>);
+  r.add("", "Attention", 23, importAttention, needs(3));
+  r.add("", "RotaryEmbedding", 23, importRotary<false>, needs(3));
+  r.add("com.microsoft", "RotaryEmbedding", 1, importRotary<true>, needs(4));
 }

@@ -1,7 +1,5 @@
 //===- Choice.cpp - The largest elements, and where elements are ----------===//
 #include "dialects/nn/Ops/Compare.h"
-#include "dialects/nn/Ops/Constant.h"
-#include "dialects/nn/Ops/Elementwise.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 
 using namespace mlir;
@@ -10,11 +8,6 @@ using namespace shale::onnx;
 
 /// Maximum number of pairs of elements that TopK compares.
 static constexpr int64_t kMaxPairs = int64_t(1) << 30;
-
-static Value iota(Node &node, ArrayRef<int64_t> shape, int64_t dim) {
-  auto type = RankedTensorType::get(shape, node.builder.getI64Type());
-  return nn::IotaOp::create(node.builder, node.loc, type, dim);
-}
 
 /// Returns the place in the order of its line for each element of the last dimension: the number of
 /// elements that come first. Of equal elements the one with the lower index does.
@@ -29,13 +22,9 @@ static Value ranks(Node &node, Value x, bool largest) {
   Value b = node.broadcast(node.reshape(x, other), pairs);
   Value before = node.binary(b, a, largest ? nn::Predicate::GT : nn::Predicate::LT);
   Value equal = node.binary(b, a, nn::Predicate::EQ);
-  Value lower =
-      node.binary(iota(node, pairs, last + 1), iota(node, pairs, last), nn::Predicate::LT);
-  if (!before || !equal || !lower)
-    return {};
-  Value first = node.binary<nn::OrOp>(before, node.binary<nn::AndOp>(equal, lower));
-  return node.reduce(nn::ReduceKind::Sum, node.cast(first, node.builder.getI64Type()), {last + 1},
-                     false);
+  Value lower = node.binary(node.iota(pairs, last + 1), node.iota(pairs, last), nn::Predicate::LT);
+  Value first = node.either(before, node.both(equal, lower));
+  return node.sum(node.cast(first, node.builder.getI64Type()), {last + 1}, false);
 }
 
 /// TopK. Each result is the sum over its line of what has its place in the order, so gradients flow
@@ -47,19 +36,17 @@ static LogicalResult importTopK(Node &node) {
   Value x = node.input(0);
   auto type = Node::type(x);
   int64_t axis = node.intAttr("axis", -1), rank = type.getRank();
-  if (failed(node.normalize(axis, rank)))
+  if (failed(node.normalize(axis, rank)) || failed(node.require(numbers(1))))
     return failure();
   int64_t size = type.getDimSize(axis);
-  if (failed(node.requireNumbers(0)))
-    return failure();
   if (counts.size() != 1)
-    return node.error("operand 1 must be one count, but has " + Twine(counts.size()) + " elements");
+    return node.error("operand 1 must be one count, but has {} elements", counts.size());
   if (counts[0] < 0 || counts[0] > size)
-    return node.error("the count is " + Twine(counts[0]) + ", not from 0 to " + Twine(size) +
-                      ", the size of dimension " + Twine(axis));
+    return node.error("the count is {}, not from 0 to {}, the size of dimension {}", counts[0],
+                      size, axis);
   if (size > 0 && type.getNumElements() > kMaxPairs / size)
-    return node.error("a line of " + Twine(size) +
-                      " elements is too long: TopK compares all pairs of " + Node::name(type));
+    return node.error("a line of {} elements is too long: TopK compares all pairs of {}", size,
+                      type);
   SmallVector<int64_t> perm = llvm::to_vector(llvm::seq<int64_t>(0, rank));
   std::swap(perm[axis], perm[rank - 1]);
   x = node.transpose(x, perm);
@@ -71,17 +58,13 @@ static LogicalResult importTopK(Node &node) {
   wide.insert(wide.end() - 1, counts[0]);
   line.insert(line.end() - 1, 1);
   Value chosen = node.binary(node.broadcast(node.reshape(place, line), wide),
-                             iota(node, wide, rank - 1), nn::Predicate::EQ);
-  auto sum = [&](Value value) -> Value {
-    if (!chosen || !value)
-      return {};
-    Value zero = node.constant(Node::type(value), 0);
-    Value only = node.create<nn::SelectOp>(value.getType(), chosen, value, zero);
-    return node.transpose(node.reduce(nn::ReduceKind::Sum, only, {rank}, false), perm);
+                             node.iota(wide, rank - 1), nn::Predicate::EQ);
+  auto sum = [&](Value value) {
+    return node.transpose(node.sum(node.select(chosen, value, 0), {rank}, false), perm);
   };
   node.set(0, sum(node.broadcast(node.reshape(x, line), wide)));
   if (node.wants(1))
-    node.set(1, sum(iota(node, wide, rank)));
+    node.set(1, sum(node.iota(wide, rank)));
   return success();
 }
 
@@ -90,85 +73,59 @@ Value onnx::extremeIndex(Node &node, nn::ReduceKind kind, Value x, int64_t axis,
   auto type = Node::type(x);
   Value extreme = node.broadcast(node.reduce(kind, x, {axis}, true), type.getShape());
   Value hit = node.binary(x, extreme, nn::Predicate::EQ);
-  if (!hit)
-    return {};
-  Value at = iota(node, type.getShape(), axis);
   // A line with NaN has no such element: the index stays in range.
-  Value none = node.constant(Node::type(at), last ? 0 : double(type.getDimSize(axis) - 1));
-  Value candidates = node.create<nn::SelectOp>(at.getType(), hit, at, none);
+  Value candidates = node.select(hit, node.iota(type.getShape(), axis),
+                                 last ? 0 : double(type.getDimSize(axis) - 1));
   return node.reduce(last ? nn::ReduceKind::Max : nn::ReduceKind::Min, candidates, {axis}, keep);
 }
 
 Value onnx::firstExtreme(Node &node, nn::ReduceKind kind, Value x, int64_t axis) {
+  if (!x)
+    return {};
   Value index = extremeIndex(node, kind, x, axis, /*last=*/false, /*keep=*/true);
   Value result = index ? gatherElements(node, x, index, axis) : Value();
   // A line with NaN has no element that equals its largest one, which is NaN.
-  Value extreme = result ? node.reduce(kind, x, {axis}, true) : Value();
-  Value isNumber = extreme ? node.binary(extreme, extreme, nn::Predicate::EQ) : Value();
-  return isNumber ? node.create<nn::SelectOp>(result.getType(), isNumber, result, extreme)
-                  : Value();
+  Value extreme = node.reduce(kind, x, {axis}, true);
+  return node.select(node.binary(extreme, extreme, nn::Predicate::EQ), result, extreme);
 }
 
 /// ArgMax and ArgMin: the first or last index of an element that equals the extreme.
-template <nn::ReduceKind kind> static LogicalResult importArgExtreme(Node &node) {
-  if (failed(node.requireNumbers(0)))
-    return failure();
+template <nn::ReduceKind kind> static Value importArgExtreme(Node &node) {
   int64_t axis = node.intAttr("axis", 0);
   auto type = Node::type(node.input(0));
   if (failed(node.normalize(axis, type.getRank())))
-    return failure();
+    return {};
   if (type.getDimSize(axis) < 1)
     return node.error("a dimension without elements has no largest or smallest");
   bool last = node.flagAttr("select_last_index", false), keep = node.flagAttr("keepdims", true);
-  node.set(0, extremeIndex(node, kind, node.input(0), axis, last, keep));
-  return success();
+  return extremeIndex(node, kind, node.input(0), axis, last, keep);
 }
 
 /// Hardmax: 1 at the first largest element of a line, else 0.
-static LogicalResult importHardmax(Node &node) {
-  if (failed(node.requireFloats(1)))
-    return failure();
-  Value x = node.input(0);
-  auto type = Node::type(x);
-  int64_t axis = node.intAttr("axis", node.version < 13 ? 1 : -1);
-  if (failed(node.normalize(axis, type.getRank())))
-    return failure();
-  SmallVector<int64_t> shape(type.getShape());
-  if (node.version < 13) { // all later dimensions are one line
-    int64_t rows = 1;
-    for (int64_t i = 0; i < axis; ++i)
-      rows *= shape[i];
-    shape = {rows, rows ? type.getNumElements() / rows : 0};
-    axis = 1;
-  }
-  x = node.reshape(x, shape);
-  if (!x || shape[axis] < 1)
+static Value importHardmax(Node &node) {
+  int64_t axis;
+  FailureOr<SmallVector<int64_t>> shape = linesOf(node, axis);
+  if (failed(shape))
+    return {};
+  Value x = node.reshape(node.input(0), *shape);
+  if (!x || (*shape)[axis] < 1)
     return node.error("a line has no elements");
-  Value peak = node.broadcast(node.reduce(nn::ReduceKind::Max, x, {axis}, true), shape);
-  Value hit = node.binary(x, peak, nn::Predicate::EQ);
-  if (!hit)
-    return failure();
-  Value at = iota(node, shape, axis);
-  Value first = node.create<nn::SelectOp>(at.getType(), hit, at,
-                                          node.constant(Node::type(at), double(shape[axis])));
-  first = node.broadcast(node.reduce(nn::ReduceKind::Min, first, {axis}, true), shape);
+  Value peak = node.broadcast(node.reduce(nn::ReduceKind::Max, x, {axis}, true), *shape);
+  Value hit = node.binary(x, peak, nn::Predicate::EQ), at = node.iota(*shape, axis);
+  Value first = node.select(hit, at, double((*shape)[axis]));
+  first = node.broadcast(node.reduce(nn::ReduceKind::Min, first, {axis}, true), *shape);
   Value chosen = node.binary(at, first, nn::Predicate::EQ);
-  if (!chosen)
-    return failure();
-  Value one = node.constant(Node::type(x), 1), zero = node.constant(Node::type(x), 0);
-  node.set(
-      0, node.reshape(node.create<nn::SelectOp>(x.getType(), chosen, one, zero), type.getShape()));
-  return success();
+  return node.reshape(node.select(chosen, node.like(x, 1), 0),
+                      Node::type(node.input(0)).getShape());
 }
 
 /// Returns which elements of a constant are not zero; nothing after an error.
 static std::optional<SmallVector<bool>> knownTruth(Node &node, int operand) {
   DenseElementsAttr attr = node.building.constantOf(node.input(operand));
   if (!attr) {
-    (void)node.error(
-        "the size of its result depends on operand " + Twine(operand) + " ('" +
-        displayName(node.proto.input(operand)) +
-        "'), which is not known at compile time: write the model with a mask, or with a fixed count (TopK)");
+    (void)node.error("the size of its result depends on operand {} ({}), which is not known at "
+                     "compile time: write the model with a mask, or with a fixed count (TopK)",
+                     operand, node.proto.input(operand));
     return std::nullopt;
   }
   SmallVector<bool> truth;
@@ -182,12 +139,10 @@ static std::optional<SmallVector<bool>> knownTruth(Node &node, int operand) {
 }
 
 /// NonZero of a constant: [rank, count].
-static LogicalResult importNonZero(Node &node) {
-  if (failed(node.require(1)))
-    return failure();
+static Value importNonZero(Node &node) {
   std::optional<SmallVector<bool>> truth = knownTruth(node, 0);
   if (!truth)
-    return failure();
+    return {};
   ArrayRef<int64_t> shape = Node::type(node.input(0)).getShape();
   int64_t count = llvm::count(*truth, true), rank = shape.size();
   SmallVector<int64_t> places(rank * count, 0);
@@ -200,39 +155,35 @@ static LogicalResult importNonZero(Node &node) {
       places[d * count + found] = rest % shape[d];
     ++found;
   }
-  node.set(0, node.reshape(node.constant(places), {rank, count}));
-  return success();
+  return node.reshape(node.constant(places), {rank, count});
 }
 
 /// Compress with a constant condition: the slices where it is true.
-static LogicalResult importCompress(Node &node) {
-  if (failed(node.require(2)))
-    return failure();
+static Value importCompress(Node &node) {
   std::optional<SmallVector<bool>> truth = knownTruth(node, 1);
   if (!truth)
-    return failure();
+    return {};
   Value x = node.input(0);
   int64_t axis = node.intAttr("axis", 0);
   if (!node.attribute("axis"))
     x = node.reshape(x, {Node::type(x).getNumElements()});
   if (!x || failed(node.normalize(axis, Node::type(x).getRank())))
-    return failure();
+    return {};
   SmallVector<int64_t> places;
   for (auto [i, here] : llvm::enumerate(*truth))
     if (here)
       places.push_back(i);
   if (!places.empty() && places.back() >= Node::type(x).getDimSize(axis))
-    return node.error("the condition is true beyond the " + Twine(Node::type(x).getDimSize(axis)) +
-                      " slices of the operand");
-  node.set(0, gatherAlong(node, x, node.constant(places), axis));
-  return success();
+    return node.error("the condition is true beyond the {} slices of the operand",
+                      Node::type(x).getDimSize(axis));
+  return gatherAlong(node, x, node.constant(places), axis);
 }
 
 void onnx::registerChoiceOps(HandlerRegistry &r) {
   r.add("", "TopK", 10, importTopK);
-  r.add("", "ArgMax", 1, importArgExtreme<nn::ReduceKind::Max>);
-  r.add("", "ArgMin", 1, importArgExtreme<nn::ReduceKind::Min>);
-  r.add("", "Hardmax", 1, importHardmax);
-  r.add("", "NonZero", 9, importNonZero);
-  r.add("", "Compress", 9, importCompress);
+  r.add("", "ArgMax", 1, importArgExtreme<nn::ReduceKind::Max>, numbers(1));
+  r.add("", "ArgMin", 1, importArgExtreme<nn::ReduceKind::Min>, numbers(1));
+  r.add("", "Hardmax", 1, importHardmax, floats(1));
+  r.add("", "NonZero", 9, importNonZero, needs(1));
+  r.add("", "Compress", 9, importCompress, needs(2));
 }

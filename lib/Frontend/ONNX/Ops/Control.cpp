@@ -38,7 +38,7 @@ static FailureOr<Binding> operandOf(Node &node, int operand) {
   binding.value = node.input(operand);
   binding.narrow = node.narrow(operand);
   if (!binding.value)
-    return node.error("operand " + Twine(operand) + " is missing");
+    return node.error("operand {} is missing", operand);
   return binding;
 }
 
@@ -53,8 +53,6 @@ static FailureOr<bool> knownCondition(Node &node, Value value, const Twine &what
 }
 
 static LogicalResult importIf(Node &node) {
-  if (failed(node.require(1)))
-    return failure();
   FailureOr<bool> taken = knownCondition(node, node.input(0), "the condition");
   const GraphProto *branches[] = {graphAttr(node, "else_branch"), graphAttr(node, "then_branch")};
   if (failed(taken) || !branches[0] || !branches[1])
@@ -64,8 +62,7 @@ static LogicalResult importIf(Node &node) {
   if (failed(outputs))
     return failure();
   if (int(outputs->size()) < node.numOutputs())
-    return node.error("the branch has " + Twine(outputs->size()) + " outputs, not " +
-                      Twine(node.numOutputs()));
+    return node.error("the branch has {} outputs, not {}", outputs->size(), node.numOutputs());
   for (int i = 0; i < node.numOutputs(); ++i)
     bind(node, i, (*outputs)[i]);
   return success();
@@ -77,7 +74,7 @@ static LogicalResult setStacked(Node &node, int result, ArrayRef<Value> values, 
   if (!node.wants(result))
     return success();
   if (values.empty())
-    return node.error("result " + Twine(result) + " has no elements, as the body never runs");
+    return node.error("result {} has no elements, as the body never runs", result);
   auto type = Node::type(values.front());
   if (failed(node.normalize(axis, type.getRank() + 1)))
     return failure();
@@ -86,8 +83,7 @@ static LogicalResult setStacked(Node &node, int result, ArrayRef<Value> values, 
   SmallVector<Value> parts;
   for (Value value : values) {
     if (value.getType() != type)
-      return node.error("result " + Twine(result) +
-                        " changes its type from one iteration to another");
+      return node.error("result {} changes its type from one iteration to another", result);
     parts.push_back(node.reshape(value, shape));
     if (!parts.back())
       return failure();
@@ -142,8 +138,8 @@ static LogicalResult importLoop(Node &node) {
     trips = std::max<int64_t>(count[0], 0);
   }
   if (body->output_size() < 1 + carried)
-    return node.error("its body has " + Twine(body->output_size()) +
-                      " outputs for a condition and " + Twine(carried) + " carried values");
+    return node.error("its body has {} outputs for a condition and {} carried values",
+                      body->output_size(), carried);
   Binding condition;
   condition.value = node.input(1);
   bool hasCondition = bool(condition.value);
@@ -168,7 +164,7 @@ static LogicalResult importLoop(Node &node) {
     if (!*runs)
       break;
     if (trip == kMaxTrips)
-      return node.error("the loop runs more than " + Twine(kMaxTrips) + " times");
+      return node.error("the loop runs more than {} times", kMaxTrips);
     SmallVector<Binding> inputs(2);
     inputs[0].value = node.reshape(node.constant(ArrayRef<int64_t>{trip}), {});
     inputs[1] = condition;
@@ -186,8 +182,8 @@ static LogicalResult importLoop(Node &node) {
       return failure();
   }
   if (node.numOutputs() > carried + int(collected.size()))
-    return node.error("the loop has " + Twine(node.numOutputs()) + " results, its body makes " +
-                      Twine(carried + collected.size()));
+    return node.error("the loop has {} results, its body makes {}", node.numOutputs(),
+                      carried + collected.size());
   for (int i = 0; i < node.numOutputs(); ++i) {
     if (i < carried)
       bind(node, i, values[i]);
@@ -226,20 +222,18 @@ static LogicalResult readScanned(Node &node, int first, Scanned &scanned) {
   for (size_t i = 0; i < count; ++i) {
     Value value = node.input(first + i);
     if (!value)
-      return node.error("operand " + Twine(first + i) + " is missing");
+      return node.error("operand {} is missing", first + i);
     auto type = Node::type(value);
     if (failed(node.normalize(scanned.axes[i], type.getRank())))
       return failure();
     int64_t size = type.getDimSize(scanned.axes[i]);
     if (scanned.trips >= 0 && size != scanned.trips)
-      return node.error("scanned operands have " + Twine(scanned.trips) + " and " + Twine(size) +
-                        " slices");
+      return node.error("scanned operands have {} and {} slices", scanned.trips, size);
     scanned.trips = size;
     scanned.values.push_back(value);
   }
-  return scanned.trips > kMaxTrips
-             ? node.error("the scan runs more than " + Twine(kMaxTrips) + " times")
-             : success();
+  return scanned.trips > kMaxTrips ? node.error("the scan runs more than {} times", kMaxTrips)
+                                   : success();
 }
 
 /// Returns slice `trip` of operand `number`, without the scanned dimension.
@@ -248,12 +242,9 @@ static Value sliceOf(Node &node, const Scanned &scanned, size_t number, int64_t 
   auto type = Node::type(value);
   int64_t axis = scanned.axes[number];
   int64_t at = scanned.directions[number] ? scanned.trips - 1 - trip : trip;
-  SmallVector<int64_t> starts(type.getRank(), 0), limits(type.getShape()),
-      strides(type.getRank(), 1), shape(type.getShape());
-  starts[axis] = at;
-  limits[axis] = at + 1;
+  SmallVector<int64_t> shape(type.getShape());
   shape.erase(shape.begin() + axis);
-  return node.reshape(node.slice(value, starts, limits, strides), shape);
+  return node.reshape(node.part(value, axis, at, at + 1), shape);
 }
 
 static LogicalResult importScan(Node &node) {
@@ -262,8 +253,8 @@ static LogicalResult importScan(Node &node) {
     return failure();
   int64_t count = node.intAttr("num_scan_inputs", 0), carried = node.numInputs() - count;
   if (count < 1 || carried < 0 || body->output_size() < carried)
-    return node.error("num_scan_inputs is " + Twine(count) + " of " + Twine(node.numInputs()) +
-                      " operands, with a body of " + Twine(body->output_size()) + " outputs");
+    return node.error("num_scan_inputs is {} of {} operands, with a body of {} outputs", count,
+                      node.numInputs(), body->output_size());
   Scanned scanned;
   SmallVector<int64_t> axes, directions;
   size_t results = body->output_size() - carried;
@@ -296,8 +287,8 @@ static LogicalResult importScan(Node &node) {
       return failure();
   }
   if (node.numOutputs() > body->output_size())
-    return node.error("the scan has " + Twine(node.numOutputs()) + " results, its body makes " +
-                      Twine(body->output_size()));
+    return node.error("the scan has {} results, its body makes {}", node.numOutputs(),
+                      body->output_size());
   for (int i = 0; i < node.numOutputs(); ++i) {
     if (i < carried)
       bind(node, i, values[i]);
@@ -309,7 +300,7 @@ static LogicalResult importScan(Node &node) {
 }
 
 void onnx::registerControlOps(HandlerRegistry &r) {
-  r.add("", "If", 1, importIf);
+  r.add("", "If", 1, importIf, needs(1));
   r.add("", "Loop", 1, importLoop);
   r.add("", "Scan", 9, importScan);
 }

@@ -101,8 +101,8 @@ LogicalResult Einsum::parse(Equation &equation) {
   SmallVector<StringRef> terms;
   left.split(terms, ',');
   if (int64_t(terms.size()) != node.numInputs())
-    return node.error("the equation has " + Twine(terms.size()) + " terms, the node has " +
-                      Twine(node.numInputs()) + " operands");
+    return node.error("the equation has {} terms, the node has {} operands", terms.size(),
+                      node.numInputs());
   for (StringRef term : terms)
     if (failed(parseTerm(term, equation.operands.emplace_back())))
       return failure();
@@ -116,8 +116,8 @@ LogicalResult Einsum::label(int operand, StringRef text, Labels &labels) {
   bool open = text.contains('.');
   int64_t letters = text.size() - open, rank = type.getRank();
   if (open ? rank < letters : rank != letters)
-    return node.error("operand " + Twine(operand) + " has " + Twine(rank) +
-                      " dimensions, the equation names " + Twine(letters));
+    return node.error("operand {} has {} dimensions, the equation names {}", operand, rank,
+                      letters);
   if (open)
     ellipsisRank = std::max(ellipsisRank, rank - letters);
   for (char c : text) {
@@ -132,10 +132,11 @@ LogicalResult Einsum::label(int operand, StringRef text, Labels &labels) {
     if (known == 1)
       known = mine;
     else if (mine != 1 && mine != known)
-      return node.error(label >= kEllipsis ? Twine("dimensions of the ellipsis have sizes ") +
-                                                 Twine(known) + " and " + Twine(mine)
-                                           : "dimension '" + Twine(char(label)) + "' has sizes " +
-                                                 Twine(known) + " and " + Twine(mine));
+      return node.error("{} sizes {} and {}",
+                        plain(label >= kEllipsis ? "dimensions of the ellipsis have"
+                                                 : say("dimension '{}' has",
+                                                       {plain(std::string(1, char(label)))})),
+                        known, mine);
   }
   return success();
 }
@@ -182,11 +183,9 @@ Value Einsum::diagonal(Value value, Labels &labels) {
       continue;
     SmallVector<int64_t> shape(Node::type(value).getShape());
     int64_t n = shape[i];
-    if (shape[j] != n) {
-      (void)node.error("the diagonal of '" + Twine(char(labels[i])) + "' has sizes " + Twine(n) +
-                       " and " + Twine(shape[j]));
-      return {};
-    }
+    if (shape[j] != n)
+      return node.error("the diagonal of {} has sizes {} and {}", std::string(1, char(labels[i])),
+                        n, shape[j]);
     // [.., n, n] -> [.., n * n] -> every (n + 1)-th
     SmallVector<int64_t> perm;
     Labels rest;
@@ -201,9 +200,7 @@ Value Einsum::diagonal(Value value, Labels &labels) {
     shape.erase(shape.begin() + i);
     shape.push_back(n * n); // at most the tensor's elements: no overflow
     value = node.reshape(node.transpose(value, perm), shape);
-    SmallVector<int64_t> starts(shape.size(), 0), strides(shape.size(), 1);
-    strides.back() = n + 1;
-    value = node.slice(value, starts, shape, strides);
+    value = node.part(value, shape.size() - 1, 0, n * n, n + 1);
     labels = rest;
     i = size_t(-1); // from the first again
   }
@@ -228,13 +225,8 @@ Term Einsum::arrange(Term term, ArrayRef<Label> order) {
   SmallVector<int64_t> perm;
   for (Label label : order)
     perm.push_back(llvm::find(term.labels, label) - term.labels.begin());
-  if (term.value && !llvm::is_sorted(perm))
-    if (auto inner = term.value.getDefiningOp<nn::TransposeOp>()) {
-      for (int64_t &p : perm)
-        p = inner.getPerm()[p];
-      term.value = inner.getInput();
-    }
-  return {node.transpose(term.value, perm), Labels(order)};
+  bool turns = !llvm::is_sorted(perm);
+  return {node.transpose(term.value, perm, /*joined=*/turns), Labels(order)};
 }
 
 /// Sums over the dimensions that are not in `keep`.
@@ -247,7 +239,7 @@ Term Einsum::sumOut(Term term, ArrayRef<Label> keep) {
     else
       dims.push_back(i);
   }
-  return {node.reduce(nn::ReduceKind::Sum, term.value, dims, false), kept};
+  return {node.sum(term.value, dims, false), kept};
 }
 
 /// Returns the elementwise product, its dimensions in the given order.
@@ -336,8 +328,7 @@ LogicalResult Einsum::import() {
   for (auto [i, text] : llvm::enumerate(equation.operands)) {
     auto type = Node::type(node.input(i));
     if (type.getElementType() != element || element.isInteger(1))
-      return node.error("operands must be numbers of one type; operand " + Twine(i) + " is " +
-                        Node::name(type));
+      return node.error("operands must be numbers of one type; operand {} is {}", i, type);
     if (failed(label(i, text, all.emplace_back())))
       return failure();
   }

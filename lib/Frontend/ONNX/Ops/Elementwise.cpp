@@ -10,54 +10,37 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::onnx;
 
-Value Node::add(Value lhs, Value rhs) { return binary<nn::AddOp>(lhs, rhs); }
-Value Node::sub(Value lhs, Value rhs) { return binary<nn::SubOp>(lhs, rhs); }
-Value Node::mul(Value lhs, Value rhs) { return binary<nn::MulOp>(lhs, rhs); }
-Value Node::cos(Value x) { return unary<nn::CosOp>(x); }
-Value Node::log(Value x) { return unary<nn::LogOp>(x); }
-Value Node::relu(Value x) { return x ? binary<nn::MaxOp>(x, constant(type(x), 0)) : Value(); }
-Value Node::sigmoid(Value x) { return unary<nn::SigmoidOp>(x); }
-Value Node::sqrt(Value x) { return unary<nn::SqrtOp>(x); }
-Value Node::tanh(Value x) { return unary<nn::TanhOp>(x); }
-
 static bool isFloat(Value value) { return isa<FloatType>(Node::type(value).getElementType()); }
 static bool isBool(Value value) { return Node::type(value).getElementType().isInteger(1); }
 
-template <typename OpT> static LogicalResult importBinary(Node &node) {
-  if (failed(node.require(2)))
-    return failure();
+template <typename OpT> static Value importBinary(Node &node) {
   bool logical = std::is_same_v<OpT, nn::AndOp> || std::is_same_v<OpT, nn::OrOp> ||
                  std::is_same_v<OpT, nn::XorOp>;
   for (Value value : {node.input(0), node.input(1)})
     if (isBool(value) != logical)
-      return node.error("cannot take operands of type " + Node::name(value.getType()));
-  node.set(0, node.binary<OpT>(node.input(0), node.input(1)));
-  return success();
+      return node.error("cannot take operands of type {}", value);
+  return node.binary<OpT>(node.input(0), node.input(1));
 }
 
 /// Min, Max, Sum and Mean take any number of operands.
-template <typename OpT, bool mean = false> static LogicalResult importVariadic(Node &node) {
-  if (failed(node.require(std::max(node.numInputs(), 1))))
-    return failure();
+template <typename OpT, bool mean = false> static Value importVariadic(Node &node) {
+  if (failed(node.require(node.numInputs())))
+    return {};
   Value result = node.input(0);
   for (Value value : node.operands().drop_front())
     result = node.binary<OpT>(result, value);
-  if (mean && result)
-    result = node.binary<nn::DivOp>(result, node.constant(Node::type(result), node.numInputs()));
-  node.set(0, result);
-  return success();
+  return mean ? node.div(result, node.numInputs()) : result;
+}
+
+Value onnx::scaled(Node &node, Value x, double factor) {
+  return factor == 1 ? x : node.mul(x, factor);
 }
 
 Value onnx::rootOrZero(Node &node, Value sum) {
-  auto type = Node::type(sum);
-  if (!isa<FloatType>(type.getElementType()))
-    return node.unary<nn::SqrtOp>(sum);
-  Value zero = node.constant(type, 0);
-  Value isZero = node.binary(sum, zero, nn::Predicate::EQ);
-  Value other =
-      isZero ? node.create<nn::SelectOp>(type, isZero, node.constant(type, 1), sum) : Value();
-  Value root = other ? node.unary<nn::SqrtOp>(other) : Value();
-  return root ? node.create<nn::SelectOp>(type, isZero, zero, root) : Value();
+  if (!sum || !isa<FloatType>(Node::type(sum).getElementType()))
+    return node.sqrt(sum);
+  Value zero = node.like(sum, 0), isZero = node.binary(sum, zero, nn::Predicate::EQ);
+  return node.select(isZero, zero, node.sqrt(node.select(isZero, 1, sum)));
 }
 
 /// Returns the op of the logarithm if a node is max(log(z), -100) or max(log1p(z), -100) as PyTorch
@@ -82,62 +65,46 @@ static Operation *clampedLogOf(Node &node) {
 /// derivative (p - y) / max(p (1 - p), 1e-12), which is finite at 0 and 1. Source: ATen's
 /// binary_cross_entropy_backward. Null after an error.
 static Value withFiniteSlope(Node &node, Value value, Operation *log) {
-  Value x = log->getOperand(0), one = node.constant(Node::type(x), 1);
-  auto stopped = [&](Value x) { return x ? node.unary<nn::StopGradientOp>(x) : Value(); };
+  Value x = log->getOperand(0);
   bool isShifted = isa<nn::Log1pOp>(log); // z = 1 + x, and 1 - z has lost digits of x
-  Value z = isShifted ? node.add(one, x) : x;
-  Value rest = isShifted ? node.unary<nn::NegOp>(x) : node.sub(one, x);
-  Value product = node.mul(z, rest), least = node.constant(Node::type(x), 1e-12);
-  Value slope = node.binary<nn::DivOp>(rest, node.binary<nn::MaxOp>(product, least));
-  Value none = node.sub(x, stopped(x)); // 0, with the derivative 1
-  return node.add(stopped(value), node.mul(none, stopped(slope)));
+  Value z = isShifted ? node.add(1, x) : x;
+  Value rest = isShifted ? node.neg(x) : node.sub(1, x);
+  Value slope = node.div(rest, node.max(node.mul(z, rest), 1e-12));
+  Value none = node.sub(x, node.stopped(x)); // 0, with the derivative 1
+  return node.add(node.stopped(value), node.mul(none, node.stopped(slope)));
 }
 
 /// The larger or smaller of operands. If they are equal, both get half of the gradient, as from
 /// torch.maximum and a clamp by a tensor; but operand 0 gets none of it if the exporter wrote a
 /// clamp by a number so. It makes a tensor of the number first, by scalar_tensor.
-template <typename OpT, nn::Predicate beyond> static LogicalResult importExtremum(Node &node) {
+template <typename OpT, nn::Predicate beyond> static Value importExtremum(Node &node) {
   FxNode fx = readFxNode(node.proto);
   StringRef target = fx.target;
   bool isClamp = target.starts_with(words::kClamp) &&
                  (!target.ends_with(".Tensor") || llvm::any_of(fx.args, [](StringRef name) {
                    return name.starts_with("scalar_tensor");
                  }));
-  if (Operation *log = std::is_same_v<OpT, nn::MaxOp> ? clampedLogOf(node) : nullptr) {
-    node.set(0, withFiniteSlope(node, node.binary<OpT>(node.input(0), node.input(1)), log));
-    return success();
-  }
+  if (Operation *log = std::is_same_v<OpT, nn::MaxOp> ? clampedLogOf(node) : nullptr)
+    return withFiniteSlope(node, node.binary<OpT>(node.input(0), node.input(1)), log);
   if (node.numInputs() != 2 || !isClamp)
     return importVariadic<OpT>(node);
-  if (failed(node.require(2)))
-    return failure();
-  node.set(0, bounded(node, node.input(0), node.input(1), beyond));
-  return success();
+  return failed(node.require(2)) ? Value() : bounded(node, node.input(0), node.input(1), beyond);
 }
 
-template <typename OpT> static LogicalResult importFloatUnary(Node &node) {
-  if (failed(node.requireFloats(1)))
-    return failure();
-  node.set(0, node.unary<OpT>(node.input(0)));
-  return success();
+template <typename OpT> static Value importFloatUnary(Node &node) {
+  return node.unary<OpT>(node.input(0));
 }
 
-template <typename OpT> static LogicalResult importUnary(Node &node) {
-  if (failed(node.require(1)))
-    return failure();
-  if (isBool(node.input(0)) != std::is_same_v<OpT, nn::NotOp>)
-    return node.error("operand 0 must have " +
-                      StringRef(isBool(node.input(0)) ? "numbers" : "truth values") + ", but is " +
-                      Node::name(node.input(0).getType()) + ": cast it first");
-  node.set(0, node.unary<OpT>(node.input(0)));
-  return success();
+template <typename OpT> static Value importUnary(Node &node) {
+  Value x = node.input(0);
+  if (isBool(x) != std::is_same_v<OpT, nn::NotOp>)
+    return node.error("operand 0 must have {}, but is {}: cast it first",
+                      isBool(x) ? "numbers" : "truth values", x);
+  return node.unary<OpT>(x);
 }
 
-template <nn::Predicate predicate> static LogicalResult importCompare(Node &node) {
-  if (failed(node.require(2)))
-    return failure();
-  node.set(0, node.binary(node.input(0), node.input(1), predicate));
-  return success();
+template <nn::Predicate predicate> static Value importCompare(Node &node) {
+  return node.binary(node.input(0), node.input(1), predicate);
 }
 
 /// A copy; in the traced program perhaps x.detach().
@@ -150,310 +117,197 @@ static LogicalResult importIdentity(Node &node) {
     return failure();
   Value x = node.input(0);
   bool stops = node.tracedAs() == words::kDetach && isFloat(x);
-  node.set(0, stops ? node.unary<nn::StopGradientOp>(x) : x);
+  node.set(0, stops ? node.stopped(x) : x);
   return success();
 }
 
-static LogicalResult importReciprocal(Node &node) {
-  if (failed(node.requireFloats(1)))
-    return failure();
-  Value value = node.input(0);
-  node.set(0, node.binary<nn::DivOp>(node.constant(Node::type(value), 1), value));
-  return success();
-}
+static Value importReciprocal(Node &node) { return node.div(1, node.input(0)); }
 
 /// Small whole powers become products, 0.5 a square root: x^2 has a gradient
 /// everywhere and needs no logarithm.
-static LogicalResult importPow(Node &node) {
-  if (failed(node.require(2)))
-    return failure();
+static Value importPow(Node &node) {
   Value base = node.input(0), exponent = node.input(1);
-  std::optional<double> power = node.scalarConstant(exponent);
+  double power = node.scalarConstant(exponent).value_or(0);
   SmallVector<int64_t> shape;
-  if (power && isFloat(base) && Node::type(exponent).getNumElements() == 1 &&
-      succeeded(node.broadcastShape({base, exponent}, shape))) {
+  if (isFloat(base) && Node::type(exponent).getNumElements() == 1 &&
+      llvm::is_contained({-1.0, -0.5, 0.5, 1.0, 2.0, 3.0, 4.0}, power)) {
+    if (failed(node.broadcastShape({base, exponent}, shape)))
+      return {};
     Value x = node.broadcast(base, shape);
-    if (!x)
-      return failure();
-    Value square =
-        *power == 2 || *power == 3 || *power == 4 ? node.binary<nn::MulOp>(x, x) : Value();
-    Value result;
-    if (*power == 1)
-      result = x;
-    else if (*power == 2)
-      result = square;
-    else if (*power == 3)
-      result = node.binary<nn::MulOp>(square, x);
-    else if (*power == 4)
-      result = node.binary<nn::MulOp>(square, square);
-    else if (*power == 0.5)
-      result = node.unary<nn::SqrtOp>(x);
-    else if (*power == -0.5)
-      result = node.unary<nn::RsqrtOp>(x);
-    else if (*power == -1)
-      result = node.binary<nn::DivOp>(node.constant(Node::type(x), 1), x);
-    if (result) {
-      node.set(0, result);
-      return success();
-    }
+    if (power < 1)
+      return power == 0.5 ? node.sqrt(x) : power == -0.5 ? node.rsqrt(x) : node.div(1, x);
+    Value square = power == 1 ? Value() : node.mul(x, x);
+    return power == 1 ? x : power == 2 ? square : node.mul(square, power == 3 ? x : square);
   }
   Type element = Node::type(base).getElementType();
-  if (!isa<FloatType>(element)) {
-    // Integer powers occur in shape arithmetic, where doubles hold them
-    // exactly.
-    Type wide = node.builder.getF64Type();
-    Value result = node.binary<nn::PowOp>(node.cast(base, wide), node.cast(exponent, wide));
-    node.set(0, node.cast(result, element));
-    return success();
-  }
-  node.set(0, node.binary<nn::PowOp>(base, node.cast(exponent, element)));
-  return success();
+  if (isa<FloatType>(element))
+    return node.binary<nn::PowOp>(base, node.cast(exponent, element));
+  // Integer powers occur in shape arithmetic, where doubles hold them exactly.
+  Type wide = node.builder.getF64Type();
+  Value result = node.binary<nn::PowOp>(node.cast(base, wide), node.cast(exponent, wide));
+  return node.cast(result, element);
 }
 
 Value onnx::differsInSign(Node &node, Value remainder, Value divisor) {
-  Value zero = node.constant(Node::type(remainder), 0);
+  Value zero = node.like(remainder, 0);
   Value negative = node.binary(remainder, zero, nn::Predicate::LT),
         other = node.binary(divisor, zero, nn::Predicate::LT);
   Value nonZero = node.binary(remainder, zero, nn::Predicate::NE);
-  return node.binary<nn::AndOp>(node.binary<nn::XorOp>(negative, other), nonZero);
+  return node.both(node.binary<nn::XorOp>(negative, other), nonZero);
 }
 
 Value onnx::floorRemainder(Node &node, Value x, Value y) {
   Value rem = node.binary<nn::RemOp>(x, y);
   Value divisor = rem ? node.broadcast(y, Node::type(rem).getShape()) : Value();
   Value turn = divisor ? differsInSign(node, rem, divisor) : Value();
-  Value sum = node.binary<nn::AddOp>(rem, divisor);
-  return turn && sum ? node.create<nn::SelectOp>(rem.getType(), turn, sum, rem) : Value();
+  return node.select(turn, node.add(rem, divisor), rem);
 }
 
 /// ONNX Mod: the result has the sign of the divisor, or with fmod of the
 /// dividend.
-static LogicalResult importMod(Node &node) {
-  if (failed(node.require(2)))
-    return failure();
+static Value importMod(Node &node) {
   Value x = node.input(0), y = node.input(1);
   bool ofDividend = node.flagAttr("fmod", false);
-  node.set(0, ofDividend ? node.binary<nn::RemOp>(x, y) : floorRemainder(node, x, y));
-  return success();
+  return ofDividend ? node.binary<nn::RemOp>(x, y) : floorRemainder(node, x, y);
 }
 
-Value onnx::bounded(Node &node, Value x, Value bound, nn::Predicate beyond) {
-  if (!x || !bound)
+Value onnx::bounded(Node &node, Value x, Operand bound, nn::Predicate beyond) {
+  if (!x || bound.isNull())
     return {};
-  Value limit = node.broadcast(bound, Node::type(x).getShape());
-  Value isBeyond = limit ? node.binary(x, limit, beyond) : Value();
-  return isBeyond ? node.create<nn::SelectOp>(x.getType(), isBeyond, limit, x) : Value();
+  Value limit = bound.number ? node.like(x, *bound.number)
+                             : node.broadcast(bound.value, Node::type(x).getShape());
+  return node.select(node.binary(x, limit, beyond), limit, x);
 }
 
-static LogicalResult importClip(Node &node) {
-  if (failed(node.require(1)))
-    return failure();
-  Value value = node.input(0);
-  auto type = Node::type(value);
-  Value low = node.input(1), high = node.input(2);
-  if (node.version < 11) {
-    if (node.attribute("min"))
-      low = node.constant(type, node.floatAttr("min", 0));
-    if (node.attribute("max"))
-      high = node.constant(type, node.floatAttr("max", 0));
-  }
+static Value importClip(Node &node) {
+  Value value = node.input(0), low = node.input(1), high = node.input(2);
   if (low)
     value = bounded(node, value, low, nn::Predicate::LE);
-  if (high)
-    value = bounded(node, value, high, nn::Predicate::GE);
-  node.set(0, value);
-  return success();
+  return high ? bounded(node, value, high, nn::Predicate::GE) : value;
 }
 
-static LogicalResult importRelu(Node &node) {
-  if (failed(node.require(1)))
-    return failure();
-  Value x = node.input(0);
-  node.set(0, bounded(node, x, node.constant(Node::type(x), 0), nn::Predicate::LE));
-  return success();
+static Value importRelu(Node &node) { return bounded(node, node.input(0), 0, nn::Predicate::LE); }
+
+static Value importLeakyRelu(Node &node) {
+  Value x = node.input(0), zero = node.like(x, 0),
+        scaled = node.mul(x, node.floatAttr("alpha", 0.01f));
+  return node.select(node.binary(x, zero, nn::Predicate::GT), x, scaled);
 }
 
-static LogicalResult importLeakyRelu(Node &node) {
-  if (failed(node.requireFloats(1)))
-    return failure();
-  Value x = node.input(0), zero = node.constant(Node::type(x), 0);
-  Value scaled =
-      node.binary<nn::MulOp>(x, node.constant(Node::type(x), node.floatAttr("alpha", 0.01f)));
-  Value positive = node.binary(x, zero, nn::Predicate::GT);
-  if (!scaled || !positive)
-    return failure();
-  node.set(0, node.create<nn::SelectOp>(x.getType(), positive, x, scaled));
-  return success();
-}
-
-static LogicalResult importGelu(Node &node) {
-  if (failed(node.requireFloats(1)))
-    return failure();
-  std::string kind = node.stringAttr("approximate", "none");
-  if (kind != "none" && kind != "tanh")
-    return node.error("approximate must be none or tanh");
-  node.set(0, node.create<nn::GeluOp>(node.input(0).getType(), node.input(0), kind == "tanh"));
-  return success();
+static Value importGelu(Node &node) {
+  bool tanh = node.choiceAttr("approximate", {"none", "tanh"}) == "tanh";
+  return node.create<nn::GeluOp>(node.input(0).getType(), node.input(0), tanh);
 }
 
 /// com.microsoft FastGelu and BiasGelu: an optional bias first.
-template <bool tanh> static LogicalResult importBiasGelu(Node &node) {
-  if (failed(node.requireFloats(1)))
-    return failure();
-  Value value = node.input(0);
-  if (node.has(1))
-    value = node.binary<nn::AddOp>(value, node.input(1));
-  node.set(0, value ? node.create<nn::GeluOp>(value.getType(), value, tanh) : Value());
-  return success();
+template <bool tanh> static Value importBiasGelu(Node &node) {
+  Value value = node.has(1) ? node.add(node.input(0), node.input(1)) : node.input(0);
+  return value ? node.create<nn::GeluOp>(value.getType(), value, tanh) : Value();
 }
 
 /// x * sigmoid(alpha * x): Swish (alpha 1), com.microsoft QuickGelu (1.702).
-template <int thousandths> static LogicalResult importSwish(Node &node) {
-  if (failed(node.requireFloats(1)))
-    return failure();
+template <int thousandths> static Value importSwish(Node &node) {
   Value x = node.input(0);
   double alpha = node.floatAttr("alpha", thousandths / 1000.0);
-  if (alpha == 1) {
-    node.set(0, node.unary<nn::SiluOp>(x));
-    return success();
-  }
-  Value scaled = node.binary<nn::MulOp>(x, node.constant(Node::type(x), alpha));
-  node.set(0, node.binary<nn::MulOp>(x, scaled ? node.unary<nn::SigmoidOp>(scaled) : Value()));
-  return success();
+  return alpha == 1 ? node.unary<nn::SiluOp>(x) : node.mul(x, node.sigmoid(node.mul(x, alpha)));
 }
 
-static LogicalResult importIsNan(Node &node) {
-  if (failed(node.requireFloats(1)))
-    return failure();
-  node.set(0, node.create<nn::IsNanOp>(Node::type(node.input(0)).clone(node.builder.getI1Type()),
-                                       node.input(0)));
-  return success();
+static Value importIsNan(Node &node) {
+  return node.create<nn::IsNanOp>(Node::type(node.input(0)).clone(node.builder.getI1Type()),
+                                  node.input(0));
 }
 
 /// IsInf, of one sign or both.
-static LogicalResult importIsInf(Node &node) {
-  if (failed(node.requireFloats(1)))
-    return failure();
+static Value importIsInf(Node &node) {
   Value x = node.input(0);
   bool negative = node.flagAttr("detect_negative", true),
        positive = node.flagAttr("detect_positive", true);
-  auto type = Node::type(x);
   double infinity = std::numeric_limits<double>::infinity();
-  if (!negative && !positive) {
-    node.set(0, node.constant(cast<RankedTensorType>(type.clone(node.builder.getI1Type())), 0));
-    return success();
-  }
-  if (negative && positive)
-    x = node.unary<nn::AbsOp>(x);
-  node.set(0,
-           node.binary(x, node.constant(type, positive ? infinity : -infinity), nn::Predicate::EQ));
-  return success();
+  if (!negative && !positive)
+    return node.constant(Node::type(x).clone(node.builder.getI1Type()), 0);
+  return node.binary(negative && positive ? node.abs(x) : x, positive ? infinity : -infinity,
+                     nn::Predicate::EQ);
 }
 
 /// Round to the nearest whole number, halves to even ones. It has no gradient.
-static LogicalResult importRound(Node &node) {
-  if (failed(node.requireFloats(1)))
-    return failure();
-  Value x = node.input(0), floor = node.unary<nn::FloorOp>(x);
-  Value rest = node.binary<nn::SubOp>(x, floor);
-  if (!rest)
-    return failure();
-  auto number = [&](double value) { return node.constant(Node::type(x), value); };
-  Value half = node.binary<nn::MulOp>(floor, number(0.5));
-  Value odd = half ? node.binary(half, node.unary<nn::FloorOp>(half), nn::Predicate::NE) : Value();
-  Value tie = node.binary(rest, number(0.5), nn::Predicate::EQ),
-        above = node.binary(rest, number(0.5), nn::Predicate::GT);
-  if (!odd || !tie || !above)
-    return failure();
-  Value up = node.binary<nn::OrOp>(above, node.binary<nn::AndOp>(tie, odd));
-  Value next = node.binary<nn::AddOp>(floor, number(1));
-  node.set(0, up && next ? node.create<nn::SelectOp>(x.getType(), up, next, floor) : Value());
-  return success();
+static Value importRound(Node &node) {
+  Value x = node.input(0), floor = node.floor(x), rest = node.sub(x, floor);
+  Value half = node.mul(floor, 0.5), odd = node.binary(half, node.floor(half), nn::Predicate::NE);
+  Value tie = node.binary(rest, 0.5, nn::Predicate::EQ),
+        above = node.binary(rest, 0.5, nn::Predicate::GT);
+  Value up = node.either(above, node.both(tie, odd));
+  return node.select(up, node.add(floor, 1), floor);
 }
 
-static LogicalResult importWhere(Node &node) {
-  if (failed(node.require(3)))
-    return failure();
+static Value importWhere(Node &node) {
   SmallVector<int64_t> shape;
   if (failed(node.broadcastShape(node.operands(), shape)))
-    return failure();
-  auto element = Node::type(node.input(1)).getElementType();
-  if (!isBool(node.input(0)) || Node::type(node.input(2)).getElementType() != element)
+    return {};
+  if (!isBool(node.input(0)) ||
+      Node::type(node.input(1)).getElementType() != Node::type(node.input(2)).getElementType())
     return node.error("needs a condition of bools and two operands of one element type");
-  Value condition = node.broadcast(node.input(0), shape), a = node.broadcast(node.input(1), shape),
-        b = node.broadcast(node.input(2), shape);
-  if (!condition || !a || !b)
-    return failure();
-  node.set(0, node.create<nn::SelectOp>(a.getType(), condition, a, b));
-  return success();
+  Value condition = node.broadcast(node.input(0), shape), a = node.broadcast(node.input(1), shape);
+  return node.select(condition, a, node.broadcast(node.input(2), shape));
 }
 
-static LogicalResult importCast(Node &node) {
-  if (failed(node.require(1)))
-    return failure();
+static Value importCast(Node &node) {
   std::string why;
   Type element = elementType(node.builder.getContext(), node.intAttr("to", 0), why);
-  if (!element)
-    return node.error(why);
-  node.set(0, node.cast(node.input(0), element));
-  return success();
+  return element ? node.cast(node.input(0), element) : node.error(why);
 }
 
-static LogicalResult importCastLike(Node &node) {
-  if (failed(node.require(2)))
-    return failure();
-  node.set(0, node.cast(node.input(0), Node::type(node.input(1)).getElementType()));
-  return success();
+static Value importCastLike(Node &node) {
+  return node.cast(node.input(0), Node::type(node.input(1)).getElementType());
 }
 
 void onnx::registerElementwiseOps(HandlerRegistry &r) {
-  r.add("", "Add", 7, importBinary<nn::AddOp>);
-  r.add("", "Sub", 7, importBinary<nn::SubOp>);
-  r.add("", "Mul", 7, importBinary<nn::MulOp>);
-  r.add("", "Div", 7, importBinary<nn::DivOp>);
-  r.add("", "And", 7, importBinary<nn::AndOp>);
-  r.add("", "Or", 7, importBinary<nn::OrOp>);
-  r.add("", "Xor", 7, importBinary<nn::XorOp>);
-  r.add("", "Max", 8, importExtremum<nn::MaxOp, nn::Predicate::LE>);
-  r.add("", "Min", 8, importExtremum<nn::MinOp, nn::Predicate::GE>);
-  r.add("", "Sum", 8, importVariadic<nn::AddOp>);
-  r.add("", "Mean", 8, importVariadic<nn::AddOp, true>);
-  r.add("", "Pow", 7, importPow);
-  r.add("", "Mod", 10, importMod);
-  r.add("", "Neg", 6, importUnary<nn::NegOp>);
-  r.add("", "Abs", 6, importUnary<nn::AbsOp>);
-  r.add("", "Sign", 9, importUnary<nn::SignOp>);
-  r.add("", "Not", 1, importUnary<nn::NotOp>);
-  r.add("", "Exp", 6, importFloatUnary<nn::ExpOp>);
-  r.add("", "Log", 6, importFloatUnary<nn::LogOp>);
-  r.add("", "Sqrt", 6, importFloatUnary<nn::SqrtOp>);
-  r.add("", "Floor", 6, importFloatUnary<nn::FloorOp>);
-  r.add("", "Ceil", 6, importFloatUnary<nn::CeilOp>);
-  r.add("", "Erf", 9, importFloatUnary<nn::ErfOp>);
-  r.add("", "Tanh", 6, importFloatUnary<nn::TanhOp>);
-  r.add("", "Sigmoid", 6, importFloatUnary<nn::SigmoidOp>);
-  r.add("", "Sin", 7, importFloatUnary<nn::SinOp>);
-  r.add("", "Cos", 7, importFloatUnary<nn::CosOp>);
-  r.add("", "Reciprocal", 6, importReciprocal);
+  r.add("", "Add", 7, importBinary<nn::AddOp>, needs(2));
+  r.add("", "Sub", 7, importBinary<nn::SubOp>, needs(2));
+  r.add("", "Mul", 7, importBinary<nn::MulOp>, needs(2));
+  r.add("", "Div", 7, importBinary<nn::DivOp>, needs(2));
+  r.add("", "And", 7, importBinary<nn::AndOp>, needs(2));
+  r.add("", "Or", 7, importBinary<nn::OrOp>, needs(2));
+  r.add("", "Xor", 7, importBinary<nn::XorOp>, needs(2));
+  r.add("", "Max", 8, importExtremum<nn::MaxOp, nn::Predicate::LE>, needs(1));
+  r.add("", "Min", 8, importExtremum<nn::MinOp, nn::Predicate::GE>, needs(1));
+  r.add("", "Sum", 8, importVariadic<nn::AddOp>, needs(1));
+  r.add("", "Mean", 8, importVariadic<nn::AddOp, true>, needs(1));
+  r.add("", "Pow", 7, importPow, needs(2));
+  r.add("", "Mod", 10, importMod, needs(2));
+  r.add("", "Neg", 6, importUnary<nn::NegOp>, needs(1));
+  r.add("", "Abs", 6, importUnary<nn::AbsOp>, needs(1));
+  r.add("", "Sign", 9, importUnary<nn::SignOp>, needs(1));
+  r.add("", "Not", 1, importUnary<nn::NotOp>, needs(1));
+  r.add("", "Exp", 6, importFloatUnary<nn::ExpOp>, floats(1));
+  r.add("", "Log", 6, importFloatUnary<nn::LogOp>, floats(1));
+  r.add("", "Sqrt", 6, importFloatUnary<nn::SqrtOp>, floats(1));
+  r.add("", "Floor", 6, importFloatUnary<nn::FloorOp>, floats(1));
+  r.add("", "Ceil", 6, importFloatUnary<nn::CeilOp>, floats(1));
+  r.add("", "Erf", 9, importFloatUnary<nn::ErfOp>, floats(1));
+  r.add("", "Tanh", 6, importFloatUnary<nn::TanhOp>, floats(1));
+  r.add("", "Sigmoid", 6, importFloatUnary<nn::SigmoidOp>, floats(1));
+  r.add("", "Sin", 7, importFloatUnary<nn::SinOp>, floats(1));
+  r.add("", "Cos", 7, importFloatUnary<nn::CosOp>, floats(1));
+  r.add("", "Reciprocal", 6, importReciprocal, floats(1));
   r.add("", "Identity", 1, importIdentity);
-  r.add("", "Clip", 6, importClip);
-  r.add("", "Relu", 6, importRelu);
-  r.add("", "LeakyRelu", 6, importLeakyRelu);
-  r.add("", "Gelu", 20, importGelu);
-  r.add("", "Swish", 24, importSwish<1000>);
-  r.add("com.microsoft", "Gelu", 1, importGelu);
-  r.add("com.microsoft", "FastGelu", 1, importBiasGelu<true>);
-  r.add("com.microsoft", "BiasGelu", 1, importBiasGelu<false>);
-  r.add("com.microsoft", "QuickGelu", 1, importSwish<1702>);
-  r.add("", "Equal", 7, importCompare<nn::Predicate::EQ>);
-  r.add("", "Greater", 7, importCompare<nn::Predicate::GT>);
-  r.add("", "Less", 7, importCompare<nn::Predicate::LT>);
-  r.add("", "GreaterOrEqual", 12, importCompare<nn::Predicate::GE>);
-  r.add("", "LessOrEqual", 12, importCompare<nn::Predicate::LE>);
-  r.add("", "IsNaN", 9, importIsNan);
-  r.add("", "IsInf", 10, importIsInf);
-  r.add("", "Round", 11, importRound);
-  r.add("", "Where", 9, importWhere);
-  r.add("", "Cast", 6, importCast);
-  r.add("", "CastLike", 15, importCastLike);
+  r.add("", "Clip", 6, importClip, needs(1));
+  r.add("", "Relu", 6, importRelu, needs(1));
+  r.add("", "LeakyRelu", 6, importLeakyRelu, floats(1));
+  r.add("", "Gelu", 20, importGelu, floats(1));
+  r.add("", "Swish", 24, importSwish<1000>, floats(1));
+  r.add("com.microsoft", "Gelu", 1, importGelu, floats(1));
+  r.add("com.microsoft", "FastGelu", 1, importBiasGelu<true>, floats(1));
+  r.add("com.microsoft", "BiasGelu", 1, importBiasGelu<false>, floats(1));
+  r.add("com.microsoft", "QuickGelu", 1, importSwish<1702>, floats(1));
+  r.add("", "Equal", 7, importCompare<nn::Predicate::EQ>, needs(2));
+  r.add("", "Greater", 7, importCompare<nn::Predicate::GT>, needs(2));
+  r.add("", "Less", 7, importCompare<nn::Predicate::LT>, needs(2));
+  r.add("", "GreaterOrEqual", 12, importCompare<nn::Predicate::GE>, needs(2));
+  r.add("", "LessOrEqual", 12, importCompare<nn::Predicate::LE>, needs(2));
+  r.add("", "IsNaN", 9, importIsNan, floats(1));
+  r.add("", "IsInf", 10, importIsInf, floats(1));
+  r.add("", "Round", 11, importRound, floats(1));
+  r.add("", "Where", 9, importWhere, needs(3));
+  r.add("", "Cast", 6, importCast, needs(1));
+  r.add("", "CastLike", 15, importCastLike, needs(2));
 }

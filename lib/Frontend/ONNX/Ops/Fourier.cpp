@@ -25,8 +25,6 @@ struct Transform {
 
   Value places();
   Value table(Value places, FloatType element, double (*function)(double));
-  /// Multiplies [rows, length] with a table of cosines or sines. Null if x is.
-  Value times(Value x, Value table) { return x && table ? node.matmul(x, table) : Value(); }
 };
 
 } // namespace
@@ -36,8 +34,7 @@ Value Transform::places() {
   auto type = RankedTensorType::get({inputs, results}, node.builder.getI64Type());
   Value n = node.create<nn::IotaOp>(type, int64_t(0)),
         k = node.create<nn::IotaOp>(type, int64_t(1));
-  Value product = n && k ? node.binary<nn::MulOp>(n, k) : Value();
-  return product ? node.binary<nn::RemOp>(product, node.constant(type, double(length))) : Value();
+  return node.binary<nn::RemOp>(node.mul(n, k), double(length));
 }
 
 /// Returns function(2 pi p / N) for each place p. Null if `places` is.
@@ -55,18 +52,14 @@ Value Transform::table(Value places, FloatType element, double (*function)(doubl
   Value found = places && constants
                     ? node.create<nn::EmbeddingOp>(wide, constants, places, IntegerAttr())
                     : Value();
-  return found ? node.reshape(found, {inputs, results}) : Value();
+  return node.reshape(found, {inputs, results});
 }
 
 /// Cuts or pads dimension `axis` at its end to `size` elements.
 static Value resized(Node &node, Value x, int64_t axis, int64_t size) {
   SmallVector<int64_t> shape(Node::type(x).getShape());
-  int64_t rank = shape.size();
-  if (size < shape[axis]) {
-    SmallVector<int64_t> starts(rank, 0), limits(shape), strides(rank, 1);
-    limits[axis] = size;
-    return node.slice(x, starts, limits, strides);
-  }
+  if (size < shape[axis])
+    return node.part(x, axis, 0, size);
   shape[axis] = size;
   return node.padded(x, shape);
 }
@@ -95,7 +88,7 @@ struct DftForm {
 static LogicalResult readConstant(Node &node, int operand, const char *what, int64_t &value) {
   SmallVector<int64_t> given;
   if (failed(node.constantInts(operand, given)) || given.size() != 1)
-    return node.error("operand " + Twine(operand) + ", the " + what + ", must be one constant");
+    return node.error("operand {}, the {}, must be one constant", operand, what);
   value = given[0];
   return success();
 }
@@ -104,7 +97,7 @@ static LogicalResult readForm(Node &node, DftForm &form) {
   auto type = Node::type(node.input(0));
   int64_t rank = type.getRank();
   if (rank < 2 || (type.getShape().back() != 1 && type.getShape().back() != 2))
-    return node.error("the operand must be [.., 1] or [.., 2]; it is " + Node::name(type));
+    return node.error("the operand must be [.., 1] or [.., 2]; it is {}", type);
   form.axis = node.version >= 20 ? -2 : node.intAttr("axis", 1);
   if (node.version >= 20 && node.has(2) && failed(readConstant(node, 2, "axis", form.axis)))
     return failure();
@@ -123,19 +116,17 @@ static LogicalResult readForm(Node &node, DftForm &form) {
   if (node.has(1) && failed(readConstant(node, 1, "length", form.length)))
     return failure();
   if (form.length < 1 || form.length > kMaxLength)
-    return node.error("a transform of " + Twine(form.length) + " numbers is not supported: 1 to " +
-                      Twine(kMaxLength) + " are");
+    return node.error("a transform of {} numbers is not supported: 1 to {} are", form.length,
+                      kMaxLength);
   return success();
 }
 
 /// DFT: of real numbers [.., 1] or complex ones [.., 2] along an axis. The result is complex, but
 /// that of the inverse of a half is real.
-static LogicalResult importDft(Node &node) {
-  if (failed(node.requireFloats(1)))
-    return failure();
+static Value importDft(Node &node) {
   DftForm form;
   if (failed(readForm(node, form)))
-    return failure();
+    return {};
   bool isReal = form.isReal, inverse = form.inverse, half = form.half;
   int64_t axis = form.axis, length = form.length;
   Value x = node.input(0);
@@ -144,7 +135,7 @@ static LogicalResult importDft(Node &node) {
   int64_t some = length / 2 + 1;
   x = resized(node, x, axis, half && inverse ? some : length);
   if (!x)
-    return failure();
+    return {};
   // The axis becomes the last dimension of rows.
   SmallVector<int64_t> perm, back(rank - 1), shape;
   for (int64_t d = 0; d + 1 < rank; ++d)
@@ -159,10 +150,8 @@ static LogicalResult importDft(Node &node) {
   }
   Transform dft{node, length, Node::type(x).getDimSize(axis), half && !inverse ? some : length};
   auto part = [&](int64_t index) -> Value {
-    SmallVector<int64_t> starts(rank, 0), limits(Node::type(x).getShape()), strides(rank, 1);
-    starts.back() = index, limits.back() = index + 1;
-    SmallVector<int64_t> dropped(Node::type(x).getShape().drop_back());
-    Value one = node.reshape(node.slice(x, starts, limits, strides), dropped);
+    Value one = node.reshape(node.part(x, rank - 1, index, index + 1),
+                             Node::type(x).getShape().drop_back());
     one = node.reshape(node.transpose(one, perm), {rows, dft.inputs});
     return half && inverse ? counted(node, one, length) : one;
   };
@@ -171,31 +160,29 @@ static LogicalResult importDft(Node &node) {
   auto element = cast<FloatType>(type.getElementType());
   Value cosines = dft.table(places, element, std::cos),
         sines = dft.table(places, element, std::sin);
-  if (sines && inverse)
-    sines = node.unary<nn::NegOp>(sines);
+  if (inverse)
+    sines = node.neg(sines);
   // (a + bi)(cos - i sin), for the inverse (a + bi)(cos + i sin) / N.
-  Value outReal = dft.times(real, cosines), outImaginary = dft.times(real, sines);
-  outImaginary = outImaginary ? node.unary<nn::NegOp>(outImaginary) : Value();
-  if (imaginary && outImaginary) {
-    outReal = node.add(outReal, dft.times(imaginary, sines));
-    outImaginary = node.add(outImaginary, dft.times(imaginary, cosines));
+  Value outReal = node.matmul(real, cosines), outImaginary = node.neg(node.matmul(real, sines));
+  if (imaginary) {
+    outReal = node.add(outReal, node.matmul(imaginary, sines));
+    outImaginary = node.add(outImaginary, node.matmul(imaginary, cosines));
   }
   shape.back() = dft.results;
   SmallVector<Value> results{outReal, outImaginary}, parts;
   if (half && inverse)
     results.pop_back();
   for (Value out : results) {
-    if (out && inverse)
-      out = node.binary<nn::MulOp>(out, node.constant(Node::type(out), 1 / double(length)));
-    out = out ? node.transpose(node.reshape(out, shape), back) : Value();
+    if (inverse)
+      out = node.mul(out, 1 / double(length));
+    out = node.transpose(node.reshape(out, shape), back);
     if (!out)
-      return failure();
+      return {};
     SmallVector<int64_t> wide(Node::type(out).getShape());
     wide.push_back(1);
     parts.push_back(node.reshape(out, wide));
   }
-  node.set(0, node.joined(parts, rank - 1));
-  return success();
+  return node.joined(parts, rank - 1);
 }
 
-void onnx::registerFourierOps(HandlerRegistry &r) { r.add("", "DFT", 17, importDft); }
+void onnx::registerFourierOps(HandlerRegistry &r) { r.add("", "DFT", 17, importDft, floats(1)); }

@@ -29,10 +29,8 @@ static Value countFromEnd(Node &node, Value indices, ArrayRef<int64_t> sizes, Va
       for (APInt each : attr.getValues<APInt>())
         most = std::max(most, each.getSExtValue());
       std::string hint = node.building.positionsHint({table}, size, most + 1);
-      (void)node.error(hint.empty() ? "index " + std::to_string(at) +
-                                          " is out of a dimension of size " + std::to_string(size)
-                                    : hint);
-      return {};
+      return node.error(hint.empty() ? say("index {} is out of a dimension of size {}", {at, size})
+                                     : hint);
     }
     changed |= at < 0;
     values.push_back(APInt(value.getBitWidth(), at < 0 ? at + size : at, true));
@@ -72,12 +70,8 @@ Value onnx::wrapped(Node &node, Value indices, ArrayRef<int64_t> sizes, Value ta
     size = nn::ConstantOp::create(node.builder, node.loc, DenseElementsAttr::get(row, ends));
     size = node.broadcast(size, type.getShape());
   }
-  Value zero = node.constant(type, 0);
-  if (!size || !zero)
-    return {};
-  Value below = node.binary(indices, zero, nn::Predicate::LT);
-  Value turned = node.add(indices, size);
-  return below && turned ? node.create<nn::SelectOp>(type, below, turned, indices) : Value();
+  Value below = node.binary(indices, 0, nn::Predicate::LT);
+  return node.select(below, node.add(indices, size), indices);
 }
 
 /// Whether a value is a parameter, perhaps reshaped: rows of it are looked up.
@@ -113,16 +107,8 @@ Value onnx::gatherAlong(Node &node, Value input, Value indices, int64_t axis,
     SmallVector<int64_t> at;
     for (APInt value : attr.getValues<APInt>())
       at.push_back(value.getSExtValue());
-    bool run = true;
-    for (size_t i = 1; i < at.size(); ++i)
-      run &= at[i] == at[i - 1] + 1;
-    if (run) {
-      SmallVector<int64_t> starts(type.getRank(), 0), limits(type.getShape()),
-          strides(type.getRank(), 1);
-      starts[axis] = at.front();
-      limits[axis] = at.back() + 1;
-      return node.reshape(node.slice(input, starts, limits, strides), shape);
-    }
+    if (llvm::equal(at, llvm::seq(at.front(), at.front() + int64_t(at.size()))))
+      return node.reshape(node.part(input, axis, at.front(), at.back() + 1), shape);
   }
   // Rows of a table [V, D]: other axes are brought to the front first.
   SmallVector<int64_t> perm = {axis};
@@ -155,33 +141,31 @@ Value onnx::gatherAlong(Node &node, Value input, Value indices, int64_t axis,
   return node.transpose(found, back);
 }
 
-Value onnx::lookUp(Node &node, Value input, Value indices, int64_t axis) {
-  Type element = Node::type(indices).getElementType();
-  if (!element.isInteger(64) && !element.isInteger(32)) {
-    (void)node.error("indices must be integers");
-    return {};
-  }
-  indices = wrapped(node, indices, {Node::type(input).getDimSize(axis)}, input);
-  return indices ? gatherAlong(node, input, indices, axis) : Value();
+bool onnx::areIndices(Value value) {
+  Type element = Node::type(value).getElementType();
+  return element.isInteger(64) || element.isInteger(32);
 }
 
-static LogicalResult importGather(Node &node) {
-  if (failed(node.require(2)))
-    return failure();
-  auto type = Node::type(node.input(0)), ids = Node::type(node.input(1));
-  int64_t axis = node.intAttr("axis", 0);
-  if (failed(node.normalize(axis, type.getRank())))
-    return failure();
-  if (!ids.getElementType().isInteger(64) && !ids.getElementType().isInteger(32))
+bool onnx::fitLines(RankedTensorType indices, RankedTensorType tensor, int64_t axis) {
+  bool fits = indices.getRank() == tensor.getRank();
+  for (int64_t i = 0; fits && i < tensor.getRank(); ++i)
+    fits = i == axis || indices.getDimSize(i) <= tensor.getDimSize(i);
+  return fits;
+}
+
+Value onnx::lookUp(Node &node, Value input, Value indices, int64_t axis,
+                   std::optional<int64_t> padding) {
+  if (!areIndices(indices))
     return node.error("indices must be integers");
-  Value indices = wrapped(node, node.input(1), {type.getDimSize(axis)}, node.input(0));
-  if (!indices)
-    return failure();
-  Value found = gatherAlong(node, node.input(0), indices, axis, paddingOf(node));
-  if (!found)
-    return failure();
-  node.set(0, found);
-  return success();
+  indices = wrapped(node, indices, {Node::type(input).getDimSize(axis)}, input);
+  return indices ? gatherAlong(node, input, indices, axis, padding) : Value();
+}
+
+static Value importGather(Node &node) {
+  int64_t axis = node.intAttr("axis", 0);
+  if (failed(node.normalize(axis, Node::type(node.input(0)).getRank())))
+    return {};
+  return lookUp(node, node.input(0), node.input(1), axis, paddingOf(node));
 }
 
 /// Returns the strided rectangle that constant index tuples [.., K] pick from the
@@ -243,9 +227,9 @@ static Value pickedRectangle(Node &node, Value input, DenseElementsAttr tuples) 
     perm.push_back(dim);
     shape.push_back(type.getDimSize(dim));
   }
-  picked = picked ? node.reshape(node.transpose(picked, perm), shape) : Value();
+  picked = node.reshape(node.transpose(picked, perm), shape);
   llvm::copy(at.drop_back(), shape.begin());
-  return picked ? node.broadcast(picked, shape) : Value();
+  return node.broadcast(picked, shape);
 }
 
 /// Removes leading elements of the index tuples that equal their own place, as in
@@ -280,37 +264,31 @@ static Value peelBatch(Node &node, Value indices, RankedTensorType input, int64_
   return indices;
 }
 
-static LogicalResult importGatherNd(Node &node) {
-  if (failed(node.require(2)))
-    return failure();
+static Value importGatherNd(Node &node) {
   auto type = Node::type(node.input(0)), ids = Node::type(node.input(1));
   int64_t batch = node.intAttr("batch_dims", 0);
-  if (!ids.getElementType().isInteger(64) && !ids.getElementType().isInteger(32))
+  if (!areIndices(node.input(1)))
     return node.error("indices must be integers");
   if (batch < 0 || ids.getRank() < 1 || batch >= ids.getRank() || batch >= type.getRank())
     return node.error("batch_dims is out of range");
   int64_t tuple = ids.getShape().back();
   if (tuple < 1 || tuple > type.getRank() - batch ||
       type.getShape().take_front(batch) != ids.getShape().take_front(batch))
-    return node.error("index tuples of length " + Twine(tuple) + " do not fit " + Node::name(type));
+    return node.error("index tuples of length {} do not fit {}", tuple, type);
   SmallVector<int64_t> shape(ids.getShape().drop_back());
   llvm::append_range(shape, type.getShape().drop_front(batch + tuple));
   Value indices = peelBatch(node, node.input(1), type, batch);
   if (!indices)
-    return failure();
+    return {};
   tuple = Node::type(indices).getShape().back();
   indices = wrapped(node, indices, type.getShape().slice(batch, tuple));
   if (!indices)
-    return failure();
+    return {};
   DenseElementsAttr known = node.building.constantOf(indices);
   if (known && batch == 0 && !node.building.constantOf(node.input(0)))
-    if (Value picked = pickedRectangle(node, node.input(0), known)) {
-      node.set(0, picked);
-      return success();
-    }
-  node.set(0, node.create<nn::GatherNdOp>(RankedTensorType::get(shape, type.getElementType()),
-                                          node.input(0), indices, batch));
-  return success();
+    if (Value picked = pickedRectangle(node, node.input(0), known))
+      return picked;
+  return node.create<nn::GatherNdOp>(type.clone(shape), node.input(0), indices, batch);
 }
 
 Lines::Lines(RankedTensorType tensor, ArrayRef<int64_t> indices, int64_t axis)
@@ -338,42 +316,32 @@ Value onnx::gatherElements(Node &node, Value from, Value ids, int64_t axis) {
   auto type = Node::type(from);
   Lines lines(type, Node::type(ids).getShape(), axis);
   Value input = node.slice(from, lines.starts, lines.limits, lines.strides);
-  input = input ? node.transpose(input, lines.perm) : Value();
+  input = node.transpose(input, lines.perm);
   Value indices = lines.tuples(node, ids);
   if (!input || !indices)
     return {};
-  auto found =
-      RankedTensorType::get(Node::type(indices).getShape().drop_back(), type.getElementType());
+  auto found = type.clone(Node::type(indices).getShape().drop_back());
   Value picked = node.create<nn::GatherNdOp>(found, input, indices, type.getRank() - 1);
-  return picked ? node.transpose(picked, lines.back) : Value();
+  return node.transpose(picked, lines.back);
 }
 
 /// Picks one element of each line along the axis for each index of the line: a
 /// gather_nd with all other dimensions as batch dimensions.
-static LogicalResult importGatherElements(Node &node) {
-  if (failed(node.require(2)))
-    return failure();
+static Value importGatherElements(Node &node) {
   auto type = Node::type(node.input(0)), ids = Node::type(node.input(1));
-  int64_t axis = node.intAttr("axis", 0), rank = type.getRank();
-  if (failed(node.normalize(axis, rank)))
-    return failure();
-  if (!ids.getElementType().isInteger(64) && !ids.getElementType().isInteger(32))
+  int64_t axis = node.intAttr("axis", 0);
+  if (failed(node.normalize(axis, type.getRank())))
+    return {};
+  if (!areIndices(node.input(1)))
     return node.error("indices must be integers");
-  bool fits = ids.getRank() == rank;
-  for (int64_t i = 0; fits && i < rank; ++i)
-    fits = i == axis || ids.getDimSize(i) <= type.getDimSize(i);
-  if (!fits)
-    return node.error("indices " + Node::name(ids) + " do not fit " + Node::name(type) +
-                      ": one of at most as many lines");
+  if (!fitLines(ids, type, axis))
+    return node.error("indices {} do not fit {}: one of at most as many lines", ids, type);
   Value indices = wrapped(node, node.input(1), {type.getDimSize(axis)});
-  if (!indices)
-    return failure();
-  node.set(0, gatherElements(node, node.input(0), indices, axis));
-  return success();
+  return indices ? gatherElements(node, node.input(0), indices, axis) : Value();
 }
 
 void onnx::registerIndexOps(HandlerRegistry &r) {
-  r.add("", "Gather", 1, importGather);
-  r.add("", "GatherND", 11, importGatherNd);
-  r.add("", "GatherElements", 11, importGatherElements);
+  r.add("", "Gather", 1, importGather, needs(2));
+  r.add("", "GatherND", 11, importGatherNd, needs(2));
+  r.add("", "GatherElements", 11, importGatherElements, needs(2));
 }

@@ -51,56 +51,44 @@ static RowLosses pickClasses(Node &node, Value rows, Value labels, int64_t ignor
   Value classes = node.create<nn::IotaOp>(
       RankedTensorType::get(type.getShape(), ids.getElementType()), int64_t(1));
   Value column = node.reshape(labels, {type.getDimSize(0), 1});
-  Value wide = column ? node.broadcast(column, type.getShape()) : Value();
-  Value isLabel = wide ? node.binary(wide, classes, nn::Predicate::EQ) : Value();
-  Value counts = node.binary(labels, node.constant(ids, double(ignore)), nn::Predicate::NE);
-  if (!isLabel || !counts)
-    return {};
-  auto floats = RankedTensorType::get({type.getDimSize(0)}, type.getElementType());
-  Value zeros = node.constant(type, 0), zero = node.constant(floats, 0);
-  auto pick = [&](Value from) -> Value {
-    Value picked = from ? node.create<nn::SelectOp>(type, isLabel, from, zeros) : Value();
-    picked = node.reduce(nn::ReduceKind::Sum, picked, {1}, false);
-    return picked ? node.create<nn::SelectOp>(floats, counts, picked, zero) : Value();
+  Value isLabel = node.binary(node.broadcast(column, type.getShape()), classes, nn::Predicate::EQ);
+  Value counts = node.binary(labels, double(ignore), nn::Predicate::NE);
+  auto each = RankedTensorType::get({type.getDimSize(0)}, type.getElementType());
+  Value zeros = node.like(rows, 0), zero = node.constant(each, 0);
+  auto pick = [&](Value from) {
+    return node.select(counts, node.sum(node.select(isLabel, from, zeros), {1}, false), zero);
   };
   RowLosses result;
   if (weights) {
     Value table = node.broadcast(node.reshape(weights, {1, type.getDimSize(1)}), type.getShape());
     result.weights = pick(table);
-    rows = table ? node.binary<nn::MulOp>(rows, table) : Value();
+    rows = node.mul(rows, table);
   } else {
-    result.weights = node.create<nn::SelectOp>(floats, counts, node.constant(floats, 1), zero);
+    result.weights = node.select(counts, node.constant(each, 1), zero);
   }
   Value own = pick(rows);
   if (smoothing != 0) {
-    Value sum = node.reduce(nn::ReduceKind::Sum, rows, {1}, false);
-    Value all = sum ? node.create<nn::SelectOp>(floats, counts, sum, zero) : Value();
-    double classes = std::max<int64_t>(type.getDimSize(1), 1);
-    own = own ? node.binary<nn::MulOp>(own, node.constant(floats, 1 - smoothing)) : Value();
-    all = all ? node.binary<nn::MulOp>(all, node.constant(floats, smoothing / classes)) : Value();
-    own = own && all ? node.add(own, all) : Value();
+    Value all = node.select(counts, node.sum(rows, {1}, false), zero);
+    double count = std::max<int64_t>(type.getDimSize(1), 1);
+    own = node.add(node.mul(own, 1 - smoothing), node.mul(all, smoothing / count));
   }
-  result.losses = node.unary<nn::NegOp>(own);
+  result.losses = node.neg(own);
   return result;
 }
 
 /// Builds sum / weight, where a weight of zero counts as one.
 static Value weightedMean(Node &node, const LossParts &parts) {
-  auto scalar = Node::type(parts.sum);
-  Value isPositive = node.binary(parts.count, node.constant(scalar, 0), nn::Predicate::GT);
-  Value divisor = isPositive ? node.create<nn::SelectOp>(scalar, isPositive, parts.count,
-                                                         node.constant(scalar, 1))
-                             : Value();
-  return divisor ? node.binary<nn::DivOp>(parts.sum, divisor) : Value();
+  Value isPositive = node.binary(parts.count, 0, nn::Predicate::GT);
+  return node.div(parts.sum, node.select(isPositive, parts.count, 1));
 }
 
 /// PyTorch takes the scores of a single example, too.
 static LogicalResult requireBatch(Node &node, RankedTensorType type) {
   if (type.getRank() >= 2)
     return success();
-  return node.error("scores " + Node::name(type) +
-                    " have no batch: pass those of one example as [1, classes], by unsqueeze(0) of "
-                    "the scores and of the target");
+  return node.error("scores {} have no batch: pass those of one example as [1, classes], by "
+                    "unsqueeze(0) of the scores and of the target",
+                    type);
 }
 
 /// Checks that operand 2, if it is there, has a weight for each class of scores [N, C, d..].
@@ -109,15 +97,12 @@ static LogicalResult checkWeights(Node &node, RankedTensorType type) {
   if (!weights ||
       Node::type(weights) == RankedTensorType::get({type.getDimSize(1)}, type.getElementType()))
     return success();
-  return node.error("weights " + Node::name(weights.getType()) + " do not fit the " +
-                    Twine(type.getDimSize(1)) + " classes of " + Node::name(type));
+  return node.error("weights {} do not fit the {} classes of {}", weights, type.getDimSize(1),
+                    type);
 }
 
-static LogicalResult readReduction(Node &node, std::string &reduction) {
-  reduction = node.stringAttr("reduction", "mean");
-  if (reduction == "mean" || reduction == "sum" || reduction == "none")
-    return success();
-  return node.error("reduction '" + displayName(reduction) + "' is not one of none, sum, mean");
+static std::string readReduction(Node &node) {
+  return node.choiceAttr("reduction", {"mean", "none", "sum"});
 }
 
 /// Reads the label smoothing, which only the record of the operation has.
@@ -136,47 +121,36 @@ static LogicalResult readSmoothing(Node &node, double &smoothing) {
 
 /// Cross-entropy with a probability for each class as the target, of the scores' shape. ONNX has
 /// none; PyTorch's exporter writes it as the operator for labels, and the mean is over the rows.
-static LogicalResult importProbabilities(Node &node) {
+static Value importProbabilities(Node &node) {
   Value scores = node.input(0);
   auto type = Node::type(scores);
-  std::string reduction;
+  std::string reduction = readReduction(node);
   double smoothing;
   if (failed(requireBatch(node, type)))
-    return failure();
+    return {};
   if (!isa<FloatType>(type.getElementType()) || node.isRead(1))
-    return node.error("scores " + Node::name(type) + " and probabilities do not fit");
-  if (failed(checkWeights(node, type)) || failed(readReduction(node, reduction)) ||
-      failed(readSmoothing(node, smoothing)))
-    return failure();
+    return node.error("scores {} and probabilities do not fit", type);
+  if (failed(checkWeights(node, type)) || failed(readSmoothing(node, smoothing)))
+    return {};
   node.intAttr("ignore_index", 0); // of labels
   Value rows = classesLast(node, scores), targets = classesLast(node, node.input(1));
   if (!rows || !targets)
-    return failure();
-  auto rowsType = Node::type(rows);
-  double classes = std::max<int64_t>(rowsType.getDimSize(1), 1);
-  if (smoothing != 0) {
-    targets = node.binary<nn::MulOp>(targets, node.constant(rowsType, 1 - smoothing));
-    targets = targets ? node.add(targets, node.constant(rowsType, smoothing / classes)) : Value();
-  }
-  Value losses = node.binary<nn::MulOp>(targets, logSoftmax(node, rows));
+    return {};
+  double classes = std::max<int64_t>(Node::type(rows).getDimSize(1), 1);
+  if (smoothing != 0)
+    targets = node.add(node.mul(targets, 1 - smoothing), smoothing / classes);
+  Value losses = node.mul(targets, logSoftmax(node, rows));
   if (Value weights = node.input(2))
-    losses = losses ? node.binary<nn::MulOp>(losses, weights) : Value();
-  losses = losses ? node.unary<nn::NegOp>(losses) : Value();
-  losses = losses ? node.reduce(nn::ReduceKind::Sum, losses, {1}, false) : Value();
-  if (!losses)
-    return failure();
+    losses = node.mul(losses, weights);
+  losses = node.sum(node.neg(losses), {1}, false);
   if (reduction == "none") {
     SmallVector<int64_t> shape(type.getShape());
     shape.erase(shape.begin() + 1);
-    node.set(0, node.reshape(losses, shape));
-    return success();
+    return node.reshape(losses, shape);
   }
-  Value sum = node.reduce(nn::ReduceKind::Sum, losses, {0}, false);
-  double count = std::max<int64_t>(rowsType.getDimSize(0), 1);
-  node.set(0, reduction == "sum" || !sum
-                  ? sum
-                  : node.binary<nn::DivOp>(sum, node.constant(Node::type(sum), count)));
-  return success();
+  Value sum = node.sum(losses, {0}, false);
+  double count = std::max<int64_t>(Node::type(rows).getDimSize(0), 1);
+  return reduction == "sum" ? sum : node.div(sum, count);
 }
 
 /// `logits` are logits, or with `isLog` log-probabilities. The node's second result are the
@@ -189,12 +163,11 @@ static LogicalResult importLoss(Node &node, Value logits, bool isLog = false) {
   if (failed(requireBatch(node, type)))
     return failure();
   if (ids.getShape() != ArrayRef<int64_t>(labeled) || !isa<FloatType>(type.getElementType()) ||
-      (!ids.getElementType().isInteger(64) && !ids.getElementType().isInteger(32)))
-    return node.error("scores " + Node::name(type) + " and labels " + Node::name(ids) +
-                      " do not fit");
+      !areIndices(node.input(1)))
+    return node.error("scores {} and labels {} do not fit", type, ids);
   Value weights = node.input(2);
-  std::string reduction;
-  if (failed(checkWeights(node, type)) || failed(readReduction(node, reduction)))
+  std::string reduction = readReduction(node);
+  if (failed(checkWeights(node, type)))
     return failure();
   // Without the attribute no label is ignored: the smallest integer is never a
   // label.
@@ -217,11 +190,11 @@ static LogicalResult importLoss(Node &node, Value logits, bool isLog = false) {
   } else if (logRows) {
     RowLosses picked = pickClasses(node, logRows, labels, ignore, weights, smoothing);
     if (reduction == "none") {
-      node.set(0, picked.losses ? node.reshape(picked.losses, ids.getShape()) : Value());
+      node.set(0, node.reshape(picked.losses, ids.getShape()));
       return success();
     }
-    parts.sum = node.reduce(nn::ReduceKind::Sum, picked.losses, {0}, false);
-    parts.count = node.reduce(nn::ReduceKind::Sum, picked.weights, {0}, false);
+    parts.sum = node.sum(picked.losses, {0}, false);
+    parts.count = node.sum(picked.weights, {0}, false);
     parts.labels = labels;
     parts.logits = rows;
   }
@@ -240,16 +213,15 @@ static LogicalResult importLoss(Node &node, Value logits, bool isLog = false) {
 }
 
 static LogicalResult importSoftmaxCrossEntropy(Node &node) {
-  if (failed(node.require(2)))
-    return failure();
   bool isOfProbabilities = node.input(0).getType() == node.input(1).getType() &&
                            StringRef(node.tracedAs()).starts_with(words::kCrossEntropy);
-  return isOfProbabilities ? importProbabilities(node) : importLoss(node, node.input(0));
+  if (!isOfProbabilities)
+    return importLoss(node, node.input(0));
+  Value loss = importProbabilities(node);
+  return loss ? (node.set(0, loss), success()) : failure();
 }
 
 static LogicalResult importNegativeLogLikelihood(Node &node) {
-  if (failed(node.require(2)))
-    return failure();
   // Rows of log-probabilities from a LogSoftmax over the classes become a cross-entropy of its
   // operand.
   Value scores = node.input(0), made = scores;
@@ -268,6 +240,6 @@ static LogicalResult importNegativeLogLikelihood(Node &node) {
 }
 
 void onnx::registerLossOps(HandlerRegistry &r) {
-  r.add("", "SoftmaxCrossEntropyLoss", 12, importSoftmaxCrossEntropy);
-  r.add("", "NegativeLogLikelihoodLoss", 12, importNegativeLogLikelihood);
+  r.add("", "SoftmaxCrossEntropyLoss", 12, importSoftmaxCrossEntropy, needs(2));
+  r.add("", "NegativeLogLikelihoodLoss", 12, importNegativeLogLikelihood, needs(2));
 }

@@ -8,12 +8,8 @@ using namespace shale::onnx;
 /// Multiplies as numpy's matmul does. Returns null after an error.
 static Value multiplied(Node &node, Value lhs, Value rhs) {
   auto left = Node::type(lhs), right = Node::type(rhs);
-  auto refuse = [&](const Twine &message) {
-    (void)node.error(message);
-    return Value();
-  };
   if (left.getRank() == 0 || right.getRank() == 0)
-    return refuse("cannot multiply scalars");
+    return node.error("cannot multiply scalars");
   bool isRow = left.getRank() == 1, isColumn = right.getRank() == 1;
   if (isRow)
     lhs = node.reshape(lhs, {1, left.getDimSize(0)});
@@ -24,8 +20,7 @@ static Value multiplied(Node &node, Value lhs, Value rhs) {
   left = Node::type(lhs);
   right = Node::type(rhs);
   if (left.getShape().back() != right.getDimSize(right.getRank() - 2))
-    return refuse("matrices " + Node::name(left) + " and " + Node::name(right) +
-                  " do not multiply");
+    return node.error("matrices {} and {} do not multiply", left, right);
   SmallVector<int64_t> shape;
   Value result;
   if (right.getRank() == 2) {
@@ -47,7 +42,7 @@ static Value multiplied(Node &node, Value lhs, Value rhs) {
       r.insert(r.begin(), 1);
     for (auto [a, b] : llvm::zip(l, r)) {
       if (a != b && a != 1 && b != 1)
-        return refuse("batch dimensions " + Twine(a) + " and " + Twine(b) + " do not broadcast");
+        return node.error("batch dimensions {} and {} do not broadcast", a, b);
       batch.push_back(a == 1 ? b : a);
     }
     auto widen = [&](Value value) {
@@ -66,28 +61,19 @@ static Value multiplied(Node &node, Value lhs, Value rhs) {
   return node.reshape(result, shape);
 }
 
-static LogicalResult importMatmul(Node &node) {
-  if (failed(node.require(2)))
-    return failure();
+static Value importMatmul(Node &node) {
   Value left = node.input(0);
-  if (std::optional<double> ratio = node.building.lostDropoutOf(node.proto); ratio && *ratio != 0)
-    left = dropped(node, left, *ratio);
-  Value result = left ? multiplied(node, left, node.input(1)) : Value();
-  if (!result)
-    return failure();
-  node.set(0, result);
-  return success();
+  if (double ratio = node.building.lostDropoutOf(node.proto).value_or(0); ratio != 0)
+    left = dropped(node, left, ratio);
+  return left ? multiplied(node, left, node.input(1)) : Value();
 }
 
 /// FusedMatMul of com.microsoft: a product with a factor. The last two dimensions of an operand, or
 /// its first one and the batch, may be transposed.
-static LogicalResult importFusedMatmul(Node &node) {
-  if (failed(node.require(2)))
-    return failure();
+static Value importFusedMatmul(Node &node) {
   Value operands[2];
   for (int i : {0, 1}) {
-    Value value = node.input(i);
-    int64_t rank = Node::type(value).getRank();
+    int64_t rank = Node::type(node.input(i)).getRank();
     bool batch = node.flagAttr(i ? "transBatchB" : "transBatchA", false);
     bool matrix = node.flagAttr(i ? "transB" : "transA", false);
     SmallVector<int64_t> perm = llvm::to_vector(llvm::seq<int64_t>(0, rank));
@@ -95,47 +81,31 @@ static LogicalResult importFusedMatmul(Node &node) {
       std::rotate(perm.begin(), perm.begin() + 1, perm.end() - 1);
     if (matrix && rank > 1)
       std::swap(perm[rank - 1], perm[rank - 2]);
-    operands[i] = node.transpose(value, perm);
+    operands[i] = node.transpose(node.input(i), perm);
     if (!operands[i])
-      return failure();
+      return {};
   }
   double alpha = node.floatAttr("alpha", 1);
-  Value result = multiplied(node, operands[0], operands[1]);
-  if (!result)
-    return failure();
-  if (alpha != 1)
-    result = node.mul(result, node.constant(Node::type(result), alpha));
-  node.set(0, result);
-  return success();
+  return scaled(node, multiplied(node, operands[0], operands[1]), alpha);
 }
 
-static LogicalResult importGemm(Node &node) {
-  if (failed(node.require(2)))
-    return failure();
+static Value importGemm(Node &node) {
   if (Node::type(node.input(0)).getRank() != 2 || Node::type(node.input(1)).getRank() != 2)
     return node.error("operands must be matrices");
-  Value result = node.matmul(node.input(0), node.input(1), node.flagAttr("transA", false),
-                             node.flagAttr("transB", false));
-  if (!result)
-    return failure();
-  auto scale = [&](Value value, double by) {
-    return by == 1 ? value : node.mul(value, node.constant(Node::type(value), by));
-  };
-  result = scale(result, node.floatAttr("alpha", 1));
-  if (result && node.has(2)) {
-    Value c = scale(node.input(2), node.floatAttr("beta", 1));
-    auto type = Node::type(result);
-    result = node.add(result, c);
-    if (result && Node::type(result) != type)
-      return node.error("operand 2 is larger than the product");
-  }
-  node.set(0, result);
-  return success();
+  Value product = node.matmul(node.input(0), node.input(1), node.flagAttr("transA", false),
+                              node.flagAttr("transB", false));
+  product = scaled(node, product, node.floatAttr("alpha", 1));
+  if (!product || !node.has(2))
+    return product;
+  Value sum = node.add(product, scaled(node, node.input(2), node.floatAttr("beta", 1)));
+  return !sum || sum.getType() == product.getType()
+             ? sum
+             : node.error("operand 2 is larger than the product");
 }
 
 void onnx::registerMatmulOps(HandlerRegistry &r) {
-  r.add("", "MatMul", 1, importMatmul);
-  r.add("", "Gemm", 7, importGemm);
-  r.add("com.microsoft", "FusedMatMul", 1, importFusedMatmul);
-  r.add("com.microsoft", "TransposeMatMul", 1, importFusedMatmul);
+  r.add("", "MatMul", 1, importMatmul, needs(2));
+  r.add("", "Gemm", 7, importGemm, needs(2));
+  r.add("com.microsoft", "FusedMatMul", 1, importFusedMatmul, needs(2));
+  r.add("com.microsoft", "TransposeMatMul", 1, importFusedMatmul, needs(2));
 }

@@ -1,6 +1,5 @@
 //===- Norm.cpp - Softmax and normalizations ------------------------------===//
 #include "dialects/nn/Ops/Norm.h"
-#include "dialects/nn/Ops/Elementwise.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 
 using namespace mlir;
@@ -18,66 +17,50 @@ static Value withLast(Node &node, Value value, int64_t axis,
 }
 
 Value onnx::logSoftmax(Node &node, Value x) {
+  if (!x)
+    return {};
   int64_t last = Node::type(x).getRank() - 1;
-  Value peak =
-      node.broadcast(node.reduce(nn::ReduceKind::Max, x, {last}, true), Node::type(x).getShape());
-  Value shifted = node.binary<nn::SubOp>(x, peak);
-  Value sum = node.reduce(nn::ReduceKind::Sum, shifted ? node.unary<nn::ExpOp>(shifted) : Value(),
-                          {last}, true);
-  return sum ? node.binary<nn::SubOp>(shifted, node.unary<nn::LogOp>(sum)) : Value();
+  Value peak = node.reduce(nn::ReduceKind::Max, x, {last}, true);
+  Value shifted = node.sub(x, node.broadcast(peak, Node::type(x).getShape()));
+  return node.sub(shifted, node.log(node.sum(node.exp(shifted), {last}, true)));
 }
 
-template <bool isLog> static LogicalResult importSoftmax(Node &node) {
-  if (failed(node.require(1)))
-    return failure();
-  Value x = node.input(0);
-  auto type = Node::type(x);
-  // Before opset 13 the default axis is 1 and all later dimensions are one row.
-  int64_t axis = node.intAttr("axis", node.version < 13 ? 1 : -1);
-  if (failed(node.requireFloats(1)))
-    return failure();
-  if (type.getRank() == 0)
-    return node.error("operand 0 is a scalar: it must have at least one dimension");
+FailureOr<SmallVector<int64_t>> onnx::linesOf(Node &node, int64_t &axis) {
+  auto type = Node::type(node.input(0));
+  axis = node.intAttr("axis", node.version < 13 ? 1 : -1);
   if (failed(node.normalize(axis, type.getRank())))
     return failure();
-  auto apply = [&](Value value) {
+  if (node.version >= 13 || axis == type.getRank() - 1)
+    return SmallVector<int64_t>(type.getShape());
+  int64_t rows = llvm::product_of(type.getShape().take_front(axis));
+  axis = 1;
+  return SmallVector<int64_t>{rows, rows ? type.getNumElements() / rows : 0};
+}
+
+template <bool isLog> static Value importSoftmax(Node &node) {
+  Value x = node.input(0);
+  if (Node::type(x).getRank() == 0)
+    return node.error("operand 0 is a scalar: it must have at least one dimension");
+  int64_t axis;
+  FailureOr<SmallVector<int64_t>> shape = linesOf(node, axis);
+  if (failed(shape))
+    return {};
+  Value result = withLast(node, node.reshape(x, *shape), axis, [&](Value value) {
     return isLog ? logSoftmax(node, value) : node.unary<nn::SoftmaxOp>(value);
-  };
-  Value result;
-  if (node.version < 13 && axis != type.getRank() - 1) {
-    int64_t rows = 1;
-    for (int64_t i = 0; i < axis; ++i)
-      rows *= type.getDimSize(i);
-    Value flat = node.reshape(x, {rows, type.getNumElements() / std::max<int64_t>(rows, 1)});
-    result = flat ? node.reshape(apply(flat), type.getShape()) : Value();
-  } else {
-    result = withLast(node, x, axis, apply);
-  }
+  });
+  result = node.reshape(result, Node::type(x).getShape());
   // For a loss over rows of classes.
-  if (isLog && axis == type.getRank() - 1)
+  if (isLog && axis + 1 == Node::type(x).getRank() &&
+      Node::type(x).getShape() == ArrayRef<int64_t>(*shape))
     node.building.logSoftmaxOf[result] = x;
-  node.set(0, result);
-  return success();
+  return result;
 }
 
-/// Flattens dimensions from `axis` on into one row.
-static LogicalResult rowsFrom(Node &node, int64_t axis, Value &x, int64_t &width) {
-  auto type = Node::type(x);
-  if (failed(node.requireFloats(1)))
-    return failure();
-  width = 1;
-  for (int64_t size : type.getShape().drop_front(axis))
-    width *= size;
-  SmallVector<int64_t> shape(type.getShape().take_front(axis));
-  shape.push_back(width);
-  x = node.reshape(x, shape);
-  return success();
-}
-
-static LogicalResult checkEpsilon(Node &node, double epsilon) {
+LogicalResult onnx::readEpsilon(Node &node, float missing, double &epsilon) {
+  epsilon = node.floatAttr("epsilon", missing);
   return std::isfinite(epsilon) && epsilon >= 0
              ? success()
-             : node.error("epsilon must be finite and not negative");
+             : LogicalResult(node.error("epsilon must be finite and not negative"));
 }
 
 Type onnx::stashType(Node &node) {
@@ -88,19 +71,13 @@ Type onnx::stashType(Node &node) {
                      : Type();
   if (isa_and_nonnull<FloatType>(element))
     return element;
-  (void)node.error("stash_type is " + Twine(type) + "; it must be 1 (float), 10 (float16), " +
-                   "11 (double) or 16 (bfloat16)");
-  return {};
+  return node.error("stash_type is {}; it must be 1 (float), 10 (float16), 11 (double) or 16 "
+                    "(bfloat16)",
+                    type);
 }
 
 bool onnx::normConverts(Type element, Type stash) {
   return element != stash && !(is16BitFloat(element) && stash.isF32());
-}
-
-/// The scale or bias of a norm as one row; it may be broadcast from fewer
-/// elements.
-static Value rowOperand(Node &node, Value value, ArrayRef<int64_t> normalized, int64_t width) {
-  return node.reshape(node.broadcast(value, normalized), {width});
 }
 
 /// Results 1 and 2 of LayerNormalization and 1 of RMSNormalization: the mean and 1 / sqrt(variance
@@ -109,32 +86,23 @@ static void setStatistics(Node &node, int64_t axis, double epsilon, bool centere
                           Operation *norm) {
   Value x = node.cast(node.input(0), stash);
   auto type = Node::type(x);
-  SmallVector<int64_t> dims = llvm::to_vector(llvm::seq(axis, type.getRank()));
-  double count = 1;
-  for (int64_t dim : dims)
-    count *= type.getDimSize(dim);
+  double count = llvm::product_of(type.getShape().drop_front(axis));
   auto mean = [&](Value value) {
-    Value sum = node.reduce(nn::ReduceKind::Sum, value, dims, true);
-    return sum ? node.binary<nn::DivOp>(sum, node.constant(Node::type(sum), count)) : Value();
+    return node.div(node.sum(value, llvm::to_vector(llvm::seq(axis, type.getRank())), true), count);
+  };
+  auto set = [&](int result, Value value) {
+    if (!node.wants(result))
+      return;
+    node.set(result, value);
+    node.building.normOf[value] = norm;
   };
   if (centered) {
     Value middle = mean(x);
-    if (node.wants(1)) {
-      node.set(1, middle);
-      node.building.normOf[middle] = norm;
-    }
-    x = node.binary<nn::SubOp>(x, middle);
+    set(1, middle);
+    x = node.sub(x, middle);
   }
-  int result = centered ? 2 : 1;
-  if (!node.wants(result))
-    return;
-  Value variance = mean(node.binary<nn::MulOp>(x, x));
-  variance = variance
-                 ? node.binary<nn::AddOp>(variance, node.constant(Node::type(variance), epsilon))
-                 : Value();
-  Value rstd = variance ? node.unary<nn::RsqrtOp>(variance) : Value();
-  node.set(result, rstd);
-  node.building.normOf[rstd] = norm;
+  if (int last = centered ? 2 : 1; node.wants(last))
+    set(last, node.rsqrt(node.add(mean(node.mul(x, x)), epsilon)));
 }
 
 RankedTensorType onnx::statisticsType(RankedTensorType rows) {
@@ -144,135 +112,105 @@ RankedTensorType onnx::statisticsType(RankedTensorType rows) {
   return RankedTensorType::get(rows.getShape().drop_back(), element);
 }
 
-Value onnx::inStash(Node &node, Value x, Type stash, Value scale, Value bias,
-                    llvm::function_ref<Value(Value, Value, Value)> norm) {
-  Type element = Node::type(x).getElementType();
-  if (!normConverts(element, stash))
-    return norm(x, scale, bias);
-  auto row = RankedTensorType::get({Node::type(x).getShape().back()}, stash);
-  x = node.cast(x, stash);
-  if (!x)
-    return {};
-  Value result = norm(x, node.constant(row, 1), bias ? node.constant(row, 0) : Value());
-  result = node.binary<nn::MulOp>(node.cast(result, element), scale);
-  return bias ? node.binary<nn::AddOp>(result, bias) : result;
+Operation *onnx::layerNorm(Node &node, Value x, Value scale, Value bias, double epsilon) {
+  auto type = Node::type(x), stats = statisticsType(type);
+  auto op = nn::LayerNormOp::create(node.builder, node.loc, TypeRange{type, stats, stats}, x, scale,
+                                    bias, node.builder.getF64FloatAttr(epsilon));
+  node.adopt(op);
+  return op;
 }
 
-static LogicalResult importLayerNorm(Node &node) {
-  if (failed(node.require(2)))
-    return failure();
+static Operation *rmsNorm(Node &node, Value x, Value scale, double epsilon) {
+  auto type = Node::type(x);
+  auto op = nn::RmsNormOp::create(node.builder, node.loc, TypeRange{type, statisticsType(type)}, x,
+                                  scale, node.builder.getF64FloatAttr(epsilon));
+  node.adopt(op);
+  return op;
+}
+
+/// LayerNormalization of the dimensions from an axis on, and RMSNormalization (com.microsoft
+/// SimplifiedLayerNormalization), which has no bias. If it computes in another type, the rows are
+/// converted, and scale and bias apply to its result in their own type.
+template <bool centered> static LogicalResult importLayerNorm(Node &node) {
   auto type = Node::type(node.input(0));
-  int64_t axis = node.intAttr("axis", -1), width;
-  double epsilon = node.floatAttr("epsilon", 1e-5f);
-  Value x = node.input(0);
+  int64_t axis = node.intAttr("axis", -1);
+  double epsilon;
   Type stash = stashType(node);
   if (!stash || failed(node.normalize(axis, type.getRank())) ||
-      failed(checkEpsilon(node, epsilon)) || failed(rowsFrom(node, axis, x, width)))
+      failed(readEpsilon(node, 1e-5f, epsilon)) || failed(node.require(floats(1))))
     return failure();
   ArrayRef<int64_t> normalized = type.getShape().drop_front(axis);
+  int64_t width = llvm::product_of(normalized);
+  SmallVector<int64_t> rows(type.getShape().take_front(axis));
+  rows.push_back(width);
+  Value x = node.reshape(node.input(0), rows);
+  // They may be broadcast from fewer elements.
+  auto asRow = [&](Value value) {
+    return node.reshape(node.broadcast(value, normalized), {width});
+  };
   auto row = RankedTensorType::get({width}, type.getElementType());
-  Value scale = rowOperand(node, node.input(1), normalized, width);
-  Value bias =
-      node.input(2) ? rowOperand(node, node.input(2), normalized, width) : node.constant(row, 0);
-  if (!scale || !bias || scale.getType() != row || bias.getType() != row)
-    return node.error("scale and bias must have the normalized dimensions' type");
-  Operation *norm = nullptr;
-  Value result = inStash(node, x, stash, scale, bias, [&](Value x, Value scale, Value bias) {
-    auto own = Node::type(x);
-    auto stats = statisticsType(own);
-    auto op = nn::LayerNormOp::create(node.builder, node.loc, TypeRange{own, stats, stats}, x,
-                                      scale, bias, node.builder.getF64FloatAttr(epsilon));
-    node.adopt(op);
-    norm = op;
-    return Value(op.getResult());
-  });
-  node.set(0, node.reshape(result, type.getShape()));
-  if (node.wants(1) || node.wants(2))
-    setStatistics(node, axis, epsilon, /*centered=*/true, stash, norm);
-  return success();
-}
-
-/// RMSNormalization and com.microsoft SimplifiedLayerNormalization.
-static LogicalResult importRmsNorm(Node &node) {
-  if (failed(node.require(2)))
+  Value scale = asRow(node.input(1)), bias;
+  if (centered)
+    bias = node.input(2) ? asRow(node.input(2)) : node.constant(row, 0);
+  if (!scale || scale.getType() != row || (centered && (!bias || bias.getType() != row)))
+    return centered ? node.error("scale and bias must have the normalized dimensions' type")
+                    : node.error("scale {} is not {}, the type of the normalized dimensions: cast "
+                                 "it in the model",
+                                 node.input(1), row);
+  bool converts = normConverts(type.getElementType(), stash);
+  x = converts ? node.cast(x, stash) : x;
+  if (!x)
     return failure();
-  auto type = Node::type(node.input(0));
-  int64_t axis = node.intAttr("axis", -1), width;
-  double epsilon = node.floatAttr("epsilon", 1e-5f);
-  Value x = node.input(0);
-  Type stash = stashType(node);
-  if (!stash || failed(node.normalize(axis, type.getRank())) ||
-      failed(checkEpsilon(node, epsilon)) || failed(rowsFrom(node, axis, x, width)))
-    return failure();
-  auto row = RankedTensorType::get({width}, type.getElementType());
-  Value scale = rowOperand(node, node.input(1), type.getShape().drop_front(axis), width);
-  if (!scale || scale.getType() != row)
-    return node.error("scale " + Node::name(node.input(1).getType()) + " is not " +
-                      Node::name(row) +
-                      ", the type of the normalized dimensions: cast it in the model");
-  Operation *norm = nullptr;
-  Value result = inStash(node, x, stash, scale, {}, [&](Value x, Value scale, Value) {
-    auto own = Node::type(x);
-    auto op = nn::RmsNormOp::create(node.builder, node.loc, TypeRange{own, statisticsType(own)}, x,
-                                    scale, node.builder.getF64FloatAttr(epsilon));
-    node.adopt(op);
-    norm = op;
-    return Value(op.getResult());
-  });
-  node.set(0, node.reshape(result, type.getShape()));
-  if (node.wants(1))
-    setStatistics(node, axis, epsilon, /*centered=*/false, stash, norm);
-  return success();
-}
-
-/// Adds `skip` and an optional bias to operand 0, which has the type of the sum.
-static Value withSkip(Node &node, int bias) {
-  auto type = Node::type(node.input(0));
-  Value sum = node.binary<nn::AddOp>(node.input(0), node.input(1));
-  if (sum && node.has(bias))
-    sum = node.binary<nn::AddOp>(sum, node.input(bias));
-  if (sum && Node::type(sum) != type) {
-    (void)node.error("skip " + Node::name(node.input(1).getType()) + " and the bias do not fit " +
-                     Node::name(type));
-    return {};
+  auto own = RankedTensorType::get({width}, stash);
+  Value one = converts ? node.constant(own, 1) : scale,
+        zero = converts && bias ? node.constant(own, 0) : bias;
+  Operation *norm =
+      centered ? layerNorm(node, x, one, zero, epsilon) : rmsNorm(node, x, one, epsilon);
+  Value result = norm->getResult(0);
+  if (converts) {
+    result = node.mul(node.cast(result, type.getElementType()), scale);
+    result = bias ? node.add(result, bias) : result;
   }
-  return sum;
+  node.set(0, node.reshape(result, type.getShape()));
+  if (node.wants(1) || (centered && node.wants(2)))
+    setStatistics(node, axis, epsilon, centered, stash, norm);
+  return success();
+}
+
+/// Normalizes the last dimension of a sum, and sets the result and, as another one, the sum. `bias`
+/// is null for a norm without one.
+static LogicalResult setNormOfSum(Node &node, Value sum, Value scale, Value bias, double epsilon,
+                                  int sumResult) {
+  auto row = Node::type(sum).clone({Node::type(sum).getShape().back()});
+  if (scale.getType() != row || (bias && bias.getType() != row))
+    return node.error("scale and bias must be {}", row);
+  Operation *norm =
+      bias ? layerNorm(node, sum, scale, bias, epsilon) : rmsNorm(node, sum, scale, epsilon);
+  node.set(0, norm->getResult(0));
+  node.set(sumResult, sum);
+  return success();
 }
 
 /// SkipLayerNormalization and SkipSimplifiedLayerNormalization of com.microsoft: the norm of
 /// operand 0 + skip + bias over the last dimension. Result 3 is the sum.
 template <bool simplified> static LogicalResult importSkipNorm(Node &node) {
-  if (failed(node.require(3)))
-    return failure();
   if (node.wants(1) || node.wants(2))
     return node.error("its results 1 and 2, statistics, are not supported");
-  double epsilon = node.floatAttr("epsilon", 1e-12f);
   auto type = Node::type(node.input(0));
-  if (failed(node.requireFloats(1)))
+  double epsilon;
+  if (failed(node.require(floats(1))) || failed(readEpsilon(node, 1e-12f, epsilon)))
     return failure();
   if (type.getRank() < 1)
     return node.error("operand 0 is a scalar: it must have at least one dimension");
-  Value sum = withSkip(node, simplified ? 3 : 4);
-  if (!sum || failed(checkEpsilon(node, epsilon)))
-    return failure();
-  int64_t width = type.getShape().back();
-  auto row = RankedTensorType::get({width}, type.getElementType());
-  auto stats = statisticsType(type);
-  Value scale = node.input(2), bias = simplified ? Value() : node.input(3);
-  bias = bias ? bias : node.constant(row, 0);
-  if (scale.getType() != row || bias.getType() != row)
-    return node.error("scale and bias must be " + Node::name(row));
-  FloatAttr attr = node.builder.getF64FloatAttr(epsilon);
-  Operation *op;
-  if (simplified)
-    op = nn::RmsNormOp::create(node.builder, node.loc, TypeRange{type, stats}, sum, scale, attr);
-  else
-    op = nn::LayerNormOp::create(node.builder, node.loc, TypeRange{type, stats, stats}, sum, scale,
-                                 bias, attr);
-  node.adopt(op);
-  node.set(0, op->getResult(0));
-  node.set(3, sum);
-  return success();
+  Value sum = node.add(node.input(0), node.input(1));
+  if (int more = simplified ? 3 : 4; node.has(more))
+    sum = node.add(sum, node.input(more));
+  if (!sum || sum.getType() != type)
+    return node.error("skip {} and the bias do not fit {}", node.input(1), type);
+  Value bias = simplified ? Value() : node.input(3);
+  if (!simplified && !bias)
+    bias = node.constant(type.clone({type.getShape().back()}), 0);
+  return setNormOfSum(node, sum, node.input(2), bias, epsilon, 3);
 }
 
 /// EmbedLayerNormalization of com.microsoft: the norm of the sum of embeddings of words, positions
@@ -282,57 +220,40 @@ static LogicalResult importEmbedNorm(Node &node) {
     return node.error("its result of lengths is not supported");
   for (int i : {0, 2, 3, 5, 6})
     if (!node.input(i))
-      return node.error("operand " + Twine(i) + " is missing");
+      return node.error("operand {} is missing", i);
   auto ids = Node::type(node.input(0));
   for (int i : {2, 3, 4})
     if (node.input(i) && Node::type(node.input(i)).getRank() != 2)
-      return node.error("a table of embeddings must be [rows, features]; operand " + Twine(i) +
-                        " is " + Node::name(node.input(i).getType()));
+      return node.error("a table of embeddings must be [rows, features]; operand {} is {}", i,
+                        node.input(i));
   if (ids.getRank() != 2)
-    return node.error("tokens must be [batch, positions]; they are " + Node::name(ids));
-  double epsilon = node.floatAttr("epsilon", 1e-12f);
-  if (failed(checkEpsilon(node, epsilon)))
+    return node.error("tokens must be [batch, positions]; they are {}", ids);
+  double epsilon;
+  if (failed(readEpsilon(node, 1e-12f, epsilon)))
     return failure();
   Value sum = lookUp(node, node.input(2), node.input(0), 0);
   Value positions = node.input(8), table = node.input(3);
-  int64_t length = ids.getDimSize(1), width = Node::type(table).getDimSize(1);
-  if (!positions && length > Node::type(table).getDimSize(0))
-    return node.error("the table of positions has " + Twine(Node::type(table).getDimSize(0)) +
-                      " rows for " + Twine(length) + " positions");
-  Value places = positions ? lookUp(node, table, positions, 0)
-                           : node.slice(table, {0, 0}, {length, width}, {1, 1});
-  sum = sum && places ? node.binary<nn::AddOp>(sum, places) : Value();
-  if (sum && node.input(4)) {
-    Value segments = node.input(1);
-    if (!segments)
-      return node.error("operand 1, the segments, is missing");
-    Value kinds = lookUp(node, node.input(4), segments, 0);
-    sum = kinds ? node.binary<nn::AddOp>(sum, kinds) : Value();
-  }
-  if (!sum)
-    return failure();
-  auto type = Node::type(sum);
-  auto row = RankedTensorType::get({type.getShape().back()}, type.getElementType());
-  if (node.input(5).getType() != row || node.input(6).getType() != row)
-    return node.error("scale and bias must be " + Node::name(row));
-  auto stats = statisticsType(type);
-  auto op =
-      nn::LayerNormOp::create(node.builder, node.loc, TypeRange{type, stats, stats}, sum,
-                              node.input(5), node.input(6), node.builder.getF64FloatAttr(epsilon));
-  node.adopt(op);
-  node.set(0, op.getResult());
-  node.set(2, sum);
-  return success();
+  int64_t length = ids.getDimSize(1), rows = Node::type(table).getDimSize(0);
+  if (!positions && length > rows)
+    return node.error("the table of positions has {} rows for {} positions", rows, length);
+  sum =
+      node.add(sum, positions ? lookUp(node, table, positions, 0) : node.part(table, 0, 0, length));
+  if (node.input(4) && !node.input(1))
+    return node.error("operand 1, the segments, is missing");
+  if (node.input(4))
+    sum = node.add(sum, lookUp(node, node.input(4), node.input(1), 0));
+  return sum ? setNormOfSum(node, sum, node.input(5), node.input(6), epsilon, 2) : failure();
 }
 
 void onnx::registerNormOps(HandlerRegistry &r) {
-  r.add("", "Softmax", 1, importSoftmax<false>);
-  r.add("", "LogSoftmax", 1, importSoftmax<true>);
-  r.add("", "LayerNormalization", 1, importLayerNorm);
-  r.add("", "RMSNormalization", 23, importRmsNorm);
-  r.add("com.microsoft", "SimplifiedLayerNormalization", 1, importRmsNorm);
-  r.add("", "SimplifiedLayerNormalization", 1, importRmsNorm); // ONNX Runtime writes it so
+  r.add("", "Softmax", 1, importSoftmax<false>, floats(1));
+  r.add("", "LogSoftmax", 1, importSoftmax<true>, floats(1));
+  r.add("", "LayerNormalization", 1, importLayerNorm<true>, needs(2));
+  r.add("", "RMSNormalization", 23, importLayerNorm<false>, needs(2));
+  r.add("com.microsoft", "SimplifiedLayerNormalization", 1, importLayerNorm<false>, needs(2));
+  // ONNX Runtime writes it so.
+  r.add("", "SimplifiedLayerNormalization", 1, importLayerNorm<false>, needs(2));
   r.add("com.microsoft", "EmbedLayerNormalization", 1, importEmbedNorm);
-  r.add("com.microsoft", "SkipLayerNormalization", 1, importSkipNorm<false>);
-  r.add("com.microsoft", "SkipSimplifiedLayerNormalization", 1, importSkipNorm<true>);
+  r.add("com.microsoft", "SkipLayerNormalization", 1, importSkipNorm<false>, needs(3));
+  r.add("com.microsoft", "SkipSimplifiedLayerNormalization", 1, importSkipNorm<true>, needs(3));
 }

@@ -43,11 +43,6 @@ const WholeFunction *findWholeFunction(llvm::StringRef name);
 /// Returns x with elements dropped: a new random op. Returns null after an error.
 mlir::Value dropped(Node &node, mlir::Value x, double ratio);
 
-/// Reads an attribute of a convolution or pool that has a value of `least` or more, in 32 bits, for
-/// each of `count` spatial dimensions. Empty if the node lacks it; fails after an error.
-mlir::FailureOr<llvm::SmallVector<int64_t>> readSpatial(Node &node, llvm::StringRef name,
-                                                        size_t count, int64_t least);
-
 /// [N, C, spatial..] to [N, spatial.., C] and back. Null after an error.
 mlir::Value channelsLast(Node &node, mlir::Value value);
 mlir::Value channelsSecond(Node &node, mlir::Value value);
@@ -104,7 +99,10 @@ mlir::Value gatherElements(Node &node, mlir::Value from, mlir::Value ids, int64_
 /// Returns `bound`, broadcast to x, where x compares `beyond` with it (LE for a lower bound), else
 /// x. At the bound x gets no gradient, as in PyTorch's relu, clamp and hardtanh. Returns null after
 /// an error.
-mlir::Value bounded(Node &node, mlir::Value x, mlir::Value bound, nn::Predicate beyond);
+mlir::Value bounded(Node &node, mlir::Value x, Operand bound, nn::Predicate beyond);
+
+/// Returns factor * x; x itself if the factor is 1.
+mlir::Value scaled(Node &node, mlir::Value x, double factor);
 
 /// Gathers the slices of `input` along `axis` at `indices`, which are in [0, size). The result has
 /// dimensions [..axis), the indices', (axis..]. Gradients flow to all rows except `padding`.
@@ -113,7 +111,13 @@ mlir::Value gatherAlong(Node &node, mlir::Value input, mlir::Value indices, int6
                         std::optional<int64_t> padding = std::nullopt);
 
 /// The same for any integer indices: negative ones count from the end, constant ones are checked.
-mlir::Value lookUp(Node &node, mlir::Value input, mlir::Value indices, int64_t axis);
+mlir::Value lookUp(Node &node, mlir::Value input, mlir::Value indices, int64_t axis,
+                   std::optional<int64_t> padding = std::nullopt);
+
+/// Whether a value has integers that may be indices.
+bool areIndices(mlir::Value value);
+/// Whether `indices` have the tensor's rank, and at most as many lines along `axis`.
+bool fitLines(mlir::RankedTensorType indices, mlir::RankedTensorType tensor, int64_t axis);
 
 /// Converts negative indices, which count from the end of `sizes` (one, or one for each element of
 /// the last dimension), and checks constant ones. `table` is named by the error. With `isRead` an
@@ -132,12 +136,22 @@ bool normConverts(mlir::Type element, mlir::Type stash);
 /// Returns the type of a norm's statistics of rows [rows.., width].
 mlir::RankedTensorType statisticsType(mlir::RankedTensorType rows);
 
-/// Applies `norm` to rows, a scale and a bias (null if the norm has none). If it computes in
-/// another type, the rows are converted, and scale and bias apply to its result in their own type.
-/// Returns null after an error.
-mlir::Value inStash(Node &node, mlir::Value rows, mlir::Type stash, mlir::Value scale,
-                    mlir::Value bias,
-                    llvm::function_ref<mlir::Value(mlir::Value, mlir::Value, mlir::Value)> norm);
+/// Reads the attribute `epsilon`. Fails, with an error, if it is negative or not finite.
+mlir::LogicalResult readEpsilon(Node &node, float missing, double &epsilon);
+
+/// Builds a layer normalization of each row of [rows.., width]. Result 0 is the normalized rows.
+mlir::Operation *layerNorm(Node &node, mlir::Value x, mlir::Value scale, mlir::Value bias,
+                           double epsilon);
+
+/// Reads axes: an attribute, or from operator set `sinceOperand` on operand 1. None are there if
+/// the node has neither. Fails after an error.
+mlir::LogicalResult readAxes(Node &node, int64_t sinceOperand,
+                             std::optional<llvm::SmallVector<int64_t>> &axes);
+
+/// Reads the attribute `axis` of an operator that works on the lines of operand 0, and returns the
+/// shape in which the lines run along that axis: before operator set 13 the default axis is 1 and
+/// all later dimensions are one line. Fails after an error.
+mlir::FailureOr<llvm::SmallVector<int64_t>> linesOf(Node &node, int64_t &axis);
 
 /// Returns the logarithm of the softmax over the last dimension; null after an error.
 mlir::Value logSoftmax(Node &node, mlir::Value x);

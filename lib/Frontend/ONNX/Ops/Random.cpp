@@ -14,36 +14,35 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::onnx;
 
+/// The arguments from which random ops draw, and then no offset.
+static SmallVector<Value> drawnFrom(Node &node) {
+  SmallVector<Value> arguments;
+  for (nn::Role role : {nn::Role::Seed, nn::Role::Step, nn::Role::Microbatch})
+    arguments.push_back(node.building.randomArgument(role));
+  return arguments;
+}
+
 /// Draws from [0, 1).
 static Value uniform(Node &node, RankedTensorType type) {
-  Value seed = node.building.randomArgument(nn::Role::Seed);
-  Value step = node.building.randomArgument(nn::Role::Step);
-  Value microbatch = node.building.randomArgument(nn::Role::Microbatch);
-  if (!seed || !step || !microbatch)
-    return {};
-  return node.create<nn::UniformOp>(type, seed, step, microbatch, /*offset=*/Value(),
+  SmallVector<Value> from = drawnFrom(node);
+  return node.create<nn::UniformOp>(type, from[0], from[1], from[2], /*offset=*/Value(),
                                     node.builder.getI64IntegerAttr(node.building.takeRandomId()),
                                     /*global_shape=*/DenseI64ArrayAttr());
 }
 
 /// Returns factor * x + offset.
-static Value scaled(Node &node, Value x, double factor, double offset) {
-  if (!x)
-    return {};
-  auto type = Node::type(x);
-  if (factor != 1)
-    x = node.mul(x, node.constant(type, factor));
-  return x && offset != 0 ? node.add(x, node.constant(type, offset)) : x;
+static Value line(Node &node, Value x, double factor, double offset) {
+  x = scaled(node, x, factor);
+  return offset != 0 ? node.add(x, offset) : x;
 }
 
 /// Draws from the standard normal distribution: sqrt(-2 ln u) cos(2 pi v) for uniform u in (0, 1]
 /// and v (Box and Muller, A Note on the Generation of Random Normal Deviates, 1958).
 static Value normal(Node &node, RankedTensorType type) {
   constexpr double kPi = 3.14159265358979323846;
-  Value u = scaled(node, uniform(node, type), -1, 1);
-  Value radius = u ? node.sqrt(scaled(node, node.log(u), -2, 0)) : u;
-  Value angle = scaled(node, uniform(node, type), 2 * kPi, 0);
-  return radius && angle ? node.mul(radius, node.cos(angle)) : Value();
+  Value u = line(node, uniform(node, type), -1, 1);
+  Value radius = node.sqrt(scaled(node, node.log(u), -2));
+  return node.mul(radius, node.cos(scaled(node, uniform(node, type), 2 * kPi)));
 }
 
 /// Reads two numbers and refuses a seed: numbers are drawn by the seed of the run.
@@ -65,19 +64,22 @@ static Type resultElement(Node &node, Type missing) {
     return missing;
   std::string why;
   Type element = elementType(node.builder.getContext(), code, why);
-  if (!element)
-    (void)node.error("dtype: " + why);
-  return element;
+  return element ? element : node.error("dtype: " + why);
 }
 
-template <bool isNormal, bool isLike> static LogicalResult importRandom(Node &node) {
+/// Whether a number is finite in a type.
+static bool isFiniteIn(double number, const llvm::fltSemantics &semantics) {
+  APFloat value(number);
+  bool inexact;
+  value.convert(semantics, APFloat::rmNearestTiesToEven, &inexact);
+  return value.isFinite();
+}
+
+template <bool isNormal, bool isLike> static Value importRandom(Node &node) {
   SmallVector<int64_t> shape;
   Type missing = node.builder.getF32Type();
   if (isLike) {
-    if (failed(node.require(1)))
-      return failure();
-    shape.assign(Node::type(node.input(0)).getShape().begin(),
-                 Node::type(node.input(0)).getShape().end());
+    llvm::append_range(shape, Node::type(node.input(0)).getShape());
     missing = Node::type(node.input(0)).getElementType();
   } else if (auto given = node.intsAttr("shape")) {
     shape = *given;
@@ -86,63 +88,45 @@ template <bool isNormal, bool isLike> static LogicalResult importRandom(Node &no
   }
   if (llvm::any_of(shape, [](int64_t size) { return size < 0; }))
     return node.error("attribute 'shape' must not be negative");
-  Type element = resultElement(node, missing);
-  if (!element || !isa<FloatType>(element))
+  auto element = dyn_cast_or_null<FloatType>(resultElement(node, missing));
+  if (!element)
     return node.error("draws floats only");
   double a = 0, b = 1;
   if (failed(isNormal ? readNumbers(node, "mean", a, "scale", b)
                       : readNumbers(node, "low", a, "high", b)))
-    return failure();
+    return {};
   if (isNormal ? b < 0 : b < a)
     return node.error(isNormal ? "scale must not be negative" : "high must not be below low");
-  if (!isNormal) {
-    const llvm::fltSemantics &semantics = cast<FloatType>(element).getFloatSemantics();
-    auto isIn = [](double number, const llvm::fltSemantics &semantics) {
-      APFloat value(number);
-      bool inexact;
-      value.convert(semantics, APFloat::rmNearestTiesToEven, &inexact);
-      return value.isFinite();
-    };
-    if (!isIn(b - a, APFloat::IEEEsingle()) || !isIn(a, semantics) || !isIn(b, semantics))
-      return node.error("low, high and their difference must be finite in " + Node::name(element) +
-                        " and in f32");
-  }
+  const llvm::fltSemantics &own = element.getFloatSemantics();
+  if (!isNormal &&
+      (!isFiniteIn(b - a, APFloat::IEEEsingle()) || !isFiniteIn(a, own) || !isFiniteIn(b, own)))
+    return node.error("low, high and their difference must be finite in {} and in f32", element);
   auto type = RankedTensorType::get(shape, node.builder.getF32Type());
-  Value drawn = isNormal ? scaled(node, normal(node, type), b, a)
-                         : scaled(node, uniform(node, type), b - a, a);
-  node.set(0, drawn ? node.cast(drawn, element) : Value());
-  return success();
+  return node.cast(isNormal ? line(node, normal(node, type), b, a)
+                            : line(node, uniform(node, type), b - a, a),
+                   element);
 }
 
 /// 1 with the probability that the operand has, else 0. No gradient reaches the probability.
-static LogicalResult importBernoulli(Node &node) {
-  if (failed(node.requireFloats(1)))
-    return failure();
-  Value probability = node.input(0);
-  auto operand = Node::type(probability);
+static Value importBernoulli(Node &node) {
+  auto operand = Node::type(node.input(0));
   if (node.attribute("seed"))
     return node.error("a seed in the file is not supported: --seed of the program decides");
   Type element = resultElement(node, operand.getElementType());
   if (!element)
-    return failure();
+    return {};
   auto single = RankedTensorType::get(operand.getShape(), node.builder.getF32Type());
   Value drawn = uniform(node, single);
-  probability = node.cast(probability, single.getElementType());
-  Value isOne = drawn && probability ? node.binary(drawn, probability, nn::Predicate::LT) : Value();
-  node.set(0, isOne ? node.cast(isOne, element) : Value());
-  return success();
+  Value probability = node.cast(node.input(0), single.getElementType());
+  return node.cast(node.binary(drawn, probability, nn::Predicate::LT), element);
 }
 
 /// Builds a dropout that draws by seed, step, micro-batch and `id`.
 static Value dropAs(Node &node, Value x, double ratio, int64_t id) {
-  Value seed = node.building.randomArgument(nn::Role::Seed);
-  Value step = node.building.randomArgument(nn::Role::Step);
-  Value microbatch = node.building.randomArgument(nn::Role::Microbatch);
-  if (!x || !seed || !step || !microbatch)
-    return {};
+  SmallVector<Value> from = drawnFrom(node);
   if (!isa<FloatType>(Node::type(x).getElementType()))
-    return (void)node.error("dropout of " + Node::name(x.getType())), Value();
-  return node.create<nn::DropoutOp>(x.getType(), x, seed, step, microbatch, /*offset=*/Value(),
+    return node.error("dropout of {}", x);
+  return node.create<nn::DropoutOp>(x.getType(), x, from[0], from[1], from[2], /*offset=*/Value(),
                                     node.builder.getF64FloatAttr(ratio),
                                     node.builder.getI64IntegerAttr(id),
                                     /*global_shape=*/DenseI64ArrayAttr());
@@ -155,17 +139,13 @@ Value onnx::dropped(Node &node, Value x, double ratio) {
 /// The mask is where the dropout of ones keeps them.
 static LogicalResult importTrainingDropout(Node &node, double ratio) {
   int64_t id = node.building.takeRandomId();
-  Value input = node.input(0), result = dropAs(node, input, ratio, id);
+  Value result = dropAs(node, node.input(0), ratio, id);
   if (!result)
     return failure();
   node.set(0, result);
   if (node.wants(1)) {
-    Value one = node.constant(Node::type(input), 1);
-    Value zero = node.constant(Node::type(input), 0);
-    Value kept = dropAs(node, one, ratio, id);
-    if (!kept || !zero)
-      return failure();
-    node.set(1, node.binary(kept, zero, nn::Predicate::NE));
+    Value one = node.like(node.input(0), 1), zero = node.like(node.input(0), 0);
+    node.set(1, node.binary(dropAs(node, one, ratio, id), zero, nn::Predicate::NE));
   }
   return success();
 }
@@ -173,8 +153,6 @@ static LogicalResult importTrainingDropout(Node &node, double ratio) {
 /// A Dropout without training_mode returns its operand. In a file of PyTorch it drops elements: it
 /// is the dropout of an attention (Lost.cpp).
 static LogicalResult importDropout(Node &node) {
-  if (failed(node.require(1)))
-    return failure();
   bool training = node.numInputs() == 2 && node.isFromPyTorch();
   if (node.has(2)) {
     std::optional<double> mode = node.scalarConstant(node.input(2));
@@ -189,18 +167,16 @@ static LogicalResult importDropout(Node &node) {
   if (training && *ratio != 0)
     return importTrainingDropout(node, *ratio);
   node.set(0, node.input(0));
-  if (node.wants(1)) {
-    auto type = Node::type(node.input(0)).clone(node.builder.getI1Type());
-    node.set(1, node.constant(cast<RankedTensorType>(type), 1));
-  }
+  if (node.wants(1))
+    node.set(1, node.constant(Node::type(node.input(0)).clone(node.builder.getI1Type()), 1));
   return success();
 }
 
 void onnx::registerRandomOps(HandlerRegistry &r) {
-  r.add("", "Dropout", 7, importDropout);
-  r.add("", "RandomUniform", 1, importRandom<false, false>);
-  r.add("", "RandomUniformLike", 1, importRandom<false, true>);
-  r.add("", "RandomNormal", 1, importRandom<true, false>);
-  r.add("", "RandomNormalLike", 1, importRandom<true, true>);
-  r.add("", "Bernoulli", 15, importBernoulli);
+  r.add("", "Dropout", 7, importDropout, needs(1));
+  r.add("", "RandomUniform", 1, importRandom<false, false>, {});
+  r.add("", "RandomUniformLike", 1, importRandom<false, true>, needs(1));
+  r.add("", "RandomNormal", 1, importRandom<true, false>, {});
+  r.add("", "RandomNormalLike", 1, importRandom<true, true>, needs(1));
+  r.add("", "Bernoulli", 15, importBernoulli, floats(1));
 }

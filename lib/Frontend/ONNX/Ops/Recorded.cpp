@@ -63,35 +63,27 @@ static Value choose(Node &node, Value condition, Value yes, Value no) {
 
 /// log(1 + exp(-|x|)), which does not overflow.
 static Value logOnePlusExp(Node &node, Value x) {
-  Value power = node.unary<nn::ExpOp>(node.unary<nn::NegOp>(node.unary<nn::AbsOp>(x)));
-  return node.unary<nn::Log1pOp>(power);
+  return node.log1p(node.exp(node.neg(node.abs(x))));
 }
 
 Value onnx::softplus(Node &node, Value x) {
-  Value zero = node.constant(Node::type(x), 0);
-  return node.add(node.binary<nn::MaxOp>(x, zero), logOnePlusExp(node, x));
+  Value zero = node.like(x, 0);
+  return node.add(node.max(x, zero), logOnePlusExp(node, x));
 }
 
 /// log(1 / (1 + exp(-x)))
 static Value logSigmoid(Node &node, Value x) {
-  Value zero = node.constant(Node::type(x), 0);
-  return node.sub(node.binary<nn::MinOp>(x, zero), logOnePlusExp(node, x));
+  Value zero = node.like(x, 0);
+  return node.sub(node.min(x, zero), logOnePlusExp(node, x));
 }
 
 /// log(base^a + base^b) / log(base) with scale = log(base). Where both are equal, infinite ones
 /// included, each gets half of the gradient.
 static Value logAddExp(Node &node, Value a, Value b, double scale = 1) {
-  Value larger = node.binary<nn::MaxOp>(a, b);
-  if (!larger)
-    return {};
-  auto type = Node::type(larger);
-  Value isEqual = node.binary(a, b, nn::Predicate::EQ);
-  Value distance = choose(node, isEqual, node.constant(type, 0), node.sub(a, b));
-  if (scale == 1)
-    return node.add(larger, distance ? logOnePlusExp(node, distance) : Value());
-  distance = node.mul(distance, node.constant(type, scale));
-  Value rest = distance ? logOnePlusExp(node, distance) : Value();
-  return node.add(larger, node.binary<nn::DivOp>(rest, node.constant(type, scale)));
+  Value larger = node.max(a, b), isEqual = node.binary(a, b, nn::Predicate::EQ);
+  Value distance = node.select(isEqual, 0, node.sub(a, b));
+  Value rest = logOnePlusExp(node, scaled(node, distance, scale));
+  return node.add(larger, scale == 1 ? rest : node.div(rest, scale));
 }
 
 //===----------------------------------------------------------------------===//
@@ -100,13 +92,10 @@ static Value logAddExp(Node &node, Value a, Value b, double scale = 1) {
 
 static Value readExpm1(Node &node) {
   Value x = inside<nn::ExpOp>(node.input(0));
-  return x && isNumber(node, node.input(1), 1) ? node.unary<nn::Expm1Op>(x) : Value();
+  return x && isNumber(node, node.input(1), 1) ? node.expm1(x) : Value();
 }
 
-static Value readLog1p(Node &node) {
-  Value x = besideSummand(node, node.input(0), 1);
-  return x ? node.unary<nn::Log1pOp>(x) : Value();
-}
+static Value readLog1p(Node &node) { return node.log1p(besideSummand(node, node.input(0), 1)); }
 
 static Value readErfc(Node &node) {
   Value x = inside<nn::ErfOp>(node.input(1));
@@ -155,19 +144,16 @@ static Value readLogNdtr(Node &node) {
 }
 
 static Value readLogSigmoid(Node &node) {
-  Value x = inside<nn::SigmoidOp>(node.input(0));
-  return x ? logSigmoid(node, x) : Value();
+  return logSigmoid(node, inside<nn::SigmoidOp>(node.input(0)));
 }
 
 /// log(1 - sigmoid(x)), as the exporter of TorchScript writes a binary cross-entropy of logits.
 static Value readLogOneMinusSigmoid(Node &node) {
-  Value x = inside<nn::SigmoidOp>(subtractedFrom(node, node.input(0), 1));
-  return x ? logSigmoid(node, node.unary<nn::NegOp>(x)) : Value();
+  return logSigmoid(node, node.neg(inside<nn::SigmoidOp>(subtractedFrom(node, node.input(0), 1))));
 }
 
 static Value readLogOneMinus(Node &node) {
-  Value x = subtractedFrom(node, node.input(0), 1);
-  return x ? node.unary<nn::Log1pOp>(node.unary<nn::NegOp>(x)) : Value();
+  return node.log1p(node.neg(subtractedFrom(node, node.input(0), 1)));
 }
 
 static Value readLogAddExp(Node &node) {
@@ -203,13 +189,10 @@ static Value readLogCumSumExp(Node &node) {
   auto type = Node::type(y);
   int64_t dim = scan.getDim(), size = type.getDimSize(dim);
   for (int64_t step = 1; y && step < size; step *= 2) {
-    SmallVector<int64_t> starts(type.getRank(), 0), limits(type.getShape()),
-        strides(type.getRank(), 1), head(type.getShape());
-    limits[dim] -= step;
+    SmallVector<int64_t> head(type.getShape());
     head[dim] = step;
     Value none = node.constant(type.clone(head), -std::numeric_limits<double>::infinity());
-    Value before = node.joined({none, node.slice(y, starts, limits, strides)}, dim);
-    y = before ? logAddExp(node, y, before) : Value();
+    y = logAddExp(node, y, node.joined({none, node.part(y, dim, 0, size - step)}, dim));
   }
   return y;
 }
@@ -238,12 +221,11 @@ static Value readXLogY(Node &node) {
       llvm::all_of(known.getValues<APFloat>(),
                    [](const APFloat &number) { return number.isFinite(); }))
     return node.mul(x, log);
-  (void)node.error(
+  return node.error(
       "is one of the nodes of aten.xlogy, but they are not those that exporters up to "
       "torch 2.15 write, and the derivative where the first operand is 0 would be "
       "wrong. Export with shale.export, or with torch.onnx.export(..., optimize=False), or write the model "
       "with x * torch.log(y) if x is never 0");
-  return {};
 }
 
 /// sin(pi x) / (pi x), with the value 1 and the derivative 0 at 0, and where 1 / x may overflow.
@@ -253,11 +235,9 @@ static Value readSinc(Node &node) {
   Value x = quotient ? quotient.getRhs() : Value();
   if (!isZero || !x || inside<nn::SinOp>(quotient.getLhs()) != x)
     return {};
-  Value one = node.constant(Node::type(x), 1), least = node.constant(Node::type(x), 1e-30);
-  Value isTiny = node.binary(node.unary<nn::AbsOp>(x), least, nn::Predicate::LE);
-  Value other = choose(node, isTiny, one, x);
-  Value sine = other ? node.unary<nn::SinOp>(other) : Value();
-  return choose(node, isTiny, one, node.binary<nn::DivOp>(sine, other));
+  Value isTiny = node.binary(node.abs(x), 1e-30, nn::Predicate::LE);
+  Value other = node.select(isTiny, 1, x);
+  return node.select(isTiny, 1, node.div(node.sin(other), other));
 }
 
 /// The angle of a point: the nodes divide by 0 on an axis, and have the wrong sign on the negative
@@ -301,27 +281,25 @@ static Value readFloorDivide(Node &node) {
   if (!quotient)
     return {};
   Value x = quotient.getLhs(), y = quotient.getRhs();
-  auto type = Node::type(x);
-  Value rest = node.binary<nn::RemOp>(x, y);
-  Value whole = node.binary<nn::DivOp>(node.sub(x, rest), y);
+  Value rest = node.binary<nn::RemOp>(x, y), whole = node.div(node.sub(x, rest), y);
   Value isBelow = whole ? differsInSign(node, rest, y) : Value();
-  whole = choose(node, isBelow, node.sub(whole, node.constant(type, 1)), whole);
-  Value low = whole ? node.unary<nn::FloorOp>(whole) : Value();
-  Value isAbove = node.binary(node.sub(whole, low), node.constant(type, 0.5), nn::Predicate::GT);
-  Value rounded = choose(node, isAbove, node.add(low, node.constant(type, 1)), low);
-  Value byZero = node.binary(y, node.constant(type, 0), nn::Predicate::EQ);
-  return node.unary<nn::StopGradientOp>(choose(node, byZero, quotient, rounded));
+  whole = node.select(isBelow, node.sub(whole, 1), whole);
+  Value low = node.floor(whole);
+  Value isAbove = node.binary(node.sub(whole, low), 0.5, nn::Predicate::GT);
+  Value rounded = node.select(isAbove, node.add(low, 1), low);
+  Value byZero = node.binary(y, 0, nn::Predicate::EQ);
+  return node.stopped(node.select(byZero, quotient.getResult(), rounded));
 }
 
 /// A norm of another order than 1 and 2: the root has the gradient 0 at 0, as rootOrZero.
 static Value readNorm(Node &node) {
-  Value sum = node.input(0), zero = node.constant(Node::type(sum), 0);
+  Value sum = node.input(0);
   auto reshaped = sum.getDefiningOp<nn::ReshapeOp>();
   if (!(reshaped ? reshaped.getInput() : sum).getDefiningOp<nn::ReduceOp>())
     return {}; // the powers of the elements
-  Value isZero = node.binary(sum, zero, nn::Predicate::EQ);
-  Value other = choose(node, isZero, node.constant(Node::type(sum), 1), sum);
-  return choose(node, isZero, zero, node.binary<nn::PowOp>(other, node.input(1)));
+  Value zero = node.like(sum, 0), isZero = node.binary(sum, zero, nn::Predicate::EQ);
+  Value other = node.select(isZero, 1, sum);
+  return node.select(isZero, zero, node.binary<nn::PowOp>(other, node.input(1)));
 }
 
 /// Whether a value is, but for its shape and factors, a mean of the squares of a difference.

@@ -34,13 +34,10 @@ struct Layer {
 } // namespace
 
 LogicalResult Layer::read() {
-  if (failed(node.requireFloats(1)) || failed(node.require(3)))
+  if (failed(node.require(floats(1))))
     return failure();
   auto type = Node::type(node.input(0));
-  std::string direction = node.stringAttr("direction", "forward");
-  if (direction != "forward" && direction != "reverse" && direction != "bidirectional")
-    return node.error("direction '" + displayName(direction) +
-                      "' is not one of forward, reverse, bidirectional");
+  std::string direction = node.choiceAttr("direction", {"forward", "reverse", "bidirectional"});
   directions = direction == "bidirectional" ? 2 : 1;
   reverse = direction == "reverse";
   batchFirst = node.flagAttr("layout", false);
@@ -59,29 +56,28 @@ LogicalResult Layer::read() {
            llvm::all_of(given->strings(), [](StringRef name) { return name == "Relu"; });
     for (int i = 0; i < given->strings_size() && !relu; ++i)
       if (given->strings(i) != wanted[i % wanted.size()])
-        return node.error("activation '" + displayName(given->strings(i)) +
-                          "' is not supported here");
+        return node.error("activation {} is not supported here", given->strings(i));
     if (given->strings_size() != int(wanted.size()) * directions)
-      return node.error(Twine(given->strings_size()) + " activations are given for " +
-                        Twine(int(wanted.size()) * directions));
+      return node.error("{} activations are given for {}", given->strings_size(),
+                        int(wanted.size()) * directions);
   }
   if (node.numOutputs() > (gates == 4 ? 3 : 2))
-    return node.error(Twine(node.numOutputs()) + " outputs are more than it has");
+    return node.error("{} outputs are more than it has", node.numOutputs());
   if (node.has(4))
     return node.error("operand 4, lengths of sequences, is not supported: pad the sequences and "
                       "leave padded positions out of the loss");
   if (gates == 4 && node.has(7))
     return node.error("operand 7, peepholes, is not supported");
   if (type.getRank() != 3)
-    return node.error("the operand must be [steps, batch, inputs]; it is " + Node::name(type));
+    return node.error("the operand must be [steps, batch, inputs]; it is {}", type);
   steps = type.getDimSize(batchFirst ? 1 : 0), batch = type.getDimSize(batchFirst ? 0 : 1);
   inputs = type.getDimSize(2);
   hidden = node.intAttr("hidden_size", 0);
   if (hidden < 1 || hidden > INT32_MAX)
     return node.error("hidden_size must be positive");
   if (steps < 1 || steps > kMaxSteps)
-    return node.error("a sequence of " + Twine(steps) + " steps is not supported: 1 to " +
-                      Twine(kMaxSteps) + " are unrolled");
+    return node.error("a sequence of {} steps is not supported: 1 to {} are unrolled", steps,
+                      kMaxSteps);
   return checkShapes();
 }
 
@@ -100,33 +96,26 @@ LogicalResult Layer::checkShapes() {
       continue;
     auto wanted = RankedTensorType::get(shape, element);
     if (node.input(operand).getType() != wanted)
-      return node.error("operand " + Twine(operand) + " is " +
-                        Node::name(node.input(operand).getType()) + ", not " + Node::name(wanted));
+      return node.error("operand {} is {}, not {}", operand, node.input(operand), wanted);
   }
   return success();
 }
 
 /// The part of a direction, as a tensor of `shape`. Null if `all` is.
 Value Layer::part(Value all, int64_t direction, ArrayRef<int64_t> shape) {
-  if (!all)
-    return {};
-  auto type = Node::type(all);
-  SmallVector<int64_t> starts(type.getRank(), 0), limits(type.getShape()),
-      strides(type.getRank(), 1);
-  starts[0] = direction, limits[0] = direction + 1;
-  return node.reshape(node.slice(all, starts, limits, strides), shape);
+  return node.reshape(node.part(all, 0, direction, direction + 1), shape);
 }
 
 /// The columns of one gate of [batch, gates * hidden].
 Value Layer::columns(Value all, int64_t gate) {
-  return all ? node.slice(all, {0, gate * hidden}, {batch, (gate + 1) * hidden}, {1, 1}) : Value();
+  return node.part(all, 1, gate * hidden, (gate + 1) * hidden);
 }
 
 /// Returns the next h and c. `of`: the products of the step's input, with the input's bias.
 std::pair<Value, Value> Layer::step(Value of, Value h, Value c, Value weight, Value bias) {
   auto product = [&](Value left, Value right, Value more) {
-    Value result = left && right ? node.matmul(left, right, false, true) : Value();
-    return result && more ? node.add(result, more) : result;
+    Value result = node.matmul(left, right, false, true);
+    return more ? node.add(result, more) : result;
   };
   if (gates == 1) {
     Value sum = node.add(of, product(h, weight, bias));
@@ -144,8 +133,8 @@ std::pair<Value, Value> Layer::step(Value of, Value h, Value c, Value weight, Va
   Value reset = node.sigmoid(node.add(columns(of, 1), columns(all, 1)));
   Value last = node.mul(reset, columns(all, 2));
   if (!resetsLate) {
-    Value rows = node.slice(weight, {2 * hidden, 0}, {3 * hidden, hidden}, {1, 1});
-    Value own = bias ? node.slice(bias, {2 * hidden}, {3 * hidden}, {1}) : Value();
+    Value rows = node.part(weight, 0, 2 * hidden, 3 * hidden);
+    Value own = node.part(bias, 0, 2 * hidden, 3 * hidden);
     last = product(node.mul(reset, h), rows, own);
   }
   Value candidate = node.tanh(node.add(columns(of, 2), last));
@@ -173,8 +162,8 @@ LogicalResult Layer::run() {
   for (int64_t d = 0; d < directions; ++d) {
     Value biases = part(node.input(3), d, {2, wide});
     Value weight = part(node.input(2), d, {wide, hidden});
-    Value all = x ? node.matmul(x, part(node.input(1), d, {wide, inputs}), false, true) : Value();
-    if (all && biases)
+    Value all = node.matmul(x, part(node.input(1), d, {wide, inputs}), false, true);
+    if (biases)
       all = node.add(all, part(biases, 0, {wide}));
     Value bias = part(biases, 1, {wide});
     Value h = initial(5, d), c = gates == 4 ? initial(6, d) : Value();
@@ -182,29 +171,29 @@ LogicalResult Layer::run() {
       return failure();
     for (int64_t i = 0; i < steps; ++i) {
       int64_t t = reverse || d == 1 ? steps - 1 - i : i;
-      Value of = node.slice(all, {t * batch, 0}, {(t + 1) * batch, wide}, {1, 1});
+      Value of = node.part(all, 0, t * batch, (t + 1) * batch);
       std::tie(h, c) = step(of, h, c, weight, bias);
       if (!h)
         return failure();
       outputs[t].push_back(node.reshape(h, {1, 1, batch, hidden}));
     }
     lastH.push_back(node.reshape(h, {1, batch, hidden}));
-    lastC.push_back(c ? node.reshape(c, {1, batch, hidden}) : Value());
+    lastC.push_back(node.reshape(c, {1, batch, hidden}));
   }
   SmallVector<Value> byStep;
   for (SmallVector<Value> &one : outputs)
     byStep.push_back(node.joined(one, 1));
   Value y = node.joined(byStep, 0), h = node.joined(lastH, 0);
   if (batchFirst) {
-    y = y ? node.transpose(y, {2, 0, 1, 3}) : Value();
-    h = h ? node.transpose(h, {1, 0, 2}) : Value();
+    y = node.transpose(y, {2, 0, 1, 3});
+    h = node.transpose(h, {1, 0, 2});
   }
   node.set(0, y);
   if (node.wants(1))
     node.set(1, h);
   if (gates == 4 && node.wants(2)) {
     Value c = node.joined(lastC, 0);
-    node.set(2, c && batchFirst ? node.transpose(c, {1, 0, 2}) : c);
+    node.set(2, batchFirst ? node.transpose(c, {1, 0, 2}) : c);
   }
   return success();
 }
@@ -215,7 +204,7 @@ template <int64_t gates> static LogicalResult importRecurrent(Node &node) {
 }
 
 void onnx::registerRecurrentOps(HandlerRegistry &r) {
-  r.add("", "RNN", 7, importRecurrent<1>);
-  r.add("", "GRU", 7, importRecurrent<3>);
-  r.add("", "LSTM", 7, importRecurrent<4>);
+  r.add("", "RNN", 7, importRecurrent<1>, needs(3));
+  r.add("", "GRU", 7, importRecurrent<3>, needs(3));
+  r.add("", "LSTM", 7, importRecurrent<4>, needs(3));
 }

@@ -1,6 +1,5 @@
 //===- Reduce.cpp - Reductions --------------------------------------------===//
 #include "dialects/nn/Ops/Compare.h"
-#include "dialects/nn/Ops/Elementwise.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 #include "lib/Frontend/ONNX/Record/Words.h"
 #include <limits>
@@ -13,17 +12,10 @@ using namespace shale::onnx;
 /// on, the others from 18 on).
 static LogicalResult readDims(Node &node, int64_t sinceOperand, SmallVectorImpl<int64_t> &dims,
                               bool &nothing) {
-  if (failed(node.require(1)))
-    return failure();
   int64_t rank = Node::type(node.input(0)).getRank();
   std::optional<SmallVector<int64_t>> axes;
-  if (node.version < sinceOperand) {
-    axes = node.intsAttr("axes");
-  } else if (node.has(1)) {
-    axes.emplace();
-    if (failed(node.constantInts(1, *axes)))
-      return failure();
-  }
+  if (failed(readAxes(node, sinceOperand, axes)))
+    return failure();
   bool empty = !axes || axes->empty();
   nothing = node.flagAttr("noop_with_empty_axes", false) && empty;
   dims = empty ? llvm::to_vector(llvm::seq<int64_t>(0, rank)) : *axes;
@@ -41,104 +33,79 @@ static bool picksOne(Node &node, Reduction kind, Value x, int64_t dim) {
          Node::type(x).getDimSize(dim) > 0;
 }
 
-/// x, but 0 where it is infinite: it is subtracted from itself.
-static Value finiteOrZero(Node &node, Value x) {
-  if (!x || !isa<FloatType>(Node::type(x).getElementType()))
-    return x;
-  auto type = Node::type(x);
-  Value isInfinite =
-      node.binary(node.unary<nn::AbsOp>(x),
-                  node.constant(type, std::numeric_limits<double>::infinity()), nn::Predicate::EQ);
-  return isInfinite ? node.create<nn::SelectOp>(type, isInfinite, node.constant(type, 0), x)
-                    : Value();
+/// The logarithm of the sum of exponentials, without overflow. What is subtracted from x is 0 where
+/// it would be infinite.
+static Value logSumExp(Node &node, Value x, ArrayRef<int64_t> dims, bool keep) {
+  Value peak = node.reduce(nn::ReduceKind::Max, x, dims, true);
+  if (peak && isa<FloatType>(Node::type(x).getElementType())) {
+    constexpr double infinity = std::numeric_limits<double>::infinity();
+    peak = node.select(node.binary(node.abs(peak), infinity, nn::Predicate::EQ), 0, peak);
+  }
+  Value sum = node.sum(node.exp(node.sub(x, peak)), dims, true);
+  Value result = node.add(node.log(sum), peak);
+  return keep ? result : node.sum(result, dims, false);
 }
 
-template <Reduction kind> static LogicalResult importReduce(Node &node) {
+/// Reduces numbers.
+static Value reduced(Node &node, Reduction kind, Value x, ArrayRef<int64_t> dims, bool keep) {
+  switch (kind) {
+  case Reduction::Sum:
+    return node.sum(x, dims, keep);
+  case Reduction::Max:
+    return node.reduce(nn::ReduceKind::Max, x, dims, keep);
+  case Reduction::Min:
+    return node.reduce(nn::ReduceKind::Min, x, dims, keep);
+  case Reduction::Prod:
+    return node.reduce(nn::ReduceKind::Prod, x, dims, keep);
+  case Reduction::Mean: {
+    double count = 1;
+    for (int64_t dim : dims)
+      count *= Node::type(x).getDimSize(dim);
+    return node.div(node.sum(x, dims, keep), count);
+  }
+  case Reduction::L1:
+    return node.sum(node.abs(x), dims, keep);
+  case Reduction::L2:
+    return rootOrZero(node, node.sum(node.mul(x, x), dims, keep));
+  case Reduction::SumSquare:
+    return node.sum(node.mul(x, x), dims, keep);
+  case Reduction::LogSum:
+    return node.log(node.sum(x, dims, keep));
+  case Reduction::LogSumExp:
+    return logSumExp(node, x, dims, keep);
+  }
+}
+
+template <Reduction kind> static Value importReduce(Node &node) {
   SmallVector<int64_t> dims;
   bool nothing = false, keep = node.flagAttr("keepdims", true);
   if (failed(readDims(node, kind == Reduction::Sum ? 13 : 18, dims, nothing)))
-    return failure();
+    return {};
   Value x = node.input(0);
-  if (nothing) {
-    node.set(0, x);
-    return success();
-  }
-  bool truth = Node::type(x).getElementType().isInteger(1); // a maximum is an or, a minimum an and
-  if (truth && kind != Reduction::Max && kind != Reduction::Min)
-    return node.error("cannot reduce bools");
-  if (truth)
+  if (nothing)
+    return x;
+  if (Node::type(x).getElementType().isInteger(1)) { // a maximum is an or, a minimum an and
+    if (kind != Reduction::Max && kind != Reduction::Min)
+      return node.error("cannot reduce bools");
     x = node.cast(x, node.builder.getI32Type());
-  auto reduce = [&](nn::ReduceKind how, Value value) {
-    return node.reduce(how, value, dims, keep);
-  };
-  Value result;
-  if (!truth && dims.size() == 1 && picksOne(node, kind, x, dims[0])) {
-    result = firstExtreme(node, kind == Reduction::Max ? nn::ReduceKind::Max : nn::ReduceKind::Min,
-                          x, dims[0]);
-    node.set(0, result && !keep ? reduce(nn::ReduceKind::Sum, result) : result);
-    return success();
+    return node.binary(reduced(node, kind, x, dims, keep), 0, nn::Predicate::NE);
   }
-  switch (kind) {
-  case Reduction::Sum:
-    result = reduce(nn::ReduceKind::Sum, x);
-    break;
-  case Reduction::Max:
-    result = reduce(nn::ReduceKind::Max, x);
-    break;
-  case Reduction::Min:
-    result = reduce(nn::ReduceKind::Min, x);
-    break;
-  case Reduction::Prod:
-    result = reduce(nn::ReduceKind::Prod, x);
-    break;
-  case Reduction::Mean: {
-    int64_t count = 1;
-    for (int64_t dim : dims)
-      count *= Node::type(x).getDimSize(dim);
-    result = reduce(nn::ReduceKind::Sum, x);
-    if (result)
-      result = node.binary<nn::DivOp>(result, node.constant(Node::type(result), double(count)));
-    break;
-  }
-  case Reduction::L1:
-    result = reduce(nn::ReduceKind::Sum, node.unary<nn::AbsOp>(x));
-    break;
-  case Reduction::L2:
-  case Reduction::SumSquare:
-    result = reduce(nn::ReduceKind::Sum, node.binary<nn::MulOp>(x, x));
-    if (result && kind == Reduction::L2)
-      result = rootOrZero(node, result);
-    break;
-  case Reduction::LogSum:
-    result = reduce(nn::ReduceKind::Sum, x);
-    result = result ? node.unary<nn::LogOp>(result) : Value();
-    break;
-  case Reduction::LogSumExp: {
-    Value peak = finiteOrZero(node, node.reduce(nn::ReduceKind::Max, x, dims, true));
-    Value shifted = node.binary<nn::SubOp>(x, peak);
-    Value sum = node.reduce(nn::ReduceKind::Sum, shifted ? node.unary<nn::ExpOp>(shifted) : Value(),
-                            dims, true);
-    result = sum ? node.binary<nn::AddOp>(node.unary<nn::LogOp>(sum), peak) : Value();
-    if (result && !keep)
-      result = node.reduce(nn::ReduceKind::Sum, result, dims, false);
-    break;
-  }
-  }
-  if (truth && result)
-    result = node.binary(result, node.constant(Node::type(result), 0), nn::Predicate::NE);
-  node.set(0, result);
-  return success();
+  if (dims.size() != 1 || !picksOne(node, kind, x, dims[0]))
+    return reduced(node, kind, x, dims, keep);
+  Value picked = firstExtreme(
+      node, kind == Reduction::Max ? nn::ReduceKind::Max : nn::ReduceKind::Min, x, dims[0]);
+  return keep ? picked : node.sum(picked, dims, false);
 }
 
 void onnx::registerReduceOps(HandlerRegistry &r) {
-  r.add("", "ReduceSum", 1, importReduce<Reduction::Sum>);
-  r.add("", "ReduceMean", 1, importReduce<Reduction::Mean>);
-  r.add("", "ReduceMax", 1, importReduce<Reduction::Max>);
-  r.add("", "ReduceMin", 1, importReduce<Reduction::Min>);
-  r.add("", "ReduceProd", 1, importReduce<Reduction::Prod>);
-  r.add("", "ReduceL1", 1, importReduce<Reduction::L1>);
-  r.add("", "ReduceL2", 1, importReduce<Reduction::L2>);
-  r.add("", "ReduceSumSquare", 1, importReduce<Reduction::SumSquare>);
-  r.add("", "ReduceLogSum", 1, importReduce<Reduction::LogSum>);
-  r.add("", "ReduceLogSumExp", 1, importReduce<Reduction::LogSumExp>);
+  r.add("", "ReduceSum", 1, importReduce<Reduction::Sum>, needs(1));
+  r.add("", "ReduceMean", 1, importReduce<Reduction::Mean>, needs(1));
+  r.add("", "ReduceMax", 1, importReduce<Reduction::Max>, needs(1));
+  r.add("", "ReduceMin", 1, importReduce<Reduction::Min>, needs(1));
+  r.add("", "ReduceProd", 1, importReduce<Reduction::Prod>, needs(1));
+  r.add("", "ReduceL1", 1, importReduce<Reduction::L1>, needs(1));
+  r.add("", "ReduceL2", 1, importReduce<Reduction::L2>, needs(1));
+  r.add("", "ReduceSumSquare", 1, importReduce<Reduction::SumSquare>, needs(1));
+  r.add("", "ReduceLogSum", 1, importReduce<Reduction::LogSum>, needs(1));
+  r.add("", "ReduceLogSumExp", 1, importReduce<Reduction::LogSumExp>, needs(1));
 }

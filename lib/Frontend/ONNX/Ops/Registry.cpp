@@ -6,12 +6,23 @@ using namespace shale;
 using namespace shale::onnx;
 using llvm::StringRef;
 
-Handler HandlerRegistry::find(StringRef domain, StringRef type, int64_t version) const {
+mlir::LogicalResult Operator::import(Node &node) const {
+  if (failed(node.require(needs)))
+    return mlir::failure();
+  if (handler)
+    return handler(node);
+  mlir::Value result = formula(node);
+  if (result)
+    node.set(0, result);
+  return mlir::success(bool(result));
+}
+
+Operator HandlerRegistry::find(StringRef domain, StringRef type, int64_t version) const {
   auto it = table.find((domain + "::" + type).str());
   if (it == table.end())
-    return nullptr;
+    return {};
   auto newest = it->second.upper_bound(version);
-  return newest == it->second.begin() ? nullptr : std::prev(newest)->second;
+  return newest == it->second.begin() ? Operator() : std::prev(newest)->second;
 }
 
 llvm::Error HandlerRegistry::merge(const HandlerRegistry &other) {

@@ -95,30 +95,22 @@ static std::vector<double> weightsOf(const Method &method, const Axis &axis) {
 }
 
 static LogicalResult readMethod(Node &node, Method &method) {
-  method.mode = node.stringAttr("mode", "nearest");
-  method.coordinates = node.stringAttr("coordinate_transformation_mode", "half_pixel");
-  method.rounding = node.stringAttr("nearest_mode", "round_prefer_floor");
+  method.mode = node.choiceAttr("mode", {"nearest", "linear", "cubic"});
+  method.coordinates = node.choiceAttr(
+      "coordinate_transformation_mode",
+      {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric"});
+  method.rounding =
+      node.choiceAttr("nearest_mode", {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"});
   method.cubic = node.floatAttr("cubic_coeff_a", -0.75);
   method.excludesOutside = node.flagAttr("exclude_outside", false);
   method.antialias = node.flagAttr("antialias", false);
   std::string policy = node.stringAttr("keep_aspect_ratio_policy", "stretch");
-  auto oneOf = [](StringRef text, ArrayRef<StringRef> known) {
-    return llvm::is_contained(known, text);
-  };
-  if (!oneOf(method.mode, {"nearest", "linear", "cubic"}))
-    return node.error("mode '" + displayName(method.mode) + "' is not nearest, linear or cubic");
-  if (!oneOf(method.coordinates, {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel",
-                                  "align_corners", "asymmetric"}))
-    return node.error("coordinate_transformation_mode '" + displayName(method.coordinates) +
-                      "' is not supported");
-  if (!oneOf(method.rounding, {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"}))
-    return node.error("nearest_mode '" + displayName(method.rounding) + "' is not supported");
   if (policy != "stretch")
-    return node.error("keep_aspect_ratio_policy '" + displayName(policy) +
-                      "' is not supported: give the sizes of the result");
+    return node.error("keep_aspect_ratio_policy {} is not supported: give the sizes of the result",
+                      policy);
   if (!std::isfinite(method.cubic))
     return node.error("cubic_coeff_a is not finite");
-  return success();
+  return failure(node.hasFailed());
 }
 
 /// Reads the scales, operand 2. Leaves `scales` empty if there are none.
@@ -153,19 +145,18 @@ static LogicalResult readResized(Node &node, SmallVectorImpl<Axis> &list) {
   if (failed(readScales(node, scales)) || (node.input(3) && failed(node.constantInts(3, sizes))))
     return failure();
   if (scales.empty() == sizes.empty() || std::max(scales.size(), sizes.size()) != dims.size())
-    return node.error("needs " + Twine(dims.size()) + " scales or as many sizes, not " +
-                      Twine(scales.size()) + " scales and " + Twine(sizes.size()) + " sizes");
+    return node.error("needs {} scales or as many sizes, not {} scales and {} sizes", dims.size(),
+                      scales.size(), sizes.size());
   for (auto [i, dim] : llvm::enumerate(dims)) {
     int64_t size = type.getDimSize(dim);
     double scale =
         scales.empty() ? double(sizes[i]) / double(std::max<int64_t>(size, 1)) : scales[i];
     double wanted = scales.empty() ? double(sizes[i]) : std::floor(double(size) * scale);
     if (size < 1 || !(scale > 0) || !(wanted >= 1 && wanted <= double(INT32_MAX)))
-      return node.error("cannot resize " + Twine(size) + " elements to " + std::to_string(wanted));
+      return node.error("cannot resize {} elements to {}", size, plain(std::to_string(wanted)));
     auto result = int64_t(wanted);
     if (size > kMaxWeights / result)
-      return node.error("resizing " + Twine(size) + " elements to " + Twine(result) +
-                        " needs too many weights");
+      return node.error("resizing {} elements to {} needs too many weights", size, result);
     if (result != size || scale != 1)
       list.push_back({dim, size, result, scale});
   }
@@ -202,18 +193,16 @@ static Value lookUpNearest(Node &node, Value x, const Method &method, const Axis
   return gatherAlong(node, x, node.constant(indices), axis.dim);
 }
 
-static LogicalResult importResize(Node &node) {
+static Value importResize(Node &node) {
   Method method;
   SmallVector<Axis> axes;
-  if (failed(node.requireNumbers(0)) || failed(readMethod(node, method)) ||
-      failed(readResized(node, axes)))
-    return failure();
+  if (failed(readMethod(node, method)) || failed(readResized(node, axes)))
+    return {};
   Value x = node.input(0);
   Type element = Node::type(x).getElementType();
   bool looksUp = method.mode == "nearest";
   if (!looksUp && !isa<FloatType>(element))
-    return node.error("mode '" + method.mode + "' needs floats, but the operand is " +
-                      Node::name(x.getType()) + ": cast it first");
+    return node.error("mode {} needs floats, but the operand is {}: cast it first", method.mode, x);
   if (looksUp && method.antialias)
     return node.error("antialias needs mode linear or cubic");
   bool narrow = !looksUp && element.getIntOrFloatBitWidth() < 32;
@@ -221,10 +210,11 @@ static LogicalResult importResize(Node &node) {
   for (const Axis &axis : axes) {
     x = looksUp ? lookUpNearest(node, x, method, axis) : interpolate(node, x, method, axis);
     if (!x)
-      return failure();
+      return {};
   }
-  node.set(0, narrow ? node.cast(x, element) : x);
-  return success();
+  return narrow ? node.cast(x, element) : x;
 }
 
-void onnx::registerResizeOps(HandlerRegistry &r) { r.add("", "Resize", 11, importResize); }
+void onnx::registerResizeOps(HandlerRegistry &r) {
+  r.add("", "Resize", 11, importResize, numbers(1));
+}

@@ -21,10 +21,7 @@ static LogicalResult refuse(Node &node, ArrayRef<int> operands, ArrayRef<int> re
 }
 
 /// Truth values from integers: other than 0.
-static Value truth(Node &node, Value value) {
-  return value ? node.binary(value, node.constant(Node::type(value), 0), nn::Predicate::NE)
-               : Value();
-}
+static Value truth(Node &node, Value value) { return node.binary(value, 0, nn::Predicate::NE); }
 
 /// Reads a mask of integers: lengths [B], keys [B, S] or pairs of positions [B, T, S].
 static LogicalResult readKeyMask(Node &node, Value mask, Attend &form) {
@@ -35,7 +32,7 @@ static LogicalResult readKeyMask(Node &node, Value mask, Attend &form) {
           length = Node::type(form.query).getDimSize(2), keys = Node::type(form.key).getDimSize(2);
   ArrayRef<int64_t> shape = type.getShape();
   if (!type.getElementType().isSignlessInteger() || type.getElementType().isInteger(1))
-    return node.error("the mask must be of integers, not " + Node::name(type));
+    return node.error("the mask must be of integers, not {}", type);
   if (shape == ArrayRef<int64_t>{batch})
     form.seen = withinLengths(node, mask, keys);
   else if (shape == ArrayRef<int64_t>{batch, keys})
@@ -43,8 +40,9 @@ static LogicalResult readKeyMask(Node &node, Value mask, Attend &form) {
   else if (shape == ArrayRef<int64_t>{batch, length, keys})
     form.seen = truth(node, node.reshape(mask, {batch, 1, length, keys}));
   else
-    return node.error("a mask " + Node::name(type) + " is not supported; those of [batch], " +
-                      "[batch, keys] and [batch, queries, keys] are");
+    return node.error("a mask {} is not supported; those of [batch], [batch, keys] and [batch, "
+                      "queries, keys] are",
+                      type);
   form.hidden = node.floatAttr("mask_filter_value", -10000);
   if (!std::isfinite(*form.hidden))
     form.hidden.reset();
@@ -58,39 +56,28 @@ static void readScale(Node &node, Attend &form) {
     form.scale = 1 / std::sqrt(double(Node::type(form.query).getShape().back()));
 }
 
-static LogicalResult finishAttention(Node &node, const Attend &form) {
-  Value result = attend(node, form);
-  if (!result)
-    return failure();
-  node.set(0, joinHeads(node, result));
-  return success();
+static Value finishAttention(Node &node, const Attend &form) {
+  return joinHeads(node, attend(node, form));
 }
 
-/// Returns columns [from, to) of the last dimension.
+/// Returns columns [from, to) of the last dimension; null for null.
 static Value columns(Node &node, Value value, int64_t from, int64_t to) {
-  if (!value)
-    return {};
-  auto type = Node::type(value);
-  SmallVector<int64_t> starts(type.getRank(), 0), limits(type.getShape()),
-      strides(starts.size(), 1);
-  starts.back() = from;
-  limits.back() = to;
-  return node.slice(value, starts, limits, strides);
+  return value ? node.part(value, Node::type(value).getRank() - 1, from, to) : Value();
 }
 
 /// Attention: the products with a packed weight [I, Q + K + V], then attention of the heads.
-static LogicalResult importPackedAttention(Node &node) {
-  if (failed(node.require(2)) ||
-      failed(refuse(node, {4, 6}, {1}, "operands or results of earlier positions")))
-    return failure();
+static Value importPackedAttention(Node &node) {
+  if (failed(refuse(node, {4, 6}, {1}, "operands or results of earlier positions")))
+    return {};
   if (node.flagAttr("do_rotary", false))
     return node.error("do_rotary is not supported");
   Value x = node.input(0), weight = node.input(1), bias = node.input(2);
   auto type = Node::type(x), table = Node::type(weight);
   int64_t heads = node.intAttr("num_heads", 0);
   if (type.getRank() != 3 || table.getRank() != 2 || table.getDimSize(0) != type.getDimSize(2))
-    return node.error("input " + Node::name(type) + " and weight " + Node::name(table) +
-                      " do not fit: [batch, positions, features] and [features, results]");
+    return node.error("input {} and weight {} do not fit: [batch, positions, features] and "
+                      "[features, results]",
+                      type, table);
   int64_t width = table.getDimSize(1), batch = type.getDimSize(0), length = type.getDimSize(1);
   SmallVector<int64_t> sizes(3, width / 3);
   if (std::optional<SmallVector<int64_t>> given = node.intsAttr("qkv_hidden_sizes"))
@@ -98,15 +85,14 @@ static LogicalResult importPackedAttention(Node &node) {
   if (sizes.size() != 3 ||
       llvm::any_of(sizes, [&](int64_t size) { return size < 1 || size > width; }) ||
       sizes[0] + sizes[1] + sizes[2] != width)
-    return node.error("the weight has " + Twine(width) +
-                      " results, which are not those of queries, keys and values");
+    return node.error("the weight has {} results, which are not those of queries, keys and values",
+                      width);
   Value all =
       node.reshape(node.matmul(node.reshape(x, {batch * length, type.getDimSize(2)}), weight),
                    {batch, length, width});
   if (bias && all) {
     if (Node::type(bias).getShape() != ArrayRef<int64_t>{width})
-      return node.error("the bias is " + Node::name(bias.getType()) + " for " + Twine(width) +
-                        " results");
+      return node.error("the bias is {} for {} results", bias, width);
     all = node.add(all, bias);
   }
   Attend form;
@@ -115,25 +101,20 @@ static LogicalResult importPackedAttention(Node &node) {
   form.key = splitHeads(node, columns(node, all, first, second), heads);
   form.value = splitHeads(node, columns(node, all, second, width), heads);
   if (!form.query || !form.key || !form.value)
-    return failure();
+    return {};
   readScale(node, form);
   form.causal = node.flagAttr("unidirectional", false);
   form.added = node.input(5);
   if (failed(readKeyMask(node, node.input(3), form)))
-    return failure();
+    return {};
   return finishAttention(node, form);
 }
 
 /// Returns part `number` of [B, T, H, parts, D] as [B, H, T, D].
 static Value packedPart(Node &node, Value value, int64_t number) {
-  auto type = Node::type(value);
-  SmallVector<int64_t> starts(5, 0), limits(type.getShape()), strides(5, 1);
-  starts[3] = number;
-  limits[3] = number + 1;
-  Value part = node.reshape(
-      node.slice(value, starts, limits, strides),
-      {type.getDimSize(0), type.getDimSize(1), type.getDimSize(2), type.getDimSize(4)});
-  return node.transpose(part, {0, 2, 1, 3});
+  SmallVector<int64_t> shape(Node::type(value).getShape());
+  shape.erase(shape.begin() + 3);
+  return node.transpose(node.reshape(node.part(value, 3, number, number + 1), shape), {0, 2, 1, 3});
 }
 
 /// Splits a value with its bias into heads; a value that is split already has no bias.
@@ -144,11 +125,10 @@ static Value headsOf(Node &node, Value value, Value bias, int64_t heads) {
 }
 
 /// MultiHeadAttention: queries, keys and values are operands, or packed in one.
-static LogicalResult importMultiHead(Node &node) {
-  if (failed(node.require(1)) ||
-      failed(refuse(node, {6, 7, 8, 9}, {1, 2, 3},
+static Value importMultiHead(Node &node) {
+  if (failed(refuse(node, {6, 7, 8, 9}, {1, 2, 3},
                     "operands or results of earlier positions, and scores,")))
-    return failure();
+    return {};
   int64_t heads = node.intAttr("num_heads", 0);
   Value query = node.input(0), key = node.input(1), value = node.input(2), bias = node.input(3);
   auto isPacked = [&](Value packed, int64_t parts) {
@@ -168,7 +148,7 @@ static LogicalResult importMultiHead(Node &node) {
       return node.error("queries must be [batch, positions, features], with keys and values");
     for (Value operand : {key, value})
       if (int64_t rank = Node::type(operand).getRank(); rank != 3 && rank != 4)
-        return node.error("keys and values must have 3 or 4 dimensions, not " + Twine(rank));
+        return node.error("keys and values must have 3 or 4 dimensions, not {}", rank);
     int64_t q = Node::type(query).getShape().back(), total = 0;
     if (bias && (Node::type(key).getRank() != 3 || Node::type(value).getRank() != 3))
       return node.error("a bias of keys that are split into heads is not supported");
@@ -176,25 +156,22 @@ static LogicalResult importMultiHead(Node &node) {
     if (bias) {
       total = Node::type(bias).getNumElements();
       if (Node::type(bias).getRank() != 1 || total != q + k + v)
-        return node.error("the bias is " + Node::name(bias.getType()) + " for " + Twine(q + k + v) +
-                          " features");
+        return node.error("the bias is {} for {} features", bias, q + k + v);
     }
-    auto part = [&](int64_t from, int64_t to) {
-      return bias ? columns(node, bias, from, to) : Value();
-    };
+    auto part = [&](int64_t from, int64_t to) { return columns(node, bias, from, to); };
     form.query = headsOf(node, query, part(0, q), heads);
     form.key = headsOf(node, key, part(q, q + k), heads);
     form.value = headsOf(node, value, part(q + k, total), heads);
   }
   if (!form.query || !form.key || !form.value)
-    return failure();
+    return {};
   readScale(node, form);
   form.causal = node.flagAttr("unidirectional", false);
   form.offset =
       form.causal ? Node::type(form.key).getDimSize(2) - Node::type(form.query).getDimSize(2) : 0;
   form.added = node.input(5);
   if (failed(readKeyMask(node, node.input(4), form)))
-    return failure();
+    return {};
   return finishAttention(node, form);
 }
 
@@ -219,9 +196,7 @@ static LogicalResult rotateBoth(Node &node, Attend &form) {
 
 /// GroupQueryAttention of a whole sequence. It is causal, so only padding attends to the padding at
 /// the end, whose length `seqlens_k` gives.
-static LogicalResult importGroupQuery(Node &node) {
-  if (failed(node.require(1)))
-    return failure();
+static Value importGroupQuery(Node &node) {
   for (int i : {3, 4})
     if (Value past = node.input(i);
         past && (Node::type(past).getRank() != 4 || Node::type(past).getDimSize(2) != 0))
@@ -229,11 +204,10 @@ static LogicalResult importGroupQuery(Node &node) {
           "keys and values of earlier positions are not supported: export the model without a cache");
   if (failed(
           refuse(node, {11, 12, 13}, {1, 2, 3}, "sinks, scales and results of earlier positions")))
-    return failure();
+    return {};
   int64_t heads = node.intAttr("num_heads", 0), groups = node.intAttr("kv_num_heads", 0);
   if (heads < 1 || groups < 1 || heads % groups != 0)
-    return node.error(Twine(heads) + " heads of queries and " + Twine(groups) +
-                      " of keys do not fit");
+    return node.error("{} heads of queries and {} of keys do not fit", heads, groups);
   if (node.intAttr("smooth_softmax", 0) > 0)
     return node.error("smooth_softmax is not supported");
   Value query = node.input(0), key = node.input(1), value = node.input(2);
@@ -242,8 +216,7 @@ static LogicalResult importGroupQuery(Node &node) {
   if (!key) {
     int64_t width = Node::type(query).getDimSize(2), all = heads + 2 * groups;
     if (width % all != 0)
-      return node.error("cannot split " + Node::name(query.getType()) + " into " + Twine(all) +
-                        " heads");
+      return node.error("cannot split {} into {} heads", query, all);
     int64_t first = width / all * heads, second = first + width / all * groups;
     key = columns(node, query, first, second);
     value = columns(node, query, second, width);
@@ -254,12 +227,12 @@ static LogicalResult importGroupQuery(Node &node) {
   form.key = splitHeads(node, key, groups);
   form.value = splitHeads(node, value, groups);
   if (!form.query || !form.key || !form.value)
-    return failure();
+    return {};
   if (Node::type(form.query).getDimSize(2) != Node::type(form.key).getDimSize(2))
-    return node.error("queries and keys have " + Twine(Node::type(form.query).getDimSize(2)) +
-                      " and " + Twine(Node::type(form.key).getDimSize(2)) + " positions");
+    return node.error("queries and keys have {} and {} positions",
+                      Node::type(form.query).getDimSize(2), Node::type(form.key).getDimSize(2));
   if (node.flagAttr("do_rotary", false) && failed(rotateBoth(node, form)))
-    return failure();
+    return {};
   readScale(node, form);
   form.causal = true;
   int64_t window = node.intAttr("local_window_size", -1);
@@ -273,7 +246,7 @@ static LogicalResult importGroupQuery(Node &node) {
 }
 
 void onnx::registerRuntimeAttentionOps(HandlerRegistry &r) {
-  r.add("com.microsoft", "Attention", 1, importPackedAttention);
-  r.add("com.microsoft", "MultiHeadAttention", 1, importMultiHead);
-  r.add("com.microsoft", "GroupQueryAttention", 1, importGroupQuery);
+  r.add("com.microsoft", "Attention", 1, importPackedAttention, needs(2));
+  r.add("com.microsoft", "MultiHeadAttention", 1, importMultiHead, needs(1));
+  r.add("com.microsoft", "GroupQueryAttention", 1, importGroupQuery, needs(1));
 }

@@ -46,16 +46,7 @@ private:
 
 } // namespace
 
-static int64_t product(ArrayRef<int64_t> sizes) {
-  int64_t result = 1;
-  for (int64_t size : sizes)
-    result *= size;
-  return result;
-}
-
-Value Scatter::replaced(Value hit, Value value) {
-  return hit && value ? node.create<nn::SelectOp>(data.getType(), hit, value, data) : Value();
-}
+Value Scatter::replaced(Value hit, Value value) { return node.select(hit, value, data); }
 
 /// If the indices are known: makes those out of range (-1) that a later equal index overwrites, as
 /// ONNX Runtime does. ONNX leaves open which of several equal indices wins.
@@ -65,7 +56,8 @@ Value Scatter::withoutOverwritten() {
     return indices;
   auto type = Node::type(indices);
   int64_t length = tuple(), tuples = attr.getNumElements() / std::max<int64_t>(length, 1);
-  int64_t perBatch = tuples / std::max<int64_t>(product(type.getShape().take_front(batch)), 1);
+  int64_t perBatch =
+      tuples / std::max<int64_t>(llvm::product_of(type.getShape().take_front(batch)), 1);
   SmallVector<APInt> values(attr.getValues<APInt>());
   std::map<SmallVector<int64_t>, int64_t> last;
   bool changed = false;
@@ -117,204 +109,143 @@ Value Scatter::assigned(Value whole, Value part, ArrayRef<int64_t> first, size_t
     return whole ? part : Value();
   auto type = Node::type(whole);
   int64_t begin = first[dim], end = begin + Node::type(part).getDimSize(dim);
-  auto cut = [&](int64_t start, int64_t limit) {
-    SmallVector<int64_t> starts(type.getRank(), 0), limits(type.getShape()),
-        strides(type.getRank(), 1);
-    starts[dim] = start;
-    limits[dim] = limit;
-    return node.slice(whole, starts, limits, strides);
-  };
-  return node.joined({cut(0, begin), assigned(cut(begin, end), part, first, dim + 1),
-                      cut(end, type.getDimSize(dim))},
-                     dim);
+  Value inside = assigned(node.part(whole, dim, begin, end), part, first, dim + 1);
+  Value after = node.part(whole, dim, end, type.getDimSize(dim));
+  return node.joined({node.part(whole, dim, 0, begin), inside, after}, dim);
 }
 
 Value Scatter::sparse() {
   Value sum = node.create<nn::GatherNdGradOp>(data.getType(), indices, updates, batch);
   if (how == Combine::Add)
-    return node.binary<nn::AddOp>(data, sum);
-  Value ones = node.constant(Node::type(updates), 1);
-  Value count = node.create<nn::GatherNdGradOp>(data.getType(), indices, ones, batch);
-  Value hit =
-      count ? node.binary(count, node.constant(Node::type(count), 0), nn::Predicate::GT) : Value();
-  return replaced(hit, sum);
+    return node.add(data, sum);
+  Value count =
+      node.create<nn::GatherNdGradOp>(data.getType(), indices, node.like(updates, 1), batch);
+  return replaced(node.binary(count, 0, nn::Predicate::GT), sum);
 }
 
 /// Compares each place with each index: [batches, R, n, I].
 Value Scatter::dense() {
   auto type = Node::type(data), at = Node::type(indices);
   ArrayRef<int64_t> looked = type.getShape().slice(batch, tuple());
-  int64_t batches = product(type.getShape().take_front(batch)), rows = product(looked),
-          inner = product(type.getShape().drop_front(batch + tuple())),
-          tuples = product(at.getShape().drop_back().drop_front(batch));
-  if (rows > 0 && tuples > 0 && inner > 0 && batches > kMaxPairs / rows / tuples / inner) {
-    (void)node.error(
-        "a scatter of " + Node::name(type) + " by " + Node::name(at) +
-        " would compare too many pairs of an element and an index; use floats with reduction none or add");
-    return {};
-  }
+  int64_t batches = llvm::product_of(type.getShape().take_front(batch)),
+          rows = llvm::product_of(looked),
+          inner = llvm::product_of(type.getShape().drop_front(batch + tuple())),
+          tuples = llvm::product_of(at.getShape().drop_back().drop_front(batch));
+  if (rows > 0 && tuples > 0 && inner > 0 && batches > kMaxPairs / rows / tuples / inner)
+    return node.error("a scatter of {} by {} would compare too many pairs of an element and an "
+                      "index; use floats with reduction none or add",
+                      type, at);
   // Tuples become numbers of rows.
   SmallVector<int64_t> strides(tuple(), 1);
   for (int64_t k = tuple() - 1; k-- > 0;)
     strides[k] = strides[k + 1] * looked[k + 1];
-  Value row = node.cast(indices, node.builder.getI64Type());
-  row = node.binary<nn::MulOp>(row, node.constant(strides));
-  row = node.reduce(nn::ReduceKind::Sum, row, {at.getRank() - 1}, false);
+  Value row = node.mul(node.cast(indices, node.builder.getI64Type()), node.constant(strides));
+  row = node.sum(row, {at.getRank() - 1}, false);
   SmallVector<int64_t> all = {batches, rows, tuples, inner};
   auto flat = [&](Value value, ArrayRef<int64_t> shape) {
     return node.broadcast(node.reshape(value, shape), all);
   };
-  Value place = nn::IotaOp::create(node.builder, node.loc,
-                                   RankedTensorType::get(all, node.builder.getI64Type()), 1);
-  Value hit =
-      row ? node.binary(place, flat(row, {batches, 1, tuples, 1}), nn::Predicate::EQ) : Value();
+  Value place = node.iota(all, 1);
+  Value hit = node.binary(place, flat(row, {batches, 1, tuples, 1}), nn::Predicate::EQ);
   bool truth = type.getElementType().isInteger(1);
   Type element = truth ? Type(node.builder.getI32Type()) : type.getElementType();
   Value value = flat(node.cast(updates, element), {batches, 1, tuples, inner});
-  if (!hit || !value)
-    return {};
   constexpr double most = std::numeric_limits<double>::infinity();
   auto [kind, neutral] = how == Combine::Mul   ? std::pair(nn::ReduceKind::Prod, 1.0)
                          : how == Combine::Max ? std::pair(nn::ReduceKind::Max, -most)
                          : how == Combine::Min ? std::pair(nn::ReduceKind::Min, most)
                                                : std::pair(nn::ReduceKind::Sum, 0.0);
   // Whole numbers have no infinity, but the element that is there already changes no extreme.
-  Value other = std::isinf(neutral) && !isa<FloatType>(element)
-                    ? flat(data, {batches, rows, 1, inner})
-                    : node.constant(Node::type(value), neutral);
-  Value chosen = other ? node.create<nn::SelectOp>(value.getType(), hit, value, other) : Value();
+  bool isOpen = std::isinf(neutral) && !isa<FloatType>(element);
+  Value other = isOpen ? flat(data, {batches, rows, 1, inner}) : node.like(value, neutral);
+  Value chosen = node.select(hit, value, other);
   Value found = node.reshape(node.reduce(kind, chosen, {2}, false), type.getShape());
   Value count =
       node.reduce(nn::ReduceKind::Max, node.cast(hit, node.builder.getI32Type()), {2}, false);
-  count = node.reshape(count, type.getShape());
-  Value any =
-      count ? node.binary(count, node.constant(Node::type(count), 0), nn::Predicate::NE) : Value();
-  if (!found || !any)
-    return {};
+  Value any = node.binary(node.reshape(count, type.getShape()), 0, nn::Predicate::NE);
   if (truth)
-    found = node.binary(found, node.constant(Node::type(found), 0), nn::Predicate::NE);
+    found = node.binary(found, 0, nn::Predicate::NE);
   else if (how == Combine::Add)
-    found = node.binary<nn::AddOp>(data, found);
+    found = node.add(data, found);
   else if (how == Combine::Mul)
-    found = node.binary<nn::MulOp>(data, found);
+    found = node.mul(data, found);
   else if (how == Combine::Max)
-    found = node.binary<nn::MaxOp>(data, found);
+    found = node.max(data, found);
   else if (how == Combine::Min)
-    found = node.binary<nn::MinOp>(data, found);
+    found = node.min(data, found);
   return replaced(any, found);
 }
 
 Value Scatter::build() {
-  auto type = Node::type(data);
-  if (type.getElementType() != Node::type(updates).getElementType()) {
-    (void)node.error("data and updates have element types " + Node::name(type.getElementType()) +
-                     " and " + Node::name(Node::type(updates).getElementType()));
-    return {};
-  }
-  if (type.getElementType().isInteger(1) && how != Combine::Replace) {
-    (void)node.error("cannot combine truth values");
-    return {};
-  }
+  Type element = Node::type(data).getElementType(), other = Node::type(updates).getElementType();
+  if (element != other)
+    return node.error("data and updates have element types {} and {}", element, other);
+  if (element.isInteger(1) && how != Combine::Replace)
+    return node.error("cannot combine truth values");
   if (how == Combine::Replace)
     indices = withoutOverwritten();
   SmallVector<int64_t> first;
   if (isBox(first))
     return assigned(data, updates, first, 0);
   bool sums = how == Combine::Replace || how == Combine::Add;
-  return sums && isa<FloatType>(type.getElementType()) ? sparse() : dense();
+  return sums && isa<FloatType>(element) ? sparse() : dense();
 }
 
-static LogicalResult readCombine(Node &node, Combine &how) {
-  std::string name = node.stringAttr("reduction", "none");
-  std::optional<Combine> found = llvm::StringSwitch<std::optional<Combine>>(name)
-                                     .Case("none", Combine::Replace)
-                                     .Case("add", Combine::Add)
-                                     .Case("mul", Combine::Mul)
-                                     .Case("max", Combine::Max)
-                                     .Case("min", Combine::Min)
-                                     .Default(std::nullopt);
-  if (!found)
-    return node.error("reduction '" + displayName(name) +
-                      "' is not one of none, add, mul, max, min");
-  how = *found;
-  return success();
+/// Reads how updates are combined with the data.
+static Combine readCombine(Node &node) {
+  SmallVector<StringRef> names{"none", "add", "mul", "max", "min"}; // in the order of Combine
+  return Combine(llvm::find(names, node.choiceAttr("reduction", names)) - names.begin());
 }
 
-static bool areIndices(Value value) {
-  Type element = Node::type(value).getElementType();
-  return element.isInteger(64) || element.isInteger(32);
-}
-
-static LogicalResult importScatterNd(Node &node) {
-  Scatter scatter{node, node.input(0), node.input(1), node.input(2), 0, Combine::Replace};
-  if (failed(node.require(3)) || failed(readCombine(node, scatter.how)))
-    return failure();
+static Value importScatterNd(Node &node) {
+  Scatter scatter{node, node.input(0), node.input(1), node.input(2), 0, readCombine(node)};
   auto type = Node::type(scatter.data), at = Node::type(scatter.indices);
   if (!areIndices(scatter.indices) || at.getRank() < 1 || at.getShape().back() < 1 ||
       at.getShape().back() > type.getRank())
-    return node.error("index tuples " + Node::name(at) + " do not fit " + Node::name(type));
+    return node.error("index tuples {} do not fit {}", at, type);
   int64_t tuple = at.getShape().back();
   SmallVector<int64_t> wanted(at.getShape().drop_back());
   llvm::append_range(wanted, type.getShape().drop_front(tuple));
   if (Node::type(scatter.updates).getShape() != ArrayRef<int64_t>(wanted))
-    return node.error("updates " + Node::name(scatter.updates.getType()) + " do not fit " +
-                      Node::name(type) + " and " + Node::name(at));
+    return node.error("updates {} do not fit {} and {}", scatter.updates, type, at);
   scatter.indices = wrapped(node, scatter.indices, type.getShape().take_front(tuple), {},
                             /*isRead=*/false);
-  if (!scatter.indices)
-    return failure();
-  Value result = scatter.build();
-  if (!result)
-    return failure();
-  node.set(0, result);
-  return success();
+  return scatter.indices && !node.hasFailed() ? scatter.build() : Value();
 }
 
 /// One element of each line along the axis for each index of the line. All other dimensions are
 /// batch dimensions; lines without indices keep their elements.
-static LogicalResult importScatterElements(Node &node) {
-  Scatter scatter{node, node.input(0), node.input(1), node.input(2), 0, Combine::Replace};
-  if (failed(node.require(3)) || failed(readCombine(node, scatter.how)))
-    return failure();
-  auto type = Node::type(scatter.data), at = Node::type(scatter.indices);
+static Value importScatterElements(Node &node) {
+  Value whole = node.input(0), updates = node.input(2);
+  auto type = Node::type(whole), at = Node::type(node.input(1));
   int64_t rank = type.getRank(), axis = node.intAttr("axis", 0);
-  if (failed(node.normalize(axis, rank)))
-    return failure();
-  bool fits = areIndices(scatter.indices) && at.getRank() == rank &&
-              Node::type(scatter.updates).getShape() == at.getShape();
-  for (int64_t i = 0; fits && i < rank; ++i)
-    fits = i == axis || at.getDimSize(i) <= type.getDimSize(i);
-  if (!fits)
-    return node.error("indices " + Node::name(at) + " and updates " +
-                      Node::name(scatter.updates.getType()) + " do not fit " + Node::name(type));
+  Combine how = readCombine(node);
+  if (failed(node.normalize(axis, rank)) || node.hasFailed())
+    return {};
+  if (!areIndices(node.input(1)) || !fitLines(at, type, axis) ||
+      Node::type(updates).getShape() != at.getShape())
+    return node.error("indices {} and updates {} do not fit {}", at, updates, type);
   Lines lines(type, at.getShape(), axis);
-  Value whole = scatter.data;
   Value part = node.slice(whole, lines.starts, lines.limits, lines.strides);
-  scatter.indices = wrapped(node, scatter.indices, {type.getDimSize(axis)}, {}, /*isRead=*/false);
-  if (!scatter.indices || !part)
-    return failure();
-  scatter.data = node.transpose(part, lines.perm);
-  scatter.updates = node.transpose(scatter.updates, lines.perm);
-  scatter.indices = lines.tuples(node, scatter.indices);
-  if (!scatter.data || !scatter.updates || !scatter.indices)
-    return failure();
-  scatter.batch = rank - 1;
-  Value result = scatter.build();
-  result = result ? node.transpose(result, lines.back) : Value();
-  if (result && Node::type(result) != type) {
-    auto truth = Node::type(result).clone(node.builder.getI1Type());
-    Value mine = node.padded(node.constant(cast<RankedTensorType>(truth), 1), type.getShape());
-    result = node.padded(result, type.getShape());
-    result = mine && result ? node.create<nn::SelectOp>(type, mine, result, whole) : Value();
-  }
-  if (!result)
-    return failure();
-  node.set(0, result);
-  return success();
+  Value indices = wrapped(node, node.input(1), {type.getDimSize(axis)}, {}, /*isRead=*/false);
+  if (!indices || !part)
+    return {};
+  Value data = node.transpose(part, lines.perm);
+  updates = node.transpose(updates, lines.perm);
+  indices = lines.tuples(node, indices);
+  if (!data || !updates || !indices)
+    return {};
+  Value result =
+      node.transpose(Scatter{node, data, indices, updates, rank - 1, how}.build(), lines.back);
+  if (!result || result.getType() == type)
+    return result;
+  Value mine = node.constant(Node::type(result).clone(node.builder.getI1Type()), 1);
+  mine = node.padded(mine, type.getShape());
+  return node.select(mine, node.padded(result, type.getShape()), whole);
 }
 
 void onnx::registerScatterOps(HandlerRegistry &r) {
-  r.add("", "ScatterND", 11, importScatterNd);
-  r.add("", "ScatterElements", 11, importScatterElements);
-  r.add("", "Scatter", 9, importScatterElements);
+  r.add("", "ScatterND", 11, importScatterNd, needs(3));
+  r.add("", "ScatterElements", 11, importScatterElements, needs(3));
+  r.add("", "Scatter", 9, importScatterElements, needs(3));
 }

@@ -6,7 +6,6 @@
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/nn/Ops/Compare.h"
-#include "dialects/nn/Ops/Elementwise.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 #include <cmath>
 
@@ -18,56 +17,32 @@ using namespace shale::onnx;
 /// of the series: the first one that is left out is below 1e-17.
 static constexpr int kHalvings = 3, kTerms = 8;
 
-static Value divided(Node &node, Value a, Value b) { return node.binary<nn::DivOp>(a, b); }
-
-static Value selected(Node &node, Value condition, Value a, Value b) {
-  return condition && a && b ? node.create<nn::SelectOp>(a.getType(), condition, a, b) : Value();
-}
-
 /// The function of x in [-1, 1].
 static Value arcTangentOfSmall(Node &node, Value x) {
-  auto number = [&](double value) { return node.constant(Node::type(x), value); };
-  Value square;
-  for (int i = 0; i < kHalvings && x; ++i) {
-    square = node.mul(x, x);
-    Value root = square ? node.sqrt(node.add(number(1), square)) : Value();
-    x = root ? divided(node, x, node.add(number(1), root)) : Value();
-  }
-  square = x ? node.mul(x, x) : Value();
-  Value sum = square ? number(0) : Value();
-  for (int term = kTerms; term-- > 0 && sum;)
-    sum = node.add(number((term % 2 ? -1.0 : 1.0) / (2 * term + 1)), node.mul(square, sum));
-  return sum ? node.mul(node.mul(number(1 << kHalvings), x), sum) : Value();
+  for (int i = 0; i < kHalvings; ++i)
+    x = node.div(x, node.add(1, node.sqrt(node.add(1, node.mul(x, x)))));
+  Value square = node.mul(x, x), sum = node.like(square, 0);
+  for (int term = kTerms; term-- > 0;)
+    sum = node.add((term % 2 ? -1.0 : 1.0) / (2 * term + 1), node.mul(square, sum));
+  return node.mul(node.mul(1 << kHalvings, x), sum);
 }
 
 /// The branch that is not taken must be finite, or its gradient is NaN.
 static Value arcTangent(Node &node, Value x) {
-  if (!x)
-    return {};
-  auto number = [&](double value) { return node.constant(Node::type(x), value); };
-  Value isLarge = node.binary(node.unary<nn::AbsOp>(x), number(1), nn::Predicate::GT);
-  Value large = selected(node, isLarge, x, number(1));
-  Value inverse = large ? divided(node, number(1), large) : Value();
-  Value arc = arcTangentOfSmall(node, selected(node, isLarge, inverse, x));
-  Value isPositive = node.binary(x, number(0), nn::Predicate::GT);
-  Value quarter = selected(node, isPositive, number(M_PI_2), number(-M_PI_2));
-  return arc ? selected(node, isLarge, node.sub(quarter, arc), arc) : Value();
+  Value isLarge = node.binary(node.abs(x), 1, nn::Predicate::GT);
+  Value inverse = node.div(1, node.select(isLarge, x, 1));
+  Value arc = arcTangentOfSmall(node, node.select(isLarge, inverse, x));
+  Value isPositive = node.binary(x, 0, nn::Predicate::GT);
+  Value quarter = node.select(isPositive, node.like(x, M_PI_2), -M_PI_2);
+  return node.select(isLarge, node.sub(quarter, arc), arc);
 }
 
-static LogicalResult importAtan(Node &node) {
-  if (failed(node.requireFloats(1)))
-    return failure();
-  node.set(0, arcTangent(node, node.input(0)));
-  return success();
-}
+static Value importAtan(Node &node) { return arcTangent(node, node.input(0)); }
 
 /// Whether a number is negative or -0.
 static Value hasMinus(Node &node, Value x) {
-  Value zero = node.constant(Node::type(x), 0);
-  Value inverse = divided(node, node.constant(Node::type(x), 1), x);
-  Value isBelow = node.binary(x, zero, nn::Predicate::LT);
-  Value isMinusZero = inverse ? node.binary(inverse, zero, nn::Predicate::LT) : Value();
-  return node.binary<nn::OrOp>(isBelow, isMinusZero);
+  Value inverse = node.div(1, x), isBelow = node.binary(x, 0, nn::Predicate::LT);
+  return node.either(isBelow, node.binary(inverse, 0, nn::Predicate::LT));
 }
 
 /// The arc of the smaller operand's quotient by the larger one, from the axis of the larger one.
@@ -77,70 +52,50 @@ Value onnx::arcTangent2(Node &node, Value y, Value x) {
   if (failed(node.broadcastShape({y, x}, shape)))
     return {};
   y = node.broadcast(y, shape), x = node.broadcast(x, shape);
-  if (!y || !x)
-    return {};
-  auto number = [&](double value) { return node.constant(Node::type(x), value); };
-  Value isSteep =
-      node.binary(node.unary<nn::AbsOp>(y), node.unary<nn::AbsOp>(x), nn::Predicate::GT);
-  Value small = selected(node, isSteep, x, y), large = selected(node, isSteep, y, x);
+  Value isSteep = node.binary(node.abs(y), node.abs(x), nn::Predicate::GT);
+  Value small = node.select(isSteep, x, y), large = node.select(isSteep, y, x);
   Value minusY = hasMinus(node, y), minusX = hasMinus(node, x);
-  if (!small || !large || !minusY || !minusX)
-    return {};
-  Value isZero = node.binary(large, number(0), nn::Predicate::EQ);
-  Value isInfinite = node.binary(node.unary<nn::AbsOp>(small), number(HUGE_VAL), nn::Predicate::EQ);
-  auto one = [&](Value minus) { return selected(node, minus, number(-1), number(1)); };
-  Value quotient = divided(
-      node, selected(node, isInfinite, one(minusY), selected(node, isZero, number(0), small)),
-      selected(node, isInfinite, one(minusX), selected(node, isZero, number(1), large)));
-  Value arc = quotient ? arcTangentOfSmall(node, quotient) : Value();
-  Value quarter = selected(node, minusY, number(-M_PI_2), number(M_PI_2));
-  Value half = selected(node, minusY, number(-M_PI), number(M_PI));
-  return selected(node, isSteep, node.sub(quarter, arc),
-                  node.add(arc, selected(node, minusX, half, number(0))));
+  Value isZero = node.binary(large, 0, nn::Predicate::EQ);
+  Value isInfinite = node.binary(node.abs(small), HUGE_VAL, nn::Predicate::EQ);
+  auto sign = [&](Value minus, double size) {
+    return node.select(minus, node.like(x, -size), size);
+  };
+  Value quotient =
+      node.div(node.select(isInfinite, sign(minusY, 1), node.select(isZero, 0, small)),
+               node.select(isInfinite, sign(minusX, 1), node.select(isZero, 1, large)));
+  Value arc = arcTangentOfSmall(node, quotient);
+  Value quarter = sign(minusY, M_PI_2), half = sign(minusY, M_PI);
+  return node.select(isSteep, node.sub(quarter, arc), node.add(arc, node.select(minusX, half, 0)));
 }
 
 /// asin(x) = 2 atan(x / (1 + sqrt(1 - x^2))), acos(x) = 2 atan(sqrt((1 - x) / (1 + x))): neither
 /// subtracts nearly equal numbers. Their gradients at 1 and -1 are not finite, as PyTorch's.
-template <bool isCosine> static LogicalResult importArc(Node &node) {
-  if (failed(node.requireFloats(1)))
-    return failure();
-  Value x = node.input(0), one = node.constant(Node::type(x), 1);
-  Value above = node.add(one, x), below = node.sub(one, x);
-  Value tangent = isCosine ? node.sqrt(divided(node, below, above))
-                           : divided(node, x, node.add(one, node.sqrt(node.mul(below, above))));
-  Value half = arcTangent(node, tangent);
-  node.set(0, half ? node.mul(node.constant(Node::type(x), 2), half) : Value());
-  return success();
+template <bool isCosine> static Value importArc(Node &node) {
+  Value x = node.input(0), above = node.add(1, x), below = node.sub(1, x);
+  Value tangent = isCosine ? node.sqrt(node.div(below, above))
+                           : node.div(x, node.add(1, node.sqrt(node.mul(below, above))));
+  return node.mul(2, arcTangent(node, tangent));
 }
 
-static LogicalResult importTan(Node &node) {
-  if (failed(node.requireFloats(1)))
-    return failure();
-  Value x = node.input(0);
-  node.set(0, divided(node, node.unary<nn::SinOp>(x), node.unary<nn::CosOp>(x)));
-  return success();
+static Value importTan(Node &node) {
+  return node.div(node.sin(node.input(0)), node.cos(node.input(0)));
 }
 
 /// cosh(x) = 1 + 2 sinh(x/2)^2, which overflows late and has the derivative's digits near 0, with
 /// sinh(z) = ((e^z - 1) - (e^-z - 1)) / 2. sinh(x) = tanh(x) cosh(x), which subtracts nothing.
-template <bool isCosine> static LogicalResult importHyperbolic(Node &node) {
-  if (failed(node.requireFloats(1)))
-    return failure();
-  Value x = node.input(0), half = node.constant(Node::type(x), 0.5);
-  Value up = node.unary<nn::Expm1Op>(node.mul(half, x));
-  Value down = node.unary<nn::Expm1Op>(node.unary<nn::NegOp>(node.mul(half, x)));
-  Value sine = node.mul(half, node.sub(up, down));
-  Value square = node.mul(node.mul(node.constant(Node::type(x), 2), sine), sine);
-  Value cosine = node.add(node.constant(Node::type(x), 1), square);
-  node.set(0, isCosine ? cosine : node.mul(node.unary<nn::TanhOp>(x), cosine));
-  return success();
+template <bool isCosine> static Value importHyperbolic(Node &node) {
+  Value x = node.input(0), up = node.expm1(node.mul(0.5, x));
+  Value down = node.expm1(node.neg(node.mul(0.5, x)));
+  Value sine = node.mul(0.5, node.sub(up, down));
+  Value cosine = node.add(1, node.mul(node.mul(2, sine), sine));
+  return isCosine ? cosine : node.mul(node.tanh(x), cosine);
 }
 
 void onnx::registerTrigonometryOps(HandlerRegistry &r) {
-  r.add("", "Tan", 7, importTan);
-  r.add("", "Sinh", 9, importHyperbolic</*isCosine=*/false>);
-  r.add("", "Cosh", 9, importHyperbolic</*isCosine=*/true>);
-  r.add("", "Atan", 7, importAtan);
-  r.add("", "Asin", 7, importArc</*isCosine=*/false>);
-  r.add("", "Acos", 7, importArc</*isCosine=*/true>);
+  r.add("", "Tan", 7, importTan, floats(1));
+  r.add("", "Sinh", 9, importHyperbolic</*isCosine=*/false>, floats(1));
+  r.add("", "Cosh", 9, importHyperbolic</*isCosine=*/true>, floats(1));
+  r.add("", "Atan", 7, importAtan, floats(1));
+  r.add("", "Asin", 7, importArc</*isCosine=*/false>, floats(1));
+  r.add("", "Acos", 7, importArc</*isCosine=*/true>, floats(1));
 }

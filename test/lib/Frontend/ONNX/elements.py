@@ -104,7 +104,7 @@ it.right("Not", "Not", [("a", p)], ~p, differentiable=False)
 it.refused("Not", [("a", x)], "operand 0 must have truth values, but is tensor<3x4xf32>: cast it first")
 for op, f in {"Equal": np.equal, "Greater": np.greater, "Less": np.less, "GreaterOrEqual": np.greater_equal, "LessOrEqual": np.less_equal}.items():
     it.right(op, op, [("a", whole), ("b", whole[:1])], f(whole, whole[:1]), differentiable=False)
-    it.refused(op, [("a", x), ("b", whole)], "operands have types")
+    it.refused(op, [("a", x), ("b", whole)], "operands have element types")
 it.right("CastLike", "CastLike", [("a", x), ("b", whole)], np.trunc(x), differentiable=False)
 it.refused("CastLike", [("a", x)], "operand 1 is missing")
 

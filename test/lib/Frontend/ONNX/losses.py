@@ -23,7 +23,7 @@ BAD = [  # shapes of scores, labels and weights, attributes, part of the error
     ((4,), (4,), None, {}, "scores tensor<4xf32> have no batch: pass those of one example as [1, classes]"),
     ((4, 5), (4,), (4,), {}, "weights tensor<4xf32> do not fit the 5 classes of tensor<4x5xf32>"),
     ((4, 5), (4,), (5, 1), {}, "weights tensor<5x1xf32> do not fit the 5 classes"),
-    ((4, 5), (4,), None, {"reduction": "median"}, "reduction 'median' is not one of none, sum, mean"),
+    ((4, 5), (4,), None, {"reduction": "median"}, "reduction 'median' is not one of mean, none, sum"),
     ((4, 5), (4,), None, {"reduction": 3}, "attribute 'reduction' must be a string"),
 ]
 

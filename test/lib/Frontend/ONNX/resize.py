@@ -54,9 +54,9 @@ def refused(message, attributes={}, x=IMAGE, sizes=(1, 1, 2, 2), scales=None, op
     it.refused("Resize", operands(x, sizes, scales), message, attributes, constants=("scales", "sizes"), opsets=opsets)
 
 
-refused("mode 'lanczos' is not nearest, linear or cubic", {"mode": "lanczos"})
-refused("coordinate_transformation_mode 'tf_crop_and_resize' is not supported", {"coordinate_transformation_mode": "tf_crop_and_resize"})
-refused("nearest_mode 'up' is not supported", {"nearest_mode": "up"})
+refused("mode 'lanczos' is not one of nearest, linear, cubic", {"mode": "lanczos"})
+refused("coordinate_transformation_mode 'tf_crop_and_resize' is not one of half_pixel", {"coordinate_transformation_mode": "tf_crop_and_resize"})
+refused("nearest_mode 'up' is not one of round_prefer_floor", {"nearest_mode": "up"})
 refused("keep_aspect_ratio_policy 'not_larger' is not supported: give the sizes of the result", {"keep_aspect_ratio_policy": "not_larger"})
 refused("cubic_coeff_a is not finite", {"cubic_coeff_a": float("nan")})
 refused("antialias needs mode linear or cubic", {"antialias": 1})

@@ -1,0 +1,119 @@
+//===- Spatial.cpp - The spatial dimensions of convolutions and pools -----===//
+#include "lib/Frontend/ONNX/Ops/Spatial.h"
+
+using namespace mlir;
+using namespace shale;
+using namespace shale::onnx;
+
+SmallVector<int64_t> SpatialAxes::list(int64_t SpatialAxis::*field) const {
+  SmallVector<int64_t> values;
+  for (const SpatialAxis &axis : *this)
+    values.push_back(axis.*field);
+  return values;
+}
+
+void SpatialAxes::forEachElement(llvm::function_ref<void(ArrayRef<int64_t>)> visit) const {
+  SmallVector<int64_t> at(size(), 0);
+  for (int64_t n = count(&SpatialAxis::kernel); n > 0; --n) {
+    visit(at);
+    for (size_t i = size(); i-- > 0;) {
+      if (++at[i] < (*this)[i].kernel)
+        break;
+      at[i] = 0;
+    }
+  }
+}
+
+static bool isSize(int64_t number) { return number >= 1 && number <= INT32_MAX; }
+
+LogicalResult SpatialAxes::read(Node &node, ArrayRef<int64_t> sizes, ArrayRef<int64_t> kernel,
+                                const char *what) {
+  for (auto [size, extent] : llvm::zip(sizes, kernel)) {
+    if (!isSize(size) || !isSize(extent))
+      return node.error(what);
+    push_back({size, extent});
+  }
+  return failure(failed(readList(node, "strides", &SpatialAxis::stride, 1)) ||
+                 failed(readList(node, "dilations", &SpatialAxis::dilation, 1)));
+}
+
+LogicalResult SpatialAxes::readList(Node &node, StringRef name, int64_t SpatialAxis::*field,
+                                    int64_t least) {
+  std::optional<SmallVector<int64_t>> values = node.intsAttr(name);
+  if (!values)
+    return success();
+  if (values->size() != size())
+    return node.error(name + " has " + Twine(values->size()) + " values for " + Twine(size()) +
+                      " spatial dimensions");
+  for (auto [axis, value] : llvm::zip(*this, *values)) {
+    if (value < least || value > INT32_MAX)
+      return node.error(name + " has the value " + Twine(value));
+    axis.*field = value;
+  }
+  return failure(node.attributesAreBad());
+}
+
+LogicalResult SpatialAxes::readPads(Node &node) {
+  SmallVector<int64_t> pads = node.intsAttr("pads").value_or(SmallVector<int64_t>(size() * 2, 0));
+  if (pads.size() != size() * 2)
+    return node.error("pads has {} values for {} spatial dimensions", pads.size(), size());
+  for (int64_t pad : pads)
+    if (pad < 0 || pad > INT32_MAX)
+      return node.error("pads are negative or too large");
+  for (auto [i, axis] : llvm::enumerate(*this))
+    axis.before = pads[i], axis.after = pads[size() + i];
+  return success();
+}
+
+std::string onnx::readAutoPad(Node &node) {
+  return node.choiceAttr("auto_pad", {"NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"});
+}
+
+LogicalResult onnx::checkConvolution(Node &node, int64_t most, const char *what,
+                                     bool isTransposed) {
+  auto input = Node::type(node.input(0)), kernel = Node::type(node.input(1));
+  int64_t rank = input.getRank(), groups = node.intAttr("group", 1);
+  if (rank < 3 || rank > most || kernel.getRank() != rank)
+    return node.error("{} dimensions are supported; input and weight are {} and {}", what, input,
+                      kernel);
+  if (input.getElementType() != kernel.getElementType() || !isa<FloatType>(input.getElementType()))
+    return node.error("input and weight have element types {} and {}", input.getElementType(),
+                      kernel.getElementType());
+  int64_t channels = input.getDimSize(1), first = kernel.getDimSize(0);
+  if (groups < 1 || channels % groups != 0 ||
+      (isTransposed ? first != channels
+                    : first % groups != 0 || kernel.getDimSize(1) != channels / groups))
+    return node.error("{} groups of input {} and weight {} do not fit", groups, input, kernel);
+  auto shape = node.intsAttr("kernel_shape");
+  if (shape && ArrayRef<int64_t>(*shape) != kernel.getShape().drop_front(2))
+    return node.error("kernel_shape is not that of the weight {}", kernel);
+  return success();
+}
+
+LogicalResult onnx::setWithBias(Node &node, Value result, int64_t channels) {
+  if (Value bias = node.input(2); result && bias) {
+    if (Node::type(bias).getShape() != ArrayRef<int64_t>{channels})
+      return node.error("the bias is {} for {} channels", bias, channels);
+    result = node.add(result, bias);
+  }
+  node.set(0, channelsSecond(node, result));
+  return success();
+}
+
+Value onnx::channelsLast(Node &node, Value value) {
+  if (!value)
+    return {};
+  SmallVector<int64_t> perm = {0};
+  llvm::append_range(perm, llvm::seq<int64_t>(2, Node::type(value).getRank()));
+  perm.push_back(1);
+  return node.transpose(value, perm, /*joined=*/true);
+}
+
+Value onnx::channelsSecond(Node &node, Value value) {
+  if (!value)
+    return {};
+  int64_t rank = Node::type(value).getRank();
+  SmallVector<int64_t> perm = {0, rank - 1};
+  llvm::append_range(perm, llvm::seq<int64_t>(1, rank - 1));
+  return node.transpose(value, perm, /*joined=*/true);
+}

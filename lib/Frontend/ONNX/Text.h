@@ -1,0 +1,46 @@
+//===- Text.h - Text of messages ------------------------------------------===//
+#ifndef SHALE_FRONTEND_ONNX_TEXT_H
+#define SHALE_FRONTEND_ONNX_TEXT_H
+
+#include "mlir/IR/Value.h"
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
+#include <string>
+#include <type_traits>
+#include <vector>
+
+namespace shale::onnx {
+
+/// Returns a name from a file as text: invalid UTF-8 is replaced, and a name of
+/// more than 200 bytes is cut.
+std::string displayName(llvm::StringRef name);
+/// Returns "'a', 'b' and 3 more": at most `most` names, in quotes.
+std::string listOf(llvm::ArrayRef<std::string> names, size_t most = 8);
+
+/// A part of a message. A name of the file is in quotes, as displayName() gives it; a literal and a
+/// number are as they are; a value is its type.
+struct Said {
+  std::string text;
+
+  Said(llvm::StringRef name) : text("'" + displayName(name) + "'") {}
+  Said(const std::string &name) : Said(llvm::StringRef(name)) {}
+  Said(const char *literal) : text(literal) {}
+  template <typename T, std::enable_if_t<std::is_integral_v<T>, int> = 0>
+  Said(T number) : text(std::to_string(number)) {}
+  Said(mlir::Type type);
+  Said(mlir::Value value) : Said(value.getType()) {}
+};
+
+/// Returns text as a part that is not put in quotes.
+inline Said plain(std::string text) {
+  Said part("");
+  part.text = std::move(text);
+  return part;
+}
+
+/// Returns `pattern` with the next part in the place of each "{}".
+std::string say(llvm::StringRef pattern, llvm::ArrayRef<Said> parts);
+
+} // namespace shale::onnx
+
+#endif // SHALE_FRONTEND_ONNX_TEXT_H
