@@ -1,145 +1,113 @@
 //===- FlatBuffer.cpp - Reads FlatBuffers without trust -------------------===//
 #include "lib/Frontend/ONNX/Artifacts/FlatBuffer.h"
-#include "llvm/ADT/Twine.h"
 #include "llvm/Support/Endian.h"
 
 using namespace shale::onnx;
-using llvm::Error;
-using llvm::Expected;
 using llvm::StringRef;
+using llvm::Twine;
 
-static Error malformed(uint64_t at, const llvm::Twine &what) {
-  return llvm::createStringError("malformed at byte " + llvm::Twine(at) + ": " + what);
+template <typename T> static T read(StringRef bytes, uint64_t at) {
+  return llvm::support::endian::read<T, llvm::endianness::little>(bytes.data() + at);
 }
 
-static uint32_t read32(StringRef bytes, uint64_t at) {
-  return llvm::support::endian::read32le(bytes.data() + at);
+/// Whether `count` bytes are there.
+static bool has(StringRef bytes, uint64_t at, uint64_t count) {
+  return at <= bytes.size() && bytes.size() - at >= count;
 }
 
-static uint16_t read16(StringRef bytes, uint64_t at) {
-  return llvm::support::endian::read16le(bytes.data() + at);
+void FlatBuffer::fail(uint64_t at, const Twine &what) {
+  if (error.empty())
+    error = ("malformed at byte " + Twine(at) + ": " + what).str();
 }
 
-Expected<FlatTable> FlatTable::root(StringRef bytes, StringRef identifier) {
-  if (bytes.size() < 8 || bytes.substr(4, 4) != identifier)
-    return llvm::createStringError("it does not begin as a FlatBuffer '" + identifier + "'");
-  // A table takes at least four bytes.
-  FlatTable table(bytes, std::make_shared<uint64_t>(bytes.size() / 4));
-  if (Error error = table.open(read32(bytes, 0)))
-    return error;
-  return table;
+FlatTable::FlatTable(FlatBuffer &buffer, StringRef identifier) : buffer(&buffer) {
+  if (buffer.bytes.size() < 8 || buffer.bytes.substr(4, 4) != identifier)
+    buffer.error = ("it does not begin as a FlatBuffer '" + identifier + "'").str();
+  else
+    open(read<uint32_t>(buffer.bytes, 0));
 }
 
 /// Makes this the table at `at`: a signed distance back to its list of fields, then the fields.
-Error FlatTable::open(uint64_t at) {
-  if (*budget == 0)
-    return malformed(at, "more tables are referred to than fit the file");
-  --*budget;
-  if (at > bytes.size() || bytes.size() - at < 4)
-    return malformed(at, "a table beyond the end");
-  int64_t list = int64_t(at) - int32_t(read32(bytes, at));
-  if (list < 0 || uint64_t(list) > bytes.size() || bytes.size() - list < 4)
-    return malformed(at, "a list of fields outside of the file");
-  uint64_t listSize = read16(bytes, list), tableSize = read16(bytes, list + 2);
-  if (listSize < 4 || listSize % 2 || listSize > bytes.size() - list)
-    return malformed(list, "a list of fields with a wrong length");
-  if (tableSize < 4 || tableSize > bytes.size() - at)
-    return malformed(at, "a table with a wrong length");
+void FlatTable::open(uint64_t at) {
+  StringRef bytes = buffer->bytes;
+  if (buffer->tablesLeft == 0)
+    return buffer->fail(at, "more tables are referred to than fit the file");
+  --buffer->tablesLeft;
+  if (!has(bytes, at, 4))
+    return buffer->fail(at, "a table beyond the end");
+  int64_t list = int64_t(at) - read<int32_t>(bytes, at);
+  if (list < 0 || !has(bytes, list, 4))
+    return buffer->fail(at, "a list of fields outside of the file");
+  uint64_t listSize = read<uint16_t>(bytes, list), tableSize = read<uint16_t>(bytes, list + 2);
+  if (listSize < 4 || listSize % 2 || !has(bytes, list, listSize))
+    return buffer->fail(list, "a list of fields with a wrong length");
+  if (tableSize < 4 || !has(bytes, at, tableSize))
+    return buffer->fail(at, "a table with a wrong length");
   begin = at;
   size = tableSize;
   fields = list + 4;
   fieldCount = (listSize - 4) / 2;
-  return Error::success();
 }
 
-/// Returns where a field of `size` bytes is; 0 if the table has none.
-Expected<uint64_t> FlatTable::fieldAt(unsigned field, uint64_t bytesOfField) const {
-  uint64_t offset = field < fieldCount ? read16(bytes, fields + 2 * field) : 0;
+/// Returns where a field of `bytesOfField` bytes is; 0 if the table has none.
+uint64_t FlatTable::fieldAt(unsigned field, uint64_t bytesOfField) const {
+  bool isThere = buffer->error.empty() && field < fieldCount;
+  uint64_t offset = isThere ? read<uint16_t>(buffer->bytes, fields + 2 * field) : 0;
   if (offset == 0)
     return 0;
-  if (offset < 4 || offset > size || bytesOfField > size - offset)
-    return malformed(begin, "field " + llvm::Twine(field) + " is outside of its table");
-  return begin + offset;
+  if (offset >= 4 && offset <= size && bytesOfField <= size - offset)
+    return begin + offset;
+  buffer->fail(begin, "field " + Twine(field) + " is outside of its table");
+  return 0;
 }
 
-/// Returns the place that the offset at `at` refers to.
-Expected<uint64_t> FlatTable::target(uint64_t at) const {
-  uint64_t to = at + read32(bytes, at);
-  if (to > bytes.size() || bytes.size() - to < 4)
-    return malformed(at, "an offset beyond the end");
-  return to;
-}
-
-/// Returns the place that an offset in a field refers to; 0 if the table has no such field. No
+/// Returns the place that the offset at `at` refers to; 0 after an error, and for place 0. No
 /// offset refers to place 0, as it is relative to its own place, which is not there.
-Expected<uint64_t> FlatTable::referredAt(unsigned field) const {
-  Expected<uint64_t> at = fieldAt(field, 4);
-  return at && *at ? target(*at) : std::move(at);
+uint64_t FlatTable::target(uint64_t at) const {
+  uint64_t to = at ? at + read<uint32_t>(buffer->bytes, at) : 0;
+  if (to == 0 || has(buffer->bytes, to, 4))
+    return to;
+  buffer->fail(at, "an offset beyond the end");
+  return 0;
 }
 
-Expected<std::optional<FlatTable>> FlatTable::table(unsigned field) const {
-  Expected<uint64_t> to = referredAt(field);
-  if (!to)
-    return to.takeError();
-  if (!*to)
-    return std::nullopt;
-  FlatTable result(bytes, budget);
-  if (Error error = result.open(*to))
-    return error;
-  return result;
+std::optional<FlatTable> FlatTable::table(unsigned field) const {
+  uint64_t to = target(fieldAt(field, 4));
+  return to ? std::optional(FlatTable(*buffer, to)) : std::nullopt;
 }
 
 /// Returns the elements of a vector, checked against the end.
-Expected<std::optional<FlatTable::Span>> FlatTable::vectorAt(unsigned field,
-                                                             uint64_t elementSize) const {
-  Expected<uint64_t> to = referredAt(field);
+std::optional<FlatTable::Span> FlatTable::vectorAt(unsigned field, uint64_t elementSize) const {
+  uint64_t to = target(fieldAt(field, 4));
   if (!to)
-    return to.takeError();
-  if (!*to)
     return std::nullopt;
-  uint64_t count = read32(bytes, *to);
-  if (count > (bytes.size() - *to - 4) / elementSize)
-    return malformed(*to, "a vector that ends beyond the end");
-  return Span{*to + 4, count};
+  uint64_t count = read<uint32_t>(buffer->bytes, to);
+  if (count <= (buffer->bytes.size() - to - 4) / elementSize)
+    return Span{to + 4, count};
+  buffer->fail(to, "a vector that ends beyond the end");
+  return std::nullopt;
 }
 
-Expected<std::optional<FlatTable::Span>> FlatTable::span(unsigned field) const {
-  return vectorAt(field, 1);
+StringRef FlatTable::string(unsigned field) const {
+  Span span = vectorAt(field, 1).value_or(Span());
+  return buffer->bytes.substr(span.offset, span.length);
 }
 
-Expected<StringRef> FlatTable::string(unsigned field) const {
-  Expected<std::optional<Span>> span = vectorAt(field, 1);
-  if (!span)
-    return span.takeError();
-  return *span ? bytes.substr((*span)->offset, (*span)->length) : StringRef();
-}
-
-Expected<std::vector<int64_t>> FlatTable::integers(unsigned field, uint64_t most) const {
-  Expected<std::optional<Span>> span = vectorAt(field, 8);
-  if (!span)
-    return span.takeError();
+std::vector<int64_t> FlatTable::integers(unsigned field, uint64_t most) const {
+  Span span = vectorAt(field, 8).value_or(Span());
   std::vector<int64_t> values;
-  if (*span && (*span)->length > most)
-    return malformed((*span)->offset, "a vector of more than " + llvm::Twine(most) + " numbers");
-  for (uint64_t i = 0; *span && i < (*span)->length; ++i)
-    values.push_back(
-        int64_t(llvm::support::endian::read64le(bytes.data() + (*span)->offset + 8 * i)));
+  if (span.length > most)
+    buffer->fail(span.offset, "a vector of more than " + Twine(most) + " numbers");
+  for (uint64_t i = 0; i < span.length && buffer->error.empty(); ++i)
+    values.push_back(read<int64_t>(buffer->bytes, span.offset + 8 * i));
   return values;
 }
 
-Expected<std::vector<FlatTable>> FlatTable::tables(unsigned field) const {
-  Expected<std::optional<Span>> span = vectorAt(field, 4);
-  if (!span)
-    return span.takeError();
+std::vector<FlatTable> FlatTable::tables(unsigned field) const {
+  Span span = vectorAt(field, 4).value_or(Span());
   std::vector<FlatTable> result;
-  for (uint64_t i = 0; *span && i < (*span)->length; ++i) {
-    Expected<uint64_t> to = target((*span)->offset + 4 * i);
-    if (!to)
-      return to.takeError();
-    FlatTable table(bytes, budget);
-    if (Error error = table.open(*to))
-      return error;
-    result.push_back(std::move(table));
-  }
+  for (uint64_t i = 0; i < span.length && buffer->error.empty(); ++i)
+    if (uint64_t to = target(span.offset + 4 * i))
+      result.push_back(FlatTable(*buffer, to));
   return result;
 }
