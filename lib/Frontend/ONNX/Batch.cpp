@@ -1,5 +1,4 @@
 //===- Batch.cpp - The dimension that ranks split -------------------------===//
-#include "include/shale/Runtime.h"
 #include "lib/Frontend/ONNX/Inputs.h"
 
 using namespace mlir;
@@ -102,13 +101,12 @@ LogicalResult BatchFinder::checkFixed(const std::string &taken) {
   int64_t ranks = context.options.dataRanks;
   if (*size % ranks == 0)
     return success();
-  return context.error(
+  return context.usage(
       "the batch of " + Twine(*size) + " in " + taken +
-          " is fixed in the file and does not divide over the " + Twine(ranks) +
-          " ranks of the mesh's data axes: export with a batch of " +
-          Twine((*size / ranks + 1) * ranks) +
-          ", or with a free one (dynamic_shapes={INPUT: {0: \"batch\"}}) and --dim batch=N",
-      SHALE_EXIT_USAGE);
+      " is fixed in the file and does not divide over the " + Twine(ranks) +
+      " ranks of the mesh's data axes: export with a batch of " +
+      Twine((*size / ranks + 1) * ranks) +
+      ", or with a free one (dynamic_shapes={INPUT: {0: \"batch\"}}) and --dim batch=N");
 }
 
 /// Emits the error that each rank would compute the whole batch.
@@ -120,12 +118,11 @@ LogicalResult BatchFinder::refuse() {
       shape += (shape.empty() ? "" : ", ") + std::to_string(size);
     shapes += (shapes.empty() ? "'" : ", '") + displayName(input->name) + "' [" + shape + "]";
   }
-  return context.error(
+  return context.usage(
       "no dimension is named 'batch', and the inputs (" + (shapes.empty() ? "none" : shapes) +
-          ") do not show which one it is: each of the " + Twine(context.options.dataRanks) +
-          " ranks would compute the whole batch. Pass --batch-dim INPUT:0 for each input whose dimension 0 is the batch: "
-          "it is then split over the ranks",
-      SHALE_EXIT_USAGE);
+      ") do not show which one it is: each of the " + Twine(context.options.dataRanks) +
+      " ranks would compute the whole batch. Pass --batch-dim INPUT:0 for each input whose dimension 0 is the batch: "
+      "it is then split over the ranks");
 }
 
 FailureOr<Inputs> onnx::chooseBatch(ImportContext &context, Inputs inputs) {

@@ -1,6 +1,5 @@
 //===- ChooseLoss.cpp - Which values of the graph the loss is computed from ===//
-#include "include/shale/Runtime.h"
-#include "lib/Frontend/ONNX/LossChoice.h"
+#include "lib/Frontend/ONNX/Losses.h"
 #include "llvm/ADT/StringExtras.h"
 #include <cmath>
 
@@ -33,15 +32,12 @@ static LogicalResult parseForm(ImportContext &context, LossChoice &loss) {
   bool two = kind == "cross-entropy" || kind == "mse";
   bool one = kind == "next-token" || kind == "mean" || kind == "sum";
   if (!(one || two) || first.empty() || two == second.empty() || (one && rest.contains(',')))
-    return context.error("--loss '" + displayName(text) +
-                             "' is not one of next-token:LOGITS, "
-                             "cross-entropy:LOGITS,LABELS, mse:OUT,TARGET, mean:OUT, sum:OUT",
-                         SHALE_EXIT_USAGE);
+    return context.usage(
+        "--loss {} is not one of next-token:LOGITS, cross-entropy:LOGITS,LABELS, mse:OUT,TARGET, mean:OUT, sum:OUT",
+        text);
   if (!hasOutput(context.graph(), first))
-    return context.error("--loss: '" + displayName(first) +
-                             "' is not an output of the graph; outputs are " +
-                             listOutputs(context.graph()),
-                         SHALE_EXIT_USAGE);
+    return context.usage("--loss: {} is not an output of the graph; outputs are {}", first,
+                         plain(listOutputs(context.graph())));
   loss.kind = kind.str();
   loss.logits = first.str();
   loss.labels = second.str();
@@ -56,15 +52,14 @@ static FailureOr<LossTerm> parseTerm(ImportContext &context, StringRef word) {
     auto [name, weight] = word.rsplit('=');
     term.output = name.str();
     if (!llvm::to_float(weight, term.weight) || !std::isfinite(term.weight) || term.weight == 0)
-      return context.error("--loss-output: '" + displayName(weight) + "' is not the weight of '" +
-                               displayName(name) + "': give a finite number other than 0",
-                           SHALE_EXIT_USAGE);
+      return context.usage(
+          "--loss-output: {} is not the weight of {}: give a finite number other than 0", weight,
+          name);
   }
   if (!hasOutput(graph, term.output))
-    return context.error("--loss-output: '" + displayName(term.output) +
-                             "' is not an output of the graph; outputs are " + listOutputs(graph) +
-                             ". Give NAME, or NAME=WEIGHT,.. for a weighted sum",
-                         SHALE_EXIT_USAGE);
+    return context.usage(
+        "--loss-output: {} is not an output of the graph; outputs are {}. Give NAME, or NAME=WEIGHT,.. for a weighted sum",
+        term.output, plain(listOutputs(graph)));
   return term;
 }
 
@@ -84,8 +79,7 @@ static LogicalResult parseTerms(ImportContext &context, LossChoice &loss) {
     if (failed(term))
       return failure();
     if (llvm::any_of(loss.terms, [&](const LossTerm &each) { return each.output == term->output; }))
-      return context.error("--loss-output: '" + displayName(term->output) + "' is given twice",
-                           SHALE_EXIT_USAGE);
+      return context.usage("--loss-output: {} is given twice", term->output);
     loss.terms.push_back(*term);
   }
   return success();
@@ -125,12 +119,11 @@ static LogicalResult takeCandidate(ImportContext &context, const Candidates &can
     std::string listed;
     for (StringRef name : scalars)
       listed += (listed.empty() ? "'" : ", '") + displayName(name) + "'";
-    return context.error(
+    return context.usage(
         "the graph has several scalar outputs (" + listed +
-            "): say which one is the loss with --loss-output NAME, or give weights of their "
-            "sum: --loss-output " +
-            displayName(scalars[0]) + "=1," + displayName(scalars[1]) + "=0.01",
-        SHALE_EXIT_USAGE);
+        "): say which one is the loss with --loss-output NAME, or give weights of their "
+        "sum: --loss-output " +
+        displayName(scalars[0]) + "=1," + displayName(scalars[1]) + "=0.01");
   }
   if (scalars.size() == 1) {
     loss.terms.push_back({scalars.front().str(), 1});
@@ -143,14 +136,13 @@ static LogicalResult takeCandidate(ImportContext &context, const Candidates &can
     return success();
   }
   std::string outputs = listOutputs(context.graph());
-  return context.error("the graph has no scalar output that could be the loss; "
+  return context.usage("the graph has no scalar output that could be the loss; "
                        "outputs are " +
-                           (outputs.empty() ? "none" : outputs) + ": pass --loss next-token:" +
-                           (logits.size() == 1 ? displayName(logits.front()) : "LOGITS") +
-                           ", "
-                           "cross-entropy:LOGITS,LABELS or mse:OUT,TARGET, or mean:OUT or sum:OUT "
-                           "if an output has one loss for each example",
-                       SHALE_EXIT_USAGE);
+                       (outputs.empty() ? "none" : outputs) + ": pass --loss next-token:" +
+                       (logits.size() == 1 ? displayName(logits.front()) : "LOGITS") +
+                       ", "
+                       "cross-entropy:LOGITS,LABELS or mse:OUT,TARGET, or mean:OUT or sum:OUT "
+                       "if an output has one loss for each example");
 }
 
 FailureOr<LossChoice> onnx::chooseLoss(ImportContext &context, const GradientOutputs &gradients) {

@@ -16,13 +16,12 @@ static LogicalResult checkStandardOpset(ImportContext &context,
                          "(opset_import)");
   int64_t version = standard->second;
   if (version < kOldestOpset)
-    return context.error("operator set " + Twine(version) + " is older than " +
-                         Twine(kOldestOpset) + ": export with opset 18 or later");
+    return context.error("operator set {} is older than {}: export with opset 18 or later", version,
+                         kOldestOpset);
   if (version > kNewestOpset)
-    return context.error("operator set " + Twine(version) + " is newer than " +
-                         Twine(kNewestOpset) +
-                         ", the newest that Shale supports: export with "
-                         "opset 23");
+    return context.error(
+        "operator set {} is newer than {}, the newest that Shale supports: export with opset 23",
+        version, kNewestOpset);
   return success();
 }
 
@@ -34,8 +33,7 @@ FailureOr<llvm::StringMap<int64_t>> onnx::readOpsets(ImportContext &context) {
   for (const OperatorSetIdProto &opset : proto.opset_import()) {
     StringRef domain = domainOf(opset.domain());
     if (opset.version() < 1 || opset.version() > INT32_MAX)
-      return context.error("operator set '" + displayName(domain) + "' has version " +
-                           Twine(opset.version()));
+      return context.error("operator set {} has version {}", domain, opset.version());
     // If a domain is imported twice, the higher version holds (ONNX,
     // docs/IR.md).
     int64_t &version = opsets[domain];
@@ -62,12 +60,12 @@ FailureOr<Definitions> onnx::readDefinitions(ImportContext &context) {
     if (tensor.name().empty())
       return context.error("an initializer has no name");
     if (!definitions.initializers.try_emplace(tensor.name(), &tensor).second)
-      return context.error("initializer '" + displayName(tensor.name()) + "' is defined twice");
+      return context.error("initializer {} is defined twice", tensor.name());
   }
   for (const FunctionProto &function : context.model.proto().functions()) {
     std::string key = functionKey(function.domain(), function.name(), function.overload());
     if (!definitions.functions.try_emplace(key, &function).second)
-      return context.error("function '" + displayName(function.name()) + "' is defined twice");
+      return context.error("function {} is defined twice", function.name());
   }
   return definitions;
 }
@@ -83,7 +81,7 @@ static FailureOr<llvm::StringMap<const NodeProto *>> findProducers(ImportContext
         continue;
       context.enter(node, "node '" + displayName(node.name()) + "' (" +
                               displayName(node.op_type()) + ")");
-      return context.error("value '" + displayName(name) + "' is defined twice");
+      return context.error("value {} is defined twice", name);
     }
   return producers;
 }
@@ -91,7 +89,7 @@ static FailureOr<llvm::StringMap<const NodeProto *>> findProducers(ImportContext
 FailureOr<NodeSet> onnx::findNeeded(ImportContext &context, const Definitions &definitions,
                                     ArrayRef<StringRef> roots) {
   if (context.graph().node_size() > kMaxNodes)
-    return context.error("more than " + Twine(kMaxNodes) + " nodes");
+    return context.error("more than {} nodes", kMaxNodes);
   FailureOr<llvm::StringMap<const NodeProto *>> producers = findProducers(context, definitions);
   if (failed(producers))
     return failure();

@@ -1,5 +1,5 @@
 //===- Forward.cpp - The forward function and the module's attributes -----===//
-#include "lib/Frontend/ONNX/Forward.h"
+#include "lib/Frontend/ONNX/Stages.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/Support/FileSystem.h"
 #include <map>

@@ -6,8 +6,7 @@
 //===----------------------------------------------------------------------===//
 #include "lib/Frontend/ONNX/Gradients.h"
 #include "dialects/nn/Ops/Cast.h"
-#include "include/shale/Runtime.h"
-#include "lib/Frontend/ONNX/LossChoice.h"
+#include "lib/Frontend/ONNX/Losses.h"
 #include "lib/Frontend/ONNX/Node.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
 #include "llvm/ADT/StringExtras.h"
@@ -39,13 +38,11 @@ static FailureOr<GradientOutputs> readGradientFlags(ImportContext &context) {
   GradientOutputs found;
   for (const auto &[parameter, output] : context.options.gradients) {
     if (!outputs.contains(output))
-      return context.error("--gradient " + displayName(parameter) + "=" + displayName(output) +
-                               ": '" + displayName(output) + "' is not an output of the graph",
-                           SHALE_EXIT_USAGE);
+      return context.usage("--gradient {}={}: {} is not an output of the graph",
+                           plain(displayName(parameter)), plain(displayName(output)), output);
     if (found.contains(output))
-      return context.error("--gradient: output '" + displayName(output) +
-                               "' is named twice, but is the gradient of one parameter",
-                           SHALE_EXIT_USAGE);
+      return context.usage(
+          "--gradient: output {} is named twice, but is the gradient of one parameter", output);
     found.list.push_back({parameter, output, GradientOutput::Flag});
   }
   return found;
@@ -106,10 +103,9 @@ private:
 
 LogicalResult GradientMatcher::noteUnknown(const GradientOutput &given) {
   if (given.from == GradientOutput::Flag)
-    return context.error("--gradient " + displayName(given.target) + "=" +
-                             displayName(given.output) + ": no parameter is named '" +
-                             displayName(given.target) + "'; --describe --gradient none lists them",
-                         SHALE_EXIT_USAGE);
+    return context.usage(
+        "--gradient {}={}: no parameter is named {}; --describe --gradient none lists them",
+        plain(displayName(given.target)), plain(displayName(given.output)), given.target);
   if (given.from != GradientOutput::Word && !others.contains(given.target))
     unknown.push_back(displayName(given.output));
   return success();
@@ -125,20 +121,20 @@ LogicalResult GradientMatcher::match(const GradientOutput &given) {
   const GradientOutput &first = entry->second;
   if (isNew || (first.from == GradientOutput::Flag) != (given.from == GradientOutput::Flag))
     return success(); // what a flag says comes first
-  std::string name = displayName(states.parameters.list[*index].name);
-  return context.error("parameter '" + name + "' has two gradients, outputs '" +
-                           displayName(first.output) + "' and '" + displayName(given.output) +
-                           "': keep one, or say which with --gradient " + name + "=OUTPUT",
-                       given.from == GradientOutput::Flag ? SHALE_EXIT_USAGE : SHALE_EXIT_DATA);
+  const std::string &name = states.parameters.list[*index].name;
+  std::string text =
+      say("parameter {} has two gradients, outputs {} and {}: keep one, or say which "
+          "with --gradient {}=OUTPUT",
+          {name, first.output, given.output, plain(displayName(name))});
+  return given.from == GradientOutput::Flag ? context.usage(text) : context.error(text);
 }
 
 LogicalResult GradientMatcher::checkUnknown() {
   if (unknown.empty())
     return success();
   return context.error(
-      "outputs " + listOf(unknown, kNamesShown) +
-      " have the names of gradients, but of no parameter: rename them, pass --gradient "
-      "PARAMETER=OUTPUT for each, or --gradient none, which derives all gradients");
+      "outputs {} have the names of gradients, but of no parameter: rename them, pass --gradient PARAMETER=OUTPUT for each, or --gradient none, which derives all gradients",
+      plain(listOf(unknown, kNamesShown)));
 }
 
 LogicalResult GradientMatcher::checkMissing() {
@@ -175,24 +171,21 @@ FailureOr<std::vector<Gradient>> onnx::matchGradients(ImportContext &context,
   if (gradients.empty())
     return gradients;
   if (!loss.isPlain())
-    return context.error(
-        "the graph computes gradients (output '" + displayName(outputs.list.front().output) +
-            "'), which are those of its own loss: leave --loss and weights of --loss-output "
-            "out, or pass --gradient none, which derives the gradients of that loss",
-        SHALE_EXIT_USAGE);
+    return context.usage(
+        "the graph computes gradients (output {}), which are those of its own loss: leave --loss and weights of --loss-output out, or pass --gradient none, which derives the gradients of that loss",
+        outputs.list.front().output);
   if (failed(matcher.checkMissing()))
     return failure();
-  context.remark("the gradients of " + Twine(gradients.size()) +
-                 " parameters are outputs of the graph (from '" +
-                 displayName(gradients.front().output) +
-                 "'), and are used as they are; they are those of the loss of one micro-batch");
+  context.remark(
+      "the gradients of {} parameters are outputs of the graph (from {}), and are used as they are; they are those of the loss of one micro-batch",
+      gradients.size(), gradients.front().output);
   return gradients;
 }
 
 FailureOr<Value> onnx::outputNamed(ImportContext &context, const Scope &graph, StringRef name) {
   Value value = graph.values.lookup(name).value;
   if (!value)
-    return context.error("output '" + displayName(name) + "' is not defined by any node");
+    return context.error("output {} is not defined by any node", name);
   return value;
 }
 
@@ -208,12 +201,9 @@ FailureOr<SmallVector<Value>> onnx::readGradients(ImportContext &context, const 
     auto type = cast<RankedTensorType>(gradient->getType());
     std::string parameter = displayName(states.parameters.list[index].name);
     if (type.getShape() != wanted.getShape() || !isa<FloatType>(type.getElementType()))
-      return context.error("output '" + displayName(name) +
-                           "' cannot be the gradient of parameter '" + parameter + "': it is " +
-                           Node::name(type) + ", the parameter " + Node::name(wanted) +
-                           "; export it with that shape, or pass "
-                           "--gradient " +
-                           parameter + "=OUTPUT for another");
+      return context.error(
+          "output {} cannot be the gradient of parameter {}: it is {}, the parameter {}; export it with that shape, or pass --gradient {}=OUTPUT for another",
+          name, parameter, type, wanted, plain(parameter));
     if (type != wanted)
       *gradient = nn::CastOp::create(context.builder, context.fileLocation(), wanted, *gradient);
     values.push_back(*gradient);

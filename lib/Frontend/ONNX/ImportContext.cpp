@@ -1,6 +1,5 @@
 //===- ImportContext.cpp - What all stages of an import share -------------===//
 #include "lib/Frontend/ONNX/ImportContext.h"
-#include "include/shale/Runtime.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
 #include "lib/Support/Remarks.h"
 
@@ -67,7 +66,7 @@ std::string ImportContext::scopeOf(StringRef module) const {
 // Messages
 //===----------------------------------------------------------------------===//
 
-InFlightDiagnostic ImportContext::error(const Twine &message, int code) {
+InFlightDiagnostic ImportContext::errorOf(int code, const Twine &message) {
   exitCode = code;
   failed = true;
   if (!current.node)
@@ -76,9 +75,9 @@ InFlightDiagnostic ImportContext::error(const Twine &message, int code) {
          << model.path() << ": " << current.text << ": " << message;
 }
 
-InFlightDiagnostic ImportContext::errorAt(const NodeProto &node, const Twine &message, int code) {
+InFlightDiagnostic ImportContext::errorAt(const NodeProto &node, const Twine &message) {
   Place outer = enter(node, placeOf(node));
-  InFlightDiagnostic diagnostic = error(message, code);
+  InFlightDiagnostic diagnostic = error(message);
   leave(std::move(outer));
   return diagnostic;
 }

@@ -2,6 +2,7 @@
 #ifndef SHALE_FRONTEND_ONNX_IMPORTCONTEXT_H
 #define SHALE_FRONTEND_ONNX_IMPORTCONTEXT_H
 
+#include "include/shale/Runtime.h"
 #include "lib/Frontend/ONNX/Import.h"
 #include "lib/Frontend/ONNX/Model.h"
 #include "mlir/IR/Builders.h"
@@ -20,6 +21,13 @@ std::string placeOf(const NodeProto &node);
 /// Emits a note that is attached to no other diagnostic. It is shown by default, unlike a remark,
 /// and is no warning. MLIR has no function for this.
 void emitNote(mlir::Location location, const llvm::Twine &message);
+
+/// Moves the result of a stage into a variable; fails if the stage has.
+template <typename T> mlir::LogicalResult take(mlir::FailureOr<T> result, T &into) {
+  if (mlir::succeeded(result))
+    into = std::move(*result);
+  return mlir::success(mlir::succeeded(result));
+}
 
 /// The file and the options of an import, the module that it builds, and its messages.
 class ImportContext {
@@ -41,10 +49,25 @@ public:
   llvm::Expected<mlir::DenseElementsAttr> readConstant(const TensorProto &tensor);
 
   /// Emits an error on the current node, else on the file. Converts to failure.
-  mlir::InFlightDiagnostic error(const llvm::Twine &message, int code = 65);
+  mlir::InFlightDiagnostic error(const llvm::Twine &message) { return errorOf(kData, message); }
+  /// The same, with parts of the message in the place of each "{}".
+  template <typename... Parts>
+  mlir::InFlightDiagnostic error(const char *pattern, const Said &first, Parts... more) {
+    return error(say(pattern, {first, Said(more)...}));
+  }
+  /// The same about a flag, which is another kind of error.
+  mlir::InFlightDiagnostic usage(const llvm::Twine &message) { return errorOf(kUsage, message); }
+  template <typename... Parts>
+  mlir::InFlightDiagnostic usage(const char *pattern, const Said &first, Parts... more) {
+    return usage(say(pattern, {first, Said(more)...}));
+  }
   /// The same on a node of the file, whatever the current one is.
-  mlir::InFlightDiagnostic errorAt(const NodeProto &node, const llvm::Twine &message,
-                                   int code = 65);
+  mlir::InFlightDiagnostic errorAt(const NodeProto &node, const llvm::Twine &message);
+  template <typename... Parts>
+  mlir::InFlightDiagnostic errorAt(const NodeProto &node, const char *pattern, const Said &first,
+                                   Parts... more) {
+    return errorAt(node, say(pattern, {first, Said(more)...}));
+  }
   /// The same on a place.
   mlir::InFlightDiagnostic errorAt(mlir::Location location, const llvm::Twine &message);
   bool hasFailed() const { return failed; }
@@ -52,8 +75,14 @@ public:
   int getExitCode() const { return exitCode; }
   /// Emits a note about a choice; shown by default.
   void note(const llvm::Twine &message);
+  template <typename... Parts> void note(const char *pattern, const Said &first, Parts... more) {
+    note(say(pattern, {first, Said(more)...}));
+  }
   /// Emits a remark about a choice.
   void remark(const llvm::Twine &message);
+  template <typename... Parts> void remark(const char *pattern, const Said &first, Parts... more) {
+    remark(say(pattern, {first, Said(more)...}));
+  }
 
   mlir::Location fileLocation() const;
   mlir::Location locationOf(const NodeProto &node) const;
@@ -80,7 +109,10 @@ public:
   int64_t takeRandomId() { return randomOps++; }
 
 private:
-  int exitCode = 65;
+  static constexpr int kData = SHALE_EXIT_DATA, kUsage = SHALE_EXIT_USAGE;
+  mlir::InFlightDiagnostic errorOf(int code, const llvm::Twine &message);
+
+  int exitCode = kData;
   bool failed = false;
   Place current;
   std::string prefix;

@@ -10,12 +10,10 @@
 #include "include/shale/Runtime.h"
 #include "lib/Frontend/ONNX/Artifacts/Artifacts.h"
 #include "lib/Frontend/ONNX/Checks.h"
-#include "lib/Frontend/ONNX/Forward.h"
-#include "lib/Frontend/ONNX/LabelBinding.h"
-#include "lib/Frontend/ONNX/LossChoice.h"
+#include "lib/Frontend/ONNX/Losses.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
+#include "lib/Frontend/ONNX/Stages.h"
 #include "lib/Frontend/ONNX/Translator.h"
-#include "lib/Frontend/ONNX/Widen.h"
 #include "lib/Support/DeadOps.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Verifier.h"
@@ -61,15 +59,13 @@ struct Workplace {
 /// Reads the training step that the file defines, if it defines one.
 static LogicalResult readTraining(ImportContext &context, Workplace &at, Plan &plan) {
   if (!plan.training && context.model.proto().training_info_size() > 0) {
-    FailureOr<InitialValues> initial =
-        computeInitialValues(context, plan.definitions, at.graph, at.inputs, at.folder);
-    if (failed(initial))
+    InitialValues initial;
+    plan.training.emplace();
+    if (failed(take(computeInitialValues(context, plan.definitions, at.graph, at.inputs, at.folder),
+                    initial)) ||
+        failed(take(readTrainingInfo(context, plan.definitions.initializers, std::move(initial)),
+                    *plan.training)))
       return failure();
-    FailureOr<FileTraining> read =
-        readTrainingInfo(context, plan.definitions.initializers, std::move(*initial));
-    if (failed(read))
-      return failure();
-    plan.training = std::move(*read);
   }
   return plan.training ? checkTrainingFlags(context, *plan.training) : success();
 }
@@ -81,42 +77,18 @@ static LogicalResult chooseResults(ImportContext &context, Plan &plan) {
     plan.loss.isOfStep = true;
     return success();
   }
-  FailureOr<GradientOutputs> gradients = findGradientOutputs(context);
-  if (failed(gradients))
-    return failure();
-  FailureOr<LossChoice> loss = chooseLoss(context, *gradients);
-  if (failed(loss))
-    return failure();
-  FailureOr<std::vector<NextBuffer>> buffers = readNextBuffers(context);
-  if (failed(buffers))
-    return failure();
-  plan.nextBuffers = std::move(*buffers);
-  plan.gradientOutputs = std::move(*gradients);
-  plan.loss = std::move(*loss);
-  return success();
+  return failure(failed(take(findGradientOutputs(context), plan.gradientOutputs)) ||
+                 failed(take(chooseLoss(context, plan.gradientOutputs), plan.loss)) ||
+                 failed(take(readNextBuffers(context), plan.nextBuffers)));
 }
 
-static FailureOr<Plan> makePlan(ImportContext &context, const Artifacts *artifacts, Workplace &at) {
-  FailureOr<llvm::StringMap<int64_t>> opsets = readOpsets(context);
-  if (failed(opsets))
-    return failure();
-  at.graph.opsets = std::move(*opsets);
-  FailureOr<std::optional<FileTraining>> training = completeGraph(context, artifacts);
-  if (failed(training))
-    return failure();
-  FailureOr<Definitions> definitions = readDefinitions(context);
-  if (failed(definitions))
-    return failure();
-  Plan plan;
-  plan.definitions = std::move(*definitions);
-  plan.training = std::move(*training);
-  if (failed(readTraining(context, at, plan)) || failed(chooseResults(context, plan)))
-    return failure();
-  FailureOr<NodeSet> needed = findNeeded(context, plan.definitions, plan.roots());
-  if (failed(needed))
-    return failure();
-  plan.needed = std::move(*needed);
-  return plan;
+static LogicalResult makePlan(ImportContext &context, const Artifacts *artifacts, Workplace &at,
+                              Plan &plan) {
+  return failure(failed(take(readOpsets(context), at.graph.opsets)) ||
+                 failed(take(completeGraph(context, artifacts), plan.training)) ||
+                 failed(take(readDefinitions(context), plan.definitions)) ||
+                 failed(readTraining(context, at, plan)) || failed(chooseResults(context, plan)) ||
+                 failed(take(findNeeded(context, plan.definitions, plan.roots()), plan.needed)));
 }
 
 /// Returns the names that the imported part of the graph reads.
@@ -149,73 +121,66 @@ static void noteMissingRecord(ImportContext &context) {
 static LogicalResult finish(ImportContext &context, const Plan &plan, const States &states,
                             ArrayRef<Gradient> gradients, const Translator &translator,
                             Workplace &at) {
-  FailureOr<Loss> loss =
-      makeLoss(context, plan.loss, translator.getLosses(), states, at.graph, at.inputs);
-  if (failed(loss))
-    return failure();
-  FailureOr<SmallVector<Value>> values = readGradients(context, at.graph, states, gradients);
-  if (failed(values))
-    return failure();
-  FailureOr<LabelBinding> bound = bindInputs(context, states, loss->labeled, at.inputs);
-  if (failed(bound))
-    return failure();
-  FailureOr<Inputs> inputs = chooseBatch(context, bound->inputs);
-  if (failed(inputs))
+  Loss loss;
+  SmallVector<Value> values;
+  LabelBinding bound;
+  Inputs inputs;
+  if (failed(take(makeLoss(context, plan.loss, translator.getLosses(), states, at.graph, at.inputs),
+                  loss)) ||
+      failed(take(readGradients(context, at.graph, states, gradients), values)) ||
+      failed(take(bindInputs(context, states, loss.labeled, at.inputs), bound)) ||
+      failed(take(chooseBatch(context, bound.inputs), inputs)))
     return failure();
   // A list of parameters, a training step or gradients say what is trained.
   if (!plan.training && gradients.empty()) {
     noteMissingRecord(context);
     if (!states.parameters.hasSignature)
-      freezeUnreached(context, states, loss->value);
+      freezeUnreached(context, states, loss.value);
   }
-  SmallVector<Value> returned{loss->value, loss->parts.sum, loss->parts.count};
-  llvm::append_range(returned, *values);
-  FailureOr<std::vector<NextValue>> next = nextValues(context, at.graph, states, plan.nextBuffers);
-  if (failed(next))
+  std::vector<NextValue> next;
+  if (failed(take(nextValues(context, at.graph, states, plan.nextBuffers), next)))
     return failure();
-  for (const NextValue &each : *next)
+  SmallVector<Value> returned{loss.value, loss.parts.sum, loss.parts.count};
+  llvm::append_range(returned, values);
+  for (const NextValue &each : next)
     returned.push_back(each.value);
   func::ReturnOp::create(context.builder, context.fileLocation(), returned);
   eraseDeadOps(context.body);
   if (failed(checkChangedBuffers(context, plan.definitions, plan.needed, states, plan.roots())))
     return failure();
-  buildForward(context, *inputs, states, gradients, *next, ValueRange(returned).getTypes());
-  describeModule(context, *inputs, translator.getClasses());
+  buildForward(context, inputs, states, gradients, next, ValueRange(returned).getTypes());
+  describeModule(context, inputs, translator.getClasses());
   if (plan.training)
     describeOptimizer(context, plan.training->optimizer);
-  if (!bound->note.empty())
-    context.module->setAttr(nn::kLossAttr, context.builder.getStringAttr(bound->note));
+  if (!bound.note.empty())
+    context.module->setAttr(nn::kLossAttr, context.builder.getStringAttr(bound.note));
   return success();
 }
 
 /// Imports the model of a context. `artifacts`: the other files of its folder, or null.
 static LogicalResult importModel(ImportContext &context, const Artifacts *artifacts) {
   Workplace at(context);
-  FailureOr<Plan> plan = makePlan(context, artifacts, at);
-  if (failed(plan))
+  Plan plan;
+  LostDropout lostDropout;
+  States states;
+  std::vector<Gradient> gradients;
+  if (failed(makePlan(context, artifacts, at, plan)) ||
+      failed(take(findLostDropout(context), lostDropout)) ||
+      failed(checkSupported(context, plan.definitions, plan.needed, at.graph)) ||
+      failed(declareInputs(context, plan.definitions, namesRead(plan), at.graph, at.inputs)) ||
+      failed(take(declareStates(context, plan.definitions, plan.training, plan.nextBuffers),
+                  states)) ||
+      failed(take(matchGradients(context, plan.gradientOutputs, plan.loss, states), gradients)))
     return failure();
-  FailureOr<LostDropout> lostDropout = findLostDropout(context);
-  if (failed(lostDropout) ||
-      failed(checkSupported(context, plan->definitions, plan->needed, at.graph)) ||
-      failed(declareInputs(context, plan->definitions, namesRead(*plan), at.graph, at.inputs)))
-    return failure();
-  FailureOr<States> states =
-      declareStates(context, plan->definitions, plan->training, plan->nextBuffers);
-  if (failed(states))
-    return failure();
-  FailureOr<std::vector<Gradient>> gradients =
-      matchGradients(context, plan->gradientOutputs, plan->loss, *states);
-  if (failed(gradients))
-    return failure();
-  const InitialValues initial = plan->initial();
+  const InitialValues initial = plan.initial();
   Translator translator(context, at.graph, at.inputs, at.folder,
-                        {plan->definitions, *states, initial}, *lostDropout,
-                        !gradients->empty() && namesNoModule(context.graph()));
-  if (failed(translator.importNodes(plan->needed)) ||
-      (gradients->empty() &&
-       failed(checkStops(context, plan->needed, *states, at.graph, plan->roots()))))
+                        {plan.definitions, states, initial}, lostDropout,
+                        !gradients.empty() && namesNoModule(context.graph()));
+  if (failed(translator.importNodes(plan.needed)) ||
+      (gradients.empty() &&
+       failed(checkStops(context, plan.needed, states, at.graph, plan.roots()))))
     return failure();
-  return finish(context, *plan, *states, *gradients, translator, at);
+  return finish(context, plan, states, gradients, translator, at);
 }
 
 OwningOpRef<ModuleOp> onnx::importOnnx(StringRef path, const ImportOptions &options,

@@ -1,6 +1,5 @@
 //===- Inputs.cpp - The inputs of the forward function --------------------===//
 #include "lib/Frontend/ONNX/Inputs.h"
-#include "include/shale/Runtime.h"
 #include "lib/Frontend/ONNX/Narrow.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
 #include "llvm/Support/MathExtras.h"
@@ -99,7 +98,7 @@ FailureOr<Type> InputReader::readElement(const ValueInfoProto &input) {
   std::string shown = displayName(input.name());
   const TypeProto::Tensor &tensor = input.type().tensor_type();
   if (!input.type().has_tensor_type() || !tensor.has_shape())
-    return context.error("input '" + shown + "' is not a tensor of known rank");
+    return context.error("input {} is not a tensor of known rank", shown);
   std::string why;
   Type element = elementType(context.mlirContext(), tensor.elem_type(), why);
   if (element && narrowInteger(tensor.elem_type()))
@@ -131,18 +130,17 @@ int64_t InputReader::sizeOf(const Dimension &dim, bool isFirst) {
 }
 
 LogicalResult InputReader::readShape(const ValueInfoProto &input, SmallVectorImpl<int64_t> &shape) {
-  std::string shown = displayName(input.name());
   for (const Dimension &dim : input.type().tensor_type().shape().dim()) {
     if (dim.has_dim_value() && dim.dim_value() > 0) {
       shape.push_back(dim.dim_value());
       continue;
     }
     if (dim.has_dim_value() && dim.dim_value() < 0)
-      return context.error("input '" + shown + "' has a negative dimension");
+      return context.error("input {} has a negative dimension", input.name());
     if (dim.dim_param().empty())
-      return context.error("input '" + shown +
-                           "' has a dimension without size and name: export it with "
-                           "a name (dynamic_shapes)");
+      return context.error(
+          "input {} has a dimension without size and name: export it with a name (dynamic_shapes)",
+          input.name());
     shape.push_back(sizeOf(dim, shape.empty()));
   }
   return success();
@@ -154,9 +152,8 @@ FailureOr<std::optional<int64_t>> InputReader::readBatchDim(const ValueInfoProto
   auto given = options.batchDims.find(input.name());
   if (given != options.batchDims.end()) {
     if (given->second < 0 || given->second >= int64_t(shape.dim_size()))
-      return context.error("--batch-dim: input '" + displayName(input.name()) + "' has " +
-                               Twine(shape.dim_size()) + " dimensions",
-                           SHALE_EXIT_USAGE);
+      return context.usage("--batch-dim: input {} has {} dimensions", input.name(),
+                           shape.dim_size());
     return std::optional<int64_t>(given->second);
   }
   for (auto [number, dim] : llvm::enumerate(shape.dim()))
@@ -185,7 +182,7 @@ LogicalResult InputReader::declare(const ValueInfoProto &input) {
     return failure();
   auto type = RankedTensorType::get(shape, *element);
   if (nn::tensorBytes(type) < 0)
-    return context.error("the size of input '" + displayName(input.name()) + "' overflows 64 bits");
+    return context.error("the size of input {} overflows 64 bits", input.name());
   const TensorShapeProto &declared = input.type().tensor_type().shape();
   Input &added = inputs.add(context, graph, input.name(), type, *batchDim);
   added.sizes = describeSizes(declared, shape);
@@ -205,8 +202,7 @@ LogicalResult InputReader::checkMissing() {
   for (auto &dim : options.dims)
     if (!dimsUsed.contains(dim.getKey()))
       unknown += (unknown.empty() ? ", not '" : ", '") + displayName(dim.getKey()) + "'";
-  return context.error("sizes of dimensions are missing: pass" + missing + unknown,
-                       SHALE_EXIT_USAGE);
+  return context.usage("sizes of dimensions are missing: pass" + missing + unknown);
 }
 
 LogicalResult InputReader::checkUnknown(StringRef dim) {
@@ -216,15 +212,11 @@ LogicalResult InputReader::checkUnknown(StringRef dim) {
   for (auto &entry : dimsUsed)
     known += (known.empty() ? "" : ", ") + displayName(entry.getKey());
   if (known.empty())
-    return context.error("--dim " + displayName(dim) +
-                             ": all sizes of the inputs are fixed in the file: "
-                             "leave --dim out, or export the model with free sizes "
-                             "(dynamic_shapes={INPUT: {0: \"batch\", 1: "
-                             "\"sequence\"}})",
-                         SHALE_EXIT_USAGE);
-  return context.error("--dim: no input has a dimension '" + displayName(dim) + "'; there are " +
-                           known,
-                       SHALE_EXIT_USAGE);
+    return context.usage(
+        "--dim {}: all sizes of the inputs are fixed in the file: leave --dim out, or export the model with free sizes (dynamic_shapes={INPUT: {0: \"batch\", 1: \"sequence\"}})",
+        plain(displayName(dim)));
+  return context.usage("--dim: no input has a dimension '" + displayName(dim) + "'; there are " +
+                       known);
 }
 
 LogicalResult InputReader::checkFlags() {
@@ -235,9 +227,8 @@ LogicalResult InputReader::checkFlags() {
       return failure();
   for (auto &batch : options.batchDims)
     if (!graph.values.count(batch.getKey()))
-      return context.error("--batch-dim: no input '" + displayName(batch.getKey()) +
-                               "'; there are " + inputs.names(),
-                           SHALE_EXIT_USAGE);
+      return context.usage("--batch-dim: no input {}; there are {}", batch.getKey(),
+                           plain(inputs.names()));
   return success();
 }
 
@@ -255,13 +246,12 @@ LogicalResult onnx::declareInputs(ImportContext &context, const Definitions &def
     if (definitions.initializers.count(input.name())) {
       if (given.contains(input.name()) || lacksInputs)
         return context.error(
-            "input '" + shown +
-            "' has the name of a parameter or buffer, so that the file does not tell them apart: export with input_names "
-            "that no parameter has");
+            "input {} has the name of a parameter or buffer, so that the file does not tell them apart: export with input_names that no parameter has",
+            shown);
       continue;
     }
     if (input.name().empty() || graph.values.count(input.name()))
-      return context.error("input '" + shown + "' is defined twice, or has no name");
+      return context.error("input {} is defined twice, or has no name", shown);
     reader.noteDims(input);
     if (!read.contains(input.name())) {
       context.remark(Twine(context.model.path()) + ": input '" + shown +

@@ -6,12 +6,11 @@
 // that the embedding reads. Everything else is an error that asks for --bind.
 //
 //===----------------------------------------------------------------------===//
-#include "lib/Frontend/ONNX/LabelBinding.h"
 #include "dialects/nn/Ops/Embedding.h"
-#include "include/shale/Runtime.h"
 #include "lib/Frontend/ONNX/Hints.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
 #include "lib/Frontend/ONNX/Record/Words.h"
+#include "lib/Frontend/ONNX/Stages.h"
 #include "lib/Frontend/ONNX/Trace.h"
 
 using namespace mlir;
@@ -87,9 +86,8 @@ LogicalResult InputBinder::checkFlags() {
   for (auto &bind : options.bindings)
     if (llvm::none_of(inputs,
                       [&](Input &input) { return !input.role && input.name == bind.getKey(); }))
-      return context.error("--bind: no input '" + displayName(bind.getKey()) + "'; there are " +
-                               inputs.names(),
-                           SHALE_EXIT_USAGE);
+      return context.usage("--bind: no input {}; there are {}", bind.getKey(),
+                           plain(inputs.names()));
   return success();
 }
 
@@ -125,10 +123,8 @@ bool InputBinder::bindByName(Input &input, bool isFirstLookedUp) {
     input.binding = "ones";
     if (!options.bindings.count(name))
       context.remark(
-          "mask '" + displayName(name) +
-          "' is read from the data file; without a tensor of that name, as with token files, "
-          "it is all ones. If it always is all ones, --bind " +
-          displayName(name) + "=ones avoids the cost of the mask");
+          "mask {} is read from the data file; without a tensor of that name, as with token files, it is all ones. If it always is all ones, --bind {}=ones avoids the cost of the mask",
+          name, plain(displayName(name)));
   } else if (name.contains("position")) {
     input.binding = "arange";
   } else if (isFirstLookedUp && !name.contains("type")) {

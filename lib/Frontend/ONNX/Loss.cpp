@@ -5,9 +5,7 @@
 #include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Ops/Reduce.h"
-#include "include/shale/Runtime.h"
 #include "lib/Frontend/ONNX/Inputs.h"
-#include "lib/Frontend/ONNX/LossChoice.h"
 #include "lib/Frontend/ONNX/Losses.h"
 #include "lib/Frontend/ONNX/Node.h"
 
@@ -72,10 +70,10 @@ FailureOr<Term> LossBuilder::readOutput(const LossTerm &chosen) {
   if (failed(read))
     return failure();
   Value value = *read;
-  if (tensor(value).getNumElements() != 1 || !isa<FloatType>(tensor(value).getElementType()))
-    return context.error("'" + displayName(chosen.output) + "' cannot be the loss: its type is " +
-                             Node::name(value.getType()),
-                         choice.isOfStep ? SHALE_EXIT_DATA : SHALE_EXIT_USAGE);
+  if (tensor(value).getNumElements() != 1 || !isa<FloatType>(tensor(value).getElementType())) {
+    std::string text = say("{} cannot be the loss: its type is {}", {chosen.output, value});
+    return choice.isOfStep ? context.error(text) : context.usage(text);
+  }
   auto parts = known.find(value);
   auto scalar = RankedTensorType::get({}, tensor(value).getElementType());
   if (value.getType() != scalar)
@@ -155,9 +153,8 @@ FailureOr<Value> LossBuilder::labelsFor(RankedTensorType output) {
                              tensor(labels).getElementType().isInteger(32));
   if (!labels || tensor(labels).getShape() != wanted.getShape() ||
       (mse ? tensor(labels) != wanted : !integers))
-    return context.error("--loss: '" + displayName(name) + "' has another type than '" +
-                             displayName(choice.logits) + "' asks for, " + Node::name(wanted),
-                         SHALE_EXIT_USAGE);
+    return context.usage("--loss: {} has another type than {} asks for, {}", name, choice.logits,
+                         wanted);
   return labels;
 }
 
@@ -167,17 +164,15 @@ FailureOr<Term> LossBuilder::buildForm() {
   if (failed(logits))
     return failure();
   RankedTensorType type = tensor(*logits);
-  std::string shown = displayName(choice.logits);
   if (!isa<FloatType>(type.getElementType()))
-    return context.error("--loss: '" + shown + "' has type " + Node::name(type) + ", not of floats",
-                         SHALE_EXIT_USAGE);
+    return context.usage("--loss: {} has type {}, not of floats", choice.logits, type);
   if (choice.kind == "mean" || choice.kind == "sum")
     return buildReduced(*logits, choice.kind == "mean");
   bool mse = choice.kind == "mse";
   if (!mse && type.getRank() < 2)
-    return context.error("--loss: '" + shown + "' has type " + Node::name(type) +
-                             "; logits have a dimension of rows and one of classes",
-                         SHALE_EXIT_USAGE);
+    return context.usage(
+        "--loss: {} has type {}; logits have a dimension of rows and one of classes", choice.logits,
+        type);
   FailureOr<Value> labels = labelsFor(type);
   if (failed(labels))
     return failure();

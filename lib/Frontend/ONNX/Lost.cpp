@@ -65,16 +65,14 @@ FailureOr<LostDropout> onnx::findLostDropout(ImportContext &context) {
     if (!attention.isWhole || (!attention.dropout && !attention.product))
       return context.errorAt(
           *attention.last,
-          "the export left out the dropout of attention, dropout_p=" + shortest(attention.ratio) +
-              ": export the forward graph with attention in single operations "
-              "(attn_implementation=\"eager\" in transformers), or pass --dropout off");
+          "the export left out the dropout of attention, dropout_p={}: export the forward graph with attention in single operations (attn_implementation=\"eager\" in transformers), or pass --dropout off",
+          plain(shortest(attention.ratio)));
     if (!attention.dropout)
       lost[attention.product] = context.options.dropout.value_or(attention.ratio);
   }
   if (!attentions.empty())
-    context.remark(
-        "dropout of " + Twine(attentions.size()) +
-        (attentions.size() == 1 ? " operation of attention is" : " operations of attention is") +
-        " restored: the export left it out");
+    context.remark("dropout of {}{} restored: the export left it out", attentions.size(),
+                   attentions.size() == 1 ? " operation of attention is"
+                                          : " operations of attention is");
   return lost;
 }

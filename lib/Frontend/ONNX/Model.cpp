@@ -266,33 +266,52 @@ Expected<SmallVector<int64_t>> Model::zeroRows(MLIRContext *context, const Tenso
   return rows;
 }
 
-Expected<bool> Model::isTranspose(MLIRContext *context, const TensorProto &matrix,
-                                  const TensorProto &other) {
-  Expected<RankedTensorType> type = this->type(context, matrix),
-                             turned = this->type(context, other);
-  if (!type || !turned)
-    return llvm::joinErrors(type.takeError(), turned.takeError());
-  if (type->getRank() != 2 || turned->getRank() != 2 || type->getNumElements() == 0 ||
-      type->getElementType() != turned->getElementType() ||
-      type->getDimSize(0) != turned->getDimSize(1) || type->getDimSize(1) != turned->getDimSize(0))
-    return false;
-  std::string list, otherList;
-  Expected<StringRef> data = bytes(matrix, *type, list), back = bytes(other, *turned, otherList);
+Expected<std::unique_ptr<Model::Pair>>
+Model::pairOf(MLIRContext *context, const TensorProto &tensor, const TensorProto &other) {
+  auto made = std::make_unique<Pair>(); // in one place: data may refer to lists in it
+  Pair &pair = *made;
+  Expected<RankedTensorType> type = this->type(context, tensor),
+                             second = this->type(context, other);
+  if (!type || !second)
+    return llvm::joinErrors(type.takeError(), second.takeError());
+  pair.type = *type, pair.otherType = *second;
+  if (type->getElementType() != second->getElementType() || type->getNumElements() == 0)
+    return made;
+  Expected<StringRef> data = bytes(tensor, *type, pair.list),
+                      back = bytes(other, *second, pair.otherList);
   if (!data || !back)
     return llvm::joinErrors(data.takeError(), back.takeError());
-  size_t rows = type->getDimSize(0), columns = type->getDimSize(1),
-         size = data->size() / (rows * columns);
-  if (size == 0 || data->size() != back->size()) // in a file that is not here
+  pair.data = *data, pair.otherData = *back;
+  if (data->size() == back->size()) // else a file is not here, or has another tensor
+    pair.size = data->size() / type->getNumElements();
+  return made;
+}
+
+bool Model::Pair::isTurned(size_t most) const {
+  size_t rows = type.getDimSize(0), columns = type.getDimSize(1);
+  for (size_t at = 0; at < std::min(most, rows * columns); ++at)
+    if (data.substr(at * size, size) !=
+        otherData.substr((at % columns * rows + at / columns) * size, size))
+      return false;
+  return true;
+}
+
+Expected<bool> Model::isTranspose(MLIRContext *context, const TensorProto &matrix,
+                                  const TensorProto &other) {
+  if (matrix.dims_size() != 2 || other.dims_size() != 2 || matrix.dims(0) != other.dims(1) ||
+      matrix.dims(1) != other.dims(0))
     return false;
-  bool varies = false;
-  for (size_t r = 0; r < rows; ++r)
-    for (size_t c = 0; c < columns; ++c) {
-      StringRef element = data->substr((r * columns + c) * size, size);
-      if (element != back->substr((c * rows + r) * size, size))
-        return false;
-      varies |= element != data->substr(0, size);
-    }
-  return varies;
+  Expected<std::unique_ptr<Pair>> found = pairOf(context, matrix, other);
+  if (!found)
+    return found.takeError();
+  const Pair *pair = found->get();
+  if (pair->size == 0 || !pair->isTurned(SIZE_MAX))
+    return false;
+  StringRef first = pair->data.take_front(pair->size);
+  for (StringRef rest = pair->data; !rest.empty(); rest = rest.drop_front(first.size()))
+    if (!rest.starts_with(first))
+      return true;
+  return false;
 }
 
 /// Elements that mayBeSame compares.
@@ -300,32 +319,19 @@ static constexpr size_t kMostCompared = 1 << 16;
 
 Expected<bool> Model::mayBeSame(MLIRContext *context, const TensorProto &tensor,
                                 const TensorProto &other) {
-  Expected<RankedTensorType> type = this->type(context, tensor),
-                             second = this->type(context, other);
-  if (!type || !second)
-    return llvm::joinErrors(type.takeError(), second.takeError());
-  if (type->getElementType() != second->getElementType() || type->getNumElements() == 0)
+  Expected<std::unique_ptr<Pair>> found = pairOf(context, tensor, other);
+  if (!found)
+    return found.takeError();
+  const Pair *pair = found->get();
+  if (pair->size == 0)
     return true;
-  std::string list, otherList;
-  Expected<StringRef> data = bytes(tensor, *type, list), back = bytes(other, *second, otherList);
-  if (!data || !back)
-    return llvm::joinErrors(data.takeError(), back.takeError());
-  size_t count = type->getNumElements(), size = data->size() / count;
-  if (size == 0 || data->size() != back->size())
+  size_t compared = std::min<size_t>(pair->type.getNumElements(), kMostCompared) * pair->size;
+  if (pair->data.take_front(compared) == pair->otherData.take_front(compared))
     return true;
-  size_t compared = std::min(count, kMostCompared) * size;
-  if (data->take_front(compared) == back->take_front(compared))
-    return true;
-  if (type->getRank() != 2 || second->getRank() != 2 ||
-      type->getDimSize(0) != second->getDimSize(1))
-    return type->getRank() == 2 && second->getRank() != 2; // in another layout
-  size_t rows = type->getDimSize(0), columns = type->getDimSize(1);
-  for (size_t at = 0; at < std::min(count, kMostCompared); ++at) {
-    size_t row = at / columns, column = at % columns;
-    if (data->substr(at * size, size) != back->substr((column * rows + row) * size, size))
-      return false;
-  }
-  return true;
+  ArrayRef<int64_t> shape = pair->type.getShape(), turned = pair->otherType.getShape();
+  if (shape.size() != 2 || turned.size() != 2 || shape[0] != turned[1])
+    return shape.size() == 2 && turned.size() != 2; // in another layout
+  return pair->isTurned(kMostCompared);
 }
 
 /// Returns integers in the type that holds them.

@@ -79,6 +79,19 @@ private:
   contents(mlir::MLIRContext *context, const TensorProto &tensor, std::string &list);
   llvm::Expected<llvm::StringRef> bytes(const TensorProto &tensor, mlir::RankedTensorType type,
                                         std::string &list);
+  /// Two tensors that are compared. `size`: bytes of an element, 0 if the elements are of different
+  /// types or sizes, or not here.
+  struct Pair {
+    mlir::RankedTensorType type, otherType;
+    std::string list, otherList; // hold data that lies in no file
+    llvm::StringRef data, otherData;
+    size_t size = 0;
+
+    /// Whether the first `most` elements of a matrix are those of the other one's transpose.
+    bool isTurned(size_t most) const;
+  };
+  llvm::Expected<std::unique_ptr<Pair>> pairOf(mlir::MLIRContext *context,
+                                               const TensorProto &tensor, const TensorProto &other);
   /// Maps the external file at `location`, opened beneath the model's folder.
   /// Sets `path` to its path, even if the file does not exist.
   llvm::Expected<llvm::MemoryBuffer *> external(llvm::StringRef location, std::string &path);

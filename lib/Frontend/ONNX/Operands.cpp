@@ -61,8 +61,7 @@ FailureOr<Value> Translator::useOf(const NodeProto &node, int operand, const Par
     auto type =
         context.model.type(context.mlirContext(), *sources.definitions.initializers.lookup(name));
     if (!type)
-      return context.error("initializer '" + displayName(name) +
-                           "': " + llvm::toString(type.takeError()));
+      return context.error("initializer {}: {}", name, plain(llvm::toString(type.takeError())));
     return restored(node, parameters.expressions[use.expression], value, *type);
   }
   return use.transposed ? transposed(context.builder, context.locationOf(node), value) : value;
@@ -74,8 +73,7 @@ FailureOr<Value> Translator::initializerOf(const NodeProto &node, int operand, S
   const TensorProto *tensor =
       scope.isIn(graph) ? sources.definitions.initializers.lookup(name) : nullptr;
   if (!tensor)
-    return context.error("operand " + Twine(operand) + " ('" + displayName(name) +
-                         "') is not defined before it is used");
+    return context.error("operand {} ({}) is not defined before it is used", operand, name);
   if (Value parameter = scope.outer ? parameterIn(*tensor, node) : Value())
     return parameter;
   // `initialization_binding` of a training file replaces the stored value.
@@ -83,8 +81,7 @@ FailureOr<Value> Translator::initializerOf(const NodeProto &node, int operand, S
   if (!values) {
     auto data = context.readConstant(*tensor);
     if (!data)
-      return context.error("initializer '" + displayName(name) +
-                           "': " + llvm::toString(data.takeError()));
+      return context.error("initializer {}: {}", name, plain(llvm::toString(data.takeError())));
     values = *data;
   }
   Binding binding;
@@ -102,9 +99,9 @@ FailureOr<Value> Translator::restored(const NodeProto &node, const Expression &e
   Value result =
       buildExpression(context.builder, context.locationOf(node), expression, input, type);
   if (!result)
-    return context.error("the computation that the export folded into operand '" +
-                         displayName(node.name()) +
-                         "' does not fit it: export with torch.onnx.export(..., optimize=False)");
+    return context.error(
+        "the computation that the export folded into operand {} does not fit it: export with torch.onnx.export(..., optimize=False)",
+        node.name());
   for (Operation *op = before ? before->getNextNode() : &body.front(); op; op = op->getNextNode())
     scopes.mark(op);
   return result;

@@ -1,8 +1,6 @@
 //===- States.cpp - Parameters and buffers that are states ----------------===//
 #include "lib/Frontend/ONNX/States.h"
 #include "dialects/nn/Ops/State.h"
-#include "include/shale/Runtime.h"
-#include "lib/Frontend/ONNX/NextBuffers.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
 #include "lib/Frontend/ONNX/Record/Words.h"
 #include "lib/Support/Remarks.h"
@@ -96,14 +94,14 @@ private:
 /// Reads an initial value that is stored as a list of numbers: supported only if all elements are
 /// one number.
 FailureOr<Attribute> StateDeclarer::readFill(const Parameter &parameter) {
-  std::string shown = displayName(parameter.name);
   auto data = context.readConstant(*parameter.initializer);
   if (!data)
-    return context.error("parameter '" + shown + "': " + llvm::toString(data.takeError()));
+    return context.error("parameter {}: {}", parameter.name,
+                         plain(llvm::toString(data.takeError())));
   if (data->getNumElements() != 1 && !data->isSplat())
-    return context.error("initializer '" + shown +
-                         "' is stored as a list of numbers, not as bytes: save "
-                         "the model again with raw data");
+    return context.error(
+        "initializer {} is stored as a list of numbers, not as bytes: save the model again with raw data",
+        parameter.name);
   double fill = (*data->getValues<APFloat>().begin()).convertToFloat();
   return Attribute(nn::FillAttr::get(context.mlirContext(), context.builder.getF64FloatAttr(fill)));
 }
@@ -130,16 +128,16 @@ FailureOr<Declared> StateDeclarer::read(const Parameter &parameter) {
     auto type = RankedTensorType::get(parameter.shape, element);
     return Declared{type, initialValue(type, parameter.values)};
   }
-  std::string shown = displayName(parameter.name);
   auto stored = context.model.type(context.mlirContext(), *parameter.initializer);
   if (!stored)
-    return context.error("parameter '" + shown + "': " + llvm::toString(stored.takeError()));
+    return context.error("parameter {}: {}", parameter.name,
+                         plain(llvm::toString(stored.takeError())));
   if (!parameter.isParameter && nn::tensorBytes(*stored) <= kConstantLimit && !parameter.isChanged)
     return Declared{};
   auto place = context.model.fileRange(*parameter.initializer, *stored);
   if (!place)
-    return context.error("initializer '" + displayName(parameter.initializer->name()) +
-                         "' of parameter '" + shown + "': " + llvm::toString(place.takeError()));
+    return context.error("initializer {} of parameter {}: {}", parameter.initializer->name(),
+                         parameter.name, plain(llvm::toString(place.takeError())));
   FailureOr<Attribute> init = readInit(parameter, *place);
   if (failed(init))
     return failure();
@@ -159,7 +157,7 @@ FailureOr<Value> StateDeclarer::declare(const Parameter &parameter) {
     return Value();
   std::string shown = displayName(parameter.name);
   if (!names.insert(parameter.name).second)
-    return context.error("two parameters are named '" + shown + "'");
+    return context.error("two parameters are named {}", shown);
   create(parameter, *declared);
   Location place = NameLoc::get(context.builder.getStringAttr(shown), context.fileLocation());
   return Value(context.body.addArgument(declared->type, place));
@@ -215,9 +213,9 @@ static LogicalResult checkRecordedFrozen(ImportContext &context, const Parameter
   for (const std::vector<std::string> &names :
        readRecordedFrozen(context.graph(), context.options.parameters.keepPrefix))
     if (llvm::none_of(names, [&](const std::string &name) { return known.contains(name); }))
-      return context.error("the file records that parameter '" + displayName(names.front()) +
-                           "' does not require a gradient, and has no parameter of this name: "
-                           "export the module again");
+      return context.error(
+          "the file records that parameter {} does not require a gradient, and has no parameter of this name: export the module again",
+          names.front());
   return success();
 }
 
@@ -244,8 +242,7 @@ static LogicalResult freezeRecorded(ImportContext &context, const States &states
                          "export again");
   for (StringRef name : frozen) {
     markUntrained(context, name);
-    context.remark("parameter '" + displayName(name) +
-                   "' is not trained: the file records requires_grad=False");
+    context.remark("parameter {} is not trained: the file records requires_grad=False", name);
   }
   return success();
 }
@@ -259,9 +256,7 @@ static LogicalResult checkParameters(ImportContext &context, const Definitions &
                                      const Parameters &parameters) {
   for (const auto &constant : context.options.parameters.constants)
     if (!definitions.initializers.count(constant.getKey()))
-      return context.error("--constant: no initializer is named '" +
-                               displayName(constant.getKey()) + "'",
-                           SHALE_EXIT_USAGE);
+      return context.usage("--constant: no initializer is named {}", constant.getKey());
   if (parameters.errors.empty())
     return success();
   std::string text = parameters.errors.front();

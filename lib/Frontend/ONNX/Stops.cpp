@@ -5,7 +5,8 @@
 //   "<eval_with_key>.N" in stack traces; blocks under torch.autocast() have the same mark, but let
 //   gradients pass. So has all that follows a checkpoint with use_reentrant=True: its forward turns
 //   gradients off, and torch.export does not record that they are on again;
-// - autograd.Functions with a backward of their own: see Functions.cpp;
+// - autograd.Functions with a backward of their own: the stack trace of a node has the calls of
+//   functions called `forward`, of modules, their base classes and autograd.Functions;
 // - x.detach(): a node of aten.detach (with optimize=False), else a name that no node defines
 //   (Parameters.cpp), else `detach` among the values that a folded value was computed from, else,
 //   if a copy was removed, only the reader's line of source.
@@ -13,11 +14,11 @@
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/interfaces/Interfaces.h"
-#include "include/shale/Runtime.h"
 #include "lib/Frontend/ONNX/Checks.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
 #include "lib/Frontend/ONNX/Record/Words.h"
 #include "mlir/IR/TypeUtilities.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/Regex.h"
 #include <map>
 #include <set>
@@ -111,7 +112,7 @@ void onnx::freezeUnreached(ImportContext &context, const States &states, Value l
     return; // an error later says why
   for (const std::string &name : left) {
     markUntrained(context, name);
-    context.remark("initializer '" + name + "' is not trained: no gradient of the loss reaches it");
+    context.remark("initializer {} is not trained: no gradient of the loss reaches it", name);
   }
 }
 
@@ -315,9 +316,9 @@ static LogicalResult checkAssumed(ImportContext &context) {
   for (const std::string &name : context.options.assumeMerged)
     if (llvm::none_of(context.graph().node(),
                       [&](const NodeProto &node) { return readFxNode(node).target == name; }))
-      return context.error("--assume-merged " + displayName(name) +
-                               ": the file has no such operation; names are like aten.softmax.int",
-                           SHALE_EXIT_USAGE);
+      return context.usage(
+          "--assume-merged {}: the file has no such operation; names are like aten.softmax.int",
+          plain(displayName(name)));
   return success();
 }
 
@@ -375,4 +376,61 @@ LogicalResult onnx::checkStops(ImportContext &context, const NodeSet &needed, co
   if (failed(refuseFunctions(context, stops)))
     return failure();
   return refuseForeign(context, stops);
+}
+
+//===----------------------------------------------------------------------===//
+// Nodes of autograd.Functions
+//===----------------------------------------------------------------------===//
+
+StringRef onnx::functionOf(const NodeProto &node) {
+  static const llvm::Regex apply("(^|[^A-Za-z_0-9])([A-Z][A-Za-z_0-9]*)\\.apply\\(");
+  StringRef trace = metadata(node.metadata_props(), words::kStackTrace);
+  SmallVector<StringRef> groups;
+  return trace.contains(".apply(") && apply.match(trace, &groups) ? groups[2] : "";
+}
+
+namespace {
+
+/// A call of a function called forward in a stack trace.
+struct Frame {
+  StringRef file, line, text;
+};
+
+} // namespace
+
+/// Returns the calls of functions called forward, the innermost last. PyTorch's own functions for
+/// activation checkpointing are left out: what they call has the gradients of its operations.
+static SmallVector<Frame> readForwards(StringRef trace) {
+  // Lines come in pairs: `File "model.py", line 12, in forward`, then the line of source.
+  SmallVector<StringRef> lines;
+  trace.split(lines, '\n');
+  SmallVector<Frame> frames;
+  for (size_t i = 0; i + 1 < lines.size(); ++i) {
+    auto [path, rest] = lines[i].ltrim().split("\", line ");
+    if (path.consume_front("File \"") && rest.consume_back(", in forward") &&
+        !path.ends_with("torch/utils/checkpoint.py"))
+      frames.push_back({path, rest, lines[i + 1].trim()});
+  }
+  return frames;
+}
+
+std::optional<ForeignForward> onnx::foreignForwardOf(const NodeProto &node) {
+  SmallVector<Frame> frames = readForwards(metadata(node.metadata_props(), words::kStackTrace));
+  SmallVector<StringRef> scopes; // the operation's own is last
+  metadata(node.metadata_props(), words::kNameScopes).split(scopes, ',');
+  if (scopes.size() < 2 || frames.size() < 2)
+    return std::nullopt;
+  // `super().forward(x)` and `self.layer.forward(x)` are calls without a scope of their own.
+  size_t unscoped = llvm::count_if(
+      llvm::drop_end(frames), [](const Frame &frame) { return frame.text.contains(".forward("); });
+  // Losses and activations of modules that are no part of another one read `self`, or are
+  // PyTorch's.
+  const Frame &last = frames.back(), &caller = frames[frames.size() - 2];
+  if (frames.size() <= scopes.size() - 1 + unscoped || last.text.contains("self") ||
+      last.file.contains("/torch/nn/") || last.file.starts_with(words::kGeneratedFile))
+    return std::nullopt;
+  return ForeignForward{(llvm::sys::path::filename(caller.file) + ":" + caller.line).str(),
+                        (llvm::sys::path::filename(last.file) + ":" + last.line + ", '" +
+                         displayName(last.text) + "'")
+                            .str()};
 }

@@ -30,8 +30,8 @@ LogicalResult Translator::importInitializers(Node &node, const GraphProto &graph
                        " is a constant: it is no parameter of the file");
     auto data = context.readConstant(tensor);
     if (!data)
-      return node.error("initializer '" + displayName(tensor.name()) +
-                        "': " + llvm::toString(data.takeError()));
+      return node.error("initializer {}: {}", tensor.name(),
+                        plain(llvm::toString(data.takeError())));
     int64_t bytes = nn::tensorBytes(cast<RankedTensorType>(data->getType()));
     if (failed(context.countWork(1 + bytes / kBytesOfNode)))
       return failure();
@@ -61,7 +61,7 @@ FailureOr<SmallVector<Binding>> Translator::importGraph(Node &node, const GraphP
   if (graph.sparse_initializer_size() > 0)
     return node.error("sparse initializers are not supported");
   if (node.depth >= kMaxCallDepth)
-    return node.error("graphs are nested more than " + Twine(kMaxCallDepth) + " deep");
+    return node.error("graphs are nested more than {} deep", kMaxCallDepth);
   if (graph.input_size() != int(inputs.size()))
     return node.error("its " + what + " has " + Twine(graph.input_size()) + " inputs, not " +
                       Twine(inputs.size()));

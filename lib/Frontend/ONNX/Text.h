@@ -32,9 +32,9 @@ struct Said {
 };
 
 /// Returns text as a part that is not put in quotes.
-inline Said plain(std::string text) {
+inline Said plain(llvm::StringRef text) {
   Said part("");
-  part.text = std::move(text);
+  part.text = text.str();
   return part;
 }
 

@@ -120,8 +120,8 @@ LogicalResult Translator::finishNarrow(Node &node) {
 /// Binds the inputs of a function to the operands of its call.
 static LogicalResult bindOperands(const FunctionProto &function, Node &node, Scope &inner) {
   if (node.numInputs() > function.input_size())
-    return node.error("function '" + displayName(function.name()) + "' has " +
-                      Twine(function.input_size()) + " inputs, not " + Twine(node.numInputs()));
+    return node.error("function {} has {} inputs, not {}", function.name(), function.input_size(),
+                      node.numInputs());
   for (int i = 0; i < function.input_size(); ++i) {
     if (!node.has(i)) {
       inner.absent.insert(function.input(i));
@@ -145,8 +145,7 @@ static LogicalResult bindAttributes(const FunctionProto &function, Node &node, S
     inner.attributes[attribute.name()] = &attribute;
   for (const AttributeProto &attribute : node.proto.attribute()) {
     if (!inner.attributes.contains(attribute.name()))
-      return node.error("function '" + displayName(function.name()) + "' has no attribute '" +
-                        displayName(attribute.name()) + "'");
+      return node.error("function {} has no attribute {}", function.name(), attribute.name());
     inner.attributes[attribute.name()] =
         attribute.ref_attr_name().empty() ? &attribute
                                           : node.scope.attributes.lookup(attribute.ref_attr_name());
@@ -162,8 +161,7 @@ static LogicalResult takeResults(const FunctionProto &function, Node &node, cons
     auto it =
         i < function.output_size() ? inner.values.find(function.output(i)) : inner.values.end();
     if (it == inner.values.end())
-      return node.error("function '" + displayName(function.name()) +
-                        "' does not define its output " + Twine(i));
+      return node.error("function {} does not define its output {}", function.name(), i);
     node.scope.values[node.proto.output(i)] = it->second;
   }
   return success();
@@ -171,8 +169,8 @@ static LogicalResult takeResults(const FunctionProto &function, Node &node, cons
 
 LogicalResult Translator::callFunction(const FunctionProto &function, Node &node) {
   if (node.depth >= kMaxCallDepth)
-    return context.error("functions call each other more than " + Twine(kMaxCallDepth) +
-                         " deep: is '" + displayName(function.name()) + "' recursive?");
+    return context.error("functions call each other more than {} deep: is {} recursive?",
+                         kMaxCallDepth, function.name());
   Scope inner = functionScope(function, node.scope);
   inner.path = node.scope.path + "in function '" + displayName(function.name()) + "', ";
   if (failed(bindOperands(function, node, inner)) || failed(bindAttributes(function, node, inner)))

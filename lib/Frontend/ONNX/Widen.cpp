@@ -7,10 +7,10 @@
 // trained in f32. Constants keep the values of the file, as rounded there.
 //
 //===----------------------------------------------------------------------===//
-#include "lib/Frontend/ONNX/Widen.h"
 #include "dialects/nn/Ops/Cast.h"
 #include "dialects/nn/Ops/Constant.h"
 #include "dialects/nn/Ops/State.h"
+#include "lib/Frontend/ONNX/Stages.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 using namespace mlir;

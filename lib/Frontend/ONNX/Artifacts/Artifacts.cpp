@@ -3,7 +3,6 @@
 #include "dialects/nn/NN.h"
 #include "include/shale/Runtime.h"
 #include "lib/Frontend/ONNX/Artifacts/Checkpoint.h"
-#include "lib/Frontend/ONNX/Artifacts/OptimizerModel.h"
 #include "lib/Frontend/ONNX/ImportContext.h"
 #include "lib/Frontend/ONNX/Scope.h"
 #include "lib/Support/InputFile.h"
@@ -72,7 +71,7 @@ public:
   FailureOr<FileTraining> read() {
     llvm::Expected<Checkpoint> read = readCheckpoint(artifacts.checkpoint->getBuffer());
     if (!read)
-      return context.error("checkpoint: " + llvm::toString(read.takeError()));
+      return context.error("checkpoint: {}", plain(llvm::toString(read.takeError())));
     checkpoint = std::move(*read);
     FileTraining training;
     training.origin = "training_model.onnx";
@@ -116,15 +115,16 @@ private:
   LogicalResult addParameters(FileTraining &training) {
     for (const ValueInfoProto &input : model.proto().graph().input())
       if (!inputs.try_emplace(input.name(), &input).second)
-        return context.error("input '" + displayName(input.name()) + "' is defined twice");
+        return context.error("input {} is defined twice", input.name());
     llvm::StringSet<> updated;
     for (const ValueInfoProto &input : artifacts.training->proto().graph().input())
       if (StringRef name = input.name(); name.consume_back(kBuffer))
         updated.insert(name);
     for (const CheckpointTensor &tensor : checkpoint.trained) {
       if (!updated.contains(tensor.name))
-        return context.error("checkpoint: training_model.onnx accumulates no gradient of '" +
-                             displayName(tensor.name) + "', which is trained");
+        return context.error(
+            "checkpoint: training_model.onnx accumulates no gradient of {}, which is trained",
+            tensor.name);
       if (failed(addParameter(tensor)))
         return failure();
       training.parameters.push_back(tensor.name.str());
@@ -136,28 +136,27 @@ private:
     }
     for (const auto &name : updated)
       if (!added.contains(name.getKey()))
-        return context.error("checkpoint: it has no '" + displayName(name.getKey()) +
-                             "', which training_model.onnx trains");
+        return context.error("checkpoint: it has no {}, which training_model.onnx trains",
+                             name.getKey());
     if (training.parameters.empty())
       return context.error("checkpoint: it has no parameter to train");
     return success();
   }
 
   LogicalResult addParameter(const CheckpointTensor &tensor) {
-    std::string shown = displayName(tensor.name);
     if (!added.insert(tensor.name).second)
-      return context.error("checkpoint: '" + shown + "' is defined twice");
+      return context.error("checkpoint: {} is defined twice", tensor.name);
     const ValueInfoProto *input = inputs.lookup(tensor.name);
     if (!input)
-      return context.error("checkpoint: '" + shown + "' is no input of eval_model.onnx");
+      return context.error("checkpoint: {} is no input of eval_model.onnx", tensor.name);
     const TypeProto::Tensor &type = input->type().tensor_type();
     bool fits = type.elem_type() == tensor.dataType &&
                 size_t(type.shape().dim_size()) == tensor.dims.size();
     for (size_t i = 0; fits && i < tensor.dims.size(); ++i)
       fits = type.shape().dim(int(i)).dim_value() == tensor.dims[i];
     if (!fits)
-      return context.error("checkpoint: '" + shown +
-                           "' has another type than the input of eval_model.onnx");
+      return context.error("checkpoint: {} has another type than the input of eval_model.onnx",
+                           tensor.name);
     TensorProto &proto = *model.mutableProto().mutable_graph()->add_initializer();
     proto.set_name(tensor.name.str());
     proto.set_data_type(tensor.dataType);
@@ -237,18 +236,18 @@ private:
     if (checkpoint.groups.empty())
       return success();
     if (checkpoint.groups.size() > 1)
-      return context.error("checkpoint: it has " + Twine(checkpoint.groups.size()) +
-                           " groups of parameters: use one optimizer for all parameters");
+      return context.error(
+          "checkpoint: it has {} groups of parameters: use one optimizer for all parameters",
+          checkpoint.groups.size());
     const CheckpointGroup &group = checkpoint.groups.front();
     if (!(group.learningRate >= 0 && group.learningRate <= 1e6))
       return context.error("checkpoint: the learning rate is not from 0 to 1e6");
     optimizer.defaults["lr"] = group.learningRate;
     for (const CheckpointTensor &moment : group.moments)
       if (moment.isExternal || !isZero(moment))
-        return context.error("checkpoint: the moments of '" + displayName(moment.name) +
-                             "' do not start at 0: a state of an optimizer that starts at other "
-                             "values is not supported; save the checkpoint without "
-                             "include_optimizer_state");
+        return context.error(
+            "checkpoint: the moments of {} do not start at 0: a state of an optimizer that starts at other values is not supported; save the checkpoint without include_optimizer_state",
+            moment.name);
     if (group.step < 0 || group.step > (int64_t(1) << 50))
       return context.error("checkpoint: the step of the optimizer is negative or too large");
     if (optimizer.counter && optimizer.counter->step > 0)

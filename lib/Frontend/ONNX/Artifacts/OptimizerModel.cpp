@@ -4,7 +4,7 @@
 // InplaceClipGradNorm (com.microsoft, version 1).
 //
 //===----------------------------------------------------------------------===//
-#include "lib/Frontend/ONNX/Artifacts/OptimizerModel.h"
+#include "lib/Frontend/ONNX/Artifacts/Artifacts.h"
 #include "lib/Frontend/ONNX/ImportContext.h"
 #include "lib/Frontend/ONNX/Training/StepGraph.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -43,8 +43,9 @@ public:
   }
 
 private:
-  InFlightDiagnostic fail(const NodeProto &node, const Twine &message) {
-    return context.errorAt(node, "of optimizer_model.onnx: " + message);
+  template <typename... Parts>
+  InFlightDiagnostic fail(const NodeProto &node, const char *pattern, Parts... parts) {
+    return context.errorAt(node, "of optimizer_model.onnx: " + say(pattern, {Said(parts)...}));
   }
 
   /// Collects attributes; fails if one is defined twice or unknown.
@@ -52,9 +53,9 @@ private:
     attributes.clear();
     for (const AttributeProto &attribute : node.attribute()) {
       if (!llvm::is_contained(known, attribute.name()))
-        return fail(node, "has no attribute '" + displayName(attribute.name()) + "'");
+        return fail(node, "has no attribute {}", attribute.name());
       if (!attributes.try_emplace(attribute.name(), &attribute).second)
-        return fail(node, "has attribute '" + displayName(attribute.name()) + "' twice");
+        return fail(node, "has attribute {} twice", attribute.name());
     }
     return success();
   }
@@ -63,16 +64,16 @@ private:
   LogicalResult set(const NodeProto &node, StringRef name, StringRef hyperName, float missing) {
     const AttributeProto *attribute = attributes.lookup(name);
     if (attribute && !attribute->has_f())
-      return fail(node, "attribute '" + name + "' must be a float");
+      return fail(node, "attribute {} must be a float", name);
     double value = attribute ? attribute->f() : missing;
     const nn::HyperParameter *hyper = optimizer.kind->find(hyperName);
     if (!(value >= hyper->low && value <= hyper->high) ||
         (hyper->highExcluded && value == hyper->high))
-      return fail(node, "attribute '" + name + "' is " + llvm::formatv("{0}", value).str() +
-                            ", not from " +
-                            llvm::formatv("{0} to {1}{2}", hyper->low,
-                                          hyper->highExcluded ? "below " : "", hyper->high)
-                                .str());
+      return fail(node, "attribute {} is {}, not from {}", name,
+                  plain(llvm::formatv("{0}", value).str()),
+                  plain(llvm::formatv("{0} to {1}{2}", hyper->low,
+                                      hyper->highExcluded ? "below " : "", hyper->high)
+                            .str()));
     optimizer.fixed[hyperName.str()] = value;
     return success();
   }
@@ -80,7 +81,7 @@ private:
   FailureOr<bool> flag(const NodeProto &node, StringRef name, bool missing) {
     const AttributeProto *attribute = attributes.lookup(name);
     if (attribute && (!attribute->has_i() || (attribute->i() != 0 && attribute->i() != 1)))
-      return fail(node, "attribute '" + name + "' must be 0 or 1");
+      return fail(node, "attribute {} must be 0 or 1", name);
     return attribute ? attribute->i() == 1 : missing;
   }
 
@@ -119,9 +120,9 @@ private:
       return failure();
     const AttributeProto *type = attributes.lookup("norm_type");
     if (type && type->s() != "fro")
-      return fail(node, "norm_type '" + displayName(type->s()) + "' is not fro");
+      return fail(node, "norm_type {} is not fro", type->s());
     if (node.output_size() != 1 || !llvm::is_contained(update.input(), node.output(0)))
-      return fail(node, "does not clip the gradients of " + placeOf(update));
+      return fail(node, "does not clip the gradients of {}", plain(placeOf(update)));
     attributes.erase("norm_type");
     if (failed(set(node, "max_norm", "clip_grad_norm", 1.0f)))
       return failure();

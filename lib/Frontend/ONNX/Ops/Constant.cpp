@@ -11,7 +11,7 @@ using namespace shale::onnx;
 static FailureOr<DenseElementsAttr> readValue(Node &node, const AttributeProto &attr) {
   auto data = node.building.readConstant(attr.t());
   if (!data)
-    return node.error("attribute 'value': " + llvm::toString(data.takeError()));
+    return node.error("attribute 'value': {}", plain(llvm::toString(data.takeError())));
   return *data;
 }
 

@@ -17,7 +17,7 @@ static constexpr int64_t kMaxTrips = 10000;
 static const GraphProto *graphAttr(Node &node, StringRef name) {
   const AttributeProto *attr = node.attribute(name);
   if (!attr || !attr->has_g()) {
-    (void)node.error("attribute '" + name + "' must be a graph");
+    (void)node.error("attribute {} must be a graph", name);
     return nullptr;
   }
   return &attr->g();
@@ -199,7 +199,7 @@ static LogicalResult readEach(Node &node, StringRef name, size_t count,
   numbers.assign(count, 0);
   if (std::optional<SmallVector<int64_t>> given = node.intsAttr(name)) {
     if (given->size() != count)
-      return node.error(name + " has " + Twine(given->size()) + " values, not " + Twine(count));
+      return node.error("{} has {} values, not {}", plain(name), given->size(), count);
     numbers.assign(given->begin(), given->end());
   }
   return success();

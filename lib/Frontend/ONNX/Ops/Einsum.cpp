@@ -82,8 +82,8 @@ LogicalResult Einsum::parseTerm(StringRef text, std::string &term) {
     if (c == ' ')
       continue;
     if (!llvm::isAlpha(c))
-      return node.error("the equation has '" + displayName(StringRef(&c, 1)) +
-                        "', which is neither a letter nor '...'");
+      return node.error("the equation has {}, which is neither a letter nor '...'",
+                        StringRef(&c, 1));
     term += c;
   }
   return success();

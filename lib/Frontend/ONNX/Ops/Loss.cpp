@@ -112,7 +112,7 @@ static LogicalResult readSmoothing(Node &node, double &smoothing) {
   if (StringRef(fx.target).starts_with(words::kCrossEntropy))
     smoothing = numberArgument(fx, 5, "label_smoothing").value_or(0);
   if (!(smoothing >= 0 && smoothing <= 1))
-    return node.error("label_smoothing must be from 0 to 1; got " + shortest(smoothing));
+    return node.error("label_smoothing must be from 0 to 1; got {}", plain(shortest(smoothing)));
   if (smoothing != 0)
     emitDecision(node.loc, "import",
                  "label_smoothing=" + shortest(smoothing) + " is restored: the export left it out");

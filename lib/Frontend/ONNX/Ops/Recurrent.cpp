@@ -46,7 +46,7 @@ LogicalResult Layer::read() {
     return node.error("input_forget is not supported");
   for (StringRef name : {"clip", "activation_alpha", "activation_beta"})
     if (node.attribute(name))
-      return node.error("attribute '" + name + "' is not supported");
+      return node.error("attribute {} is not supported", name);
   if (const AttributeProto *given = node.attribute("activations")) {
     std::vector<std::string> wanted = gates == 1 ? std::vector<std::string>{"Tanh"}
                                       : gates == 3

@@ -43,11 +43,11 @@ LogicalResult SpatialAxes::readList(Node &node, StringRef name, int64_t SpatialA
   if (!values)
     return success();
   if (values->size() != size())
-    return node.error(name + " has " + Twine(values->size()) + " values for " + Twine(size()) +
-                      " spatial dimensions");
+    return node.error("{} has {} values for {} spatial dimensions", plain(name), values->size(),
+                      size());
   for (auto [axis, value] : llvm::zip(*this, *values)) {
     if (value < least || value > INT32_MAX)
-      return node.error(name + " has the value " + Twine(value));
+      return node.error("{} has the value {}", plain(name), value);
     axis.*field = value;
   }
   return failure(node.attributesAreBad());

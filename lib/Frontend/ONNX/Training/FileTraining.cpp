@@ -1,9 +1,9 @@
 //===- FileTraining.cpp - What a file says about its training -------------===//
 #include "lib/Frontend/ONNX/Training/FileTraining.h"
 #include "dialects/nn/NN.h"
-#include "include/shale/Runtime.h"
 #include "lib/Frontend/ONNX/Artifacts/Artifacts.h"
 #include "lib/Frontend/ONNX/ImportContext.h"
+#include "lib/Frontend/ONNX/Scope.h"
 
 using namespace mlir;
 using namespace shale;
@@ -34,9 +34,8 @@ FailureOr<std::optional<FileTraining>> onnx::completeGraph(ImportContext &contex
 LogicalResult onnx::checkTrainingFlags(ImportContext &context, const FileTraining &training) {
   const ImportOptions &options = context.options;
   auto contradicts = [&](StringRef flag, StringRef value, const Twine &file) -> LogicalResult {
-    return context.error("--" + flag + " " + displayName(value) + " contradicts the file, whose " +
-                             training.origin + " " + file + ": leave the flag out",
-                         SHALE_EXIT_USAGE);
+    return context.usage("--" + flag + " " + displayName(value) + " contradicts the file, whose " +
+                         training.origin + " " + file + ": leave the flag out");
   };
   std::string loss = "has the loss '" + displayName(training.loss) + "'";
   if (!options.loss.empty())
@@ -68,4 +67,39 @@ void onnx::describeOptimizer(ImportContext &context, const FileOptimizer &optimi
   if (optimizer.counter)
     module->setAttr(nn::kCounterAttr, builder.getDenseI64ArrayAttr(
                                           {optimizer.counter->first, optimizer.counter->step}));
+}
+
+/// Returns the first name that `algorithm` defines and `graph` has already; empty if there is none.
+static std::string clash(const GraphProto &graph, const GraphProto &algorithm) {
+  llvm::StringSet<> names;
+  forEachDefined(graph, [&](StringRef name) { names.insert(name); });
+  std::string first;
+  forEachDefined(algorithm, [&](StringRef name) {
+    if (first.empty() && names.contains(name))
+      first = name.str();
+  });
+  return first;
+}
+
+LogicalResult onnx::mergeAlgorithm(ImportContext &context) {
+  ModelProto &proto = context.model.mutableProto();
+  if (proto.training_info_size() > 1)
+    return context.error(
+        "training_info has {} steps, of which each update reads the results of the ones before: Shale trains files with one",
+        proto.training_info_size());
+  const TrainingInfoProto &info = proto.training_info(0);
+  if (info.algorithm().node_size() == 0)
+    return context.error("training_info has no algorithm, so that no step changes anything");
+  GraphProto &graph = *proto.mutable_graph();
+  if (std::string name = clash(graph, info.algorithm()); !name.empty())
+    return context.error("training_info: the algorithm defines {}, which the graph has already",
+                         name);
+  const GraphProto &algorithm = info.algorithm();
+  graph.mutable_input()->MergeFrom(algorithm.input());
+  graph.mutable_initializer()->MergeFrom(algorithm.initializer());
+  graph.mutable_node()->MergeFrom(algorithm.node());
+  graph.mutable_output()->MergeFrom(algorithm.output());
+  graph.mutable_value_info()->MergeFrom(algorithm.value_info());
+  graph.mutable_sparse_initializer()->MergeFrom(algorithm.sparse_initializer());
+  return success();
 }

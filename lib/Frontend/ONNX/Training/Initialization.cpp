@@ -73,7 +73,7 @@ FailureOr<DenseElementsAttr> draw(ImportContext &context, const NodeProto &node)
       hasShape = true;
       wanted.shape.assign(attribute.ints().begin(), attribute.ints().end());
     } else {
-      return context.errorAt(node, "has no attribute '" + displayName(name) + "'");
+      return context.errorAt(node, "has no attribute {}", name);
     }
   }
   std::string why;
@@ -86,8 +86,8 @@ FailureOr<DenseElementsAttr> draw(ImportContext &context, const NodeProto &node)
   auto type = RankedTensorType::get(wanted.shape, element);
   int64_t bytes = nn::tensorBytes(type);
   if (bytes < 0 || bytes > nn::kDenseInitLimit)
-    return context.errorAt(node, "draws more than " + Twine(nn::kDenseInitLimit >> 20) +
-                                     " MiB: store the initial values in the file");
+    return context.errorAt(node, "draws more than {} MiB: store the initial values in the file",
+                           nn::kDenseInitLimit >> 20);
   RandomStream stream(wanted.seed, node.output(0));
   SmallVector<APFloat> values;
   for (int64_t i = 0, e = type.getNumElements(); i < e; ++i) {
@@ -109,8 +109,8 @@ LogicalResult compute(ImportContext &context, Translator &translator, const Grap
   for (const TensorProto &tensor : graph.initializer()) {
     auto data = context.readConstant(tensor);
     if (!data)
-      return context.error("initialization: initializer '" + displayName(tensor.name()) +
-                           "': " + llvm::toString(data.takeError()));
+      return context.error("initialization: initializer {}: {}", tensor.name(),
+                           plain(llvm::toString(data.takeError())));
     scope.values[tensor.name()].value =
         nn::ConstantOp::create(context.builder, context.builder.getUnknownLoc(), *data);
   }
@@ -128,9 +128,10 @@ LogicalResult compute(ImportContext &context, Translator &translator, const Grap
       return failure();
     drawn += nn::tensorBytes(cast<RankedTensorType>(values->getType()));
     if (drawn > kDrawnLimit)
-      return context.errorAt(node, "draws, with the nodes before it, more than " +
-                                       Twine(kDrawnLimit >> 20) +
-                                       " MiB: store the initial values in the file");
+      return context.errorAt(
+          node,
+          "draws, with the nodes before it, more than {} MiB: store the initial values in the file",
+          kDrawnLimit >> 20);
     scope.values[node.output(0)].value =
         nn::ConstantOp::create(context.builder, context.builder.getUnknownLoc(), *values);
   }
@@ -145,17 +146,19 @@ FailureOr<DenseElementsAttr> valueFor(ImportContext &context, const TensorProto 
   DenseElementsAttr constant = folder.constantOf(output);
   auto type = context.model.type(context.mlirContext(), tensor);
   if (!type)
-    return context.error("initializer '" + key + "': " + llvm::toString(type.takeError()));
+    return context.error("initializer {}: {}", key, plain(llvm::toString(type.takeError())));
   if (!constant)
-    return context.error("initialization_binding: '" + value +
-                         "' is too large to be computed: store the initial values in the file");
+    return context.error(
+        "initialization_binding: {} is too large to be computed: store the initial values in the file",
+        value);
   if (constant.getType() != *type)
-    return context.error("initialization_binding: '" + key + "' and '" + value +
-                         "', to which it is bound, have different types");
+    return context.error(
+        "initialization_binding: {} and {}, to which it is bound, have different types", key,
+        value);
   if (!constant.isSplat() && nn::tensorBytes(*type) > nn::kDenseInitLimit)
-    return context.error("initialization_binding: '" + key + "' has more than " +
-                         Twine(nn::kDenseInitLimit >> 20) +
-                         " MiB: store the initial values in the file");
+    return context.error(
+        "initialization_binding: {} has more than {} MiB: store the initial values in the file",
+        key, nn::kDenseInitLimit >> 20);
   return constant;
 }
 
@@ -171,18 +174,18 @@ FailureOr<InitialValues> bind(ImportContext &context, const TrainingInfoProto &i
     std::string key = displayName(entry.key());
     const TensorProto *tensor = definitions.initializers.lookup(entry.key());
     if (!tensor)
-      return context.error("initialization_binding: '" + key + "' is no initializer");
+      return context.error("initialization_binding: {} is no initializer", key);
     Value output = scope.values.lookup(entry.value()).value;
     if (!outputs.contains(entry.value()) || !output)
-      return context.error("initialization_binding: '" + key + "' is bound to '" +
-                           displayName(entry.value()) +
-                           "', which is no output of the graph 'initialization'");
+      return context.error(
+          "initialization_binding: {} is bound to {}, which is no output of the graph 'initialization'",
+          key, entry.value());
     FailureOr<DenseElementsAttr> constant =
         valueFor(context, *tensor, output, entry.value(), folder);
     if (failed(constant))
       return failure();
     if (!values.try_emplace(entry.key(), *constant).second)
-      return context.error("initialization_binding: '" + key + "' is bound twice");
+      return context.error("initialization_binding: {} is bound twice", key);
   }
   return values;
 }

@@ -38,16 +38,17 @@ LogicalResult onnx::readBindings(ImportContext &context,
     std::string key = displayName(entry.key()), value = displayName(entry.value());
     const TensorProto *tensor = initializers.lookup(entry.key());
     if (!tensor)
-      return context.error("update_binding: '" + key + "' is no initializer");
+      return context.error("update_binding: {} is no initializer", key);
     if (!bindings.values.try_emplace(entry.key(), entry.value()).second)
-      return context.error("update_binding: '" + key + "' is bound twice");
+      return context.error("update_binding: {} is bound twice", key);
     const ValueInfoProto *output = outputs.lookup(entry.value());
     if (!output)
-      return context.error("update_binding: '" + key + "' is bound to '" + value +
-                           "', which is no output of the algorithm or the graph");
+      return context.error(
+          "update_binding: {} is bound to {}, which is no output of the algorithm or the graph",
+          key, value);
     if (contradicts(output->type().tensor_type(), *tensor))
-      return context.error("update_binding: '" + key + "' and '" + value +
-                           "', to which it is bound, have different types");
+      return context.error("update_binding: {} and {}, to which it is bound, have different types",
+                           key, value);
     bindings.order.push_back(entry.key());
   }
   if (bindings.order.empty())
@@ -77,17 +78,15 @@ public:
       else if (attribute.name() == "y")
         y = attribute.s();
       else
-        return context.errorAt(node, "has no attribute '" + displayName(attribute.name()) + "'");
+        return context.errorAt(node, "has no attribute {}", attribute.name());
     }
     if (xs.empty() || y.empty())
       return context.errorAt(node, xs.empty() ? "names no tensors in xs" : "names no tensor in y");
     if (size_t(node.input_size()) != xs.size() + zs.size())
-      return context.errorAt(node, "has " + Twine(node.input_size()) + " operands, one each for " +
-                                       Twine(xs.size()) + " xs and " + Twine(zs.size()) +
-                                       " zs are needed");
+      return context.errorAt(node, "has {} operands, one each for {} xs and {} zs are needed",
+                             node.input_size(), xs.size(), zs.size());
     if (size_t(node.output_size()) > xs.size())
-      return context.errorAt(node, "has " + Twine(node.output_size()) + " results for " +
-                                       Twine(xs.size()) + " xs");
+      return context.errorAt(node, "has {} results for {} xs", node.output_size(), xs.size());
     for (size_t i = 0; i < xs.size(); ++i)
       if (failed(checkOperand(node, i, xs[i], "xs")) || failed(checkVariable(node, xs[i])))
         return failure();
@@ -119,11 +118,12 @@ private:
   LogicalResult checkVariable(const NodeProto &node, StringRef x) {
     const TensorProto *tensor = step.initializer(x);
     if (!tensor)
-      return context.errorAt(node, "xs: '" + displayName(x) +
-                                       "' is no initializer: gradients of inputs and of "
-                                       "intermediate values are not supported");
+      return context.errorAt(
+          node,
+          "xs: {} is no initializer: gradients of inputs and of intermediate values are not supported",
+          x);
     if (!isFloat(*tensor))
-      return context.errorAt(node, "xs: '" + displayName(x) + "' is no tensor of floats");
+      return context.errorAt(node, "xs: {} is no tensor of floats", x);
     return success();
   }
 
@@ -132,36 +132,32 @@ private:
     llvm::StringSet<> from = step.ancestors(z);
     for (const std::string &x : xs)
       if (from.contains(x))
-        return context.errorAt(node, "zs: '" + displayName(z) + "' is computed from '" +
-                                         displayName(x) +
-                                         "' (xs): partial derivatives are not supported");
+        return context.errorAt(
+            node, "zs: {} is computed from {} (xs): partial derivatives are not supported", z, x);
     return success();
   }
 
   LogicalResult checkLoss(const NodeProto &node, const std::string &y, ArrayRef<std::string> xs) {
-    std::string shown = displayName(y);
     if (!step.isDefined(y))
-      return context.errorAt(node, "y: no tensor is named '" + shown + "'");
+      return context.errorAt(node, "y: no tensor is named {}", y);
     if (!out.loss.empty() && out.loss != y)
-      return context.errorAt(node, "y: takes gradients of '" + shown +
-                                       "', and another node those of '" + displayName(out.loss) +
-                                       "': a step has one loss");
+      return context.errorAt(
+          node, "y: takes gradients of {}, and another node those of {}: a step has one loss", y,
+          out.loss);
     if (out.loss.empty()) {
       out.loss = y;
       out.reached = step.ancestors(y);
       for (const NodeProto &other : step.graph().node())
         for (const std::string &result : other.output())
           if (StepGraph::isTraining(other) && out.reached.contains(result))
-            return context.errorAt(
-                node,
-                "y: '" + shown + "' is computed from '" + displayName(result) + "', a result of " +
-                    placeOf(other) + ": " +
-                    (&other == &node ? "a cycle" : "gradients of gradients are not supported"));
+            return context.errorAt(node, "y: {} is computed from {}, a result of {}: {}", y, result,
+                                   plain(placeOf(other)),
+                                   &other == &node ? "a cycle"
+                                                   : "gradients of gradients are not supported");
     }
     for (const std::string &x : xs)
       if (!out.reached.contains(x))
-        return context.errorAt(node, "y: '" + shown + "' does not depend on '" + displayName(x) +
-                                         "' (xs)");
+        return context.errorAt(node, "y: {} does not depend on {} (xs)", y, x);
     return success();
   }
 

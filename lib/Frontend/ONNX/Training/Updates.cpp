@@ -68,27 +68,26 @@ public:
       const std::string &value = bindings.values.lookup(key);
       const NodeProto *node = step.producer(step.source(value));
       if (gradients.reached.contains(key) && !gradients.isTrained(key))
-        return context.error("update_binding: '" + displayName(key) +
-                             "' is changed by each step, and the loss reads it, but it is no "
-                             "parameter with a gradient: not supported");
+        return context.error(
+            "update_binding: {} is changed by each step, and the loss reads it, but it is no parameter with a gradient: not supported",
+            key);
       if (!node)
-        return context.error("update_binding: '" + displayName(key) + "' is bound to '" +
-                             displayName(value) + "', which no node computes");
+        return context.error("update_binding: {} is bound to {}, which no node computes", key,
+                             value);
       if (const UpdateOperator *op = operatorOf(*node)) {
         if (taken.insert(node).second && failed(take(*node, *op)))
           return failure();
         if (!updated.contains(key))
-          return context.errorAt(*node, "has no tensor '" + displayName(key) +
-                                            "', which update_binding binds to its result '" +
-                                            displayName(value) + "'");
+          return context.errorAt(
+              *node, "has no tensor {}, which update_binding binds to its result {}", key, value);
       } else if (const NodeProto *product = plainSgd(*node, key)) {
         if (failed(takeSgd(*node, *product, key)))
           return failure();
       } else if (!isCounter(key, value)) {
         return context.errorAt(
-            *node, "computes the new value of '" + displayName(key) +
-                       "': only Adam, Adagrad, Momentum (ai.onnx.preview.training), X - R * "
-                       "gradient, and counters (T + number) are supported");
+            *node,
+            "computes the new value of {}: only Adam, Adagrad, Momentum (ai.onnx.preview.training), X - R * gradient, and counters (T + number) are supported",
+            key);
       }
     }
     return training.optimizer.kind
@@ -112,14 +111,12 @@ private:
   LogicalResult take(const NodeProto &node, const UpdateOperator &op) {
     int lists = 2 + op.states, rest = node.input_size() - 2;
     if (rest < lists || rest % lists != 0)
-      return context.errorAt(node, "has " + Twine(node.input_size()) +
-                                       " operands: R, T and a multiple of " + Twine(lists) +
-                                       " are needed");
+      return context.errorAt(node, "has {} operands: R, T and a multiple of {} are needed",
+                             node.input_size(), lists);
     int count = rest / lists;
     if (node.output_size() != count * (1 + op.states))
-      return context.errorAt(node,
-                             "has " + Twine(node.output_size()) + " results for " + Twine(count) +
-                                 " tensors: " + Twine(count * (1 + op.states)) + " are needed");
+      return context.errorAt(node, "has {} results for {} tensors: {} are needed",
+                             node.output_size(), count, count * (1 + op.states));
     FileOptimizer optimizer;
     optimizer.kind = nn::findOptimizer(op.kind);
     optimizer.place = placeOf(node);
@@ -149,24 +146,22 @@ private:
     std::map<std::string, const AttributeProto *> attributes;
     for (const AttributeProto &attribute : node.attribute())
       if (!attributes.emplace(attribute.name(), &attribute).second)
-        return context.errorAt(node, "has attribute '" + displayName(attribute.name()) + "' twice");
+        return context.errorAt(node, "has attribute {} twice", attribute.name());
     for (const Setting &setting : op.settings) {
       auto found = attributes.find(setting.attribute);
       if (found == attributes.end() && !setting.value)
-        return context.errorAt(node, "lacks attribute '" + Twine(setting.attribute) + "'");
+        return context.errorAt(node, "lacks attribute '{}'", setting.attribute);
       if (found != attributes.end() && !found->second->has_f())
-        return context.errorAt(node,
-                               "attribute '" + Twine(setting.attribute) + "' must be a float");
+        return context.errorAt(node, "attribute '{}' must be a float", setting.attribute);
       double value = found == attributes.end() ? *setting.value : double(found->second->f());
       const nn::HyperParameter *hyper = optimizer.kind->find(setting.hyper);
       if (!(value >= hyper->low && value <= hyper->high) ||
           (hyper->highExcluded && value == hyper->high))
-        return context.errorAt(node,
-                               "attribute '" + Twine(setting.attribute) + "' is " +
-                                   llvm::formatv("{0}", value).str() + ", not from " +
-                                   llvm::formatv("{0} to {1}{2}", hyper->low,
-                                                 hyper->highExcluded ? "below " : "", hyper->high)
-                                       .str());
+        return context.errorAt(node, "attribute '{}' is {}, not from {}", setting.attribute,
+                               plain(llvm::formatv("{0}", value).str()),
+                               plain(llvm::formatv("{0} to {1}{2}", hyper->low,
+                                                   hyper->highExcluded ? "below " : "", hyper->high)
+                                         .str()));
       optimizer.fixed[setting.hyper] = value;
       attributes.erase(setting.attribute);
     }
@@ -183,12 +178,10 @@ private:
     }
     return attributes.empty()
                ? success()
-               : context.errorAt(node, "has no attribute '" +
-                                           displayName(attributes.begin()->first) + "'");
+               : context.errorAt(node, "has no attribute {}", attributes.begin()->first);
   }
 
   LogicalResult readRate(const NodeProto &node, StringRef name, FileOptimizer &optimizer) {
-    std::string shown = displayName(name);
     StringRef source = step.source(name);
     if (step.isInput(source)) { // the program's flag --lr
       optimizer.rateInput = source.str();
@@ -196,57 +189,57 @@ private:
     }
     if (const TensorProto *tensor = step.initializer(source)) {
       if (!isFloat(*tensor) || !isScalar(*tensor))
-        return context.errorAt(node, "R ('" + shown + "') is no scalar of floats");
+        return context.errorAt(node, "R ({}) is no scalar of floats", name);
       if (!step.update(source).empty())
-        return context.errorAt(node, "R ('" + shown +
-                                         "') is changed by update_binding: a learning rate that "
-                                         "the file changes is not supported");
+        return context.errorAt(
+            node,
+            "R ({}) is changed by update_binding: a learning rate that the file changes is not supported",
+            name);
     }
     std::optional<double> value = step.scalar(source);
     if (!value)
-      return context.errorAt(node, "R ('" + shown +
-                                       "') is neither an initializer, a constant nor an input: "
-                                       "its value must be known");
+      return context.errorAt(
+          node,
+          "R ({}) is neither an initializer, a constant nor an input: its value must be known",
+          name);
     if (!(*value >= 0 && *value <= 1e6))
-      return context.errorAt(node, "R ('" + shown + "') is " + llvm::formatv("{0}", *value).str() +
-                                       ", not from 0 to 1e6");
+      return context.errorAt(node, "R ({}) is {}, not from 0 to 1e6", name,
+                             plain(llvm::formatv("{0}", *value).str()));
     optimizer.fixed["lr"] = *value;
     return success();
   }
 
   LogicalResult readCount(const NodeProto &node, FileOptimizer &optimizer) {
     const std::string &name = node.input(1);
-    std::string shown = displayName(name);
     if (step.isInput(step.source(name)))
-      return context.errorAt(node, "T ('" + shown +
-                                       "') is an input: the count of updates must be an "
-                                       "initializer, which update_binding may change");
+      return context.errorAt(
+          node,
+          "T ({}) is an input: the count of updates must be an initializer, which update_binding may change",
+          name);
     std::optional<Counted> counted = step.counted(name);
     if (!counted) {
       std::optional<double> value = step.scalar(name);
       if (!value)
-        return context.errorAt(node, "T ('" + shown +
-                                         "') is neither an initializer nor one plus a number");
+        return context.errorAt(node, "T ({}) is neither an initializer nor one plus a number",
+                               name);
       if (!(*value >= 0 && *value <= 1e15) || *value != std::floor(*value))
-        return context.errorAt(node, "T ('" + shown + "') is " +
-                                         llvm::formatv("{0}", *value).str() +
-                                         ", no count of updates from 0 to 1e15");
+        return context.errorAt(node, "T ({}) is {}, no count of updates from 0 to 1e15", name,
+                               plain(llvm::formatv("{0}", *value).str()));
       optimizer.counter = nn::UpdateCounter{int64_t(*value), 0};
       return success();
     }
     const TensorProto *tensor = step.initializer(counted->initializer);
     if (tensor->data_type() != 7 || !isScalar(*tensor))
-      return context.errorAt(node, "T ('" + shown + "') is no scalar of int64");
+      return context.errorAt(node, "T ({}) is no scalar of int64", name);
     std::optional<double> start = step.start(counted->initializer);
     StringRef bound = step.update(counted->initializer);
     std::optional<Counted> next =
         bound.empty() ? Counted{counted->initializer} : step.counted(bound);
     if (!start || !next || next->initializer != counted->initializer)
-      return context.errorAt(node, "T ('" + shown +
-                                       "') changes by something else than a number per step");
+      return context.errorAt(node, "T ({}) changes by something else than a number per step", name);
     double first = *start + double(counted->offset);
     if (!(first >= 0 && first <= 1e15) || next->offset < 0)
-      return context.errorAt(node, "T ('" + shown + "') is negative or decreases");
+      return context.errorAt(node, "T ({}) is negative or decreases", name);
     optimizer.counter = nn::UpdateCounter{int64_t(first), next->offset};
     return success();
   }
@@ -254,17 +247,16 @@ private:
   /// Checks tensor number i of a node, its gradient, its states, and that the step updates them.
   LogicalResult takeTensor(const NodeProto &node, int i, int count, int states) {
     const std::string &x = node.input(2 + i), &g = node.input(2 + count + i);
-    std::string shown = displayName(x);
     const TensorProto *tensor = step.initializer(x);
     if (!tensor)
-      return context.errorAt(node, "operand " + Twine(2 + i) + " ('" + shown +
-                                       "') is no initializer: it updates only these");
+      return context.errorAt(node, "operand {} ({}) is no initializer: it updates only these",
+                             2 + i, x);
     if (failed(checkGradient(node, x, g)))
       return failure();
     if (!updates(x, node.output(i)))
-      return context.errorAt(node, "update_binding does not bind '" + shown + "' to '" +
-                                       displayName(node.output(i)) +
-                                       "', its new value: no other one is supported");
+      return context.errorAt(
+          node, "update_binding does not bind {} to {}, its new value: no other one is supported",
+          x, node.output(i));
     for (int s = 1; s <= states; ++s) {
       int operand = 2 + (1 + s) * count + i;
       const std::string &name = node.input(operand), &next = node.output(s * count + i);
@@ -272,26 +264,26 @@ private:
       std::string state = displayName(name);
       const TensorProto *values = step.initializer(name);
       if (!values)
-        return context.errorAt(node, "operand " + Twine(operand) + " ('" + state +
-                                         "'), a state of '" + shown + "', is no initializer");
+        return context.errorAt(node, "operand {} ({}), a state of {}, is no initializer", operand,
+                               state, x);
       if (values->data_type() != tensor->data_type() ||
           !std::equal(values->dims().begin(), values->dims().end(), tensor->dims().begin(),
                       tensor->dims().end()))
-        return context.errorAt(node, "operand " + Twine(operand) + " ('" + state +
-                                         "') has another type than '" + shown +
-                                         "', whose state it is");
+        return context.errorAt(node, "operand {} ({}) has another type than {}, whose state it is",
+                               operand, state, x);
       if (!updates(name, next))
-        return context.errorAt(node, "update_binding does not bind '" + state + "' to '" +
-                                         displayName(next) +
-                                         "', its new value: no other one is supported");
+        return context.errorAt(
+            node, "update_binding does not bind {} to {}, its new value: no other one is supported",
+            state, next);
       llvm::Expected<bool> zero = step.isZero(name);
       if (!zero)
-        return context.errorAt(node,
-                               "initializer '" + state + "': " + llvm::toString(zero.takeError()));
+        return context.errorAt(node, "initializer {}: {}", state,
+                               plain(llvm::toString(zero.takeError())));
       if (!*zero)
-        return context.errorAt(node, "operand " + Twine(operand) + " ('" + state +
-                                         "') does not start at 0: a state of an optimizer that "
-                                         "starts at other values is not supported");
+        return context.errorAt(
+            node,
+            "operand {} ({}) does not start at 0: a state of an optimizer that starts at other values is not supported",
+            operand, state);
     }
     training.parameters.push_back(x);
     updated.insert(x);
@@ -299,19 +291,18 @@ private:
   }
 
   LogicalResult checkGradient(const NodeProto &node, StringRef x, StringRef g) {
-    std::string shown = displayName(g);
     auto found = gradients.parameters.find(step.source(g));
     if (found != gradients.parameters.end())
       return found->second == x
                  ? success()
-                 : context.errorAt(node, "'" + shown + "' is the gradient of '" +
-                                             displayName(found->second) + "', not of '" +
-                                             displayName(x) + "', which it updates");
+                 : context.errorAt(node, "{} is the gradient of {}, not of {}, which it updates", g,
+                                   found->second, x);
     if (const NodeProto *maker = step.producer(step.source(g)))
-      return context.errorAt(*maker, "computes '" + shown + "', which " + placeOf(node) +
-                                         " takes as the gradient of '" + displayName(x) +
-                                         "': only results of Gradient are supported");
-    return context.errorAt(node, "'" + shown + "' is no result of Gradient");
+      return context.errorAt(
+          *maker,
+          "computes {}, which {} takes as the gradient of {}: only results of Gradient are supported",
+          g, plain(placeOf(node)), x);
+    return context.errorAt(node, "{} is no result of Gradient", g);
   }
 
   /// Returns the product of X - R * G, the new value of an initializer X; null if it is none.
