@@ -12,6 +12,7 @@ the file, it trains the file for one step with Shale, at other sizes than those 
 PyTorch's, without dropout. Parameters that do not require a gradient are recorded, and not trained. Without shalec it compares the loss under ONNX Runtime.
 """
 import argparse
+import contextlib
 import pathlib
 
 from shale_export.cli import USAGE, Failure, Parser, check_output, find_shalec, libraries, run
@@ -31,7 +32,7 @@ def arguments():
     p.add_argument("--input", action="append", default=[], type=parse_input, metavar="NAME=TYPE[DIM,..]",
                    help="an input of your own module, for example images=float32[batch,3,32,32] (default: int64[batch,sequence])")
     p.add_argument("--batch", metavar="SPEC", type=parse_batch, help="a batch of your own in place of random values: FILE.py:NAME or MODULE:NAME, a function without parameters or a "
-                   "value, or FILE.safetensors or FILE.pt; tensors by the names of forward's parameters, or in their order")
+                   "value, or FILE.safetensors or FILE.pt. It is passed to forward as model(**batch), model(*batch) or model(batch); a DataLoader gives its first batch")
     p.add_argument("--loss", choices=("inside", "next-token"), default="inside", help="inside: forward returns it; next-token: forward returns "
                    "logits, and the file has cross-entropy with an input 'labels', each the token after (default: inside)")
     p.add_argument("--gradients", choices=("auto", "derived", "traced"), default="auto", help="derived: the file has the forward graph, and shalec derives the gradients; "
@@ -40,7 +41,7 @@ def arguments():
     p.add_argument("--dropout", action="store_true", help="export in training mode, with dropout (default: your own module's mode; evaluation mode for models of transformers)")
     p.add_argument("--size", action="append", default=[], type=parse_size, metavar="NAME=N", help="size of a dimension in the example for the export (default: batch=3, "
                    "sequence=12, others 4); programs have the sizes that shalec --dim says")
-    p.add_argument("--fixed", action="append", default=[], metavar="NAME", help="a dimension with a fixed size")
+    p.add_argument("--fixed", action="append", default=[], metavar="NAME", help="a dimension with a fixed size; auto: each that has only one size in the module")
     p.add_argument("--vocabulary", type=int, metavar="N", help="upper bound of random tokens and labels (default: the model's vocabulary)")
     p.add_argument("--optimize", action="store_true", help="let the exporter fold and merge: the graph is smaller, and shalec must restore parameters")
     p.add_argument("--shapes-only", action="store_true", help="write a file without weights, for shalec --plan-only; needs no memory for weights")
@@ -88,11 +89,12 @@ def main():
     output = check_output(a.output)
     with libraries():
         import torch  # noqa: F401
-    from shale_export import build, check, file, given
+    from shale_export import build, check, file, given, unwrap
     shalec = find_shalec(a.shalec)
     a.batch = given.load(a.batch) if a.batch else None
-    built = build.from_own(a) if a.own else build.from_transformers(a)
-    file.make(a, built, output, shalec)
+    with unwrap.unwrapped(build.own_model(a)) if a.own else contextlib.nullcontext() as model:
+        built = build.from_module(a, model) if a.own else build.from_transformers(a)
+        file.make(a, built, output, shalec)
     check.describe(shalec, output, built.positions if a.shapes_only else None, a.shapes_only)
 
 

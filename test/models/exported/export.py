@@ -4,14 +4,17 @@ other packages of tools/export/requirements.txt.
 
 usage: export.py FOLDER [--only NAME,..]
 
-A case is FOLDER/NAME: model.onnx, batches.safetensors and trajectory.json, which test/e2e/modules.py --cases FOLDER --meshes 0,1
+Cases of users.py are exported by shale.export, the others by export.py. A case is FOLDER/NAME: model.onnx, batches.safetensors and trajectory.json, which test/e2e/modules.py --cases FOLDER --meshes 0,1
 trains. The script also checks errors, and tokens.py with a tokenizer: the pieces of a text must have the tokens of the whole text. Exits with
 0 if all checks pass.
 """
 import argparse
+import contextlib
 import importlib.util
+import io
 import json
 import logging
+import os
 import pathlib
 import re
 import shutil
@@ -26,7 +29,7 @@ import transformers
 
 HERE = pathlib.Path(__file__).resolve().parent
 TOOLS = HERE.parents[2] / "tools" / "export"
-sys.path.append(str(HERE.parents[1] / "e2e"))
+sys.path += [str(HERE.parents[1] / "e2e"), str(TOOLS), str(HERE.parents[2] / "tools" / "python")]
 from runner import save_safetensors  # noqa: E402
 
 
@@ -44,6 +47,7 @@ hf = load("hf_export", HERE.parent / "hf" / "export.py")
 batches, models = sys.modules["batches"], sys.modules["models"]  # which it imported
 own = load("exported_own", HERE / "own.py")
 untraced = load("exported_untraced", HERE / "untraced.py")
+users = load("exported_users", HERE / "users.py")
 gradients = load("exported_backward", HERE / "backward.py")
 functions = load("exported_functions", HERE / "functions.py")
 sys.path.append(str(TOOLS))
@@ -148,6 +152,10 @@ REFUSED = [  # exit code, words, arguments
     (65, ["dimension 'batch' has 4 and 3 in the batch"], ["own.py:Masked", "--batch", "own.py:unequal_batch"]),
     (65, ["dimension 'batch' of the batch has 1"], ["own.py:Masked", "--batch", "own.py:single_batch"]),
     (65, ["--batch own.py:failing_batch cannot be called", "1 / 0"], ["own.py:Masked", "--batch", "own.py:failing_batch"]),
+    (65, ["DataLoader", "has no batch"], ["own.py:Masked", "--batch", "own.py:empty_batch"]),
+    (65, ["'x' of the batch is a ndarray"], ["own.py:Masked", "--batch", "own.py:odd_batch"]),
+    (65, ["FSDP has sharded", "full_state_dict=True"], ["own.py:FullySharded", "--batch", "own.py:masked_batch"]),
+    (65, ["forward returns 2 scalars", "first (), second ()"], ["own.py:Twice"]),
     (64, ["--size batch=7: the batch has 4"], ["own.py:Masked", "--batch", "own.py:masked_batch", "--size", "batch=7"]),
     (64, ["--optimize folds the forward graph"], ["own.py:Own", "--optimize", "--gradients", "traced"]),
     (64, ["--shapes-only has none"], ["own.py:Masked", "--batch", "own.py:masked_batch", "--shapes-only"]),
@@ -190,6 +198,44 @@ def make(folder, name):
         "optimizer": {"name": "AdamW", "lr": hf.LR, "betas": hf.BETAS, "eps": hf.EPS, "weight_decay": hf.DECAY}, "clip_grad_norm": hf.CLIP,
         "loss_bar": hf.HALF if half else hf.LOSS, "norm_bar": None if half else hf.NORM, "steps": steps}, indent=1) + "\n")
     return f"{done.stdout.splitlines()[1]}; loss {steps[0]['loss']:.4f} -> {steps[-1]['loss']:.4f}"
+
+
+USERS = {f"users-{kind.__name__}": kind for kind in users.CLASSES}
+USER_STEPS = 6
+
+
+def train_user(kind, model, batches):
+    """PyTorch's losses and gradient norms of the batches, as the user calls the module."""
+    trained = [one for one in model.parameters() if one.requires_grad]
+    optimizer, steps = torch.optim.AdamW(trained, lr=hf.LR, betas=hf.BETAS, eps=hf.EPS, weight_decay=hf.DECAY), []
+    for batch in batches:
+        optimizer.zero_grad()
+        loss = kind.call(model, batch)
+        loss.backward()
+        steps.append({"loss": loss.item(), "grad_norm": torch.nn.utils.clip_grad_norm_(trained, hf.CLIP).item()})
+        optimizer.step()
+    return steps
+
+
+def make_user(folder, kind):
+    import shale
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    os.environ["PATH"] = f"{HERE.parents[2] / 'build' / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    torch.manual_seed(0)
+    generator, model, again = torch.Generator().manual_seed(1), kind.make().train(), kind.make().train()
+    batches = [kind.batch(generator, step) for step in range(USER_STEPS)]
+    again.load_state_dict(model.state_dict())
+    wrapped, hidden = kind.wrap(again), io.StringIO()
+    with contextlib.redirect_stderr(hidden):
+        shale.export(wrapped, folder / "model.onnx", batch=kind.given(batches[0]), **kind.export)
+    save_safetensors(folder / "batches.safetensors", {name: np.stack([kind.named(one)[name].numpy() for one in batches]) for name in kind.named(batches[0])})
+    steps = train_user(kind, model, batches)
+    trained = [name for name, one in kind.saved(model).items() if one.requires_grad or kind.saved is not users.Case.saved]
+    (folder / "trajectory.json").write_text(json.dumps({
+        "flags": kind.dims, "optimizer": {"name": "AdamW", "lr": hf.LR, "betas": hf.BETAS, "eps": hf.EPS, "weight_decay": hf.DECAY}, "clip_grad_norm": hf.CLIP,
+        "steps": steps, "parameters": [{"names": [name], "size": 1, "product": 0.0, "tolerance": None} for name in trained]}, indent=1) + "\n")
+    return f"loss {steps[0]['loss']:.4f} -> {steps[-1]['loss']:.4f}; {hidden.getvalue().count('note: ')} notes"
 
 
 def check_refused(folder):
@@ -243,7 +289,7 @@ def check_tokens(folder):
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("folder", type=pathlib.Path)
-    p.add_argument("--only", type=lambda text: text.split(","), default=[*CASES, "backward", "functions", "refused", "shapes", "tokens"])
+    p.add_argument("--only", type=lambda text: text.split(","), default=[*CASES, *USERS, "backward", "functions", "refused", "shapes", "tokens"])
     a = p.parse_args()
     logging.disable(logging.WARNING)
     torch.set_num_threads(1)
@@ -254,7 +300,7 @@ def main():
     for name in a.only:
         try:
             others = {"backward": lambda _: gradients.check(table), "functions": lambda _: functions.check(translations), "refused": check_refused, "shapes": check_shapes, "tokens": check_tokens}
-            print(f"{name}: {others[name](a.folder) if name in others else make(a.folder / name, name)}", flush=True)
+            print(f"{name}: {others[name](a.folder) if name in others else make_user(a.folder / name, USERS[name]) if name in USERS else make(a.folder / name, name)}", flush=True)
         except Exception as error:
             failed += 1
             print(f"{name}: FAILED {type(error).__name__}: {error}", flush=True)

@@ -3,9 +3,11 @@ Those that export.py's REFUSED lists must be refused.
 """
 import random
 
+import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.utils.data import DataLoader
 
 WIDTH, HEADS, VOCABULARY = 32, 4, 80
 
@@ -92,6 +94,26 @@ def single_batch():
 
 def failing_batch():
     return 1 / 0
+
+
+def empty_batch():
+    return DataLoader([])
+
+
+def odd_batch():
+    return {**masked_batch(), "x": np.zeros((4, 6, 8))}
+
+
+class FullySharded(Masked):
+    """Only its name is that of FSDP's class."""
+
+
+FullySharded.__name__ = "FullyShardedDataParallel"
+
+
+class Twice(Own):
+    def forward(self, tokens, targets):
+        return {"first": super().forward(tokens, targets)[1], "second": self.norm.weight.sum()}
 
 
 class Unlabeled(Own):

@@ -7,7 +7,8 @@ import pathlib
 import torch
 from torch import nn
 
-from . import given
+from . import given, result, unwrap
+from .arguments import Arguments, parameters_of
 from .cli import DATA, NO_INPUT, USAGE, Failure, brief, libraries, note, place_in
 from .find import find_own
 from .sizes import Input
@@ -36,6 +37,7 @@ class Built:
         self.module, self.model, self.inputs, self.vocabulary, self.positions = module, model, inputs, vocabulary, positions
         self.without_grad = True  # whether a part of the module may be under torch.no_grad()
         self.given, self.values = {}, given.RANDOM  # the caller's batch, and what the values of the module are called
+        self.renamed = unwrap.renamed(model)  # {name in the module: name in the file}
         self.modules = {}  # the first module that calls an operator, by its name, where PyTorch computes the gradients: (name, class)
         self.trained = None  # the parameters that have gradients, where PyTorch computes them
 
@@ -83,6 +85,8 @@ def from_transformers(a):
         other = ", ".join(f"--task {name}" for name in TASKS if name != task)
         raise Failure(DATA, f"transformers has no {task} model of this configuration (try {other}): {brief(error)}") from error
     model.tie_weights()
+    if a.batch is not None:
+        return from_module(a, model)
     text = getattr(config, "text_config", None) or config
     inputs = transformer_inputs(a, task, config, model)
     names = [one.name for one in inputs]
@@ -90,14 +94,7 @@ def from_transformers(a):
     module = wrap(model, names, lambda model, values: model(**values, **cache).loss)
     vocabulary = getattr(config, "num_labels", 2) if task == "image" else getattr(text, "vocab_size", None)
     positions = next((size for name in ("max_position_embeddings", "n_positions", "max_seq_len") if (size := getattr(text, name, None)) and size > 0), None)
-    return with_batch(a, Built(module, model, inputs, vocabulary, positions))
-
-
-def with_batch(a, built):
-    """Takes the caller's batch, if there is one."""
-    if a.batch is not None:
-        built.given, built.values = given.named(a.batch, [one.name for one in built.inputs]), given.GIVEN
-    return built
+    return Built(module, model, inputs, vocabulary, positions)
 
 
 def transformer_inputs(a, task, config, model):
@@ -156,7 +153,8 @@ def read_config(transformers, words):
         raise Failure(DATA, f"transformers refuses the configuration: {brief(error)}") from error
 
 
-def from_own(a):
+def own_model(a):
+    """The module that FILE.py:NAME or MODULE:NAME makes."""
     maker = find_own(a.model)
     torch.manual_seed(a.seed)
     try:
@@ -168,65 +166,66 @@ def from_own(a):
                             "parameters that returns the module always works") from error
     if not isinstance(model, nn.Module):
         raise Failure(DATA, f"{a.model} returns {type(model).__name__}, not a torch.nn.Module")
-    return from_module(a, model)
+    return model
 
 
 def from_module(a, model):
     """A user's module, with its loss."""
+    result.said.clear()
     if a.dtype == "bf16":
         model = model.to(torch.bfloat16)
-    parameters = [name for name, one in inspect.signature(model.forward).parameters.items() if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
-    if a.batch is not None:
-        a.batch = given.named(a.batch, parameters + (["labels"] if a.loss == "next-token" else []))
-    inputs = own_inputs(a, model)
+    if any(one.device.type not in ("cpu", "meta") for one in model.parameters()):
+        model = model.cpu()
+    arguments = None if a.batch is None else Arguments(a.batch, model, ["labels"] if a.loss == "next-token" else [])
+    inputs = own_inputs(a, model, arguments)
     names = [one.name for one in inputs]
+    call = caller(model, arguments)
     if a.loss == "next-token":
-        if any(name in LABELS for name in names):
-            raise Failure(USAGE, f"--loss next-token adds labels of its own, but forward already takes '{[n for n in names if n in LABELS][0]}'")
-        inputs.append(Input("labels", "int64", inputs[0].dims))
-        module = wrap(model, names + ["labels"], next_token)
+        if taken := [one.name for one in parameters_of(model)[0] if one.name in LABELS and one.name in names]:
+            raise Failure(USAGE, f"--loss next-token adds labels of its own, but forward already takes '{taken[0]}'")
+        if "labels" not in names:
+            inputs.append(Input("labels", "int64", inputs[0].dims))
+            names.append("labels")
+        module = wrap(model, names, lambda model, values: next_token(call(model, {name: one for name, one in values.items() if name != "labels"}), values["labels"]))
     else:
-        module = wrap(model, names, lambda model, values: the_loss(model(**values)))
-    return with_batch(a, Built(module, model, inputs, vocabulary_of(model), None))
+        module = wrap(model, names, lambda model, values: result.loss_in(call(model, values)))
+    built = Built(module, model, inputs, vocabulary_of(model), None)
+    if arguments:
+        built.given, built.values = arguments.tensors, given.GIVEN
+    return built
 
 
-def next_token(model, values):
-    labels = values.pop("labels")
-    found = model(**values)
+def caller(model, arguments):
+    """What calls a module with values of its inputs, without a cache."""
+    without = {"use_cache": False} if any(one.name == "use_cache" for one in parameters_of(model)[0]) else {}
+    return lambda model, values: model(**{**without, **(arguments.call(values) if arguments else values)})
+
+
+def next_token(found, labels):
     logits = found if torch.is_tensor(found) else found.logits if hasattr(found, "logits") else found[0]
     return nn.functional.cross_entropy(logits.float().flatten(0, -2), labels.flatten())
 
 
-def the_loss(found):
-    """Finds the loss in the result of forward: the result itself, `.loss`, the entry 'loss', or the only scalar of a tuple."""
-    if torch.is_tensor(found):
-        parts = [found]
-    elif hasattr(found, "loss") or (isinstance(found, dict) and "loss" in found):
-        parts = [found["loss"] if isinstance(found, dict) else found.loss]
-    else:
-        parts = list(found) if isinstance(found, (tuple, list)) else []
-    scalars = [part for part in parts if torch.is_tensor(part) and part.dim() == 0]
-    if len(scalars) != 1:
-        shapes = [tuple(part.shape) if torch.is_tensor(part) else type(part).__name__ for part in parts] or type(found).__name__
-        raise Failure(DATA, f"forward returns {len(scalars)} scalars, not one loss (it returns {shapes}): return the loss, or pass "
-                            "--loss next-token where it returns logits [batch, sequence, vocabulary]")
-    return scalars[0]
-
-
-def own_inputs(a, model):
-    typed, batch = {one.name: one for one in a.input}, a.batch or {}
-    inputs = []
-    for name, parameter in inspect.signature(model.forward).parameters.items():
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+def own_inputs(a, model, arguments):
+    """The inputs: tensors of the batch, those that --input describes, and tokens for each other parameter that forward needs."""
+    typed, given_parts = {one.name: one for one in a.input}, arguments.parts if arguments else {}
+    parameters, inputs = parameters_of(model)[0], []
+    if arguments:
+        inputs = [typed.pop(name) if name in typed else given.input_of(name, value) for name, value in arguments.tensors.items()]
+    for one in parameters:
+        name, made = one.name, None
+        if name in given_parts:
             continue
         if name in typed:
-            inputs.append(typed.pop(name))
-        elif name in batch:
-            inputs.append(given.input_of(name, batch[name]))
-        elif parameter.default is parameter.empty or (name in LABELS and a.loss == "inside"):
-            inputs.append(Input(name, "int64", TEXT))
+            made = typed.pop(name)
+        elif one.default is one.empty or (name in LABELS and a.loss == "inside" and not arguments):
+            made = Input(name, "int64", TEXT)
+        if made:
+            inputs.append(made)
+            if arguments:
+                arguments.inputs[name] = made
     if typed:
-        raise Failure(USAGE, f"--input {next(iter(typed))}: forward of {type(model).__name__} takes {', '.join(inspect.signature(model.forward).parameters) or 'nothing'}")
+        raise Failure(USAGE, f"--input {next(iter(typed))}: forward of {type(model).__name__} takes {', '.join(one.name for one in parameters) or 'nothing'}")
     if not inputs:
         raise Failure(DATA, f"forward of {type(model).__name__} takes no inputs that can be named: give it parameters, not *args")
     return inputs
@@ -277,17 +276,17 @@ def set_mode(a, built):
         note("the module is in training mode, so the file has its dropout; 'shalec --dropout off' compiles it without")
 
 
-def names_of(model):
-    """All names of each parameter and buffer, in the order of the module: {tensor: [name]}."""
+def names_of(built):
+    """All names of each parameter and buffer in the file, in the order of the module: {tensor: [name]}."""
     names = {}
-    for name, one in [*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)]:
-        names.setdefault(one, []).append(name)
+    for name, one in [*built.model.named_parameters(remove_duplicate=False), *built.model.named_buffers(remove_duplicate=False)]:
+        names.setdefault(one, []).append(built.renamed.get(name, name))
     return names
 
 
 def frozen(built):
     """The parameters that do not require a gradient, or get none, each by all its names."""
-    names, parameters = names_of(built.model), list(built.model.parameters())
+    names, parameters = names_of(built), list(built.model.parameters())
     trained = set(parameters if built.trained is None else built.trained)
     found = [names[parameter] for parameter in parameters if not parameter.requires_grad or parameter not in trained]
     if found and len(found) == len(parameters):

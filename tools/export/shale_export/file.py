@@ -1,6 +1,7 @@
 """Makes the file of a module, and compares it with the module."""
 from . import batch, build, check, given, gradients, graph
 from .cli import DATA, USAGE, Failure, note, whole_files
+from .written import WrittenSize, find
 
 WAYS = {graph.DERIVED: "derived by shalec", graph.TRACED: "traced by PyTorch"}
 
@@ -27,16 +28,35 @@ def make(a, built, output, shalec):
     """Writes the file `output` of a module with the settings `a` (those of export.py). It appears only if it is the module."""
     build.check_renormalized(built.model)
     build.set_mode(a, built)
+    takes_written, a.fixed = "auto" in a.fixed, [dim for dim in a.fixed if dim != "auto"]
+    with whole_files(output) as folder:
+        while True:
+            try:
+                total = make_for_sizes(a, built, folder / output.name, shalec)
+                break
+            except WrittenSize as error:
+                if not takes_written:
+                    raise
+                note(f"dimension '{error.dim}' is fixed to {error.size}, the only size that the module takes")
+                a.fixed, a.size = [*a.fixed, error.dim], [*a.size, (error.dim, error.size)]
+    print(f"written     {output}: {sum(p.numel() for p in built.model.parameters()):,} parameters, {total:,} bytes of weights"
+          f"{', none in the file' if a.shapes_only else ''}", flush=True)
+
+
+def make_for_sizes(a, built, path, shalec):
+    """Writes the file for the present sizes of the example."""
     sizes, vocabulary = example_sizes(a, built), a.vocabulary or built.vocabulary or 2
     batches = batch.Batches(a, built, sizes, vocabulary)
     values = batches.first()
-    if a.check and not a.shapes_only:
-        built.without_grad = batch.uses_no_grad(built.module, values, built.values)
+    if not a.shapes_only:
+        try:
+            built.without_grad = batch.uses_no_grad(built.module, values, built.values)
+        except Failure as error:
+            if built.given or not (written := find(built, sizes, a.fixed, vocabulary, error)):
+                raise
+            raise written from error
     print(f"inputs      {', '.join(map(str, built.inputs))}", flush=True)
-    with whole_files(output) as folder:
-        total = choose(a, built, folder / output.name, shalec, batches)
-    print(f"written     {output}: {sum(p.numel() for p in built.model.parameters()):,} parameters, {total:,} bytes of weights"
-          f"{', none in the file' if a.shapes_only else ''}", flush=True)
+    return choose(a, built, path, shalec, batches)
 
 
 def choose(a, built, path, shalec, batches):
@@ -49,12 +69,16 @@ def choose(a, built, path, shalec, batches):
         total = attempt(a, built, path, shalec, batches, graph.DERIVED)
         print(f"gradients   {WAYS[graph.DERIVED]}", flush=True)
         return total
+    except WrittenSize:
+        raise
     except Failure as error:
         if error.code != DATA:
             raise
         why = error
     try:
         total = attempt(a, built, path, shalec, batches, graph.TRACED)
+    except WrittenSize:
+        raise
     except Failure as error:
         if error.code != DATA:
             raise

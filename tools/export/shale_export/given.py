@@ -1,4 +1,4 @@
-"""The batch that the caller gives: tensors by the names of forward's parameters."""
+"""The batch that the caller gives: where it comes from, and the sizes that it has."""
 import pathlib
 
 import torch
@@ -32,29 +32,10 @@ def load(spec):
         raise Failure(DATA, f"--batch: '{path}' holds no tensors by name: {brief(error)}") from error
 
 
-def named(batch, parameters):
-    """A batch as {name: tensor}. A tuple has the tensors in the order of forward's parameters."""
-    if torch.is_tensor(batch):
-        batch = [batch]
-    if isinstance(batch, (tuple, list)):
-        if len(batch) > len(parameters):
-            raise Failure(DATA, f"the batch has {len(batch)} tensors, and forward takes {', '.join(parameters) or 'nothing'}")
-        batch = dict(zip(parameters, batch))
-    if not hasattr(batch, "items"):
-        raise Failure(DATA, f"the batch is a {type(batch).__name__}, not tensors by the names of forward's parameters")
-    batch = dict(batch)
-    for name, value in batch.items():
-        if name not in parameters:
-            raise Failure(DATA, f"the batch has '{name}', which forward does not take; it takes {', '.join(parameters) or 'nothing'}")
-        if not torch.is_tensor(value):
-            raise Failure(DATA, f"'{name}' of the batch is a {type(value).__name__}, not a tensor")
-    return batch
-
-
 def input_of(name, value):
     """The input that a tensor is an example of: its first dimension is the batch, and the others are fixed."""
     if value.dim() == 0:
-        raise Failure(DATA, f"'{name}' of the batch is a scalar: its first dimension must be the batch")
+        raise Failure(DATA, f"'{name}' of the batch is a scalar: its first dimension must be the batch. What is the same in every batch is a Python number")
     return Input.of(name, str(value.dtype).removeprefix("torch."), ["batch", *value.shape[1:]])
 
 

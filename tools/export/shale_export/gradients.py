@@ -47,7 +47,7 @@ def step(built, values, work):
         from safetensors.torch import load_file, save_file
     save_file({name: value.unsqueeze(0).contiguous() for name, value in values.items()}, str(work / "batch.safetensors"))
     # Names of the file's: of tied parameters it may have any.
-    save_file({name: value.detach().clone().contiguous() for name, value in built.model.state_dict(keep_vars=True).items() if value.is_floating_point()},
+    save_file({built.renamed.get(name, name): value.detach().clone().contiguous() for name, value in built.model.state_dict(keep_vars=True).items() if value.is_floating_point()},
               str(work / "weights.safetensors"))
     shutil.rmtree(work / "out", ignore_errors=True)
     wrong = run_tool(
@@ -76,7 +76,7 @@ def module_step(built, values):
 def differences(built, gradients, after, bar):
     """Yields the parameters whose gradients differ: name, norm in PyTorch, norm in Shale, norm of the difference."""
     whole = sum(float(one.double().square().sum()) for one in gradients.values()) ** 0.5
-    names = names_of(built.model)  # of tied parameters the file may have any
+    names = names_of(built)  # of tied parameters the file may have any
     for parameter, wanted in gradients.items():
         have = next((after[name] for name in names[parameter] if name in after), None)
         ours = torch.zeros_like(parameter) if have is None else (parameter.detach() - have.reshape(parameter.shape)) / RATE

@@ -11,6 +11,7 @@ import torch
 from . import traced, translations
 from .build import LABELS, frozen
 from .cli import DATA, Failure, brief, libraries, note, place_in
+from .written import WrittenSize
 
 DERIVED, TRACED = "derived", "traced"  # who computes the gradients: shalec, or PyTorch
 DRAWING = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
@@ -59,9 +60,7 @@ def refusal(a, built, shapes, error):
     text = re.sub(r"\x1b\[[0-9;]*m", "", brief(cause, 1 << 20))
     found = re.search(r"inferred a static shape of (\d+) for dimension inputs\['(\w+)'\]\.shape\[(\d+)\]", text)
     if found and int(found[3]) in shapes.get(found[2], {}):
-        dim = shapes[found[2]][int(found[3])]
-        return Failure(DATA, f"the module takes '{found[2]}' only with {found[1]} in dimension '{dim}': a size of the input's should be read from it "
-                             f"(tokens.shape[{found[3]}]), not written down. Where that size is meant, pass --fixed {dim} --size {dim}={found[1]}")
+        return WrittenSize(shapes[found[2]][int(found[3])], int(found[1]), [f"'{found[2]}'"])
     found = re.search(r"No ONNX function found for <OpOverload\(op='([\w.]+)', overload='(\w+)'\)>", text)
     if found:
         name, kind = built.modules.get(f"{found[1]}.{found[2]}", ("", ""))
@@ -84,8 +83,7 @@ def check_symbolic(a, built, program):
             raise Failure(DATA, f"the loss does not depend on '{one.name}': {'is it computed of the labels?' if one.name in LABELS else 'take it out of forward'}")
         for at, dim in one.symbolic(a.fixed).items():
             if isinstance(found[one.name].shape[at], int):
-                raise Failure(DATA, f"the exporter fixed dimension '{dim}' of '{one.name}' to {found[one.name].shape[at]}: pass --fixed {dim} "
-                                    f"(and --size {dim}=N) where that is meant")
+                raise WrittenSize(dim, found[one.name].shape[at], [f"'{one.name}'"])
 
 
 def leave_out_input(program, built, one, value):
@@ -98,7 +96,9 @@ def write(a, program, built, folder, name):
     """Writes the graph as folder/name, and large weights to a separate file. Returns the bytes of weights."""
     import onnx_ir as ir
     # Names in programs are those of the user's module.
-    program.model.graph.metadata_props["shale.wrapper"] = next(name for name, child in built.module.named_children() if child is built.model)
+    wrapper = next(name for name, child in built.module.named_children() if child is built.model)
+    program.model.graph.metadata_props["shale.wrapper"] = wrapper
+    rename(program.model.graph, {f"{wrapper}.{name}": f"{wrapper}.{new}" for name, new in built.renamed.items()})
     if built.given:
         program.model.graph.metadata_props["shale.batch"] = "given"
     if not built.without_grad:
@@ -110,7 +110,7 @@ def write(a, program, built, folder, name):
     total = sum(one.const_value.nbytes for one in parameters)
     path = folder / name
     if a.shapes_only:
-        names = {name for name, _ in built.module.named_parameters(remove_duplicate=False)}
+        names = {f"{wrapper}.{built.renamed.get(name, name)}" for name, _ in built.model.named_parameters(remove_duplicate=False)}
         leave_out(ir, [one for one in parameters if one.name in names], f"{name}.data")
         ir.save(program.model, str(path))
     else:
@@ -119,6 +119,17 @@ def write(a, program, built, folder, name):
     if os.path.getsize(path) >= 1 << 31:
         raise Failure(DATA, f"the graph alone has {os.path.getsize(path)} bytes, and a file of this format at most 2 GiB")
     return total
+
+
+def rename(graph, names):
+    """Gives parameters other names, in the graph and in its record."""
+    signature = "pkg.torch.export.ExportedProgram.graph_signature"
+    for name, new in names.items():
+        if (value := graph.initializers.pop(name, None)) is not None:
+            value.name = value.const_value.name = new
+            graph.initializers[new] = value
+        if signature in graph.metadata_props:
+            graph.metadata_props[signature] = graph.metadata_props[signature].replace(f"target='{name}'", f"target='{new}'")
 
 
 def has_nodes(program, kinds):

@@ -259,7 +259,7 @@ def joint(built, values, shapes):
     trace = Trace(built.module, values, shapes)
     if not trace.trained:
         raise Failure(DATA, "the loss depends on no parameter that requires a gradient: there is nothing to train")
-    names = {one: of[0] for one, of in names_of(built.model).items()}
+    names = {one: of[0] for one, of in names_of(built).items()}
     changed = [names[one] for one in trace.changed]
     built.modules = trace.modules()
     module = wrap(built.model, list(values), lambda _, inputs: trace.run(list(inputs.values())))

@@ -15,20 +15,22 @@ def export(module, output, inputs=None, loss="inside", *, batch=None, sizes=None
 
     inputs: {name: "int64[batch,sequence]"} for parameters of forward, or {name: tensor}: the first dimension of a tensor is the batch, the others are
       fixed, and its values are used as those of `batch`. Parameters that neither names are int64[batch,sequence].
-    batch: {name: tensor} or a tuple in the order of forward's parameters: the batch that the module is exported and compared with. Its sizes are the
-      example's. Inputs that it does not have get random values.
-    loss: "inside" if forward returns the loss; "next-token" if it returns logits [batch, sequence, vocabulary].
-    sizes: {dimension: size} of the example that is traced; fixed: dimensions that keep this size.
+    batch: the batch that the module is exported and compared with, as it is passed to forward: a dict (model(**batch), or model(batch) if forward takes
+      one parameter), a tuple, a dataclass or a tensor; of a DataLoader, the first batch. Tensors are inputs of the file, under the names that they have in
+      the batch; numbers and None are constants. Sizes are the example's. Parameters that the batch does not have, and forward needs, get random values.
+    loss: "inside" if forward returns the loss, alone, as `loss` of a dict or an object, or first in a tuple; "next-token" if it returns logits [batch, sequence, vocabulary].
+    sizes: {dimension: size} of the example that is traced; fixed: dimensions that keep this size, or "auto": those that
+      have only one size in the module.
     dropout: exports in training mode; by default the module's own mode counts, also for dropout. dtype: "f32" or "bf16" parameters in the file.
     gradients: "derived": the file has the forward graph, and shalec derives the gradients; "traced": the file has the gradients that PyTorch's
       autograd computes; "auto": traced where derived ones are not the module's.
     check: trains the file for one step and compares the loss and all gradients with PyTorch's; nothing is written if they differ.
 
-    The module keeps its values and its mode. Raises shale.Error.
+    What wraps the module is taken off: torch.compile, DistributedDataParallel, checkpoint wrappers. The module keeps its values and its mode. Raises shale.Error.
     """
     try:
         import torch
-        from shale_export import build, cli, file, sizes as dims
+        from shale_export import build, cli, file, sizes as dims, unwrap
     except ImportError as error:
         raise error_of(69, f"{error}: pip install 'shale[export]' brings what an export needs", "export") from error
     if not isinstance(module, torch.nn.Module):
@@ -45,11 +47,11 @@ def export(module, output, inputs=None, loss="inside", *, batch=None, sizes=None
         settings = argparse.Namespace(
             own=True, model=type(module).__name__, input=[dims.parse_input(f"{name}={one}") for name, one in mapping("inputs", inputs).items()
                                                           if not torch.is_tensor(one)], batch=given(torch, mapping("inputs", inputs), batch), loss=loss,
-            size=list(mapping("sizes", sizes).items()), fixed=list(fixed), dropout=dropout, dtype=dtype, vocabulary=vocabulary, check=check,
+            size=list(mapping("sizes", sizes).items()), fixed=[fixed] if isinstance(fixed, str) else list(fixed), dropout=dropout, dtype=dtype, vocabulary=vocabulary, check=check,
             external_data=external_data, seed=seed, optimize=False, shapes_only=False, gradients=gradients)
         path = cli.check_output(pathlib.Path(output))
-        with contextlib.redirect_stdout(io.StringIO()):
-            file.make(settings, build.from_module(settings, module), path, tool("shalec") if check else None)
+        with unwrap.unwrapped(module) as bare, contextlib.redirect_stdout(io.StringIO()):
+            file.make(settings, build.from_module(settings, bare), path, tool("shalec") if check else None)
     except cli.Failure as error:
         raise error_of(error.code, str(error), "export") from error
     finally:

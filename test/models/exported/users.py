@@ -1,0 +1,314 @@
+"""Modules, batches and wrappers as people have them. Each case is exported by shale.export with its first batch, and with nothing else.
+
+A case is a class with `batch(g, step)`, which draws a batch with the generator `g`, and `call(model, batch)`, which calls the module as its user does and
+returns the loss. `named(batch)` has the batch's tensors under the names of the file's inputs. `wrap(model)` is what the user exports.
+"""
+import dataclasses
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.utils.data import DataLoader, TensorDataset
+
+BATCH, LENGTH, WIDTH, VOCABULARY = 4, 16, 32, 64
+
+
+def tokens_of(g, *shape, below=VOCABULARY):
+    return torch.randint(0, below, shape or (BATCH, LENGTH), generator=g)
+
+
+class Case(nn.Module):
+    """A user's module with tokens and labels."""
+    export = {}  # keywords of shale.export
+    dims = ["--dim", f"batch={BATCH}"]  # of shalec
+
+    @staticmethod
+    def batch(g, step):
+        return {"tokens": tokens_of(g), "labels": tokens_of(g)}
+
+    @staticmethod
+    def named(batch):
+        return batch
+
+    @staticmethod
+    def call(model, batch):
+        return model(**batch)
+
+    @staticmethod
+    def given(batch):
+        """What is passed as `batch`."""
+        return batch
+
+    @staticmethod
+    def wrap(model):
+        return model
+
+    @staticmethod
+    def saved(model):
+        """The trained parameters under the names that the user saves."""
+        return dict(model.named_parameters())
+
+    @classmethod
+    def make(cls):
+        return cls()
+
+
+def heads(x, count):
+    return x.unflatten(-1, (count, -1)).transpose(1, 2)
+
+
+class Block(nn.Module):
+    def __init__(self, width=WIDTH):
+        super().__init__()
+        self.norm1, self.norm2, self.qkv, self.out = nn.LayerNorm(width), nn.LayerNorm(width), nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.mlp = nn.Sequential(nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width))
+
+    def forward(self, x, mask=None):
+        q, k, v = (heads(one, 4) for one in self.qkv(self.norm1(x)).chunk(3, -1))
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=mask is None)
+        x = x + self.out(y.transpose(1, 2).flatten(2))
+        return x + self.mlp(self.norm2(x))
+
+
+class Language(Case):
+    def __init__(self, layers=1):
+        super().__init__()
+        self.embedding, self.blocks = nn.Embedding(VOCABULARY, WIDTH), nn.ModuleList(Block() for _ in range(layers))
+        self.norm, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, VOCABULARY)
+
+    def hidden(self, tokens, mask=None):
+        x = self.embedding(tokens)
+        for block in self.blocks:
+            x = block(x, mask)
+        return self.norm(x)
+
+    def loss(self, x, labels):
+        return F.cross_entropy(self.head(x).flatten(0, 1), labels.flatten())
+
+    def forward(self, tokens, labels):
+        return self.loss(self.hidden(tokens), labels)
+
+
+# Inputs and results
+
+class Dictionary(Language):
+    """forward(batch), of a dictionary with a dictionary in it; returns a dictionary."""
+
+    @staticmethod
+    def batch(g, step):
+        return {"text": {"tokens": tokens_of(g), "weight": torch.rand(BATCH, LENGTH, generator=g)}, "labels": tokens_of(g), "split": "train", "extra": None}
+
+    @staticmethod
+    def named(batch):
+        return {"text_tokens": batch["text"]["tokens"], "text_weight": batch["text"]["weight"], "labels": batch["labels"]}
+
+    @staticmethod
+    def call(model, batch):
+        return model(batch)["loss"]
+
+    def forward(self, batch):
+        logits = self.head(self.hidden(batch["text"]["tokens"]))
+        each = F.cross_entropy(logits.flatten(0, 1), batch["labels"].flatten(), reduction="none")
+        return {"loss": (each * batch["text"]["weight"].flatten()).mean(), "logs": {"most": each.max()}, "logits": logits}
+
+
+@dataclasses.dataclass
+class Sample:
+    tokens: torch.Tensor
+    labels: torch.Tensor
+    scale: float = 0.5
+
+
+@dataclasses.dataclass
+class Result:
+    loss: torch.Tensor
+    logits: torch.Tensor
+
+
+class Dataclass(Language):
+    """forward takes a dataclass and returns one."""
+
+    @staticmethod
+    def batch(g, step):
+        return Sample(tokens_of(g), tokens_of(g))
+
+    @staticmethod
+    def named(batch):
+        return {"tokens": batch.tokens, "labels": batch.labels}
+
+    @staticmethod
+    def call(model, batch):
+        return model(batch).loss
+
+    def forward(self, sample):
+        x = self.hidden(sample.tokens)
+        return Result(self.loss(x, sample.labels) * sample.scale, self.head(x))
+
+
+class Positional(Language):
+    """Arguments by position, some of them None and numbers; returns (loss, logs)."""
+
+    @staticmethod
+    def batch(g, step):
+        return tokens_of(g), None, 0.3, tokens_of(g)
+
+    @staticmethod
+    def named(batch):
+        return {"tokens": batch[0], "labels": batch[3]}
+
+    @staticmethod
+    def call(model, batch):
+        return model(*batch)[0]
+
+    def forward(self, tokens, mask, smoothing, labels):
+        logits = self.head(self.hidden(tokens, mask))
+        loss = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), label_smoothing=smoothing)
+        return loss, {"logits": logits, "penalty": logits.square().mean()}
+
+
+class Loaded(Case):
+    """A DataLoader of images and classes."""
+
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(8 * 16, 10))
+
+    @staticmethod
+    def batch(g, step):
+        return [torch.randn(BATCH, 3, 8, 8, generator=g), torch.randint(0, 10, (BATCH,), generator=g)]
+
+    @staticmethod
+    def named(batch):
+        return {"images": batch[0], "classes": batch[1]}
+
+    @staticmethod
+    def given(batch):
+        return DataLoader(TensorDataset(*batch), batch_size=BATCH)
+
+    @staticmethod
+    def call(model, batch):
+        return model(*batch)
+
+    def forward(self, images, classes):
+        return F.cross_entropy(self.net(images), classes)
+
+
+class Written(Language):
+    """The length is a number in the module."""
+    export = {"fixed": "auto"}
+
+    def __init__(self):
+        super().__init__()
+        self.positions = nn.Parameter(torch.randn(LENGTH * WIDTH) * 0.1)
+
+    @staticmethod
+    def given(batch):
+        return None
+
+    def forward(self, tokens, labels):
+        x = self.embedding(tokens) + self.positions.view(1, 16, WIDTH)
+        return self.loss(self.norm(self.blocks[0](x)), labels)
+
+
+class WrittenBatch(Language):
+    """The size of the batch is a number in the module."""
+    export, dims = {"fixed": "auto"}, []
+
+    def forward(self, tokens, labels):
+        return self.loss(self.hidden(tokens).view(4, 16, WIDTH), labels)
+
+
+def transformer(name, **settings):
+    import transformers
+    config = transformers.AutoConfig.for_model(name, **{"vocab_size": VOCABULARY, "hidden_size": WIDTH, "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 64,
+                                                        "max_position_embeddings": 64, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, **settings})
+    return transformers.AutoModelForCausalLM.from_config(config)
+
+
+class Padded(Case):
+    """A model of transformers with model(**batch), and padding on the right."""
+
+    @staticmethod
+    def batch(g, step):
+        ids = tokens_of(g)
+        mask = (torch.arange(LENGTH) < torch.randint(6, LENGTH + 1, (BATCH, 1), generator=g)).long()
+        return {"input_ids": ids, "attention_mask": mask, "labels": torch.where(mask == 1, ids, -100)}
+
+    @staticmethod
+    def call(model, batch):
+        return model(**batch).loss
+
+    @classmethod
+    def make(cls):
+        return transformer("llama", num_key_value_heads=2)
+
+
+# Wrappers
+
+class Compiled(Language):
+    @staticmethod
+    def wrap(model):
+        model.blocks[0] = torch.compile(model.blocks[0])
+        return torch.compile(model)
+
+
+class CompiledInPlace(Language):
+    @staticmethod
+    def wrap(model):
+        model.compile()
+        return model
+
+
+class Checkpointed(Language):
+    @staticmethod
+    def wrap(model):
+        from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
+        model.blocks[0] = checkpoint_wrapper(model.blocks[0])
+        return model
+
+
+def join_group():
+    import torch.distributed as dist
+    if not dist.is_initialized():
+        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+
+
+class Replicated(Language):
+    @staticmethod
+    def wrap(model):
+        join_group()
+        return nn.parallel.DistributedDataParallel(torch.compile(model))
+
+
+class Accelerated(Language):
+    @staticmethod
+    def wrap(model):
+        from accelerate import Accelerator
+        return Accelerator(cpu=True).prepare(model)
+
+
+class Adapted(Padded):
+    """LoRA of peft."""
+
+    @staticmethod
+    def saved(model):
+        from peft import get_peft_model_state_dict
+        return get_peft_model_state_dict(model)
+
+    @classmethod
+    def make(cls):
+        import peft
+        return peft.get_peft_model(transformer("llama"), peft.LoraConfig(r=4, lora_alpha=8, target_modules=["q_proj", "v_proj"], init_lora_weights=False))
+
+
+class AdaptedGPT(Adapted):
+    """LoRA of peft on GPT-2, whose layers are Conv1D, and whose head is trained whole."""
+
+    @classmethod
+    def make(cls):
+        import peft
+        model = transformer("gpt2", n_embd=WIDTH, n_layer=1, n_head=4, n_positions=64, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0)
+        return peft.get_peft_model(model, peft.LoraConfig(r=4, target_modules=["c_attn"], modules_to_save=["ln_f"], task_type="CAUSAL_LM"))
+
+
+CLASSES = [one for one in list(globals().values()) if isinstance(one, type) and issubclass(one, Case) and one not in (Case, Language)]
