@@ -36,8 +36,7 @@ struct MergedRead {
 /// Returns the first such node: PyTorch's exporter removes x.detach(), and merges f(x) with
 /// f(x.detach()). None if there is none.
 /// `assumed`: operations that are assumed to be merged with equal ones.
-std::optional<MergedRead> findMergedRead(const GraphProto &graph, const NodeSet &needed,
-                                         const Parameters &parameters,
+std::optional<MergedRead> findMergedRead(const NodeSet &needed, const Parameters &parameters,
                                          llvm::ArrayRef<std::string> assumed,
                                          llvm::function_ref<bool(llvm::StringRef)> isVaried);
 

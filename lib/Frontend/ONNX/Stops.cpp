@@ -355,8 +355,8 @@ LogicalResult onnx::checkStops(ImportContext &context, const NodeSet &needed, co
         context.graph(), needed, context.options, detached,
         [&](const NodeProto &node) { return llvm::any_of(node.output(), passesGradients); },
         [&](const NodeProto &node) { return llvm::any_of(node.output(), mayPassGradients); });
-    merged = findMergedRead(context.graph(), needed, states.parameters,
-                            context.options.assumeMerged, passesGradients);
+    merged =
+        findMergedRead(needed, states.parameters, context.options.assumeMerged, passesGradients);
     return merged || !stops.isEmpty();
   };
   if (!find())

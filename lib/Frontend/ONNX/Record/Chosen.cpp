@@ -44,16 +44,6 @@ static bool hasSizesOnly(const Known &known, const TensorProto &constant,
   });
 }
 
-/// The nodes of operations whose branches compute one function, so that it is no matter which is
-/// taken: the exporter writes a lerp of weight w as where(w < 0.5, ..).
-static std::set<const NodeProto *> indifferentNodes(const TracedProgram &program) {
-  std::set<const NodeProto *> nodes;
-  for (const Operation &operation : program.operations())
-    if (operation.weight)
-      nodes.insert(operation.nodes.begin(), operation.nodes.end());
-  return nodes;
-}
-
 /// The initializers of other types than floats, by name, without buffers that the module changes:
 /// these are refused elsewhere.
 static llvm::StringMap<const TensorProto *> othersOf(const Known &known) {
@@ -71,11 +61,10 @@ static llvm::StringMap<const TensorProto *> othersOf(const Known &known) {
 Findings rules::chosenConstants(const Known &known) {
   Findings findings;
   llvm::StringMap<const TensorProto *> others = othersOf(known);
-  std::set<const NodeProto *> indifferent = indifferentNodes(known.program);
   for (const NodeProto &node : known.program.graph().node())
     forEachRead(node, [&](const NodeProto &reader, int operand) {
       auto constant = others.find(reader.input(operand));
-      if (constant == others.end() || indifferent.count(&reader))
+      if (constant == others.end())
         return;
       ArrayRef<std::string> from = known.program.foldedFrom(constant->getKey());
       int index = trainedAmong(known, from);
@@ -104,14 +93,10 @@ static bool isOfBranch(const TracedProgram &program, StringRef value, StringRef 
 /// torch.cond that the exporter took returns the value as it is, and nothing lists what the
 /// condition was folded from.
 static const NodeProto *readOfUnchanged(const TracedProgram &program) {
-  for (const Operation &operation : program.operations())
-    for (const NodeProto *node : operation.nodes)
-      for (int i = 0; i < node->input_size(); ++i) {
-        const Operation *maker = program.makerOf(node->input(i));
-        if (maker && maker->fx.name == node->input(i) && maker->nodes.back()->output_size() == 1 &&
-            operationOf(program.removedName(operation, *node, i)) == words::kResult)
-          return node;
-      }
+  for (const MissingRead &read : program.missingReads())
+    if (read.maker && read.maker->fx.name == read.value() &&
+        read.maker->nodes.back()->output_size() == 1 && operationOf(read.name) == words::kResult)
+      return read.read.first;
   return nullptr;
 }
 

@@ -78,8 +78,6 @@ struct MergedClaim {
   MergedOperation operation;
   llvm::SmallVector<Place> reads;
   std::map<size_t, size_t> values = {};
-  /// The module of the kept operation, if its calls are known to be merged with those of the other.
-  std::string twinOf = {};
 };
 
 /// A listed name is a second name of another parameter.
@@ -87,28 +85,11 @@ struct NameClaim {
   size_t second, kept;
 };
 
-/// The folded value that is read here depends on no parameter.
-struct ConstantClaim {
-  Place read;
-};
-
 /// A claim of a rule and its evidence. The remark is made if the claim changes anything.
 struct Claim {
   Evidence evidence;
-  std::variant<ReadClaim, ValueClaim, BiasClaim, RestoredClaim, MergedClaim, NameClaim,
-               ConstantClaim>
-      what;
+  std::variant<ReadClaim, ValueClaim, BiasClaim, RestoredClaim, MergedClaim, NameClaim> what;
   std::optional<Repair> remark = {};
-};
-
-/// Two equal operations, of which the exporter kept one.
-struct MergedPair {
-  std::string name; ///< of the value of the removed one
-  const Operation *kept;
-  llvm::SmallVector<Place> reads; ///< those that name it
-  /// Whether it is only a guess, which is dropped if it does not lead to a claim when it is asked
-  /// about and all that the kept one reads is known.
-  bool isGuess = false;
 };
 
 /// An operation that the exporter removed, such as a product by one or a duplicate of another
@@ -123,17 +104,10 @@ struct RemovedOperation {
 struct Findings {
   std::vector<Claim> claims = {};
   std::vector<std::string> errors = {}, notes = {};
-  /// Questions for later rules: merged pairs of which it is open whose parameters the removed one
-  /// reads, and removed operations that may have read a parameter.
-  std::vector<MergedPair> pairs = {};
+  /// Removed operations that may have read a parameter.
   std::vector<RemovedOperation> removed = {};
   /// Parameters that the program does not have.
   std::vector<std::string> absent = {};
-  /// Whether the question that the rule was asked is settled, also without a claim.
-  bool isSettled = false;
-  /// Whether the rule that is asked again later may settle it, of a guess, too.
-  bool waits = false;
-
   void claim(Evidence evidence, decltype(Claim::what) what,
              std::optional<Repair> remark = std::nullopt) {
     claims.push_back({evidence, std::move(what), std::move(remark)});

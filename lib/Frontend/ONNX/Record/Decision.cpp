@@ -22,7 +22,6 @@ void Decision::take(Findings findings) {
   append(out.errors, std::move(findings.errors));
   append(out.notes, std::move(findings.notes));
   append(out.absent, std::move(findings.absent));
-  append(known.pairs, std::move(findings.pairs));
   append(known.removed, std::move(findings.removed));
 }
 
@@ -107,8 +106,6 @@ bool Decision::apply(const Claim &, const MergedClaim &merged) {
     out.list[to].takeValueOf(out.list[from]);
   for (const Place &read : merged.reads)
     out.readsOfMerged[read] = out.merged.size();
-  if (!merged.twinOf.empty())
-    known.twins[merged.twinOf] = merged.operation.module;
   out.merged.push_back(merged.operation);
   return true;
 }
@@ -116,11 +113,6 @@ bool Decision::apply(const Claim &, const MergedClaim &merged) {
 bool Decision::apply(const Claim &, const NameClaim &name) {
   out.list[name.kept].aliases.push_back(out.list[name.second].name);
   known.isAlias[name.second] = true;
-  return true;
-}
-
-bool Decision::apply(const Claim &, const ConstantClaim &constant) {
-  explain(constant.read);
   return true;
 }
 

@@ -24,7 +24,6 @@ private:
   bool apply(const Claim &claim, const RestoredClaim &restored);
   bool apply(const Claim &claim, const MergedClaim &merged);
   bool apply(const Claim &claim, const NameClaim &name);
-  bool apply(const Claim &claim, const ConstantClaim &constant);
   bool mayRead(const Claim &claim, const ReadClaim &read, const Place &place);
   void explain(const Place &place);
 

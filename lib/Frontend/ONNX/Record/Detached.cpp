@@ -29,11 +29,10 @@ Findings rules::detached(const Known &known) {
     llvm::StringSet<> placed;
     for (const NodeProto *node : operation.nodes)
       for (int i = 0; i < node->input_size(); ++i) {
-        const FormFitter::Meaning *meaning = program.meaningOf(*node, i);
-        bool isShown = meaning && !meaning->value.empty();
-        bool stops = isDetached(isShown ? StringRef(meaning->value)
-                                        : program.removedName(operation, *node, i));
-        if (!stops || !(isShown || (isWhole && !program.isInnerValue(operation, node->input(i)))))
+        const MissingRead *read = program.missingRead(*node, i);
+        bool isShown = program.meaningOf(*node, i);
+        if (!read || !isDetached(read->name) ||
+            !(isShown || (isWhole && !program.isInnerValue(operation, node->input(i)))))
           continue;
         placed.insert(node->input(i));
         findings.claim(

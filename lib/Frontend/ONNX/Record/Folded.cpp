@@ -15,14 +15,6 @@
 using namespace shale;
 using namespace shale::onnx;
 
-/// Tensors that code creates depend on no parameter.
-Findings rules::madeByCode(const Known &known, const FoldedValue &value) {
-  Findings findings;
-  if (isMadeByCode(value.first().op))
-    findings.claim(Evidence::Form, ConstantClaim{value.places().front()});
-  return findings;
-}
-
 /// Explains a read of an initializer with a parameter's name: an operation that changed nothing was
 /// removed, and the node reads the parameter itself.
 Findings rules::byName(const Known &known, const FoldedValue &value) {
@@ -40,24 +32,5 @@ Findings rules::byName(const Known &known, const FoldedValue &value) {
     return findings;
   findings.claim(Evidence::Name, ValueClaim{*index, {read.initializer}});
   findings.claim(Evidence::Name, ReadClaim{*index, value.places()});
-  return findings;
-}
-
-/// Makes reads of 1 - w read the parameter that w comes from.
-Findings rules::complements(const Known &known) {
-  Findings findings;
-  const Parameters &found = known.found;
-  for (const Operation &operation : known.program.operations())
-    for (const Use &use : operation.complements) {
-      auto read = found.uses.find({operation.weight->node, operation.weight->operand});
-      if (read == found.uses.end())
-        continue;
-      const ParameterUse &weight = read->second;
-      ReadClaim claim{weight.parameter, {{use.node, use.operand}}, weight.transposed};
-      claim.expression = Expression::of(
-          "sub", Expression::ofNumber(1),
-          weight.expression < 0 ? Expression::ofInput() : found.expressions[weight.expression]);
-      findings.claim(Evidence::Form, std::move(claim));
-    }
   return findings;
 }

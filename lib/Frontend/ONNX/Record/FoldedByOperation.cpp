@@ -9,7 +9,6 @@
 #include "lib/Frontend/ONNX/Record/Messages.h"
 #include "lib/Frontend/ONNX/Record/Rules.h"
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/Support/Regex.h"
 #include <cmath>
 #include <set>
 
@@ -224,31 +223,21 @@ Findings rules::byRepeat(const Known &known, const FoldedValue &value) {
   return findings;
 }
 
-/// Explains a function of a parameter alone, `self.logit_scale.exp()`, that has an inverse.
+/// Explains the exponential of a parameter alone, `self.logit_scale.exp()`.
 Findings rules::byFunction(const Known &known, const FoldedValue &value) {
-  struct Inverse {
-    StringRef op;
-    double (*of)(double);
-  };
-  static const Inverse inverses[] = {{"exp", [](double y) { return std::log(y); }},
-                                     {"neg", [](double y) { return -y; }},
-                                     {"sigmoid", [](double y) { return std::log(y / (1 - y)); }},
-                                     {"tanh", [](double y) { return std::atanh(y); }}};
   Findings findings;
   int index;
-  const auto *inverse =
-      llvm::find_if(inverses, [&](const Inverse &one) { return one.op == value.first().op; });
-  if (inverse == std::end(inverses) || !value.numbers || value.from.size() != 1 ||
+  if (value.first().op != "exp" || !value.numbers || value.from.size() != 1 ||
       !isOf(known, value, index, [](StringRef) { return false; }) || !known.isMissing(index) ||
       !isOnlyOne(known, value, index))
     return findings;
   InitialValue initial = valueOf(value);
   initial.initializer = nullptr;
   for (double element : value.numbers->values)
-    if (!std::isfinite(initial.values.emplace_back(inverse->of(element))))
+    if (!std::isfinite(initial.values.emplace_back(std::log(element))))
       return findings;
   findings.claim(Evidence::Operation, ValueClaim{size_t(index), std::move(initial)});
-  claimFunction(findings, known, value, index, Expression::of(inverse->op, Expression::ofInput()));
+  claimFunction(findings, known, value, index, Expression::of("exp", Expression::ofInput()));
   return findings;
 }
 
@@ -279,26 +268,6 @@ Findings rules::byMerged(const Known &known, const FoldedValue &value) {
   return findings;
 }
 
-/// Explains a number minus a parameter that the file has, `1 - self.mu`: computed again, it gives
-/// the constant.
-Findings rules::byDifference(const Known &known, const FoldedValue &value) {
-  Findings findings;
-  int index;
-  bool isDifference = isOf(known, value, index, isMadeByCode) && value.first().op == "sub";
-  const Numbers *parameter =
-      isDifference && known.parameter(index).used ? known.numbersOf(index) : nullptr;
-  if (!parameter || !value.numbers || parameter->shape != value.numbers->shape ||
-      parameter->values.empty() || isConstant(*parameter))
-    return findings;
-  double number = std::round((value.numbers->values[0] + parameter->values[0]) * 1e4) / 1e4;
-  for (auto [folded, own] : llvm::zip(value.numbers->values, parameter->values))
-    if (!(std::abs(number - own - folded) <= 1e-6 * std::max(1.0, std::abs(own))))
-      return findings;
-  claimFunction(findings, known, value, index,
-                Expression::of("sub", Expression::ofNumber(number), Expression::ofInput()));
-  return findings;
-}
-
 /// Returns the only parameter of a module; -1 if it has none, or several.
 static int onlyParameterOf(const Known &known, StringRef module) {
   int found = -1;
@@ -311,42 +280,106 @@ static int onlyParameterOf(const Known &known, StringRef module) {
   return found;
 }
 
+/// Returns the number that a value of the exporter's own is: that of a constant which is it, or
+/// which was folded from it alone, in another type or shape. None if the file has no such constant.
+static std::optional<double> recordedNumber(const TracedProgram &program, StringRef value) {
+  for (const TensorProto &tensor : program.graph().initializer()) {
+    ArrayRef<std::string> from = program.foldedFrom(tensor.name());
+    if (!isScalar(tensor) || !(tensor.name() == value || (from.size() == 1 && from[0] == value)))
+      continue;
+    if (std::optional<Numbers> numbers = program.numbersOf(tensor))
+      return numbers->values.front();
+  }
+  return std::nullopt;
+}
+
+/// Returns the only value of the exporter's own in a list; empty if it has none, or several.
+static StringRef ownValueIn(ArrayRef<std::string> from, const TracedProgram &program) {
+  StringRef found;
+  for (StringRef name : from)
+    if (!program.parameterNamed(name) && operationOf(name).empty()) {
+      if (!found.empty())
+        return "";
+      found = name;
+    }
+  return found;
+}
+
+/// Explains a number that the file has minus a parameter that it has, `1 - self.mu`: computed
+/// again, it gives the constant.
+Findings rules::byDifference(const Known &known, const FoldedValue &value) {
+  Findings findings;
+  int index;
+  if (value.first().op != "sub" || !isOf(known, value, index, isMadeByCode))
+    return findings;
+  std::optional<double> number =
+      recordedNumber(known.program, ownValueIn(value.from, known.program));
+  const Numbers *parameter = known.parameter(index).used ? known.numbersOf(index) : nullptr;
+  if (!number || !parameter || !value.numbers || parameter->shape != value.numbers->shape)
+    return findings;
+  for (auto [folded, own] : llvm::zip(value.numbers->values, parameter->values))
+    if (float(*number) - float(own) != float(folded))
+      return findings;
+  claimFunction(findings, known, value, index,
+                Expression::of("sub", Expression::ofNumber(*number), Expression::ofInput()));
+  return findings;
+}
+
+/// Returns the class of the module that a node is of.
+static std::string classOf(const NodeProto &node) {
+  auto classes = readClasses(node);
+  return classes.empty() ? "" : classes.back().second;
+}
+
+/// Returns the list of what a value was folded from, or of what a value of equal elements was, with
+/// which it was merged, and which a module of the same class reads: the same code made both.
+static ArrayRef<std::string> originsOf(const Known &known, const FoldedValue &value) {
+  if (!value.from.empty())
+    return value.from;
+  for (const FoldedValue &other : known.values)
+    if (other.first().initializer == value.first().initializer && !other.from.empty() &&
+        other.first().op == value.first().op && !classOf(*other.first().node).empty() &&
+        classOf(*other.first().node) == classOf(*value.first().node))
+      return other.from;
+  return {};
+}
+
 /// Explains the sum of a number and the only parameter of a module, as norms write their weight:
-/// `x * (1.0 + self.weight)`, or that parameter converted. The record has the operation and the
-/// parameter, and the number stands in the recorded line.
+/// `x * (1.0 + self.weight)`, or that parameter converted. The record has the operation, the
+/// parameter and the number.
 Findings rules::bySum(const Known &known, const FoldedValue &value) {
   Findings findings;
   const FoldedRead &read = value.first();
-  int index = onlyParameterOf(known, read.scope), listed;
-  std::string kind = operationOf(read.initializer->name());
-  bool isSum = read.op == "add" && kind == "add";
-  bool isWhole = isConversion(read.op) && isConversion(kind);
-  bool isOwn = value.from.empty() ||
-               (isOf(known, value, listed,
-                     [](StringRef kind) { return isMadeByCode(kind) || isConversion(kind); }) &&
-                listed == index);
-  if (!value.numbers || !(isSum || isWhole) || !isOwn || index < 0 || !known.isMissing(index))
+  int index = onlyParameterOf(known, read.scope);
+  ArrayRef<std::string> from = originsOf(known, value);
+  if (!value.numbers || index < 0 || !known.isMissing(index) ||
+      read.op != operationOf(read.initializer->name()))
     return findings;
-  if (isWhole) {
+  size_t parameters = 0, own = 0;
+  for (StringRef name : from) {
+    std::string kind = operationOf(name);
+    std::optional<size_t> target = known.program.parameterNamed(name);
+    if (target ? !value.from.empty() && int(*target) != index
+               : !kind.empty() && !isMadeByCode(kind) && !isConversion(kind))
+      return findings;
+    (target ? parameters : own) += target || kind.empty();
+  }
+  if (isConversion(read.op) && own == 0) {
     claimPart(findings, known, value, index,
               {value.numbers->shape.begin(), value.numbers->shape.end()});
     findings.claims.back().remark =
         messages::restoredFrom(read, known.parameter(index).name, false, "converted ");
     return findings;
   }
-  llvm::Regex sum("\\(([0-9]+\\.?[0-9]*) ?\\+ ?[A-Za-z_][A-Za-z_0-9]*\\." +
-                  lastOf(known.target(index)).str() + "(\\.float\\(\\))?\\)");
-  SmallVector<StringRef> groups;
-  double number = 0;
-  if (!sum.match(read.source, &groups) || groups[1].getAsDouble(number) ||
-      sum.match(read.source.substr(groups[0].end() - read.source.data())))
+  std::optional<double> summand = recordedNumber(known.program, ownValueIn(from, known.program));
+  if (read.op != "add" || parameters != 1 || own != 1 || !summand)
     return findings;
   InitialValue initial = valueOf(value);
   initial.initializer = nullptr;
   for (double element : value.numbers->values)
-    initial.values.push_back(element - number);
+    initial.values.push_back(element - *summand);
   findings.claim(Evidence::Operation, ValueClaim{size_t(index), std::move(initial)});
   claimFunction(findings, known, value, index,
-                Expression::of("add", Expression::ofNumber(number), Expression::ofInput()));
+                Expression::of("add", Expression::ofNumber(*summand), Expression::ofInput()));
   return findings;
 }

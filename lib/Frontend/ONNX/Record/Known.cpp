@@ -55,13 +55,6 @@ bool Known::haveEqualValues(size_t index, size_t other) const {
   return left && right && left->shape == right->shape && left->values == right->values;
 }
 
-std::vector<RemovedOperation> Known::hidden() const {
-  std::vector<RemovedOperation> all = removed;
-  for (const MergedPair &pair : pairs)
-    all.push_back({pair.name, readScope(*pair.reads.front().first).value_or("")});
-  return all;
-}
-
 bool onnx::areNested(StringRef a, StringRef b) {
   auto contains = [](StringRef outer, StringRef inner) {
     return outer.empty() || inner == outer ||

@@ -7,10 +7,6 @@
 
 namespace shale::onnx {
 
-/// Largest summand, and largest distance from 1 of a factor, with which the exporter removes an
-/// operation. Source: onnxscript's rewriter/_pattern_ir.py (Constant: abs_tol, rel_tol).
-inline constexpr double kTakenForZero = 1e-8, kTakenForOne = 1e-5;
-
 /// A read of a float initializer that no parameter explains: the exporter computed
 /// it from something that is no longer in the graph.
 struct FoldedRead : Use {
@@ -21,8 +17,8 @@ struct FoldedRead : Use {
   /// Whether an operation of a kind that is not known computed the value: it is not moved elements
   /// of a parameter.
   bool isComputed = false;
-  /// The module scope of the node that reads it, and the innermost line of source of that node.
-  std::string scope, source;
+  /// The module scope of the node that reads it.
+  std::string scope;
 
   /// Whether nothing is known about the operation that was folded last.
   bool isOpen() const { return op.empty() && !isComputed; }
@@ -43,18 +39,6 @@ struct FoldedValue {
   llvm::SmallVector<Place> places() const;
 };
 
-/// A read of a value in place of `name`, a sum, difference, product or quotient of that value that
-/// the exporter removed, since it changed nothing.
-struct RemovedRead {
-  const NodeProto *node;
-  int operand;
-  std::string name, scope, source;
-  const Operation *operation;
-  /// Whether the value read is one of the same kind with a constant operand: the exporter may have
-  /// merged `name` with it instead, where both constants are equal.
-  bool mayBeMerged;
-};
-
 /// The parameters found so far, and the questions that are open. Rules read it; only Decision
 /// changes it.
 struct Known {
@@ -70,14 +54,9 @@ struct Known {
   /// The scope of the operation of each read of a parameter as an argument, and whether it is an
   /// embedding.
   std::map<size_t, std::vector<std::pair<std::string, bool>>> readers;
-  /// Merged pairs of which it is open whose parameters the removed one reads.
-  std::vector<MergedPair> pairs;
-  /// Maps a module to another one whose operations were merged with its own.
-  llvm::StringMap<std::string> twins;
   /// Operations that the exporter removed. A missing parameter may be among their operands.
   std::vector<RemovedOperation> removed;
   std::vector<FoldedValue> values;
-  std::vector<RemovedRead> removedReads;
 
   const Parameter &parameter(size_t index) const { return found.list[index]; }
   llvm::StringRef target(size_t index) const { return program.target(index); }
@@ -91,8 +70,6 @@ struct Known {
   /// not have them.
   const Numbers *numbersOf(size_t index) const;
   bool haveEqualValues(size_t index, size_t other) const;
-  /// Returns the removed operations, and those of the open pairs.
-  std::vector<RemovedOperation> hidden() const;
 
 private:
   friend class Decision;
@@ -103,7 +80,7 @@ private:
 bool areNested(llvm::StringRef a, llvm::StringRef b);
 bool isConstant(const Numbers &numbers);
 
-/// Fills `values`, `removed` and `removedReads` from the reads that no parameter explains.
+/// Fills `values` and `removed` from the reads that no parameter explains.
 void readFolded(Known &known);
 
 } // namespace shale::onnx

@@ -68,16 +68,9 @@ std::string messages::mismatch(const Mismatch &mismatch) {
 
 // ---- what the exporter merged
 
-std::string messages::twinRead(const NodeProto &node, const Operation &reader,
-                               const Operation &maker) {
-  return nodeOf(node) + " of module '" + displayName(reader.scope) +
-         "' reads what the export computed for module '" + displayName(maker.scope) +
-         "', whose parameters have equal values, so it would train with the wrong parameters. " +
-         kRemedy.str();
-}
-
-std::string messages::mergedWithEqual(const MergedPair &pair, StringRef module, StringRef other) {
-  return nodeOf(*pair.reads.front().first) + " reads '%" + pair.name +
+std::string messages::mergedWithEqual(const NodeProto &node, StringRef name, StringRef module,
+                                      StringRef other) {
+  return nodeOf(node) + " reads '%" + displayName(name) +
          "', which the export merged with a node of module '" + displayName(module) +
          "': module '" + displayName(other) +
          "' has parameters of equal values, and the file does not have which of the two computes "
@@ -85,28 +78,10 @@ std::string messages::mergedWithEqual(const MergedPair &pair, StringRef module, 
          kRemedy.str();
 }
 
-static std::string merged(StringRef name, const llvm::Twine &what) {
-  return ("the export merged '" + displayName(name) + "' with another " + what + ". " + kRemedy)
-      .str();
-}
-
-std::string messages::mergedLoss(StringRef name) {
-  return merged(name, "loss of the same operands, and the file does not show whether their label "
-                      "smoothing is the same");
-}
-
-std::string messages::mergedDraw(StringRef name) {
-  return merged(name, "of the same operand, and each draws random numbers of its own");
-}
-
-std::string messages::mergedNorm(StringRef name) {
-  return merged(name, "batch normalization, in training, and the file does not show whether it "
-                      "normalizes by the batch, too");
-}
-
 std::string messages::mergedBehind(StringRef name, const NodeProto &behind, StringRef what) {
-  return merged(name, "operation behind " + nodeOf(behind) +
-                          ", and the file does not show whether both read " + what.str());
+  return "the export merged '" + displayName(name) + "' with another operation of " +
+         nodeOf(behind) + ", and the file does not show whether both read " + what.str() + ". " +
+         kRemedy.str();
 }
 
 // ---- where gradients stop
@@ -126,23 +101,21 @@ std::string messages::detachedInside(const NodeProto &node, const Operation &mak
 
 // ---- what the exporter removed or folded
 
-std::string messages::lostSum(const RemovedRead &read, size_t count) {
-  return nodeOf(*read.node) + " reads '" + displayName(read.node->input(read.operand)) +
-         "' where the model reads '%" + read.name + "' (" + read.source + ")" +
+std::string messages::readerOf(const MissingRead &read) {
+  return nodeOf(*read.read.first) + " reads '" + displayName(read.value()) + "'";
+}
+
+std::string messages::lostSum(const MissingRead &read, size_t count) {
+  return readerOf(read) + " where the model reads '%" + displayName(read.name) + "'" +
          (count > 1 ? ", and " + std::to_string(count - 1) + " more" : "") +
          ": the export removed a sum with a constant of at most 1e-8, and the constant is not in "
          "the file. Gradients near 0 depend on it. " +
          kRemedy.str();
 }
 
-std::string messages::mayHaveReadParameter(StringRef name, StringRef value, const RemovedRead *read,
-                                           StringRef parameter) {
-  std::string reader =
-      read ? "node '" + displayName(read->node->name()) + "' reads" : "the output is";
-  std::string source = read ? read->source : "";
-  return reader + " '" + displayName(value) + "' where the model has '%" + displayName(name) + "'" +
-         (source.empty() ? "" : " (" + displayName(source) + ")") +
-         ": the export removed an operation that changed nothing, and the file does not show "
+std::string messages::mayHaveReadParameter(StringRef reader, StringRef name, StringRef parameter) {
+  return reader.str() + " where the model has '%" + displayName(name) +
+         "': the export removed an operation that changed nothing, and the file does not show "
          "whether it read parameter '" +
          displayName(parameter) +
          "', from whose values 0 or 1 can come; training would leave that use out. " +
@@ -252,10 +225,10 @@ Repair messages::mergedForModules(const NodeProto &node, StringRef parameter) {
                      parameter.str() + "' again"};
 }
 
-Repair messages::computedAgain(const MergedPair &pair, StringRef module) {
-  return {pair.kept->nodes.back(), "'" + pair.name + "' of module '" + displayName(module) +
-                                       "', which the export merged with this node, is computed "
-                                       "again from its own parameters"};
+Repair messages::computedAgain(const NodeProto &kept, StringRef name, StringRef module) {
+  return {&kept, "'" + displayName(name) + "' of module '" + displayName(module) +
+                     "', which the export merged with this node, is computed again from its own "
+                     "parameters"};
 }
 
 Repair messages::tied(StringRef second, StringRef kept) {

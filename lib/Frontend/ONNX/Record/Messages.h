@@ -18,11 +18,10 @@ std::string noSuchForm(llvm::StringRef target);
 std::string mismatch(const Mismatch &mismatch);
 
 // Errors: what the exporter merged.
-std::string twinRead(const NodeProto &node, const Operation &reader, const Operation &maker);
-std::string mergedWithEqual(const MergedPair &pair, llvm::StringRef module, llvm::StringRef other);
-std::string mergedLoss(llvm::StringRef name);
-std::string mergedDraw(llvm::StringRef name);
-std::string mergedNorm(llvm::StringRef name);
+/// `name`: of the removed operation, which `node` reads. `module`, `other`: those that have the
+/// parameters.
+std::string mergedWithEqual(const NodeProto &node, llvm::StringRef name, llvm::StringRef module,
+                            llvm::StringRef other);
 /// `what`: "the same random numbers".
 std::string mergedBehind(llvm::StringRef name, const NodeProto &behind, llvm::StringRef what);
 
@@ -32,11 +31,12 @@ std::string detachedInside(const NodeProto &node, const Operation &maker);
 
 // Errors: what the exporter removed or folded.
 /// `count`: the number of such sums, of which `read` is the first.
-std::string lostSum(const RemovedRead &read, size_t count);
-/// `value` is read in place of the removed operation `name`, by `read`, or as an output if that is
-/// null.
-std::string mayHaveReadParameter(llvm::StringRef name, llvm::StringRef value,
-                                 const RemovedRead *read, llvm::StringRef parameter);
+std::string lostSum(const MissingRead &read, size_t count);
+/// Returns "node 'tanh' reads 'exp'".
+std::string readerOf(const MissingRead &read);
+/// `reader`: reads another value in place of the removed operation `name`.
+std::string mayHaveReadParameter(llvm::StringRef reader, llvm::StringRef name,
+                                 llvm::StringRef parameter);
 std::string lostProjection(llvm::StringRef parameter);
 /// `left`: constants or operations that may hide the parameters. `reader`: reads the first of these
 /// constants; null if they are operations.
@@ -61,7 +61,7 @@ Repair restoredFrom(const Use &use, llvm::StringRef parameter, bool transposed,
                     llvm::StringRef otherwise);
 Repair lostBias(const NodeProto &node, llvm::StringRef bias);
 Repair mergedForModules(const NodeProto &node, llvm::StringRef parameter);
-Repair computedAgain(const MergedPair &pair, llvm::StringRef module);
+Repair computedAgain(const NodeProto &kept, llvm::StringRef name, llvm::StringRef module);
 Repair tied(llvm::StringRef second, llvm::StringRef kept);
 /// For a parameter of which the graph reads a part: the program trains and writes this part only.
 Repair foldedPart(const FoldedValue &value, llvm::StringRef parameter,

@@ -20,19 +20,11 @@ struct Operation {
   std::string scope;
   std::vector<const NodeProto *> nodes;
   std::vector<Use> uses;
-  /// For a lerp of weight w: the reads of 1 - w, and the read of w.
-  std::vector<Use> complements;
-  std::optional<Use> weight;
   /// Whether its nodes have the form in which the exporter writes it.
   bool hasForm = false;
 
   /// Returns "lerp" for "aten.lerp.Tensor".
   llvm::StringRef kind() const;
-  /// Whether its nodes read a value, of the operation `maker`, under another name than its own: of
-  /// two equal operations, and maybe under its own name, too.
-  bool readsAlsoAs(llvm::StringRef name, llvm::StringRef value, llvm::StringRef maker) const;
-  /// Returns how often a node of it reads a value, and how often it names the value or its maker.
-  std::pair<size_t, size_t> readsOf(llvm::StringRef value, llvm::StringRef maker) const;
   /// Whether its nodes read arguments unchanged, perhaps in another layout. Of operations without a
   /// form.
   bool readsAsItIs() const;
@@ -42,10 +34,6 @@ struct Operation {
   /// Whether the exporter itself adds an operand: it exports aten.group_norm as an
   /// InstanceNormalization of ones and zeros, and a product and a sum that read the parameters.
   bool isOfExporter(const NodeProto &node, int operand) const;
-  /// Finds the two reads of a lerp's weight w. The exporter writes where(w < 0.5, x + w d, y - (1 -
-  /// w) d) with d = y - x, and folds w and 1 - w. Fills `weight`, and moves reads of 1 - w from
-  /// `uses` to `complements`.
-  void findComplements();
 };
 
 } // namespace shale::onnx

@@ -64,6 +64,14 @@ struct MergedOperation {
   llvm::DenseMap<const NodeProto *, size_t> lostBias;
 };
 
+/// A node reads a value under the name of an operation that the exporter merged with an equal one.
+struct MergedName {
+  std::pair<const NodeProto *, int> read;
+  std::string name;
+  const NodeProto *kept; // that computes the value
+  std::string target;    // of both operations
+};
+
 /// A repair of the graph, reported as a remark on the node.
 struct Repair {
   const NodeProto *node; // null: the whole graph
@@ -82,6 +90,7 @@ struct Parameters {
   /// Merged operations, and the index of the one that is read, by node and operand.
   std::vector<MergedOperation> merged;
   std::map<std::pair<const NodeProto *, int>, size_t> readsOfMerged;
+  std::vector<MergedName> mergedNames;
   /// Operations that the exporter removed, by the node and the operand that read the result. The
   /// importer computes them again.
   std::map<std::pair<const NodeProto *, int>, Expression> restored;

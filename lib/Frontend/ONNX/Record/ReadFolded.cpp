@@ -33,8 +33,7 @@ static std::vector<FoldedRead> unexplainedReads(Known &known) {
   auto add = [&](const Use &use, StringRef name, StringRef scope, const std::string &op,
                  bool isComputed) {
     // An initializer has its value's name, unless it was merged with another one.
-    reads.push_back(
-        {use, name.str(), op, isComputed, scope.str(), readSourceText(*use.node).str()});
+    reads.push_back({use, name.str(), op, isComputed, scope.str()});
   };
   llvm::StringSet<> others; // initializers of other types
   for (const TensorProto &tensor : program.graph().initializer())
@@ -83,9 +82,6 @@ static std::vector<FoldedRead> unexplainedReads(Known &known) {
     dropComputed(program, operation, names);
     auto takeName = [&](const Use &use, size_t uses) -> StringRef {
       auto own = llvm::find(names, StringRef(use.initializer->name()));
-      if (operation.weight && operation.weight->node == use.node &&
-          operation.weight->operand == use.operand)
-        own = llvm::find(names, operation.fx.args.back());
       if (own == names.end() && (names.size() != 1 || uses > 1))
         return "";
       StringRef name = own != names.end() ? *own : names.front();
@@ -137,22 +133,6 @@ static std::vector<std::string> originsOf(const TracedProgram &program, const Fo
   return from;
 }
 
-/// Returns the reads of values in place of results of removed operations.
-static std::vector<RemovedRead> removedReadsOf(const Known &known) {
-  std::vector<RemovedRead> reads;
-  const TracedProgram &program = known.program;
-  for (const Operation &operation : program.operations())
-    for (const NodeProto *node : operation.nodes)
-      for (int i = 0; i < node->input_size(); ++i) {
-        StringRef name = program.removedName(operation, *node, i);
-        if (words::is(operationOf(name), words::Trait::IsRemoved) &&
-            !known.found.readsOfMerged.count({node, i}))
-          reads.push_back({node, i, name.str(), operation.scope, readSourceText(*node).str(),
-                           &operation, program.readsConstant(node->input(i), operationOf(name))});
-      }
-  return reads;
-}
-
 void onnx::readFolded(Known &known) {
   for (FoldedRead &read : unexplainedReads(known)) {
     if (known.options.constants.contains(read.initializer->name()))
@@ -168,5 +148,4 @@ void onnx::readFolded(Known &known) {
                                              originsOf(known.program, read)});
     same->reads.push_back(std::move(read));
   }
-  known.removedReads = removedReadsOf(known);
 }

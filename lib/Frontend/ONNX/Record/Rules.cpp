@@ -16,19 +16,18 @@ using llvm::StringRef;
 
 namespace {
 
-// A rule is applied to the whole program, or one operation, listed parameter, folded value
-// or merged pair after the other.
+// A rule is applied to the whole program, or one operation, listed parameter or folded value
+// after the other.
 using OfProgram = Findings (*)(const Known &);
 using OfOperation = Findings (*)(const Known &, const Operation &);
 using OfParameter = Findings (*)(const Known &, size_t);
 using OfValue = Findings (*)(const Known &, const FoldedValue &);
-using OfPair = Findings (*)(const Known &, const MergedPair &);
 /// No rule: reads what later rules are asked about.
 using Reading = void (*)(Known &);
 
 struct Rule {
   StringRef name;
-  std::variant<OfProgram, OfOperation, OfParameter, OfValue, OfPair, Reading> run;
+  std::variant<OfProgram, OfOperation, OfParameter, OfValue, Reading> run;
 };
 
 } // namespace
@@ -44,14 +43,10 @@ static const Rule kRules[] = {
     {"without-record", rules::withoutRecord},
     {"detached", rules::detached},
     {"shared-stops", rules::sharedStops},
-    {"indistinct", rules::indistinct},
-    {"merged-pairs", rules::mergedPairs},
-    {"split-pair", rules::splitPair},
     {"tied-by-module", rules::tiedByModule},
     {"shared-table", rules::sharedTable},
     {"tied-bias", rules::tiedBias},
     {"", readFolded},
-    {"made-by-code", rules::madeByCode},
     {"by-name", rules::byName},
     {"by-origin", rules::byOrigin},
     {"by-part", rules::byPart},
@@ -60,11 +55,8 @@ static const Rule kRules[] = {
     {"by-difference", rules::byDifference},
     {"by-sum", rules::bySum},
     {"by-merged", rules::byMerged},
-    {"complements", rules::complements},
-    {"split-restored-pair", rules::splitRestoredPair},
-    {"tied-by-use", rules::tiedByUse},
+    {"merged", rules::merged},
     {"removed-sums", rules::removedSums},
-    {"open-pairs", rules::openPairs},
     {"lost-parameters", rules::lostParameters},
     {"folded-constants", rules::foldedConstants},
     {"neutral-operand", rules::neutralOperand},
@@ -123,19 +115,6 @@ private:
           decision.take(rule(known, value));
       });
   }
-  /// A pair that is settled is open no longer. Others may be settled when more is known.
-  void ask(OfPair) {
-    forEach<OfPair>([&](OfPair rule) {
-      std::vector<MergedPair> open;
-      for (MergedPair &pair : known.pairs) {
-        Findings findings = rule(known, pair);
-        if (!findings.isSettled && (findings.waits || !pair.isGuess))
-          open.push_back(pair);
-        decision.take(std::move(findings));
-      }
-      known.pairs = std::move(open);
-    });
-  }
   void ask(Reading) {
     forEach<Reading>([&](Reading reading) { reading(known); });
   }
@@ -183,4 +162,8 @@ void onnx::findBySignature(Model &model, const ParameterOptions &options, Parame
   Known known(program, options, out);
   known.isAlias.assign(out.list.size(), false);
   Inquiry(known).run();
+  for (const MissingRead &read : program.missingReads())
+    if (read.isMerged())
+      out.mergedNames.push_back(
+          {read.read, read.name.str(), program.nodeOf(read.value()), read.maker->fx.target});
 }

@@ -33,21 +33,15 @@ Findings withoutRecord(const Known &known);
 Findings detached(const Known &known);
 Findings sharedStops(const Known &known);
 
-// Operations that the exporter merged (Merged.cpp, Indistinct.cpp).
-Findings indistinct(const Known &known);
-Findings mergedPairs(const Known &known);
-Findings splitPair(const Known &known, const MergedPair &pair);
-Findings splitRestoredPair(const Known &known, const MergedPair &pair);
-Findings openPairs(const Known &known);
+// Operations that the exporter merged (Merged.cpp).
+Findings merged(const Known &known);
 
 // Second names of tied parameters (Tied.cpp).
 Findings tiedByModule(const Known &known, size_t parameter);
 Findings sharedTable(const Known &known, size_t parameter);
 Findings tiedBias(const Known &known, size_t parameter);
-Findings tiedByUse(const Known &known, size_t parameter);
 
 // Constants that the exporter computed from parameters (Folded.cpp, FoldedByOperation.cpp).
-Findings madeByCode(const Known &known, const FoldedValue &value);
 Findings byName(const Known &known, const FoldedValue &value);
 Findings byOrigin(const Known &known, const FoldedValue &value);
 Findings byPart(const Known &known, const FoldedValue &value);
@@ -56,14 +50,13 @@ Findings byFunction(const Known &known, const FoldedValue &value);
 Findings byMerged(const Known &known, const FoldedValue &value);
 Findings byDifference(const Known &known, const FoldedValue &value);
 Findings bySum(const Known &known, const FoldedValue &value);
-Findings complements(const Known &known);
 
 // Conditions and indices that the exporter computed from parameters (Chosen.cpp).
 Findings chosenConstants(const Known &known);
 Findings chosenBranches(const Known &known);
 Findings mergedChoices(const Known &known);
 
-// Sums that the exporter removed (Removed.cpp), and what may have read a parameter (Neutral.cpp).
+// Operations that the exporter removed (Removed.cpp).
 Findings removedSums(const Known &known);
 Findings neutralOperand(const Known &known);
 

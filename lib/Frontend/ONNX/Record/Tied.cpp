@@ -51,29 +51,6 @@ Findings rules::tiedByModule(const Known &known, size_t index) {
   return tie(known, index, found);
 }
 
-/// The same if everything else is explained: it is a name of the only parameter that both an
-/// embedding and another operation read.
-Findings rules::tiedByUse(const Known &known, size_t index) {
-  bool isExplained =
-      llvm::all_of(known.values, [](const FoldedValue &value) { return value.isExplained; });
-  if (!isExplained || !known.hidden().empty() || !known.isMissing(index) ||
-      !StringRef(known.parameter(index).name).ends_with("weight"))
-    return {};
-  StringRef module = moduleOf(known.target(index));
-  SmallVector<size_t> found;
-  for (const auto &[other, list] : known.readers) {
-    bool looksUp = llvm::any_of(list, [](auto &reader) { return reader.second; });
-    // A head without a module call of its own is computed by its parent module.
-    bool multiplies = llvm::any_of(
-        list, [&](auto &reader) { return !reader.second && reader.first == moduleOf(module); });
-    if (looksUp && multiplies)
-      found.push_back(other);
-  }
-  if (found.size() == 1 && !known.parameter(found.front()).isParameter)
-    return {};
-  return tie(known, index, found);
-}
-
 /// Finds tables that several modules share. The module that encloses them creates a module for the
 /// table first (`model.shared`), gives its weight to parts of others (`model.encoder.embed_tokens`,
 /// `model.decoder.embed_tokens`), and never calls it. Two of these have to be known as names of one

@@ -29,6 +29,7 @@ TracedProgram::TracedProgram(Model &model, const ParameterOptions &options)
   parseOperations();
   parseNames();
   fitForms(options);
+  findMissing();
 }
 
 void TracedProgram::parseOperations() {
@@ -51,10 +52,8 @@ void TracedProgram::parseOperations() {
           constant && !operation.isOfExporter(node, i))
         operation.uses.push_back({&node, i, constant});
   }
-  for (Operation &operation : all) {
-    operation.findComplements();
+  for (const Operation &operation : all)
     fitter.add(operation);
-  }
 }
 
 void TracedProgram::parseNames() {
@@ -141,23 +140,6 @@ bool TracedProgram::mayHideParameter(StringRef name) const {
          !name.contains(words::kSize) && !isFolded(name);
 }
 
-StringRef TracedProgram::removedName(const Operation &operation, const NodeProto &node,
-                                     int operand) const {
-  const std::string &read = node.input(operand);
-  const Operation *maker = makerOf(read);
-  auto isNamed = [&](StringRef name) { return llvm::is_contained(operation.fx.args, name); };
-  if (maker == &operation || initializer(read) || !has(read) || isNamed(read) ||
-      (maker && isNamed(maker->fx.name)))
-    return "";
-  SmallVector<StringRef> missing = missingNames(operation);
-  llvm::erase_if(missing, [&](StringRef name) { return isFolded(name); });
-  if (const FormFitter::Meaning *meaning = meaningOf(node, operand)) {
-    auto *name = llvm::find(missing, StringRef(meaning->value));
-    return name == missing.end() ? "" : *name;
-  }
-  return missing.size() == 1 ? missing.front() : "";
-}
-
 llvm::StringSet<> TracedProgram::unnamedInputs(const Operation &operation) const {
   llvm::StringSet<> own, computed;
   for (const NodeProto *node : operation.nodes)
@@ -191,14 +173,6 @@ bool TracedProgram::isInnerValue(const Operation &operation, StringRef value) co
          });
 }
 
-bool TracedProgram::readsFrom(const NodeProto &node,
-                              llvm::function_ref<bool(const NodeProto &)> is) const {
-  return llvm::any_of(node.input(), [&](const std::string &input) {
-    const NodeProto *maker = nodeOf(input);
-    return maker && is(*maker);
-  });
-}
-
 llvm::SmallSetVector<const Operation *, 4>
 TracedProgram::operationsOfCall(const Operation &last) const {
   llvm::SmallSetVector<const Operation *, 4> found;
@@ -210,24 +184,6 @@ TracedProgram::operationsOfCall(const Operation &last) const {
           if (const Operation *maker = makerOf(name); maker && maker->scope == last.scope)
             found.insert(maker);
   return found;
-}
-
-bool TracedProgram::isNumberMissing(StringRef name) const {
-  std::set<int64_t> numbers;
-  for (const auto &one : known)
-    if (operationOf(one.getKey()) == operationOf(name))
-      numbers.insert(numberOf(one.getKey()));
-  int64_t own = numberOf(name), count = std::distance(numbers.upper_bound(own), numbers.end());
-  return !numbers.empty() && *numbers.rbegin() - own > count;
-}
-
-bool TracedProgram::readsConstant(StringRef value, StringRef kind) const {
-  const Operation *maker = makerOf(value);
-  return maker && (maker->kind() == kind || operationOf(maker->fx.name) == kind) &&
-         llvm::any_of(maker->nodes, [&](const NodeProto *node) {
-           return llvm::any_of(node->input(),
-                               [&](const std::string &name) { return initializer(name); });
-         });
 }
 
 bool TracedProgram::isUnboundedAtZero(const Operation &operation) const {

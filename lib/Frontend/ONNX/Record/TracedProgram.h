@@ -30,6 +30,26 @@ struct Mismatch {
   Difference difference; // else
 };
 
+/// A node reads a value under a name that the record has and the graph has not.
+struct MissingRead {
+  /// What became of the operation of that name.
+  enum class Kind {
+    Folded,  // into the constant that is read
+    Merged,  // with an equal operation, whose result is read
+    Removed, // since it changes nothing: one of its operands is read
+  };
+  const Operation *operation; // that reads
+  Place read;
+  llvm::StringRef name;
+  const Operation *maker; // of the value that is read; null if it is an input or a constant
+  Kind kind;
+  /// Whether it is a sum or a product that was removed, or that may have been instead of merged.
+  bool mayBeRemoved;
+
+  bool isMerged() const { return kind == Kind::Merged; }
+  const std::string &value() const { return read.first->input(read.second); }
+};
+
 /// The traced program as far as the file has it. It does not change once it is parsed.
 class TracedProgram {
 public:
@@ -101,9 +121,11 @@ public:
   bool mayHideParameter(llvm::StringRef name) const;
   /// Returns the names that an operation has for its operands and that no value of the graph has.
   llvm::SmallVector<llvm::StringRef> missingNames(const Operation &operation) const;
-  /// Returns the name that an operation has for an operand of one of its nodes, where no node has a
-  /// value of that name; empty if it is not certain.
-  llvm::StringRef removedName(const Operation &operation, const NodeProto &node, int operand) const;
+  /// The reads under names that the graph has not, in the order of the graph.
+  llvm::ArrayRef<MissingRead> missingReads() const { return missing; }
+  /// Returns such a read; null if a node reads an operand under its own name, or if the file does
+  /// not show under which one.
+  const MissingRead *missingRead(const NodeProto &node, int operand) const;
   /// Returns the values of other nodes that an operation reads but its record does not name.
   llvm::StringSet<> unnamedInputs(const Operation &operation) const;
   /// Whether an operation reads the value of this name.
@@ -111,15 +133,9 @@ public:
   /// Whether a value that an operation reads is no result of its maker: one that the maker's nodes
   /// share with this operation's, as the exporter merged them.
   bool isInnerValue(const Operation &operation, llvm::StringRef value) const;
-  /// Whether a node reads what such a node made.
-  bool readsFrom(const NodeProto &node, llvm::function_ref<bool(const NodeProto &)> is) const;
   /// Returns `last` and the operations of its module that it is computed from, for example all
   /// operations of a norm.
   llvm::SmallSetVector<const Operation *, 4> operationsOfCall(const Operation &last) const;
-  /// Whether a later operation of the same kind is not in the graph.
-  bool isNumberMissing(llvm::StringRef name) const;
-  /// Whether a value is the result of an operation of this kind that reads a float initializer.
-  bool readsConstant(llvm::StringRef value, llvm::StringRef kind) const;
   /// Whether the derivative of an operation, or of one that reads its result moved, is unbounded
   /// near an operand of 0.
   bool isUnboundedAtZero(const Operation &operation) const;
@@ -130,6 +146,10 @@ private:
   void parseOperations();
   void parseNames();
   void fitForms(const ParameterOptions &options);
+  void findMissing();
+  bool hasLostReader(const Operation &operation) const;
+  llvm::StringRef nameOf(const Operation &operation, const NodeProto &node, int operand,
+                         llvm::ArrayRef<llvm::StringRef> names) const;
   Fit fitValue(llvm::StringRef name, llvm::StringRef operand);
   bool isPartOfSplit(llvm::StringRef value) const;
   std::optional<Difference> unnamedRead(const Operation &operation) const;
@@ -147,6 +167,8 @@ private:
   /// Indices into `all`, by "%name".
   llvm::StringMap<size_t> byName;
   std::optional<Mismatch> firstMismatch;
+  std::vector<MissingRead> missing;
+  std::map<Place, size_t> missingAt; // indices into `missing`
   llvm::StringSet<> known, inputs, folded;
   /// The modules of operations, and those around them.
   llvm::StringSet<> scopes;

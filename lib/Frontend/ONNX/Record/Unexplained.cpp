@@ -34,7 +34,7 @@ Findings rules::lostParameters(const Known &known) {
   Findings findings;
   if (std::optional<size_t> index = lostProjection(known))
     return Findings::error(messages::lostProjection(known.parameter(*index).name));
-  std::vector<RemovedOperation> hidden = known.hidden();
+  const std::vector<RemovedOperation> &hidden = known.removed;
   std::vector<std::string> lost, unused, left;
   const NodeProto *reader = nullptr; // of the first constant
   for (size_t index = 0; index < known.found.list.size(); ++index) {

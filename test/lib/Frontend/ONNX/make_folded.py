@@ -36,6 +36,14 @@ def times(constant, values, name, source, scope="", target="w", parameters=None,
     return build(parameters or ["p", target], [given] + ([floats(constant, [len(values)] if dims is None else dims, values)] if values else []) + list(more), nodes)
 
 
+def recorded_sum(number=1.0, name="add_1"):
+    """The product by 1 + n.weight. The list of the sum has the weight and val_0, and val_1 is val_0 in another type."""
+    nodes = [node("Mul", ["x", "add_1"], ["y"], "scale", meta=fx("y", "aten.mul.Tensor", f"%x, %{name}", "n"))]
+    folded = [value(constant, [4] if constant == "add_1" else [], meta={"pkg.onnxscript.optimizer.folded_from": names})
+              for constant, names in (("add_1", "['n.weight', 'val_0']"), ("val_1", "['val_0']"))]
+    return build(["n.weight"], [floats("add_1", [4], [1.5, 1.0, 0.5, 2.0])] + ([floats("val_1", [], [number])] if number else []), nodes, values=folded)
+
+
 def norms(line):
     """Two norms of x with equal weights. The exporter kept one node."""
     weights = [floats("b.ln_1.weight", [4], [1.0] * 4), floats("b.ln_1.bias", [4], [0.0] * 4)]
@@ -287,16 +295,6 @@ def shared_table(names):
     return build(names, [floats("head.weight", [4], VALUES)], nodes)
 
 
-def applied_head(name):
-    """y = F.linear(tanh(emb(x)), head.weight) in the model itself: it never calls the head, which it lists first and whose weight is that of emb. torch.export
-    keeps the last name of a tied parameter. `name`: the head's weight."""
-    linear = fx("y", "aten.linear.default", "%tanh, %p_emb_weight", source="return F.linear(h, self.head.weight)")
-    nodes = [node("Gather", ["emb.weight", "x"], ["embedding"], "look", meta=fx("embedding", "aten.embedding.default", "%p_emb_weight, %x", "emb"), axis=0),
-             node("Tanh", ["embedding"], ["tanh"], "tanh", meta=fx("tanh", "aten.tanh.default", "%embedding")),
-             node("Transpose", ["emb.weight"], ["val_0"], "turn", meta=linear, perm=[1, 0]), node("MatMul", ["tanh", "val_0"], ["y"], "linear", meta=linear)]
-    return build([name, "emb.weight"], [floats("emb.weight", [3, 2], [0.1 * i for i in range(6)])], nodes, data=INT64)
-
-
 BOTH = "y = torch.tanh(self.ln_1(x)) * torch.sigmoid(self.ln_2(x))"
 
 
@@ -360,6 +358,8 @@ CASES = {
     "one-minus": lambda f: times("sub", NEGATED, "sub", "", parameters=["p"]),
     "negative-exp": lambda f: times("neg", [-math.exp(v) for v in VALUES], "neg", "", parameters=["p"]),
     "source": lambda f: times("add_1", [1.5, 1.0, 0.5, 2.0], "add_1", "y = y * (1.0 + self.weight.float())", "n", "n.weight"),
+    "recorded-sum": lambda f: recorded_sum(),
+    "unrecorded-sum": lambda f: recorded_sum(None),
     "source-half": lambda f: times("div", [1.5, 1.25, 0.5, 2.0], "div", "x = x * (self.w / 2)"),
     "source-other": lambda f: times("add_1", [1.5, 1.0, 0.5, 2.0], "add_1", "return x * (1 + self.other)"),
     "embedding": lambda f: times("embedding_1", [math.sin(i * i) for i in range(12)], "embedding_1", "h = x + position_embeds", target="wpe.weight", dims=[3, 4]),
@@ -378,12 +378,9 @@ CASES = {
     "shared-table": lambda f: shared_table(["m.table.weight", "m.encoder.table.weight", "m.decoder.table.weight", "head.weight"]),
     "shared-table-last": lambda f: shared_table(["m.encoder.table.weight", "m.decoder.table.weight", "m.table.weight", "head.weight"]),
     "shared-table-elsewhere": lambda f: shared_table(["n.table.weight", "m.encoder.table.weight", "m.decoder.table.weight", "head.weight"]),
-    "applied-head": lambda f: applied_head("head.weight"),
-    "applied-head-elsewhere": lambda f: applied_head("m.head.weight"),
     "merged-scales": lambda f: merged_scales(),
     "merged-conversions": lambda f: merged_scales(converts=True),
     "merged-gains": merged_gains,
-    "merged-scales-detached": lambda f: merged_scales(BOTH.replace("self.ln_2(x)", "self.ln_2(z)")),
     "detached": detached,
     "head-bias": lambda f: head_bias(True),
     "own-bias": lambda f: head_bias(False),

@@ -22,15 +22,6 @@ def removed(values=ONES, name="mul_1", scope="", classes=None, users=1, reader="
     return build([p], [floats(p, [4], values)], nodes)
 
 
-def merged():
-    """y = tanh(exp(x p)) + sigmoid(exp(x p)), of two equal exponentials. The record has no reader of the product beside them."""
-    nodes = [node("Mul", ["x", "p"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p", source="h = x * self.p")),
-             node("Add", ["mul", "x"], ["add"], "add", meta=fx("add", "aten.add.Tensor", "%mul, %x", source="h = h + x")),
-             node("Tanh", ["add"], ["tanh"], "tanh", meta=fx("tanh", "aten.tanh.default", "%add", source="h = torch.tanh(h)")),
-             node("Exp", ["add"], ["y"], "exp", meta=fx("y", "aten.exp.default", "%mul_1", source="return h.exp()"))]
-    return build(["p"], [floats("p", [4], ONES)], nodes)
-
-
 def output():
     """The loss is an output under the name of a product."""
     nodes = [node("Mul", ["x", "p"], ["y"], "mul", meta=fx("y", "aten.mul.Tensor", "%x, %p_p"))]
@@ -64,13 +55,11 @@ CASES = {
     "total": lambda f: removed([0.1, 0.2, 0.3, 0.4]),
     "other-values": lambda f: removed(VALUES),
     "own-class": lambda f: removed(scope="norm", classes=["Model", "model.Norm"]),
-    "merged": lambda f: merged(),
     "shipped-class": lambda f: removed(scope="norm", classes=["Model", "torch.nn.modules.normalization.RMSNorm"]),
     "output": lambda f: output(),
     "passed": lambda f: passed(),
     "matrix": lambda f: passed((1, 4)),
     "caller": lambda f: passed((1, 4), ("layer", "")),
-    "called-twice": lambda f: passed((1, 4), steps=("h = h.exp()", "h = h.exp()")),
     "norms": lambda f: norms("%times_b"),
     "all-norms": lambda f: norms("%mul_1"),
 }
