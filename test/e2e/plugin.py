@@ -40,7 +40,7 @@ TAKEN = """
 #include "shale/Plugin.h"
 const shale::PluginInfo *shaleGetPlugin() {
   static const shale::PluginInfo info = {SHALE_ABI, "taken", "1", nullptr, nullptr, [](shale::onnx::HandlerRegistry &registry) {
-    registry.add("", "Relu", 1, [](shale::onnx::Node &node) { return node.error("never"); });
+    registry.add("", "Relu", 1, [](shale::onnx::Node &node) -> mlir::LogicalResult { return node.error("never"); });
   }, nullptr};
   return &info;
 }
