@@ -311,4 +311,169 @@ class AdaptedGPT(Adapted):
         return peft.get_peft_model(model, peft.LoraConfig(r=4, target_modules=["c_attn"], modules_to_save=["ln_f"], task_type="CAUSAL_LM"))
 
 
+# Rows that a mask chooses, and operators that PyTorch's exporter lacks
+
+class Chosen(Language):
+    """Only masked positions reach the head, and only those with a label the second loss."""
+
+    @staticmethod
+    def batch(g, step):
+        return {"tokens": tokens_of(g), "labels": tokens_of(g), "masked": torch.rand(BATCH, LENGTH, generator=g) < 0.4}
+
+    def forward(self, tokens, labels, masked):
+        x = self.hidden(tokens)
+        rows, counts = x[masked], labels != 0
+        regression = F.mse_loss(rows.mean(-1), labels[masked].float() / VOCABULARY)
+        return F.cross_entropy(self.head(rows), labels[masked]) + regression + 0.1 * self.head(x)[counts].square().mean() + rows[:, 0].sum() * 0.01
+
+
+class LoopedExperts(Language):
+    """The loop over experts of Mixtral, with where() and index_add_()."""
+
+    def __init__(self):
+        super().__init__()
+        self.gate, self.experts = nn.Linear(WIDTH, 4), nn.ModuleList(nn.Sequential(nn.Linear(WIDTH, 48), nn.SiLU(), nn.Linear(48, WIDTH)) for _ in range(4))
+
+    def route(self, x):
+        weights, chosen = torch.topk(F.softmax(self.gate(x), dim=1), 2, dim=-1)
+        return weights / weights.sum(-1, keepdim=True), chosen
+
+    def experts_of(self, x):
+        weights, chosen = self.route(x)
+        out, mask = torch.zeros_like(x), F.one_hot(chosen, 4).permute(2, 1, 0)
+        for at, expert in enumerate(self.experts):
+            which, token = torch.where(mask[at])
+            if token.shape[0] == 0:
+                continue
+            rows = expert(x[None, token].reshape(-1, WIDTH)) * weights[token, which, None]
+            out.index_add_(0, token, rows.to(x.dtype))
+        return out
+
+    def forward(self, tokens, labels):
+        x = self.hidden(tokens)
+        return self.loss(x + self.experts_of(x.flatten(0, 1)).view_as(x), labels)
+
+
+class HitExperts(LoopedExperts):
+    """A loop over the experts that have tokens."""
+
+    def experts_of(self, x):
+        weights, chosen = self.route(x)
+        out, mask = torch.zeros_like(x), F.one_hot(chosen, 4).permute(2, 1, 0)
+        for expert in torch.greater(mask.sum(dim=(-1, -2)), 0).nonzero():
+            which, token = torch.where(mask[expert[0]])
+            out.index_add_(0, token, self.experts[expert[0]](x[token]) * weights[token, which, None])
+        return out
+
+
+class WrittenExperts(LoopedExperts):
+    """Each token goes to one expert, whose result is written to its place."""
+
+    def experts_of(self, x):
+        best, chosen = F.softmax(self.gate(x), dim=1).max(-1)
+        out, other = torch.zeros_like(x), torch.zeros_like(x)
+        for at, expert in enumerate(self.experts):
+            mine = chosen == at
+            out[mine] = expert(x[mine]) * best[mine, None]
+            token, = torch.where(mine)
+            other[token] = torch.tanh(expert(x[token]))
+        return out + other
+
+
+class GroupedExperts(LoopedExperts):
+    """Products of grouped experts, of rows in the order of their experts."""
+
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = nn.Parameter(torch.randn(4, WIDTH, 48) * 0.1), nn.Parameter(torch.randn(4, 48, WIDTH) * 0.1)
+        self.experts = None
+
+    def experts_of(self, x):
+        weights, chosen = self.route(x)
+        order = chosen.flatten().argsort(stable=True)
+        ends = torch.bincount(chosen.flatten(), minlength=4).cumsum(0).to(torch.int32)
+        rows = torch._grouped_mm(F.silu(torch._grouped_mm(x[order // 2], self.up, offs=ends)), self.down, offs=ends)
+        return torch.zeros_like(x).index_add(0, order // 2, rows * weights.flatten()[order, None])
+
+
+class Mixtral(Padded):
+    @classmethod
+    def make(cls):
+        return transformer("mixtral", num_key_value_heads=2, num_local_experts=4, num_experts_per_tok=2, output_router_logits=True)
+
+
+class MixtralEager(Padded):
+    """The loop over experts of transformers."""
+
+    @classmethod
+    def make(cls):
+        model = Mixtral.make()
+        model.config._experts_implementation = "eager"
+        return model
+
+
+class Ranked(Language):
+    """A stable sort, and positions that start again with each document of a row."""
+
+    def __init__(self):
+        super().__init__()
+        self.positions = nn.Embedding(LENGTH, WIDTH)
+
+    @staticmethod
+    def batch(g, step):
+        return {"tokens": tokens_of(g), "documents": (torch.rand(BATCH, LENGTH, generator=g) < 0.2).long().cumsum(-1), "labels": tokens_of(g)}
+
+    def forward(self, tokens, documents, labels):
+        place = torch.arange(LENGTH)
+        starts = torch.cat([torch.ones_like(documents[:, :1], dtype=torch.bool), documents[:, 1:] != documents[:, :-1]], 1)
+        x = self.embedding(tokens) + self.positions(place - torch.where(starts, place, 0).cummax(-1).values)
+        for block in self.blocks:
+            x = block(x, (documents[:, None, :] == documents[:, :, None]).tril()[:, None])
+        scores, order = torch.sort(self.head(x).mean(-1), dim=-1, descending=True, stable=True)
+        return self.loss(self.norm(x), labels) + ((scores - labels.gather(1, order) / VOCABULARY).square() / (place + 1)).mean()
+
+
+class Rotated(Language):
+    """Rotary positions as complex numbers."""
+
+    def __init__(self):
+        super().__init__(0)
+        self.qkv = nn.Linear(WIDTH, 3 * WIDTH)
+
+    def rotated(self, x):
+        angles = torch.outer(torch.arange(x.shape[1]).float(), 1e4 ** (-torch.arange(4) / 4))
+        turned = torch.view_as_complex(x.float().unflatten(-1, (-1, 2))) * torch.polar(torch.ones_like(angles), angles)[None, :, None]
+        return torch.view_as_real(turned).flatten(3).type_as(x).transpose(1, 2)
+
+    def forward(self, tokens, labels):
+        q, k, v = (one.unflatten(-1, (4, 8)) for one in self.qkv(self.embedding(tokens)).chunk(3, -1))
+        y = F.scaled_dot_product_attention(self.rotated(q), self.rotated(k), v.transpose(1, 2), is_causal=True)
+        return self.loss(self.norm(y.transpose(1, 2).flatten(2)), labels)
+
+
+class Itemized(Language):
+    """Divides by the value of the loss."""
+
+    def forward(self, tokens, labels):
+        loss = super().forward(tokens, labels)
+        return loss / loss.item() + loss
+
+
+class Penalized(Case):
+    """A loss with a gradient in it."""
+
+    def __init__(self):
+        super().__init__()
+        self.critic = nn.Sequential(nn.Linear(8, 16), nn.Softplus(), nn.Linear(16, 1))
+
+    @staticmethod
+    def batch(g, step):
+        return {"real": torch.randn(BATCH, 8, generator=g), "made": torch.randn(BATCH, 8, generator=g)}
+
+    def forward(self, real, made):
+        x = ((real + made) / 2).requires_grad_(True)
+        gradient, = torch.autograd.grad(self.critic(x).sum(), x, create_graph=True)
+        return self.critic(made).mean() - self.critic(real).mean() + 10 * (gradient.norm(dim=1) - 1).square().mean()
+
+
 CLASSES = [one for one in list(globals().values()) if isinstance(one, type) and issubclass(one, Case) and one not in (Case, Language)]

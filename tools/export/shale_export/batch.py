@@ -165,9 +165,8 @@ def loss_of(module, values, what, gradients=False):
     """The loss of a batch. `what`: what the values are, RANDOM or GIVEN. With `gradients`, the caller keeps the module's buffers until after the
     backward pass."""
     try:
-        with torch.set_grad_enabled(gradients):
-            with contextlib.nullcontext() if gradients else same_buffers(module):
-                found = module(*(value.clone() for value in values.values()))
+        with contextlib.nullcontext() if gradients else same_buffers(module):
+            found = module(*(value.clone() for value in values.values()))
     except Failure:
         raise
     except Exception as error:  # any exception of the module
@@ -178,4 +177,6 @@ def loss_of(module, values, what, gradients=False):
         raise Failure(DATA, f"the module returns {type(found).__name__}, not a scalar loss")
     if not torch.isfinite(found):
         raise Failure(DATA, f"the module's loss on {what} is {found.item()}{ADVICE[what]}")
+    if not found.requires_grad:
+        raise Failure(DATA, "the loss depends on no parameter that requires a gradient: there is nothing to train. Is it computed under torch.no_grad(), or detached?")
     return found

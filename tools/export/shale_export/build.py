@@ -1,5 +1,6 @@
 """The module that is exported: a model of transformers or a user's own, with the loss inside, and its inputs."""
 import contextlib
+import functools
 import inspect
 import json
 import pathlib
@@ -7,7 +8,7 @@ import pathlib
 import torch
 from torch import nn
 
-from . import given, result, unwrap
+from . import given, operators, result, rows, unwrap
 from .arguments import Arguments, parameters_of
 from .cli import DATA, NO_INPUT, USAGE, Failure, brief, libraries, note, place_in
 from .find import find_own
@@ -29,6 +30,26 @@ def wrap(model, names, call):
     return Training()
 
 
+@contextlib.contextmanager
+def rewritten(built):
+    """The module computes in other operations what the exporter does not write."""
+    if not built.rewrites:
+        yield
+        return
+    module, forward = built.module, type(built.module).forward
+
+    def call(self, *values):
+        with rows.Rewriting():
+            return forward(self, *values)
+
+    type(module).forward = functools.wraps(forward)(call)
+    try:
+        with operators.grouped_in_transformers():
+            yield
+    finally:
+        type(module).forward = forward
+
+
 class Built:
     """A module to export: `module` wraps the user's `model`."""
     has_dropout = has_draws = has_halves = False  # whether the exported graph has Dropout nodes, others that draw random numbers, and 16-bit floats
@@ -36,6 +57,7 @@ class Built:
     def __init__(self, module, model, inputs, vocabulary, positions):
         self.module, self.model, self.inputs, self.vocabulary, self.positions = module, model, inputs, vocabulary, positions
         self.without_grad = True  # whether a part of the module may be under torch.no_grad()
+        self.rewrites = False  # whether it calls what the exporter does not write
         self.given, self.values = {}, given.RANDOM  # the caller's batch, and what the values of the module are called
         self.renamed = unwrap.renamed(model)  # {name in the module: name in the file}
         self.modules = {}  # the first module that calls an operator, by its name, where PyTorch computes the gradients: (name, class)

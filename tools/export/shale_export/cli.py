@@ -36,10 +36,14 @@ def brief(error, limit=600):
     return f"{type(error).__name__}: {text[:limit]}{' ..' if len(text) > limit else ''}"
 
 
+def is_users(path):
+    """Whether a source file is the user's."""
+    return not re.search(r"site-packages|dist-packages|/shale_export/|/export\.py$|/shale/exporting\.py$|<", path)
+
+
 def place_in(error):
     """The line of the user's files that raised the exception."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__)
-              if not re.search(r"site-packages|dist-packages|/shale_export/|/export\.py$|/shale/exporting\.py$|<", frame.filename)]
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if is_users(frame.filename)]
     return f"{frames[-1].filename}:{frames[-1].lineno} '{frames[-1].line}'" if frames else ""
 
 

@@ -1,5 +1,5 @@
 """Makes the file of a module, and compares it with the module."""
-from . import batch, build, check, given, gradients, graph
+from . import batch, build, check, given, gradients, graph, rows
 from .cli import DATA, USAGE, Failure, note, whole_files
 from .written import WrittenSize, find
 
@@ -50,11 +50,15 @@ def make_for_sizes(a, built, path, shalec):
     values = batches.first()
     if not a.shapes_only:
         try:
-            built.without_grad = batch.uses_no_grad(built.module, values, built.values)
+            with rows.Watching() as watching:
+                built.without_grad = batch.uses_no_grad(built.module, values, built.values)
+            built.rewrites = bool(watching.found)
         except Failure as error:
             if built.given or not (written := find(built, sizes, a.fixed, vocabulary, error)):
                 raise
             raise written from error
+        if built.rewrites:
+            note(f"written in other operations: {', '.join(watching.found)}. Where a mask chooses rows, and in products of groups, the file computes all rows")
     print(f"inputs      {', '.join(map(str, built.inputs))}", flush=True)
     return choose(a, built, path, shalec, batches)
 
@@ -82,6 +86,8 @@ def choose(a, built, path, shalec, batches):
     except Failure as error:
         if error.code != DATA:
             raise
+        if str(error) == str(why):
+            raise why from error
         raise Failure(DATA, f"{why}\n  PyTorch's own gradients (--gradients traced) cannot be exported either: {error}") from error
     print(f"gradients   {WAYS[graph.TRACED]}; with derived ones {reason(why)}", flush=True)
     return total

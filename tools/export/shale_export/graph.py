@@ -9,7 +9,7 @@ import warnings
 import torch
 
 from . import traced, translations
-from .build import LABELS, frozen
+from .build import LABELS, frozen, rewritten
 from .cli import DATA, Failure, brief, libraries, note, place_in
 from .written import WrittenSize
 
@@ -37,7 +37,7 @@ def export(a, built, values, way):
     shapes = {one.name: one.symbolic(a.fixed) for one in built.inputs}
     module, names = built.module, ["loss"]
     try:
-        with quiet():
+        with quiet(), rewritten(built):
             if way == TRACED:
                 module, names, built.trained, record = traced.joint(built, values, shapes)
             program = torch.onnx.export(module, tuple(value.clone() for value in values.values()), dynamo=True, verbose=False, optimize=a.optimize,
@@ -55,9 +55,11 @@ def export(a, built, values, way):
 def refusal(a, built, shapes, error):
     """The message of torch.export without its own advice, and what to do."""
     cause = error
-    while cause.__cause__ is not None:
-        cause = cause.__cause__
-    text = re.sub(r"\x1b\[[0-9;]*m", "", brief(cause, 1 << 20))
+    while (before := cause.__cause__ or cause.__context__) is not None:
+        cause = before
+        if isinstance(cause, Failure):
+            return cause
+    text = re.sub(r"\x1b\[[0-9;]*m", "", brief(error.__cause__ or error, 1 << 20)) + "\n" + re.sub(r"\x1b\[[0-9;]*m", "", brief(cause, 1 << 20))
     found = re.search(r"inferred a static shape of (\d+) for dimension inputs\['(\w+)'\]\.shape\[(\d+)\]", text)
     if found and int(found[3]) in shapes.get(found[2], {}):
         return WrittenSize(shapes[found[2]][int(found[3])], int(found[1]), [f"'{found[2]}'"])
@@ -66,6 +68,12 @@ def refusal(a, built, shapes, error):
         name, kind = built.modules.get(f"{found[1]}.{found[2]}", ("", ""))
         where = f", which module '{name.partition('.')[2] or name}' ({kind.rpartition('.')[2]}) computes" if kind else ""
         return Failure(DATA, f"neither PyTorch's exporter nor Shale writes the operator {found[1]}{where}: write it in other operations")
+    if found := re.search(r"DynamicOutputShapeException: (aten\.\w+)", text):
+        return Failure(DATA, f"neither PyTorch's exporter nor Shale writes the operator {found[1]}, {place_in(cause) or place_in(error)}: write it in other operations")
+    if re.search(r"data-dependent|DataDependent|\.item\(\)", text):
+        place = place_in(cause) or place_in(error)
+        return Failure(DATA, f"torch.export cannot trace the module{f', {place}' if place else ''}: what is computed there depends on values of tensors, as an if, a loop bound, .item() "
+                             "or a size. Choose with torch.where(), keep numbers as tensors, and leave out an if that only skips what is empty")
     text = "\n".join(line for line in text.splitlines() if not re.search("For more|For extended|For C|If you suspect|TORCH", line))
     place = place_in(cause) or place_in(error)
     return Failure(DATA, f"torch.export cannot trace the module{f', {place}' if place else ''}: {text[:900]}\n  what depends on values (not shapes) of "
