@@ -239,7 +239,7 @@ def make_user(folder, kind):
     steps = train_user(kind, model, batches)
     trained = [name for name, one in kind.saved(model).items() if one.requires_grad or kind.saved is not users.Case.saved]
     (folder / "trajectory.json").write_text(json.dumps({
-        "flags": kind.dims, "optimizer": {"name": "AdamW", "lr": hf.LR, "betas": hf.BETAS, "eps": hf.EPS, "weight_decay": hf.DECAY}, "clip_grad_norm": hf.CLIP,
+        "flags": kind.dims, "refused": kind.refused, "optimizer": {"name": "AdamW", "lr": hf.LR, "betas": hf.BETAS, "eps": hf.EPS, "weight_decay": hf.DECAY}, "clip_grad_norm": hf.CLIP,
         "steps": steps, "parameters": [{"names": [name], "size": 1, "product": 0.0, "tolerance": None} for name in trained]}, indent=1) + "\n")
     return f"loss {steps[0]['loss']:.4f} -> {steps[-1]['loss']:.4f}; {hidden.getvalue().count('note: ')} notes"
 

@@ -21,6 +21,7 @@ class Case(nn.Module):
     """A user's module with tokens and labels."""
     export = {}  # keywords of shale.export
     dims = ["--dim", f"batch={BATCH}"]  # of shalec
+    refused = {}  # parts of messages, by mesh, where shalec rightly refuses one
 
     @staticmethod
     def batch(g, step):
@@ -461,6 +462,7 @@ class Itemized(Language):
 
 class Penalized(Case):
     """A loss with a gradient in it."""
+    refused = {"fsdp=2,tp=2": "would split nothing"}
 
     def __init__(self):
         super().__init__()
@@ -476,4 +478,103 @@ class Penalized(Case):
         return self.critic(made).mean() - self.critic(real).mean() + 10 * (gradient.norm(dim=1) - 1).square().mean()
 
 
-CLASSES = [one for one in list(globals().values()) if isinstance(one, type) and issubclass(one, Case) and one not in (Case, Language)]
+# Computations that the default export folds or drops at the first values
+
+class Vectors(Case):
+    """A layer, something of its own, and a layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(8, 8), nn.Linear(8, 4)
+
+    @staticmethod
+    def batch(g, step):
+        return {"x": torch.randn(BATCH, 8, generator=g), "y": torch.randn(BATCH, 4, generator=g)}
+
+    def forward(self, x, y):
+        return F.mse_loss(self.last(self.middle(x, self.first(x))), y)
+
+
+class ClampedScale(Vectors):
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(()) * 2)
+
+    def middle(self, x, h):
+        return h * torch.clamp(self.scale, max=4.6).exp()
+
+
+class DetachedCopy(Vectors):
+    def middle(self, x, h):
+        target = h.detach().clone()
+        return h * target.sigmoid()
+
+
+class RootOfMasked(Vectors):
+    """The root of a sum that is zero but for a small number."""
+
+    @staticmethod
+    def batch(g, step):
+        return {**Vectors.batch(g, step), "mask": (torch.rand(BATCH, 1, generator=g) < 0.5).float()}
+
+    def forward(self, x, y, mask):
+        h = self.first(x) * mask
+        return F.mse_loss(self.last(h + (h.pow(2).sum(dim=-1, keepdim=True) + 1e-12).sqrt()), y)
+
+
+class Lambdas(Vectors):
+    """Two numbers of one parameter, of which the first is one at first."""
+
+    def __init__(self):
+        super().__init__()
+        self.lambdas = nn.Parameter(torch.tensor([1.0, 0.5]))
+
+    def middle(self, x, h):
+        return self.lambdas[0] * h + self.lambdas[1] * x
+
+
+class SmallEpsilon(Language):
+    def forward(self, tokens, labels):
+        x = self.embedding(tokens)
+        x = x / (x.pow(2).mean(-1, keepdim=True) + 1e-8).sqrt()
+        return self.loss(self.norm(self.blocks[0](x)), labels)
+
+
+class EqualLayers(Language):
+    """Layers with equal first values, one of them used twice."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.mix = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+        for one in (self.a, self.b):
+            nn.init.zeros_(one.weight)
+            nn.init.zeros_(one.bias)
+
+    def forward(self, tokens, labels):
+        x = self.hidden(tokens)
+        g = self.mix(x)
+        return self.loss(x + self.a(x) + torch.tanh(self.b(g)) * 2 + torch.sigmoid(self.a(g)) * g, labels)
+
+
+class Multiplied(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.log, self.shift, self.scale, self.layer = nn.Parameter(torch.zeros(1)), nn.Parameter(torch.zeros(1)), nn.Parameter(torch.ones(1)), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        return self.layer(x) * torch.exp(self.log * 10) * self.scale + self.shift
+
+
+class SmallParameters(Language):
+    """Two modules whose small parameters are equal at first."""
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.two = Multiplied(), Multiplied()
+
+    def forward(self, tokens, labels):
+        x = self.hidden(tokens)
+        return self.loss(x + self.two(self.one(x)), labels)
+
+
+CLASSES = [one for one in list(globals().values()) if isinstance(one, type) and issubclass(one, Case) and one not in (Case, Language, Vectors)]
