@@ -498,7 +498,7 @@ class Vectors(Case):
 class ClampedScale(Vectors):
     def __init__(self):
         super().__init__()
-        self.scale = nn.Parameter(torch.ones(()) * 2)
+        self.scale = nn.Parameter(torch.full((8,), 2.0))
 
     def middle(self, x, h):
         return h * torch.clamp(self.scale, max=4.6).exp()

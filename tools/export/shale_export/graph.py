@@ -45,11 +45,22 @@ def export(a, built, values, way):
                                         custom_translation_table=translations.table() if way == TRACED else None)
         if way == TRACED:
             traced.mark(program, record)
+        cast_by_type(program)
         return program
     except Failure:
         raise
     except Exception as error:  # any exception of the exporter
         raise refusal(a, built, shapes, error) from error
+
+
+def cast_by_type(program):
+    """Replaces CastLike by Cast: it would read a parameter, as torch.clamp(parameter, max=1.0) has it, for nothing but its type."""
+    import onnx_ir as ir
+    for node in program.model.graph.all_nodes():
+        if node.op_type == "CastLike" and node.domain == "" and node.inputs[1].dtype is not None:
+            node.op_type = "Cast"
+            node.attributes["to"] = ir.AttrInt64("to", int(node.inputs[1].dtype))
+            node.resize_inputs(1)
 
 
 def refusal(a, built, shapes, error):
