@@ -32,7 +32,7 @@ struct Numbers {
 ///
 /// `op` is one of
 ///   input; number: numbers[0]; permute, reshape, expand: numbers are dimensions or sizes, as in
-///   PyTorch; stop_gradient, exp, neg, sigmoid, tanh; add, sub: two operands, of which one may be a
+///   PyTorch; stop_gradient, exp; add, sub: two operands, of which one may be a
 ///   number.
 struct Expression {
   std::string op;

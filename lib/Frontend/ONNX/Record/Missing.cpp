@@ -42,10 +42,10 @@ static bool isWholeSlice(StringRef name, const FxNode &reader, const FxNode &kep
          dimOf(kept) >= own;
 }
 
-/// Returns the name under which an operation reads an operand of one of its nodes, of `names`, those
-/// that the graph has not: by the operation's form, or the one of the kind of the operation that
-/// computes the operand, or the only one. Empty if it reads the operand under its own name, or if it
-/// is not certain.
+/// Returns the name under which an operation reads an operand of one of its nodes, of `names`,
+/// those that the graph has not: by the operation's form, or the one of the kind of the operation
+/// that computes the operand, or the only one. Empty if it reads the operand under its own name, or
+/// if it is not certain.
 StringRef TracedProgram::nameOf(const Operation &operation, const NodeProto &node, int operand,
                                 llvm::ArrayRef<StringRef> names) const {
   const std::string &value = node.input(operand);
@@ -72,14 +72,16 @@ StringRef TracedProgram::nameOf(const Operation &operation, const NodeProto &nod
   return named == 0 && open.size() == 1 ? open.front() : "";
 }
 
-/// Whether the exported program has, or may have, more operations that read a result than the graph.
+/// Whether the exported program has, or may have, more operations that read a result than the
+/// graph.
 bool TracedProgram::hasLostReader(const Operation &operation) const {
   StringRef text = metadata(operation.nodes.back()->metadata_props(), words::kFxNode);
   int64_t users = 0;
   StringRef rest = text.split("[num_users=").second;
-  return rest.consumeInteger(10, users) || users > llvm::count_if(all, [&](const Operation &one) {
-    return llvm::is_contained(one.fx.args, operation.fx.name);
-  });
+  return rest.consumeInteger(10, users) ||
+         users > llvm::count_if(all, [&](const Operation &one) {
+           return llvm::is_contained(one.fx.args, operation.fx.name);
+         });
 }
 
 void TracedProgram::findMissing() {
@@ -98,9 +100,9 @@ void TracedProgram::findMissing() {
         Kind kind = !has(node->input(i)) || initializer(node->input(i)) ? Kind::Folded
                     : isEqual                                           ? Kind::Merged
                                                                         : Kind::Removed;
-        bool mayBeRemoved = words::is(operationOf(name), words::Trait::IsRemoved) &&
-                            (kind == Kind::Removed ||
-                             (kind == Kind::Merged && hasLostReader(*maker)));
+        bool mayBeRemoved =
+            words::is(operationOf(name), words::Trait::IsRemoved) &&
+            (kind == Kind::Removed || (kind == Kind::Merged && hasLostReader(*maker)));
         missingAt[{node, i}] = missing.size();
         missing.push_back({&operation, {node, i}, name, maker, kind, mayBeRemoved});
       }

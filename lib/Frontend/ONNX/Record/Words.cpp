@@ -38,7 +38,6 @@ static constexpr Row kRows[] = {
      "scalar_tensor_default scalar_tensor full zeros ones arange full_like zeros_like ones_like "
      "new_full new_zeros new_ones linspace eye"},
     {Trait::Masks, "2.9", "eq ne lt le gt ge isnan isinf"},
-    {Trait::Draws, "2.9", "dropout native_dropout bernoulli getitem"},
     {Trait::Computes, "2.9",
      "add sub rsub mul div pow matmul mm bmm mv addmm baddbmm linear einsum outer softmax sum mean "
      "var log_softmax cumsum lerp maximum where minimum clamp clamp_min clamp_max norm amax amin "

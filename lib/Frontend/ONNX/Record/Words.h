@@ -83,8 +83,6 @@ enum class Trait {
   Creates,
   /// Computes a mask: no gradient flows to it.
   Masks,
-  /// Draws random numbers, or is one of several results of such an operation.
-  Draws,
   /// Computes from floats.
   Computes,
   /// The optimizer removes it where it changes nothing: a sum of 0, a product of 1.
