@@ -24,8 +24,7 @@ static std::string findObstacle(ModuleOp module, const Target &target) {
   if (!policy || !policy.getParam().isBF16())
     return "--product-dtype fp8 needs parameters that are used in bf16: give --param-dtype bf16, or "
            "leave out --product-dtype";
-  if (dist::MeshOp mesh = dist::getMesh(module);
-      mesh && mesh.getRanksThat(dist::splitsValues) > 1)
+  if (dist::MeshOp mesh = dist::getMesh(module); mesh && mesh.getRanksThat(dist::splitsValues) > 1)
     return "--product-dtype fp8 cannot be combined with a tensor axis, whose ranks would need one "
            "scale for the parts of an operand: leave out one of them";
   for (auto function : module.getOps<func::FuncOp>())

@@ -67,11 +67,11 @@ void StepBuilder::dropGivenGradients() {
   function.setAllResultAttrs(ArrayRef<DictionaryAttr>());
 }
 
-/// Moves ops to just before their first reader, from last to first. A trace of PyTorch computes what
-/// the backward pass alone reads (transposes, products of activations) where the forward pass had
-/// it: recomputation would start all blocks there. Gradients stay where they are complete. So do
-/// ops that depend on the seed: autograd computes them block by block, and moving one to where it is
-/// added would read the block's parameters again.
+/// Moves ops to just before their first reader, from last to first. A trace of PyTorch computes
+/// what the backward pass alone reads (transposes, products of activations) where the forward pass
+/// had it: recomputation would start all blocks there. Gradients stay where they are complete. So
+/// do ops that depend on the seed: autograd computes them block by block, and moving one to where
+/// it is added would read the block's parameters again.
 static void sinkToReaders(ArrayRef<Operation *> ops, const llvm::DenseSet<Operation *> &gradients) {
   llvm::DenseSet<Operation *> seeded;
   for (Operation *op : ops)

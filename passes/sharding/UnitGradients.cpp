@@ -81,7 +81,7 @@ AxisList UnitRewriter::partialAxesOf(Group &group) {
     };
     const auto &gradients = valuesOf(group).gradients;
     if (mesh.sumsGradients(axis) ? llvm::any_of(gradients, isPartial)
-                              : llvm::all_of(gradients, isPartial))
+                                 : llvm::all_of(gradients, isPartial))
       axes.push_back(axis);
   }
   return axes;

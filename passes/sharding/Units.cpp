@@ -91,9 +91,9 @@ LogicalResult UnitsBuilder::readStrategy() {
   units.quantizes = units.splits && module->hasAttrOfType<UnitAttr>(dist::kQuantizeGathersAttr);
   if (auto type = module->getAttrOfType<TypeAttr>(dist::kQuantizeGathersAttr); type && units.splits)
     units.rounds = type.getValue();
-  units.quantizesReductions =
-      module->hasAttr(dist::kQuantizeReductionsAttr) &&
-      llvm::any_of(mesh.getAxesThat(dist::sumsGradients), [&](StringRef axis) { return mesh.splits(axis); });
+  units.quantizesReductions = module->hasAttr(dist::kQuantizeReductionsAttr) &&
+                              llvm::any_of(mesh.getAxesThat(dist::sumsGradients),
+                                           [&](StringRef axis) { return mesh.splits(axis); });
   if (units.axis.empty() && dist::splitsOptimizer(units.strategy))
     return mesh.emitError("strategy '")
            << dist::stringifyStrategy(units.strategy)

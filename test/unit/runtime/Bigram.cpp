@@ -263,8 +263,7 @@ constexpr ShaleParameter buffer(ShaleParameter p, int32_t type) {
   p.buffer = 1, p.type = type;
   return p;
 }
-const ShaleAxis axes[] = {{"replica", replica, 1},
-                          {"fsdp", fsdp, 1}};
+const ShaleAxis axes[] = {{"replica", replica, 1}, {"fsdp", fsdp, 1}};
 const ShaleParameter parameters[] = {
     parameter("emb.weight", weightDims, 2, weightCount, true, inFile(1, weightCount * 4)),
     withAliases(parameter("bias", biasDims, 1, vocab, true, filled(0.125)), biasAliases),

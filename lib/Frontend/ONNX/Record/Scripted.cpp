@@ -334,11 +334,13 @@ void ScriptedParameters::notePadding(size_t index) {
   if (options.freezes(table.name))
     return;
   auto [known, isNew] = zeroRows.try_emplace(table.initializer);
-  if (isNew)
-    if (llvm::Expected<SmallVector<int64_t>> rows = model.zeroRows(&context, *table.initializer, 2))
+  if (isNew) {
+    llvm::Expected<SmallVector<int64_t>> rows = model.zeroRows(&context, *table.initializer, 2);
+    if (rows)
       known->second = *rows;
     else
       llvm::consumeError(rows.takeError());
+  }
   if (known->second.size() != 1 || table.initializer->dims(0) < 2)
     return;
   std::string row = std::to_string(known->second.front());

@@ -103,7 +103,8 @@ int main(void) {
          p->abi_version, p->world_size, p->model, p->target, p->host, p->strategy, p->optimizer,
          p->describe);
   for (int i = 0; i < p->axis_count; ++i)
-    printf("axis %s %d splits batch %d\n", p->axes[i].name, (int)p->axes[i].size, p->axes[i].splits_batch);
+    printf("axis %s %d splits batch %d\n", p->axes[i].name, (int)p->axes[i].size,
+           p->axes[i].splits_batch);
   for (int i = 0; i < p->parameter_count; ++i) {
     const ShaleParameter *q = &p->parameters[i];
     printf("parameter %s type %d count %d trained %d dims", q->name, q->type, (int)q->count,
