@@ -2,6 +2,8 @@
 #ifndef SHALE_DIST_AXES_H
 #define SHALE_DIST_AXES_H
 
+#include "mlir/IR/OpImplementation.h"
+
 #include "dialects/dist/DistEnums.h.inc"
 
 namespace shale::dist {

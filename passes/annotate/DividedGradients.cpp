@@ -2,7 +2,6 @@
 #include "passes/annotate/DividedGradients.h"
 #include "dialects/nn/NN.h"
 #include "dialects/nn/Ops/Elementwise.h"
-#include "dialects/nn/Ops/State.h"
 
 using namespace mlir;
 
@@ -12,13 +11,17 @@ static func::FuncOp functionOf(BlockArgument argument) {
   return cast<func::FuncOp>(argument.getOwner()->getParentOp());
 }
 
+/// Returns the symbol of the state that a parameter is; null if it is none.
+static Attribute symbolOf(BlockArgument parameter) {
+  return functionOf(parameter).getArgAttr(parameter.getArgNumber(), nn::kStateAttr);
+}
+
 /// Returns the result that is the gradient of a parameter.
 static std::optional<unsigned> gradientResult(BlockArgument parameter) {
   func::FuncOp function = functionOf(parameter);
-  nn::StateOp state = nn::getState(parameter);
-  for (unsigned i = 0, e = function.getNumResults(); state && i < e; ++i)
-    if (auto of = function.getResultAttrOfType<FlatSymbolRefAttr>(i, nn::kGradientOfAttr);
-        of && of.getAttr() == state.getSymNameAttr())
+  Attribute symbol = symbolOf(parameter);
+  for (unsigned i = 0, e = function.getNumResults(); symbol && i < e; ++i)
+    if (function.getResultAttr(i, nn::kGradientOfAttr) == symbol)
       return i;
   return std::nullopt;
 }
@@ -114,7 +117,7 @@ static RankedTensorType withColumns(Value value, int64_t dim, int64_t size) {
 static void returnGradient(BlockArgument part, Value gradient, unsigned like) {
   func::FuncOp function = functionOf(part);
   NamedAttrList attrs(function.getResultAttrDict(like));
-  attrs.set(nn::kGradientOfAttr, FlatSymbolRefAttr::get(nn::getState(part)));
+  attrs.set(nn::kGradientOfAttr, symbolOf(part));
   attrs.erase(nn::kNameAttr); // of an output of the file
   unsigned at = function.getNumResults();
   (void)function.insertResult(at, gradient.getType(), attrs.getDictionary(part.getContext()));

@@ -111,7 +111,7 @@ TEST_F(Abi, AFieldThatIsNotSetIsNamed) {
   Row<ShaleAxis> row;
   row.name = data.text("fsdp");
   row.size = 4;
-  EXPECT_DEATH(data.datum(row), "field 'kind' of the program's tables or calls is not set");
+  EXPECT_DEATH(data.datum(row), "field 'splits_batch' of the program's tables or calls is not set");
 }
 
 TEST_F(Abi, ANumberBeyondItsFieldIsNamed) {

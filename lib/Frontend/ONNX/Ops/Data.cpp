@@ -1,5 +1,4 @@
 //===- Data.cpp - Shapes and data movement --------------------------------===//
-#include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Compare.h"
 #include "dialects/nn/Ops/Constant.h"
 #include "dialects/nn/Ops/Reduce.h"

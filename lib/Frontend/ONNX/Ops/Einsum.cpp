@@ -9,7 +9,6 @@
 // result is the same whatever size its label has elsewhere.
 //
 //===----------------------------------------------------------------------===//
-#include "dialects/nn/Ops/Data.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 #include "llvm/ADT/StringExtras.h"
 #include <map>
