@@ -14,6 +14,7 @@ constexpr ForeignFlag rows[] = {
 #define SHALEC_FLAGS(names)
 #define TRAIN_FLAGS(names)
 #define VALUE(flags, values, ours)
+#define NOVALUE(flags, values, why)
 #define FLAG(names, shalec, train) {names, shalec, train, ""},
 #define UNNEEDED(names, why) {names, "", "", "is not needed: " why},
 #define MISSING(names, why) {names, "", "", "does not exist in Shale: " why},
@@ -22,23 +23,27 @@ constexpr ForeignFlag rows[] = {
 #undef UNNEEDED
 #undef MISSING
 #undef VALUE
+#undef NOVALUE
 };
 
 constexpr struct {
-  const char *flags, *values, *ours;
+  const char *flags, *values, *ours, *why; // either ours or why
 } values[] = {
 #define FLAG(names, shalec, train)
 #define UNNEEDED(names, why)
 #define MISSING(names, why)
-#define VALUE(flags, values, ours) {flags, values, ours},
+#define VALUE(flags, values, ours) {flags, values, ours, ""},
+#define NOVALUE(flags, values, why) {flags, values, "", why},
 #include "runtime/program/ForeignWords.def"
 #undef SHALEC_FLAGS
 #undef TRAIN_FLAGS
 #undef VALUE
+#undef NOVALUE
 };
 
 constexpr const char *shalecFlags =
 #define VALUE(flags, values, ours)
+#define NOVALUE(flags, values, why)
 #define SHALEC_FLAGS(names) names
 #define TRAIN_FLAGS(names)
 #include "runtime/program/ForeignWords.def"
@@ -201,12 +206,14 @@ std::string nearestWord(const std::string &word, const std::vector<std::string> 
   return best;
 }
 
-std::string findForeignValue(const std::string &flag, const std::string &typed) {
+std::string answerToForeignValue(const std::string &flag, const std::string &typed) {
   std::string value = plainWord(typed);
   value.erase(0, value.rfind('.') + 1); // torch.bfloat16
   for (const auto &row : values)
     if (lists(row.flags, flag) && lists(row.values, value))
-      return row.ours;
+      return "'" + typed + "'" +
+             (*row.why ? std::string(" does not exist in Shale: ") + row.why
+                       : ": in Shale, use --" + flag + " " + row.ours);
   return "";
 }
 

@@ -37,9 +37,10 @@ FoundFlag findForeignFlag(const std::string &typed,
 /// something else.
 std::string nearestWord(const std::string &word, const std::vector<std::string> &names);
 
-/// Returns Shale's value for a value as typed, for the flag of a plain name; "" if the table has
-/// none.
-std::string findForeignValue(const std::string &flag, const std::string &typed);
+/// Returns what Shale has for a value as typed, "'zero2': in Shale, use --shard grad" for the flag
+/// "shard", or why it has nothing; "" if the table does not have the value. The flag is a plain
+/// word.
+std::string answerToForeignValue(const std::string &flag, const std::string &typed);
 
 /// Whether a plain word is a flag of shalec.
 bool isShalecFlag(const std::string &name);

@@ -214,9 +214,9 @@ CLI::Option *FlagParser::choice(const char *group, const char *flag, std::string
   return text(group, flag, value, type, about)
       ->check(
           [values, flag](const std::string &typed) -> std::string {
-            std::string list, ours = findForeignValue(plainWord(flag), typed);
-            if (!ours.empty() && std::find(values.begin(), values.end(), typed) == values.end())
-              return "'" + typed + "': in Shale, use " + ours;
+            std::string list, answer = answerToForeignValue(plainWord(flag), typed);
+            if (!answer.empty() && std::find(values.begin(), values.end(), typed) == values.end())
+              return answer;
             for (const std::string &known : values) {
               if (typed == known)
                 return "";
@@ -439,9 +439,9 @@ std::string FlagParser::checkEvaluation() {
 }
 
 std::string FlagParser::checkResume() {
-  std::string how = exists(o.resume) ? "" : findForeignValue("resume", o.resume);
-  if (!how.empty())
-    return "--resume: '" + o.resume + "': in Shale, use " + how;
+  std::string answer = exists(o.resume) ? "" : answerToForeignValue("resume", o.resume);
+  if (!answer.empty())
+    return "--resume: " + answer;
   // With --init, evaluate these weights, not those of an earlier run.
   if (o.evalOnly && !o.init.empty()) {
     if (resume->count() > 0 && o.resume != "never")

@@ -302,7 +302,7 @@ std::vector<Flag> memoryFlags() {
        "GPUs: products of f32 round their operands to TF32, 11 significant bits",
        setSwitch<&O::allowTf32>, getBool<&O::allowTf32>},
       {"offload", "WHAT", group, Effect::Plan,
-       "none | all | params,grads,optimizer,activations[:0.5]: kept in host memory",
+       "none | all | params,grads,optimizer,activations, or a share of one (optimizer:0.5): kept in host memory",
        set<&O::offload>, get<&O::offload>},
       {"threads", "N", group, Effect::Plan,
        "threads per rank assumed by the memory plan (default: CPUs / ranks)",

@@ -30,8 +30,8 @@ void setFlag(CompileOptions &options, const Flag &flag, const std::string &value
     return;
   size_t word = std::min(value.find(':'), value.size());
   std::string lower = StringRef(value).take_front(word).lower() + value.substr(word);
-  if (std::string ours = flagForForeignValue(flag.name, value); !ours.empty())
-    wrong = "'" + value + "': in Shale, use " + ours;
+  if (std::string answer = answerToForeignValue(flag.name, value); !answer.empty())
+    wrong = answer;
   else if (!flag.repeated && lower != value && flag.set(options, lower).empty())
     return;
   throw CLI::ValidationError("--" + std::string(flag.name), wrong);

@@ -7,6 +7,7 @@
 #include "dialects/nn/Optimizers.h"
 #include "runtime/program/ForeignWords.h"
 #include "tools/driver/Flags.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace shale;
 using llvm::StringRef;
@@ -53,9 +54,12 @@ std::string shale::answerToForeignFlag(StringRef word) {
   return *found.row->shalec ? use + found.row->shalec : use + atRunTime(found.row->train);
 }
 
-std::string shale::flagForForeignValue(StringRef flag, StringRef value) {
-  if (flag == "mesh") // the name of an axis
-    value = value.split('=').first;
-  std::string ours = rt::findForeignValue(flag.str(), value.str());
-  return ours.empty() ? "" : ("--" + flag + " " + ours).str();
+std::string shale::answerToForeignValue(StringRef flag, StringRef value) {
+  if (flag != "mesh")
+    return rt::answerToForeignValue(flag.str(), value.str());
+  for (StringRef axis : llvm::split(value, ','))
+    if (std::string answer = rt::answerToForeignValue("mesh", axis.split('=').first.str());
+        !answer.empty())
+      return answer;
+  return "";
 }

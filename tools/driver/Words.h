@@ -13,9 +13,9 @@ namespace shale {
 /// unknown flag.
 std::string answerToForeignFlag(llvm::StringRef word);
 
-/// Returns what to write instead of another framework's value: "--shard full" for
-/// "--shard FULL_SHARD"; an empty string for an unknown value.
-std::string flagForForeignValue(llvm::StringRef flag, llvm::StringRef value);
+/// Returns what Shale has for another framework's value of a flag, "'FULL_SHARD': in Shale, use
+/// --shard full", or why it has nothing; an empty string for an unknown value.
+std::string answerToForeignValue(llvm::StringRef flag, llvm::StringRef value);
 
 } // namespace shale
 

@@ -31,8 +31,8 @@ def shale(kind, args, train_flags):
     """The cell that says what Shale has."""
     if kind == "UNNEEDED":
         return "not needed: " + FLAG.sub(r"`\g<0>`", args[0])
-    if kind == "MISSING":
-        return "not there: " + FLAG.sub(r"`\g<0>`", args[0])
+    if kind in ("MISSING", "NOVALUE"):
+        return "not there: " + FLAG.sub(r"`\g<0>`", args[-1])
     if kind == "VALUE":
         value, comma, rest = args[1].partition(", ")
         program = "./train " if args[0] in train_flags else ""
@@ -54,16 +54,16 @@ def tables():
             at = args[0]
             text[at] = row_of(at, "Shale") + "|---|---|\n"
             continue
-        listed = args[1] if kind == "VALUE" else args[0]
+        listed = args[1] if kind.endswith("VALUE") else args[0]
         shown = [name for name in listed.split("|")[0].split(",") if name and not name.endswith("*")]
         for name in filter(None, re.split("[,|]", listed)):
             plain = name.lower().replace("_", "-")
-            for key in [f"--{flag} {plain}" for flag in args[0].split(",")] if kind == "VALUE" else [plain]:
+            for key in [f"--{flag} {plain}" for flag in args[0].split(",")] if kind.endswith("VALUE") else [plain]:
                 if key in seen or key in own:
                     sys.exit(f"{TABLES[0].parent.name}/Foreign*.def: '{name}' is {'a flag of Shale' if key in own else 'in two rows'}")
                 seen.add(key)
         if shown:
-            text[at] += row_of(", ".join(f"`{name}`" for name in shown), shale(kind, [args[0], args[2]] if kind == "VALUE" else args[1:], train))
+            text[at] += row_of(", ".join(f"`{name}`" for name in shown), shale(kind, [args[0], args[2]] if kind.endswith("VALUE") else args[1:], train))
     return text
 
 

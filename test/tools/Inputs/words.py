@@ -17,22 +17,26 @@ VALUES = {
                 "HYBRID_SHARD": "--shard hybrid --mesh replica=M,fsdp=N", "zero1": "--shard optimizer", "zero2": "--shard grad",
                 "ZeRO-3": "--shard full", "ddp": "--shard none"},
     "--param-dtype": {"bfloat16": "--param-dtype bf16", "torch.float16": "--param-dtype f16", "fp16": "--param-dtype f16",
-                      "float32": "--param-dtype f32", "half": "--param-dtype f16"},
+                      "float32": "--param-dtype f32", "half": "--param-dtype f16", "bf16-true": "--param-dtype bf16, with --master-dtype none"},
     "--optimizer-dtype": {"bfloat16": "--optimizer-dtype bf16"},
     "--master-dtype": {"fp32": "--master-dtype f32"},
-    "--recompute": {"full": "--recompute block", "op": "--recompute selective"},
-    "--offload": {"cpu": "--offload all"},
-    "--optimizer": {"Adam": "--optimizer adamw"},
+    "--recompute": {"full": "--recompute block", "op": "--recompute selective", "2": "use --recompute block:0.5"},
+    "--offload": {"cpu": "--offload params,grads,optimizer"},
+    "--optimizer": {"Adam": "--optimizer adamw; pass --weight-decay 0", "Nesterov": "use --optimizer momentum, with --nesterov 1", "sgdm": "--optimizer sgd, with --momentum X", "paged_adamw_32bit": "--optimizer adamw"},
+    "--attention": {"sdpa": "--attention auto", "eager": "--attention generated"},
+    "--sequence-parallel": {"ulysses": "does not exist in Shale: sequences are not split over ranks"},
+    "--product-dtype": {"mxfp8": "does not exist in Shale: products in 8 bits have one scale per tensor", "rowwise": "does not exist in Shale: scales are per tensor"},
     "--reshard-after-forward": {"never": "--reshard-after-forward false"},
     "--prefetch": {"BACKWARD_PRE": "--prefetch 1"},
     "--unit": {"TRANSFORMER_BASED_WRAP": "--unit block, or class:NAME"},
-    "--mesh": {"dp=2": "--mesh fsdp=N", "dp_replicate=2": "--mesh replica=M,fsdp=N"},
+    "--mesh": {"dp=2": "--mesh fsdp=N", "dp_replicate=2": "--mesh replica=M,fsdp=N", "cp=2": "does not exist in Shale: context parallelism", "fsdp=2,pp=2": "does not exist in Shale: pipeline parallelism",
+               "ep=2": "does not exist in Shale: no rank computes"},
 }
 FLAGS = {
     "--batch-size": "--dim batch=N", "--fsdp_transformer_layer_cls_to_wrap": "--unit block|class:NAME", "--parallelism.data_parallel_shard_degree": "--mesh fsdp=N",
     "--zero-stage": "--shard none|optimizer|grad|full", "--bf16": "--param-dtype", "--activation_checkpoint.mode": "--recompute none|block",
     "--reduce_bucket_size": "--bucket-size SIZE", "--limit_all_gathers": "--max-gathers-in-flight N", "--fp32_reduce_scatter": "--reduce-dtype",
-    "--gradient_accumulation_steps": "--accumulate N", "--seq-len": "--dim sequence=N", "--fsdp_offload_params": "--offload none|all", "--use_orig_params": "not needed",
+    "--gradient_accumulation_steps": "--accumulate N", "--seq-len": "--dim sequence=N", "--fsdp_offload_params": "use --offload params,grads,optimizer", "--use_orig_params": "not needed",
     "--epochs": "a flag of the program that shalec makes", "--learning-rate": "--lr X of the program", "--steps": "./train --steps", "--grad_clip": "--clip-grad-norm X of the program",
 }
 # What was typed in the words of the frameworks, and got no answer or a wrong one.
@@ -71,7 +75,7 @@ WRONG = ["--unit size:1e-3", "--unit size:1.5", "--unit size:e8", "--unit size:1
 
 
 PROGRAM = set(re.sub(r'["\s]', "", re.search(r"^TRAIN_FLAGS\((.*?)\)", (ROOT / "runtime/program/ForeignWords.def").read_text(), re.S | re.M)[1]).split(","))
-PROGRAM |= {"beta1", "beta2", "eps", "weight-decay", "momentum", "match-rms-adamw", "adamw-lr"}  # of optimizers
+PROGRAM |= {"beta1", "beta2", "eps", "weight-decay", "momentum", "match-rms-adamw", "adamw-lr", "nesterov"}  # of optimizers
 
 
 def shalec(*words):

@@ -72,11 +72,71 @@ TEST(Words, AreNotTakenForTheirNeighbours) {
       {"disable_loss_parallel", "the compiler finds"},
       {"checkpoint.load_only", "also saves"},
       {"checkpoint.exclude_from_loading", "the whole state of a run"},
-      {"adam_w_mode", "adam, whose decay is part of the gradient"}};
+      {"adam_w_mode", "adam, whose decay is part of the gradient"},
+      {"optimizer-offload-fraction", "--offload optimizer:0.5, a share of it"},
+      {"muon-nesterov", "use --nesterov 0|1"},
+      {"offload_optimizer.ratio", "--offload optimizer:0.5, a share of it"},
+      {"zero_optimization.ratio", "--offload optimizer:0.5, a share of it"},
+      {"gradient-dtype", "--product-dtype fp8, whose gradients are e5m2"},
+      {"quantize.linear.mx.recipe_name", "one scale per tensor"},
+      {"mx.recipe_name", "one scale per tensor"},
+      {"fp8_recipe.backend", "with parameters in bf16"},
+      {"fp8-recipe", "there are no delayed, blockwise or mx scales"},
+      {"check-for-spiky-loss", "a run stops only at numbers that are not finite"},
+      {"check-for-large-grads", "a run stops only at numbers that are not finite"},
+      {"iterations-to-skip", "no step is left out by its number"},
+      {"scale_lr_cond", "--lr-scale REGEX=X,.."},
+      {"number_checkpoints", "the plan lays out all memory"},
+      {"save_muon_momentum_buffer_in_memory", "never to NVMe"},
+      {"keep_low_precision_grads", "the type for the update is not chosen"},
+      {"decoupled-weight-decay", "--optimizer adamw, or adam"},
+      {"ignore_data_skip", "goes on where its data stopped"},
+      {"new-data", "use --data-changed accept"},
+      {"min_epochs", "use --epochs X"},
+      {"consumed_samples", "a checkpoint has the position"},
+      {"overwrite_output_dir", "--out DIR, a new one"},
+      {"save_on_each_node", "one folder that all ranks share"},
+      {"checkpoint.use_node_local_storage", "one folder that all ranks share"},
+      {"use_node_local_storage", "one folder that all ranks share"},
+      {"checkpoint.export_dtype", "convert model.safetensors afterwards"},
+      {"num-distributed-optimizer-instances", "with --shard optimizer or hybrid"},
+      {"outer-dp-sharding-strategy", "--shard hybrid for no_shard"},
+      {"fault_tolerance.process_group", "a run that loses a rank ends"},
+      {"save-retain-interval", "none is kept by an interval"},
+      {"ckpt-major", "none is kept by an interval"},
+      {"reset_optimizer", "weights without the optimizer's state"},
+      {"early_stop", "has only what the gradients need"},
+      {"te_recipe.interval", "a scale is computed from the tensor"},
+      {"eval.interval", "use --eval-every N"},
+      {"eval.max_iters", "use --eval-batches N"},
+      {"num_iterations", "use --steps N; GRPO"},
+      {"hybrid_sharding", "--shard hybrid --mesh replica=M,fsdp=N"},
+      {"use_hybrid_shard", "--shard hybrid --mesh replica=M,fsdp=N"},
+      {"fsdp_hybrid", "--shard hybrid --mesh replica=M,fsdp=N"},
+      {"hybrid_full_shard", "--shard hybrid --mesh replica=M,fsdp=N"},
+      {"eval_accumulation_steps", "the sum of its losses only"},
+      {"prediction_loss_only", "the mean loss only"},
+      {"gradient_accumulation_plugin.sync_each_batch", "--sync-every-microbatch=true"},
+      {"flash_attn_rms_norm", "generates and fuses the kernels"},
+      {"project_dir", "use --out DIR"},
+      {"tensor_parallel.partition_config", "--tensor REGEX=column"},
+      {"fsdp_version", "there is one implementation"}};
   for (auto [word, says] : means) {
     std::string answer = answerToFlag(std::string("--") + word, isOwn);
     EXPECT_NE(answer.find(says), std::string::npos) << word << ": " << answer;
   }
+}
+
+TEST(Words, OfValuesKeepTheComputation) {
+  EXPECT_EQ(answerToForeignValue("recompute", "2"), "'2': in Shale, use --recompute block:0.5");
+  EXPECT_EQ(answerToForeignValue("optimizer", "Nesterov"),
+            "'Nesterov': in Shale, use --optimizer momentum, with --nesterov 1 at run time");
+  EXPECT_EQ(answerToForeignValue("schedule", "WarmupLR"),
+            "'WarmupLR': in Shale, use --schedule constant, with --warmup N");
+  EXPECT_EQ(answerToForeignValue("schedule", "cosine_with_restarts"),
+            "'cosine_with_restarts' does not exist in Shale: a schedule does not restart; cosine "
+            "falls once, to --min-lr");
+  EXPECT_EQ(answerToForeignValue("schedule", "frobnicate"), "");
 }
 
 TEST(Words, OfNobodyHaveNoAnswer) {
