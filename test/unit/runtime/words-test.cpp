@@ -57,6 +57,10 @@ TEST(Words, OfASectionMeanWhatTheSectionSays) {
 TEST(Words, AreNotTakenForTheirNeighbours) {
   const std::pair<const char *, const char *> means[] = {
       {"train_batch_size", "a step has N x K sequences"},
+      {"training.dtype", "--master-dtype none"},
+      {"tp-comm-overlap-ag", "products are not cut into pieces"},
+      {"overlap-param-gather-with-optimizer-step", "gathers begin after the update"},
+      {"use_seedable_sampler", "the order depends on --seed only"},
       {"global_batch_size", "--accumulate K"},
       {"train_micro_batch_size_per_gpu", "with shalec and --dim batch=N/rank"},
       {"grad_accum_dtype", "summed in f32"},
@@ -136,6 +140,10 @@ TEST(Words, OfValuesKeepTheComputation) {
   EXPECT_EQ(answerToForeignValue("schedule", "cosine_with_restarts"),
             "'cosine_with_restarts' does not exist in Shale: a schedule does not restart; cosine "
             "falls once, to --min-lr");
+  EXPECT_EQ(answerToForeignValue("mesh", "model"), "'model': in Shale, use --mesh fsdp=N,tp=M");
+  EXPECT_NE(answerToForeignValue("mesh", "sp").find("sequences are not split"), std::string::npos);
+  EXPECT_NE(answerToForeignValue("mesh", "pipe").find("pipeline parallelism is not supported"),
+            std::string::npos);
   EXPECT_EQ(answerToForeignValue("schedule", "frobnicate"), "");
 }
 
