@@ -84,7 +84,8 @@ struct Operands {
   llvm::SmallVector<int32_t> narrowTypes;
 };
 
-/// What a function returns after an error, whatever its type is.
+/// A function that has reported an error returns this: it converts to the failure value of the
+/// function's type.
 struct Refused {
   operator mlir::LogicalResult() const { return mlir::failure(); }
   operator mlir::Value() const { return {}; }

@@ -22,13 +22,16 @@ def parameters_of(model):
     return [one for one in all_of if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)], any(one.kind == one.VAR_KEYWORD for one in all_of)
 
 
-def entries_of(value):
-    """The named parts of a dataclass, a namedtuple or a namespace, or None."""
+def fields_of(value):
+    """The named parts of a dataclass or a namedtuple, or None."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return value._asdict()
-    return dict(vars(value)) if isinstance(value, types.SimpleNamespace) else None
+    return value._asdict() if isinstance(value, tuple) and hasattr(value, "_fields") else None
+
+
+def entries_of(value):
+    """The named parts of a dataclass, a namedtuple or a namespace, or None."""
+    return dict(vars(value)) if isinstance(value, types.SimpleNamespace) else fields_of(value)
 
 
 def first_of(batch):

@@ -41,10 +41,19 @@ def is_users(path):
     return not re.search(r"site-packages|dist-packages|/shale_export/|/export\.py$|/shale/exporting\.py$|<", path)
 
 
+def place_of(frame):
+    """A line of source, with its file."""
+    return f"{frame.filename}:{frame.lineno} '{frame.line}'"
+
+
+def place_among(frames):
+    """The innermost line of the user's files; empty if there is none."""
+    return next((place_of(frame) for frame in reversed(frames) if is_users(frame.filename)), "")
+
+
 def place_in(error):
     """The line of the user's files that raised the exception."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if is_users(frame.filename)]
-    return f"{frames[-1].filename}:{frames[-1].lineno} '{frames[-1].line}'" if frames else ""
+    return place_among(traceback.extract_tb(error.__traceback__))
 
 
 @contextlib.contextmanager

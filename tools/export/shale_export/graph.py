@@ -70,7 +70,7 @@ def refusal(a, built, shapes, error):
         cause = before
         if isinstance(cause, Failure):
             return cause
-    text = re.sub(r"\x1b\[[0-9;]*m", "", brief(error.__cause__ or error, 1 << 20)) + "\n" + re.sub(r"\x1b\[[0-9;]*m", "", brief(cause, 1 << 20))
+    text = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(brief(one, 1 << 20) for one in (error.__cause__ or error, cause)))
     found = re.search(r"inferred a static shape of (\d+) for dimension inputs\['(\w+)'\]\.shape\[(\d+)\]", text)
     if found and int(found[3]) in shapes.get(found[2], {}):
         return WrittenSize(shapes[found[2]][int(found[3])], int(found[1]), [f"'{found[2]}'"])

@@ -1,9 +1,9 @@
 """The loss in what forward returns."""
-import dataclasses
 from collections.abc import Mapping
 
 import torch
 
+from .arguments import fields_of
 from .cli import DATA, Failure, note
 
 said = set()  # notes that were printed
@@ -13,10 +13,8 @@ def parts_of(found):
     """What forward returns, by name or place."""
     if isinstance(found, Mapping):
         return dict(found)
-    if dataclasses.is_dataclass(found):
-        return {field.name: getattr(found, field.name) for field in dataclasses.fields(found)}
-    if hasattr(found, "_asdict"):
-        return found._asdict()
+    if (fields := fields_of(found)) is not None:
+        return fields
     if isinstance(found, (tuple, list)):
         return dict(enumerate(found))
     return {"loss": found.loss} if hasattr(found, "loss") else {"": found}

@@ -10,7 +10,7 @@ import traceback
 import torch
 from torch.overrides import TorchFunctionMode
 
-from .cli import DATA, Failure, is_users
+from .cli import DATA, Failure, place_among
 from .operators import written
 
 SHAPES = {"__get__", "dim", "size", "numel", "__len__", "is_floating_point", "stride", "ndimension", "element_size", "register_hook"}
@@ -146,9 +146,8 @@ class Rewriting(TorchFunctionMode):
         return Sizes(found).of(one.dim, count) if isinstance(found, torch.Size) else found
 
     def refuse(self, name):
-        frames = [frame for frame in traceback.extract_stack() if is_users(frame.filename)]
-        place = f", {frames[-1].filename}:{frames[-1].lineno} '{frames[-1].line}'" if frames else ""
-        raise Failure(DATA, f"rows that a mask chooses go through '{name}', which may depend on how many there are{place}: compute it for all rows, and choose with torch.where()")
+        place = place_among(traceback.extract_stack())
+        raise Failure(DATA, f"rows that a mask chooses go through '{name}', which may depend on how many there are{f', {place}' if place else ''}: compute it for all rows, and choose with torch.where()")
 
     def chosen_of(self, inputs):
         chosen = inputs[0].chosen

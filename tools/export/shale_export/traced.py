@@ -6,7 +6,6 @@ in eager mode, forward and backward, has them. It is made once, of fake tensors 
 import bisect
 import builtins
 import contextlib
-import linecache
 import operator
 import pathlib
 
@@ -23,7 +22,7 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 
 from . import backward, translations
 from .build import names_of, wrap
-from .cli import DATA, Failure
+from .cli import DATA, Failure, place_of
 
 KEY = "shale"  # of the entry of a node's metadata that this file writes
 
@@ -170,12 +169,12 @@ def check_branches(environment, names):
     about sizes for reasons of their own, such as the layout in memory."""
     framework = pathlib.Path(torch.__file__).parent
     for guard in environment.guards:
-        condition, place = guard.expr.xreplace(names), guard.sloc.framework_loc
-        if condition == sympy.true or not condition.free_symbols or (framework / "_subclasses") in pathlib.Path(place.filename).parents:
+        condition, frame = guard.expr.xreplace(names), guard.sloc.framework_loc
+        is_known = hasattr(frame, "filename")  # PyTorch has a text, or nothing, where it knows no line
+        if condition == sympy.true or not condition.free_symbols or (is_known and framework / "_subclasses" in pathlib.Path(frame.filename).parents):
             continue
         dim = sorted(map(str, condition.free_symbols))[0]
-        line = linecache.getline(place.filename, place.lineno).strip()
-        raise Failure(DATA, f"what the module does depends on the size '{dim}', {place.filename}:{place.lineno} '{line}': the trace has what it does "
+        raise Failure(DATA, f"what the module does depends on the size '{dim}'{f', {place_of(frame)}' if is_known else ''}: the trace has what it does "
                             f"where {condition}. Write it without the branch, or pass --fixed {dim} if every batch has the size of the example")
 
 

@@ -77,7 +77,7 @@ private:
   llvm::DenseMap<const TensorProto *, size_t> firstOf;
   /// The names of parameters that are no folds.
   std::set<StringRef> named;
-  /// What the nodes of a scope are: their number, and the names of parameters that they read.
+  /// The number of nodes in a scope, and the names of the parameters that they read.
   struct ScopeNodes {
     size_t count = 0;
     std::set<StringRef> reads;

@@ -32,7 +32,7 @@ struct Mismatch {
 
 /// A node reads a value under a name that the record has and the graph has not.
 struct MissingRead {
-  /// What became of the operation of that name.
+  /// What the exporter did with the operation of that name.
   enum class Kind {
     Folded,  // into the constant that is read
     Merged,  // with an equal operation, whose result is read

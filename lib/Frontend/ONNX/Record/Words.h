@@ -33,17 +33,17 @@ inline constexpr llvm::StringLiteral
     // Of the graph: the parameters that have requires_grad=False. Each line has one parameter, and
     // tabs separate its names in the user's module.
     kFrozen = "shale.frozen",
-    // Of the graph: lists the buffers that a traced step changes. Each line is a buffer's name in
+    // Of the graph: the buffers that a traced step changes. Each line has a buffer's name in
     // the user's module, a tab, and the name of the output that is the buffer's new value.
     kNextBuffers = "shale.buffers",
-    // Of the graph: "given" if the user gave the batch of the export. Labels are then read from the
-    // data file if the graph does not show how they follow from the tokens.
+    // Of the graph: "given" if the user gave the batch of the export. Then the data file has the
+    // labels, if the graph does not show how they follow from the tokens.
     kBatch = "shale.batch", kGiven = "given",
-    // Of a node of a traced step: "loss" if the backward pass begins with its result, the gradient
-    // of the loss with respect to the loss.
+    // Of a node: "loss" if its result is the gradient of the loss with respect to the loss, with
+    // which the backward pass of a traced step begins.
     kSeed = "shale.seed",
-    // Of the graph: "autocast" if the module does not use no_grad. Otherwise a marked block may be
-    // under autocast or under no_grad.
+    // Of the graph: "autocast" if the module does not use no_grad. Then each block under a context
+    // manager is one of autocast.
     kBlocks = "shale.blocks", kAutocast = "autocast";
 
 // Targets of operations. The overload follows: "aten.linear.default".
