@@ -92,7 +92,7 @@ def Dist_ShardingAttr : Dist_Attr<"Sharding", "sharding"> {
 def Dist_SplitCostAttr : Dist_Attr<"SplitCost", "split_cost"> {
   let summary = "What one way to split a parameter costs a step";
   let description = [{
-    Over tensor axes, while all other parameters are split as they are: `gathered` bytes of values that ranks
+    Over tensor axes, while all parameters but those that are split with it stay as they are: `gathered` bytes of values that ranks
     gather, `whole` elements of parameters that every rank holds, `reduced` bytes in `sums` values that are
     summed over ranks, all of the block or other region of the parameter. `chosen` is true for the way that was taken.
 

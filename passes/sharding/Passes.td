@@ -53,11 +53,13 @@ def PlanShardingPass : Pass<"shale-plan-sharding", "::mlir::ModuleOp"> {
 
     The other parameters are split by a search. A region is a block, with its forward and backward
     ops, or all that is in no block; blocks of the same parameters are searched once. Values that enter
-    or leave a region are whole. For each choice of column, row or whole, the layouts of all values follow by
+    or leave a region are whole. Dimensions of parameters that
+    are one factor of the forward pass are a class: the heads of an attention, the hidden size of an MLP, the rank of an adapter. A
+    class is split or not, and no parameter is split twice. For each choice the layouts of all values follow by
     propagation. Choices are compared by the bytes that ranks gather, then by the elements that each rank
-    holds whole, then by the bytes that are summed over ranks; the choice with the lowest numbers is taken. Parameters whose
-    products read the same value are split alike. Vectors are split as all of their uses need them. Up to 3^5 choices are
-    tried. With more parameters, pairs of neighbours are tried.
+    holds whole, then by the bytes that are summed over ranks; the choice with the lowest numbers is taken. A class that gathers by
+    itself is left out. Vectors are split as all of their uses need them. Up to 256 choices are
+    tried. With more, pairs of neighbouring classes are tried.
     If matrices of a block stay whole, the search runs again with open values. An open value may enter or leave a
     region in any layout. A value is open if it is computed from parameters and constants alone, such as the position bias
     of T5, which all blocks read, or if it is part of the gradient of such a value. The pass takes the plan that costs

@@ -7,6 +7,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/sharding/OpenValues.h"
 #include "passes/sharding/Passes.h"
+#include "passes/sharding/SplitClasses.h"
 #include "passes/sharding/TensorSearch.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
@@ -128,7 +129,7 @@ private:
   FailureOr<std::vector<Region>> regionsOf(func::FuncOp function);
   std::vector<Kind> search(MutableArrayRef<Region> regions, const OpenValues &open) const;
   TensorCost costOf(ArrayRef<Kind> kinds) const;
-  void place(const Region &region, size_t number, int64_t dim);
+  void place(const Region &region, size_t number, const TensorChoice &choice);
   void report(const Region &region, const TensorChoice &choice, int64_t alike);
   void record(const Region &region, const TensorChoice &choice, size_t place,
               nn::StateOp state) const;
@@ -146,7 +147,7 @@ private:
   /// A dimension of each matrix that the ranks do not divide, as text.
   llvm::DenseMap<nn::StateOp, std::string> undivided;
   /// Why a matrix stays whole although nobody said so.
-  llvm::MapVector<nn::StateOp, std::string> whole;
+  llvm::MapVector<nn::StateOp, SplitEnd> whole;
 };
 } // namespace
 
@@ -160,28 +161,24 @@ static func::FuncOp functionToPlan(ModuleOp module) {
   return functions.empty() ? func::FuncOp() : *functions.begin();
 }
 
-/// Returns the numbers of ranks, up to 64, that divide a size: "2, 3, 6"; "" if there are none.
-static std::string divisorsOf(int64_t size) {
-  constexpr int64_t most = 64;
-  std::string sizes;
-  for (int64_t n = 2; n <= std::min<int64_t>(size, most); ++n)
-    if (size % n == 0)
-      sizes += (sizes.empty() ? "" : ", ") + std::to_string(n);
-  return sizes;
-}
-
-/// Returns why no split of a region's matrices avoids gathers: its query heads, if ranks do not
-/// divide them.
-static std::string whyWhole(const Region &region, int64_t ranks) {
-  int64_t heads = 0;
-  for (Operation *op : region.ops)
-    if (auto attention = dyn_cast<nn::AttentionOp>(op))
-      heads = std::gcd(heads, cast<RankedTensorType>(attention.getQuery().getType()).getDimSize(1));
-  if (heads == 0 || heads % ranks == 0)
-    return "a split would gather activations";
-  std::string sizes = divisorsOf(heads);
-  return "attention has " + std::to_string(heads) + " query heads, which " +
-         (sizes.empty() ? "no number of ranks divides" : "divide over " + sizes + " ranks");
+/// Returns why a matrix stays whole although a dimension divides. `chosen`: what the plan costs.
+static SplitEnd whyWhole(ArrayRef<TensorOption> options, const TensorCost &chosen) {
+  const TensorOption *best = nullptr;
+  auto before = [](const TensorOption &a, const TensorOption &b) {
+    return a.end.isUndivided != b.end.isUndivided ? a.end.isUndivided : a.cost < b.cost;
+  };
+  for (const TensorOption &option : options)
+    if (option.dim >= 0 && (!best || before(option, *best)))
+      best = &option;
+  if (!best)
+    return {"no op computes with a part of it", "", false};
+  SplitEnd why = best->end;
+  if (best->cost.gathered <= chosen.gathered)
+    why = {"a split excludes that of other parameters, which leaves fewer elements whole", "",
+           false};
+  else
+    why.text = "a split would gather activations" + (why.text.empty() ? "" : ": " + why.text);
+  return why;
 }
 
 /// Fails after an error if a parameter cannot be split as the user asks.
@@ -199,12 +196,12 @@ LogicalResult Planner::checkTyped(nn::StateOp state, dist::TensorSplit split, in
   int64_t size = state.getTensorType().getDimSize(dim);
   if (size % ranks == 0)
     return success();
-  std::string sizes = divisorsOf(size);
+  bool divides = StringRef(divisionOf(size)).starts_with("divide");
   return module.emitError("tensor: parameter '")
          << state.getSymName() << "' of " << state.getTensorType() << " cannot be split by " << word
          << " over " << ranks << " ranks: dimension " << dim << " has " << size << " elements"
-         << (sizes.empty() ? std::string("; use =whole")
-                           : ", which divide over " + sizes + " ranks; or use =whole");
+         << (divides ? ", which " + divisionOf(size) + "; or use =whole"
+                     : std::string("; use =whole"));
 }
 
 FailureOr<TensorCandidate> Planner::candidateFor(nn::StateOp state, BlockArgument argument) {
@@ -219,23 +216,24 @@ FailureOr<TensorCandidate> Planner::candidateFor(nn::StateOp state, BlockArgumen
     int64_t size = dim < 0 ? 0 : state.getTensorType().getDimSize(dim);
     if (size % ranks == 0)
       return dim;
-    std::string sizes = divisorsOf(size);
     if (rank > 1)
       undivided.try_emplace(state, "dimension " + std::to_string(dim) + " has " +
                                        std::to_string(size) + " elements, which " +
-                                       (sizes.empty() ? "no number of ranks divides"
-                                                      : "divide over " + sizes + " ranks"));
+                                       divisionOf(size));
     return -1;
   };
-  candidate.column = dimOf(uses.kept.find_first());
-  candidate.row = dimOf(uses.summed.find_first());
+  candidate.kept = uses.kept;
+  int64_t column = dimOf(uses.kept.find_first()), row = dimOf(uses.summed.find_first());
   if (!typed)
     return candidate;
-  candidate.typed = typed.getValue();
-  if (typed.getValue() != dist::TensorSplit::Whole &&
-      failed(checkTyped(state, typed.getValue(),
-                        typed.getValue() == dist::TensorSplit::Column ? uses.kept.find_first()
-                                                                      : uses.summed.find_first(),
+  dist::TensorSplit split = typed.getValue();
+  candidate.fixed = split == dist::TensorSplit::Whole    ? -1
+                    : split == dist::TensorSplit::Column ? column
+                                                         : row;
+  if (split != dist::TensorSplit::Whole &&
+      failed(checkTyped(state, split,
+                        split == dist::TensorSplit::Column ? uses.kept.find_first()
+                                                           : uses.summed.find_first(),
                         uses)))
     return failure();
   return candidate;
@@ -276,29 +274,32 @@ static std::string signatureOf(const Region &region) {
   std::string text;
   llvm::raw_string_ostream os(text);
   for (auto [state, candidate] : llvm::zip(region.states, region.candidates)) {
-    os << nn::StateOp(state).getTensorType() << ',' << candidate.column << ',' << candidate.row;
-    if (candidate.typed)
-      os << dist::stringifyTensorSplit(*candidate.typed);
+    os << nn::StateOp(state).getTensorType() << ',';
+    for (unsigned dim : candidate.kept.set_bits())
+      os << dim << ',';
+    if (candidate.fixed)
+      os << '=' << *candidate.fixed;
   }
   os << region.ops.size();
   return text;
 }
 
 /// Splits a parameter of a region along a dimension, or notes why it stays whole.
-void Planner::place(const Region &region, size_t number, int64_t dim) {
+void Planner::place(const Region &region, size_t number, const TensorChoice &choice) {
   const TensorCandidate &candidate = region.candidates[number];
   nn::StateOp state = region.states[number];
+  int64_t dim = choice.dims[number];
   if (dim < 0) {
-    bool divides = candidate.column >= 0 || candidate.row >= 0;
-    if (!candidate.typed && (!divides || !region.isBlock) && undivided.count(state))
-      whole[state] = undivided[state];
+    ArrayRef<TensorOption> options = choice.options[number];
+    if (!candidate.fixed && (options.empty() || !region.isBlock) && undivided.count(state))
+      whole[state] = {undivided[state], "", true};
     // All matrices of a block take part in its products; tables outside often stay whole.
-    else if (!candidate.typed && divides && !candidate.isVector() && region.isBlock)
-      whole[state] = whyWhole(region, ranks);
+    else if (!candidate.fixed && !candidate.isVector() && region.isBlock)
+      whole[state] = whyWhole(options, choice.cost);
     return;
   }
   auto part = state->getAttrOfType<nn::PartAttr>(nn::kPartAttr);
-  splits |= candidate.typed || !part || part.getPadding() == 0;
+  splits |= candidate.fixed || !part || part.getPadding() == 0;
   Layout layout = Layout::replicated(state.getTensorType().getRank());
   layout.dims[dim] = axes;
   layouts[state.getSymName()] = layout.toAttr(module.getContext());
@@ -313,7 +314,7 @@ static std::string textOf(const TensorCost &cost) {
 void Planner::report(const Region &region, const TensorChoice &choice, int64_t alike) {
   std::string columns, rows;
   for (auto [state, candidate, dim] : llvm::zip(region.states, region.candidates, choice.dims)) {
-    std::string &list = dim == candidate.column ? columns : rows;
+    std::string &list = candidate.splitOf(dim) == dist::TensorSplit::Column ? columns : rows;
     if (dim >= 0)
       list += (list.empty() ? "" : ", ") + withinBlock(nn::StateOp(state).getSymName()).str();
   }
@@ -337,18 +338,18 @@ void Planner::record(const Region &region, const TensorChoice &choice, size_t pl
   std::string text =
       dim < 0 ? "whole on each rank" : "split along dimension " + std::to_string(dim);
   SmallVector<Attribute> costs;
-  for (auto [split, cost] : choice.options[place])
-    costs.push_back(dist::SplitCostAttr::get(context, split, cost.gathered, cost.whole,
-                                             cost.reduced, cost.sums,
-                                             candidate.dimOf(split) == dim));
-  if (candidate.typed)
+  for (const TensorOption &option : choice.options[place])
+    costs.push_back(dist::SplitCostAttr::get(
+        context, candidate.splitOf(option.dim), option.cost.gathered, option.cost.whole,
+        option.cost.reduced, option.cost.sums, option.dim == dim));
+  if (candidate.fixed)
     text += ", as --tensor says";
   else if (costs.empty())
     text += candidate.isVector() ? ", as its uses need it" : ": no dimension divides";
   else
     text += (region.isBlock ? " (of " : " (") + region.name + ")";
   state->setAttr(dist::kPlanAttr, StringAttr::get(context, text));
-  if (!candidate.typed && !costs.empty())
+  if (!candidate.fixed && !costs.empty())
     state->setAttr(dist::kPlanCostsAttr, ArrayAttr::get(context, costs));
 }
 
@@ -369,8 +370,8 @@ LogicalResult Planner::refuseIdle() {
     names += (names.empty() ? "'" : ", '") + name.str() + "'";
   llvm::SmallSetVector<StringRef, 4> sizes; // what does not divide
   for (auto &[state, why] : whole)
-    if (StringRef(why).contains("divide") && sizes.size() < 3)
-      sizes.insert(why);
+    if (why.isUndivided && sizes.size() < 3)
+      sizes.insert(why.text);
   std::string reasons = sizes.empty() ? "" : " (" + llvm::join(sizes, "; ") + ")";
   return module.emitError("the ")
          << ranks
@@ -383,17 +384,25 @@ LogicalResult Planner::refuseIdle() {
 /// Warns of matrices that are not split although the user did not say so, by reason.
 void Planner::warnOfWhole() {
   constexpr int most = 4;
-  std::map<std::string, std::pair<int, std::string>> lists; // number and names
-  for (auto &[state, why] : whole)
-    if (auto &[count, names] = lists[why]; count++ < most)
-      names += (names.empty() ? "'" : ", '") + nameInModel(state).str() + "'";
+  struct List {
+    SplitEnd first;
+    int count = 0;
+    std::string names;
+  };
+  std::map<std::string, List> lists; // by the text of the reason
+  for (auto &[state, why] : whole) {
+    List &list = lists.try_emplace(why.text, List{why}).first->second;
+    if (list.count++ < most)
+      list.names += (list.names.empty() ? "'" : ", '") + nameInModel(state).str() + "'";
+  }
   for (auto &[why, list] : lists) {
-    auto &[count, names] = list;
-    if (count > most)
-      names += " and " + std::to_string(count - most) + " more";
+    if (list.count > most)
+      list.names += " and " + std::to_string(list.count - most) + " more";
     module.emitWarning("each of the ")
-        << ranks << " tensor ranks holds all of " << names << ": " << why
-        << "; use another number of tensor ranks, or --tensor 'NAME=whole' if that is meant";
+        << ranks << " tensor ranks holds all of " << list.names << ": " << why
+        << (list.first.node.empty() ? "" : " (node '" + list.first.node + "')") << "; use "
+        << (list.first.isUndivided ? "another number of tensor ranks, or " : "")
+        << "--tensor 'NAME=whole' if that is meant";
   }
 }
 
@@ -416,10 +425,9 @@ std::vector<Kind> Planner::search(MutableArrayRef<Region> regions, const OpenVal
 static bool leavesWhole(ArrayRef<Kind> kinds) {
   return llvm::any_of(kinds, [](const Kind &kind) {
     return kind.alike.front()->isBlock &&
-           llvm::any_of(llvm::zip(kind.alike.front()->candidates, kind.choice.dims), [](auto pair) {
-             auto &[candidate, dim] = pair;
-             return dim < 0 && !candidate.typed && !candidate.isVector() &&
-                    (candidate.column >= 0 || candidate.row >= 0);
+           llvm::any_of(llvm::zip(kind.choice.dims, kind.choice.options), [](auto pair) {
+             auto &[dim, options] = pair;
+             return dim < 0 && !options.empty();
            });
   });
 }
@@ -432,11 +440,8 @@ TensorCost Planner::costOf(ArrayRef<Kind> kinds) const {
     for (Region *region : kind.alike) {
       llvm::append_range(ops, region->ops);
       for (auto [candidate, dim] : llvm::zip(region->candidates, kind.choice.dims)) {
-        using dist::TensorSplit;
         candidates.push_back(candidate);
-        candidates.back().typed = dim < 0                   ? TensorSplit::Whole
-                                  : dim == candidate.column ? TensorSplit::Column
-                                                            : TensorSplit::Row;
+        candidates.back().fixed = dim;
       }
     }
   llvm::sort(ops, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
@@ -461,7 +466,7 @@ LogicalResult Planner::run() {
     report(first, choice, alike.size());
     for (Region *region : alike)
       for (auto [i, state, dim] : llvm::enumerate(region->states, choice.dims)) {
-        place(*region, i, dim);
+        place(*region, i, choice);
         record(first, choice, i, state);
       }
   }

@@ -1,7 +1,7 @@
 //===- TensorSearch.cpp - What tensor axes split in a part of the step ----===//
 #include "passes/sharding/TensorSearch.h"
 #include "llvm/ADT/DenseSet.h"
-#include "llvm/ADT/MapVector.h"
+#include <map>
 
 using namespace mlir;
 
@@ -10,107 +10,109 @@ inline namespace sharding {
 
 namespace {
 
-/// The most decisions with several options of which all combinations are tried.
-constexpr int64_t kMostExhaustive = 5;
-/// How far apart two decisions are that change together.
+/// The most choices that are all tried.
+constexpr int64_t kMostChoices = 256;
+/// How far apart two classes are that change together.
 constexpr size_t kNeighbours = 3;
 
-/// Candidates that are split alike.
-struct Decision {
-  SmallVector<size_t, 4> members;
-  Operation *reader = nullptr; ///< the first op that reads one of them; null if none does
-  SmallVector<dist::TensorSplit, 3> options;
-};
+/// Which classes are split.
+using Chosen = llvm::SmallBitVector;
 
 class Search {
 public:
   Search(dist::MeshOp mesh, const AxisList &axes, ArrayRef<Operation *> ops,
-         ArrayRef<TensorCandidate> candidates, const OpenValues &open, bool exhaustive)
-      : axes(axes), candidates(candidates), open(open), exhaustive(exhaustive),
-        propagation(mesh, axes, ops), inside(ops.begin(), ops.end()) {
-    decide();
-  }
-  TensorChoice run();
-  /// Computes the cost of the first option of each decision.
-  TensorCost costOfFirst() { return evaluate(SmallVector<size_t>(decisions.size(), 0)).cost; }
+         ArrayRef<TensorCandidate> candidates, const OpenValues &open)
+      : mesh(mesh), axes(axes), candidates(candidates), open(open), propagation(mesh, axes, ops),
+        inside(ops.begin(), ops.end()) {}
+  TensorChoice run(ArrayRef<Operation *> ops, bool exhaustive);
+  /// Computes the cost of the fixed splits.
+  TensorCost costOfFixed() { return evaluate({}).cost; }
 
 private:
-  void decide();
-  Operation *firstReader(ArrayRef<size_t> members) const;
+  int64_t ranks();
+  void splitEach();
+  void findConflicts();
+  /// Whether a class may be split besides the chosen ones.
+  bool isFree(size_t number, const Chosen &chosen) const {
+    return !leftOut.test(number) && !chosen.anyCommon(conflicts[number]);
+  }
+  int64_t countChoices(size_t next, const Chosen &taken) const;
+  Chosen with(Chosen chosen, size_t added) const;
   Layout layoutFor(size_t candidate, int64_t dim) const;
   int64_t dimOfReads(Value argument) const;
-  TensorChoice evaluate(ArrayRef<size_t> chosen);
-  void compareOptions(TensorChoice &best);
+  TensorChoice evaluate(const Chosen &chosen);
+  void compareOptions();
   TensorCost costNow(ArrayRef<int64_t> dims) const;
-  bool consider(ArrayRef<size_t> chosen, TensorChoice &best);
-  void tryAll(TensorChoice &best);
-  void improve(TensorChoice &best);
+  bool consider(const Chosen &chosen);
+  void leaveOutGathers();
+  void tryAll(size_t next, const Chosen &chosen);
+  void improve();
 
+  dist::MeshOp mesh;
   AxisList axes;
   ArrayRef<TensorCandidate> candidates;
   const OpenValues &open;
-  bool exhaustive;
   Propagation propagation;
   llvm::DenseSet<Operation *> inside;
-  SmallVector<Decision> decisions;
+  std::vector<SplitClass> classes;
+  /// Of each class, the others that split one of its parameters.
+  std::vector<Chosen> conflicts;
+  Chosen leftOut;
   int64_t tried = 0;
+  Chosen bestChosen;
+  TensorChoice best;
 };
 
 } // namespace
 
-/// Returns what the first product that reads the parameter multiplies it with; null if there is
-/// none.
-static Value partnerOf(Value parameter, const llvm::DenseSet<Operation *> &inside) {
-  SmallVector<Value> work{parameter};
-  while (!work.empty()) {
-    Value value = work.pop_back_val();
-    for (OpOperand &use : value.getUses()) {
-      Operation *op = use.getOwner();
-      if (!inside.contains(op) || nn::isInPhase(op, nn::Phase::Backward))
-        continue;
-      if (op->getNumOperands() == 1 && op->getNumResults() == 1)
-        work.push_back(op->getResult(0));
-      else if (op->getNumOperands() == 2)
-        return rootOf(op->getOperand(1 - use.getOperandNumber()));
-    }
-  }
-  return {};
+int64_t Search::ranks() {
+  int64_t product = 1;
+  for (StringRef axis : axes)
+    product *= mesh.getSize(axis);
+  return product;
 }
 
-/// Returns the first op that reads one of the members; null if none does.
-Operation *Search::firstReader(ArrayRef<size_t> members) const {
-  Operation *first = nullptr;
-  for (size_t member : members)
-    for (Operation *user : BlockArgument(candidates[member].argument).getUsers())
-      if (inside.contains(user) && (!first || user->isBeforeInBlock(first)))
-        first = user;
-  return first;
+/// Makes a class of each dimension of each parameter.
+void Search::splitEach() {
+  classes.clear();
+  for (auto [number, candidate] : llvm::enumerate(candidates)) {
+    if (candidate.fixed || candidate.isVector())
+      continue;
+    auto type = cast<RankedTensorType>(candidate.argument.getType());
+    for (auto [dim, elements] : llvm::enumerate(type.getShape()))
+      if (elements % ranks() == 0)
+        classes.push_back({{{number, int64_t(dim)}}, nullptr, {}});
+  }
 }
 
-void Search::decide() {
-  llvm::MapVector<Value, Decision> alike;
-  for (auto [i, candidate] : llvm::enumerate(candidates)) {
-    using dist::TensorSplit;
-    if (candidate.typed) {
-      decisions.push_back({{i}, nullptr, {*candidate.typed}});
-      continue;
-    }
-    if (candidate.isVector() || (candidate.column < 0 && candidate.row < 0))
-      continue;
-    Value partner = exhaustive ? Value() : partnerOf(candidate.argument, inside);
-    Decision &decision = alike[partner ? partner : Value(candidate.argument)];
-    decision.members.push_back(i);
-    decision.options = {TensorSplit::Column, TensorSplit::Row, TensorSplit::Whole};
+void Search::findConflicts() {
+  leftOut.resize(classes.size());
+  conflicts.assign(classes.size(), Chosen(classes.size()));
+  auto share = [](const SplitClass &one, const SplitClass &other) {
+    return llvm::any_of(one.dims, [&](auto &each) { return other.dimOf(each.first) >= 0; });
+  };
+  for (size_t a = 0; a < classes.size(); ++a)
+    for (size_t b = 0; b < classes.size(); ++b)
+      if (a != b && share(classes[a], classes[b]))
+        conflicts[a].set(b);
+}
+
+/// Returns how many sets of classes there are that agree with `taken`, at most kMostChoices + 1.
+int64_t Search::countChoices(size_t next, const Chosen &taken) const {
+  if (next == classes.size())
+    return 1;
+  int64_t count = countChoices(next + 1, taken);
+  if (count <= kMostChoices && isFree(next, taken)) {
+    Chosen with = taken;
+    count += countChoices(next + 1, with.set(next));
   }
-  for (auto &[partner, decision] : alike)
-    decisions.push_back(std::move(decision));
-  for (Decision &decision : decisions)
-    decision.reader = firstReader(decision.members);
-  // Neighbours follow one another in the program. Parts of a parameter are not beside it.
-  llvm::stable_sort(decisions, [](const Decision &a, const Decision &b) {
-    bool both = a.reader && b.reader && a.reader != b.reader;
-    return both ? a.reader->isBeforeInBlock(b.reader) : a.reader && !b.reader;
-  });
+  return std::min(count, kMostChoices + 1);
+}
+
+/// Splits a class, and what it conflicts with no more.
+Chosen Search::with(Chosen chosen, size_t added) const {
+  chosen.reset(conflicts[added]);
+  return chosen.set(added);
 }
 
 Layout Search::layoutFor(size_t candidate, int64_t dim) const {
@@ -136,13 +138,14 @@ int64_t Search::dimOfReads(Value argument) const {
   return std::max<int64_t>(common, -1);
 }
 
-/// Computes the cost of an option for each decision.
-TensorChoice Search::evaluate(ArrayRef<size_t> chosen) {
+/// Computes the cost of splitting these classes.
+TensorChoice Search::evaluate(const Chosen &chosen) {
   TensorChoice choice;
-  choice.dims.assign(candidates.size(), -1);
-  for (auto [decision, option] : llvm::zip_equal(decisions, chosen))
-    for (size_t member : decision.members)
-      choice.dims[member] = candidates[member].dimOf(decision.options[option]);
+  for (const TensorCandidate &candidate : candidates)
+    choice.dims.push_back(candidate.fixed.value_or(-1));
+  for (unsigned number : chosen.set_bits())
+    for (auto [candidate, dim] : classes[number].dims)
+      choice.dims[candidate] = dim;
   auto propagate = [&] {
     for (auto [i, candidate] : llvm::enumerate(candidates)) {
       Layout layout = layoutFor(i, choice.dims[i]);
@@ -157,7 +160,7 @@ TensorChoice Search::evaluate(ArrayRef<size_t> chosen) {
   propagate();
   bool follow = false;
   for (auto [i, candidate] : llvm::enumerate(candidates)) {
-    if (!candidate.isVector() || candidate.typed)
+    if (!candidate.isVector() || candidate.fixed)
       continue;
     choice.dims[i] = dimOfReads(candidate.argument);
     follow |= choice.dims[i] >= 0;
@@ -224,94 +227,110 @@ TensorCost Search::costNow(ArrayRef<int64_t> dims) const {
   return cost;
 }
 
-bool Search::consider(ArrayRef<size_t> chosen, TensorChoice &best) {
+bool Search::consider(const Chosen &chosen) {
   TensorChoice choice = evaluate(chosen);
   if (!(choice.cost < best.cost))
     return false;
   best = std::move(choice);
+  bestChosen = chosen;
   return true;
 }
 
-void Search::tryAll(TensorChoice &best) {
-  SmallVector<size_t> chosen(decisions.size(), 0);
-  for (size_t d = 0; d < decisions.size();) {
-    consider(chosen, best);
-    for (d = 0; d < decisions.size() && ++chosen[d] == decisions[d].options.size(); ++d)
-      chosen[d] = 0;
-  }
+/// Leaves out the classes that gather values by themselves: they do beside others, too.
+void Search::leaveOutGathers() {
+  Chosen none(classes.size());
+  consider(none);
+  int64_t least = best.cost.gathered;
+  for (size_t number = 0; number < classes.size(); ++number)
+    if (Chosen one = none; evaluate(one.set(number)).cost.gathered > least)
+      leftOut.set(number);
 }
 
-/// From a choice that splits nothing on, changes one decision or two neighbours while that helps.
-void Search::improve(TensorChoice &best) {
-  SmallVector<size_t> chosen;
-  for (const Decision &decision : decisions)
-    chosen.push_back(decision.options.size() - 1);
-  best = evaluate(chosen);
+/// Tries all sets of classes that have those of `chosen` before `next`.
+void Search::tryAll(size_t next, const Chosen &chosen) {
+  if (next == classes.size()) {
+    consider(chosen);
+    return;
+  }
+  if (isFree(next, chosen)) {
+    Chosen with = chosen;
+    tryAll(next + 1, with.set(next));
+  }
+  tryAll(next + 1, chosen);
+}
+
+/// From a choice that splits nothing on, changes one class or two neighbours while that helps.
+void Search::improve() {
+  consider(Chosen(classes.size()));
   for (bool changed = true; changed;) {
     changed = false;
-    for (size_t i = 0; i < decisions.size(); ++i)
-      for (size_t j = i; j < std::min(decisions.size(), i + kNeighbours + 1); ++j)
-        for (size_t a = 0; a < decisions[i].options.size(); ++a)
-          for (size_t b = 0; b < decisions[j].options.size(); ++b) {
-            SmallVector<size_t> other = chosen;
-            other[i] = a;
-            other[j] = i == j ? a : b;
-            if (other == chosen || (i == j && b > 0) || !consider(other, best))
-              continue;
-            chosen = other;
-            changed = true;
-          }
+    for (size_t i = 0; i < classes.size(); ++i)
+      for (size_t j = i; j < std::min(classes.size(), i + kNeighbours + 1); ++j) {
+        if (leftOut.test(i) || leftOut.test(j))
+          continue;
+        auto changeOf = [&](Chosen chosen, size_t number) {
+          return chosen.test(number) ? chosen.reset(number) : with(chosen, number);
+        };
+        Chosen other = changeOf(bestChosen, i);
+        changed |= consider(i == j ? other : changeOf(other, j));
+      }
   }
 }
 
-/// Computes what the options of each decision cost beside the best choice.
-void Search::compareOptions(TensorChoice &best) {
+/// Computes what other ways to split each parameter cost beside the best choice.
+void Search::compareOptions() {
   best.options.resize(candidates.size());
-  SmallVector<size_t> chosen;
-  for (const Decision &decision : decisions) {
-    size_t member = decision.members.front(), option = 0;
-    while (option + 1 < decision.options.size() &&
-           candidates[member].dimOf(decision.options[option]) != best.dims[member])
-      ++option;
-    chosen.push_back(option);
-  }
-  for (auto [d, decision] : llvm::enumerate(decisions)) {
-    SmallVector<size_t> other = chosen;
-    for (auto [o, split] : llvm::enumerate(decision.options)) {
-      other[d] = o;
-      TensorCost cost = evaluate(other).cost;
-      for (size_t member : decision.members)
-        best.options[member].emplace_back(split, cost);
-    }
+  std::map<std::vector<unsigned>, TensorCost> known; // costs of choices, by their classes
+  auto costOf = [&](const Chosen &chosen) {
+    std::vector<unsigned> key(chosen.set_bits_begin(), chosen.set_bits_end());
+    auto [found, isNew] = known.try_emplace(std::move(key));
+    if (isNew)
+      found->second = evaluate(chosen).cost;
+    return found->second;
+  };
+  for (size_t candidate = 0; candidate < candidates.size(); ++candidate) {
+    Chosen without = bestChosen;
+    for (auto [number, each] : llvm::enumerate(classes))
+      if (int64_t dim = each.dimOf(candidate); dim >= 0) {
+        best.options[candidate].push_back({dim, costOf(with(bestChosen, number)), each.end});
+        without.reset(number);
+      }
+    if (!best.options[candidate].empty())
+      best.options[candidate].push_back({-1, costOf(without), {}});
+    llvm::stable_sort(best.options[candidate], [&](const TensorOption &a, const TensorOption &b) {
+      return candidates[candidate].splitOf(a.dim) < candidates[candidate].splitOf(b.dim);
+    });
   }
 }
 
-TensorChoice Search::run() {
-  TensorChoice best;
+TensorChoice Search::run(ArrayRef<Operation *> ops, bool exhaustive) {
   best.cost.gathered = INT64_MAX;
-  if (decisions.empty())
-    best = evaluate({});
-  else if (exhaustive || llvm::count_if(decisions, [](const Decision &decision) {
-                           return decision.options.size() > 1;
-                         }) <= kMostExhaustive)
-    tryAll(best);
+  if (exhaustive)
+    splitEach();
   else
-    improve(best);
+    classes = findSplitClasses(ops, candidates, ranks(), mesh.getSize(axes.front()));
+  findConflicts();
+  if (!exhaustive)
+    leaveOutGathers();
+  if (exhaustive || countChoices(0, Chosen(classes.size())) <= kMostChoices)
+    tryAll(0, Chosen(classes.size()));
+  else
+    improve();
   best.tried = tried;
-  compareOptions(best);
-  return best;
+  compareOptions();
+  return std::move(best);
 }
 
 TensorChoice searchTensorSplits(dist::MeshOp mesh, const AxisList &axes, ArrayRef<Operation *> ops,
                                 ArrayRef<TensorCandidate> candidates, const OpenValues &open,
                                 bool exhaustive) {
-  return Search(mesh, axes, ops, candidates, open, exhaustive).run();
+  return Search(mesh, axes, ops, candidates, open).run(ops, exhaustive);
 }
 
 TensorCost costOfTensorSplits(dist::MeshOp mesh, const AxisList &axes, ArrayRef<Operation *> ops,
                               ArrayRef<TensorCandidate> candidates) {
   OpenValues none;
-  return Search(mesh, axes, ops, candidates, none, /*exhaustive=*/false).costOfFirst();
+  return Search(mesh, axes, ops, candidates, none).costOfFixed();
 }
 
 } // namespace sharding

@@ -5,7 +5,10 @@
 #include "dialects/nn/NN.h"
 #include "passes/sharding/OpenValues.h"
 #include "passes/sharding/Propagation.h"
+#include "passes/sharding/SplitClasses.h"
+#include "llvm/ADT/SmallBitVector.h"
 #include <optional>
+#include <vector>
 
 namespace shale {
 inline namespace sharding {
@@ -13,16 +16,19 @@ inline namespace sharding {
 /// A parameter in a search: an argument of the function.
 struct TensorCandidate {
   mlir::BlockArgument argument;
-  /// The dimensions that splits by column and by row divide; -1: none that divides.
-  int64_t column = -1, row = -1;
-  /// What the user asks for; nothing: it is searched.
-  std::optional<dist::TensorSplit> typed;
+  /// The dimensions that its products keep; they sum over others.
+  llvm::SmallBitVector kept;
+  /// The dimension that the user asks for, -1: whole; nothing: it is searched.
+  std::optional<int64_t> fixed;
 
-  int64_t dimOf(dist::TensorSplit split) const {
-    return split == dist::TensorSplit::Column ? column : split == dist::TensorSplit::Row ? row : -1;
-  }
   bool isVector() const {
     return mlir::cast<mlir::RankedTensorType>(argument.getType()).getRank() < 2;
+  }
+  /// What a split of a dimension is called; -1: whole.
+  dist::TensorSplit splitOf(int64_t dim) const {
+    return dim < 0          ? dist::TensorSplit::Whole
+           : kept.test(dim) ? dist::TensorSplit::Column
+                            : dist::TensorSplit::Row;
   }
 };
 
@@ -40,29 +46,36 @@ struct TensorCost {
   }
 };
 
+/// A way to split a parameter, and what it costs while all others stay as they are, but for those
+/// that are split with it.
+struct TensorOption {
+  int64_t dim; ///< -1: whole
+  TensorCost cost;
+  SplitEnd end;
+};
+
 /// The dimension of each candidate that tensor axes split (-1: none), and what that costs.
 struct TensorChoice {
   llvm::SmallVector<int64_t> dims;
   TensorCost cost;
   int64_t tried = 0; ///< number of choices whose costs were computed
-  /// Of each candidate that was searched, what each split of it and of those that are split alike
-  /// costs, while all others stay as they are.
-  llvm::SmallVector<llvm::SmallVector<std::pair<dist::TensorSplit, TensorCost>>> options;
+  /// The ways to split each candidate; none if it is not searched, or if no dimension can be split.
+  std::vector<std::vector<TensorOption>> options;
 };
 
 /// Finds the cheapest splits of the parameters of a part of the step. `ops` are its forward and
 /// backward ops in program order; values of other ops are whole, and other ops read whole values
 /// but for those in `open`.
-/// Candidates whose products read one value are split alike. Vectors follow: they are split where
-/// all of their uses are. All choices are tried if there are at most 3^5, else those that change
-/// one or two neighbours at a time, until none is cheaper. `exhaustive`: each parameter is split by
-/// itself, and all choices are tried.
+/// Each class of dimensions (SplitClasses.h) is split or not; no parameter is split twice. Vectors
+/// follow: they are split where all of their uses are. All choices are tried if there are at most
+/// 256, else those that change one or two neighbours at a time, until none is cheaper.
+/// `exhaustive`: each parameter is split by itself, and all choices are tried.
 TensorChoice searchTensorSplits(dist::MeshOp mesh, const AxisList &axes,
                                 llvm::ArrayRef<mlir::Operation *> ops,
                                 llvm::ArrayRef<TensorCandidate> candidates, const OpenValues &open,
                                 bool exhaustive = false);
 
-/// Returns what the splits that all candidates have as `typed` cost.
+/// Returns what the splits that all candidates have as `fixed` cost.
 TensorCost costOfTensorSplits(dist::MeshOp mesh, const AxisList &axes,
                               llvm::ArrayRef<mlir::Operation *> ops,
                               llvm::ArrayRef<TensorCandidate> candidates);

@@ -1,0 +1,225 @@
+//===- SplitClasses.cpp - Dimensions of parameters that are split together -===//
+//
+// The factors of ops, and the dimensions of parameters, are joined where one is read as the other:
+// what remains apart can be split apart. These are the equivalence classes of Shardy's factors
+// (openxla/shardy, docs/propagation) without conflicts.
+//
+//===----------------------------------------------------------------------===//
+#include "passes/sharding/SplitClasses.h"
+#include "lib/Analysis/Timeline.h"
+#include "passes/sharding/Layout.h"
+#include "passes/sharding/TensorSearch.h"
+#include "llvm/ADT/IntEqClasses.h"
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlir;
+
+namespace shale {
+inline namespace sharding {
+
+int64_t SplitClass::dimOf(size_t candidate) const {
+  for (auto [number, dim] : dims)
+    if (number == candidate)
+      return dim;
+  return -1;
+}
+
+std::string divisionOf(int64_t size) {
+  constexpr int64_t most = 64;
+  std::string sizes;
+  for (int64_t n = 2; n <= std::min<int64_t>(size, most); ++n)
+    if (size % n == 0)
+      sizes += (sizes.empty() ? "" : ", ") + std::to_string(n);
+  return sizes.empty() ? "no number of ranks divides" : "divide over " + sizes + " ranks";
+}
+
+namespace {
+
+class ClassFinder {
+public:
+  ClassFinder(ArrayRef<Operation *> list, ArrayRef<TensorCandidate> candidates, int64_t ranks,
+              int64_t first)
+      : candidates(candidates), ranks(ranks), first(first) {
+    for (Operation *op : list)
+      if (!nn::isInPhase(op, nn::Phase::Backward))
+        add(op);
+    for (const TensorCandidate &candidate : candidates) {
+      firstDims.push_back(size);
+      size += sizesOf(candidate).size();
+    }
+  }
+  std::vector<SplitClass> find();
+
+private:
+  /// The rule of an op, and the number of its first factor among all.
+  struct Rule {
+    Operation *op;
+    ShardingRule rule;
+    unsigned begin;
+  };
+
+  static ArrayRef<int64_t> sizesOf(const TensorCandidate &candidate) {
+    return cast<RankedTensorType>(candidate.argument.getType()).getShape();
+  }
+  void add(Operation *op) {
+    numbers[op] = rules.size();
+    rules.push_back({op, getRule(op), size});
+    size += rules.back().rule.factors.size();
+  }
+  const Rule *ruleOf(Operation *op) const {
+    auto found = numbers.find(op);
+    return found == numbers.end() ? nullptr : &rules[found->second];
+  }
+  int64_t leading(const Rule &of, const TensorFactors &tensor, size_t dim) const;
+  int64_t leadingOf(Value value, size_t dim) const;
+  void join(const Rule &reader, unsigned operand);
+
+  ArrayRef<TensorCandidate> candidates;
+  int64_t ranks, first;
+  std::vector<Rule> rules;
+  llvm::DenseMap<Operation *, size_t> numbers; ///< of rules
+  SmallVector<unsigned> firstDims;             ///< number of the first dimension of a candidate
+  llvm::DenseMap<Value, size_t> places;        ///< of candidates
+  unsigned size = 0;                           ///< number of factors and dimensions
+  llvm::IntEqClasses joined;
+  /// A read of a dimension that is split on one side only.
+  struct Ending {
+    unsigned factor; ///< of the side that is split, by number
+    const Rule *reader;
+    unsigned operand;
+    size_t dim;
+    bool isSlice; ///< the value is whole, and a part of it is read: its gradient is gathered
+  };
+  int64_t undivided(const Rule &of, const TensorFactors &tensor, size_t dim) const;
+  void describe(const Ending &ending, SplitEnd &end) const;
+
+  /// Those of slices last.
+  std::vector<Ending> endings, slices;
+};
+
+} // namespace
+
+/// The first factor of more than one element in a dimension.
+static int64_t firstFactor(const ShardingRule &rule, ArrayRef<int64_t> factors) {
+  for (int64_t factor : factors)
+    if (rule.factors[factor].size > 1)
+      return factor;
+  return -1;
+}
+
+/// Returns the number of the factor that is split if a dimension of a tensor of an op is; -1 if the
+/// op needs it whole.
+int64_t ClassFinder::leading(const Rule &of, const TensorFactors &tensor, size_t dim) const {
+  const ShardingRule &rule = of.rule;
+  int64_t factor = firstFactor(rule, tensor[dim]);
+  if (factor < 0 || rule.factors[factor].kind == FactorKind::Whole ||
+      rule.factors[factor].size % first != 0)
+    return -1;
+  auto leads = [&](const TensorFactors &other) {
+    return llvm::all_of(other, [&](ArrayRef<int64_t> factors) {
+      return !llvm::is_contained(factors, factor) || firstFactor(rule, factors) == factor;
+    });
+  };
+  if (!llvm::all_of(rule.operands, leads) || !llvm::all_of(rule.results, leads))
+    return -1;
+  return of.begin + factor;
+}
+
+/// The same of a value that has a factor as a result, or as a parameter.
+int64_t ClassFinder::leadingOf(Value value, size_t dim) const {
+  if (auto place = places.find(value); place != places.end())
+    return sizesOf(candidates[place->second])[dim] % ranks == 0 ? firstDims[place->second] + dim
+                                                                : -1;
+  auto result = dyn_cast<OpResult>(value);
+  const Rule *maker = result ? ruleOf(result.getOwner()) : nullptr;
+  return maker ? leading(*maker, maker->rule.results[result.getResultNumber()], dim) : -1;
+}
+
+void ClassFinder::join(const Rule &reader, unsigned operand) {
+  Value value = reader.op->getOperand(operand);
+  const TensorFactors &tensor = reader.rule.operands[operand];
+  for (size_t dim = 0; dim < tensor.size(); ++dim) {
+    int64_t have = leadingOf(value, dim), read = leading(reader, tensor, dim);
+    if (have >= 0 && read >= 0)
+      joined.join(have, read);
+    else if (have >= 0)
+      endings.push_back({unsigned(have), &reader, operand, dim, false});
+    else if (Operation *maker = value.getDefiningOp(); read >= 0 && maker && ruleOf(maker))
+      slices.push_back({unsigned(read), &reader, operand, dim, true});
+  }
+}
+
+static std::string nameOf(Operation *op) { return op->getName().getStringRef().str(); }
+
+/// Returns the size of the first factor of a dimension, if the ranks do not divide it; else 0.
+int64_t ClassFinder::undivided(const Rule &of, const TensorFactors &tensor, size_t dim) const {
+  int64_t factor = firstFactor(of.rule, tensor[dim]);
+  if (factor < 0 || of.rule.factors[factor].kind == FactorKind::Whole ||
+      of.rule.factors[factor].size % first == 0)
+    return 0;
+  return of.rule.factors[factor].size;
+}
+
+/// Says where a class ends: at an op that reads a value whole, or at one that makes the value whole
+/// of which a part is read. What another number of ranks would mend counts before other ends.
+void ClassFinder::describe(const Ending &ending, SplitEnd &end) const {
+  const auto &[factor, reader, operand, dim, isSlice] = ending;
+  const Rule *at = reader;
+  const TensorFactors *tensor = &reader->rule.operands[operand];
+  if (isSlice) {
+    auto made = cast<OpResult>(reader->op->getOperand(operand));
+    at = ruleOf(made.getOwner());
+    tensor = &at->rule.results[made.getResultNumber()];
+  }
+  int64_t parts = undivided(*at, *tensor, dim);
+  if (!end.text.empty() && (end.isUndivided || parts == 0))
+    return;
+  end.node = sourceNode(at->op->getLoc());
+  end.isUndivided = parts > 0;
+  end.text = nameOf(at->op);
+  if (parts > 0)
+    end.text += " has " + std::to_string(parts) + " parts, which " + divisionOf(parts);
+  else if (isSlice)
+    end.text += " needs all of a gradient, of which " + nameOf(reader->op) + " has a part";
+  else
+    end.text += " needs all of dimension " + std::to_string(dim);
+}
+
+std::vector<SplitClass> ClassFinder::find() {
+  for (auto [number, candidate] : llvm::enumerate(candidates))
+    places[candidate.argument] = number;
+  joined.grow(size);
+  for (const Rule &rule : rules)
+    for (unsigned operand = 0; operand < rule.op->getNumOperands(); ++operand)
+      join(rule, operand);
+  joined.compress();
+  std::vector<SplitClass> classes(joined.getNumClasses());
+  for (const Rule &rule : llvm::reverse(rules))
+    for (size_t factor = 0; factor < rule.rule.factors.size(); ++factor)
+      classes[joined[rule.begin + factor]].first = rule.op;
+  for (auto [number, candidate] : llvm::enumerate(candidates)) {
+    if (candidate.fixed || candidate.isVector())
+      continue;
+    for (auto [dim, elements] : llvm::enumerate(sizesOf(candidate)))
+      if (SplitClass &in = classes[joined[firstDims[number] + dim]];
+          elements % ranks == 0 && in.first && in.dimOf(number) < 0)
+        in.dims.push_back({number, int64_t(dim)});
+  }
+  llvm::append_range(endings, slices);
+  for (const Ending &ending : endings)
+    describe(ending, classes[joined[ending.factor]].end);
+  llvm::erase_if(classes, [](const SplitClass &each) { return each.dims.empty(); });
+  llvm::stable_sort(classes, [](const SplitClass &a, const SplitClass &b) {
+    return a.first != b.first && a.first->isBeforeInBlock(b.first);
+  });
+  return classes;
+}
+
+std::vector<SplitClass> findSplitClasses(ArrayRef<Operation *> ops,
+                                         ArrayRef<TensorCandidate> candidates, int64_t ranks,
+                                         int64_t first) {
+  return ClassFinder(ops, candidates, ranks, first).find();
+}
+
+} // namespace sharding
+} // namespace shale
