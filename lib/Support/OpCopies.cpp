@@ -16,6 +16,7 @@ Operation *shale::cloneAs(OpBuilder &builder, Operation *op, ValueRange operands
   IRMapping mapping;
   mapping.map(op->getOperands(), operands);
   Operation *clone = builder.clone(*op, mapping);
+  clone->setOperands(operands); // an op may read one value twice
   for (auto [result, type] : llvm::zip(clone->getResults(), types))
     result.setType(type);
   return clone;

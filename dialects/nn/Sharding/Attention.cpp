@@ -1,7 +1,6 @@
 //===- Attention.cpp - Batch rows and heads in parallel -------------------===//
 #include "dialects/nn/Ops/Attention.h"
 #include "dialects/nn/Sharding/Rules.h"
-#include "mlir/IR/IRMapping.h"
 
 using namespace mlir;
 using namespace shale;
@@ -45,9 +44,8 @@ struct AttentionFactors {
 template <typename OpT>
 static FailureOr<SmallVector<Value>> partitionAttention(OpT op, OpBuilder &builder,
                                                         const LocalForm &local) {
-  IRMapping mapping;
-  mapping.map(op->getOperands(), local.operands);
-  auto made = cast<OpT>(builder.cloneWithoutRegions(*op.getOperation(), mapping));
+  auto made = cast<OpT>(builder.cloneWithoutRegions(*op.getOperation()));
+  made->setOperands(local.operands); // an op may read one value twice
   for (auto [result, type] : llvm::zip(made->getResults(), local.types))
     result.setType(type);
   DropAttr dropout = op.getDropoutAttr();

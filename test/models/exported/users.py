@@ -312,6 +312,33 @@ class AdaptedGPT(Adapted):
         return peft.get_peft_model(model, peft.LoraConfig(r=4, target_modules=["c_attn"], modules_to_save=["ln_f"], task_type="CAUSAL_LM"))
 
 
+class Rotated(Adapted):
+    """OFT of peft: rotations that are computed from entries written into zeros."""
+
+    @classmethod
+    def make(cls):
+        import peft
+        return peft.get_peft_model(transformer("llama"), peft.OFTConfig(oft_block_size=8, target_modules=["up_proj", "down_proj"], init_weights=False))
+
+
+class Hadamard(Adapted):
+    """LoHa of peft, which draws whether an adapter takes part, with a probability of 0, and has a backward of its own."""
+
+    @classmethod
+    def make(cls):
+        import peft
+        return peft.get_peft_model(transformer("llama"), peft.LoHaConfig(r=4, target_modules=["q_proj", "down_proj"], init_weights=False))
+
+
+class Reflected(Adapted):
+    """HRA of peft, which reads the .data of a frozen weight: torch.export takes it for a constant without elements."""
+
+    @classmethod
+    def make(cls):
+        import peft
+        return peft.get_peft_model(transformer("llama"), peft.HRAConfig(r=4, target_modules=["q_proj", "v_proj"]))
+
+
 # Rows that a mask chooses, and operators that PyTorch's exporter lacks
 
 class Chosen(Language):

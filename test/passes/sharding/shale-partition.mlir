@@ -32,6 +32,21 @@ func.func @transitions(%x: tensor<4x4xf32> {nn.role = #nn.role<input>, nn.name =
 
 // -----
 
+// An op that reads one value twice: a rank's rows of it, and all of it.
+// CHECK-LABEL: func.func @squared
+// CHECK-SAME: (%[[X:.*]]: tensor<2x4xf32>
+module {
+dist.mesh @mesh <[tensor "tp"=2]>
+func.func @squared(%x: tensor<4x4xf32> {nn.role = #nn.role<input>, nn.name = "x", dist.sharding = #dist.sharding<[{"tp"}, {}]>}) -> tensor<4x4xf32> {
+  // CHECK: %[[ALL:.*]] = dist.all_gather %[[X]] over "tp" dim = 0 : tensor<2x4xf32> -> tensor<4x4xf32>
+  // CHECK: nn.matmul %[[X]], %[[ALL]] : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
+  %0 = nn.matmul %x, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  return %0 : tensor<4x4xf32>
+}
+}
+
+// -----
+
 // A gradient is summed over the data axis by itself, before the norm and the update read it. The parameter is split over tp:
 // its state has the sharding, and its part of the norm is summed over tp.
 // CHECK: nn.state @w role = param type = tensor<4x4xf32> {dist.sharding = #dist.sharding<[{}, {"tp"}]>}

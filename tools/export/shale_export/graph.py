@@ -82,13 +82,26 @@ def refusal(a, built, shapes, error):
     if found := re.search(r"DynamicOutputShapeException: (aten\.\w+)", text):
         return Failure(DATA, f"neither PyTorch's exporter nor Shale writes the operator {found[1]}, {place_in(cause) or place_in(error)}: write it in other operations")
     if re.search(r"data-dependent|DataDependent|\.item\(\)", text):
-        place = place_in(cause) or place_in(error)
+        place = place_in(cause) or place_in(error) or place_named(text)
         return Failure(DATA, f"torch.export cannot trace the module{f', {place}' if place else ''}: what is computed there depends on values of tensors, as an if, a loop bound, .item() "
                              "or a size. Choose with torch.where(), keep numbers as tensors, and leave out an if that only skips what is empty")
     text = "\n".join(line for line in text.splitlines() if not re.search("For more|For extended|For C|If you suspect|TORCH", line))
     place = place_in(cause) or place_in(error)
     return Failure(DATA, f"torch.export cannot trace the module{f', {place}' if place else ''}: {text[:900]}\n  what depends on values (not shapes) of "
                          "tensors cannot be an if, a loop bound or a Python number")
+
+
+def place_named(text):
+    """The line that torch.export names in a message, which may be a library's."""
+    found = re.search(r'The following call raised this error:\s+File "(.+)", line (\d+), in .*\n\s*(.+)', text)
+    return f"{found[1]}:{found[2]} '{found[3].strip()}'" if found else ""
+
+
+def check_values(graph):
+    """Reports constants without elements: torch.export reads `parameter.data` as one."""
+    for name, one in graph.initializers.items():
+        if type(getattr(one.const_value, "raw", None)).__name__ == "FakeTensor":
+            raise Failure(DATA, f"torch.export has no elements of the constant '{name}': the module reads .data of a parameter there. Read the parameter itself, or its detach()")
 
 
 def check_symbolic(a, built, program):
@@ -125,6 +138,7 @@ def write(a, program, built, folder, name):
     if names := frozen(built):
         program.model.graph.metadata_props["shale.frozen"] = "\n".join(map("\t".join, names))
         note(f"'{names[0][0]}'{f' and {len(names) - 1} more do' if names[1:] else ' does'} not require a gradient: the file records it, and shalec does not train what it records")
+    check_values(program.model.graph)
     parameters = list(program.model.graph.initializers.values())
     total = sum(one.const_value.nbytes for one in parameters)
     path = folder / name

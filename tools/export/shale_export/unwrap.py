@@ -32,8 +32,9 @@ def bare(module):
 
 @contextlib.contextmanager
 def unwrapped(model):
-    """The module without wrappers, at any depth, while the context lasts. Compiled modules and functions run in eager mode in it."""
-    model, kept, compiled = bare(model), [], []
+    """The module without wrappers, at any depth, while the context lasts. Compiled modules and functions run in eager mode in it, and adapters
+    whose dropouts are 0 draw nothing."""
+    model, kept, compiled, still = bare(model), [], [], []
     try:
         for one in list(model.modules()):
             for name, child in list(one._modules.items()):
@@ -44,6 +45,10 @@ def unwrapped(model):
             if one._compiled_call_impl is not None:  # of Module.compile()
                 compiled.append((one, one._compiled_call_impl))
                 one._compiled_call_impl = None
+        # LoHa and LoKr of peft draw a number in training, whatever the probability, and compare it in an `if`.
+        still = [one for one in model.modules() if one.training and hasattr(one, "module_dropout") and not has_dropout(one)]
+        for one in still:
+            one.training = False
         sharded = [name for name, one in model.named_parameters() if hasattr(one, "full_tensor")]
         if sharded:
             raise Failure(DATA, f"'{sharded[0]}' is distributed over ranks (DTensor): {ADVICE}")
@@ -54,6 +59,13 @@ def unwrapped(model):
             one._modules[name] = child
         for one, call in compiled:
             one._compiled_call_impl = call
+        for one in still:
+            one.training = True
+
+
+def has_dropout(adapter):
+    """Whether an adapter of peft leaves out ranks, or itself, at random."""
+    return any(any(getattr(adapter, name, {}).values()) for name in ("rank_dropout", "module_dropout"))
 
 
 def renamed(model):

@@ -167,8 +167,10 @@ embedding(w, ids) = Gather(w, ids){axis=0}
 let INDEXED = either(Transpose(x){perm=indexed_first(indices)}, x)
 let READ = GatherND(INDEXED, _){batch_dims=0}
 index(x, indices) = READ | Transpose(READ){perm=_}
-let WRITTEN = ScatterND(INDEXED, _, _){reduction="none"}
-let ADDED = ScatterND(INDEXED, _, _){reduction="add"}
+let TURNED = either(values, Transpose(values){perm=_})
+let PUT = either(TURNED, Expand(TURNED, _), _)
+let WRITTEN = ScatterND(INDEXED, _, PUT){reduction="none"}
+let ADDED = ScatterND(INDEXED, _, PUT){reduction="add"}
 index_put(x, indices, values, accumulate=False) = accumulate=False: WRITTEN | accumulate=False: Transpose(WRITTEN){perm=_} | accumulate=True: ADDED | accumulate=True: Transpose(ADDED){perm=_}
 gather(x, dim, index) = GatherElements(x, index){axis=dim}
 index_select(x, dim, index) = Gather(x, index){axis=dim}
