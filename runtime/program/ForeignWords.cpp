@@ -9,15 +9,19 @@
 namespace shale::rt {
 
 namespace {
-constexpr ForeignFlag rows[] = {
+// A row is one text, whose fields end with a NUL. Four pointers would take 128 bytes of a program,
+// most of them relocations, and one takes 32.
+
+// NAMES SHALEC TRAIN WHY, where WHY is empty or begins with n (not needed) or m (missing).
+constexpr const char *rows[] = {
 #define FRAMEWORK(name)
 #define SHALEC_FLAGS(names)
 #define TRAIN_FLAGS(names)
 #define VALUE(flags, values, ours)
 #define NOVALUE(flags, values, why)
-#define FLAG(names, shalec, train) {names, shalec, train, ""},
-#define UNNEEDED(names, why) {names, "", "", "is not needed: " why},
-#define MISSING(names, why) {names, "", "", "does not exist in Shale: " why},
+#define FLAG(names, shalec, train) names "\0" shalec "\0" train "\0",
+#define UNNEEDED(names, why) names "\0\0\0n" why,
+#define MISSING(names, why) names "\0\0\0m" why,
 #include "runtime/program/ForeignWords.def"
 #undef FLAG
 #undef UNNEEDED
@@ -26,14 +30,13 @@ constexpr ForeignFlag rows[] = {
 #undef NOVALUE
 };
 
-constexpr struct {
-  const char *flags, *values, *ours, *why; // either ours or why
-} values[] = {
+// FLAGS VALUES OURS WHY, where OURS or WHY is empty.
+constexpr const char *values[] = {
 #define FLAG(names, shalec, train)
 #define UNNEEDED(names, why)
 #define MISSING(names, why)
-#define VALUE(flags, values, ours) {flags, values, ours, ""},
-#define NOVALUE(flags, values, why) {flags, values, "", why},
+#define VALUE(flags, values, ours) flags "\0" values "\0" ours "\0",
+#define NOVALUE(flags, values, why) flags "\0" values "\0\0" why,
 #include "runtime/program/ForeignWords.def"
 #undef SHALEC_FLAGS
 #undef TRAIN_FLAGS
@@ -55,6 +58,9 @@ constexpr const char *trainFlags =
 #define TRAIN_FLAGS(names) names
 #include "runtime/program/ForeignWords.def"
     ;
+
+/// The longest word that is looked up, in characters.
+constexpr size_t longest = 200;
 
 char plain(char c) {
   return c == '_' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
@@ -94,14 +100,23 @@ bool listsPart(const char *names, const std::string &word) {
   return false;
 }
 
-template <typename Test> const ForeignFlag *firstRow(Test test) {
-  const ForeignFlag *row = std::find_if(std::begin(rows), std::end(rows), test);
-  return row == std::end(rows) ? nullptr : row;
+/// Returns the field of a row after this one.
+const char *fieldAfter(const char *field) { return field + std::strlen(field) + 1; }
+
+using Row = std::optional<ForeignFlag>;
+
+/// Returns the first row in whose names `has` finds the word.
+Row firstRow(bool (*has)(const char *names, const std::string &word), const std::string &word) {
+  for (const char *names : rows)
+    if (has(names, word)) {
+      const char *shalec = fieldAfter(names), *train = fieldAfter(shalec), *why = fieldAfter(train);
+      std::string answer = *why == 'n' ? "is not needed: " : "does not exist in Shale: ";
+      return ForeignFlag{shalec, train, *why ? answer + (why + 1) : ""};
+    }
+  return std::nullopt;
 }
 
-const ForeignFlag *rowOf(const std::string &word) {
-  return firstRow([&](const ForeignFlag &row) { return lists(row.names, word); });
-}
+Row rowOf(const std::string &word) { return firstRow(lists, word); }
 } // namespace
 
 std::string plainWord(std::string word) {
@@ -111,23 +126,21 @@ std::string plainWord(std::string word) {
 }
 
 /// The row of a section that has a pattern, such as "trl.**"; the innermost one first.
-static const ForeignFlag *rowOfSection(const std::string &word, const char *pattern) {
+static Row rowOfSection(const std::string &word, const char *pattern) {
   for (size_t end = word.rfind('.'); end != std::string::npos && end > 0;
        end = word.rfind('.', end - 1)) {
     size_t before = word.rfind('.', end - 1);
     size_t start = before == std::string::npos ? 0 : before + 1;
-    if (const ForeignFlag *row = rowOf(word.substr(start, end - start) + pattern))
+    if (Row row = rowOf(word.substr(start, end - start) + pattern))
       return row;
   }
-  return nullptr;
+  return std::nullopt;
 }
 
 /// Returns the row of a start or a part of the last part of a word.
-static const ForeignFlag *rowOfPattern(const std::string &last) {
-  if (const ForeignFlag *row =
-          firstRow([&](const ForeignFlag &row) { return listsStart(row.names, last); }))
-    return row;
-  return firstRow([&](const ForeignFlag &row) { return listsPart(row.names, last); });
+static Row rowOfPattern(const std::string &last) {
+  Row row = firstRow(listsStart, last);
+  return row ? row : firstRow(listsPart, last);
 }
 
 /// Returns `last` without a prefix of a launcher or its like.
@@ -142,35 +155,38 @@ static std::string withoutPrefix(const std::string &last,
 FoundFlag findForeignFlag(const std::string &typed,
                           const std::function<bool(const std::string &)> &isOwn) {
   std::string word = plainWord(typed.substr(0, typed.find('=')));
-  constexpr size_t longest = 200; // characters
   if (word.empty() || word.size() > longest || word.find_first_of(",|*") != std::string::npos)
     return {};
-  if (const ForeignFlag *row = rowOf(word))
+  if (Row row = rowOf(word))
     return {"", row};
-  if (const ForeignFlag *row = rowOfSection(word, ".**"))
+  if (Row row = rowOfSection(word, ".**"))
     return {"", row};
   std::string last = word.substr(word.rfind('.') + 1);
   for (size_t dot = word.find('.'); dot != std::string::npos; dot = word.find('.', dot + 1)) {
-    const ForeignFlag *row = rowOf(word.substr(dot + 1));
+    Row row = rowOf(word.substr(dot + 1));
     // A setting of this program's optimizer, such as --momentum, has a row for other programs.
     if (row && !(word.size() - dot - 1 == last.size() && isOwn(last)))
       return {"", row};
   }
   if (isOwn(last))
-    return {last};
+    return {last, {}};
   std::string rest = withoutPrefix(last, {"fsdp-", "megatron-lm-", "parallelism-config-"});
-  if (const ForeignFlag *row = rowOf(rest))
+  if (Row row = rowOf(rest))
     return {"", row};
   if (isOwn(rest))
-    return {rest};
-  if (const ForeignFlag *row = rowOfSection(word, ".*"))
+    return {rest, {}};
+  if (Row row = rowOfSection(word, ".*"))
     return {"", row};
-  if (const ForeignFlag *row = rowOfPattern(rest))
+  std::string topic = withoutPrefix(rest, {"enable-", "use-", "with-"});
+  if (Row row = rowOf(topic))
     return {"", row};
-  // What does not exist or is not needed can neither be turned on nor off.
-  std::string topic = withoutPrefix(rest, {"no-", "disable-", "enable-", "use-", "with-"});
-  const ForeignFlag *row = rowOf(topic);
-  return {"", row && *row->why ? row : nullptr};
+  if (isOwn(topic))
+    return {topic, {}};
+  if (Row row = rowOfPattern(rest))
+    return {"", row};
+  // What does not exist or is not needed cannot be turned off either.
+  Row row = rowOf(withoutPrefix(rest, {"no-", "disable-"}));
+  return {"", row && !row->why.empty() ? row : std::nullopt};
 }
 
 /// Returns the number of letters to insert, remove, change or swap with the next one.
@@ -191,8 +207,8 @@ static size_t distance(const std::string &a, const std::string &b) {
 }
 
 std::string nearestWord(const std::string &word, const std::vector<std::string> &names) {
-  constexpr size_t longest = 64; // of Shale's flags
-  if (word.size() < 3 || word.size() > longest)
+  constexpr size_t longestFlag = 64; // of Shale's
+  if (word.size() < 3 || word.size() > longestFlag)
     return "";
   std::string best;
   size_t least = word.size() < 8 ? 2 : 3;
@@ -209,11 +225,16 @@ std::string nearestWord(const std::string &word, const std::vector<std::string> 
 std::string answerToForeignValue(const std::string &flag, const std::string &typed) {
   std::string value = plainWord(typed);
   value.erase(0, value.rfind('.') + 1); // torch.bfloat16
-  for (const auto &row : values)
-    if (lists(row.flags, flag) && lists(row.values, value))
-      return "'" + typed + "'" +
-             (*row.why ? std::string(" does not exist in Shale: ") + row.why
-                       : ": in Shale, use --" + flag + " " + row.ours);
+  if (value.size() > longest || value.find_first_of(",|*") != std::string::npos)
+    return "";
+  for (auto *has : {lists, listsPart})
+    for (const char *flags : values) {
+      const char *listed = fieldAfter(flags), *ours = fieldAfter(listed), *why = fieldAfter(ours);
+      if (lists(flags, flag) && has(listed, value))
+        return "'" + typed + "'" +
+               (*why ? std::string(" does not exist in Shale: ") + why
+                     : ": in Shale, use --" + flag + " " + ours);
+    }
   return "";
 }
 

@@ -4,23 +4,23 @@
 #define SHALE_RUNTIME_PROGRAM_FOREIGNWORDS_H
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace shale::rt {
 
-/// A row of the table: flags of another framework, and the flags of Shale that replace them.
+/// What a row of the table says of flags of another framework.
 struct ForeignFlag {
-  const char *names;  // as in the table
   const char *shalec; // what shalec has; "" if nothing
   const char *train;  // what the program has; "" if nothing
-  const char *why;    // "not needed: WHY" or "does not exist in Shale: WHY"; "" for other rows
+  std::string why;    // "is not needed: WHY" or "does not exist in Shale: WHY"; "" for other rows
 };
 
 /// The result of looking up a flag that a user typed.
 struct FoundFlag {
-  std::string own;                  // a flag of Shale without "--", by another name; or "":
-  const ForeignFlag *row = nullptr; // a row of the table, or null
+  std::string own;                // a flag of Shale without "--", by another name; or "":
+  std::optional<ForeignFlag> row; // what the table says, if it has the flag
 };
 
 /// Returns a word in lower case with - for _, without the dashes before it.

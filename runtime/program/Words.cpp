@@ -16,7 +16,7 @@ std::string answerToFlag(const std::string &flag,
     return compiled + "--" + found.own;
   if (!found.row)
     return "";
-  if (*found.row->why)
+  if (!found.row->why.empty())
     return found.row->why;
   return *found.row->train ? std::string("is not a flag of Shale: use ") + found.row->train
                            : compiled + found.row->shalec;

@@ -49,7 +49,7 @@ std::string shale::answerToForeignFlag(StringRef word) {
     return use + "--" + found.own + " of the program, at run time";
   if (!found.row)
     return "";
-  if (*found.row->why)
+  if (!found.row->why.empty())
     return flag + " " + found.row->why;
   return *found.row->shalec ? use + found.row->shalec : use + atRunTime(found.row->train);
 }
