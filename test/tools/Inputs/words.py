@@ -17,19 +17,19 @@ VALUES = {
                 "HYBRID_SHARD": "--shard hybrid --mesh replica=M,fsdp=N", "zero1": "--shard optimizer", "zero2": "--shard grad",
                 "ZeRO-3": "--shard full", "ddp": "--shard none"},
     "--param-dtype": {"bfloat16": "--param-dtype bf16", "torch.float16": "--param-dtype f16", "fp16": "--param-dtype f16",
-                      "float32": "--param-dtype f32", "half": "--param-dtype f16", "bf16-true": "--param-dtype bf16, with --master-dtype none"},
+                      "float32": "--param-dtype f32", "half": "--param-dtype f16", "bf16-true": "--param-dtype bf16, with --master-dtype none", "fp8": "--param-dtype bf16, with --product-dtype fp8"},
     "--optimizer-dtype": {"bfloat16": "--optimizer-dtype bf16"},
     "--master-dtype": {"fp32": "--master-dtype f32"},
-    "--recompute": {"full": "--recompute block", "op": "--recompute selective", "2": "use --recompute block:0.5"},
-    "--offload": {"cpu": "--offload params,grads,optimizer"},
-    "--optimizer": {"Adam": "--optimizer adamw; pass --weight-decay 0", "Nesterov": "use --optimizer momentum, with --nesterov 1", "sgdm": "--optimizer sgd, with --momentum X", "paged_adamw_32bit": "--optimizer adamw"},
-    "--attention": {"sdpa": "--attention auto", "eager": "--attention generated"},
+    "--recompute": {"full": "--recompute block", "op": "--recompute selective", "2": "use --recompute block:0.5", "unsloth": "--recompute block, with --offload activations"},
+    "--offload": {"cpu": "--offload params,grads,optimizer", "nvme": "does not exist in Shale: --offload moves to host memory only"},
+    "--optimizer": {"Adam": "--optimizer adamw, with --weight-decay 0", "sophia": "does not exist in Shale: the nearest is adamw, which is not the same", "Nesterov": "use --optimizer momentum, with --nesterov 1", "sgdm": "--optimizer sgd, with --momentum X", "paged_adamw_32bit": "--optimizer adamw"},
+    "--attention": {"sdpa": "--attention auto", "xformers": "--attention auto", "eager": "--attention generated"},
     "--sequence-parallel": {"ulysses": "does not exist in Shale: sequences are not split over ranks"},
     "--product-dtype": {"mxfp8": "does not exist in Shale: products in 8 bits have one scale per tensor", "rowwise": "does not exist in Shale: scales are per tensor"},
     "--reshard-after-forward": {"never": "--reshard-after-forward false"},
     "--prefetch": {"BACKWARD_PRE": "--prefetch 1"},
     "--unit": {"TRANSFORMER_BASED_WRAP": "--unit block, or class:NAME"},
-    "--mesh": {"dp=2": "--mesh fsdp=N", "dp_replicate=2": "--mesh replica=M,fsdp=N", "cp=2": "does not exist in Shale: context parallelism", "fsdp=2,pp=2": "does not exist in Shale: pipeline parallelism",
+    "--mesh": {"dp=2": "--mesh fsdp=N", "ddp=2": "--mesh fsdp=N --shard none", "dp_replicate=2": "--mesh replica=M,fsdp=N", "cp=2": "does not exist in Shale: context parallelism", "fsdp=2,pp=2": "does not exist in Shale: pipeline parallelism",
                "ep=2": "does not exist in Shale: no rank computes"},
 }
 FLAGS = {
@@ -66,6 +66,8 @@ TYPED |= {
     "--use_reentrant": "is not needed: --recompute is a decision", "--set_to_none": "no gradient outlives its step", "--FSDPStrategy": "use --shard none|optimizer|grad|full", "--memory_snapshot": "use --report memory=FILE.html",
     "--num_tokens_per_train_step 9": "and --accumulate K", "--load_in_4bit": "weights are f32, bf16 or f16", "--attn_implementation sdpa": "use --attention auto|generated", "--ema": "no average of the weights",
     "--z_loss": "the loss and its terms are part of the model", "--validator.steps 5": "use --eval-batches N", "--trl.epsilon 1": "does not exist in Shale: no step samples texts", "--vllm.device cuda": "does not exist in Shale",
+    "--quantize bnb.nf4": "weights are f32, bf16 or f16", "--comms_logger.enabled": "use --trace steps:A-B FILE of the program, at run time; --report comm", "--overfit_batches 4": "use --data FILES of the program, at run time, with these rows only",
+    "--optim_args x": "use the program's flags for its optimizer", "--zero_optimization.cpu_offload": "use --offload optimizer", "--adafactor": "use --optimizer adafactor", "--optimizer.class_path x": "use --optimizer NAME",
     "--no-wandb": "does not exist in Shale: metrics.jsonl", "--ckpt-keep-n 3": "use --keep N of the program, at run time, the newest; 0 keeps all", "--disable-msc": "are paths of the file system",
 }
 # Other spellings of Shale's own flags and values.
@@ -75,7 +77,7 @@ WRONG = ["--unit size:1e-3", "--unit size:1.5", "--unit size:e8", "--unit size:1
 
 
 PROGRAM = set(re.sub(r'["\s]', "", re.search(r"^TRAIN_FLAGS\((.*?)\)", (ROOT / "runtime/program/ForeignWords.def").read_text(), re.S | re.M)[1]).split(","))
-PROGRAM |= {"beta1", "beta2", "eps", "weight-decay", "momentum", "match-rms-adamw", "adamw-lr", "nesterov"}  # of optimizers
+PROGRAM |= {"beta1", "beta2", "eps", "weight-decay", "momentum", "match-rms-adamw", "adamw-lr", "nesterov", "gradient-weight"} | {"help"}  # of optimizers, and of each program
 
 
 def shalec(*words):

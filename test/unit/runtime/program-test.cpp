@@ -741,7 +741,7 @@ TEST_F(Program, WordsOfOtherTrainersAreAnsweredWithOurs) {
       {"--resume latest", "use --resume auto"},
       {"--resume False", "use --resume never"},
       {"--devices 2", "--devices is not a flag of Shale: use --nproc N"},
-      {"--num-nodes 2", "torchrun, mpirun or srun on each host"},
+      {"--num-nodes 2", "torchrun on each host, or mpirun or srun"},
       {"--training.steps 10", "--training.steps is not a flag of Shale: use --steps"},
       {"--optimizer.lr 8e-4", "--optimizer.lr is not a flag of Shale: use --lr"},
       {"--optimizer.name AdamW", "compile it again with shalec and --optimizer NAME"},
@@ -764,7 +764,13 @@ TEST_F(Program, WordsOfOtherTrainersAreAnsweredWithOurs) {
       {"--zero_optimization.stage 2", "shalec and --shard none|optimizer|grad|full"},
       {"--broadcast_fp16",
        "shalec and --wire-dtype gather=f16, which leaves the computation in f32"},
-      {"--fp16.loss_scale 0", "is not needed: the loss scale of f16 is dynamic"}};
+      {"--fp16.loss_scale 0", "is not needed: the loss scale of f16 is dynamic"},
+      {"--comms_logger.enabled", "use --trace steps:A-B FILE; --report comm"},
+      {"--quantize bnb.nf4", "does not exist in Shale: weights are f32, bf16 or f16"},
+      {"--overfit_batches 4", "use --data FILES, with these rows only"},
+      {"--zero_optimization.cpu_offload", "shalec and --offload optimizer"},
+      {"--schedule inverse_sqrt", "the schedules are constant, cosine, linear and wsd"},
+      {"--use-tensorboard", "--use-tensorboard is not a flag of Shale: use --tensorboard"}};
   for (const auto &[flags, answer] : words) {
     Result result = run("1", std::string("--data data.txt ") + flags);
     EXPECT_EQ(result.code, 64) << flags;

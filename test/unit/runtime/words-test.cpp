@@ -4,6 +4,7 @@
 
 #include <fstream>
 #include <gtest/gtest.h>
+#include <tuple>
 
 using namespace shale::rt;
 
@@ -124,7 +125,91 @@ TEST(Words, AreNotTakenForTheirNeighbours) {
       {"flash_attn_rms_norm", "generates and fuses the kernels"},
       {"project_dir", "use --out DIR"},
       {"tensor_parallel.partition_config", "--tensor REGEX=column"},
-      {"fsdp_version", "there is one implementation"}};
+      {"fsdp_version", "there is one implementation"},
+      {"quantize", "weights are f32, bf16 or f16"}, // LitGPT's bnb.nf4
+      {"quantize.grouped_mm.float8.fqns", "of the products of linear layers"},
+      {"overfit_batches", "--data FILES, with these rows only"},
+      {"wall_clock_breakdown", "use --trace steps:A-B FILE"},
+      {"comms_logger", "use --trace steps:A-B FILE"},
+      {"flops_profiler.profile_step", "use --trace steps:A-B FILE"},
+      {"activation_checkpointing.profile", "use --trace steps:A-B FILE"},
+      {"save_first_step", "tries a save before its first step"},
+      {"zero_optimization.cpu_offload", "shalec and --offload optimizer"},
+      {"offload_to_cpu", "--offload activations, for a checkpoint_wrapper"},
+      {"offload_config", "moves to host memory only"},
+      {"max_in_cpu", "moves to host memory only"},
+      {"offload_optimizer.fast_init", "moves to host memory only"},
+      {"disable_reshard_on_root", "of all units alike"},
+      {"reshard_after_backward", "frees a unit at the end of its backward pass"},
+      {"log_with", "use --tensorboard; metrics.jsonl"},
+      {"aim", "metrics.jsonl in --out DIR can be sent to it"},
+      {"dataloader_drop_last", "each step has its whole batch"},
+      {"optim_args", "--help of the program lists them"},
+      {"optimizer.anything", "--help of the program lists them"},
+      {"save_top_k", "no checkpoint is called the best"},
+      {"unfrozen_parameters", "--freeze REGEX, of all other parameters"},
+      {"epsilon", "the numbers of a preference loss"},
+      {"eval_seed", "each evaluation reads the same rows"},
+      {"check_val_every_n_epoch", "use --eval-every N, a number of steps"},
+      {"lmhead_chunks", "--loss-chunk auto|off|N, a number of rows"},
+      {"cooldown", "--decay-fraction X of the steps"},
+      {"load_balance_coeff", "a bias of the router that no gradient reaches"},
+      {"reference_model", "no second model is run"},
+      {"checkpoint_dir", "--init FOLDER, if it has the weights"}, // of LitGPT; llmq writes to it
+      {"tokens", "tokenize before training"},                     // axolotl adds them
+      {"zero_quantized_nontrainable_weights", "at rest none is quantized"},
+      {"prefetch_bucket_size", "--prefetch N, a number of units"},
+      {"ddp_bucket_size", "--bucket-size SIZE, in bytes"},
+      {"detect_anomaly", "with --param-dtype f16 it is left out"},
+      {"device_map", "the device of its local rank"},
+      {"low_cpu_mem_usage", "only the parts of the weights that it keeps"},
+      {"broadcast_buffers", "buffers are equal on all ranks"},
+      {"data_types", "summed in f32"},
+      {"dump_state", "leave it out"},
+      {"multiple_validation_sets", "--eval-data FILES, whose loss is one mean"},
+      {"label_names", "--loss FORM, which names the labels"},
+      {"project_configuration.total_limit", "use --keep N"},
+      {"gradient_accumulation_plugin.adjust_scheduler", "a schedule follows from"},
+      {"recompute_modules", "--recompute class:NAME|match:REGEX"},
+      {"activation_checkpoint.memory_budget", "--recompute auto, under --memory-limit SIZE"},
+      {"SHARD_GRAD_OP", "--shard full --reshard-after-forward=false"},
+      {"use_distributed_optimizer", "shalec and --shard optimizer"},
+      {"ddp", "shalec and --shard none"},
+      {"hsdp", "shalec and --shard hybrid"},
+      {"dtype", "for the tokens; --param-dtype of shalec"},
+      {"torch_dtype", "shalec and --param-dtype"},
+      {"device_mesh", "shalec and --mesh fsdp=N"},
+      {"num_replicas", "use --nproc N"},
+      {"hostfile", "torchrun on each host, or mpirun or srun"},
+      {"use_ray", "as other launchers do"},
+      {"numa_affinity", "a launcher or numactl binds them"},
+      {"deepscale", "there is no configuration file"},
+      {"config_file", "flags of both programs take its place"},
+      {"print_config", "use --describe"},
+      {"metrics", "every step is logged"},
+      {"eigenvalue", "not pruned, shortened or quantized"},
+      {"rerun_mode", "no step is computed twice to check it"},
+      {"attention_softmax_in_fp32", "computed in f32, with any --param-dtype"},
+      {"use_mup", "--lr-scale REGEX=X,.. for muP's rates"},
+      {"no_rope_fusion", "generates and fuses the kernels"},
+      {"dataloader_type", "windows of tokens in the order of the file"},
+      {"DistributedSampler", "each rank reads rows of its own"},
+      {"managed_gradient_accumulation", "summed over ranks and divided once"},
+      {"gpu_memory_limit", "shalec and --memory-limit SIZE"},
+      {"dynamic_checkpoint", "a signal saves and ends the run"},
+      {"optimizer.class_path", "shalec and --optimizer NAME"},
+      {"eval.initial_validation", "use --eval-only with --eval-data FILES"},
+      {"every_n_epochs", "use --save-every N, a number of steps"},
+      {"amsgrad", "not by its maximum"},
+      {"ns_steps", "muon is Jordan's: five steps"},
+      {"skip_grad_norm", "a factor on the mean norm"},
+      {"final_lr", "a rate and not a factor"},
+      {"fp32_allreduce", "--reduce-dtype f32, the default"},
+      // By a part of the word, and without the prefix that turns it on.
+      {"my_offload_policy", "--offload params,grads,optimizer,activations"},
+      {"my_warmup", "use --warmup N"},
+      {"enable_save_every", "use --save-every"},
+      {"use_sharding_strategy", "shalec and --shard none|optimizer|grad|full"}};
   for (auto [word, says] : means) {
     std::string answer = answerToFlag(std::string("--") + word, isOwn);
     EXPECT_NE(answer.find(says), std::string::npos) << word << ": " << answer;
@@ -136,7 +221,7 @@ TEST(Words, OfValuesKeepTheComputation) {
   EXPECT_EQ(answerToForeignValue("optimizer", "Nesterov"),
             "'Nesterov': in Shale, use --optimizer momentum, with --nesterov 1 at run time");
   EXPECT_EQ(answerToForeignValue("schedule", "WarmupLR"),
-            "'WarmupLR': in Shale, use --schedule constant, with --warmup N");
+            "'WarmupLR': in Shale, use --schedule constant, with --warmup N, which is linear");
   EXPECT_EQ(answerToForeignValue("schedule", "cosine_with_restarts"),
             "'cosine_with_restarts' does not exist in Shale: a schedule does not restart; cosine "
             "falls once, to --min-lr");
@@ -144,7 +229,41 @@ TEST(Words, OfValuesKeepTheComputation) {
   EXPECT_NE(answerToForeignValue("mesh", "sp").find("sequences are not split"), std::string::npos);
   EXPECT_NE(answerToForeignValue("mesh", "pipe").find("pipeline parallelism is not supported"),
             std::string::npos);
-  EXPECT_EQ(answerToForeignValue("schedule", "frobnicate"), "");
+  EXPECT_EQ(answerToForeignValue("mesh", "ddp"), "'ddp': in Shale, use --mesh fsdp=N --shard none");
+  const std::tuple<const char *, const char *, const char *> values[] = {
+      {"offload", "nvme", "moves to host memory only"},
+      {"shard", "deepspeed_stage_3_offload", "use --shard full, with --offload params,optimizer"},
+      {"shard", "deepspeed_stage_2_offload", "use --shard grad, with --offload optimizer"},
+      {"param-dtype", "fp8", "use --param-dtype bf16, with --product-dtype fp8"},
+      {"param-dtype", "no", "use --param-dtype f32"},
+      {"param-dtype", "64-true", "nothing is computed in f64"},
+      {"param-dtype", "bnb.nf4", "weights are f32, bf16 or f16"},
+      {"optimizer-dtype", "8bit", "with --optimizer adamw8bit"},
+      {"product-dtype", "bf16", "use --product-dtype param, with --param-dtype bf16"},
+      {"product-dtype", "e4m3", "use --product-dtype fp8, whose gradients are e5m2"},
+      {"recompute", "unsloth", "use --recompute block, with --offload activations"},
+      {"recompute", "memory_budget", "use --recompute auto, under --memory-limit SIZE"},
+      {"attention", "te", "use --attention auto"},
+      {"attention", "math", "use --attention generated"},
+      {"attention", "sage", "no attention in 8 bits"},
+      {"schedule", "LinearLR", "--warmup N rises"},
+      {"schedule", "inverse_sqrt", "constant, cosine, linear and wsd"},
+      {"optimizer", "adamw_torch_fused", "use --optimizer adamw"},
+      {"optimizer", "paged_adamw_8bit", "use --optimizer adamw8bit"},
+      {"optimizer", "Adam", "adam adds the decay to the gradient"},
+      {"optimizer", "SophiaG", "the nearest is adamw, which is not the same"},
+      {"optimizer", "schedule_free_adamw", "the nearest is adamw, which is not the same"},
+      {"optimizer", "my_galore_adamw_8bit", "the nearest is adamw, which is not the same"},
+      {"optimizer", "soap", "the nearest is muon, which is not the same"},
+      {"optimizer", "rmsprop_bnb", "the optimizers are adamw"},
+      {"optimizer", "paged_lion_8bit", "moments of 8 bits are those of adamw8bit"}};
+  for (auto [flag, value, says] : values) {
+    std::string answer = answerToForeignValue(flag, value);
+    EXPECT_NE(answer.find(says), std::string::npos) << flag << " " << value << ": " << answer;
+  }
+  for (const char *value : {"frobnicate", "*lion*", "|", ",", ""})
+    EXPECT_EQ(answerToForeignValue("optimizer", value), "") << value;
+  EXPECT_EQ(answerToForeignValue("token-dtype", "half"), ""); // a float
 }
 
 TEST(Words, OfNobodyHaveNoAnswer) {
