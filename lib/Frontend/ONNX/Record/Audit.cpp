@@ -4,7 +4,6 @@
 // differ from the form in which the exporter writes that operation, a tool has changed the file.
 //
 //===----------------------------------------------------------------------===//
-#include "lib/Frontend/ONNX/Record/Messages.h"
 #include "lib/Frontend/ONNX/Record/Rules.h"
 #include "lib/Frontend/ONNX/Record/Words.h"
 #include "llvm/ADT/STLExtras.h"
@@ -101,14 +100,38 @@ void TracedProgram::fitForms(const ParameterOptions &options) {
   }
 }
 
-Findings rules::form(const Known &known) {
-  Findings findings;
+static std::string sentenceOf(const Difference &difference, const Operation &operation) {
+  std::string target = displayName(operation.fx.target);
+  if (difference.operand < 0 && difference.attribute.empty())
+    return "the nodes of '" + displayName(operation.fx.name) +
+           "' read each other otherwise than those of every " + target;
+  std::string place = difference.attribute.empty()
+                          ? "operand " + std::to_string(difference.operand)
+                          : "attribute '" + displayName(difference.attribute) + "'";
+  return nodeText(*difference.node) + " has " + displayName(difference.found) + " as " + place +
+         ", and the record of its operation, " + target + ", has " +
+         displayName(difference.expected);
+}
+
+void rules::form(Known &known) {
+  const TracedProgram &program = known.program;
   for (const auto &assumed : known.options.assumedForms)
-    if (llvm::none_of(known.program.operations(), [&](const Operation &operation) {
+    if (llvm::none_of(program.operations(), [&](const Operation &operation) {
           return operation.fx.target == assumed.getKey();
         }))
-      findings.errors.push_back(messages::noSuchForm(assumed.getKey()));
-  if (known.program.mismatch())
-    findings.errors.push_back(messages::mismatch(*known.program.mismatch()));
-  return findings;
+      known.found.errors.push_back("--assume-form " + displayName(assumed.getKey()) +
+                                   ": the file has no such operation; names are like "
+                                   "aten.mul.Tensor");
+  if (!program.mismatch())
+    return;
+  const Operation &operation = *program.mismatch()->operation;
+  if (program.mismatch()->isMergedNorm)
+    known.refuse(nodeText(*operation.nodes.back()) + " has the record of a batch normalization, '" +
+                 displayName(operation.fx.name) +
+                 "': the export computed its weights from those of both layers, as for inference, "
+                 "so the two cannot be trained");
+  else
+    known.refuse(sentenceOf(program.mismatch()->difference, operation),
+                 "; --assume-form " + displayName(operation.fx.target) +
+                     " takes the graph as it is");
 }

@@ -6,7 +6,6 @@
 // is refused.
 //
 //===----------------------------------------------------------------------===//
-#include "lib/Frontend/ONNX/Record/Messages.h"
 #include "lib/Frontend/ONNX/Record/Rules.h"
 #include "lib/Frontend/ONNX/Scope.h"
 #include "llvm/ADT/STLExtras.h"
@@ -58,8 +57,7 @@ static llvm::StringMap<const TensorProto *> othersOf(const Known &known) {
 }
 
 /// An error for each condition and index that was computed from a trained parameter.
-Findings rules::chosenConstants(const Known &known) {
-  Findings findings;
+void rules::chosenConstants(Known &known) {
   llvm::StringMap<const TensorProto *> others = othersOf(known);
   for (const NodeProto &node : known.program.graph().node())
     forEachRead(node, [&](const NodeProto &reader, int operand) {
@@ -69,12 +67,14 @@ Findings rules::chosenConstants(const Known &known) {
       ArrayRef<std::string> from = known.program.foldedFrom(constant->getKey());
       int index = trainedAmong(known, from);
       if (index >= 0 && !hasSizesOnly(known, *constant->second, from)) {
-        findings.errors.push_back(
-            messages::chosen(reader, constant->getKey(), known.parameter(index).name));
+        known.refuse(nodeText(reader) + " reads '" + displayName(constant->getKey()) +
+                         "', a condition or an index that the export computed from parameter '" +
+                         displayName(known.parameter(index).name) +
+                         "': training would keep its first value",
+                     ", or pass --constant " + displayName(constant->getKey()) + " to keep it");
         others.erase(constant); // once
       }
     });
-  return findings;
 }
 
 /// Whether a value is the result of a branch that the exporter took in place of torch.cond: it
@@ -101,27 +101,34 @@ static const NodeProto *readOfUnchanged(const TracedProgram &program) {
 }
 
 /// An error for a branch that a condition of a trained parameter chose, or may have chosen.
-Findings rules::chosenBranches(const Known &known) {
+void rules::chosenBranches(Known &known) {
   const TracedProgram &program = known.program;
-  auto check = [&](const ValueInfoProto &value, StringRef name) {
-    std::vector<std::string> from = readFoldedFrom(value);
-    int index = trainedAmong(known, from);
-    return index < 0 || !isOfBranch(program, value.name(), name)
-               ? Findings()
-               : Findings::error(messages::chosenBranch(*program.nodeOf(value.name()),
-                                                        known.parameter(index).name));
+  auto refuse = [&](const NodeProto &node, const llvm::Twine &why) {
+    known.found.errors.push_back((nodeText(node) + why +
+                                  ": training would keep the first choice. Write the choice with "
+                                  "torch.where()")
+                                     .str());
+  };
+  auto isChosen = [&](const ValueInfoProto &value, StringRef name) {
+    int index = trainedAmong(known, readFoldedFrom(value));
+    bool found = index >= 0 && isOfBranch(program, value.name(), name);
+    if (found)
+      refuse(*program.nodeOf(value.name()),
+             " is of a branch of torch.cond() that the export chose by parameter '" +
+                 displayName(known.parameter(index).name) + "'");
+    return found;
   };
   for (const ValueInfoProto &value : program.graph().value_info())
-    if (Findings found = check(value, value.name()); !found.errors.empty())
-      return found;
+    if (isChosen(value, value.name()))
+      return;
   for (const ValueInfoProto &output : program.graph().output()) {
     StringRef original = metadata(output.metadata_props(), words::kOriginalName);
-    if (Findings found = check(output, original.empty() ? StringRef(output.name()) : original);
-        !found.errors.empty())
-      return found;
+    if (isChosen(output, original.empty() ? StringRef(output.name()) : original))
+      return;
   }
-  const NodeProto *reader = readOfUnchanged(program);
-  return reader ? Findings::error(messages::unchangedBranch(*reader)) : Findings();
+  if (const NodeProto *reader = readOfUnchanged(program))
+    refuse(*reader, " reads a result of torch.cond() of which the export took one branch, and the "
+                    "file does not show whether its condition depends on a parameter");
 }
 
 /// Returns the name that an operation has for a constant which one of its nodes reads in place of
@@ -161,10 +168,8 @@ static bool fits(const TensorProto &constant, ArrayRef<int64_t> shape) {
 
 /// Returns a trained parameter of a module that may have chosen a constant; -1 if there is none.
 static int mayBeChosenBy(const Known &known, StringRef module, const TensorProto &constant) {
-  for (size_t index = 0; index < known.found.list.size(); ++index) {
-    const Parameter &parameter = known.parameter(index);
-    const Numbers *numbers = parameter.isParameter && parameter.used && !known.isFrozen(index) &&
-                                     moduleOf(known.target(index)) == module
+  for (size_t index = 0; index < known.count(); ++index) {
+    const Numbers *numbers = known.isTrained(index) && moduleOf(known.target(index)) == module
                                  ? known.numbersOf(index)
                                  : nullptr;
     if (numbers && fits(constant, numbers->shape))
@@ -175,8 +180,7 @@ static int mayBeChosenBy(const Known &known, StringRef module, const TensorProto
 
 /// An error for each condition and index that was merged with a constant of equal elements, and
 /// that may have been computed from a parameter.
-Findings rules::mergedChoices(const Known &known) {
-  Findings findings;
+void rules::mergedChoices(Known &known) {
   llvm::StringMap<const TensorProto *> others = othersOf(known);
   for (const Operation &operation : known.program.operations())
     for (const NodeProto *node : operation.nodes)
@@ -185,8 +189,13 @@ Findings rules::mergedChoices(const Known &known) {
         StringRef name = constant ? mergedName(known.program, operation, *node, i, *constant) : "";
         int index = name.empty() ? -1 : mayBeChosenBy(known, operation.scope, *constant);
         if (index >= 0)
-          findings.errors.push_back(
-              messages::mayBeChosen(*node, name, constant->name(), known.parameter(index).name));
+          known.refuse(nodeText(*node) + " reads '" + displayName(constant->name()) +
+                           "' where the model has '%" + displayName(name) +
+                           "', a condition or an index: the export merged the two, and the file "
+                           "does not show whether it was computed from parameter '" +
+                           displayName(known.parameter(index).name) +
+                           "' of the same module; training would keep its first value",
+                       ", or pass --constant " + displayName(constant->name()) +
+                           " if it depends on no parameter");
       }
-  return findings;
 }

@@ -1,5 +1,4 @@
 //===- Detached.cpp - Detached values that have a name only ---------------===//
-#include "lib/Frontend/ONNX/Record/Messages.h"
 #include "lib/Frontend/ONNX/Record/Rules.h"
 #include "llvm/ADT/STLExtras.h"
 
@@ -10,8 +9,7 @@ using llvm::StringRef;
 
 /// Stops gradients at each read of an x.detach(), which has a name only. An error where the file
 /// does not show which operand it is.
-Findings rules::detached(const Known &known) {
-  Findings findings;
+void rules::detached(Known &known) {
   const TracedProgram &program = known.program;
   auto isDetached = [&](StringRef name) {
     return !program.has(name) && operationOf(name) == "detach";
@@ -35,23 +33,23 @@ Findings rules::detached(const Known &known) {
             !(isShown || (isWhole && !program.isInnerValue(operation, node->input(i)))))
           continue;
         placed.insert(node->input(i));
-        findings.claim(
-            isShown ? Evidence::Form : Evidence::Name,
-            RestoredClaim{{node, i}, Expression::of("stop_gradient", Expression::ofInput())});
+        known.found.restored[{node, i}] = Expression::of("stop_gradient", Expression::ofInput());
       }
     if (operation.hasForm ? !placed.empty() : placed.size() == 1)
       continue;
     // The detached value is no computed one.
     if (placed.empty() && program.unnamedInputs(operation).empty())
       continue;
-    findings.errors.push_back(messages::detachedSomewhere(*operation.nodes.front(), names.front()));
+    known.refuse(nodeText(*operation.nodes.front()) + " reads a value that the model detaches ('" +
+                 displayName(names.front()) +
+                 "'), and the file does not show which of its operands that is: training would "
+                 "send a gradient through it");
   }
-  return findings;
 }
 
 /// An error where a restored stop of gradients is inside of an operation that shares its nodes
 /// with another one: mse_loss(q, h.detach()) and l1_loss(q, h) subtract once.
-Findings rules::sharedStops(const Known &known) {
+void rules::sharedStops(Known &known) {
   const TracedProgram &program = known.program;
   const auto &restored = known.found.restored;
   for (const Operation &operation : program.operations())
@@ -66,7 +64,8 @@ Findings rules::sharedStops(const Known &known) {
               return llvm::is_contained(maker->nodes, place.first.first);
             }))
           continue;
-        return Findings::error(messages::detachedInside(*node, *maker));
+        return known.refuse(nodeText(*node) + " reads a part of '" + displayName(maker->fx.name) +
+                            "', with which the export merged it, and the model detaches an "
+                            "operand there");
       }
-  return {};
 }

@@ -2,7 +2,6 @@
 #include "lib/Frontend/ONNX/Record/Known.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
-#include <numeric>
 
 using namespace shale;
 using namespace shale::onnx;
@@ -55,15 +54,100 @@ bool Known::haveEqualValues(size_t index, size_t other) const {
   return left && right && left->shape == right->shape && left->values == right->values;
 }
 
-bool onnx::areNested(StringRef a, StringRef b) {
-  auto contains = [](StringRef outer, StringRef inner) {
-    return outer.empty() || inner == outer ||
-           (inner.starts_with(outer) && inner[outer.size()] == '.');
-  };
-  return contains(a, b) || contains(b, a);
-}
-
 bool onnx::isConstant(const Numbers &numbers) {
   return llvm::all_of(numbers.values,
                       [&](double value) { return value == numbers.values.front(); });
+}
+
+std::string onnx::nodeText(const NodeProto &node) {
+  return "node '" + displayName(node.name()) + "'";
+}
+
+SmallVector<int64_t> onnx::sizesOf(const TensorProto &tensor) {
+  return {tensor.dims().begin(), tensor.dims().end()};
+}
+
+std::string onnx::listOfSizes(ArrayRef<int64_t> sizes) {
+  auto texts = llvm::map_range(sizes, [](int64_t size) { return std::to_string(size); });
+  return "[" + llvm::join(texts, ", ") + "]";
+}
+
+void Known::refuse(const llvm::Twine &what, const llvm::Twine &orElse) {
+  found.errors.push_back(
+      (what + ". Export with shale.export, or with torch.onnx.export(..., optimize=False)" + orElse)
+          .str());
+}
+
+void Known::remarkRestored(const Use &use, size_t index, StringRef how) {
+  remark(use.node, "parameter '" + parameter(index).name + "' is restored from the " + how +
+                       "initializer '" + displayName(use.initializer->name()) + "'");
+}
+
+void Known::takeReads(size_t parameter, ArrayRef<Place> reads, bool transposed,
+                      std::optional<Expression> function) {
+  ParameterUse use{parameter, transposed};
+  if (function) {
+    use.expression = found.expressions.size();
+    found.expressions.push_back(std::move(*function));
+  }
+  for (const Place &place : reads) {
+    size_t before = found.uses.try_emplace(place, use).first->second.parameter;
+    if (before == parameter)
+      found.uses[place] = use;
+    else
+      refuse(nodeText(*place.first) + " reads '" + displayName(found.list[before].name) + "' or '" +
+             displayName(found.list[parameter].name) + "' as operand " +
+             std::to_string(place.second) + ": the file's record has reasons for both");
+  }
+}
+
+bool Known::takeValue(size_t index, InitialValue value) {
+  Parameter &parameter = found.list[index];
+  if (!parameter.used) {
+    parameter.shape = std::move(value.shape);
+    parameter.dataType = value.dataType;
+    parameter.values = std::move(value.values);
+  }
+  bool isFirst = !parameter.initializer && parameter.values.empty();
+  if (isFirst) {
+    parameter.initializer = value.initializer;
+    parameter.transposed = value.transposed;
+  }
+  parameter.used = true;
+  cache.erase(index);
+  return isFirst;
+}
+
+void Known::takeMerged(MergedOperation operation, ArrayRef<Place> reads) {
+  for (const Place &read : reads)
+    found.readsOfMerged[read] = found.merged.size();
+  found.merged.push_back(std::move(operation));
+}
+
+void Known::tie(size_t second, size_t kept) {
+  found.list[kept].aliases.push_back(found.list[second].name);
+  isAlias[second] = true;
+  remark(nullptr, "parameter '" + parameter(second).name + "' is tied: a second name of '" +
+                      parameter(kept).name + "'");
+}
+
+void Known::takeFirstNames() {
+  std::vector<Parameter> &list = found.list;
+  for (size_t index = 0; index < list.size(); ++index) {
+    if (!list[index].used)
+      continue;
+    size_t first = 0;
+    while (first < index && !llvm::is_contained(list[index].aliases, list[first].name))
+      ++first;
+    if (first == index)
+      continue;
+    std::string name = list[first].name;
+    std::swap(list[first], list[index]);
+    std::swap(list[first].name, list[index].name);
+    llvm::replace(list[first].aliases, name, list[index].name);
+    std::swap(isAlias[first], isAlias[index]);
+    for (auto &use : found.uses)
+      if (use.second.parameter == index)
+        use.second.parameter = first;
+  }
 }

@@ -8,7 +8,6 @@
 // of a batch normalization, the numbers of a dropout).
 //
 //===----------------------------------------------------------------------===//
-#include "lib/Frontend/ONNX/Record/Messages.h"
 #include "lib/Frontend/ONNX/Record/Rules.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/STLExtras.h"
@@ -120,28 +119,9 @@ struct MergedPair {
   bool mayBeRemoved;
 };
 
-/// Computes merged operations again with their own parameters.
-class MergedPairs {
-public:
-  MergedPairs(const Known &known) : known(known) {}
-
-  /// Returns whether the removed operation is computed again, or is the kept one.
-  bool split(const MergedPair &pair);
-  Findings findings;
-
-private:
-  ByModule twinsOf(const MergedPair &pair, StringRef module, const std::set<size_t> &own) const;
-  bool isLost(size_t index) const {
-    return known.isMissing(index) && !taken.count(index) &&
-           !known.program.isFoldedIntoOther(known.target(index));
-  }
-  void computeAgain(const MergedPair &pair, ArrayRef<const NodeProto *> nodes, StringRef module,
-                    const std::map<size_t, size_t> &values);
-
-  const Known &known;
-  std::set<size_t> taken;              // parameters of operations that are computed again
-  std::set<const NodeProto *> copied;  // nodes of these
-  std::set<const NodeProto *> readers; // that read them
+/// The nodes of operations that are computed again, and those that read them.
+struct Copies {
+  std::set<const NodeProto *> nodes, readers;
 };
 
 } // namespace
@@ -149,8 +129,8 @@ private:
 /// Returns the parameters of modules that have those of `own`, all of `module`, under the same
 /// names, not read or with the same values: modules beside it, and those that read the removed
 /// operation.
-ByModule MergedPairs::twinsOf(const MergedPair &pair, StringRef module,
-                              const std::set<size_t> &own) const {
+static ByModule twinsOf(const Known &known, const MergedPair &pair, StringRef module,
+                        const std::set<size_t> &own) {
   ByModule twins;
   const std::vector<Parameter> &list = known.found.list;
   for (size_t index = 0; index < list.size(); ++index) {
@@ -168,8 +148,9 @@ ByModule MergedPairs::twinsOf(const MergedPair &pair, StringRef module,
   return twins;
 }
 
-/// An error if it is not certain whose parameters the removed operation reads.
-bool MergedPairs::split(const MergedPair &pair) {
+/// Returns whether the removed operation is the kept one, or computes it again with its own
+/// parameters. An error if it is not certain whose parameters it reads.
+static bool split(Known &known, const MergedPair &pair, Copies &copies) {
   size_t count = 0;
   Nodes nodes = nodesOf(known.program, *pair.kept, count);
   std::set<size_t> own = parametersOf(known, nodes.getArrayRef());
@@ -178,60 +159,61 @@ bool MergedPairs::split(const MergedPair &pair) {
   StringRef module = moduleOf(known.target(*own.begin()));
   if (llvm::any_of(own, [&](size_t index) { return moduleOf(known.target(index)) != module; }))
     return false;
-  ByModule twins = twinsOf(pair, module, own), lost;
+  ByModule twins = twinsOf(known, pair, module, own), lost;
   for (const auto &[other, parameters] : twins)
-    if (llvm::all_of(parameters, [&](const auto &one) { return isLost(one.second); }))
+    if (llvm::all_of(parameters, [&](const auto &one) {
+          return known.isMissing(one.second) &&
+                 !known.program.isFoldedIntoOther(known.target(one.second));
+        }))
       lost[other] = parameters;
   if (twins.empty())
     return false;
   ArrayRef<const NodeProto *> call = nodes.getArrayRef().take_front(count);
   bool isOpen =
       lost.size() != 1 || parametersOf(known, call) != own ||
-      llvm::any_of(pair.reads, [&](const Place &read) { return copied.count(read.first); }) ||
-      llvm::any_of(call, [&](const NodeProto *node) { return readers.count(node); });
+      llvm::any_of(pair.reads, [&](const Place &read) { return copies.nodes.count(read.first); }) ||
+      llvm::any_of(call, [&](const NodeProto *node) { return copies.readers.count(node); });
   if (isOpen) {
-    findings.errors.push_back(messages::mergedWithEqual(*pair.reads.front().first, pair.name,
-                                                        module, twins.begin()->first));
+    known.refuse(nodeText(*pair.reads.front().first) + " reads '%" + displayName(pair.name) +
+                 "', which the export merged with a node of module '" + displayName(module) +
+                 "': module '" + displayName(twins.begin()->first) +
+                 "' has parameters of equal values, and the file does not have which of the two "
+                 "computes it");
     return false;
   }
-  std::map<size_t, size_t> values;
-  for (size_t index : own)
-    values[index] = lost.begin()->second[lastOf(known.target(index)).str()];
-  computeAgain(pair, call, lost.begin()->first, values);
-  return true;
-}
-
-/// `values`: maps the parameters of the kept operation to those of the removed one, of `module`.
-void MergedPairs::computeAgain(const MergedPair &pair, ArrayRef<const NodeProto *> nodes,
-                               StringRef module, const std::map<size_t, size_t> &values) {
-  MergedClaim claim;
-  claim.reads = pair.reads;
-  claim.values = values;
-  MergedOperation &copy = claim.operation;
-  copy.module = module.str();
-  copy.nodes = nodes.vec();
-  for (const NodeProto *node : nodes) {
-    copied.insert(node);
+  const auto &[other, parameters] = *lost.begin();
+  std::map<size_t, size_t> values; // from the kept operation's parameters to its own
+  for (size_t index : own) {
+    values[index] = parameters.at(lastOf(known.target(index)).str());
+    known.found.list[values[index]].takeValueOf(known.parameter(index));
+  }
+  MergedOperation copy;
+  copy.module = other;
+  copy.nodes = call.vec();
+  for (const NodeProto *node : call) {
+    copies.nodes.insert(node);
     for (const auto &[place, use] : usesBy(known, *node))
-      if (auto other = values.find(use.parameter); other != values.end()) {
+      if (auto value = values.find(use.parameter); value != values.end()) {
         copy.uses[place] = use;
-        copy.uses[place].parameter = other->second;
+        copy.uses[place].parameter = value->second;
       }
     if (auto bias = known.found.lostBias.find(node); bias != known.found.lostBias.end())
       copy.lostBias[node] = values.at(bias->second);
   }
-  for (const auto &[index, other] : values)
-    taken.insert(other);
   for (const Place &read : pair.reads)
-    readers.insert(read.first);
-  findings.claim(Evidence::Elimination, std::move(claim),
-                 messages::computedAgain(*pair.kept->nodes.back(), pair.name, module));
+    copies.readers.insert(read.first);
+  known.takeMerged(std::move(copy), pair.reads);
+  known.remark(pair.kept->nodes.back(),
+               "'" + displayName(pair.name) + "' of module '" + displayName(other) +
+                   "', which the export merged with this node, is computed again from its own "
+                   "parameters");
+  return true;
 }
 
-/// Returns the names that operations have beside what their nodes read, of removed operations that
-/// may have read a parameter. Of two conversions of one value, one may be of a merged operation.
-static std::vector<RemovedOperation> hiddenBehind(const TracedProgram &program) {
-  std::vector<RemovedOperation> hidden;
+/// Adds the names that operations have beside what their nodes read, of removed operations that may
+/// have read a parameter. Of two conversions of one value, one may be of a merged operation.
+static void addHidden(Known &known) {
+  const TracedProgram &program = known.program;
   llvm::DenseMap<const Operation *, const MissingRead *> converted;
   for (const Operation &operation : program.operations()) {
     llvm::StringSet<> merged;
@@ -243,7 +225,7 @@ static std::vector<RemovedOperation> hiddenBehind(const TracedProgram &program) 
           const MissingRead *&first = converted[read->maker];
           if (read->maker && isConversion(operationOf(read->name))) {
             if (first && first->name != read->name)
-              hidden.push_back({read->name.str(), operation.scope});
+              known.removed.push_back({read->name.str(), operation.scope});
             first = read;
           }
         }
@@ -254,14 +236,12 @@ static std::vector<RemovedOperation> hiddenBehind(const TracedProgram &program) 
     for (StringRef name : isMovement(operation.kind()) ? named.take_front() : named)
       if (!program.has(name) && !merged.contains(name) && !isMovement(operationOf(name)) &&
           program.mayHideParameter(name))
-        hidden.push_back({name.str(), operation.scope});
+        known.removed.push_back({name.str(), operation.scope});
   }
-  return hidden;
 }
 
-Findings rules::merged(const Known &known) {
+void rules::merged(Known &known) {
   const TracedProgram &program = known.program;
-  MergedPairs pairs(known);
   llvm::MapVector<StringRef, MergedPair, llvm::StringMap<unsigned>> found;
   llvm::StringMap<std::set<StringRef>> names; // of a value, as readers call it
   for (const MissingRead &read : program.missingReads()) {
@@ -271,7 +251,10 @@ Findings rules::merged(const Known &known) {
     all.insert(read.name);
     if (read.isMerged() || all.size() > 1)
       if (const NodeProto *behind = lostBehind(program, read))
-        return Findings::error(messages::mergedBehind(read.name, *behind, whatIsLost(*behind)));
+        return known.refuse("the export merged '" + displayName(read.name) +
+                            "' with another operation of " + nodeText(*behind) +
+                            ", and the file does not show whether both read " +
+                            whatIsLost(*behind));
     if (!read.isMerged() || known.found.readsOfMerged.count(read.read))
       continue;
     MergedPair &pair =
@@ -281,9 +264,9 @@ Findings rules::merged(const Known &known) {
     pair.reads.push_back(read.read);
     pair.readers.insert(read.operation->scope);
   }
-  pairs.findings.removed = hiddenBehind(program);
+  addHidden(known);
+  Copies copies;
   for (auto &[name, pair] : found)
-    if (!pairs.split(pair))
-      pairs.findings.removed.push_back({name.str(), pair.readers.begin()->getKey().str()});
-  return std::move(pairs.findings);
+    if (!split(known, pair, copies))
+      known.removed.push_back({name.str(), pair.readers.begin()->getKey().str()});
 }

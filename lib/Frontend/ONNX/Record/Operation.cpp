@@ -8,6 +8,12 @@ using namespace shale;
 using namespace shale::onnx;
 using llvm::StringRef;
 
+bool onnx::readsTransposed(const NodeProto &node) {
+  return llvm::any_of(node.attribute(), [](const AttributeProto &attribute) {
+    return attribute.name() == "transB" && attribute.i() != 0;
+  });
+}
+
 StringRef Operation::kind() const { return words::kindOf(fx.target); }
 
 bool Operation::readsAsItIs() const {

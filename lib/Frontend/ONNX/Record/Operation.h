@@ -36,6 +36,9 @@ struct Operation {
   bool isOfExporter(const NodeProto &node, int operand) const;
 };
 
+/// Whether a product transposes its second operand.
+bool readsTransposed(const NodeProto &node);
+
 } // namespace shale::onnx
 
 #endif // SHALE_FRONTEND_ONNX_RECORD_OPERATION_H

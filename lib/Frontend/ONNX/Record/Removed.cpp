@@ -15,7 +15,6 @@
 //   that was.
 //
 //===----------------------------------------------------------------------===//
-#include "lib/Frontend/ONNX/Record/Messages.h"
 #include "lib/Frontend/ONNX/Record/Rules.h"
 #include "llvm/ADT/STLExtras.h"
 
@@ -42,15 +41,24 @@ static std::vector<const MissingRead *> removedReads(const Known &known) {
   return reads;
 }
 
+/// Returns "node 'tanh' reads 'exp'".
+static std::string readerOf(const MissingRead &read) {
+  return nodeText(*read.read.first) + " reads '" + displayName(read.value()) + "'";
+}
+
 /// An error for the first sum that gradients depend on.
-Findings rules::removedSums(const Known &known) {
+void rules::removedSums(Known &known) {
   std::vector<const MissingRead *> reads = removedReads(known);
   llvm::erase_if(reads, [&](const MissingRead *read) {
     return read->isMerged() || !words::is(operationOf(read->name), words::Trait::IsSum) ||
            !known.program.isUnboundedAtZero(*read->operation);
   });
-  return reads.empty() ? Findings()
-                       : Findings::error(messages::lostSum(*reads.front(), reads.size()));
+  if (!reads.empty())
+    known.refuse(readerOf(*reads.front()) + " where the model reads '%" +
+                 displayName(reads.front()->name) + "'" +
+                 (reads.size() > 1 ? ", and " + std::to_string(reads.size() - 1) + " more" : "") +
+                 ": the export removed a sum with a constant of at most 1e-8, and the constant is "
+                 "not in the file. Gradients near 0 depend on it");
 }
 
 static bool isMatrix(const Parameter &parameter) {
@@ -77,7 +85,7 @@ static bool mayGiveNeutral(ArrayRef<double> values, bool isMatrix) {
 /// Whether 0 or 1 may come from a parameter that the graph reads.
 static bool mayBeNeutral(const Known &known, size_t index) {
   const Parameter &parameter = known.parameter(index);
-  if (!parameter.isParameter || !parameter.used || known.isFrozen(index))
+  if (!known.isTrained(index))
     return false;
   if (!parameter.initializer)
     return mayGiveNeutral(parameter.values, isMatrix(parameter));
@@ -151,7 +159,7 @@ bool ModuleTimes::hasTwinOutside(StringRef module, const llvm::StringSet<> &modu
 static std::optional<size_t> parameterRead(const Known &known, const ModuleTimes &times,
                                            const llvm::StringSet<> &modules,
                                            const llvm::StringSet<> &ofKind) {
-  for (size_t index = 0; index < known.found.list.size(); ++index) {
+  for (size_t index = 0; index < known.count(); ++index) {
     // The nearest module around it that has an operation.
     StringRef module = moduleOf(known.target(index));
     while (!module.empty() && !known.program.hasOperations(module))
@@ -165,9 +173,9 @@ static std::optional<size_t> parameterRead(const Known &known, const ModuleTimes
 
 /// An error for a removed operation that may have read a parameter, if nothing else is wrong: one
 /// that operations read, or whose result was an output of the model.
-Findings rules::neutralOperand(const Known &known) {
+void rules::neutralOperand(Known &known) {
   if (!known.found.errors.empty())
-    return {};
+    return;
   struct Suspect {
     StringRef name;
     const Operation *maker; // of the value that is read, or is the output, in its place
@@ -178,7 +186,7 @@ Findings rules::neutralOperand(const Known &known) {
   llvm::StringSet<> seen;
   for (const MissingRead *read : removedReads(known))
     if (seen.insert(read->name).second)
-      suspects.push_back({read->name, read->maker, messages::readerOf(*read)});
+      suspects.push_back({read->name, read->maker, readerOf(*read)});
   for (const ValueInfoProto &output : known.program.graph().output()) {
     StringRef name = metadata(output.metadata_props(), words::kOriginalName);
     if (!name.empty() && !known.program.has(name) &&
@@ -187,7 +195,7 @@ Findings rules::neutralOperand(const Known &known) {
                           "the output is '" + displayName(output.name()) + "'"});
   }
   if (suspects.empty())
-    return {};
+    return;
   ModuleTimes times(known.program);
   llvm::StringMap<llvm::StringSet<>> ofKind; // the modules that may have computed one of a kind
   for (Suspect &suspect : suspects) {
@@ -198,7 +206,10 @@ Findings rules::neutralOperand(const Known &known) {
   for (const Suspect &suspect : suspects)
     if (std::optional<size_t> index =
             parameterRead(known, times, suspect.modules, ofKind[operationOf(suspect.name)]))
-      return Findings::error(messages::mayHaveReadParameter(suspect.reader, suspect.name,
-                                                            known.parameter(*index).name));
-  return {};
+      return known.refuse(suspect.reader + " where the model has '%" + displayName(suspect.name) +
+                          "': the export removed an operation that changed nothing, and the file "
+                          "does not show whether it read parameter '" +
+                          displayName(known.parameter(*index).name) +
+                          "', from whose values 0 or 1 can come; training would leave that use "
+                          "out");
 }

@@ -7,7 +7,6 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lib/Frontend/ONNX/Record/Rules.h"
-#include "lib/Frontend/ONNX/Record/Decision.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace shale;
@@ -16,45 +15,26 @@ using llvm::StringRef;
 
 namespace {
 
-// A rule is applied to the whole program, or one operation, listed parameter or folded value
-// after the other.
-using OfProgram = Findings (*)(const Known &);
-using OfOperation = Findings (*)(const Known &, const Operation &);
-using OfParameter = Findings (*)(const Known &, size_t);
-using OfValue = Findings (*)(const Known &, const FoldedValue &);
-/// No rule: reads what later rules are asked about.
-using Reading = void (*)(Known &);
-
 struct Rule {
   StringRef name;
-  std::variant<OfProgram, OfOperation, OfParameter, OfValue, Reading> run;
+  void (*run)(Known &);
 };
 
 } // namespace
 
-/// In the order in which they are asked. Several rules about operations in a row are asked about
-/// one operation after the other, and rules about folded values until one has explained the value:
-/// the stronger evidence is before the weaker.
-static const Rule kRules[] = {
+/// In the order in which they are asked: the stronger evidence is before the weaker. What the form
+/// of an operation shows is stronger than a name, as values that are equal are merged under one
+/// name.
+static constexpr Rule kRules[] = {
     {"form", rules::form},
-    {"arguments-by-form", rules::argumentsByForm},
-    {"arguments-by-order", rules::argumentsByOrder},
-    {"lost-bias", rules::lostBias},
+    {"arguments", rules::arguments},
     {"without-record", rules::withoutRecord},
     {"detached", rules::detached},
     {"shared-stops", rules::sharedStops},
     {"tied-by-module", rules::tiedByModule},
     {"shared-table", rules::sharedTable},
     {"tied-bias", rules::tiedBias},
-    {"", readFolded},
-    {"by-name", rules::byName},
-    {"by-origin", rules::byOrigin},
-    {"by-part", rules::byPart},
-    {"by-repeat", rules::byRepeat},
-    {"by-function", rules::byFunction},
-    {"by-difference", rules::byDifference},
-    {"by-sum", rules::bySum},
-    {"by-merged", rules::byMerged},
+    {"folded", rules::folded},
     {"merged", rules::merged},
     {"removed-sums", rules::removedSums},
     {"lost-parameters", rules::lostParameters},
@@ -68,70 +48,9 @@ static const Rule kRules[] = {
 std::vector<StringRef> onnx::ruleNames() {
   std::vector<StringRef> names;
   for (const Rule &rule : kRules)
-    if (!rule.name.empty())
-      names.push_back(rule.name);
+    names.push_back(rule.name);
   return names;
 }
-
-namespace {
-
-/// Asks the rules about a program, in order.
-class Inquiry {
-public:
-  Inquiry(Known &known) : known(known), decision(known) {}
-
-  void run() {
-    const Rule *rule = std::begin(kRules);
-    while (rule != std::end(kRules)) {
-      const Rule *first = rule;
-      // Rules of operations, or of values, that follow one another.
-      bool isRow = std::holds_alternative<OfOperation>(rule->run) ||
-                   std::holds_alternative<OfValue>(rule->run);
-      do
-        ++rule;
-      while (isRow && rule != std::end(kRules) && rule->run.index() == first->run.index());
-      row = {first, rule};
-      std::visit([&](auto kind) { ask(kind); }, first->run);
-    }
-    decision.takeFirstNames();
-  }
-
-private:
-  void ask(OfProgram) {
-    forEach<OfProgram>([&](OfProgram rule) { decision.take(rule(known)); });
-  }
-  void ask(OfOperation) {
-    for (const Operation &operation : known.program.operations())
-      forEach<OfOperation>([&](OfOperation rule) { decision.take(rule(known, operation)); });
-  }
-  void ask(OfParameter) {
-    for (size_t index = 0; index < known.found.list.size(); ++index)
-      forEach<OfParameter>([&](OfParameter rule) { decision.take(rule(known, index)); });
-  }
-  void ask(OfValue) {
-    for (const FoldedValue &value : known.values)
-      forEach<OfValue>([&](OfValue rule) {
-        if (!value.isExplained)
-          decision.take(rule(known, value));
-      });
-  }
-  void ask(Reading) {
-    forEach<Reading>([&](Reading reading) { reading(known); });
-  }
-
-  /// Calls `ask` with each rule of the row that is not left out.
-  template <typename T> void forEach(llvm::function_ref<void(T)> ask) {
-    for (const Rule *rule = row.first; rule != row.second; ++rule)
-      if (rule->name.empty() || !known.options.rulesOff.contains(rule->name))
-        ask(std::get<T>(rule->run));
-  }
-
-  Known &known;
-  Decision decision;
-  std::pair<const Rule *, const Rule *> row;
-};
-
-} // namespace
 
 /// Returns the first component of all names with its dot: that of the module in which export.py
 /// wrapped the user's, which the file records. Without a record it is taken for one if each name
@@ -160,8 +79,10 @@ void onnx::findBySignature(Model &model, const ParameterOptions &options, Parame
     out.list.back().isChanged = !entry.isParameter && changed.contains(entry.target);
   }
   Known known(program, options, out);
-  known.isAlias.assign(out.list.size(), false);
-  Inquiry(known).run();
+  for (const Rule &rule : kRules)
+    if (!options.rulesOff.contains(rule.name))
+      rule.run(known);
+  known.takeFirstNames();
   for (const MissingRead &read : program.missingReads())
     if (read.isMerged())
       out.mergedNames.push_back(

@@ -4,7 +4,6 @@
 // read it under one of them.
 //
 //===----------------------------------------------------------------------===//
-#include "lib/Frontend/ONNX/Record/Messages.h"
 #include "lib/Frontend/ONNX/Record/Rules.h"
 #include "llvm/ADT/STLExtras.h"
 
@@ -13,14 +12,10 @@ using namespace shale::onnx;
 using llvm::SmallVector;
 using llvm::StringRef;
 
-/// Claims that a listed name is a second name of the only parameter that was found.
-static Findings tie(const Known &known, size_t second, llvm::ArrayRef<size_t> found) {
-  Findings findings;
+/// Makes a listed name a second name of the only parameter that was found.
+static void tie(Known &known, size_t second, llvm::ArrayRef<size_t> found) {
   if (found.size() == 1)
-    findings.claim(
-        Evidence::Elimination, NameClaim{second, found.front()},
-        messages::tied(known.parameter(second).name, known.parameter(found.front()).name));
-  return findings;
+    known.tie(second, found.front());
 }
 
 /// Whether nothing reads a parameter with this last name so far.
@@ -35,9 +30,9 @@ static bool isInside(StringRef name, StringRef module) {
 
 /// Finds the second name of a tied weight that no node reads: of the parameter of another module
 /// that a node in the name's module reads.
-Findings rules::tiedByModule(const Known &known, size_t index) {
+static void tiedByModule(Known &known, size_t index) {
   if (!known.isMissing(index) || !StringRef(known.parameter(index).name).ends_with("weight"))
-    return {};
+    return;
   StringRef module = moduleOf(known.target(index));
   SmallVector<size_t> found;
   for (const auto &[other, list] : known.readers) {
@@ -47,24 +42,24 @@ Findings rules::tiedByModule(const Known &known, size_t index) {
       found.push_back(other);
   }
   if (found.size() == 1 && !known.parameter(found.front()).isParameter)
-    return {};
-  return tie(known, index, found);
+    return;
+  tie(known, index, found);
 }
 
 /// Finds tables that several modules share. The module that encloses them creates a module for the
 /// table first (`model.shared`), gives its weight to parts of others (`model.encoder.embed_tokens`,
 /// `model.decoder.embed_tokens`), and never calls it. Two of these have to be known as names of one
 /// table.
-Findings rules::sharedTable(const Known &known, size_t index) {
+static void sharedTable(Known &known, size_t index) {
   StringRef module = moduleOf(known.target(index));
   if (!isUnread(known, index, "weight") || module.empty() || known.program.hasOperations(module))
-    return {};
+    return;
   SmallVector<size_t> found;
   for (const auto &[other, list] : known.readers) {
     const std::vector<std::string> &aliases = known.parameter(other).aliases;
     bool isFirst = index < other;
     int inside = isInside(known.target(other), moduleOf(module));
-    for (size_t i = 0; i < known.found.list.size(); ++i)
+    for (size_t i = 0; i < known.count(); ++i)
       if (known.isAlias[i] && llvm::is_contained(aliases, known.parameter(i).name)) {
         isFirst &= index < i;
         inside += isInside(known.target(i), moduleOf(module));
@@ -72,26 +67,36 @@ Findings rules::sharedTable(const Known &known, size_t index) {
     if (isFirst && inside >= 2 && llvm::any_of(list, [](auto &reader) { return reader.second; }))
       found.push_back(other);
   }
-  return tie(known, index, found);
+  tie(known, index, found);
 }
 
 /// Finds biases that no node reads, in a module whose head has a tied weight and a bias that is
 /// read: each is a second name of that bias. (BERT's cls.predictions.bias is that of
 /// cls.predictions.decoder.)
-Findings rules::tiedBias(const Known &known, size_t index) {
+static void tiedBias(Known &known, size_t index) {
   if (!isUnread(known, index, "bias"))
-    return {};
+    return;
   auto isTied = [&](StringRef target) {
     std::optional<size_t> weight = known.program.parameterNamed(target);
     return weight && (known.isAlias[*weight] || !known.parameter(*weight).aliases.empty());
   };
   SmallVector<size_t> found;
-  for (size_t other = 0; other < known.found.list.size(); ++other) {
+  for (size_t other = 0; other < known.count(); ++other) {
     StringRef head = moduleOf(known.target(other));
     if (known.parameter(other).used && known.parameter(other).isParameter &&
         lastOf(known.target(other)) == "bias" && moduleOf(head) == moduleOf(known.target(index)) &&
         isTied((head + ".weight").str()))
       found.push_back(other);
   }
-  return tie(known, index, found);
+  tie(known, index, found);
 }
+
+/// Calls a rule with each listed parameter.
+static void forEach(Known &known, void (*rule)(Known &, size_t)) {
+  for (size_t index = 0; index < known.count(); ++index)
+    rule(known, index);
+}
+
+void rules::tiedByModule(Known &known) { forEach(known, ::tiedByModule); }
+void rules::sharedTable(Known &known) { forEach(known, ::sharedTable); }
+void rules::tiedBias(Known &known) { forEach(known, ::tiedBias); }

@@ -1,5 +1,4 @@
 //===- Unexplained.cpp - Parameters and constants that are left -----------===//
-#include "lib/Frontend/ONNX/Record/Messages.h"
 #include "lib/Frontend/ONNX/Record/Rules.h"
 #include "llvm/ADT/STLExtras.h"
 
@@ -23,25 +22,34 @@ static bool isNamed(const Known &known, size_t index) {
 
 /// Returns a projection of an LSTM with proj_size, which PyTorch's exporter leaves out.
 static std::optional<size_t> lostProjection(const Known &known) {
-  for (size_t index = 0; index < known.found.list.size(); ++index)
+  for (size_t index = 0; index < known.count(); ++index)
     if (known.isMissing(index) && lastOf(known.target(index)).starts_with("weight_hr_l"))
       return index;
   return std::nullopt;
 }
 
+/// Returns "parameter 'w' is" or "parameters 'v', 'w' are".
+static std::string are(llvm::ArrayRef<std::string> names) {
+  bool isOne = names.size() == 1;
+  return (isOne ? "parameter " : "parameters ") + listOf(names) + (isOne ? " is" : " are");
+}
+
 /// An error for parameters that may be lost, and a note for unused ones.
-Findings rules::lostParameters(const Known &known) {
-  Findings findings;
-  if (std::optional<size_t> index = lostProjection(known))
-    return Findings::error(messages::lostProjection(known.parameter(*index).name));
-  const std::vector<RemovedOperation> &hidden = known.removed;
-  std::vector<std::string> lost, unused, left;
-  const NodeProto *reader = nullptr; // of the first constant
-  for (size_t index = 0; index < known.found.list.size(); ++index) {
+void rules::lostParameters(Known &known) {
+  if (std::optional<size_t> index = lostProjection(known)) {
+    known.found.errors.push_back(
+        "parameter '" + displayName(known.parameter(*index).name) +
+        "' is the projection of an LSTM with proj_size, and PyTorch's exporter leaves it out: the "
+        "file computes another model. Write the steps of this LSTM in single operations");
+    return;
+  }
+  std::vector<std::string> lost, unused, left; // `left`: what may hide the lost ones
+  const NodeProto *reader = nullptr;           // of the first constant
+  for (size_t index = 0; index < known.count(); ++index) {
     if (!known.isMissing(index))
       continue;
     const std::string &name = known.parameter(index).name;
-    findings.absent.push_back(name);
+    known.found.absent.push_back(name);
     if (known.isFrozen(index))
       continue;
     bool mayBeFolded = false;
@@ -54,25 +62,41 @@ Findings rules::lostParameters(const Known &known) {
       addOnce(left, displayName(value.first().initializer->name()));
       reader = reader ? reader : value.first().node;
     }
-    bool isLost = mayBeFolded || !hidden.empty() || isNamed(known, index);
+    bool isLost = mayBeFolded || !known.removed.empty() || isNamed(known, index);
     (isLost ? lost : unused).push_back(displayName(name));
   }
   if (left.empty())
-    for (const RemovedOperation &operation : hidden)
+    for (const RemovedOperation &operation : known.removed)
       addOnce(left, displayName(operation.name));
   if (!unused.empty())
-    findings.notes.push_back(messages::unused(unused));
-  if (!lost.empty())
-    findings.errors.push_back(messages::lostParameters(lost, left, reader));
-  return findings;
+    known.found.notes.push_back(are(unused) + " not used by the loss: not trained and not written");
+  if (lost.empty())
+    return;
+  std::string by = reader ? ", read by " + nodeText(*reader) : "";
+  known.refuse(
+      are(lost) + " listed but not in the graph: the export folded or left out what reads " +
+          (lost.size() == 1 ? "it" : "them") + (left.empty() ? "" : " (" + listOf(left) + by + ")"),
+      std::string("; --freeze is for what is not to be trained") +
+          (reader ? ", --constant NAME for a constant that depends on no parameter" : ""));
+}
+
+/// Returns a parameter that the metadata of a value lists among those that it was folded from, or
+/// that of an equal value with which it was merged.
+static std::optional<size_t> parameterBehind(const Known &known, const FoldedValue &value) {
+  llvm::ArrayRef<std::string> from = value.from;
+  if (from.empty())
+    from = known.program.foldedFrom(value.first().initializer->name());
+  for (const std::string &name : from)
+    if (std::optional<size_t> target = known.program.parameterNamed(name);
+        target && known.parameter(*target).isParameter)
+      return target;
+  return std::nullopt;
 }
 
 /// Returns a parameter that is read by the module of a value and has as many elements.
 static std::optional<size_t> mayComeFrom(const Known &known, const FoldedValue &value) {
-  for (size_t index = 0; index < known.found.list.size(); ++index) {
-    const Parameter &parameter = known.parameter(index);
-    if (!parameter.isParameter || !parameter.used || known.isFrozen(index) ||
-        moduleOf(known.target(index)) != value.first().scope)
+  for (size_t index = 0; index < known.count(); ++index) {
+    if (!known.isTrained(index) || moduleOf(known.target(index)) != value.first().scope)
       continue;
     const Numbers *numbers = known.numbersOf(index);
     if (numbers && numbers->size() == value.numbers->size())
@@ -82,29 +106,37 @@ static std::optional<size_t> mayComeFrom(const Known &known, const FoldedValue &
 }
 
 /// An error for each constant that may hide a parameter's gradient.
-Findings rules::foldedConstants(const Known &known) {
-  Findings findings;
+void rules::foldedConstants(Known &known) {
   if (lostProjection(known)) // the file is of another model
-    return findings;
+    return;
   for (const FoldedValue &value : known.values) {
     if (value.isExplained)
       continue;
-    int behind = parameterBehind(known, value);
-    if (behind >= 0 && !known.isFrozen(behind) && !known.isMissing(behind)) {
-      findings.errors.push_back(messages::foldedFrom(value, known.parameter(behind).name));
+    const FoldedRead &read = value.first();
+    std::string constant = displayName(read.initializer->name());
+    std::string what =
+        nodeText(*read.node) + " reads the constant '" + constant + "', which the export ";
+    std::optional<size_t> behind = parameterBehind(known, value);
+    if (behind && !known.isFrozen(*behind) && !known.isMissing(*behind)) {
+      known.refuse(what + "computed from parameter '" + displayName(known.parameter(*behind).name) +
+                       "'" + (value.from.empty() ? " or one of equal value" : "") +
+                       ": the parameter would get no gradient from this use",
+                   ", or pass --constant " + constant + " to leave this gradient out");
       continue;
     }
     // In a file with such lists, a number without one is a literal of the model's code.
-    const FoldedRead &read = value.first();
     bool isLiteral = value.from.empty() ? known.program.listsOrigins() && read.isOpen() &&
                                               isScalar(*read.initializer)
-                                        : behind < 0;
+                                        : !behind;
     if (!value.numbers || isLiteral)
       continue;
     if (std::optional<size_t> index = mayComeFrom(known, value))
-      findings.errors.push_back(messages::maybeFoldedFrom(
-          value, known.parameter(*index).name,
-          known.program.parameterNamed(read.initializer->name()).has_value()));
+      known.refuse(what + "may have computed from parameter '" +
+                       displayName(known.parameter(*index).name) +
+                       "' of the same module (equal numbers of elements). The parameter would get "
+                       "no gradient from this use",
+                   known.program.parameterNamed(read.initializer->name())
+                       ? ""
+                       : ", or pass --constant " + constant + " if it depends on no parameter");
   }
-  return findings;
 }
