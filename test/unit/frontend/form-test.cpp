@@ -1,5 +1,4 @@
 // Parses forms, and evaluates terms over the arguments of a record.
-#include "lib/Frontend/ONNX/Record/Evaluate.h"
 #include "lib/Frontend/ONNX/Record/Form.h"
 #include "llvm/Support/Error.h"
 

@@ -31,6 +31,13 @@ Argument parseArgument(llvm::StringRef text);
 /// Returns the arguments of a record by position, then those by name.
 std::vector<std::pair<std::string, Argument>> argumentsOf(const FxNode &fx);
 
+/// Returns an attribute as a record would have it; none if it is a tensor or a graph.
+std::optional<Argument> attributeOf(const AttributeProto &attribute);
+
+/// Returns the value of an attribute that a node does not have, which is also the one that it must
+/// have where a form does not name it. Source: the ONNX operators' definitions.
+std::optional<Argument> missingAttribute(llvm::StringRef op, llvm::StringRef name);
+
 } // namespace shale::onnx
 
 #endif // SHALE_FRONTEND_ONNX_RECORD_ARGUMENT_H

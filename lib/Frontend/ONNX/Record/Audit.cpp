@@ -19,8 +19,17 @@ bool TracedProgram::isPartOfSplit(StringRef value) const {
   return node && !makerOf(value) && node->op_type() == "Split";
 }
 
-/// Whether an operand of an operation, where its form has an argument, is the value of that name.
-Fit TracedProgram::fitValue(StringRef name, StringRef operand) {
+/// Whether a tensor may be another one in its layout, or transposed. An invalid tensor is an error
+/// elsewhere.
+bool TracedProgram::mayBeSame(const TensorProto &tensor, const TensorProto &other) const {
+  llvm::Expected<bool> same = model.mayBeSame(&context(), tensor, other);
+  if (same)
+    return *same;
+  llvm::consumeError(same.takeError());
+  return true;
+}
+
+Fit TracedProgram::fitValue(StringRef name, StringRef operand) const {
   if (operand == name)
     return Fit::Yes;
   const Operation *maker = makerOf(operand);
@@ -36,7 +45,7 @@ Fit TracedProgram::fitValue(StringRef name, StringRef operand) {
     if (!wanted || wanted == found)
       return Fit::Open;
     // A matrix may be there transposed, too.
-    isOther |= found && (found->dims_size() == 1 || !fitter.mayBeSame(*wanted, *found));
+    isOther |= found && (found->dims_size() == 1 || !mayBeSame(*wanted, *found));
     return isOther ? Fit::No : Fit::Open;
   }
   // The exporter folds the node of a value, too, where it folds the value into a constant.
@@ -78,9 +87,7 @@ static bool isMergedNorm(const Operation &operation) {
 /// Returns where the nodes of an operation differ from its form, or read what they may not.
 std::optional<Difference> TracedProgram::differenceOf(Operation &operation) {
   Difference difference;
-  Fit fit = fitter.fit(
-      operation, [&](StringRef name, StringRef operand) { return fitValue(name, operand); },
-      difference);
+  Fit fit = fitter.fit(operation, difference);
   operation.hasForm = fit == Fit::Yes || fit == Fit::Open;
   if (fit == Fit::Other)
     return unnamedRead(operation);

@@ -38,7 +38,7 @@ void rules::detached(Known &known) {
     if (operation.hasForm ? !placed.empty() : placed.size() == 1)
       continue;
     // The detached value is no computed one.
-    if (placed.empty() && program.unnamedInputs(operation).empty())
+    if (placed.empty() && program.unnamedInputs(operation) == 0)
       continue;
     known.refuse(nodeText(*operation.nodes.front()) + " reads a value that the model detaches ('" +
                  displayName(names.front()) +

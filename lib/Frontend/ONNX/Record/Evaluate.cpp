@@ -1,5 +1,5 @@
 //===- Evaluate.cpp - Values of terms over the arguments of an operation --===//
-#include "lib/Frontend/ONNX/Record/Evaluate.h"
+#include "lib/Frontend/ONNX/Record/Form.h"
 #include "lib/Frontend/ONNX/Record/Words.h"
 #include "llvm/ADT/StringSwitch.h"
 #include <cmath>

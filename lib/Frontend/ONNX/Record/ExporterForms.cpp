@@ -46,12 +46,9 @@ ceil(x) = Ceil(x)
 round(x) = Round(x)
 sign(x) = Sign(x)
 isnan(x) = IsNaN(x)
-logical_not(x) = Not(x)
-bitwise_not(x) = Not(x)
-clone(x) = Identity(x)
-alias(x) = Identity(x)
-_to_copy(x, dtype) = Cast(x){to=type(dtype)}
-prims.convert_element_type(x, dtype) = Cast(x){to=type(dtype)}
+logical_not, bitwise_not(x) = Not(x)
+clone, alias(x) = Identity(x)
+_to_copy, prims.convert_element_type, scalar_tensor(x, dtype) = Cast(x){to=type(dtype)}
 
 # Functions of two operands
 add(x, y, alpha=1) = alpha=1: Add(x, y) | alpha!=1: Add(x, Mul(y, alpha))
@@ -71,10 +68,8 @@ lt(x, y) = Less(x, y)
 le(x, y) = LessOrEqual(x, y)
 gt(x, y) = Greater(x, y)
 ge(x, y) = GreaterOrEqual(x, y)
-logical_and(x, y) = And(x, y)
-bitwise_and(x, y) = And(x, y)
-logical_or(x, y) = Or(x, y)
-bitwise_or(x, y) = Or(x, y)
+logical_and, bitwise_and(x, y) = And(x, y)
+logical_or, bitwise_or(x, y) = Or(x, y)
 where(condition, x, y) = Where(condition, x, y)
 masked_fill(x, mask, value) = Where(mask, value, x)
 let STEP = Sub(y, x)
@@ -82,11 +77,10 @@ lerp(x, y, w) = Where(Less(w, 0.5), Add(x, Mul(w, STEP)), Sub(y, Mul(STEP, sub(1
 xlogy(x, y) = Where(Equal(x, 0), x, Where(IsNaN(y), y, Mul(x, Log(y))))
 
 # Products. The optimizer makes the padding before a convolution the convolution's, and one transpose of two.
-matmul(x, y) = MatMul(x, y)
+matmul, bmm(x, y) = MatMul(x, y)
 mm(x, y) = MatMul(x, y) | Gemm(x, y){alpha=1, beta=_, transA=0, transB=0}
-bmm(x, y) = MatMul(x, y)
 linear(x, w, b) = Gemm(x, w, b){alpha=1, beta=1, transA=0, transB=_} | Add(MatMul(x, w), b) | MatMul(x, w) | Add(MatMul(x, Transpose(w){perm=[1, 0]}), b) | MatMul(x, Transpose(w){perm=[1, 0]})
-addmm(b, x, w, beta=1, alpha=1) = Gemm(x, w, b){alpha=alpha, beta=beta, transA=0, transB=_} | Add(MatMul(x, w), b)
+addmm(b, x, w, beta=1, alpha=1) = Gemm(x, w, b){alpha=alpha, beta=beta, transA=0, transB=_} | Add(MatMul(x, w), b) | alpha=1: MatMul(x, w)
 let PRODUCT = either(Mul(MatMul(x, y), alpha), MatMul(x, y))
 baddbmm(z, x, y, beta=1, alpha=1) = beta=1: Add(PRODUCT, z) | beta=1: Add(z, PRODUCT) | beta!=1: Add(PRODUCT, Mul(z, beta))
 let MOVED = Reshape(Transpose(w){perm=[1, 0, 2]}, _){allowzero=_}
@@ -95,6 +89,8 @@ bilinear(x, y, w: [-1, last_size(x), last_size(y)], b) = Add(FORMS, b) | FORMS
 einsum(equation, xs) = Einsum(*xs){equation=equation}
 conv1d(x, w, b, stride=1, padding=0, dilation=1, groups=1) = Conv(x, w, b){strides=fill(stride, 1), pads=where_read(x, fill(padding, 2)), dilations=fill(dilation, 1), group=groups}
 conv2d(x, w, b, stride=1, padding=0, dilation=1, groups=1) = Conv(x, w, b){strides=fill(stride, 2), pads=where_read(x, twice(fill(padding, 2))), dilations=fill(dilation, 2), group=groups}
+conv3d(x, w, b, stride=1, padding=0, dilation=1, groups=1) = Conv(x, w, b){strides=fill(stride, 3), pads=where_read(x, twice(fill(padding, 3))), dilations=fill(dilation, 3), group=groups}
+convolution(x, w, b, stride, padding, dilation, transposed, output_padding, groups=1) = transposed=False: Conv(x, w, b){strides=stride, pads=where_read(x, twice(padding)), dilations=dilation, group=groups} | transposed=True: ConvTranspose(x, w, b){strides=stride, pads=_, dilations=dilation, output_padding=_, group=groups}
 
 # Reductions and norms
 mean(x) = ReduceMean(x){keepdims=_} | Squeeze(ReduceMean(x){keepdims=_})
@@ -114,19 +110,15 @@ let CENTERED = Sub(x, ReduceMean(x, dims){keepdims=1})
 let SQUARES = ReduceMean(Mul(CENTERED, CENTERED), dims){keepdims=keep}
 prims.var(x, dims, correction=1, keep) = correction=0: SQUARES | correction!=0: Div(Mul(SQUARES, _), _)
 var.correction(x, dims, correction=1, keep=False) = correction=0: SQUARES | correction!=0: Div(Mul(SQUARES, _), _)
-softmax(x, dim) = Softmax(x){axis=dim}
-_softmax(x, dim) = Softmax(x){axis=dim}
-log_softmax(x, dim) = LogSoftmax(x){axis=dim}
-_log_softmax(x, dim) = LogSoftmax(x){axis=dim}
-layer_norm(x, shape, w, b, eps=1e-05) = LayerNormalization(x, w, b){axis=neg(len(shape)), epsilon=eps}
-native_layer_norm(x, shape, w, b, eps=1e-05) = LayerNormalization(x, w, b){axis=neg(len(shape)), epsilon=eps}
-rms_norm(x, shape, w, eps) = RMSNormalization(x, w){axis=neg(len(shape)), epsilon=eps}
-_fused_rms_norm(x, shape, w, eps) = RMSNormalization(x, w){axis=neg(len(shape)), epsilon=eps}
+softmax, _softmax(x, dim) = Softmax(x){axis=dim}
+log_softmax, _log_softmax(x, dim) = LogSoftmax(x){axis=dim}
+layer_norm, native_layer_norm(x, shape, w, b, eps=1e-05) = LayerNormalization(x, w, b){axis=neg(len(shape)), epsilon=eps}
+rms_norm, _fused_rms_norm(x, shape, w, eps) = RMSNormalization(x, w){axis=neg(len(shape)), epsilon=eps}
 let GROUPED = Reshape(InstanceNormalization(Reshape(x, [0, groups, -1]){allowzero=_}, _, _){epsilon=eps}, _){allowzero=_}
+instance_norm(x, w, b, mean, variance, use_input, momentum=0.1, eps=1e-05) = use_input=True: InstanceNormalization(x, w, b){epsilon=eps}
 group_norm(x, groups, w: [-1], b: [-1], eps=1e-05) = Add(Mul(GROUPED, w), b) | GROUPED
 _native_batch_norm_legit_no_training(x, w, b, mean, variance, momentum=0.1, eps=1e-05) = BatchNormalization(x, w, b, mean, variance){epsilon=eps, momentum=_, training_mode=_}
-_native_batch_norm_legit_functional(x, w, b, mean, variance, training, momentum=0.1, eps=1e-05) = BatchNormalization(x, w, b, mean, variance){epsilon=eps, momentum=_, training_mode=_}
-batch_norm(x, w, b, mean, variance, training, momentum=0.1, eps=1e-05) = BatchNormalization(x, w, b, mean, variance){epsilon=eps, momentum=_, training_mode=_}
+_native_batch_norm_legit_functional, batch_norm(x, w, b, mean, variance, training, momentum=0.1, eps=1e-05) = BatchNormalization(x, w, b, mean, variance){epsilon=eps, momentum=_, training_mode=_}
 glu(x, dim=-1) = Mul(Split(x){axis=dim, num_outputs=2}, Sigmoid(Split(x){axis=dim, num_outputs=2}))
 avg_pool2d(x, kernel, stride=[], padding=0) = AveragePool(x){kernel_shape=fill(kernel, 2), strides=_, pads=twice(fill(padding, 2)), ceil_mode=_, count_include_pad=_}
 max_pool2d(x, kernel, stride=[], padding=0, dilation=1) = MaxPool(x){kernel_shape=fill(kernel, 2), strides=_, pads=twice(fill(padding, 2)), dilations=fill(dilation, 2), ceil_mode=_}
@@ -140,15 +132,13 @@ let DIFFERENCE = Mul(Sub(x, y), Sub(x, y))
 mse_loss(x, y, reduction=1) = reduction=1: ReduceMean(DIFFERENCE){keepdims=0} | reduction=2: ReduceSum(DIFFERENCE){keepdims=0} | reduction=0: DIFFERENCE
 
 # Movements
-view(x, shape) = Reshape(x, shape){allowzero=_}
-_unsafe_view(x, shape) = Reshape(x, shape){allowzero=_}
-reshape(x, shape) = Reshape(x, shape){allowzero=_}
+view, _unsafe_view, reshape(x, shape) = Reshape(x, shape){allowzero=_}
 expand(x, shape) = Expand(x, shape)
 transpose.int(x, a, b) = Transpose(x){perm=where_read(x, swap(a, b))}
 permute(x, order) = Transpose(x){perm=where_read(x, order)}
 t(x) = Transpose(x){perm=where_read(x, [1, 0])}
 slice.Tensor(x, dim=0, start=0, end=9223372036854775807, step=1) = Slice(x, start, end, dim, step)
-select.int(x, dim, index) = Gather(x, index){axis=dim}
+select.int, index_select(x, dim, index) = Gather(x, index){axis=dim}
 unsqueeze(x, dim) = Unsqueeze(x, dim)
 squeeze.dim(x, dim) = Squeeze(x, dim)
 prims.squeeze(x, dims) = Squeeze(x, dims)
@@ -173,7 +163,6 @@ let WRITTEN = ScatterND(INDEXED, _, PUT){reduction="none"}
 let ADDED = ScatterND(INDEXED, _, PUT){reduction="add"}
 index_put(x, indices, values, accumulate=False) = accumulate=False: WRITTEN | accumulate=False: Transpose(WRITTEN){perm=_} | accumulate=True: ADDED | accumulate=True: Transpose(ADDED){perm=_}
 gather(x, dim, index) = GatherElements(x, index){axis=dim}
-index_select(x, dim, index) = Gather(x, index){axis=dim}
 pad(x, padding, mode=constant, value) = mode=constant: Pad(x, ends(padding), value){mode="constant"} | mode=reflect: Pad(x, ends(padding), _){mode="reflect"} | mode=replicate: Pad(x, ends(padding), _){mode="edge"}
 constant_pad_nd(x, padding, value=0) = Pad(x, ends(padding), value){mode="constant"}
 let REST = rest(x, shifts, dims)
@@ -192,7 +181,6 @@ operator.mul(x, y) = Mul(x, y)
 arange(end) = Range(0, end, 1)
 arange.start(start, end) = Range(start, end, 1)
 arange.start_step(start, end, step=1) = Range(start, end, step)
-scalar_tensor(x, dtype) = Cast(x){to=type(dtype)}
 full(shape, value) = Expand(value, shape)
 full_like(x, value) = Expand(value, _)
 new_full(x, shape, value) = Expand(value, shape)
@@ -201,8 +189,7 @@ zeros_like(x) = Expand(0, _)
 ones(shape) = Expand(1, shape)
 ones_like(x) = Expand(1, _)
 new_ones(x, shape) = Expand(1, shape)
-dropout(x, p, training) = Dropout(x, p, _)
-native_dropout(x, p, training) = Dropout(x, p, _)
+dropout, native_dropout(x, p, training) = Dropout(x, p, _)
 
 # Attention. The key is transposed by two reshapes, and both operands are scaled by the root of the scale.
 let ROOT = sqrt(scale(scale, q))

@@ -1,9 +1,7 @@
 //===- FitForm.cpp - Nodes against the form of their operation ------------===//
 #include "lib/Frontend/ONNX/Record/FitForm.h"
-#include "lib/Frontend/ONNX/Record/Attribute.h"
-#include "lib/Frontend/ONNX/Record/Evaluate.h"
 #include "lib/Frontend/ONNX/Record/Parameters.h"
-#include "lib/Frontend/ONNX/Record/Words.h"
+#include "lib/Frontend/ONNX/Record/TracedProgram.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallPtrSet.h"
 #include <cmath>
@@ -37,22 +35,15 @@ static double roundingOf(int32_t dataType) {
   return dataType == 16 ? 0x1p-8 : dataType == 10 ? 0x1p-11 : kRounding;
 }
 
-FormFitter::FormFitter(Model &model) : model(model) {
+FormFitter::FormFitter(Model &model, const TracedProgram &program)
+    : model(model), program(program) {
   const GraphProto &graph = model.proto().graph();
   for (const TensorProto &tensor : graph.initializer())
     constants[tensor.name()] = &tensor;
-  for (const NodeProto &node : graph.node()) {
-    for (const std::string &name : node.output())
-      if (!name.empty()) {
-        nodeOf[name] = &node;
-        names.insert(name);
-      }
+  for (const NodeProto &node : graph.node())
     if (node.op_type() == "Constant" && node.attribute_size() == 1 && node.output_size() == 1 &&
         node.attribute(0).name() == "value")
       constants[node.output(0)] = &node.attribute(0).t();
-  }
-  for (const ValueInfoProto &input : graph.input())
-    names.insert(input.name());
   for (const auto *values : {&graph.value_info(), &graph.input(), &graph.output()})
     for (const ValueInfoProto &value : *values)
       types[value.name()] = &value;
@@ -64,23 +55,9 @@ bool FormFitter::isFolded(const TensorProto &constant) const {
          (info && !readFoldedFrom(*info).empty());
 }
 
-void FormFitter::add(const Operation &operation) {
-  for (const NodeProto *node : operation.nodes)
-    if (node->output_size() > 0)
-      recorded[node->output(0)] = operation.fx.name;
-}
-
 bool FormFitter::isFloat(StringRef value) const {
   const ValueInfoProto *info = types.lookup(value);
   return info && isFloatType(info->type().tensor_type().elem_type());
-}
-
-bool FormFitter::mayBeSame(const TensorProto &tensor, const TensorProto &other) {
-  llvm::Expected<bool> same = model.mayBeSame(&context, tensor, other);
-  if (same)
-    return *same;
-  llvm::consumeError(same.takeError());
-  return true;
 }
 
 std::optional<FormFitter::Items> FormFitter::elementsOf(StringRef value) {
@@ -91,7 +68,8 @@ std::optional<FormFitter::Items> FormFitter::elementsOf(StringRef value) {
   for (int64_t size : tensor->dims())
     if (size < 0 || (count *= std::min(size, kMaxElements + 1)) > kMaxElements)
       return std::nullopt;
-  llvm::Expected<mlir::DenseElementsAttr> data = model.read(&context, *tensor, kMaxElements * 8);
+  llvm::Expected<mlir::DenseElementsAttr> data =
+      model.read(&program.context(), *tensor, kMaxElements * 8);
   if (!data) {
     llvm::consumeError(data.takeError());
     return std::nullopt;
@@ -125,8 +103,7 @@ namespace shale::onnx {
 /// The comparison of one operation.
 class OneFit {
 public:
-  OneFit(FormFitter &fitter, const Operation &operation, const Form &form,
-         FormFitter::IsValue isValue);
+  OneFit(FormFitter &fitter, const Operation &operation, const Form &form);
 
   Fit run(Difference &difference);
 
@@ -154,7 +131,6 @@ private:
   FormFitter &fitter;
   const Operation &operation;
   const Form &form;
-  FormFitter::IsValue isValue;
   llvm::StringMap<Argument> arguments;
   llvm::SmallPtrSet<const NodeProto *, 8> nodes;
   std::optional<Difference> first;
@@ -164,9 +140,8 @@ private:
 
 } // namespace shale::onnx
 
-OneFit::OneFit(FormFitter &fitter, const Operation &operation, const Form &form,
-               FormFitter::IsValue isValue)
-    : fitter(fitter), operation(operation), form(form), isValue(isValue) {
+OneFit::OneFit(FormFitter &fitter, const Operation &operation, const Form &form)
+    : fitter(fitter), operation(operation), form(form) {
   nodes.insert(operation.nodes.begin(), operation.nodes.end());
   for (const Form::Parameter &parameter : form.parameters)
     arguments[parameter.name] = parameter.missing;
@@ -282,7 +257,7 @@ Fit OneFit::fitChoice(const Choice &choice) {
 /// kept.
 StringRef OneFit::behindCasts(StringRef value, StringRef stop) const {
   for (int depth = 0; depth < kMaxDepth; ++depth) {
-    const NodeProto *node = fitter.nodeOf.lookup(value);
+    const NodeProto *node = fitter.program.nodeOf(value);
     if (!node || !nodes.contains(node) || !isCast(*node) || node->op_type() == stop)
       break;
     value = node->input(0);
@@ -313,7 +288,7 @@ void OneFit::addMeaning(const NodeProto &reader, int operand, const Argument &ar
   const NodeProto *node = &reader;
   for (int depth = 0; depth < kMaxDepth && node && nodes.contains(node); ++depth) {
     meanings.push_back({{node, operand}, meaning});
-    node = operand < node->input_size() ? fitter.nodeOf.lookup(node->input(operand)) : nullptr;
+    node = operand < node->input_size() ? fitter.program.nodeOf(node->input(operand)) : nullptr;
     operand = 0;
     if (node &&
         !(isAnywhere(node->op_type()) && node->op_type() != "Concat" && node->op_type() != "Shape"))
@@ -333,10 +308,17 @@ std::optional<Argument> OneFit::sizesOf(const Term &sizes, const TensorProto &co
   std::vector<Argument> own;
   for (int64_t size : constant.dims())
     own.push_back(Argument::of(double(size)));
-  if (!fitter.isFolded(constant))
-    return Argument::of(std::move(own));
-  isOpen = isLoose && mayHaveAdded(own);
-  return isTail ? withoutAdded(own) : Argument::of(std::move(own));
+  // The exporter may have added dimensions of one element in front of a folded constant.
+  size_t added = 0;
+  while (fitter.isFolded(constant) && added < own.size() && own[added].number == 1)
+    ++added;
+  isOpen = isLoose && added > 0;
+  if (isTail && fitter.isFolded(constant)) {
+    if (added != 1)
+      return std::nullopt;
+    own.erase(own.begin());
+  }
+  return Argument::of(std::move(own));
 }
 
 /// Records that an operand is an argument which the exporter moved and then folded. The term has a
@@ -384,7 +366,7 @@ Fit OneFit::fitOperand(const Term &term, const NodeProto &reader, int operand) {
     return Fit::Yes;
   case Term::Kind::Either: {
     // A node that one part of the form matches is not the argument that another part stands for.
-    const NodeProto *made = fitter.nodeOf.lookup(value);
+    const NodeProto *made = fitter.program.nodeOf(value);
     bool isOfPart = made && nodes.contains(made) && llvm::any_of(term.parts, [&](const Term &part) {
                       return part.kind == Term::Kind::Node && part.name == made->op_type();
                     });
@@ -394,7 +376,7 @@ Fit OneFit::fitOperand(const Term &term, const NodeProto &reader, int operand) {
     });
   }
   case Term::Kind::Node: {
-    const NodeProto *node = fitter.nodeOf.lookup(behindCasts(value, term.name));
+    const NodeProto *node = fitter.program.nodeOf(behindCasts(value, term.name));
     if (node && node->op_type() != "Constant")
       return fitNode(term, *node);
     // A constant that the exporter folded, or an operand that it left out.
@@ -427,13 +409,13 @@ Fit OneFit::fitOperand(const Term &term, const NodeProto &reader, int operand) {
 std::optional<FormFitter::Items> OneFit::itemsOf(StringRef value, int depth) const {
   if (std::optional<FormFitter::Items> elements = fitter.elementsOf(value))
     return elements;
-  const NodeProto *node = fitter.nodeOf.lookup(value);
+  const NodeProto *node = fitter.program.nodeOf(value);
   if (!node || depth > kMaxDepth || node->input_size() == 0 || ++steps > kMaxSteps)
     return std::nullopt;
   StringRef op = node->op_type();
-  auto name = fitter.recorded.find(value);
-  if (name != fitter.recorded.end() && !nodes.contains(node))
-    return FormFitter::Items{{{Argument::Kind::Value, name->second}}};
+  const Operation *maker = fitter.program.makerOf(value);
+  if (maker && node->output(0) == value && !nodes.contains(node))
+    return FormFitter::Items{{{Argument::Kind::Value, maker->fx.name}}};
   if (op == "Concat") {
     FormFitter::Items items;
     for (const std::string &part : node->input()) {
@@ -473,13 +455,13 @@ Fit OneFit::fitArgument(const Argument &argument, StringRef value,
                         const std::optional<FormFitter::Items> &items) {
   if (argument.isValue()) {
     value = behindCasts(value);
-    const NodeProto *node = fitter.nodeOf.lookup(value);
+    const NodeProto *node = fitter.program.nodeOf(value);
     if (node && nodes.contains(node)) // the operation computes with the argument first
       return isAnywhere(node->op_type()) ? Fit::Open : Fit::Other;
-    return isValue(argument.text, value);
+    return fitter.program.fitValue(argument.text, value);
   }
   if (argument.isNone() || value.empty()) { // the exporter may add a constant of ones or zeros
-    const NodeProto *node = fitter.nodeOf.lookup(value);
+    const NodeProto *node = fitter.program.nodeOf(value);
     return node && node->op_type() != "Constant" ? Fit::Other : Fit::Open;
   }
   if (!items)
@@ -590,11 +572,14 @@ Fit OneFit::fitAttribute(const NodeProto &node, const Term &term, StringRef name
 
 std::optional<Argument> OneFit::valueOf(const Term &term, size_t size) const {
   auto shapeOf = [&](StringRef value) { return fitter.shapeOf(value); };
-  auto isThere = [&](StringRef value) { return fitter.names.contains(value); };
+  // An operation whose last node was merged into another one has no value of its name.
+  auto isThere = [&](StringRef value) {
+    return fitter.program.nodeOf(value) || fitter.program.isInput(value);
+  };
   return evaluate(term, size, {arguments, shapeOf, isThere});
 }
 
-Fit FormFitter::fit(const Operation &operation, IsValue isValue, Difference &difference) {
+Fit FormFitter::fit(const Operation &operation, Difference &difference) {
   const Form *form = exporterForms().find(operation.fx.target);
-  return form ? OneFit(*this, operation, *form, isValue).run(difference) : Fit::Other;
+  return form ? OneFit(*this, operation, *form).run(difference) : Fit::Other;
 }

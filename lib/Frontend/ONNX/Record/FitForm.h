@@ -5,12 +5,11 @@
 #include "lib/Frontend/ONNX/Record/Form.h"
 #include "lib/Frontend/ONNX/Record/Layout.h"
 #include "lib/Frontend/ONNX/Record/Operation.h"
-#include "mlir/IR/MLIRContext.h"
-#include "llvm/ADT/STLFunctionalExtras.h"
-#include "llvm/ADT/StringSet.h"
 #include <map>
 
 namespace shale::onnx {
+
+class TracedProgram;
 
 /// How nodes and a form compare.
 enum class Fit {
@@ -35,21 +34,14 @@ bool isAnywhere(llvm::StringRef op);
 /// Compares the nodes of operations with forms.
 class FormFitter {
 public:
-  /// Whether an operand of a node is the value of the exported program that a record calls `name`.
-  using IsValue = llvm::function_ref<Fit(llvm::StringRef name, llvm::StringRef operand)>;
+  /// The program has its operations and names before the first fit.
+  FormFitter(Model &model, const TracedProgram &program);
 
-  explicit FormFitter(Model &model);
-
-  /// Takes an operation's name for the results of its nodes. All are added before the first fit.
-  void add(const Operation &operation);
   /// Whether a value has floats.
   bool isFloat(llvm::StringRef value) const;
-  /// Whether a tensor may be another one in its layout, or transposed. An invalid tensor is an
-  /// error elsewhere.
-  bool mayBeSame(const TensorProto &tensor, const TensorProto &other);
   /// Compares the nodes of an operation with its form. Returns Other if it has none. Sets
   /// `difference` if the result is No.
-  Fit fit(const Operation &operation, IsValue isValue, Difference &difference);
+  Fit fit(const Operation &operation, Difference &difference);
   /// The meaning of a node's operand by the form of its operation.
   struct Meaning {
     /// Its form has an argument there, a number included, and not a node that computes with one.
@@ -88,16 +80,10 @@ private:
   bool isFolded(const TensorProto &constant) const;
 
   Model &model;
-  mlir::MLIRContext context{mlir::MLIRContext::Threading::DISABLED};
-  llvm::StringMap<const NodeProto *> nodeOf;
+  const TracedProgram &program;
   llvm::StringMap<const TensorProto *> constants; // initializers and Constant nodes
   llvm::StringMap<const ValueInfoProto *> types;
-  /// The names that records have for values, by the values' names.
-  llvm::StringMap<std::string> recorded;
   std::map<std::pair<const NodeProto *, int>, Meaning> meanings;
-  /// The names of the graph's values. An operation whose last node was merged into another one has
-  /// no value of its name.
-  llvm::StringSet<> names;
 };
 
 } // namespace shale::onnx

@@ -41,62 +41,56 @@ static bool isByName(Known &known, const FoldedValue &value) {
   return true;
 }
 
-static bool turnsElements(StringRef kind) { return words::is(kind, words::Trait::Turns); }
+/// Whether the constant may be made of values of this kind beside the parameter. It is empty for
+/// the exporter's own values, and "buffer" for buffers.
+using Allows = bool (*)(StringRef kind);
 
-/// Returns the only parameter from which the exporter's metadata says that a value was folded; none
-/// if it names another number of them. Sets `turns` to the number of consecutive folded transposes,
-/// or to -1 if there was something else.
-static std::optional<size_t> originOf(const Known &known, const FoldedValue &value, int &turns) {
-  std::optional<size_t> found;
-  turns = turnsElements(value.first().op) ? 1 : -1;
-  for (const std::string &name : value.from) {
-    if (std::optional<size_t> target = known.program.parameterNamed(name)) {
-      if (found)
+static bool allowsNone(StringRef) { return false; }
+static bool allowsOwn(StringRef kind) { return kind.empty(); }
+static bool allowsSlices(StringRef kind) { return kind.empty() || kind == "slice"; }
+static bool allowsNumbers(StringRef kind) { return kind.empty() || isMadeByCode(kind); }
+static bool allowsMovements(StringRef kind) {
+  return allowsNumbers(kind) || kind == "buffer" || isMovement(kind);
+}
+static bool allowsTurns(StringRef kind) { return words::is(kind, words::Trait::Turns); }
+
+/// Returns the parameter of a value whose list has only it and what is allowed beside it.
+static std::optional<size_t> onlyParameterIn(const Known &known, const FoldedValue &value,
+                                             Allows allows) {
+  std::optional<size_t> index;
+  for (const std::string &name : value.from)
+    if (std::optional<size_t> target = known.program.parameterNamed(name);
+        target && known.parameter(*target).isParameter) {
+      if (index)
         return std::nullopt;
-      found = target;
-    } else if (turnsElements(operationOf(name)) && turns > 0) {
-      ++turns;
-    } else {
-      turns = -1;
+      index = target;
+    } else if (!allows(target ? "buffer" : operationOf(name))) {
+      return std::nullopt;
     }
-  }
-  return found && known.parameter(*found).isParameter && !known.isAlias[*found] ? found
-                                                                                : std::nullopt;
-}
-
-/// Whether a node multiplies by a value that the exporter transposed for it: the weight of
-/// aten.linear, which ONNX's products have the other way around.
-static bool readsTurned(const NodeProto &node, int operand) {
-  return StringRef(readFxNode(node).target).starts_with(words::kLinear) && operand == 1 &&
-         !readsTransposed(node);
-}
-
-/// Whether a parameter, transposed or not, has the elements of a constant.
-static bool givesConstant(const Numbers &parameter, bool transposed, const Numbers &constant) {
-  if (parameter.shape.size() != 2 || parameter.size() != constant.size())
-    return false;
-  int64_t rows = parameter.shape[0], columns = parameter.shape[1];
-  for (int64_t i = 0; i < parameter.size(); ++i)
-    if (parameter.values[i] != constant.values[transposed ? i % columns * rows + i / columns : i])
-      return false;
-  return true;
+  return index;
 }
 
 /// Explains a transpose, or a transpose of that, of a parameter that the exporter's metadata names.
 /// A graph that computes gradients reads both.
 static bool isTranspose(Known &known, const FoldedValue &value) {
-  int turns = -1;
-  std::optional<size_t> index = originOf(known, value, turns);
+  std::optional<size_t> index = onlyParameterIn(known, value, allowsTurns);
   const FoldedRead &read = value.first();
-  bool isRenamed = read.name != read.initializer->name();
-  // A constant of another name was made of the value by nodes of the exporter's own.
-  if (!index || turns < 1 || read.initializer->dims_size() != 2 ||
-      (isRenamed && !readsTurned(*read.node, read.operand)))
+  if (!index || known.isAlias[*index] || !allowsTurns(read.op) ||
+      read.initializer->dims_size() != 2)
     return false;
-  bool transposed = (turns + isRenamed) % 2;
+  // A constant of another name was made of the value by nodes of the exporter's own: aten.linear
+  // has its weight the other way around than ONNX's products.
+  bool isRenamed = read.name != read.initializer->name();
+  if (isRenamed && (!StringRef(readFxNode(*read.node).target).starts_with(words::kLinear) ||
+                    read.operand != 1 || readsTransposed(*read.node)))
+    return false;
+  // The list has the parameter and each transpose but the last.
+  bool transposed = (value.from.size() + isRenamed) % 2;
   const Numbers *parameter =
       known.parameter(*index).used && value.numbers ? known.numbersOf(*index) : nullptr;
-  if (parameter && !givesConstant(*parameter, transposed, *value.numbers))
+  if (parameter &&
+      (parameter->shape.size() != 2 ||
+       (transposed ? transposeOf(*parameter) : *parameter).values != value.numbers->values))
     return false;
   if (known.takeValue(*index, {read.initializer, transposed}))
     known.remarkRestored(read, *index, transposed ? "transposed " : "");
@@ -120,9 +114,7 @@ struct Inverse {
 /// How an operation that computed a constant from one parameter is inverted.
 struct Inversion {
   StringRef op;
-  /// Whether the constant may be made of values of this kind beside the parameter. It is empty for
-  /// the exporter's own values, and "buffer" for buffers.
-  bool (*allows)(StringRef kind);
+  Allows allows;
   std::optional<Inverse> (*invert)(const Numbers &);
 };
 
@@ -189,36 +181,12 @@ static std::optional<Inverse> sliceOf(const Numbers &constant) {
   return Inverse{shapeOf(constant)};
 }
 
-static bool allowsNone(StringRef) { return false; }
-static bool allowsOwn(StringRef kind) { return kind.empty(); }
-static bool allowsSlices(StringRef kind) { return kind.empty() || kind == "slice"; }
-static bool allowsNumbers(StringRef kind) { return kind.empty() || isMadeByCode(kind); }
-static bool allowsMovements(StringRef kind) {
-  return allowsNumbers(kind) || kind == "buffer" || isMovement(kind);
-}
-
 static constexpr Inversion kInversions[] = {
     {"embedding", allowsMovements, rowsOf},
     {"slice", allowsSlices, sliceOf},
     {"expand", allowsOwn, onceOf},
     {"exp", allowsNone, logarithmOf},
 };
-
-/// Returns the parameter of a value whose list has only it and what is allowed beside it.
-static std::optional<size_t> onlyParameterIn(const Known &known, const FoldedValue &value,
-                                             bool (*allows)(StringRef)) {
-  std::optional<size_t> index;
-  for (const std::string &name : value.from)
-    if (std::optional<size_t> target = known.program.parameterNamed(name);
-        target && known.parameter(*target).isParameter) {
-      if (index)
-        return std::nullopt;
-      index = target;
-    } else if (!allows(target ? "buffer" : operationOf(name))) {
-      return std::nullopt;
-    }
-  return index;
-}
 
 /// Whether no other constant was folded from the parameter.
 static bool isOnlyOne(const Known &known, const FoldedValue &value, size_t index) {

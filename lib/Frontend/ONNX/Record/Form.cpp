@@ -1,6 +1,5 @@
 //===- Form.cpp - Parser of forms -----------------------------------------===//
 #include "lib/Frontend/ONNX/Record/Form.h"
-#include "lib/Frontend/ONNX/Record/Evaluate.h"
 #include "lib/Frontend/ONNX/Record/Words.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -18,7 +17,7 @@ public:
 
   bool hasFailed() const { return failed; }
   bool takesDefinition();
-  Form form(std::string &kind);
+  Form form();
 
 private:
   bool take(StringRef token) {
@@ -29,6 +28,7 @@ private:
   StringRef word();
   Argument literal();
   Term term();
+  void list(StringRef end, llvm::function_ref<void()> parseItem);
   std::vector<Term> terms(StringRef end);
   Choice choice();
 
@@ -49,28 +49,27 @@ StringRef Parser::word() {
 /// A number, None, True, False or a list of numbers.
 Argument Parser::literal() {
   rest = rest.ltrim();
-  if (rest.starts_with("[")) {
-    size_t end = rest.find(']');
-    failed |= end == StringRef::npos;
-    StringRef text = rest.take_front(failed ? 0 : end + 1);
-    rest = rest.drop_front(text.size());
-    return parseArgument(text);
-  }
-  StringRef text =
-      rest.take_while([](char c) { return llvm::isAlnum(c) || c == '-' || c == '.' || c == '_'; });
-  failed |= text.empty();
-  rest = rest.drop_front(text.size());
+  auto isPart = [](char c) { return llvm::isAlnum(c) || c == '-' || c == '.' || c == '_'; };
+  size_t end = rest.starts_with("[") ? rest.find(']') + 1 : rest.take_while(isPart).size();
+  failed |= end == 0;
+  StringRef text = rest.take_front(end);
+  rest = rest.drop_front(end);
   return parseArgument(text);
 }
 
-std::vector<Term> Parser::terms(StringRef end) {
-  std::vector<Term> list;
+/// Parses items between commas up to `end`.
+void Parser::list(StringRef end, llvm::function_ref<void()> parseItem) {
   while (!failed && !take(end)) {
-    list.push_back(term());
+    parseItem();
     if (!rest.ltrim().starts_with(end))
       expect(",");
   }
-  return list;
+}
+
+std::vector<Term> Parser::terms(StringRef end) {
+  std::vector<Term> found;
+  list(end, [&] { found.push_back(term()); });
+  return found;
 }
 
 Term Parser::term() {
@@ -108,13 +107,11 @@ Term Parser::term() {
   failed |= result.kind == Term::Kind::Function && !isTermFunction(name);
   result.parts = terms(")");
   if (take("{"))
-    while (!failed && !take("}")) {
+    list("}", [&] {
       std::string attribute = word().str();
       expect("=");
       result.attributes.push_back({attribute, term()});
-      if (!rest.ltrim().starts_with("}"))
-        expect(",");
-    }
+    });
   return result;
 }
 
@@ -147,22 +144,23 @@ bool Parser::takesDefinition() {
   return true;
 }
 
-Form Parser::form(std::string &kind) {
+Form Parser::form() {
   Form result;
-  size_t open = rest.find('(');
-  failed |= open == StringRef::npos;
-  kind = rest.take_front(open).trim().str();
-  rest = rest.drop_front(failed ? rest.size() : open + 1);
-  while (!failed && !take(")")) {
-    result.parameters.push_back({word().str()});
-    failed |= result.parameters.back().name.empty();
+  SmallVector<StringRef> kinds;
+  rest.take_until([](char c) { return c == '('; }).split(kinds, ',');
+  for (StringRef kind : kinds)
+    result.kinds.push_back(kind.trim().str());
+  rest = rest.drop_until([](char c) { return c == '('; });
+  expect("(");
+  list(")", [&] {
+    Form::Parameter &parameter = result.parameters.emplace_back();
+    parameter.name = word().str();
+    failed |= parameter.name.empty();
     if (take(":"))
-      result.parameters.back().sizes = term();
+      parameter.sizes = term();
     if (take("="))
-      result.parameters.back().missing = literal();
-    if (!rest.ltrim().starts_with(")"))
-      expect(",");
-  }
+      parameter.missing = literal();
+  });
   expect("=");
   do
     result.choices.push_back(choice());
@@ -181,10 +179,10 @@ llvm::Expected<Forms> Forms::parse(StringRef text) {
       continue;
     Parser parser(line, named);
     if (!parser.takesDefinition()) {
-      std::string kind;
-      Form form = parser.form(kind);
-      if (!parser.hasFailed() && !forms.byKind.try_emplace(kind, std::move(form)).second)
-        return llvm::createStringError("'" + kind + "' has two forms");
+      Form form = parser.form();
+      for (const std::string &kind : form.kinds)
+        if (!parser.hasFailed() && !forms.byKind.try_emplace(kind, form).second)
+          return llvm::createStringError("'" + kind + "' has two forms");
     }
     if (parser.hasFailed())
       return llvm::createStringError("no form: " + line.trim());

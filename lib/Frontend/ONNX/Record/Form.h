@@ -7,8 +7,9 @@
 //
 // Grammar of a line:
 //
-//   line      ::= kind ['.' overload] '(' parameters ')' '=' choice ('|' choice)*
+//   line      ::= kinds '(' parameters ')' '=' choice ('|' choice)*
 //               | 'let' NAME '=' term            (NAME stands for the term later)
+//   kinds     ::= kind ['.' overload] [',' kinds]
 //   parameter ::= name [':' sizes] ['=' default] (without a default: None; sizes: a list,
 //                                                 in which -1 stands for any size;
 //                                                 `tail`: those of a folded constant
@@ -32,6 +33,7 @@
 #define SHALE_FRONTEND_ONNX_RECORD_FORM_H
 
 #include "lib/Frontend/ONNX/Record/Argument.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/Support/Error.h"
 #include <memory>
 
@@ -64,6 +66,7 @@ struct Form {
     /// The sizes that the argument has, whatever the shape in which nodes read it; `_`: not known.
     Term sizes = {};
   };
+  std::vector<std::string> kinds;
   std::vector<Parameter> parameters;
   std::vector<Choice> choices;
 };
@@ -83,6 +86,25 @@ private:
 /// Returns the forms of PyTorch's exporter (torch 2.9 to 2.15). Source: onnxscript's
 /// function_libs/torch_lib, and files that it wrote.
 const Forms &exporterForms();
+
+/// A number that stands for minus infinity: the lowest of its type, or less.
+inline constexpr llvm::StringLiteral kLowest = "lowest";
+
+/// The arguments and facts about the graph from which a term is evaluated.
+struct Surroundings {
+  const llvm::StringMap<Argument> &arguments;
+  /// Returns the sizes of a value's dimensions, -1 where one is not fixed; none if it has no type.
+  llvm::function_ref<std::optional<llvm::SmallVector<int64_t>>(llvm::StringRef)> shapeOf;
+  /// Whether the graph has a value of the exported program.
+  llvm::function_ref<bool(llvm::StringRef)> isThere;
+};
+
+/// Whether terms may call a function of this name.
+bool isTermFunction(llvm::StringRef name);
+
+/// Returns the value of a term of arguments, numbers, lists and functions of these. `size` is the
+/// number of elements that it is compared with. None if it is not known.
+std::optional<Argument> evaluate(const Term &term, size_t size, const Surroundings &around);
 
 } // namespace shale::onnx
 

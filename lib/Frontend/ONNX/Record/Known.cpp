@@ -20,8 +20,7 @@ bool Known::isMissing(size_t index) const {
   return parameter(index).isParameter && !parameter(index).used && !isAlias[index];
 }
 
-/// Returns a matrix of which `numbers` is the transpose, by rows.
-static Numbers transposeOf(const Numbers &numbers) {
+Numbers onnx::transposeOf(const Numbers &numbers) {
   Numbers turned = numbers;
   int64_t rows = numbers.shape[1], columns = numbers.shape[0];
   turned.shape = {rows, columns};

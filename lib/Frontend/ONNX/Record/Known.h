@@ -129,6 +129,8 @@ llvm::SmallVector<int64_t> sizesOf(const TensorProto &tensor);
 /// Returns "[2, 3]".
 std::string listOfSizes(llvm::ArrayRef<int64_t> sizes);
 
+/// Returns a matrix of which `numbers` is the transpose, by rows.
+Numbers transposeOf(const Numbers &numbers);
 /// Whether all elements are equal.
 bool isConstant(const Numbers &numbers);
 

@@ -93,13 +93,3 @@ std::vector<double> Layout::argumentOf(ArrayRef<double> constant) const {
   }
   return result;
 }
-
-bool onnx::mayHaveAdded(ArrayRef<Argument> sizes) {
-  return !sizes.empty() && sizes.front().number == 1;
-}
-
-std::optional<Argument> onnx::withoutAdded(ArrayRef<Argument> sizes) {
-  if (!mayHaveAdded(sizes) || mayHaveAdded(sizes.drop_front()))
-    return std::nullopt;
-  return Argument::of(sizes.drop_front().vec());
-}

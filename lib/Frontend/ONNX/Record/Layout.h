@@ -41,13 +41,6 @@ struct Layout {
   std::vector<double> argumentOf(llvm::ArrayRef<double> constant) const;
 };
 
-/// Whether sizes begin with 1: the exporter may have added this dimension.
-bool mayHaveAdded(llvm::ArrayRef<Argument> sizes);
-
-/// Returns the sizes without the dimension of one element that the exporter added in front. None if
-/// there is none, or if it may have added more than one.
-std::optional<Argument> withoutAdded(llvm::ArrayRef<Argument> sizes);
-
 } // namespace shale::onnx
 
 #endif // SHALE_FRONTEND_ONNX_RECORD_LAYOUT_H

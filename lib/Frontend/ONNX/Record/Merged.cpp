@@ -229,7 +229,7 @@ static void addHidden(Known &known) {
             first = read;
           }
         }
-    if (program.unnamedInputs(operation).empty())
+    if (program.unnamedInputs(operation) == 0)
       continue;
     // The operands of a movement after the first are sizes. A removed movement hides nothing.
     ArrayRef<std::string> named = operation.fx.args;

@@ -13,14 +13,14 @@ using llvm::StringRef;
 /// of another node.
 static void dropComputed(const TracedProgram &program, const Operation &operation,
                          SmallVectorImpl<StringRef> &names) {
-  llvm::StringSet<> computed = program.unnamedInputs(operation);
+  size_t computed = program.unnamedInputs(operation);
   SmallVector<StringRef> moved;
   for (StringRef name : names)
     if (isMovement(operationOf(name)))
       moved.push_back(name);
-  if (computed.size() >= names.size())
+  if (computed >= names.size())
     names.clear();
-  else if (computed.size() == moved.size()) // a movement that changes nothing is left out
+  else if (computed == moved.size()) // a movement that changes nothing is left out
     llvm::erase_if(names, [&](StringRef name) { return llvm::is_contained(moved, name); });
 }
 

@@ -50,7 +50,7 @@ private:
   bool areCopies(size_t index, size_t other) const;
   void settle(size_t index);
   void tie(size_t index, size_t other);
-  void makeTransposed(size_t from, size_t to);
+  void moveReads(size_t from, size_t to, bool transposed);
   void report();
   void notePadding(size_t index);
   void refuseMerged();
@@ -190,10 +190,10 @@ std::string ScriptedParameters::moduleThatReads(size_t index) const {
   return readScope(*reads[index].front().first).value_or("");
 }
 
-/// Makes all reads of `from` reads of the transposed `to`.
-void ScriptedParameters::makeTransposed(size_t from, size_t to) {
+/// Makes all reads of `from` reads of `to`, or of its transpose.
+void ScriptedParameters::moveReads(size_t from, size_t to, bool transposed) {
   for (ParameterUse *use : uses[from])
-    *use = {to, true};
+    *use = {to, transposed};
   if (from == to)
     return;
   llvm::append_range(uses[to], uses[from]);
@@ -271,7 +271,7 @@ void ScriptedParameters::nameWeight(size_t index) {
                     displayName(parameter.name) + "'");
   parameter.name = name;
   parameter.transposed = true;
-  makeTransposed(index, index);
+  moveReads(index, index, /*transposed=*/true);
 }
 
 /// Whether two modules have biases of their own that begin with equal elements: one is a copy of
@@ -290,13 +290,8 @@ void ScriptedParameters::tie(size_t index, size_t other) {
   remark(index, "'" + displayName(out.list[index].name) + "' is '" +
                     displayName(out.list[other].name) + "': they are tied");
   tied[index] = other;
-  if (out.list[other].initializer != out.list[index].initializer || out.list[other].transposed)
-    return makeTransposed(index, other);
-  for (ParameterUse *use : uses[index])
-    *use = {other, false};
-  llvm::append_range(uses[other], uses[index]);
-  uses[index].clear();
-  out.list[index].used = false;
+  const Parameter &kept = out.list[other];
+  moveReads(index, other, kept.initializer != out.list[index].initializer || kept.transposed);
 }
 
 /// Tells which parameter a transposed weight is. A module that is called again has a second fold of

@@ -16,7 +16,7 @@ static constexpr int64_t kSearchLimit = int64_t(4) << 20;
 TracedProgram::TracedProgram(Model &model, const ParameterOptions &options)
     : model(model), proto(model.proto().graph()),
       evaluation(std::make_unique<mlir::MLIRContext>(mlir::MLIRContext::Threading::DISABLED)),
-      fitter(model) {
+      fitter(model, *this) {
   for (SignatureEntry &entry : readSignature(proto))
     if (byPlaceholder.try_emplace(entry.placeholder, entries.size()).second) {
       byTarget.try_emplace(entry.target, entries.size());
@@ -52,8 +52,6 @@ void TracedProgram::parseOperations() {
           constant && !operation.isOfExporter(node, i))
         operation.uses.push_back({&node, i, constant});
   }
-  for (const Operation &operation : all)
-    fitter.add(operation);
 }
 
 void TracedProgram::parseNames() {
@@ -66,7 +64,8 @@ void TracedProgram::parseNames() {
     for (const std::string &name : node.output()) {
       known.insert(name);
       makers[name] = nullptr;
-      nodes[name] = &node;
+      if (!name.empty()) // an operand that a node lacks
+        nodes[name] = &node;
     }
   }
   for (const ValueInfoProto &value : proto.value_info())
@@ -140,7 +139,7 @@ bool TracedProgram::mayHideParameter(StringRef name) const {
          !name.contains(words::kSize) && !isFolded(name);
 }
 
-llvm::StringSet<> TracedProgram::unnamedInputs(const Operation &operation) const {
+size_t TracedProgram::unnamedInputs(const Operation &operation) const {
   llvm::StringSet<> own, computed;
   for (const NodeProto *node : operation.nodes)
     for (const std::string &name : node->output())
@@ -152,7 +151,7 @@ llvm::StringSet<> TracedProgram::unnamedInputs(const Operation &operation) const
           !llvm::is_contained(operation.fx.args, name) &&
           !(maker->second && llvm::is_contained(operation.fx.args, maker->second->fx.name)))
         computed.insert(name);
-  return computed;
+  return computed.size();
 }
 
 bool TracedProgram::isRead(const Operation &operation, StringRef name) const {
@@ -208,4 +207,25 @@ bool TracedProgram::isBias(const Operation &operation, size_t parameter) const {
   return place >= 0 && llvm::any_of(operation.fx.args, [&](const std::string &name) {
            return parameterOf(name) == parameter && operation.argumentOf(name) == place;
          });
+}
+
+bool onnx::readsTransposed(const NodeProto &node) {
+  return llvm::any_of(node.attribute(), [](const AttributeProto &attribute) {
+    return attribute.name() == "transB" && attribute.i() != 0;
+  });
+}
+
+StringRef Operation::kind() const { return words::kindOf(fx.target); }
+
+bool Operation::readsAsItIs() const {
+  return words::is(kind(), words::Trait::ReadsAsItIs) || isMovement(kind());
+}
+
+bool Operation::isOfExporter(const NodeProto &node, int operand) const {
+  return operand > 0 && node.op_type() == "InstanceNormalization" && isGroupNorm();
+}
+
+int Operation::argumentOf(StringRef name) const {
+  auto place = llvm::find(fx.positional, ("%" + name).str());
+  return place == fx.positional.end() ? -1 : int(place - fx.positional.begin());
 }

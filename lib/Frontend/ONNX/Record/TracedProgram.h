@@ -81,6 +81,9 @@ public:
   const FormFitter::Meaning *meaningOf(const NodeProto &node, int operand) const {
     return fitter.meaningOf(node, operand);
   }
+  /// Whether an operand of a node, where the form of an operation has an argument, is the value of
+  /// the exported program that the record calls `name`.
+  Fit fitValue(llvm::StringRef name, llvm::StringRef operand) const;
   /// Whether a node's operand is an argument of the operation, perhaps in another layout.
   bool readsAsItIs(const Operation &operation, const Use &use) const;
 
@@ -126,8 +129,9 @@ public:
   /// Returns such a read; null if a node reads an operand under its own name, or if the file does
   /// not show under which one.
   const MissingRead *missingRead(const NodeProto &node, int operand) const;
-  /// Returns the values of other nodes that an operation reads but its record does not name.
-  llvm::StringSet<> unnamedInputs(const Operation &operation) const;
+  /// Returns the number of values of other nodes that an operation reads but its record does not
+  /// name.
+  size_t unnamedInputs(const Operation &operation) const;
   /// Whether an operation reads the value of this name.
   bool isRead(const Operation &operation, llvm::StringRef name) const;
   /// Whether a value that an operation reads is no result of its maker: one that the maker's nodes
@@ -150,7 +154,7 @@ private:
   bool hasLostReader(const Operation &operation) const;
   llvm::StringRef nameOf(const Operation &operation, const NodeProto &node, int operand,
                          llvm::ArrayRef<llvm::StringRef> names) const;
-  Fit fitValue(llvm::StringRef name, llvm::StringRef operand);
+  bool mayBeSame(const TensorProto &tensor, const TensorProto &other) const;
   bool isPartOfSplit(llvm::StringRef value) const;
   std::optional<Difference> unnamedRead(const Operation &operation) const;
   std::optional<Difference> differenceOf(Operation &operation);

@@ -93,6 +93,14 @@ def shifted(target, arguments, op="Gemm"):
     return lambda f: build(["w", "shift"], [floats("w", [4, 4], [i / 16 for i in range(16)])], nodes)
 
 
+def merged_without_form(f):
+    """b was merged with a. One operation that reads it has a form, the other one has none."""
+    nodes = [node("Mul", ["x", "a"], ["m0"], "first", meta=fx("m0", "aten.mul.Tensor", "%x, %p_a")),
+             node("Mul", ["m0", "a"], ["m1"], "second", meta=fx("m1", "aten.mul.Tensor", "%m0, %p_b")),
+             node("Mod", ["m1", "a"], ["y"], "third", meta=fx("y", "aten.fmod.Tensor", "%m1, %p_b"), fmod=1)]
+    return build(["a", "b"], [floats("a", [4], VALUES)], nodes)
+
+
 def equal_repeats(f):
     """The exporter merged t, expanded, with a parameter of another shape."""
     more = [node("Add", ["y", "u"], ["z"], "shift", meta=fx("z", "aten.add.Tensor", "%y, %p_u"))]
@@ -111,6 +119,7 @@ CASES = {
     "other-shift": shifted("aten.linear.default", "%x, %p_w, None, %p_shift"),
     "biases": lambda f: scaled([floats("val_0", [3, 4], ZEROS), place(2), place(1, 1)], lookup("val_0", "%p_a_bias, [%i]"),
                                lookup("val_0", "%p_b_bias, [%j]", "index_1", 1), parameters=["a.bias", "b.bias"]),
+    "merged-without-form": merged_without_form,
     "put": put,
     "prelu": prelu,
     "permuted": product("['permute_1', 't', 'val_5']"),
