@@ -22,7 +22,7 @@ namespace rules {
 // The graph against its record (Audit.cpp).
 void form(Known &known);
 
-// Parameters that nodes read as arguments of traced operations (Arguments.cpp).
+// Parameters that nodes read as arguments of traced operations (ParameterReads.cpp).
 void arguments(Known &known);
 void withoutRecord(Known &known);
 
@@ -31,9 +31,7 @@ void detached(Known &known);
 void sharedStops(Known &known);
 
 // Second names of tied parameters (Tied.cpp).
-void tiedByModule(Known &known);
-void sharedTable(Known &known);
-void tiedBias(Known &known);
+void tied(Known &known);
 
 // Constants that the exporter computed from parameters (Folded.cpp).
 void folded(Known &known);
