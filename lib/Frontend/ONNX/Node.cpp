@@ -110,6 +110,16 @@ std::optional<SmallVector<int64_t>> NodeAttributes::intsAttr(StringRef name) {
   return SmallVector<int64_t>(attr->ints().begin(), attr->ints().end());
 }
 
+Type NodeAttributes::typeAttr(StringRef name, Type missing) {
+  if (!attribute(name))
+    return missing;
+  int64_t code = intAttr(name, 0);
+  std::string why = "its code exceeds 32 bits";
+  Type element =
+      code == int32_t(code) ? elementType(builder.getContext(), int32_t(code), why) : Type();
+  return element ? element : error("attribute '" + name + "': " + why);
+}
+
 LogicalResult NodeAttributes::normalize(int64_t &axis, int64_t rank) {
   if (axis < -rank || axis >= rank)
     return error("axis " + Twine(axis) + " is out of range for a tensor of rank " + Twine(rank));
@@ -180,18 +190,39 @@ LogicalResult NodeValues::require(int count) {
 LogicalResult NodeValues::require(Needs needs) {
   if (failed(require(needs.count)))
     return failure();
-  for (int i = 0; i < needs.count; ++i) {
+  for (int i = 0; i < std::max(needs.floats, needs.numbers); ++i) {
     Type element = type(input(i)).getElementType();
-    if (needs.kind == Needs::Floats && !isa<FloatType>(element))
+    if (i < needs.floats && !isa<FloatType>(element))
       return error("operand {} must have floats, but is {}: cast it first", i, input(i));
-    if (needs.kind == Needs::Numbers && element.isInteger(1))
+    if (i < needs.numbers && element.isInteger(1))
       return error("operand {} must have numbers, but is {}: cast it first", i, input(i));
   }
-  return success();
+  for (auto [i, known] : llvm::enumerate(knownInts))
+    if ((needs.ints >> i & 1) && has(i) && failed(constantInts(i, known)))
+      return failure();
+  if (needs.list.name && version < needs.list.sinceOperand)
+    knownList = intsAttr(needs.list.name);
+  else if (needs.list.name && has(1) && failed(constantInts(1, knownList.emplace())))
+    return failure();
+  if (!needs.axis)
+    return success();
+  knownAxis = intAttr("axis", *needs.axis);
+  return normalize(knownAxis, type(input(0)).getRank());
+}
+
+FailureOr<int64_t> NodeValues::onlyInt(int operand, const char *what,
+                                       std::optional<int64_t> missing) {
+  if (missing && !has(operand))
+    return *missing;
+  if (ints(operand).size() != 1)
+    return error("operand {}, the {}, must be one constant, but has {} elements", operand, what,
+                 ints(operand).size());
+  return ints(operand).front();
 }
 
 LogicalResult NodeValues::constantInts(int operand, SmallVectorImpl<int64_t> &values) {
-  DenseElementsAttr attr = building.constantOf(input(operand));
+  Value value = input(operand);
+  DenseElementsAttr attr = value ? building.constantOf(value) : DenseElementsAttr();
   if (!attr)
     return error("operand " + Twine(operand) + " ('" + displayName(proto.input(operand)) +
                  "') must be known at compile time: give every dimension it "

@@ -13,6 +13,7 @@
 #include "llvm/ADT/SmallBitVector.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Error.h"
+#include <array>
 #include <map>
 #include <optional>
 #include <string>
@@ -26,20 +27,51 @@ class Node;
 class NodeProto;
 struct Scope;
 
+/// Sizes or numbers of dimensions.
+using Sizes = llvm::SmallVector<int64_t>;
+/// Copies of a shape: with another size of a dimension, without the dimension, and with one more.
+Sizes withSize(llvm::ArrayRef<int64_t> shape, int64_t dim, int64_t size);
+Sizes withoutDim(llvm::ArrayRef<int64_t> shape, int64_t dim);
+Sizes withDim(llvm::ArrayRef<int64_t> shape, int64_t dim, int64_t size);
+/// The numbers [0, rank), and these with one at the end or exchanged with the last one.
+Sizes allDims(int64_t rank);
+Sizes dimToEnd(int64_t rank, int64_t dim);
+Sizes dimAndLast(int64_t rank, int64_t dim);
+
 /// Translates one node. Returns failure after an error on it.
 using Handler = mlir::LogicalResult (*)(Node &);
 /// Returns the only result of a node; null after an error on it.
 using Formula = mlir::Value (*)(Node &);
 
-/// The operands that an operator must have: the first `count`, of that kind.
-struct Needs {
-  int count = 0;
-  enum Kind { Any, Floats, Numbers } kind = Any;
+/// Numbers that a node gives as an attribute, and from an operator set on as operand 1.
+struct MovedList {
+  const char *name = nullptr;
+  int64_t sinceOperand = 0;
 };
-constexpr Needs needs(int count) { return {count, Needs::Any}; }
-constexpr Needs floats(int count) { return {count, Needs::Floats}; }
-/// Numbers are no truth values.
-constexpr Needs numbers(int count) { return {count, Needs::Numbers}; }
+
+/// What is checked before the nodes of an operator are imported, and then known.
+struct Needs {
+  int count = 0;               // operands [0, count) are there
+  int floats = 0, numbers = 0; // the first ones have floats; numbers, which no truth values are
+  unsigned ints = 0;           // bits of operands that are constants of integers, if there
+  MovedList list = {};         // is known, if there
+  std::optional<int64_t> axis = {}; // the default of attribute `axis`, a dimension of operand 0
+};
+constexpr Needs needs(int count) { return {count}; }
+constexpr Needs floats(int first) { return {first, first}; }
+constexpr Needs numbers(int first) { return {first, 0, first}; }
+template <typename... Operand> constexpr Needs knownInts(Operand... operands) {
+  return {0, 0, 0, ((1u << operands) | ...)};
+}
+constexpr Needs movedList(const char *name, int64_t sinceOperand) {
+  return {0, 0, 0, 0, {name, sinceOperand}};
+}
+constexpr Needs defaultAxis(int64_t missing) { return {1, 0, 0, 0, {}, missing}; }
+constexpr Needs operator|(Needs a, const Needs &b) {
+  return {std::max(a.count, b.count),     std::max(a.floats, b.floats),
+          std::max(a.numbers, b.numbers), a.ints | b.ints,
+          b.list.name ? b.list : a.list,  b.axis ? b.axis : a.axis};
+}
 
 /// How the nodes of an operator are imported: by a handler, or by a formula.
 struct Operator {
@@ -154,7 +186,9 @@ public:
   std::string stringAttr(llvm::StringRef name, llvm::StringRef missing);
   /// A string that is one of `choices`, the first of which is the default.
   std::string choiceAttr(llvm::StringRef name, llvm::ArrayRef<llvm::StringRef> choices);
-  std::optional<llvm::SmallVector<int64_t>> intsAttr(llvm::StringRef name);
+  std::optional<Sizes> intsAttr(llvm::StringRef name);
+  /// An element type. Returns null after an error.
+  mlir::Type typeAttr(llvm::StringRef name, mlir::Type missing);
   bool attributesAreBad() const { return badAttributes; }
 
   /// Counts a negative axis from the end; fails, with an error, if out of range.
@@ -196,7 +230,18 @@ public:
   const Binding *sequence(int operand) const;
   /// Fails, with an error, unless operands [0, count) are present.
   mlir::LogicalResult require(int count);
+  /// Checks what the operator needs.
   mlir::LogicalResult require(Needs needs);
+  /// The elements of one of the operands `needs.ints`; none if it is absent.
+  const Sizes &ints(int operand) const { return knownInts[operand]; }
+  /// The only element of one of them; `missing`, if given, where it is absent. Fails, with an error
+  /// that says `what` it is, if there are more or none.
+  mlir::FailureOr<int64_t> onlyInt(int operand, const char *what,
+                                   std::optional<int64_t> missing = {});
+  /// The numbers of `needs.list`; nothing if they are absent.
+  const std::optional<Sizes> &list() const { return knownList; }
+  /// The dimension of operand 0 that `needs.axis` gives.
+  int64_t axis() const { return knownAxis; }
   /// Appends the elements of an operand that must be a constant of integers.
   mlir::LogicalResult constantInts(int operand, llvm::SmallVectorImpl<int64_t> &values);
   std::optional<double> scalarConstant(mlir::Value value);
@@ -213,6 +258,9 @@ private:
   void noteRead(int operand) const;
 
   const Operands in;
+  std::array<Sizes, 8> knownInts;
+  std::optional<Sizes> knownList;
+  int64_t knownAxis = 0;
   mutable llvm::SmallBitVector operandsRead;
 };
 
@@ -251,6 +299,9 @@ public:
   mlir::Value iota(llvm::ArrayRef<int64_t> shape, int64_t dim, mlir::Type element = {});
   mlir::Value cast(mlir::Value value, mlir::Type element);
   mlir::Value reshape(mlir::Value value, llvm::ArrayRef<int64_t> shape);
+  /// Adds a dimension of one element, or removes one.
+  mlir::Value unsqueeze(mlir::Value value, int64_t dim);
+  mlir::Value squeeze(mlir::Value value, int64_t dim);
   /// A transpose of a transpose becomes one if they are `joined`.
   mlir::Value transpose(mlir::Value value, llvm::ArrayRef<int64_t> perm, bool joined = false);
   /// Broadcasts by numpy's rule: trailing dimensions are aligned.
@@ -266,8 +317,9 @@ public:
   mlir::LogicalResult cut(mlir::Value value, int64_t dim, llvm::ArrayRef<int64_t> sizes,
                           llvm::SmallVectorImpl<mlir::Value> &parts);
   /// Puts elements of a number before and after dimensions, and between their elements.
+  /// `interior` may be empty: none.
   mlir::Value padded(mlir::Value value, llvm::ArrayRef<int64_t> low, llvm::ArrayRef<int64_t> high,
-                     llvm::ArrayRef<int64_t> interior, double number = 0);
+                     llvm::ArrayRef<int64_t> interior = {}, double number = 0);
   /// Appends elements of 0 at the ends of dimensions, to `shape`.
   mlir::Value padded(mlir::Value value, llvm::ArrayRef<int64_t> shape);
   /// Joins values, which differ only in the size of dimension `dim`.

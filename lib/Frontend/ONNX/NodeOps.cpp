@@ -12,6 +12,38 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::onnx;
 
+Sizes onnx::withSize(ArrayRef<int64_t> shape, int64_t dim, int64_t size) {
+  Sizes copy(shape);
+  copy[dim] = size;
+  return copy;
+}
+
+Sizes onnx::withoutDim(ArrayRef<int64_t> shape, int64_t dim) {
+  Sizes copy(shape);
+  copy.erase(copy.begin() + dim);
+  return copy;
+}
+
+Sizes onnx::withDim(ArrayRef<int64_t> shape, int64_t dim, int64_t size) {
+  Sizes copy(shape);
+  copy.insert(copy.begin() + dim, size);
+  return copy;
+}
+
+Sizes onnx::allDims(int64_t rank) { return llvm::to_vector(llvm::seq<int64_t>(0, rank)); }
+
+Sizes onnx::dimToEnd(int64_t rank, int64_t dim) {
+  Sizes dims = allDims(rank);
+  std::rotate(dims.begin() + dim, dims.begin() + dim + 1, dims.end());
+  return dims;
+}
+
+Sizes onnx::dimAndLast(int64_t rank, int64_t dim) {
+  Sizes dims = allDims(rank);
+  std::swap(dims[dim], dims[rank - 1]);
+  return dims;
+}
+
 Value NodeOps::finish(Operation *op) {
   for (Type result : op->getResultTypes())
     if (nn::tensorBytes(llvm::cast<RankedTensorType>(result)) < 0) {
@@ -51,6 +83,14 @@ Value NodeOps::reshape(Value value, ArrayRef<int64_t> shape) {
   if (auto previous = value.getDefiningOp<nn::ReshapeOp>())
     return reshape(previous.getInput(), shape);
   return create<nn::ReshapeOp>(RankedTensorType::get(shape, type(value).getElementType()), value);
+}
+
+Value NodeOps::unsqueeze(Value value, int64_t dim) {
+  return value ? reshape(value, withDim(type(value).getShape(), dim, 1)) : Value();
+}
+
+Value NodeOps::squeeze(Value value, int64_t dim) {
+  return value ? reshape(value, withoutDim(type(value).getShape(), dim)) : Value();
 }
 
 Value NodeOps::transpose(Value value, ArrayRef<int64_t> perm, bool joined) {
@@ -136,21 +176,22 @@ Value NodeOps::padded(Value value, ArrayRef<int64_t> low, ArrayRef<int64_t> high
                       ArrayRef<int64_t> interior, double number) {
   if (!value)
     return {};
-  SmallVector<int64_t> shape(type(value).getShape());
+  Sizes shape(type(value).getShape()), between(interior);
+  between.resize(shape.size(), 0);
   for (auto [d, size] : llvm::enumerate(shape))
-    size += low[d] + high[d] + std::max<int64_t>(size - 1, 0) * interior[d];
+    size += low[d] + high[d] + std::max<int64_t>(size - 1, 0) * between[d];
   auto list = [&](ArrayRef<int64_t> values) { return builder.getDenseI64ArrayAttr(values); };
-  return create<nn::PadOp>(type(value).clone(shape), value, list(low), list(high), list(interior),
+  return create<nn::PadOp>(type(value).clone(shape), value, list(low), list(high), list(between),
                            builder.getF64FloatAttr(number));
 }
 
 Value NodeOps::padded(Value value, ArrayRef<int64_t> shape) {
   if (!value || type(value).getShape() == shape)
     return value;
-  SmallVector<int64_t> none(shape.size(), 0), high(shape);
+  Sizes high(shape);
   for (auto [end, size] : llvm::zip(high, type(value).getShape()))
     end -= size;
-  return padded(value, none, high, none);
+  return padded(value, Sizes(shape.size(), 0), high);
 }
 
 Value NodeOps::joined(ArrayRef<Value> parts, int64_t dim) {

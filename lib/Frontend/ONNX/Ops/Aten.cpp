@@ -51,10 +51,6 @@ static bool setAll(Node &node, ArrayRef<Value> values, ArrayRef<Value> like) {
   return true;
 }
 
-static bool hasInputs(Node &node, int count) {
-  return llvm::all_of(llvm::seq(0, count), [&](int i) { return node.has(i) && node.input(i); });
-}
-
 //===----------------------------------------------------------------------===//
 // Attention
 //===----------------------------------------------------------------------===//
@@ -64,18 +60,15 @@ static Value fittingMask(Node &node, Value mask, ArrayRef<int64_t> scores, Type 
   auto type = Node::type(mask);
   if (type.getRank() > 4 || type.getElementType() != element)
     return {};
-  SmallVector<int64_t> shape(4 - type.getRank(), 1);
-  llvm::append_range(shape, type.getShape());
-  for (auto [size, whole] : llvm::zip(shape, scores))
+  mask = rank4(node, mask);
+  for (auto [size, whole] : llvm::zip(Node::type(mask).getShape(), scores))
     if (size != 1 && size != whole)
       return {};
-  return node.reshape(mask, shape);
+  return mask;
 }
 
 /// result, lse = attention(query, key, value [, mask]). A row that the mask hides is 0.
 template <bool isMasked> static bool importAttention(Node &node) {
-  if (!hasInputs(node, isMasked ? 4 : 3))
-    return false;
   Value query = node.input(0), key = node.input(1), value = node.input(2);
   auto q = Node::type(query), k = Node::type(key), v = Node::type(value);
   if (q.getRank() != 4 || k.getRank() != 4 || v.getRank() != 4 ||
@@ -97,8 +90,7 @@ template <bool isMasked> static bool importAttention(Node &node) {
     if (!mask)
       return false;
   }
-  SmallVector<int64_t> shape(q.getShape());
-  shape.back() = v.getShape().back();
+  Sizes shape = withSize(q.getShape(), 3, v.getDimSize(3));
   auto unit = [&](bool set) { return set ? node.builder.getUnitAttr() : UnitAttr(); };
   auto op = nn::AttentionOp::create(
       node.builder, node.loc,
@@ -115,8 +107,6 @@ template <bool isMasked> static bool importAttention(Node &node) {
 
 /// dquery, dkey, dvalue = .. (grad, query, key, value, result, lse [, mask]).
 template <bool isMasked> static bool importAttentionGradient(Node &node) {
-  if (!hasInputs(node, isMasked ? 7 : 6))
-    return false;
   auto forward = node.input(5).getDefiningOp<nn::AttentionOp>();
   if (!forward || forward.getLse() != node.input(5) || forward.getResult() != node.input(4) ||
       forward.getQuery() != node.input(1) || forward.getKey() != node.input(2) ||
@@ -138,8 +128,6 @@ template <bool isMasked> static bool importAttentionGradient(Node &node) {
 
 /// dx, dweight, dbias = .. (grad, x, mean, rstd, weight).
 static bool importLayerNormGradient(Node &node) {
-  if (!hasInputs(node, 5))
-    return false;
   Operation *found = node.building.normOf.lookup(node.input(2));
   auto norm = dyn_cast_or_null<nn::LayerNormOp>(found);
   if (!norm || found != node.building.normOf.lookup(node.input(3)) ||
@@ -152,8 +140,6 @@ static bool importLayerNormGradient(Node &node) {
 
 /// result = .. (grad, indices): PyTorch's indices are rows of the table.
 static bool importEmbeddingGradient(Node &node) {
-  if (!hasInputs(node, 2))
-    return false;
   auto grad = Node::type(node.input(0)), indices = Node::type(node.input(1));
   int64_t rows = node.intAttr("num_weights", 0);
   if (rows <= 0 || node.attributesAreBad() || grad.getRank() == 0 ||
@@ -175,8 +161,6 @@ static bool importEmbeddingGradient(Node &node) {
 /// loss, total = .. (logs, target): with log-probabilities from a LogSoftmax, a cross-entropy of
 /// its operand. If every label is ignored, the loss is 0.
 static bool importLoss(Node &node) {
-  if (!hasInputs(node, 2))
-    return false;
   Value logits = node.building.logSoftmaxOf.lookup(node.input(0)), target = node.input(1);
   bool isMean = node.flagAttr("mean", true);
   int64_t ignore = node.intAttr("ignore_index", 0);
@@ -199,7 +183,7 @@ static bool importLoss(Node &node) {
 /// result = .. (grad, logs, target, total). It is one op together with the gradient of the softmax
 /// that reads it; for other readers there is the body.
 static bool noteLossGradient(Node &node) {
-  if (!hasInputs(node, 4) || node.depth != 0)
+  if (node.depth != 0)
     return false;
   LossGradient gradient{node.input(0),
                         node.input(1),
@@ -214,7 +198,7 @@ static bool noteLossGradient(Node &node) {
 
 /// result = .. (grad, output): the gradient of a LogSoftmax.
 static bool importLogSoftmaxGradient(Node &node) {
-  if (!hasInputs(node, 2) || node.depth != 0)
+  if (node.depth != 0)
     return false;
   auto it = node.building.lossGradients.find(node.proto.input(0));
   if (it == node.building.lossGradients.end() || it->second.logs != node.input(1))
@@ -242,26 +226,34 @@ static bool importLogSoftmaxGradient(Node &node) {
 // The remark on a function with another body has its digest.
 static constexpr WholeFunction kFunctions[] = {
     {"_log_softmax_backward_data",
-     "e896bad3bfa916f3e86a56620faea94fd1f55cfba6f8298dea327d0fd931bcdd", importLogSoftmaxGradient},
+     "e896bad3bfa916f3e86a56620faea94fd1f55cfba6f8298dea327d0fd931bcdd", 2,
+     importLogSoftmaxGradient},
     {"_scaled_dot_product_flash_attention_for_cpu",
-     "fea04767ac2833c12de9dee308dd2c9835039e505c83098cde8262cc2f81919c", importAttention<false>},
+     "fea04767ac2833c12de9dee308dd2c9835039e505c83098cde8262cc2f81919c", 3, importAttention<false>},
     {"_scaled_dot_product_flash_attention_for_cpu_backward",
-     "535949c65e48e73bd13eea0f6a4c41821c2a8e79c68df8c053fd14dbc883800f",
+     "535949c65e48e73bd13eea0f6a4c41821c2a8e79c68df8c053fd14dbc883800f", 6,
      importAttentionGradient<false>},
     {"_scaled_dot_product_flash_attention_for_cpu_backward_masked",
-     "0e01526502d55b55bd5f22d7f093f86a2d36c8d07271c1324383e4bea08bc151",
+     "0e01526502d55b55bd5f22d7f093f86a2d36c8d07271c1324383e4bea08bc151", 7,
      importAttentionGradient<true>},
     {"_scaled_dot_product_flash_attention_for_cpu_masked",
-     "bd879b52448fe1653607e97ecafe2ff429b03829de9940673875da4fbb1de378", importAttention<true>},
+     "bd879b52448fe1653607e97ecafe2ff429b03829de9940673875da4fbb1de378", 4, importAttention<true>},
     {"embedding_dense_backward", "972e2dcba0c19e8d5f9db646acb6646f6cae85d3e8c62ca913762ccbcbd4a1e4",
-     importEmbeddingGradient},
+     2, importEmbeddingGradient},
     {"native_layer_norm_backward",
-     "2e4e5bfe8910569e1fcb311fc96387de242a17494b719ed331d72552b2351dbc", importLayerNormGradient},
-    {"nll_loss_backward", "7fbbbab3c43553bba2678da7d370e4a9d539827950713cab6a601d7c1847d9b7",
+     "2e4e5bfe8910569e1fcb311fc96387de242a17494b719ed331d72552b2351dbc", 5,
+     importLayerNormGradient},
+    {"nll_loss_backward", "7fbbbab3c43553bba2678da7d370e4a9d539827950713cab6a601d7c1847d9b7", 4,
      noteLossGradient},
-    {"nll_loss_forward", "ac20db45cb9abd0d82e96fcab4fe986a72a0b81d9a72fccb52023c8c87500b8d",
+    {"nll_loss_forward", "ac20db45cb9abd0d82e96fcab4fe986a72a0b81d9a72fccb52023c8c87500b8d", 2,
      importLoss},
 };
+
+bool WholeFunction::import(Node &node) const {
+  return llvm::all_of(llvm::seq(0, operands),
+                      [&](int i) { return node.has(i) && node.input(i); }) &&
+         read(node);
+}
 
 const WholeFunction *onnx::findWholeFunction(StringRef name) {
   const auto *found = llvm::find_if(

@@ -132,25 +132,20 @@ static Value repeatHeads(Node &node, Value value, int64_t heads) {
   int64_t groups = shape[1];
   if (groups == heads)
     return value;
-  SmallVector<int64_t> split = {shape[0], groups, 1, shape[2], shape[3]}, wide(split),
-                       merged = {shape[0], heads, shape[2], shape[3]};
-  wide[2] = heads / groups;
-  return node.reshape(node.broadcast(node.reshape(value, split), wide), merged);
+  return node.reshape(node.broadcast(node.unsqueeze(value, 2), withDim(shape, 2, heads / groups)),
+                      withSize(shape, 1, heads));
 }
 
-static Value rank4(Node &node, Value value) {
-  SmallVector<int64_t> shape(Node::type(value).getShape());
-  shape.insert(shape.begin(), 4 - shape.size(), 1);
+Value onnx::rank4(Node &node, Value value) {
+  Sizes shape(4 - Node::type(value).getRank(), 1);
+  llvm::append_range(shape, Node::type(value).getShape());
   return node.reshape(value, shape);
 }
 
 static Value direct(Node &node, const Attend &form, bool causal) {
   auto q = Node::type(form.query), v = Node::type(form.value);
-  SmallVector<int64_t> shape(q.getShape());
-  shape.back() = v.getShape().back();
+  Sizes shape = withSize(q.getShape(), 3, v.getDimSize(3));
   Value seen = form.seen ? rank4(node, form.seen) : Value();
-  if (form.seen && !seen)
-    return {};
   if (nn::tensorBytes(q.clone(shape)) < 0)
     return node.error("the result's size overflows 64 bits");
   auto unit = [&](bool set) { return set ? node.builder.getUnitAttr() : UnitAttr(); };
@@ -265,26 +260,14 @@ Value onnx::rotate(Node &node, const Rotation &form) {
   };
   Value a = form.interleaved ? part(0, turned - 1, 2) : part(0, half, 1);
   Value b = form.interleaved ? part(1, turned, 2) : part(half, turned, 1);
-  SmallVector<int64_t> headed = {rows.getDimSize(0), 1, rows.getDimSize(1), half};
-  Value c = node.reshape(form.cosines, headed), s = node.reshape(form.sines, headed);
+  Value c = node.unsqueeze(form.cosines, 1), s = node.unsqueeze(form.sines, 1);
   Value real = node.sub(node.mul(a, c), node.mul(b, s));
   Value imaginary = node.add(node.mul(b, c), node.mul(a, s));
-  SmallVector<int64_t> open(type.getShape()), joined(type.getShape());
-  open.back() = half;
-  joined.back() = turned;
   if (form.interleaved) {
-    open.push_back(1);
-    real = node.reshape(real, open);
-    imaginary = node.reshape(imaginary, open);
+    real = node.unsqueeze(real, 4);
+    imaginary = node.unsqueeze(imaginary, 4);
   }
-  if (!real || !imaginary)
-    return {};
-  int64_t dim = form.interleaved ? 4 : 3;
-  open[dim] *= 2;
-  Value both = node.reshape(
-      node.create<nn::ConcatOp>(type.clone(open), ValueRange{real, imaginary}, dim), joined);
-  if (turned == width || !both)
-    return both;
-  Value rest = part(turned, width, 1);
-  return rest ? node.create<nn::ConcatOp>(type, ValueRange{both, rest}, 3) : Value();
+  Value both = node.reshape(node.joined({real, imaginary}, form.interleaved ? 4 : 3),
+                            withSize(type.getShape(), 3, turned));
+  return turned == width ? both : node.joined({both, part(turned, width, 1)}, 3);
 }

@@ -40,6 +40,8 @@ mlir::Value withoutReshape(mlir::Value value);
 /// Returns truth values [T, S] for the keys that position t + offset sees; null if it sees all, or
 /// after an error.
 mlir::Value seenPositions(Node &node, const Attend &form);
+/// Adds dimensions of 1 in front of a mask of at most 4.
+mlir::Value rank4(Node &node, mlir::Value value);
 /// Returns a and b, either of which may be null.
 mlir::Value bothSeen(Node &node, mlir::Value a, mlir::Value b);
 /// Returns the numbers from `first` on as i64: [size, 1] or [1, size].

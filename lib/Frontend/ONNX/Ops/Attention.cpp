@@ -1,7 +1,6 @@
 //===- Attention.cpp - Attention and RotaryEmbedding ----------------------===//
 #include "dialects/nn/Ops/Attention.h"
 #include "dialects/nn/Ops/Compare.h"
-#include "dialects/nn/Ops/Data.h"
 #include "lib/Frontend/ONNX/Ops/Attend.h"
 #include <limits>
 
@@ -14,13 +13,10 @@ static Value withPast(Node &node, Value past, Value value) {
   if (!past || !value)
     return value;
   auto before = Node::type(past), now = Node::type(value);
-  SmallVector<int64_t> shape(now.getShape());
-  if (before.getRank() == 4)
-    shape[2] = before.getDimSize(2);
-  if (before != now.clone(shape))
+  if (before.getRank() != 4 ||
+      before != now.clone(withSize(now.getShape(), 2, before.getDimSize(2))))
     return node.error("past {} does not fit {}", before, now);
-  shape[2] += now.getDimSize(2);
-  return node.create<nn::ConcatOp>(now.clone(shape), ValueRange{past, value}, 2);
+  return node.joined({past, value}, 2);
 }
 
 /// Extends a mask of fewer keys; the others are hidden. Operator set 23 broadcasts one key instead.
@@ -36,10 +32,10 @@ static Value paddedMask(Node &node, Value mask, int64_t keys) {
                       "this file uses {}",
                       type, keys, node.version);
   }
-  SmallVector<int64_t> none(rank, 0), high(rank, 0);
-  high.back() = keys - type.getDimSize(rank - 1);
+  Sizes high = withSize(Sizes(rank, 0), rank - 1, keys - type.getDimSize(rank - 1));
   bool truth = type.getElementType().isInteger(1);
-  return node.padded(mask, none, high, none, truth ? 0 : -std::numeric_limits<double>::infinity());
+  return node.padded(mask, Sizes(rank, 0), high, {},
+                     truth ? 0 : -std::numeric_limits<double>::infinity());
 }
 
 /// Reads the operands of Attention; 3-D ones are split into heads.

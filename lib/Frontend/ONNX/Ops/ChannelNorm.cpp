@@ -15,15 +15,19 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::onnx;
 
-/// Checks that the operand is [N, C, ..] of floats.
+/// Checks that the operand is [N, C, ..].
 static LogicalResult checkChannels(Node &node, int64_t rank) {
-  if (failed(node.require(floats(1))))
-    return failure();
   auto type = Node::type(node.input(0));
   if (type.getRank() >= rank)
     return success();
   return node.error("operand 0 must have a batch, channels{}, but is {}",
                     rank > 2 ? " and spatial dimensions" : "", type);
+}
+
+/// Returns numbers for channels as [1, C, 1..].
+static Value asChannels(Node &node, Value numbers) {
+  auto type = Node::type(node.input(0));
+  return node.reshape(numbers, withSize(Sizes(type.getRank(), 1), 1, type.getDimSize(1)));
 }
 
 /// Checks that an operand has one number for each channel.
@@ -35,15 +39,7 @@ static LogicalResult checkOfChannels(Node &node, int operand) {
                     type);
 }
 
-/// Returns numbers for channels as [1, C, 1..].
-static Value asChannels(Node &node, Value numbers) {
-  auto type = Node::type(node.input(0));
-  SmallVector<int64_t> shape(type.getRank(), 1);
-  shape[1] = type.getDimSize(1);
-  return node.reshape(numbers, shape);
-}
-
-/// Returns one number for each channel as [1, C, 1..]; null after an error.
+/// Returns an operand of one number for each channel as [1, C, 1..]; null after an error.
 static Value ofChannels(Node &node, int operand) {
   return failed(checkOfChannels(node, operand)) ? Value() : asChannels(node, node.input(operand));
 }
@@ -114,11 +110,11 @@ static Value importGroupNorm(Node &node) {
   return stash ? normalizeGroups(node, groups, scale, bias, epsilon, stash) : Value();
 }
 
-/// Fails, with an error, if an operand is computed from a parameter.
-static LogicalResult checkIsStatistic(Node &node, int operand) {
+/// Returns a running statistic, an operand, as [1, C, 1..]; null after an error.
+static Value runningStatistic(Node &node, int operand) {
   std::string parameter = node.parameterBehind(node.input(operand));
   if (parameter.empty())
-    return success();
+    return ofChannels(node, operand);
   return node.error(
       "operand {}, a running statistic, is computed from parameter {}: the export may "
       "have merged the two, and training would change it. Export with "
@@ -161,10 +157,7 @@ static Statistics batchStatistics(Node &node, const BatchNorm &norm) {
             {}};
   if (!(momentum >= 0 && momentum <= 1))
     return {node.error("the momentum must be in [0, 1]"), {}};
-  SmallVector<int64_t> dims;
-  for (int64_t d = 0; d < type.getRank(); ++d)
-    if (d != 1)
-      dims.push_back(d);
+  Sizes dims = withoutDim(allDims(type.getRank()), 1);
   auto average = [&](Value x) {
     return node.mul(node.sum(x, dims, /*keepDims=*/true), 1 / double(count));
   };
@@ -192,11 +185,9 @@ static LogicalResult importBatchNorm(Node &node) {
   Value scale = ofChannels(node, 1), bias = ofChannels(node, 2);
   node.flagAttr("training_mode", false), node.floatAttr("momentum", 0.9f); // both are read below
   BatchNorm norm = readBatchNorm(node.proto);
-  Statistics by;
-  if (norm.inTraining)
-    by = batchStatistics(node, norm);
-  else if (succeeded(checkIsStatistic(node, 3)) && succeeded(checkIsStatistic(node, 4)))
-    by = {ofChannels(node, 3), ofChannels(node, 4)};
+  Statistics by = norm.inTraining
+                      ? batchStatistics(node, norm)
+                      : Statistics{runningStatistic(node, 3), runningStatistic(node, 4)};
   if (node.hasFailed())
     return failure();
   Value factor = node.mul(scale, node.rsqrt(node.add(by.variance, epsilon)));
@@ -208,20 +199,18 @@ static LogicalResult importBatchNorm(Node &node) {
 /// LpNormalization: x divided by the norm of its line; a line of zeros stays.
 static Value importLpNorm(Node &node) {
   Value x = node.input(0);
-  int64_t axis = node.intAttr("axis", -1), p = node.intAttr("p", 2);
-  if (failed(node.normalize(axis, Node::type(x).getRank())))
-    return {};
+  int64_t p = node.intAttr("p", 2);
   if (p != 1 && p != 2)
     return node.error("p must be 1 or 2");
-  Value size = node.sum(p == 1 ? node.abs(x) : node.mul(x, x), {axis}, true);
+  Value size = node.sum(p == 1 ? node.abs(x) : node.mul(x, x), {node.axis()}, true);
   // A line of zeros is divided by 1. The root has no gradient at 0, so it is not taken there.
   size = node.select(node.binary(size, 0, nn::Predicate::EQ), 1, size);
   return node.div(x, p == 2 ? node.sqrt(size) : size);
 }
 
 void onnx::registerChannelNormOps(HandlerRegistry &r) {
-  r.add("", "InstanceNormalization", 6, importInstanceNorm, needs(3));
-  r.add("", "GroupNormalization", 18, importGroupNorm, needs(3));
-  r.add("", "BatchNormalization", 9, importBatchNorm, needs(5));
-  r.add("", "LpNormalization", 1, importLpNorm, floats(1));
+  r.add("", "InstanceNormalization", 6, importInstanceNorm, needs(3) | floats(1));
+  r.add("", "GroupNormalization", 18, importGroupNorm, needs(3) | floats(1));
+  r.add("", "BatchNormalization", 9, importBatchNorm, needs(5) | floats(1));
+  r.add("", "LpNormalization", 1, importLpNorm, floats(1) | defaultAxis(-1));
 }

@@ -12,14 +12,11 @@ static constexpr int64_t kMaxPairs = int64_t(1) << 30;
 /// Returns the place in the order of its line for each element of the last dimension: the number of
 /// elements that come first. Of equal elements the one with the lower index does.
 static Value ranks(Node &node, Value x, bool largest) {
-  SmallVector<int64_t> shape(Node::type(x).getShape());
+  ArrayRef<int64_t> shape = Node::type(x).getShape();
   int64_t last = shape.size() - 1;
-  SmallVector<int64_t> own(shape), other(shape), pairs(shape);
-  own.push_back(1);
-  other.insert(other.end() - 1, 1);
-  pairs.push_back(shape[last]);
-  Value a = node.broadcast(node.reshape(x, own), pairs);
-  Value b = node.broadcast(node.reshape(x, other), pairs);
+  Sizes pairs = withDim(shape, last, shape[last]);
+  Value a = node.broadcast(node.unsqueeze(x, last + 1), pairs);
+  Value b = node.broadcast(node.unsqueeze(x, last), pairs);
   Value before = node.binary(b, a, largest ? nn::Predicate::GT : nn::Predicate::LT);
   Value equal = node.binary(b, a, nn::Predicate::EQ);
   Value lower = node.binary(node.iota(pairs, last + 1), node.iota(pairs, last), nn::Predicate::LT);
@@ -30,39 +27,31 @@ static Value ranks(Node &node, Value x, bool largest) {
 /// TopK. Each result is the sum over its line of what has its place in the order, so gradients flow
 /// to the chosen elements.
 static LogicalResult importTopK(Node &node) {
-  SmallVector<int64_t> counts;
-  if (failed(node.require(2)) || failed(node.constantInts(1, counts)))
-    return failure();
   Value x = node.input(0);
   auto type = Node::type(x);
-  int64_t axis = node.intAttr("axis", -1), rank = type.getRank();
-  if (failed(node.normalize(axis, rank)) || failed(node.require(numbers(1))))
+  int64_t rank = type.getRank(), size = type.getDimSize(node.axis());
+  FailureOr<int64_t> count = node.onlyInt(1, "count");
+  if (failed(count))
     return failure();
-  int64_t size = type.getDimSize(axis);
-  if (counts.size() != 1)
-    return node.error("operand 1 must be one count, but has {} elements", counts.size());
-  if (counts[0] < 0 || counts[0] > size)
-    return node.error("the count is {}, not from 0 to {}, the size of dimension {}", counts[0],
-                      size, axis);
+  if (*count < 0 || *count > size)
+    return node.error("the count is {}, not from 0 to {}, the size of dimension {}", *count, size,
+                      node.axis());
   if (size > 0 && type.getNumElements() > kMaxPairs / size)
     return node.error("a line of {} elements is too long: TopK compares all pairs of {}", size,
                       type);
-  SmallVector<int64_t> perm = llvm::to_vector(llvm::seq<int64_t>(0, rank));
-  std::swap(perm[axis], perm[rank - 1]);
+  Sizes perm = dimAndLast(rank, node.axis());
   x = node.transpose(x, perm);
   Value place = x ? ranks(node, x, node.flagAttr("largest", true)) : Value();
   if (!place)
     return failure();
   // [.., k, size]: whether the element has place k.
-  SmallVector<int64_t> wide(Node::type(x).getShape()), line(wide);
-  wide.insert(wide.end() - 1, counts[0]);
-  line.insert(line.end() - 1, 1);
-  Value chosen = node.binary(node.broadcast(node.reshape(place, line), wide),
+  Sizes wide = withDim(Node::type(x).getShape(), rank - 1, *count);
+  Value chosen = node.binary(node.broadcast(node.unsqueeze(place, rank - 1), wide),
                              node.iota(wide, rank - 1), nn::Predicate::EQ);
   auto sum = [&](Value value) {
     return node.transpose(node.sum(node.select(chosen, value, 0), {rank}, false), perm);
   };
-  node.set(0, sum(node.broadcast(node.reshape(x, line), wide)));
+  node.set(0, sum(node.broadcast(node.unsqueeze(x, rank - 1), wide)));
   if (node.wants(1))
     node.set(1, sum(node.iota(wide, rank)));
   return success();
@@ -91,14 +80,10 @@ Value onnx::firstExtreme(Node &node, nn::ReduceKind kind, Value x, int64_t axis)
 
 /// ArgMax and ArgMin: the first or last index of an element that equals the extreme.
 template <nn::ReduceKind kind> static Value importArgExtreme(Node &node) {
-  int64_t axis = node.intAttr("axis", 0);
-  auto type = Node::type(node.input(0));
-  if (failed(node.normalize(axis, type.getRank())))
-    return {};
-  if (type.getDimSize(axis) < 1)
+  if (Node::type(node.input(0)).getDimSize(node.axis()) < 1)
     return node.error("a dimension without elements has no largest or smallest");
   bool last = node.flagAttr("select_last_index", false), keep = node.flagAttr("keepdims", true);
-  return extremeIndex(node, kind, node.input(0), axis, last, keep);
+  return extremeIndex(node, kind, node.input(0), node.axis(), last, keep);
 }
 
 /// Hardmax: 1 at the first largest element of a line, else 0.
@@ -180,9 +165,9 @@ static Value importCompress(Node &node) {
 }
 
 void onnx::registerChoiceOps(HandlerRegistry &r) {
-  r.add("", "TopK", 10, importTopK);
-  r.add("", "ArgMax", 1, importArgExtreme<nn::ReduceKind::Max>, numbers(1));
-  r.add("", "ArgMin", 1, importArgExtreme<nn::ReduceKind::Min>, numbers(1));
+  r.add("", "TopK", 10, importTopK, needs(2) | numbers(1) | knownInts(1) | defaultAxis(-1));
+  r.add("", "ArgMax", 1, importArgExtreme<nn::ReduceKind::Max>, numbers(1) | defaultAxis(0));
+  r.add("", "ArgMin", 1, importArgExtreme<nn::ReduceKind::Min>, numbers(1) | defaultAxis(0));
   r.add("", "Hardmax", 1, importHardmax, floats(1));
   r.add("", "NonZero", 9, importNonZero, needs(1));
   r.add("", "Compress", 9, importCompress, needs(2));

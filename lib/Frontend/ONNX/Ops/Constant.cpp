@@ -45,9 +45,7 @@ static Value importConstant(Node &node) {
 }
 
 static Value importConstantOfShape(Node &node) {
-  SmallVector<int64_t> shape;
-  if (failed(node.constantInts(0, shape)))
-    return {};
+  const Sizes &shape = node.ints(0);
   if (llvm::any_of(shape, [](int64_t size) { return size < 0; }))
     return node.error("a size is negative");
   Attribute number = node.builder.getF32FloatAttr(0);
@@ -107,13 +105,9 @@ static Value importEyeLike(Node &node) {
   auto type = Node::type(node.input(0));
   if (type.getRank() != 2)
     return node.error("the operand must be a matrix; it is {}", type);
-  Type element = type.getElementType();
-  if (node.attribute("dtype")) {
-    std::string why;
-    element = elementType(node.builder.getContext(), node.intAttr("dtype", 0), why);
-    if (!element)
-      return node.error(why);
-  }
+  Type element = node.typeAttr("dtype", type.getElementType());
+  if (!element)
+    return {};
   int64_t k = node.intAttr("k", 0), most = int64_t(1) << 40;
   if (k < -most || k > most)
     return node.error("diagonal {} is out of range", k);
@@ -138,11 +132,9 @@ static Value importOneHot(Node &node) {
   int64_t axis = node.intAttr("axis", -1);
   if (failed(node.normalize(axis, ids.getRank() + 1)))
     return {};
-  SmallVector<int64_t> shape(ids.getShape()), unit(ids.getShape());
-  shape.insert(shape.begin() + axis, int64_t(*known));
-  unit.insert(unit.begin() + axis, 1);
+  Sizes shape = withDim(ids.getShape(), axis, int64_t(*known));
   Value iota = node.iota(shape, axis, ids.getElementType());
-  Value at = node.broadcast(node.reshape(places, unit), shape);
+  Value at = node.broadcast(node.unsqueeze(places, axis), shape);
   // Negative indices count from the end.
   Value fromEnd = node.add(at, double(int64_t(*known)));
   at = node.select(node.binary(at, 0, nn::Predicate::LT), fromEnd, at);
@@ -157,7 +149,7 @@ static Value importOneHot(Node &node) {
 
 void onnx::registerConstantOps(HandlerRegistry &r) {
   r.add("", "Constant", 1, importConstant, needs(0));
-  r.add("", "ConstantOfShape", 9, importConstantOfShape, needs(1));
+  r.add("", "ConstantOfShape", 9, importConstantOfShape, needs(1) | knownInts(0));
   r.add("", "Shape", 1, importShape, needs(1));
   r.add("", "Size", 1, importSize, needs(1));
   r.add("", "Range", 11, importRange, needs(3));

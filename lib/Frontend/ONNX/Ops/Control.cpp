@@ -4,7 +4,6 @@
 // the model is imported, and loops are unrolled.
 //
 //===----------------------------------------------------------------------===//
-#include "dialects/nn/Ops/Data.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 
 using namespace mlir;
@@ -78,33 +77,76 @@ static LogicalResult setStacked(Node &node, int result, ArrayRef<Value> values, 
   auto type = Node::type(values.front());
   if (failed(node.normalize(axis, type.getRank() + 1)))
     return failure();
-  SmallVector<int64_t> shape(type.getShape());
-  shape.insert(shape.begin() + axis, 1);
   SmallVector<Value> parts;
   for (Value value : values) {
     if (value.getType() != type)
       return node.error("result {} changes its type from one iteration to another", result);
-    parts.push_back(node.reshape(value, shape));
-    if (!parts.back())
-      return failure();
+    parts.push_back(node.unsqueeze(value, axis));
   }
   if (backwards)
     std::reverse(parts.begin(), parts.end());
-  shape[axis] = parts.size();
-  node.set(result, parts.size() == 1 ? parts.front()
-                                     : node.create<nn::ConcatOp>(type.clone(shape), parts, axis));
+  node.set(result, node.joined(parts, axis));
   return success();
 }
 
-/// Collects the values of an iteration that are results of their own.
-static LogicalResult collect(Node &node, ArrayRef<Binding> outputs,
-                             MutableArrayRef<SmallVector<Value>> collected) {
-  for (auto [output, values] : llvm::zip(outputs, collected)) {
+namespace {
+
+/// The values that iterations of a body hand on, and those that are results of their own.
+struct Iterations {
+  Node &node;
+  const GraphProto &body;
+  SmallVector<Binding> values;
+  SmallVector<SmallVector<Value>> collected;
+
+  /// Reads the initial values, `count` operands from `first` on. `before`: the outputs of the body
+  /// before the values.
+  LogicalResult begin(int first, int64_t count, int64_t before);
+  /// Imports the body once. Returns its outputs before the values.
+  FailureOr<SmallVector<Binding>> run(ArrayRef<Binding> inputs, int64_t before);
+  /// Sets the results; the collected ones are joined along `axes`, from their last one on if the
+  /// direction is not 0.
+  LogicalResult finish(ArrayRef<int64_t> axes, ArrayRef<int64_t> directions);
+};
+
+} // namespace
+
+LogicalResult Iterations::begin(int first, int64_t count, int64_t before) {
+  for (int i = 0; i < count; ++i) {
+    FailureOr<Binding> value = operandOf(node, first + i);
+    if (failed(value))
+      return failure();
+    values.push_back(*value);
+  }
+  collected.resize(body.output_size() - before - count);
+  return success();
+}
+
+FailureOr<SmallVector<Binding>> Iterations::run(ArrayRef<Binding> inputs, int64_t before) {
+  auto outputs = node.building.importGraph(node, body, "body", inputs);
+  if (failed(outputs))
+    return failure();
+  ArrayRef<Binding> all = *outputs;
+  for (auto [output, own] : llvm::zip(all.drop_front(before + values.size()), collected)) {
     if (!output.value)
       return node.error("a sequence cannot be collected over iterations");
     if (output.narrow)
       return node.error("integers other than int32 and int64 cannot be collected over iterations");
-    values.push_back(output.value);
+    own.push_back(output.value);
+  }
+  llvm::copy(all.slice(before, values.size()), values.begin());
+  return SmallVector<Binding>(all.take_front(before));
+}
+
+LogicalResult Iterations::finish(ArrayRef<int64_t> axes, ArrayRef<int64_t> directions) {
+  int carried = values.size(), made = carried + collected.size();
+  if (node.numOutputs() > made)
+    return node.error("it has {} results, and its body makes {}", node.numOutputs(), made);
+  for (int i = 0; i < node.numOutputs(); ++i) {
+    if (i < carried)
+      bind(node, i, values[i]);
+    else if (failed(setStacked(node, i, collected[i - carried], axes[i - carried],
+                               directions[i - carried] != 0)))
+      return failure();
   }
   return success();
 }
@@ -130,12 +172,10 @@ static LogicalResult importLoop(Node &node) {
     return failure();
   int64_t trips = -1, carried = std::max(node.numInputs() - 2, 0);
   if (node.has(0)) {
-    SmallVector<int64_t> count;
-    if (failed(node.constantInts(0, count)))
+    FailureOr<int64_t> count = node.onlyInt(0, "trip count");
+    if (failed(count))
       return failure();
-    if (count.size() != 1)
-      return node.error("the trip count must be one number");
-    trips = std::max<int64_t>(count[0], 0);
+    trips = std::max<int64_t>(*count, 0);
   }
   if (body->output_size() < 1 + carried)
     return node.error("its body has {} outputs for a condition and {} carried values",
@@ -148,14 +188,9 @@ static LogicalResult importLoop(Node &node) {
         "it has neither a trip count nor a condition, so that it never ends: give it one");
   if (!hasCondition)
     condition.value = node.constant(RankedTensorType::get({}, node.builder.getI1Type()), 1);
-  SmallVector<Binding> values;
-  for (int i = 0; i < carried; ++i) {
-    FailureOr<Binding> value = operandOf(node, 2 + i);
-    if (failed(value))
-      return failure();
-    values.push_back(*value);
-  }
-  SmallVector<SmallVector<Value>> collected(body->output_size() - 1 - carried);
+  Iterations iterations{node, *body, {}, {}};
+  if (failed(iterations.begin(2, carried, 1)))
+    return failure();
   for (int64_t trip = 0; trips < 0 || trip < trips; ++trip) {
     FailureOr<bool> runs =
         hasCondition ? knownCondition(node, condition.value, "the condition of the loop") : true;
@@ -168,8 +203,8 @@ static LogicalResult importLoop(Node &node) {
     SmallVector<Binding> inputs(2);
     inputs[0].value = node.reshape(node.constant(ArrayRef<int64_t>{trip}), {});
     inputs[1] = condition;
-    llvm::append_range(inputs, values);
-    auto outputs = node.building.importGraph(node, *body, "body", inputs);
+    llvm::append_range(inputs, iterations.values);
+    auto outputs = iterations.run(inputs, 1);
     if (failed(outputs))
       return failure();
     bool wasIgnored =
@@ -177,20 +212,9 @@ static LogicalResult importLoop(Node &node) {
     condition = outputs->front();
     if (!hasCondition && !wasIgnored && trip + 1 < trips)
       noteIgnored(node, condition.value, trip + 1);
-    values.assign(outputs->begin() + 1, outputs->begin() + 1 + carried);
-    if (failed(collect(node, ArrayRef<Binding>(*outputs).drop_front(1 + carried), collected)))
-      return failure();
   }
-  if (node.numOutputs() > carried + int(collected.size()))
-    return node.error("the loop has {} results, its body makes {}", node.numOutputs(),
-                      carried + collected.size());
-  for (int i = 0; i < node.numOutputs(); ++i) {
-    if (i < carried)
-      bind(node, i, values[i]);
-    else if (failed(setStacked(node, i, collected[i - carried], 0, false)))
-      return failure();
-  }
-  return success();
+  Sizes none(iterations.collected.size(), 0);
+  return iterations.finish(none, none);
 }
 
 /// Reads one number for each scanned operand or result; those left out are 0.
@@ -239,12 +263,9 @@ static LogicalResult readScanned(Node &node, int first, Scanned &scanned) {
 /// Returns slice `trip` of operand `number`, without the scanned dimension.
 static Value sliceOf(Node &node, const Scanned &scanned, size_t number, int64_t trip) {
   Value value = scanned.values[number];
-  auto type = Node::type(value);
   int64_t axis = scanned.axes[number];
   int64_t at = scanned.directions[number] ? scanned.trips - 1 - trip : trip;
-  SmallVector<int64_t> shape(type.getShape());
-  shape.erase(shape.begin() + axis);
-  return node.reshape(node.part(value, axis, at, at + 1), shape);
+  return node.squeeze(node.part(value, axis, at, at + 1), axis);
 }
 
 static LogicalResult importScan(Node &node) {
@@ -262,16 +283,11 @@ static LogicalResult importScan(Node &node) {
       failed(readEach(node, "scan_output_axes", results, axes)) ||
       failed(readEach(node, "scan_output_directions", results, directions)))
     return failure();
-  SmallVector<Binding> values;
-  for (int i = 0; i < carried; ++i) {
-    FailureOr<Binding> value = operandOf(node, i);
-    if (failed(value))
-      return failure();
-    values.push_back(*value);
-  }
-  SmallVector<SmallVector<Value>> collected(results);
+  Iterations iterations{node, *body, {}, {}};
+  if (failed(iterations.begin(0, carried, 0)))
+    return failure();
   for (int64_t trip = 0; trip < scanned.trips; ++trip) {
-    SmallVector<Binding> inputs(values);
+    SmallVector<Binding> inputs(iterations.values);
     for (size_t i = 0; i < scanned.values.size(); ++i) {
       inputs.emplace_back();
       inputs.back().value = sliceOf(node, scanned, i, trip);
@@ -279,28 +295,14 @@ static LogicalResult importScan(Node &node) {
       if (!inputs.back().value)
         return failure();
     }
-    auto outputs = node.building.importGraph(node, *body, "body", inputs);
-    if (failed(outputs))
-      return failure();
-    values.assign(outputs->begin(), outputs->begin() + carried);
-    if (failed(collect(node, ArrayRef<Binding>(*outputs).drop_front(carried), collected)))
+    if (failed(iterations.run(inputs, 0)))
       return failure();
   }
-  if (node.numOutputs() > body->output_size())
-    return node.error("the scan has {} results, its body makes {}", node.numOutputs(),
-                      body->output_size());
-  for (int i = 0; i < node.numOutputs(); ++i) {
-    if (i < carried)
-      bind(node, i, values[i]);
-    else if (failed(setStacked(node, i, collected[i - carried], axes[i - carried],
-                               directions[i - carried] != 0)))
-      return failure();
-  }
-  return success();
+  return iterations.finish(axes, directions);
 }
 
 void onnx::registerControlOps(HandlerRegistry &r) {
   r.add("", "If", 1, importIf, needs(1));
-  r.add("", "Loop", 1, importLoop);
+  r.add("", "Loop", 1, importLoop, knownInts(0));
   r.add("", "Scan", 9, importScan);
 }

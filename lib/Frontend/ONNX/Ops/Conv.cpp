@@ -113,7 +113,7 @@ Value Windows::cut(Value x) {
   auto type = Node::type(x);
   int64_t rank = type.getRank();
   // No window reads the elements that are left over at the end.
-  SmallVector<int64_t> starts(rank, 0), limits(type.getShape()), strides(rank, 1);
+  Sizes starts(rank, 0), limits(type.getShape()), strides(rank, 1);
   SmallVector<int64_t> split = {type.getDimSize(0)}, perm = {0}, shape = split;
   for (auto [i, axis] : llvm::enumerate(axes)) {
     limits[1 + i] = axis.result * axis.kernel;
@@ -139,7 +139,7 @@ Value Windows::split(Value x) {
 }
 
 SmallVector<Value> Windows::slices(Value x, double padding) {
-  SmallVector<int64_t> low(Node::type(x).getRank(), 0), high(low), none(low);
+  Sizes none(Node::type(x).getRank(), 0), low(none), high(none);
   for (auto [i, axis] : llvm::enumerate(axes)) {
     low[1 + i] = axis.before;
     high[1 + i] = axis.after + axis.beyond;
@@ -180,17 +180,16 @@ struct Conv {
 Value Conv::depthwise() {
   int64_t elements = windows.elements(), multiplier = results / groups;
   Value scales = node.transpose(node.reshape(weight, {results, elements}), {1, 0});
-  SmallVector<int64_t> shape(Node::type(x).getShape());
+  Sizes shape(Node::type(x).getShape());
   llvm::copy(windows.results(), shape.begin() + 1);
-  SmallVector<int64_t> spread(shape), wide(shape), flat(shape);
-  spread.push_back(1);
-  wide.push_back(multiplier);
-  flat.back() = results;
+  int64_t rank = shape.size();
   Value sum;
   for (auto [e, seen] : llvm::enumerate(windows.slices(x, 0))) {
     Value scale = node.reshape(node.part(scales, 0, e, e + 1), {results});
     if (multiplier > 1)
-      seen = node.reshape(node.broadcast(node.reshape(seen, spread), wide), flat);
+      seen =
+          node.reshape(node.broadcast(node.unsqueeze(seen, rank), withDim(shape, rank, multiplier)),
+                       withSize(shape, rank - 1, results));
     Value term = node.mul(seen, scale);
     sum = sum ? node.add(sum, term) : term;
     if (!sum)
@@ -207,13 +206,9 @@ Value Conv::product() {
     seen = windows.cut(x);
   } else {
     SmallVector<Value> parts = windows.slices(x, 0);
-    if (parts.empty() || llvm::is_contained(parts, Value()))
+    if (parts.empty())
       return {}; // after an error
-    SmallVector<int64_t> shape(Node::type(parts.front()).getShape());
-    shape.back() *= elements;
-    seen = parts.size() == 1 ? parts.front()
-                             : node.create<nn::ConcatOp>(Node::type(x).clone(shape), parts,
-                                                         int64_t(shape.size()) - 1);
+    seen = node.joined(parts, Node::type(x).getRank() - 1);
   }
   int64_t batch = Node::type(x).getDimSize(0), rows;
   if (__builtin_mul_overflow(batch, windows.places(), &rows))

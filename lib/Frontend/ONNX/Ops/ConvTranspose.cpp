@@ -193,10 +193,7 @@ static LogicalResult readBlocks(Node &node, SpatialAxes &axes, ArrayRef<int64_t>
 
 /// Adds up blocks [N, C * kernel.., places..] at their places in an image [N, C, sizes..].
 static Value importCol2Im(Node &node) {
-  SmallVector<int64_t> sizes, kernel;
-  if (failed(node.require(floats(1))) || failed(node.constantInts(1, sizes)) ||
-      failed(node.constantInts(2, kernel)))
-    return {};
+  const Sizes &sizes = node.ints(1), &kernel = node.ints(2);
   auto type = Node::type(node.input(0));
   if (type.getRank() != 3 || sizes.empty() || sizes.size() > 3 || sizes.size() != kernel.size())
     return node.error("blocks of one to three dimensions are supported, as [N, C * elements, "
@@ -237,6 +234,6 @@ static Value importCol2Im(Node &node) {
 }
 
 void onnx::registerConvTransposeOps(HandlerRegistry &r) {
-  r.add("", "Col2Im", 18, importCol2Im, needs(3));
+  r.add("", "Col2Im", 18, importCol2Im, needs(3) | floats(1) | knownInts(1, 2));
   r.add("", "ConvTranspose", 1, importConvTranspose, needs(2));
 }

@@ -9,9 +9,7 @@ using namespace shale;
 using namespace shale::onnx;
 
 static Value importReshape(Node &node) {
-  SmallVector<int64_t> shape;
-  if (failed(node.constantInts(1, shape)))
-    return {};
+  Sizes shape = node.ints(1);
   auto type = Node::type(node.input(0));
   bool allowZero = node.flagAttr("allowzero", false);
   int64_t known = 1, open = -1;
@@ -83,22 +81,10 @@ static Value importFlatten(Node &node) {
                                       llvm::product_of(type.getShape().drop_front(axis))});
 }
 
-LogicalResult onnx::readAxes(Node &node, int64_t sinceOperand,
-                             std::optional<SmallVector<int64_t>> &axes) {
-  if (node.version < sinceOperand) {
-    axes = node.intsAttr("axes");
-  } else if (node.has(1)) {
-    axes.emplace();
-    return node.constantInts(1, *axes);
-  }
-  return success();
-}
-
 static Value importSqueeze(Node &node) {
-  std::optional<SmallVector<int64_t>> axes;
+  std::optional<Sizes> axes = node.list();
   auto type = Node::type(node.input(0));
-  if (failed(readAxes(node, 13, axes)) ||
-      (axes && failed(node.normalizeAll(*axes, type.getRank()))))
+  if (axes && failed(node.normalizeAll(*axes, type.getRank())))
     return {};
   SmallVector<int64_t> shape;
   for (auto [i, size] : llvm::enumerate(type.getShape())) {
@@ -112,9 +98,7 @@ static Value importSqueeze(Node &node) {
 }
 
 static Value importUnsqueeze(Node &node) {
-  std::optional<SmallVector<int64_t>> axes;
-  if (failed(readAxes(node, 13, axes)))
-    return {};
+  std::optional<Sizes> axes = node.list();
   if (!axes)
     return node.error("has no axes");
   SmallVector<int64_t> shape(Node::type(node.input(0)).getShape());
@@ -126,20 +110,15 @@ static Value importUnsqueeze(Node &node) {
 }
 
 static Value importTranspose(Node &node) {
-  SmallVector<int64_t> order =
-      llvm::to_vector(llvm::seq<int64_t>(0, Node::type(node.input(0)).getRank()));
-  SmallVector<int64_t> perm(llvm::reverse(order));
-  if (auto given = node.intsAttr("perm"))
-    perm = *given;
+  Sizes order = allDims(Node::type(node.input(0)).getRank());
+  Sizes perm = node.intsAttr("perm").value_or(Sizes(llvm::reverse(order)));
   if (!std::is_permutation(perm.begin(), perm.end(), order.begin(), order.end()))
     return node.error("perm is not a permutation of {} dimensions", order.size());
   return node.transpose(node.input(0), perm, /*joined=*/true);
 }
 
 static Value importExpand(Node &node) {
-  SmallVector<int64_t> wanted, shape(Node::type(node.input(0)).getShape());
-  if (failed(node.constantInts(1, wanted)))
-    return {};
+  Sizes wanted = node.ints(1), shape(Node::type(node.input(0)).getShape());
   if (wanted.size() > shape.size())
     shape.insert(shape.begin(), wanted.size() - shape.size(), 1);
   size_t offset = shape.size() - wanted.size();
@@ -154,9 +133,7 @@ static Value importExpand(Node &node) {
 }
 
 static Value importTile(Node &node) {
-  SmallVector<int64_t> repeats;
-  if (failed(node.constantInts(1, repeats)))
-    return {};
+  const Sizes &repeats = node.ints(1);
   auto type = Node::type(node.input(0));
   if (int64_t(repeats.size()) != type.getRank())
     return node.error("needs one repeat per dimension");
@@ -173,16 +150,10 @@ static Value importTile(Node &node) {
   return node.reshape(node.broadcast(node.reshape(node.input(0), split), repeated), result);
 }
 
-static Value importConcat(Node &node) {
-  if (node.numInputs() == 0 || failed(node.require(node.numInputs())))
-    return node.error("has no operands");
-  auto first = Node::type(node.input(0));
-  int64_t axis = node.intAttr("axis", 0);
-  if (failed(node.normalize(axis, first.getRank())))
-    return {};
-  SmallVector<int64_t> shape(first.getShape());
-  shape[axis] = 0;
-  for (Value value : node.operands()) {
+Value onnx::concatenated(Node &node, ArrayRef<Value> values, int64_t axis) {
+  auto first = Node::type(values.front());
+  Sizes shape = withSize(first.getShape(), axis, 0);
+  for (Value value : values) {
     auto type = Node::type(value);
     if (type.getRank() != first.getRank() || type.getElementType() != first.getElementType())
       return node.error("operands have types {} and {}", first, type);
@@ -193,7 +164,12 @@ static Value importConcat(Node &node) {
     if (__builtin_add_overflow(shape[axis], type.getDimSize(axis), &shape[axis]))
       return node.error("the result's size overflows 64 bits");
   }
-  return node.joined(node.operands(), axis);
+  return node.joined(values, axis);
+}
+
+static Value importConcat(Node &node) {
+  return failed(node.require(node.numInputs())) ? Value()
+                                                : concatenated(node, node.operands(), node.axis());
 }
 
 /// Slices `value` along `axis`; bounds and a negative step as in numpy.
@@ -222,13 +198,9 @@ static Value sliceAxis(Node &node, Value value, int64_t axis, int64_t start, int
 }
 
 static Value importSlice(Node &node) {
-  SmallVector<int64_t> starts, ends, axes, steps;
-  if (failed(node.constantInts(1, starts)) || failed(node.constantInts(2, ends)) ||
-      (node.has(3) && failed(node.constantInts(3, axes))) ||
-      (node.has(4) && failed(node.constantInts(4, steps))))
-    return {};
+  Sizes starts = node.ints(1), ends = node.ints(2), axes = node.ints(3), steps = node.ints(4);
   if (axes.empty())
-    axes = llvm::to_vector(llvm::seq<int64_t>(0, starts.size()));
+    axes = allDims(starts.size());
   if (steps.empty())
     steps.assign(starts.size(), 1);
   if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size())
@@ -251,14 +223,8 @@ static Value importSlice(Node &node) {
 }
 
 static LogicalResult importSplit(Node &node) {
-  auto type = Node::type(node.input(0));
-  int64_t axis = node.intAttr("axis", 0);
-  if (failed(node.normalize(axis, type.getRank())))
-    return failure();
-  SmallVector<int64_t> sizes = node.intsAttr("split").value_or(SmallVector<int64_t>());
-  if (node.version >= 13 && node.has(1) && failed(node.constantInts(1, sizes)))
-    return failure();
-  int64_t size = type.getDimSize(axis), count = node.numOutputs();
+  int64_t size = Node::type(node.input(0)).getDimSize(node.axis()), count = node.numOutputs();
+  Sizes sizes = node.list().value_or(Sizes());
   if (sizes.empty()) {
     int64_t parts = node.intAttr("num_outputs", count);
     if (parts < 1 || parts != count)
@@ -270,7 +236,7 @@ static LogicalResult importSplit(Node &node) {
   if (int64_t(sizes.size()) != count)
     return node.error("has {} results for {} parts", count, sizes.size());
   SmallVector<Value> parts;
-  if (failed(node.cut(node.input(0), axis, sizes, parts)))
+  if (failed(node.cut(node.input(0), node.axis(), sizes, parts)))
     return failure();
   for (auto [i, part] : llvm::enumerate(parts))
     node.set(i, part);
@@ -312,21 +278,19 @@ static Value padWithElements(Node &node, StringRef mode, ArrayRef<int64_t> pads,
 static Value importPad(Node &node) {
   auto type = Node::type(node.input(0));
   std::string mode = node.choiceAttr("mode", {"constant", "edge", "reflect", "wrap"});
-  SmallVector<int64_t> pads, axes;
-  if (failed(node.constantInts(1, pads)) || (node.has(3) && failed(node.constantInts(3, axes))))
-    return {};
+  Sizes pads = node.ints(1), axes = node.ints(3);
   std::optional<double> number = node.has(2) ? node.scalarConstant(node.input(2)) : 0;
   if (!number)
     return node.error("the padded value must be known at compile time");
   int64_t rank = type.getRank();
   if (axes.empty())
-    axes = llvm::to_vector(llvm::seq<int64_t>(0, rank));
+    axes = allDims(rank);
   if (pads.size() != axes.size() * 2)
     return node.error("needs two pads per dimension");
   if (mode != "constant")
     return padWithElements(node, mode, pads, axes);
-  SmallVector<int64_t> low(rank, 0), high(rank, 0), none(rank, 0), shape(type.getShape()),
-      starts(rank, 0), limits(type.getShape()), strides(rank, 1);
+  Sizes low(rank, 0), high(rank, 0), shape(type.getShape()), starts(rank, 0),
+      limits(type.getShape()), strides(rank, 1);
   for (auto [i, axis] : llvm::enumerate(axes)) {
     if (failed(node.normalize(axis, rank)))
       return {};
@@ -346,16 +310,14 @@ static Value importPad(Node &node) {
   Value result = node.slice(node.input(0), starts, limits, strides);
   return !result || Node::type(result).getShape() == ArrayRef<int64_t>(shape)
              ? result
-             : node.padded(result, low, high, none, *number);
+             : node.padded(result, low, high, {}, *number);
 }
 
 static Value importTrilu(Node &node) {
   auto type = Node::type(node.input(0));
   if (type.getRank() < 2)
     return node.error("needs a matrix");
-  SmallVector<int64_t> k;
-  if (node.has(1) && failed(node.constantInts(1, k)))
-    return {};
+  const Sizes &k = node.ints(1);
   bool upper = node.flagAttr("upper", true);
   ArrayRef<int64_t> matrix = type.getShape().take_back(2);
   Value row = node.iota(matrix, 0), column = node.iota(matrix, 1);
@@ -367,30 +329,28 @@ static Value importTrilu(Node &node) {
 }
 
 static Value importCumsum(Node &node) {
-  SmallVector<int64_t> axis;
-  if (failed(node.constantInts(1, axis)))
-    return {};
   auto type = Node::type(node.input(0));
-  if (axis.size() != 1 || failed(node.normalize(axis[0], type.getRank())))
-    return node.error("needs one axis");
+  FailureOr<int64_t> axis = node.onlyInt(1, "axis");
+  if (failed(axis) || failed(node.normalize(*axis, type.getRank())))
+    return {};
   bool exclusive = node.flagAttr("exclusive", false), reverse = node.flagAttr("reverse", false);
-  return node.create<nn::CumsumOp>(type, node.input(0), axis[0], exclusive, reverse);
+  return node.create<nn::CumsumOp>(type, node.input(0), *axis, exclusive, reverse);
 }
 
 void onnx::registerDataOps(HandlerRegistry &r) {
-  r.add("", "Reshape", 5, importReshape, needs(2));
+  r.add("", "Reshape", 5, importReshape, needs(2) | knownInts(1));
   r.add("", "DepthToSpace", 1, importBlocks<true>, needs(1));
   r.add("", "SpaceToDepth", 1, importBlocks<false>, needs(1));
   r.add("", "Flatten", 1, importFlatten, needs(1));
-  r.add("", "Squeeze", 1, importSqueeze, needs(1));
-  r.add("", "Unsqueeze", 1, importUnsqueeze, needs(1));
+  r.add("", "Squeeze", 1, importSqueeze, needs(1) | movedList("axes", 13));
+  r.add("", "Unsqueeze", 1, importUnsqueeze, needs(1) | movedList("axes", 13));
   r.add("", "Transpose", 1, importTranspose, needs(1));
-  r.add("", "Expand", 8, importExpand, needs(2));
-  r.add("", "Tile", 6, importTile, needs(2));
-  r.add("", "Concat", 4, importConcat, {});
-  r.add("", "Slice", 10, importSlice, needs(3));
-  r.add("", "Split", 2, importSplit, needs(1));
-  r.add("", "Pad", 11, importPad, needs(2));
-  r.add("", "Trilu", 14, importTrilu, needs(1));
-  r.add("", "CumSum", 11, importCumsum, needs(2));
+  r.add("", "Expand", 8, importExpand, needs(2) | knownInts(1));
+  r.add("", "Tile", 6, importTile, needs(2) | knownInts(1));
+  r.add("", "Concat", 4, importConcat, defaultAxis(0));
+  r.add("", "Slice", 10, importSlice, needs(3) | knownInts(1, 2, 3, 4));
+  r.add("", "Split", 2, importSplit, defaultAxis(0) | movedList("split", 13));
+  r.add("", "Pad", 11, importPad, needs(2) | knownInts(1, 3));
+  r.add("", "Trilu", 14, importTrilu, needs(1) | knownInts(1));
+  r.add("", "CumSum", 11, importCumsum, needs(2) | knownInts(1));
 }

@@ -251,9 +251,8 @@ static Value importWhere(Node &node) {
 }
 
 static Value importCast(Node &node) {
-  std::string why;
-  Type element = elementType(node.builder.getContext(), node.intAttr("to", 0), why);
-  return element ? node.cast(node.input(0), element) : node.error(why);
+  Type element = node.typeAttr("to", Type());
+  return element ? node.cast(node.input(0), element) : node.error("has no attribute 'to'");
 }
 
 static Value importCastLike(Node &node) {

@@ -84,26 +84,17 @@ struct DftForm {
 };
 } // namespace
 
-/// Reads an operand that must be one constant integer.
-static LogicalResult readConstant(Node &node, int operand, const char *what, int64_t &value) {
-  SmallVector<int64_t> given;
-  if (failed(node.constantInts(operand, given)) || given.size() != 1)
-    return node.error("operand {}, the {}, must be one constant", operand, what);
-  value = given[0];
-  return success();
-}
-
 static LogicalResult readForm(Node &node, DftForm &form) {
   auto type = Node::type(node.input(0));
   int64_t rank = type.getRank();
   if (rank < 2 || (type.getShape().back() != 1 && type.getShape().back() != 2))
     return node.error("the operand must be [.., 1] or [.., 2]; it is {}", type);
-  form.axis = node.version >= 20 ? -2 : node.intAttr("axis", 1);
-  if (node.version >= 20 && node.has(2) && failed(readConstant(node, 2, "axis", form.axis)))
+  FailureOr<int64_t> axis =
+      node.version >= 20 ? node.onlyInt(2, "axis", -2) : node.intAttr("axis", 1);
+  if (failed(axis) || failed(node.normalize(*axis, rank)))
     return failure();
+  form.axis = *axis;
   form.inverse = node.flagAttr("inverse", false), form.half = node.flagAttr("onesided", false);
-  if (failed(node.normalize(form.axis, rank)))
-    return failure();
   if (form.axis == rank - 1)
     return node.error("the last dimension holds real and imaginary parts, and cannot be the axis");
   form.isReal = type.getShape().back() == 1;
@@ -113,8 +104,10 @@ static LogicalResult readForm(Node &node, DftForm &form) {
   form.length = type.getDimSize(form.axis);
   if (form.half && form.inverse)
     form.length = 2 * (form.length - 1);
-  if (node.has(1) && failed(readConstant(node, 1, "length", form.length)))
+  FailureOr<int64_t> length = node.onlyInt(1, "length", form.length);
+  if (failed(length))
     return failure();
+  form.length = *length;
   if (form.length < 1 || form.length > kMaxLength)
     return node.error("a transform of {} numbers is not supported: 1 to {} are", form.length,
                       kMaxLength);
@@ -137,11 +130,7 @@ static Value importDft(Node &node) {
   if (!x)
     return {};
   // The axis becomes the last dimension of rows.
-  SmallVector<int64_t> perm, back(rank - 1), shape;
-  for (int64_t d = 0; d + 1 < rank; ++d)
-    if (d != axis)
-      perm.push_back(d);
-  perm.push_back(axis);
+  Sizes perm = dimToEnd(rank - 1, axis), back(rank - 1), shape;
   int64_t rows = 1;
   for (auto [to, from] : llvm::enumerate(perm)) {
     back[from] = to;
@@ -175,14 +164,12 @@ static Value importDft(Node &node) {
   for (Value out : results) {
     if (inverse)
       out = node.mul(out, 1 / double(length));
-    out = node.transpose(node.reshape(out, shape), back);
-    if (!out)
-      return {};
-    SmallVector<int64_t> wide(Node::type(out).getShape());
-    wide.push_back(1);
-    parts.push_back(node.reshape(out, wide));
+    parts.push_back(node.unsqueeze(node.transpose(node.reshape(out, shape), back), rank - 1));
   }
   return node.joined(parts, rank - 1);
 }
 
-void onnx::registerFourierOps(HandlerRegistry &r) { r.add("", "DFT", 17, importDft, floats(1)); }
+void onnx::registerFourierOps(HandlerRegistry &r) {
+  r.add("", "DFT", 17, importDft, floats(1) | knownInts(1));
+  r.add("", "DFT", 20, importDft, floats(1) | knownInts(1, 2));
+}

@@ -95,8 +95,7 @@ static std::optional<int64_t> paddingOf(Node &node) {
 Value onnx::gatherAlong(Node &node, Value input, Value indices, int64_t axis,
                         std::optional<int64_t> padding) {
   auto type = Node::type(input), ids = Node::type(indices);
-  SmallVector<int64_t> shape(type.getShape());
-  shape.erase(shape.begin() + axis);
+  Sizes shape = withoutDim(type.getShape(), axis);
   shape.insert(shape.begin() + axis, ids.getShape().begin(), ids.getShape().end());
   auto result = RankedTensorType::get(shape, type.getElementType());
   if (!needsGradient(node, input))
@@ -162,66 +161,67 @@ Value onnx::lookUp(Node &node, Value input, Value indices, int64_t axis,
 }
 
 static Value importGather(Node &node) {
-  int64_t axis = node.intAttr("axis", 0);
-  if (failed(node.normalize(axis, Node::type(node.input(0)).getRank())))
-    return {};
-  return lookUp(node, node.input(0), node.input(1), axis, paddingOf(node));
+  return lookUp(node, node.input(0), node.input(1), node.axis(), paddingOf(node));
 }
 
-/// Returns the strided rectangle that constant index tuples [.., K] pick from the
-/// K leading dimensions, if at most one dimension of the tuples' shape runs along
-/// each; null if they pick something else. (A padding mask is read at a grid of
-/// positions.)
-static Value pickedRectangle(Node &node, Value input, DenseElementsAttr tuples) {
-  auto type = Node::type(input);
+std::optional<TupleGrid> onnx::gridOf(DenseElementsAttr tuples) {
   ArrayRef<int64_t> at = tuples.getType().getShape();
   int64_t length = at.back(), places = at.size() - 1, count = tuples.getNumElements();
   if (count == 0)
-    return {};
-  SmallVector<int64_t> values;
+    return std::nullopt;
+  Sizes values, strides(at.size(), 1); // strides of the flat list
   values.reserve(count);
   for (const APInt &value : tuples.getValues<APInt>())
     values.push_back(value.getSExtValue());
-  SmallVector<int64_t> strides(at.size(), 1); // of the flat list
   for (int64_t i = places; i-- > 0;)
     strides[i] = strides[i + 1] * at[i + 1];
-  // For each tuple element: the dimension of the tuples' shape along which it runs (-1: none), its
-  // start and its limit.
-  SmallVector<int64_t> along(length, -1), starts(type.getRank(), 0), limits(type.getShape()),
-      steps(type.getRank(), 1);
+  TupleGrid grid{Sizes(length, -1), Sizes(values.begin(), values.begin() + length),
+                 Sizes(length, 1), Sizes(length, 1)};
   llvm::SmallBitVector taken(places);
-  for (int64_t k = 0; k < length; ++k) {
+  for (int64_t k = 0; k < length; ++k)
     for (int64_t place = 0; place < places; ++place)
-      if (at[place] > 1 && values[strides[place] + k] != values[k]) {
-        if (along[k] >= 0 || taken.test(place))
-          return {};
-        along[k] = place;
+      if (int64_t step = at[place] > 1 ? values[strides[place] + k] - values[k] : 0) {
+        if (grid.along[k] >= 0 || taken.test(place))
+          return std::nullopt;
         taken.set(place);
-        steps[k] = values[strides[place] + k] - values[k];
+        grid.along[k] = place, grid.steps[k] = step, grid.sizes[k] = at[place];
       }
-    int64_t size = along[k] < 0 ? 1 : at[along[k]];
-    starts[k] = values[k];
-    limits[k] = values[k] + (size - 1) * steps[k] + 1;
-    if (steps[k] < 1 || starts[k] < 0 || limits[k] > type.getDimSize(k))
-      return {};
-  }
   for (int64_t i = 0; i < count; ++i) {
-    int64_t k = i % length, step = along[k] < 0 ? 0 : i / strides[along[k]] % at[along[k]];
-    if (values[i] != starts[k] + step * steps[k])
+    int64_t k = i % length, along = grid.along[k];
+    int64_t number = along < 0 ? 0 : i / strides[along] % at[along];
+    if (values[i] != grid.first[k] + number * grid.steps[k])
+      return std::nullopt;
+  }
+  return grid;
+}
+
+/// Returns the elements that constant index tuples [.., K] pick from the K leading dimensions if
+/// they are a strided slice; null if they are not. (A padding mask is read at a grid of positions.)
+static Value pickedRectangle(Node &node, Value input, DenseElementsAttr tuples) {
+  std::optional<TupleGrid> grid = gridOf(tuples);
+  if (!grid)
+    return {};
+  auto type = Node::type(input);
+  ArrayRef<int64_t> at = tuples.getType().getShape();
+  int64_t length = at.back(), places = at.size() - 1;
+  Sizes starts(type.getRank(), 0), limits(type.getShape()), steps(type.getRank(), 1);
+  for (int64_t k = 0; k < length; ++k) {
+    starts[k] = grid->first[k], steps[k] = grid->steps[k];
+    limits[k] = starts[k] + (grid->sizes[k] - 1) * steps[k] + 1;
+    if (steps[k] < 1 || starts[k] < 0 || limits[k] > type.getDimSize(k))
       return {};
   }
   Value picked = node.slice(input, starts, limits, steps);
   // Picked dimensions move to the places along which they run, the others follow.
-  SmallVector<int64_t> perm, shape;
-  for (int64_t place = 0; place < places; ++place)
-    if (auto it = llvm::find(along, place); it != along.end()) {
-      perm.push_back(it - along.begin());
-      shape.push_back(at[place]);
-    } else {
-      shape.push_back(1);
-    }
+  Sizes perm, shape;
+  for (int64_t place = 0; place < places; ++place) {
+    auto it = llvm::find(grid->along, place);
+    shape.push_back(it == grid->along.end() ? 1 : at[place]);
+    if (it != grid->along.end())
+      perm.push_back(it - grid->along.begin());
+  }
   for (int64_t k = 0; k < length; ++k)
-    if (along[k] < 0)
+    if (grid->along[k] < 0)
       perm.push_back(k); // size 1
   for (int64_t dim = length; dim < type.getRank(); ++dim) {
     perm.push_back(dim);
@@ -253,11 +253,7 @@ static Value peelBatch(Node &node, Value indices, RankedTensorType input, int64_
     if (!same)
       break;
     ++batch;
-    SmallVector<int64_t> shape(type.getShape());
-    --shape.back();
-    indices = parts.size() == 2 ? parts.back()
-                                : node.create<nn::ConcatOp>(type.clone(shape), parts.drop_front(),
-                                                            type.getRank() - 1);
+    indices = node.joined(llvm::to_vector_of<Value>(parts.drop_front()), type.getRank() - 1);
     if (!indices)
       return {};
   }
@@ -292,24 +288,14 @@ static Value importGatherNd(Node &node) {
 }
 
 Lines::Lines(RankedTensorType tensor, ArrayRef<int64_t> indices, int64_t axis)
-    : starts(tensor.getRank(), 0), limits(indices), strides(tensor.getRank(), 1),
-      back(tensor.getRank()) {
-  limits[axis] = tensor.getDimSize(axis);
-  for (int64_t i = 0; i < tensor.getRank(); ++i)
-    if (i != axis)
-      perm.push_back(i);
-  perm.push_back(axis);
+    : starts(tensor.getRank(), 0), limits(withSize(indices, axis, tensor.getDimSize(axis))),
+      strides(tensor.getRank(), 1), perm(dimToEnd(tensor.getRank(), axis)), back(tensor.getRank()) {
   for (auto [to, from] : llvm::enumerate(perm))
     back[from] = to;
 }
 
 Value Lines::tuples(Node &node, Value indices) const {
-  indices = node.transpose(indices, perm);
-  if (!indices)
-    return {};
-  SmallVector<int64_t> shape(Node::type(indices).getShape());
-  shape.push_back(1);
-  return node.reshape(indices, shape);
+  return node.unsqueeze(node.transpose(indices, perm), int64_t(perm.size()));
 }
 
 Value onnx::gatherElements(Node &node, Value from, Value ids, int64_t axis) {
@@ -329,9 +315,7 @@ Value onnx::gatherElements(Node &node, Value from, Value ids, int64_t axis) {
 /// gather_nd with all other dimensions as batch dimensions.
 static Value importGatherElements(Node &node) {
   auto type = Node::type(node.input(0)), ids = Node::type(node.input(1));
-  int64_t axis = node.intAttr("axis", 0);
-  if (failed(node.normalize(axis, type.getRank())))
-    return {};
+  int64_t axis = node.axis();
   if (!areIndices(node.input(1)))
     return node.error("indices must be integers");
   if (!fitLines(ids, type, axis))
@@ -341,7 +325,7 @@ static Value importGatherElements(Node &node) {
 }
 
 void onnx::registerIndexOps(HandlerRegistry &r) {
-  r.add("", "Gather", 1, importGather, needs(2));
+  r.add("", "Gather", 1, importGather, needs(2) | defaultAxis(0));
   r.add("", "GatherND", 11, importGatherNd, needs(2));
-  r.add("", "GatherElements", 11, importGatherElements, needs(2));
+  r.add("", "GatherElements", 11, importGatherElements, needs(2) | defaultAxis(0));
 }

@@ -16,23 +16,16 @@ using namespace shale::onnx;
 /// [N * d, C].
 static Value classesLast(Node &node, Value scores) {
   auto type = Node::type(scores);
-  SmallVector<int64_t> perm = {0};
-  for (int64_t i = 2; i < type.getRank(); ++i)
-    perm.push_back(i);
-  perm.push_back(1);
   int64_t classes = type.getDimSize(1);
-  return node.reshape(node.transpose(scores, perm),
+  return node.reshape(channelsLast(node, scores),
                       {type.getNumElements() / std::max<int64_t>(classes, 1), classes});
 }
 
 /// Turns rows [N * d, C] into scores of the shape [N, C, d...].
 static Value classesSecond(Node &node, Value rows, ArrayRef<int64_t> shape) {
-  SmallVector<int64_t> last(shape), perm = {0, int64_t(shape.size()) - 1};
-  last.erase(last.begin() + 1);
+  Sizes last = withoutDim(shape, 1);
   last.push_back(shape[1]);
-  for (int64_t i = 1; i + 1 < int64_t(shape.size()); ++i)
-    perm.push_back(i);
-  return node.transpose(node.reshape(rows, last), perm);
+  return channelsSecond(node, node.reshape(rows, last));
 }
 
 namespace {
@@ -143,11 +136,8 @@ static Value importProbabilities(Node &node) {
   if (Value weights = node.input(2))
     losses = node.mul(losses, weights);
   losses = node.sum(node.neg(losses), {1}, false);
-  if (reduction == "none") {
-    SmallVector<int64_t> shape(type.getShape());
-    shape.erase(shape.begin() + 1);
-    return node.reshape(losses, shape);
-  }
+  if (reduction == "none")
+    return node.reshape(losses, withoutDim(type.getShape(), 1));
   Value sum = node.sum(losses, {0}, false);
   double count = std::max<int64_t>(Node::type(rows).getDimSize(0), 1);
   return reduction == "sum" ? sum : node.div(sum, count);

@@ -76,7 +76,7 @@ static Value importFusedMatmul(Node &node) {
     int64_t rank = Node::type(node.input(i)).getRank();
     bool batch = node.flagAttr(i ? "transBatchB" : "transBatchA", false);
     bool matrix = node.flagAttr(i ? "transB" : "transA", false);
-    SmallVector<int64_t> perm = llvm::to_vector(llvm::seq<int64_t>(0, rank));
+    Sizes perm = allDims(rank);
     if (batch && rank > 2)
       std::rotate(perm.begin(), perm.begin() + 1, perm.end() - 1);
     if (matrix && rank > 1)

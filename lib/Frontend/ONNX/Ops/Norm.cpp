@@ -9,9 +9,7 @@ using namespace shale::onnx;
 /// Applies `body` with dimension `axis` last.
 static Value withLast(Node &node, Value value, int64_t axis,
                       llvm::function_ref<Value(Value)> body) {
-  int64_t rank = Node::type(value).getRank();
-  SmallVector<int64_t> perm = llvm::to_vector(llvm::seq<int64_t>(0, rank));
-  std::swap(perm[axis], perm[rank - 1]);
+  Sizes perm = dimAndLast(Node::type(value).getRank(), axis);
   Value turned = node.transpose(value, perm);
   return turned ? node.transpose(body(turned), perm) : Value();
 }
@@ -133,11 +131,10 @@ static Operation *rmsNorm(Node &node, Value x, Value scale, double epsilon) {
 /// converted, and scale and bias apply to its result in their own type.
 template <bool centered> static LogicalResult importLayerNorm(Node &node) {
   auto type = Node::type(node.input(0));
-  int64_t axis = node.intAttr("axis", -1);
+  int64_t axis = node.axis();
   double epsilon;
   Type stash = stashType(node);
-  if (!stash || failed(node.normalize(axis, type.getRank())) ||
-      failed(readEpsilon(node, 1e-5f, epsilon)) || failed(node.require(floats(1))))
+  if (!stash || failed(readEpsilon(node, 1e-5f, epsilon)))
     return failure();
   ArrayRef<int64_t> normalized = type.getShape().drop_front(axis);
   int64_t width = llvm::product_of(normalized);
@@ -198,7 +195,7 @@ template <bool simplified> static LogicalResult importSkipNorm(Node &node) {
     return node.error("its results 1 and 2, statistics, are not supported");
   auto type = Node::type(node.input(0));
   double epsilon;
-  if (failed(node.require(floats(1))) || failed(readEpsilon(node, 1e-12f, epsilon)))
+  if (failed(readEpsilon(node, 1e-12f, epsilon)))
     return failure();
   if (type.getRank() < 1)
     return node.error("operand 0 is a scalar: it must have at least one dimension");
@@ -248,12 +245,13 @@ static LogicalResult importEmbedNorm(Node &node) {
 void onnx::registerNormOps(HandlerRegistry &r) {
   r.add("", "Softmax", 1, importSoftmax<false>, floats(1));
   r.add("", "LogSoftmax", 1, importSoftmax<true>, floats(1));
-  r.add("", "LayerNormalization", 1, importLayerNorm<true>, needs(2));
-  r.add("", "RMSNormalization", 23, importLayerNorm<false>, needs(2));
-  r.add("com.microsoft", "SimplifiedLayerNormalization", 1, importLayerNorm<false>, needs(2));
+  constexpr Needs norm = needs(2) | floats(1) | defaultAxis(-1), sum = needs(3) | floats(1);
+  r.add("", "LayerNormalization", 1, importLayerNorm<true>, norm);
+  r.add("", "RMSNormalization", 23, importLayerNorm<false>, norm);
+  r.add("com.microsoft", "SimplifiedLayerNormalization", 1, importLayerNorm<false>, norm);
   // ONNX Runtime writes it so.
-  r.add("", "SimplifiedLayerNormalization", 1, importLayerNorm<false>, needs(2));
+  r.add("", "SimplifiedLayerNormalization", 1, importLayerNorm<false>, norm);
   r.add("com.microsoft", "EmbedLayerNormalization", 1, importEmbedNorm);
-  r.add("com.microsoft", "SkipLayerNormalization", 1, importSkipNorm<false>, needs(3));
-  r.add("com.microsoft", "SkipSimplifiedLayerNormalization", 1, importSkipNorm<true>, needs(3));
+  r.add("com.microsoft", "SkipLayerNormalization", 1, importSkipNorm<false>, sum);
+  r.add("com.microsoft", "SkipSimplifiedLayerNormalization", 1, importSkipNorm<true>, sum);
 }

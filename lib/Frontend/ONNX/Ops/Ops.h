@@ -34,8 +34,11 @@ void registerSequenceOps(HandlerRegistry &registry);
 /// An operator of PyTorch that is a function of the file (WholeFunctions.h).
 struct WholeFunction {
   llvm::StringLiteral name, digest;
+  int operands; // that must be there
+  bool (*read)(Node &);
+
   /// Sets the results of the call. Returns false, with no error, if no op fits the operands.
-  bool (*import)(Node &);
+  bool import(Node &node) const;
 };
 /// Returns null if there is none of that name (Aten.cpp).
 const WholeFunction *findWholeFunction(llvm::StringRef name);
@@ -79,12 +82,22 @@ mlir::Value extremeIndex(Node &node, nn::ReduceKind kind, mlir::Value x, int64_t
 /// element. The gradient goes to the first of equal elements. Null after an error.
 mlir::Value firstExtreme(Node &node, nn::ReduceKind kind, mlir::Value x, int64_t axis);
 
+/// A grid of places: index k of a tuple has `sizes` values from `first` on, `steps` apart.
+struct TupleGrid {
+  /// The dimension of the tuples' shape along which an index runs; -1 if it has one value.
+  Sizes along;
+  Sizes first, steps, sizes;
+};
+/// Returns the grid that constant index tuples [.., K] are, if at most one dimension of their shape
+/// runs along each index; nothing if they are none, or if there are no tuples.
+std::optional<TupleGrid> gridOf(mlir::DenseElementsAttr tuples);
+
 /// The lines of a tensor along an axis, as gather and scatter of elements take them.
 struct Lines {
   /// The slice of the tensor with as many lines as there are indices.
-  llvm::SmallVector<int64_t> starts, limits, strides;
+  Sizes starts, limits, strides;
   /// The permutation that moves the axis to the end, and the one that moves it back.
-  llvm::SmallVector<int64_t> perm, back;
+  Sizes perm, back;
 
   /// `indices`: the shape of the indices, of the tensor's rank.
   Lines(mlir::RankedTensorType tensor, llvm::ArrayRef<int64_t> indices, int64_t axis);
@@ -95,6 +108,9 @@ struct Lines {
 /// y[i, j, k] = from[i, ids[i, j, k], k] for axis 1: `ids` are in range, and have at most as many
 /// lines as `from`. Null after an error.
 mlir::Value gatherElements(Node &node, mlir::Value from, mlir::Value ids, int64_t axis);
+
+/// Joins values along a dimension of the first one. Returns null after an error.
+mlir::Value concatenated(Node &node, llvm::ArrayRef<mlir::Value> values, int64_t axis);
 
 /// Returns `bound`, broadcast to x, where x compares `beyond` with it (LE for a lower bound), else
 /// x. At the bound x gets no gradient, as in PyTorch's relu, clamp and hardtanh. Returns null after
@@ -142,11 +158,6 @@ mlir::LogicalResult readEpsilon(Node &node, float missing, double &epsilon);
 /// Builds a layer normalization of each row of [rows.., width]. Result 0 is the normalized rows.
 mlir::Operation *layerNorm(Node &node, mlir::Value x, mlir::Value scale, mlir::Value bias,
                            double epsilon);
-
-/// Reads axes: an attribute, or from operator set `sinceOperand` on operand 1. None are there if
-/// the node has neither. Fails after an error.
-mlir::LogicalResult readAxes(Node &node, int64_t sinceOperand,
-                             std::optional<llvm::SmallVector<int64_t>> &axes);
 
 /// Reads the attribute `axis` of an operator that works on the lines of operand 0, and returns the
 /// shape in which the lines run along that axis: before operator set 13 the default axis is 1 and

@@ -56,17 +56,6 @@ static LogicalResult readNumbers(Node &node, StringRef first, double &a, StringR
   return node.error(first + " and " + second + " must be finite");
 }
 
-/// Returns the element type that attribute `dtype` names, `missing` without it; null after an
-/// error.
-static Type resultElement(Node &node, Type missing) {
-  int64_t code = node.intAttr("dtype", 0);
-  if (code == 0)
-    return missing;
-  std::string why;
-  Type element = elementType(node.builder.getContext(), code, why);
-  return element ? element : node.error("dtype: " + why);
-}
-
 /// Whether a number is finite in a type.
 static bool isFiniteIn(double number, const llvm::fltSemantics &semantics) {
   APFloat value(number);
@@ -88,7 +77,7 @@ template <bool isNormal, bool isLike> static Value importRandom(Node &node) {
   }
   if (llvm::any_of(shape, [](int64_t size) { return size < 0; }))
     return node.error("attribute 'shape' must not be negative");
-  auto element = dyn_cast_or_null<FloatType>(resultElement(node, missing));
+  auto element = dyn_cast_or_null<FloatType>(node.typeAttr("dtype", missing));
   if (!element)
     return node.error("draws floats only");
   double a = 0, b = 1;
@@ -112,7 +101,7 @@ static Value importBernoulli(Node &node) {
   auto operand = Node::type(node.input(0));
   if (node.attribute("seed"))
     return node.error("a seed in the file is not supported: --seed of the program decides");
-  Type element = resultElement(node, operand.getElementType());
+  Type element = node.typeAttr("dtype", operand.getElementType());
   if (!element)
     return {};
   auto single = RankedTensorType::get(operand.getShape(), node.builder.getF32Type());

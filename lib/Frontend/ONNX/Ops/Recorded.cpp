@@ -14,6 +14,7 @@
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
 #include "lib/Frontend/ONNX/Record/Words.h"
+#include "mlir/IR/Matchers.h"
 #include <cmath>
 #include <limits>
 
@@ -23,42 +24,28 @@ using namespace shale::onnx;
 
 static bool hasFloats(Value value) { return isa<FloatType>(Node::type(value).getElementType()); }
 
-static bool isNumber(Node &node, Value value, double number) {
-  std::optional<double> found = node.scalarConstant(value);
-  return found && *found == number;
+using matchers::m_Any, matchers::m_Val;
+
+/// Matches a constant whose elements are all this number.
+struct IsNumber {
+  Node &node;
+  double number;
+
+  bool match(Operation *op) {
+    return op->getNumResults() == 1 && node.scalarConstant(op->getResult(0)) == number;
+  }
+};
+
+/// Whether the first operands of a node match.
+template <typename... Matchers> static bool operandsMatch(Node &node, Matchers... matchers) {
+  int operand = 0;
+  return (matchPattern(node.input(operand++), matchers) && ...);
 }
 
 /// Returns the operand of a unary op; null if the value is not the result of one.
 template <typename OpT> static Value inside(Value value) {
   auto op = value ? value.getDefiningOp<OpT>() : OpT();
   return op ? op.getInput() : Value();
-}
-
-/// Returns the summand beside a number; null if the value is no such sum.
-static Value besideSummand(Node &node, Value value, double number) {
-  auto sum = value.getDefiningOp<nn::AddOp>();
-  if (!sum)
-    return {};
-  if (isNumber(node, sum.getRhs(), number))
-    return sum.getLhs();
-  return isNumber(node, sum.getLhs(), number) ? sum.getRhs() : Value();
-}
-
-/// Returns what a difference subtracts from a number; null if the value is no such difference.
-static Value subtractedFrom(Node &node, Value value, double number) {
-  auto difference = value.getDefiningOp<nn::SubOp>();
-  return difference && isNumber(node, difference.getLhs(), number) ? difference.getRhs() : Value();
-}
-
-/// Returns the value of which this is the half; null if it is not one.
-static Value half(Node &node, Value value) {
-  auto quotient = value ? value.getDefiningOp<nn::DivOp>() : nn::DivOp();
-  return quotient && isNumber(node, quotient.getRhs(), 2) ? quotient.getLhs() : Value();
-}
-
-static Value choose(Node &node, Value condition, Value yes, Value no) {
-  return condition && yes && no ? node.create<nn::SelectOp>(yes.getType(), condition, yes, no)
-                                : Value();
 }
 
 /// log(1 + exp(-|x|)), which does not overflow.
@@ -91,34 +78,36 @@ static Value logAddExp(Node &node, Value a, Value b, double scale = 1) {
 //===----------------------------------------------------------------------===//
 
 static Value readExpm1(Node &node) {
-  Value x = inside<nn::ExpOp>(node.input(0));
-  return x && isNumber(node, node.input(1), 1) ? node.expm1(x) : Value();
+  Value x;
+  return operandsMatch(node, m_Op<nn::ExpOp>(m_Any(&x)), IsNumber{node, 1}) ? node.expm1(x)
+                                                                            : Value();
 }
 
-static Value readLog1p(Node &node) { return node.log1p(besideSummand(node, node.input(0), 1)); }
+static Value readLog1p(Node &node) {
+  IsNumber one{node, 1};
+  Value x;
+  return operandsMatch(node, m_Op<nn::AddOp>(m_Any(&x), one)) ||
+                 operandsMatch(node, m_Op<nn::AddOp>(one, m_Any(&x)))
+             ? node.log1p(x)
+             : Value();
+}
 
 static Value readErfc(Node &node) {
-  Value x = inside<nn::ErfOp>(node.input(1));
-  return x && isNumber(node, node.input(0), 1) ? node.unary<nn::ErfcOp>(x) : Value();
+  Value x;
+  return operandsMatch(node, IsNumber{node, 1}, m_Op<nn::ErfOp>(m_Any(&x)))
+             ? node.unary<nn::ErfcOp>(x)
+             : Value();
 }
 
 /// exp(x^2) (1 - erf(x))
 static Value readErfcx(Node &node) {
-  Value square = inside<nn::ExpOp>(node.input(0)), other = node.input(1);
-  auto product = square ? square.getDefiningOp<nn::MulOp>() : nn::MulOp();
-  Value x = product && product.getLhs() == product.getRhs() ? product.getLhs() : Value();
-  bool fits = x && (inside<nn::ErfcOp>(other) == x ||
-                    inside<nn::ErfOp>(subtractedFrom(node, other, 1)) == x);
+  Value x, y;
+  if (!operandsMatch(node, m_Op<nn::ExpOp>(m_Op<nn::MulOp>(m_Any(&x), m_Any(&y)))) || x != y)
+    return {};
+  auto erf = m_Op<nn::ErfOp>(m_Val(x));
+  bool fits = matchPattern(node.input(1), m_Op<nn::ErfcOp>(m_Val(x))) ||
+              matchPattern(node.input(1), m_Op<nn::SubOp>(IsNumber{node, 1}, erf));
   return fits ? node.unary<nn::ErfcxOp>(x) : Value();
-}
-
-/// Returns u of log(erfcx(-u) / 2) - u^2; null if the value is another one.
-static Value besideScaled(Node &node, Value value) {
-  auto difference = value.getDefiningOp<nn::SubOp>();
-  auto square = difference ? difference.getRhs().getDefiningOp<nn::MulOp>() : nn::MulOp();
-  Value scaled = difference ? half(node, inside<nn::LogOp>(difference.getLhs())) : Value();
-  Value u = inside<nn::NegOp>(inside<nn::ErfcxOp>(scaled));
-  return u && square && square.getLhs() == u && square.getRhs() == u ? u : Value();
 }
 
 /// The logarithm of the normal distribution, log_ndtr(x). Each branch gets operands of its own: at
@@ -126,72 +115,73 @@ static Value besideScaled(Node &node, Value value) {
 /// u = x / sqrt(2) the nodes are
 ///   x < 1 ? log(erfcx(-u) / 2) - u^2 : log1p(-erfc(u) / 2)
 static Value readLogNdtr(Node &node) {
-  auto isLow = node.input(0).getDefiningOp<nn::CompareOp>();
-  Value low = node.input(1), high = node.input(2), u = besideScaled(node, low);
-  if (!u || !isLow || isLow.getPredicate() != nn::Predicate::LT ||
-      !isNumber(node, isLow.getRhs(), 1) ||
-      inside<nn::ErfcOp>(inside<nn::NegOp>(half(node, inside<nn::Log1pOp>(high)))) != u)
+  IsNumber isTwo{node, 2};
+  Value u, left, right;
+  auto ofMinus = m_Op<nn::ErfcxOp>(m_Op<nn::NegOp>(m_Any(&u)));
+  if (!operandsMatch(node, m_Op<nn::CompareOp>(m_Any(), IsNumber{node, 1}),
+                     m_Op<nn::SubOp>(m_Op<nn::LogOp>(m_Op<nn::DivOp>(ofMinus, isTwo)),
+                                     m_Op<nn::MulOp>(m_Any(&left), m_Any(&right)))) ||
+      left != u || right != u)
     return {};
-  auto type = Node::type(u);
-  Value zero = node.constant(type, 0), two = node.constant(type, 2);
-  Value ofLow = choose(node, isLow, u, zero), ofHigh = choose(node, isLow, zero, u);
-  Value scaled = node.unary<nn::ErfcxOp>(node.unary<nn::NegOp>(ofLow));
-  low =
-      node.sub(node.unary<nn::LogOp>(node.binary<nn::DivOp>(scaled, two)), node.mul(ofLow, ofLow));
-  Value upper = node.unary<nn::NegOp>(node.unary<nn::ErfcOp>(ofHigh));
-  high = node.unary<nn::Log1pOp>(node.binary<nn::DivOp>(upper, two));
-  return choose(node, isLow, low, high);
+  auto isLow = node.input(0).getDefiningOp<nn::CompareOp>();
+  auto minusErfc = m_Op<nn::NegOp>(m_Op<nn::ErfcOp>(m_Val(u)));
+  if (isLow.getPredicate() != nn::Predicate::LT ||
+      !matchPattern(node.input(2), m_Op<nn::Log1pOp>(m_Op<nn::DivOp>(minusErfc, isTwo))))
+    return {};
+  Value zero = node.like(u, 0), two = node.like(u, 2);
+  Value ofLow = node.select(isLow, u, zero), ofHigh = node.select(isLow, zero, u);
+  Value scaled = node.unary<nn::ErfcxOp>(node.neg(ofLow));
+  Value low = node.sub(node.log(node.div(scaled, two)), node.mul(ofLow, ofLow));
+  Value upper = node.neg(node.unary<nn::ErfcOp>(ofHigh));
+  return node.select(isLow, low, node.log1p(node.div(upper, two)));
 }
 
 static Value readLogSigmoid(Node &node) {
   return logSigmoid(node, inside<nn::SigmoidOp>(node.input(0)));
 }
 
+/// Returns what operand 0, a difference, subtracts from 1; null if it is no such difference.
+static Value subtractedFromOne(Node &node) {
+  Value x;
+  return operandsMatch(node, m_Op<nn::SubOp>(IsNumber{node, 1}, m_Any(&x))) ? x : Value();
+}
+
 /// log(1 - sigmoid(x)), as the exporter of TorchScript writes a binary cross-entropy of logits.
 static Value readLogOneMinusSigmoid(Node &node) {
-  return logSigmoid(node, node.neg(inside<nn::SigmoidOp>(subtractedFrom(node, node.input(0), 1))));
+  return logSigmoid(node, node.neg(inside<nn::SigmoidOp>(subtractedFromOne(node))));
 }
 
-static Value readLogOneMinus(Node &node) {
-  return node.log1p(node.neg(subtractedFrom(node, node.input(0), 1)));
-}
+static Value readLogOneMinus(Node &node) { return node.log1p(node.neg(subtractedFromOne(node))); }
 
 static Value readLogAddExp(Node &node) {
-  auto sum = node.input(0).getDefiningOp<nn::AddOp>();
-  Value a = sum ? inside<nn::ExpOp>(sum.getLhs()) : Value();
-  Value b = sum ? inside<nn::ExpOp>(sum.getRhs()) : Value();
-  return a && b ? logAddExp(node, a, b) : Value();
+  Value a, b;
+  auto sum = m_Op<nn::AddOp>(m_Op<nn::ExpOp>(m_Any(&a)), m_Op<nn::ExpOp>(m_Any(&b)));
+  return operandsMatch(node, sum) ? logAddExp(node, a, b) : Value();
 }
 
 /// log(2^a + 2^b) / log(2)
 static Value readLogAddExp2(Node &node) {
-  Value sums = inside<nn::LogOp>(node.input(0)), powers[2];
-  auto sum = sums ? sums.getDefiningOp<nn::AddOp>() : nn::AddOp();
-  for (int i = 0; i < 2; ++i) {
-    auto power = sum ? sum->getOperand(i).getDefiningOp<nn::PowOp>() : nn::PowOp();
-    if (!power || !isNumber(node, power.getLhs(), 2))
-      return {};
-    powers[i] = power.getRhs();
-  }
-  return logAddExp(node, powers[0], powers[1], std::log(2.0));
+  IsNumber two{node, 2};
+  Value a, b;
+  auto sum = m_Op<nn::AddOp>(m_Op<nn::PowOp>(two, m_Any(&a)), m_Op<nn::PowOp>(two, m_Any(&b)));
+  return operandsMatch(node, m_Op<nn::LogOp>(sum)) ? logAddExp(node, a, b, std::log(2.0)) : Value();
 }
 
 /// Sums of exponentials that end at each element. Each pass adds those that end `step` elements
 /// before; all are relative to their own largest element.
 static Value readLogCumSumExp(Node &node) {
-  auto sums = inside<nn::LogOp>(node.input(0));
-  auto scan = sums ? sums.getDefiningOp<nn::CumsumOp>() : nn::CumsumOp();
-  auto shifted = scan ? inside<nn::ExpOp>(scan.getInput()) : Value();
-  auto difference = shifted ? shifted.getDefiningOp<nn::SubOp>() : nn::SubOp();
-  if (!difference || scan.getExclusive() || scan.getReverse())
+  Value y;
+  auto shifted = m_Op<nn::SubOp>(m_Any(&y), m_Any());
+  if (!operandsMatch(node, m_Op<nn::LogOp>(m_Op<nn::CumsumOp>(m_Op<nn::ExpOp>(shifted)))))
     return {};
-  Value y = difference.getLhs();
+  auto scan = inside<nn::LogOp>(node.input(0)).getDefiningOp<nn::CumsumOp>();
+  if (scan.getExclusive() || scan.getReverse())
+    return {};
   auto type = Node::type(y);
   int64_t dim = scan.getDim(), size = type.getDimSize(dim);
   for (int64_t step = 1; y && step < size; step *= 2) {
-    SmallVector<int64_t> head(type.getShape());
-    head[dim] = step;
-    Value none = node.constant(type.clone(head), -std::numeric_limits<double>::infinity());
+    Value none = node.constant(type.clone(withSize(type.getShape(), dim, step)),
+                               -std::numeric_limits<double>::infinity());
     y = logAddExp(node, y, node.joined({none, node.part(y, dim, 0, size - step)}, dim));
   }
   return y;
@@ -230,10 +220,10 @@ static Value readXLogY(Node &node) {
 
 /// sin(pi x) / (pi x), with the value 1 and the derivative 0 at 0, and where 1 / x may overflow.
 static Value readSinc(Node &node) {
-  auto isZero = node.input(0).getDefiningOp<nn::CompareOp>();
-  auto quotient = node.input(2).getDefiningOp<nn::DivOp>();
-  Value x = quotient ? quotient.getRhs() : Value();
-  if (!isZero || !x || inside<nn::SinOp>(quotient.getLhs()) != x)
+  Value x, divisor;
+  auto quotient = m_Op<nn::DivOp>(m_Op<nn::SinOp>(m_Any(&x)), m_Any(&divisor));
+  if (!node.input(0).getDefiningOp<nn::CompareOp>() || !matchPattern(node.input(2), quotient) ||
+      x != divisor)
     return {};
   Value isTiny = node.binary(node.abs(x), 1e-30, nn::Predicate::LE);
   Value other = node.select(isTiny, 1, x);
@@ -269,10 +259,9 @@ static Value readLogitBound(Node &node) {
 /// The remainder with the sign of the divisor: x - floor(x / y) y loses its digits where the
 /// quotient is large.
 static Value readRemainder(Node &node) {
-  auto product = node.input(1).getDefiningOp<nn::MulOp>();
-  return product && inside<nn::FloorOp>(product.getLhs())
-             ? floorRemainder(node, node.input(0), product.getRhs())
-             : Value();
+  Value y;
+  auto product = m_Op<nn::MulOp>(m_Op<nn::FloorOp>(m_Any()), m_Any(&y));
+  return matchPattern(node.input(1), product) ? floorRemainder(node, node.input(0), y) : Value();
 }
 
 /// floor(x / y) of the exact quotient, as PyTorch has it: 1 / 0.1 is below 10.

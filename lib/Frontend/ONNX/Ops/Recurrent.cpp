@@ -34,8 +34,6 @@ struct Layer {
 } // namespace
 
 LogicalResult Layer::read() {
-  if (failed(node.require(floats(1))))
-    return failure();
   auto type = Node::type(node.input(0));
   std::string direction = node.choiceAttr("direction", {"forward", "reverse", "bidirectional"});
   directions = direction == "bidirectional" ? 2 : 1;
@@ -48,10 +46,11 @@ LogicalResult Layer::read() {
     if (node.attribute(name))
       return node.error("attribute {} is not supported", name);
   if (const AttributeProto *given = node.attribute("activations")) {
-    std::vector<std::string> wanted = gates == 1 ? std::vector<std::string>{"Tanh"}
-                                      : gates == 3
-                                          ? std::vector<std::string>{"Sigmoid", "Tanh"}
-                                          : std::vector<std::string>{"Sigmoid", "Tanh", "Tanh"};
+    SmallVector<StringRef> wanted{"Sigmoid", "Tanh", "Tanh"}; // of a gate, a candidate, a cell
+    if (gates == 1)
+      wanted.erase(wanted.begin());
+    if (gates != 4)
+      wanted.pop_back();
     relu = gates == 1 && given->strings_size() > 0 &&
            llvm::all_of(given->strings(), [](StringRef name) { return name == "Relu"; });
     for (int i = 0; i < given->strings_size() && !relu; ++i)
@@ -204,7 +203,7 @@ template <int64_t gates> static LogicalResult importRecurrent(Node &node) {
 }
 
 void onnx::registerRecurrentOps(HandlerRegistry &r) {
-  r.add("", "RNN", 7, importRecurrent<1>, needs(3));
-  r.add("", "GRU", 7, importRecurrent<3>, needs(3));
-  r.add("", "LSTM", 7, importRecurrent<4>, needs(3));
+  r.add("", "RNN", 7, importRecurrent<1>, needs(3) | floats(1));
+  r.add("", "GRU", 7, importRecurrent<3>, needs(3) | floats(1));
+  r.add("", "LSTM", 7, importRecurrent<4>, needs(3) | floats(1));
 }

@@ -8,29 +8,35 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::onnx;
 
-/// The reduced dimensions: an attribute, or an operand (ReduceSum from opset 13
-/// on, the others from 18 on).
-static LogicalResult readDims(Node &node, int64_t sinceOperand, SmallVectorImpl<int64_t> &dims,
-                              bool &nothing) {
-  int64_t rank = Node::type(node.input(0)).getRank();
-  std::optional<SmallVector<int64_t>> axes;
-  if (failed(readAxes(node, sinceOperand, axes)))
-    return failure();
-  bool empty = !axes || axes->empty();
-  nothing = node.flagAttr("noop_with_empty_axes", false) && empty;
-  dims = empty ? llvm::to_vector(llvm::seq<int64_t>(0, rank)) : *axes;
-  return node.normalizeAll(dims, rank);
+/// Reduces numbers; with `keep` the dimensions stay, with one element.
+using Reduction = Value (*)(Node &, Value, ArrayRef<int64_t>, bool keep);
+
+template <nn::ReduceKind kind>
+static Value reduceAll(Node &node, Value x, ArrayRef<int64_t> dims, bool keep) {
+  return node.reduce(kind, x, dims, keep);
 }
 
-enum class Reduction { Sum, Mean, Max, Min, Prod, L1, L2, SumSquare, LogSum, LogSumExp };
+static Value mean(Node &node, Value x, ArrayRef<int64_t> dims, bool keep) {
+  double count = 1;
+  for (int64_t dim : dims)
+    count *= Node::type(x).getDimSize(dim);
+  return node.div(node.sum(x, dims, keep), count);
+}
 
-/// Whether a reduction hands its gradient to one element of each line. The gradient of amax() goes
-/// to all largest elements in equal parts, that of max(dim) to the one whose index it returns.
-static bool picksOne(Node &node, Reduction kind, Value x, int64_t dim) {
-  std::string traced = node.tracedAs();
-  return (kind == Reduction::Max || kind == Reduction::Min) &&
-         (traced == words::kMaxDim || traced == words::kMinDim) &&
-         Node::type(x).getDimSize(dim) > 0;
+static Value sumOfSizes(Node &node, Value x, ArrayRef<int64_t> dims, bool keep) {
+  return node.sum(node.abs(x), dims, keep);
+}
+
+static Value sumOfSquares(Node &node, Value x, ArrayRef<int64_t> dims, bool keep) {
+  return node.sum(node.mul(x, x), dims, keep);
+}
+
+static Value length(Node &node, Value x, ArrayRef<int64_t> dims, bool keep) {
+  return rootOrZero(node, sumOfSquares(node, x, dims, keep));
+}
+
+static Value logSum(Node &node, Value x, ArrayRef<int64_t> dims, bool keep) {
+  return node.log(node.sum(x, dims, keep));
 }
 
 /// The logarithm of the sum of exponentials, without overflow. What is subtracted from x is 0 where
@@ -46,66 +52,50 @@ static Value logSumExp(Node &node, Value x, ArrayRef<int64_t> dims, bool keep) {
   return keep ? result : node.sum(result, dims, false);
 }
 
-/// Reduces numbers.
-static Value reduced(Node &node, Reduction kind, Value x, ArrayRef<int64_t> dims, bool keep) {
-  switch (kind) {
-  case Reduction::Sum:
-    return node.sum(x, dims, keep);
-  case Reduction::Max:
-    return node.reduce(nn::ReduceKind::Max, x, dims, keep);
-  case Reduction::Min:
-    return node.reduce(nn::ReduceKind::Min, x, dims, keep);
-  case Reduction::Prod:
-    return node.reduce(nn::ReduceKind::Prod, x, dims, keep);
-  case Reduction::Mean: {
-    double count = 1;
-    for (int64_t dim : dims)
-      count *= Node::type(x).getDimSize(dim);
-    return node.div(node.sum(x, dims, keep), count);
-  }
-  case Reduction::L1:
-    return node.sum(node.abs(x), dims, keep);
-  case Reduction::L2:
-    return rootOrZero(node, node.sum(node.mul(x, x), dims, keep));
-  case Reduction::SumSquare:
-    return node.sum(node.mul(x, x), dims, keep);
-  case Reduction::LogSum:
-    return node.log(node.sum(x, dims, keep));
-  case Reduction::LogSumExp:
-    return logSumExp(node, x, dims, keep);
-  }
-}
-
-template <Reduction kind> static Value importReduce(Node &node) {
-  SmallVector<int64_t> dims;
-  bool nothing = false, keep = node.flagAttr("keepdims", true);
-  if (failed(readDims(node, kind == Reduction::Sum ? 13 : 18, dims, nothing)))
-    return {};
-  Value x = node.input(0);
-  if (nothing)
-    return x;
-  if (Node::type(x).getElementType().isInteger(1)) { // a maximum is an or, a minimum an and
-    if (kind != Reduction::Max && kind != Reduction::Min)
-      return node.error("cannot reduce bools");
+/// The largest or smallest elements. The gradient of amax() goes to all largest elements in equal
+/// parts, that of max(dim) to the one whose index it returns. Of truth values a maximum is an or, a
+/// minimum an and.
+template <nn::ReduceKind kind>
+static Value extreme(Node &node, Value x, ArrayRef<int64_t> dims, bool keep) {
+  if (Node::type(x).getElementType().isInteger(1)) {
     x = node.cast(x, node.builder.getI32Type());
-    return node.binary(reduced(node, kind, x, dims, keep), 0, nn::Predicate::NE);
+    return node.binary(node.reduce(kind, x, dims, keep), 0, nn::Predicate::NE);
   }
-  if (dims.size() != 1 || !picksOne(node, kind, x, dims[0]))
-    return reduced(node, kind, x, dims, keep);
-  Value picked = firstExtreme(
-      node, kind == Reduction::Max ? nn::ReduceKind::Max : nn::ReduceKind::Min, x, dims[0]);
+  std::string traced = node.tracedAs();
+  bool picksOne = (traced == words::kMaxDim || traced == words::kMinDim) && dims.size() == 1 &&
+                  Node::type(x).getDimSize(dims[0]) > 0;
+  if (!picksOne)
+    return node.reduce(kind, x, dims, keep);
+  Value picked = firstExtreme(node, kind, x, dims[0]);
   return keep ? picked : node.sum(picked, dims, false);
 }
 
+template <Reduction reduce, bool takesTruth = false> static Value importReduce(Node &node) {
+  Value x = node.input(0);
+  int64_t rank = Node::type(x).getRank();
+  Sizes dims = node.list().value_or(Sizes());
+  bool keep = node.flagAttr("keepdims", true), none = node.flagAttr("noop_with_empty_axes", false);
+  if (dims.empty() && none)
+    return x;
+  if (dims.empty())
+    dims = allDims(rank);
+  if (failed(node.normalizeAll(dims, rank)))
+    return {};
+  if (!takesTruth && Node::type(x).getElementType().isInteger(1))
+    return node.error("cannot reduce bools");
+  return reduce(node, x, dims, keep);
+}
+
 void onnx::registerReduceOps(HandlerRegistry &r) {
-  r.add("", "ReduceSum", 1, importReduce<Reduction::Sum>, needs(1));
-  r.add("", "ReduceMean", 1, importReduce<Reduction::Mean>, needs(1));
-  r.add("", "ReduceMax", 1, importReduce<Reduction::Max>, needs(1));
-  r.add("", "ReduceMin", 1, importReduce<Reduction::Min>, needs(1));
-  r.add("", "ReduceProd", 1, importReduce<Reduction::Prod>, needs(1));
-  r.add("", "ReduceL1", 1, importReduce<Reduction::L1>, needs(1));
-  r.add("", "ReduceL2", 1, importReduce<Reduction::L2>, needs(1));
-  r.add("", "ReduceSumSquare", 1, importReduce<Reduction::SumSquare>, needs(1));
-  r.add("", "ReduceLogSum", 1, importReduce<Reduction::LogSum>, needs(1));
-  r.add("", "ReduceLogSumExp", 1, importReduce<Reduction::LogSumExp>, needs(1));
+  constexpr Needs sum = needs(1) | movedList("axes", 13), other = needs(1) | movedList("axes", 18);
+  r.add("", "ReduceSum", 1, importReduce<reduceAll<nn::ReduceKind::Sum>>, sum);
+  r.add("", "ReduceMean", 1, importReduce<mean>, other);
+  r.add("", "ReduceMax", 1, importReduce<extreme<nn::ReduceKind::Max>, true>, other);
+  r.add("", "ReduceMin", 1, importReduce<extreme<nn::ReduceKind::Min>, true>, other);
+  r.add("", "ReduceProd", 1, importReduce<reduceAll<nn::ReduceKind::Prod>>, other);
+  r.add("", "ReduceL1", 1, importReduce<sumOfSizes>, other);
+  r.add("", "ReduceL2", 1, importReduce<length>, other);
+  r.add("", "ReduceSumSquare", 1, importReduce<sumOfSquares>, other);
+  r.add("", "ReduceLogSum", 1, importReduce<logSum>, other);
+  r.add("", "ReduceLogSumExp", 1, importReduce<logSumExp>, other);
 }

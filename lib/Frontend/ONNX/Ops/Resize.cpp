@@ -131,15 +131,13 @@ static LogicalResult readScales(Node &node, SmallVectorImpl<double> &scales) {
 /// Reads which axes are resized, and how.
 static LogicalResult readResized(Node &node, SmallVectorImpl<Axis> &list) {
   auto type = Node::type(node.input(0));
-  SmallVector<int64_t> dims = llvm::to_vector(llvm::seq<int64_t>(0, type.getRank())), sizes;
-  if (std::optional<SmallVector<int64_t>> given = node.intsAttr("axes")) {
-    dims = *given;
-    llvm::SmallDenseSet<int64_t> seen;
-    for (int64_t &dim : dims)
-      if (failed(node.normalize(dim, type.getRank())))
-        return failure();
-      else if (!seen.insert(dim).second)
-        return node.error("an axis is given twice");
+  Sizes sizes, dims = allDims(type.getRank());
+  if (std::optional<Sizes> given = node.intsAttr("axes")) {
+    Sizes sorted = dims = *given;
+    if (failed(node.normalizeAll(sorted, type.getRank())))
+      return failure();
+    for (int64_t &dim : dims) // in the order of scales and sizes
+      dim += dim < 0 ? type.getRank() : 0;
   }
   SmallVector<double> scales;
   if (failed(readScales(node, scales)) || (node.input(3) && failed(node.constantInts(3, sizes))))
@@ -167,9 +165,7 @@ static LogicalResult readResized(Node &node, SmallVectorImpl<Axis> &list) {
 static Value interpolate(Node &node, Value x, const Method &method, const Axis &axis) {
   auto type = Node::type(x);
   int64_t rank = type.getRank(), rest = type.getNumElements() / axis.size;
-  SmallVector<int64_t> perm = llvm::to_vector(llvm::seq<int64_t>(0, rank));
-  std::swap(perm[axis.dim], perm[rank - 1]);
-  SmallVector<int64_t> shape;
+  Sizes perm = dimAndLast(rank, axis.dim), shape;
   for (int64_t dim : perm)
     shape.push_back(type.getDimSize(dim));
   shape.back() = axis.result;

@@ -49,20 +49,27 @@ static LogicalResult readKeyMask(Node &node, Value mask, Attend &form) {
   return form.seen ? success() : failure();
 }
 
-/// Sets the scale, which is 1 / sqrt(D) if the attribute is absent or 0.
-static void readScale(Node &node, Attend &form) {
+/// Reads the scale, which is 1 / sqrt(D) if the attribute is absent or 0, and builds the attention
+/// of heads. A causal one ends at the last key.
+static Value finished(Node &node, Attend form, Value mask = {}) {
+  if (!form.query || !form.key || !form.value)
+    return {};
+  auto query = Node::type(form.query);
   form.scale = node.floatAttr("scale", 0);
   if (form.scale == 0)
-    form.scale = 1 / std::sqrt(double(Node::type(form.query).getShape().back()));
+    form.scale = 1 / std::sqrt(double(query.getDimSize(3)));
+  if (form.causal)
+    form.offset = Node::type(form.key).getDimSize(2) - query.getDimSize(2);
+  return failed(readKeyMask(node, mask, form)) ? Value() : joinHeads(node, attend(node, form));
 }
 
-static Value finishAttention(Node &node, const Attend &form) {
-  return joinHeads(node, attend(node, form));
-}
-
-/// Returns columns [from, to) of the last dimension; null for null.
-static Value columns(Node &node, Value value, int64_t from, int64_t to) {
-  return value ? node.part(value, Node::type(value).getRank() - 1, from, to) : Value();
+/// Returns the first `q`, the next `k` and the other columns of the last dimension; null for null.
+static std::array<Value, 3> columns(Node &node, Value value, int64_t q, int64_t k) {
+  if (!value)
+    return {};
+  int64_t dim = Node::type(value).getRank() - 1, end = Node::type(value).getDimSize(dim);
+  return {node.part(value, dim, 0, q), node.part(value, dim, q, q + k),
+          node.part(value, dim, q + k, end)};
 }
 
 /// Attention: the products with a packed weight [I, Q + K + V], then attention of the heads.
@@ -95,26 +102,19 @@ static Value importPackedAttention(Node &node) {
       return node.error("the bias is {} for {} results", bias, width);
     all = node.add(all, bias);
   }
+  auto [query, key, value] = columns(node, all, sizes[0], sizes[1]);
   Attend form;
-  int64_t first = sizes[0], second = sizes[0] + sizes[1];
-  form.query = splitHeads(node, columns(node, all, 0, first), heads);
-  form.key = splitHeads(node, columns(node, all, first, second), heads);
-  form.value = splitHeads(node, columns(node, all, second, width), heads);
-  if (!form.query || !form.key || !form.value)
-    return {};
-  readScale(node, form);
+  form.query = splitHeads(node, query, heads);
+  form.key = splitHeads(node, key, heads);
+  form.value = splitHeads(node, value, heads);
   form.causal = node.flagAttr("unidirectional", false);
   form.added = node.input(5);
-  if (failed(readKeyMask(node, node.input(3), form)))
-    return {};
-  return finishAttention(node, form);
+  return finished(node, form, node.input(3));
 }
 
 /// Returns part `number` of [B, T, H, parts, D] as [B, H, T, D].
 static Value packedPart(Node &node, Value value, int64_t number) {
-  SmallVector<int64_t> shape(Node::type(value).getShape());
-  shape.erase(shape.begin() + 3);
-  return node.transpose(node.reshape(node.part(value, 3, number, number + 1), shape), {0, 2, 1, 3});
+  return node.transpose(node.squeeze(node.part(value, 3, number, number + 1), 3), {0, 2, 1, 3});
 }
 
 /// Splits a value with its bias into heads; a value that is split already has no bias.
@@ -149,30 +149,20 @@ static Value importMultiHead(Node &node) {
     for (Value operand : {key, value})
       if (int64_t rank = Node::type(operand).getRank(); rank != 3 && rank != 4)
         return node.error("keys and values must have 3 or 4 dimensions, not {}", rank);
-    int64_t q = Node::type(query).getShape().back(), total = 0;
     if (bias && (Node::type(key).getRank() != 3 || Node::type(value).getRank() != 3))
       return node.error("a bias of keys that are split into heads is not supported");
-    int64_t k = Node::type(key).getShape().back(), v = Node::type(value).getShape().back();
-    if (bias) {
-      total = Node::type(bias).getNumElements();
-      if (Node::type(bias).getRank() != 1 || total != q + k + v)
-        return node.error("the bias is {} for {} features", bias, q + k + v);
-    }
-    auto part = [&](int64_t from, int64_t to) { return columns(node, bias, from, to); };
-    form.query = headsOf(node, query, part(0, q), heads);
-    form.key = headsOf(node, key, part(q, q + k), heads);
-    form.value = headsOf(node, value, part(q + k, total), heads);
+    int64_t q = Node::type(query).getShape().back(), k = Node::type(key).getShape().back(),
+            v = Node::type(value).getShape().back();
+    if (bias && Node::type(bias).getShape() != ArrayRef<int64_t>{q + k + v})
+      return node.error("the bias is {} for {} features", bias, q + k + v);
+    auto [ofQuery, ofKey, ofValue] = columns(node, bias, q, k);
+    form.query = headsOf(node, query, ofQuery, heads);
+    form.key = headsOf(node, key, ofKey, heads);
+    form.value = headsOf(node, value, ofValue, heads);
   }
-  if (!form.query || !form.key || !form.value)
-    return {};
-  readScale(node, form);
   form.causal = node.flagAttr("unidirectional", false);
-  form.offset =
-      form.causal ? Node::type(form.key).getDimSize(2) - Node::type(form.query).getDimSize(2) : 0;
   form.added = node.input(5);
-  if (failed(readKeyMask(node, node.input(4), form)))
-    return {};
-  return finishAttention(node, form);
+  return finished(node, form, node.input(4));
 }
 
 /// Rotates queries and keys by tables of cosines and sines.
@@ -217,10 +207,8 @@ static Value importGroupQuery(Node &node) {
     int64_t width = Node::type(query).getDimSize(2), all = heads + 2 * groups;
     if (width % all != 0)
       return node.error("cannot split {} into {} heads", query, all);
-    int64_t first = width / all * heads, second = first + width / all * groups;
-    key = columns(node, query, first, second);
-    value = columns(node, query, second, width);
-    query = columns(node, query, 0, first);
+    std::array<Value, 3> parts = columns(node, query, width / all * heads, width / all * groups);
+    query = parts[0], key = parts[1], value = parts[2];
   }
   Attend form;
   form.query = splitHeads(node, query, heads);
@@ -233,7 +221,6 @@ static Value importGroupQuery(Node &node) {
                       Node::type(form.query).getDimSize(2), Node::type(form.key).getDimSize(2));
   if (node.flagAttr("do_rotary", false) && failed(rotateBoth(node, form)))
     return {};
-  readScale(node, form);
   form.causal = true;
   int64_t window = node.intAttr("local_window_size", -1);
   if (window == 0)
@@ -242,7 +229,7 @@ static Value importGroupQuery(Node &node) {
     form.before = window - 1; // its own key counts
   form.softcap = node.floatAttr("softcap", 0);
   form.added = node.input(10);
-  return finishAttention(node, form);
+  return finished(node, form);
 }
 
 void onnx::registerRuntimeAttentionOps(HandlerRegistry &r) {

@@ -82,24 +82,17 @@ Value Scatter::withoutOverwritten() {
 /// sets `first` to the box's first place.
 bool Scatter::isBox(SmallVectorImpl<int64_t> &first) {
   DenseElementsAttr attr = node.building.constantOf(indices);
-  ArrayRef<int64_t> shape = Node::type(indices).getShape();
-  int64_t length = tuple();
-  if (how != Combine::Replace || batch != 0 || int64_t(shape.size()) != length + 1 || !attr ||
-      attr.getNumElements() == 0)
+  if (how != Combine::Replace || batch != 0 || Node::type(indices).getRank() != tuple() + 1 ||
+      !attr)
     return false;
-  auto values = attr.getValues<APInt>();
-  for (int64_t k = 0; k < length; ++k)
-    first.push_back(values[k].getSExtValue());
-  int64_t i = 0, inner = attr.getNumElements() / length;
-  SmallVector<int64_t> strides;
-  for (int64_t size : shape.drop_back())
-    strides.push_back(inner /= size);
-  for (const APInt &value : values) {
-    int64_t k = i % length, place = i / length / strides[k] % shape[k];
-    if (value.isNegative() || value.getSExtValue() != first[k] + place)
+  std::optional<TupleGrid> grid = gridOf(attr);
+  if (!grid)
+    return false;
+  for (int64_t k = 0; k < tuple(); ++k)
+    if (grid->first[k] < 0 || grid->steps[k] != 1 ||
+        grid->along[k] != (Node::type(indices).getDimSize(k) == 1 ? -1 : k))
       return false;
-    ++i;
-  }
+  first.assign(grid->first.begin(), grid->first.end());
   return true;
 }
 
@@ -218,9 +211,9 @@ static Value importScatterNd(Node &node) {
 static Value importScatterElements(Node &node) {
   Value whole = node.input(0), updates = node.input(2);
   auto type = Node::type(whole), at = Node::type(node.input(1));
-  int64_t rank = type.getRank(), axis = node.intAttr("axis", 0);
+  int64_t rank = type.getRank(), axis = node.axis();
   Combine how = readCombine(node);
-  if (failed(node.normalize(axis, rank)) || node.hasFailed())
+  if (node.hasFailed())
     return {};
   if (!areIndices(node.input(1)) || !fitLines(at, type, axis) ||
       Node::type(updates).getShape() != at.getShape())
@@ -246,6 +239,6 @@ static Value importScatterElements(Node &node) {
 
 void onnx::registerScatterOps(HandlerRegistry &r) {
   r.add("", "ScatterND", 11, importScatterNd, needs(3));
-  r.add("", "ScatterElements", 11, importScatterElements, needs(3));
-  r.add("", "Scatter", 9, importScatterElements, needs(3));
+  r.add("", "ScatterElements", 11, importScatterElements, needs(3) | defaultAxis(0));
+  r.add("", "Scatter", 9, importScatterElements, needs(3) | defaultAxis(0));
 }

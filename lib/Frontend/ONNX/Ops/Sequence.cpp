@@ -1,5 +1,4 @@
 //===- Sequence.cpp - Sequences of tensors, which exist only at import ----===//
-#include "dialects/nn/Ops/Data.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 
 using namespace mlir;
@@ -7,16 +6,10 @@ using namespace shale;
 using namespace shale::onnx;
 
 static LogicalResult importSplitToSequence(Node &node) {
-  auto type = Node::type(node.input(0));
-  int64_t axis = node.intAttr("axis", 0);
-  if (failed(node.normalize(axis, type.getRank())))
-    return failure();
-  int64_t size = type.getDimSize(axis), chunk = 1;
+  int64_t axis = node.axis(), size = Node::type(node.input(0)).getDimSize(axis), chunk = 1;
   bool keep = node.has(1) || node.flagAttr("keepdims", true), equal = !node.has(1);
-  SmallVector<int64_t> parts;
+  Sizes parts = node.ints(1);
   if (node.has(1)) {
-    if (failed(node.constantInts(1, parts)))
-      return failure();
     equal = Node::type(node.input(1)).getRank() == 0; // one size for all, the last may be smaller
     chunk = equal ? parts.front() : 1;
   }
@@ -30,10 +23,8 @@ static LogicalResult importSplitToSequence(Node &node) {
   SmallVector<Value> items;
   if (failed(node.cut(node.input(0), axis, parts, items)))
     return failure();
-  SmallVector<int64_t> shape(type.getShape());
-  shape.erase(shape.begin() + axis);
   for (Value &item : items)
-    item = keep ? item : node.reshape(item, shape);
+    item = keep ? item : node.squeeze(item, axis);
   node.setSequence(0, std::move(items));
   return success();
 }
@@ -48,13 +39,13 @@ static LogicalResult importSequenceConstruct(Node &node) {
 /// Reads a position in a sequence of `size` items, of which there are `places`.
 static LogicalResult readPosition(Node &node, int operand, int64_t size, int64_t places,
                                   int64_t &position) {
-  SmallVector<int64_t> at;
-  if (!node.input(operand) || failed(node.constantInts(operand, at)) || at.size() != 1)
-    return node.error("needs one position");
-  position = at[0] < 0 ? at[0] + size : at[0];
+  FailureOr<int64_t> at = node.onlyInt(operand, "position");
+  if (failed(at))
+    return failure();
+  position = *at < 0 ? *at + size : *at;
   return position >= 0 && position < places
              ? success()
-             : LogicalResult(node.error("position {} is out of a sequence of {}", at[0], size));
+             : LogicalResult(node.error("position {} is out of a sequence of {}", *at, size));
 }
 
 static Value importSequenceAt(Node &node) {
@@ -75,18 +66,10 @@ static Value importConcatFromSequence(Node &node) {
   if (failed(node.normalize(axis, type.getRank() + stack)))
     return {};
   SmallVector<Value> items(sequence->items);
-  SmallVector<int64_t> shape(type.getShape());
-  if (stack) {
-    shape.insert(shape.begin() + axis, 1);
-    for (Value &item : items)
-      if (item.getType() != type || !(item = node.reshape(item, shape)))
-        return node.error("items differ in type");
-  }
-  shape[axis] = 0;
-  for (Value item : items)
-    shape[axis] += Node::type(item).getDimSize(axis);
-  return items.size() == 1 ? items.front()
-                           : node.create<nn::ConcatOp>(type.clone(shape), items, axis);
+  for (Value &item : items)
+    if (stack && !(item = item.getType() == type ? node.unsqueeze(item, axis) : Value()))
+      return node.error("items differ in type");
+  return concatenated(node, items, axis);
 }
 
 static LogicalResult importSequenceEmpty(Node &node) {
@@ -116,10 +99,10 @@ static Value importSequenceLength(Node &node) {
 
 void onnx::registerSequenceOps(HandlerRegistry &r) {
   r.add("", "SequenceEmpty", 11, importSequenceEmpty);
-  r.add("", "SequenceInsert", 11, importSequenceInsert);
+  r.add("", "SequenceInsert", 11, importSequenceInsert, knownInts(2));
   r.add("", "SequenceLength", 11, importSequenceLength, needs(0));
-  r.add("", "SplitToSequence", 11, importSplitToSequence, needs(1));
+  r.add("", "SplitToSequence", 11, importSplitToSequence, knownInts(1) | defaultAxis(0));
   r.add("", "SequenceConstruct", 11, importSequenceConstruct);
-  r.add("", "SequenceAt", 11, importSequenceAt, needs(0));
+  r.add("", "SequenceAt", 11, importSequenceAt, knownInts(1));
   r.add("", "ConcatFromSequence", 11, importConcatFromSequence, needs(0));
 }

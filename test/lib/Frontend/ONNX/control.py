@@ -114,7 +114,7 @@ it.refused("Loop", LOOP, "operand 0 ('n') must be known at compile time", {"body
 it.refused("Loop", LOOP, "attribute 'body' must be a graph", constants=("n",))
 it.refused("Loop", LOOP, "its body has 0 outputs for a condition and 1 carried values", {"body": branch([], [], ["i", "c", "h"])}, constants=("n",))
 it.refused("Loop", LOOP, "its body has 2 inputs, not 3", {"body": branch([], ["c", "h"], ["c", "h"])}, constants=("n",))
-it.refused("Loop", LOOP, "the loop has 3 results, its body makes 2", {"body": step}, constants=("n",), results=3)
+it.refused("Loop", LOOP, "it has 3 results, and its body makes 2", {"body": step}, constants=("n",), results=3)
 it.refused("Loop", [("n", np.array(0)), ("c", None), ("h", x)], "result 1 has no elements, as the body never runs", {"body": step}, constants=("n",), results=2)
 forever = branch([node("Identity", ["h"], ["h1"]), node("Identity", ["c"], ["c1"])], ["c1", "h1"], ["i", "c", "h"])
 it.refused("Loop", [("n", np.array(1 << 40)), ("c", None), ("h", x)], "the loop runs more than 10000 times", {"body": forever}, constants=("n",))

@@ -52,6 +52,6 @@ it.refused("Loop", [("n", np.array(2)), ("x", seven)], "integers other than int3
            nodes=[cast("x", 2, "b"), node("Loop", ["n", "", "b"], ["l", "y0"], "it", body=collected)])
 it.refused("SplitToSequence", [("x", seven)], "a sequence of integers other than int32 and int64 is not supported",
            nodes=[cast("x", 2, "b"), node("SplitToSequence", ["b"], ["q"], "it"), node("SequenceAt", ["q", "q"], ["y0"])])
-it.refused("Cast", [("x", seven)], "element type 13 is not supported", nodes=[node("Cast", ["x"], ["y0"], "it", to=13)])
+it.refused("Cast", [("x", seven)], "attribute 'to': element type 13 is not supported", nodes=[node("Cast", ["x"], ["y0"], "it", to=13)])
 it.refused("Constant", [("x", seven)], "attribute 'value': it has 3 bytes, but its shape needs 4", nodes=[node("Constant", [], ["y0"], "it", value=tensor("", [2], 4, b"abc"))])
 it.finish()

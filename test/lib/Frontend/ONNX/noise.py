@@ -37,6 +37,6 @@ for bounds in ({"low": -3e38, "high": 3e38}, {"high": 1e5, "dtype": 10}):
 it.refused("RandomNormalLike", like, "scale must not be negative", {"scale": -1.0})
 it.refused("RandomNormalLike", like, "mean and scale must be finite", {"scale": float("inf")})
 it.refused("RandomNormalLike", like, "draws floats only", {"dtype": 7})
-it.refused("RandomUniformLike", like, "dtype: ", {"dtype": 99})
+it.refused("RandomUniformLike", like, "attribute 'dtype': ", {"dtype": 99})
 it.refused("RandomUniformLike", like, "attribute 'high' must be a number", {"high": 3})
 it.finish()

@@ -156,5 +156,5 @@ it.refused("Round", [("x", whole)], "operand 0 must have floats, but is tensor<2
 it.right("EyeLike", "EyeLike", [("x", normal(3, 4))], np.eye(3, 4, 1), {"k": 1}, differentiable=False)
 it.right("EyeLike, below, of whole numbers", "EyeLike", [("x", normal(3, 4))], np.eye(3, 4, -1), {"k": -1, "dtype": INT64}, differentiable=False)
 it.refused("EyeLike", [("x", (3,))], "the operand must be a matrix; it is tensor<3xf32>")
-it.refused("EyeLike", [("x", (3, 3))], "element type 8 is not supported", {"dtype": 8})
+it.refused("EyeLike", [("x", (3, 3))], "attribute 'dtype': element type 8 is not supported", {"dtype": 8})
 it.finish()
