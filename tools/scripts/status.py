@@ -114,7 +114,8 @@ def operators(ops):
             function = re.match(r"\w+", handler)[0]
             if (path.name, function) not in known:
                 sys.exit(f"status.py: finds no {function} in {path.name}")
-            classes = created(path.name, handler + "(" + known[path.name, function], known, ops, {(path.name, function)})
+            given = "".join(f" {name}(" for name in re.findall(r"\w+", handler)[1:] if (path.name, name) in known)  # functions as arguments of a template
+            classes = created(path.name, handler + "(" + given + known[path.name, function], known, ops, {(path.name, function)})
             if missing := [ops[c]["name"] for c in classes if not compiled(ops[c])]:
                 sys.exit(f"status.py: {name} becomes {', '.join(missing)}, which nothing compiles")
             rows.append((domain, name, int(since), classes))

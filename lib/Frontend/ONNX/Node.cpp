@@ -58,37 +58,29 @@ const AttributeProto *NodeAttributes::resolved(const AttributeProto &attribute) 
 
 int64_t NodeAttributes::intAttr(StringRef name, int64_t missing) {
   const AttributeProto *attr = attribute(name);
-  if (attr && !attr->has_i()) {
-    badAttributes = true;
+  if (attr && !attr->has_i())
     (void)error("attribute '" + name + "' must be an integer");
-  }
   return attr ? attr->i() : missing;
 }
 
 bool NodeAttributes::flagAttr(StringRef name, bool missing) {
   int64_t value = intAttr(name, missing);
-  if (value != 0 && value != 1) {
-    badAttributes = true;
+  if (value != 0 && value != 1)
     (void)error("attribute '" + name + "' is " + Twine(value) + ", and must be 0 or 1");
-  }
   return value == 1;
 }
 
 double NodeAttributes::floatAttr(StringRef name, double missing) {
   const AttributeProto *attr = attribute(name);
-  if (attr && !attr->has_f()) {
-    badAttributes = true;
+  if (attr && !attr->has_f())
     (void)error("attribute '" + name + "' must be a number");
-  }
   return attr ? double(attr->f()) : missing;
 }
 
 std::string NodeAttributes::stringAttr(StringRef name, StringRef missing) {
   const AttributeProto *attr = attribute(name);
-  if (attr && !attr->has_s()) {
-    badAttributes = true;
+  if (attr && !attr->has_s())
     (void)error("attribute '" + name + "' must be a string");
-  }
   return attr ? attr->s() : missing.str();
 }
 
@@ -103,10 +95,8 @@ std::optional<SmallVector<int64_t>> NodeAttributes::intsAttr(StringRef name) {
   const AttributeProto *attr = attribute(name);
   if (!attr)
     return std::nullopt;
-  if (attr->has_i() || attr->has_f() || attr->has_s() || attr->has_t() || attr->floats_size() > 0) {
-    badAttributes = true;
+  if (attr->has_i() || attr->has_f() || attr->has_s() || attr->has_t() || attr->floats_size() > 0)
     (void)error("attribute '" + name + "' must be a list of integers");
-  }
   return SmallVector<int64_t>(attr->ints().begin(), attr->ints().end());
 }
 
@@ -190,12 +180,14 @@ LogicalResult NodeValues::require(int count) {
 LogicalResult NodeValues::require(Needs needs) {
   if (failed(require(needs.count)))
     return failure();
-  for (int i = 0; i < std::max(needs.floats, needs.numbers); ++i) {
-    Type element = type(input(i)).getElementType();
-    if (i < needs.floats && !isa<FloatType>(element))
-      return error("operand {} must have floats, but is {}: cast it first", i, input(i));
-    if (i < needs.numbers && element.isInteger(1))
-      return error("operand {} must have numbers, but is {}: cast it first", i, input(i));
+  for (int i = 0; i < needs.count; ++i) {
+    bool isTruth = type(input(i)).getElementType().isInteger(1);
+    const char *lack = i < needs.floats && !hasFloats(input(i)) ? "floats"
+                       : i < needs.numbers && isTruth           ? "numbers"
+                       : i < needs.truths && !isTruth           ? "truth values"
+                                                                : nullptr;
+    if (lack)
+      return error("operand {} must have {}, but is {}: cast it first", i, lack, input(i));
   }
   for (auto [i, known] : llvm::enumerate(knownInts))
     if ((needs.ints >> i & 1) && has(i) && failed(constantInts(i, known)))
@@ -214,15 +206,19 @@ FailureOr<int64_t> NodeValues::onlyInt(int operand, const char *what,
                                        std::optional<int64_t> missing) {
   if (missing && !has(operand))
     return *missing;
-  if (ints(operand).size() != 1)
+  Sizes values;
+  if (failed(constantInts(operand, values)))
+    return failure();
+  if (values.size() != 1)
     return error("operand {}, the {}, must be one constant, but has {} elements", operand, what,
-                 ints(operand).size());
-  return ints(operand).front();
+                 values.size());
+  return values.front();
 }
 
 LogicalResult NodeValues::constantInts(int operand, SmallVectorImpl<int64_t> &values) {
-  Value value = input(operand);
-  DenseElementsAttr attr = value ? building.constantOf(value) : DenseElementsAttr();
+  if (!input(operand))
+    return error("operand {} is missing", operand);
+  DenseElementsAttr attr = building.constantOf(input(operand));
   if (!attr)
     return error("operand " + Twine(operand) + " ('" + displayName(proto.input(operand)) +
                  "') must be known at compile time: give every dimension it "

@@ -8,7 +8,12 @@
 #ifndef SHALE_FRONTEND_ONNX_NODE_H
 #define SHALE_FRONTEND_ONNX_NODE_H
 
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Ops/Cast.h"
+#include "dialects/nn/Ops/Compare.h"
+#include "dialects/nn/Ops/Constant.h"
+#include "dialects/nn/Ops/Data.h"
+#include "dialects/nn/Ops/Elementwise.h"
+#include "dialects/nn/Ops/Reduce.h"
 #include "lib/Frontend/ONNX/Text.h"
 #include "llvm/ADT/SmallBitVector.h"
 #include "llvm/ADT/StringMap.h"
@@ -33,6 +38,9 @@ using Sizes = llvm::SmallVector<int64_t>;
 Sizes withSize(llvm::ArrayRef<int64_t> shape, int64_t dim, int64_t size);
 Sizes withoutDim(llvm::ArrayRef<int64_t> shape, int64_t dim);
 Sizes withDim(llvm::ArrayRef<int64_t> shape, int64_t dim, int64_t size);
+/// Lists one after another, and the numbers [first, end).
+Sizes joinedSizes(std::initializer_list<llvm::ArrayRef<int64_t>> lists);
+Sizes dimRange(int64_t first, int64_t end);
 /// The numbers [0, rank), and these with one at the end or exchanged with the last one.
 Sizes allDims(int64_t rank);
 Sizes dimToEnd(int64_t rank, int64_t dim);
@@ -51,26 +59,32 @@ struct MovedList {
 
 /// What is checked before the nodes of an operator are imported, and then known.
 struct Needs {
-  int count = 0;               // operands [0, count) are there
-  int floats = 0, numbers = 0; // the first ones have floats; numbers, which no truth values are
-  unsigned ints = 0;           // bits of operands that are constants of integers, if there
-  MovedList list = {};         // is known, if there
+  int count = 0; // operands [0, count) are there
+  /// The first ones have floats, numbers (truth values are none) or truth values.
+  int floats = 0, numbers = 0, truths = 0;
+  unsigned ints = 0;                // bits of operands that are constants of integers, if there
+  MovedList list = {};              // is known, if there
   std::optional<int64_t> axis = {}; // the default of attribute `axis`, a dimension of operand 0
 };
 constexpr Needs needs(int count) { return {count}; }
 constexpr Needs floats(int first) { return {first, first}; }
 constexpr Needs numbers(int first) { return {first, 0, first}; }
+constexpr Needs truths(int first) { return {first, 0, 0, first}; }
 template <typename... Operand> constexpr Needs knownInts(Operand... operands) {
-  return {0, 0, 0, ((1u << operands) | ...)};
+  return {0, 0, 0, 0, ((1u << operands) | ...)};
 }
 constexpr Needs movedList(const char *name, int64_t sinceOperand) {
-  return {0, 0, 0, 0, {name, sinceOperand}};
+  return {0, 0, 0, 0, 0, {name, sinceOperand}};
 }
-constexpr Needs defaultAxis(int64_t missing) { return {1, 0, 0, 0, {}, missing}; }
-constexpr Needs operator|(Needs a, const Needs &b) {
-  return {std::max(a.count, b.count),     std::max(a.floats, b.floats),
-          std::max(a.numbers, b.numbers), a.ints | b.ints,
-          b.list.name ? b.list : a.list,  b.axis ? b.axis : a.axis};
+constexpr Needs defaultAxis(int64_t missing) { return {1, 0, 0, 0, 0, {}, missing}; }
+constexpr Needs operator|(const Needs &a, const Needs &b) {
+  return {std::max(a.count, b.count),
+          std::max(a.floats, b.floats),
+          std::max(a.numbers, b.numbers),
+          std::max(a.truths, b.truths),
+          a.ints | b.ints,
+          b.list.name ? b.list : a.list,
+          b.axis ? b.axis : a.axis};
 }
 
 /// How the nodes of an operator are imported: by a handler, or by a formula.
@@ -163,6 +177,9 @@ public:
   static mlir::RankedTensorType type(mlir::Value value) {
     return llvm::cast<mlir::RankedTensorType>(value.getType());
   }
+  static bool hasFloats(mlir::Value value) {
+    return llvm::isa<mlir::FloatType>(type(value).getElementType());
+  }
   static std::string name(mlir::Type type);
 
 protected:
@@ -189,7 +206,6 @@ public:
   std::optional<Sizes> intsAttr(llvm::StringRef name);
   /// An element type. Returns null after an error.
   mlir::Type typeAttr(llvm::StringRef name, mlir::Type missing);
-  bool attributesAreBad() const { return badAttributes; }
 
   /// Counts a negative axis from the end; fails, with an error, if out of range.
   mlir::LogicalResult normalize(int64_t &axis, int64_t rank);
@@ -204,7 +220,6 @@ private:
   const AttributeProto *resolved(const AttributeProto &attribute) const;
 
   llvm::SmallBitVector attributesRead;
-  bool badAttributes = false;
 };
 
 /// Operands and results.
@@ -234,14 +249,14 @@ public:
   mlir::LogicalResult require(Needs needs);
   /// The elements of one of the operands `needs.ints`; none if it is absent.
   const Sizes &ints(int operand) const { return knownInts[operand]; }
-  /// The only element of one of them; `missing`, if given, where it is absent. Fails, with an error
-  /// that says `what` it is, if there are more or none.
-  mlir::FailureOr<int64_t> onlyInt(int operand, const char *what,
-                                   std::optional<int64_t> missing = {});
   /// The numbers of `needs.list`; nothing if they are absent.
   const std::optional<Sizes> &list() const { return knownList; }
   /// The dimension of operand 0 that `needs.axis` gives.
   int64_t axis() const { return knownAxis; }
+  /// The only element of an operand that must be a constant of integers; `missing`, if given, where
+  /// it is absent. Fails, with an error that says `what` it is, if there are more or none.
+  mlir::FailureOr<int64_t> onlyInt(int operand, const char *what,
+                                   std::optional<int64_t> missing = {});
   /// Appends the elements of an operand that must be a constant of integers.
   mlir::LogicalResult constantInts(int operand, llvm::SmallVectorImpl<int64_t> &values);
   std::optional<double> scalarConstant(mlir::Value value);
@@ -306,8 +321,9 @@ public:
   mlir::Value transpose(mlir::Value value, llvm::ArrayRef<int64_t> perm, bool joined = false);
   /// Broadcasts by numpy's rule: trailing dimensions are aligned.
   mlir::Value broadcast(mlir::Value value, llvm::ArrayRef<int64_t> shape);
+  /// The shape to which values broadcast without their `inner` last dimensions.
   mlir::LogicalResult broadcastShape(llvm::ArrayRef<mlir::Value> values,
-                                     llvm::SmallVectorImpl<int64_t> &shape);
+                                     llvm::SmallVectorImpl<int64_t> &shape, int64_t inner = 0);
   mlir::Value slice(mlir::Value value, llvm::ArrayRef<int64_t> starts,
                     llvm::ArrayRef<int64_t> limits, llvm::ArrayRef<int64_t> strides);
   /// Returns elements [from, to) of one dimension.
@@ -346,33 +362,33 @@ public:
   mlir::Value matmul(mlir::Value lhs, mlir::Value rhs, bool transposeLhs = false,
                      bool transposeRhs = false);
   /// Broadcast both, then compute.
-  mlir::Value add(Operand lhs, Operand rhs);
-  mlir::Value sub(Operand lhs, Operand rhs);
-  mlir::Value mul(Operand lhs, Operand rhs);
-  mlir::Value div(Operand lhs, Operand rhs);
-  mlir::Value max(Operand lhs, Operand rhs);
-  mlir::Value min(Operand lhs, Operand rhs);
-  mlir::Value both(mlir::Value lhs, mlir::Value rhs);
-  mlir::Value either(mlir::Value lhs, mlir::Value rhs);
+  mlir::Value add(Operand lhs, Operand rhs) { return binary<nn::AddOp>(lhs, rhs); }
+  mlir::Value sub(Operand lhs, Operand rhs) { return binary<nn::SubOp>(lhs, rhs); }
+  mlir::Value mul(Operand lhs, Operand rhs) { return binary<nn::MulOp>(lhs, rhs); }
+  mlir::Value div(Operand lhs, Operand rhs) { return binary<nn::DivOp>(lhs, rhs); }
+  mlir::Value max(Operand lhs, Operand rhs) { return binary<nn::MaxOp>(lhs, rhs); }
+  mlir::Value min(Operand lhs, Operand rhs) { return binary<nn::MinOp>(lhs, rhs); }
+  mlir::Value both(mlir::Value lhs, mlir::Value rhs) { return binary<nn::AndOp>(lhs, rhs); }
+  mlir::Value either(mlir::Value lhs, mlir::Value rhs) { return binary<nn::OrOp>(lhs, rhs); }
   /// Returns `yes` where the condition holds, else `no`, of one shape. At most one is a number.
   mlir::Value select(mlir::Value condition, Operand yes, Operand no);
   /// Functions of each element.
-  mlir::Value abs(mlir::Value x);
-  mlir::Value cos(mlir::Value x);
-  mlir::Value exp(mlir::Value x);
-  mlir::Value expm1(mlir::Value x);
-  mlir::Value floor(mlir::Value x);
-  mlir::Value log(mlir::Value x);
-  mlir::Value log1p(mlir::Value x);
-  mlir::Value neg(mlir::Value x);
-  mlir::Value relu(mlir::Value x);
-  mlir::Value rsqrt(mlir::Value x);
-  mlir::Value sigmoid(mlir::Value x);
-  mlir::Value sin(mlir::Value x);
-  mlir::Value sqrt(mlir::Value x);
-  mlir::Value tanh(mlir::Value x);
+  mlir::Value abs(mlir::Value x) { return unary<nn::AbsOp>(x); }
+  mlir::Value cos(mlir::Value x) { return unary<nn::CosOp>(x); }
+  mlir::Value exp(mlir::Value x) { return unary<nn::ExpOp>(x); }
+  mlir::Value expm1(mlir::Value x) { return unary<nn::Expm1Op>(x); }
+  mlir::Value floor(mlir::Value x) { return unary<nn::FloorOp>(x); }
+  mlir::Value log(mlir::Value x) { return unary<nn::LogOp>(x); }
+  mlir::Value log1p(mlir::Value x) { return unary<nn::Log1pOp>(x); }
+  mlir::Value neg(mlir::Value x) { return unary<nn::NegOp>(x); }
+  mlir::Value relu(mlir::Value x) { return max(x, 0); }
+  mlir::Value rsqrt(mlir::Value x) { return unary<nn::RsqrtOp>(x); }
+  mlir::Value sigmoid(mlir::Value x) { return unary<nn::SigmoidOp>(x); }
+  mlir::Value sin(mlir::Value x) { return unary<nn::SinOp>(x); }
+  mlir::Value sqrt(mlir::Value x) { return unary<nn::SqrtOp>(x); }
+  mlir::Value tanh(mlir::Value x) { return unary<nn::TanhOp>(x); }
   /// Passes no gradient.
-  mlir::Value stopped(mlir::Value x);
+  mlir::Value stopped(mlir::Value x) { return unary<nn::StopGradientOp>(x); }
 
 private:
   /// Makes values of one shape and element type of two operands, at least one of which is a value.

@@ -1,11 +1,5 @@
 //===- NodeOps.cpp - Building of ops for a node ---------------------------===//
-#include "dialects/nn/Ops/Cast.h"
-#include "dialects/nn/Ops/Compare.h"
-#include "dialects/nn/Ops/Constant.h"
-#include "dialects/nn/Ops/Data.h"
-#include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Ops/Matmul.h"
-#include "dialects/nn/Ops/Reduce.h"
 #include "lib/Frontend/ONNX/Building.h"
 
 using namespace mlir;
@@ -30,7 +24,16 @@ Sizes onnx::withDim(ArrayRef<int64_t> shape, int64_t dim, int64_t size) {
   return copy;
 }
 
-Sizes onnx::allDims(int64_t rank) { return llvm::to_vector(llvm::seq<int64_t>(0, rank)); }
+Sizes onnx::joinedSizes(std::initializer_list<ArrayRef<int64_t>> lists) {
+  Sizes all;
+  for (ArrayRef<int64_t> list : lists)
+    llvm::append_range(all, list);
+  return all;
+}
+
+Sizes onnx::dimRange(int64_t first, int64_t end) { return llvm::to_vector(llvm::seq(first, end)); }
+
+Sizes onnx::allDims(int64_t rank) { return dimRange(0, rank); }
 
 Sizes onnx::dimToEnd(int64_t rank, int64_t dim) {
   Sizes dims = allDims(rank);
@@ -109,10 +112,11 @@ Value NodeOps::transpose(Value value, ArrayRef<int64_t> perm, bool joined) {
   return create<nn::TransposeOp>(type(value).clone(shape), value, order);
 }
 
-LogicalResult NodeOps::broadcastShape(ArrayRef<Value> values, SmallVectorImpl<int64_t> &shape) {
+LogicalResult NodeOps::broadcastShape(ArrayRef<Value> values, SmallVectorImpl<int64_t> &shape,
+                                      int64_t inner) {
   shape.clear();
   for (Value value : values) {
-    ArrayRef<int64_t> other = type(value).getShape();
+    ArrayRef<int64_t> other = type(value).getShape().drop_back(inner);
     if (other.size() > shape.size())
       shape.insert(shape.begin(), other.size() - shape.size(), 1);
     for (size_t i = 0; i < other.size(); ++i) {
@@ -272,30 +276,6 @@ Value Node::select(Value condition, Operand yes, Operand no) {
     no.value = like(yes.value, *no.number);
   return create<nn::SelectOp>(yes.value.getType(), condition, yes.value, no.value);
 }
-
-Value Node::add(Operand lhs, Operand rhs) { return binary<nn::AddOp>(lhs, rhs); }
-Value Node::sub(Operand lhs, Operand rhs) { return binary<nn::SubOp>(lhs, rhs); }
-Value Node::mul(Operand lhs, Operand rhs) { return binary<nn::MulOp>(lhs, rhs); }
-Value Node::div(Operand lhs, Operand rhs) { return binary<nn::DivOp>(lhs, rhs); }
-Value Node::max(Operand lhs, Operand rhs) { return binary<nn::MaxOp>(lhs, rhs); }
-Value Node::min(Operand lhs, Operand rhs) { return binary<nn::MinOp>(lhs, rhs); }
-Value Node::both(Value lhs, Value rhs) { return binary<nn::AndOp>(lhs, rhs); }
-Value Node::either(Value lhs, Value rhs) { return binary<nn::OrOp>(lhs, rhs); }
-Value Node::abs(Value x) { return unary<nn::AbsOp>(x); }
-Value Node::cos(Value x) { return unary<nn::CosOp>(x); }
-Value Node::exp(Value x) { return unary<nn::ExpOp>(x); }
-Value Node::expm1(Value x) { return unary<nn::Expm1Op>(x); }
-Value Node::floor(Value x) { return unary<nn::FloorOp>(x); }
-Value Node::log(Value x) { return unary<nn::LogOp>(x); }
-Value Node::log1p(Value x) { return unary<nn::Log1pOp>(x); }
-Value Node::neg(Value x) { return unary<nn::NegOp>(x); }
-Value Node::relu(Value x) { return max(x, 0); }
-Value Node::rsqrt(Value x) { return unary<nn::RsqrtOp>(x); }
-Value Node::sigmoid(Value x) { return unary<nn::SigmoidOp>(x); }
-Value Node::sin(Value x) { return unary<nn::SinOp>(x); }
-Value Node::sqrt(Value x) { return unary<nn::SqrtOp>(x); }
-Value Node::tanh(Value x) { return unary<nn::TanhOp>(x); }
-Value Node::stopped(Value x) { return unary<nn::StopGradientOp>(x); }
 
 Value Node::matmul(Value lhs, Value rhs, bool transposeLhs, bool transposeRhs) {
   if (!lhs || !rhs)

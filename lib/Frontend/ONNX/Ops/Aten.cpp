@@ -4,11 +4,6 @@
 // read the operands and results of that call, else its body is imported.
 //
 //===----------------------------------------------------------------------===//
-#include "dialects/nn/Ops/Attention.h"
-#include "dialects/nn/Ops/Elementwise.h"
-#include "dialects/nn/Ops/Embedding.h"
-#include "dialects/nn/Ops/Loss.h"
-#include "dialects/nn/Ops/Norm.h"
 #include "lib/Frontend/ONNX/Ops/Attend.h"
 #include "lib/Frontend/ONNX/Scope.h"
 
@@ -79,7 +74,7 @@ template <bool isMasked> static bool importAttention(Node &node) {
   bool causal = node.flagAttr("is_causal", false);
   double scale = node.floatAttr("scale", 1);
   // PyTorch counts the positions of queries from the first key, and nn.attention from the last.
-  if (node.attributesAreBad() || (causal && queries != keys) || !std::isfinite(scale) ||
+  if ((causal && queries != keys) || !std::isfinite(scale) ||
       q.getShape().take_front(2) != k.getShape().take_front(2) ||
       k.getShape().drop_back() != v.getShape().drop_back() || q.getDimSize(3) != k.getDimSize(3))
     return false;
@@ -113,7 +108,7 @@ template <bool isMasked> static bool importAttentionGradient(Node &node) {
       forward.getValue() != node.input(3) || node.input(0).getType() != node.input(4).getType())
     return false;
   if (node.flagAttr("is_causal", false) != forward.getCausal() ||
-      llvm::APFloat(node.floatAttr("scale", 1)) != forward.getScale() || node.attributesAreBad())
+      llvm::APFloat(node.floatAttr("scale", 1)) != forward.getScale())
     return false;
   if (isMasked != bool(forward.getMask()) ||
       (isMasked && withoutReshape(forward.getMask()) != withoutReshape(node.input(6))))
@@ -142,9 +137,8 @@ static bool importLayerNormGradient(Node &node) {
 static bool importEmbeddingGradient(Node &node) {
   auto grad = Node::type(node.input(0)), indices = Node::type(node.input(1));
   int64_t rows = node.intAttr("num_weights", 0);
-  if (rows <= 0 || node.attributesAreBad() || grad.getRank() == 0 ||
-      grad.getShape().drop_back() != indices.getShape() || !isa<FloatType>(grad.getElementType()) ||
-      !isa<IntegerType>(indices.getElementType()))
+  if (rows <= 0 || grad.getRank() == 0 || grad.getShape().drop_back() != indices.getShape() ||
+      !isa<FloatType>(grad.getElementType()) || !isa<IntegerType>(indices.getElementType()))
     return false;
   auto type = RankedTensorType::get({rows, grad.getShape().back()}, grad.getElementType());
   Value result = node.create<nn::EmbeddingGradOp>(type, node.input(1), node.input(0));
@@ -164,7 +158,7 @@ static bool importLoss(Node &node) {
   Value logits = node.building.logSoftmaxOf.lookup(node.input(0)), target = node.input(1);
   bool isMean = node.flagAttr("mean", true);
   int64_t ignore = node.intAttr("ignore_index", 0);
-  if (!logits || node.attributesAreBad())
+  if (!logits)
     return false;
   auto type = Node::type(logits), ids = Node::type(target);
   if (type.getRank() != 2 || !type.getElementType().isF32() ||
@@ -191,8 +185,7 @@ static bool noteLossGradient(Node &node) {
                         node.input(3),
                         node.intAttr("ignore_index", 0),
                         node.flagAttr("mean", true)};
-  if (!node.attributesAreBad())
-    node.building.lossGradients[node.proto.output(0)] = gradient;
+  node.building.lossGradients[node.proto.output(0)] = gradient;
   return false;
 }
 

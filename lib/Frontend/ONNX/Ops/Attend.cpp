@@ -7,12 +7,6 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lib/Frontend/ONNX/Ops/Attend.h"
-#include "dialects/nn/Ops/Attention.h"
-#include "dialects/nn/Ops/Compare.h"
-#include "dialects/nn/Ops/Constant.h"
-#include "dialects/nn/Ops/Data.h"
-#include "dialects/nn/Ops/Elementwise.h"
-#include "dialects/nn/Ops/Norm.h"
 #include <limits>
 
 using namespace mlir;
@@ -52,11 +46,12 @@ Value onnx::positionRange(Node &node, int64_t first, int64_t size, bool column) 
   return first == 0 ? count : node.add(count, double(first));
 }
 
-Value onnx::seenPositions(Node &node, const Attend &form) {
+Value onnx::seenPositions(Node &node, const Attend &form, Value seen, Value ends) {
   int64_t queries = Node::type(form.query).getDimSize(2), keys = Node::type(form.key).getDimSize(2);
-  Value seen;
   auto limit = [&](int64_t by, nn::Predicate predicate) {
     Value own = positionRange(node, form.offset + by, queries, /*column=*/true);
+    if (ends)
+      own = node.add(own, ends);
     Value other = positionRange(node, 0, keys, /*column=*/false);
     seen = bothSeen(node, seen, node.binary(other, own, predicate));
   };
@@ -137,9 +132,8 @@ static Value repeatHeads(Node &node, Value value, int64_t heads) {
 }
 
 Value onnx::rank4(Node &node, Value value) {
-  Sizes shape(4 - Node::type(value).getRank(), 1);
-  llvm::append_range(shape, Node::type(value).getShape());
-  return node.reshape(value, shape);
+  ArrayRef<int64_t> shape = Node::type(value).getShape();
+  return node.reshape(value, joinedSizes({Sizes(4 - shape.size(), 1), shape}));
 }
 
 static Value direct(Node &node, const Attend &form, bool causal) {

@@ -37,9 +37,11 @@ mlir::Value splitHeads(Node &node, mlir::Value value, int64_t heads);
 mlir::Value joinHeads(Node &node, mlir::Value value);
 /// Returns what a value is before it is reshaped; null for null.
 mlir::Value withoutReshape(mlir::Value value);
-/// Returns truth values [T, S] for the keys that position t + offset sees; null if it sees all, or
+/// Returns truth values for the keys that position t + offset sees, beside those of `seen`, which
+/// may be null: [T, S], or with `ends`, numbers to add to t, [B, 1, T, S]. Null if it sees all, or
 /// after an error.
-mlir::Value seenPositions(Node &node, const Attend &form);
+mlir::Value seenPositions(Node &node, const Attend &form, mlir::Value seen = {},
+                          mlir::Value ends = {});
 /// Adds dimensions of 1 in front of a mask of at most 4.
 mlir::Value rank4(Node &node, mlir::Value value);
 /// Returns a and b, either of which may be null.

@@ -1,6 +1,4 @@
-//===- Attention.cpp - Attention and RotaryEmbedding ----------------------===//
-#include "dialects/nn/Ops/Attention.h"
-#include "dialects/nn/Ops/Compare.h"
+//===- Attention.cpp - Attention and rotary positions ---------------------===//
 #include "lib/Frontend/ONNX/Ops/Attend.h"
 #include <limits>
 
@@ -74,19 +72,9 @@ static LogicalResult applyLengths(Node &node, Attend &form) {
                       batch);
   int64_t keys = Node::type(form.key).getDimSize(2), queries = Node::type(form.query).getDimSize(2);
   form.seen = bothSeen(node, form.seen, withinLengths(node, lengths, keys));
-  // Query t has number t + length - queries.
-  Value column = node.reshape(lengths, {batch, 1, 1, 1});
-  auto limit = [&](int64_t by, nn::Predicate predicate) {
-    Value own = node.add(positionRange(node, by - queries, queries, /*column=*/true), column);
-    Value places = positionRange(node, 0, keys, /*column=*/false);
-    form.seen = bothSeen(node, form.seen, node.binary(places, own, predicate));
-  };
-  if (form.causal)
-    limit(0, nn::Predicate::LE);
-  if (form.before >= 0)
-    limit(-form.before, nn::Predicate::GE);
-  if (form.after >= 0)
-    limit(form.after, nn::Predicate::LE);
+  form.offset = -queries; // query t has number t + length - queries
+  form.seen = seenPositions(node, form, form.seen, node.reshape(lengths, {batch, 1, 1, 1}));
+  form.offset = 0;
   form.causal = false;
   form.before = form.after = -1;
   return form.seen ? success() : failure();
@@ -200,8 +188,235 @@ template <bool isMicrosoft> static Value importRotary(Node &node) {
   return rank == 3 ? joinHeads(node, result) : result;
 }
 
+//===----------------------------------------------------------------------===//
+// Attention of ONNX Runtime (com.microsoft)
+//===----------------------------------------------------------------------===//
+
+// ONNX Runtime's optimizer writes these operators. Training has no cache: their
+// operands of earlier positions are rejected, as are the corresponding results.
+
+/// Fails if one of the operands is there, or one of the results is read; `what` names it.
+static LogicalResult refuse(Node &node, ArrayRef<int> operands, ArrayRef<int> results,
+                            StringRef what) {
+  if (llvm::any_of(operands, [&](int i) { return node.has(i); }) ||
+      llvm::any_of(results, [&](int i) { return node.isRead(i); }))
+    return node.error(what + " are not supported: export the model without a cache");
+  return success();
+}
+
+/// Truth values from integers: other than 0.
+static Value truth(Node &node, Value value) { return node.binary(value, 0, nn::Predicate::NE); }
+
+/// Reads a mask of integers: lengths [B], keys [B, S] or pairs of positions [B, T, S].
+static LogicalResult readKeyMask(Node &node, Value mask, Attend &form) {
+  if (!mask)
+    return success();
+  auto type = Node::type(mask);
+  int64_t batch = Node::type(form.query).getDimSize(0),
+          length = Node::type(form.query).getDimSize(2), keys = Node::type(form.key).getDimSize(2);
+  ArrayRef<int64_t> shape = type.getShape();
+  if (!type.getElementType().isSignlessInteger() || type.getElementType().isInteger(1))
+    return node.error("the mask must be of integers, not {}", type);
+  if (shape == ArrayRef<int64_t>{batch})
+    form.seen = withinLengths(node, mask, keys);
+  else if (shape == ArrayRef<int64_t>{batch, keys})
+    form.seen = truth(node, node.reshape(mask, {batch, 1, 1, keys}));
+  else if (shape == ArrayRef<int64_t>{batch, length, keys})
+    form.seen = truth(node, node.reshape(mask, {batch, 1, length, keys}));
+  else
+    return node.error("a mask {} is not supported; those of [batch], [batch, keys] and [batch, "
+                      "queries, keys] are",
+                      type);
+  form.hidden = node.floatAttr("mask_filter_value", -10000);
+  if (!std::isfinite(*form.hidden))
+    form.hidden.reset();
+  return form.seen ? success() : failure();
+}
+
+/// Reads the scale, which is 1 / sqrt(D) if the attribute is absent or 0, and builds the attention
+/// of heads. A causal one ends at the last key.
+static Value finished(Node &node, Attend form, Value mask) {
+  if (!form.query || !form.key || !form.value)
+    return {};
+  auto query = Node::type(form.query);
+  form.scale = node.floatAttr("scale", 0);
+  if (form.scale == 0)
+    form.scale = 1 / std::sqrt(double(query.getDimSize(3)));
+  if (form.causal)
+    form.offset = Node::type(form.key).getDimSize(2) - query.getDimSize(2);
+  return failed(readKeyMask(node, mask, form)) ? Value() : joinHeads(node, attend(node, form));
+}
+
+/// Returns the first `q`, the next `k` and the other columns of the last dimension; null for null.
+static std::array<Value, 3> columns(Node &node, Value value, int64_t q, int64_t k) {
+  if (!value)
+    return {};
+  int64_t dim = Node::type(value).getRank() - 1, end = Node::type(value).getDimSize(dim);
+  return {node.part(value, dim, 0, q), node.part(value, dim, q, q + k),
+          node.part(value, dim, q + k, end)};
+}
+
+/// Attention: the products with a packed weight [I, Q + K + V], then attention of the heads.
+static Value importPackedAttention(Node &node) {
+  if (failed(refuse(node, {4, 6}, {1}, "operands or results of earlier positions")))
+    return {};
+  if (node.flagAttr("do_rotary", false))
+    return node.error("do_rotary is not supported");
+  Value x = node.input(0), weight = node.input(1), bias = node.input(2);
+  auto type = Node::type(x), table = Node::type(weight);
+  int64_t heads = node.intAttr("num_heads", 0);
+  if (type.getRank() != 3 || table.getRank() != 2 || table.getDimSize(0) != type.getDimSize(2))
+    return node.error("input {} and weight {} do not fit: [batch, positions, features] and "
+                      "[features, results]",
+                      type, table);
+  int64_t width = table.getDimSize(1), batch = type.getDimSize(0), length = type.getDimSize(1);
+  SmallVector<int64_t> sizes(3, width / 3);
+  if (std::optional<SmallVector<int64_t>> given = node.intsAttr("qkv_hidden_sizes"))
+    sizes = *given;
+  if (sizes.size() != 3 ||
+      llvm::any_of(sizes, [&](int64_t size) { return size < 1 || size > width; }) ||
+      sizes[0] + sizes[1] + sizes[2] != width)
+    return node.error("the weight has {} results, which are not those of queries, keys and values",
+                      width);
+  Value all =
+      node.reshape(node.matmul(node.reshape(x, {batch * length, type.getDimSize(2)}), weight),
+                   {batch, length, width});
+  if (bias && all) {
+    if (Node::type(bias).getShape() != ArrayRef<int64_t>{width})
+      return node.error("the bias is {} for {} results", bias, width);
+    all = node.add(all, bias);
+  }
+  auto [query, key, value] = columns(node, all, sizes[0], sizes[1]);
+  Attend form{splitHeads(node, query, heads), splitHeads(node, key, heads),
+              splitHeads(node, value, heads)};
+  form.causal = node.flagAttr("unidirectional", false);
+  form.added = node.input(5);
+  return finished(node, form, node.input(3));
+}
+
+/// Returns part `number` of [B, T, H, parts, D] as [B, H, T, D].
+static Value packedPart(Node &node, Value value, int64_t number) {
+  return node.transpose(node.squeeze(node.part(value, 3, number, number + 1), 3), {0, 2, 1, 3});
+}
+
+/// Splits a value with its bias into heads; a value that is split already has no bias.
+static Value headsOf(Node &node, Value value, Value bias, int64_t heads) {
+  if (!value || Node::type(value).getRank() == 4)
+    return value;
+  return splitHeads(node, bias ? node.add(value, bias) : value, heads);
+}
+
+/// MultiHeadAttention: queries, keys and values are operands, or packed in one.
+static Value importMultiHead(Node &node) {
+  if (failed(refuse(node, {6, 7, 8, 9}, {1, 2, 3},
+                    "operands or results of earlier positions, and scores,")))
+    return {};
+  int64_t heads = node.intAttr("num_heads", 0);
+  Value query = node.input(0), key = node.input(1), value = node.input(2), bias = node.input(3);
+  auto isPacked = [&](Value packed, int64_t parts) {
+    return Node::type(packed).getRank() == 5 && Node::type(packed).getDimSize(2) == heads &&
+           Node::type(packed).getDimSize(3) == parts;
+  };
+  Attend form;
+  if (!key || (!value && Node::type(key).getRank() == 5)) {
+    if (bias || value || !isPacked(key ? key : query, key ? 2 : 3))
+      return node.error(
+          "packed operands must be [batch, positions, heads, 2 or 3, features], without a bias");
+    form.query = key ? headsOf(node, query, {}, heads) : packedPart(node, query, 0);
+    form.key = packedPart(node, key ? key : query, key ? 0 : 1);
+    form.value = packedPart(node, key ? key : query, key ? 1 : 2);
+  } else {
+    if (failed(node.require(3)) || Node::type(query).getRank() != 3)
+      return node.error("queries must be [batch, positions, features], with keys and values");
+    for (Value operand : {key, value})
+      if (int64_t rank = Node::type(operand).getRank(); rank != 3 && rank != 4)
+        return node.error("keys and values must have 3 or 4 dimensions, not {}", rank);
+    if (bias && (Node::type(key).getRank() != 3 || Node::type(value).getRank() != 3))
+      return node.error("a bias of keys that are split into heads is not supported");
+    int64_t q = Node::type(query).getShape().back(), k = Node::type(key).getShape().back(),
+            v = Node::type(value).getShape().back();
+    if (bias && Node::type(bias).getShape() != ArrayRef<int64_t>{q + k + v})
+      return node.error("the bias is {} for {} features", bias, q + k + v);
+    auto [ofQuery, ofKey, ofValue] = columns(node, bias, q, k);
+    form.query = headsOf(node, query, ofQuery, heads);
+    form.key = headsOf(node, key, ofKey, heads);
+    form.value = headsOf(node, value, ofValue, heads);
+  }
+  form.causal = node.flagAttr("unidirectional", false);
+  form.added = node.input(5);
+  return finished(node, form, node.input(4));
+}
+
+/// Rotates queries and keys by tables of cosines and sines.
+static LogicalResult rotateBoth(Node &node, Attend &form) {
+  if (!node.input(7) || !node.input(8))
+    return node.error("do_rotary needs the operands cos_cache and sin_cache");
+  int64_t length = Node::type(form.query).getDimSize(2);
+  Rotation rotation;
+  rotation.interleaved = node.flagAttr("rotary_interleaved", false);
+  rotation.cosines = rotaryRows(node, node.input(7), node.input(9), length);
+  rotation.sines =
+      rotation.cosines ? rotaryRows(node, node.input(8), node.input(9), length) : Value();
+  for (Value *each : {&form.query, &form.key}) {
+    rotation.input = *each;
+    *each = rotate(node, rotation);
+    if (!*each)
+      return failure();
+  }
+  return success();
+}
+
+/// GroupQueryAttention of a whole sequence. It is causal, so only padding attends to the padding at
+/// the end, whose length `seqlens_k` gives.
+static Value importGroupQuery(Node &node) {
+  for (int i : {3, 4})
+    if (Value past = node.input(i);
+        past && (Node::type(past).getRank() != 4 || Node::type(past).getDimSize(2) != 0))
+      return node.error(
+          "keys and values of earlier positions are not supported: export the model without a cache");
+  if (failed(
+          refuse(node, {11, 12, 13}, {1, 2, 3}, "sinks, scales and results of earlier positions")))
+    return {};
+  int64_t heads = node.intAttr("num_heads", 0), groups = node.intAttr("kv_num_heads", 0);
+  if (heads < 1 || groups < 1 || heads % groups != 0)
+    return node.error("{} heads of queries and {} of keys do not fit", heads, groups);
+  if (node.intAttr("smooth_softmax", 0) > 0)
+    return node.error("smooth_softmax is not supported");
+  Value query = node.input(0), key = node.input(1), value = node.input(2);
+  if (!key != !value || Node::type(query).getRank() != 3)
+    return node.error("needs queries [batch, positions, features], and keys and values or neither");
+  if (!key) {
+    int64_t width = Node::type(query).getDimSize(2), all = heads + 2 * groups;
+    if (width % all != 0)
+      return node.error("cannot split {} into {} heads", query, all);
+    std::array<Value, 3> parts = columns(node, query, width / all * heads, width / all * groups);
+    query = parts[0], key = parts[1], value = parts[2];
+  }
+  Attend form{splitHeads(node, query, heads), splitHeads(node, key, groups),
+              splitHeads(node, value, groups)};
+  if (!form.query || !form.key || !form.value)
+    return {};
+  if (Node::type(form.query).getDimSize(2) != Node::type(form.key).getDimSize(2))
+    return node.error("queries and keys have {} and {} positions",
+                      Node::type(form.query).getDimSize(2), Node::type(form.key).getDimSize(2));
+  if (node.flagAttr("do_rotary", false) && failed(rotateBoth(node, form)))
+    return {};
+  form.causal = true;
+  int64_t window = node.intAttr("local_window_size", -1);
+  if (window == 0)
+    return node.error("local_window_size must be -1 or positive");
+  if (window > 0)
+    form.before = window - 1; // its own key counts
+  form.softcap = node.floatAttr("softcap", 0);
+  form.added = node.input(10);
+  return finished(node, form, Value());
+}
+
 void onnx::registerAttentionOps(HandlerRegistry &r) {
   r.add("", "Attention", 23, importAttention, needs(3));
   r.add("", "RotaryEmbedding", 23, importRotary<false>, needs(3));
   r.add("com.microsoft", "RotaryEmbedding", 1, importRotary<true>, needs(4));
+  r.add("com.microsoft", "Attention", 1, importPackedAttention, needs(2));
+  r.add("com.microsoft", "MultiHeadAttention", 1, importMultiHead, needs(1));
+  r.add("com.microsoft", "GroupQueryAttention", 1, importGroupQuery, needs(1));
 }

@@ -1,4 +1,4 @@
-//===- Control.cpp - Branches and loops, which end at import --------------===//
+//===- Control.cpp - Branches, loops and sequences, which end at import ---===//
 //
 // A training step is one static graph: conditions and trip counts are known when
 // the model is imported, and loops are unrolled.
@@ -105,7 +105,7 @@ struct Iterations {
   FailureOr<SmallVector<Binding>> run(ArrayRef<Binding> inputs, int64_t before);
   /// Sets the results; the collected ones are joined along `axes`, from their last one on if the
   /// direction is not 0.
-  LogicalResult finish(ArrayRef<int64_t> axes, ArrayRef<int64_t> directions);
+  LogicalResult setResults(ArrayRef<int64_t> axes, ArrayRef<int64_t> directions);
 };
 
 } // namespace
@@ -137,7 +137,7 @@ FailureOr<SmallVector<Binding>> Iterations::run(ArrayRef<Binding> inputs, int64_
   return SmallVector<Binding>(all.take_front(before));
 }
 
-LogicalResult Iterations::finish(ArrayRef<int64_t> axes, ArrayRef<int64_t> directions) {
+LogicalResult Iterations::setResults(ArrayRef<int64_t> axes, ArrayRef<int64_t> directions) {
   int carried = values.size(), made = carried + collected.size();
   if (node.numOutputs() > made)
     return node.error("it has {} results, and its body makes {}", node.numOutputs(), made);
@@ -214,7 +214,7 @@ static LogicalResult importLoop(Node &node) {
       noteIgnored(node, condition.value, trip + 1);
   }
   Sizes none(iterations.collected.size(), 0);
-  return iterations.finish(none, none);
+  return iterations.setResults(none, none);
 }
 
 /// Reads one number for each scanned operand or result; those left out are 0.
@@ -298,11 +298,114 @@ static LogicalResult importScan(Node &node) {
     if (failed(iterations.run(inputs, 0)))
       return failure();
   }
-  return iterations.finish(axes, directions);
+  return iterations.setResults(axes, directions);
+}
+
+//===----------------------------------------------------------------------===//
+// Sequences of tensors, which exist only at import
+//===----------------------------------------------------------------------===//
+
+static LogicalResult importSplitToSequence(Node &node) {
+  int64_t axis = node.axis(), size = Node::type(node.input(0)).getDimSize(axis), chunk = 1;
+  bool keep = node.has(1) || node.flagAttr("keepdims", true), equal = !node.has(1);
+  Sizes parts = node.ints(1);
+  if (node.has(1)) {
+    equal = Node::type(node.input(1)).getRank() == 0; // one size for all, the last may be smaller
+    chunk = equal ? parts.front() : 1;
+  }
+  if (equal) {
+    if (chunk < 1 || size / chunk > 4096)
+      return node.error("cannot split {} into parts of {}", size, chunk);
+    parts.clear();
+    for (int64_t at = 0; at < size; at += chunk)
+      parts.push_back(std::min(chunk, size - at));
+  }
+  SmallVector<Value> items;
+  if (failed(node.cut(node.input(0), axis, parts, items)))
+    return failure();
+  for (Value &item : items)
+    item = keep ? item : node.squeeze(item, axis);
+  node.setSequence(0, std::move(items));
+  return success();
+}
+
+static LogicalResult importSequenceConstruct(Node &node) {
+  if (failed(node.require(node.numInputs())))
+    return failure();
+  node.setSequence(0, llvm::to_vector(node.operands()));
+  return success();
+}
+
+/// Reads a position in a sequence of `size` items, of which there are `places`.
+static LogicalResult readPosition(Node &node, int operand, int64_t size, int64_t places,
+                                  int64_t &position) {
+  FailureOr<int64_t> at = node.onlyInt(operand, "position");
+  if (failed(at))
+    return failure();
+  position = *at < 0 ? *at + size : *at;
+  return position >= 0 && position < places
+             ? success()
+             : LogicalResult(node.error("position {} is out of a sequence of {}", *at, size));
+}
+
+static Value importSequenceAt(Node &node) {
+  const Binding *sequence = node.sequence(0);
+  if (!sequence)
+    return node.error("operand 0 is not a sequence");
+  int64_t size = sequence->items.size(), place;
+  return succeeded(readPosition(node, 1, size, size, place)) ? sequence->items[place] : Value();
+}
+
+static Value importConcatFromSequence(Node &node) {
+  const Binding *sequence = node.sequence(0);
+  if (!sequence || sequence->items.empty())
+    return node.error("operand 0 is not a sequence, or is empty");
+  auto type = Node::type(sequence->items.front());
+  bool stack = node.flagAttr("new_axis", false);
+  int64_t axis = node.intAttr("axis", 0);
+  if (failed(node.normalize(axis, type.getRank() + stack)))
+    return {};
+  SmallVector<Value> items(sequence->items);
+  for (Value &item : items)
+    if (stack && !(item = item.getType() == type ? node.unsqueeze(item, axis) : Value()))
+      return node.error("items differ in type");
+  return concatenated(node, items, axis);
+}
+
+static LogicalResult importSequenceEmpty(Node &node) {
+  node.setSequence(0, {});
+  return success();
+}
+
+static LogicalResult importSequenceInsert(Node &node) {
+  const Binding *sequence = node.sequence(0);
+  if (!sequence || !node.input(1))
+    return node.error("needs a sequence and a tensor");
+  int64_t size = sequence->items.size(), place = size;
+  if (node.has(2) && failed(readPosition(node, 2, size, size + 1, place)))
+    return failure();
+  SmallVector<Value> items(sequence->items);
+  items.insert(items.begin() + place, node.input(1));
+  node.setSequence(0, std::move(items));
+  return success();
+}
+
+static Value importSequenceLength(Node &node) {
+  const Binding *sequence = node.sequence(0);
+  if (!sequence)
+    return node.error("operand 0 is not a sequence");
+  return node.reshape(node.constant(ArrayRef<int64_t>{int64_t(sequence->items.size())}), {});
 }
 
 void onnx::registerControlOps(HandlerRegistry &r) {
   r.add("", "If", 1, importIf, needs(1));
-  r.add("", "Loop", 1, importLoop, knownInts(0));
+  r.add("", "Loop", 1, importLoop);
   r.add("", "Scan", 9, importScan);
+  r.add("", "SequenceEmpty", 11, importSequenceEmpty);
+  r.add("", "SequenceInsert", 11, importSequenceInsert);
+  r.add("", "SequenceLength", 11, importSequenceLength, needs(0));
+  r.add("", "SplitToSequence", 11, importSplitToSequence, knownInts(1) | defaultAxis(0));
+  r.add("", "SequenceConstruct", 11, importSequenceConstruct);
+  r.add("", "SequenceAt", 11, importSequenceAt, needs(0));
+  r.add("", "ConcatFromSequence", 11, importConcatFromSequence, needs(0));
 }

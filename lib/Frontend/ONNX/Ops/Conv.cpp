@@ -13,9 +13,6 @@
 // Everything is computed with channels last, like the rest of the model.
 //
 //===----------------------------------------------------------------------===//
-#include "dialects/nn/Ops/Compare.h"
-#include "dialects/nn/Ops/Data.h"
-#include "dialects/nn/Ops/Elementwise.h"
 #include "lib/Frontend/ONNX/Ops/Spatial.h"
 #include <cmath>
 #include <limits>
@@ -94,7 +91,7 @@ LogicalResult Windows::readPlaces() {
       axis.beyond = std::max<int64_t>(0, (axis.result - 1) * axis.stride - room);
     }
   }
-  return failure(node.attributesAreBad());
+  return failure(node.hasFailed());
 }
 
 LogicalResult Windows::read(ArrayRef<int64_t> sizes, ArrayRef<int64_t> kernel, bool needsSlices,
@@ -132,10 +129,8 @@ Value Windows::cut(Value x) {
 
 Value Windows::split(Value x) {
   auto type = Node::type(x);
-  SmallVector<int64_t> shape = {type.getDimSize(0)};
-  llvm::append_range(shape, results());
-  shape.append({elements(), type.getShape().back()});
-  return node.reshape(cut(x), shape);
+  return node.reshape(
+      cut(x), joinedSizes({{type.getDimSize(0)}, results(), {elements(), type.getShape().back()}}));
 }
 
 SmallVector<Value> Windows::slices(Value x, double padding) {
@@ -215,9 +210,7 @@ Value Conv::product() {
     return {};
   // [M, C / groups, elements] -> [M, elements, C / groups]: channels are last here, too.
   Value turned = node.transpose(node.reshape(weight, {results, mine, elements}), {0, 2, 1});
-  SmallVector<int64_t> shape = {batch};
-  llvm::append_range(shape, windows.results());
-  shape.push_back(results);
+  Sizes shape = joinedSizes({{batch}, windows.results(), {results}});
   if (groups == 1)
     return node.reshape(node.matmul(node.reshape(seen, {rows, elements * mine}),
                                     node.reshape(turned, {results, elements * mine}), false, true),
@@ -326,33 +319,24 @@ static Value importMaxPool(Node &node) {
   if (node.wants(1))
     return node.error("its result of indices is not supported");
   Value x = channelsLast(node, node.input(0)), result;
-  if (Type element = Node::type(node.input(0)).getElementType(); isa<FloatType>(element))
+  if (Node::hasFloats(node.input(0)))
     result = largestOf(node, windows, x);
   else // a power of two is exact in doubles
-    result = windows.pool<nn::MaxOp>(x, -std::ldexp(1, element.getIntOrFloatBitWidth() - 1),
-                                     nn::ReduceKind::Max);
+    result = windows.pool<nn::MaxOp>(
+        x, -std::ldexp(1, Node::type(node.input(0)).getElementTypeBitWidth() - 1),
+        nn::ReduceKind::Max);
   return channelsSecond(node, result);
-}
-
-/// Returns the number of places of an operand [N, C, spatial..], or -1 after an error.
-static int64_t placesOf(Node &node) {
-  auto type = Node::type(node.input(0));
-  if (type.getRank() >= 3)
-    return llvm::product_of(type.getShape().drop_front(2));
-  (void)node.error("the operand must have a batch, channels and spatial dimensions; it is {}",
-                   type);
-  return -1;
 }
 
 /// One place of all spatial dimensions: their first largest element.
 static Value importGlobalMaxPool(Node &node) {
-  int64_t places = placesOf(node);
-  if (places < 0)
+  if (failed(checkChannels(node, 3)))
     return {};
+  ArrayRef<int64_t> shape = Node::type(node.input(0)).getShape();
+  int64_t places = llvm::product_of(shape.drop_front(2));
   if (places == 0)
     return node.error("a spatial dimension of the operand is empty");
-  ArrayRef<int64_t> shape = Node::type(node.input(0)).getShape();
-  SmallVector<int64_t> one(shape.size(), 1);
+  Sizes one(shape.size(), 1);
   std::copy_n(shape.begin(), 2, one.begin());
   Value flat = node.reshape(node.input(0), {shape[0], shape[1], places});
   return node.reshape(firstExtreme(node, nn::ReduceKind::Max, flat, 2), one);
@@ -360,17 +344,17 @@ static Value importGlobalMaxPool(Node &node) {
 
 /// One place of all spatial dimensions: their mean.
 static Value importGlobalAveragePool(Node &node) {
-  int64_t places = placesOf(node);
-  if (places < 0)
+  if (failed(checkChannels(node, 3)))
     return {};
-  auto dims = llvm::to_vector(llvm::seq<int64_t>(2, Node::type(node.input(0)).getRank()));
-  return node.div(node.sum(node.input(0), dims, true), double(places));
+  ArrayRef<int64_t> shape = Node::type(node.input(0)).getShape();
+  return node.div(node.sum(node.input(0), dimRange(2, shape.size()), true),
+                  double(llvm::product_of(shape.drop_front(2))));
 }
 
 bool onnx::isLaterRow(Operation *op) {
   auto slice = dyn_cast<nn::SliceOp>(op);
   auto pad = slice ? slice.getInput().getDefiningOp<nn::PadOp>() : nn::PadOp();
-  if (!pad || !isa<FloatType>(Node::type(slice.getResult()).getElementType()))
+  if (!pad || !Node::hasFloats(slice))
     return false;
   ArrayRef<int64_t> shape = Node::type(pad.getInput()).getShape();
   for (size_t dim = 0; dim < shape.size(); ++dim)

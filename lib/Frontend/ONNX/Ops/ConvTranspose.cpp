@@ -77,7 +77,7 @@ LogicalResult Transposed::readPads() {
     if (axis.result < 1)
       return node.error("pads cut off all {} elements of a dimension", axis.canvas);
   }
-  return failure(node.attributesAreBad());
+  return failure(node.hasFailed());
 }
 
 /// Returns what each place adds: [N, sizes.., kernel.., groups, outputs] of x [N, sizes.., C] and
@@ -85,10 +85,8 @@ LogicalResult Transposed::readPads() {
 Value Transposed::products(Value x, Value weight) {
   int64_t mine = channels / groups, elements = this->elements(),
           rows = batch * axes.count(&SpatialAxis::size);
-  SmallVector<int64_t> shape{batch};
-  llvm::append_range(shape, axes.list(&SpatialAxis::size));
-  llvm::append_range(shape, axes.list(&SpatialAxis::kernel));
-  shape.append({groups, outputs});
+  Sizes shape = joinedSizes(
+      {{batch}, axes.list(&SpatialAxis::size), axes.list(&SpatialAxis::kernel), {groups, outputs}});
   // [groups, mine, outputs, elements] -> [groups, mine, elements, outputs]
   weight = node.transpose(node.reshape(weight, {groups, mine, outputs, elements}), {0, 1, 3, 2});
   if (groups == 1)
@@ -119,9 +117,7 @@ Value Transposed::summed(Value products) {
     return {};
   auto type = Node::type(products);
   int64_t rank = axes.size() + 2;
-  SmallVector<int64_t> own{batch};
-  llvm::append_range(own, axes.list(&SpatialAxis::size));
-  own.push_back(groups * outputs);
+  Sizes own = joinedSizes({{batch}, axes.list(&SpatialAxis::size), {groups * outputs}});
   Value sum;
   bool isFirst = true;
   axes.forEachElement([&](ArrayRef<int64_t> at) {
@@ -219,17 +215,11 @@ static Value importCol2Im(Node &node) {
   fold.channels = fold.outputs = type.getDimSize(1) / elements;
   // [N, C, kernel.., sizes..] -> [N, sizes.., kernel.., 1, C]
   int64_t count = fold.axes.size();
-  SmallVector<int64_t> own = fold.axes.list(&SpatialAxis::size), split{fold.batch, fold.outputs},
-                       perm{0}, shape{fold.batch};
-  llvm::append_range(split, kernel);
-  llvm::append_range(split, own);
-  llvm::append_range(perm, llvm::seq<int64_t>(2 + count, 2 + 2 * count));
-  llvm::append_range(perm, llvm::seq<int64_t>(2, 2 + count));
-  perm.push_back(1);
-  llvm::append_range(shape, own);
-  llvm::append_range(shape, kernel);
-  shape.append({1, fold.outputs});
-  Value terms = node.reshape(node.transpose(node.reshape(node.input(0), split), perm), shape);
+  Sizes own = fold.axes.list(&SpatialAxis::size);
+  Value terms = node.reshape(node.input(0), joinedSizes({{fold.batch, fold.outputs}, kernel, own}));
+  terms = node.transpose(
+      terms, joinedSizes({{0}, dimRange(2 + count, 2 + 2 * count), dimRange(2, 2 + count), {1}}));
+  terms = node.reshape(terms, joinedSizes({{fold.batch}, own, kernel, {1, fold.outputs}}));
   return channelsSecond(node, fold.placed(terms));
 }
 

@@ -1,8 +1,4 @@
 //===- Loss.cpp - Loss ops of the graph -----------------------------------===//
-#include "dialects/nn/Ops/Compare.h"
-#include "dialects/nn/Ops/Constant.h"
-#include "dialects/nn/Ops/Data.h"
-#include "dialects/nn/Ops/Elementwise.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
 #include "lib/Frontend/ONNX/Record/Words.h"
@@ -23,9 +19,7 @@ static Value classesLast(Node &node, Value scores) {
 
 /// Turns rows [N * d, C] into scores of the shape [N, C, d...].
 static Value classesSecond(Node &node, Value rows, ArrayRef<int64_t> shape) {
-  Sizes last = withoutDim(shape, 1);
-  last.push_back(shape[1]);
-  return channelsSecond(node, node.reshape(rows, last));
+  return channelsSecond(node, node.reshape(rows, joinedSizes({withoutDim(shape, 1), {shape[1]}})));
 }
 
 namespace {
@@ -75,40 +69,35 @@ static Value weightedMean(Node &node, const LossParts &parts) {
   return node.div(parts.sum, node.select(isPositive, parts.count, 1));
 }
 
-/// PyTorch takes the scores of a single example, too.
-static LogicalResult requireBatch(Node &node, RankedTensorType type) {
-  if (type.getRank() >= 2)
-    return success();
-  return node.error("scores {} have no batch: pass those of one example as [1, classes], by "
-                    "unsqueeze(0) of the scores and of the target",
-                    type);
-}
+namespace {
+/// What losses of both kinds of targets read.
+struct LossForm {
+  std::string reduction;
+  double smoothing = 0; // which only the record of the operation has
+};
+} // namespace
 
-/// Checks that operand 2, if it is there, has a weight for each class of scores [N, C, d..].
-static LogicalResult checkWeights(Node &node, RankedTensorType type) {
-  Value weights = node.input(2);
-  if (!weights ||
-      Node::type(weights) == RankedTensorType::get({type.getDimSize(1)}, type.getElementType()))
-    return success();
-  return node.error("weights {} do not fit the {} classes of {}", weights, type.getDimSize(1),
-                    type);
-}
-
-static std::string readReduction(Node &node) {
-  return node.choiceAttr("reduction", {"mean", "none", "sum"});
-}
-
-/// Reads the label smoothing, which only the record of the operation has.
-static LogicalResult readSmoothing(Node &node, double &smoothing) {
+/// Reads and checks all but the targets; `type` is that of the scores.
+static LogicalResult readForm(Node &node, RankedTensorType type, LossForm &form) {
+  if (type.getRank() < 2) // PyTorch takes the scores of a single example, too
+    return node.error("scores {} have no batch: pass those of one example as [1, classes], by "
+                      "unsqueeze(0) of the scores and of the target",
+                      type);
+  if (Value weights = node.input(2);
+      weights && Node::type(weights) != type.clone({type.getDimSize(1)}))
+    return node.error("weights {} do not fit the {} classes of {}", weights, type.getDimSize(1),
+                      type);
+  form.reduction = node.choiceAttr("reduction", {"mean", "none", "sum"});
   FxNode fx = readFxNode(node.proto);
-  smoothing = 0;
   if (StringRef(fx.target).starts_with(words::kCrossEntropy))
-    smoothing = numberArgument(fx, 5, "label_smoothing").value_or(0);
-  if (!(smoothing >= 0 && smoothing <= 1))
-    return node.error("label_smoothing must be from 0 to 1; got {}", plain(shortest(smoothing)));
-  if (smoothing != 0)
+    form.smoothing = numberArgument(fx, 5, "label_smoothing").value_or(0);
+  if (!(form.smoothing >= 0 && form.smoothing <= 1))
+    return node.error("label_smoothing must be from 0 to 1; got {}",
+                      plain(shortest(form.smoothing)));
+  if (form.smoothing != 0)
     emitDecision(node.loc, "import",
-                 "label_smoothing=" + shortest(smoothing) + " is restored: the export left it out");
+                 "label_smoothing=" + shortest(form.smoothing) +
+                     " is restored: the export left it out");
   return success();
 }
 
@@ -117,48 +106,40 @@ static LogicalResult readSmoothing(Node &node, double &smoothing) {
 static Value importProbabilities(Node &node) {
   Value scores = node.input(0);
   auto type = Node::type(scores);
-  std::string reduction = readReduction(node);
-  double smoothing;
-  if (failed(requireBatch(node, type)))
+  LossForm form;
+  if (failed(readForm(node, type, form)))
     return {};
   if (!isa<FloatType>(type.getElementType()) || node.isRead(1))
     return node.error("scores {} and probabilities do not fit", type);
-  if (failed(checkWeights(node, type)) || failed(readSmoothing(node, smoothing)))
-    return {};
   node.intAttr("ignore_index", 0); // of labels
   Value rows = classesLast(node, scores), targets = classesLast(node, node.input(1));
   if (!rows || !targets)
     return {};
   double classes = std::max<int64_t>(Node::type(rows).getDimSize(1), 1);
-  if (smoothing != 0)
-    targets = node.add(node.mul(targets, 1 - smoothing), smoothing / classes);
+  if (form.smoothing != 0)
+    targets = node.add(node.mul(targets, 1 - form.smoothing), form.smoothing / classes);
   Value losses = node.mul(targets, logSoftmax(node, rows));
   if (Value weights = node.input(2))
     losses = node.mul(losses, weights);
   losses = node.sum(node.neg(losses), {1}, false);
-  if (reduction == "none")
+  if (form.reduction == "none")
     return node.reshape(losses, withoutDim(type.getShape(), 1));
   Value sum = node.sum(losses, {0}, false);
   double count = std::max<int64_t>(Node::type(rows).getDimSize(0), 1);
-  return reduction == "sum" ? sum : node.div(sum, count);
+  return form.reduction == "sum" ? sum : node.div(sum, count);
 }
 
 /// `logits` are logits, or with `isLog` log-probabilities. The node's second result are the
 /// log-probabilities.
 static LogicalResult importLoss(Node &node, Value logits, bool isLog = false) {
   auto type = Node::type(logits), ids = Node::type(node.input(1));
-  SmallVector<int64_t> labeled(type.getShape());
-  if (labeled.size() > 1)
-    labeled.erase(labeled.begin() + 1);
-  if (failed(requireBatch(node, type)))
+  LossForm form;
+  if (failed(readForm(node, type, form)))
     return failure();
-  if (ids.getShape() != ArrayRef<int64_t>(labeled) || !isa<FloatType>(type.getElementType()) ||
-      !areIndices(node.input(1)))
+  if (ids.getShape() != ArrayRef<int64_t>(withoutDim(type.getShape(), 1)) ||
+      !isa<FloatType>(type.getElementType()) || !areIndices(node.input(1)))
     return node.error("scores {} and labels {} do not fit", type, ids);
   Value weights = node.input(2);
-  std::string reduction = readReduction(node);
-  if (failed(checkWeights(node, type)))
-    return failure();
   // Without the attribute no label is ignored: the smallest integer is never a
   // label.
   int64_t ignore =
@@ -167,10 +148,7 @@ static LogicalResult importLoss(Node &node, Value logits, bool isLog = false) {
         labels = node.reshape(node.input(1), {ids.getNumElements()});
   if (!rows || !labels)
     return failure();
-  double smoothing;
-  if (failed(readSmoothing(node, smoothing)))
-    return failure();
-  bool fused = !isLog && !weights && reduction != "none" && smoothing == 0;
+  bool fused = !isLog && !weights && form.reduction != "none" && form.smoothing == 0;
   Value logRows = isLog ? rows : fused && !node.wants(1) ? Value() : logSoftmax(node, rows);
   if (node.wants(1)) // absent from a NegativeLogLikelihoodLoss
     node.set(1, logRows ? classesSecond(node, logRows, type.getShape()) : Value());
@@ -178,8 +156,8 @@ static LogicalResult importLoss(Node &node, Value logits, bool isLog = false) {
   if (fused) {
     parts = buildCrossEntropy(node.builder, node.loc, rows, labels, ignore);
   } else if (logRows) {
-    RowLosses picked = pickClasses(node, logRows, labels, ignore, weights, smoothing);
-    if (reduction == "none") {
+    RowLosses picked = pickClasses(node, logRows, labels, ignore, weights, form.smoothing);
+    if (form.reduction == "none") {
       node.set(0, node.reshape(picked.losses, ids.getShape()));
       return success();
     }
@@ -191,7 +169,7 @@ static LogicalResult importLoss(Node &node, Value logits, bool isLog = false) {
   if (!parts.sum || !parts.count)
     return failure();
   Value loss = parts.sum;
-  if (reduction == "mean")
+  if (form.reduction == "mean")
     loss = weights ? weightedMean(node, parts) : buildMean(node.builder, node.loc, parts);
   else
     parts.count = node.constant(Node::type(loss), 1);

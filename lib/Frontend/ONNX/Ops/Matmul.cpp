@@ -1,5 +1,7 @@
-//===- Matmul.cpp - Matrix products ---------------------------------------===//
+//===- Matmul.cpp - Matrix products and Einsum ----------------------------===//
 #include "lib/Frontend/ONNX/Ops/Ops.h"
+#include "llvm/ADT/StringExtras.h"
+#include <map>
 
 using namespace mlir;
 using namespace shale;
@@ -32,27 +34,14 @@ static Value multiplied(Node &node, Value lhs, Value rhs) {
     shape.back() = right.getDimSize(1);
     result = node.reshape(node.matmul(node.reshape(lhs, {rows, k}), rhs), shape);
   } else {
-    auto batchOf = [](RankedTensorType type) {
-      return SmallVector<int64_t>(type.getShape().drop_back(2));
-    };
-    SmallVector<int64_t> batch, l = batchOf(left), r = batchOf(right);
-    while (l.size() < r.size())
-      l.insert(l.begin(), 1);
-    while (r.size() < l.size())
-      r.insert(r.begin(), 1);
-    for (auto [a, b] : llvm::zip(l, r)) {
-      if (a != b && a != 1 && b != 1)
-        return node.error("batch dimensions {} and {} do not broadcast", a, b);
-      batch.push_back(a == 1 ? b : a);
-    }
+    SmallVector<int64_t> batch;
+    if (failed(node.broadcastShape({lhs, rhs}, batch, /*inner=*/2)))
+      return {};
     auto widen = [&](Value value) {
-      SmallVector<int64_t> wide(batch);
-      llvm::append_range(wide, Node::type(value).getShape().take_back(2));
-      return node.broadcast(value, wide);
+      return node.broadcast(value, joinedSizes({batch, Node::type(value).getShape().take_back(2)}));
     };
     result = node.matmul(widen(lhs), widen(rhs));
-    shape = batch;
-    shape.append({left.getDimSize(left.getRank() - 2), right.getShape().back()});
+    shape = joinedSizes({batch, {left.getDimSize(left.getRank() - 2), right.getShape().back()}});
   }
   if (isColumn)
     shape.pop_back();
@@ -103,9 +92,351 @@ static Value importGemm(Node &node) {
              : node.error("operand 2 is larger than the product");
 }
 
+//===----------------------------------------------------------------------===//
+// Sums of products by labels of dimensions
+//===----------------------------------------------------------------------===//
+
+// Operands are contracted from left to right. A label that two operands share
+// is an inner dimension of a matrix product if no later operand and not the
+// result has it, else a batch dimension. Without an inner dimension the product
+// is elementwise.
+//
+// A dimension of size 1 is dropped at once: it broadcasts by itself, so the
+// result is the same whatever size its label has elsewhere.
+
+namespace {
+
+/// A letter, or a dimension of the ellipsis, counted from its last.
+using Label = int64_t;
+using Labels = Sizes;
+constexpr Label kEllipsis = 256; // and above
+
+/// A tensor and the labels of its dimensions.
+struct Term {
+  Value value;
+  Labels labels;
+};
+
+/// An equation, its letters and ellipses not yet matched with dimensions.
+struct Equation {
+  SmallVector<std::string> operands; // "..." is one '.'
+  std::optional<std::string> result;
+};
+
+class Einsum {
+public:
+  explicit Einsum(Node &node) : node(node) {}
+  LogicalResult import();
+
+private:
+  LogicalResult parse(Equation &equation);
+  LogicalResult parseTerm(StringRef text, std::string &term);
+  LogicalResult label(int operand, StringRef text, Labels &labels);
+  LogicalResult readResult(const Equation &equation, ArrayRef<Labels> all, Labels &result);
+  Value diagonal(Value value, Labels &labels);
+  Term squeeze(Term term);
+  Term arrange(Term term, ArrayRef<Label> order);
+  Term sumOut(Term term, ArrayRef<Label> keep);
+  Term contract(Term lhs, Term rhs, ArrayRef<Label> keep, ArrayRef<Label> result);
+  Term multiply(const Term &lhs, const Term &rhs, ArrayRef<Label> order);
+
+  SmallVector<int64_t> sizesOf(ArrayRef<Label> labels) {
+    SmallVector<int64_t> sizes;
+    for (Label label : labels)
+      sizes.push_back(size[label]);
+    return sizes;
+  }
+  static bool has(ArrayRef<Label> labels, Label label) { return llvm::is_contained(labels, label); }
+
+  Node &node;
+  std::map<Label, int64_t> size;
+  int64_t ellipsisRank = 0;
+};
+
+} // namespace
+
+LogicalResult Einsum::parseTerm(StringRef text, std::string &term) {
+  while (!text.empty()) {
+    char c = text.front();
+    if (text.consume_front("...")) {
+      if (term.find('.') != std::string::npos)
+        return node.error("the equation has two ellipses in one term");
+      term += '.';
+      continue;
+    }
+    text = text.drop_front();
+    if (c == ' ')
+      continue;
+    if (!llvm::isAlpha(c))
+      return node.error("the equation has {}, which is neither a letter nor '...'",
+                        StringRef(&c, 1));
+    term += c;
+  }
+  return success();
+}
+
+LogicalResult Einsum::parse(Equation &equation) {
+  std::string text = node.stringAttr("equation", "");
+  if (node.hasFailed())
+    return failure();
+  if (!node.attribute("equation"))
+    return node.error("has no equation");
+  auto [left, right] = StringRef(text).split("->");
+  if (left.size() != text.size() && failed(parseTerm(right, equation.result.emplace())))
+    return failure();
+  SmallVector<StringRef> terms;
+  left.split(terms, ',');
+  if (int64_t(terms.size()) != node.numInputs())
+    return node.error("the equation has {} terms, the node has {} operands", terms.size(),
+                      node.numInputs());
+  for (StringRef term : terms)
+    if (failed(parseTerm(term, equation.operands.emplace_back())))
+      return failure();
+  return success();
+}
+
+/// Matches an operand's dimensions with its term, and its sizes with those of
+/// other operands.
+LogicalResult Einsum::label(int operand, StringRef text, Labels &labels) {
+  auto type = Node::type(node.input(operand));
+  bool open = text.contains('.');
+  int64_t letters = text.size() - open, rank = type.getRank();
+  if (open ? rank < letters : rank != letters)
+    return node.error("operand {} has {} dimensions, the equation names {}", operand, rank,
+                      letters);
+  if (open)
+    ellipsisRank = std::max(ellipsisRank, rank - letters);
+  for (char c : text) {
+    if (c == '.')
+      for (int64_t i = rank - letters; i-- > 0;)
+        labels.push_back(kEllipsis + i);
+    else
+      labels.push_back(c);
+  }
+  for (auto [label, mine] : llvm::zip(labels, type.getShape())) {
+    int64_t &known = size.try_emplace(label, 1).first->second;
+    if (known == 1)
+      known = mine;
+    else if (mine != 1 && mine != known)
+      return node.error("{} sizes {} and {}",
+                        plain(label >= kEllipsis ? "dimensions of the ellipsis have"
+                                                 : say("dimension '{}' has",
+                                                       {plain(std::string(1, char(label)))})),
+                        known, mine);
+  }
+  return success();
+}
+
+/// Reads the labels of the result: those given, or the ellipsis and then the
+/// letters that appear once, in the order of their codes.
+LogicalResult Einsum::readResult(const Equation &equation, ArrayRef<Labels> all, Labels &result) {
+  auto addEllipsis = [&] {
+    for (int64_t i = ellipsisRank; i-- > 0;)
+      result.push_back(kEllipsis + i);
+  };
+  if (!equation.result) {
+    addEllipsis();
+    for (auto [label, unused] : size) {
+      int64_t count = 0;
+      for (const Labels &labels : all)
+        count += llvm::count(labels, label);
+      if (label < kEllipsis && count == 1)
+        result.push_back(label);
+    }
+    return success();
+  }
+  for (char c : *equation.result) {
+    if (c == '.') {
+      addEllipsis();
+      continue;
+    }
+    if (!size.count(c))
+      return node.error("the result's dimension '" + Twine(c) + "' is in no operand");
+    if (has(result, c))
+      return node.error("the result names dimension '" + Twine(c) + "' twice");
+    result.push_back(c);
+  }
+  return success();
+}
+
+/// Replaces two dimensions of one label by their diagonal, until all differ.
+Value Einsum::diagonal(Value value, Labels &labels) {
+  for (size_t i = 0; value && i < labels.size(); ++i) {
+    size_t j = i + 1;
+    while (j < labels.size() && labels[j] != labels[i])
+      ++j;
+    if (j == labels.size())
+      continue;
+    SmallVector<int64_t> shape(Node::type(value).getShape());
+    int64_t n = shape[i];
+    if (shape[j] != n)
+      return node.error("the diagonal of {} has sizes {} and {}", std::string(1, char(labels[i])),
+                        n, shape[j]);
+    // [.., n, n] -> [.., n * n] -> every (n + 1)-th
+    SmallVector<int64_t> perm;
+    Labels rest;
+    for (size_t k = 0; k < labels.size(); ++k)
+      if (k != i && k != j) {
+        perm.push_back(k);
+        rest.push_back(labels[k]);
+      }
+    perm.append({int64_t(i), int64_t(j)});
+    rest.push_back(labels[i]);
+    shape.erase(shape.begin() + j);
+    shape.erase(shape.begin() + i);
+    shape.push_back(n * n); // at most the tensor's elements: no overflow
+    value = node.reshape(node.transpose(value, perm), shape);
+    value = node.part(value, shape.size() - 1, 0, n * n, n + 1);
+    labels = rest;
+    i = size_t(-1); // from the first again
+  }
+  return value;
+}
+
+Term Einsum::squeeze(Term term) {
+  if (!term.value)
+    return term;
+  Labels labels;
+  SmallVector<int64_t> shape;
+  for (auto [label, n] : llvm::zip(term.labels, Node::type(term.value).getShape()))
+    if (n != 1) {
+      labels.push_back(label);
+      shape.push_back(n);
+    }
+  return {node.reshape(term.value, shape), labels};
+}
+
+/// Transposes a term to `order`; a transpose of a transpose becomes one.
+Term Einsum::arrange(Term term, ArrayRef<Label> order) {
+  SmallVector<int64_t> perm;
+  for (Label label : order)
+    perm.push_back(llvm::find(term.labels, label) - term.labels.begin());
+  bool turns = !llvm::is_sorted(perm);
+  return {node.transpose(term.value, perm, /*joined=*/turns), Labels(order)};
+}
+
+/// Sums over the dimensions that are not in `keep`.
+Term Einsum::sumOut(Term term, ArrayRef<Label> keep) {
+  SmallVector<int64_t> dims;
+  Labels kept;
+  for (auto [i, label] : llvm::enumerate(term.labels)) {
+    if (has(keep, label))
+      kept.push_back(label);
+    else
+      dims.push_back(i);
+  }
+  return {node.sum(term.value, dims, false), kept};
+}
+
+/// Returns the elementwise product, its dimensions in the given order.
+Term Einsum::multiply(const Term &lhs, const Term &rhs, ArrayRef<Label> order) {
+  auto widen = [&](const Term &term) {
+    Labels mine;
+    SmallVector<int64_t> shape;
+    for (Label label : order) {
+      shape.push_back(has(term.labels, label) ? size[label] : 1);
+      if (has(term.labels, label))
+        mine.push_back(label);
+    }
+    return node.reshape(arrange(term, mine).value, shape);
+  };
+  return {node.mul(widen(lhs), widen(rhs)), Labels(order)};
+}
+
+/// Returns the product of two operands, summed over labels that are not in `keep`.
+Term Einsum::contract(Term lhs, Term rhs, ArrayRef<Label> keep, ArrayRef<Label> result) {
+  lhs = sumOut(lhs, joinedSizes({keep, rhs.labels}));
+  rhs = sumOut(rhs, joinedSizes({keep, lhs.labels}));
+  if (!lhs.value || !rhs.value)
+    return {};
+  // The operand whose own dimensions come first in the result is the left one.
+  for (Label label : result)
+    if (has(lhs.labels, label) != has(rhs.labels, label)) {
+      if (has(rhs.labels, label))
+        std::swap(lhs, rhs);
+      break;
+    }
+  Labels batch, rows, columns, inner;
+  for (Label label : lhs.labels)
+    (!has(rhs.labels, label) ? rows : has(keep, label) ? batch : inner).push_back(label);
+  for (Label label : rhs.labels)
+    if (!has(lhs.labels, label))
+      columns.push_back(label);
+  bool isFloat = Node::hasFloats(lhs.value);
+  if (inner.empty() || !isFloat || (rows.empty() && columns.empty())) {
+    return sumOut(multiply(lhs, rhs, joinedSizes({lhs.labels, columns})), keep);
+  }
+  Labels order = joinedSizes({batch, rows, columns});
+  // One matrix per batch element, transposed if the operand is.
+  auto matrix = [&](const Term &term, ArrayRef<Label> outer, bool &transposed) -> Value {
+    Labels straight = joinedSizes({batch, outer, inner}),
+           turned = joinedSizes({batch, inner, outer});
+    transposed = ArrayRef<Label>(turned) == ArrayRef<Label>(term.labels);
+    SmallVector<int64_t> shape = sizesOf(batch);
+    int64_t sizes[2] = {1, 1};
+    for (Label label : outer)
+      if (__builtin_mul_overflow(sizes[0], size[label], &sizes[0]))
+        return {};
+    for (Label label : inner)
+      if (__builtin_mul_overflow(sizes[1], size[label], &sizes[1]))
+        return {};
+    if (transposed)
+      std::swap(sizes[0], sizes[1]);
+    shape.append({sizes[0], sizes[1]});
+    return node.reshape(arrange(term, transposed ? turned : straight).value, shape);
+  };
+  bool transposeLhs, transposeRhs;
+  Value left = matrix(lhs, rows, transposeLhs), right = matrix(rhs, columns, transposeRhs);
+  return {node.reshape(node.matmul(left, right, transposeLhs, !transposeRhs), sizesOf(order)),
+          order};
+}
+
+LogicalResult Einsum::import() {
+  Equation equation;
+  if (node.numInputs() == 0)
+    return node.error("has no operands");
+  if (failed(node.require(node.numInputs())) || failed(parse(equation)))
+    return failure();
+  SmallVector<Labels> all;
+  Type element = Node::type(node.input(0)).getElementType();
+  for (auto [i, text] : llvm::enumerate(equation.operands)) {
+    auto type = Node::type(node.input(i));
+    if (type.getElementType() != element || element.isInteger(1))
+      return node.error("operands must be numbers of one type; operand {} is {}", i, type);
+    if (failed(label(i, text, all.emplace_back())))
+      return failure();
+  }
+  Labels result;
+  if (failed(readResult(equation, all, result)))
+    return failure();
+  SmallVector<Term> terms;
+  for (auto [i, labels] : llvm::enumerate(all)) {
+    Value value = diagonal(node.input(i), labels);
+    terms.push_back(squeeze({value, labels}));
+  }
+  Term sum = terms.front();
+  for (size_t i = 1; i < terms.size() && sum.value; ++i) {
+    Labels keep(result);
+    for (size_t j = i + 1; j < terms.size(); ++j)
+      llvm::append_range(keep, terms[j].labels);
+    sum = contract(sum, terms[i], keep, result);
+  }
+  sum = sumOut(sum, result);
+  Labels order;
+  for (Label label : result)
+    if (has(sum.labels, label))
+      order.push_back(label);
+  // Labels that were dropped have size 1.
+  node.set(0, sum.value ? node.reshape(arrange(sum, order).value, sizesOf(result)) : Value());
+  return success();
+}
+
+static LogicalResult importEinsum(Node &node) { return Einsum(node).import(); }
+
 void onnx::registerMatmulOps(HandlerRegistry &r) {
   r.add("", "MatMul", 1, importMatmul, needs(2));
   r.add("", "Gemm", 7, importGemm, needs(2));
   r.add("com.microsoft", "FusedMatMul", 1, importFusedMatmul, needs(2));
   r.add("com.microsoft", "TransposeMatMul", 1, importFusedMatmul, needs(2));
+  r.add("", "Einsum", 12, importEinsum);
 }

@@ -2,34 +2,22 @@
 #ifndef SHALE_FRONTEND_ONNX_OPS_OPS_H
 #define SHALE_FRONTEND_ONNX_OPS_OPS_H
 
+#include "dialects/nn/Ops/Attention.h"
+#include "dialects/nn/Ops/Embedding.h"
+#include "dialects/nn/Ops/Gather.h"
+#include "dialects/nn/Ops/Loss.h"
+#include "dialects/nn/Ops/Norm.h"
+#include "dialects/nn/Ops/Random.h"
 #include "lib/Frontend/ONNX/Building.h"
 
 namespace shale::onnx {
 
-void registerActivationOps(HandlerRegistry &registry);
-void registerTrigonometryOps(HandlerRegistry &registry);
-void registerAttentionOps(HandlerRegistry &registry);
-void registerChannelNormOps(HandlerRegistry &registry);
-void registerChoiceOps(HandlerRegistry &registry);
-void registerConstantOps(HandlerRegistry &registry);
-void registerControlOps(HandlerRegistry &registry);
-void registerConvOps(HandlerRegistry &registry);
-void registerConvTransposeOps(HandlerRegistry &registry);
-void registerDataOps(HandlerRegistry &registry);
-void registerEinsumOps(HandlerRegistry &registry);
-void registerElementwiseOps(HandlerRegistry &registry);
-void registerFourierOps(HandlerRegistry &registry);
-void registerIndexOps(HandlerRegistry &registry);
-void registerLossOps(HandlerRegistry &registry);
-void registerMatmulOps(HandlerRegistry &registry);
-void registerNormOps(HandlerRegistry &registry);
-void registerRandomOps(HandlerRegistry &registry);
-void registerRecurrentOps(HandlerRegistry &registry);
-void registerReduceOps(HandlerRegistry &registry);
-void registerResizeOps(HandlerRegistry &registry);
-void registerRuntimeAttentionOps(HandlerRegistry &registry);
-void registerScatterOps(HandlerRegistry &registry);
-void registerSequenceOps(HandlerRegistry &registry);
+/// Adds the handlers of a file.
+using Family = void(HandlerRegistry &);
+Family registerAttentionOps, registerControlOps, registerConvOps, registerConvTransposeOps,
+    registerDataOps, registerElementwiseOps, registerFourierOps, registerIndexOps, registerLossOps,
+    registerMatmulOps, registerNormOps, registerRandomOps, registerRecurrentOps, registerReduceOps,
+    registerResizeOps;
 
 /// An operator of PyTorch that is a function of the file (WholeFunctions.h).
 struct WholeFunction {
@@ -45,6 +33,9 @@ const WholeFunction *findWholeFunction(llvm::StringRef name);
 
 /// Returns x with elements dropped: a new random op. Returns null after an error.
 mlir::Value dropped(Node &node, mlir::Value x, double ratio);
+
+/// Checks that operand 0 is [N, C, ..], of a rank of at least `rank`.
+mlir::LogicalResult checkChannels(Node &node, int64_t rank);
 
 /// [N, C, spatial..] to [N, spatial.., C] and back. Null after an error.
 mlir::Value channelsLast(Node &node, mlir::Value value);

@@ -4,9 +4,6 @@
 // distribution.
 //
 //===----------------------------------------------------------------------===//
-#include "dialects/nn/Ops/Random.h"
-#include "dialects/nn/Ops/Compare.h"
-#include "lib/Frontend/ONNX/Building.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 #include <cmath>
 
@@ -51,9 +48,15 @@ static LogicalResult readNumbers(Node &node, StringRef first, double &a, StringR
   a = node.floatAttr(first, a), b = node.floatAttr(second, b);
   if (node.attribute("seed"))
     return node.error("a seed in the file is not supported: --seed of the program decides");
-  if (!node.attributesAreBad() && std::isfinite(a) && std::isfinite(b))
+  if (!node.hasFailed() && std::isfinite(a) && std::isfinite(b))
     return success();
   return node.error(first + " and " + second + " must be finite");
+}
+
+/// Returns the element type that attribute `dtype` names, `missing` without it or for 0
+/// (undefined); null after an error.
+static Type resultElement(Node &node, Type missing) {
+  return node.intAttr("dtype", 0) == 0 ? missing : node.typeAttr("dtype", missing);
 }
 
 /// Whether a number is finite in a type.
@@ -77,7 +80,7 @@ template <bool isNormal, bool isLike> static Value importRandom(Node &node) {
   }
   if (llvm::any_of(shape, [](int64_t size) { return size < 0; }))
     return node.error("attribute 'shape' must not be negative");
-  auto element = dyn_cast_or_null<FloatType>(node.typeAttr("dtype", missing));
+  auto element = dyn_cast_or_null<FloatType>(resultElement(node, missing));
   if (!element)
     return node.error("draws floats only");
   double a = 0, b = 1;
@@ -101,7 +104,7 @@ static Value importBernoulli(Node &node) {
   auto operand = Node::type(node.input(0));
   if (node.attribute("seed"))
     return node.error("a seed in the file is not supported: --seed of the program decides");
-  Type element = node.typeAttr("dtype", operand.getElementType());
+  Type element = resultElement(node, operand.getElementType());
   if (!element)
     return {};
   auto single = RankedTensorType::get(operand.getShape(), node.builder.getF32Type());
@@ -113,7 +116,7 @@ static Value importBernoulli(Node &node) {
 /// Builds a dropout that draws by seed, step, micro-batch and `id`.
 static Value dropAs(Node &node, Value x, double ratio, int64_t id) {
   SmallVector<Value> from = drawnFrom(node);
-  if (!isa<FloatType>(Node::type(x).getElementType()))
+  if (!Node::hasFloats(x))
     return node.error("dropout of {}", x);
   return node.create<nn::DropoutOp>(x.getType(), x, from[0], from[1], from[2], /*offset=*/Value(),
                                     node.builder.getF64FloatAttr(ratio),

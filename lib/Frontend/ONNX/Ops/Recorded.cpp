@@ -7,10 +7,6 @@
 // operation that they can stand for.
 //
 //===----------------------------------------------------------------------===//
-#include "dialects/nn/Ops/Compare.h"
-#include "dialects/nn/Ops/Data.h"
-#include "dialects/nn/Ops/Elementwise.h"
-#include "dialects/nn/Ops/Reduce.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
 #include "lib/Frontend/ONNX/Record/Words.h"
@@ -21,8 +17,6 @@
 using namespace mlir;
 using namespace shale;
 using namespace shale::onnx;
-
-static bool hasFloats(Value value) { return isa<FloatType>(Node::type(value).getElementType()); }
 
 using matchers::m_Any, matchers::m_Val;
 
@@ -371,7 +365,7 @@ Value onnx::wholeOperation(Node &node) {
     if (whole.op != op || (kind.empty() ? !whole.isByForm : whole.kind != kind) ||
         node.numInputs() != whole.operands)
       continue;
-    if (failed(node.require(whole.operands)) || !hasFloats(node.input(whole.operands - 1)))
+    if (failed(node.require(whole.operands)) || !Node::hasFloats(node.input(whole.operands - 1)))
       return {};
     if (Value value = whole.read(node); value || node.hasFailed())
       return value;

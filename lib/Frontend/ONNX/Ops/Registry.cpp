@@ -32,30 +32,12 @@ llvm::Error HandlerRegistry::merge(const HandlerRegistry &other) {
 HandlerRegistry &onnx::getHandlers() {
   static HandlerRegistry registry = [] {
     HandlerRegistry all;
-    registerActivationOps(all);
-    registerTrigonometryOps(all);
-    registerAttentionOps(all);
-    registerChannelNormOps(all);
-    registerChoiceOps(all);
-    registerConstantOps(all);
-    registerControlOps(all);
-    registerConvOps(all);
-    registerConvTransposeOps(all);
-    registerDataOps(all);
-    registerEinsumOps(all);
-    registerElementwiseOps(all);
-    registerFourierOps(all);
-    registerIndexOps(all);
-    registerLossOps(all);
-    registerMatmulOps(all);
-    registerNormOps(all);
-    registerRandomOps(all);
-    registerRecurrentOps(all);
-    registerReduceOps(all);
-    registerResizeOps(all);
-    registerRuntimeAttentionOps(all);
-    registerScatterOps(all);
-    registerSequenceOps(all);
+    for (Family *add :
+         {registerAttentionOps, registerControlOps, registerConvOps, registerConvTransposeOps,
+          registerDataOps, registerElementwiseOps, registerFourierOps, registerIndexOps,
+          registerLossOps, registerMatmulOps, registerNormOps, registerRandomOps,
+          registerRecurrentOps, registerReduceOps, registerResizeOps})
+      add(all);
     return all;
   }();
   return registry;

@@ -50,7 +50,7 @@ LogicalResult SpatialAxes::readList(Node &node, StringRef name, int64_t SpatialA
       return node.error("{} has the value {}", plain(name), value);
     axis.*field = value;
   }
-  return failure(node.attributesAreBad());
+  return failure(node.hasFailed());
 }
 
 LogicalResult SpatialAxes::readPads(Node &node) {
@@ -103,17 +103,13 @@ LogicalResult onnx::setWithBias(Node &node, Value result, int64_t channels) {
 Value onnx::channelsLast(Node &node, Value value) {
   if (!value)
     return {};
-  SmallVector<int64_t> perm = {0};
-  llvm::append_range(perm, llvm::seq<int64_t>(2, Node::type(value).getRank()));
-  perm.push_back(1);
-  return node.transpose(value, perm, /*joined=*/true);
+  return node.transpose(value, dimToEnd(Node::type(value).getRank(), 1), /*joined=*/true);
 }
 
 Value onnx::channelsSecond(Node &node, Value value) {
   if (!value)
     return {};
   int64_t rank = Node::type(value).getRank();
-  SmallVector<int64_t> perm = {0, rank - 1};
-  llvm::append_range(perm, llvm::seq<int64_t>(1, rank - 1));
-  return node.transpose(value, perm, /*joined=*/true);
+  return node.transpose(value, joinedSizes({{0, rank - 1}, dimRange(1, rank - 1)}),
+                        /*joined=*/true);
 }

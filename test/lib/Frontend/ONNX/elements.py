@@ -99,7 +99,7 @@ it.right("Sum", "Sum", [("a", x), ("b", y), ("c", third)], wide + y + third)
 p, q = x > 0, y > 0
 for op, f in {"And": np.logical_and, "Or": np.logical_or, "Xor": np.logical_xor}.items():
     it.right(op, op, [("a", p), ("b", q)], f(p, q), differentiable=False)
-    it.refused(op, [("a", x), ("b", y)], "cannot take operands of type tensor<3x4xf32>")
+    it.refused(op, [("a", x), ("b", y)], "operand 0 must have truth values, but is tensor<3x4xf32>: cast it first")
 it.right("Not", "Not", [("a", p)], ~p, differentiable=False)
 it.refused("Not", [("a", x)], "operand 0 must have truth values, but is tensor<3x4xf32>: cast it first")
 for op, f in {"Equal": np.equal, "Greater": np.greater, "Less": np.less, "GreaterOrEqual": np.greater_equal, "LessOrEqual": np.less_equal}.items():
