@@ -75,9 +75,8 @@ Value onnx::reduced(Node &node, Value value, int32_t dataType) {
   // The remainder has the sign of the value.
   Value rest = node.binary<nn::RemOp>(value, all);
   auto choose = [&](nn::Predicate predicate, double bound, bool add) {
-    Value is = rest ? node.binary(rest, node.constant(type, bound), predicate) : Value();
-    Value other = add ? node.binary<nn::AddOp>(rest, all) : node.binary<nn::SubOp>(rest, all);
-    rest = is && other ? node.create<nn::SelectOp>(type, is, other, rest) : Value();
+    Value is = node.binary(rest, node.constant(type, bound), predicate);
+    rest = node.select(is, add ? node.add(rest, all) : node.sub(rest, all), rest);
   };
   if (narrow.isSigned)
     choose(nn::Predicate::GE, count / 2, /*add=*/false);

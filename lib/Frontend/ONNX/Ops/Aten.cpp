@@ -50,49 +50,30 @@ static bool setAll(Node &node, ArrayRef<Value> values, ArrayRef<Value> like) {
 // Attention
 //===----------------------------------------------------------------------===//
 
-/// Returns a mask with dimensions of 1 in front; null if it does not fit [B, H, T, S].
-static Value fittingMask(Node &node, Value mask, ArrayRef<int64_t> scores, Type element) {
-  auto type = Node::type(mask);
-  if (type.getRank() > 4 || type.getElementType() != element)
-    return {};
-  mask = rank4(node, mask);
-  for (auto [size, whole] : llvm::zip(Node::type(mask).getShape(), scores))
-    if (size != 1 && size != whole)
-      return {};
-  return mask;
-}
-
 /// result, lse = attention(query, key, value [, mask]). A row that the mask hides is 0.
 template <bool isMasked> static bool importAttention(Node &node) {
-  Value query = node.input(0), key = node.input(1), value = node.input(2);
-  auto q = Node::type(query), k = Node::type(key), v = Node::type(value);
-  if (q.getRank() != 4 || k.getRank() != 4 || v.getRank() != 4 ||
-      !isa<FloatType>(q.getElementType()) || q.getElementType() != k.getElementType() ||
-      q.getElementType() != v.getElementType())
-    return false;
-  int64_t queries = q.getDimSize(2), keys = k.getDimSize(2);
+  Attend form{node.input(0), node.input(1), node.input(2)};
+  Value mask = isMasked ? node.input(3) : Value();
   bool causal = node.flagAttr("is_causal", false);
   double scale = node.floatAttr("scale", 1);
-  // PyTorch counts the positions of queries from the first key, and nn.attention from the last.
-  if ((causal && queries != keys) || !std::isfinite(scale) ||
-      q.getShape().take_front(2) != k.getShape().take_front(2) ||
-      k.getShape().drop_back() != v.getShape().drop_back() || q.getDimSize(3) != k.getDimSize(3))
+  if (!fit(form) || !std::isfinite(scale))
     return false;
-  Value mask;
-  if (isMasked) {
-    mask = fittingMask(node, node.input(3), {q.getDimSize(0), q.getDimSize(1), queries, keys},
-                       q.getElementType());
-    if (!mask)
-      return false;
-  }
+  auto q = Node::type(form.query), k = Node::type(form.key), v = Node::type(form.value);
+  // PyTorch counts the positions of queries from the first key, and nn.attention from the last.
+  if ((causal && q.getDimSize(2) != k.getDimSize(2)) || q.getDimSize(1) != k.getDimSize(1))
+    return false;
+  if (mask && (Node::type(mask).getElementType() != q.getElementType() || !broadcasts(form, mask)))
+    return false;
+  mask = mask ? rank4(node, mask) : Value();
   Sizes shape = withSize(q.getShape(), 3, v.getDimSize(3));
   auto unit = [&](bool set) { return set ? node.builder.getUnitAttr() : UnitAttr(); };
   auto op = nn::AttentionOp::create(
       node.builder, node.loc,
       TypeRange{q.clone(shape),
                 RankedTensorType::get(q.getShape().drop_back(), node.builder.getF32Type())},
-      query, key, value, mask, Value(), ValueRange(), FloatAttr(), UnitAttr(), unit(isMasked),
-      unit(causal), IntegerAttr(), node.builder.getF64FloatAttr(scale), nn::DropAttr());
+      form.query, form.key, form.value, mask, Value(), ValueRange(), FloatAttr(), UnitAttr(),
+      unit(isMasked), unit(causal), IntegerAttr(), node.builder.getF64FloatAttr(scale),
+      nn::DropAttr());
   if (!node.finish(op))
     return false;
   node.set(0, op.getResult());

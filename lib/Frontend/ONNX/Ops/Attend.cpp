@@ -90,34 +90,37 @@ static bool isFiniteMask(Node &node, Value mask) {
   return false;
 }
 
-static LogicalResult checkAttend(Node &node, const Attend &form) {
+bool onnx::fit(const Attend &form) {
   auto q = Node::type(form.query), k = Node::type(form.key), v = Node::type(form.value);
-  bool fits = q.getRank() == 4 && k.getRank() == 4 && v.getRank() == 4 &&
-              isa<FloatType>(q.getElementType()) && q.getElementType() == k.getElementType() &&
-              q.getElementType() == v.getElementType();
-  fits = fits && q.getDimSize(0) == k.getDimSize(0) && q.getDimSize(0) == v.getDimSize(0) &&
-         k.getDimSize(1) == v.getDimSize(1) && k.getDimSize(2) == v.getDimSize(2) &&
+  return q.getRank() == 4 && k.getRank() == 4 && v.getRank() == 4 &&
+         isa<FloatType>(q.getElementType()) && q.getElementType() == k.getElementType() &&
+         q.getElementType() == v.getElementType() && q.getDimSize(0) == k.getDimSize(0) &&
+         k.getShape().drop_back() == v.getShape().drop_back() &&
          q.getDimSize(3) == k.getDimSize(3) && k.getDimSize(1) > 0 && q.getDimSize(1) > 0 &&
          q.getDimSize(1) % k.getDimSize(1) == 0;
-  if (!fits)
+}
+
+bool onnx::broadcasts(const Attend &form, Value mask) {
+  Sizes scores = withSize(Node::type(form.query).getShape(), 3, Node::type(form.key).getDimSize(2));
+  ArrayRef<int64_t> shape = Node::type(mask).getShape();
+  return shape.size() <= 4 &&
+         llvm::all_of(llvm::zip(shape, ArrayRef(scores).take_back(shape.size())), [](auto sizes) {
+           return std::get<0>(sizes) == 1 || std::get<0>(sizes) == std::get<1>(sizes);
+         });
+}
+
+static LogicalResult checkAttend(Node &node, const Attend &form) {
+  auto q = Node::type(form.query), k = Node::type(form.key), v = Node::type(form.value);
+  if (!fit(form))
     return node.error("queries {}, keys {} and values {} do not fit: [batch, heads, positions, "
                       "features]",
                       q, k, v);
   if (!std::isfinite(form.scale) || !std::isfinite(form.softcap) || form.softcap < 0)
     return node.error("scale and softcap must be finite, softcap not negative");
-  SmallVector<int64_t> scores = {q.getDimSize(0), q.getDimSize(1), q.getDimSize(2),
-                                 k.getDimSize(2)};
-  for (Value mask : {form.added, form.seen}) {
-    if (!mask)
-      continue;
-    ArrayRef<int64_t> shape = Node::type(mask).getShape();
-    bool broadcasts = shape.size() <= 4;
-    for (size_t i = 0; broadcasts && i < shape.size(); ++i)
-      broadcasts = shape[i] == 1 || shape[i] == scores[4 - shape.size() + i];
-    if (!broadcasts)
+  for (Value mask : {form.added, form.seen})
+    if (mask && !broadcasts(form, mask))
       return node.error("the mask {} does not broadcast to the scores [{}, {}, {}, {}]", mask,
-                        scores[0], scores[1], scores[2], scores[3]);
-  }
+                        q.getDimSize(0), q.getDimSize(1), q.getDimSize(2), k.getDimSize(2));
   return success();
 }
 

@@ -52,6 +52,10 @@ mlir::Value positionRange(Node &node, int64_t first, int64_t size, bool column);
 /// [B, 1, 1, keys].
 mlir::Value withinLengths(Node &node, mlir::Value lengths, int64_t keys);
 
+/// Whether the types of queries, keys and values fit.
+bool fit(const Attend &form);
+/// Whether a mask broadcasts to the scores of operands that fit.
+bool broadcasts(const Attend &form, mlir::Value mask);
 /// Checks the types and builds the attention: [B, H, T, E]. If `scores` is given, they are built
 /// one by one. Rows that see nothing are 0. Returns null after an error.
 mlir::Value attend(Node &node, Attend form, AttendScores *scores = nullptr);

@@ -13,13 +13,15 @@ using namespace shale::onnx;
 static Value classesLast(Node &node, Value scores) {
   auto type = Node::type(scores);
   int64_t classes = type.getDimSize(1);
-  return node.reshape(channelsLast(node, scores),
+  return node.reshape(node.transpose(scores, dimToEnd(type.getRank(), 1)),
                       {type.getNumElements() / std::max<int64_t>(classes, 1), classes});
 }
 
 /// Turns rows [N * d, C] into scores of the shape [N, C, d...].
 static Value classesSecond(Node &node, Value rows, ArrayRef<int64_t> shape) {
-  return channelsSecond(node, node.reshape(rows, joinedSizes({withoutDim(shape, 1), {shape[1]}})));
+  int64_t last = shape.size() - 1;
+  rows = node.reshape(rows, joinedSizes({withoutDim(shape, 1), {shape[1]}}));
+  return node.transpose(rows, joinedSizes({{0, last}, dimRange(1, last)}));
 }
 
 namespace {

@@ -142,16 +142,12 @@ std::pair<Value, Value> Layer::step(Value of, Value h, Value c, Value weight, Va
 }
 
 LogicalResult Layer::run() {
-  Value input = node.input(0);
-  if (batchFirst)
-    input = node.transpose(input, {1, 0, 2});
-  x = node.reshape(input, {steps * batch, inputs});
+  // The batch is dimension 1 of all that has steps or directions.
+  auto turned = [&](Value value) { return batchFirst ? node.transpose(value, {1, 0, 2}) : value; };
+  x = node.reshape(turned(node.input(0)), {steps * batch, inputs});
   int64_t wide = gates * hidden;
   auto initial = [&](int operand, int64_t direction) -> Value {
-    Value given = node.input(operand);
-    if (given && batchFirst)
-      given = node.transpose(given, {1, 0, 2});
-    if (given)
+    if (Value given = turned(node.input(operand)))
       return part(given, direction, {batch, hidden});
     return node.constant(
         RankedTensorType::get({batch, hidden}, Node::type(node.input(0)).getElementType()), 0);
@@ -183,17 +179,11 @@ LogicalResult Layer::run() {
   for (SmallVector<Value> &one : outputs)
     byStep.push_back(node.joined(one, 1));
   Value y = node.joined(byStep, 0), h = node.joined(lastH, 0);
-  if (batchFirst) {
-    y = node.transpose(y, {2, 0, 1, 3});
-    h = node.transpose(h, {1, 0, 2});
-  }
-  node.set(0, y);
+  node.set(0, batchFirst ? node.transpose(y, {2, 0, 1, 3}) : y);
   if (node.wants(1))
-    node.set(1, h);
-  if (gates == 4 && node.wants(2)) {
-    Value c = node.joined(lastC, 0);
-    node.set(2, batchFirst ? node.transpose(c, {1, 0, 2}) : c);
-  }
+    node.set(1, turned(h));
+  if (gates == 4 && node.wants(2))
+    node.set(2, turned(node.joined(lastC, 0)));
   return success();
 }
 
