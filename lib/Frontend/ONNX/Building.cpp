@@ -1,32 +1,15 @@
 //===- Building.cpp - What a handler may use beside its node --------------===//
 #include "lib/Frontend/ONNX/Building.h"
-#include "lib/Frontend/ONNX/Hints.h"
-#include "lib/Frontend/ONNX/Trace.h"
+#include "dialects/nn/NN.h"
+#include "lib/Frontend/ONNX/Record/Signature.h"
 
 using namespace mlir;
 using namespace shale;
 using namespace shale::onnx;
 
-std::string Building::positionsHint(ArrayRef<Value> tables, int64_t has, int64_t wants) const {
-  return onnx::positionsHint(context.options, states, tables, has, wants);
-}
-
-std::string Building::broadcastHint(ArrayRef<Value> values, int64_t one, int64_t other) const {
-  return onnx::broadcastHint(context.options, states, values, one, other);
-}
-
 Value Building::finish(Operation *op) {
   scopes.mark(op);
   return folder.fold(op);
-}
-
-std::optional<double> Building::lostDropoutOf(const NodeProto &node) const {
-  auto found = lostDropout.find(&node);
-  return found == lostDropout.end() ? std::nullopt : std::optional(found->second);
-}
-
-std::string Building::parameterBehind(Value value) const {
-  return onnx::parameterBehind(states, value);
 }
 
 bool Building::isRead(StringRef name) {
@@ -37,4 +20,32 @@ bool Building::isRead(StringRef name) {
       forEachNameRead(node, [&](StringRef read) { namesRead.insert(read); });
   }
   return namesRead.contains(name);
+}
+
+//===----------------------------------------------------------------------===//
+// The modules of PyTorch that nodes come from
+//===----------------------------------------------------------------------===//
+
+void Scopes::mark(Operation *op) const {
+  if (current)
+    op->setAttr(nn::kScopeAttr, StringAttr::get(op->getContext(), *current));
+}
+
+std::optional<std::string> Scopes::scopeOf(const NodeProto &node, const MergedOperation *merged) {
+  if (areLost) {
+    for (int i = 0; i < node.input_size(); ++i)
+      if (auto use = parameters.uses.find({&node, i}); use != parameters.uses.end())
+        last = displayName(moduleOf(parameters.list[use->second.parameter].name));
+    return last;
+  }
+  std::optional<std::string> module = merged ? std::optional(merged->module) : readScope(node);
+  return module ? std::optional(context.scopeOf(*module)) : std::nullopt;
+}
+
+std::optional<std::string> Scopes::enter(const NodeProto &node, const MergedOperation *merged) {
+  std::optional<std::string> outer = std::exchange(current, scopeOf(node, merged));
+  for (const auto &[module, name] : readClasses(node))
+    if (std::string scope = context.scopeOf(module); !scope.empty())
+      classes.try_emplace(scope, name);
+  return outer;
 }

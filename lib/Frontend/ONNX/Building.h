@@ -5,25 +5,43 @@
 #include "lib/Frontend/ONNX/Fold.h"
 #include "lib/Frontend/ONNX/Inputs.h"
 #include "lib/Frontend/ONNX/Losses.h"
-#include "lib/Frontend/ONNX/Lost.h"
 #include "lib/Frontend/ONNX/Node.h"
-#include "lib/Frontend/ONNX/Scopes.h"
 #include "lib/Frontend/ONNX/States.h"
 
 namespace shale::onnx {
 
-/// Imports the graphs in attributes of nodes.
-class GraphImporter {
+/// Tells the module scope of each op while nodes are imported, and collects the classes of scopes.
+class Scopes {
 public:
-  /// Imports the nodes of a graph in an attribute of `node` and returns its outputs. `what` names
-  /// it in errors.
-  virtual mlir::FailureOr<llvm::SmallVector<Binding>>
-  importGraph(Node &node, const GraphProto &graph, llvm::StringRef what,
-              llvm::ArrayRef<Binding> inputs) = 0;
+  /// `areLost`: nodes name no modules, and take the scope of the parameter that was read last.
+  Scopes(const ImportContext &context, const Parameters &parameters, bool areLost)
+      : context(context), parameters(parameters), areLost(areLost) {}
 
-protected:
-  ~GraphImporter() = default;
+  /// Sets the module scope of an op if it is known.
+  void mark(mlir::Operation *op) const;
+  /// The classes of module scopes.
+  const llvm::StringMap<std::string> &getClasses() const { return classes; }
+
+  /// Enters the module of a node. Returns the scope before, for leave(). `merged`: the merged
+  /// operation that the node is imported for, or null.
+  std::optional<std::string> enter(const NodeProto &node, const MergedOperation *merged);
+  /// Leaves the module. Not called after an error, which ends the import.
+  void leave(std::optional<std::string> outer) { current = std::move(outer); }
+
+private:
+  std::optional<std::string> scopeOf(const NodeProto &node, const MergedOperation *merged);
+
+  const ImportContext &context;
+  const Parameters &parameters;
+  const bool areLost;
+  /// Scope of the module whose node is being imported; "" for the model itself,
+  /// none if unknown.
+  std::optional<std::string> current;
+  std::string last; // of the parameter that was read last
+  llvm::StringMap<std::string> classes;
 };
+
+class Translator;
 
 /// A gradient of a loss of log-probabilities.
 struct LossGradient {
@@ -32,18 +50,22 @@ struct LossGradient {
   bool isMean = false;
 };
 
-/// The services that a handler may use beside its node: constants, states and random numbers of the
-/// model, graphs in attributes, and facts about values.
+/// What a handler may use beside its node: constants, states and random numbers of the model,
+/// graphs in attributes, and facts about values.
 class Building {
 public:
-  /// `graph`: the scope of the model's graph.
-  Building(ImportContext &context, Scope &graph, Inputs &inputs, ConstantFolder &folder,
-           const States &states, const LostDropout &lostDropout, const Scopes &scopes,
-           GraphImporter &graphs)
-      : builder(context.builder), context(context), graph(graph), inputs(inputs), folder(folder),
-        states(states), lostDropout(lostDropout), scopes(scopes), graphs(graphs) {}
+  /// `scopesAreLost`: see Scopes.
+  Building(ImportContext &context, Inputs &inputs, ConstantFolder &folder, const States &states,
+           const LostDropout &lostDropout, bool scopesAreLost, Translator &translator)
+      : builder(context.builder), context(context), states(states), lostDropout(lostDropout),
+        scopes(context, states.parameters, scopesAreLost), inputs(inputs), folder(folder),
+        translator(translator) {}
 
   mlir::OpBuilder &builder;
+  ImportContext &context;
+  const States &states;
+  const LostDropout &lostDropout;
+  Scopes scopes;
   /// Losses that are known to be a sum over a count.
   KnownLosses lossParts;
   /// Results of LogSoftmax over the last dimension, with their operand.
@@ -53,64 +75,33 @@ public:
   /// The operands of calls of nll_loss_backward, by the name of the result in the model's graph.
   llvm::StringMap<LossGradient> lossGradients;
 
-  /// Emits an error on the node that is imported now. Converts to failure.
-  mlir::InFlightDiagnostic error(const llvm::Twine &message) { return context.error(message); }
-  mlir::Location locationOf(const NodeProto &node) const { return context.locationOf(node); }
-  /// Returns a hint for an error about `wants` positions where the model has
-  /// `has`: which --dim is too large. `tables` are the values with `has`
-  /// positions. Empty if no dimension has about that size.
-  std::string positionsHint(llvm::ArrayRef<mlir::Value> tables, int64_t has, int64_t wants) const;
-  /// Returns a hint for an error about sizes of `values` that do not broadcast.
-  std::string broadcastHint(llvm::ArrayRef<mlir::Value> values, int64_t one, int64_t other) const;
-
   /// Returns the value as a constant, computed if possible; null otherwise.
   mlir::DenseElementsAttr constantOf(mlir::Value value) { return folder.constantOf(value); }
-  /// Reads a tensor of an attribute; fails if it exceeds kConstantLimit.
-  llvm::Expected<mlir::DenseElementsAttr> readConstant(const TensorProto &tensor) {
-    return context.readConstant(tensor);
-  }
-  /// Sets the module scope of a new op.
-  void setScope(mlir::Operation *op) const { scopes.mark(op); }
   /// Completes a new op: sets its module scope, and folds it. Returns its result.
   mlir::Value finish(mlir::Operation *op);
   /// Imports a graph in an attribute of `node`, and returns its outputs. `what` names it in errors.
   mlir::FailureOr<llvm::SmallVector<Binding>> importGraph(Node &node, const GraphProto &graph,
                                                           llvm::StringRef what,
-                                                          llvm::ArrayRef<Binding> inputs) {
-    return graphs.importGraph(node, graph, what, inputs);
-  }
-
+                                                          llvm::ArrayRef<Binding> inputs);
   /// Returns the scalar argument of that role, from which random ops draw.
-  mlir::Value randomArgument(nn::Role role) { return inputs.random(context, graph, role); }
-  /// Returns the next number for a random op; they count in graph order.
-  int64_t takeRandomId() { return context.takeRandomId(); }
-  /// The ratio that the user gives for all dropouts, if any.
-  std::optional<double> dropoutRatio() const { return context.options.dropout; }
-  /// Returns the ratio of the dropout that the export left out before operand 0 of a MatMul, if it
-  /// left one out.
-  std::optional<double> lostDropoutOf(const NodeProto &node) const;
-
-  /// Whether PyTorch wrote the file.
-  bool isFromPyTorch() const { return context.model.proto().producer_name() == "pytorch"; }
+  mlir::Value randomArgument(nn::Role role) { return inputs.random(context, role); }
   /// Whether a node or an output of the model's graph reads a name.
   bool isRead(llvm::StringRef name);
-  /// Whether the value is a parameter or buffer itself.
-  bool isState(mlir::Value value) const { return states.contains(value); }
-  /// Returns the name of a parameter that the value is computed from, without a stop of gradients
-  /// between the two; empty if there is none.
-  std::string parameterBehind(mlir::Value value) const;
 
 private:
-  ImportContext &context;
-  Scope &graph;
   Inputs &inputs;
   ConstantFolder &folder;
-  const States &states;
-  const LostDropout &lostDropout;
-  const Scopes &scopes;
-  GraphImporter &graphs;
+  Translator &translator;
   llvm::StringSet<> namesRead; // filled at the first call of isRead
 };
+
+/// Returns the ONNX data type of a result if that is a narrow integer, else 0. `value` is the
+/// result.
+int32_t narrowResult(Node &node, int result, mlir::Value value);
+
+/// Reduces a result of the node to a narrow type, unless the operator only moves or chooses
+/// elements. Returns null after an error.
+mlir::Value reduced(Node &node, mlir::Value value, int32_t dataType);
 
 } // namespace shale::onnx
 

@@ -52,8 +52,8 @@ const FunctionProto *Definitions::functionOf(const NodeProto &node) const {
   return functions.lookup(functionKey(node.domain(), node.op_type(), node.overload()));
 }
 
-FailureOr<Definitions> onnx::readDefinitions(ImportContext &context) {
-  Definitions definitions;
+LogicalResult onnx::readDefinitions(ImportContext &context) {
+  Definitions &definitions = context.definitions;
   if (context.graph().sparse_initializer_size() > 0)
     return context.error("sparse initializers are not supported");
   for (const TensorProto &tensor : context.graph().initializer()) {
@@ -67,38 +67,28 @@ FailureOr<Definitions> onnx::readDefinitions(ImportContext &context) {
     if (!definitions.functions.try_emplace(key, &function).second)
       return context.error("function {} is defined twice", function.name());
   }
-  return definitions;
+  return success();
 }
 
-/// Maps each value to the node that computes it.
-static FailureOr<llvm::StringMap<const NodeProto *>> findProducers(ImportContext &context,
-                                                                   const Definitions &definitions) {
+LogicalResult onnx::findNeeded(ImportContext &context, ArrayRef<StringRef> roots) {
+  const GraphProto &graph = context.graph();
+  if (graph.node_size() > kMaxNodes)
+    return context.error("more than {} nodes", kMaxNodes);
   llvm::StringMap<const NodeProto *> producers;
-  for (const NodeProto &node : context.graph().node())
+  for (const NodeProto &node : graph.node())
     for (const std::string &name : node.output()) {
-      if (name.empty() ||
-          (!definitions.initializers.count(name) && producers.try_emplace(name, &node).second))
+      if (name.empty() || (!context.definitions.initializers.count(name) &&
+                           producers.try_emplace(name, &node).second))
         continue;
       context.enter(node, "node '" + displayName(node.name()) + "' (" +
                               displayName(node.op_type()) + ")");
       return context.error("value {} is defined twice", name);
     }
-  return producers;
-}
-
-FailureOr<NodeSet> onnx::findNeeded(ImportContext &context, const Definitions &definitions,
-                                    ArrayRef<StringRef> roots) {
-  if (context.graph().node_size() > kMaxNodes)
-    return context.error("more than {} nodes", kMaxNodes);
-  FailureOr<llvm::StringMap<const NodeProto *>> producers = findProducers(context, definitions);
-  if (failed(producers))
-    return failure();
-  NodeSet needed;
   SmallVector<StringRef> work(roots);
   while (!work.empty()) {
-    const NodeProto *node = producers->lookup(work.pop_back_val());
-    if (node && needed.insert(node).second)
+    const NodeProto *node = producers.lookup(work.pop_back_val());
+    if (node && context.needed.insert(node).second)
       forEachNameRead(*node, [&](StringRef name) { work.push_back(name); });
   }
-  return needed;
+  return success();
 }

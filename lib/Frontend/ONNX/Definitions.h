@@ -3,41 +3,34 @@
 #define SHALE_FRONTEND_ONNX_DEFINITIONS_H
 
 #include "lib/Frontend/ONNX/ImportContext.h"
-#include "lib/Frontend/ONNX/Scope.h"
-#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/DenseMap.h"
 
 namespace shale::onnx {
 
 /// Calls of functions, and graphs in attributes, are nested at most this deep.
 inline constexpr int kMaxCallDepth = 100;
 
-/// The initializers of the model's graph, by name, and its functions.
-struct Definitions {
-  llvm::StringMap<const TensorProto *> initializers;
-  llvm::StringMap<const FunctionProto *> functions; // by domain, name and overload
-
-  /// Returns the function that a node calls; null if its operator is none.
-  const FunctionProto *functionOf(const NodeProto &node) const;
-};
-
-using NodeSet = llvm::DenseSet<const NodeProto *>;
-
 /// Reads the versions of operator sets, by domain. Fails, with an error, if the file's version or
 /// that of the standard operators is not supported.
 mlir::FailureOr<llvm::StringMap<int64_t>> readOpsets(ImportContext &context);
 
-/// Fails, with an error, if a name is missing or is defined twice.
-mlir::FailureOr<Definitions> readDefinitions(ImportContext &context);
+/// Reads the definitions of the graph. Fails, with an error, if a name is missing or is defined
+/// twice.
+mlir::LogicalResult readDefinitions(ImportContext &context);
 
 /// Finds the nodes of the graph that `roots` are computed from. Fails, with an error, if nodes
 /// define a name twice.
-mlir::FailureOr<NodeSet> findNeeded(ImportContext &context, const Definitions &definitions,
-                                    llvm::ArrayRef<llvm::StringRef> roots);
+mlir::LogicalResult findNeeded(ImportContext &context, llvm::ArrayRef<llvm::StringRef> roots);
 
-/// Fails, with one error for all, if operators of the needed nodes have no handler. `graph`: the
-/// scope of the model's graph.
-mlir::LogicalResult checkSupported(ImportContext &context, const Definitions &definitions,
-                                   const NodeSet &needed, const Scope &graph);
+/// Fails, with one error for all, if operators of the needed nodes have no handler.
+mlir::LogicalResult checkSupported(ImportContext &context);
+
+/// The ratio of a dropout of operand 0 of a MatMul, which the export left out.
+using LostDropout = llvm::DenseMap<const NodeProto *, double>;
+
+/// Finds the dropouts of attention that an export left out. Fails, with an error, if one cannot be
+/// restored.
+mlir::FailureOr<LostDropout> findLostDropout(ImportContext &context);
 
 } // namespace shale::onnx
 

@@ -47,6 +47,13 @@ static bool isKnown(Value value) {
   return broadcast && isKnown(broadcast.getInput());
 }
 
+/// Returns the only result of an op on constants; null if the interpreter cannot compute it.
+static DenseElementsAttr interpret(Operation *op, ArrayRef<DenseElementsAttr> operands) {
+  SmallVector<ElementsAttr> inputs(operands.begin(), operands.end());
+  auto results = interp::interpretConstant(op, inputs, kInterpreterBytes);
+  return mlir::failed(results) || results->size() != 1 ? DenseElementsAttr() : results->front();
+}
+
 DenseElementsAttr ConstantFolder::constantOf(Value value) {
   if (!value || !isKnown(value))
     return {};
@@ -68,15 +75,11 @@ DenseElementsAttr ConstantFolder::constantOf(Value value) {
 /// Returns the result of an op on its whole operands; null if they are not known, or if the
 /// interpreter cannot compute it.
 DenseElementsAttr ConstantFolder::computeWhole(Operation *op) {
-  SmallVector<ElementsAttr> operands;
-  for (Value operand : op->getOperands()) {
-    DenseElementsAttr attr = constantOf(operand);
-    if (!attr)
+  SmallVector<DenseElementsAttr> operands;
+  for (Value operand : op->getOperands())
+    if (!operands.emplace_back(constantOf(operand)))
       return {};
-    operands.push_back(attr);
-  }
-  auto results = interp::interpretConstant(op, operands, kInterpreterBytes);
-  return mlir::failed(results) || results->size() != 1 ? DenseElementsAttr() : results->front();
+  return interpret(op, operands);
 }
 
 /// Returns a known value with size 1 along dimensions in which it is known not to
@@ -96,10 +99,8 @@ DenseElementsAttr ConstantFolder::compactOf(Value value) {
     Block block;
     OpBuilder inside(value.getContext());
     inside.setInsertionPointToEnd(&block);
-    auto small = nn::IotaOp::create(
-        inside, iota.getLoc(), RankedTensorType::get(line, type.getElementType()), iota.getDim());
-    auto results = interp::interpretConstant(small, {}, kInterpreterBytes);
-    return mlir::failed(results) ? DenseElementsAttr() : results->front();
+    return interpret(nn::IotaOp::create(inside, iota.getLoc(), type.clone(line), iota.getDim()),
+                     {});
   }
   auto broadcast = value.getDefiningOp<nn::BroadcastOp>();
   if (!broadcast)
@@ -113,48 +114,34 @@ DenseElementsAttr ConstantFolder::compactOf(Value value) {
   return inner.reshape(RankedTensorType::get(shape, type.getElementType()));
 }
 
-/// The size of an op's result if factors of its sharding rule have size 1, and these factors, as if
-/// each was split by an axis of its size.
-struct ConstantFolder::Reduced {
-  RankedTensorType result;
-  SmallVector<SmallVector<SplitAxis, 2>> axes;
-};
-
-/// Returns the result of `op` with factors of its rule reduced to size 1, on operands of these
-/// sizes. Results are cached, since each layer of a model computes the same mask.
-DenseElementsAttr ConstantFolder::compute(Operation *op, const Reduced &reduced,
+/// Returns the result of an op with factors of its rule reduced to size 1, as if each was split by
+/// an axis of its size: `local` has the result's type and these axes. Results are cached, since
+/// each layer of a model computes the same mask.
+DenseElementsAttr ConstantFolder::compute(Operation *op, LocalForm local,
                                           ArrayRef<DenseElementsAttr> operands) {
   std::vector<const void *> key{op->getName().getAsOpaquePointer(),
                                 op->getPropertiesAsAttribute().getAsOpaquePointer(),
-                                reduced.result.getAsOpaquePointer()};
+                                local.types.front().getAsOpaquePointer()};
   for (DenseElementsAttr operand : operands)
     key.push_back(operand.getAsOpaquePointer());
   DenseElementsAttr &known = answers[key];
   if (known)
     return known;
   Block block;
-  LocalForm local;
   for (DenseElementsAttr operand : operands)
     local.operands.push_back(block.addArgument(operand.getType(), op->getLoc()));
-  local.types.push_back(reduced.result);
-  local.axes = reduced.axes;
+  OpBuilder inside(op->getContext());
+  inside.setInsertionPointToEnd(&block);
   if (auto partitionable = dyn_cast<PartitionableOpInterface>(op)) {
-    OpBuilder inside(op->getContext());
-    inside.setInsertionPointToEnd(&block);
     if (mlir::failed(partitionable.partition(inside, local)))
       return {};
   } else {
-    OperationState state(op->getLoc(), op->getName(), local.operands, local.types, op->getAttrs());
-    block.push_back(Operation::create(state));
+    inside.create(
+        OperationState(op->getLoc(), op->getName(), local.operands, local.types, op->getAttrs()));
   }
-  if (!llvm::hasSingleElement(block) || block.front().getNumResults() != 1 ||
-      block.front().getNumOperands() != operands.size())
+  if (!llvm::hasSingleElement(block) || block.front().getNumOperands() != operands.size())
     return {};
-  SmallVector<ElementsAttr> inputs(operands.begin(), operands.end());
-  auto results = interp::interpretConstant(&block.front(), inputs, kInterpreterBytes);
-  if (mlir::succeeded(results) && results->size() == 1)
-    known = results->front();
-  return known;
+  return known = interpret(&block.front(), operands);
 }
 
 /// Repeats a constant of rank equal to that of `shape` along dimensions of size 1.
@@ -170,8 +157,7 @@ static DenseElementsAttr expand(DenseElementsAttr attr, ArrayRef<int64_t> shape,
   inside.setInsertionPointToEnd(&block);
   auto all = llvm::to_vector(llvm::seq<int64_t>(0, shape.size()));
   auto broadcast = nn::BroadcastOp::create(inside, loc, wide, argument, all);
-  auto results = interp::interpretConstant(broadcast, {attr}, kInterpreterBytes);
-  return mlir::failed(results) ? DenseElementsAttr() : results->front();
+  return interpret(broadcast, attr);
 }
 
 /// Returns for each factor whether it can be reduced to size 1: it is parallel, no operand changes
@@ -229,17 +215,17 @@ DenseElementsAttr ConstantFolder::computeCompact(Operation *op, bool &tooLarge) 
   }
   ShardingRule rule = sharded.getShardingRule();
   SmallVector<bool> reducible = findReducible(rule, sizes);
-  Reduced reduced;
+  LocalForm local;
   for (auto [factor, isReduced] : llvm::zip_equal(rule.factors, reducible)) {
-    reduced.axes.emplace_back();
+    local.axes.emplace_back();
     if (isReduced && factor.size > 1)
-      reduced.axes.back().push_back({"", factor.size});
+      local.axes.back().push_back({"", factor.size});
   }
   auto type = typeOf(op->getResult(0));
-  reduced.result = type.clone(reducedShape(type, rule.results.front(), reducible));
-  int64_t bytes = nn::tensorBytes(reduced.result);
-  tooLarge = bytes > limit ||
-             (bytes > kPairBytes && reduced.result.getNumElements() / kPairFactor >= most);
+  auto result = type.clone(reducedShape(type, rule.results.front(), reducible));
+  local.types.push_back(result);
+  int64_t bytes = nn::tensorBytes(result);
+  tooLarge = bytes > limit || (bytes > kPairBytes && result.getNumElements() / kPairFactor >= most);
   for (auto [value, attr, dims] : llvm::zip_equal(op->getOperands(), operands, rule.operands)) {
     SmallVector<int64_t> shape = reducedShape(typeOf(value), dims, reducible);
     tooLarge |= nn::tensorBytes(RankedTensorType::get(shape, attr.getElementType())) >
@@ -250,7 +236,7 @@ DenseElementsAttr ConstantFolder::computeCompact(Operation *op, bool &tooLarge) 
     if (!attr)
       return {};
   }
-  return compute(op, reduced, operands);
+  return compute(op, local, operands);
 }
 
 /// Replaces `op` by a constant, followed by a broadcast if that is smaller.
@@ -262,14 +248,11 @@ Value ConstantFolder::replace(Operation *op, DenseElementsAttr attr) {
   if (!counted.insert(attr.getAsOpaquePointer()).second)
     bytes = 0;
   foldedBytes += bytes;
-  Value value;
   if (attr.getType() != type && attr.isSplat())
     attr = attr.resizeSplat(type);
-  value = nn::ConstantOp::create(builder, op->getLoc(), attr);
+  Value value = nn::ConstantOp::create(builder, op->getLoc(), attr);
   if (attr.getType() != type) {
-    SmallVector<int64_t> all;
-    for (int64_t dim = 0; dim < type.getRank(); ++dim)
-      all.push_back(dim);
+    auto all = llvm::to_vector(llvm::seq<int64_t>(0, type.getRank()));
     value = nn::BroadcastOp::create(builder, op->getLoc(), type, value, all);
   }
   op->erase();

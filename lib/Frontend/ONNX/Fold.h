@@ -9,9 +9,12 @@
 #include <set>
 #include <vector>
 
-namespace shale::nn {
+namespace shale {
+struct LocalForm;
+namespace nn {
 class BroadcastOp;
-} // namespace shale::nn
+} // namespace nn
+} // namespace shale
 
 namespace shale::onnx {
 
@@ -28,11 +31,10 @@ public:
   mlir::Value fold(mlir::Operation *op);
 
 private:
-  struct Reduced;
   mlir::Value foldBroadcast(nn::BroadcastOp broadcast);
   mlir::DenseElementsAttr compactOf(mlir::Value value);
   mlir::DenseElementsAttr computeCompact(mlir::Operation *op, bool &tooLarge);
-  mlir::DenseElementsAttr compute(mlir::Operation *op, const Reduced &reduced,
+  mlir::DenseElementsAttr compute(mlir::Operation *op, LocalForm local,
                                   llvm::ArrayRef<mlir::DenseElementsAttr> operands);
   mlir::DenseElementsAttr computeWhole(mlir::Operation *op);
   mlir::Value replace(mlir::Operation *op, mlir::DenseElementsAttr attr);

@@ -32,9 +32,7 @@ static StringRef gradientTarget(StringRef output, bool &isWord) {
 
 /// Takes the outputs that flags name.
 static FailureOr<GradientOutputs> readGradientFlags(ImportContext &context) {
-  llvm::StringSet<> outputs;
-  for (const ValueInfoProto &output : context.graph().output())
-    outputs.insert(output.name());
+  llvm::StringSet<> outputs = namesOf(context.graph().output());
   GradientOutputs found;
   for (const auto &[parameter, output] : context.options.gradients) {
     if (!outputs.contains(output))
@@ -70,131 +68,87 @@ FailureOr<GradientOutputs> onnx::findGradientOutputs(ImportContext &context) {
   return found;
 }
 
-namespace {
-
-/// Matches outputs with parameters.
-class GradientMatcher {
-public:
-  GradientMatcher(ImportContext &context, const States &states) : context(context), states(states) {
-    others.insert_range(states.parameters.absent);
-    for (const ValueInfoProto &input : context.graph().input())
-      others.insert(input.name());
-  }
-
-  LogicalResult match(const GradientOutput &given);
-  /// Fails, with an error, if outputs have the names of gradients, but of no parameter.
-  LogicalResult checkUnknown();
-  /// Fails, with an error, if a trained parameter has no gradient.
-  LogicalResult checkMissing();
-  /// The gradients, in the order of the parameters.
-  std::vector<Gradient> gradients() const;
-
-private:
-  LogicalResult noteUnknown(const GradientOutput &given);
-
-  ImportContext &context;
-  const States &states;
-  llvm::StringSet<> others; // names of what is no parameter of the program
+/// Returns the gradient of each parameter, by its index. Fails, with an error, if a parameter has
+/// two, or if outputs have the names of gradients, but of no parameter.
+static FailureOr<std::map<size_t, GradientOutput>>
+chooseGradients(ImportContext &context, const GradientOutputs &outputs, const States &states) {
+  llvm::StringSet<> others = namesOf(context.graph().input()); // of what is no parameter
+  others.insert_range(states.parameters.absent);
   std::vector<std::string> unknown;
-  std::map<size_t, GradientOutput> chosen; // by parameter
-};
-
-} // namespace
-
-LogicalResult GradientMatcher::noteUnknown(const GradientOutput &given) {
-  if (given.from == GradientOutput::Flag)
-    return context.usage(
-        "--gradient {}={}: no parameter is named {}; --describe --gradient none lists them",
-        plain(displayName(given.target)), plain(displayName(given.output)), given.target);
-  if (given.from != GradientOutput::Word && !others.contains(given.target))
-    unknown.push_back(displayName(given.output));
-  return success();
-}
-
-LogicalResult GradientMatcher::match(const GradientOutput &given) {
-  std::optional<size_t> index = states.indexOf(given.target);
-  if (!index)
-    return noteUnknown(given);
-  if (!states.isTrained(*index, context.options.parameters))
-    return success();
-  auto [entry, isNew] = chosen.try_emplace(*index, given);
-  const GradientOutput &first = entry->second;
-  if (isNew || (first.from == GradientOutput::Flag) != (given.from == GradientOutput::Flag))
-    return success(); // what a flag says comes first
-  const std::string &name = states.parameters.list[*index].name;
-  std::string text =
-      say("parameter {} has two gradients, outputs {} and {}: keep one, or say which "
-          "with --gradient {}=OUTPUT",
-          {name, first.output, given.output, plain(displayName(name))});
-  return given.from == GradientOutput::Flag ? context.usage(text) : context.error(text);
-}
-
-LogicalResult GradientMatcher::checkUnknown() {
-  if (unknown.empty())
-    return success();
-  return context.error(
-      "outputs {} have the names of gradients, but of no parameter: rename them, pass --gradient PARAMETER=OUTPUT for each, or --gradient none, which derives all gradients",
-      plain(listOf(unknown, kNamesShown)));
-}
-
-LogicalResult GradientMatcher::checkMissing() {
-  std::vector<std::string> missing;
-  for (auto [index, parameter] : llvm::enumerate(states.parameters.list))
-    if (states.isTrained(index, context.options.parameters) && !chosen.count(index))
-      missing.push_back(displayName(parameter.name));
-  if (missing.empty())
-    return success();
-  return context.error("the graph computes gradients, but none of parameter" +
-                       Twine(missing.size() == 1 ? " " : "s ") + listOf(missing, kNamesShown) +
-                       ": add an output 'grad." + missing.front() + "', name one with --gradient " +
-                       missing.front() + "=OUTPUT, or pass --freeze for what is not to be trained");
-}
-
-std::vector<Gradient> GradientMatcher::gradients() const {
-  std::vector<Gradient> list;
-  for (const auto &[index, given] : chosen)
-    list.push_back({index, given.output});
-  return list;
+  std::map<size_t, GradientOutput> chosen;
+  for (const GradientOutput &given : outputs.list) {
+    bool isOfFlag = given.from == GradientOutput::Flag;
+    std::optional<size_t> index = states.indexOf(given.target);
+    if (!index && isOfFlag)
+      return context.usage(
+          "--gradient {}={}: no parameter is named {}; --describe --gradient none lists them",
+          plain(displayName(given.target)), plain(displayName(given.output)), given.target);
+    if (!index && given.from != GradientOutput::Word && !others.contains(given.target))
+      unknown.push_back(displayName(given.output));
+    if (!index || !states.isTrained(*index, context.options.parameters))
+      continue;
+    auto [entry, isNew] = chosen.try_emplace(*index, given);
+    const GradientOutput &first = entry->second;
+    if (isNew || (first.from == GradientOutput::Flag) != isOfFlag)
+      continue; // what a flag says comes first
+    const std::string &name = states.parameters.list[*index].name;
+    std::string text =
+        say("parameter {} has two gradients, outputs {} and {}: keep one, or say which "
+            "with --gradient {}=OUTPUT",
+            {name, first.output, given.output, plain(displayName(name))});
+    return isOfFlag ? context.usage(text) : context.error(text);
+  }
+  if (!unknown.empty())
+    return context.error(
+        "outputs {} have the names of gradients, but of no parameter: rename them, pass --gradient PARAMETER=OUTPUT for each, or --gradient none, which derives all gradients",
+        plain(listOf(unknown, kNamesShown)));
+  return chosen;
 }
 
 FailureOr<std::vector<Gradient>> onnx::matchGradients(ImportContext &context,
                                                       const GradientOutputs &outputs,
                                                       const LossChoice &loss,
                                                       const States &states) {
-  GradientMatcher matcher(context, states);
-  for (const GradientOutput &given : outputs.list)
-    if (failed(matcher.match(given)))
-      return failure();
-  if (failed(matcher.checkUnknown()))
+  std::map<size_t, GradientOutput> chosen;
+  if (failed(take(chooseGradients(context, outputs, states), chosen)))
     return failure();
-  std::vector<Gradient> gradients = matcher.gradients();
-  if (gradients.empty())
+  std::vector<Gradient> gradients;
+  if (chosen.empty())
     return gradients;
   if (!loss.isPlain())
     return context.usage(
         "the graph computes gradients (output {}), which are those of its own loss: leave --loss and weights of --loss-output out, or pass --gradient none, which derives the gradients of that loss",
         outputs.list.front().output);
-  if (failed(matcher.checkMissing()))
-    return failure();
+  std::vector<std::string> missing;
+  for (auto [index, parameter] : llvm::enumerate(states.parameters.list)) {
+    if (auto given = chosen.find(index); given != chosen.end())
+      gradients.push_back({index, given->second.output});
+    else if (states.isTrained(index, context.options.parameters))
+      missing.push_back(displayName(parameter.name));
+  }
+  if (!missing.empty())
+    return context.error(
+        "the graph computes gradients, but none of {}{}: add an output 'grad.{}', name one with --gradient {}=OUTPUT, or pass --freeze for what is not to be trained",
+        missing.size() == 1 ? "parameter " : "parameters ", plain(listOf(missing, kNamesShown)),
+        plain(missing.front()), plain(missing.front()));
   context.remark(
       "the gradients of {} parameters are outputs of the graph (from {}), and are used as they are; they are those of the loss of one micro-batch",
       gradients.size(), gradients.front().output);
   return gradients;
 }
 
-FailureOr<Value> onnx::outputNamed(ImportContext &context, const Scope &graph, StringRef name) {
-  Value value = graph.values.lookup(name).value;
+FailureOr<Value> onnx::outputNamed(ImportContext &context, StringRef name) {
+  Value value = context.scope.values.lookup(name).value;
   if (!value)
     return context.error("output {} is not defined by any node", name);
   return value;
 }
 
-FailureOr<SmallVector<Value>> onnx::readGradients(ImportContext &context, const Scope &graph,
-                                                  const States &states,
+FailureOr<SmallVector<Value>> onnx::readGradients(ImportContext &context, const States &states,
                                                   ArrayRef<Gradient> gradients) {
   SmallVector<Value> values;
   for (const auto &[index, name] : gradients) {
-    FailureOr<Value> gradient = outputNamed(context, graph, name);
+    FailureOr<Value> gradient = outputNamed(context, name);
     if (failed(gradient))
       return failure();
     auto wanted = cast<RankedTensorType>(states.values[index].getType());

@@ -38,16 +38,12 @@ mlir::FailureOr<std::vector<Gradient>> matchGradients(ImportContext &context,
                                                       const GradientOutputs &outputs,
                                                       const LossChoice &loss, const States &states);
 
-/// Returns the value of each gradient, of its parameter's type. `graph`: the scope of the model's
-/// graph.
-mlir::FailureOr<llvm::SmallVector<mlir::Value>> readGradients(ImportContext &context,
-                                                              const Scope &graph,
-                                                              const States &states,
-                                                              llvm::ArrayRef<Gradient> gradients);
+/// Returns the value of each gradient, of its parameter's type.
+mlir::FailureOr<llvm::SmallVector<mlir::Value>>
+readGradients(ImportContext &context, const States &states, llvm::ArrayRef<Gradient> gradients);
 
 /// Returns the value of an output. Fails, with an error, if no node defines it.
-mlir::FailureOr<mlir::Value> outputNamed(ImportContext &context, const Scope &graph,
-                                         llvm::StringRef name);
+mlir::FailureOr<mlir::Value> outputNamed(ImportContext &context, llvm::StringRef name);
 
 } // namespace shale::onnx
 

@@ -7,11 +7,12 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::onnx;
 
+StringRef onnx::nameOf(const NodeProto &node) {
+  return node.name().empty() && node.output_size() > 0 ? node.output(0) : node.name();
+}
+
 std::string onnx::placeOf(const NodeProto &node) {
-  StringRef name = node.name();
-  if (name.empty() && node.output_size() > 0)
-    name = node.output(0);
-  return "node '" + displayName(name) + "' (" + displayName(node.op_type()) + ")";
+  return "node '" + displayName(nameOf(node)) + "' (" + displayName(node.op_type()) + ")";
 }
 
 void onnx::emitNote(Location location, const Twine &message) {
@@ -39,9 +40,6 @@ Location ImportContext::fileLocation() const {
 }
 
 Location ImportContext::locationOf(const NodeProto &node) const {
-  StringRef name = node.name();
-  if (name.empty() && node.output_size() > 0)
-    name = node.output(0);
   auto named = [&](const std::string &text, Location child) {
     return NameLoc::get(StringAttr::get(mlirContext(), text), child);
   };
@@ -52,7 +50,7 @@ Location ImportContext::locationOf(const NodeProto &node) const {
   // The model itself has no name.
   if (std::string scope = scopeOf(readScope(node).value_or("")); !scope.empty())
     below = named(scope, below);
-  return named(displayName(name), below);
+  return named(displayName(nameOf(node)), below);
 }
 
 std::string ImportContext::scopeOf(StringRef module) const {

@@ -4,9 +4,10 @@
 
 #include "include/shale/Runtime.h"
 #include "lib/Frontend/ONNX/Import.h"
-#include "lib/Frontend/ONNX/Model.h"
+#include "lib/Frontend/ONNX/Scope.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Diagnostics.h"
+#include "llvm/ADT/DenseSet.h"
 #include <utility>
 
 namespace shale::onnx {
@@ -15,6 +16,8 @@ namespace shale::onnx {
 inline constexpr int64_t kConstantLimit = int64_t(16) << 20;
 inline constexpr int64_t kMaxNodes = 1000000;
 
+/// Returns the name of a node; that of its first result if it has none.
+llvm::StringRef nameOf(const NodeProto &node);
 /// Returns "node 'NAME' (TYPE)".
 std::string placeOf(const NodeProto &node);
 
@@ -29,7 +32,19 @@ template <typename T> mlir::LogicalResult take(mlir::FailureOr<T> result, T &int
   return mlir::success(mlir::succeeded(result));
 }
 
-/// The file and the options of an import, the module that it builds, and its messages.
+/// The initializers of the model's graph, by name, and its functions.
+struct Definitions {
+  llvm::StringMap<const TensorProto *> initializers;
+  llvm::StringMap<const FunctionProto *> functions; // by domain, name and overload
+
+  /// Returns the function that a node calls; null if its operator is none.
+  const FunctionProto *functionOf(const NodeProto &node) const;
+};
+
+using NodeSet = llvm::DenseSet<const NodeProto *>;
+
+/// The file and the options of an import, what its graph defines, the module that it builds, and
+/// its messages.
 class ImportContext {
 public:
   ImportContext(Model &model, const ImportOptions &options, mlir::ModuleOp module,
@@ -42,6 +57,12 @@ public:
   mlir::Block &body;
   /// Builds at the end of the body.
   mlir::OpBuilder builder;
+
+  /// The values of the names in the model's graph. Stages add to them.
+  Scope scope;
+  Definitions definitions;
+  /// The nodes that the loss and the gradients are computed from.
+  NodeSet needed;
 
   const GraphProto &graph() const { return model.proto().graph(); }
   mlir::MLIRContext *mlirContext() const { return builder.getContext(); }

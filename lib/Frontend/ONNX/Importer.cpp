@@ -9,7 +9,6 @@
 //===----------------------------------------------------------------------===//
 #include "include/shale/Runtime.h"
 #include "lib/Frontend/ONNX/Artifacts/Artifacts.h"
-#include "lib/Frontend/ONNX/Checks.h"
 #include "lib/Frontend/ONNX/Losses.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
 #include "lib/Frontend/ONNX/Stages.h"
@@ -23,165 +22,235 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::onnx;
 
+//===----------------------------------------------------------------------===//
+// The forward function and the module's attributes
+//===----------------------------------------------------------------------===//
+
+static DictionaryAttr attributesOf(Builder &builder, const Input &input) {
+  nn::Role role = input.role.value_or(input.isLabel ? nn::Role::Label : nn::Role::Input);
+  NamedAttrList attrs;
+  attrs.append(nn::kRoleAttr, nn::RoleAttr::get(builder.getContext(), role));
+  attrs.append(nn::kNameAttr, builder.getStringAttr(displayName(input.name)));
+  if (!input.binding.empty())
+    attrs.append(nn::kBindingAttr, builder.getStringAttr(input.binding));
+  if (input.batchDim)
+    attrs.append(nn::kBatchDimAttr, builder.getI64IntegerAttr(*input.batchDim));
+  return attrs.getDictionary(builder.getContext());
+}
+
+/// Returns the attributes of an argument or a result that refers to a state.
+static DictionaryAttr attributesOf(Builder &builder, const States &states, StringRef attribute,
+                                   size_t index) {
+  std::string name = displayName(states.parameters.list[index].name);
+  NamedAttrList attrs;
+  attrs.append(attribute, FlatSymbolRefAttr::get(builder.getContext(), name));
+  if (attribute == nn::kGradientOfAttr)
+    attrs.append(nn::kNameAttr, builder.getStringAttr("grad." + name));
+  return attrs.getDictionary(builder.getContext());
+}
+
+/// Moves the body into @forward, with the roles of its arguments and results.
+static void buildForward(ImportContext &context, const Inputs &inputs, const States &states,
+                         ArrayRef<Gradient> gradients, ArrayRef<NextValue> next,
+                         TypeRange results) {
+  OpBuilder end(context.mlirContext());
+  end.setInsertionPointToEnd(context.module.getBody());
+  auto type = end.getFunctionType(context.body.getArgumentTypes(), results);
+  auto function = func::FuncOp::create(end, context.fileLocation(), "forward", type);
+  function.getBody().push_back(&context.body);
+  SmallVector<DictionaryAttr> arguments, returned;
+  for (const Input &input : inputs)
+    arguments.push_back(attributesOf(end, input));
+  for (size_t index : states.order)
+    arguments.push_back(attributesOf(end, states, nn::kStateAttr, index));
+  auto metric = nn::RoleAttr::get(end.getContext(), nn::Role::Metric);
+  for (StringRef name : {"loss", "loss_sum", "count"})
+    returned.push_back(
+        end.getDictionaryAttr({end.getNamedAttr(nn::kRoleAttr, metric),
+                               end.getNamedAttr(nn::kNameAttr, end.getStringAttr(name))}));
+  for (const Gradient &gradient : gradients)
+    returned.push_back(attributesOf(end, states, nn::kGradientOfAttr, gradient.parameter));
+  for (const NextValue &each : next)
+    returned.push_back(attributesOf(end, states, nn::kStateAttr, each.index));
+  function.setAllArgAttrs(arguments);
+  function.setAllResultAttrs(returned);
+}
+
+/// Records in the module the path of the file, the nodes that compute the graph's outputs, the
+/// sizes of inputs, and the classes of module scopes. Reports use them.
+static void describeModule(ImportContext &context, const Inputs &inputs,
+                           const llvm::StringMap<std::string> &classes) {
+  Builder &builder = context.builder;
+  ModuleOp module = context.module;
+  SmallString<256> path(context.model.path());
+  (void)llvm::sys::fs::make_absolute(path);
+  module->setAttr(nn::kModelAttr, builder.getStringAttr(path));
+  auto text = [&](StringRef name) { return builder.getStringAttr(displayName(name)); };
+  llvm::StringSet<> outputs = namesOf(context.graph().output());
+  NamedAttrList makers, sizes, scopes;
+  for (const NodeProto &node : context.graph().node())
+    for (const std::string &name : node.output())
+      if (!name.empty() && outputs.contains(name))
+        makers.set(text(name), text(node.name()));
+  for (const Input &input : inputs)
+    if (!input.sizes.empty())
+      sizes.set(text(input.name), builder.getStringAttr(input.sizes));
+  for (auto &entry : classes)
+    scopes.set(entry.first(), text(entry.second));
+  module->setAttr(nn::kOutputsAttr, makers.getDictionary(context.mlirContext()));
+  if (!sizes.empty())
+    module->setAttr(nn::kSizesAttr, sizes.getDictionary(context.mlirContext()));
+  if (!scopes.empty())
+    module->setAttr(nn::kClassesAttr, scopes.getDictionary(context.mlirContext()));
+}
+
+//===----------------------------------------------------------------------===//
+// All stages
+//===----------------------------------------------------------------------===//
+
 namespace {
 
-/// The part of a graph that is imported: its loss and gradients, and the nodes that compute them.
-struct Plan {
-  Definitions definitions;
-  std::optional<FileTraining> training; // if the file defines the training step
-  GradientOutputs gradientOutputs;
-  std::vector<NextBuffer> nextBuffers;
-  LossChoice loss;
-  NodeSet needed;
+/// Imports the model of a context, stage by stage. Each stage adds to what is known.
+class Importer {
+public:
+  /// `artifacts`: the other files of the model's folder, or null.
+  Importer(ImportContext &context, const Artifacts *artifacts)
+      : context(context), artifacts(artifacts), folder(context.builder, context.options.foldLimit) {
+  }
+
+  LogicalResult run() {
+    LostDropout lostDropout;
+    if (failed(makePlan()) || failed(take(findLostDropout(context), lostDropout)) ||
+        failed(checkSupported(context)) || failed(declareInputs(context, namesRead(), inputs)) ||
+        failed(take(declareStates(context, training, nextBuffers), states)) ||
+        failed(take(matchGradients(context, gradientOutputs, choice, states), gradients)))
+      return failure();
+    const InitialValues initial = training ? training->initial : InitialValues();
+    Translator translator(context, inputs, folder, states, initial, lostDropout,
+                          !gradients.empty() && namesNoModule());
+    if (failed(translator.importNeeded()) ||
+        (gradients.empty() && failed(checkStops(context, states, roots()))))
+      return failure();
+    return finish(translator);
+  }
+
+private:
+  /// Finds the loss and the gradients, and the nodes that compute them.
+  LogicalResult makePlan() {
+    return failure(failed(take(readOpsets(context), context.scope.opsets)) ||
+                   failed(take(completeGraph(context, artifacts), training)) ||
+                   failed(readDefinitions(context)) || failed(readTraining()) ||
+                   failed(chooseResults()) || failed(findNeeded(context, roots())));
+  }
+
+  /// Reads the training step that the file defines, if it defines one.
+  LogicalResult readTraining() {
+    if (!training && context.model.proto().training_info_size() > 0) {
+      InitialValues initial;
+      training.emplace();
+      if (failed(take(computeInitialValues(context, inputs, folder), initial)) ||
+          failed(take(readTrainingInfo(context, std::move(initial)), *training)))
+        return failure();
+    }
+    return training ? checkTrainingFlags(context, *training) : success();
+  }
+
+  /// Takes the loss of the file's training step; if the file defines none, chooses one.
+  LogicalResult chooseResults() {
+    if (training) {
+      choice.terms.push_back({training->loss, 1});
+      choice.isOfStep = true;
+      return success();
+    }
+    return failure(failed(take(findGradientOutputs(context), gradientOutputs)) ||
+                   failed(take(chooseLoss(context, gradientOutputs), choice)) ||
+                   failed(take(readNextBuffers(context), nextBuffers)));
+  }
 
   /// Returns the names that the loss and the gradients are computed from.
   SmallVector<StringRef> roots() const {
-    SmallVector<StringRef> names = rootsOf(loss, gradientOutputs);
+    SmallVector<StringRef> names = rootsOf(choice, gradientOutputs);
     for (const NextBuffer &buffer : nextBuffers)
       names.push_back(buffer.output);
     return names;
   }
-  /// Returns the values that replace those of initializers.
-  InitialValues initial() const { return training ? training->initial : InitialValues(); }
-};
 
-/// The names of the graph, its inputs and the known constants. Translation adds to them.
-struct Workplace {
-  explicit Workplace(ImportContext &context) : folder(context.builder, context.options.foldLimit) {}
+  /// Returns the names that the imported part of the graph reads.
+  llvm::StringSet<> namesRead() const {
+    llvm::StringSet<> read;
+    for (const NodeProto *node : context.needed)
+      forEachNameRead(*node, [&](StringRef name) { read.insert(name); });
+    for (StringRef name : roots())
+      read.insert(name);
+    return read;
+  }
 
-  Scope graph;
+  /// Whether no node of the graph names a module.
+  bool namesNoModule() const {
+    return llvm::none_of(context.graph().node(), [](const NodeProto &node) {
+      return !readScope(node).value_or("").empty();
+    });
+  }
+
+  /// Completes the body, once nodes are translated: makes the loss, binds the inputs and builds the
+  /// forward function.
+  LogicalResult finish(const Translator &translator) {
+    Loss loss;
+    SmallVector<Value> values;
+    std::string note;
+    std::vector<NextValue> next;
+    if (failed(take(makeLoss(context, choice, translator.getLosses(), states, inputs), loss)) ||
+        failed(take(readGradients(context, states, gradients), values)) ||
+        failed(take(bindInputs(context, states, loss.labeled, inputs), note)) ||
+        failed(chooseBatch(context, inputs)))
+      return failure();
+    // A list of parameters, a training step or gradients say what is trained.
+    if (!training && gradients.empty()) {
+      noteMissingRecord();
+      if (!states.parameters.hasSignature)
+        freezeUnreached(context, states, loss.value);
+    }
+    if (failed(take(nextValues(context, states, nextBuffers), next)))
+      return failure();
+    SmallVector<Value> returned{loss.value, loss.parts.sum, loss.parts.count};
+    llvm::append_range(returned, values);
+    for (const NextValue &each : next)
+      returned.push_back(each.value);
+    func::ReturnOp::create(context.builder, context.fileLocation(), returned);
+    eraseDeadOps(context.body);
+    if (failed(checkChangedBuffers(context, states, roots())))
+      return failure();
+    buildForward(context, inputs, states, gradients, next, ValueRange(returned).getTypes());
+    describeModule(context, inputs, translator.getClasses());
+    if (training)
+      describeOptimizer(context, training->optimizer);
+    if (!note.empty())
+      context.module->setAttr(nn::kLossAttr, context.builder.getStringAttr(note));
+    return success();
+  }
+
+  /// Says what is not checked in a file without a record of the traced program.
+  void noteMissingRecord() {
+    if (!hasRecord(context.graph()))
+      context.note(
+          "the file has no record of the traced program: whether PyTorch stops gradients (detach, no_grad) or divides them "
+          "among equal elements otherwise than the graph shows is not checked. Export with torch.onnx.export(..., "
+          "dynamo=True), or with tools/export/export.py, which also compares the gradients with PyTorch's");
+  }
+
+  ImportContext &context;
+  const Artifacts *artifacts;
   Inputs inputs;
   ConstantFolder folder;
+  std::optional<FileTraining> training; // if the file defines the training step
+  GradientOutputs gradientOutputs;
+  std::vector<NextBuffer> nextBuffers;
+  LossChoice choice;
+  States states;
+  std::vector<Gradient> gradients;
 };
 
 } // namespace
-
-/// Reads the training step that the file defines, if it defines one.
-static LogicalResult readTraining(ImportContext &context, Workplace &at, Plan &plan) {
-  if (!plan.training && context.model.proto().training_info_size() > 0) {
-    InitialValues initial;
-    plan.training.emplace();
-    if (failed(take(computeInitialValues(context, plan.definitions, at.graph, at.inputs, at.folder),
-                    initial)) ||
-        failed(take(readTrainingInfo(context, plan.definitions.initializers, std::move(initial)),
-                    *plan.training)))
-      return failure();
-  }
-  return plan.training ? checkTrainingFlags(context, *plan.training) : success();
-}
-
-/// Takes the loss of the file's training step; if the file defines none, chooses one.
-static LogicalResult chooseResults(ImportContext &context, Plan &plan) {
-  if (plan.training) {
-    plan.loss.terms.push_back({plan.training->loss, 1});
-    plan.loss.isOfStep = true;
-    return success();
-  }
-  return failure(failed(take(findGradientOutputs(context), plan.gradientOutputs)) ||
-                 failed(take(chooseLoss(context, plan.gradientOutputs), plan.loss)) ||
-                 failed(take(readNextBuffers(context), plan.nextBuffers)));
-}
-
-static LogicalResult makePlan(ImportContext &context, const Artifacts *artifacts, Workplace &at,
-                              Plan &plan) {
-  return failure(failed(take(readOpsets(context), at.graph.opsets)) ||
-                 failed(take(completeGraph(context, artifacts), plan.training)) ||
-                 failed(take(readDefinitions(context), plan.definitions)) ||
-                 failed(readTraining(context, at, plan)) || failed(chooseResults(context, plan)) ||
-                 failed(take(findNeeded(context, plan.definitions, plan.roots()), plan.needed)));
-}
-
-/// Returns the names that the imported part of the graph reads.
-static llvm::StringSet<> namesRead(const Plan &plan) {
-  llvm::StringSet<> read;
-  for (const NodeProto *node : plan.needed)
-    forEachNameRead(*node, [&](StringRef name) { read.insert(name); });
-  for (StringRef name : plan.roots())
-    read.insert(name);
-  return read;
-}
-
-/// Whether no node of the graph names a module.
-static bool namesNoModule(const GraphProto &graph) {
-  return llvm::none_of(graph.node(),
-                       [](const NodeProto &node) { return !readScope(node).value_or("").empty(); });
-}
-
-/// Says what is not checked in a file without a record of the traced program.
-static void noteMissingRecord(ImportContext &context) {
-  if (!hasRecord(context.model.proto().graph()))
-    context.note(
-        "the file has no record of the traced program: whether PyTorch stops gradients (detach, no_grad) or divides them "
-        "among equal elements otherwise than the graph shows is not checked. Export with torch.onnx.export(..., "
-        "dynamo=True), or with tools/export/export.py, which also compares the gradients with PyTorch's");
-}
-
-/// Completes the body, once nodes are translated: makes the loss, binds the inputs and builds the
-/// forward function.
-static LogicalResult finish(ImportContext &context, const Plan &plan, const States &states,
-                            ArrayRef<Gradient> gradients, const Translator &translator,
-                            Workplace &at) {
-  Loss loss;
-  SmallVector<Value> values;
-  LabelBinding bound;
-  Inputs inputs;
-  if (failed(take(makeLoss(context, plan.loss, translator.getLosses(), states, at.graph, at.inputs),
-                  loss)) ||
-      failed(take(readGradients(context, at.graph, states, gradients), values)) ||
-      failed(take(bindInputs(context, states, loss.labeled, at.inputs), bound)) ||
-      failed(take(chooseBatch(context, bound.inputs), inputs)))
-    return failure();
-  // A list of parameters, a training step or gradients say what is trained.
-  if (!plan.training && gradients.empty()) {
-    noteMissingRecord(context);
-    if (!states.parameters.hasSignature)
-      freezeUnreached(context, states, loss.value);
-  }
-  std::vector<NextValue> next;
-  if (failed(take(nextValues(context, at.graph, states, plan.nextBuffers), next)))
-    return failure();
-  SmallVector<Value> returned{loss.value, loss.parts.sum, loss.parts.count};
-  llvm::append_range(returned, values);
-  for (const NextValue &each : next)
-    returned.push_back(each.value);
-  func::ReturnOp::create(context.builder, context.fileLocation(), returned);
-  eraseDeadOps(context.body);
-  if (failed(checkChangedBuffers(context, plan.definitions, plan.needed, states, plan.roots())))
-    return failure();
-  buildForward(context, inputs, states, gradients, next, ValueRange(returned).getTypes());
-  describeModule(context, inputs, translator.getClasses());
-  if (plan.training)
-    describeOptimizer(context, plan.training->optimizer);
-  if (!bound.note.empty())
-    context.module->setAttr(nn::kLossAttr, context.builder.getStringAttr(bound.note));
-  return success();
-}
-
-/// Imports the model of a context. `artifacts`: the other files of its folder, or null.
-static LogicalResult importModel(ImportContext &context, const Artifacts *artifacts) {
-  Workplace at(context);
-  Plan plan;
-  LostDropout lostDropout;
-  States states;
-  std::vector<Gradient> gradients;
-  if (failed(makePlan(context, artifacts, at, plan)) ||
-      failed(take(findLostDropout(context), lostDropout)) ||
-      failed(checkSupported(context, plan.definitions, plan.needed, at.graph)) ||
-      failed(declareInputs(context, plan.definitions, namesRead(plan), at.graph, at.inputs)) ||
-      failed(take(declareStates(context, plan.definitions, plan.training, plan.nextBuffers),
-                  states)) ||
-      failed(take(matchGradients(context, plan.gradientOutputs, plan.loss, states), gradients)))
-    return failure();
-  const InitialValues initial = plan.initial();
-  Translator translator(context, at.graph, at.inputs, at.folder,
-                        {plan.definitions, states, initial}, lostDropout,
-                        !gradients.empty() && namesNoModule(context.graph()));
-  if (failed(translator.importNodes(plan.needed)) ||
-      (gradients.empty() &&
-       failed(checkStops(context, plan.needed, states, at.graph, plan.roots()))))
-    return failure();
-  return finish(context, plan, states, gradients, translator, at);
-}
 
 OwningOpRef<ModuleOp> onnx::importOnnx(StringRef path, const ImportOptions &options,
                                        MLIRContext *context, int *exitCode) {
@@ -209,7 +278,7 @@ OwningOpRef<ModuleOp> onnx::importOnnx(StringRef path, const ImportOptions &opti
        readRecordedFrozen(model->proto().graph(), options.parameters.keepPrefix))
     completed.parameters.recordedFrozen.insert_range(names);
   ImportContext shared(*model, completed, *module, *body);
-  if (failed(importModel(shared, isFolder ? &artifacts : nullptr))) {
+  if (failed(Importer(shared, isFolder ? &artifacts : nullptr).run())) {
     body->dropAllDefinedValueUses();
     return fail(shared.getExitCode());
   }

@@ -27,10 +27,10 @@ struct Input {
 class Inputs {
 public:
   /// Adds an argument after those of the other inputs, and its name to the graph's scope.
-  Input &add(ImportContext &context, Scope &graph, llvm::StringRef name,
-             mlir::RankedTensorType type, std::optional<int64_t> batchDim);
+  Input &add(ImportContext &context, llvm::StringRef name, mlir::RankedTensorType type,
+             std::optional<int64_t> batchDim);
   /// Returns the scalar argument of a role, from which random ops draw. Adds it at the first call.
-  mlir::Value random(ImportContext &context, Scope &graph, nn::Role role);
+  mlir::Value random(ImportContext &context, nn::Role role);
 
   /// Returns the input of an argument; null if there is none.
   Input *of(mlir::BlockArgument argument);
@@ -48,13 +48,13 @@ private:
 
 /// Adds the graph's inputs that are in `read`, with the sizes of --dim. Fails, with an error, if an
 /// input or a flag about inputs is invalid, or if sizes are missing.
-mlir::LogicalResult declareInputs(ImportContext &context, const Definitions &definitions,
-                                  const llvm::StringSet<> &read, Scope &graph, Inputs &inputs);
+mlir::LogicalResult declareInputs(ImportContext &context, const llvm::StringSet<> &read,
+                                  Inputs &inputs);
 
-/// Chooses dimension 0 as the batch if no dimension is named `batch` and the
-/// labels and tokens have the same size there. Returns the inputs with this dimension. Fails, with
-/// an error, if the batch cannot be split over the ranks.
-mlir::FailureOr<Inputs> chooseBatch(ImportContext &context, Inputs inputs);
+/// Chooses dimension 0 as the batch of the inputs if no dimension is named `batch` and the labels
+/// and tokens have the same size there. Fails, with an error, if the batch cannot be split over the
+/// ranks.
+mlir::LogicalResult chooseBatch(ImportContext &context, Inputs &inputs);
 
 } // namespace shale::onnx
 

@@ -7,7 +7,6 @@
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/nn/Ops/Embedding.h"
-#include "lib/Frontend/ONNX/Hints.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
 #include "lib/Frontend/ONNX/Record/Words.h"
 #include "lib/Frontend/ONNX/Stages.h"
@@ -21,6 +20,12 @@ using namespace shale::onnx;
 static const char *const kBindChoices =
     "=tokens (the graph shifts them, or they are the tokens themselves), =tokens+1 (each label is the next token), or "
     "=file (from a tensor of that name in a .safetensors data file; such a tensor always takes precedence)";
+
+/// Whether a value that was found in a written-out loss is surely no label.
+static bool isNoLabel(const Input *found) {
+  return !found || StringRef(found->name).contains("mask") ||
+         StringRef(found->name).contains("position");
+}
 
 namespace {
 
@@ -40,277 +45,240 @@ struct EmbeddingReads {
 /// Binds inputs that are no labels, and labels one by one.
 class InputBinder {
 public:
-  InputBinder(ImportContext &context, const States &states, Inputs inputs)
-      : context(context), options(context.options), states(states), inputs(std::move(inputs)) {}
+  InputBinder(ImportContext &context, const States &states, Inputs &inputs)
+      : context(context), options(context.options), states(states), inputs(inputs) {}
 
-  LogicalResult checkFlags();
-  void bindOthers(ArrayRef<LossParts> labeled);
-  LogicalResult bindLabels(const LossParts &parts);
-  void applyFlags();
+  LogicalResult checkFlags() {
+    for (auto &bind : options.bindings)
+      if (llvm::none_of(inputs,
+                        [&](Input &input) { return !input.role && input.name == bind.getKey(); }))
+        return context.usage("--bind: no input {}; there are {}", bind.getKey(),
+                             plain(inputs.names()));
+    return success();
+  }
+
+  void bindOthers(ArrayRef<LossParts> labeled) {
+    llvm::DenseSet<BlockArgument> labels, lookedUp;
+    for (auto embedding : embeddings())
+      lookedUp.insert(traceTokens(embedding.getIndices()).argument);
+    for (const LossParts &parts : labeled)
+      if (BlockArgument argument = traceTokens(parts.labels).argument;
+          !parts.isGuess || !lookedUp.contains(argument))
+        labels.insert(argument);
+    bool haveTokens = false;
+    for (Input &input : inputs) {
+      if (input.isLabel || input.role || labels.contains(input.argument) ||
+          !input.type.getElementType().isSignlessInteger())
+        continue;
+      bool isFirst = lookedUp.contains(input.argument) && !haveTokens;
+      haveTokens |= bindByName(input, isFirst);
+    }
+  }
+
+  LogicalResult bindLabels(const LossParts &parts) {
+    Origin origin = traceTokens(parts.labels);
+    Input *label = inputs.of(origin.argument);
+    if (parts.isGuess && isNoLabel(label))
+      return success();
+    if (!label)
+      return checkUnknown(parts);
+    label->isLabel |= !parts.isGuess || label->binding.empty();
+    if (auto bound = options.bindings.find(label->name); bound != options.bindings.end())
+      return addNote("labels '" + displayName(label->name) + "' are bound to " + bound->getValue() +
+                     " (--bind)");
+    EmbeddingReads reads = readsOf(origin.argument, *label);
+    std::optional<int64_t> cut = traceLogits(parts.logits);
+    // The distance of a position's label from the last token that the model sees there.
+    std::optional<int64_t> ahead;
+    if (cut && !reads.unknown)
+      ahead = origin.shift - *cut - reads.seen.value_or(0);
+    return bindByShift(parts, *label, reads, ahead);
+  }
+
+  void applyFlags() {
+    for (Input &input : inputs)
+      if (auto bound = options.bindings.find(input.name);
+          !input.role && bound != options.bindings.end())
+        input.binding = input.folded ? "all-ones" : bound->getValue();
+  }
+
   /// Fails, with an error, if a table lacks positions that the runtime counts.
-  LogicalResult checkPositions();
-  LabelBinding finish();
+  LogicalResult checkPositions() {
+    for (auto embedding : embeddings()) {
+      Input *input = inputs.of(traceTokens(embedding.getIndices()).argument);
+      if (!input || input->binding != "arange" || input->type.getRank() == 0)
+        continue;
+      int64_t has = embedding.getTable().getType().getDimSize(0);
+      int64_t wants = input->type.getShape().back();
+      if (wants <= has)
+        continue;
+      std::string hint = positionsHint(options, states, {embedding.getTable()}, has, wants);
+      return context.error(hint.empty()
+                               ? "input '" + displayName(input->name) + "' counts " +
+                                     std::to_string(wants) + " positions, but the model has only " +
+                                     std::to_string(has) + ": lower --dim"
+                               : hint);
+    }
+    return success();
+  }
+
+  /// Why labels are bound as they are.
+  const std::string &getNote() const { return note; }
 
 private:
-  auto embeddings() { return context.body.getOps<nn::EmbeddingOp>(); }
-  bool bindByName(Input &input, bool isFirstLookedUp);
-  LogicalResult checkUnknown(const LossParts &parts);
-  EmbeddingReads readsOf(BlockArgument argument, const Input &label);
+  llvm::iterator_range<Block::op_iterator<nn::EmbeddingOp>> embeddings() {
+    return context.body.getOps<nn::EmbeddingOp>();
+  }
+
+  /// Binds an input of integers by its name and its readers. Returns whether it is looked up as
+  /// tokens. `isFirstLookedUp`: no input before it is.
+  bool bindByName(Input &input, bool isFirstLookedUp) {
+    StringRef name = input.name;
+    if (input.argument.use_empty()) { // only its shape is read: any tokens will do
+      input.binding = "tokens";
+    } else if (name.contains("mask")) {
+      input.binding = "ones";
+      if (!options.bindings.count(name))
+        context.remark(
+            "mask {} is read from the data file; without a tensor of that name, as with token files, it is all ones. If it always is all ones, --bind {}=ones avoids the cost of the mask",
+            name, plain(displayName(name)));
+    } else if (name.contains("position")) {
+      input.binding = "arange";
+    } else if (isFirstLookedUp && !name.contains("type")) {
+      input.binding = "tokens";
+      return true;
+    }
+    return false;
+  }
+
+  /// Fails, with an error, if labels are computed from inputs of integers that no flag binds.
+  LogicalResult checkUnknown(const LossParts &parts) {
+    std::vector<std::string> open;
+    for (BlockArgument argument : argumentsBehind(parts.labels))
+      if (Input *input = inputs.of(argument); input && !input->role &&
+                                              input->type.getElementType().isSignlessInteger() &&
+                                              !options.bindings.count(input->name))
+        open.push_back(displayName(input->name));
+    if (open.empty() || isGiven())
+      return success();
+    return context.error(
+        "cannot tell which tokens the labels are, which are computed from " +
+        listOf(open, open.size()) +
+        ": pass --bind INPUT=tokens|tokens+1|ones|arange for each, or INPUT=file where a .safetensors data file has it");
+  }
+
+  EmbeddingReads readsOf(BlockArgument argument, const Input &label) {
+    EmbeddingReads reads;
+    auto see = [&](int64_t shift) { reads.seen = std::max(reads.seen.value_or(shift), shift); };
+    for (auto embedding : embeddings()) {
+      Origin indices = traceTokens(embedding.getIndices());
+      reads.unknown |=
+          !indices.argument && argumentsBehind(embedding.getIndices()).contains(argument);
+      if (indices.argument != argument)
+        continue;
+      see(indices.shift);
+      reads.feeds = true;
+      reads.where = embedding;
+    }
+    for (auto embedding : embeddings()) {
+      Origin indices = traceTokens(embedding.getIndices());
+      Input *input = inputs.of(indices.argument);
+      if (!input || input->binding != "tokens")
+        continue;
+      reads.readsOthers |= input != &label;
+      if (!reads.feeds)
+        see(indices.shift);
+    }
+    return reads;
+  }
+
+  /// Binds a label that is `ahead` positions from the last token that the model sees.
   LogicalResult bindByShift(const LossParts &parts, Input &label, const EmbeddingReads &reads,
-                            std::optional<int64_t> ahead);
-  bool isPerToken(const Input &label) const;
-  LogicalResult refuseCopy(const Input &label, nn::EmbeddingOp where);
-  LogicalResult refuseShift(const Input &label, std::optional<int64_t> ahead);
+                            std::optional<int64_t> ahead) {
+    std::string shown = displayName(label.name);
+    if (reads.feeds && ahead == 0 && !parts.isGuess)
+      return isGiven() ? takeFromFile(label) : refuseCopy(label, reads.where);
+    // A decoder reads the labels, shifted, and an encoder reads other tokens.
+    if (reads.readsLabel() && reads.readsOthers && !parts.isGuess) {
+      label.isLabel = true;
+      return addNote("the model reads '" + shown + "' beside other tokens: from the data file");
+    }
+    if (!isPerToken(label) && !reads.readsLabel() && label.binding.empty())
+      return parts.isGuess && ahead != 0
+                 ? success()
+                 : addNote("labels '" + shown + "' are not one for each token: from the data file");
+    if (ahead == 1) {
+      label.isLabel = true;
+      label.binding = "tokens";
+      return addNote("the graph shifts '" + shown + "' against the logits by one: bound to tokens");
+    }
+    if (parts.isGuess && (ahead != 0 || reads.feeds))
+      return success();
+    if (ahead != 0)
+      return isGiven() ? takeFromFile(label) : refuseShift(label, ahead);
+    bool isOfFlag = !label.binding.empty(); // --loss made the input
+    label.binding = "tokens+1";
+    return addNote(isOfFlag ? "labels '" + shown + "' are bound to tokens+1"
+                            : "the graph does not shift '" + shown +
+                                  "' against the logits: bound to tokens+1");
+  }
+
+  /// Whether there is one label per token; otherwise the labels are classes of examples, not
+  /// tokens.
+  bool isPerToken(const Input &label) const {
+    return llvm::any_of(inputs, [&](const Input &input) {
+      return &input != &label && input.binding == "tokens" &&
+             input.type.getNumElements() == label.type.getNumElements();
+    });
+  }
+
+  LogicalResult refuseCopy(const Input &label, nn::EmbeddingOp where) {
+    std::string shown = displayName(label.name);
+    const Parameter *table = states.of(where.getTable());
+    return context.error(
+        "label '" + shown + "' also feeds embedding '" + (table ? displayName(table->name) : "?") +
+        "' without a shift: the model would learn to copy its input. Export with two different tensors "
+        "(the exporter merges (ids, ids) into one), or pass --bind " +
+        shown + "=tokens if this is intended");
+  }
+
+  LogicalResult refuseShift(const Input &label, std::optional<int64_t> ahead) {
+    std::string shown = displayName(label.name);
+    return context.error(
+        (ahead ? "the graph shifts labels '" + shown + "' by " + std::to_string(*ahead)
+               : "cannot tell how the graph shifts labels '" + shown + "'") +
+        " against what the model reads: pass --bind " + shown + kBindChoices);
+  }
+
   /// Whether the export saw a batch of the user's: then labels that cannot be told are read from
   /// the data file.
-  bool isGiven() const;
-  LogicalResult takeFromFile(Input &label);
-  void addNote(const Twine &text);
+  bool isGiven() const {
+    return metadata(context.graph().metadata_props(), words::kBatch) == words::kGiven;
+  }
+
+  LogicalResult takeFromFile(Input &label) {
+    label.isLabel |= label.binding.empty();
+    return addNote("labels '" + displayName(label.name) +
+                   "' are as in the batch of the export: from the data file");
+  }
+
+  LogicalResult addNote(const Twine &text) {
+    note += (note.empty() ? "" : "; ") + text.str();
+    return success();
+  }
 
   ImportContext &context;
   const ImportOptions &options;
   const States &states;
-  Inputs inputs;
+  Inputs &inputs;
   std::string note;
 };
 
 } // namespace
 
-bool InputBinder::isGiven() const {
-  return metadata(context.graph().metadata_props(), words::kBatch) == words::kGiven;
-}
-
-void InputBinder::addNote(const Twine &text) { note += (note.empty() ? "" : "; ") + text.str(); }
-
-LogicalResult InputBinder::checkFlags() {
-  for (auto &bind : options.bindings)
-    if (llvm::none_of(inputs,
-                      [&](Input &input) { return !input.role && input.name == bind.getKey(); }))
-      return context.usage("--bind: no input {}; there are {}", bind.getKey(),
-                           plain(inputs.names()));
-  return success();
-}
-
-//===----------------------------------------------------------------------===//
-// Inputs that are no labels
-//===----------------------------------------------------------------------===//
-
-void InputBinder::bindOthers(ArrayRef<LossParts> labeled) {
-  llvm::DenseSet<BlockArgument> labels, lookedUp;
-  for (auto embedding : embeddings())
-    lookedUp.insert(traceTokens(embedding.getIndices()).argument);
-  for (const LossParts &parts : labeled)
-    if (BlockArgument argument = traceTokens(parts.labels).argument;
-        !parts.isGuess || !lookedUp.contains(argument))
-      labels.insert(argument);
-  bool haveTokens = false;
-  for (Input &input : inputs) {
-    if (input.isLabel || input.role || labels.contains(input.argument) ||
-        !input.type.getElementType().isSignlessInteger())
-      continue;
-    bool isFirst = lookedUp.contains(input.argument) && !haveTokens;
-    haveTokens |= bindByName(input, isFirst);
-  }
-}
-
-/// Binds an input of integers by its name and its readers. Returns whether it is looked up as
-/// tokens. `isFirstLookedUp`: no input before it is.
-bool InputBinder::bindByName(Input &input, bool isFirstLookedUp) {
-  StringRef name = input.name;
-  if (input.argument.use_empty()) { // only its shape is read: any tokens will do
-    input.binding = "tokens";
-  } else if (name.contains("mask")) {
-    input.binding = "ones";
-    if (!options.bindings.count(name))
-      context.remark(
-          "mask {} is read from the data file; without a tensor of that name, as with token files, it is all ones. If it always is all ones, --bind {}=ones avoids the cost of the mask",
-          name, plain(displayName(name)));
-  } else if (name.contains("position")) {
-    input.binding = "arange";
-  } else if (isFirstLookedUp && !name.contains("type")) {
-    input.binding = "tokens";
-    return true;
-  }
-  return false;
-}
-
-void InputBinder::applyFlags() {
-  for (Input &input : inputs)
-    if (auto bound = options.bindings.find(input.name);
-        !input.role && bound != options.bindings.end())
-      input.binding = input.folded ? "all-ones" : bound->getValue();
-}
-
-LogicalResult InputBinder::checkPositions() {
-  for (auto embedding : embeddings()) {
-    Input *input = inputs.of(traceTokens(embedding.getIndices()).argument);
-    if (!input || input->binding != "arange" || input->type.getRank() == 0)
-      continue;
-    int64_t has = embedding.getTable().getType().getDimSize(0);
-    int64_t wants = input->type.getShape().back();
-    if (wants <= has)
-      continue;
-    std::string hint = positionsHint(options, states, {embedding.getTable()}, has, wants);
-    return context.error(hint.empty()
-                             ? "input '" + displayName(input->name) + "' counts " +
-                                   std::to_string(wants) + " positions, but the model has only " +
-                                   std::to_string(has) + ": lower --dim"
-                             : hint);
-  }
-  return success();
-}
-
-LabelBinding InputBinder::finish() {
-  if (!note.empty())
-    context.remark(note);
-  return {std::move(inputs), std::move(note)};
-}
-
-//===----------------------------------------------------------------------===//
-// Labels
-//===----------------------------------------------------------------------===//
-
-/// Whether a value that was found in a written-out loss is surely no label.
-static bool isNoLabel(const Input *found) {
-  return !found || StringRef(found->name).contains("mask") ||
-         StringRef(found->name).contains("position");
-}
-
-LogicalResult InputBinder::bindLabels(const LossParts &parts) {
-  Origin origin = traceTokens(parts.labels);
-  Input *label = inputs.of(origin.argument);
-  if (parts.isGuess && isNoLabel(label))
-    return success();
-  if (!label)
-    return checkUnknown(parts);
-  label->isLabel |= !parts.isGuess || label->binding.empty();
-  if (auto bound = options.bindings.find(label->name); bound != options.bindings.end()) {
-    addNote("labels '" + displayName(label->name) + "' are bound to " + bound->getValue() +
-            " (--bind)");
-    return success();
-  }
-  EmbeddingReads reads = readsOf(origin.argument, *label);
-  std::optional<int64_t> cut = traceLogits(parts.logits);
-  // The distance of a position's label from the last token that the model sees there.
-  std::optional<int64_t> ahead;
-  if (cut && !reads.unknown)
-    ahead = origin.shift - *cut - reads.seen.value_or(0);
-  return bindByShift(parts, *label, reads, ahead);
-}
-
-/// Fails, with an error, if labels are computed from inputs of integers that no flag binds.
-LogicalResult InputBinder::checkUnknown(const LossParts &parts) {
-  std::string open;
-  for (BlockArgument argument : argumentsBehind(parts.labels))
-    if (Input *input = inputs.of(argument); input && !input->role &&
-                                            input->type.getElementType().isSignlessInteger() &&
-                                            !options.bindings.count(input->name))
-      open += (open.empty() ? "'" : ", '") + displayName(input->name) + "'";
-  if (open.empty() || isGiven())
-    return success();
-  return context.error(
-      "cannot tell which tokens the labels are, which are computed from " + open +
-      ": pass --bind INPUT=tokens|tokens+1|ones|arange for each, or INPUT=file where a .safetensors data file has it");
-}
-
-EmbeddingReads InputBinder::readsOf(BlockArgument argument, const Input &label) {
-  EmbeddingReads reads;
-  auto see = [&](int64_t shift) { reads.seen = std::max(reads.seen.value_or(shift), shift); };
-  for (auto embedding : embeddings()) {
-    if (!argumentsBehind(embedding.getIndices()).contains(argument))
-      continue;
-    Origin indices = traceTokens(embedding.getIndices());
-    reads.unknown |= !indices.argument;
-    if (indices.argument != argument)
-      continue;
-    see(indices.shift);
-    reads.feeds = true;
-    reads.where = embedding;
-  }
-  for (auto embedding : embeddings()) {
-    Origin indices = traceTokens(embedding.getIndices());
-    Input *input = inputs.of(indices.argument);
-    if (!input || input->binding != "tokens")
-      continue;
-    reads.readsOthers |= input != &label;
-    if (!reads.feeds)
-      see(indices.shift);
-  }
-  return reads;
-}
-
-/// Whether there is one label per token; otherwise the labels are classes of examples, not tokens.
-bool InputBinder::isPerToken(const Input &label) const {
-  return llvm::any_of(inputs, [&](const Input &input) {
-    return &input != &label && input.binding == "tokens" &&
-           input.type.getNumElements() == label.type.getNumElements();
-  });
-}
-
-/// Binds a label that is `ahead` positions from the last token that the model sees.
-LogicalResult InputBinder::bindByShift(const LossParts &parts, Input &label,
-                                       const EmbeddingReads &reads, std::optional<int64_t> ahead) {
-  std::string shown = displayName(label.name);
-  if (reads.feeds && ahead == 0 && !parts.isGuess)
-    return isGiven() ? takeFromFile(label) : refuseCopy(label, reads.where);
-  // A decoder reads the labels, shifted, and an encoder reads other tokens.
-  if (reads.readsLabel() && reads.readsOthers && !parts.isGuess) {
-    label.isLabel = true;
-    addNote("the model reads '" + shown + "' beside other tokens: from the data file");
-    return success();
-  }
-  if (!isPerToken(label) && !reads.readsLabel() && label.binding.empty()) {
-    if (!parts.isGuess || ahead == 0)
-      addNote("labels '" + shown + "' are not one for each token: from the data file");
-    return success();
-  }
-  if (ahead == 1) {
-    label.isLabel = true;
-    label.binding = "tokens";
-    addNote("the graph shifts '" + shown + "' against the logits by one: bound to tokens");
-    return success();
-  }
-  if (parts.isGuess && (ahead != 0 || reads.feeds))
-    return success();
-  if (ahead != 0)
-    return isGiven() ? takeFromFile(label) : refuseShift(label, ahead);
-  bool isOfFlag = !label.binding.empty(); // --loss made the input
-  label.binding = "tokens+1";
-  addNote(isOfFlag
-              ? "labels '" + shown + "' are bound to tokens+1"
-              : "the graph does not shift '" + shown + "' against the logits: bound to tokens+1");
-  return success();
-}
-
-LogicalResult InputBinder::takeFromFile(Input &label) {
-  label.isLabel |= label.binding.empty();
-  addNote("labels '" + displayName(label.name) +
-          "' are as in the batch of the export: from the data file");
-  return success();
-}
-
-LogicalResult InputBinder::refuseCopy(const Input &label, nn::EmbeddingOp where) {
-  std::string shown = displayName(label.name);
-  const Parameter *table = states.of(where.getTable());
-  return context.error(
-      "label '" + shown + "' also feeds embedding '" + (table ? displayName(table->name) : "?") +
-      "' without a shift: the model would learn to copy its input. Export with two different tensors "
-      "(the exporter merges (ids, ids) into one), or pass --bind " +
-      shown + "=tokens if this is intended");
-}
-
-LogicalResult InputBinder::refuseShift(const Input &label, std::optional<int64_t> ahead) {
-  std::string shown = displayName(label.name);
-  return context.error((ahead ? "the graph shifts labels '" + shown + "' by " +
-                                    std::to_string(*ahead) + " against what the model reads"
-                              : "cannot tell how the graph shifts labels '" + shown +
-                                    "' against what the model reads") +
-                       ": pass --bind " + shown + kBindChoices);
-}
-
-FailureOr<LabelBinding> onnx::bindInputs(ImportContext &context, const States &states,
-                                         ArrayRef<LossParts> labeled, Inputs inputs) {
-  InputBinder binder(context, states, std::move(inputs));
+FailureOr<std::string> onnx::bindInputs(ImportContext &context, const States &states,
+                                        ArrayRef<LossParts> labeled, Inputs &inputs) {
+  InputBinder binder(context, states, inputs);
   if (failed(binder.checkFlags()))
     return failure();
   binder.bindOthers(labeled);
@@ -320,5 +288,7 @@ FailureOr<LabelBinding> onnx::bindInputs(ImportContext &context, const States &s
   binder.applyFlags();
   if (failed(binder.checkPositions()))
     return failure();
-  return binder.finish();
+  if (!binder.getNote().empty())
+    context.remark(binder.getNote());
+  return binder.getNote();
 }

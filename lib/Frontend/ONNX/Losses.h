@@ -31,12 +31,11 @@ struct Loss {
   std::vector<LossParts> labeled; // its terms that have labels
 };
 
-/// Builds the loss that was chosen. `known`: of the graph's nodes; `graph`: the scope of the
-/// model's graph. Adds an input for labels that the graph does not have. Fails, with an error, if
-/// a value cannot be a loss, or labels do not fit.
+/// Builds the loss that was chosen. `known`: of the graph's nodes. Adds an input for labels that
+/// the graph does not have. Fails, with an error, if a value cannot be a loss, or labels do not
+/// fit.
 mlir::FailureOr<Loss> makeLoss(ImportContext &context, const LossChoice &choice,
-                               const KnownLosses &known, const States &states, Scope &graph,
-                               Inputs &inputs);
+                               const KnownLosses &known, const States &states, Inputs &inputs);
 
 /// Builds nn.cross_entropy of logits [N, V] and labels [N].
 LossParts buildCrossEntropy(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value logits,

@@ -8,7 +8,7 @@
 // torch/onnx/_internal/torchscript_exporter.
 //
 //===----------------------------------------------------------------------===//
-#include "lib/Frontend/ONNX/Lost.h"
+#include "lib/Frontend/ONNX/Definitions.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
 #include "lib/Frontend/ONNX/Record/Words.h"
 #include "llvm/ADT/MapVector.h"

@@ -2,8 +2,6 @@
 #include "lib/Frontend/ONNX/Model.h"
 #include "dialects/nn/NN.h"
 #include "include/shale/Runtime.h"
-#include "lib/Frontend/ONNX/Narrow.h"
-#include "lib/Frontend/ONNX/Scan.h"
 #include "lib/Support/InputFile.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/ConvertUTF.h"
@@ -14,6 +12,7 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::onnx;
 using llvm::createStringError;
+using llvm::Error;
 using llvm::Expected;
 
 Type onnx::elementType(MLIRContext *context, int32_t dataType, std::string &why) {
@@ -229,69 +228,59 @@ Expected<StringRef> Model::bytes(const TensorProto &tensor, RankedTensorType typ
   return StringRef(list);
 }
 
-Expected<std::pair<RankedTensorType, StringRef>>
-Model::contents(MLIRContext *context, const TensorProto &tensor, std::string &list) {
+Error Model::read(MLIRContext *context, const TensorProto &tensor, Contents &into) {
   Expected<RankedTensorType> type = this->type(context, tensor);
   if (!type)
     return type.takeError();
-  Expected<StringRef> data = bytes(tensor, *type, list);
-  if (!data)
-    return data.takeError();
-  return std::pair(*type, *data);
+  into.type = *type;
+  return bytes(tensor, *type, into.list).moveInto(into.data);
 }
 
 static bool isAllZero(StringRef bytes) { return bytes.find_first_not_of('\0') == StringRef::npos; }
 
 Expected<bool> Model::isZero(MLIRContext *context, const TensorProto &tensor) {
-  std::string list;
-  auto found = contents(context, tensor, list);
-  if (!found)
-    return found.takeError();
-  return isAllZero(found->second);
+  Contents contents;
+  if (Error error = read(context, tensor, contents))
+    return std::move(error);
+  return isAllZero(contents.data);
 }
 
 Expected<SmallVector<int64_t>> Model::zeroRows(MLIRContext *context, const TensorProto &matrix,
                                                size_t most) {
-  std::string list;
-  auto found = contents(context, matrix, list);
-  if (!found)
-    return found.takeError();
-  auto [type, data] = *found;
+  Contents contents;
+  if (Error error = read(context, matrix, contents))
+    return std::move(error);
   SmallVector<int64_t> rows;
-  int64_t count = type.getRank() == 2 ? type.getDimSize(0) : 0;
-  size_t width = count > 0 ? data.size() / count : 0;
+  int64_t count = contents.type.getRank() == 2 ? contents.type.getDimSize(0) : 0;
+  size_t width = count > 0 ? contents.data.size() / count : 0;
   for (int64_t row = 0; width > 0 && row < count && rows.size() < most; ++row)
-    if (isAllZero(data.substr(row * width, width)))
+    if (isAllZero(contents.data.substr(row * width, width)))
       rows.push_back(row);
   return rows;
 }
 
-Expected<std::unique_ptr<Model::Pair>>
-Model::pairOf(MLIRContext *context, const TensorProto &tensor, const TensorProto &other) {
-  auto made = std::make_unique<Pair>(); // in one place: data may refer to lists in it
-  Pair &pair = *made;
+Expected<size_t> Model::readBoth(MLIRContext *context, const TensorProto &tensor,
+                                 const TensorProto &other, Contents &one, Contents &second) {
   Expected<RankedTensorType> type = this->type(context, tensor),
-                             second = this->type(context, other);
-  if (!type || !second)
-    return llvm::joinErrors(type.takeError(), second.takeError());
-  pair.type = *type, pair.otherType = *second;
-  if (type->getElementType() != second->getElementType() || type->getNumElements() == 0)
-    return made;
-  Expected<StringRef> data = bytes(tensor, *type, pair.list),
-                      back = bytes(other, *second, pair.otherList);
-  if (!data || !back)
-    return llvm::joinErrors(data.takeError(), back.takeError());
-  pair.data = *data, pair.otherData = *back;
-  if (data->size() == back->size()) // else a file is not here, or has another tensor
-    pair.size = data->size() / type->getNumElements();
-  return made;
+                             otherType = this->type(context, other);
+  if (!type || !otherType)
+    return llvm::joinErrors(type.takeError(), otherType.takeError());
+  one.type = *type, second.type = *otherType;
+  if (type->getElementType() != otherType->getElementType() || type->getNumElements() == 0)
+    return 0;
+  if (Error error = llvm::joinErrors(read(context, tensor, one), read(context, other, second)))
+    return std::move(error);
+  // Else a file is not here, or has another tensor.
+  return one.data.size() == second.data.size() ? one.data.size() / type->getNumElements() : 0;
 }
 
-bool Model::Pair::isTurned(size_t most) const {
-  size_t rows = type.getDimSize(0), columns = type.getDimSize(1);
+/// Whether the first `most` elements of a matrix, of `size` bytes, are those of the other one's
+/// transpose.
+static bool isTurned(const Contents &matrix, const Contents &other, size_t size, size_t most) {
+  size_t rows = matrix.type.getDimSize(0), columns = matrix.type.getDimSize(1);
   for (size_t at = 0; at < std::min(most, rows * columns); ++at)
-    if (data.substr(at * size, size) !=
-        otherData.substr((at % columns * rows + at / columns) * size, size))
+    if (matrix.data.substr(at * size, size) !=
+        other.data.substr((at % columns * rows + at / columns) * size, size))
       return false;
   return true;
 }
@@ -301,14 +290,12 @@ Expected<bool> Model::isTranspose(MLIRContext *context, const TensorProto &matri
   if (matrix.dims_size() != 2 || other.dims_size() != 2 || matrix.dims(0) != other.dims(1) ||
       matrix.dims(1) != other.dims(0))
     return false;
-  Expected<std::unique_ptr<Pair>> found = pairOf(context, matrix, other);
-  if (!found)
-    return found.takeError();
-  const Pair *pair = found->get();
-  if (pair->size == 0 || !pair->isTurned(SIZE_MAX))
-    return false;
-  StringRef first = pair->data.take_front(pair->size);
-  for (StringRef rest = pair->data; !rest.empty(); rest = rest.drop_front(first.size()))
+  Contents one, second;
+  Expected<size_t> size = readBoth(context, matrix, other, one, second);
+  if (!size || *size == 0 || !isTurned(one, second, *size, SIZE_MAX))
+    return size ? Expected<bool>(false) : size.takeError();
+  StringRef first = one.data.take_front(*size);
+  for (StringRef rest = one.data; !rest.empty(); rest = rest.drop_front(first.size()))
     if (!rest.starts_with(first))
       return true;
   return false;
@@ -319,19 +306,19 @@ static constexpr size_t kMostCompared = 1 << 16;
 
 Expected<bool> Model::mayBeSame(MLIRContext *context, const TensorProto &tensor,
                                 const TensorProto &other) {
-  Expected<std::unique_ptr<Pair>> found = pairOf(context, tensor, other);
-  if (!found)
-    return found.takeError();
-  const Pair *pair = found->get();
-  if (pair->size == 0)
+  Contents one, second;
+  Expected<size_t> size = readBoth(context, tensor, other, one, second);
+  if (!size)
+    return size.takeError();
+  if (*size == 0)
     return true;
-  size_t compared = std::min<size_t>(pair->type.getNumElements(), kMostCompared) * pair->size;
-  if (pair->data.take_front(compared) == pair->otherData.take_front(compared))
+  size_t compared = std::min<size_t>(one.type.getNumElements(), kMostCompared) * *size;
+  if (one.data.take_front(compared) == second.data.take_front(compared))
     return true;
-  ArrayRef<int64_t> shape = pair->type.getShape(), turned = pair->otherType.getShape();
+  ArrayRef<int64_t> shape = one.type.getShape(), turned = second.type.getShape();
   if (shape.size() != 2 || turned.size() != 2 || shape[0] != turned[1])
     return shape.size() == 2 && turned.size() != 2; // in another layout
-  return pair->isTurned(kMostCompared);
+  return isTurned(one, second, *size, kMostCompared);
 }
 
 /// Returns integers in the type that holds them.

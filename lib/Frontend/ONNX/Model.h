@@ -27,6 +27,23 @@ struct FileRange {
 /// `why`.
 mlir::Type elementType(mlir::MLIRContext *context, int32_t dataType, std::string &why);
 
+/// An integer type of ONNX that values cannot have.
+struct NarrowInteger {
+  unsigned bits;
+  bool isSigned;
+  unsigned carrier; // bits of the type that holds it
+};
+
+/// Returns the type of an ONNX data type: uint8, int8, uint16, int16 or uint32; none for others.
+std::optional<NarrowInteger> narrowInteger(int32_t dataType);
+
+/// The elements of a tensor: a part of a file, or `list`.
+struct Contents {
+  mlir::RankedTensorType type;
+  llvm::StringRef data;
+  std::string list;
+};
+
 /// A parsed file. Tensor data is read on demand.
 class Model {
 public:
@@ -74,24 +91,14 @@ public:
   llvm::Expected<bool> isZero(mlir::MLIRContext *context, const TensorProto &tensor);
 
 private:
-  /// Returns the type and the bytes of a tensor, as `bytes` does.
-  llvm::Expected<std::pair<mlir::RankedTensorType, llvm::StringRef>>
-  contents(mlir::MLIRContext *context, const TensorProto &tensor, std::string &list);
+  /// Reads the type and the bytes of a tensor, as `bytes` does.
+  llvm::Error read(mlir::MLIRContext *context, const TensorProto &tensor, Contents &into);
+  /// Reads two tensors that are compared. Returns the bytes of an element, 0 if the elements are of
+  /// different types or sizes, or not here.
+  llvm::Expected<size_t> readBoth(mlir::MLIRContext *context, const TensorProto &tensor,
+                                  const TensorProto &other, Contents &one, Contents &second);
   llvm::Expected<llvm::StringRef> bytes(const TensorProto &tensor, mlir::RankedTensorType type,
                                         std::string &list);
-  /// Two tensors that are compared. `size`: bytes of an element, 0 if the elements are of different
-  /// types or sizes, or not here.
-  struct Pair {
-    mlir::RankedTensorType type, otherType;
-    std::string list, otherList; // hold data that lies in no file
-    llvm::StringRef data, otherData;
-    size_t size = 0;
-
-    /// Whether the first `most` elements of a matrix are those of the other one's transpose.
-    bool isTurned(size_t most) const;
-  };
-  llvm::Expected<std::unique_ptr<Pair>> pairOf(mlir::MLIRContext *context,
-                                               const TensorProto &tensor, const TensorProto &other);
   /// Maps the external file at `location`, opened beneath the model's folder.
   /// Sets `path` to its path, even if the file does not exist.
   llvm::Expected<llvm::MemoryBuffer *> external(llvm::StringRef location, std::string &path);
@@ -101,6 +108,11 @@ private:
   llvm::StringMap<std::pair<std::string, std::unique_ptr<llvm::MemoryBuffer>>> externals;
   ModelProto model;
 };
+
+/// Returns the file's ModelProto with the data of every tensor replaced by its
+/// place (offset and length in the file). Reads the wire format of Protocol
+/// Buffers (protobuf.dev/programming-guides/encoding); fails on malformed input.
+llvm::Expected<std::string> scanModel(llvm::StringRef file);
 
 } // namespace shale::onnx
 

@@ -1,5 +1,11 @@
 //===- Narrow.cpp - Integers of types that values do not have -------------===//
-#include "lib/Frontend/ONNX/Narrow.h"
+//
+// Values are i32, i64 or truth values. The other integers of a file, of 8, 16 and
+// 32 bits, are held in a wider type, the carrier. The importer keeps the file's type
+// beside each value and reduces results to its range, so that arithmetic wraps
+// around as it does in that type.
+//
+//===----------------------------------------------------------------------===//
 #include "dialects/nn/Ops/Compare.h"
 #include "dialects/nn/Ops/Elementwise.h"
 #include "lib/Frontend/ONNX/Building.h"

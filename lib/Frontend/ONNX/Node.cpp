@@ -8,29 +8,26 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::onnx;
 
-NodePlace::NodePlace(Building &building, const NodeProto &proto, Scope &scope, int depth)
+Node::Node(Building &building, const NodeProto &proto, Scope &scope, int depth, Operands operands)
     : building(building), builder(building.builder), proto(proto), scope(scope),
-      version(scope.opsetOf(proto)), depth(depth), loc(building.locationOf(proto)) {}
+      version(scope.opsetOf(proto)), depth(depth), loc(building.context.locationOf(proto)),
+      in(std::move(operands)) {}
 
-std::string NodePlace::name(Type type) {
+std::string Node::name(Type type) {
   std::string text;
   llvm::raw_string_ostream(text) << type;
   return text;
 }
 
-bool NodePlace::isState(Value value) const { return building.isState(value); }
-
-std::string NodePlace::parameterBehind(Value value) const {
-  return building.parameterBehind(value);
+bool Node::isFromPyTorch() const {
+  return building.context.model.proto().producer_name() == "pytorch";
 }
 
-bool NodePlace::isFromPyTorch() const { return building.isFromPyTorch(); }
+std::string Node::tracedAs() const { return readFxNode(proto).target; }
 
-std::string NodePlace::tracedAs() const { return readFxNode(proto).target; }
-
-Refused NodePlace::error(const Twine &message) {
+Refused Node::error(const Twine &message) {
   if (!failedOnce)
-    building.error(message);
+    building.context.error(message);
   failedOnce = true;
   return {};
 }
@@ -39,7 +36,7 @@ Refused NodePlace::error(const Twine &message) {
 // Attributes
 //===----------------------------------------------------------------------===//
 
-const AttributeProto *NodeAttributes::attribute(StringRef name) {
+const AttributeProto *Node::attribute(StringRef name) {
   for (int i = 0; i < proto.attribute_size(); ++i) {
     const AttributeProto &attr = proto.attribute(i);
     if (StringRef(attr.name()) != name)
@@ -51,47 +48,47 @@ const AttributeProto *NodeAttributes::attribute(StringRef name) {
   return nullptr;
 }
 
-const AttributeProto *NodeAttributes::resolved(const AttributeProto &attribute) const {
+const AttributeProto *Node::resolved(const AttributeProto &attribute) const {
   return attribute.ref_attr_name().empty() ? &attribute
                                            : scope.attributes.lookup(attribute.ref_attr_name());
 }
 
-int64_t NodeAttributes::intAttr(StringRef name, int64_t missing) {
+int64_t Node::intAttr(StringRef name, int64_t missing) {
   const AttributeProto *attr = attribute(name);
   if (attr && !attr->has_i())
     (void)error("attribute '" + name + "' must be an integer");
   return attr ? attr->i() : missing;
 }
 
-bool NodeAttributes::flagAttr(StringRef name, bool missing) {
+bool Node::flagAttr(StringRef name, bool missing) {
   int64_t value = intAttr(name, missing);
   if (value != 0 && value != 1)
     (void)error("attribute '" + name + "' is " + Twine(value) + ", and must be 0 or 1");
   return value == 1;
 }
 
-double NodeAttributes::floatAttr(StringRef name, double missing) {
+double Node::floatAttr(StringRef name, double missing) {
   const AttributeProto *attr = attribute(name);
   if (attr && !attr->has_f())
     (void)error("attribute '" + name + "' must be a number");
   return attr ? double(attr->f()) : missing;
 }
 
-std::string NodeAttributes::stringAttr(StringRef name, StringRef missing) {
+std::string Node::stringAttr(StringRef name, StringRef missing) {
   const AttributeProto *attr = attribute(name);
   if (attr && !attr->has_s())
     (void)error("attribute '" + name + "' must be a string");
   return attr ? attr->s() : missing.str();
 }
 
-std::string NodeAttributes::choiceAttr(StringRef name, ArrayRef<StringRef> choices) {
+std::string Node::choiceAttr(StringRef name, ArrayRef<StringRef> choices) {
   std::string text = stringAttr(name, choices.front());
   if (!llvm::is_contained(choices, text))
     (void)error(name + " '" + displayName(text) + "' is not one of " + llvm::join(choices, ", "));
   return text;
 }
 
-std::optional<SmallVector<int64_t>> NodeAttributes::intsAttr(StringRef name) {
+std::optional<SmallVector<int64_t>> Node::intsAttr(StringRef name) {
   const AttributeProto *attr = attribute(name);
   if (!attr)
     return std::nullopt;
@@ -100,7 +97,7 @@ std::optional<SmallVector<int64_t>> NodeAttributes::intsAttr(StringRef name) {
   return SmallVector<int64_t>(attr->ints().begin(), attr->ints().end());
 }
 
-Type NodeAttributes::typeAttr(StringRef name, Type missing) {
+Type Node::typeAttr(StringRef name, Type missing) {
   if (!attribute(name))
     return missing;
   int64_t code = intAttr(name, 0);
@@ -110,14 +107,14 @@ Type NodeAttributes::typeAttr(StringRef name, Type missing) {
   return element ? element : error("attribute '" + name + "': " + why);
 }
 
-LogicalResult NodeAttributes::normalize(int64_t &axis, int64_t rank) {
+LogicalResult Node::normalize(int64_t &axis, int64_t rank) {
   if (axis < -rank || axis >= rank)
     return error("axis " + Twine(axis) + " is out of range for a tensor of rank " + Twine(rank));
   axis += axis < 0 ? rank : 0;
   return success();
 }
 
-LogicalResult NodeAttributes::normalizeAll(SmallVectorImpl<int64_t> &axes, int64_t rank) {
+LogicalResult Node::normalizeAll(SmallVectorImpl<int64_t> &axes, int64_t rank) {
   for (int64_t &axis : axes)
     if (failed(normalize(axis, rank)))
       return failure();
@@ -131,53 +128,49 @@ LogicalResult NodeAttributes::normalizeAll(SmallVectorImpl<int64_t> &axes, int64
 // Operands and results
 //===----------------------------------------------------------------------===//
 
-NodeValues::NodeValues(Building &building, const NodeProto &proto, Scope &scope, int depth,
-                       Operands operands)
-    : NodeAttributes(building, proto, scope, depth), in(std::move(operands)) {}
+int Node::numInputs() const { return proto.input_size(); }
 
-int NodeValues::numInputs() const { return proto.input_size(); }
+int Node::numOutputs() const { return proto.output_size(); }
 
-int NodeValues::numOutputs() const { return proto.output_size(); }
-
-void NodeValues::noteRead(int operand) const {
+void Node::noteRead(int operand) const {
   if (operand >= int(operandsRead.size()))
     operandsRead.resize(operand + 1);
   operandsRead.set(operand);
 }
 
-ArrayRef<Value> NodeValues::operands() const {
+ArrayRef<Value> Node::operands() const {
   for (size_t i = 0; i < in.values.size(); ++i)
     noteRead(int(i));
   return in.values;
 }
 
-Value NodeValues::input(int operand) const {
+Value Node::input(int operand) const {
   noteRead(operand);
   return operand < int(in.values.size()) ? in.values[operand] : Value();
 }
 
-bool NodeValues::has(int operand) const {
+bool Node::has(int operand) const {
   noteRead(operand);
   return operand < proto.input_size() && !proto.input(operand).empty() &&
          !scope.absent.contains(proto.input(operand));
 }
 
-bool NodeValues::wants(int result) const {
+bool Node::wants(int result) const {
   return result < proto.output_size() && !proto.output(result).empty();
 }
 
-bool NodeValues::isRead(int result) const {
+bool Node::isRead(int result) const {
   return wants(result) && (depth > 0 || building.isRead(proto.output(result)));
 }
 
-LogicalResult NodeValues::require(int count) {
+LogicalResult Node::require(int count) {
   for (int i = 0; i < count; ++i)
     if (!input(i))
       return error("operand " + Twine(i) + " is missing");
   return success();
 }
 
-LogicalResult NodeValues::require(Needs needs) {
+LogicalResult Node::require(Needs needs) {
   if (failed(require(needs.count)))
     return failure();
   for (int i = 0; i < needs.count; ++i) {
@@ -202,7 +195,7 @@ LogicalResult NodeValues::require(Needs needs) {
   return normalize(knownAxis, type(input(0)).getRank());
 }
 
-FailureOr<int64_t> NodeValues::onlyInt(int operand, const char *what,
+FailureOr<int64_t> Node::onlyInt(int operand, const char *what,
                                        std::optional<int64_t> missing) {
   if (missing && !has(operand))
     return *missing;
@@ -215,7 +208,7 @@ FailureOr<int64_t> NodeValues::onlyInt(int operand, const char *what,
   return values.front();
 }
 
-LogicalResult NodeValues::constantInts(int operand, SmallVectorImpl<int64_t> &values) {
+LogicalResult Node::constantInts(int operand, SmallVectorImpl<int64_t> &values) {
   if (!input(operand))
     return error("operand {} is missing", operand);
   DenseElementsAttr attr = building.constantOf(input(operand));
@@ -232,36 +225,34 @@ LogicalResult NodeValues::constantInts(int operand, SmallVectorImpl<int64_t> &va
   return success();
 }
 
-std::optional<double> NodeValues::scalarConstant(Value value) {
+std::optional<double> Node::scalarConstant(Value value) {
   DenseElementsAttr attr = building.constantOf(value);
   if (!attr || attr.getNumElements() == 0 || (attr.getNumElements() != 1 && !attr.isSplat()))
     return std::nullopt;
-  if (isa<FloatType>(attr.getElementType())) {
-    APFloat number = *attr.getValues<APFloat>().begin();
-    bool inexact;
-    number.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &inexact);
-    return number.convertToDouble();
-  }
+  if (isa<FloatType>(attr.getElementType()))
+    return (*attr.getValues<APFloat>().begin()).convertToDouble();
   APInt number = *attr.getValues<APInt>().begin();
   return attr.getElementType().isInteger(1) ? double(number.getZExtValue())
                                             : double(number.getSExtValue());
 }
 
-void NodeValues::set(int result, Value value, int32_t narrow) {
+void Node::set(int result, Value value, int32_t narrow) {
   if (!value) {
     (void)error("cannot be imported");
     return;
   }
-  if (!wants(result))
-    return;
   Binding binding;
   binding.value = value;
   binding.narrow = narrow;
-  if (!scope.values.try_emplace(proto.output(result), binding).second)
+  bind(result, std::move(binding));
+}
+
+void Node::bind(int result, Binding binding) {
+  if (wants(result) && !scope.values.try_emplace(proto.output(result), std::move(binding)).second)
     (void)error("value '" + displayName(proto.output(result)) + "' is defined twice");
 }
 
-void NodeValues::setSequence(int result, SmallVector<Value> items) {
+void Node::setSequence(int result, SmallVector<Value> items) {
   if (!wants(result))
     return;
   if (llvm::any_of(in.narrowTypes, [](int32_t type) { return type != 0; })) {
@@ -271,11 +262,10 @@ void NodeValues::setSequence(int result, SmallVector<Value> items) {
   Binding binding;
   binding.items = std::move(items);
   binding.isSequence = true;
-  if (!scope.values.try_emplace(proto.output(result), std::move(binding)).second)
-    (void)error("value '" + displayName(proto.output(result)) + "' is defined twice");
+  bind(result, std::move(binding));
 }
 
-const Binding *NodeValues::sequence(int operand) const {
+const Binding *Node::sequence(int operand) const {
   if (!has(operand))
     return nullptr;
   const Binding *binding = scope.find(proto.input(operand));

@@ -8,6 +8,7 @@
 #ifndef SHALE_FRONTEND_ONNX_NODE_H
 #define SHALE_FRONTEND_ONNX_NODE_H
 
+#include "dialects/nn/NN.h"
 #include "dialects/nn/Ops/Cast.h"
 #include "dialects/nn/Ops/Compare.h"
 #include "dialects/nn/Ops/Constant.h"
@@ -126,7 +127,7 @@ HandlerRegistry &getHandlers();
 /// The operands of a node.
 struct Operands {
   llvm::SmallVector<mlir::Value> values; // in order, null where absent
-  /// The ONNX data types of operands that values do not have, 0 for others (Narrow.h).
+  /// The ONNX data types of operands that values do not have, 0 for others (Narrow.cpp).
   llvm::SmallVector<int32_t> narrowTypes;
 };
 
@@ -139,11 +140,26 @@ struct Refused {
   template <typename T> operator mlir::FailureOr<T>() const { return mlir::failure(); }
 };
 
-/// A node of the file, where it is, and errors on it.
-class NodePlace {
+/// An operand of arithmetic: a value, or a number, which is a constant of the other operand's type.
+struct Operand {
+  mlir::Value value;
+  std::optional<double> number;
+
+  template <typename T> Operand(const T &from) {
+    if constexpr (std::is_arithmetic_v<T>)
+      number = double(from);
+    else
+      value = from;
+  }
+  /// Whether an error has left nothing.
+  bool isNull() const { return !value && !number; }
+};
+
+/// One node while it is translated: its attributes, operands and results, and arithmetic on them.
+class Node {
 public:
   /// `depth`: of calls and subgraphs around it.
-  NodePlace(Building &building, const NodeProto &proto, Scope &scope, int depth);
+  Node(Building &building, const NodeProto &proto, Scope &scope, int depth, Operands operands);
 
   /// The services that the handler may use beside the node.
   Building &building;
@@ -168,12 +184,6 @@ public:
   /// Whether PyTorch wrote the file.
   bool isFromPyTorch() const;
 
-  /// Whether the value is a parameter or buffer itself.
-  bool isState(mlir::Value value) const;
-  /// Returns the name of a parameter that the value is computed from, without a stop of gradients
-  /// between the two; empty if there is none.
-  std::string parameterBehind(mlir::Value value) const;
-
   static mlir::RankedTensorType type(mlir::Value value) {
     return llvm::cast<mlir::RankedTensorType>(value.getType());
   }
@@ -182,18 +192,7 @@ public:
   }
   static std::string name(mlir::Type type);
 
-protected:
-  /// Notes an error that was emitted by another function.
-  void noteFailure() { failedOnce = true; }
-
-private:
-  bool failedOnce = false;
-};
-
-/// Attributes; a scalar of the wrong type is an error and fails the node.
-class NodeAttributes : public NodePlace {
-public:
-  using NodePlace::NodePlace;
+  // Attributes; a scalar of the wrong type is an error and fails the node.
 
   const AttributeProto *attribute(llvm::StringRef name);
   int64_t intAttr(llvm::StringRef name, int64_t missing);
@@ -211,22 +210,7 @@ public:
   mlir::LogicalResult normalize(int64_t &axis, int64_t rank);
   mlir::LogicalResult normalizeAll(llvm::SmallVectorImpl<int64_t> &axes, int64_t rank);
 
-protected:
-  /// Fails, with an error, if an attribute is there that attribute() was not asked for.
-  mlir::LogicalResult requireAttributesRead();
-
-private:
-  /// The attribute, or that of the function call which it refers to; null if the call lacks it.
-  const AttributeProto *resolved(const AttributeProto &attribute) const;
-
-  llvm::SmallBitVector attributesRead;
-};
-
-/// Operands and results.
-class NodeValues : public NodeAttributes {
-public:
-  NodeValues(Building &building, const NodeProto &proto, Scope &scope, int depth,
-             Operands operands);
+  // Operands and results.
 
   int numInputs() const;
   int numOutputs() const;
@@ -237,7 +221,7 @@ public:
   /// Operand values, in order, null where absent; resolved before the handler
   /// runs. Counts as a read of all of them.
   llvm::ArrayRef<mlir::Value> operands() const;
-  /// The ONNX data type of an operand if values do not have it, else 0 (Narrow.h).
+  /// The ONNX data type of an operand if values do not have it, else 0 (Narrow.cpp).
   int32_t narrow(int operand) const {
     return operand < int(in.narrowTypes.size()) ? in.narrowTypes[operand] : 0;
   }
@@ -269,36 +253,8 @@ public:
   void set(int result, mlir::Value value, int32_t narrow = 0);
   void setSequence(int result, llvm::SmallVector<mlir::Value> items);
 
-private:
-  void noteRead(int operand) const;
-
-  const Operands in;
-  std::array<Sizes, 8> knownInts;
-  std::optional<Sizes> knownList;
-  int64_t knownAxis = 0;
-  mutable llvm::SmallBitVector operandsRead;
-};
-
-/// An operand of arithmetic: a value, or a number, which is a constant of the other operand's type.
-struct Operand {
-  mlir::Value value;
-  std::optional<double> number;
-
-  template <typename T> Operand(const T &from) {
-    if constexpr (std::is_arithmetic_v<T>)
-      number = double(from);
-    else
-      value = from;
-  }
-  /// Whether an error has left nothing.
-  bool isNull() const { return !value && !number; }
-};
-
-/// Building of ops, and of movements of elements. Every function folds, and returns null for null
-/// and after an error.
-class NodeOps : public NodeValues {
-public:
-  using NodeValues::NodeValues;
+  // Building of ops, and of movements of elements. Every function folds, and returns null for null
+  // and after an error.
 
   template <typename OpT, typename... Args> mlir::Value create(mlir::Type result, Args &&...args) {
     return finish(OpT::create(builder, loc, result, std::forward<Args>(args)...));
@@ -340,12 +296,8 @@ public:
   mlir::Value padded(mlir::Value value, llvm::ArrayRef<int64_t> shape);
   /// Joins values, which differ only in the size of dimension `dim`.
   mlir::Value joined(llvm::ArrayRef<mlir::Value> parts, int64_t dim);
-};
 
-/// One node while it is translated: its operands, attributes and results, and arithmetic on them.
-class Node : public NodeOps {
-public:
-  using NodeOps::NodeOps;
+  // Arithmetic.
 
   template <typename OpT> mlir::Value unary(mlir::Value value) {
     return value ? create<OpT>(value.getType(), value) : mlir::Value();
@@ -393,6 +345,20 @@ public:
 private:
   /// Makes values of one shape and element type of two operands, at least one of which is a value.
   mlir::LogicalResult match(Operand &lhs, Operand &rhs);
+  /// Fails, with an error, if an attribute is there that attribute() was not asked for.
+  mlir::LogicalResult requireAttributesRead();
+  /// The attribute, or that of the function call which it refers to; null if the call lacks it.
+  const AttributeProto *resolved(const AttributeProto &attribute) const;
+  void noteRead(int operand) const;
+  void bind(int result, Binding binding);
+
+  const Operands in;
+  llvm::SmallBitVector attributesRead;
+  mutable llvm::SmallBitVector operandsRead;
+  std::array<Sizes, 8> knownInts;
+  std::optional<Sizes> knownList;
+  int64_t knownAxis = 0;
+  bool failedOnce = false;
 };
 
 } // namespace shale::onnx

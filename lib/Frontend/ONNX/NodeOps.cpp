@@ -1,6 +1,7 @@
 //===- NodeOps.cpp - Building of ops for a node ---------------------------===//
 #include "dialects/nn/Ops/Matmul.h"
 #include "lib/Frontend/ONNX/Building.h"
+#include "lib/Frontend/ONNX/Trace.h"
 
 using namespace mlir;
 using namespace shale;
@@ -47,40 +48,40 @@ Sizes onnx::dimAndLast(int64_t rank, int64_t dim) {
   return dims;
 }
 
-Value NodeOps::finish(Operation *op) {
+Value Node::finish(Operation *op) {
   for (Type result : op->getResultTypes())
     if (nn::tensorBytes(llvm::cast<RankedTensorType>(result)) < 0) {
       (void)error("the result's size overflows 64 bits");
       return {};
     }
   if (failed(op->getName().verifyInvariants(op))) { // after its own diagnostic
-    noteFailure();
+    failedOnce = true;
     return {};
   }
   return building.finish(op);
 }
 
-void NodeOps::adopt(Operation *op) { building.setScope(op); }
+void Node::adopt(Operation *op) { building.scopes.mark(op); }
 
-Value NodeOps::constant(RankedTensorType type, double value) {
+Value Node::constant(RankedTensorType type, double value) {
   return nn::splat(builder, loc, type, value);
 }
 
-Value NodeOps::constant(ArrayRef<int64_t> values) {
+Value Node::constant(ArrayRef<int64_t> values) {
   auto type = RankedTensorType::get({int64_t(values.size())}, builder.getI64Type());
   return nn::ConstantOp::create(builder, loc, DenseElementsAttr::get(type, values));
 }
 
-Value NodeOps::like(Value value, double number) {
+Value Node::like(Value value, double number) {
   return value ? constant(type(value), number) : Value();
 }
 
-Value NodeOps::iota(ArrayRef<int64_t> shape, int64_t dim, Type element) {
+Value Node::iota(ArrayRef<int64_t> shape, int64_t dim, Type element) {
   auto type = RankedTensorType::get(shape, element ? element : builder.getI64Type());
   return nn::IotaOp::create(builder, loc, type, dim);
 }
 
-Value NodeOps::reshape(Value value, ArrayRef<int64_t> shape) {
+Value Node::reshape(Value value, ArrayRef<int64_t> shape) {
   if (!value || type(value).getShape() == shape)
     return value;
   if (auto previous = value.getDefiningOp<nn::ReshapeOp>())
@@ -88,15 +89,15 @@ Value NodeOps::reshape(Value value, ArrayRef<int64_t> shape) {
   return create<nn::ReshapeOp>(RankedTensorType::get(shape, type(value).getElementType()), value);
 }
 
-Value NodeOps::unsqueeze(Value value, int64_t dim) {
+Value Node::unsqueeze(Value value, int64_t dim) {
   return value ? reshape(value, withDim(type(value).getShape(), dim, 1)) : Value();
 }
 
-Value NodeOps::squeeze(Value value, int64_t dim) {
+Value Node::squeeze(Value value, int64_t dim) {
   return value ? reshape(value, withoutDim(type(value).getShape(), dim)) : Value();
 }
 
-Value NodeOps::transpose(Value value, ArrayRef<int64_t> perm, bool joined) {
+Value Node::transpose(Value value, ArrayRef<int64_t> perm, bool joined) {
   if (!value)
     return {};
   SmallVector<int64_t> order(perm), shape;
@@ -112,7 +113,7 @@ Value NodeOps::transpose(Value value, ArrayRef<int64_t> perm, bool joined) {
   return create<nn::TransposeOp>(type(value).clone(shape), value, order);
 }
 
-LogicalResult NodeOps::broadcastShape(ArrayRef<Value> values, SmallVectorImpl<int64_t> &shape,
+LogicalResult Node::broadcastShape(ArrayRef<Value> values, SmallVectorImpl<int64_t> &shape,
                                       int64_t inner) {
   shape.clear();
   for (Value value : values) {
@@ -124,14 +125,15 @@ LogicalResult NodeOps::broadcastShape(ArrayRef<Value> values, SmallVectorImpl<in
       if (size == 1)
         size = other[i];
       else if (other[i] != 1 && other[i] != size)
-        return error("shapes do not broadcast: sizes " + Twine(size) + " and " + Twine(other[i]) +
-                     " meet" + building.broadcastHint(values, size, other[i]));
+        return error(
+            "shapes do not broadcast: sizes " + Twine(size) + " and " + Twine(other[i]) + " meet" +
+            broadcastHint(building.context.options, building.states, values, size, other[i]));
     }
   }
   return success();
 }
 
-Value NodeOps::broadcast(Value value, ArrayRef<int64_t> shape) {
+Value Node::broadcast(Value value, ArrayRef<int64_t> shape) {
   if (!value || type(value).getShape() == shape)
     return value;
   SmallVector<int64_t> dims;
@@ -141,8 +143,8 @@ Value NodeOps::broadcast(Value value, ArrayRef<int64_t> shape) {
                                  dims);
 }
 
-Value NodeOps::slice(Value value, ArrayRef<int64_t> starts, ArrayRef<int64_t> limits,
-                     ArrayRef<int64_t> strides) {
+Value Node::slice(Value value, ArrayRef<int64_t> starts, ArrayRef<int64_t> limits,
+                  ArrayRef<int64_t> strides) {
   if (!value)
     return {};
   SmallVector<int64_t> shape;
@@ -154,7 +156,7 @@ Value NodeOps::slice(Value value, ArrayRef<int64_t> starts, ArrayRef<int64_t> li
                              starts, limits, strides);
 }
 
-Value NodeOps::part(Value value, int64_t dim, int64_t from, int64_t to, int64_t stride) {
+Value Node::part(Value value, int64_t dim, int64_t from, int64_t to, int64_t stride) {
   if (!value)
     return {};
   SmallVector<int64_t> starts(type(value).getRank(), 0), limits(type(value).getShape()),
@@ -163,8 +165,8 @@ Value NodeOps::part(Value value, int64_t dim, int64_t from, int64_t to, int64_t 
   return slice(value, starts, limits, strides);
 }
 
-LogicalResult NodeOps::cut(Value value, int64_t dim, ArrayRef<int64_t> sizes,
-                           SmallVectorImpl<Value> &parts) {
+LogicalResult Node::cut(Value value, int64_t dim, ArrayRef<int64_t> sizes,
+                        SmallVectorImpl<Value> &parts) {
   int64_t size = type(value).getDimSize(dim), at = 0;
   for (int64_t own : sizes) {
     if (own < 0 || own > size - at)
@@ -176,8 +178,8 @@ LogicalResult NodeOps::cut(Value value, int64_t dim, ArrayRef<int64_t> sizes,
                     : LogicalResult(error("parts sum to {}, the dimension has {}", at, size));
 }
 
-Value NodeOps::padded(Value value, ArrayRef<int64_t> low, ArrayRef<int64_t> high,
-                      ArrayRef<int64_t> interior, double number) {
+Value Node::padded(Value value, ArrayRef<int64_t> low, ArrayRef<int64_t> high,
+                   ArrayRef<int64_t> interior, double number) {
   if (!value)
     return {};
   Sizes shape(type(value).getShape()), between(interior);
@@ -189,7 +191,7 @@ Value NodeOps::padded(Value value, ArrayRef<int64_t> low, ArrayRef<int64_t> high
                            builder.getF64FloatAttr(number));
 }
 
-Value NodeOps::padded(Value value, ArrayRef<int64_t> shape) {
+Value Node::padded(Value value, ArrayRef<int64_t> shape) {
   if (!value || type(value).getShape() == shape)
     return value;
   Sizes high(shape);
@@ -198,7 +200,7 @@ Value NodeOps::padded(Value value, ArrayRef<int64_t> shape) {
   return padded(value, Sizes(shape.size(), 0), high);
 }
 
-Value NodeOps::joined(ArrayRef<Value> parts, int64_t dim) {
+Value Node::joined(ArrayRef<Value> parts, int64_t dim) {
   SmallVector<Value> values;
   int64_t size = 0;
   for (Value part : parts) {
@@ -215,7 +217,7 @@ Value NodeOps::joined(ArrayRef<Value> parts, int64_t dim) {
   return create<nn::ConcatOp>(type(parts.front()).clone(shape), values, dim);
 }
 
-Value NodeOps::cast(Value value, Type element) {
+Value Node::cast(Value value, Type element) {
   if (!value || type(value).getElementType() == element)
     return value;
   return create<nn::CastOp>(type(value).clone(element), value);

@@ -14,8 +14,7 @@
 #include "dialects/nn/Ops/Loss.h"
 #include "dialects/nn/Ops/Reduce.h"
 #include "lib/Frontend/ONNX/Losses.h"
-#include "lib/Frontend/ONNX/States.h"
-#include "llvm/ADT/SetVector.h"
+#include "lib/Frontend/ONNX/Trace.h"
 
 using namespace mlir;
 using namespace shale;
@@ -49,45 +48,32 @@ static Value countIn(Value divisor) {
 
 /// Whether a value is a sum that depends on inputs, and on no parameter.
 static bool isCountOfData(Value value, const States &states) {
-  llvm::SetVector<Value> work;
-  work.insert(value);
-  bool sums = false, reads = false;
-  for (size_t i = 0; i < work.size(); ++i) {
-    if (isa<BlockArgument>(work[i])) {
-      if (states.contains(work[i]))
-        return false;
-      reads = true;
-      continue;
-    }
-    Operation *op = work[i].getDefiningOp();
-    if (auto loss = dyn_cast<nn::CrossEntropyOp>(op); loss && work[i] == loss.getCount()) {
-      sums = reads = true;
-      continue;
-    }
-    auto reduce = dyn_cast<nn::ReduceOp>(op);
-    sums |= reduce && reduce.getKind() == nn::ReduceKind::Sum;
-    for (Value operand : op->getOperands())
-      work.insert(operand);
-  }
-  return sums && reads;
+  bool sums = false, reads = false, readsState = false;
+  walkBack(value, [&](Value next) {
+    auto loss = next.getDefiningOp<nn::CrossEntropyOp>();
+    bool isCount = loss && next == loss.getCount();
+    auto reduce = next.getDefiningOp<nn::ReduceOp>();
+    sums |= isCount || (reduce && reduce.getKind() == nn::ReduceKind::Sum);
+    reads |= isCount || isa<BlockArgument>(next);
+    readsState |= isa<BlockArgument>(next) && states.contains(next);
+    return !isCount && !readsState;
+  });
+  return sums && reads && !readsState;
 }
 
 /// Finds a quotient by a count among the terms and factors of a scalar.
 static nn::DivOp findQuotient(Value loss, llvm::function_ref<bool(Value)> isCount) {
-  llvm::SetVector<Value> work;
-  work.insert(loss);
-  for (size_t i = 0; i < work.size(); ++i) {
-    Operation *op = work[i].getDefiningOp();
-    if (!isa_and_nonnull<nn::AddOp, nn::SubOp, nn::MulOp, nn::DivOp, nn::NegOp, nn::ReshapeOp,
-                         nn::CastOp>(op) ||
-        tensor(work[i]).getNumElements() != 1)
-      continue;
-    if (auto quotient = dyn_cast<nn::DivOp>(op); quotient && isCount(quotient.getRhs()))
-      return quotient;
-    for (Value operand : op->getOperands())
-      work.insert(operand);
-  }
-  return {};
+  nn::DivOp found;
+  walkBack(loss, [&](Value next) {
+    bool isTerm = isa_and_nonnull<nn::AddOp, nn::SubOp, nn::MulOp, nn::DivOp, nn::NegOp,
+                                  nn::ReshapeOp, nn::CastOp>(next.getDefiningOp());
+    if (found || !isTerm || tensor(next).getNumElements() != 1)
+      return false;
+    if (auto quotient = next.getDefiningOp<nn::DivOp>(); quotient && isCount(quotient.getRhs()))
+      found = quotient;
+    return !found;
+  });
+  return found;
 }
 
 LossParts onnx::asMean(OpBuilder &builder, Location loc, Value &loss, Value mean, Value count) {
@@ -180,20 +166,16 @@ static bool readLabels(Operation *op, LossParts &parts) {
 
 /// Sets the labels and logits that are nearest to the loss, if there are any.
 static void findLabels(Value loss, LossParts &parts) {
-  llvm::SetVector<Value> work;
-  work.insert(loss);
-  for (size_t i = 0; i < work.size(); ++i) {
-    Operation *op = work[i].getDefiningOp();
-    if (!op)
-      continue;
+  bool isFound = false;
+  walkBack(loss, [&](Value next) {
     LossParts found = parts;
-    if (readLabels(op, found)) {
+    Operation *op = isFound ? nullptr : next.getDefiningOp();
+    if (op && readLabels(op, found)) {
       parts = found;
-      return;
+      isFound = true;
     }
-    for (Value operand : op->getOperands())
-      work.insert(operand);
-  }
+    return !isFound;
+  });
 }
 
 LossParts onnx::recognizeLoss(OpBuilder &builder, Location loc, const States &states, Value &loss) {

@@ -5,7 +5,7 @@
 // wire format, and only the rest (nodes, names, shapes) is parsed.
 //
 //===----------------------------------------------------------------------===//
-#include "lib/Frontend/ONNX/Scan.h"
+#include "lib/Frontend/ONNX/Model.h"
 
 using namespace shale;
 using llvm::StringRef;

@@ -17,7 +17,7 @@ struct Binding {
   mlir::Value value;                    // a tensor
   llvm::SmallVector<mlir::Value> items; // or a sequence of tensors
   bool isSequence = false;
-  int32_t narrow = 0; // the ONNX data type if values do not have it (Narrow.h)
+  int32_t narrow = 0; // the ONNX data type if values do not have it (Narrow.cpp)
 };
 
 /// The names, operator sets and attributes that are visible to the nodes of a
@@ -52,6 +52,14 @@ Scope functionScope(const FunctionProto &function, const Scope &caller);
 void forEachRead(const NodeProto &node, llvm::function_ref<void(const NodeProto &, int)> visit);
 /// Calls `visit` for each name that a node or its subgraphs read and do not define themselves.
 void forEachNameRead(const NodeProto &node, llvm::function_ref<void(llvm::StringRef)> visit);
+
+/// Returns the names of inputs, outputs or initializers.
+template <typename Protos> llvm::StringSet<> namesOf(const Protos &protos) {
+  llvm::StringSet<> names;
+  for (const auto &proto : protos)
+    names.insert(proto.name());
+  return names;
+}
 
 /// Calls `visit` for each name that a graph defines: its inputs, its initializers and its nodes'
 /// results, which may be empty.

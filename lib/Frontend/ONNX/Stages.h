@@ -10,33 +10,33 @@
 
 namespace shale::onnx {
 
-/// Moves the body into @forward, with the roles of its arguments and results.
-void buildForward(ImportContext &context, const Inputs &inputs, const States &states,
-                  llvm::ArrayRef<Gradient> gradients, llvm::ArrayRef<NextValue> next,
-                  mlir::TypeRange results);
-
-/// Records in the module the path of the file, the nodes that compute the graph's outputs, the
-/// sizes of inputs, and the classes of module scopes.
-void describeModule(ImportContext &context, const Inputs &inputs,
-                    const llvm::StringMap<std::string> &classes);
-
-/// The inputs with their bindings, and why labels are bound as they are.
-struct LabelBinding {
-  Inputs inputs;
-  std::string note;
-};
-
-/// Binds inputs and labels to what the data have. `labeled`: the parts of the loss that have
-/// labels. Fails, with an error, if a flag names no input, if the graph does not show which token a
-/// label is, or if an input counts more positions than the model has.
-mlir::FailureOr<LabelBinding> bindInputs(ImportContext &context, const States &states,
-                                         llvm::ArrayRef<LossParts> labeled, Inputs inputs);
+/// Binds inputs and labels to what the data have. Returns why labels are bound as they are; empty
+/// if there are none. `labeled`: the parts of the loss that have labels. Fails, with an error, if a
+/// flag names no input, if the graph does not show which token a label is, or if an input counts
+/// more positions than the model has.
+mlir::FailureOr<std::string> bindInputs(ImportContext &context, const States &states,
+                                        llvm::ArrayRef<LossParts> labeled, Inputs &inputs);
 
 /// Converts bf16 and f16 values to f32: a flag, not the file, chooses the types in
 /// which a step computes. The module attribute `nn.file_type` records the file's
 /// 16-bit float type if most of the model has it. Initial values keep their type
 /// in the file.
 void widen16BitFloats(mlir::ModuleOp module);
+
+/// Fails, with an error, if a gradient would flow where PyTorch stops it. `roots`: the names that
+/// the loss is computed from.
+mlir::LogicalResult checkStops(ImportContext &context, const States &states,
+                               llvm::ArrayRef<llvm::StringRef> roots);
+
+/// Marks parameters that no gradient of the loss reaches (a mask, a table) as not trained, with a
+/// remark.
+void freezeUnreached(ImportContext &context, const States &states, mlir::Value loss);
+
+/// Fails, with an error, if the loss depends on a buffer that the module changes in its forward
+/// pass, other than by a running statistic: the file has only its first value. `roots`: the names
+/// that the loss is computed from.
+mlir::LogicalResult checkChangedBuffers(ImportContext &context, const States &states,
+                                        llvm::ArrayRef<llvm::StringRef> roots);
 
 } // namespace shale::onnx
 

@@ -1,6 +1,9 @@
 //===- States.cpp - Parameters and buffers that are states ----------------===//
 #include "lib/Frontend/ONNX/States.h"
+#include "dialects/nn/NN.h"
 #include "dialects/nn/Ops/State.h"
+#include "lib/Frontend/ONNX/Gradients.h"
+#include "lib/Frontend/ONNX/Node.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
 #include "lib/Frontend/ONNX/Record/Words.h"
 #include "lib/Support/Remarks.h"
@@ -9,6 +12,9 @@
 using namespace mlir;
 using namespace shale;
 using namespace shale::onnx;
+
+/// Maximum number of buffers that a note names.
+static constexpr size_t kShown = 4;
 
 const Parameter *States::of(Value value) const {
   auto found = llvm::find(values, value);
@@ -54,152 +60,9 @@ static Attribute initialValue(RankedTensorType type, ArrayRef<double> values) {
 static Attribute initialValue(DenseElementsAttr values) {
   if (!values.isSplat())
     return values;
-  APFloat value = values.getSplatValue<APFloat>();
-  bool inexact;
-  value.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &inexact);
-  auto type = Float64Type::get(values.getContext());
-  return nn::FillAttr::get(values.getContext(), FloatAttr::get(type, value));
-}
-
-namespace {
-
-/// What an nn.state needs. `type` is null if the buffer is a constant where it is read.
-struct Declared {
-  RankedTensorType type;
-  Attribute init;
-};
-
-/// Declares parameters and buffers one by one.
-class StateDeclarer {
-public:
-  StateDeclarer(ImportContext &context, const std::optional<FileTraining> &training)
-      : context(context), training(training) {}
-
-  /// Returns the argument of a parameter or buffer; null if it is a constant where it is read.
-  FailureOr<Value> declare(const Parameter &parameter);
-
-private:
-  FailureOr<Declared> read(const Parameter &parameter);
-  FailureOr<Attribute> readInit(const Parameter &parameter, const FileRange &place);
-  FailureOr<Attribute> readFill(const Parameter &parameter);
-  void create(const Parameter &parameter, const Declared &declared);
-
-  ImportContext &context;
-  const std::optional<FileTraining> &training;
-  llvm::StringSet<> names;
-};
-
-} // namespace
-
-/// Reads an initial value that is stored as a list of numbers: supported only if all elements are
-/// one number.
-FailureOr<Attribute> StateDeclarer::readFill(const Parameter &parameter) {
-  auto data = context.readConstant(*parameter.initializer);
-  if (!data)
-    return context.error("parameter {}: {}", parameter.name,
-                         plain(llvm::toString(data.takeError())));
-  if (data->getNumElements() != 1 && !data->isSplat())
-    return context.error(
-        "initializer {} is stored as a list of numbers, not as bytes: save the model again with raw data",
-        parameter.name);
-  double fill = (*data->getValues<APFloat>().begin()).convertToFloat();
-  return Attribute(nn::FillAttr::get(context.mlirContext(), context.builder.getF64FloatAttr(fill)));
-}
-
-/// Returns the initial value of an initializer, which lies at `place`: in general that place.
-FailureOr<Attribute> StateDeclarer::readInit(const Parameter &parameter, const FileRange &place) {
-  DenseElementsAttr given;
-  if (training)
-    given = training->initial.lookup(parameter.initializer->name());
-  if (given)
-    return initialValue(given);
-  if (place.path.empty())
-    return readFill(parameter);
-  SmallString<256> path(place.path);
-  (void)llvm::sys::fs::make_absolute(path);
-  return Attribute(nn::FileAttr::get(context.mlirContext(), path, place.offset, place.length,
-                                     parameter.transposed, Type()));
-}
-
-FailureOr<Declared> StateDeclarer::read(const Parameter &parameter) {
-  if (!parameter.initializer) {
-    std::string why;
-    Type element = elementType(context.mlirContext(), parameter.dataType, why);
-    auto type = RankedTensorType::get(parameter.shape, element);
-    return Declared{type, initialValue(type, parameter.values)};
-  }
-  auto stored = context.model.type(context.mlirContext(), *parameter.initializer);
-  if (!stored)
-    return context.error("parameter {}: {}", parameter.name,
-                         plain(llvm::toString(stored.takeError())));
-  if (!parameter.isParameter && nn::tensorBytes(*stored) <= kConstantLimit && !parameter.isChanged)
-    return Declared{};
-  auto place = context.model.fileRange(*parameter.initializer, *stored);
-  if (!place)
-    return context.error("initializer {} of parameter {}: {}", parameter.initializer->name(),
-                         parameter.name, plain(llvm::toString(place.takeError())));
-  FailureOr<Attribute> init = readInit(parameter, *place);
-  if (failed(init))
-    return failure();
-  RankedTensorType type = *stored;
-  if (parameter.transposed)
-    type = type.clone({type.getDimSize(1), type.getDimSize(0)});
-  if (!parameter.shape.empty()) // the same elements in another shape
-    type = type.clone(parameter.shape);
-  return Declared{type, *init};
-}
-
-FailureOr<Value> StateDeclarer::declare(const Parameter &parameter) {
-  FailureOr<Declared> declared = read(parameter);
-  if (failed(declared))
-    return failure();
-  if (!declared->type)
-    return Value();
-  std::string shown = displayName(parameter.name);
-  if (!names.insert(parameter.name).second)
-    return context.error("two parameters are named {}", shown);
-  create(parameter, *declared);
-  Location place = NameLoc::get(context.builder.getStringAttr(shown), context.fileLocation());
-  return Value(context.body.addArgument(declared->type, place));
-}
-
-void StateDeclarer::create(const Parameter &parameter, const Declared &declared) {
-  OpBuilder states(context.mlirContext());
-  states.setInsertionPointToEnd(context.module.getBody());
-  auto role = parameter.isParameter ? nn::Role::Param : nn::Role::Buffer;
-  auto state = nn::StateOp::create(states, context.fileLocation(), displayName(parameter.name),
-                                   role, declared.type);
-  if (declared.init)
-    state.setInitAttr(declared.init);
-  if (!parameter.aliases.empty()) {
-    SmallVector<StringRef> list(parameter.aliases.begin(), parameter.aliases.end());
-    state.setNamesAttr(states.getStrArrayAttr(list));
-  }
-}
-
-void onnx::markUntrained(ImportContext &context, StringRef name) {
-  auto state = context.module.lookupSymbol<nn::StateOp>(name);
-  state.setTrainedAttr(BoolAttr::get(context.mlirContext(), false));
-}
-
-std::string onnx::recordedPrefix(const GraphProto &graph, bool keepPrefix) {
-  StringRef wrapper = metadata(graph.metadata_props(), words::kWrapper);
-  return keepPrefix && !wrapper.empty() ? (wrapper + ".").str() : "";
-}
-
-std::vector<std::vector<std::string>> onnx::readRecordedFrozen(const GraphProto &graph,
-                                                               bool keepPrefix) {
-  std::string prefix = recordedPrefix(graph, keepPrefix);
-  std::vector<std::vector<std::string>> frozen;
-  for (StringRef line : llvm::split(metadata(graph.metadata_props(), words::kFrozen), '\n')) {
-    std::vector<std::string> names;
-    for (StringRef name : llvm::split(line, '\t'))
-      if (!name.empty())
-        names.push_back(prefix + name.str());
-    if (!names.empty())
-      frozen.push_back(std::move(names));
-  }
-  return frozen;
+  auto fill = FloatAttr::get(Float64Type::get(values.getContext()),
+                             values.getSplatValue<APFloat>().convertToDouble());
+  return nn::FillAttr::get(values.getContext(), fill);
 }
 
 /// Fails, with an error, if the file records a frozen parameter that it does not have.
@@ -247,15 +110,10 @@ static LogicalResult freezeRecorded(ImportContext &context, const States &states
   return success();
 }
 
-//===----------------------------------------------------------------------===//
-// All states
-//===----------------------------------------------------------------------===//
-
 /// Fails, with an error, if a flag names no initializer, or if parameters may be lost.
-static LogicalResult checkParameters(ImportContext &context, const Definitions &definitions,
-                                     const Parameters &parameters) {
+static LogicalResult checkParameters(ImportContext &context, const Parameters &parameters) {
   for (const auto &constant : context.options.parameters.constants)
-    if (!definitions.initializers.count(constant.getKey()))
+    if (!context.definitions.initializers.count(constant.getKey()))
       return context.usage("--constant: no initializer is named {}", constant.getKey());
   if (parameters.errors.empty())
     return success();
@@ -288,7 +146,245 @@ static void reportRepairs(ImportContext &context, const Parameters &parameters) 
   }
 }
 
-FailureOr<States> onnx::declareStates(ImportContext &context, const Definitions &definitions,
+/// Returns the initial value that lies at a place of a file.
+static nn::FileAttr fileAttr(ImportContext &context, const FileRange &place, bool transposed) {
+  SmallString<256> path(place.path);
+  (void)llvm::sys::fs::make_absolute(path);
+  return nn::FileAttr::get(context.mlirContext(), path, place.offset, place.length, transposed,
+                           Type());
+}
+
+namespace {
+
+/// What an nn.state needs. `type` is null if the buffer is a constant where it is read.
+struct Declared {
+  RankedTensorType type;
+  Attribute init;
+};
+
+/// Declares parameters and buffers one by one.
+class StateDeclarer {
+public:
+  StateDeclarer(ImportContext &context, const std::optional<FileTraining> &training)
+      : context(context), training(training) {}
+
+  /// Returns the argument of a parameter or buffer; null if it is a constant where it is read.
+  FailureOr<Value> declare(const Parameter &parameter) {
+    FailureOr<Declared> declared = read(parameter);
+    if (failed(declared))
+      return failure();
+    if (!declared->type)
+      return Value();
+    std::string shown = displayName(parameter.name);
+    if (!names.insert(parameter.name).second)
+      return context.error("two parameters are named {}", shown);
+    create(parameter, *declared);
+    Location place = NameLoc::get(context.builder.getStringAttr(shown), context.fileLocation());
+    return Value(context.body.addArgument(declared->type, place));
+  }
+
+private:
+  FailureOr<Declared> read(const Parameter &parameter) {
+    if (!parameter.initializer) {
+      std::string why;
+      Type element = elementType(context.mlirContext(), parameter.dataType, why);
+      auto type = RankedTensorType::get(parameter.shape, element);
+      return Declared{type, initialValue(type, parameter.values)};
+    }
+    auto stored = context.model.type(context.mlirContext(), *parameter.initializer);
+    if (!stored)
+      return context.error("parameter {}: {}", parameter.name,
+                           plain(llvm::toString(stored.takeError())));
+    if (!parameter.isParameter && nn::tensorBytes(*stored) <= kConstantLimit &&
+        !parameter.isChanged)
+      return Declared{};
+    auto place = context.model.fileRange(*parameter.initializer, *stored);
+    if (!place)
+      return context.error("initializer {} of parameter {}: {}", parameter.initializer->name(),
+                           parameter.name, plain(llvm::toString(place.takeError())));
+    FailureOr<Attribute> init = readInit(parameter, *place);
+    if (failed(init))
+      return failure();
+    RankedTensorType type = *stored;
+    if (parameter.transposed)
+      type = type.clone({type.getDimSize(1), type.getDimSize(0)});
+    if (!parameter.shape.empty()) // the same elements in another shape
+      type = type.clone(parameter.shape);
+    return Declared{type, *init};
+  }
+
+  /// Returns the initial value of an initializer, which lies at `place`: in general that place.
+  FailureOr<Attribute> readInit(const Parameter &parameter, const FileRange &place) {
+    DenseElementsAttr given;
+    if (training)
+      given = training->initial.lookup(parameter.initializer->name());
+    if (given)
+      return initialValue(given);
+    if (place.path.empty())
+      return readFill(parameter);
+    return Attribute(fileAttr(context, place, parameter.transposed));
+  }
+
+  /// Reads an initial value that is stored as a list of numbers: supported only if all elements are
+  /// one number.
+  FailureOr<Attribute> readFill(const Parameter &parameter) {
+    auto data = context.readConstant(*parameter.initializer);
+    if (!data)
+      return context.error("parameter {}: {}", parameter.name,
+                           plain(llvm::toString(data.takeError())));
+    if (data->getNumElements() != 1 && !data->isSplat())
+      return context.error(
+          "initializer {} is stored as a list of numbers, not as bytes: save the model again with raw data",
+          parameter.name);
+    double fill = (*data->getValues<APFloat>().begin()).convertToFloat();
+    return Attribute(
+        nn::FillAttr::get(context.mlirContext(), context.builder.getF64FloatAttr(fill)));
+  }
+
+  void create(const Parameter &parameter, const Declared &declared) {
+    OpBuilder states(context.mlirContext());
+    states.setInsertionPointToEnd(context.module.getBody());
+    auto role = parameter.isParameter ? nn::Role::Param : nn::Role::Buffer;
+    auto state = nn::StateOp::create(states, context.fileLocation(), displayName(parameter.name),
+                                     role, declared.type);
+    if (declared.init)
+      state.setInitAttr(declared.init);
+    if (!parameter.aliases.empty()) {
+      SmallVector<StringRef> list(parameter.aliases.begin(), parameter.aliases.end());
+      state.setNamesAttr(states.getStrArrayAttr(list));
+    }
+  }
+
+  ImportContext &context;
+  const std::optional<FileTraining> &training;
+  llvm::StringSet<> names;
+};
+
+} // namespace
+
+void onnx::markUntrained(ImportContext &context, StringRef name) {
+  auto state = context.module.lookupSymbol<nn::StateOp>(name);
+  state.setTrainedAttr(BoolAttr::get(context.mlirContext(), false));
+}
+
+/// Returns what the names of a record of export.py begin with in the importer: the module in which
+/// it wrapped the user's, if `keepPrefix`, else nothing.
+static std::string recordedPrefix(const GraphProto &graph, bool keepPrefix) {
+  StringRef wrapper = metadata(graph.metadata_props(), words::kWrapper);
+  return keepPrefix && !wrapper.empty() ? (wrapper + ".").str() : "";
+}
+
+std::vector<std::vector<std::string>> onnx::readRecordedFrozen(const GraphProto &graph,
+                                                               bool keepPrefix) {
+  std::string prefix = recordedPrefix(graph, keepPrefix);
+  std::vector<std::vector<std::string>> frozen;
+  for (StringRef line : llvm::split(metadata(graph.metadata_props(), words::kFrozen), '\n')) {
+    std::vector<std::string> names;
+    for (StringRef name : llvm::split(line, '\t'))
+      if (!name.empty())
+        names.push_back(prefix + name.str());
+    if (!names.empty())
+      frozen.push_back(std::move(names));
+  }
+  return frozen;
+}
+
+/// Records in the module's `nn.buffers` which buffers the state_dict has, and where the file has
+/// their values. If a node reads an invalid buffer, that is an error elsewhere.
+static void describeBuffers(ImportContext &context, const Parameters &parameters) {
+  llvm::StringSet<> transient = readTransient(context.graph());
+  OpBuilder &builder = context.builder;
+  NamedAttrList entries;
+  std::vector<std::string> absent;
+  for (const Parameter &buffer : parameters.list) {
+    if (buffer.isParameter)
+      continue;
+    std::string name = parameters.prefix + buffer.name;
+    // If no operation was found to read it, the file may have it under its own name.
+    const TensorProto *tensor = buffer.used && buffer.initializer
+                                    ? buffer.initializer
+                                    : context.definitions.initializers.lookup(name);
+    NamedAttrList fields;
+    fields.append("persistent", builder.getBoolAttr(!transient.contains(name)));
+    if (!tensor && !transient.contains(name))
+      absent.push_back(displayName(buffer.name));
+    auto type = tensor && !buffer.transposed ? context.model.type(context.mlirContext(), *tensor)
+                                             : RankedTensorType();
+    auto place = type && *type ? context.model.fileRange(*tensor, *type) : FileRange();
+    if (place && !place->path.empty()) {
+      fields.append("type", TypeAttr::get(*type));
+      fields.append("init", fileAttr(context, *place, /*transposed=*/false));
+    }
+    llvm::consumeError(type.takeError());
+    llvm::consumeError(place.takeError());
+    entries.append(builder.getStringAttr(displayName(buffer.name)),
+                   fields.getDictionary(context.mlirContext()));
+  }
+  if (!absent.empty())
+    context.note(
+        "buffers of the state_dict are not in the file: {}; model.safetensors gets them from --init, or from an export with optimize=False",
+        plain(listOf(absent, kShown)));
+  if (!entries.empty())
+    context.module->setAttr(nn::kBuffersAttr, entries.getDictionary(context.mlirContext()));
+}
+
+//===----------------------------------------------------------------------===//
+// New values
+//===----------------------------------------------------------------------===//
+
+FailureOr<std::vector<NextBuffer>> onnx::readNextBuffers(ImportContext &context) {
+  std::vector<NextBuffer> buffers;
+  StringRef text = metadata(context.graph().metadata_props(), words::kNextBuffers);
+  if (text.empty())
+    return buffers;
+  std::string prefix = recordedPrefix(context.graph(), context.options.parameters.keepPrefix);
+  llvm::StringSet<> outputs = namesOf(context.graph().output()), names;
+  for (StringRef line : llvm::split(text, '\n')) {
+    auto [name, output] = line.split('\t');
+    if (name.empty() || !outputs.contains(output))
+      return context.error(
+          "the file records that output {} is the new value of buffer {}, and has no output of this name: export the module again",
+          output, name);
+    if (!names.insert(name).second)
+      return context.error("the file records two new values of buffer {}: export the module again",
+                           name);
+    buffers.push_back({(prefix + name).str(), output.str()});
+  }
+  return buffers;
+}
+
+static const NextBuffer *nextOf(ArrayRef<NextBuffer> buffers, StringRef name) {
+  auto found = llvm::find_if(buffers, [&](const NextBuffer &each) { return each.name == name; });
+  return found == buffers.end() ? nullptr : &*found;
+}
+
+/// Makes the listed buffers states. Those that no node reads stay as they are in the file.
+static void markChanged(ArrayRef<NextBuffer> buffers, Parameters &parameters) {
+  for (Parameter &parameter : parameters.list)
+    parameter.isChanged |= !parameter.isParameter && nextOf(buffers, parameter.name);
+}
+
+FailureOr<std::vector<NextValue>> onnx::nextValues(ImportContext &context, const States &states,
+                                                   ArrayRef<NextBuffer> buffers) {
+  std::vector<NextValue> values;
+  for (auto [index, state] : llvm::enumerate(states.values)) {
+    const Parameter &buffer = states.parameters.list[index];
+    const NextBuffer *next = state && !buffer.isParameter ? nextOf(buffers, buffer.name) : nullptr;
+    if (!next)
+      continue;
+    FailureOr<Value> value = outputNamed(context, next->output);
+    if (failed(value))
+      return failure();
+    if (value->getType() != state.getType())
+      return context.error(
+          "output {} cannot be the new value of buffer {}: it is {}, the buffer {}; export the module again",
+          next->output, next->name, value->getType(), state.getType());
+    values.push_back({index, *value});
+  }
+  return values;
+}
+
+FailureOr<States> onnx::declareStates(ImportContext &context,
                                       const std::optional<FileTraining> &training,
                                       ArrayRef<NextBuffer> changed) {
   Model &model = context.model;
@@ -299,7 +395,7 @@ FailureOr<States> onnx::declareStates(ImportContext &context, const Definitions 
   markChanged(changed, states.parameters);
   const Parameters &parameters = states.parameters;
   context.setPrefix(parameters.prefix);
-  if (failed(checkParameters(context, definitions, parameters)))
+  if (failed(checkParameters(context, parameters)))
     return failure();
   for (const std::string &text : parameters.notes)
     context.note(text);
@@ -323,6 +419,6 @@ FailureOr<States> onnx::declareStates(ImportContext &context, const Definitions 
   reportRepairs(context, parameters);
   if (failed(freezeRecorded(context, states)))
     return failure();
-  describeBuffers(context, definitions, parameters);
+  describeBuffers(context, parameters);
   return states;
 }

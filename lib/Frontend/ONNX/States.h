@@ -32,13 +32,9 @@ struct States {
 /// argument of the forward function. Small buffers stay constants where they are read. Fails, with
 /// an error, if parameters may be lost or their values cannot be referred to.
 /// `changed`: buffers that a traced step changes.
-mlir::FailureOr<States> declareStates(ImportContext &context, const Definitions &definitions,
+mlir::FailureOr<States> declareStates(ImportContext &context,
                                       const std::optional<FileTraining> &training,
                                       llvm::ArrayRef<NextBuffer> changed);
-
-/// Returns what the names of a record of export.py begin with in the importer: the module in which
-/// it wrapped the user's, if `keepPrefix`, else nothing.
-std::string recordedPrefix(const GraphProto &graph, bool keepPrefix);
 
 /// Returns the parameters that do not require a gradient in PyTorch, each by all its names, as
 /// export.py records them in the graph: a line per parameter, tabs between names.
@@ -47,10 +43,6 @@ std::vector<std::vector<std::string>> readRecordedFrozen(const GraphProto &graph
 
 /// Marks the state of a parameter as not trained.
 void markUntrained(ImportContext &context, llvm::StringRef name);
-
-/// Records in the module's `nn.buffers` which buffers the state_dict has.
-void describeBuffers(ImportContext &context, const Definitions &definitions,
-                     const Parameters &parameters);
 
 /// A buffer of the model, and the output of the graph that is its value after a step.
 struct NextBuffer {
@@ -62,9 +54,6 @@ struct NextBuffer {
 /// output, or a name twice.
 mlir::FailureOr<std::vector<NextBuffer>> readNextBuffers(ImportContext &context);
 
-/// Makes the listed buffers states. Those that no node reads stay as they are in the file.
-void markChanged(llvm::ArrayRef<NextBuffer> buffers, Parameters &parameters);
-
 /// A buffer's state, and its value after a step.
 struct NextValue {
   size_t index; // into the list of parameters
@@ -73,8 +62,7 @@ struct NextValue {
 
 /// Returns the values of the buffers that are states. Fails, with an error, if one is not of its
 /// buffer's type.
-mlir::FailureOr<std::vector<NextValue>> nextValues(ImportContext &context, const Scope &graph,
-                                                   const States &states,
+mlir::FailureOr<std::vector<NextValue>> nextValues(ImportContext &context, const States &states,
                                                    llvm::ArrayRef<NextBuffer> buffers);
 
 } // namespace shale::onnx

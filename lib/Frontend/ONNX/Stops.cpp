@@ -14,9 +14,9 @@
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/interfaces/Interfaces.h"
-#include "lib/Frontend/ONNX/Checks.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
 #include "lib/Frontend/ONNX/Record/Words.h"
+#include "lib/Frontend/ONNX/Stages.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Regex.h"
@@ -122,35 +122,6 @@ static bool isContiguous(StringRef target) {
   return words::is(words::kindOf(target), words::Trait::MakesContiguous);
 }
 
-using Records = std::map<const NodeProto *, FxNode>;
-
-/// Returns the nodes that read a removed `clone()`, which may be that of x.detach().clone(): the
-/// record names the last of both only.
-static SmallVector<const NodeProto *> findClones(const GraphProto &graph, const Records &records,
-                                                 const llvm::StringSet<> &made) {
-  llvm::StringMap<const FxNode *> makers;
-  for (const NodeProto &node : graph.node())
-    for (const std::string &name : node.output())
-      makers[name] = &records.at(&node);
-  SmallVector<const NodeProto *> found;
-  for (const NodeProto &node : graph.node()) {
-    const std::vector<std::string> &args = records.at(&node).args;
-    // A line that has the clone has the detach, too; see readsDetached.
-    if (readSourceText(node).contains(".clone(") ||
-        llvm::none_of(args, [&](const std::string &name) {
-          return operationOf(name) == "clone" && !made.contains(name);
-        }))
-      continue;
-    if (llvm::any_of(node.input(), [&](const std::string &name) {
-          auto maker = makers.find(name);
-          return maker != makers.end() && isContiguous(maker->second->target) &&
-                 !llvm::is_contained(args, maker->second->name);
-        }))
-      found.push_back(&node);
-  }
-  return found;
-}
-
 namespace {
 
 /// Tells which nodes may read a detached value. Only the reader's line of source shows how a folded
@@ -165,12 +136,12 @@ public:
     for (const NodeProto &node : graph.node()) {
       const FxNode &fx = records[&node] = readFxNode(node);
       made.insert(fx.name);
+      for (const std::string &name : node.output())
+        makers[name] = &fx;
       for (const std::string &name : fx.args)
         if (operationOf(name) == "detach")
           placed[readSourceText(node)].insert(name);
     }
-    for (const NodeProto *node : findClones(graph, records, made))
-      clones.insert(node);
   }
 
   bool contains(const NodeProto &node) const {
@@ -187,202 +158,41 @@ public:
                records.at(&node).args,
                [&](const std::string &name) { return !made.contains(name); });
   }
-  /// Whether a node reads a removed `clone()` of a value that may have been detached first.
-  bool hasClone(const NodeProto &node) const { return clones.contains(&node); }
+
+  /// Whether a node reads a removed `clone()`, which may be that of x.detach().clone(): the record
+  /// names the last of both only.
+  bool hasClone(const NodeProto &node) const {
+    const std::vector<std::string> &args = records.at(&node).args;
+    // A line that has the clone has the detach, too; see contains().
+    return !readSourceText(node).contains(".clone(") &&
+           llvm::any_of(args,
+                        [&](const std::string &name) {
+                          return operationOf(name) == "clone" && !made.contains(name);
+                        }) &&
+           llvm::any_of(node.input(), [&](const std::string &name) {
+             const FxNode *maker = makers.lookup(name);
+             return maker && isContiguous(maker->target) && !llvm::is_contained(args, maker->name);
+           });
+  }
 
 private:
   llvm::StringSet<> folded;
   llvm::StringSet<> made; // names of the exported program that the file has
-  Records records;
-  NodeSet clones;
+  std::map<const NodeProto *, FxNode> records;
+  llvm::StringMap<const FxNode *> makers; // by value of the graph
   /// The detached values that operations of a line name. Their stops are restored.
   llvm::StringMap<std::set<std::string>> placed;
 };
 
-/// The nodes at which a gradient may stop, by the reason.
-struct Stops {
-  SmallVector<const NodeProto *> inContext, detaching, inFunction, copying;
-  /// Nodes that may come from an autograd.Function.
-  SmallVector<const NodeProto *> foreign;
-
-  bool isEmpty() const {
-    return inContext.empty() && detaching.empty() && inFunction.empty() && copying.empty() &&
-           foreign.empty();
-  }
-};
-
 } // namespace
-
-/// Finds the stops among needed nodes through whose results gradients pass to trained parameters.
-/// A function with a backward of its own passes them on, whatever it computes of parameters.
-static Stops findStops(const GraphProto &graph, const NodeSet &needed, const ImportOptions &options,
-                       const DetachedReads &detached,
-                       llvm::function_ref<bool(const NodeProto &)> passesGradients,
-                       llvm::function_ref<bool(const NodeProto &)> mayPassGradients) {
-  Stops stops;
-  bool isAutocast = options.assumeAutocast ||
-                    metadata(graph.metadata_props(), words::kBlocks) == words::kAutocast;
-  for (const NodeProto &node : graph.node()) {
-    if (!needed.contains(&node) || !mayPassGradients(node))
-      continue;
-    bool passes = passesGradients(node);
-    if (passes && isOfContext(node) && !isAutocast)
-      stops.inContext.push_back(&node);
-    else if (passes && detached.contains(node))
-      stops.detaching.push_back(&node);
-    else if (passes && detached.hasClone(node))
-      stops.copying.push_back(&node);
-    else if (StringRef function = functionOf(node);
-             !function.empty() && !llvm::is_contained(options.assumeDerivative, function))
-      stops.inFunction.push_back(&node);
-    else if (std::optional<ForeignForward> foreign = foreignForwardOf(node);
-             function.empty() && foreign &&
-             !llvm::is_contained(options.assumeDerivative, foreign->call))
-      stops.foreign.push_back(&node);
-  }
-  return stops;
-}
-
-static LogicalResult refuse(ImportContext &context, ArrayRef<const NodeProto *> nodes,
-                            const Twine &why) {
-  std::vector<std::string> names;
-  for (const NodeProto *node : nodes)
-    names.push_back(displayName(node->name()));
-  return context.errorAt(context.locationOf(*nodes.front()),
-                         "nodes " + listOf(names, kShown) + " " + why);
-}
-
-/// Fails, with an error, if a node is in a block under a context manager, or reads a value that may
-/// be detached. PyTorch cannot train a loss that was computed under no_grad: `ofLoss`, whether the
-/// loss is in such a block.
-static LogicalResult refuseBlocks(ImportContext &context, const Stops &stops, bool ofLoss) {
-  if (!stops.inContext.empty() && ofLoss)
-    return refuse(
-        context, stops.inContext,
-        "depend on trained parameters, and the file has them in blocks of torch.no_grad() or torch.autocast(). The loss is in one, too, so "
-        "that not all are no_grad: either they are autocast, or the model calls torch.utils.checkpoint with use_reentrant=True, and the file marks "
-        "all that follows it. The file does not show which. With such checkpoints, export with use_reentrant=False: it computes the same, and "
-        "--recompute chooses what is kept; if the blocks are autocast, pass --assume-autocast");
-  if (!stops.inContext.empty())
-    return refuse(
-        context, stops.inContext,
-        "depend on trained parameters and were exported under torch.no_grad() or torch.autocast(), or in a checkpoint with use_reentrant=True. The file "
-        "does not distinguish them, and gradients must not flow through no_grad. Write no_grad as x.detach() and export with optimize=False; "
-        "export checkpoints with use_reentrant=False; pass --assume-autocast if the blocks are autocast, or --freeze for parameters that are not to be "
-        "trained");
-  if (!stops.detaching.empty())
-    return refuse(
-        context, stops.detaching,
-        "read values that depend on trained parameters, and that their lines of source detach; the file does not show where, "
-        "and gradients would flow. Export with shale.export, or with torch.onnx.export(..., optimize=False), or pass --freeze for parameters that are not to be "
-        "trained");
-  if (!stops.copying.empty())
-    return refuse(
-        context, stops.copying,
-        "read a clone() of a value that depends on trained parameters, and the file does not show whether it was detached first. "
-        "Export with shale.export, or with torch.onnx.export(..., optimize=False), or with the clone in the line that reads it");
-  return success();
-}
-
-/// Fails, with an error, if a node comes from an autograd.Function.
-static LogicalResult refuseFunctions(ImportContext &context, const Stops &stops) {
-  if (stops.inFunction.empty())
-    return success();
-  StringRef function = functionOf(*stops.inFunction.front());
-  return refuse(
-      context, stops.inFunction,
-      "come from a line that calls " + function +
-          ".apply(), a torch.autograd.Function: its backward is not in the file. If it is the derivative of what " +
-          function + " computes, pass --assume-derivative " + function);
-}
-
-/// Fails, with an error, if a node may come from an autograd.Function that is called by another
-/// name.
-static LogicalResult refuseForeign(ImportContext &context, const Stops &stops) {
-  if (stops.foreign.empty())
-    return success();
-  ForeignForward foreign = *foreignForwardOf(*stops.foreign.front());
-  return refuse(
-      context, stops.foreign,
-      "come from a function 'forward' of no registered module (" + foreign.source +
-          "), called in " + foreign.call +
-          ". If it is a torch.autograd.Function, its backward is not in the file. If its backward is the derivative of its "
-          "forward, or if it is no autograd.Function, pass --assume-derivative " +
-          foreign.call);
-}
-
-/// Fails, with an error, if the file has no operation that --assume-merged names.
-static LogicalResult checkAssumed(ImportContext &context) {
-  for (const std::string &name : context.options.assumeMerged)
-    if (llvm::none_of(context.graph().node(),
-                      [&](const NodeProto &node) { return readFxNode(node).target == name; }))
-      return context.usage(
-          "--assume-merged {}: the file has no such operation; names are like aten.softmax.int",
-          plain(displayName(name)));
-  return success();
-}
-
-LogicalResult onnx::checkStops(ImportContext &context, const NodeSet &needed, const States &states,
-                               const Scope &graph, ArrayRef<StringRef> roots) {
-  if (failed(checkAssumed(context)))
-    return failure();
-  SmallVector<Value> trained, ends;
-  llvm::StringSet<> trainedNames; // as initializers are called
-  for (auto [index, parameter] : llvm::enumerate(states.parameters.list))
-    if (states.isTrained(index, context.options.parameters)) {
-      trained.push_back(states.values[index]);
-      trainedNames.insert(states.parameters.prefix + parameter.name);
-    }
-  for (StringRef root : roots)
-    if (Value value = graph.values.lookup(root).value)
-      ends.push_back(value);
-  llvm::DenseSet<Value> varied = findVaried(context.body, trained, /*floatsOnly=*/true), reached;
-  llvm::DenseSet<Value> dependent = findVaried(context.body, trained, /*floatsOnly=*/false);
-  // Gradients pass only some of the values that depend on parameters: none passes a mask. To find
-  // these takes longer, and most models have no stop at all.
-  bool isExact = false;
-  auto isIn = [&](const llvm::DenseSet<Value> &values, StringRef name) {
-    Value value = graph.values.lookup(name).value;
-    return values.contains(value) && (!isExact || reached.contains(value));
-  };
-  auto passesGradients = [&](StringRef name) { return isIn(varied, name); };
-  auto mayPassGradients = [&](StringRef name) { return isIn(dependent, name); };
-  DetachedReads detached(context.graph(), trainedNames);
-  Stops stops;
-  std::optional<MergedRead> merged;
-  auto find = [&] {
-    stops = findStops(
-        context.graph(), needed, context.options, detached,
-        [&](const NodeProto &node) { return llvm::any_of(node.output(), passesGradients); },
-        [&](const NodeProto &node) { return llvm::any_of(node.output(), mayPassGradients); });
-    merged =
-        findMergedRead(needed, states.parameters, context.options.assumeMerged, passesGradients);
-    return merged || !stops.isEmpty();
-  };
-  if (!find())
-    return success();
-  reached = findReached(context.body, ends);
-  isExact = true;
-  find();
-  bool ofLoss = llvm::any_of(stops.inContext, [&](const NodeProto *node) {
-    return llvm::any_of(node->output(),
-                        [&](StringRef name) { return llvm::is_contained(roots, name); });
-  });
-  if (failed(refuseBlocks(context, stops, ofLoss)))
-    return failure();
-  if (merged)
-    return context.errorAt(context.locationOf(*merged->node),
-                           "node '" + displayName(merged->node->name()) + "' " + merged->why);
-  if (failed(refuseFunctions(context, stops)))
-    return failure();
-  return refuseForeign(context, stops);
-}
 
 //===----------------------------------------------------------------------===//
 // Nodes of autograd.Functions
 //===----------------------------------------------------------------------===//
 
-StringRef onnx::functionOf(const NodeProto &node) {
+/// Returns the autograd.Function that a node comes from, "Round" of `Round.apply(x)` in a line of
+/// its stack trace; empty if there is none.
+static StringRef functionOf(const NodeProto &node) {
   static const llvm::Regex apply("(^|[^A-Za-z_0-9])([A-Z][A-Za-z_0-9]*)\\.apply\\(");
   StringRef trace = metadata(node.metadata_props(), words::kStackTrace);
   SmallVector<StringRef> groups;
@@ -394,6 +204,14 @@ namespace {
 /// A call of a function called forward in a stack trace.
 struct Frame {
   StringRef file, line, text;
+};
+
+/// A call of a function `forward` that belongs to no module of the model.
+struct ForeignForward {
+  /// The place of the call in the module: "model.py:12".
+  std::string call;
+  /// Its line that the node comes from: "model.py:4, 'return (x > 0).float()'".
+  std::string source;
 };
 
 } // namespace
@@ -414,7 +232,9 @@ static SmallVector<Frame> readForwards(StringRef trace) {
   return frames;
 }
 
-std::optional<ForeignForward> onnx::foreignForwardOf(const NodeProto &node) {
+/// Returns the call of such a function that a node comes from, by its stack trace: it may be that
+/// of a torch.autograd.Function whose `apply` has another name (`ste = Round.apply`).
+static std::optional<ForeignForward> foreignForwardOf(const NodeProto &node) {
   SmallVector<Frame> frames = readForwards(metadata(node.metadata_props(), words::kStackTrace));
   SmallVector<StringRef> scopes; // the operation's own is last
   metadata(node.metadata_props(), words::kNameScopes).split(scopes, ',');
@@ -433,4 +253,247 @@ std::optional<ForeignForward> onnx::foreignForwardOf(const NodeProto &node) {
                         (llvm::sys::path::filename(last.file) + ":" + last.line + ", '" +
                          displayName(last.text) + "'")
                             .str()};
+}
+
+//===----------------------------------------------------------------------===//
+// Merged operations
+//
+// The exporter removes x.detach() and then merges equal operations, so q - h and q - h.detach() are
+// one node, with one of two gradients. The names in the record tell that two were merged, and
+// nothing in it tells whether one was detached, but the lines of source. Two norms of equal weights
+// that read one value are merged, too: their calls have the same arguments.
+//===----------------------------------------------------------------------===//
+
+/// Returns the lines of source of a node, the innermost first.
+static SmallVector<StringRef> linesOf(const NodeProto &node) {
+  SmallVector<StringRef> parts, lines;
+  metadata(node.metadata_props(), words::kStackTrace).split(parts, '\n');
+  for (StringRef part : llvm::reverse(parts))
+    if (part = part.trim(); !part.empty() && !part.starts_with("File \""))
+      lines.push_back(part);
+  return lines;
+}
+
+/// Returns "(x)" of the only call of a module in a line, self.norm(x) for "layers.0.norm"; empty if
+/// the line has none, or several.
+static StringRef argumentsIn(StringRef line, StringRef module) {
+  std::string call = ("." + lastOf(module) + "(").str();
+  size_t at = line.find(call), depth = 0;
+  if (module.empty() || at == StringRef::npos || line.find(call, at + 1) != StringRef::npos)
+    return "";
+  StringRef rest = line.drop_front(at + call.size() - 1);
+  for (size_t i = 0; i < rest.size(); ++i) {
+    depth += rest[i] == '(';
+    depth -= rest[i] == ')';
+    if (depth == 0)
+      return rest.take_front(i + 1);
+  }
+  return "";
+}
+
+/// Returns "(q - h)" where it is all that a line subtracts; empty if there is no such group.
+static StringRef differenceIn(StringRef line) {
+  size_t at = line.find(" - "), begin = line.take_front(at).find_last_of("()[]{},="),
+         end = line.find_first_of("()[]{},", at);
+  bool isGroup = at != StringRef::npos && line.count(" - ") == 1 && begin != StringRef::npos &&
+                 end != StringRef::npos && line[begin] == '(' && line[end] == ')';
+  return isGroup ? line.slice(begin, end + 1) : "";
+}
+
+/// Whether two operations that the exporter merged are written alike: both modules are called with
+/// the same arguments, or two lines of one module have the same difference.
+static bool areWrittenAlike(const NodeProto &kept, const NodeProto &reader, StringRef module,
+                            StringRef target) {
+  SmallVector<StringRef> own = linesOf(kept), lines = linesOf(reader);
+  std::string keptModule = readScope(kept).value_or("");
+  for (StringRef line : own)
+    for (StringRef other : lines)
+      if (StringRef arguments = argumentsIn(line, keptModule);
+          !arguments.empty() && arguments == argumentsIn(other, module))
+        return true;
+  if (!target.starts_with(words::kSub) || own.empty() || lines.empty() ||
+      own.front() == lines.front())
+    return false;
+  StringRef difference = differenceIn(own.front());
+  return !difference.empty() && keptModule == readScope(reader).value_or("") &&
+         difference == differenceIn(lines.front());
+}
+
+/// Returns the first node that may read another gradient than the file has. None if there is none.
+/// `assumed`: operations that are assumed to be merged with equal ones.
+static const MergedName *findMergedRead(const NodeSet &needed, const Parameters &parameters,
+                                        ArrayRef<std::string> assumed,
+                                        llvm::function_ref<bool(StringRef)> isVaried) {
+  for (const MergedName &merged : parameters.mergedNames) {
+    const auto &[node, operand] = merged.read;
+    if (!needed.contains(node) || llvm::is_contained(assumed, merged.target) ||
+        parameters.restored.count(merged.read) || !isVaried(node->input(operand)) ||
+        llvm::none_of(node->output(), isVaried))
+      continue;
+    auto split = parameters.readsOfMerged.find(merged.read);
+    std::string module = split != parameters.readsOfMerged.end()
+                             ? parameters.merged[split->second].module
+                             : readScope(*node).value_or("");
+    if (!areWrittenAlike(*merged.kept, *node, module, merged.target))
+      return &merged;
+  }
+  return nullptr;
+}
+
+//===----------------------------------------------------------------------===//
+// The check
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// Why a gradient may stop at a node, in the order in which errors say so.
+enum class Stop { Context, Detached, Clone, Function, Foreign };
+
+} // namespace
+
+/// Returns why a gradient may stop at a node; none if it does not. `passes`: whether the node's
+/// operators let gradients pass. A function with a backward of its own passes them on, whatever it
+/// computes of parameters.
+static std::optional<Stop> stopAt(const NodeProto &node, bool passes, bool isAutocast,
+                                  const DetachedReads &detached, ArrayRef<std::string> assumed) {
+  if (passes && isOfContext(node) && !isAutocast)
+    return Stop::Context;
+  if (passes && detached.contains(node))
+    return Stop::Detached;
+  if (passes && detached.hasClone(node))
+    return Stop::Clone;
+  std::optional<Stop> none;
+  if (StringRef function = functionOf(node); !function.empty())
+    return llvm::is_contained(assumed, function) ? none : Stop::Function;
+  std::optional<ForeignForward> foreign = foreignForwardOf(node);
+  return !foreign || llvm::is_contained(assumed, foreign->call) ? none : Stop::Foreign;
+}
+
+/// Returns the end of an error about nodes, the first of which is `node`. PyTorch cannot train a
+/// loss that was computed under no_grad: `ofLoss`, whether the loss is in such a block.
+static std::string describe(Stop stop, const NodeProto &node, bool ofLoss) {
+  switch (stop) {
+  case Stop::Context:
+    return ofLoss
+               ? "depend on trained parameters, and the file has them in blocks of torch.no_grad() or torch.autocast(). The loss is in one, too, so "
+                 "that not all are no_grad: either they are autocast, or the model calls torch.utils.checkpoint with use_reentrant=True, and the file marks "
+                 "all that follows it. The file does not show which. With such checkpoints, export with use_reentrant=False: it computes the same, and "
+                 "--recompute chooses what is kept; if the blocks are autocast, pass --assume-autocast"
+               : "depend on trained parameters and were exported under torch.no_grad() or torch.autocast(), or in a checkpoint with use_reentrant=True. The file "
+                 "does not distinguish them, and gradients must not flow through no_grad. Write no_grad as x.detach() and export with optimize=False; "
+                 "export checkpoints with use_reentrant=False; pass --assume-autocast if the blocks are autocast, or --freeze for parameters that are not to be "
+                 "trained";
+  case Stop::Detached:
+    return "read values that depend on trained parameters, and that their lines of source detach; the file does not show where, "
+           "and gradients would flow. Export with shale.export, or with torch.onnx.export(..., optimize=False), or pass --freeze for parameters that are not to be "
+           "trained";
+  case Stop::Clone:
+    return "read a clone() of a value that depends on trained parameters, and the file does not show whether it was detached first. "
+           "Export with shale.export, or with torch.onnx.export(..., optimize=False), or with the clone in the line that reads it";
+  case Stop::Function: {
+    std::string function = functionOf(node).str();
+    return "come from a line that calls " + function +
+           ".apply(), a torch.autograd.Function: its backward is not in the file. If it is the derivative of what " +
+           function + " computes, pass --assume-derivative " + function;
+  }
+  case Stop::Foreign: {
+    ForeignForward foreign = *foreignForwardOf(node);
+    return "come from a function 'forward' of no registered module (" + foreign.source +
+           "), called in " + foreign.call +
+           ". If it is a torch.autograd.Function, its backward is not in the file. If its backward is the derivative of its "
+           "forward, or if it is no autograd.Function, pass --assume-derivative " +
+           foreign.call;
+  }
+  }
+  llvm_unreachable("all stops are described");
+}
+
+static LogicalResult refuse(ImportContext &context, const MergedName &merged) {
+  const NodeProto &node = *merged.read.first;
+  return context.errorAt(
+      context.locationOf(node),
+      say("node {} reads '%{}', which the export merged with node {}. The two may have different gradients, as of a detached value, and "
+          "the record does not show that they are the same. Export with shale.export, or with torch.onnx.export(..., optimize=False), or pass "
+          "--assume-merged {} if none of the merged operations of this kind is detached or under no_grad",
+          {node.name(), plain(merged.name), merged.kept->name(),
+           plain(displayName(merged.target))}));
+}
+
+static LogicalResult refuse(ImportContext &context, Stop stop, ArrayRef<const NodeProto *> nodes,
+                            bool ofLoss) {
+  std::vector<std::string> names;
+  for (const NodeProto *node : nodes)
+    names.push_back(displayName(node->name()));
+  return context.errorAt(context.locationOf(*nodes.front()),
+                         "nodes " + listOf(names, kShown) + " " +
+                             describe(stop, *nodes.front(), ofLoss));
+}
+
+/// Fails, with an error, if the file has no operation that --assume-merged names.
+static LogicalResult checkAssumed(ImportContext &context) {
+  for (const std::string &name : context.options.assumeMerged)
+    if (llvm::none_of(context.graph().node(),
+                      [&](const NodeProto &node) { return readFxNode(node).target == name; }))
+      return context.usage(
+          "--assume-merged {}: the file has no such operation; names are like aten.softmax.int",
+          plain(displayName(name)));
+  return success();
+}
+
+LogicalResult onnx::checkStops(ImportContext &context, const States &states,
+                               ArrayRef<StringRef> roots) {
+  if (failed(checkAssumed(context)))
+    return failure();
+  SmallVector<Value> trained, ends;
+  llvm::StringSet<> trainedNames; // as initializers are called
+  for (auto [index, parameter] : llvm::enumerate(states.parameters.list))
+    if (states.isTrained(index, context.options.parameters)) {
+      trained.push_back(states.values[index]);
+      trainedNames.insert(states.parameters.prefix + parameter.name);
+    }
+  for (StringRef root : roots)
+    if (Value value = context.scope.values.lookup(root).value)
+      ends.push_back(value);
+  llvm::DenseSet<Value> varied = findVaried(context.body, trained, /*floatsOnly=*/true), reached;
+  llvm::DenseSet<Value> dependent = findVaried(context.body, trained, /*floatsOnly=*/false);
+  // Gradients pass only some of the values that depend on parameters: none passes a mask. To find
+  // these takes longer, and most models have no stop at all.
+  bool isExact = false;
+  auto isIn = [&](const llvm::DenseSet<Value> &values) {
+    return [&](StringRef name) {
+      Value value = context.scope.values.lookup(name).value;
+      return values.contains(value) && (!isExact || reached.contains(value));
+    };
+  };
+  const ImportOptions &options = context.options;
+  bool isAutocast = options.assumeAutocast ||
+                    metadata(context.graph().metadata_props(), words::kBlocks) == words::kAutocast;
+  DetachedReads detached(context.graph(), trainedNames);
+  std::map<Stop, SmallVector<const NodeProto *>> stops;
+  const MergedName *merged = nullptr;
+  auto find = [&] {
+    stops.clear();
+    for (const NodeProto &node : context.graph().node())
+      if (context.needed.contains(&node) && llvm::any_of(node.output(), isIn(dependent)))
+        if (std::optional<Stop> stop = stopAt(node, llvm::any_of(node.output(), isIn(varied)),
+                                              isAutocast, detached, options.assumeDerivative))
+          stops[*stop].push_back(&node);
+    merged = findMergedRead(context.needed, states.parameters, options.assumeMerged, isIn(varied));
+    return merged || !stops.empty();
+  };
+  if (!find())
+    return success();
+  reached = findReached(context.body, ends);
+  isExact = true;
+  find();
+  if (merged && (stops.empty() || stops.begin()->first > Stop::Clone))
+    return refuse(context, *merged);
+  if (stops.empty())
+    return success();
+  const auto &[stop, nodes] = *stops.begin();
+  bool ofLoss = llvm::any_of(nodes, [&](const NodeProto *node) {
+    return llvm::any_of(node->output(),
+                        [&](StringRef name) { return llvm::is_contained(roots, name); });
+  });
+  return refuse(context, stop, nodes, ofLoss);
 }

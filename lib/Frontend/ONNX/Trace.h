@@ -2,6 +2,7 @@
 #ifndef SHALE_FRONTEND_ONNX_TRACE_H
 #define SHALE_FRONTEND_ONNX_TRACE_H
 
+#include "lib/Frontend/ONNX/States.h"
 #include "mlir/IR/Value.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/SetVector.h"
@@ -9,8 +10,6 @@
 #include <string>
 
 namespace shale::onnx {
-
-struct States;
 
 /// Calls `visit` once on a value and on those that it is computed from, the nearest first. Where it
 /// returns false, the values behind are left out.
@@ -35,6 +34,16 @@ Origin traceTokens(mlir::Value value, int depth = 0);
 
 /// Returns how many positions are sliced off the beginning of the logits; none if unknown.
 std::optional<int64_t> traceLogits(mlir::Value value);
+
+/// Returns a hint for an error about `wants` positions where the model has
+/// `has`: which --dim is too large. `tables` are the values with `has`
+/// positions. Empty if no dimension has about that size.
+std::string positionsHint(const ImportOptions &options, const States &states,
+                          llvm::ArrayRef<mlir::Value> tables, int64_t has, int64_t wants);
+
+/// Returns such a hint, as a sentence of its own, for sizes of `values` that do not broadcast.
+std::string broadcastHint(const ImportOptions &options, const States &states,
+                          llvm::ArrayRef<mlir::Value> values, int64_t one, int64_t other);
 
 } // namespace shale::onnx
 

@@ -1,25 +1,25 @@
 //===- Translator.cpp - From nodes to ops ---------------------------------===//
 #include "lib/Frontend/ONNX/Translator.h"
+#include "dialects/nn/Ops/Constant.h"
 #include "dialects/nn/Ops/Seed.h"
-#include "lib/Frontend/ONNX/Narrow.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
 #include "lib/Frontend/ONNX/Record/Words.h"
-#include "lib/Frontend/ONNX/WholeFunctions.h"
+#include "lib/Support/Remarks.h"
 
 using namespace mlir;
 using namespace shale;
 using namespace shale::onnx;
 
-Translator::Translator(ImportContext &context, Scope &graph, Inputs &inputs, ConstantFolder &folder,
-                       const Sources &sources, const LostDropout &lostDropout, bool scopesAreLost)
-    : context(context), graph(graph), sources(sources), parameters(sources.states.parameters),
-      scopes(context, parameters, scopesAreLost),
-      building(context, graph, inputs, folder, sources.states, lostDropout, scopes, *this) {}
+Translator::Translator(ImportContext &context, Inputs &inputs, ConstantFolder &folder,
+                       const States &states, const InitialValues &initial,
+                       const LostDropout &lostDropout, bool scopesAreLost)
+    : context(context), states(states), initial(initial), parameters(states.parameters),
+      building(context, inputs, folder, states, lostDropout, scopesAreLost, *this) {}
 
-LogicalResult Translator::importNodes(const NodeSet &needed) {
+LogicalResult Translator::importNeeded() {
   for (const NodeProto &node : context.graph().node())
-    if (needed.contains(&node) && failed(importNode(node, graph, 0)))
+    if (context.needed.contains(&node) && failed(importNode(node, context.scope, 0)))
       return failure();
   return success();
 }
@@ -28,9 +28,9 @@ LogicalResult Translator::importNode(const NodeProto &proto, Scope &scope, int d
   if (failed(context.countWork(1)))
     return failure();
   ImportContext::Place outer = context.enter(proto, scope.path + placeOf(proto));
-  std::optional<Scopes::Entered> module;
+  std::optional<std::string> outerModule;
   if (depth == 0)
-    module.emplace(scopes, proto, merging);
+    outerModule = building.scopes.enter(proto, merging);
   FailureOr<Operands> operands = readOperands(proto, scope);
   if (failed(operands))
     return failure();
@@ -45,12 +45,14 @@ LogicalResult Translator::importNode(const NodeProto &proto, Scope &scope, int d
       (depth == 0 && failed(markSeed(node))))
     return failure();
   context.leave(std::move(outer));
+  if (depth == 0)
+    building.scopes.leave(std::move(outerModule));
   return success();
 }
 
 /// Calls the function or the handler of the node's operator.
 LogicalResult Translator::translate(Node &node) {
-  if (const FunctionProto *function = sources.definitions.functionOf(node.proto)) {
+  if (const FunctionProto *function = context.definitions.functionOf(node.proto)) {
     if (importWhole(*function, node))
       return node.hasFailed() ? failure() : success();
     return node.hasFailed() ? failure() : callFunction(*function, node);
@@ -179,4 +181,240 @@ LogicalResult Translator::callFunction(const FunctionProto &function, Node &node
     if (failed(importNode(called, inner, node.depth + 1)))
       return failure();
   return takeResults(function, node, inner);
+}
+
+//===----------------------------------------------------------------------===//
+// Operands
+//===----------------------------------------------------------------------===//
+
+FailureOr<Operands> Translator::readOperands(const NodeProto &node, Scope &scope) {
+  Operands operands;
+  for (int i = 0; i < node.input_size(); ++i) {
+    operands.values.push_back({});
+    if (node.input(i).empty() || scope.absent.contains(node.input(i)))
+      continue;
+    FailureOr<Value> value = resolve(node, i, scope);
+    if (failed(value))
+      return failure();
+    operands.values.back() = *value;
+    const Binding *binding = scope.find(node.input(i));
+    operands.narrowTypes.resize(i + 1);
+    operands.narrowTypes[i] = binding ? binding->narrow : 0;
+  }
+  return operands;
+}
+
+/// Returns the operand, after the operations that the exporter removed.
+FailureOr<Value> Translator::resolve(const NodeProto &node, int operand, Scope &scope) {
+  FailureOr<Value> value = resolveRead(node, operand, scope);
+  auto removed = parameters.restored.find({&node, operand});
+  if (failed(value) || !*value || removed == parameters.restored.end() ||
+      !scope.isIn(context.scope))
+    return value;
+  auto type = dyn_cast<RankedTensorType>((*value).getType());
+  if (!type || !isa<FloatType>(type.getElementType()))
+    return value;
+  return restored(node, removed->second, *value, type);
+}
+
+/// Returns what the node reads in the file; null for a sequence.
+FailureOr<Value> Translator::resolveRead(const NodeProto &node, int operand, Scope &scope) {
+  const std::string &name = node.input(operand);
+  if (scope.isIn(context.scope)) {
+    if (auto merged = parameters.readsOfMerged.find({&node, operand});
+        merged != parameters.readsOfMerged.end() && !merging)
+      return mergedValue(merged->second, name, scope);
+    const auto &uses = merging ? merging->uses : parameters.uses;
+    auto use = uses.find({&node, operand});
+    if (use != uses.end() && states.values[use->second.parameter])
+      return useOf(node, operand, use->second);
+  }
+  if (const Binding *binding = scope.find(name))
+    return binding->value;
+  return initializerOf(node, operand, scope);
+}
+
+/// Returns a parameter as the node reads it.
+FailureOr<Value> Translator::useOf(const NodeProto &node, int operand, const ParameterUse &use) {
+  Value value = states.values[use.parameter];
+  if (use.expression >= 0) {
+    const std::string &name = node.input(operand);
+    auto type =
+        context.model.type(context.mlirContext(), *context.definitions.initializers.lookup(name));
+    if (!type)
+      return context.error("initializer {}: {}", name, plain(llvm::toString(type.takeError())));
+    return restored(node, parameters.expressions[use.expression], value, *type);
+  }
+  return use.transposed ? transposed(context.builder, context.locationOf(node), value) : value;
+}
+
+/// Returns an initializer of the model's graph that is no state, as a constant.
+FailureOr<Value> Translator::initializerOf(const NodeProto &node, int operand, Scope &scope) {
+  const std::string &name = node.input(operand);
+  const TensorProto *tensor =
+      scope.isIn(context.scope) ? context.definitions.initializers.lookup(name) : nullptr;
+  if (!tensor)
+    return context.error("operand {} ({}) is not defined before it is used", operand, name);
+  if (Value parameter = scope.outer ? parameterIn(*tensor, node) : Value())
+    return parameter;
+  // `initialization_binding` of a training file replaces the stored value.
+  DenseElementsAttr values = initial.lookup(name);
+  if (!values) {
+    auto data = context.readConstant(*tensor);
+    if (!data)
+      return context.error("initializer {}: {}", name, plain(llvm::toString(data.takeError())));
+    values = *data;
+  }
+  Binding binding;
+  binding.value = nn::ConstantOp::create(context.builder, context.locationOf(node), values);
+  binding.narrow = narrowInteger(tensor->data_type()) ? tensor->data_type() : 0;
+  scope.values[name] = binding;
+  return binding.value;
+}
+
+/// Computes an expression of a value or a parameter that the exporter folded or removed.
+FailureOr<Value> Translator::restored(const NodeProto &node, const Expression &expression,
+                                      Value input, RankedTensorType type) {
+  Block &body = context.body;
+  Operation *before = body.empty() ? nullptr : &body.back();
+  Value result =
+      buildExpression(context.builder, context.locationOf(node), expression, input, type);
+  if (!result)
+    return context.error(
+        "the computation that the export folded into operand {} does not fit it: export with torch.onnx.export(..., optimize=False)",
+        node.name());
+  for (Operation *op = before ? before->getNextNode() : &body.front(); op; op = op->getNextNode())
+    building.scopes.mark(op);
+  return result;
+}
+
+/// Returns value `name` of merged operation `number`, and imports its nodes
+/// again on first use.
+FailureOr<Value> Translator::mergedValue(size_t number, StringRef name, Scope &scope) {
+  mergedValues.resize(parameters.merged.size());
+  if (Value value = mergedValues[number].lookup(name))
+    return value;
+  const MergedOperation &operation = parameters.merged[number];
+  // The nodes define the same names a second time; their first values are restored afterwards.
+  llvm::StringMap<Binding> before;
+  for (const NodeProto *node : operation.nodes)
+    for (const std::string &name : node->output()) {
+      before[name] = scope.values.lookup(name);
+      scope.values.erase(name);
+    }
+  merging = &operation;
+  LogicalResult result = success();
+  for (const NodeProto *node : operation.nodes)
+    if (succeeded(result))
+      result = importNode(*node, scope, 0);
+  merging = nullptr;
+  if (failed(result))
+    return failure();
+  for (auto &entry : before) {
+    mergedValues[number][entry.first()] = scope.values.lookup(entry.first()).value;
+    scope.values[entry.first()] = entry.second;
+  }
+  return mergedValues[number].lookup(name);
+}
+
+/// Returns the parameter that an initializer holds, for a read in a subgraph, which no metadata
+/// describes; null if it holds none.
+Value Translator::parameterIn(const TensorProto &tensor, const NodeProto &node) {
+  for (auto [parameter, value] : llvm::zip(parameters.list, states.values)) {
+    if (!value || parameter.initializer != &tensor)
+      continue;
+    return parameter.transposed ? transposed(context.builder, context.locationOf(node), value)
+                                : value;
+  }
+  return {};
+}
+
+/// Returns the bias of zeros that the exporter dropped from a node; null if it dropped none.
+Value Translator::lostBiasOf(const NodeProto &node) const {
+  const auto &lostBias = merging ? merging->lostBias : parameters.lostBias;
+  auto lost = lostBias.find(&node);
+  return lost == lostBias.end() ? Value() : states.values[lost->second];
+}
+
+//===----------------------------------------------------------------------===//
+// Graphs in attributes: branches and bodies
+//===----------------------------------------------------------------------===//
+
+/// Bytes of constants in bodies of loops that count as one node.
+static constexpr int64_t kBytesOfNode = 4096;
+
+/// Imports the initializers of a graph that `what` names, into its scope.
+LogicalResult Translator::importInitializers(Node &node, const GraphProto &graph, StringRef what,
+                                             Scope &inner) {
+  for (const TensorProto &tensor : graph.initializer()) {
+    if (Value parameter = parameterIn(tensor, node.proto)) {
+      inner.values[tensor.name()].value = parameter;
+      continue;
+    }
+    bool isInput = llvm::any_of(graph.input(), [&](const ValueInfoProto &input) {
+      return input.name() == tensor.name(); // which has another value
+    });
+    if (isInput)
+      continue;
+    if (isFloat(tensor) && !isScalar(tensor) && remarked.insert(&tensor).second)
+      emitDecision(node.loc, "import",
+                   "initializer '" + displayName(tensor.name()) + "' of the " + what.str() +
+                       " is a constant: it is no parameter of the file");
+    auto data = context.readConstant(tensor);
+    if (!data)
+      return node.error("initializer {}: {}", tensor.name(),
+                        plain(llvm::toString(data.takeError())));
+    int64_t bytes = nn::tensorBytes(cast<RankedTensorType>(data->getType()));
+    if (failed(context.countWork(1 + bytes / kBytesOfNode)))
+      return failure();
+    Binding &binding = inner.values[tensor.name()];
+    binding.value = nn::ConstantOp::create(context.builder, node.loc, *data);
+    binding.narrow = narrowInteger(tensor.data_type()) ? tensor.data_type() : 0;
+  }
+  return success();
+}
+
+/// Returns the values of a graph's outputs.
+static FailureOr<SmallVector<Binding>> takeOutputs(Node &node, const GraphProto &graph,
+                                                   StringRef what, const Scope &inner) {
+  SmallVector<Binding> outputs;
+  for (const ValueInfoProto &output : graph.output()) {
+    const Binding *found = inner.find(output.name());
+    if (!found)
+      return node.error("its " + what + " does not define its output '" +
+                        displayName(output.name()) + "'");
+    outputs.push_back(*found);
+  }
+  return outputs;
+}
+
+FailureOr<SmallVector<Binding>> Building::importGraph(Node &node, const GraphProto &graph,
+                                                      StringRef what, ArrayRef<Binding> inputs) {
+  return translator.importGraph(node, graph, what, inputs);
+}
+
+FailureOr<SmallVector<Binding>> Translator::importGraph(Node &node, const GraphProto &graph,
+                                                        StringRef what, ArrayRef<Binding> inputs) {
+  if (graph.sparse_initializer_size() > 0)
+    return node.error("sparse initializers are not supported");
+  if (node.depth >= kMaxCallDepth)
+    return node.error("graphs are nested more than {} deep", kMaxCallDepth);
+  if (graph.input_size() != int(inputs.size()))
+    return node.error("its " + what + " has " + Twine(graph.input_size()) + " inputs, not " +
+                      Twine(inputs.size()));
+  Scope inner;
+  inner.outer = &node.scope;
+  inner.opsets = node.scope.opsets;
+  inner.attributes = node.scope.attributes;
+  inner.path = node.scope.path + ("in the " + what + " of '").str() +
+               displayName(nameOf(node.proto)) + "', ";
+  // A loop may run the graph many times. Count a graph without nodes, too.
+  if (failed(context.countWork(1)) || failed(importInitializers(node, graph, what, inner)))
+    return failure();
+  for (auto [input, binding] : llvm::zip(graph.input(), inputs))
+    inner.values[input.name()] = binding;
+  for (const NodeProto &called : graph.node())
+    if (failed(importNode(called, inner, node.depth + 1)))
+      return failure();
+  return takeOutputs(node, graph, what, inner);
 }

@@ -6,32 +6,26 @@
 
 namespace shale::onnx {
 
-/// The sources of operands that are no results of other nodes.
-struct Sources {
-  const Definitions &definitions;
-  const States &states;
-  const InitialValues &initial;
-};
-
 /// Imports nodes, in the order of the file. Their results are in their scopes then.
-class Translator final : public GraphImporter {
+class Translator {
 public:
-  /// `graph`: the scope of the model's graph. `scopesAreLost`: its nodes name no modules.
-  Translator(ImportContext &context, Scope &graph, Inputs &inputs, ConstantFolder &folder,
-             const Sources &sources, const LostDropout &lostDropout, bool scopesAreLost);
+  /// `initial`: values that replace those of initializers. `scopesAreLost`: the nodes of the
+  /// model's graph name no modules.
+  Translator(ImportContext &context, Inputs &inputs, ConstantFolder &folder, const States &states,
+             const InitialValues &initial, const LostDropout &lostDropout, bool scopesAreLost);
 
   /// Imports the nodes of the model's graph that are needed.
-  mlir::LogicalResult importNodes(const NodeSet &needed);
+  mlir::LogicalResult importNeeded();
   /// Imports a node that reads values of `scope`. `depth`: of calls and subgraphs around it.
   mlir::LogicalResult importNode(const NodeProto &proto, Scope &scope, int depth);
   mlir::FailureOr<llvm::SmallVector<Binding>> importGraph(Node &node, const GraphProto &graph,
                                                           llvm::StringRef what,
-                                                          llvm::ArrayRef<Binding> inputs) override;
+                                                          llvm::ArrayRef<Binding> inputs);
 
   /// The losses among the values.
   const KnownLosses &getLosses() const { return building.lossParts; }
   /// The classes of module scopes.
-  const llvm::StringMap<std::string> &getClasses() const { return scopes.getClasses(); }
+  const llvm::StringMap<std::string> &getClasses() const { return building.scopes.getClasses(); }
 
 private:
   // Operands.
@@ -56,10 +50,9 @@ private:
                                          Scope &inner);
 
   ImportContext &context;
-  Scope &graph;
-  const Sources sources;
+  const States &states;
+  const InitialValues &initial;
   const Parameters &parameters;
-  Scopes scopes;
   Building building;
   /// By index into parameters.merged and name.
   std::vector<llvm::StringMap<mlir::Value>> mergedValues;
@@ -68,6 +61,11 @@ private:
   /// Initializers of subgraphs for which a remark was emitted.
   llvm::DenseSet<const TensorProto *> remarked;
 };
+
+/// Imports a call of a function by an op that computes the same, and sets the call's results. The
+/// function must have the body that the export writes, not only its name. Returns false, with no
+/// error, if the body is to be imported instead: it is another one, or no op fits the operands.
+bool importWhole(const FunctionProto &function, Node &node);
 
 } // namespace shale::onnx
 

@@ -148,7 +148,7 @@ bool hasNoEffect(StringRef domain, StringRef op, StringRef name, const Attribute
 
 } // namespace
 
-LogicalResult NodeAttributes::requireAttributesRead() {
+LogicalResult Node::requireAttributesRead() {
   StringRef domain = domainOf(proto.domain());
   StringRef op = proto.op_type();
   for (int i = 0; i < proto.attribute_size(); ++i) {
@@ -172,7 +172,7 @@ LogicalResult NodeAttributes::requireAttributesRead() {
   return success();
 }
 
-LogicalResult NodeValues::requireAllRead() {
+LogicalResult Node::requireAllRead() {
   if (failed(requireAttributesRead()))
     return failure();
   StringRef domain = domainOf(proto.domain());

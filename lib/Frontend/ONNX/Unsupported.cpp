@@ -12,82 +12,6 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::onnx;
 
-namespace {
-
-/// Collects the operators that have no handler, with their first nodes.
-class UnsupportedOperators {
-public:
-  UnsupportedOperators(const ImportContext &context, const Definitions &definitions)
-      : context(context), definitions(definitions) {}
-
-  /// Looks at a node, at the function that it calls, and at its graphs. `depth`: of calls.
-  void visit(const NodeProto &node, const Scope &scope, int depth);
-  bool empty() const { return operators.empty(); }
-  /// Describes them all, for an error.
-  std::string list() const;
-
-private:
-  struct Uses {
-    std::string node, place; // of the first
-    int64_t count = 0;
-  };
-
-  void visitFunction(const FunctionProto &function, const Scope &caller, int depth);
-  void add(const NodeProto &node, int64_t version);
-
-  const ImportContext &context;
-  const Definitions &definitions;
-  llvm::MapVector<std::string, Uses, std::map<std::string, unsigned>> operators;
-  llvm::SmallPtrSet<const FunctionProto *, 8> visited;
-};
-
-} // namespace
-
-void UnsupportedOperators::visit(const NodeProto &node, const Scope &scope, int depth) {
-  if (const FunctionProto *function = definitions.functionOf(node))
-    return visitFunction(*function, scope, depth);
-  int64_t version = scope.opsetOf(node);
-  if (!getHandlers().find(domainOf(node.domain()), node.op_type(), version))
-    return add(node, version);
-  // Only one branch of an If is imported: it is not known yet which one.
-  if (node.op_type() != "If")
-    for (const AttributeProto &attribute : node.attribute())
-      for (const NodeProto &inner : attribute.g().node())
-        visit(inner, scope, depth);
-}
-
-void UnsupportedOperators::visitFunction(const FunctionProto &function, const Scope &caller,
-                                         int depth) {
-  // Recursion is reported when the call is followed.
-  if (depth >= kMaxCallDepth || !visited.insert(&function).second)
-    return;
-  Scope inner = functionScope(function, caller);
-  for (const NodeProto &called : function.node())
-    visit(called, inner, depth + 1);
-}
-
-void UnsupportedOperators::add(const NodeProto &node, int64_t version) {
-  std::string domain = node.domain().empty() ? "ai.onnx" : displayName(node.domain());
-  std::string key = domain + " " + displayName(node.op_type()) +
-                    (version ? ", opset " + std::to_string(version) : ", domain not imported");
-  Uses &uses = operators[key];
-  if (uses.count++ > 0)
-    return;
-  uses.node = displayName(node.name().empty() && node.output_size() ? node.output(0) : node.name());
-  uses.place = sourcePlace(context.locationOf(node));
-}
-
-std::string UnsupportedOperators::list() const {
-  std::string text =
-      std::to_string(operators.size()) +
-      (operators.size() == 1 ? " operator is not supported:" : " operators are not supported:");
-  for (const auto &[key, uses] : operators)
-    text += "\n  " + key + ": " + std::to_string(uses.count) +
-            (uses.count == 1 ? " node" : " nodes") + ", first '" + uses.node + "'" +
-            (uses.place.empty() ? "" : " (" + uses.place + ")");
-  return text;
-}
-
 /// Fails, with an error, if a node is of nn.Embedding's max_norm: PyTorch rescales the rows of the
 /// parameter itself before each lookup, beside its gradient.
 static LogicalResult refuseMaxNorm(ImportContext &context, const NodeProto &node) {
@@ -134,15 +58,79 @@ static LogicalResult refuseLeftOut(ImportContext &context, const NodeProto &node
           rule->remedy);
 }
 
-LogicalResult onnx::checkSupported(ImportContext &context, const Definitions &definitions,
-                                   const NodeSet &needed, const Scope &graph) {
+namespace {
+
+/// Collects the operators that have no handler, with their first nodes.
+class UnsupportedOperators {
+public:
+  explicit UnsupportedOperators(const ImportContext &context) : context(context) {}
+
+  /// Looks at a node, at the function that it calls, and at its graphs. `depth`: of calls.
+  void visit(const NodeProto &node, const Scope &scope, int depth) {
+    if (const FunctionProto *function = context.definitions.functionOf(node)) {
+      // Recursion is reported when the call is followed.
+      if (depth >= kMaxCallDepth || !visited.insert(function).second)
+        return;
+      Scope inner = functionScope(*function, scope);
+      for (const NodeProto &called : function->node())
+        visit(called, inner, depth + 1);
+      return;
+    }
+    int64_t version = scope.opsetOf(node);
+    if (!getHandlers().find(domainOf(node.domain()), node.op_type(), version))
+      return add(node, version);
+    // Only one branch of an If is imported: it is not known yet which one.
+    if (node.op_type() != "If")
+      for (const AttributeProto &attribute : node.attribute())
+        for (const NodeProto &inner : attribute.g().node())
+          visit(inner, scope, depth);
+  }
+
+  bool empty() const { return operators.empty(); }
+  /// Describes them all, for an error.
+  std::string list() const {
+    std::string text =
+        std::to_string(operators.size()) +
+        (operators.size() == 1 ? " operator is not supported:" : " operators are not supported:");
+    for (const auto &[key, uses] : operators)
+      text += "\n  " + key + ": " + std::to_string(uses.count) +
+              (uses.count == 1 ? " node" : " nodes") + ", first '" + uses.node + "'" +
+              (uses.place.empty() ? "" : " (" + uses.place + ")");
+    return text;
+  }
+
+private:
+  struct Uses {
+    std::string node, place; // of the first
+    int64_t count = 0;
+  };
+
+  void add(const NodeProto &node, int64_t version) {
+    std::string domain = node.domain().empty() ? "ai.onnx" : displayName(node.domain());
+    std::string key = domain + " " + displayName(node.op_type()) +
+                      (version ? ", opset " + std::to_string(version) : ", domain not imported");
+    Uses &uses = operators[key];
+    if (uses.count++ > 0)
+      return;
+    uses.node = displayName(nameOf(node));
+    uses.place = sourcePlace(context.locationOf(node));
+  }
+
+  const ImportContext &context;
+  llvm::MapVector<std::string, Uses, std::map<std::string, unsigned>> operators;
+  llvm::SmallPtrSet<const FunctionProto *, 8> visited;
+};
+
+} // namespace
+
+LogicalResult onnx::checkSupported(ImportContext &context) {
   for (const NodeProto &node : context.graph().node())
-    if (needed.contains(&node) &&
+    if (context.needed.contains(&node) &&
         (failed(refuseMaxNorm(context, node)) || failed(refuseLeftOut(context, node))))
       return failure();
-  UnsupportedOperators unsupported(context, definitions);
+  UnsupportedOperators unsupported(context);
   for (const NodeProto &node : context.graph().node())
-    if (needed.contains(&node))
-      unsupported.visit(node, graph, 0);
+    if (context.needed.contains(&node))
+      unsupported.visit(node, context.scope, 0);
   return unsupported.empty() ? success() : LogicalResult(context.error(unsupported.list()));
 }

@@ -29,11 +29,6 @@ std::unique_ptr<Model> openArtifacts(llvm::StringRef folder, Artifacts &artifact
 mlir::FailureOr<FileTraining> readArtifacts(ImportContext &context, Model &model,
                                             const Artifacts &artifacts);
 
-/// Reads kind and constants of the optimizer of an optimizer_model.onnx: one AdamWOptimizer or
-/// SGDOptimizerV2, after at most one InplaceClipGradNorm. Anything else is an error.
-mlir::LogicalResult readOptimizerModel(ImportContext &context, const Model &model,
-                                       FileOptimizer &optimizer);
-
 } // namespace shale::onnx
 
 #endif // SHALE_FRONTEND_ONNX_ARTIFACTS_ARTIFACTS_H

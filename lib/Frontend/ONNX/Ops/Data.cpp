@@ -7,7 +7,7 @@ using namespace shale::onnx;
 
 /// Reads the tensor of an attribute `value`; fails after an error.
 static FailureOr<DenseElementsAttr> readValue(Node &node, const AttributeProto &attr) {
-  auto data = node.building.readConstant(attr.t());
+  auto data = node.building.context.readConstant(attr.t());
   if (!data)
     return node.error("attribute 'value': {}", plain(llvm::toString(data.takeError())));
   return *data;

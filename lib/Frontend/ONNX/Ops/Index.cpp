@@ -2,6 +2,7 @@
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
 #include "lib/Frontend/ONNX/Record/Words.h"
+#include "lib/Frontend/ONNX/Trace.h"
 #include "llvm/ADT/SmallBitVector.h"
 #include <cmath>
 #include <limits>
@@ -25,7 +26,8 @@ static Value countFromEnd(Node &node, Value indices, ArrayRef<int64_t> sizes, Va
       int64_t most = at; // the largest index: positions run up to a length
       for (APInt each : attr.getValues<APInt>())
         most = std::max(most, each.getSExtValue());
-      std::string hint = node.building.positionsHint({table}, size, most + 1);
+      std::string hint = positionsHint(node.building.context.options, node.building.states, {table},
+                                       size, most + 1);
       return node.error(hint.empty() ? say("index {} is out of a dimension of size {}", {at, size})
                                      : hint);
     }

@@ -52,7 +52,7 @@ static Value multiplied(Node &node, Value lhs, Value rhs) {
 
 static Value importMatmul(Node &node) {
   Value left = node.input(0);
-  if (double ratio = node.building.lostDropoutOf(node.proto).value_or(0); ratio != 0)
+  if (double ratio = node.building.lostDropout.lookup(&node.proto); ratio != 0)
     left = dropped(node, left, ratio);
   return left ? multiplied(node, left, node.input(1)) : Value();
 }

@@ -2,6 +2,7 @@
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
 #include "lib/Frontend/ONNX/Record/Words.h"
+#include "lib/Frontend/ONNX/Trace.h"
 
 using namespace mlir;
 using namespace shale;
@@ -346,7 +347,7 @@ static Value importGroupNorm(Node &node) {
 
 /// Returns a running statistic, an operand, as [1, C, 1..]; null after an error.
 static Value runningStatistic(Node &node, int operand) {
-  std::string parameter = node.parameterBehind(node.input(operand));
+  std::string parameter = parameterBehind(node.building.states, node.input(operand));
   if (parameter.empty())
     return ofChannels(node, operand);
   return node.error(
@@ -366,7 +367,7 @@ static Value running(Node &node, Value batch, int operand, double momentum, doub
   Value state = node.input(operand);
   if (!batch || failed(checkOfChannels(node, operand)))
     return {};
-  if (!node.isState(state))
+  if (!node.building.states.contains(state))
     return node.error("operand {}, a running statistic, is not a buffer of the model", operand);
   Value flat = node.reshape(batch, Node::type(state).getShape());
   return flat

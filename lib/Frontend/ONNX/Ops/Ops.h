@@ -19,7 +19,7 @@ Family registerAttentionOps, registerControlOps, registerConvOps, registerConvTr
     registerMatmulOps, registerNormOps, registerRandomOps, registerRecurrentOps, registerReduceOps,
     registerResizeOps;
 
-/// An operator of PyTorch that is a function of the file (WholeFunctions.h).
+/// An operator of PyTorch that is a function of the file (WholeFunctions.cpp).
 struct WholeFunction {
   llvm::StringLiteral name, digest;
   int operands; // that must be there

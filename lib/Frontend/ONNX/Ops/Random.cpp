@@ -22,9 +22,10 @@ static SmallVector<Value> drawnFrom(Node &node) {
 /// Draws from [0, 1).
 static Value uniform(Node &node, RankedTensorType type) {
   SmallVector<Value> from = drawnFrom(node);
-  return node.create<nn::UniformOp>(type, from[0], from[1], from[2], /*offset=*/Value(),
-                                    node.builder.getI64IntegerAttr(node.building.takeRandomId()),
-                                    /*global_shape=*/DenseI64ArrayAttr());
+  return node.create<nn::UniformOp>(
+      type, from[0], from[1], from[2], /*offset=*/Value(),
+      node.builder.getI64IntegerAttr(node.building.context.takeRandomId()),
+      /*global_shape=*/DenseI64ArrayAttr());
 }
 
 /// Returns factor * x + offset.
@@ -125,12 +126,12 @@ static Value dropAs(Node &node, Value x, double ratio, int64_t id) {
 }
 
 Value onnx::dropped(Node &node, Value x, double ratio) {
-  return dropAs(node, x, ratio, node.building.takeRandomId());
+  return dropAs(node, x, ratio, node.building.context.takeRandomId());
 }
 
 /// The mask is where the dropout of ones keeps them.
 static LogicalResult importTrainingDropout(Node &node, double ratio) {
-  int64_t id = node.building.takeRandomId();
+  int64_t id = node.building.context.takeRandomId();
   Value result = dropAs(node, node.input(0), ratio, id);
   if (!result)
     return failure();
@@ -150,7 +151,7 @@ static LogicalResult importDropout(Node &node) {
     std::optional<double> mode = node.scalarConstant(node.input(2));
     training = !mode || *mode != 0;
   }
-  std::optional<double> ratio = node.building.dropoutRatio();
+  std::optional<double> ratio = node.building.context.options.dropout;
   if (!ratio)
     ratio = node.has(1) ? node.scalarConstant(node.input(1)) : std::optional<double>(0.5);
   if (training && (!ratio || !(*ratio >= 0 && *ratio < 1)))

@@ -72,6 +72,14 @@ llvm::StringSet<> onnx::readUserInputs(const GraphProto &graph) {
   return names;
 }
 
+llvm::StringSet<> onnx::readTransient(const GraphProto &graph) {
+  llvm::StringSet<> names;
+  for (auto [name, rest] : linesOf(graph, /*inputs=*/true))
+    if (rest.starts_with("BUFFER ") && rest.contains("persistent=False"))
+      names.insert(quoted(rest.split("target=").second));
+  return names;
+}
+
 llvm::StringMap<std::string> onnx::readChanged(const GraphProto &graph) {
   llvm::StringMap<std::string> targets;
   for (auto [name, rest] : linesOf(graph, /*inputs=*/false))

@@ -30,6 +30,9 @@ std::vector<std::string> readPlaceholders(const GraphProto &graph);
 /// Returns the names of the inputs of the exported program that the user passes.
 llvm::StringSet<> readUserInputs(const GraphProto &graph);
 
+/// Returns the targets of buffers that state_dict() leaves out.
+llvm::StringSet<> readTransient(const GraphProto &graph);
+
 /// Returns the outputs of the graph that the signature lists as gradients, by name: the target of
 /// the parameter. A value of the exported program is found by the name that the output had there.
 llvm::StringMap<std::string> readGradientOutputs(const GraphProto &graph);

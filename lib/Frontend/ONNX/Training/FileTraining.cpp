@@ -4,6 +4,7 @@
 #include "lib/Frontend/ONNX/Artifacts/Artifacts.h"
 #include "lib/Frontend/ONNX/ImportContext.h"
 #include "lib/Frontend/ONNX/Scope.h"
+#include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
 using namespace shale;
@@ -16,6 +17,19 @@ bool FileOptimizer::hasSettingsOf(const FileOptimizer &other) const {
   return kind == other.kind && fixed == other.fixed && defaults == other.defaults &&
          rateInput == other.rateInput && counter.has_value() == other.counter.has_value() &&
          pair(*this) == pair(other);
+}
+
+std::string FileOptimizer::fix(StringRef attribute, StringRef name, double value) {
+  const nn::HyperParameter *hyper = kind->find(name);
+  if (!(value >= hyper->low && value <= hyper->high) ||
+      (hyper->highExcluded && value == hyper->high))
+    return say("attribute {} is {}, not from {}",
+               {attribute, plain(llvm::formatv("{0}", value).str()),
+                plain(llvm::formatv("{0} to {1}{2}", hyper->low,
+                                    hyper->highExcluded ? "below " : "", hyper->high)
+                          .str())});
+  fixed[name.str()] = value;
+  return "";
 }
 
 FailureOr<std::optional<FileTraining>> onnx::completeGraph(ImportContext &context,
@@ -55,10 +69,10 @@ void onnx::describeOptimizer(ImportContext &context, const FileOptimizer &optimi
   Builder &builder = context.builder;
   ModuleOp module = context.module;
   auto dictionary = [&](const std::map<std::string, double> &values) {
-    SmallVector<NamedAttribute> entries;
+    NamedAttrList entries;
     for (const auto &[name, value] : values)
-      entries.push_back(builder.getNamedAttr(name, builder.getF64FloatAttr(value)));
-    return builder.getDictionaryAttr(entries);
+      entries.append(name, builder.getF64FloatAttr(value));
+    return entries.getDictionary(context.mlirContext());
   };
   module->setAttr(nn::kOptimizerAttr, builder.getStringAttr(optimizer.kind->name));
   module->setAttr(nn::kHypersAttr, dictionary(optimizer.fixed));

@@ -4,7 +4,6 @@
 
 #include "dialects/nn/Optimizers.h"
 #include "lib/Frontend/ONNX/Model.h"
-#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringMap.h"
 #include <map>
 #include <optional>
@@ -17,8 +16,6 @@ class ConstantFolder;
 class ImportContext;
 class Inputs;
 struct Artifacts;
-struct Definitions;
-struct Scope;
 
 /// Values that replace those of initializers, by name.
 using InitialValues = llvm::StringMap<mlir::DenseElementsAttr>;
@@ -36,6 +33,9 @@ struct FileOptimizer {
   /// The graph's input that is the learning rate; empty if the file has its value.
   std::string rateInput;
 
+  /// Sets a hyper-parameter that an attribute of the file fixes. Returns the text of an error if
+  /// the value is out of its range, else "".
+  std::string fix(llvm::StringRef attribute, llvm::StringRef name, double value);
   bool hasSettingsOf(const FileOptimizer &other) const;
 };
 
@@ -64,17 +64,14 @@ mlir::FailureOr<std::optional<FileTraining>> completeGraph(ImportContext &contex
 mlir::LogicalResult mergeAlgorithm(ImportContext &context);
 
 /// Computes the initial values of a `training_info`: the graph `initialization`, bound to
-/// initializers. `graph`: the scope of the model's graph.
-mlir::FailureOr<InitialValues> computeInitialValues(ImportContext &context,
-                                                    const Definitions &definitions, Scope &graph,
-                                                    Inputs &inputs, ConstantFolder &folder);
+/// initializers.
+mlir::FailureOr<InitialValues> computeInitialValues(ImportContext &context, Inputs &inputs,
+                                                    ConstantFolder &folder);
 
 /// Reads the training step that a model's `training_info` describes (ONNX IR, "Training Related
 /// Information"), after mergeAlgorithm. Every use of `Gradient` and every update that Shale cannot
 /// compute exactly is an error on its node.
-mlir::FailureOr<FileTraining>
-readTrainingInfo(ImportContext &context, const llvm::StringMap<const TensorProto *> &initializers,
-                 InitialValues initial);
+mlir::FailureOr<FileTraining> readTrainingInfo(ImportContext &context, InitialValues initial);
 
 /// Fails, with an error, if a flag contradicts the file's training step.
 mlir::LogicalResult checkTrainingFlags(ImportContext &context, const FileTraining &training);

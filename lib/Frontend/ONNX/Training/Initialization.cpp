@@ -45,56 +45,45 @@ private:
   uint64_t key = 0, count = 0;
 };
 
-/// The attributes of RandomNormal or RandomUniform.
-struct Distribution {
-  bool isNormal;
-  double first, second; // mean and deviation, or bounds
-  float seed = 0;
-  int32_t dataType = 1;
-  SmallVector<int64_t> shape = {};
-};
-
-/// Draws a tensor. At most kDenseInitLimit bytes.
+/// Draws the tensor of a RandomNormal or RandomUniform. At most kDenseInitLimit bytes.
 FailureOr<DenseElementsAttr> draw(ImportContext &context, const NodeProto &node) {
   bool isNormal = node.op_type() == "RandomNormal";
-  Distribution wanted{isNormal, 0, 1};
-  bool hasShape = false;
+  double first = 0, second = 1; // mean and deviation, or bounds
+  float seed = 0;
+  int32_t dataType = 1;
+  std::optional<SmallVector<int64_t>> shape;
   for (const AttributeProto &attribute : node.attribute()) {
     StringRef name = attribute.name();
     if (name == (isNormal ? "mean" : "low"))
-      wanted.first = attribute.f();
+      first = attribute.f();
     else if (name == (isNormal ? "scale" : "high"))
-      wanted.second = attribute.f();
+      second = attribute.f();
     else if (name == "seed")
-      wanted.seed = attribute.f();
+      seed = attribute.f();
     else if (name == "dtype")
-      wanted.dataType = int32_t(attribute.i());
-    else if (name == "shape") {
-      hasShape = true;
-      wanted.shape.assign(attribute.ints().begin(), attribute.ints().end());
-    } else {
+      dataType = int32_t(attribute.i());
+    else if (name == "shape")
+      shape.emplace(attribute.ints().begin(), attribute.ints().end());
+    else
       return context.errorAt(node, "has no attribute {}", name);
-    }
   }
   std::string why;
-  auto element =
-      dyn_cast_or_null<FloatType>(elementType(context.mlirContext(), wanted.dataType, why));
+  auto element = dyn_cast_or_null<FloatType>(elementType(context.mlirContext(), dataType, why));
   if (!element)
     return context.errorAt(node, "dtype must be a type of floats");
-  if (!hasShape || llvm::any_of(wanted.shape, [](int64_t size) { return size < 0; }))
+  if (!shape || llvm::any_of(*shape, [](int64_t size) { return size < 0; }))
     return context.errorAt(node, "shape is missing or negative");
-  auto type = RankedTensorType::get(wanted.shape, element);
+  auto type = RankedTensorType::get(*shape, element);
   int64_t bytes = nn::tensorBytes(type);
   if (bytes < 0 || bytes > nn::kDenseInitLimit)
     return context.errorAt(node, "draws more than {} MiB: store the initial values in the file",
                            nn::kDenseInitLimit >> 20);
-  RandomStream stream(wanted.seed, node.output(0));
+  RandomStream stream(seed, node.output(0));
   SmallVector<APFloat> values;
   for (int64_t i = 0, e = type.getNumElements(); i < e; ++i) {
-    double value = isNormal ? wanted.first + wanted.second * stream.normal()
-                            : wanted.first + (wanted.second - wanted.first) * stream.uniform();
     bool inexact;
-    values.emplace_back(value);
+    values.emplace_back(isNormal ? first + second * stream.normal()
+                                 : first + (second - first) * stream.uniform());
     values.back().convert(element.getFloatSemantics(), APFloat::rmNearestTiesToEven, &inexact);
   }
   return DenseElementsAttr::get(type, values);
@@ -164,15 +153,12 @@ FailureOr<DenseElementsAttr> valueFor(ImportContext &context, const TensorProto 
 
 /// Binds initializers to the outputs of the graph, which are in `scope`.
 FailureOr<InitialValues> bind(ImportContext &context, const TrainingInfoProto &info,
-                              const Definitions &definitions, const Scope &scope,
-                              ConstantFolder &folder) {
+                              const Scope &scope, ConstantFolder &folder) {
   InitialValues values;
-  llvm::StringSet<> outputs;
-  for (const ValueInfoProto &output : info.initialization().output())
-    outputs.insert(output.name());
+  llvm::StringSet<> outputs = namesOf(info.initialization().output());
   for (const StringStringEntryProto &entry : info.initialization_binding()) {
     std::string key = displayName(entry.key());
-    const TensorProto *tensor = definitions.initializers.lookup(entry.key());
+    const TensorProto *tensor = context.definitions.initializers.lookup(entry.key());
     if (!tensor)
       return context.error("initialization_binding: {} is no initializer", key);
     Value output = scope.values.lookup(entry.value()).value;
@@ -192,9 +178,8 @@ FailureOr<InitialValues> bind(ImportContext &context, const TrainingInfoProto &i
 
 } // namespace
 
-FailureOr<InitialValues> onnx::computeInitialValues(ImportContext &context,
-                                                    const Definitions &definitions, Scope &graph,
-                                                    Inputs &inputs, ConstantFolder &folder) {
+FailureOr<InitialValues> onnx::computeInitialValues(ImportContext &context, Inputs &inputs,
+                                                    ConstantFolder &folder) {
   const TrainingInfoProto &info = context.model.proto().training_info(0);
   if (info.initialization().input_size() > 0)
     return context.error("training_info: the graph 'initialization' has inputs, and nothing "
@@ -209,9 +194,9 @@ FailureOr<InitialValues> onnx::computeInitialValues(ImportContext &context,
   const States states;
   const InitialValues initial;
   const LostDropout lostDropout;
-  Translator translator(context, graph, inputs, folder, {definitions, states, initial}, lostDropout,
+  Translator translator(context, inputs, folder, states, initial, lostDropout,
                         /*scopesAreLost=*/false);
   if (failed(compute(context, translator, info.initialization(), scope)))
     return failure();
-  return bind(context, info, definitions, scope, folder);
+  return bind(context, info, scope, folder);
 }

@@ -9,17 +9,14 @@ using namespace shale::onnx;
 /// Sums that a counter may consist of.
 static constexpr int kMostSums = 16;
 
-StepGraph::StepGraph(ImportContext &context,
-                     const llvm::StringMap<const TensorProto *> &initializers,
-                     const llvm::StringMap<DenseElementsAttr> &initial,
-                     const llvm::StringMap<std::string> &bindings)
-    : context(context), initializers(initializers), initial(initial), bindings(bindings) {
+StepGraph::StepGraph(ImportContext &context, const InitialValues &initial, const Bindings &bindings)
+    : context(context), initial(initial), bindings(bindings) {
   for (const NodeProto &node : graph().node())
     for (const std::string &name : node.output())
       if (!name.empty())
         producers.try_emplace(name, &node);
   for (const ValueInfoProto &input : graph().input())
-    if (!initializers.count(input.name()))
+    if (!initializer(input.name()))
       inputs.insert(input.name());
 }
 
@@ -28,7 +25,7 @@ bool StepGraph::isTraining(const NodeProto &node, StringRef type) {
 }
 
 bool StepGraph::isDefined(StringRef name) const {
-  return initializers.count(name) || producers.count(name) || inputs.contains(name);
+  return initializer(name) || producers.count(name) || inputs.contains(name);
 }
 
 StringRef StepGraph::source(StringRef name) const {
@@ -69,21 +66,14 @@ llvm::StringSet<> StepGraph::ancestors(StringRef name) const {
 static std::optional<double> firstOf(DenseElementsAttr values) {
   if (values.getNumElements() != 1)
     return std::nullopt;
-  if (isa<FloatType>(values.getElementType())) {
-    APFloat value = *values.getValues<APFloat>().begin();
-    bool inexact;
-    value.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &inexact);
-    return value.convertToDouble();
-  }
+  if (isa<FloatType>(values.getElementType()))
+    return (*values.getValues<APFloat>().begin()).convertToDouble();
   if (values.getElementType().isInteger(1))
     return std::nullopt;
   return double((*values.getValues<APInt>().begin()).getSExtValue());
 }
 
-StringRef StepGraph::update(StringRef initializer) const {
-  auto it = bindings.find(initializer);
-  return it == bindings.end() ? StringRef() : StringRef(it->second);
-}
+StringRef StepGraph::update(StringRef initializer) const { return bindings.lookup(initializer); }
 
 /// Returns a tensor's value if it has one element.
 static std::optional<double> readOne(ImportContext &context, const TensorProto &tensor) {
@@ -124,7 +114,7 @@ std::optional<Counted> StepGraph::counted(StringRef name) const {
   Counted result;
   for (int i = 0; i < kMostSums; ++i) {
     name = source(name);
-    if (initializers.count(name)) {
+    if (initializer(name)) {
       result.initializer = name.str();
       return result;
     }
@@ -149,5 +139,5 @@ llvm::Expected<bool> StepGraph::isZero(StringRef initializer) const {
     auto values = given->second.getValues<APFloat>();
     return llvm::all_of(values, [](const APFloat &value) { return value.isZero(); });
   }
-  return context.model.isZero(context.mlirContext(), *initializers.lookup(initializer));
+  return context.model.isZero(context.mlirContext(), *this->initializer(initializer));
 }

@@ -4,12 +4,17 @@
 
 #include "lib/Frontend/ONNX/ImportContext.h"
 #include "lib/Frontend/ONNX/Training/FileTraining.h"
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringSet.h"
 
 namespace shale::onnx {
 
 /// Domain of `Gradient` and of the optimizers.
 inline constexpr llvm::StringLiteral kTrainingDomain = "ai.onnx.preview.training";
+
+/// The `update_binding` of a file, in its order: initializers, and the values that they have after
+/// a step.
+using Bindings = llvm::MapVector<llvm::StringRef, llvm::StringRef>;
 
 /// An initializer of an integer, plus a number.
 struct Counted {
@@ -20,12 +25,12 @@ struct Counted {
 /// The nodes and names of a training step: the model's graph with the algorithm appended.
 class StepGraph {
 public:
-  StepGraph(ImportContext &context, const llvm::StringMap<const TensorProto *> &initializers,
-            const llvm::StringMap<mlir::DenseElementsAttr> &initial,
-            const llvm::StringMap<std::string> &bindings);
+  StepGraph(ImportContext &context, const InitialValues &initial, const Bindings &bindings);
 
   const GraphProto &graph() const { return context.graph(); }
-  const TensorProto *initializer(llvm::StringRef name) const { return initializers.lookup(name); }
+  const TensorProto *initializer(llvm::StringRef name) const {
+    return context.definitions.initializers.lookup(name);
+  }
   const NodeProto *producer(llvm::StringRef name) const { return producers.lookup(name); }
   bool isInput(llvm::StringRef name) const { return inputs.contains(name); }
   bool isDefined(llvm::StringRef name) const;
@@ -51,9 +56,8 @@ public:
 
 private:
   ImportContext &context;
-  const llvm::StringMap<const TensorProto *> &initializers;
-  const llvm::StringMap<mlir::DenseElementsAttr> &initial;
-  const llvm::StringMap<std::string> &bindings;
+  const InitialValues &initial;
+  const Bindings &bindings;
   llvm::StringMap<const NodeProto *> producers;
   llvm::StringSet<> inputs;
   mutable llvm::StringMap<llvm::StringRef> sources; // found by source()
