@@ -68,7 +68,7 @@ LAYERS = ("NodePlace", "NodeAttributes", "NodeValues", "NodeOps", "Node")
 def functions():
     """Text of functions: ('Node', name) and ('Translator', name) of these classes, (file, name) of what a file of handlers has for itself."""
     found = collections.defaultdict(str)
-    for path in [*sorted((FRONTEND / "Ops").glob("*.cpp")), *sorted(FRONTEND.glob("*.cpp")), FRONTEND / "Node.h"]:
+    for path in [*sorted((FRONTEND / "Ops").glob("*.cpp")), *sorted(FRONTEND.glob("*.cpp")), *sorted((FRONTEND / "Loss").glob("*.cpp")), FRONTEND / "Node.h"]:
         text = path.read_text()
         for match in TOP.finditer(text):
             place = "Node" if match[1] in LAYERS else "Translator" if match[1] == "Translator" else path.name

@@ -4,7 +4,7 @@
 
 #include "lib/Frontend/ONNX/Fold.h"
 #include "lib/Frontend/ONNX/Inputs.h"
-#include "lib/Frontend/ONNX/Losses.h"
+#include "lib/Frontend/ONNX/Loss/Losses.h"
 #include "lib/Frontend/ONNX/Node.h"
 #include "lib/Frontend/ONNX/States.h"
 

@@ -9,7 +9,7 @@
 //===----------------------------------------------------------------------===//
 #include "include/shale/Runtime.h"
 #include "lib/Frontend/ONNX/Artifacts/Artifacts.h"
-#include "lib/Frontend/ONNX/Losses.h"
+#include "lib/Frontend/ONNX/Loss/Losses.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
 #include "lib/Frontend/ONNX/Stages.h"
 #include "lib/Frontend/ONNX/Translator.h"

@@ -2,7 +2,7 @@
 #include "lib/Frontend/ONNX/States.h"
 #include "dialects/nn/NN.h"
 #include "dialects/nn/Ops/State.h"
-#include "lib/Frontend/ONNX/Gradients.h"
+#include "lib/Frontend/ONNX/Loss/Gradients.h"
 #include "lib/Frontend/ONNX/Node.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
 #include "lib/Frontend/ONNX/Record/Words.h"

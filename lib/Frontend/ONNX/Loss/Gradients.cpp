@@ -4,9 +4,9 @@
 // output is a gradient if --gradient says so, if the exporter's signature does, or by its name.
 //
 //===----------------------------------------------------------------------===//
-#include "lib/Frontend/ONNX/Gradients.h"
+#include "lib/Frontend/ONNX/Loss/Gradients.h"
 #include "dialects/nn/Ops/Cast.h"
-#include "lib/Frontend/ONNX/Losses.h"
+#include "lib/Frontend/ONNX/Loss/Losses.h"
 #include "lib/Frontend/ONNX/Node.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
 #include "llvm/ADT/StringExtras.h"

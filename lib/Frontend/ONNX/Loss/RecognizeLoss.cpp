@@ -13,7 +13,7 @@
 #include "dialects/nn/Ops/Gather.h"
 #include "dialects/nn/Ops/Loss.h"
 #include "dialects/nn/Ops/Reduce.h"
-#include "lib/Frontend/ONNX/Losses.h"
+#include "lib/Frontend/ONNX/Loss/Losses.h"
 #include "lib/Frontend/ONNX/Trace.h"
 
 using namespace mlir;

@@ -6,7 +6,7 @@
 #include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Ops/Reduce.h"
 #include "lib/Frontend/ONNX/Inputs.h"
-#include "lib/Frontend/ONNX/Losses.h"
+#include "lib/Frontend/ONNX/Loss/Losses.h"
 #include "lib/Frontend/ONNX/Node.h"
 #include "llvm/ADT/StringExtras.h"
 #include <cmath>

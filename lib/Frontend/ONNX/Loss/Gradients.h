@@ -1,6 +1,6 @@
 //===- Gradients.h - Gradients that the graph computes --------------------===//
-#ifndef SHALE_FRONTEND_ONNX_GRADIENTS_H
-#define SHALE_FRONTEND_ONNX_GRADIENTS_H
+#ifndef SHALE_FRONTEND_ONNX_LOSS_GRADIENTS_H
+#define SHALE_FRONTEND_ONNX_LOSS_GRADIENTS_H
 
 #include "lib/Frontend/ONNX/States.h"
 
@@ -47,4 +47,4 @@ mlir::FailureOr<mlir::Value> outputNamed(ImportContext &context, llvm::StringRef
 
 } // namespace shale::onnx
 
-#endif // SHALE_FRONTEND_ONNX_GRADIENTS_H
+#endif // SHALE_FRONTEND_ONNX_LOSS_GRADIENTS_H

@@ -1,8 +1,8 @@
 //===- Losses.h - The loss: its choice, and its sum over a count ----------===//
-#ifndef SHALE_FRONTEND_ONNX_LOSSES_H
-#define SHALE_FRONTEND_ONNX_LOSSES_H
+#ifndef SHALE_FRONTEND_ONNX_LOSS_LOSSES_H
+#define SHALE_FRONTEND_ONNX_LOSS_LOSSES_H
 
-#include "lib/Frontend/ONNX/Gradients.h"
+#include "lib/Frontend/ONNX/Loss/Gradients.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/Support/LogicalResult.h"
 #include "llvm/ADT/DenseMap.h"
@@ -82,4 +82,4 @@ llvm::SmallVector<llvm::StringRef> rootsOf(const LossChoice &loss,
 
 } // namespace shale::onnx
 
-#endif // SHALE_FRONTEND_ONNX_LOSSES_H
+#endif // SHALE_FRONTEND_ONNX_LOSS_LOSSES_H
