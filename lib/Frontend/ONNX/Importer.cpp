@@ -4,7 +4,7 @@
 // static, so values that depend on shapes only are constants, which the
 // interpreter computes during the import.
 //
-// Each stage takes the results of those before it, and returns its own.
+// The stages share an ImportContext. What a stage finds beside it is a member of the Importer.
 //
 //===----------------------------------------------------------------------===//
 #include "include/shale/Runtime.h"

@@ -158,21 +158,15 @@ static ArrayRef<int64_t> shapeOf(Value value) {
   return cast<RankedTensorType>(value.getType()).getShape();
 }
 
-/// Returns the largest --dim that may be the size of `wants` positions; null if there is none.
-static const llvm::StringMapEntry<int64_t> *dimOf(const ImportOptions &options, int64_t has,
-                                                  int64_t wants) {
+std::string onnx::positionsHint(const ImportOptions &options, const States &states,
+                                ArrayRef<Value> tables, int64_t has, int64_t wants) {
+  // The largest --dim that may be the size of `wants` positions.
   const llvm::StringMapEntry<int64_t> *dim = nullptr;
   for (const auto &entry : options.dims)
     if (entry.getKey() != "batch" && entry.getValue() <= wants &&
         wants - entry.getValue() < std::min(kMoreRows, has) &&
         (!dim || entry.getValue() > dim->getValue()))
       dim = &entry;
-  return dim;
-}
-
-std::string onnx::positionsHint(const ImportOptions &options, const States &states,
-                                ArrayRef<Value> tables, int64_t has, int64_t wants) {
-  const llvm::StringMapEntry<int64_t> *dim = dimOf(options, has, wants);
   if (!dim || has >= wants)
     return "";
   std::string name;

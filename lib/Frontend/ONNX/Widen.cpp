@@ -28,26 +28,19 @@ RankedTensorType widened(Type type) {
   return cast<RankedTensorType>(type).clone(Float32Type::get(type.getContext()));
 }
 
-/// Sums of an amount per element type.
-class Shares {
-public:
-  void add(Type element, int64_t amount) {
-    double &sum = shares[element];
-    sum += double(amount);
-    total += double(amount);
-  }
-  /// Returns the 16-bit float type with at least half of the total; null if there is none.
-  Type most() const {
-    for (auto [element, share] : shares)
-      if (is16BitFloat(element) && share * 2 >= total && share > 0)
-        return element;
-    return {};
-  }
+/// Sums of an amount by element type.
+using Shares = llvm::MapVector<Type, double>;
 
-private:
-  llvm::MapVector<Type, double> shares;
+/// Returns the 16-bit float type with at least half of the total; null if there is none.
+Type mostOf(const Shares &shares) {
   double total = 0;
-};
+  for (auto [element, share] : shares)
+    total += share;
+  for (auto [element, share] : shares)
+    if (is16BitFloat(element) && share * 2 >= total && share > 0)
+      return element;
+  return {};
+}
 
 /// Returns the file's 16-bit float type, or null. Parameters decide; if they are f32 and the graph
 /// casts them, its products decide, by FLOPs.
@@ -55,15 +48,15 @@ Type fileType(ModuleOp module) {
   Shares parameters, products;
   for (auto state : module.getOps<nn::StateOp>())
     if (state.getRole() == nn::Role::Param)
-      parameters.add(state.getTensorType().getElementType(),
-                     state.getTensorType().getNumElements());
+      parameters[state.getTensorType().getElementType()] +=
+          double(state.getTensorType().getNumElements());
   module.walk([&](Operation *op) {
     if (auto costed = dyn_cast<CostOpInterface>(op))
       if (auto type = dyn_cast<RankedTensorType>(op->getOperand(0).getType()))
-        products.add(type.getElementType(), costed.getFlops());
+        products[type.getElementType()] += double(costed.getFlops());
   });
-  Type kept = parameters.most();
-  return kept ? kept : products.most();
+  Type kept = mostOf(parameters);
+  return kept ? kept : mostOf(products);
 }
 
 void widenState(nn::StateOp state) {

@@ -114,19 +114,20 @@ void onnx::unbindVisibleLabels(ModuleOp module, const ImportOptions &options) {
   bool attends = llvm::any_of(forward.getOps<nn::AttentionOp>(), reads) ||
                  llvm::any_of(forward.getOps<nn::SoftmaxOp>(), reads);
   bool later = attends || llvm::any_of(forward.getOps(), isLaterRowOfTokens);
-  bool hasTokens = false;
-  for (unsigned i = 0; i < forward.getNumArguments(); ++i) {
+  auto isLabel = [&](unsigned i) {
     auto role = forward.getArgAttrOfType<nn::RoleAttr>(i, nn::kRoleAttr);
+    return role && role.getValue() == nn::Role::Label;
+  };
+  auto arguments = llvm::seq(forward.getNumArguments());
+  bool hasTokens = llvm::any_of(arguments, [&](unsigned i) {
     auto binding = forward.getArgAttrOfType<StringAttr>(i, nn::kBindingAttr);
-    hasTokens |= binding && binding.getValue().starts_with("tokens") &&
-                 (!role || role.getValue() != nn::Role::Label);
-  }
+    return binding && binding.getValue().starts_with("tokens") && !isLabel(i);
+  });
   if (!later && hasTokens)
     return;
-  for (unsigned i = 0; i < forward.getNumArguments(); ++i) {
-    auto role = forward.getArgAttrOfType<nn::RoleAttr>(i, nn::kRoleAttr);
+  for (unsigned i : arguments) {
     auto name = forward.getArgAttrOfType<StringAttr>(i, nn::kNameAttr);
-    if (!role || role.getValue() != nn::Role::Label || !forward.getArgAttr(i, nn::kBindingAttr) ||
+    if (!isLabel(i) || !forward.getArgAttr(i, nn::kBindingAttr) ||
         options.bindings.count(name.getValue()) || isLookedUp(forward, forward.getArgument(i)))
       continue;
     forward.removeArgAttr(i, nn::kBindingAttr);

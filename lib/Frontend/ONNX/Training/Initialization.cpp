@@ -127,12 +127,11 @@ LogicalResult compute(ImportContext &context, Translator &translator, const Grap
   return success();
 }
 
-/// Returns the value of an output of the graph, for an initializer. Fails, with an error, if it
-/// does not fit.
+/// Returns `constant`, the value of an output of the graph, for an initializer. Fails, with an
+/// error, if it does not fit.
 FailureOr<DenseElementsAttr> valueFor(ImportContext &context, const TensorProto &tensor,
-                                      Value output, StringRef name, ConstantFolder &folder) {
-  std::string key = displayName(tensor.name()), value = displayName(name);
-  DenseElementsAttr constant = folder.constantOf(output);
+                                      DenseElementsAttr constant, StringRef value) {
+  const std::string &key = tensor.name();
   auto type = context.model.type(context.mlirContext(), tensor);
   if (!type)
     return context.error("initializer {}: {}", key, plain(llvm::toString(type.takeError())));
@@ -167,7 +166,7 @@ FailureOr<InitialValues> bind(ImportContext &context, const TrainingInfoProto &i
           "initialization_binding: {} is bound to {}, which is no output of the graph 'initialization'",
           key, entry.value());
     FailureOr<DenseElementsAttr> constant =
-        valueFor(context, *tensor, output, entry.value(), folder);
+        valueFor(context, *tensor, folder.constantOf(output), entry.value());
     if (failed(constant))
       return failure();
     if (!values.try_emplace(entry.key(), *constant).second)
