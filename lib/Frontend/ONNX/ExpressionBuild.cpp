@@ -1,5 +1,6 @@
 //===- ExpressionBuild.cpp - Builds functions of parameters ---------------===//
 #include "dialects/nn/Ops/Cast.h"
+#include "dialects/nn/Ops/Constant.h"
 #include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Elementwise.h"
 #include "lib/Frontend/ONNX/Record/Expression.h"

@@ -1,5 +1,6 @@
 //===- Inputs.cpp - The inputs of the forward function --------------------===//
 #include "lib/Frontend/ONNX/Inputs.h"
+#include "dialects/nn/Ops/Constant.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
 #include "llvm/Support/MathExtras.h"
 

@@ -9,12 +9,6 @@
 #define SHALE_FRONTEND_ONNX_NODE_H
 
 #include "dialects/nn/NN.h"
-#include "dialects/nn/Ops/Cast.h"
-#include "dialects/nn/Ops/Compare.h"
-#include "dialects/nn/Ops/Constant.h"
-#include "dialects/nn/Ops/Data.h"
-#include "dialects/nn/Ops/Elementwise.h"
-#include "dialects/nn/Ops/Reduce.h"
 #include "lib/Frontend/ONNX/Text.h"
 #include "llvm/ADT/SmallBitVector.h"
 #include "llvm/ADT/StringMap.h"
@@ -314,33 +308,33 @@ public:
   mlir::Value matmul(mlir::Value lhs, mlir::Value rhs, bool transposeLhs = false,
                      bool transposeRhs = false);
   /// Broadcast both, then compute.
-  mlir::Value add(Operand lhs, Operand rhs) { return binary<nn::AddOp>(lhs, rhs); }
-  mlir::Value sub(Operand lhs, Operand rhs) { return binary<nn::SubOp>(lhs, rhs); }
-  mlir::Value mul(Operand lhs, Operand rhs) { return binary<nn::MulOp>(lhs, rhs); }
-  mlir::Value div(Operand lhs, Operand rhs) { return binary<nn::DivOp>(lhs, rhs); }
-  mlir::Value max(Operand lhs, Operand rhs) { return binary<nn::MaxOp>(lhs, rhs); }
-  mlir::Value min(Operand lhs, Operand rhs) { return binary<nn::MinOp>(lhs, rhs); }
-  mlir::Value both(mlir::Value lhs, mlir::Value rhs) { return binary<nn::AndOp>(lhs, rhs); }
-  mlir::Value either(mlir::Value lhs, mlir::Value rhs) { return binary<nn::OrOp>(lhs, rhs); }
+  mlir::Value add(Operand lhs, Operand rhs);
+  mlir::Value sub(Operand lhs, Operand rhs);
+  mlir::Value mul(Operand lhs, Operand rhs);
+  mlir::Value div(Operand lhs, Operand rhs);
+  mlir::Value max(Operand lhs, Operand rhs);
+  mlir::Value min(Operand lhs, Operand rhs);
+  mlir::Value both(mlir::Value lhs, mlir::Value rhs);
+  mlir::Value either(mlir::Value lhs, mlir::Value rhs);
   /// Returns `yes` where the condition holds, else `no`, of one shape. At most one is a number.
   mlir::Value select(mlir::Value condition, Operand yes, Operand no);
   /// Functions of each element.
-  mlir::Value abs(mlir::Value x) { return unary<nn::AbsOp>(x); }
-  mlir::Value cos(mlir::Value x) { return unary<nn::CosOp>(x); }
-  mlir::Value exp(mlir::Value x) { return unary<nn::ExpOp>(x); }
-  mlir::Value expm1(mlir::Value x) { return unary<nn::Expm1Op>(x); }
-  mlir::Value floor(mlir::Value x) { return unary<nn::FloorOp>(x); }
-  mlir::Value log(mlir::Value x) { return unary<nn::LogOp>(x); }
-  mlir::Value log1p(mlir::Value x) { return unary<nn::Log1pOp>(x); }
-  mlir::Value neg(mlir::Value x) { return unary<nn::NegOp>(x); }
-  mlir::Value relu(mlir::Value x) { return max(x, 0); }
-  mlir::Value rsqrt(mlir::Value x) { return unary<nn::RsqrtOp>(x); }
-  mlir::Value sigmoid(mlir::Value x) { return unary<nn::SigmoidOp>(x); }
-  mlir::Value sin(mlir::Value x) { return unary<nn::SinOp>(x); }
-  mlir::Value sqrt(mlir::Value x) { return unary<nn::SqrtOp>(x); }
-  mlir::Value tanh(mlir::Value x) { return unary<nn::TanhOp>(x); }
+  mlir::Value abs(mlir::Value x);
+  mlir::Value cos(mlir::Value x);
+  mlir::Value exp(mlir::Value x);
+  mlir::Value expm1(mlir::Value x);
+  mlir::Value floor(mlir::Value x);
+  mlir::Value log(mlir::Value x);
+  mlir::Value log1p(mlir::Value x);
+  mlir::Value neg(mlir::Value x);
+  mlir::Value relu(mlir::Value x);
+  mlir::Value rsqrt(mlir::Value x);
+  mlir::Value sigmoid(mlir::Value x);
+  mlir::Value sin(mlir::Value x);
+  mlir::Value sqrt(mlir::Value x);
+  mlir::Value tanh(mlir::Value x);
   /// Passes no gradient.
-  mlir::Value stopped(mlir::Value x) { return unary<nn::StopGradientOp>(x); }
+  mlir::Value stopped(mlir::Value x);
 
 private:
   /// Makes values of one shape and element type of two operands, at least one of which is a value.

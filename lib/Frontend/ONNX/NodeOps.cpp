@@ -1,5 +1,11 @@
 //===- NodeOps.cpp - Building of ops for a node ---------------------------===//
+#include "dialects/nn/Ops/Cast.h"
+#include "dialects/nn/Ops/Compare.h"
+#include "dialects/nn/Ops/Constant.h"
+#include "dialects/nn/Ops/Data.h"
+#include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Ops/Matmul.h"
+#include "dialects/nn/Ops/Reduce.h"
 #include "lib/Frontend/ONNX/Building.h"
 #include "lib/Frontend/ONNX/Trace.h"
 
@@ -114,7 +120,7 @@ Value Node::transpose(Value value, ArrayRef<int64_t> perm, bool joined) {
 }
 
 LogicalResult Node::broadcastShape(ArrayRef<Value> values, SmallVectorImpl<int64_t> &shape,
-                                      int64_t inner) {
+                                   int64_t inner) {
   shape.clear();
   for (Value value : values) {
     ArrayRef<int64_t> other = type(value).getShape().drop_back(inner);
@@ -278,6 +284,30 @@ Value Node::select(Value condition, Operand yes, Operand no) {
     no.value = like(yes.value, *no.number);
   return create<nn::SelectOp>(yes.value.getType(), condition, yes.value, no.value);
 }
+
+Value Node::add(Operand lhs, Operand rhs) { return binary<nn::AddOp>(lhs, rhs); }
+Value Node::sub(Operand lhs, Operand rhs) { return binary<nn::SubOp>(lhs, rhs); }
+Value Node::mul(Operand lhs, Operand rhs) { return binary<nn::MulOp>(lhs, rhs); }
+Value Node::div(Operand lhs, Operand rhs) { return binary<nn::DivOp>(lhs, rhs); }
+Value Node::max(Operand lhs, Operand rhs) { return binary<nn::MaxOp>(lhs, rhs); }
+Value Node::min(Operand lhs, Operand rhs) { return binary<nn::MinOp>(lhs, rhs); }
+Value Node::both(Value lhs, Value rhs) { return binary<nn::AndOp>(lhs, rhs); }
+Value Node::either(Value lhs, Value rhs) { return binary<nn::OrOp>(lhs, rhs); }
+Value Node::abs(Value x) { return unary<nn::AbsOp>(x); }
+Value Node::cos(Value x) { return unary<nn::CosOp>(x); }
+Value Node::exp(Value x) { return unary<nn::ExpOp>(x); }
+Value Node::expm1(Value x) { return unary<nn::Expm1Op>(x); }
+Value Node::floor(Value x) { return unary<nn::FloorOp>(x); }
+Value Node::log(Value x) { return unary<nn::LogOp>(x); }
+Value Node::log1p(Value x) { return unary<nn::Log1pOp>(x); }
+Value Node::neg(Value x) { return unary<nn::NegOp>(x); }
+Value Node::relu(Value x) { return max(x, 0); }
+Value Node::rsqrt(Value x) { return unary<nn::RsqrtOp>(x); }
+Value Node::sigmoid(Value x) { return unary<nn::SigmoidOp>(x); }
+Value Node::sin(Value x) { return unary<nn::SinOp>(x); }
+Value Node::sqrt(Value x) { return unary<nn::SqrtOp>(x); }
+Value Node::tanh(Value x) { return unary<nn::TanhOp>(x); }
+Value Node::stopped(Value x) { return unary<nn::StopGradientOp>(x); }
 
 Value Node::matmul(Value lhs, Value rhs, bool transposeLhs, bool transposeRhs) {
   if (!lhs || !rhs)

@@ -4,6 +4,10 @@
 // read the operands and results of that call, else its body is imported.
 //
 //===----------------------------------------------------------------------===//
+#include "dialects/nn/Ops/Attention.h"
+#include "dialects/nn/Ops/Embedding.h"
+#include "dialects/nn/Ops/Loss.h"
+#include "dialects/nn/Ops/Norm.h"
 #include "lib/Frontend/ONNX/Ops/Attend.h"
 #include "lib/Frontend/ONNX/Scope.h"
 

@@ -7,6 +7,10 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lib/Frontend/ONNX/Ops/Attend.h"
+#include "dialects/nn/Ops/Attention.h"
+#include "dialects/nn/Ops/Compare.h"
+#include "dialects/nn/Ops/Data.h"
+#include "dialects/nn/Ops/Norm.h"
 #include <limits>
 
 using namespace mlir;

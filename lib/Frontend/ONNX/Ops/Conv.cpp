@@ -13,6 +13,8 @@
 // Everything is computed with channels last, like the rest of the model.
 //
 //===----------------------------------------------------------------------===//
+#include "dialects/nn/Ops/Data.h"
+#include "dialects/nn/Ops/Elementwise.h"
 #include "lib/Frontend/ONNX/Ops/Spatial.h"
 #include <cmath>
 #include <limits>

@@ -1,4 +1,6 @@
 //===- Data.cpp - Constants, shapes and data movement ---------------------===//
+#include "dialects/nn/Ops/Constant.h"
+#include "dialects/nn/Ops/Reduce.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 
 using namespace mlir;

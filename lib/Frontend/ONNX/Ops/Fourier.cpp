@@ -5,6 +5,9 @@
 // exact, and the sine of half a turn would not be 0.
 //
 //===----------------------------------------------------------------------===//
+#include "dialects/nn/Ops/Constant.h"
+#include "dialects/nn/Ops/Elementwise.h"
+#include "dialects/nn/Ops/Embedding.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 
 using namespace mlir;

@@ -1,4 +1,8 @@
 //===- Index.cpp - Gathers and scatters -----------------------------------===//
+#include "dialects/nn/Ops/Constant.h"
+#include "dialects/nn/Ops/Data.h"
+#include "dialects/nn/Ops/Embedding.h"
+#include "dialects/nn/Ops/Gather.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
 #include "lib/Frontend/ONNX/Record/Words.h"

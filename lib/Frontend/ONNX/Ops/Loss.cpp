@@ -1,4 +1,6 @@
 //===- Loss.cpp - Loss ops of the graph -----------------------------------===//
+#include "dialects/nn/Ops/Constant.h"
+#include "dialects/nn/Ops/Data.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
 #include "lib/Frontend/ONNX/Record/Words.h"

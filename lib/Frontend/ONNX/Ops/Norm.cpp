@@ -1,4 +1,5 @@
 //===- Norm.cpp - Softmax and normalizations ------------------------------===//
+#include "dialects/nn/Ops/Norm.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
 #include "lib/Frontend/ONNX/Record/Words.h"

@@ -2,12 +2,6 @@
 #ifndef SHALE_FRONTEND_ONNX_OPS_OPS_H
 #define SHALE_FRONTEND_ONNX_OPS_OPS_H
 
-#include "dialects/nn/Ops/Attention.h"
-#include "dialects/nn/Ops/Embedding.h"
-#include "dialects/nn/Ops/Gather.h"
-#include "dialects/nn/Ops/Loss.h"
-#include "dialects/nn/Ops/Norm.h"
-#include "dialects/nn/Ops/Random.h"
 #include "lib/Frontend/ONNX/Building.h"
 
 namespace shale::onnx {

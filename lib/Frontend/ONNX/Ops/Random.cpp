@@ -4,6 +4,7 @@
 // distribution.
 //
 //===----------------------------------------------------------------------===//
+#include "dialects/nn/Ops/Random.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 #include <cmath>
 

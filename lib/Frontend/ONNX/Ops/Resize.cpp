@@ -5,6 +5,7 @@
 // nearest element is looked up, so that its value is exact.
 //
 //===----------------------------------------------------------------------===//
+#include "dialects/nn/Ops/Constant.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 #include <cmath>
 
