@@ -195,8 +195,7 @@ LogicalResult Node::require(Needs needs) {
   return normalize(knownAxis, type(input(0)).getRank());
 }
 
-FailureOr<int64_t> Node::onlyInt(int operand, const char *what,
-                                       std::optional<int64_t> missing) {
+FailureOr<int64_t> Node::onlyInt(int operand, const char *what, std::optional<int64_t> missing) {
   if (missing && !has(operand))
     return *missing;
   Sizes values;
