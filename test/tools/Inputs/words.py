@@ -68,6 +68,10 @@ TYPED |= {
     "--z_loss": "the loss and its terms are part of the model", "--validator.steps 5": "use --eval-batches N", "--trl.epsilon 1": "does not exist in Shale: no step samples texts", "--vllm.device cuda": "does not exist in Shale",
     "--quantize bnb.nf4": "weights are f32, bf16 or f16", "--comms_logger.enabled": "use --trace steps:A-B FILE of the program, at run time; --report comm", "--overfit_batches 4": "use --data FILES of the program, at run time, with these rows only",
     "--optim_args x": "use the program's flags for its optimizer", "--zero_optimization.cpu_offload": "use --offload optimizer", "--adafactor": "use --optimizer adafactor", "--optimizer.class_path x": "use --optimizer NAME",
+    "--optimizer torch.optim.Muon": "use --optimizer muon", "--optimizer Lion": "use --optimizer lion", "--optimizer adam8bit": "use --optimizer adamw8bit, with --weight-decay 0",
+    "--validator.dataloader.path x": "use --eval-data FILES", "--per_device_eval_batch_size 8": "use --dim batch=N/rank", "--max-tokens-to-oom 9": "does not exist in Shale",
+    "--enable-full-sharding-in-hsdp": "does not exist in Shale: --shard hybrid has the state once per replica", "--unit always_wrap_policy": "does not exist in Shale: no policy",
+    "--tensor_parallel.dtype bf16": "use --param-dtype", "--multi_gpu": "use --mesh fsdp=N, with --target cuda:sm_90a",
     "--no-wandb": "does not exist in Shale: metrics.jsonl", "--ckpt-keep-n 3": "use --keep N of the program, at run time, the newest; 0 keeps all", "--disable-msc": "are paths of the file system",
 }
 # Other spellings of Shale's own flags and values.

@@ -256,6 +256,9 @@ TEST(Words, OfValuesKeepTheComputation) {
       {"optimizer", "my_galore_adamw_8bit", "the nearest is adamw, which is not the same"},
       {"optimizer", "soap", "the nearest is muon, which is not the same"},
       {"optimizer", "rmsprop_bnb", "the optimizers are adamw"},
+      {"optimizer", "dist_muon", "use --optimizer muon, with --nesterov 0 --momentum 0.9"},
+      {"optimizer", "MuonWithAuxAdam", "--adamw-weight-decay 0 --beta2 0.95"},
+      {"schedule", "warmup_stable_decay", "use --schedule wsd, whose decay is linear"},
       {"optimizer", "paged_lion_8bit", "moments of 8 bits are those of adamw8bit"}};
   for (auto [flag, value, says] : values) {
     std::string answer = answerToForeignValue(flag, value);

@@ -157,10 +157,8 @@ embedding(w, ids) = Gather(w, ids){axis=0}
 let INDEXED = either(Transpose(x){perm=indexed_first(indices)}, x)
 let READ = GatherND(INDEXED, _){batch_dims=0}
 index(x, indices) = READ | Transpose(READ){perm=_}
-let TURNED = either(values, Transpose(values){perm=_})
-let PUT = either(TURNED, Expand(TURNED, _), _)
-let WRITTEN = ScatterND(INDEXED, _, PUT){reduction="none"}
-let ADDED = ScatterND(INDEXED, _, PUT){reduction="add"}
+let WRITTEN = ScatterND(INDEXED, _, _){reduction="none"}
+let ADDED = ScatterND(INDEXED, _, _){reduction="add"}
 index_put(x, indices, values, accumulate=False) = accumulate=False: WRITTEN | accumulate=False: Transpose(WRITTEN){perm=_} | accumulate=True: ADDED | accumulate=True: Transpose(ADDED){perm=_}
 gather(x, dim, index) = GatherElements(x, index){axis=dim}
 pad(x, padding, mode=constant, value) = mode=constant: Pad(x, ends(padding), value){mode="constant"} | mode=reflect: Pad(x, ends(padding), _){mode="reflect"} | mode=replicate: Pad(x, ends(padding), _){mode="edge"}

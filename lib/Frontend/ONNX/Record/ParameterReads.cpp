@@ -96,17 +96,21 @@ static void takeLostBias(Known &known, const Operation &operation, size_t index)
   }
 }
 
-/// Takes the reads that the form of an operation shows to be parameters. A bias
-/// that its record names and no node reads is lost.
+/// Takes the reads that the form of an operation shows to be parameters, and, where the form leaves
+/// an operand open, the reads of initializers that have the names of its parameters. A bias that
+/// its record names and no node reads is lost.
 static void takeByForm(Known &known, const Operation &operation) {
   const TracedProgram &program = known.program;
-  SmallVector<size_t> lost = parametersNamedBy(program, operation);
+  SmallVector<size_t> named = parametersNamedBy(program, operation), lost(named);
   llvm::erase_if(lost, [&](size_t index) { return !program.isBias(operation, index); });
   for (const Use &use : operation.uses) {
     const FormFitter::Meaning *meaning = program.meaningOf(*use.node, use.operand);
-    std::optional<size_t> index = meaning ? program.parameterOf(meaning->value) : std::nullopt;
-    if (!index ||
-        (meaning->isShapeOfConstant && !program.isMadeOf(*use.initializer, program.target(*index))))
+    std::optional<size_t> index = meaning ? program.parameterOf(meaning->value)
+                                          : program.parameterNamed(use.initializer->name());
+    if (!index || (!meaning && !llvm::is_contained(named, *index)))
+      continue;
+    if (meaning && meaning->isShapeOfConstant &&
+        !program.isMadeOf(*use.initializer, program.target(*index)))
       continue;
     takeRead(known, operation, use, *index, meaning);
     llvm::erase(lost, *index);

@@ -115,11 +115,12 @@ void rules::foldedConstants(Known &known) {
     const FoldedRead &read = value.first();
     std::string constant = displayName(read.initializer->name());
     std::string what =
-        nodeText(*read.node) + " reads the constant '" + constant + "', which the export ";
+        nodeText(*read.node) + " reads the constant '" + constant + "', which the export";
     std::optional<size_t> behind = parameterBehind(known, value);
     if (behind && !known.isFrozen(*behind) && !known.isMissing(*behind)) {
-      known.refuse(what + "computed from parameter '" + displayName(known.parameter(*behind).name) +
-                       "'" + (value.from.empty() ? " or one of equal value" : "") +
+      known.refuse(what + " computed from parameter '" +
+                       displayName(known.parameter(*behind).name) + "'" +
+                       (value.from.empty() ? " or one of equal value" : "") +
                        ": the parameter would get no gradient from this use",
                    ", or pass --constant " + constant + " to leave this gradient out");
       continue;
@@ -131,7 +132,7 @@ void rules::foldedConstants(Known &known) {
     if (!value.numbers || isLiteral)
       continue;
     if (std::optional<size_t> index = mayComeFrom(known, value))
-      known.refuse(what + "may have computed from parameter '" +
+      known.refuse(what + " may have computed from parameter '" +
                        displayName(known.parameter(*index).name) +
                        "' of the same module (equal numbers of elements). The parameter would get "
                        "no gradient from this use",
