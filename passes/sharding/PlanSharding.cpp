@@ -1,5 +1,4 @@
 //===- PlanSharding.cpp - Lays out parameters over tensor axes ------------===//
-#include "dialects/nn/Ops/Attention.h"
 #include "dialects/nn/Ops/State.h"
 #include "lib/Analysis/Blocks.h"
 #include "lib/Analysis/Modules.h"
@@ -15,7 +14,6 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include <map>
-#include <numeric>
 
 using namespace mlir;
 
@@ -196,7 +194,7 @@ LogicalResult Planner::checkTyped(nn::StateOp state, dist::TensorSplit split, in
   int64_t size = state.getTensorType().getDimSize(dim);
   if (size % ranks == 0)
     return success();
-  bool divides = StringRef(divisionOf(size)).starts_with("divide");
+  bool divides = !divisorsOf(size).empty();
   return module.emitError("tensor: parameter '")
          << state.getSymName() << "' of " << state.getTensorType() << " cannot be split by " << word
          << " over " << ranks << " ranks: dimension " << dim << " has " << size << " elements"
@@ -223,18 +221,15 @@ FailureOr<TensorCandidate> Planner::candidateFor(nn::StateOp state, BlockArgumen
     return -1;
   };
   candidate.kept = uses.kept;
-  int64_t column = dimOf(uses.kept.find_first()), row = dimOf(uses.summed.find_first());
+  int column = uses.kept.find_first(), row = uses.summed.find_first();
+  int64_t columnDim = dimOf(column), rowDim = dimOf(row); // notes a size that does not divide
   if (!typed)
     return candidate;
   dist::TensorSplit split = typed.getValue();
-  candidate.fixed = split == dist::TensorSplit::Whole    ? -1
-                    : split == dist::TensorSplit::Column ? column
-                                                         : row;
+  bool isColumn = split == dist::TensorSplit::Column;
+  candidate.fixed = split == dist::TensorSplit::Whole ? -1 : isColumn ? columnDim : rowDim;
   if (split != dist::TensorSplit::Whole &&
-      failed(checkTyped(state, split,
-                        split == dist::TensorSplit::Column ? uses.kept.find_first()
-                                                           : uses.summed.find_first(),
-                        uses)))
+      failed(checkTyped(state, split, isColumn ? column : row, uses)))
     return failure();
   return candidate;
 }
@@ -391,7 +386,7 @@ void Planner::warnOfWhole() {
   };
   std::map<std::string, List> lists; // by the text of the reason
   for (auto &[state, why] : whole) {
-    List &list = lists.try_emplace(why.text, List{why}).first->second;
+    List &list = lists.try_emplace(why.text, List{why, 0, ""}).first->second;
     if (list.count++ < most)
       list.names += (list.names.empty() ? "'" : ", '") + nameInModel(state).str() + "'";
   }

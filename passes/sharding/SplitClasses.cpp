@@ -24,12 +24,17 @@ int64_t SplitClass::dimOf(size_t candidate) const {
   return -1;
 }
 
-std::string divisionOf(int64_t size) {
+std::string divisorsOf(int64_t size) {
   constexpr int64_t most = 64;
   std::string sizes;
   for (int64_t n = 2; n <= std::min<int64_t>(size, most); ++n)
     if (size % n == 0)
       sizes += (sizes.empty() ? "" : ", ") + std::to_string(n);
+  return sizes;
+}
+
+std::string divisionOf(int64_t size) {
+  std::string sizes = divisorsOf(size);
   return sizes.empty() ? "no number of ranks divides" : "divide over " + sizes + " ranks";
 }
 

@@ -44,8 +44,9 @@ std::vector<SplitClass> findSplitClasses(llvm::ArrayRef<mlir::Operation *> ops,
                                          llvm::ArrayRef<TensorCandidate> candidates, int64_t ranks,
                                          int64_t first);
 
-/// Returns the numbers of ranks, up to 64, that divide a size: "divide over 2, 3, 6 ranks"; else
-/// "no number of ranks divides".
+/// Returns the numbers of ranks, up to 64, that divide a size: "2, 3, 6"; empty if there are none.
+std::string divisorsOf(int64_t size);
+/// Returns "divide over 2, 3, 6 ranks", or "no number of ranks divides".
 std::string divisionOf(int64_t size);
 
 } // namespace sharding

@@ -40,7 +40,7 @@ private:
   Chosen with(Chosen chosen, size_t added) const;
   Layout layoutFor(size_t candidate, int64_t dim) const;
   int64_t dimOfReads(Value argument) const;
-  TensorChoice evaluate(const Chosen &chosen);
+  const TensorChoice &evaluate(const Chosen &chosen);
   void compareOptions();
   TensorCost costNow(ArrayRef<int64_t> dims) const;
   bool consider(const Chosen &chosen);
@@ -58,7 +58,8 @@ private:
   /// Of each class, the others that split one of its parameters.
   std::vector<Chosen> conflicts;
   Chosen leftOut;
-  int64_t tried = 0;
+  /// The choices whose costs were computed, by their classes.
+  std::map<std::vector<unsigned>, TensorChoice> evaluated;
   Chosen bestChosen;
   TensorChoice best;
 };
@@ -138,9 +139,13 @@ int64_t Search::dimOfReads(Value argument) const {
   return std::max<int64_t>(common, -1);
 }
 
-/// Computes the cost of splitting these classes.
-TensorChoice Search::evaluate(const Chosen &chosen) {
-  TensorChoice choice;
+/// Returns what splitting these classes costs; computes it once.
+const TensorChoice &Search::evaluate(const Chosen &chosen) {
+  std::vector<unsigned> key(chosen.set_bits_begin(), chosen.set_bits_end());
+  auto [found, isNew] = evaluated.try_emplace(std::move(key));
+  TensorChoice &choice = found->second;
+  if (!isNew)
+    return choice;
   for (const TensorCandidate &candidate : candidates)
     choice.dims.push_back(candidate.fixed.value_or(-1));
   for (unsigned number : chosen.set_bits())
@@ -168,7 +173,6 @@ TensorChoice Search::evaluate(const Chosen &chosen) {
   if (follow)
     propagate();
   choice.cost = costNow(choice.dims);
-  ++tried;
   return choice;
 }
 
@@ -228,10 +232,10 @@ TensorCost Search::costNow(ArrayRef<int64_t> dims) const {
 }
 
 bool Search::consider(const Chosen &chosen) {
-  TensorChoice choice = evaluate(chosen);
+  const TensorChoice &choice = evaluate(chosen);
   if (!(choice.cost < best.cost))
     return false;
-  best = std::move(choice);
+  best = choice;
   bestChosen = chosen;
   return true;
 }
@@ -280,23 +284,15 @@ void Search::improve() {
 /// Computes what other ways to split each parameter cost beside the best choice.
 void Search::compareOptions() {
   best.options.resize(candidates.size());
-  std::map<std::vector<unsigned>, TensorCost> known; // costs of choices, by their classes
-  auto costOf = [&](const Chosen &chosen) {
-    std::vector<unsigned> key(chosen.set_bits_begin(), chosen.set_bits_end());
-    auto [found, isNew] = known.try_emplace(std::move(key));
-    if (isNew)
-      found->second = evaluate(chosen).cost;
-    return found->second;
-  };
   for (size_t candidate = 0; candidate < candidates.size(); ++candidate) {
     Chosen without = bestChosen;
     for (auto [number, each] : llvm::enumerate(classes))
       if (int64_t dim = each.dimOf(candidate); dim >= 0) {
-        best.options[candidate].push_back({dim, costOf(with(bestChosen, number)), each.end});
+        best.options[candidate].push_back({dim, evaluate(with(bestChosen, number)).cost, each.end});
         without.reset(number);
       }
     if (!best.options[candidate].empty())
-      best.options[candidate].push_back({-1, costOf(without), {}});
+      best.options[candidate].push_back({-1, evaluate(without).cost, {}});
     llvm::stable_sort(best.options[candidate], [&](const TensorOption &a, const TensorOption &b) {
       return candidates[candidate].splitOf(a.dim) < candidates[candidate].splitOf(b.dim);
     });
@@ -316,7 +312,7 @@ TensorChoice Search::run(ArrayRef<Operation *> ops, bool exhaustive) {
     tryAll(0, Chosen(classes.size()));
   else
     improve();
-  best.tried = tried;
+  best.tried = evaluated.size();
   compareOptions();
   return std::move(best);
 }
