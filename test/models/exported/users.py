@@ -72,6 +72,8 @@ class Block(nn.Module):
 
 
 class Language(Case):
+    module_dropout = 0.0  # an attribute that adapters of peft have, too
+
     def __init__(self, layers=1):
         super().__init__()
         self.embedding, self.blocks = nn.Embedding(VOCABULARY, WIDTH), nn.ModuleList(Block() for _ in range(layers))

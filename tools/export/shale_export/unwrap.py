@@ -46,7 +46,7 @@ def unwrapped(model):
                 compiled.append((one, one._compiled_call_impl))
                 one._compiled_call_impl = None
         # LoHa and LoKr of peft draw a number in training, whatever the probability, and compare it in an `if`.
-        still = [one for one in model.modules() if one.training and hasattr(one, "module_dropout") and not has_dropout(one)]
+        still = [one for one in model.modules() if one.training and any(kind.__name__ == "LycorisLayer" for kind in type(one).__mro__) and not has_dropout(one)]
         for one in still:
             one.training = False
         sharded = [name for name, one in model.named_parameters() if hasattr(one, "full_tensor")]
@@ -64,8 +64,8 @@ def unwrapped(model):
 
 
 def has_dropout(adapter):
-    """Whether an adapter of peft leaves out ranks, or itself, at random."""
-    return any(any(getattr(adapter, name, {}).values()) for name in ("rank_dropout", "module_dropout"))
+    """Whether a LycorisLayer of peft leaves out ranks, or itself, at random."""
+    return any(adapter.rank_dropout.values()) or any(adapter.module_dropout.values())
 
 
 def renamed(model):
