@@ -61,17 +61,13 @@ TOP = re.compile(r"^(?:template[^\n]*\n)?(?:template[^\n]*> )?(?:static )?" + SI
 METHOD = re.compile(r"^  (?:template <typename OpT> )?(?:static )?" + SIGNATURE + r"(?:[^\n]*\}$|\n.*?^  \})", re.M | re.S)
 
 
-# The class of nodes is in layers.
-LAYERS = ("NodePlace", "NodeAttributes", "NodeValues", "NodeOps", "Node")
-
-
 def functions():
     """Text of functions: ('Node', name) and ('Translator', name) of these classes, (file, name) of what a file of handlers has for itself."""
     found = collections.defaultdict(str)
     for path in [*sorted((FRONTEND / "Ops").glob("*.cpp")), *sorted(FRONTEND.glob("*.cpp")), *sorted((FRONTEND / "Loss").glob("*.cpp")), FRONTEND / "Node.h"]:
         text = path.read_text()
         for match in TOP.finditer(text):
-            place = "Node" if match[1] in LAYERS else "Translator" if match[1] == "Translator" else path.name
+            place = match[1] if match[1] in ("Node", "Translator") else path.name
             found[place, match[2]] += match[0].partition("{")[2]
         for match in METHOD.finditer(text):
             templated = match[0].startswith("  template")

@@ -50,8 +50,8 @@ struct LossGradient {
   bool isMean = false;
 };
 
-/// What a handler may use beside its node: constants, states and random numbers of the model,
-/// graphs in attributes, and facts about values.
+/// The parts of an import that a handler may use in addition to its node: constants, states and
+/// random numbers of the model, graphs in attributes, and facts about values.
 class Building {
 public:
   /// `scopesAreLost`: see Scopes.

@@ -260,7 +260,7 @@ LogicalResult onnx::declareInputs(ImportContext &context, const llvm::StringSet<
 
 namespace {
 
-/// What inputs tell of the batch, which is dimension 0.
+/// The batch dimension as the shapes of the inputs show it: dimension 0, if any.
 struct BatchSigns {
   /// Labels and tokens are the examples, or inputs that are not bound if there are no tokens.
   std::vector<Input *> examples, others;

@@ -363,3 +363,7 @@ Expected<DenseElementsAttr> Model::read(MLIRContext *context, const TensorProto 
   // A raw buffer of one element is taken as a splat, whatever the shape.
   return DenseElementsAttr::getFromRawBuffer(*type, ArrayRef<char>(data.data(), data.size()));
 }
+
+std::string onnx::nodeText(const NodeProto &node) {
+  return "node '" + displayName(node.name()) + "'";
+}

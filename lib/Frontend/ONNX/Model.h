@@ -114,6 +114,9 @@ private:
 /// Buffers (protobuf.dev/programming-guides/encoding); fails on malformed input.
 llvm::Expected<std::string> scanModel(llvm::StringRef file);
 
+/// Returns "node 'NAME'", as errors name it.
+std::string nodeText(const NodeProto &node);
+
 } // namespace shale::onnx
 
 #endif // SHALE_FRONTEND_ONNX_MODEL_H

@@ -52,7 +52,7 @@ struct MovedList {
   int64_t sinceOperand = 0;
 };
 
-/// What is checked before the nodes of an operator are imported, and then known.
+/// The requirements of an operator. They are checked before its handler runs, which relies on them.
 struct Needs {
   int count = 0; // operands [0, count) are there
   /// The first ones have floats, numbers (truth values are none) or truth values.

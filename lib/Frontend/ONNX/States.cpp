@@ -156,7 +156,8 @@ static nn::FileAttr fileAttr(ImportContext &context, const FileRange &place, boo
 
 namespace {
 
-/// What an nn.state needs. `type` is null if the buffer is a constant where it is read.
+/// The type and initial value of an nn.state. `type` is null if the buffer is a constant where it
+/// is read.
 struct Declared {
   RankedTensorType type;
   Attribute init;

@@ -11,7 +11,7 @@ using namespace shale::onnx;
 
 namespace {
 
-/// What reads a value, for an error.
+/// The reader of a value, as an error names it.
 struct Reader {
   std::string text;
   Location location;
@@ -47,7 +47,7 @@ public:
 
 private:
   Reader readerOf(const NodeProto &node) const {
-    return {"node '" + displayName(node.name()) + "'", context.locationOf(node)};
+    return {nodeText(node), context.locationOf(node)};
   }
 
   LogicalResult refuse(StringRef name, const Reader &reader) {

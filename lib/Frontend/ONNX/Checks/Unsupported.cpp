@@ -21,7 +21,7 @@ static LogicalResult refuseMaxNorm(ImportContext &context, const NodeProto &node
   std::string norm = fx.positional.size() > 2 ? displayName(fx.positional[2]) : "..";
   return context.errorAt(
       context.locationOf(node),
-      "node '" + displayName(node.name()) + "' is of an embedding with max_norm=" + norm +
+      nodeText(node) + " is of an embedding with max_norm=" + norm +
           ": PyTorch rescales the rows of its weight in place before each lookup, and Shale changes parameters only in the optimizer's update. "
           "Export the model with max_norm=None: it then trains without this limit");
 }
@@ -52,8 +52,8 @@ static LogicalResult refuseLeftOut(ImportContext &context, const NodeProto &node
     return success();
   return context.errorAt(
       context.locationOf(node),
-      "node '" + displayName(node.name()) + "' is of " + displayName(fx.target) + " with " +
-          rule->name + "=" + (rule->value.empty() ? displayName(value) : rule->value.str()) +
+      nodeText(node) + " is of " + displayName(fx.target) + " with " + rule->name + "=" +
+          (rule->value.empty() ? displayName(value) : rule->value.str()) +
           ", which PyTorch's exporter leaves out: the file computes another model. " +
           rule->remedy);
 }

@@ -74,7 +74,7 @@ static Value weightedMean(Node &node, const LossParts &parts) {
 }
 
 namespace {
-/// What losses of both kinds of targets read.
+/// The attributes that losses of labels and losses of probabilities share.
 struct LossForm {
   std::string reduction;
   double smoothing = 0; // which only the record of the operation has

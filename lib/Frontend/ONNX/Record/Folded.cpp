@@ -22,9 +22,12 @@ using llvm::ArrayRef;
 using llvm::SmallVector;
 using llvm::StringRef;
 
+// Each function that explains a constant takes its reads, and what it shows of a parameter's value,
+// and returns whether it does.
+
 /// Explains a read of an initializer with a parameter's name: an operation that changed nothing was
 /// removed, and the node reads the parameter itself.
-static bool isByName(Known &known, const FoldedValue &value) {
+static bool explainByName(Known &known, const FoldedValue &value) {
   const FoldedRead &read = value.first();
   std::optional<size_t> index = known.program.parameterNamed(read.initializer->name());
   bool isNamed = read.name == read.initializer->name();
@@ -72,7 +75,7 @@ static std::optional<size_t> onlyParameterIn(const Known &known, const FoldedVal
 
 /// Explains a transpose, or a transpose of that, of a parameter that the exporter's metadata names.
 /// A graph that computes gradients reads both.
-static bool isTranspose(Known &known, const FoldedValue &value) {
+static bool explainTranspose(Known &known, const FoldedValue &value) {
   std::optional<size_t> index = onlyParameterIn(known, value, allowsTurns);
   const FoldedRead &read = value.first();
   if (!index || known.isAlias[*index] || !allowsTurns(read.op) ||
@@ -102,9 +105,9 @@ static bool isTranspose(Known &known, const FoldedValue &value) {
 
 namespace {
 
-/// What a constant shows of the parameter from which one operation computed it.
+/// The parameter from which one operation computed a constant.
 struct Inverse {
-  /// The shape of the parameter, and its elements if they are not those of the constant.
+  /// Its shape, and its elements if they are not those of the constant.
   std::vector<int64_t> shape;
   std::vector<double> elements = {};
   /// The constant as a function of the parameter; none: in another shape.
@@ -230,7 +233,7 @@ static void takeInverse(Known &known, const FoldedValue &value, size_t index, In
 }
 
 /// Explains a constant that one operation computed from a parameter that no other node reads.
-static bool isInverted(Known &known, const FoldedValue &value) {
+static bool explainInverse(Known &known, const FoldedValue &value) {
   const auto *how =
       llvm::find_if(kInversions, [&](const Inversion &one) { return one.op == value.first().op; });
   if (how == std::end(kInversions))
@@ -271,7 +274,7 @@ static std::optional<double> numberIn(ArrayRef<std::string> from, const TracedPr
 
 /// Explains a number that the file has minus a parameter that it has, `1 - self.mu`: computed
 /// again, it gives the constant.
-static bool isDifference(Known &known, const FoldedValue &value) {
+static bool explainDifference(Known &known, const FoldedValue &value) {
   std::optional<size_t> index =
       value.first().op == "sub" ? onlyParameterIn(known, value, allowsNumbers) : std::nullopt;
   std::optional<double> number = index ? numberIn(value.from, known.program) : std::nullopt;
@@ -322,7 +325,7 @@ static ArrayRef<std::string> originsOf(const Known &known, const FoldedValue &va
 /// Explains the sum of a number and the only parameter of a module, as norms write their weight:
 /// `x * (1.0 + self.weight)`, or that parameter converted. The record has the operation, the
 /// parameter and the number.
-static bool isSum(Known &known, const FoldedValue &value) {
+static bool explainSum(Known &known, const FoldedValue &value) {
   const FoldedRead &read = value.first();
   std::optional<size_t> index = onlyParameterOf(known, read.scope);
   if (!value.numbers || !index || !known.isMissing(*index) ||
@@ -359,7 +362,7 @@ static bool isSum(Known &known, const FoldedValue &value) {
 
 /// Explains a constant that was merged with one of equal elements, which the same operation made of
 /// the only parameter that has these values: a module that is called twice.
-static bool isOfSecondCall(Known &known, const FoldedValue &value) {
+static bool explainSecondCall(Known &known, const FoldedValue &value) {
   const FoldedRead &read = value.first();
   bool isMerged = value.from.empty() && read.name != read.initializer->name() && !read.op.empty() &&
                   read.op == operationOf(read.initializer->name());
@@ -387,7 +390,7 @@ static bool isOfSecondCall(Known &known, const FoldedValue &value) {
 void rules::folded(Known &known) {
   readFolded(known);
   for (FoldedValue &value : known.values)
-    value.isExplained = isByName(known, value) || isTranspose(known, value) ||
-                        isInverted(known, value) || isDifference(known, value) ||
-                        isSum(known, value) || isOfSecondCall(known, value);
+    value.isExplained = explainByName(known, value) || explainTranspose(known, value) ||
+                        explainInverse(known, value) || explainDifference(known, value) ||
+                        explainSum(known, value) || explainSecondCall(known, value);
 }

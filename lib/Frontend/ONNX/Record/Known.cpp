@@ -58,10 +58,6 @@ bool onnx::isConstant(const Numbers &numbers) {
                       [&](double value) { return value == numbers.values.front(); });
 }
 
-std::string onnx::nodeText(const NodeProto &node) {
-  return "node '" + displayName(node.name()) + "'";
-}
-
 SmallVector<int64_t> onnx::sizesOf(const TensorProto &tensor) {
   return {tensor.dims().begin(), tensor.dims().end()};
 }

@@ -123,8 +123,6 @@ private:
   mutable std::map<size_t, std::optional<Numbers>> cache;
 };
 
-/// Returns "node 'NAME'".
-std::string nodeText(const NodeProto &node);
 llvm::SmallVector<int64_t> sizesOf(const TensorProto &tensor);
 /// Returns "[2, 3]".
 std::string listOfSizes(llvm::ArrayRef<int64_t> sizes);

@@ -262,10 +262,9 @@ void rules::withoutRecord(Known &known) {
         copy.uses[{&node, i}] = {other, false};
         known.takeValue(other, {constant});
         known.takeMerged(copy, alone.readers[copy.module]);
-        known.remark(&node, "the node, which the export merged for several "
-                            "modules, is computed by "
-                            "'" +
-                                known.parameter(other).name + "' again");
+        known.remark(&node,
+                     "the node, which the export merged for several modules, is computed by '" +
+                         known.parameter(other).name + "' again");
       }
     }
   }

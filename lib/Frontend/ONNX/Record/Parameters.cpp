@@ -159,7 +159,8 @@ static void splitMerged(Model &model, Parameters &out) {
   }
 }
 
-void onnx::findByRule(Model &model, const ParameterOptions &options, Parameters &out) {
+/// Finds parameters without a signature.
+static void findByRule(Model &model, const ParameterOptions &options, Parameters &out) {
   InitializerTaker(out, isScripted(model.proto())).take(model.proto().graph());
   if (isScripted(model.proto()))
     restoreScripted(model, options, out);

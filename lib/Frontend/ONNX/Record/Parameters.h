@@ -117,9 +117,6 @@ bool isInteger(const TensorProto &tensor);
 /// parameter that an exporter would have renamed.
 bool isScalar(const TensorProto &tensor);
 
-/// Finds parameters without a signature.
-void findByRule(Model &model, const ParameterOptions &options, Parameters &out);
-
 /// Whether the file is as PyTorch's TorchScript exporter wrote it.
 bool isScripted(const ModelProto &model);
 /// Whether all elements of an initializer have the same bit pattern.

@@ -32,7 +32,7 @@ struct Mismatch {
 
 /// A node reads a value under a name that the record has and the graph has not.
 struct MissingRead {
-  /// What the exporter did with the operation of that name.
+  /// How the exporter treated the operation of that name.
   enum class Kind {
     Folded,  // into the constant that is read
     Merged,  // with an equal operation, whose result is read

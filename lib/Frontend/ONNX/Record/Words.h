@@ -16,43 +16,43 @@ namespace shale::onnx::words {
 
 // Keys of metadata.
 inline constexpr llvm::StringLiteral
-    // Of the graph: the text of an ExportGraphSignature. torch 2.9 to 2.15.
+    // A property of the graph: the text of an ExportGraphSignature. torch 2.9 to 2.15.
     kSignature = "pkg.torch.export.ExportedProgram.graph_signature",
-    // Of a node: the text of the torch.fx.Node that it was made from. torch 2.9 to 2.15.
+    // A property of a node: the text of the torch.fx.Node that it was made from. torch 2.9 to 2.15.
     kFxNode = "pkg.torch.onnx.fx_node",
-    // Of a node: the stack of Python, each frame with its line. torch 2.9 to 2.15.
+    // A property of a node: the stack of Python, each frame with its line. torch 2.9 to 2.15.
     kStackTrace = "pkg.torch.onnx.stack_trace",
-    // Of a node: the modules around it, and their classes. torch 2.9 to 2.15.
+    // A property of a node: the modules around it, and their classes. torch 2.9 to 2.15.
     kNameScopes = "pkg.torch.onnx.name_scopes", kClasses = "pkg.torch.onnx.class_hierarchy",
-    // Of an output: its name in the traced program. torch 2.9 to 2.15.
+    // A property of an output: its name in the traced program. torch 2.9 to 2.15.
     kOriginalName = "pkg.torch.onnx.original_node_name",
-    // Of a value: the names that the optimizer computed it from. onnxscript 0.5 to 0.7.
+    // A property of a value: the names that the optimizer computed it from. onnxscript 0.5 to 0.7.
     kFoldedFrom = "pkg.onnxscript.optimizer.folded_from",
-    // Of the graph: the module in which Shale's export.py wrapped the user's.
+    // A property of the graph: the module in which Shale's export.py wrapped the user's.
     kWrapper = "shale.wrapper",
-    // Of the graph: the parameters that have requires_grad=False. Each line has one parameter, and
-    // tabs separate its names in the user's module.
+    // A property of the graph: the parameters that have requires_grad=False. Each line has one
+    // parameter, and tabs separate its names in the user's module.
     kFrozen = "shale.frozen",
-    // Of the graph: the buffers that a traced step changes. Each line has a buffer's name in
-    // the user's module, a tab, and the name of the output that is the buffer's new value.
+    // A property of the graph: the buffers that a traced step changes. Each line has a buffer's
+    // name in the user's module, a tab, and the name of the output that is the buffer's new value.
     kNextBuffers = "shale.buffers",
-    // Of the graph: "given" if the user gave the batch of the export. Then the data file has the
-    // labels, if the graph does not show how they follow from the tokens.
+    // A property of the graph: "given" if the user gave the batch of the export. Then the data file
+    // has the labels, if the graph does not show how they follow from the tokens.
     kBatch = "shale.batch", kGiven = "given",
-    // Of a node: "loss" if its result is the gradient of the loss with respect to the loss, with
-    // which the backward pass of a traced step begins.
+    // A property of a node: "loss" if its result is the gradient of the loss with respect to
+    // itself. The backward pass of a traced step begins with it.
     kSeed = "shale.seed",
-    // Of the graph: "autocast" if the module does not use no_grad. Then each block under a context
-    // manager is one of autocast.
+    // A property of the graph: "autocast" if the module does not use no_grad. Then each block under
+    // a context manager is one of autocast.
     kBlocks = "shale.blocks", kAutocast = "autocast";
 
 // Targets of operations. The overload follows: "aten.linear.default".
 inline constexpr llvm::StringLiteral
     kAten = "aten.",
     kTorchOps = "torch.ops.", // before a target; not in the texts of all versions
-    kAddmm = "aten.addmm", kBatchNormWithoutStatistics = "aten._native_batch_norm_legit.no_stats",
-    kClamp = "aten.clamp", kCrossEntropy = "aten.cross_entropy_loss",
-    kDetach = "aten.detach.default", kEinsum = "aten.einsum.default", kEmbedding = "aten.embedding",
+    kBatchNormWithoutStatistics = "aten._native_batch_norm_legit.no_stats", kClamp = "aten.clamp",
+    kCrossEntropy = "aten.cross_entropy_loss", kDetach = "aten.detach.default",
+    kEinsum = "aten.einsum.default", kEmbedding = "aten.embedding",
     kEmbeddingRenorm = "aten.embedding_renorm", kInstanceNorm = "aten.instance_norm",
     kLinear = "aten.linear", kScaled = "aten.scaled", kMaxDim = "aten.max.dim",
     kMaximum = "aten.maximum.default", kMinDim = "aten.min.dim", kSub = "aten.sub.";
