@@ -48,6 +48,7 @@ inline constexpr llvm::StringLiteral kQuantizeGathersAttr =
     DistDialect::QuantizeGathersAttrHelper::getNameStr();
 inline constexpr llvm::StringLiteral kQuantizeReductionsAttr =
     DistDialect::QuantizeReductionsAttrHelper::getNameStr();
+inline constexpr llvm::StringLiteral kWideSumsAttr = DistDialect::WideSumsAttrHelper::getNameStr();
 inline constexpr llvm::StringLiteral kReduceOnceAttr =
     DistDialect::ReduceOnceAttrHelper::getNameStr();
 inline constexpr llvm::StringLiteral kPartialAttr = DistDialect::PartialAttrHelper::getNameStr();

@@ -103,6 +103,7 @@ static constexpr shale::AttrRule kRules[] = {
     shale::attrRule<Dist::KeepGatheredAttrHelper>("be a unit attribute"),
     shale::attrRule<Dist::KeepSingleRankAttrHelper>("be a unit attribute"),
     shale::attrRule<Dist::QuantizeReductionsAttrHelper>("be a unit attribute"),
+    shale::attrRule<Dist::WideSumsAttrHelper>("be a unit attribute"),
     shale::attrRule<Dist::ReduceOnceAttrHelper>("be a unit attribute"),
     shale::attrRule<Dist::PartitionedAttrHelper>("be a unit attribute"),
     shale::attrRule<Dist::PartialAttrHelper, areAxes>("name axes"),

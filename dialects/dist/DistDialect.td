@@ -30,9 +30,10 @@ def Dist_Dialect : Dialect {
     | `dist.keep_single_rank` | module | values are split over axes of one rank, too, and collectives along them remain |
     | `dist.quantize_gathers` | module | trained parameters are split at rest by every strategy that splits something, and gathered as 8-bit integers; with a value, `= bf16` or `= f16`, those of f32 are rounded to it |
     | `dist.quantize_reductions` | module | gradients are summed over data axes as 8-bit integers, with error feedback |
+    | `dist.wide_sums` | module | sums of products over tensor axes are sent as their terms are added; absent: in the 16-bit type to which the products are rounded, if they are |
     | `dist.reduce_once` | module | gradients of a step's micro-batches are summed whole and reduced with the last one |
     | `dist.partial = ["fsdp"]` | `nn.state` of a flat gradient accumulator | the axes over which it is still to be summed: each rank has one term |
-    | `dist.bucket = 0 : i64` | `dist.start` of a reduction | the number of the bucket: reductions in one bucket are exchanged together |
+    | `dist.bucket = 0 : i64` | `dist.start` | the number of the bucket: reductions of one bucket, or gathers, are exchanged together |
     | `dist.unit = @u`, `dist.group = 0 : i64` | flat `nn.state` (`--shale-materialize-units`) | the group that it stores |
     | `dist.copy = @s` | flat `nn.state` | the flat state of which this is a rounded copy, rewritten by each update |
     | `dist.axis = "fsdp"` | flat `nn.state` | the axis that splits it at rest; absent: whole on every rank |
@@ -50,6 +51,7 @@ def Dist_Dialect : Dialect {
     "::mlir::UnitAttr":$keep_single_rank,
     "::mlir::Attribute":$quantize_gathers,
     "::mlir::UnitAttr":$quantize_reductions,
+    "::mlir::UnitAttr":$wide_sums,
     "::mlir::UnitAttr":$reduce_once,
     "::mlir::ArrayAttr":$partial,
     "::mlir::IntegerAttr":$bucket,

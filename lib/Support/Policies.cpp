@@ -45,7 +45,7 @@ static constexpr Word<ProductKind> kProductKinds[] = {{"param", ProductKind::Par
 static constexpr Word<MomentKind> kMomentKinds[] = {{"f32", MomentKind::F32},
                                                     {"bf16", MomentKind::BF16}};
 static constexpr Word<WireKind> kWireKinds[] = {
-    {"int8", WireKind::Int8}, {"bf16", WireKind::BF16}, {"f16", WireKind::F16}};
+    {"int8", WireKind::Int8}, {"bf16", WireKind::BF16}, {"f16", WireKind::F16}, {"f32", WireKind::F32}};
 static constexpr Word<AttentionKind> kAttentions[] = {{"auto", AttentionKind::Auto},
                                                       {"generated", AttentionKind::Generated}};
 static constexpr Word<ReductionOrder> kOrders[] = {{"overlap", ReductionOrder::Overlap},
@@ -79,12 +79,16 @@ std::string shale::parseText(StringRef text, WireTypes &types) {
   text.split(words, ',');
   for (StringRef word : words) {
     auto [what, type] = word.split('=');
-    WireKind *kind = what == "gather" ? &types.gather : what == "reduce" ? &types.reduce : nullptr;
     WireKind named = WireKind::Same;
-    if (!kind || *kind != WireKind::Same || !parseWord(kWireKinds, type, named).empty() ||
-        (what == "reduce" && named != WireKind::Int8))
-      return ("expects 'none', 'gather=int8|bf16|f16', 'reduce=int8' or both, separated by a comma; "
-              "got '" +
+    bool isWord = parseWord(kWireKinds, type, named).empty();
+    bool isInt8 = named == WireKind::Int8, isF32 = named == WireKind::F32;
+    WireKind *kind = what == "gather" && !isF32   ? &types.gather
+                     : what == "reduce" && isInt8 ? &types.reduce
+                     : what == "tensor" && isF32  ? &types.tensor
+                                                  : nullptr;
+    if (!isWord || !kind || *kind != WireKind::Same)
+      return ("expects 'none', or 'gather=int8|bf16|f16', 'reduce=int8' and 'tensor=f32', separated by "
+              "commas; got '" +
               text + "'")
           .str();
     *kind = named;
@@ -99,6 +103,7 @@ std::string shale::textOf(WireTypes types) {
   };
   add("gather", types.gather);
   add("reduce", types.reduce);
+  add("tensor", types.tensor);
   return text.empty() ? "none" : text;
 }
 

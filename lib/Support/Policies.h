@@ -32,12 +32,15 @@ enum class MomentKind { F32, BF16 };
 /// Types of the operands of products with parameters; Param: that of their use.
 enum class ProductKind { Param, FP8 };
 /// The type in which data are sent: as they are, as 8-bit integers with a scale per block, or as
-/// 16-bit floats.
-enum class WireKind { Same, Int8, BF16, F16 };
-/// Types of what ranks send: `none`, or `gather=int8` for gathers of parameters.
+/// floats.
+enum class WireKind { Same, Int8, BF16, F16, F32 };
+/// Types of what ranks send: `none`, or a list of `gather=int8` for gathers of parameters,
+/// `reduce=int8` for sums of gradients and `tensor=f32` for sums over tensor axes.
 struct WireTypes {
-  WireKind gather = WireKind::Same, reduce = WireKind::Same;
-  bool any() const { return gather != WireKind::Same || reduce != WireKind::Same; }
+  WireKind gather = WireKind::Same, reduce = WireKind::Same, tensor = WireKind::Same;
+  bool any() const {
+    return gather != WireKind::Same || reduce != WireKind::Same || tensor != WireKind::Same;
+  }
   /// Whether parameters are gathered as 16-bit floats.
   bool gathersFloats() const { return gather == WireKind::BF16 || gather == WireKind::F16; }
 };

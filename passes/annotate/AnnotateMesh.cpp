@@ -57,6 +57,8 @@ static LogicalResult annotateMesh(ModuleOp module, const MeshSpec &spec, Shardin
                                                                 : builder.getF16Type()));
   if (wire.reduce == WireKind::Int8)
     module->setAttr(dist::kQuantizeReductionsAttr, builder.getUnitAttr());
+  if (wire.tensor == WireKind::F32)
+    module->setAttr(dist::kWideSumsAttr, builder.getUnitAttr());
   return success();
 }
 

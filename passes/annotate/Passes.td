@@ -42,7 +42,8 @@ def AnnotateMeshPass : Pass<"shale-annotate-mesh", "::mlir::ModuleOp"> {
     micro-batches unreduced and reduced once per step. Adds
     `dist.keep_single_rank` if collectives along axes of one rank remain: a
     communicator can then be checked on one device. Adds `dist.quantize_gathers` if
-    units are gathered as 8-bit integers.
+    units are gathered as 8-bit integers, and `dist.wide_sums` if sums over tensor axes
+    are not rounded before they are sent.
 
     In the example two replicas of the model are sharded over four ranks each.
 
@@ -67,7 +68,7 @@ def AnnotateMeshPass : Pass<"shale-annotate-mesh", "::mlir::ModuleOp"> {
     Option<"reshardAfterForward", "reshard-after-forward", "bool", "true", "strategy full: gather again for backward">,
     Option<"syncEveryMicrobatch", "sync-every-microbatch", "bool", "true", "strategies grad and full: reduce the gradients of each micro-batch of a step, not their sum">,
     Option<"keepSingleRank", "keep-single-rank", "bool", "false", "keep collectives along axes of one rank">,
-    Option<"wire", "wire", "::shale::WireTypes", "::shale::WireTypes()", "none, or a list of gather=int8|bf16|f16 and reduce=int8: gather parameters in this type, sum gradients as 8-bit integers">
+    Option<"wire", "wire", "::shale::WireTypes", "::shale::WireTypes()", "none, or a list of gather=int8|bf16|f16, reduce=int8 and tensor=f32: gather parameters in this type, sum gradients as 8-bit integers, sum results of products over tensor axes in f32">
   ];
   let dependentDialects = ["::shale::dist::DistDialect"];
 }

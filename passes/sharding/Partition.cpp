@@ -1,5 +1,6 @@
 //===- Partition.cpp - Converts values and ops to one rank's parts --------===//
 #include "dialects/mem/Mem.h"
+#include "dialects/nn/Ops/Cast.h"
 #include "dialects/nn/Ops/Optimizer.h"
 #include "dialects/nn/Ops/State.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -64,6 +65,8 @@ private:
   void partitionReduction(Operation *op);
   void partitionReturn(Operation *op);
   Value converted(Value old, const Layout &to);
+  Value resharded(Value old, Value own, const Layout &to);
+  Type termTypeOf(Operation *op) const;
   bool gathersAgain(Value old, const Layout &layout);
   Value replicated(Value old);
   SmallVector<Value> cloneLocal(Operation *op, ValueRange operands, ArrayRef<Layout> results);
@@ -79,6 +82,8 @@ private:
   OpBuilder builder;
   DenseMap<Value, Local> locals;
   DenseMap<std::pair<Value, Attribute>, Value> cache;
+  /// The element type to which products were rounded of which an old value is a sum.
+  DenseMap<Value, Type> termTypes;
 };
 
 } // namespace
@@ -157,9 +162,53 @@ Value Partitioner::converted(Value old, const Layout &to) {
     Value own = from.value;
     if (again)
       own = mem::BarrierOp::create(builder, old.getLoc(), own.getType(), own).getResult(0);
-    value = reshard(builder, old.getLoc(), own, from.layout, to, mesh);
+    value = resharded(old, own, to);
   }
   return value;
+}
+
+/// Returns the element type of the products of which the op's result is a sum, through casts and
+/// views; null if it is not, or if they differ.
+Type Partitioner::termTypeOf(Operation *op) const {
+  if (op->getNumResults() != 1)
+    return {};
+  ShardingRule rule = getRule(op);
+  if (isProduct(rule))
+    return getElementTypeOrSelf(op->getResult(0).getType());
+  bool isSumOfAll = rule.additive || op->getNumOperands() == 1;
+  if (!isSumOfAll || rule.linear.size() != op->getNumOperands())
+    return {};
+  Type type;
+  for (Value operand : op->getOperands()) {
+    Type own = termTypes.lookup(operand);
+    if (!own || (type && own != type))
+      return {};
+    type = own;
+  }
+  return type;
+}
+
+/// Converts `own`, the local part of an old value. A sum over tensor axes of products that were
+/// rounded to a 16-bit type is sent in that type, as Megatron-LM does: half the bytes of f32.
+Value Partitioner::resharded(Value old, Value own, const Layout &to) {
+  const Layout &from = locals[old].layout;
+  Type terms = termTypes.lookup(old), wide = getElementTypeOrSelf(own.getType());
+  bool isSum = !from.partial.empty() && llvm::all_of(from.partial, [&](auto &part) {
+    auto [axis, kind] = part;
+    return kind == dist::Reduction::Sum && mesh.splitsValues(axis) && !to.partialOn(axis);
+  });
+  if (!isSum || !terms || terms.getIntOrFloatBitWidth() != 16 || !wide.isF32() ||
+      function->getParentOp()->hasAttr(dist::kWideSumsAttr))
+    return reshard(builder, old.getLoc(), own, from, to, mesh);
+  Location loc = old.getLoc();
+  auto castTo = [&](Value value, Type element) -> Value {
+    if (auto before = value.getDefiningOp<nn::CastOp>())
+      if (getElementTypeOrSelf(before.getInput().getType()) == element)
+        return before.getInput(); // widening loses nothing
+    auto type = cast<RankedTensorType>(value.getType()).clone(element);
+    return nn::CastOp::create(builder, loc, type, value);
+  };
+  return castTo(reshard(builder, loc, castTo(own, terms), from, to, mesh), wide);
 }
 
 /// Whether a backward op reads what tensor axes split of a forward value: it is then gathered
@@ -225,6 +274,8 @@ LogicalResult Partitioner::partitionOp(Operation *op) {
     made = cloneLocal(op, form.operands, results);
   }
   define(op, made, results);
+  if (Type terms = termTypeOf(op))
+    termTypes[op->getResult(0)] = terms;
   return success();
 }
 

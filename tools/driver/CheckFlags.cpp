@@ -125,6 +125,13 @@ int shale::checkFlags(const CompileOptions &o, const Target &target) {
       o.mesh.ranksThat(dist::sumsGradients) == 1)
     warn("--wire-dtype reduce=int8 has no effect with --mesh " + textOf(o.mesh) +
          ": no gradients are summed over ranks; --mesh fsdp=N or replica=N divides the batch");
+  if (o.wire.tensor == WireKind::F32 && !variesWire) {
+    if (o.mesh.ranksThat(dist::splitsValues) == 1)
+      warn("--wire-dtype tensor=f32 has no effect with --mesh " + textOf(o.mesh) +
+           ": no tensor axis splits products; --mesh tp=N does");
+    else if (o.paramDtype == FloatKind::F32 && !o.compares("param-dtype"))
+      warn("--wire-dtype tensor=f32 has no effect with --param-dtype f32: sums are sent in f32");
+  }
   if (o.paramRounding == RoundingKind::Stochastic && !o.roundsStochastically() &&
       !o.compares("master-dtype"))
     warn("--param-rounding stochastic has no effect with --master-dtype " + textOf(o.masterDtype) +

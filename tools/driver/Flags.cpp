@@ -354,7 +354,7 @@ std::vector<Flag> extendFlags() {
        "nearest | stochastic: with --master-dtype none, how new parameters of bf16 are rounded (default: nearest)",
        set<&O::paramRounding>, get<&O::paramRounding>},
       {"wire-dtype", "TYPE", kExtendGroup, Effect::Graph,
-       "none | gather=int8|bf16|f16,reduce=int8: parameters of f32 gathered in 16 bits, or parameters gathered, gradients summed as 8-bit integers with a scale per 256 of them; one of the two or both (default: none)",
+       "none | gather=int8|bf16|f16,reduce=int8,tensor=f32: parameters of f32 gathered in 16 bits, or parameters gathered, gradients summed as 8-bit integers with a scale per 256 of them; sums over tensor axes in f32, not in the param dtype; any of them (default: none)",
        set<&O::wire>, get<&O::wire>},
       {"optimizer-for", "REGEX=NAME,..", kExtendGroup, Effect::Graph,
        "with muon: muon or adamw, by parameter (default: muon: hidden matrices)",

@@ -99,3 +99,56 @@ func.func @maxima(%x: tensor<4x8xf32> {dist.sharding = #dist.sharding<[{}, {"fsd
   %5 = nn.tanh %4 : tensor<4xf32>
   return %2, %5 : tensor<4xf32>, tensor<4xf32>
 }
+
+// -----
+
+// Products that are rounded to bf16 are summed over ranks in bf16, also if their terms are added in f32 first. A sum of other terms,
+// of squares for example, keeps its type.
+// CHECK-LABEL: func.func @rounded
+module {
+dist.mesh @mesh <[tensor "tp"=2]>
+func.func @rounded(%x: tensor<4x4xbf16> {nn.role = #nn.role<input>, nn.name = "x", dist.sharding = #dist.sharding<[{}, {"tp"}]>},
+                   %w: tensor<4x4xbf16> {nn.role = #nn.role<input>, nn.name = "w", dist.sharding = #dist.sharding<[{"tp"}, {}]>})
+    -> (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4xf32>) {
+  // CHECK: %[[A:.*]] = nn.matmul {{.*}} -> tensor<4x4xbf16>
+  // CHECK-NEXT: nn.cast %[[A]]
+  %0 = nn.matmul %x, %w : (tensor<4x4xbf16>, tensor<4x4xbf16>) -> tensor<4x4xbf16>
+  %1 = nn.cast %0 : tensor<4x4xbf16> -> tensor<4x4xf32>
+  // CHECK-NEXT: %[[B:.*]] = dist.all_reduce sum %[[A]] over "tp" : tensor<4x4xbf16>
+  // CHECK-NEXT: %[[C:.*]] = nn.cast %[[B]] : tensor<4x4xbf16> -> tensor<4x4xf32>
+  // CHECK-NEXT: nn.exp %[[C]]
+  %2 = nn.exp %1 : tensor<4x4xf32>
+  // CHECK: %[[D:.*]] = nn.add {{.*}} : tensor<4x4xf32>
+  // CHECK-NEXT: %[[E:.*]] = nn.cast %[[D]] : tensor<4x4xf32> -> tensor<4x4xbf16>
+  // CHECK-NEXT: %[[F:.*]] = dist.all_reduce sum %[[E]] over "tp" : tensor<4x4xbf16>
+  // CHECK-NEXT: nn.cast %[[F]] : tensor<4x4xbf16> -> tensor<4x4xf32>
+  %3 = nn.matmul %w, %x transpose_lhs transpose_rhs : (tensor<4x4xbf16>, tensor<4x4xbf16>) -> tensor<4x4xbf16>
+  %4 = nn.cast %3 : tensor<4x4xbf16> -> tensor<4x4xf32>
+  %10 = nn.matmul %x, %w : (tensor<4x4xbf16>, tensor<4x4xbf16>) -> tensor<4x4xbf16>
+  %11 = nn.cast %10 : tensor<4x4xbf16> -> tensor<4x4xf32>
+  %5 = nn.add %4, %11 : tensor<4x4xf32>
+  %6 = nn.exp %5 : tensor<4x4xf32>
+  // CHECK: dist.all_reduce sum %{{.*}} over "tp" : tensor<4xf32>
+  %7 = nn.cast %x : tensor<4x4xbf16> -> tensor<4x4xf32>
+  %8 = nn.reduce sum %7 dims = [1] : tensor<4x4xf32> -> tensor<4xf32>
+  %9 = nn.exp %8 : tensor<4xf32>
+  return %2, %6, %9 : tensor<4x4xf32>, tensor<4x4xf32>, tensor<4xf32>
+}
+}
+
+// -----
+
+// With dist.wide_sums sums are sent as their terms are added.
+// CHECK-LABEL: func.func @wide
+module attributes {dist.wide_sums} {
+dist.mesh @mesh <[tensor "tp"=2]>
+func.func @wide(%x: tensor<4x4xbf16> {nn.role = #nn.role<input>, nn.name = "x", dist.sharding = #dist.sharding<[{}, {"tp"}]>},
+                %w: tensor<4x4xbf16> {nn.role = #nn.role<input>, nn.name = "w", dist.sharding = #dist.sharding<[{"tp"}, {}]>}) -> tensor<4x4xf32> {
+  // CHECK: %[[A:.*]] = nn.cast %{{.*}} : tensor<4x4xbf16> -> tensor<4x4xf32>
+  // CHECK-NEXT: dist.all_reduce sum %[[A]] over "tp" : tensor<4x4xf32>
+  %0 = nn.matmul %x, %w : (tensor<4x4xbf16>, tensor<4x4xbf16>) -> tensor<4x4xbf16>
+  %1 = nn.cast %0 : tensor<4x4xbf16> -> tensor<4x4xf32>
+  %2 = nn.exp %1 : tensor<4x4xf32>
+  return %2 : tensor<4x4xf32>
+}
+}
