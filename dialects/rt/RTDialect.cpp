@@ -58,9 +58,7 @@ static bool isKernelCode(Operation *op, DictionaryAttr code) {
 }
 
 static bool isBucket(Operation *op, IntegerAttr bucket) {
-  auto collective = dyn_cast<rt::CollectiveOpInterface>(op);
-  bool reduces = collective && collective.getCollectiveKind() != CollectiveKind::AllGather;
-  return reduces && !bucket.getValue().isNegative();
+  return isa<rt::CollectiveOpInterface>(op) && !bucket.getValue().isNegative();
 }
 
 static bool isModule(Operation *op, UnitAttr) { return isa<ModuleOp>(op); }
@@ -73,7 +71,7 @@ using RT = RTDialect;
 static constexpr StringLiteral kBytes = "be a number of bytes, on a module";
 static constexpr AttrRule kRules[] = {
     attrRule<RT::CodeAttrHelper, isKernelCode>("be what a compiled kernel takes"),
-    attrRule<RT::BucketAttrHelper, isBucket>("be the number of a bucket, on a reduction"),
+    attrRule<RT::BucketAttrHelper, isBucket>("be the number of a bucket, on a collective"),
     attrRule<RT::AllowTf32AttrHelper, isModule>("be a unit, on a module"),
     attrRule<RT::FastMathAttrHelper, isModule>("be a unit, on a module"),
     attrRule<RT::ThreadsAttrHelper, isSize>("be a number of threads, on a module"),

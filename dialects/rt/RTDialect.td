@@ -32,7 +32,7 @@ def RT_Dialect : Dialect {
     | `rt.threads` | module | threads per rank assumed by the memory plan |
     | `rt.allow_tf32` | module | products of f32 may round their operands to TF32 |
     | `rt.fast_math` | module | kernels of GPUs may approximate exp, tanh and divisions |
-    | `rt.bucket` | started reductions | the number of the bucket of the program |
+    | `rt.bucket` | started collectives | the number of the bucket of the program |
     | `rt.code` | compiled `rt.kernel` | what its code takes (`dialects/rt/KernelCode.h`) |
   }];
   let cppNamespace = "::shale::rt";

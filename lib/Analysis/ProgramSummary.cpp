@@ -287,7 +287,7 @@ static LogicalResult verifyRows(std::vector<std::pair<int64_t, Operation *>> row
   return success();
 }
 
-/// Fails unless the reductions of each bucket, which run together, start one after the other in one
+/// Fails unless the collectives of each bucket, which run together, start one after the other in one
 /// function and have one kind and axis. `starts` are sorted by site.
 static LogicalResult verifyBuckets(ArrayRef<rt::CollectiveOpInterface> starts) {
   for (size_t site = 0; site < starts.size(); ++site) {
@@ -302,7 +302,7 @@ static LogicalResult verifyBuckets(ArrayRef<rt::CollectiveOpInterface> starts) {
         before.getCollectiveKind() != start.getCollectiveKind())
       return start->emitOpError()
              << "'" << rt::kBucketAttr
-             << "' must be the site of the first reduction of the bucket; "
+             << "' must be the site of the first collective of the bucket; "
              << "those of a bucket have consecutive sites in one function, one kind and one axis";
   }
   return success();
@@ -517,7 +517,7 @@ void shale::printSummary(const ProgramSummary &summary, raw_ostream &os) {
     os << ", " << summary.attentions << " calls of attention";
   os << '\n';
   struct Total {
-    int64_t count = 0, bytes = 0, rounds = 0;
+    int64_t count = 0, bytes = 0, rounds = 0, exchanges = 0;
   };
   std::map<std::string, Total> kinds;
   for (const CollectiveSite &site : summary.sites)
@@ -526,12 +526,15 @@ void shale::printSummary(const ProgramSummary &summary, raw_ostream &os) {
       kind.count += site.times;
       kind.bytes += site.times * site.sentBytes;
       kind.rounds += site.times * site.rounds;
+      kind.exchanges += site.bucket == site.site ? site.times : 0;
     }
   os << "collectives   "
      << (kinds.empty() ? "none\n" : "per step, with the bytes sent per rank:\n");
   for (const auto &[kind, total] : kinds) {
     os << llvm::format("  %5lld ", (long long)total.count) << llvm::left_justify(kind, 28)
        << llvm::format("%15lld", (long long)total.bytes);
+    if (total.exchanges != total.count)
+      os << ", in " << total.exchanges << " exchanges";
     if (total.rounds != total.count)
       os << ", in " << total.rounds << " rounds";
     os << '\n';

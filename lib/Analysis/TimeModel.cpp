@@ -115,9 +115,9 @@ private:
     int64_t sent = op.getSentBytes(std::max<int64_t>(1, dist::getAxisSize(module, axis)));
     double later = target ? double(roundsOf(op, *target) - 1) * link.latency : 0;
     Type element = op.getSend().getType().getElementType();
-    bool isJoined =
-        bucketOf(op) != op.getSite() && (!target || target->exchangesBucketsAtOnce(element));
     bool gathers = op.getCollectiveKind() == CollectiveKind::AllGather;
+    bool isJoined = bucketOf(op) != op.getSite() &&
+                    (gathers || !target || target->exchangesBucketsAtOnce(element));
     Transfers::Stream stream;
     if (target && target->hasStreamsPerAxis())
       stream = {axis.str(), gathers};

@@ -128,7 +128,7 @@ def VerifyStreamsPass : Pass<"shale-verify-streams", "::mlir::ModuleOp"> {
     Fails if an op accesses bytes that unfinished work of another stream writes, or writes bytes that such work reads. The
     error names the op, the buffer and the work in flight. Bytes are compared by their place in memory; slices of one
     buffer count as the whole buffer. Also fails if work is in flight when the function returns, and if a wait for a
-    reduction is before the start of another one of its bucket, because a bucket is exchanged as a whole.
+    collective is before the start of another one of its bucket, because a bucket is exchanged as a whole.
 
     All ranks execute the same ops in the same order, so collectives cannot be started in different orders.
 

@@ -16,22 +16,32 @@ namespace shale {
 #include "passes/schedule/Passes.h.inc"
 } // namespace shale
 
-/// Returns the unit that a started collective gathers, or null.
-static StringAttr gatheredUnit(dist::StartOp start) {
-  auto gather = dyn_cast<dist::UnitGatherOp>(start.getCollective().getOperation());
-  return gather ? gather.getUnitAttr().getAttr() : StringAttr();
-}
-
 namespace {
 /// One gather of a unit's group. All positions are those in the block before any op is moved.
 struct Gather {
   dist::StartOp start;
   StringAttr unit;
-  int64_t begin; ///< The gather starts in front of the op at this position.
+  int64_t group, begin; ///< The gather starts in front of the op at this position.
   int64_t use, end;
   SmallVector<Operation *, 4> moved; ///< in their new order; empty: the gather stays
+  bool isJoined = false;             ///< whether it is one exchange with the gather before it
+
+  /// Whether another group of the same unit is used while this one is whole.
+  bool isUsedWith(const Gather &other) const {
+    return unit == other.unit && group != other.group && other.use <= end;
+  }
 };
 } // namespace
+
+/// Returns the gather that an op starts, if it is one of a unit.
+static std::optional<Gather> gatherOf(Operation *op) {
+  auto start = dyn_cast<dist::StartOp>(op);
+  auto gather =
+      start ? dyn_cast<dist::UnitGatherOp>(start.getCollective().getOperation()) : nullptr;
+  if (!gather)
+    return std::nullopt;
+  return Gather{start, gather.getUnitAttr().getAttr(), int64_t(gather.getGroup()), 0, 0, 0, {}};
+}
 
 /// Returns the first position at which `gather` may be in flight: at most `prefetch`
 /// other units ahead of use and at most `most` units at once.
@@ -74,26 +84,32 @@ static bool makersOf(dist::StartOp start, SmallVectorImpl<Operation *> &makers) 
   return !maker;
 }
 
-/// Finds the place of each gather. Gathers start in the order of their first use.
+/// Finds the place of each gather. Gathers start in the order of their first use; those of groups
+/// of a unit that are used together start together.
 static SmallVector<Gather> placeGathers(ArrayRef<Operation *> ops, int64_t prefetch, int64_t most) {
   DenseMap<Operation *, int64_t> positions;
   for (auto [position, op] : llvm::enumerate(ops))
     positions[op] = position;
   SmallVector<Gather> gathers;
   for (auto [at, op] : llvm::enumerate(ops)) {
-    auto start = dyn_cast<dist::StartOp>(op);
-    if (!start || !gatheredUnit(start))
+    std::optional<Gather> found = gatherOf(op);
+    if (!found)
       continue;
+    Gather gather = std::move(*found);
+    dist::StartOp start = gather.start;
     int64_t stays = at;
-    Gather gather{start,
-                  gatheredUnit(start),
-                  stays,
-                  positions.lookup(start.getWait()),
-                  positions.lookup(lastReader(wholeOf(start))),
-                  {}};
+    gather.begin = stays;
+    gather.use = positions.lookup(start.getWait());
+    gather.end = positions.lookup(lastReader(wholeOf(start)));
     int64_t begin = earliestStart(gathers, gather, prefetch, most);
-    if (!gathers.empty())
-      begin = std::max(begin, gathers.back().begin + gathers.back().moved.empty());
+    bool mayJoin = false;
+    if (!gathers.empty()) {
+      const Gather &last = gathers.back();
+      int64_t next = last.begin + last.moved.empty();
+      mayJoin = last.isUsedWith(gather);
+      begin = mayJoin ? next : std::max(begin, next);
+    }
+    gather.isJoined = mayJoin && begin == stays;
     SmallVector<Operation *> makers;
     if (begin < stays && makersOf(start, makers)) {
       gather.begin = begin;
@@ -101,10 +117,27 @@ static SmallVector<Gather> placeGathers(ArrayRef<Operation *> ops, int64_t prefe
         if (positions.lookup(maker) >= begin)
           gather.moved.push_back(maker);
       gather.moved.push_back(start);
+      gather.isJoined = mayJoin;
     }
     gathers.push_back(std::move(gather));
   }
   return gathers;
+}
+
+/// Marks the gathers that start together as buckets.
+static void formBuckets(Block &block, MutableArrayRef<Gather> gathers) {
+  int64_t number = -1;
+  for (auto start : block.getOps<dist::StartOp>())
+    if (auto bucket = start->getAttrOfType<IntegerAttr>(dist::kBucketAttr))
+      number = std::max(number, bucket.getInt());
+  for (size_t i = 1; i < gathers.size(); ++i) {
+    if (!gathers[i].isJoined)
+      continue;
+    number += !gathers[i - 1].isJoined;
+    auto bucket = Builder(block.getParentOp()->getContext()).getI64IntegerAttr(number);
+    gathers[i - 1].start->setAttr(dist::kBucketAttr, bucket);
+    gathers[i].start->setAttr(dist::kBucketAttr, bucket);
+  }
 }
 
 /// Starts gathers ahead of use. Assumes that each is at its use.
@@ -123,6 +156,7 @@ static void prefetchGathers(Block &block, int64_t prefetch, int64_t most) {
     if (!moved.contains(op))
       op->moveBefore(&block, block.end());
   }
+  formBuckets(block, gathers);
 }
 
 namespace {

@@ -68,7 +68,7 @@ def follow(case, work, way, ranks, flags, bar):
     program, out = work / name, work / f"run-{name}"
     said = case.shalec(program, strategy, ranks, [*own.split(), *flags.split()])
     plan = {}
-    for kind, size in re.findall(r"^ +\d+ (all-gather|all-reduce|reduce-scatter) over \w+ +(\d+)$", said, re.M):
+    for kind, size in re.findall(r"^ +\d+ (all-gather|all-reduce|reduce-scatter) over \w+ +(\d+)\b", said, re.M):
         plan[kind] = plan.get(kind, 0) + int(size)
     case.train(program, out)
     loss, norm = check_loss(case, out, bar) if bar else case.check_metrics(out)

@@ -43,7 +43,7 @@ SCALARS = 4096  # bytes allowed for coordinates, norms and factors
 def planned_collectives(text):
     """{kind: (count, bytes)} per step, from the output of shalec."""
     return {kind: (int(count), int(size)) for count, kind, size in
-            re.findall(r"^ +(\d+) (all-gather|all-reduce|reduce-scatter) over \w+ +(\d+)$", text, re.M)}
+            re.findall(r"^ +(\d+) (all-gather|all-reduce|reduce-scatter) over \w+ +(\d+)\b", text, re.M)}
 
 
 def check_wire(strategy, ranks, whole, plan):

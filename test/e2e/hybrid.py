@@ -32,7 +32,7 @@ def follow(a, work, strategy, trajectory, *flags):
     said = case.shalec(program, strategy, 4, [*MESH, *flags])
     plan = {}
     for kind, count, size in ((kind, int(c), int(s)) for c, kind, s in
-                              re.findall(r"^ +(\d+) (all-gather|all-reduce|reduce-scatter) over \w+ +(\d+)$", said, re.M)):
+                              re.findall(r"^ +(\d+) (all-gather|all-reduce|reduce-scatter) over \w+ +(\d+)\b", said, re.M)):
         before = plan.get(kind, (0, 0))
         plan[kind] = (before[0] + count, before[1] + size)
     case.train(program, out)

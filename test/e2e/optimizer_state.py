@@ -43,7 +43,7 @@ def first_step(case, work, optimizer, shard, ranks, flags):
     for rank in json.loads(report.read_text()):
         rows = [row for row in rank["when_update_begins"] if row["category"] == "optimizer" and "state" in row["space"]]
         held.append(sum(row["bytes"] - row["padding"] for row in rows))
-    planned = sum(int(size) for size in re.findall(r"^ +\d+ [a-z-]+ over \w+ +(\d+)$", said, re.M))
+    planned = sum(int(size) for size in re.findall(r"^ +\d+ [a-z-]+ over \w+ +(\d+)\b", said, re.M))
     counted = {line["comm_bytes"] for line in metrics(out)}
     if counted != {planned}:
         raise Deviates(f"{what} sent {counted} bytes per step; the plan says {planned}")

@@ -44,7 +44,7 @@ def check_bytes(what, shard, ranks, reduced_width, said, described, report, sent
     for where, have in tables:
         if tuple(have[kept] for kept in KEPT) != wanted or have["rest"] > SCALARS:
             raise Deviates(f"{what}, {where}: holds {have}; {dict(zip(KEPT, wanted))} expected of {elements} padded elements")
-    collectives = {kind: int(size) for kind, size in re.findall(r"^ +\d+ (all-gather|all-reduce|reduce-scatter) over \w+ +(\d+)$", said, re.M)}
+    collectives = {kind: int(size) for kind, size in re.findall(r"^ +\d+ (all-gather|all-reduce|reduce-scatter) over \w+ +(\d+)\b", said, re.M)}
     wire, reduced = (size * elements * (ranks - 1) // ranks for size in (2, grad))
     gathered, scattered, summed = (collectives.get(kind, 0) for kind in ("all-gather", "reduce-scatter", "all-reduce"))
     holds = {"none": gathered == scattered == 0 and 2 * reduced <= summed <= 2 * reduced + SCALARS,

@@ -10,7 +10,8 @@
 //   all-to-all      each slice straight to its rank       sends (N-1) s
 //
 // Reductions of one bucket form one exchange. Each rank sends every peer the
-// concatenation of that peer's slices. The all-to-alls of a bucket are under way together.
+// concatenation of that peer's slices. The gathers of a bucket, and its all-to-alls, are under way
+// together.
 //
 // Bytes are counted where they are handed to Gloo, in post(), by site.
 #include "runtime/comm/gloo/Gloo.h"
@@ -50,6 +51,12 @@ private:
     char *recv;
     int64_t count;
   };
+  /// An all-gather of a site: this rank's slice of `bytes` is in its place in `data`.
+  struct Whole {
+    int32_t site;
+    char *data;
+    int64_t bytes;
+  };
   /// Elements of a part's slice that are sent as one message to each peer; they are
   /// received `at` bytes into that peer's region of the scratch buffer.
   struct Chunk {
@@ -63,7 +70,7 @@ private:
   uint64_t takeSlots(size_t count);
   int64_t sentByBatch() const;
   std::string describe(const Request &request) const;
-  void allGatherInPlace(int32_t site, GlooContext &context, char *data, int64_t bytes);
+  void allGatherInPlace(GlooContext &context);
   void allToAll(GlooContext &context, int64_t element);
   void cutIntoRounds(int64_t element, int64_t room);
   void reduceScatter(GlooContext &context, ShaleType type);
@@ -80,6 +87,7 @@ private:
   // State of the exchange in progress; the vectors keep their capacity.
   std::vector<Request> batch;
   std::vector<Part> parts;
+  std::vector<Whole> wholes;
   std::vector<Chunk> chunks;
   std::vector<size_t> rounds; // first chunk of each round, and the end
   std::vector<std::unique_ptr<Buffer>> outgoing, incoming;
@@ -208,13 +216,16 @@ void GlooCollectives::execute() {
     return;
   }
   switch (first.kind) {
-  case SHALE_ALL_GATHER: {
-    int64_t bytes = first.count * element;
-    char *own = first.recv + context->rank * bytes;
-    if (first.send != own)
-      std::memcpy(own, first.send, bytes);
-    return allGatherInPlace(first.site, context, first.recv, bytes);
-  }
+  case SHALE_ALL_GATHER:
+    wholes.clear();
+    for (const Request &request : batch) {
+      int64_t bytes = request.count * sizeOf(static_cast<Dtype>(request.type));
+      char *own = request.recv + context->rank * bytes;
+      if (request.send != own)
+        std::memcpy(own, request.send, bytes);
+      wholes.push_back({request.site, request.recv, bytes});
+    }
+    return allGatherInPlace(context);
   case SHALE_REDUCE_SCATTER:
     parts.clear();
     for (const Request &request : batch)
@@ -262,25 +273,36 @@ void GlooCollectives::allToAll(GlooContext &context, int64_t element) {
   incoming.clear();
 }
 
-/// All-gathers slices of `bytes` each: every rank passes on to the next one what it received last.
-/// This rank's slice is already in its place in `data`.
-void GlooCollectives::allGatherInPlace(int32_t site, GlooContext &context, char *data,
-                                       int64_t bytes) {
-  if (bytes == 0)
-    return;
+/// All-gathers the slices of `wholes` together: every rank passes on to the next one what it
+/// received last.
+void GlooCollectives::allGatherInPlace(GlooContext &context) {
   int size = context->size, own = context->rank;
-  uint64_t slot = takeSlots(size - 1);
-  std::unique_ptr<Buffer> whole = context->createUnboundBuffer(data, bytes * size);
-  auto slice = [&](int step) { return (own + size - step) % size * bytes; };
+  uint64_t slot = takeSlots(wholes.size() * (size - 1));
+  outgoing.clear();
+  for (const Whole &whole : wholes)
+    outgoing.push_back(context->createUnboundBuffer(whole.data, whole.bytes * size));
+  auto eachOf = [&](int step, auto body) {
+    for (size_t i = 0; i < wholes.size(); ++i)
+      if (wholes[i].bytes > 0)
+        body(i, slot + (step - 1) * wholes.size() + i);
+  };
+  auto slice = [&](int step, int64_t bytes) { return (own + size - step) % size * bytes; };
   for (int step = 1; step < size; ++step)
-    whole->recv((own + size - 1) % size, slot + step - 1, slice(step), bytes);
+    eachOf(step, [&](size_t i, uint64_t at) {
+      int64_t bytes = wholes[i].bytes;
+      outgoing[i]->recv((own + size - 1) % size, at, slice(step, bytes), bytes);
+    });
   for (int step = 1; step < size; ++step) {
-    post(site, *whole, (own + 1) % size, slot + step - 1, slice(step - 1), bytes);
+    eachOf(step, [&](size_t i, uint64_t at) {
+      int64_t bytes = wholes[i].bytes;
+      post(wholes[i].site, *outgoing[i], (own + 1) % size, at, slice(step - 1, bytes), bytes);
+    });
     // Slices come from one rank, in the order of its sends.
-    whole->waitRecv(timeout);
+    eachOf(step, [&](size_t i, uint64_t) { outgoing[i]->waitRecv(timeout); });
   }
   for (int step = 1; step < size; ++step)
-    whole->waitSend(timeout);
+    eachOf(step, [&](size_t i, uint64_t) { outgoing[i]->waitSend(timeout); });
+  outgoing.clear();
 }
 
 /// Cuts the parts' slices, one after the other, into rounds of at most `room` bytes:
@@ -377,10 +399,12 @@ void GlooCollectives::allReduce(GlooContext &context) {
   }
   if (!parts.empty())
     reduceScatter(context, type);
+  wholes.clear();
+  for (const Request &request : batch)
+    wholes.push_back({request.site, request.recv, request.count / size * element});
+  allGatherInPlace(context);
   for (const Request &request : batch) {
-    int64_t slice = request.count / size, even = slice * size;
-    if (slice > 0)
-      allGatherInPlace(request.site, context, request.recv, slice * element);
+    int64_t even = request.count / size * size;
     if (request.count > even)
       allReduceTail(request.site, context, request.send + even * element,
                     request.recv + even * element, request.count - even, type);
@@ -397,7 +421,8 @@ void GlooCollectives::allReduceTail(int32_t site, GlooContext &context, const ch
   std::memcpy(padded, send, count * element);
   parts.assign(1, {site, padded, result + context->rank * element, 1});
   reduceScatter(context, type);
-  allGatherInPlace(site, context, result, element);
+  wholes.assign(1, {site, result, element});
+  allGatherInPlace(context);
   std::memcpy(recv, result, count * element);
 }
 } // namespace

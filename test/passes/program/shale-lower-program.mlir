@@ -49,7 +49,7 @@
 // RUN: sed 's:site = 2 :site = 1000000 :' %s | not shale-opt --shale-annotate-target=target=cpu:x86-64-v3 --shale-lower-program 2>&1 | FileCheck %s --check-prefix=FAR
 // FAR: error: 'rt.all_reduce' op expected site = 2, got 1000000
 // RUN: sed 's|name = "loss" :|name = "loss" {rt.bucket = 0 : i64} :|' %s | not shale-opt --shale-annotate-target=target=cpu:x86-64-v3 --shale-lower-program 2>&1 | FileCheck %s --check-prefix=BUCKET
-// BUCKET: error: 'rt.all_reduce' op 'rt.bucket' must be the site of the first reduction of the bucket; those of a bucket have consecutive sites in one function, one kind and one axis
+// BUCKET: error: 'rt.all_reduce' op 'rt.bucket' must be the site of the first collective of the bucket; those of a bucket have consecutive sites in one function, one kind and one axis
 
 // LLVM-NOT: rt.
 // LLVM: llvm.func @shale_step(%{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr)
