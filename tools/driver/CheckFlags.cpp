@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lib/Analysis/Report.h"
+#include "lib/Support/ByteSize.h"
 #include "lib/Target/Target.h"
 #include "shale/Runtime.h"
 #include "tools/driver/Messages.h"
@@ -16,6 +17,18 @@
 using namespace shale;
 
 static void warn(const llvm::Twine &what) { llvm::errs() << "shalec: warning: " << what << "\n"; }
+static void note(const llvm::Twine &what) { llvm::errs() << "shalec: note: " << what << "\n"; }
+
+/// Says what a flag means that other tools have with another meaning or unit.
+static void explainFlags(const CompileOptions &o) {
+  if (o.typedText("optimizer") == "adam")
+    note("--optimizer adam adds the weight decay to the gradient, and epsilon before the bias "
+         "correction; AdamW of PyTorch, and Adam of Megatron-LM and DeepSpeed, is "
+         "--optimizer adamw");
+  llvm::StringRef size = o.typedText("bucket-size");
+  if (o.bucketSize.value_or(0) > 0 && size.find_first_not_of("0123456789") == llvm::StringRef::npos)
+    note("--bucket-size " + size + " is in bytes, not in elements: " + formatBytes(*o.bucketSize));
+}
 
 /// Returns why parameters cannot be gathered as 16-bit floats; an empty string if they can.
 static std::string wrongGatherType(const CompileOptions &o) {
@@ -105,6 +118,7 @@ static std::string contradiction(const CompileOptions &o, const Target &target) 
 int shale::checkFlags(const CompileOptions &o, const Target &target) {
   if (std::string wrong = contradiction(o, target); !wrong.empty())
     return usageError(wrong);
+  explainFlags(o);
   auto typed = [&](const char *flag) { return o.typed.count(flag) > 0; };
   bool comparesShard = o.compares("shard");
   std::string shard = textOf(o.shard);

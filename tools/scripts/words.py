@@ -13,7 +13,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TABLES, PAGE = [ROOT / f"runtime/program/Foreign{name}.def" for name in ("Words", "Areas")], ROOT / "docs/guide/from-fsdp.md"
 # A flag with its value: what has a capital letter or a sign, or is one of Shale's words.
-FLAG = re.compile(r"--[a-z0-9-]+(?:=[^\s;]*[^\s,;:]| (?:\S*[A-Z|:=,]\S*[^\s,;:]|[A-Z]|\d+|hybrid|none|optimizer|grads?|full|sgd|muon|momentum|adamw8bit|wsd|bf16|f16|f32|fp8|params|activations|auto|never|must|block)(?: FILE)?(?![\w.]))?")
+FLAG = re.compile(r"--[a-z0-9-]+(?:=[^\s;]*[^\s,;:]| (?:\S*[A-Z|:=,]\S*[^\s,;:]|[A-Z]|\d+(?:\.\d+)?(?:e-?\d+)?|hybrid|none|optimizer|overlap|grads?|full|sgd|muon|momentum|adamw8bit|wsd|bf16|f16|f32|fp8|params|activations|auto|never|must|block)(?: FILE)?(?![\w.]))?")
 
 
 def rows():
