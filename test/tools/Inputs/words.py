@@ -98,6 +98,8 @@ TYPED |= {
     "--initial_load_model_only": "weights alone, for true; --resume FOLDER", "--lr_scheduler_kwargs x": "use --min-lr X of the program", "--warmup_num_steps 9": "DeepSpeed's is logarithmic by default", "--tensor-reduce-dtype f32": "use --wire-dtype tensor=f32", "--tp_reduce_dtype f32": "use --wire-dtype tensor=f32",
     "--prefetch BACKWARD_POST": "use --prefetch 0, which holds one unit", "--param-dtype bf16-true": "--optimizer-dtype bf16 --reduce-dtype bf16", "--shard zero": "use --shard optimizer, grad or full, for stage 1, 2 or 3", "--optimizer adamw_8bit": "use --optimizer adamw8bit, with --weight-decay 0",
     "--optimizer ao_adamw_4bit": "does not exist in Shale: the nearest is adamw8bit", "--optimizer galore_adafactor": "does not exist in Shale: the nearest is adafactor", "--optimizer adamw_hf": "has --eps 1e-6", "--optimizer MuonWithAuxAdam": "with --lr 0.02 --adamw-lr 3e-4", "--optimizer FusedLamb": "with --weight-decay 0",
+    "--distributed-timeout-minutes 10": "use --comm-timeout SECONDS of the program, at run time, not minutes", "--expert_backend x": "is not needed: shalec generates and fuses", "--elasticity.micro_batch_sizes 2,4": "does not exist in Shale: the batch is fixed",
+    "--transformers_version 5": "under any launcher", "--delay-wgrad-compute": "does not exist in Shale: no rank computes only some of the experts", "--gpu-sniff-test-interval 9": "does not exist in Shale: no step is computed twice",
 }
 # Other spellings of Shale's own flags and values.
 TAKEN = ["--optimizer AdamW", "--unit size:1e8", "--unit size:100m", "--unit size:100_000_000", "--unit Block", "--reshard_after_forward=False", "--shard FULL",
