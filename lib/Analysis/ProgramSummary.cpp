@@ -287,8 +287,8 @@ static LogicalResult verifyRows(std::vector<std::pair<int64_t, Operation *>> row
   return success();
 }
 
-/// Fails unless the collectives of each bucket, which run together, start one after the other in one
-/// function and have one kind and axis. `starts` are sorted by site.
+/// Fails unless the collectives of each bucket, which run together, start one after the other in
+/// one function and have one kind and axis. `starts` are sorted by site.
 static LogicalResult verifyBuckets(ArrayRef<rt::CollectiveOpInterface> starts) {
   for (size_t site = 0; site < starts.size(); ++site) {
     rt::CollectiveOpInterface start = starts[site];

@@ -44,8 +44,10 @@ static constexpr Word<ProductKind> kProductKinds[] = {{"param", ProductKind::Par
                                                       {"fp8", ProductKind::FP8}};
 static constexpr Word<MomentKind> kMomentKinds[] = {{"f32", MomentKind::F32},
                                                     {"bf16", MomentKind::BF16}};
-static constexpr Word<WireKind> kWireKinds[] = {
-    {"int8", WireKind::Int8}, {"bf16", WireKind::BF16}, {"f16", WireKind::F16}, {"f32", WireKind::F32}};
+static constexpr Word<WireKind> kWireKinds[] = {{"int8", WireKind::Int8},
+                                                {"bf16", WireKind::BF16},
+                                                {"f16", WireKind::F16},
+                                                {"f32", WireKind::F32}};
 static constexpr Word<AttentionKind> kAttentions[] = {{"auto", AttentionKind::Auto},
                                                       {"generated", AttentionKind::Generated}};
 static constexpr Word<ReductionOrder> kOrders[] = {{"overlap", ReductionOrder::Overlap},
