@@ -112,8 +112,13 @@ static Layout splitLayout(const Assignment &assignment, const TensorFactors &ten
   return layout;
 }
 
-static bool hasFactor(const TensorFactors &tensor, int64_t factor) {
+bool hasFactor(const TensorFactors &tensor, int64_t factor) {
   return llvm::any_of(tensor, [&](auto &factors) { return llvm::is_contained(factors, factor); });
+}
+
+bool isExchanged(const ShardingRule &rule, int64_t factor) {
+  return rule.factors[factor].kind == FactorKind::Internal &&
+         llvm::any_of(rule.results, [&](auto &result) { return hasFactor(result, factor); });
 }
 
 /// Sorts partial axes alphabetically, as attributes do.

@@ -64,6 +64,12 @@ struct Assignment {
 /// dimensions stay whole.
 ShardingRule getRule(mlir::Operation *op);
 
+/// Whether a dimension of a tensor has the factor.
+bool hasFactor(const TensorFactors &tensor, int64_t factor);
+/// Whether results keep the factor, but the op reduces over it on the way, as norms do: if it is
+/// split, ranks exchange the sums.
+bool isExchanged(const ShardingRule &rule, int64_t factor);
+
 /// Returns the value that a chain of ops with one operand, such as casts, transposes and views,
 /// starts from.
 mlir::Value rootOf(mlir::Value value);

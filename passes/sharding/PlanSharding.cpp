@@ -46,10 +46,6 @@ private:
   DimUses products, others;
 };
 
-bool hasFactor(const TensorFactors &tensor, int64_t factor) {
-  return llvm::any_of(tensor, [&](auto &factors) { return llvm::is_contained(factors, factor); });
-}
-
 } // namespace
 
 void UseReader::follow(Value value, ArrayRef<int64_t> dims) {

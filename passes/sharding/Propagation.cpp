@@ -71,7 +71,8 @@ bool Propagation::forward(Operation *op, StringRef axis) {
   return mesh.splitsValues(axis) && keepPartialSums(op, axis);
 }
 
-/// Propagates a split with which a user reads a result to the op.
+/// Propagates a split with which a user reads a result to the op. Not to a norm: a slice of its
+/// rows costs nothing.
 bool Propagation::backward(Operation *op, StringRef axis) {
   OpState &state = states[op];
   if (!isOpen(op, state, axis))
@@ -80,7 +81,7 @@ bool Propagation::backward(Operation *op, StringRef axis) {
     auto take = [&](const Layout &layout) {
       int64_t factor =
           projectAxis(state.rule, state.rule.results[result.getResultNumber()], layout, axis, mesh);
-      return factor >= 0 && split(state, factor, axis);
+      return factor >= 0 && !isExchanged(state.rule, factor) && split(state, factor, axis);
     };
     for (OpOperand &use : result.getUses()) {
       auto user = states.find(use.getOwner());
@@ -157,6 +158,14 @@ void Propagation::forReads(
     for (OpOperand &operand : op->getOpOperands())
       visit(operand, layoutOf(operand.get()),
             operandLayout(state.rule, state.assignment, operand.getOperandNumber()));
+  }
+}
+
+void Propagation::forOps(
+    llvm::function_ref<void(Operation *, const ShardingRule &, const Assignment &)> visit) const {
+  for (Operation *op : ops) {
+    const OpState &state = states.find(op)->second;
+    visit(op, state.rule, state.assignment);
   }
 }
 

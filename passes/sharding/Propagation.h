@@ -30,6 +30,9 @@ public:
   /// Visits the operands of the ops with the layouts that they have and in which the op reads them.
   void forReads(llvm::function_ref<void(mlir::OpOperand &, const Layout &have, const Layout &read)>
                     visit) const;
+  /// Visits the ops with the axes that split their factors.
+  void forOps(llvm::function_ref<void(mlir::Operation *, const ShardingRule &, const Assignment &)>
+                  visit) const;
 
 private:
   struct OpState {

@@ -43,8 +43,8 @@ namespace {
 class ClassFinder {
 public:
   ClassFinder(ArrayRef<Operation *> list, ArrayRef<TensorCandidate> candidates, int64_t ranks,
-              int64_t first)
-      : candidates(candidates), ranks(ranks), first(first) {
+              int64_t first, bool throughNorms)
+      : candidates(candidates), ranks(ranks), first(first), throughNorms(throughNorms) {
     for (Operation *op : list)
       if (!nn::isInPhase(op, nn::Phase::Backward))
         add(op);
@@ -81,6 +81,7 @@ private:
 
   ArrayRef<TensorCandidate> candidates;
   int64_t ranks, first;
+  bool throughNorms;
   std::vector<Rule> rules;
   llvm::DenseMap<Operation *, size_t> numbers; ///< of rules
   SmallVector<unsigned> firstDims;             ///< number of the first dimension of a candidate
@@ -118,7 +119,7 @@ int64_t ClassFinder::leading(const Rule &of, const TensorFactors &tensor, size_t
   const ShardingRule &rule = of.rule;
   int64_t factor = firstFactor(rule, tensor[dim]);
   if (factor < 0 || rule.factors[factor].kind == FactorKind::Whole ||
-      rule.factors[factor].size % first != 0)
+      (!throughNorms && isExchanged(rule, factor)) || rule.factors[factor].size % first != 0)
     return -1;
   auto leads = [&](const TensorFactors &other) {
     return llvm::all_of(other, [&](ArrayRef<int64_t> factors) {
@@ -222,8 +223,8 @@ std::vector<SplitClass> ClassFinder::find() {
 
 std::vector<SplitClass> findSplitClasses(ArrayRef<Operation *> ops,
                                          ArrayRef<TensorCandidate> candidates, int64_t ranks,
-                                         int64_t first) {
-  return ClassFinder(ops, candidates, ranks, first).find();
+                                         int64_t first, bool throughNorms) {
+  return ClassFinder(ops, candidates, ranks, first, throughNorms).find();
 }
 
 } // namespace sharding

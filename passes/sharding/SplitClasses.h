@@ -39,10 +39,11 @@ struct SplitClass {
 
 /// Returns the classes of the parameters that are searched, in program order. `ops`: those of a
 /// region, in program order; its backward ops have the classes of the forward ones. `ranks`: the
-/// number of ranks that split a dimension, `first`: those of the first axis.
+/// number of ranks that split a dimension, `first`: those of the first axis. With `throughNorms`,
+/// classes go on through ops that exchange sums if the factor is split (isExchanged).
 std::vector<SplitClass> findSplitClasses(llvm::ArrayRef<mlir::Operation *> ops,
                                          llvm::ArrayRef<TensorCandidate> candidates, int64_t ranks,
-                                         int64_t first);
+                                         int64_t first, bool throughNorms = false);
 
 /// Returns the numbers of ranks, up to 64, that divide a size: "2, 3, 6"; empty if there are none.
 std::string divisorsOf(int64_t size);

@@ -47,6 +47,7 @@ private:
   void leaveOutGathers();
   void tryAll(size_t next, const Chosen &chosen);
   void improve();
+  void splitNorms(ArrayRef<Operation *> ops);
 
   dist::MeshOp mesh;
   AxisList axes;
@@ -55,9 +56,10 @@ private:
   Propagation propagation;
   llvm::DenseSet<Operation *> inside;
   std::vector<SplitClass> classes;
-  /// Of each class, the others that split one of its parameters.
+  /// Of each class, the others that split another dimension of one of its parameters.
   std::vector<Chosen> conflicts;
   Chosen leftOut;
+  int64_t mostExchanged = INT64_MAX; ///< of choices that are considered
   /// The choices whose costs were computed, by their classes.
   std::map<std::vector<unsigned>, TensorChoice> evaluated;
   Chosen bestChosen;
@@ -89,12 +91,15 @@ void Search::splitEach() {
 void Search::findConflicts() {
   leftOut.resize(classes.size());
   conflicts.assign(classes.size(), Chosen(classes.size()));
-  auto share = [](const SplitClass &one, const SplitClass &other) {
-    return llvm::any_of(one.dims, [&](auto &each) { return other.dimOf(each.first) >= 0; });
+  auto differ = [](const SplitClass &one, const SplitClass &other) {
+    return llvm::any_of(one.dims, [&](auto &each) {
+      int64_t dim = other.dimOf(each.first);
+      return dim >= 0 && dim != each.second;
+    });
   };
   for (size_t a = 0; a < classes.size(); ++a)
     for (size_t b = 0; b < classes.size(); ++b)
-      if (a != b && share(classes[a], classes[b]))
+      if (a != b && differ(classes[a], classes[b]))
         conflicts[a].set(b);
 }
 
@@ -191,6 +196,29 @@ static void addTransition(Value value, const Layout &have, const Layout &read, c
   }
 }
 
+/// Adds what an op sends whose factor is split and kept by a result, but that reduces over it on
+/// the way, as norms do: the largest value that lacks the factor.
+static void addExchange(Operation *op, const ShardingRule &rule, const Assignment &assignment,
+                        const AxisList &axes, TensorCost &cost) {
+  for (StringRef axis : axes) {
+    int64_t factor = assignment.factorOf(axis);
+    if (factor < 0 || !isExchanged(rule, factor))
+      continue;
+    int64_t bytes = 0;
+    auto measure = [&](Value value, const TensorFactors &tensor) {
+      if (!hasFactor(tensor, factor))
+        bytes = std::max(bytes, nn::tensorBytes(value));
+    };
+    for (auto [value, tensor] : llvm::zip_equal(op->getOperands(), rule.operands))
+      measure(value, tensor);
+    for (auto [value, tensor] : llvm::zip_equal(op->getResults(), rule.results))
+      measure(value, tensor);
+    cost.exchanged += bytes;
+    cost.reduced += bytes;
+    ++cost.sums;
+  }
+}
+
 TensorCost Search::costNow(ArrayRef<int64_t> dims) const {
   TensorCost cost;
   llvm::DenseMap<Value, SmallVector<Layout, 1>> counted;
@@ -203,6 +231,9 @@ TensorCost Search::costNow(ArrayRef<int64_t> dims) const {
   };
   propagation.forReads([&](OpOperand &operand, const Layout &have, const Layout &wanted) {
     read(operand.get(), have, wanted);
+  });
+  propagation.forOps([&](Operation *op, const ShardingRule &rule, const Assignment &assignment) {
+    addExchange(op, rule, assignment, axes, cost);
   });
   llvm::DenseMap<Value, size_t> places;
   for (auto [i, candidate] : llvm::enumerate(candidates)) {
@@ -233,29 +264,34 @@ TensorCost Search::costNow(ArrayRef<int64_t> dims) const {
 
 bool Search::consider(const Chosen &chosen) {
   const TensorChoice &choice = evaluate(chosen);
-  if (!(choice.cost < best.cost))
+  if (choice.cost.exchanged > mostExchanged || !(choice.cost < best.cost))
     return false;
   best = choice;
   bestChosen = chosen;
   return true;
 }
 
-/// Leaves out the classes that gather values by themselves: they do beside others, too.
+/// Leaves out the classes that gather values by themselves, or split rows of norms: they do beside
+/// others, too.
 void Search::leaveOutGathers() {
   Chosen none(classes.size());
-  consider(none);
-  int64_t least = best.cost.gathered;
-  for (size_t number = 0; number < classes.size(); ++number)
-    if (Chosen one = none; evaluate(one.set(number)).cost.gathered > least)
+  TensorCost least = evaluate(none).cost;
+  for (size_t number = 0; number < classes.size(); ++number) {
+    Chosen one = none;
+    const TensorCost &cost = evaluate(one.set(number)).cost;
+    if (cost.gathered > least.gathered || cost.exchanged > least.exchanged)
       leftOut.set(number);
+  }
 }
 
-/// Tries all sets of classes that have those of `chosen` before `next`.
+/// Tries all sets of classes that have those of `chosen`, and others from `next` on.
 void Search::tryAll(size_t next, const Chosen &chosen) {
   if (next == classes.size()) {
     consider(chosen);
     return;
   }
+  if (chosen.test(next))
+    return tryAll(next + 1, chosen);
   if (isFree(next, chosen)) {
     Chosen with = chosen;
     tryAll(next + 1, with.set(next));
@@ -281,16 +317,40 @@ void Search::improve() {
   }
 }
 
+/// Adds classes that reach through norms to the best choice, one by one, while that helps.
+void Search::splitNorms(ArrayRef<Operation *> ops) {
+  llvm::append_range(classes, findSplitClasses(ops, candidates, ranks(), mesh.getSize(axes.front()),
+                                               /*throughNorms=*/true));
+  leftOut.reset();
+  findConflicts();
+  bestChosen.resize(classes.size());
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (size_t number = 0; number < classes.size(); ++number)
+      if (Chosen more = bestChosen; !more.test(number) && isFree(number, bestChosen))
+        changed |= consider(more.set(number));
+  }
+}
+
 /// Computes what other ways to split each parameter cost beside the best choice.
 void Search::compareOptions() {
   best.options.resize(candidates.size());
   for (size_t candidate = 0; candidate < candidates.size(); ++candidate) {
     Chosen without = bestChosen;
-    for (auto [number, each] : llvm::enumerate(classes))
-      if (int64_t dim = each.dimOf(candidate); dim >= 0) {
-        best.options[candidate].push_back({dim, evaluate(with(bestChosen, number)).cost, each.end});
-        without.reset(number);
-      }
+    // Classes that reach through norms come last: they end where a split really does.
+    for (size_t number = classes.size(); number-- > 0;) {
+      int64_t dim = classes[number].dimOf(candidate);
+      if (dim < 0)
+        continue;
+      without.reset(number);
+      auto isSame = [&](const TensorOption &known) { return known.dim == dim; };
+      if (llvm::any_of(best.options[candidate], isSame))
+        continue;
+      bool isChosen = dim == best.dims[candidate];
+      best.options[candidate].push_back(
+          {dim, isChosen ? best.cost : evaluate(with(bestChosen, number)).cost,
+           classes[number].end});
+    }
     if (!best.options[candidate].empty())
       best.options[candidate].push_back({-1, evaluate(without).cost, {}});
     llvm::stable_sort(best.options[candidate], [&](const TensorOption &a, const TensorOption &b) {
@@ -308,10 +368,18 @@ TensorChoice Search::run(ArrayRef<Operation *> ops, bool exhaustive) {
   findConflicts();
   if (!exhaustive)
     leaveOutGathers();
-  if (exhaustive || countChoices(0, Chosen(classes.size())) <= kMostChoices)
-    tryAll(0, Chosen(classes.size()));
+  Chosen none(classes.size());
+  mostExchanged = evaluate(none).cost.exchanged; // of typed splits
+  if (exhaustive || countChoices(0, none) <= kMostChoices)
+    tryAll(0, none);
   else
     improve();
+  // A split of rows of norms for its own sake would take the place of one that sends less.
+  mostExchanged = INT64_MAX;
+  if (exhaustive)
+    tryAll(0, Chosen(bestChosen)); // which changes bestChosen
+  else
+    splitNorms(ops);
   best.tried = evaluated.size();
   compareOptions();
   return std::move(best);

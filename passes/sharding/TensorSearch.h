@@ -35,10 +35,11 @@ struct TensorCandidate {
 /// What a choice of splits costs a step, over tensor axes. Costs are compared in this order: a
 /// split that makes ranks gather activations is of no use, and memory is what tensor axes are for.
 struct TensorCost {
-  int64_t gathered = 0; ///< bytes of values that are gathered, or whose split changes
-  int64_t whole = 0;    ///< elements of parameters that every rank holds
-  int64_t reduced = 0;  ///< bytes of values that are summed over ranks
-  int64_t sums = 0;     ///< number of such values
+  int64_t gathered = 0;  ///< bytes of values that are gathered, or whose split changes
+  int64_t whole = 0;     ///< elements of parameters that every rank holds
+  int64_t reduced = 0;   ///< bytes of values that are summed over ranks
+  int64_t exchanged = 0; ///< those of them that norms of split rows sum
+  int64_t sums = 0;      ///< number of values that are summed
 
   bool operator<(const TensorCost &other) const {
     return std::tie(gathered, whole, reduced, sums) <
@@ -68,8 +69,9 @@ struct TensorChoice {
 /// but for those in `open`.
 /// Each class of dimensions (SplitClasses.h) is split or not; no parameter is split twice. Vectors
 /// follow: they are split where all of their uses are. All choices are tried if there are at most
-/// 256, else those that change one or two neighbours at a time, until none is cheaper.
-/// `exhaustive`: each parameter is split by itself, and all choices are tried.
+/// 256, else those that change one or two neighbours at a time, until none is cheaper. Norms of
+/// split rows are a second thought: of the best choice without them, what stays whole is split if
+/// it can be. `exhaustive`: each parameter is split by itself, and all choices are tried.
 TensorChoice searchTensorSplits(dist::MeshOp mesh, const AxisList &axes,
                                 llvm::ArrayRef<mlir::Operation *> ops,
                                 llvm::ArrayRef<TensorCandidate> candidates, const OpenValues &open,

@@ -1,5 +1,6 @@
 //===- Composer.cpp - Short names for building nn ops ---------------------===//
 #include "dialects/nn/Decompose/Composer.h"
+#include "dialects/dist/Dist.h"
 #include "dialects/nn/Ops/Cast.h"
 #include "dialects/nn/Ops/Compare.h"
 #include "dialects/nn/Ops/Constant.h"
@@ -13,9 +14,15 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::nn;
 
+Composer::Composer(OpBuilder &b, Operation *op) : b(b), loc(op->getLoc()) {
+  NamedAttrList attrs(op->getDiscardableAttrDictionary());
+  attrs.erase(dist::kShardingsAttr);
+  marks = attrs.getDictionary(b.getContext());
+}
+
 /// Copies scope and phase from the decomposed op to an op made for it.
 template <typename Op> Op Composer::marked(Op made) {
-  made->setDiscardableAttrs(op->getDiscardableAttrDictionary());
+  made->setDiscardableAttrs(marks);
   return made;
 }
 
@@ -132,6 +139,10 @@ Value Composer::reduceRows(ReduceKind kind, Value x) {
 
 Value Composer::sumColumns(Value x) {
   return reduce(ReduceKind::Sum, x, llvm::to_vector(llvm::seq<int64_t>(0, type(x).getRank() - 1)));
+}
+
+Value Composer::sumOver(StringRef axis, Value x) {
+  return marked(dist::AllReduceOp::create(b, loc, dist::Reduction::Sum, x, axis));
 }
 
 Value Composer::matmul(Value x, Value y, bool tx, bool ty, Type element) {

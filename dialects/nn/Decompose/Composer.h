@@ -10,10 +10,10 @@
 
 namespace shale::nn {
 
-/// Builds ops in place of another one, with its scope and phase.
+/// Builds ops in place of another one, with its scope and phase, but not its shardings.
 class Composer {
 public:
-  Composer(mlir::OpBuilder &b, mlir::Operation *op) : b(b), op(op), loc(op->getLoc()) {}
+  Composer(mlir::OpBuilder &b, mlir::Operation *op);
 
   mlir::Value add(mlir::Value x, mlir::Value y);
   mlir::Value sub(mlir::Value x, mlir::Value y);
@@ -55,6 +55,8 @@ public:
   mlir::Value reduceRows(ReduceKind kind, mlir::Value x);
   /// Sums over all dimensions but the last.
   mlir::Value sumColumns(mlir::Value x);
+  /// Sums over the ranks of an axis.
+  mlir::Value sumOver(llvm::StringRef axis, mlir::Value x);
   /// `element` is the element type of the result, by default that of x.
   mlir::Value matmul(mlir::Value x, mlir::Value y, bool tx, bool ty, mlir::Type element = {});
 
@@ -74,7 +76,7 @@ private:
   template <typename Op, typename... Args> Op make(mlir::Type type, Args &&...args);
 
   mlir::OpBuilder &b;
-  mlir::Operation *op;
+  mlir::DictionaryAttr marks;
   mlir::Location loc;
 };
 

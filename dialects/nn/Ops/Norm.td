@@ -25,7 +25,7 @@ def NN_SoftmaxOp : NN_Op<"softmax", [Pure, SameOperandsAndResultType, NN_Sharded
 }
 
 def NN_LayerNormOp : NN_Op<"layer_norm", [Pure, AllTypesMatch<["input", "result"]>,
-    AllTypesMatch<["scale", "bias"]>, AllTypesMatch<["mean", "rstd"]>, NN_Sharded, NN_Numeric, NN_Differentiable, NN_Decomposable]> {
+    AllTypesMatch<["scale", "bias"]>, AllTypesMatch<["mean", "rstd"]>, NN_Sharded, NN_Partitionable, NN_Numeric, NN_Differentiable, NN_Decomposable]> {
   let summary = "Layer normalization over the last dimension";
   let description = [{
     result = (x - mean) * rstd * scale + bias with the mean and
@@ -54,7 +54,7 @@ def NN_LayerNormOp : NN_Op<"layer_norm", [Pure, AllTypesMatch<["input", "result"
 def NN_LayerNormGradOp : NN_Op<"layer_norm_grad", [Pure, AllTypesMatch<["input", "grad", "input_grad"]>,
     TypesMatchWith<"what scale's sums are held in", "scale", "scale_grad", "::shale::accumulatorType($_self)">,
     TypesMatchWith<"what scale's sums are held in", "scale", "bias_grad", "::shale::accumulatorType($_self)">,
-    AllTypesMatch<["mean", "rstd"]>, NN_Sharded, NN_Numeric, NN_Decomposable]> {
+    AllTypesMatch<["mean", "rstd"]>, NN_Sharded, NN_Partitionable, NN_Numeric, NN_Decomposable]> {
   let summary = "Gradient of layer normalization";
   let description = [{
     Life: made by autodiff; decomposed by fusion.
@@ -75,7 +75,7 @@ def NN_LayerNormGradOp : NN_Op<"layer_norm_grad", [Pure, AllTypesMatch<["input",
   let hasVerifier = 1;
 }
 
-def NN_RmsNormOp : NN_Op<"rms_norm", [Pure, AllTypesMatch<["input", "result"]>, NN_Sharded, NN_Numeric, NN_Differentiable, NN_Decomposable]> {
+def NN_RmsNormOp : NN_Op<"rms_norm", [Pure, AllTypesMatch<["input", "result"]>, NN_Sharded, NN_Partitionable, NN_Numeric, NN_Differentiable, NN_Decomposable]> {
   let summary = "Root-mean-square normalization over the last dimension";
   let description = [{
     result = x * rstd * scale with rstd = 1 / sqrt(mean(x^2) + epsilon) of each
@@ -101,7 +101,7 @@ def NN_RmsNormOp : NN_Op<"rms_norm", [Pure, AllTypesMatch<["input", "result"]>, 
 
 def NN_RmsNormGradOp : NN_Op<"rms_norm_grad", [Pure, AllTypesMatch<["input", "grad", "input_grad"]>,
     TypesMatchWith<"what scale's sums are held in", "scale", "scale_grad", "::shale::accumulatorType($_self)">,
-    NN_Sharded, NN_Numeric, NN_Decomposable]> {
+    NN_Sharded, NN_Partitionable, NN_Numeric, NN_Decomposable]> {
   let summary = "Gradient of root-mean-square normalization";
   let description = [{
     Life: made by autodiff; decomposed by fusion.
