@@ -21,10 +21,17 @@ static void note(const llvm::Twine &what) { llvm::errs() << "shalec: note: " << 
 
 /// Says what a flag means that other tools have with another meaning or unit.
 static void explainFlags(const CompileOptions &o) {
-  if (o.typedText("optimizer") == "adam")
+  std::string optimizer = o.typedText("optimizer").lower();
+  if (optimizer == "adam")
     note("--optimizer adam adds the weight decay to the gradient, and epsilon before the bias "
          "correction; AdamW of PyTorch, and Adam of Megatron-LM and DeepSpeed, is "
          "--optimizer adamw");
+  if (optimizer == "adafactor")
+    note("--optimizer adafactor multiplies --lr by the size of each parameter, as PyTorch's; "
+         "Trainer of Hugging Face takes the rate as it is");
+  if (optimizer == "muon")
+    note("--optimizer muon decays weights by default, as PyTorch's: --weight-decay 0.1 and "
+         "--adamw-weight-decay 0.01 of the program");
   llvm::StringRef size = o.typedText("bucket-size");
   if (o.bucketSize.value_or(0) > 0 && size.find_first_not_of("0123456789") == llvm::StringRef::npos)
     note("--bucket-size " + size + " is in bytes, not in elements: " + formatBytes(*o.bucketSize));

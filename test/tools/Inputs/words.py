@@ -67,8 +67,8 @@ TYPED |= {
     "--num_tokens_per_train_step 9": "and --accumulate K", "--load_in_4bit": "weights are f32, bf16 or f16", "--attn_implementation sdpa": "use --attention auto|generated", "--ema": "no average of the weights",
     "--z_loss": "the loss and its terms are part of the model", "--validator.steps 5": "use --eval-batches N", "--trl.epsilon 1": "does not exist in Shale: no step samples texts", "--vllm.device cuda": "does not exist in Shale",
     "--quantize bnb.nf4": "weights are f32, bf16 or f16", "--comms_logger.enabled": "use --trace steps:A-B FILE of the program, at run time; --report comm", "--overfit_batches 4": "use --data FILES of the program, at run time, with these rows only",
-    "--optim_args x": "use the program's flags for its optimizer", "--zero_optimization.cpu_offload": "use --offload optimizer", "--adafactor": "use --optimizer adafactor", "--optimizer.class_path x": "use --optimizer NAME",
-    "--optimizer torch.optim.Muon": "use --optimizer muon", "--optimizer Lion": "use --optimizer lion", "--optimizer adam8bit": "use --optimizer adamw8bit, with --weight-decay 0",
+    "--optim_args x": "use the program's flags for its optimizer", "--zero_optimization.cpu_offload": "use --offload optimizer", "--optimizer.class_path x": "use --optimizer NAME",
+    "--optimizer Lion": "use --optimizer lion", "--optimizer adam8bit": "use --optimizer adamw8bit, with --weight-decay 0",
     "--validator.dataloader.path x": "use --eval-data FILES", "--per_device_eval_batch_size 8": "use --dim batch=N/rank", "--max-tokens-to-oom 9": "does not exist in Shale",
     "--enable-full-sharding-in-hsdp": "does not exist in Shale: --shard hybrid has the state once per replica", "--unit always_wrap_policy": "does not exist in Shale: no policy",
     "--tensor_parallel.dtype bf16": "use --param-dtype", "--multi_gpu": "use --mesh fsdp=N, with --target cuda:sm_90a",
@@ -98,8 +98,26 @@ TYPED |= {
     "--initial_load_model_only": "weights alone, for true; --resume FOLDER", "--lr_scheduler_kwargs x": "use --min-lr X of the program", "--warmup_num_steps 9": "DeepSpeed's is logarithmic by default", "--tensor-reduce-dtype f32": "use --wire-dtype tensor=f32", "--tp_reduce_dtype f32": "use --wire-dtype tensor=f32",
     "--prefetch BACKWARD_POST": "use --prefetch 0, which holds one unit", "--param-dtype bf16-true": "--optimizer-dtype bf16 --reduce-dtype bf16", "--shard zero": "use --shard optimizer, grad or full, for stage 1, 2 or 3", "--optimizer adamw_8bit": "use --optimizer adamw8bit, with --weight-decay 0",
     "--optimizer ao_adamw_4bit": "does not exist in Shale: the nearest is adamw8bit", "--optimizer galore_adafactor": "does not exist in Shale: the nearest is adafactor", "--optimizer adamw_hf": "adds epsilon before the bias correction", "--optimizer MuonWithAuxAdam": "with --lr 0.02 --adamw-lr 3e-4", "--optimizer FusedLamb": "with --weight-decay 0",
-    "--distributed-timeout-minutes 10": "use --comm-timeout SECONDS of the program, at run time, not minutes", "--expert_backend x": "is not needed: shalec generates and fuses", "--elasticity.micro_batch_sizes 2,4": "does not exist in Shale: the batch is fixed",
+    "--distributed-timeout-minutes 10": "use --comm-timeout SECONDS of the program, at run time, not minutes", "--expert_backend x": "no kernel leaves them out", "--elasticity.micro_batch_sizes 2,4": "does not exist in Shale: the batch is fixed",
     "--transformers_version 5": "under any launcher", "--delay-wgrad-compute": "does not exist in Shale: no rank computes only some of the experts", "--gpu-sniff-test-interval 9": "does not exist in Shale: no speed test runs between steps",
+}
+# Of a thing that Shale does in another way, or of one that the words beside them are not.
+TYPED |= {
+    "--num_processes 16": "use --mesh fsdp=N, with N ranks on all hosts together", "--use_megatron_lm": "use --mesh fsdp=N,tp=M for tensor parallelism, --shard optimizer", "--use_fsdp": "use --shard none|optimizer|grad|full",
+    "--dynamic_checkpoint.check_interval 100": "does not exist in Shale: no checkpoint is written on request", "--dynamic_checkpoint.trigger_file_path x": "does not exist in Shale: no checkpoint is written on request",
+    "--fix_untrained_tokens 5": "change the rows of untrained tokens there", "--flash_attn_cross_entropy": "is not needed: shalec generates and fuses", "--liger_cross_entropy": "is not needed: shalec generates and fuses",
+    "--chunked_cross_entropy": "use --loss-chunk auto|off|N", "--use_scattermoe": "does not exist in Shale: each expert computes all rows of a rank", "--use_sonicmoe": "no kernel leaves them out", "--moe-grouped-gemm": "no kernel leaves them out",
+    "--use-grouped-gemm-for-dense-mlp": "is not needed: shalec generates and fuses", "--dense_mixer": "a router has the gradient of the exported model", "--opt-v-dtype bf16": "of both moments, not of one alone", "--exp-avg-dtype bf16": "of both moments, not of one alone",
+    "--adafactor": "whose rate is relative to the size of each parameter", "--optimizer torch.optim.Muon": "use --optimizer muon, with --weight-decay 0 --adamw-weight-decay 0", "--optimizer muon_adamw": "DeepSpeed's are those of MuonWithAuxAdam",
+    "--no-python": "use the launcher's own flag, before the program", "--hatchery.save_steps 5": "use --save-every N of the program, at run time, a number of steps", "--hatchery.backend x": "no remote service trains for it", "--hatchery.lora_rank 8": "does not exist in Shale: adapters are part",
+    "--hatchery.num_samples 8": "no step samples texts", "--main-grads-dtype bf16": "for sums over ranks; those of micro-batches are f32", "--differentiable": "does not exist in Shale: no gradient goes through an update", "--capturable": "is not needed: each update is one kernel",
+    "--tensor_parallel.tp_overlap_comm": "no product is ordered to run beside it", "--no-tp-comm-bulk-wgrad": "no product is ordered to run beside it", "--tp-comm-overlap-ag": "does not exist in Shale: products are not cut into pieces",
+    "--otel-span-groups step": "use --trace steps:A-B FILE of the program, at run time, with spans", "--custom_sharded_layers x": "is not needed: --unit block, the default", "--max_iters 9": "N is max_iters divided by K of --accumulate",
+    "--num_epochs 9": "a bound on passes", "--new-data": "which goes on at the row that the run has reached", "--elasticity.max_gpus 9": "the number of ranks is compiled into the program", "--elasticity.enabled": "use --max-restarts N of the program, at run time, on as many ranks as before",
+    "--metrics.disable_color_printing": "use NO_COLOR=1 in the environment", "--metrics.save_for_all_ranks": "does not exist in Shale: metrics.jsonl has one line a step",
+    "--shard 1": "optimizer for ZeRO's stage 1, full for FSDP's strategy 1", "--shard 2": "full --reshard-after-forward=false for FSDP's strategy 2", "--shard 3": "none for FSDP's strategy 3", "--shard 4": "use --shard hybrid --mesh replica=M,fsdp=N",
+    "--offload-opt-v": "use --offload optimizer, of both moments", "--graph_harvesting": "replays its step as a CUDA graph", "--zero_optimization.reduce_scatter": "is not needed: the compiler plans the collectives", "--ignore_unused_parameters": "is not needed: the compiler knows the whole step",
+    "--redirects 3": "use the launcher's own flag, before the program", "--offload cpu": "optimizer, as DeepSpeed's offload_optimizer", "--offload on": "use --offload params,grads,optimizer",
 }
 # Other spellings of Shale's own flags and values.
 TAKEN = ["--optimizer AdamW", "--unit size:1e8", "--unit size:100m", "--unit size:100_000_000", "--unit Block", "--reshard_after_forward=False", "--shard FULL",
