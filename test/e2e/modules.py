@@ -101,6 +101,8 @@ def follow(case, work, mesh, limit):
     trajectory = case.trajectory
     if "export" in trajectory:  # the message of shale.export, which wrote no file
         return REFUSES, f"export: {message(trajectory['export'])}"
+    if "crashed" in trajectory:
+        return CRASHED, f"export: {message(trajectory['crashed'])}"
     try:
         command([case.bin / "shalec", case.folder / case.model, "-o", program, *trajectory["flags"], *mesh], "shalec", limit)
         command([program, "--data", case.batches, "--steps", case.steps, *case.hyper_flags(), "--schedule", "constant", "--out", out], "program", limit)

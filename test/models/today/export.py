@@ -11,7 +11,7 @@ name, as their product with cos(0), cos(1), .. A case is set aside, with FOLDER/
 Runtime is not PyTorch's, where PyTorch's f32 run is not that of f64, or where torch.onnx.export fails.
 
 --shalec: exports by shale.export, with the first batch and the compiler that it names. Then programs get no flags but the size of the batch, and a
-refused module has trajectory.json with the message, and no file.
+module that is refused, or at which shale.export crashes, has trajectory.json with the message, and no file.
 """
 import argparse
 import contextlib
@@ -72,16 +72,20 @@ def export(model, path, batches, optimize):
 
 
 def export_checked(model, path, batches, shalec):
-    """Exports by shale.export. Returns its message if it refuses the module."""
+    """Exports by shale.export. Returns the key and the message for trajectory.json if it writes no file: any exception but its own is a crash."""
     import shale
     hidden = io.StringIO()
     os.environ["PATH"] = f"{shalec.resolve().parent}{os.pathsep}{os.environ['PATH']}"
     try:
         with contextlib.redirect_stdout(hidden), contextlib.redirect_stderr(hidden):
             shale.export(model, path, batch={name: torch.from_numpy(value[0].copy()) for name, value in batches.items()})
+    except shale.InternalError as error:
+        return {"crashed": str(error)}
     except shale.Error as error:
-        return str(error)
-    return None
+        return {"export": str(error)}
+    except Exception as error:
+        return {"crashed": f"{type(error).__name__}: {error}"}
+    return {}
 
 
 def check_file(path, batches, wanted):
@@ -112,10 +116,10 @@ def make(folder, seed, short, optimize, shalec):
         for got, want in zip(steps, exact):
             if not abs(got["loss"] - want["loss"]) <= 1e-5 or not abs(got["grad_norm"] - want["grad_norm"]) <= 4e-4 * want["grad_norm"]:
                 raise Aside(f"PyTorch's f32 run is not its f64 run: {got}, {want}")
-        refused = None
+        unwritten = {}
         try:
             if shalec:
-                refused = export_checked(copy.deepcopy(model), path, batches, shalec)
+                unwritten = export_checked(copy.deepcopy(model), path, batches, shalec)
             else:
                 export(copy.deepcopy(model), path, batches, optimize)
         except Exception as error:  # any exception of the exporter
@@ -131,7 +135,7 @@ def make(folder, seed, short, optimize, shalec):
     frozen = "|".join(re.escape(name) for name, value in model.named_parameters() if not value.requires_grad)
     flags = [] if shalec else ["--keep-prefix", *model.flags, *(["--freeze", f"^({frozen})$"] if frozen else [])]
     (folder / "trajectory.json").write_text(json.dumps({
-        **({"export": refused} if refused else {}), "seed": seed, "module": drawn, "flags": ["--dim", f"batch={BATCH}", *flags],
+        **unwritten, "seed": seed, "module": drawn, "flags": ["--dim", f"batch={BATCH}", *flags],
         "optimizer": OPTIMIZER, "clip_grad_norm": 1.0, "steps": steps, "parameters": describe_parameters(model, trained, exactly, STEPS * OPTIMIZER["lr"], noise)}, indent=1) + "\n")
     return drawn
 
