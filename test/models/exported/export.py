@@ -4,7 +4,7 @@ other packages of tools/export/requirements.txt.
 
 usage: export.py FOLDER [--only NAME,..]
 
-Cases of users.py are exported by shale.export, the others by export.py. A case is FOLDER/NAME: model.onnx, batches.safetensors and trajectory.json, which test/e2e/modules.py --cases FOLDER --meshes 0,1
+Cases of users.py and layers.py are exported by shale.export, the others by export.py. A case is FOLDER/NAME: model.onnx, batches.safetensors and trajectory.json, which test/e2e/modules.py --cases FOLDER --meshes 0,1
 trains. The script also checks errors, and tokens.py with a tokenizer: the pieces of a text must have the tokens of the whole text. Exits with
 0 if all checks pass.
 """
@@ -47,11 +47,15 @@ hf = load("hf_export", HERE.parent / "hf" / "export.py")
 batches, models = sys.modules["batches"], sys.modules["models"]  # which it imported
 own = load("exported_own", HERE / "own.py")
 untraced = load("exported_untraced", HERE / "untraced.py")
-users = load("exported_users", HERE / "users.py")
+layers = load("exported_layers", HERE / "layers.py")
+users = sys.modules["users"]
+operators = load("exported_operators", HERE / "operators.py")
 gradients = load("exported_backward", HERE / "backward.py")
 functions = load("exported_functions", HERE / "functions.py")
 sys.path.append(str(TOOLS))
 from shale_export import translations  # noqa: E402
+from shale_export.operators import OPERATORS  # noqa: E402
+from shale_export.rows import Rewriting  # noqa: E402
 table = load("shale_export_backward", TOOLS / "shale_export" / "backward.py").TABLE
 
 
@@ -206,7 +210,7 @@ def make(folder, name):
     return f"{done.stdout.splitlines()[1]}; loss {steps[0]['loss']:.4f} -> {steps[-1]['loss']:.4f}"
 
 
-USERS = {f"users-{kind.__name__}": kind for kind in users.CLASSES}
+USERS = {f"users-{kind.__name__}": kind for kind in (*users.CLASSES, *layers.CLASSES)}
 USER_STEPS = 6
 
 
@@ -295,7 +299,7 @@ def check_tokens(folder):
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("folder", type=pathlib.Path)
-    p.add_argument("--only", type=lambda text: text.split(","), default=[*CASES, *USERS, "backward", "functions", "refused", "shapes", "tokens"])
+    p.add_argument("--only", type=lambda text: text.split(","), default=[*CASES, *USERS, "backward", "functions", "operators", "refused", "shapes", "tokens"])
     a = p.parse_args()
     logging.disable(logging.WARNING)
     torch.set_num_threads(1)
@@ -305,7 +309,8 @@ def main():
     failed = 0
     for name in a.only:
         try:
-            others = {"backward": lambda _: gradients.check(table), "functions": lambda _: functions.check(translations), "refused": check_refused, "shapes": check_shapes, "tokens": check_tokens}
+            others = {"backward": lambda _: gradients.check(table), "functions": lambda _: functions.check(translations),
+                      "operators": lambda _: operators.check(OPERATORS, Rewriting), "refused": check_refused, "shapes": check_shapes, "tokens": check_tokens}
             print(f"{name}: {others[name](a.folder) if name in others else make_user(a.folder / name, USERS[name]) if name in USERS else make(a.folder / name, name)}", flush=True)
         except Exception as error:
             failed += 1

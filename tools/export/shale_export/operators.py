@@ -1,9 +1,11 @@
 """Functions of PyTorch that its exporter does not write, in other operations. Each has the parameters of the function, and returns None where the
 function can be exported as it is."""
 import contextlib
+import math
 import sys
 
 import torch
+from torch.nn import functional
 
 
 def grouped_mm(x, weight, offs=None, *more, **words):
@@ -59,7 +61,108 @@ def bincount(value, weights=None, minlength=0):
     return (value[:, None] == torch.arange(minlength, device=value.device)).sum(0)
 
 
-OPERATORS = {"grouped_mm": grouped_mm, "sort": sort, "argsort": argsort, "cummax": lambda value, dim: Pair(cummax(value, dim)),
+def cumprod(value, dim, *, dtype=None):
+    """Products of twice as many elements in each round: a gradient of zeros has no quotient."""
+    value = (value if dtype is None else value.to(dtype)).movedim(dim, -1)
+    size, step = value.shape[-1], 1
+    if not isinstance(size, int):
+        return None
+    while step < size:
+        value, step = torch.cat([value[..., :step], value[..., step:] * value[..., :-step]], -1), 2 * step
+    return value.movedim(-1, dim)
+
+
+def kthvalue(value, k, dim=-1, keepdim=False):
+    found = [one.narrow(dim, k - 1, 1) for one in torch.sort(value, dim=dim)]
+    return Pair(one if keepdim else one.squeeze(dim) for one in found)
+
+
+def median(value, dim=None, keepdim=False):
+    if dim is None:
+        return median(value.flatten(), 0)[0] if all(isinstance(size, int) for size in value.shape) else None
+    size = value.shape[dim]
+    return kthvalue(value, (size + 1) // 2, dim, keepdim) if isinstance(size, int) else None
+
+
+def scatter_reduce(value, dim, index, src, reduce, *, include_self=True):
+    """A mean is two sums, of the values and of ones."""
+    if reduce != "mean":
+        return None
+    count = torch.zeros_like(value).scatter_add(dim, index, torch.ones_like(src))
+    if include_self:
+        return value.scatter_add(dim, index, src) / (count + 1)
+    return torch.where(count > 0, torch.zeros_like(value), value).scatter_add(dim, index, src) / count.clamp(min=1)
+
+
+def take_along_dim(value, indices, dim=None):
+    if dim is None:
+        return None
+    dim = dim % value.dim()
+    sizes = torch.broadcast_shapes(*([1 if at == dim else size for at, size in enumerate(one.shape)] for one in (value, indices)))
+    value, indices = (one.expand([*sizes[:dim], one.shape[dim], *sizes[dim + 1:]]) for one in (value, indices))
+    return value.gather(dim, indices)
+
+
+def dropout_of_channels(dims):
+    """Dropout of whole channels, each of `dims` dimensions: a product with dropout of ones, which '--dropout off' leaves out."""
+    def dropout(value, p=0.5, training=True, inplace=False):
+        kept = 2 if dims == 2 else value.dim() - dims  # the channels, after a batch that only dropout2d always has
+        if not training or not 0 < p < 1 or kept not in (1, 2) or value.dim() <= kept:
+            return None
+        noise = functional.dropout(value.new_ones([*value.shape[:kept], *[1] * (value.dim() - kept)]), p)
+        return value.mul_(noise) if inplace else value * noise
+    return dropout
+
+
+def conv3d(value, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+    """A sum of convolutions of the planes, one for each plane of the kernel."""
+    if value.dim() != 5 or isinstance(padding, str):
+        return None
+    (step, *steps), (border, *borders), (apart, *aparts) = (list(one) if isinstance(one, (tuple, list)) else [one] * 3 for one in (stride, padding, dilation))
+    value = functional.pad(value, (0, 0, 0, 0, border, border)) if border else value
+    count = (value.shape[2] - apart * (weight.shape[2] - 1) - 1) // step + 1
+    found = None
+    for at in range(weight.shape[2]):
+        planes = value[:, :, at * apart:at * apart + (count - 1) * step + 1:step].transpose(1, 2)
+        part = functional.conv2d(planes.flatten(0, 1), weight[:, :, at], None, steps, borders, aparts, groups)
+        found = part if found is None else found + part
+    found = found.unflatten(0, (value.shape[0], count)).transpose(1, 2)
+    return found if bias is None else found + bias.view(-1, 1, 1, 1)
+
+
+def gaussian_nll_loss(value, target, var, full=False, eps=1e-6, reduction="mean"):
+    """The loss without its check that no variance is negative. The gradient goes through the clamp, as PyTorch has it."""
+    if not torch.is_tensor(var) or reduction not in ("none", "mean", "sum"):
+        return None
+    var = var.unsqueeze(-1) if var.dim() < value.dim() else var
+    var = var + (var.clamp(min=eps) - var).detach()
+    loss = 0.5 * (var.log() + (value - target) ** 2 / var) + (0.5 * math.log(2 * math.pi) if full else 0.0)
+    return loss if reduction == "none" else getattr(loss, reduction)()
+
+
+def cov(value, *, correction=1, fweights=None, aweights=None):
+    if value.dim() != 2 or fweights is not None or aweights is not None:
+        return None
+    value = value - value.mean(1, keepdim=True)
+    return value @ value.T / (value.shape[1] - correction)
+
+
+def corrcoef(value):
+    if value.dim() != 2:
+        return None
+    found = cov(value)
+    deviation = found.diagonal().sqrt()
+    return (found / deviation[:, None] / deviation[None]).clamp(-1, 1)
+
+
+def fill_diagonal(value, fill, wrap=False):
+    if value.dim() != 2 or wrap:
+        return None
+    return value.masked_fill_(torch.eye(*value.shape, dtype=torch.bool, device=value.device), fill)
+
+
+OPERATORS = {"fill_diagonal": fill_diagonal, "hypot": lambda a, b: (a.square() + b.square()).sqrt(), "cov": cov, "corrcoef": corrcoef, "cumprod": cumprod, "kthvalue": kthvalue, "median": median, "scatter_reduce": scatter_reduce, "take_along_dim": take_along_dim,
+             **{f"dropout{dims}d": dropout_of_channels(dims) for dims in (1, 2, 3)}, "conv3d": conv3d, "gaussian_nll_loss": gaussian_nll_loss, "grouped_mm": grouped_mm, "sort": sort, "argsort": argsort, "cummax": lambda value, dim: Pair(cummax(value, dim)),
              "cummin": lambda value, dim: Pair(cummin(value, dim)), "bincount": bincount}
 
 COMPLEX = {"getitem": complex_getitem, "unsqueeze": complex_unsqueeze}

@@ -64,6 +64,28 @@ def multiply_by_noise(graph):
     graph.eliminate_dead_code()
 
 
+def without_out(graph):
+    """Writes functions with `out=` as the functions without it, and a copy: the first have no gradient, and torch.export refuses them beside
+    parameters that need one."""
+    for node in list(graph.nodes):
+        schema = getattr(node.target, "_schema", None)
+        names = [one.name for one in schema.arguments if one.is_out] if schema else []
+        if len(names) != 1 or names[0] not in node.kwargs:
+            continue
+        wanted = [(one.name, str(one.type)) for one in schema.arguments if not one.is_out]
+        overloads = (getattr(node.target.overloadpacket, name) for name in node.target.overloadpacket.overloads())
+        plain = next((one for one in overloads if [(part.name, str(part.type)) for part in one._schema.arguments] == wanted), None)
+        if plain is None:
+            continue
+        with graph.inserting_before(node):
+            made = graph.call_function(plain, node.args, {name: value for name, value in node.kwargs.items() if name != names[0]})
+            copied = graph.call_function(aten.copy_.default, (node.kwargs[names[0]], made))
+        for one in (made, copied):
+            one.meta.update({key: node.meta[key] for key in ("custom", "val") if key in node.meta})
+        node.replace_all_uses_with(copied)
+        graph.erase_node(node)
+
+
 class Scopes:
     """Gives traced nodes the modules that they belong to. A node of the backward pass belongs to the module of the operation that it
     differentiates: autograd numbers operations in their order, and `changes` lists the numbers at which modules begin and end."""
@@ -203,6 +225,7 @@ class Trace:
             node.replace_all_uses_with(node.args[0])  # nodes read parameters themselves, as in a forward graph
         self.drop_unchanged()
         multiply_by_noise(self.graph.graph)
+        without_out(self.graph.graph)
         self.graph.recompile()
 
     def step(self, *given):
