@@ -32,6 +32,7 @@ struct Transition {
     return have.size() < want.size() && want[have.size()] == axis &&
            std::equal(have.begin(), have.end(), want.begin());
   }
+  void scatter(StringRef axis, int64_t dim);
   void scatterPartial();
   void reducePartial(bool overValues);
   void exchange();
@@ -40,6 +41,14 @@ struct Transition {
 };
 
 } // namespace
+
+// P -> S of a sum over the next axis of dimension `dim`.
+void Transition::scatter(StringRef axis, int64_t dim) {
+  value = dist::ReduceScatterOp::create(builder, loc, scaled(dim, 1, mesh.getSize(axis)),
+                                        dist::Reduction::Sum, value, axis, dim);
+  now.dims[dim].push_back(axis);
+  now.removePartial(axis);
+}
 
 // P -> S of sums, in the order of the target's axes. The runtime has no reduce-scatter of maxima:
 // they are reduced and then sliced.
@@ -58,10 +67,7 @@ void Transition::scatterPartial() {
       }
       if (!isNext(dim, axis))
         continue;
-      value = dist::ReduceScatterOp::create(builder, loc, scaled(dim, 1, mesh.getSize(axis)), kind,
-                                            value, axis, dim);
-      now.dims[dim].push_back(axis);
-      now.removePartial(axis);
+      scatter(axis, dim);
       changed = true;
       break;
     }
@@ -119,11 +125,16 @@ void Transition::gather() {
   }
 }
 
-// R -> S: major axes first.
+// R -> S: major axes first. A sum over an axis that is the next one only now, as other axes were
+// gathered, is scattered: slices of it would be of different elements on each rank of the axis.
 void Transition::slice() {
   for (auto [dim, axes] : llvm::enumerate(now.dims))
     while (axes.size() < to.dims[dim].size()) {
       StringRef axis = to.dims[dim][axes.size()];
+      if (now.partialOn(axis)) {
+        scatter(axis, dim);
+        continue;
+      }
       value =
           dist::SliceOp::create(builder, loc, scaled(dim, 1, mesh.getSize(axis)), value, axis, dim);
       axes.push_back(axis);
