@@ -161,9 +161,14 @@ def fill_diagonal(value, fill, wrap=False):
     return value.masked_fill_(torch.eye(*value.shape, dtype=torch.bool, device=value.device), fill)
 
 
-OPERATORS = {"fill_diagonal": fill_diagonal, "hypot": lambda a, b: (a.square() + b.square()).sqrt(), "cov": cov, "corrcoef": corrcoef, "cumprod": cumprod, "kthvalue": kthvalue, "median": median, "scatter_reduce": scatter_reduce, "take_along_dim": take_along_dim,
-             **{f"dropout{dims}d": dropout_of_channels(dims) for dims in (1, 2, 3)}, "conv3d": conv3d, "gaussian_nll_loss": gaussian_nll_loss, "grouped_mm": grouped_mm, "sort": sort, "argsort": argsort, "cummax": lambda value, dim: Pair(cummax(value, dim)),
-             "cummin": lambda value, dim: Pair(cummin(value, dim)), "bincount": bincount}
+def hypot(value, other):
+    return (value.square() + other.square()).sqrt()
+
+
+OPERATORS = {one.__name__: one for one in (argsort, bincount, conv3d, corrcoef, cov, cumprod, fill_diagonal, gaussian_nll_loss, grouped_mm, hypot, kthvalue, median,
+                                           scatter_reduce, sort, take_along_dim)}
+OPERATORS.update({"cummax": lambda value, dim: Pair(cummax(value, dim)), "cummin": lambda value, dim: Pair(cummin(value, dim)),
+                  **{f"dropout{dims}d": dropout_of_channels(dims) for dims in (1, 2, 3)}})
 
 COMPLEX = {"getitem": complex_getitem, "unsqueeze": complex_unsqueeze}
 
