@@ -337,19 +337,22 @@ void Search::compareOptions() {
   best.options.resize(candidates.size());
   for (size_t candidate = 0; candidate < candidates.size(); ++candidate) {
     Chosen without = bestChosen;
-    // Classes that reach through norms come last: they end where a split really does.
-    for (size_t number = classes.size(); number-- > 0;) {
+    for (size_t number = 0; number < classes.size(); ++number) {
       int64_t dim = classes[number].dimOf(candidate);
       if (dim < 0)
         continue;
       without.reset(number);
-      auto isSame = [&](const TensorOption &known) { return known.dim == dim; };
-      if (llvm::any_of(best.options[candidate], isSame))
-        continue;
       bool isChosen = dim == best.dims[candidate];
-      best.options[candidate].push_back(
-          {dim, isChosen ? best.cost : evaluate(with(bestChosen, number)).cost,
-           classes[number].end});
+      TensorOption option{dim, isChosen ? best.cost : evaluate(with(bestChosen, number)).cost,
+                          classes[number].end};
+      // A class that reaches through norms splits the same dimension with others than one that
+      // ends at norms.
+      auto isSame = [&](const TensorOption &known) { return known.dim == dim; };
+      auto known = llvm::find_if(best.options[candidate], isSame);
+      if (known == best.options[candidate].end())
+        best.options[candidate].push_back(std::move(option));
+      else if (option.cost < known->cost)
+        *known = std::move(option);
     }
     if (!best.options[candidate].empty())
       best.options[candidate].push_back({-1, evaluate(without).cost, {}});

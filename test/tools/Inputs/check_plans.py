@@ -74,7 +74,7 @@ def plan(flags, *more):
 
 
 def sent(text):
-    return sum(int(n) for n in re.findall(r"^ +\d+ (?:all|reduce)-.* (\d+)$", text, re.M))
+    return sum(int(n) for n in re.findall(r"^ +\d+ (?:all|reduce)-\S+ over \S+ +(\d+)", text, re.M))
 
 
 def replaced(flags, flag, value):
