@@ -72,6 +72,8 @@ TYPED |= {
     "--validator.dataloader.path x": "use --eval-data FILES", "--per_device_eval_batch_size 8": "use --dim batch=N/rank", "--max-tokens-to-oom 9": "does not exist in Shale",
     "--enable-full-sharding-in-hsdp": "does not exist in Shale: --shard hybrid has the state once per replica", "--unit always_wrap_policy": "does not exist in Shale: no policy",
     "--tensor_parallel.dtype bf16": "use --param-dtype", "--multi_gpu": "use --mesh fsdp=N, with --target cuda:sm_90a",
+    "--flops_profiler.detailed": "use --trace steps:A-B FILE of the program, at run time, for times; metrics.jsonl has tflops", "--enable_model_summary": "use --describe", "--profiler_steps 3": "use --report memory=FILE.html for memory",
+    "--no_local_rank": "the launcher's own flag", "--record_shapes": "a trace has no shapes", "--enable_fsdp_float8_all_gather": "--wire-dtype gather=int8 gathers them in 8 bits",
     "--stage3_max_reuse_distance 1000": "use --reshard-after-forward=true|false: whether units stay whole", "--no-wandb": "does not exist in Shale: metrics.jsonl", "--ckpt-keep-n 3": "use --keep N of the program, at run time, the newest; 0 keeps all", "--disable-msc": "are paths of the file system",
 }
 # Of another unit, scope or sign than the flag that sounds like them, or of another thing than the words beside them.
