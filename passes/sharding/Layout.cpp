@@ -225,7 +225,8 @@ FailureOr<Assignment> recoverAssignment(Operation *op, const ShardingRule &rule,
         continue;
       FactorKind kind = rule.factors[f].kind;
       bool reduces = kind == FactorKind::Sum || kind == FactorKind::Max;
-      if (partial ? reduces : kind == FactorKind::Internal)
+      // Results would show a split that they keep.
+      if (partial ? reduces : kind == FactorKind::Internal && !isExchanged(rule, f))
         return f;
     }
     return -1;

@@ -57,13 +57,26 @@ bool Propagation::isOpen(Operation *op, const OpState &state, StringRef axis) {
          (!isa<dist::ConstrainOp>(op) || !mesh.splitsValues(axis));
 }
 
+/// Whether the rows of a norm may be split: the plan has split its scale, an operand of columns
+/// only. Other splits of rows are gathered: they would go on along the residual.
+bool Propagation::mayExchange(Operation *op, const OpState &state, int64_t factor,
+                              StringRef axis) const {
+  if (splitsNorms || !isExchanged(state.rule, factor))
+    return true;
+  for (auto [operand, tensor] : llvm::zip_equal(op->getOperands(), state.rule.operands))
+    if (tensor.size() == 1 && llvm::is_contained(tensor.front(), factor) &&
+        layoutOf(operand).dimOf(axis) == 0)
+      return true;
+  return false;
+}
+
 bool Propagation::forward(Operation *op, StringRef axis) {
   OpState &state = states[op];
   if (!isOpen(op, state, axis))
     return false;
   for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
     int64_t factor = projectAxis(state.rule, state.rule.operands[i], layoutOf(operand), axis, mesh);
-    if (factor >= 0 && split(state, factor, axis))
+    if (factor >= 0 && mayExchange(op, state, factor, axis) && split(state, factor, axis))
       return true;
   }
   // On a tensor axis a sum of partial sums stays one: a split that users want would make each of

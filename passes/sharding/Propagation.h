@@ -23,6 +23,8 @@ public:
   void fix(mlir::Value value, const Layout &layout) { fixed[value] = layout; }
   /// Says in which layout something other than the ops reads a value.
   void want(mlir::Value value, const Layout &layout) { wanted[value] = layout; }
+  /// Whether norms take any split of their rows: by default only that of their scale.
+  bool splitsNorms = false;
   /// Finds the layouts. Earlier results are forgotten, fixed layouts are not.
   void run();
   /// Returns the layout of a value that is fixed or a result of an op; any other value is whole.
@@ -43,6 +45,8 @@ private:
   void seedConstraint(dist::ConstrainOp op);
   bool isOpen(mlir::Operation *op, const OpState &state, llvm::StringRef axis);
   bool split(OpState &state, int64_t factor, llvm::StringRef axis);
+  bool mayExchange(mlir::Operation *op, const OpState &state, int64_t factor,
+                   llvm::StringRef axis) const;
   bool forward(mlir::Operation *op, llvm::StringRef axis);
   bool backward(mlir::Operation *op, llvm::StringRef axis);
   bool keeps(mlir::Operation *op, llvm::ArrayRef<int64_t> operands, llvm::StringRef axis);

@@ -59,7 +59,8 @@ private:
   /// Of each class, the others that split another dimension of one of its parameters.
   std::vector<Chosen> conflicts;
   Chosen leftOut;
-  int64_t mostExchanged = INT64_MAX; ///< of choices that are considered
+  bool splitsNorms = false; ///< whether choices may split rows of norms
+  int64_t tried = 0;        ///< number of choices before these might
   /// The choices whose costs were computed, by their classes.
   std::map<std::vector<unsigned>, TensorChoice> evaluated;
   Chosen bestChosen;
@@ -167,6 +168,7 @@ const TensorChoice &Search::evaluate(const Chosen &chosen) {
     }
     propagation.run();
   };
+  propagation.splitsNorms = splitsNorms;
   propagate();
   bool follow = false;
   for (auto [i, candidate] : llvm::enumerate(candidates)) {
@@ -175,7 +177,8 @@ const TensorChoice &Search::evaluate(const Chosen &chosen) {
     choice.dims[i] = dimOfReads(candidate.argument);
     follow |= choice.dims[i] >= 0;
   }
-  if (follow)
+  propagation.splitsNorms = false;
+  if (follow || splitsNorms)
     propagate();
   choice.cost = costNow(choice.dims);
   return choice;
@@ -213,7 +216,6 @@ static void addExchange(Operation *op, const ShardingRule &rule, const Assignmen
       measure(value, tensor);
     for (auto [value, tensor] : llvm::zip_equal(op->getResults(), rule.results))
       measure(value, tensor);
-    cost.exchanged += bytes;
     cost.reduced += bytes;
     ++cost.sums;
   }
@@ -264,22 +266,21 @@ TensorCost Search::costNow(ArrayRef<int64_t> dims) const {
 
 bool Search::consider(const Chosen &chosen) {
   const TensorChoice &choice = evaluate(chosen);
-  if (choice.cost.exchanged > mostExchanged || !(choice.cost < best.cost))
+  // Norms are split for parameters that stay whole, and not to save a gather that the user asks
+  // for.
+  if (!(choice.cost < best.cost) || (splitsNorms && choice.cost.gathered != best.cost.gathered))
     return false;
   best = choice;
   bestChosen = chosen;
   return true;
 }
 
-/// Leaves out the classes that gather values by themselves, or split rows of norms: they do beside
-/// others, too.
+/// Leaves out the classes that gather values by themselves: they do beside others, too.
 void Search::leaveOutGathers() {
   Chosen none(classes.size());
-  TensorCost least = evaluate(none).cost;
+  int64_t least = evaluate(none).cost.gathered;
   for (size_t number = 0; number < classes.size(); ++number) {
-    Chosen one = none;
-    const TensorCost &cost = evaluate(one.set(number)).cost;
-    if (cost.gathered > least.gathered || cost.exchanged > least.exchanged)
+    if (Chosen one = none; evaluate(one.set(number)).cost.gathered > least)
       leftOut.set(number);
   }
 }
@@ -372,18 +373,19 @@ TensorChoice Search::run(ArrayRef<Operation *> ops, bool exhaustive) {
   if (!exhaustive)
     leaveOutGathers();
   Chosen none(classes.size());
-  mostExchanged = evaluate(none).cost.exchanged; // of typed splits
   if (exhaustive || countChoices(0, none) <= kMostChoices)
     tryAll(0, none);
   else
     improve();
   // A split of rows of norms for its own sake would take the place of one that sends less.
-  mostExchanged = INT64_MAX;
+  splitsNorms = true;
+  tried = evaluated.size();
+  evaluated.clear();
   if (exhaustive)
     tryAll(0, Chosen(bestChosen)); // which changes bestChosen
   else
     splitNorms(ops);
-  best.tried = evaluated.size();
+  best.tried = tried + evaluated.size();
   compareOptions();
   return std::move(best);
 }

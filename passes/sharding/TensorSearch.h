@@ -35,11 +35,10 @@ struct TensorCandidate {
 /// What a choice of splits costs a step, over tensor axes. Costs are compared in this order: a
 /// split that makes ranks gather activations is of no use, and memory is what tensor axes are for.
 struct TensorCost {
-  int64_t gathered = 0;  ///< bytes of values that are gathered, or whose split changes
-  int64_t whole = 0;     ///< elements of parameters that every rank holds
-  int64_t reduced = 0;   ///< bytes of values that are summed over ranks
-  int64_t exchanged = 0; ///< those of them that norms of split rows sum
-  int64_t sums = 0;      ///< number of values that are summed
+  int64_t gathered = 0; ///< bytes of values that are gathered, or whose split changes
+  int64_t whole = 0;    ///< elements of parameters that every rank holds
+  int64_t reduced = 0;  ///< bytes of values that are summed over ranks
+  int64_t sums = 0;     ///< number of such values
 
   bool operator<(const TensorCost &other) const {
     return std::tie(gathered, whole, reduced, sums) <
