@@ -153,6 +153,7 @@ def PrefetchGathersPass : Pass<"shale-prefetch-gathers", "::mlir::ModuleOp"> {
   let description = [{
     The gather of a unit starts when the previous unit is first used (`prefetch` units ahead), unless more than
     `max-gathers-in-flight` units would be whole or in flight at once. The ops that produce its shard move with it.
+    Groups of a unit that are used together start together. Their gathers have one `dist.bucket`: they are one exchange.
 
     Assumes that each gather is placed at its use, as by `--shale-order-ops`.
 

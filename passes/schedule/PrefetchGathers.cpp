@@ -109,7 +109,6 @@ static SmallVector<Gather> placeGathers(ArrayRef<Operation *> ops, int64_t prefe
       mayJoin = last.isUsedWith(gather);
       begin = mayJoin ? next : std::max(begin, next);
     }
-    gather.isJoined = mayJoin && begin == stays;
     SmallVector<Operation *> makers;
     if (begin < stays && makersOf(start, makers)) {
       gather.begin = begin;
@@ -117,8 +116,8 @@ static SmallVector<Gather> placeGathers(ArrayRef<Operation *> ops, int64_t prefe
         if (positions.lookup(maker) >= begin)
           gather.moved.push_back(maker);
       gather.moved.push_back(start);
-      gather.isJoined = mayJoin;
     }
+    gather.isJoined = mayJoin && gather.begin == begin;
     gathers.push_back(std::move(gather));
   }
   return gathers;

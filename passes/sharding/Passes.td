@@ -227,7 +227,8 @@ def PartitionPass : Pass<"shale-partition", "::mlir::ModuleOp"> {
     layout than it has, collectives are inserted: partial values are
     reduce-scattered or all-reduced, then splits are exchanged by all-to-all,
     gathered by all-gather, or made by slicing. All-reduces over data axes come
-    last.
+    last. A sum of products over tensor axes is sent in the 16-bit type to which
+    the products were rounded, unless the module has `dist.wide_sums`.
 
     An update and an `nn.accumulate` work on parts of the parameter's layout, so
     each gradient is all-reduced by itself. A norm is summed over the axes that

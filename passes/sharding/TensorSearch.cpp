@@ -56,7 +56,7 @@ private:
   Propagation propagation;
   llvm::DenseSet<Operation *> inside;
   std::vector<SplitClass> classes;
-  /// Of each class, the others that split another dimension of one of its parameters.
+  /// For each class: the classes that split one of its parameters along another dimension.
   std::vector<Chosen> conflicts;
   Chosen leftOut;
   bool splitsNorms = false; ///< whether choices may split rows of norms

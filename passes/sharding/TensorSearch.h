@@ -68,9 +68,10 @@ struct TensorChoice {
 /// but for those in `open`.
 /// Each class of dimensions (SplitClasses.h) is split or not; no parameter is split twice. Vectors
 /// follow: they are split where all of their uses are. All choices are tried if there are at most
-/// 256, else those that change one or two neighbours at a time, until none is cheaper. Norms of
-/// split rows are a second thought: of the best choice without them, what stays whole is split if
-/// it can be. `exhaustive`: each parameter is split by itself, and all choices are tried.
+/// 256, else those that change one or two neighbours at a time, until none is cheaper. The first
+/// search splits no norms. The second one adds to its result: it splits parameters that stayed
+/// whole, and the norms between them.
+/// `exhaustive`: each parameter is split by itself, and all choices are tried.
 TensorChoice searchTensorSplits(dist::MeshOp mesh, const AxisList &axes,
                                 llvm::ArrayRef<mlir::Operation *> ops,
                                 llvm::ArrayRef<TensorCandidate> candidates, const OpenValues &open,

@@ -147,3 +147,9 @@ nn.state @w role = param type = tensor<8x8xf32> {dist.plan_costs = ["column"]}
 // expected-error@+2 {{expected ::shale::dist::TensorSplit}}
 // expected-error@+1 {{failed to parse Dist_SplitCostAttr}}
 nn.state @w role = param type = tensor<8x8xf32> {dist.plan_costs = [#dist.split_cost<diagonal, gathered = 0, whole = 0, reduced = 0, sums = 0, chosen = true>]}
+
+// -----
+
+// expected-error@+1 {{'dist.wide_sums' must be a unit attribute}}
+module attributes {dist.wide_sums = 1 : i64} {
+}

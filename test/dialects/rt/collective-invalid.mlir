@@ -79,3 +79,19 @@ rt.func @step inputs = [] hyper = [] metrics = [] {
   rt.wait %t
   rt.wait %t
 }
+
+// -----
+
+rt.func @step inputs = [] hyper = [] metrics = [] {
+  // expected-error @+1 {{'rt.bucket' must be the number of a bucket, on a collective}}
+  %0 = rt.buffer arena activations "x" {rt.bucket = 0 : i64} : memref<8xf32>
+}
+
+// -----
+
+rt.func @step inputs = [] hyper = [] metrics = [] {
+  %0 = rt.buffer arena activations "x" : memref<8xf32>
+  // expected-error @+1 {{'rt.bucket' must be the number of a bucket, on a collective}}
+  %t = rt.all_reduce %0 to %0 site = 0 axis = "fsdp" name = "x" {rt.bucket = -1 : i64} : memref<8xf32> to memref<8xf32>
+  rt.wait %t
+}
