@@ -16,30 +16,19 @@ using llvm::Error;
 using llvm::Expected;
 
 Type onnx::elementType(MLIRContext *context, int32_t dataType, std::string &why) {
-  switch (dataType) {
-  case 1:
-    return Float32Type::get(context);
-  case 6:
-    return IntegerType::get(context, 32);
-  case 7:
-    return IntegerType::get(context, 64);
-  case 9:
-    return IntegerType::get(context, 1);
-  case 10:
-    return Float16Type::get(context);
-  case 11:
-    return Float64Type::get(context);
-  case 16:
-    return BFloat16Type::get(context);
-  default:
-    if (std::optional<NarrowInteger> narrow = narrowInteger(dataType))
-      return IntegerType::get(context, narrow->carrier);
-    why = ("element type " + Twine(dataType) +
-           " is not supported (float, double, float16, bfloat16, bool, and integers but uint64 "
-           "and those of 4 bits are)")
-              .str();
-    return Type();
-  }
+  Builder b(context);
+  const std::pair<int32_t, Type> known[] = {
+      {1, b.getF32Type()},  {6, b.getI32Type()},  {7, b.getI64Type()},  {9, b.getI1Type()},
+      {10, b.getF16Type()}, {11, b.getF64Type()}, {16, b.getBF16Type()}};
+  for (auto [number, type] : known)
+    if (number == dataType)
+      return type;
+  if (std::optional<NarrowInteger> narrow = narrowInteger(dataType))
+    return IntegerType::get(context, narrow->carrier);
+  why = say(
+      "element type {} is not supported (float, double, float16, bfloat16, bool, and integers but uint64 and those of 4 bits are)",
+      {dataType});
+  return Type();
 }
 
 /// Returns what the bytes are if they are recognizably no model, else an empty
@@ -164,43 +153,26 @@ Expected<FileRange> Model::fileRange(const TensorProto &tensor, RankedTensorType
 /// Returns the bytes of elements that are stored as a list of numbers.
 static Expected<std::string> listData(const TensorProto &tensor, RankedTensorType type) {
   std::string bytes;
-  auto append = [&](auto value) {
-    bytes.append(reinterpret_cast<const char *>(&value), sizeof(value));
-  };
-  int64_t count = type.getNumElements(), have = 0;
-  Type element = type.getElementType();
-  if (element.isF32()) {
-    for (float value : tensor.float_data())
-      append(value);
-    have = tensor.float_data_size();
-  } else if (element.isF64()) {
-    for (double value : tensor.double_data())
-      append(value);
-    have = tensor.double_data_size();
-  } else if (element.isInteger(64)) {
-    for (int64_t value : tensor.int64_data())
-      append(value);
-    have = tensor.int64_data_size();
-  } else if (tensor.data_type() == 12) {
-    for (uint64_t value : tensor.uint64_data())
-      append(uint32_t(value));
-    have = tensor.uint64_data_size();
-  } else {
-    for (int32_t value : tensor.int32_data()) {
-      if (element.isInteger(8))
-        append(uint8_t(value));
-      else if (element.isInteger(32))
-        append(value);
-      else if (element.isInteger(1))
-        append(uint8_t(value != 0));
-      else
-        append(uint16_t(value));
+  // Appends numbers in the type of `stored`. Returns how many there are.
+  auto append = [&](const auto &numbers, auto stored) -> int64_t {
+    for (auto number : numbers) {
+      stored = static_cast<decltype(stored)>(number);
+      bytes.append(reinterpret_cast<const char *>(&stored), sizeof(stored));
     }
-    have = tensor.int32_data_size();
-  }
-  if (have != count)
+    return numbers.size();
+  };
+  Type element = type.getElementType();
+  int64_t have = element.isF32()            ? append(tensor.float_data(), float())
+                 : element.isF64()          ? append(tensor.double_data(), double())
+                 : element.isInteger(64)    ? append(tensor.int64_data(), int64_t())
+                 : tensor.data_type() == 12 ? append(tensor.uint64_data(), uint32_t())
+                 : element.isInteger(8)     ? append(tensor.int32_data(), uint8_t())
+                 : element.isInteger(32)    ? append(tensor.int32_data(), int32_t())
+                 : element.isInteger(1)     ? append(tensor.int32_data(), bool())
+                                            : append(tensor.int32_data(), uint16_t());
+  if (have != type.getNumElements())
     return createStringError("it has " + Twine(have) + " elements, but its shape needs " +
-                             Twine(count));
+                             Twine(type.getNumElements()));
   return bytes;
 }
 

@@ -17,20 +17,15 @@ using namespace shale;
 using namespace shale::onnx;
 
 std::optional<NarrowInteger> onnx::narrowInteger(int32_t dataType) {
-  switch (dataType) {
-  case 2:
-    return NarrowInteger{8, false, 32};
-  case 3:
-    return NarrowInteger{8, true, 32};
-  case 4:
-    return NarrowInteger{16, false, 32};
-  case 5:
-    return NarrowInteger{16, true, 32};
-  case 12:
-    return NarrowInteger{32, false, 64};
-  default:
-    return std::nullopt;
-  }
+  static constexpr std::pair<int32_t, NarrowInteger> known[] = {{2, {8, false, 32}},
+                                                                {3, {8, true, 32}},
+                                                                {4, {16, false, 32}},
+                                                                {5, {16, true, 32}},
+                                                                {12, {32, false, 64}}};
+  for (const auto &[number, type] : known)
+    if (number == dataType)
+      return type;
+  return std::nullopt;
 }
 
 /// Returns the operand whose type a result has; -1 if the result's type depends on no operand.

@@ -17,30 +17,17 @@ enum class Message { Model, Graph, Node, Attribute, Tensor, Function, Training, 
 /// Returns the message that a length-delimited field holds, if tensors may be
 /// below it.
 Message childOf(Message parent, uint64_t field) {
-  switch (parent) {
-  case Message::Model:
-    return field == 7    ? Message::Graph
-           : field == 20 ? Message::Training
-           : field == 25 ? Message::Function
-                         : Message::Other;
-  case Message::Graph:
-    return field == 1    ? Message::Node
-           : field == 5  ? Message::Tensor
-           : field == 15 ? Message::Sparse
-                         : Message::Other;
-  case Message::Node:
-    return field == 5 ? Message::Attribute : Message::Other;
-  case Message::Attribute:
-    return field == 5 ? Message::Tensor : field == 6 ? Message::Graph : Message::Other;
-  case Message::Function:
-    return field == 7 ? Message::Node : field == 11 ? Message::Attribute : Message::Other;
-  case Message::Training:
-    return field == 1 || field == 2 ? Message::Graph : Message::Other;
-  case Message::Sparse:
-    return field == 1 ? Message::Tensor : Message::Other;
-  default:
-    return Message::Other;
-  }
+  using M = Message;
+  static constexpr std::tuple<Message, uint64_t, Message> known[] = {
+      {M::Model, 7, M::Graph},    {M::Model, 20, M::Training},     {M::Model, 25, M::Function},
+      {M::Graph, 1, M::Node},     {M::Graph, 5, M::Tensor},        {M::Graph, 15, M::Sparse},
+      {M::Node, 5, M::Attribute}, {M::Attribute, 5, M::Tensor},    {M::Attribute, 6, M::Graph},
+      {M::Function, 7, M::Node},  {M::Function, 11, M::Attribute}, {M::Training, 1, M::Graph},
+      {M::Training, 2, M::Graph}, {M::Sparse, 1, M::Tensor}};
+  for (auto [of, number, child] : known)
+    if (of == parent && number == field)
+      return child;
+  return Message::Other;
 }
 
 constexpr uint64_t kFloatData = 4, kRawData = 9, kDoubleData = 10;
@@ -79,14 +66,10 @@ public:
           return malformed(at, "a number ends early");
         break;
       case 1:
-        if (end - at < 8)
-          return malformed(at, "a number ends early");
-        at += 8;
-        break;
       case 5:
-        if (end - at < 4)
+        if (length = (tag & 7) == 1 ? 8 : 4; end - at < length)
           return malformed(at, "a number ends early");
-        at += 4;
+        at += length;
         break;
       case 2: {
         if (!varint(at, end, length) || length > end - at)

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lib/Frontend/ONNX/Building.h"
+#include "llvm/ADT/StringExtras.h"
 #include <limits>
 
 using namespace mlir;
@@ -16,9 +17,14 @@ namespace {
 
 constexpr int64_t kAny = std::numeric_limits<int64_t>::min();
 
-/// An attribute that a handler need not read.
+/// Whether a list of words has a word.
+bool hasWord(StringRef list, StringRef word) {
+  return llvm::is_contained(llvm::split(list, ' '), word);
+}
+
+/// Attributes that a handler need not read.
 struct WithoutEffect {
-  StringLiteral domain, op, attribute;
+  StringLiteral domain, ops, attributes;
   /// The integer that it must be; kAny: every value.
   int64_t only = kAny;
   /// The string that it must be.
@@ -31,10 +37,7 @@ constexpr WithoutEffect kWithoutEffect[] = {
     // The softmax computes in 32 bits or more, whatever the operands' type.
     {kStandard, "Attention", "softmax_precision"},
     // Apply to 8-bit floats, which no value has.
-    {kStandard, "Cast", "saturate"},
-    {kStandard, "Cast", "round_mode"},
-    {kStandard, "CastLike", "saturate"},
-    {kStandard, "CastLike", "round_mode"},
+    {kStandard, "Cast CastLike", "saturate round_mode"},
     // Before operator set 12 a Dropout is that of inference.
     {kStandard, "Dropout", "ratio"},
     // A program draws by its own seed.
@@ -50,89 +53,64 @@ constexpr WithoutEffect kWithoutEffect[] = {
     // Only allows another order of the results.
     {kStandard, "TopK", "sorted"},
     // Read if there is a mask, or with do_rotary.
-    {kRuntime, "Attention", "mask_filter_value"},
-    {kRuntime, "Attention", "rotary_embedding_dim"},
+    {kRuntime, "Attention", "mask_filter_value rotary_embedding_dim"},
     {kRuntime, "MultiHeadAttention", "mask_filter_value"},
     {kRuntime, "GroupQueryAttention", "rotary_interleaved"},
     // Attributes of the cache of earlier positions. Its operands and results are refused.
     {kRuntime, "Attention", "past_present_share_buffer"},
-    {kRuntime, "GroupQueryAttention", "kv_cache_bit_width", 0},
-    {kRuntime, "GroupQueryAttention", "sliding_window_cache", 0},
-    {kRuntime, "GroupQueryAttention", "k_quant_type", kAny, "NONE"},
-    {kRuntime, "GroupQueryAttention", "v_quant_type", kAny, "NONE"},
+    {kRuntime, "GroupQueryAttention", "kv_cache_bit_width sliding_window_cache", 0},
+    {kRuntime, "GroupQueryAttention", "k_quant_type v_quant_type", kAny, "NONE"},
     // The default, which is what the handler does.
     {kRuntime, "GroupQueryAttention", "causal", 1},
     // What a further result holds. That result is refused.
     {kRuntime, "GroupQueryAttention", "qk_output"},
     // Attributes of norms. The weights of these norms are operands, and those are refused.
-    {kRuntime, "GroupQueryAttention", "qk_norm_epsilon"},
-    {kRuntime, "GroupQueryAttention", "q_norm_epsilon"},
-    {kRuntime, "GroupQueryAttention", "k_norm_epsilon"},
+    {kRuntime, "GroupQueryAttention", "qk_norm_epsilon q_norm_epsilon k_norm_epsilon"},
     // The type of a further result. That result is refused.
     {kRuntime, "EmbedLayerNormalization", "mask_index_type"},
 };
 
-/// An operand that a handler need not read.
+/// Operands that a handler need not read.
 struct OperandWithoutEffect {
   StringLiteral domain, op;
-  int operand;
+  int first, last;
 };
 
 constexpr OperandWithoutEffect kOperandsWithoutEffect[] = {
     // The ratio of a Dropout that is not in training mode.
-    {kStandard, "Dropout", 1},
+    {kStandard, "Dropout", 1, 1},
     // The fill value of modes other than constant.
-    {kStandard, "Pad", 2},
+    {kStandard, "Pad", 2, 2},
     // The region of tf_crop_and_resize. That mode is refused.
-    {kStandard, "Resize", 1},
-    // Lengths of padded sequences, which causality hides, and the length of the cache.
-    {kRuntime, "GroupQueryAttention", 5},
-    {kRuntime, "GroupQueryAttention", 6},
-    // Tables and positions of a rotation, without do_rotary.
-    {kRuntime, "GroupQueryAttention", 7},
-    {kRuntime, "GroupQueryAttention", 8},
-    {kRuntime, "GroupQueryAttention", 9},
+    {kStandard, "Resize", 1, 1},
+    // Lengths of padded sequences, which causality hides, and the length of the cache. Tables and
+    // positions of a rotation, without do_rotary.
+    {kRuntime, "GroupQueryAttention", 5, 9},
 };
 
-/// The operator sets in which an operator has an attribute. The handler reads the attribute in
+/// The operator sets in which operators have attributes. The handler reads the attribute in
 /// every operator set. 11 is the oldest operator set that Shale supports.
 struct Lifetime {
-  StringLiteral op, attribute;
+  StringLiteral ops, attributes;
   int64_t first, last = std::numeric_limits<int64_t>::max();
 };
 
 constexpr Lifetime kLifetimes[] = {
-    {"ArgMax", "select_last_index", 12},
-    {"ArgMin", "select_last_index", 12},
-    {"Attention", "left_window_size", 25},
-    {"Attention", "right_window_size", 25},
+    {"ArgMax ArgMin", "select_last_index", 12},
+    {"Attention", "left_window_size right_window_size", 25},
     {"AveragePool", "dilations", 19},
     {"BatchNormalization", "training_mode", 14},
-    {"Constant", "value_float", 12},
-    {"Constant", "value_floats", 12},
-    {"Constant", "value_int", 12},
-    {"Constant", "value_ints", 12},
+    {"Constant", "value_float value_floats value_int value_ints", 12},
     {"GatherND", "batch_dims", 12},
     {"GroupNormalization", "stash_type", 21},
     {"Range", "stash_type", 27},
-    {"ReduceL1", "noop_with_empty_axes", 18},
-    {"ReduceL2", "noop_with_empty_axes", 18},
-    {"ReduceLogSum", "noop_with_empty_axes", 18},
-    {"ReduceLogSumExp", "noop_with_empty_axes", 18},
-    {"ReduceMax", "noop_with_empty_axes", 18},
-    {"ReduceMean", "noop_with_empty_axes", 18},
-    {"ReduceMin", "noop_with_empty_axes", 18},
-    {"ReduceProd", "noop_with_empty_axes", 18},
+    {"ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp", "noop_with_empty_axes", 18},
+    {"ReduceMax ReduceMean ReduceMin ReduceProd ReduceSumSquare", "noop_with_empty_axes", 18},
     {"ReduceSum", "noop_with_empty_axes", 13},
-    {"ReduceSumSquare", "noop_with_empty_axes", 18},
     {"Reshape", "allowzero", 14},
-    {"Resize", "antialias", 18},
-    {"Resize", "axes", 18},
-    {"Resize", "keep_aspect_ratio_policy", 18},
-    {"ScatterElements", "reduction", 16},
-    {"ScatterND", "reduction", 16},
-    {"Shape", "end", 15},
-    {"Shape", "start", 15},
+    {"Resize", "antialias axes keep_aspect_ratio_policy", 18},
+    {"ScatterElements ScatterND", "reduction", 16},
+    {"Shape", "end start", 15},
     {"SpaceToDepth", "mode", 28},
     {"Split", "num_outputs", 18},
     {"Split", "split", 1, 12},
@@ -140,7 +118,7 @@ constexpr Lifetime kLifetimes[] = {
 
 bool hasNoEffect(StringRef domain, StringRef op, StringRef name, const AttributeProto &attribute) {
   return llvm::any_of(kWithoutEffect, [&](const WithoutEffect &row) {
-    return row.domain == domain && row.op == op && row.attribute == name &&
+    return row.domain == domain && hasWord(row.ops, op) && hasWord(row.attributes, name) &&
            (row.only == kAny || (attribute.has_i() && attribute.i() == row.only)) &&
            (row.text.empty() || row.text == attribute.s());
   });
@@ -158,16 +136,16 @@ LogicalResult Node::requireAttributesRead() {
     StringRef name = proto.attribute(i).name();
     for (int j = 0; j < i; ++j)
       if (StringRef(proto.attribute(j).name()) == name)
-        return error("attribute '" + displayName(name) + "' is given twice");
+        return error("attribute {} is given twice", name);
     for (const Lifetime &row : kLifetimes)
-      if (domain.empty() && row.op == op && row.attribute == name &&
-          (version < row.first || version > row.last))
-        return error("attribute '" + name + "' is not one of operator set " + Twine(version));
+      if (domain.empty() && (version < row.first || version > row.last) && hasWord(row.ops, op) &&
+          hasWord(row.attributes, name))
+        return error("attribute {} is not one of operator set {}", name, version);
     bool read = i < int(attributesRead.size()) && attributesRead[i];
     if (!read && !hasNoEffect(domain, op, name, *attr))
-      return error("attribute '" + displayName(name) +
-                   "' is not supported: the result may depend on it. Export with an older opset, "
-                   "or change the model so that it is not set");
+      return error(
+          "attribute {} is not supported: the result may depend on it. Export with an older opset, or change the model so that it is not set",
+          name);
   }
   return success();
 }
@@ -180,11 +158,12 @@ LogicalResult Node::requireAllRead() {
     bool read = i < int(operandsRead.size()) && operandsRead[i];
     if (read || proto.input(i).empty() ||
         llvm::any_of(kOperandsWithoutEffect, [&](const OperandWithoutEffect &row) {
-          return row.domain == domain && row.op == proto.op_type() && row.operand == i;
+          return row.domain == domain && row.op == proto.op_type() && row.first <= i &&
+                 i <= row.last;
         }))
       continue;
-    return error("operand " + Twine(i) + " ('" + displayName(proto.input(i)) +
-                 "') is not supported: the result may depend on it");
+    return error("operand {} ({}) is not supported: the result may depend on it", i,
+                 proto.input(i));
   }
   return success();
 }
