@@ -8,23 +8,6 @@ using namespace shale::onnx;
 /// The oldest and the newest operator set of the standard domain that Shale supports.
 static constexpr int64_t kOldestOpset = 11, kNewestOpset = 28;
 
-static LogicalResult checkStandardOpset(ImportContext &context,
-                                        const llvm::StringMap<int64_t> &opsets) {
-  auto standard = opsets.find("");
-  if (standard == opsets.end())
-    return context.error("the file imports no operator set of the standard domain "
-                         "(opset_import)");
-  int64_t version = standard->second;
-  if (version < kOldestOpset)
-    return context.error("operator set {} is older than {}: export with opset 18 or later", version,
-                         kOldestOpset);
-  if (version > kNewestOpset)
-    return context.error(
-        "operator set {} is newer than {}, the newest that Shale supports: export with opset 23",
-        version, kNewestOpset);
-  return success();
-}
-
 FailureOr<llvm::StringMap<int64_t>> onnx::readOpsets(ImportContext &context) {
   const ModelProto &proto = context.model.proto();
   if (!proto.has_ir_version() || proto.ir_version() < 3)
@@ -39,8 +22,16 @@ FailureOr<llvm::StringMap<int64_t>> onnx::readOpsets(ImportContext &context) {
     int64_t &version = opsets[domain];
     version = std::max(version, opset.version());
   }
-  if (failed(checkStandardOpset(context, opsets)))
-    return failure();
+  int64_t standard = opsets.lookup("");
+  if (standard == 0)
+    return context.error("the file imports no operator set of the standard domain (opset_import)");
+  if (standard < kOldestOpset)
+    return context.error("operator set {} is older than {}: export with opset 18 or later",
+                         standard, kOldestOpset);
+  if (standard > kNewestOpset)
+    return context.error(
+        "operator set {} is newer than {}, the newest that Shale supports: export with opset 23",
+        standard, kNewestOpset);
   return opsets;
 }
 
@@ -80,9 +71,7 @@ LogicalResult onnx::findNeeded(ImportContext &context, ArrayRef<StringRef> roots
       if (name.empty() || (!context.definitions.initializers.count(name) &&
                            producers.try_emplace(name, &node).second))
         continue;
-      context.enter(node, "node '" + displayName(node.name()) + "' (" +
-                              displayName(node.op_type()) + ")");
-      return context.error("value {} is defined twice", name);
+      return context.errorAt(node, "value {} is defined twice", name);
     }
   SmallVector<StringRef> work(roots);
   while (!work.empty()) {

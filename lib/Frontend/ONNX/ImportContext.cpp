@@ -1,7 +1,6 @@
 //===- ImportContext.cpp - What all stages of an import share -------------===//
 #include "lib/Frontend/ONNX/ImportContext.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
-#include "lib/Support/Remarks.h"
 
 using namespace mlir;
 using namespace shale;
@@ -73,7 +72,7 @@ InFlightDiagnostic ImportContext::errorOf(int code, const Twine &message) {
          << model.path() << ": " << current.text << ": " << message;
 }
 
-InFlightDiagnostic ImportContext::errorAt(const NodeProto &node, const Twine &message) {
+InFlightDiagnostic ImportContext::errorOn(const NodeProto &node, const Twine &message) {
   Place outer = enter(node, placeOf(node));
   InFlightDiagnostic diagnostic = error(message);
   leave(std::move(outer));
@@ -84,14 +83,6 @@ InFlightDiagnostic ImportContext::errorAt(Location location, const Twine &messag
   exitCode = SHALE_EXIT_DATA;
   failed = true;
   return emitError(location) << model.path() << ": " << message;
-}
-
-void ImportContext::note(const Twine &message) {
-  emitNote(fileLocation(), Twine(model.path()) + ": " + message);
-}
-
-void ImportContext::remark(const Twine &message) {
-  emitDecision(fileLocation(), "import", message);
 }
 
 LogicalResult ImportContext::countWork(int64_t nodes) {

@@ -5,6 +5,7 @@
 #include "include/shale/Runtime.h"
 #include "lib/Frontend/ONNX/Import.h"
 #include "lib/Frontend/ONNX/Scope.h"
+#include "lib/Support/Remarks.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/DenseSet.h"
@@ -69,25 +70,23 @@ public:
   /// Reads a tensor; fails if it exceeds kConstantLimit.
   llvm::Expected<mlir::DenseElementsAttr> readConstant(const TensorProto &tensor);
 
+  // Messages have a part in the place of each "{}".
+
   /// Emits an error on the current node, else on the file. Converts to failure.
-  mlir::InFlightDiagnostic error(const llvm::Twine &message) { return errorOf(kData, message); }
-  /// The same, with parts of the message in the place of each "{}".
   template <typename... Parts>
-  mlir::InFlightDiagnostic error(const char *pattern, const Said &first, Parts... more) {
-    return error(say(pattern, {first, Said(more)...}));
+  mlir::InFlightDiagnostic error(const llvm::Twine &pattern, Parts &&...parts) {
+    return errorOf(SHALE_EXIT_DATA, sayAll(pattern, std::forward<Parts>(parts)...));
   }
   /// The same about a flag, which is another kind of error.
-  mlir::InFlightDiagnostic usage(const llvm::Twine &message) { return errorOf(kUsage, message); }
   template <typename... Parts>
-  mlir::InFlightDiagnostic usage(const char *pattern, const Said &first, Parts... more) {
-    return usage(say(pattern, {first, Said(more)...}));
+  mlir::InFlightDiagnostic usage(const llvm::Twine &pattern, Parts &&...parts) {
+    return errorOf(SHALE_EXIT_USAGE, sayAll(pattern, std::forward<Parts>(parts)...));
   }
   /// The same on a node of the file, whatever the current one is.
-  mlir::InFlightDiagnostic errorAt(const NodeProto &node, const llvm::Twine &message);
   template <typename... Parts>
-  mlir::InFlightDiagnostic errorAt(const NodeProto &node, const char *pattern, const Said &first,
-                                   Parts... more) {
-    return errorAt(node, say(pattern, {first, Said(more)...}));
+  mlir::InFlightDiagnostic errorAt(const NodeProto &node, const llvm::Twine &pattern,
+                                   Parts &&...parts) {
+    return errorOn(node, sayAll(pattern, std::forward<Parts>(parts)...));
   }
   /// The same on a place.
   mlir::InFlightDiagnostic errorAt(mlir::Location location, const llvm::Twine &message);
@@ -95,14 +94,13 @@ public:
   /// The kind of the last error (include/shale/Runtime.h).
   int getExitCode() const { return exitCode; }
   /// Emits a note about a choice; shown by default.
-  void note(const llvm::Twine &message);
-  template <typename... Parts> void note(const char *pattern, const Said &first, Parts... more) {
-    note(say(pattern, {first, Said(more)...}));
+  template <typename... Parts> void note(const llvm::Twine &pattern, Parts &&...parts) {
+    emitNote(fileLocation(),
+             (model.path() + ": ").str() + sayAll(pattern, std::forward<Parts>(parts)...));
   }
   /// Emits a remark about a choice.
-  void remark(const llvm::Twine &message);
-  template <typename... Parts> void remark(const char *pattern, const Said &first, Parts... more) {
-    remark(say(pattern, {first, Said(more)...}));
+  template <typename... Parts> void remark(const llvm::Twine &pattern, Parts &&...parts) {
+    emitDecision(fileLocation(), "import", sayAll(pattern, std::forward<Parts>(parts)...));
   }
 
   mlir::Location fileLocation() const;
@@ -130,10 +128,10 @@ public:
   int64_t takeRandomId() { return randomOps++; }
 
 private:
-  static constexpr int kData = SHALE_EXIT_DATA, kUsage = SHALE_EXIT_USAGE;
   mlir::InFlightDiagnostic errorOf(int code, const llvm::Twine &message);
+  mlir::InFlightDiagnostic errorOn(const NodeProto &node, const llvm::Twine &message);
 
-  int exitCode = kData;
+  int exitCode = SHALE_EXIT_DATA;
   bool failed = false;
   Place current;
   std::string prefix;

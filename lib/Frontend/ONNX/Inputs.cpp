@@ -2,6 +2,7 @@
 #include "lib/Frontend/ONNX/Inputs.h"
 #include "dialects/nn/Ops/Constant.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -25,9 +26,7 @@ Value Inputs::random(ImportContext &context, nn::Role role) {
   for (const Input &input : list)
     if (input.role == role)
       return input.argument;
-  std::string name = "random." + nn::stringifyRole(role).str();
-  while (context.scope.values.count(name))
-    name += "_";
+  std::string name = context.scope.freeName("random." + nn::stringifyRole(role).str());
   auto type = RankedTensorType::get({}, context.builder.getI64Type());
   Input &input = add(context, name, type, std::nullopt);
   input.role = role;
@@ -79,18 +78,17 @@ public:
   }
 
   LogicalResult declare(const ValueInfoProto &input) {
-    FailureOr<Type> element = readElement(input);
+    Type element;
     SmallVector<int64_t> shape;
-    if (failed(element) || failed(readShape(input, shape)))
+    std::optional<int64_t> batchDim;
+    if (failed(take(readElement(input), element)) || failed(readShape(input, shape)) ||
+        failed(take(readBatchDim(input), batchDim)))
       return failure();
-    FailureOr<std::optional<int64_t>> batchDim = readBatchDim(input);
-    if (failed(batchDim))
-      return failure();
-    auto type = RankedTensorType::get(shape, *element);
+    auto type = RankedTensorType::get(shape, element);
     if (nn::tensorBytes(type) < 0)
       return context.error("the size of input {} overflows 64 bits", input.name());
     const TensorShapeProto &declared = input.type().tensor_type().shape();
-    Input &added = inputs.add(context, input.name(), type, *batchDim);
+    Input &added = inputs.add(context, input.name(), type, batchDim);
     added.sizes = describeSizes(declared, shape);
     added.isFixed = declared.dim_size() > 0 && declared.dim(0).has_dim_value();
     if (options.bindings.lookup(input.name()) == "ones") {
@@ -190,25 +188,23 @@ private:
   LogicalResult checkMissing() {
     if (missing.empty())
       return success();
-    std::string unknown; // --dim names that no input has
+    std::vector<std::string> unknown; // --dim names that no input has
     for (auto &dim : options.dims)
       if (!dimsUsed.contains(dim.getKey()))
-        unknown += (unknown.empty() ? ", not '" : ", '") + displayName(dim.getKey()) + "'";
-    return context.usage("sizes of dimensions are missing: pass" + missing + unknown);
+        unknown.push_back(displayName(dim.getKey()));
+    return context.usage("sizes of dimensions are missing: pass{}{}", plain(missing),
+                         plain((unknown.empty() ? "" : ", not ") + listOf(unknown, SIZE_MAX)));
   }
 
   LogicalResult checkUnknown(StringRef dim) {
     if (dimsUsed.contains(dim))
       return success();
-    std::string known;
-    for (auto &entry : dimsUsed)
-      known += (known.empty() ? "" : ", ") + displayName(entry.getKey());
-    if (known.empty())
+    if (dimsUsed.empty())
       return context.usage(
           "--dim {}: all sizes of the inputs are fixed in the file: leave --dim out, or export the model with free sizes (dynamic_shapes={INPUT: {0: \"batch\", 1: \"sequence\"}})",
           plain(displayName(dim)));
-    return context.usage("--dim: no input has a dimension '" + displayName(dim) + "'; there are " +
-                         known);
+    std::string known = llvm::join(llvm::map_range(dimsUsed.keys(), displayName), ", ");
+    return context.usage("--dim: no input has a dimension {}; there are {}", dim, plain(known));
   }
 
   ImportContext &context;
@@ -232,8 +228,8 @@ LogicalResult onnx::declareInputs(ImportContext &context, const llvm::StringSet<
                        return !initializers.count(input.name());
                      }) < int64_t(given.size());
   for (const ValueInfoProto &input : context.graph().input()) {
-    std::string shown = displayName(input.name());
-    if (initializers.count(input.name())) {
+    const std::string &shown = input.name();
+    if (initializers.count(shown)) {
       if (given.contains(input.name()) || lacksInputs)
         return context.error(
             "input {} has the name of a parameter or buffer, so that the file does not tell them apart: export with input_names that no parameter has",
@@ -244,8 +240,8 @@ LogicalResult onnx::declareInputs(ImportContext &context, const llvm::StringSet<
       return context.error("input {} is defined twice, or has no name", shown);
     reader.noteDims(input);
     if (!read.contains(input.name())) {
-      context.remark(Twine(context.model.path()) + ": input '" + shown +
-                     "' is left out: the loss does not depend on it");
+      context.remark("{}: input {} is left out: the loss does not depend on it",
+                     plain(context.model.path()), shown);
       continue;
     }
     if (failed(reader.declare(input)))

@@ -25,7 +25,7 @@ bool Node::isFromPyTorch() const {
 
 std::string Node::tracedAs() const { return readFxNode(proto).target; }
 
-Refused Node::error(const Twine &message) {
+Refused Node::fail(const std::string &message) {
   if (!failedOnce)
     building.context.error(message);
   failedOnce = true;
@@ -53,31 +53,34 @@ const AttributeProto *Node::resolved(const AttributeProto &attribute) const {
                                            : scope.attributes.lookup(attribute.ref_attr_name());
 }
 
-int64_t Node::intAttr(StringRef name, int64_t missing) {
+/// Returns an attribute; it is an error if it is of another type.
+const AttributeProto *Node::typedAttribute(StringRef name, bool (AttributeProto::*is)() const,
+                                           const char *type) {
   const AttributeProto *attr = attribute(name);
-  if (attr && !attr->has_i())
-    (void)error("attribute '" + name + "' must be an integer");
+  if (attr && !(attr->*is)())
+    (void)error("attribute {} must be {}", name, type);
+  return attr;
+}
+
+int64_t Node::intAttr(StringRef name, int64_t missing) {
+  const AttributeProto *attr = typedAttribute(name, &AttributeProto::has_i, "an integer");
   return attr ? attr->i() : missing;
 }
 
 bool Node::flagAttr(StringRef name, bool missing) {
   int64_t value = intAttr(name, missing);
   if (value != 0 && value != 1)
-    (void)error("attribute '" + name + "' is " + Twine(value) + ", and must be 0 or 1");
+    (void)error("attribute {} is {}, and must be 0 or 1", name, value);
   return value == 1;
 }
 
 double Node::floatAttr(StringRef name, double missing) {
-  const AttributeProto *attr = attribute(name);
-  if (attr && !attr->has_f())
-    (void)error("attribute '" + name + "' must be a number");
+  const AttributeProto *attr = typedAttribute(name, &AttributeProto::has_f, "a number");
   return attr ? double(attr->f()) : missing;
 }
 
 std::string Node::stringAttr(StringRef name, StringRef missing) {
-  const AttributeProto *attr = attribute(name);
-  if (attr && !attr->has_s())
-    (void)error("attribute '" + name + "' must be a string");
+  const AttributeProto *attr = typedAttribute(name, &AttributeProto::has_s, "a string");
   return attr ? attr->s() : missing.str();
 }
 
@@ -109,7 +112,7 @@ Type Node::typeAttr(StringRef name, Type missing) {
 
 LogicalResult Node::normalize(int64_t &axis, int64_t rank) {
   if (axis < -rank || axis >= rank)
-    return error("axis " + Twine(axis) + " is out of range for a tensor of rank " + Twine(rank));
+    return error("axis {} is out of range for a tensor of rank {}", axis, rank);
   axis += axis < 0 ? rank : 0;
   return success();
 }
@@ -212,9 +215,9 @@ LogicalResult Node::constantInts(int operand, SmallVectorImpl<int64_t> &values) 
     return error("operand {} is missing", operand);
   DenseElementsAttr attr = building.constantOf(input(operand));
   if (!attr)
-    return error("operand " + Twine(operand) + " ('" + displayName(proto.input(operand)) +
-                 "') must be known at compile time: give every dimension it "
-                 "depends on with --dim");
+    return error(
+        "operand {} ({}) must be known at compile time: give every dimension it depends on with --dim",
+        operand, proto.input(operand));
   if (!attr.getElementType().isSignlessInteger() || attr.getElementType().isInteger(1))
     return error("operand " + Twine(operand) + " must be of integers");
   if (attr.getNumElements() > 4096)
@@ -236,10 +239,8 @@ std::optional<double> Node::scalarConstant(Value value) {
 }
 
 void Node::set(int result, Value value, int32_t narrow) {
-  if (!value) {
-    (void)error("cannot be imported");
-    return;
-  }
+  if (!value)
+    return (void)error("cannot be imported");
   Binding binding;
   binding.value = value;
   binding.narrow = narrow;

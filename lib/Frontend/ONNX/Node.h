@@ -164,12 +164,9 @@ public:
   const int depth;
   mlir::Location loc;
 
-  /// Emits the first error on the node.
-  Refused error(const llvm::Twine &message);
-  /// The same, with parts of the message in the place of each "{}".
-  template <typename... Parts>
-  Refused error(const char *pattern, const Said &first, Parts... more) {
-    return error(say(pattern, {first, Said(more)...}));
+  /// Emits the first error on the node, with a part of the message in the place of each "{}".
+  template <typename... Parts> Refused error(const llvm::Twine &pattern, Parts &&...parts) {
+    return fail(sayAll(pattern, std::forward<Parts>(parts)...));
   }
   bool hasFailed() const { return failedOnce; }
   /// The operation that PyTorch's exporter wrote the node for, "aten.clamp.Tensor", and empty for
@@ -345,6 +342,9 @@ private:
   const AttributeProto *resolved(const AttributeProto &attribute) const;
   void noteRead(int operand) const;
   void bind(int result, Binding binding);
+  Refused fail(const std::string &message);
+  const AttributeProto *typedAttribute(llvm::StringRef name, bool (AttributeProto::*is)() const,
+                                       const char *type);
 
   const Operands in;
   llvm::SmallBitVector attributesRead;

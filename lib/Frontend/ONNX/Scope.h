@@ -33,6 +33,12 @@ struct Scope {
 
   /// Returns the value of a name here or in a scope around; null if there is none.
   const Binding *find(llvm::StringRef name) const;
+  /// Returns a name that has no value here: the wanted one, or that with "_" at its end.
+  std::string freeName(std::string wanted) const {
+    while (values.count(wanted))
+      wanted += "_";
+    return wanted;
+  }
   /// Whether this is `graph`, or the scope of a subgraph in it.
   bool isIn(const Scope &graph) const;
   /// Returns the version of the operator set that has a node's operator; 0 if none is imported.

@@ -2,11 +2,12 @@
 #include "lib/Frontend/ONNX/States.h"
 #include "dialects/nn/NN.h"
 #include "dialects/nn/Ops/State.h"
-#include "lib/Frontend/ONNX/Loss/Gradients.h"
+#include "lib/Frontend/ONNX/Loss/Losses.h"
 #include "lib/Frontend/ONNX/Node.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
 #include "lib/Frontend/ONNX/Record/Words.h"
 #include "lib/Support/Remarks.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 
 using namespace mlir;
@@ -38,14 +39,15 @@ bool States::isTrained(size_t index, const ParameterOptions &options) const {
 // Initial values
 //===----------------------------------------------------------------------===//
 
+/// Returns an initial value of one number.
+static Attribute fillOf(MLIRContext *context, double number) {
+  return nn::FillAttr::get(context, FloatAttr::get(Float64Type::get(context), number));
+}
+
 /// Returns elements as an initial value: one number if all are equal, zeros if there are none.
 static Attribute initialValue(RankedTensorType type, ArrayRef<double> values) {
-  bool uniform = llvm::all_of(values, [&](double value) { return value == values.front(); });
-  if (uniform) {
-    auto fill =
-        FloatAttr::get(Float64Type::get(type.getContext()), values.empty() ? 0.0 : values.front());
-    return nn::FillAttr::get(type.getContext(), fill);
-  }
+  if (llvm::all_equal(values))
+    return fillOf(type.getContext(), values.empty() ? 0.0 : values.front());
   const llvm::fltSemantics &semantics = cast<FloatType>(type.getElementType()).getFloatSemantics();
   SmallVector<APFloat> elements;
   for (double value : values) {
@@ -58,11 +60,9 @@ static Attribute initialValue(RankedTensorType type, ArrayRef<double> values) {
 
 /// Returns a value that the file computes as an initial value.
 static Attribute initialValue(DenseElementsAttr values) {
-  if (!values.isSplat())
-    return values;
-  auto fill = FloatAttr::get(Float64Type::get(values.getContext()),
-                             values.getSplatValue<APFloat>().convertToDouble());
-  return nn::FillAttr::get(values.getContext(), fill);
+  return values.isSplat()
+             ? fillOf(values.getContext(), values.getSplatValue<APFloat>().convertToDouble())
+             : Attribute(values);
 }
 
 /// Fails, with an error, if the file records a frozen parameter that it does not have.
@@ -90,16 +90,12 @@ static LogicalResult freezeRecorded(ImportContext &context, const States &states
   if (failed(checkRecordedFrozen(context, states.parameters)))
     return failure();
   SmallVector<StringRef> frozen;
-  bool trainsAny = false;
-  for (auto [parameter, value] : llvm::zip(states.parameters.list, states.values)) {
-    if (!parameter.isParameter || !value)
-      continue;
-    if (options.recordedFrozen.contains(parameter.name))
+  size_t count = 0;
+  for (auto [parameter, value] : llvm::zip(states.parameters.list, states.values))
+    if (parameter.isParameter && value && ++count &&
+        options.recordedFrozen.contains(parameter.name))
       frozen.push_back(parameter.name);
-    else
-      trainsAny = true;
-  }
-  if (!trainsAny && !frozen.empty())
+  if (!frozen.empty() && frozen.size() == count)
     return context.error("the file records that no parameter requires a gradient, so there is "
                          "nothing to train: set requires_grad of what is to be trained, and "
                          "export again");
@@ -115,20 +111,17 @@ static LogicalResult checkParameters(ImportContext &context, const Parameters &p
   for (const auto &constant : context.options.parameters.constants)
     if (!context.definitions.initializers.count(constant.getKey()))
       return context.usage("--constant: no initializer is named {}", constant.getKey());
-  if (parameters.errors.empty())
-    return success();
-  std::string text = parameters.errors.front();
-  for (const std::string &more : llvm::drop_begin(parameters.errors))
-    text += "\n  " + more;
-  return context.error(text);
+  return parameters.errors.empty()
+             ? success()
+             : LogicalResult(context.error(llvm::join(parameters.errors, "\n  ")));
 }
 
 /// Tells of the files of weights that are missing.
 static void reportMissing(ImportContext &context) {
   for (const std::string &path : context.model.missing) {
-    std::string text = (Twine(context.model.path()) + ": weights '" + displayName(path) +
-                        "' do not exist (yet): a program will look for them when it starts")
-                           .str();
+    std::string text =
+        say("{}: weights {} do not exist (yet): a program will look for them when it starts",
+            {plain(context.model.path()), path});
     if (context.options.missingData == ImportOptions::MissingData::Remark)
       context.remark(text);
     else
@@ -176,11 +169,11 @@ public:
       return failure();
     if (!declared->type)
       return Value();
-    std::string shown = displayName(parameter.name);
     if (!names.insert(parameter.name).second)
-      return context.error("two parameters are named {}", shown);
+      return context.error("two parameters are named {}", parameter.name);
     create(parameter, *declared);
-    Location place = NameLoc::get(context.builder.getStringAttr(shown), context.fileLocation());
+    auto shown = context.builder.getStringAttr(displayName(parameter.name));
+    Location place = NameLoc::get(shown, context.fileLocation());
     return Value(context.body.addArgument(declared->type, place));
   }
 
@@ -194,15 +187,14 @@ private:
     }
     auto stored = context.model.type(context.mlirContext(), *parameter.initializer);
     if (!stored)
-      return context.error("parameter {}: {}", parameter.name,
-                           plain(llvm::toString(stored.takeError())));
+      return context.error("parameter {}: {}", parameter.name, stored.takeError());
     if (!parameter.isParameter && nn::tensorBytes(*stored) <= kConstantLimit &&
         !parameter.isChanged)
       return Declared{};
     auto place = context.model.fileRange(*parameter.initializer, *stored);
     if (!place)
       return context.error("initializer {} of parameter {}: {}", parameter.initializer->name(),
-                           parameter.name, plain(llvm::toString(place.takeError())));
+                           parameter.name, place.takeError());
     FailureOr<Attribute> init = readInit(parameter, *place);
     if (failed(init))
       return failure();
@@ -216,14 +208,11 @@ private:
 
   /// Returns the initial value of an initializer, which lies at `place`: in general that place.
   FailureOr<Attribute> readInit(const Parameter &parameter, const FileRange &place) {
-    DenseElementsAttr given;
     if (training)
-      given = training->initial.lookup(parameter.initializer->name());
-    if (given)
-      return initialValue(given);
-    if (place.path.empty())
-      return readFill(parameter);
-    return Attribute(fileAttr(context, place, parameter.transposed));
+      if (DenseElementsAttr given = training->initial.lookup(parameter.initializer->name()))
+        return initialValue(given);
+    return place.path.empty() ? readFill(parameter)
+                              : Attribute(fileAttr(context, place, parameter.transposed));
   }
 
   /// Reads an initial value that is stored as a list of numbers: supported only if all elements are
@@ -231,15 +220,12 @@ private:
   FailureOr<Attribute> readFill(const Parameter &parameter) {
     auto data = context.readConstant(*parameter.initializer);
     if (!data)
-      return context.error("parameter {}: {}", parameter.name,
-                           plain(llvm::toString(data.takeError())));
-    if (data->getNumElements() != 1 && !data->isSplat())
+      return context.error("parameter {}: {}", parameter.name, data.takeError());
+    if (!data->isSplat())
       return context.error(
           "initializer {} is stored as a list of numbers, not as bytes: save the model again with raw data",
           parameter.name);
-    double fill = (*data->getValues<APFloat>().begin()).convertToFloat();
-    return Attribute(
-        nn::FillAttr::get(context.mlirContext(), context.builder.getF64FloatAttr(fill)));
+    return initialValue(*data);
   }
 
   void create(const Parameter &parameter, const Declared &declared) {
@@ -354,24 +340,19 @@ FailureOr<std::vector<NextBuffer>> onnx::readNextBuffers(ImportContext &context)
   return buffers;
 }
 
-static const NextBuffer *nextOf(ArrayRef<NextBuffer> buffers, StringRef name) {
-  auto found = llvm::find_if(buffers, [&](const NextBuffer &each) { return each.name == name; });
+/// Returns the new value that the file records for a buffer; null if it records none.
+static const NextBuffer *nextOf(ArrayRef<NextBuffer> buffers, const Parameter &buffer) {
+  auto found = llvm::find_if(
+      buffers, [&](auto &each) { return !buffer.isParameter && each.name == buffer.name; });
   return found == buffers.end() ? nullptr : &*found;
-}
-
-/// Makes the listed buffers states. Those that no node reads stay as they are in the file.
-static void markChanged(ArrayRef<NextBuffer> buffers, Parameters &parameters) {
-  for (Parameter &parameter : parameters.list)
-    parameter.isChanged |= !parameter.isParameter && nextOf(buffers, parameter.name);
 }
 
 FailureOr<std::vector<NextValue>> onnx::nextValues(ImportContext &context, const States &states,
                                                    ArrayRef<NextBuffer> buffers) {
   std::vector<NextValue> values;
   for (auto [index, state] : llvm::enumerate(states.values)) {
-    const Parameter &buffer = states.parameters.list[index];
-    const NextBuffer *next = state && !buffer.isParameter ? nextOf(buffers, buffer.name) : nullptr;
-    if (!next)
+    const NextBuffer *next = nextOf(buffers, states.parameters.list[index]);
+    if (!next || !state)
       continue;
     FailureOr<Value> value = outputNamed(context, next->output);
     if (failed(value))
@@ -393,7 +374,9 @@ FailureOr<States> onnx::declareStates(ImportContext &context,
   States states;
   states.parameters = training ? findNamed(model, training->parameters, training->frozen)
                                : findParameters(model, context.options.parameters);
-  markChanged(changed, states.parameters);
+  // Changed buffers are states. Those that no node reads stay as they are in the file.
+  for (Parameter &parameter : states.parameters.list)
+    parameter.isChanged |= bool(nextOf(changed, parameter));
   const Parameters &parameters = states.parameters;
   context.setPrefix(parameters.prefix);
   if (failed(checkParameters(context, parameters)))
@@ -409,11 +392,9 @@ FailureOr<States> onnx::declareStates(ImportContext &context,
   for (auto [index, parameter] : llvm::enumerate(parameters.list)) {
     if (!parameter.used)
       continue;
-    FailureOr<Value> argument = declarer.declare(parameter);
-    if (failed(argument))
+    if (failed(take(declarer.declare(parameter), states.values[index])))
       return failure();
-    states.values[index] = *argument;
-    if (*argument)
+    if (states.values[index])
       states.order.push_back(index);
   }
   reportMissing(context);

@@ -5,6 +5,7 @@
 #include "mlir/IR/Value.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -17,8 +18,8 @@ std::string displayName(llvm::StringRef name);
 /// Returns "'a', 'b' and 3 more": at most `most` names, in quotes.
 std::string listOf(llvm::ArrayRef<std::string> names, size_t most = 8);
 
-/// A part of a message. A name of the file is in quotes, as displayName() gives it; a literal and a
-/// number are as they are; a value is its type.
+/// A part of a message. A name of the file is in quotes, as displayName() gives it; a literal, a
+/// number and an error are as they are; a value is its type.
 struct Said {
   std::string text;
 
@@ -29,6 +30,7 @@ struct Said {
   Said(T number) : text(std::to_string(number)) {}
   Said(mlir::Type type);
   Said(mlir::Value value) : Said(value.getType()) {}
+  Said(llvm::Error error) : text(llvm::toString(std::move(error))) {}
 };
 
 /// Returns text as a part that is not put in quotes.
@@ -38,8 +40,12 @@ inline Said plain(llvm::StringRef text) {
   return part;
 }
 
-/// Returns `pattern` with the next part in the place of each "{}".
+/// Returns `pattern` with the next part in the place of each "{}"; the pattern itself without
+/// parts.
 std::string say(llvm::StringRef pattern, llvm::ArrayRef<Said> parts);
+template <typename... Parts> std::string sayAll(const llvm::Twine &pattern, Parts &&...parts) {
+  return say(pattern.str(), {Said(std::forward<Parts>(parts))...});
+}
 
 } // namespace shale::onnx
 

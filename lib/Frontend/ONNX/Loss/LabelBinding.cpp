@@ -84,8 +84,7 @@ public:
       return checkUnknown(parts);
     label->isLabel |= !parts.isGuess || label->binding.empty();
     if (auto bound = options.bindings.find(label->name); bound != options.bindings.end())
-      return addNote("labels '" + displayName(label->name) + "' are bound to " + bound->getValue() +
-                     " (--bind)");
+      return addNote("labels {} are bound to {} (--bind)", label->name, plain(bound->getValue()));
     EmbeddingReads reads = readsOf(origin.argument, *label);
     std::optional<int64_t> cut = traceLogits(parts.logits);
     // The distance of a position's label from the last token that the model sees there.
@@ -113,11 +112,10 @@ public:
       if (wants <= has)
         continue;
       std::string hint = positionsHint(options, states, {embedding.getTable()}, has, wants);
-      return context.error(hint.empty()
-                               ? "input '" + displayName(input->name) + "' counts " +
-                                     std::to_string(wants) + " positions, but the model has only " +
-                                     std::to_string(has) + ": lower --dim"
-                               : hint);
+      if (!hint.empty())
+        return context.error(hint);
+      return context.error("input {} counts {} positions, but the model has only {}: lower --dim",
+                           input->name, wants, has);
     }
     return success();
   }
@@ -162,9 +160,8 @@ private:
     if (open.empty() || isGiven())
       return success();
     return context.error(
-        "cannot tell which tokens the labels are, which are computed from " +
-        listOf(open, open.size()) +
-        ": pass --bind INPUT=tokens|tokens+1|ones|arange for each, or INPUT=file where a .safetensors data file has it");
+        "cannot tell which tokens the labels are, which are computed from {}: pass --bind INPUT=tokens|tokens+1|ones|arange for each, or INPUT=file where a .safetensors data file has it",
+        plain(listOf(open, open.size())));
   }
 
   EmbeddingReads readsOf(BlockArgument argument, const Input &label) {
@@ -195,22 +192,22 @@ private:
   /// Binds a label that is `ahead` positions from the last token that the model sees.
   LogicalResult bindByShift(const LossParts &parts, Input &label, const EmbeddingReads &reads,
                             std::optional<int64_t> ahead) {
-    std::string shown = displayName(label.name);
+    const std::string &shown = label.name;
     if (reads.feeds && ahead == 0 && !parts.isGuess)
       return isGiven() ? takeFromFile(label) : refuseCopy(label, reads.where);
     // A decoder reads the labels, shifted, and an encoder reads other tokens.
     if (reads.readsLabel() && reads.readsOthers && !parts.isGuess) {
       label.isLabel = true;
-      return addNote("the model reads '" + shown + "' beside other tokens: from the data file");
+      return addNote("the model reads {} beside other tokens: from the data file", shown);
     }
     if (!isPerToken(label) && !reads.readsLabel() && label.binding.empty())
       return parts.isGuess && ahead != 0
                  ? success()
-                 : addNote("labels '" + shown + "' are not one for each token: from the data file");
+                 : addNote("labels {} are not one for each token: from the data file", shown);
     if (ahead == 1) {
       label.isLabel = true;
       label.binding = "tokens";
-      return addNote("the graph shifts '" + shown + "' against the logits by one: bound to tokens");
+      return addNote("the graph shifts {} against the logits by one: bound to tokens", shown);
     }
     if (parts.isGuess && (ahead != 0 || reads.feeds))
       return success();
@@ -218,9 +215,9 @@ private:
       return isGiven() ? takeFromFile(label) : refuseShift(label, ahead);
     bool isOfFlag = !label.binding.empty(); // --loss made the input
     label.binding = "tokens+1";
-    return addNote(isOfFlag ? "labels '" + shown + "' are bound to tokens+1"
-                            : "the graph does not shift '" + shown +
-                                  "' against the logits: bound to tokens+1");
+    return addNote(isOfFlag ? "labels {} are bound to tokens+1"
+                            : "the graph does not shift {} against the logits: bound to tokens+1",
+                   shown);
   }
 
   /// Whether there is one label per token; otherwise the labels are classes of examples, not
@@ -233,21 +230,19 @@ private:
   }
 
   LogicalResult refuseCopy(const Input &label, nn::EmbeddingOp where) {
-    std::string shown = displayName(label.name);
     const Parameter *table = states.of(where.getTable());
     return context.error(
-        "label '" + shown + "' also feeds embedding '" + (table ? displayName(table->name) : "?") +
-        "' without a shift: the model would learn to copy its input. Export with two different tensors "
-        "(the exporter merges (ids, ids) into one), or pass --bind " +
-        shown + "=tokens if this is intended");
+        "label {} also feeds embedding {} without a shift: the model would learn to copy its input. Export with two different tensors "
+        "(the exporter merges (ids, ids) into one), or pass --bind {}=tokens if this is intended",
+        label.name, table ? StringRef(table->name) : "?", plain(displayName(label.name)));
   }
 
   LogicalResult refuseShift(const Input &label, std::optional<int64_t> ahead) {
-    std::string shown = displayName(label.name);
     return context.error(
-        (ahead ? "the graph shifts labels '" + shown + "' by " + std::to_string(*ahead)
-               : "cannot tell how the graph shifts labels '" + shown + "'") +
-        " against what the model reads: pass --bind " + shown + kBindChoices);
+        "{} against what the model reads: pass --bind {}{}",
+        plain(ahead ? say("the graph shifts labels {} by {}", {label.name, *ahead})
+                    : say("cannot tell how the graph shifts labels {}", {label.name})),
+        plain(displayName(label.name)), kBindChoices);
   }
 
   /// Whether the export saw a batch of the user's: then labels that cannot be told are read from
@@ -258,12 +253,11 @@ private:
 
   LogicalResult takeFromFile(Input &label) {
     label.isLabel |= label.binding.empty();
-    return addNote("labels '" + displayName(label.name) +
-                   "' are as in the batch of the export: from the data file");
+    return addNote("labels {} are as in the batch of the export: from the data file", label.name);
   }
 
-  LogicalResult addNote(const Twine &text) {
-    note += (note.empty() ? "" : "; ") + text.str();
+  template <typename... Parts> LogicalResult addNote(const Twine &pattern, Parts &&...parts) {
+    note += (note.empty() ? "" : "; ") + sayAll(pattern, parts...);
     return success();
   }
 
