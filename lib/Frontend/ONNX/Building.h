@@ -1,4 +1,4 @@
-//===- Building.h - What a handler may use beside its node ----------------===//
+//===- Building.h - From nodes to ops -------------------------------------===//
 #ifndef SHALE_FRONTEND_ONNX_BUILDING_H
 #define SHALE_FRONTEND_ONNX_BUILDING_H
 
@@ -10,39 +10,6 @@
 
 namespace shale::onnx {
 
-/// Tells the module scope of each op while nodes are imported, and collects the classes of scopes.
-class Scopes {
-public:
-  /// `areLost`: nodes name no modules, and take the scope of the parameter that was read last.
-  Scopes(const ImportContext &context, const Parameters &parameters, bool areLost)
-      : context(context), parameters(parameters), areLost(areLost) {}
-
-  /// Sets the module scope of an op if it is known.
-  void mark(mlir::Operation *op) const;
-  /// The classes of module scopes.
-  const llvm::StringMap<std::string> &getClasses() const { return classes; }
-
-  /// Enters the module of a node. Returns the scope before, for leave(). `merged`: the merged
-  /// operation that the node is imported for, or null.
-  std::optional<std::string> enter(const NodeProto &node, const MergedOperation *merged);
-  /// Leaves the module. Not called after an error, which ends the import.
-  void leave(std::optional<std::string> outer) { current = std::move(outer); }
-
-private:
-  std::optional<std::string> scopeOf(const NodeProto &node, const MergedOperation *merged);
-
-  const ImportContext &context;
-  const Parameters &parameters;
-  const bool areLost;
-  /// Scope of the module whose node is being imported; "" for the model itself,
-  /// none if unknown.
-  std::optional<std::string> current;
-  std::string last; // of the parameter that was read last
-  llvm::StringMap<std::string> classes;
-};
-
-class Translator;
-
 /// A gradient of a loss of log-probabilities.
 struct LossGradient {
   mlir::Value grad, logs, target, total;
@@ -50,22 +17,23 @@ struct LossGradient {
   bool isMean = false;
 };
 
-/// The parts of an import that a handler may use in addition to its node: constants, states and
-/// random numbers of the model, graphs in attributes, and facts about values.
+/// Imports nodes, in the order of the file: their results are in their scopes then. A handler may
+/// use it in addition to its node: constants, states and random numbers of the model, graphs in
+/// attributes, and facts about values.
 class Building {
 public:
-  /// `scopesAreLost`: see Scopes.
+  /// `initial`: values that replace those of initializers. `scopesAreLost`: the nodes of the
+  /// model's graph name no modules, and take the scope of the parameter that was read last.
   Building(ImportContext &context, Inputs &inputs, ConstantFolder &folder, const States &states,
-           const LostDropout &lostDropout, bool scopesAreLost, Translator &translator)
+           const InitialValues &initial, const LostDropout &lostDropout, bool scopesAreLost)
       : builder(context.builder), context(context), states(states), lostDropout(lostDropout),
-        scopes(context, states.parameters, scopesAreLost), inputs(inputs), folder(folder),
-        translator(translator) {}
+        inputs(inputs), folder(folder), initial(initial), parameters(states.parameters),
+        scopesAreLost(scopesAreLost) {}
 
   mlir::OpBuilder &builder;
   ImportContext &context;
   const States &states;
   const LostDropout &lostDropout;
-  Scopes scopes;
   /// Losses that are known to be a sum over a count.
   KnownLosses lossParts;
   /// Results of LogSoftmax over the last dimension, with their operand.
@@ -74,26 +42,77 @@ public:
   llvm::DenseMap<mlir::Value, mlir::Operation *> normOf;
   /// The operands of calls of nll_loss_backward, by the name of the result in the model's graph.
   llvm::StringMap<LossGradient> lossGradients;
+  /// The classes of module scopes.
+  llvm::StringMap<std::string> classes;
 
-  /// Returns the value as a constant, computed if possible; null otherwise.
-  mlir::DenseElementsAttr constantOf(mlir::Value value) { return folder.constantOf(value); }
-  /// Completes a new op: sets its module scope, and folds it. Returns its result.
-  mlir::Value finish(mlir::Operation *op);
+  /// Imports the nodes of the model's graph that are needed.
+  mlir::LogicalResult importNeeded();
+  /// Imports a node that reads values of `scope`. `depth`: of calls and subgraphs around it.
+  mlir::LogicalResult importNode(const NodeProto &proto, Scope &scope, int depth);
   /// Imports a graph in an attribute of `node`, and returns its outputs. `what` names it in errors.
   mlir::FailureOr<llvm::SmallVector<Binding>> importGraph(Node &node, const GraphProto &graph,
                                                           llvm::StringRef what,
                                                           llvm::ArrayRef<Binding> inputs);
+
+  /// Returns an initializer as a constant, of other values if they are given.
+  mlir::FailureOr<Binding> constantIn(const TensorProto &tensor, mlir::Location location,
+                                      mlir::DenseElementsAttr values = {});
+  /// Returns the value as a constant, computed if possible; null otherwise.
+  mlir::DenseElementsAttr constantOf(mlir::Value value) { return folder.constantOf(value); }
+  /// Completes a new op: sets its module scope, and folds it. Returns its result.
+  mlir::Value finish(mlir::Operation *op);
+  /// Sets the module scope of an op if it is known.
+  void mark(mlir::Operation *op) const;
   /// Returns the scalar argument of that role, from which random ops draw.
   mlir::Value randomArgument(nn::Role role) { return inputs.random(context, role); }
   /// Whether a node or an output of the model's graph reads a name.
   bool isRead(llvm::StringRef name);
 
 private:
+  // Operands.
+  mlir::FailureOr<Operands> readOperands(const NodeProto &node, Scope &scope);
+  mlir::FailureOr<mlir::Value> resolve(const NodeProto &node, int operand, Scope &scope);
+  mlir::FailureOr<mlir::Value> resolveRead(const NodeProto &node, int operand, Scope &scope);
+  mlir::FailureOr<mlir::Value> useOf(const NodeProto &node, int operand, const ParameterUse &use);
+  mlir::FailureOr<mlir::Value> initializerOf(const NodeProto &node, int operand, Scope &scope);
+
+  mlir::FailureOr<mlir::Value> restored(const NodeProto &node, const Expression &expression,
+                                        mlir::Value input, mlir::RankedTensorType type);
+  mlir::FailureOr<mlir::Value> mergedValue(size_t number, llvm::StringRef name, Scope &scope);
+  mlir::Value parameterIn(const TensorProto &tensor, const NodeProto &node);
+  mlir::Value lostBiasOf(const NodeProto &node) const;
+
+  // Nodes.
+  void enterModule(const NodeProto &node);
+  mlir::LogicalResult translate(Node &node);
+  mlir::LogicalResult markSeed(Node &node);
+  mlir::LogicalResult addBias(Node &node, mlir::Value bias);
+  mlir::LogicalResult finishNarrow(Node &node);
+  mlir::LogicalResult callFunction(const FunctionProto &function, Node &node);
+  mlir::LogicalResult importInitializers(Node &node, const GraphProto &graph, llvm::StringRef what,
+                                         Scope &inner);
+
   Inputs &inputs;
   ConstantFolder &folder;
-  Translator &translator;
+  const InitialValues &initial;
+  const Parameters &parameters;
+  const bool scopesAreLost;
+  /// Scope of the module whose node is being imported; "" for the model itself, none if unknown.
+  std::optional<std::string> module;
+  std::string lastModule;      // of the parameter that was read last
   llvm::StringSet<> namesRead; // filled at the first call of isRead
+  /// By index into parameters.merged and name.
+  std::vector<llvm::StringMap<mlir::Value>> mergedValues;
+  /// The merged operation whose nodes are imported now.
+  const MergedOperation *merging = nullptr;
+  /// Initializers of subgraphs for which a remark was emitted.
+  llvm::DenseSet<const TensorProto *> remarked;
 };
+
+/// Imports a call of a function by an op that computes the same, and sets the call's results. The
+/// function must have the body that the export writes, not only its name. Returns false, with no
+/// error, if the body is to be imported instead: it is another one, or no op fits the operands.
+bool importWhole(const FunctionProto &function, Node &node);
 
 /// Returns the ONNX data type of a result if that is a narrow integer, else 0. `value` is the
 /// result.

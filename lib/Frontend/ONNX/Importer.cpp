@@ -9,10 +9,11 @@
 //===----------------------------------------------------------------------===//
 #include "include/shale/Runtime.h"
 #include "lib/Frontend/ONNX/Artifacts/Artifacts.h"
+#include "lib/Frontend/ONNX/Building.h"
 #include "lib/Frontend/ONNX/Loss/Losses.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
 #include "lib/Frontend/ONNX/Stages.h"
-#include "lib/Frontend/ONNX/Translator.h"
+
 #include "lib/Support/DeadOps.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Verifier.h"
@@ -126,12 +127,12 @@ public:
         failed(take(matchGradients(context, gradientOutputs, choice, states), gradients)))
       return failure();
     const InitialValues initial = training ? training->initial : InitialValues();
-    Translator translator(context, inputs, folder, states, initial, lostDropout,
-                          !gradients.empty() && namesNoModule());
-    if (failed(translator.importNeeded()) ||
+    Building building(context, inputs, folder, states, initial, lostDropout,
+                      !gradients.empty() && namesNoModule());
+    if (failed(building.importNeeded()) ||
         (gradients.empty() && failed(checkStops(context, states, roots()))))
       return failure();
-    return finish(translator);
+    return finish(building);
   }
 
 private:
@@ -169,7 +170,14 @@ private:
 
   /// Returns the names that the loss and the gradients are computed from.
   SmallVector<StringRef> roots() const {
-    SmallVector<StringRef> names = rootsOf(choice, gradientOutputs);
+    SmallVector<StringRef> names;
+    for (const LossTerm &term : choice.terms)
+      names.push_back(term.output);
+    for (StringRef name : {StringRef(choice.logits), StringRef(choice.labels)})
+      if (!name.empty())
+        names.push_back(name);
+    for (const GradientOutput &gradient : gradientOutputs.list)
+      names.push_back(gradient.output);
     for (const NextBuffer &buffer : nextBuffers)
       names.push_back(buffer.output);
     return names;
@@ -192,14 +200,14 @@ private:
     });
   }
 
-  /// Completes the body, once nodes are translated: makes the loss, binds the inputs and builds the
+  /// Completes the body, once nodes are imported: makes the loss, binds the inputs and builds the
   /// forward function.
-  LogicalResult finish(const Translator &translator) {
+  LogicalResult finish(const Building &building) {
     Loss loss;
     SmallVector<Value> values;
     std::string note;
     std::vector<NextValue> next;
-    if (failed(take(makeLoss(context, choice, translator.getLosses(), states, inputs), loss)) ||
+    if (failed(take(makeLoss(context, choice, building.lossParts, states, inputs), loss)) ||
         failed(take(readGradients(context, states, gradients), values)) ||
         failed(take(bindInputs(context, states, loss.labeled, inputs), note)) ||
         failed(chooseBatch(context, inputs)))
@@ -221,7 +229,7 @@ private:
     if (failed(checkChangedBuffers(context, states, roots())))
       return failure();
     buildForward(context, inputs, states, gradients, next, ValueRange(returned).getTypes());
-    describeModule(context, inputs, translator.getClasses());
+    describeModule(context, inputs, building.classes);
     if (training)
       describeOptimizer(context, training->optimizer);
     if (!note.empty())

@@ -67,7 +67,7 @@ Value Node::finish(Operation *op) {
   return building.finish(op);
 }
 
-void Node::adopt(Operation *op) { building.scopes.mark(op); }
+void Node::adopt(Operation *op) { building.mark(op); }
 
 Value Node::constant(RankedTensorType type, double value) {
   return nn::splat(builder, loc, type, value);

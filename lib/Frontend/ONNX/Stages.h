@@ -3,7 +3,6 @@
 #define SHALE_FRONTEND_ONNX_STAGES_H
 
 #include "lib/Frontend/ONNX/Inputs.h"
-#include "lib/Frontend/ONNX/Loss/Gradients.h"
 #include "lib/Frontend/ONNX/Loss/Losses.h"
 #include "lib/Frontend/ONNX/States.h"
 #include "mlir/IR/BuiltinOps.h"

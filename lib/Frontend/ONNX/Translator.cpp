@@ -1,7 +1,7 @@
 //===- Translator.cpp - From nodes to ops ---------------------------------===//
-#include "lib/Frontend/ONNX/Translator.h"
 #include "dialects/nn/Ops/Constant.h"
 #include "dialects/nn/Ops/Seed.h"
+#include "lib/Frontend/ONNX/Building.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
 #include "lib/Frontend/ONNX/Record/Words.h"
@@ -11,26 +11,55 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::onnx;
 
-Translator::Translator(ImportContext &context, Inputs &inputs, ConstantFolder &folder,
-                       const States &states, const InitialValues &initial,
-                       const LostDropout &lostDropout, bool scopesAreLost)
-    : context(context), states(states), initial(initial), parameters(states.parameters),
-      building(context, inputs, folder, states, lostDropout, scopesAreLost, *this) {}
+void Building::mark(Operation *op) const {
+  if (module)
+    op->setAttr(nn::kScopeAttr, StringAttr::get(op->getContext(), *module));
+}
 
-LogicalResult Translator::importNeeded() {
+Value Building::finish(Operation *op) {
+  mark(op);
+  return folder.fold(op);
+}
+
+bool Building::isRead(StringRef name) {
+  if (namesRead.empty()) {
+    namesRead = namesOf(context.graph().output());
+    for (const NodeProto &node : context.graph().node())
+      forEachNameRead(node, [&](StringRef read) { namesRead.insert(read); });
+  }
+  return namesRead.contains(name);
+}
+
+/// Enters the module of a node of the model's graph.
+void Building::enterModule(const NodeProto &node) {
+  if (scopesAreLost) {
+    for (int i = 0; i < node.input_size(); ++i)
+      if (auto use = parameters.uses.find({&node, i}); use != parameters.uses.end())
+        lastModule = displayName(moduleOf(parameters.list[use->second.parameter].name));
+    module = lastModule;
+  } else {
+    module = merging ? std::optional(merging->module) : readScope(node);
+    module = module ? std::optional(context.scopeOf(*module)) : std::nullopt;
+  }
+  for (const auto &[path, name] : readClasses(node))
+    if (std::string scope = context.scopeOf(path); !scope.empty())
+      classes.try_emplace(scope, name);
+}
+
+LogicalResult Building::importNeeded() {
   for (const NodeProto &node : context.graph().node())
     if (context.needed.contains(&node) && failed(importNode(node, context.scope, 0)))
       return failure();
   return success();
 }
 
-LogicalResult Translator::importNode(const NodeProto &proto, Scope &scope, int depth) {
+LogicalResult Building::importNode(const NodeProto &proto, Scope &scope, int depth) {
   if (failed(context.countWork(1)))
     return failure();
   ImportContext::Place outer = context.enter(proto, scope.path + placeOf(proto));
-  std::optional<std::string> outerModule;
+  std::optional<std::string> outerModule = module;
   if (depth == 0)
-    outerModule = building.scopes.enter(proto, merging);
+    enterModule(proto);
   FailureOr<Operands> operands = readOperands(proto, scope);
   if (failed(operands))
     return failure();
@@ -40,22 +69,20 @@ LogicalResult Translator::importNode(const NodeProto &proto, Scope &scope, int d
     operands->values.resize(3);
     operands->values[2] = bias;
   }
-  Node node(building, proto, scope, depth, std::move(*operands));
+  Node node(*this, proto, scope, depth, std::move(*operands));
   if (failed(translate(node)) || (bias && !isOperand && failed(addBias(node, bias))) ||
       (depth == 0 && failed(markSeed(node))))
     return failure();
   context.leave(std::move(outer));
-  if (depth == 0)
-    building.scopes.leave(std::move(outerModule));
+  module = std::move(outerModule);
   return success();
 }
 
 /// Calls the function or the handler of the node's operator.
-LogicalResult Translator::translate(Node &node) {
+LogicalResult Building::translate(Node &node) {
   if (const FunctionProto *function = context.definitions.functionOf(node.proto)) {
-    if (importWhole(*function, node))
-      return node.hasFailed() ? failure() : success();
-    return node.hasFailed() ? failure() : callFunction(*function, node);
+    bool isWhole = importWhole(*function, node);
+    return node.hasFailed() ? failure() : isWhole ? success() : callFunction(*function, node);
   }
   Operator op =
       getHandlers().find(domainOf(node.proto.domain()), node.proto.op_type(), node.version);
@@ -69,24 +96,24 @@ LogicalResult Translator::translate(Node &node) {
 }
 
 /// Gives the value from which the file's gradients begin, if the node makes it, an op of its own.
-LogicalResult Translator::markSeed(Node &node) {
+LogicalResult Building::markSeed(Node &node) {
   if (metadata(node.proto.metadata_props(), words::kSeed) != "loss" || !node.wants(0))
     return success();
   Value &value = node.scope.values[node.proto.output(0)].value;
-  DenseElementsAttr ones = building.constantOf(value);
+  DenseElementsAttr ones = constantOf(value);
   auto type = value ? dyn_cast<RankedTensorType>(value.getType()) : RankedTensorType();
   if (!ones || !ones.isSplat() || type.getRank() != 0 || !isa<FloatType>(type.getElementType()) ||
       !ones.getSplatValue<APFloat>().isExactlyValue(1))
     return node.error("it is marked as the gradient of the loss with respect to itself, but is not "
                       "the number 1: export the file again with shale.export");
-  auto seed = nn::SeedOp::create(context.builder, node.loc, type);
+  auto seed = nn::SeedOp::create(builder, node.loc, type);
   node.adopt(seed);
   value = seed;
   return success();
 }
 
 /// Adds a bias that the exporter dropped to the node's result.
-LogicalResult Translator::addBias(Node &node, Value bias) {
+LogicalResult Building::addBias(Node &node, Value bias) {
   Binding &result = node.scope.values[node.proto.output(0)];
   Value sum = node.add(result.value, bias);
   if (!sum)
@@ -96,21 +123,16 @@ LogicalResult Translator::addBias(Node &node, Value bias) {
 }
 
 /// Records the types of results that values do not have, and reduces these to them.
-LogicalResult Translator::finishNarrow(Node &node) {
+LogicalResult Building::finishNarrow(Node &node) {
   for (int i = 0; i < node.numOutputs(); ++i) {
-    auto result =
-        node.wants(i) ? node.scope.values.find(node.proto.output(i)) : node.scope.values.end();
-    if (result == node.scope.values.end() || !result->second.value || result->second.narrow)
+    auto found = node.scope.values.find(node.proto.output(i));
+    if (!node.wants(i) || found == node.scope.values.end() || !found->second.value ||
+        found->second.narrow)
       continue;
-    int32_t type = narrowResult(node, i, result->second.value);
-    if (!type)
-      continue;
-    Value value = reduced(node, result->second.value, type);
-    if (!value)
+    Binding &result = found->second;
+    result.narrow = narrowResult(node, i, result.value);
+    if (result.narrow && !(result.value = reduced(node, result.value, result.narrow)))
       return failure();
-    Binding &binding = node.scope.values[node.proto.output(i)];
-    binding.value = value;
-    binding.narrow = type;
   }
   return success();
 }
@@ -169,7 +191,7 @@ static LogicalResult takeResults(const FunctionProto &function, Node &node, cons
   return success();
 }
 
-LogicalResult Translator::callFunction(const FunctionProto &function, Node &node) {
+LogicalResult Building::callFunction(const FunctionProto &function, Node &node) {
   if (node.depth >= kMaxCallDepth)
     return context.error("functions call each other more than {} deep: is {} recursive?",
                          kMaxCallDepth, function.name());
@@ -187,7 +209,7 @@ LogicalResult Translator::callFunction(const FunctionProto &function, Node &node
 // Operands
 //===----------------------------------------------------------------------===//
 
-FailureOr<Operands> Translator::readOperands(const NodeProto &node, Scope &scope) {
+FailureOr<Operands> Building::readOperands(const NodeProto &node, Scope &scope) {
   Operands operands;
   for (int i = 0; i < node.input_size(); ++i) {
     operands.values.push_back({});
@@ -205,7 +227,7 @@ FailureOr<Operands> Translator::readOperands(const NodeProto &node, Scope &scope
 }
 
 /// Returns the operand, after the operations that the exporter removed.
-FailureOr<Value> Translator::resolve(const NodeProto &node, int operand, Scope &scope) {
+FailureOr<Value> Building::resolve(const NodeProto &node, int operand, Scope &scope) {
   FailureOr<Value> value = resolveRead(node, operand, scope);
   auto removed = parameters.restored.find({&node, operand});
   if (failed(value) || !*value || removed == parameters.restored.end() ||
@@ -218,7 +240,7 @@ FailureOr<Value> Translator::resolve(const NodeProto &node, int operand, Scope &
 }
 
 /// Returns what the node reads in the file; null for a sequence.
-FailureOr<Value> Translator::resolveRead(const NodeProto &node, int operand, Scope &scope) {
+FailureOr<Value> Building::resolveRead(const NodeProto &node, int operand, Scope &scope) {
   const std::string &name = node.input(operand);
   if (scope.isIn(context.scope)) {
     if (auto merged = parameters.readsOfMerged.find({&node, operand});
@@ -235,21 +257,21 @@ FailureOr<Value> Translator::resolveRead(const NodeProto &node, int operand, Sco
 }
 
 /// Returns a parameter as the node reads it.
-FailureOr<Value> Translator::useOf(const NodeProto &node, int operand, const ParameterUse &use) {
+FailureOr<Value> Building::useOf(const NodeProto &node, int operand, const ParameterUse &use) {
   Value value = states.values[use.parameter];
   if (use.expression >= 0) {
     const std::string &name = node.input(operand);
     auto type =
         context.model.type(context.mlirContext(), *context.definitions.initializers.lookup(name));
     if (!type)
-      return context.error("initializer {}: {}", name, plain(llvm::toString(type.takeError())));
+      return context.error("initializer {}: {}", name, type.takeError());
     return restored(node, parameters.expressions[use.expression], value, *type);
   }
-  return use.transposed ? transposed(context.builder, context.locationOf(node), value) : value;
+  return use.transposed ? transposed(builder, context.locationOf(node), value) : value;
 }
 
 /// Returns an initializer of the model's graph that is no state, as a constant.
-FailureOr<Value> Translator::initializerOf(const NodeProto &node, int operand, Scope &scope) {
+FailureOr<Value> Building::initializerOf(const NodeProto &node, int operand, Scope &scope) {
   const std::string &name = node.input(operand);
   const TensorProto *tensor =
       scope.isIn(context.scope) ? context.definitions.initializers.lookup(name) : nullptr;
@@ -258,39 +280,42 @@ FailureOr<Value> Translator::initializerOf(const NodeProto &node, int operand, S
   if (Value parameter = scope.outer ? parameterIn(*tensor, node) : Value())
     return parameter;
   // `initialization_binding` of a training file replaces the stored value.
-  DenseElementsAttr values = initial.lookup(name);
-  if (!values) {
-    auto data = context.readConstant(*tensor);
-    if (!data)
-      return context.error("initializer {}: {}", name, plain(llvm::toString(data.takeError())));
-    values = *data;
-  }
+  FailureOr<Binding> binding = constantIn(*tensor, context.locationOf(node), initial.lookup(name));
+  if (failed(binding))
+    return failure();
+  scope.values[name] = *binding;
+  return binding->value;
+}
+
+FailureOr<Binding> Building::constantIn(const TensorProto &tensor, Location location,
+                                        DenseElementsAttr values) {
+  if (!values)
+    if (llvm::Error error = context.readConstant(tensor).moveInto(values))
+      return context.error("initializer {}: {}", tensor.name(), std::move(error));
   Binding binding;
-  binding.value = nn::ConstantOp::create(context.builder, context.locationOf(node), values);
-  binding.narrow = narrowInteger(tensor->data_type()) ? tensor->data_type() : 0;
-  scope.values[name] = binding;
-  return binding.value;
+  binding.value = nn::ConstantOp::create(builder, location, values);
+  binding.narrow = narrowInteger(tensor.data_type()) ? tensor.data_type() : 0;
+  return binding;
 }
 
 /// Computes an expression of a value or a parameter that the exporter folded or removed.
-FailureOr<Value> Translator::restored(const NodeProto &node, const Expression &expression,
-                                      Value input, RankedTensorType type) {
+FailureOr<Value> Building::restored(const NodeProto &node, const Expression &expression,
+                                    Value input, RankedTensorType type) {
   Block &body = context.body;
   Operation *before = body.empty() ? nullptr : &body.back();
-  Value result =
-      buildExpression(context.builder, context.locationOf(node), expression, input, type);
+  Value result = buildExpression(builder, context.locationOf(node), expression, input, type);
   if (!result)
     return context.error(
         "the computation that the export folded into operand {} does not fit it: export with torch.onnx.export(..., optimize=False)",
         node.name());
   for (Operation *op = before ? before->getNextNode() : &body.front(); op; op = op->getNextNode())
-    building.scopes.mark(op);
+    mark(op);
   return result;
 }
 
 /// Returns value `name` of merged operation `number`, and imports its nodes
 /// again on first use.
-FailureOr<Value> Translator::mergedValue(size_t number, StringRef name, Scope &scope) {
+FailureOr<Value> Building::mergedValue(size_t number, StringRef name, Scope &scope) {
   mergedValues.resize(parameters.merged.size());
   if (Value value = mergedValues[number].lookup(name))
     return value;
@@ -319,18 +344,17 @@ FailureOr<Value> Translator::mergedValue(size_t number, StringRef name, Scope &s
 
 /// Returns the parameter that an initializer holds, for a read in a subgraph, which no metadata
 /// describes; null if it holds none.
-Value Translator::parameterIn(const TensorProto &tensor, const NodeProto &node) {
+Value Building::parameterIn(const TensorProto &tensor, const NodeProto &node) {
   for (auto [parameter, value] : llvm::zip(parameters.list, states.values)) {
     if (!value || parameter.initializer != &tensor)
       continue;
-    return parameter.transposed ? transposed(context.builder, context.locationOf(node), value)
-                                : value;
+    return parameter.transposed ? transposed(builder, context.locationOf(node), value) : value;
   }
   return {};
 }
 
 /// Returns the bias of zeros that the exporter dropped from a node; null if it dropped none.
-Value Translator::lostBiasOf(const NodeProto &node) const {
+Value Building::lostBiasOf(const NodeProto &node) const {
   const auto &lostBias = merging ? merging->lostBias : parameters.lostBias;
   auto lost = lostBias.find(&node);
   return lost == lostBias.end() ? Value() : states.values[lost->second];
@@ -344,32 +368,25 @@ Value Translator::lostBiasOf(const NodeProto &node) const {
 static constexpr int64_t kBytesOfNode = 4096;
 
 /// Imports the initializers of a graph that `what` names, into its scope.
-LogicalResult Translator::importInitializers(Node &node, const GraphProto &graph, StringRef what,
-                                             Scope &inner) {
+LogicalResult Building::importInitializers(Node &node, const GraphProto &graph, StringRef what,
+                                           Scope &inner) {
+  llvm::StringSet<> inputs = namesOf(graph.input());
   for (const TensorProto &tensor : graph.initializer()) {
     if (Value parameter = parameterIn(tensor, node.proto)) {
       inner.values[tensor.name()].value = parameter;
       continue;
     }
-    bool isInput = llvm::any_of(graph.input(), [&](const ValueInfoProto &input) {
-      return input.name() == tensor.name(); // which has another value
-    });
-    if (isInput)
+    if (inputs.contains(tensor.name())) // which has another value
       continue;
     if (isFloat(tensor) && !isScalar(tensor) && remarked.insert(&tensor).second)
       emitDecision(node.loc, "import",
-                   "initializer '" + displayName(tensor.name()) + "' of the " + what.str() +
-                       " is a constant: it is no parameter of the file");
-    auto data = context.readConstant(tensor);
-    if (!data)
-      return node.error("initializer {}: {}", tensor.name(),
-                        plain(llvm::toString(data.takeError())));
-    int64_t bytes = nn::tensorBytes(cast<RankedTensorType>(data->getType()));
-    if (failed(context.countWork(1 + bytes / kBytesOfNode)))
+                   say("initializer {} of the {} is a constant: it is no parameter of the file",
+                       {tensor.name(), plain(what)}));
+    FailureOr<Binding> binding = constantIn(tensor, node.loc);
+    if (failed(binding) ||
+        failed(context.countWork(1 + nn::tensorBytes(Node::type(binding->value)) / kBytesOfNode)))
       return failure();
-    Binding &binding = inner.values[tensor.name()];
-    binding.value = nn::ConstantOp::create(context.builder, node.loc, *data);
-    binding.narrow = narrowInteger(tensor.data_type()) ? tensor.data_type() : 0;
+    inner.values[tensor.name()] = *binding;
   }
   return success();
 }
@@ -381,8 +398,7 @@ static FailureOr<SmallVector<Binding>> takeOutputs(Node &node, const GraphProto 
   for (const ValueInfoProto &output : graph.output()) {
     const Binding *found = inner.find(output.name());
     if (!found)
-      return node.error("its " + what + " does not define its output '" +
-                        displayName(output.name()) + "'");
+      return node.error("its {} does not define its output {}", plain(what), output.name());
     outputs.push_back(*found);
   }
   return outputs;
@@ -390,18 +406,13 @@ static FailureOr<SmallVector<Binding>> takeOutputs(Node &node, const GraphProto 
 
 FailureOr<SmallVector<Binding>> Building::importGraph(Node &node, const GraphProto &graph,
                                                       StringRef what, ArrayRef<Binding> inputs) {
-  return translator.importGraph(node, graph, what, inputs);
-}
-
-FailureOr<SmallVector<Binding>> Translator::importGraph(Node &node, const GraphProto &graph,
-                                                        StringRef what, ArrayRef<Binding> inputs) {
   if (graph.sparse_initializer_size() > 0)
     return node.error("sparse initializers are not supported");
   if (node.depth >= kMaxCallDepth)
     return node.error("graphs are nested more than {} deep", kMaxCallDepth);
   if (graph.input_size() != int(inputs.size()))
-    return node.error("its " + what + " has " + Twine(graph.input_size()) + " inputs, not " +
-                      Twine(inputs.size()));
+    return node.error("its {} has {} inputs, not {}", plain(what), graph.input_size(),
+                      inputs.size());
   Scope inner;
   inner.outer = &node.scope;
   inner.opsets = node.scope.opsets;

@@ -1,6 +1,6 @@
 //===- WholeFunctions.cpp - Functions that are imported as one op ---------===//
 #include "lib/Frontend/ONNX/Ops/Ops.h"
-#include "lib/Frontend/ONNX/Translator.h"
+
 #include "lib/Support/Remarks.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/SHA256.h"

@@ -4,7 +4,6 @@
 // output is a gradient if --gradient says so, if the exporter's signature does, or by its name.
 //
 //===----------------------------------------------------------------------===//
-#include "lib/Frontend/ONNX/Loss/Gradients.h"
 #include "dialects/nn/Ops/Cast.h"
 #include "lib/Frontend/ONNX/Loss/Losses.h"
 #include "lib/Frontend/ONNX/Node.h"
@@ -49,13 +48,12 @@ static FailureOr<GradientOutputs> readGradientFlags(ImportContext &context) {
 FailureOr<GradientOutputs> onnx::findGradientOutputs(ImportContext &context) {
   if (context.options.deriveGradients)
     return GradientOutputs();
-  FailureOr<GradientOutputs> byFlag = readGradientFlags(context);
-  if (failed(byFlag))
+  GradientOutputs found;
+  if (failed(take(readGradientFlags(context), found)))
     return failure();
-  GradientOutputs found = *byFlag;
   llvm::StringMap<std::string> signature = readGradientOutputs(context.graph());
   for (const ValueInfoProto &output : context.graph().output()) {
-    if (byFlag->contains(output.name()) || output.name() == context.options.lossOutput)
+    if (found.contains(output.name()) || output.name() == context.options.lossOutput)
       continue;
     bool isWord;
     auto listed = signature.find(output.name());

@@ -79,13 +79,14 @@ static FailureOr<LossTerm> parseTerm(ImportContext &context, StringRef word) {
 /// Parses --loss-output: the name of an output, or names with weights.
 static LogicalResult parseTerms(ImportContext &context, LossChoice &loss) {
   StringRef text = context.options.lossOutput;
-  if (text.empty())
+  SmallVector<StringRef> words;
+  if (text.empty()) // which may be a name of an absent result
     return success();
-  if (hasOutput(context.graph(), text)) {
-    loss.terms.push_back({text.str(), 1});
-    return success();
-  }
-  for (StringRef word : llvm::split(text, ',')) {
+  if (hasOutput(context.graph(), text))
+    words.push_back(text); // which may have a comma
+  else
+    text.split(words, ',');
+  for (StringRef word : words) {
     LossTerm term;
     if (failed(take(parseTerm(context, word), term)))
       return failure();
@@ -147,29 +148,9 @@ FailureOr<LossChoice> onnx::chooseLoss(ImportContext &context, const GradientOut
   return loss;
 }
 
-SmallVector<StringRef> onnx::rootsOf(const LossChoice &loss, const GradientOutputs &gradients) {
-  SmallVector<StringRef> names;
-  for (const LossTerm &term : loss.terms)
-    names.push_back(term.output);
-  for (StringRef name : {StringRef(loss.logits), StringRef(loss.labels)})
-    if (!name.empty())
-      names.push_back(name);
-  for (const GradientOutput &gradient : gradients.list)
-    names.push_back(gradient.output);
-  return names;
-}
-
 //===----------------------------------------------------------------------===//
 // The chosen loss
 //===----------------------------------------------------------------------===//
-
-/// Returns a name for a label input that the graph does not have yet.
-static std::string freeName(StringRef wanted, const llvm::StringMap<Binding> &taken) {
-  std::string name = wanted.str();
-  while (taken.count(name))
-    name += "_";
-  return name;
-}
 
 namespace {
 
@@ -193,8 +174,8 @@ public:
         known(known), states(states), inputs(inputs) {}
 
   FailureOr<Loss> build() {
-    std::vector<Term> terms(choice.kind.empty() ? 0 : 1);
-    if (!choice.kind.empty() && failed(take(buildForm(), terms.front())))
+    std::vector<Term> terms;
+    if (!choice.kind.empty() && failed(take(buildForm(), terms.emplace_back())))
       return failure();
     for (const LossTerm &chosen : choice.terms)
       if (failed(take(readOutput(chosen), terms.emplace_back())))
@@ -214,10 +195,9 @@ public:
 private:
   /// Reads an output that is the loss, or a term of it.
   FailureOr<Term> readOutput(const LossTerm &chosen) {
-    FailureOr<Value> read = outputNamed(context, chosen.output);
-    if (failed(read))
+    Value value;
+    if (failed(take(outputNamed(context, chosen.output), value)))
       return failure();
-    Value value = *read;
     if (tensor(value).getNumElements() != 1 || !isa<FloatType>(tensor(value).getElementType())) {
       std::string text = say("{} cannot be the loss: its type is {}", {chosen.output, value});
       return choice.isOfStep ? context.error(text) : context.usage(text);
@@ -260,7 +240,7 @@ private:
   /// Returns the loss of a squared error, or of an output that is a loss for each example.
   Term buildReduced(Value each, bool mean) {
     auto scalar = RankedTensorType::get({}, tensor(each).getElementType());
-    auto dims = llvm::to_vector(llvm::seq<int64_t>(0, tensor(each).getRank()));
+    Sizes dims = allDims(tensor(each).getRank());
     Term term;
     LossParts &parts = term.parts;
     parts.sum =
@@ -294,8 +274,7 @@ private:
     bool mse = choice.kind == "mse";
     auto wanted =
         mse ? output : RankedTensorType::get(output.getShape().drop_back(), builder.getI64Type());
-    std::string name =
-        choice.labels.empty() ? freeName("labels", context.scope.values) : choice.labels;
+    std::string name = choice.labels.empty() ? context.scope.freeName("labels") : choice.labels;
     if (!context.scope.values.count(name))
       addLabels(name, wanted, output);
     Value labels = context.scope.values[name].value;

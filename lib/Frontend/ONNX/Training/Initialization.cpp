@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/nn/Ops/Constant.h"
-#include "lib/Frontend/ONNX/Translator.h"
+#include "lib/Frontend/ONNX/Building.h"
 
 using namespace mlir;
 using namespace shale;
@@ -93,7 +93,7 @@ FailureOr<DenseElementsAttr> draw(ImportContext &context, const NodeProto &node)
 constexpr int64_t kDrawnLimit = int64_t(256) << 20;
 
 /// Computes the nodes of the graph; their values are in `scope` then.
-LogicalResult compute(ImportContext &context, Translator &translator, const GraphProto &graph,
+LogicalResult compute(ImportContext &context, Building &building, const GraphProto &graph,
                       Scope &scope) {
   for (const TensorProto &tensor : graph.initializer()) {
     auto data = context.readConstant(tensor);
@@ -108,7 +108,7 @@ LogicalResult compute(ImportContext &context, Translator &translator, const Grap
     bool random = (node.op_type() == "RandomNormal" || node.op_type() == "RandomUniform") &&
                   domainOf(node.domain()).empty() && node.output_size() == 1;
     if (!random) {
-      if (failed(translator.importNode(node, scope, 0)))
+      if (failed(building.importNode(node, scope, 0)))
         return failure();
       continue;
     }
@@ -193,9 +193,9 @@ FailureOr<InitialValues> onnx::computeInitialValues(ImportContext &context, Inpu
   const States states;
   const InitialValues initial;
   const LostDropout lostDropout;
-  Translator translator(context, inputs, folder, states, initial, lostDropout,
+  Building building(context, inputs, folder, states, initial, lostDropout,
                         /*scopesAreLost=*/false);
-  if (failed(compute(context, translator, info.initialization(), scope)))
+  if (failed(compute(context, building, info.initialization(), scope)))
     return failure();
   return bind(context, info, scope, folder);
 }
