@@ -4,7 +4,7 @@
 #include "include/shale/Runtime.h"
 #include "lib/Frontend/ONNX/Artifacts/Checkpoint.h"
 #include "lib/Frontend/ONNX/ImportContext.h"
-#include "lib/Frontend/ONNX/Scope.h"
+
 #include "lib/Frontend/ONNX/Training/StepGraph.h"
 #include "lib/Support/InputFile.h"
 #include "llvm/Support/FileSystem.h"
@@ -71,6 +71,10 @@ std::unique_ptr<Model> onnx::openArtifacts(StringRef folder, Artifacts &artifact
 
 namespace {
 
+constexpr llvm::StringLiteral kWhere = "of optimizer_model.onnx: ";
+
+/// Reads kind and constants of the optimizer of an optimizer_model.onnx: one AdamWOptimizer or
+/// SGDOptimizerV2, after at most one InplaceClipGradNorm. Anything else is an error.
 class OptimizerReader {
 public:
   OptimizerReader(ImportContext &context, FileOptimizer &optimizer)
@@ -100,52 +104,25 @@ public:
 
 private:
   template <typename... Parts>
-  InFlightDiagnostic fail(const NodeProto &node, const char *pattern, Parts... parts) {
-    return context.errorAt(node, "of optimizer_model.onnx: " + say(pattern, {Said(parts)...}));
-  }
-
-  /// Collects attributes; fails if one is defined twice or unknown.
-  LogicalResult collect(const NodeProto &node, ArrayRef<StringRef> known) {
-    attributes.clear();
-    for (const AttributeProto &attribute : node.attribute()) {
-      if (!llvm::is_contained(known, attribute.name()))
-        return fail(node, "has no attribute {}", attribute.name());
-      if (!attributes.try_emplace(attribute.name(), &attribute).second)
-        return fail(node, "has attribute {} twice", attribute.name());
-    }
-    return success();
-  }
-
-  /// Sets a hyper-parameter to an attribute, whose default is `missing`.
-  LogicalResult set(const NodeProto &node, StringRef name, StringRef hyperName, float missing) {
-    const AttributeProto *attribute = attributes.lookup(name);
-    if (attribute && !attribute->has_f())
-      return fail(node, "attribute {} must be a float", name);
-    std::string why = optimizer.fix(name, hyperName, attribute ? attribute->f() : missing);
-    return why.empty() ? success() : fail(node, why.c_str());
-  }
-
-  FailureOr<bool> flag(const NodeProto &node, StringRef name, bool missing) {
-    const AttributeProto *attribute = attributes.lookup(name);
-    if (attribute && (!attribute->has_i() || (attribute->i() != 0 && attribute->i() != 1)))
-      return fail(node, "attribute {} must be 0 or 1", name);
-    return attribute ? attribute->i() == 1 : missing;
+  InFlightDiagnostic fail(const NodeProto &node, const Twine &pattern, Parts &&...parts) {
+    return context.errorAt(node, kWhere + pattern, std::forward<Parts>(parts)...);
   }
 
   // adam_mode 0 is PyTorch's AdamW: decay before the update, epsilon after the bias correction.
   // adam_mode 1 is Transformers' AdamW: epsilon before the correction, decay after the update.
   LogicalResult readAdamW(const NodeProto &node) {
-    if (failed(collect(node,
-                       {"alpha", "beta", "epsilon", "weight_decay", "adam_mode", "correct_bias"})))
-      return failure();
-    FailureOr<bool> late = flag(node, "adam_mode", false);
-    FailureOr<bool> corrects = failed(late) ? late : flag(node, "correct_bias", true);
+    NodeAttributes attributes(context, node, kWhere);
+    FailureOr<bool> late = attributes.flag("adam_mode", false);
+    FailureOr<bool> corrects = failed(late) ? late : attributes.flag("correct_bias", true);
     if (failed(corrects))
       return failure();
     optimizer.kind = nn::findOptimizer(*late ? "adam" : "adamw");
-    if (failed(set(node, "alpha", "beta1", 0.9f)) || failed(set(node, "beta", "beta2", 0.999f)) ||
-        failed(set(node, "epsilon", "eps", 1e-8f)) ||
-        failed(set(node, "weight_decay", *late ? "decoupled_decay" : "weight_decay", 1e-2f)))
+    if (failed(attributes.set({{"alpha", "beta1", 0.9f},
+                               {"beta", "beta2", 0.999f},
+                               {"epsilon", "eps", 1e-8f},
+                               {"weight_decay", *late ? "decoupled_decay" : "weight_decay", 1e-2f}},
+                              optimizer)) ||
+        failed(attributes.finish()))
       return failure();
     if (*late)
       optimizer.fixed["weight_decay"] = optimizer.fixed["shrink"] = 0;
@@ -155,23 +132,20 @@ private:
   }
 
   LogicalResult readSgd(const NodeProto &node) {
-    if (failed(collect(node, {})))
-      return failure();
     optimizer.kind = nn::findOptimizer("sgd");
     optimizer.fixed["momentum"] = optimizer.fixed["weight_decay"] = 0;
-    return success();
+    return NodeAttributes(context, node, kWhere).finish();
   }
 
   LogicalResult readClip(const NodeProto &node, const NodeProto &update) {
-    if (failed(collect(node, {"max_norm", "norm_type"})))
-      return failure();
-    const AttributeProto *type = attributes.lookup("norm_type");
+    NodeAttributes attributes(context, node, kWhere);
+    const AttributeProto *type = attributes.take("norm_type");
     if (type && type->s() != "fro")
       return fail(node, "norm_type {} is not fro", type->s());
     if (node.output_size() != 1 || !llvm::is_contained(update.input(), node.output(0)))
       return fail(node, "does not clip the gradients of {}", plain(placeOf(update)));
-    attributes.erase("norm_type");
-    if (failed(set(node, "max_norm", "clip_grad_norm", 1.0f)))
+    if (failed(attributes.set({{"max_norm", "clip_grad_norm", 1.0}}, optimizer)) ||
+        failed(attributes.finish()))
       return failure();
     return optimizer.fixed["clip_grad_norm"] > 0
                ? success()
@@ -180,23 +154,11 @@ private:
 
   ImportContext &context;
   FileOptimizer &optimizer;
-  llvm::StringMap<const AttributeProto *> attributes;
 };
-
-} // namespace
-
-/// Reads kind and constants of the optimizer of an optimizer_model.onnx: one AdamWOptimizer or
-/// SGDOptimizerV2, after at most one InplaceClipGradNorm. Anything else is an error.
-static LogicalResult readOptimizerModel(ImportContext &context, const Model &model,
-                                        FileOptimizer &optimizer) {
-  return OptimizerReader(context, optimizer).read(model);
-}
 
 //===----------------------------------------------------------------------===//
 // All files
 //===----------------------------------------------------------------------===//
-
-namespace {
 
 class ArtifactReader {
 public:
@@ -206,12 +168,12 @@ public:
   FailureOr<FileTraining> read() {
     llvm::Expected<Checkpoint> read = readCheckpoint(artifacts.checkpoint->getBuffer());
     if (!read)
-      return context.error("checkpoint: {}", plain(llvm::toString(read.takeError())));
+      return context.error("checkpoint: {}", read.takeError());
     checkpoint = std::move(*read);
     FileTraining training;
     training.origin = "training_model.onnx";
     if (failed(readLoss(training)) || failed(addParameters(training)) || failed(restoreDropout()) ||
-        failed(readOptimizerModel(context, *artifacts.optimizer, training.optimizer)) ||
+        failed(OptimizerReader(context, training.optimizer).read(*artifacts.optimizer)) ||
         failed(readGroups(training.optimizer)))
       return failure();
     return training;
@@ -235,11 +197,9 @@ private:
   /// them.
   void dropUnreadResults() {
     GraphProto &graph = *model.mutableProto().mutable_graph();
-    llvm::StringSet<> read;
+    llvm::StringSet<> read = namesOf(graph.output());
     for (const NodeProto &node : graph.node())
       forEachNameRead(node, [&](StringRef name) { read.insert(name); });
-    for (const ValueInfoProto &output : graph.output())
-      read.insert(output.name());
     for (NodeProto &node : *graph.mutable_node())
       if (node.op_type() == "SoftmaxCrossEntropyLoss" && node.output_size() == 2 &&
           !read.contains(node.output(1)))
@@ -284,19 +244,15 @@ private:
     const ValueInfoProto *input = inputs.lookup(tensor.name);
     if (!input)
       return context.error("checkpoint: {} is no input of eval_model.onnx", tensor.name);
-    const TypeProto::Tensor &type = input->type().tensor_type();
-    bool fits = type.elem_type() == tensor.dataType &&
-                size_t(type.shape().dim_size()) == tensor.dims.size();
-    for (size_t i = 0; fits && i < tensor.dims.size(); ++i)
-      fits = type.shape().dim(int(i)).dim_value() == tensor.dims[i];
-    if (!fits)
-      return context.error("checkpoint: {} has another type than the input of eval_model.onnx",
-                           tensor.name);
+
     TensorProto &proto = *model.mutableProto().mutable_graph()->add_initializer();
     proto.set_name(tensor.name.str());
     proto.set_data_type(tensor.dataType);
     for (int64_t size : tensor.dims)
       proto.add_dims(size);
+    if (contradicts(input->type().tensor_type(), proto))
+      return context.error("checkpoint: {} has another type than the input of eval_model.onnx",
+                           tensor.name);
     proto.set_data_location(1);
     auto add = [&](const char *key, const std::string &value) {
       StringStringEntryProto &entry = *proto.add_external_data();

@@ -11,12 +11,11 @@ using namespace shale;
 using namespace shale::onnx;
 
 bool FileOptimizer::hasSettingsOf(const FileOptimizer &other) const {
-  auto pair = [](const FileOptimizer &o) {
-    return o.counter ? std::pair(o.counter->first, o.counter->step) : std::pair<int64_t, int64_t>();
+  auto settings = [](const FileOptimizer &o) {
+    nn::UpdateCounter counter = o.counter.value_or(nn::UpdateCounter{-1, 0}); // -1: none
+    return std::tuple(o.kind, o.fixed, o.defaults, o.rateInput, counter.first, counter.step);
   };
-  return kind == other.kind && fixed == other.fixed && defaults == other.defaults &&
-         rateInput == other.rateInput && counter.has_value() == other.counter.has_value() &&
-         pair(*this) == pair(other);
+  return settings(*this) == settings(other);
 }
 
 std::string FileOptimizer::fix(StringRef attribute, StringRef name, double value) {
@@ -32,17 +31,83 @@ std::string FileOptimizer::fix(StringRef attribute, StringRef name, double value
   return "";
 }
 
-FailureOr<std::optional<FileTraining>> onnx::completeGraph(ImportContext &context,
-                                                           const Artifacts *artifacts) {
-  if (!artifacts) {
-    if (context.model.proto().training_info_size() > 0 && failed(mergeAlgorithm(context)))
-      return failure();
-    return std::optional<FileTraining>();
+//===----------------------------------------------------------------------===//
+// Attributes of nodes that are not imported
+//===----------------------------------------------------------------------===//
+
+const AttributeProto *NodeAttributes::take(StringRef name) {
+  for (auto [number, attribute] : llvm::enumerate(node.attribute()))
+    if (attribute.name() == name) {
+      isTaken.set(number);
+      return &attribute;
+    }
+  return nullptr;
+}
+
+double NodeAttributes::number(StringRef name, double missing) {
+  const AttributeProto *attribute = take(name);
+  return attribute ? attribute->f() : missing;
+}
+
+std::vector<std::string> NodeAttributes::strings(StringRef name) {
+  const AttributeProto *attribute = take(name);
+  return attribute
+             ? std::vector<std::string>(attribute->strings().begin(), attribute->strings().end())
+             : std::vector<std::string>();
+}
+
+FailureOr<bool> NodeAttributes::flag(StringRef name, bool missing) {
+  const AttributeProto *attribute = take(name);
+  if (attribute && (!attribute->has_i() || (attribute->i() != 0 && attribute->i() != 1)))
+    return fail("attribute '" + name + "' must be 0 or 1");
+  return attribute ? attribute->i() == 1 : missing;
+}
+
+LogicalResult NodeAttributes::set(ArrayRef<Setting> settings, FileOptimizer &optimizer) {
+  for (const auto &[name, hyper, missing] : settings) {
+    const AttributeProto *attribute = take(name);
+    if (!attribute && !missing)
+      return fail(Twine("lacks attribute '") + name + "'");
+    if (attribute && !attribute->has_f())
+      return fail(Twine("attribute '") + name + "' must be a float");
+    if (std::string why = optimizer.fix(name, hyper, attribute ? attribute->f() : *missing);
+        !why.empty())
+      return fail(why);
   }
-  FailureOr<FileTraining> read = readArtifacts(context, context.model, *artifacts);
-  if (failed(read))
-    return failure();
-  return std::optional(std::move(*read));
+  return success();
+}
+
+LogicalResult NodeAttributes::finish() {
+  llvm::StringSet<> names;
+  for (auto [number, attribute] : llvm::enumerate(node.attribute())) {
+    std::string shown = displayName(attribute.name());
+    if (!names.insert(attribute.name()).second)
+      return fail("has attribute '" + shown + "' twice");
+    if (!isTaken[number])
+      return fail("has no attribute '" + shown + "'");
+  }
+  return success();
+}
+
+LogicalResult NodeAttributes::fail(const Twine &message) {
+  return context.errorAt(node, where + message);
+}
+
+//===----------------------------------------------------------------------===//
+// The step in the module and the graph
+//===----------------------------------------------------------------------===//
+
+bool onnx::contradicts(const TypeProto::Tensor &type, const TensorProto &tensor) {
+  if (type.elem_type() != 0 && type.elem_type() != tensor.data_type())
+    return true;
+  if (!type.has_shape())
+    return false;
+  if (type.shape().dim_size() != tensor.dims_size())
+    return true;
+  for (auto [dim, size] : llvm::zip(type.shape().dim(), tensor.dims()))
+    if (dim.has_dim_value() && dim.dim_value() != size)
+      return true;
+  return false;
 }
 
 LogicalResult onnx::checkTrainingFlags(ImportContext &context, const FileTraining &training) {
@@ -95,7 +160,9 @@ static std::string clash(const GraphProto &graph, const GraphProto &algorithm) {
   return first;
 }
 
-LogicalResult onnx::mergeAlgorithm(ImportContext &context) {
+/// Appends the algorithm of a model's `training_info` to its graph, which is then the graph of a
+/// training step. Fails, with an error, if a name of the algorithm is in the graph already.
+static LogicalResult mergeAlgorithm(ImportContext &context) {
   ModelProto &proto = context.model.mutableProto();
   if (proto.training_info_size() > 1)
     return context.error(
@@ -116,4 +183,14 @@ LogicalResult onnx::mergeAlgorithm(ImportContext &context) {
   graph.mutable_value_info()->MergeFrom(algorithm.value_info());
   graph.mutable_sparse_initializer()->MergeFrom(algorithm.sparse_initializer());
   return success();
+}
+
+FailureOr<std::optional<FileTraining>> onnx::completeGraph(ImportContext &context,
+                                                           const Artifacts *artifacts) {
+  std::optional<FileTraining> training;
+  if (artifacts
+          ? failed(take(readArtifacts(context, context.model, *artifacts), training.emplace()))
+          : context.model.proto().training_info_size() > 0 && failed(mergeAlgorithm(context)))
+    return failure();
+  return training;
 }

@@ -4,6 +4,7 @@
 
 #include "dialects/nn/Optimizers.h"
 #include "lib/Frontend/ONNX/Model.h"
+#include "llvm/ADT/SmallBitVector.h"
 #include "llvm/ADT/StringMap.h"
 #include <map>
 #include <optional>
@@ -39,6 +40,39 @@ struct FileOptimizer {
   bool hasSettingsOf(const FileOptimizer &other) const;
 };
 
+/// An attribute of an optimizer, and the hyper-parameter that it sets.
+struct Setting {
+  const char *attribute, *hyper;
+  std::optional<double> missing; // the default; none: the attribute must be there
+};
+
+/// The attributes of a node that is read, not imported. Errors begin with `where`.
+class NodeAttributes {
+public:
+  NodeAttributes(ImportContext &context, const NodeProto &node, llvm::StringRef where = "")
+      : context(context), node(node), where(where), isTaken(node.attribute_size()) {}
+
+  /// Returns an attribute; null if there is none.
+  const AttributeProto *take(llvm::StringRef name);
+  double number(llvm::StringRef name, double missing);
+  std::vector<std::string> strings(llvm::StringRef name);
+  /// Returns a yes or no. Fails, with an error, if it is another number.
+  mlir::FailureOr<bool> flag(llvm::StringRef name, bool missing);
+  /// Sets the hyper-parameters of the optimizer. Fails, with an error, if a value is not in its
+  /// range, or if an attribute is none of a number.
+  mlir::LogicalResult set(llvm::ArrayRef<Setting> settings, FileOptimizer &optimizer);
+  /// Fails, with an error, if an attribute was not taken, or is given twice.
+  mlir::LogicalResult finish();
+
+private:
+  mlir::LogicalResult fail(const llvm::Twine &message);
+
+  ImportContext &context;
+  const NodeProto &node;
+  const llvm::StringRef where;
+  llvm::SmallBitVector isTaken;
+};
+
 /// The training step of a file.
 struct FileTraining {
   /// The part of the file that defines the step, for messages.
@@ -59,19 +93,18 @@ struct FileTraining {
 mlir::FailureOr<std::optional<FileTraining>> completeGraph(ImportContext &context,
                                                            const Artifacts *artifacts);
 
-/// Appends the algorithm of a model's `training_info` to its graph, which is then the graph of a
-/// training step. Fails, with an error, if a name of the algorithm is in the graph already.
-mlir::LogicalResult mergeAlgorithm(ImportContext &context);
-
 /// Computes the initial values of a `training_info`: the graph `initialization`, bound to
 /// initializers.
 mlir::FailureOr<InitialValues> computeInitialValues(ImportContext &context, Inputs &inputs,
                                                     ConstantFolder &folder);
 
 /// Reads the training step that a model's `training_info` describes (ONNX IR, "Training Related
-/// Information"), after mergeAlgorithm. Every use of `Gradient` and every update that Shale cannot
+/// Information"), after completeGraph. Every use of `Gradient` and every update that Shale cannot
 /// compute exactly is an error on its node.
 mlir::FailureOr<FileTraining> readTrainingInfo(ImportContext &context, InitialValues initial);
+
+/// Whether a declared type contradicts a tensor's; what is not declared does not.
+bool contradicts(const TypeProto::Tensor &type, const TensorProto &tensor);
 
 /// Fails, with an error, if a flag contradicts the file's training step.
 mlir::LogicalResult checkTrainingFlags(ImportContext &context, const FileTraining &training);

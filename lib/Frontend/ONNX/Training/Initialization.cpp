@@ -48,37 +48,26 @@ private:
 /// Draws the tensor of a RandomNormal or RandomUniform. At most kDenseInitLimit bytes.
 FailureOr<DenseElementsAttr> draw(ImportContext &context, const NodeProto &node) {
   bool isNormal = node.op_type() == "RandomNormal";
-  double first = 0, second = 1; // mean and deviation, or bounds
-  float seed = 0;
-  int32_t dataType = 1;
-  std::optional<SmallVector<int64_t>> shape;
-  for (const AttributeProto &attribute : node.attribute()) {
-    StringRef name = attribute.name();
-    if (name == (isNormal ? "mean" : "low"))
-      first = attribute.f();
-    else if (name == (isNormal ? "scale" : "high"))
-      second = attribute.f();
-    else if (name == "seed")
-      seed = attribute.f();
-    else if (name == "dtype")
-      dataType = int32_t(attribute.i());
-    else if (name == "shape")
-      shape.emplace(attribute.ints().begin(), attribute.ints().end());
-    else
-      return context.errorAt(node, "has no attribute {}", name);
-  }
+  NodeAttributes attributes(context, node);
+  double first = attributes.number(isNormal ? "mean" : "low", 0);
+  double second = attributes.number(isNormal ? "scale" : "high", 1);
+  double seed = attributes.number("seed", 0);
+  const AttributeProto *dtype = attributes.take("dtype"), *shape = attributes.take("shape");
+  if (failed(attributes.finish()))
+    return failure();
   std::string why;
-  auto element = dyn_cast_or_null<FloatType>(elementType(context.mlirContext(), dataType, why));
+  auto element = dyn_cast_or_null<FloatType>(
+      elementType(context.mlirContext(), dtype ? int32_t(dtype->i()) : 1, why));
   if (!element)
     return context.errorAt(node, "dtype must be a type of floats");
-  if (!shape || llvm::any_of(*shape, [](int64_t size) { return size < 0; }))
+  if (!shape || llvm::any_of(shape->ints(), [](int64_t size) { return size < 0; }))
     return context.errorAt(node, "shape is missing or negative");
-  auto type = RankedTensorType::get(*shape, element);
+  auto type = RankedTensorType::get(llvm::to_vector<4>(shape->ints()), element);
   int64_t bytes = nn::tensorBytes(type);
   if (bytes < 0 || bytes > nn::kDenseInitLimit)
     return context.errorAt(node, "draws more than {} MiB: store the initial values in the file",
                            nn::kDenseInitLimit >> 20);
-  RandomStream stream(seed, node.output(0));
+  RandomStream stream(float(seed), node.output(0));
   SmallVector<APFloat> values;
   for (int64_t i = 0, e = type.getNumElements(); i < e; ++i) {
     bool inexact;
@@ -95,14 +84,10 @@ constexpr int64_t kDrawnLimit = int64_t(256) << 20;
 /// Computes the nodes of the graph; their values are in `scope` then.
 LogicalResult compute(ImportContext &context, Building &building, const GraphProto &graph,
                       Scope &scope) {
-  for (const TensorProto &tensor : graph.initializer()) {
-    auto data = context.readConstant(tensor);
-    if (!data)
-      return context.error("initialization: initializer {}: {}", tensor.name(),
-                           plain(llvm::toString(data.takeError())));
-    scope.values[tensor.name()].value =
-        nn::ConstantOp::create(context.builder, context.builder.getUnknownLoc(), *data);
-  }
+  Location unknown = context.builder.getUnknownLoc();
+  for (const TensorProto &tensor : graph.initializer())
+    if (failed(take(building.constantIn(tensor, unknown), scope.values[tensor.name()])))
+      return failure();
   int64_t drawn = 0;
   for (const NodeProto &node : graph.node()) {
     bool random = (node.op_type() == "RandomNormal" || node.op_type() == "RandomUniform") &&
@@ -121,8 +106,7 @@ LogicalResult compute(ImportContext &context, Building &building, const GraphPro
           node,
           "draws, with the nodes before it, more than {} MiB: store the initial values in the file",
           kDrawnLimit >> 20);
-    scope.values[node.output(0)].value =
-        nn::ConstantOp::create(context.builder, context.builder.getUnknownLoc(), *values);
+    scope.values[node.output(0)].value = nn::ConstantOp::create(context.builder, unknown, *values);
   }
   return success();
 }
@@ -134,7 +118,7 @@ FailureOr<DenseElementsAttr> valueFor(ImportContext &context, const TensorProto 
   const std::string &key = tensor.name();
   auto type = context.model.type(context.mlirContext(), tensor);
   if (!type)
-    return context.error("initializer {}: {}", key, plain(llvm::toString(type.takeError())));
+    return context.error("initializer {}: {}", key, type.takeError());
   if (!constant)
     return context.error(
         "initialization_binding: {} is too large to be computed: store the initial values in the file",
@@ -194,7 +178,7 @@ FailureOr<InitialValues> onnx::computeInitialValues(ImportContext &context, Inpu
   const InitialValues initial;
   const LostDropout lostDropout;
   Building building(context, inputs, folder, states, initial, lostDropout,
-                        /*scopesAreLost=*/false);
+                    /*scopesAreLost=*/false);
   if (failed(compute(context, building, info.initialization(), scope)))
     return failure();
   return bind(context, info, scope, folder);

@@ -31,20 +31,6 @@ struct GradientNames {
 
 } // namespace
 
-/// Whether a declared type contradicts a tensor's; what is not declared does not.
-static bool contradicts(const TypeProto::Tensor &type, const TensorProto &tensor) {
-  if (type.elem_type() != 0 && type.elem_type() != tensor.data_type())
-    return true;
-  if (!type.has_shape())
-    return false;
-  if (type.shape().dim_size() != tensor.dims_size())
-    return true;
-  for (auto [dim, size] : llvm::zip(type.shape().dim(), tensor.dims()))
-    if (dim.has_dim_value() && dim.dim_value() != size)
-      return true;
-  return false;
-}
-
 /// Reads the bindings; fails, with an error, if a key or a value is none.
 static LogicalResult readBindings(ImportContext &context, Bindings &bindings) {
   llvm::StringMap<const ValueInfoProto *> outputs;
@@ -81,21 +67,12 @@ public:
       : context(context), step(step), out(out) {}
 
   LogicalResult read(const NodeProto &node) {
-    std::vector<std::string> xs, zs;
-    std::string y;
-    for (const AttributeProto &attribute : node.attribute()) {
-      auto strings = [&] {
-        return std::vector<std::string>(attribute.strings().begin(), attribute.strings().end());
-      };
-      if (attribute.name() == "xs")
-        xs = strings();
-      else if (attribute.name() == "zs")
-        zs = strings();
-      else if (attribute.name() == "y")
-        y = attribute.s();
-      else
-        return context.errorAt(node, "has no attribute {}", attribute.name());
-    }
+    NodeAttributes attributes(context, node);
+    std::vector<std::string> xs = attributes.strings("xs"), zs = attributes.strings("zs");
+    const AttributeProto *loss = attributes.take("y");
+    std::string y = loss ? loss->s() : "";
+    if (failed(attributes.finish()))
+      return failure();
     if (xs.empty() || y.empty())
       return context.errorAt(node, xs.empty() ? "names no tensors in xs" : "names no tensor in y");
     if (size_t(node.input_size()) != xs.size() + zs.size())
@@ -189,13 +166,6 @@ private:
 //===----------------------------------------------------------------------===//
 
 namespace {
-
-/// An attribute of an optimizer and the hyper-parameter that it sets.
-struct Setting {
-  const char *attribute;
-  const char *hyper;
-  std::optional<double> value; // if the attribute is missing; none: it must be there
-};
 
 /// An operator of ai.onnx.preview.training that updates tensors. Its operands are R, T, tensors,
 /// their gradients, and `states` lists of states; its results the new tensors and states.
@@ -323,35 +293,18 @@ private:
 
   LogicalResult readSettings(const NodeProto &node, const UpdateOperator &op,
                              FileOptimizer &optimizer) {
-    std::map<std::string, const AttributeProto *> attributes;
-    for (const AttributeProto &attribute : node.attribute())
-      if (!attributes.emplace(attribute.name(), &attribute).second)
-        return context.errorAt(node, "has attribute {} twice", attribute.name());
-    for (const Setting &setting : op.settings) {
-      auto found = attributes.find(setting.attribute);
-      if (found == attributes.end() && !setting.value)
-        return context.errorAt(node, "lacks attribute '{}'", setting.attribute);
-      if (found != attributes.end() && !found->second->has_f())
-        return context.errorAt(node, "attribute '{}' must be a float", setting.attribute);
-      double value = found == attributes.end() ? *setting.value : double(found->second->f());
-      if (std::string why = optimizer.fix(setting.attribute, setting.hyper, value); !why.empty())
-        return context.errorAt(node, why);
-      attributes.erase(setting.attribute);
-    }
+    NodeAttributes attributes(context, node);
+    if (failed(attributes.set(op.settings, optimizer)))
+      return failure();
     if (StringRef(op.type) == "Momentum") {
-      auto mode = attributes.find("mode");
-      StringRef text = mode == attributes.end() ? StringRef() : StringRef(mode->second->s());
-      if (text != "standard" && text != "nesterov")
-        return context.errorAt(node, mode == attributes.end()
-                                         ? "lacks attribute 'mode'"
-                                         : "attribute 'mode' is '" + displayName(text) +
-                                               "', not standard or nesterov");
-      optimizer.fixed["nesterov"] = text == "nesterov";
-      attributes.erase("mode");
+      const AttributeProto *mode = attributes.take("mode");
+      if (!mode)
+        return context.errorAt(node, "lacks attribute 'mode'");
+      if (mode->s() != "standard" && mode->s() != "nesterov")
+        return context.errorAt(node, "attribute 'mode' is {}, not standard or nesterov", mode->s());
+      optimizer.fixed["nesterov"] = mode->s() == "nesterov";
     }
-    return attributes.empty()
-               ? success()
-               : context.errorAt(node, "has no attribute {}", attributes.begin()->first);
+    return attributes.finish();
   }
 
   LogicalResult readRate(const NodeProto &node, StringRef name, FileOptimizer &optimizer) {
@@ -450,8 +403,7 @@ private:
             state, next);
       llvm::Expected<bool> zero = step.isZero(name);
       if (!zero)
-        return context.errorAt(node, "initializer {}: {}", state,
-                               plain(llvm::toString(zero.takeError())));
+        return context.errorAt(node, "initializer {}: {}", state, zero.takeError());
       if (!*zero)
         return context.errorAt(
             node,
