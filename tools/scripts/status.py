@@ -61,35 +61,91 @@ TOP = re.compile(r"^(?:template[^\n]*\n)?(?:template[^\n]*> )?(?:static )?" + SI
 METHOD = re.compile(r"^  (?:template <typename OpT> )?(?:static )?" + SIGNATURE + r"(?:[^\n]*\}$|\n.*?^  \})", re.M | re.S)
 
 
+# Tensor.h has values, which any function may build ops on.
+VALUES = ("Node.h", "Tensor.h", "Tensor.cpp")
+
+
 def functions():
-    """Text of functions: ('Node', name) and ('Translator', name) of these classes, (file, name) of what a file of handlers has for itself."""
+    """Text of functions: ('Node', name) and ('Translator', name) of these classes and of values, (file, name) of what a file of handlers has for itself."""
     found = collections.defaultdict(str)
-    for path in [*sorted((FRONTEND / "Ops").glob("*.cpp")), *sorted(FRONTEND.glob("*.cpp")), *sorted((FRONTEND / "Loss").glob("*.cpp")), FRONTEND / "Node.h"]:
+    headers = [FRONTEND / name for name in VALUES if name.endswith(".h")]
+    for path in [*sorted((FRONTEND / "Ops").glob("*.cpp")), *sorted(FRONTEND.glob("*.cpp")), *sorted((FRONTEND / "Loss").glob("*.cpp")), *headers]:
         text = path.read_text()
-        for match in TOP.finditer(text):
-            place = match[1] if match[1] in ("Node", "Translator") else path.name
-            found[place, match[2]] += match[0].partition("{")[2]
-        for match in METHOD.finditer(text):
-            templated = match[0].startswith("  template")
-            found["Node" if path.name == "Node.h" else path.name, match[2] + ("<>" if templated else "")] += match[0].partition("{")[2]
+        for match in [*([] if path.suffix == ".h" else TOP.finditer(text)), *METHOD.finditer(text)]:
+            place = "Node" if path.name in VALUES else match[1] if match[1] in ("Node", "Translator") else path.name
+            templated = match[0].lstrip().startswith("template") and (place == "Node" or match[0].startswith("  "))
+            found[place, match[2] + ("<>" if templated else "")] += match[0].partition("(")[2]
     return found
 
 
 # Folds constants, and makes a constant of a number: the ops that they create belong to no operator.
 UNLISTED = ("finish", "like")
-CALL = re.compile(r"(\w+\.|\w+->)?\b(\w+)(<[^<>;(){}]*>)?\(")
+CALL = re.compile(r"(?<!std::)(?<!llvm::)(?<!\w)(\w+\.|\w+->|(?<=[)\]}])\.)?\b(\w+)(<[^<>;(){}]*>)?\(")
 
 
-# Functions that the families of handlers share.
-SHARED = {name for path in (FRONTEND / "Ops").glob("*.h") for name in re.findall(r"^mlir::(?:Value |Operation \*)(\w+)\(", path.read_text(), re.M)}
+# Functions that the families of handlers share, functions and methods that return a value, and the op of each operator.
+SHARED = {name for path in (FRONTEND / "Ops").glob("*.h") for name in re.findall(r"^(?:Tensor |mlir::Value |mlir::Operation \*)(\w+)\(", path.read_text(), re.M)}
+MAKERS = {"Tensor"} | set(re.findall(r"\bTensor (?:\w+::)?(\w+)\((?!node\b|value\.)", "".join(path.read_text() for path in FRONTEND.rglob("*.*") if path.suffix in (".h", ".cpp"))))
+ON_VALUES = set(re.findall(r"\bTensor (?:Tensor|onnx)::(\w+)\(", (FRONTEND / "Tensor.cpp").read_text())) | {"sum", "equal", "differ"}
+OPERATORS = {(sign, two): op for sign, two, op in re.findall(r"onnx::operator(.)\(\w+ \w+(,?).*<nn::(\w+)>", (FRONTEND / "Tensor.cpp").read_text())}
+OPERATORS |= {(sign, ","): "CompareOp" for sign in ("<", ">", "<=", ">=")}
+NO_VALUE = re.compile(r"\b(?:getShape\(\)|shape\(\)|shape|all)\.slice\(")
+
+
+def declared(text):
+    """Names of the values that a piece of code declares, as arguments or variables."""
+    names = set()
+    for start in re.finditer(r"\bTensor &?(?=\w)", text):
+        at = start.end()
+        while name := re.compile(r"(\w+)(?= = |\(|, |[;,)])").match(text, at):
+            names.add(name[1])
+            at, depth = name.end(), 0
+            while at < len(text) and (depth or text[at] not in ",;)"):
+                depth += {"(": 1, "{": 1, "[": 1, ")": -1, "}": -1, "]": -1}.get(text[at], 0)
+                at += 1
+            at += len(re.compile(r",?\s*").match(text, at)[0])
+    return names
+
+
+def computed(text, values=None):
+    """Classes of nn ops of the operators between values."""
+    values = declared(text) if values is None else values
+    text = re.sub(r"\n\s*", " ", text)
+
+    def left(end):
+        """Whether the operand that ends there is a value."""
+        if text[end - 1] != ")":
+            word = re.search(r"([.\w]*)$", text[:end])[1]
+            return word in values
+        depth, at = 0, end
+        while at and (depth or at == end):
+            at -= 1
+            depth += {")": 1, "(": -1}.get(text[at], 0)
+        name = re.search(r"((?:std::)?\w*)(?:<[\w:]*>)?$", text[:at])[1]
+        return name in MAKERS or (not name and bool(computed(text[at + 1:end - 1], values)))
+
+    def right(start):
+        word = re.match(r"\(*(?:[\d.]+ [*/] )*((?:node\.)?\w*)(?:<[\w:]*>)?([.(]?)", text[start:])
+        return word[1] in values and word[2] != "." or (word[1].removeprefix("node.") in MAKERS and word[2] == "(")
+
+    found = {OPERATORS[sign[1], ","] for sign in re.finditer(r" ([-+*/&|]|[<>]=?) ", text)
+             if (sign[1], ",") in OPERATORS and (left(sign.start()) or right(sign.end()))}
+    return found | {OPERATORS["-", ""] for sign in re.finditer(r"(?<=[(=,?: ])-(?=[\w(])", text) if right(sign.end())}
 
 
 def created(place, text, known, ops, seen):
     """Classes of nn ops that a piece of code creates, directly or in functions that it calls."""
-    result = {a or b for a, b in CREATES.findall(text)} & set(ops)
+    text = NO_VALUE.sub("", re.sub(r"\n\s+\.", ".", text))
+    result = ({a or b for a, b in CREATES.findall(text)} | computed(text)) & set(ops)
+    if computed(text) or "binary<" in text:
+        text += " broadcast("
+    if re.search(r"(?<!:)\b(equal|differ)\(", text):
+        text += " compare( broadcast("
     for receiver, name, typed in sorted(set(CALL.findall(text))):
-        # slice() of a vector does not slice a tensor. A receiver must be a node, its building or a class of this file.
-        if receiver in ("node.", "this->") or (not receiver and place in ("Node", "Translator")):
+        # A receiver must be a node, its building, a value or a class of this file.
+        if name in ON_VALUES and receiver not in ("this->",):
+            places = ["Node"]
+        elif receiver in ("node.", "this->", ".") or (not receiver and (place in ("Node", "Translator") or typed)):
             places = ["Node", place]
         elif receiver == "building.":
             places = ["Translator"]
@@ -106,12 +162,17 @@ def operators(ops):
     """(domain, operator, first version, classes of nn ops) of each registered handler."""
     known, rows = functions(), []
     for path in sorted((FRONTEND / "Ops").glob("*.cpp")):
-        for domain, name, since, handler in re.findall(r'\br\.add\("([^"]*)", "(\w+)", (\d+), ([^;]+)\);', path.read_text()):
-            function = re.match(r"\w+", handler)[0]
-            if (path.name, function) not in known:
+        source = path.read_text()
+        for domain, name, since, handler in re.findall(r'\br\.add\("([^"]*)", "(\w+)", (\d+),\s+(.*?)\);(?: \})?$', source, re.M | re.S):
+            function = (re.match(r"\w+", handler) or [""])[0]  # "" for a function in place
+            local = re.search(r"^  auto %s = (\[[^\n]*\};$|\[.*?^  \};$)" % function, source, re.M | re.S) if function else None
+            own = [key for key in ((path.name, function), *((other, function) for other, _ in known if function in SHARED), ("Node", function), ("Node", function + "<>")) if key in known]
+            if function and function not in ("unary", "binary", "equal") and not local and not own:
                 sys.exit(f"status.py: finds no {function} in {path.name}")
             given = "".join(f" {name}(" for name in re.findall(r"\w+", handler)[1:] if (path.name, name) in known)  # functions as arguments of a template
-            classes = created(path.name, handler + "(" + given + known[path.name, function], known, ops, {(path.name, function)})
+            given += "".join(re.findall(r"constexpr Reduction (?:%s) = (.*?);$" % "|".join(re.findall(r"\w+", handler)), source, re.M | re.S))
+            body = local[1] if local else known[own[0]] if own else ""
+            classes = created(path.name, f"{handler} {function}(; {given}", known, ops, set(own[:1])) | created(own[0][0] if own and not local else path.name, body, known, ops, set(own[:1]))
             if missing := [ops[c]["name"] for c in classes if not compiled(ops[c])]:
                 sys.exit(f"status.py: {name} becomes {', '.join(missing)}, which nothing compiles")
             rows.append((domain, name, int(since), classes))

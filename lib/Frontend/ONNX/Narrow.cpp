@@ -41,7 +41,7 @@ static int operandOfType(StringRef op, int result) {
 
 int32_t onnx::narrowResult(Node &node, int result, Value value) {
   const std::string &op = node.proto.op_type();
-  auto element = dyn_cast<IntegerType>(Node::type(value).getElementType());
+  auto element = dyn_cast<IntegerType>(Tensor(node, value).element());
   if (!element || element.isInteger(1))
     return 0;
   int32_t dataType = 0;
@@ -70,17 +70,11 @@ Value onnx::reduced(Node &node, Value value, int32_t dataType) {
   if (movesElements(node.proto.op_type()))
     return value;
   NarrowInteger narrow = *narrowInteger(dataType);
-  auto type = Node::type(value);
   double count = std::ldexp(1, narrow.bits);
-  Value all = node.constant(type, count);
+  Tensor all = Tensor(node, value).like(count);
   // The remainder has the sign of the value.
-  Value rest = node.binary<nn::RemOp>(value, all);
-  auto choose = [&](nn::Predicate predicate, double bound, bool add) {
-    Value is = node.binary(rest, node.constant(type, bound), predicate);
-    rest = node.select(is, add ? node.add(rest, all) : node.sub(rest, all), rest);
-  };
+  Tensor rest = binary<nn::RemOp>(Tensor(node, value), all);
   if (narrow.isSigned)
-    choose(nn::Predicate::GE, count / 2, /*add=*/false);
-  choose(nn::Predicate::LT, narrow.isSigned ? -count / 2 : 0, /*add=*/true);
-  return rest;
+    rest = select(rest >= count / 2, rest - all, rest);
+  return select(rest < (narrow.isSigned ? -count / 2 : 0), rest + all, rest);
 }

@@ -141,15 +141,13 @@ void Node::noteRead(int operand) const {
   operandsRead.set(operand);
 }
 
-ArrayRef<Value> Node::operands() const {
-  for (size_t i = 0; i < in.values.size(); ++i)
-    noteRead(int(i));
-  return in.values;
+SmallVector<Tensor> Node::operands() {
+  return llvm::map_to_vector(llvm::seq<int>(0, in.values.size()), [&](int i) { return input(i); });
 }
 
-Value Node::input(int operand) const {
+Tensor Node::input(int operand) {
   noteRead(operand);
-  return operand < int(in.values.size()) ? in.values[operand] : Value();
+  return Tensor(*this, operand < int(in.values.size()) ? in.values[operand] : Value());
 }
 
 bool Node::has(int operand) const {
@@ -174,16 +172,22 @@ LogicalResult Node::require(int count) {
 }
 
 LogicalResult Node::require(Needs needs) {
-  if (failed(require(needs.count)))
+  int count = needs.count == kAllOperands ? std::max(numInputs(), 1) : needs.count;
+  if (failed(require(count)))
     return failure();
-  for (int i = 0; i < needs.count; ++i) {
-    bool isTruth = type(input(i)).getElementType().isInteger(1);
-    const char *lack = i < needs.floats && !hasFloats(input(i)) ? "floats"
-                       : i < needs.numbers && isTruth           ? "numbers"
-                       : i < needs.truths && !isTruth           ? "truth values"
-                                                                : nullptr;
+  for (int i = 0; i < count; ++i) {
+    bool isTruth = input(i).hasTruths();
+    const char *lack = i < needs.floats && !input(i).hasFloats() ? "floats"
+                       : i < needs.numbers && isTruth            ? "numbers"
+                       : i < needs.truths && !isTruth            ? "truth values"
+                                                                 : nullptr;
     if (lack)
       return error("operand {} must have {}, but is {}: cast it first", i, lack, input(i));
+  }
+  if (int least = needs.leastRank, most = needs.mostRank;
+      least && (input(0).rank() < least || (most && input(0).rank() > most))) {
+    std::string others = !most ? " or more" : most > least ? " to " + std::to_string(most) : "";
+    return error("operand 0 must have {}{} dimensions, but is {}", least, plain(others), input(0));
   }
   for (auto [i, known] : llvm::enumerate(knownInts))
     if ((needs.ints >> i & 1) && has(i) && failed(constantInts(i, known)))
@@ -192,10 +196,14 @@ LogicalResult Node::require(Needs needs) {
     knownList = intsAttr(needs.list.name);
   else if (needs.list.name && has(1) && failed(constantInts(1, knownList.emplace())))
     return failure();
+  if (needs.epsilon != 0)
+    knownEpsilon = floatAttr("epsilon", needs.epsilon);
+  if (!std::isfinite(knownEpsilon) || knownEpsilon < 0)
+    return error("epsilon must be finite and not negative");
   if (!needs.axis)
     return success();
   knownAxis = intAttr("axis", *needs.axis);
-  return normalize(knownAxis, type(input(0)).getRank());
+  return normalize(knownAxis, input(0).rank());
 }
 
 FailureOr<int64_t> Node::onlyInt(int operand, const char *what, std::optional<int64_t> missing) {
@@ -247,12 +255,18 @@ void Node::set(int result, Value value, int32_t narrow) {
   bind(result, std::move(binding));
 }
 
+LogicalResult Node::give(Tensor result) {
+  if (result)
+    set(0, result);
+  return success(bool(result));
+}
+
 void Node::bind(int result, Binding binding) {
   if (wants(result) && !scope.values.try_emplace(proto.output(result), std::move(binding)).second)
     (void)error("value '" + displayName(proto.output(result)) + "' is defined twice");
 }
 
-void Node::setSequence(int result, SmallVector<Value> items) {
+void Node::setSequence(int result, ArrayRef<Value> items) {
   if (!wants(result))
     return;
   if (llvm::any_of(in.narrowTypes, [](int32_t type) { return type != 0; })) {
@@ -260,7 +274,7 @@ void Node::setSequence(int result, SmallVector<Value> items) {
     return;
   }
   Binding binding;
-  binding.items = std::move(items);
+  binding.items = llvm::to_vector(items);
   binding.isSequence = true;
   bind(result, std::move(binding));
 }

@@ -8,14 +8,15 @@
 #ifndef SHALE_FRONTEND_ONNX_NODE_H
 #define SHALE_FRONTEND_ONNX_NODE_H
 
-#include "dialects/nn/NN.h"
+#include "lib/Frontend/ONNX/Tensor.h"
 #include "lib/Frontend/ONNX/Text.h"
 #include "llvm/ADT/SmallBitVector.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Error.h"
 #include <array>
+#include <functional>
+#include <limits>
 #include <map>
-#include <optional>
 #include <string>
 
 namespace shale::onnx {
@@ -27,8 +28,6 @@ class Node;
 class NodeProto;
 struct Scope;
 
-/// Sizes or numbers of dimensions.
-using Sizes = llvm::SmallVector<int64_t>;
 /// Copies of a shape: with another size of a dimension, without the dimension, and with one more.
 Sizes withSize(llvm::ArrayRef<int64_t> shape, int64_t dim, int64_t size);
 Sizes withoutDim(llvm::ArrayRef<int64_t> shape, int64_t dim);
@@ -40,11 +39,6 @@ Sizes dimRange(int64_t first, int64_t end);
 Sizes allDims(int64_t rank);
 Sizes dimToEnd(int64_t rank, int64_t dim);
 Sizes dimAndLast(int64_t rank, int64_t dim);
-
-/// Translates one node. Returns failure after an error on it.
-using Handler = mlir::LogicalResult (*)(Node &);
-/// Returns the only result of a node; null after an error on it.
-using Formula = mlir::Value (*)(Node &);
 
 /// Numbers that a node gives as an attribute, and from an operator set on as operand 1.
 struct MovedList {
@@ -60,7 +54,10 @@ struct Needs {
   unsigned ints = 0;                // bits of operands that are constants of integers, if there
   MovedList list = {};              // is known, if there
   std::optional<int64_t> axis = {}; // the default of attribute `axis`, a dimension of operand 0
+  int leastRank = 0, mostRank = 0;  // of operand 0; no most rank if it is 0
+  double epsilon = 0;               // the default of attribute `epsilon`, if it has the attribute
 };
+constexpr int kAllOperands = std::numeric_limits<int>::max();
 constexpr Needs needs(int count) { return {count}; }
 constexpr Needs floats(int first) { return {first, first}; }
 constexpr Needs numbers(int first) { return {first, 0, first}; }
@@ -72,6 +69,9 @@ constexpr Needs movedList(const char *name, int64_t sinceOperand) {
   return {0, 0, 0, 0, 0, {name, sinceOperand}};
 }
 constexpr Needs defaultAxis(int64_t missing) { return {1, 0, 0, 0, 0, {}, missing}; }
+/// `most` may be left out: any.
+constexpr Needs rank(int least, int most = 0) { return {1, 0, 0, 0, 0, {}, {}, least, most}; }
+constexpr Needs epsilon(float missing) { return {0, 0, 0, 0, 0, {}, {}, 0, 0, missing}; }
 constexpr Needs operator|(const Needs &a, const Needs &b) {
   return {std::max(a.count, b.count),
           std::max(a.floats, b.floats),
@@ -79,16 +79,18 @@ constexpr Needs operator|(const Needs &a, const Needs &b) {
           std::max(a.truths, b.truths),
           a.ints | b.ints,
           b.list.name ? b.list : a.list,
-          b.axis ? b.axis : a.axis};
+          b.axis ? b.axis : a.axis,
+          std::max(a.leastRank, b.leastRank),
+          std::max(a.mostRank, b.mostRank),
+          std::max(a.epsilon, b.epsilon)};
 }
 
-/// How the nodes of an operator are imported: by a handler, or by a formula.
+/// How the nodes of an operator are imported.
 struct Operator {
-  Handler handler = nullptr;
-  Formula formula = nullptr;
+  std::function<mlir::LogicalResult(Node &)> handler;
   Needs needs = {};
 
-  explicit operator bool() const { return handler || formula; }
+  explicit operator bool() const { return bool(handler); }
   /// Checks the operands and sets the results. Returns failure after an error on the node.
   mlir::LogicalResult import(Node &node) const;
 };
@@ -96,15 +98,12 @@ struct Operator {
 /// Operators by (domain, type), each from a version of its operator set on.
 class HandlerRegistry {
 public:
-  /// The domain of standard operators is "".
-  void add(llvm::StringRef domain, llvm::StringRef type, int64_t since, Handler handler,
-           Needs needs = {}) {
-    table[(domain + "::" + type).str()][since] = {handler, nullptr, needs};
-  }
-  void add(llvm::StringRef domain, llvm::StringRef type, int64_t since, Formula formula,
-           Needs needs) {
-    table[(domain + "::" + type).str()][since] = {nullptr, formula, needs};
-  }
+  /// The domain of standard operators is "". `handler` takes the node, or a formula its first one
+  /// or two operands. It returns the only result, null after an error, or sets the results and
+  /// returns whether it did.
+  template <typename HandlerT>
+  void add(llvm::StringRef domain, llvm::StringRef type, int64_t since, HandlerT handler,
+           Needs needs = {});
   /// Adds the operators of another registry. Adds none and fails if it has one that is here.
   llvm::Error merge(const HandlerRegistry &other);
   /// Returns the newest one whose version is not above `version`; an empty one if there is none.
@@ -129,24 +128,9 @@ struct Operands {
 /// function's type.
 struct Refused {
   operator mlir::LogicalResult() const { return mlir::failure(); }
-  operator mlir::Value() const { return {}; }
+  operator Tensor() const { return {}; }
   operator mlir::Type() const { return {}; }
   template <typename T> operator mlir::FailureOr<T>() const { return mlir::failure(); }
-};
-
-/// An operand of arithmetic: a value, or a number, which is a constant of the other operand's type.
-struct Operand {
-  mlir::Value value;
-  std::optional<double> number;
-
-  template <typename T> Operand(const T &from) {
-    if constexpr (std::is_arithmetic_v<T>)
-      number = double(from);
-    else
-      value = from;
-  }
-  /// Whether an error has left nothing.
-  bool isNull() const { return !value && !number; }
 };
 
 /// One node while it is translated: its attributes, operands and results, and arithmetic on them.
@@ -175,12 +159,6 @@ public:
   /// Whether PyTorch wrote the file.
   bool isFromPyTorch() const;
 
-  static mlir::RankedTensorType type(mlir::Value value) {
-    return llvm::cast<mlir::RankedTensorType>(value.getType());
-  }
-  static bool hasFloats(mlir::Value value) {
-    return llvm::isa<mlir::FloatType>(type(value).getElementType());
-  }
   static std::string name(mlir::Type type);
 
   // Attributes; a scalar of the wrong type is an error and fails the node.
@@ -211,12 +189,12 @@ public:
   bool isRead(int result) const;
   /// Operand values, in order, null where absent; resolved before the handler
   /// runs. Counts as a read of all of them.
-  llvm::ArrayRef<mlir::Value> operands() const;
+  llvm::SmallVector<Tensor> operands();
   /// The ONNX data type of an operand if values do not have it, else 0 (Narrow.cpp).
   int32_t narrow(int operand) const {
     return operand < int(in.narrowTypes.size()) ? in.narrowTypes[operand] : 0;
   }
-  mlir::Value input(int operand) const;
+  Tensor input(int operand);
   const Binding *sequence(int operand) const;
   /// Fails, with an error, unless operands [0, count) are present.
   mlir::LogicalResult require(int count);
@@ -228,6 +206,8 @@ public:
   const std::optional<Sizes> &list() const { return knownList; }
   /// The dimension of operand 0 that `needs.axis` gives.
   int64_t axis() const { return knownAxis; }
+  /// The number that `needs.epsilon` gives, finite and not negative.
+  double epsilon() const { return knownEpsilon; }
   /// The only element of an operand that must be a constant of integers; `missing`, if given, where
   /// it is absent. Fails, with an error that says `what` it is, if there are more or none.
   mlir::FailureOr<int64_t> onlyInt(int operand, const char *what,
@@ -242,100 +222,38 @@ public:
 
   /// `narrow`: its ONNX data type, if values do not have it and the operands do not tell it.
   void set(int result, mlir::Value value, int32_t narrow = 0);
-  void setSequence(int result, llvm::SmallVector<mlir::Value> items);
+  void setSequence(int result, llvm::ArrayRef<mlir::Value> items);
+  /// Takes what a handler returns: the only result, or whether it set the results.
+  mlir::LogicalResult give(Tensor result);
+  mlir::LogicalResult give(mlir::LogicalResult result) { return result; }
 
-  // Building of ops, and of movements of elements. Every function folds, and returns null for null
-  // and after an error.
+  // Building of ops. Every function folds, and returns null after an error on the node, whatever
+  // its operands are: these may be null then.
 
-  template <typename OpT, typename... Args> mlir::Value create(mlir::Type result, Args &&...args) {
+  template <typename OpT, typename... Args> Tensor create(mlir::Type result, Args &&...args) {
+    if (failedOnce)
+      return {};
     return finish(OpT::create(builder, loc, result, std::forward<Args>(args)...));
   }
-  mlir::Value finish(mlir::Operation *op);
+  Tensor finish(mlir::Operation *op);
   /// Sets the module scope of an op with several results.
   void adopt(mlir::Operation *op);
-  mlir::Value constant(mlir::RankedTensorType type, double value);
-  mlir::Value constant(llvm::ArrayRef<int64_t> values);
-  /// Returns a constant of the value's type.
-  mlir::Value like(mlir::Value value, double number);
+  Tensor constant(mlir::RankedTensorType type, double value);
+  Tensor constant(llvm::ArrayRef<int64_t> values);
+  Tensor constant(mlir::DenseElementsAttr values);
   /// Returns the index of each element along a dimension. The default type is i64.
-  mlir::Value iota(llvm::ArrayRef<int64_t> shape, int64_t dim, mlir::Type element = {});
-  mlir::Value cast(mlir::Value value, mlir::Type element);
-  mlir::Value reshape(mlir::Value value, llvm::ArrayRef<int64_t> shape);
-  /// Adds a dimension of one element, or removes one.
-  mlir::Value unsqueeze(mlir::Value value, int64_t dim);
-  mlir::Value squeeze(mlir::Value value, int64_t dim);
-  /// A transpose of a transpose becomes one if they are `joined`.
-  mlir::Value transpose(mlir::Value value, llvm::ArrayRef<int64_t> perm, bool joined = false);
-  /// Broadcasts by numpy's rule: trailing dimensions are aligned.
-  mlir::Value broadcast(mlir::Value value, llvm::ArrayRef<int64_t> shape);
+  Tensor iota(llvm::ArrayRef<int64_t> shape, int64_t dim, mlir::Type element = {});
   /// The shape to which values broadcast without their `inner` last dimensions.
-  mlir::LogicalResult broadcastShape(llvm::ArrayRef<mlir::Value> values,
+  mlir::LogicalResult broadcastShape(llvm::ArrayRef<Tensor> values,
                                      llvm::SmallVectorImpl<int64_t> &shape, int64_t inner = 0);
-  mlir::Value slice(mlir::Value value, llvm::ArrayRef<int64_t> starts,
-                    llvm::ArrayRef<int64_t> limits, llvm::ArrayRef<int64_t> strides);
-  /// Returns elements [from, to) of one dimension.
-  mlir::Value part(mlir::Value value, int64_t dim, int64_t from, int64_t to, int64_t stride = 1);
   /// Appends consecutive parts of a dimension. Fails, with an error, if their sizes are not its
   /// size.
-  mlir::LogicalResult cut(mlir::Value value, int64_t dim, llvm::ArrayRef<int64_t> sizes,
-                          llvm::SmallVectorImpl<mlir::Value> &parts);
-  /// Puts elements of a number before and after dimensions, and between their elements.
-  /// `interior` may be empty: none.
-  mlir::Value padded(mlir::Value value, llvm::ArrayRef<int64_t> low, llvm::ArrayRef<int64_t> high,
-                     llvm::ArrayRef<int64_t> interior = {}, double number = 0);
-  /// Appends elements of 0 at the ends of dimensions, to `shape`.
-  mlir::Value padded(mlir::Value value, llvm::ArrayRef<int64_t> shape);
+  mlir::LogicalResult cut(Tensor value, int64_t dim, llvm::ArrayRef<int64_t> sizes,
+                          llvm::SmallVectorImpl<Tensor> &parts);
   /// Joins values, which differ only in the size of dimension `dim`.
-  mlir::Value joined(llvm::ArrayRef<mlir::Value> parts, int64_t dim);
-
-  // Arithmetic.
-
-  template <typename OpT> mlir::Value unary(mlir::Value value) {
-    return value ? create<OpT>(value.getType(), value) : mlir::Value();
-  }
-  /// Broadcasts both, then applies OpT.
-  template <typename OpT> mlir::Value binary(Operand lhs, Operand rhs) {
-    return mlir::succeeded(match(lhs, rhs)) ? create<OpT>(lhs.value.getType(), lhs.value, rhs.value)
-                                            : mlir::Value();
-  }
-  mlir::Value binary(Operand lhs, Operand rhs, nn::Predicate predicate);
-  mlir::Value reduce(nn::ReduceKind kind, mlir::Value value, llvm::ArrayRef<int64_t> dims,
-                     bool keepDims);
-  mlir::Value sum(mlir::Value value, llvm::ArrayRef<int64_t> dims, bool keepDims);
-  mlir::Value matmul(mlir::Value lhs, mlir::Value rhs, bool transposeLhs = false,
-                     bool transposeRhs = false);
-  /// Broadcast both, then compute.
-  mlir::Value add(Operand lhs, Operand rhs);
-  mlir::Value sub(Operand lhs, Operand rhs);
-  mlir::Value mul(Operand lhs, Operand rhs);
-  mlir::Value div(Operand lhs, Operand rhs);
-  mlir::Value max(Operand lhs, Operand rhs);
-  mlir::Value min(Operand lhs, Operand rhs);
-  mlir::Value both(mlir::Value lhs, mlir::Value rhs);
-  mlir::Value either(mlir::Value lhs, mlir::Value rhs);
-  /// Returns `yes` where the condition holds, else `no`, of one shape. At most one is a number.
-  mlir::Value select(mlir::Value condition, Operand yes, Operand no);
-  /// Functions of each element.
-  mlir::Value abs(mlir::Value x);
-  mlir::Value cos(mlir::Value x);
-  mlir::Value exp(mlir::Value x);
-  mlir::Value expm1(mlir::Value x);
-  mlir::Value floor(mlir::Value x);
-  mlir::Value log(mlir::Value x);
-  mlir::Value log1p(mlir::Value x);
-  mlir::Value neg(mlir::Value x);
-  mlir::Value relu(mlir::Value x);
-  mlir::Value rsqrt(mlir::Value x);
-  mlir::Value sigmoid(mlir::Value x);
-  mlir::Value sin(mlir::Value x);
-  mlir::Value sqrt(mlir::Value x);
-  mlir::Value tanh(mlir::Value x);
-  /// Passes no gradient.
-  mlir::Value stopped(mlir::Value x);
+  Tensor joined(llvm::ArrayRef<Tensor> parts, int64_t dim);
 
 private:
-  /// Makes values of one shape and element type of two operands, at least one of which is a value.
-  mlir::LogicalResult match(Operand &lhs, Operand &rhs);
   /// Fails, with an error, if an attribute is there that attribute() was not asked for.
   mlir::LogicalResult requireAttributesRead();
   /// The attribute, or that of the function call which it refers to; null if the call lacks it.
@@ -352,8 +270,33 @@ private:
   std::array<Sizes, 8> knownInts;
   std::optional<Sizes> knownList;
   int64_t knownAxis = 0;
+  double knownEpsilon = 0;
   bool failedOnce = false;
 };
+
+template <typename OpT> Tensor unary(Tensor x) {
+  return x ? x.node().create<OpT>(x.getType(), x) : x;
+}
+/// Broadcasts both operands, then applies OpT.
+template <typename OpT> Tensor binary(Operand lhs, Operand rhs) {
+  if (failed(match(lhs, rhs)))
+    return {};
+  return lhs.value.node().create<OpT>(lhs.value.getType(), lhs.value, rhs.value);
+}
+
+template <typename HandlerT>
+void HandlerRegistry::add(llvm::StringRef domain, llvm::StringRef type, int64_t since,
+                          HandlerT handler, Needs needs) {
+  auto import = [handler](Node &node) {
+    if constexpr (std::is_invocable_v<HandlerT, Tensor>)
+      return node.give(handler(node.input(0)));
+    else if constexpr (std::is_invocable_v<HandlerT, Tensor, Tensor>)
+      return node.give(handler(node.input(0), node.input(1)));
+    else
+      return node.give(handler(node));
+  };
+  table[(domain + "::" + type).str()][since] = {import, needs};
+}
 
 } // namespace shale::onnx
 

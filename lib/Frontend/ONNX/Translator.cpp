@@ -115,7 +115,7 @@ LogicalResult Building::markSeed(Node &node) {
 /// Adds a bias that the exporter dropped to the node's result.
 LogicalResult Building::addBias(Node &node, Value bias) {
   Binding &result = node.scope.values[node.proto.output(0)];
-  Value sum = node.add(result.value, bias);
+  Value sum = Tensor(node, result.value) + Tensor(node, bias);
   if (!sum)
     return node.error("its restored bias does not fit");
   result.value = sum;

@@ -13,9 +13,9 @@ using namespace shale;
 static LogicalResult importSnake(onnx::Node &node) {
   if (failed(node.require(1)))
     return failure();
-  Value x = node.input(0);
+  onnx::Tensor x = node.input(0);
   double alpha = node.floatAttr("alpha", 1);
-  if (!isa<FloatType>(node.type(x).getElementType()) || !(alpha > 0))
+  if (!x.hasFloats() || !(alpha > 0))
     return node.error("needs floats and a positive alpha");
   node.set(0, node.create<SnakeOp>(x.getType(), x, node.builder.getF64FloatAttr(alpha)));
   return success();

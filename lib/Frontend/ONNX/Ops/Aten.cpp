@@ -57,31 +57,24 @@ static bool setAll(Node &node, ArrayRef<Value> values, ArrayRef<Value> like) {
 /// result, lse = attention(query, key, value [, mask]). A row that the mask hides is 0.
 template <bool isMasked> static bool importAttention(Node &node) {
   Attend form{node.input(0), node.input(1), node.input(2)};
-  Value mask = isMasked ? node.input(3) : Value();
+  Tensor mask = isMasked ? node.input(3) : Tensor();
   bool causal = node.flagAttr("is_causal", false);
   double scale = node.floatAttr("scale", 1);
   if (!fit(form) || !std::isfinite(scale))
     return false;
-  auto q = Node::type(form.query), k = Node::type(form.key), v = Node::type(form.value);
+  auto q = form.query.type(), k = form.key.type();
   // PyTorch counts the positions of queries from the first key, and nn.attention from the last.
   if ((causal && q.getDimSize(2) != k.getDimSize(2)) || q.getDimSize(1) != k.getDimSize(1))
     return false;
-  if (mask && (Node::type(mask).getElementType() != q.getElementType() || !broadcasts(form, mask)))
+  if (mask && (mask.element() != q.getElementType() || !broadcasts(form, mask)))
     return false;
-  mask = mask ? rank4(node, mask) : Value();
-  Sizes shape = withSize(q.getShape(), 3, v.getDimSize(3));
-  auto unit = [&](bool set) { return set ? node.builder.getUnitAttr() : UnitAttr(); };
-  auto op = nn::AttentionOp::create(
-      node.builder, node.loc,
-      TypeRange{q.clone(shape),
-                RankedTensorType::get(q.getShape().drop_back(), node.builder.getF32Type())},
-      form.query, form.key, form.value, mask, Value(), ValueRange(), FloatAttr(), UnitAttr(),
-      unit(isMasked), unit(causal), IntegerAttr(), node.builder.getF64FloatAttr(scale),
-      nn::DropAttr());
+  mask = mask ? rank4(mask) : Tensor();
+  form.scale = scale;
+  Operation *op = buildAttention(node, form, mask, isMasked, causal, node.builder.getF32Type());
   if (!node.finish(op))
     return false;
-  node.set(0, op.getResult());
-  node.set(1, op.getLse());
+  node.set(0, op->getResult(0));
+  node.set(1, op->getResult(1));
   return true;
 }
 
@@ -120,13 +113,13 @@ static bool importLayerNormGradient(Node &node) {
 
 /// result = .. (grad, indices): PyTorch's indices are rows of the table.
 static bool importEmbeddingGradient(Node &node) {
-  auto grad = Node::type(node.input(0)), indices = Node::type(node.input(1));
+  auto grad = node.input(0).type(), indices = node.input(1).type();
   int64_t rows = node.intAttr("num_weights", 0);
   if (rows <= 0 || grad.getRank() == 0 || grad.getShape().drop_back() != indices.getShape() ||
       !isa<FloatType>(grad.getElementType()) || !isa<IntegerType>(indices.getElementType()))
     return false;
   auto type = RankedTensorType::get({rows, grad.getShape().back()}, grad.getElementType());
-  Value result = node.create<nn::EmbeddingGradOp>(type, node.input(1), node.input(0));
+  Tensor result = node.create<nn::EmbeddingGradOp>(type, node.input(1), node.input(0));
   if (!result)
     return false;
   node.set(0, result);
@@ -140,20 +133,20 @@ static bool importEmbeddingGradient(Node &node) {
 /// loss, total = .. (logs, target): with log-probabilities from a LogSoftmax, a cross-entropy of
 /// its operand. If every label is ignored, the loss is 0.
 static bool importLoss(Node &node) {
-  Value logits = node.building.logSoftmaxOf.lookup(node.input(0)), target = node.input(1);
+  Tensor logits(node, node.building.logSoftmaxOf.lookup(node.input(0))), target = node.input(1);
   bool isMean = node.flagAttr("mean", true);
   int64_t ignore = node.intAttr("ignore_index", 0);
   if (!logits)
     return false;
-  auto type = Node::type(logits), ids = Node::type(target);
+  auto type = logits.type(), ids = target.type();
   if (type.getRank() != 2 || !type.getElementType().isF32() ||
       ids.getShape() != type.getShape().take_front(1) || !isa<IntegerType>(ids.getElementType()))
     return false;
   LossParts parts = buildCrossEntropy(node.builder, node.loc, logits, target, ignore);
   node.set(1, parts.count);
-  Value loss = isMean ? buildMean(node.builder, node.loc, parts) : parts.sum;
+  Tensor loss(node, isMean ? buildMean(node.builder, node.loc, parts) : parts.sum);
   if (!isMean)
-    parts.count = node.constant(Node::type(loss), 1);
+    parts.count = node.constant(loss.type(), 1);
   node.building.lossParts[loss] = parts;
   node.set(0, loss);
   return true;
@@ -188,12 +181,11 @@ static bool importLogSoftmaxGradient(Node &node) {
       loss.getLogits() != node.building.logSoftmaxOf.lookup(of.logs) ||
       of.grad.getType() != loss.getLossSum().getType())
     return false;
-  Value grad = of.grad;
-  if (of.isMean) {
-    grad = node.div(grad, node.max(of.total, 1));
-    if (!grad)
-      return false;
-  }
+  Tensor grad(node, of.grad);
+  if (of.isMean)
+    grad = grad / max(Tensor(node, of.total), 1);
+  if (!grad)
+    return false;
   return setAll(node, derive(node, loss, grad, {0}), {node.input(1)});
 }
 

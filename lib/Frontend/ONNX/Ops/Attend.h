@@ -9,11 +9,11 @@ namespace shale::onnx {
 /// The operands of an attention operator. B is the batch, H and G are the heads of queries and of
 /// keys, T and S their positions.
 struct Attend {
-  mlir::Value query, key, value; // [B, H, T, D], [B, G, S, D], [B, G, S, E]
+  Tensor query, key, value; // [B, H, T, D], [B, G, S, D], [B, G, S, E]
   /// Added to the scores, if given; broadcast to [B, H, T, S].
-  mlir::Value added = {};
+  Tensor added = {};
   /// Truth values: a score is hidden where it is false. Broadcast to [B, H, T, S].
-  mlir::Value seen = {};
+  Tensor seen = {};
   /// A number that is added to scores that `seen` hides. If absent, these scores are -inf.
   std::optional<double> hidden = {};
   /// Position t is number t + offset among the keys.
@@ -28,50 +28,53 @@ struct Attend {
 
 /// Scores, [B, H, T, S], after each step.
 struct AttendScores {
-  mlir::Value product, capped, masked, weights;
+  Tensor product, capped, masked, weights;
 };
 
 /// Splits [B, T, heads * D] into [B, heads, T, D]. Returns null after an error.
-mlir::Value splitHeads(Node &node, mlir::Value value, int64_t heads);
+Tensor splitHeads(Tensor value, int64_t heads);
 /// Joins [B, heads, T, D] to [B, T, heads * D].
-mlir::Value joinHeads(Node &node, mlir::Value value);
+Tensor joinHeads(Tensor value);
 /// Returns what a value is before it is reshaped; null for null.
 mlir::Value withoutReshape(mlir::Value value);
 /// Returns truth values for the keys that position t + offset sees, beside those of `seen`, which
 /// may be null: [T, S], or with `ends`, numbers to add to t, [B, 1, T, S]. Null if it sees all, or
 /// after an error.
-mlir::Value seenPositions(Node &node, const Attend &form, mlir::Value seen = {},
-                          mlir::Value ends = {});
+Tensor seenPositions(Node &node, const Attend &form, Tensor seen = {}, Tensor ends = {});
 /// Adds dimensions of 1 in front of a mask of at most 4.
-mlir::Value rank4(Node &node, mlir::Value value);
+Tensor rank4(Tensor value);
 /// Returns a and b, either of which may be null.
-mlir::Value bothSeen(Node &node, mlir::Value a, mlir::Value b);
+Tensor bothSeen(Tensor a, Tensor b);
 /// Returns the numbers from `first` on as i64: [size, 1] or [1, size].
-mlir::Value positionRange(Node &node, int64_t first, int64_t size, bool column);
+Tensor positionRange(Node &node, int64_t first, int64_t size, bool column);
 /// Returns whether each of `keys` positions is before the end of its sequence, from B lengths:
 /// [B, 1, 1, keys].
-mlir::Value withinLengths(Node &node, mlir::Value lengths, int64_t keys);
+Tensor withinLengths(Tensor lengths, int64_t keys);
 
+/// Builds an attention of operands that fit, by `mask`, which is added, or by `form.seen`. With
+/// `skipsHidden` rows that see nothing are 0. `lse` is the element type of result 1.
+mlir::Operation *buildAttention(Node &node, const Attend &form, Tensor mask, bool skipsHidden,
+                                bool causal, mlir::Type lse);
 /// Whether the types of queries, keys and values fit.
 bool fit(const Attend &form);
 /// Whether a mask broadcasts to the scores of operands that fit.
-bool broadcasts(const Attend &form, mlir::Value mask);
+bool broadcasts(const Attend &form, Tensor mask);
 /// Checks the types and builds the attention: [B, H, T, E]. If `scores` is given, they are built
 /// one by one. Rows that see nothing are 0. Returns null after an error.
-mlir::Value attend(Node &node, Attend form, AttendScores *scores = nullptr);
+Tensor attend(Node &node, Attend form, AttendScores *scores = nullptr);
 
 /// Rotary positions of one operand.
 struct Rotation {
-  mlir::Value input;          // [B, H, T, D]
-  mlir::Value cosines, sines; // [B or 1, T, R / 2]
-  bool interleaved = false;   // pairs are neighbours, not halves
+  Tensor input;             // [B, H, T, D]
+  Tensor cosines, sines;    // [B or 1, T, R / 2]
+  bool interleaved = false; // pairs are neighbours, not halves
 };
 
 /// Rotates the first R elements of each position; the others stay. Returns null after an error.
-mlir::Value rotate(Node &node, const Rotation &form);
+Tensor rotate(Node &node, const Rotation &form);
 /// Returns the rows [B or 1, T, R / 2] of a table at positions [B, T], or the first T rows
 /// without positions. Returns null after an error.
-mlir::Value rotaryRows(Node &node, mlir::Value table, mlir::Value positions, int64_t length);
+Tensor rotaryRows(Tensor table, Tensor positions, int64_t length);
 
 } // namespace shale::onnx
 

@@ -7,19 +7,19 @@ using namespace shale;
 using namespace shale::onnx;
 
 /// Appends new keys or values [B, G, S, D] to those of earlier positions.
-static Value withPast(Node &node, Value past, Value value) {
+static Tensor withPast(Tensor past, Tensor value) {
   if (!past || !value)
     return value;
-  auto before = Node::type(past), now = Node::type(value);
+  auto before = past.type(), now = value.type();
   if (before.getRank() != 4 ||
       before != now.clone(withSize(now.getShape(), 2, before.getDimSize(2))))
-    return node.error("past {} does not fit {}", before, now);
-  return node.joined({past, value}, 2);
+    return value.node().error("past {} does not fit {}", before, now);
+  return value.node().joined({past, value}, 2);
 }
 
 /// Extends a mask of fewer keys; the others are hidden. Operator set 23 broadcasts one key instead.
-static Value paddedMask(Node &node, Value mask, int64_t keys) {
-  auto type = Node::type(mask);
+static Tensor paddedMask(Node &node, Tensor mask, int64_t keys) {
+  auto type = mask.type();
   int64_t rank = type.getRank();
   if (rank == 0 || type.getDimSize(rank - 1) >= keys)
     return mask;
@@ -32,25 +32,25 @@ static Value paddedMask(Node &node, Value mask, int64_t keys) {
   }
   Sizes high = withSize(Sizes(rank, 0), rank - 1, keys - type.getDimSize(rank - 1));
   bool truth = type.getElementType().isInteger(1);
-  return node.padded(mask, Sizes(rank, 0), high, {},
+  return mask.padded(Sizes(rank, 0), high, {},
                      truth ? 0 : -std::numeric_limits<double>::infinity());
 }
 
 /// Reads the operands of Attention; 3-D ones are split into heads.
 static LogicalResult readOperands(Node &node, Attend &form, bool &joined) {
-  joined = Node::type(node.input(0)).getRank() == 3;
-  Value *into[] = {&form.query, &form.key, &form.value};
+  joined = node.input(0).rank() == 3;
+  Tensor *into[] = {&form.query, &form.key, &form.value};
   for (int i = 0; i < 3; ++i) {
     *into[i] = node.input(i);
     int64_t heads = node.intAttr(i ? "kv_num_heads" : "q_num_heads", 0);
-    int64_t rank = Node::type(node.input(i)).getRank();
+    int64_t rank = node.input(i).rank();
     if (rank != (joined ? 3 : 4))
       return node.error("query, key and value must all have 3 or all have 4 dimensions");
     if (joined)
-      *into[i] = splitHeads(node, node.input(i), heads);
+      *into[i] = splitHeads(node.input(i), heads);
     if (!*into[i])
       return failure();
-    int64_t found = Node::type(*into[i]).getDimSize(1);
+    int64_t found = into[i]->dim(1);
     if (heads != 0 && heads != found)
       return node.error("operand {} has {} heads, not {}", i, found, heads);
   }
@@ -60,20 +60,20 @@ static LogicalResult readOperands(Node &node, Attend &form, bool &joined) {
 /// The lengths of the sequences in the cache hide keys; with `is_causal` the last query is at the
 /// last of them.
 static LogicalResult applyLengths(Node &node, Attend &form) {
-  Value lengths = node.input(6);
+  Tensor lengths = node.input(6);
   if (!lengths)
     return success();
-  auto type = Node::type(lengths);
-  int64_t batch = Node::type(form.query).getDimSize(0);
+  auto type = lengths.type();
+  int64_t batch = form.query.dim(0);
   if (node.has(4) || type.getShape() != ArrayRef<int64_t>{batch} ||
       !type.getElementType().isInteger(64))
     return node.error("nonpad_kv_seqlen must have one integer for each of {} sequences, and there "
                       "must be no past_key",
                       batch);
-  int64_t keys = Node::type(form.key).getDimSize(2), queries = Node::type(form.query).getDimSize(2);
-  form.seen = bothSeen(node, form.seen, withinLengths(node, lengths, keys));
+  int64_t keys = form.key.dim(2), queries = form.query.dim(2);
+  form.seen = bothSeen(form.seen, withinLengths(lengths, keys));
   form.offset = -queries; // query t has number t + length - queries
-  form.seen = seenPositions(node, form, form.seen, node.reshape(lengths, {batch, 1, 1, 1}));
+  form.seen = seenPositions(node, form, form.seen, lengths.reshape({batch, 1, 1, 1}));
   form.offset = 0;
   form.causal = false;
   form.before = form.after = -1;
@@ -81,17 +81,17 @@ static LogicalResult applyLengths(Node &node, Attend &form) {
 }
 
 static LogicalResult readMask(Node &node, Attend &form) {
-  Value mask = node.input(3);
+  Tensor mask = node.input(3);
   if (!mask)
     return success();
-  mask = paddedMask(node, mask, Node::type(form.key).getDimSize(2));
+  mask = paddedMask(node, mask, form.key.dim(2));
   if (!mask)
     return failure();
-  Type element = Node::type(mask).getElementType();
+  Type element = mask.element();
   if (element.isInteger(1))
     form.seen = mask;
   else if (isa<FloatType>(element))
-    form.added = node.cast(mask, Node::type(form.query).getElementType());
+    form.added = mask.cast(form.query.element());
   else
     return node.error("the mask must be of floats or truth values, not {}", element);
   return success();
@@ -103,13 +103,13 @@ static LogicalResult importAttention(Node &node) {
   bool joined;
   if (failed(readOperands(node, form, joined)))
     return failure();
-  auto query = Node::type(form.query);
+  auto query = form.query.type();
   if (bool(node.input(4)) != bool(node.input(5)))
     return node.error("past_key and past_value must be given together");
-  if (Value past = node.input(4); past && Node::type(past).getRank() == 4)
-    form.offset = Node::type(past).getDimSize(2);
-  form.key = withPast(node, node.input(4), form.key);
-  form.value = withPast(node, node.input(5), form.value);
+  if (Tensor past = node.input(4); past && past.rank() == 4)
+    form.offset = past.dim(2);
+  form.key = withPast(node.input(4), form.key);
+  form.value = withPast(node.input(5), form.value);
   if (!form.key || !form.value)
     return failure();
   form.scale = node.floatAttr("scale", 1 / std::sqrt(double(query.getDimSize(3))));
@@ -121,20 +121,20 @@ static LogicalResult importAttention(Node &node) {
   if (form.before < -1 || form.after < -1 || mode < 0 || mode > 3)
     return node.error("a window size is below -1, or qk_matmul_output_mode is not from 0 to 3");
   // A window as large as the sequences hides nothing.
-  int64_t all = query.getDimSize(2) + Node::type(form.key).getDimSize(2);
+  int64_t all = query.getDimSize(2) + form.key.dim(2);
   for (int64_t *window : {&form.before, &form.after})
     if (*window >= all)
       *window = -1;
   if (failed(readMask(node, form)) || failed(applyLengths(node, form)))
     return failure();
   AttendScores scores;
-  Value result = attend(node, form, node.wants(3) ? &scores : nullptr);
+  Tensor result = attend(node, form, node.wants(3) ? &scores : nullptr);
   if (!result)
     return failure();
-  node.set(0, joined ? joinHeads(node, result) : result);
+  node.set(0, joined ? joinHeads(result) : result);
   node.set(1, form.key);
   node.set(2, form.value);
-  Value modes[] = {scores.product, scores.capped, scores.masked, scores.weights};
+  Tensor modes[] = {scores.product, scores.capped, scores.masked, scores.weights};
   if (node.wants(3))
     node.set(3, modes[mode]);
   return success();
@@ -142,16 +142,16 @@ static LogicalResult importAttention(Node &node) {
 
 /// RotaryEmbedding of ONNX: (input, cosines, sines, positions); that of com.microsoft: (input,
 /// positions, cosines, sines).
-template <bool isMicrosoft> static Value importRotary(Node &node) {
-  auto type = Node::type(node.input(0));
+template <bool isMicrosoft> static Tensor importRotary(Node &node) {
+  auto type = node.input(0).type();
   int64_t heads = node.intAttr("num_heads", 0), rank = type.getRank();
-  Value cosines = node.input(isMicrosoft ? 2 : 1), sines = node.input(isMicrosoft ? 3 : 2);
-  Value positions = node.input(isMicrosoft ? 1 : 3);
+  Tensor cosines = node.input(isMicrosoft ? 2 : 1), sines = node.input(isMicrosoft ? 3 : 2);
+  Tensor positions = node.input(isMicrosoft ? 1 : 3);
   int64_t turned = node.intAttr("rotary_embedding_dim", 0);
   if (rank != 3 && rank != 4)
     return node.error("the operand must have 3 or 4 dimensions; it is {}", type);
-  if (isMicrosoft && heads == 0 && rank == 3 && Node::type(cosines).getRank() == 2) {
-    int64_t size = 2 * Node::type(cosines).getDimSize(1); // of a head
+  if (isMicrosoft && heads == 0 && rank == 3 && cosines.rank() == 2) {
+    int64_t size = 2 * cosines.dim(1); // of a head
     if (turned != 0 || size < 1 || type.getDimSize(2) % size != 0)
       return node.error("needs the attribute num_heads");
     heads = type.getDimSize(2) / size;
@@ -160,32 +160,29 @@ template <bool isMicrosoft> static Value importRotary(Node &node) {
     return node.error("packed batches and a scale are not supported");
   Rotation form;
   form.interleaved = node.flagAttr("interleaved", false);
-  form.input = rank == 3 ? splitHeads(node, node.input(0), heads) : node.input(0);
+  form.input = rank == 3 ? splitHeads(node.input(0), heads) : node.input(0);
   if (!form.input)
     return {};
-  auto split = Node::type(form.input);
+  auto split = form.input.type();
   int64_t batch = split.getDimSize(0), length = split.getDimSize(2);
   // One position is that of the first element of each sequence.
-  if (isMicrosoft && Node::type(positions).getNumElements() == 1 &&
-      Node::type(positions).getRank() == 1) {
-    Value row = node.cast(positionRange(node, 0, length, /*column=*/false),
-                          Node::type(positions).getElementType());
-    positions = node.reshape(node.add(row, positions), {1, length});
+  if (isMicrosoft && positions.count() == 1 && positions.rank() == 1) {
+    Tensor row = positionRange(node, 0, length, /*column=*/false).cast(positions.element());
+    positions = (row + positions).reshape({1, length});
   }
   if (positions) {
-    ArrayRef<int64_t> shape = Node::type(positions).getShape();
+    ArrayRef<int64_t> shape = positions.shape();
     if (shape.size() != 2 || (shape[0] != 1 && shape[0] != batch) || shape[1] != length)
       return node.error("positions {} do not fit {} sequences of {}", positions, batch, length);
   }
-  form.cosines = rotaryRows(node, cosines, positions, length);
-  form.sines = form.cosines ? rotaryRows(node, sines, positions, length) : Value();
+  form.cosines = rotaryRows(cosines, positions, length);
+  form.sines = form.cosines ? rotaryRows(sines, positions, length) : Tensor();
   if (!form.sines)
     return {};
-  if (int64_t pairs = Node::type(form.cosines).getShape().back();
-      turned != 0 && turned != 2 * pairs)
+  if (int64_t pairs = form.cosines.dim(-1); turned != 0 && turned != 2 * pairs)
     return node.error("rotary_embedding_dim is {}, but the tables have {} pairs", turned, pairs);
-  Value result = rotate(node, form);
-  return rank == 3 ? joinHeads(node, result) : result;
+  Tensor result = rotate(node, form);
+  return rank == 3 ? joinHeads(result) : result;
 }
 
 //===----------------------------------------------------------------------===//
@@ -205,24 +202,23 @@ static LogicalResult refuse(Node &node, ArrayRef<int> operands, ArrayRef<int> re
 }
 
 /// Truth values from integers: other than 0.
-static Value truth(Node &node, Value value) { return node.binary(value, 0, nn::Predicate::NE); }
+static Tensor truth(Tensor value) { return differ(value, 0); }
 
 /// Reads a mask of integers: lengths [B], keys [B, S] or pairs of positions [B, T, S].
-static LogicalResult readKeyMask(Node &node, Value mask, Attend &form) {
+static LogicalResult readKeyMask(Node &node, Tensor mask, Attend &form) {
   if (!mask)
     return success();
-  auto type = Node::type(mask);
-  int64_t batch = Node::type(form.query).getDimSize(0),
-          length = Node::type(form.query).getDimSize(2), keys = Node::type(form.key).getDimSize(2);
+  auto type = mask.type();
+  int64_t batch = form.query.dim(0), length = form.query.dim(2), keys = form.key.dim(2);
   ArrayRef<int64_t> shape = type.getShape();
   if (!type.getElementType().isSignlessInteger() || type.getElementType().isInteger(1))
     return node.error("the mask must be of integers, not {}", type);
   if (shape == ArrayRef<int64_t>{batch})
-    form.seen = withinLengths(node, mask, keys);
+    form.seen = withinLengths(mask, keys);
   else if (shape == ArrayRef<int64_t>{batch, keys})
-    form.seen = truth(node, node.reshape(mask, {batch, 1, 1, keys}));
+    form.seen = truth(mask.reshape({batch, 1, 1, keys}));
   else if (shape == ArrayRef<int64_t>{batch, length, keys})
-    form.seen = truth(node, node.reshape(mask, {batch, 1, length, keys}));
+    form.seen = truth(mask.reshape({batch, 1, length, keys}));
   else
     return node.error("a mask {} is not supported; those of [batch], [batch, keys] and [batch, "
                       "queries, keys] are",
@@ -235,112 +231,107 @@ static LogicalResult readKeyMask(Node &node, Value mask, Attend &form) {
 
 /// Reads the scale, which is 1 / sqrt(D) if the attribute is absent or 0, and builds the attention
 /// of heads. A causal one ends at the last key.
-static Value finished(Node &node, Attend form, Value mask) {
+static Tensor finished(Node &node, Attend form, Tensor mask) {
   if (!form.query || !form.key || !form.value)
     return {};
-  auto query = Node::type(form.query);
+  auto query = form.query.type();
   form.scale = node.floatAttr("scale", 0);
   if (form.scale == 0)
     form.scale = 1 / std::sqrt(double(query.getDimSize(3)));
   if (form.causal)
-    form.offset = Node::type(form.key).getDimSize(2) - query.getDimSize(2);
-  return failed(readKeyMask(node, mask, form)) ? Value() : joinHeads(node, attend(node, form));
+    form.offset = form.key.dim(2) - query.getDimSize(2);
+  return failed(readKeyMask(node, mask, form)) ? Tensor() : joinHeads(attend(node, form));
 }
 
 /// Returns the first `q`, the next `k` and the other columns of the last dimension; null for null.
-static std::array<Value, 3> columns(Node &node, Value value, int64_t q, int64_t k) {
+static std::array<Tensor, 3> columns(Tensor value, int64_t q, int64_t k) {
   if (!value)
     return {};
-  int64_t dim = Node::type(value).getRank() - 1, end = Node::type(value).getDimSize(dim);
-  return {node.part(value, dim, 0, q), node.part(value, dim, q, q + k),
-          node.part(value, dim, q + k, end)};
+  int64_t dim = value.rank() - 1, end = value.dim(dim);
+  return {value.part(dim, 0, q), value.part(dim, q, q + k), value.part(dim, q + k, end)};
 }
 
 /// Attention: the products with a packed weight [I, Q + K + V], then attention of the heads.
-static Value importPackedAttention(Node &node) {
+static Tensor importPackedAttention(Node &node) {
   if (failed(refuse(node, {4, 6}, {1}, "operands or results of earlier positions")))
     return {};
   if (node.flagAttr("do_rotary", false))
     return node.error("do_rotary is not supported");
-  Value x = node.input(0), weight = node.input(1), bias = node.input(2);
-  auto type = Node::type(x), table = Node::type(weight);
+  Tensor x = node.input(0), weight = node.input(1), bias = node.input(2);
+  auto type = x.type(), table = weight.type();
   int64_t heads = node.intAttr("num_heads", 0);
   if (type.getRank() != 3 || table.getRank() != 2 || table.getDimSize(0) != type.getDimSize(2))
     return node.error("input {} and weight {} do not fit: [batch, positions, features] and "
                       "[features, results]",
                       type, table);
   int64_t width = table.getDimSize(1), batch = type.getDimSize(0), length = type.getDimSize(1);
-  SmallVector<int64_t> sizes(3, width / 3);
-  if (std::optional<SmallVector<int64_t>> given = node.intsAttr("qkv_hidden_sizes"))
+  Sizes sizes(3, width / 3);
+  if (std::optional<Sizes> given = node.intsAttr("qkv_hidden_sizes"))
     sizes = *given;
   if (sizes.size() != 3 ||
       llvm::any_of(sizes, [&](int64_t size) { return size < 1 || size > width; }) ||
       sizes[0] + sizes[1] + sizes[2] != width)
     return node.error("the weight has {} results, which are not those of queries, keys and values",
                       width);
-  Value all =
-      node.reshape(node.matmul(node.reshape(x, {batch * length, type.getDimSize(2)}), weight),
-                   {batch, length, width});
+  Tensor all = matmul(x.reshape({batch * length, type.getDimSize(2)}), weight)
+                   .reshape({batch, length, width});
   if (bias && all) {
-    if (Node::type(bias).getShape() != ArrayRef<int64_t>{width})
+    if (bias.shape() != ArrayRef<int64_t>{width})
       return node.error("the bias is {} for {} results", bias, width);
-    all = node.add(all, bias);
+    all = all + bias;
   }
-  auto [query, key, value] = columns(node, all, sizes[0], sizes[1]);
-  Attend form{splitHeads(node, query, heads), splitHeads(node, key, heads),
-              splitHeads(node, value, heads)};
+  auto [query, key, value] = columns(all, sizes[0], sizes[1]);
+  Attend form{splitHeads(query, heads), splitHeads(key, heads), splitHeads(value, heads)};
   form.causal = node.flagAttr("unidirectional", false);
   form.added = node.input(5);
   return finished(node, form, node.input(3));
 }
 
 /// Returns part `number` of [B, T, H, parts, D] as [B, H, T, D].
-static Value packedPart(Node &node, Value value, int64_t number) {
-  return node.transpose(node.squeeze(node.part(value, 3, number, number + 1), 3), {0, 2, 1, 3});
+static Tensor packedPart(Tensor value, int64_t number) {
+  return value.part(3, number, number + 1).squeeze(3).transpose({0, 2, 1, 3});
 }
 
 /// Splits a value with its bias into heads; a value that is split already has no bias.
-static Value headsOf(Node &node, Value value, Value bias, int64_t heads) {
-  if (!value || Node::type(value).getRank() == 4)
+static Tensor headsOf(Tensor value, Tensor bias, int64_t heads) {
+  if (!value || value.rank() == 4)
     return value;
-  return splitHeads(node, bias ? node.add(value, bias) : value, heads);
+  return splitHeads(bias ? value + bias : value, heads);
 }
 
 /// MultiHeadAttention: queries, keys and values are operands, or packed in one.
-static Value importMultiHead(Node &node) {
+static Tensor importMultiHead(Node &node) {
   if (failed(refuse(node, {6, 7, 8, 9}, {1, 2, 3},
                     "operands or results of earlier positions, and scores,")))
     return {};
   int64_t heads = node.intAttr("num_heads", 0);
-  Value query = node.input(0), key = node.input(1), value = node.input(2), bias = node.input(3);
-  auto isPacked = [&](Value packed, int64_t parts) {
-    return Node::type(packed).getRank() == 5 && Node::type(packed).getDimSize(2) == heads &&
-           Node::type(packed).getDimSize(3) == parts;
+  Tensor query = node.input(0), key = node.input(1), value = node.input(2), bias = node.input(3);
+  auto isPacked = [&](Tensor packed, int64_t parts) {
+    return packed.rank() == 5 && packed.dim(2) == heads && packed.dim(3) == parts;
   };
   Attend form;
-  if (!key || (!value && Node::type(key).getRank() == 5)) {
+  if (!key || (!value && key.rank() == 5)) {
     if (bias || value || !isPacked(key ? key : query, key ? 2 : 3))
       return node.error(
           "packed operands must be [batch, positions, heads, 2 or 3, features], without a bias");
-    form.query = key ? headsOf(node, query, {}, heads) : packedPart(node, query, 0);
-    form.key = packedPart(node, key ? key : query, key ? 0 : 1);
-    form.value = packedPart(node, key ? key : query, key ? 1 : 2);
+    form.query = key ? headsOf(query, {}, heads) : packedPart(query, 0);
+    form.key = packedPart(key ? key : query, key ? 0 : 1);
+    form.value = packedPart(key ? key : query, key ? 1 : 2);
   } else {
-    if (failed(node.require(3)) || Node::type(query).getRank() != 3)
+    if (failed(node.require(3)) || query.rank() != 3)
       return node.error("queries must be [batch, positions, features], with keys and values");
-    for (Value operand : {key, value})
-      if (int64_t rank = Node::type(operand).getRank(); rank != 3 && rank != 4)
+    for (Tensor operand : {key, value})
+      if (int64_t rank = operand.rank(); rank != 3 && rank != 4)
         return node.error("keys and values must have 3 or 4 dimensions, not {}", rank);
-    if (bias && (Node::type(key).getRank() != 3 || Node::type(value).getRank() != 3))
+    if (bias && (key.rank() != 3 || value.rank() != 3))
       return node.error("a bias of keys that are split into heads is not supported");
-    int64_t q = Node::type(query).getShape().back(), k = Node::type(key).getShape().back(),
-            v = Node::type(value).getShape().back();
-    if (bias && Node::type(bias).getShape() != ArrayRef<int64_t>{q + k + v})
+    int64_t q = query.dim(-1), k = key.dim(-1), v = value.dim(-1);
+    if (bias && bias.shape() != ArrayRef<int64_t>{q + k + v})
       return node.error("the bias is {} for {} features", bias, q + k + v);
-    auto [ofQuery, ofKey, ofValue] = columns(node, bias, q, k);
-    form.query = headsOf(node, query, ofQuery, heads);
-    form.key = headsOf(node, key, ofKey, heads);
-    form.value = headsOf(node, value, ofValue, heads);
+    auto [ofQuery, ofKey, ofValue] = columns(bias, q, k);
+    form.query = headsOf(query, ofQuery, heads);
+    form.key = headsOf(key, ofKey, heads);
+    form.value = headsOf(value, ofValue, heads);
   }
   form.causal = node.flagAttr("unidirectional", false);
   form.added = node.input(5);
@@ -351,13 +342,12 @@ static Value importMultiHead(Node &node) {
 static LogicalResult rotateBoth(Node &node, Attend &form) {
   if (!node.input(7) || !node.input(8))
     return node.error("do_rotary needs the operands cos_cache and sin_cache");
-  int64_t length = Node::type(form.query).getDimSize(2);
+  int64_t length = form.query.dim(2);
   Rotation rotation;
   rotation.interleaved = node.flagAttr("rotary_interleaved", false);
-  rotation.cosines = rotaryRows(node, node.input(7), node.input(9), length);
-  rotation.sines =
-      rotation.cosines ? rotaryRows(node, node.input(8), node.input(9), length) : Value();
-  for (Value *each : {&form.query, &form.key}) {
+  rotation.cosines = rotaryRows(node.input(7), node.input(9), length);
+  rotation.sines = rotation.cosines ? rotaryRows(node.input(8), node.input(9), length) : Tensor();
+  for (Tensor *each : {&form.query, &form.key}) {
     rotation.input = *each;
     *each = rotate(node, rotation);
     if (!*each)
@@ -368,10 +358,9 @@ static LogicalResult rotateBoth(Node &node, Attend &form) {
 
 /// GroupQueryAttention of a whole sequence. It is causal, so only padding attends to the padding at
 /// the end, whose length `seqlens_k` gives.
-static Value importGroupQuery(Node &node) {
+static Tensor importGroupQuery(Node &node) {
   for (int i : {3, 4})
-    if (Value past = node.input(i);
-        past && (Node::type(past).getRank() != 4 || Node::type(past).getDimSize(2) != 0))
+    if (Tensor past = node.input(i); past && (past.rank() != 4 || past.dim(2) != 0))
       return node.error(
           "keys and values of earlier positions are not supported: export the model without a cache");
   if (failed(
@@ -382,23 +371,22 @@ static Value importGroupQuery(Node &node) {
     return node.error("{} heads of queries and {} of keys do not fit", heads, groups);
   if (node.intAttr("smooth_softmax", 0) > 0)
     return node.error("smooth_softmax is not supported");
-  Value query = node.input(0), key = node.input(1), value = node.input(2);
-  if (!key != !value || Node::type(query).getRank() != 3)
+  Tensor query = node.input(0), key = node.input(1), value = node.input(2);
+  if (!key != !value || query.rank() != 3)
     return node.error("needs queries [batch, positions, features], and keys and values or neither");
   if (!key) {
-    int64_t width = Node::type(query).getDimSize(2), all = heads + 2 * groups;
+    int64_t width = query.dim(2), all = heads + 2 * groups;
     if (width % all != 0)
       return node.error("cannot split {} into {} heads", query, all);
-    std::array<Value, 3> parts = columns(node, query, width / all * heads, width / all * groups);
+    std::array<Tensor, 3> parts = columns(query, width / all * heads, width / all * groups);
     query = parts[0], key = parts[1], value = parts[2];
   }
-  Attend form{splitHeads(node, query, heads), splitHeads(node, key, groups),
-              splitHeads(node, value, groups)};
+  Attend form{splitHeads(query, heads), splitHeads(key, groups), splitHeads(value, groups)};
   if (!form.query || !form.key || !form.value)
     return {};
-  if (Node::type(form.query).getDimSize(2) != Node::type(form.key).getDimSize(2))
-    return node.error("queries and keys have {} and {} positions",
-                      Node::type(form.query).getDimSize(2), Node::type(form.key).getDimSize(2));
+  if (form.query.dim(2) != form.key.dim(2))
+    return node.error("queries and keys have {} and {} positions", form.query.dim(2),
+                      form.key.dim(2));
   if (node.flagAttr("do_rotary", false) && failed(rotateBoth(node, form)))
     return {};
   form.causal = true;
@@ -409,7 +397,7 @@ static Value importGroupQuery(Node &node) {
     form.before = window - 1; // its own key counts
   form.softcap = node.floatAttr("softcap", 0);
   form.added = node.input(10);
-  return finished(node, form, Value());
+  return finished(node, form, Tensor());
 }
 
 void onnx::registerAttentionOps(HandlerRegistry &r) {

@@ -44,7 +44,7 @@ static FailureOr<Binding> operandOf(Node &node, int operand) {
 /// Reads a condition, which must be one known truth value; `what` names it.
 static FailureOr<bool> knownCondition(Node &node, Value value, const Twine &what) {
   std::optional<double> known =
-      value && Node::type(value).getNumElements() == 1 ? node.scalarConstant(value) : std::nullopt;
+      value && Tensor(node, value).count() == 1 ? node.scalarConstant(value) : std::nullopt;
   if (!known)
     return node.error(
         what + " must be known at compile time: it must depend on shapes and constants alone");
@@ -68,20 +68,20 @@ static LogicalResult importIf(Node &node) {
 }
 
 /// Sets a result to the values of all iterations, joined along a new dimension.
-static LogicalResult setStacked(Node &node, int result, ArrayRef<Value> values, int64_t axis,
+static LogicalResult setStacked(Node &node, int result, ArrayRef<Tensor> values, int64_t axis,
                                 bool backwards) {
   if (!node.wants(result))
     return success();
   if (values.empty())
     return node.error("result {} has no elements, as the body never runs", result);
-  auto type = Node::type(values.front());
+  auto type = values.front().type();
   if (failed(node.normalize(axis, type.getRank() + 1)))
     return failure();
-  SmallVector<Value> parts;
-  for (Value value : values) {
+  SmallVector<Tensor> parts;
+  for (Tensor value : values) {
     if (value.getType() != type)
       return node.error("result {} changes its type from one iteration to another", result);
-    parts.push_back(node.unsqueeze(value, axis));
+    parts.push_back(value.unsqueeze(axis));
   }
   if (backwards)
     std::reverse(parts.begin(), parts.end());
@@ -96,7 +96,7 @@ struct Iterations {
   Node &node;
   const GraphProto &body;
   SmallVector<Binding> values;
-  SmallVector<SmallVector<Value>> collected;
+  SmallVector<SmallVector<Tensor>> collected;
 
   /// Reads the initial values, `count` operands from `first` on. `before`: the outputs of the body
   /// before the values.
@@ -131,7 +131,7 @@ FailureOr<SmallVector<Binding>> Iterations::run(ArrayRef<Binding> inputs, int64_
       return node.error("a sequence cannot be collected over iterations");
     if (output.narrow)
       return node.error("integers other than int32 and int64 cannot be collected over iterations");
-    own.push_back(output.value);
+    own.emplace_back(node, output.value);
   }
   llvm::copy(all.slice(before, values.size()), values.begin());
   return SmallVector<Binding>(all.take_front(before));
@@ -201,7 +201,7 @@ static LogicalResult importLoop(Node &node) {
     if (trip == kMaxTrips)
       return node.error("the loop runs more than {} times", kMaxTrips);
     SmallVector<Binding> inputs(2);
-    inputs[0].value = node.reshape(node.constant(ArrayRef<int64_t>{trip}), {});
+    inputs[0].value = node.constant(ArrayRef<int64_t>{trip}).reshape({});
     inputs[1] = condition;
     llvm::append_range(inputs, iterations.values);
     auto outputs = iterations.run(inputs, 1);
@@ -221,7 +221,7 @@ static LogicalResult importLoop(Node &node) {
 static LogicalResult readEach(Node &node, StringRef name, size_t count,
                               SmallVectorImpl<int64_t> &numbers) {
   numbers.assign(count, 0);
-  if (std::optional<SmallVector<int64_t>> given = node.intsAttr(name)) {
+  if (std::optional<Sizes> given = node.intsAttr(name)) {
     if (given->size() != count)
       return node.error("{} has {} values, not {}", plain(name), given->size(), count);
     numbers.assign(given->begin(), given->end());
@@ -232,8 +232,8 @@ static LogicalResult readEach(Node &node, StringRef name, size_t count,
 namespace {
 /// The operands that Scan iterates over.
 struct Scanned {
-  SmallVector<Value> values;
-  SmallVector<int64_t> axes, directions;
+  SmallVector<Tensor> values;
+  Sizes axes, directions;
   int64_t trips = -1;
 };
 } // namespace
@@ -244,10 +244,10 @@ static LogicalResult readScanned(Node &node, int first, Scanned &scanned) {
       failed(readEach(node, "scan_input_directions", count, scanned.directions)))
     return failure();
   for (size_t i = 0; i < count; ++i) {
-    Value value = node.input(first + i);
+    Tensor value = node.input(first + i);
     if (!value)
       return node.error("operand {} is missing", first + i);
-    auto type = Node::type(value);
+    auto type = value.type();
     if (failed(node.normalize(scanned.axes[i], type.getRank())))
       return failure();
     int64_t size = type.getDimSize(scanned.axes[i]);
@@ -261,11 +261,11 @@ static LogicalResult readScanned(Node &node, int first, Scanned &scanned) {
 }
 
 /// Returns slice `trip` of operand `number`, without the scanned dimension.
-static Value sliceOf(Node &node, const Scanned &scanned, size_t number, int64_t trip) {
-  Value value = scanned.values[number];
+static Tensor sliceOf(Node &node, const Scanned &scanned, size_t number, int64_t trip) {
+  Tensor value = scanned.values[number];
   int64_t axis = scanned.axes[number];
   int64_t at = scanned.directions[number] ? scanned.trips - 1 - trip : trip;
-  return node.squeeze(node.part(value, axis, at, at + 1), axis);
+  return value.part(axis, at, at + 1).squeeze(axis);
 }
 
 static LogicalResult importScan(Node &node) {
@@ -277,7 +277,7 @@ static LogicalResult importScan(Node &node) {
     return node.error("num_scan_inputs is {} of {} operands, with a body of {} outputs", count,
                       node.numInputs(), body->output_size());
   Scanned scanned;
-  SmallVector<int64_t> axes, directions;
+  Sizes axes, directions;
   size_t results = body->output_size() - carried;
   if (failed(readScanned(node, carried, scanned)) ||
       failed(readEach(node, "scan_output_axes", results, axes)) ||
@@ -305,12 +305,17 @@ static LogicalResult importScan(Node &node) {
 // Sequences of tensors, which exist only at import
 //===----------------------------------------------------------------------===//
 
+static LogicalResult setItems(Node &node, ArrayRef<Tensor> items) {
+  node.setSequence(0, llvm::to_vector_of<Value>(items));
+  return success();
+}
+
 static LogicalResult importSplitToSequence(Node &node) {
-  int64_t axis = node.axis(), size = Node::type(node.input(0)).getDimSize(axis), chunk = 1;
+  int64_t axis = node.axis(), size = node.input(0).dim(axis), chunk = 1;
   bool keep = node.has(1) || node.flagAttr("keepdims", true), equal = !node.has(1);
   Sizes parts = node.ints(1);
   if (node.has(1)) {
-    equal = Node::type(node.input(1)).getRank() == 0; // one size for all, the last may be smaller
+    equal = node.input(1).rank() == 0; // one size for all, the last may be smaller
     chunk = equal ? parts.front() : 1;
   }
   if (equal) {
@@ -320,20 +325,12 @@ static LogicalResult importSplitToSequence(Node &node) {
     for (int64_t at = 0; at < size; at += chunk)
       parts.push_back(std::min(chunk, size - at));
   }
-  SmallVector<Value> items;
+  SmallVector<Tensor> items;
   if (failed(node.cut(node.input(0), axis, parts, items)))
     return failure();
-  for (Value &item : items)
-    item = keep ? item : node.squeeze(item, axis);
-  node.setSequence(0, std::move(items));
-  return success();
-}
-
-static LogicalResult importSequenceConstruct(Node &node) {
-  if (failed(node.require(node.numInputs())))
-    return failure();
-  node.setSequence(0, llvm::to_vector(node.operands()));
-  return success();
+  for (Tensor &item : items)
+    item = keep ? item : item.squeeze(axis);
+  return setItems(node, items);
 }
 
 /// Reads a position in a sequence of `size` items, of which there are `places`.
@@ -348,64 +345,67 @@ static LogicalResult readPosition(Node &node, int operand, int64_t size, int64_t
              : LogicalResult(node.error("position {} is out of a sequence of {}", *at, size));
 }
 
-static Value importSequenceAt(Node &node) {
+/// Returns the items of operand 0; fails, with an error, if it is no sequence.
+static FailureOr<SmallVector<Tensor>> readItems(Node &node) {
   const Binding *sequence = node.sequence(0);
   if (!sequence)
     return node.error("operand 0 is not a sequence");
-  int64_t size = sequence->items.size(), place;
-  return succeeded(readPosition(node, 1, size, size, place)) ? sequence->items[place] : Value();
+  return llvm::map_to_vector(sequence->items, [&](Value item) { return Tensor(node, item); });
 }
 
-static Value importConcatFromSequence(Node &node) {
-  const Binding *sequence = node.sequence(0);
-  if (!sequence || sequence->items.empty())
-    return node.error("operand 0 is not a sequence, or is empty");
-  auto type = Node::type(sequence->items.front());
+static Tensor importSequenceAt(Node &node) {
+  FailureOr<SmallVector<Tensor>> items = readItems(node);
+  if (failed(items))
+    return {};
+  int64_t size = items->size(), place;
+  return succeeded(readPosition(node, 1, size, size, place)) ? (*items)[place] : Tensor();
+}
+
+static Tensor importConcatFromSequence(Node &node) {
+  FailureOr<SmallVector<Tensor>> items = readItems(node);
+  if (failed(items))
+    return {};
+  if (items->empty())
+    return node.error("operand 0 is an empty sequence");
+  auto type = items->front().type();
   bool stack = node.flagAttr("new_axis", false);
   int64_t axis = node.intAttr("axis", 0);
   if (failed(node.normalize(axis, type.getRank() + stack)))
     return {};
-  SmallVector<Value> items(sequence->items);
-  for (Value &item : items)
-    if (stack && !(item = item.getType() == type ? node.unsqueeze(item, axis) : Value()))
+  for (Tensor &item : *items)
+    if (stack && !(item = item.getType() == type ? item.unsqueeze(axis) : Tensor()))
       return node.error("items differ in type");
-  return concatenated(node, items, axis);
-}
-
-static LogicalResult importSequenceEmpty(Node &node) {
-  node.setSequence(0, {});
-  return success();
+  return concatenated(node, *items, axis);
 }
 
 static LogicalResult importSequenceInsert(Node &node) {
-  const Binding *sequence = node.sequence(0);
-  if (!sequence || !node.input(1))
-    return node.error("needs a sequence and a tensor");
-  int64_t size = sequence->items.size(), place = size;
+  FailureOr<SmallVector<Tensor>> items = readItems(node);
+  if (failed(items))
+    return failure();
+  if (!node.input(1))
+    return node.error("operand 1 is missing");
+  int64_t size = items->size(), place = size;
   if (node.has(2) && failed(readPosition(node, 2, size, size + 1, place)))
     return failure();
-  SmallVector<Value> items(sequence->items);
-  items.insert(items.begin() + place, node.input(1));
-  node.setSequence(0, std::move(items));
-  return success();
+  items->insert(items->begin() + place, node.input(1));
+  return setItems(node, *items);
 }
 
-static Value importSequenceLength(Node &node) {
-  const Binding *sequence = node.sequence(0);
-  if (!sequence)
-    return node.error("operand 0 is not a sequence");
-  return node.reshape(node.constant(ArrayRef<int64_t>{int64_t(sequence->items.size())}), {});
+static Tensor importSequenceLength(Node &node) {
+  FailureOr<SmallVector<Tensor>> items = readItems(node);
+  return failed(items) ? Tensor() : node.constant({int64_t(items->size())}).reshape({});
 }
 
 void onnx::registerControlOps(HandlerRegistry &r) {
   r.add("", "If", 1, importIf, needs(1));
   r.add("", "Loop", 1, importLoop);
   r.add("", "Scan", 9, importScan);
-  r.add("", "SequenceEmpty", 11, importSequenceEmpty);
+  r.add("", "SequenceEmpty", 11, [](Node &node) { return setItems(node, {}); });
   r.add("", "SequenceInsert", 11, importSequenceInsert);
   r.add("", "SequenceLength", 11, importSequenceLength, needs(0));
   r.add("", "SplitToSequence", 11, importSplitToSequence, knownInts(1) | defaultAxis(0));
-  r.add("", "SequenceConstruct", 11, importSequenceConstruct);
+  auto construct = [](Node &node) { return setItems(node, node.operands()); };
+  r.add("", "SequenceConstruct", 11, construct, needs(kAllOperands));
   r.add("", "SequenceAt", 11, importSequenceAt, needs(0));
   r.add("", "ConcatFromSequence", 11, importConcatFromSequence, needs(0));
 }

@@ -43,18 +43,18 @@ public:
   }
   int64_t elements() const { return axes.count(&SpatialAxis::kernel); }
   int64_t places() const { return axes.count(&SpatialAxis::result); }
-  SmallVector<int64_t> results() const { return axes.list(&SpatialAxis::result); }
+  Sizes results() const { return axes.list(&SpatialAxis::result); }
   /// Turns [N, spatial.., C] into [N, results.., elements * C]; the windows must tile.
-  Value cut(Value x);
+  Tensor cut(Tensor x);
   /// Turns it into [N, results.., elements, C].
-  Value split(Value x);
+  Tensor split(Tensor x);
   /// Returns the input that each kernel element reads: [N, results.., C]. Empty, or with null
   /// values, after an error.
-  SmallVector<Value> slices(Value x, double padding);
+  SmallVector<Tensor> slices(Tensor x, double padding);
   /// Combines the elements of each window: [N, results.., C].
-  template <typename OpT> Value pool(Value x, double padding, nn::ReduceKind kind);
+  template <typename OpT> Tensor pool(Tensor x, double padding, nn::ReduceKind kind);
   /// Returns how many elements each window has, [1, results.., 1], with or without padding.
-  Value counts(Type element, bool padding);
+  Tensor counts(Type element, bool padding);
 
 private:
   LogicalResult readPlaces();
@@ -106,14 +106,14 @@ LogicalResult Windows::read(ArrayRef<int64_t> sizes, ArrayRef<int64_t> kernel, b
   return success();
 }
 
-Value Windows::cut(Value x) {
+Tensor Windows::cut(Tensor x) {
   if (!x)
     return {};
-  auto type = Node::type(x);
+  auto type = x.type();
   int64_t rank = type.getRank();
   // No window reads the elements that are left over at the end.
   Sizes starts(rank, 0), limits(type.getShape()), strides(rank, 1);
-  SmallVector<int64_t> split = {type.getDimSize(0)}, perm = {0}, shape = split;
+  Sizes split = {type.getDimSize(0)}, perm = {0}, shape = split;
   for (auto [i, axis] : llvm::enumerate(axes)) {
     limits[1 + i] = axis.result * axis.kernel;
     split.append({axis.result, axis.kernel});
@@ -125,35 +125,35 @@ Value Windows::cut(Value x) {
   perm.push_back(split.size());
   split.push_back(type.getShape().back());
   shape.push_back(elements() * type.getShape().back());
-  x = node.slice(x, starts, limits, strides);
-  return node.reshape(node.transpose(node.reshape(x, split), perm), shape);
+  x = x.slice(starts, limits, strides);
+  return x.reshape(split).transpose(perm).reshape(shape);
 }
 
-Value Windows::split(Value x) {
-  auto type = Node::type(x);
-  return node.reshape(
-      cut(x), joinedSizes({{type.getDimSize(0)}, results(), {elements(), type.getShape().back()}}));
+Tensor Windows::split(Tensor x) {
+  auto type = x.type();
+  return cut(x).reshape(
+      joinedSizes({{type.getDimSize(0)}, results(), {elements(), type.getShape().back()}}));
 }
 
-SmallVector<Value> Windows::slices(Value x, double padding) {
-  Sizes none(Node::type(x).getRank(), 0), low(none), high(none);
+SmallVector<Tensor> Windows::slices(Tensor x, double padding) {
+  Sizes none(x.rank(), 0), low(none), high(none);
   for (auto [i, axis] : llvm::enumerate(axes)) {
     low[1 + i] = axis.before;
     high[1 + i] = axis.after + axis.beyond;
   }
   if (low != none || high != none)
-    x = node.padded(x, low, high, none, padding);
-  SmallVector<Value> values;
+    x = x.padded(low, high, none, padding);
+  SmallVector<Tensor> values;
   axes.forEachElement([&](ArrayRef<int64_t> at) {
     if (!x)
       return;
-    SmallVector<int64_t> starts(none), limits(Node::type(x).getShape()), strides(none.size(), 1);
+    Sizes starts(none), limits(x.shape()), strides(none.size(), 1);
     for (auto [i, axis] : llvm::enumerate(axes)) {
       starts[1 + i] = at[i] * axis.dilation;
       limits[1 + i] = starts[1 + i] + (axis.result - 1) * axis.stride + 1;
       strides[1 + i] = axis.stride;
     }
-    values.push_back(node.slice(x, starts, limits, strides));
+    values.push_back(x.slice(starts, limits, strides));
   });
   return values;
 }
@@ -164,31 +164,31 @@ namespace {
 struct Conv {
   Node &node;
   Windows windows;
-  Value x, weight; // [N, spatial.., C], [M, C / groups, kernel..]
+  Tensor x, weight; // [N, spatial.., C], [M, C / groups, kernel..]
   int64_t groups, channels, results;
 
-  Value depthwise();
-  Value product();
+  Tensor depthwise();
+  Tensor product();
 };
 
 } // namespace
 
 /// One input channel per group: result[.., g * m + j] = sum over e of x_e[.., g] * w[g * m + j, e].
-Value Conv::depthwise() {
+Tensor Conv::depthwise() {
   int64_t elements = windows.elements(), multiplier = results / groups;
-  Value scales = node.transpose(node.reshape(weight, {results, elements}), {1, 0});
-  Sizes shape(Node::type(x).getShape());
+  Tensor scales = weight.reshape({results, elements}).transpose({1, 0});
+  Sizes shape(x.shape());
   llvm::copy(windows.results(), shape.begin() + 1);
   int64_t rank = shape.size();
-  Value sum;
+  Tensor sum;
   for (auto [e, seen] : llvm::enumerate(windows.slices(x, 0))) {
-    Value scale = node.reshape(node.part(scales, 0, e, e + 1), {results});
+    Tensor scale = scales.part(0, e, e + 1).reshape({results});
     if (multiplier > 1)
-      seen =
-          node.reshape(node.broadcast(node.unsqueeze(seen, rank), withDim(shape, rank, multiplier)),
-                       withSize(shape, rank - 1, results));
-    Value term = node.mul(seen, scale);
-    sum = sum ? node.add(sum, term) : term;
+      seen = seen.unsqueeze(rank)
+                 .broadcast(withDim(shape, rank, multiplier))
+                 .reshape(withSize(shape, rank - 1, results));
+    Tensor term = seen * scale;
+    sum = sum ? sum + term : term;
     if (!sum)
       return {};
   }
@@ -196,38 +196,38 @@ Value Conv::depthwise() {
 }
 
 /// Returns the product of [rows, elements * C / groups] with the weights, group by group.
-Value Conv::product() {
+Tensor Conv::product() {
   int64_t elements = windows.elements(), mine = channels / groups, outputs = results / groups;
-  Value seen;
+  Tensor seen;
   if (windows.tile()) {
     seen = windows.cut(x);
   } else {
-    SmallVector<Value> parts = windows.slices(x, 0);
+    SmallVector<Tensor> parts = windows.slices(x, 0);
     if (parts.empty())
       return {}; // after an error
-    seen = node.joined(parts, Node::type(x).getRank() - 1);
+    seen = node.joined(parts, x.rank() - 1);
   }
-  int64_t batch = Node::type(x).getDimSize(0), rows;
+  int64_t batch = x.dim(0), rows;
   if (__builtin_mul_overflow(batch, windows.places(), &rows))
     return {};
   // [M, C / groups, elements] -> [M, elements, C / groups]: channels are last here, too.
-  Value turned = node.transpose(node.reshape(weight, {results, mine, elements}), {0, 2, 1});
+  Tensor turned = weight.reshape({results, mine, elements}).transpose({0, 2, 1});
   Sizes shape = joinedSizes({{batch}, windows.results(), {results}});
   if (groups == 1)
-    return node.reshape(node.matmul(node.reshape(seen, {rows, elements * mine}),
-                                    node.reshape(turned, {results, elements * mine}), false, true),
-                        shape);
-  Value left =
-      node.reshape(node.transpose(node.reshape(seen, {rows, elements, groups, mine}), {2, 0, 1, 3}),
-                   {groups, rows, elements * mine});
-  Value right = node.reshape(turned, {groups, outputs, elements * mine});
-  return node.reshape(node.transpose(node.matmul(left, right, false, true), {1, 0, 2}), shape);
+    return matmul(seen.reshape({rows, elements * mine}), turned.reshape({results, elements * mine}),
+                  false, true)
+        .reshape(shape);
+  Tensor left = seen.reshape({rows, elements, groups, mine})
+                    .transpose({2, 0, 1, 3})
+                    .reshape({groups, rows, elements * mine});
+  Tensor right = turned.reshape({groups, outputs, elements * mine});
+  return matmul(left, right, false, true).transpose({1, 0, 2}).reshape(shape);
 }
 
 static LogicalResult importConv(Node &node) {
   if (failed(checkConvolution(node, 4, "convolutions of one and two", /*isTransposed=*/false)))
     return failure();
-  auto input = Node::type(node.input(0)), kernel = Node::type(node.input(1));
+  auto input = node.input(0).type(), kernel = node.input(1).type();
   int64_t groups = node.intAttr("group", 1);
   int64_t channels = input.getDimSize(1), results = kernel.getDimSize(0);
   bool depthwise = groups == channels && groups > 1;
@@ -236,29 +236,28 @@ static LogicalResult importConv(Node &node) {
                           depthwise,
                           "kernel of {} elements whose windows overlap, or are padded,")))
     return failure();
-  Conv conv{node,     windows, channelsLast(node, node.input(0)), node.input(1), groups,
-            channels, results};
+  Conv conv{node, windows, channelsLast(node.input(0)), node.input(1), groups, channels, results};
   if (!conv.x)
     return failure();
   return setWithBias(node, depthwise ? conv.depthwise() : conv.product(), results);
 }
 
-template <typename OpT> Value Windows::pool(Value x, double padding, nn::ReduceKind kind) {
+template <typename OpT> Tensor Windows::pool(Tensor x, double padding, nn::ReduceKind kind) {
   if (!x)
     return {};
   if (tile())
-    return node.reduce(kind, split(x), {int64_t(axes.size()) + 1}, false);
-  Value result;
-  for (Value seen : slices(x, padding)) {
-    result = result ? node.binary<OpT>(result, seen) : seen;
+    return split(x).reduce(kind, {int64_t(axes.size()) + 1}, false);
+  Tensor result;
+  for (Tensor seen : slices(x, padding)) {
+    result = result ? binary<OpT>(result, seen) : seen;
     if (!result)
       return {};
   }
   return result;
 }
 
-Value Windows::counts(Type element, bool padding) {
-  SmallVector<int64_t> shape = {1};
+Tensor Windows::counts(Type element, bool padding) {
+  Sizes shape = {1};
   Windows plain(*this);
   for (auto [axis, own] : llvm::zip(axes, plain.axes)) {
     shape.push_back(axis.size + (padding ? axis.before + axis.after : 0));
@@ -272,40 +271,39 @@ Value Windows::counts(Type element, bool padding) {
 
 /// Reads the windows of a pool over [N, C, spatial..].
 static LogicalResult readPool(Node &node, Windows &windows) {
-  auto type = Node::type(node.input(0));
-  std::optional<SmallVector<int64_t>> kernel = node.intsAttr("kernel_shape");
+  auto type = node.input(0).type();
+  std::optional<Sizes> kernel = node.intsAttr("kernel_shape");
   if (type.getRank() < 3 || !kernel || int64_t(kernel->size()) != type.getRank() - 2)
     return node.error("needs a kernel_shape for the spatial dimensions of {}", type);
   return windows.read(type.getShape().drop_front(2), *kernel, /*needsSlices=*/false,
                       "window of {} elements that overlaps others, or is padded,");
 }
 
-static Value importAveragePool(Node &node) {
+static Tensor importAveragePool(Node &node) {
   Windows windows(node);
   if (failed(readPool(node, windows)))
     return {};
-  Type element = Node::type(node.input(0)).getElementType();
-  Value sum = windows.pool<nn::AddOp>(channelsLast(node, node.input(0)), 0, nn::ReduceKind::Sum);
-  Value count = windows.counts(element, node.flagAttr("count_include_pad", false));
-  return channelsSecond(node, node.div(sum, count));
+  Type element = node.input(0).element();
+  Tensor sum = windows.pool<nn::AddOp>(channelsLast(node.input(0)), 0, nn::ReduceKind::Sum);
+  Tensor count = windows.counts(element, node.flagAttr("count_include_pad", false));
+  return channelsSecond(sum / count);
 }
 
 /// Returns the largest floats of the windows, [N, results.., C]. Of equal ones the first gets the
 /// gradient, as in PyTorch. Null after an error.
-static Value largestOf(Node &node, Windows &windows, Value x) {
+static Tensor largestOf(Node &node, Windows &windows, Tensor x) {
   if (!x)
     return {};
   if (windows.tile()) {
-    int64_t dim = Node::type(x).getRank() - 1;
-    Value first = firstExtreme(node, nn::ReduceKind::Max, windows.split(x), dim);
-    return node.sum(first, {dim}, false);
+    int64_t dim = x.rank() - 1;
+    Tensor first = firstExtreme(nn::ReduceKind::Max, windows.split(x), dim);
+    return first.sum({dim}, false);
   }
-  Value result;
-  for (Value seen : windows.slices(x, -std::numeric_limits<double>::infinity())) {
+  Tensor result;
+  for (Tensor seen : windows.slices(x, -std::numeric_limits<double>::infinity())) {
     if (result) {
-      Value isMore = node.either(node.binary(seen, result, nn::Predicate::GT),
-                                 node.binary(seen, seen, nn::Predicate::NE)); // NaN
-      seen = node.select(isMore, seen, result);
+      Tensor isMore = (seen > result) | differ(seen, seen); // NaN
+      seen = select(isMore, seen, result);
     }
     if (!seen)
       return {};
@@ -314,55 +312,49 @@ static Value largestOf(Node &node, Windows &windows, Value x) {
   return result;
 }
 
-static Value importMaxPool(Node &node) {
+static Tensor importMaxPool(Node &node) {
   Windows windows(node);
   if (failed(readPool(node, windows)))
     return {};
   if (node.wants(1))
     return node.error("its result of indices is not supported");
-  Value x = channelsLast(node, node.input(0)), result;
-  if (Node::hasFloats(node.input(0)))
+  Tensor x = channelsLast(node.input(0)), result;
+  if (node.input(0).hasFloats())
     result = largestOf(node, windows, x);
   else // a power of two is exact in doubles
     result = windows.pool<nn::MaxOp>(
-        x, -std::ldexp(1, Node::type(node.input(0)).getElementTypeBitWidth() - 1),
-        nn::ReduceKind::Max);
-  return channelsSecond(node, result);
+        x, -std::ldexp(1, node.input(0).type().getElementTypeBitWidth() - 1), nn::ReduceKind::Max);
+  return channelsSecond(result);
 }
 
 /// One place of all spatial dimensions: their first largest element.
-static Value importGlobalMaxPool(Node &node) {
-  if (failed(checkChannels(node, 3)))
-    return {};
-  ArrayRef<int64_t> shape = Node::type(node.input(0)).getShape();
+static Tensor importGlobalMaxPool(Node &node) {
+  ArrayRef<int64_t> shape = node.input(0).shape();
   int64_t places = llvm::product_of(shape.drop_front(2));
   if (places == 0)
     return node.error("a spatial dimension of the operand is empty");
   Sizes one(shape.size(), 1);
   std::copy_n(shape.begin(), 2, one.begin());
-  Value flat = node.reshape(node.input(0), {shape[0], shape[1], places});
-  return node.reshape(firstExtreme(node, nn::ReduceKind::Max, flat, 2), one);
+  Tensor flat = node.input(0).reshape({shape[0], shape[1], places});
+  return firstExtreme(nn::ReduceKind::Max, flat, 2).reshape(one);
 }
 
 /// One place of all spatial dimensions: their mean.
-static Value importGlobalAveragePool(Node &node) {
-  if (failed(checkChannels(node, 3)))
-    return {};
-  ArrayRef<int64_t> shape = Node::type(node.input(0)).getShape();
-  return node.div(node.sum(node.input(0), dimRange(2, shape.size()), true),
-                  double(llvm::product_of(shape.drop_front(2))));
+static Tensor importGlobalAveragePool(Node &node) {
+  ArrayRef<int64_t> shape = node.input(0).shape();
+  return node.input(0).sum(dimRange(2, shape.size()), true) /
+         double(llvm::product_of(shape.drop_front(2)));
 }
 
 bool onnx::isLaterRow(Operation *op) {
   auto slice = dyn_cast<nn::SliceOp>(op);
   auto pad = slice ? slice.getInput().getDefiningOp<nn::PadOp>() : nn::PadOp();
-  if (!pad || !Node::hasFloats(slice))
+  if (!pad || !isa<FloatType>(slice.getType().getElementType()))
     return false;
-  ArrayRef<int64_t> shape = Node::type(pad.getInput()).getShape();
+  ArrayRef<int64_t> shape = pad.getInput().getType().getShape();
   for (size_t dim = 0; dim < shape.size(); ++dim)
     if (shape[dim] > 1 && pad.getHigh()[dim] > 0 && slice.getStrides()[dim] == 1 &&
-        slice.getStarts()[dim] > pad.getLow()[dim] &&
-        Node::type(slice.getResult()).getDimSize(dim) == shape[dim])
+        slice.getStarts()[dim] > pad.getLow()[dim] && slice.getType().getDimSize(dim) == shape[dim])
       return true;
   return false;
 }
@@ -371,6 +363,6 @@ void onnx::registerConvOps(HandlerRegistry &r) {
   r.add("", "Conv", 1, importConv, needs(2));
   r.add("", "AveragePool", 7, importAveragePool, floats(1));
   r.add("", "MaxPool", 8, importMaxPool, numbers(1));
-  r.add("", "GlobalAveragePool", 1, importGlobalAveragePool, floats(1));
-  r.add("", "GlobalMaxPool", 1, importGlobalMaxPool, floats(1));
+  r.add("", "GlobalAveragePool", 1, importGlobalAveragePool, floats(1) | rank(3));
+  r.add("", "GlobalMaxPool", 1, importGlobalMaxPool, floats(1) | rank(3));
 }

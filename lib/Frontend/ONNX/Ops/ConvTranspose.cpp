@@ -32,14 +32,14 @@ struct Transposed {
       return axis.stride == axis.kernel && axis.dilation == 1 && axis.extra == 0;
     });
   }
-  Value products(Value x, Value weight);
+  Tensor products(Tensor x, Tensor weight);
   /// Places the products in the result.
-  Value placed(Value products) { return cropped(tiles() ? tiled(products) : summed(products)); }
+  Tensor placed(Tensor products) { return cropped(tiles() ? tiled(products) : summed(products)); }
 
 private:
-  Value tiled(Value products);
-  Value summed(Value products);
-  Value cropped(Value canvas);
+  Tensor tiled(Tensor products);
+  Tensor summed(Tensor products);
+  Tensor cropped(Tensor canvas);
 };
 
 } // namespace
@@ -48,7 +48,7 @@ private:
 LogicalResult Transposed::readPads() {
   std::string mode = readAutoPad(node);
   bool isSame = mode == "SAME_UPPER" || mode == "SAME_LOWER";
-  std::optional<SmallVector<int64_t>> wanted = node.intsAttr("output_shape");
+  std::optional<Sizes> wanted = node.intsAttr("output_shape");
   if (wanted && wanted->size() != axes.size())
     return node.error("output_shape has {} values for {} spatial dimensions", wanted->size(),
                       axes.size());
@@ -82,47 +82,46 @@ LogicalResult Transposed::readPads() {
 
 /// Returns what each place adds: [N, sizes.., kernel.., groups, outputs] of x [N, sizes.., C] and
 /// weight [C, outputs, kernel..].
-Value Transposed::products(Value x, Value weight) {
+Tensor Transposed::products(Tensor x, Tensor weight) {
   int64_t mine = channels / groups, elements = this->elements(),
           rows = batch * axes.count(&SpatialAxis::size);
   Sizes shape = joinedSizes(
       {{batch}, axes.list(&SpatialAxis::size), axes.list(&SpatialAxis::kernel), {groups, outputs}});
   // [groups, mine, outputs, elements] -> [groups, mine, elements, outputs]
-  weight = node.transpose(node.reshape(weight, {groups, mine, outputs, elements}), {0, 1, 3, 2});
+  weight = weight.reshape({groups, mine, outputs, elements}).transpose({0, 1, 3, 2});
   if (groups == 1)
-    return node.reshape(node.matmul(node.reshape(x, {rows, mine}),
-                                    node.reshape(weight, {mine, elements * outputs})),
-                        shape);
-  Value left = node.transpose(node.reshape(x, {rows, groups, mine}), {1, 0, 2});
-  Value all = node.matmul(left, node.reshape(weight, {groups, mine, elements * outputs}));
-  all = node.transpose(node.reshape(all, {groups, rows, elements, outputs}), {1, 2, 0, 3});
-  return node.reshape(all, shape);
+    return matmul(x.reshape({rows, mine}), weight.reshape({mine, elements * outputs}))
+        .reshape(shape);
+  Tensor left = x.reshape({rows, groups, mine}).transpose({1, 0, 2});
+  Tensor all = matmul(left, weight.reshape({groups, mine, elements * outputs}));
+  all = all.reshape({groups, rows, elements, outputs}).transpose({1, 2, 0, 3});
+  return all.reshape(shape);
 }
 
 /// [N, sizes.., kernel.., groups, outputs] -> [N, sizes * kernel.., groups * outputs].
-Value Transposed::tiled(Value products) {
-  SmallVector<int64_t> perm{0}, shape{batch};
+Tensor Transposed::tiled(Tensor products) {
+  Sizes perm{0}, shape{batch};
   for (auto [i, axis] : llvm::enumerate(axes)) {
     perm.append({int64_t(1 + i), int64_t(1 + axes.size() + i)});
     shape.push_back(axis.size * axis.kernel);
   }
   perm.append({int64_t(1 + 2 * axes.size()), int64_t(2 + 2 * axes.size())});
   shape.push_back(groups * outputs);
-  return node.reshape(node.transpose(products, perm), shape);
+  return products.transpose(perm).reshape(shape);
 }
 
 /// Spreads the products of each kernel element over the canvas, and adds them up.
-Value Transposed::summed(Value products) {
+Tensor Transposed::summed(Tensor products) {
   if (!products)
     return {};
-  auto type = Node::type(products);
+  auto type = products.type();
   int64_t rank = axes.size() + 2;
   Sizes own = joinedSizes({{batch}, axes.list(&SpatialAxis::size), {groups * outputs}});
-  Value sum;
+  Tensor sum;
   bool isFirst = true;
   axes.forEachElement([&](ArrayRef<int64_t> at) {
-    SmallVector<int64_t> starts(type.getRank(), 0), limits(type.getShape()),
-        strides(type.getRank(), 1), low(rank, 0), high(rank, 0), interior(rank, 0);
+    Sizes starts(type.getRank(), 0), limits(type.getShape()), strides(type.getRank(), 1),
+        low(rank, 0), high(rank, 0), interior(rank, 0);
     for (auto [i, axis] : llvm::enumerate(axes)) {
       starts[1 + axes.size() + i] = at[i];
       limits[1 + axes.size() + i] = at[i] + 1;
@@ -130,29 +129,29 @@ Value Transposed::summed(Value products) {
       interior[1 + i] = axis.stride - 1;
       high[1 + i] = axis.canvas - low[1 + i] - ((axis.size - 1) * axis.stride + 1);
     }
-    Value part = node.reshape(node.slice(products, starts, limits, strides), own);
-    part = node.padded(part, low, high, interior);
-    sum = isFirst ? part : node.add(sum, part);
+    Tensor part = products.slice(starts, limits, strides).reshape(own);
+    part = part.padded(low, high, interior);
+    sum = isFirst ? part : sum + part;
     isFirst = false;
   });
   return sum;
 }
 
-Value Transposed::cropped(Value canvas) {
-  SmallVector<int64_t> starts{0}, limits{batch}, strides(axes.size() + 2, 1);
+Tensor Transposed::cropped(Tensor canvas) {
+  Sizes starts{0}, limits{batch}, strides(axes.size() + 2, 1);
   for (const SpatialAxis &axis : axes) {
     starts.push_back(axis.before);
     limits.push_back(axis.before + axis.result);
   }
   starts.push_back(0), limits.push_back(groups * outputs);
-  return node.slice(canvas, starts, limits, strides);
+  return canvas.slice(starts, limits, strides);
 }
 
 static LogicalResult importConvTranspose(Node &node) {
   if (failed(checkConvolution(node, 5, "transposed convolutions of one to three",
                               /*isTransposed=*/true)))
     return failure();
-  auto input = Node::type(node.input(0)), kernel = Node::type(node.input(1));
+  auto input = node.input(0).type(), kernel = node.input(1).type();
   int64_t groups = node.intAttr("group", 1), outputs = kernel.getDimSize(1);
   Transposed conv{node, {}, input.getDimSize(0), input.getDimSize(1), groups, outputs};
   if (failed(
@@ -164,7 +163,7 @@ static LogicalResult importConvTranspose(Node &node) {
     return node.error("a kernel of {} elements that overlap in the result is too large: at most {} "
                       "are supported",
                       conv.elements(), kMaxTerms);
-  Value products = conv.products(channelsLast(node, node.input(0)), node.input(1));
+  Tensor products = conv.products(channelsLast(node.input(0)), node.input(1));
   return setWithBias(node, conv.placed(products), groups * outputs);
 }
 
@@ -188,9 +187,9 @@ static LogicalResult readBlocks(Node &node, SpatialAxes &axes, ArrayRef<int64_t>
 }
 
 /// Adds up blocks [N, C * kernel.., places..] at their places in an image [N, C, sizes..].
-static Value importCol2Im(Node &node) {
+static Tensor importCol2Im(Node &node) {
   const Sizes &sizes = node.ints(1), &kernel = node.ints(2);
-  auto type = Node::type(node.input(0));
+  auto type = node.input(0).type();
   if (type.getRank() != 3 || sizes.empty() || sizes.size() > 3 || sizes.size() != kernel.size())
     return node.error("blocks of one to three dimensions are supported, as [N, C * elements, "
                       "places]; the operand is {}, and image_shape and block_shape have {} and {} "
@@ -216,11 +215,11 @@ static Value importCol2Im(Node &node) {
   // [N, C, kernel.., sizes..] -> [N, sizes.., kernel.., 1, C]
   int64_t count = fold.axes.size();
   Sizes own = fold.axes.list(&SpatialAxis::size);
-  Value terms = node.reshape(node.input(0), joinedSizes({{fold.batch, fold.outputs}, kernel, own}));
-  terms = node.transpose(
-      terms, joinedSizes({{0}, dimRange(2 + count, 2 + 2 * count), dimRange(2, 2 + count), {1}}));
-  terms = node.reshape(terms, joinedSizes({{fold.batch}, own, kernel, {1, fold.outputs}}));
-  return channelsSecond(node, fold.placed(terms));
+  Tensor terms = node.input(0).reshape(joinedSizes({{fold.batch, fold.outputs}, kernel, own}));
+  terms = terms.transpose(
+      joinedSizes({{0}, dimRange(2 + count, 2 + 2 * count), dimRange(2, 2 + count), {1}}));
+  terms = terms.reshape(joinedSizes({{fold.batch}, own, kernel, {1, fold.outputs}}));
+  return channelsSecond(fold.placed(terms));
 }
 
 void onnx::registerConvTransposeOps(HandlerRegistry &r) {

@@ -18,11 +18,11 @@ static FailureOr<DenseElementsAttr> readValue(Node &node, const AttributeProto &
 /// Returns numbers as a tensor; as a scalar unless they are a `list`.
 template <typename T>
 static DenseElementsAttr denseOf(Type element, const SmallVector<T> &values, bool list) {
-  SmallVector<int64_t> shape(list ? 1 : 0, int64_t(values.size()));
+  Sizes shape(list ? 1 : 0, int64_t(values.size()));
   return DenseElementsAttr::get(RankedTensorType::get(shape, element), ArrayRef<T>(values));
 }
 
-static Value importConstant(Node &node) {
+static Tensor importConstant(Node &node) {
   Type i64 = node.builder.getI64Type(), f32 = node.builder.getF32Type();
   DenseElementsAttr value;
   if (const AttributeProto *attr = node.attribute("value")) {
@@ -41,10 +41,10 @@ static Value importConstant(Node &node) {
   } else {
     return node.error("has none of the attributes value, value_int(s), value_float(s)");
   }
-  return nn::ConstantOp::create(node.builder, node.loc, value);
+  return node.constant(value);
 }
 
-static Value importConstantOfShape(Node &node) {
+static Tensor importConstantOfShape(Node &node) {
   const Sizes &shape = node.ints(0);
   if (llvm::any_of(shape, [](int64_t size) { return size < 0; }))
     return node.error("a size is negative");
@@ -60,11 +60,11 @@ static Value importConstantOfShape(Node &node) {
   auto type = RankedTensorType::get(shape, cast<TypedAttr>(number).getType());
   if (nn::tensorBytes(type) < 0)
     return node.error("the result's size overflows 64 bits");
-  return nn::ConstantOp::create(node.builder, node.loc, DenseElementsAttr::get(type, number));
+  return node.constant(DenseElementsAttr::get(type, number));
 }
 
-static Value importShape(Node &node) {
-  ArrayRef<int64_t> shape = Node::type(node.input(0)).getShape();
+static Tensor importShape(Node &node) {
+  ArrayRef<int64_t> shape = node.input(0).shape();
   int64_t rank = shape.size();
   int64_t start = node.intAttr("start", 0), end = node.intAttr("end", rank);
   auto clamp = [&](int64_t at) { return std::clamp<int64_t>(at < 0 ? at + rank : at, 0, rank); };
@@ -73,14 +73,12 @@ static Value importShape(Node &node) {
   return node.constant(shape.slice(start, end - start));
 }
 
-static Value importSize(Node &node) {
-  return nn::ConstantOp::create(node.builder, node.loc,
-                                denseOf<int64_t>(node.builder.getI64Type(),
-                                                 {Node::type(node.input(0)).getNumElements()},
-                                                 false));
+static Tensor importSize(Tensor x) {
+  Type i64 = x.node().builder.getI64Type();
+  return x.node().constant(denseOf<int64_t>(i64, {x.count()}, false));
 }
 
-static Value importRange(Node &node) {
+static Tensor importRange(Node &node) {
   double numbers[3];
   for (int i = 0; i < 3; ++i) {
     std::optional<double> number = node.scalarConstant(node.input(i));
@@ -95,65 +93,62 @@ static Value importRange(Node &node) {
     count = 0;
   if (count > double(int64_t(1) << 31))
     return node.error("the range has more than 2^31 elements");
-  Type element = Node::type(node.input(0)).getElementType();
-  Value value = scaled(node, node.iota({int64_t(count)}, 0, element), numbers[2]);
-  return numbers[0] != 0 ? node.add(value, numbers[0]) : value;
+  Type element = node.input(0).element();
+  Tensor value = scaled(node.iota({int64_t(count)}, 0, element), numbers[2]);
+  return numbers[0] != 0 ? value + numbers[0] : value;
 }
 
 /// EyeLike: 1 on diagonal k of a matrix of the operand's shape, else 0.
-static Value importEyeLike(Node &node) {
-  auto type = Node::type(node.input(0));
-  if (type.getRank() != 2)
-    return node.error("the operand must be a matrix; it is {}", type);
+static Tensor importEyeLike(Node &node) {
+  auto type = node.input(0).type();
   Type element = node.typeAttr("dtype", type.getElementType());
   if (!element)
     return {};
   int64_t k = node.intAttr("k", 0), most = int64_t(1) << 40;
   if (k < -most || k > most)
     return node.error("diagonal {} is out of range", k);
-  Value row = node.iota(type.getShape(), 0), column = node.iota(type.getShape(), 1);
-  return node.cast(node.binary(node.add(row, double(k)), column, nn::Predicate::EQ), element);
+  Tensor row = node.iota(type.getShape(), 0), column = node.iota(type.getShape(), 1);
+  return equal(row + double(k), column).cast(element);
 }
 
-static Value importOneHot(Node &node) {
+static Tensor importOneHot(Node &node) {
   std::optional<double> known = node.scalarConstant(node.input(1));
   if (!known)
     return node.error("operand 1, the depth, must be known at compile time");
-  if (!(*known >= 1 && *known <= double(int64_t(1) << 31)) ||
-      Node::type(node.input(1)).getNumElements() != 1)
+  if (!(*known >= 1 && *known <= double(int64_t(1) << 31)) || node.input(1).count() != 1)
     return node.error("operand 1, the depth, must be one number from 1 to 2^31; it is {} of {}",
                       node.input(1), int64_t(*known));
-  if (Node::type(node.input(2)).getShape() != ArrayRef<int64_t>{2})
+  if (node.input(2).shape() != ArrayRef<int64_t>{2})
     return node.error("operand 2 must have two values, for off and on; it is {}", node.input(2));
-  Value places = node.input(0);
-  if (Node::hasFloats(places))
-    places = node.cast(places, node.builder.getI64Type());
-  auto ids = Node::type(places);
+  Tensor places = node.input(0);
+  if (places.hasFloats())
+    places = places.cast(node.builder.getI64Type());
+  auto ids = places.type();
   int64_t axis = node.intAttr("axis", -1);
   if (failed(node.normalize(axis, ids.getRank() + 1)))
     return {};
   Sizes shape = withDim(ids.getShape(), axis, int64_t(*known));
-  Value iota = node.iota(shape, axis, ids.getElementType());
-  Value at = node.broadcast(node.unsqueeze(places, axis), shape);
+  Tensor iota = node.iota(shape, axis, ids.getElementType());
+  Tensor at = places.unsqueeze(axis).broadcast(shape);
   // Negative indices count from the end.
-  Value fromEnd = node.add(at, double(int64_t(*known)));
-  at = node.select(node.binary(at, 0, nn::Predicate::LT), fromEnd, at);
-  Value hit = node.binary(at, iota, nn::Predicate::EQ);
+  Tensor fromEnd = at + double(int64_t(*known));
+  at = select(at < 0, fromEnd, at);
+  Tensor hit = equal(at, iota);
   auto choice = [&](int64_t number) {
-    Value one = node.reshape(node.part(node.input(2), 0, number, number + 1), {});
-    return node.broadcast(one, shape);
+    Tensor one = node.input(2).part(0, number, number + 1).reshape({});
+    return one.broadcast(shape);
   };
-  Value off = choice(0), on = choice(1);
-  return node.select(hit, on, off);
+  Tensor off = choice(0), on = choice(1);
+  return select(hit, on, off);
 }
 
 //===----------------------------------------------------------------------===//
 // Shapes and data movement
 //===----------------------------------------------------------------------===//
 
-static Value importReshape(Node &node) {
+static Tensor importReshape(Node &node) {
   Sizes shape = node.ints(1);
-  auto type = Node::type(node.input(0));
+  auto type = node.input(0).type();
   bool allowZero = node.flagAttr("allowzero", false);
   int64_t known = 1, open = -1;
   for (auto [i, size] : llvm::enumerate(shape)) {
@@ -180,12 +175,12 @@ static Value importReshape(Node &node) {
   }
   if (known != count)
     return node.error("cannot reshape {} elements into {}", count, known);
-  return node.reshape(node.input(0), shape);
+  return node.input(0).reshape(shape);
 }
 
 /// DepthToSpace and SpaceToDepth: blocks of `blocksize` squared channels are squares of space.
-template <bool toSpace> static Value importBlocks(Node &node) {
-  auto type = Node::type(node.input(0));
+template <bool toSpace> static Tensor importBlocks(Node &node) {
+  auto type = node.input(0).type();
   int64_t block = node.intAttr("blocksize", 0), square = block * block;
   std::string mode = node.stringAttr("mode", "DCR");
   if (type.getRank() != 4 || block < 1 || block > 4096 || (mode != "DCR" && mode != "CRD"))
@@ -196,40 +191,34 @@ template <bool toSpace> static Value importBlocks(Node &node) {
   if (toSpace ? c % square != 0 : h % block != 0 || w % block != 0)
     return node.error("blocks of {} do not fit {}", block, type);
   bool depthFirst = mode == "DCR";
-  SmallVector<int64_t> split, perm, shape;
-  if (!toSpace) {
-    split = {n, c, h / block, block, w / block, block};
-    perm = {0, 1, 3, 5, 2, 4};
-    if (depthFirst)
-      perm = {0, 3, 5, 1, 2, 4};
-    shape = {n, c * square, h / block, w / block};
-  } else {
-    split = {n, c / square, block, block, h, w};
-    perm = {0, 1, 4, 2, 5, 3};
-    if (depthFirst) {
-      split = {n, block, block, c / square, h, w};
-      perm = {0, 3, 4, 1, 5, 2};
-    }
+  Sizes split{n, c, h / block, block, w / block, block}, perm{0, 1, 3, 5, 2, 4},
+      shape{n, c * square, h / block, w / block};
+  if (!toSpace && depthFirst)
+    perm = {0, 3, 5, 1, 2, 4};
+  if (toSpace) {
+    split = depthFirst ? Sizes{n, block, block, c / square, h, w}
+                       : Sizes{n, c / square, block, block, h, w};
+    perm = depthFirst ? Sizes{0, 3, 4, 1, 5, 2} : Sizes{0, 1, 4, 2, 5, 3};
     shape = {n, c / square, h * block, w * block};
   }
-  return node.reshape(node.transpose(node.reshape(node.input(0), split), perm), shape);
+  return node.input(0).reshape(split).transpose(perm).reshape(shape);
 }
 
-static Value importFlatten(Node &node) {
-  auto type = Node::type(node.input(0));
+static Tensor importFlatten(Node &node) {
+  auto type = node.input(0).type();
   int64_t axis = node.intAttr("axis", 1);
   if (axis != type.getRank() && failed(node.normalize(axis, type.getRank())))
     return {};
-  return node.reshape(node.input(0), {llvm::product_of(type.getShape().take_front(axis)),
-                                      llvm::product_of(type.getShape().drop_front(axis))});
+  return node.input(0).reshape({llvm::product_of(type.getShape().take_front(axis)),
+                                llvm::product_of(type.getShape().drop_front(axis))});
 }
 
-static Value importSqueeze(Node &node) {
+static Tensor importSqueeze(Node &node) {
   std::optional<Sizes> axes = node.list();
-  auto type = Node::type(node.input(0));
+  auto type = node.input(0).type();
   if (axes && failed(node.normalizeAll(*axes, type.getRank())))
     return {};
-  SmallVector<int64_t> shape;
+  Sizes shape;
   for (auto [i, size] : llvm::enumerate(type.getShape())) {
     bool drop = axes ? llvm::is_contained(*axes, int64_t(i)) : size == 1;
     if (drop && size != 1)
@@ -237,31 +226,31 @@ static Value importSqueeze(Node &node) {
     if (!drop)
       shape.push_back(size);
   }
-  return node.reshape(node.input(0), shape);
+  return node.input(0).reshape(shape);
 }
 
-static Value importUnsqueeze(Node &node) {
+static Tensor importUnsqueeze(Node &node) {
   std::optional<Sizes> axes = node.list();
   if (!axes)
     return node.error("has no axes");
-  SmallVector<int64_t> shape(Node::type(node.input(0)).getShape());
+  Sizes shape(node.input(0).shape());
   if (failed(node.normalizeAll(*axes, shape.size() + axes->size())))
     return {};
   for (int64_t axis : *axes)
     shape.insert(shape.begin() + axis, 1);
-  return node.reshape(node.input(0), shape);
+  return node.input(0).reshape(shape);
 }
 
-static Value importTranspose(Node &node) {
-  Sizes order = allDims(Node::type(node.input(0)).getRank());
+static Tensor importTranspose(Node &node) {
+  Sizes order = allDims(node.input(0).rank());
   Sizes perm = node.intsAttr("perm").value_or(Sizes(llvm::reverse(order)));
   if (!std::is_permutation(perm.begin(), perm.end(), order.begin(), order.end()))
     return node.error("perm is not a permutation of {} dimensions", order.size());
-  return node.transpose(node.input(0), perm, /*joined=*/true);
+  return node.input(0).transpose(perm, /*joined=*/true);
 }
 
-static Value importExpand(Node &node) {
-  Sizes wanted = node.ints(1), shape(Node::type(node.input(0)).getShape());
+static Tensor importExpand(Node &node) {
+  Sizes wanted = node.ints(1), shape(node.input(0).shape());
   if (wanted.size() > shape.size())
     shape.insert(shape.begin(), wanted.size() - shape.size(), 1);
   size_t offset = shape.size() - wanted.size();
@@ -272,16 +261,16 @@ static Value importExpand(Node &node) {
     if (mine == 1)
       mine = size;
   }
-  return node.broadcast(node.input(0), shape);
+  return node.input(0).broadcast(shape);
 }
 
-static Value importTile(Node &node) {
+static Tensor importTile(Node &node) {
   const Sizes &repeats = node.ints(1);
-  auto type = Node::type(node.input(0));
+  auto type = node.input(0).type();
   if (int64_t(repeats.size()) != type.getRank())
     return node.error("needs one repeat per dimension");
   // [a, b] -> [1, a, 1, b] -> [r, a, s, b] -> [r*a, s*b]
-  SmallVector<int64_t> split, repeated, result;
+  Sizes split, repeated, result;
   for (auto [size, repeat] : llvm::zip(type.getShape(), repeats)) {
     int64_t product;
     if (repeat < 0 || __builtin_mul_overflow(size, repeat, &product))
@@ -290,14 +279,14 @@ static Value importTile(Node &node) {
     repeated.append({repeat, size});
     result.push_back(product);
   }
-  return node.reshape(node.broadcast(node.reshape(node.input(0), split), repeated), result);
+  return node.input(0).reshape(split).broadcast(repeated).reshape(result);
 }
 
-Value onnx::concatenated(Node &node, ArrayRef<Value> values, int64_t axis) {
-  auto first = Node::type(values.front());
+Tensor onnx::concatenated(Node &node, ArrayRef<Tensor> values, int64_t axis) {
+  auto first = values.front().type();
   Sizes shape = withSize(first.getShape(), axis, 0);
-  for (Value value : values) {
-    auto type = Node::type(value);
+  for (Tensor value : values) {
+    auto type = value.type();
     if (type.getRank() != first.getRank() || type.getElementType() != first.getElementType())
       return node.error("operands have types {} and {}", first, type);
     for (int64_t i = 0; i < type.getRank(); ++i)
@@ -310,37 +299,31 @@ Value onnx::concatenated(Node &node, ArrayRef<Value> values, int64_t axis) {
   return node.joined(values, axis);
 }
 
-static Value importConcat(Node &node) {
-  return failed(node.require(node.numInputs())) ? Value()
-                                                : concatenated(node, node.operands(), node.axis());
-}
-
 /// Slices `value` along `axis`; bounds and a negative step as in numpy.
-static Value sliceAxis(Node &node, Value value, int64_t axis, int64_t start, int64_t end,
-                       int64_t step) {
-  int64_t size = Node::type(value).getDimSize(axis);
+static Tensor sliceAxis(Tensor value, int64_t axis, int64_t start, int64_t end, int64_t step) {
+  int64_t size = value.dim(axis);
   auto fromEnd = [&](int64_t at) { return at < 0 && at >= -size ? at + size : at; };
   start = fromEnd(start);
   end = fromEnd(end);
   if (step > 0) {
     start = std::clamp<int64_t>(start, 0, size);
-    return node.part(value, axis, start, std::max(std::clamp<int64_t>(end, 0, size), start),
-                     std::min<int64_t>(step, std::max<int64_t>(size, 1)));
+    return value.part(axis, start, std::max(std::clamp<int64_t>(end, 0, size), start),
+                      std::min<int64_t>(step, std::max<int64_t>(size, 1)));
   }
   // Backwards: the picked positions forwards, then turned by a gather.
   int64_t first = start < 0 ? -1 : std::min(start, size - 1);
   int64_t last = end < 0 ? -1 : std::min(end, size - 1);
   int64_t stride = step <= -size ? std::max<int64_t>(size, 1) : -step;
-  SmallVector<int64_t> picked;
+  Sizes picked;
   for (int64_t at = first; at > last; at -= stride)
     picked.push_back(at);
   if (picked.size() > 1)
-    return gatherAlong(node, value, node.constant(picked), axis);
+    return gatherAlong(value, value.node().constant(picked), axis);
   int64_t only = picked.empty() ? 0 : picked[0];
-  return node.part(value, axis, only, only + picked.size());
+  return value.part(axis, only, only + picked.size());
 }
 
-static Value importSlice(Node &node) {
+static Tensor importSlice(Node &node) {
   Sizes starts = node.ints(1), ends = node.ints(2), axes = node.ints(3), steps = node.ints(4);
   if (axes.empty())
     axes = allDims(starts.size());
@@ -348,17 +331,17 @@ static Value importSlice(Node &node) {
     steps.assign(starts.size(), 1);
   if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size())
     return node.error("starts, ends, axes and steps differ in length");
-  Value value = node.input(0);
-  SmallVector<int64_t> seen;
+  Tensor value = node.input(0);
+  Sizes seen;
   for (auto [axis, start, end, step] : llvm::zip(axes, starts, ends, steps)) {
-    if (failed(node.normalize(axis, Node::type(value).getRank())))
+    if (failed(node.normalize(axis, value.rank())))
       return {};
     if (llvm::is_contained(seen, axis))
       return node.error("an axis is given twice");
     seen.push_back(axis);
     if (step == 0)
       return node.error("a step is 0");
-    value = sliceAxis(node, value, axis, start, end, step);
+    value = sliceAxis(value, axis, start, end, step);
     if (!value)
       return {};
   }
@@ -366,7 +349,7 @@ static Value importSlice(Node &node) {
 }
 
 static LogicalResult importSplit(Node &node) {
-  int64_t size = Node::type(node.input(0)).getDimSize(node.axis()), count = node.numOutputs();
+  int64_t size = node.input(0).dim(node.axis()), count = node.numOutputs();
   Sizes sizes = node.list().value_or(Sizes());
   if (sizes.empty()) {
     int64_t parts = node.intAttr("num_outputs", count);
@@ -378,7 +361,7 @@ static LogicalResult importSplit(Node &node) {
   }
   if (int64_t(sizes.size()) != count)
     return node.error("has {} results for {} parts", count, sizes.size());
-  SmallVector<Value> parts;
+  SmallVector<Tensor> parts;
   if (failed(node.cut(node.input(0), node.axis(), sizes, parts)))
     return failure();
   for (auto [i, part] : llvm::enumerate(parts))
@@ -388,20 +371,20 @@ static LogicalResult importSplit(Node &node) {
 
 /// Pads with elements of the operand: its edge, its mirror image without the edge, or from its
 /// other end.
-static Value padWithElements(Node &node, StringRef mode, ArrayRef<int64_t> pads,
-                             ArrayRef<int64_t> axes) {
-  Value result = node.input(0);
+static Tensor padWithElements(Node &node, StringRef mode, ArrayRef<int64_t> pads,
+                              ArrayRef<int64_t> axes) {
+  Tensor result = node.input(0);
   for (auto [i, given] : llvm::enumerate(axes)) {
     int64_t axis = given, before = pads[i], after = pads[axes.size() + i];
-    if (failed(node.normalize(axis, Node::type(result).getRank())))
+    if (failed(node.normalize(axis, result.rank())))
       return {};
-    int64_t size = Node::type(result).getDimSize(axis), most = int64_t(1) << 24;
+    int64_t size = result.dim(axis), most = int64_t(1) << 24;
     if (before == 0 && after == 0)
       continue;
     if (before < 0 || after < 0 || before > most || after > most || size < 1 || size > most)
       return node.error("mode {} with pads {} and {} of a dimension of {} is not supported", mode,
                         before, after, size);
-    SmallVector<int64_t> places;
+    Sizes places;
     int64_t period = 2 * (size - 1);
     for (int64_t at = -before; at < size + after; ++at) {
       int64_t place = std::clamp<int64_t>(at, 0, size - 1);
@@ -411,15 +394,15 @@ static Value padWithElements(Node &node, StringRef mode, ArrayRef<int64_t> pads,
         place = std::min((at % period + period) % period, period - (at % period + period) % period);
       places.push_back(place);
     }
-    result = gatherAlong(node, result, node.constant(places), axis);
+    result = gatherAlong(result, node.constant(places), axis);
     if (!result)
       return {};
   }
   return result;
 }
 
-static Value importPad(Node &node) {
-  auto type = Node::type(node.input(0));
+static Tensor importPad(Node &node) {
+  auto type = node.input(0).type();
   std::string mode = node.choiceAttr("mode", {"constant", "edge", "reflect", "wrap"});
   Sizes pads = node.ints(1), axes = node.ints(3);
   std::optional<double> number = node.has(2) ? node.scalarConstant(node.input(2)) : 0;
@@ -450,29 +433,27 @@ static Value importPad(Node &node) {
         __builtin_add_overflow(sum, limits[axis] - starts[axis], &shape[axis]))
       return node.error("the result's size overflows 64 bits");
   }
-  Value result = node.slice(node.input(0), starts, limits, strides);
-  return !result || Node::type(result).getShape() == ArrayRef<int64_t>(shape)
+  Tensor result = node.input(0).slice(starts, limits, strides);
+  return !result || result.shape() == ArrayRef<int64_t>(shape)
              ? result
-             : node.padded(result, low, high, {}, *number);
+             : result.padded(low, high, {}, *number);
 }
 
-static Value importTrilu(Node &node) {
-  auto type = Node::type(node.input(0));
-  if (type.getRank() < 2)
-    return node.error("needs a matrix");
+static Tensor importTrilu(Node &node) {
+  auto type = node.input(0).type();
   const Sizes &k = node.ints(1);
   bool upper = node.flagAttr("upper", true);
   ArrayRef<int64_t> matrix = type.getShape().take_back(2);
-  Value row = node.iota(matrix, 0), column = node.iota(matrix, 1);
+  Tensor row = node.iota(matrix, 0), column = node.iota(matrix, 1);
   // A diagonal may have more digits than a double.
-  auto diagonal = DenseElementsAttr::get(Node::type(row), k.empty() ? int64_t(0) : k.front());
-  Value edge = node.add(row, Value(nn::ConstantOp::create(node.builder, node.loc, diagonal)));
-  Value keep = node.binary(column, edge, upper ? nn::Predicate::GE : nn::Predicate::LE);
-  return node.select(node.broadcast(keep, type.getShape()), node.input(0), 0);
+  auto diagonal = DenseElementsAttr::get(row.type(), k.empty() ? int64_t(0) : k.front());
+  Tensor edge = row + node.constant(diagonal);
+  Tensor keep = compare(column, edge, upper ? nn::Predicate::GE : nn::Predicate::LE);
+  return select(keep.broadcast(type.getShape()), node.input(0), 0);
 }
 
-static Value importCumsum(Node &node) {
-  auto type = Node::type(node.input(0));
+static Tensor importCumsum(Node &node) {
+  auto type = node.input(0).type();
   FailureOr<int64_t> axis = node.onlyInt(1, "axis");
   if (failed(axis) || failed(node.normalize(*axis, type.getRank())))
     return {};
@@ -487,7 +468,7 @@ void onnx::registerDataOps(HandlerRegistry &r) {
   r.add("", "Size", 1, importSize, needs(1));
   r.add("", "Range", 11, importRange, needs(3));
   r.add("", "OneHot", 9, importOneHot, needs(3));
-  r.add("", "EyeLike", 9, importEyeLike, needs(1));
+  r.add("", "EyeLike", 9, importEyeLike, rank(2, 2));
   r.add("", "Reshape", 5, importReshape, needs(2) | knownInts(1));
   r.add("", "DepthToSpace", 1, importBlocks<true>, needs(1));
   r.add("", "SpaceToDepth", 1, importBlocks<false>, needs(1));
@@ -497,10 +478,11 @@ void onnx::registerDataOps(HandlerRegistry &r) {
   r.add("", "Transpose", 1, importTranspose, needs(1));
   r.add("", "Expand", 8, importExpand, needs(2) | knownInts(1));
   r.add("", "Tile", 6, importTile, needs(2) | knownInts(1));
-  r.add("", "Concat", 4, importConcat, defaultAxis(0));
+  auto concat = [](Node &node) { return concatenated(node, node.operands(), node.axis()); };
+  r.add("", "Concat", 4, concat, needs(kAllOperands) | defaultAxis(0));
   r.add("", "Slice", 10, importSlice, needs(3) | knownInts(1, 2, 3, 4));
   r.add("", "Split", 2, importSplit, defaultAxis(0) | movedList("split", 13));
   r.add("", "Pad", 11, importPad, needs(2) | knownInts(1, 3));
-  r.add("", "Trilu", 14, importTrilu, needs(1) | knownInts(1));
+  r.add("", "Trilu", 14, importTrilu, rank(2) | knownInts(1));
   r.add("", "CumSum", 11, importCumsum, needs(2));
 }

@@ -23,22 +23,22 @@ struct Transform {
   Node &node;
   int64_t length, inputs, results; // of the period, of the operand and of the result
 
-  Value places();
-  Value table(Value places, FloatType element, double (*function)(double));
+  Tensor places();
+  Tensor table(Tensor places, FloatType element, double (*function)(double));
 };
 
 } // namespace
 
 /// Returns n k modulo N, [inputs, results].
-Value Transform::places() {
+Tensor Transform::places() {
   auto type = RankedTensorType::get({inputs, results}, node.builder.getI64Type());
-  Value n = node.create<nn::IotaOp>(type, int64_t(0)),
-        k = node.create<nn::IotaOp>(type, int64_t(1));
-  return node.binary<nn::RemOp>(node.mul(n, k), double(length));
+  Tensor n = node.create<nn::IotaOp>(type, int64_t(0)),
+         k = node.create<nn::IotaOp>(type, int64_t(1));
+  return binary<nn::RemOp>(n * k, double(length));
 }
 
 /// Returns function(2 pi p / N) for each place p. Null if `places` is.
-Value Transform::table(Value places, FloatType element, double (*function)(double)) {
+Tensor Transform::table(Tensor places, FloatType element, double (*function)(double)) {
   constexpr double kPi = 3.14159265358979323846;
   SmallVector<APFloat> values;
   for (int64_t place = 0; place < length; ++place) {
@@ -48,32 +48,32 @@ Value Transform::table(Value places, FloatType element, double (*function)(doubl
   }
   auto type = RankedTensorType::get({length, 1}, element);
   auto wide = RankedTensorType::get({inputs, results, 1}, element);
-  Value constants = node.create<nn::ConstantOp>(type, DenseElementsAttr::get(type, values));
-  Value found = places && constants
-                    ? node.create<nn::EmbeddingOp>(wide, constants, places, IntegerAttr())
-                    : Value();
-  return node.reshape(found, {inputs, results});
+  Tensor constants = node.create<nn::ConstantOp>(type, DenseElementsAttr::get(type, values));
+  Tensor found = places && constants
+                     ? node.create<nn::EmbeddingOp>(wide, constants, places, IntegerAttr())
+                     : Tensor();
+  return found.reshape({inputs, results});
 }
 
 /// Cuts or pads dimension `axis` at its end to `size` elements.
-static Value resized(Node &node, Value x, int64_t axis, int64_t size) {
-  SmallVector<int64_t> shape(Node::type(x).getShape());
+static Tensor resized(Tensor x, int64_t axis, int64_t size) {
+  Sizes shape(x.shape());
   if (size < shape[axis])
-    return node.part(x, axis, 0, size);
+    return x.part(axis, 0, size);
   shape[axis] = size;
-  return node.padded(x, shape);
+  return x.padded(shape);
 }
 
 /// Multiplies [rows, N / 2 + 1] by how often each coefficient stands in the whole: twice but for 0
 /// and N / 2.
-static Value counted(Node &node, Value x, int64_t length) {
+static Tensor counted(Tensor x, int64_t length) {
   if (!x)
     return {};
-  SmallVector<int64_t> times(Node::type(x).getDimSize(1), 2);
+  Sizes times(x.dim(1), 2);
   times.front() = 1;
   if (length % 2 == 0)
     times.back() = 1;
-  return node.mul(x, node.cast(node.constant(times), Node::type(x).getElementType()));
+  return x * x.node().constant(times).cast(x.element());
 }
 
 namespace {
@@ -85,7 +85,7 @@ struct DftForm {
 } // namespace
 
 static LogicalResult readForm(Node &node, DftForm &form) {
-  auto type = Node::type(node.input(0));
+  auto type = node.input(0).type();
   int64_t rank = type.getRank();
   if (rank < 2 || (type.getShape().back() != 1 && type.getShape().back() != 2))
     return node.error("the operand must be [.., 1] or [.., 2]; it is {}", type);
@@ -116,17 +116,17 @@ static LogicalResult readForm(Node &node, DftForm &form) {
 
 /// DFT: of real numbers [.., 1] or complex ones [.., 2] along an axis. The result is complex, but
 /// that of the inverse of a half is real.
-static Value importDft(Node &node) {
+static Tensor importDft(Node &node) {
   DftForm form;
   if (failed(readForm(node, form)))
     return {};
   bool isReal = form.isReal, inverse = form.inverse, half = form.half;
   int64_t axis = form.axis, length = form.length;
-  Value x = node.input(0);
-  auto type = Node::type(x);
+  Tensor x = node.input(0);
+  auto type = x.type();
   int64_t rank = type.getRank();
   int64_t some = length / 2 + 1;
-  x = resized(node, x, axis, half && inverse ? some : length);
+  x = resized(x, axis, half && inverse ? some : length);
   if (!x)
     return {};
   // The axis becomes the last dimension of rows.
@@ -134,37 +134,36 @@ static Value importDft(Node &node) {
   int64_t rows = 1;
   for (auto [to, from] : llvm::enumerate(perm)) {
     back[from] = to;
-    shape.push_back(Node::type(x).getDimSize(from));
+    shape.push_back(x.dim(from));
     rows *= int64_t(to) + 2 < rank ? shape.back() : 1;
   }
-  Transform dft{node, length, Node::type(x).getDimSize(axis), half && !inverse ? some : length};
-  auto part = [&](int64_t index) -> Value {
-    Value one = node.reshape(node.part(x, rank - 1, index, index + 1),
-                             Node::type(x).getShape().drop_back());
-    one = node.reshape(node.transpose(one, perm), {rows, dft.inputs});
-    return half && inverse ? counted(node, one, length) : one;
+  Transform dft{node, length, x.dim(axis), half && !inverse ? some : length};
+  auto part = [&](int64_t index) -> Tensor {
+    Tensor one = x.part(rank - 1, index, index + 1).reshape(x.shape().drop_back());
+    one = one.transpose(perm).reshape({rows, dft.inputs});
+    return half && inverse ? counted(one, length) : one;
   };
-  Value real = part(0), imaginary = isReal ? Value() : part(1);
-  Value places = dft.places();
+  Tensor real = part(0), imaginary = isReal ? Tensor() : part(1);
+  Tensor places = dft.places();
   auto element = cast<FloatType>(type.getElementType());
-  Value cosines = dft.table(places, element, std::cos),
-        sines = dft.table(places, element, std::sin);
+  Tensor cosines = dft.table(places, element, std::cos),
+         sines = dft.table(places, element, std::sin);
   if (inverse)
-    sines = node.neg(sines);
+    sines = -sines;
   // (a + bi)(cos - i sin), for the inverse (a + bi)(cos + i sin) / N.
-  Value outReal = node.matmul(real, cosines), outImaginary = node.neg(node.matmul(real, sines));
+  Tensor outReal = matmul(real, cosines), outImaginary = -matmul(real, sines);
   if (imaginary) {
-    outReal = node.add(outReal, node.matmul(imaginary, sines));
-    outImaginary = node.add(outImaginary, node.matmul(imaginary, cosines));
+    outReal = outReal + matmul(imaginary, sines);
+    outImaginary = outImaginary + matmul(imaginary, cosines);
   }
   shape.back() = dft.results;
-  SmallVector<Value> results{outReal, outImaginary}, parts;
+  SmallVector<Tensor> results{outReal, outImaginary}, parts;
   if (half && inverse)
     results.pop_back();
-  for (Value out : results) {
+  for (Tensor out : results) {
     if (inverse)
-      out = node.mul(out, 1 / double(length));
-    parts.push_back(node.unsqueeze(node.transpose(node.reshape(out, shape), back), rank - 1));
+      out = out * (1 / double(length));
+    parts.push_back(out.reshape(shape).transpose(back).unsqueeze(rank - 1));
   }
   return node.joined(parts, rank - 1);
 }

@@ -17,7 +17,8 @@ using namespace shale::onnx;
 
 /// Counts negative constant indices from the end of `sizes`; null after an error
 /// if one is out of range.
-static Value countFromEnd(Node &node, Value indices, ArrayRef<int64_t> sizes, Value table = {}) {
+static Tensor countFromEnd(Tensor indices, ArrayRef<int64_t> sizes, Tensor table) {
+  Node &node = indices.node();
   DenseElementsAttr attr = node.building.constantOf(indices);
   if (!attr || sizes.empty())
     return indices;
@@ -40,8 +41,7 @@ static Value countFromEnd(Node &node, Value indices, ArrayRef<int64_t> sizes, Va
   }
   if (!changed)
     return indices;
-  return nn::ConstantOp::create(node.builder, node.loc,
-                                DenseElementsAttr::get(attr.getType(), values));
+  return node.constant(DenseElementsAttr::get(attr.getType(), values));
 }
 
 /// Whether a value consists of inputs and non-negative constants that are moved but not
@@ -56,13 +56,19 @@ static bool isData(Node &node, Value value) {
           llvm::all_of(op->getOperands(), [&](Value operand) { return isData(node, operand); }));
 }
 
-Value onnx::wrapped(Node &node, Value indices, ArrayRef<int64_t> sizes, Value table, bool isRead) {
+/// Converts negative indices, which count from the end of `sizes` (one, or one for each element of
+/// the last dimension), and checks constant ones. `table` is named by the error. With `isRead` an
+/// op reads the table by the indices: then programs check inputs and refuse negative ones. Returns
+/// null after an error.
+static Tensor wrapped(Tensor indices, ArrayRef<int64_t> sizes, Tensor table = Tensor(),
+                      bool isRead = true) {
+  Node &node = indices.node();
   if (node.building.constantOf(indices))
-    return countFromEnd(node, indices, sizes, table);
+    return countFromEnd(indices, sizes, table);
   if (isRead && isData(node, indices))
     return indices;
-  auto type = Node::type(indices);
-  Value size;
+  auto type = indices.type();
+  Tensor size;
   if (sizes.size() == 1) {
     size = node.constant(type, sizes.front());
   } else {
@@ -70,16 +76,9 @@ Value onnx::wrapped(Node &node, Value indices, ArrayRef<int64_t> sizes, Value ta
     for (int64_t each : sizes)
       ends.push_back(APInt(type.getElementTypeBitWidth(), each, /*isSigned=*/true));
     auto row = RankedTensorType::get({int64_t(sizes.size())}, type.getElementType());
-    size = nn::ConstantOp::create(node.builder, node.loc, DenseElementsAttr::get(row, ends));
-    size = node.broadcast(size, type.getShape());
+    size = node.constant(DenseElementsAttr::get(row, ends)).broadcast(type.getShape());
   }
-  Value below = node.binary(indices, 0, nn::Predicate::LT);
-  return node.select(below, node.add(indices, size), indices);
-}
-
-/// Whether a value is a parameter, perhaps reshaped: rows of it are looked up.
-static bool needsGradient(Node &node, Value value) {
-  return Node::hasFloats(value) && !node.building.constantOf(value);
+  return select(indices < 0, indices + size, indices);
 }
 
 /// Returns the row that PyTorch's embedding never trains: the third operand of the node's original
@@ -95,67 +94,77 @@ static std::optional<int64_t> paddingOf(Node &node) {
   return row < 0 ? std::nullopt : std::optional<int64_t>(row);
 }
 
-Value onnx::gatherAlong(Node &node, Value input, Value indices, int64_t axis,
-                        std::optional<int64_t> padding) {
-  auto type = Node::type(input), ids = Node::type(indices);
+Tensor onnx::gatherAlong(Tensor input, Tensor indices, int64_t axis,
+                         std::optional<int64_t> padding) {
+  auto type = input.type(), ids = indices.type();
   Sizes shape = withoutDim(type.getShape(), axis);
   shape.insert(shape.begin() + axis, ids.getShape().begin(), ids.getShape().end());
-  auto result = RankedTensorType::get(shape, type.getElementType());
-  if (!needsGradient(node, input))
-    return node.create<nn::GatherOp>(result, input, indices, axis);
+  Node &node = input.node();
+  if (!input.hasFloats() || node.building.constantOf(input)) // no gradient
+    return node.create<nn::GatherOp>(type.clone(shape), input, indices, axis);
   // A run of positions is a slice.
   if (DenseElementsAttr attr = node.building.constantOf(indices);
       attr && attr.getNumElements() > 0 && !padding) {
-    SmallVector<int64_t> at;
+    Sizes at;
     for (APInt value : attr.getValues<APInt>())
       at.push_back(value.getSExtValue());
     if (llvm::equal(at, llvm::seq(at.front(), at.front() + int64_t(at.size()))))
-      return node.reshape(node.part(input, axis, at.front(), at.back() + 1), shape);
+      return input.part(axis, at.front(), at.back() + 1).reshape(shape);
   }
   // Rows of a table [V, D]: other axes are brought to the front first.
   Sizes perm = joinedSizes({{axis}, withoutDim(allDims(type.getRank()), axis)});
-  Value table = node.transpose(input, perm);
+  Tensor table = input.transpose(perm);
   int64_t rows = type.getDimSize(axis), width = rows ? type.getNumElements() / rows : 0;
-  table = node.reshape(table, {rows, width});
+  table = table.reshape({rows, width});
   if (!table)
     return {};
   Sizes looked = joinedSizes({ids.getShape(), {width}});
   IntegerAttr row =
       padding && *padding < rows ? node.builder.getI64IntegerAttr(*padding) : IntegerAttr();
-  Value found = node.create<nn::EmbeddingOp>(RankedTensorType::get(looked, type.getElementType()),
-                                             table, indices, row);
-  found = node.reshape(found, joinedSizes({ids.getShape(), withoutDim(type.getShape(), axis)}));
+  Tensor found = node.create<nn::EmbeddingOp>(type.clone(looked), table, indices, row);
+  found = found.reshape(joinedSizes({ids.getShape(), withoutDim(type.getShape(), axis)}));
   // ids..., before axis, after axis -> before axis, ids..., after axis
   int64_t front = ids.getRank();
-  return node.transpose(found, joinedSizes({dimRange(front, front + axis), allDims(front),
-                                            dimRange(front + axis, front + type.getRank() - 1)}));
+  return found.transpose(joinedSizes({dimRange(front, front + axis), allDims(front),
+                                      dimRange(front + axis, front + type.getRank() - 1)}));
 }
 
-bool onnx::areIndices(Value value) {
-  Type element = Node::type(value).getElementType();
+bool onnx::areIndices(Tensor value) {
+  Type element = value.element();
   return element.isInteger(64) || element.isInteger(32);
 }
 
-bool onnx::fitLines(RankedTensorType indices, RankedTensorType tensor, int64_t axis) {
+/// Whether `indices` have the tensor's rank, and at most as many lines along `axis`.
+static bool fitLines(RankedTensorType indices, RankedTensorType tensor, int64_t axis) {
   bool fits = indices.getRank() == tensor.getRank();
   for (int64_t i = 0; fits && i < tensor.getRank(); ++i)
     fits = i == axis || indices.getDimSize(i) <= tensor.getDimSize(i);
   return fits;
 }
 
-Value onnx::lookUp(Node &node, Value input, Value indices, int64_t axis,
-                   std::optional<int64_t> padding) {
+Tensor onnx::lookUp(Tensor input, Tensor indices, int64_t axis, std::optional<int64_t> padding) {
   if (!areIndices(indices))
-    return node.error("indices must be integers");
-  indices = wrapped(node, indices, {Node::type(input).getDimSize(axis)}, input);
-  return indices ? gatherAlong(node, input, indices, axis, padding) : Value();
+    return input.node().error("indices must be integers");
+  indices = wrapped(indices, {input.dim(axis)}, input);
+  return indices ? gatherAlong(input, indices, axis, padding) : Tensor();
 }
 
-static Value importGather(Node &node) {
-  return lookUp(node, node.input(0), node.input(1), node.axis(), paddingOf(node));
+static Tensor importGather(Node &node) {
+  return lookUp(node.input(0), node.input(1), node.axis(), paddingOf(node));
 }
 
-std::optional<TupleGrid> onnx::gridOf(DenseElementsAttr tuples) {
+namespace {
+/// A grid of places: index k of a tuple has `sizes` values from `first` on, `steps` apart.
+struct TupleGrid {
+  /// The dimension of the tuples' shape along which an index runs; -1 if it has one value.
+  Sizes along;
+  Sizes first, steps, sizes;
+};
+} // namespace
+
+/// Returns the grid that constant index tuples [.., K] are, if at most one dimension of their shape
+/// runs along each index; nothing if they are none, or if there are no tuples.
+static std::optional<TupleGrid> gridOf(DenseElementsAttr tuples) {
   ArrayRef<int64_t> at = tuples.getType().getShape();
   int64_t length = at.back(), places = at.size() - 1, count = tuples.getNumElements();
   if (count == 0)
@@ -188,11 +197,11 @@ std::optional<TupleGrid> onnx::gridOf(DenseElementsAttr tuples) {
 
 /// Returns the elements that constant index tuples [.., K] pick from the K leading dimensions if
 /// they are a strided slice; null if they are not. (A padding mask is read at a grid of positions.)
-static Value pickedRectangle(Node &node, Value input, DenseElementsAttr tuples) {
+static Tensor pickedRectangle(Node &node, Tensor input, DenseElementsAttr tuples) {
   std::optional<TupleGrid> grid = gridOf(tuples);
   if (!grid)
     return {};
-  auto type = Node::type(input);
+  auto type = input.type();
   ArrayRef<int64_t> at = tuples.getType().getShape();
   int64_t length = at.back(), places = at.size() - 1;
   Sizes starts(type.getRank(), 0), limits(type.getShape()), steps(type.getRank(), 1);
@@ -202,7 +211,7 @@ static Value pickedRectangle(Node &node, Value input, DenseElementsAttr tuples) 
     if (steps[k] < 1 || starts[k] < 0 || limits[k] > type.getDimSize(k))
       return {};
   }
-  Value picked = node.slice(input, starts, limits, steps);
+  Tensor picked = input.slice(starts, limits, steps);
   // Picked dimensions move to the places along which they run, the others follow.
   Sizes perm, shape;
   for (int64_t place = 0; place < places; ++place) {
@@ -218,18 +227,18 @@ static Value pickedRectangle(Node &node, Value input, DenseElementsAttr tuples) 
     perm.push_back(dim);
     shape.push_back(type.getDimSize(dim));
   }
-  picked = node.reshape(node.transpose(picked, perm), shape);
+  picked = picked.transpose(perm).reshape(shape);
   llvm::copy(at.drop_back(), shape.begin());
-  return node.broadcast(picked, shape);
+  return picked.broadcast(shape);
 }
 
 /// Removes leading elements of the index tuples that equal their own place, as in
 /// x[arange(B), last]: these are batch dimensions.
-static Value peelBatch(Node &node, Value indices, RankedTensorType input, int64_t &batch) {
+static Tensor peelBatch(Node &node, Tensor indices, RankedTensorType input, int64_t &batch) {
   while (auto concat = indices.getDefiningOp<nn::ConcatOp>()) {
-    auto type = Node::type(indices);
+    auto type = indices.type();
     OperandRange parts = concat.getInputs();
-    auto first = Node::type(parts.front());
+    auto first = Tensor(node, parts.front()).type();
     DenseElementsAttr places = node.building.constantOf(parts.front());
     if (int64_t(concat.getDim()) != type.getRank() - 1 || parts.size() < 2 ||
         first.getShape().back() != 1 || !places || batch + 1 >= type.getRank() ||
@@ -244,15 +253,17 @@ static Value peelBatch(Node &node, Value indices, RankedTensorType input, int64_
     if (!same)
       break;
     ++batch;
-    indices = node.joined(llvm::to_vector_of<Value>(parts.drop_front()), type.getRank() - 1);
+    auto rest =
+        llvm::map_to_vector(parts.drop_front(), [&](Value part) { return Tensor(node, part); });
+    indices = node.joined(rest, type.getRank() - 1);
     if (!indices)
       return {};
   }
   return indices;
 }
 
-static Value importGatherNd(Node &node) {
-  auto type = Node::type(node.input(0)), ids = Node::type(node.input(1));
+static Tensor importGatherNd(Node &node) {
+  auto type = node.input(0).type(), ids = node.input(1).type();
   int64_t batch = node.intAttr("batch_dims", 0);
   if (!areIndices(node.input(1)))
     return node.error("indices must be integers");
@@ -264,19 +275,34 @@ static Value importGatherNd(Node &node) {
     return node.error("index tuples of length {} do not fit {}", tuple, type);
   Sizes shape =
       joinedSizes({ids.getShape().drop_back(), type.getShape().drop_front(batch + tuple)});
-  Value indices = peelBatch(node, node.input(1), type, batch);
+  Tensor indices = peelBatch(node, node.input(1), type, batch);
   if (!indices)
     return {};
-  tuple = Node::type(indices).getShape().back();
-  indices = wrapped(node, indices, type.getShape().slice(batch, tuple));
+  tuple = indices.dim(-1);
+  indices = wrapped(indices, type.getShape().slice(batch, tuple));
   if (!indices)
     return {};
   DenseElementsAttr known = node.building.constantOf(indices);
   if (known && batch == 0 && !node.building.constantOf(node.input(0)))
-    if (Value picked = pickedRectangle(node, node.input(0), known))
+    if (Tensor picked = pickedRectangle(node, node.input(0), known))
       return picked;
   return node.create<nn::GatherNdOp>(type.clone(shape), node.input(0), indices, batch);
 }
+
+namespace {
+/// The lines of a tensor along an axis, as gather and scatter of elements take them.
+struct Lines {
+  /// The slice of the tensor with as many lines as there are indices.
+  Sizes starts, limits, strides;
+  /// The permutation that moves the axis to the end, and the one that moves it back.
+  Sizes perm, back;
+
+  /// `indices`: the shape of the indices, of the tensor's rank.
+  Lines(RankedTensorType tensor, ArrayRef<int64_t> indices, int64_t axis);
+  /// Indices as tuples of one number. Null after an error.
+  Tensor tuples(Tensor indices) const;
+};
+} // namespace
 
 Lines::Lines(RankedTensorType tensor, ArrayRef<int64_t> indices, int64_t axis) {
   int64_t rank = tensor.getRank();
@@ -289,34 +315,37 @@ Lines::Lines(RankedTensorType tensor, ArrayRef<int64_t> indices, int64_t axis) {
     back[from] = to;
 }
 
-Value Lines::tuples(Node &node, Value indices) const {
-  return node.unsqueeze(node.transpose(indices, perm), int64_t(perm.size()));
+Tensor Lines::tuples(Tensor indices) const {
+  return indices.transpose(perm).unsqueeze(int64_t(perm.size()));
 }
 
-Value onnx::gatherElements(Node &node, Value from, Value ids, int64_t axis) {
-  auto type = Node::type(from);
-  Lines lines(type, Node::type(ids).getShape(), axis);
-  Value input = node.slice(from, lines.starts, lines.limits, lines.strides);
-  input = node.transpose(input, lines.perm);
-  Value indices = lines.tuples(node, ids);
+Tensor onnx::gatherElements(Tensor from, Tensor ids, int64_t axis) {
+  if (!from || !ids)
+    return {};
+  auto type = from.type();
+  Lines lines(type, ids.shape(), axis);
+  Tensor input = from.slice(lines.starts, lines.limits, lines.strides);
+  input = input.transpose(lines.perm);
+  Tensor indices = lines.tuples(ids);
   if (!input || !indices)
     return {};
-  auto found = type.clone(Node::type(indices).getShape().drop_back());
-  Value picked = node.create<nn::GatherNdOp>(found, input, indices, type.getRank() - 1);
-  return node.transpose(picked, lines.back);
+  auto found = type.clone(indices.shape().drop_back());
+  return from.node()
+      .create<nn::GatherNdOp>(found, input, indices, type.getRank() - 1)
+      .transpose(lines.back);
 }
 
 /// Picks one element of each line along the axis for each index of the line: a
 /// gather_nd with all other dimensions as batch dimensions.
-static Value importGatherElements(Node &node) {
-  auto type = Node::type(node.input(0)), ids = Node::type(node.input(1));
+static Tensor importGatherElements(Node &node) {
+  auto type = node.input(0).type(), ids = node.input(1).type();
   int64_t axis = node.axis();
   if (!areIndices(node.input(1)))
     return node.error("indices must be integers");
   if (!fitLines(ids, type, axis))
     return node.error("indices {} do not fit {}: one of at most as many lines", ids, type);
-  Value indices = wrapped(node, node.input(1), {type.getDimSize(axis)});
-  return indices ? gatherElements(node, node.input(0), indices, axis) : Value();
+  Tensor indices = wrapped(node.input(1), {type.getDimSize(axis)});
+  return indices ? gatherElements(node.input(0), indices, axis) : Tensor();
 }
 
 //===----------------------------------------------------------------------===//
@@ -338,41 +367,38 @@ enum class Combine { Replace, Add, Mul, Max, Min };
 /// A scatter into [B.., R.., I..]: index tuples [B.., n.., K] of R.., updates [B.., n.., I..].
 struct Scatter {
   Node &node;
-  Value data, indices, updates;
+  Tensor data, indices, updates;
   int64_t batch;
   Combine how;
 
-  Value build();
+  Tensor build();
 
 private:
   bool isBox(SmallVectorImpl<int64_t> &first);
-  Value assigned(Value whole, Value part, ArrayRef<int64_t> first, size_t dim);
-  Value sparse();
-  Value dense();
-  Value replaced(Value hit, Value value);
-  Value withoutOverwritten();
-  int64_t tuple() const { return Node::type(indices).getShape().back(); }
+  Tensor assigned(Tensor whole, Tensor part, ArrayRef<int64_t> first, size_t dim);
+  Tensor sparse();
+  Tensor dense();
+  Tensor withoutOverwritten();
+  int64_t tuple() const { return indices.dim(-1); }
 };
 
 } // namespace
 
-Value Scatter::replaced(Value hit, Value value) { return node.select(hit, value, data); }
-
 /// If the indices are known: makes those out of range (-1) that a later equal index overwrites, as
 /// ONNX Runtime does. ONNX leaves open which of several equal indices wins.
-Value Scatter::withoutOverwritten() {
+Tensor Scatter::withoutOverwritten() {
   DenseElementsAttr attr = node.building.constantOf(indices);
   if (!attr)
     return indices;
-  auto type = Node::type(indices);
+  auto type = indices.type();
   int64_t length = tuple(), tuples = attr.getNumElements() / std::max<int64_t>(length, 1);
   int64_t perBatch =
       tuples / std::max<int64_t>(llvm::product_of(type.getShape().take_front(batch)), 1);
   SmallVector<APInt> values(attr.getValues<APInt>());
-  std::map<SmallVector<int64_t>, int64_t> last;
+  std::map<Sizes, int64_t> last;
   bool changed = false;
   for (int64_t i = 0; i < tuples; ++i) {
-    SmallVector<int64_t> key = {i / std::max<int64_t>(perBatch, 1)};
+    Sizes key = {i / std::max<int64_t>(perBatch, 1)};
     for (int64_t k = 0; k < length; ++k)
       key.push_back(values[i * length + k].getSExtValue());
     auto [it, fresh] = last.try_emplace(key, i);
@@ -385,50 +411,48 @@ Value Scatter::withoutOverwritten() {
   }
   if (!changed)
     return indices;
-  return nn::ConstantOp::create(node.builder, node.loc, DenseElementsAttr::get(type, values));
+  return node.constant(DenseElementsAttr::get(type, values));
 }
 
 /// If updates replace a box of consecutive places, an assignment to slices such as `x[:, 1:] = y`:
 /// sets `first` to the box's first place.
 bool Scatter::isBox(SmallVectorImpl<int64_t> &first) {
   DenseElementsAttr attr = node.building.constantOf(indices);
-  if (how != Combine::Replace || batch != 0 || Node::type(indices).getRank() != tuple() + 1 ||
-      !attr)
+  if (how != Combine::Replace || batch != 0 || indices.rank() != tuple() + 1 || !attr)
     return false;
   std::optional<TupleGrid> grid = gridOf(attr);
   if (!grid)
     return false;
   for (int64_t k = 0; k < tuple(); ++k)
     if (grid->first[k] < 0 || grid->steps[k] != 1 ||
-        grid->along[k] != (Node::type(indices).getDimSize(k) == 1 ? -1 : k))
+        grid->along[k] != (indices.dim(k) == 1 ? -1 : k))
       return false;
   first.assign(grid->first.begin(), grid->first.end());
   return true;
 }
 
 /// Returns `whole` with `part` at place `first`, from dimension `dim` on; earlier ones are equal.
-Value Scatter::assigned(Value whole, Value part, ArrayRef<int64_t> first, size_t dim) {
+Tensor Scatter::assigned(Tensor whole, Tensor part, ArrayRef<int64_t> first, size_t dim) {
   if (!whole || dim == first.size())
-    return whole ? part : Value();
-  auto type = Node::type(whole);
-  int64_t begin = first[dim], end = begin + Node::type(part).getDimSize(dim);
-  Value inside = assigned(node.part(whole, dim, begin, end), part, first, dim + 1);
-  Value after = node.part(whole, dim, end, type.getDimSize(dim));
-  return node.joined({node.part(whole, dim, 0, begin), inside, after}, dim);
+    return whole ? part : Tensor();
+  auto type = whole.type();
+  int64_t begin = first[dim], end = begin + part.dim(dim);
+  Tensor inside = assigned(whole.part(dim, begin, end), part, first, dim + 1);
+  Tensor after = whole.part(dim, end, type.getDimSize(dim));
+  return node.joined({whole.part(dim, 0, begin), inside, after}, dim);
 }
 
-Value Scatter::sparse() {
-  Value sum = node.create<nn::GatherNdGradOp>(data.getType(), indices, updates, batch);
+Tensor Scatter::sparse() {
+  Tensor sum = node.create<nn::GatherNdGradOp>(data.getType(), indices, updates, batch);
   if (how == Combine::Add)
-    return node.add(data, sum);
-  Value count =
-      node.create<nn::GatherNdGradOp>(data.getType(), indices, node.like(updates, 1), batch);
-  return replaced(node.binary(count, 0, nn::Predicate::GT), sum);
+    return data + sum;
+  Tensor count = node.create<nn::GatherNdGradOp>(data.getType(), indices, updates.like(1), batch);
+  return select(count > 0, sum, data);
 }
 
 /// Compares each place with each index: [batches, R, n, I].
-Value Scatter::dense() {
-  auto type = Node::type(data), at = Node::type(indices);
+Tensor Scatter::dense() {
+  auto type = data.type(), at = indices.type();
   ArrayRef<int64_t> looked = type.getShape().slice(batch, tuple());
   int64_t batches = llvm::product_of(type.getShape().take_front(batch)),
           rows = llvm::product_of(looked),
@@ -439,20 +463,20 @@ Value Scatter::dense() {
                       "index; use floats with reduction none or add",
                       type, at);
   // Tuples become numbers of rows.
-  SmallVector<int64_t> strides(tuple(), 1);
+  Sizes strides(tuple(), 1);
   for (int64_t k = tuple() - 1; k-- > 0;)
     strides[k] = strides[k + 1] * looked[k + 1];
-  Value row = node.mul(node.cast(indices, node.builder.getI64Type()), node.constant(strides));
-  row = node.sum(row, {at.getRank() - 1}, false);
-  SmallVector<int64_t> all = {batches, rows, tuples, inner};
-  auto flat = [&](Value value, ArrayRef<int64_t> shape) {
-    return node.broadcast(node.reshape(value, shape), all);
+  Tensor row = indices.cast(node.builder.getI64Type()) * node.constant(strides);
+  row = row.sum({at.getRank() - 1}, false);
+  Sizes all = {batches, rows, tuples, inner};
+  auto flat = [&](Tensor value, ArrayRef<int64_t> shape) {
+    return value.reshape(shape).broadcast(all);
   };
-  Value place = node.iota(all, 1);
-  Value hit = node.binary(place, flat(row, {batches, 1, tuples, 1}), nn::Predicate::EQ);
+  Tensor place = node.iota(all, 1);
+  Tensor hit = equal(place, flat(row, {batches, 1, tuples, 1}));
   bool truth = type.getElementType().isInteger(1);
   Type element = truth ? Type(node.builder.getI32Type()) : type.getElementType();
-  Value value = flat(node.cast(updates, element), {batches, 1, tuples, inner});
+  Tensor value = flat(updates.cast(element), {batches, 1, tuples, inner});
   constexpr double most = std::numeric_limits<double>::infinity();
   auto [kind, neutral] = how == Combine::Mul   ? std::pair(nn::ReduceKind::Prod, 1.0)
                          : how == Combine::Max ? std::pair(nn::ReduceKind::Max, -most)
@@ -460,34 +484,29 @@ Value Scatter::dense() {
                                                : std::pair(nn::ReduceKind::Sum, 0.0);
   // Whole numbers have no infinity, but the element that is there already changes no extreme.
   bool isOpen = std::isinf(neutral) && !isa<FloatType>(element);
-  Value other = isOpen ? flat(data, {batches, rows, 1, inner}) : node.like(value, neutral);
-  Value chosen = node.select(hit, value, other);
-  Value found = node.reshape(node.reduce(kind, chosen, {2}, false), type.getShape());
-  Value count =
-      node.reduce(nn::ReduceKind::Max, node.cast(hit, node.builder.getI32Type()), {2}, false);
-  Value any = node.binary(node.reshape(count, type.getShape()), 0, nn::Predicate::NE);
-  if (truth)
-    found = node.binary(found, 0, nn::Predicate::NE);
-  else if (how == Combine::Add)
-    found = node.add(data, found);
-  else if (how == Combine::Mul)
-    found = node.mul(data, found);
-  else if (how == Combine::Max)
-    found = node.max(data, found);
-  else if (how == Combine::Min)
-    found = node.min(data, found);
-  return replaced(any, found);
+  Tensor other = isOpen ? flat(data, {batches, rows, 1, inner}) : value.like(neutral);
+  Tensor chosen = select(hit, value, other);
+  Tensor found = chosen.reduce(kind, {2}, false).reshape(type.getShape());
+  Tensor count = hit.cast(node.builder.getI32Type()).reduce(nn::ReduceKind::Max, {2}, false);
+  Tensor any = differ(count.reshape(type.getShape()), 0);
+  found = truth                 ? differ(found, 0)
+          : how == Combine::Add ? data + found
+          : how == Combine::Mul ? data * found
+          : how == Combine::Max ? max(data, found)
+          : how == Combine::Min ? min(data, found)
+                                : found;
+  return select(any, found, data);
 }
 
-Value Scatter::build() {
-  Type element = Node::type(data).getElementType(), other = Node::type(updates).getElementType();
+Tensor Scatter::build() {
+  Type element = data.element(), other = updates.element();
   if (element != other)
     return node.error("data and updates have element types {} and {}", element, other);
   if (element.isInteger(1) && how != Combine::Replace)
     return node.error("cannot combine truth values");
   if (how == Combine::Replace)
     indices = withoutOverwritten();
-  SmallVector<int64_t> first;
+  Sizes first;
   if (isBox(first))
     return assigned(data, updates, first, 0);
   bool sums = how == Combine::Replace || how == Combine::Add;
@@ -500,50 +519,49 @@ static Combine readCombine(Node &node) {
   return Combine(llvm::find(names, node.choiceAttr("reduction", names)) - names.begin());
 }
 
-static Value importScatterNd(Node &node) {
+static Tensor importScatterNd(Node &node) {
   Scatter scatter{node, node.input(0), node.input(1), node.input(2), 0, readCombine(node)};
-  auto type = Node::type(scatter.data), at = Node::type(scatter.indices);
+  auto type = scatter.data.type(), at = scatter.indices.type();
   if (!areIndices(scatter.indices) || at.getRank() < 1 || at.getShape().back() < 1 ||
       at.getShape().back() > type.getRank())
     return node.error("index tuples {} do not fit {}", at, type);
   int64_t tuple = at.getShape().back();
   Sizes wanted = joinedSizes({at.getShape().drop_back(), type.getShape().drop_front(tuple)});
-  if (Node::type(scatter.updates).getShape() != ArrayRef<int64_t>(wanted))
+  if (scatter.updates.shape() != ArrayRef<int64_t>(wanted))
     return node.error("updates {} do not fit {} and {}", scatter.updates, type, at);
-  scatter.indices = wrapped(node, scatter.indices, type.getShape().take_front(tuple), {},
+  scatter.indices = wrapped(scatter.indices, type.getShape().take_front(tuple), {},
                             /*isRead=*/false);
-  return scatter.indices && !node.hasFailed() ? scatter.build() : Value();
+  return scatter.indices && !node.hasFailed() ? scatter.build() : Tensor();
 }
 
 /// One element of each line along the axis for each index of the line. All other dimensions are
 /// batch dimensions; lines without indices keep their elements.
-static Value importScatterElements(Node &node) {
-  Value whole = node.input(0), updates = node.input(2);
-  auto type = Node::type(whole), at = Node::type(node.input(1));
+static Tensor importScatterElements(Node &node) {
+  Tensor whole = node.input(0), updates = node.input(2);
+  auto type = whole.type(), at = node.input(1).type();
   int64_t rank = type.getRank(), axis = node.axis();
   Combine how = readCombine(node);
   if (node.hasFailed())
     return {};
-  if (!areIndices(node.input(1)) || !fitLines(at, type, axis) ||
-      Node::type(updates).getShape() != at.getShape())
+  if (!areIndices(node.input(1)) || !fitLines(at, type, axis) || updates.shape() != at.getShape())
     return node.error("indices {} and updates {} do not fit {}", at, updates, type);
   Lines lines(type, at.getShape(), axis);
-  Value part = node.slice(whole, lines.starts, lines.limits, lines.strides);
-  Value indices = wrapped(node, node.input(1), {type.getDimSize(axis)}, {}, /*isRead=*/false);
+  Tensor part = whole.slice(lines.starts, lines.limits, lines.strides);
+  Tensor indices = wrapped(node.input(1), {type.getDimSize(axis)}, {}, /*isRead=*/false);
   if (!indices || !part)
     return {};
-  Value data = node.transpose(part, lines.perm);
-  updates = node.transpose(updates, lines.perm);
-  indices = lines.tuples(node, indices);
+  Tensor data = part.transpose(lines.perm);
+  updates = updates.transpose(lines.perm);
+  indices = lines.tuples(indices);
   if (!data || !updates || !indices)
     return {};
-  Value result =
-      node.transpose(Scatter{node, data, indices, updates, rank - 1, how}.build(), lines.back);
+  Tensor result =
+      Scatter{node, data, indices, updates, rank - 1, how}.build().transpose(lines.back);
   if (!result || result.getType() == type)
     return result;
-  Value mine = node.constant(Node::type(result).clone(node.builder.getI1Type()), 1);
-  mine = node.padded(mine, type.getShape());
-  return node.select(mine, node.padded(result, type.getShape()), whole);
+  Tensor mine = node.constant(result.type().clone(node.builder.getI1Type()), 1);
+  mine = mine.padded(type.getShape());
+  return select(mine, result.padded(type.getShape()), whole);
 }
 
 void onnx::registerIndexOps(HandlerRegistry &r) {

@@ -12,65 +12,64 @@ using namespace shale::onnx;
 
 /// Turns scores [N, C, d...], with the classes in dimension 1, into rows
 /// [N * d, C].
-static Value classesLast(Node &node, Value scores) {
-  auto type = Node::type(scores);
+static Tensor classesLast(Tensor scores) {
+  auto type = scores.type();
   int64_t classes = type.getDimSize(1);
-  return node.reshape(node.transpose(scores, dimToEnd(type.getRank(), 1)),
-                      {type.getNumElements() / std::max<int64_t>(classes, 1), classes});
+  return scores.transpose(dimToEnd(type.getRank(), 1))
+      .reshape({type.getNumElements() / std::max<int64_t>(classes, 1), classes});
 }
 
 /// Turns rows [N * d, C] into scores of the shape [N, C, d...].
-static Value classesSecond(Node &node, Value rows, ArrayRef<int64_t> shape) {
+static Tensor classesSecond(Tensor rows, ArrayRef<int64_t> shape) {
   int64_t last = shape.size() - 1;
-  rows = node.reshape(rows, joinedSizes({withoutDim(shape, 1), {shape[1]}}));
-  return node.transpose(rows, joinedSizes({{0, last}, dimRange(1, last)}));
+  rows = rows.reshape(joinedSizes({withoutDim(shape, 1), {shape[1]}}));
+  return rows.transpose(joinedSizes({{0, last}, dimRange(1, last)}));
 }
 
 namespace {
 /// The losses of rows: -weight[label] * row[label], and weight[label]; zero where the label is
 /// ignored.
 struct RowLosses {
-  Value losses, weights; // [N]
+  Tensor losses, weights; // [N]
 };
 } // namespace
 
 /// Picks the losses of rows of log-probabilities [N, C]; labels [N]; `weights` [C] or null: all 1.
 /// `smoothing` e: a row's loss is 1 - e of its own and e of the mean of the losses of all classes.
-static RowLosses pickClasses(Node &node, Value rows, Value labels, int64_t ignore, Value weights,
+static RowLosses pickClasses(Node &node, Tensor rows, Tensor labels, int64_t ignore, Tensor weights,
                              double smoothing) {
-  auto type = Node::type(rows), ids = Node::type(labels);
-  Value classes = node.create<nn::IotaOp>(
+  auto type = rows.type(), ids = labels.type();
+  Tensor classes = node.create<nn::IotaOp>(
       RankedTensorType::get(type.getShape(), ids.getElementType()), int64_t(1));
-  Value column = node.reshape(labels, {type.getDimSize(0), 1});
-  Value isLabel = node.binary(node.broadcast(column, type.getShape()), classes, nn::Predicate::EQ);
-  Value counts = node.binary(labels, double(ignore), nn::Predicate::NE);
+  Tensor column = labels.reshape({type.getDimSize(0), 1});
+  Tensor isLabel = equal(column.broadcast(type.getShape()), classes);
+  Tensor counts = differ(labels, double(ignore));
   auto each = RankedTensorType::get({type.getDimSize(0)}, type.getElementType());
-  Value zeros = node.like(rows, 0), zero = node.constant(each, 0);
-  auto pick = [&](Value from) {
-    return node.select(counts, node.sum(node.select(isLabel, from, zeros), {1}, false), zero);
+  Tensor zeros = rows.like(0), zero = node.constant(each, 0);
+  auto pick = [&](Tensor from) {
+    return select(counts, select(isLabel, from, zeros).sum({1}, false), zero);
   };
   RowLosses result;
   if (weights) {
-    Value table = node.broadcast(node.reshape(weights, {1, type.getDimSize(1)}), type.getShape());
+    Tensor table = weights.reshape({1, type.getDimSize(1)}).broadcast(type.getShape());
     result.weights = pick(table);
-    rows = node.mul(rows, table);
+    rows = rows * table;
   } else {
-    result.weights = node.select(counts, node.constant(each, 1), zero);
+    result.weights = select(counts, node.constant(each, 1), zero);
   }
-  Value own = pick(rows);
+  Tensor own = pick(rows);
   if (smoothing != 0) {
-    Value all = node.select(counts, node.sum(rows, {1}, false), zero);
+    Tensor all = select(counts, rows.sum({1}, false), zero);
     double count = std::max<int64_t>(type.getDimSize(1), 1);
-    own = node.add(node.mul(own, 1 - smoothing), node.mul(all, smoothing / count));
+    own = own * (1 - smoothing) + all * (smoothing / count);
   }
-  result.losses = node.neg(own);
+  result.losses = -own;
   return result;
 }
 
 /// Builds sum / weight, where a weight of zero counts as one.
-static Value weightedMean(Node &node, const LossParts &parts) {
-  Value isPositive = node.binary(parts.count, 0, nn::Predicate::GT);
-  return node.div(parts.sum, node.select(isPositive, parts.count, 1));
+static Tensor weightedMean(Tensor sum, Tensor weight) {
+  return sum / select(weight > 0, weight, 1);
 }
 
 namespace {
@@ -87,8 +86,7 @@ static LogicalResult readForm(Node &node, RankedTensorType type, LossForm &form)
     return node.error("scores {} have no batch: pass those of one example as [1, classes], by "
                       "unsqueeze(0) of the scores and of the target",
                       type);
-  if (Value weights = node.input(2);
-      weights && Node::type(weights) != type.clone({type.getDimSize(1)}))
+  if (Tensor weights = node.input(2); weights && weights.type() != type.clone({type.getDimSize(1)}))
     return node.error("weights {} do not fit the {} classes of {}", weights, type.getDimSize(1),
                       type);
   form.reduction = node.choiceAttr("reduction", {"mean", "none", "sum"});
@@ -107,76 +105,76 @@ static LogicalResult readForm(Node &node, RankedTensorType type, LossForm &form)
 
 /// Cross-entropy with a probability for each class as the target, of the scores' shape. ONNX has
 /// none; PyTorch's exporter writes it as the operator for labels, and the mean is over the rows.
-static Value importProbabilities(Node &node) {
-  Value scores = node.input(0);
-  auto type = Node::type(scores);
+static Tensor importProbabilities(Node &node) {
+  Tensor scores = node.input(0);
+  auto type = scores.type();
   LossForm form;
   if (failed(readForm(node, type, form)))
     return {};
   if (!isa<FloatType>(type.getElementType()) || node.isRead(1))
     return node.error("scores {} and probabilities do not fit", type);
   node.intAttr("ignore_index", 0); // of labels
-  Value rows = classesLast(node, scores), targets = classesLast(node, node.input(1));
+  Tensor rows = classesLast(scores), targets = classesLast(node.input(1));
   if (!rows || !targets)
     return {};
-  double classes = std::max<int64_t>(Node::type(rows).getDimSize(1), 1);
+  double classes = std::max<int64_t>(rows.dim(1), 1);
   if (form.smoothing != 0)
-    targets = node.add(node.mul(targets, 1 - form.smoothing), form.smoothing / classes);
-  Value losses = node.mul(targets, logSoftmax(node, rows));
-  if (Value weights = node.input(2))
-    losses = node.mul(losses, weights);
-  losses = node.sum(node.neg(losses), {1}, false);
+    targets = targets * (1 - form.smoothing) + (form.smoothing / classes);
+  Tensor losses = targets * logSoftmax(rows);
+  if (Tensor weights = node.input(2))
+    losses = losses * weights;
+  losses = (-losses).sum({1}, false);
   if (form.reduction == "none")
-    return node.reshape(losses, withoutDim(type.getShape(), 1));
-  Value sum = node.sum(losses, {0}, false);
-  double count = std::max<int64_t>(Node::type(rows).getDimSize(0), 1);
-  return form.reduction == "sum" ? sum : node.div(sum, count);
+    return losses.reshape(withoutDim(type.getShape(), 1));
+  Tensor sum = losses.sum({0}, false);
+  double count = std::max<int64_t>(rows.dim(0), 1);
+  return form.reduction == "sum" ? sum : sum / count;
 }
 
 /// `logits` are logits, or with `isLog` log-probabilities. The node's second result are the
 /// log-probabilities.
-static LogicalResult importLoss(Node &node, Value logits, bool isLog = false) {
-  auto type = Node::type(logits), ids = Node::type(node.input(1));
+static LogicalResult importLoss(Node &node, Tensor logits, bool isLog = false) {
+  auto type = logits.type(), ids = node.input(1).type();
   LossForm form;
   if (failed(readForm(node, type, form)))
     return failure();
   if (ids.getShape() != ArrayRef<int64_t>(withoutDim(type.getShape(), 1)) ||
       !isa<FloatType>(type.getElementType()) || !areIndices(node.input(1)))
     return node.error("scores {} and labels {} do not fit", type, ids);
-  Value weights = node.input(2);
+  Tensor weights = node.input(2);
   // Without the attribute no label is ignored: the smallest integer is never a
   // label.
   int64_t ignore =
       node.intAttr("ignore_index", ids.getElementType().isInteger(32) ? INT32_MIN : INT64_MIN);
-  Value rows = classesLast(node, logits),
-        labels = node.reshape(node.input(1), {ids.getNumElements()});
+  Tensor rows = classesLast(logits), labels = node.input(1).reshape({ids.getNumElements()});
   if (!rows || !labels)
     return failure();
   bool fused = !isLog && !weights && form.reduction != "none" && form.smoothing == 0;
-  Value logRows = isLog ? rows : fused && !node.wants(1) ? Value() : logSoftmax(node, rows);
+  Tensor logRows = isLog ? rows : fused && !node.wants(1) ? Tensor() : logSoftmax(rows);
   if (node.wants(1)) // absent from a NegativeLogLikelihoodLoss
-    node.set(1, logRows ? classesSecond(node, logRows, type.getShape()) : Value());
+    node.set(1, logRows ? classesSecond(logRows, type.getShape()) : Tensor());
   LossParts parts;
   if (fused) {
     parts = buildCrossEntropy(node.builder, node.loc, rows, labels, ignore);
   } else if (logRows) {
     RowLosses picked = pickClasses(node, logRows, labels, ignore, weights, form.smoothing);
     if (form.reduction == "none") {
-      node.set(0, node.reshape(picked.losses, ids.getShape()));
+      node.set(0, picked.losses.reshape(ids.getShape()));
       return success();
     }
-    parts.sum = node.sum(picked.losses, {0}, false);
-    parts.count = node.sum(picked.weights, {0}, false);
+    parts.sum = picked.losses.sum({0}, false);
+    parts.count = picked.weights.sum({0}, false);
     parts.labels = labels;
     parts.logits = rows;
   }
   if (!parts.sum || !parts.count)
     return failure();
-  Value loss = parts.sum;
+  Tensor loss(node, parts.sum);
   if (form.reduction == "mean")
-    loss = weights ? weightedMean(node, parts) : buildMean(node.builder, node.loc, parts);
+    loss = weights ? weightedMean(loss, Tensor(node, parts.count))
+                   : Tensor(node, buildMean(node.builder, node.loc, parts));
   else
-    parts.count = node.constant(Node::type(loss), 1);
+    parts.count = node.constant(loss.type(), 1);
   if (!loss)
     return failure();
   node.building.lossParts[loss] = parts;
@@ -189,26 +187,25 @@ static LogicalResult importSoftmaxCrossEntropy(Node &node) {
                            StringRef(node.tracedAs()).starts_with(words::kCrossEntropy);
   if (!isOfProbabilities)
     return importLoss(node, node.input(0));
-  Value loss = importProbabilities(node);
-  return loss ? (node.set(0, loss), success()) : failure();
+  return node.give(importProbabilities(node));
 }
 
 static LogicalResult importNegativeLogLikelihood(Node &node) {
   // Rows of log-probabilities from a LogSoftmax over the classes become a cross-entropy of its
   // operand.
-  Value scores = node.input(0), made = scores;
-  auto type = Node::type(scores);
+  Tensor scores = node.input(0), made = scores;
+  auto type = scores.type();
   while (auto reshape = made.getDefiningOp<nn::ReshapeOp>()) {
-    auto from = Node::type(reshape.getInput());
+    auto from = reshape.getInput().getType();
     if (type.getRank() != 2 || from.getRank() == 0 ||
         from.getShape().back() != type.getShape().back())
       break;
-    made = reshape.getInput();
+    made = Tensor(node, reshape.getInput());
   }
   auto it = node.building.logSoftmaxOf.find(made);
   if (type.getRank() != 2 || it == node.building.logSoftmaxOf.end() || node.has(2))
     return importLoss(node, scores, /*isLog=*/true);
-  return importLoss(node, node.reshape(it->second, type.getShape()));
+  return importLoss(node, Tensor(node, it->second).reshape(type.getShape()));
 }
 
 void onnx::registerLossOps(HandlerRegistry &r) {

@@ -8,23 +8,23 @@ using namespace shale;
 using namespace shale::onnx;
 
 /// Multiplies as numpy's matmul does. Returns null after an error.
-static Value multiplied(Node &node, Value lhs, Value rhs) {
-  auto left = Node::type(lhs), right = Node::type(rhs);
+static Tensor multiplied(Node &node, Tensor lhs, Tensor rhs) {
+  auto left = lhs.type(), right = rhs.type();
   if (left.getRank() == 0 || right.getRank() == 0)
     return node.error("cannot multiply scalars");
   bool isRow = left.getRank() == 1, isColumn = right.getRank() == 1;
   if (isRow)
-    lhs = node.reshape(lhs, {1, left.getDimSize(0)});
+    lhs = lhs.reshape({1, left.getDimSize(0)});
   if (isColumn)
-    rhs = node.reshape(rhs, {right.getDimSize(0), 1});
+    rhs = rhs.reshape({right.getDimSize(0), 1});
   if (!lhs || !rhs)
     return {};
-  left = Node::type(lhs);
-  right = Node::type(rhs);
+  left = lhs.type();
+  right = rhs.type();
   if (left.getShape().back() != right.getDimSize(right.getRank() - 2))
     return node.error("matrices {} and {} do not multiply", left, right);
-  SmallVector<int64_t> shape;
-  Value result;
+  Sizes shape;
+  Tensor result;
   if (right.getRank() == 2) {
     // A product with a weight has no batch dimensions.
     shape.assign(left.getShape().begin(), left.getShape().end());
@@ -32,37 +32,37 @@ static Value multiplied(Node &node, Value lhs, Value rhs) {
     for (int64_t size : ArrayRef<int64_t>(shape).drop_back())
       rows *= size;
     shape.back() = right.getDimSize(1);
-    result = node.reshape(node.matmul(node.reshape(lhs, {rows, k}), rhs), shape);
+    result = matmul(lhs.reshape({rows, k}), rhs).reshape(shape);
   } else {
-    SmallVector<int64_t> batch;
+    Sizes batch;
     if (failed(node.broadcastShape({lhs, rhs}, batch, /*inner=*/2)))
       return {};
-    auto widen = [&](Value value) {
-      return node.broadcast(value, joinedSizes({batch, Node::type(value).getShape().take_back(2)}));
+    auto widen = [&](Tensor value) {
+      return value.broadcast(joinedSizes({batch, value.shape().take_back(2)}));
     };
-    result = node.matmul(widen(lhs), widen(rhs));
+    result = matmul(widen(lhs), widen(rhs));
     shape = joinedSizes({batch, {left.getDimSize(left.getRank() - 2), right.getShape().back()}});
   }
   if (isColumn)
     shape.pop_back();
   if (isRow)
     shape.erase(shape.end() - (isColumn ? 1 : 2));
-  return node.reshape(result, shape);
+  return result.reshape(shape);
 }
 
-static Value importMatmul(Node &node) {
-  Value left = node.input(0);
+static Tensor importMatmul(Node &node) {
+  Tensor left = node.input(0);
   if (double ratio = node.building.lostDropout.lookup(&node.proto); ratio != 0)
     left = dropped(node, left, ratio);
-  return left ? multiplied(node, left, node.input(1)) : Value();
+  return left ? multiplied(node, left, node.input(1)) : Tensor();
 }
 
 /// FusedMatMul of com.microsoft: a product with a factor. The last two dimensions of an operand, or
 /// its first one and the batch, may be transposed.
-static Value importFusedMatmul(Node &node) {
-  Value operands[2];
+static Tensor importFusedMatmul(Node &node) {
+  Tensor operands[2];
   for (int i : {0, 1}) {
-    int64_t rank = Node::type(node.input(i)).getRank();
+    int64_t rank = node.input(i).rank();
     bool batch = node.flagAttr(i ? "transBatchB" : "transBatchA", false);
     bool matrix = node.flagAttr(i ? "transB" : "transA", false);
     Sizes perm = allDims(rank);
@@ -70,23 +70,23 @@ static Value importFusedMatmul(Node &node) {
       std::rotate(perm.begin(), perm.begin() + 1, perm.end() - 1);
     if (matrix && rank > 1)
       std::swap(perm[rank - 1], perm[rank - 2]);
-    operands[i] = node.transpose(node.input(i), perm);
+    operands[i] = node.input(i).transpose(perm);
     if (!operands[i])
       return {};
   }
   double alpha = node.floatAttr("alpha", 1);
-  return scaled(node, multiplied(node, operands[0], operands[1]), alpha);
+  return scaled(multiplied(node, operands[0], operands[1]), alpha);
 }
 
-static Value importGemm(Node &node) {
-  if (Node::type(node.input(0)).getRank() != 2 || Node::type(node.input(1)).getRank() != 2)
+static Tensor importGemm(Node &node) {
+  if (node.input(0).rank() != 2 || node.input(1).rank() != 2)
     return node.error("operands must be matrices");
-  Value product = node.matmul(node.input(0), node.input(1), node.flagAttr("transA", false),
-                              node.flagAttr("transB", false));
-  product = scaled(node, product, node.floatAttr("alpha", 1));
+  Tensor product = matmul(node.input(0), node.input(1), node.flagAttr("transA", false),
+                          node.flagAttr("transB", false));
+  product = scaled(product, node.floatAttr("alpha", 1));
   if (!product || !node.has(2))
     return product;
-  Value sum = node.add(product, scaled(node, node.input(2), node.floatAttr("beta", 1)));
+  Tensor sum = product + scaled(node.input(2), node.floatAttr("beta", 1));
   return !sum || sum.getType() == product.getType()
              ? sum
              : node.error("operand 2 is larger than the product");
@@ -113,7 +113,7 @@ constexpr Label kEllipsis = 256; // and above
 
 /// A tensor and the labels of its dimensions.
 struct Term {
-  Value value;
+  Tensor value;
   Labels labels;
 };
 
@@ -133,15 +133,15 @@ private:
   LogicalResult parseTerm(StringRef text, std::string &term);
   LogicalResult label(int operand, StringRef text, Labels &labels);
   LogicalResult readResult(const Equation &equation, ArrayRef<Labels> all, Labels &result);
-  Value diagonal(Value value, Labels &labels);
+  Tensor diagonal(Tensor value, Labels &labels);
   Term squeeze(Term term);
   Term arrange(Term term, ArrayRef<Label> order);
   Term sumOut(Term term, ArrayRef<Label> keep);
   Term contract(Term lhs, Term rhs, ArrayRef<Label> keep, ArrayRef<Label> result);
   Term multiply(const Term &lhs, const Term &rhs, ArrayRef<Label> order);
 
-  SmallVector<int64_t> sizesOf(ArrayRef<Label> labels) {
-    SmallVector<int64_t> sizes;
+  Sizes sizesOf(ArrayRef<Label> labels) {
+    Sizes sizes;
     for (Label label : labels)
       sizes.push_back(size[label]);
     return sizes;
@@ -198,7 +198,7 @@ LogicalResult Einsum::parse(Equation &equation) {
 /// Matches an operand's dimensions with its term, and its sizes with those of
 /// other operands.
 LogicalResult Einsum::label(int operand, StringRef text, Labels &labels) {
-  auto type = Node::type(node.input(operand));
+  auto type = node.input(operand).type();
   bool open = text.contains('.');
   int64_t letters = text.size() - open, rank = type.getRank();
   if (open ? rank < letters : rank != letters)
@@ -260,20 +260,20 @@ LogicalResult Einsum::readResult(const Equation &equation, ArrayRef<Labels> all,
 }
 
 /// Replaces two dimensions of one label by their diagonal, until all differ.
-Value Einsum::diagonal(Value value, Labels &labels) {
+Tensor Einsum::diagonal(Tensor value, Labels &labels) {
   for (size_t i = 0; value && i < labels.size(); ++i) {
     size_t j = i + 1;
     while (j < labels.size() && labels[j] != labels[i])
       ++j;
     if (j == labels.size())
       continue;
-    SmallVector<int64_t> shape(Node::type(value).getShape());
+    Sizes shape(value.shape());
     int64_t n = shape[i];
     if (shape[j] != n)
       return node.error("the diagonal of {} has sizes {} and {}", std::string(1, char(labels[i])),
                         n, shape[j]);
     // [.., n, n] -> [.., n * n] -> every (n + 1)-th
-    SmallVector<int64_t> perm;
+    Sizes perm;
     Labels rest;
     for (size_t k = 0; k < labels.size(); ++k)
       if (k != i && k != j) {
@@ -285,8 +285,8 @@ Value Einsum::diagonal(Value value, Labels &labels) {
     shape.erase(shape.begin() + j);
     shape.erase(shape.begin() + i);
     shape.push_back(n * n); // at most the tensor's elements: no overflow
-    value = node.reshape(node.transpose(value, perm), shape);
-    value = node.part(value, shape.size() - 1, 0, n * n, n + 1);
+    value = value.transpose(perm).reshape(shape);
+    value = value.part(shape.size() - 1, 0, n * n, n + 1);
     labels = rest;
     i = size_t(-1); // from the first again
   }
@@ -297,27 +297,27 @@ Term Einsum::squeeze(Term term) {
   if (!term.value)
     return term;
   Labels labels;
-  SmallVector<int64_t> shape;
-  for (auto [label, n] : llvm::zip(term.labels, Node::type(term.value).getShape()))
+  Sizes shape;
+  for (auto [label, n] : llvm::zip(term.labels, term.value.shape()))
     if (n != 1) {
       labels.push_back(label);
       shape.push_back(n);
     }
-  return {node.reshape(term.value, shape), labels};
+  return {term.value.reshape(shape), labels};
 }
 
 /// Transposes a term to `order`; a transpose of a transpose becomes one.
 Term Einsum::arrange(Term term, ArrayRef<Label> order) {
-  SmallVector<int64_t> perm;
+  Sizes perm;
   for (Label label : order)
     perm.push_back(llvm::find(term.labels, label) - term.labels.begin());
   bool turns = !llvm::is_sorted(perm);
-  return {node.transpose(term.value, perm, /*joined=*/turns), Labels(order)};
+  return {term.value.transpose(perm, /*joined=*/turns), Labels(order)};
 }
 
 /// Sums over the dimensions that are not in `keep`.
 Term Einsum::sumOut(Term term, ArrayRef<Label> keep) {
-  SmallVector<int64_t> dims;
+  Sizes dims;
   Labels kept;
   for (auto [i, label] : llvm::enumerate(term.labels)) {
     if (has(keep, label))
@@ -325,22 +325,23 @@ Term Einsum::sumOut(Term term, ArrayRef<Label> keep) {
     else
       dims.push_back(i);
   }
-  return {node.sum(term.value, dims, false), kept};
+  return {term.value.sum(dims, false), kept};
 }
 
 /// Returns the elementwise product, its dimensions in the given order.
 Term Einsum::multiply(const Term &lhs, const Term &rhs, ArrayRef<Label> order) {
   auto widen = [&](const Term &term) {
     Labels mine;
-    SmallVector<int64_t> shape;
+    Sizes shape;
     for (Label label : order) {
       shape.push_back(has(term.labels, label) ? size[label] : 1);
       if (has(term.labels, label))
         mine.push_back(label);
     }
-    return node.reshape(arrange(term, mine).value, shape);
+    return arrange(term, mine).value.reshape(shape);
   };
-  return {node.mul(widen(lhs), widen(rhs)), Labels(order)};
+  Tensor left = widen(lhs), right = widen(rhs);
+  return {left * right, Labels(order)};
 }
 
 /// Returns the product of two operands, summed over labels that are not in `keep`.
@@ -362,17 +363,17 @@ Term Einsum::contract(Term lhs, Term rhs, ArrayRef<Label> keep, ArrayRef<Label> 
   for (Label label : rhs.labels)
     if (!has(lhs.labels, label))
       columns.push_back(label);
-  bool isFloat = Node::hasFloats(lhs.value);
+  bool isFloat = lhs.value.hasFloats();
   if (inner.empty() || !isFloat || (rows.empty() && columns.empty())) {
     return sumOut(multiply(lhs, rhs, joinedSizes({lhs.labels, columns})), keep);
   }
   Labels order = joinedSizes({batch, rows, columns});
   // One matrix per batch element, transposed if the operand is.
-  auto matrix = [&](const Term &term, ArrayRef<Label> outer, bool &transposed) -> Value {
+  auto matrix = [&](const Term &term, ArrayRef<Label> outer, bool &transposed) -> Tensor {
     Labels straight = joinedSizes({batch, outer, inner}),
            turned = joinedSizes({batch, inner, outer});
     transposed = ArrayRef<Label>(turned) == ArrayRef<Label>(term.labels);
-    SmallVector<int64_t> shape = sizesOf(batch);
+    Sizes shape = sizesOf(batch);
     int64_t sizes[2] = {1, 1};
     for (Label label : outer)
       if (__builtin_mul_overflow(sizes[0], size[label], &sizes[0]))
@@ -383,12 +384,11 @@ Term Einsum::contract(Term lhs, Term rhs, ArrayRef<Label> keep, ArrayRef<Label> 
     if (transposed)
       std::swap(sizes[0], sizes[1]);
     shape.append({sizes[0], sizes[1]});
-    return node.reshape(arrange(term, transposed ? turned : straight).value, shape);
+    return arrange(term, transposed ? turned : straight).value.reshape(shape);
   };
   bool transposeLhs, transposeRhs;
-  Value left = matrix(lhs, rows, transposeLhs), right = matrix(rhs, columns, transposeRhs);
-  return {node.reshape(node.matmul(left, right, transposeLhs, !transposeRhs), sizesOf(order)),
-          order};
+  Tensor left = matrix(lhs, rows, transposeLhs), right = matrix(rhs, columns, transposeRhs);
+  return {matmul(left, right, transposeLhs, !transposeRhs).reshape(sizesOf(order)), order};
 }
 
 LogicalResult Einsum::import() {
@@ -398,9 +398,9 @@ LogicalResult Einsum::import() {
   if (failed(node.require(node.numInputs())) || failed(parse(equation)))
     return failure();
   SmallVector<Labels> all;
-  Type element = Node::type(node.input(0)).getElementType();
+  Type element = node.input(0).element();
   for (auto [i, text] : llvm::enumerate(equation.operands)) {
-    auto type = Node::type(node.input(i));
+    auto type = node.input(i).type();
     if (type.getElementType() != element || element.isInteger(1))
       return node.error("operands must be numbers of one type; operand {} is {}", i, type);
     if (failed(label(i, text, all.emplace_back())))
@@ -411,7 +411,7 @@ LogicalResult Einsum::import() {
     return failure();
   SmallVector<Term> terms;
   for (auto [i, labels] : llvm::enumerate(all)) {
-    Value value = diagonal(node.input(i), labels);
+    Tensor value = diagonal(node.input(i), labels);
     terms.push_back(squeeze({value, labels}));
   }
   Term sum = terms.front();
@@ -427,7 +427,7 @@ LogicalResult Einsum::import() {
     if (has(sum.labels, label))
       order.push_back(label);
   // Labels that were dropped have size 1.
-  node.set(0, sum.value ? node.reshape(arrange(sum, order).value, sizesOf(result)) : Value());
+  node.set(0, sum.value ? arrange(sum, order).value.reshape(sizesOf(result)) : Tensor());
   return success();
 }
 

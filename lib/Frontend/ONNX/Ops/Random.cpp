@@ -13,35 +13,34 @@ using namespace shale;
 using namespace shale::onnx;
 
 /// The arguments from which random ops draw, and then no offset.
-static SmallVector<Value> drawnFrom(Node &node) {
-  SmallVector<Value> arguments;
-  for (nn::Role role : {nn::Role::Seed, nn::Role::Step, nn::Role::Microbatch})
-    arguments.push_back(node.building.randomArgument(role));
-  return arguments;
+static std::array<Value, 3> drawnFrom(Node &node) {
+  Value seed = node.building.randomArgument(nn::Role::Seed);
+  Value step = node.building.randomArgument(nn::Role::Step);
+  return {seed, step, node.building.randomArgument(nn::Role::Microbatch)};
 }
 
 /// Draws from [0, 1).
-static Value uniform(Node &node, RankedTensorType type) {
-  SmallVector<Value> from = drawnFrom(node);
+static Tensor uniform(Node &node, RankedTensorType type) {
+  auto [seed, step, microbatch] = drawnFrom(node);
   return node.create<nn::UniformOp>(
-      type, from[0], from[1], from[2], /*offset=*/Value(),
+      type, seed, step, microbatch, /*offset=*/Tensor(),
       node.builder.getI64IntegerAttr(node.building.context.takeRandomId()),
       /*global_shape=*/DenseI64ArrayAttr());
 }
 
 /// Returns factor * x + offset.
-static Value line(Node &node, Value x, double factor, double offset) {
-  x = scaled(node, x, factor);
-  return offset != 0 ? node.add(x, offset) : x;
+static Tensor line(Tensor x, double factor, double offset) {
+  x = scaled(x, factor);
+  return offset != 0 ? x + offset : x;
 }
 
 /// Draws from the standard normal distribution: sqrt(-2 ln u) cos(2 pi v) for uniform u in (0, 1]
 /// and v (Box and Muller, A Note on the Generation of Random Normal Deviates, 1958).
-static Value normal(Node &node, RankedTensorType type) {
+static Tensor normal(Node &node, RankedTensorType type) {
   constexpr double kPi = 3.14159265358979323846;
-  Value u = line(node, uniform(node, type), -1, 1);
-  Value radius = node.sqrt(scaled(node, node.log(u), -2));
-  return node.mul(radius, node.cos(scaled(node, uniform(node, type), 2 * kPi)));
+  Tensor u = line(uniform(node, type), -1, 1);
+  Tensor radius = sqrt(scaled(log(u), -2));
+  return radius * cos(scaled(uniform(node, type), 2 * kPi));
 }
 
 /// Reads two numbers and refuses a seed: numbers are drawn by the seed of the run.
@@ -69,12 +68,12 @@ static bool isFiniteIn(double number, const llvm::fltSemantics &semantics) {
   return value.isFinite();
 }
 
-template <bool isNormal, bool isLike> static Value importRandom(Node &node) {
-  SmallVector<int64_t> shape;
+template <bool isNormal, bool isLike> static Tensor importRandom(Node &node) {
+  Sizes shape;
   Type missing = node.builder.getF32Type();
   if (isLike) {
-    llvm::append_range(shape, Node::type(node.input(0)).getShape());
-    missing = Node::type(node.input(0)).getElementType();
+    llvm::append_range(shape, node.input(0).shape());
+    missing = node.input(0).element();
   } else if (auto given = node.intsAttr("shape")) {
     shape = *given;
   } else {
@@ -96,50 +95,49 @@ template <bool isNormal, bool isLike> static Value importRandom(Node &node) {
       (!isFiniteIn(b - a, APFloat::IEEEsingle()) || !isFiniteIn(a, own) || !isFiniteIn(b, own)))
     return node.error("low, high and their difference must be finite in {} and in f32", element);
   auto type = RankedTensorType::get(shape, node.builder.getF32Type());
-  return node.cast(isNormal ? line(node, normal(node, type), b, a)
-                            : line(node, uniform(node, type), b - a, a),
-                   element);
+  return (isNormal ? line(normal(node, type), b, a) : line(uniform(node, type), b - a, a))
+      .cast(element);
 }
 
 /// 1 with the probability that the operand has, else 0. No gradient reaches the probability.
-static Value importBernoulli(Node &node) {
-  auto operand = Node::type(node.input(0));
+static Tensor importBernoulli(Node &node) {
+  auto operand = node.input(0).type();
   if (node.attribute("seed"))
     return node.error("a seed in the file is not supported: --seed of the program decides");
   Type element = resultElement(node, operand.getElementType());
   if (!element)
     return {};
   auto single = RankedTensorType::get(operand.getShape(), node.builder.getF32Type());
-  Value drawn = uniform(node, single);
-  Value probability = node.cast(node.input(0), single.getElementType());
-  return node.cast(node.binary(drawn, probability, nn::Predicate::LT), element);
+  Tensor drawn = uniform(node, single);
+  Tensor probability = node.input(0).cast(single.getElementType());
+  return (drawn < probability).cast(element);
 }
 
 /// Builds a dropout that draws by seed, step, micro-batch and `id`.
-static Value dropAs(Node &node, Value x, double ratio, int64_t id) {
-  SmallVector<Value> from = drawnFrom(node);
-  if (!Node::hasFloats(x))
+static Tensor dropAs(Node &node, Tensor x, double ratio, int64_t id) {
+  auto [seed, step, microbatch] = drawnFrom(node);
+  if (!x.hasFloats())
     return node.error("dropout of {}", x);
-  return node.create<nn::DropoutOp>(x.getType(), x, from[0], from[1], from[2], /*offset=*/Value(),
+  return node.create<nn::DropoutOp>(x.getType(), x, seed, step, microbatch, /*offset=*/Tensor(),
                                     node.builder.getF64FloatAttr(ratio),
                                     node.builder.getI64IntegerAttr(id),
                                     /*global_shape=*/DenseI64ArrayAttr());
 }
 
-Value onnx::dropped(Node &node, Value x, double ratio) {
+Tensor onnx::dropped(Node &node, Tensor x, double ratio) {
   return dropAs(node, x, ratio, node.building.context.takeRandomId());
 }
 
 /// The mask is where the dropout of ones keeps them.
 static LogicalResult importTrainingDropout(Node &node, double ratio) {
   int64_t id = node.building.context.takeRandomId();
-  Value result = dropAs(node, node.input(0), ratio, id);
+  Tensor result = dropAs(node, node.input(0), ratio, id);
   if (!result)
     return failure();
   node.set(0, result);
   if (node.wants(1)) {
-    Value one = node.like(node.input(0), 1), zero = node.like(node.input(0), 0);
-    node.set(1, node.binary(dropAs(node, one, ratio, id), zero, nn::Predicate::NE));
+    Tensor one = node.input(0).like(1), zero = node.input(0).like(0);
+    node.set(1, differ(dropAs(node, one, ratio, id), zero));
   }
   return success();
 }
@@ -162,7 +160,7 @@ static LogicalResult importDropout(Node &node) {
     return importTrainingDropout(node, *ratio);
   node.set(0, node.input(0));
   if (node.wants(1))
-    node.set(1, node.constant(Node::type(node.input(0)).clone(node.builder.getI1Type()), 1));
+    node.set(1, node.constant(node.input(0).type().clone(node.builder.getI1Type()), 1));
   return success();
 }
 

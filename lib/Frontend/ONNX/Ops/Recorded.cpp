@@ -41,174 +41,170 @@ template <typename... Matchers> static bool operandsMatch(Node &node, Matchers..
 }
 
 /// Returns the operand of a unary op; null if the value is not the result of one.
-template <typename OpT> static Value inside(Value value) {
+template <typename OpT> static Tensor inside(Tensor value) {
   auto op = value ? value.getDefiningOp<OpT>() : OpT();
-  return op ? op.getInput() : Value();
+  return op ? Tensor(value.node(), op.getInput()) : Tensor();
 }
 
 /// log(1 + exp(-|x|)), which does not overflow.
-static Value logOnePlusExp(Node &node, Value x) {
-  return node.log1p(node.exp(node.neg(node.abs(x))));
-}
+static Tensor logOnePlusExp(Tensor x) { return log1p(exp(-abs(x))); }
 
-Value onnx::softplus(Node &node, Value x) {
-  Value zero = node.like(x, 0);
-  return node.add(node.max(x, zero), logOnePlusExp(node, x));
+Tensor onnx::softplus(Tensor x) {
+  Tensor zero = x.like(0);
+  return max(x, zero) + logOnePlusExp(x);
 }
 
 /// log(1 / (1 + exp(-x)))
-static Value logSigmoid(Node &node, Value x) {
-  Value zero = node.like(x, 0);
-  return node.sub(node.min(x, zero), logOnePlusExp(node, x));
+static Tensor logSigmoid(Tensor x) {
+  Tensor zero = x.like(0);
+  return min(x, zero) - logOnePlusExp(x);
 }
 
 /// log(base^a + base^b) / log(base) with scale = log(base). Where both are equal, infinite ones
 /// included, each gets half of the gradient.
-static Value logAddExp(Node &node, Value a, Value b, double scale = 1) {
-  Value larger = node.max(a, b), isEqual = node.binary(a, b, nn::Predicate::EQ);
-  Value distance = node.select(isEqual, 0, node.sub(a, b));
-  Value rest = logOnePlusExp(node, scaled(node, distance, scale));
-  return node.add(larger, scale == 1 ? rest : node.div(rest, scale));
+static Tensor logAddExp(Tensor a, Tensor b, double scale = 1) {
+  Tensor larger = max(a, b), isEqual = equal(a, b);
+  Tensor distance = select(isEqual, 0, a - b);
+  Tensor rest = logOnePlusExp(scaled(distance, scale));
+  return larger + (scale == 1 ? rest : rest / scale);
 }
 
 //===----------------------------------------------------------------------===//
 // Operations, by their last node. Null if the nodes are others.
 //===----------------------------------------------------------------------===//
 
-static Value readExpm1(Node &node) {
-  Value x;
-  return operandsMatch(node, m_Op<nn::ExpOp>(m_Any(&x)), IsNumber{node, 1}) ? node.expm1(x)
-                                                                            : Value();
+static Tensor readExpm1(Node &node) {
+  Tensor x(node);
+  return operandsMatch(node, m_Op<nn::ExpOp>(m_Any(&x)), IsNumber{node, 1}) ? expm1(x) : Tensor();
 }
 
-static Value readLog1p(Node &node) {
+static Tensor readLog1p(Node &node) {
   IsNumber one{node, 1};
-  Value x;
+  Tensor x(node);
   return operandsMatch(node, m_Op<nn::AddOp>(m_Any(&x), one)) ||
                  operandsMatch(node, m_Op<nn::AddOp>(one, m_Any(&x)))
-             ? node.log1p(x)
-             : Value();
+             ? log1p(x)
+             : Tensor();
 }
 
-static Value readErfc(Node &node) {
-  Value x;
-  return operandsMatch(node, IsNumber{node, 1}, m_Op<nn::ErfOp>(m_Any(&x)))
-             ? node.unary<nn::ErfcOp>(x)
-             : Value();
+static Tensor readErfc(Node &node) {
+  Tensor x(node);
+  return operandsMatch(node, IsNumber{node, 1}, m_Op<nn::ErfOp>(m_Any(&x))) ? unary<nn::ErfcOp>(x)
+                                                                            : Tensor();
 }
 
 /// exp(x^2) (1 - erf(x))
-static Value readErfcx(Node &node) {
-  Value x, y;
+static Tensor readErfcx(Node &node) {
+  Tensor x(node), y(node);
   if (!operandsMatch(node, m_Op<nn::ExpOp>(m_Op<nn::MulOp>(m_Any(&x), m_Any(&y)))) || x != y)
     return {};
   auto erf = m_Op<nn::ErfOp>(m_Val(x));
   bool fits = matchPattern(node.input(1), m_Op<nn::ErfcOp>(m_Val(x))) ||
               matchPattern(node.input(1), m_Op<nn::SubOp>(IsNumber{node, 1}, erf));
-  return fits ? node.unary<nn::ErfcxOp>(x) : Value();
+  return fits ? unary<nn::ErfcxOp>(x) : Tensor();
 }
 
 /// The logarithm of the normal distribution, log_ndtr(x). Each branch gets operands of its own: at
 /// those of the other one it overflows, and the gradient of what is not chosen would be NaN. With
 /// u = x / sqrt(2) the nodes are
 ///   x < 1 ? log(erfcx(-u) / 2) - u^2 : log1p(-erfc(u) / 2)
-static Value readLogNdtr(Node &node) {
+static Tensor readLogNdtr(Node &node) {
   IsNumber isTwo{node, 2};
-  Value u, left, right;
+  Tensor u(node), left(node), right(node);
   auto ofMinus = m_Op<nn::ErfcxOp>(m_Op<nn::NegOp>(m_Any(&u)));
   if (!operandsMatch(node, m_Op<nn::CompareOp>(m_Any(), IsNumber{node, 1}),
                      m_Op<nn::SubOp>(m_Op<nn::LogOp>(m_Op<nn::DivOp>(ofMinus, isTwo)),
                                      m_Op<nn::MulOp>(m_Any(&left), m_Any(&right)))) ||
       left != u || right != u)
     return {};
-  auto isLow = node.input(0).getDefiningOp<nn::CompareOp>();
+  Tensor isLow = node.input(0);
   auto minusErfc = m_Op<nn::NegOp>(m_Op<nn::ErfcOp>(m_Val(u)));
-  if (isLow.getPredicate() != nn::Predicate::LT ||
+  if (isLow.getDefiningOp<nn::CompareOp>().getPredicate() != nn::Predicate::LT ||
       !matchPattern(node.input(2), m_Op<nn::Log1pOp>(m_Op<nn::DivOp>(minusErfc, isTwo))))
     return {};
-  Value zero = node.like(u, 0), two = node.like(u, 2);
-  Value ofLow = node.select(isLow, u, zero), ofHigh = node.select(isLow, zero, u);
-  Value scaled = node.unary<nn::ErfcxOp>(node.neg(ofLow));
-  Value low = node.sub(node.log(node.div(scaled, two)), node.mul(ofLow, ofLow));
-  Value upper = node.neg(node.unary<nn::ErfcOp>(ofHigh));
-  return node.select(isLow, low, node.log1p(node.div(upper, two)));
+  Tensor zero = u.like(0), two = u.like(2);
+  Tensor ofLow = select(isLow, u, zero), ofHigh = select(isLow, zero, u);
+  Tensor scaled = unary<nn::ErfcxOp>(-ofLow);
+  Tensor low = log(scaled / two) - ofLow * ofLow;
+  Tensor upper = -unary<nn::ErfcOp>(ofHigh);
+  return select(isLow, low, log1p(upper / two));
 }
 
-static Value readLogSigmoid(Node &node) {
-  return logSigmoid(node, inside<nn::SigmoidOp>(node.input(0)));
+static Tensor readLogSigmoid(Node &node) {
+  return logSigmoid(inside<nn::SigmoidOp>(node.input(0)));
 }
 
 /// Returns what operand 0, a difference, subtracts from 1; null if it is no such difference.
-static Value subtractedFromOne(Node &node) {
-  Value x;
-  return operandsMatch(node, m_Op<nn::SubOp>(IsNumber{node, 1}, m_Any(&x))) ? x : Value();
+static Tensor subtractedFromOne(Node &node) {
+  Tensor x(node);
+  return operandsMatch(node, m_Op<nn::SubOp>(IsNumber{node, 1}, m_Any(&x))) ? x : Tensor();
 }
 
 /// log(1 - sigmoid(x)), as the exporter of TorchScript writes a binary cross-entropy of logits.
-static Value readLogOneMinusSigmoid(Node &node) {
-  return logSigmoid(node, node.neg(inside<nn::SigmoidOp>(subtractedFromOne(node))));
+static Tensor readLogOneMinusSigmoid(Node &node) {
+  return logSigmoid(-inside<nn::SigmoidOp>(subtractedFromOne(node)));
 }
 
-static Value readLogOneMinus(Node &node) { return node.log1p(node.neg(subtractedFromOne(node))); }
+static Tensor readLogOneMinus(Node &node) { return log1p(-subtractedFromOne(node)); }
 
-static Value readLogAddExp(Node &node) {
-  Value a, b;
+static Tensor readLogAddExp(Node &node) {
+  Tensor a(node), b(node);
   auto sum = m_Op<nn::AddOp>(m_Op<nn::ExpOp>(m_Any(&a)), m_Op<nn::ExpOp>(m_Any(&b)));
-  return operandsMatch(node, sum) ? logAddExp(node, a, b) : Value();
+  return operandsMatch(node, sum) ? logAddExp(a, b) : Tensor();
 }
 
 /// log(2^a + 2^b) / log(2)
-static Value readLogAddExp2(Node &node) {
+static Tensor readLogAddExp2(Node &node) {
   IsNumber two{node, 2};
-  Value a, b;
+  Tensor a(node), b(node);
   auto sum = m_Op<nn::AddOp>(m_Op<nn::PowOp>(two, m_Any(&a)), m_Op<nn::PowOp>(two, m_Any(&b)));
-  return operandsMatch(node, m_Op<nn::LogOp>(sum)) ? logAddExp(node, a, b, std::log(2.0)) : Value();
+  return operandsMatch(node, m_Op<nn::LogOp>(sum)) ? logAddExp(a, b, std::log(2.0)) : Tensor();
 }
 
 /// Sums of exponentials that end at each element. Each pass adds those that end `step` elements
 /// before; all are relative to their own largest element.
-static Value readLogCumSumExp(Node &node) {
-  Value y;
+static Tensor readLogCumSumExp(Node &node) {
+  Tensor y(node);
   auto shifted = m_Op<nn::SubOp>(m_Any(&y), m_Any());
   if (!operandsMatch(node, m_Op<nn::LogOp>(m_Op<nn::CumsumOp>(m_Op<nn::ExpOp>(shifted)))))
     return {};
   auto scan = inside<nn::LogOp>(node.input(0)).getDefiningOp<nn::CumsumOp>();
   if (scan.getExclusive() || scan.getReverse())
     return {};
-  auto type = Node::type(y);
+  auto type = y.type();
   int64_t dim = scan.getDim(), size = type.getDimSize(dim);
   for (int64_t step = 1; y && step < size; step *= 2) {
-    Value none = node.constant(type.clone(withSize(type.getShape(), dim, step)),
-                               -std::numeric_limits<double>::infinity());
-    y = logAddExp(node, y, node.joined({none, node.part(y, dim, 0, size - step)}, dim));
+    Tensor none = node.constant(type.clone(withSize(type.getShape(), dim, step)),
+                                -std::numeric_limits<double>::infinity());
+    y = logAddExp(y, node.joined({none, y.part(dim, 0, size - step)}, dim));
   }
   return y;
 }
 
 /// x log(y) with the value 0 where x is 0: x is chosen there. The exporter may have folded the
 /// condition, although x is a parameter. If y is a constant, its logarithm was computed before.
-static Value readXLogY(Node &node) {
+static Tensor readXLogY(Node &node) {
   if (node.input(0).getDefiningOp<nn::IsNanOp>())
     return {}; // the choice for NaN, which the last node reads
-  Value x = node.input(1), product = node.input(2);
+  Tensor x = node.input(1), product = node.input(2);
   if (auto choice = product.getDefiningOp<nn::SelectOp>())
-    product = choice.getOnFalse();
+    product = Tensor(node, choice.getOnFalse());
   auto factors = product.getDefiningOp<nn::MulOp>();
-  Value log = factors ? factors.getRhs() : Value();
-  Value factor = factors ? factors.getLhs() : Value();
-  if (Value narrow = inside<nn::BroadcastOp>(factor))
+  Tensor log(node, factors ? factors.getRhs() : Value());
+  Tensor factor(node, factors ? factors.getLhs() : Value());
+  if (Tensor narrow = inside<nn::BroadcastOp>(factor))
     factor = narrow;
   if (factor != x && node.building.constantOf(x))
     return {}; // the choice for NaN of a constant y, or one for x that has no gradient
   if (factor != x)
     log = {};
-  if (Value y = inside<nn::LogOp>(log))
-    return node.binary<nn::XLogYOp>(x, y);
+  if (Tensor y = inside<nn::LogOp>(log))
+    return binary<nn::XLogYOp>(x, y);
   DenseElementsAttr known = log ? node.building.constantOf(log) : DenseElementsAttr();
   if (known && isa<FloatType>(known.getElementType()) &&
       llvm::all_of(known.getValues<APFloat>(),
                    [](const APFloat &number) { return number.isFinite(); }))
-    return node.mul(x, log);
+    return x * log;
   return node.error(
       "is one of the nodes of aten.xlogy, but they are not those that exporters up to "
       "torch 2.15 write, and the derivative where the first operand is 0 would be "
@@ -217,76 +213,77 @@ static Value readXLogY(Node &node) {
 }
 
 /// sin(pi x) / (pi x), with the value 1 and the derivative 0 at 0, and where 1 / x may overflow.
-static Value readSinc(Node &node) {
-  Value x, divisor;
+static Tensor readSinc(Node &node) {
+  Tensor x(node), divisor(node);
   auto quotient = m_Op<nn::DivOp>(m_Op<nn::SinOp>(m_Any(&x)), m_Any(&divisor));
   if (!node.input(0).getDefiningOp<nn::CompareOp>() || !matchPattern(node.input(2), quotient) ||
       x != divisor)
     return {};
-  Value isTiny = node.binary(node.abs(x), 1e-30, nn::Predicate::LE);
-  Value other = node.select(isTiny, 1, x);
-  return node.select(isTiny, 1, node.div(node.sin(other), other));
+  Tensor isTiny = abs(x) <= 1e-30;
+  Tensor other = select(isTiny, 1, x);
+  return select(isTiny, 1, sin(other) / other);
 }
 
 /// The angle of a point: the nodes divide by 0 on an axis, and have the wrong sign on the negative
 /// part of x. They choose by the sign of x, then by that of y.
-static Value readAtan2(Node &node) {
+static Tensor readAtan2(Node &node) {
   auto ofX = node.input(2).getDefiningOp<nn::SelectOp>();
   auto ofY = ofX ? ofX.getOnTrue().getDefiningOp<nn::SelectOp>() : nn::SelectOp();
   if (!ofY || !node.input(0).getDefiningOp<nn::IsNanOp>())
     return {};
-  auto compared = [](Value condition, nn::Predicate predicate) {
-    if (Value narrow = inside<nn::BroadcastOp>(condition))
+  auto compared = [&](Value value, nn::Predicate predicate) {
+    Tensor condition(node, value);
+    if (Tensor narrow = inside<nn::BroadcastOp>(condition))
       condition = narrow;
     auto compare = condition.getDefiningOp<nn::CompareOp>();
-    return compare && compare.getPredicate() == predicate ? compare.getLhs() : Value();
+    return compare && compare.getPredicate() == predicate ? Tensor(node, compare.getLhs())
+                                                          : Tensor();
   };
-  Value x = compared(ofX.getCondition(), nn::Predicate::LT);
-  Value y = compared(ofY.getCondition(), nn::Predicate::GT);
-  return x && y ? arcTangent2(node, y, x) : Value();
+  Tensor x = compared(ofX.getCondition(), nn::Predicate::LT);
+  Tensor y = compared(ofY.getCondition(), nn::Predicate::GT);
+  return x && y ? arcTangent2(y, x) : Tensor();
 }
 
 /// The upper bound of logit(x, eps), which the nodes put in the place of NaN.
-static Value readLogitBound(Node &node) {
+static Tensor readLogitBound(Node &node) {
   auto isBelow = node.input(0).getDefiningOp<nn::CompareOp>();
   return isBelow && isBelow.getPredicate() == nn::Predicate::LE
-             ? bounded(node, node.input(1), node.input(2), nn::Predicate::GT)
-             : Value();
+             ? bounded(node.input(1), node.input(2), nn::Predicate::GT)
+             : Tensor();
 }
 
 /// The remainder with the sign of the divisor: x - floor(x / y) y loses its digits where the
 /// quotient is large.
-static Value readRemainder(Node &node) {
-  Value y;
+static Tensor readRemainder(Node &node) {
+  Tensor y(node);
   auto product = m_Op<nn::MulOp>(m_Op<nn::FloorOp>(m_Any()), m_Any(&y));
-  return matchPattern(node.input(1), product) ? floorRemainder(node, node.input(0), y) : Value();
+  return matchPattern(node.input(1), product) ? floorRemainder(node.input(0), y) : Tensor();
 }
 
 /// floor(x / y) of the exact quotient, as PyTorch has it: 1 / 0.1 is below 10.
-static Value readFloorDivide(Node &node) {
+static Tensor readFloorDivide(Node &node) {
   auto quotient = node.input(0).getDefiningOp<nn::DivOp>();
   if (!quotient)
     return {};
-  Value x = quotient.getLhs(), y = quotient.getRhs();
-  Value rest = node.binary<nn::RemOp>(x, y), whole = node.div(node.sub(x, rest), y);
-  Value isBelow = whole ? differsInSign(node, rest, y) : Value();
-  whole = node.select(isBelow, node.sub(whole, 1), whole);
-  Value low = node.floor(whole);
-  Value isAbove = node.binary(node.sub(whole, low), 0.5, nn::Predicate::GT);
-  Value rounded = node.select(isAbove, node.add(low, 1), low);
-  Value byZero = node.binary(y, 0, nn::Predicate::EQ);
-  return node.stopped(node.select(byZero, quotient.getResult(), rounded));
+  Tensor x(node, quotient.getLhs()), y(node, quotient.getRhs());
+  Tensor rest = binary<nn::RemOp>(x, y), whole = (x - rest) / y;
+  whole = select(differsInSign(rest, y), whole - 1, whole);
+  Tensor low = floor(whole);
+  Tensor isAbove = whole - low > 0.5;
+  Tensor rounded = select(isAbove, low + 1, low);
+  Tensor byZero = equal(y, 0);
+  return stopped(select(byZero, node.input(0), rounded));
 }
 
 /// A norm of another order than 1 and 2: the root has the gradient 0 at 0, as rootOrZero.
-static Value readNorm(Node &node) {
-  Value sum = node.input(0);
+static Tensor readNorm(Node &node) {
+  Tensor sum = node.input(0);
   auto reshaped = sum.getDefiningOp<nn::ReshapeOp>();
-  if (!(reshaped ? reshaped.getInput() : sum).getDefiningOp<nn::ReduceOp>())
+  if (!(reshaped ? Value(reshaped.getInput()) : sum).getDefiningOp<nn::ReduceOp>())
     return {}; // the powers of the elements
-  Value zero = node.like(sum, 0), isZero = node.binary(sum, zero, nn::Predicate::EQ);
-  Value other = node.select(isZero, 1, sum);
-  return node.select(isZero, zero, node.binary<nn::PowOp>(other, node.input(1)));
+  Tensor zero = sum.like(0), isZero = equal(sum, zero);
+  Tensor other = select(isZero, 1, sum);
+  return select(isZero, zero, binary<nn::PowOp>(other, node.input(1)));
 }
 
 /// Whether a value is, but for its shape and factors, a mean of the squares of a difference.
@@ -307,13 +304,13 @@ static bool isOfSquaredDifferences(Value value) {
 /// The root of a variance. PyTorch's std() and std_mean() are exported as one, and have the
 /// gradient 0 where all elements are equal. The record of sqrt(var()), whose gradient is NaN there,
 /// is the same.
-static Value readDeviation(Node &node) {
+static Tensor readDeviation(Node &node) {
   FxNode fx = readFxNode(node.proto);
   std::string of = fx.args.size() == 1 ? operationOf(fx.args[0]) : "";
   // With keepdim=True the variance is given its dimension back in between.
   bool isOfVariance =
       of == "var" || (of == "broadcast_in_dim" && isOfSquaredDifferences(node.input(0)));
-  return isOfVariance && node.input(0).getDefiningOp() ? rootOrZero(node, node.input(0)) : Value();
+  return isOfVariance && node.input(0).getDefiningOp() ? rootOrZero(node.input(0)) : Tensor();
 }
 
 namespace {
@@ -324,7 +321,7 @@ struct Whole {
   int operands;
   /// Whether the nodes stand for nothing else, so that no record is needed.
   bool isByForm;
-  Value (*read)(Node &);
+  Tensor (*read)(Node &);
 };
 
 } // namespace
@@ -358,7 +355,7 @@ static constexpr Whole kWholes[] = {
     {"sqrt", "Sqrt", 1, false, readDeviation},
 };
 
-Value onnx::wholeOperation(Node &node) {
+Tensor onnx::wholeOperation(Node &node) {
   StringRef op = node.proto.op_type();
   if (!node.proto.domain().empty() ||
       llvm::none_of(kWholes, [&](const Whole &whole) { return whole.op == op; }))
@@ -369,9 +366,9 @@ Value onnx::wholeOperation(Node &node) {
     if (whole.op != op || (kind.empty() ? !whole.isByForm : whole.kind != kind) ||
         node.numInputs() != whole.operands)
       continue;
-    if (failed(node.require(whole.operands)) || !Node::hasFloats(node.input(whole.operands - 1)))
+    if (failed(node.require(whole.operands)) || !node.input(whole.operands - 1).hasFloats())
       return {};
-    if (Value value = whole.read(node); value || node.hasFailed())
+    if (Tensor value = whole.read(node); value || node.hasFailed())
       return value;
   }
   return {};

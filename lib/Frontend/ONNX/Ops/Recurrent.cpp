@@ -21,20 +21,20 @@ struct Layer {
   int64_t gates; // 1, 3 or 4 products per step
   int64_t steps = 0, batch = 0, inputs = 0, hidden = 0, directions = 1;
   bool batchFirst = false, reverse = false, resetsLate = false, relu = false;
-  Value x = {}; // [steps * batch, inputs]
+  Tensor x = {}; // [steps * batch, inputs]
 
   LogicalResult read();
   LogicalResult checkShapes();
-  Value part(Value all, int64_t direction, ArrayRef<int64_t> shape);
-  Value columns(Value all, int64_t gate);
-  std::pair<Value, Value> step(Value of, Value h, Value c, Value weight, Value bias);
+  Tensor part(Tensor all, int64_t direction, ArrayRef<int64_t> shape);
+  Tensor columns(Tensor all, int64_t gate);
+  std::pair<Tensor, Tensor> step(Tensor of, Tensor h, Tensor c, Tensor weight, Tensor bias);
   LogicalResult run();
 };
 
 } // namespace
 
 LogicalResult Layer::read() {
-  auto type = Node::type(node.input(0));
+  auto type = node.input(0).type();
   std::string direction = node.choiceAttr("direction", {"forward", "reverse", "bidirectional"});
   directions = direction == "bidirectional" ? 2 : 1;
   reverse = direction == "reverse";
@@ -81,16 +81,15 @@ LogicalResult Layer::read() {
 }
 
 LogicalResult Layer::checkShapes() {
-  auto element = Node::type(node.input(0)).getElementType();
-  SmallVector<int64_t> state = {directions, batch, hidden};
+  auto element = node.input(0).element();
+  Sizes state = {directions, batch, hidden};
   if (batchFirst)
     state = {batch, directions, hidden};
-  for (auto [operand, shape] :
-       {std::pair<int, SmallVector<int64_t>>{1, {directions, gates * hidden, inputs}},
-        {2, {directions, gates * hidden, hidden}},
-        {3, {directions, 2 * gates * hidden}},
-        {5, state},
-        {6, state}}) {
+  for (auto [operand, shape] : {std::pair<int, Sizes>{1, {directions, gates * hidden, inputs}},
+                                {2, {directions, gates * hidden, hidden}},
+                                {3, {directions, 2 * gates * hidden}},
+                                {5, state},
+                                {6, state}}) {
     if (!node.has(operand) || (operand == 6 && gates != 4))
       continue;
     auto wanted = RankedTensorType::get(shape, element);
@@ -101,85 +100,83 @@ LogicalResult Layer::checkShapes() {
 }
 
 /// The part of a direction, as a tensor of `shape`. Null if `all` is.
-Value Layer::part(Value all, int64_t direction, ArrayRef<int64_t> shape) {
-  return node.reshape(node.part(all, 0, direction, direction + 1), shape);
+Tensor Layer::part(Tensor all, int64_t direction, ArrayRef<int64_t> shape) {
+  return all.part(0, direction, direction + 1).reshape(shape);
 }
 
 /// The columns of one gate of [batch, gates * hidden].
-Value Layer::columns(Value all, int64_t gate) {
-  return node.part(all, 1, gate * hidden, (gate + 1) * hidden);
+Tensor Layer::columns(Tensor all, int64_t gate) {
+  return all.part(1, gate * hidden, (gate + 1) * hidden);
 }
 
 /// Returns the next h and c. `of`: the products of the step's input, with the input's bias.
-std::pair<Value, Value> Layer::step(Value of, Value h, Value c, Value weight, Value bias) {
-  auto product = [&](Value left, Value right, Value more) {
-    Value result = node.matmul(left, right, false, true);
-    return more ? node.add(result, more) : result;
+std::pair<Tensor, Tensor> Layer::step(Tensor of, Tensor h, Tensor c, Tensor weight, Tensor bias) {
+  auto product = [&](Tensor left, Tensor right, Tensor more) {
+    Tensor result = matmul(left, right, false, true);
+    return more ? result + more : result;
   };
   if (gates == 1) {
-    Value sum = node.add(of, product(h, weight, bias));
-    return {relu ? node.relu(sum) : node.tanh(sum), Value()};
+    Tensor sum = of + product(h, weight, bias);
+    return {relu ? max(sum, 0) : tanh(sum), Tensor()};
   }
   if (gates == 4) { // i, o, f, c
-    Value all = node.add(of, product(h, weight, bias));
-    Value next = node.add(node.mul(node.sigmoid(columns(all, 2)), c),
-                          node.mul(node.sigmoid(columns(all, 0)), node.tanh(columns(all, 3))));
-    return {node.mul(node.sigmoid(columns(all, 1)), node.tanh(next)), next};
+    Tensor all = of + product(h, weight, bias);
+    Tensor next = sigmoid(columns(all, 2)) * c + sigmoid(columns(all, 0)) * tanh(columns(all, 3));
+    return {sigmoid(columns(all, 1)) * tanh(next), next};
   }
   // z, r, h. The reset applies to the product of h, or to h itself.
-  Value all = product(h, weight, bias);
-  Value update = node.sigmoid(node.add(columns(of, 0), columns(all, 0)));
-  Value reset = node.sigmoid(node.add(columns(of, 1), columns(all, 1)));
-  Value last = node.mul(reset, columns(all, 2));
+  Tensor all = product(h, weight, bias);
+  Tensor update = sigmoid(columns(of, 0) + columns(all, 0));
+  Tensor reset = sigmoid(columns(of, 1) + columns(all, 1));
+  Tensor last = reset * columns(all, 2);
   if (!resetsLate) {
-    Value rows = node.part(weight, 0, 2 * hidden, 3 * hidden);
-    Value own = node.part(bias, 0, 2 * hidden, 3 * hidden);
-    last = product(node.mul(reset, h), rows, own);
+    Tensor rows = weight.part(0, 2 * hidden, 3 * hidden);
+    Tensor own = bias.part(0, 2 * hidden, 3 * hidden);
+    last = product(reset * h, rows, own);
   }
-  Value candidate = node.tanh(node.add(columns(of, 2), last));
+  Tensor candidate = tanh(columns(of, 2) + last);
   // (1 - z) candidate + z h
-  return {node.add(candidate, node.mul(update, node.sub(h, candidate))), Value()};
+  return {candidate + update * (h - candidate), Tensor()};
 }
 
 LogicalResult Layer::run() {
   // The batch is dimension 1 of all that has steps or directions.
-  auto turned = [&](Value value) { return batchFirst ? node.transpose(value, {1, 0, 2}) : value; };
-  x = node.reshape(turned(node.input(0)), {steps * batch, inputs});
+  auto turned = [&](Tensor value) { return batchFirst ? value.transpose({1, 0, 2}) : value; };
+  x = turned(node.input(0)).reshape({steps * batch, inputs});
   int64_t wide = gates * hidden;
-  auto initial = [&](int operand, int64_t direction) -> Value {
-    if (Value given = turned(node.input(operand)))
+  auto initial = [&](int operand, int64_t direction) -> Tensor {
+    if (Tensor given = turned(node.input(operand)))
       return part(given, direction, {batch, hidden});
-    return node.constant(
-        RankedTensorType::get({batch, hidden}, Node::type(node.input(0)).getElementType()), 0);
+    return node.constant(RankedTensorType::get({batch, hidden}, node.input(0).element()), 0);
   };
-  SmallVector<SmallVector<Value>> outputs(steps); // by step, then direction
-  SmallVector<Value> lastH, lastC;
+  SmallVector<SmallVector<Tensor>> outputs(steps); // by step, then direction
+  SmallVector<Tensor> lastH, lastC;
   for (int64_t d = 0; d < directions; ++d) {
-    Value biases = part(node.input(3), d, {2, wide});
-    Value weight = part(node.input(2), d, {wide, hidden});
-    Value all = node.matmul(x, part(node.input(1), d, {wide, inputs}), false, true);
+    Tensor biases = part(node.input(3), d, {2, wide});
+    Tensor weight = part(node.input(2), d, {wide, hidden});
+    Tensor all = matmul(x, part(node.input(1), d, {wide, inputs}), false, true);
     if (biases)
-      all = node.add(all, part(biases, 0, {wide}));
-    Value bias = part(biases, 1, {wide});
-    Value h = initial(5, d), c = gates == 4 ? initial(6, d) : Value();
+      all = all + part(biases, 0, {wide});
+    Tensor bias = part(biases, 1, {wide});
+    Tensor h = initial(5, d), c = gates == 4 ? initial(6, d) : Tensor();
     if (!all || !weight || !h)
       return failure();
     for (int64_t i = 0; i < steps; ++i) {
       int64_t t = reverse || d == 1 ? steps - 1 - i : i;
-      Value of = node.part(all, 0, t * batch, (t + 1) * batch);
+      Tensor of = all.part(0, t * batch, (t + 1) * batch);
       std::tie(h, c) = step(of, h, c, weight, bias);
       if (!h)
         return failure();
-      outputs[t].push_back(node.reshape(h, {1, 1, batch, hidden}));
+      outputs[t].push_back(h.reshape({1, 1, batch, hidden}));
     }
-    lastH.push_back(node.reshape(h, {1, batch, hidden}));
-    lastC.push_back(node.reshape(c, {1, batch, hidden}));
+    lastH.push_back(h.reshape({1, batch, hidden}));
+    lastC.push_back(c.reshape({1, batch, hidden}));
   }
-  SmallVector<Value> byStep;
-  for (SmallVector<Value> &one : outputs)
+  SmallVector<Tensor> byStep;
+  for (SmallVector<Tensor> &one : outputs)
     byStep.push_back(node.joined(one, 1));
-  Value y = node.joined(byStep, 0), h = node.joined(lastH, 0);
-  node.set(0, batchFirst ? node.transpose(y, {2, 0, 1, 3}) : y);
+  Tensor y = node.joined(byStep, 0), h = node.joined(lastH, 0);
+  node.set(0, batchFirst ? y.transpose({2, 0, 1, 3}) : y);
   if (node.wants(1))
     node.set(1, turned(h));
   if (gates == 4 && node.wants(2))

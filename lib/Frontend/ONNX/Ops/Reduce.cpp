@@ -8,70 +8,53 @@ using namespace shale;
 using namespace shale::onnx;
 
 /// Reduces numbers; with `keep` the dimensions stay, with one element.
-using Reduction = Value (*)(Node &, Value, ArrayRef<int64_t>, bool keep);
+using Reduction = Tensor (*)(Tensor, ArrayRef<int64_t>, bool keep);
 
 template <nn::ReduceKind kind>
-static Value reduceAll(Node &node, Value x, ArrayRef<int64_t> dims, bool keep) {
-  return node.reduce(kind, x, dims, keep);
+static Tensor reduceAll(Tensor x, ArrayRef<int64_t> dims, bool keep) {
+  return x.reduce(kind, dims, keep);
 }
 
-static Value mean(Node &node, Value x, ArrayRef<int64_t> dims, bool keep) {
+static Tensor mean(Tensor x, ArrayRef<int64_t> dims, bool keep) {
   double count = 1;
   for (int64_t dim : dims)
-    count *= Node::type(x).getDimSize(dim);
-  return node.div(node.sum(x, dims, keep), count);
-}
-
-static Value sumOfSizes(Node &node, Value x, ArrayRef<int64_t> dims, bool keep) {
-  return node.sum(node.abs(x), dims, keep);
-}
-
-static Value sumOfSquares(Node &node, Value x, ArrayRef<int64_t> dims, bool keep) {
-  return node.sum(node.mul(x, x), dims, keep);
-}
-
-static Value length(Node &node, Value x, ArrayRef<int64_t> dims, bool keep) {
-  return rootOrZero(node, sumOfSquares(node, x, dims, keep));
-}
-
-static Value logSum(Node &node, Value x, ArrayRef<int64_t> dims, bool keep) {
-  return node.log(node.sum(x, dims, keep));
+    count *= x.dim(dim);
+  return x.sum(dims, keep) / count;
 }
 
 /// The logarithm of the sum of exponentials, without overflow. What is subtracted from x is 0 where
 /// it would be infinite.
-static Value logSumExp(Node &node, Value x, ArrayRef<int64_t> dims, bool keep) {
-  Value peak = node.reduce(nn::ReduceKind::Max, x, dims, true);
-  if (peak && Node::hasFloats(x)) {
+static Tensor logSumExp(Tensor x, ArrayRef<int64_t> dims, bool keep) {
+  Tensor peak = x.reduce(nn::ReduceKind::Max, dims, true);
+  if (peak && x.hasFloats()) {
     constexpr double infinity = std::numeric_limits<double>::infinity();
-    peak = node.select(node.binary(node.abs(peak), infinity, nn::Predicate::EQ), 0, peak);
+    peak = select(equal(abs(peak), infinity), 0, peak);
   }
-  Value sum = node.sum(node.exp(node.sub(x, peak)), dims, true);
-  Value result = node.add(node.log(sum), peak);
-  return keep ? result : node.sum(result, dims, false);
+  Tensor sum = exp(x - peak).sum(dims, true);
+  Tensor result = log(sum) + peak;
+  return keep ? result : result.sum(dims, false);
 }
 
 /// The largest or smallest elements. The gradient of amax() goes to all largest elements in equal
 /// parts, that of max(dim) to the one whose index it returns. Of truth values a maximum is an or, a
 /// minimum an and.
-template <nn::ReduceKind kind>
-static Value extreme(Node &node, Value x, ArrayRef<int64_t> dims, bool keep) {
-  if (Node::type(x).getElementType().isInteger(1)) {
-    x = node.cast(x, node.builder.getI32Type());
-    return node.binary(node.reduce(kind, x, dims, keep), 0, nn::Predicate::NE);
+template <nn::ReduceKind kind> static Tensor extreme(Tensor x, ArrayRef<int64_t> dims, bool keep) {
+  if (x.hasTruths()) {
+    x = x.cast(x.node().builder.getI32Type());
+    return differ(x.reduce(kind, dims, keep), 0);
   }
-  std::string traced = node.tracedAs();
+  std::string traced = x.node().tracedAs();
   bool picksOne = (traced == words::kMaxDim || traced == words::kMinDim) && dims.size() == 1 &&
-                  Node::type(x).getDimSize(dims[0]) > 0;
+                  x.dim(dims[0]) > 0;
   if (!picksOne)
-    return node.reduce(kind, x, dims, keep);
-  Value picked = firstExtreme(node, kind, x, dims[0]);
-  return keep ? picked : node.sum(picked, dims, false);
+    return x.reduce(kind, dims, keep);
+  Tensor picked = firstExtreme(kind, x, dims[0]);
+  return keep ? picked : picked.sum(dims, false);
 }
 
-template <Reduction reduce, bool takesTruth = false> static Value importReduce(Node &node) {
-  Value x = node.input(0);
-  int64_t rank = Node::type(x).getRank();
+template <Reduction reduce, bool takesTruth = false> static Tensor importReduce(Node &node) {
+  Tensor x = node.input(0);
+  int64_t rank = x.rank();
   Sizes dims = node.list().value_or(Sizes());
   bool keep = node.flagAttr("keepdims", true), none = node.flagAttr("noop_with_empty_axes", false);
   if (dims.empty() && none)
@@ -80,9 +63,9 @@ template <Reduction reduce, bool takesTruth = false> static Value importReduce(N
     dims = allDims(rank);
   if (failed(node.normalizeAll(dims, rank)))
     return {};
-  if (!takesTruth && Node::type(x).getElementType().isInteger(1))
+  if (!takesTruth && x.hasTruths())
     return node.error("cannot reduce bools");
-  return reduce(node, x, dims, keep);
+  return reduce(x, dims, keep);
 }
 
 //===----------------------------------------------------------------------===//
@@ -94,24 +77,22 @@ static constexpr int64_t kMaxPairs = int64_t(1) << 30;
 
 /// Returns the place in the order of its line for each element of the last dimension: the number of
 /// elements that come first. Of equal elements the one with the lower index does.
-static Value ranks(Node &node, Value x, bool largest) {
-  ArrayRef<int64_t> shape = Node::type(x).getShape();
-  int64_t last = shape.size() - 1;
-  Sizes pairs = withDim(shape, last, shape[last]);
-  Value a = node.broadcast(node.unsqueeze(x, last + 1), pairs);
-  Value b = node.broadcast(node.unsqueeze(x, last), pairs);
-  Value before = node.binary(b, a, largest ? nn::Predicate::GT : nn::Predicate::LT);
-  Value equal = node.binary(b, a, nn::Predicate::EQ);
-  Value lower = node.binary(node.iota(pairs, last + 1), node.iota(pairs, last), nn::Predicate::LT);
-  Value first = node.either(before, node.both(equal, lower));
-  return node.sum(node.cast(first, node.builder.getI64Type()), {last + 1}, false);
+static Tensor ranks(Tensor x, bool largest) {
+  Node &node = x.node();
+  int64_t last = x.rank() - 1;
+  Sizes pairs = withDim(x.shape(), last, x.dim(last));
+  Tensor a = x.unsqueeze(last + 1).broadcast(pairs), b = x.unsqueeze(last).broadcast(pairs);
+  Tensor before = largest ? b > a : b < a, isEqual = equal(b, a);
+  Tensor lower = node.iota(pairs, last + 1) < node.iota(pairs, last);
+  Tensor first = before | (isEqual & lower);
+  return first.cast(node.builder.getI64Type()).sum({last + 1}, false);
 }
 
 /// TopK. Each result is the sum over its line of what has its place in the order, so gradients flow
 /// to the chosen elements.
 static LogicalResult importTopK(Node &node) {
-  Value x = node.input(0);
-  auto type = Node::type(x);
+  Tensor x = node.input(0);
+  auto type = x.type();
   int64_t rank = type.getRank(), size = type.getDimSize(node.axis());
   FailureOr<int64_t> count = node.onlyInt(1, "count");
   if (failed(count))
@@ -123,128 +104,111 @@ static LogicalResult importTopK(Node &node) {
     return node.error("a line of {} elements is too long: TopK compares all pairs of {}", size,
                       type);
   Sizes perm = dimAndLast(rank, node.axis());
-  x = node.transpose(x, perm);
-  Value place = x ? ranks(node, x, node.flagAttr("largest", true)) : Value();
-  if (!place)
+  x = x.transpose(perm);
+  if (!x)
     return failure();
+  Tensor place = ranks(x, node.flagAttr("largest", true));
   // [.., k, size]: whether the element has place k.
-  Sizes wide = withDim(Node::type(x).getShape(), rank - 1, *count);
-  Value chosen = node.binary(node.broadcast(node.unsqueeze(place, rank - 1), wide),
-                             node.iota(wide, rank - 1), nn::Predicate::EQ);
-  auto sum = [&](Value value) {
-    return node.transpose(node.sum(node.select(chosen, value, 0), {rank}, false), perm);
+  Sizes wide = withDim(x.shape(), rank - 1, *count);
+  Tensor chosen = equal(place.unsqueeze(rank - 1).broadcast(wide), node.iota(wide, rank - 1));
+  auto sum = [&](Tensor value) {
+    return select(chosen, value, 0).sum({rank}, false).transpose(perm);
   };
-  node.set(0, sum(node.broadcast(node.unsqueeze(x, rank - 1), wide)));
+  node.set(0, sum(x.unsqueeze(rank - 1).broadcast(wide)));
   if (node.wants(1))
     node.set(1, sum(node.iota(wide, rank)));
   return success();
 }
 
-Value onnx::extremeIndex(Node &node, nn::ReduceKind kind, Value x, int64_t axis, bool last,
-                         bool keep) {
-  auto type = Node::type(x);
-  Value extreme = node.broadcast(node.reduce(kind, x, {axis}, true), type.getShape());
-  Value hit = node.binary(x, extreme, nn::Predicate::EQ);
+/// The first or last index of the largest or smallest element along `axis`, which has elements;
+/// with `keep` the dimension stays, with one element.
+static Tensor extremeIndex(nn::ReduceKind kind, Tensor x, int64_t axis, bool last, bool keep) {
+  Tensor hit = equal(x, x.reduce(kind, {axis}, true));
   // A line with NaN has no such element: the index stays in range.
-  Value candidates = node.select(hit, node.iota(type.getShape(), axis),
-                                 last ? 0 : double(type.getDimSize(axis) - 1));
-  return node.reduce(last ? nn::ReduceKind::Max : nn::ReduceKind::Min, candidates, {axis}, keep);
+  Tensor candidates =
+      select(hit, x.node().iota(x.shape(), axis), last ? 0 : double(x.dim(axis) - 1));
+  return candidates.reduce(last ? nn::ReduceKind::Max : nn::ReduceKind::Min, {axis}, keep);
 }
 
-Value onnx::firstExtreme(Node &node, nn::ReduceKind kind, Value x, int64_t axis) {
+Tensor onnx::firstExtreme(nn::ReduceKind kind, Tensor x, int64_t axis) {
   if (!x)
     return {};
-  Value index = extremeIndex(node, kind, x, axis, /*last=*/false, /*keep=*/true);
-  Value result = index ? gatherElements(node, x, index, axis) : Value();
+  Tensor index = extremeIndex(kind, x, axis, /*last=*/false, /*keep=*/true);
+  Tensor result = gatherElements(x, index, axis);
   // A line with NaN has no element that equals its largest one, which is NaN.
-  Value extreme = node.reduce(kind, x, {axis}, true);
-  return node.select(node.binary(extreme, extreme, nn::Predicate::EQ), result, extreme);
+  Tensor extreme = x.reduce(kind, {axis}, true);
+  return select(equal(extreme, extreme), result, extreme);
 }
 
 /// ArgMax and ArgMin: the first or last index of an element that equals the extreme.
-template <nn::ReduceKind kind> static Value importArgExtreme(Node &node) {
-  if (Node::type(node.input(0)).getDimSize(node.axis()) < 1)
+template <nn::ReduceKind kind> static Tensor importArgExtreme(Node &node) {
+  if (node.input(0).dim(node.axis()) < 1)
     return node.error("a dimension without elements has no largest or smallest");
   bool last = node.flagAttr("select_last_index", false), keep = node.flagAttr("keepdims", true);
-  return extremeIndex(node, kind, node.input(0), node.axis(), last, keep);
+  return extremeIndex(kind, node.input(0), node.axis(), last, keep);
 }
 
 /// Hardmax: 1 at the first largest element of a line, else 0.
-static Value importHardmax(Node &node) {
+static Tensor importHardmax(Node &node) {
   int64_t axis;
-  FailureOr<SmallVector<int64_t>> shape = linesOf(node, axis);
+  FailureOr<Sizes> shape = linesOf(node, axis);
   if (failed(shape))
     return {};
-  Value x = node.reshape(node.input(0), *shape);
+  Tensor x = node.input(0).reshape(*shape);
   if (!x || (*shape)[axis] < 1)
     return node.error("a line has no elements");
-  Value peak = node.broadcast(node.reduce(nn::ReduceKind::Max, x, {axis}, true), *shape);
-  Value hit = node.binary(x, peak, nn::Predicate::EQ), at = node.iota(*shape, axis);
-  Value first = node.select(hit, at, double((*shape)[axis]));
-  first = node.broadcast(node.reduce(nn::ReduceKind::Min, first, {axis}, true), *shape);
-  Value chosen = node.binary(at, first, nn::Predicate::EQ);
-  return node.reshape(node.select(chosen, node.like(x, 1), 0),
-                      Node::type(node.input(0)).getShape());
+  Tensor hit = equal(x, x.reduce(nn::ReduceKind::Max, {axis}, true)), at = node.iota(*shape, axis);
+  Tensor first = select(hit, at, double((*shape)[axis]));
+  Tensor chosen = equal(at, first.reduce(nn::ReduceKind::Min, {axis}, true));
+  return select(chosen, x.like(1), 0).reshape(node.input(0).shape());
 }
 
-/// Returns which elements of a constant are not zero; nothing after an error.
-static std::optional<SmallVector<bool>> knownTruth(Node &node, int operand) {
+/// Returns the places of elements of a constant that are not zero; fails after an error.
+static FailureOr<Sizes> knownPlaces(Node &node, int operand) {
   DenseElementsAttr attr = node.building.constantOf(node.input(operand));
-  if (!attr) {
-    (void)node.error("the size of its result depends on operand {} ({}), which is not known at "
-                     "compile time: write the model with a mask, or with a fixed count (TopK)",
-                     operand, node.proto.input(operand));
-    return std::nullopt;
-  }
-  SmallVector<bool> truth;
+  if (!attr)
+    return node.error("the size of its result depends on operand {} ({}), which is not known at "
+                      "compile time: write the model with a mask, or with a fixed count (TopK)",
+                      operand, node.proto.input(operand));
+  Sizes places;
+  auto collect = [&](auto values) {
+    for (auto [i, value] : llvm::enumerate(values))
+      if (!value.isZero())
+        places.push_back(i);
+  };
   if (isa<FloatType>(attr.getElementType()))
-    for (const APFloat &value : attr.getValues<APFloat>())
-      truth.push_back(!value.isZero());
+    collect(attr.getValues<APFloat>());
   else
-    for (const APInt &value : attr.getValues<APInt>())
-      truth.push_back(!value.isZero());
-  return truth;
+    collect(attr.getValues<APInt>());
+  return places;
 }
 
 /// NonZero of a constant: [rank, count].
-static Value importNonZero(Node &node) {
-  std::optional<SmallVector<bool>> truth = knownTruth(node, 0);
-  if (!truth)
+static Tensor importNonZero(Node &node) {
+  FailureOr<Sizes> places = knownPlaces(node, 0);
+  if (failed(places))
     return {};
-  ArrayRef<int64_t> shape = Node::type(node.input(0)).getShape();
-  int64_t count = llvm::count(*truth, true), rank = shape.size();
-  SmallVector<int64_t> places(rank * count, 0);
-  int64_t found = 0;
-  for (auto [i, here] : llvm::enumerate(*truth)) {
-    if (!here)
-      continue;
-    int64_t rest = i;
-    for (int64_t d = rank; d-- > 0; rest /= shape[d])
-      places[d * count + found] = rest % shape[d];
-    ++found;
-  }
-  return node.reshape(node.constant(places), {rank, count});
+  ArrayRef<int64_t> shape = node.input(0).shape();
+  int64_t count = places->size(), rank = shape.size();
+  Sizes indices(rank * count, 0);
+  for (auto [found, place] : llvm::enumerate(*places))
+    for (int64_t d = rank, rest = place; d-- > 0; rest /= shape[d])
+      indices[d * count + found] = rest % shape[d];
+  return node.constant(indices).reshape({rank, count});
 }
 
 /// Compress with a constant condition: the slices where it is true.
-static Value importCompress(Node &node) {
-  std::optional<SmallVector<bool>> truth = knownTruth(node, 1);
-  if (!truth)
-    return {};
-  Value x = node.input(0);
+static Tensor importCompress(Node &node) {
+  FailureOr<Sizes> places = knownPlaces(node, 1);
+  Tensor x = node.input(0);
   int64_t axis = node.intAttr("axis", 0);
   if (!node.attribute("axis"))
-    x = node.reshape(x, {Node::type(x).getNumElements()});
-  if (!x || failed(node.normalize(axis, Node::type(x).getRank())))
+    x = x.reshape({x.count()});
+  if (failed(places) || !x || failed(node.normalize(axis, x.rank())))
     return {};
-  SmallVector<int64_t> places;
-  for (auto [i, here] : llvm::enumerate(*truth))
-    if (here)
-      places.push_back(i);
-  if (!places.empty() && places.back() >= Node::type(x).getDimSize(axis))
-    return node.error("the condition is true beyond the {} slices of the operand",
-                      Node::type(x).getDimSize(axis));
-  return gatherAlong(node, x, node.constant(places), axis);
+  if (!places->empty() && places->back() >= x.dim(axis))
+    return node.error("the condition is true beyond the {} slices of the operand", x.dim(axis));
+  return gatherAlong(x, node.constant(*places), axis);
 }
 
 void onnx::registerReduceOps(HandlerRegistry &r) {
@@ -254,9 +218,20 @@ void onnx::registerReduceOps(HandlerRegistry &r) {
   r.add("", "ReduceMax", 1, importReduce<extreme<nn::ReduceKind::Max>, true>, other);
   r.add("", "ReduceMin", 1, importReduce<extreme<nn::ReduceKind::Min>, true>, other);
   r.add("", "ReduceProd", 1, importReduce<reduceAll<nn::ReduceKind::Prod>>, other);
-  r.add("", "ReduceL1", 1, importReduce<sumOfSizes>, other);
+  using Dims = ArrayRef<int64_t>;
+  constexpr Reduction sizes = [](Tensor x, Dims dims, bool keep) { return abs(x).sum(dims, keep); };
+  constexpr Reduction squares = [](Tensor x, Dims dims, bool keep) {
+    return (x * x).sum(dims, keep);
+  };
+  constexpr Reduction length = [](Tensor x, Dims dims, bool keep) {
+    return rootOrZero((x * x).sum(dims, keep));
+  };
+  constexpr Reduction logSum = [](Tensor x, Dims dims, bool keep) {
+    return log(x.sum(dims, keep));
+  };
+  r.add("", "ReduceL1", 1, importReduce<sizes>, other);
   r.add("", "ReduceL2", 1, importReduce<length>, other);
-  r.add("", "ReduceSumSquare", 1, importReduce<sumOfSquares>, other);
+  r.add("", "ReduceSumSquare", 1, importReduce<squares>, other);
   r.add("", "ReduceLogSum", 1, importReduce<logSum>, other);
   r.add("", "ReduceLogSumExp", 1, importReduce<logSumExp>, other);
   r.add("", "TopK", 10, importTopK, needs(2) | numbers(1) | defaultAxis(-1));

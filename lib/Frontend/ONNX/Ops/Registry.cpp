@@ -7,14 +7,7 @@ using namespace shale::onnx;
 using llvm::StringRef;
 
 mlir::LogicalResult Operator::import(Node &node) const {
-  if (failed(node.require(needs)))
-    return mlir::failure();
-  if (handler)
-    return handler(node);
-  mlir::Value result = formula(node);
-  if (result)
-    node.set(0, result);
-  return mlir::success(bool(result));
+  return failed(node.require(needs)) ? mlir::failure() : handler(node);
 }
 
 Operator HandlerRegistry::find(StringRef domain, StringRef type, int64_t version) const {

@@ -130,7 +130,7 @@ static LogicalResult readScales(Node &node, SmallVectorImpl<double> &scales) {
 
 /// Reads which axes are resized, and how.
 static LogicalResult readResized(Node &node, SmallVectorImpl<Axis> &list) {
-  auto type = Node::type(node.input(0));
+  auto type = node.input(0).type();
   Sizes sizes, dims = allDims(type.getRank());
   if (std::optional<Sizes> given = node.intsAttr("axes")) {
     Sizes sorted = dims = *given;
@@ -162,8 +162,8 @@ static LogicalResult readResized(Node &node, SmallVectorImpl<Axis> &list) {
 }
 
 /// Multiplies one axis by its weights.
-static Value interpolate(Node &node, Value x, const Method &method, const Axis &axis) {
-  auto type = Node::type(x);
+static Tensor interpolate(Node &node, Tensor x, const Method &method, const Axis &axis) {
+  auto type = x.type();
   int64_t rank = type.getRank(), rest = type.getNumElements() / axis.size;
   Sizes perm = dimAndLast(rank, axis.dim), shape;
   for (int64_t dim : perm)
@@ -177,38 +177,37 @@ static Value interpolate(Node &node, Value x, const Method &method, const Axis &
   else
     attr = DenseElementsAttr::get(
         matrix, ArrayRef<float>(std::vector<float>(weights.begin(), weights.end())));
-  Value table = nn::ConstantOp::create(node.builder, node.loc, attr);
-  Value rows = node.reshape(node.transpose(x, perm), {rest, axis.size});
-  return node.transpose(node.reshape(node.matmul(rows, table), shape), perm);
+  Tensor table = node.constant(attr), rows = x.transpose(perm).reshape({rest, axis.size});
+  return matmul(rows, table).reshape(shape).transpose(perm);
 }
 
-static Value lookUpNearest(Node &node, Value x, const Method &method, const Axis &axis) {
-  SmallVector<int64_t> indices;
+static Tensor lookUpNearest(Node &node, Tensor x, const Method &method, const Axis &axis) {
+  Sizes indices;
   for (int64_t at = 0; at < axis.result; ++at)
     indices.push_back(nearestTo(method, axis, at));
-  return gatherAlong(node, x, node.constant(indices), axis.dim);
+  return gatherAlong(x, node.constant(indices), axis.dim);
 }
 
-static Value importResize(Node &node) {
+static Tensor importResize(Node &node) {
   Method method;
   SmallVector<Axis> axes;
   if (failed(readMethod(node, method)) || failed(readResized(node, axes)))
     return {};
-  Value x = node.input(0);
-  Type element = Node::type(x).getElementType();
+  Tensor x = node.input(0);
+  Type element = x.element();
   bool looksUp = method.mode == "nearest";
   if (!looksUp && !isa<FloatType>(element))
     return node.error("mode {} needs floats, but the operand is {}: cast it first", method.mode, x);
   if (looksUp && method.antialias)
     return node.error("antialias needs mode linear or cubic");
   bool narrow = !looksUp && element.getIntOrFloatBitWidth() < 32;
-  x = narrow ? node.cast(x, node.builder.getF32Type()) : x;
+  x = narrow ? x.cast(node.builder.getF32Type()) : x;
   for (const Axis &axis : axes) {
     x = looksUp ? lookUpNearest(node, x, method, axis) : interpolate(node, x, method, axis);
     if (!x)
       return {};
   }
-  return narrow ? node.cast(x, element) : x;
+  return narrow ? x.cast(element) : x;
 }
 
 void onnx::registerResizeOps(HandlerRegistry &r) {

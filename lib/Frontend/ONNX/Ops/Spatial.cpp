@@ -5,15 +5,15 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::onnx;
 
-SmallVector<int64_t> SpatialAxes::list(int64_t SpatialAxis::*field) const {
-  SmallVector<int64_t> values;
+Sizes SpatialAxes::list(int64_t SpatialAxis::*field) const {
+  Sizes values;
   for (const SpatialAxis &axis : *this)
     values.push_back(axis.*field);
   return values;
 }
 
 void SpatialAxes::forEachElement(llvm::function_ref<void(ArrayRef<int64_t>)> visit) const {
-  SmallVector<int64_t> at(size(), 0);
+  Sizes at(size(), 0);
   for (int64_t n = count(&SpatialAxis::kernel); n > 0; --n) {
     visit(at);
     for (size_t i = size(); i-- > 0;) {
@@ -39,7 +39,7 @@ LogicalResult SpatialAxes::read(Node &node, ArrayRef<int64_t> sizes, ArrayRef<in
 
 LogicalResult SpatialAxes::readList(Node &node, StringRef name, int64_t SpatialAxis::*field,
                                     int64_t least) {
-  std::optional<SmallVector<int64_t>> values = node.intsAttr(name);
+  std::optional<Sizes> values = node.intsAttr(name);
   if (!values)
     return success();
   if (values->size() != size())
@@ -54,7 +54,7 @@ LogicalResult SpatialAxes::readList(Node &node, StringRef name, int64_t SpatialA
 }
 
 LogicalResult SpatialAxes::readPads(Node &node) {
-  SmallVector<int64_t> pads = node.intsAttr("pads").value_or(SmallVector<int64_t>(size() * 2, 0));
+  Sizes pads = node.intsAttr("pads").value_or(Sizes(size() * 2, 0));
   if (pads.size() != size() * 2)
     return node.error("pads has {} values for {} spatial dimensions", pads.size(), size());
   for (int64_t pad : pads)
@@ -71,7 +71,7 @@ std::string onnx::readAutoPad(Node &node) {
 
 LogicalResult onnx::checkConvolution(Node &node, int64_t most, const char *what,
                                      bool isTransposed) {
-  auto input = Node::type(node.input(0)), kernel = Node::type(node.input(1));
+  auto input = node.input(0).type(), kernel = node.input(1).type();
   int64_t rank = input.getRank(), groups = node.intAttr("group", 1);
   if (rank < 3 || rank > most || kernel.getRank() != rank)
     return node.error("{} dimensions are supported; input and weight are {} and {}", what, input,
@@ -90,26 +90,25 @@ LogicalResult onnx::checkConvolution(Node &node, int64_t most, const char *what,
   return success();
 }
 
-LogicalResult onnx::setWithBias(Node &node, Value result, int64_t channels) {
-  if (Value bias = node.input(2); result && bias) {
-    if (Node::type(bias).getShape() != ArrayRef<int64_t>{channels})
+LogicalResult onnx::setWithBias(Node &node, Tensor result, int64_t channels) {
+  if (Tensor bias = node.input(2); result && bias) {
+    if (bias.shape() != ArrayRef<int64_t>{channels})
       return node.error("the bias is {} for {} channels", bias, channels);
-    result = node.add(result, bias);
+    result = result + bias;
   }
-  node.set(0, channelsSecond(node, result));
+  node.set(0, channelsSecond(result));
   return success();
 }
 
-Value onnx::channelsLast(Node &node, Value value) {
+Tensor onnx::channelsLast(Tensor value) {
   if (!value)
     return {};
-  return node.transpose(value, dimToEnd(Node::type(value).getRank(), 1), /*joined=*/true);
+  return value.transpose(dimToEnd(value.rank(), 1), /*joined=*/true);
 }
 
-Value onnx::channelsSecond(Node &node, Value value) {
+Tensor onnx::channelsSecond(Tensor value) {
   if (!value)
     return {};
-  int64_t rank = Node::type(value).getRank();
-  return node.transpose(value, joinedSizes({{0, rank - 1}, dimRange(1, rank - 1)}),
-                        /*joined=*/true);
+  int64_t rank = value.rank();
+  return value.transpose(joinedSizes({{0, rank - 1}, dimRange(1, rank - 1)}), /*joined=*/true);
 }

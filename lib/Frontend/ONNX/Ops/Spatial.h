@@ -21,7 +21,7 @@ struct SpatialAxis {
 /// The spatial dimensions, in order.
 struct SpatialAxes : llvm::SmallVector<SpatialAxis> {
   /// Returns a number of each dimension.
-  llvm::SmallVector<int64_t> list(int64_t SpatialAxis::*field) const;
+  Sizes list(int64_t SpatialAxis::*field) const;
   /// Returns the product of a number of each dimension.
   int64_t count(int64_t SpatialAxis::*field) const { return llvm::product_of(list(field)); }
   /// Calls `visit` with the place of each kernel element; the last dimension varies fastest.
@@ -50,7 +50,7 @@ mlir::LogicalResult checkConvolution(Node &node, int64_t most, const char *what,
 
 /// Adds operand 2, if it is there, to channels [N, sizes.., C], and sets the result, [N, C,
 /// sizes..].
-mlir::LogicalResult setWithBias(Node &node, mlir::Value result, int64_t channels);
+mlir::LogicalResult setWithBias(Node &node, Tensor result, int64_t channels);
 
 } // namespace shale::onnx
 

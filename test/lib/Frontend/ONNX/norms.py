@@ -47,7 +47,7 @@ for name in ("GroupNormalization", "InstanceNormalization"):
 it.refused("GroupNormalization", OPERANDS, "6 channels do not split into 4 groups", {"num_groups": 4})
 it.refused("GroupNormalization", OPERANDS, "6 channels do not split into 0 groups")
 it.refused("GroupNormalization", OPERANDS, "operand 1 is tensor<6xf32> for 3 groups", {"num_groups": 3}, opsets=(("", 18),))
-it.refused("InstanceNormalization", [("x", (6,)), *OPERANDS[1:]], "operand 0 must have a batch, channels and spatial dimensions, but is tensor<6xf32>")
+it.refused("InstanceNormalization", [("x", (6,)), *OPERANDS[1:]], "operand 0 must have 3 or more dimensions, but is tensor<6xf32>")
 it.refused("BatchNormalization", [("x", x[:1, :, :1, :1]), *OPERANDS[1:]] + STATISTICS, "statistics of the batch need more than one value per channel", {"training_mode": 1})
 it.refused("BatchNormalization", OPERANDS + STATISTICS, "the momentum must be in [0, 1]", {"training_mode": 1, "momentum": 1.5})
 it.refused("BatchNormalization", OPERANDS + [("m", (5,)), ("v", (6,))], "operand 3 is tensor<5xf32> for the 6 channels", {"training_mode": 1})

@@ -83,5 +83,5 @@ for op in ("AveragePool", "MaxPool"):
     it.refused(op, [("x", (1, 1, 40, 40))], "a window of 289 elements that overlaps others", {"kernel_shape": [17, 17]})
 it.refused("MaxPool", X, "its result of indices is not supported", {"kernel_shape": [2, 2]}, results=2)
 it.refused("AveragePool", [("x", whole)], "operand 0 must have floats, but is tensor<1x1x4x4xi32>: cast it first", {"kernel_shape": [2, 2]})
-it.refused("GlobalMaxPool", [("x", (2, 3))], "operand 0 must have a batch, channels and spatial dimensions, but is tensor<2x3xf32>")
+it.refused("GlobalMaxPool", [("x", (2, 3))], "operand 0 must have 3 or more dimensions, but is tensor<2x3xf32>")
 it.finish()

@@ -155,6 +155,6 @@ it.right("Round", "Round", [("x", values)], np.round(values.astype(np.float64)),
 it.refused("Round", [("x", whole)], "operand 0 must have floats, but is tensor<2x4xi64>: cast it first")
 it.right("EyeLike", "EyeLike", [("x", normal(3, 4))], np.eye(3, 4, 1), {"k": 1}, differentiable=False)
 it.right("EyeLike, below, of whole numbers", "EyeLike", [("x", normal(3, 4))], np.eye(3, 4, -1), {"k": -1, "dtype": INT64}, differentiable=False)
-it.refused("EyeLike", [("x", (3,))], "the operand must be a matrix; it is tensor<3xf32>")
+it.refused("EyeLike", [("x", (3,))], "operand 0 must have 2 dimensions, but is tensor<3xf32>")
 it.refused("EyeLike", [("x", (3, 3))], "attribute 'dtype': element type 8 is not supported", {"dtype": 8})
 it.finish()
