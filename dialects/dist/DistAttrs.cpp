@@ -51,11 +51,62 @@ ShardingAttr ShardingAttr::replicated(MLIRContext *context, int64_t rank) {
   return get(context, ArrayAttr::get(context, dims), DictionaryAttr::get(context));
 }
 
+/// An entry of a dimension: an axis and the number of blocks.
+static std::pair<StringAttr, int64_t> entryOf(Attribute attr) {
+  if (auto pair = dyn_cast<ArrayAttr>(attr))
+    if (pair.size() == 2)
+      if (auto blocks = dyn_cast<IntegerAttr>(pair[1]); blocks && blocks.getType().isInteger(64))
+        return {dyn_cast<StringAttr>(pair[0]), blocks.getInt()};
+  return {dyn_cast<StringAttr>(attr), 1};
+}
+
 SmallVector<StringRef, 2> ShardingAttr::getAxes(int64_t dim) const {
   SmallVector<StringRef, 2> axes;
   for (Attribute axis : cast<ArrayAttr>(getDims()[dim]))
-    axes.push_back(cast<StringAttr>(axis).getValue());
+    axes.push_back(entryOf(axis).first.getValue());
   return axes;
+}
+
+SmallVector<int64_t, 2> ShardingAttr::getBlocks(int64_t dim) const {
+  SmallVector<int64_t, 2> blocks;
+  for (Attribute axis : cast<ArrayAttr>(getDims()[dim]))
+    blocks.push_back(entryOf(axis).second);
+  return blocks;
+}
+
+bool ShardingAttr::isContiguous() const {
+  return llvm::all_of(getDims(), [](Attribute dim) {
+    return llvm::all_of(cast<ArrayAttr>(dim), llvm::IsaPred<StringAttr>);
+  });
+}
+
+LogicalResult ShardingAttr::verifyFits(Operation *op, Type type) const {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (!tensor || tensor.getRank() != getRank())
+    return op->emitOpError("sharding ")
+           << *this << " has rank " << getRank() << ", the value is of type " << type;
+  MeshOp mesh = getMesh(op);
+  if (!mesh)
+    return success(); // a fragment without mesh: nothing to check against
+  for (int64_t dim = 0; dim < getRank(); ++dim) {
+    int64_t size = tensor.getDimSize(dim);
+    for (auto [axis, blocks] : llvm::zip_equal(getAxes(dim), getBlocks(dim))) {
+      int64_t count = mesh.getSize(axis);
+      if (count == 0)
+        return op->emitOpError("the mesh has no axis '") << axis << "'";
+      if (size % blocks != 0)
+        return op->emitOpError("dimension ")
+               << dim << " of " << type << " does not divide into " << blocks << " blocks";
+      if (size / blocks % count != 0)
+        return op->emitOpError("dimension ") << dim << " of " << type << " does not divide over axis '"
+                                             << axis << "' of size " << count;
+      size /= count;
+    }
+  }
+  for (NamedAttribute part : getPartial())
+    if (mesh.getSize(part.getName()) == 0)
+      return op->emitOpError("the mesh has no axis '") << part.getName() << "'";
+  return success();
 }
 
 int64_t ShardingAttr::getDimOf(StringRef axis) const {
@@ -84,9 +135,11 @@ LogicalResult ShardingAttr::verify(function_ref<InFlightDiagnostic()> emitError,
     if (!axes)
       return emitError() << "each dimension must be a list of axes";
     for (Attribute axis : axes) {
-      auto name = dyn_cast<StringAttr>(axis);
+      auto [name, blocks] = entryOf(axis);
       if (!name || name.getValue().empty())
         return emitError() << "an axis must be a name";
+      if (isa<ArrayAttr>(axis) && blocks < 2)
+        return emitError() << "axis '" << name.getValue() << "' needs two blocks or more";
       if (!seen.insert(name.getValue()).second)
         return emitError() << "axis '" << name.getValue() << "' is named twice";
     }
@@ -111,7 +164,14 @@ Attribute ShardingAttr::parse(AsmParser &parser, Type) {
           std::string axis;
           if (parser.parseString(&axis))
             return failure();
-          axes.push_back(StringAttr::get(context, axis));
+          auto name = StringAttr::get(context, axis);
+          if (failed(parser.parseOptionalKeyword("in")))
+            return axes.push_back(name), success();
+          int64_t blocks;
+          if (parser.parseInteger(blocks))
+            return failure();
+          axes.push_back(ArrayAttr::get(
+              context, {name, IntegerAttr::get(IntegerType::get(context, 64), blocks)}));
           return success();
         }))
       return failure();
@@ -152,7 +212,12 @@ void ShardingAttr::print(AsmPrinter &printer) const {
   llvm::interleaveComma(getDims(), printer, [&](Attribute dim) {
     printer << '{';
     llvm::interleaveComma(cast<ArrayAttr>(dim), printer,
-                          [&](Attribute axis) { printName(cast<StringAttr>(axis).getValue()); });
+                          [&](Attribute axis) {
+                            auto [name, blocks] = entryOf(axis);
+                            printName(name.getValue());
+                            if (blocks > 1)
+                              printer << " in " << blocks;
+                          });
     printer << '}';
   });
   printer << ']';

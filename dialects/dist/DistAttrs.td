@@ -63,6 +63,8 @@ def Dist_ShardingAttr : Dist_Attr<"Sharding", "sharding"> {
   let summary = "The layout of a value over the mesh";
   let description = [{
     One pair of braces per dimension with the axes that split it, major to minor.
+    `"tp" in 2` splits each of two equal blocks of what earlier axes leave of the
+    dimension, as DTensor's `_StridedShard`: a rank has a piece of each block.
     Then the axes on which the value is partial: each rank has one term of a sum or
     maximum. On all other axes the value is the same on every rank.
 
@@ -70,9 +72,11 @@ def Dist_ShardingAttr : Dist_Attr<"Sharding", "sharding"> {
     - `#dist.sharding<[{}, {} ]>`: replicated.
     - `#dist.sharding<[{"replica", "fsdp"}, {} ]>`: rows split by two axes.
     - `#dist.sharding<[{"tp"} ], partial = {"fsdp": sum}>`.
+    - `#dist.sharding<[{"fsdp", "tp" in 2}, {} ]>`: rows are examples and positions, of two examples per rank of
+      `fsdp`; ranks of `tp` have other positions of both.
   }];
   let parameters = (ins
-    "::mlir::ArrayAttr":$dims,          // of ArrayAttr of StringAttr
+    "::mlir::ArrayAttr":$dims,          // of ArrayAttr of StringAttr or [StringAttr, blocks]
     "::mlir::DictionaryAttr":$partial); // axis -> ReductionAttr
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
@@ -81,6 +85,13 @@ def Dist_ShardingAttr : Dist_Attr<"Sharding", "sharding"> {
     int64_t getRank() const { return getDims().size(); }
     /// The axes that split dimension `dim`, major to minor.
     ::llvm::SmallVector<::llvm::StringRef, 2> getAxes(int64_t dim) const;
+    /// The number of blocks of which each of these axes splits each.
+    ::llvm::SmallVector<int64_t, 2> getBlocks(int64_t dim) const;
+    /// Whether each rank's part of a dimension is contiguous.
+    bool isContiguous() const;
+    /// Checks that the layout fits a value of `type` on the mesh around `op`: rank, axes, sizes.
+    /// Fails after an error on `op`.
+    ::mlir::LogicalResult verifyFits(::mlir::Operation *op, ::mlir::Type type) const;
     /// The dimension that `axis` splits, or -1.
     int64_t getDimOf(::llvm::StringRef axis) const;
     /// Returns the reduction of a value that is partial on `axis`, else nothing.

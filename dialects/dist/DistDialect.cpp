@@ -40,35 +40,6 @@ int64_t shale::dist::getAxisSize(Operation *op, StringRef axis) {
   return mesh ? mesh.getSize(axis) : 0;
 }
 
-/// Checks that `sharding` fits a value of `type` on the mesh around `op`:
-/// rank, axes, divisibility.
-static LogicalResult verifySharding(Operation *op, ShardingAttr sharding, Type type) {
-  auto tensor = dyn_cast<RankedTensorType>(type);
-  if (!tensor || tensor.getRank() != sharding.getRank())
-    return op->emitOpError("sharding ")
-           << sharding << " has rank " << sharding.getRank() << ", the value is of type " << type;
-  MeshOp mesh = getMesh(op);
-  if (!mesh)
-    return success(); // a fragment without mesh: nothing to check against
-  for (int64_t dim = 0; dim < sharding.getRank(); ++dim) {
-    int64_t size = tensor.getDimSize(dim);
-    for (StringRef axis : sharding.getAxes(dim)) {
-      int64_t count = mesh.getSize(axis);
-      if (count == 0)
-        return op->emitOpError("the mesh has no axis '") << axis << "'";
-      if (size % count != 0)
-        return op->emitOpError("dimension ")
-               << dim << " of " << type << " does not divide over axis '" << axis << "' of size "
-               << count;
-      size /= count;
-    }
-  }
-  for (NamedAttribute part : sharding.getPartial())
-    if (mesh.getSize(part.getName()) == 0)
-      return op->emitOpError("the mesh has no axis '") << part.getName() << "'";
-  return success();
-}
-
 static LogicalResult verifyShardings(Operation *op, Attribute value) {
   auto list = dyn_cast<ArrayAttr>(value);
   if (!list || list.size() != op->getNumResults())
@@ -77,7 +48,7 @@ static LogicalResult verifyShardings(Operation *op, Attribute value) {
     auto sharding = dyn_cast<ShardingAttr>(entry);
     if (!sharding)
       return op->emitOpError("'dist.shardings' must have one sharding per result");
-    if (failed(verifySharding(op, sharding, result.getType())))
+    if (failed(sharding.verifyFits(op, result.getType())))
       return failure();
   }
   return success();
@@ -91,11 +62,13 @@ static bool areSplitCosts(Operation *, ArrayAttr costs) {
   return llvm::all_of(costs, llvm::IsaPred<SplitCostAttr>);
 }
 
+static bool isContiguous(Operation *, ShardingAttr sharding) { return sharding.isContiguous(); }
+
 static bool isNumber(Operation *, IntegerAttr number) { return !number.getValue().isNegative(); }
 
 using Dist = DistDialect;
 static constexpr shale::AttrRule kRules[] = {
-    shale::attrRule<Dist::ShardingAttrHelper>("be a sharding"),
+    shale::attrRule<Dist::ShardingAttrHelper, isContiguous>("be a sharding into contiguous parts"),
     shale::attrRule<Dist::StrategyAttrHelper>("be #dist.strategy"),
     shale::attrRule<Dist::PlanAttrHelper>("be a text"),
     shale::attrRule<Dist::PlanCostsAttrHelper, areSplitCosts>("be a list of #dist.split_cost"),
@@ -136,5 +109,7 @@ LogicalResult DistDialect::verifyRegionArgAttribute(Operation *op, unsigned regi
   auto function = dyn_cast<FunctionOpInterface>(op);
   if (!function)
     return success();
-  return verifySharding(op, sharding, function.getArgumentTypes()[argIndex]);
+  if (!sharding.isContiguous())
+    return op->emitOpError("'dist.sharding' must split an argument into contiguous parts");
+  return sharding.verifyFits(op, function.getArgumentTypes()[argIndex]);
 }

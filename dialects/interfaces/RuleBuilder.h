@@ -14,6 +14,8 @@ public:
   llvm::SmallVector<int64_t, 2> dim(int64_t size, FactorKind kind = FactorKind::Parallel);
   /// Adds one factor per dimension.
   TensorFactors dims(llvm::ArrayRef<int64_t> shape, FactorKind kind = FactorKind::Parallel);
+  /// Marks factors as contiguous.
+  llvm::SmallVector<int64_t, 2> contiguous(llvm::SmallVector<int64_t, 2> factors);
   RuleBuilder &operand(TensorFactors factors);
   RuleBuilder &result(TensorFactors factors);
   /// See ShardingRule::linear.

@@ -28,7 +28,7 @@ ShardingRule shale::elementwiseRule(Operation *op, ArrayRef<int64_t> linear, boo
 SmallVector<int64_t, 2> RuleBuilder::dim(int64_t size, FactorKind kind) {
   if (size == 1)
     return {};
-  rule.factors.push_back({size, kind});
+  rule.factors.push_back({size, kind, /*contiguous=*/false});
   return {static_cast<int64_t>(rule.factors.size()) - 1};
 }
 
@@ -36,6 +36,12 @@ TensorFactors RuleBuilder::dims(ArrayRef<int64_t> shape, FactorKind kind) {
   TensorFactors factors;
   for (int64_t size : shape)
     factors.push_back(dim(size, kind));
+  return factors;
+}
+
+SmallVector<int64_t, 2> RuleBuilder::contiguous(SmallVector<int64_t, 2> factors) {
+  for (int64_t factor : factors)
+    rule.factors[factor].contiguous = true;
   return factors;
 }
 

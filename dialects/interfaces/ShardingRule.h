@@ -34,6 +34,9 @@ enum class FactorKind {
 struct Factor {
   int64_t size;
   FactorKind kind;
+  /// Whether the op's local form computes with indexes along the factor, which axes then split only
+  /// into contiguous parts.
+  bool contiguous = false;
 };
 
 /// The factors of one tensor: for each dimension the indices of its factors,
@@ -63,6 +66,9 @@ ShardingRule elementwiseRule(mlir::Operation *op, llvm::ArrayRef<int64_t> linear
 struct SplitAxis {
   llvm::StringRef name;
   int64_t size;
+  /// The axis splits each of so many equal blocks of what earlier axes leave. More than one: a rank
+  /// has a piece of each block, as of each example of a batch if positions are split.
+  int64_t blocks = 1;
 };
 
 /// The operands of an op's local form, for PartitionableOpInterface::partition.

@@ -25,7 +25,8 @@ static bool splitLeading(const ShardingRule &rule, ArrayRef<int64_t> factors, in
   for (int64_t factor : factors) {
     if (count == 1)
       return true;
-    auto [size, kind] = rule.factors[factor];
+    int64_t size = rule.factors[factor].size;
+    FactorKind kind = rule.factors[factor].kind;
     int64_t part = std::min(size, count);
     if (part == 1)
       continue;

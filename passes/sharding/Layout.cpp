@@ -15,9 +15,10 @@ Layout Layout::replicated(int64_t rank) {
 }
 
 Layout Layout::from(dist::ShardingAttr attr) {
-  Layout layout;
+  Layout layout = replicated(attr.getRank());
   for (int64_t dim = 0; dim < attr.getRank(); ++dim)
-    layout.dims.push_back(attr.getAxes(dim));
+    for (auto [axis, blocks] : llvm::zip_equal(attr.getAxes(dim), attr.getBlocks(dim)))
+      layout.dims[dim].emplace_back(axis, blocks);
   for (NamedAttribute part : attr.getPartial())
     layout.partial.emplace_back(part.getName().getValue(),
                                 cast<dist::ReductionAttr>(part.getValue()).getValue());
@@ -26,10 +27,15 @@ Layout Layout::from(dist::ShardingAttr attr) {
 
 dist::ShardingAttr Layout::toAttr(MLIRContext *context) const {
   SmallVector<Attribute> lists;
-  for (const AxisList &axes : dims) {
+  for (const DimAxes &axes : dims) {
     SmallVector<Attribute> names;
-    for (StringRef axis : axes)
-      names.push_back(StringAttr::get(context, axis));
+    for (const DimAxis &axis : axes) {
+      Attribute name = StringAttr::get(context, axis.name);
+      if (axis.blocks > 1)
+        name = ArrayAttr::get(context,
+                              {name, IntegerAttr::get(IntegerType::get(context, 64), axis.blocks)});
+      names.push_back(name);
+    }
     lists.push_back(ArrayAttr::get(context, names));
   }
   SmallVector<NamedAttribute> parts;
@@ -41,9 +47,15 @@ dist::ShardingAttr Layout::toAttr(MLIRContext *context) const {
 
 int64_t Layout::dimOf(StringRef axis) const {
   for (auto [dim, axes] : llvm::enumerate(dims))
-    if (llvm::is_contained(axes, axis))
+    if (llvm::any_of(axes, [&](const DimAxis &each) { return each.name == axis; }))
       return dim;
   return -1;
+}
+
+bool Layout::isInBlocks() const {
+  return llvm::any_of(dims, [](const DimAxes &axes) {
+    return llvm::any_of(axes, [](const DimAxis &axis) { return axis.blocks > 1; });
+  });
 }
 
 std::optional<dist::Reduction> Layout::partialOn(StringRef axis) const {
@@ -103,12 +115,25 @@ ShardingRule getRule(Operation *op) {
   return rule;
 }
 
-static Layout splitLayout(const Assignment &assignment, const TensorFactors &tensor) {
+static int64_t splitInto(const Assignment &assignment, int64_t factor) {
+  int64_t count = 1;
+  for (const SplitAxis &axis : assignment.factors[factor])
+    count *= axis.size;
+  return count;
+}
+
+/// What is left of more major factors of a dimension makes blocks.
+static Layout splitLayout(const ShardingRule &rule, const Assignment &assignment,
+                          const TensorFactors &tensor) {
   Layout layout = Layout::replicated(tensor.size());
-  for (auto [dim, factors] : llvm::enumerate(tensor))
-    for (int64_t factor : factors)
+  for (auto [dim, factors] : llvm::enumerate(tensor)) {
+    int64_t ahead = 1;
+    for (int64_t factor : factors) {
       for (const SplitAxis &axis : assignment.factors[factor])
-        layout.dims[dim].push_back(axis.name);
+        layout.dims[dim].emplace_back(axis.name, ahead * axis.blocks);
+      ahead *= rule.factors[factor].size / splitInto(assignment, factor);
+    }
+  }
   return layout;
 }
 
@@ -125,7 +150,7 @@ bool isExchanged(const ShardingRule &rule, int64_t factor) {
 static void sortPartial(Layout &layout) { llvm::sort(layout.partial); }
 
 Layout operandLayout(const ShardingRule &rule, const Assignment &assignment, unsigned i) {
-  Layout layout = splitLayout(assignment, rule.operands[i]);
+  Layout layout = splitLayout(rule, assignment, rule.operands[i]);
   for (auto &[axis, operands] : assignment.kept)
     if (llvm::is_contained(operands, static_cast<int64_t>(i)))
       layout.partial.emplace_back(axis, dist::Reduction::Sum);
@@ -134,7 +159,7 @@ Layout operandLayout(const ShardingRule &rule, const Assignment &assignment, uns
 }
 
 Layout resultLayout(const ShardingRule &rule, const Assignment &assignment, unsigned i) {
-  Layout layout = splitLayout(assignment, rule.results[i]);
+  Layout layout = splitLayout(rule, assignment, rule.results[i]);
   for (auto [factor, axes] : llvm::enumerate(assignment.factors)) {
     FactorKind kind = rule.factors[factor].kind;
     if (hasFactor(rule.results[i], factor) || (kind != FactorKind::Sum && kind != FactorKind::Max))
@@ -149,51 +174,50 @@ Layout resultLayout(const ShardingRule &rule, const Assignment &assignment, unsi
   return layout;
 }
 
-int64_t projectAxis(const ShardingRule &rule, const TensorFactors &tensor, const Layout &layout,
-                    StringRef axis, dist::MeshOp mesh) {
+Projection projectAxis(const ShardingRule &rule, const TensorFactors &tensor, const Layout &layout,
+                       StringRef axis, dist::MeshOp mesh) {
   int64_t dim = layout.dimOf(axis);
   if (dim < 0)
-    return -1;
+    return {};
   ArrayRef<int64_t> factors = tensor[dim];
-  size_t next = 0;
-  int64_t left = 1;
-  for (StringRef name : layout.dims[dim]) {
-    int64_t size = mesh.getSize(name);
-    while (left == 1 && next < factors.size())
-      left = rule.factors[factors[next++]].size;
-    if (next == 0 || left % size != 0)
-      return -1;
-    if (name == axis)
-      return factors[next - 1];
-    left /= size;
+  SmallVector<int64_t, 2> left; // of each factor
+  for (int64_t factor : factors)
+    left.push_back(rule.factors[factor].size);
+  for (const DimAxis &each : layout.dims[dim]) {
+    int64_t size = mesh.getSize(each.name), blocks = each.blocks;
+    size_t at = 0;
+    for (; at < left.size() && left[at] > 0 && blocks % left[at] == 0; ++at)
+      blocks /= left[at];
+    if (at == left.size() || left[at] % (blocks * size) != 0)
+      return {};
+    if (each.name == axis)
+      return {factors[at], blocks};
+    left[at] /= size;
   }
-  return -1;
+  return {};
 }
 
-static int64_t splitInto(const Assignment &assignment, int64_t factor) {
-  int64_t count = 1;
-  for (const SplitAxis &axis : assignment.factors[factor])
-    count *= axis.size;
-  return count;
-}
-
-bool canSplit(const ShardingRule &rule, const Assignment &assignment, int64_t factor,
-              int64_t size) {
-  const Factor &f = rule.factors[factor];
-  if (f.kind == FactorKind::Whole || f.size % (splitInto(assignment, factor) * size) != 0)
+bool canSplit(const ShardingRule &rule, const Assignment &assignment, Projection part, int64_t size,
+              bool inBlocks) {
+  const Factor &f = rule.factors[part.factor];
+  int64_t left = f.size / splitInto(assignment, part.factor);
+  if (f.kind == FactorKind::Whole || left % (part.blocks * size) != 0)
     return false;
+  if (inBlocks && !f.contiguous)
+    return true;
   auto majorPartsDone = [&](const TensorFactors &tensor) {
     for (auto &factors : tensor)
       for (int64_t other : factors) {
-        if (other == factor)
+        if (other == part.factor)
           break;
-        if (llvm::is_contained(factors, factor) &&
+        if (llvm::is_contained(factors, part.factor) &&
             splitInto(assignment, other) != rule.factors[other].size)
           return false;
       }
     return true;
   };
-  return llvm::all_of(rule.operands, majorPartsDone) && llvm::all_of(rule.results, majorPartsDone);
+  return part.blocks == 1 && llvm::all_of(rule.operands, majorPartsDone) &&
+         llvm::all_of(rule.results, majorPartsDone);
 }
 
 SmallVector<int64_t> keptOperands(const ShardingRule &rule, ArrayRef<Layout> operands,
@@ -215,29 +239,31 @@ FailureOr<Assignment> recoverAssignment(Operation *op, const ShardingRule &rule,
                                         dist::MeshOp mesh) {
   Assignment assignment;
   assignment.factors.resize(rule.factors.size());
-  auto findFactor = [&](StringRef axis, bool partial) -> int64_t {
+  auto inBlocks = [](const Layout &layout) { return layout.isInBlocks(); };
+  bool hasBlocks = llvm::any_of(operands, inBlocks) || llvm::any_of(results, inBlocks);
+  auto findPart = [&](StringRef axis, bool partial) -> Projection {
     for (auto [i, layout] : llvm::enumerate(results))
-      if (int64_t f = projectAxis(rule, rule.results[i], layout, axis, mesh); f >= 0)
-        return f;
+      if (Projection part = projectAxis(rule, rule.results[i], layout, axis, mesh))
+        return part;
     for (auto [i, layout] : llvm::enumerate(operands)) {
-      int64_t f = projectAxis(rule, rule.operands[i], layout, axis, mesh);
-      if (f < 0)
+      Projection part = projectAxis(rule, rule.operands[i], layout, axis, mesh);
+      if (!part)
         continue;
-      FactorKind kind = rule.factors[f].kind;
+      FactorKind kind = rule.factors[part.factor].kind;
       bool reduces = kind == FactorKind::Sum || kind == FactorKind::Max;
       // Results would show a split that they keep.
-      if (partial ? reduces : kind == FactorKind::Internal && !isExchanged(rule, f))
-        return f;
+      if (partial ? reduces : kind == FactorKind::Internal && !isExchanged(rule, part.factor))
+        return part;
     }
-    return -1;
+    return {};
   };
   for (StringRef axis : axesByPriority(mesh)) {
     bool partial = llvm::any_of(
         results, [&](const Layout &layout) { return layout.partialOn(axis).has_value(); });
-    int64_t factor = findFactor(axis, partial);
+    Projection part = findPart(axis, partial);
     int64_t size = mesh.getSize(axis);
-    if (factor >= 0 && canSplit(rule, assignment, factor, size)) {
-      assignment.factors[factor].push_back({axis, size});
+    if (part && canSplit(rule, assignment, part, size, hasBlocks)) {
+      assignment.factors[part.factor].push_back({axis, size, part.blocks});
     } else if (partial) {
       SmallVector<int64_t> kept = keptOperands(rule, operands, axis);
       if (!kept.empty())
@@ -265,7 +291,7 @@ AxisList axesByPriority(dist::MeshOp mesh) {
 
 void dropSingletons(Layout &layout, dist::MeshOp mesh) {
   auto singleton = [&](StringRef axis) { return !mesh.splits(axis); };
-  for (AxisList &axes : layout.dims)
+  for (DimAxes &axes : layout.dims)
     llvm::erase_if(axes, singleton);
   llvm::erase_if(layout.partial, [&](auto &part) { return singleton(part.first); });
 }

@@ -19,10 +19,23 @@ inline namespace sharding {
 
 using AxisList = llvm::SmallVector<llvm::StringRef, 2>;
 
+/// An axis that splits a dimension: each of so many equal blocks of what earlier axes leave of it.
+struct DimAxis {
+  DimAxis(llvm::StringRef name, int64_t blocks = 1) : name(name), blocks(blocks) {}
+  operator llvm::StringRef() const { return name; }
+  bool operator==(const DimAxis &other) const {
+    return name == other.name && blocks == other.blocks;
+  }
+
+  llvm::StringRef name;
+  int64_t blocks;
+};
+using DimAxes = llvm::SmallVector<DimAxis, 2>;
+
 /// A mutable `#dist.sharding`. Axis names are owned by the context.
 struct Layout {
   /// The axes that split each dimension, major to minor.
-  llvm::SmallVector<AxisList, 4> dims;
+  llvm::SmallVector<DimAxes, 4> dims;
   /// Axes on which the value is partial.
   llvm::SmallVector<std::pair<llvm::StringRef, dist::Reduction>, 2> partial;
 
@@ -32,6 +45,8 @@ struct Layout {
 
   /// Returns the dimension that `axis` splits, or -1.
   int64_t dimOf(llvm::StringRef axis) const;
+  /// Whether an axis splits blocks of a dimension: parts of ranks are not contiguous.
+  bool isInBlocks() const;
   std::optional<dist::Reduction> partialOn(llvm::StringRef axis) const;
   void removePartial(llvm::StringRef axis);
   bool operator==(const Layout &other) const {
@@ -78,16 +93,24 @@ mlir::Value rootOf(mlir::Value value);
 Layout operandLayout(const ShardingRule &rule, const Assignment &assignment, unsigned i);
 Layout resultLayout(const ShardingRule &rule, const Assignment &assignment, unsigned i);
 
-/// Returns the factor that `axis` splits in a tensor of `layout`. Returns -1 if the
-/// layout does not use the axis, or if the axes of its dimension do not align with
-/// the factors of the dimension.
-int64_t projectAxis(const ShardingRule &rule, const TensorFactors &tensor, const Layout &layout,
-                    llvm::StringRef axis, dist::MeshOp mesh);
+/// How an axis splits a tensor, in terms of an op's factors.
+struct Projection {
+  int64_t factor = -1; ///< -1: it splits none
+  int64_t blocks = 1;  ///< of the factor
+  explicit operator bool() const { return factor >= 0; }
+};
 
-/// Whether an axis of `size` ranks may split `factor` in addition to `assignment`:
-/// the size divides the factor's remaining size, and wherever the factor is a minor
-/// part of a dimension, the more major parts are split completely.
-bool canSplit(const ShardingRule &rule, const Assignment &assignment, int64_t factor, int64_t size);
+/// Returns the factor that `axis` splits in a tensor of `layout`; none if the layout does not use
+/// the axis, or if the axes of its dimension do not align with the factors of the dimension.
+Projection projectAxis(const ShardingRule &rule, const TensorFactors &tensor, const Layout &layout,
+                       llvm::StringRef axis, dist::MeshOp mesh);
+
+/// Whether an axis of `size` ranks may split a factor in addition to `assignment`: the size divides
+/// each block of the factor's remaining size, and parts of ranks are contiguous in each tensor
+/// unless `inBlocks` is true. Where the factor is a minor part of a dimension, this means that the
+/// more major parts are split completely.
+bool canSplit(const ShardingRule &rule, const Assignment &assignment, Projection part, int64_t size,
+              bool inBlocks);
 
 /// Returns the operands that may stay partial on `axis`; every result is then
 /// partial too. Empty if the op needs whole sums.

@@ -116,7 +116,7 @@ LogicalResult StateLayouts::read(ModuleOp module, dist::MeshOp mesh) {
     }
   for (auto state : module.getOps<nn::StateOp>()) {
     Layout layout = of(state);
-    if (llvm::any_of(layout.dims, [](const AxisList &axes) { return !axes.empty(); }))
+    if (llvm::any_of(layout.dims, [](const DimAxes &axes) { return !axes.empty(); }))
       state->setAttr(dist::kShardingAttr, layout.toAttr(module.getContext()));
   }
   return success();
@@ -218,7 +218,7 @@ bool Partitioner::gathersAgain(Value old, const Layout &layout) {
   if (!source || !listener.current || !nn::isInPhase(source, nn::Phase::Forward) ||
       !nn::isInPhase(listener.current, nn::Phase::Backward))
     return false;
-  return llvm::any_of(layout.dims, [&](const AxisList &axes) {
+  return llvm::any_of(layout.dims, [&](const DimAxes &axes) {
     return llvm::any_of(axes, [&](StringRef axis) { return mesh.splitsValues(axis); });
   });
 }
@@ -292,11 +292,11 @@ LogicalResult Partitioner::partitionUpdate(OptimizerUpdateOpInterface update) {
     std::string remedy =
         "keep it whole with --tensor '" + name +
         "=whole', or use --optimizer adamw, lamb or muon, or a mesh without tensor axes";
-    for (const AxisList &axes : layout.dims)
+    for (const DimAxes &axes : layout.dims)
       if (!axes.empty())
         return update->emitOpError("is not elementwise, and '")
                << name << "' of " << param.getType() << " is split over the "
-               << mesh.getSize(axes.front()) << " ranks of axis '" << axes.front()
+               << mesh.getSize(axes.front()) << " ranks of axis '" << axes.front().name
                << "': " << remedy;
     if (part)
       return update->emitOpError("is not elementwise, and '")
@@ -337,8 +337,8 @@ void Partitioner::partitionReduction(Operation *op) {
     Layout layout = locals[operand].layout;
     layout.partial.clear();
     AxisList axes;
-    for (const AxisList &list : layout.dims)
-      axes.append(list);
+    for (const DimAxes &list : layout.dims)
+      axes.append(list.begin(), list.end());
     llvm::sort(axes);
     reduction.add(axes, converted(operand, layout));
   }

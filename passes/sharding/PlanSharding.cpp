@@ -292,7 +292,7 @@ void Planner::place(const Region &region, size_t number, const TensorChoice &cho
   auto part = state->getAttrOfType<nn::PartAttr>(nn::kPartAttr);
   splits |= candidate.fixed || !part || part.getPadding() == 0;
   Layout layout = Layout::replicated(state.getTensorType().getRank());
-  layout.dims[dim] = axes;
+  layout.dims[dim].assign(axes.begin(), axes.end());
   layouts[state.getSymName()] = layout.toAttr(module.getContext());
 }
 

@@ -6,10 +6,28 @@ using namespace mlir;
 namespace shale {
 inline namespace sharding {
 
+/// Whether a constraint splits blocks of a dimension, or one that is neither the first nor the
+/// last: a view that joins it with those before it has it in blocks.
+static bool makesBlocks(dist::ConstrainOp constraint, dist::MeshOp mesh) {
+  Layout layout = Layout::from(constraint.getSharding());
+  RankedTensorType local = localType(constraint.getType(), layout, mesh);
+  int64_t ahead = 1;
+  for (auto [dim, axes] :
+       llvm::enumerate(ArrayRef(layout.dims).drop_back(layout.dims.empty() ? 0 : 1))) {
+    if (ahead > 1 && !axes.empty())
+      return true;
+    ahead *= local.getDimSize(dim);
+  }
+  return layout.isInBlocks();
+}
+
 Propagation::Propagation(dist::MeshOp mesh, AxisList axes, ArrayRef<Operation *> list)
     : mesh(mesh), axes(std::move(axes)), ops(list) {
-  for (Operation *op : ops)
+  for (Operation *op : ops) {
     states[op].rule = getRule(op);
+    auto constraint = dyn_cast<dist::ConstrainOp>(op);
+    inBlocks |= constraint && makesBlocks(constraint, mesh);
+  }
 }
 
 bool Propagation::passes(Operation *op) { return !isa<GradientPartsOpInterface>(op); }
@@ -21,8 +39,8 @@ void Propagation::seedConstraint(dist::ConstrainOp op) {
   Layout layout = Layout::from(op.getSharding());
   dropSingletons(layout, mesh);
   for (StringRef axis : axes)
-    if (int64_t f = projectAxis(state.rule, state.rule.results[0], layout, axis, mesh); f >= 0)
-      split(state, f, axis);
+    if (Projection part = projectAxis(state.rule, state.rule.results[0], layout, axis, mesh))
+      split(state, part, axis);
 }
 
 //===- One step -----------------------------------------------------------===//
@@ -43,11 +61,11 @@ Layout Propagation::layoutOf(Value value) const {
   return resultLayout(state->second.rule, state->second.assignment, result.getResultNumber());
 }
 
-bool Propagation::split(OpState &state, int64_t factor, StringRef axis) {
+bool Propagation::split(OpState &state, Projection part, StringRef axis) {
   int64_t size = mesh.getSize(axis);
-  if (!canSplit(state.rule, state.assignment, factor, size))
+  if (!canSplit(state.rule, state.assignment, part, size, inBlocks))
     return false;
-  state.assignment.factors[factor].push_back({axis, size});
+  state.assignment.factors[part.factor].push_back({axis, size, part.blocks});
   return true;
 }
 
@@ -75,8 +93,9 @@ bool Propagation::forward(Operation *op, StringRef axis) {
   if (!isOpen(op, state, axis))
     return false;
   for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
-    int64_t factor = projectAxis(state.rule, state.rule.operands[i], layoutOf(operand), axis, mesh);
-    if (factor >= 0 && mayExchange(op, state, factor, axis) && split(state, factor, axis))
+    Projection part =
+        projectAxis(state.rule, state.rule.operands[i], layoutOf(operand), axis, mesh);
+    if (part && mayExchange(op, state, part.factor, axis) && split(state, part, axis))
       return true;
   }
   // On a tensor axis a sum of partial sums stays one: a split that users want would make each of
@@ -92,9 +111,9 @@ bool Propagation::backward(Operation *op, StringRef axis) {
     return false;
   for (OpResult result : op->getResults()) {
     auto take = [&](const Layout &layout) {
-      int64_t factor =
+      Projection part =
           projectAxis(state.rule, state.rule.results[result.getResultNumber()], layout, axis, mesh);
-      return factor >= 0 && !isExchanged(state.rule, factor) && split(state, factor, axis);
+      return part && !isExchanged(state.rule, part.factor) && split(state, part, axis);
     };
     for (OpOperand &use : result.getUses()) {
       auto user = states.find(use.getOwner());

@@ -44,7 +44,7 @@ private:
 
   void seedConstraint(dist::ConstrainOp op);
   bool isOpen(mlir::Operation *op, const OpState &state, llvm::StringRef axis);
-  bool split(OpState &state, int64_t factor, llvm::StringRef axis);
+  bool split(OpState &state, Projection part, llvm::StringRef axis);
   bool mayExchange(mlir::Operation *op, const OpState &state, int64_t factor,
                    llvm::StringRef axis) const;
   bool forward(mlir::Operation *op, llvm::StringRef axis);
@@ -57,6 +57,7 @@ private:
   llvm::SmallVector<mlir::Operation *> ops;
   llvm::DenseMap<mlir::Operation *, OpState> states;
   llvm::DenseMap<mlir::Value, Layout> fixed, wanted;
+  bool inBlocks = false; ///< a constraint makes blocks, so other ops may split in blocks
 };
 
 } // namespace sharding

@@ -2,6 +2,7 @@
 #include "passes/sharding/Reshard.h"
 #include "dialects/nn/Ops/Compare.h"
 #include "dialects/nn/Ops/Data.h"
+#include "dialects/nn/Sharding/Rules.h"
 #include "mlir/IR/Matchers.h"
 
 using namespace mlir;
@@ -20,19 +21,29 @@ struct Transition {
   const Layout &to;
   dist::MeshOp mesh;
 
-  RankedTensorType scaled(int64_t dim, int64_t times, int64_t by) {
-    auto type = cast<RankedTensorType>(value.getType());
-    SmallVector<int64_t> shape(type.getShape());
-    shape[dim] = shape[dim] * times / by;
-    return RankedTensorType::get(shape, type.getElementType());
+  /// Builds what `make` builds from each block of dimension `dim`: from a value, the type of the
+  /// result, which has `times` / `by` as many elements, and the dimension.
+  void change(int64_t dim, int64_t blocks, int64_t times, int64_t by,
+              llvm::function_ref<Value(Type, Value, int64_t)> make) {
+    value = nn::inBlocks(builder, loc, value, dim, blocks, [&](Value part, int64_t along) {
+      auto type = cast<RankedTensorType>(part.getType());
+      SmallVector<int64_t> shape(type.getShape());
+      shape[along] = shape[along] * times / by;
+      return make(type.clone(shape), part, along);
+    });
   }
-  /// Whether `axis` is the next axis of dimension `dim` in the target.
+  /// Returns the next axis of dimension `dim` in the target; none if others come first.
+  std::optional<DimAxis> nextOf(int64_t dim) {
+    const DimAxes &have = now.dims[dim], &want = to.dims[dim];
+    if (have.size() < want.size() && std::equal(have.begin(), have.end(), want.begin()))
+      return want[have.size()];
+    return std::nullopt;
+  }
   bool isNext(int64_t dim, StringRef axis) {
-    const AxisList &have = now.dims[dim], &want = to.dims[dim];
-    return have.size() < want.size() && want[have.size()] == axis &&
-           std::equal(have.begin(), have.end(), want.begin());
+    std::optional<DimAxis> next = nextOf(dim);
+    return next && next->name == axis;
   }
-  void scatter(StringRef axis, int64_t dim);
+  void scatter(DimAxis axis, int64_t dim);
   void scatterPartial();
   void reducePartial(bool overValues);
   void exchange();
@@ -43,9 +54,12 @@ struct Transition {
 } // namespace
 
 // P -> S of a sum over the next axis of dimension `dim`.
-void Transition::scatter(StringRef axis, int64_t dim) {
-  value = dist::ReduceScatterOp::create(builder, loc, scaled(dim, 1, mesh.getSize(axis)),
-                                        dist::Reduction::Sum, value, axis, dim);
+void Transition::scatter(DimAxis axis, int64_t dim) {
+  change(dim, axis.blocks, 1, mesh.getSize(axis), [&](Type type, Value part, int64_t along) {
+    return dist::ReduceScatterOp::create(builder, loc, type, dist::Reduction::Sum, part, axis.name,
+                                         along)
+        .getResult();
+  });
   now.dims[dim].push_back(axis);
   now.removePartial(axis);
 }
@@ -67,7 +81,7 @@ void Transition::scatterPartial() {
       }
       if (!isNext(dim, axis))
         continue;
-      scatter(axis, dim);
+      scatter(*nextOf(dim), dim);
       changed = true;
       break;
     }
@@ -92,20 +106,27 @@ void Transition::exchange() {
     for (auto [dim, axes] : llvm::enumerate(now.dims)) {
       if (axes.empty())
         continue;
-      StringRef axis = axes.back();
+      DimAxis axis = axes.back();
       int64_t target = to.dimOf(axis), source = dim;
       int64_t size = mesh.getSize(axis);
       if (target < 0 || target == source || !isNext(target, axis))
         continue;
-      auto type = cast<RankedTensorType>(value.getType());
-      SmallVector<int64_t> shape(type.getShape());
-      shape[target] /= size;
-      shape[source] *= size;
-      value = dist::AllToAllOp::create(builder, loc,
-                                       RankedTensorType::get(shape, type.getElementType()), value,
-                                       axis, target, source);
+      DimAxis next = *nextOf(target);
+      change(target, next.blocks, 1, size, [&](Type, Value part, int64_t split) {
+        int64_t from = source + (source > target && split > target);
+        return nn::inBlocks(builder, loc, part, from, axis.blocks,
+                            [&](Value own, int64_t concat) -> Value {
+                              int64_t at = split + (concat > from && from < split);
+                              auto type = cast<RankedTensorType>(own.getType());
+                              SmallVector<int64_t> shape(type.getShape());
+                              shape[at] /= size;
+                              shape[concat] *= size;
+                              return dist::AllToAllOp::create(builder, loc, type.clone(shape), own,
+                                                              axis.name, at, concat);
+                            });
+      });
       now.dims[source].pop_back();
-      now.dims[target].push_back(axis);
+      now.dims[target].push_back(next);
       changed = true;
       break;
     }
@@ -115,12 +136,13 @@ void Transition::exchange() {
 // S -> R: minor axes first, until a prefix of the target's axes is left.
 void Transition::gather() {
   for (auto [dim, axes] : llvm::enumerate(now.dims)) {
-    const AxisList &want = to.dims[dim];
+    const DimAxes &want = to.dims[dim];
     while (!axes.empty() &&
            !(axes.size() <= want.size() && std::equal(axes.begin(), axes.end(), want.begin()))) {
-      StringRef axis = axes.pop_back_val();
-      value = dist::AllGatherOp::create(builder, loc, scaled(dim, mesh.getSize(axis), 1), value,
-                                        axis, dim);
+      DimAxis axis = axes.pop_back_val();
+      change(dim, axis.blocks, mesh.getSize(axis), 1, [&](Type type, Value part, int64_t along) {
+        return dist::AllGatherOp::create(builder, loc, type, part, axis.name, along).getResult();
+      });
     }
   }
 }
@@ -130,13 +152,14 @@ void Transition::gather() {
 void Transition::slice() {
   for (auto [dim, axes] : llvm::enumerate(now.dims))
     while (axes.size() < to.dims[dim].size()) {
-      StringRef axis = to.dims[dim][axes.size()];
+      DimAxis axis = to.dims[dim][axes.size()];
       if (now.partialOn(axis)) {
         scatter(axis, dim);
         continue;
       }
-      value =
-          dist::SliceOp::create(builder, loc, scaled(dim, 1, mesh.getSize(axis)), value, axis, dim);
+      change(dim, axis.blocks, 1, mesh.getSize(axis), [&](Type type, Value part, int64_t along) {
+        return dist::SliceOp::create(builder, loc, type, part, axis.name, along).getResult();
+      });
       axes.push_back(axis);
     }
 }

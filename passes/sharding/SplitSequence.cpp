@@ -16,22 +16,32 @@ namespace shale {
 
 namespace {
 
-/// Which dimension of activations one more axis splits.
+/// A dimension of which an axis splits each of so many blocks.
+struct RowSplit {
+  int64_t dim;
+  int64_t blocks = 1;
+};
+
+/// Which dimension of activations one more axis splits: examples if there are enough of them, else
+/// the positions of each.
 struct Rows {
   int64_t batch = 0;     ///< examples of the whole micro-batch
   int64_t dataRanks = 1; ///< ranks that split them
   int64_t tensorRanks = 1;
-  bool overExamples() const { return batch / dataRanks % tensorRanks == 0; }
 
-  /// Returns the dimension of a value of `shape` that the tensor axis splits; -1 if there is none.
-  int64_t dimOf(ArrayRef<int64_t> shape) const {
+  /// Returns how the tensor axis splits a value of `shape`; nothing if it cannot.
+  std::optional<RowSplit> splitOf(ArrayRef<int64_t> shape) const {
     if (shape.size() < 2 || batch == 0 || shape[0] == 0 || shape[0] % batch != 0)
-      return -1;
-    bool flat = shape[0] > batch; // examples and positions are one dimension
-    if (overExamples() || (flat && batch == dataRanks))
-      return shape[0] / dataRanks % tensorRanks == 0 ? 0 : -1;
-    bool positions = batch == dataRanks && shape.size() > 2 && shape[1] % tensorRanks == 0;
-    return positions ? 1 : -1;
+      return std::nullopt;
+    int64_t examples = batch / dataRanks, positions = shape[0] / batch;
+    if (examples % tensorRanks == 0)
+      return RowSplit{0};
+    bool flat = positions > 1; // examples and positions are one dimension
+    if (flat && positions % tensorRanks == 0)
+      return RowSplit{0, examples};
+    if (!flat && shape.size() > 2 && shape[1] % tensorRanks == 0)
+      return RowSplit{1};
+    return std::nullopt;
   }
 };
 
@@ -99,8 +109,8 @@ Value SequenceSplitter::constrain(Value value, const Layout &layout, Operation *
 void SequenceSplitter::scatter(OpResult result) {
   Layout layout = *getLayout(result);
   auto type = cast<RankedTensorType>(result.getType());
-  int64_t dim = rows.dimOf(type.getShape());
-  if (layout.partialOn(axis) != dist::Reduction::Sum || layout.partial.size() != 1 || dim < 0 ||
+  std::optional<RowSplit> split = rows.splitOf(type.getShape());
+  if (layout.partialOn(axis) != dist::Reduction::Sum || layout.partial.size() != 1 || !split ||
       !isa<FloatType>(type.getElementType()))
     return;
   SmallVector<OpOperand *> uses;
@@ -112,7 +122,7 @@ void SequenceSplitter::scatter(OpResult result) {
   if (uses.empty())
     return;
   layout.removePartial(axis);
-  layout.dims[dim].push_back(axis);
+  layout.dims[split->dim].emplace_back(axis, split->blocks);
   Value slice = constrain(result, layout, result.getOwner(), /*atUse=*/false);
   for (OpOperand *use : uses)
     use->set(slice);
@@ -152,7 +162,7 @@ void SequenceSplitter::gather() {
     auto type = dyn_cast<RankedTensorType>(value.getType());
     Operation *source = value.getDefiningOp();
     if (!source || source->hasTrait<OpTrait::ConstantLike>() || !type ||
-        !isa<FloatType>(type.getElementType()) || rows.dimOf(type.getShape()) < 0)
+        !isa<FloatType>(type.getElementType()) || !rows.splitOf(type.getShape()))
       continue;
     uses[{value, nn::phaseOf(operand->getOwner())}].push_back(operand);
   }
@@ -210,7 +220,7 @@ static void warnOfWholeRows(func::FuncOp function, dist::MeshOp mesh, StringRef 
   if (rows.batch % rows.dataRanks != 0)
     return; // an error of partition
   int64_t bytes = 0;
-  bool sums = false, lengthDivides = false;
+  bool sums = false, hasPositions = false;
   llvm::DenseSet<Value> ofBatch;
   for (BlockArgument argument : function.getArguments())
     if (function.getArgAttr(argument.getArgNumber(), nn::kBatchDimAttr))
@@ -230,7 +240,7 @@ static void warnOfWholeRows(func::FuncOp function, dist::MeshOp mesh, StringRef 
       int64_t positions = type.getDimSize(0) / rows.batch;
       if (positions == 1 && type.getRank() > 2)
         positions = type.getDimSize(1);
-      lengthDivides |= positions > 1 && positions % rows.tensorRanks == 0;
+      hasPositions |= positions > 1;
       bytes += nn::tensorBytes(localType(type, *layout, mesh));
     }
   }
@@ -243,8 +253,8 @@ static void warnOfWholeRows(func::FuncOp function, dist::MeshOp mesh, StringRef 
       << " ranks of axis '" << axis << "' cannot divide; each of them computes " << bytes
       << " bytes of the forward pass's activations, instead of " << bytes / rows.tensorRanks
       << "; use a batch of " << next * rows.dataRanks << " (" << next << " per data rank)";
-  if (have > 1 && lengthDivides)
-    diag << ", or of " << rows.dataRanks << " (1 per data rank) with --accumulate";
+  if (hasPositions)
+    diag << ", or a sequence of a multiple of " << rows.tensorRanks << " positions";
   diag << ", or --sequence-parallel false if that is meant";
 }
 
@@ -292,7 +302,7 @@ struct SplitSequencePass : impl::SplitSequencePassBase<SplitSequencePass> {
       module.emitError("sequence-parallel: the ")
           << mesh.getSize(axes.front()) << " ranks of axis '" << axes.front()
           << "' cannot split rows: a data rank needs a multiple of " << mesh.getSize(axes.front())
-          << " examples, or one example of such a length";
+          << " examples, or each example such a length";
       return signalPassFailure();
     }
     if (sums == 0 && first)

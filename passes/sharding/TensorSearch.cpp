@@ -126,7 +126,7 @@ Layout Search::layoutFor(size_t candidate, int64_t dim) const {
   auto type = cast<RankedTensorType>(candidates[candidate].argument.getType());
   Layout layout = Layout::replicated(type.getRank());
   if (dim >= 0)
-    layout.dims[dim] = axes;
+    layout.dims[dim].assign(axes.begin(), axes.end());
   return layout;
 }
 
@@ -138,7 +138,8 @@ int64_t Search::dimOfReads(Value argument) const {
       return;
     int64_t dim = -1;
     for (auto [d, list] : llvm::enumerate(read.dims))
-      if (list == axes)
+      if (llvm::equal(list, axes,
+                      [](const DimAxis &one, StringRef axis) { return one == DimAxis(axis); }))
         dim = d;
     common = common == -2 || common == dim ? dim : -1;
   });

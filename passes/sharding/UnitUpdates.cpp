@@ -230,7 +230,7 @@ SmallVector<Value> UnitRewriter::divideMatrices(Group &group, ValueRange matrice
       parts.push_back(nn::splat(builder, loc, type.clone({stacked - count, rows, columns}), 0));
     Value all = nn::ConcatOp::create(builder, loc, type.clone({stacked, rows, columns}), parts, 0);
     Layout divided = Layout::replicated(3);
-    divided.dims[0] = axes;
+    divided.dims[0].assign(axes.begin(), axes.end());
     Value own = reshard(builder, loc, all, Layout::replicated(3), divided, mesh);
     bool single = stacked == ranks;
     own = function(single ? reshaped(own, {rows, columns}) : own);

@@ -161,8 +161,8 @@ LogicalResult UnitsBuilder::place(nn::StateOp state) {
   Layout layout =
       sharding ? Layout::from(sharding) : Layout::replicated(state.getTensorType().getRank());
   AxisList axes;
-  for (const AxisList &list : layout.dims)
-    axes.append(list);
+  for (const DimAxes &list : layout.dims)
+    axes.append(list.begin(), list.end());
   llvm::sort(axes);
   Type type = state.getTensorType().getElementType();
   bool isTrained = trained.count(state.getSymName());

@@ -121,7 +121,7 @@ void runRank(const ShaleProgram &program, PipePeers &peers, int rank, bool graph
   peers.own = rank;
   int ranks = program.world_size;
   cuda::CudaDevice device(program, rank, graphs);
-  NcclCollectives collectives(program, {rank}, peers, device, /*timeout=*/5);
+  NcclCollectives collectives(program, rank, peers, device, /*timeout=*/5);
   Buffers scattered(device, kSlice * ranks * 2, kSlice * 2), reduced(device, kAll * 2, kAll * 2),
       plain(device, 12, 12);
   for (int run = 0; run < 5; ++run) {
@@ -184,7 +184,7 @@ void runExchange(const ShaleProgram &program, PipePeers &peers, int rank, bool g
   peers.own = rank;
   int ranks = program.world_size;
   cuda::CudaDevice device(program, rank, graphs);
-  NcclCollectives collectives(program, {rank}, peers, device, /*timeout=*/5);
+  NcclCollectives collectives(program, rank, peers, device, /*timeout=*/5);
   std::vector<Buffers> buffers;
   for (int64_t count : kPieces)
     buffers.emplace_back(device, count * ranks * 4, count * ranks * 4);

@@ -101,28 +101,9 @@ StringRef MeshOp::getShardAxis() {
 }
 
 LogicalResult ConstrainOp::verify() {
-  auto type = cast<RankedTensorType>(getInput().getType());
-  if (getSharding().getRank() != type.getRank()) // constrain_c1
-    return emitOpError("sharding has rank ")
-           << getSharding().getRank() << ", the operand " << type.getRank();
   if (!getSharding().getPartial().empty()) // constrain_c3
     return emitOpError("cannot make a value partial");
-  MeshOp mesh = dist::getMesh(getOperation());
-  if (!mesh)
-    return success();
-  for (int64_t dim = 0; dim < type.getRank(); ++dim) {
-    int64_t size = type.getDimSize(dim);
-    for (StringRef axis : getSharding().getAxes(dim)) {
-      int64_t count = mesh.getSize(axis);
-      if (count == 0) // constrain_c1
-        return emitOpError("the mesh has no axis '") << axis << "'";
-      if (size % count != 0) // constrain_c2
-        return emitOpError("dimension ") << dim << " of " << type << " does not divide over axis '"
-                                         << axis << "' of size " << count;
-      size /= count;
-    }
-  }
-  return success();
+  return getSharding().verifyFits(*this, getInput().getType()); // constrain_c1, constrain_c2
 }
 
 /// The gradient has the layout of the value.

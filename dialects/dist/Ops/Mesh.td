@@ -70,7 +70,7 @@ def Dist_ConstrainOp : Dist_Op<"constrain", [Pure, AllTypesMatch<["input", "resu
 
     Constraints:
     - (C1) the sharding has the operand's rank and its axes are the mesh's.
-    - (C2) each dimension is a multiple of the product of its axes' sizes.
+    - (C2) each dimension divides into the blocks and over the sizes of its axes, one after the other.
     - (C3) nothing is partial.
 
     Example: `%1 = dist.constrain %0 to <[{}, {"tp"} ]> : tensor<4x8xf32>`

@@ -13,10 +13,11 @@ namespace {
 struct AttentionFactors {
   AttentionFactors(RuleBuilder &rule, Value q, Value k, Value v) {
     int64_t heads = shapeOf(q)[1], groups = shapeOf(k)[1];
-    auto batch = rule.dim(shapeOf(q)[0]);
-    auto group = rule.dim(groups);
+    // Dropout counts the elements of a slice from its first one.
+    auto batch = rule.contiguous(rule.dim(shapeOf(q)[0]));
+    auto group = rule.contiguous(rule.dim(groups));
     SmallVector<int64_t, 2> head = group;
-    head.append(rule.dim(heads / groups, FactorKind::Sum));
+    head.append(rule.contiguous(rule.dim(heads / groups, FactorKind::Sum)));
     auto t = rule.dim(shapeOf(q)[2], FactorKind::Whole);
     auto s = rule.dim(shapeOf(k)[2], FactorKind::Whole);
     auto d = rule.dim(shapeOf(q)[3], FactorKind::Whole);

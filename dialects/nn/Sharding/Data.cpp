@@ -2,6 +2,7 @@
 #include "dialects/nn/Ops/Data.h"
 #include "dialects/dist/Dist.h"
 #include "dialects/nn/Ops/Constant.h"
+#include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Ops/Gather.h"
 #include "dialects/nn/Ops/Reduce.h"
 #include "dialects/nn/Sharding/Rules.h"
@@ -30,13 +31,13 @@ FailureOr<SmallVector<Value>> ConstantOp::partition(OpBuilder &builder, const Lo
   ShardingRule rule = getShardingRule();
   for (auto [dim, factors] : llvm::enumerate(rule.results[0])) {
     for (int64_t factor : factors)
-      for (const SplitAxis &axis : local.axes[factor]) {
-        SmallVector<int64_t> shape(shapeOf(value));
-        shape[dim] /= axis.size;
-        value = dist::SliceOp::create(builder, getLoc(),
-                                      RankedTensorType::get(shape, type.getElementType()), value,
-                                      axis.name, dim);
-      }
+      for (const SplitAxis &axis : local.axes[factor])
+        value = inBlocks(builder, getLoc(), value, dim, axis.blocks, [&](Value from, int64_t d) {
+          SmallVector<int64_t> shape(shapeOf(from));
+          shape[d] /= axis.size;
+          return dist::SliceOp::create(builder, getLoc(), type.clone(shape), from, axis.name, d)
+              .getResult();
+        });
   }
   return SmallVector<Value>{value};
 }
@@ -46,16 +47,30 @@ ShardingRule IotaOp::getShardingRule() {
   return rule.result(rule.dims(shapeOf(getResult()))).take();
 }
 
-/// Counts from the start of this rank's slice.
+/// Counts from the start of this rank's slice; in several pieces, pieces and the elements of each.
 FailureOr<SmallVector<Value>> IotaOp::partition(OpBuilder &builder, const LocalForm &local) {
   auto type = cast<RankedTensorType>(local.types[0]);
-  Value value = IotaOp::create(builder, getLoc(), type, getDimAttr());
-  ShardingRule rule = getShardingRule();
-  for (int64_t factor : rule.results[0][getDim()])
-    if (!local.axes[factor].empty())
-      value = addOffset(
-          builder, getLoc(), value,
-          pieceOffset(builder, getLoc(), local.axes[factor], type.getDimSize(getDim()), type));
+  int64_t along = getDim();
+  ArrayRef<int64_t> factors = getShardingRule().results[0][along];
+  ArrayRef<SplitAxis> axes = factors.empty() ? ArrayRef<SplitAxis>() : local.axes[factors[0]];
+  SmallVector<PieceDim> dims = pieceDims(axes, shapeOf(getResult())[along]);
+  llvm::erase_if(dims, [](const PieceDim &dim) { return !dim.axis.empty(); });
+  SmallVector<int64_t> shape(type.getShape());
+  shape.erase(shape.begin() + along);
+  for (auto [i, dim] : llvm::enumerate(dims))
+    shape.insert(shape.begin() + along + i, dim.size);
+  RankedTensorType split = type.clone(shape);
+  Value value;
+  for (auto [i, dim] : llvm::enumerate(dims)) {
+    Value index = IotaOp::create(builder, getLoc(), split, along + i);
+    if (dim.stride > 1)
+      index = MulOp::create(builder, getLoc(), index, splat(builder, getLoc(), split, dim.stride));
+    value = addOffset(builder, getLoc(), value, index);
+  }
+  value = reshape(builder, getLoc(), value, type.getShape());
+  if (!axes.empty())
+    value = addOffset(builder, getLoc(), value,
+                      pieceOffset(builder, getLoc(), axes, type.getDimSize(along), type));
   return SmallVector<Value>{value};
 }
 

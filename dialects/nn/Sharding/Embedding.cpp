@@ -21,7 +21,7 @@ static Value localIndices(OpBuilder &builder, Location loc, Value indices, Array
 ShardingRule EmbeddingOp::getShardingRule() {
   RuleBuilder rule;
   TensorFactors indices = rule.dims(shapeOf(getIndices()));
-  auto v = rule.dim(shapeOf(getTable())[0], FactorKind::Sum);
+  auto v = rule.contiguous(rule.dim(shapeOf(getTable())[0], FactorKind::Sum));
   auto d = rule.dim(shapeOf(getTable())[1]);
   TensorFactors result = indices;
   result.push_back(d);
@@ -42,7 +42,7 @@ FailureOr<SmallVector<Value>> EmbeddingOp::partition(OpBuilder &builder, const L
 ShardingRule EmbeddingGradOp::getShardingRule() {
   RuleBuilder rule;
   TensorFactors indices = rule.dims(shapeOf(getIndices()), FactorKind::Sum);
-  auto v = rule.dim(shapeOf(getResult())[0]);
+  auto v = rule.contiguous(rule.dim(shapeOf(getResult())[0]));
   auto d = rule.dim(shapeOf(getResult())[1]);
   TensorFactors grad = indices;
   grad.push_back(d);

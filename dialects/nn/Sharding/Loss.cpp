@@ -18,14 +18,14 @@ using namespace shale::nn;
 ShardingRule CrossEntropyOp::getShardingRule() {
   RuleBuilder rule;
   auto n = rule.dim(shapeOf(getLogits())[0], FactorKind::Sum);
-  auto v = rule.dim(shapeOf(getLogits())[1], FactorKind::Internal);
+  auto v = rule.contiguous(rule.dim(shapeOf(getLogits())[1], FactorKind::Internal));
   return rule.operand({n, v}).operand({n}).result({}).result({}).result({n}).take();
 }
 
 ShardingRule CrossEntropyGradOp::getShardingRule() {
   RuleBuilder rule;
   auto n = rule.dim(shapeOf(getLogits())[0]);
-  auto v = rule.dim(shapeOf(getLogits())[1]);
+  auto v = rule.contiguous(rule.dim(shapeOf(getLogits())[1]));
   return rule.operand({n, v})
       .operand({n})
       .operand({n})

@@ -42,21 +42,54 @@ template <typename OpT> static Value offsetOf(OpT op, OpBuilder &builder, const 
   return offset;
 }
 
+namespace {
+/// Splits the dimensions of a slice so that its elements have numbers in a whole of one shape.
+struct Numbered {
+  SmallVector<int64_t> slice, whole;
+};
+} // namespace
+
+/// A dimension of which a rank has pieces is several: one of pieces, one of elements.
+template <typename OpT> static Numbered numbered(OpT op, const LocalForm &local) {
+  Numbered shapes;
+  ShardingRule rule = op.getShardingRule();
+  for (auto [d, size] : llvm::enumerate(shapeOf(op.getResult()))) {
+    ArrayRef<int64_t> factors = rule.results[0][d];
+    int64_t left = size;
+    for (const PieceDim &dim :
+         pieceDims(factors.empty() ? ArrayRef<SplitAxis>() : local.axes[factors[0]], size)) {
+      if (!dim.axis.empty())
+        continue;
+      shapes.slice.push_back(dim.size);
+      shapes.whole.push_back(left / dim.stride);
+      left = dim.stride;
+    }
+  }
+  return shapes;
+}
+
 /// A rank draws random numbers for its own elements, by their numbers in the whole.
 FailureOr<SmallVector<Value>> DropoutOp::partition(OpBuilder &builder, const LocalForm &local) {
   if (getGlobalShape())
     return emitOpError("is a local form already"), failure();
-  return SmallVector<Value>{DropoutOp::create(
-      builder, getLoc(), local.types[0], local.operands[0], local.operands[1], local.operands[2],
-      local.operands[3], offsetOf(*this, builder, local), getRatioAttr(), getIdAttr(),
-      builder.getDenseI64ArrayAttr(shapeOf(getInput())))};
+  Numbered shapes = numbered(*this, local);
+  auto type = cast<RankedTensorType>(local.types[0]);
+  Value made = DropoutOp::create(builder, getLoc(), type.clone(shapes.slice),
+                                 reshape(builder, getLoc(), local.operands[0], shapes.slice),
+                                 local.operands[1], local.operands[2], local.operands[3],
+                                 offsetOf(*this, builder, local), getRatioAttr(), getIdAttr(),
+                                 builder.getDenseI64ArrayAttr(shapes.whole));
+  return SmallVector<Value>{reshape(builder, getLoc(), made, type.getShape())};
 }
 
 FailureOr<SmallVector<Value>> UniformOp::partition(OpBuilder &builder, const LocalForm &local) {
   if (getGlobalShape())
     return emitOpError("is a local form already"), failure();
-  return SmallVector<Value>{UniformOp::create(builder, getLoc(), local.types[0], local.operands[0],
-                                              local.operands[1], local.operands[2],
-                                              offsetOf(*this, builder, local), getIdAttr(),
-                                              builder.getDenseI64ArrayAttr(shapeOf(getResult())))};
+  Numbered shapes = numbered(*this, local);
+  auto type = cast<RankedTensorType>(local.types[0]);
+  Value made =
+      UniformOp::create(builder, getLoc(), type.clone(shapes.slice), local.operands[0],
+                        local.operands[1], local.operands[2], offsetOf(*this, builder, local),
+                        getIdAttr(), builder.getDenseI64ArrayAttr(shapes.whole));
+  return SmallVector<Value>{reshape(builder, getLoc(), made, type.getShape())};
 }

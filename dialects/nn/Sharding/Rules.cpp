@@ -17,6 +17,55 @@ int64_t nn::pieces(ArrayRef<SplitAxis> axes) {
   return count;
 }
 
+SmallVector<PieceDim> nn::pieceDims(ArrayRef<SplitAxis> axes, int64_t size) {
+  SmallVector<PieceDim> dims{{size, "", 1}};
+  for (const SplitAxis &axis : axes) {
+    // The local dimensions ahead of the axis have so many elements together.
+    int64_t ahead = axis.blocks;
+    size_t at = 0;
+    for (; at < dims.size(); ++at) {
+      if (!dims[at].axis.empty())
+        continue;
+      if (dims[at].size > ahead)
+        break;
+      ahead /= dims[at].size;
+    }
+    assert(at < dims.size() && dims[at].size % (ahead * axis.size) == 0 && "does not divide");
+    if (ahead > 1) {
+      dims[at].size /= ahead;
+      dims.insert(dims.begin() + at++, {ahead, "", 1});
+    }
+    dims[at].size /= axis.size;
+    dims.insert(dims.begin() + at, {axis.size, axis.name, 1});
+  }
+  int64_t stride = 1;
+  for (PieceDim &dim : llvm::reverse(dims)) {
+    dim.stride = stride;
+    stride *= dim.size;
+  }
+  return dims;
+}
+
+Value nn::reshape(OpBuilder &builder, Location loc, Value value, ArrayRef<int64_t> shape) {
+  auto type = cast<RankedTensorType>(value.getType());
+  return type.getShape() == shape ? value
+                                  : ReshapeOp::create(builder, loc, type.clone(shape), value);
+}
+
+Value nn::inBlocks(OpBuilder &builder, Location loc, Value value, int64_t dim, int64_t blocks,
+                   llvm::function_ref<Value(Value, int64_t)> make) {
+  if (blocks == 1)
+    return make(value, dim);
+  SmallVector<int64_t> shape(shapeOf(value));
+  shape[dim] /= blocks;
+  shape.insert(shape.begin() + dim, blocks);
+  value = make(reshape(builder, loc, value, shape), dim + 1);
+  shape.assign(shapeOf(value).begin(), shapeOf(value).end());
+  shape.erase(shape.begin() + dim);
+  shape[dim] *= blocks;
+  return reshape(builder, loc, value, shape);
+}
+
 Value nn::pieceIndex(OpBuilder &builder, Location loc, ArrayRef<SplitAxis> axes) {
   auto type = RankedTensorType::get({}, builder.getI64Type());
   Value index;
@@ -35,9 +84,20 @@ Value nn::pieceIndex(OpBuilder &builder, Location loc, ArrayRef<SplitAxis> axes)
 
 Value nn::pieceOffset(OpBuilder &builder, Location loc, ArrayRef<SplitAxis> axes, int64_t size,
                       RankedTensorType type) {
-  Value index = pieceIndex(builder, loc, axes);
-  auto scalar = cast<RankedTensorType>(index.getType());
-  index = MulOp::create(builder, loc, index, splat(builder, loc, scalar, size));
+  auto scalar = RankedTensorType::get({}, builder.getI64Type());
+  auto times = [&](Value value, int64_t by) -> Value {
+    return MulOp::create(builder, loc, value, splat(builder, loc, scalar, by));
+  };
+  Value index;
+  if (llvm::all_of(axes, [](const SplitAxis &axis) { return axis.blocks == 1; })) {
+    index = times(pieceIndex(builder, loc, axes), size);
+  } else {
+    for (const PieceDim &dim : pieceDims(axes, size * pieces(axes)))
+      if (!dim.axis.empty()) {
+        Value coordinate = dist::CoordinateOp::create(builder, loc, scalar, dim.axis);
+        index = addOffset(builder, loc, index, times(coordinate, dim.stride));
+      }
+  }
   auto element = RankedTensorType::get({}, type.getElementType());
   if (element != scalar)
     index = CastOp::create(builder, loc, element, index);

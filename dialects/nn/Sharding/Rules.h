@@ -13,11 +13,29 @@ inline llvm::ArrayRef<int64_t> shapeOf(mlir::Value value) {
 /// Number of pieces into which `axes` split a factor.
 int64_t pieces(llvm::ArrayRef<SplitAxis> axes);
 
+/// A dimension of a factor that axes split: the factor is a row-major product of these.
+struct PieceDim {
+  int64_t size;
+  llvm::StringRef axis; ///< of which each rank has one index; empty: a rank has all
+  int64_t stride;       ///< elements of the factor between two indexes
+};
+/// Returns the dimensions of a factor of `size` elements, major to minor.
+llvm::SmallVector<PieceDim> pieceDims(llvm::ArrayRef<SplitAxis> axes, int64_t size);
+
+/// Builds a value of another shape; returns the value if it has the shape.
+mlir::Value reshape(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value,
+                    llvm::ArrayRef<int64_t> shape);
+/// Builds what `make` builds from a value whose dimension `dim` is seen as [blocks, rest]: it gets
+/// the number of the dimension to change. The blocks are then joined again.
+mlir::Value inBlocks(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value, int64_t dim,
+                     int64_t blocks,
+                     llvm::function_ref<mlir::Value(mlir::Value, int64_t dim)> make);
+
 /// Builds the index of this rank's piece, major to minor, as a tensor<i64>.
 mlir::Value pieceIndex(mlir::OpBuilder &builder, mlir::Location loc,
                        llvm::ArrayRef<SplitAxis> axes);
 
-/// Builds the first index of this rank's piece of `size` elements, converted to
+/// Builds the first index of this rank's pieces of `size` elements together, converted to
 /// `type`'s element type and repeated to its shape.
 mlir::Value pieceOffset(mlir::OpBuilder &builder, mlir::Location loc,
                         llvm::ArrayRef<SplitAxis> axes, int64_t size, mlir::RankedTensorType type);

@@ -28,7 +28,7 @@ dist.mesh @mesh_c3 <[tensor "a"=2]>
 
 dist.mesh @mesh <[tensor "a"=2]>
 func.func @constrain_c1_rank(%a: tensor<4x8xf32>) {
-  // expected-error@+1 {{sharding has rank 1, the operand 2}}
+  // expected-error@+1 {{has rank 1, the value is of type}}
   %0 = dist.constrain %a to <[{}]> : tensor<4x8xf32>
   return
 }
@@ -152,4 +152,37 @@ nn.state @w role = param type = tensor<8x8xf32> {dist.plan_costs = [#dist.split_
 
 // expected-error@+1 {{'dist.wide_sums' must be a unit attribute}}
 module attributes {dist.wide_sums = 1 : i64} {
+}
+
+// -----
+
+dist.mesh @mesh <[tensor "a"=2]>
+func.func @constrain_c2_blocks(%a: tensor<4x8xf32>) {
+  // expected-error@+1 {{dimension 0 of 'tensor<4x8xf32>' does not divide into 3 blocks}}
+  %0 = dist.constrain %a to <[{"a" in 3}, {}]> : tensor<4x8xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh <[tensor "a"=2]>
+func.func @constrain_c2_in_blocks(%a: tensor<4x8xf32>) {
+  // expected-error@+1 {{dimension 0 of 'tensor<4x8xf32>' does not divide over axis 'a' of size 2}}
+  %0 = dist.constrain %a to <[{"a" in 4}, {}]> : tensor<4x8xf32>
+  return
+}
+
+// -----
+
+func.func @blocks(%a: tensor<4x8xf32>) {
+  // expected-error@+1 {{axis 'a' needs two blocks or more}}
+  %0 = dist.constrain %a to <[{"a" in 1}, {}]> : tensor<4x8xf32>
+  return
+}
+
+// -----
+
+// expected-error@+1 {{'dist.sharding' must split an argument into contiguous parts}}
+func.func @argument(%a: tensor<4x8xf32> {dist.sharding = #dist.sharding<[{"a" in 2}, {}]>}) {
+  return
 }

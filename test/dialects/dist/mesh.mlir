@@ -12,7 +12,9 @@ func.func @layouts(%a: tensor<4x8xf32> {dist.sharding = #dist.sharding<[{"fsdp"}
   %1 = dist.coordinate "fsdp" : tensor<i64>
   // CHECK: dist.shardings = [#dist.sharding<[{"fsdp"}, {}], partial = {"tp": sum}>]
   %2 = nn.neg %0 {dist.shardings = [#dist.sharding<[{"fsdp"}, {}], partial = {"tp": sum}>]} : tensor<4x8xf32>
-  return %2 : tensor<4x8xf32>
+  // CHECK: dist.constrain %{{.*}} to <[{}, {"fsdp", "tp" in 2}]> : tensor<4x8xf32>
+  %3 = dist.constrain %2 to <[{}, {"fsdp", "tp" in 2}]> : tensor<4x8xf32>
+  return %3 : tensor<4x8xf32>
 }
 
 // CHECK: nn.state @w

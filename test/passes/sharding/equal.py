@@ -51,7 +51,7 @@ def mutants(text):
             continue
         indent, result, kind = found.groups()
         operand = re.search(r"(%[\w.#-]+)", line.split("=", 1)[1]).group(1)
-        axis = re.search(r'over "(\w+)"', line).group(1)
+        axis = re.search(r'over "([\w+]+)"', line).group(1)
         types = line.rsplit(" : ", 1)[1].split(" -> ")
         dim = re.search(r"dim = (\d+)", line)
         if kind == "all_reduce":

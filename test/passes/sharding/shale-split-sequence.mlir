@@ -22,7 +22,7 @@
 // LOCAL: %[[AGAIN:.*]] = mem.barrier %[[NORM]]
 // LOCAL: dist.all_gather %[[AGAIN]] over "tp" dim = 0 {nn.phase = #backward
 // ERROR-NOT: error
-// ERROR: error: sequence-parallel: the 2 ranks of axis 'tp' cannot split rows: a data rank needs a multiple of 2 examples, or one example of such a length
+// ERROR: error: sequence-parallel: the 2 ranks of axis 'tp' cannot split rows: a data rank needs a multiple of 2 examples, or each example such a length
 #forward = #nn.phase<forward>
 #backward = #nn.phase<backward>
 dist.mesh @mesh <[shard "fsdp"=2, tensor "tp"=2]>
@@ -79,6 +79,58 @@ func.func @positions(%x: tensor<2x6x8xf32> {nn.role = #nn.role<input>, nn.name =
   %w = nn.matmul %x, %e : (tensor<2x6x8xf32>, tensor<2x8x8xf32>) -> tensor<2x6x8xf32>
   %v = nn.tanh %w : tensor<2x6x8xf32>
   return %z, %v : tensor<12x8xf32>, tensor<2x6x8xf32>
+}
+
+// -----
+
+// Three examples for each data rank: positions are split, in three blocks where examples and positions are one dimension. What is not a
+// sum follows.
+// CHECK-LABEL: func.func @blocks
+// CHECK: dist.constrain %{{.*}} to <[{"fsdp", "tp" in 3}, {}]> : tensor<24x8xf32>
+// CHECK: dist.constrain %{{.*}} to <[{}, {}, {}]> : tensor<6x4x8xf32>
+// LOCAL-LABEL: func.func @blocks
+// LOCAL: %[[Y:.*]] = nn.matmul {{.*}} -> tensor<12x8xf32>
+// LOCAL: %[[BLOCKS:.*]] = nn.reshape %[[Y]] : tensor<12x8xf32> -> tensor<3x4x8xf32>
+// LOCAL: %[[PARTS:.*]] = dist.reduce_scatter sum %[[BLOCKS]] over "tp" dim = 1 : tensor<3x4x8xf32> -> tensor<3x2x8xf32>
+// LOCAL: nn.reshape %[[PARTS]] : tensor<3x2x8xf32> -> tensor<6x8xf32>
+// LOCAL: nn.tanh {{.*}} : tensor<6x8xf32>
+// LOCAL: nn.reshape {{.*}} : tensor<6x8xf32> -> tensor<3x2x8xf32>
+// LOCAL: nn.gelu {{.*}} : tensor<3x2x8xf32>
+// LOCAL: %[[ALL:.*]] = dist.all_gather {{.*}} over "tp" dim = 1 : tensor<3x2x8xf32> -> tensor<3x4x8xf32>
+// LOCAL: nn.reshape %[[ALL]] : tensor<3x4x8xf32> -> tensor<12x8xf32>
+// ERROR-NOT: error
+dist.mesh @mesh <[shard "fsdp"=2, tensor "tp"=2]>
+func.func @blocks(%x: tensor<6x4x8xf32> {nn.role = #nn.role<input>, nn.name = "x", nn.batch_dim = 0 : i64},
+                  %down: tensor<8x8xf32> {dist.sharding = #dist.sharding<[{"tp"}, {}]>}, %up: tensor<8x6xf32> {dist.sharding = #dist.sharding<[{}, {"tp"}]>})
+    -> tensor<24x6xf32> {
+  %flat = nn.reshape %x : tensor<6x4x8xf32> -> tensor<24x8xf32>
+  %y = nn.matmul %flat, %down : (tensor<24x8xf32>, tensor<8x8xf32>) -> tensor<24x8xf32>
+  %z = nn.tanh %y : tensor<24x8xf32>
+  %t = nn.reshape %z : tensor<24x8xf32> -> tensor<6x4x8xf32>
+  %g = nn.gelu %t : tensor<6x4x8xf32>
+  %s = nn.reshape %g : tensor<6x4x8xf32> -> tensor<24x8xf32>
+  %h = nn.matmul %s, %up : (tensor<24x8xf32>, tensor<8x6xf32>) -> tensor<24x6xf32>
+  return %h : tensor<24x6xf32>
+}
+
+// -----
+
+// A view joins the positions with three examples: it has them in blocks, and nothing is gathered for it.
+// CHECK-LABEL: func.func @joined
+// CHECK: dist.constrain %{{.*}} to <[{"fsdp"}, {"tp"}, {}]> : tensor<6x4x8xf32>
+// LOCAL-LABEL: func.func @joined
+// LOCAL: dist.reduce_scatter sum %{{.*}} over "tp" dim = 1 : tensor<3x4x8xf32> -> tensor<3x2x8xf32>
+// LOCAL-NOT: dist.
+// LOCAL: nn.gelu {{.*}} : tensor<6x8xf32>
+// ERROR-NOT: error
+dist.mesh @mesh <[shard "fsdp"=2, tensor "tp"=2]>
+func.func @joined(%x: tensor<6x4x8xf32> {nn.role = #nn.role<input>, nn.name = "x", nn.batch_dim = 0 : i64},
+                  %e: tensor<6x8x8xf32> {dist.sharding = #dist.sharding<[{}, {"tp"}, {}]>}) -> tensor<24x8xf32> {
+  %w = nn.matmul %x, %e : (tensor<6x4x8xf32>, tensor<6x8x8xf32>) -> tensor<6x4x8xf32>
+  %t = nn.tanh %w : tensor<6x4x8xf32>
+  %flat = nn.reshape %t : tensor<6x4x8xf32> -> tensor<24x8xf32>
+  %g = nn.gelu %flat : tensor<24x8xf32>
+  return %g : tensor<24x8xf32>
 }
 
 // -----
