@@ -11,6 +11,9 @@ namespace shale::dist {
 /// Returns the roles that a kind of axis is a name for.
 AxisRole rolesOf(AxisKind kind);
 
+/// Separates the names of axes in that of a joint axis, over which a collective runs at once.
+inline constexpr llvm::StringLiteral kJoin = "+";
+
 using RolesPredicate = bool (*)(AxisRole);
 
 /// Whether ranks along an axis of these roles read different parts of the inputs.

@@ -98,8 +98,9 @@ LogicalResult ShardingAttr::verifyFits(Operation *op, Type type) const {
         return op->emitOpError("dimension ")
                << dim << " of " << type << " does not divide into " << blocks << " blocks";
       if (size / blocks % count != 0)
-        return op->emitOpError("dimension ") << dim << " of " << type << " does not divide over axis '"
-                                             << axis << "' of size " << count;
+        return op->emitOpError("dimension ")
+               << dim << " of " << type << " does not divide over axis '" << axis << "' of size "
+               << count;
       size /= count;
     }
   }
@@ -138,6 +139,8 @@ LogicalResult ShardingAttr::verify(function_ref<InFlightDiagnostic()> emitError,
       auto [name, blocks] = entryOf(axis);
       if (!name || name.getValue().empty())
         return emitError() << "an axis must be a name";
+      if (name.getValue().contains(kJoin))
+        return emitError() << "'" << name.getValue() << "' joins axes: name each of them";
       if (isa<ArrayAttr>(axis) && blocks < 2)
         return emitError() << "axis '" << name.getValue() << "' needs two blocks or more";
       if (!seen.insert(name.getValue()).second)
@@ -211,13 +214,12 @@ void ShardingAttr::print(AsmPrinter &printer) const {
   printer << "<[";
   llvm::interleaveComma(getDims(), printer, [&](Attribute dim) {
     printer << '{';
-    llvm::interleaveComma(cast<ArrayAttr>(dim), printer,
-                          [&](Attribute axis) {
-                            auto [name, blocks] = entryOf(axis);
-                            printName(name.getValue());
-                            if (blocks > 1)
-                              printer << " in " << blocks;
-                          });
+    llvm::interleaveComma(cast<ArrayAttr>(dim), printer, [&](Attribute axis) {
+      auto [name, blocks] = entryOf(axis);
+      printName(name.getValue());
+      if (blocks > 1)
+        printer << " in " << blocks;
+    });
     printer << '}';
   });
   printer << ']';

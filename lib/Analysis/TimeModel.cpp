@@ -53,14 +53,15 @@ static int64_t instructionsOf(ElementwiseOpInterface op) {
 
 AxisLink shale::linkOfAxis(ModuleOp module, StringRef axis, const Rates &rates) {
   int64_t ranks = 1, stride = 1, size = 1;
-  bool passed = false;
+  SmallVector<StringRef, 2> members = dist::MeshOp::membersOf(axis);
   if (dist::MeshOp mesh = dist::getMesh(module))
     for (auto [name, each] : llvm::zip(mesh.getAxes(), mesh.getSizes())) {
       ranks *= each;
-      stride *= passed ? each : 1;
-      if (cast<StringAttr>(name).getValue() == axis) {
-        passed = true;
-        size = each;
+      if (llvm::is_contained(members, cast<StringAttr>(name).getValue())) {
+        size *= each;
+        stride = 1; // that of the last member
+      } else if (size > 1) {
+        stride *= each;
       }
     }
   return linkOf(rates, ranks, stride, size);

@@ -51,6 +51,10 @@ std::string shale::parseText(StringRef text, MeshSpec &mesh) {
       return ("mesh '" + text +
               "' is not of the form axis=size,axis=size with sizes from 1 on and at most 1048576 ranks")
           .str();
+    if (name.contains(dist::kJoin))
+      return ("mesh '" + text + "' has an axis '" + name + "': '" + dist::kJoin +
+              "' joins axes, so no name of one has it")
+          .str();
     std::optional<dist::AxisKind> kind =
         axis.contains(':') ? dist::symbolizeAxisKind(word) : kindOfName(name);
     if (!kind && axis.contains(':'))

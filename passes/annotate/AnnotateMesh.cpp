@@ -41,7 +41,8 @@ static LogicalResult annotateMesh(ModuleOp module, const MeshSpec &spec, Shardin
   dist::MeshOp::create(
       builder, module.getLoc(), builder.getStringAttr("mesh"),
       builder.getStrArrayAttr(llvm::SmallVector<StringRef>(spec.names.begin(), spec.names.end())),
-      builder.getDenseI32ArrayAttr(kinds), builder.getDenseI64ArrayAttr(spec.sizes));
+      builder.getDenseI32ArrayAttr(kinds), builder.getDenseI64ArrayAttr(spec.sizes),
+      /*joint=*/ArrayAttr());
   module->setAttr(dist::kStrategyAttr, dist::StrategyAttr::get(module.getContext(), kind));
   if (!reshard)
     module->setAttr(dist::kKeepGatheredAttr, builder.getUnitAttr());

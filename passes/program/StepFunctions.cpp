@@ -32,12 +32,7 @@ ShaleType shale::runtimeType(Type element) {
 
 int64_t shale::axisIndex(ModuleOp module, StringRef axis) {
   dist::MeshOp mesh = dist::getMesh(module);
-  if (!mesh)
-    return -1;
-  for (auto [index, name] : llvm::enumerate(mesh.getAxes().getAsRange<StringAttr>()))
-    if (name.getValue() == axis)
-      return index;
-  return -1;
+  return mesh ? mesh.indexOf(axis) : -1;
 }
 
 namespace {

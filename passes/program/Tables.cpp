@@ -28,6 +28,7 @@ public:
 
 private:
   Rows<ShaleAxis> axes();
+  Rows<ShaleJointAxis> jointAxes();
   FailureOr<Rows<ShaleParameter>> parameters();
   FailureOr<Row<ShaleInit>> initOf(nn::StateOp state);
   FailureOr<Rows<ShaleGroup>> groups();
@@ -69,6 +70,23 @@ Rows<ShaleAxis> Tables::axes() {
   else
     add("ranks", 1, true);
   return data.table<ShaleAxis>("axes", rows);
+}
+
+Rows<ShaleJointAxis> Tables::jointAxes() {
+  std::vector<Row<ShaleJointAxis>> rows;
+  dist::MeshOp mesh = dist::getMesh(module);
+  if (mesh && mesh.getJoint())
+    for (StringRef name : mesh.getJoint()->getAsValueRange<StringAttr>()) {
+      Row<ShaleJointAxis> row;
+      row.name = data.text(name);
+      row.size = mesh.getSize(name);
+      SmallVector<int32_t> members;
+      for (StringRef member : dist::MeshOp::membersOf(name))
+        members.push_back(int32_t(mesh.indexOf(member)));
+      row.members = Rows<int32_t>{data.words("members", members).symbol, int64_t(members.size())};
+      rows.push_back(std::move(row));
+    }
+  return data.table<ShaleJointAxis>("joint_axes", rows);
 }
 
 static void setFacts(Row<ShaleInit> &row, const FileFacts &facts) {
@@ -536,6 +554,7 @@ LogicalResult Tables::run() {
   program.describe = data.text(options.describe);
   program.reduces_at_end = dist::reducesAtEnd(dist::getStrategy(module));
   program.axes = axes();
+  program.joint_axes = jointAxes();
   program.parameters = *parameterTable;
   program.groups = *groupTable;
   program.states = *stateTable;

@@ -4,6 +4,7 @@
 #include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Sharding/Rules.h"
 #include "mlir/IR/Matchers.h"
+#include <utility>
 
 using namespace mlir;
 
@@ -43,7 +44,9 @@ struct Transition {
     std::optional<DimAxis> next = nextOf(dim);
     return next && next->name == axis;
   }
-  void scatter(DimAxis axis, int64_t dim);
+  bool canJoin(ArrayRef<DimAxis> axes);
+  StringRef joined(ArrayRef<DimAxis> axes);
+  void scatter(int64_t dim);
   void scatterPartial();
   void reducePartial(bool overValues);
   void exchange();
@@ -53,15 +56,40 @@ struct Transition {
 
 } // namespace
 
-// P -> S of a sum over the next axis of dimension `dim`.
-void Transition::scatter(DimAxis axis, int64_t dim) {
-  change(dim, axis.blocks, 1, mesh.getSize(axis), [&](Type type, Value part, int64_t along) {
-    return dist::ReduceScatterOp::create(builder, loc, type, dist::Reduction::Sum, part, axis.name,
-                                         along)
-        .getResult();
-  });
-  now.dims[dim].push_back(axis);
-  now.removePartial(axis);
+/// Whether one collective can run over axes that follow each other in a dimension. Those of data
+/// stay apart: units reduce and gather over them.
+bool Transition::canJoin(ArrayRef<DimAxis> axes) {
+  int64_t last = -1;
+  return axes.size() == 1 || llvm::all_of(axes, [&](const DimAxis &axis) {
+           int64_t before = std::exchange(last, mesh.indexOf(axis));
+           return last > before && axis.blocks == axes.front().blocks && mesh.splitsValues(axis);
+         });
+}
+
+StringRef Transition::joined(ArrayRef<DimAxis> axes) {
+  SmallVector<StringRef, 2> members(axes.begin(), axes.end());
+  return members.size() == 1 ? members.front() : mesh.join(members);
+}
+
+// P -> S of a sum over the next axis of dimension `dim`, and over those behind it.
+void Transition::scatter(int64_t dim) {
+  ArrayRef<DimAxis> next = ArrayRef(to.dims[dim]).drop_front(now.dims[dim].size());
+  size_t count = 1;
+  while (count < next.size() && now.partialOn(next[count]) == dist::Reduction::Sum &&
+         canJoin(next.take_front(count + 1)))
+    ++count;
+  ArrayRef<DimAxis> axes = next.take_front(count);
+  StringRef axis = joined(axes);
+  change(dim, axes.front().blocks, 1, mesh.getSize(axis),
+         [&](Type type, Value part, int64_t along) {
+           return dist::ReduceScatterOp::create(builder, loc, type, dist::Reduction::Sum, part,
+                                                axis, along)
+               .getResult();
+         });
+  for (const DimAxis &each : axes) {
+    now.dims[dim].push_back(each);
+    now.removePartial(each);
+  }
 }
 
 // P -> S of sums, in the order of the target's axes. The runtime has no reduce-scatter of maxima:
@@ -81,7 +109,7 @@ void Transition::scatterPartial() {
       }
       if (!isNext(dim, axis))
         continue;
-      scatter(*nextOf(dim), dim);
+      scatter(dim);
       changed = true;
       break;
     }
@@ -90,13 +118,25 @@ void Transition::scatterPartial() {
 
 // P -> R, over the axes that split values or over the others.
 void Transition::reducePartial(bool overValues) {
+  auto reduce = [&](ArrayRef<DimAxis> axes, dist::Reduction kind) {
+    value = dist::AllReduceOp::create(builder, loc, kind, value, joined(axes));
+    for (const DimAxis &axis : axes)
+      now.removePartial(axis);
+  };
   auto partial = now.partial;
+  SmallVector<DimAxis, 2> sums;
   for (auto [axis, kind] : partial) {
     if (to.partialOn(axis) || mesh.splitsValues(axis) != overValues)
       continue;
-    value = dist::AllReduceOp::create(builder, loc, kind, value, axis);
-    now.removePartial(axis);
+    if (kind == dist::Reduction::Sum && overValues)
+      sums.push_back(axis);
+    else
+      reduce(DimAxis(axis), kind);
   }
+  llvm::sort(sums,
+             [&](const DimAxis &a, const DimAxis &b) { return mesh.indexOf(a) < mesh.indexOf(b); });
+  if (!sums.empty())
+    reduce(sums, dist::Reduction::Sum);
 }
 
 // S(d) -> S(e), if the axis is the minor axis of d and the next one of e.
@@ -139,10 +179,17 @@ void Transition::gather() {
     const DimAxes &want = to.dims[dim];
     while (!axes.empty() &&
            !(axes.size() <= want.size() && std::equal(axes.begin(), axes.end(), want.begin()))) {
-      DimAxis axis = axes.pop_back_val();
-      change(dim, axis.blocks, mesh.getSize(axis), 1, [&](Type type, Value part, int64_t along) {
-        return dist::AllGatherOp::create(builder, loc, type, part, axis.name, along).getResult();
-      });
+      size_t common = std::mismatch(axes.begin(), axes.end(), want.begin(), want.end()).first -
+                      axes.begin(); // axes that stay
+      size_t first = axes.size() - 1;
+      while (first > common && canJoin(ArrayRef(axes).drop_front(first - 1)))
+        --first;
+      StringRef axis = joined(ArrayRef(axes).drop_front(first));
+      change(dim, axes.back().blocks, mesh.getSize(axis), 1,
+             [&](Type type, Value part, int64_t along) {
+               return dist::AllGatherOp::create(builder, loc, type, part, axis, along).getResult();
+             });
+      axes.truncate(first);
     }
   }
 }
@@ -154,7 +201,7 @@ void Transition::slice() {
     while (axes.size() < to.dims[dim].size()) {
       DimAxis axis = to.dims[dim][axes.size()];
       if (now.partialOn(axis)) {
-        scatter(axis, dim);
+        scatter(dim);
         continue;
       }
       change(dim, axis.blocks, 1, mesh.getSize(axis), [&](Type type, Value part, int64_t along) {

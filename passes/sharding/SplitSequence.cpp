@@ -6,6 +6,7 @@
 #include "passes/sharding/Passes.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 
@@ -22,8 +23,8 @@ struct RowSplit {
   int64_t blocks = 1;
 };
 
-/// Which dimension of activations one more axis splits: examples if there are enough of them, else
-/// the positions of each.
+/// Which dimension of activations the tensor axes split, all together: examples if there are enough
+/// of them, else the positions of each.
 struct Rows {
   int64_t batch = 0;     ///< examples of the whole micro-batch
   int64_t dataRanks = 1; ///< ranks that split them
@@ -45,11 +46,11 @@ struct Rows {
   }
 };
 
-/// Inserts the constraints of one function for one tensor axis.
+/// Inserts the constraints of one function for all tensor axes.
 class SequenceSplitter {
 public:
-  SequenceSplitter(func::FuncOp function, dist::MeshOp mesh, StringRef axis, const Rows &rows)
-      : function(function), mesh(mesh), axis(axis), rows(rows), builder(function.getContext()) {}
+  SequenceSplitter(func::FuncOp function, dist::MeshOp mesh, const AxisList &axes, const Rows &rows)
+      : function(function), mesh(mesh), axes(axes), rows(rows), builder(function.getContext()) {}
   LogicalResult run();
   int64_t sums = 0; ///< that are scattered over rows
 
@@ -62,11 +63,11 @@ private:
 
   func::FuncOp function;
   dist::MeshOp mesh;
-  StringRef axis;
+  const AxisList &axes;
   const Rows &rows;
   OpBuilder builder;
   llvm::DenseMap<OpOperand *, Layout> reads;
-  SmallVector<OpOperand *> whole; ///< of whole values, by ops that the axis splits
+  SmallVector<OpOperand *> whole; ///< of whole values, by ops that an axis splits
 };
 
 } // namespace
@@ -85,7 +86,9 @@ LogicalResult SequenceSplitter::read(Operation *op) {
   for (OpOperand &operand : op->getOpOperands()) {
     Layout layout = operandLayout(rule, *assignment, operand.getOperandNumber());
     const Layout &have = operands[operand.getOperandNumber()];
-    if (assignment->factorOf(axis) >= 0 && have.dimOf(axis) < 0 && !have.partialOn(axis))
+    if (llvm::any_of(axes, [&](StringRef axis) { return assignment->factorOf(axis) >= 0; }) &&
+        llvm::all_of(axes,
+                     [&](StringRef axis) { return have.dimOf(axis) < 0 && !have.partialOn(axis); }))
       whole.push_back(&operand);
     reads[&operand] = std::move(layout);
   }
@@ -110,19 +113,22 @@ void SequenceSplitter::scatter(OpResult result) {
   Layout layout = *getLayout(result);
   auto type = cast<RankedTensorType>(result.getType());
   std::optional<RowSplit> split = rows.splitOf(type.getShape());
-  if (layout.partialOn(axis) != dist::Reduction::Sum || layout.partial.size() != 1 || !split ||
-      !isa<FloatType>(type.getElementType()))
+  bool isSum = layout.partial.size() == axes.size() && llvm::all_of(axes, [&](StringRef axis) {
+                 return layout.partialOn(axis) == dist::Reduction::Sum;
+               });
+  if (!isSum || !split || !isa<FloatType>(type.getElementType()))
     return;
   SmallVector<OpOperand *> uses;
   for (OpOperand &use : result.getUses()) {
     auto read = reads.find(&use);
-    if (read != reads.end() && !read->second.partialOn(axis))
+    if (read != reads.end() && read->second.partial.empty())
       uses.push_back(&use);
   }
   if (uses.empty())
     return;
-  layout.removePartial(axis);
-  layout.dims[split->dim].emplace_back(axis, split->blocks);
+  layout.partial.clear();
+  for (StringRef axis : axes)
+    layout.dims[split->dim].emplace_back(axis, split->blocks);
   Value slice = constrain(result, layout, result.getOwner(), /*atUse=*/false);
   for (OpOperand *use : uses)
     use->set(slice);
@@ -200,9 +206,10 @@ LogicalResult SequenceSplitter::run() {
 }
 
 /// Returns the rows of the function's batch; without a batch dimension there are none.
-static Rows rowsOf(func::FuncOp function, dist::MeshOp mesh, StringRef axis) {
+static Rows rowsOf(func::FuncOp function, dist::MeshOp mesh, const AxisList &axes) {
   Rows rows;
-  rows.tensorRanks = mesh.getSize(axis);
+  for (StringRef axis : axes)
+    rows.tensorRanks *= mesh.getSize(axis);
   for (StringRef data : mesh.getAxesThat(dist::splitsInputs))
     rows.dataRanks *= mesh.getSize(data);
   for (BlockArgument argument : function.getArguments())
@@ -213,9 +220,9 @@ static Rows rowsOf(func::FuncOp function, dist::MeshOp mesh, StringRef axis) {
   return rows;
 }
 
-/// Warns that the axis splits no rows of a function that has sums over its ranks: which bytes all
+/// Warns that the axes split no rows of a function that has sums over its ranks: which bytes all
 /// of them hold instead, and which batches are split.
-static void warnOfWholeRows(func::FuncOp function, dist::MeshOp mesh, StringRef axis,
+static void warnOfWholeRows(func::FuncOp function, dist::MeshOp mesh, const AxisList &axes,
                             const Rows &rows) {
   if (rows.batch % rows.dataRanks != 0)
     return; // an error of partition
@@ -233,10 +240,11 @@ static void warnOfWholeRows(func::FuncOp function, dist::MeshOp mesh, StringRef 
     for (OpResult result : op.getResults()) {
       std::optional<Layout> layout = getLayout(result);
       auto type = dyn_cast<RankedTensorType>(result.getType());
-      if (isView(&op) || !layout || !type || type.getRank() < 2 || layout->dimOf(axis) >= 0 ||
+      if (isView(&op) || !layout || !type || type.getRank() < 2 ||
+          llvm::any_of(axes, [&](StringRef axis) { return layout->dimOf(axis) >= 0; }) ||
           !isa<FloatType>(type.getElementType()) || type.getDimSize(0) % rows.batch != 0)
         continue;
-      sums |= layout->partialOn(axis) == dist::Reduction::Sum;
+      sums |= layout->partialOn(axes.front()) == dist::Reduction::Sum;
       int64_t positions = type.getDimSize(0) / rows.batch;
       if (positions == 1 && type.getRank() > 2)
         positions = type.getDimSize(1);
@@ -250,19 +258,13 @@ static void warnOfWholeRows(func::FuncOp function, dist::MeshOp mesh, StringRef 
   InFlightDiagnostic diag =
       function->getParentOp()->emitWarning("sequence parallelism is off: a data rank has ")
       << have << (have == 1 ? " example" : " examples") << ", which the " << rows.tensorRanks
-      << " ranks of axis '" << axis << "' cannot divide; each of them computes " << bytes
+      << " ranks of axis '" << llvm::join(axes, dist::kJoin)
+      << "' cannot divide; each of them computes " << bytes
       << " bytes of the forward pass's activations, instead of " << bytes / rows.tensorRanks
       << "; use a batch of " << next * rows.dataRanks << " (" << next << " per data rank)";
   if (hasPositions)
     diag << ", or a sequence of a multiple of " << rows.tensorRanks << " positions";
   diag << ", or --sequence-parallel false if that is meant";
-}
-
-static int64_t ranksOf(dist::MeshOp mesh, const AxisList &axes) {
-  int64_t ranks = 1;
-  for (StringRef axis : axes)
-    ranks *= mesh.getSize(axis);
-  return ranks;
 }
 
 namespace {
@@ -276,37 +278,31 @@ struct SplitSequencePass : impl::SplitSequencePassBase<SplitSequencePass> {
       for (StringRef axis : axesByPriority(mesh))
         if (mesh.splitsValues(axis) && mesh.getSize(axis) > 1)
           axes.push_back(axis);
-    // With several tensor axes a value can be partial on one and split by another.
-    if (axes.size() > 1 && required) {
-      module.emitError("sequence-parallel: rows are split over one tensor axis, and the mesh has ")
-          << axes.size() << ": join them, as in --mesh tp=" << ranksOf(mesh, axes)
-          << ", or leave out --sequence-parallel";
-      return signalPassFailure();
-    }
-    if (axes.size() != 1)
+    if (axes.empty())
       return;
     int64_t sums = 0;
     func::FuncOp first;
     for (auto function : module.getOps<func::FuncOp>()) {
       if (function.isExternal())
         continue;
-      Rows rows = rowsOf(function, mesh, axes.front());
+      Rows rows = rowsOf(function, mesh, axes);
       if (!first && rows.batch > 0)
         first = function;
-      SequenceSplitter splitter(function, mesh, axes.front(), rows);
+      SequenceSplitter splitter(function, mesh, axes, rows);
       if (failed(splitter.run()))
         return signalPassFailure();
       sums += splitter.sums;
     }
     if (sums == 0 && required) {
+      int64_t ranks = rowsOf(*module.getOps<func::FuncOp>().begin(), mesh, axes).tensorRanks;
       module.emitError("sequence-parallel: the ")
-          << mesh.getSize(axes.front()) << " ranks of axis '" << axes.front()
-          << "' cannot split rows: a data rank needs a multiple of " << mesh.getSize(axes.front())
+          << ranks << " ranks of axis '" << llvm::join(axes, dist::kJoin)
+          << "' cannot split rows: a data rank needs a multiple of " << ranks
           << " examples, or each example such a length";
       return signalPassFailure();
     }
     if (sums == 0 && first)
-      warnOfWholeRows(first, mesh, axes.front(), rowsOf(first, mesh, axes.front()));
+      warnOfWholeRows(first, mesh, axes, rowsOf(first, mesh, axes));
     emitDecision(module.getLoc(), "split-sequence",
                  std::to_string(sums) + " sums over ranks are scattered over rows");
     // The layouts are found again.

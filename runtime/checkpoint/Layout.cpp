@@ -186,6 +186,15 @@ void checkProgram(const ShaleProgram &p) {
   for (int a = 0; a < p.axis_count; ++a)
     need(p.axes[a].size > 0 && (p.axes[a].splits_batch == 0 || p.axes[a].splits_batch == 1), "axis",
          a);
+  for (int j = 0; j < p.joint_axis_count; ++j) {
+    int64_t size = 1;
+    for (int m = 0, last = -1; m < p.joint_axes[j].member_count; ++m) {
+      int member = p.joint_axes[j].members[m];
+      need(member > last && member < p.axis_count, "joint axis", j);
+      size *= p.axes[last = member].size;
+    }
+    need(size == p.joint_axes[j].size, "joint axis", j);
+  }
   need(p.world_size == meshSize(p), "world size", p.world_size);
   for (int i = 0; i < p.parameter_count; ++i) {
     int64_t count = 1;
@@ -241,7 +250,7 @@ void checkProgram(const ShaleProgram &p) {
          "hyper-parameter", h);
   }
   for (int i = 0; i < p.site_count; ++i)
-    need(p.sites[i].axis >= 0 && p.sites[i].axis < p.axis_count &&
+    need(p.sites[i].axis >= 0 && p.sites[i].axis < axisTotal(p) &&
              p.sites[i].bucket_size <= p.site_count,
          "site", i);
   need(p.step && p.accumulate >= 1 && (p.accumulate < 2 || p.accumulate_first) &&

@@ -2,6 +2,7 @@
 #include "runtime/comm/Connection.h"
 #include "runtime/comm/Staged.h"
 #include "runtime/comm/gloo/Gloo.h"
+#include "runtime/core/Rank.h"
 #include "runtime/core/Types.h"
 
 #include <algorithm>
@@ -50,8 +51,8 @@ int64_t bytesSent(const ShaleProgram &program, const Collectives &collectives) {
 
 int64_t scratchBytes(const ShaleProgram &program) {
   int64_t largest = 1;
-  for (int a = 0; a < program.axis_count; ++a)
-    largest = std::max(largest, program.axes[a].size);
+  for (int a = 0; a < axisTotal(program); ++a)
+    largest = std::max(largest, axisSize(program, a));
   if (largest == 1 && program.site_count == 0)
     return 0;
   // Two halves, each with a piece of at least 64 bytes from every peer.

@@ -1,6 +1,7 @@
 // Collectives of a device with its own memory, through the host's memory.
 #include "runtime/comm/Staged.h"
 #include "runtime/core/Error.h"
+#include "runtime/core/Rank.h"
 #include "runtime/core/Types.h"
 
 #include <vector>
@@ -17,7 +18,7 @@ public:
   void start(int32_t site, ShaleCollectiveKind kind, const void *send, void *recv, int64_t count,
              ShaleType type) override {
     int64_t slice = count * sizeOf(static_cast<Dtype>(type)),
-            whole = slice * program.axes[program.sites[site].axis].size;
+            whole = slice * axisSize(program, program.sites[site].axis);
     Flight &flight = flights[site];
     flight.bytes = receivesAll(kind) ? whole : slice;
     flight.target = static_cast<char *>(recv);

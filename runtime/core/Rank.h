@@ -13,7 +13,13 @@ class Collectives;
 class Device;
 class Observer;
 
-/// Returns the coordinates of a rank; the last axis varies fastest.
+/// Returns the number of axes of the mesh and of joint ones, whose indexes follow.
+int axisTotal(const ShaleProgram &program);
+const char *axisName(const ShaleProgram &program, int axis);
+int64_t axisSize(const ShaleProgram &program, int axis);
+/// Returns the ranks that differ from `rank` in no coordinate but those of an axis, ascending.
+std::vector<int> ranksAlong(const ShaleProgram &program, int rank, int axis);
+/// Returns the coordinates of a rank on all axes; the last axis of the mesh varies fastest.
 std::vector<int64_t> coordinatesOf(const ShaleProgram &program, int rank);
 /// Returns the number of ranks of the mesh; 1 without axes.
 int64_t meshSize(const ShaleProgram &program);

@@ -112,7 +112,7 @@ std::string describe(const ShaleProgram &program) {
       const ShaleSite &site = program.sites[i];
       text += format("  %-14s %-8s %13lld %4lld %5d  %s\n",
                      kindName(static_cast<ShaleCollectiveKind>(site.kind)),
-                     program.axes[site.axis].name, (long long)site.sent_bytes,
+                     axisName(program, site.axis), (long long)site.sent_bytes,
                      (long long)site.times, site.bucket, printable(site.name).c_str());
     }
   }

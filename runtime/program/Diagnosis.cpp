@@ -152,7 +152,7 @@ void Diagnosis::waitCopy(int32_t index) {
 void Diagnosis::start(int32_t site, const void *send, const void *recv, int64_t count,
                       int32_t type) {
   const ShaleSite &what = rank.program->sites[site];
-  int64_t whole = count * rank.program->axes[what.axis].size;
+  int64_t whole = count * axisSize(*rank.program, what.axis);
   Operand sent{send, sendsAll(what.kind) ? whole : count, type};
   Operand received{recv, receivesAll(what.kind) ? whole : count, type};
   collectives[site] = {classified(sent), received};

@@ -69,7 +69,7 @@ void Watch::copy(const void *target, const void *source, int64_t bytes) {
 void Watch::start(int32_t site, const void *send, const void *recv, int64_t count, int32_t type) {
   const ShaleSite &what = program.sites[site];
   int64_t bytes = count * sizeOf(static_cast<Dtype>(type));
-  int64_t whole = bytes * program.axes[what.axis].size;
+  int64_t whole = bytes * axisSize(program, what.axis);
   transfers[site] = {{static_cast<const char *>(send), sendsAll(what.kind) ? whole : bytes},
                      {static_cast<const char *>(recv), receivesAll(what.kind) ? whole : bytes}};
   Event event;
@@ -339,7 +339,7 @@ std::string Watch::report() const {
     if (program.sites[i].times > 0)
       sites.push_back({{"name", program.sites[i].name},
                        {"kind", kindName(static_cast<ShaleCollectiveKind>(program.sites[i].kind))},
-                       {"axis", program.axes[program.sites[i].axis].name},
+                       {"axis", axisName(program, program.sites[i].axis)},
                        {"bytes", sent[i]}});
   out["sent"] = sites;
   out["resident_after_first_step"] = residentAfterFirst;

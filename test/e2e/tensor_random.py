@@ -3,7 +3,7 @@
 
 usage: tensor_random.py --build DIR [--count 40] [--seed 1]
 
-A case is a model (GPT-2 with tied tables, Llama, a hand-written one, one with dropout), a mesh of up to three axes in any order, a
+A case is a model (GPT-2 with tied tables, Llama, a hand-written one, one with dropout), a mesh of up to four axes in any order, a
 strategy, and at random a typed plan for some parameters, sequence parallelism, micro-batches, frozen parameters, recomputation and loss
 chunks. The program before partition runs whole, and the one after recomputation is explicit runs on all ranks; the step's and the
 evaluation's results must agree within 1e-12 (relative). Cases whose sizes do not divide are refused with exit code 64 and do not count.
@@ -30,10 +30,10 @@ def draw(number):
     draws = random.Random(number)
     name = draws.choice(["gpt2", "gpt2", "llama", "llama", "plain", "dropout"])
     flags, parameters, frozen = MODEL[name]
-    axes = [f"tp={draws.choice([2, 2, 4])}"] + [f"{axis}=2" for axis in ("fsdp", "replica") if draws.random() < 0.5]
+    axes = [f"tp={draws.choice([2, 2, 4])}"] + [f"{axis}=2" for axis in ("fsdp", "replica", "tq:tensor") if draws.random() < 0.4]
     draws.shuffle(axes)
     shard = draws.choice(["none", "optimizer", "grad", "full"]) if any("fsdp" in axis for axis in axes) else "none"
-    words = [*flags, "--dim", f"batch={draws.choice([4, 8, 12])}", "--mesh", ",".join(axes), "--shard", shard]
+    words = [*flags, "--dim", f"batch={draws.choice([4, 6, 8, 12])}", "--mesh", ",".join(axes), "--shard", shard]
     words += ["--sequence-parallel", draws.choice(["auto", "auto", "false"])]
     typed = draws.sample(parameters, draws.randint(0, min(3, len(parameters))))
     if typed:

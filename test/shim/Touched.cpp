@@ -125,7 +125,10 @@ void start(const char *kind, int32_t site, const void *send, int64_t sent, const
   });
 }
 
-int64_t ranksOf(int32_t site) { return shale_program.axes[shale_program.sites[site].axis].size; }
+int64_t ranksOf(int32_t site) {
+  int32_t axis = shale_program.sites[site].axis, joint = axis - shale_program.axis_count;
+  return joint < 0 ? shale_program.axes[axis].size : shale_program.joint_axes[joint].size;
+}
 
 } // namespace
 

@@ -1,11 +1,19 @@
 //===- Mesh.cpp - The mesh and layouts on it ------------------------------===//
 #include "dialects/dist/Dist.h"
 #include "mlir/IR/Builders.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 using namespace shale;
 using namespace shale::dist;
+
+static SmallVector<StringRef> jointNames(MeshOp mesh) {
+  SmallVector<StringRef> names;
+  if (mesh.getJoint())
+    llvm::append_range(names, mesh.getJoint()->getAsValueRange<StringAttr>());
+  return names;
+}
 
 LogicalResult MeshOp::verify() {
   if (getAxes().empty() || getAxes().size() != getSizes().size() ||
@@ -20,6 +28,8 @@ LogicalResult MeshOp::verify() {
   int64_t ranks = 1;
   for (auto [axis, size] : llvm::zip(getAxes(), getSizes())) {
     StringRef name = cast<StringAttr>(axis).getValue();
+    if (name.contains(kJoin)) // mesh_c4
+      return emitOpError("axis '") << name << "' has a '" << kJoin << "' in its name";
     if (name.empty() || !names.insert(name).second) // mesh_c1
       return emitOpError("axis '") << name << "' is empty or named twice";
     if (size < 1 || size > (1 << 20)) // mesh_c2
@@ -28,16 +38,54 @@ LogicalResult MeshOp::verify() {
     if (ranks > (1 << 20)) // mesh_c2
       return emitOpError("has more than 1048576 ranks");
   }
+  for (StringRef joint : jointNames(*this)) { // mesh_c4
+    int64_t last = -1;
+    SmallVector<StringRef, 2> members = membersOf(joint);
+    for (StringRef member : members) {
+      int64_t index = indexOf(member);
+      if (index <= last || index >= int64_t(getAxes().size()) || members.size() < 2)
+        return emitOpError("joint axis '")
+               << joint << "' does not join several axes in the order of the mesh";
+      last = index;
+    }
+  }
   if (getMesh(getOperation()) != *this) // mesh_c3
     return emitOpError("is the second mesh of its module");
   return success();
 }
 
+SmallVector<StringRef, 2> MeshOp::membersOf(StringRef axis) {
+  SmallVector<StringRef, 2> members;
+  axis.split(members, kJoin);
+  return members;
+}
+
+StringRef MeshOp::join(ArrayRef<StringRef> members) {
+  auto name = StringAttr::get(getContext(), llvm::join(members, kJoin));
+  SmallVector<Attribute> joint;
+  if (getJoint())
+    joint.append(getJoint()->begin(), getJoint()->end());
+  if (!llvm::is_contained(joint, name)) {
+    joint.push_back(name);
+    setJointAttr(ArrayAttr::get(getContext(), joint));
+  }
+  return name.getValue();
+}
+
+int64_t MeshOp::indexOf(StringRef axis) {
+  SmallVector<StringRef> names(getAxes().getAsValueRange<StringAttr>());
+  llvm::append_range(names, jointNames(*this));
+  auto *found = llvm::find(names, axis);
+  return found == names.end() ? -1 : found - names.begin();
+}
+
 int64_t MeshOp::getSize(StringRef axis) {
-  for (auto [name, size] : llvm::zip(getAxes(), getSizes()))
-    if (cast<StringAttr>(name).getValue() == axis)
-      return size;
-  return 0;
+  int64_t index = indexOf(axis), size = 1;
+  if (index < 0)
+    return 0;
+  for (StringRef member : membersOf(axis))
+    size *= getSizes()[indexOf(member)];
+  return size;
 }
 
 bool MeshOp::splits(StringRef axis) {
@@ -53,12 +101,16 @@ int64_t MeshOp::getRankCount() {
 }
 
 int64_t MeshOp::getCoordinate(int64_t rank, StringRef axis) {
+  SmallVector<StringRef, 2> members = membersOf(axis);
+  int64_t coordinate = 0, stride = 1;
   for (int64_t i = getSizes().size() - 1; i >= 0; --i) {
-    if (cast<StringAttr>(getAxes()[i]).getValue() == axis)
-      return rank % getSizes()[i];
+    if (llvm::is_contained(members, cast<StringAttr>(getAxes()[i]).getValue())) {
+      coordinate += rank % getSizes()[i] * stride;
+      stride *= getSizes()[i];
+    }
     rank /= getSizes()[i];
   }
-  return 0;
+  return coordinate;
 }
 
 AxisRole dist::rolesOf(AxisKind kind) {
@@ -74,10 +126,12 @@ AxisRole dist::rolesOf(AxisKind kind) {
 }
 
 AxisRole MeshOp::getRoles(StringRef axis) {
-  for (auto [name, kind] : llvm::zip(getAxes(), getKinds()))
-    if (cast<StringAttr>(name).getValue() == axis)
-      return rolesOf(AxisKind(kind));
-  return AxisRole();
+  if (indexOf(axis) < 0)
+    return AxisRole();
+  auto roles = AxisRole(~0u); // those that all members have
+  for (StringRef member : membersOf(axis))
+    roles = roles & rolesOf(AxisKind(getKinds()[indexOf(member)]));
+  return roles;
 }
 
 SmallVector<StringRef> MeshOp::getAxesThat(RolesPredicate holds) {

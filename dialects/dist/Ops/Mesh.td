@@ -27,13 +27,26 @@ def Dist_MeshOp : Dist_Op<"mesh", [Symbol]> {
     - (C1) at least one axis; names are not empty and differ; at most one is of kind `shard`.
     - (C2) sizes are at least 1 and their product is at most 1048576.
     - (C3) a module has one mesh.
+    - (C4) `joint` names several axes each, joined by `+` in the order of the mesh; no axis has a `+` in its name.
+
+    A collective runs over one axis, or over a joint one: `"tp+tp2"` are the ranks that differ in no other coordinate, in row-major
+    order. Layouts name axes of the mesh only.
 
     Example: `dist.mesh @mesh <[shard "fsdp"=2, tensor "tp"=2]>`
   }];
-  let arguments = (ins SymbolNameAttr:$sym_name, StrArrayAttr:$axes, DenseI32ArrayAttr:$kinds, DenseI64ArrayAttr:$sizes);
-  let assemblyFormat = "$sym_name custom<MeshAxes>($axes, $kinds, $sizes) attr-dict";
+  let arguments = (ins SymbolNameAttr:$sym_name, StrArrayAttr:$axes, DenseI32ArrayAttr:$kinds, DenseI64ArrayAttr:$sizes,
+                       OptionalAttr<StrArrayAttr>:$joint);
+  let assemblyFormat = "$sym_name custom<MeshAxes>($axes, $kinds, $sizes) (`joint` $joint^)? attr-dict";
   let hasVerifier = 1;
   let extraClassDeclaration = [{
+    /// Returns the axes of the mesh that an axis stands for: itself, or those that it joins.
+    static ::llvm::SmallVector<::llvm::StringRef, 2> membersOf(::llvm::StringRef axis);
+    /// Returns the name of the axis that joins these, which are several and in the order of the
+    /// mesh, and declares it.
+    ::llvm::StringRef join(::llvm::ArrayRef<::llvm::StringRef> members);
+    /// Returns the place of an axis among those of the mesh and then the joint ones; -1 if there is
+    /// none of that name.
+    int64_t indexOf(::llvm::StringRef axis);
     /// Size of `axis`, or 0 when the mesh has none of that name.
     int64_t getSize(::llvm::StringRef axis);
     /// Whether values are split along `axis`: it has several ranks, or the module has

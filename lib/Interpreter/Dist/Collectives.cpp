@@ -12,8 +12,8 @@ namespace shale::interp {
 
 namespace {
 
-/// Returns the groups of ranks that differ only in their coordinate on one
-/// axis, in the order of this coordinate.
+/// Returns the groups of ranks that differ only in their coordinate on an axis, one of the mesh or
+/// a joint one, in the order of this coordinate.
 FailureOr<std::vector<std::vector<int64_t>>> peersAlong(Operation *op, StringRef axis,
                                                         int64_t ranks) {
   dist::MeshOp mesh = dist::getMesh(op);
@@ -22,11 +22,12 @@ FailureOr<std::vector<std::vector<int64_t>>> peersAlong(Operation *op, StringRef
   if (mesh.getRankCount() != ranks)
     return op->emitError("the mesh has ")
            << mesh.getRankCount() << " ranks, the interpreter runs " << ranks;
+  SmallVector<StringRef, 2> members = dist::MeshOp::membersOf(axis);
   std::map<std::vector<int64_t>, std::vector<int64_t>> byOthers;
   for (int64_t rank = 0; rank < ranks; ++rank) {
     std::vector<int64_t> key;
     for (Attribute other : mesh.getAxes())
-      if (cast<StringAttr>(other).getValue() != axis)
+      if (!llvm::is_contained(members, cast<StringAttr>(other).getValue()))
         key.push_back(mesh.getCoordinate(rank, cast<StringAttr>(other)));
     byOthers[key].push_back(rank); // ranks ascend, so coordinates ascend, too
   }

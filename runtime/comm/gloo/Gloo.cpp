@@ -135,17 +135,6 @@ std::vector<std::string> GlooPeers::gather(const std::string &text) {
   return texts;
 }
 
-/// Returns the ranks that differ from `rank` in the coordinate along one axis only.
-std::vector<int> ranksAlong(const ShaleProgram &program, int rank, int axis) {
-  int stride = 1;
-  for (int a = axis + 1; a < program.axis_count; ++a)
-    stride *= static_cast<int>(program.axes[a].size);
-  int own = static_cast<int>(coordinatesOf(program, rank)[axis]);
-  std::vector<int> ranks;
-  for (int c = 0; c < program.axes[axis].size; ++c)
-    ranks.push_back(rank + (c - own) * stride);
-  return ranks;
-}
 } // namespace
 
 std::unique_ptr<Peers> makeGlooPeers(std::shared_ptr<Mesh> mesh, int ranks, milliseconds timeout,
@@ -178,12 +167,12 @@ Connection connectGloo(const ShaleProgram &program, const Rendezvous &rendezvous
       makeGlooPeers(mesh, rendezvous.worldSize, collectives ? timeout : timeout + timeout / 2);
   admit(*connection.peers);
   if (writers)
-    connection.writers = makeGlooPeers(mesh, rendezvous.worldSize, timeout, program.axis_count + 1);
+    connection.writers = makeGlooPeers(mesh, rendezvous.worldSize, timeout, axisTotal(program) + 1);
   if (!collectives)
     return connection;
-  std::vector<GlooContext> perAxis(program.axis_count);
-  for (int axis = 0; axis < program.axis_count; ++axis)
-    if (program.axes[axis].size > 1)
+  std::vector<GlooContext> perAxis(axisTotal(program));
+  for (int axis = 0; axis < axisTotal(program); ++axis)
+    if (axisSize(program, axis) > 1)
       perAxis[axis] = makeContext(mesh, axis + 1, ranksAlong(program, rendezvous.rank, axis));
   connection.collectives = makeGlooCollectives(program, std::move(perAxis), timeout);
   return connection;

@@ -3,30 +3,26 @@
 // NCCL allocates most of its memory at the first collective of each kind: buffers for every peer.
 // So each kind runs once, before the program allocates the arena.
 #include "runtime/comm/nccl/NcclCollectives.h"
+#include "runtime/core/Rank.h"
 #include "runtime/core/TimeLimit.h"
 #include "runtime/core/Types.h"
 
 namespace shale::rt {
 
 /// Sets up an axis, and makes the communicators that its collectives need.
-void NcclCollectives::join(int index, const std::vector<int64_t> &coordinates) {
+void NcclCollectives::join(int index, int rank) {
   Axis &axis = axes[index];
-  axis.size = static_cast<int>(program.axes[index].size);
-  axis.own = static_cast<int>(coordinates[index]);
-  auto rankAt = [&](int64_t coordinate) {
-    int64_t rank = 0;
-    for (int a = 0; a < program.axis_count; ++a)
-      rank = rank * program.axes[a].size + (a == index ? coordinate : coordinates[a]);
-    return static_cast<int>(rank);
-  };
-  for (int64_t other = 0; other < axis.size; ++other)
-    if (other != axis.own)
-      axis.others.push_back(rankAt(other));
+  axis.size = static_cast<int>(axisSize(program, index));
+  std::vector<int> ranks = ranksAlong(program, rank, index);
+  axis.own = static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
+  for (int other : ranks)
+    if (other != rank)
+      axis.others.push_back(other);
   for (Lane *lane : {&axis.gathers, &axis.reductions})
     if (std::any_of(program.sites, program.sites + program.site_count, [&](const ShaleSite &site) {
           return site.axis == index && &laneOf(index, site.kind) == lane;
         }))
-      connect(index, *lane, rankAt(0));
+      connect(index, *lane, ranks.front());
 }
 
 /// Makes a communicator and its stream. The first rank of the axis sends NCCL's id to the others.
@@ -34,7 +30,7 @@ void NcclCollectives::connect(int index, Lane &lane, int first) {
   const Axis &axis = axes[index];
   auto need = [&](ncclResult_t result, const char *what) {
     if (result != ncclSuccess)
-      fail(SHALE_EXIT_PEER, "NCCL cannot %s along axis '%s': %s", what, program.axes[index].name,
+      fail(SHALE_EXIT_PEER, "NCCL cannot %s along axis '%s': %s", what, axisName(program, index),
            describeFailure(result).c_str());
   };
   ncclUniqueId id;
@@ -47,7 +43,7 @@ void NcclCollectives::connect(int index, Lane &lane, int first) {
   }
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.maxCTAs = SHALE_COMM_BLOCKS;
-  config.commName = program.axes[index].name;
+  config.commName = axisName(program, index);
   {
     TimeLimit limit = limitConnecting(index);
     need(library.ncclCommInitRankConfig(&lane.comm, axis.size, id, axis.own, &config),
@@ -61,7 +57,7 @@ TimeLimit NcclCollectives::limitConnecting(int index) {
   return TimeLimit(timeout, [this, index] {
     die(SHALE_EXIT_PEER,
         format("NCCL does not connect the ranks along axis '%s' within %.1f s: %s",
-               program.axes[index].name, timeout, describeSilence(axes[index]).c_str()));
+               axisName(program, index), timeout, describeSilence(axes[index]).c_str()));
   });
 }
 

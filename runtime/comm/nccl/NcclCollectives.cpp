@@ -28,11 +28,10 @@ static size_t communicatorsOf(const ShaleProgram &program) {
   return used.size();
 }
 
-NcclCollectives::NcclCollectives(const ShaleProgram &program,
-                                 const std::vector<int64_t> &coordinates, Peers &peers,
+NcclCollectives::NcclCollectives(const ShaleProgram &program, int rank, Peers &peers,
                                  CudaDevice &device, double timeout)
     : program(program), peers(peers), cu(cuda::driver()), library(nccl()), device(device),
-      timeout(timeout), axes(program.axis_count), sites(program.site_count),
+      timeout(timeout), axes(axisTotal(program)), sites(program.site_count),
       sent(program.site_count) {
   for (Site &site : sites)
     for (CUevent *event : {&site.ready, &site.done})
@@ -43,9 +42,9 @@ NcclCollectives::NcclCollectives(const ShaleProgram &program,
   makeConstants();
   if (communicatorsOf(program) > 1)
     orderLaunches();
-  for (int a = 0; a < program.axis_count; ++a)
-    join(a, coordinates);
-  for (int a = 0; a < program.axis_count; ++a)
+  for (int a = 0; a < axisTotal(program); ++a)
+    join(a, rank);
+  for (int a = 0; a < axisTotal(program); ++a)
     warmUp(a);
   if (std::any_of(program.sites, program.sites + program.site_count,
                   [](const ShaleSite &site) { return sumsByProducts(site.kind, site.type); })) {
@@ -78,8 +77,8 @@ NcclCollectives::~NcclCollectives() {
 /// Writes the constants. Every stream may read them afterwards.
 void NcclCollectives::makeConstants() {
   int64_t largest = 1;
-  for (int a = 0; a < program.axis_count; ++a)
-    largest = std::max(largest, program.axes[a].size);
+  for (int a = 0; a < axisTotal(program); ++a)
+    largest = std::max(largest, axisSize(program, a));
   rowBytes = (2 * largest + 63) / 64 * 64;
   constants = device.allocate(SHALE_SPACE_DEVICE, 2 * rowBytes + 4 + 4 * program.site_count,
                               "constants of collectives");
@@ -335,7 +334,7 @@ void NcclCollectives::requireNoError(const std::optional<Pending> &late) const {
     std::string last = axis.lastSite < 0 ? "there was no collective yet"
                                          : "the last collective is " +
                                                describe(axis.lastSite, axis.lastNumber) + ")";
-    die(SHALE_EXIT_PEER, format("NCCL failed along axis '%s', where %s: %s", program.axes[a].name,
+    die(SHALE_EXIT_PEER, format("NCCL failed along axis '%s', where %s: %s", axisName(program, a),
                                 last.c_str(), error));
   }
 }
@@ -428,8 +427,8 @@ void requireOwnGpus(int ranks, Peers &peers, const CudaDevice &device) {
 std::unique_ptr<Collectives> connectDevices(const ShaleProgram &program, int rank, Peers &peers,
                                             Device &device, double timeout) {
   requireOwnGpus(program.world_size, peers, static_cast<CudaDevice &>(device));
-  return std::make_unique<NcclCollectives>(program, coordinatesOf(program, rank), peers,
-                                           static_cast<CudaDevice &>(device), timeout);
+  return std::make_unique<NcclCollectives>(program, rank, peers, static_cast<CudaDevice &>(device),
+                                           timeout);
 }
 
 } // namespace shale::rt

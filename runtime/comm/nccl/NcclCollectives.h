@@ -22,8 +22,8 @@ namespace shale::rt {
 
 class NcclCollectives final : public Collectives, public cuda::GraphFollower {
 public:
-  NcclCollectives(const ShaleProgram &program, const std::vector<int64_t> &coordinates,
-                  Peers &peers, cuda::CudaDevice &device, double timeout);
+  NcclCollectives(const ShaleProgram &program, int rank, Peers &peers, cuda::CudaDevice &device,
+                  double timeout);
   ~NcclCollectives() override;
 
   void start(int32_t site, ShaleCollectiveKind kind, const void *send, void *recv, int64_t count,
@@ -86,7 +86,7 @@ private:
   };
 
   // Join.cpp
-  void join(int index, const std::vector<int64_t> &coordinates);
+  void join(int index, int rank);
   void connect(int index, Lane &lane, int first);
   TimeLimit limitConnecting(int index);
   void warmUp(int index);

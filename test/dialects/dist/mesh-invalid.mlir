@@ -186,3 +186,41 @@ func.func @blocks(%a: tensor<4x8xf32>) {
 func.func @argument(%a: tensor<4x8xf32> {dist.sharding = #dist.sharding<[{"a" in 2}, {}]>}) {
   return
 }
+
+// -----
+
+// expected-error@+1 {{axis 'a+b' has a '+' in its name}}
+dist.mesh @mesh_c4_name <[tensor "a+b"=2]>
+
+// -----
+
+// expected-error@+1 {{joint axis 'b+a' does not join several axes in the order of the mesh}}
+dist.mesh @mesh_c4_order <[tensor "a"=2, tensor "b"=2]> joint ["b+a"]
+
+// -----
+
+// expected-error@+1 {{joint axis 'a' does not join several axes in the order of the mesh}}
+dist.mesh @mesh_c4_one <[tensor "a"=2]> joint ["a"]
+
+// -----
+
+// expected-error@+1 {{joint axis 'a+c' does not join several axes in the order of the mesh}}
+dist.mesh @mesh_c4_unknown <[tensor "a"=2, tensor "b"=2]> joint ["a+c"]
+
+// -----
+
+dist.mesh @mesh <[tensor "a"=2, tensor "b"=2]> joint ["a+b"]
+func.func @joint_layout(%a: tensor<4x8xf32>) {
+  // expected-error@+1 {{'a+b' joins axes: name each of them}}
+  %0 = dist.constrain %a to <[{"a+b"}, {}]> : tensor<4x8xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh <[tensor "a"=2, tensor "b"=2]>
+func.func @joint_undeclared(%a: tensor<4x8xf32>) {
+  // expected-error@+1 {{the mesh has no axis 'a+b'}}
+  %0 = dist.all_gather %a over "a+b" dim = 0 : tensor<4x8xf32> -> tensor<16x8xf32>
+  return
+}
