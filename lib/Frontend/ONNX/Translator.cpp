@@ -384,7 +384,7 @@ LogicalResult Building::importInitializers(Node &node, const GraphProto &graph, 
                        {tensor.name(), plain(what)}));
     FailureOr<Binding> binding = constantIn(tensor, node.loc);
     if (failed(binding) ||
-        failed(context.countWork(1 + nn::tensorBytes(Node::type(binding->value)) / kBytesOfNode)))
+        failed(context.countWork(1 + nn::tensorBytes(binding->value) / kBytesOfNode)))
       return failure();
     inner.values[tensor.name()] = *binding;
   }
