@@ -53,9 +53,13 @@ while any(rank.poll() is None for rank in ranks):
             time.sleep(0.05)
     time.sleep(0.005)
 codes = {rank.returncode for rank in ranks if rank.returncode >= 0}
-if not codes:  # the signal came before they ran
-    sys.exit(3)
-sys.exit(codes.pop() if len(codes) == 1 else f"the ranks ended with different codes: {codes}")
+code = 3  # the signal came before they ran
+if len(codes) == 1:
+    code = codes.pop()
+elif codes:
+    code = 1
+    print(f"the ranks ended with different codes: {codes}", file=sys.stderr, flush=True)
+os._exit(code)  # sys.exit restores the handlers of the system: a signal that arrives then would end this process, not the run
 """
 
 
