@@ -1,5 +1,6 @@
 //===- DistAttrs.cpp - Attributes, enums and types of dist ----------------===//
 #include "dialects/dist/Dist.h"
+#include "dialects/interfaces/Blocks.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/StringSet.h"
@@ -7,6 +8,7 @@
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
+using namespace shale;
 using namespace shale::dist;
 
 #include "dialects/dist/DistEnums.cpp.inc"
@@ -89,19 +91,19 @@ LogicalResult ShardingAttr::verifyFits(Operation *op, Type type) const {
   if (!mesh)
     return success(); // a fragment without mesh: nothing to check against
   for (int64_t dim = 0; dim < getRank(); ++dim) {
-    int64_t size = tensor.getDimSize(dim);
+    SmallVector<int64_t> local{tensor.getDimSize(dim)};
     for (auto [axis, blocks] : llvm::zip_equal(getAxes(dim), getBlocks(dim))) {
       int64_t count = mesh.getSize(axis);
       if (count == 0)
         return op->emitOpError("the mesh has no axis '") << axis << "'";
-      if (size % blocks != 0)
-        return op->emitOpError("dimension ")
-               << dim << " of " << type << " does not divide into " << blocks << " blocks";
-      if (size / blocks % count != 0)
-        return op->emitOpError("dimension ")
-               << dim << " of " << type << " does not divide over axis '" << axis << "' of size "
-               << count;
-      size /= count;
+      if (splitBlocks(local, blocks, count) >= 0)
+        continue;
+      InFlightDiagnostic diag = op->emitOpError("dimension ")
+                                << dim << " of " << type << " does not divide over axis '" << axis
+                                << "' of size " << count;
+      if (blocks > 1)
+        diag << " in " << blocks << " blocks";
+      return diag;
     }
   }
   for (NamedAttribute part : getPartial())

@@ -1,4 +1,5 @@
 //===- ShardingRule.cpp - Properties of sharding rules --------------------===//
+#include "dialects/interfaces/Blocks.h"
 #include "dialects/interfaces/RuleBuilder.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Operation.h"
@@ -23,6 +24,22 @@ ShardingRule shale::elementwiseRule(Operation *op, ArrayRef<int64_t> linear, boo
   for (unsigned i = 0; i < op->getNumOperands(); ++i)
     rule.operand(dims);
   return rule.result(dims).linear(linear, additive).take();
+}
+
+int64_t shale::splitBlocks(SmallVectorImpl<int64_t> &local, int64_t blocks, int64_t parts) {
+  size_t at = 0;
+  for (; at < local.size() && local[at] > 0 && blocks % local[at] == 0; ++at)
+    blocks /= local[at];
+  bool isEmpty = at < local.size() && local[at] == 0;
+  if (at == local.size() || (isEmpty && blocks > 1) || local[at] % blocks != 0 ||
+      local[at] / blocks % parts != 0)
+    return -1;
+  if (blocks > 1) {
+    local.insert(local.begin() + at, blocks);
+    local[++at] /= blocks;
+  }
+  local[at] /= parts;
+  return at;
 }
 
 SmallVector<int64_t, 2> RuleBuilder::dim(int64_t size, FactorKind kind) {

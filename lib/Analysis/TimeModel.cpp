@@ -52,17 +52,18 @@ static int64_t instructionsOf(ElementwiseOpInterface op) {
 }
 
 AxisLink shale::linkOfAxis(ModuleOp module, StringRef axis, const Rates &rates) {
-  int64_t ranks = 1, stride = 1, size = 1;
+  int64_t ranks = 1, stride = 1, size = 1; // `ranks`: of the axes behind
   SmallVector<StringRef, 2> members = dist::MeshOp::membersOf(axis);
   if (dist::MeshOp mesh = dist::getMesh(module))
-    for (auto [name, each] : llvm::zip(mesh.getAxes(), mesh.getSizes())) {
-      ranks *= each;
-      if (llvm::is_contained(members, cast<StringAttr>(name).getValue())) {
-        size *= each;
-        stride = 1; // that of the last member
-      } else if (size > 1) {
-        stride *= each;
+    for (int64_t i = mesh.getSizes().size() - 1; i >= 0; --i) {
+      int64_t each = mesh.getSizes()[i];
+      if (each > 1 && llvm::is_contained(members, cast<StringAttr>(mesh.getAxes()[i]).getValue())) {
+        // Of members with another axis between them, the link of the outer ones counts.
+        bool adjoins = ranks == stride * size;
+        size = adjoins ? size * each : each;
+        stride = adjoins && size > each ? stride : ranks;
       }
+      ranks *= each;
     }
   return linkOf(rates, ranks, stride, size);
 }

@@ -1,5 +1,6 @@
 //===- Layout.cpp - Layouts of values and assignments of ops --------------===//
 #include "passes/sharding/Layout.h"
+#include "dialects/interfaces/Blocks.h"
 
 using namespace mlir;
 
@@ -188,7 +189,7 @@ Projection projectAxis(const ShardingRule &rule, const TensorFactors &tensor, co
     size_t at = 0;
     for (; at < left.size() && left[at] > 0 && blocks % left[at] == 0; ++at)
       blocks /= left[at];
-    if (at == left.size() || left[at] % (blocks * size) != 0)
+    if (at == left.size() || left[at] % blocks != 0 || left[at] / blocks % size != 0)
       return {};
     if (each.name == axis)
       return {factors[at], blocks};
@@ -200,8 +201,10 @@ Projection projectAxis(const ShardingRule &rule, const TensorFactors &tensor, co
 bool canSplit(const ShardingRule &rule, const Assignment &assignment, Projection part, int64_t size,
               bool inBlocks) {
   const Factor &f = rule.factors[part.factor];
-  int64_t left = f.size / splitInto(assignment, part.factor);
-  if (f.kind == FactorKind::Whole || left % (part.blocks * size) != 0)
+  SmallVector<int64_t> local{f.size};
+  for (const SplitAxis &axis : assignment.factors[part.factor])
+    splitBlocks(local, axis.blocks, axis.size);
+  if (f.kind == FactorKind::Whole || splitBlocks(local, part.blocks, size) < 0)
     return false;
   if (inBlocks && !f.contiguous)
     return true;
@@ -236,11 +239,9 @@ SmallVector<int64_t> keptOperands(const ShardingRule &rule, ArrayRef<Layout> ope
 
 FailureOr<Assignment> recoverAssignment(Operation *op, const ShardingRule &rule,
                                         ArrayRef<Layout> operands, ArrayRef<Layout> results,
-                                        dist::MeshOp mesh) {
+                                        dist::MeshOp mesh, bool inBlocks) {
   Assignment assignment;
   assignment.factors.resize(rule.factors.size());
-  auto inBlocks = [](const Layout &layout) { return layout.isInBlocks(); };
-  bool hasBlocks = llvm::any_of(operands, inBlocks) || llvm::any_of(results, inBlocks);
   auto findPart = [&](StringRef axis, bool partial) -> Projection {
     for (auto [i, layout] : llvm::enumerate(results))
       if (Projection part = projectAxis(rule, rule.results[i], layout, axis, mesh))
@@ -262,7 +263,7 @@ FailureOr<Assignment> recoverAssignment(Operation *op, const ShardingRule &rule,
         results, [&](const Layout &layout) { return layout.partialOn(axis).has_value(); });
     Projection part = findPart(axis, partial);
     int64_t size = mesh.getSize(axis);
-    if (part && canSplit(rule, assignment, part, size, hasBlocks)) {
+    if (part && canSplit(rule, assignment, part, size, inBlocks)) {
       assignment.factors[part.factor].push_back({axis, size, part.blocks});
     } else if (partial) {
       SmallVector<int64_t> kept = keptOperands(rule, operands, axis);
@@ -276,6 +277,30 @@ FailureOr<Assignment> recoverAssignment(Operation *op, const ShardingRule &rule,
              << i << " cannot have the sharding " << layout.toAttr(op->getContext())
              << " with these shardings of the operands";
   return assignment;
+}
+
+bool makesBlocks(Operation *op, dist::MeshOp mesh) {
+  auto constraint = dyn_cast<dist::ConstrainOp>(op);
+  if (!constraint)
+    return false;
+  Layout layout = Layout::from(constraint.getSharding());
+  RankedTensorType local = localType(constraint.getType(), layout, mesh);
+  int64_t ahead = 1;
+  for (auto [dim, axes] :
+       llvm::enumerate(ArrayRef(layout.dims).drop_back(layout.dims.empty() ? 0 : 1))) {
+    if (ahead > 1 && !axes.empty())
+      return true;
+    ahead *= local.getDimSize(dim);
+  }
+  return layout.isInBlocks();
+}
+
+bool hasBlocks(FunctionOpInterface function, dist::MeshOp mesh) {
+  return function
+      .walk([&](Operation *op) {
+        return makesBlocks(op, mesh) ? WalkResult::interrupt() : WalkResult::advance();
+      })
+      .wasInterrupted();
 }
 
 AxisList axesByPriority(dist::MeshOp mesh) {

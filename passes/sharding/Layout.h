@@ -107,8 +107,8 @@ Projection projectAxis(const ShardingRule &rule, const TensorFactors &tensor, co
 
 /// Whether an axis of `size` ranks may split a factor in addition to `assignment`: the size divides
 /// each block of the factor's remaining size, and parts of ranks are contiguous in each tensor
-/// unless `inBlocks` is true. Where the factor is a minor part of a dimension, this means that the
-/// more major parts are split completely.
+/// unless `inBlocks` is true. Contiguous means that where the factor is a minor part of a
+/// dimension, the more major parts are split completely.
 bool canSplit(const ShardingRule &rule, const Assignment &assignment, Projection part, int64_t size,
               bool inBlocks);
 
@@ -119,10 +119,17 @@ llvm::SmallVector<int64_t> keptOperands(const ShardingRule &rule, llvm::ArrayRef
 
 /// Finds the assignment that computes results with the layouts `results` from
 /// operands with the layouts `operands`. Fails after an error on `op` if there is
-/// none.
+/// none. `inBlocks`: see hasBlocks().
 mlir::FailureOr<Assignment> recoverAssignment(mlir::Operation *op, const ShardingRule &rule,
                                               llvm::ArrayRef<Layout> operands,
-                                              llvm::ArrayRef<Layout> results, dist::MeshOp mesh);
+                                              llvm::ArrayRef<Layout> results, dist::MeshOp mesh,
+                                              bool inBlocks);
+
+/// Whether an op constrains blocks of a dimension, or one that is neither the first nor the last: a
+/// view that joins it with those before it has it in blocks.
+bool makesBlocks(mlir::Operation *op, dist::MeshOp mesh);
+/// Whether ops of a function may split factors in blocks, since a constraint makes some.
+bool hasBlocks(mlir::FunctionOpInterface function, dist::MeshOp mesh);
 
 /// Returns the axes of the mesh with more than one rank, data axes first. An axis of
 /// size one splits nothing and never appears in a layout.

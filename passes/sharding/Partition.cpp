@@ -46,7 +46,8 @@ private:
 class Partitioner {
 public:
   Partitioner(func::FuncOp function, dist::MeshOp mesh, const StateLayouts &states)
-      : function(function), mesh(mesh), states(states), builder(function.getContext(), &listener) {}
+      : function(function), mesh(mesh), states(states), inBlocks(hasBlocks(function, mesh)),
+        builder(function.getContext(), &listener) {}
 
   /// Replaces the function. Fails after an error.
   LogicalResult run();
@@ -78,6 +79,7 @@ private:
   func::FuncOp function, fresh;
   dist::MeshOp mesh;
   const StateLayouts &states;
+  bool inBlocks;
   CopyUnsharded listener;
   OpBuilder builder;
   DenseMap<Value, Local> locals;
@@ -250,7 +252,7 @@ LogicalResult Partitioner::partitionOp(Operation *op) {
     operands.push_back(locals.lookup(operand).layout);
   for (Value result : op->getResults())
     results.push_back(*getLayout(result));
-  FailureOr<Assignment> assignment = recoverAssignment(op, rule, operands, results, mesh);
+  FailureOr<Assignment> assignment = recoverAssignment(op, rule, operands, results, mesh, inBlocks);
   if (failed(assignment))
     return failure();
 

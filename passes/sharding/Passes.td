@@ -153,15 +153,15 @@ def PropagatePass : Pass<"shale-propagate", "::mlir::ModuleOp"> {
 def SplitSequencePass : Pass<"shale-split-sequence", "::mlir::ModuleOp"> {
   let summary = "Splits the rows of activations between the products of a layer";
   let description = [{
-    Sequence parallelism, as in Megatron: on a mesh with one tensor axis, a sum over its ranks that
+    Sequence parallelism, as in Megatron: a sum over the ranks of tensor axes that
     other ops need whole is reduce-scattered over rows, and rows are gathered before products
-    that the axis splits along another dimension. Norms, dropouts and residuals in between work
+    that the axes split along another dimension. Norms, dropouts and residuals in between work
     on 1/N of the rows and take 1/N of the memory; together the exchanges send as many bytes as the
     all-reduces. What the forward pass has gathered is gathered again for the
     backward pass, and not kept.
 
     Inserts `dist.constrain`s only. Rows are examples, if a data rank has a multiple of N of them;
-    positions, if it has one example and their number is a multiple of N; otherwise
+    else the positions of each example, if their number is a multiple of N; otherwise
     nothing changes, and a warning has the bytes that this costs; with `required`, that is an error.
 
     Requires: shardings. Ensures: none on ops; those of arguments stay.

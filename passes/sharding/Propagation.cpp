@@ -6,27 +6,11 @@ using namespace mlir;
 namespace shale {
 inline namespace sharding {
 
-/// Whether a constraint splits blocks of a dimension, or one that is neither the first nor the
-/// last: a view that joins it with those before it has it in blocks.
-static bool makesBlocks(dist::ConstrainOp constraint, dist::MeshOp mesh) {
-  Layout layout = Layout::from(constraint.getSharding());
-  RankedTensorType local = localType(constraint.getType(), layout, mesh);
-  int64_t ahead = 1;
-  for (auto [dim, axes] :
-       llvm::enumerate(ArrayRef(layout.dims).drop_back(layout.dims.empty() ? 0 : 1))) {
-    if (ahead > 1 && !axes.empty())
-      return true;
-    ahead *= local.getDimSize(dim);
-  }
-  return layout.isInBlocks();
-}
-
 Propagation::Propagation(dist::MeshOp mesh, AxisList axes, ArrayRef<Operation *> list)
     : mesh(mesh), axes(std::move(axes)), ops(list) {
   for (Operation *op : ops) {
     states[op].rule = getRule(op);
-    auto constraint = dyn_cast<dist::ConstrainOp>(op);
-    inBlocks |= constraint && makesBlocks(constraint, mesh);
+    inBlocks |= makesBlocks(op, mesh);
   }
 }
 

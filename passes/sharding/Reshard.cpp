@@ -71,7 +71,8 @@ StringRef Transition::joined(ArrayRef<DimAxis> axes) {
   return members.size() == 1 ? members.front() : mesh.join(members);
 }
 
-// P -> S of a sum over the next axis of dimension `dim`, and over those behind it.
+// P -> S of a sum over the next axis of dimension `dim`, and over those behind it that are partial,
+// too.
 void Transition::scatter(int64_t dim) {
   ArrayRef<DimAxis> next = ArrayRef(to.dims[dim]).drop_front(now.dims[dim].size());
   size_t count = 1;

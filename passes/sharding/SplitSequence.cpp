@@ -30,17 +30,17 @@ struct Rows {
   int64_t dataRanks = 1; ///< ranks that split them
   int64_t tensorRanks = 1;
 
-  /// Returns how the tensor axis splits a value of `shape`; nothing if it cannot.
-  std::optional<RowSplit> splitOf(ArrayRef<int64_t> shape) const {
+  /// Returns how axes of `ranks` ranks together split a value of `shape`; nothing if they cannot.
+  std::optional<RowSplit> splitOf(ArrayRef<int64_t> shape, int64_t ranks) const {
     if (shape.size() < 2 || batch == 0 || shape[0] == 0 || shape[0] % batch != 0)
       return std::nullopt;
     int64_t examples = batch / dataRanks, positions = shape[0] / batch;
-    if (examples % tensorRanks == 0)
+    if (examples % ranks == 0)
       return RowSplit{0};
     bool flat = positions > 1; // examples and positions are one dimension
-    if (flat && positions % tensorRanks == 0)
+    if (flat && positions % ranks == 0)
       return RowSplit{0, examples};
-    if (!flat && shape.size() > 2 && shape[1] % tensorRanks == 0)
+    if (!flat && shape.size() > 2 && shape[1] % ranks == 0)
       return RowSplit{1};
     return std::nullopt;
   }
@@ -50,7 +50,8 @@ struct Rows {
 class SequenceSplitter {
 public:
   SequenceSplitter(func::FuncOp function, dist::MeshOp mesh, const AxisList &axes, const Rows &rows)
-      : function(function), mesh(mesh), axes(axes), rows(rows), builder(function.getContext()) {}
+      : function(function), mesh(mesh), axes(axes), rows(rows), inBlocks(hasBlocks(function, mesh)),
+        builder(function.getContext()) {}
   LogicalResult run();
   int64_t sums = 0; ///< that are scattered over rows
 
@@ -65,6 +66,7 @@ private:
   dist::MeshOp mesh;
   const AxisList &axes;
   const Rows &rows;
+  bool inBlocks;
   OpBuilder builder;
   llvm::DenseMap<OpOperand *, Layout> reads;
   SmallVector<OpOperand *> whole; ///< of whole values, by ops that an axis splits
@@ -80,7 +82,7 @@ LogicalResult SequenceSplitter::read(Operation *op) {
   for (Value result : op->getResults())
     results.push_back(*getLayout(result));
   ShardingRule rule = getRule(op);
-  FailureOr<Assignment> assignment = recoverAssignment(op, rule, operands, results, mesh);
+  FailureOr<Assignment> assignment = recoverAssignment(op, rule, operands, results, mesh, inBlocks);
   if (failed(assignment))
     return failure();
   for (OpOperand &operand : op->getOpOperands()) {
@@ -107,16 +109,24 @@ Value SequenceSplitter::constrain(Value value, const Layout &layout, Operation *
   return made;
 }
 
-/// Lets readers of a sum over ranks that need it whole read a slice of its rows. A sum over other
-/// axes, too, is one over examples: it has no rows of them.
+/// Lets readers of a sum over tensor axes that need it whole read a slice of its rows. A sum that
+/// is also one over data axes is a sum over examples, so it has no rows of them.
 void SequenceSplitter::scatter(OpResult result) {
   Layout layout = *getLayout(result);
   auto type = cast<RankedTensorType>(result.getType());
-  std::optional<RowSplit> split = rows.splitOf(type.getShape());
-  bool isSum = layout.partial.size() == axes.size() && llvm::all_of(axes, [&](StringRef axis) {
-                 return layout.partialOn(axis) == dist::Reduction::Sum;
-               });
-  if (!isSum || !split || !isa<FloatType>(type.getElementType()))
+  AxisList over;
+  int64_t ranks = 1;
+  for (StringRef axis : axes) {
+    if (layout.dimOf(axis) >= 0)
+      return;
+    if (layout.partialOn(axis) == dist::Reduction::Sum) {
+      over.push_back(axis);
+      ranks *= mesh.getSize(axis);
+    }
+  }
+  std::optional<RowSplit> split = rows.splitOf(type.getShape(), ranks);
+  if (over.empty() || layout.partial.size() != over.size() || !split ||
+      !isa<FloatType>(type.getElementType()))
     return;
   SmallVector<OpOperand *> uses;
   for (OpOperand &use : result.getUses()) {
@@ -127,7 +137,7 @@ void SequenceSplitter::scatter(OpResult result) {
   if (uses.empty())
     return;
   layout.partial.clear();
-  for (StringRef axis : axes)
+  for (StringRef axis : over)
     layout.dims[split->dim].emplace_back(axis, split->blocks);
   Value slice = constrain(result, layout, result.getOwner(), /*atUse=*/false);
   for (OpOperand *use : uses)
@@ -158,7 +168,7 @@ Value SequenceSplitter::viewAgain(Value value, Value from, Value same) {
   return made->getResult(0);
 }
 
-/// Keeps what ops that the axis splits along another dimension read whole: once per phase, so that
+/// Keeps what ops that an axis splits along another dimension read whole: once per phase, so that
 /// the backward pass gathers again what the forward pass has gathered. Several views of one value
 /// are gathered together.
 void SequenceSplitter::gather() {
@@ -168,7 +178,7 @@ void SequenceSplitter::gather() {
     auto type = dyn_cast<RankedTensorType>(value.getType());
     Operation *source = value.getDefiningOp();
     if (!source || source->hasTrait<OpTrait::ConstantLike>() || !type ||
-        !isa<FloatType>(type.getElementType()) || !rows.splitOf(type.getShape()))
+        !isa<FloatType>(type.getElementType()) || !rows.splitOf(type.getShape(), /*ranks=*/1))
       continue;
     uses[{value, nn::phaseOf(operand->getOwner())}].push_back(operand);
   }
@@ -244,7 +254,8 @@ static void warnOfWholeRows(func::FuncOp function, dist::MeshOp mesh, const Axis
           llvm::any_of(axes, [&](StringRef axis) { return layout->dimOf(axis) >= 0; }) ||
           !isa<FloatType>(type.getElementType()) || type.getDimSize(0) % rows.batch != 0)
         continue;
-      sums |= layout->partialOn(axes.front()) == dist::Reduction::Sum;
+      sums |= llvm::any_of(
+          axes, [&](StringRef axis) { return layout->partialOn(axis) == dist::Reduction::Sum; });
       int64_t positions = type.getDimSize(0) / rows.batch;
       if (positions == 1 && type.getRank() > 2)
         positions = type.getDimSize(1);
@@ -294,7 +305,7 @@ struct SplitSequencePass : impl::SplitSequencePassBase<SplitSequencePass> {
       sums += splitter.sums;
     }
     if (sums == 0 && required) {
-      int64_t ranks = rowsOf(*module.getOps<func::FuncOp>().begin(), mesh, axes).tensorRanks;
+      int64_t ranks = mesh.getRanksThat(dist::splitsValues);
       module.emitError("sequence-parallel: the ")
           << ranks << " ranks of axis '" << llvm::join(axes, dist::kJoin)
           << "' cannot split rows: a data rank needs a multiple of " << ranks

@@ -11,7 +11,7 @@ namespace shale {
 #define GEN_PASS_DEF_VERIFYSHARDEDPASS
 #include "passes/sharding/Passes.h.inc"
 
-static LogicalResult verifyOp(Operation &op, dist::MeshOp mesh) {
+static LogicalResult verifyOp(Operation &op, dist::MeshOp mesh, bool inBlocks) {
   SmallVector<Layout, 4> operands, results;
   for (Value operand : op.getOperands())
     operands.push_back(*getLayout(operand));
@@ -19,14 +19,15 @@ static LogicalResult verifyOp(Operation &op, dist::MeshOp mesh) {
     results.push_back(*getLayout(result));
   if (isa<GradientPartsOpInterface>(op))
     return success(); // have no rule: see Partition.cpp
-  return recoverAssignment(&op, getRule(&op), operands, results, mesh);
+  return recoverAssignment(&op, getRule(&op), operands, results, mesh, inBlocks);
 }
 
 static LogicalResult verifySharded(func::FuncOp function, dist::MeshOp mesh) {
   if (failed(verifyHasLayouts(function)))
     return failure();
+  bool inBlocks = hasBlocks(function, mesh);
   for (Operation &op : function.getBody().front().without_terminator())
-    if (failed(verifyOp(op, mesh)))
+    if (failed(verifyOp(op, mesh, inBlocks)))
       return failure();
   return success();
 }

@@ -48,6 +48,8 @@ LogicalResult MeshOp::verify() {
                << joint << "' does not join several axes in the order of the mesh";
       last = index;
     }
+    if (!names.insert(joint).second)
+      return emitOpError("joint axis '") << joint << "' is named twice";
   }
   if (getMesh(getOperation()) != *this) // mesh_c3
     return emitOpError("is the second mesh of its module");
@@ -83,8 +85,13 @@ int64_t MeshOp::getSize(StringRef axis) {
   int64_t index = indexOf(axis), size = 1;
   if (index < 0)
     return 0;
-  for (StringRef member : membersOf(axis))
-    size *= getSizes()[indexOf(member)];
+  int64_t mostAxes = getSizes().size();
+  for (StringRef member : membersOf(axis)) {
+    int64_t place = indexOf(member);
+    if (place < 0 || place >= mostAxes)
+      return 0; // of IR that is not verified yet
+    size *= getSizes()[place];
+  }
   return size;
 }
 
@@ -126,7 +133,7 @@ AxisRole dist::rolesOf(AxisKind kind) {
 }
 
 AxisRole MeshOp::getRoles(StringRef axis) {
-  if (indexOf(axis) < 0)
+  if (getSize(axis) == 0)
     return AxisRole();
   auto roles = AxisRole(~0u); // those that all members have
   for (StringRef member : membersOf(axis))

@@ -51,7 +51,8 @@ ShardingRule IotaOp::getShardingRule() {
 FailureOr<SmallVector<Value>> IotaOp::partition(OpBuilder &builder, const LocalForm &local) {
   auto type = cast<RankedTensorType>(local.types[0]);
   int64_t along = getDim();
-  ArrayRef<int64_t> factors = getShardingRule().results[0][along];
+  ShardingRule rule = getShardingRule();
+  ArrayRef<int64_t> factors = rule.results[0][along];
   ArrayRef<SplitAxis> axes = factors.empty() ? ArrayRef<SplitAxis>() : local.axes[factors[0]];
   SmallVector<PieceDim> dims = pieceDims(axes, shapeOf(getResult())[along]);
   llvm::erase_if(dims, [](const PieceDim &dim) { return !dim.axis.empty(); });

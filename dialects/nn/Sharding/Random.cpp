@@ -43,13 +43,13 @@ template <typename OpT> static Value offsetOf(OpT op, OpBuilder &builder, const 
 }
 
 namespace {
-/// Splits the dimensions of a slice so that its elements have numbers in a whole of one shape.
+/// The shapes of a slice and of the whole, with the pieces of a rank as a dimension of their own.
 struct Numbered {
   SmallVector<int64_t> slice, whole;
 };
 } // namespace
 
-/// A dimension of which a rank has pieces is several: one of pieces, one of elements.
+/// A dimension of which a rank has pieces becomes two: the pieces, and the elements of each.
 template <typename OpT> static Numbered numbered(OpT op, const LocalForm &local) {
   Numbered shapes;
   ShardingRule rule = op.getShardingRule();

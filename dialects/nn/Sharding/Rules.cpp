@@ -1,6 +1,7 @@
 //===- Rules.cpp - Helpers to write sharding rules and local forms --------===//
 #include "dialects/nn/Sharding/Rules.h"
 #include "dialects/dist/Dist.h"
+#include "dialects/interfaces/Blocks.h"
 #include "dialects/nn/Ops/Cast.h"
 #include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Elementwise.h"
@@ -20,23 +21,21 @@ int64_t nn::pieces(ArrayRef<SplitAxis> axes) {
 SmallVector<PieceDim> nn::pieceDims(ArrayRef<SplitAxis> axes, int64_t size) {
   SmallVector<PieceDim> dims{{size, "", 1}};
   for (const SplitAxis &axis : axes) {
-    // The local dimensions ahead of the axis have so many elements together.
-    int64_t ahead = axis.blocks;
-    size_t at = 0;
-    for (; at < dims.size(); ++at) {
-      if (!dims[at].axis.empty())
-        continue;
-      if (dims[at].size > ahead)
-        break;
-      ahead /= dims[at].size;
-    }
-    assert(at < dims.size() && dims[at].size % (ahead * axis.size) == 0 && "does not divide");
-    if (ahead > 1) {
-      dims[at].size /= ahead;
-      dims.insert(dims.begin() + at++, {ahead, "", 1});
-    }
-    dims[at].size /= axis.size;
-    dims.insert(dims.begin() + at, {axis.size, axis.name, 1});
+    SmallVector<int64_t> local;
+    SmallVector<size_t> places;
+    for (auto [place, dim] : llvm::enumerate(dims))
+      if (dim.axis.empty()) {
+        local.push_back(dim.size);
+        places.push_back(place);
+      }
+    int64_t at = splitBlocks(local, axis.blocks, axis.size);
+    assert(at >= 0 && "canSplit() has checked this");
+    bool isCut = local.size() > places.size();
+    size_t place = places[at - isCut];
+    dims[place].size = local[at];
+    dims.insert(dims.begin() + place, {axis.size, axis.name, 1});
+    if (isCut)
+      dims.insert(dims.begin() + place, {local[at - 1], "", 1});
   }
   int64_t stride = 1;
   for (PieceDim &dim : llvm::reverse(dims)) {

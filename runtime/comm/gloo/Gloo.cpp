@@ -159,8 +159,13 @@ Connection connectGloo(const ShaleProgram &program, const Rendezvous &rendezvous
     AxisSizes axes;
     for (int axis = 0; axis < program.axis_count; ++axis)
       axes.push_back(program.axes[axis].size);
-    mesh =
-        std::make_shared<Mesh>(rendezvous.rank, join(rendezvous, secret, timeout, axes), options);
+    JointAxes joint;
+    for (int j = 0; j < program.joint_axis_count; ++j) {
+      const ShaleJointAxis &each = program.joint_axes[j];
+      joint.emplace_back(each.members, each.members + each.member_count);
+    }
+    mesh = std::make_shared<Mesh>(rendezvous.rank, join(rendezvous, secret, timeout, axes, joint),
+                                  options);
   });
   Connection connection;
   connection.peers =

@@ -46,18 +46,26 @@ bool waitFor(int fd, short events, Clock::time_point deadline) {
   }
 }
 
-/// FNV-1a of the sizes.
-uint64_t checksumOf(const AxisSizes &axes) {
+/// FNV-1a of the sizes, and of the members of joint axes.
+uint64_t checksumOf(const AxisSizes &axes, const JointAxes &joint) {
   uint64_t sum = 0xcbf29ce484222325;
-  for (int64_t size : axes)
+  auto add = [&](uint64_t number) {
     for (int shift = 0; shift < 64; shift += 8)
-      sum = (sum ^ (static_cast<uint64_t>(size) >> shift & 0xff)) * 0x100000001b3;
+      sum = (sum ^ (number >> shift & 0xff)) * 0x100000001b3;
+  };
+  for (int64_t size : axes)
+    add(static_cast<uint64_t>(size));
+  for (const std::vector<int> &members : joint) {
+    add(0); // no size
+    for (int member : members)
+      add(static_cast<uint64_t>(member));
+  }
   return sum;
 }
 
-Card ownCard(const Endpoint &endpoint, const AxisSizes &axes) {
+Card ownCard(const Endpoint &endpoint, const AxisSizes &axes, const JointAxes &joint) {
   Card card{};
-  card.axes = checksumOf(axes);
+  card.axes = checksumOf(axes, joint);
   if (endpoint.family() != AF_UNIX)
     memcpy(&card.address, &endpoint.address, endpoint.length);
   card.pid = getpid();
@@ -84,9 +92,9 @@ void allowConnections(int ranks) {
 class Joining {
 public:
   Joining(const Rendezvous &rendezvous, const Secret &secret, std::chrono::milliseconds timeout,
-          const AxisSizes &axes)
+          const AxisSizes &axes, const JointAxes &joint)
       : rendezvous(rendezvous), secret(secret), timeout(timeout), deadline(Clock::now() + timeout),
-        axes(axes), links(rendezvous.worldSize), cards(rendezvous.worldSize),
+        axes(axes), joint(joint), links(rendezvous.worldSize), cards(rendezvous.worldSize),
         isNeighbour(rendezvous.worldSize) {}
 
   std::vector<Link> run() {
@@ -96,7 +104,7 @@ public:
                          : ownEndpoint(rendezvous, first ? rendezvous.port : 0);
     Socket bound = bindTo(own, std::min<double>(kTakenSeconds, timeout.count() / 1000.0),
                           otherRunHere(rendezvous));
-    cards[rendezvous.rank] = ownCard(own, axes);
+    cards[rendezvous.rank] = ownCard(own, axes, joint);
     if (!first)
       introduce();
     chooseNeighbours();
@@ -136,7 +144,7 @@ private:
                              [&](const Card &card) { return card.axes == cards.front().axes; });
     if (rendezvous.rank == 0 || !alike)
       return isNeighbour.assign(isNeighbour.size(), true);
-    for (int rank : neighboursOf(rendezvous.rank, axes))
+    for (int rank : neighboursOf(rendezvous.rank, axes, joint))
       isNeighbour[rank] = true;
   }
 
@@ -238,6 +246,7 @@ private:
   std::chrono::milliseconds timeout;
   Clock::time_point deadline;
   const AxisSizes &axes;
+  const JointAxes &joint;
   std::vector<Link> links;
   std::vector<Card> cards;
   std::vector<bool> isNeighbour; // by rank
@@ -394,7 +403,17 @@ Secret secretOf(const Rendezvous &rendezvous) {
                                                 : rendezvous.run);
 }
 
-std::vector<int> neighboursOf(int rank, const AxisSizes &axes) {
+/// Whether two ranks differ in coordinates of `members` only.
+static bool differAlong(int64_t a, int64_t b, const AxisSizes &axes,
+                        const std::vector<int> &members) {
+  for (size_t axis = axes.size(); axis-- > 0; a /= axes[axis], b /= axes[axis])
+    if (a % axes[axis] != b % axes[axis] &&
+        std::find(members.begin(), members.end(), int(axis)) == members.end())
+      return false;
+  return true;
+}
+
+std::vector<int> neighboursOf(int rank, const AxisSizes &axes, const JointAxes &joint) {
   int64_t ranks = 1, stride = 1;
   for (int64_t size : axes)
     ranks *= size;
@@ -411,12 +430,18 @@ std::vector<int> neighboursOf(int rank, const AxisSizes &axes) {
       if (int64_t other = rank + (c - own) * stride; c != own && other != 0)
         found.push_back(static_cast<int>(other));
   }
+  for (const std::vector<int> &members : joint)
+    for (int other = 1; other < ranks; ++other)
+      if (other != rank && differAlong(rank, other, axes, members) &&
+          std::find(found.begin(), found.end(), other) == found.end())
+        found.push_back(other);
   return found;
 }
 
 std::vector<Link> join(const Rendezvous &rendezvous, const Secret &secret,
-                       std::chrono::milliseconds timeout, const AxisSizes &axes) {
-  return Joining(rendezvous, secret, timeout, axes).run();
+                       std::chrono::milliseconds timeout, const AxisSizes &axes,
+                       const JointAxes &joint) {
+  return Joining(rendezvous, secret, timeout, axes, joint).run();
 }
 
 } // namespace shale::rt

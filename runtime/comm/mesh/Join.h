@@ -29,18 +29,21 @@ Secret secretOf(const Rendezvous &rendezvous);
 
 /// The sizes of the axes of a mesh, the last of which varies fastest.
 using AxisSizes = std::vector<int64_t>;
+/// The members of each joint axis, ascending.
+using JointAxes = std::vector<std::vector<int>>;
 
 /// Returns the ranks that a rank is connected with: rank 0, through which ranks agree, gather texts
-/// and weights and hear of failures, and those from which it differs in one coordinate. Rank 0 is
-/// connected with all.
-std::vector<int> neighboursOf(int rank, const AxisSizes &axes);
+/// and weights and hear of failures, and those from which it differs in one coordinate, or in those
+/// of one joint axis only. Rank 0 is connected with all.
+std::vector<int> neighboursOf(int rank, const AxisSizes &axes, const JointAxes &joint = {});
 
 /// Returns the connections with the ranks of neighboursOf(), or, if the ranks have different
-/// `axes`, with all, so that they can tell each other how they differ; by rank. Every rank calls
+/// axes, with all, so that they can tell each other how they differ; by rank. Every rank calls
 /// it. Fails with exit code 76 if a rank does not arrive within `timeout`, and with 64 if ranks
 /// have different tokens or differ in the number of ranks. The product of `axes` is that number.
 std::vector<Link> join(const Rendezvous &rendezvous, const Secret &secret,
-                       std::chrono::milliseconds timeout, const AxisSizes &axes);
+                       std::chrono::milliseconds timeout, const AxisSizes &axes,
+                       const JointAxes &joint = {});
 
 /// Accepts the connections of ranks. Memory and time per stranger are bounded: a connection that
 /// has not proved the secret takes less than 512 bytes here, is dropped after `Limits::seconds`,

@@ -158,7 +158,7 @@ module attributes {dist.wide_sums = 1 : i64} {
 
 dist.mesh @mesh <[tensor "a"=2]>
 func.func @constrain_c2_blocks(%a: tensor<4x8xf32>) {
-  // expected-error@+1 {{dimension 0 of 'tensor<4x8xf32>' does not divide into 3 blocks}}
+  // expected-error@+1 {{dimension 0 of 'tensor<4x8xf32>' does not divide over axis 'a' of size 2 in 3 blocks}}
   %0 = dist.constrain %a to <[{"a" in 3}, {}]> : tensor<4x8xf32>
   return
 }
@@ -167,8 +167,27 @@ func.func @constrain_c2_blocks(%a: tensor<4x8xf32>) {
 
 dist.mesh @mesh <[tensor "a"=2]>
 func.func @constrain_c2_in_blocks(%a: tensor<4x8xf32>) {
-  // expected-error@+1 {{dimension 0 of 'tensor<4x8xf32>' does not divide over axis 'a' of size 2}}
+  // expected-error@+1 {{dimension 0 of 'tensor<4x8xf32>' does not divide over axis 'a' of size 2 in 4 blocks}}
   %0 = dist.constrain %a to <[{"a" in 4}, {}]> : tensor<4x8xf32>
+  return
+}
+
+// -----
+
+// Blocks that cross those of an axis ahead.
+dist.mesh @mesh <[tensor "a"=2, tensor "b"=2]>
+func.func @constrain_c2_crossing(%a: tensor<24xf32>) {
+  // expected-error@+1 {{dimension 0 of 'tensor<24xf32>' does not divide over axis 'b' of size 2 in 3 blocks}}
+  %0 = dist.constrain %a to <[{"a" in 2, "b" in 3}]> : tensor<24xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh <[tensor "a"=4]>
+func.func @constrain_c2_empty(%a: tensor<0xf32>) {
+  // expected-error@+1 {{does not divide over axis 'a' of size 4 in 4611686018427387904 blocks}}
+  %0 = dist.constrain %a to <[{"a" in 4611686018427387904}]> : tensor<0xf32>
   return
 }
 
@@ -224,3 +243,8 @@ func.func @joint_undeclared(%a: tensor<4x8xf32>) {
   %0 = dist.all_gather %a over "a+b" dim = 0 : tensor<4x8xf32> -> tensor<16x8xf32>
   return
 }
+
+// -----
+
+// expected-error@+1 {{joint axis 'a+b' is named twice}}
+dist.mesh @mesh_c4_twice <[tensor "a"=2, tensor "b"=2]> joint ["a+b", "a+b"]

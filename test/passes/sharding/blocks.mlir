@@ -64,3 +64,22 @@ func.func @views(%x: tensor<12x4xf32> {nn.role = #nn.role<input>, nn.name = "z",
   %third = nn.reshape %t : tensor<12x4xf32> -> tensor<3x4x4xf32>
   return %other, %third : tensor<4x3x4xf32>, tensor<3x4x4xf32>
 }
+
+// A view that is read in blocks, of a value that cannot have them.
+// CHECK-LABEL: func.func @argument
+// CHECK: dist.slice {{.*}} over "tp" dim = 1 : tensor<3x4x4xf32> -> tensor<3x2x4xf32>
+func.func @argument(%x: tensor<12x4xf32> {nn.role = #nn.role<input>, nn.name = "w", dist.sharding = #dist.sharding<[{}, {}]>}) -> tensor<3x4x4xf32> {
+  %v = nn.reshape %x : tensor<12x4xf32> -> tensor<3x4x4xf32>
+  %c = dist.constrain %v to <[{}, {"tp"}, {}]> : tensor<3x4x4xf32>
+  return %c : tensor<3x4x4xf32>
+}
+
+// Nothing is split.
+// CHECK-LABEL: func.func @empty
+// CHECK: nn.iota dim = 0 : tensor<0xi64>
+func.func @empty(%x: tensor<0xi64> {nn.role = #nn.role<input>, nn.name = "e", dist.sharding = #dist.sharding<[{}]>}) -> tensor<0xi64> {
+  %i = nn.iota dim = 0 : tensor<0xi64>
+  %s = nn.add %x, %i : tensor<0xi64>
+  %c = dist.constrain %s to <[{"tp"}]> : tensor<0xi64>
+  return %c : tensor<0xi64>
+}

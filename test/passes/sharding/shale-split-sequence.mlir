@@ -146,3 +146,16 @@ func.func @odd(%x: tensor<3x8xf32> {nn.role = #nn.role<input>, nn.name = "x", nn
   %z = nn.tanh %y : tensor<3x8xf32>
   return %z : tensor<3x8xf32>
 }
+
+// -----
+
+// Two tensor axes of which a product sums over one.
+// CHECK-LABEL: func.func @one_of_two
+// CHECK: dist.constrain %{{.*}} to <[{"tp"}, {}]> : tensor<2x8xf32>
+// ERROR-NOT: error
+dist.mesh @mesh <[tensor "tp"=2, tensor "tq"=2]>
+func.func @one_of_two(%x: tensor<2x8xf32> {nn.role = #nn.role<input>, nn.name = "x", nn.batch_dim = 0 : i64}, %down: tensor<8x8xf32> {dist.sharding = #dist.sharding<[{"tp"}, {}]>}) -> tensor<2x8xf32> {
+  %y = nn.matmul %x, %down : (tensor<2x8xf32>, tensor<8x8xf32>) -> tensor<2x8xf32>
+  %z = nn.tanh %y : tensor<2x8xf32>
+  return %z : tensor<2x8xf32>
+}

@@ -467,6 +467,25 @@ TEST(Layout, PartsOfBatch) {
   EXPECT_EQ(dataPart(program, 12 + 2 * 4 + 1), 5);
 }
 
+/// Ranks along a joint axis are those that differ in no other coordinate, also with an axis between
+/// its members.
+TEST(Layout, RanksOfAJointAxis) {
+  ShaleAxis axes[] = {{"a", 2, 0}, {"b", 3, 1}, {"c", 2, 0}};
+  int32_t members[] = {0, 2};
+  ShaleJointAxis joint{"a+c", 4, members, 2};
+  ShaleProgram program{};
+  program.axes = axes, program.axis_count = 3;
+  program.joint_axes = &joint, program.joint_axis_count = 1;
+  EXPECT_EQ(meshSize(program), 12);
+  EXPECT_EQ(axisTotal(program), 4);
+  EXPECT_EQ(axisSize(program, 3), 4);
+  EXPECT_STREQ(axisName(program, 3), "a+c");
+  EXPECT_EQ(ranksAlong(program, 9, 1), (std::vector<int>{7, 9, 11}));
+  EXPECT_EQ(ranksAlong(program, 9, 3), (std::vector<int>{2, 3, 8, 9}));
+  EXPECT_EQ(coordinatesOf(program, 9), (std::vector<int64_t>{1, 1, 1, 3}));
+  EXPECT_EQ(coordinatesOf(program, 8), (std::vector<int64_t>{1, 1, 0, 2}));
+}
+
 TEST(Layout, InconsistentTablesAre70) {
   auto broken = [](const std::function<void(Tables &)> &change) {
     Tables tables;
@@ -483,6 +502,10 @@ TEST(Layout, InconsistentTablesAre70) {
   EXPECT_EQ(broken([](Tables &t) { t.states[0].axis = 1; }), 70);
   EXPECT_EQ(broken([](Tables &t) { t.axis.splits_batch = 2; }), 70);
   EXPECT_EQ(broken([](Tables &t) { t.axis.splits_batch = -1; }), 70);
+  static const int32_t beyond[] = {0, 1};
+  static const ShaleJointAxis joint{"ranks+more", 2, beyond, 2};
+  EXPECT_EQ(
+      broken([](Tables &t) { t.program.joint_axes = &joint, t.program.joint_axis_count = 1; }), 70);
 }
 
 class Manifests : public Files {};

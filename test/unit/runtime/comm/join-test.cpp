@@ -181,6 +181,7 @@ TEST(Join, RanksConnectAlongTheAxesOfTheMesh) {
   EXPECT_EQ(neighboursOf(5, {2, 3, 1}), (std::vector<int>{0, 3, 4, 2}));
   EXPECT_EQ(neighboursOf(3, {2, 2}), (std::vector<int>{0, 2, 1}));
   EXPECT_EQ(neighboursOf(0, {2, 2}), (std::vector<int>{1, 2, 3}));
+  EXPECT_EQ(neighboursOf(7, {2, 2, 2}, {{0, 2}}), (std::vector<int>{0, 6, 5, 3, 2}));
 }
 
 // Programs of other meshes are found out later, over connections of all with all.
