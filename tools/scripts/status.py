@@ -66,13 +66,13 @@ VALUES = ("Node.h", "Tensor.h", "Tensor.cpp")
 
 
 def functions():
-    """Text of functions: ('Node', name) and ('Translator', name) of these classes and of values, (file, name) of what a file of handlers has for itself."""
+    """Text of functions: ('Node', name) and ('Building', name) of these classes and of values, (file, name) of what a file of handlers has for itself."""
     found = collections.defaultdict(str)
     headers = [FRONTEND / name for name in VALUES if name.endswith(".h")]
     for path in [*sorted((FRONTEND / "Ops").glob("*.cpp")), *sorted(FRONTEND.glob("*.cpp")), *sorted((FRONTEND / "Loss").glob("*.cpp")), *headers]:
         text = path.read_text()
         for match in [*([] if path.suffix == ".h" else TOP.finditer(text)), *METHOD.finditer(text)]:
-            place = "Node" if path.name in VALUES else match[1] if match[1] in ("Node", "Translator") else path.name
+            place = "Node" if path.name in VALUES else match[1] if match[1] in ("Node", "Building") else path.name
             templated = match[0].lstrip().startswith("template") and (place == "Node" or match[0].startswith("  "))
             found[place, match[2] + ("<>" if templated else "")] += match[0].partition("(")[2]
     return found
@@ -145,13 +145,13 @@ def created(place, text, known, ops, seen):
         # A receiver must be a node, its building, a value or a class of this file.
         if name in ON_VALUES and receiver not in ("this->",):
             places = ["Node"]
-        elif receiver in ("node.", "this->", ".") or (not receiver and (place in ("Node", "Translator") or typed)):
+        elif receiver in ("node.", "this->", ".") or (not receiver and (place in ("Node", "Building") or typed)):
             places = ["Node", place]
         elif receiver == "building.":
-            places = ["Translator"]
+            places = ["Building"]
         else:
             places = [place] + [other for other, function in known if function == name and name in SHARED]
-        key = next((key for where in places for key in ((where, name + "<>"), (where, name)) if key in known and (bool(typed) == key[1].endswith("<>") or where not in ("Node", "Translator"))), None)
+        key = next((key for where in places for key in ((where, name + "<>"), (where, name)) if key in known and (bool(typed) == key[1].endswith("<>") or where not in ("Node", "Building"))), None)
         if key and key not in seen and name not in UNLISTED:
             seen.add(key)
             result |= created(key[0], known[key], known, ops, seen)

@@ -227,12 +227,9 @@ public:
   mlir::LogicalResult give(Tensor result);
   mlir::LogicalResult give(mlir::LogicalResult result) { return result; }
 
-  // Building of ops. Every function folds, and returns null after an error on the node, whatever
-  // its operands are: these may be null then.
+  // Building of ops. Every function folds, and returns null for operands that are null.
 
   template <typename OpT, typename... Args> Tensor create(mlir::Type result, Args &&...args) {
-    if (failedOnce)
-      return {};
     return finish(OpT::create(builder, loc, result, std::forward<Args>(args)...));
   }
   Tensor finish(mlir::Operation *op);

@@ -13,7 +13,7 @@ class Node;
 using Sizes = llvm::SmallVector<int64_t>;
 
 /// A value, and the node for which ops are built on it. Every function that builds ops folds them,
-/// and returns null for null and after an error on the node.
+/// and returns null for null.
 class Tensor : public mlir::Value {
 public:
   Tensor() = default;

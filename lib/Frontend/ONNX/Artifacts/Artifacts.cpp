@@ -250,7 +250,8 @@ private:
     proto.set_data_type(tensor.dataType);
     for (int64_t size : tensor.dims)
       proto.add_dims(size);
-    if (contradicts(input->type().tensor_type(), proto))
+    const TypeProto::Tensor &type = input->type().tensor_type();
+    if (!type.elem_type() || !type.has_shape() || contradicts(type, proto))
       return context.error("checkpoint: {} has another type than the input of eval_model.onnx",
                            tensor.name);
     proto.set_data_location(1);

@@ -354,6 +354,8 @@ static Tensor importBatchNorm(Node &node) {
   Statistics by = norm.inTraining
                       ? batchStatistics(node, norm)
                       : Statistics{runningStatistic(node, 3), runningStatistic(node, 4)};
+  if (node.hasFailed())
+    return {};
   Tensor factor = scale * rsqrt(by.variance + node.epsilon()), centered = node.input(0) - by.mean;
   return centered * factor + bias;
 }
