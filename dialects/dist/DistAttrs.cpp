@@ -54,7 +54,7 @@ ShardingAttr ShardingAttr::replicated(MLIRContext *context, int64_t rank) {
 }
 
 /// An entry of a dimension: an axis and the number of blocks.
-static std::pair<StringAttr, int64_t> entryOf(Attribute attr) {
+static std::pair<StringAttr, int64_t> readEntry(Attribute attr) {
   if (auto pair = dyn_cast<ArrayAttr>(attr))
     if (pair.size() == 2)
       if (auto blocks = dyn_cast<IntegerAttr>(pair[1]); blocks && blocks.getType().isInteger(64))
@@ -62,17 +62,23 @@ static std::pair<StringAttr, int64_t> entryOf(Attribute attr) {
   return {dyn_cast<StringAttr>(attr), 1};
 }
 
+Attribute ShardingAttr::entryOf(StringAttr axis, int64_t blocks) {
+  Builder builder(axis.getContext());
+  return blocks == 1 ? Attribute(axis)
+                     : builder.getArrayAttr({axis, builder.getI64IntegerAttr(blocks)});
+}
+
 SmallVector<StringRef, 2> ShardingAttr::getAxes(int64_t dim) const {
   SmallVector<StringRef, 2> axes;
   for (Attribute axis : cast<ArrayAttr>(getDims()[dim]))
-    axes.push_back(entryOf(axis).first.getValue());
+    axes.push_back(readEntry(axis).first.getValue());
   return axes;
 }
 
 SmallVector<int64_t, 2> ShardingAttr::getBlocks(int64_t dim) const {
   SmallVector<int64_t, 2> blocks;
   for (Attribute axis : cast<ArrayAttr>(getDims()[dim]))
-    blocks.push_back(entryOf(axis).second);
+    blocks.push_back(readEntry(axis).second);
   return blocks;
 }
 
@@ -138,7 +144,7 @@ LogicalResult ShardingAttr::verify(function_ref<InFlightDiagnostic()> emitError,
     if (!axes)
       return emitError() << "each dimension must be a list of axes";
     for (Attribute axis : axes) {
-      auto [name, blocks] = entryOf(axis);
+      auto [name, blocks] = readEntry(axis);
       if (!name || name.getValue().empty())
         return emitError() << "an axis must be a name";
       if (name.getValue().contains(kJoin))
@@ -170,13 +176,15 @@ Attribute ShardingAttr::parse(AsmParser &parser, Type) {
           if (parser.parseString(&axis))
             return failure();
           auto name = StringAttr::get(context, axis);
-          if (failed(parser.parseOptionalKeyword("in")))
-            return axes.push_back(name), success();
-          int64_t blocks;
-          if (parser.parseInteger(blocks))
-            return failure();
-          axes.push_back(ArrayAttr::get(
-              context, {name, IntegerAttr::get(IntegerType::get(context, 64), blocks)}));
+          SMLoc at = parser.getCurrentLocation();
+          int64_t blocks = 1;
+          if (succeeded(parser.parseOptionalKeyword("in"))) {
+            if (parser.parseInteger(blocks))
+              return failure();
+            if (blocks < 2)
+              return parser.emitError(at, "axis '") << axis << "' needs two blocks or more";
+          }
+          axes.push_back(entryOf(name, blocks));
           return success();
         }))
       return failure();
@@ -217,7 +225,7 @@ void ShardingAttr::print(AsmPrinter &printer) const {
   llvm::interleaveComma(getDims(), printer, [&](Attribute dim) {
     printer << '{';
     llvm::interleaveComma(cast<ArrayAttr>(dim), printer, [&](Attribute axis) {
-      auto [name, blocks] = entryOf(axis);
+      auto [name, blocks] = readEntry(axis);
       printName(name.getValue());
       if (blocks > 1)
         printer << " in " << blocks;

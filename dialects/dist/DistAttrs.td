@@ -85,6 +85,8 @@ def Dist_ShardingAttr : Dist_Attr<"Sharding", "sharding"> {
     int64_t getRank() const { return getDims().size(); }
     /// The axes that split dimension `dim`, major to minor.
     ::llvm::SmallVector<::llvm::StringRef, 2> getAxes(int64_t dim) const;
+    /// The entry of an axis in a dimension: it splits each of so many blocks.
+    static ::mlir::Attribute entryOf(::mlir::StringAttr axis, int64_t blocks);
     /// The number of blocks of which each of these axes splits each.
     ::llvm::SmallVector<int64_t, 2> getBlocks(int64_t dim) const;
     /// Whether each rank's part of a dimension is contiguous.

@@ -288,6 +288,11 @@ def PartitionableInterface : OpInterface<"PartitionableOpInterface"> {
     An op whose local form is not its global form with other sizes, because it
     depends on which slice the rank holds. Such an op builds its own local form;
     partition clones all other ops with local types.
+
+    A slice need not be contiguous: an axis may split each of several blocks of a
+    factor (SplitAxis::blocks). An op that computes with indexes along a factor
+    and does not handle blocks must mark the factor in its rule
+    (RuleBuilder::contiguous).
   }];
   let methods = [
     InterfaceMethod<[{

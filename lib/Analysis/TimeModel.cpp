@@ -58,7 +58,8 @@ AxisLink shale::linkOfAxis(ModuleOp module, StringRef axis, const Rates &rates) 
     for (int64_t i = mesh.getSizes().size() - 1; i >= 0; --i) {
       int64_t each = mesh.getSizes()[i];
       if (each > 1 && llvm::is_contained(members, cast<StringAttr>(mesh.getAxes()[i]).getValue())) {
-        // Of members with another axis between them, the link of the outer ones counts.
+        // If another axis lies between two members, the outer one has the slower link, which
+        // counts.
         bool adjoins = ranks == stride * size;
         size = adjoins ? size * each : each;
         stride = adjoins && size > each ? stride : ranks;

@@ -74,9 +74,8 @@ Rows<ShaleAxis> Tables::axes() {
 
 Rows<ShaleJointAxis> Tables::jointAxes() {
   std::vector<Row<ShaleJointAxis>> rows;
-  dist::MeshOp mesh = dist::getMesh(module);
-  if (mesh && mesh.getJoint())
-    for (StringRef name : mesh.getJoint()->getAsValueRange<StringAttr>()) {
+  if (dist::MeshOp mesh = dist::getMesh(module))
+    for (StringRef name : mesh.getJointNames()) {
       Row<ShaleJointAxis> row;
       row.name = data.text(name);
       row.size = mesh.getSize(name);

@@ -30,13 +30,9 @@ dist::ShardingAttr Layout::toAttr(MLIRContext *context) const {
   SmallVector<Attribute> lists;
   for (const DimAxes &axes : dims) {
     SmallVector<Attribute> names;
-    for (const DimAxis &axis : axes) {
-      Attribute name = StringAttr::get(context, axis.name);
-      if (axis.blocks > 1)
-        name = ArrayAttr::get(context,
-                              {name, IntegerAttr::get(IntegerType::get(context, 64), axis.blocks)});
-      names.push_back(name);
-    }
+    for (const DimAxis &axis : axes)
+      names.push_back(
+          dist::ShardingAttr::entryOf(StringAttr::get(context, axis.name), axis.blocks));
     lists.push_back(ArrayAttr::get(context, names));
   }
   SmallVector<NamedAttribute> parts;
@@ -123,7 +119,8 @@ static int64_t splitInto(const Assignment &assignment, int64_t factor) {
   return count;
 }
 
-/// What is left of more major factors of a dimension makes blocks.
+/// An axis splits a minor factor of a dimension in blocks: one for each element that is left of the
+/// more major factors.
 static Layout splitLayout(const ShardingRule &rule, const Assignment &assignment,
                           const TensorFactors &tensor) {
   Layout layout = Layout::replicated(tensor.size());

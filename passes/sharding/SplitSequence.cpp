@@ -216,12 +216,10 @@ LogicalResult SequenceSplitter::run() {
 }
 
 /// Returns the rows of the function's batch; without a batch dimension there are none.
-static Rows rowsOf(func::FuncOp function, dist::MeshOp mesh, const AxisList &axes) {
+static Rows rowsOf(func::FuncOp function, dist::MeshOp mesh) {
   Rows rows;
-  for (StringRef axis : axes)
-    rows.tensorRanks *= mesh.getSize(axis);
-  for (StringRef data : mesh.getAxesThat(dist::splitsInputs))
-    rows.dataRanks *= mesh.getSize(data);
+  rows.tensorRanks = mesh.getRanksThat(dist::splitsValues);
+  rows.dataRanks = mesh.getRanksThat(dist::splitsInputs);
   for (BlockArgument argument : function.getArguments())
     if (auto dim =
             function.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), nn::kBatchDimAttr);
@@ -296,7 +294,7 @@ struct SplitSequencePass : impl::SplitSequencePassBase<SplitSequencePass> {
     for (auto function : module.getOps<func::FuncOp>()) {
       if (function.isExternal())
         continue;
-      Rows rows = rowsOf(function, mesh, axes);
+      Rows rows = rowsOf(function, mesh);
       if (!first && rows.batch > 0)
         first = function;
       SequenceSplitter splitter(function, mesh, axes, rows);
@@ -313,7 +311,7 @@ struct SplitSequencePass : impl::SplitSequencePassBase<SplitSequencePass> {
       return signalPassFailure();
     }
     if (sums == 0 && first)
-      warnOfWholeRows(first, mesh, axes, rowsOf(first, mesh, axes));
+      warnOfWholeRows(first, mesh, axes, rowsOf(first, mesh));
     emitDecision(module.getLoc(), "split-sequence",
                  std::to_string(sums) + " sums over ranks are scattered over rows");
     // The layouts are found again.

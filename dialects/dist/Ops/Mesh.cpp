@@ -8,10 +8,10 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::dist;
 
-static SmallVector<StringRef> jointNames(MeshOp mesh) {
+SmallVector<StringRef> MeshOp::getJointNames() {
   SmallVector<StringRef> names;
-  if (mesh.getJoint())
-    llvm::append_range(names, mesh.getJoint()->getAsValueRange<StringAttr>());
+  if (getJoint())
+    llvm::append_range(names, getJoint()->getAsValueRange<StringAttr>());
   return names;
 }
 
@@ -38,7 +38,7 @@ LogicalResult MeshOp::verify() {
     if (ranks > (1 << 20)) // mesh_c2
       return emitOpError("has more than 1048576 ranks");
   }
-  for (StringRef joint : jointNames(*this)) { // mesh_c4
+  for (StringRef joint : getJointNames()) { // mesh_c4
     int64_t last = -1;
     SmallVector<StringRef, 2> members = membersOf(joint);
     for (StringRef member : members) {
@@ -76,7 +76,7 @@ StringRef MeshOp::join(ArrayRef<StringRef> members) {
 
 int64_t MeshOp::indexOf(StringRef axis) {
   SmallVector<StringRef> names(getAxes().getAsValueRange<StringAttr>());
-  llvm::append_range(names, jointNames(*this));
+  llvm::append_range(names, getJointNames());
   auto *found = llvm::find(names, axis);
   return found == names.end() ? -1 : found - names.begin();
 }

@@ -44,6 +44,7 @@ def Dist_MeshOp : Dist_Op<"mesh", [Symbol]> {
     /// Returns the name of the axis that joins these, which are several and in the order of the
     /// mesh, and declares it.
     ::llvm::StringRef join(::llvm::ArrayRef<::llvm::StringRef> members);
+    ::llvm::SmallVector<::llvm::StringRef> getJointNames();
     /// Returns the place of an axis among those of the mesh and then the joint ones; -1 if there is
     /// none of that name.
     int64_t indexOf(::llvm::StringRef axis);

@@ -65,38 +65,17 @@ Value nn::inBlocks(OpBuilder &builder, Location loc, Value value, int64_t dim, i
   return reshape(builder, loc, value, shape);
 }
 
-Value nn::pieceIndex(OpBuilder &builder, Location loc, ArrayRef<SplitAxis> axes) {
-  auto type = RankedTensorType::get({}, builder.getI64Type());
-  Value index;
-  for (const SplitAxis &axis : axes) {
-    Value coordinate = dist::CoordinateOp::create(builder, loc, type, axis.name);
-    if (index) {
-      Value size = splat(builder, loc, type, axis.size);
-      index = MulOp::create(builder, loc, index, size);
-      index = AddOp::create(builder, loc, index, coordinate);
-    } else {
-      index = coordinate;
-    }
-  }
-  return index ? index : splat(builder, loc, type, 0);
-}
-
 Value nn::pieceOffset(OpBuilder &builder, Location loc, ArrayRef<SplitAxis> axes, int64_t size,
                       RankedTensorType type) {
   auto scalar = RankedTensorType::get({}, builder.getI64Type());
-  auto times = [&](Value value, int64_t by) -> Value {
-    return MulOp::create(builder, loc, value, splat(builder, loc, scalar, by));
-  };
   Value index;
-  if (llvm::all_of(axes, [](const SplitAxis &axis) { return axis.blocks == 1; })) {
-    index = times(pieceIndex(builder, loc, axes), size);
-  } else {
-    for (const PieceDim &dim : pieceDims(axes, size * pieces(axes)))
-      if (!dim.axis.empty()) {
-        Value coordinate = dist::CoordinateOp::create(builder, loc, scalar, dim.axis);
-        index = addOffset(builder, loc, index, times(coordinate, dim.stride));
-      }
-  }
+  for (const PieceDim &dim : pieceDims(axes, size * pieces(axes)))
+    if (!dim.axis.empty()) {
+      Value coordinate = dist::CoordinateOp::create(builder, loc, scalar, dim.axis);
+      index = addOffset(
+          builder, loc, index,
+          MulOp::create(builder, loc, coordinate, splat(builder, loc, scalar, dim.stride)));
+    }
   auto element = RankedTensorType::get({}, type.getElementType());
   if (element != scalar)
     index = CastOp::create(builder, loc, element, index);

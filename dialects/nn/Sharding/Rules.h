@@ -31,12 +31,8 @@ mlir::Value inBlocks(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value v
                      int64_t blocks,
                      llvm::function_ref<mlir::Value(mlir::Value, int64_t dim)> make);
 
-/// Builds the index of this rank's piece, major to minor, as a tensor<i64>.
-mlir::Value pieceIndex(mlir::OpBuilder &builder, mlir::Location loc,
-                       llvm::ArrayRef<SplitAxis> axes);
-
-/// Builds the first index of this rank's pieces of `size` elements together, converted to
-/// `type`'s element type and repeated to its shape.
+/// Builds the first index of this rank's pieces of `size` elements together, of one axis or more,
+/// converted to `type`'s element type and repeated to its shape.
 mlir::Value pieceOffset(mlir::OpBuilder &builder, mlir::Location loc,
                         llvm::ArrayRef<SplitAxis> axes, int64_t size, mlir::RankedTensorType type);
 

@@ -11,7 +11,7 @@ class RT_Start<string mnemonic, string what, string text>
   let description = !strconcat(text, [{
     Starts, and returns at once; both buffers belong to the runtime until
     `rt.wait` on the token. `site` is its row in the program's table of
-    collectives, `name` the unit or value that it moves, `axis` a mesh axis.
+    collectives, `name` the unit or value that it moves, `axis` one of the mesh or a joint one.
 
     Life: made by plan from the `dist.start` of such a collective; becomes the
     runtime call of the same name in codegen, which checks that the sites of a

@@ -414,7 +414,7 @@ static bool differAlong(int64_t a, int64_t b, const AxisSizes &axes,
 }
 
 std::vector<int> neighboursOf(int rank, const AxisSizes &axes, const JointAxes &joint) {
-  int64_t ranks = 1, stride = 1;
+  int64_t ranks = 1;
   for (int64_t size : axes)
     ranks *= size;
   std::vector<int> found;
@@ -424,13 +424,11 @@ std::vector<int> neighboursOf(int rank, const AxisSizes &axes, const JointAxes &
     return found;
   }
   found.push_back(0);
-  for (size_t a = axes.size(); a-- > 0; stride *= axes[a]) {
-    int64_t own = rank / stride % axes[a];
-    for (int64_t c = 0; c < axes[a]; ++c)
-      if (int64_t other = rank + (c - own) * stride; c != own && other != 0)
-        found.push_back(static_cast<int>(other));
-  }
-  for (const std::vector<int> &members : joint)
+  JointAxes all;
+  for (int axis = static_cast<int>(axes.size()); axis-- > 0;)
+    all.push_back({axis});
+  all.insert(all.end(), joint.begin(), joint.end());
+  for (const std::vector<int> &members : all)
     for (int other = 1; other < ranks; ++other)
       if (other != rank && differAlong(rank, other, axes, members) &&
           std::find(found.begin(), found.end(), other) == found.end())

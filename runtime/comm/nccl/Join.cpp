@@ -12,8 +12,8 @@ namespace shale::rt {
 /// Sets up an axis, and makes the communicators that its collectives need.
 void NcclCollectives::join(int index, int rank) {
   Axis &axis = axes[index];
-  axis.size = static_cast<int>(axisSize(program, index));
   std::vector<int> ranks = ranksAlong(program, rank, index);
+  axis.size = static_cast<int>(ranks.size());
   axis.own = static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
   for (int other : ranks)
     if (other != rank)

@@ -1,7 +1,7 @@
-//===- Translator.cpp - From nodes to ops ---------------------------------===//
+//===- Building.cpp - From nodes to ops -----------------------------------===//
+#include "lib/Frontend/ONNX/Building.h"
 #include "dialects/nn/Ops/Constant.h"
 #include "dialects/nn/Ops/Seed.h"
-#include "lib/Frontend/ONNX/Building.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
 #include "lib/Frontend/ONNX/Record/Words.h"
