@@ -173,6 +173,19 @@ bool isWeight(const ShaleProgram &program, int parameter) {
   return true;
 }
 
+/// Whether a joint axis has axes of the mesh as members, ascending, and their ranks.
+static bool isConsistent(const ShaleJointAxis &joint, const ShaleProgram &program) {
+  int64_t size = 1;
+  int last = -1;
+  for (int m = 0; m < joint.member_count; ++m) {
+    if (joint.members[m] <= last || joint.members[m] >= program.axis_count)
+      return false;
+    last = joint.members[m];
+    size *= program.axes[last].size;
+  }
+  return size == joint.size;
+}
+
 void checkProgram(const ShaleProgram &p) {
   auto need = [](bool holds, const char *what, int index) {
     if (!holds)
@@ -186,15 +199,8 @@ void checkProgram(const ShaleProgram &p) {
   for (int a = 0; a < p.axis_count; ++a)
     need(p.axes[a].size > 0 && (p.axes[a].splits_batch == 0 || p.axes[a].splits_batch == 1), "axis",
          a);
-  for (int j = 0; j < p.joint_axis_count; ++j) {
-    int64_t size = 1;
-    for (int m = 0, last = -1; m < p.joint_axes[j].member_count; ++m) {
-      int member = p.joint_axes[j].members[m];
-      need(member > last && member < p.axis_count, "joint axis", j);
-      size *= p.axes[last = member].size;
-    }
-    need(size == p.joint_axes[j].size, "joint axis", j);
-  }
+  for (int j = 0; j < p.joint_axis_count; ++j)
+    need(isConsistent(p.joint_axes[j], p), "joint axis", j);
   need(p.world_size == meshSize(p), "world size", p.world_size);
   for (int i = 0; i < p.parameter_count; ++i) {
     int64_t count = 1;
