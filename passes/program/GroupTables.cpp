@@ -9,7 +9,8 @@ using namespace shale;
 using namespace shale::abi;
 
 namespace {
-/// The part of a parameter that a rank holds. At most one axis splits each dimension.
+/// The part of a parameter that a rank holds. At most one axis, perhaps a joint one, splits each
+/// dimension.
 struct Split {
   SmallVector<int64_t> dims, begin, size;
   SmallVector<StringRef> axes; ///< the axis that splits a dimension, or ""
@@ -25,7 +26,8 @@ struct Split {
 
 /// Returns what ranks hold of the parameter `whole`, whose value, or part of it, `state` is. Empty
 /// if every rank holds all of it. Fails after an error if a part is not inside its parameter (but
-/// for padding after its last row or column), or if several axes split a dimension of it.
+/// for padding after its last row or column), or if axes split a part in another order than the
+/// mesh's.
 static FailureOr<Split> splitOf(nn::StateOp state, nn::StateOp whole, dist::MeshOp mesh) {
   auto sharding = state->getAttrOfType<dist::ShardingAttr>(dist::kShardingAttr);
   auto part = state->getAttrOfType<nn::PartAttr>(nn::kPartAttr);
@@ -42,6 +44,11 @@ static FailureOr<Split> splitOf(nn::StateOp state, nn::StateOp whole, dist::Mesh
       axes = sharding.getAxes(dim);
     int64_t own = type.getDimSize(dim), all = of.getDimSize(dim);
     bool cut = part && part.getDim() == dim;
+    // Axes that split a part do so as one: a box has one range of a dimension that is cut.
+    if (cut && axes.size() > 1 && llvm::is_sorted(axes, [&](StringRef a, StringRef b) {
+          return mesh.indexOf(a) < mesh.indexOf(b);
+        }))
+      axes = {mesh.join(axes)};
     int64_t begin = cut ? part.getBegin() : 0, padding = cut ? part.getPadding() : 0;
     if (begin < 0 || padding < 0 || padding >= own || begin > all - (own - padding) ||
         (!cut && own != all) || (cut && axes.size() > 1) ||

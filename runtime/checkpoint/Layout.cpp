@@ -72,12 +72,15 @@ bool stands(const ShaleProgram &program, int index) {
   return true;
 }
 
-/// Whether an axis splits the parameters of a group.
-bool splits(const ShaleGroup &group, int axis) {
-  if (group.segment_count == 0)
-    return false;
-  const ShaleSegment &first = group.segments[0];
-  return std::find(first.axes, first.axes + first.rank, axis) != first.axes + first.rank;
+/// Whether an axis of the mesh splits a segment, perhaps as a member of a joint axis.
+bool splits(const ShaleProgram &program, const ShaleSegment &segment, int axis) {
+  return std::any_of(segment.axes, segment.axes + segment.rank,
+                     [&](int32_t own) { return own >= 0 && runsOver(program, own, axis); });
+}
+
+/// Whether an axis of the mesh splits the parameters of a group.
+bool splits(const ShaleProgram &program, const ShaleGroup &group, int axis) {
+  return group.segment_count > 0 && splits(program, group.segments[0], axis);
 }
 
 /// Appends the slice of the elements [begin, end) of what a rank holds of a state.
@@ -113,7 +116,7 @@ std::vector<Slice> slicesOf(const ShaleProgram &program, bool spread) {
       // The ranks that hold the same elements: this one's number, and how many there are.
       int64_t holder = 0, holders = 1;
       for (int a = 0; a < program.axis_count; ++a)
-        if (!(sharded && a == state.axis) && !splits(program.groups[state.group], a)) {
+        if (!(sharded && a == state.axis) && !splits(program, program.groups[state.group], a)) {
           holder = holder * program.axes[a].size + own[a];
           holders *= program.axes[a].size;
         }
@@ -219,8 +222,8 @@ void checkProgram(const ShaleProgram &p) {
       int64_t count = 1;
       for (int32_t d = 0; d < segment.rank; ++d) {
         int32_t axis = segment.axes[d];
-        need(axis < p.axis_count && (axis < 0 || splits(p.groups[g], axis)), "group", g);
-        int64_t end = segment.begin[d] + segment.size[d] * (axis < 0 ? 1 : p.axes[axis].size);
+        need(axis < axisTotal(p), "group", g);
+        int64_t end = segment.begin[d] + segment.size[d] * (axis < 0 ? 1 : axisSize(p, axis));
         bool mayPass = d == 0 || d + 1 == segment.rank; // the end: padding
         need(segment.begin[d] >= 0 && segment.size[d] > 0 &&
                  (end <= segment.dims[d] || (mayPass && segment.begin[d] < segment.dims[d])),
@@ -228,6 +231,8 @@ void checkProgram(const ShaleProgram &p) {
         count *= segment.size[d];
       }
       need(segment.rank == 0 || segment.count == count, "group", g);
+      for (int a = 0; a < p.axis_count; ++a)
+        need(!splits(p, segment, a) || splits(p, p.groups[g], a), "group", g);
     }
   for (int i = 0; i < p.state_count; ++i) {
     const ShaleState &s = p.states[i];

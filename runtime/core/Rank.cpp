@@ -17,8 +17,7 @@ int64_t axisSize(const ShaleProgram &program, int axis) {
                                    : program.joint_axes[axis - program.axis_count].size;
 }
 
-/// Whether the ranks along an axis differ in their coordinate on `other`, an axis of the mesh.
-static bool runsOver(const ShaleProgram &program, int axis, int other) {
+bool runsOver(const ShaleProgram &program, int axis, int other) {
   if (axis < program.axis_count)
     return axis == other;
   const ShaleJointAxis &joint = program.joint_axes[axis - program.axis_count];

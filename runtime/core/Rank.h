@@ -17,6 +17,8 @@ class Observer;
 int axisTotal(const ShaleProgram &program);
 const char *axisName(const ShaleProgram &program, int axis);
 int64_t axisSize(const ShaleProgram &program, int axis);
+/// Whether the ranks along an axis differ in their coordinate on `other`, an axis of the mesh.
+bool runsOver(const ShaleProgram &program, int axis, int other);
 /// Returns the ranks that differ from `rank` in no coordinate but those of an axis, ascending.
 std::vector<int> ranksAlong(const ShaleProgram &program, int rank, int axis);
 /// Returns the coordinates of a rank on all axes; the last axis of the mesh varies fastest.

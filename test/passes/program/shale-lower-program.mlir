@@ -43,6 +43,12 @@
 // SPARSE: error: 'rt.constant' op expected dense elements of a fixed-size type
 
 
+// A part that several axes split is split by their joint axis, in the order of the mesh:
+// RUN: sed -e 's:<.shard "fsdp"=2.>:<[shard "fsdp"=2, tensor "tp"=2, tensor "tq"=2]>:' -e 's:nn.state @w role = param type = tensor<4x4xf32> {.*:nn.state @a role = divided type = tensor<8x4xf32> nn.state @w role = param type = tensor<4x4xf32> {nn.part = #nn.part<@a, dim = 0, begin = 4>, dist.sharding = #dist.sharding<[{ORDER}, {}]>}:' %s > %t.axes.mlir
+// RUN: sed 's:ORDER:"tp", "tq":' %t.axes.mlir | shale-opt --shale-annotate-target=target=cpu:x86-64-v3 --shale-lower-program | FileCheck %s --check-prefix=JOINT
+// JOINT-DAG: "tp+tq\00"
+// RUN: sed 's:ORDER:"tq", "tp":' %t.axes.mlir | not shale-opt --shale-annotate-target=target=cpu:x86-64-v3 --shale-lower-program 2>&1 | FileCheck %s --check-prefix=PART
+
 // Sites are rows of a table:
 // RUN: sed 's:site = 1 :site = 0 :' %s | not shale-opt --shale-annotate-target=target=cpu:x86-64-v3 --shale-lower-program 2>&1 | FileCheck %s --check-prefix=TWICE
 // TWICE: error: 'rt.all_gather' op expected site = 1, got 0: the numbers in a module are 0, 1, .., each once
