@@ -12,60 +12,36 @@ using namespace shale::onnx;
 
 static RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
 
-static Value reshape(OpBuilder &builder, Location loc, Value value, ArrayRef<int64_t> shape) {
-  RankedTensorType type = typeOf(value), wanted = type.clone(shape);
-  if (type == wanted)
-    return value;
-  return wanted.getNumElements() == type.getNumElements()
-             ? nn::ReshapeOp::create(builder, loc, wanted, value)
-             : Value();
-}
-
-static Value permute(OpBuilder &builder, Location loc, Value value, ArrayRef<int64_t> perm) {
-  if (llvm::is_sorted(perm))
-    return value;
-  SmallVector<int64_t> shape;
-  for (int64_t dim : perm)
-    shape.push_back(typeOf(value).getDimSize(dim));
-  return nn::TransposeOp::create(builder, loc, typeOf(value).clone(shape), value, perm);
-}
-
-static Value expand(OpBuilder &builder, Location loc, Value value, ArrayRef<int64_t> shape) {
-  return nn::BroadcastOp::create(builder, loc, typeOf(value).clone(shape), value,
-                                 llvm::to_vector(llvm::seq<int64_t>(0, shape.size())));
-}
-
-static Value build(OpBuilder &builder, Location loc, const Expression &expression, Value input) {
-  if (expression.op == "input")
+static Value apply(OpBuilder &builder, Location loc, const Expression &expression, Value input) {
+  switch (expression.kind) {
+  case Expression::Kind::Itself:
+  case Expression::Kind::Repeated:
     return input;
-  SmallVector<Value> operands;
-  for (const Expression &operand : expression.operands)
-    if (!operands.emplace_back(operand.isNumber() ? Value()
-                                                  : build(builder, loc, operand, input)) &&
-        !operand.isNumber())
-      return {};
-  for (auto [operand, of] : llvm::zip(operands, expression.operands)) // of the other's shape
-    if (of.isNumber())
-      operand = nn::splat(builder, loc, typeOf(operands[&operand == &operands[0]]), of.numbers[0]);
-  SmallVector<int64_t> numbers(expression.numbers.begin(), expression.numbers.end());
-  if (expression.op == "permute")
-    return permute(builder, loc, operands[0], numbers);
-  if (expression.op == "reshape")
-    return reshape(builder, loc, operands[0], numbers);
-  if (expression.op == "expand")
-    return expand(builder, loc, operands[0], numbers);
-  OperationState state(loc, "nn." + expression.op, operands, operands[0].getType());
-  return builder.create(state)->getResult(0);
+  case Expression::Kind::Exponential:
+    return nn::ExpOp::create(builder, loc, input.getType(), input);
+  case Expression::Kind::Sum:
+    return nn::AddOp::create(builder, loc, input.getType(),
+                             nn::splat(builder, loc, typeOf(input), expression.summand), input);
+  case Expression::Kind::StopGradient:
+    return nn::StopGradientOp::create(builder, loc, input.getType(), input);
+  }
+  llvm_unreachable("all kinds are handled");
 }
 
 Value onnx::buildExpression(OpBuilder &builder, Location loc, const Expression &expression,
                             Value input, RankedTensorType type) {
-  Value result = build(builder, loc, expression, input);
-  if (result)
-    result = reshape(builder, loc, result, type.getShape());
-  if (!result || result.getType() == type)
-    return result;
-  return nn::CastOp::create(builder, loc, type, result); // what was folded may have converted it
+  auto wide = typeOf(input).clone(type.getShape());
+  if (expression.kind == Expression::Kind::Repeated && typeOf(input).getRank() == type.getRank())
+    input = nn::BroadcastOp::create(builder, loc, wide, input,
+                                    llvm::to_vector(llvm::seq<int64_t>(0, type.getRank())));
+  if (typeOf(input).getNumElements() != type.getNumElements())
+    return {};
+  Value result = apply(builder, loc, expression, input);
+  if (result.getType() != wide)
+    result = nn::ReshapeOp::create(builder, loc, wide, result);
+  if (result.getType() != type) // what was folded may have converted it
+    result = nn::CastOp::create(builder, loc, type, result);
+  return result;
 }
 
 Value onnx::transposed(OpBuilder &builder, Location loc, Value matrix) {

@@ -44,6 +44,8 @@ struct Definitions {
 
 using NodeSet = llvm::DenseSet<const NodeProto *>;
 
+class TracedProgram;
+
 /// The file and the options of an import, what its graph defines, the module that it builds, and
 /// its messages.
 class ImportContext {
@@ -64,6 +66,8 @@ public:
   Definitions definitions;
   /// The nodes that the loss and the gradients are computed from.
   NodeSet needed;
+  /// The program that PyTorch traced, as far as the file has it.
+  std::shared_ptr<const TracedProgram> program;
 
   const GraphProto &graph() const { return model.proto().graph(); }
   mlir::MLIRContext *mlirContext() const { return builder.getContext(); }

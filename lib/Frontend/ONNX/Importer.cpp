@@ -11,7 +11,7 @@
 #include "lib/Frontend/ONNX/Artifacts/Artifacts.h"
 #include "lib/Frontend/ONNX/Building.h"
 #include "lib/Frontend/ONNX/Loss/Losses.h"
-#include "lib/Frontend/ONNX/Record/Signature.h"
+#include "lib/Frontend/ONNX/Record/TracedProgram.h"
 #include "lib/Frontend/ONNX/Stages.h"
 
 #include "lib/Support/DeadOps.h"
@@ -121,7 +121,11 @@ public:
 
   LogicalResult run() {
     LostDropout lostDropout;
-    if (failed(makePlan()) || failed(take(findLostDropout(context), lostDropout)) ||
+    if (failed(makePlan()))
+      return failure();
+    context.model.requireData = context.options.missingData == ImportOptions::MissingData::Error;
+    context.program = std::make_shared<TracedProgram>(context.model, context.options.parameters);
+    if (failed(take(findLostDropout(context), lostDropout)) ||
         failed(checkSupported(context)) || failed(declareInputs(context, namesRead(), inputs)) ||
         failed(take(declareStates(context, training, nextBuffers), states)) ||
         failed(take(matchGradients(context, gradientOutputs, choice, states), gradients)))
@@ -239,7 +243,7 @@ private:
 
   /// Says what is not checked in a file without a record of the traced program.
   void noteMissingRecord() {
-    if (!hasRecord(context.graph()))
+    if (context.program->operations().empty())
       context.note(
           "the file has no record of the traced program: whether PyTorch stops gradients (detach, no_grad) or divides them "
           "among equal elements otherwise than the graph shows is not checked. Export with torch.onnx.export(..., "

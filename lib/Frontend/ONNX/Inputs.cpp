@@ -223,7 +223,7 @@ LogicalResult onnx::declareInputs(ImportContext &context, const llvm::StringSet<
   const auto &initializers = context.definitions.initializers;
   // An initializer may be an input, too: ONNX's default value. PyTorch's exporter writes one if an
   // input has a parameter's name, and with keep_initializers_as_inputs.
-  const llvm::StringSet<> given = readUserInputs(context.graph());
+  const llvm::StringSet<> given = readSignature(context.graph()).userInputs;
   bool lacksInputs = llvm::count_if(context.graph().input(), [&](const ValueInfoProto &input) {
                        return !initializers.count(input.name());
                      }) < int64_t(given.size());

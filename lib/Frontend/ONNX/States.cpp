@@ -4,7 +4,7 @@
 #include "dialects/nn/Ops/State.h"
 #include "lib/Frontend/ONNX/Loss/Losses.h"
 #include "lib/Frontend/ONNX/Node.h"
-#include "lib/Frontend/ONNX/Record/Signature.h"
+#include "lib/Frontend/ONNX/Record/TracedProgram.h"
 #include "lib/Frontend/ONNX/Record/Words.h"
 #include "lib/Support/Remarks.h"
 #include "llvm/ADT/StringExtras.h"
@@ -279,7 +279,7 @@ std::vector<std::vector<std::string>> onnx::readRecordedFrozen(const GraphProto 
 /// Records in the module's `nn.buffers` which buffers the state_dict has, and where the file has
 /// their values. If a node reads an invalid buffer, that is an error elsewhere.
 static void describeBuffers(ImportContext &context, const Parameters &parameters) {
-  llvm::StringSet<> transient = readTransient(context.graph());
+  const llvm::StringSet<> &transient = context.program->signature().transient;
   OpBuilder &builder = context.builder;
   NamedAttrList entries;
   std::vector<std::string> absent;
@@ -370,10 +370,9 @@ FailureOr<States> onnx::declareStates(ImportContext &context,
                                       const std::optional<FileTraining> &training,
                                       ArrayRef<NextBuffer> changed) {
   Model &model = context.model;
-  model.requireData = context.options.missingData == ImportOptions::MissingData::Error;
   States states;
   states.parameters = training ? findNamed(model, training->parameters, training->frozen)
-                               : findParameters(model, context.options.parameters);
+                               : findParameters(model, *context.program, context.options.parameters);
   // Changed buffers are states. Those that no node reads stay as they are in the file.
   for (Parameter &parameter : states.parameters.list)
     parameter.isChanged |= bool(nextOf(changed, parameter));

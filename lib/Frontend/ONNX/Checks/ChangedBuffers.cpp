@@ -1,9 +1,7 @@
 //===- ChangedBuffers.cpp - Buffers that the forward pass changes ---------===//
 #include "dialects/nn/Ops/Norm.h"
-#include "lib/Frontend/ONNX/Record/Signature.h"
-#include "lib/Frontend/ONNX/Record/Words.h"
+#include "lib/Frontend/ONNX/Record/TracedProgram.h"
 #include "lib/Frontend/ONNX/Stages.h"
-#include <set>
 
 using namespace mlir;
 using namespace shale;
@@ -21,17 +19,14 @@ struct Reader {
 class ChangedBuffers {
 public:
   ChangedBuffers(ImportContext &context, const States &states, ArrayRef<StringRef> roots)
-      : context(context), graph(context.graph()), states(states), roots(roots),
-        made(readChanged(graph)), changed(made) {
+      : context(context), program(*context.program), states(states), roots(roots),
+        made(program.signature().changed), changed(made) {
+    llvm::StringSet<> targets;
     for (const auto &entry : made)
       targets.insert(entry.second);
-    for (const SignatureEntry &entry : readSignature(graph)) {
-      known.insert(entry.placeholder);
+    for (const SignatureEntry &entry : program.signature().entries)
       if (targets.contains(entry.target))
         changed[entry.placeholder] = changed[entry.target] = entry.target;
-      if (!entry.isParameter)
-        modules[entry.placeholder] = moduleOf(entry.target).str();
-    }
   }
 
   LogicalResult check() {
@@ -39,7 +34,7 @@ public:
       return success();
     if (failed(checkFolded()))
       return failure();
-    for (const NodeProto &node : graph.node())
+    for (const NodeProto &node : context.graph().node())
       if (context.needed.contains(&node) && failed(checkNode(node)))
         return failure();
     return failed(checkBuilt()) ? failure() : checkRemoved();
@@ -61,9 +56,9 @@ private:
 
   /// Looks at the values that the export computed.
   LogicalResult checkFolded() {
-    for (const ValueInfoProto &value : graph.value_info())
-      for (const std::string &name : readFoldedFrom(value))
-        if (targets.contains(name))
+    for (const ValueInfoProto &value : context.graph().value_info())
+      for (const std::string &name : program.foldedFrom(value.name()))
+        if (program.parameterNamed(name) && changed.contains(name))
           return refuse(name, {"'" + displayName(value.name()) + "', computed by the export,",
                                context.fileLocation()});
     return success();
@@ -72,22 +67,24 @@ private:
   /// The record, or the file itself, names what the node reads. A batch normalization in training
   /// may read and change its statistics; other nodes of its operation have the same record.
   LogicalResult checkNode(const NodeProto &node) {
-    if (node.input_size() == 0) // a constant may serve other nodes, too
+    if (node.input_size() == 0 ||
+        readBatchNorm(node).inTraining) // a constant may serve others, too
       return success();
-    if (readBatchNorm(node).inTraining)
-      return success();
-    FxNode fx = readFxNode(node);
-    SmallVector<StringRef> names(fx.args.begin(), fx.args.end());
-    names.append(node.input().begin(), node.input().end());
+    const TracedOperation *operation = program.ownerOf(node);
+    SmallVector<StringRef> names(node.input().begin(), node.input().end());
+    if (operation)
+      names.insert(names.begin(), operation->fx.args.begin(), operation->fx.args.end());
     for (StringRef name : names)
       if (auto it = changed.find(name); it != changed.end())
         return refuse(it->second, readerOf(node));
-    if (node.op_type() != "BatchNormalization" || fx.positional.size() <= 4)
+    if (node.op_type() != "BatchNormalization" || !operation ||
+        operation->fx.positional.size() <= 4)
       return success();
     // An evaluation by statistics that an earlier call has changed.
-    for (StringRef name : {StringRef(fx.positional[3]), StringRef(fx.positional[4])})
-      if (name.consume_front("%") && !known.contains(name))
-        return refuse(node.input_size() > 3 ? node.input(3) : fx.positional[3], readerOf(node));
+    for (size_t place : {3, 4})
+      if (StringRef name = operation->fx.positional[place];
+          name.consume_front("%") && !program.parameterOf(name))
+        return refuse(node.input_size() > 3 ? StringRef(node.input(3)) : name, readerOf(node));
     return success();
   }
 
@@ -109,73 +106,58 @@ private:
   /// changes a value that no node reads: the exporter removes what its first value makes neutral,
   /// for example a product with a buffer of ones.
   LogicalResult checkRemoved() {
-    std::set<std::string> buffers = changedWithoutNorms();
-    if (buffers.empty())
+    std::optional<std::string> buffer = changedWithoutNorms();
+    if (!buffer)
       return success();
-    const std::string &buffer = *buffers.begin();
-    collectNames();
-    for (const NodeProto &node : graph.node()) {
+    auto isComputed = [&](StringRef name) {
+      const NodeProto *node = program.nodeOf(name);
+      return node && node->input_size() > 0;
+    };
+    for (const NodeProto &node : context.graph().node()) {
       if (!context.needed.contains(&node))
         continue;
-      FxNode fx = readFxNode(node);
-      for (const std::string &name : fx.args)
-        if (isRemoved(name))
-          return refuseRemoved(buffer, readerOf(node), name);
-      if (fx.name.empty() && llvm::any_of(node.input(), [&](const std::string &name) {
-            return computed.contains(name);
-          }))
-        return refuseRemoved(buffer, readerOf(node), "");
+      const TracedOperation *operation = program.ownerOf(node);
+      if (!operation && llvm::any_of(node.input(), isComputed))
+        return refuseRemoved(*buffer, readerOf(node), "");
+      if (operation)
+        for (const std::string &name : operation->fx.args)
+          if (isRemoved(name))
+            return refuseRemoved(*buffer, readerOf(node), name);
     }
-    for (const ValueInfoProto &output : graph.output()) {
+    for (const ValueInfoProto &output : context.graph().output()) {
       StringRef name = metadata(output.metadata_props(), words::kOriginalName);
       if (!name.empty() && isRemoved(name) && llvm::is_contained(roots, output.name()))
         return refuseRemoved(
-            buffer, {"output '" + displayName(output.name()) + "'", context.fileLocation()}, name);
+            *buffer, {"output '" + displayName(output.name()) + "'", context.fileLocation()}, name);
     }
     return success();
   }
 
-  /// Returns the targets that change, without the statistics and counts of batch normalizations of
-  /// the graph: their results in training do not depend on these.
-  std::set<std::string> changedWithoutNorms() const {
+  /// Returns the first target that changes, without the statistics and counts of batch
+  /// normalizations of the graph: their results in training do not depend on these.
+  std::optional<std::string> changedWithoutNorms() const {
     llvm::StringSet<> norms; // their modules
-    for (const NodeProto &node : graph.node())
-      if (readBatchNorm(node).isTraced)
-        for (const std::string &name : readFxNode(node).args)
-          if (auto module = modules.find(name); module != modules.end())
-            norms.insert(module->second);
-    std::set<std::string> found;
+    for (const TracedOperation &operation : program.operations())
+      if (readBatchNorm(*operation.nodes.front()).isTraced)
+        for (const std::string &name : operation.fx.args)
+          if (std::optional<size_t> index = program.parameterOf(name))
+            norms.insert(moduleOf(program.target(*index)));
+    std::optional<std::string> first;
     for (const auto &entry : made)
       if (StringRef target = entry.second;
-          !llvm::is_contained({"running_mean", "running_var", "num_batches_tracked"},
-                              lastOf(target)) ||
-          !norms.contains(moduleOf(target)))
-        found.insert(entry.second);
-    return found;
-  }
-
-  void collectNames() {
-    for (const std::string &name : readPlaceholders(graph))
-      known.insert(name);
-    for (const auto &entry : context.definitions.initializers)
-      known.insert(entry.getKey());
-    for (const ValueInfoProto &value : graph.value_info())
-      if (!readFoldedFrom(value).empty())
-        known.insert(value.name());
-    for (const NodeProto &node : graph.node()) {
-      known.insert(readFxNode(node).name);
-      for (const std::string &name : node.output()) {
-        known.insert(name);
-        if (node.input_size() > 0)
-          computed.insert(name);
-      }
-    }
+          (!llvm::is_contained({"running_mean", "running_var", "num_batches_tracked"},
+                               lastOf(target)) ||
+           !norms.contains(moduleOf(target))) &&
+          (!first || target < *first))
+        first = target.str();
+    return first;
   }
 
   /// Whether no node computes a value of the exported program. One of several results, and a size,
   /// have names of their own.
   bool isRemoved(StringRef name) const {
-    return !known.contains(name) && operationOf(name) != "getitem" &&
+    return !program.has(name) && !context.definitions.initializers.contains(name) &&
+           program.foldedFrom(name).empty() && operationOf(name) != words::kResult &&
            !name.starts_with(words::kSize);
   }
 
@@ -193,16 +175,11 @@ private:
   }
 
   ImportContext &context;
-  const GraphProto &graph;
+  const TracedProgram &program;
   const States &states;
   ArrayRef<StringRef> roots;
   llvm::StringMap<std::string> made;    // by the name of the new value
   llvm::StringMap<std::string> changed; // by any name of a value that changes
-  llvm::StringMap<std::string> modules; // of buffers, by placeholder
-  llvm::StringSet<> targets;
-  /// Names that the file defines: parameters and buffers, then all. Those that nodes compute from
-  /// others.
-  llvm::StringSet<> known, computed;
 };
 
 } // namespace

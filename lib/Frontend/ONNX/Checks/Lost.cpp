@@ -9,9 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lib/Frontend/ONNX/Definitions.h"
-#include "lib/Frontend/ONNX/Record/Signature.h"
-#include "lib/Frontend/ONNX/Record/Words.h"
-#include "llvm/ADT/MapVector.h"
+#include "lib/Frontend/ONNX/Record/TracedProgram.h"
 
 using namespace mlir;
 using namespace shale;
@@ -22,57 +20,34 @@ std::optional<double> onnx::attentionDropout(const FxNode &fx) {
   return position < 0 ? std::nullopt : numberArgument(fx, position, "dropout_p");
 }
 
-namespace {
-/// An operation of attention that drops probabilities.
-struct Attention {
-  double ratio;
-  /// False for the forward half of a forward-backward pair: the backward half must have the same
-  /// random numbers.
-  bool isWhole;
-  const NodeProto *dropout = nullptr, *product = nullptr, *last = nullptr;
-};
-
-/// Operations by their names in the exported program, in the order of the graph.
-using Attentions = llvm::MapVector<std::string, Attention, std::map<std::string, unsigned>>;
-} // namespace
-
-static Attentions findAttentions(const GraphProto &graph) {
-  Attentions attentions;
-  for (const NodeProto &node : graph.node()) {
-    if (!metadata(node.metadata_props(), words::kFxNode).contains("scaled_dot_product"))
-      continue;
-    FxNode fx = readFxNode(node);
-    double ratio = attentionDropout(fx).value_or(0);
-    if (ratio == 0)
-      continue;
-    Attention &attention = attentions[fx.name];
-    attention.ratio = ratio, attention.last = &node;
-    attention.isWhole = StringRef(fx.target).starts_with(words::kScaled);
-    if (node.op_type() == "Dropout")
-      attention.dropout = &node;
-    if (node.op_type() == "MatMul")
-      attention.product = &node; // the last one is that of the probabilities and the values
-  }
-  return attentions;
-}
-
 FailureOr<LostDropout> onnx::findLostDropout(ImportContext &context) {
   LostDropout lost;
   if (context.options.dropout == 0.0)
     return lost;
-  Attentions attentions = findAttentions(context.graph());
-  for (auto &[name, attention] : attentions) {
-    if (!attention.isWhole || (!attention.dropout && !attention.product))
+  size_t count = 0;
+  for (const TracedOperation &operation : context.program->operations()) {
+    double ratio = attentionDropout(operation.fx).value_or(0);
+    if (ratio == 0)
+      continue;
+    const NodeProto *dropout = nullptr, *product = nullptr;
+    for (const NodeProto *node : operation.nodes) {
+      dropout = node->op_type() == "Dropout" ? node : dropout;
+      // The last one is that of the probabilities and the values.
+      product = node->op_type() == "MatMul" ? node : product;
+    }
+    // The backward half of a forward-backward pair must have the same random numbers.
+    bool isWhole = StringRef(operation.fx.target).starts_with(words::kScaled);
+    if (!isWhole || (!dropout && !product))
       return context.errorAt(
-          *attention.last,
+          *operation.nodes.back(),
           "the export left out the dropout of attention, dropout_p={}: export the forward graph with attention in single operations (attn_implementation=\"eager\" in transformers), or pass --dropout off",
-          plain(shortest(attention.ratio)));
-    if (!attention.dropout)
-      lost[attention.product] = context.options.dropout.value_or(attention.ratio);
+          plain(shortest(ratio)));
+    if (!dropout)
+      lost[product] = context.options.dropout.value_or(ratio);
+    ++count;
   }
-  if (!attentions.empty())
-    context.remark("dropout of {}{} restored: the export left it out", attentions.size(),
-                   attentions.size() == 1 ? " operation of attention is"
-                                          : " operations of attention is");
+  if (count > 0)
+    context.remark("dropout of {}{} restored: the export left it out", count,
+                   count == 1 ? " operation of attention is" : " operations of attention is");
   return lost;
 }

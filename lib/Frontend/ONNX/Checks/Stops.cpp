@@ -14,8 +14,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/interfaces/Interfaces.h"
-#include "lib/Frontend/ONNX/Record/Signature.h"
-#include "lib/Frontend/ONNX/Record/Words.h"
+#include "lib/Frontend/ONNX/Record/TracedProgram.h"
 #include "lib/Frontend/ONNX/Stages.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/Support/Path.h"
@@ -46,20 +45,6 @@ static llvm::DenseSet<Value> findVaried(Block &body, ArrayRef<Value> trained, bo
         if (!floatsOnly || isa<FloatType>(getElementTypeOrSelf(result)))
           varied.insert(result);
   return varied;
-}
-
-/// Returns the folded values that the exporter computed from a detached value and from one of
-/// `parameters`.
-static llvm::StringSet<> findFoldedDetached(const GraphProto &graph,
-                                            const llvm::StringSet<> &parameters) {
-  llvm::StringSet<> folded;
-  for (const ValueInfoProto &value : graph.value_info()) {
-    std::vector<std::string> from = readFoldedFrom(value);
-    if (llvm::any_of(from, [](const std::string &name) { return operationOf(name) == "detach"; }) &&
-        llvm::any_of(from, [&](const std::string &name) { return parameters.contains(name); }))
-      folded.insert(value.name());
-  }
-  return folded;
 }
 
 /// Adds the operands to which an op sends a gradient of its results that are `reached`. It builds
@@ -116,75 +101,42 @@ void onnx::freezeUnreached(ImportContext &context, const States &states, Value l
   }
 }
 
-/// Whether the result of an operation is contiguous in memory whatever its operands are, so that a
-/// copy of it is an explicit `clone()`: contiguous() and reshape() copy other tensors only.
-static bool isContiguous(StringRef target) {
-  return words::is(words::kindOf(target), words::Trait::MakesContiguous);
+/// Whether a node may read a detached value whose place is not restored: a constant that the
+/// exporter computed from one and from a parameter of `trained`, or, where the exporter also
+/// removed what followed it, a line of source that detaches more than the record has.
+static bool mayReadDetached(const TracedProgram &program, const NodeProto &node,
+                            const llvm::StringSet<> &trained) {
+  for (const std::string &input : node.input())
+    if (ArrayRef<std::string> from = program.foldedFrom(input);
+        llvm::any_of(from, isDetach) &&
+        llvm::any_of(from, [&](StringRef name) { return trained.contains(name); }))
+      return true;
+  const TracedOperation *operation = program.ownerOf(node);
+  if (!operation || program.missingNames(*operation).empty())
+    return false;
+  static const llvm::Regex detach("\\.(detach_?\\(|data\\b)");
+  SmallVector<StringRef> groups;
+  int64_t stops = 0;
+  for (StringRef rest = readSourceText(node); detach.match(rest, &groups); ++stops)
+    rest = rest.drop_front(groups[0].end() - rest.begin());
+  return llvm::count_if(operation->fx.args, isDetach) < stops;
 }
 
-namespace {
-
-/// Tells which nodes may read a detached value. Only the reader's line of source shows how a folded
-/// or removed value was computed.
-class DetachedReads {
-public:
-  /// `trained`: parameters, as initializers are called.
-  DetachedReads(const GraphProto &graph, const llvm::StringSet<> &trained)
-      : folded(findFoldedDetached(graph, trained)) {
-    for (const std::string &name : readPlaceholders(graph))
-      made.insert(name);
-    for (const NodeProto &node : graph.node()) {
-      const FxNode &fx = records[&node] = readFxNode(node);
-      made.insert(fx.name);
-      for (const std::string &name : node.output())
-        makers[name] = &fx;
-      for (const std::string &name : fx.args)
-        if (operationOf(name) == "detach")
-          placed[readSourceText(node)].insert(name);
-    }
-  }
-
-  bool contains(const NodeProto &node) const {
-    if (llvm::any_of(node.input(), [&](const std::string &name) { return folded.contains(name); }))
-      return true;
-    static const llvm::Regex detach("\\.(detach_?\\(|data\\b)");
-    SmallVector<StringRef> groups;
-    StringRef line = readSourceText(node);
-    size_t stops = 0;
-    for (StringRef rest = line; detach.match(rest, &groups); ++stops)
-      rest = rest.drop_front(groups[0].end() - rest.begin());
-    return placed.lookup(line).size() < stops &&
-           llvm::any_of(
-               records.at(&node).args,
-               [&](const std::string &name) { return !made.contains(name); });
-  }
-
-  /// Whether a node reads a removed `clone()`, which may be that of x.detach().clone(): the record
-  /// names the last of both only.
-  bool hasClone(const NodeProto &node) const {
-    const std::vector<std::string> &args = records.at(&node).args;
-    // A line that has the clone has the detach, too; see contains().
-    return !readSourceText(node).contains(".clone(") &&
-           llvm::any_of(args,
-                        [&](const std::string &name) {
-                          return operationOf(name) == "clone" && !made.contains(name);
-                        }) &&
-           llvm::any_of(node.input(), [&](const std::string &name) {
-             const FxNode *maker = makers.lookup(name);
-             return maker && isContiguous(maker->target) && !llvm::is_contained(args, maker->name);
-           });
-  }
-
-private:
-  llvm::StringSet<> folded;
-  llvm::StringSet<> made; // names of the exported program that the file has
-  std::map<const NodeProto *, FxNode> records;
-  llvm::StringMap<const FxNode *> makers; // by value of the graph
-  /// The detached values that operations of a line name. Their stops are restored.
-  llvm::StringMap<std::set<std::string>> placed;
-};
-
-} // namespace
+/// Whether a node reads a removed `clone()`, which may be that of x.detach().clone(): the record
+/// names the last of both only. Where the result of an operation is contiguous in memory whatever
+/// its operands are, a copy of it is an explicit `clone()`: contiguous() and reshape() copy other
+/// tensors only. A line that has the clone has the detach, too.
+static bool readsClone(const TracedProgram &program, const NodeProto &node) {
+  const TracedOperation *operation = program.ownerOf(node);
+  return operation && !readSourceText(node).contains(".clone(") &&
+         llvm::any_of(program.missingNames(*operation),
+                      [](StringRef name) { return operationOf(name) == "clone"; }) &&
+         llvm::any_of(node.input(), [&](const std::string &name) {
+           const TracedOperation *maker = program.makerOf(name);
+           return maker && words::is(maker->kind(), words::Trait::MakesContiguous) &&
+                  !llvm::is_contained(operation->fx.args, maker->fx.name);
+         });
+}
 
 //===----------------------------------------------------------------------===//
 // Nodes of autograd.Functions
@@ -291,32 +243,16 @@ static StringRef argumentsIn(StringRef line, StringRef module) {
   return "";
 }
 
-/// Returns "(q - h)" where it is all that a line subtracts; empty if there is no such group.
-static StringRef differenceIn(StringRef line) {
-  size_t at = line.find(" - "), begin = line.take_front(at).find_last_of("()[]{},="),
-         end = line.find_first_of("()[]{},", at);
-  bool isGroup = at != StringRef::npos && line.count(" - ") == 1 && begin != StringRef::npos &&
-                 end != StringRef::npos && line[begin] == '(' && line[end] == ')';
-  return isGroup ? line.slice(begin, end + 1) : "";
-}
-
-/// Whether two operations that the exporter merged are written alike: both modules are called with
-/// the same arguments, or two lines of one module have the same difference.
-static bool areWrittenAlike(const NodeProto &kept, const NodeProto &reader, StringRef module,
-                            StringRef target) {
+/// Whether two modules whose operations the exporter merged are called with the same arguments.
+static bool areCalledAlike(const NodeProto &kept, const NodeProto &reader, StringRef module) {
   SmallVector<StringRef> own = linesOf(kept), lines = linesOf(reader);
   std::string keptModule = readScope(kept).value_or("");
-  for (StringRef line : own)
-    for (StringRef other : lines)
-      if (StringRef arguments = argumentsIn(line, keptModule);
-          !arguments.empty() && arguments == argumentsIn(other, module))
-        return true;
-  if (!target.starts_with(words::kSub) || own.empty() || lines.empty() ||
-      own.front() == lines.front())
-    return false;
-  StringRef difference = differenceIn(own.front());
-  return !difference.empty() && keptModule == readScope(reader).value_or("") &&
-         difference == differenceIn(lines.front());
+  return llvm::any_of(own, [&](StringRef line) {
+    StringRef arguments = argumentsIn(line, keptModule);
+    return !arguments.empty() && llvm::any_of(lines, [&](StringRef other) {
+      return arguments == argumentsIn(other, module);
+    });
+  });
 }
 
 /// Returns the first node that may read another gradient than the file has. None if there is none.
@@ -334,7 +270,7 @@ static const MergedName *findMergedRead(const NodeSet &needed, const Parameters 
     std::string module = split != parameters.readsOfMerged.end()
                              ? parameters.merged[split->second].module
                              : readScope(*node).value_or("");
-    if (!areWrittenAlike(*merged.kept, *node, module, merged.target))
+    if (!areCalledAlike(*merged.kept, *node, module))
       return &merged;
   }
   return nullptr;
@@ -355,12 +291,13 @@ enum class Stop { Context, Detached, Clone, Function, Foreign };
 /// operators let gradients pass. A function with a backward of its own passes them on, whatever it
 /// computes of parameters.
 static std::optional<Stop> stopAt(const NodeProto &node, bool passes, bool isAutocast,
-                                  const DetachedReads &detached, ArrayRef<std::string> assumed) {
+                                  const TracedProgram &program, const llvm::StringSet<> &trained,
+                                  ArrayRef<std::string> assumed) {
   if (passes && isOfContext(node) && !isAutocast)
     return Stop::Context;
-  if (passes && detached.contains(node))
+  if (passes && mayReadDetached(program, node, trained))
     return Stop::Detached;
-  if (passes && detached.hasClone(node))
+  if (passes && readsClone(program, node))
     return Stop::Clone;
   std::optional<Stop> none;
   if (StringRef function = functionOf(node); !function.empty())
@@ -432,8 +369,7 @@ static LogicalResult refuse(ImportContext &context, Stop stop, ArrayRef<const No
 /// Fails, with an error, if the file has no operation that --assume-merged names.
 static LogicalResult checkAssumed(ImportContext &context) {
   for (const std::string &name : context.options.assumeMerged)
-    if (llvm::none_of(context.graph().node(),
-                      [&](const NodeProto &node) { return readFxNode(node).target == name; }))
+    if (!context.program->hasOperation(name))
       return context.usage(
           "--assume-merged {}: the file has no such operation; names are like aten.softmax.int",
           plain(displayName(name)));
@@ -468,15 +404,15 @@ LogicalResult onnx::checkStops(ImportContext &context, const States &states,
   const ImportOptions &options = context.options;
   bool isAutocast = options.assumeAutocast ||
                     metadata(context.graph().metadata_props(), words::kBlocks) == words::kAutocast;
-  DetachedReads detached(context.graph(), trainedNames);
   std::map<Stop, SmallVector<const NodeProto *>> stops;
   const MergedName *merged = nullptr;
   auto find = [&] {
     stops.clear();
     for (const NodeProto &node : context.graph().node())
       if (context.needed.contains(&node) && llvm::any_of(node.output(), isIn(dependent)))
-        if (std::optional<Stop> stop = stopAt(node, llvm::any_of(node.output(), isIn(varied)),
-                                              isAutocast, detached, options.assumeDerivative))
+        if (std::optional<Stop> stop =
+                stopAt(node, llvm::any_of(node.output(), isIn(varied)), isAutocast,
+                       *context.program, trainedNames, options.assumeDerivative))
           stops[*stop].push_back(&node);
     merged = findMergedRead(context.needed, states.parameters, options.assumeMerged, isIn(varied));
     return merged || !stops.empty();

@@ -2,9 +2,7 @@
 #include "lib/Analysis/Timeline.h"
 #include "lib/Frontend/ONNX/Definitions.h"
 #include "lib/Frontend/ONNX/Node.h"
-#include "lib/Frontend/ONNX/Record/Argument.h"
-#include "lib/Frontend/ONNX/Record/Signature.h"
-#include "lib/Frontend/ONNX/Record/Words.h"
+#include "lib/Frontend/ONNX/Record/TracedProgram.h"
 #include "llvm/ADT/MapVector.h"
 #include <map>
 
@@ -14,8 +12,8 @@ using namespace shale::onnx;
 
 /// Fails, with an error, if a node is of nn.Embedding's max_norm: PyTorch rescales the rows of the
 /// parameter itself before each lookup, beside its gradient.
-static LogicalResult refuseMaxNorm(ImportContext &context, const NodeProto &node) {
-  FxNode fx = readFxNode(node);
+static LogicalResult refuseMaxNorm(ImportContext &context, const NodeProto &node,
+                                   const FxNode &fx) {
   if (!StringRef(fx.target).starts_with(words::kEmbeddingRenorm))
     return success();
   std::string norm = fx.positional.size() > 2 ? displayName(fx.positional[2]) : "..";
@@ -42,8 +40,8 @@ static bool hasLeftOut(const FxNode &fx, const words::LeftOut &rule, std::string
 }
 
 /// Fails, with an error, if a node's operation has an argument that the exporter leaves out.
-static LogicalResult refuseLeftOut(ImportContext &context, const NodeProto &node) {
-  FxNode fx = readFxNode(node);
+static LogicalResult refuseLeftOut(ImportContext &context, const NodeProto &node,
+                                   const FxNode &fx) {
   std::string value;
   const auto *rule = llvm::find_if(words::leftOutArguments(), [&](const words::LeftOut &rule) {
     return hasLeftOut(fx, rule, value);
@@ -125,8 +123,10 @@ private:
 
 LogicalResult onnx::checkSupported(ImportContext &context) {
   for (const NodeProto &node : context.graph().node())
-    if (context.needed.contains(&node) &&
-        (failed(refuseMaxNorm(context, node)) || failed(refuseLeftOut(context, node))))
+    if (const TracedOperation *operation = context.program->ownerOf(node);
+        operation && context.needed.contains(&node) &&
+        (failed(refuseMaxNorm(context, node, operation->fx)) ||
+         failed(refuseLeftOut(context, node, operation->fx))))
       return failure();
   UnsupportedOperators unsupported(context);
   for (const NodeProto &node : context.graph().node())

@@ -8,6 +8,7 @@
 #include "lib/Frontend/ONNX/Loss/Losses.h"
 #include "lib/Frontend/ONNX/Node.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
+#include "lib/Frontend/ONNX/Record/Words.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
@@ -51,12 +52,13 @@ FailureOr<GradientOutputs> onnx::findGradientOutputs(ImportContext &context) {
   GradientOutputs found;
   if (failed(take(readGradientFlags(context), found)))
     return failure();
-  llvm::StringMap<std::string> signature = readGradientOutputs(context.graph());
+  const llvm::StringMap<std::string> signature = readSignature(context.graph()).gradients;
   for (const ValueInfoProto &output : context.graph().output()) {
     if (found.contains(output.name()) || output.name() == context.options.lossOutput)
       continue;
     bool isWord;
-    auto listed = signature.find(output.name());
+    StringRef original = metadata(output.metadata_props(), words::kOriginalName);
+    auto listed = signature.find(original.empty() ? StringRef(output.name()) : original);
     if (listed != signature.end())
       found.list.push_back({listed->second, output.name(), GradientOutput::Signature});
     else if (StringRef target = gradientTarget(output.name(), isWord); !target.empty())

@@ -32,7 +32,7 @@ bool TracedProgram::mayBeSame(const TensorProto &tensor, const TensorProto &othe
 Fit TracedProgram::fitValue(StringRef name, StringRef operand) const {
   if (operand == name)
     return Fit::Yes;
-  const Operation *maker = makerOf(operand);
+  const TracedOperation *maker = makerOf(operand);
   if (maker && maker->fx.name == name) // one of several results, or a value inside
     return isComputed(name) && !name.starts_with(words::kSize) ? Fit::No : Fit::Yes;
   // A part of another operation of this value: the exporter merges layouts, and what no form has.
@@ -59,14 +59,14 @@ Fit TracedProgram::fitValue(StringRef name, StringRef operand) const {
 
 /// Returns the place where an operation without a form reads the result of another one that its
 /// record does not name. A node of it may be merged with an operation of the same arguments.
-std::optional<Difference> TracedProgram::unnamedRead(const Operation &operation) const {
+std::optional<Difference> TracedProgram::unnamedRead(const TracedOperation &operation) const {
   const std::vector<std::string> &args = operation.fx.args;
   if (!missingNames(operation).empty()) // it may be one of these
     return std::nullopt;
   for (const NodeProto *node : operation.nodes)
     for (int i = 0; i < node->input_size(); ++i) {
       const std::string &read = node->input(i);
-      const Operation *maker = makerOf(read);
+      const TracedOperation *maker = makerOf(read);
       bool isOther = maker && maker != &operation && maker->fx.name == read &&
                      fitter.isFloat(read) && !llvm::is_contained(args, read);
       if (isOther && llvm::any_of(maker->fx.args, [&](const std::string &name) {
@@ -79,13 +79,13 @@ std::optional<Difference> TracedProgram::unnamedRead(const Operation &operation)
 
 /// Whether the exporter's optimizer made a batch normalization a part of the product before it.
 /// Source: onnxscript's rewriter/rules/common/_fuse_batchnorm.py.
-static bool isMergedNorm(const Operation &operation) {
+static bool isMergedNorm(const TracedOperation &operation) {
   return operation.kind().contains("batch_norm") &&
          llvm::is_contained({"Conv", "ConvTranspose", "Gemm"}, operation.nodes.back()->op_type());
 }
 
 /// Returns where the nodes of an operation differ from its form, or read what they may not.
-std::optional<Difference> TracedProgram::differenceOf(Operation &operation) {
+std::optional<Difference> TracedProgram::differenceOf(TracedOperation &operation) {
   Difference difference;
   Fit fit = fitter.fit(operation, difference);
   operation.hasForm = fit == Fit::Yes || fit == Fit::Open;
@@ -95,7 +95,9 @@ std::optional<Difference> TracedProgram::differenceOf(Operation &operation) {
 }
 
 void TracedProgram::fitForms(const ParameterOptions &options) {
-  for (Operation &operation : all) {
+  if (listed.entries.empty())
+    return;
+  for (TracedOperation &operation : all) {
     if (options.assumedForms.contains(operation.fx.target))
       continue;
     bool isMerged = isMergedNorm(operation);
@@ -107,7 +109,7 @@ void TracedProgram::fitForms(const ParameterOptions &options) {
   }
 }
 
-static std::string sentenceOf(const Difference &difference, const Operation &operation) {
+static std::string sentenceOf(const Difference &difference, const TracedOperation &operation) {
   std::string target = displayName(operation.fx.target);
   if (difference.operand < 0 && difference.attribute.empty())
     return "the nodes of '" + displayName(operation.fx.name) +
@@ -123,15 +125,13 @@ static std::string sentenceOf(const Difference &difference, const Operation &ope
 void rules::form(Known &known) {
   const TracedProgram &program = known.program;
   for (const auto &assumed : known.options.assumedForms)
-    if (llvm::none_of(program.operations(), [&](const Operation &operation) {
-          return operation.fx.target == assumed.getKey();
-        }))
+    if (!program.hasOperation(assumed.getKey()))
       known.found.errors.push_back("--assume-form " + displayName(assumed.getKey()) +
                                    ": the file has no such operation; names are like "
                                    "aten.mul.Tensor");
   if (!program.mismatch())
     return;
-  const Operation &operation = *program.mismatch()->operation;
+  const TracedOperation &operation = *program.mismatch()->operation;
   if (program.mismatch()->isMergedNorm)
     known.refuse(nodeText(*operation.nodes.back()) + " has the record of a batch normalization, '" +
                  displayName(operation.fx.name) +

@@ -163,13 +163,6 @@ static Value indexedFirst(const Call &call) {
                                                             : std::nullopt;
 }
 
-/// last_size(x): the size of the last dimension of x.
-static Value lastSize(const Call &call) {
-  std::optional<SmallVector<int64_t>> shape = call.around.shapeOf(call.operands[0].text);
-  return shape && !shape->empty() && shape->back() > 0 ? Value(Argument::of(double(shape->back())))
-                                                       : std::nullopt;
-}
-
 /// where_read(x, y): y, if the graph has x. Else the exporter merged what computes x into the node.
 static Value whereRead(const Call &call) {
   return call.around.isThere(call.operands[0].text) ? Value(call.operands[1]) : std::nullopt;
@@ -192,7 +185,6 @@ static Function functionOf(StringRef name) {
       .Case("rest", rest)
       .Case("where_read", whereRead)
       .Case("indexed_first", indexedFirst)
-      .Case("last_size", lastSize)
       .Default(nullptr);
 }
 

@@ -30,7 +30,7 @@ erf(x) = Erf(x)
 relu(x) = Relu(x)
 silu(x) = Mul(x, Sigmoid(x))
 mish(x) = Mish(x)
-prelu(x, w: [-1]) = PRelu(x, either(Reshape(w, _){allowzero=_}, w))
+prelu(x, w: flat) = PRelu(x, w)
 hardswish(x) = HardSwish(x)
 hardtanh(x, low=-1, high=1) = Clip(x, low, high)
 elu(x, alpha=1, scale=1, inner=1) = scale=1: Elu(x){alpha=alpha}
@@ -85,7 +85,7 @@ let PRODUCT = either(Mul(MatMul(x, y), alpha), MatMul(x, y))
 baddbmm(z, x, y, beta=1, alpha=1) = beta=1: Add(PRODUCT, z) | beta=1: Add(z, PRODUCT) | beta!=1: Add(PRODUCT, Mul(z, beta))
 let MOVED = Reshape(Transpose(w){perm=[1, 0, 2]}, _){allowzero=_}
 let FORMS = Squeeze(MatMul(Reshape(MatMul(x, MOVED), _){allowzero=_}, Unsqueeze(y, _)), _)
-bilinear(x, y, w: [-1, last_size(x), last_size(y)], b) = Add(FORMS, b) | FORMS
+bilinear(x, y, w, b) = Add(FORMS, b) | FORMS
 einsum(equation, xs) = Einsum(*xs){equation=equation}
 conv1d(x, w, b, stride=1, padding=0, dilation=1, groups=1) = Conv(x, w, b){strides=fill(stride, 1), pads=where_read(x, fill(padding, 2)), dilations=fill(dilation, 1), group=groups}
 conv2d(x, w, b, stride=1, padding=0, dilation=1, groups=1) = Conv(x, w, b){strides=fill(stride, 2), pads=where_read(x, twice(fill(padding, 2))), dilations=fill(dilation, 2), group=groups}
@@ -116,7 +116,7 @@ layer_norm, native_layer_norm(x, shape, w, b, eps=1e-05) = LayerNormalization(x,
 rms_norm, _fused_rms_norm(x, shape, w, eps) = RMSNormalization(x, w){axis=neg(len(shape)), epsilon=eps}
 let GROUPED = Reshape(InstanceNormalization(Reshape(x, [0, groups, -1]){allowzero=_}, _, _){epsilon=eps}, _){allowzero=_}
 instance_norm(x, w, b, mean, variance, use_input, momentum=0.1, eps=1e-05) = use_input=True: InstanceNormalization(x, w, b){epsilon=eps}
-group_norm(x, groups, w: [-1], b: [-1], eps=1e-05) = Add(Mul(GROUPED, w), b) | GROUPED
+group_norm(x, groups, w: flat, b: flat, eps=1e-05) = Add(Mul(GROUPED, w), b) | GROUPED
 _native_batch_norm_legit_no_training(x, w, b, mean, variance, momentum=0.1, eps=1e-05) = BatchNormalization(x, w, b, mean, variance){epsilon=eps, momentum=_, training_mode=_}
 _native_batch_norm_legit_functional, batch_norm(x, w, b, mean, variance, training, momentum=0.1, eps=1e-05) = BatchNormalization(x, w, b, mean, variance){epsilon=eps, momentum=_, training_mode=_}
 glu(x, dim=-1) = Mul(Split(x){axis=dim, num_outputs=2}, Sigmoid(Split(x){axis=dim, num_outputs=2}))
@@ -148,8 +148,8 @@ unbind.int(x, dim=0) = every: Squeeze(Slice(x, place, add(place, 1), dim, _), di
 split.Tensor(x, size, dim=0) = SplitToSequence(x, size){axis=dim, keepdims=1}
 split_with_sizes(x, sizes, dim=0) = SplitToSequence(x, sizes){axis=dim, keepdims=1}
 operator.getitem(xs, place) = SequenceAt(xs, place)
-repeat(x: loose, repeats) = Tile(either(Expand(x, _), x), repeats)
-tile(x: tail, repeats) = Tile(either(Reshape(x, _){allowzero=_}, x), repeats)
+repeat(x, repeats) = Tile(_, repeats)
+tile(x, repeats) = Tile(_, repeats)
 repeat_interleave.self_int(x, count, dim) = Reshape(Expand(Unsqueeze(x, _), _), _){allowzero=_}
 scatter.src(x, dim, index, source) = ScatterElements(x, index, source){axis=dim, reduction="none"}
 scatter_add(x, dim, index, source) = ScatterElements(x, index, source){axis=dim, reduction="add"}

@@ -1,5 +1,6 @@
 //===- Expression.cpp - Functions of parameters that were folded ----------===//
 #include "lib/Frontend/ONNX/Record/Expression.h"
+#include "lib/Frontend/ONNX/Record/Signature.h"
 #include "lib/Frontend/ONNX/Record/Words.h"
 #include "lib/Interpreter/Tensor.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -22,6 +23,8 @@ bool onnx::isMovement(StringRef op) { return words::is(op, words::Trait::Moves);
 
 bool onnx::isConversion(StringRef op) { return words::is(op, words::Trait::Converts); }
 
+bool onnx::isDetach(StringRef name) { return operationOf(name) == "detach"; }
+
 bool onnx::isMadeByCode(StringRef op) { return words::is(op, words::Trait::Creates); }
 
 static std::string textOf(double value) {
@@ -33,11 +36,12 @@ static std::string textOf(double value) {
 }
 
 std::string Expression::text(StringRef name) const {
-  if (isNumber())
-    return textOf(numbers[0]);
-  if (operands.empty())
+  switch (kind) {
+  case Kind::Exponential:
+    return ("exp(" + name + ")").str();
+  case Kind::Sum:
+    return (textOf(summand) + " + " + name).str();
+  default:
     return name.str();
-  std::string first = operands[0].text(name);
-  return operands.size() == 1 ? op + "(" + first + ")"
-                              : first + (op == "add" ? " + " : " - ") + operands[1].text(name);
+  }
 }

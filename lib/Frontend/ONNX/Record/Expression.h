@@ -1,7 +1,7 @@
 //===- Expression.h - Functions of parameters that were folded ------------===//
 //
 // PyTorch's exporter folds computations that depend only on parameters, such as
-// `1 - mu`. Where the record has the operation, it is computed again.
+// `1 + weight`. Where the record has the operation, it is computed again.
 //
 //===----------------------------------------------------------------------===//
 #ifndef SHALE_FRONTEND_ONNX_RECORD_EXPRESSION_H
@@ -27,29 +27,14 @@ struct Numbers {
   int64_t size() const { return values.size(); }
 };
 
-/// A function of inputs, as a tree. An input is a parameter, or the value that a node reads where
-/// an operation is restored that the exporter removed.
-///
-/// `op` is one of
-///   input; number: numbers[0]; permute, reshape, expand: numbers are dimensions or sizes, as in
-///   PyTorch; stop_gradient, exp; add, sub: two operands, of which one may be a
-///   number.
+/// A function of a parameter, or of the value that a node reads where an operation is restored that
+/// the exporter removed. Its value has the shape and the element type of what the exporter folded.
 struct Expression {
-  std::string op;
-  std::vector<Expression> operands = {};
-  std::vector<double> numbers = {};
+  enum class Kind { Itself, Repeated, Exponential, Sum, StopGradient };
+  Kind kind = Kind::Itself;
+  double summand = 0;
 
-  static Expression ofInput() { return {"input"}; }
-  static Expression ofNumber(double number) { return {"number", {}, {number}}; }
-  static Expression of(llvm::StringRef op, Expression operand, std::vector<double> numbers = {}) {
-    return {op.str(), {std::move(operand)}, std::move(numbers)};
-  }
-  static Expression of(llvm::StringRef op, Expression lhs, Expression rhs) {
-    return {op.str(), {std::move(lhs), std::move(rhs)}};
-  }
-
-  bool isNumber() const { return op == "number"; }
-  /// Returns the expression as text, for a remark: "1 - p". `name`: of the parameter.
+  /// Returns the expression as text, for a remark: "1 + p". `name`: of the parameter.
   std::string text(llvm::StringRef name) const;
 };
 
@@ -59,10 +44,14 @@ bool isMovement(llvm::StringRef op);
 /// Whether an operation of this kind only converts the element type.
 bool isConversion(llvm::StringRef op);
 
+/// Whether a value of the exported program is named after x.detach().
+bool isDetach(llvm::StringRef name);
+
 /// Whether an operation of this kind creates a tensor from literal numbers alone.
 bool isMadeByCode(llvm::StringRef op);
 
-/// Builds the expression's value at `builder`, as a tensor of `type`. Null if shapes do not fit.
+/// Builds the expression's value at `builder`, as a tensor of `type`. Null if `input` has another
+/// number of elements.
 mlir::Value buildExpression(mlir::OpBuilder &builder, mlir::Location loc,
                             const Expression &expression, mlir::Value input,
                             mlir::RankedTensorType type);

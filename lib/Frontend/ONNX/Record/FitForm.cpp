@@ -49,12 +49,6 @@ FormFitter::FormFitter(Model &model, const TracedProgram &program)
       types[value.name()] = &value;
 }
 
-bool FormFitter::isFolded(const TensorProto &constant) const {
-  const ValueInfoProto *info = types.lookup(constant.name());
-  return llvm::StringRef(constant.name()).starts_with(words::kOwnValue) ||
-         (info && !readFoldedFrom(*info).empty());
-}
-
 bool FormFitter::isFloat(StringRef value) const {
   const ValueInfoProto *info = types.lookup(value);
   return info && isFloatType(info->type().tensor_type().elem_type());
@@ -103,7 +97,7 @@ namespace shale::onnx {
 /// The comparison of one operation.
 class OneFit {
 public:
-  OneFit(FormFitter &fitter, const Operation &operation, const Form &form);
+  OneFit(FormFitter &fitter, const TracedOperation &operation, const Form &form);
 
   Fit run(Difference &difference);
 
@@ -111,8 +105,9 @@ private:
   bool applies(const Choice &choice) const;
   Fit fitChoice(const Choice &choice);
   Fit fitEither(const Term &term, llvm::function_ref<Fit(const Term &)> fitPart);
-  void addMeaning(const NodeProto &reader, int operand, const Argument &argument);
-  void addFolded(const Term &term, const NodeProto &reader, int operand);
+  bool isFlat(StringRef parameter) const;
+  void addMeaning(const NodeProto &reader, int operand, const Argument &argument, bool isFlat);
+  void addTurned(const Term &term, const NodeProto &reader, int operand);
   Fit fitOperand(const Term &term, const NodeProto &reader, int operand);
   Fit fitArgument(const Argument &argument, StringRef value,
                   const std::optional<FormFitter::Items> &items);
@@ -121,7 +116,6 @@ private:
   Fit fitAttributes(const Term &term, const NodeProto &node);
   Fit fitAttribute(const NodeProto &node, const Term &term, StringRef name, const Argument &found);
   std::optional<Argument> valueOf(const Term &term, size_t size) const;
-  std::optional<Argument> sizesOf(const Term &sizes, const TensorProto &constant, bool &isOpen);
   std::optional<FormFitter::Items> itemsOf(StringRef value, int depth = 0) const;
   StringRef behindCasts(StringRef value, StringRef stop = "") const;
   bool hasNodesOf(const Term &term) const;
@@ -129,7 +123,7 @@ private:
              std::string expected);
 
   FormFitter &fitter;
-  const Operation &operation;
+  const TracedOperation &operation;
   const Form &form;
   llvm::StringMap<Argument> arguments;
   llvm::SmallPtrSet<const NodeProto *, 8> nodes;
@@ -140,7 +134,7 @@ private:
 
 } // namespace shale::onnx
 
-OneFit::OneFit(FormFitter &fitter, const Operation &operation, const Form &form)
+OneFit::OneFit(FormFitter &fitter, const TracedOperation &operation, const Form &form)
     : fitter(fitter), operation(operation), form(form) {
   nodes.insert(operation.nodes.begin(), operation.nodes.end());
   for (const Form::Parameter &parameter : form.parameters)
@@ -282,9 +276,17 @@ Fit OneFit::fitEither(const Term &term, llvm::function_ref<Fit(const Term &)> fi
   return best;
 }
 
+bool OneFit::isFlat(StringRef parameter) const {
+  return llvm::any_of(form.parameters, [&](const Form::Parameter &one) {
+    return one.name == parameter && one.isFlat;
+  });
+}
+
 /// Records that an operand is an argument, also behind the operation's own casts and movements.
-void OneFit::addMeaning(const NodeProto &reader, int operand, const Argument &argument) {
-  FormFitter::Meaning meaning{true, false, argument.isValue() ? argument.text : ""};
+void OneFit::addMeaning(const NodeProto &reader, int operand, const Argument &argument,
+                        bool isFlat) {
+  FormFitter::Meaning meaning{
+      .isArgument = true, .value = argument.isValue() ? argument.text : "", .isFlat = isFlat};
   const NodeProto *node = &reader;
   for (int depth = 0; depth < kMaxDepth && node && nodes.contains(node); ++depth) {
     meanings.push_back({{node, operand}, meaning});
@@ -296,67 +298,23 @@ void OneFit::addMeaning(const NodeProto &reader, int operand, const Argument &ar
   }
 }
 
-/// Returns the sizes that the argument has of which a constant was made, by the sizes of the form.
-/// `isOpen`: the argument may have fewer dimensions.
-std::optional<Argument> OneFit::sizesOf(const Term &sizes, const TensorProto &constant,
-                                        bool &isOpen) {
-  bool isTail = sizes.name == "tail", isLoose = sizes.name == "loose";
-  if (sizes.kind == Term::Kind::Any)
-    return Argument();
-  if (sizes.kind != Term::Kind::Argument || !(isTail || isLoose))
-    return valueOf(sizes, 0);
-  std::vector<Argument> own;
-  for (int64_t size : constant.dims())
-    own.push_back(Argument::of(double(size)));
-  // The exporter may have added dimensions of one element in front of a folded constant.
-  size_t added = 0;
-  while (fitter.isFolded(constant) && added < own.size() && own[added].number == 1)
-    ++added;
-  isOpen = isLoose && added > 0;
-  if (isTail && fitter.isFolded(constant)) {
-    if (added != 1)
-      return std::nullopt;
-    own.erase(own.begin());
-  }
-  return Argument::of(std::move(own));
-}
-
-/// Records that an operand is an argument which the exporter moved and then folded. The term has a
-/// Reshape or an Expand, a Transpose or both, of an argument; a Reshape needs its sizes.
-void OneFit::addFolded(const Term &term, const NodeProto &reader, int operand) {
+/// Records that an operand is an argument that the exporter transposed and then folded, if the term
+/// is its transpose: as it is, or a matrix.
+void OneFit::addTurned(const Term &term, const NodeProto &reader, int operand) {
+  bool isTurn = term.name == "Transpose" && term.parts.front().kind == Term::Kind::Argument;
+  auto argument = isTurn ? arguments.find(term.parts.front().name) : arguments.end();
   const TensorProto *constant =
       operand < reader.input_size() ? fitter.constants.lookup(reader.input(operand)) : nullptr;
-  const Term *part = &term, *transpose = nullptr;
-  bool isReshaped = false;
-  while (constant && part->kind == Term::Kind::Node && !part->parts.empty() && !transpose &&
-         (part->name == "Transpose" ||
-          ((part->name == "Reshape" || part->name == "Expand") && !isReshaped))) {
-    if (part->name == "Transpose")
-      transpose = part;
-    else
-      isReshaped = true;
-    part = &part->parts.front();
-  }
-  auto argument = part->kind == Term::Kind::Argument ? arguments.find(part->name) : arguments.end();
-  if (!constant || argument == arguments.end() || !argument->second.isValue())
+  if (argument == arguments.end() || !argument->second.isValue() || !constant)
     return;
-  const Term &sizes = llvm::find_if(form.parameters, [&](const Form::Parameter &parameter) {
-                        return parameter.name == part->name;
-                      })->sizes;
-  if (sizes.kind == Term::Kind::Any && (isReshaped || !transpose))
-    return;
-  bool isOpen = false;
-  std::optional<Argument> own = sizesOf(sizes, *constant, isOpen);
-  std::optional<Argument> order = Argument();
-  if (own && transpose)
-    order = valueOf(transpose->attributes.front().second,
-                    own->isNone() ? size_t(constant->dims_size()) : own->items.size());
-  SmallVector<int64_t> dims(constant->dims().begin(), constant->dims().end());
-  std::optional<Layout> layout = own && order ? Layout::of(dims, *order, *own) : std::nullopt;
-  if (layout)
+  std::optional<Argument> order = valueOf(term.attributes.front().second, constant->dims_size());
+  std::vector<double> dims;
+  for (const Argument &dim : order ? order->items : std::vector<Argument>())
+    dims.push_back(dim.isNumber() ? dim.number : -1);
+  if (int(dims.size()) == constant->dims_size() && (llvm::is_sorted(dims) || dims.size() == 2))
     meanings.push_back(
         {{&reader, operand},
-         {true, false, argument->second.text, layout, sizes.kind == Term::Kind::Argument, isOpen}});
+         {.isArgument = true, .value = argument->second.text, .isTurned = !llvm::is_sorted(dims)}});
 }
 
 Fit OneFit::fitOperand(const Term &term, const NodeProto &reader, int operand) {
@@ -380,7 +338,7 @@ Fit OneFit::fitOperand(const Term &term, const NodeProto &reader, int operand) {
     if (node && node->op_type() != "Constant")
       return fitNode(term, *node);
     // A constant that the exporter folded, or an operand that it left out.
-    addFolded(term, reader, operand);
+    addTurned(term, reader, operand);
     return fitter.constants.count(value) ? Fit::Open : Fit::Other;
   }
   default:
@@ -390,13 +348,11 @@ Fit OneFit::fitOperand(const Term &term, const NodeProto &reader, int operand) {
   std::optional<Argument> argument = valueOf(term, items ? items->list.size() : 0);
   if (!argument)
     return Fit::Open;
-  if (term.kind == Term::Kind::Argument) {
-    addMeaning(reader, operand, *argument);
-    addFolded(term, reader, operand);
-  }
+  if (term.kind == Term::Kind::Argument)
+    addMeaning(reader, operand, *argument, isFlat(term.name));
   Fit fit = fitArgument(*argument, value, items);
   if (fit == Fit::Yes && argument->isNumber())
-    meanings.push_back({{&reader, operand}, {/*isArgument=*/true, /*isNumber=*/true}});
+    meanings.push_back({{&reader, operand}, {.isArgument = true, .isNumber = true}});
   if (fit != Fit::No)
     return fit;
   std::string found = "'" + displayName(value) + "'";
@@ -413,7 +369,7 @@ std::optional<FormFitter::Items> OneFit::itemsOf(StringRef value, int depth) con
   if (!node || depth > kMaxDepth || node->input_size() == 0 || ++steps > kMaxSteps)
     return std::nullopt;
   StringRef op = node->op_type();
-  const Operation *maker = fitter.program.makerOf(value);
+  const TracedOperation *maker = fitter.program.makerOf(value);
   if (maker && node->output(0) == value && !nodes.contains(node))
     return FormFitter::Items{{{Argument::Kind::Value, maker->fx.name}}};
   if (op == "Concat") {
@@ -579,7 +535,7 @@ std::optional<Argument> OneFit::valueOf(const Term &term, size_t size) const {
   return evaluate(term, size, {arguments, shapeOf, isThere});
 }
 
-Fit FormFitter::fit(const Operation &operation, Difference &difference) {
+Fit FormFitter::fit(const TracedOperation &operation, Difference &difference) {
   const Form *form = exporterForms().find(operation.fx.target);
   return form ? OneFit(*this, operation, *form).run(difference) : Fit::Other;
 }

@@ -3,7 +3,6 @@
 #define SHALE_FRONTEND_ONNX_RECORD_FITFORM_H
 
 #include "lib/Frontend/ONNX/Record/Form.h"
-#include "lib/Frontend/ONNX/Record/Layout.h"
 #include "lib/Frontend/ONNX/Record/Operation.h"
 #include <map>
 
@@ -41,7 +40,7 @@ public:
   bool isFloat(llvm::StringRef value) const;
   /// Compares the nodes of an operation with its form. Returns Other if it has none. Sets
   /// `difference` if the result is No.
-  Fit fit(const Operation &operation, Difference &difference);
+  Fit fit(const TracedOperation &operation, Difference &difference);
   /// The meaning of a node's operand by the form of its operation.
   struct Meaning {
     /// Its form has an argument there, a number included, and not a node that computes with one.
@@ -51,12 +50,10 @@ public:
     bool isNumber = false;
     /// The name of the argument's value in the exported program; empty if it is none.
     std::string value = {};
-    /// How the constant that the operand is was made of the argument, if the form has that.
-    std::optional<Layout> layout = {};
-    /// Whether a constant merged with an equal one may have another shape than the argument's.
-    bool isShapeOfConstant = false;
-    /// Whether the argument may lack the constant's first dimensions, of one element.
-    bool isShapeOpen = false;
+    /// Whether the constant that the operand is has the argument transposed.
+    bool isTurned = false;
+    /// Whether the argument has one dimension, whatever the constant's shape.
+    bool isFlat = false;
   };
   /// Returns what an operand is; null if its operation has no form, or is written otherwise. An
   /// operand that a node lacks may have a meaning, too.
@@ -76,8 +73,6 @@ private:
   /// Returns the elements of a constant of at most kMaxElements elements; none if it is not one.
   std::optional<Items> elementsOf(llvm::StringRef value);
   std::optional<llvm::SmallVector<int64_t>> shapeOf(llvm::StringRef value) const;
-  /// Whether the exporter computed a constant: it is no parameter itself.
-  bool isFolded(const TensorProto &constant) const;
 
   Model &model;
   const TracedProgram &program;

@@ -171,7 +171,7 @@ static std::optional<Inverse> onceOf(const Numbers &all) {
 
 /// The exponential of a parameter alone, `self.logit_scale.exp()`.
 static std::optional<Inverse> logarithmOf(const Numbers &constant) {
-  Inverse inverse{shapeOf(constant), {}, Expression::of("exp", Expression::ofInput())};
+  Inverse inverse{shapeOf(constant), {}, Expression{Expression::Kind::Exponential}};
   for (double element : constant.values)
     if (!std::isfinite(inverse.elements.emplace_back(std::log(element))))
       return std::nullopt;
@@ -219,8 +219,7 @@ static void takeInverse(Known &known, const FoldedValue &value, size_t index, In
     return takeFunction(known, value, index, std::move(*inverse.function));
   std::optional<Expression> moved;
   if (ArrayRef(inverse.shape) != ArrayRef(dims))
-    moved = Expression::of(isOwn ? "reshape" : "expand", Expression::ofInput(),
-                           {dims.begin(), dims.end()});
+    moved = Expression{isOwn ? Expression::Kind::Itself : Expression::Kind::Repeated};
   known.takeReads(index, value.places(), false, std::move(moved));
   known.remark(read.node,
                "parameter '" + known.parameter(index).name +
@@ -270,24 +269,6 @@ static std::optional<double> numberIn(ArrayRef<std::string> from, const TracedPr
       return numbers->values.front();
   }
   return std::nullopt;
-}
-
-/// Explains a number that the file has minus a parameter that it has, `1 - self.mu`: computed
-/// again, it gives the constant.
-static bool explainDifference(Known &known, const FoldedValue &value) {
-  std::optional<size_t> index =
-      value.first().op == "sub" ? onlyParameterIn(known, value, allowsNumbers) : std::nullopt;
-  std::optional<double> number = index ? numberIn(value.from, known.program) : std::nullopt;
-  const Numbers *parameter =
-      number && known.parameter(*index).used ? known.numbersOf(*index) : nullptr;
-  if (!parameter || !value.numbers || parameter->shape != value.numbers->shape)
-    return false;
-  for (auto [folded, own] : llvm::zip(value.numbers->values, parameter->values))
-    if (float(*number) - float(own) != float(folded))
-      return false;
-  takeFunction(known, value, *index,
-               Expression::of("sub", Expression::ofNumber(*number), Expression::ofInput()));
-  return true;
 }
 
 /// Returns the only parameter of a module; none if it has another number of them.
@@ -351,9 +332,7 @@ static bool explainSum(Known &known, const FoldedValue &value) {
   std::optional<double> summand = numberIn(from, known.program);
   if (read.op != "add" || parameters != 1 || own != 1 || !summand)
     return false;
-  Inverse inverse{shapeOf(*value.numbers),
-                  {},
-                  Expression::of("add", Expression::ofNumber(*summand), Expression::ofInput())};
+  Inverse inverse{shapeOf(*value.numbers), {}, Expression{Expression::Kind::Sum, *summand}};
   for (double element : value.numbers->values)
     inverse.elements.push_back(element - *summand);
   takeInverse(known, value, *index, std::move(inverse));
@@ -391,6 +370,6 @@ void rules::folded(Known &known) {
   readFolded(known);
   for (FoldedValue &value : known.values)
     value.isExplained = explainByName(known, value) || explainTranspose(known, value) ||
-                        explainInverse(known, value) || explainDifference(known, value) ||
-                        explainSum(known, value) || explainSecondCall(known, value);
+                        explainInverse(known, value) || explainSum(known, value) ||
+                        explainSecondCall(known, value);
 }

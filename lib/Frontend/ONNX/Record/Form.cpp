@@ -156,8 +156,10 @@ Form Parser::form() {
     Form::Parameter &parameter = result.parameters.emplace_back();
     parameter.name = word().str();
     failed |= parameter.name.empty();
-    if (take(":"))
-      parameter.sizes = term();
+    if (take(":")) {
+      parameter.isFlat = true;
+      expect("flat");
+    }
     if (take("="))
       parameter.missing = literal();
   });

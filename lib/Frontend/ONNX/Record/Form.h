@@ -10,12 +10,9 @@
 //   line      ::= kinds '(' parameters ')' '=' choice ('|' choice)*
 //               | 'let' NAME '=' term            (NAME stands for the term later)
 //   kinds     ::= kind ['.' overload] [',' kinds]
-//   parameter ::= name [':' sizes] ['=' default] (without a default: None; sizes: a list,
-//                                                 in which -1 stands for any size;
-//                                                 `tail`: those of a folded constant
-//                                                 without a 1 that was added in front;
-//                                                 `loose`: those of the constant, of
-//                                                 which the first may have been added)
+//   parameter ::= name [':' 'flat'] ['=' default] (without a default: None; flat: it has
+//                                                 one dimension, whatever the shape in
+//                                                 which nodes read it)
 //   choice    ::= [name ('=' | '!=') literal ':'] term (if the argument is that, or not)
 //               | 'every' ':' term               (of every node like the term's,
 //                                                 of which `place` is the number)
@@ -63,8 +60,7 @@ struct Form {
   struct Parameter {
     std::string name;
     Argument missing = {};
-    /// The sizes that the argument has, whatever the shape in which nodes read it; `_`: not known.
-    Term sizes = {};
+    bool isFlat = false;
   };
   std::vector<std::string> kinds;
   std::vector<Parameter> parameters;

@@ -39,12 +39,12 @@ static const char *whatIsLost(const NodeProto &node) {
 /// Whether an operation of a node's kind may be missing before `reader`. Operations have numbers in
 /// the order of the program: where each number up to the next one of the kind is there, none is.
 static bool mayBeMissing(const TracedProgram &program, const NodeProto &node,
-                         const Operation &reader) {
+                         const TracedOperation &reader) {
   std::string kind = operationOf(readFxNode(node).name);
   if (kind.empty() || kind == words::kResult)
     return true;
   int64_t count = 0;
-  for (const Operation &other : program.operations())
+  for (const TracedOperation &other : program.operations())
     if (operationOf(other.fx.name) == kind) {
       if (program.placeOf(*other.nodes.front()) > program.placeOf(*reader.nodes.back()))
         return numberOf(other.fx.name) != count;
@@ -71,9 +71,9 @@ static const NodeProto *lostBehind(const TracedProgram &program, const MissingRe
 
 /// Returns the nodes of the call of a module that ends with `last`, in the order of the graph, and
 /// after them the nodes without a record that they read. `own`: the number of the first ones.
-static Nodes nodesOf(const TracedProgram &program, const Operation &last, size_t &own) {
+static Nodes nodesOf(const TracedProgram &program, const TracedOperation &last, size_t &own) {
   std::vector<const NodeProto *> call;
-  for (const Operation *part : program.operationsOfCall(last))
+  for (const TracedOperation *part : program.operationsOfCall(last))
     llvm::append_range(call, part->nodes);
   llvm::sort(call, [&](const NodeProto *one, const NodeProto *other) {
     return program.placeOf(*one) < program.placeOf(*other);
@@ -113,7 +113,7 @@ namespace {
 /// Two equal operations, of which the exporter kept one.
 struct MergedPair {
   StringRef name; // of the value of the removed one
-  const Operation *kept;
+  const TracedOperation *kept;
   SmallVector<Place> reads;  // those that name it
   llvm::StringSet<> readers; // the modules of these
   bool mayBeRemoved;
@@ -214,8 +214,8 @@ static bool split(Known &known, const MergedPair &pair, Copies &copies) {
 /// have read a parameter. Of two conversions of one value, one may be of a merged operation.
 static void addHidden(Known &known) {
   const TracedProgram &program = known.program;
-  llvm::DenseMap<const Operation *, const MissingRead *> converted;
-  for (const Operation &operation : program.operations()) {
+  llvm::DenseMap<const TracedOperation *, const MissingRead *> converted;
+  for (const TracedOperation &operation : program.operations()) {
     llvm::StringSet<> merged;
     for (const NodeProto *node : operation.nodes)
       for (int i = 0; i < node->input_size(); ++i)

@@ -14,10 +14,8 @@ using namespace shale::onnx;
 using llvm::SmallVector;
 using llvm::StringRef;
 
-static bool isDetached(StringRef name) { return operationOf(name) == "detach"; }
-
 /// Whether `name` stands among numbers in a list of the record, as in `[%mul_5, 12, 8]`: a size.
-static bool isSize(StringRef name, const Operation &operation) {
+static bool isSize(StringRef name, const TracedOperation &operation) {
   return llvm::any_of(argumentsOf(operation.fx), [&](const auto &argument) {
     const std::vector<Argument> &items = argument.second.items;
     return llvm::any_of(items, [](const Argument &item) { return item.isNumber(); }) &&
@@ -46,15 +44,15 @@ static bool isWholeSlice(StringRef name, const FxNode &reader, const FxNode &kep
 /// those that the graph has not: by the operation's form, or the one of the kind of the operation
 /// that computes the operand, or the only one. Empty if it reads the operand under its own name, or
 /// if it is not certain.
-StringRef TracedProgram::nameOf(const Operation &operation, const NodeProto &node, int operand,
-                                llvm::ArrayRef<StringRef> names) const {
+StringRef TracedProgram::nameOf(const TracedOperation &operation, const NodeProto &node,
+                                int operand, llvm::ArrayRef<StringRef> names) const {
   const std::string &value = node.input(operand);
-  const Operation *maker = makerOf(value);
+  const TracedOperation *maker = makerOf(value);
   if (maker == &operation)
     return "";
   if (const FormFitter::Meaning *meaning = meaningOf(node, operand)) {
     const auto *name = llvm::find(names, StringRef(meaning->value));
-    return name == names.end() || (isFolded(*name) && !isDetached(*name)) ? "" : *name;
+    return name == names.end() || (isFolded(*name) && !isDetach(*name)) ? "" : *name;
   }
   if (initializer(value) || !has(value))
     return "";
@@ -74,18 +72,18 @@ StringRef TracedProgram::nameOf(const Operation &operation, const NodeProto &nod
 
 /// Whether the exported program has, or may have, more operations that read a result than the
 /// graph.
-bool TracedProgram::hasLostReader(const Operation &operation) const {
+bool TracedProgram::hasLostReader(const TracedOperation &operation) const {
   StringRef text = metadata(operation.nodes.back()->metadata_props(), words::kFxNode);
   int64_t users = 0;
   StringRef rest = text.split("[num_users=").second;
   return rest.consumeInteger(10, users) ||
-         users > llvm::count_if(all, [&](const Operation &one) {
+         users > llvm::count_if(all, [&](const TracedOperation &one) {
            return llvm::is_contained(one.fx.args, operation.fx.name);
          });
 }
 
 void TracedProgram::findMissing() {
-  for (const Operation &operation : all) {
+  for (const TracedOperation &operation : all) {
     SmallVector<StringRef> names = missingNames(operation);
     for (const NodeProto *node : operation.nodes)
       for (int i = 0; !names.empty() && i < node->input_size(); ++i) {
@@ -93,7 +91,7 @@ void TracedProgram::findMissing() {
         if (name.empty())
           continue;
         using Kind = MissingRead::Kind;
-        const Operation *maker = makerOf(node->input(i));
+        const TracedOperation *maker = makerOf(node->input(i));
         bool isEqual = maker && !operationOf(name).empty() &&
                        operationOf(maker->fx.name) == operationOf(name) &&
                        !isWholeSlice(name, operation.fx, maker->fx);

@@ -15,7 +15,7 @@ struct Use {
 };
 
 /// An operation of the exported program and the nodes that it was exported to.
-struct Operation {
+struct TracedOperation {
   FxNode fx;
   std::string scope;
   std::vector<const NodeProto *> nodes;

@@ -17,7 +17,7 @@ using llvm::StringRef;
 /// Returns whether the initializer that a node reads is the transpose of the
 /// parameter: the weight of aten.linear is [out, in], and a product without a
 /// transpose reads one that was folded.
-static bool isTransposed(const Operation &operation, const Use &use) {
+static bool isTransposed(const TracedOperation &operation, const Use &use) {
   return StringRef(operation.fx.target).starts_with(words::kLinear) && use.operand == 1 &&
          use.initializer->dims_size() == 2 &&
          llvm::is_contained({"MatMul", "Gemm"}, use.node->op_type()) && !readsTransposed(*use.node);
@@ -25,35 +25,20 @@ static bool isTransposed(const Operation &operation, const Use &use) {
 
 /// Takes `use` for a read of a parameter. `meaning`: what the form of the
 /// operation says of it; null if it has none.
-static void takeRead(Known &known, const Operation &operation, const Use &use, size_t index,
+static void takeRead(Known &known, const TracedOperation &operation, const Use &use, size_t index,
                      const FormFitter::Meaning *meaning) {
-  const Layout *layout = meaning && meaning->layout ? &*meaning->layout : nullptr;
-  const Parameter &parameter = known.parameter(index);
   bool isRenamed = use.initializer->name() != known.target(index);
-  bool isMoved = layout && !layout->isPlain();
-  bool transposed =
-      isMoved ? layout->isTransposedMatrix() : isRenamed && isTransposed(operation, use);
+  bool transposed = (meaning && meaning->isTurned) || (isRenamed && isTransposed(operation, use));
   std::optional<Expression> function;
   InitialValue value{use.initializer, transposed};
-  if (isMoved && !transposed) {
-    function = layout->expression();
-    value.shape.assign(layout->shape.begin(), layout->shape.end());
+  if (SmallVector<int64_t> dims = sizesOf(*use.initializer);
+      meaning && meaning->isFlat && dims.size() != 1) {
+    if (dims.empty() || llvm::count(dims, 1) + 1 < int64_t(dims.size())) // it stays missing
+      return;
+    function = Expression();
+    value.shape = {*llvm::max_element(dims)};
     value.dataType = use.initializer->data_type();
-    if (layout->movesElements() && !parameter.used) {
-      std::optional<Numbers> numbers = known.program.numbersOf(*use.initializer);
-      if (!numbers) // it stays missing
-        return;
-      value.values = layout->argumentOf(numbers->values);
-    }
   }
-  if (meaning && meaning->isShapeOpen && !parameter.used)
-    known.remark(use.node,
-                 "parameter '" + parameter.name +
-                     "', of which the export may have added dimensions, is trained and "
-                     "written as " +
-                     listOfSizes(sizesOf(*use.initializer)) +
-                     ". Where PyTorch has another shape, export with optimize=False",
-                 /*isNote=*/true);
   known.takeReads(index, Place(use.node, use.operand), transposed, std::move(function));
   known.readers[index].push_back(
       {operation.scope, StringRef(operation.fx.target).starts_with(words::kEmbedding)});
@@ -63,7 +48,7 @@ static void takeRead(Known &known, const Operation &operation, const Use &use, s
 
 /// Returns the parameters that an operation's record names, each once.
 static SmallVector<size_t> parametersNamedBy(const TracedProgram &program,
-                                             const Operation &operation) {
+                                             const TracedOperation &operation) {
   SmallVector<size_t> named;
   for (const std::string &name : operation.fx.args)
     if (std::optional<size_t> index = program.parameterOf(name);
@@ -74,7 +59,7 @@ static SmallVector<size_t> parametersNamedBy(const TracedProgram &program,
 
 /// Takes the bias of zeros that an operation lost for that of its product or
 /// norm, where it was added.
-static void takeLostBias(Known &known, const Operation &operation, size_t index) {
+static void takeLostBias(Known &known, const TracedOperation &operation, size_t index) {
   for (const NodeProto *node : llvm::reverse(operation.nodes)) {
     StringRef type = node->op_type();
     if (!llvm::is_contained({"Gemm", "MatMul", "LayerNormalization", "Conv"}, type))
@@ -99,7 +84,7 @@ static void takeLostBias(Known &known, const Operation &operation, size_t index)
 /// Takes the reads that the form of an operation shows to be parameters, and, where the form leaves
 /// an operand open, the reads of initializers that have the names of its parameters. A bias that
 /// its record names and no node reads is lost.
-static void takeByForm(Known &known, const Operation &operation) {
+static void takeByForm(Known &known, const TracedOperation &operation) {
   const TracedProgram &program = known.program;
   SmallVector<size_t> named = parametersNamedBy(program, operation), lost(named);
   llvm::erase_if(lost, [&](size_t index) { return !program.isBias(operation, index); });
@@ -108,9 +93,6 @@ static void takeByForm(Known &known, const Operation &operation) {
     std::optional<size_t> index = meaning ? program.parameterOf(meaning->value)
                                           : program.parameterNamed(use.initializer->name());
     if (!index || (!meaning && !llvm::is_contained(named, *index)))
-      continue;
-    if (meaning && meaning->isShapeOfConstant &&
-        !program.isMadeOf(*use.initializer, program.target(*index)))
       continue;
     takeRead(known, operation, use, *index, meaning);
     llvm::erase(lost, *index);
@@ -125,7 +107,7 @@ namespace {
 /// that it does not read by name: the two may be one.
 struct OpenRead {
   const Use *use;
-  const Operation *operation;
+  const TracedOperation *operation;
   size_t parameter;
 };
 
@@ -133,7 +115,8 @@ struct OpenRead {
 
 /// Takes the reads of an operation without a form, of initializers that have the names of its
 /// parameters.
-static void takeByName(Known &known, const Operation &operation, std::vector<OpenRead> &left) {
+static void takeByName(Known &known, const TracedOperation &operation,
+                       std::vector<OpenRead> &left) {
   SmallVector<size_t> open = parametersNamedBy(known.program, operation);
   SmallVector<size_t> named(open);
   const Use *other = nullptr;
@@ -153,7 +136,7 @@ static void takeByName(Known &known, const Operation &operation, std::vector<Ope
 
 void rules::arguments(Known &known) {
   std::vector<OpenRead> open;
-  for (const Operation &operation : known.program.operations())
+  for (const TracedOperation &operation : known.program.operations())
     if (operation.hasForm)
       takeByForm(known, operation);
     else
@@ -168,104 +151,57 @@ void rules::arguments(Known &known) {
                    "': the file does not show whether the two are one");
 }
 
-namespace {
+/// The reads of a value by operations, by the module of these.
+using Readers = std::map<std::string, std::vector<Place>>;
 
-/// A node without a record that reads an initializer, the nodes that depend on
-/// it alone, and the reads of their results, by module.
-struct Alone {
-  std::vector<const NodeProto *> nodes;
-  std::map<std::string, std::vector<Place>> readers;
-};
-
-} // namespace
-
-/// The nodes that read each value, by their places in the graph.
-using Readers = llvm::StringMap<std::vector<int>>;
-
-static Readers readersIn(const GraphProto &graph) {
-  Readers readers;
-  for (int at = 0; at < graph.node_size(); ++at)
-    for (const std::string &name : graph.node(at).input())
-      readers[name].push_back(at);
+/// Returns the readers of each value.
+static llvm::StringMap<Readers> readersIn(const TracedProgram &program) {
+  llvm::StringMap<Readers> readers;
+  for (const TracedOperation &operation : program.operations())
+    for (const NodeProto *node : operation.nodes)
+      for (int i = 0; i < node->input_size(); ++i)
+        readers[node->input(i)][operation.scope].push_back({node, i});
   return readers;
 }
 
-/// `first`: the place of the node that reads the initializer.
-static Alone findAlone(const GraphProto &graph, int first, const Readers &readers,
-                       const llvm::StringSet<> &constants,
-                       const std::map<const NodeProto *, std::string> &scopes) {
-  Alone alone;
-  llvm::StringSet<> values;
-  std::set<int> next = {first};
-  while (!next.empty()) {
-    int at = *next.begin();
-    next.erase(next.begin());
-    const NodeProto &node = graph.node(at);
-    bool isAlone = at == first || llvm::all_of(node.input(), [&](const std::string &name) {
-                     return values.contains(name) || constants.contains(name);
-                   });
-    if (isAlone) {
-      alone.nodes.push_back(&node);
-      for (const std::string &name : node.output()) {
-        values.insert(name);
-        if (auto found = readers.find(name); found != readers.end())
-          next.insert(llvm::upper_bound(found->second, at), found->second.end());
-      }
-    } else if (auto scope = scopes.find(&node); scope != scopes.end()) {
-      for (int k = 0; k < node.input_size(); ++k)
-        if (values.contains(node.input(k)))
-          alone.readers[scope->second].push_back({&node, k});
-    }
-  }
-  return alone;
-}
-
-/// The reads of nodes without metadata, such as the Split of a parameter. They
-/// read an initializer under its true name, unless the exporter merged it with
-/// one of equal elements: then each module that reads the results has its own
-/// parameter of this last name. A node with metadata that does not name the
-/// parameter reads something else of equal value.
+/// The reads of nodes without metadata, such as the Split of a parameter. They read an initializer
+/// under its true name, unless the exporter merged it with one of equal elements: then each module
+/// that reads the results has its own parameter of this last name, or none that is known.
 void rules::withoutRecord(Known &known) {
   const TracedProgram &program = known.program;
-  llvm::StringSet<> constants;
-  for (const TensorProto &tensor : program.graph().initializer())
-    constants.insert(tensor.name());
-  std::map<const NodeProto *, std::string> scopes;
-  for (const Operation &operation : program.operations())
-    for (const NodeProto *node : operation.nodes)
-      scopes[node] = operation.scope;
-  Readers readers = readersIn(program.graph());
-  for (int at = 0; at < program.graph().node_size(); ++at) {
-    const NodeProto &node = program.graph().node(at);
-    for (int i = scopes.count(&node) ? node.input_size() : 0; i < node.input_size(); ++i) {
+  llvm::StringMap<Readers> all = readersIn(program);
+  for (const NodeProto &node : program.graph().node())
+    for (int i = 0; i < node.input_size() && !program.ownerOf(node); ++i) {
       const TensorProto *constant = program.initializer(node.input(i));
       std::optional<size_t> target = program.parameterNamed(node.input(i));
       if (!constant || !target || known.isRead(node, i))
         continue;
-      Alone alone; // without records no module is known to read the results
-      if (!scopes.empty())
-        alone = findAlone(program.graph(), at, readers, constants, scopes);
+      Readers readers; // of its results
+      for (const std::string &result : node.output())
+        for (const auto &[module, places] : all.lookup(result))
+          llvm::append_range(readers[module], places);
       SmallVector<size_t> own; // parameters of the modules that read the results
-      for (size_t index = 0; !alone.readers.empty() && index < known.count(); ++index)
+      for (size_t index = 0; index < known.count(); ++index)
         if (lastOf(known.target(index)) == lastOf(known.target(*target)) &&
-            alone.readers.count(moduleOf(known.target(index)).str()))
+            readers.count(moduleOf(known.target(index)).str()))
           own.push_back(index);
       size_t index = own.empty() ? *target : own.front();
       if (known.parameter(index).used && known.parameter(index).initializer != constant)
         continue;
       known.takeReads(index, Place(&node, i));
       known.takeValue(index, {constant});
+      if (!program.operations().empty())
+        known.removed.push_back({program.target(*target).str(), ""});
       for (size_t other : llvm::drop_begin(own, !own.empty())) {
         MergedOperation copy;
         copy.module = moduleOf(known.target(other)).str();
-        copy.nodes = alone.nodes;
+        copy.nodes = {&node};
         copy.uses[{&node, i}] = {other, false};
         known.takeValue(other, {constant});
-        known.takeMerged(copy, alone.readers[copy.module]);
+        known.takeMerged(copy, readers[copy.module]);
         known.remark(&node,
                      "the node, which the export merged for several modules, is computed by '" +
                          known.parameter(other).name + "' again");
       }
     }
-  }
 }

@@ -168,11 +168,12 @@ static void findByRule(Model &model, const ParameterOptions &options, Parameters
     splitMerged(model, out);
 }
 
-Parameters onnx::findParameters(Model &model, const ParameterOptions &options) {
+Parameters onnx::findParameters(Model &model, const TracedProgram &program,
+                                const ParameterOptions &options) {
   Parameters out;
-  out.hasSignature = !readSignature(model.proto().graph()).empty();
+  out.hasSignature = !program.signature().entries.empty();
   if (out.hasSignature)
-    findBySignature(model, options, out);
+    findBySignature(program, options, out);
   else
     findByRule(model, options, out);
   for (const auto &[read, use] : out.uses)

@@ -130,11 +130,14 @@ void restoreScripted(Model &model, const ParameterOptions &options, Parameters &
 Parameters findNamed(Model &model, const std::vector<std::string> &trained,
                      const std::vector<std::string> &frozen);
 
+class TracedProgram;
+
 /// Finds the parameters from the exporter's metadata if there is any, else by
 /// rule: every float initializer that is not a scalar is a parameter, and one whose
 /// elements are all equal and that several module scopes read is split, as it was
 /// merged.
-Parameters findParameters(Model &model, const ParameterOptions &options);
+Parameters findParameters(Model &model, const TracedProgram &program,
+                          const ParameterOptions &options);
 
 } // namespace shale::onnx
 

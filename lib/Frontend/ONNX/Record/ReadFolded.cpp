@@ -11,7 +11,7 @@ using llvm::StringRef;
 
 /// Removes from `names`, which an operation reads and no node has, those for which it reads a value
 /// of another node.
-static void dropComputed(const TracedProgram &program, const Operation &operation,
+static void dropComputed(const TracedProgram &program, const TracedOperation &operation,
                          SmallVectorImpl<StringRef> &names) {
   size_t computed = program.unnamedInputs(operation);
   SmallVector<StringRef> moved;
@@ -40,7 +40,7 @@ static std::vector<FoldedRead> unexplainedReads(Known &known) {
     if (!isFloat(tensor))
       others.insert(tensor.name());
   std::set<const NodeProto *> seen;
-  for (const Operation &operation : program.operations()) {
+  for (const TracedOperation &operation : program.operations()) {
     seen.insert(operation.nodes.begin(), operation.nodes.end());
     SmallVector<const Use *> tensors, numbers;
     for (const Use &use : operation.uses)

@@ -116,7 +116,7 @@ public:
     auto found = classes.find(module);
     return found == classes.end() ? "" : StringRef(found->second);
   }
-  void addComputing(StringRef name, const Operation *maker, llvm::StringSet<> &modules) const;
+  void addComputing(StringRef name, const TracedOperation *maker, llvm::StringSet<> &modules) const;
   bool hasTwinOutside(StringRef module, const llvm::StringSet<> &modules) const;
 
 private:
@@ -129,10 +129,10 @@ private:
 } // namespace
 
 /// Adds the modules that may have computed a removed operation, and those around them.
-void ModuleTimes::addComputing(StringRef name, const Operation *maker,
+void ModuleTimes::addComputing(StringRef name, const TracedOperation *maker,
                                llvm::StringSet<> &modules) const {
   size_t first = maker ? program.placeOf(*maker->nodes.back()) : 0, last = scopes.size() - 1;
-  for (const Operation &operation : program.operations()) {
+  for (const TracedOperation &operation : program.operations()) {
     bool isSame = operationOf(operation.fx.name) == operationOf(name);
     if (llvm::is_contained(operation.fx.args, name) ||
         (isSame && numberOf(operation.fx.name) > numberOf(name)))
@@ -178,7 +178,7 @@ void rules::neutralOperand(Known &known) {
     return;
   struct Suspect {
     StringRef name;
-    const Operation *maker; // of the value that is read, or is the output, in its place
+    const TracedOperation *maker; // of the value that is read, or is the output, in its place
     std::string reader;
     llvm::StringSet<> modules = {};
   };

@@ -30,7 +30,6 @@ static constexpr Rule kRules[] = {
     {"arguments", rules::arguments},
     {"without-record", rules::withoutRecord},
     {"detached", rules::detached},
-    {"shared-stops", rules::sharedStops},
     {"tied", rules::tied},
     {"folded", rules::folded},
     {"merged", rules::merged},
@@ -63,14 +62,14 @@ static std::string wrapperOf(const TracedProgram &program) {
   return shared ? (first + ".").str() : "";
 }
 
-void onnx::findBySignature(Model &model, const ParameterOptions &options, Parameters &out) {
-  TracedProgram program(model, options);
+void onnx::findBySignature(const TracedProgram &program, const ParameterOptions &options,
+                           Parameters &out) {
   if (!options.keepPrefix)
     out.prefix = wrapperOf(program);
   llvm::StringSet<> changed;
-  for (const auto &entry : readChanged(program.graph()))
+  for (const auto &entry : program.signature().changed)
     changed.insert(entry.second);
-  for (const SignatureEntry &entry : program.signature()) {
+  for (const SignatureEntry &entry : program.signature().entries) {
     StringRef name = entry.target;
     name.consume_front(out.prefix);
     out.list.push_back({name.str(), {}, entry.isParameter});

@@ -12,7 +12,8 @@
 namespace shale::onnx {
 
 /// Finds the parameters of a file that has a signature.
-void findBySignature(Model &model, const ParameterOptions &options, Parameters &out);
+void findBySignature(const TracedProgram &program, const ParameterOptions &options,
+                     Parameters &out);
 
 /// Returns the names of the rules, in the order in which they are asked.
 std::vector<llvm::StringRef> ruleNames();
@@ -28,7 +29,6 @@ void withoutRecord(Known &known);
 
 // Where gradients stop (Detached.cpp).
 void detached(Known &known);
-void sharedStops(Known &known);
 
 // Second names of tied parameters (Tied.cpp).
 void tied(Known &known);

@@ -30,76 +30,35 @@ static StringRef quoted(StringRef text) {
   return text.substr(open + 1).take_until([&](char c) { return c == text[open]; });
 }
 
-/// Returns the lines of the signature's inputs, or of its outputs: (name, kind and target).
-static SmallVector<std::pair<StringRef, StringRef>> linesOf(const GraphProto &graph, bool inputs) {
-  StringRef text = metadata(graph.metadata_props(), words::kSignature);
-  auto [before, after] = text.split("# outputs");
-  text = inputs ? before : after;
-  SmallVector<StringRef> lines;
-  text.split(lines, '\n');
-  SmallVector<std::pair<StringRef, StringRef>> entries;
-  for (StringRef line : lines)
-    if (auto [name, rest] = line.trim().split(": "); !rest.empty())
-      entries.emplace_back(name, rest);
-  return entries;
-}
-
-std::vector<SignatureEntry> onnx::readSignature(const GraphProto &graph) {
-  std::vector<SignatureEntry> entries;
-  for (auto [placeholder, rest] : linesOf(graph, /*inputs=*/true)) {
-    bool isParameter = rest.starts_with("PARAMETER");
-    if (!isParameter && !rest.starts_with("BUFFER"))
-      continue;
-    StringRef target = quoted(rest.split("target=").second);
-    if (!target.empty())
-      entries.push_back({placeholder.str(), target.str(), isParameter});
+Signature onnx::readSignature(const GraphProto &graph) {
+  Signature signature;
+  auto [inputs, outputs] = metadata(graph.metadata_props(), words::kSignature).split("# outputs");
+  for (bool isInput : {true, false}) {
+    SmallVector<StringRef> lines;
+    (isInput ? inputs : outputs).split(lines, '\n');
+    for (StringRef line : lines) {
+      auto [name, rest] = line.trim().split(": ");
+      StringRef target = quoted(rest.split("target=").second);
+      if (rest.empty())
+        continue;
+      bool isParameter = rest.starts_with("PARAMETER");
+      if (!isInput) {
+        if (rest.starts_with("BUFFER_MUTATION") || rest.starts_with("PARAMETER_MUTATION"))
+          signature.changed[name] = target.str();
+        else if (rest.starts_with("GRADIENT_TO_PARAMETER") && !target.empty())
+          signature.gradients[name] = target.str();
+        continue;
+      }
+      signature.placeholders.push_back(name.str());
+      if ((isParameter || rest.starts_with("BUFFER")) && !target.empty())
+        signature.entries.push_back({name.str(), target.str(), isParameter});
+      if (rest.starts_with("USER_INPUT"))
+        signature.userInputs.insert(name);
+      if (rest.starts_with("BUFFER ") && rest.contains("persistent=False"))
+        signature.transient.insert(target);
+    }
   }
-  return entries;
-}
-
-std::vector<std::string> onnx::readPlaceholders(const GraphProto &graph) {
-  std::vector<std::string> names;
-  for (auto [name, rest] : linesOf(graph, /*inputs=*/true))
-    names.push_back(name.str());
-  return names;
-}
-
-llvm::StringSet<> onnx::readUserInputs(const GraphProto &graph) {
-  llvm::StringSet<> names;
-  for (auto [name, rest] : linesOf(graph, /*inputs=*/true))
-    if (rest.starts_with("USER_INPUT"))
-      names.insert(name);
-  return names;
-}
-
-llvm::StringSet<> onnx::readTransient(const GraphProto &graph) {
-  llvm::StringSet<> names;
-  for (auto [name, rest] : linesOf(graph, /*inputs=*/true))
-    if (rest.starts_with("BUFFER ") && rest.contains("persistent=False"))
-      names.insert(quoted(rest.split("target=").second));
-  return names;
-}
-
-llvm::StringMap<std::string> onnx::readChanged(const GraphProto &graph) {
-  llvm::StringMap<std::string> targets;
-  for (auto [name, rest] : linesOf(graph, /*inputs=*/false))
-    if (rest.starts_with("BUFFER_MUTATION") || rest.starts_with("PARAMETER_MUTATION"))
-      targets[name] = quoted(rest.split("target=").second).str();
-  return targets;
-}
-
-llvm::StringMap<std::string> onnx::readGradientOutputs(const GraphProto &graph) {
-  llvm::StringMap<std::string> targets, outputs; // by the program's name; by the graph's
-  for (auto [name, rest] : linesOf(graph, /*inputs=*/false))
-    if (rest.starts_with("GRADIENT_TO_PARAMETER"))
-      targets[name] = quoted(rest.split("target=").second).str();
-  for (const ValueInfoProto &output : graph.output()) {
-    StringRef original = metadata(output.metadata_props(), words::kOriginalName);
-    auto target = targets.find(original.empty() ? StringRef(output.name()) : original);
-    if (target != targets.end() && !target->second.empty())
-      outputs[output.name()] = target->second;
-  }
-  return outputs;
+  return signature;
 }
 
 StringRef onnx::moduleOf(StringRef target) {

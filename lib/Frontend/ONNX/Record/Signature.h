@@ -19,23 +19,24 @@ struct SignatureEntry {
   bool isParameter;        // else a buffer
 };
 
-/// Returns the parameters and buffers of the exported program, in PyTorch's
-/// order; empty if the file has no signature.
-std::vector<SignatureEntry> readSignature(const GraphProto &graph);
+/// What the signature of the exported program says.
+struct Signature {
+  /// Parameters and buffers, in PyTorch's order.
+  std::vector<SignatureEntry> entries;
+  /// The names of all inputs: parameters, buffers, constants and those that the user passes.
+  std::vector<std::string> placeholders;
+  llvm::StringSet<> userInputs;
+  /// The targets of buffers that state_dict() leaves out.
+  llvm::StringSet<> transient;
+  /// The targets of what the module changes in its forward pass, buffers and parameters, by the
+  /// names of their new values.
+  llvm::StringMap<std::string> changed;
+  /// The targets of parameters, by the names of their gradients in the exported program.
+  llvm::StringMap<std::string> gradients;
+};
 
-/// Returns the names of all inputs of the exported program: parameters, buffers, constants and user
-/// inputs.
-std::vector<std::string> readPlaceholders(const GraphProto &graph);
-
-/// Returns the names of the inputs of the exported program that the user passes.
-llvm::StringSet<> readUserInputs(const GraphProto &graph);
-
-/// Returns the targets of buffers that state_dict() leaves out.
-llvm::StringSet<> readTransient(const GraphProto &graph);
-
-/// Returns the outputs of the graph that the signature lists as gradients, by name: the target of
-/// the parameter. A value of the exported program is found by the name that the output had there.
-llvm::StringMap<std::string> readGradientOutputs(const GraphProto &graph);
+/// Reads the signature; empty if the file has none.
+Signature readSignature(const GraphProto &graph);
 
 /// A node's `pkg.torch.onnx.fx_node`.
 struct FxNode {
@@ -58,10 +59,6 @@ llvm::StringRef lastOf(llvm::StringRef target);
 std::string operationOf(llvm::StringRef name);
 /// Returns 3 for "mul_3", 0 for "mul".
 int64_t numberOf(llvm::StringRef name);
-
-/// Returns the targets of what the module changes in its forward pass, buffers and parameters, by
-/// the names of their new values.
-llvm::StringMap<std::string> readChanged(const GraphProto &graph);
 
 /// Splits text at commas outside of brackets. Leaves empty parts out.
 llvm::SmallVector<llvm::StringRef> splitList(llvm::StringRef text);

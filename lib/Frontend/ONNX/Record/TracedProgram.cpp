@@ -17,11 +17,13 @@ TracedProgram::TracedProgram(Model &model, const ParameterOptions &options)
     : model(model), proto(model.proto().graph()),
       evaluation(std::make_unique<mlir::MLIRContext>(mlir::MLIRContext::Threading::DISABLED)),
       fitter(model, *this) {
-  for (SignatureEntry &entry : readSignature(proto))
-    if (byPlaceholder.try_emplace(entry.placeholder, entries.size()).second) {
-      byTarget.try_emplace(entry.target, entries.size());
+  listed = readSignature(proto);
+  std::vector<SignatureEntry> read = std::exchange(listed.entries, {});
+  for (SignatureEntry &entry : read)
+    if (byPlaceholder.try_emplace(entry.placeholder, listed.entries.size()).second) {
+      byTarget.try_emplace(entry.target, listed.entries.size());
       names.push_back(entry.target);
-      entries.push_back(std::move(entry));
+      listed.entries.push_back(std::move(entry));
     }
   for (const TensorProto &tensor : proto.initializer())
     if (isFloat(tensor))
@@ -45,7 +47,7 @@ void TracedProgram::parseOperations() {
       all.back().fx = std::move(fx);
       all.back().scope = readScope(node).value_or("");
     }
-    Operation &operation = all[place->second];
+    TracedOperation &operation = all[place->second];
     operation.nodes.push_back(&node);
     for (int i = 0; i < node.input_size(); ++i)
       if (const TensorProto *constant = initializer(node.input(i));
@@ -57,8 +59,7 @@ void TracedProgram::parseOperations() {
 void TracedProgram::parseNames() {
   for (const ValueInfoProto &input : proto.input())
     inputs.insert(input.name());
-  for (const std::string &name : readPlaceholders(proto))
-    known.insert(name);
+  known.insert_range(listed.placeholders);
   for (const NodeProto &node : proto.node()) {
     places.try_emplace(&node, places.size());
     for (const std::string &name : node.output()) {
@@ -74,14 +75,20 @@ void TracedProgram::parseNames() {
         folded.insert(name);
       origins[value.name()] = std::move(from);
     }
-  for (const Operation &operation : all) {
+  for (const TracedOperation &operation : all) {
     for (StringRef scope = operation.scope; scopes.insert(scope).second; scope = moduleOf(scope))
       continue;
     known.insert(operation.fx.name);
-    for (const NodeProto *node : operation.nodes)
+    for (const NodeProto *node : operation.nodes) {
+      owners[node] = &operation;
       for (const std::string &name : node->output())
         makers[name] = &operation;
+    }
   }
+}
+
+bool TracedProgram::hasOperation(StringRef target) const {
+  return llvm::any_of(all, [&](const TracedOperation &one) { return one.fx.target == target; });
 }
 
 std::optional<size_t> TracedProgram::parameterNamed(StringRef target) const {
@@ -94,7 +101,7 @@ std::optional<size_t> TracedProgram::parameterOf(StringRef placeholder) const {
   return it == byPlaceholder.end() ? std::nullopt : std::optional(it->second);
 }
 
-bool TracedProgram::readsAsItIs(const Operation &operation, const Use &use) const {
+bool TracedProgram::readsAsItIs(const TracedOperation &operation, const Use &use) const {
   const FormFitter::Meaning *meaning = meaningOf(*use.node, use.operand);
   return operation.hasForm ? meaning && meaning->isArgument : operation.readsAsItIs();
 }
@@ -121,11 +128,7 @@ bool TracedProgram::isFoldedIntoOther(StringRef target) const {
   });
 }
 
-bool TracedProgram::isMadeOf(const TensorProto &constant, StringRef target) const {
-  return constant.name() == target || llvm::is_contained(foldedFrom(constant.name()), target);
-}
-
-SmallVector<StringRef> TracedProgram::missingNames(const Operation &operation) const {
+SmallVector<StringRef> TracedProgram::missingNames(const TracedOperation &operation) const {
   SmallVector<StringRef> missing;
   for (const std::string &name : operation.fx.args)
     if (!has(name) && !llvm::is_contained(missing, name))
@@ -139,7 +142,7 @@ bool TracedProgram::mayHideParameter(StringRef name) const {
          !name.contains(words::kSize) && !isFolded(name);
 }
 
-size_t TracedProgram::unnamedInputs(const Operation &operation) const {
+size_t TracedProgram::unnamedInputs(const TracedOperation &operation) const {
   llvm::StringSet<> own, computed;
   for (const NodeProto *node : operation.nodes)
     for (const std::string &name : node->output())
@@ -154,17 +157,17 @@ size_t TracedProgram::unnamedInputs(const Operation &operation) const {
   return computed.size();
 }
 
-bool TracedProgram::isRead(const Operation &operation, StringRef name) const {
+bool TracedProgram::isRead(const TracedOperation &operation, StringRef name) const {
   return llvm::any_of(operation.nodes, [&](const NodeProto *node) {
     return llvm::any_of(node->input(), [&](const std::string &read) {
-      const Operation *maker = makerOf(read);
+      const TracedOperation *maker = makerOf(read);
       return read == name || (maker && maker->fx.name == name);
     });
   });
 }
 
-bool TracedProgram::isInnerValue(const Operation &operation, StringRef value) const {
-  const Operation *maker = makerOf(value);
+bool TracedProgram::isInnerValue(const TracedOperation &operation, StringRef value) const {
+  const TracedOperation *maker = makerOf(value);
   return maker && maker != &operation && value != maker->fx.name &&
          !llvm::is_contained(maker->nodes.back()->output(), value) &&
          llvm::any_of(maker->nodes, [&](const NodeProto *node) {
@@ -172,35 +175,35 @@ bool TracedProgram::isInnerValue(const Operation &operation, StringRef value) co
          });
 }
 
-llvm::SmallSetVector<const Operation *, 4>
-TracedProgram::operationsOfCall(const Operation &last) const {
-  llvm::SmallSetVector<const Operation *, 4> found;
+llvm::SmallSetVector<const TracedOperation *, 4>
+TracedProgram::operationsOfCall(const TracedOperation &last) const {
+  llvm::SmallSetVector<const TracedOperation *, 4> found;
   found.insert(&last);
   for (size_t at = 0; at < found.size(); ++at)
     if (!last.scope.empty())
       for (const NodeProto *node : found[at]->nodes)
         for (const std::string &name : node->input())
-          if (const Operation *maker = makerOf(name); maker && maker->scope == last.scope)
+          if (const TracedOperation *maker = makerOf(name); maker && maker->scope == last.scope)
             found.insert(maker);
   return found;
 }
 
-bool TracedProgram::isUnboundedAtZero(const Operation &operation) const {
-  llvm::SmallSetVector<const Operation *, 4> reached;
+bool TracedProgram::isUnboundedAtZero(const TracedOperation &operation) const {
+  llvm::SmallSetVector<const TracedOperation *, 4> reached;
   reached.insert(&operation);
   for (size_t at = 0; at < reached.size(); ++at) {
     if (words::is(reached[at]->kind(), words::Trait::IsUnboundedAtZero))
       return true;
     if (!isMovement(reached[at]->kind()))
       continue;
-    for (const Operation &other : all)
+    for (const TracedOperation &other : all)
       if (llvm::is_contained(other.fx.args, reached[at]->fx.name))
         reached.insert(&other);
   }
   return false;
 }
 
-bool TracedProgram::isBias(const Operation &operation, size_t parameter) const {
+bool TracedProgram::isBias(const TracedOperation &operation, size_t parameter) const {
   if (target(parameter).ends_with("bias"))
     return true;
   int place = words::biasPlaceOf(operation.kind());
@@ -215,17 +218,17 @@ bool onnx::readsTransposed(const NodeProto &node) {
   });
 }
 
-StringRef Operation::kind() const { return words::kindOf(fx.target); }
+StringRef TracedOperation::kind() const { return words::kindOf(fx.target); }
 
-bool Operation::readsAsItIs() const {
+bool TracedOperation::readsAsItIs() const {
   return words::is(kind(), words::Trait::ReadsAsItIs) || isMovement(kind());
 }
 
-bool Operation::isOfExporter(const NodeProto &node, int operand) const {
+bool TracedOperation::isOfExporter(const NodeProto &node, int operand) const {
   return operand > 0 && node.op_type() == "InstanceNormalization" && isGroupNorm();
 }
 
-int Operation::argumentOf(StringRef name) const {
+int TracedOperation::argumentOf(StringRef name) const {
   auto place = llvm::find(fx.positional, ("%" + name).str());
   return place == fx.positional.end() ? -1 : int(place - fx.positional.begin());
 }

@@ -24,7 +24,7 @@ using Place = std::pair<const NodeProto *, int>;
 
 /// An operation whose nodes are not those that the exporter writes for it.
 struct Mismatch {
-  const Operation *operation;
+  const TracedOperation *operation;
   /// Whether the exporter's optimizer made a batch normalization a part of the product before it.
   bool isMergedNorm;
   Difference difference; // else
@@ -38,10 +38,10 @@ struct MissingRead {
     Merged,  // with an equal operation, whose result is read
     Removed, // since it changes nothing: one of its operands is read
   };
-  const Operation *operation; // that reads
+  const TracedOperation *operation; // that reads
   Place read;
   llvm::StringRef name;
-  const Operation *maker; // of the value that is read; null if it is an input or a constant
+  const TracedOperation *maker; // of the value that is read; null if it is an input or a constant
   Kind kind;
   /// Whether it is a sum or a product that was removed, or that may have been instead of merged.
   bool mayBeRemoved;
@@ -53,16 +53,16 @@ struct MissingRead {
 /// The traced program as far as the file has it. It does not change once it is parsed.
 class TracedProgram {
 public:
-  /// Parses the record of a file that has a signature, and fits the nodes of the operations to
-  /// their forms, in order, until the first mismatch. `options.assumedForms` are not fitted.
+  /// Parses the record. If the file has a signature, fits the nodes of the operations to their
+  /// forms, in order, until the first mismatch. `options.assumedForms` are not fitted.
   TracedProgram(Model &model, const ParameterOptions &options);
   TracedProgram(const TracedProgram &) = delete;
 
   const GraphProto &graph() const { return proto; }
 
-  /// Parameters and buffers, in PyTorch's order, each placeholder once. Elsewhere they are numbered
-  /// by this order.
-  llvm::ArrayRef<SignatureEntry> signature() const { return entries; }
+  /// Its parameters and buffers, in PyTorch's order, have each placeholder once. Elsewhere they are
+  /// numbered by this order.
+  const Signature &signature() const { return listed; }
   /// Their full names.
   llvm::ArrayRef<std::string> targets() const { return names; }
   llvm::StringRef target(size_t parameter) const { return names[parameter]; }
@@ -72,7 +72,7 @@ public:
   std::optional<size_t> parameterOf(llvm::StringRef placeholder) const;
 
   /// The operations that have nodes, in the order of the graph.
-  const std::vector<Operation> &operations() const { return all; }
+  const std::vector<TracedOperation> &operations() const { return all; }
   /// Whether a module, or one inside of it, has operations.
   bool hasOperations(llvm::StringRef module) const { return scopes.contains(module); }
   /// The first operation whose nodes have another form, if there is one.
@@ -85,7 +85,7 @@ public:
   /// the exported program that the record calls `name`.
   Fit fitValue(llvm::StringRef name, llvm::StringRef operand) const;
   /// Whether a node's operand is an argument of the operation, perhaps in another layout.
-  bool readsAsItIs(const Operation &operation, const Use &use) const;
+  bool readsAsItIs(const TracedOperation &operation, const Use &use) const;
 
   /// Whether the graph has a value of this name, or the program an input.
   bool has(llvm::StringRef name) const { return known.contains(name); }
@@ -93,7 +93,11 @@ public:
   /// Whether a node computes a value of this name.
   bool isComputed(llvm::StringRef name) const { return makers.count(name); }
   /// Returns the operation that computes a value; null if its node belongs to none.
-  const Operation *makerOf(llvm::StringRef value) const { return makers.lookup(value); }
+  const TracedOperation *makerOf(llvm::StringRef value) const { return makers.lookup(value); }
+  /// Returns the operation that a node belongs to; null if it has no record.
+  const TracedOperation *ownerOf(const NodeProto &node) const { return owners.lookup(&node); }
+  /// Whether an operation has this target: "aten.softmax.int".
+  bool hasOperation(llvm::StringRef target) const;
   /// Returns the place of a node in the graph.
   size_t placeOf(const NodeProto &node) const { return places.lookup(&node); }
   /// Returns the node that computes a value, or null.
@@ -115,15 +119,11 @@ public:
   bool isFolded(llvm::StringRef name) const { return folded.contains(name) || initializer(name); }
   /// Whether an initializer was folded from a parameter.
   bool isFoldedIntoOther(llvm::StringRef target) const;
-  /// Whether a constant is a parameter itself, or was folded from it, and not one of equal
-  /// elements.
-  bool isMadeOf(const TensorProto &constant, llvm::StringRef target) const;
-
   /// Whether a value that an operation names and does not read may have been computed from a
   /// parameter. No gradient flows to masks, tensors that code creates, and sizes.
   bool mayHideParameter(llvm::StringRef name) const;
   /// Returns the names that an operation has for its operands and that no value of the graph has.
-  llvm::SmallVector<llvm::StringRef> missingNames(const Operation &operation) const;
+  llvm::SmallVector<llvm::StringRef> missingNames(const TracedOperation &operation) const;
   /// The reads under names that the graph has not, in the order of the graph.
   llvm::ArrayRef<MissingRead> missingReads() const { return missing; }
   /// Returns such a read; null if a node reads an operand under its own name, or if the file does
@@ -131,43 +131,44 @@ public:
   const MissingRead *missingRead(const NodeProto &node, int operand) const;
   /// Returns the number of values of other nodes that an operation reads but its record does not
   /// name.
-  size_t unnamedInputs(const Operation &operation) const;
+  size_t unnamedInputs(const TracedOperation &operation) const;
   /// Whether an operation reads the value of this name.
-  bool isRead(const Operation &operation, llvm::StringRef name) const;
+  bool isRead(const TracedOperation &operation, llvm::StringRef name) const;
   /// Whether a value that an operation reads is no result of its maker: one that the maker's nodes
   /// share with this operation's, as the exporter merged them.
-  bool isInnerValue(const Operation &operation, llvm::StringRef value) const;
+  bool isInnerValue(const TracedOperation &operation, llvm::StringRef value) const;
   /// Returns `last` and the operations of its module that it is computed from, for example all
   /// operations of a norm.
-  llvm::SmallSetVector<const Operation *, 4> operationsOfCall(const Operation &last) const;
+  llvm::SmallSetVector<const TracedOperation *, 4>
+  operationsOfCall(const TracedOperation &last) const;
   /// Whether the derivative of an operation, or of one that reads its result moved, is unbounded
   /// near an operand of 0.
-  bool isUnboundedAtZero(const Operation &operation) const;
+  bool isUnboundedAtZero(const TracedOperation &operation) const;
   /// Whether an operation's record names a parameter as its bias, whatever its name.
-  bool isBias(const Operation &operation, size_t parameter) const;
+  bool isBias(const TracedOperation &operation, size_t parameter) const;
 
 private:
   void parseOperations();
   void parseNames();
   void fitForms(const ParameterOptions &options);
   void findMissing();
-  bool hasLostReader(const Operation &operation) const;
-  llvm::StringRef nameOf(const Operation &operation, const NodeProto &node, int operand,
+  bool hasLostReader(const TracedOperation &operation) const;
+  llvm::StringRef nameOf(const TracedOperation &operation, const NodeProto &node, int operand,
                          llvm::ArrayRef<llvm::StringRef> names) const;
   bool mayBeSame(const TensorProto &tensor, const TensorProto &other) const;
   bool isPartOfSplit(llvm::StringRef value) const;
-  std::optional<Difference> unnamedRead(const Operation &operation) const;
-  std::optional<Difference> differenceOf(Operation &operation);
+  std::optional<Difference> unnamedRead(const TracedOperation &operation) const;
+  std::optional<Difference> differenceOf(TracedOperation &operation);
 
   Model &model;
   const GraphProto &proto;
   std::unique_ptr<mlir::MLIRContext> evaluation;
   FormFitter fitter;
-  std::vector<SignatureEntry> entries;
+  Signature listed;
   std::vector<std::string> names;
   llvm::StringMap<size_t> byTarget, byPlaceholder;
   llvm::StringMap<const TensorProto *> constants;
-  std::vector<Operation> all;
+  std::vector<TracedOperation> all;
   /// Indices into `all`, by "%name".
   llvm::StringMap<size_t> byName;
   std::optional<Mismatch> firstMismatch;
@@ -178,9 +179,10 @@ private:
   llvm::StringSet<> scopes;
   /// What each value was folded from, where the exporter says so.
   llvm::StringMap<std::vector<std::string>> origins;
-  llvm::StringMap<const Operation *> makers;
+  llvm::StringMap<const TracedOperation *> makers;
   llvm::StringMap<const NodeProto *> nodes;
   llvm::DenseMap<const NodeProto *, size_t> places;
+  llvm::DenseMap<const NodeProto *, const TracedOperation *> owners;
 };
 
 } // namespace shale::onnx

@@ -13,7 +13,7 @@ static void addOnce(std::vector<std::string> &list, std::string name) {
 
 /// Whether an operation names a parameter, and no node reads it.
 static bool isNamed(const Known &known, size_t index) {
-  return llvm::any_of(known.program.operations(), [&](const Operation &operation) {
+  return llvm::any_of(known.program.operations(), [&](const TracedOperation &operation) {
     return llvm::any_of(operation.fx.args, [&](const std::string &name) {
       return known.program.parameterOf(name) == index;
     });
