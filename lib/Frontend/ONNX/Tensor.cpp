@@ -3,7 +3,6 @@
 #include "dialects/nn/Ops/Compare.h"
 #include "dialects/nn/Ops/Constant.h"
 #include "dialects/nn/Ops/Data.h"
-#include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Ops/Matmul.h"
 #include "dialects/nn/Ops/Reduce.h"
 #include "lib/Frontend/ONNX/Building.h"
@@ -48,6 +47,13 @@ Sizes onnx::dimToEnd(int64_t rank, int64_t dim) {
   return dims;
 }
 
+Sizes onnx::inverse(ArrayRef<int64_t> perm) {
+  Sizes back(perm.size());
+  for (auto [to, from] : llvm::enumerate(perm))
+    back[from] = to;
+  return back;
+}
+
 Sizes onnx::dimAndLast(int64_t rank, int64_t dim) {
   Sizes dims = allDims(rank);
   std::swap(dims[dim], dims[rank - 1]);
@@ -77,7 +83,7 @@ Tensor Node::constant(ArrayRef<int64_t> values) {
 }
 
 Tensor Node::constant(DenseElementsAttr values) {
-  return Tensor(*this, nn::ConstantOp::create(builder, loc, values));
+  return values ? Tensor(*this, nn::ConstantOp::create(builder, loc, values)) : Tensor();
 }
 
 Tensor Node::iota(ArrayRef<int64_t> shape, int64_t dim, Type element) {
@@ -201,6 +207,10 @@ Tensor Tensor::slice(ArrayRef<int64_t> starts, ArrayRef<int64_t> limits,
   return node().create<nn::SliceOp>(type().clone(to), *this, starts, limits, strides);
 }
 
+Tensor Tensor::cropped(ArrayRef<int64_t> to) const {
+  return slice(Sizes(to.size(), 0), to, Sizes(to.size(), 1));
+}
+
 Tensor Tensor::part(int64_t dim, int64_t from, int64_t to, int64_t stride) const {
   if (!*this)
     return {};
@@ -286,29 +296,6 @@ Tensor onnx::select(Tensor condition, Operand yes, Operand no) {
     no.value = yes.value.like(*no.number);
   return condition.node().create<nn::SelectOp>(yes.value.getType(), condition, yes.value, no.value);
 }
-
-Tensor onnx::operator+(Operand lhs, Operand rhs) { return binary<nn::AddOp>(lhs, rhs); }
-Tensor onnx::operator-(Operand lhs, Operand rhs) { return binary<nn::SubOp>(lhs, rhs); }
-Tensor onnx::operator*(Operand lhs, Operand rhs) { return binary<nn::MulOp>(lhs, rhs); }
-Tensor onnx::operator/(Operand lhs, Operand rhs) { return binary<nn::DivOp>(lhs, rhs); }
-Tensor onnx::operator&(Tensor lhs, Tensor rhs) { return binary<nn::AndOp>(lhs, rhs); }
-Tensor onnx::operator|(Tensor lhs, Tensor rhs) { return binary<nn::OrOp>(lhs, rhs); }
-Tensor onnx::max(Operand lhs, Operand rhs) { return binary<nn::MaxOp>(lhs, rhs); }
-Tensor onnx::min(Operand lhs, Operand rhs) { return binary<nn::MinOp>(lhs, rhs); }
-Tensor onnx::operator-(Tensor x) { return unary<nn::NegOp>(x); }
-Tensor onnx::abs(Tensor x) { return unary<nn::AbsOp>(x); }
-Tensor onnx::cos(Tensor x) { return unary<nn::CosOp>(x); }
-Tensor onnx::exp(Tensor x) { return unary<nn::ExpOp>(x); }
-Tensor onnx::expm1(Tensor x) { return unary<nn::Expm1Op>(x); }
-Tensor onnx::floor(Tensor x) { return unary<nn::FloorOp>(x); }
-Tensor onnx::log(Tensor x) { return unary<nn::LogOp>(x); }
-Tensor onnx::log1p(Tensor x) { return unary<nn::Log1pOp>(x); }
-Tensor onnx::rsqrt(Tensor x) { return unary<nn::RsqrtOp>(x); }
-Tensor onnx::sigmoid(Tensor x) { return unary<nn::SigmoidOp>(x); }
-Tensor onnx::sin(Tensor x) { return unary<nn::SinOp>(x); }
-Tensor onnx::sqrt(Tensor x) { return unary<nn::SqrtOp>(x); }
-Tensor onnx::tanh(Tensor x) { return unary<nn::TanhOp>(x); }
-Tensor onnx::stopped(Tensor x) { return unary<nn::StopGradientOp>(x); }
 
 Tensor onnx::isNan(Tensor x) {
   if (!x)

@@ -19,13 +19,19 @@ public:
   Tensor() = default;
   explicit Tensor(Node &node, mlir::Value value = {}) : Value(value), owner(&node) {}
 
-  // The type of a value that is not null. A negative dimension counts from the end.
+  // The type of a value that is not null; null has a shape without dimensions. A negative dimension
+  // counts from the end, and one that is not there has size 0.
 
   mlir::RankedTensorType type() const { return llvm::cast<mlir::RankedTensorType>(getType()); }
   mlir::Type element() const { return type().getElementType(); }
-  llvm::ArrayRef<int64_t> shape() const { return type().getShape(); }
-  int64_t rank() const { return type().getRank(); }
-  int64_t dim(int64_t dim) const { return type().getDimSize(dim < 0 ? dim + rank() : dim); }
+  llvm::ArrayRef<int64_t> shape() const {
+    return *this ? type().getShape() : llvm::ArrayRef<int64_t>();
+  }
+  int64_t rank() const { return shape().size(); }
+  int64_t dim(int64_t dim) const {
+    dim += dim < 0 ? rank() : 0;
+    return dim >= 0 && dim < rank() ? shape()[dim] : 0;
+  }
   int64_t count() const { return type().getNumElements(); }
   bool hasFloats() const { return llvm::isa<mlir::FloatType>(element()); }
   bool hasTruths() const { return element().isInteger(1); }
@@ -44,6 +50,8 @@ public:
   Tensor broadcast(llvm::ArrayRef<int64_t> shape) const;
   Tensor slice(llvm::ArrayRef<int64_t> starts, llvm::ArrayRef<int64_t> limits,
                llvm::ArrayRef<int64_t> strides) const;
+  /// The first elements of each dimension, of this number.
+  Tensor cropped(llvm::ArrayRef<int64_t> shape) const;
   /// Elements [from, to) of one dimension.
   Tensor part(int64_t dim, int64_t from, int64_t to, int64_t stride = 1) const;
   /// Puts elements of a number before and after dimensions, and between their elements.
@@ -77,16 +85,7 @@ struct Operand {
 /// Makes tensors of one shape and element type of two operands, at least one of which is a tensor.
 mlir::LogicalResult match(Operand &lhs, Operand &rhs);
 
-// These broadcast both operands, then compute.
-
-Tensor operator+(Operand lhs, Operand rhs);
-Tensor operator-(Operand lhs, Operand rhs);
-Tensor operator*(Operand lhs, Operand rhs);
-Tensor operator/(Operand lhs, Operand rhs);
-Tensor operator&(Tensor lhs, Tensor rhs);
-Tensor operator|(Tensor lhs, Tensor rhs);
-Tensor max(Operand lhs, Operand rhs);
-Tensor min(Operand lhs, Operand rhs);
+/// Broadcasts both operands, then compares.
 Tensor compare(Operand lhs, Operand rhs, nn::Predicate predicate);
 inline Tensor operator<(Operand lhs, Operand rhs) { return compare(lhs, rhs, nn::Predicate::LT); }
 inline Tensor operator>(Operand lhs, Operand rhs) { return compare(lhs, rhs, nn::Predicate::GT); }
@@ -96,28 +95,10 @@ inline Tensor operator>=(Operand lhs, Operand rhs) { return compare(lhs, rhs, nn
 inline Tensor equal(Operand lhs, Operand rhs) { return compare(lhs, rhs, nn::Predicate::EQ); }
 inline Tensor differ(Operand lhs, Operand rhs) { return compare(lhs, rhs, nn::Predicate::NE); }
 
-// Functions of each element.
-
 /// Returns `yes` where the condition holds, else `no`, of one shape. At most one is a number.
 Tensor select(Tensor condition, Operand yes, Operand no);
-Tensor operator-(Tensor x);
-Tensor abs(Tensor x);
-Tensor cos(Tensor x);
-Tensor exp(Tensor x);
-Tensor expm1(Tensor x);
-Tensor floor(Tensor x);
-Tensor log(Tensor x);
-Tensor log1p(Tensor x);
-Tensor rsqrt(Tensor x);
-Tensor sigmoid(Tensor x);
-Tensor sin(Tensor x);
-Tensor sqrt(Tensor x);
-Tensor tanh(Tensor x);
 /// Truth values.
 Tensor isNan(Tensor x);
-/// Passes no gradient.
-Tensor stopped(Tensor x);
-
 Tensor matmul(Tensor lhs, Tensor rhs, bool transposeLhs = false, bool transposeRhs = false);
 
 } // namespace shale::onnx

@@ -7,41 +7,35 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::onnx;
 
-/// Reads the tensor of an attribute `value`; fails after an error.
-static FailureOr<DenseElementsAttr> readValue(Node &node, const AttributeProto &attr) {
+/// Reads the tensor of an attribute `value`; null after an error.
+static DenseElementsAttr readValue(Node &node, const AttributeProto &attr) {
   auto data = node.building.context.readConstant(attr.t());
-  if (!data)
-    return node.error("attribute 'value': {}", plain(llvm::toString(data.takeError())));
-  return *data;
+  if (data)
+    return *data;
+  (void)node.error("attribute 'value': {}", data.takeError());
+  return {};
 }
 
 /// Returns numbers as a tensor; as a scalar unless they are a `list`.
 template <typename T>
-static DenseElementsAttr denseOf(Type element, const SmallVector<T> &values, bool list) {
+static Tensor numbersOf(Node &node, Type element, ArrayRef<T> values, bool list = true) {
   Sizes shape(list ? 1 : 0, int64_t(values.size()));
-  return DenseElementsAttr::get(RankedTensorType::get(shape, element), ArrayRef<T>(values));
+  return node.constant(DenseElementsAttr::get(RankedTensorType::get(shape, element), values));
 }
 
 static Tensor importConstant(Node &node) {
   Type i64 = node.builder.getI64Type(), f32 = node.builder.getF32Type();
-  DenseElementsAttr value;
-  if (const AttributeProto *attr = node.attribute("value")) {
-    FailureOr<DenseElementsAttr> read = readValue(node, *attr);
-    if (failed(read))
-      return {};
-    value = *read;
-  } else if (const AttributeProto *attr = node.attribute("value_int")) {
-    value = denseOf<int64_t>(i64, {attr->i()}, false);
-  } else if (const AttributeProto *attr = node.attribute("value_float")) {
-    value = denseOf<float>(f32, {attr->f()}, false);
-  } else if (const AttributeProto *attr = node.attribute("value_ints")) {
-    value = denseOf<int64_t>(i64, {attr->ints().begin(), attr->ints().end()}, true);
-  } else if (const AttributeProto *attr = node.attribute("value_floats")) {
-    value = denseOf<float>(f32, {attr->floats().begin(), attr->floats().end()}, true);
-  } else {
-    return node.error("has none of the attributes value, value_int(s), value_float(s)");
-  }
-  return node.constant(value);
+  if (const AttributeProto *attr = node.attribute("value"))
+    return node.constant(readValue(node, *attr));
+  if (const AttributeProto *attr = node.attribute("value_int"))
+    return numbersOf<int64_t>(node, i64, attr->i(), /*list=*/false);
+  if (const AttributeProto *attr = node.attribute("value_float"))
+    return numbersOf<float>(node, f32, attr->f(), /*list=*/false);
+  if (const AttributeProto *attr = node.attribute("value_ints"))
+    return numbersOf<int64_t>(node, i64, llvm::to_vector(attr->ints()));
+  if (const AttributeProto *attr = node.attribute("value_floats"))
+    return numbersOf<float>(node, f32, llvm::to_vector(attr->floats()));
+  return node.error("has none of the attributes value, value_int(s), value_float(s)");
 }
 
 static Tensor importConstantOfShape(Node &node) {
@@ -50,12 +44,12 @@ static Tensor importConstantOfShape(Node &node) {
     return node.error("a size is negative");
   Attribute number = node.builder.getF32FloatAttr(0);
   if (const AttributeProto *attr = node.attribute("value")) {
-    FailureOr<DenseElementsAttr> read = readValue(node, *attr);
-    if (failed(read))
+    DenseElementsAttr read = readValue(node, *attr);
+    if (!read)
       return {};
-    if (read->getNumElements() != 1)
+    if (read.getNumElements() != 1)
       return node.error("attribute 'value' must have one element");
-    number = *read->getValues<Attribute>().begin();
+    number = *read.getValues<Attribute>().begin();
   }
   auto type = RankedTensorType::get(shape, cast<TypedAttr>(number).getType());
   if (nn::tensorBytes(type) < 0)
@@ -74,8 +68,7 @@ static Tensor importShape(Node &node) {
 }
 
 static Tensor importSize(Tensor x) {
-  Type i64 = x.node().builder.getI64Type();
-  return x.node().constant(denseOf<int64_t>(i64, {x.count()}, false));
+  return numbersOf<int64_t>(x.node(), x.node().builder.getI64Type(), x.count(), /*list=*/false);
 }
 
 static Tensor importRange(Node &node) {
@@ -89,8 +82,7 @@ static Tensor importRange(Node &node) {
   if (numbers[2] == 0 || !std::isfinite(numbers[2]))
     return node.error("the step is 0");
   double count = std::ceil((numbers[1] - numbers[0]) / numbers[2]);
-  if (!(count >= 0))
-    count = 0;
+  count = count >= 0 ? count : 0; // NaN is none
   if (count > double(int64_t(1) << 31))
     return node.error("the range has more than 2^31 elements");
   Type element = node.input(0).element();
@@ -190,18 +182,18 @@ template <bool toSpace> static Tensor importBlocks(Node &node) {
           w = type.getDimSize(3);
   if (toSpace ? c % square != 0 : h % block != 0 || w % block != 0)
     return node.error("blocks of {} do not fit {}", block, type);
+  if (toSpace)
+    c /= square;
+  else
+    h /= block, w /= block;
+  // Channels and squares of depth, and where its dimensions are in space.
   bool depthFirst = mode == "DCR";
-  Sizes split{n, c, h / block, block, w / block, block}, perm{0, 1, 3, 5, 2, 4},
-      shape{n, c * square, h / block, w / block};
-  if (!toSpace && depthFirst)
-    perm = {0, 3, 5, 1, 2, 4};
-  if (toSpace) {
-    split = depthFirst ? Sizes{n, block, block, c / square, h, w}
-                       : Sizes{n, c / square, block, block, h, w};
-    perm = depthFirst ? Sizes{0, 3, 4, 1, 5, 2} : Sizes{0, 1, 4, 2, 5, 3};
-    shape = {n, c / square, h * block, w * block};
-  }
-  return node.input(0).reshape(split).transpose(perm).reshape(shape);
+  Sizes depth = depthFirst ? Sizes{n, block, block, c, h, w} : Sizes{n, c, block, block, h, w},
+        order = depthFirst ? Sizes{0, 3, 4, 1, 5, 2} : Sizes{0, 1, 4, 2, 5, 3};
+  if (toSpace)
+    return node.input(0).reshape(depth).transpose(order).reshape({n, c, h * block, w * block});
+  Tensor blocks = node.input(0).reshape({n, c, h, block, w, block}).transpose(inverse(order));
+  return blocks.reshape({n, c * square, h, w});
 }
 
 static Tensor importFlatten(Node &node) {
@@ -332,18 +324,14 @@ static Tensor importSlice(Node &node) {
   if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size())
     return node.error("starts, ends, axes and steps differ in length");
   Tensor value = node.input(0);
-  Sizes seen;
+  Sizes sorted = axes;
+  if (failed(node.normalizeAll(sorted, value.rank())))
+    return {};
   for (auto [axis, start, end, step] : llvm::zip(axes, starts, ends, steps)) {
-    if (failed(node.normalize(axis, value.rank())))
-      return {};
-    if (llvm::is_contained(seen, axis))
-      return node.error("an axis is given twice");
-    seen.push_back(axis);
     if (step == 0)
       return node.error("a step is 0");
-    value = sliceAxis(value, axis, start, end, step);
-    if (!value)
-      return {};
+    if (value)
+      value = sliceAxis(value, axis < 0 ? axis + value.rank() : axis, start, end, step);
   }
   return value;
 }
@@ -371,34 +359,30 @@ static LogicalResult importSplit(Node &node) {
 
 /// Pads with elements of the operand: its edge, its mirror image without the edge, or from its
 /// other end.
-static Tensor padWithElements(Node &node, StringRef mode, ArrayRef<int64_t> pads,
+static Tensor padWithElements(Tensor x, StringRef mode, ArrayRef<int64_t> pads,
                               ArrayRef<int64_t> axes) {
-  Tensor result = node.input(0);
-  for (auto [i, given] : llvm::enumerate(axes)) {
-    int64_t axis = given, before = pads[i], after = pads[axes.size() + i];
-    if (failed(node.normalize(axis, result.rank())))
-      return {};
-    int64_t size = result.dim(axis), most = int64_t(1) << 24;
+  Node &node = x.node();
+  for (auto [i, axis] : llvm::enumerate(axes)) {
+    int64_t before = pads[i], after = pads[axes.size() + i];
+    int64_t size = x.dim(axis), most = int64_t(1) << 24;
     if (before == 0 && after == 0)
       continue;
     if (before < 0 || after < 0 || before > most || after > most || size < 1 || size > most)
       return node.error("mode {} with pads {} and {} of a dimension of {} is not supported", mode,
                         before, after, size);
     Sizes places;
-    int64_t period = 2 * (size - 1);
+    int64_t period = mode == "wrap" ? size : std::max<int64_t>(2 * (size - 1), 1);
     for (int64_t at = -before; at < size + after; ++at) {
-      int64_t place = std::clamp<int64_t>(at, 0, size - 1);
-      if (mode == "wrap")
-        place = (at % size + size) % size;
-      else if (mode == "reflect" && period > 0)
-        place = std::min((at % period + period) % period, period - (at % period + period) % period);
-      places.push_back(place);
+      int64_t turn = (at % period + period) % period;
+      places.push_back(mode == "edge"   ? std::clamp<int64_t>(at, 0, size - 1)
+                       : mode == "wrap" ? turn
+                                        : std::min(turn, period - turn));
     }
-    result = gatherAlong(result, node.constant(places), axis);
-    if (!result)
+    x = gatherAlong(x, node.constant(places), axis);
+    if (!x)
       return {};
   }
-  return result;
+  return x;
 }
 
 static Tensor importPad(Node &node) {
@@ -413,13 +397,14 @@ static Tensor importPad(Node &node) {
     axes = allDims(rank);
   if (pads.size() != axes.size() * 2)
     return node.error("needs two pads per dimension");
+  for (int64_t &axis : axes)
+    if (failed(node.normalize(axis, rank)))
+      return {};
   if (mode != "constant")
-    return padWithElements(node, mode, pads, axes);
+    return padWithElements(node.input(0), mode, pads, axes);
   Sizes low(rank, 0), high(rank, 0), shape(type.getShape()), starts(rank, 0),
       limits(type.getShape()), strides(rank, 1);
   for (auto [i, axis] : llvm::enumerate(axes)) {
-    if (failed(node.normalize(axis, rank)))
-      return {};
     int64_t before = pads[i], after = pads[axes.size() + i];
     // Negative pads cut.
     if (before < -shape[axis] || after < -shape[axis] || before + after < -shape[axis])

@@ -1,5 +1,4 @@
 //===- Elementwise.cpp - Functions of each element ------------------------===//
-#include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Ops/Compare.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
@@ -76,10 +75,8 @@ template <typename OpT, nn::Predicate beyond> static Tensor importExtremum(Node 
 
 /// A copy; in the traced program perhaps x.detach().
 static LogicalResult importIdentity(Node &node) {
-  if (const Binding *sequence = node.sequence(0)) {
-    node.setSequence(0, sequence->items);
-    return success();
-  }
+  if (const Binding *sequence = node.sequence(0))
+    return node.setSequence(0, sequence->items), success();
   if (failed(node.require(1)))
     return failure();
   Tensor x = node.input(0);
@@ -97,10 +94,10 @@ static Tensor power(Tensor base, Tensor exponent) {
     if (failed(node.broadcastShape({base, exponent}, shape)))
       return {};
     Tensor x = base.broadcast(shape);
-    if (power < 1)
-      return power == 0.5 ? sqrt(x) : power == -0.5 ? rsqrt(x) : 1 / x;
-    Tensor square = power == 1 ? Tensor() : x * x;
-    return power == 1 ? x : power == 2 ? square : square * (power == 3 ? x : square);
+    if (power <= 1)
+      return power == 1 ? x : power == 0.5 ? sqrt(x) : power == -0.5 ? rsqrt(x) : 1 / x;
+    Tensor square = x * x;
+    return power == 2 ? square : square * (power == 3 ? x : square);
   }
   // Integer powers occur in shape arithmetic, where doubles hold them exactly.
   Type wide = base.hasFloats() ? base.element() : node.builder.getF64Type();
@@ -203,29 +200,25 @@ static Tensor clamped(Tensor value, double low, double high) {
   return bounded(bounded(value, low, nn::Predicate::LE), high, nn::Predicate::GE);
 }
 
-/// exp(min(x, 0) / divisor) - 1: the branch that is not taken must not overflow, or its gradient is
-/// NaN.
-static Tensor negativeExponential(Tensor x, double divisor = 1) {
-  return expm1(scaled(bounded(x, 0, nn::Predicate::GT), 1 / divisor));
-}
-
-static Tensor importElu(Tensor x) {
-  Tensor low = scaled(negativeExponential(x), x.node().floatAttr("alpha", 1));
+/// x where it is positive, else alpha * (exp(x / divisor) - 1): the branch that is not taken must
+/// not overflow, or its gradient is NaN.
+static Tensor exponentialUnit(Tensor x, double alpha, double divisor = 1) {
+  Tensor low = scaled(expm1(scaled(bounded(x, 0, nn::Predicate::GT), 1 / divisor)), alpha);
   return select(x > 0, x, low);
 }
+
+static Tensor importElu(Tensor x) { return exponentialUnit(x, x.node().floatAttr("alpha", 1)); }
 
 static Tensor importCelu(Tensor x) {
   double alpha = x.node().floatAttr("alpha", 1);
   if (alpha == 0)
     return x.node().error("alpha is 0, by which it divides");
-  Tensor low = scaled(negativeExponential(x, alpha), alpha);
-  return select(x > 0, x, low);
+  return exponentialUnit(x, alpha, alpha);
 }
 
 static Tensor importSelu(Tensor x) {
   double alpha = x.node().floatAttr("alpha", 1.67326319217681884765625);
-  Tensor low = scaled(negativeExponential(x), alpha);
-  return scaled(select(x > 0, x, low), x.node().floatAttr("gamma", 1.05070102214813232421875));
+  return scaled(exponentialUnit(x, alpha), x.node().floatAttr("gamma", 1.05070102214813232421875));
 }
 
 static Tensor importHardSigmoid(Tensor x) {

@@ -15,6 +15,22 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::onnx;
 
+/// Returns the elements of a constant of integers.
+static Sizes numbersOf(DenseElementsAttr attr) {
+  Sizes numbers;
+  for (const APInt &value : attr.getValues<APInt>())
+    numbers.push_back(value.getSExtValue());
+  return numbers;
+}
+
+/// Returns a constant of the type of integers.
+static Tensor constantLike(Tensor integers, ArrayRef<int64_t> numbers) {
+  unsigned bits = integers.type().getElementTypeBitWidth();
+  auto values = llvm::map_to_vector(
+      numbers, [&](int64_t number) { return APInt(bits, number, /*isSigned=*/true); });
+  return integers.node().constant(DenseElementsAttr::get(integers.type(), values));
+}
+
 /// Counts negative constant indices from the end of `sizes`; null after an error
 /// if one is out of range.
 static Tensor countFromEnd(Tensor indices, ArrayRef<int64_t> sizes, Tensor table) {
@@ -22,26 +38,20 @@ static Tensor countFromEnd(Tensor indices, ArrayRef<int64_t> sizes, Tensor table
   DenseElementsAttr attr = node.building.constantOf(indices);
   if (!attr || sizes.empty())
     return indices;
-  SmallVector<APInt> values;
+  Sizes values = numbersOf(attr);
   bool changed = false;
-  size_t i = 0;
-  for (APInt value : attr.getValues<APInt>()) {
-    int64_t size = sizes[i++ % sizes.size()], at = value.getSExtValue();
-    if (at < -size || at >= size) {
-      int64_t most = at; // the largest index: positions run up to a length
-      for (APInt each : attr.getValues<APInt>())
-        most = std::max(most, each.getSExtValue());
+  for (auto [i, at] : llvm::enumerate(values)) {
+    int64_t size = sizes[i % sizes.size()];
+    if (at < -size || at >= size) { // the largest index: positions run up to a length
       std::string hint = positionsHint(node.building.context.options, node.building.states, {table},
-                                       size, most + 1);
+                                       size, *llvm::max_element(numbersOf(attr)) + 1);
       return node.error(hint.empty() ? say("index {} is out of a dimension of size {}", {at, size})
                                      : hint);
     }
     changed |= at < 0;
-    values.push_back(APInt(value.getBitWidth(), at < 0 ? at + size : at, true));
+    at += at < 0 ? size : 0;
   }
-  if (!changed)
-    return indices;
-  return node.constant(DenseElementsAttr::get(attr.getType(), values));
+  return changed ? constantLike(indices, values) : indices;
 }
 
 /// Whether a value consists of inputs and non-negative constants that are moved but not
@@ -68,16 +78,9 @@ static Tensor wrapped(Tensor indices, ArrayRef<int64_t> sizes, Tensor table = Te
   if (isRead && isData(node, indices))
     return indices;
   auto type = indices.type();
-  Tensor size;
-  if (sizes.size() == 1) {
-    size = node.constant(type, sizes.front());
-  } else {
-    SmallVector<APInt> ends;
-    for (int64_t each : sizes)
-      ends.push_back(APInt(type.getElementTypeBitWidth(), each, /*isSigned=*/true));
-    auto row = RankedTensorType::get({int64_t(sizes.size())}, type.getElementType());
-    size = node.constant(DenseElementsAttr::get(row, ends)).broadcast(type.getShape());
-  }
+  Tensor size = sizes.size() == 1
+                    ? node.constant(type, sizes.front())
+                    : node.constant(sizes).cast(type.getElementType()).broadcast(type.getShape());
   return select(indices < 0, indices + size, indices);
 }
 
@@ -88,10 +91,9 @@ static std::optional<int64_t> paddingOf(Node &node) {
   if (!StringRef(fx.target).starts_with((words::kEmbedding + ".").str()) ||
       fx.positional.size() < 3)
     return std::nullopt;
-  int64_t row = 0;
-  if (StringRef(fx.positional[2]).getAsInteger(10, row))
-    return std::nullopt;
-  return row < 0 ? std::nullopt : std::optional<int64_t>(row);
+  int64_t row = -1;
+  bool isNone = StringRef(fx.positional[2]).getAsInteger(10, row) || row < 0;
+  return isNone ? std::nullopt : std::optional<int64_t>(row);
 }
 
 Tensor onnx::gatherAlong(Tensor input, Tensor indices, int64_t axis,
@@ -105,9 +107,7 @@ Tensor onnx::gatherAlong(Tensor input, Tensor indices, int64_t axis,
   // A run of positions is a slice.
   if (DenseElementsAttr attr = node.building.constantOf(indices);
       attr && attr.getNumElements() > 0 && !padding) {
-    Sizes at;
-    for (APInt value : attr.getValues<APInt>())
-      at.push_back(value.getSExtValue());
+    Sizes at = numbersOf(attr);
     if (llvm::equal(at, llvm::seq(at.front(), at.front() + int64_t(at.size()))))
       return input.part(axis, at.front(), at.back() + 1).reshape(shape);
   }
@@ -169,10 +169,7 @@ static std::optional<TupleGrid> gridOf(DenseElementsAttr tuples) {
   int64_t length = at.back(), places = at.size() - 1, count = tuples.getNumElements();
   if (count == 0)
     return std::nullopt;
-  Sizes values, strides(at.size(), 1); // strides of the flat list
-  values.reserve(count);
-  for (const APInt &value : tuples.getValues<APInt>())
-    values.push_back(value.getSExtValue());
+  Sizes values = numbersOf(tuples), strides(at.size(), 1); // strides of the flat list
   for (int64_t i = places; i-- > 0;)
     strides[i] = strides[i + 1] * at[i + 1];
   TupleGrid grid{Sizes(length, -1), Sizes(values.begin(), values.begin() + length),
@@ -213,23 +210,17 @@ static Tensor pickedRectangle(Node &node, Tensor input, DenseElementsAttr tuples
   }
   Tensor picked = input.slice(starts, limits, steps);
   // Picked dimensions move to the places along which they run, the others follow.
-  Sizes perm, shape;
-  for (int64_t place = 0; place < places; ++place) {
-    auto it = llvm::find(grid->along, place);
-    shape.push_back(it == grid->along.end() ? 1 : at[place]);
-    if (it != grid->along.end())
-      perm.push_back(it - grid->along.begin());
-  }
-  for (int64_t k = 0; k < length; ++k)
-    if (grid->along[k] < 0)
-      perm.push_back(k); // size 1
-  for (int64_t dim = length; dim < type.getRank(); ++dim) {
-    perm.push_back(dim);
-    shape.push_back(type.getDimSize(dim));
-  }
-  picked = picked.transpose(perm).reshape(shape);
-  llvm::copy(at.drop_back(), shape.begin());
-  return picked.broadcast(shape);
+  // Those with one value come after them; their size is 1.
+  Sizes perm = allDims(type.getRank()), shape(places, 1);
+  auto placeOf = [&](int64_t k) { return grid->along[k] < 0 ? places : grid->along[k]; };
+  std::stable_sort(perm.begin(), perm.begin() + length,
+                   [&](int64_t a, int64_t b) { return placeOf(a) < placeOf(b); });
+  for (int64_t place : grid->along)
+    if (place >= 0)
+      shape[place] = at[place];
+  ArrayRef<int64_t> others = type.getShape().drop_front(length);
+  picked = picked.transpose(perm).reshape(joinedSizes({shape, others}));
+  return picked.broadcast(joinedSizes({at.drop_back(), others}));
 }
 
 /// Removes leading elements of the index tuples that equal their own place, as in
@@ -244,9 +235,7 @@ static Tensor peelBatch(Node &node, Tensor indices, RankedTensorType input, int6
         first.getShape().back() != 1 || !places || batch + 1 >= type.getRank() ||
         type.getDimSize(batch) != input.getDimSize(batch))
       break;
-    int64_t stride = 1, at = 0;
-    for (int64_t size : first.getShape().drop_front(batch + 1))
-      stride *= size;
+    int64_t stride = llvm::product_of(first.getShape().drop_front(batch + 1)), at = 0;
     bool same = llvm::all_of(places.getValues<APInt>(), [&](const APInt &value) {
       return value.getSExtValue() == at++ / stride % type.getDimSize(batch);
     });
@@ -276,10 +265,8 @@ static Tensor importGatherNd(Node &node) {
   Sizes shape =
       joinedSizes({ids.getShape().drop_back(), type.getShape().drop_front(batch + tuple)});
   Tensor indices = peelBatch(node, node.input(1), type, batch);
-  if (!indices)
-    return {};
-  tuple = indices.dim(-1);
-  indices = wrapped(indices, type.getShape().slice(batch, tuple));
+  if (indices)
+    indices = wrapped(indices, type.getShape().slice(batch, indices.dim(-1)));
   if (!indices)
     return {};
   DenseElementsAttr known = node.building.constantOf(indices);
@@ -289,50 +276,24 @@ static Tensor importGatherNd(Node &node) {
   return node.create<nn::GatherNdOp>(type.clone(shape), node.input(0), indices, batch);
 }
 
-namespace {
-/// The lines of a tensor along an axis, as gather and scatter of elements take them.
-struct Lines {
-  /// The slice of the tensor with as many lines as there are indices.
-  Sizes starts, limits, strides;
-  /// The permutation that moves the axis to the end, and the one that moves it back.
-  Sizes perm, back;
-
-  /// `indices`: the shape of the indices, of the tensor's rank.
-  Lines(RankedTensorType tensor, ArrayRef<int64_t> indices, int64_t axis);
-  /// Indices as tuples of one number. Null after an error.
-  Tensor tuples(Tensor indices) const;
-};
-} // namespace
-
-Lines::Lines(RankedTensorType tensor, ArrayRef<int64_t> indices, int64_t axis) {
-  int64_t rank = tensor.getRank();
-  starts.assign(rank, 0);
-  limits = withSize(indices, axis, tensor.getDimSize(axis));
-  strides.assign(rank, 1);
-  perm = dimToEnd(rank, axis);
-  back.resize(rank);
-  for (auto [to, from] : llvm::enumerate(perm))
-    back[from] = to;
-}
-
-Tensor Lines::tuples(Tensor indices) const {
-  return indices.transpose(perm).unsqueeze(int64_t(perm.size()));
+/// Returns as many lines along the axis as `ids` has.
+static Tensor linesFor(Tensor x, Tensor ids, int64_t axis) {
+  return x.cropped(withSize(ids.shape(), axis, x.dim(axis)));
 }
 
 Tensor onnx::gatherElements(Tensor from, Tensor ids, int64_t axis) {
   if (!from || !ids)
     return {};
-  auto type = from.type();
-  Lines lines(type, ids.shape(), axis);
-  Tensor input = from.slice(lines.starts, lines.limits, lines.strides);
-  input = input.transpose(lines.perm);
-  Tensor indices = lines.tuples(ids);
+  int64_t rank = from.rank();
+  Sizes perm = dimToEnd(rank, axis);
+  Tensor input = linesFor(from, ids, axis).transpose(perm);
+  Tensor indices = ids.transpose(perm).unsqueeze(rank);
   if (!input || !indices)
     return {};
-  auto found = type.clone(indices.shape().drop_back());
+  auto found = input.type().clone(indices.shape().drop_back());
   return from.node()
-      .create<nn::GatherNdOp>(found, input, indices, type.getRank() - 1)
-      .transpose(lines.back);
+      .create<nn::GatherNdOp>(found, input, indices, rank - 1)
+      .transpose(inverse(perm));
 }
 
 /// Picks one element of each line along the axis for each index of the line: a
@@ -362,15 +323,30 @@ namespace {
 /// Maximum number of pairs of a place and an index that are compared.
 constexpr int64_t kMaxPairs = int64_t(1) << 28;
 
-enum class Combine { Replace, Add, Mul, Max, Min };
+/// How updates are combined with the data.
+struct Combine {
+  StringRef name;
+  nn::ReduceKind kind; // of several updates
+  double neutral;      // changes nothing
+  Tensor (*combine)(Operand data, Operand updates);
+};
+
+constexpr double kMost = std::numeric_limits<double>::infinity();
+constexpr Combine kCombines[] = {{"none", nn::ReduceKind::Sum, 0, nullptr},
+                                 {"add", nn::ReduceKind::Sum, 0, operator+ },
+                                  {"mul", nn::ReduceKind::Prod, 1, operator* },
+                                   {"max", nn::ReduceKind::Max, -kMost, max},
+                                   {"min", nn::ReduceKind::Min, kMost, min}};
 
 /// A scatter into [B.., R.., I..]: index tuples [B.., n.., K] of R.., updates [B.., n.., I..].
 struct Scatter {
   Node &node;
   Tensor data, indices, updates;
   int64_t batch;
-  Combine how;
+  const Combine &how;
 
+  bool replaces() const { return !how.combine; }
+  int64_t tuple() const { return indices.dim(-1); }
   Tensor build();
 
 private:
@@ -379,7 +355,6 @@ private:
   Tensor sparse();
   Tensor dense();
   Tensor withoutOverwritten();
-  int64_t tuple() const { return indices.dim(-1); }
 };
 
 } // namespace
@@ -390,35 +365,30 @@ Tensor Scatter::withoutOverwritten() {
   DenseElementsAttr attr = node.building.constantOf(indices);
   if (!attr)
     return indices;
-  auto type = indices.type();
   int64_t length = tuple(), tuples = attr.getNumElements() / std::max<int64_t>(length, 1);
-  int64_t perBatch =
-      tuples / std::max<int64_t>(llvm::product_of(type.getShape().take_front(batch)), 1);
-  SmallVector<APInt> values(attr.getValues<APInt>());
+  int64_t batches = llvm::product_of(indices.shape().take_front(batch)),
+          perBatch = std::max<int64_t>(tuples / std::max<int64_t>(batches, 1), 1);
+  Sizes values = numbersOf(attr);
   std::map<Sizes, int64_t> last;
   bool changed = false;
   for (int64_t i = 0; i < tuples; ++i) {
-    Sizes key = {i / std::max<int64_t>(perBatch, 1)};
-    for (int64_t k = 0; k < length; ++k)
-      key.push_back(values[i * length + k].getSExtValue());
+    Sizes key = {i / perBatch};
+    llvm::append_range(key, ArrayRef(values).slice(i * length, length));
     auto [it, fresh] = last.try_emplace(key, i);
-    if (!fresh) {
-      for (int64_t k = 0; k < length; ++k)
-        values[it->second * length + k] = APInt(type.getElementTypeBitWidth(), -1, true);
-      it->second = i;
-      changed = true;
-    }
+    if (fresh)
+      continue;
+    std::fill_n(values.begin() + it->second * length, length, -1);
+    it->second = i;
+    changed = true;
   }
-  if (!changed)
-    return indices;
-  return node.constant(DenseElementsAttr::get(type, values));
+  return changed ? constantLike(indices, values) : indices;
 }
 
 /// If updates replace a box of consecutive places, an assignment to slices such as `x[:, 1:] = y`:
 /// sets `first` to the box's first place.
 bool Scatter::isBox(SmallVectorImpl<int64_t> &first) {
   DenseElementsAttr attr = node.building.constantOf(indices);
-  if (how != Combine::Replace || batch != 0 || indices.rank() != tuple() + 1 || !attr)
+  if (!replaces() || batch != 0 || indices.rank() != tuple() + 1 || !attr)
     return false;
   std::optional<TupleGrid> grid = gridOf(attr);
   if (!grid)
@@ -444,7 +414,7 @@ Tensor Scatter::assigned(Tensor whole, Tensor part, ArrayRef<int64_t> first, siz
 
 Tensor Scatter::sparse() {
   Tensor sum = node.create<nn::GatherNdGradOp>(data.getType(), indices, updates, batch);
-  if (how == Combine::Add)
+  if (!replaces())
     return data + sum;
   Tensor count = node.create<nn::GatherNdGradOp>(data.getType(), indices, updates.like(1), batch);
   return select(count > 0, sum, data);
@@ -477,24 +447,14 @@ Tensor Scatter::dense() {
   bool truth = type.getElementType().isInteger(1);
   Type element = truth ? Type(node.builder.getI32Type()) : type.getElementType();
   Tensor value = flat(updates.cast(element), {batches, 1, tuples, inner});
-  constexpr double most = std::numeric_limits<double>::infinity();
-  auto [kind, neutral] = how == Combine::Mul   ? std::pair(nn::ReduceKind::Prod, 1.0)
-                         : how == Combine::Max ? std::pair(nn::ReduceKind::Max, -most)
-                         : how == Combine::Min ? std::pair(nn::ReduceKind::Min, most)
-                                               : std::pair(nn::ReduceKind::Sum, 0.0);
   // Whole numbers have no infinity, but the element that is there already changes no extreme.
-  bool isOpen = std::isinf(neutral) && !isa<FloatType>(element);
-  Tensor other = isOpen ? flat(data, {batches, rows, 1, inner}) : value.like(neutral);
+  bool isOpen = std::isinf(how.neutral) && !isa<FloatType>(element);
+  Tensor other = isOpen ? flat(data, {batches, rows, 1, inner}) : value.like(how.neutral);
   Tensor chosen = select(hit, value, other);
-  Tensor found = chosen.reduce(kind, {2}, false).reshape(type.getShape());
+  Tensor found = chosen.reduce(how.kind, {2}, false).reshape(type.getShape());
   Tensor count = hit.cast(node.builder.getI32Type()).reduce(nn::ReduceKind::Max, {2}, false);
   Tensor any = differ(count.reshape(type.getShape()), 0);
-  found = truth                 ? differ(found, 0)
-          : how == Combine::Add ? data + found
-          : how == Combine::Mul ? data * found
-          : how == Combine::Max ? max(data, found)
-          : how == Combine::Min ? min(data, found)
-                                : found;
+  found = truth ? differ(found, 0) : replaces() ? found : how.combine(data, found);
   return select(any, found, data);
 }
 
@@ -502,21 +462,23 @@ Tensor Scatter::build() {
   Type element = data.element(), other = updates.element();
   if (element != other)
     return node.error("data and updates have element types {} and {}", element, other);
-  if (element.isInteger(1) && how != Combine::Replace)
+  if (element.isInteger(1) && !replaces())
     return node.error("cannot combine truth values");
-  if (how == Combine::Replace)
+  if (replaces())
     indices = withoutOverwritten();
   Sizes first;
   if (isBox(first))
     return assigned(data, updates, first, 0);
-  bool sums = how == Combine::Replace || how == Combine::Add;
-  return sums && isa<FloatType>(element) ? sparse() : dense();
+  return how.kind == nn::ReduceKind::Sum && isa<FloatType>(element) ? sparse() : dense();
 }
 
 /// Reads how updates are combined with the data.
-static Combine readCombine(Node &node) {
-  SmallVector<StringRef> names{"none", "add", "mul", "max", "min"}; // in the order of Combine
-  return Combine(llvm::find(names, node.choiceAttr("reduction", names)) - names.begin());
+static const Combine &readCombine(Node &node) {
+  auto names = llvm::map_to_vector(kCombines, [](const Combine &how) { return how.name; });
+  std::string name = node.choiceAttr("reduction", names);
+  const auto *found =
+      llvm::find_if(kCombines, [&](const Combine &how) { return how.name == name; });
+  return found == std::end(kCombines) ? kCombines[0] : *found; // after an error
 }
 
 static Tensor importScatterNd(Node &node) {
@@ -537,31 +499,27 @@ static Tensor importScatterNd(Node &node) {
 /// One element of each line along the axis for each index of the line. All other dimensions are
 /// batch dimensions; lines without indices keep their elements.
 static Tensor importScatterElements(Node &node) {
-  Tensor whole = node.input(0), updates = node.input(2);
-  auto type = whole.type(), at = node.input(1).type();
-  int64_t rank = type.getRank(), axis = node.axis();
-  Combine how = readCombine(node);
-  if (node.hasFailed())
-    return {};
-  if (!areIndices(node.input(1)) || !fitLines(at, type, axis) || updates.shape() != at.getShape())
-    return node.error("indices {} and updates {} do not fit {}", at, updates, type);
-  Lines lines(type, at.getShape(), axis);
-  Tensor part = whole.slice(lines.starts, lines.limits, lines.strides);
-  Tensor indices = wrapped(node.input(1), {type.getDimSize(axis)}, {}, /*isRead=*/false);
-  if (!indices || !part)
-    return {};
-  Tensor data = part.transpose(lines.perm);
-  updates = updates.transpose(lines.perm);
-  indices = lines.tuples(indices);
-  if (!data || !updates || !indices)
+  Tensor whole = node.input(0), ids = node.input(1), updates = node.input(2);
+  int64_t rank = whole.rank(), axis = node.axis();
+  const Combine &how = readCombine(node);
+  if (!areIndices(ids) || !fitLines(ids.type(), whole.type(), axis) ||
+      updates.shape() != ids.shape())
+    return node.error("indices {} and updates {} do not fit {}", ids, updates, whole);
+  Sizes perm = dimToEnd(rank, axis);
+  Tensor part = linesFor(whole, ids, axis);
+  Tensor indices = wrapped(ids, {whole.dim(axis)}, {}, /*isRead=*/false);
+  Tensor data = part.transpose(perm);
+  updates = updates.transpose(perm);
+  indices = indices.transpose(perm).unsqueeze(rank);
+  if (!data || !updates || !indices || node.hasFailed())
     return {};
   Tensor result =
-      Scatter{node, data, indices, updates, rank - 1, how}.build().transpose(lines.back);
-  if (!result || result.getType() == type)
+      Scatter{node, data, indices, updates, rank - 1, how}.build().transpose(inverse(perm));
+  if (!result || result.getType() == whole.getType())
     return result;
   Tensor mine = node.constant(result.type().clone(node.builder.getI1Type()), 1);
-  mine = mine.padded(type.getShape());
-  return select(mine, result.padded(type.getShape()), whole);
+  mine = mine.padded(whole.shape());
+  return select(mine, result.padded(whole.shape()), whole);
 }
 
 void onnx::registerIndexOps(HandlerRegistry &r) {
