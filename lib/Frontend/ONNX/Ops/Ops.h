@@ -8,8 +8,8 @@ namespace shale::onnx {
 
 /// Adds the handlers of a file.
 using Family = void(HandlerRegistry &);
-Family registerAttentionOps, registerControlOps, registerConvOps, registerConvTransposeOps,
-    registerDataOps, registerElementwiseOps, registerFourierOps, registerIndexOps, registerLossOps,
+Family registerAttentionOps, registerControlOps, registerConvOps, registerDataOps,
+    registerElementwiseOps, registerFourierOps, registerIndexOps, registerLossOps,
     registerMatmulOps, registerNormOps, registerRandomOps, registerRecurrentOps, registerReduceOps,
     registerResizeOps;
 
@@ -27,10 +27,6 @@ const WholeFunction *findWholeFunction(llvm::StringRef name);
 
 /// Returns x with elements dropped: a new random op. Returns null after an error.
 Tensor dropped(Node &node, Tensor x, double ratio);
-
-/// [N, C, spatial..] to [N, spatial.., C] and back. Null after an error.
-Tensor channelsLast(Tensor value);
-Tensor channelsSecond(Tensor value);
 
 /// Whether an op is a row of a window, as convolutions have, that reaches to later positions:
 /// element t of its result is element t + 1 or later of its operand's, which is padded at the end.

@@ -148,6 +148,25 @@ template <nn::ReduceKind kind> static Tensor importArgExtreme(Node &node) {
   return extremeIndex(kind, node.input(0), node.axis(), last, keep);
 }
 
+/// One place of all spatial dimensions: their first largest element.
+static Tensor importGlobalMaxPool(Node &node) {
+  ArrayRef<int64_t> shape = node.input(0).shape();
+  int64_t places = llvm::product_of(shape.drop_front(2));
+  if (places == 0)
+    return node.error("a spatial dimension of the operand is empty");
+  Sizes one(shape.size(), 1);
+  std::copy_n(shape.begin(), 2, one.begin());
+  Tensor flat = node.input(0).reshape({shape[0], shape[1], places});
+  return firstExtreme(nn::ReduceKind::Max, flat, 2).reshape(one);
+}
+
+/// One place of all spatial dimensions: their mean.
+static Tensor importGlobalAveragePool(Node &node) {
+  ArrayRef<int64_t> shape = node.input(0).shape();
+  return node.input(0).sum(dimRange(2, shape.size()), true) /
+         double(llvm::product_of(shape.drop_front(2)));
+}
+
 /// Hardmax: 1 at the first largest element of a line, else 0.
 static Tensor importHardmax(Node &node) {
   int64_t axis;
@@ -237,6 +256,8 @@ void onnx::registerReduceOps(HandlerRegistry &r) {
   r.add("", "TopK", 10, importTopK, needs(2) | numbers(1) | defaultAxis(-1));
   r.add("", "ArgMax", 1, importArgExtreme<nn::ReduceKind::Max>, numbers(1) | defaultAxis(0));
   r.add("", "ArgMin", 1, importArgExtreme<nn::ReduceKind::Min>, numbers(1) | defaultAxis(0));
+  r.add("", "GlobalAveragePool", 1, importGlobalAveragePool, floats(1) | rank(3));
+  r.add("", "GlobalMaxPool", 1, importGlobalMaxPool, floats(1) | rank(3));
   r.add("", "Hardmax", 1, importHardmax, floats(1));
   r.add("", "NonZero", 9, importNonZero, needs(1));
   r.add("", "Compress", 9, importCompress, needs(2));

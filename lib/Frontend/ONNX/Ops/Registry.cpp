@@ -25,11 +25,10 @@ llvm::Error HandlerRegistry::merge(const HandlerRegistry &other) {
 HandlerRegistry &onnx::getHandlers() {
   static HandlerRegistry registry = [] {
     HandlerRegistry all;
-    for (Family *add :
-         {registerAttentionOps, registerControlOps, registerConvOps, registerConvTransposeOps,
-          registerDataOps, registerElementwiseOps, registerFourierOps, registerIndexOps,
-          registerLossOps, registerMatmulOps, registerNormOps, registerRandomOps,
-          registerRecurrentOps, registerReduceOps, registerResizeOps})
+    for (Family *add : {registerAttentionOps, registerControlOps, registerConvOps, registerDataOps,
+                        registerElementwiseOps, registerFourierOps, registerIndexOps,
+                        registerLossOps, registerMatmulOps, registerNormOps, registerRandomOps,
+                        registerRecurrentOps, registerReduceOps, registerResizeOps})
       add(all);
     return all;
   }();
