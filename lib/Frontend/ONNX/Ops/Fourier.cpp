@@ -14,45 +14,35 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::onnx;
 
-namespace {
-
 /// Maximum length of a transform: a table has as many elements as its square.
-constexpr int64_t kMaxLength = 8192;
+static constexpr int64_t kMaxLength = 8192;
 
-struct Transform {
-  Node &node;
-  int64_t length, inputs, results; // of the period, of the operand and of the result
-
-  Tensor places();
-  Tensor table(Tensor places, FloatType element, double (*function)(double));
-};
-
-} // namespace
-
-/// Returns n k modulo N, [inputs, results].
-Tensor Transform::places() {
+/// Returns n k modulo `length` for n `inputs` and k `results`.
+static Tensor placesOf(Node &node, int64_t length, int64_t inputs, int64_t results) {
   auto type = RankedTensorType::get({inputs, results}, node.builder.getI64Type());
   Tensor n = node.create<nn::IotaOp>(type, int64_t(0)),
          k = node.create<nn::IotaOp>(type, int64_t(1));
   return binary<nn::RemOp>(n * k, double(length));
 }
 
-/// Returns function(2 pi p / N) for each place p. Null if `places` is.
-Tensor Transform::table(Tensor places, FloatType element, double (*function)(double)) {
-  constexpr double kPi = 3.14159265358979323846;
+/// Returns function(2 pi p / length) for each place p. Null if `places` is.
+static Tensor tableOf(Tensor places, int64_t length, FloatType element,
+                      double (*function)(double)) {
+  if (!places)
+    return {};
   SmallVector<APFloat> values;
   for (int64_t place = 0; place < length; ++place) {
     bool lost;
-    values.emplace_back(function(2 * kPi * double(place) / double(length)));
+    values.emplace_back(function(2 * M_PI * double(place) / double(length)));
     values.back().convert(element.getFloatSemantics(), APFloat::rmNearestTiesToEven, &lost);
   }
   auto type = RankedTensorType::get({length, 1}, element);
-  auto wide = RankedTensorType::get({inputs, results, 1}, element);
-  Tensor constants = node.create<nn::ConstantOp>(type, DenseElementsAttr::get(type, values));
-  Tensor found = places && constants
-                     ? node.create<nn::EmbeddingOp>(wide, constants, places, IntegerAttr())
-                     : Tensor();
-  return found.reshape({inputs, results});
+  Tensor constants =
+      places.node().create<nn::ConstantOp>(type, DenseElementsAttr::get(type, values));
+  auto wide = RankedTensorType::get({places.dim(0), places.dim(1), 1}, element);
+  return places.node()
+      .create<nn::EmbeddingOp>(wide, constants, places, IntegerAttr())
+      .reshape(places.shape());
 }
 
 /// Cuts or pads dimension `axis` at its end to `size` elements.
@@ -67,13 +57,11 @@ static Tensor resized(Tensor x, int64_t axis, int64_t size) {
 /// Multiplies [rows, N / 2 + 1] by how often each coefficient stands in the whole: twice but for 0
 /// and N / 2.
 static Tensor counted(Tensor x, int64_t length) {
-  if (!x)
-    return {};
-  Sizes times(x.dim(1), 2);
+  Sizes times(length / 2 + 1, 2);
   times.front() = 1;
   if (length % 2 == 0)
     times.back() = 1;
-  return x * x.node().constant(times).cast(x.element());
+  return x ? x * x.node().constant(times).cast(x.element()) : x;
 }
 
 namespace {
@@ -120,35 +108,30 @@ static Tensor importDft(Node &node) {
   DftForm form;
   if (failed(readForm(node, form)))
     return {};
-  bool isReal = form.isReal, inverse = form.inverse, half = form.half;
-  int64_t axis = form.axis, length = form.length;
+  bool isInverse = form.inverse, half = form.half;
+  int64_t length = form.length, axis = form.axis;
   Tensor x = node.input(0);
-  auto type = x.type();
-  int64_t rank = type.getRank();
-  int64_t some = length / 2 + 1;
-  x = resized(x, axis, half && inverse ? some : length);
+  auto element = cast<FloatType>(x.element());
+  int64_t rank = x.rank(), some = length / 2 + 1;
+  x = resized(x, axis, half && isInverse ? some : length);
   if (!x)
     return {};
   // The axis becomes the last dimension of rows.
-  Sizes perm = dimToEnd(rank - 1, axis), back(rank - 1), shape;
-  int64_t rows = 1;
-  for (auto [to, from] : llvm::enumerate(perm)) {
-    back[from] = to;
-    shape.push_back(x.dim(from));
-    rows *= int64_t(to) + 2 < rank ? shape.back() : 1;
-  }
-  Transform dft{node, length, x.dim(axis), half && !inverse ? some : length};
+  Sizes perm = dimToEnd(rank - 1, axis), shape;
+  for (int64_t dim : perm)
+    shape.push_back(x.dim(dim));
+  int64_t rows = llvm::product_of(ArrayRef(shape).drop_back()), inputs = shape.back(),
+          wanted = half && !isInverse ? some : length;
   auto part = [&](int64_t index) -> Tensor {
     Tensor one = x.part(rank - 1, index, index + 1).reshape(x.shape().drop_back());
-    one = one.transpose(perm).reshape({rows, dft.inputs});
-    return half && inverse ? counted(one, length) : one;
+    one = one.transpose(perm).reshape({rows, inputs});
+    return half && isInverse ? counted(one, length) : one;
   };
-  Tensor real = part(0), imaginary = isReal ? Tensor() : part(1);
-  Tensor places = dft.places();
-  auto element = cast<FloatType>(type.getElementType());
-  Tensor cosines = dft.table(places, element, std::cos),
-         sines = dft.table(places, element, std::sin);
-  if (inverse)
+  Tensor real = part(0), imaginary = form.isReal ? Tensor() : part(1);
+  Tensor places = placesOf(node, length, inputs, wanted);
+  Tensor cosines = tableOf(places, length, element, std::cos),
+         sines = tableOf(places, length, element, std::sin);
+  if (isInverse)
     sines = -sines;
   // (a + bi)(cos - i sin), for the inverse (a + bi)(cos + i sin) / N.
   Tensor outReal = matmul(real, cosines), outImaginary = -matmul(real, sines);
@@ -156,14 +139,14 @@ static Tensor importDft(Node &node) {
     outReal = outReal + matmul(imaginary, sines);
     outImaginary = outImaginary + matmul(imaginary, cosines);
   }
-  shape.back() = dft.results;
+  shape.back() = wanted;
   SmallVector<Tensor> results{outReal, outImaginary}, parts;
-  if (half && inverse)
+  if (half && isInverse)
     results.pop_back();
   for (Tensor out : results) {
-    if (inverse)
+    if (isInverse)
       out = out * (1 / double(length));
-    parts.push_back(out.reshape(shape).transpose(back).unsqueeze(rank - 1));
+    parts.push_back(out.reshape(shape).transpose(inverse(perm)).unsqueeze(rank - 1));
   }
   return node.joined(parts, rank - 1);
 }

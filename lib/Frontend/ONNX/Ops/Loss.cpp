@@ -13,17 +13,15 @@ using namespace shale::onnx;
 /// Turns scores [N, C, d...], with the classes in dimension 1, into rows
 /// [N * d, C].
 static Tensor classesLast(Tensor scores) {
-  auto type = scores.type();
-  int64_t classes = type.getDimSize(1);
-  return scores.transpose(dimToEnd(type.getRank(), 1))
-      .reshape({type.getNumElements() / std::max<int64_t>(classes, 1), classes});
+  int64_t classes = scores.dim(1);
+  return scores.transpose(dimToEnd(scores.rank(), 1))
+      .reshape({scores.count() / std::max<int64_t>(classes, 1), classes});
 }
 
 /// Turns rows [N * d, C] into scores of the shape [N, C, d...].
 static Tensor classesSecond(Tensor rows, ArrayRef<int64_t> shape) {
-  int64_t last = shape.size() - 1;
   rows = rows.reshape(joinedSizes({withoutDim(shape, 1), {shape[1]}}));
-  return rows.transpose(joinedSizes({{0, last}, dimRange(1, last)}));
+  return rows.transpose(inverse(dimToEnd(shape.size(), 1)));
 }
 
 namespace {
@@ -38,13 +36,12 @@ struct RowLosses {
 /// `smoothing` e: a row's loss is 1 - e of its own and e of the mean of the losses of all classes.
 static RowLosses pickClasses(Node &node, Tensor rows, Tensor labels, int64_t ignore, Tensor weights,
                              double smoothing) {
-  auto type = rows.type(), ids = labels.type();
-  Tensor classes = node.create<nn::IotaOp>(
-      RankedTensorType::get(type.getShape(), ids.getElementType()), int64_t(1));
+  auto type = rows.type();
+  Tensor classes = node.create<nn::IotaOp>(type.clone(labels.element()), int64_t(1));
   Tensor column = labels.reshape({type.getDimSize(0), 1});
   Tensor isLabel = equal(column.broadcast(type.getShape()), classes);
   Tensor counts = differ(labels, double(ignore));
-  auto each = RankedTensorType::get({type.getDimSize(0)}, type.getElementType());
+  auto each = type.clone({type.getDimSize(0)});
   Tensor zeros = rows.like(0), zero = node.constant(each, 0);
   auto pick = [&](Tensor from) {
     return select(counts, select(isLabel, from, zeros).sum({1}, false), zero);
@@ -67,21 +64,10 @@ static RowLosses pickClasses(Node &node, Tensor rows, Tensor labels, int64_t ign
   return result;
 }
 
-/// Builds sum / weight, where a weight of zero counts as one.
-static Tensor weightedMean(Tensor sum, Tensor weight) {
-  return sum / select(weight > 0, weight, 1);
-}
-
-namespace {
-/// The attributes that losses of labels and losses of probabilities share.
-struct LossForm {
-  std::string reduction;
-  double smoothing = 0; // which only the record of the operation has
-};
-} // namespace
-
-/// Reads and checks all but the targets; `type` is that of the scores.
-static LogicalResult readForm(Node &node, RankedTensorType type, LossForm &form) {
+/// Reads and checks all but the targets; `type` is that of the scores. Only the record of the
+/// operation has the `smoothing`.
+static LogicalResult readForm(Node &node, RankedTensorType type, std::string &reduction,
+                              double &smoothing) {
   if (type.getRank() < 2) // PyTorch takes the scores of a single example, too
     return node.error("scores {} have no batch: pass those of one example as [1, classes], by "
                       "unsqueeze(0) of the scores and of the target",
@@ -89,17 +75,15 @@ static LogicalResult readForm(Node &node, RankedTensorType type, LossForm &form)
   if (Tensor weights = node.input(2); weights && weights.type() != type.clone({type.getDimSize(1)}))
     return node.error("weights {} do not fit the {} classes of {}", weights, type.getDimSize(1),
                       type);
-  form.reduction = node.choiceAttr("reduction", {"mean", "none", "sum"});
+  reduction = node.choiceAttr("reduction", {"mean", "none", "sum"});
   FxNode fx = readFxNode(node.proto);
   if (StringRef(fx.target).starts_with(words::kCrossEntropy))
-    form.smoothing = numberArgument(fx, 5, "label_smoothing").value_or(0);
-  if (!(form.smoothing >= 0 && form.smoothing <= 1))
-    return node.error("label_smoothing must be from 0 to 1; got {}",
-                      plain(shortest(form.smoothing)));
-  if (form.smoothing != 0)
+    smoothing = numberArgument(fx, 5, "label_smoothing").value_or(0);
+  if (!(smoothing >= 0 && smoothing <= 1))
+    return node.error("label_smoothing must be from 0 to 1; got {}", plain(shortest(smoothing)));
+  if (smoothing != 0)
     emitDecision(node.loc, "import",
-                 "label_smoothing=" + shortest(form.smoothing) +
-                     " is restored: the export left it out");
+                 "label_smoothing=" + shortest(smoothing) + " is restored: the export left it out");
   return success();
 }
 
@@ -108,35 +92,33 @@ static LogicalResult readForm(Node &node, RankedTensorType type, LossForm &form)
 static Tensor importProbabilities(Node &node) {
   Tensor scores = node.input(0);
   auto type = scores.type();
-  LossForm form;
-  if (failed(readForm(node, type, form)))
+  std::string reduction;
+  double smoothing = 0;
+  if (failed(readForm(node, type, reduction, smoothing)))
     return {};
   if (!isa<FloatType>(type.getElementType()) || node.isRead(1))
     return node.error("scores {} and probabilities do not fit", type);
   node.intAttr("ignore_index", 0); // of labels
   Tensor rows = classesLast(scores), targets = classesLast(node.input(1));
-  if (!rows || !targets)
-    return {};
-  double classes = std::max<int64_t>(rows.dim(1), 1);
-  if (form.smoothing != 0)
-    targets = targets * (1 - form.smoothing) + (form.smoothing / classes);
+  if (smoothing != 0)
+    targets = targets * (1 - smoothing) + (smoothing / std::max<int64_t>(rows.dim(1), 1));
   Tensor losses = targets * logSoftmax(rows);
   if (Tensor weights = node.input(2))
     losses = losses * weights;
   losses = (-losses).sum({1}, false);
-  if (form.reduction == "none")
+  if (reduction == "none")
     return losses.reshape(withoutDim(type.getShape(), 1));
   Tensor sum = losses.sum({0}, false);
-  double count = std::max<int64_t>(rows.dim(0), 1);
-  return form.reduction == "sum" ? sum : sum / count;
+  return reduction == "sum" ? sum : sum / std::max<int64_t>(rows.dim(0), 1);
 }
 
 /// `logits` are logits, or with `isLog` log-probabilities. The node's second result are the
 /// log-probabilities.
 static LogicalResult importLoss(Node &node, Tensor logits, bool isLog = false) {
   auto type = logits.type(), ids = node.input(1).type();
-  LossForm form;
-  if (failed(readForm(node, type, form)))
+  std::string reduction;
+  double smoothing = 0;
+  if (failed(readForm(node, type, reduction, smoothing)))
     return failure();
   if (ids.getShape() != ArrayRef<int64_t>(withoutDim(type.getShape(), 1)) ||
       !isa<FloatType>(type.getElementType()) || !areIndices(node.input(1)))
@@ -149,7 +131,7 @@ static LogicalResult importLoss(Node &node, Tensor logits, bool isLog = false) {
   Tensor rows = classesLast(logits), labels = node.input(1).reshape({ids.getNumElements()});
   if (!rows || !labels)
     return failure();
-  bool fused = !isLog && !weights && form.reduction != "none" && form.smoothing == 0;
+  bool fused = !isLog && !weights && reduction != "none" && smoothing == 0;
   Tensor logRows = isLog ? rows : fused && !node.wants(1) ? Tensor() : logSoftmax(rows);
   if (node.wants(1)) // absent from a NegativeLogLikelihoodLoss
     node.set(1, logRows ? classesSecond(logRows, type.getShape()) : Tensor());
@@ -157,8 +139,8 @@ static LogicalResult importLoss(Node &node, Tensor logits, bool isLog = false) {
   if (fused) {
     parts = buildCrossEntropy(node.builder, node.loc, rows, labels, ignore);
   } else if (logRows) {
-    RowLosses picked = pickClasses(node, logRows, labels, ignore, weights, form.smoothing);
-    if (form.reduction == "none") {
+    RowLosses picked = pickClasses(node, logRows, labels, ignore, weights, smoothing);
+    if (reduction == "none") {
       node.set(0, picked.losses.reshape(ids.getShape()));
       return success();
     }
@@ -170,8 +152,8 @@ static LogicalResult importLoss(Node &node, Tensor logits, bool isLog = false) {
   if (!parts.sum || !parts.count)
     return failure();
   Tensor loss(node, parts.sum);
-  if (form.reduction == "mean")
-    loss = weights ? weightedMean(loss, Tensor(node, parts.count))
+  if (reduction == "mean") // a weight of zero counts as one
+    loss = weights ? loss / select(Tensor(node, parts.count) > 0, Tensor(node, parts.count), 1)
                    : Tensor(node, buildMean(node.builder, node.loc, parts));
   else
     parts.count = node.constant(loss.type(), 1);

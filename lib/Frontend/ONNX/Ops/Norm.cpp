@@ -10,8 +10,6 @@ using namespace shale;
 using namespace shale::onnx;
 
 Tensor onnx::logSoftmax(Tensor x) {
-  if (!x)
-    return {};
   int64_t last = x.rank() - 1;
   Tensor peak = x.reduce(nn::ReduceKind::Max, {last}, true);
   Tensor shifted = x - peak.broadcast(x.shape());
@@ -50,9 +48,8 @@ template <bool isLog> static Tensor importSoftmax(Node &node) {
 static Type stashType(Node &node) {
   int64_t type = node.intAttr("stash_type", 1);
   std::string why;
-  Type element = type == int64_t(int32_t(type))
-                     ? elementType(node.builder.getContext(), int32_t(type), why)
-                     : Type();
+  int32_t code = type == int32_t(type) ? int32_t(type) : 0;
+  Type element = elementType(node.builder.getContext(), code, why);
   if (isa_and_nonnull<FloatType>(element))
     return element;
   return node.error("stash_type is {}; it must be 1 (float), 10 (float16), 11 (double) or 16 "
@@ -97,8 +94,8 @@ template <typename OpT> static Operation *buildNorm(Node &node, ValueRange opera
   SmallVector<Type> results(operands.size(),
                             RankedTensorType::get(type.getShape().drop_back(), element));
   results[0] = type;
-  NamedAttribute epsilon =
-      node.builder.getNamedAttr("epsilon", node.builder.getF64FloatAttr(node.epsilon()));
+  NamedAttribute epsilon(node.builder.getStringAttr("epsilon"),
+                         node.builder.getF64FloatAttr(node.epsilon()));
   Operation *norm = OpT::create(node.builder, node.loc, results, operands, {epsilon});
   node.adopt(norm);
   return norm;
@@ -189,14 +186,13 @@ static LogicalResult importEmbedNorm(Node &node) {
   for (int i : {2, 3, 5, 6})
     if (!node.input(i))
       return node.error("operand {} is missing", i);
-  auto ids = node.input(0).type();
   for (int i : {2, 3, 4})
     if (node.input(i) && node.input(i).rank() != 2)
       return node.error("a table of embeddings must be [rows, features]; operand {} is {}", i,
                         node.input(i));
   Tensor sum = lookUp(node.input(2), node.input(0), 0);
   Tensor positions = node.input(8), table = node.input(3);
-  int64_t length = ids.getDimSize(1), rows = table.dim(0);
+  int64_t length = node.input(0).dim(1), rows = table.dim(0);
   if (!positions && length > rows)
     return node.error("the table of positions has {} rows for {} positions", rows, length);
   sum = sum + (positions ? lookUp(table, positions, 0) : table.part(0, 0, length));
@@ -214,24 +210,20 @@ static LogicalResult importEmbedNorm(Node &node) {
 // Group and instance normalization are layer normalizations of other rows, with a
 // scale and a bias for each channel.
 
-/// Returns numbers for channels as [1, C, 1..].
-static Tensor asChannels(Node &node, Tensor numbers) {
-  auto type = node.input(0).type();
-  return numbers.reshape(withSize(Sizes(type.getRank(), 1), 1, type.getDimSize(1)));
-}
-
 /// Checks that an operand has one number for each channel.
 static LogicalResult checkOfChannels(Node &node, int operand) {
-  auto type = node.input(0).type(), own = node.input(operand).type();
-  if (own == type.clone({type.getDimSize(1)}))
+  Tensor x = node.input(0), own = node.input(operand);
+  if (own.getType() == x.type().clone({x.dim(1)}))
     return success();
-  return node.error("operand {} is {} for the {} channels of {}", operand, own, type.getDimSize(1),
-                    type);
+  return node.error("operand {} is {} for the {} channels of {}", operand, own, x.dim(1), x);
 }
 
 /// Returns an operand of one number for each channel as [1, C, 1..]; null after an error.
 static Tensor ofChannels(Node &node, int operand) {
-  return failed(checkOfChannels(node, operand)) ? Tensor() : asChannels(node, node.input(operand));
+  Tensor x = node.input(0);
+  return failed(checkOfChannels(node, operand))
+             ? Tensor()
+             : node.input(operand).reshape(withSize(Sizes(x.rank(), 1), 1, x.dim(1)));
 }
 
 /// Normalizes [N, C, ..] over `groups` of channels, in the type `stash`, then scales and shifts.
@@ -264,11 +256,11 @@ static Tensor importInstanceNorm(Node &node) {
 
 /// Returns one number for each group as [1, C, 1..]; null after an error.
 static Tensor ofGroups(Node &node, int operand, int64_t groups) {
-  auto type = node.input(0).type(), own = node.input(operand).type();
-  if (own != type.clone({groups}))
+  Tensor x = node.input(0), own = node.input(operand);
+  if (own.getType() != x.type().clone({groups}))
     return node.error("operand {} is {} for {} groups", operand, own, groups);
-  Tensor column = node.input(operand).reshape({groups, 1});
-  return asChannels(node, column.broadcast({groups, type.getDimSize(1) / groups}));
+  Tensor wide = own.reshape({groups, 1}).broadcast({groups, x.dim(1) / groups});
+  return wide.reshape(withSize(Sizes(x.rank(), 1), 1, x.dim(1)));
 }
 
 /// GroupNormalization. Before operator set 21 a group has one scale and one bias.
@@ -278,8 +270,8 @@ static Tensor importGroupNorm(Node &node) {
     return node.error("{} channels do not split into {} groups", channels, groups);
   bool ofEach = node.version >= 21;
   Type stash = ofEach ? stashType(node) : node.input(0).element();
-  Tensor scale = ofEach ? ofChannels(node, 1) : ofGroups(node, 1, groups);
-  Tensor bias = ofEach ? ofChannels(node, 2) : ofGroups(node, 2, groups);
+  auto read = [&](int i) { return ofEach ? ofChannels(node, i) : ofGroups(node, i, groups); };
+  Tensor scale = read(1), bias = read(2);
   return stash ? normalizeGroups(node, groups, scale, bias, stash) : Tensor();
 }
 
@@ -295,11 +287,6 @@ static Tensor runningStatistic(Node &node, int operand) {
       operand, parameter);
 }
 
-/// The mean and variance of channels, each [1, C, 1..]; null after an error.
-struct Statistics {
-  Tensor mean, variance;
-};
-
 /// Adds a statistic of the batch to the running one, an operand. Returns what the norm uses.
 static Tensor running(Node &node, Tensor batch, int operand, double momentum, double factor) {
   Tensor state = node.input(operand);
@@ -308,27 +295,27 @@ static Tensor running(Node &node, Tensor batch, int operand, double momentum, do
   if (!node.building.states.contains(state))
     return node.error("operand {}, a running statistic, is not a buffer of the model", operand);
   Tensor flat = batch.reshape(state.shape());
-  auto number = [&](double value) { return node.builder.getF64FloatAttr(value); };
   return node
-      .create<nn::RunningStatisticOp>(state.getType(), flat, state, number(momentum),
-                                      number(factor))
+      .create<nn::RunningStatisticOp>(state.getType(), flat, state, APFloat(momentum),
+                                      APFloat(factor))
       .reshape(batch.shape());
 }
 
-/// Returns the statistics of the batch of all ranks, and updates the running ones, operands 3
-/// and 4.
-static Statistics batchStatistics(Node &node, const BatchNorm &norm) {
+/// Returns the mean and the variance of the batch of all ranks, each [1, C, 1..], and updates the
+/// running ones, operands 3 and 4. Null after an error.
+static std::pair<Tensor, Tensor> batchStatistics(Node &node, const BatchNorm &norm) {
   Tensor x = node.input(0);
   int64_t count = x.dim(1) ? x.count() / x.dim(1) : 0;
   // ONNX writes the share of the old statistics, and PyTorch's exporter writes it in f32.
   double momentum = norm.momentum.value_or(1 - node.floatAttr("momentum", 0.9f));
   if (count < 2)
-    return {node.error("statistics of the batch need more than one value per channel, and the "
-                       "operand is {}",
-                       x),
-            {}};
+    (void)node.error("statistics of the batch need more than one value per channel, and the "
+                     "operand is {}",
+                     x);
   if (!(momentum >= 0 && momentum <= 1))
-    return {node.error("the momentum must be in [0, 1]"), {}};
+    (void)node.error("the momentum must be in [0, 1]");
+  if (node.hasFailed())
+    return {};
   Sizes dims = withoutDim(allDims(x.rank()), 1);
   auto average = [&](Tensor x) { return x.sum(dims, /*keepDims=*/true) * (1 / double(count)); };
   Tensor mean = average(x), centered = x - mean, variance = average(centered * centered);
@@ -351,12 +338,10 @@ static Tensor importBatchNorm(Node &node) {
   Tensor scale = ofChannels(node, 1), bias = ofChannels(node, 2);
   node.flagAttr("training_mode", false), node.floatAttr("momentum", 0.9f); // both are read below
   BatchNorm norm = readBatchNorm(node.proto);
-  Statistics by = norm.inTraining
-                      ? batchStatistics(node, norm)
-                      : Statistics{runningStatistic(node, 3), runningStatistic(node, 4)};
-  if (node.hasFailed())
-    return {};
-  Tensor factor = scale * rsqrt(by.variance + node.epsilon()), centered = node.input(0) - by.mean;
+  auto [mean, variance] = norm.inTraining
+                              ? batchStatistics(node, norm)
+                              : std::pair{runningStatistic(node, 3), runningStatistic(node, 4)};
+  Tensor factor = scale * rsqrt(variance + node.epsilon()), centered = node.input(0) - mean;
   return centered * factor + bias;
 }
 

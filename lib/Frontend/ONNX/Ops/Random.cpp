@@ -22,25 +22,22 @@ static std::array<Value, 3> drawnFrom(Node &node) {
 /// Draws from [0, 1).
 static Tensor uniform(Node &node, RankedTensorType type) {
   auto [seed, step, microbatch] = drawnFrom(node);
-  return node.create<nn::UniformOp>(
-      type, seed, step, microbatch, /*offset=*/Tensor(),
-      node.builder.getI64IntegerAttr(node.building.context.takeRandomId()),
-      /*global_shape=*/DenseI64ArrayAttr());
+  auto id = node.builder.getI64IntegerAttr(node.building.context.takeRandomId());
+  return node.create<nn::UniformOp>(type, seed, step, microbatch, /*offset=*/Tensor(), id,
+                                    /*global_shape=*/DenseI64ArrayAttr());
 }
 
 /// Returns factor * x + offset.
 static Tensor line(Tensor x, double factor, double offset) {
-  x = scaled(x, factor);
-  return offset != 0 ? x + offset : x;
+  return offset != 0 ? scaled(x, factor) + offset : scaled(x, factor);
 }
 
 /// Draws from the standard normal distribution: sqrt(-2 ln u) cos(2 pi v) for uniform u in (0, 1]
 /// and v (Box and Muller, A Note on the Generation of Random Normal Deviates, 1958).
 static Tensor normal(Node &node, RankedTensorType type) {
-  constexpr double kPi = 3.14159265358979323846;
   Tensor u = line(uniform(node, type), -1, 1);
   Tensor radius = sqrt(scaled(log(u), -2));
-  return radius * cos(scaled(uniform(node, type), 2 * kPi));
+  return radius * cos(scaled(uniform(node, type), 2 * M_PI));
 }
 
 /// Reads two numbers and refuses a seed: numbers are drawn by the seed of the run.
@@ -131,12 +128,10 @@ Tensor onnx::dropped(Node &node, Tensor x, double ratio) {
 /// The mask is where the dropout of ones keeps them.
 static LogicalResult importTrainingDropout(Node &node, double ratio) {
   int64_t id = node.building.context.takeRandomId();
-  Tensor result = dropAs(node, node.input(0), ratio, id);
-  if (!result)
-    return failure();
-  node.set(0, result);
+  Tensor x = node.input(0);
+  node.set(0, dropAs(node, x, ratio, id));
   if (node.wants(1)) {
-    Tensor one = node.input(0).like(1), zero = node.input(0).like(0);
+    Tensor one = x.like(1), zero = x.like(0);
     node.set(1, differ(dropAs(node, one, ratio, id), zero));
   }
   return success();

@@ -9,12 +9,11 @@
 //===----------------------------------------------------------------------===//
 #include "dialects/nn/Ops/Compare.h"
 #include "dialects/nn/Ops/Data.h"
-#include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Ops/Reduce.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
 #include "lib/Frontend/ONNX/Record/Words.h"
-#include "mlir/IR/Matchers.h"
+#include "llvm/ADT/StringExtras.h"
 #include <cmath>
 #include <limits>
 
@@ -22,23 +21,36 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::onnx;
 
-using matchers::m_Any, matchers::m_Val;
+namespace {
 
-/// Matches a constant whose elements are all this number.
-struct IsNumber {
+/// The operands of a node that have a form.
+struct Form {
   Node &node;
-  double number;
+  llvm::StringMap<Value> names = {};
 
-  bool match(Operation *op) {
-    return op->getNumResults() == 1 && node.scalarConstant(op->getResult(0)) == number;
+  Tensor operator[](StringRef name) const { return Tensor(node, names.lookup(name)); }
+  Tensor x() const { return (*this)["x"]; }
+  Tensor y() const { return (*this)["y"]; }
+
+  /// Whether a value has the form at the front of `text`, which is removed: an op of nn with its
+  /// operands, a whole number, the name of one value, or "_", any value.
+  bool match(Value value, StringRef &text) {
+    text = text.ltrim(", ");
+    StringRef word = text.take_while([](char c) { return llvm::isAlnum(c) || c == '_'; });
+    text = text.drop_front(word.size());
+    int64_t number;
+    if (!word.getAsInteger(10, number))
+      return node.scalarConstant(value) == double(number);
+    if (!text.consume_front("("))
+      return word == "_" || names.try_emplace(word, value).first->second == value;
+    Operation *op = value.getDefiningOp();
+    return op && op->getName().getStringRef() == ("nn." + word).str() &&
+           llvm::all_of(op->getOperands(), [&](Value operand) { return match(operand, text); }) &&
+           text.consume_front(")");
   }
 };
 
-/// Whether the first operands of a node match.
-template <typename... Matchers> static bool operandsMatch(Node &node, Matchers... matchers) {
-  int operand = 0;
-  return (matchPattern(node.input(operand++), matchers) && ...);
-}
+} // namespace
 
 /// Returns the operand of a unary op; null if the value is not the result of one.
 template <typename OpT> static Tensor inside(Tensor value) {
@@ -73,54 +85,13 @@ static Tensor logAddExp(Tensor a, Tensor b, double scale = 1) {
 // Operations, by their last node. Null if the nodes are others.
 //===----------------------------------------------------------------------===//
 
-static Tensor readExpm1(Node &node) {
-  Tensor x(node);
-  return operandsMatch(node, m_Op<nn::ExpOp>(m_Any(&x)), IsNumber{node, 1}) ? expm1(x) : Tensor();
-}
-
-static Tensor readLog1p(Node &node) {
-  IsNumber one{node, 1};
-  Tensor x(node);
-  return operandsMatch(node, m_Op<nn::AddOp>(m_Any(&x), one)) ||
-                 operandsMatch(node, m_Op<nn::AddOp>(one, m_Any(&x)))
-             ? log1p(x)
-             : Tensor();
-}
-
-static Tensor readErfc(Node &node) {
-  Tensor x(node);
-  return operandsMatch(node, IsNumber{node, 1}, m_Op<nn::ErfOp>(m_Any(&x))) ? unary<nn::ErfcOp>(x)
-                                                                            : Tensor();
-}
-
-/// exp(x^2) (1 - erf(x))
-static Tensor readErfcx(Node &node) {
-  Tensor x(node), y(node);
-  if (!operandsMatch(node, m_Op<nn::ExpOp>(m_Op<nn::MulOp>(m_Any(&x), m_Any(&y)))) || x != y)
-    return {};
-  auto erf = m_Op<nn::ErfOp>(m_Val(x));
-  bool fits = matchPattern(node.input(1), m_Op<nn::ErfcOp>(m_Val(x))) ||
-              matchPattern(node.input(1), m_Op<nn::SubOp>(IsNumber{node, 1}, erf));
-  return fits ? unary<nn::ErfcxOp>(x) : Tensor();
-}
-
 /// The logarithm of the normal distribution, log_ndtr(x). Each branch gets operands of its own: at
 /// those of the other one it overflows, and the gradient of what is not chosen would be NaN. With
 /// u = x / sqrt(2) the nodes are
 ///   x < 1 ? log(erfcx(-u) / 2) - u^2 : log1p(-erfc(u) / 2)
-static Tensor readLogNdtr(Node &node) {
-  IsNumber isTwo{node, 2};
-  Tensor u(node), left(node), right(node);
-  auto ofMinus = m_Op<nn::ErfcxOp>(m_Op<nn::NegOp>(m_Any(&u)));
-  if (!operandsMatch(node, m_Op<nn::CompareOp>(m_Any(), IsNumber{node, 1}),
-                     m_Op<nn::SubOp>(m_Op<nn::LogOp>(m_Op<nn::DivOp>(ofMinus, isTwo)),
-                                     m_Op<nn::MulOp>(m_Any(&left), m_Any(&right)))) ||
-      left != u || right != u)
-    return {};
-  Tensor isLow = node.input(0);
-  auto minusErfc = m_Op<nn::NegOp>(m_Op<nn::ErfcOp>(m_Val(u)));
-  if (isLow.getDefiningOp<nn::CompareOp>().getPredicate() != nn::Predicate::LT ||
-      !matchPattern(node.input(2), m_Op<nn::Log1pOp>(m_Op<nn::DivOp>(minusErfc, isTwo))))
+static Tensor readLogNdtr(Form &form) {
+  Tensor isLow = form.node.input(0), u = form["u"];
+  if (isLow.getDefiningOp<nn::CompareOp>().getPredicate() != nn::Predicate::LT)
     return {};
   Tensor zero = u.like(0), two = u.like(2);
   Tensor ofLow = select(isLow, u, zero), ofHigh = select(isLow, zero, u);
@@ -130,44 +101,11 @@ static Tensor readLogNdtr(Node &node) {
   return select(isLow, low, log1p(upper / two));
 }
 
-static Tensor readLogSigmoid(Node &node) {
-  return logSigmoid(inside<nn::SigmoidOp>(node.input(0)));
-}
-
-/// Returns what operand 0, a difference, subtracts from 1; null if it is no such difference.
-static Tensor subtractedFromOne(Node &node) {
-  Tensor x(node);
-  return operandsMatch(node, m_Op<nn::SubOp>(IsNumber{node, 1}, m_Any(&x))) ? x : Tensor();
-}
-
-/// log(1 - sigmoid(x)), as the exporter of TorchScript writes a binary cross-entropy of logits.
-static Tensor readLogOneMinusSigmoid(Node &node) {
-  return logSigmoid(-inside<nn::SigmoidOp>(subtractedFromOne(node)));
-}
-
-static Tensor readLogOneMinus(Node &node) { return log1p(-subtractedFromOne(node)); }
-
-static Tensor readLogAddExp(Node &node) {
-  Tensor a(node), b(node);
-  auto sum = m_Op<nn::AddOp>(m_Op<nn::ExpOp>(m_Any(&a)), m_Op<nn::ExpOp>(m_Any(&b)));
-  return operandsMatch(node, sum) ? logAddExp(a, b) : Tensor();
-}
-
-/// log(2^a + 2^b) / log(2)
-static Tensor readLogAddExp2(Node &node) {
-  IsNumber two{node, 2};
-  Tensor a(node), b(node);
-  auto sum = m_Op<nn::AddOp>(m_Op<nn::PowOp>(two, m_Any(&a)), m_Op<nn::PowOp>(two, m_Any(&b)));
-  return operandsMatch(node, m_Op<nn::LogOp>(sum)) ? logAddExp(a, b, std::log(2.0)) : Tensor();
-}
-
 /// Sums of exponentials that end at each element. Each pass adds those that end `step` elements
 /// before; all are relative to their own largest element.
-static Tensor readLogCumSumExp(Node &node) {
-  Tensor y(node);
-  auto shifted = m_Op<nn::SubOp>(m_Any(&y), m_Any());
-  if (!operandsMatch(node, m_Op<nn::LogOp>(m_Op<nn::CumsumOp>(m_Op<nn::ExpOp>(shifted)))))
-    return {};
+static Tensor readLogCumSumExp(Form &form) {
+  Node &node = form.node;
+  Tensor y = form.y();
   auto scan = inside<nn::LogOp>(node.input(0)).getDefiningOp<nn::CumsumOp>();
   if (scan.getExclusive() || scan.getReverse())
     return {};
@@ -183,7 +121,8 @@ static Tensor readLogCumSumExp(Node &node) {
 
 /// x log(y) with the value 0 where x is 0: x is chosen there. The exporter may have folded the
 /// condition, although x is a parameter. If y is a constant, its logarithm was computed before.
-static Tensor readXLogY(Node &node) {
+static Tensor readXLogY(Form &form) {
+  Node &node = form.node;
   if (node.input(0).getDefiningOp<nn::IsNanOp>())
     return {}; // the choice for NaN, which the last node reads
   Tensor x = node.input(1), product = node.input(2);
@@ -213,12 +152,8 @@ static Tensor readXLogY(Node &node) {
 }
 
 /// sin(pi x) / (pi x), with the value 1 and the derivative 0 at 0, and where 1 / x may overflow.
-static Tensor readSinc(Node &node) {
-  Tensor x(node), divisor(node);
-  auto quotient = m_Op<nn::DivOp>(m_Op<nn::SinOp>(m_Any(&x)), m_Any(&divisor));
-  if (!node.input(0).getDefiningOp<nn::CompareOp>() || !matchPattern(node.input(2), quotient) ||
-      x != divisor)
-    return {};
+static Tensor readSinc(Form &form) {
+  Tensor x = form.x();
   Tensor isTiny = abs(x) <= 1e-30;
   Tensor other = select(isTiny, 1, x);
   return select(isTiny, 1, sin(other) / other);
@@ -226,64 +161,48 @@ static Tensor readSinc(Node &node) {
 
 /// The angle of a point: the nodes divide by 0 on an axis, and have the wrong sign on the negative
 /// part of x. They choose by the sign of x, then by that of y.
-static Tensor readAtan2(Node &node) {
-  auto ofX = node.input(2).getDefiningOp<nn::SelectOp>();
-  auto ofY = ofX ? ofX.getOnTrue().getDefiningOp<nn::SelectOp>() : nn::SelectOp();
-  if (!ofY || !node.input(0).getDefiningOp<nn::IsNanOp>())
-    return {};
-  auto compared = [&](Value value, nn::Predicate predicate) {
-    Tensor condition(node, value);
+static Tensor readAtan2(Form &form) {
+  auto compared = [&](Tensor condition, nn::Predicate predicate) {
     if (Tensor narrow = inside<nn::BroadcastOp>(condition))
       condition = narrow;
     auto compare = condition.getDefiningOp<nn::CompareOp>();
-    return compare && compare.getPredicate() == predicate ? Tensor(node, compare.getLhs())
+    return compare && compare.getPredicate() == predicate ? Tensor(form.node, compare.getLhs())
                                                           : Tensor();
   };
-  Tensor x = compared(ofX.getCondition(), nn::Predicate::LT);
-  Tensor y = compared(ofY.getCondition(), nn::Predicate::GT);
+  Tensor x = compared(form["ofX"], nn::Predicate::LT);
+  Tensor y = compared(form["ofY"], nn::Predicate::GT);
   return x && y ? arcTangent2(y, x) : Tensor();
 }
 
 /// The upper bound of logit(x, eps), which the nodes put in the place of NaN.
-static Tensor readLogitBound(Node &node) {
-  auto isBelow = node.input(0).getDefiningOp<nn::CompareOp>();
-  return isBelow && isBelow.getPredicate() == nn::Predicate::LE
-             ? bounded(node.input(1), node.input(2), nn::Predicate::GT)
+static Tensor readLogitBound(Form &form) {
+  auto isBelow = form.node.input(0).getDefiningOp<nn::CompareOp>();
+  return isBelow.getPredicate() == nn::Predicate::LE
+             ? bounded(form.x(), form["bound"], nn::Predicate::GT)
              : Tensor();
 }
 
-/// The remainder with the sign of the divisor: x - floor(x / y) y loses its digits where the
-/// quotient is large.
-static Tensor readRemainder(Node &node) {
-  Tensor y(node);
-  auto product = m_Op<nn::MulOp>(m_Op<nn::FloorOp>(m_Any()), m_Any(&y));
-  return matchPattern(node.input(1), product) ? floorRemainder(node.input(0), y) : Tensor();
-}
-
 /// floor(x / y) of the exact quotient, as PyTorch has it: 1 / 0.1 is below 10.
-static Tensor readFloorDivide(Node &node) {
-  auto quotient = node.input(0).getDefiningOp<nn::DivOp>();
-  if (!quotient)
-    return {};
-  Tensor x(node, quotient.getLhs()), y(node, quotient.getRhs());
+static Tensor readFloorDivide(Form &form) {
+  Tensor x = form.x(), y = form.y();
   Tensor rest = binary<nn::RemOp>(x, y), whole = (x - rest) / y;
   whole = select(differsInSign(rest, y), whole - 1, whole);
   Tensor low = floor(whole);
   Tensor isAbove = whole - low > 0.5;
   Tensor rounded = select(isAbove, low + 1, low);
   Tensor byZero = equal(y, 0);
-  return stopped(select(byZero, node.input(0), rounded));
+  return stopped(select(byZero, form.node.input(0), rounded));
 }
 
 /// A norm of another order than 1 and 2: the root has the gradient 0 at 0, as rootOrZero.
-static Tensor readNorm(Node &node) {
-  Tensor sum = node.input(0);
+static Tensor readNorm(Form &form) {
+  Tensor sum = form.x();
   auto reshaped = sum.getDefiningOp<nn::ReshapeOp>();
   if (!(reshaped ? Value(reshaped.getInput()) : sum).getDefiningOp<nn::ReduceOp>())
     return {}; // the powers of the elements
   Tensor zero = sum.like(0), isZero = equal(sum, zero);
   Tensor other = select(isZero, 1, sum);
-  return select(isZero, zero, binary<nn::PowOp>(other, node.input(1)));
+  return select(isZero, zero, binary<nn::PowOp>(other, form.y()));
 }
 
 /// Whether a value is, but for its shape and factors, a mean of the squares of a difference.
@@ -304,55 +223,67 @@ static bool isOfSquaredDifferences(Value value) {
 /// The root of a variance. PyTorch's std() and std_mean() are exported as one, and have the
 /// gradient 0 where all elements are equal. The record of sqrt(var()), whose gradient is NaN there,
 /// is the same.
-static Tensor readDeviation(Node &node) {
-  FxNode fx = readFxNode(node.proto);
+static Tensor readDeviation(Form &form) {
+  FxNode fx = readFxNode(form.node.proto);
+  Tensor x = form.x();
   std::string of = fx.args.size() == 1 ? operationOf(fx.args[0]) : "";
   // With keepdim=True the variance is given its dimension back in between.
-  bool isOfVariance =
-      of == "var" || (of == "broadcast_in_dim" && isOfSquaredDifferences(node.input(0)));
-  return isOfVariance && node.input(0).getDefiningOp() ? rootOrZero(node.input(0)) : Tensor();
+  bool isOfVariance = of == "var" || (of == "broadcast_in_dim" && isOfSquaredDifferences(x));
+  return isOfVariance && x.getDefiningOp() ? rootOrZero(x) : Tensor();
 }
 
 namespace {
 
-/// An operation, the operator of its last node, and the function that reads it there.
+/// Operations, the operator of their last node, and what it becomes.
 struct Whole {
-  llvm::StringLiteral kind, op;
+  llvm::StringLiteral kinds, op;
   int operands;
   /// Whether the nodes stand for nothing else, so that no record is needed.
   bool isByForm;
-  Tensor (*read)(Node &);
+  llvm::StringLiteral form; // of the operands
+  Tensor (*read)(Form &);
 };
 
 } // namespace
 
+static Tensor readLogSigmoid(Form &form) { return logSigmoid(form.x()); }
+static Tensor readLog1p(Form &form) { return log1p(form.x()); }
+static Tensor readErfcx(Form &form) { return unary<nn::ErfcxOp>(form.x()); }
+
 /// In a file without a record, the first row whose nodes fit is used.
 static constexpr Whole kWholes[] = {
-    {"log_sigmoid", "Log", 1, true, readLogSigmoid},
-    {"", "Log", 1, true, readLogOneMinusSigmoid},
-    {"logaddexp", "Log", 1, true, readLogAddExp},
-    {"log1p", "Log", 1, true, readLog1p},
-    {"", "Log", 1, true, readLogOneMinus},
-    {"expm1", "Sub", 2, true, readExpm1},
-    {"erfc", "Sub", 2, true, readErfc},
-    {"special_erfc", "Sub", 2, true, readErfc},
-    {"special_erfcx", "Mul", 2, true, readErfcx},
-    {"where", "Where", 3, true, readLogNdtr},
-    {"logaddexp2", "Div", 2, false, readLogAddExp2},
-    {"logcumsumexp", "Add", 2, false, readLogCumSumExp},
-    {"_logcumsumexp", "Add", 2, false, readLogCumSumExp},
-    {"xlogy", "Where", 3, false, readXLogY},
-    {"special_xlogy", "Where", 3, false, readXLogY},
-    {"sinc", "Where", 3, false, readSinc},
-    {"special_sinc", "Where", 3, false, readSinc},
-    {"atan2", "Where", 3, false, readAtan2},
-    {"logit", "Where", 3, false, readLogitBound},
-    {"special_logit", "Where", 3, false, readLogitBound},
-    {"remainder", "Sub", 2, false, readRemainder},
-    {"floor_divide", "Floor", 1, false, readFloorDivide},
-    {"div", "Floor", 1, false, readFloorDivide},
-    {"linalg_vector_norm", "Pow", 2, false, readNorm},
-    {"sqrt", "Sqrt", 1, false, readDeviation},
+    {"log_sigmoid", "Log", 1, true, "sigmoid(x)", readLogSigmoid},
+    // As the exporter of TorchScript writes a binary cross-entropy of logits.
+    {"", "Log", 1, true, "sub(1, sigmoid(x))", [](Form &form) { return logSigmoid(-form.x()); }},
+    {"logaddexp", "Log", 1, true, "add(exp(x), exp(y))",
+     [](Form &form) { return logAddExp(form.x(), form.y()); }},
+    {"log1p", "Log", 1, true, "add(x, 1)", readLog1p},
+    {"log1p", "Log", 1, true, "add(1, x)", readLog1p},
+    {"", "Log", 1, true, "sub(1, x)", [](Form &form) { return log1p(-form.x()); }},
+    {"expm1", "Sub", 2, true, "exp(x), 1", [](Form &form) { return expm1(form.x()); }},
+    {"erfc special_erfc", "Sub", 2, true, "1, erf(x)",
+     [](Form &form) { return unary<nn::ErfcOp>(form.x()); }},
+    {"special_erfcx", "Mul", 2, true, "exp(mul(x, x)), erfc(x)", readErfcx},
+    {"special_erfcx", "Mul", 2, true, "exp(mul(x, x)), sub(1, erf(x))", readErfcx},
+    {"where", "Where", 3, true,
+     "compare(_, 1), sub(log(div(erfcx(neg(u)), 2)), mul(u, u)), log1p(div(neg(erfc(u)), 2))",
+     readLogNdtr},
+    // log(2^x + 2^y) / log(2)
+    {"logaddexp2", "Div", 2, false, "log(add(pow(2, x), pow(2, y))), _",
+     [](Form &form) { return logAddExp(form.x(), form.y(), std::log(2.0)); }},
+    {"logcumsumexp _logcumsumexp", "Add", 2, false, "log(cumsum(exp(sub(y, _)))), _",
+     readLogCumSumExp},
+    {"xlogy special_xlogy", "Where", 3, false, "_, _, _", readXLogY},
+    {"sinc special_sinc", "Where", 3, false, "compare(_, _), _, div(sin(x), x)", readSinc},
+    {"atan2", "Where", 3, false, "is_nan(_), _, select(ofX, select(ofY, _, _), _)", readAtan2},
+    {"logit special_logit", "Where", 3, false, "compare(_, _), x, bound", readLogitBound},
+    // With the sign of the divisor: x - floor(x / y) y loses its digits where the quotient is
+    // large.
+    {"remainder", "Sub", 2, false, "x, mul(floor(_), y)",
+     [](Form &form) { return floorRemainder(form.x(), form.y()); }},
+    {"floor_divide div", "Floor", 1, false, "div(x, y)", readFloorDivide},
+    {"linalg_vector_norm", "Pow", 2, false, "x, y", readNorm},
+    {"sqrt", "Sqrt", 1, false, "x", readDeviation},
 };
 
 Tensor onnx::wholeOperation(Node &node) {
@@ -363,12 +294,18 @@ Tensor onnx::wholeOperation(Node &node) {
   FxNode fx = readFxNode(node.proto);
   StringRef kind = words::kindOf(fx.target);
   for (const Whole &whole : kWholes) {
-    if (whole.op != op || (kind.empty() ? !whole.isByForm : whole.kind != kind) ||
+    if (whole.op != op ||
+        (kind.empty() ? !whole.isByForm
+                      : !llvm::is_contained(llvm::split(whole.kinds, ' '), kind)) ||
         node.numInputs() != whole.operands)
       continue;
     if (failed(node.require(whole.operands)) || !node.input(whole.operands - 1).hasFloats())
       return {};
-    if (Tensor value = whole.read(node); value || node.hasFailed())
+    Form form{node};
+    StringRef text = whole.form;
+    bool fits = llvm::all_of(llvm::seq(0, whole.operands),
+                             [&](int i) { return form.match(node.input(i), text); });
+    if (Tensor value = fits ? whole.read(form) : Tensor(); value || node.hasFailed())
       return value;
   }
   return {};
