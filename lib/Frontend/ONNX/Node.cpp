@@ -206,16 +206,15 @@ LogicalResult Node::require(Needs needs) {
   return normalize(knownAxis, input(0).rank());
 }
 
-FailureOr<int64_t> Node::onlyInt(int operand, const char *what, std::optional<int64_t> missing) {
+int64_t Node::onlyInt(int operand, const char *what, std::optional<int64_t> missing) {
   if (missing && !has(operand))
     return *missing;
   Sizes values;
-  if (failed(constantInts(operand, values)))
-    return failure();
-  if (values.size() != 1)
-    return error("operand {}, the {}, must be one constant, but has {} elements", operand, what,
-                 values.size());
-  return values.front();
+  if (succeeded(constantInts(operand, values)) && values.size() == 1)
+    return values.front();
+  (void)error("operand {}, the {}, must be one constant, but has {} elements", operand, what,
+              values.size());
+  return 0;
 }
 
 LogicalResult Node::constantInts(int operand, SmallVectorImpl<int64_t> &values) {

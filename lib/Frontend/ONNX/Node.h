@@ -101,8 +101,8 @@ struct Operator {
 /// Operators by (domain, type), each from a version of its operator set on.
 class HandlerRegistry {
 public:
-  /// The domain of standard operators is "". `handler` takes the node, or a formula its first one
-  /// or two operands. It returns the only result, null after an error, or sets the results and
+  /// The domain of standard operators is "". `handler` takes the node, its first operands, or the
+  /// node and then these. It returns the only result, null after an error, or sets the results and
   /// returns whether it did.
   template <typename HandlerT>
   void add(llvm::StringRef domain, llvm::StringRef type, int64_t since, HandlerT handler,
@@ -212,9 +212,8 @@ public:
   /// The number that `needs.epsilon` gives, finite and not negative.
   double epsilon() const { return knownEpsilon; }
   /// The only element of an operand that must be a constant of integers; `missing`, if given, where
-  /// it is absent. Fails, with an error that says `what` it is, if there are more or none.
-  mlir::FailureOr<int64_t> onlyInt(int operand, const char *what,
-                                   std::optional<int64_t> missing = {});
+  /// it is absent. If there are more or none, 0 after an error that says `what` it is.
+  int64_t onlyInt(int operand, const char *what, std::optional<int64_t> missing = {});
   /// Appends the elements of an operand that must be a constant of integers.
   mlir::LogicalResult constantInts(int operand, llvm::SmallVectorImpl<int64_t> &values);
   std::optional<double> scalarConstant(mlir::Value value);
@@ -308,17 +307,22 @@ inline Tensor tanh(Tensor x) { return unary<nn::TanhOp>(x); }
 /// Passes no gradient.
 inline Tensor stopped(Tensor x) { return unary<nn::StopGradientOp>(x); }
 
+/// Calls a handler with the operands that it takes, after `first` ones.
+template <typename HandlerT, typename... First>
+auto callHandler(const HandlerT &handler, Node &node, First... first) {
+  static_assert(sizeof...(First) < 5, "a handler takes the node, operands, or both");
+  if constexpr (std::is_invocable_v<HandlerT, Node &, First...>)
+    return handler(node, first...);
+  else if constexpr (std::is_invocable_v<HandlerT, First...>)
+    return handler(first...);
+  else
+    return callHandler(handler, node, first..., node.input(sizeof...(First)));
+}
+
 template <typename HandlerT>
 void HandlerRegistry::add(llvm::StringRef domain, llvm::StringRef type, int64_t since,
                           HandlerT handler, Needs needs) {
-  auto import = [handler](Node &node) {
-    if constexpr (std::is_invocable_v<HandlerT, Tensor>)
-      return node.give(handler(node.input(0)));
-    else if constexpr (std::is_invocable_v<HandlerT, Tensor, Tensor>)
-      return node.give(handler(node.input(0), node.input(1)));
-    else
-      return node.give(handler(node));
-  };
+  auto import = [handler](Node &node) { return node.give(callHandler(handler, node)); };
   table[(domain + "::" + type).str()][since] = {import, needs};
 }
 

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/nn/Ops/Attention.h"
+#include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Embedding.h"
 #include "dialects/nn/Ops/Loss.h"
 #include "dialects/nn/Ops/Norm.h"
@@ -15,67 +16,52 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::onnx;
 
-/// Returns the gradients of the operands of `op`, of which `wanted` are wanted, where its first
-/// result has the gradient `grad`. Empty if there are none.
-static SmallVector<Value> derive(Node &node, DifferentiableOpInterface op, Value grad,
-                                 ArrayRef<unsigned> wanted) {
+/// Sets the results to the gradients of operands of `op`, where its first result has the gradient
+/// `grad`: of the `wanted` ones, which have the types of `like`. Returns false if there are none.
+static bool setGradients(Node &node, DifferentiableOpInterface op, Value grad,
+                         ArrayRef<unsigned> wanted, ArrayRef<Value> like) {
   SmallVector<Value> resultGrads(op->getNumResults()), grads(op->getNumOperands());
   SmallVector<bool> isWanted(op->getNumOperands(), false);
   for (unsigned index : wanted)
     isWanted[index] = true;
   resultGrads[0] = grad;
   if (failed(op.buildGradient(node.builder, resultGrads, isWanted, grads)))
-    return {};
-  SmallVector<Value> found;
-  for (unsigned index : wanted) {
-    if (!grads[index])
-      return {};
-    if (Operation *made = grads[index].getDefiningOp())
-      node.adopt(made);
-    found.push_back(grads[index]);
-  }
-  return found;
-}
-
-/// Sets the results of the call if they have their operands' types.
-static bool setAll(Node &node, ArrayRef<Value> values, ArrayRef<Value> like) {
-  if (values.size() != like.size())
     return false;
-  for (auto [value, operand] : llvm::zip(values, like))
-    if (value.getType() != operand.getType())
-      return false;
-  for (auto [i, value] : llvm::enumerate(values))
-    if (node.wants(i))
-      node.set(i, value);
-  return true;
+  bool fits = true;
+  for (auto [index, operand] : llvm::zip(wanted, like)) {
+    if (Operation *made = grads[index] ? grads[index].getDefiningOp() : nullptr)
+      node.adopt(made);
+    fits = fits && grads[index] && grads[index].getType() == operand.getType();
+  }
+  for (auto [i, index] : llvm::enumerate(wanted))
+    if (fits && node.wants(i))
+      node.set(i, grads[index]);
+  return fits;
 }
-
-//===----------------------------------------------------------------------===//
-// Attention
-//===----------------------------------------------------------------------===//
 
 /// result, lse = attention(query, key, value [, mask]). A row that the mask hides is 0.
 template <bool isMasked> static bool importAttention(Node &node) {
   Attend form{node.input(0), node.input(1), node.input(2)};
-  Tensor mask = isMasked ? node.input(3) : Tensor();
+  Tensor mask = isMasked ? node.input(3) : Tensor(), q = form.query, k = form.key;
   bool causal = node.flagAttr("is_causal", false);
-  double scale = node.floatAttr("scale", 1);
-  if (!fit(form) || !std::isfinite(scale))
-    return false;
-  auto q = form.query.type(), k = form.key.type();
+  form.scale = node.floatAttr("scale", 1);
   // PyTorch counts the positions of queries from the first key, and nn.attention from the last.
-  if ((causal && q.getDimSize(2) != k.getDimSize(2)) || q.getDimSize(1) != k.getDimSize(1))
+  if (!fit(form) || !std::isfinite(form.scale) || (causal && q.dim(2) != k.dim(2)) ||
+      q.dim(1) != k.dim(1) || (mask && (mask.element() != q.element() || !broadcasts(form, mask))))
     return false;
-  if (mask && (mask.element() != q.getElementType() || !broadcasts(form, mask)))
-    return false;
-  mask = mask ? rank4(mask) : Tensor();
-  form.scale = scale;
-  Operation *op = buildAttention(node, form, mask, isMasked, causal, node.builder.getF32Type());
+  Operation *op =
+      buildAttention(node, form, rank4(mask), isMasked, causal, node.builder.getF32Type());
   if (!node.finish(op))
     return false;
   node.set(0, op->getResult(0));
   node.set(1, op->getResult(1));
   return true;
+}
+
+/// Returns what a value is before it is reshaped; null for null.
+static Value withoutReshape(Value value) {
+  auto reshape = value ? value.getDefiningOp<nn::ReshapeOp>() : nn::ReshapeOp();
+  return reshape ? Value(reshape.getInput()) : value;
 }
 
 /// dquery, dkey, dvalue = .. (grad, query, key, value, result, lse [, mask]).
@@ -91,13 +77,9 @@ template <bool isMasked> static bool importAttentionGradient(Node &node) {
   if (isMasked != bool(forward.getMask()) ||
       (isMasked && withoutReshape(forward.getMask()) != withoutReshape(node.input(6))))
     return false;
-  return setAll(node, derive(node, forward, node.input(0), {0, 1, 2}),
-                {node.input(1), node.input(2), node.input(3)});
+  return setGradients(node, forward, node.input(0), {0, 1, 2},
+                      {node.input(1), node.input(2), node.input(3)});
 }
-
-//===----------------------------------------------------------------------===//
-// Norms and tables
-//===----------------------------------------------------------------------===//
 
 /// dx, dweight, dbias = .. (grad, x, mean, rstd, weight).
 static bool importLayerNormGradient(Node &node) {
@@ -107,28 +89,21 @@ static bool importLayerNormGradient(Node &node) {
       norm.getInput() != node.input(1) || norm.getScale() != node.input(4) ||
       node.input(0).getType() != node.input(1).getType())
     return false;
-  return setAll(node, derive(node, norm, node.input(0), {0, 1, 2}),
-                {node.input(1), node.input(4), node.input(4)});
+  return setGradients(node, norm, node.input(0), {0, 1, 2},
+                      {node.input(1), node.input(4), node.input(4)});
 }
 
 /// result = .. (grad, indices): PyTorch's indices are rows of the table.
 static bool importEmbeddingGradient(Node &node) {
-  auto grad = node.input(0).type(), indices = node.input(1).type();
+  Tensor grad = node.input(0), indices = node.input(1);
   int64_t rows = node.intAttr("num_weights", 0);
-  if (rows <= 0 || grad.getRank() == 0 || grad.getShape().drop_back() != indices.getShape() ||
-      !isa<FloatType>(grad.getElementType()) || !isa<IntegerType>(indices.getElementType()))
+  if (rows <= 0 || grad.rank() == 0 || grad.shape().drop_back() != indices.shape() ||
+      !grad.hasFloats() || !isa<IntegerType>(indices.element()))
     return false;
-  auto type = RankedTensorType::get({rows, grad.getShape().back()}, grad.getElementType());
-  Tensor result = node.create<nn::EmbeddingGradOp>(type, node.input(1), node.input(0));
-  if (!result)
-    return false;
-  node.set(0, result);
-  return true;
+  auto type = RankedTensorType::get({rows, grad.dim(-1)}, grad.element());
+  Tensor result = node.create<nn::EmbeddingGradOp>(type, indices, grad);
+  return result && succeeded(node.give(result));
 }
-
-//===----------------------------------------------------------------------===//
-// Cross-entropy
-//===----------------------------------------------------------------------===//
 
 /// loss, total = .. (logs, target): with log-probabilities from a LogSoftmax, a cross-entropy of
 /// its operand. If every label is ignored, the loss is 0.
@@ -138,9 +113,8 @@ static bool importLoss(Node &node) {
   int64_t ignore = node.intAttr("ignore_index", 0);
   if (!logits)
     return false;
-  auto type = logits.type(), ids = target.type();
-  if (type.getRank() != 2 || !type.getElementType().isF32() ||
-      ids.getShape() != type.getShape().take_front(1) || !isa<IntegerType>(ids.getElementType()))
+  if (logits.rank() != 2 || !logits.element().isF32() ||
+      target.shape() != logits.shape().take_front(1) || !isa<IntegerType>(target.element()))
     return false;
   LossParts parts = buildCrossEntropy(node.builder, node.loc, logits, target, ignore);
   node.set(1, parts.count);
@@ -184,14 +158,8 @@ static bool importLogSoftmaxGradient(Node &node) {
   Tensor grad(node, of.grad);
   if (of.isMean)
     grad = grad / max(Tensor(node, of.total), 1);
-  if (!grad)
-    return false;
-  return setAll(node, derive(node, loss, grad, {0}), {node.input(1)});
+  return grad && setGradients(node, loss, grad, {0}, {node.input(1)});
 }
-
-//===----------------------------------------------------------------------===//
-// Table
-//===----------------------------------------------------------------------===//
 
 // The remark on a function with another body has its digest.
 static constexpr WholeFunction kFunctions[] = {
@@ -220,9 +188,8 @@ static constexpr WholeFunction kFunctions[] = {
 };
 
 bool WholeFunction::import(Node &node) const {
-  return llvm::all_of(llvm::seq(0, operands),
-                      [&](int i) { return node.has(i) && node.input(i); }) &&
-         read(node);
+  auto isThere = [&](int i) { return node.has(i) && node.input(i); };
+  return llvm::all_of(llvm::seq(0, operands), isThere) && read(node);
 }
 
 const WholeFunction *onnx::findWholeFunction(StringRef name) {

@@ -26,22 +26,19 @@ struct Attend {
   double softcap = 0;
 };
 
-/// Scores, [B, H, T, S], after each step.
-struct AttendScores {
-  Tensor product, capped, masked, weights;
-};
+/// Scores, [B, H, T, S]: products, after the cap, with masks, and the weights of a softmax of
+/// these.
+using AttendScores = std::array<Tensor, 4>;
 
 /// Splits [B, T, heads * D] into [B, heads, T, D]. Returns null after an error.
 Tensor splitHeads(Tensor value, int64_t heads);
 /// Joins [B, heads, T, D] to [B, T, heads * D].
 Tensor joinHeads(Tensor value);
-/// Returns what a value is before it is reshaped; null for null.
-mlir::Value withoutReshape(mlir::Value value);
 /// Returns truth values for the keys that position t + offset sees, beside those of `seen`, which
 /// may be null: [T, S], or with `ends`, numbers to add to t, [B, 1, T, S]. Null if it sees all, or
 /// after an error.
 Tensor seenPositions(Node &node, const Attend &form, Tensor seen = {}, Tensor ends = {});
-/// Adds dimensions of 1 in front of a mask of at most 4.
+/// Adds dimensions of 1 in front of a mask of at most 4. Null for null.
 Tensor rank4(Tensor value);
 /// Returns a and b, either of which may be null.
 Tensor bothSeen(Tensor a, Tensor b);
@@ -63,15 +60,10 @@ bool broadcasts(const Attend &form, Tensor mask);
 /// one by one. Rows that see nothing are 0. Returns null after an error.
 Tensor attend(Node &node, Attend form, AttendScores *scores = nullptr);
 
-/// Rotary positions of one operand.
-struct Rotation {
-  Tensor input;             // [B, H, T, D]
-  Tensor cosines, sines;    // [B or 1, T, R / 2]
-  bool interleaved = false; // pairs are neighbours, not halves
-};
-
-/// Rotates the first R elements of each position; the others stay. Returns null after an error.
-Tensor rotate(Node &node, const Rotation &form);
+/// Rotates the first R elements of each position of the input, [B, H, T, D], by rows of cosines and
+/// sines, [B or 1, T, R / 2]; the others stay. Pairs are neighbours if they are `interleaved`, else
+/// halves. Returns null after an error.
+Tensor rotate(Tensor input, Tensor cosines, Tensor sines, bool interleaved);
 /// Returns the rows [B or 1, T, R / 2] of a table at positions [B, T], or the first T rows
 /// without positions. Returns null after an error.
 Tensor rotaryRows(Tensor table, Tensor positions, int64_t length);

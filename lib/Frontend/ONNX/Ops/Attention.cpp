@@ -1,6 +1,6 @@
 //===- Attention.cpp - Attention and rotary positions ---------------------===//
 #include "lib/Frontend/ONNX/Ops/Attend.h"
-#include <limits>
+#include <cmath>
 
 using namespace mlir;
 using namespace shale;
@@ -10,30 +10,23 @@ using namespace shale::onnx;
 static Tensor withPast(Tensor past, Tensor value) {
   if (!past || !value)
     return value;
-  auto before = past.type(), now = value.type();
-  if (before.getRank() != 4 ||
-      before != now.clone(withSize(now.getShape(), 2, before.getDimSize(2))))
-    return value.node().error("past {} does not fit {}", before, now);
+  if (past.rank() != 4 ||
+      past.type() != value.type().clone(withSize(value.shape(), 2, past.dim(2))))
+    return value.node().error("past {} does not fit {}", past, value);
   return value.node().joined({past, value}, 2);
 }
 
 /// Extends a mask of fewer keys; the others are hidden. Operator set 23 broadcasts one key instead.
 static Tensor paddedMask(Node &node, Tensor mask, int64_t keys) {
-  auto type = mask.type();
-  int64_t rank = type.getRank();
-  if (rank == 0 || type.getDimSize(rank - 1) >= keys)
+  int64_t rank = mask.rank(), own = mask.dim(-1);
+  if (rank == 0 || own >= keys || (node.version < 24 && own == 1))
     return mask;
-  if (node.version < 24) {
-    if (type.getDimSize(rank - 1) == 1)
-      return mask;
+  if (node.version < 24)
     return node.error("the mask {} is for fewer than the {} keys, which operator set 24 allows: "
                       "this file uses {}",
-                      type, keys, node.version);
-  }
-  Sizes high = withSize(Sizes(rank, 0), rank - 1, keys - type.getDimSize(rank - 1));
-  bool truth = type.getElementType().isInteger(1);
-  return mask.padded(Sizes(rank, 0), high, {},
-                     truth ? 0 : -std::numeric_limits<double>::infinity());
+                      mask, keys, node.version);
+  return mask.padded(Sizes(rank, 0), withSize(Sizes(rank, 0), rank - 1, keys - own), {},
+                     mask.hasTruths() ? 0 : -HUGE_VAL);
 }
 
 /// Reads the operands of Attention; 3-D ones are split into heads.
@@ -48,8 +41,6 @@ static LogicalResult readOperands(Node &node, Attend &form, bool &joined) {
       return node.error("query, key and value must all have 3 or all have 4 dimensions");
     if (joined)
       *into[i] = splitHeads(node.input(i), heads);
-    if (!*into[i])
-      return failure();
     int64_t found = into[i]->dim(1);
     if (heads != 0 && heads != found)
       return node.error("operand {} has {} heads, not {}", i, found, heads);
@@ -59,42 +50,34 @@ static LogicalResult readOperands(Node &node, Attend &form, bool &joined) {
 
 /// The lengths of the sequences in the cache hide keys; with `is_causal` the last query is at the
 /// last of them.
-static LogicalResult applyLengths(Node &node, Attend &form) {
+static void applyLengths(Node &node, Attend &form) {
   Tensor lengths = node.input(6);
   if (!lengths)
-    return success();
-  auto type = lengths.type();
+    return;
   int64_t batch = form.query.dim(0);
-  if (node.has(4) || type.getShape() != ArrayRef<int64_t>{batch} ||
-      !type.getElementType().isInteger(64))
-    return node.error("nonpad_kv_seqlen must have one integer for each of {} sequences, and there "
-                      "must be no past_key",
-                      batch);
-  int64_t keys = form.key.dim(2), queries = form.query.dim(2);
-  form.seen = bothSeen(form.seen, withinLengths(lengths, keys));
-  form.offset = -queries; // query t has number t + length - queries
+  if (node.has(4) || lengths.shape() != ArrayRef<int64_t>{batch} ||
+      !lengths.element().isInteger(64))
+    return (void)node.error("nonpad_kv_seqlen must have one integer for each of {} sequences, and "
+                            "there must be no past_key",
+                            batch);
+  form.seen = bothSeen(form.seen, withinLengths(lengths, form.key.dim(2)));
+  form.offset = -form.query.dim(2); // query t has number t + length - queries
   form.seen = seenPositions(node, form, form.seen, lengths.reshape({batch, 1, 1, 1}));
   form.offset = 0;
   form.causal = false;
   form.before = form.after = -1;
-  return form.seen ? success() : failure();
 }
 
-static LogicalResult readMask(Node &node, Attend &form) {
-  Tensor mask = node.input(3);
+static void readMask(Node &node, Attend &form) {
+  Tensor mask = node.input(3) ? paddedMask(node, node.input(3), form.key.dim(2)) : Tensor();
   if (!mask)
-    return success();
-  mask = paddedMask(node, mask, form.key.dim(2));
-  if (!mask)
-    return failure();
-  Type element = mask.element();
-  if (element.isInteger(1))
+    return;
+  if (mask.hasTruths())
     form.seen = mask;
-  else if (isa<FloatType>(element))
+  else if (mask.hasFloats())
     form.added = mask.cast(form.query.element());
   else
-    return node.error("the mask must be of floats or truth values, not {}", element);
-  return success();
+    (void)node.error("the mask must be of floats or truth values, not {}", mask.element());
 }
 
 /// Attention. The query block follows the past, and rows that see nothing are 0.
@@ -103,16 +86,13 @@ static LogicalResult importAttention(Node &node) {
   bool joined;
   if (failed(readOperands(node, form, joined)))
     return failure();
-  auto query = form.query.type();
   if (bool(node.input(4)) != bool(node.input(5)))
     return node.error("past_key and past_value must be given together");
   if (Tensor past = node.input(4); past && past.rank() == 4)
     form.offset = past.dim(2);
   form.key = withPast(node.input(4), form.key);
   form.value = withPast(node.input(5), form.value);
-  if (!form.key || !form.value)
-    return failure();
-  form.scale = node.floatAttr("scale", 1 / std::sqrt(double(query.getDimSize(3))));
+  form.scale = node.floatAttr("scale", 1 / std::sqrt(double(form.query.dim(3))));
   form.softcap = node.floatAttr("softcap", 0);
   form.causal = node.flagAttr("is_causal", false);
   form.before = node.intAttr("left_window_size", -1);
@@ -121,12 +101,14 @@ static LogicalResult importAttention(Node &node) {
   if (form.before < -1 || form.after < -1 || mode < 0 || mode > 3)
     return node.error("a window size is below -1, or qk_matmul_output_mode is not from 0 to 3");
   // A window as large as the sequences hides nothing.
-  int64_t all = query.getDimSize(2) + form.key.dim(2);
+  int64_t all = form.query.dim(2) + form.key.dim(2);
   for (int64_t *window : {&form.before, &form.after})
     if (*window >= all)
       *window = -1;
-  if (failed(readMask(node, form)) || failed(applyLengths(node, form)))
+  if (!form.query || !form.key)
     return failure();
+  readMask(node, form);
+  applyLengths(node, form);
   AttendScores scores;
   Tensor result = attend(node, form, node.wants(3) ? &scores : nullptr);
   if (!result)
@@ -134,54 +116,46 @@ static LogicalResult importAttention(Node &node) {
   node.set(0, joined ? joinHeads(result) : result);
   node.set(1, form.key);
   node.set(2, form.value);
-  Tensor modes[] = {scores.product, scores.capped, scores.masked, scores.weights};
   if (node.wants(3))
-    node.set(3, modes[mode]);
+    node.set(3, scores[mode]);
   return success();
 }
 
 /// RotaryEmbedding of ONNX: (input, cosines, sines, positions); that of com.microsoft: (input,
 /// positions, cosines, sines).
-template <bool isMicrosoft> static Tensor importRotary(Node &node) {
-  auto type = node.input(0).type();
-  int64_t heads = node.intAttr("num_heads", 0), rank = type.getRank();
+template <bool isMicrosoft> static Tensor importRotary(Node &node, Tensor x) {
+  int64_t heads = node.intAttr("num_heads", 0), rank = x.rank();
   Tensor cosines = node.input(isMicrosoft ? 2 : 1), sines = node.input(isMicrosoft ? 3 : 2);
   Tensor positions = node.input(isMicrosoft ? 1 : 3);
   int64_t turned = node.intAttr("rotary_embedding_dim", 0);
   if (rank != 3 && rank != 4)
-    return node.error("the operand must have 3 or 4 dimensions; it is {}", type);
+    return node.error("the operand must have 3 or 4 dimensions; it is {}", x);
   if (isMicrosoft && heads == 0 && rank == 3 && cosines.rank() == 2) {
     int64_t size = 2 * cosines.dim(1); // of a head
-    if (turned != 0 || size < 1 || type.getDimSize(2) % size != 0)
+    if (turned != 0 || size < 1 || x.dim(2) % size != 0)
       return node.error("needs the attribute num_heads");
-    heads = type.getDimSize(2) / size;
+    heads = x.dim(2) / size;
   }
   if (node.flagAttr("is_packed_batching", false) || node.floatAttr("scale", 1) != 1)
     return node.error("packed batches and a scale are not supported");
-  Rotation form;
-  form.interleaved = node.flagAttr("interleaved", false);
-  form.input = rank == 3 ? splitHeads(node.input(0), heads) : node.input(0);
-  if (!form.input)
+  bool interleaved = node.flagAttr("interleaved", false);
+  x = rank == 3 ? splitHeads(x, heads) : x;
+  if (!x)
     return {};
-  auto split = form.input.type();
-  int64_t batch = split.getDimSize(0), length = split.getDimSize(2);
+  int64_t batch = x.dim(0), length = x.dim(2);
   // One position is that of the first element of each sequence.
   if (isMicrosoft && positions.count() == 1 && positions.rank() == 1) {
     Tensor row = positionRange(node, 0, length, /*column=*/false).cast(positions.element());
     positions = (row + positions).reshape({1, length});
   }
-  if (positions) {
-    ArrayRef<int64_t> shape = positions.shape();
-    if (shape.size() != 2 || (shape[0] != 1 && shape[0] != batch) || shape[1] != length)
-      return node.error("positions {} do not fit {} sequences of {}", positions, batch, length);
-  }
-  form.cosines = rotaryRows(cosines, positions, length);
-  form.sines = form.cosines ? rotaryRows(sines, positions, length) : Tensor();
-  if (!form.sines)
-    return {};
-  if (int64_t pairs = form.cosines.dim(-1); turned != 0 && turned != 2 * pairs)
+  if (positions && (positions.rank() != 2 || positions.dim(1) != length ||
+                    (positions.dim(0) != 1 && positions.dim(0) != batch)))
+    return node.error("positions {} do not fit {} sequences of {}", positions, batch, length);
+  cosines = rotaryRows(cosines, positions, length);
+  sines = rotaryRows(sines, positions, length);
+  if (int64_t pairs = cosines.dim(-1); turned != 0 && turned != 2 * pairs)
     return node.error("rotary_embedding_dim is {}, but the tables have {} pairs", turned, pairs);
-  Tensor result = rotate(node, form);
+  Tensor result = rotate(x, cosines, sines, interleaved);
   return rank == 3 ? joinHeads(result) : result;
 }
 
@@ -193,93 +167,77 @@ template <bool isMicrosoft> static Tensor importRotary(Node &node) {
 // operands of earlier positions are rejected, as are the corresponding results.
 
 /// Fails if one of the operands is there, or one of the results is read; `what` names it.
-static LogicalResult refuse(Node &node, ArrayRef<int> operands, ArrayRef<int> results,
-                            StringRef what) {
+static void refuse(Node &node, ArrayRef<int> operands, ArrayRef<int> results, StringRef what) {
   if (llvm::any_of(operands, [&](int i) { return node.has(i); }) ||
       llvm::any_of(results, [&](int i) { return node.isRead(i); }))
-    return node.error(what + " are not supported: export the model without a cache");
-  return success();
+    (void)node.error(what + " are not supported: export the model without a cache");
 }
 
-/// Truth values from integers: other than 0.
-static Tensor truth(Tensor value) { return differ(value, 0); }
-
 /// Reads a mask of integers: lengths [B], keys [B, S] or pairs of positions [B, T, S].
-static LogicalResult readKeyMask(Node &node, Tensor mask, Attend &form) {
+static void readKeyMask(Node &node, Tensor mask, Attend &form) {
   if (!mask)
-    return success();
-  auto type = mask.type();
+    return;
   int64_t batch = form.query.dim(0), length = form.query.dim(2), keys = form.key.dim(2);
-  ArrayRef<int64_t> shape = type.getShape();
-  if (!type.getElementType().isSignlessInteger() || type.getElementType().isInteger(1))
-    return node.error("the mask must be of integers, not {}", type);
+  ArrayRef<int64_t> shape = mask.shape();
+  bool isOfPairs = shape == ArrayRef<int64_t>{batch, length, keys};
+  if (!mask.element().isSignlessInteger() || mask.hasTruths())
+    return (void)node.error("the mask must be of integers, not {}", mask);
   if (shape == ArrayRef<int64_t>{batch})
     form.seen = withinLengths(mask, keys);
-  else if (shape == ArrayRef<int64_t>{batch, keys})
-    form.seen = truth(mask.reshape({batch, 1, 1, keys}));
-  else if (shape == ArrayRef<int64_t>{batch, length, keys})
-    form.seen = truth(mask.reshape({batch, 1, length, keys}));
+  else if (isOfPairs || shape == ArrayRef<int64_t>{batch, keys})
+    form.seen = differ(mask.reshape({batch, 1, isOfPairs ? length : 1, keys}), 0);
   else
-    return node.error("a mask {} is not supported; those of [batch], [batch, keys] and [batch, "
-                      "queries, keys] are",
-                      type);
+    return (void)node.error("a mask {} is not supported; those of [batch], [batch, keys] and "
+                            "[batch, queries, keys] are",
+                            mask);
   form.hidden = node.floatAttr("mask_filter_value", -10000);
   if (!std::isfinite(*form.hidden))
     form.hidden.reset();
-  return form.seen ? success() : failure();
 }
 
 /// Reads the scale, which is 1 / sqrt(D) if the attribute is absent or 0, and builds the attention
 /// of heads. A causal one ends at the last key.
 static Tensor finished(Node &node, Attend form, Tensor mask) {
-  if (!form.query || !form.key || !form.value)
+  if (node.hasFailed())
     return {};
-  auto query = form.query.type();
   form.scale = node.floatAttr("scale", 0);
   if (form.scale == 0)
-    form.scale = 1 / std::sqrt(double(query.getDimSize(3)));
+    form.scale = 1 / std::sqrt(double(form.query.dim(3)));
   if (form.causal)
-    form.offset = form.key.dim(2) - query.getDimSize(2);
-  return failed(readKeyMask(node, mask, form)) ? Tensor() : joinHeads(attend(node, form));
+    form.offset = form.key.dim(2) - form.query.dim(2);
+  readKeyMask(node, mask, form);
+  return joinHeads(attend(node, form));
 }
 
 /// Returns the first `q`, the next `k` and the other columns of the last dimension; null for null.
 static std::array<Tensor, 3> columns(Tensor value, int64_t q, int64_t k) {
-  if (!value)
-    return {};
   int64_t dim = value.rank() - 1, end = value.dim(dim);
   return {value.part(dim, 0, q), value.part(dim, q, q + k), value.part(dim, q + k, end)};
 }
 
 /// Attention: the products with a packed weight [I, Q + K + V], then attention of the heads.
-static Tensor importPackedAttention(Node &node) {
-  if (failed(refuse(node, {4, 6}, {1}, "operands or results of earlier positions")))
-    return {};
+static Tensor importPackedAttention(Node &node, Tensor x, Tensor weight, Tensor bias) {
+  refuse(node, {4, 6}, {1}, "operands or results of earlier positions");
   if (node.flagAttr("do_rotary", false))
     return node.error("do_rotary is not supported");
-  Tensor x = node.input(0), weight = node.input(1), bias = node.input(2);
-  auto type = x.type(), table = weight.type();
   int64_t heads = node.intAttr("num_heads", 0);
-  if (type.getRank() != 3 || table.getRank() != 2 || table.getDimSize(0) != type.getDimSize(2))
+  if (x.rank() != 3 || weight.rank() != 2 || weight.dim(0) != x.dim(2))
     return node.error("input {} and weight {} do not fit: [batch, positions, features] and "
                       "[features, results]",
-                      type, table);
-  int64_t width = table.getDimSize(1), batch = type.getDimSize(0), length = type.getDimSize(1);
-  Sizes sizes(3, width / 3);
-  if (std::optional<Sizes> given = node.intsAttr("qkv_hidden_sizes"))
-    sizes = *given;
+                      x, weight);
+  int64_t width = weight.dim(1), batch = x.dim(0), length = x.dim(1);
+  Sizes sizes = node.intsAttr("qkv_hidden_sizes").value_or(Sizes(3, width / 3));
   if (sizes.size() != 3 ||
       llvm::any_of(sizes, [&](int64_t size) { return size < 1 || size > width; }) ||
       sizes[0] + sizes[1] + sizes[2] != width)
     return node.error("the weight has {} results, which are not those of queries, keys and values",
                       width);
-  Tensor all = matmul(x.reshape({batch * length, type.getDimSize(2)}), weight)
-                   .reshape({batch, length, width});
-  if (bias && all) {
-    if (bias.shape() != ArrayRef<int64_t>{width})
-      return node.error("the bias is {} for {} results", bias, width);
+  Tensor all =
+      matmul(x.reshape({batch * length, x.dim(2)}), weight).reshape({batch, length, width});
+  if (bias && bias.shape() != ArrayRef<int64_t>{width})
+    return node.error("the bias is {} for {} results", bias, width);
+  if (bias)
     all = all + bias;
-  }
   auto [query, key, value] = columns(all, sizes[0], sizes[1]);
   Attend form{splitHeads(query, heads), splitHeads(key, heads), splitHeads(value, heads)};
   form.causal = node.flagAttr("unidirectional", false);
@@ -300,23 +258,19 @@ static Tensor headsOf(Tensor value, Tensor bias, int64_t heads) {
 }
 
 /// MultiHeadAttention: queries, keys and values are operands, or packed in one.
-static Tensor importMultiHead(Node &node) {
-  if (failed(refuse(node, {6, 7, 8, 9}, {1, 2, 3},
-                    "operands or results of earlier positions, and scores,")))
-    return {};
+static Tensor importMultiHead(Node &node, Tensor query, Tensor key, Tensor value, Tensor bias) {
+  refuse(node, {6, 7, 8, 9}, {1, 2, 3}, "operands or results of earlier positions, and scores,");
   int64_t heads = node.intAttr("num_heads", 0);
-  Tensor query = node.input(0), key = node.input(1), value = node.input(2), bias = node.input(3);
-  auto isPacked = [&](Tensor packed, int64_t parts) {
-    return packed.rank() == 5 && packed.dim(2) == heads && packed.dim(3) == parts;
-  };
   Attend form;
   if (!key || (!value && key.rank() == 5)) {
-    if (bias || value || !isPacked(key ? key : query, key ? 2 : 3))
+    Tensor packed = key ? key : query;
+    int64_t parts = key ? 2 : 3;
+    if (bias || value || packed.rank() != 5 || packed.dim(2) != heads || packed.dim(3) != parts)
       return node.error(
           "packed operands must be [batch, positions, heads, 2 or 3, features], without a bias");
     form.query = key ? headsOf(query, {}, heads) : packedPart(query, 0);
-    form.key = packedPart(key ? key : query, key ? 0 : 1);
-    form.value = packedPart(key ? key : query, key ? 1 : 2);
+    form.key = packedPart(packed, parts - 2);
+    form.value = packedPart(packed, parts - 1);
   } else {
     if (failed(node.require(3)) || query.rank() != 3)
       return node.error("queries must be [batch, positions, features], with keys and values");
@@ -339,39 +293,30 @@ static Tensor importMultiHead(Node &node) {
 }
 
 /// Rotates queries and keys by tables of cosines and sines.
-static LogicalResult rotateBoth(Node &node, Attend &form) {
+static void rotateBoth(Node &node, Attend &form) {
   if (!node.input(7) || !node.input(8))
-    return node.error("do_rotary needs the operands cos_cache and sin_cache");
+    return (void)node.error("do_rotary needs the operands cos_cache and sin_cache");
   int64_t length = form.query.dim(2);
-  Rotation rotation;
-  rotation.interleaved = node.flagAttr("rotary_interleaved", false);
-  rotation.cosines = rotaryRows(node.input(7), node.input(9), length);
-  rotation.sines = rotation.cosines ? rotaryRows(node.input(8), node.input(9), length) : Tensor();
-  for (Tensor *each : {&form.query, &form.key}) {
-    rotation.input = *each;
-    *each = rotate(node, rotation);
-    if (!*each)
-      return failure();
-  }
-  return success();
+  bool interleaved = node.flagAttr("rotary_interleaved", false);
+  Tensor cosines = rotaryRows(node.input(7), node.input(9), length);
+  Tensor sines = rotaryRows(node.input(8), node.input(9), length);
+  for (Tensor *each : {&form.query, &form.key})
+    *each = rotate(*each, cosines, sines, interleaved);
 }
 
 /// GroupQueryAttention of a whole sequence. It is causal, so only padding attends to the padding at
 /// the end, whose length `seqlens_k` gives.
-static Tensor importGroupQuery(Node &node) {
+static Tensor importGroupQuery(Node &node, Tensor query, Tensor key, Tensor value) {
   for (int i : {3, 4})
     if (Tensor past = node.input(i); past && (past.rank() != 4 || past.dim(2) != 0))
       return node.error(
           "keys and values of earlier positions are not supported: export the model without a cache");
-  if (failed(
-          refuse(node, {11, 12, 13}, {1, 2, 3}, "sinks, scales and results of earlier positions")))
-    return {};
+  refuse(node, {11, 12, 13}, {1, 2, 3}, "sinks, scales and results of earlier positions");
   int64_t heads = node.intAttr("num_heads", 0), groups = node.intAttr("kv_num_heads", 0);
   if (heads < 1 || groups < 1 || heads % groups != 0)
     return node.error("{} heads of queries and {} of keys do not fit", heads, groups);
   if (node.intAttr("smooth_softmax", 0) > 0)
     return node.error("smooth_softmax is not supported");
-  Tensor query = node.input(0), key = node.input(1), value = node.input(2);
   if (!key != !value || query.rank() != 3)
     return node.error("needs queries [batch, positions, features], and keys and values or neither");
   if (!key) {
@@ -382,13 +327,13 @@ static Tensor importGroupQuery(Node &node) {
     query = parts[0], key = parts[1], value = parts[2];
   }
   Attend form{splitHeads(query, heads), splitHeads(key, groups), splitHeads(value, groups)};
-  if (!form.query || !form.key || !form.value)
+  if (node.hasFailed())
     return {};
   if (form.query.dim(2) != form.key.dim(2))
     return node.error("queries and keys have {} and {} positions", form.query.dim(2),
                       form.key.dim(2));
-  if (node.flagAttr("do_rotary", false) && failed(rotateBoth(node, form)))
-    return {};
+  if (node.flagAttr("do_rotary", false))
+    rotateBoth(node, form);
   form.causal = true;
   int64_t window = node.intAttr("local_window_size", -1);
   if (window == 0)

@@ -29,18 +29,6 @@ static void bind(Node &node, int result, const Binding &binding) {
     node.set(result, binding.value, binding.narrow);
 }
 
-/// An operand of a body: a tensor or a sequence.
-static FailureOr<Binding> operandOf(Node &node, int operand) {
-  if (const Binding *sequence = node.sequence(operand))
-    return *sequence;
-  Binding binding;
-  binding.value = node.input(operand);
-  binding.narrow = node.narrow(operand);
-  if (!binding.value)
-    return node.error("operand {} is missing", operand);
-  return binding;
-}
-
 /// Reads a condition, which must be one known truth value; `what` names it.
 static FailureOr<bool> knownCondition(Node &node, Value value, const Twine &what) {
   std::optional<double> known =
@@ -67,28 +55,6 @@ static LogicalResult importIf(Node &node) {
   return success();
 }
 
-/// Sets a result to the values of all iterations, joined along a new dimension.
-static LogicalResult setStacked(Node &node, int result, ArrayRef<Tensor> values, int64_t axis,
-                                bool backwards) {
-  if (!node.wants(result))
-    return success();
-  if (values.empty())
-    return node.error("result {} has no elements, as the body never runs", result);
-  auto type = values.front().type();
-  if (failed(node.normalize(axis, type.getRank() + 1)))
-    return failure();
-  SmallVector<Tensor> parts;
-  for (Tensor value : values) {
-    if (value.getType() != type)
-      return node.error("result {} changes its type from one iteration to another", result);
-    parts.push_back(value.unsqueeze(axis));
-  }
-  if (backwards)
-    std::reverse(parts.begin(), parts.end());
-  node.set(result, node.joined(parts, axis));
-  return success();
-}
-
 namespace {
 
 /// The values that iterations of a body hand on, and those that are results of their own.
@@ -100,56 +66,74 @@ struct Iterations {
 
   /// Reads the initial values, `count` operands from `first` on. `before`: the outputs of the body
   /// before the values.
-  LogicalResult begin(int first, int64_t count, int64_t before);
+  LogicalResult begin(int first, int64_t count, int64_t before) {
+    for (int i = 0; i < count; ++i) {
+      const Binding *sequence = node.sequence(first + i);
+      Binding &value = values.emplace_back(sequence ? *sequence : Binding());
+      if (sequence)
+        continue;
+      value.value = node.input(first + i), value.narrow = node.narrow(first + i);
+      if (!value.value)
+        return node.error("operand {} is missing", first + i);
+    }
+    collected.resize(body.output_size() - before - count);
+    return success();
+  }
+
   /// Imports the body once. Returns its outputs before the values.
-  FailureOr<SmallVector<Binding>> run(ArrayRef<Binding> inputs, int64_t before);
+  FailureOr<SmallVector<Binding>> run(ArrayRef<Binding> inputs, int64_t before) {
+    auto outputs = node.building.importGraph(node, body, "body", inputs);
+    if (failed(outputs))
+      return failure();
+    ArrayRef<Binding> all = *outputs;
+    for (auto [output, own] : llvm::zip(all.drop_front(before + values.size()), collected)) {
+      if (!output.value)
+        return node.error("a sequence cannot be collected over iterations");
+      if (output.narrow)
+        return node.error(
+            "integers other than int32 and int64 cannot be collected over iterations");
+      own.emplace_back(node, output.value);
+    }
+    llvm::copy(all.slice(before, values.size()), values.begin());
+    return SmallVector<Binding>(all.take_front(before));
+  }
+
   /// Sets the results; the collected ones are joined along `axes`, from their last one on if the
   /// direction is not 0.
-  LogicalResult setResults(ArrayRef<int64_t> axes, ArrayRef<int64_t> directions);
+  LogicalResult setResults(ArrayRef<int64_t> axes, ArrayRef<int64_t> directions) {
+    int carried = values.size(), made = carried + collected.size();
+    if (node.numOutputs() > made)
+      return node.error("it has {} results, and its body makes {}", node.numOutputs(), made);
+    for (int i = 0; i < node.numOutputs(); ++i) {
+      if (i < carried)
+        bind(node, i, values[i]);
+      else if (int own = i - carried; node.wants(i))
+        setStacked(i, collected[own], axes[own], directions[own] != 0);
+    }
+    return failure(node.hasFailed());
+  }
+
+private:
+  /// Sets a result to the values of all iterations, joined along a new dimension.
+  void setStacked(int result, ArrayRef<Tensor> values, int64_t axis, bool backwards) {
+    if (values.empty())
+      return (void)node.error("result {} has no elements, as the body never runs", result);
+    auto type = values.front().type();
+    if (failed(node.normalize(axis, type.getRank() + 1)))
+      return;
+    SmallVector<Tensor> parts;
+    for (Tensor value : values) {
+      if (value.getType() != type)
+        return (void)node.error("result {} changes its type from one iteration to another", result);
+      parts.push_back(value.unsqueeze(axis));
+    }
+    if (backwards)
+      std::reverse(parts.begin(), parts.end());
+    node.set(result, node.joined(parts, axis));
+  }
 };
 
 } // namespace
-
-LogicalResult Iterations::begin(int first, int64_t count, int64_t before) {
-  for (int i = 0; i < count; ++i) {
-    FailureOr<Binding> value = operandOf(node, first + i);
-    if (failed(value))
-      return failure();
-    values.push_back(*value);
-  }
-  collected.resize(body.output_size() - before - count);
-  return success();
-}
-
-FailureOr<SmallVector<Binding>> Iterations::run(ArrayRef<Binding> inputs, int64_t before) {
-  auto outputs = node.building.importGraph(node, body, "body", inputs);
-  if (failed(outputs))
-    return failure();
-  ArrayRef<Binding> all = *outputs;
-  for (auto [output, own] : llvm::zip(all.drop_front(before + values.size()), collected)) {
-    if (!output.value)
-      return node.error("a sequence cannot be collected over iterations");
-    if (output.narrow)
-      return node.error("integers other than int32 and int64 cannot be collected over iterations");
-    own.emplace_back(node, output.value);
-  }
-  llvm::copy(all.slice(before, values.size()), values.begin());
-  return SmallVector<Binding>(all.take_front(before));
-}
-
-LogicalResult Iterations::setResults(ArrayRef<int64_t> axes, ArrayRef<int64_t> directions) {
-  int carried = values.size(), made = carried + collected.size();
-  if (node.numOutputs() > made)
-    return node.error("it has {} results, and its body makes {}", node.numOutputs(), made);
-  for (int i = 0; i < node.numOutputs(); ++i) {
-    if (i < carried)
-      bind(node, i, values[i]);
-    else if (failed(setStacked(node, i, collected[i - carried], axes[i - carried],
-                               directions[i - carried] != 0)))
-      return failure();
-  }
-  return success();
-}
 
 /// Notes that a loop without a condition operand goes on where ONNX Runtime stops: ONNX ignores the
 /// condition of the body then. `trip`: the number of iterations so far.
@@ -171,12 +155,8 @@ static LogicalResult importLoop(Node &node) {
   if (!body)
     return failure();
   int64_t trips = -1, carried = std::max(node.numInputs() - 2, 0);
-  if (node.has(0)) {
-    FailureOr<int64_t> count = node.onlyInt(0, "trip count");
-    if (failed(count))
-      return failure();
-    trips = std::max<int64_t>(*count, 0);
-  }
+  if (node.has(0))
+    trips = std::max<int64_t>(node.onlyInt(0, "trip count"), 0);
   if (body->output_size() < 1 + carried)
     return node.error("its body has {} outputs for a condition and {} carried values",
                       body->output_size(), carried);
@@ -217,55 +197,12 @@ static LogicalResult importLoop(Node &node) {
   return iterations.setResults(none, none);
 }
 
-/// Reads one number for each scanned operand or result; those left out are 0.
-static LogicalResult readEach(Node &node, StringRef name, size_t count,
-                              SmallVectorImpl<int64_t> &numbers) {
-  numbers.assign(count, 0);
-  if (std::optional<Sizes> given = node.intsAttr(name)) {
-    if (given->size() != count)
-      return node.error("{} has {} values, not {}", plain(name), given->size(), count);
-    numbers.assign(given->begin(), given->end());
-  }
+/// Reads one number for each scanned operand or result, 0 if the attribute is left out.
+static LogicalResult readEach(Node &node, StringRef name, size_t count, Sizes &numbers) {
+  numbers = node.intsAttr(name).value_or(Sizes(count, 0));
+  if (numbers.size() != count)
+    return node.error("{} has {} values, not {}", plain(name), numbers.size(), count);
   return success();
-}
-
-namespace {
-/// The operands that Scan iterates over.
-struct Scanned {
-  SmallVector<Tensor> values;
-  Sizes axes, directions;
-  int64_t trips = -1;
-};
-} // namespace
-
-static LogicalResult readScanned(Node &node, int first, Scanned &scanned) {
-  size_t count = node.numInputs() - first;
-  if (failed(readEach(node, "scan_input_axes", count, scanned.axes)) ||
-      failed(readEach(node, "scan_input_directions", count, scanned.directions)))
-    return failure();
-  for (size_t i = 0; i < count; ++i) {
-    Tensor value = node.input(first + i);
-    if (!value)
-      return node.error("operand {} is missing", first + i);
-    auto type = value.type();
-    if (failed(node.normalize(scanned.axes[i], type.getRank())))
-      return failure();
-    int64_t size = type.getDimSize(scanned.axes[i]);
-    if (scanned.trips >= 0 && size != scanned.trips)
-      return node.error("scanned operands have {} and {} slices", scanned.trips, size);
-    scanned.trips = size;
-    scanned.values.push_back(value);
-  }
-  return scanned.trips > kMaxTrips ? node.error("the scan runs more than {} times", kMaxTrips)
-                                   : success();
-}
-
-/// Returns slice `trip` of operand `number`, without the scanned dimension.
-static Tensor sliceOf(Node &node, const Scanned &scanned, size_t number, int64_t trip) {
-  Tensor value = scanned.values[number];
-  int64_t axis = scanned.axes[number];
-  int64_t at = scanned.directions[number] ? scanned.trips - 1 - trip : trip;
-  return value.part(axis, at, at + 1).squeeze(axis);
 }
 
 static LogicalResult importScan(Node &node) {
@@ -276,21 +213,36 @@ static LogicalResult importScan(Node &node) {
   if (count < 1 || carried < 0 || body->output_size() < carried)
     return node.error("num_scan_inputs is {} of {} operands, with a body of {} outputs", count,
                       node.numInputs(), body->output_size());
-  Scanned scanned;
-  Sizes axes, directions;
+  Sizes axes, backwards, resultAxes, resultsBackwards;
   size_t results = body->output_size() - carried;
-  if (failed(readScanned(node, carried, scanned)) ||
-      failed(readEach(node, "scan_output_axes", results, axes)) ||
-      failed(readEach(node, "scan_output_directions", results, directions)))
+  if (failed(readEach(node, "scan_input_axes", count, axes)) ||
+      failed(readEach(node, "scan_input_directions", count, backwards)))
+    return failure();
+  int64_t trips = -1;
+  for (auto [i, axis] : llvm::enumerate(axes)) {
+    Tensor value = node.input(carried + i);
+    if (!value)
+      return node.error("operand {} is missing", carried + i);
+    if (failed(node.normalize(axis, value.rank())))
+      return failure();
+    if (trips >= 0 && value.dim(axis) != trips)
+      return node.error("scanned operands have {} and {} slices", trips, value.dim(axis));
+    trips = value.dim(axis);
+  }
+  if (trips > kMaxTrips)
+    return node.error("the scan runs more than {} times", kMaxTrips);
+  if (failed(readEach(node, "scan_output_axes", results, resultAxes)) ||
+      failed(readEach(node, "scan_output_directions", results, resultsBackwards)))
     return failure();
   Iterations iterations{node, *body, {}, {}};
   if (failed(iterations.begin(0, carried, 0)))
     return failure();
-  for (int64_t trip = 0; trip < scanned.trips; ++trip) {
+  for (int64_t trip = 0; trip < trips; ++trip) {
     SmallVector<Binding> inputs(iterations.values);
-    for (size_t i = 0; i < scanned.values.size(); ++i) {
+    for (auto [i, axis] : llvm::enumerate(axes)) { // a slice without the scanned dimension
+      int64_t at = backwards[i] ? trips - 1 - trip : trip;
       inputs.emplace_back();
-      inputs.back().value = sliceOf(node, scanned, i, trip);
+      inputs.back().value = node.input(carried + i).part(axis, at, at + 1).squeeze(axis);
       inputs.back().narrow = node.narrow(carried + i);
       if (!inputs.back().value)
         return failure();
@@ -298,7 +250,7 @@ static LogicalResult importScan(Node &node) {
     if (failed(iterations.run(inputs, 0)))
       return failure();
   }
-  return iterations.setResults(axes, directions);
+  return iterations.setResults(resultAxes, resultsBackwards);
 }
 
 //===----------------------------------------------------------------------===//
@@ -314,10 +266,8 @@ static LogicalResult importSplitToSequence(Node &node) {
   int64_t axis = node.axis(), size = node.input(0).dim(axis), chunk = 1;
   bool keep = node.has(1) || node.flagAttr("keepdims", true), equal = !node.has(1);
   Sizes parts = node.ints(1);
-  if (node.has(1)) {
-    equal = node.input(1).rank() == 0; // one size for all, the last may be smaller
-    chunk = equal ? parts.front() : 1;
-  }
+  if (node.has(1) && node.input(1).rank() == 0) // one size for all, the last may be smaller
+    equal = true, chunk = parts.front();
   if (equal) {
     if (chunk < 1 || size / chunk > 4096)
       return node.error("cannot split {} into parts of {}", size, chunk);
@@ -333,67 +283,61 @@ static LogicalResult importSplitToSequence(Node &node) {
   return setItems(node, items);
 }
 
-/// Reads a position in a sequence of `size` items, of which there are `places`.
-static LogicalResult readPosition(Node &node, int operand, int64_t size, int64_t places,
-                                  int64_t &position) {
-  FailureOr<int64_t> at = node.onlyInt(operand, "position");
-  if (failed(at))
-    return failure();
-  position = *at < 0 ? *at + size : *at;
-  return position >= 0 && position < places
-             ? success()
-             : LogicalResult(node.error("position {} is out of a sequence of {}", *at, size));
+/// Reads a position in a sequence of `size` items, of which there are `places`. Fails after an
+/// error.
+static FailureOr<int64_t> readPosition(Node &node, int operand, int64_t size, int64_t places) {
+  int64_t at = node.onlyInt(operand, "position"), position = at < 0 ? at + size : at;
+  if (position < 0 || position >= places)
+    return node.error("position {} is out of a sequence of {}", at, size);
+  return position;
 }
 
-/// Returns the items of operand 0; fails, with an error, if it is no sequence.
-static FailureOr<SmallVector<Tensor>> readItems(Node &node) {
-  const Binding *sequence = node.sequence(0);
-  if (!sequence)
-    return node.error("operand 0 is not a sequence");
-  return llvm::map_to_vector(sequence->items, [&](Value item) { return Tensor(node, item); });
+using Items = SmallVector<Tensor>;
+
+/// Returns a handler that gives `handler` the items of operand 0, which must be a sequence.
+template <typename HandlerT> static auto ofItems(HandlerT handler) {
+  return [handler](Node &node) -> LogicalResult {
+    const Binding *sequence = node.sequence(0);
+    if (!sequence)
+      return node.error("operand 0 is not a sequence");
+    return node.give(handler(node, llvm::map_to_vector(sequence->items, [&](Value item) {
+                               return Tensor(node, item);
+                             })));
+  };
 }
 
-static Tensor importSequenceAt(Node &node) {
-  FailureOr<SmallVector<Tensor>> items = readItems(node);
-  if (failed(items))
-    return {};
-  int64_t size = items->size(), place;
-  return succeeded(readPosition(node, 1, size, size, place)) ? (*items)[place] : Tensor();
+static Tensor importSequenceAt(Node &node, Items items) {
+  FailureOr<int64_t> place = readPosition(node, 1, items.size(), items.size());
+  return failed(place) ? Tensor() : items[*place];
 }
 
-static Tensor importConcatFromSequence(Node &node) {
-  FailureOr<SmallVector<Tensor>> items = readItems(node);
-  if (failed(items))
-    return {};
-  if (items->empty())
+static Tensor importConcatFromSequence(Node &node, Items items) {
+  if (items.empty())
     return node.error("operand 0 is an empty sequence");
-  auto type = items->front().type();
+  auto type = items.front().type();
   bool stack = node.flagAttr("new_axis", false);
   int64_t axis = node.intAttr("axis", 0);
   if (failed(node.normalize(axis, type.getRank() + stack)))
     return {};
-  for (Tensor &item : *items)
+  for (Tensor &item : items)
     if (stack && !(item = item.getType() == type ? item.unsqueeze(axis) : Tensor()))
       return node.error("items differ in type");
-  return concatenated(node, *items, axis);
+  return concatenated(node, items, axis);
 }
 
-static LogicalResult importSequenceInsert(Node &node) {
-  FailureOr<SmallVector<Tensor>> items = readItems(node);
-  if (failed(items))
-    return failure();
+static LogicalResult importSequenceInsert(Node &node, Items items) {
   if (!node.input(1))
     return node.error("operand 1 is missing");
-  int64_t size = items->size(), place = size;
-  if (node.has(2) && failed(readPosition(node, 2, size, size + 1, place)))
+  int64_t size = items.size();
+  FailureOr<int64_t> place = node.has(2) ? readPosition(node, 2, size, size + 1) : size;
+  if (failed(place))
     return failure();
-  items->insert(items->begin() + place, node.input(1));
-  return setItems(node, *items);
+  items.insert(items.begin() + *place, node.input(1));
+  return setItems(node, items);
 }
 
-static Tensor importSequenceLength(Node &node) {
-  FailureOr<SmallVector<Tensor>> items = readItems(node);
-  return failed(items) ? Tensor() : node.constant({int64_t(items->size())}).reshape({});
+static Tensor importSequenceLength(Node &node, Items items) {
+  return node.constant({int64_t(items.size())}).reshape({});
 }
 
 void onnx::registerControlOps(HandlerRegistry &r) {
@@ -401,11 +345,11 @@ void onnx::registerControlOps(HandlerRegistry &r) {
   r.add("", "Loop", 1, importLoop);
   r.add("", "Scan", 9, importScan);
   r.add("", "SequenceEmpty", 11, [](Node &node) { return setItems(node, {}); });
-  r.add("", "SequenceInsert", 11, importSequenceInsert);
-  r.add("", "SequenceLength", 11, importSequenceLength, needs(0));
+  r.add("", "SequenceInsert", 11, ofItems(importSequenceInsert));
+  r.add("", "SequenceLength", 11, ofItems(importSequenceLength));
   r.add("", "SplitToSequence", 11, importSplitToSequence, knownInts(1) | defaultAxis(0));
   auto construct = [](Node &node) { return setItems(node, node.operands()); };
   r.add("", "SequenceConstruct", 11, construct, needs(kAllOperands));
-  r.add("", "SequenceAt", 11, importSequenceAt, needs(0));
-  r.add("", "ConcatFromSequence", 11, importConcatFromSequence, needs(0));
+  r.add("", "SequenceAt", 11, ofItems(importSequenceAt));
+  r.add("", "ConcatFromSequence", 11, ofItems(importConcatFromSequence));
 }

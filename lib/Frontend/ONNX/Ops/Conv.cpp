@@ -331,17 +331,16 @@ static Tensor product(const Read &windows, Tensor x, Tensor weight, int64_t grou
   return matmul(left, right, false, true).transpose({1, 0, 2}).reshape(shape);
 }
 
-static Tensor importConv(Node &node) {
+static Tensor importConv(Node &node, Tensor x, Tensor weight) {
   if (failed(checkConvolution(node, 4, "convolutions of one and two", /*isTransposed=*/false)))
     return {};
-  Tensor weight = node.input(1);
   int64_t groups = node.intAttr("group", 1);
-  bool isDepthwise = groups == node.input(0).dim(1) && groups > 1;
+  bool isDepthwise = groups == x.dim(1) && groups > 1;
   Read windows(node);
   if (failed(windows.readAll(weight.shape().drop_front(2), isDepthwise,
                              "a kernel of {} elements whose windows overlap, or are padded, is")))
     return {};
-  Tensor x = channelsLast(node.input(0));
+  x = channelsLast(x);
   return withBias(node, isDepthwise ? depthwise(windows, x, weight)
                                     : product(windows, x, weight, groups));
 }
@@ -457,11 +456,10 @@ struct Transposed : Windows {
 
 } // namespace
 
-static Tensor importConvTranspose(Node &node) {
+static Tensor importConvTranspose(Node &node, Tensor x, Tensor weight) {
   if (failed(checkConvolution(node, 5, "transposed convolutions of one to three",
                               /*isTransposed=*/true)))
     return {};
-  Tensor x = node.input(0), weight = node.input(1);
   Transposed conv{Windows(node), x.dim(0), node.intAttr("group", 1), weight.dim(1)};
   if (failed(conv.read(x.shape().drop_front(2), weight.shape().drop_front(2))) ||
       failed(conv.readList("output_padding", &Axis::extra, 0)) || failed(conv.readCanvas()) ||
@@ -491,9 +489,8 @@ static LogicalResult readBlocks(Windows &axes, ArrayRef<int64_t> sizes, ArrayRef
 }
 
 /// Adds up blocks [N, C * kernel.., places..] at their places in an image [N, C, sizes..].
-static Tensor importCol2Im(Node &node) {
+static Tensor importCol2Im(Node &node, Tensor x) {
   const Sizes &sizes = node.ints(1), &kernel = node.ints(2);
-  Tensor x = node.input(0);
   if (x.rank() != 3 || sizes.empty() || sizes.size() > 3 || sizes.size() != kernel.size())
     return node.error("blocks of one to three dimensions are supported, as [N, C * elements, "
                       "places]; the operand is {}, and image_shape and block_shape have {} and {} "
@@ -539,12 +536,12 @@ static LogicalResult readPool(Read &windows) {
                          "a window of {} elements that overlaps others, or is padded, is");
 }
 
-static Tensor importAveragePool(Node &node) {
+static Tensor importAveragePool(Node &node, Tensor x) {
   Read windows(node);
   if (failed(readPool(windows)))
     return {};
-  Tensor sum = windows.pool<nn::AddOp>(channelsLast(node.input(0)), 0, nn::ReduceKind::Sum);
-  Tensor count = windows.counts(node.input(0).element(), node.flagAttr("count_include_pad", false));
+  Tensor sum = windows.pool<nn::AddOp>(channelsLast(x), 0, nn::ReduceKind::Sum);
+  Tensor count = windows.counts(x.element(), node.flagAttr("count_include_pad", false));
   return channelsSecond(sum / count);
 }
 
@@ -564,13 +561,13 @@ static Tensor largestOf(const Read &windows, Tensor x) {
   return result;
 }
 
-static Tensor importMaxPool(Node &node) {
+static Tensor importMaxPool(Node &node, Tensor x) {
   Read windows(node);
   if (failed(readPool(windows)))
     return {};
   if (node.wants(1))
     return node.error("its result of indices is not supported");
-  Tensor x = channelsLast(node.input(0));
+  x = channelsLast(x);
   if (x.hasFloats())
     return channelsSecond(largestOf(windows, x));
   // A power of two is exact in doubles.

@@ -57,14 +57,13 @@ static Tensor importConstantOfShape(Node &node) {
   return node.constant(DenseElementsAttr::get(type, number));
 }
 
-static Tensor importShape(Node &node) {
-  ArrayRef<int64_t> shape = node.input(0).shape();
-  int64_t rank = shape.size();
+static Tensor importShape(Node &node, Tensor x) {
+  int64_t rank = x.rank();
   int64_t start = node.intAttr("start", 0), end = node.intAttr("end", rank);
   auto clamp = [&](int64_t at) { return std::clamp<int64_t>(at < 0 ? at + rank : at, 0, rank); };
   start = clamp(start);
   end = std::max(clamp(end), start);
-  return node.constant(shape.slice(start, end - start));
+  return node.constant(x.shape().slice(start, end - start));
 }
 
 static Tensor importSize(Tensor x) {
@@ -91,28 +90,26 @@ static Tensor importRange(Node &node) {
 }
 
 /// EyeLike: 1 on diagonal k of a matrix of the operand's shape, else 0.
-static Tensor importEyeLike(Node &node) {
-  auto type = node.input(0).type();
-  Type element = node.typeAttr("dtype", type.getElementType());
+static Tensor importEyeLike(Node &node, Tensor x) {
+  Type element = node.typeAttr("dtype", x.element());
   if (!element)
     return {};
   int64_t k = node.intAttr("k", 0), most = int64_t(1) << 40;
   if (k < -most || k > most)
     return node.error("diagonal {} is out of range", k);
-  Tensor row = node.iota(type.getShape(), 0), column = node.iota(type.getShape(), 1);
+  Tensor row = node.iota(x.shape(), 0), column = node.iota(x.shape(), 1);
   return equal(row + double(k), column).cast(element);
 }
 
-static Tensor importOneHot(Node &node) {
-  std::optional<double> known = node.scalarConstant(node.input(1));
+static Tensor importOneHot(Node &node, Tensor places, Tensor depth, Tensor values) {
+  std::optional<double> known = node.scalarConstant(depth);
   if (!known)
     return node.error("operand 1, the depth, must be known at compile time");
-  if (!(*known >= 1 && *known <= double(int64_t(1) << 31)) || node.input(1).count() != 1)
+  if (!(*known >= 1 && *known <= double(int64_t(1) << 31)) || depth.count() != 1)
     return node.error("operand 1, the depth, must be one number from 1 to 2^31; it is {} of {}",
-                      node.input(1), int64_t(*known));
-  if (node.input(2).shape() != ArrayRef<int64_t>{2})
-    return node.error("operand 2 must have two values, for off and on; it is {}", node.input(2));
-  Tensor places = node.input(0);
+                      depth, int64_t(*known));
+  if (values.shape() != ArrayRef<int64_t>{2})
+    return node.error("operand 2 must have two values, for off and on; it is {}", values);
   if (places.hasFloats())
     places = places.cast(node.builder.getI64Type());
   auto ids = places.type();
@@ -127,8 +124,7 @@ static Tensor importOneHot(Node &node) {
   at = select(at < 0, fromEnd, at);
   Tensor hit = equal(at, iota);
   auto choice = [&](int64_t number) {
-    Tensor one = node.input(2).part(0, number, number + 1).reshape({});
-    return one.broadcast(shape);
+    return values.part(0, number, number + 1).reshape({}).broadcast(shape);
   };
   Tensor off = choice(0), on = choice(1);
   return select(hit, on, off);
@@ -138,26 +134,23 @@ static Tensor importOneHot(Node &node) {
 // Shapes and data movement
 //===----------------------------------------------------------------------===//
 
-static Tensor importReshape(Node &node) {
+static Tensor importReshape(Node &node, Tensor x) {
   Sizes shape = node.ints(1);
-  auto type = node.input(0).type();
   bool allowZero = node.flagAttr("allowzero", false);
   int64_t known = 1, open = -1;
   for (auto [i, size] : llvm::enumerate(shape)) {
-    if (size == 0 && !allowZero) {
-      if (int64_t(i) >= type.getRank())
-        return node.error("size 0 copies dimension {}, but the operand has no such dimension", i);
-      size = type.getDimSize(i);
-    }
-    if (size == -1) {
-      if (open >= 0)
-        return node.error("the shape has more than one -1");
+    if (size == 0 && !allowZero && int64_t(i) >= x.rank())
+      return node.error("size 0 copies dimension {}, but the operand has no such dimension", i);
+    if (size == 0 && !allowZero)
+      size = x.dim(i);
+    if (size == -1 && open >= 0)
+      return node.error("the shape has more than one -1");
+    if (size == -1)
       open = i;
-    } else if (size < 0 || __builtin_mul_overflow(known, size, &known)) {
+    else if (size < 0 || __builtin_mul_overflow(known, size, &known))
       return node.error("the shape has a negative size, or overflows 64 bits");
-    }
   }
-  int64_t count = type.getNumElements();
+  int64_t count = x.count();
   if (open >= 0) {
     if (known == 0 || count % known != 0)
       return node.error("the size for -1 is not an integer: {} elements are not divisible by {}",
@@ -167,21 +160,19 @@ static Tensor importReshape(Node &node) {
   }
   if (known != count)
     return node.error("cannot reshape {} elements into {}", count, known);
-  return node.input(0).reshape(shape);
+  return x.reshape(shape);
 }
 
 /// DepthToSpace and SpaceToDepth: blocks of `blocksize` squared channels are squares of space.
-template <bool toSpace> static Tensor importBlocks(Node &node) {
-  auto type = node.input(0).type();
+template <bool toSpace> static Tensor importBlocks(Node &node, Tensor x) {
   int64_t block = node.intAttr("blocksize", 0), square = block * block;
   std::string mode = node.stringAttr("mode", "DCR");
-  if (type.getRank() != 4 || block < 1 || block > 4096 || (mode != "DCR" && mode != "CRD"))
+  if (x.rank() != 4 || block < 1 || block > 4096 || (mode != "DCR" && mode != "CRD"))
     return node.error(
         "needs [batch, channels, height, width], a blocksize and a mode of DCR or CRD");
-  int64_t n = type.getDimSize(0), c = type.getDimSize(1), h = type.getDimSize(2),
-          w = type.getDimSize(3);
+  int64_t n = x.dim(0), c = x.dim(1), h = x.dim(2), w = x.dim(3);
   if (toSpace ? c % square != 0 : h % block != 0 || w % block != 0)
-    return node.error("blocks of {} do not fit {}", block, type);
+    return node.error("blocks of {} do not fit {}", block, x);
   if (toSpace)
     c /= square;
   else
@@ -191,58 +182,56 @@ template <bool toSpace> static Tensor importBlocks(Node &node) {
   Sizes depth = depthFirst ? Sizes{n, block, block, c, h, w} : Sizes{n, c, block, block, h, w},
         order = depthFirst ? Sizes{0, 3, 4, 1, 5, 2} : Sizes{0, 1, 4, 2, 5, 3};
   if (toSpace)
-    return node.input(0).reshape(depth).transpose(order).reshape({n, c, h * block, w * block});
-  Tensor blocks = node.input(0).reshape({n, c, h, block, w, block}).transpose(inverse(order));
+    return x.reshape(depth).transpose(order).reshape({n, c, h * block, w * block});
+  Tensor blocks = x.reshape({n, c, h, block, w, block}).transpose(inverse(order));
   return blocks.reshape({n, c * square, h, w});
 }
 
-static Tensor importFlatten(Node &node) {
-  auto type = node.input(0).type();
+static Tensor importFlatten(Node &node, Tensor x) {
   int64_t axis = node.intAttr("axis", 1);
-  if (axis != type.getRank() && failed(node.normalize(axis, type.getRank())))
+  if (axis != x.rank() && failed(node.normalize(axis, x.rank())))
     return {};
-  return node.input(0).reshape({llvm::product_of(type.getShape().take_front(axis)),
-                                llvm::product_of(type.getShape().drop_front(axis))});
+  return x.reshape(
+      {llvm::product_of(x.shape().take_front(axis)), llvm::product_of(x.shape().drop_front(axis))});
 }
 
-static Tensor importSqueeze(Node &node) {
+static Tensor importSqueeze(Node &node, Tensor x) {
   std::optional<Sizes> axes = node.list();
-  auto type = node.input(0).type();
-  if (axes && failed(node.normalizeAll(*axes, type.getRank())))
+  if (axes && failed(node.normalizeAll(*axes, x.rank())))
     return {};
   Sizes shape;
-  for (auto [i, size] : llvm::enumerate(type.getShape())) {
+  for (auto [i, size] : llvm::enumerate(x.shape())) {
     bool drop = axes ? llvm::is_contained(*axes, int64_t(i)) : size == 1;
     if (drop && size != 1)
       return node.error("dimension {} has size {}, not 1", i, size);
     if (!drop)
       shape.push_back(size);
   }
-  return node.input(0).reshape(shape);
+  return x.reshape(shape);
 }
 
-static Tensor importUnsqueeze(Node &node) {
+static Tensor importUnsqueeze(Node &node, Tensor x) {
   std::optional<Sizes> axes = node.list();
   if (!axes)
     return node.error("has no axes");
-  Sizes shape(node.input(0).shape());
+  Sizes shape(x.shape());
   if (failed(node.normalizeAll(*axes, shape.size() + axes->size())))
     return {};
   for (int64_t axis : *axes)
     shape.insert(shape.begin() + axis, 1);
-  return node.input(0).reshape(shape);
+  return x.reshape(shape);
 }
 
-static Tensor importTranspose(Node &node) {
-  Sizes order = allDims(node.input(0).rank());
+static Tensor importTranspose(Node &node, Tensor x) {
+  Sizes order = allDims(x.rank());
   Sizes perm = node.intsAttr("perm").value_or(Sizes(llvm::reverse(order)));
   if (!std::is_permutation(perm.begin(), perm.end(), order.begin(), order.end()))
     return node.error("perm is not a permutation of {} dimensions", order.size());
-  return node.input(0).transpose(perm, /*joined=*/true);
+  return x.transpose(perm, /*joined=*/true);
 }
 
-static Tensor importExpand(Node &node) {
-  Sizes wanted = node.ints(1), shape(node.input(0).shape());
+static Tensor importExpand(Node &node, Tensor x) {
+  Sizes wanted = node.ints(1), shape(x.shape());
   if (wanted.size() > shape.size())
     shape.insert(shape.begin(), wanted.size() - shape.size(), 1);
   size_t offset = shape.size() - wanted.size();
@@ -253,17 +242,16 @@ static Tensor importExpand(Node &node) {
     if (mine == 1)
       mine = size;
   }
-  return node.input(0).broadcast(shape);
+  return x.broadcast(shape);
 }
 
-static Tensor importTile(Node &node) {
+static Tensor importTile(Node &node, Tensor x) {
   const Sizes &repeats = node.ints(1);
-  auto type = node.input(0).type();
-  if (int64_t(repeats.size()) != type.getRank())
+  if (int64_t(repeats.size()) != x.rank())
     return node.error("needs one repeat per dimension");
   // [a, b] -> [1, a, 1, b] -> [r, a, s, b] -> [r*a, s*b]
   Sizes split, repeated, result;
-  for (auto [size, repeat] : llvm::zip(type.getShape(), repeats)) {
+  for (auto [size, repeat] : llvm::zip(x.shape(), repeats)) {
     int64_t product;
     if (repeat < 0 || __builtin_mul_overflow(size, repeat, &product))
       return node.error("a repeat is negative, or too large");
@@ -271,7 +259,7 @@ static Tensor importTile(Node &node) {
     repeated.append({repeat, size});
     result.push_back(product);
   }
-  return node.input(0).reshape(split).broadcast(repeated).reshape(result);
+  return x.reshape(split).broadcast(repeated).reshape(result);
 }
 
 Tensor onnx::concatenated(Node &node, ArrayRef<Tensor> values, int64_t axis) {
@@ -315,7 +303,7 @@ static Tensor sliceAxis(Tensor value, int64_t axis, int64_t start, int64_t end, 
   return value.part(axis, only, only + picked.size());
 }
 
-static Tensor importSlice(Node &node) {
+static Tensor importSlice(Node &node, Tensor value) {
   Sizes starts = node.ints(1), ends = node.ints(2), axes = node.ints(3), steps = node.ints(4);
   if (axes.empty())
     axes = allDims(starts.size());
@@ -323,7 +311,6 @@ static Tensor importSlice(Node &node) {
     steps.assign(starts.size(), 1);
   if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size())
     return node.error("starts, ends, axes and steps differ in length");
-  Tensor value = node.input(0);
   Sizes sorted = axes;
   if (failed(node.normalizeAll(sorted, value.rank())))
     return {};
@@ -336,8 +323,8 @@ static Tensor importSlice(Node &node) {
   return value;
 }
 
-static LogicalResult importSplit(Node &node) {
-  int64_t size = node.input(0).dim(node.axis()), count = node.numOutputs();
+static LogicalResult importSplit(Node &node, Tensor x) {
+  int64_t size = x.dim(node.axis()), count = node.numOutputs();
   Sizes sizes = node.list().value_or(Sizes());
   if (sizes.empty()) {
     int64_t parts = node.intAttr("num_outputs", count);
@@ -350,7 +337,7 @@ static LogicalResult importSplit(Node &node) {
   if (int64_t(sizes.size()) != count)
     return node.error("has {} results for {} parts", count, sizes.size());
   SmallVector<Tensor> parts;
-  if (failed(node.cut(node.input(0), node.axis(), sizes, parts)))
+  if (failed(node.cut(x, node.axis(), sizes, parts)))
     return failure();
   for (auto [i, part] : llvm::enumerate(parts))
     node.set(i, part);
@@ -385,14 +372,13 @@ static Tensor padWithElements(Tensor x, StringRef mode, ArrayRef<int64_t> pads,
   return x;
 }
 
-static Tensor importPad(Node &node) {
-  auto type = node.input(0).type();
+static Tensor importPad(Node &node, Tensor x) {
   std::string mode = node.choiceAttr("mode", {"constant", "edge", "reflect", "wrap"});
   Sizes pads = node.ints(1), axes = node.ints(3);
   std::optional<double> number = node.has(2) ? node.scalarConstant(node.input(2)) : 0;
   if (!number)
     return node.error("the padded value must be known at compile time");
-  int64_t rank = type.getRank();
+  int64_t rank = x.rank();
   if (axes.empty())
     axes = allDims(rank);
   if (pads.size() != axes.size() * 2)
@@ -401,9 +387,9 @@ static Tensor importPad(Node &node) {
     if (failed(node.normalize(axis, rank)))
       return {};
   if (mode != "constant")
-    return padWithElements(node.input(0), mode, pads, axes);
-  Sizes low(rank, 0), high(rank, 0), shape(type.getShape()), starts(rank, 0),
-      limits(type.getShape()), strides(rank, 1);
+    return padWithElements(x, mode, pads, axes);
+  Sizes low(rank, 0), high(rank, 0), shape(x.shape()), starts(rank, 0), limits(x.shape()),
+      strides(rank, 1);
   for (auto [i, axis] : llvm::enumerate(axes)) {
     int64_t before = pads[i], after = pads[axes.size() + i];
     // Negative pads cut.
@@ -418,32 +404,30 @@ static Tensor importPad(Node &node) {
         __builtin_add_overflow(sum, limits[axis] - starts[axis], &shape[axis]))
       return node.error("the result's size overflows 64 bits");
   }
-  Tensor result = node.input(0).slice(starts, limits, strides);
+  Tensor result = x.slice(starts, limits, strides);
   return !result || result.shape() == ArrayRef<int64_t>(shape)
              ? result
              : result.padded(low, high, {}, *number);
 }
 
-static Tensor importTrilu(Node &node) {
-  auto type = node.input(0).type();
+static Tensor importTrilu(Node &node, Tensor x) {
   const Sizes &k = node.ints(1);
   bool upper = node.flagAttr("upper", true);
-  ArrayRef<int64_t> matrix = type.getShape().take_back(2);
+  ArrayRef<int64_t> matrix = x.shape().take_back(2);
   Tensor row = node.iota(matrix, 0), column = node.iota(matrix, 1);
   // A diagonal may have more digits than a double.
   auto diagonal = DenseElementsAttr::get(row.type(), k.empty() ? int64_t(0) : k.front());
   Tensor edge = row + node.constant(diagonal);
   Tensor keep = compare(column, edge, upper ? nn::Predicate::GE : nn::Predicate::LE);
-  return select(keep.broadcast(type.getShape()), node.input(0), 0);
+  return select(keep.broadcast(x.shape()), x, 0);
 }
 
-static Tensor importCumsum(Node &node) {
-  auto type = node.input(0).type();
-  FailureOr<int64_t> axis = node.onlyInt(1, "axis");
-  if (failed(axis) || failed(node.normalize(*axis, type.getRank())))
+static Tensor importCumsum(Node &node, Tensor x) {
+  int64_t axis = node.onlyInt(1, "axis");
+  if (failed(node.normalize(axis, x.rank())))
     return {};
   bool exclusive = node.flagAttr("exclusive", false), reverse = node.flagAttr("reverse", false);
-  return node.create<nn::CumsumOp>(type, node.input(0), *axis, exclusive, reverse);
+  return node.create<nn::CumsumOp>(x.type(), x, axis, exclusive, reverse);
 }
 
 void onnx::registerDataOps(HandlerRegistry &r) {

@@ -127,8 +127,7 @@ Tensor onnx::bounded(Tensor x, Operand bound, nn::Predicate beyond) {
   return select(compare(x, limit, beyond), limit, x);
 }
 
-static Tensor importClip(Node &node) {
-  Tensor value = node.input(0), low = node.input(1), high = node.input(2);
+static Tensor importClip(Tensor value, Tensor low, Tensor high) {
   if (low)
     value = bounded(value, low, nn::Predicate::LE);
   return high ? bounded(value, high, nn::Predicate::GE) : value;
@@ -149,8 +148,8 @@ static Tensor importGelu(Tensor x) {
 }
 
 /// com.microsoft FastGelu and BiasGelu: an optional bias first.
-template <bool tanh> static Tensor importBiasGelu(Node &node) {
-  return gelu<tanh>(node.has(1) ? node.input(0) + node.input(1) : node.input(0));
+template <bool tanh> static Tensor importBiasGelu(Tensor x, Tensor bias) {
+  return gelu<tanh>(bias ? x + bias : x);
 }
 
 /// x * sigmoid(alpha * x): Swish (alpha 1), com.microsoft QuickGelu (1.702).
@@ -177,14 +176,14 @@ static Tensor rounded(Tensor x) {
   return select(above | (tie & odd), low + 1, low);
 }
 
-static Tensor importWhere(Node &node) {
+static Tensor importWhere(Node &node, Tensor condition, Tensor yes, Tensor no) {
   Sizes shape;
   if (failed(node.broadcastShape(node.operands(), shape)))
     return {};
-  if (node.input(1).element() != node.input(2).element())
+  if (yes.element() != no.element())
     return node.error("needs two operands of one element type");
-  Tensor condition = node.input(0).broadcast(shape), a = node.input(1).broadcast(shape);
-  return select(condition, a, node.input(2).broadcast(shape));
+  condition = condition.broadcast(shape), yes = yes.broadcast(shape);
+  return select(condition, yes, no.broadcast(shape));
 }
 
 static Tensor importCast(Tensor x) {

@@ -45,15 +45,6 @@ static Tensor tableOf(Tensor places, int64_t length, FloatType element,
       .reshape(places.shape());
 }
 
-/// Cuts or pads dimension `axis` at its end to `size` elements.
-static Tensor resized(Tensor x, int64_t axis, int64_t size) {
-  Sizes shape(x.shape());
-  if (size < shape[axis])
-    return x.part(axis, 0, size);
-  shape[axis] = size;
-  return x.padded(shape);
-}
-
 /// Multiplies [rows, N / 2 + 1] by how often each coefficient stands in the whole: twice but for 0
 /// and N / 2.
 static Tensor counted(Tensor x, int64_t length) {
@@ -64,56 +55,31 @@ static Tensor counted(Tensor x, int64_t length) {
   return x ? x * x.node().constant(times).cast(x.element()) : x;
 }
 
-namespace {
-/// The axis, length and kind of the transform of a DFT node.
-struct DftForm {
-  int64_t axis = 0, length = 0; ///< `length` numbers, as the inverse of a half has them
-  bool isReal = false, inverse = false, half = false;
-};
-} // namespace
-
-static LogicalResult readForm(Node &node, DftForm &form) {
-  auto type = node.input(0).type();
-  int64_t rank = type.getRank();
-  if (rank < 2 || (type.getShape().back() != 1 && type.getShape().back() != 2))
-    return node.error("the operand must be [.., 1] or [.., 2]; it is {}", type);
-  FailureOr<int64_t> axis =
-      node.version >= 20 ? node.onlyInt(2, "axis", -2) : node.intAttr("axis", 1);
-  if (failed(axis) || failed(node.normalize(*axis, rank)))
-    return failure();
-  form.axis = *axis;
-  form.inverse = node.flagAttr("inverse", false), form.half = node.flagAttr("onesided", false);
-  if (form.axis == rank - 1)
-    return node.error("the last dimension holds real and imaginary parts, and cannot be the axis");
-  form.isReal = type.getShape().back() == 1;
-  if (form.half && form.isReal == form.inverse)
-    return node.error(form.inverse ? "the inverse of a half (onesided) reads complex numbers"
-                                   : "onesided is defined for the transform of real numbers only");
-  form.length = type.getDimSize(form.axis);
-  if (form.half && form.inverse)
-    form.length = 2 * (form.length - 1);
-  FailureOr<int64_t> length = node.onlyInt(1, "length", form.length);
-  if (failed(length))
-    return failure();
-  form.length = *length;
-  if (form.length < 1 || form.length > kMaxLength)
-    return node.error("a transform of {} numbers is not supported: 1 to {} are", form.length,
-                      kMaxLength);
-  return success();
-}
-
 /// DFT: of real numbers [.., 1] or complex ones [.., 2] along an axis. The result is complex, but
 /// that of the inverse of a half is real.
-static Tensor importDft(Node &node) {
-  DftForm form;
-  if (failed(readForm(node, form)))
+static Tensor importDft(Node &node, Tensor x) {
+  int64_t rank = x.rank();
+  if (rank < 2 || (x.dim(-1) != 1 && x.dim(-1) != 2))
+    return node.error("the operand must be [.., 1] or [.., 2]; it is {}", x);
+  int64_t axis = node.version >= 20 ? node.onlyInt(2, "axis", -2) : node.intAttr("axis", 1);
+  if (failed(node.normalize(axis, rank)))
     return {};
-  bool isInverse = form.inverse, half = form.half;
-  int64_t length = form.length, axis = form.axis;
-  Tensor x = node.input(0);
+  bool isInverse = node.flagAttr("inverse", false), half = node.flagAttr("onesided", false);
+  if (axis == rank - 1)
+    return node.error("the last dimension holds real and imaginary parts, and cannot be the axis");
+  bool isReal = x.dim(-1) == 1;
+  if (half && isReal == isInverse)
+    return node.error(isInverse ? "the inverse of a half (onesided) reads complex numbers"
+                                : "onesided is defined for the transform of real numbers only");
+  // As the inverse of a half has them.
+  int64_t all = half && isInverse ? 2 * (x.dim(axis) - 1) : x.dim(axis);
+  int64_t length = node.onlyInt(1, "length", all), some = length / 2 + 1;
+  if (length < 1 || length > kMaxLength)
+    return node.error("a transform of {} numbers is not supported: 1 to {} are", length,
+                      kMaxLength);
   auto element = cast<FloatType>(x.element());
-  int64_t rank = x.rank(), some = length / 2 + 1;
-  x = resized(x, axis, half && isInverse ? some : length);
+  int64_t read = half && isInverse ? some : length; // the others are cut off, or 0
+  x = x.part(axis, 0, std::min(read, x.dim(axis))).padded(withSize(x.shape(), axis, read));
   if (!x)
     return {};
   // The axis becomes the last dimension of rows.
@@ -127,7 +93,7 @@ static Tensor importDft(Node &node) {
     one = one.transpose(perm).reshape({rows, inputs});
     return half && isInverse ? counted(one, length) : one;
   };
-  Tensor real = part(0), imaginary = form.isReal ? Tensor() : part(1);
+  Tensor real = part(0), imaginary = isReal ? Tensor() : part(1);
   Tensor places = placesOf(node, length, inputs, wanted);
   Tensor cosines = tableOf(places, length, element, std::cos),
          sines = tableOf(places, length, element, std::sin);

@@ -9,7 +9,6 @@
 #include "lib/Frontend/ONNX/Trace.h"
 #include "llvm/ADT/SmallBitVector.h"
 #include <cmath>
-#include <limits>
 
 using namespace mlir;
 using namespace shale;
@@ -98,12 +97,12 @@ static std::optional<int64_t> paddingOf(Node &node) {
 
 Tensor onnx::gatherAlong(Tensor input, Tensor indices, int64_t axis,
                          std::optional<int64_t> padding) {
-  auto type = input.type(), ids = indices.type();
-  Sizes shape = withoutDim(type.getShape(), axis);
-  shape.insert(shape.begin() + axis, ids.getShape().begin(), ids.getShape().end());
   Node &node = input.node();
+  Sizes others = withoutDim(input.shape(), axis);
+  Sizes shape = joinedSizes(
+      {input.shape().take_front(axis), indices.shape(), input.shape().drop_front(axis + 1)});
   if (!input.hasFloats() || node.building.constantOf(input)) // no gradient
-    return node.create<nn::GatherOp>(type.clone(shape), input, indices, axis);
+    return node.create<nn::GatherOp>(input.type().clone(shape), input, indices, axis);
   // A run of positions is a slice.
   if (DenseElementsAttr attr = node.building.constantOf(indices);
       attr && attr.getNumElements() > 0 && !padding) {
@@ -112,21 +111,20 @@ Tensor onnx::gatherAlong(Tensor input, Tensor indices, int64_t axis,
       return input.part(axis, at.front(), at.back() + 1).reshape(shape);
   }
   // Rows of a table [V, D]: other axes are brought to the front first.
-  Sizes perm = joinedSizes({{axis}, withoutDim(allDims(type.getRank()), axis)});
-  Tensor table = input.transpose(perm);
-  int64_t rows = type.getDimSize(axis), width = rows ? type.getNumElements() / rows : 0;
+  int64_t rank = input.rank(), rows = input.dim(axis), width = rows ? input.count() / rows : 0;
+  Tensor table = input.transpose(joinedSizes({{axis}, withoutDim(allDims(rank), axis)}));
   table = table.reshape({rows, width});
   if (!table)
     return {};
-  Sizes looked = joinedSizes({ids.getShape(), {width}});
+  auto looked = table.type().clone(joinedSizes({indices.shape(), {width}}));
   IntegerAttr row =
       padding && *padding < rows ? node.builder.getI64IntegerAttr(*padding) : IntegerAttr();
-  Tensor found = node.create<nn::EmbeddingOp>(type.clone(looked), table, indices, row);
-  found = found.reshape(joinedSizes({ids.getShape(), withoutDim(type.getShape(), axis)}));
+  Tensor found = node.create<nn::EmbeddingOp>(looked, table, indices, row);
+  found = found.reshape(joinedSizes({indices.shape(), others}));
   // ids..., before axis, after axis -> before axis, ids..., after axis
-  int64_t front = ids.getRank();
-  return found.transpose(joinedSizes({dimRange(front, front + axis), allDims(front),
-                                      dimRange(front + axis, front + type.getRank() - 1)}));
+  int64_t front = indices.rank();
+  return found.transpose(joinedSizes(
+      {dimRange(front, front + axis), allDims(front), dimRange(front + axis, front + rank - 1)}));
 }
 
 bool onnx::areIndices(Tensor value) {
@@ -135,11 +133,10 @@ bool onnx::areIndices(Tensor value) {
 }
 
 /// Whether `indices` have the tensor's rank, and at most as many lines along `axis`.
-static bool fitLines(RankedTensorType indices, RankedTensorType tensor, int64_t axis) {
-  bool fits = indices.getRank() == tensor.getRank();
-  for (int64_t i = 0; fits && i < tensor.getRank(); ++i)
-    fits = i == axis || indices.getDimSize(i) <= tensor.getDimSize(i);
-  return fits;
+static bool fitLines(Tensor indices, Tensor x, int64_t axis) {
+  return indices.rank() == x.rank() && llvm::all_of(allDims(x.rank()), [&](int64_t dim) {
+           return dim == axis || indices.dim(dim) <= x.dim(dim);
+         });
 }
 
 Tensor onnx::lookUp(Tensor input, Tensor indices, int64_t axis, std::optional<int64_t> padding) {
@@ -149,8 +146,8 @@ Tensor onnx::lookUp(Tensor input, Tensor indices, int64_t axis, std::optional<in
   return indices ? gatherAlong(input, indices, axis, padding) : Tensor();
 }
 
-static Tensor importGather(Node &node) {
-  return lookUp(node.input(0), node.input(1), node.axis(), paddingOf(node));
+static Tensor importGather(Node &node, Tensor x, Tensor ids) {
+  return lookUp(x, ids, node.axis(), paddingOf(node));
 }
 
 namespace {
@@ -194,86 +191,81 @@ static std::optional<TupleGrid> gridOf(DenseElementsAttr tuples) {
 
 /// Returns the elements that constant index tuples [.., K] pick from the K leading dimensions if
 /// they are a strided slice; null if they are not. (A padding mask is read at a grid of positions.)
-static Tensor pickedRectangle(Node &node, Tensor input, DenseElementsAttr tuples) {
+static Tensor pickedRectangle(Tensor input, DenseElementsAttr tuples) {
   std::optional<TupleGrid> grid = gridOf(tuples);
   if (!grid)
     return {};
-  auto type = input.type();
   ArrayRef<int64_t> at = tuples.getType().getShape();
   int64_t length = at.back(), places = at.size() - 1;
-  Sizes starts(type.getRank(), 0), limits(type.getShape()), steps(type.getRank(), 1);
+  Sizes starts(input.rank(), 0), limits(input.shape()), steps(input.rank(), 1);
   for (int64_t k = 0; k < length; ++k) {
     starts[k] = grid->first[k], steps[k] = grid->steps[k];
     limits[k] = starts[k] + (grid->sizes[k] - 1) * steps[k] + 1;
-    if (steps[k] < 1 || starts[k] < 0 || limits[k] > type.getDimSize(k))
+    if (steps[k] < 1 || starts[k] < 0 || limits[k] > input.dim(k))
       return {};
   }
   Tensor picked = input.slice(starts, limits, steps);
   // Picked dimensions move to the places along which they run, the others follow.
   // Those with one value come after them; their size is 1.
-  Sizes perm = allDims(type.getRank()), shape(places, 1);
+  Sizes perm = allDims(input.rank()), shape(places, 1);
   auto placeOf = [&](int64_t k) { return grid->along[k] < 0 ? places : grid->along[k]; };
   std::stable_sort(perm.begin(), perm.begin() + length,
                    [&](int64_t a, int64_t b) { return placeOf(a) < placeOf(b); });
   for (int64_t place : grid->along)
     if (place >= 0)
       shape[place] = at[place];
-  ArrayRef<int64_t> others = type.getShape().drop_front(length);
+  ArrayRef<int64_t> others = input.shape().drop_front(length);
   picked = picked.transpose(perm).reshape(joinedSizes({shape, others}));
   return picked.broadcast(joinedSizes({at.drop_back(), others}));
 }
 
 /// Removes leading elements of the index tuples that equal their own place, as in
 /// x[arange(B), last]: these are batch dimensions.
-static Tensor peelBatch(Node &node, Tensor indices, RankedTensorType input, int64_t &batch) {
+static Tensor peelBatch(Node &node, Tensor indices, Tensor input, int64_t &batch) {
   while (auto concat = indices.getDefiningOp<nn::ConcatOp>()) {
-    auto type = indices.type();
     OperandRange parts = concat.getInputs();
-    auto first = Tensor(node, parts.front()).type();
-    DenseElementsAttr places = node.building.constantOf(parts.front());
-    if (int64_t(concat.getDim()) != type.getRank() - 1 || parts.size() < 2 ||
-        first.getShape().back() != 1 || !places || batch + 1 >= type.getRank() ||
-        type.getDimSize(batch) != input.getDimSize(batch))
+    Tensor first(node, parts.front());
+    DenseElementsAttr places = node.building.constantOf(first);
+    int64_t rank = indices.rank(), size = indices.dim(batch);
+    if (int64_t(concat.getDim()) != rank - 1 || parts.size() < 2 || first.dim(-1) != 1 || !places ||
+        batch + 1 >= rank || size != input.dim(batch))
       break;
-    int64_t stride = llvm::product_of(first.getShape().drop_front(batch + 1)), at = 0;
-    bool same = llvm::all_of(places.getValues<APInt>(), [&](const APInt &value) {
-      return value.getSExtValue() == at++ / stride % type.getDimSize(batch);
-    });
-    if (!same)
+    int64_t stride = llvm::product_of(first.shape().drop_front(batch + 1)), at = 0;
+    if (!llvm::all_of(places.getValues<APInt>(), [&](const APInt &value) {
+          return value.getSExtValue() == at++ / stride % size;
+        }))
       break;
     ++batch;
     auto rest =
         llvm::map_to_vector(parts.drop_front(), [&](Value part) { return Tensor(node, part); });
-    indices = node.joined(rest, type.getRank() - 1);
+    indices = node.joined(rest, rank - 1);
     if (!indices)
       return {};
   }
   return indices;
 }
 
-static Tensor importGatherNd(Node &node) {
-  auto type = node.input(0).type(), ids = node.input(1).type();
+static Tensor importGatherNd(Node &node, Tensor x, Tensor ids) {
   int64_t batch = node.intAttr("batch_dims", 0);
-  if (!areIndices(node.input(1)))
+  if (!areIndices(ids))
     return node.error("indices must be integers");
-  if (batch < 0 || ids.getRank() < 1 || batch >= ids.getRank() || batch >= type.getRank())
+  if (batch < 0 || ids.rank() < 1 || batch >= ids.rank() || batch >= x.rank())
     return node.error("batch_dims is out of range");
-  int64_t tuple = ids.getShape().back();
-  if (tuple < 1 || tuple > type.getRank() - batch ||
-      type.getShape().take_front(batch) != ids.getShape().take_front(batch))
-    return node.error("index tuples of length {} do not fit {}", tuple, type);
-  Sizes shape =
-      joinedSizes({ids.getShape().drop_back(), type.getShape().drop_front(batch + tuple)});
-  Tensor indices = peelBatch(node, node.input(1), type, batch);
-  if (indices)
-    indices = wrapped(indices, type.getShape().slice(batch, indices.dim(-1)));
-  if (!indices)
+  int64_t tuple = ids.dim(-1);
+  if (tuple < 1 || tuple > x.rank() - batch ||
+      x.shape().take_front(batch) != ids.shape().take_front(batch))
+    return node.error("index tuples of length {} do not fit {}", tuple, x);
+  Sizes shape = joinedSizes({ids.shape().drop_back(), x.shape().drop_front(batch + tuple)});
+  ids = peelBatch(node, ids, x, batch);
+  if (ids)
+    ids = wrapped(ids, x.shape().slice(batch, ids.dim(-1)));
+  if (!ids)
     return {};
-  DenseElementsAttr known = node.building.constantOf(indices);
-  if (known && batch == 0 && !node.building.constantOf(node.input(0)))
-    if (Tensor picked = pickedRectangle(node, node.input(0), known))
+  DenseElementsAttr known = node.building.constantOf(ids);
+  if (known && batch == 0 && !node.building.constantOf(x))
+    if (Tensor picked = pickedRectangle(x, known))
       return picked;
-  return node.create<nn::GatherNdOp>(type.clone(shape), node.input(0), indices, batch);
+  return node.create<nn::GatherNdOp>(x.type().clone(shape), x, ids, batch);
 }
 
 /// Returns as many lines along the axis as `ids` has.
@@ -298,15 +290,13 @@ Tensor onnx::gatherElements(Tensor from, Tensor ids, int64_t axis) {
 
 /// Picks one element of each line along the axis for each index of the line: a
 /// gather_nd with all other dimensions as batch dimensions.
-static Tensor importGatherElements(Node &node) {
-  auto type = node.input(0).type(), ids = node.input(1).type();
+static Tensor importGatherElements(Node &node, Tensor x, Tensor ids) {
   int64_t axis = node.axis();
-  if (!areIndices(node.input(1)))
+  if (!areIndices(ids))
     return node.error("indices must be integers");
-  if (!fitLines(ids, type, axis))
-    return node.error("indices {} do not fit {}: one of at most as many lines", ids, type);
-  Tensor indices = wrapped(node.input(1), {type.getDimSize(axis)});
-  return indices ? gatherElements(node.input(0), indices, axis) : Tensor();
+  if (!fitLines(ids, x, axis))
+    return node.error("indices {} do not fit {}: one of at most as many lines", ids, x);
+  return gatherElements(x, wrapped(ids, {x.dim(axis)}), axis);
 }
 
 //===----------------------------------------------------------------------===//
@@ -331,12 +321,13 @@ struct Combine {
   Tensor (*combine)(Operand data, Operand updates);
 };
 
-constexpr double kMost = std::numeric_limits<double>::infinity();
-constexpr Combine kCombines[] = {{"none", nn::ReduceKind::Sum, 0, nullptr},
-                                 {"add", nn::ReduceKind::Sum, 0, operator+ },
-                                  {"mul", nn::ReduceKind::Prod, 1, operator* },
-                                   {"max", nn::ReduceKind::Max, -kMost, max},
-                                   {"min", nn::ReduceKind::Min, kMost, min}};
+constexpr Combine kCombines[] = {
+    {"none", nn::ReduceKind::Sum, 0, nullptr},
+    {"add", nn::ReduceKind::Sum, 0, binary<nn::AddOp>},
+    {"mul", nn::ReduceKind::Prod, 1, binary<nn::MulOp>},
+    {"max", nn::ReduceKind::Max, -HUGE_VAL, binary<nn::MaxOp>},
+    {"min", nn::ReduceKind::Min, HUGE_VAL, binary<nn::MinOp>},
+};
 
 /// A scatter into [B.., R.., I..]: index tuples [B.., n.., K] of R.., updates [B.., n.., I..].
 struct Scatter {
@@ -347,130 +338,119 @@ struct Scatter {
 
   bool replaces() const { return !how.combine; }
   int64_t tuple() const { return indices.dim(-1); }
-  Tensor build();
 
-private:
-  bool isBox(SmallVectorImpl<int64_t> &first);
-  Tensor assigned(Tensor whole, Tensor part, ArrayRef<int64_t> first, size_t dim);
-  Tensor sparse();
-  Tensor dense();
-  Tensor withoutOverwritten();
+  /// If the indices are known: makes those out of range (-1) that a later equal index overwrites,
+  /// as ONNX Runtime does. ONNX leaves open which of several equal indices wins.
+  Tensor withoutOverwritten() {
+    DenseElementsAttr attr = node.building.constantOf(indices);
+    if (!attr)
+      return indices;
+    int64_t length = tuple(), tuples = attr.getNumElements() / std::max<int64_t>(length, 1);
+    int64_t batches = llvm::product_of(indices.shape().take_front(batch)),
+            perBatch = std::max<int64_t>(tuples / std::max<int64_t>(batches, 1), 1);
+    Sizes values = numbersOf(attr);
+    std::map<Sizes, int64_t> last;
+    bool changed = false;
+    for (int64_t i = 0; i < tuples; ++i) {
+      Sizes key = {i / perBatch};
+      llvm::append_range(key, ArrayRef(values).slice(i * length, length));
+      auto [it, fresh] = last.try_emplace(key, i);
+      if (fresh)
+        continue;
+      std::fill_n(values.begin() + it->second * length, length, -1);
+      it->second = i;
+      changed = true;
+    }
+    return changed ? constantLike(indices, values) : indices;
+  }
+
+  /// If updates replace a box of consecutive places, an assignment to slices such as `x[:, 1:] =
+  /// y`: sets `first` to the box's first place.
+  bool isBox(SmallVectorImpl<int64_t> &first) {
+    DenseElementsAttr attr = node.building.constantOf(indices);
+    if (!replaces() || batch != 0 || indices.rank() != tuple() + 1 || !attr)
+      return false;
+    std::optional<TupleGrid> grid = gridOf(attr);
+    if (!grid)
+      return false;
+    for (int64_t k = 0; k < tuple(); ++k)
+      if (grid->first[k] < 0 || grid->steps[k] != 1 ||
+          grid->along[k] != (indices.dim(k) == 1 ? -1 : k))
+        return false;
+    first.assign(grid->first.begin(), grid->first.end());
+    return true;
+  }
+
+  /// Returns `whole` with `part` at place `first`, from dimension `dim` on; earlier ones are equal.
+  Tensor assigned(Tensor whole, Tensor part, ArrayRef<int64_t> first, size_t dim) {
+    if (!whole || dim == first.size())
+      return whole ? part : Tensor();
+    int64_t begin = first[dim], end = begin + part.dim(dim);
+    Tensor inside = assigned(whole.part(dim, begin, end), part, first, dim + 1);
+    Tensor after = whole.part(dim, end, whole.dim(dim));
+    return node.joined({whole.part(dim, 0, begin), inside, after}, dim);
+  }
+
+  Tensor sparse() {
+    Tensor sum = node.create<nn::GatherNdGradOp>(data.getType(), indices, updates, batch);
+    if (!replaces())
+      return data + sum;
+    Tensor count = node.create<nn::GatherNdGradOp>(data.getType(), indices, updates.like(1), batch);
+    return select(count > 0, sum, data);
+  }
+
+  /// Compares each place with each index: [batches, R, n, I].
+  Tensor dense() {
+    ArrayRef<int64_t> shape = data.shape(), looked = shape.slice(batch, tuple());
+    int64_t batches = llvm::product_of(shape.take_front(batch)), rows = llvm::product_of(looked),
+            inner = llvm::product_of(shape.drop_front(batch + tuple())),
+            tuples = llvm::product_of(indices.shape().drop_back().drop_front(batch));
+    if (rows > 0 && tuples > 0 && inner > 0 && batches > kMaxPairs / rows / tuples / inner)
+      return node.error("a scatter of {} by {} would compare too many pairs of an element and an "
+                        "index; use floats with reduction none or add",
+                        data, indices);
+    // Tuples become numbers of rows.
+    Sizes strides(tuple(), 1);
+    for (int64_t k = tuple() - 1; k-- > 0;)
+      strides[k] = strides[k + 1] * looked[k + 1];
+    Tensor row = indices.cast(node.builder.getI64Type()) * node.constant(strides);
+    row = row.sum({indices.rank() - 1}, false);
+    Sizes all = {batches, rows, tuples, inner};
+    auto flat = [&](Tensor value, ArrayRef<int64_t> shape) {
+      return value.reshape(shape).broadcast(all);
+    };
+    Tensor place = node.iota(all, 1);
+    Tensor hit = equal(place, flat(row, {batches, 1, tuples, 1}));
+    bool truth = data.hasTruths();
+    Type element = truth ? Type(node.builder.getI32Type()) : data.element();
+    Tensor value = flat(updates.cast(element), {batches, 1, tuples, inner});
+    // Whole numbers have no infinity, but the element that is there already changes no extreme.
+    bool isOpen = std::isinf(how.neutral) && !isa<FloatType>(element);
+    Tensor other = isOpen ? flat(data, {batches, rows, 1, inner}) : value.like(how.neutral);
+    Tensor chosen = select(hit, value, other);
+    Tensor found = chosen.reduce(how.kind, {2}, false).reshape(shape);
+    Tensor count = hit.cast(node.builder.getI32Type()).reduce(nn::ReduceKind::Max, {2}, false);
+    Tensor any = differ(count.reshape(shape), 0);
+    found = truth ? differ(found, 0) : replaces() ? found : how.combine(data, found);
+    return select(any, found, data);
+  }
+
+  Tensor build() {
+    if (data.element() != updates.element())
+      return node.error("data and updates have element types {} and {}", data.element(),
+                        updates.element());
+    if (data.hasTruths() && !replaces())
+      return node.error("cannot combine truth values");
+    if (replaces())
+      indices = withoutOverwritten();
+    Sizes first;
+    if (isBox(first))
+      return assigned(data, updates, first, 0);
+    return how.kind == nn::ReduceKind::Sum && data.hasFloats() ? sparse() : dense();
+  }
 };
 
 } // namespace
-
-/// If the indices are known: makes those out of range (-1) that a later equal index overwrites, as
-/// ONNX Runtime does. ONNX leaves open which of several equal indices wins.
-Tensor Scatter::withoutOverwritten() {
-  DenseElementsAttr attr = node.building.constantOf(indices);
-  if (!attr)
-    return indices;
-  int64_t length = tuple(), tuples = attr.getNumElements() / std::max<int64_t>(length, 1);
-  int64_t batches = llvm::product_of(indices.shape().take_front(batch)),
-          perBatch = std::max<int64_t>(tuples / std::max<int64_t>(batches, 1), 1);
-  Sizes values = numbersOf(attr);
-  std::map<Sizes, int64_t> last;
-  bool changed = false;
-  for (int64_t i = 0; i < tuples; ++i) {
-    Sizes key = {i / perBatch};
-    llvm::append_range(key, ArrayRef(values).slice(i * length, length));
-    auto [it, fresh] = last.try_emplace(key, i);
-    if (fresh)
-      continue;
-    std::fill_n(values.begin() + it->second * length, length, -1);
-    it->second = i;
-    changed = true;
-  }
-  return changed ? constantLike(indices, values) : indices;
-}
-
-/// If updates replace a box of consecutive places, an assignment to slices such as `x[:, 1:] = y`:
-/// sets `first` to the box's first place.
-bool Scatter::isBox(SmallVectorImpl<int64_t> &first) {
-  DenseElementsAttr attr = node.building.constantOf(indices);
-  if (!replaces() || batch != 0 || indices.rank() != tuple() + 1 || !attr)
-    return false;
-  std::optional<TupleGrid> grid = gridOf(attr);
-  if (!grid)
-    return false;
-  for (int64_t k = 0; k < tuple(); ++k)
-    if (grid->first[k] < 0 || grid->steps[k] != 1 ||
-        grid->along[k] != (indices.dim(k) == 1 ? -1 : k))
-      return false;
-  first.assign(grid->first.begin(), grid->first.end());
-  return true;
-}
-
-/// Returns `whole` with `part` at place `first`, from dimension `dim` on; earlier ones are equal.
-Tensor Scatter::assigned(Tensor whole, Tensor part, ArrayRef<int64_t> first, size_t dim) {
-  if (!whole || dim == first.size())
-    return whole ? part : Tensor();
-  auto type = whole.type();
-  int64_t begin = first[dim], end = begin + part.dim(dim);
-  Tensor inside = assigned(whole.part(dim, begin, end), part, first, dim + 1);
-  Tensor after = whole.part(dim, end, type.getDimSize(dim));
-  return node.joined({whole.part(dim, 0, begin), inside, after}, dim);
-}
-
-Tensor Scatter::sparse() {
-  Tensor sum = node.create<nn::GatherNdGradOp>(data.getType(), indices, updates, batch);
-  if (!replaces())
-    return data + sum;
-  Tensor count = node.create<nn::GatherNdGradOp>(data.getType(), indices, updates.like(1), batch);
-  return select(count > 0, sum, data);
-}
-
-/// Compares each place with each index: [batches, R, n, I].
-Tensor Scatter::dense() {
-  auto type = data.type(), at = indices.type();
-  ArrayRef<int64_t> looked = type.getShape().slice(batch, tuple());
-  int64_t batches = llvm::product_of(type.getShape().take_front(batch)),
-          rows = llvm::product_of(looked),
-          inner = llvm::product_of(type.getShape().drop_front(batch + tuple())),
-          tuples = llvm::product_of(at.getShape().drop_back().drop_front(batch));
-  if (rows > 0 && tuples > 0 && inner > 0 && batches > kMaxPairs / rows / tuples / inner)
-    return node.error("a scatter of {} by {} would compare too many pairs of an element and an "
-                      "index; use floats with reduction none or add",
-                      type, at);
-  // Tuples become numbers of rows.
-  Sizes strides(tuple(), 1);
-  for (int64_t k = tuple() - 1; k-- > 0;)
-    strides[k] = strides[k + 1] * looked[k + 1];
-  Tensor row = indices.cast(node.builder.getI64Type()) * node.constant(strides);
-  row = row.sum({at.getRank() - 1}, false);
-  Sizes all = {batches, rows, tuples, inner};
-  auto flat = [&](Tensor value, ArrayRef<int64_t> shape) {
-    return value.reshape(shape).broadcast(all);
-  };
-  Tensor place = node.iota(all, 1);
-  Tensor hit = equal(place, flat(row, {batches, 1, tuples, 1}));
-  bool truth = type.getElementType().isInteger(1);
-  Type element = truth ? Type(node.builder.getI32Type()) : type.getElementType();
-  Tensor value = flat(updates.cast(element), {batches, 1, tuples, inner});
-  // Whole numbers have no infinity, but the element that is there already changes no extreme.
-  bool isOpen = std::isinf(how.neutral) && !isa<FloatType>(element);
-  Tensor other = isOpen ? flat(data, {batches, rows, 1, inner}) : value.like(how.neutral);
-  Tensor chosen = select(hit, value, other);
-  Tensor found = chosen.reduce(how.kind, {2}, false).reshape(type.getShape());
-  Tensor count = hit.cast(node.builder.getI32Type()).reduce(nn::ReduceKind::Max, {2}, false);
-  Tensor any = differ(count.reshape(type.getShape()), 0);
-  found = truth ? differ(found, 0) : replaces() ? found : how.combine(data, found);
-  return select(any, found, data);
-}
-
-Tensor Scatter::build() {
-  Type element = data.element(), other = updates.element();
-  if (element != other)
-    return node.error("data and updates have element types {} and {}", element, other);
-  if (element.isInteger(1) && !replaces())
-    return node.error("cannot combine truth values");
-  if (replaces())
-    indices = withoutOverwritten();
-  Sizes first;
-  if (isBox(first))
-    return assigned(data, updates, first, 0);
-  return how.kind == nn::ReduceKind::Sum && isa<FloatType>(element) ? sparse() : dense();
-}
 
 /// Reads how updates are combined with the data.
 static const Combine &readCombine(Node &node) {
@@ -481,29 +461,24 @@ static const Combine &readCombine(Node &node) {
   return found == std::end(kCombines) ? kCombines[0] : *found; // after an error
 }
 
-static Tensor importScatterNd(Node &node) {
-  Scatter scatter{node, node.input(0), node.input(1), node.input(2), 0, readCombine(node)};
-  auto type = scatter.data.type(), at = scatter.indices.type();
-  if (!areIndices(scatter.indices) || at.getRank() < 1 || at.getShape().back() < 1 ||
-      at.getShape().back() > type.getRank())
-    return node.error("index tuples {} do not fit {}", at, type);
-  int64_t tuple = at.getShape().back();
-  Sizes wanted = joinedSizes({at.getShape().drop_back(), type.getShape().drop_front(tuple)});
-  if (scatter.updates.shape() != ArrayRef<int64_t>(wanted))
-    return node.error("updates {} do not fit {} and {}", scatter.updates, type, at);
-  scatter.indices = wrapped(scatter.indices, type.getShape().take_front(tuple), {},
-                            /*isRead=*/false);
-  return scatter.indices && !node.hasFailed() ? scatter.build() : Tensor();
+static Tensor importScatterNd(Node &node, Tensor data, Tensor ids, Tensor updates) {
+  const Combine &how = readCombine(node);
+  int64_t tuple = ids.dim(-1);
+  if (!areIndices(ids) || ids.rank() < 1 || tuple < 1 || tuple > data.rank())
+    return node.error("index tuples {} do not fit {}", ids, data);
+  Sizes wanted = joinedSizes({ids.shape().drop_back(), data.shape().drop_front(tuple)});
+  if (updates.shape() != ArrayRef<int64_t>(wanted))
+    return node.error("updates {} do not fit {} and {}", updates, data, ids);
+  ids = wrapped(ids, data.shape().take_front(tuple), {}, /*isRead=*/false);
+  return ids && !node.hasFailed() ? Scatter{node, data, ids, updates, 0, how}.build() : Tensor();
 }
 
 /// One element of each line along the axis for each index of the line. All other dimensions are
 /// batch dimensions; lines without indices keep their elements.
-static Tensor importScatterElements(Node &node) {
-  Tensor whole = node.input(0), ids = node.input(1), updates = node.input(2);
+static Tensor importScatterElements(Node &node, Tensor whole, Tensor ids, Tensor updates) {
   int64_t rank = whole.rank(), axis = node.axis();
   const Combine &how = readCombine(node);
-  if (!areIndices(ids) || !fitLines(ids.type(), whole.type(), axis) ||
-      updates.shape() != ids.shape())
+  if (!areIndices(ids) || !fitLines(ids, whole, axis) || updates.shape() != ids.shape())
     return node.error("indices {} and updates {} do not fit {}", ids, updates, whole);
   Sizes perm = dimToEnd(rank, axis);
   Tensor part = linesFor(whole, ids, axis);

@@ -24,18 +24,12 @@ static Tensor classesSecond(Tensor rows, ArrayRef<int64_t> shape) {
   return rows.transpose(inverse(dimToEnd(shape.size(), 1)));
 }
 
-namespace {
-/// The losses of rows: -weight[label] * row[label], and weight[label]; zero where the label is
-/// ignored.
-struct RowLosses {
-  Tensor losses, weights; // [N]
-};
-} // namespace
-
-/// Picks the losses of rows of log-probabilities [N, C]; labels [N]; `weights` [C] or null: all 1.
-/// `smoothing` e: a row's loss is 1 - e of its own and e of the mean of the losses of all classes.
-static RowLosses pickClasses(Node &node, Tensor rows, Tensor labels, int64_t ignore, Tensor weights,
-                             double smoothing) {
+/// Returns the losses of rows of log-probabilities [N, C], -weight[label] * row[label], and their
+/// weights, weight[label], both [N]; zero where the label is ignored. Labels [N]; `weights` [C] or
+/// null: all 1. `smoothing` e: a row's loss is 1 - e of its own and e of the mean of the losses of
+/// all classes.
+static std::pair<Tensor, Tensor> pickClasses(Node &node, Tensor rows, Tensor labels, int64_t ignore,
+                                             Tensor weights, double smoothing) {
   auto type = rows.type();
   Tensor classes = node.create<nn::IotaOp>(type.clone(labels.element()), int64_t(1));
   Tensor column = labels.reshape({type.getDimSize(0), 1});
@@ -46,22 +40,20 @@ static RowLosses pickClasses(Node &node, Tensor rows, Tensor labels, int64_t ign
   auto pick = [&](Tensor from) {
     return select(counts, select(isLabel, from, zeros).sum({1}, false), zero);
   };
-  RowLosses result;
+  Tensor counted;
   if (weights) {
     Tensor table = weights.reshape({1, type.getDimSize(1)}).broadcast(type.getShape());
-    result.weights = pick(table);
+    counted = pick(table);
     rows = rows * table;
   } else {
-    result.weights = select(counts, node.constant(each, 1), zero);
+    counted = select(counts, node.constant(each, 1), zero);
   }
   Tensor own = pick(rows);
   if (smoothing != 0) {
     Tensor all = select(counts, rows.sum({1}, false), zero);
-    double count = std::max<int64_t>(type.getDimSize(1), 1);
-    own = own * (1 - smoothing) + all * (smoothing / count);
+    own = own * (1 - smoothing) + all * (smoothing / std::max<int64_t>(type.getDimSize(1), 1));
   }
-  result.losses = -own;
-  return result;
+  return {-own, counted};
 }
 
 /// Reads and checks all but the targets; `type` is that of the scores. Only the record of the
@@ -89,8 +81,7 @@ static LogicalResult readForm(Node &node, RankedTensorType type, std::string &re
 
 /// Cross-entropy with a probability for each class as the target, of the scores' shape. ONNX has
 /// none; PyTorch's exporter writes it as the operator for labels, and the mean is over the rows.
-static Tensor importProbabilities(Node &node) {
-  Tensor scores = node.input(0);
+static Tensor importProbabilities(Node &node, Tensor scores, Tensor targets) {
   auto type = scores.type();
   std::string reduction;
   double smoothing = 0;
@@ -99,7 +90,8 @@ static Tensor importProbabilities(Node &node) {
   if (!isa<FloatType>(type.getElementType()) || node.isRead(1))
     return node.error("scores {} and probabilities do not fit", type);
   node.intAttr("ignore_index", 0); // of labels
-  Tensor rows = classesLast(scores), targets = classesLast(node.input(1));
+  Tensor rows = classesLast(scores);
+  targets = classesLast(targets);
   if (smoothing != 0)
     targets = targets * (1 - smoothing) + (smoothing / std::max<int64_t>(rows.dim(1), 1));
   Tensor losses = targets * logSoftmax(rows);
@@ -115,20 +107,21 @@ static Tensor importProbabilities(Node &node) {
 /// `logits` are logits, or with `isLog` log-probabilities. The node's second result are the
 /// log-probabilities.
 static LogicalResult importLoss(Node &node, Tensor logits, bool isLog = false) {
-  auto type = logits.type(), ids = node.input(1).type();
+  Tensor labels = node.input(1), weights = node.input(2);
+  auto type = logits.type(), ids = labels.type();
   std::string reduction;
   double smoothing = 0;
   if (failed(readForm(node, type, reduction, smoothing)))
     return failure();
   if (ids.getShape() != ArrayRef<int64_t>(withoutDim(type.getShape(), 1)) ||
-      !isa<FloatType>(type.getElementType()) || !areIndices(node.input(1)))
+      !isa<FloatType>(type.getElementType()) || !areIndices(labels))
     return node.error("scores {} and labels {} do not fit", type, ids);
-  Tensor weights = node.input(2);
   // Without the attribute no label is ignored: the smallest integer is never a
   // label.
   int64_t ignore =
       node.intAttr("ignore_index", ids.getElementType().isInteger(32) ? INT32_MIN : INT64_MIN);
-  Tensor rows = classesLast(logits), labels = node.input(1).reshape({ids.getNumElements()});
+  Tensor rows = classesLast(logits);
+  labels = labels.reshape({labels.count()});
   if (!rows || !labels)
     return failure();
   bool fused = !isLog && !weights && reduction != "none" && smoothing == 0;
@@ -139,13 +132,13 @@ static LogicalResult importLoss(Node &node, Tensor logits, bool isLog = false) {
   if (fused) {
     parts = buildCrossEntropy(node.builder, node.loc, rows, labels, ignore);
   } else if (logRows) {
-    RowLosses picked = pickClasses(node, logRows, labels, ignore, weights, smoothing);
+    auto [losses, counted] = pickClasses(node, logRows, labels, ignore, weights, smoothing);
     if (reduction == "none") {
-      node.set(0, picked.losses.reshape(ids.getShape()));
+      node.set(0, losses.reshape(ids.getShape()));
       return success();
     }
-    parts.sum = picked.losses.sum({0}, false);
-    parts.count = picked.weights.sum({0}, false);
+    parts.sum = losses.sum({0}, false);
+    parts.count = counted.sum({0}, false);
     parts.labels = labels;
     parts.logits = rows;
   }
@@ -164,18 +157,17 @@ static LogicalResult importLoss(Node &node, Tensor logits, bool isLog = false) {
   return success();
 }
 
-static LogicalResult importSoftmaxCrossEntropy(Node &node) {
-  bool isOfProbabilities = node.input(0).getType() == node.input(1).getType() &&
+static LogicalResult importSoftmaxCrossEntropy(Node &node, Tensor scores, Tensor targets) {
+  bool isOfProbabilities = scores.getType() == targets.getType() &&
                            StringRef(node.tracedAs()).starts_with(words::kCrossEntropy);
-  if (!isOfProbabilities)
-    return importLoss(node, node.input(0));
-  return node.give(importProbabilities(node));
+  return isOfProbabilities ? node.give(importProbabilities(node, scores, targets))
+                           : importLoss(node, scores);
 }
 
-static LogicalResult importNegativeLogLikelihood(Node &node) {
+static LogicalResult importNegativeLogLikelihood(Node &node, Tensor scores) {
   // Rows of log-probabilities from a LogSoftmax over the classes become a cross-entropy of its
   // operand.
-  Tensor scores = node.input(0), made = scores;
+  Tensor made = scores;
   auto type = scores.type();
   while (auto reshape = made.getDefiningOp<nn::ReshapeOp>()) {
     auto from = reshape.getInput().getType();

@@ -9,30 +9,23 @@ using namespace shale::onnx;
 
 /// Multiplies as numpy's matmul does. Returns null after an error.
 static Tensor multiplied(Node &node, Tensor lhs, Tensor rhs) {
-  auto left = lhs.type(), right = rhs.type();
-  if (left.getRank() == 0 || right.getRank() == 0)
+  if (lhs.rank() == 0 || rhs.rank() == 0)
     return node.error("cannot multiply scalars");
-  bool isRow = left.getRank() == 1, isColumn = right.getRank() == 1;
+  bool isRow = lhs.rank() == 1, isColumn = rhs.rank() == 1;
   if (isRow)
-    lhs = lhs.reshape({1, left.getDimSize(0)});
+    lhs = lhs.unsqueeze(0);
   if (isColumn)
-    rhs = rhs.reshape({right.getDimSize(0), 1});
+    rhs = rhs.unsqueeze(1);
   if (!lhs || !rhs)
     return {};
-  left = lhs.type();
-  right = rhs.type();
-  if (left.getShape().back() != right.getDimSize(right.getRank() - 2))
-    return node.error("matrices {} and {} do not multiply", left, right);
-  Sizes shape;
+  if (lhs.dim(-1) != rhs.dim(-2))
+    return node.error("matrices {} and {} do not multiply", lhs, rhs);
+  Sizes shape(lhs.shape());
   Tensor result;
-  if (right.getRank() == 2) {
+  if (rhs.rank() == 2) {
     // A product with a weight has no batch dimensions.
-    shape.assign(left.getShape().begin(), left.getShape().end());
-    int64_t k = shape.back(), rows = 1;
-    for (int64_t size : ArrayRef<int64_t>(shape).drop_back())
-      rows *= size;
-    shape.back() = right.getDimSize(1);
-    result = matmul(lhs.reshape({rows, k}), rhs).reshape(shape);
+    int64_t rows = llvm::product_of(lhs.shape().drop_back());
+    result = matmul(lhs.reshape({rows, lhs.dim(-1)}), rhs);
   } else {
     Sizes batch;
     if (failed(node.broadcastShape({lhs, rhs}, batch, /*inner=*/2)))
@@ -41,8 +34,9 @@ static Tensor multiplied(Node &node, Tensor lhs, Tensor rhs) {
       return value.broadcast(joinedSizes({batch, value.shape().take_back(2)}));
     };
     result = matmul(widen(lhs), widen(rhs));
-    shape = joinedSizes({batch, {left.getDimSize(left.getRank() - 2), right.getShape().back()}});
+    shape = joinedSizes({batch, lhs.shape().take_back(2)});
   }
+  shape.back() = rhs.dim(-1);
   if (isColumn)
     shape.pop_back();
   if (isRow)
@@ -71,8 +65,6 @@ static Tensor importFusedMatmul(Node &node) {
     if (matrix && rank > 1)
       std::swap(perm[rank - 1], perm[rank - 2]);
     operands[i] = node.input(i).transpose(perm);
-    if (!operands[i])
-      return {};
   }
   double alpha = node.floatAttr("alpha", 1);
   return scaled(multiplied(node, operands[0], operands[1]), alpha);
@@ -117,326 +109,264 @@ struct Term {
   Labels labels;
 };
 
-/// An equation, its letters and ellipses not yet matched with dimensions.
-struct Equation {
-  SmallVector<std::string> operands; // "..." is one '.'
-  std::optional<std::string> result;
-};
-
 class Einsum {
 public:
   explicit Einsum(Node &node) : node(node) {}
-  LogicalResult import();
+
+  Tensor import() {
+    if (node.numInputs() == 0)
+      return node.error("has no operands");
+    if (failed(node.require(node.numInputs())) || failed(parse()))
+      return {};
+    SmallVector<Labels> all;
+    Type element = node.input(0).element();
+    for (auto [i, text] : llvm::enumerate(operands)) {
+      Tensor x = node.input(i);
+      if (x.element() != element || element.isInteger(1))
+        return node.error("operands must be numbers of one type; operand {} is {}", i, x);
+      if (failed(label(i, text, all.emplace_back())))
+        return {};
+    }
+    Labels result;
+    if (failed(readResult(all, result)))
+      return {};
+    SmallVector<Term> terms;
+    for (auto [i, labels] : llvm::enumerate(all))
+      terms.push_back(squeeze(diagonal({node.input(i), labels})));
+    Term sum = terms.front();
+    for (size_t i = 1; i < terms.size(); ++i) {
+      Labels keep(result);
+      for (size_t j = i + 1; j < terms.size(); ++j)
+        llvm::append_range(keep, terms[j].labels);
+      sum = contract(sum, terms[i], keep, result);
+    }
+    sum = sumOut(sum, result);
+    // Labels that were dropped have size 1.
+    return arrange(sum, common(result, sum.labels)).value.reshape(sizesOf(result));
+  }
 
 private:
-  LogicalResult parse(Equation &equation);
-  LogicalResult parseTerm(StringRef text, std::string &term);
-  LogicalResult label(int operand, StringRef text, Labels &labels);
-  LogicalResult readResult(const Equation &equation, ArrayRef<Labels> all, Labels &result);
-  Tensor diagonal(Tensor value, Labels &labels);
-  Term squeeze(Term term);
-  Term arrange(Term term, ArrayRef<Label> order);
-  Term sumOut(Term term, ArrayRef<Label> keep);
-  Term contract(Term lhs, Term rhs, ArrayRef<Label> keep, ArrayRef<Label> result);
-  Term multiply(const Term &lhs, const Term &rhs, ArrayRef<Label> order);
-
-  Sizes sizesOf(ArrayRef<Label> labels) {
-    Sizes sizes;
-    for (Label label : labels)
-      sizes.push_back(size[label]);
-    return sizes;
-  }
   static bool has(ArrayRef<Label> labels, Label label) { return llvm::is_contained(labels, label); }
+  /// Returns the labels that are, or are not, in `others`.
+  static Labels common(ArrayRef<Label> labels, ArrayRef<Label> others, bool isIn = true) {
+    return llvm::to_vector(
+        llvm::make_filter_range(labels, [&](Label label) { return has(others, label) == isIn; }));
+  }
+  Sizes sizesOf(ArrayRef<Label> labels) {
+    return llvm::map_to_vector(labels, [&](Label label) { return size[label]; });
+  }
+
+  LogicalResult parseTerm(StringRef text, std::string &term) {
+    while (!text.empty()) {
+      if (text.consume_front("...")) {
+        if (StringRef(term).contains('.'))
+          return node.error("the equation has two ellipses in one term");
+        term += '.';
+      } else if (char c = text.front(); llvm::isAlpha(c) || c == ' ') {
+        term += c == ' ' ? "" : std::string(1, c);
+        text = text.drop_front();
+      } else {
+        return node.error("the equation has {}, which is neither a letter nor '...'",
+                          text.take_front());
+      }
+    }
+    return success();
+  }
+
+  LogicalResult parse() {
+    std::string text = node.stringAttr("equation", "");
+    if (!node.attribute("equation"))
+      return node.error("has no equation");
+    auto [left, right] = StringRef(text).split("->");
+    if (left.size() != text.size() && failed(parseTerm(right, resultText.emplace())))
+      return failure();
+    SmallVector<StringRef> terms;
+    left.split(terms, ',');
+    if (int64_t(terms.size()) != node.numInputs())
+      return node.error("the equation has {} terms, the node has {} operands", terms.size(),
+                        node.numInputs());
+    for (StringRef term : terms)
+      if (failed(parseTerm(term, operands.emplace_back())))
+        return failure();
+    return failure(node.hasFailed());
+  }
+
+  /// Matches an operand's dimensions with its term, and its sizes with those of
+  /// other operands.
+  LogicalResult label(int operand, StringRef text, Labels &labels) {
+    Tensor x = node.input(operand);
+    bool open = text.contains('.');
+    int64_t letters = text.size() - open, rank = x.rank();
+    if (open ? rank < letters : rank != letters)
+      return node.error("operand {} has {} dimensions, the equation names {}", operand, rank,
+                        letters);
+    if (open)
+      ellipsisRank = std::max(ellipsisRank, rank - letters);
+    for (char c : text)
+      append(labels, c, rank - letters);
+    for (auto [label, mine] : llvm::zip(labels, x.shape())) {
+      int64_t &known = size.try_emplace(label, 1).first->second;
+      if (known == 1)
+        known = mine;
+      else if (mine != 1 && mine != known)
+        return node.error("{} sizes {} and {}",
+                          plain(label >= kEllipsis ? "dimensions of the ellipsis have"
+                                                   : say("dimension '{}' has",
+                                                         {plain(std::string(1, char(label)))})),
+                          known, mine);
+    }
+    return success();
+  }
+  /// Appends the label of a letter, or those of an ellipsis.
+  static void append(Labels &labels, char c, int64_t ellipsisRank) {
+    if (c != '.')
+      labels.push_back(c);
+    for (int64_t i = c == '.' ? ellipsisRank : 0; i-- > 0;)
+      labels.push_back(kEllipsis + i);
+  }
+
+  /// Reads the labels of the result: those given, or the ellipsis and then the
+  /// letters that appear once, in the order of their codes.
+  LogicalResult readResult(ArrayRef<Labels> all, Labels &result) {
+    if (!resultText) {
+      append(result, '.', ellipsisRank);
+      for (auto [label, unused] : size) {
+        int64_t count = 0;
+        for (const Labels &labels : all)
+          count += llvm::count(labels, label);
+        if (label < kEllipsis && count == 1)
+          result.push_back(label);
+      }
+      return success();
+    }
+    for (char c : *resultText) {
+      if (c != '.' && !size.count(c))
+        return node.error("the result's dimension '" + Twine(c) + "' is in no operand");
+      if (has(result, c))
+        return node.error("the result names dimension '" + Twine(c) + "' twice");
+      append(result, c, ellipsisRank);
+    }
+    return success();
+  }
+
+  /// Replaces two dimensions of one label by their diagonal, until all differ.
+  Term diagonal(Term term) {
+    auto &[value, labels] = term;
+    for (size_t i = 0; value && i < labels.size(); ++i) {
+      size_t j = std::find(labels.begin() + i + 1, labels.end(), labels[i]) - labels.begin();
+      if (j == labels.size())
+        continue;
+      Label label = labels[i];
+      int64_t n = value.dim(i), last = labels.size() - 2;
+      if (value.dim(j) != n)
+        return {node.error("the diagonal of {} has sizes {} and {}", std::string(1, char(label)), n,
+                           value.dim(j)),
+                {}};
+      // [.., n, n] -> [.., n * n] -> every (n + 1)-th
+      Sizes perm = withoutDim(withoutDim(allDims(value.rank()), j), i);
+      perm.append({int64_t(i), int64_t(j)});
+      value = value.transpose(perm);
+      // At most the tensor's elements: no overflow.
+      value = value.reshape(joinedSizes({value.shape().take_front(last), {n * n}}));
+      value = value.part(last, 0, n * n, n + 1);
+      labels = withoutDim(withoutDim(labels, j), i);
+      labels.push_back(label);
+      i = size_t(-1); // from the first again
+    }
+    return term;
+  }
+
+  Term squeeze(Term term) {
+    Labels labels;
+    Sizes shape;
+    for (auto [label, n] : llvm::zip(term.labels, term.value.shape()))
+      if (n != 1) {
+        labels.push_back(label);
+        shape.push_back(n);
+      }
+    return {term.value.reshape(shape), labels};
+  }
+
+  /// Transposes a term to `order`; a transpose of a transpose becomes one.
+  Term arrange(Term term, ArrayRef<Label> order) {
+    Sizes perm = llvm::map_to_vector(order, [&](Label label) -> int64_t {
+      return llvm::find(term.labels, label) - term.labels.begin();
+    });
+    bool turns = !llvm::is_sorted(perm);
+    return {term.value.transpose(perm, /*joined=*/turns), Labels(order)};
+  }
+
+  /// Sums over the dimensions that are not in `keep`.
+  Term sumOut(Term term, ArrayRef<Label> keep) {
+    Sizes dims;
+    for (auto [i, label] : llvm::enumerate(term.labels))
+      if (!has(keep, label))
+        dims.push_back(i);
+    return {term.value.sum(dims, false), common(term.labels, keep)};
+  }
+
+  /// Returns the elementwise product, its dimensions in the given order.
+  Term multiply(const Term &lhs, const Term &rhs, ArrayRef<Label> order) {
+    auto widen = [&](const Term &term) {
+      Sizes shape = llvm::map_to_vector(
+          order, [&](Label label) { return has(term.labels, label) ? size[label] : 1; });
+      return arrange(term, common(order, term.labels)).value.reshape(shape);
+    };
+    Tensor left = widen(lhs), right = widen(rhs);
+    return {left * right, Labels(order)};
+  }
+
+  /// Returns the product of two operands, summed over labels that are not in `keep`.
+  Term contract(Term lhs, Term rhs, ArrayRef<Label> keep, ArrayRef<Label> result) {
+    lhs = sumOut(lhs, joinedSizes({keep, rhs.labels}));
+    rhs = sumOut(rhs, joinedSizes({keep, lhs.labels}));
+    if (!lhs.value || !rhs.value)
+      return {};
+    // The operand whose own dimensions come first in the result is the left one.
+    const auto *first = llvm::find_if(
+        result, [&](Label label) { return has(lhs.labels, label) != has(rhs.labels, label); });
+    if (first != result.end() && has(rhs.labels, *first))
+      std::swap(lhs, rhs);
+    Labels shared = common(lhs.labels, rhs.labels), batch = common(shared, keep),
+           inner = common(shared, keep, false), rows = common(lhs.labels, rhs.labels, false),
+           columns = common(rhs.labels, lhs.labels, false);
+    if (inner.empty() || !lhs.value.hasFloats() || (rows.empty() && columns.empty()))
+      return sumOut(multiply(lhs, rhs, joinedSizes({lhs.labels, columns})), keep);
+    Labels order = joinedSizes({batch, rows, columns});
+    // One matrix per batch element, transposed if the operand is.
+    auto matrix = [&](const Term &term, ArrayRef<Label> outer, bool &transposed) -> Tensor {
+      Labels straight = joinedSizes({batch, outer, inner}),
+             turned = joinedSizes({batch, inner, outer});
+      transposed = ArrayRef<Label>(turned) == ArrayRef<Label>(term.labels);
+      Sizes shape = sizesOf(batch);
+      for (ArrayRef<Label> side : {outer, ArrayRef<Label>(inner)}) {
+        int64_t product = 1;
+        for (int64_t n : sizesOf(side))
+          if (__builtin_mul_overflow(product, n, &product))
+            return {};
+        shape.insert(transposed ? shape.begin() + batch.size() : shape.end(), product);
+      }
+      return arrange(term, transposed ? turned : straight).value.reshape(shape);
+    };
+    bool transposeLhs, transposeRhs;
+    Tensor left = matrix(lhs, rows, transposeLhs), right = matrix(rhs, columns, transposeRhs);
+    return {matmul(left, right, transposeLhs, !transposeRhs).reshape(sizesOf(order)), order};
+  }
 
   Node &node;
+  /// Letters and ellipses of the equation; "..." is one '.'.
+  SmallVector<std::string> operands;
+  std::optional<std::string> resultText;
   std::map<Label, int64_t> size;
   int64_t ellipsisRank = 0;
 };
 
 } // namespace
 
-LogicalResult Einsum::parseTerm(StringRef text, std::string &term) {
-  while (!text.empty()) {
-    char c = text.front();
-    if (text.consume_front("...")) {
-      if (term.find('.') != std::string::npos)
-        return node.error("the equation has two ellipses in one term");
-      term += '.';
-      continue;
-    }
-    text = text.drop_front();
-    if (c == ' ')
-      continue;
-    if (!llvm::isAlpha(c))
-      return node.error("the equation has {}, which is neither a letter nor '...'",
-                        StringRef(&c, 1));
-    term += c;
-  }
-  return success();
-}
-
-LogicalResult Einsum::parse(Equation &equation) {
-  std::string text = node.stringAttr("equation", "");
-  if (node.hasFailed())
-    return failure();
-  if (!node.attribute("equation"))
-    return node.error("has no equation");
-  auto [left, right] = StringRef(text).split("->");
-  if (left.size() != text.size() && failed(parseTerm(right, equation.result.emplace())))
-    return failure();
-  SmallVector<StringRef> terms;
-  left.split(terms, ',');
-  if (int64_t(terms.size()) != node.numInputs())
-    return node.error("the equation has {} terms, the node has {} operands", terms.size(),
-                      node.numInputs());
-  for (StringRef term : terms)
-    if (failed(parseTerm(term, equation.operands.emplace_back())))
-      return failure();
-  return success();
-}
-
-/// Matches an operand's dimensions with its term, and its sizes with those of
-/// other operands.
-LogicalResult Einsum::label(int operand, StringRef text, Labels &labels) {
-  auto type = node.input(operand).type();
-  bool open = text.contains('.');
-  int64_t letters = text.size() - open, rank = type.getRank();
-  if (open ? rank < letters : rank != letters)
-    return node.error("operand {} has {} dimensions, the equation names {}", operand, rank,
-                      letters);
-  if (open)
-    ellipsisRank = std::max(ellipsisRank, rank - letters);
-  for (char c : text) {
-    if (c == '.')
-      for (int64_t i = rank - letters; i-- > 0;)
-        labels.push_back(kEllipsis + i);
-    else
-      labels.push_back(c);
-  }
-  for (auto [label, mine] : llvm::zip(labels, type.getShape())) {
-    int64_t &known = size.try_emplace(label, 1).first->second;
-    if (known == 1)
-      known = mine;
-    else if (mine != 1 && mine != known)
-      return node.error("{} sizes {} and {}",
-                        plain(label >= kEllipsis ? "dimensions of the ellipsis have"
-                                                 : say("dimension '{}' has",
-                                                       {plain(std::string(1, char(label)))})),
-                        known, mine);
-  }
-  return success();
-}
-
-/// Reads the labels of the result: those given, or the ellipsis and then the
-/// letters that appear once, in the order of their codes.
-LogicalResult Einsum::readResult(const Equation &equation, ArrayRef<Labels> all, Labels &result) {
-  auto addEllipsis = [&] {
-    for (int64_t i = ellipsisRank; i-- > 0;)
-      result.push_back(kEllipsis + i);
-  };
-  if (!equation.result) {
-    addEllipsis();
-    for (auto [label, unused] : size) {
-      int64_t count = 0;
-      for (const Labels &labels : all)
-        count += llvm::count(labels, label);
-      if (label < kEllipsis && count == 1)
-        result.push_back(label);
-    }
-    return success();
-  }
-  for (char c : *equation.result) {
-    if (c == '.') {
-      addEllipsis();
-      continue;
-    }
-    if (!size.count(c))
-      return node.error("the result's dimension '" + Twine(c) + "' is in no operand");
-    if (has(result, c))
-      return node.error("the result names dimension '" + Twine(c) + "' twice");
-    result.push_back(c);
-  }
-  return success();
-}
-
-/// Replaces two dimensions of one label by their diagonal, until all differ.
-Tensor Einsum::diagonal(Tensor value, Labels &labels) {
-  for (size_t i = 0; value && i < labels.size(); ++i) {
-    size_t j = i + 1;
-    while (j < labels.size() && labels[j] != labels[i])
-      ++j;
-    if (j == labels.size())
-      continue;
-    Sizes shape(value.shape());
-    int64_t n = shape[i];
-    if (shape[j] != n)
-      return node.error("the diagonal of {} has sizes {} and {}", std::string(1, char(labels[i])),
-                        n, shape[j]);
-    // [.., n, n] -> [.., n * n] -> every (n + 1)-th
-    Sizes perm;
-    Labels rest;
-    for (size_t k = 0; k < labels.size(); ++k)
-      if (k != i && k != j) {
-        perm.push_back(k);
-        rest.push_back(labels[k]);
-      }
-    perm.append({int64_t(i), int64_t(j)});
-    rest.push_back(labels[i]);
-    shape.erase(shape.begin() + j);
-    shape.erase(shape.begin() + i);
-    shape.push_back(n * n); // at most the tensor's elements: no overflow
-    value = value.transpose(perm).reshape(shape);
-    value = value.part(shape.size() - 1, 0, n * n, n + 1);
-    labels = rest;
-    i = size_t(-1); // from the first again
-  }
-  return value;
-}
-
-Term Einsum::squeeze(Term term) {
-  if (!term.value)
-    return term;
-  Labels labels;
-  Sizes shape;
-  for (auto [label, n] : llvm::zip(term.labels, term.value.shape()))
-    if (n != 1) {
-      labels.push_back(label);
-      shape.push_back(n);
-    }
-  return {term.value.reshape(shape), labels};
-}
-
-/// Transposes a term to `order`; a transpose of a transpose becomes one.
-Term Einsum::arrange(Term term, ArrayRef<Label> order) {
-  Sizes perm;
-  for (Label label : order)
-    perm.push_back(llvm::find(term.labels, label) - term.labels.begin());
-  bool turns = !llvm::is_sorted(perm);
-  return {term.value.transpose(perm, /*joined=*/turns), Labels(order)};
-}
-
-/// Sums over the dimensions that are not in `keep`.
-Term Einsum::sumOut(Term term, ArrayRef<Label> keep) {
-  Sizes dims;
-  Labels kept;
-  for (auto [i, label] : llvm::enumerate(term.labels)) {
-    if (has(keep, label))
-      kept.push_back(label);
-    else
-      dims.push_back(i);
-  }
-  return {term.value.sum(dims, false), kept};
-}
-
-/// Returns the elementwise product, its dimensions in the given order.
-Term Einsum::multiply(const Term &lhs, const Term &rhs, ArrayRef<Label> order) {
-  auto widen = [&](const Term &term) {
-    Labels mine;
-    Sizes shape;
-    for (Label label : order) {
-      shape.push_back(has(term.labels, label) ? size[label] : 1);
-      if (has(term.labels, label))
-        mine.push_back(label);
-    }
-    return arrange(term, mine).value.reshape(shape);
-  };
-  Tensor left = widen(lhs), right = widen(rhs);
-  return {left * right, Labels(order)};
-}
-
-/// Returns the product of two operands, summed over labels that are not in `keep`.
-Term Einsum::contract(Term lhs, Term rhs, ArrayRef<Label> keep, ArrayRef<Label> result) {
-  lhs = sumOut(lhs, joinedSizes({keep, rhs.labels}));
-  rhs = sumOut(rhs, joinedSizes({keep, lhs.labels}));
-  if (!lhs.value || !rhs.value)
-    return {};
-  // The operand whose own dimensions come first in the result is the left one.
-  for (Label label : result)
-    if (has(lhs.labels, label) != has(rhs.labels, label)) {
-      if (has(rhs.labels, label))
-        std::swap(lhs, rhs);
-      break;
-    }
-  Labels batch, rows, columns, inner;
-  for (Label label : lhs.labels)
-    (!has(rhs.labels, label) ? rows : has(keep, label) ? batch : inner).push_back(label);
-  for (Label label : rhs.labels)
-    if (!has(lhs.labels, label))
-      columns.push_back(label);
-  bool isFloat = lhs.value.hasFloats();
-  if (inner.empty() || !isFloat || (rows.empty() && columns.empty())) {
-    return sumOut(multiply(lhs, rhs, joinedSizes({lhs.labels, columns})), keep);
-  }
-  Labels order = joinedSizes({batch, rows, columns});
-  // One matrix per batch element, transposed if the operand is.
-  auto matrix = [&](const Term &term, ArrayRef<Label> outer, bool &transposed) -> Tensor {
-    Labels straight = joinedSizes({batch, outer, inner}),
-           turned = joinedSizes({batch, inner, outer});
-    transposed = ArrayRef<Label>(turned) == ArrayRef<Label>(term.labels);
-    Sizes shape = sizesOf(batch);
-    int64_t sizes[2] = {1, 1};
-    for (Label label : outer)
-      if (__builtin_mul_overflow(sizes[0], size[label], &sizes[0]))
-        return {};
-    for (Label label : inner)
-      if (__builtin_mul_overflow(sizes[1], size[label], &sizes[1]))
-        return {};
-    if (transposed)
-      std::swap(sizes[0], sizes[1]);
-    shape.append({sizes[0], sizes[1]});
-    return arrange(term, transposed ? turned : straight).value.reshape(shape);
-  };
-  bool transposeLhs, transposeRhs;
-  Tensor left = matrix(lhs, rows, transposeLhs), right = matrix(rhs, columns, transposeRhs);
-  return {matmul(left, right, transposeLhs, !transposeRhs).reshape(sizesOf(order)), order};
-}
-
-LogicalResult Einsum::import() {
-  Equation equation;
-  if (node.numInputs() == 0)
-    return node.error("has no operands");
-  if (failed(node.require(node.numInputs())) || failed(parse(equation)))
-    return failure();
-  SmallVector<Labels> all;
-  Type element = node.input(0).element();
-  for (auto [i, text] : llvm::enumerate(equation.operands)) {
-    auto type = node.input(i).type();
-    if (type.getElementType() != element || element.isInteger(1))
-      return node.error("operands must be numbers of one type; operand {} is {}", i, type);
-    if (failed(label(i, text, all.emplace_back())))
-      return failure();
-  }
-  Labels result;
-  if (failed(readResult(equation, all, result)))
-    return failure();
-  SmallVector<Term> terms;
-  for (auto [i, labels] : llvm::enumerate(all)) {
-    Tensor value = diagonal(node.input(i), labels);
-    terms.push_back(squeeze({value, labels}));
-  }
-  Term sum = terms.front();
-  for (size_t i = 1; i < terms.size() && sum.value; ++i) {
-    Labels keep(result);
-    for (size_t j = i + 1; j < terms.size(); ++j)
-      llvm::append_range(keep, terms[j].labels);
-    sum = contract(sum, terms[i], keep, result);
-  }
-  sum = sumOut(sum, result);
-  Labels order;
-  for (Label label : result)
-    if (has(sum.labels, label))
-      order.push_back(label);
-  // Labels that were dropped have size 1.
-  node.set(0, sum.value ? arrange(sum, order).value.reshape(sizesOf(result)) : Tensor());
-  return success();
-}
-
-static LogicalResult importEinsum(Node &node) { return Einsum(node).import(); }
-
 void onnx::registerMatmulOps(HandlerRegistry &r) {
   r.add("", "MatMul", 1, importMatmul, needs(2));
   r.add("", "Gemm", 7, importGemm, needs(2));
   r.add("com.microsoft", "FusedMatMul", 1, importFusedMatmul, needs(2));
   r.add("com.microsoft", "TransposeMatMul", 1, importFusedMatmul, needs(2));
-  r.add("", "Einsum", 12, importEinsum);
+  r.add("", "Einsum", 12, [](Node &node) { return Einsum(node).import(); });
 }

@@ -17,19 +17,18 @@ Tensor onnx::logSoftmax(Tensor x) {
 }
 
 FailureOr<Sizes> onnx::linesOf(Node &node, int64_t &axis) {
-  auto type = node.input(0).type();
+  Tensor x = node.input(0);
   axis = node.intAttr("axis", node.version < 13 ? 1 : -1);
-  if (failed(node.normalize(axis, type.getRank())))
+  if (failed(node.normalize(axis, x.rank())))
     return failure();
-  if (node.version >= 13 || axis == type.getRank() - 1)
-    return Sizes(type.getShape());
-  int64_t rows = llvm::product_of(type.getShape().take_front(axis));
+  if (node.version >= 13 || axis == x.rank() - 1)
+    return Sizes(x.shape());
+  int64_t rows = llvm::product_of(x.shape().take_front(axis));
   axis = 1;
-  return Sizes{rows, rows ? type.getNumElements() / rows : 0};
+  return Sizes{rows, rows ? x.count() / rows : 0};
 }
 
-template <bool isLog> static Tensor importSoftmax(Node &node) {
-  Tensor x = node.input(0);
+template <bool isLog> static Tensor importSoftmax(Node &node, Tensor x) {
   int64_t axis;
   FailureOr<Sizes> shape = linesOf(node, axis);
   if (failed(shape))
@@ -110,27 +109,26 @@ static Operation *buildAnyNorm(Node &node, Value x, Value scale, Value bias) {
 /// LayerNormalization of the dimensions from an axis on, and RMSNormalization (com.microsoft
 /// SimplifiedLayerNormalization), which has no bias. If it computes in another type, the rows are
 /// converted, and scale and bias apply to its result in their own type.
-template <bool centered> static LogicalResult importLayerNorm(Node &node) {
-  auto type = node.input(0).type();
-  Type stash = stashType(node);
+template <bool centered>
+static LogicalResult importLayerNorm(Node &node, Tensor whole, Tensor given) {
+  Type stash = stashType(node), element = whole.element();
   if (!stash)
     return failure();
-  ArrayRef<int64_t> normalized = type.getShape().drop_front(node.axis());
+  ArrayRef<int64_t> normalized = whole.shape().drop_front(node.axis());
   int64_t width = llvm::product_of(normalized);
-  Tensor x =
-      node.input(0).reshape(joinedSizes({type.getShape().drop_back(normalized.size()), {width}}));
+  Tensor x = whole.reshape(joinedSizes({whole.shape().drop_back(normalized.size()), {width}}));
   // They may be broadcast from fewer elements.
   auto asRow = [&](Tensor value) { return value.broadcast(normalized).reshape({width}); };
-  auto row = RankedTensorType::get({width}, type.getElementType());
-  Tensor scale = asRow(node.input(1)), bias;
+  auto row = RankedTensorType::get({width}, element);
+  Tensor scale = asRow(given), bias;
   if (centered)
     bias = node.input(2) ? asRow(node.input(2)) : node.constant(row, 0);
   if (!scale || scale.getType() != row || (centered && (!bias || bias.getType() != row)))
     return centered ? node.error("scale and bias must have the normalized dimensions' type")
                     : node.error("scale {} is not {}, the type of the normalized dimensions: cast "
                                  "it in the model",
-                                 node.input(1), row);
-  bool converts = normConverts(type.getElementType(), stash);
+                                 given, row);
+  bool converts = normConverts(element, stash);
   x = converts ? x.cast(stash) : x;
   if (!x)
     return failure();
@@ -140,10 +138,10 @@ template <bool centered> static LogicalResult importLayerNorm(Node &node) {
   Operation *norm = buildAnyNorm(node, x, one, zero);
   Tensor result(node, norm->getResult(0));
   if (converts) {
-    result = result.cast(type.getElementType()) * scale;
+    result = result.cast(element) * scale;
     result = bias ? result + bias : result;
   }
-  node.set(0, result.reshape(type.getShape()));
+  node.set(0, result.reshape(whole.shape()));
   if (node.wants(1) || (centered && node.wants(2)))
     setStatistics(node, centered, stash, norm);
   return success();
@@ -163,19 +161,19 @@ static LogicalResult setNormOfSum(Node &node, Tensor sum, Tensor scale, Tensor b
 
 /// SkipLayerNormalization and SkipSimplifiedLayerNormalization of com.microsoft: the norm of
 /// operand 0 + skip + bias over the last dimension. Result 3 is the sum.
-template <bool simplified> static LogicalResult importSkipNorm(Node &node) {
+template <bool simplified>
+static LogicalResult importSkipNorm(Node &node, Tensor x, Tensor skip, Tensor scale) {
   if (node.wants(1) || node.wants(2))
     return node.error("its results 1 and 2, statistics, are not supported");
-  auto type = node.input(0).type();
-  Tensor sum = node.input(0) + node.input(1);
+  Tensor sum = x + skip;
   if (int more = simplified ? 3 : 4; node.has(more))
     sum = sum + node.input(more);
-  if (!sum || sum.getType() != type)
-    return node.error("skip {} and the bias do not fit {}", node.input(1), type);
+  if (!sum || sum.getType() != x.getType())
+    return node.error("skip {} and the bias do not fit {}", skip, x);
   Tensor bias = simplified ? Tensor() : node.input(3);
   if (!simplified && !bias)
-    bias = node.constant(type.clone({type.getShape().back()}), 0);
-  return setNormOfSum(node, sum, node.input(2), bias, 3);
+    bias = node.constant(x.type().clone({x.dim(-1)}), 0);
+  return setNormOfSum(node, sum, scale, bias, 3);
 }
 
 /// EmbedLayerNormalization of com.microsoft: the norm of the sum of embeddings of words, positions
@@ -241,7 +239,7 @@ static Tensor normalizeGroups(Node &node, int64_t groups, Tensor scale, Tensor b
   return x.reshape(whole.shape()) * scale + bias;
 }
 
-static Tensor importInstanceNorm(Node &node) {
+static Tensor importInstanceNorm(Node &node, Tensor x) {
   // PyTorch's exporter drops the update of running statistics.
   FxNode fx = readFxNode(node.proto);
   if (fx.positional.size() > 5 && StringRef(fx.target).starts_with(words::kInstanceNorm) &&
@@ -251,7 +249,7 @@ static Tensor importInstanceNorm(Node &node) {
                       "track_running_stats=False it does so in PyTorch, too, and trains the same "
                       "weights");
   Tensor scale = ofChannels(node, 1), bias = ofChannels(node, 2);
-  return normalizeGroups(node, node.input(0).dim(1), scale, bias, node.input(0).element());
+  return normalizeGroups(node, x.dim(1), scale, bias, x.element());
 }
 
 /// Returns one number for each group as [1, C, 1..]; null after an error.
@@ -346,8 +344,7 @@ static Tensor importBatchNorm(Node &node) {
 }
 
 /// LpNormalization: x divided by the norm of its line; a line of zeros stays.
-static Tensor importLpNorm(Node &node) {
-  Tensor x = node.input(0);
+static Tensor importLpNorm(Node &node, Tensor x) {
   int64_t p = node.intAttr("p", 2);
   if (p != 1 && p != 2)
     return node.error("p must be 1 or 2");

@@ -25,7 +25,9 @@ struct WholeFunction {
 /// Returns null if there is none of that name (Aten.cpp).
 const WholeFunction *findWholeFunction(llvm::StringRef name);
 
-/// Returns x with elements dropped: a new random op. Returns null after an error.
+// The functions that return a tensor return null after an error, and most of them for null.
+
+/// Returns x with elements dropped: a new random op.
 Tensor dropped(Node &node, Tensor x, double ratio);
 
 /// Whether an op is a row of a window, as convolutions have, that reaches to later positions:
@@ -33,38 +35,34 @@ Tensor dropped(Node &node, Tensor x, double ratio);
 bool isLaterRow(mlir::Operation *op);
 
 /// The square root of a sum of squares or a variance, with the gradient 0 at 0, as of PyTorch's
-/// norms and deviations. Null after an error.
+/// norms and deviations.
 Tensor rootOrZero(Tensor sum);
-
-/// log(1 + exp(x)), without overflow. Null after an error.
+/// log(1 + exp(x)), without overflow.
 Tensor softplus(Tensor x);
-
-/// The remainder of x / y with the sign of y, of floats or integers. Null after an error.
+/// The remainder of x / y with the sign of y, of floats or integers.
 Tensor floorRemainder(Tensor x, Tensor y);
-/// Whether a remainder is not 0 and has another sign than the divisor. Null after an error.
+/// Whether a remainder is not 0 and has another sign than the divisor.
 Tensor differsInSign(Tensor remainder, Tensor divisor);
-
-/// The angle of the point (x, y), in (-pi, pi]. Null after an error.
+/// The angle of the point (x, y), in (-pi, pi].
 Tensor arcTangent2(Tensor y, Tensor x);
 
 /// Returns the value of an operation of PyTorch of which the node is the last one, if the operation
-/// is imported as a whole (Recorded.cpp). Null if it is not, or after an error.
+/// is imported as a whole (Recorded.cpp). Null if it is not.
 Tensor wholeOperation(Node &node);
 
 /// The largest or smallest element along `axis`, which has elements; the dimension stays, with one
-/// element. The gradient goes to the first of equal elements. Null after an error.
+/// element. The gradient goes to the first of equal elements.
 Tensor firstExtreme(nn::ReduceKind kind, Tensor x, int64_t axis);
 
 /// y[i, j, k] = from[i, ids[i, j, k], k] for axis 1: `ids` are in range, and have at most as many
-/// lines as `from`. Null after an error.
+/// lines as `from`.
 Tensor gatherElements(Tensor from, Tensor ids, int64_t axis);
 
-/// Joins values along a dimension of the first one. Returns null after an error.
+/// Joins values along a dimension of the first one.
 Tensor concatenated(Node &node, llvm::ArrayRef<Tensor> values, int64_t axis);
 
 /// Returns `bound`, broadcast to x, where x compares `beyond` with it (LE for a lower bound), else
-/// x. At the bound x gets no gradient, as in PyTorch's relu, clamp and hardtanh. Returns null after
-/// an error.
+/// x. At the bound x gets no gradient, as in PyTorch's relu, clamp and hardtanh.
 Tensor bounded(Tensor x, Operand bound, nn::Predicate beyond);
 
 /// Returns factor * x; x itself if the factor is 1.
@@ -72,10 +70,8 @@ Tensor scaled(Tensor x, double factor);
 
 /// Gathers the slices of `input` along `axis` at `indices`, which are in [0, size). The result has
 /// dimensions [..axis), the indices', (axis..]. Gradients flow to all rows except `padding`.
-/// Returns null after an error.
 Tensor gatherAlong(Tensor input, Tensor indices, int64_t axis,
                    std::optional<int64_t> padding = std::nullopt);
-
 /// The same for any integer indices: negative ones count from the end, constant ones are checked.
 Tensor lookUp(Tensor input, Tensor indices, int64_t axis,
               std::optional<int64_t> padding = std::nullopt);
@@ -87,7 +83,7 @@ bool areIndices(Tensor value);
 /// all later dimensions are one line. Fails after an error.
 mlir::FailureOr<Sizes> linesOf(Node &node, int64_t &axis);
 
-/// Returns the logarithm of the softmax over the last dimension; null after an error.
+/// Returns the logarithm of the softmax over the last dimension.
 Tensor logSoftmax(Tensor x);
 
 } // namespace shale::onnx

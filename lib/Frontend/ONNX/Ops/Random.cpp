@@ -40,20 +40,11 @@ static Tensor normal(Node &node, RankedTensorType type) {
   return radius * cos(scaled(uniform(node, type), 2 * M_PI));
 }
 
-/// Reads two numbers and refuses a seed: numbers are drawn by the seed of the run.
-static LogicalResult readNumbers(Node &node, StringRef first, double &a, StringRef second,
-                                 double &b) {
-  a = node.floatAttr(first, a), b = node.floatAttr(second, b);
+/// Returns the element type that attribute `dtype` names, `missing` without it or for 0
+/// (undefined); null after an error. Refuses a seed: numbers are drawn by the seed of the run.
+static Type resultElement(Node &node, Type missing) {
   if (node.attribute("seed"))
     return node.error("a seed in the file is not supported: --seed of the program decides");
-  if (!node.hasFailed() && std::isfinite(a) && std::isfinite(b))
-    return success();
-  return node.error(first + " and " + second + " must be finite");
-}
-
-/// Returns the element type that attribute `dtype` names, `missing` without it or for 0
-/// (undefined); null after an error.
-static Type resultElement(Node &node, Type missing) {
   return node.intAttr("dtype", 0) == 0 ? missing : node.typeAttr("dtype", missing);
 }
 
@@ -66,48 +57,37 @@ static bool isFiniteIn(double number, const llvm::fltSemantics &semantics) {
 }
 
 template <bool isNormal, bool isLike> static Tensor importRandom(Node &node) {
-  Sizes shape;
-  Type missing = node.builder.getF32Type();
-  if (isLike) {
-    llvm::append_range(shape, node.input(0).shape());
-    missing = node.input(0).element();
-  } else if (auto given = node.intsAttr("shape")) {
-    shape = *given;
-  } else {
+  std::optional<Sizes> given = isLike ? Sizes(node.input(0).shape()) : node.intsAttr("shape");
+  Type f32 = node.builder.getF32Type(), missing = isLike ? node.input(0).element() : f32;
+  if (!given)
     return node.error("attribute 'shape' is missing");
-  }
-  if (llvm::any_of(shape, [](int64_t size) { return size < 0; }))
+  if (llvm::any_of(*given, [](int64_t size) { return size < 0; }))
     return node.error("attribute 'shape' must not be negative");
   auto element = dyn_cast_or_null<FloatType>(resultElement(node, missing));
   if (!element)
     return node.error("draws floats only");
-  double a = 0, b = 1;
-  if (failed(isNormal ? readNumbers(node, "mean", a, "scale", b)
-                      : readNumbers(node, "low", a, "high", b)))
-    return {};
+  const char *first = isNormal ? "mean" : "low", *second = isNormal ? "scale" : "high";
+  double a = node.floatAttr(first, 0), b = node.floatAttr(second, 1);
+  if (!std::isfinite(a) || !std::isfinite(b))
+    return node.error("{} and {} must be finite", first, second);
   if (isNormal ? b < 0 : b < a)
     return node.error(isNormal ? "scale must not be negative" : "high must not be below low");
   const llvm::fltSemantics &own = element.getFloatSemantics();
   if (!isNormal &&
       (!isFiniteIn(b - a, APFloat::IEEEsingle()) || !isFiniteIn(a, own) || !isFiniteIn(b, own)))
     return node.error("low, high and their difference must be finite in {} and in f32", element);
-  auto type = RankedTensorType::get(shape, node.builder.getF32Type());
+  auto type = RankedTensorType::get(*given, f32);
   return (isNormal ? line(normal(node, type), b, a) : line(uniform(node, type), b - a, a))
       .cast(element);
 }
 
 /// 1 with the probability that the operand has, else 0. No gradient reaches the probability.
-static Tensor importBernoulli(Node &node) {
-  auto operand = node.input(0).type();
-  if (node.attribute("seed"))
-    return node.error("a seed in the file is not supported: --seed of the program decides");
-  Type element = resultElement(node, operand.getElementType());
+static Tensor importBernoulli(Node &node, Tensor x) {
+  Type element = resultElement(node, x.element()), f32 = node.builder.getF32Type();
   if (!element)
     return {};
-  auto single = RankedTensorType::get(operand.getShape(), node.builder.getF32Type());
-  Tensor drawn = uniform(node, single);
-  Tensor probability = node.input(0).cast(single.getElementType());
-  return (drawn < probability).cast(element);
+  Tensor drawn = uniform(node, x.type().clone(f32));
+  return (drawn < x.cast(f32)).cast(element);
 }
 
 /// Builds a dropout that draws by seed, step, micro-batch and `id`.
@@ -126,9 +106,8 @@ Tensor onnx::dropped(Node &node, Tensor x, double ratio) {
 }
 
 /// The mask is where the dropout of ones keeps them.
-static LogicalResult importTrainingDropout(Node &node, double ratio) {
+static LogicalResult importTrainingDropout(Node &node, Tensor x, double ratio) {
   int64_t id = node.building.context.takeRandomId();
-  Tensor x = node.input(0);
   node.set(0, dropAs(node, x, ratio, id));
   if (node.wants(1)) {
     Tensor one = x.like(1), zero = x.like(0);
@@ -139,7 +118,7 @@ static LogicalResult importTrainingDropout(Node &node, double ratio) {
 
 /// A Dropout without training_mode returns its operand. In a file of PyTorch it drops elements: it
 /// is the dropout of an attention (Lost.cpp).
-static LogicalResult importDropout(Node &node) {
+static LogicalResult importDropout(Node &node, Tensor x) {
   bool training = node.numInputs() == 2 && node.isFromPyTorch();
   if (node.has(2)) {
     std::optional<double> mode = node.scalarConstant(node.input(2));
@@ -152,10 +131,10 @@ static LogicalResult importDropout(Node &node) {
     return node.error("the ratio of dropout in training mode must be known at compile time, and "
                       "from 0 to below 1");
   if (training && *ratio != 0)
-    return importTrainingDropout(node, *ratio);
-  node.set(0, node.input(0));
+    return importTrainingDropout(node, x, *ratio);
+  node.set(0, x);
   if (node.wants(1))
-    node.set(1, node.constant(node.input(0).type().clone(node.builder.getI1Type()), 1));
+    node.set(1, node.constant(x.type().clone(node.builder.getI1Type()), 1));
   return success();
 }
 

@@ -81,9 +81,7 @@ static Tensor logAddExp(Tensor a, Tensor b, double scale = 1) {
   return larger + (scale == 1 ? rest : rest / scale);
 }
 
-//===----------------------------------------------------------------------===//
-// Operations, by their last node. Null if the nodes are others.
-//===----------------------------------------------------------------------===//
+// Operations, by their last node, whose operands have the form. Null if other nodes differ.
 
 /// The logarithm of the normal distribution, log_ndtr(x). Each branch gets operands of its own: at
 /// those of the other one it overflows, and the gradient of what is not chosen would be NaN. With

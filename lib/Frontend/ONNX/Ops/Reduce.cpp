@@ -44,16 +44,15 @@ template <nn::ReduceKind kind> static Tensor extreme(Tensor x, ArrayRef<int64_t>
     return differ(x.reduce(kind, dims, keep), 0);
   }
   std::string traced = x.node().tracedAs();
-  bool picksOne = (traced == words::kMaxDim || traced == words::kMinDim) && dims.size() == 1 &&
-                  x.dim(dims[0]) > 0;
-  if (!picksOne)
+  if ((traced != words::kMaxDim && traced != words::kMinDim) || dims.size() != 1 ||
+      x.dim(dims[0]) < 1)
     return x.reduce(kind, dims, keep);
   Tensor picked = firstExtreme(kind, x, dims[0]);
   return keep ? picked : picked.sum(dims, false);
 }
 
-template <Reduction reduce, bool takesTruth = false> static Tensor importReduce(Node &node) {
-  Tensor x = node.input(0);
+template <Reduction reduce, bool takesTruth = false>
+static Tensor importReduce(Node &node, Tensor x) {
   int64_t rank = x.rank();
   Sizes dims = node.list().value_or(Sizes());
   bool keep = node.flagAttr("keepdims", true), none = node.flagAttr("noop_with_empty_axes", false);
@@ -67,10 +66,6 @@ template <Reduction reduce, bool takesTruth = false> static Tensor importReduce(
     return node.error("cannot reduce bools");
   return reduce(x, dims, keep);
 }
-
-//===----------------------------------------------------------------------===//
-// The largest elements, and where elements are
-//===----------------------------------------------------------------------===//
 
 /// Maximum number of pairs of elements that TopK compares.
 static constexpr int64_t kMaxPairs = int64_t(1) << 30;
@@ -90,26 +85,20 @@ static Tensor ranks(Tensor x, bool largest) {
 
 /// TopK. Each result is the sum over its line of what has its place in the order, so gradients flow
 /// to the chosen elements.
-static LogicalResult importTopK(Node &node) {
-  Tensor x = node.input(0);
-  auto type = x.type();
-  int64_t rank = type.getRank(), size = type.getDimSize(node.axis());
-  FailureOr<int64_t> count = node.onlyInt(1, "count");
-  if (failed(count))
-    return failure();
-  if (*count < 0 || *count > size)
-    return node.error("the count is {}, not from 0 to {}, the size of dimension {}", *count, size,
+static LogicalResult importTopK(Node &node, Tensor x) {
+  int64_t rank = x.rank(), size = x.dim(node.axis()), count = node.onlyInt(1, "count");
+  if (count < 0 || count > size)
+    return node.error("the count is {}, not from 0 to {}, the size of dimension {}", count, size,
                       node.axis());
-  if (size > 0 && type.getNumElements() > kMaxPairs / size)
-    return node.error("a line of {} elements is too long: TopK compares all pairs of {}", size,
-                      type);
+  if (size > 0 && x.count() > kMaxPairs / size)
+    return node.error("a line of {} elements is too long: TopK compares all pairs of {}", size, x);
   Sizes perm = dimAndLast(rank, node.axis());
   x = x.transpose(perm);
   if (!x)
     return failure();
   Tensor place = ranks(x, node.flagAttr("largest", true));
   // [.., k, size]: whether the element has place k.
-  Sizes wide = withDim(x.shape(), rank - 1, *count);
+  Sizes wide = withDim(x.shape(), rank - 1, count);
   Tensor chosen = equal(place.unsqueeze(rank - 1).broadcast(wide), node.iota(wide, rank - 1));
   auto sum = [&](Tensor value) {
     return select(chosen, value, 0).sum({rank}, false).transpose(perm);
@@ -123,6 +112,8 @@ static LogicalResult importTopK(Node &node) {
 /// The first or last index of the largest or smallest element along `axis`, which has elements;
 /// with `keep` the dimension stays, with one element.
 static Tensor extremeIndex(nn::ReduceKind kind, Tensor x, int64_t axis, bool last, bool keep) {
+  if (!x)
+    return {};
   Tensor hit = equal(x, x.reduce(kind, {axis}, true));
   // A line with NaN has no such element: the index stays in range.
   Tensor candidates =
@@ -131,8 +122,6 @@ static Tensor extremeIndex(nn::ReduceKind kind, Tensor x, int64_t axis, bool las
 }
 
 Tensor onnx::firstExtreme(nn::ReduceKind kind, Tensor x, int64_t axis) {
-  if (!x)
-    return {};
   Tensor index = extremeIndex(kind, x, axis, /*last=*/false, /*keep=*/true);
   Tensor result = gatherElements(x, index, axis);
   // A line with NaN has no element that equals its largest one, which is NaN.
@@ -141,55 +130,56 @@ Tensor onnx::firstExtreme(nn::ReduceKind kind, Tensor x, int64_t axis) {
 }
 
 /// ArgMax and ArgMin: the first or last index of an element that equals the extreme.
-template <nn::ReduceKind kind> static Tensor importArgExtreme(Node &node) {
-  if (node.input(0).dim(node.axis()) < 1)
+template <nn::ReduceKind kind> static Tensor importArgExtreme(Node &node, Tensor x) {
+  if (x.dim(node.axis()) < 1)
     return node.error("a dimension without elements has no largest or smallest");
   bool last = node.flagAttr("select_last_index", false), keep = node.flagAttr("keepdims", true);
-  return extremeIndex(kind, node.input(0), node.axis(), last, keep);
+  return extremeIndex(kind, x, node.axis(), last, keep);
 }
 
 /// One place of all spatial dimensions: their first largest element.
-static Tensor importGlobalMaxPool(Node &node) {
-  ArrayRef<int64_t> shape = node.input(0).shape();
+static Tensor importGlobalMaxPool(Node &node, Tensor x) {
+  ArrayRef<int64_t> shape = x.shape();
   int64_t places = llvm::product_of(shape.drop_front(2));
   if (places == 0)
     return node.error("a spatial dimension of the operand is empty");
   Sizes one(shape.size(), 1);
   std::copy_n(shape.begin(), 2, one.begin());
-  Tensor flat = node.input(0).reshape({shape[0], shape[1], places});
+  Tensor flat = x.reshape({shape[0], shape[1], places});
   return firstExtreme(nn::ReduceKind::Max, flat, 2).reshape(one);
 }
 
 /// One place of all spatial dimensions: their mean.
-static Tensor importGlobalAveragePool(Node &node) {
-  ArrayRef<int64_t> shape = node.input(0).shape();
-  return node.input(0).sum(dimRange(2, shape.size()), true) /
-         double(llvm::product_of(shape.drop_front(2)));
+static Tensor importGlobalAveragePool(Tensor x) {
+  return x.sum(dimRange(2, x.rank()), true) / double(llvm::product_of(x.shape().drop_front(2)));
 }
 
 /// Hardmax: 1 at the first largest element of a line, else 0.
-static Tensor importHardmax(Node &node) {
+static Tensor importHardmax(Node &node, Tensor x) {
   int64_t axis;
   FailureOr<Sizes> shape = linesOf(node, axis);
   if (failed(shape))
     return {};
-  Tensor x = node.input(0).reshape(*shape);
+  Sizes own(x.shape());
+  x = x.reshape(*shape);
   if (!x || (*shape)[axis] < 1)
     return node.error("a line has no elements");
   Tensor hit = equal(x, x.reduce(nn::ReduceKind::Max, {axis}, true)), at = node.iota(*shape, axis);
   Tensor first = select(hit, at, double((*shape)[axis]));
   Tensor chosen = equal(at, first.reduce(nn::ReduceKind::Min, {axis}, true));
-  return select(chosen, x.like(1), 0).reshape(node.input(0).shape());
+  return select(chosen, x.like(1), 0).reshape(own);
 }
 
-/// Returns the places of elements of a constant that are not zero; fails after an error.
-static FailureOr<Sizes> knownPlaces(Node &node, int operand) {
-  DenseElementsAttr attr = node.building.constantOf(node.input(operand));
-  if (!attr)
-    return node.error("the size of its result depends on operand {} ({}), which is not known at "
-                      "compile time: write the model with a mask, or with a fixed count (TopK)",
-                      operand, node.proto.input(operand));
+/// Returns the places of elements of a constant that are not zero; none after an error.
+static Sizes knownPlaces(Node &node, int operand) {
   Sizes places;
+  DenseElementsAttr attr = node.building.constantOf(node.input(operand));
+  if (!attr) {
+    (void)node.error("the size of its result depends on operand {} ({}), which is not known at "
+                     "compile time: write the model with a mask, or with a fixed count (TopK)",
+                     operand, node.proto.input(operand));
+    return places;
+  }
   auto collect = [&](auto values) {
     for (auto [i, value] : llvm::enumerate(values))
       if (!value.isZero())
@@ -203,40 +193,32 @@ static FailureOr<Sizes> knownPlaces(Node &node, int operand) {
 }
 
 /// NonZero of a constant: [rank, count].
-static Tensor importNonZero(Node &node) {
-  FailureOr<Sizes> places = knownPlaces(node, 0);
-  if (failed(places))
-    return {};
-  ArrayRef<int64_t> shape = node.input(0).shape();
-  int64_t count = places->size(), rank = shape.size();
+static Tensor importNonZero(Node &node, Tensor x) {
+  Sizes places = knownPlaces(node, 0);
+  ArrayRef<int64_t> shape = x.shape();
+  int64_t count = places.size(), rank = shape.size();
   Sizes indices(rank * count, 0);
-  for (auto [found, place] : llvm::enumerate(*places))
+  for (auto [found, place] : llvm::enumerate(places))
     for (int64_t d = rank, rest = place; d-- > 0; rest /= shape[d])
       indices[d * count + found] = rest % shape[d];
   return node.constant(indices).reshape({rank, count});
 }
 
 /// Compress with a constant condition: the slices where it is true.
-static Tensor importCompress(Node &node) {
-  FailureOr<Sizes> places = knownPlaces(node, 1);
-  Tensor x = node.input(0);
+static Tensor importCompress(Node &node, Tensor x) {
+  Sizes places = knownPlaces(node, 1);
   int64_t axis = node.intAttr("axis", 0);
   if (!node.attribute("axis"))
     x = x.reshape({x.count()});
-  if (failed(places) || !x || failed(node.normalize(axis, x.rank())))
+  if (node.hasFailed() || failed(node.normalize(axis, x.rank())))
     return {};
-  if (!places->empty() && places->back() >= x.dim(axis))
+  if (!places.empty() && places.back() >= x.dim(axis))
     return node.error("the condition is true beyond the {} slices of the operand", x.dim(axis));
-  return gatherAlong(x, node.constant(*places), axis);
+  return gatherAlong(x, node.constant(places), axis);
 }
 
 void onnx::registerReduceOps(HandlerRegistry &r) {
   constexpr Needs sum = needs(1) | movedList("axes", 13), other = needs(1) | movedList("axes", 18);
-  r.add("", "ReduceSum", 1, importReduce<reduceAll<nn::ReduceKind::Sum>>, sum);
-  r.add("", "ReduceMean", 1, importReduce<mean>, other);
-  r.add("", "ReduceMax", 1, importReduce<extreme<nn::ReduceKind::Max>, true>, other);
-  r.add("", "ReduceMin", 1, importReduce<extreme<nn::ReduceKind::Min>, true>, other);
-  r.add("", "ReduceProd", 1, importReduce<reduceAll<nn::ReduceKind::Prod>>, other);
   using Dims = ArrayRef<int64_t>;
   constexpr Reduction sizes = [](Tensor x, Dims dims, bool keep) { return abs(x).sum(dims, keep); };
   constexpr Reduction squares = [](Tensor x, Dims dims, bool keep) {
@@ -248,6 +230,11 @@ void onnx::registerReduceOps(HandlerRegistry &r) {
   constexpr Reduction logSum = [](Tensor x, Dims dims, bool keep) {
     return log(x.sum(dims, keep));
   };
+  r.add("", "ReduceSum", 1, importReduce<reduceAll<nn::ReduceKind::Sum>>, sum);
+  r.add("", "ReduceMean", 1, importReduce<mean>, other);
+  r.add("", "ReduceMax", 1, importReduce<extreme<nn::ReduceKind::Max>, true>, other);
+  r.add("", "ReduceMin", 1, importReduce<extreme<nn::ReduceKind::Min>, true>, other);
+  r.add("", "ReduceProd", 1, importReduce<reduceAll<nn::ReduceKind::Prod>>, other);
   r.add("", "ReduceL1", 1, importReduce<sizes>, other);
   r.add("", "ReduceL2", 1, importReduce<length>, other);
   r.add("", "ReduceSumSquare", 1, importReduce<squares>, other);

@@ -94,7 +94,8 @@ static std::vector<double> weightsOf(const Method &method, const Axis &axis) {
   return weights;
 }
 
-static LogicalResult readMethod(Node &node, Method &method) {
+static Method readMethod(Node &node) {
+  Method method;
   method.mode = node.choiceAttr("mode", {"nearest", "linear", "cubic"});
   method.coordinates = node.choiceAttr(
       "coordinate_transformation_mode",
@@ -106,47 +107,34 @@ static LogicalResult readMethod(Node &node, Method &method) {
   method.antialias = node.flagAttr("antialias", false);
   std::string policy = node.stringAttr("keep_aspect_ratio_policy", "stretch");
   if (policy != "stretch")
-    return node.error("keep_aspect_ratio_policy {} is not supported: give the sizes of the result",
-                      policy);
+    (void)node.error("keep_aspect_ratio_policy {} is not supported: give the sizes of the result",
+                     policy);
   if (!std::isfinite(method.cubic))
-    return node.error("cubic_coeff_a is not finite");
-  return failure(node.hasFailed());
-}
-
-/// Reads the scales, operand 2. Leaves `scales` empty if there are none.
-static LogicalResult readScales(Node &node, SmallVectorImpl<double> &scales) {
-  if (!node.input(2))
-    return success();
-  DenseElementsAttr attr = node.building.constantOf(node.input(2));
-  if (!attr || !isa<FloatType>(attr.getElementType()) || attr.getNumElements() > 64)
-    return node.error("the scales must be floats that are known at compile time");
-  for (APFloat value : attr.getValues<APFloat>()) {
-    bool inexact;
-    value.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &inexact);
-    scales.push_back(value.convertToDouble());
-  }
-  return success();
+    (void)node.error("cubic_coeff_a is not finite");
+  return method;
 }
 
 /// Reads which axes are resized, and how.
-static LogicalResult readResized(Node &node, SmallVectorImpl<Axis> &list) {
-  auto type = node.input(0).type();
-  Sizes sizes, dims = allDims(type.getRank());
-  if (std::optional<Sizes> given = node.intsAttr("axes")) {
-    Sizes sorted = dims = *given;
-    if (failed(node.normalizeAll(sorted, type.getRank())))
-      return failure();
-    for (int64_t &dim : dims) // in the order of scales and sizes
-      dim += dim < 0 ? type.getRank() : 0;
-  }
+static LogicalResult readResized(Node &node, Tensor x, SmallVectorImpl<Axis> &list) {
+  // In the order of scales and sizes.
+  Sizes sizes, dims = node.intsAttr("axes").value_or(allDims(x.rank())), sorted = dims;
+  if (failed(node.normalizeAll(sorted, x.rank())))
+    return failure();
   SmallVector<double> scales;
-  if (failed(readScales(node, scales)) || (node.input(3) && failed(node.constantInts(3, sizes))))
+  if (Tensor given = node.input(2)) {
+    DenseElementsAttr attr = node.building.constantOf(given);
+    if (!attr || !given.hasFloats() || given.count() > 64)
+      return node.error("the scales must be floats that are known at compile time");
+    for (const APFloat &value : attr.getValues<APFloat>())
+      scales.push_back(value.convertToDouble());
+  }
+  if (node.input(3) && failed(node.constantInts(3, sizes)))
     return failure();
   if (scales.empty() == sizes.empty() || std::max(scales.size(), sizes.size()) != dims.size())
     return node.error("needs {} scales or as many sizes, not {} scales and {} sizes", dims.size(),
                       scales.size(), sizes.size());
   for (auto [i, dim] : llvm::enumerate(dims)) {
-    int64_t size = type.getDimSize(dim);
+    int64_t size = x.dim(dim);
     double scale =
         scales.empty() ? double(sizes[i]) / double(std::max<int64_t>(size, 1)) : scales[i];
     double wanted = scales.empty() ? double(sizes[i]) : std::floor(double(size) * scale);
@@ -156,29 +144,26 @@ static LogicalResult readResized(Node &node, SmallVectorImpl<Axis> &list) {
     if (size > kMaxWeights / result)
       return node.error("resizing {} elements to {} needs too many weights", size, result);
     if (result != size || scale != 1)
-      list.push_back({dim, size, result, scale});
+      list.push_back({dim < 0 ? dim + x.rank() : dim, size, result, scale});
   }
   return success();
 }
 
 /// Multiplies one axis by its weights.
 static Tensor interpolate(Node &node, Tensor x, const Method &method, const Axis &axis) {
-  auto type = x.type();
-  int64_t rank = type.getRank(), rest = type.getNumElements() / axis.size;
-  Sizes perm = dimAndLast(rank, axis.dim), shape;
-  for (int64_t dim : perm)
-    shape.push_back(type.getDimSize(dim));
-  shape.back() = axis.result;
+  Type element = x.element();
+  Sizes perm = dimAndLast(x.rank(), axis.dim);
   std::vector<double> weights = weightsOf(method, axis);
-  auto matrix = RankedTensorType::get({axis.size, axis.result}, type.getElementType());
-  DenseElementsAttr attr;
-  if (type.getElementType().isF64())
-    attr = DenseElementsAttr::get(matrix, ArrayRef<double>(weights));
-  else
-    attr = DenseElementsAttr::get(
-        matrix, ArrayRef<float>(std::vector<float>(weights.begin(), weights.end())));
-  Tensor table = node.constant(attr), rows = x.transpose(perm).reshape({rest, axis.size});
-  return matmul(rows, table).reshape(shape).transpose(perm);
+  auto matrix = RankedTensorType::get({axis.size, axis.result}, element);
+  auto values = element.isF64()
+                    ? DenseElementsAttr::get(matrix, ArrayRef(weights))
+                    : DenseElementsAttr::get(
+                          matrix, ArrayRef(std::vector<float>(weights.begin(), weights.end())));
+  Tensor table = node.constant(values), turned = x.transpose(perm);
+  Tensor rows = turned.reshape({x.count() / axis.size, axis.size});
+  return matmul(rows, table)
+      .reshape(withSize(turned.shape(), x.rank() - 1, axis.result))
+      .transpose(perm);
 }
 
 static Tensor lookUpNearest(Node &node, Tensor x, const Method &method, const Axis &axis) {
@@ -188,15 +173,14 @@ static Tensor lookUpNearest(Node &node, Tensor x, const Method &method, const Ax
   return gatherAlong(x, node.constant(indices), axis.dim);
 }
 
-static Tensor importResize(Node &node) {
-  Method method;
+static Tensor importResize(Node &node, Tensor x) {
+  Method method = readMethod(node);
   SmallVector<Axis> axes;
-  if (failed(readMethod(node, method)) || failed(readResized(node, axes)))
+  if (failed(readResized(node, x, axes)) || node.hasFailed())
     return {};
-  Tensor x = node.input(0);
   Type element = x.element();
   bool looksUp = method.mode == "nearest";
-  if (!looksUp && !isa<FloatType>(element))
+  if (!looksUp && !x.hasFloats())
     return node.error("mode {} needs floats, but the operand is {}: cast it first", method.mode, x);
   if (looksUp && method.antialias)
     return node.error("antialias needs mode linear or cubic");
