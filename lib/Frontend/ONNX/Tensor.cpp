@@ -226,10 +226,7 @@ Tensor Tensor::padded(ArrayRef<int64_t> low, ArrayRef<int64_t> high, ArrayRef<in
   between.resize(to.size(), 0);
   for (auto [d, size] : llvm::enumerate(to))
     size += low[d] + high[d] + std::max<int64_t>(size - 1, 0) * between[d];
-  OpBuilder &builder = node().builder;
-  auto list = [&](ArrayRef<int64_t> values) { return builder.getDenseI64ArrayAttr(values); };
-  return node().create<nn::PadOp>(type().clone(to), *this, list(low), list(high), list(between),
-                                  builder.getF64FloatAttr(number));
+  return node().create<nn::PadOp>(type().clone(to), *this, low, high, between, APFloat(number));
 }
 
 Tensor Tensor::padded(ArrayRef<int64_t> to) const {

@@ -131,13 +131,10 @@ static bool importLoss(Node &node) {
 static bool noteLossGradient(Node &node) {
   if (node.depth != 0)
     return false;
-  LossGradient gradient{node.input(0),
-                        node.input(1),
-                        node.input(2),
-                        node.input(3),
-                        node.intAttr("ignore_index", 0),
-                        node.flagAttr("mean", true)};
-  node.building.lossGradients[node.proto.output(0)] = gradient;
+  int64_t ignore = node.intAttr("ignore_index", 0);
+  node.building.lossGradients[node.proto.output(0)] = {node.input(0), node.input(1),
+                                                       node.input(2), node.input(3),
+                                                       ignore,        node.flagAttr("mean", true)};
   return false;
 }
 

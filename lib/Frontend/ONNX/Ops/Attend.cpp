@@ -127,14 +127,12 @@ Operation *onnx::buildAttention(Node &node, const Attend &form, Tensor mask, boo
                                 bool causal, Type lse) {
   auto q = form.query.type(), result = q.clone(withSize(q.getShape(), 3, form.value.dim(3)));
   Tensor seen = rank4(form.seen);
-  auto unit = [&](bool set) { return set ? node.builder.getUnitAttr() : UnitAttr(); };
   return nn::AttentionOp::create(
       node.builder, node.loc,
       TypeRange{result, RankedTensorType::get(q.getShape().drop_back(), lse)}, form.query, form.key,
       form.value, mask, seen, ValueRange(),
-      form.hidden ? node.builder.getF64FloatAttr(*form.hidden) : FloatAttr(),
-      unit(bool(form.hidden)), unit(skipsHidden), unit(causal), /*window=*/IntegerAttr(),
-      node.builder.getF64FloatAttr(form.scale), nn::DropAttr());
+      form.hidden ? node.builder.getF64FloatAttr(*form.hidden) : FloatAttr(), bool(form.hidden),
+      skipsHidden, causal, /*window=*/IntegerAttr(), APFloat(form.scale), nn::DropAttr());
 }
 
 Tensor onnx::attend(Node &node, Attend form, AttendScores *scores) {

@@ -36,8 +36,7 @@ static LogicalResult readOperands(Node &node, Attend &form, bool &joined) {
   for (int i = 0; i < 3; ++i) {
     *into[i] = node.input(i);
     int64_t heads = node.intAttr(i ? "kv_num_heads" : "q_num_heads", 0);
-    int64_t rank = node.input(i).rank();
-    if (rank != (joined ? 3 : 4))
+    if (into[i]->rank() != (joined ? 3 : 4))
       return node.error("query, key and value must all have 3 or all have 4 dimensions");
     if (joined)
       *into[i] = splitHeads(node.input(i), heads);
@@ -159,11 +158,7 @@ template <bool isMicrosoft> static Tensor importRotary(Node &node, Tensor x) {
   return rank == 3 ? joinHeads(result) : result;
 }
 
-//===----------------------------------------------------------------------===//
-// Attention of ONNX Runtime (com.microsoft)
-//===----------------------------------------------------------------------===//
-
-// ONNX Runtime's optimizer writes these operators. Training has no cache: their
+// ONNX Runtime's optimizer writes the operators of com.microsoft. Training has no cache: their
 // operands of earlier positions are rejected, as are the corresponding results.
 
 /// Fails if one of the operands is there, or one of the results is read; `what` names it.

@@ -152,15 +152,11 @@ struct Read : Windows {
   }
   Sizes results() const { return list(&Axis::result); }
 
-  /// Reads the windows. Fails, with an error that says `what` they are, if they need too many
-  /// slices. With `needsSlices` windows that tile need slices, too.
+  /// Reads the windows, and finds the places of the result. Fails, with an error that says `what`
+  /// they are, if they need too many slices. With `needsSlices` windows that tile need slices, too.
   LogicalResult readAll(ArrayRef<int64_t> kernel, bool needsSlices, const char *what) {
-    if (failed(read(node.input(0).shape().drop_front(2), kernel)) || failed(readPlaces()))
+    if (failed(read(node.input(0).shape().drop_front(2), kernel)))
       return failure();
-    return needsSlices || !tile() ? limit(what) : success();
-  }
-  /// Reads the padding, and finds the places of the result.
-  LogicalResult readPlaces() {
     std::string mode = node.choiceAttr("auto_pad", kAutoPads);
     if (failed(readPads()))
       return failure();
@@ -188,7 +184,7 @@ struct Read : Windows {
         axis.beyond = std::max<int64_t>(0, (axis.result - 1) * axis.stride - room);
       }
     }
-    return failure(node.hasFailed());
+    return failure(node.hasFailed() || ((needsSlices || !tile()) && failed(limit(what))));
   }
 
   /// Turns [N, spatial.., C] into [N, results.., elements, C]; the windows must tile.

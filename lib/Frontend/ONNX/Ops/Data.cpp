@@ -388,8 +388,7 @@ static Tensor importPad(Node &node, Tensor x) {
       return {};
   if (mode != "constant")
     return padWithElements(x, mode, pads, axes);
-  Sizes low(rank, 0), high(rank, 0), shape(x.shape()), starts(rank, 0), limits(x.shape()),
-      strides(rank, 1);
+  Sizes low(rank, 0), high(low), starts(low), limits(x.shape()), strides(rank, 1), shape(limits);
   for (auto [i, axis] : llvm::enumerate(axes)) {
     int64_t before = pads[i], after = pads[axes.size() + i];
     // Negative pads cut.
@@ -405,9 +404,8 @@ static Tensor importPad(Node &node, Tensor x) {
       return node.error("the result's size overflows 64 bits");
   }
   Tensor result = x.slice(starts, limits, strides);
-  return !result || result.shape() == ArrayRef<int64_t>(shape)
-             ? result
-             : result.padded(low, high, {}, *number);
+  return result.shape() == ArrayRef<int64_t>(shape) ? result
+                                                    : result.padded(low, high, {}, *number);
 }
 
 static Tensor importTrilu(Node &node, Tensor x) {

@@ -233,10 +233,6 @@ static Tensor importPRelu(Tensor x, Tensor slope) {
   return select(x > 0, x, low);
 }
 
-//===----------------------------------------------------------------------===//
-// Trigonometric functions in simpler ops
-//===----------------------------------------------------------------------===//
-
 // atan(x) = pi / 2 - atan(1 / x) of x > 1, and 2 atan(x / (1 + sqrt(1 + x^2))) of others, until the
 // argument is so small that few terms of the series are enough. Source: Abramowitz and Stegun,
 // Handbook of Mathematical Functions, 4.4.42, and 4.4.34 for the sum of equal arcs.

@@ -151,11 +151,11 @@ static Tensor importGather(Node &node, Tensor x, Tensor ids) {
 }
 
 namespace {
-/// A grid of places: index k of a tuple has `sizes` values from `first` on, `steps` apart.
+/// A grid of places: index k of a tuple has values from `first` on, `steps` apart.
 struct TupleGrid {
   /// The dimension of the tuples' shape along which an index runs; -1 if it has one value.
   Sizes along;
-  Sizes first, steps, sizes;
+  Sizes first, steps;
 };
 } // namespace
 
@@ -170,7 +170,7 @@ static std::optional<TupleGrid> gridOf(DenseElementsAttr tuples) {
   for (int64_t i = places; i-- > 0;)
     strides[i] = strides[i + 1] * at[i + 1];
   TupleGrid grid{Sizes(length, -1), Sizes(values.begin(), values.begin() + length),
-                 Sizes(length, 1), Sizes(length, 1)};
+                 Sizes(length, 1)};
   llvm::SmallBitVector taken(places);
   for (int64_t k = 0; k < length; ++k)
     for (int64_t place = 0; place < places; ++place)
@@ -178,7 +178,7 @@ static std::optional<TupleGrid> gridOf(DenseElementsAttr tuples) {
         if (grid.along[k] >= 0 || taken.test(place))
           return std::nullopt;
         taken.set(place);
-        grid.along[k] = place, grid.steps[k] = step, grid.sizes[k] = at[place];
+        grid.along[k] = place, grid.steps[k] = step;
       }
   for (int64_t i = 0; i < count; ++i) {
     int64_t k = i % length, along = grid.along[k];
@@ -200,7 +200,7 @@ static Tensor pickedRectangle(Tensor input, DenseElementsAttr tuples) {
   Sizes starts(input.rank(), 0), limits(input.shape()), steps(input.rank(), 1);
   for (int64_t k = 0; k < length; ++k) {
     starts[k] = grid->first[k], steps[k] = grid->steps[k];
-    limits[k] = starts[k] + (grid->sizes[k] - 1) * steps[k] + 1;
+    limits[k] = starts[k] + (grid->along[k] < 0 ? 0 : at[grid->along[k]] - 1) * steps[k] + 1;
     if (steps[k] < 1 || starts[k] < 0 || limits[k] > input.dim(k))
       return {};
   }
@@ -299,11 +299,7 @@ static Tensor importGatherElements(Node &node, Tensor x, Tensor ids) {
   return gatherElements(x, wrapped(ids, {x.dim(axis)}), axis);
 }
 
-//===----------------------------------------------------------------------===//
-// ScatterND and ScatterElements
-//===----------------------------------------------------------------------===//
-
-// An assignment to a slice joins slices. Floats that replace or are added elsewhere
+// Scatters: an assignment to a slice joins slices. Floats that replace or are added elsewhere
 // become sums by index tuples, whose gradient is a gather: the cost grows with the
 // updates. Everything else compares each place
 // with each index, as there is no op that combines by index in another way.

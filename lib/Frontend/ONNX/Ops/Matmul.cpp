@@ -44,11 +44,10 @@ static Tensor multiplied(Node &node, Tensor lhs, Tensor rhs) {
   return result.reshape(shape);
 }
 
-static Tensor importMatmul(Node &node) {
-  Tensor left = node.input(0);
+static Tensor importMatmul(Node &node, Tensor left, Tensor right) {
   if (double ratio = node.building.lostDropout.lookup(&node.proto); ratio != 0)
     left = dropped(node, left, ratio);
-  return left ? multiplied(node, left, node.input(1)) : Tensor();
+  return left ? multiplied(node, left, right) : Tensor();
 }
 
 /// FusedMatMul of com.microsoft: a product with a factor. The last two dimensions of an operand, or
@@ -70,25 +69,20 @@ static Tensor importFusedMatmul(Node &node) {
   return scaled(multiplied(node, operands[0], operands[1]), alpha);
 }
 
-static Tensor importGemm(Node &node) {
-  if (node.input(0).rank() != 2 || node.input(1).rank() != 2)
+static Tensor importGemm(Node &node, Tensor a, Tensor b, Tensor c) {
+  if (a.rank() != 2 || b.rank() != 2)
     return node.error("operands must be matrices");
-  Tensor product = matmul(node.input(0), node.input(1), node.flagAttr("transA", false),
-                          node.flagAttr("transB", false));
+  Tensor product = matmul(a, b, node.flagAttr("transA", false), node.flagAttr("transB", false));
   product = scaled(product, node.floatAttr("alpha", 1));
-  if (!product || !node.has(2))
+  if (!c)
     return product;
-  Tensor sum = product + scaled(node.input(2), node.floatAttr("beta", 1));
+  Tensor sum = product + scaled(c, node.floatAttr("beta", 1));
   return !sum || sum.getType() == product.getType()
              ? sum
              : node.error("operand 2 is larger than the product");
 }
 
-//===----------------------------------------------------------------------===//
-// Sums of products by labels of dimensions
-//===----------------------------------------------------------------------===//
-
-// Operands are contracted from left to right. A label that two operands share
+// Operands of an Einsum are contracted from left to right. A label that two operands share
 // is an inner dimension of a matrix product if no later operand and not the
 // result has it, else a batch dimension. Without an inner dimension the product
 // is elementwise.

@@ -201,10 +201,6 @@ static LogicalResult importEmbedNorm(Node &node) {
   return sum ? setNormOfSum(node, sum, node.input(5), node.input(6), 2) : failure();
 }
 
-//===----------------------------------------------------------------------===//
-// Normalizations of channels
-//===----------------------------------------------------------------------===//
-
 // Group and instance normalization are layer normalizations of other rows, with a
 // scale and a bias for each channel.
 

@@ -22,8 +22,8 @@ static std::array<Value, 3> drawnFrom(Node &node) {
 /// Draws from [0, 1).
 static Tensor uniform(Node &node, RankedTensorType type) {
   auto [seed, step, microbatch] = drawnFrom(node);
-  auto id = node.builder.getI64IntegerAttr(node.building.context.takeRandomId());
-  return node.create<nn::UniformOp>(type, seed, step, microbatch, /*offset=*/Tensor(), id,
+  return node.create<nn::UniformOp>(type, seed, step, microbatch, /*offset=*/Tensor(),
+                                    node.building.context.takeRandomId(),
                                     /*global_shape=*/DenseI64ArrayAttr());
 }
 
@@ -96,9 +96,7 @@ static Tensor dropAs(Node &node, Tensor x, double ratio, int64_t id) {
   if (!x.hasFloats())
     return node.error("dropout of {}", x);
   return node.create<nn::DropoutOp>(x.getType(), x, seed, step, microbatch, /*offset=*/Tensor(),
-                                    node.builder.getF64FloatAttr(ratio),
-                                    node.builder.getI64IntegerAttr(id),
-                                    /*global_shape=*/DenseI64ArrayAttr());
+                                    APFloat(ratio), id, /*global_shape=*/DenseI64ArrayAttr());
 }
 
 Tensor onnx::dropped(Node &node, Tensor x, double ratio) {
