@@ -4,8 +4,6 @@
 #include "include/shale/Runtime.h"
 #include "lib/Frontend/ONNX/Artifacts/Checkpoint.h"
 #include "lib/Frontend/ONNX/ImportContext.h"
-
-#include "lib/Frontend/ONNX/Training/StepGraph.h"
 #include "lib/Support/InputFile.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"

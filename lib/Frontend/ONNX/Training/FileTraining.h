@@ -33,11 +33,6 @@ struct FileOptimizer {
 
   /// The graph's input that is the learning rate; empty if the file has its value.
   std::string rateInput;
-
-  /// Sets a hyper-parameter that an attribute of the file fixes. Returns the text of an error if
-  /// the value is out of its range, else "".
-  std::string fix(llvm::StringRef attribute, llvm::StringRef name, double value);
-  bool hasSettingsOf(const FileOptimizer &other) const;
 };
 
 /// An attribute of an optimizer, and the hyper-parameter that it sets.
@@ -54,8 +49,11 @@ public:
 
   /// Returns an attribute; null if there is none.
   const AttributeProto *take(llvm::StringRef name);
-  double number(llvm::StringRef name, double missing);
-  std::vector<std::string> strings(llvm::StringRef name);
+  /// Returns an attribute; an empty one if there is none.
+  const AttributeProto &value(llvm::StringRef name) {
+    const AttributeProto *found = take(name);
+    return found ? *found : AttributeProto::default_instance();
+  }
   /// Returns a yes or no. Fails, with an error, if it is another number.
   mlir::FailureOr<bool> flag(llvm::StringRef name, bool missing);
   /// Sets the hyper-parameters of the optimizer. Fails, with an error, if a value is not in its
@@ -65,7 +63,8 @@ public:
   mlir::LogicalResult finish();
 
 private:
-  mlir::LogicalResult fail(const llvm::Twine &message);
+  template <typename... Parts>
+  mlir::LogicalResult fail(const llvm::Twine &pattern, Parts &&...parts);
 
   ImportContext &context;
   const NodeProto &node;

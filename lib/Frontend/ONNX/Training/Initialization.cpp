@@ -49,9 +49,10 @@ private:
 FailureOr<DenseElementsAttr> draw(ImportContext &context, const NodeProto &node) {
   bool isNormal = node.op_type() == "RandomNormal";
   NodeAttributes attributes(context, node);
-  double first = attributes.number(isNormal ? "mean" : "low", 0);
-  double second = attributes.number(isNormal ? "scale" : "high", 1);
-  double seed = attributes.number("seed", 0);
+  double first = attributes.value(isNormal ? "mean" : "low").f();
+  const AttributeProto *scale = attributes.take(isNormal ? "scale" : "high");
+  double second = scale ? scale->f() : 1;
+  float seed = attributes.value("seed").f();
   const AttributeProto *dtype = attributes.take("dtype"), *shape = attributes.take("shape");
   if (failed(attributes.finish()))
     return failure();
@@ -67,7 +68,7 @@ FailureOr<DenseElementsAttr> draw(ImportContext &context, const NodeProto &node)
   if (bytes < 0 || bytes > nn::kDenseInitLimit)
     return context.errorAt(node, "draws more than {} MiB: store the initial values in the file",
                            nn::kDenseInitLimit >> 20);
-  RandomStream stream(float(seed), node.output(0));
+  RandomStream stream(seed, node.output(0));
   SmallVector<APFloat> values;
   for (int64_t i = 0, e = type.getNumElements(); i < e; ++i) {
     bool inexact;
@@ -111,49 +112,38 @@ LogicalResult compute(ImportContext &context, Building &building, const GraphPro
   return success();
 }
 
-/// Returns `constant`, the value of an output of the graph, for an initializer. Fails, with an
-/// error, if it does not fit.
-FailureOr<DenseElementsAttr> valueFor(ImportContext &context, const TensorProto &tensor,
-                                      DenseElementsAttr constant, StringRef value) {
-  const std::string &key = tensor.name();
-  auto type = context.model.type(context.mlirContext(), tensor);
-  if (!type)
-    return context.error("initializer {}: {}", key, type.takeError());
-  if (!constant)
-    return context.error(
-        "initialization_binding: {} is too large to be computed: store the initial values in the file",
-        value);
-  if (constant.getType() != *type)
-    return context.error(
-        "initialization_binding: {} and {}, to which it is bound, have different types", key,
-        value);
-  if (!constant.isSplat() && nn::tensorBytes(*type) > nn::kDenseInitLimit)
-    return context.error(
-        "initialization_binding: {} has more than {} MiB: store the initial values in the file",
-        key, nn::kDenseInitLimit >> 20);
-  return constant;
-}
-
 /// Binds initializers to the outputs of the graph, which are in `scope`.
 FailureOr<InitialValues> bind(ImportContext &context, const TrainingInfoProto &info,
                               const Scope &scope, ConstantFolder &folder) {
   InitialValues values;
   llvm::StringSet<> outputs = namesOf(info.initialization().output());
   for (const StringStringEntryProto &entry : info.initialization_binding()) {
-    std::string key = displayName(entry.key());
-    const TensorProto *tensor = context.definitions.initializers.lookup(entry.key());
+    const std::string &key = entry.key(), &value = entry.value();
+    const TensorProto *tensor = context.definitions.initializers.lookup(key);
     if (!tensor)
       return context.error("initialization_binding: {} is no initializer", key);
-    Value output = scope.values.lookup(entry.value()).value;
-    if (!outputs.contains(entry.value()) || !output)
+    Value output = scope.values.lookup(value).value;
+    if (!outputs.contains(value) || !output)
       return context.error(
           "initialization_binding: {} is bound to {}, which is no output of the graph 'initialization'",
-          key, entry.value());
-    FailureOr<DenseElementsAttr> constant =
-        valueFor(context, *tensor, folder.constantOf(output), entry.value());
-    if (failed(constant))
-      return failure();
-    if (!values.try_emplace(entry.key(), *constant).second)
+          key, value);
+    DenseElementsAttr constant = folder.constantOf(output);
+    auto type = context.model.type(context.mlirContext(), *tensor);
+    if (!type)
+      return context.error("initializer {}: {}", key, type.takeError());
+    if (!constant)
+      return context.error(
+          "initialization_binding: {} is too large to be computed: store the initial values in the file",
+          value);
+    if (constant.getType() != *type)
+      return context.error(
+          "initialization_binding: {} and {}, to which it is bound, have different types", key,
+          value);
+    if (!constant.isSplat() && nn::tensorBytes(*type) > nn::kDenseInitLimit)
+      return context.error(
+          "initialization_binding: {} has more than {} MiB: store the initial values in the file",
+          key, nn::kDenseInitLimit >> 20);
+    if (!values.try_emplace(key, constant).second)
       return context.error("initialization_binding: {} is bound twice", key);
   }
   return values;
@@ -170,8 +160,7 @@ FailureOr<InitialValues> onnx::computeInitialValues(ImportContext &context, Inpu
   if (info.initialization_binding_size() == 0)
     return InitialValues();
   Scope scope;
-  for (const OperatorSetIdProto &opset : context.model.proto().opset_import())
-    scope.opsets[domainOf(opset.domain())] = opset.version();
+  scope.opsets = context.scope.opsets;
   scope.path = "in the graph 'initialization', ";
   // The graph reads nothing of the model.
   const States states;

@@ -5,9 +5,10 @@
 // by which optimizer.
 //
 //===----------------------------------------------------------------------===//
+#include "lib/Frontend/ONNX/ImportContext.h"
 #include "lib/Frontend/ONNX/Record/Parameters.h"
-#include "lib/Frontend/ONNX/Scope.h"
-#include "lib/Frontend/ONNX/Training/StepGraph.h"
+#include "lib/Frontend/ONNX/Training/FileTraining.h"
+#include "llvm/ADT/MapVector.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
@@ -16,162 +17,151 @@ using namespace shale::onnx;
 
 namespace {
 
-/// Gradients of a loss: initializers by the name of the gradient.
-struct GradientNames {
-  std::string loss;
-  /// The names that the loss is computed from.
-  llvm::StringSet<> reached;
-  /// The parameter of each gradient.
-  llvm::StringMap<std::string> parameters;
+/// Domain of `Gradient` and of the optimizers.
+constexpr llvm::StringLiteral kTrainingDomain = "ai.onnx.preview.training";
+/// Sums that a counter may consist of.
+constexpr int kMostSums = 16;
 
-  bool isTrained(llvm::StringRef name) const {
-    return llvm::any_of(parameters, [&](const auto &entry) { return entry.second == name; });
-  }
-};
-
-} // namespace
-
-/// Reads the bindings; fails, with an error, if a key or a value is none.
-static LogicalResult readBindings(ImportContext &context, Bindings &bindings) {
-  llvm::StringMap<const ValueInfoProto *> outputs;
-  for (const ValueInfoProto &output : context.graph().output())
-    outputs[output.name()] = &output;
-  for (const StringStringEntryProto &entry :
-       context.model.proto().training_info(0).update_binding()) {
-    std::string key = displayName(entry.key()), value = displayName(entry.value());
-    const TensorProto *tensor = context.definitions.initializers.lookup(entry.key());
-    if (!tensor)
-      return context.error("update_binding: {} is no initializer", key);
-    if (!bindings.insert({entry.key(), entry.value()}).second)
-      return context.error("update_binding: {} is bound twice", key);
-    const ValueInfoProto *output = outputs.lookup(entry.value());
-    if (!output)
-      return context.error(
-          "update_binding: {} is bound to {}, which is no output of the algorithm or the graph",
-          key, value);
-    if (contradicts(output->type().tensor_type(), *tensor))
-      return context.error("update_binding: {} and {}, to which it is bound, have different types",
-                           key, value);
-  }
-  if (bindings.empty())
-    return context.error("training_info has no update_binding, so that no step changes anything");
-  return success();
+/// Whether a node is of a standard operator and has `operands` operands.
+bool isStandard(const NodeProto *node, StringRef type, int operands) {
+  return node && node->op_type() == type && domainOf(node->domain()).empty() &&
+         node->input_size() == operands;
 }
 
-namespace {
+/// Returns the only element of a constant; none if there are more, or if it is a truth value.
+std::optional<double> onlyOf(DenseElementsAttr values) {
+  Type element = values.getElementType();
+  if (values.getNumElements() != 1 || element.isInteger(1))
+    return std::nullopt;
+  return isa<FloatType>(element) ? values.getSplatValue<APFloat>().convertToDouble()
+                                 : double(values.getSplatValue<APInt>().getSExtValue());
+}
 
-/// Reads the uses of `Gradient`.
-class GradientReader {
+/// An initializer of an integer, plus a number.
+struct Counted {
+  StringRef initializer;
+  int64_t offset = 0;
+};
+
+/// The nodes and names of a training step: the model's graph with the algorithm appended.
+class StepGraph {
 public:
-  GradientReader(ImportContext &context, const StepGraph &step, GradientNames &out)
-      : context(context), step(step), out(out) {}
-
-  LogicalResult read(const NodeProto &node) {
-    NodeAttributes attributes(context, node);
-    std::vector<std::string> xs = attributes.strings("xs"), zs = attributes.strings("zs");
-    const AttributeProto *loss = attributes.take("y");
-    std::string y = loss ? loss->s() : "";
-    if (failed(attributes.finish()))
-      return failure();
-    if (xs.empty() || y.empty())
-      return context.errorAt(node, xs.empty() ? "names no tensors in xs" : "names no tensor in y");
-    if (size_t(node.input_size()) != xs.size() + zs.size())
-      return context.errorAt(node, "has {} operands, one each for {} xs and {} zs are needed",
-                             node.input_size(), xs.size(), zs.size());
-    if (size_t(node.output_size()) > xs.size())
-      return context.errorAt(node, "has {} results for {} xs", node.output_size(), xs.size());
-    for (size_t i = 0; i < xs.size(); ++i)
-      if (failed(checkOperand(node, i, xs[i], "xs")) || failed(checkVariable(node, xs[i])))
-        return failure();
-    for (size_t i = 0; i < zs.size(); ++i)
-      if (failed(checkOperand(node, xs.size() + i, zs[i], "zs")) ||
-          failed(checkIndependent(node, zs[i], xs)))
-        return failure();
-    if (failed(checkLoss(node, y, xs)))
-      return failure();
-    for (auto [x, result] : llvm::zip(xs, node.output()))
-      if (!result.empty())
-        out.parameters[result] = x;
-    return success();
-  }
-
-private:
-  LogicalResult checkOperand(const NodeProto &node, int number, StringRef name, StringRef list) {
-    std::string shown = displayName(name);
-    if (!step.isDefined(name))
-      return context.errorAt(node, list + ": no tensor is named '" + shown + "'");
-    if (step.source(node.input(number)) != step.source(name))
-      return context.errorAt(
-          node, list + ": operand " + Twine(number) + " ('" + displayName(node.input(number)) +
-                    "') replaces '" + shown +
-                    "': gradients at other values than those of the step are not supported");
-    return success();
-  }
-
-  LogicalResult checkVariable(const NodeProto &node, StringRef x) {
-    const TensorProto *tensor = step.initializer(x);
-    if (!tensor)
-      return context.errorAt(
-          node,
-          "xs: {} is no initializer: gradients of inputs and of intermediate values are not supported",
-          x);
-    if (!isFloat(*tensor))
-      return context.errorAt(node, "xs: {} is no tensor of floats", x);
-    return success();
-  }
-
-  /// The other variables are fixed while x changes, so they must not be computed from it.
-  LogicalResult checkIndependent(const NodeProto &node, StringRef z, ArrayRef<std::string> xs) {
-    llvm::StringSet<> from = step.ancestors(z);
-    for (const std::string &x : xs)
-      if (from.contains(x))
-        return context.errorAt(
-            node, "zs: {} is computed from {} (xs): partial derivatives are not supported", z, x);
-    return success();
-  }
-
-  LogicalResult checkLoss(const NodeProto &node, const std::string &y, ArrayRef<std::string> xs) {
-    if (!step.isDefined(y))
-      return context.errorAt(node, "y: no tensor is named {}", y);
-    if (!out.loss.empty() && out.loss != y)
-      return context.errorAt(
-          node, "y: takes gradients of {}, and another node those of {}: a step has one loss", y,
-          out.loss);
-    if (out.loss.empty()) {
-      out.loss = y;
-      out.reached = step.ancestors(y);
-      for (const NodeProto &other : step.graph().node())
-        for (const std::string &result : other.output())
-          if (StepGraph::isTraining(other) && out.reached.contains(result))
-            return context.errorAt(node, "y: {} is computed from {}, a result of {}: {}", y, result,
-                                   plain(placeOf(other)),
-                                   &other == &node ? "a cycle"
-                                                   : "gradients of gradients are not supported");
+  StepGraph(ImportContext &context, InitialValues values)
+      : context(context), initial(std::move(values)), inputs(namesOf(context.graph().input())) {
+    for (const NodeProto &node : context.graph().node()) {
+      for (const std::string &name : node.output())
+        if (!name.empty())
+          producers.try_emplace(name, &node);
+      if (isStandard(&node, "Identity", 1) && node.output_size() == 1)
+        sources.try_emplace(node.output(0), source(node.input(0)));
     }
-    for (const std::string &x : xs)
-      if (!out.reached.contains(x))
-        return context.errorAt(node, "y: {} does not depend on {} (xs)", y, x);
-    return success();
+  }
+
+protected:
+  const TensorProto *initializer(StringRef name) const {
+    return context.definitions.initializers.lookup(name);
+  }
+  bool isInput(StringRef name) const { return inputs.contains(name) && !initializer(name); }
+  /// Returns the name of a value behind copies (Identity).
+  StringRef source(StringRef name) const {
+    auto copied = sources.find(name);
+    return copied == sources.end() ? name : copied->second;
+  }
+  /// Returns the node that computes a value, behind copies; null if there is none.
+  const NodeProto *maker(StringRef name) const { return producers.lookup(source(name)); }
+  /// Returns the value that an initializer gets by an update; empty: none.
+  StringRef update(StringRef initializer) const { return bindings.lookup(initializer); }
+
+  /// Returns all names that a value is computed from, its own included.
+  llvm::StringSet<> ancestors(StringRef name) const {
+    llvm::StringSet<> seen;
+    SmallVector<StringRef> work{name};
+    while (!work.empty()) {
+      StringRef next = work.pop_back_val();
+      const NodeProto *node = producers.lookup(next);
+      if (!next.empty() && seen.insert(next).second && node)
+        forEachNameRead(*node, [&](StringRef read) { work.push_back(read); });
+    }
+    return seen;
+  }
+
+  /// Returns a tensor's value if it has one element.
+  std::optional<double> onlyOf(const TensorProto &tensor) const {
+    auto data = expectedToOptional(context.model.read(context.mlirContext(), tensor, 64));
+    return data ? ::onlyOf(*data) : std::nullopt;
+  }
+  /// Returns the value of an initializer of one number before the first step.
+  std::optional<double> start(StringRef name) const {
+    auto given = initial.find(name);
+    return given == initial.end() ? onlyOf(*initializer(name)) : ::onlyOf(given->second);
+  }
+
+  /// Returns the value of a constant scalar: of a Constant, or of an initializer that no update
+  /// changes. Emits no error.
+  std::optional<double> scalar(StringRef name) const {
+    name = source(name);
+    if (initializer(name))
+      return update(name).empty() ? start(name) : std::nullopt;
+    const NodeProto *node = maker(name);
+    if (isStandard(node, "Constant", 0))
+      for (const AttributeProto &attribute : node->attribute()) {
+        if (attribute.name() == "value_float")
+          return attribute.f();
+        if (attribute.name() == "value_int")
+          return double(attribute.i());
+        if (attribute.name() == "value" && attribute.has_t())
+          return onlyOf(attribute.t());
+      }
+    return std::nullopt;
+  }
+
+  /// Returns what an integer scalar counts from: an initializer, plus or minus constants.
+  std::optional<Counted> counted(StringRef name) const {
+    Counted result;
+    for (int i = 0; i < kMostSums; ++i) {
+      result.initializer = name = source(name);
+      if (initializer(name))
+        return result;
+      const NodeProto *node = maker(name);
+      bool adds = isStandard(node, "Add", 2);
+      if (!adds && !isStandard(node, "Sub", 2))
+        return std::nullopt;
+      std::optional<double> first = scalar(node->input(0)), second = scalar(node->input(1));
+      bool swapped = adds && !second && first;
+      std::optional<double> number = swapped ? first : second;
+      if (!number || !(std::abs(*number) <= 1e9) ||
+          llvm::AddOverflow(result.offset, int64_t(adds ? *number : -*number), result.offset))
+        return std::nullopt;
+      name = node->input(swapped ? 1 : 0);
+    }
+    return std::nullopt;
+  }
+
+  /// Whether all elements of an initializer of floats are 0 at the start.
+  llvm::Expected<bool> isZero(StringRef name) const {
+    auto given = initial.find(name);
+    if (given == initial.end())
+      return context.model.isZero(context.mlirContext(), *initializer(name));
+    return llvm::all_of(given->second.getValues<APFloat>(),
+                        [](const APFloat &value) { return value.isZero(); });
   }
 
   ImportContext &context;
-  const StepGraph &step;
-  GradientNames &out;
+  InitialValues initial;
+  /// The `update_binding` of the file, in its order: initializers, and the values that they have
+  /// after a step.
+  llvm::MapVector<StringRef, StringRef> bindings;
+
+private:
+  llvm::StringSet<> inputs;
+  llvm::StringMap<const NodeProto *> producers;
+  llvm::StringMap<StringRef> sources; // of copies
 };
-
-} // namespace
-
-//===----------------------------------------------------------------------===//
-// Optimizers of a file's training step
-//===----------------------------------------------------------------------===//
-
-namespace {
 
 /// An operator of ai.onnx.preview.training that updates tensors. Its operands are R, T, tensors,
 /// their gradients, and `states` lists of states; its results the new tensors and states.
 struct UpdateOperator {
-  const char *type;
-  const char *kind; // Shale's optimizer
+  llvm::StringLiteral type, kind; // kind: Shale's optimizer
   int states;
   std::vector<Setting> settings;
 };
@@ -199,310 +189,406 @@ const UpdateOperator *operatorOf(const NodeProto &node) {
         {"beta", "gradient_weight", std::nullopt},
         {"norm_coefficient", "weight_decay", std::nullopt}}},
   };
-  if (StepGraph::isTraining(node))
-    for (const UpdateOperator &one : all)
-      if (node.op_type() == one.type)
-        return &one;
-  return nullptr;
+  const UpdateOperator *found =
+      llvm::find_if(all, [&](const UpdateOperator &one) { return node.op_type() == one.type; });
+  return node.domain() == kTrainingDomain && found != std::end(all) ? found : nullptr;
 }
 
-/// Finds the optimizer that computes all bound values, and the parameters that it updates.
-class UpdateReader {
+/// Reads the step, part by part. The first error, on the node that is read, is reported.
+class StepReader : StepGraph {
 public:
-  UpdateReader(ImportContext &context, const StepGraph &step, const Bindings &bindings,
-               const GradientNames &gradients, FileTraining &training)
-      : context(context), step(step), bindings(bindings), gradients(gradients), training(training) {
-  }
+  using StepGraph::StepGraph;
 
-  LogicalResult run() {
-    for (auto [key, value] : bindings) {
-      const NodeProto *node = step.producer(step.source(value));
-      if (gradients.reached.contains(key) && !gradients.isTrained(key))
-        return context.error(
-            "update_binding: {} is changed by each step, and the loss reads it, but it is no parameter with a gradient: not supported",
-            key);
-      if (!node)
-        return context.error("update_binding: {} is bound to {}, which no node computes", key,
-                             value);
-      if (const UpdateOperator *op = operatorOf(*node)) {
-        if (taken.insert(node).second && failed(take(*node, *op)))
-          return failure();
-        if (!updated.contains(key))
-          return context.errorAt(
-              *node, "has no tensor {}, which update_binding binds to its result {}", key, value);
-      } else if (const NodeProto *product = plainSgd(*node, key)) {
-        if (failed(takeSgd(*node, *product, key)))
-          return failure();
-      } else if (!isCounter(key, value)) {
-        return context.errorAt(
-            *node,
-            "computes the new value of {}: only Adam, Adagrad, Momentum (ai.onnx.preview.training), X - R * gradient, and counters (T + number) are supported",
-            key);
-      }
-    }
-    return training.optimizer.kind
-               ? success()
-               : context.error("training_info: no update_binding is of an "
-                               "optimizer, so that no step changes a parameter");
+  FailureOr<FileTraining> read() {
+    training.origin = "training_info";
+    if (!readBindings() || !readGradients() || !readUpdates())
+      return failure();
+    llvm::StringSet<> trained;
+    trained.insert_range(training.parameters);
+    for (const TensorProto &tensor : context.graph().initializer())
+      if (isFloat(tensor) && !isScalar(tensor) && reached.contains(tensor.name()) &&
+          !trained.contains(tensor.name()))
+        training.frozen.push_back(tensor.name());
+    training.initial = std::move(initial);
+    return std::move(training);
   }
 
 private:
-  bool isCounter(StringRef key, StringRef value) const {
-    std::optional<Counted> counted = step.counted(value);
-    return step.initializer(key)->data_type() == 7 && counted && counted->initializer == key;
+  /// Emits an error unless `holds` or there is one already. Returns whether there is none.
+  template <typename... Parts> bool require(bool holds, const char *pattern, Parts &&...parts) {
+    if (!holds && !context.hasFailed())
+      context.error(pattern, std::forward<Parts>(parts)...);
+    return !context.hasFailed();
+  }
+  /// Calls `read`, whose errors are on the node. Returns whether there is none.
+  bool at(const NodeProto &node, llvm::function_ref<void()> read) {
+    ImportContext::Place outer = context.enter(node, placeOf(node));
+    read();
+    if (!context.hasFailed())
+      context.leave(std::move(outer));
+    return !context.hasFailed();
   }
 
-  /// Whether a value is the new value of an initializer.
-  bool updates(StringRef initializer, StringRef value) const {
-    StringRef bound = step.update(initializer);
-    return !bound.empty() && step.source(bound) == step.source(value);
+  /// Reads the bindings; fails, with an error, if a key or a value is none.
+  bool readBindings() {
+    llvm::StringMap<const ValueInfoProto *> outputs;
+    for (const ValueInfoProto &output : context.graph().output())
+      outputs[output.name()] = &output;
+    for (const auto &entry : context.model.proto().training_info(0).update_binding()) {
+      const std::string &key = entry.key(), &value = entry.value();
+      const TensorProto *tensor = initializer(key);
+      const ValueInfoProto *output = outputs.lookup(value);
+      require(tensor, "update_binding: {} is no initializer", key);
+      require(bindings.insert({key, value}).second, "update_binding: {} is bound twice", key);
+      if (!require(
+              output,
+              "update_binding: {} is bound to {}, which is no output of the algorithm or the graph",
+              key, value) ||
+          !require(!contradicts(output->type().tensor_type(), *tensor),
+                   "update_binding: {} and {}, to which it is bound, have different types", key,
+                   value))
+        return false;
+    }
+    return require(!bindings.empty(),
+                   "training_info has no update_binding, so that no step changes anything");
   }
 
-  LogicalResult take(const NodeProto &node, const UpdateOperator &op) {
-    int lists = 2 + op.states, rest = node.input_size() - 2;
-    if (rest < lists || rest % lists != 0)
-      return context.errorAt(node, "has {} operands: R, T and a multiple of {} are needed",
-                             node.input_size(), lists);
-    int count = rest / lists;
-    if (node.output_size() != count * (1 + op.states))
-      return context.errorAt(node, "has {} results for {} tensors: {} are needed",
-                             node.output_size(), count, count * (1 + op.states));
+  //===--------------------------------------------------------------------===//
+  // Gradients
+  //===--------------------------------------------------------------------===//
+
+  bool readGradients() {
+    for (const NodeProto &node : context.graph().node())
+      if (node.domain() == kTrainingDomain && !at(node, [&] { readGradient(node); }))
+        return false;
+    return require(!training.loss.empty(),
+                   "training_info: no Gradient computes gradients of a loss");
+  }
+
+  /// Reads the node if it is a Gradient.
+  void readGradient(const NodeProto &node) {
+    int64_t version = context.scope.opsetOf(node);
+    std::string shown =
+        version ? "version " + std::to_string(version) : "which the file does not import";
+    if (!require(version == 1, "is of operator set {} {}; Shale has version 1",
+                 StringRef(kTrainingDomain), plain(shown)) ||
+        node.op_type() != "Gradient")
+      return;
+    NodeAttributes attributes(context, node);
+    const auto &xs = attributes.value("xs").strings(), &zs = attributes.value("zs").strings();
+    const std::string &y = attributes.value("y").s();
+    if (failed(attributes.finish()))
+      return;
+    require(!xs.empty(), "names no tensors in xs");
+    require(!y.empty(), "names no tensor in y");
+    if (!require(int64_t(node.input_size()) == int64_t(xs.size()) + zs.size(),
+                 "has {} operands, one each for {} xs and {} zs are needed", node.input_size(),
+                 xs.size(), zs.size()))
+      return;
+    require(node.output_size() <= xs.size(), "has {} results for {} xs", node.output_size(),
+            xs.size());
+    for (int i = 0; i < node.input_size(); ++i)
+      if (i < xs.size())
+        checkVariable(node, i, xs[i]);
+      else
+        checkFixed(node, i, zs[i - xs.size()], xs);
+    checkLoss(node, y, xs);
+    for (auto [x, result] : llvm::zip(xs, node.output()))
+      if (!result.empty())
+        gradients[result] = x;
+  }
+
+  using Names = google::protobuf::RepeatedPtrField<std::string>;
+
+  bool isDefined(StringRef name) const { return initializer(name) || isInput(name) || maker(name); }
+
+  void checkOperand(const NodeProto &node, int operand, StringRef name, const char *list) {
+    require(isDefined(name), "{}: no tensor is named {}", list, name);
+    require(source(node.input(operand)) == source(name),
+            "{}: operand {} ({}) replaces {}: gradients at other values than those of the step are "
+            "not supported",
+            list, operand, node.input(operand), name);
+  }
+
+  void checkVariable(const NodeProto &node, int operand, StringRef x) {
+    checkOperand(node, operand, x, "xs");
+    const TensorProto *tensor = initializer(x);
+    require(
+        tensor,
+        "xs: {} is no initializer: gradients of inputs and of intermediate values are not supported",
+        x);
+    require(tensor && isFloat(*tensor), "xs: {} is no tensor of floats", x);
+  }
+
+  /// The other variables are fixed while x changes, so they must not be computed from it.
+  void checkFixed(const NodeProto &node, int operand, StringRef z, const Names &xs) {
+    checkOperand(node, operand, z, "zs");
+    llvm::StringSet<> from = ancestors(z);
+    for (const std::string &x : xs)
+      require(!from.contains(x),
+              "zs: {} is computed from {} (xs): partial derivatives are not supported", z, x);
+  }
+
+  void checkLoss(const NodeProto &node, const std::string &y, const Names &xs) {
+    require(isDefined(y), "y: no tensor is named {}", y);
+    require(training.loss.empty() || training.loss == y,
+            "y: takes gradients of {}, and another node those of {}: a step has one loss", y,
+            training.loss);
+    if (training.loss.empty()) {
+      training.loss = y;
+      reached = ancestors(y);
+      for (const NodeProto &other : context.graph().node())
+        for (const std::string &result : other.output())
+          if (other.domain() == kTrainingDomain)
+            require(!reached.contains(result), "y: {} is computed from {}, a result of {}: {}", y,
+                    result, plain(placeOf(other)),
+                    &other == &node ? "a cycle" : "gradients of gradients are not supported");
+    }
+    for (const std::string &x : xs)
+      require(reached.contains(x), "y: {} does not depend on {} (xs)", y, x);
+  }
+
+  //===--------------------------------------------------------------------===//
+  // The optimizer
+  //===--------------------------------------------------------------------===//
+
+  /// Finds the optimizer that computes all bound values, and the parameters that it updates.
+  bool readUpdates() {
+    llvm::StringSet<> trained;
+    for (const auto &gradient : gradients)
+      trained.insert(gradient.second);
+    for (const auto &binding : bindings) {
+      StringRef key = binding.first, value = binding.second;
+      const NodeProto *node = maker(value);
+      require(
+          !reached.contains(key) || trained.contains(key),
+          "update_binding: {} is changed by each step, and the loss reads it, but it is no parameter with a gradient: not supported",
+          key);
+      if (!require(node, "update_binding: {} is bound to {}, which no node computes", key, value) ||
+          !at(*node, [&] { readUpdate(*node, key, value); }))
+        return false;
+    }
+    return require(training.optimizer.kind, "training_info: no update_binding is of an optimizer, "
+                                            "so that no step changes a parameter");
+  }
+
+  /// Reads the node that computes the new value of an initializer.
+  void readUpdate(const NodeProto &node, StringRef key, StringRef value) {
+    // X - R * gradient
+    bool isStep = isStandard(&node, "Sub", 2) && source(node.input(0)) == key;
+    const NodeProto *product = isStep ? maker(node.input(1)) : nullptr;
+    std::optional<Counted> counter = counted(value);
+    bool isCounter = initializer(key)->data_type() == 7 && counter && counter->initializer == key;
+    if (const UpdateOperator *op = operatorOf(node)) {
+      if (taken.insert(&node).second)
+        take(node, *op);
+      require(updated.contains(key),
+              "has no tensor {}, which update_binding binds to its result {}", key, value);
+    } else if (isStandard(product, "Mul", 2)) {
+      takeSgd(node, *product, key);
+    } else {
+      require(
+          isCounter,
+          "computes the new value of {}: only Adam, Adagrad, Momentum (ai.onnx.preview.training), X - R * gradient, and counters (T + number) are supported",
+          key);
+    }
+  }
+
+  void take(const NodeProto &node, const UpdateOperator &op) {
+    int lists = 2 + op.states, rest = node.input_size() - 2, count = rest / lists;
+    require(rest >= lists && rest % lists == 0,
+            "has {} operands: R, T and a multiple of {} are needed", node.input_size(), lists);
+    if (!require(node.output_size() == count * (1 + op.states),
+                 "has {} results for {} tensors: {} are needed", node.output_size(), count,
+                 count * (1 + op.states)))
+      return;
     FileOptimizer optimizer;
     optimizer.kind = nn::findOptimizer(op.kind);
-    optimizer.place = placeOf(node);
-    if (failed(readSettings(node, op, optimizer)) ||
-        failed(readRate(node, node.input(0), optimizer)) || failed(readCount(node, optimizer)))
-      return failure();
+    readSettings(node, op, optimizer);
+    readRate(node.input(0), optimizer);
+    readCount(node.input(1), optimizer);
     for (int i = 0; i < count; ++i)
-      if (failed(takeTensor(node, i, count, op.states)))
-        return failure();
-    return unite(node, std::move(optimizer));
+      takeTensor(node, i, count, op.states);
+    unite(node, std::move(optimizer));
   }
 
   /// Takes over an update of an optimizer; all updates must be of one.
-  LogicalResult unite(const NodeProto &node, FileOptimizer optimizer) {
+  void unite(const NodeProto &node, FileOptimizer optimizer) {
+    optimizer.place = placeOf(node);
     optimizer.fixed["clip_grad_norm"] = 0;
+    auto settings = [](const FileOptimizer &o) {
+      nn::UpdateCounter counter = o.counter.value_or(nn::UpdateCounter());
+      return std::tuple(o.kind, o.fixed, o.rateInput, counter.first, counter.step);
+    };
     FileOptimizer &first = training.optimizer;
     if (!first.kind)
       first = std::move(optimizer);
-    else if (!first.hasSettingsOf(optimizer))
-      return context.errorAt(node, "differs in learning rate, count, kind or constants from " +
-                                       first.place + ": use one optimizer for all parameters");
-    return success();
+    else
+      require(settings(first) == settings(optimizer),
+              "differs in learning rate, count, kind or constants from {}: use one optimizer for "
+              "all parameters",
+              plain(first.place));
   }
 
-  LogicalResult readSettings(const NodeProto &node, const UpdateOperator &op,
-                             FileOptimizer &optimizer) {
+  void readSettings(const NodeProto &node, const UpdateOperator &op, FileOptimizer &optimizer) {
     NodeAttributes attributes(context, node);
     if (failed(attributes.set(op.settings, optimizer)))
-      return failure();
-    if (StringRef(op.type) == "Momentum") {
+      return;
+    if (op.type == "Momentum") {
       const AttributeProto *mode = attributes.take("mode");
-      if (!mode)
-        return context.errorAt(node, "lacks attribute 'mode'");
-      if (mode->s() != "standard" && mode->s() != "nesterov")
-        return context.errorAt(node, "attribute 'mode' is {}, not standard or nesterov", mode->s());
+      if (!require(mode, "lacks attribute 'mode'"))
+        return;
       optimizer.fixed["nesterov"] = mode->s() == "nesterov";
+      require(mode->s() == "standard" || mode->s() == "nesterov",
+              "attribute 'mode' is {}, not standard or nesterov", mode->s());
     }
-    return attributes.finish();
+    if (!context.hasFailed())
+      (void)attributes.finish();
   }
 
-  LogicalResult readRate(const NodeProto &node, StringRef name, FileOptimizer &optimizer) {
-    StringRef source = step.source(name);
-    if (step.isInput(source)) { // the program's flag --lr
-      optimizer.rateInput = source.str();
-      return success();
+  void readRate(StringRef name, FileOptimizer &optimizer) {
+    StringRef from = source(name);
+    if (isInput(from)) { // the program's flag --lr
+      optimizer.rateInput = from.str();
+      return;
     }
-    if (const TensorProto *tensor = step.initializer(source)) {
-      if (!isFloat(*tensor) || !isScalar(*tensor))
-        return context.errorAt(node, "R ({}) is no scalar of floats", name);
-      if (!step.update(source).empty())
-        return context.errorAt(
-            node,
-            "R ({}) is changed by update_binding: a learning rate that the file changes is not supported",
-            name);
-    }
-    std::optional<double> value = step.scalar(source);
-    if (!value)
-      return context.errorAt(
-          node,
-          "R ({}) is neither an initializer, a constant nor an input: its value must be known",
+    if (const TensorProto *tensor = initializer(from)) {
+      require(isFloat(*tensor) && isScalar(*tensor), "R ({}) is no scalar of floats", name);
+      require(
+          update(from).empty(),
+          "R ({}) is changed by update_binding: a learning rate that the file changes is not supported",
           name);
-    if (!(*value >= 0 && *value <= 1e6))
-      return context.errorAt(node, "R ({}) is {}, not from 0 to 1e6", name,
-                             plain(llvm::formatv("{0}", *value).str()));
-    optimizer.fixed["lr"] = *value;
-    return success();
+    }
+    std::optional<double> value = scalar(from);
+    if (require(
+            value.has_value(),
+            "R ({}) is neither an initializer, a constant nor an input: its value must be known",
+            name))
+      require(*value >= 0 && *value <= 1e6, "R ({}) is {}, not from 0 to 1e6", name,
+              plain(llvm::formatv("{0}", *value).str()));
+    optimizer.fixed["lr"] = value.value_or(0);
   }
 
-  LogicalResult readCount(const NodeProto &node, FileOptimizer &optimizer) {
-    const std::string &name = node.input(1);
-    if (step.isInput(step.source(name)))
-      return context.errorAt(
-          node,
-          "T ({}) is an input: the count of updates must be an initializer, which update_binding may change",
-          name);
-    std::optional<Counted> counted = step.counted(name);
-    if (!counted) {
-      std::optional<double> value = step.scalar(name);
-      if (!value)
-        return context.errorAt(node, "T ({}) is neither an initializer nor one plus a number",
-                               name);
-      if (!(*value >= 0 && *value <= 1e15) || *value != std::floor(*value))
-        return context.errorAt(node, "T ({}) is {}, no count of updates from 0 to 1e15", name,
-                               plain(llvm::formatv("{0}", *value).str()));
-      optimizer.counter = nn::UpdateCounter{int64_t(*value), 0};
-      return success();
-    }
-    const TensorProto *tensor = step.initializer(counted->initializer);
-    if (tensor->data_type() != 7 || !isScalar(*tensor))
-      return context.errorAt(node, "T ({}) is no scalar of int64", name);
-    std::optional<double> start = step.start(counted->initializer);
-    StringRef bound = step.update(counted->initializer);
-    std::optional<Counted> next =
-        bound.empty() ? Counted{counted->initializer} : step.counted(bound);
-    if (!start || !next || next->initializer != counted->initializer)
-      return context.errorAt(node, "T ({}) changes by something else than a number per step", name);
-    double first = *start + double(counted->offset);
-    if (!(first >= 0 && first <= 1e15) || next->offset < 0)
-      return context.errorAt(node, "T ({}) is negative or decreases", name);
-    optimizer.counter = nn::UpdateCounter{int64_t(first), next->offset};
-    return success();
+  void readCount(StringRef name, FileOptimizer &optimizer) {
+    require(
+        !isInput(source(name)),
+        "T ({}) is an input: the count of updates must be an initializer, which update_binding may change",
+        name);
+    if (std::optional<Counted> from = counted(name))
+      return readCounter(name, *from, optimizer);
+    std::optional<double> value = scalar(name);
+    if (!require(value.has_value(), "T ({}) is neither an initializer nor one plus a number",
+                 name) ||
+        !require(*value >= 0 && *value <= 1e15 && *value == std::floor(*value),
+                 "T ({}) is {}, no count of updates from 0 to 1e15", name,
+                 plain(llvm::formatv("{0}", *value).str())))
+      return;
+    optimizer.counter = nn::UpdateCounter{int64_t(*value), 0};
+  }
+
+  /// Reads the count T if it is an initializer plus a number.
+  void readCounter(StringRef name, Counted from, FileOptimizer &optimizer) {
+    const TensorProto *tensor = initializer(from.initializer);
+    require(tensor->data_type() == 7 && isScalar(*tensor), "T ({}) is no scalar of int64", name);
+    std::optional<double> begin = start(from.initializer);
+    StringRef bound = update(from.initializer);
+    std::optional<Counted> next = bound.empty() ? Counted{from.initializer} : counted(bound);
+    if (!require(begin && next && next->initializer == from.initializer,
+                 "T ({}) changes by something else than a number per step", name))
+      return;
+    double first = *begin + double(from.offset);
+    if (require(first >= 0 && first <= 1e15 && next->offset >= 0, "T ({}) is negative or decreases",
+                name))
+      optimizer.counter = nn::UpdateCounter{int64_t(first), next->offset};
   }
 
   /// Checks tensor number i of a node, its gradient, its states, and that the step updates them.
-  LogicalResult takeTensor(const NodeProto &node, int i, int count, int states) {
-    const std::string &x = node.input(2 + i), &g = node.input(2 + count + i);
-    const TensorProto *tensor = step.initializer(x);
-    if (!tensor)
-      return context.errorAt(node, "operand {} ({}) is no initializer: it updates only these",
-                             2 + i, x);
-    if (failed(checkGradient(node, x, g)))
-      return failure();
-    if (!updates(x, node.output(i)))
-      return context.errorAt(
-          node, "update_binding does not bind {} to {}, its new value: no other one is supported",
-          x, node.output(i));
+  void takeTensor(const NodeProto &node, int i, int count, int states) {
+    const std::string &x = node.input(2 + i);
+    const TensorProto *tensor = initializer(x);
+    if (!require(tensor, "operand {} ({}) is no initializer: it updates only these", 2 + i, x))
+      return;
+    checkGradient(node, x, node.input(2 + count + i));
+    checkUpdate(x, node.output(i));
     for (int s = 1; s <= states; ++s) {
       int operand = 2 + (1 + s) * count + i;
-      const std::string &name = node.input(operand), &next = node.output(s * count + i);
-      updated.insert(name);
-      std::string state = displayName(name);
-      const TensorProto *values = step.initializer(name);
-      if (!values)
-        return context.errorAt(node, "operand {} ({}), a state of {}, is no initializer", operand,
-                               state, x);
-      if (values->data_type() != tensor->data_type() ||
-          !std::equal(values->dims().begin(), values->dims().end(), tensor->dims().begin(),
-                      tensor->dims().end()))
-        return context.errorAt(node, "operand {} ({}) has another type than {}, whose state it is",
-                               operand, state, x);
-      if (!updates(name, next))
-        return context.errorAt(
-            node, "update_binding does not bind {} to {}, its new value: no other one is supported",
-            state, next);
-      llvm::Expected<bool> zero = step.isZero(name);
-      if (!zero)
-        return context.errorAt(node, "initializer {}: {}", state, zero.takeError());
-      if (!*zero)
-        return context.errorAt(
-            node,
-            "operand {} ({}) does not start at 0: a state of an optimizer that starts at other values is not supported",
-            operand, state);
+      const std::string &state = node.input(operand);
+      const TensorProto *values = initializer(state);
+      if (!require(values, "operand {} ({}), a state of {}, is no initializer", operand, state, x))
+        return;
+      require(values->data_type() == tensor->data_type() &&
+                  llvm::equal(values->dims(), tensor->dims()),
+              "operand {} ({}) has another type than {}, whose state it is", operand, state, x);
+      checkUpdate(state, node.output(s * count + i));
+      checkStart(operand, state);
+      updated.insert(state);
     }
     training.parameters.push_back(x);
     updated.insert(x);
-    return success();
   }
 
-  LogicalResult checkGradient(const NodeProto &node, StringRef x, StringRef g) {
-    auto found = gradients.parameters.find(step.source(g));
-    if (found != gradients.parameters.end())
-      return found->second == x
-                 ? success()
-                 : context.errorAt(node, "{} is the gradient of {}, not of {}, which it updates", g,
-                                   found->second, x);
-    if (const NodeProto *maker = step.producer(step.source(g)))
-      return context.errorAt(
-          *maker,
-          "computes {}, which {} takes as the gradient of {}: only results of Gradient are supported",
-          g, plain(placeOf(node)), x);
-    return context.errorAt(node, "{} is no result of Gradient", g);
+  void checkStart(int operand, StringRef state) {
+    if (context.hasFailed())
+      return;
+    llvm::Expected<bool> zero = isZero(state);
+    if (!zero)
+      return (void)context.error("initializer {}: {}", state, zero.takeError());
+    require(
+        *zero,
+        "operand {} ({}) does not start at 0: a state of an optimizer that starts at other values is not supported",
+        operand, state);
   }
 
-  /// Returns the product of X - R * G, the new value of an initializer X; null if it is none.
-  const NodeProto *plainSgd(const NodeProto &node, StringRef x) const {
-    if (node.op_type() != "Sub" || !domainOf(node.domain()).empty() || node.input_size() != 2 ||
-        step.source(node.input(0)) != x)
-      return nullptr;
-    const NodeProto *product = step.producer(step.source(node.input(1)));
-    bool fits = product && product->op_type() == "Mul" && domainOf(product->domain()).empty() &&
-                product->input_size() == 2;
-    return fits ? product : nullptr;
+  /// Fails, with an error, if an initializer is not bound to its new value.
+  void checkUpdate(StringRef name, StringRef value) {
+    StringRef bound = update(name);
+    require(!bound.empty() && source(bound) == source(value),
+            "update_binding does not bind {} to {}, its new value: no other one is supported", name,
+            value);
   }
 
-  LogicalResult takeSgd(const NodeProto &node, const NodeProto &product, StringRef x) {
-    bool first = gradients.parameters.count(step.source(product.input(0)));
+  void checkGradient(const NodeProto &node, StringRef x, StringRef g) {
+    auto found = gradients.find(source(g));
+    if (found != gradients.end())
+      require(found->second == x, "{} is the gradient of {}, not of {}, which it updates", g,
+              found->second, x);
+    else if (const NodeProto *other = maker(g))
+      at(*other, [&] {
+        require(
+            false,
+            "computes {}, which {} takes as the gradient of {}: only results of Gradient are supported",
+            g, plain(placeOf(node)), x);
+      });
+    else
+      require(false, "{} is no result of Gradient", g);
+  }
+
+  /// Takes X - R * G, the new value of an initializer X. `product`: R * G.
+  void takeSgd(const NodeProto &node, const NodeProto &product, StringRef x) {
+    bool first = gradients.count(source(product.input(0)));
     FileOptimizer optimizer;
     optimizer.kind = nn::findOptimizer("sgd");
-    optimizer.place = placeOf(node);
     optimizer.fixed["momentum"] = optimizer.fixed["weight_decay"] = 0;
-    if (failed(checkGradient(product, x, product.input(first ? 0 : 1))) ||
-        failed(readRate(product, product.input(first ? 1 : 0), optimizer)))
-      return failure();
+    at(product, [&] {
+      checkGradient(product, x, product.input(first ? 0 : 1));
+      readRate(product.input(first ? 1 : 0), optimizer);
+    });
     training.parameters.push_back(x.str());
-    return unite(node, std::move(optimizer));
+    unite(node, std::move(optimizer));
   }
 
-  ImportContext &context;
-  const StepGraph &step;
-  const Bindings &bindings;
-  const GradientNames &gradients;
-  FileTraining &training;
-  llvm::DenseSet<const NodeProto *> taken;
-  /// Parameters and states that the taken nodes update.
+  FileTraining training;
+  /// The names that the loss is computed from.
+  llvm::StringSet<> reached;
+  /// The parameter of each gradient, by the gradient's name.
+  llvm::StringMap<std::string> gradients;
+  /// The optimizers that are read, and the parameters and states that they update.
+  NodeSet taken;
   llvm::StringSet<> updated;
 };
 
 } // namespace
 
 FailureOr<FileTraining> onnx::readTrainingInfo(ImportContext &context, InitialValues initial) {
-  Bindings bindings;
-  if (failed(readBindings(context, bindings)))
-    return failure();
-  const ModelProto &model = context.model.proto();
-  int64_t version = 0;
-  for (const OperatorSetIdProto &opset : model.opset_import())
-    if (opset.domain() == kTrainingDomain)
-      version = std::max(version, opset.version());
-  StepGraph step(context, initial, bindings);
-  GradientNames gradients;
-  for (const NodeProto &node : model.graph().node()) {
-    if (!StepGraph::isTraining(node))
-      continue;
-    if (version != 1)
-      return context.errorAt(node, "is of operator set '" + kTrainingDomain + "' " +
-                                       (version ? "version " + Twine(version)
-                                                : Twine("which the file does not import")) +
-                                       "; Shale has version 1");
-    if (StepGraph::isTraining(node, "Gradient") &&
-        failed(GradientReader(context, step, gradients).read(node)))
-      return failure();
-  }
-  if (gradients.loss.empty())
-    return context.error("training_info: no Gradient computes gradients of a loss");
-  FileTraining training;
-  training.origin = "training_info";
-  training.loss = gradients.loss;
-  if (failed(UpdateReader(context, step, bindings, gradients, training).run()))
-    return failure();
-  llvm::StringSet<> trained;
-  for (const std::string &name : training.parameters)
-    trained.insert(name);
-  for (const TensorProto &tensor : model.graph().initializer())
-    if (isFloat(tensor) && !isScalar(tensor) && gradients.reached.contains(tensor.name()) &&
-        !trained.contains(tensor.name()))
-      training.frozen.push_back(tensor.name());
-  training.initial = std::move(initial);
-  return training;
+  return StepReader(context, std::move(initial)).read();
 }
