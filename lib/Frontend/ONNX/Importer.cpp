@@ -206,12 +206,12 @@ private:
 
   /// Completes the body, once nodes are imported: makes the loss, binds the inputs and builds the
   /// forward function.
-  LogicalResult finish(const Building &building) {
+  LogicalResult finish(Building &building) {
     Loss loss;
     SmallVector<Value> values;
     std::string note;
     std::vector<NextValue> next;
-    if (failed(take(makeLoss(context, choice, building.lossParts, states, inputs), loss)) ||
+    if (failed(take(makeLoss(building, choice, inputs), loss)) ||
         failed(take(readGradients(context, states, gradients), values)) ||
         failed(take(bindInputs(context, states, loss.labeled, inputs), note)) ||
         failed(chooseBatch(context, inputs)))

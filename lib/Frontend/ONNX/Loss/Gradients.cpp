@@ -19,21 +19,19 @@ using namespace shale::onnx;
 static constexpr size_t kNamesShown = 6;
 
 /// Returns what the name of an output says it is the gradient of: P in grad.P, P.grad, grad_P and
-/// P_grad; empty if the name has none of these forms. The last two may be other words (grad_norm):
-/// `isWord` is set.
-static StringRef gradientTarget(StringRef output, bool &isWord) {
-  StringRef target = output;
-  isWord = false;
-  if (target.consume_front("grad.") || target.consume_back(".grad"))
-    return target;
-  isWord = true;
-  return target.consume_front("grad_") || target.consume_back("_grad") ? target : "";
+/// P_grad; empty if the name has none of these forms. The last two may be words (grad_norm).
+static std::pair<StringRef, GradientOutput::From> gradientTarget(StringRef output) {
+  if (output.consume_front("grad.") || output.consume_back(".grad"))
+    return {output, GradientOutput::Name};
+  bool isWord = output.consume_front("grad_") || output.consume_back("_grad");
+  return {isWord ? output : "", GradientOutput::Word};
 }
 
-/// Takes the outputs that flags name.
-static FailureOr<GradientOutputs> readGradientFlags(ImportContext &context) {
-  llvm::StringSet<> outputs = namesOf(context.graph().output());
+FailureOr<GradientOutputs> onnx::findGradientOutputs(ImportContext &context) {
   GradientOutputs found;
+  if (context.options.deriveGradients)
+    return found;
+  llvm::StringSet<> outputs = namesOf(context.graph().output());
   for (const auto &[parameter, output] : context.options.gradients) {
     if (!outputs.contains(output))
       return context.usage("--gradient {}={}: {} is not an output of the graph",
@@ -43,27 +41,17 @@ static FailureOr<GradientOutputs> readGradientFlags(ImportContext &context) {
           "--gradient: output {} is named twice, but is the gradient of one parameter", output);
     found.list.push_back({parameter, output, GradientOutput::Flag});
   }
-  return found;
-}
-
-FailureOr<GradientOutputs> onnx::findGradientOutputs(ImportContext &context) {
-  if (context.options.deriveGradients)
-    return GradientOutputs();
-  GradientOutputs found;
-  if (failed(take(readGradientFlags(context), found)))
-    return failure();
   const llvm::StringMap<std::string> signature = readSignature(context.graph()).gradients;
   for (const ValueInfoProto &output : context.graph().output()) {
     if (found.contains(output.name()) || output.name() == context.options.lossOutput)
       continue;
-    bool isWord;
+    auto [target, from] = gradientTarget(output.name());
     StringRef original = metadata(output.metadata_props(), words::kOriginalName);
-    auto listed = signature.find(original.empty() ? StringRef(output.name()) : original);
-    if (listed != signature.end())
+    if (auto listed = signature.find(original.empty() ? StringRef(output.name()) : original);
+        listed != signature.end())
       found.list.push_back({listed->second, output.name(), GradientOutput::Signature});
-    else if (StringRef target = gradientTarget(output.name(), isWord); !target.empty())
-      found.list.push_back(
-          {target.str(), output.name(), isWord ? GradientOutput::Word : GradientOutput::Name});
+    else if (!target.empty())
+      found.list.push_back({target.str(), output.name(), from});
   }
   return found;
 }

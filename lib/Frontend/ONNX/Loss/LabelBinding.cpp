@@ -16,11 +16,6 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::onnx;
 
-/// The choices of --bind for labels and their meanings, for errors.
-static const char *const kBindChoices =
-    "=tokens (the graph shifts them, or they are the tokens themselves), =tokens+1 (each label is the next token), or "
-    "=file (from a tensor of that name in a .safetensors data file; such a tensor always takes precedence)";
-
 /// Whether a value that was found in a written-out loss is surely no label.
 static bool isNoLabel(const Input *found) {
   return !found || StringRef(found->name).contains("mask") ||
@@ -32,14 +27,13 @@ namespace {
 /// The tokens that embeddings read, relative to a label.
 struct EmbeddingReads {
   /// The shift of the token that an embedding reads at a position, in the label if an embedding
-  /// reads it (`feeds`), else in the input that is looked up.
+  /// reads it, else in the input that is looked up.
   std::optional<int64_t> seen;
-  bool feeds = false;
-  nn::EmbeddingOp where;    // reads the label
+  nn::EmbeddingOp where;    // reads the label; null: none
   bool unknown = false;     // an embedding reads values that are computed from the label
   bool readsOthers = false; // an embedding reads another input of tokens
 
-  bool readsLabel() const { return feeds || unknown; }
+  bool readsLabel() const { return where || unknown; }
 };
 
 /// Binds inputs that are no labels, and labels one by one.
@@ -48,6 +42,22 @@ public:
   InputBinder(ImportContext &context, const States &states, Inputs &inputs)
       : context(context), options(context.options), states(states), inputs(inputs) {}
 
+  FailureOr<std::string> run(ArrayRef<LossParts> labeled) {
+    if (failed(checkFlags()))
+      return failure();
+    bindOthers(labeled);
+    for (const LossParts &parts : labeled)
+      if (failed(bindLabels(parts)))
+        return failure();
+    applyFlags();
+    if (failed(checkPositions()))
+      return failure();
+    if (!note.empty())
+      context.remark(note);
+    return note;
+  }
+
+private:
   LogicalResult checkFlags() {
     for (auto &bind : options.bindings)
       if (llvm::none_of(inputs,
@@ -120,10 +130,6 @@ public:
     return success();
   }
 
-  /// Why labels are bound as they are.
-  const std::string &getNote() const { return note; }
-
-private:
   llvm::iterator_range<Block::op_iterator<nn::EmbeddingOp>> embeddings() {
     return context.body.getOps<nn::EmbeddingOp>();
   }
@@ -166,26 +172,22 @@ private:
 
   EmbeddingReads readsOf(BlockArgument argument, const Input &label) {
     EmbeddingReads reads;
-    auto see = [&](int64_t shift) { reads.seen = std::max(reads.seen.value_or(shift), shift); };
-    for (auto embedding : embeddings()) {
-      Origin indices = traceTokens(embedding.getIndices());
-      reads.unknown |=
-          !indices.argument && argumentsBehind(embedding.getIndices()).contains(argument);
-      if (indices.argument != argument)
-        continue;
-      see(indices.shift);
-      reads.feeds = true;
-      reads.where = embedding;
-    }
+    std::optional<int64_t> ofLabel, ofTokens;
     for (auto embedding : embeddings()) {
       Origin indices = traceTokens(embedding.getIndices());
       Input *input = inputs.of(indices.argument);
-      if (!input || input->binding != "tokens")
-        continue;
-      reads.readsOthers |= input != &label;
-      if (!reads.feeds)
-        see(indices.shift);
+      reads.unknown |=
+          !indices.argument && argumentsBehind(embedding.getIndices()).contains(argument);
+      if (indices.argument == argument) {
+        ofLabel = std::max(ofLabel.value_or(indices.shift), indices.shift);
+        reads.where = embedding;
+      }
+      if (input && input->binding == "tokens") {
+        ofTokens = std::max(ofTokens.value_or(indices.shift), indices.shift);
+        reads.readsOthers |= input != &label;
+      }
     }
+    reads.seen = reads.where ? ofLabel : ofTokens;
     return reads;
   }
 
@@ -193,7 +195,7 @@ private:
   LogicalResult bindByShift(const LossParts &parts, Input &label, const EmbeddingReads &reads,
                             std::optional<int64_t> ahead) {
     const std::string &shown = label.name;
-    if (reads.feeds && ahead == 0 && !parts.isGuess)
+    if (reads.where && ahead == 0 && !parts.isGuess)
       return isGiven() ? takeFromFile(label) : refuseCopy(label, reads.where);
     // A decoder reads the labels, shifted, and an encoder reads other tokens.
     if (reads.readsLabel() && reads.readsOthers && !parts.isGuess) {
@@ -209,7 +211,7 @@ private:
       label.binding = "tokens";
       return addNote("the graph shifts {} against the logits by one: bound to tokens", shown);
     }
-    if (parts.isGuess && (ahead != 0 || reads.feeds))
+    if (parts.isGuess && (ahead != 0 || reads.where))
       return success();
     if (ahead != 0)
       return isGiven() ? takeFromFile(label) : refuseShift(label, ahead);
@@ -239,10 +241,12 @@ private:
 
   LogicalResult refuseShift(const Input &label, std::optional<int64_t> ahead) {
     return context.error(
-        "{} against what the model reads: pass --bind {}{}",
+        "{} against what the model reads: pass --bind {}"
+        "=tokens (the graph shifts them, or they are the tokens themselves), =tokens+1 (each label is the next token), or "
+        "=file (from a tensor of that name in a .safetensors data file; such a tensor always takes precedence)",
         plain(ahead ? say("the graph shifts labels {} by {}", {label.name, *ahead})
                     : say("cannot tell how the graph shifts labels {}", {label.name})),
-        plain(displayName(label.name)), kBindChoices);
+        plain(displayName(label.name)));
   }
 
   /// Whether the export saw a batch of the user's: then labels that cannot be told are read from
@@ -265,24 +269,12 @@ private:
   const ImportOptions &options;
   const States &states;
   Inputs &inputs;
-  std::string note;
+  std::string note; // why labels are bound as they are
 };
 
 } // namespace
 
 FailureOr<std::string> onnx::bindInputs(ImportContext &context, const States &states,
                                         ArrayRef<LossParts> labeled, Inputs &inputs) {
-  InputBinder binder(context, states, inputs);
-  if (failed(binder.checkFlags()))
-    return failure();
-  binder.bindOthers(labeled);
-  for (const LossParts &parts : labeled)
-    if (failed(binder.bindLabels(parts)))
-      return failure();
-  binder.applyFlags();
-  if (failed(binder.checkPositions()))
-    return failure();
-  if (!binder.getNote().empty())
-    context.remark(binder.getNote());
-  return binder.getNote();
+  return InputBinder(context, states, inputs).run(labeled);
 }

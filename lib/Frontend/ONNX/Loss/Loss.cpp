@@ -1,13 +1,9 @@
 //===- Loss.cpp - The loss: its choice, and its sum over a count ----------===//
 #include "dialects/nn/Ops/Loss.h"
-#include "dialects/nn/Ops/Cast.h"
 #include "dialects/nn/Ops/Constant.h"
 #include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Elementwise.h"
-#include "dialects/nn/Ops/Reduce.h"
-#include "lib/Frontend/ONNX/Inputs.h"
-#include "lib/Frontend/ONNX/Loss/Losses.h"
-#include "lib/Frontend/ONNX/Node.h"
+#include "lib/Frontend/ONNX/Building.h"
 #include "llvm/ADT/StringExtras.h"
 #include <cmath>
 
@@ -15,17 +11,13 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::onnx;
 
-static RankedTensorType tensor(Value value) { return cast<RankedTensorType>(value.getType()); }
-
 //===----------------------------------------------------------------------===//
 // The choice of the loss
 //===----------------------------------------------------------------------===//
 
 static std::string listOutputs(const GraphProto &graph) {
-  std::vector<std::string> names;
-  for (const ValueInfoProto &output : graph.output())
-    names.push_back(displayName(output.name()));
-  return listOf(names, names.size());
+  auto names = llvm::map_range(graph.output(), [](auto &each) { return displayName(each.name()); });
+  return listOf(llvm::to_vector(names), SIZE_MAX);
 }
 
 /// Whether a name is an output of the graph, or of one of its nodes.
@@ -114,9 +106,7 @@ static LogicalResult takeOutput(ImportContext &context, const GradientOutputs &g
   if (scalars.size() > 1 && llvm::is_contained(scalars, "loss"))
     scalars = {"loss"};
   if (scalars.size() > 1) {
-    std::vector<std::string> names;
-    for (StringRef name : scalars)
-      names.push_back(displayName(name));
+    auto names = llvm::to_vector(llvm::map_range(scalars, displayName));
     return context.usage(
         "the graph has several scalar outputs ({}): say which one is the loss with --loss-output NAME, or give weights of their sum: --loss-output {}=1,{}=0.01",
         plain(listOf(names, names.size())), plain(names[0]), plain(names[1]));
@@ -156,7 +146,7 @@ namespace {
 
 /// A summand of the loss.
 struct Term {
-  Value value;
+  Tensor value;
   LossParts parts;
   double weight = 1;
 
@@ -168,10 +158,11 @@ struct Term {
 
 class LossBuilder {
 public:
-  LossBuilder(ImportContext &context, const LossChoice &choice, const KnownLosses &known,
-              const States &states, Inputs &inputs)
-      : context(context), builder(context.builder), loc(context.fileLocation()), choice(choice),
-        known(known), states(states), inputs(inputs) {}
+  LossBuilder(Building &building, const LossChoice &choice, Inputs &inputs)
+      : context(building.context), building(building), choice(choice), inputs(inputs),
+        node(building, NodeProto::default_instance(), context.scope, 0, {}) {
+    node.loc = context.fileLocation();
+  }
 
   FailureOr<Loss> build() {
     std::vector<Term> terms;
@@ -180,108 +171,92 @@ public:
     for (const LossTerm &chosen : choice.terms)
       if (failed(take(readOutput(chosen), terms.emplace_back())))
         return failure();
-    Loss loss;
+    Loss loss{terms.front().value, terms.front().parts, {}};
     for (const Term &term : terms)
       if (term.parts.labels)
         loss.labeled.push_back(term.parts);
-    const Term &first = terms.front();
-    if (terms.size() > 1 || first.weight != 1)
+    if (terms.size() > 1 || terms.front().weight != 1)
       sum(terms, loss);
-    else
-      loss.value = first.value, loss.parts = first.parts;
     return loss;
   }
 
 private:
+  FailureOr<Tensor> outputNamed(StringRef name) {
+    FailureOr<Value> value = onnx::outputNamed(context, name);
+    return failed(value) ? FailureOr<Tensor>() : Tensor(node, *value);
+  }
+
   /// Reads an output that is the loss, or a term of it.
   FailureOr<Term> readOutput(const LossTerm &chosen) {
-    Value value;
-    if (failed(take(outputNamed(context, chosen.output), value)))
+    Tensor value;
+    if (failed(take(outputNamed(chosen.output), value)))
       return failure();
-    if (tensor(value).getNumElements() != 1 || !isa<FloatType>(tensor(value).getElementType())) {
+    if (value.count() != 1 || !value.hasFloats()) {
       std::string text = say("{} cannot be the loss: its type is {}", {chosen.output, value});
       return choice.isOfStep ? context.error(text) : context.usage(text);
     }
-    auto parts = known.find(value);
-    auto scalar = RankedTensorType::get({}, tensor(value).getElementType());
-    if (value.getType() != scalar)
-      value = nn::ReshapeOp::create(builder, loc, scalar, value);
-    Term term{value, {}, chosen.weight};
-    term.parts =
-        parts != known.end() ? parts->second : recognizeLoss(builder, loc, states, term.value);
-    return term;
+    auto parts = building.lossParts.find(value);
+    value =
+        value.rank() == 0 ? value : node.create<nn::ReshapeOp>(value.type().clone(Sizes()), value);
+    if (parts != building.lossParts.end())
+      return Term{value, parts->second, chosen.weight};
+    LossParts found = recognizeLoss(value);
+    return Term{value, found, chosen.weight};
   }
 
   /// Builds the loss that --loss defines.
   FailureOr<Term> buildForm() {
-    FailureOr<Value> logits = outputNamed(context, choice.logits);
-    if (failed(logits))
+    Tensor logits, labels;
+    if (failed(take(outputNamed(choice.logits), logits)))
       return failure();
-    RankedTensorType type = tensor(*logits);
-    if (!isa<FloatType>(type.getElementType()))
-      return context.usage("--loss: {} has type {}, not of floats", choice.logits, type);
+    if (!logits.hasFloats())
+      return context.usage("--loss: {} has type {}, not of floats", choice.logits, logits);
     if (choice.kind == "mean" || choice.kind == "sum")
-      return buildReduced(*logits, choice.kind == "mean");
+      return buildReduced(logits, choice.kind == "mean");
     bool mse = choice.kind == "mse";
-    if (!mse && type.getRank() < 2)
+    if (!mse && logits.rank() < 2)
       return context.usage(
           "--loss: {} has type {}; logits have a dimension of rows and one of classes",
-          choice.logits, type);
-    FailureOr<Value> labels = labelsFor(type);
-    if (failed(labels))
+          choice.logits, logits);
+    if (failed(take(labelsFor(logits.type()), labels)))
       return failure();
     if (!mse)
-      return buildEntropy(*logits, *labels);
-    Value difference = nn::SubOp::create(builder, loc, type, *logits, *labels);
-    Value square = nn::MulOp::create(builder, loc, type, difference, difference);
-    return buildReduced(square, /*mean=*/true);
+      return buildEntropy(logits, labels);
+    Tensor difference = logits - labels;
+    return buildReduced(difference * difference, /*mean=*/true);
   }
 
   /// Returns the loss of a squared error, or of an output that is a loss for each example.
-  Term buildReduced(Value each, bool mean) {
-    auto scalar = RankedTensorType::get({}, tensor(each).getElementType());
-    Sizes dims = allDims(tensor(each).getRank());
-    Term term;
-    LossParts &parts = term.parts;
-    parts.sum =
-        dims.empty()
-            ? each
-            : Value(nn::ReduceOp::create(builder, loc, scalar, nn::ReduceKind::Sum, each, dims));
-    parts.count =
-        nn::splat(builder, loc, scalar, mean ? double(tensor(each).getNumElements()) : 1.0);
-    term.value =
-        mean ? Value(nn::DivOp::create(builder, loc, scalar, parts.sum, parts.count)) : parts.sum;
-    return term;
+  Term buildReduced(Tensor each, bool mean) {
+    Tensor sum = each.sum(allDims(each.rank()), false);
+    Tensor count = sum.like(mean ? double(each.count()) : 1.0);
+    return {mean ? sum / count : sum, {sum, count}};
   }
 
   /// Returns the cross-entropy of logits, whose last dimension is that of the classes.
-  Term buildEntropy(Value logits, Value labels) {
-    RankedTensorType type = tensor(logits);
-    int64_t classes = type.getShape().back(),
-            rows = type.getNumElements() / std::max<int64_t>(classes, 1);
-    Value flat = nn::ReshapeOp::create(
-        builder, loc, RankedTensorType::get({rows, classes}, type.getElementType()), logits);
-    Value picked = nn::ReshapeOp::create(
-        builder, loc, RankedTensorType::get({rows}, tensor(labels).getElementType()), labels);
-    Term term;
-    term.parts = buildCrossEntropy(builder, loc, flat, picked, -100);
-    term.value = buildMean(builder, loc, term.parts);
-    return term;
+  Term buildEntropy(Tensor logits, Tensor labels) {
+    int64_t classes = logits.dim(-1), rows = logits.count() / std::max<int64_t>(classes, 1);
+    auto flat = [&](Tensor value, Sizes shape) {
+      return node.create<nn::ReshapeOp>(value.type().clone(shape), value);
+    };
+    Tensor scores = flat(logits, {rows, classes});
+    LossParts parts = buildCrossEntropy(node, scores, flat(labels, {rows}), -100);
+    return {buildMean(node, parts), parts};
   }
 
   /// Returns the labels of --loss: a value of the graph, or an input that is added.
-  FailureOr<Value> labelsFor(RankedTensorType output) {
+  FailureOr<Tensor> labelsFor(RankedTensorType output) {
     bool mse = choice.kind == "mse";
     auto wanted =
-        mse ? output : RankedTensorType::get(output.getShape().drop_back(), builder.getI64Type());
+        mse ? output
+            : RankedTensorType::get(output.getShape().drop_back(), node.builder.getI64Type());
     std::string name = choice.labels.empty() ? context.scope.freeName("labels") : choice.labels;
     if (!context.scope.values.count(name))
       addLabels(name, wanted, output);
-    Value labels = context.scope.values[name].value;
-    bool integers = labels && (tensor(labels).getElementType().isInteger(64) ||
-                               tensor(labels).getElementType().isInteger(32));
-    if (!labels || tensor(labels).getShape() != wanted.getShape() ||
-        (mse ? tensor(labels) != wanted : !integers))
+    Tensor labels(node, context.scope.values[name].value);
+    bool integers = labels && (labels.element().isInteger(64) || labels.element().isInteger(32));
+    if (!labels || labels.shape() != wanted.getShape() ||
+        (mse ? labels.type() != wanted : !integers))
       return context.usage("--loss: {} has another type than {} asks for, {}", name, choice.logits,
                            wanted);
     return labels;
@@ -289,12 +264,12 @@ private:
 
   /// Adds an input of labels for an output.
   void addLabels(StringRef name, RankedTensorType wanted, RankedTensorType output) {
-    std::optional<int64_t> batchDim;
-    for (const Input &input : inputs)
-      if (input.batchDim == 0 && output.getRank() > 0 &&
-          input.type.getDimSize(0) == output.getDimSize(0))
-        batchDim = 0;
-    Input &labels = inputs.add(context, name, wanted, batchDim);
+    bool hasBatch = llvm::any_of(inputs, [&](const Input &input) {
+      return input.batchDim == 0 && output.getRank() > 0 &&
+             input.type.getDimSize(0) == output.getDimSize(0);
+    });
+    Input &labels =
+        inputs.add(context, name, wanted, hasBatch ? std::optional<int64_t>(0) : std::nullopt);
     labels.isLabel = true;
     if (choice.kind != "mse")
       labels.binding = "tokens+1";
@@ -303,54 +278,43 @@ private:
   /// Sets the weighted sum. It is the mean of its first mean over labels: each micro-batch has the
   /// weight of its labels.
   void sum(ArrayRef<Term> terms, Loss &loss) {
-    auto scalar = RankedTensorType::get({}, builder.getF32Type());
+    Tensor whole;
     for (const Term &term : terms) {
-      Value value = term.value;
-      if (value.getType() != scalar)
-        value = nn::CastOp::create(builder, loc, scalar, value);
+      Tensor value = term.value.cast(node.builder.getF32Type());
       if (term.weight != 1)
-        value = nn::MulOp::create(builder, loc, scalar, value,
-                                  nn::splat(builder, loc, scalar, term.weight));
-      loss.value =
-          loss.value ? Value(nn::AddOp::create(builder, loc, scalar, loss.value, value)) : value;
+        value = value * term.weight;
+      whole = whole ? whole + value : value;
     }
     auto mean = llvm::find_if(terms, [](const Term &term) { return term.isMeanOfLabels(); });
-    if (mean == terms.end())
-      loss.parts = {loss.value, nn::splat(builder, loc, scalar, 1.0)};
-    else
-      loss.parts = asMean(builder, loc, loss.value, mean->value, mean->parts.count);
+    loss.parts = mean == terms.end() ? LossParts{whole, whole.like(1)}
+                                     : asMean(whole, mean->value, mean->parts.count);
+    loss.value = whole;
   }
 
   ImportContext &context;
-  OpBuilder &builder;
-  const Location loc;
+  Building &building;
   const LossChoice &choice;
-  const KnownLosses &known;
-  const States &states;
   Inputs &inputs;
+  Node node;
 };
 
 } // namespace
 
-FailureOr<Loss> onnx::makeLoss(ImportContext &context, const LossChoice &choice,
-                               const KnownLosses &known, const States &states, Inputs &inputs) {
-  return LossBuilder(context, choice, known, states, inputs).build();
+FailureOr<Loss> onnx::makeLoss(Building &building, const LossChoice &choice, Inputs &inputs) {
+  return LossBuilder(building, choice, inputs).build();
 }
 
-LossParts onnx::buildCrossEntropy(OpBuilder &builder, Location loc, Value logits, Value labels,
-                                  int64_t ignore) {
-  auto element = tensor(logits).getElementType();
-  auto scalar = RankedTensorType::get({}, element);
-  auto rows = RankedTensorType::get({tensor(logits).getDimSize(0)}, element);
-  auto op =
-      nn::CrossEntropyOp::create(builder, loc, TypeRange{scalar, scalar, rows}, logits, labels,
-                                 builder.getI64IntegerAttr(ignore), /*classes=*/IntegerAttr());
+LossParts onnx::buildCrossEntropy(Node &node, Tensor logits, Tensor labels, int64_t ignore) {
+  auto scalar = logits.type().clone(Sizes()), rows = logits.type().clone({logits.dim(0)});
+  auto op = nn::CrossEntropyOp::create(node.builder, node.loc, TypeRange{scalar, scalar, rows},
+                                       logits, labels, node.builder.getI64IntegerAttr(ignore),
+                                       /*classes=*/IntegerAttr());
   return {op.getLossSum(), op.getCount(), labels, logits};
 }
 
-Value onnx::buildMean(OpBuilder &builder, Location loc, const LossParts &parts) {
-  auto scalar = tensor(parts.sum);
-  Value one = nn::splat(builder, loc, scalar, 1.0);
-  Value count = nn::MaxOp::create(builder, loc, scalar, parts.count, one);
-  return nn::DivOp::create(builder, loc, scalar, parts.sum, count);
+Tensor onnx::buildMean(Node &node, const LossParts &parts) {
+  Type scalar = parts.sum.getType();
+  Value one = node.constant(cast<RankedTensorType>(scalar), 1.0);
+  Value count = nn::MaxOp::create(node.builder, node.loc, scalar, parts.count, one);
+  return Tensor(node, nn::DivOp::create(node.builder, node.loc, scalar, parts.sum, count));
 }

@@ -3,6 +3,7 @@
 #define SHALE_FRONTEND_ONNX_LOSS_LOSSES_H
 
 #include "lib/Frontend/ONNX/States.h"
+#include "lib/Frontend/ONNX/Tensor.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/Support/LogicalResult.h"
 #include "llvm/ADT/DenseMap.h"
@@ -10,6 +11,7 @@
 
 namespace shale::onnx {
 
+class Building;
 class Inputs;
 struct LossChoice;
 
@@ -31,28 +33,23 @@ struct Loss {
   std::vector<LossParts> labeled; // its terms that have labels
 };
 
-/// Builds the loss that was chosen. `known`: of the graph's nodes. Adds an input for labels that
-/// the graph does not have. Fails, with an error, if a value cannot be a loss, or labels do not
-/// fit.
-mlir::FailureOr<Loss> makeLoss(ImportContext &context, const LossChoice &choice,
-                               const KnownLosses &known, const States &states, Inputs &inputs);
+/// Builds the loss that was chosen. Adds an input for labels that the graph does not have. Fails,
+/// with an error, if a value cannot be a loss, or labels do not fit.
+mlir::FailureOr<Loss> makeLoss(Building &building, const LossChoice &choice, Inputs &inputs);
 
 /// Builds nn.cross_entropy of logits [N, V] and labels [N].
-LossParts buildCrossEntropy(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value logits,
-                            mlir::Value labels, int64_t ignore);
+LossParts buildCrossEntropy(Node &node, Tensor logits, Tensor labels, int64_t ignore);
 /// Writes `loss` as a mean over `count`. `mean`, a value that the loss is computed from, is a mean
 /// over this count: the sum is the loss times the divisor of `mean`. Replaces `loss` by the
 /// quotient of the sum and this divisor.
-LossParts asMean(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value &loss, mlir::Value mean,
-                 mlir::Value count);
+LossParts asMean(Tensor &loss, mlir::Value mean, mlir::Value count);
 /// Builds sum / max(count, 1).
-mlir::Value buildMean(mlir::OpBuilder &builder, mlir::Location loc, const LossParts &parts);
+Tensor buildMean(Node &node, const LossParts &parts);
 
 /// Finds the sum, the count and the labels of a loss that basic ops compute. If the loss is no mean
 /// over data, the sum is the loss itself and the count is 1. May replace `loss`, a scalar, by an
 /// equal value.
-LossParts recognizeLoss(mlir::OpBuilder &builder, mlir::Location loc, const States &states,
-                        mlir::Value &loss);
+LossParts recognizeLoss(Tensor &loss);
 
 /// An output that is the loss, or a term of it.
 struct LossTerm {

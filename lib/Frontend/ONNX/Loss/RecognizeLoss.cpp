@@ -13,7 +13,7 @@
 #include "dialects/nn/Ops/Gather.h"
 #include "dialects/nn/Ops/Loss.h"
 #include "dialects/nn/Ops/Reduce.h"
-#include "lib/Frontend/ONNX/Loss/Losses.h"
+#include "lib/Frontend/ONNX/Building.h"
 #include "lib/Frontend/ONNX/Trace.h"
 
 using namespace mlir;
@@ -35,12 +35,10 @@ static Value countIn(Value divisor) {
   auto isNumber = [](Value value) {
     return isa_and_nonnull<nn::ConstantOp>(peel(value).getDefiningOp());
   };
-  if (auto max = dyn_cast_or_null<nn::MaxOp>(op)) {
-    if (isNumber(max.getRhs()))
-      return max.getLhs();
-    if (isNumber(max.getLhs()))
-      return max.getRhs();
-  }
+  if (isa_and_nonnull<nn::MaxOp>(op))
+    for (int number : {1, 0})
+      if (isNumber(op->getOperand(number)))
+        return op->getOperand(1 - number);
   if (auto select = dyn_cast_or_null<nn::SelectOp>(op); select && isNumber(select.getOnFalse()))
     return select.getOnTrue();
   return divisor;
@@ -76,36 +74,32 @@ static nn::DivOp findQuotient(Value loss, llvm::function_ref<bool(Value)> isCoun
   return found;
 }
 
-LossParts onnx::asMean(OpBuilder &builder, Location loc, Value &loss, Value mean, Value count) {
-  auto scalar = tensor(loss);
-  auto toScalar = [&](Value value) -> Value {
+LossParts onnx::asMean(Tensor &loss, Value mean, Value count) {
+  Node &node = loss.node();
+  OpBuilder &builder = node.builder;
+  auto scalar = loss.type();
+  auto toScalar = [&](Value value) {
     if (tensor(value).getRank() != 0)
-      value = nn::ReshapeOp::create(
-          builder, loc, RankedTensorType::get({}, tensor(value).getElementType()), value);
+      value = nn::ReshapeOp::create(builder, node.loc, tensor(value).clone(Sizes()), value);
     if (value.getType() != scalar)
-      value = nn::CastOp::create(builder, loc, scalar, value);
-    return value;
+      value = nn::CastOp::create(builder, node.loc, scalar, value);
+    return Tensor(node, value);
   };
-  LossParts parts;
-  parts.count = toScalar(count);
+  Tensor divisor = toScalar(count);
+  LossParts parts{{}, divisor};
   while (isa_and_nonnull<nn::ReshapeOp, nn::CastOp>(mean.getDefiningOp()))
     mean = mean.getDefiningOp()->getOperand(0);
-  Value divisor = parts.count;
   if (auto quotient = mean.getDefiningOp<nn::DivOp>(); quotient && quotient.getRhs() != count) {
     // The same bound on the count, which may have been of another type or shape.
-    Value bound = quotient.getRhs();
-    if (auto max = bound.getDefiningOp<nn::MaxOp>())
-      divisor = nn::MaxOp::create(builder, loc, scalar, parts.count,
-                                  toScalar(max.getLhs() == count ? max.getRhs() : max.getLhs()));
-    else if (auto select = bound.getDefiningOp<nn::SelectOp>())
-      divisor = nn::SelectOp::create(builder, loc, scalar,
-                                     nn::CompareOp::create(builder, loc, nn::boolScalar(scalar),
-                                                           nn::Predicate::GT, parts.count,
-                                                           nn::splat(builder, loc, scalar, 0)),
-                                     parts.count, toScalar(select.getOnFalse()));
+    Operation *bound = quotient.getRhs().getDefiningOp();
+    if (isa_and_nonnull<nn::MaxOp>(bound))
+      divisor = max(divisor, toScalar(bound->getOperand(bound->getOperand(0) == count)));
+    else if (auto select = dyn_cast_or_null<nn::SelectOp>(bound))
+      divisor = onnx::select(divisor > 0, divisor, toScalar(select.getOnFalse()));
   }
-  parts.sum = nn::MulOp::create(builder, loc, scalar, loss, divisor);
-  loss = nn::DivOp::create(builder, loc, scalar, parts.sum, divisor);
+  Tensor sum = loss * divisor;
+  loss = sum / divisor;
+  parts.sum = sum;
   return parts;
 }
 
@@ -131,25 +125,23 @@ static Value scoresOf(Value mask) {
 
 /// Sets labels and scores of the op if it compares labels with classes or picks the score of a
 /// label.
-static bool readLabels(Operation *op, LossParts &parts) {
-  if (auto loss = dyn_cast<nn::CrossEntropyOp>(op)) {
-    parts.labels = loss.getLabels(), parts.logits = loss.getLogits();
-    parts.isGuess = false;
-    return true;
-  }
-  parts.isGuess = true;
+static void readLabels(Operation *op, LossParts &parts) {
+  auto set = [&](Value labels, Value logits, bool isGuess) {
+    parts.labels = labels, parts.logits = logits, parts.isGuess = isGuess;
+  };
+  if (auto loss = dyn_cast<nn::CrossEntropyOp>(op))
+    return set(loss.getLabels(), loss.getLogits(), false);
   if (auto pick = dyn_cast<nn::GatherNdOp>(op)) {
     auto scores = tensor(pick.getInput()), at = tensor(pick.getIndices());
-    if (!isa<FloatType>(scores.getElementType()) || at.getShape().back() != 1 ||
-        int64_t(pick.getBatchDims()) + 1 != scores.getRank())
-      return false;
-    parts.labels = pick.getIndices(), parts.logits = pick.getInput();
-    return true;
+    if (isa<FloatType>(scores.getElementType()) && at.getShape().back() == 1 &&
+        int64_t(pick.getBatchDims()) + 1 == scores.getRank())
+      set(pick.getIndices(), pick.getInput(), true);
+    return;
   }
   auto compare = dyn_cast<nn::CompareOp>(op);
   if (!compare || compare.getPredicate() != nn::Predicate::EQ ||
       !tensor(compare.getLhs()).getElementType().isSignlessInteger())
-    return false;
+    return;
   auto isClasses = [](Value value) {
     Operation *op = peel(value).getDefiningOp();
     auto constant = dyn_cast_or_null<nn::ConstantOp>(op);
@@ -157,42 +149,27 @@ static bool readLabels(Operation *op, LossParts &parts) {
     return isa_and_nonnull<nn::IotaOp>(op) || (dense && !dense.isSplat());
   };
   bool left = isClasses(compare.getLhs()), right = isClasses(compare.getRhs());
-  if (left == right)
-    return false;
-  parts.labels = peel(left ? compare.getRhs() : compare.getLhs());
-  parts.logits = scoresOf(compare.getResult());
-  return bool(parts.logits);
+  if (Value scores = left != right ? scoresOf(compare.getResult()) : Value())
+    set(peel(left ? compare.getRhs() : compare.getLhs()), scores, true);
 }
 
-/// Sets the labels and logits that are nearest to the loss, if there are any.
-static void findLabels(Value loss, LossParts &parts) {
-  bool isFound = false;
-  walkBack(loss, [&](Value next) {
-    LossParts found = parts;
-    Operation *op = isFound ? nullptr : next.getDefiningOp();
-    if (op && readLabels(op, found)) {
-      parts = found;
-      isFound = true;
-    }
-    return !isFound;
-  });
-}
-
-LossParts onnx::recognizeLoss(OpBuilder &builder, Location loc, const States &states, Value &loss) {
-  LossParts parts;
+LossParts onnx::recognizeLoss(Tensor &loss) {
+  const States &states = loss.node().building.states;
   auto isCount = [&](Value divisor) { return isCountOfData(countIn(divisor), states); };
   Value whole = loss;
+  LossParts parts;
   if (nn::DivOp quotient = findQuotient(loss, isCount)) {
     Value count = countIn(quotient.getRhs());
-    if (quotient.getResult() == loss) {
-      parts.sum = quotient.getLhs();
-      parts.count = count;
-    } else {
-      parts = asMean(builder, loc, loss, quotient, count);
-    }
+    parts = quotient.getResult() == whole ? LossParts{quotient.getLhs(), count}
+                                          : asMean(loss, quotient, count);
   } else {
-    parts = {loss, nn::splat(builder, loc, tensor(loss), 1.0)};
+    parts = {loss, loss.like(1)};
   }
-  findLabels(whole, parts);
+  // The labels and logits that are nearest to the loss, if there are any.
+  walkBack(whole, [&](Value next) {
+    if (Operation *op = parts.labels ? nullptr : next.getDefiningOp())
+      readLabels(op, parts);
+    return !parts.labels;
+  });
   return parts;
 }

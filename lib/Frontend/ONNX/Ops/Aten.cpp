@@ -116,9 +116,9 @@ static bool importLoss(Node &node) {
   if (logits.rank() != 2 || !logits.element().isF32() ||
       target.shape() != logits.shape().take_front(1) || !isa<IntegerType>(target.element()))
     return false;
-  LossParts parts = buildCrossEntropy(node.builder, node.loc, logits, target, ignore);
+  LossParts parts = buildCrossEntropy(node, logits, target, ignore);
   node.set(1, parts.count);
-  Tensor loss(node, isMean ? buildMean(node.builder, node.loc, parts) : parts.sum);
+  Tensor loss = isMean ? buildMean(node, parts) : Tensor(node, parts.sum);
   if (!isMean)
     parts.count = node.constant(loss.type(), 1);
   node.building.lossParts[loss] = parts;

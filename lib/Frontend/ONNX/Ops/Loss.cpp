@@ -130,26 +130,24 @@ static LogicalResult importLoss(Node &node, Tensor logits, bool isLog = false) {
     node.set(1, logRows ? classesSecond(logRows, type.getShape()) : Tensor());
   LossParts parts;
   if (fused) {
-    parts = buildCrossEntropy(node.builder, node.loc, rows, labels, ignore);
+    parts = buildCrossEntropy(node, rows, labels, ignore);
   } else if (logRows) {
     auto [losses, counted] = pickClasses(node, logRows, labels, ignore, weights, smoothing);
     if (reduction == "none") {
       node.set(0, losses.reshape(ids.getShape()));
       return success();
     }
-    parts.sum = losses.sum({0}, false);
-    parts.count = counted.sum({0}, false);
-    parts.labels = labels;
-    parts.logits = rows;
+    parts = {losses.sum({0}, false), counted.sum({0}, false), labels, rows};
   }
   if (!parts.sum || !parts.count)
     return failure();
-  Tensor loss(node, parts.sum);
-  if (reduction == "mean") // a weight of zero counts as one
-    loss = weights ? loss / select(Tensor(node, parts.count) > 0, Tensor(node, parts.count), 1)
-                   : Tensor(node, buildMean(node.builder, node.loc, parts));
-  else
+  Tensor loss(node, parts.sum), weight(node, parts.count);
+  if (reduction != "mean")
     parts.count = node.constant(loss.type(), 1);
+  else if (weights) // a weight of zero counts as one
+    loss = loss / select(weight > 0, weight, 1);
+  else
+    loss = buildMean(node, parts);
   if (!loss)
     return failure();
   node.building.lossParts[loss] = parts;
