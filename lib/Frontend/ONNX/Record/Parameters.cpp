@@ -2,6 +2,7 @@
 #include "lib/Frontend/ONNX/Record/Parameters.h"
 #include "lib/Frontend/ONNX/Record/Rules.h"
 #include "lib/Frontend/ONNX/Scope.h"
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
 
@@ -33,6 +34,19 @@ static bool isBuffer(const NodeProto &node, int operand) {
   return isMicrosoft && node.op_type() == "GroupQueryAttention" && (operand == 7 || operand == 8);
 }
 
+/// Notes the reads of parameters by the nodes of a graph. `index`: of each parameter, by its name.
+static void noteReads(const GraphProto &graph, const llvm::StringMap<size_t> &index,
+                      Parameters &out) {
+  for (const NodeProto &node : graph.node())
+    forEachRead(node, [&](const NodeProto &reader, int operand) {
+      auto it = index.find(reader.input(operand));
+      if (it == index.end())
+        return;
+      out.list[it->second].used = true;
+      out.uses[{&reader, operand}] = {it->second, false};
+    });
+}
+
 namespace {
 
 /// Takes every float initializer that is not a scalar (of TorchScript's exporter: named scalars,
@@ -51,36 +65,24 @@ public:
     llvm::StringSet<> changed;     // buffers that a node changes
     for (const NodeProto &node : graph.node())
       forEachRead(node, [&](const NodeProto &reader, int operand) {
-        bool &all = buffers.try_emplace(reader.input(operand), true).first->second;
-        all = all && isBuffer(reader, operand);
+        buffers.try_emplace(reader.input(operand), true).first->second &= isBuffer(reader, operand);
         if (changesBuffer(reader, operand))
           changed.insert(reader.input(operand));
       });
     // A subgraph's initializer that is an input, too, is the input's default.
-    llvm::StringSet<> given;
-    if (!place.empty())
-      for (const ValueInfoProto &input : graph.input())
-        given.insert(input.name());
+    llvm::StringSet<> given = place.empty() ? llvm::StringSet<>() : namesOf(graph.input());
     llvm::StringMap<size_t> index;
     for (const TensorProto &tensor : graph.initializer()) {
-      if (!isFloat(tensor) || isNumber(tensor) || StringRef(tensor.name()).ends_with("inv_freq") ||
-          given.contains(tensor.name()))
+      StringRef name = tensor.name();
+      bool isBuffer = buffers.lookup(name);
+      if (!isFloat(tensor) || isNumber(tensor) || name.ends_with("inv_freq") ||
+          given.contains(name) || (isBuffer && !changed.contains(name)))
         continue;
-      bool isBuffer = buffers.lookup(tensor.name());
-      if (isBuffer && !changed.contains(tensor.name()))
-        continue;
-      bool isNew = names.insert(tensor.name()).second;
-      index[tensor.name()] = out.list.size();
-      out.list.push_back({isNew ? tensor.name() : place + tensor.name(), {}, !isBuffer, &tensor});
+      bool isNew = names.insert(name).second;
+      index[name] = out.list.size();
+      out.list.push_back({((isNew ? "" : place) + name).str(), {}, !isBuffer, &tensor});
     }
-    for (const NodeProto &node : graph.node())
-      forEachRead(node, [&](const NodeProto &reader, int operand) {
-        auto it = index.find(reader.input(operand));
-        if (it == index.end())
-          return;
-        out.list[it->second].used = true;
-        out.uses[{&reader, operand}] = {it->second, false};
-      });
+    noteReads(graph, index, out);
     for (const NodeProto &node : graph.node())
       for (const AttributeProto &attribute : node.attribute())
         if (attribute.has_g())
@@ -102,80 +104,60 @@ private:
 
 bool onnx::isFilled(Model &model, const TensorProto &tensor) {
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
-  llvm::Expected<mlir::DenseElementsAttr> data = model.read(&context, tensor, int64_t(1) << 20);
-  if (!data) {
-    llvm::consumeError(data.takeError());
-    return false;
-  }
-  if (data->isSplat())
-    return true;
+  auto data = expectedToOptional(model.read(&context, tensor, int64_t(1) << 20));
+  if (!data || data->isSplat())
+    return data.has_value();
   llvm::ArrayRef<char> raw = data->getRawData();
   size_t size = raw.size() / std::max<int64_t>(data->getNumElements(), 1);
-  for (size_t at = size; size && at < raw.size(); at += size)
-    if (memcmp(raw.data(), raw.data() + at, size) != 0)
-      return false;
-  return true;
+  return raw.drop_front(size) == raw.drop_back(size);
 }
 
 /// Splits constant-filled initializers that several module scopes read: they
 /// were merged, and each scope has its own.
 static void splitMerged(Model &model, Parameters &out) {
-  size_t count = out.list.size();
-  std::vector<std::vector<std::pair<const NodeProto *, ParameterUse *>>> uses(count);
+  using Read = std::pair<const NodeProto *, ParameterUse *>;
+  std::vector<std::vector<Read>> reads(out.list.size());
   for (auto &[key, use] : out.uses)
-    if (use.parameter < count)
-      uses[use.parameter].emplace_back(key.first, &use);
-  for (size_t index = 0; index < count; ++index) {
-    std::map<std::string, const NodeProto *> first;
-    std::vector<std::string> names;
-    std::map<std::string, std::vector<ParameterUse *>> byScope;
-    for (auto &[node, use] : uses[index]) {
-      std::string scope = readScope(*node).value_or("");
-      if (!byScope.count(scope))
-        names.push_back(scope);
-      byScope[scope].push_back(use);
-      first.emplace(scope, node);
-    }
-    if (byScope.size() < 2 || byScope.count("") || !isFilled(model, *out.list[index].initializer))
+    reads[use.parameter].emplace_back(key.first, &use);
+  for (size_t index = 0; index < reads.size(); ++index) {
+    llvm::MapVector<std::string, std::vector<Read>, llvm::StringMap<unsigned>> byScope;
+    for (const Read &read : reads[index])
+      byScope[readScope(*read.first).value_or("")].push_back(read);
+    if (byScope.size() < 2 || byScope.contains("") ||
+        !isFilled(model, *out.list[index].initializer))
       continue;
-    StringRef name = out.list[index].name;
-    std::string last = name.rsplit('.').second.str(), module = moduleOf(name).str();
-    for (const std::string &scope : names) {
+    const std::string name = out.list[index].name, module = moduleOf(name).str();
+    for (const auto &[scope, own] : byScope) {
       if (scope == module)
         continue;
       Parameter copy = out.list[index];
-      copy.name = scope + "." + (last.empty() ? copy.name : last);
-      out.repairs.push_back({first[scope], "parameter '" + copy.name +
-                                               "' is taken for merged with '" +
-                                               out.list[index].name +
-                                               "', whose elements are all equal, and told apart"});
-      for (ParameterUse *use : byScope[scope])
-        use->parameter = out.list.size();
+      copy.name = (scope + "." + lastOf(name)).str();
+      out.repairs.push_back({own.front().first, "parameter '" + copy.name +
+                                                    "' is taken for merged with '" + name +
+                                                    "', whose elements are all equal, and told "
+                                                    "apart"});
+      for (const Read &read : own)
+        read.second->parameter = out.list.size();
       out.list.push_back(std::move(copy));
     }
-    bool stillUsed =
-        llvm::any_of(uses[index], [&](auto &use) { return use.second->parameter == index; });
-    out.list[index].used = stillUsed;
+    out.list[index].used = byScope.contains(module);
   }
-}
-
-/// Finds parameters without a signature.
-static void findByRule(Model &model, const ParameterOptions &options, Parameters &out) {
-  InitializerTaker(out, isScripted(model.proto())).take(model.proto().graph());
-  if (isScripted(model.proto()))
-    restoreScripted(model, options, out);
-  else
-    splitMerged(model, out);
 }
 
 Parameters onnx::findParameters(Model &model, const TracedProgram &program,
                                 const ParameterOptions &options) {
   Parameters out;
+  const ModelProto &file = model.proto();
   out.hasSignature = !program.signature().entries.empty();
-  if (out.hasSignature)
+  if (out.hasSignature) {
     findBySignature(program, options, out);
-  else
-    findByRule(model, options, out);
+  } else {
+    InitializerTaker(out, isScripted(file)).take(file.graph());
+    if (isScripted(file))
+      restoreScripted(model, options, out);
+    else
+      splitMerged(model, out);
+  }
   for (const auto &[read, use] : out.uses)
     if (Parameter &buffer = out.list[use.parameter]; !buffer.isParameter)
       buffer.isChanged |= changesBuffer(*read.first, read.second);
@@ -185,26 +167,15 @@ Parameters onnx::findParameters(Model &model, const TracedProgram &program,
 Parameters onnx::findNamed(Model &model, const std::vector<std::string> &trained,
                            const std::vector<std::string> &frozen) {
   Parameters out;
+  const GraphProto &graph = model.proto().graph();
   llvm::StringMap<const TensorProto *> initializers;
-  for (const TensorProto &tensor : model.proto().graph().initializer())
+  for (const TensorProto &tensor : graph.initializer())
     initializers[tensor.name()] = &tensor;
   llvm::StringMap<size_t> index;
-  auto take = [&](const std::string &name, bool isTrained) {
-    if (index.try_emplace(name, out.list.size()).second)
-      out.list.push_back({name, {}, isTrained, initializers.lookup(name)});
-  };
-  for (const std::string &name : trained)
-    take(name, true);
-  for (const std::string &name : frozen)
-    take(name, false);
-  for (const NodeProto &node : model.proto().graph().node())
-    forEachRead(node, [&](const NodeProto &reader, int operand) {
-      auto it = index.find(reader.input(operand));
-      if (it == index.end())
-        return;
-      out.list[it->second].used = true;
-      if (&reader == &node)
-        out.uses[{&reader, operand}] = {it->second, false};
-    });
+  for (bool isTrained : {true, false})
+    for (const std::string &name : isTrained ? trained : frozen)
+      if (index.try_emplace(name, out.list.size()).second)
+        out.list.push_back({name, {}, isTrained, initializers.lookup(name)});
+  noteReads(graph, index, out);
   return out;
 }
