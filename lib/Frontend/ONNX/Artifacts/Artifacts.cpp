@@ -93,7 +93,6 @@ public:
     }
     if (!update)
       return context.error("optimizer_model.onnx has no optimizer");
-    optimizer.place = placeOf(*update) + " of optimizer_model.onnx";
     optimizer.fixed["clip_grad_norm"] = 0;
     if (failed(update->op_type() == "AdamWOptimizer" ? readAdamW(*update) : readSgd(*update)))
       return failure();

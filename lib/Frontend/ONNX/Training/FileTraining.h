@@ -28,8 +28,6 @@ struct FileOptimizer {
   std::map<std::string, double> fixed, defaults;
   /// The count of updates, if the update depends on one.
   std::optional<nn::UpdateCounter> counter;
-  /// The node that computes the update, for messages: "node 'adam' (Adam)".
-  std::string place;
 
   /// The graph's input that is the learning rate; empty if the file has its value.
   std::string rateInput;

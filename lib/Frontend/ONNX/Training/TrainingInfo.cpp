@@ -404,30 +404,30 @@ private:
       return;
     FileOptimizer optimizer;
     optimizer.kind = nn::findOptimizer(op.kind);
+    optimizer.fixed = {{"clip_grad_norm", 0}};
     readSettings(node, op, optimizer);
     readRate(node.input(0), optimizer);
     readCount(node.input(1), optimizer);
     for (int i = 0; i < count; ++i)
       takeTensor(node, i, count, op.states);
-    unite(node, std::move(optimizer));
+    unite(node, optimizer);
   }
 
   /// Takes over an update of an optimizer; all updates must be of one.
-  void unite(const NodeProto &node, FileOptimizer optimizer) {
-    optimizer.place = placeOf(node);
-    optimizer.fixed["clip_grad_norm"] = 0;
+  void unite(const NodeProto &node, const FileOptimizer &optimizer) {
     auto settings = [](const FileOptimizer &o) {
       nn::UpdateCounter counter = o.counter.value_or(nn::UpdateCounter());
       return std::tuple(o.kind, o.fixed, o.rateInput, counter.first, counter.step);
     };
     FileOptimizer &first = training.optimizer;
-    if (!first.kind)
-      first = std::move(optimizer);
-    else
-      require(settings(first) == settings(optimizer),
-              "differs in learning rate, count, kind or constants from {}: use one optimizer for "
-              "all parameters",
-              plain(first.place));
+    if (!first.kind) {
+      first = optimizer;
+      place = placeOf(node);
+    }
+    require(settings(first) == settings(optimizer),
+            "differs in learning rate, count, kind or constants from {}: use one optimizer for "
+            "all parameters",
+            plain(place));
   }
 
   void readSettings(const NodeProto &node, const UpdateOperator &op, FileOptimizer &optimizer) {
@@ -568,16 +568,18 @@ private:
     bool first = gradients.count(source(product.input(0)));
     FileOptimizer optimizer;
     optimizer.kind = nn::findOptimizer("sgd");
-    optimizer.fixed["momentum"] = optimizer.fixed["weight_decay"] = 0;
+    optimizer.fixed = {{"momentum", 0}, {"weight_decay", 0}, {"clip_grad_norm", 0}};
     at(product, [&] {
       checkGradient(product, x, product.input(first ? 0 : 1));
       readRate(product.input(first ? 1 : 0), optimizer);
     });
     training.parameters.push_back(x.str());
-    unite(node, std::move(optimizer));
+    unite(node, optimizer);
   }
 
   FileTraining training;
+  /// The node of its optimizer, for messages: "node 'adam' (Adam)".
+  std::string place;
   /// The names that the loss is computed from.
   llvm::StringSet<> reached;
   /// The parameter of each gradient, by the gradient's name.
