@@ -179,11 +179,11 @@ private:
       reads.unknown |=
           !indices.argument && argumentsBehind(embedding.getIndices()).contains(argument);
       if (indices.argument == argument) {
-        ofLabel = std::max(ofLabel.value_or(indices.shift), indices.shift);
+        ofLabel = std::max(ofLabel, std::optional(indices.shift));
         reads.where = embedding;
       }
       if (input && input->binding == "tokens") {
-        ofTokens = std::max(ofTokens.value_or(indices.shift), indices.shift);
+        ofTokens = std::max(ofTokens, std::optional(indices.shift));
         reads.readsOthers |= input != &label;
       }
     }
@@ -192,11 +192,17 @@ private:
   }
 
   /// Binds a label that is `ahead` positions from the last token that the model sees.
-  LogicalResult bindByShift(const LossParts &parts, Input &label, const EmbeddingReads &reads,
+  LogicalResult bindByShift(const LossParts &parts, Input &label, EmbeddingReads reads,
                             std::optional<int64_t> ahead) {
     const std::string &shown = label.name;
-    if (reads.where && ahead == 0 && !parts.isGuess)
-      return isGiven() ? takeFromFile(label) : refuseCopy(label, reads.where);
+    if (reads.where && ahead == 0 && !parts.isGuess) {
+      const Parameter *table = states.of(reads.where.getTable());
+      return refuse(
+          label,
+          "label {} also feeds embedding {} without a shift: the model would learn to copy its input. Export with two different tensors "
+          "(the exporter merges (ids, ids) into one), or pass --bind {}=tokens if this is intended",
+          shown, table ? StringRef(table->name) : "?", plain(displayName(shown)));
+    }
     // A decoder reads the labels, shifted, and an encoder reads other tokens.
     if (reads.readsLabel() && reads.readsOthers && !parts.isGuess) {
       label.isLabel = true;
@@ -214,7 +220,14 @@ private:
     if (parts.isGuess && (ahead != 0 || reads.where))
       return success();
     if (ahead != 0)
-      return isGiven() ? takeFromFile(label) : refuseShift(label, ahead);
+      return refuse(
+          label,
+          "{} against what the model reads: pass --bind {}"
+          "=tokens (the graph shifts them, or they are the tokens themselves), =tokens+1 (each label is the next token), or "
+          "=file (from a tensor of that name in a .safetensors data file; such a tensor always takes precedence)",
+          plain(ahead ? say("the graph shifts labels {} by {}", {shown, *ahead})
+                      : say("cannot tell how the graph shifts labels {}", {shown})),
+          plain(displayName(shown)));
     bool isOfFlag = !label.binding.empty(); // --loss made the input
     label.binding = "tokens+1";
     return addNote(isOfFlag ? "labels {} are bound to tokens+1"
@@ -231,31 +244,17 @@ private:
     });
   }
 
-  LogicalResult refuseCopy(const Input &label, nn::EmbeddingOp where) {
-    const Parameter *table = states.of(where.getTable());
-    return context.error(
-        "label {} also feeds embedding {} without a shift: the model would learn to copy its input. Export with two different tensors "
-        "(the exporter merges (ids, ids) into one), or pass --bind {}=tokens if this is intended",
-        label.name, table ? StringRef(table->name) : "?", plain(displayName(label.name)));
-  }
-
-  LogicalResult refuseShift(const Input &label, std::optional<int64_t> ahead) {
-    return context.error(
-        "{} against what the model reads: pass --bind {}"
-        "=tokens (the graph shifts them, or they are the tokens themselves), =tokens+1 (each label is the next token), or "
-        "=file (from a tensor of that name in a .safetensors data file; such a tensor always takes precedence)",
-        plain(ahead ? say("the graph shifts labels {} by {}", {label.name, *ahead})
-                    : say("cannot tell how the graph shifts labels {}", {label.name})),
-        plain(displayName(label.name)));
-  }
-
   /// Whether the export saw a batch of the user's: then labels that cannot be told are read from
   /// the data file.
   bool isGiven() const {
     return metadata(context.graph().metadata_props(), words::kBatch) == words::kGiven;
   }
 
-  LogicalResult takeFromFile(Input &label) {
+  /// Takes labels that cannot be told from the data file if it is given, else fails with an error.
+  template <typename... Parts>
+  LogicalResult refuse(Input &label, const char *pattern, Parts &&...parts) {
+    if (!isGiven())
+      return context.error(pattern, std::forward<Parts>(parts)...);
     label.isLabel |= label.binding.empty();
     return addNote("labels {} are as in the batch of the export: from the data file", label.name);
   }

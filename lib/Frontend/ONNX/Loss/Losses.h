@@ -39,17 +39,8 @@ mlir::FailureOr<Loss> makeLoss(Building &building, const LossChoice &choice, Inp
 
 /// Builds nn.cross_entropy of logits [N, V] and labels [N].
 LossParts buildCrossEntropy(Node &node, Tensor logits, Tensor labels, int64_t ignore);
-/// Writes `loss` as a mean over `count`. `mean`, a value that the loss is computed from, is a mean
-/// over this count: the sum is the loss times the divisor of `mean`. Replaces `loss` by the
-/// quotient of the sum and this divisor.
-LossParts asMean(Tensor &loss, mlir::Value mean, mlir::Value count);
 /// Builds sum / max(count, 1).
 Tensor buildMean(Node &node, const LossParts &parts);
-
-/// Finds the sum, the count and the labels of a loss that basic ops compute. If the loss is no mean
-/// over data, the sum is the loss itself and the count is 1. May replace `loss`, a scalar, by an
-/// equal value.
-LossParts recognizeLoss(Tensor &loss);
 
 /// An output that is the loss, or a term of it.
 struct LossTerm {

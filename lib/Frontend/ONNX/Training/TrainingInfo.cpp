@@ -19,8 +19,6 @@ namespace {
 
 /// Domain of `Gradient` and of the optimizers.
 constexpr llvm::StringLiteral kTrainingDomain = "ai.onnx.preview.training";
-/// Sums that a counter may consist of.
-constexpr int kMostSums = 16;
 
 /// Whether a node is of a standard operator and has `operands` operands.
 bool isStandard(const NodeProto *node, StringRef type, int operands) {
@@ -43,10 +41,47 @@ struct Counted {
   int64_t offset = 0;
 };
 
-/// The nodes and names of a training step: the model's graph with the algorithm appended.
-class StepGraph {
+/// An operator of ai.onnx.preview.training that updates tensors. Its operands are R, T, tensors,
+/// their gradients, and `states` lists of states; its results the new tensors and states.
+struct UpdateOperator {
+  llvm::StringLiteral type, kind; // kind: Shale's optimizer
+  int states;
+  std::vector<Setting> settings;
+};
+
+const UpdateOperator *operatorOf(const NodeProto &node) {
+  static const UpdateOperator all[] = {
+      {"Adam",
+       "adam",
+       2,
+       {{"alpha", "beta1", double(0.9f)},
+        {"beta", "beta2", double(0.999f)},
+        {"epsilon", "eps", double(1e-6f)},
+        {"norm_coefficient", "weight_decay", 0.0},
+        {"norm_coefficient_post", "shrink", 0.0}}},
+      {"Adagrad",
+       "adagrad",
+       1,
+       {{"decay_factor", "lr_decay", 0.0},
+        {"epsilon", "eps", double(1e-6f)},
+        {"norm_coefficient", "weight_decay", 0.0}}},
+      {"Momentum",
+       "momentum",
+       1,
+       {{"alpha", "momentum", std::nullopt},
+        {"beta", "gradient_weight", std::nullopt},
+        {"norm_coefficient", "weight_decay", std::nullopt}}},
+  };
+  const UpdateOperator *found =
+      llvm::find_if(all, [&](const UpdateOperator &one) { return node.op_type() == one.type; });
+  return node.domain() == kTrainingDomain && found != std::end(all) ? found : nullptr;
+}
+
+/// Reads a training step, part by part: the model's graph with the algorithm appended. The first
+/// error, on the node that is read, is reported.
+class StepReader {
 public:
-  StepGraph(ImportContext &context, InitialValues values)
+  StepReader(ImportContext &context, InitialValues values)
       : context(context), initial(std::move(values)), inputs(namesOf(context.graph().input())) {
     for (const NodeProto &node : context.graph().node()) {
       for (const std::string &name : node.output())
@@ -57,7 +92,21 @@ public:
     }
   }
 
-protected:
+  FailureOr<FileTraining> read() {
+    training.origin = "training_info";
+    if (!readBindings() || !readGradients() || !readUpdates())
+      return failure();
+    llvm::StringSet<> trained;
+    trained.insert_range(training.parameters);
+    for (const TensorProto &tensor : context.graph().initializer())
+      if (isFloat(tensor) && !isScalar(tensor) && reached.contains(tensor.name()) &&
+          !trained.contains(tensor.name()))
+        training.frozen.push_back(tensor.name());
+    training.initial = std::move(initial);
+    return std::move(training);
+  }
+
+private:
   const TensorProto *initializer(StringRef name) const {
     return context.definitions.initializers.lookup(name);
   }
@@ -115,105 +164,21 @@ protected:
     return std::nullopt;
   }
 
-  /// Returns what an integer scalar counts from: an initializer, plus or minus constants.
+  /// Returns what an integer scalar counts from: an initializer, or one plus a constant.
   std::optional<Counted> counted(StringRef name) const {
-    Counted result;
-    for (int i = 0; i < kMostSums; ++i) {
-      result.initializer = name = source(name);
-      if (initializer(name))
-        return result;
-      const NodeProto *node = maker(name);
-      bool adds = isStandard(node, "Add", 2);
-      if (!adds && !isStandard(node, "Sub", 2))
-        return std::nullopt;
-      std::optional<double> first = scalar(node->input(0)), second = scalar(node->input(1));
-      bool swapped = adds && !second && first;
-      std::optional<double> number = swapped ? first : second;
-      if (!number || !(std::abs(*number) <= 1e9) ||
-          llvm::AddOverflow(result.offset, int64_t(adds ? *number : -*number), result.offset))
-        return std::nullopt;
-      name = node->input(swapped ? 1 : 0);
-    }
+    if (initializer(source(name)))
+      return Counted{source(name)};
+    const NodeProto *node = maker(name);
+    if (isStandard(node, "Add", 2))
+      for (int i : {0, 1}) {
+        StringRef from = source(node->input(i));
+        std::optional<double> number = scalar(node->input(1 - i));
+        if (initializer(from) && number && std::abs(*number) <= 1e9)
+          return Counted{from, int64_t(*number)};
+      }
     return std::nullopt;
   }
 
-  /// Whether all elements of an initializer of floats are 0 at the start.
-  llvm::Expected<bool> isZero(StringRef name) const {
-    auto given = initial.find(name);
-    if (given == initial.end())
-      return context.model.isZero(context.mlirContext(), *initializer(name));
-    return llvm::all_of(given->second.getValues<APFloat>(),
-                        [](const APFloat &value) { return value.isZero(); });
-  }
-
-  ImportContext &context;
-  InitialValues initial;
-  /// The `update_binding` of the file, in its order: initializers, and the values that they have
-  /// after a step.
-  llvm::MapVector<StringRef, StringRef> bindings;
-
-private:
-  llvm::StringSet<> inputs;
-  llvm::StringMap<const NodeProto *> producers;
-  llvm::StringMap<StringRef> sources; // of copies
-};
-
-/// An operator of ai.onnx.preview.training that updates tensors. Its operands are R, T, tensors,
-/// their gradients, and `states` lists of states; its results the new tensors and states.
-struct UpdateOperator {
-  llvm::StringLiteral type, kind; // kind: Shale's optimizer
-  int states;
-  std::vector<Setting> settings;
-};
-
-const UpdateOperator *operatorOf(const NodeProto &node) {
-  static const UpdateOperator all[] = {
-      {"Adam",
-       "adam",
-       2,
-       {{"alpha", "beta1", double(0.9f)},
-        {"beta", "beta2", double(0.999f)},
-        {"epsilon", "eps", double(1e-6f)},
-        {"norm_coefficient", "weight_decay", 0.0},
-        {"norm_coefficient_post", "shrink", 0.0}}},
-      {"Adagrad",
-       "adagrad",
-       1,
-       {{"decay_factor", "lr_decay", 0.0},
-        {"epsilon", "eps", double(1e-6f)},
-        {"norm_coefficient", "weight_decay", 0.0}}},
-      {"Momentum",
-       "momentum",
-       1,
-       {{"alpha", "momentum", std::nullopt},
-        {"beta", "gradient_weight", std::nullopt},
-        {"norm_coefficient", "weight_decay", std::nullopt}}},
-  };
-  const UpdateOperator *found =
-      llvm::find_if(all, [&](const UpdateOperator &one) { return node.op_type() == one.type; });
-  return node.domain() == kTrainingDomain && found != std::end(all) ? found : nullptr;
-}
-
-/// Reads the step, part by part. The first error, on the node that is read, is reported.
-class StepReader : StepGraph {
-public:
-  using StepGraph::StepGraph;
-
-  FailureOr<FileTraining> read() {
-    training.origin = "training_info";
-    if (!readBindings() || !readGradients() || !readUpdates())
-      return failure();
-    llvm::StringSet<> trained;
-    trained.insert_range(training.parameters);
-    for (const TensorProto &tensor : context.graph().initializer())
-      if (isFloat(tensor) && !isScalar(tensor) && reached.contains(tensor.name()) &&
-          !trained.contains(tensor.name()))
-        training.frozen.push_back(tensor.name());
-    training.initial = std::move(initial);
-    return std::move(training);
-  }
-
-private:
   /// Emits an error unless `holds` or there is one already. Returns whether there is none.
   template <typename... Parts> bool require(bool holds, const char *pattern, Parts &&...parts) {
     if (!holds && !context.hasFailed())
@@ -252,10 +217,6 @@ private:
     return require(!bindings.empty(),
                    "training_info has no update_binding, so that no step changes anything");
   }
-
-  //===--------------------------------------------------------------------===//
-  // Gradients
-  //===--------------------------------------------------------------------===//
 
   bool readGradients() {
     for (const NodeProto &node : context.graph().node())
@@ -347,10 +308,6 @@ private:
     for (const std::string &x : xs)
       require(reached.contains(x), "y: {} does not depend on {} (xs)", y, x);
   }
-
-  //===--------------------------------------------------------------------===//
-  // The optimizer
-  //===--------------------------------------------------------------------===//
 
   /// Finds the optimizer that computes all bound values, and the parameters that it updates.
   bool readUpdates() {
@@ -514,11 +471,13 @@ private:
       int operand = 2 + (1 + s) * count + i;
       const std::string &state = node.input(operand);
       const TensorProto *values = initializer(state);
-      if (!require(values, "operand {} ({}), a state of {}, is no initializer", operand, state, x))
+      if (!require(values, "operand {} ({}), a state of {}, is no initializer", operand, state,
+                   x) ||
+          !require(values->data_type() == tensor->data_type() &&
+                       llvm::equal(values->dims(), tensor->dims()),
+                   "operand {} ({}) has another type than {}, whose state it is", operand, state,
+                   x))
         return;
-      require(values->data_type() == tensor->data_type() &&
-                  llvm::equal(values->dims(), tensor->dims()),
-              "operand {} ({}) has another type than {}, whose state it is", operand, state, x);
       checkUpdate(state, node.output(s * count + i));
       checkStart(operand, state);
       updated.insert(state);
@@ -527,14 +486,17 @@ private:
     updated.insert(x);
   }
 
+  /// Fails, with an error, unless all elements of a state are 0 at the start.
   void checkStart(int operand, StringRef state) {
-    if (context.hasFailed())
-      return;
-    llvm::Expected<bool> zero = isZero(state);
-    if (!zero)
-      return (void)context.error("initializer {}: {}", state, zero.takeError());
+    auto given = initial.find(state);
+    llvm::Expected<bool> isZero =
+        given == initial.end() ? context.model.isZero(context.mlirContext(), *initializer(state))
+                               : llvm::all_of(given->second.getValues<APFloat>(),
+                                              [](const APFloat &value) { return value.isZero(); });
+    require(bool(isZero), "initializer {}: {}", state,
+            plain(isZero ? "" : toString(isZero.takeError())));
     require(
-        *zero,
+        isZero && *isZero,
         "operand {} ({}) does not start at 0: a state of an optimizer that starts at other values is not supported",
         operand, state);
   }
@@ -552,13 +514,11 @@ private:
     if (found != gradients.end())
       require(found->second == x, "{} is the gradient of {}, not of {}, which it updates", g,
               found->second, x);
-    else if (const NodeProto *other = maker(g))
-      at(*other, [&] {
-        require(
-            false,
-            "computes {}, which {} takes as the gradient of {}: only results of Gradient are supported",
-            g, plain(placeOf(node)), x);
-      });
+    else if (const NodeProto *other = context.hasFailed() ? nullptr : maker(g))
+      context.errorAt(
+          *other,
+          "computes {}, which {} takes as the gradient of {}: only results of Gradient are supported",
+          g, plain(placeOf(node)), x);
     else
       require(false, "{} is no result of Gradient", g);
   }
@@ -577,6 +537,14 @@ private:
     unite(node, optimizer);
   }
 
+  ImportContext &context;
+  InitialValues initial;
+  llvm::StringSet<> inputs;
+  llvm::StringMap<const NodeProto *> producers;
+  llvm::StringMap<StringRef> sources; // of copies
+  /// The `update_binding` of the file, in its order: initializers, and the values that they have
+  /// after a step.
+  llvm::MapVector<StringRef, StringRef> bindings;
   FileTraining training;
   /// The node of its optimizer, for messages: "node 'adam' (Adam)".
   std::string place;
