@@ -56,14 +56,14 @@ FailureOr<GradientOutputs> onnx::findGradientOutputs(ImportContext &context) {
   return found;
 }
 
-/// Returns the gradient of each parameter, by its index. Fails, with an error, if a parameter has
-/// two, or if outputs have the names of gradients, but of no parameter.
-static FailureOr<std::map<size_t, GradientOutput>>
-chooseGradients(ImportContext &context, const GradientOutputs &outputs, const States &states) {
+FailureOr<std::vector<Gradient>> onnx::matchGradients(ImportContext &context,
+                                                      const GradientOutputs &outputs,
+                                                      const LossChoice &loss,
+                                                      const States &states) {
   llvm::StringSet<> others = namesOf(context.graph().input()); // of what is no parameter
   others.insert_range(states.parameters.absent);
-  std::vector<std::string> unknown;
-  std::map<size_t, GradientOutput> chosen;
+  std::vector<std::string> unknown, missing;
+  std::map<size_t, GradientOutput> chosen; // by the index of the parameter
   for (const GradientOutput &given : outputs.list) {
     bool isOfFlag = given.from == GradientOutput::Flag;
     std::optional<size_t> index = states.indexOf(given.target);
@@ -90,24 +90,13 @@ chooseGradients(ImportContext &context, const GradientOutputs &outputs, const St
     return context.error(
         "outputs {} have the names of gradients, but of no parameter: rename them, pass --gradient PARAMETER=OUTPUT for each, or --gradient none, which derives all gradients",
         plain(listOf(unknown, kNamesShown)));
-  return chosen;
-}
-
-FailureOr<std::vector<Gradient>> onnx::matchGradients(ImportContext &context,
-                                                      const GradientOutputs &outputs,
-                                                      const LossChoice &loss,
-                                                      const States &states) {
-  std::map<size_t, GradientOutput> chosen;
-  if (failed(take(chooseGradients(context, outputs, states), chosen)))
-    return failure();
   std::vector<Gradient> gradients;
   if (chosen.empty())
     return gradients;
-  if (!loss.isPlain())
+  if (!loss.kind.empty() || loss.terms.size() != 1 || loss.terms.front().weight != 1)
     return context.usage(
         "the graph computes gradients (output {}), which are those of its own loss: leave --loss and weights of --loss-output out, or pass --gradient none, which derives the gradients of that loss",
         outputs.list.front().output);
-  std::vector<std::string> missing;
   for (auto [index, parameter] : llvm::enumerate(states.parameters.list)) {
     if (auto given = chosen.find(index); given != chosen.end())
       gradients.push_back({index, given->second.output});

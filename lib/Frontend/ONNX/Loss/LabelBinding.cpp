@@ -43,13 +43,19 @@ public:
       : context(context), options(context.options), states(states), inputs(inputs) {}
 
   FailureOr<std::string> run(ArrayRef<LossParts> labeled) {
-    if (failed(checkFlags()))
-      return failure();
+    for (auto &bind : options.bindings)
+      if (llvm::none_of(inputs,
+                        [&](Input &input) { return !input.role && input.name == bind.getKey(); }))
+        return context.usage("--bind: no input {}; there are {}", bind.getKey(),
+                             plain(inputs.names()));
     bindOthers(labeled);
     for (const LossParts &parts : labeled)
       if (failed(bindLabels(parts)))
         return failure();
-    applyFlags();
+    for (Input &input : inputs)
+      if (auto bound = options.bindings.find(input.name);
+          !input.role && bound != options.bindings.end())
+        input.binding = input.folded ? "all-ones" : bound->getValue();
     if (failed(checkPositions()))
       return failure();
     if (!note.empty())
@@ -58,15 +64,11 @@ public:
   }
 
 private:
-  LogicalResult checkFlags() {
-    for (auto &bind : options.bindings)
-      if (llvm::none_of(inputs,
-                        [&](Input &input) { return !input.role && input.name == bind.getKey(); }))
-        return context.usage("--bind: no input {}; there are {}", bind.getKey(),
-                             plain(inputs.names()));
-    return success();
+  llvm::iterator_range<Block::op_iterator<nn::EmbeddingOp>> embeddings() {
+    return context.body.getOps<nn::EmbeddingOp>();
   }
 
+  /// Binds inputs of integers that are no labels by their names and their readers.
   void bindOthers(ArrayRef<LossParts> labeled) {
     llvm::DenseSet<BlockArgument> labels, lookedUp;
     for (auto embedding : embeddings())
@@ -80,8 +82,21 @@ private:
       if (input.isLabel || input.role || labels.contains(input.argument) ||
           !input.type.getElementType().isSignlessInteger())
         continue;
-      bool isFirst = lookedUp.contains(input.argument) && !haveTokens;
-      haveTokens |= bindByName(input, isFirst);
+      StringRef name = input.name;
+      if (input.argument.use_empty()) { // only its shape is read: any tokens will do
+        input.binding = "tokens";
+      } else if (name.contains("mask")) {
+        input.binding = "ones";
+        if (!options.bindings.count(name))
+          context.remark(
+              "mask {} is read from the data file; without a tensor of that name, as with token files, it is all ones. If it always is all ones, --bind {}=ones avoids the cost of the mask",
+              name, plain(displayName(name)));
+      } else if (name.contains("position")) {
+        input.binding = "arange";
+      } else if (!haveTokens && lookedUp.contains(input.argument) && !name.contains("type")) {
+        input.binding = "tokens";
+        haveTokens = true;
+      }
     }
   }
 
@@ -104,13 +119,6 @@ private:
     return bindByShift(parts, *label, reads, ahead);
   }
 
-  void applyFlags() {
-    for (Input &input : inputs)
-      if (auto bound = options.bindings.find(input.name);
-          !input.role && bound != options.bindings.end())
-        input.binding = input.folded ? "all-ones" : bound->getValue();
-  }
-
   /// Fails, with an error, if a table lacks positions that the runtime counts.
   LogicalResult checkPositions() {
     for (auto embedding : embeddings()) {
@@ -122,37 +130,12 @@ private:
       if (wants <= has)
         continue;
       std::string hint = positionsHint(options, states, {embedding.getTable()}, has, wants);
-      if (!hint.empty())
-        return context.error(hint);
-      return context.error("input {} counts {} positions, but the model has only {}: lower --dim",
-                           input->name, wants, has);
+      return context.error(
+          hint.empty() ? say("input {} counts {} positions, but the model has only {}: lower --dim",
+                             {input->name, wants, has})
+                       : hint);
     }
     return success();
-  }
-
-  llvm::iterator_range<Block::op_iterator<nn::EmbeddingOp>> embeddings() {
-    return context.body.getOps<nn::EmbeddingOp>();
-  }
-
-  /// Binds an input of integers by its name and its readers. Returns whether it is looked up as
-  /// tokens. `isFirstLookedUp`: no input before it is.
-  bool bindByName(Input &input, bool isFirstLookedUp) {
-    StringRef name = input.name;
-    if (input.argument.use_empty()) { // only its shape is read: any tokens will do
-      input.binding = "tokens";
-    } else if (name.contains("mask")) {
-      input.binding = "ones";
-      if (!options.bindings.count(name))
-        context.remark(
-            "mask {} is read from the data file; without a tensor of that name, as with token files, it is all ones. If it always is all ones, --bind {}=ones avoids the cost of the mask",
-            name, plain(displayName(name)));
-    } else if (name.contains("position")) {
-      input.binding = "arange";
-    } else if (isFirstLookedUp && !name.contains("type")) {
-      input.binding = "tokens";
-      return true;
-    }
-    return false;
   }
 
   /// Fails, with an error, if labels are computed from inputs of integers that no flag binds.

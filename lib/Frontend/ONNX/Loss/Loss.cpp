@@ -136,7 +136,7 @@ FailureOr<LossChoice> onnx::chooseLoss(ImportContext &context, const GradientOut
   LossChoice loss;
   if (failed(parseForm(context, loss)) || failed(parseTerms(context, loss)))
     return failure();
-  if (loss.isEmpty() && failed(takeOutput(context, gradients, loss)))
+  if (loss.kind.empty() && loss.terms.empty() && failed(takeOutput(context, gradients, loss)))
     return failure();
   return loss;
 }

@@ -74,10 +74,6 @@ struct LossChoice {
   std::string kind; // "mse"; empty: the terms
   std::string logits, labels;
   bool isOfStep = false; // of the training step that the file defines
-
-  bool isEmpty() const { return kind.empty() && terms.empty(); }
-  /// Whether it is an output of the graph as it is.
-  bool isPlain() const { return kind.empty() && terms.size() == 1 && terms.front().weight == 1; }
 };
 
 /// Takes the loss of the flags; without one, the only scalar output that is no gradient. Fails,
@@ -88,8 +84,8 @@ mlir::FailureOr<LossChoice> chooseLoss(ImportContext &context, const GradientOut
 /// another output.
 mlir::FailureOr<GradientOutputs> findGradientOutputs(ImportContext &context);
 
-/// Matches these outputs with the parameters. Fails, with an error, if they are not the gradients
-/// of all trained parameters, or of another loss.
+/// Matches these outputs with the parameters. Fails, with an error, if a parameter has two, or if
+/// they are not the gradients of all trained parameters, or of another loss.
 mlir::FailureOr<std::vector<Gradient>> matchGradients(ImportContext &context,
                                                       const GradientOutputs &outputs,
                                                       const LossChoice &loss, const States &states);

@@ -47,60 +47,44 @@ static void noteReads(const GraphProto &graph, const llvm::StringMap<size_t> &in
     });
 }
 
-namespace {
-
 /// Takes every float initializer that is not a scalar (of TorchScript's exporter: named scalars,
 /// too) as a parameter, except the frequencies of rotary positions, the tables of their cosines and
-/// sines, and running statistics.
-class InitializerTaker {
-public:
-  /// `keepsScalars`: TorchScript's exporter writes the numbers of the model's code as Constant
-  /// nodes.
-  InitializerTaker(Parameters &out, bool keepsScalars) : out(out), keepsScalars(keepsScalars) {}
-
-  /// Takes those of a graph and of its subgraphs. `place` names a subgraph: "node.attribute."; it
-  /// begins the names of parameters whose own name is taken.
-  void take(const GraphProto &graph, const std::string &place = "") {
-    llvm::StringMap<bool> buffers; // whether all reads are of a buffer
-    llvm::StringSet<> changed;     // buffers that a node changes
-    for (const NodeProto &node : graph.node())
-      forEachRead(node, [&](const NodeProto &reader, int operand) {
-        buffers.try_emplace(reader.input(operand), true).first->second &= isBuffer(reader, operand);
-        if (changesBuffer(reader, operand))
-          changed.insert(reader.input(operand));
-      });
-    // A subgraph's initializer that is an input, too, is the input's default.
-    llvm::StringSet<> given = place.empty() ? llvm::StringSet<>() : namesOf(graph.input());
-    llvm::StringMap<size_t> index;
-    for (const TensorProto &tensor : graph.initializer()) {
-      StringRef name = tensor.name();
-      bool isBuffer = buffers.lookup(name);
-      if (!isFloat(tensor) || isNumber(tensor) || name.ends_with("inv_freq") ||
-          given.contains(name) || (isBuffer && !changed.contains(name)))
-        continue;
-      bool isNew = names.insert(name).second;
-      index[name] = out.list.size();
-      out.list.push_back({((isNew ? "" : place) + name).str(), {}, !isBuffer, &tensor});
-    }
-    noteReads(graph, index, out);
-    for (const NodeProto &node : graph.node())
-      for (const AttributeProto &attribute : node.attribute())
-        if (attribute.has_g())
-          take(attribute.g(), place + (node.name().empty() ? node.op_type() : node.name()) + "." +
-                                  attribute.name() + ".");
+/// sines, and running statistics. Takes those of a graph and of its subgraphs. `place` names a
+/// subgraph: "node.attribute."; it begins the names of parameters whose own name is in `names`.
+static void takeInitializers(const GraphProto &graph, const std::string &place, bool isScripted,
+                             llvm::StringSet<> &names, Parameters &out) {
+  llvm::StringMap<bool> buffers; // whether all reads are of a buffer
+  llvm::StringSet<> changed;     // buffers that a node changes
+  for (const NodeProto &node : graph.node())
+    forEachRead(node, [&](const NodeProto &reader, int operand) {
+      buffers.try_emplace(reader.input(operand), true).first->second &= isBuffer(reader, operand);
+      if (changesBuffer(reader, operand))
+        changed.insert(reader.input(operand));
+    });
+  // A subgraph's initializer that is an input, too, is the input's default.
+  llvm::StringSet<> given = place.empty() ? llvm::StringSet<>() : namesOf(graph.input());
+  llvm::StringMap<size_t> index;
+  for (const TensorProto &tensor : graph.initializer()) {
+    StringRef name = tensor.name();
+    bool isBuffer = buffers.lookup(name);
+    // TorchScript's exporter writes the numbers of the model's code as Constant nodes.
+    bool isNumber = isScalar(tensor) && !(isScripted && !name.starts_with("onnx::"));
+    if (!isFloat(tensor) || isNumber || name.ends_with("inv_freq") || given.contains(name) ||
+        (isBuffer && !changed.contains(name)))
+      continue;
+    bool isNew = names.insert(name).second;
+    index[name] = out.list.size();
+    out.list.push_back({((isNew ? "" : place) + name).str(), {}, !isBuffer, &tensor});
   }
-
-private:
-  bool isNumber(const TensorProto &tensor) const {
-    return isScalar(tensor) && !(keepsScalars && !StringRef(tensor.name()).starts_with("onnx::"));
-  }
-
-  Parameters &out;
-  bool keepsScalars;
-  llvm::StringSet<> names;
-};
-
-} // namespace
+  noteReads(graph, index, out);
+  for (const NodeProto &node : graph.node())
+    for (const AttributeProto &attribute : node.attribute())
+      if (attribute.has_g())
+        takeInitializers(attribute.g(),
+                         place + (node.name().empty() ? node.op_type() : node.name()) + "." +
+                             attribute.name() + ".",
+                         isScripted, names, out);
+}
 
 bool onnx::isFilled(Model &model, const TensorProto &tensor) {
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
@@ -152,7 +136,8 @@ Parameters onnx::findParameters(Model &model, const TracedProgram &program,
   if (out.hasSignature) {
     findBySignature(program, options, out);
   } else {
-    InitializerTaker(out, isScripted(file)).take(file.graph());
+    llvm::StringSet<> names;
+    takeInitializers(file.graph(), "", isScripted(file), names, out);
     if (isScripted(file))
       restoreScripted(model, options, out);
     else

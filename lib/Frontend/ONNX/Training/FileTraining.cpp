@@ -231,23 +231,6 @@ LogicalResult draw(ImportContext &context, const NodeProto &node, Scope &scope, 
   return success();
 }
 
-/// Computes the nodes of the graph; their values are in `scope` then.
-LogicalResult compute(ImportContext &context, Building &building, const GraphProto &graph,
-                      Scope &scope) {
-  for (const TensorProto &tensor : graph.initializer())
-    if (failed(take(building.constantIn(tensor, context.builder.getUnknownLoc()),
-                    scope.values[tensor.name()])))
-      return failure();
-  int64_t drawn = 0;
-  for (const NodeProto &node : graph.node()) {
-    bool isRandom = (node.op_type() == "RandomNormal" || node.op_type() == "RandomUniform") &&
-                    domainOf(node.domain()).empty() && node.output_size() == 1;
-    if (failed(isRandom ? draw(context, node, scope, drawn) : building.importNode(node, scope, 0)))
-      return failure();
-  }
-  return success();
-}
-
 /// Binds initializers to the outputs of the graph, which are in `scope`.
 FailureOr<InitialValues> bind(ImportContext &context, const TrainingInfoProto &info,
                               const Scope &scope, ConstantFolder &folder) {
@@ -304,7 +287,16 @@ FailureOr<InitialValues> onnx::computeInitialValues(ImportContext &context, Inpu
   const LostDropout lostDropout;
   Building building(context, inputs, folder, states, initial, lostDropout,
                     /*scopesAreLost=*/false);
-  if (failed(compute(context, building, info.initialization(), scope)))
-    return failure();
+  for (const TensorProto &tensor : info.initialization().initializer())
+    if (failed(take(building.constantIn(tensor, context.builder.getUnknownLoc()),
+                    scope.values[tensor.name()])))
+      return failure();
+  int64_t drawn = 0;
+  for (const NodeProto &node : info.initialization().node()) {
+    bool isRandom = (node.op_type() == "RandomNormal" || node.op_type() == "RandomUniform") &&
+                    domainOf(node.domain()).empty() && node.output_size() == 1;
+    if (failed(isRandom ? draw(context, node, scope, drawn) : building.importNode(node, scope, 0)))
+      return failure();
+  }
   return bind(context, info, scope, folder);
 }

@@ -181,16 +181,10 @@ private:
 
   /// Emits an error unless `holds` or there is one already. Returns whether there is none.
   template <typename... Parts> bool require(bool holds, const char *pattern, Parts &&...parts) {
-    if (!holds && !context.hasFailed())
+    if (!holds && !context.hasFailed() && current)
+      context.errorAt(*current, pattern, std::forward<Parts>(parts)...);
+    else if (!holds && !context.hasFailed())
       context.error(pattern, std::forward<Parts>(parts)...);
-    return !context.hasFailed();
-  }
-  /// Calls `read`, whose errors are on the node. Returns whether there is none.
-  bool at(const NodeProto &node, llvm::function_ref<void()> read) {
-    ImportContext::Place outer = context.enter(node, placeOf(node));
-    read();
-    if (!context.hasFailed())
-      context.leave(std::move(outer));
     return !context.hasFailed();
   }
 
@@ -220,14 +214,16 @@ private:
 
   bool readGradients() {
     for (const NodeProto &node : context.graph().node())
-      if (node.domain() == kTrainingDomain && !at(node, [&] { readGradient(node); }))
-        return false;
+      if (node.domain() == kTrainingDomain)
+        readGradient(node);
+    current = nullptr;
     return require(!training.loss.empty(),
                    "training_info: no Gradient computes gradients of a loss");
   }
 
   /// Reads the node if it is a Gradient.
   void readGradient(const NodeProto &node) {
+    current = &node;
     int64_t version = context.scope.opsetOf(node);
     std::string shown =
         version ? "version " + std::to_string(version) : "which the file does not import";
@@ -249,10 +245,7 @@ private:
     require(node.output_size() <= xs.size(), "has {} results for {} xs", node.output_size(),
             xs.size());
     for (int i = 0; i < node.input_size(); ++i)
-      if (i < xs.size())
-        checkVariable(node, i, xs[i]);
-      else
-        checkFixed(node, i, zs[i - xs.size()], xs);
+      checkOperand(node.input(i), i, xs, zs);
     checkLoss(node, y, xs);
     for (auto [x, result] : llvm::zip(xs, node.output()))
       if (!result.empty())
@@ -263,31 +256,28 @@ private:
 
   bool isDefined(StringRef name) const { return initializer(name) || isInput(name) || maker(name); }
 
-  void checkOperand(const NodeProto &node, int operand, StringRef name, const char *list) {
+  void checkOperand(StringRef operand, int number, const Names &xs, const Names &zs) {
+    bool isFixed = number >= xs.size();
+    const std::string &name = isFixed ? zs[number - xs.size()] : xs[number];
+    const char *list = isFixed ? "zs" : "xs";
     require(isDefined(name), "{}: no tensor is named {}", list, name);
-    require(source(node.input(operand)) == source(name),
+    require(source(operand) == source(name),
             "{}: operand {} ({}) replaces {}: gradients at other values than those of the step are "
             "not supported",
-            list, operand, node.input(operand), name);
-  }
-
-  void checkVariable(const NodeProto &node, int operand, StringRef x) {
-    checkOperand(node, operand, x, "xs");
-    const TensorProto *tensor = initializer(x);
+            list, number, operand, name);
+    if (isFixed) { // while x changes, so it must not be computed from x
+      llvm::StringSet<> from = ancestors(name);
+      for (const std::string &x : xs)
+        require(!from.contains(x),
+                "zs: {} is computed from {} (xs): partial derivatives are not supported", name, x);
+      return;
+    }
+    const TensorProto *tensor = initializer(name);
     require(
         tensor,
         "xs: {} is no initializer: gradients of inputs and of intermediate values are not supported",
-        x);
-    require(tensor && isFloat(*tensor), "xs: {} is no tensor of floats", x);
-  }
-
-  /// The other variables are fixed while x changes, so they must not be computed from it.
-  void checkFixed(const NodeProto &node, int operand, StringRef z, const Names &xs) {
-    checkOperand(node, operand, z, "zs");
-    llvm::StringSet<> from = ancestors(z);
-    for (const std::string &x : xs)
-      require(!from.contains(x),
-              "zs: {} is computed from {} (xs): partial derivatives are not supported", z, x);
+        name);
+    require(tensor && isFloat(*tensor), "xs: {} is no tensor of floats", name);
   }
 
   void checkLoss(const NodeProto &node, const std::string &y, const Names &xs) {
@@ -321,9 +311,10 @@ private:
           !reached.contains(key) || trained.contains(key),
           "update_binding: {} is changed by each step, and the loss reads it, but it is no parameter with a gradient: not supported",
           key);
-      if (!require(node, "update_binding: {} is bound to {}, which no node computes", key, value) ||
-          !at(*node, [&] { readUpdate(*node, key, value); }))
+      if (!require(node, "update_binding: {} is bound to {}, which no node computes", key, value))
         return false;
+      readUpdate(*node, key, value);
+      current = nullptr;
     }
     return require(training.optimizer.kind, "training_info: no update_binding is of an optimizer, "
                                             "so that no step changes a parameter");
@@ -331,13 +322,14 @@ private:
 
   /// Reads the node that computes the new value of an initializer.
   void readUpdate(const NodeProto &node, StringRef key, StringRef value) {
+    current = &node;
     // X - R * gradient
     bool isStep = isStandard(&node, "Sub", 2) && source(node.input(0)) == key;
     const NodeProto *product = isStep ? maker(node.input(1)) : nullptr;
     std::optional<Counted> counter = counted(value);
     bool isCounter = initializer(key)->data_type() == 7 && counter && counter->initializer == key;
     if (const UpdateOperator *op = operatorOf(node)) {
-      if (taken.insert(&node).second)
+      if (!updated.contains(key))
         take(node, *op);
       require(updated.contains(key),
               "has no tensor {}, which update_binding binds to its result {}", key, value);
@@ -529,10 +521,10 @@ private:
     FileOptimizer optimizer;
     optimizer.kind = nn::findOptimizer("sgd");
     optimizer.fixed = {{"momentum", 0}, {"weight_decay", 0}, {"clip_grad_norm", 0}};
-    at(product, [&] {
-      checkGradient(product, x, product.input(first ? 0 : 1));
-      readRate(product.input(first ? 1 : 0), optimizer);
-    });
+    current = &product;
+    checkGradient(product, x, product.input(first ? 0 : 1));
+    readRate(product.input(first ? 1 : 0), optimizer);
+    current = &node;
     training.parameters.push_back(x.str());
     unite(node, optimizer);
   }
@@ -545,6 +537,7 @@ private:
   /// The `update_binding` of the file, in its order: initializers, and the values that they have
   /// after a step.
   llvm::MapVector<StringRef, StringRef> bindings;
+  const NodeProto *current = nullptr; // that errors are on; null: the file
   FileTraining training;
   /// The node of its optimizer, for messages: "node 'adam' (Adam)".
   std::string place;
@@ -552,8 +545,7 @@ private:
   llvm::StringSet<> reached;
   /// The parameter of each gradient, by the gradient's name.
   llvm::StringMap<std::string> gradients;
-  /// The optimizers that are read, and the parameters and states that they update.
-  NodeSet taken;
+  /// The parameters and states that the optimizers update.
   llvm::StringSet<> updated;
 };
 
