@@ -46,7 +46,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     entry->set_value(value.str());
   }
   ++counts().inputs;
-  onnx::Model::Failure failure;
+  ToolError failure;
   std::unique_ptr<onnx::Model> model = onnx::Model::open(folder() + "/model.onnx", failure);
   if (!model)
     std::abort();

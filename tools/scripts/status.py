@@ -205,7 +205,7 @@ def compiled(op):
 
 
 def bounds():
-    low, high = re.search(r"kOldestOpset = (\d+), kNewestOpset = (\d+);", (FRONTEND / "Definitions.cpp").read_text()).groups()
+    low, high = re.search(r"kOldestOpset = (\d+), kNewestOpset = (\d+);", (FRONTEND / "Scope.cpp").read_text()).groups()
     return int(low), int(high)
 
 

@@ -5,7 +5,8 @@
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
 #include "lib/Frontend/ONNX/Record/Words.h"
-#include "lib/Support/Remarks.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/SHA256.h"
 
 using namespace mlir;
 using namespace shale;
@@ -22,12 +23,9 @@ Value Building::finish(Operation *op) {
 }
 
 bool Building::isRead(StringRef name) {
-  if (namesRead.empty()) {
-    namesRead = namesOf(context.graph().output());
-    for (const NodeProto &node : context.graph().node())
-      forEachNameRead(node, [&](StringRef read) { namesRead.insert(read); });
-  }
-  return namesRead.contains(name);
+  if (readInGraph.empty())
+    readInGraph = namesRead(context.graph());
+  return readInGraph.contains(name);
 }
 
 /// Enters the module of a node of the model's graph.
@@ -46,53 +44,29 @@ void Building::enterModule(const NodeProto &node) {
       classes.try_emplace(scope, name);
 }
 
-LogicalResult Building::importNeeded() {
-  for (const NodeProto &node : context.graph().node())
-    if (context.needed.contains(&node) && failed(importNode(node, context.scope, 0)))
-      return failure();
-  return success();
-}
-
 LogicalResult Building::importNode(const NodeProto &proto, Scope &scope, int depth) {
   if (failed(context.countWork(1)))
     return failure();
-  ImportContext::Place outer = context.enter(proto, scope.path + placeOf(proto));
+  auto outer = std::exchange(context.current, {&proto, scope.path + placeOf(proto)});
   std::optional<std::string> outerModule = module;
   if (depth == 0)
     enterModule(proto);
-  FailureOr<Operands> operands = readOperands(proto, scope);
+  FailureOr<SmallVector<Binding>> operands = readOperands(proto, scope);
   if (failed(operands))
     return failure();
   Value bias = depth == 0 ? lostBiasOf(proto) : Value();
   bool isOperand = proto.op_type() == "LayerNormalization" || proto.op_type() == "Conv";
   if (bias && isOperand) {
-    operands->values.resize(3);
-    operands->values[2] = bias;
+    operands->resize(3);
+    (*operands)[2].value = bias;
   }
   Node node(*this, proto, scope, depth, std::move(*operands));
   if (failed(translate(node)) || (bias && !isOperand && failed(addBias(node, bias))) ||
       (depth == 0 && failed(markSeed(node))))
     return failure();
-  context.leave(std::move(outer));
+  context.current = std::move(outer);
   module = std::move(outerModule);
   return success();
-}
-
-/// Calls the function or the handler of the node's operator.
-LogicalResult Building::translate(Node &node) {
-  if (const FunctionProto *function = context.definitions.functionOf(node.proto)) {
-    bool isWhole = importWhole(*function, node);
-    return node.hasFailed() ? failure() : isWhole ? success() : callFunction(*function, node);
-  }
-  Operator op =
-      getHandlers().find(domainOf(node.proto.domain()), node.proto.op_type(), node.version);
-  if (!op)
-    return context.error("operator is not supported");
-  if (Value whole = wholeOperation(node))
-    node.set(0, whole);
-  else if (node.hasFailed() || failed(op.import(node)) || node.hasFailed())
-    return context.hasFailed() ? failure() : LogicalResult(node.error("cannot be imported"));
-  return failed(node.requireAllRead()) ? failure() : finishNarrow(node);
 }
 
 /// Gives the value from which the file's gradients begin, if the node makes it, an op of its own.
@@ -122,42 +96,96 @@ LogicalResult Building::addBias(Node &node, Value bias) {
   return success();
 }
 
-/// Records the types of results that values do not have, and reduces these to them.
-LogicalResult Building::finishNarrow(Node &node) {
-  for (int i = 0; i < node.numOutputs(); ++i) {
-    auto found = node.scope.values.find(node.proto.output(i));
-    if (!node.wants(i) || found == node.scope.values.end() || !found->second.value ||
-        found->second.narrow)
-      continue;
-    Binding &result = found->second;
-    result.narrow = narrowResult(node, i, result.value);
-    if (result.narrow && !(result.value = reduced(node, result.value, result.narrow)))
-      return failure();
-  }
-  return success();
-}
-
 //===----------------------------------------------------------------------===//
 // Functions
 //===----------------------------------------------------------------------===//
+
+/// Domain of the functions for operators of PyTorch that a traced file keeps whole. Their bodies
+/// compute them by standard operators (tools/export/shale_export/translations.py).
+static constexpr llvm::StringLiteral kAtenDomain = "shale.aten";
+
+/// Returns a digest of what a function computes, in hexadecimal: of its operators, their attributes
+/// and how they are connected, with a number for each name of a value. Names of values, and what
+/// describes the file, do not count.
+static std::string digestOf(const FunctionProto &function) {
+  std::string text;
+  llvm::StringMap<size_t> numbers;
+  // Fields have their length in front, so that no text reads as two.
+  auto field = [&](StringRef part) { (text += std::to_string(part.size()) + ":") += part; };
+  auto values = [&](const auto &names) {
+    for (const std::string &name : names) {
+      auto number = numbers.try_emplace(name, numbers.size()).first->second;
+      field(name.empty() ? "-" : std::to_string(number));
+    }
+    field(";");
+  };
+  field(function.name());
+  values(function.input());
+  for (const std::string &name : function.attribute())
+    field(name);
+  for (const AttributeProto &attribute : function.attribute_proto())
+    field(attribute.SerializeAsString());
+  for (const NodeProto &node : function.node()) {
+    field(domainOf(node.domain()));
+    field(node.op_type());
+    field(node.overload());
+    values(node.input());
+    values(node.output());
+    for (const AttributeProto &attribute : node.attribute())
+      field(attribute.SerializeAsString());
+  }
+  values(function.output());
+  auto digest = llvm::SHA256::hash(llvm::arrayRefFromStringRef(text));
+  return llvm::toHex(digest, /*LowerCase=*/true);
+}
+
+/// Imports a call of a function by an op that computes the same, and sets the call's results. The
+/// function must have the body that the export writes, not only its name. Returns false, with no
+/// error, if the body is to be imported instead: it is another one, or no op fits the operands.
+static bool importWhole(const FunctionProto &function, Node &node) {
+  if (function.domain() != kAtenDomain)
+    return false;
+  const WholeFunction *known = findWholeFunction(function.name());
+  if (!known)
+    return false;
+  std::string digest = digestOf(function);
+  if (digest != known->digest) {
+    emitDecision(node.loc, "import",
+                 "function '" + displayName(function.name()) +
+                     "' has another body than this version of shale.export writes (" + digest +
+                     "): its operators are imported one by one");
+    return false;
+  }
+  return known->import(node);
+}
+
+/// Calls the function or the handler of the node's operator.
+LogicalResult Building::translate(Node &node) {
+  if (const FunctionProto *function = context.definitions.functionOf(node.proto)) {
+    bool isWhole = importWhole(*function, node);
+    return node.hasFailed() ? failure() : isWhole ? success() : callFunction(*function, node);
+  }
+  Operator op =
+      getHandlers().find(domainOf(node.proto.domain()), node.proto.op_type(), node.version);
+  if (!op)
+    return context.error("operator is not supported");
+  if (Value whole = wholeOperation(node))
+    node.set(0, whole);
+  else if (node.hasFailed() || failed(op.import(node)) || node.hasFailed())
+    return context.hasFailed() ? failure() : LogicalResult(node.error("cannot be imported"));
+  return failed(node.requireAllRead()) ? failure() : finishNarrow(node);
+}
 
 /// Binds the inputs of a function to the operands of its call.
 static LogicalResult bindOperands(const FunctionProto &function, Node &node, Scope &inner) {
   if (node.numInputs() > function.input_size())
     return node.error("function {} has {} inputs, not {}", function.name(), function.input_size(),
                       node.numInputs());
-  for (int i = 0; i < function.input_size(); ++i) {
-    if (!node.has(i)) {
-      inner.absent.insert(function.input(i));
-      continue;
-    }
-    Binding binding;
-    if (const Binding *sequence = node.sequence(i))
-      binding = *sequence;
+  for (int i = 0; i < function.input_size(); ++i)
+    if (const Binding *operand = node.operand(i))
+      inner.values[function.input(i)] = *operand;
     else
-      binding.value = node.input(i), binding.narrow = node.narrow(i);
-    inner.values[function.input(i)] = binding;
-  }
+      inner.absent.insert(function.input(i));
   return success();
 }
 
@@ -170,9 +198,7 @@ static LogicalResult bindAttributes(const FunctionProto &function, Node &node, S
   for (const AttributeProto &attribute : node.proto.attribute()) {
     if (!inner.attributes.contains(attribute.name()))
       return node.error("function {} has no attribute {}", function.name(), attribute.name());
-    inner.attributes[attribute.name()] =
-        attribute.ref_attr_name().empty() ? &attribute
-                                          : node.scope.attributes.lookup(attribute.ref_attr_name());
+    inner.attributes[attribute.name()] = node.resolved(attribute);
   }
   return success();
 }
@@ -209,38 +235,30 @@ LogicalResult Building::callFunction(const FunctionProto &function, Node &node) 
 // Operands
 //===----------------------------------------------------------------------===//
 
-FailureOr<Operands> Building::readOperands(const NodeProto &node, Scope &scope) {
-  Operands operands;
+FailureOr<SmallVector<Binding>> Building::readOperands(const NodeProto &node, Scope &scope) {
+  SmallVector<Binding> operands(node.input_size());
   for (int i = 0; i < node.input_size(); ++i) {
-    operands.values.push_back({});
     if (node.input(i).empty() || scope.absent.contains(node.input(i)))
       continue;
     FailureOr<Value> value = resolve(node, i, scope);
+    // The operations that the exporter removed.
+    auto removed = parameters.restored.find({&node, i});
+    if (succeeded(value) && *value && removed != parameters.restored.end() &&
+        scope.isIn(context.scope))
+      if (auto type = dyn_cast<RankedTensorType>((*value).getType());
+          type && isa<FloatType>(type.getElementType()))
+        value = restored(node, removed->second, *value, type);
     if (failed(value))
       return failure();
-    operands.values.back() = *value;
-    const Binding *binding = scope.find(node.input(i));
-    operands.narrowTypes.resize(i + 1);
-    operands.narrowTypes[i] = binding ? binding->narrow : 0;
+    if (const Binding *binding = scope.find(node.input(i)))
+      operands[i] = *binding;
+    operands[i].value = *value;
   }
   return operands;
 }
 
-/// Returns the operand, after the operations that the exporter removed.
-FailureOr<Value> Building::resolve(const NodeProto &node, int operand, Scope &scope) {
-  FailureOr<Value> value = resolveRead(node, operand, scope);
-  auto removed = parameters.restored.find({&node, operand});
-  if (failed(value) || !*value || removed == parameters.restored.end() ||
-      !scope.isIn(context.scope))
-    return value;
-  auto type = dyn_cast<RankedTensorType>((*value).getType());
-  if (!type || !isa<FloatType>(type.getElementType()))
-    return value;
-  return restored(node, removed->second, *value, type);
-}
-
 /// Returns what the node reads in the file; null for a sequence.
-FailureOr<Value> Building::resolveRead(const NodeProto &node, int operand, Scope &scope) {
+FailureOr<Value> Building::resolve(const NodeProto &node, int operand, Scope &scope) {
   const std::string &name = node.input(operand);
   if (scope.isIn(context.scope)) {
     if (auto merged = parameters.readsOfMerged.find({&node, operand});
@@ -292,10 +310,8 @@ FailureOr<Binding> Building::constantIn(const TensorProto &tensor, Location loca
   if (!values)
     if (llvm::Error error = context.readConstant(tensor).moveInto(values))
       return context.error("initializer {}: {}", tensor.name(), std::move(error));
-  Binding binding;
-  binding.value = nn::ConstantOp::create(builder, location, values);
-  binding.narrow = narrowInteger(tensor.data_type()) ? tensor.data_type() : 0;
-  return binding;
+  Value constant = nn::ConstantOp::create(builder, location, values);
+  return Binding{constant, {}, false, narrowInteger(tensor.data_type()) ? tensor.data_type() : 0};
 }
 
 /// Computes an expression of a value or a parameter that the exporter folded or removed.
@@ -328,12 +344,11 @@ FailureOr<Value> Building::mergedValue(size_t number, StringRef name, Scope &sco
       scope.values.erase(name);
     }
   merging = &operation;
-  LogicalResult result = success();
-  for (const NodeProto *node : operation.nodes)
-    if (succeeded(result))
-      result = importNode(*node, scope, 0);
+  bool isImported = llvm::all_of(operation.nodes, [&](const NodeProto *node) {
+    return succeeded(importNode(*node, scope, 0));
+  });
   merging = nullptr;
-  if (failed(result))
+  if (!isImported)
     return failure();
   for (auto &entry : before) {
     mergedValues[number][entry.first()] = scope.values.lookup(entry.first()).value;

@@ -5,8 +5,6 @@
 #include "lib/Frontend/ONNX/Fold.h"
 #include "lib/Frontend/ONNX/Inputs.h"
 #include "lib/Frontend/ONNX/Loss/Losses.h"
-#include "lib/Frontend/ONNX/Node.h"
-#include "lib/Frontend/ONNX/States.h"
 
 namespace shale::onnx {
 
@@ -45,8 +43,6 @@ public:
   /// The classes of module scopes.
   llvm::StringMap<std::string> classes;
 
-  /// Imports the nodes of the model's graph that are needed.
-  mlir::LogicalResult importNeeded();
   /// Imports a node that reads values of `scope`. `depth`: of calls and subgraphs around it.
   mlir::LogicalResult importNode(const NodeProto &proto, Scope &scope, int depth);
   /// Imports a graph in an attribute of `node`, and returns its outputs. `what` names it in errors.
@@ -70,9 +66,8 @@ public:
 
 private:
   // Operands.
-  mlir::FailureOr<Operands> readOperands(const NodeProto &node, Scope &scope);
+  mlir::FailureOr<llvm::SmallVector<Binding>> readOperands(const NodeProto &node, Scope &scope);
   mlir::FailureOr<mlir::Value> resolve(const NodeProto &node, int operand, Scope &scope);
-  mlir::FailureOr<mlir::Value> resolveRead(const NodeProto &node, int operand, Scope &scope);
   mlir::FailureOr<mlir::Value> useOf(const NodeProto &node, int operand, const ParameterUse &use);
   mlir::FailureOr<mlir::Value> initializerOf(const NodeProto &node, int operand, Scope &scope);
 
@@ -99,8 +94,8 @@ private:
   const bool scopesAreLost;
   /// Scope of the module whose node is being imported; "" for the model itself, none if unknown.
   std::optional<std::string> module;
-  std::string lastModule;      // of the parameter that was read last
-  llvm::StringSet<> namesRead; // filled at the first call of isRead
+  std::string lastModule;        // of the parameter that was read last
+  llvm::StringSet<> readInGraph; // filled at the first call of isRead
   /// By index into parameters.merged and name.
   std::vector<llvm::StringMap<mlir::Value>> mergedValues;
   /// The merged operation whose nodes are imported now.
@@ -108,19 +103,6 @@ private:
   /// Initializers of subgraphs for which a remark was emitted.
   llvm::DenseSet<const TensorProto *> remarked;
 };
-
-/// Imports a call of a function by an op that computes the same, and sets the call's results. The
-/// function must have the body that the export writes, not only its name. Returns false, with no
-/// error, if the body is to be imported instead: it is another one, or no op fits the operands.
-bool importWhole(const FunctionProto &function, Node &node);
-
-/// Returns the ONNX data type of a result if that is a narrow integer, else 0. `value` is the
-/// result.
-int32_t narrowResult(Node &node, int result, mlir::Value value);
-
-/// Reduces a result of the node to a narrow type, unless the operator only moves or chooses
-/// elements. Returns null after an error.
-mlir::Value reduced(Node &node, mlir::Value value, int32_t dataType);
 
 } // namespace shale::onnx
 

@@ -8,23 +8,19 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
-#include "llvm/Support/raw_ostream.h"
+#include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
 using namespace shale;
 
-/// Formats 16384 as "16,384".
-static std::string grouped(int64_t number) {
-  std::string text = std::to_string(number);
-  for (int at = int(text.size()) - 3; at > 0; at -= 3)
-    text.insert(at, ",");
-  return text;
-}
-
-static void printType(RankedTensorType type, raw_ostream &os) {
-  os << '[';
+/// Returns "[steps, 4, 64] f32", with `first` in front of the sizes.
+static std::string typeText(RankedTensorType type, StringRef first = "") {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  os << '[' << first << (first.empty() || type.getRank() == 0 ? "" : ", ");
   llvm::interleaveComma(type.getShape(), os);
   os << "] " << type.getElementType();
+  return text;
 }
 
 /// Returns the number of rows of the table that an input looks up, or 0.
@@ -48,7 +44,7 @@ struct Described {
   StringRef name, binding;
   BlockArgument argument;
   RankedTensorType type;
-  std::optional<int64_t> batchDim;
+  IntegerAttr batchDim; // null: none
   bool isLabel;
 };
 } // namespace
@@ -61,11 +57,10 @@ static std::vector<Described> inputsOf(ModuleOp module) {
     if (!role || (role.getValue() != nn::Role::Label && role.getValue() != nn::Role::Input))
       continue;
     auto binding = forward.getArgAttrOfType<StringAttr>(i, nn::kBindingAttr);
-    auto batch = forward.getArgAttrOfType<IntegerAttr>(i, nn::kBatchDimAttr);
     inputs.push_back({forward.getArgAttrOfType<StringAttr>(i, nn::kNameAttr).getValue(),
                       binding ? binding.getValue() : "", forward.getArgument(i),
                       cast<RankedTensorType>(forward.getArgument(i).getType()),
-                      batch ? std::optional<int64_t>(batch.getInt()) : std::nullopt,
+                      forward.getArgAttrOfType<IntegerAttr>(i, nn::kBatchDimAttr),
                       role.getValue() == nn::Role::Label});
   }
   return inputs;
@@ -91,20 +86,15 @@ static std::string meaningOf(const Described &input) {
 void onnx::describeTraining(ModuleOp module, StringRef program, raw_ostream &os) {
   std::string tensors;
   int64_t words = 0;
+  bool tokens = true;
   for (const Described &input : inputsOf(module)) {
-    std::string type;
-    llvm::raw_string_ostream(type) << input.type.getElementType();
-    if (input.binding.empty() || input.binding.starts_with("tokens")) {
-      tensors += (tensors.empty() ? "" : ", ") + input.name.str() + " [steps";
-      for (int64_t size : input.type.getShape())
-        tensors += ", " + std::to_string(size);
-      tensors += "] " + type;
-    }
+    tokens &= !input.binding.empty();
+    if (input.binding.empty() || input.binding.starts_with("tokens"))
+      tensors +=
+          (tensors.empty() ? "" : ", ") + input.name.str() + " " + typeText(input.type, "steps");
     if (!input.binding.empty())
       words = std::max(words, vocabularyOf(input.argument));
   }
-  bool tokens =
-      llvm::none_of(inputsOf(module), [](const Described &input) { return input.binding.empty(); });
   auto fixed = module->getAttrOfType<DictionaryAttr>(nn::kHypersAttr);
   bool fixesRate = fixed && fixed.contains("lr");
   bool path = program.contains('/'),
@@ -120,15 +110,6 @@ void onnx::describeTraining(ModuleOp module, StringRef program, raw_ostream &os)
     os << "  # tokens.bin: your tokenizer's ids, uint16 or uint32 (--token-dtype)\n";
 }
 
-/// Returns the number of gradients that @forward computes.
-static int64_t countGradients(ModuleOp module) {
-  auto forward = module.lookupSymbol<func::FuncOp>("forward");
-  int64_t count = 0;
-  for (unsigned i = 0; forward && i < forward.getNumResults(); ++i)
-    count += forward.getResultAttr(i, nn::kGradientOfAttr) ? 1 : 0;
-  return count;
-}
-
 void onnx::describeModel(ModuleOp module, raw_ostream &os) {
   if (auto path = module->getAttrOfType<StringAttr>(nn::kModelAttr))
     os << "model       " << path.getValue() << "\n";
@@ -138,9 +119,9 @@ void onnx::describeModel(ModuleOp module, raw_ostream &os) {
     if (auto named = sizes ? sizes.getAs<StringAttr>(input.name) : StringAttr())
       os << '[' << named.getValue() << "] " << input.type.getElementType();
     else
-      printType(input.type, os);
+      os << typeText(input.type);
     if (input.batchDim)
-      os << ", batch dimension " << *input.batchDim;
+      os << ", batch dimension " << input.batchDim.getInt();
     os << ", " << meaningOf(input) << "\n";
   }
   int64_t count = 0, elements = 0, tied = 0;
@@ -153,13 +134,13 @@ void onnx::describeModel(ModuleOp module, raw_ostream &os) {
     elements += state.getTensorType().getNumElements();
     tied += state.getNames() ? 1 : 0;
   });
-  os << "parameters  " << count << " of " << grouped(elements) << " elements";
+  os << "parameters  " << count << " of " << llvm::formatv("{0:N}", elements) << " elements";
   if (tied)
     os << ", " << tied << " tied";
   os << "\n";
   module.walk([&](nn::StateOp state) {
-    os << "  " << llvm::left_justify(state.getSymName(), width) << "  ";
-    printType(state.getTensorType(), os);
+    os << "  " << llvm::left_justify(state.getSymName(), width) << "  "
+       << typeText(state.getTensorType());
     if (state.getRole() == nn::Role::Buffer)
       os << ", buffer";
     if (auto names = state.getNames())
@@ -169,13 +150,10 @@ void onnx::describeModel(ModuleOp module, raw_ostream &os) {
       os << ", all " << llvm::format("%g", fill.getValue().getValueAsDouble());
     os << "\n";
   });
-  std::vector<std::string> blocks = findBlocks(module);
-  os << "blocks      ";
-  if (blocks.empty())
-    os << "none: no module repeats with an index";
+  if (std::vector<std::string> blocks = findBlocks(module); blocks.empty())
+    os << "blocks      none: no module repeats with an index\n";
   else
-    os << blocks.size() << ": " << llvm::join(blocks, ", ");
-  os << "\n";
+    os << "blocks      " << blocks.size() << ": " << llvm::join(blocks, ", ") << "\n";
   if (auto loss = module->getAttrOfType<StringAttr>(nn::kLossAttr))
     os << "loss        " << loss.getValue() << "\n";
   if (auto fixed = module->getAttrOfType<DictionaryAttr>(nn::kHypersAttr)) {
@@ -186,7 +164,11 @@ void onnx::describeModel(ModuleOp module, raw_ostream &os) {
          << llvm::format("%g", cast<FloatAttr>(entry.getValue()).getValueAsDouble());
     os << "\n";
   }
-  if (int64_t given = countGradients(module))
+  int64_t given = 0;
+  auto forward = module.lookupSymbol<func::FuncOp>("forward");
+  for (unsigned i = 0; forward && i < forward.getNumResults(); ++i)
+    given += forward.getResultAttr(i, nn::kGradientOfAttr) ? 1 : 0;
+  if (given)
     os << "gradients   of " << given
        << " parameters, computed by the graph (--gradient none derives them instead)\n";
 }

@@ -7,10 +7,8 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lib/Frontend/ONNX/Model.h"
-#include "lib/Support/InputFile.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
-#include <cerrno>
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <sys/syscall.h>
@@ -18,7 +16,6 @@
 
 using namespace shale;
 using namespace shale::onnx;
-using llvm::createStringError;
 using llvm::Expected;
 using llvm::StringRef;
 namespace fs = llvm::sys::fs;
@@ -59,42 +56,36 @@ static int openBeneath(StringRef folder, StringRef name) {
 
 Expected<llvm::MemoryBuffer *> Model::external(StringRef location, std::string &found) {
   if (const char *why = refuseLocation(location))
-    return createStringError(llvm::Twine(why) + ": '" + displayName(location) + "'");
-  auto it = externals.find(location);
-  if (it != externals.end()) {
-    found = it->second.first;
-    return it->second.second.get();
-  }
+    return errorOf("{}: {}", why, location);
   llvm::SmallString<256> folder(path::parent_path(filePath));
   if (folder.empty())
     folder = ".";
   llvm::SmallString<256> full(folder);
   path::append(full, location);
+  std::unique_ptr<llvm::MemoryBuffer> &buffer = externals[location];
+  if (buffer) {
+    found = std::string(full);
+    return buffer.get();
+  }
   int file = openBeneath(folder, location);
-  if (file < 0 && errno == EXDEV) {
-    llvm::SmallString<256> realModel, realData;
-    if (!fs::real_path(filePath, realModel) && !fs::real_path(full, realData)) {
-      std::string base = (path::parent_path(realModel) + "/").str();
-      if (StringRef(realData).starts_with(base))
-        file =
-            openBeneath(path::parent_path(realModel), StringRef(realData).drop_front(base.size()));
-      else
-        errno = EXDEV;
-    }
+  llvm::SmallString<256> realModel, realData;
+  if (file < 0 && errno == EXDEV && !fs::real_path(filePath, realModel) &&
+      !fs::real_path(full, realData)) {
+    StringRef base = path::parent_path(realModel), data = realData;
+    errno = EXDEV;
+    if (data.consume_front(base) && data.consume_front("/"))
+      file = openBeneath(base, data);
   }
   if (file < 0 && errno == ENOENT)
     found = std::string(full);
   if (file < 0)
-    return createStringError("external data '" + displayName(location) + "' " +
-                             (errno == EXDEV
-                                  ? std::string("is a link out of the model's folder")
-                                  : "cannot be opened: " + std::string(strerror(errno))));
+    return errorOf("external data {} {}", location,
+                   plain(errno == EXDEV ? "is a link out of the model's folder"
+                                        : "cannot be opened: " + std::string(strerror(errno))));
   ToolError wrong;
-  std::unique_ptr<llvm::MemoryBuffer> buffer = openedInput(file, full, wrong);
+  buffer = openedInput(file, full, wrong);
   if (!buffer)
-    return createStringError("external data '" + displayName(location) + "' " + wrong.message);
+    return errorOf("external data {} {}", location, plain(wrong.message));
   found = std::string(full);
-  auto &slot = externals[location];
-  slot = {found, std::move(buffer)};
-  return slot.second.get();
+  return buffer.get();
 }

@@ -2,15 +2,36 @@
 #ifndef SHALE_FRONTEND_ONNX_IMPORT_H
 #define SHALE_FRONTEND_ONNX_IMPORT_H
 
-#include "lib/Frontend/ONNX/ParameterOptions.h"
 #include "mlir/IR/BuiltinOps.h"
-#include "mlir/IR/OwningOpRef.h"
-#include "llvm/ADT/StringMap.h"
-#include <optional>
-#include <string>
-#include <vector>
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/Regex.h"
 
 namespace shale::onnx {
+
+/// Options for parameters.
+struct ParameterOptions {
+  /// `--keep-prefix`: keep the first component that all names share.
+  bool keepPrefix = false;
+  /// `--freeze REGEX`: parameters that are not trained; empty: none.
+  std::string freeze;
+  /// `--constant NAME`: initializers that depend on no parameter, whatever they look like.
+  llvm::StringSet<> constants;
+  /// `--assume-form OPERATION`: operations whose nodes are not held against their form.
+  llvm::StringSet<> assumedForms;
+  /// `--assume-tied true|false`: whether weights of a file of TorchScript's exporter that begin
+  /// with equal elements, where the file does not show it, are one parameter. None: not given.
+  std::optional<bool> assumeTied;
+  /// `--without-rule RULE`, of tests: rules that are not asked.
+  llvm::StringSet<> rulesOff;
+
+  /// Names of parameters that do not require a gradient in PyTorch, as the file records.
+  llvm::StringSet<> recordedFrozen;
+
+  /// Whether a parameter is not trained: the file records it, or `--freeze` matches its name.
+  bool freezes(llvm::StringRef name) const {
+    return recordedFrozen.contains(name) || (!freeze.empty() && llvm::Regex(freeze).match(name));
+  }
+};
 
 struct ImportOptions {
   /// Sizes of named dimensions, of the whole program: `--dim NAME=SIZE`.
@@ -42,7 +63,6 @@ struct ImportOptions {
   std::optional<double> dropout;
   /// Number of ranks that the batch is sharded over.
   int64_t dataRanks = 1;
-  /// Options for parameter names, frozen parameters and constants.
   ParameterOptions parameters;
   /// Severity of a missing file of weights. The compiler needs only shapes; the
   /// compiled program ends with exit code 66 when it starts.

@@ -63,24 +63,13 @@ std::string ImportContext::scopeOf(StringRef module) const {
 // Messages
 //===----------------------------------------------------------------------===//
 
-InFlightDiagnostic ImportContext::errorOf(int code, const Twine &message) {
+InFlightDiagnostic ImportContext::errorHere(const Twine &message, int code) {
+  return current.node ? errorAt(locationOf(*current.node), current.text + ": " + message, code)
+                      : errorAt(fileLocation(), message, code);
+}
+
+InFlightDiagnostic ImportContext::errorAt(Location location, const Twine &message, int code) {
   exitCode = code;
-  failed = true;
-  if (!current.node)
-    return emitError(fileLocation()) << model.path() << ": " << message;
-  return emitError(locationOf(*current.node))
-         << model.path() << ": " << current.text << ": " << message;
-}
-
-InFlightDiagnostic ImportContext::errorOn(const NodeProto &node, const Twine &message) {
-  Place outer = enter(node, placeOf(node));
-  InFlightDiagnostic diagnostic = error(message);
-  leave(std::move(outer));
-  return diagnostic;
-}
-
-InFlightDiagnostic ImportContext::errorAt(Location location, const Twine &message) {
-  exitCode = SHALE_EXIT_DATA;
   failed = true;
   return emitError(location) << model.path() << ": " << message;
 }

@@ -2,20 +2,19 @@
 #ifndef SHALE_FRONTEND_ONNX_IMPORTCONTEXT_H
 #define SHALE_FRONTEND_ONNX_IMPORTCONTEXT_H
 
-#include "include/shale/Runtime.h"
 #include "lib/Frontend/ONNX/Import.h"
 #include "lib/Frontend/ONNX/Scope.h"
 #include "lib/Support/Remarks.h"
 #include "mlir/IR/Builders.h"
-#include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/DenseSet.h"
-#include <utility>
 
 namespace shale::onnx {
 
 /// A tensor that is not a parameter and has at most this many bytes is a constant.
 inline constexpr int64_t kConstantLimit = int64_t(16) << 20;
 inline constexpr int64_t kMaxNodes = 1000000;
+/// Calls of functions, and graphs in attributes, are nested at most this deep.
+inline constexpr int kMaxCallDepth = 100;
 
 /// Returns the name of a node; that of its first result if it has none.
 llvm::StringRef nameOf(const NodeProto &node);
@@ -43,6 +42,8 @@ struct Definitions {
 };
 
 using NodeSet = llvm::DenseSet<const NodeProto *>;
+/// The ratio of a dropout of operand 0 of a MatMul, which the export left out.
+using LostDropout = llvm::DenseMap<const NodeProto *, double>;
 
 class TracedProgram;
 
@@ -79,21 +80,23 @@ public:
   /// Emits an error on the current node, else on the file. Converts to failure.
   template <typename... Parts>
   mlir::InFlightDiagnostic error(const llvm::Twine &pattern, Parts &&...parts) {
-    return errorOf(SHALE_EXIT_DATA, sayAll(pattern, std::forward<Parts>(parts)...));
+    return errorHere(sayAll(pattern, std::forward<Parts>(parts)...), SHALE_EXIT_DATA);
   }
   /// The same about a flag, which is another kind of error.
   template <typename... Parts>
   mlir::InFlightDiagnostic usage(const llvm::Twine &pattern, Parts &&...parts) {
-    return errorOf(SHALE_EXIT_USAGE, sayAll(pattern, std::forward<Parts>(parts)...));
+    return errorHere(sayAll(pattern, std::forward<Parts>(parts)...), SHALE_EXIT_USAGE);
   }
   /// The same on a node of the file, whatever the current one is.
   template <typename... Parts>
   mlir::InFlightDiagnostic errorAt(const NodeProto &node, const llvm::Twine &pattern,
                                    Parts &&...parts) {
-    return errorOn(node, sayAll(pattern, std::forward<Parts>(parts)...));
+    return errorAt(locationOf(node),
+                   placeOf(node) + ": " + sayAll(pattern, std::forward<Parts>(parts)...));
   }
   /// The same on a place.
-  mlir::InFlightDiagnostic errorAt(mlir::Location location, const llvm::Twine &message);
+  mlir::InFlightDiagnostic errorAt(mlir::Location location, const llvm::Twine &message,
+                                   int code = SHALE_EXIT_DATA);
   bool hasFailed() const { return failed; }
   /// The kind of the last error (include/shale/Runtime.h).
   int getExitCode() const { return exitCode; }
@@ -119,12 +122,8 @@ public:
     const NodeProto *node = nullptr;
     std::string text;
   };
-  /// Makes a node the current one. Returns the one before, for leave().
-  Place enter(const NodeProto &node, std::string text) {
-    return std::exchange(current, {&node, std::move(text)});
-  }
-  /// Leaves the current node. Not called after an error: later ones name the node that failed.
-  void leave(Place outer) { current = std::move(outer); }
+  /// The current one. After an error it stays: later errors name the node that failed.
+  Place current;
 
   /// Counts nodes, with functions and loops unrolled. Fails, with an error, if there are too many.
   mlir::LogicalResult countWork(int64_t nodes);
@@ -132,12 +131,10 @@ public:
   int64_t takeRandomId() { return randomOps++; }
 
 private:
-  mlir::InFlightDiagnostic errorOf(int code, const llvm::Twine &message);
-  mlir::InFlightDiagnostic errorOn(const NodeProto &node, const llvm::Twine &message);
+  mlir::InFlightDiagnostic errorHere(const llvm::Twine &message, int code);
 
   int exitCode = SHALE_EXIT_DATA;
   bool failed = false;
-  Place current;
   std::string prefix;
   int64_t nodeCount = 0, randomOps = 0;
 };

@@ -7,10 +7,8 @@
 // The stages share an ImportContext. What a stage finds beside it is a member of the Importer.
 //
 //===----------------------------------------------------------------------===//
-#include "include/shale/Runtime.h"
 #include "lib/Frontend/ONNX/Artifacts/Artifacts.h"
 #include "lib/Frontend/ONNX/Building.h"
-#include "lib/Frontend/ONNX/Loss/Losses.h"
 #include "lib/Frontend/ONNX/Record/TracedProgram.h"
 #include "lib/Frontend/ONNX/Stages.h"
 
@@ -27,27 +25,13 @@ using namespace shale::onnx;
 // The forward function and the module's attributes
 //===----------------------------------------------------------------------===//
 
-static DictionaryAttr attributesOf(Builder &builder, const Input &input) {
-  nn::Role role = input.role.value_or(input.isLabel ? nn::Role::Label : nn::Role::Input);
+/// Returns a dictionary of the attributes that are not null.
+static DictionaryAttr dictionaryOf(ArrayRef<std::pair<StringRef, Attribute>> entries) {
   NamedAttrList attrs;
-  attrs.append(nn::kRoleAttr, nn::RoleAttr::get(builder.getContext(), role));
-  attrs.append(nn::kNameAttr, builder.getStringAttr(displayName(input.name)));
-  if (!input.binding.empty())
-    attrs.append(nn::kBindingAttr, builder.getStringAttr(input.binding));
-  if (input.batchDim)
-    attrs.append(nn::kBatchDimAttr, builder.getI64IntegerAttr(*input.batchDim));
-  return attrs.getDictionary(builder.getContext());
-}
-
-/// Returns the attributes of an argument or a result that refers to a state.
-static DictionaryAttr attributesOf(Builder &builder, const States &states, StringRef attribute,
-                                   size_t index) {
-  std::string name = displayName(states.parameters.list[index].name);
-  NamedAttrList attrs;
-  attrs.append(attribute, FlatSymbolRefAttr::get(builder.getContext(), name));
-  if (attribute == nn::kGradientOfAttr)
-    attrs.append(nn::kNameAttr, builder.getStringAttr("grad." + name));
-  return attrs.getDictionary(builder.getContext());
+  for (auto [name, value] : entries)
+    if (value)
+      attrs.append(name, value);
+  return attrs.getDictionary(entries.front().second.getContext());
 }
 
 /// Moves the body into @forward, with the roles of its arguments and results.
@@ -59,20 +43,32 @@ static void buildForward(ImportContext &context, const Inputs &inputs, const Sta
   auto type = end.getFunctionType(context.body.getArgumentTypes(), results);
   auto function = func::FuncOp::create(end, context.fileLocation(), "forward", type);
   function.getBody().push_back(&context.body);
+  auto text = [&](const Twine &text) { return end.getStringAttr(text); };
+  auto roleOf = [&](nn::Role role) { return nn::RoleAttr::get(end.getContext(), role); };
+  auto nameOf = [&](size_t index) { return displayName(states.parameters.list[index].name); };
+  auto stateOf = [&](size_t index) {
+    return FlatSymbolRefAttr::get(end.getContext(), nameOf(index));
+  };
   SmallVector<DictionaryAttr> arguments, returned;
   for (const Input &input : inputs)
-    arguments.push_back(attributesOf(end, input));
-  for (size_t index : states.order)
-    arguments.push_back(attributesOf(end, states, nn::kStateAttr, index));
-  auto metric = nn::RoleAttr::get(end.getContext(), nn::Role::Metric);
+    arguments.push_back(dictionaryOf(
+        {{nn::kRoleAttr,
+          roleOf(input.role.value_or(input.isLabel ? nn::Role::Label : nn::Role::Input))},
+         {nn::kNameAttr, text(displayName(input.name))},
+         {nn::kBindingAttr, input.binding.empty() ? StringAttr() : text(input.binding)},
+         {nn::kBatchDimAttr,
+          input.batchDim ? end.getI64IntegerAttr(*input.batchDim) : IntegerAttr()}}));
+  for (auto [index, argument] : llvm::enumerate(states.values))
+    if (argument)
+      arguments.push_back(dictionaryOf({{nn::kStateAttr, stateOf(index)}}));
   for (StringRef name : {"loss", "loss_sum", "count"})
     returned.push_back(
-        end.getDictionaryAttr({end.getNamedAttr(nn::kRoleAttr, metric),
-                               end.getNamedAttr(nn::kNameAttr, end.getStringAttr(name))}));
+        dictionaryOf({{nn::kRoleAttr, roleOf(nn::Role::Metric)}, {nn::kNameAttr, text(name)}}));
   for (const Gradient &gradient : gradients)
-    returned.push_back(attributesOf(end, states, nn::kGradientOfAttr, gradient.parameter));
+    returned.push_back(dictionaryOf({{nn::kGradientOfAttr, stateOf(gradient.parameter)},
+                                     {nn::kNameAttr, text("grad." + nameOf(gradient.parameter))}}));
   for (const NextValue &each : next)
-    returned.push_back(attributesOf(end, states, nn::kStateAttr, each.index));
+    returned.push_back(dictionaryOf({{nn::kStateAttr, stateOf(each.index)}}));
   function.setAllArgAttrs(arguments);
   function.setAllResultAttrs(returned);
 }
@@ -121,33 +117,31 @@ public:
 
   LogicalResult run() {
     LostDropout lostDropout;
-    if (failed(makePlan()))
+    if (failed(take(readOpsets(context), context.scope.opsets)) ||
+        failed(take(completeGraph(context, artifacts), training)) ||
+        failed(readDefinitions(context)) || failed(readTraining()) || failed(chooseResults()) ||
+        failed(findNeeded(context, roots())))
       return failure();
     context.model.requireData = context.options.missingData == ImportOptions::MissingData::Error;
     context.program = std::make_shared<TracedProgram>(context.model, context.options.parameters);
-    if (failed(take(findLostDropout(context), lostDropout)) ||
-        failed(checkSupported(context)) || failed(declareInputs(context, namesRead(), inputs)) ||
+    if (failed(take(findLostDropout(context), lostDropout)) || failed(checkSupported(context)) ||
+        failed(declareInputs(context, namesRead(), inputs)) ||
         failed(take(declareStates(context, training, nextBuffers), states)) ||
         failed(take(matchGradients(context, gradientOutputs, choice, states), gradients)))
       return failure();
     const InitialValues initial = training ? training->initial : InitialValues();
-    Building building(context, inputs, folder, states, initial, lostDropout,
-                      !gradients.empty() && namesNoModule());
-    if (failed(building.importNeeded()) ||
-        (gradients.empty() && failed(checkStops(context, states, roots()))))
+    auto namesModule = [](const NodeProto &node) { return !readScope(node).value_or("").empty(); };
+    bool scopesAreLost = !gradients.empty() && llvm::none_of(context.graph().node(), namesModule);
+    Building building(context, inputs, folder, states, initial, lostDropout, scopesAreLost);
+    for (const NodeProto &node : context.graph().node())
+      if (context.needed.contains(&node) && failed(building.importNode(node, context.scope, 0)))
+        return failure();
+    if (gradients.empty() && failed(checkStops(context, states, roots())))
       return failure();
     return finish(building);
   }
 
 private:
-  /// Finds the loss and the gradients, and the nodes that compute them.
-  LogicalResult makePlan() {
-    return failure(failed(take(readOpsets(context), context.scope.opsets)) ||
-                   failed(take(completeGraph(context, artifacts), training)) ||
-                   failed(readDefinitions(context)) || failed(readTraining()) ||
-                   failed(chooseResults()) || failed(findNeeded(context, roots())));
-  }
-
   /// Reads the training step that the file defines, if it defines one.
   LogicalResult readTraining() {
     if (!training && context.model.proto().training_info_size() > 0) {
@@ -197,13 +191,6 @@ private:
     return read;
   }
 
-  /// Whether no node of the graph names a module.
-  bool namesNoModule() const {
-    return llvm::none_of(context.graph().node(), [](const NodeProto &node) {
-      return !readScope(node).value_or("").empty();
-    });
-  }
-
   /// Completes the body, once nodes are imported: makes the loss, binds the inputs and builds the
   /// forward function.
   LogicalResult finish(Building &building) {
@@ -218,7 +205,11 @@ private:
       return failure();
     // A list of parameters, a training step or gradients say what is trained.
     if (!training && gradients.empty()) {
-      noteMissingRecord();
+      if (context.program->operations().empty())
+        context.note(
+            "the file has no record of the traced program: whether PyTorch stops gradients (detach, no_grad) or divides them "
+            "among equal elements otherwise than the graph shows is not checked. Export with torch.onnx.export(..., "
+            "dynamo=True), or with tools/export/export.py, which also compares the gradients with PyTorch's");
       if (!states.parameters.hasSignature)
         freezeUnreached(context, states, loss.value);
     }
@@ -239,15 +230,6 @@ private:
     if (!note.empty())
       context.module->setAttr(nn::kLossAttr, context.builder.getStringAttr(note));
     return success();
-  }
-
-  /// Says what is not checked in a file without a record of the traced program.
-  void noteMissingRecord() {
-    if (context.program->operations().empty())
-      context.note(
-          "the file has no record of the traced program: whether PyTorch stops gradients (detach, no_grad) or divides them "
-          "among equal elements otherwise than the graph shows is not checked. Export with torch.onnx.export(..., "
-          "dynamo=True), or with tools/export/export.py, which also compares the gradients with PyTorch's");
   }
 
   ImportContext &context;
@@ -273,7 +255,7 @@ OwningOpRef<ModuleOp> onnx::importOnnx(StringRef path, const ImportOptions &opti
       *exitCode = code;
     return {};
   };
-  Model::Failure failure;
+  ToolError failure;
   Artifacts artifacts;
   bool isFolder = llvm::sys::fs::is_directory(path);
   std::unique_ptr<Model> model =

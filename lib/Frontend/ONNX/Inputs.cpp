@@ -3,7 +3,6 @@
 #include "dialects/nn/Ops/Constant.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace shale;
@@ -16,9 +15,7 @@ Input &Inputs::add(ImportContext &context, StringRef name, RankedTensorType type
   BlockArgument argument = context.body.insertArgument(unsigned(list.size()), type, loc);
   Input &input = list.emplace_back(Input{name.str(), type, batchDim});
   input.argument = argument;
-  Binding binding;
-  binding.value = argument;
-  context.scope.values[name] = binding;
+  context.scope.values[name].value = argument;
   return input;
 }
 
@@ -78,18 +75,13 @@ public:
   }
 
   LogicalResult declare(const ValueInfoProto &input) {
-    Type element;
-    SmallVector<int64_t> shape;
+    RankedTensorType type;
     std::optional<int64_t> batchDim;
-    if (failed(take(readElement(input), element)) || failed(readShape(input, shape)) ||
-        failed(take(readBatchDim(input), batchDim)))
+    if (failed(take(readType(input), type)) || failed(readBatchDim(input, batchDim)))
       return failure();
-    auto type = RankedTensorType::get(shape, element);
-    if (nn::tensorBytes(type) < 0)
-      return context.error("the size of input {} overflows 64 bits", input.name());
     const TensorShapeProto &declared = input.type().tensor_type().shape();
     Input &added = inputs.add(context, input.name(), type, batchDim);
-    added.sizes = describeSizes(declared, shape);
+    added.sizes = describeSizes(declared, type.getShape());
     added.isFixed = declared.dim_size() > 0 && declared.dim(0).has_dim_value();
     if (options.bindings.lookup(input.name()) == "ones") {
       // Values that depend on it are folded, so a mask that hides nothing costs nothing.
@@ -102,14 +94,23 @@ public:
 
   /// Fails, with an error, if sizes are missing, or if a flag names no dimension or input.
   LogicalResult checkFlags() {
-    if (failed(checkMissing()))
-      return failure();
-    for (auto &dim : options.dims)
-      if (failed(checkUnknown(dim.getKey())))
-        return failure();
-    for (auto &batch : options.batchDims)
-      if (!context.scope.values.count(batch.getKey()))
-        return context.usage("--batch-dim: no input {}; there are {}", batch.getKey(),
+    std::vector<std::string> unknown; // --dim names that no input has
+    for (StringRef dim : options.dims.keys())
+      if (!dimsUsed.contains(dim))
+        unknown.push_back(displayName(dim));
+    if (!missing.empty())
+      return context.usage("sizes of dimensions are missing: pass{}{}", plain(missing),
+                           plain((unknown.empty() ? "" : ", not ") + listOf(unknown, SIZE_MAX)));
+    if (!unknown.empty() && dimsUsed.empty())
+      return context.usage(
+          "--dim {}: all sizes of the inputs are fixed in the file: leave --dim out, or export the model with free sizes (dynamic_shapes={INPUT: {0: \"batch\", 1: \"sequence\"}})",
+          plain(unknown.front()));
+    if (!unknown.empty())
+      return context.usage("--dim: no input has a dimension {}; there are {}", unknown.front(),
+                           plain(llvm::join(llvm::map_range(dimsUsed.keys(), displayName), ", ")));
+    for (StringRef input : options.batchDims.keys())
+      if (!context.scope.values.count(input))
+        return context.usage("--batch-dim: no input {}; there are {}", input,
                              plain(inputs.names()));
     return success();
   }
@@ -117,36 +118,31 @@ public:
 private:
   using Dimension = TensorShapeProto::Dimension;
 
-  FailureOr<Type> readElement(const ValueInfoProto &input) {
-    std::string shown = displayName(input.name());
+  FailureOr<RankedTensorType> readType(const ValueInfoProto &input) {
     const TypeProto::Tensor &tensor = input.type().tensor_type();
     if (!input.type().has_tensor_type() || !tensor.has_shape())
-      return context.error("input {} is not a tensor of known rank", shown);
+      return context.error("input {} is not a tensor of known rank", input.name());
     std::string why;
     Type element = elementType(context.mlirContext(), tensor.elem_type(), why);
     if (element && narrowInteger(tensor.elem_type()))
       why = "programs do not read element type " + std::to_string(tensor.elem_type()) +
             ": declare it int64 and cast it";
     if (!why.empty())
-      return context.error("input '" + shown + "': " + why);
-    return element;
-  }
-
-  LogicalResult readShape(const ValueInfoProto &input, SmallVectorImpl<int64_t> &shape) {
-    for (const Dimension &dim : input.type().tensor_type().shape().dim()) {
-      if (dim.has_dim_value() && dim.dim_value() > 0) {
-        shape.push_back(dim.dim_value());
-        continue;
-      }
-      if (dim.has_dim_value() && dim.dim_value() < 0)
+      return context.error("input {}: {}", input.name(), plain(why));
+    SmallVector<int64_t> shape;
+    for (const Dimension &dim : tensor.shape().dim()) {
+      if (dim.dim_value() < 0)
         return context.error("input {} has a negative dimension", input.name());
-      if (dim.dim_param().empty())
+      if (dim.dim_value() == 0 && dim.dim_param().empty())
         return context.error(
             "input {} has a dimension without size and name: export it with a name (dynamic_shapes)",
             input.name());
-      shape.push_back(sizeOf(dim, shape.empty()));
+      shape.push_back(dim.dim_value() ? dim.dim_value() : sizeOf(dim, shape.empty()));
     }
-    return success();
+    auto type = RankedTensorType::get(shape, element);
+    if (nn::tensorBytes(type) < 0)
+      return context.error("the size of input {} overflows 64 bits", input.name());
+    return type;
   }
 
   /// Returns the size of a named dimension. Notes a flag that is missing.
@@ -169,42 +165,19 @@ private:
     return 1;
   }
 
-  /// Returns the dimension of --batch-dim, else the first one named `batch`.
-  FailureOr<std::optional<int64_t>> readBatchDim(const ValueInfoProto &input) {
+  /// Sets the dimension of --batch-dim, else the first one named `batch`, if there is one.
+  LogicalResult readBatchDim(const ValueInfoProto &input, std::optional<int64_t> &batchDim) {
     const TensorShapeProto &shape = input.type().tensor_type().shape();
     auto given = options.batchDims.find(input.name());
-    if (given != options.batchDims.end()) {
-      if (given->second < 0 || given->second >= int64_t(shape.dim_size()))
-        return context.usage("--batch-dim: input {} has {} dimensions", input.name(),
-                             shape.dim_size());
-      return std::optional<int64_t>(given->second);
-    }
+    if (given != options.batchDims.end())
+      batchDim = given->second;
+    if (batchDim && (*batchDim < 0 || *batchDim >= shape.dim_size()))
+      return context.usage("--batch-dim: input {} has {} dimensions", input.name(),
+                           shape.dim_size());
     for (auto [number, dim] : llvm::enumerate(shape.dim()))
-      if (!(dim.has_dim_value() && dim.dim_value() > 0) && dim.dim_param() == "batch")
-        return std::optional<int64_t>(number);
-    return std::optional<int64_t>();
-  }
-
-  LogicalResult checkMissing() {
-    if (missing.empty())
-      return success();
-    std::vector<std::string> unknown; // --dim names that no input has
-    for (auto &dim : options.dims)
-      if (!dimsUsed.contains(dim.getKey()))
-        unknown.push_back(displayName(dim.getKey()));
-    return context.usage("sizes of dimensions are missing: pass{}{}", plain(missing),
-                         plain((unknown.empty() ? "" : ", not ") + listOf(unknown, SIZE_MAX)));
-  }
-
-  LogicalResult checkUnknown(StringRef dim) {
-    if (dimsUsed.contains(dim))
-      return success();
-    if (dimsUsed.empty())
-      return context.usage(
-          "--dim {}: all sizes of the inputs are fixed in the file: leave --dim out, or export the model with free sizes (dynamic_shapes={INPUT: {0: \"batch\", 1: \"sequence\"}})",
-          plain(displayName(dim)));
-    std::string known = llvm::join(llvm::map_range(dimsUsed.keys(), displayName), ", ");
-    return context.usage("--dim: no input has a dimension {}; there are {}", dim, plain(known));
+      if (!batchDim && dim.dim_value() == 0 && dim.dim_param() == "batch")
+        batchDim = number;
+    return success();
   }
 
   ImportContext &context;
@@ -289,16 +262,14 @@ static BatchSigns readSigns(Inputs &inputs) {
   }
   // Another input of that size in dimension 0 is ambiguous if labels or tokens have a later
   // dimension of the same size.
-  bool hasLater = signs.size && llvm::any_of(signs.examples, [&](const Input *input) {
-                    return llvm::is_contained(input->type.getShape().take_back(
-                                                  std::max<int64_t>(input->type.getRank() - 1, 0)),
-                                              *signs.size);
-                  });
-  signs.isShown &= rows && !(hasLater && llvm::any_of(signs.others, [&](const Input *other) {
-                               return other->binding.empty() && !other->batchDim &&
-                                      other->type.getRank() > 0 &&
-                                      other->type.getDimSize(0) == *signs.size;
-                             }));
+  bool hasLater = false;
+  for (const Input *input : signs.examples)
+    hasLater |= input->type.getRank() > 0 && signs.size &&
+                llvm::is_contained(input->type.getShape().drop_front(), *signs.size);
+  for (const Input *other : signs.others)
+    rows &= !hasLater || !other->binding.empty() || other->batchDim || other->type.getRank() == 0 ||
+            other->type.getDimSize(0) != *signs.size;
+  signs.isShown &= rows;
   return signs;
 }
 

@@ -3,9 +3,7 @@
 #define SHALE_FRONTEND_ONNX_INPUTS_H
 
 #include "dialects/nn/NN.h"
-#include "lib/Frontend/ONNX/Definitions.h"
-#include <optional>
-#include <vector>
+#include "lib/Frontend/ONNX/ImportContext.h"
 
 namespace shale::onnx {
 

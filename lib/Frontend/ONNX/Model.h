@@ -4,12 +4,9 @@
 
 #include "lib/Frontend/ONNX/Model.pb.h"
 #include "lib/Frontend/ONNX/Text.h"
+#include "lib/Support/InputFile.h"
 #include "mlir/IR/BuiltinAttributes.h"
-#include "mlir/IR/BuiltinTypes.h"
 #include "llvm/ADT/StringMap.h"
-#include "llvm/Support/Error.h"
-#include "llvm/Support/MemoryBuffer.h"
-#include <memory>
 #include <set>
 
 namespace shale::onnx {
@@ -21,6 +18,7 @@ struct FileRange {
   std::string path;
   int64_t offset = 0;
   int64_t length = 0;
+  llvm::StringRef data = {}; // these bytes; empty if the file is missing
 };
 
 /// Returns the element type of an ONNX data type, or null with the reason in
@@ -47,14 +45,8 @@ struct Contents {
 /// A parsed file. Tensor data is read on demand.
 class Model {
 public:
-  /// An error message and its exit code (include/shale/Runtime.h).
-  struct Failure {
-    std::string message;
-    int exitCode;
-  };
-
   /// Opens and parses `path`; null after filling `failure`.
-  static std::unique_ptr<Model> open(llvm::StringRef path, Failure &failure);
+  static std::unique_ptr<Model> open(llvm::StringRef path, ToolError &failure);
 
   const ModelProto &proto() const { return model; }
   /// The messages, for readers that complete a graph before it is imported.
@@ -75,37 +67,39 @@ public:
   llvm::Expected<mlir::DenseElementsAttr> read(mlir::MLIRContext *context,
                                                const TensorProto &tensor, int64_t maxBytes);
 
+  // Questions about elements. They copy no data that lies in a file, and take an invalid tensor for
+  // one that is not here: it is an error elsewhere.
+
   /// Whether two matrices are transposes of each other, and not all of their elements are equal.
-  /// Copies no data that lies in a file.
-  llvm::Expected<bool> isTranspose(mlir::MLIRContext *context, const TensorProto &matrix,
-                                   const TensorProto &other);
+  bool isTranspose(mlir::MLIRContext *context, const TensorProto &matrix, const TensorProto &other);
   /// Whether a tensor may be another one, or its transpose: compares the first elements, if both
-  /// are here and of one type. Copies no data that lies in a file.
-  llvm::Expected<bool> mayBeSame(mlir::MLIRContext *context, const TensorProto &tensor,
-                                 const TensorProto &other);
+  /// are here and of one type.
+  bool mayBeSame(mlir::MLIRContext *context, const TensorProto &tensor, const TensorProto &other);
   /// Returns the first rows of a matrix whose bytes are all 0, at most `most`. None if its file is
   /// not here.
-  llvm::Expected<llvm::SmallVector<int64_t>> zeroRows(mlir::MLIRContext *context,
-                                                      const TensorProto &matrix, size_t most);
-  /// Whether every byte of its data is 0.
+  llvm::SmallVector<int64_t> zeroRows(mlir::MLIRContext *context, const TensorProto &matrix,
+                                      size_t most);
+  /// Whether every byte of its data is 0; fails for an invalid tensor.
   llvm::Expected<bool> isZero(mlir::MLIRContext *context, const TensorProto &tensor);
 
 private:
-  /// Reads the type and the bytes of a tensor, as `bytes` does.
+  /// Reads the elements of a tensor, row-major, of the type of `into`.
+  llvm::Error readAs(const TensorProto &tensor, Contents &into);
+  /// Reads the type and the elements of a tensor.
   llvm::Error read(mlir::MLIRContext *context, const TensorProto &tensor, Contents &into);
   /// Reads two tensors that are compared. Returns the bytes of an element, 0 if the elements are of
   /// different types or sizes, or not here.
-  llvm::Expected<size_t> readBoth(mlir::MLIRContext *context, const TensorProto &tensor,
-                                  const TensorProto &other, Contents &one, Contents &second);
-  llvm::Expected<llvm::StringRef> bytes(const TensorProto &tensor, mlir::RankedTensorType type,
-                                        std::string &list);
+  size_t readBoth(mlir::MLIRContext *context, const TensorProto &tensor, const TensorProto &other,
+                  Contents &one, Contents &second);
+  /// The place of a tensor of `bytes` bytes in a file of external data.
+  llvm::Expected<FileRange> externalRange(const TensorProto &tensor, uint64_t bytes);
   /// Maps the external file at `location`, opened beneath the model's folder.
   /// Sets `path` to its path, even if the file does not exist.
   llvm::Expected<llvm::MemoryBuffer *> external(llvm::StringRef location, std::string &path);
 
   std::string filePath;
   std::unique_ptr<llvm::MemoryBuffer> buffer;
-  llvm::StringMap<std::pair<std::string, std::unique_ptr<llvm::MemoryBuffer>>> externals;
+  llvm::StringMap<std::unique_ptr<llvm::MemoryBuffer>> externals; // by location
   ModelProto model;
 };
 

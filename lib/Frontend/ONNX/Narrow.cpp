@@ -39,7 +39,9 @@ static int operandOfType(StringRef op, int result) {
       .Default(0);
 }
 
-int32_t onnx::narrowResult(Node &node, int result, Value value) {
+/// Returns the ONNX data type of a result if that is a narrow integer, else 0. `value` is the
+/// result.
+static int32_t narrowResult(Node &node, int result, Value value) {
   const std::string &op = node.proto.op_type();
   auto element = dyn_cast<IntegerType>(Tensor(node, value).element());
   if (!element || element.isInteger(1))
@@ -66,7 +68,9 @@ static bool movesElements(StringRef op) {
       .Default(false);
 }
 
-Value onnx::reduced(Node &node, Value value, int32_t dataType) {
+/// Reduces a result of the node to a narrow type, unless the operator only moves or chooses
+/// elements. Returns null after an error.
+static Value reduced(Node &node, Value value, int32_t dataType) {
   if (movesElements(node.proto.op_type()))
     return value;
   NarrowInteger narrow = *narrowInteger(dataType);
@@ -77,4 +81,19 @@ Value onnx::reduced(Node &node, Value value, int32_t dataType) {
   if (narrow.isSigned)
     rest = select(rest >= count / 2, rest - all, rest);
   return select(rest < (narrow.isSigned ? -count / 2 : 0), rest + all, rest);
+}
+
+/// Records the types of results that values do not have, and reduces these to them.
+LogicalResult Building::finishNarrow(Node &node) {
+  for (int i = 0; i < node.numOutputs(); ++i) {
+    auto found = node.scope.values.find(node.proto.output(i));
+    if (!node.wants(i) || found == node.scope.values.end() || !found->second.value ||
+        found->second.narrow)
+      continue;
+    Binding &result = found->second;
+    result.narrow = narrowResult(node, i, result.value);
+    if (result.narrow && !(result.value = reduced(node, result.value, result.narrow)))
+      return failure();
+  }
+  return success();
 }

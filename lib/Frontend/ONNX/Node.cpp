@@ -2,22 +2,17 @@
 #include "lib/Frontend/ONNX/Building.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
 using namespace shale;
 using namespace shale::onnx;
 
-Node::Node(Building &building, const NodeProto &proto, Scope &scope, int depth, Operands operands)
+Node::Node(Building &building, const NodeProto &proto, Scope &scope, int depth,
+           SmallVector<Binding> operands)
     : building(building), builder(building.builder), proto(proto), scope(scope),
       version(scope.opsetOf(proto)), depth(depth), loc(building.context.locationOf(proto)),
-      in(std::move(operands)) {}
-
-std::string Node::name(Type type) {
-  std::string text;
-  llvm::raw_string_ostream(text) << type;
-  return text;
-}
+      in(std::move(operands)), attributesRead(proto.attribute_size()),
+      operandsRead(proto.input_size()) {}
 
 bool Node::isFromPyTorch() const {
   return building.context.model.proto().producer_name() == "pytorch";
@@ -41,7 +36,6 @@ const AttributeProto *Node::attribute(StringRef name) {
     const AttributeProto &attr = proto.attribute(i);
     if (StringRef(attr.name()) != name)
       continue;
-    attributesRead.resize(std::max<unsigned>(attributesRead.size(), i + 1));
     attributesRead.set(i);
     return resolved(attr);
   }
@@ -136,18 +130,17 @@ int Node::numInputs() const { return proto.input_size(); }
 int Node::numOutputs() const { return proto.output_size(); }
 
 void Node::noteRead(int operand) const {
-  if (operand >= int(operandsRead.size()))
-    operandsRead.resize(operand + 1);
-  operandsRead.set(operand);
+  if (operand < int(operandsRead.size()))
+    operandsRead.set(operand);
 }
 
 SmallVector<Tensor> Node::operands() {
-  return llvm::map_to_vector(llvm::seq<int>(0, in.values.size()), [&](int i) { return input(i); });
+  return llvm::map_to_vector(llvm::seq<int>(0, in.size()), [&](int i) { return input(i); });
 }
 
 Tensor Node::input(int operand) {
   noteRead(operand);
-  return Tensor(*this, operand < int(in.values.size()) ? in.values[operand] : Value());
+  return Tensor(*this, operand < int(in.size()) ? in[operand].value : Value());
 }
 
 bool Node::has(int operand) const {
@@ -248,10 +241,7 @@ std::optional<double> Node::scalarConstant(Value value) {
 void Node::set(int result, Value value, int32_t narrow) {
   if (!value)
     return (void)error("cannot be imported");
-  Binding binding;
-  binding.value = value;
-  binding.narrow = narrow;
-  bind(result, std::move(binding));
+  bind(result, {value, {}, false, narrow});
 }
 
 LogicalResult Node::give(Tensor result) {
@@ -268,19 +258,14 @@ void Node::bind(int result, Binding binding) {
 void Node::setSequence(int result, ArrayRef<Value> items) {
   if (!wants(result))
     return;
-  if (llvm::any_of(in.narrowTypes, [](int32_t type) { return type != 0; })) {
-    (void)error("a sequence of integers other than int32 and int64 is not supported");
-    return;
-  }
-  Binding binding;
-  binding.items = llvm::to_vector(items);
-  binding.isSequence = true;
-  bind(result, std::move(binding));
+  if (llvm::any_of(in, [](const Binding &operand) { return operand.narrow != 0; }))
+    return (void)error("a sequence of integers other than int32 and int64 is not supported");
+  bind(result, {{}, llvm::to_vector(items), true});
 }
 
+const Binding *Node::operand(int operand) const { return has(operand) ? &in[operand] : nullptr; }
+
 const Binding *Node::sequence(int operand) const {
-  if (!has(operand))
-    return nullptr;
-  const Binding *binding = scope.find(proto.input(operand));
+  const Binding *binding = this->operand(operand);
   return binding && binding->isSequence ? binding : nullptr;
 }

@@ -13,17 +13,12 @@
 #include "lib/Frontend/ONNX/Text.h"
 #include "llvm/ADT/SmallBitVector.h"
 #include "llvm/ADT/StringMap.h"
-#include "llvm/Support/Error.h"
-#include <array>
 #include <functional>
-#include <limits>
 #include <map>
-#include <string>
 
 namespace shale::onnx {
 
 class AttributeProto;
-struct Binding;
 class Building;
 class Node;
 class NodeProto;
@@ -120,11 +115,12 @@ private:
 /// before the first import.
 HandlerRegistry &getHandlers();
 
-/// The operands of a node.
-struct Operands {
-  llvm::SmallVector<mlir::Value> values; // in order, null where absent
-  /// The ONNX data types of operands that values do not have, 0 for others (Narrow.cpp).
-  llvm::SmallVector<int32_t> narrowTypes;
+/// The value of a name in a graph, or of an operand.
+struct Binding {
+  mlir::Value value;                         // a tensor
+  llvm::SmallVector<mlir::Value> items = {}; // or a sequence of tensors
+  bool isSequence = false;
+  int32_t narrow = 0; // the ONNX data type if values do not have it (Narrow.cpp)
 };
 
 /// A function that has reported an error returns this: it converts to the failure value of the
@@ -139,8 +135,9 @@ struct Refused {
 /// One node while it is translated: its attributes, operands and results, and arithmetic on them.
 class Node {
 public:
-  /// `depth`: of calls and subgraphs around it.
-  Node(Building &building, const NodeProto &proto, Scope &scope, int depth, Operands operands);
+  /// `depth`: of calls and subgraphs around it. `operands`: in order, null where absent.
+  Node(Building &building, const NodeProto &proto, Scope &scope, int depth,
+       llvm::SmallVector<Binding> operands);
 
   /// The services that the handler may use beside the node.
   Building &building;
@@ -162,11 +159,11 @@ public:
   /// Whether PyTorch wrote the file.
   bool isFromPyTorch() const;
 
-  static std::string name(mlir::Type type);
-
   // Attributes; a scalar of the wrong type is an error and fails the node.
 
   const AttributeProto *attribute(llvm::StringRef name);
+  /// The attribute, or that of the function call which it refers to; null if the call lacks it.
+  const AttributeProto *resolved(const AttributeProto &attribute) const;
   int64_t intAttr(llvm::StringRef name, int64_t missing);
   /// A yes or no, which is 0 or 1 in the file.
   bool flagAttr(llvm::StringRef name, bool missing);
@@ -194,10 +191,10 @@ public:
   /// runs. Counts as a read of all of them.
   llvm::SmallVector<Tensor> operands();
   /// The ONNX data type of an operand if values do not have it, else 0 (Narrow.cpp).
-  int32_t narrow(int operand) const {
-    return operand < int(in.narrowTypes.size()) ? in.narrowTypes[operand] : 0;
-  }
+  int32_t narrow(int operand) const { return operand < int(in.size()) ? in[operand].narrow : 0; }
   Tensor input(int operand);
+  /// Returns what an operand is, or only a sequence; null if it is absent.
+  const Binding *operand(int operand) const;
   const Binding *sequence(int operand) const;
   /// Fails, with an error, unless operands [0, count) are present.
   mlir::LogicalResult require(int count);
@@ -253,17 +250,13 @@ public:
   Tensor joined(llvm::ArrayRef<Tensor> parts, int64_t dim);
 
 private:
-  /// Fails, with an error, if an attribute is there that attribute() was not asked for.
-  mlir::LogicalResult requireAttributesRead();
-  /// The attribute, or that of the function call which it refers to; null if the call lacks it.
-  const AttributeProto *resolved(const AttributeProto &attribute) const;
   void noteRead(int operand) const;
   void bind(int result, Binding binding);
   Refused fail(const std::string &message);
   const AttributeProto *typedAttribute(llvm::StringRef name, bool (AttributeProto::*is)() const,
                                        const char *type);
 
-  const Operands in;
+  const llvm::SmallVector<Binding> in;
   llvm::SmallBitVector attributesRead;
   mutable llvm::SmallBitVector operandsRead;
   std::array<Sizes, 8> knownInts;

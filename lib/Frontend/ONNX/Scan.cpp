@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lib/Frontend/ONNX/Model.h"
+#include "llvm/Support/LEB128.h"
 
 using namespace shale;
 using llvm::StringRef;
@@ -35,101 +36,81 @@ constexpr uint64_t kPlaceOffset = 1000, kPlaceLength = 1001;
 constexpr int kMaxDepth = 100; // libprotobuf's own limit
 
 llvm::Error malformed(size_t offset, const char *what) {
-  return llvm::createStringError("malformed at byte " + llvm::Twine(offset) + ": " + what);
+  return onnx::errorOf("malformed at byte {}: {}", offset, what);
 }
 
-void putVarint(std::string &out, uint64_t value) {
-  for (; value >= 0x80; value >>= 7)
-    out.push_back(static_cast<char>(value | 0x80));
-  out.push_back(static_cast<char>(value));
+/// Reads a number at `at`, and moves `at` behind it. Returns false if it does not end, or is larger
+/// than 64 bits.
+bool readVarint(StringRef file, size_t &at, size_t end, uint64_t &value) {
+  unsigned size;
+  const char *error = nullptr;
+  const uint8_t *begin = file.bytes_begin() + at, *limit = begin + std::min<size_t>(end - at, 10);
+  value = llvm::decodeULEB128(begin, &size, limit, &error);
+  at += size;
+  return !error;
 }
 
-class Scanner {
-public:
-  explicit Scanner(StringRef file) : file(file) {}
-
-  llvm::Error message(Message kind, size_t begin, size_t end, int depth, std::string &out) {
-    if (depth > kMaxDepth)
-      return malformed(begin, "messages are nested too deeply");
-    bool hasPlace = false;
-    for (size_t at = begin; at < end;) {
-      size_t start = at;
-      uint64_t tag, length;
-      if (!varint(at, end, tag))
-        return malformed(at, "a field ends early");
-      uint64_t field = tag >> 3;
-      if (field == 0)
-        return malformed(start, "field number 0");
-      switch (tag & 7) {
-      case 0:
-        if (!varint(at, end, length))
-          return malformed(at, "a number ends early");
-        break;
-      case 1:
-      case 5:
-        if (length = (tag & 7) == 1 ? 8 : 4; end - at < length)
-          return malformed(at, "a number ends early");
-        at += length;
-        break;
-      case 2: {
-        if (!varint(at, end, length) || length > end - at)
-          return malformed(at, "a field is longer than what is there");
-        size_t body = at;
-        at += length;
-        if (kind == Message::Tensor &&
-            (field == kRawData || field == kFloatData || field == kDoubleData)) {
-          if (length == 0)
-            continue;
-          if (hasPlace)
-            return malformed(start, "a tensor has its data in two places");
-          hasPlace = true;
-          putVarint(out, kPlaceOffset << 3);
-          putVarint(out, body);
-          putVarint(out, kPlaceLength << 3);
-          putVarint(out, length);
+/// Appends the message in bytes [begin, end) of the file, without the data of its tensors.
+llvm::Error scan(StringRef file, Message kind, size_t begin, size_t end, int depth,
+                 llvm::raw_ostream &out) {
+  if (depth > kMaxDepth)
+    return malformed(begin, "messages are nested too deeply");
+  bool hasPlace = false;
+  for (size_t at = begin; at < end;) {
+    size_t start = at;
+    uint64_t tag, length;
+    if (!readVarint(file, at, end, tag))
+      return malformed(at, "a field ends early");
+    uint64_t field = tag >> 3, wire = tag & 7;
+    if (field == 0)
+      return malformed(start, "field number 0");
+    if (wire == 0) {
+      if (!readVarint(file, at, end, length))
+        return malformed(at, "a number ends early");
+    } else if (wire == 1 || wire == 5) {
+      if (length = wire == 1 ? 8 : 4; end - at < length)
+        return malformed(at, "a number ends early");
+      at += length;
+    } else if (wire != 2) {
+      return malformed(start, "a wire type that does not exist");
+    } else {
+      if (!readVarint(file, at, end, length) || length > end - at)
+        return malformed(at, "a field is longer than what is there");
+      size_t body = at;
+      at += length;
+      if (kind == Message::Tensor &&
+          (field == kRawData || field == kFloatData || field == kDoubleData)) {
+        if (length == 0)
           continue;
-        }
-        Message child = childOf(kind, field);
-        if (child != Message::Other) {
-          std::string inner;
-          if (llvm::Error error = message(child, body, at, depth + 1, inner))
-            return error;
-          putVarint(out, tag);
-          putVarint(out, inner.size());
-          out += inner;
-          continue;
-        }
-        break;
+        if (std::exchange(hasPlace, true))
+          return malformed(start, "a tensor has its data in two places");
+        for (uint64_t value : {kPlaceOffset << 3, uint64_t(body), kPlaceLength << 3, length})
+          llvm::encodeULEB128(value, out);
+        continue;
       }
-      default:
-        return malformed(start, "a wire type that does not exist");
+      if (Message child = childOf(kind, field); child != Message::Other) {
+        std::string inner;
+        llvm::raw_string_ostream os(inner);
+        if (llvm::Error error = scan(file, child, body, at, depth + 1, os))
+          return error;
+        llvm::encodeULEB128(tag, out);
+        llvm::encodeULEB128(inner.size(), out);
+        out << inner;
+        continue;
       }
-      if (field < kPlaceOffset)
-        out.append(file.data() + start, at - start);
     }
-    return llvm::Error::success();
+    if (field < kPlaceOffset)
+      out << file.slice(start, at);
   }
-
-private:
-  bool varint(size_t &at, size_t end, uint64_t &value) {
-    value = 0;
-    for (int shift = 0; shift < 64 && at < end; shift += 7) {
-      uint8_t byte = file[at++];
-      value |= uint64_t(byte & 0x7f) << shift;
-      if (!(byte & 0x80))
-        return true;
-    }
-    return false;
-  }
-
-  StringRef file;
-};
+  return llvm::Error::success();
+}
 
 } // namespace
 
 llvm::Expected<std::string> onnx::scanModel(StringRef file) {
   std::string out;
-  if (llvm::Error error = Scanner(file).message(Message::Model, 0, file.size(), 0, out))
+  llvm::raw_string_ostream os(out);
+  if (llvm::Error error = scan(file, Message::Model, 0, file.size(), 0, os))
     return error;
   return out;
 }

@@ -3,22 +3,10 @@
 #define SHALE_FRONTEND_ONNX_SCOPE_H
 
 #include "lib/Frontend/ONNX/Model.h"
-#include "mlir/IR/Value.h"
-#include "llvm/ADT/STLFunctionalExtras.h"
-#include "llvm/ADT/SmallVector.h"
-#include "llvm/ADT/StringMap.h"
+#include "lib/Frontend/ONNX/Node.h"
 #include "llvm/ADT/StringSet.h"
-#include <string>
 
 namespace shale::onnx {
-
-/// The value of a name in the graph.
-struct Binding {
-  mlir::Value value;                    // a tensor
-  llvm::SmallVector<mlir::Value> items; // or a sequence of tensors
-  bool isSequence = false;
-  int32_t narrow = 0; // the ONNX data type if values do not have it (Narrow.cpp)
-};
 
 /// The names, operator sets and attributes that are visible to the nodes of a
 /// graph or function.
@@ -58,6 +46,9 @@ Scope functionScope(const FunctionProto &function, const Scope &caller);
 void forEachRead(const NodeProto &node, llvm::function_ref<void(const NodeProto &, int)> visit);
 /// Calls `visit` for each name that a node or its subgraphs read and do not define themselves.
 void forEachNameRead(const NodeProto &node, llvm::function_ref<void(llvm::StringRef)> visit);
+
+/// Returns the names that nodes or outputs of a graph read.
+llvm::StringSet<> namesRead(const GraphProto &graph);
 
 /// Returns the names of inputs, outputs or initializers.
 template <typename Protos> llvm::StringSet<> namesOf(const Protos &protos) {

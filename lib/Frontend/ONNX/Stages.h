@@ -1,13 +1,30 @@
-//===- Stages.h - The last stages of an import ----------------------------===//
+//===- Stages.h - The stages of an import ---------------------------------===//
 #ifndef SHALE_FRONTEND_ONNX_STAGES_H
 #define SHALE_FRONTEND_ONNX_STAGES_H
 
 #include "lib/Frontend/ONNX/Inputs.h"
 #include "lib/Frontend/ONNX/Loss/Losses.h"
-#include "lib/Frontend/ONNX/States.h"
-#include "mlir/IR/BuiltinOps.h"
 
 namespace shale::onnx {
+
+/// Reads the versions of operator sets, by domain. Fails, with an error, if the file's version or
+/// that of the standard operators is not supported.
+mlir::FailureOr<llvm::StringMap<int64_t>> readOpsets(ImportContext &context);
+
+/// Reads the definitions of the graph. Fails, with an error, if a name is missing or is defined
+/// twice.
+mlir::LogicalResult readDefinitions(ImportContext &context);
+
+/// Finds the nodes of the graph that `roots` are computed from. Fails, with an error, if nodes
+/// define a name twice.
+mlir::LogicalResult findNeeded(ImportContext &context, llvm::ArrayRef<llvm::StringRef> roots);
+
+/// Fails, with one error for all, if operators of the needed nodes have no handler.
+mlir::LogicalResult checkSupported(ImportContext &context);
+
+/// Finds the dropouts of attention that an export left out. Fails, with an error, if one cannot be
+/// restored.
+mlir::FailureOr<LostDropout> findLostDropout(ImportContext &context);
 
 /// Binds inputs and labels to what the data have. Returns why labels are bound as they are; empty
 /// if there are none. `labeled`: the parts of the loss that have labels. Fails, with an error, if a

@@ -1,12 +1,9 @@
 //===- States.cpp - Parameters and buffers that are states ----------------===//
 #include "lib/Frontend/ONNX/States.h"
-#include "dialects/nn/NN.h"
 #include "dialects/nn/Ops/State.h"
 #include "lib/Frontend/ONNX/Loss/Losses.h"
-#include "lib/Frontend/ONNX/Node.h"
 #include "lib/Frontend/ONNX/Record/TracedProgram.h"
 #include "lib/Frontend/ONNX/Record/Words.h"
-#include "lib/Support/Remarks.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 
@@ -65,36 +62,27 @@ static Attribute initialValue(DenseElementsAttr values) {
              : Attribute(values);
 }
 
-/// Fails, with an error, if the file records a frozen parameter that it does not have.
-static LogicalResult checkRecordedFrozen(ImportContext &context, const Parameters &parameters) {
+/// Freezes what the file records. Fails, with an error, if the file does not have such a parameter,
+/// or if nothing is left to train.
+static LogicalResult freezeRecorded(ImportContext &context, const States &states) {
+  const ParameterOptions &options = context.options.parameters;
   llvm::StringSet<> known;
-  for (const Parameter &parameter : parameters.list) {
+  SmallVector<StringRef> frozen;
+  size_t count = 0;
+  for (auto [parameter, value] : llvm::zip(states.parameters.list, states.values)) {
     known.insert(parameter.name);
     known.insert_range(parameter.aliases);
+    if (parameter.isParameter && value && ++count &&
+        options.recordedFrozen.contains(parameter.name))
+      frozen.push_back(parameter.name);
   }
-  known.insert_range(parameters.absent);
+  known.insert_range(states.parameters.absent);
   for (const std::vector<std::string> &names :
-       readRecordedFrozen(context.graph(), context.options.parameters.keepPrefix))
+       readRecordedFrozen(context.graph(), options.keepPrefix))
     if (llvm::none_of(names, [&](const std::string &name) { return known.contains(name); }))
       return context.error(
           "the file records that parameter {} does not require a gradient, and has no parameter of this name: export the module again",
           names.front());
-  return success();
-}
-
-/// Freezes what the file records. Fails, with an error, if nothing is left to train.
-static LogicalResult freezeRecorded(ImportContext &context, const States &states) {
-  const ParameterOptions &options = context.options.parameters;
-  if (options.recordedFrozen.empty())
-    return success();
-  if (failed(checkRecordedFrozen(context, states.parameters)))
-    return failure();
-  SmallVector<StringRef> frozen;
-  size_t count = 0;
-  for (auto [parameter, value] : llvm::zip(states.parameters.list, states.values))
-    if (parameter.isParameter && value && ++count &&
-        options.recordedFrozen.contains(parameter.name))
-      frozen.push_back(parameter.name);
   if (!frozen.empty() && frozen.size() == count)
     return context.error("the file records that no parameter requires a gradient, so there is "
                          "nothing to train: set requires_grad of what is to be trained, and "
@@ -104,16 +92,6 @@ static LogicalResult freezeRecorded(ImportContext &context, const States &states
     context.remark("parameter {} is not trained: the file records requires_grad=False", name);
   }
   return success();
-}
-
-/// Fails, with an error, if a flag names no initializer, or if parameters may be lost.
-static LogicalResult checkParameters(ImportContext &context, const Parameters &parameters) {
-  for (const auto &constant : context.options.parameters.constants)
-    if (!context.definitions.initializers.count(constant.getKey()))
-      return context.usage("--constant: no initializer is named {}", constant.getKey());
-  return parameters.errors.empty()
-             ? success()
-             : LogicalResult(context.error(llvm::join(parameters.errors, "\n  ")));
 }
 
 /// Tells of the files of weights that are missing.
@@ -129,16 +107,6 @@ static void reportMissing(ImportContext &context) {
   }
 }
 
-static void reportRepairs(ImportContext &context, const Parameters &parameters) {
-  for (const Repair &repair : parameters.repairs) {
-    Location location = repair.node ? context.locationOf(*repair.node) : context.fileLocation();
-    if (repair.isNote)
-      emitNote(location, repair.text);
-    else
-      emitDecision(location, "import", repair.text);
-  }
-}
-
 /// Returns the initial value that lies at a place of a file.
 static nn::FileAttr fileAttr(ImportContext &context, const FileRange &place, bool transposed) {
   SmallString<256> path(place.path);
@@ -147,107 +115,77 @@ static nn::FileAttr fileAttr(ImportContext &context, const FileRange &place, boo
                            Type());
 }
 
-namespace {
+/// Returns the initial value of an initializer, which lies at `place`: in general that place.
+static FailureOr<Attribute> readInit(ImportContext &context, const Parameter &parameter,
+                                     const std::optional<FileTraining> &training,
+                                     const FileRange &place) {
+  if (training)
+    if (DenseElementsAttr given = training->initial.lookup(parameter.initializer->name()))
+      return initialValue(given);
+  if (!place.path.empty())
+    return Attribute(fileAttr(context, place, parameter.transposed));
+  auto data = context.readConstant(*parameter.initializer);
+  if (!data)
+    return context.error("parameter {}: {}", parameter.name, data.takeError());
+  if (!data->isSplat())
+    return context.error(
+        "initializer {} is stored as a list of numbers, not as bytes: save the model again with raw data",
+        parameter.name);
+  return initialValue(*data);
+}
 
-/// The type and initial value of an nn.state. `type` is null if the buffer is a constant where it
-/// is read.
-struct Declared {
+/// Reads the type and the initial value of a parameter or buffer. `type` stays null if the buffer
+/// is a constant where it is read.
+static LogicalResult readState(ImportContext &context, const Parameter &parameter,
+                               const std::optional<FileTraining> &training, RankedTensorType &type,
+                               Attribute &init) {
+  if (!parameter.initializer) {
+    std::string why;
+    Type element = elementType(context.mlirContext(), parameter.dataType, why);
+    type = RankedTensorType::get(parameter.shape, element);
+    init = initialValue(type, parameter.values);
+    return success();
+  }
+  auto stored = context.model.type(context.mlirContext(), *parameter.initializer);
+  if (!stored)
+    return context.error("parameter {}: {}", parameter.name, stored.takeError());
+  if (!parameter.isParameter && nn::tensorBytes(*stored) <= kConstantLimit && !parameter.isChanged)
+    return success();
+  auto place = context.model.fileRange(*parameter.initializer, *stored);
+  if (!place)
+    return context.error("initializer {} of parameter {}: {}", parameter.initializer->name(),
+                         parameter.name, place.takeError());
+  type = *stored;
+  if (parameter.transposed)
+    type = type.clone({type.getDimSize(1), type.getDimSize(0)});
+  if (!parameter.shape.empty()) // the same elements in another shape
+    type = type.clone(parameter.shape);
+  return take(readInit(context, parameter, training, *place), init);
+}
+
+/// Declares a parameter or buffer. Returns its argument; null if it is a constant where it is read.
+static FailureOr<Value> declareState(ImportContext &context, const Parameter &parameter,
+                                     const std::optional<FileTraining> &training,
+                                     llvm::StringSet<> &names) {
   RankedTensorType type;
   Attribute init;
-};
-
-/// Declares parameters and buffers one by one.
-class StateDeclarer {
-public:
-  StateDeclarer(ImportContext &context, const std::optional<FileTraining> &training)
-      : context(context), training(training) {}
-
-  /// Returns the argument of a parameter or buffer; null if it is a constant where it is read.
-  FailureOr<Value> declare(const Parameter &parameter) {
-    FailureOr<Declared> declared = read(parameter);
-    if (failed(declared))
-      return failure();
-    if (!declared->type)
-      return Value();
-    if (!names.insert(parameter.name).second)
-      return context.error("two parameters are named {}", parameter.name);
-    create(parameter, *declared);
-    auto shown = context.builder.getStringAttr(displayName(parameter.name));
-    Location place = NameLoc::get(shown, context.fileLocation());
-    return Value(context.body.addArgument(declared->type, place));
-  }
-
-private:
-  FailureOr<Declared> read(const Parameter &parameter) {
-    if (!parameter.initializer) {
-      std::string why;
-      Type element = elementType(context.mlirContext(), parameter.dataType, why);
-      auto type = RankedTensorType::get(parameter.shape, element);
-      return Declared{type, initialValue(type, parameter.values)};
-    }
-    auto stored = context.model.type(context.mlirContext(), *parameter.initializer);
-    if (!stored)
-      return context.error("parameter {}: {}", parameter.name, stored.takeError());
-    if (!parameter.isParameter && nn::tensorBytes(*stored) <= kConstantLimit &&
-        !parameter.isChanged)
-      return Declared{};
-    auto place = context.model.fileRange(*parameter.initializer, *stored);
-    if (!place)
-      return context.error("initializer {} of parameter {}: {}", parameter.initializer->name(),
-                           parameter.name, place.takeError());
-    FailureOr<Attribute> init = readInit(parameter, *place);
-    if (failed(init))
-      return failure();
-    RankedTensorType type = *stored;
-    if (parameter.transposed)
-      type = type.clone({type.getDimSize(1), type.getDimSize(0)});
-    if (!parameter.shape.empty()) // the same elements in another shape
-      type = type.clone(parameter.shape);
-    return Declared{type, *init};
-  }
-
-  /// Returns the initial value of an initializer, which lies at `place`: in general that place.
-  FailureOr<Attribute> readInit(const Parameter &parameter, const FileRange &place) {
-    if (training)
-      if (DenseElementsAttr given = training->initial.lookup(parameter.initializer->name()))
-        return initialValue(given);
-    return place.path.empty() ? readFill(parameter)
-                              : Attribute(fileAttr(context, place, parameter.transposed));
-  }
-
-  /// Reads an initial value that is stored as a list of numbers: supported only if all elements are
-  /// one number.
-  FailureOr<Attribute> readFill(const Parameter &parameter) {
-    auto data = context.readConstant(*parameter.initializer);
-    if (!data)
-      return context.error("parameter {}: {}", parameter.name, data.takeError());
-    if (!data->isSplat())
-      return context.error(
-          "initializer {} is stored as a list of numbers, not as bytes: save the model again with raw data",
-          parameter.name);
-    return initialValue(*data);
-  }
-
-  void create(const Parameter &parameter, const Declared &declared) {
-    OpBuilder states(context.mlirContext());
-    states.setInsertionPointToEnd(context.module.getBody());
-    auto role = parameter.isParameter ? nn::Role::Param : nn::Role::Buffer;
-    auto state = nn::StateOp::create(states, context.fileLocation(), displayName(parameter.name),
-                                     role, declared.type);
-    if (declared.init)
-      state.setInitAttr(declared.init);
-    if (!parameter.aliases.empty()) {
-      SmallVector<StringRef> list(parameter.aliases.begin(), parameter.aliases.end());
-      state.setNamesAttr(states.getStrArrayAttr(list));
-    }
-  }
-
-  ImportContext &context;
-  const std::optional<FileTraining> &training;
-  llvm::StringSet<> names;
-};
-
-} // namespace
+  if (failed(readState(context, parameter, training, type, init)))
+    return failure();
+  if (!type)
+    return Value();
+  if (!names.insert(parameter.name).second)
+    return context.error("two parameters are named {}", parameter.name);
+  OpBuilder states(context.mlirContext());
+  states.setInsertionPointToEnd(context.module.getBody());
+  StringAttr shown = states.getStringAttr(displayName(parameter.name));
+  auto role = parameter.isParameter ? nn::Role::Param : nn::Role::Buffer;
+  auto state = nn::StateOp::create(states, context.fileLocation(), shown, role, type);
+  if (init)
+    state.setInitAttr(init);
+  if (!parameter.aliases.empty())
+    state.setNamesAttr(states.getStrArrayAttr(llvm::to_vector_of<StringRef>(parameter.aliases)));
+  return Value(context.body.addArgument(type, NameLoc::get(shown, context.fileLocation())));
+}
 
 void onnx::markUntrained(ImportContext &context, StringRef name) {
   auto state = context.module.lookupSymbol<nn::StateOp>(name);
@@ -371,33 +309,34 @@ FailureOr<States> onnx::declareStates(ImportContext &context,
                                       ArrayRef<NextBuffer> changed) {
   Model &model = context.model;
   States states;
-  states.parameters = training ? findNamed(model, training->parameters, training->frozen)
-                               : findParameters(model, *context.program, context.options.parameters);
+  states.parameters = training
+                          ? findNamed(model, training->parameters, training->frozen)
+                          : findParameters(model, *context.program, context.options.parameters);
   // Changed buffers are states. Those that no node reads stay as they are in the file.
   for (Parameter &parameter : states.parameters.list)
     parameter.isChanged |= bool(nextOf(changed, parameter));
   const Parameters &parameters = states.parameters;
   context.setPrefix(parameters.prefix);
-  if (failed(checkParameters(context, parameters)))
-    return failure();
+  for (StringRef constant : context.options.parameters.constants.keys())
+    if (!context.definitions.initializers.count(constant))
+      return context.usage("--constant: no initializer is named {}", constant);
+  if (!parameters.errors.empty())
+    return context.error(llvm::join(parameters.errors, "\n  "));
   for (const std::string &text : parameters.notes)
     context.note(text);
-  if (!parameters.absent.empty()) {
-    SmallVector<StringRef> names(parameters.absent.begin(), parameters.absent.end());
-    context.module->setAttr(nn::kAbsentAttr, context.builder.getStrArrayAttr(names));
-  }
-  StateDeclarer declarer(context, training);
+  if (!parameters.absent.empty())
+    context.module->setAttr(nn::kAbsentAttr, context.builder.getStrArrayAttr(
+                                                 llvm::to_vector_of<StringRef>(parameters.absent)));
+  llvm::StringSet<> names;
   states.values.resize(parameters.list.size());
-  for (auto [index, parameter] : llvm::enumerate(parameters.list)) {
-    if (!parameter.used)
-      continue;
-    if (failed(take(declarer.declare(parameter), states.values[index])))
+  for (auto [parameter, value] : llvm::zip(parameters.list, states.values))
+    if (parameter.used && failed(take(declareState(context, parameter, training, names), value)))
       return failure();
-    if (states.values[index])
-      states.order.push_back(index);
-  }
   reportMissing(context);
-  reportRepairs(context, parameters);
+  for (const Repair &repair : parameters.repairs) {
+    Location location = repair.node ? context.locationOf(*repair.node) : context.fileLocation();
+    repair.isNote ? emitNote(location, repair.text) : emitDecision(location, "import", repair.text);
+  }
   if (failed(freezeRecorded(context, states)))
     return failure();
   describeBuffers(context, parameters);

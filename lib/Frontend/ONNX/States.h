@@ -2,7 +2,7 @@
 #ifndef SHALE_FRONTEND_ONNX_STATES_H
 #define SHALE_FRONTEND_ONNX_STATES_H
 
-#include "lib/Frontend/ONNX/Definitions.h"
+#include "lib/Frontend/ONNX/ImportContext.h"
 #include "lib/Frontend/ONNX/Record/Parameters.h"
 #include "lib/Frontend/ONNX/Training/FileTraining.h"
 
@@ -13,7 +13,6 @@ struct NextBuffer;
 /// The parameters and buffers of the model, and which of them are nn.state.
 struct States {
   Parameters parameters;
-  std::vector<size_t> order;       // of the arguments: indices into parameters.list
   std::vector<mlir::Value> values; // the argument by index into parameters.list, or null
 
   /// Whether the value is a state itself.

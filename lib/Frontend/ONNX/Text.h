@@ -3,12 +3,7 @@
 #define SHALE_FRONTEND_ONNX_TEXT_H
 
 #include "mlir/IR/Value.h"
-#include "llvm/ADT/ArrayRef.h"
-#include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
-#include <string>
-#include <type_traits>
-#include <vector>
 
 namespace shale::onnx {
 
@@ -45,6 +40,10 @@ inline Said plain(llvm::StringRef text) {
 std::string say(llvm::StringRef pattern, llvm::ArrayRef<Said> parts);
 template <typename... Parts> std::string sayAll(const llvm::Twine &pattern, Parts &&...parts) {
   return say(pattern.str(), {Said(std::forward<Parts>(parts))...});
+}
+/// Returns the same as an error.
+template <typename... Parts> llvm::Error errorOf(const llvm::Twine &pattern, Parts &&...parts) {
+  return llvm::createStringError(sayAll(pattern, std::forward<Parts>(parts)...));
 }
 
 } // namespace shale::onnx

@@ -5,7 +5,6 @@
 #include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Ops/Matmul.h"
-#include "lib/Frontend/ONNX/States.h"
 
 using namespace mlir;
 using namespace shale;
@@ -154,10 +153,6 @@ std::optional<int64_t> onnx::traceLogits(Value value) {
 /// A table has fewer than this many rows beyond its positions (OPT has two).
 static constexpr int64_t kMoreRows = 8;
 
-static ArrayRef<int64_t> shapeOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getShape();
-}
-
 std::string onnx::positionsHint(const ImportOptions &options, const States &states,
                                 ArrayRef<Value> tables, int64_t has, int64_t wants) {
   // The largest --dim that may be the size of `wants` positions.
@@ -175,7 +170,7 @@ std::string onnx::positionsHint(const ImportOptions &options, const States &stat
       continue;
     for (BlockArgument argument : argumentsBehind(table))
       if (const Parameter *state = states.of(argument);
-          state && llvm::is_contained(shapeOf(argument), has))
+          state && llvm::is_contained(tensor(argument).getShape(), has))
         name = " ('" + displayName(state->name) + "')";
   }
   int64_t spare = wants - dim->getValue();
@@ -190,7 +185,7 @@ std::string onnx::broadcastHint(const ImportOptions &options, const States &stat
     return "";
   SmallVector<Value> tables;
   for (Value value : values) // the smaller size is the model's
-    if (llvm::is_contained(shapeOf(value), least))
+    if (llvm::is_contained(tensor(value).getShape(), least))
       tables.push_back(value);
   std::string hint = positionsHint(options, states, tables, least, most);
   return hint.empty() ? "" : ". Perhaps " + hint;

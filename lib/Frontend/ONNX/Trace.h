@@ -3,11 +3,7 @@
 #define SHALE_FRONTEND_ONNX_TRACE_H
 
 #include "lib/Frontend/ONNX/States.h"
-#include "mlir/IR/Value.h"
-#include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/SetVector.h"
-#include <optional>
-#include <string>
 
 namespace shale::onnx {
 

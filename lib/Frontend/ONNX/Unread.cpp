@@ -7,7 +7,6 @@
 //===----------------------------------------------------------------------===//
 #include "lib/Frontend/ONNX/Building.h"
 #include "llvm/ADT/StringExtras.h"
-#include <limits>
 
 using namespace mlir;
 using namespace shale;
@@ -126,9 +125,8 @@ bool hasNoEffect(StringRef domain, StringRef op, StringRef name, const Attribute
 
 } // namespace
 
-LogicalResult Node::requireAttributesRead() {
-  StringRef domain = domainOf(proto.domain());
-  StringRef op = proto.op_type();
+LogicalResult Node::requireAllRead() {
+  StringRef domain = domainOf(proto.domain()), op = proto.op_type();
   for (int i = 0; i < proto.attribute_size(); ++i) {
     const AttributeProto *attr = resolved(proto.attribute(i));
     if (!attr)
@@ -141,25 +139,15 @@ LogicalResult Node::requireAttributesRead() {
       if (domain.empty() && (version < row.first || version > row.last) && hasWord(row.ops, op) &&
           hasWord(row.attributes, name))
         return error("attribute {} is not one of operator set {}", name, version);
-    bool read = i < int(attributesRead.size()) && attributesRead[i];
-    if (!read && !hasNoEffect(domain, op, name, *attr))
+    if (!attributesRead[i] && !hasNoEffect(domain, op, name, *attr))
       return error(
           "attribute {} is not supported: the result may depend on it. Export with an older opset, or change the model so that it is not set",
           name);
   }
-  return success();
-}
-
-LogicalResult Node::requireAllRead() {
-  if (failed(requireAttributesRead()))
-    return failure();
-  StringRef domain = domainOf(proto.domain());
   for (int i = 0; i < proto.input_size(); ++i) {
-    bool read = i < int(operandsRead.size()) && operandsRead[i];
-    if (read || proto.input(i).empty() ||
+    if (operandsRead[i] || proto.input(i).empty() ||
         llvm::any_of(kOperandsWithoutEffect, [&](const OperandWithoutEffect &row) {
-          return row.domain == domain && row.op == proto.op_type() && row.first <= i &&
-                 i <= row.last;
+          return row.domain == domain && row.op == op && row.first <= i && i <= row.last;
         }))
       continue;
     return error("operand {} ({}) is not supported: the result may depend on it", i,

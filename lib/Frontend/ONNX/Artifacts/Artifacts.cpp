@@ -1,7 +1,5 @@
 //===- Artifacts.cpp - ONNX Runtime's training artifacts ------------------===//
 #include "lib/Frontend/ONNX/Artifacts/Artifacts.h"
-#include "dialects/nn/NN.h"
-#include "include/shale/Runtime.h"
 #include "lib/Frontend/ONNX/Artifacts/Checkpoint.h"
 #include "lib/Frontend/ONNX/ImportContext.h"
 #include "lib/Support/InputFile.h"
@@ -12,51 +10,41 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::onnx;
 
-static constexpr llvm::StringLiteral kCheckpoint = "checkpoint";
+static constexpr llvm::StringLiteral kForward = "eval_model.onnx",
+                                     kTraining = "training_model.onnx",
+                                     kOptimizer = "optimizer_model.onnx",
+                                     kCheckpoint = "checkpoint";
 /// ONNX Runtime's suffix of the file of a checkpoint's external data.
 static constexpr llvm::StringLiteral kExternal = "checkpoint.data";
 static constexpr llvm::StringLiteral kBuffer = "_grad.accumulation.buffer";
 
 std::unique_ptr<Model> onnx::openArtifacts(StringRef folder, Artifacts &artifacts,
-                                           Model::Failure &failure) {
+                                           ToolError &failure) {
   auto path = [&](StringRef name) {
     SmallString<256> path(folder);
     llvm::sys::path::append(path, name);
     return path.str().str();
   };
-  if (llvm::sys::fs::is_regular_file(path("config.json")) &&
-      !llvm::sys::fs::is_regular_file(path("eval_model.onnx"))) {
-    failure = {(folder +
-                ": this is a folder of Hugging Face, not an ONNX model: "
-                "tools/export/export.py " +
-                folder + " -o model.onnx exports it")
-                   .str(),
-               SHALE_EXIT_DATA};
+  auto isFile = [&](StringRef name) { return llvm::sys::fs::is_regular_file(path(name)); };
+  auto fail = [&](int code, const Twine &text) -> std::unique_ptr<Model> {
+    failure = {(folder + ": " + text).str(), code};
     return nullptr;
-  }
-  for (StringRef name : {StringRef("eval_model.onnx"), StringRef("training_model.onnx"),
-                         StringRef("optimizer_model.onnx"), StringRef(kCheckpoint)})
-    if (!llvm::sys::fs::is_regular_file(path(name))) {
-      failure = {(folder + ": the folder has no file '" + name +
-                  "': a folder must be one of ONNX Runtime's training artifacts "
-                  "(training_model.onnx, eval_model.onnx, optimizer_model.onnx, checkpoint)")
-                     .str(),
-                 SHALE_EXIT_NO_INPUT};
-      return nullptr;
-    }
-  std::unique_ptr<Model> forward = Model::open(path("eval_model.onnx"), failure);
-  if (forward)
-    artifacts.training = Model::open(path("training_model.onnx"), failure);
-  if (artifacts.training)
-    artifacts.optimizer = Model::open(path("optimizer_model.onnx"), failure);
-  if (!artifacts.optimizer)
+  };
+  if (isFile("config.json") && !isFile(kForward))
+    return fail(SHALE_EXIT_DATA, "this is a folder of Hugging Face, not an ONNX model: "
+                                 "tools/export/export.py " +
+                                     folder + " -o model.onnx exports it");
+  for (StringRef name : {kForward, kTraining, kOptimizer, kCheckpoint})
+    if (!isFile(name))
+      return fail(SHALE_EXIT_NO_INPUT,
+                  "the folder has no file '" + name +
+                      "': a folder must be one of ONNX Runtime's training artifacts "
+                      "(training_model.onnx, eval_model.onnx, optimizer_model.onnx, checkpoint)");
+  std::unique_ptr<Model> forward = Model::open(path(kForward), failure);
+  if (!forward || !(artifacts.training = Model::open(path(kTraining), failure)) ||
+      !(artifacts.optimizer = Model::open(path(kOptimizer), failure)) ||
+      !(artifacts.checkpoint = openInput(path(kCheckpoint), failure)))
     return nullptr;
-  ToolError wrong;
-  artifacts.checkpoint = openInput(path(kCheckpoint), wrong);
-  if (!artifacts.checkpoint) {
-    failure = {wrong.message, wrong.exitCode};
-    return nullptr;
-  }
   return forward;
 }
 
@@ -67,149 +55,129 @@ std::unique_ptr<Model> onnx::openArtifacts(StringRef folder, Artifacts &artifact
 // InplaceClipGradNorm (com.microsoft, version 1).
 //===----------------------------------------------------------------------===//
 
-namespace {
+static constexpr llvm::StringLiteral kWhere = "of optimizer_model.onnx: ";
 
-constexpr llvm::StringLiteral kWhere = "of optimizer_model.onnx: ";
+// adam_mode 0 is PyTorch's AdamW: decay before the update, epsilon after the bias correction.
+// adam_mode 1 is Transformers' AdamW: epsilon before the correction, decay after the update.
+static LogicalResult readAdamW(ImportContext &context, const NodeProto &node,
+                               FileOptimizer &optimizer) {
+  NodeAttributes attributes(context, node, kWhere);
+  FailureOr<bool> late = attributes.flag("adam_mode", false);
+  FailureOr<bool> corrects = failed(late) ? late : attributes.flag("correct_bias", true);
+  if (failed(corrects))
+    return failure();
+  optimizer.kind = nn::findOptimizer(*late ? "adam" : "adamw");
+  if (failed(attributes.set({{"alpha", "beta1", 0.9f},
+                             {"beta", "beta2", 0.999f},
+                             {"epsilon", "eps", 1e-8f},
+                             {"weight_decay", *late ? "decoupled_decay" : "weight_decay", 1e-2f}},
+                            optimizer)))
+    return failure();
+  if (*late)
+    optimizer.fixed["weight_decay"] = optimizer.fixed["shrink"] = 0;
+  // The runtime passes the number of the update, from 1.
+  optimizer.counter = *corrects ? nn::UpdateCounter{1, 1} : nn::UpdateCounter{0, 0};
+  return attributes.finish();
+}
+
+static LogicalResult readSgd(ImportContext &context, const NodeProto &node,
+                             FileOptimizer &optimizer) {
+  optimizer.kind = nn::findOptimizer("sgd");
+  optimizer.fixed["momentum"] = optimizer.fixed["weight_decay"] = 0;
+  return NodeAttributes(context, node, kWhere).finish();
+}
+
+/// Reads the clip of gradients before the update.
+static LogicalResult readClip(ImportContext &context, const NodeProto &node,
+                              const NodeProto &update, FileOptimizer &optimizer) {
+  NodeAttributes attributes(context, node, kWhere);
+  const AttributeProto *type = attributes.take("norm_type");
+  if (type && type->s() != "fro")
+    return context.errorAt(node, kWhere + "norm_type {} is not fro", type->s());
+  if (node.output_size() != 1 || !llvm::is_contained(update.input(), node.output(0)))
+    return context.errorAt(node, kWhere + "does not clip the gradients of {}",
+                           plain(placeOf(update)));
+  if (failed(attributes.set({{"max_norm", "clip_grad_norm", 1.0}}, optimizer)) ||
+      failed(attributes.finish()))
+    return failure();
+  if (optimizer.fixed["clip_grad_norm"] > 0)
+    return success();
+  return context.errorAt(node, kWhere + "max_norm is 0, so that no step changes anything");
+}
 
 /// Reads kind and constants of the optimizer of an optimizer_model.onnx: one AdamWOptimizer or
 /// SGDOptimizerV2, after at most one InplaceClipGradNorm. Anything else is an error.
-class OptimizerReader {
-public:
-  OptimizerReader(ImportContext &context, FileOptimizer &optimizer)
-      : context(context), optimizer(optimizer) {}
-
-  LogicalResult read(const Model &model) {
-    const NodeProto *update = nullptr, *clip = nullptr;
-    for (const NodeProto &node : model.proto().graph().node()) {
-      StringRef type = node.op_type();
-      bool isUpdate = type == "AdamWOptimizer" || type == "SGDOptimizerV2";
-      if (node.domain() != "com.microsoft" || (!isUpdate && type != "InplaceClipGradNorm"))
-        return fail(node, "only AdamWOptimizer, SGDOptimizerV2 and InplaceClipGradNorm "
-                          "(com.microsoft) are supported");
-      const NodeProto *&place = isUpdate ? update : clip;
-      if (place)
-        return fail(node, "is the second one of its kind");
-      place = &node;
-    }
-    if (!update)
-      return context.error("optimizer_model.onnx has no optimizer");
-    optimizer.fixed["clip_grad_norm"] = 0;
-    if (failed(update->op_type() == "AdamWOptimizer" ? readAdamW(*update) : readSgd(*update)))
-      return failure();
-    return clip ? readClip(*clip, *update) : success();
+static LogicalResult readOptimizer(ImportContext &context, const Model &model,
+                                   FileOptimizer &optimizer) {
+  const NodeProto *update = nullptr, *clip = nullptr;
+  for (const NodeProto &node : model.proto().graph().node()) {
+    StringRef type = node.op_type();
+    bool isUpdate = type == "AdamWOptimizer" || type == "SGDOptimizerV2";
+    if (node.domain() != "com.microsoft" || (!isUpdate && type != "InplaceClipGradNorm"))
+      return context.errorAt(
+          node,
+          kWhere +
+              "only AdamWOptimizer, SGDOptimizerV2 and InplaceClipGradNorm (com.microsoft) are supported");
+    if (std::exchange(isUpdate ? update : clip, &node))
+      return context.errorAt(node, kWhere + "is the second one of its kind");
   }
-
-private:
-  template <typename... Parts>
-  InFlightDiagnostic fail(const NodeProto &node, const Twine &pattern, Parts &&...parts) {
-    return context.errorAt(node, kWhere + pattern, std::forward<Parts>(parts)...);
-  }
-
-  // adam_mode 0 is PyTorch's AdamW: decay before the update, epsilon after the bias correction.
-  // adam_mode 1 is Transformers' AdamW: epsilon before the correction, decay after the update.
-  LogicalResult readAdamW(const NodeProto &node) {
-    NodeAttributes attributes(context, node, kWhere);
-    FailureOr<bool> late = attributes.flag("adam_mode", false);
-    FailureOr<bool> corrects = failed(late) ? late : attributes.flag("correct_bias", true);
-    if (failed(corrects))
-      return failure();
-    optimizer.kind = nn::findOptimizer(*late ? "adam" : "adamw");
-    if (failed(attributes.set({{"alpha", "beta1", 0.9f},
-                               {"beta", "beta2", 0.999f},
-                               {"epsilon", "eps", 1e-8f},
-                               {"weight_decay", *late ? "decoupled_decay" : "weight_decay", 1e-2f}},
-                              optimizer)) ||
-        failed(attributes.finish()))
-      return failure();
-    if (*late)
-      optimizer.fixed["weight_decay"] = optimizer.fixed["shrink"] = 0;
-    // The runtime passes the number of the update, from 1.
-    optimizer.counter = *corrects ? nn::UpdateCounter{1, 1} : nn::UpdateCounter{0, 0};
-    return success();
-  }
-
-  LogicalResult readSgd(const NodeProto &node) {
-    optimizer.kind = nn::findOptimizer("sgd");
-    optimizer.fixed["momentum"] = optimizer.fixed["weight_decay"] = 0;
-    return NodeAttributes(context, node, kWhere).finish();
-  }
-
-  LogicalResult readClip(const NodeProto &node, const NodeProto &update) {
-    NodeAttributes attributes(context, node, kWhere);
-    const AttributeProto *type = attributes.take("norm_type");
-    if (type && type->s() != "fro")
-      return fail(node, "norm_type {} is not fro", type->s());
-    if (node.output_size() != 1 || !llvm::is_contained(update.input(), node.output(0)))
-      return fail(node, "does not clip the gradients of {}", plain(placeOf(update)));
-    if (failed(attributes.set({{"max_norm", "clip_grad_norm", 1.0}}, optimizer)) ||
-        failed(attributes.finish()))
-      return failure();
-    return optimizer.fixed["clip_grad_norm"] > 0
-               ? success()
-               : fail(node, "max_norm is 0, so that no step changes anything");
-  }
-
-  ImportContext &context;
-  FileOptimizer &optimizer;
-};
+  if (!update)
+    return context.error("optimizer_model.onnx has no optimizer");
+  optimizer.fixed["clip_grad_norm"] = 0;
+  auto read = update->op_type() == "AdamWOptimizer" ? readAdamW : readSgd;
+  return failed(read(context, *update, optimizer)) ? failure()
+         : clip                                    ? readClip(context, *clip, *update, optimizer)
+                                                   : success();
+}
 
 //===----------------------------------------------------------------------===//
 // All files
 //===----------------------------------------------------------------------===//
 
+namespace {
+
 class ArtifactReader {
 public:
   ArtifactReader(ImportContext &context, Model &model, const Artifacts &artifacts)
-      : context(context), model(model), artifacts(artifacts) {}
+      : context(context), artifacts(artifacts), graph(*model.mutableProto().mutable_graph()),
+        step(artifacts.training->proto().graph()) {}
 
   FailureOr<FileTraining> read() {
-    llvm::Expected<Checkpoint> read = readCheckpoint(artifacts.checkpoint->getBuffer());
-    if (!read)
-      return context.error("checkpoint: {}", read.takeError());
-    checkpoint = std::move(*read);
     FileTraining training;
-    training.origin = "training_model.onnx";
+    if (llvm::Error error = readCheckpoint(artifacts.checkpoint->getBuffer()).moveInto(checkpoint))
+      return context.error("checkpoint: {}", std::move(error));
+    training.origin = kTraining.str();
     if (failed(readLoss(training)) || failed(addParameters(training)) || failed(restoreDropout()) ||
-        failed(OptimizerReader(context, training.optimizer).read(*artifacts.optimizer)) ||
+        failed(readOptimizer(context, *artifacts.optimizer, training.optimizer)) ||
         failed(readGroups(training.optimizer)))
       return failure();
     return training;
   }
 
 private:
-  /// The loss is the first output of both models.
+  /// The loss is the first output of both models. Removes the log-probabilities of losses, which
+  /// ONNX Runtime always names, if nothing reads them.
   LogicalResult readLoss(FileTraining &training) {
-    const GraphProto &step = artifacts.training->proto().graph();
-    const GraphProto &graph = model.proto().graph();
     if (step.output_size() == 0 || graph.output_size() == 0 ||
         step.output(0).name() != graph.output(0).name())
       return context.error("the first outputs of training_model.onnx and eval_model.onnx, which "
                            "are the loss, differ: the files are not of one model");
     training.loss = graph.output(0).name();
-    dropUnreadResults();
-    return success();
-  }
-
-  /// Removes the log-probabilities of losses, which ONNX Runtime always names, if nothing reads
-  /// them.
-  void dropUnreadResults() {
-    GraphProto &graph = *model.mutableProto().mutable_graph();
-    llvm::StringSet<> read = namesOf(graph.output());
-    for (const NodeProto &node : graph.node())
-      forEachNameRead(node, [&](StringRef name) { read.insert(name); });
+    llvm::StringSet<> read = namesRead(graph);
     for (NodeProto &node : *graph.mutable_node())
       if (node.op_type() == "SoftmaxCrossEntropyLoss" && node.output_size() == 2 &&
           !read.contains(node.output(1)))
         node.mutable_output()->RemoveLast();
+    return success();
   }
 
   /// Converts inputs of the forward graph to initializers if the checkpoint has values for them.
   LogicalResult addParameters(FileTraining &training) {
-    for (const ValueInfoProto &input : model.proto().graph().input())
+    for (const ValueInfoProto &input : graph.input())
       if (!inputs.try_emplace(input.name(), &input).second)
         return context.error("input {} is defined twice", input.name());
     llvm::StringSet<> updated;
-    for (const ValueInfoProto &input : artifacts.training->proto().graph().input())
+    for (const ValueInfoProto &input : step.input())
       if (StringRef name = input.name(); name.consume_back(kBuffer))
         updated.insert(name);
     for (const CheckpointTensor &tensor : checkpoint.trained) {
@@ -217,32 +185,29 @@ private:
         return context.error(
             "checkpoint: training_model.onnx accumulates no gradient of {}, which is trained",
             tensor.name);
-      if (failed(addParameter(tensor)))
+      if (failed(addParameter(tensor, training.parameters)))
         return failure();
-      training.parameters.push_back(tensor.name.str());
     }
-    for (const CheckpointTensor &tensor : checkpoint.frozen) {
-      if (failed(addParameter(tensor)))
+    for (const CheckpointTensor &tensor : checkpoint.frozen)
+      if (failed(addParameter(tensor, training.frozen)))
         return failure();
-      training.frozen.push_back(tensor.name.str());
-    }
-    for (const auto &name : updated)
-      if (!added.contains(name.getKey()))
-        return context.error("checkpoint: it has no {}, which training_model.onnx trains",
-                             name.getKey());
+    for (StringRef name : updated.keys())
+      if (!added.contains(name))
+        return context.error("checkpoint: it has no {}, which training_model.onnx trains", name);
     if (training.parameters.empty())
       return context.error("checkpoint: it has no parameter to train");
     return success();
   }
 
-  LogicalResult addParameter(const CheckpointTensor &tensor) {
+  LogicalResult addParameter(const CheckpointTensor &tensor, std::vector<std::string> &names) {
     if (!added.insert(tensor.name).second)
       return context.error("checkpoint: {} is defined twice", tensor.name);
     const ValueInfoProto *input = inputs.lookup(tensor.name);
     if (!input)
       return context.error("checkpoint: {} is no input of eval_model.onnx", tensor.name);
+    names.push_back(tensor.name.str());
 
-    TensorProto &proto = *model.mutableProto().mutable_graph()->add_initializer();
+    TensorProto &proto = *graph.add_initializer();
     proto.set_name(tensor.name.str());
     proto.set_data_type(tensor.dataType);
     for (int64_t size : tensor.dims)
@@ -257,7 +222,7 @@ private:
       entry.set_key(key);
       entry.set_value(value);
     };
-    add("location", tensor.isExternal ? kExternal.str() : kCheckpoint.str());
+    add("location", (tensor.isExternal ? kExternal : kCheckpoint).str());
     add("offset", std::to_string(tensor.offset));
     if (tensor.length >= 0)
       add("length", std::to_string(tensor.length));
@@ -268,7 +233,7 @@ private:
   /// the training graph have.
   LogicalResult restoreDropout() {
     llvm::StringMap<const NodeProto *> active; // in the training graph, by result
-    for (const NodeProto &node : artifacts.training->proto().graph().node()) {
+    for (const NodeProto &node : step.node()) {
       StringRef type = node.op_type();
       if (node.output_size() == 0 || !type.contains("Dropout") || type.ends_with("Grad"))
         continue;
@@ -280,24 +245,16 @@ private:
     }
     if (active.empty())
       return success();
-    GraphProto &graph = *model.mutableProto().mutable_graph();
-    TensorProto *yes = nullptr;
+    TensorProto &yes = *graph.add_initializer();
+    yes.set_name("shale.training_mode");
+    yes.set_data_type(9);
+    yes.add_int32_data(1);
     for (NodeProto &node : *graph.mutable_node()) {
-      const NodeProto *trained = node.op_type() == "Dropout" && node.output_size() > 0
-                                     ? active.lookup(node.output(0))
-                                     : nullptr;
-      if (!trained)
+      if (node.op_type() != "Dropout" || node.output_size() == 0 || !active.erase(node.output(0)))
         continue;
       while (node.input_size() < 3)
         node.add_input("");
-      if (!yes) {
-        yes = graph.add_initializer();
-        yes->set_name("shale.training_mode");
-        yes->set_data_type(9);
-        yes->add_int32_data(1);
-      }
-      node.set_input(2, yes->name());
-      active.erase(node.output(0));
+      node.set_input(2, yes.name());
     }
     for (const auto &left : active)
       return context.errorAt(*left.second, "of training_model.onnx: eval_model.onnx has no "
@@ -309,13 +266,11 @@ private:
   bool isOff(const NodeProto &node) const {
     if (node.input_size() < 3 || node.input(2).empty())
       return true;
-    for (const TensorProto &tensor : artifacts.training->proto().graph().initializer())
-      if (tensor.name() == node.input(2)) {
-        auto zero = artifacts.training->isZero(context.mlirContext(), tensor);
-        if (zero)
+    for (const TensorProto &tensor : step.initializer())
+      if (tensor.name() == node.input(2))
+        if (auto zero =
+                llvm::expectedToOptional(artifacts.training->isZero(context.mlirContext(), tensor)))
           return *zero;
-        llvm::consumeError(zero.takeError());
-      }
     return false;
   }
 
@@ -332,11 +287,13 @@ private:
     if (!(group.learningRate >= 0 && group.learningRate <= 1e6))
       return context.error("checkpoint: the learning rate is not from 0 to 1e6");
     optimizer.defaults["lr"] = group.learningRate;
-    for (const CheckpointTensor &moment : group.moments)
-      if (moment.isExternal || !isZero(moment))
+    for (const CheckpointTensor &moment : group.moments) {
+      StringRef data = artifacts.checkpoint->getBuffer().substr(moment.offset, moment.length);
+      if (moment.isExternal || data.find_first_not_of('\0') != StringRef::npos)
         return context.error(
             "checkpoint: the moments of {} do not start at 0: a state of an optimizer that starts at other values is not supported; save the checkpoint without include_optimizer_state",
             moment.name);
+    }
     if (group.step < 0 || group.step > (int64_t(1) << 50))
       return context.error("checkpoint: the step of the optimizer is negative or too large");
     if (optimizer.counter && optimizer.counter->step > 0)
@@ -344,14 +301,10 @@ private:
     return success();
   }
 
-  bool isZero(const CheckpointTensor &tensor) const {
-    StringRef data = artifacts.checkpoint->getBuffer().substr(tensor.offset, tensor.length);
-    return data.find_first_not_of('\0') == StringRef::npos;
-  }
-
   ImportContext &context;
-  Model &model;
   const Artifacts &artifacts;
+  GraphProto &graph;      // of the forward pass
+  const GraphProto &step; // of training
   Checkpoint checkpoint;
   llvm::StringMap<const ValueInfoProto *> inputs;
   llvm::StringSet<> added;

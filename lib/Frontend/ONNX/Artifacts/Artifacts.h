@@ -21,7 +21,7 @@ struct Artifacts {
 /// Opens the files of a folder. Returns the model of the forward pass, to which `artifacts`
 /// belong; null after filling `failure`.
 std::unique_ptr<Model> openArtifacts(llvm::StringRef folder, Artifacts &artifacts,
-                                     Model::Failure &failure);
+                                     ToolError &failure);
 
 /// Adds the checkpoint's parameters to the graph of `model` as initializers, and returns what the
 /// artifacts say about training. Fails, with an error, if the files do not fit each other or

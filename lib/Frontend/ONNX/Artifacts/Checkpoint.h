@@ -2,10 +2,7 @@
 #ifndef SHALE_FRONTEND_ONNX_ARTIFACTS_CHECKPOINT_H
 #define SHALE_FRONTEND_ONNX_ARTIFACTS_CHECKPOINT_H
 
-#include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
-#include <optional>
-#include <vector>
 
 namespace shale::onnx {
 

@@ -8,8 +8,8 @@
 // torch/onnx/_internal/torchscript_exporter.
 //
 //===----------------------------------------------------------------------===//
-#include "lib/Frontend/ONNX/Definitions.h"
 #include "lib/Frontend/ONNX/Record/TracedProgram.h"
+#include "lib/Frontend/ONNX/Stages.h"
 
 using namespace mlir;
 using namespace shale;

@@ -1,6 +1,6 @@
 //===- Unsupported.cpp - Operators without a handler ----------------------===//
 #include "lib/Analysis/Timeline.h"
-#include "lib/Frontend/ONNX/Definitions.h"
+#include "lib/Frontend/ONNX/Stages.h"
 #include "lib/Frontend/ONNX/Node.h"
 #include "lib/Frontend/ONNX/Record/TracedProgram.h"
 #include "llvm/ADT/MapVector.h"

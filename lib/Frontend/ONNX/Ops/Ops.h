@@ -13,7 +13,7 @@ Family registerAttentionOps, registerControlOps, registerConvOps, registerDataOp
     registerMatmulOps, registerNormOps, registerRandomOps, registerRecurrentOps, registerReduceOps,
     registerResizeOps;
 
-/// An operator of PyTorch that is a function of the file (WholeFunctions.cpp).
+/// An operator of PyTorch that is a function of the file (Building.cpp).
 struct WholeFunction {
   llvm::StringLiteral name, digest;
   int operands; // that must be there

@@ -19,16 +19,6 @@ bool TracedProgram::isPartOfSplit(StringRef value) const {
   return node && !makerOf(value) && node->op_type() == "Split";
 }
 
-/// Whether a tensor may be another one in its layout, or transposed. An invalid tensor is an error
-/// elsewhere.
-bool TracedProgram::mayBeSame(const TensorProto &tensor, const TensorProto &other) const {
-  llvm::Expected<bool> same = model.mayBeSame(&context(), tensor, other);
-  if (same)
-    return *same;
-  llvm::consumeError(same.takeError());
-  return true;
-}
-
 Fit TracedProgram::fitValue(StringRef name, StringRef operand) const {
   if (operand == name)
     return Fit::Yes;
@@ -45,7 +35,7 @@ Fit TracedProgram::fitValue(StringRef name, StringRef operand) const {
     if (!wanted || wanted == found)
       return Fit::Open;
     // A matrix may be there transposed, too.
-    isOther |= found && (found->dims_size() == 1 || !mayBeSame(*wanted, *found));
+    isOther |= found && (found->dims_size() == 1 || !model.mayBeSame(&context(), *wanted, *found));
     return isOther ? Fit::No : Fit::Open;
   }
   // The exporter folds the node of a value, too, where it folds the value into a constant.

@@ -2,8 +2,8 @@
 #ifndef SHALE_FRONTEND_ONNX_RECORD_PARAMETERS_H
 #define SHALE_FRONTEND_ONNX_RECORD_PARAMETERS_H
 
+#include "lib/Frontend/ONNX/Import.h"
 #include "lib/Frontend/ONNX/Model.h"
-#include "lib/Frontend/ONNX/ParameterOptions.h"
 #include "lib/Frontend/ONNX/Record/Expression.h"
 #include "llvm/ADT/DenseMap.h"
 #include <map>

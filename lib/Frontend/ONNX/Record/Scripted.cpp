@@ -21,7 +21,6 @@ using namespace shale;
 using namespace shale::onnx;
 using llvm::SmallVector;
 using llvm::StringRef;
-using llvm::Twine;
 
 /// Begins the names of initializers that the exporter computed.
 static constexpr llvm::StringLiteral kFold = "onnx::";
@@ -103,8 +102,8 @@ public:
   }
 
 private:
-  void remark(size_t index, const Twine &text) {
-    out.repairs.push_back({reads[index].front().first, text.str()});
+  void remark(size_t index, std::string text) {
+    out.repairs.push_back({reads[index].front().first, std::move(text)});
   }
 
   /// Whether the exporter computed its initializer.
@@ -208,8 +207,7 @@ private:
     auto same = tables.find({tensor.dims(1), tensor.dims(0)});
     if (same != tables.end())
       for (size_t table : llvm::ArrayRef(same->second).take_front(kMaxTables))
-        if (expectedToOptional(model.isTranspose(&context, *out.list[table].initializer, tensor)) ==
-            true)
+        if (model.isTranspose(&context, *out.list[table].initializer, tensor))
           return table;
     return std::nullopt;
   }
@@ -310,8 +308,7 @@ private:
       return;
     auto [known, isNew] = zeroRows.try_emplace(table.initializer);
     if (isNew)
-      if (auto rows = expectedToOptional(model.zeroRows(&context, *table.initializer, 2)))
-        known->second = *rows;
+      known->second = model.zeroRows(&context, *table.initializer, 2);
     if (known->second.size() != 1 || table.initializer->dims(0) < 2)
       return;
     int64_t row = known->second.front();

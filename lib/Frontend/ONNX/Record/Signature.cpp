@@ -223,12 +223,6 @@ std::optional<std::string> onnx::readScope(const NodeProto &node) {
   return scope;
 }
 
-bool onnx::hasRecord(const GraphProto &graph) {
-  return llvm::any_of(graph.node(), [](const NodeProto &node) {
-    return !metadata(node.metadata_props(), words::kFxNode).empty();
-  });
-}
-
 StringRef onnx::readSourceText(const NodeProto &node) {
   StringRef text = metadata(node.metadata_props(), words::kStackTrace).rtrim();
   StringRef line = text.rsplit('\n').second.trim();

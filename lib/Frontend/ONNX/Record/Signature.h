@@ -109,10 +109,6 @@ std::vector<std::pair<std::string, std::string>> readClasses(const NodeProto &no
 /// without indentation; empty if the node has none.
 llvm::StringRef readSourceText(const NodeProto &node);
 
-/// Whether a node has a record of the traced operation that it comes from, as PyTorch's default
-/// exporter writes it.
-bool hasRecord(const GraphProto &graph);
-
 /// Returns the value of a metadata entry, or an empty string.
 llvm::StringRef metadata(const google::protobuf::RepeatedPtrField<StringStringEntryProto> &entries,
                          llvm::StringRef key);

@@ -9,7 +9,7 @@
 #ifndef SHALE_FRONTEND_ONNX_RECORD_TRACEDPROGRAM_H
 #define SHALE_FRONTEND_ONNX_RECORD_TRACEDPROGRAM_H
 
-#include "lib/Frontend/ONNX/ParameterOptions.h"
+#include "lib/Frontend/ONNX/Import.h"
 #include "lib/Frontend/ONNX/Record/Expression.h"
 #include "lib/Frontend/ONNX/Record/FitForm.h"
 #include "lib/Frontend/ONNX/Record/Operation.h"
@@ -155,7 +155,6 @@ private:
   bool hasLostReader(const TracedOperation &operation) const;
   llvm::StringRef nameOf(const TracedOperation &operation, const NodeProto &node, int operand,
                          llvm::ArrayRef<llvm::StringRef> names) const;
-  bool mayBeSame(const TensorProto &tensor, const TensorProto &other) const;
   bool isPartOfSplit(llvm::StringRef value) const;
   std::optional<Difference> unnamedRead(const TracedOperation &operation) const;
   std::optional<Difference> differenceOf(TracedOperation &operation);
