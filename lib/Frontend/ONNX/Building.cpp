@@ -44,10 +44,37 @@ void Building::enterModule(const NodeProto &node) {
       classes.try_emplace(scope, name);
 }
 
+/// Gives the value from which the file's gradients begin, if the node makes it, an op of its own.
+static LogicalResult markSeed(Node &node) {
+  if (metadata(node.proto.metadata_props(), words::kSeed) != "loss" || !node.wants(0))
+    return success();
+  Value &value = node.scope.values[node.proto.output(0)].value;
+  DenseElementsAttr ones = node.building.constantOf(value);
+  auto type = value ? dyn_cast<RankedTensorType>(value.getType()) : RankedTensorType();
+  if (!ones || !ones.isSplat() || type.getRank() != 0 || !isa<FloatType>(type.getElementType()) ||
+      !ones.getSplatValue<APFloat>().isExactlyValue(1))
+    return node.error("it is marked as the gradient of the loss with respect to itself, but is not "
+                      "the number 1: export the file again with shale.export");
+  auto seed = nn::SeedOp::create(node.builder, node.loc, type);
+  node.adopt(seed);
+  value = seed;
+  return success();
+}
+
+/// Adds a bias that the exporter dropped to the node's result.
+static LogicalResult addBias(Node &node, Value bias) {
+  Binding &result = node.scope.values[node.proto.output(0)];
+  Value sum = Tensor(node, result.value) + Tensor(node, bias);
+  if (!sum)
+    return node.error("its restored bias does not fit");
+  result.value = sum;
+  return success();
+}
+
 LogicalResult Building::importNode(const NodeProto &proto, Scope &scope, int depth) {
   if (failed(context.countWork(1)))
     return failure();
-  auto outer = std::exchange(context.current, {&proto, scope.path + placeOf(proto)});
+  ImportContext::Place outer = context.enter(proto, scope.path + placeOf(proto));
   std::optional<std::string> outerModule = module;
   if (depth == 0)
     enterModule(proto);
@@ -64,35 +91,8 @@ LogicalResult Building::importNode(const NodeProto &proto, Scope &scope, int dep
   if (failed(translate(node)) || (bias && !isOperand && failed(addBias(node, bias))) ||
       (depth == 0 && failed(markSeed(node))))
     return failure();
-  context.current = std::move(outer);
+  context.leave(std::move(outer));
   module = std::move(outerModule);
-  return success();
-}
-
-/// Gives the value from which the file's gradients begin, if the node makes it, an op of its own.
-LogicalResult Building::markSeed(Node &node) {
-  if (metadata(node.proto.metadata_props(), words::kSeed) != "loss" || !node.wants(0))
-    return success();
-  Value &value = node.scope.values[node.proto.output(0)].value;
-  DenseElementsAttr ones = constantOf(value);
-  auto type = value ? dyn_cast<RankedTensorType>(value.getType()) : RankedTensorType();
-  if (!ones || !ones.isSplat() || type.getRank() != 0 || !isa<FloatType>(type.getElementType()) ||
-      !ones.getSplatValue<APFloat>().isExactlyValue(1))
-    return node.error("it is marked as the gradient of the loss with respect to itself, but is not "
-                      "the number 1: export the file again with shale.export");
-  auto seed = nn::SeedOp::create(builder, node.loc, type);
-  node.adopt(seed);
-  value = seed;
-  return success();
-}
-
-/// Adds a bias that the exporter dropped to the node's result.
-LogicalResult Building::addBias(Node &node, Value bias) {
-  Binding &result = node.scope.values[node.proto.output(0)];
-  Value sum = Tensor(node, result.value) + Tensor(node, bias);
-  if (!sum)
-    return node.error("its restored bias does not fit");
-  result.value = sum;
   return success();
 }
 
@@ -159,23 +159,6 @@ static bool importWhole(const FunctionProto &function, Node &node) {
   return known->import(node);
 }
 
-/// Calls the function or the handler of the node's operator.
-LogicalResult Building::translate(Node &node) {
-  if (const FunctionProto *function = context.definitions.functionOf(node.proto)) {
-    bool isWhole = importWhole(*function, node);
-    return node.hasFailed() ? failure() : isWhole ? success() : callFunction(*function, node);
-  }
-  Operator op =
-      getHandlers().find(domainOf(node.proto.domain()), node.proto.op_type(), node.version);
-  if (!op)
-    return context.error("operator is not supported");
-  if (Value whole = wholeOperation(node))
-    node.set(0, whole);
-  else if (node.hasFailed() || failed(op.import(node)) || node.hasFailed())
-    return context.hasFailed() ? failure() : LogicalResult(node.error("cannot be imported"));
-  return failed(node.requireAllRead()) ? failure() : finishNarrow(node);
-}
-
 /// Binds the inputs of a function to the operands of its call.
 static LogicalResult bindOperands(const FunctionProto &function, Node &node, Scope &inner) {
   if (node.numInputs() > function.input_size())
@@ -217,18 +200,36 @@ static LogicalResult takeResults(const FunctionProto &function, Node &node, cons
   return success();
 }
 
-LogicalResult Building::callFunction(const FunctionProto &function, Node &node) {
+/// Imports the nodes of a function.
+static LogicalResult callFunction(const FunctionProto &function, Node &node) {
   if (node.depth >= kMaxCallDepth)
-    return context.error("functions call each other more than {} deep: is {} recursive?",
-                         kMaxCallDepth, function.name());
+    return node.error("functions call each other more than {} deep: is {} recursive?",
+                      kMaxCallDepth, function.name());
   Scope inner = functionScope(function, node.scope);
   inner.path = node.scope.path + "in function '" + displayName(function.name()) + "', ";
   if (failed(bindOperands(function, node, inner)) || failed(bindAttributes(function, node, inner)))
     return failure();
   for (const NodeProto &called : function.node())
-    if (failed(importNode(called, inner, node.depth + 1)))
+    if (failed(node.building.importNode(called, inner, node.depth + 1)))
       return failure();
   return takeResults(function, node, inner);
+}
+
+/// Calls the function or the handler of the node's operator.
+LogicalResult Building::translate(Node &node) {
+  if (const FunctionProto *function = context.definitions.functionOf(node.proto)) {
+    bool isWhole = importWhole(*function, node);
+    return node.hasFailed() ? failure() : isWhole ? success() : callFunction(*function, node);
+  }
+  Operator op =
+      getHandlers().find(domainOf(node.proto.domain()), node.proto.op_type(), node.version);
+  if (!op)
+    return context.error("operator is not supported");
+  if (Value whole = wholeOperation(node))
+    node.set(0, whole);
+  else if (node.hasFailed() || failed(op.import(node)) || node.hasFailed())
+    return context.hasFailed() ? failure() : LogicalResult(node.error("cannot be imported"));
+  return failed(node.requireAllRead()) ? failure() : finishNarrow(node);
 }
 
 //===----------------------------------------------------------------------===//
@@ -266,26 +267,20 @@ FailureOr<Value> Building::resolve(const NodeProto &node, int operand, Scope &sc
       return mergedValue(merged->second, name, scope);
     const auto &uses = merging ? merging->uses : parameters.uses;
     auto use = uses.find({&node, operand});
-    if (use != uses.end() && states.values[use->second.parameter])
-      return useOf(node, operand, use->second);
+    if (Value value = use == uses.end() ? Value() : states.values[use->second.parameter]) {
+      if (use->second.expression < 0)
+        return use->second.transposed ? transposed(builder, context.locationOf(node), value)
+                                      : value;
+      const TensorProto &folded = *context.definitions.initializers.lookup(name);
+      auto type = context.model.type(context.mlirContext(), folded);
+      if (!type)
+        return context.error("initializer {}: {}", name, type.takeError());
+      return restored(node, parameters.expressions[use->second.expression], value, *type);
+    }
   }
   if (const Binding *binding = scope.find(name))
     return binding->value;
   return initializerOf(node, operand, scope);
-}
-
-/// Returns a parameter as the node reads it.
-FailureOr<Value> Building::useOf(const NodeProto &node, int operand, const ParameterUse &use) {
-  Value value = states.values[use.parameter];
-  if (use.expression >= 0) {
-    const std::string &name = node.input(operand);
-    auto type =
-        context.model.type(context.mlirContext(), *context.definitions.initializers.lookup(name));
-    if (!type)
-      return context.error("initializer {}: {}", name, type.takeError());
-    return restored(node, parameters.expressions[use.expression], value, *type);
-  }
-  return use.transposed ? transposed(builder, context.locationOf(node), value) : value;
 }
 
 /// Returns an initializer of the model's graph that is no state, as a constant.

@@ -68,7 +68,6 @@ private:
   // Operands.
   mlir::FailureOr<llvm::SmallVector<Binding>> readOperands(const NodeProto &node, Scope &scope);
   mlir::FailureOr<mlir::Value> resolve(const NodeProto &node, int operand, Scope &scope);
-  mlir::FailureOr<mlir::Value> useOf(const NodeProto &node, int operand, const ParameterUse &use);
   mlir::FailureOr<mlir::Value> initializerOf(const NodeProto &node, int operand, Scope &scope);
 
   mlir::FailureOr<mlir::Value> restored(const NodeProto &node, const Expression &expression,
@@ -80,10 +79,7 @@ private:
   // Nodes.
   void enterModule(const NodeProto &node);
   mlir::LogicalResult translate(Node &node);
-  mlir::LogicalResult markSeed(Node &node);
-  mlir::LogicalResult addBias(Node &node, mlir::Value bias);
   mlir::LogicalResult finishNarrow(Node &node);
-  mlir::LogicalResult callFunction(const FunctionProto &function, Node &node);
   mlir::LogicalResult importInitializers(Node &node, const GraphProto &graph, llvm::StringRef what,
                                          Scope &inner);
 

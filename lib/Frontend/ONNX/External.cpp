@@ -62,11 +62,10 @@ Expected<llvm::MemoryBuffer *> Model::external(StringRef location, std::string &
     folder = ".";
   llvm::SmallString<256> full(folder);
   path::append(full, location);
+  found = std::string(full);
   std::unique_ptr<llvm::MemoryBuffer> &buffer = externals[location];
-  if (buffer) {
-    found = std::string(full);
+  if (buffer)
     return buffer.get();
-  }
   int file = openBeneath(folder, location);
   llvm::SmallString<256> realModel, realData;
   if (file < 0 && errno == EXDEV && !fs::real_path(filePath, realModel) &&
@@ -76,8 +75,10 @@ Expected<llvm::MemoryBuffer *> Model::external(StringRef location, std::string &
     if (data.consume_front(base) && data.consume_front("/"))
       file = openBeneath(base, data);
   }
-  if (file < 0 && errno == ENOENT)
-    found = std::string(full);
+  if (file < 0 && errno == ENOENT && !requireData) {
+    missing.insert(found);
+    return nullptr;
+  }
   if (file < 0)
     return errorOf("external data {} {}", location,
                    plain(errno == EXDEV ? "is a link out of the model's folder"
@@ -86,6 +87,5 @@ Expected<llvm::MemoryBuffer *> Model::external(StringRef location, std::string &
   buffer = openedInput(file, full, wrong);
   if (!buffer)
     return errorOf("external data {} {}", location, plain(wrong.message));
-  found = std::string(full);
   return buffer.get();
 }

@@ -11,10 +11,9 @@ std::string onnx::parseImportFlag(StringRef flag, StringRef value, ImportOptions
     return "";
   }
   if (flag == "dropout") {
-    double ratio = 0;
+    double &ratio = options.dropout.emplace(0);
     if (value != "off" && (value.getAsDouble(ratio) || !(ratio >= 0 && ratio < 1)))
       return ("--dropout '" + value + "' must be a ratio from 0 to below 1, or off").str();
-    options.dropout = ratio;
     return "";
   }
   bool colon = flag == "batch-dim";

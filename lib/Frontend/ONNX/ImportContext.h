@@ -122,8 +122,12 @@ public:
     const NodeProto *node = nullptr;
     std::string text;
   };
-  /// The current one. After an error it stays: later errors name the node that failed.
-  Place current;
+  /// Makes a node the current one. Returns the one before, for leave().
+  Place enter(const NodeProto &node, std::string text) {
+    return std::exchange(current, {&node, std::move(text)});
+  }
+  /// Leaves the current node. Not called after an error: later ones name the node that failed.
+  void leave(Place outer) { current = std::move(outer); }
 
   /// Counts nodes, with functions and loops unrolled. Fails, with an error, if there are too many.
   mlir::LogicalResult countWork(int64_t nodes);
@@ -135,6 +139,7 @@ private:
 
   int exitCode = SHALE_EXIT_DATA;
   bool failed = false;
+  Place current;
   std::string prefix;
   int64_t nodeCount = 0, randomOps = 0;
 };

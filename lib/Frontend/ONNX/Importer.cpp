@@ -119,7 +119,7 @@ public:
     LostDropout lostDropout;
     if (failed(take(readOpsets(context), context.scope.opsets)) ||
         failed(take(completeGraph(context, artifacts), training)) ||
-        failed(readDefinitions(context)) || failed(readTraining()) || failed(chooseResults()) ||
+        failed(readDefinitions(context)) || failed(chooseResults()) ||
         failed(findNeeded(context, roots())))
       return failure();
     context.model.requireData = context.options.missingData == ImportOptions::MissingData::Error;
@@ -142,8 +142,9 @@ public:
   }
 
 private:
-  /// Reads the training step that the file defines, if it defines one.
-  LogicalResult readTraining() {
+  /// Reads the training step that the file defines, and takes its loss; if the file defines none,
+  /// chooses the loss and the gradients.
+  LogicalResult chooseResults() {
     if (!training && context.model.proto().training_info_size() > 0) {
       InitialValues initial;
       training.emplace();
@@ -151,15 +152,10 @@ private:
           failed(take(readTrainingInfo(context, std::move(initial)), *training)))
         return failure();
     }
-    return training ? checkTrainingFlags(context, *training) : success();
-  }
-
-  /// Takes the loss of the file's training step; if the file defines none, chooses one.
-  LogicalResult chooseResults() {
     if (training) {
       choice.terms.push_back({training->loss, 1});
       choice.isOfStep = true;
-      return success();
+      return checkTrainingFlags(context, *training);
     }
     return failure(failed(take(findGradientOutputs(context), gradientOutputs)) ||
                    failed(take(chooseLoss(context, gradientOutputs), choice)) ||

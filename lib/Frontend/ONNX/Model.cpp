@@ -115,13 +115,10 @@ Expected<FileRange> Model::externalRange(const TensorProto &tensor, uint64_t byt
     return errorOf("external data has {} bytes, but its shape needs {}", length, bytes);
   FileRange place{"", int64_t(offset), int64_t(bytes)};
   Expected<llvm::MemoryBuffer *> file = external(location, place.path);
-  if (!file && (requireData || place.path.empty()))
+  if (!file)
     return file.takeError();
-  if (!file) {
-    llvm::consumeError(file.takeError());
-    missing.insert(place.path);
+  if (!*file)
     return place;
-  }
   uint64_t size = (*file)->getBufferSize();
   if (offset > size || length > size - offset)
     return errorOf(

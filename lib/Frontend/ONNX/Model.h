@@ -91,10 +91,10 @@ private:
   /// different types or sizes, or not here.
   size_t readBoth(mlir::MLIRContext *context, const TensorProto &tensor, const TensorProto &other,
                   Contents &one, Contents &second);
-  /// The place of a tensor of `bytes` bytes in a file of external data.
+  /// Returns the place of a tensor of `bytes` bytes in a file of external data.
   llvm::Expected<FileRange> externalRange(const TensorProto &tensor, uint64_t bytes);
-  /// Maps the external file at `location`, opened beneath the model's folder.
-  /// Sets `path` to its path, even if the file does not exist.
+  /// Maps the external file at `location`, opened beneath the model's folder, and sets its path.
+  /// Null, and noted in `missing`, if it does not exist and need not.
   llvm::Expected<llvm::MemoryBuffer *> external(llvm::StringRef location, std::string &path);
 
   std::string filePath;
