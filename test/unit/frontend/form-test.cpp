@@ -1,5 +1,6 @@
 // Parses forms, and evaluates terms over the arguments of a record.
 #include "lib/Frontend/ONNX/Record/Form.h"
+#include "lib/Frontend/ONNX/Record/Signature.h"
 #include "llvm/Support/Error.h"
 
 #include <gtest/gtest.h>
@@ -72,21 +73,35 @@ TEST(Argument, ParsesWhatRecordsHave) {
             Argument::Kind::List);
 }
 
+FxNode recordOf(const std::string &text) {
+  NodeProto node;
+  StringStringEntryProto &entry = *node.add_metadata_props();
+  entry.set_key("pkg.torch.onnx.fx_node");
+  entry.set_value(text);
+  return readFxNode(node);
+}
+
 TEST(Argument, OfARecord) {
-  FxNode fx;
-  fx.target = "aten.einsum.default";
-  fx.positional = {"btd", "vd->btv", "[%x, %w]"}; // split at the commas
-  auto arguments = argumentsOf(fx);
-  ASSERT_EQ(arguments.size(), 2u);
-  EXPECT_EQ(arguments[0].second.text, "btd,vd->btv");
-  fx.target = "aten.sum.dim_IntList";
-  fx.positional = {"%x"};
-  fx.kwargs = "{dim: [0, 1], keepdim: True, dtype: None}";
-  arguments = argumentsOf(fx);
-  ASSERT_EQ(arguments.size(), 4u);
-  EXPECT_EQ(arguments[1].first, "dim");
-  EXPECT_EQ(arguments[1].second.str(), "[0, 1]");
-  EXPECT_EQ(arguments[2].second.number, 1);
+  FxNode einsum = recordOf("%einsum : [num_users=1] = call_function[target=torch.ops.aten.einsum."
+                           "default](args = (btd,vd->btv, [%x, %w]), kwargs = {})");
+  ASSERT_EQ(einsum.arguments.size(), 2u); // one of which has a comma
+  EXPECT_EQ(einsum.arguments[0].second.text, "btd,vd->btv");
+  FxNode sum = recordOf("%sum_1 : [num_users=1] = call_function[target=torch.ops.aten.sum."
+                        "dim_IntList](args = (%x,), kwargs = {dim: [0, 1], keepdim: True, dtype: "
+                        "None})");
+  ASSERT_EQ(sum.arguments.size(), 4u);
+  EXPECT_EQ(sum.argument(0)->text, "x");
+  EXPECT_EQ(sum.argument(1, "dim")->str(), "[0, 1]");
+  EXPECT_EQ(sum.number(2, "keepdim"), 1);
+  EXPECT_EQ(sum.number(0), std::nullopt);
+  EXPECT_EQ(sum.argument(1), nullptr);
+}
+
+TEST(Argument, OfABrokenRecord) {
+  EXPECT_TRUE(recordOf("").name.empty());
+  EXPECT_TRUE(recordOf("%").name.empty());
+  EXPECT_TRUE(recordOf("%x : [target=aten.neg").arguments.empty());
+  EXPECT_TRUE(recordOf("%x = call[target=a](args = (,,), kwargs = {:").arguments.empty());
 }
 
 /// Returns the value of a term over x = [2, 3, 4] elements of dimensions, dims = [-2], n = -1, s =

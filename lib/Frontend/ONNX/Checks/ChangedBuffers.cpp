@@ -77,14 +77,13 @@ private:
     for (StringRef name : names)
       if (auto it = changed.find(name); it != changed.end())
         return refuse(it->second, readerOf(node));
-    if (node.op_type() != "BatchNormalization" || !operation ||
-        operation->fx.positional.size() <= 4)
+    if (node.op_type() != "BatchNormalization" || !operation)
       return success();
     // An evaluation by statistics that an earlier call has changed.
     for (size_t place : {3, 4})
-      if (StringRef name = operation->fx.positional[place];
-          name.consume_front("%") && !program.parameterOf(name))
-        return refuse(node.input_size() > 3 ? StringRef(node.input(3)) : name, readerOf(node));
+      if (const Argument *statistic = operation->fx.argument(place);
+          statistic && statistic->isValue() && !program.parameterOf(statistic->text))
+        return refuse(node.input_size() > 3 ? node.input(3) : statistic->text, readerOf(node));
     return success();
   }
 

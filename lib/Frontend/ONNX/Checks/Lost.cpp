@@ -17,7 +17,7 @@ using namespace shale::onnx;
 
 std::optional<double> onnx::attentionDropout(const FxNode &fx) {
   int position = words::attentionDropoutPlaceOf(words::kindOf(fx.target));
-  return position < 0 ? std::nullopt : numberArgument(fx, position, "dropout_p");
+  return position < 0 ? std::nullopt : fx.number(position, "dropout_p");
 }
 
 FailureOr<LostDropout> onnx::findLostDropout(ImportContext &context) {

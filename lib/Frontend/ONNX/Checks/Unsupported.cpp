@@ -1,8 +1,8 @@
 //===- Unsupported.cpp - Operators without a handler ----------------------===//
 #include "lib/Analysis/Timeline.h"
-#include "lib/Frontend/ONNX/Stages.h"
 #include "lib/Frontend/ONNX/Node.h"
 #include "lib/Frontend/ONNX/Record/TracedProgram.h"
+#include "lib/Frontend/ONNX/Stages.h"
 #include "llvm/ADT/MapVector.h"
 #include <map>
 
@@ -16,10 +16,11 @@ static LogicalResult refuseMaxNorm(ImportContext &context, const NodeProto &node
                                    const FxNode &fx) {
   if (!StringRef(fx.target).starts_with(words::kEmbeddingRenorm))
     return success();
-  std::string norm = fx.positional.size() > 2 ? displayName(fx.positional[2]) : "..";
+  const Argument *norm = fx.argument(2);
   return context.errorAt(
       context.locationOf(node),
-      nodeText(node) + " is of an embedding with max_norm=" + norm +
+      nodeText(node) +
+          " is of an embedding with max_norm=" + (norm ? displayName(norm->str()) : "..") +
           ": PyTorch rescales the rows of its weight in place before each lookup, and Shale changes parameters only in the optimizer's update. "
           "Export the model with max_norm=None: it then trains without this limit");
 }
@@ -29,14 +30,9 @@ static bool hasLeftOut(const FxNode &fx, const words::LeftOut &rule, std::string
   StringRef target = fx.target;
   if (!target.consume_front(words::kAten) || target.split('.').first != rule.kind)
     return false;
-  size_t position = 0;
-  for (const auto &[name, argument] : argumentsOf(fx))
-    if (name.empty() ? position++ == rule.position : name == rule.name) {
-      value = argument.str();
-      return rule.value.empty() ? !argument.isNone()
-                                : argument.str() == parseArgument(rule.value).str();
-    }
-  return false;
+  const Argument *argument = fx.argument(rule.position, rule.name);
+  value = argument ? argument->str() : "None";
+  return value != "None" && (rule.value.empty() || value == parseArgument(rule.value).str());
 }
 
 /// Fails, with an error, if a node's operation has an argument that the exporter leaves out.

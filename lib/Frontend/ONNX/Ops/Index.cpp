@@ -87,12 +87,9 @@ static Tensor wrapped(Tensor indices, ArrayRef<int64_t> sizes, Tensor table = Te
 /// operation. None if there is none.
 static std::optional<int64_t> paddingOf(Node &node) {
   FxNode fx = readFxNode(node.proto);
-  if (!StringRef(fx.target).starts_with((words::kEmbedding + ".").str()) ||
-      fx.positional.size() < 3)
-    return std::nullopt;
-  int64_t row = -1;
-  bool isNone = StringRef(fx.positional[2]).getAsInteger(10, row) || row < 0;
-  return isNone ? std::nullopt : std::optional<int64_t>(row);
+  bool isEmbedding = StringRef(fx.target).starts_with((words::kEmbedding + ".").str());
+  double row = isEmbedding ? fx.number(2).value_or(-1) : -1;
+  return row >= 0 && row < 0x1p53 ? std::optional(int64_t(row)) : std::nullopt;
 }
 
 Tensor onnx::gatherAlong(Tensor input, Tensor indices, int64_t axis,

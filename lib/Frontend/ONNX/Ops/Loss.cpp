@@ -70,7 +70,7 @@ static LogicalResult readForm(Node &node, RankedTensorType type, std::string &re
   reduction = node.choiceAttr("reduction", {"mean", "none", "sum"});
   FxNode fx = readFxNode(node.proto);
   if (StringRef(fx.target).starts_with(words::kCrossEntropy))
-    smoothing = numberArgument(fx, 5, "label_smoothing").value_or(0);
+    smoothing = fx.number(5, "label_smoothing").value_or(0);
   if (!(smoothing >= 0 && smoothing <= 1))
     return node.error("label_smoothing must be from 0 to 1; got {}", plain(shortest(smoothing)));
   if (smoothing != 0)

@@ -238,8 +238,9 @@ static Tensor normalizeGroups(Node &node, int64_t groups, Tensor scale, Tensor b
 static Tensor importInstanceNorm(Node &node, Tensor x) {
   // PyTorch's exporter drops the update of running statistics.
   FxNode fx = readFxNode(node.proto);
-  if (fx.positional.size() > 5 && StringRef(fx.target).starts_with(words::kInstanceNorm) &&
-      fx.positional[3] != "None" && fx.positional[5] == "True")
+  const Argument *mean = fx.argument(3);
+  if (StringRef(fx.target).starts_with(words::kInstanceNorm) && mean && !mean->isNone() &&
+      fx.number(5) == 1.0)
     return node.error("an instance normalization that keeps running statistics is not supported: "
                       "evaluation would use those of each example. With "
                       "track_running_stats=False it does so in PyTorch, too, and trains the same "

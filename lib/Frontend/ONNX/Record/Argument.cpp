@@ -1,15 +1,37 @@
 //===- Argument.cpp - Arguments of operations of the exported program -----===//
 #include "lib/Frontend/ONNX/Record/Argument.h"
-#include "lib/Frontend/ONNX/Record/Words.h"
 #include "llvm/ADT/StringMap.h"
 #include <limits>
 
 using namespace shale;
 using namespace shale::onnx;
+using llvm::SmallVector;
 using llvm::StringRef;
 
 /// Lists that are nested deeper are taken for text.
 static constexpr int kMaxNesting = 8;
+
+SmallVector<StringRef> onnx::splitList(StringRef text) {
+  SmallVector<StringRef> parts;
+  int depth = 0;
+  size_t start = 0;
+  for (size_t at = 0; at <= text.size(); ++at) {
+    char c = at < text.size() ? text[at] : ',';
+    depth += (c == '[' || c == '(' || c == '{') - (c == ']' || c == ')' || c == '}');
+    if (c != ',' || (depth > 0 && at < text.size()))
+      continue;
+    if (StringRef part = text.slice(start, at).trim(); !part.empty())
+      parts.push_back(part);
+    start = at + 1;
+  }
+  return parts;
+}
+
+std::string onnx::shortest(double number) {
+  char text[32];
+  snprintf(text, sizeof(text), "%g", number);
+  return text;
+}
 
 static Argument parse(StringRef text, int depth) {
   Argument argument;
@@ -52,28 +74,6 @@ std::string Argument::str() const {
   for (const Argument &item : items)
     list += (list.empty() ? "" : ", ") + item.str();
   return "[" + list + "]";
-}
-
-std::vector<std::pair<std::string, Argument>> onnx::argumentsOf(const FxNode &fx) {
-  std::vector<std::pair<std::string, Argument>> arguments;
-  std::string equation; // of an einsum, which may have commas: a record has no quotes
-  for (const std::string &text : fx.positional) {
-    bool isPart = fx.target == words::kEinsum && arguments.empty() && text[0] != '[';
-    if (isPart) {
-      equation += (equation.empty() ? "" : ",") + text;
-      continue;
-    }
-    if (!equation.empty() && arguments.empty())
-      arguments.push_back({"", {Argument::Kind::Text, equation}});
-    arguments.push_back({"", parseArgument(text)});
-  }
-  StringRef named = StringRef(fx.kwargs).trim();
-  if (named.consume_front("{"))
-    named = named.take_front(named.rfind('}'));
-  for (StringRef part : splitList(named))
-    if (auto [name, value] = part.split(": "); !value.empty())
-      arguments.push_back({name.str(), parseArgument(value)});
-  return arguments;
 }
 
 static Argument textOf(StringRef text) { return {Argument::Kind::Text, text.str()}; }

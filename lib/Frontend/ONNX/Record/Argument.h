@@ -2,8 +2,11 @@
 #ifndef SHALE_FRONTEND_ONNX_RECORD_ARGUMENT_H
 #define SHALE_FRONTEND_ONNX_RECORD_ARGUMENT_H
 
-#include "lib/Frontend/ONNX/Record/Signature.h"
-#include <utility>
+#include "lib/Frontend/ONNX/Model.h"
+#include "llvm/ADT/SmallVector.h"
+#include <optional>
+#include <string>
+#include <vector>
 
 namespace shale::onnx {
 
@@ -28,8 +31,10 @@ struct Argument {
 /// Parses an argument as a record has it.
 Argument parseArgument(llvm::StringRef text);
 
-/// Returns the arguments of a record by position, then those by name.
-std::vector<std::pair<std::string, Argument>> argumentsOf(const FxNode &fx);
+/// Splits text at commas outside of brackets. Leaves empty parts out.
+llvm::SmallVector<llvm::StringRef> splitList(llvm::StringRef text);
+/// Returns "0.1" for 0.1.
+std::string shortest(double number);
 
 /// Returns an attribute as a record would have it; none if it is a tensor or a graph.
 std::optional<Argument> attributeOf(const AttributeProto &attribute);

@@ -139,14 +139,9 @@ OneFit::OneFit(FormFitter &fitter, const TracedOperation &operation, const Form 
   nodes.insert(operation.nodes.begin(), operation.nodes.end());
   for (const Form::Parameter &parameter : form.parameters)
     arguments[parameter.name] = parameter.missing;
-  for (auto [i, given] : llvm::enumerate(argumentsOf(operation.fx))) {
-    auto &[name, argument] = given;
-    if (name.empty() && i < form.parameters.size())
-      name = form.parameters[i].name;
-    auto place = arguments.find(name);
-    if (place != arguments.end() && !argument.isNone())
-      place->second = argument;
-  }
+  for (auto [i, parameter] : llvm::enumerate(form.parameters))
+    if (const Argument *given = operation.fx.argument(i, parameter.name); given && !given->isNone())
+      arguments[parameter.name] = *given;
 }
 
 /// Records the first difference.

@@ -16,7 +16,7 @@ using llvm::StringRef;
 
 /// Whether `name` stands among numbers in a list of the record, as in `[%mul_5, 12, 8]`: a size.
 static bool isSize(StringRef name, const TracedOperation &operation) {
-  return llvm::any_of(argumentsOf(operation.fx), [&](const auto &argument) {
+  return llvm::any_of(operation.fx.arguments, [&](const auto &argument) {
     const std::vector<Argument> &items = argument.second.items;
     return llvm::any_of(items, [](const Argument &item) { return item.isNumber(); }) &&
            llvm::any_of(items,
@@ -30,10 +30,7 @@ static bool isSize(StringRef name, const TracedOperation &operation) {
 /// lower dimension than the reader.
 static bool isWholeSlice(StringRef name, const FxNode &reader, const FxNode &kept) {
   auto dimOf = [](const FxNode &slice) {
-    int64_t dim = -1;
-    bool known = operationOf(slice.name) == "slice" && slice.positional.size() > 1 &&
-                 llvm::to_integer(slice.positional[1], dim);
-    return known ? dim : -1;
+    return operationOf(slice.name) == "slice" ? slice.number(1).value_or(-1) : -1;
   };
   int64_t own = dimOf(reader);
   return operationOf(name) == "slice" && own > 0 && numberOf(name) + 1 == numberOf(reader.name) &&

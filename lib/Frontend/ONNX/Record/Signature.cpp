@@ -82,22 +82,6 @@ int64_t onnx::numberOf(StringRef name) {
   return name.rsplit('_').second.getAsInteger(10, number) ? 0 : number;
 }
 
-SmallVector<StringRef> onnx::splitList(StringRef text) {
-  SmallVector<StringRef> parts;
-  int depth = 0;
-  size_t start = 0;
-  for (size_t at = 0; at <= text.size(); ++at) {
-    char c = at < text.size() ? text[at] : ',';
-    depth += (c == '[' || c == '(' || c == '{') - (c == ']' || c == ')' || c == '}');
-    if (c != ',' || (depth > 0 && at < text.size()))
-      continue;
-    if (StringRef part = text.slice(start, at).trim(); !part.empty())
-      parts.push_back(part);
-    start = at + 1;
-  }
-  return parts;
-}
-
 FxNode onnx::readFxNode(const NodeProto &node) {
   FxNode result;
   StringRef text = metadata(node.metadata_props(), words::kFxNode);
@@ -108,19 +92,46 @@ FxNode onnx::readFxNode(const NodeProto &node) {
   StringRef target = head.split("[target=").second;
   target.consume_front(words::kTorchOps);
   result.target = target.str();
-  auto [list, kwargs] = args.rsplit(", kwargs = ");
-  result.kwargs = kwargs.str();
+  auto [list, named] = args.rsplit(", kwargs = ");
   // (%p_w, [%x, 2], 0): commas outside of brackets.
   list.consume_front("(");
   list.consume_back(")");
-  for (StringRef one : splitList(list))
-    result.positional.push_back(one.str());
+  std::string equation; // of an einsum, which may have commas: a record has no quotes
+  for (StringRef part : splitList(list)) {
+    if (target == words::kEinsum && result.arguments.empty() && part.front() != '[') {
+      equation += (equation.empty() ? "" : ",") + part.str();
+      continue;
+    }
+    if (!equation.empty() && result.arguments.empty())
+      result.arguments.push_back({"", {Argument::Kind::Text, equation}});
+    result.arguments.push_back({"", parseArgument(part)});
+  }
+  named = named.trim(); // {alpha: 0.3}
+  if (named.consume_front("{"))
+    named = named.take_front(named.rfind('}'));
+  for (StringRef part : splitList(named))
+    if (auto [name, value] = part.split(": "); !value.empty())
+      result.arguments.push_back({name.str(), parseArgument(value)});
   for (size_t at = args.find('%'); at != StringRef::npos; at = args.find('%')) {
     args = args.substr(at + 1);
     result.args.push_back(
         args.take_while([](char c) { return llvm::isAlnum(c) || c == '_'; }).str());
   }
   return result;
+}
+
+const Argument *FxNode::argument(size_t position, StringRef name) const {
+  if (position < arguments.size() && arguments[position].first.empty())
+    return &arguments[position].second;
+  for (const auto &[key, value] : arguments)
+    if (!name.empty() && key == name)
+      return &value;
+  return nullptr;
+}
+
+std::optional<double> FxNode::number(size_t position, StringRef name) const {
+  const Argument *found = argument(position, name);
+  return found && found->isNumber() ? std::optional(found->number) : std::nullopt;
 }
 
 BatchNorm onnx::readBatchNorm(const NodeProto &node) {
@@ -133,10 +144,11 @@ BatchNorm onnx::readBatchNorm(const NodeProto &node) {
   StringRef name = fx.target;
   norm.isTraced = name.consume_front(words::kAten) && name.contains('.') &&
                   words::is(name.substr(0, name.rfind('.')), words::Trait::IsBatchNorm);
-  if (!norm.isTraced || fx.positional.size() <= position)
+  const Argument *training = norm.isTraced ? fx.argument(position) : nullptr;
+  if (!training)
     return norm;
-  norm.inTraining |= fx.positional[position] != "False";
-  norm.momentum = numberArgument(fx, position + 1, "momentum");
+  norm.inTraining |= fx.number(position) != 0.0;
+  norm.momentum = fx.number(position + 1, "momentum");
   return norm;
 }
 
@@ -145,30 +157,6 @@ bool onnx::changesBuffer(const NodeProto &node, int operand) {
     return false;
   BatchNorm norm = readBatchNorm(node);
   return norm.inTraining && norm.keepsStatistics;
-}
-
-std::optional<double> onnx::numberArgument(const FxNode &fx, size_t position, StringRef name) {
-  StringRef text;
-  if (position < fx.positional.size()) {
-    text = fx.positional[position];
-  } else {
-    // {scale: 0.2, dropout_p: 0.1}
-    SmallVector<StringRef> entries;
-    StringRef(fx.kwargs).split(entries, ',');
-    for (StringRef entry : entries) {
-      auto [key, value] = entry.trim("{}() ").split(": ");
-      if (key.trim() == name)
-        text = value.trim("{}() ");
-    }
-  }
-  double number = 0;
-  return text.empty() || text.getAsDouble(number) ? std::nullopt : std::optional(number);
-}
-
-std::string onnx::shortest(double number) {
-  char text[32];
-  snprintf(text, sizeof(text), "%g", number);
-  return text;
 }
 
 SourceLine onnx::readSourceLine(const NodeProto &node) {

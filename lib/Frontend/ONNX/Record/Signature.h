@@ -2,7 +2,7 @@
 #ifndef SHALE_FRONTEND_ONNX_RECORD_SIGNATURE_H
 #define SHALE_FRONTEND_ONNX_RECORD_SIGNATURE_H
 
-#include "lib/Frontend/ONNX/Model.h"
+#include "lib/Frontend/ONNX/Record/Argument.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
@@ -40,11 +40,16 @@ Signature readSignature(const GraphProto &graph);
 
 /// A node's `pkg.torch.onnx.fx_node`.
 struct FxNode {
-  std::string name;                    // addmm_3
-  std::string target;                  // aten.addmm.default
-  std::vector<std::string> args;       // every %name of args and kwargs, in order
-  std::vector<std::string> positional; // args as they are written
-  std::string kwargs;                  // {alpha: 0.3}
+  std::string name;              // addmm_3
+  std::string target;            // aten.addmm.default
+  std::vector<std::string> args; // every %name of args and kwargs, in order
+  /// The arguments by position, which have no name here, then those by name.
+  std::vector<std::pair<std::string, Argument>> arguments;
+
+  /// Returns an argument by its position or its name; null if it is not there.
+  const Argument *argument(size_t position, llvm::StringRef name = "") const;
+  /// The same as a number; True is 1. None if it is not there, or is no number.
+  std::optional<double> number(size_t position, llvm::StringRef name = "") const;
 };
 
 /// Returns the module of a parameter or buffer: "m.h.0" for "m.h.0.weight"; empty for the model
@@ -59,9 +64,6 @@ llvm::StringRef lastOf(llvm::StringRef target);
 std::string operationOf(llvm::StringRef name);
 /// Returns 3 for "mul_3", 0 for "mul".
 int64_t numberOf(llvm::StringRef name);
-
-/// Splits text at commas outside of brackets. Leaves empty parts out.
-llvm::SmallVector<llvm::StringRef> splitList(llvm::StringRef text);
 
 /// Parses a node's `pkg.torch.onnx.fx_node`; the name is empty if it has none.
 FxNode readFxNode(const NodeProto &node);
@@ -78,15 +80,8 @@ BatchNorm readBatchNorm(const NodeProto &node);
 /// Whether an operand is a running statistic that the node changes.
 bool changesBuffer(const NodeProto &node, int operand);
 
-/// Returns an argument of the operation that is a number, by its position or its name; none if it
-/// is not there.
-std::optional<double> numberArgument(const FxNode &fx, size_t position, llvm::StringRef name);
-
 /// Returns the dropout_p of an operation of attention; none if it is no such operation.
 std::optional<double> attentionDropout(const FxNode &fx);
-
-/// Returns "0.1" for 0.1.
-std::string shortest(double number);
 
 /// Returns the module scope that a node comes from ("m.h.0.attn"): from metadata,
 /// else from the path in the node's name ("/h.0/attn/MatMul"). Empty for the model

@@ -229,6 +229,8 @@ bool TracedOperation::isOfExporter(const NodeProto &node, int operand) const {
 }
 
 int TracedOperation::argumentOf(StringRef name) const {
-  auto place = llvm::find(fx.positional, ("%" + name).str());
-  return place == fx.positional.end() ? -1 : int(place - fx.positional.begin());
+  auto place = llvm::find_if(fx.arguments, [&](const auto &argument) {
+    return argument.first.empty() && argument.second.isValue() && argument.second.text == name;
+  });
+  return place == fx.arguments.end() ? -1 : int(place - fx.arguments.begin());
 }
