@@ -42,9 +42,7 @@ Sizes onnx::dimRange(int64_t first, int64_t end) { return llvm::to_vector(llvm::
 Sizes onnx::allDims(int64_t rank) { return dimRange(0, rank); }
 
 Sizes onnx::dimToEnd(int64_t rank, int64_t dim) {
-  Sizes dims = allDims(rank);
-  std::rotate(dims.begin() + dim, dims.begin() + dim + 1, dims.end());
-  return dims;
+  return joinedSizes({withoutDim(allDims(rank), dim), {dim}});
 }
 
 Sizes onnx::inverse(ArrayRef<int64_t> perm) {

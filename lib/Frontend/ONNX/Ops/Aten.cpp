@@ -111,8 +111,6 @@ static bool importLoss(Node &node) {
   Tensor logits(node, node.building.logSoftmaxOf.lookup(node.input(0))), target = node.input(1);
   bool isMean = node.flagAttr("mean", true);
   int64_t ignore = node.intAttr("ignore_index", 0);
-  if (!logits)
-    return false;
   if (logits.rank() != 2 || !logits.element().isF32() ||
       target.shape() != logits.shape().take_front(1) || !isa<IntegerType>(target.element()))
     return false;

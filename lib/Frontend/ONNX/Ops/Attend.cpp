@@ -94,21 +94,6 @@ bool onnx::broadcasts(const Attend &form, Tensor mask) {
          });
 }
 
-static LogicalResult checkAttend(Node &node, const Attend &form) {
-  Tensor q = form.query, k = form.key;
-  if (!fit(form))
-    return node.error("queries {}, keys {} and values {} do not fit: [batch, heads, positions, "
-                      "features]",
-                      q, k, form.value);
-  if (!std::isfinite(form.scale) || !std::isfinite(form.softcap) || form.softcap < 0)
-    return node.error("scale and softcap must be finite, softcap not negative");
-  for (Tensor mask : {form.added, form.seen})
-    if (mask && !broadcasts(form, mask))
-      return node.error("the mask {} does not broadcast to the scores [{}, {}, {}, {}]", mask,
-                        q.dim(0), q.dim(1), q.dim(2), k.dim(2));
-  return success();
-}
-
 /// Repeats each of G heads so that there are H.
 static Tensor repeatHeads(Tensor value, int64_t heads) {
   int64_t groups = value.dim(1);
@@ -136,26 +121,35 @@ Operation *onnx::buildAttention(Node &node, const Attend &form, Tensor mask, boo
 }
 
 Tensor onnx::attend(Node &node, Attend form, AttendScores *scores) {
-  if (!form.query || !form.key || !form.value || failed(checkAttend(node, form)))
+  Tensor q = form.query, k = form.key;
+  if (!q || !k || !form.value)
     return {};
-  auto q = form.query.type(), k = form.key.type();
-  bool aligned = form.causal && form.offset == k.getDimSize(2) - q.getDimSize(2) &&
-                 form.before < 0 && form.offset >= 0;
+  if (!fit(form))
+    return node.error("queries {}, keys {} and values {} do not fit: [batch, heads, positions, "
+                      "features]",
+                      q, k, form.value);
+  if (!std::isfinite(form.scale) || !std::isfinite(form.softcap) || form.softcap < 0)
+    return node.error("scale and softcap must be finite, softcap not negative");
+  for (Tensor mask : {form.added, form.seen})
+    if (mask && !broadcasts(form, mask))
+      return node.error("the mask {} does not broadcast to the scores [{}, {}, {}, {}]", mask,
+                        q.dim(0), q.dim(1), q.dim(2), k.dim(2));
+  bool aligned =
+      form.causal && form.offset == k.dim(2) - q.dim(2) && form.before < 0 && form.offset >= 0;
   bool plain = form.before < 0 && form.after < 0 && (!form.causal || aligned);
   bool computed = !form.seen || !node.building.constantOf(form.seen);
   if (plain && computed && !form.added && form.softcap == 0 && !scores &&
       !(form.hidden && form.causal))
-    return node.finish(buildAttention(node, form, Tensor(), form.seen && !form.hidden, aligned,
-                                      q.getElementType()));
+    return node.finish(
+        buildAttention(node, form, Tensor(), form.seen && !form.hidden, aligned, q.element()));
 
   Tensor places = seenPositions(node, form);
   if (node.hasFailed())
     return {};
   AttendScores own;
   auto &[product, capped, masked, weights] = scores ? *scores : own;
-  Tensor key = repeatHeads(form.key, q.getDimSize(1));
-  Tensor value = repeatHeads(form.value, q.getDimSize(1));
-  product = matmul(form.query, key, false, /*transposeRhs=*/true) * form.scale;
+  Tensor key = repeatHeads(k, q.dim(1)), value = repeatHeads(form.value, q.dim(1));
+  product = matmul(q, key, false, /*transposeRhs=*/true) * form.scale;
   capped = form.softcap != 0 ? tanh(product * (1 / form.softcap)) * form.softcap : product;
   masked = form.added ? capped + form.added : capped;
   if (!masked || !value)

@@ -29,24 +29,6 @@ static Tensor paddedMask(Node &node, Tensor mask, int64_t keys) {
                      mask.hasTruths() ? 0 : -HUGE_VAL);
 }
 
-/// Reads the operands of Attention; 3-D ones are split into heads.
-static LogicalResult readOperands(Node &node, Attend &form, bool &joined) {
-  joined = node.input(0).rank() == 3;
-  Tensor *into[] = {&form.query, &form.key, &form.value};
-  for (int i = 0; i < 3; ++i) {
-    *into[i] = node.input(i);
-    int64_t heads = node.intAttr(i ? "kv_num_heads" : "q_num_heads", 0);
-    if (into[i]->rank() != (joined ? 3 : 4))
-      return node.error("query, key and value must all have 3 or all have 4 dimensions");
-    if (joined)
-      *into[i] = splitHeads(node.input(i), heads);
-    int64_t found = into[i]->dim(1);
-    if (heads != 0 && heads != found)
-      return node.error("operand {} has {} heads, not {}", i, found, heads);
-  }
-  return success();
-}
-
 /// The lengths of the sequences in the cache hide keys; with `is_causal` the last query is at the
 /// last of them.
 static void applyLengths(Node &node, Attend &form) {
@@ -82,9 +64,16 @@ static void readMask(Node &node, Attend &form) {
 /// Attention. The query block follows the past, and rows that see nothing are 0.
 static LogicalResult importAttention(Node &node) {
   Attend form;
-  bool joined;
-  if (failed(readOperands(node, form, joined)))
-    return failure();
+  bool joined = node.input(0).rank() == 3; // operands are split into heads
+  Tensor *into[] = {&form.query, &form.key, &form.value};
+  for (int i = 0; i < 3; ++i) {
+    int64_t heads = node.intAttr(i ? "kv_num_heads" : "q_num_heads", 0);
+    if (node.input(i).rank() != (joined ? 3 : 4))
+      return node.error("query, key and value must all have 3 or all have 4 dimensions");
+    *into[i] = joined ? splitHeads(node.input(i), heads) : node.input(i);
+    if (int64_t found = into[i]->dim(1); heads != 0 && heads != found)
+      return node.error("operand {} has {} heads, not {}", i, found, heads);
+  }
   if (bool(node.input(4)) != bool(node.input(5)))
     return node.error("past_key and past_value must be given together");
   if (Tensor past = node.input(4); past && past.rank() == 4)

@@ -197,12 +197,14 @@ static LogicalResult importLoop(Node &node) {
   return iterations.setResults(none, none);
 }
 
-/// Reads one number for each scanned operand or result, 0 if the attribute is left out.
-static LogicalResult readEach(Node &node, StringRef name, size_t count, Sizes &numbers) {
-  numbers = node.intsAttr(name).value_or(Sizes(count, 0));
-  if (numbers.size() != count)
-    return node.error("{} has {} values, not {}", plain(name), numbers.size(), count);
-  return success();
+/// Reads one number for each scanned operand or result, 0 if the attribute is left out or after an
+/// error.
+static Sizes readEach(Node &node, StringRef name, size_t count) {
+  Sizes zeros(count, 0), numbers = node.intsAttr(name).value_or(zeros);
+  if (numbers.size() == count)
+    return numbers;
+  (void)node.error("{} has {} values, not {}", plain(name), numbers.size(), count);
+  return zeros;
 }
 
 static LogicalResult importScan(Node &node) {
@@ -213,11 +215,9 @@ static LogicalResult importScan(Node &node) {
   if (count < 1 || carried < 0 || body->output_size() < carried)
     return node.error("num_scan_inputs is {} of {} operands, with a body of {} outputs", count,
                       node.numInputs(), body->output_size());
-  Sizes axes, backwards, resultAxes, resultsBackwards;
   size_t results = body->output_size() - carried;
-  if (failed(readEach(node, "scan_input_axes", count, axes)) ||
-      failed(readEach(node, "scan_input_directions", count, backwards)))
-    return failure();
+  Sizes axes = readEach(node, "scan_input_axes", count),
+        backwards = readEach(node, "scan_input_directions", count);
   int64_t trips = -1;
   for (auto [i, axis] : llvm::enumerate(axes)) {
     Tensor value = node.input(carried + i);
@@ -231,11 +231,10 @@ static LogicalResult importScan(Node &node) {
   }
   if (trips > kMaxTrips)
     return node.error("the scan runs more than {} times", kMaxTrips);
-  if (failed(readEach(node, "scan_output_axes", results, resultAxes)) ||
-      failed(readEach(node, "scan_output_directions", results, resultsBackwards)))
-    return failure();
+  Sizes resultAxes = readEach(node, "scan_output_axes", results),
+        resultsBackwards = readEach(node, "scan_output_directions", results);
   Iterations iterations{node, *body, {}, {}};
-  if (failed(iterations.begin(0, carried, 0)))
+  if (failed(iterations.begin(0, carried, 0)) || node.hasFailed())
     return failure();
   for (int64_t trip = 0; trip < trips; ++trip) {
     SmallVector<Binding> inputs(iterations.values);

@@ -465,25 +465,6 @@ static Tensor importConvTranspose(Node &node, Tensor x, Tensor weight) {
   return withBias(node, conv.placed(conv.products(channelsLast(x), weight)));
 }
 
-/// Reads the axes of a Col2Im, whose image has `sizes` and whose blocks have `kernel` elements.
-static LogicalResult readBlocks(Windows &axes, ArrayRef<int64_t> sizes, ArrayRef<int64_t> kernel) {
-  if (failed(
-          axes.read(sizes, kernel, "image_shape and block_shape must be positive, in 32 bits")) ||
-      failed(axes.readPads()))
-    return failure();
-  for (Axis &axis : axes) {
-    axis.result = axis.size;
-    axis.canvas = axis.result + axis.before + axis.after;
-    if (axis.extent() > axis.canvas)
-      return axes.node.error(
-          "a block spans {} elements of a dimension that has {} with its padding", axis.extent(),
-          axis.canvas);
-    axis.size = (axis.canvas - axis.extent()) / axis.stride + 1;
-    axis.extra = axis.canvas - ((axis.size - 1) * axis.stride + axis.extent());
-  }
-  return success();
-}
-
 /// Adds up blocks [N, C * kernel.., places..] at their places in an image [N, C, sizes..].
 static Tensor importCol2Im(Node &node, Tensor x) {
   const Sizes &sizes = node.ints(1), &kernel = node.ints(2);
@@ -493,8 +474,19 @@ static Tensor importCol2Im(Node &node, Tensor x) {
                       "values",
                       x, sizes.size(), kernel.size());
   Transposed fold{Windows(node), x.dim(0), 1, 0};
-  if (failed(readBlocks(fold, sizes, kernel)))
+  if (failed(
+          fold.read(sizes, kernel, "image_shape and block_shape must be positive, in 32 bits")) ||
+      failed(fold.readPads()))
     return {};
+  for (Axis &axis : fold) {
+    axis.result = axis.size;
+    axis.canvas = axis.result + axis.before + axis.after;
+    if (axis.extent() > axis.canvas)
+      return node.error("a block spans {} elements of a dimension that has {} with its padding",
+                        axis.extent(), axis.canvas);
+    axis.size = (axis.canvas - axis.extent()) / axis.stride + 1;
+    axis.extra = axis.canvas - ((axis.size - 1) * axis.stride + axis.extent());
+  }
   // The image has at least as many elements as there are places, and as a block has.
   bool isTooLarge = false;
   int64_t canvas = std::max<int64_t>(1, x.dim(0));

@@ -252,28 +252,25 @@ static Tensor importTile(Node &node, Tensor x) {
   // [a, b] -> [1, a, 1, b] -> [r, a, s, b] -> [r*a, s*b]
   Sizes split, repeated, result;
   for (auto [size, repeat] : llvm::zip(x.shape(), repeats)) {
-    int64_t product;
-    if (repeat < 0 || __builtin_mul_overflow(size, repeat, &product))
+    if (repeat < 0 || __builtin_mul_overflow(size, repeat, &result.emplace_back()))
       return node.error("a repeat is negative, or too large");
     split.append({1, size});
     repeated.append({repeat, size});
-    result.push_back(product);
   }
   return x.reshape(split).broadcast(repeated).reshape(result);
 }
 
 Tensor onnx::concatenated(Node &node, ArrayRef<Tensor> values, int64_t axis) {
-  auto first = values.front().type();
-  Sizes shape = withSize(first.getShape(), axis, 0);
+  Tensor first = values.front();
+  int64_t size = 0;
   for (Tensor value : values) {
-    auto type = value.type();
-    if (type.getRank() != first.getRank() || type.getElementType() != first.getElementType())
-      return node.error("operands have types {} and {}", first, type);
-    for (int64_t i = 0; i < type.getRank(); ++i)
-      if (i != axis && type.getDimSize(i) != shape[i])
-        return node.error("operands have sizes {} and {} in dimension {}", shape[i],
-                          type.getDimSize(i), i);
-    if (__builtin_add_overflow(shape[axis], type.getDimSize(axis), &shape[axis]))
+    if (value.rank() != first.rank() || value.element() != first.element())
+      return node.error("operands have types {} and {}", first, value);
+    for (int64_t i : allDims(first.rank()))
+      if (i != axis && value.dim(i) != first.dim(i))
+        return node.error("operands have sizes {} and {} in dimension {}", first.dim(i),
+                          value.dim(i), i);
+    if (__builtin_add_overflow(size, value.dim(axis), &size))
       return node.error("the result's size overflows 64 bits");
   }
   return node.joined(values, axis);

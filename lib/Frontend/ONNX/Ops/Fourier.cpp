@@ -17,14 +17,6 @@ using namespace shale::onnx;
 /// Maximum length of a transform: a table has as many elements as its square.
 static constexpr int64_t kMaxLength = 8192;
 
-/// Returns n k modulo `length` for n `inputs` and k `results`.
-static Tensor placesOf(Node &node, int64_t length, int64_t inputs, int64_t results) {
-  auto type = RankedTensorType::get({inputs, results}, node.builder.getI64Type());
-  Tensor n = node.create<nn::IotaOp>(type, int64_t(0)),
-         k = node.create<nn::IotaOp>(type, int64_t(1));
-  return binary<nn::RemOp>(n * k, double(length));
-}
-
 /// Returns function(2 pi p / length) for each place p. Null if `places` is.
 static Tensor tableOf(Tensor places, int64_t length, FloatType element,
                       double (*function)(double)) {
@@ -94,7 +86,10 @@ static Tensor importDft(Node &node, Tensor x) {
     return half && isInverse ? counted(one, length) : one;
   };
   Tensor real = part(0), imaginary = isReal ? Tensor() : part(1);
-  Tensor places = placesOf(node, length, inputs, wanted);
+  auto grid = RankedTensorType::get({inputs, wanted}, node.builder.getI64Type());
+  Tensor n = node.create<nn::IotaOp>(grid, int64_t(0)),
+         k = node.create<nn::IotaOp>(grid, int64_t(1));
+  Tensor places = binary<nn::RemOp>(n * k, double(length));
   Tensor cosines = tableOf(places, length, element, std::cos),
          sines = tableOf(places, length, element, std::sin);
   if (isInverse)

@@ -18,12 +18,6 @@ static Tensor classesLast(Tensor scores) {
       .reshape({scores.count() / std::max<int64_t>(classes, 1), classes});
 }
 
-/// Turns rows [N * d, C] into scores of the shape [N, C, d...].
-static Tensor classesSecond(Tensor rows, ArrayRef<int64_t> shape) {
-  rows = rows.reshape(joinedSizes({withoutDim(shape, 1), {shape[1]}}));
-  return rows.transpose(inverse(dimToEnd(shape.size(), 1)));
-}
-
 /// Returns the losses of rows of log-probabilities [N, C], -weight[label] * row[label], and their
 /// weights, weight[label], both [N]; zero where the label is ignored. Labels [N]; `weights` [C] or
 /// null: all 1. `smoothing` e: a row's loss is 1 - e of its own and e of the mean of the losses of
@@ -122,12 +116,12 @@ static LogicalResult importLoss(Node &node, Tensor logits, bool isLog = false) {
       node.intAttr("ignore_index", ids.getElementType().isInteger(32) ? INT32_MIN : INT64_MIN);
   Tensor rows = classesLast(logits);
   labels = labels.reshape({labels.count()});
-  if (!rows || !labels)
-    return failure();
   bool fused = !isLog && !weights && reduction != "none" && smoothing == 0;
   Tensor logRows = isLog ? rows : fused && !node.wants(1) ? Tensor() : logSoftmax(rows);
-  if (node.wants(1)) // absent from a NegativeLogLikelihoodLoss
-    node.set(1, logRows ? classesSecond(logRows, type.getShape()) : Tensor());
+  if (node.wants(1)) { // absent from a NegativeLogLikelihoodLoss
+    Tensor last = logRows.reshape(joinedSizes({ids.getShape(), {type.getDimSize(1)}}));
+    node.set(1, last.transpose(inverse(dimToEnd(type.getRank(), 1))));
+  }
   LossParts parts;
   if (fused) {
     parts = buildCrossEntropy(node, rows, labels, ignore);

@@ -65,10 +65,6 @@ struct Layer {
     if (steps < 1 || steps > kMaxSteps)
       return node.error("a sequence of {} steps is not supported: 1 to {} are unrolled", steps,
                         kMaxSteps);
-    return checkShapes();
-  }
-
-  LogicalResult checkShapes() {
     int64_t wide = gates * hidden;
     Sizes state = batchFirst ? Sizes{batch, directions, hidden} : Sizes{directions, batch, hidden};
     std::pair<int, Sizes> shapes[] = {{1, {directions, wide, inputs}},
@@ -77,7 +73,7 @@ struct Layer {
                                       {5, state},
                                       {gates == 4 ? 6 : 5, state}};
     for (const auto &[operand, shape] : shapes) {
-      auto wanted = RankedTensorType::get(shape, node.input(0).element());
+      auto wanted = RankedTensorType::get(shape, input.element());
       if (Tensor given = node.input(operand); given && given.getType() != wanted)
         return node.error("operand {} is {}, not {}", operand, given, wanted);
     }

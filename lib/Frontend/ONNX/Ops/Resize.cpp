@@ -94,26 +94,6 @@ static std::vector<double> weightsOf(const Method &method, const Axis &axis) {
   return weights;
 }
 
-static Method readMethod(Node &node) {
-  Method method;
-  method.mode = node.choiceAttr("mode", {"nearest", "linear", "cubic"});
-  method.coordinates = node.choiceAttr(
-      "coordinate_transformation_mode",
-      {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric"});
-  method.rounding =
-      node.choiceAttr("nearest_mode", {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"});
-  method.cubic = node.floatAttr("cubic_coeff_a", -0.75);
-  method.excludesOutside = node.flagAttr("exclude_outside", false);
-  method.antialias = node.flagAttr("antialias", false);
-  std::string policy = node.stringAttr("keep_aspect_ratio_policy", "stretch");
-  if (policy != "stretch")
-    (void)node.error("keep_aspect_ratio_policy {} is not supported: give the sizes of the result",
-                     policy);
-  if (!std::isfinite(method.cubic))
-    (void)node.error("cubic_coeff_a is not finite");
-  return method;
-}
-
 /// Reads which axes are resized, and how.
 static LogicalResult readResized(Node &node, Tensor x, SmallVectorImpl<Axis> &list) {
   // In the order of scales and sizes.
@@ -166,15 +146,23 @@ static Tensor interpolate(Node &node, Tensor x, const Method &method, const Axis
       .transpose(perm);
 }
 
-static Tensor lookUpNearest(Node &node, Tensor x, const Method &method, const Axis &axis) {
-  Sizes indices;
-  for (int64_t at = 0; at < axis.result; ++at)
-    indices.push_back(nearestTo(method, axis, at));
-  return gatherAlong(x, node.constant(indices), axis.dim);
-}
-
 static Tensor importResize(Node &node, Tensor x) {
-  Method method = readMethod(node);
+  Method method;
+  method.mode = node.choiceAttr("mode", {"nearest", "linear", "cubic"});
+  method.coordinates = node.choiceAttr(
+      "coordinate_transformation_mode",
+      {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric"});
+  method.rounding =
+      node.choiceAttr("nearest_mode", {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"});
+  method.cubic = node.floatAttr("cubic_coeff_a", -0.75);
+  method.excludesOutside = node.flagAttr("exclude_outside", false);
+  method.antialias = node.flagAttr("antialias", false);
+  std::string policy = node.stringAttr("keep_aspect_ratio_policy", "stretch");
+  if (policy != "stretch")
+    return node.error("keep_aspect_ratio_policy {} is not supported: give the sizes of the result",
+                      policy);
+  if (!std::isfinite(method.cubic))
+    return node.error("cubic_coeff_a is not finite");
   SmallVector<Axis> axes;
   if (failed(readResized(node, x, axes)) || node.hasFailed())
     return {};
@@ -187,9 +175,13 @@ static Tensor importResize(Node &node, Tensor x) {
   bool narrow = !looksUp && element.getIntOrFloatBitWidth() < 32;
   x = narrow ? x.cast(node.builder.getF32Type()) : x;
   for (const Axis &axis : axes) {
-    x = looksUp ? lookUpNearest(node, x, method, axis) : interpolate(node, x, method, axis);
-    if (!x)
-      return {};
+    auto nearest = [&](int64_t at) { return nearestTo(method, axis, at); };
+    if (looksUp && x)
+      x = gatherAlong(
+          x, node.constant(llvm::map_to_vector(llvm::seq<int64_t>(0, axis.result), nearest)),
+          axis.dim);
+    else if (x)
+      x = interpolate(node, x, method, axis);
   }
   return narrow ? x.cast(element) : x;
 }
