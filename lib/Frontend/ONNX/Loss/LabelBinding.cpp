@@ -16,12 +16,6 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::onnx;
 
-/// Whether a value that was found in a written-out loss is surely no label.
-static bool isNoLabel(const Input *found) {
-  return !found || StringRef(found->name).contains("mask") ||
-         StringRef(found->name).contains("position");
-}
-
 namespace {
 
 /// The tokens that embeddings read, relative to a label.
@@ -103,7 +97,9 @@ private:
   LogicalResult bindLabels(const LossParts &parts) {
     Origin origin = traceTokens(parts.labels);
     Input *label = inputs.of(origin.argument);
-    if (parts.isGuess && isNoLabel(label))
+    // What was found in a written-out loss may be something else.
+    StringRef name = label ? StringRef(label->name) : "";
+    if (parts.isGuess && (!label || name.contains("mask") || name.contains("position")))
       return success();
     if (!label)
       return checkUnknown(parts);
@@ -191,7 +187,12 @@ private:
       label.isLabel = true;
       return addNote("the model reads {} beside other tokens: from the data file", shown);
     }
-    if (!isPerToken(label) && !reads.readsLabel() && label.binding.empty())
+    // One label per token; else labels are classes of examples, not tokens.
+    bool isPerToken = llvm::any_of(inputs, [&](const Input &input) {
+      return &input != &label && input.binding == "tokens" &&
+             input.type.getNumElements() == label.type.getNumElements();
+    });
+    if (!isPerToken && !reads.readsLabel() && label.binding.empty())
       return parts.isGuess && ahead != 0
                  ? success()
                  : addNote("labels {} are not one for each token: from the data file", shown);
@@ -216,15 +217,6 @@ private:
     return addNote(isOfFlag ? "labels {} are bound to tokens+1"
                             : "the graph does not shift {} against the logits: bound to tokens+1",
                    shown);
-  }
-
-  /// Whether there is one label per token; otherwise the labels are classes of examples, not
-  /// tokens.
-  bool isPerToken(const Input &label) const {
-    return llvm::any_of(inputs, [&](const Input &input) {
-      return &input != &label && input.binding == "tokens" &&
-             input.type.getNumElements() == label.type.getNumElements();
-    });
   }
 
   /// Whether the export saw a batch of the user's: then labels that cannot be told are read from

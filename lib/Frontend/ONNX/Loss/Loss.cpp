@@ -214,8 +214,7 @@ static LossParts asMean(Tensor &loss, Value mean, Value count) {
       value = nn::CastOp::create(builder, node.loc, scalar, value);
     return Tensor(node, value);
   };
-  Tensor divisor = toScalar(count);
-  LossParts parts{{}, divisor};
+  Tensor total = toScalar(count), divisor = total;
   while (isa_and_nonnull<nn::ReshapeOp, nn::CastOp>(mean.getDefiningOp()))
     mean = mean.getDefiningOp()->getOperand(0);
   if (auto quotient = mean.getDefiningOp<nn::DivOp>(); quotient && quotient.getRhs() != count) {
@@ -228,8 +227,7 @@ static LossParts asMean(Tensor &loss, Value mean, Value count) {
   }
   Tensor sum = loss * divisor;
   loss = sum / divisor;
-  parts.sum = sum;
-  return parts;
+  return {sum, total};
 }
 
 /// Returns the scores that a one-hot mask multiplies or selects; null if none.
@@ -347,16 +345,12 @@ public:
   }
 
 private:
-  FailureOr<Tensor> outputNamed(StringRef name) {
-    FailureOr<Value> value = onnx::outputNamed(context, name);
-    return failed(value) ? FailureOr<Tensor>() : Tensor(node, *value);
-  }
-
   /// Reads an output that is the loss, or a term of it.
   FailureOr<Term> readOutput(const LossTerm &chosen) {
-    Tensor value;
-    if (failed(take(outputNamed(chosen.output), value)))
+    FailureOr<Value> output = outputNamed(context, chosen.output);
+    if (failed(output))
       return failure();
+    Tensor value(node, *output);
     if (value.count() != 1 || !value.hasFloats()) {
       std::string text = say("{} cannot be the loss: its type is {}", {chosen.output, value});
       return choice.isOfStep ? context.error(text) : context.usage(text);
@@ -372,9 +366,10 @@ private:
 
   /// Builds the loss that --loss defines.
   FailureOr<Term> buildForm() {
-    Tensor logits, labels;
-    if (failed(take(outputNamed(choice.logits), logits)))
+    FailureOr<Value> output = outputNamed(context, choice.logits);
+    if (failed(output))
       return failure();
+    Tensor logits(node, *output), labels;
     if (!logits.hasFloats())
       return context.usage("--loss: {} has type {}, not of floats", choice.logits, logits);
     if (choice.kind == "mean" || choice.kind == "sum")

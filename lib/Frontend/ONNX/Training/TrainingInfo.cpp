@@ -118,8 +118,6 @@ private:
   }
   /// Returns the node that computes a value, behind copies; null if there is none.
   const NodeProto *maker(StringRef name) const { return producers.lookup(source(name)); }
-  /// Returns the value that an initializer gets by an update; empty: none.
-  StringRef update(StringRef initializer) const { return bindings.lookup(initializer); }
 
   /// Returns all names that a value is computed from, its own included.
   llvm::StringSet<> ancestors(StringRef name) const {
@@ -150,7 +148,7 @@ private:
   std::optional<double> scalar(StringRef name) const {
     name = source(name);
     if (initializer(name))
-      return update(name).empty() ? start(name) : std::nullopt;
+      return bindings.lookup(name).empty() ? start(name) : std::nullopt;
     const NodeProto *node = maker(name);
     if (isStandard(node, "Constant", 0))
       for (const AttributeProto &attribute : node->attribute()) {
@@ -181,10 +179,9 @@ private:
 
   /// Emits an error unless `holds` or there is one already. Returns whether there is none.
   template <typename... Parts> bool require(bool holds, const char *pattern, Parts &&...parts) {
-    if (!holds && !context.hasFailed() && current)
-      context.errorAt(*current, pattern, std::forward<Parts>(parts)...);
-    else if (!holds && !context.hasFailed())
-      context.error(pattern, std::forward<Parts>(parts)...);
+    if (!holds && !context.hasFailed())
+      (void)(current ? context.errorAt(*current, pattern, std::forward<Parts>(parts)...)
+                     : context.error(pattern, std::forward<Parts>(parts)...));
     return !context.hasFailed();
   }
 
@@ -404,7 +401,7 @@ private:
     if (const TensorProto *tensor = initializer(from)) {
       require(isFloat(*tensor) && isScalar(*tensor), "R ({}) is no scalar of floats", name);
       require(
-          update(from).empty(),
+          bindings.lookup(from).empty(),
           "R ({}) is changed by update_binding: a learning rate that the file changes is not supported",
           name);
     }
@@ -440,7 +437,7 @@ private:
     const TensorProto *tensor = initializer(from.initializer);
     require(tensor->data_type() == 7 && isScalar(*tensor), "T ({}) is no scalar of int64", name);
     std::optional<double> begin = start(from.initializer);
-    StringRef bound = update(from.initializer);
+    StringRef bound = bindings.lookup(from.initializer);
     std::optional<Counted> next = bound.empty() ? Counted{from.initializer} : counted(bound);
     if (!require(begin && next && next->initializer == from.initializer,
                  "T ({}) changes by something else than a number per step", name))
@@ -495,7 +492,7 @@ private:
 
   /// Fails, with an error, if an initializer is not bound to its new value.
   void checkUpdate(StringRef name, StringRef value) {
-    StringRef bound = update(name);
+    StringRef bound = bindings.lookup(name);
     require(!bound.empty() && source(bound) == source(value),
             "update_binding does not bind {} to {}, its new value: no other one is supported", name,
             value);
