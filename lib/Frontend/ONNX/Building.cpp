@@ -62,7 +62,7 @@ static LogicalResult markSeed(Node &node) {
 }
 
 /// Adds a bias that the exporter dropped to the node's result.
-static LogicalResult addBias(Node &node, Value bias) {
+LogicalResult Building::addBias(Node &node, Value bias) {
   Binding &result = node.scope.values[node.proto.output(0)];
   Value sum = Tensor(node, result.value) + Tensor(node, bias);
   if (!sum)
@@ -189,13 +189,11 @@ static LogicalResult bindAttributes(const FunctionProto &function, Node &node, S
 /// Takes the results of a call from the function's scope.
 static LogicalResult takeResults(const FunctionProto &function, Node &node, const Scope &inner) {
   for (int i = 0; i < node.numOutputs(); ++i) {
-    if (!node.wants(i))
-      continue;
-    auto it =
-        i < function.output_size() ? inner.values.find(function.output(i)) : inner.values.end();
-    if (it == inner.values.end())
+    const Binding *found = i < function.output_size() ? inner.find(function.output(i)) : nullptr;
+    if (node.wants(i) && !found)
       return node.error("function {} does not define its output {}", function.name(), i);
-    node.scope.values[node.proto.output(i)] = it->second;
+    if (node.wants(i))
+      node.scope.values[node.proto.output(i)] = *found;
   }
   return success();
 }

@@ -79,6 +79,7 @@ private:
   // Nodes.
   void enterModule(const NodeProto &node);
   mlir::LogicalResult translate(Node &node);
+  mlir::LogicalResult addBias(Node &node, mlir::Value bias);
   mlir::LogicalResult finishNarrow(Node &node);
   mlir::LogicalResult importInitializers(Node &node, const GraphProto &graph, llvm::StringRef what,
                                          Scope &inner);

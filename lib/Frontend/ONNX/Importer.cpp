@@ -36,11 +36,11 @@ static DictionaryAttr dictionaryOf(ArrayRef<std::pair<StringRef, Attribute>> ent
 
 /// Moves the body into @forward, with the roles of its arguments and results.
 static void buildForward(ImportContext &context, const Inputs &inputs, const States &states,
-                         ArrayRef<Gradient> gradients, ArrayRef<NextValue> next,
-                         TypeRange results) {
+                         ArrayRef<Gradient> gradients, ArrayRef<NextValue> next) {
   OpBuilder end(context.mlirContext());
   end.setInsertionPointToEnd(context.module.getBody());
-  auto type = end.getFunctionType(context.body.getArgumentTypes(), results);
+  auto type = end.getFunctionType(context.body.getArgumentTypes(),
+                                  context.body.getTerminator()->getOperandTypes());
   auto function = func::FuncOp::create(end, context.fileLocation(), "forward", type);
   function.getBody().push_back(&context.body);
   auto text = [&](const Twine &text) { return end.getStringAttr(text); };
@@ -219,7 +219,7 @@ private:
     eraseDeadOps(context.body);
     if (failed(checkChangedBuffers(context, states, roots())))
       return failure();
-    buildForward(context, inputs, states, gradients, next, ValueRange(returned).getTypes());
+    buildForward(context, inputs, states, gradients, next);
     describeModule(context, inputs, building.classes);
     if (training)
       describeOptimizer(context, training->optimizer);

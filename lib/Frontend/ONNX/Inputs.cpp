@@ -301,8 +301,12 @@ static LogicalResult takeBatch(ImportContext &context, const BatchSigns &signs) 
   return success();
 }
 
-/// Emits the error that each rank would compute the whole batch.
-static LogicalResult refuseBatch(ImportContext &context, const BatchSigns &signs) {
+LogicalResult onnx::chooseBatch(ImportContext &context, Inputs &inputs) {
+  BatchSigns signs = readSigns(inputs);
+  if (signs.isOpen && signs.isShown)
+    return takeBatch(context, signs);
+  if (!signs.isOpen || context.options.dataRanks == 1)
+    return success();
   std::string shapes;
   for (const Input *input : signs.examples) {
     llvm::raw_string_ostream os(shapes);
@@ -314,11 +318,4 @@ static LogicalResult refuseBatch(ImportContext &context, const BatchSigns &signs
       "no dimension is named 'batch', and the inputs ({}) do not show which one it is: each of the {} ranks would compute the whole batch. "
       "Pass --batch-dim INPUT:0 for each input whose dimension 0 is the batch: it is then split over the ranks",
       plain(shapes.empty() ? "none" : shapes), context.options.dataRanks);
-}
-
-LogicalResult onnx::chooseBatch(ImportContext &context, Inputs &inputs) {
-  BatchSigns signs = readSigns(inputs);
-  if (signs.isOpen && signs.isShown)
-    return takeBatch(context, signs);
-  return signs.isOpen && context.options.dataRanks != 1 ? refuseBatch(context, signs) : success();
 }

@@ -6,6 +6,7 @@
 #include "lib/Frontend/ONNX/Text.h"
 #include "lib/Support/InputFile.h"
 #include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinTypes.h"
 #include "llvm/ADT/StringMap.h"
 #include <set>
 

@@ -151,12 +151,10 @@ LogicalResult onnx::findNeeded(ImportContext &context, ArrayRef<StringRef> roots
     return context.error("more than {} nodes", kMaxNodes);
   llvm::StringMap<const NodeProto *> producers;
   for (const NodeProto &node : graph.node())
-    for (const std::string &name : node.output()) {
-      if (name.empty() || (!context.definitions.initializers.count(name) &&
-                           producers.try_emplace(name, &node).second))
-        continue;
-      return context.errorAt(node, "value {} is defined twice", name);
-    }
+    for (const std::string &name : node.output())
+      if (!name.empty() && (context.definitions.initializers.count(name) ||
+                            !producers.try_emplace(name, &node).second))
+        return context.errorAt(node, "value {} is defined twice", name);
   SmallVector<StringRef> work(roots);
   while (!work.empty()) {
     const NodeProto *node = producers.lookup(work.pop_back_val());
