@@ -2,6 +2,7 @@
 #include "tools/driver/Compile.h"
 #include "dialects/dist/Dist.h"
 #include "dialects/nn/Ops/State.h"
+#include "lib/Analysis/Describe.h"
 #include "lib/Analysis/Numerics.h"
 #include "lib/Analysis/ProgramSummary.h"
 #include "lib/Frontend/ONNX/Import.h"
@@ -348,7 +349,7 @@ private:
       llvm::outs() << ' ' << flag;
     llvm::outs() << " -o " << options.output << "\n";
     PrintableStream os(llvm::outs());
-    onnx::describeTraining(*module, options.output, os);
+    describeTraining(*module, options.output, os);
   }
 
   /// Finds the size of a dimension that is "max" under the memory limit.
@@ -441,7 +442,7 @@ private:
       return code;
     if (options.describe) {
       PrintableStream os(llvm::outs());
-      onnx::describeModel(*module, os);
+      describeModel(*module, os);
       printCommands();
       return SHALE_EXIT_OK;
     }

@@ -1,5 +1,6 @@
 //===- shale-translate.cpp - From model files to IR -----------------------===//
 #include "include/shale/Runtime.h"
+#include "lib/Analysis/Describe.h"
 #include "lib/Frontend/ONNX/Import.h"
 #include "lib/Frontend/ONNX/Record/Rules.h"
 #include "lib/Support/CrashHandler.h"
@@ -206,7 +207,7 @@ int translate(const Request &request, mlir::DialectRegistry &registry) {
   }
   if (request.describe) {
     shale::PrintableStream os(file.os());
-    shale::onnx::describeModel(*module, os);
+    shale::describeModel(*module, os);
   } else {
     mlir::OpPrintingFlags flags;
     if (request.locations)

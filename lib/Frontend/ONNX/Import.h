@@ -93,13 +93,6 @@ void unbindVisibleLabels(mlir::ModuleOp module, const ImportOptions &options);
 /// KEY:VALUE). Returns an error message, or an empty string.
 std::string parseImportFlag(llvm::StringRef flag, llvm::StringRef value, ImportOptions &options);
 
-/// Prints the inputs, dimensions, parameters, blocks, loss and label bindings of
-/// an imported module, for `shalec MODEL --describe`.
-void describeModel(mlir::ModuleOp module, llvm::raw_ostream &os);
-
-/// Prints the command that trains the model, and the tensors that its data file must hold.
-void describeTraining(mlir::ModuleOp module, llvm::StringRef program, llvm::raw_ostream &os);
-
 } // namespace shale::onnx
 
 #endif // SHALE_FRONTEND_ONNX_IMPORT_H

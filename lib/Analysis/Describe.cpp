@@ -1,10 +1,10 @@
 //===- Describe.cpp - Human-readable description of a model ---------------===//
+#include "lib/Analysis/Describe.h"
 #include "dialects/nn/Ops/Cast.h"
 #include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Embedding.h"
 #include "dialects/nn/Ops/State.h"
 #include "lib/Analysis/Modules.h"
-#include "lib/Frontend/ONNX/Import.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
@@ -83,7 +83,7 @@ static std::string meaningOf(const Described &input) {
   return text;
 }
 
-void onnx::describeTraining(ModuleOp module, StringRef program, raw_ostream &os) {
+void shale::describeTraining(ModuleOp module, StringRef program, raw_ostream &os) {
   std::string tensors;
   int64_t words = 0;
   bool tokens = true;
@@ -110,7 +110,7 @@ void onnx::describeTraining(ModuleOp module, StringRef program, raw_ostream &os)
     os << "  # tokens.bin: your tokenizer's ids, uint16 or uint32 (--token-dtype)\n";
 }
 
-void onnx::describeModel(ModuleOp module, raw_ostream &os) {
+void shale::describeModel(ModuleOp module, raw_ostream &os) {
   if (auto path = module->getAttrOfType<StringAttr>(nn::kModelAttr))
     os << "model       " << path.getValue() << "\n";
   auto sizes = module->getAttrOfType<DictionaryAttr>(nn::kSizesAttr);
