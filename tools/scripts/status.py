@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Prints docs/status.md: ONNX operators and the nn ops that they become, nn ops, and models that follow PyTorch.
+"""Prints docs/status.md: ONNX operators, nn ops, and models that follow PyTorch.
 
 usage: status.py BUILD   (tools/scripts/docs calls it; llvm-tblgen and ctest are on the PATH)
 
-No list is written by hand. The operators are those that lib/Frontend/ONNX/Ops registers. The nn ops of an operator are those that its
-handler, and the functions that it calls, create. The properties of an nn op are its interfaces. The models are those of the build's tests.
+No list is written by hand. The operators are those that lib/Frontend/ONNX/Ops registers. The properties of an nn op are its interfaces. The
+models are those of the build's tests.
 
-Fails if an op of a handler has no way to be compiled, if a differentiable op has no gradient check, or if an op has no evaluator or no test.
+Fails if a differentiable op has no gradient check, or if an op has no evaluator or no test.
 """
 import ast
 import collections
@@ -18,11 +18,10 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FRONTEND = ROOT / "lib" / "Frontend" / "ONNX"
-CREATES = re.compile(r"nn::(\w+Op)::create\b|\b(?!isa|cast|dyn_cast|dyn_cast_or_null|getDefiningOp|hasTrait|is)\w+<nn::(\w+Op)\b")
 
 
 def dialect():
-    """By C++ class of each nn op: mnemonic, interfaces, whether it has operands, whether all results are booleans."""
+    """By C++ class of each nn op: mnemonic and interfaces."""
     include = subprocess.run(["llvm-config", "--includedir"], capture_output=True, text=True, check=True).stdout.strip()
     text = subprocess.run(["llvm-tblgen", "-I", str(ROOT), "-I", include, "--dump-json", str(ROOT / "dialects" / "nn" / "NNOps.td")],
                           capture_output=True, text=True, check=True).stdout
@@ -46,153 +45,18 @@ def dialect():
         has = set(interfaces(record["traits"]))
         has |= {word for word, classes in (("product", products), ("library call", calls), ("own kernel", kernels)) if name.removeprefix("NN_") in classes}
         has |= {"own kernel"} if has & kernel_interfaces else set()
-        results = [value["def"] for value, _ in record["results"]["args"]]
-        ops[name.removeprefix("NN_")] = {
-            "name": record["opName"], "has": has,
-            "reads": any(records[value["def"]].get("!superclasses", []).count("TypeConstraint") for value, _ in record["arguments"]["args"] if "def" in value),
-            "truth": bool(results) and all(result in ("NN_BoolTensor", "NN_BitsTensor") for result in results)}
+        ops[name.removeprefix("NN_")] = {"name": record["opName"], "has": has}
     if not products or not kernels or not any("DifferentiableOpInterface" in op["has"] for op in ops.values()):
         sys.exit("status.py: found no products, kernels or gradients; if the form of the sources changed, adapt the patterns in dialect()")
     return ops
 
 
-SIGNATURE = r"[\w:<>,\* ]+?[ \*&](?:(\w+)::)?(\w+)\([^;{]*\) (?:const )?\{"
-TOP = re.compile(r"^(?:template[^\n]*\n)?(?:template[^\n]*> )?(?:static )?" + SIGNATURE + r"(?:[^\n]*\}$|\n.*?^\})", re.M | re.S)
-METHOD = re.compile(r"^  (?:template <typename OpT> )?(?:static )?" + SIGNATURE + r"(?:[^\n]*\}$|\n.*?^  \})", re.M | re.S)
-
-
-# Tensor.h has values, which any function may build ops on.
-VALUES = ("Node.h", "Tensor.h", "Tensor.cpp")
-
-
-def functions():
-    """Text of functions: ('Node', name) and ('Building', name) of these classes and of values, (file, name) of what a file of handlers has for itself."""
-    found = collections.defaultdict(str)
-    headers = [FRONTEND / name for name in VALUES if name.endswith(".h")]
-    for path in [*sorted((FRONTEND / "Ops").glob("*.cpp")), *sorted(FRONTEND.glob("*.cpp")), *sorted((FRONTEND / "Loss").glob("*.cpp")), *headers]:
-        text = path.read_text()
-        for match in [*([] if path.suffix == ".h" else TOP.finditer(text)), *METHOD.finditer(text)]:
-            place = "Node" if path.name in VALUES else match[1] if match[1] in ("Node", "Building") else path.name
-            templated = match[0].lstrip().startswith("template") and (place == "Node" or match[0].startswith("  "))
-            found[place, match[2] + ("<>" if templated else "")] += match[0].partition("(")[2]
-    return found
-
-
-# Folds constants, and makes a constant of a number: the ops that they create belong to no operator.
-UNLISTED = ("finish", "like")
-CALL = re.compile(r"(?<!std::)(?<!llvm::)(?<!\w)(\w+\.|\w+->|(?<=[)\]}])\.)?\b(\w+)(<[^<>;(){}]*>)?\(")
-
-
-# Functions that the families of handlers share, functions and methods that return a value, and the op of each operator.
-SHARED = {name for path in (FRONTEND / "Ops").glob("*.h") for name in re.findall(r"^(?:Tensor |mlir::Value |mlir::Operation \*)(\w+)\(", path.read_text(), re.M)}
-MAKERS = {"Tensor"} | set(re.findall(r"\bTensor (?:\w+::)?(\w+)\((?!node\b|value\.)", "".join(path.read_text() for path in FRONTEND.rglob("*.*") if path.suffix in (".h", ".cpp"))))
-ON_VALUES = set(re.findall(r"\bTensor (?:Tensor|onnx)::(\w+)\(", (FRONTEND / "Tensor.cpp").read_text())) | {"sum", "equal", "differ"}
-OPERATORS = {(sign, two): op for sign, two, op in re.findall(r"onnx::operator(.)\(\w+ \w+(,?).*<nn::(\w+)>", (FRONTEND / "Tensor.cpp").read_text())}
-OPERATORS |= {(sign, ","): "CompareOp" for sign in ("<", ">", "<=", ">=")}
-NO_VALUE = re.compile(r"\b(?:getShape\(\)|shape\(\)|shape|all)\.slice\(")
-
-
-def declared(text):
-    """Names of the values that a piece of code declares, as arguments or variables."""
-    names = set()
-    for start in re.finditer(r"\bTensor &?(?=\w)", text):
-        at = start.end()
-        while name := re.compile(r"(\w+)(?= = |\(|, |[;,)])").match(text, at):
-            names.add(name[1])
-            at, depth = name.end(), 0
-            while at < len(text) and (depth or text[at] not in ",;)"):
-                depth += {"(": 1, "{": 1, "[": 1, ")": -1, "}": -1, "]": -1}.get(text[at], 0)
-                at += 1
-            at += len(re.compile(r",?\s*").match(text, at)[0])
-    return names
-
-
-def computed(text, values=None):
-    """Classes of nn ops of the operators between values."""
-    values = declared(text) if values is None else values
-    text = re.sub(r"\n\s*", " ", text)
-
-    def left(end):
-        """Whether the operand that ends there is a value."""
-        if text[end - 1] != ")":
-            word = re.search(r"([.\w]*)$", text[:end])[1]
-            return word in values
-        depth, at = 0, end
-        while at and (depth or at == end):
-            at -= 1
-            depth += {")": 1, "(": -1}.get(text[at], 0)
-        name = re.search(r"((?:std::)?\w*)(?:<[\w:]*>)?$", text[:at])[1]
-        return name in MAKERS or (not name and bool(computed(text[at + 1:end - 1], values)))
-
-    def right(start):
-        word = re.match(r"\(*(?:[\d.]+ [*/] )*((?:node\.)?\w*)(?:<[\w:]*>)?([.(]?)", text[start:])
-        return word[1] in values and word[2] != "." or (word[1].removeprefix("node.") in MAKERS and word[2] == "(")
-
-    found = {OPERATORS[sign[1], ","] for sign in re.finditer(r" ([-+*/&|]|[<>]=?) ", text)
-             if (sign[1], ",") in OPERATORS and (left(sign.start()) or right(sign.end()))}
-    return found | {OPERATORS["-", ""] for sign in re.finditer(r"(?<=[(=,?: ])-(?=[\w(])", text) if right(sign.end())}
-
-
-def created(place, text, known, ops, seen):
-    """Classes of nn ops that a piece of code creates, directly or in functions that it calls."""
-    text = NO_VALUE.sub("", re.sub(r"\n\s+\.", ".", text))
-    result = ({a or b for a, b in CREATES.findall(text)} | computed(text)) & set(ops)
-    if computed(text) or "binary<" in text:
-        text += " broadcast("
-    if re.search(r"(?<!:)\b(equal|differ)\(", text):
-        text += " compare( broadcast("
-    for receiver, name, typed in sorted(set(CALL.findall(text))):
-        # A receiver must be a node, its building, a value or a class of this file.
-        if name in ON_VALUES and receiver not in ("this->",):
-            places = ["Node"]
-        elif receiver in ("node.", "this->", ".") or (not receiver and (place in ("Node", "Building") or typed)):
-            places = ["Node", place]
-        elif receiver == "building.":
-            places = ["Building"]
-        else:
-            places = [place] + [other for other, function in known if function == name and name in SHARED]
-        key = next((key for where in places for key in ((where, name + "<>"), (where, name)) if key in known and (bool(typed) == key[1].endswith("<>") or where not in ("Node", "Building"))), None)
-        if key and key not in seen and name not in UNLISTED:
-            seen.add(key)
-            result |= created(key[0], known[key], known, ops, seen)
-    return result
-
-
-def operators(ops):
-    """(domain, operator, first version, classes of nn ops) of each registered handler."""
-    known, rows = functions(), []
+def operators():
+    """(domain, name, since) of each operator that has a handler."""
+    rows = []
     for path in sorted((FRONTEND / "Ops").glob("*.cpp")):
-        source = path.read_text()
-        for domain, name, since, handler in re.findall(r'\br\.add\("([^"]*)", "(\w+)", (\d+),\s+(.*?)\);(?: \})?$', source, re.M | re.S):
-            function = (re.match(r"\w+", handler) or [""])[0]  # "" for a function in place
-            local = re.search(r"^  auto %s = (\[[^\n]*\};$|\[.*?^  \};$)" % function, source, re.M | re.S) if function else None
-            own = [key for key in ((path.name, function), *((other, function) for other, _ in known if function in SHARED), ("Node", function), ("Node", function + "<>")) if key in known]
-            if function and function not in ("unary", "binary", "equal") and not local and not own:
-                sys.exit(f"status.py: finds no {function} in {path.name}")
-            given = "".join(f" {name}(" for name in re.findall(r"\w+", handler)[1:] if (path.name, name) in known)  # functions as arguments of a template
-            given += "".join(re.findall(r"constexpr Reduction (?:%s) = (.*?);$" % "|".join(re.findall(r"\w+", handler)), source, re.M | re.S))
-            body = local[1] if local else known[own[0]] if own else ""
-            classes = created(path.name, f"{handler} {function}(; {given}", known, ops, set(own[:1])) | created(own[0][0] if own and not local else path.name, body, known, ops, set(own[:1]))
-            if missing := [ops[c]["name"] for c in classes if not compiled(ops[c])]:
-                sys.exit(f"status.py: {name} becomes {', '.join(missing)}, which nothing compiles")
-            rows.append((domain, name, int(since), classes))
+        rows += [(domain, name, int(since)) for domain, name, since in re.findall(r'\br\.add\("([^"]*)", "(\w+)", (\d+),', path.read_text())]
     return sorted(rows)
-
-
-NO_FLOATS = {"ArgMax", "ArgMin", "IsInf", "NonZero"}  # of results that are integers or truth values, computed from floats
-
-
-def gradient(operator, classes, ops):
-    if operator in NO_FLOATS:
-        return "-"
-    if not classes:
-        return "handed on"
-    through = [ops[c] for c in classes if ops[c]["reads"] and not ops[c]["truth"]]
-    missing = sorted(op["name"] for op in through if "DifferentiableOpInterface" not in op["has"])
-    truth = any(ops[c]["truth"] for c in classes)
-    if not through or (truth and all("ElementMoveOpInterface" in op["has"] and "ElementwiseOpInterface" not in op["has"] for op in through)):
-        return "-"
-    return "yes" if not missing else "no" if len(missing) == len(through) else "yes, but for " + ", ".join(f"`{name}`" for name in missing)
 
 
 def compiled(op):
@@ -209,21 +73,17 @@ def bounds():
     return int(low), int(high)
 
 
-def print_operators(ops, handlers):
+def print_operators():
     low, high = bounds()
     print(f"""## ONNX operators
 
-Operator sets {low} to {high} are read. *From* is the operator set from which on a handler takes the operator. *Becomes* are the `nn` ops that it may create, but for
-numbers as constants; what depends on shapes and constants alone is computed at import. *Gradient*: `-` where nothing is differentiable (constants,
-truth values); *handed on* where a tensor stays what it is. Operators of other names are refused, each with its first node.
+Operator sets {low} to {high} are read. *From* is the operator set from which on a handler takes the operator. What depends on shapes and constants alone is
+computed at import. `shale-translate --import-onnx` prints the ops that a model's nodes become. Operators of other names are refused, each with its first node.
 
-| operator | from | becomes | gradient | compiled to |
-|---|---|---|---|---|""")
-    for domain, name, since, classes in handlers:
-        names = ", ".join(f"`{ops[c]['name']}`" for c in sorted(classes, key=lambda c: ops[c]["name"]))
-        words = sorted({word for c in classes for word in compiled(ops[c])})
-        since = f"{max(since, low)}" if not domain else f"{since}"
-        print(f"| {domain + '.' if domain else ''}{name} | {since} | {names or 'nothing'} | {gradient(name, classes, ops)} | {', '.join(words) or '-'} |")
+| operator | from |
+|---|---|""")
+    for domain, name, since in operators():
+        print(f"| {domain + '.' if domain else ''}{name} | {max(since, low) if not domain else since} |")
 
 
 def evaluated():
@@ -244,32 +104,26 @@ def test_of(op, tests):
     return (checks or sorted(uses, key=lambda path: (path.stem != op["name"], path)))[0]
 
 
-def print_ops(ops, handlers):
+def print_ops(ops):
     folder = ROOT / "test" / "dialects" / "nn"
     tests = {path: path.read_text() for path in sorted(folder.rglob("*.mlir")) if not path.stem.endswith("-invalid")}
     evaluators = evaluated()
-    imported = collections.defaultdict(list)
-    for domain, name, _, classes in handlers:
-        for each in classes:
-            imported[each].append(f"{domain}.{name}" if domain else name)
     print("""
 ## nn ops
 
-*Imported from*: ONNX operators that may become the op. *Gradient*: the op has one of its own (`DifferentiableOpInterface`). *Sharding*: it has a rule for how
+*Gradient*: the op has one of its own (`DifferentiableOpInterface`). *Sharding*: it has a rule for how
 its dimensions may be split. *Compiled to*: a product of the target's library, a kernel of its own, simpler ops, ops on flat groups that `shale-materialize-units`
 builds, or part of a generated kernel. *Test*: a file of `test/dialects/nn`; for an op with a gradient, the one that compares it with central differences.
 The interpreter has an evaluator for every op.
 
-| op | imported from | gradient | sharding | compiled to | test |
-|---|---|---|---|---|---|""")
+| op | gradient | sharding | compiled to | test |
+|---|---|---|---|---|""")
     for each, op in sorted(ops.items(), key=lambda item: item[1]["name"]):
         if not compiled(op):
             continue
         if each not in evaluators:
             sys.exit(f"status.py: the interpreter has no evaluator for nn.{op['name']}")
-        names = sorted(set(imported[each]))
-        shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-        print(f"| `{op['name']}` | {shown or '-'} | {'yes' if 'DifferentiableOpInterface' in op['has'] else '-'} | "
+        print(f"| `{op['name']}` | {'yes' if 'DifferentiableOpInterface' in op['has'] else '-'} | "
               f"{'yes' if 'ShardingRuleOpInterface' in op['has'] else '-'} | {', '.join(compiled(op))} | `{test_of(op, tests).relative_to(folder)}` |")
 
 
@@ -360,9 +214,8 @@ def main():
 
 What Shale reads, differentiates and compiles, and which models it trains as PyTorch does. The page is made from the sources and the tests.
 """)
-    handlers = operators(ops)
-    print_operators(ops, handlers)
-    print_ops(ops, handlers)
+    print_operators()
+    print_ops(ops)
     print_models(pathlib.Path(sys.argv[1]))
     print_exported()
 
