@@ -8,7 +8,6 @@
 #ifndef SHALE_FRONTEND_ONNX_NODE_H
 #define SHALE_FRONTEND_ONNX_NODE_H
 
-#include "dialects/nn/Ops/Elementwise.h"
 #include "lib/Frontend/ONNX/Tensor.h"
 #include "lib/Frontend/ONNX/Text.h"
 #include "llvm/ADT/SmallBitVector.h"
@@ -275,30 +274,6 @@ template <typename OpT> Tensor binary(Operand lhs, Operand rhs) {
     return {};
   return lhs.value.node().create<OpT>(lhs.value.getType(), lhs.value, rhs.value);
 }
-
-inline Tensor operator+(Operand lhs, Operand rhs) { return binary<nn::AddOp>(lhs, rhs); }
-inline Tensor operator-(Operand lhs, Operand rhs) { return binary<nn::SubOp>(lhs, rhs); }
-inline Tensor operator*(Operand lhs, Operand rhs) { return binary<nn::MulOp>(lhs, rhs); }
-inline Tensor operator/(Operand lhs, Operand rhs) { return binary<nn::DivOp>(lhs, rhs); }
-inline Tensor operator&(Tensor lhs, Tensor rhs) { return binary<nn::AndOp>(lhs, rhs); }
-inline Tensor operator|(Tensor lhs, Tensor rhs) { return binary<nn::OrOp>(lhs, rhs); }
-inline Tensor max(Operand lhs, Operand rhs) { return binary<nn::MaxOp>(lhs, rhs); }
-inline Tensor min(Operand lhs, Operand rhs) { return binary<nn::MinOp>(lhs, rhs); }
-inline Tensor operator-(Tensor x) { return unary<nn::NegOp>(x); }
-inline Tensor abs(Tensor x) { return unary<nn::AbsOp>(x); }
-inline Tensor cos(Tensor x) { return unary<nn::CosOp>(x); }
-inline Tensor exp(Tensor x) { return unary<nn::ExpOp>(x); }
-inline Tensor expm1(Tensor x) { return unary<nn::Expm1Op>(x); }
-inline Tensor floor(Tensor x) { return unary<nn::FloorOp>(x); }
-inline Tensor log(Tensor x) { return unary<nn::LogOp>(x); }
-inline Tensor log1p(Tensor x) { return unary<nn::Log1pOp>(x); }
-inline Tensor rsqrt(Tensor x) { return unary<nn::RsqrtOp>(x); }
-inline Tensor sigmoid(Tensor x) { return unary<nn::SigmoidOp>(x); }
-inline Tensor sin(Tensor x) { return unary<nn::SinOp>(x); }
-inline Tensor sqrt(Tensor x) { return unary<nn::SqrtOp>(x); }
-inline Tensor tanh(Tensor x) { return unary<nn::TanhOp>(x); }
-/// Passes no gradient.
-inline Tensor stopped(Tensor x) { return unary<nn::StopGradientOp>(x); }
 
 /// Calls a handler with the operands that it takes, after `first` ones.
 template <typename HandlerT, typename... First>

@@ -3,6 +3,7 @@
 #include "dialects/nn/Ops/Compare.h"
 #include "dialects/nn/Ops/Constant.h"
 #include "dialects/nn/Ops/Data.h"
+#include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Ops/Matmul.h"
 #include "dialects/nn/Ops/Reduce.h"
 #include "lib/Frontend/ONNX/Building.h"
@@ -273,6 +274,29 @@ LogicalResult onnx::match(Operand &lhs, Operand &rhs) {
   rhs.value = rhs.value.broadcast(shape);
   return success(lhs.value && rhs.value);
 }
+
+Tensor onnx::operator+(Operand lhs, Operand rhs) { return binary<nn::AddOp>(lhs, rhs); }
+Tensor onnx::operator-(Operand lhs, Operand rhs) { return binary<nn::SubOp>(lhs, rhs); }
+Tensor onnx::operator*(Operand lhs, Operand rhs) { return binary<nn::MulOp>(lhs, rhs); }
+Tensor onnx::operator/(Operand lhs, Operand rhs) { return binary<nn::DivOp>(lhs, rhs); }
+Tensor onnx::operator&(Tensor lhs, Tensor rhs) { return binary<nn::AndOp>(lhs, rhs); }
+Tensor onnx::operator|(Tensor lhs, Tensor rhs) { return binary<nn::OrOp>(lhs, rhs); }
+Tensor onnx::max(Operand lhs, Operand rhs) { return binary<nn::MaxOp>(lhs, rhs); }
+Tensor onnx::min(Operand lhs, Operand rhs) { return binary<nn::MinOp>(lhs, rhs); }
+Tensor onnx::operator-(Tensor x) { return unary<nn::NegOp>(x); }
+Tensor onnx::abs(Tensor x) { return unary<nn::AbsOp>(x); }
+Tensor onnx::cos(Tensor x) { return unary<nn::CosOp>(x); }
+Tensor onnx::exp(Tensor x) { return unary<nn::ExpOp>(x); }
+Tensor onnx::expm1(Tensor x) { return unary<nn::Expm1Op>(x); }
+Tensor onnx::floor(Tensor x) { return unary<nn::FloorOp>(x); }
+Tensor onnx::log(Tensor x) { return unary<nn::LogOp>(x); }
+Tensor onnx::log1p(Tensor x) { return unary<nn::Log1pOp>(x); }
+Tensor onnx::rsqrt(Tensor x) { return unary<nn::RsqrtOp>(x); }
+Tensor onnx::sigmoid(Tensor x) { return unary<nn::SigmoidOp>(x); }
+Tensor onnx::sin(Tensor x) { return unary<nn::SinOp>(x); }
+Tensor onnx::sqrt(Tensor x) { return unary<nn::SqrtOp>(x); }
+Tensor onnx::tanh(Tensor x) { return unary<nn::TanhOp>(x); }
+Tensor onnx::stopped(Tensor x) { return unary<nn::StopGradientOp>(x); }
 
 Tensor onnx::compare(Operand lhs, Operand rhs, nn::Predicate predicate) {
   if (failed(match(lhs, rhs)))

@@ -85,6 +85,17 @@ struct Operand {
 /// Makes tensors of one shape and element type of two operands, at least one of which is a tensor.
 mlir::LogicalResult match(Operand &lhs, Operand &rhs);
 
+/// Arithmetic broadcasts both operands.
+Tensor operator+(Operand lhs, Operand rhs), operator-(Operand lhs, Operand rhs);
+Tensor operator*(Operand lhs, Operand rhs), operator/(Operand lhs, Operand rhs);
+Tensor operator&(Tensor lhs, Tensor rhs), operator|(Tensor lhs, Tensor rhs);
+Tensor max(Operand lhs, Operand rhs), min(Operand lhs, Operand rhs);
+Tensor operator-(Tensor x), abs(Tensor x), cos(Tensor x), exp(Tensor x), expm1(Tensor x);
+Tensor floor(Tensor x), log(Tensor x), log1p(Tensor x), rsqrt(Tensor x), sigmoid(Tensor x);
+Tensor sin(Tensor x), sqrt(Tensor x), tanh(Tensor x);
+/// Passes no gradient.
+Tensor stopped(Tensor x);
+
 /// Broadcasts both operands, then compares.
 Tensor compare(Operand lhs, Operand rhs, nn::Predicate predicate);
 inline Tensor operator<(Operand lhs, Operand rhs) { return compare(lhs, rhs, nn::Predicate::LT); }

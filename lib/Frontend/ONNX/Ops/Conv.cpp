@@ -20,6 +20,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "dialects/nn/Ops/Data.h"
+#include "dialects/nn/Ops/Elementwise.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 #include <cmath>
 

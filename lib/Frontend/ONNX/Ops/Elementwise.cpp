@@ -1,4 +1,5 @@
 //===- Elementwise.cpp - Functions of each element ------------------------===//
+#include "dialects/nn/Ops/Elementwise.h"
 #include "dialects/nn/Ops/Compare.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
