@@ -101,25 +101,39 @@ void onnx::freezeUnreached(ImportContext &context, const States &states, Value l
   }
 }
 
+/// The detached values that operations of a line of source name: their stops are restored.
+using StopsOfLines = llvm::StringMap<std::set<std::string>>;
+
+static StopsOfLines stopsOfLines(const TracedProgram &program) {
+  StopsOfLines stops;
+  for (const TracedOperation &operation : program.operations())
+    for (const std::string &name : operation.fx.args)
+      if (isDetach(name))
+        for (const NodeProto *node : operation.nodes)
+          stops[readSourceText(*node)].insert(name);
+  return stops;
+}
+
 /// Whether a node may read a detached value whose place is not restored: a constant that the
 /// exporter computed from one and from a parameter of `trained`, or, where the exporter also
 /// removed what followed it, a line of source that detaches more than the record has.
 static bool mayReadDetached(const TracedProgram &program, const NodeProto &node,
-                            const llvm::StringSet<> &trained) {
+                            const llvm::StringSet<> &trained, const StopsOfLines &restored) {
   for (const std::string &input : node.input())
     if (ArrayRef<std::string> from = program.foldedFrom(input);
         llvm::any_of(from, isDetach) &&
         llvm::any_of(from, [&](StringRef name) { return trained.contains(name); }))
       return true;
-  const TracedOperation *operation = program.ownerOf(node);
-  if (!operation || program.missingNames(*operation).empty())
-    return false;
   static const llvm::Regex detach("\\.(detach_?\\(|data\\b)");
   SmallVector<StringRef> groups;
-  int64_t stops = 0;
-  for (StringRef rest = readSourceText(node); detach.match(rest, &groups); ++stops)
+  StringRef line = readSourceText(node);
+  size_t stops = 0;
+  for (StringRef rest = line; detach.match(rest, &groups); ++stops)
     rest = rest.drop_front(groups[0].end() - rest.begin());
-  return llvm::count_if(operation->fx.args, isDetach) < stops;
+  auto known = restored.find(line);
+  const TracedOperation *operation = program.ownerOf(node);
+  return (known == restored.end() ? 0 : known->second.size()) < stops && operation &&
+         llvm::any_of(operation->fx.args, [&](StringRef name) { return !program.has(name); });
 }
 
 /// Whether a node reads a removed `clone()`, which may be that of x.detach().clone(): the record
@@ -129,8 +143,9 @@ static bool mayReadDetached(const TracedProgram &program, const NodeProto &node,
 static bool readsClone(const TracedProgram &program, const NodeProto &node) {
   const TracedOperation *operation = program.ownerOf(node);
   return operation && !readSourceText(node).contains(".clone(") &&
-         llvm::any_of(program.missingNames(*operation),
-                      [](StringRef name) { return operationOf(name) == "clone"; }) &&
+         llvm::any_of(
+             operation->fx.args,
+             [&](StringRef name) { return operationOf(name) == "clone" && !program.has(name); }) &&
          llvm::any_of(node.input(), [&](const std::string &name) {
            const TracedOperation *maker = program.makerOf(name);
            return maker && words::is(maker->kind(), words::Trait::MakesContiguous) &&
@@ -292,10 +307,10 @@ enum class Stop { Context, Detached, Clone, Function, Foreign };
 /// computes of parameters.
 static std::optional<Stop> stopAt(const NodeProto &node, bool passes, bool isAutocast,
                                   const TracedProgram &program, const llvm::StringSet<> &trained,
-                                  ArrayRef<std::string> assumed) {
+                                  const StopsOfLines &restored, ArrayRef<std::string> assumed) {
   if (passes && isOfContext(node) && !isAutocast)
     return Stop::Context;
-  if (passes && mayReadDetached(program, node, trained))
+  if (passes && mayReadDetached(program, node, trained, restored))
     return Stop::Detached;
   if (passes && readsClone(program, node))
     return Stop::Clone;
@@ -404,6 +419,7 @@ LogicalResult onnx::checkStops(ImportContext &context, const States &states,
   const ImportOptions &options = context.options;
   bool isAutocast = options.assumeAutocast ||
                     metadata(context.graph().metadata_props(), words::kBlocks) == words::kAutocast;
+  StopsOfLines restored = stopsOfLines(*context.program);
   std::map<Stop, SmallVector<const NodeProto *>> stops;
   const MergedName *merged = nullptr;
   auto find = [&] {
@@ -412,7 +428,7 @@ LogicalResult onnx::checkStops(ImportContext &context, const States &states,
       if (context.needed.contains(&node) && llvm::any_of(node.output(), isIn(dependent)))
         if (std::optional<Stop> stop =
                 stopAt(node, llvm::any_of(node.output(), isIn(varied)), isAutocast,
-                       *context.program, trainedNames, options.assumeDerivative))
+                       *context.program, trainedNames, restored, options.assumeDerivative))
           stops[*stop].push_back(&node);
     merged = findMergedRead(context.needed, states.parameters, options.assumeMerged, isIn(varied));
     return merged || !stops.empty();

@@ -77,6 +77,18 @@ void rules::chosenConstants(Known &known) {
     });
 }
 
+/// Whether a value is the result of a branch that the exporter took in place of torch.cond: it
+/// lists for it what the condition was folded from. It also lists the operands of nodes that it
+/// rewrote, whose results have their operation's name or one of its own.
+static bool isOfBranch(const TracedProgram &program, StringRef value, StringRef name) {
+  const NodeProto *node = program.nodeOf(value);
+  const TracedOperation *maker = program.makerOf(value);
+  if (!node || !maker)
+    return false;
+  return StringRef(node->name()).starts_with(words::kBranch) ||
+         (!operationOf(name).empty() && maker->fx.name != name);
+}
+
 /// Returns a read of an operation's only result in place of one of several results: a branch of
 /// torch.cond that the exporter took returns the value as it is, and nothing lists what the
 /// condition was folded from.
@@ -88,18 +100,35 @@ static const NodeProto *readOfUnchanged(const TracedProgram &program) {
   return nullptr;
 }
 
-/// An error for a branch that a condition of a trained parameter may have chosen.
+/// An error for a branch that a condition of a trained parameter chose, or may have chosen.
 void rules::chosenBranches(Known &known) {
-  const NodeProto *reader = readOfUnchanged(known.program);
-  for (const NodeProto &node : known.program.graph().node())
-    if (!reader && StringRef(node.name()).starts_with(words::kBranch))
-      reader = &node;
-  if (reader)
-    known.found.errors.push_back(
-        nodeText(*reader) +
-        " has a result of torch.cond(), of which the export took one branch, and the file does not "
-        "show whether its condition depends on a parameter: training would keep the first choice. "
-        "Write the choice with torch.where()");
+  const TracedProgram &program = known.program;
+  auto refuse = [&](const NodeProto &node, const llvm::Twine &why) {
+    known.found.errors.push_back((nodeText(node) + why +
+                                  ": training would keep the first choice. Write the choice with "
+                                  "torch.where()")
+                                     .str());
+  };
+  auto isChosen = [&](const ValueInfoProto &value, StringRef name) {
+    int index = trainedAmong(known, readFoldedFrom(value));
+    bool found = index >= 0 && isOfBranch(program, value.name(), name);
+    if (found)
+      refuse(*program.nodeOf(value.name()),
+             " is of a branch of torch.cond() that the export chose by parameter '" +
+                 displayName(known.parameter(index).name) + "'");
+    return found;
+  };
+  for (const ValueInfoProto &value : program.graph().value_info())
+    if (isChosen(value, value.name()))
+      return;
+  for (const ValueInfoProto &output : program.graph().output()) {
+    StringRef original = metadata(output.metadata_props(), words::kOriginalName);
+    if (isChosen(output, original.empty() ? StringRef(output.name()) : original))
+      return;
+  }
+  if (const NodeProto *reader = readOfUnchanged(program))
+    refuse(*reader, " reads a result of torch.cond() of which the export took one branch, and the "
+                    "file does not show whether its condition depends on a parameter");
 }
 
 /// Returns the name that an operation has for a constant which one of its nodes reads in place of

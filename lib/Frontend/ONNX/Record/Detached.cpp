@@ -7,42 +7,64 @@ using namespace shale::onnx;
 using llvm::SmallVector;
 using llvm::StringRef;
 
-/// Whether an operation with which the exporter merged a part of this one reads what one of its
-/// nodes computes: mse_loss(q, h.detach()) and l1_loss(q, h) subtract once.
-static bool isPartOfOther(const TracedProgram &program, const TracedOperation &operation,
-                          const NodeProto &node) {
-  return llvm::any_of(program.operations(), [&](const TracedOperation &other) {
-    return &other != &operation && llvm::any_of(other.nodes, [&](const NodeProto *reader) {
-      return llvm::any_of(reader->input(), [&](const std::string &value) {
-        return llvm::is_contained(node.output(), value) && program.isInnerValue(other, value);
-      });
-    });
-  });
-}
-
-/// Stops gradients at each read of an x.detach(), which has a name only, where the form of the
-/// operation that reads it shows which operand it is. Else an error.
+/// Stops gradients at each read of an x.detach(), which has a name only. An error where the file
+/// does not show which operand it is.
 void rules::detached(Known &known) {
   const TracedProgram &program = known.program;
   for (const TracedOperation &operation : program.operations()) {
     SmallVector<StringRef> names = program.missingNames(operation);
-    const auto *name = llvm::find_if(names, isDetach);
-    if (name == names.end())
+    llvm::erase_if(names, [](StringRef name) { return !isDetach(name); });
+    if (names.empty())
       continue;
-    bool isShown = false, isShared = false;
+    // If the operation names a value that its nodes do not read, its first nodes were merged into
+    // those of an equal operation.
+    bool isWhole = llvm::all_of(operation.fx.args, [&](const std::string &name) {
+      return !program.has(name) || !program.isComputed(name) || program.isRead(operation, name);
+    });
+    llvm::StringSet<> placed, placedNames;
     for (const NodeProto *node : operation.nodes)
-      for (int i = 0; i < node->input_size(); ++i)
-        if (const MissingRead *read = program.missingRead(*node, i);
-            read && isDetach(read->name) && program.meaningOf(*node, i)) {
-          isShown = true;
-          isShared |= isPartOfOther(program, operation, *node);
-          known.found.restored[{node, i}] = {Expression::Kind::StopGradient};
-        }
-    // A value that no node computes has no gradient.
-    if (isShared || (!isShown && program.unnamedInputs(operation) > 0))
-      known.refuse(nodeText(*operation.nodes.front()) +
-                   " reads a value that the model detaches ('" + displayName(*name) +
-                   "'), and the file does not show which of its operands that is: training would "
-                   "send a gradient through it");
+      for (int i = 0; i < node->input_size(); ++i) {
+        const MissingRead *read = program.missingRead(*node, i);
+        bool isShown = program.meaningOf(*node, i);
+        if (!read || !isDetach(read->name) ||
+            !(isShown || (isWhole && !program.isInnerValue(operation, node->input(i)))))
+          continue;
+        placed.insert(node->input(i));
+        placedNames.insert(read->name);
+        known.found.restored[{node, i}] = {Expression::Kind::StopGradient};
+      }
+    // A detached value that no node computes, such as an input, has no gradient.
+    size_t unnamed = program.unnamedInputs(operation);
+    bool isPlaced = operation.hasForm ? !placed.empty() : placed.size() == 1;
+    if (isPlaced ? placedNames.size() == names.size() || unnamed <= placed.size()
+                 : placed.empty() && unnamed == 0)
+      continue;
+    known.refuse(nodeText(*operation.nodes.front()) + " reads a value that the model detaches ('" +
+                 displayName(names.front()) +
+                 "'), and the file does not show which of its operands that is: training would "
+                 "send a gradient through it");
   }
+}
+
+/// An error where a restored stop of gradients is inside of an operation that shares its nodes
+/// with another one: mse_loss(q, h.detach()) and l1_loss(q, h) subtract once.
+void rules::sharedStops(Known &known) {
+  const TracedProgram &program = known.program;
+  const auto &restored = known.found.restored;
+  for (const TracedOperation &operation : program.operations())
+    for (const NodeProto *node : operation.nodes)
+      for (const std::string &value : node->input()) {
+        const TracedOperation *maker =
+            program.isInnerValue(operation, value) ? program.makerOf(value) : nullptr;
+        bool stops = llvm::any_of(restored, [&](const auto &place) {
+          return place.first.first == node && node->input(place.first.second) == value;
+        });
+        if (!maker || stops || llvm::none_of(restored, [&](const auto &place) {
+              return llvm::is_contained(maker->nodes, place.first.first);
+            }))
+          continue;
+        return known.refuse(nodeText(*node) + " reads a part of '" + displayName(maker->fx.name) +
+                            "', with which the export merged it, and the model detaches an "
+                            "operand there");
+      }
 }

@@ -148,8 +148,8 @@ unbind.int(x, dim=0) = every: Squeeze(Slice(x, place, add(place, 1), dim, _), di
 split.Tensor(x, size, dim=0) = SplitToSequence(x, size){axis=dim, keepdims=1}
 split_with_sizes(x, sizes, dim=0) = SplitToSequence(x, sizes){axis=dim, keepdims=1}
 operator.getitem(xs, place) = SequenceAt(xs, place)
-repeat(x, repeats) = Tile(_, repeats)
-tile(x, repeats) = Tile(_, repeats)
+repeat(x: open, repeats) = Tile(either(Expand(x, _), x), repeats)
+tile(x: open, repeats) = Tile(either(Reshape(x, _){allowzero=_}, x), repeats)
 repeat_interleave.self_int(x, count, dim) = Reshape(Expand(Unsqueeze(x, _), _), _){allowzero=_}
 scatter.src(x, dim, index, source) = ScatterElements(x, index, source){axis=dim, reduction="none"}
 scatter_add(x, dim, index, source) = ScatterElements(x, index, source){axis=dim, reduction="add"}

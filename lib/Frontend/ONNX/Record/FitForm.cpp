@@ -35,9 +35,8 @@ static double roundingOf(int32_t dataType) {
   return dataType == 16 ? 0x1p-8 : dataType == 10 ? 0x1p-11 : kRounding;
 }
 
-FormFitter::FormFitter(Model &model, const TracedProgram &program)
-    : model(model), program(program) {
-  const GraphProto &graph = model.proto().graph();
+FormFitter::FormFitter(const TracedProgram &program) : program(program) {
+  const GraphProto &graph = program.graph();
   for (const TensorProto &tensor : graph.initializer())
     constants[tensor.name()] = &tensor;
   for (const NodeProto &node : graph.node())
@@ -54,7 +53,7 @@ bool FormFitter::isFloat(StringRef value) const {
   return info && isFloatType(info->type().tensor_type().elem_type());
 }
 
-std::optional<FormFitter::Items> FormFitter::elementsOf(StringRef value) {
+std::optional<FormFitter::Items> FormFitter::elementsOf(StringRef value) const {
   const TensorProto *tensor = constants.lookup(value);
   if (!tensor)
     return std::nullopt;
@@ -62,23 +61,12 @@ std::optional<FormFitter::Items> FormFitter::elementsOf(StringRef value) {
   for (int64_t size : tensor->dims())
     if (size < 0 || (count *= std::min(size, kMaxElements + 1)) > kMaxElements)
       return std::nullopt;
-  llvm::Expected<mlir::DenseElementsAttr> data =
-      model.read(&program.context(), *tensor, kMaxElements * 8);
-  if (!data) {
-    llvm::consumeError(data.takeError());
+  std::optional<Numbers> numbers = program.numbersOf(*tensor);
+  if (!numbers)
     return std::nullopt;
-  }
   Items items{{}, roundingOf(tensor->data_type())};
-  if (mlir::isa<mlir::FloatType>(data->getElementType()))
-    for (llvm::APFloat number : data->getValues<llvm::APFloat>()) {
-      bool loses;
-      number.convert(llvm::APFloat::IEEEdouble(), llvm::APFloat::rmNearestTiesToEven, &loses);
-      items.list.push_back(Argument::of(number.convertToDouble()));
-    }
-  else if (auto type = mlir::dyn_cast<mlir::IntegerType>(data->getElementType()))
-    for (const llvm::APInt &number : data->getValues<llvm::APInt>())
-      items.list.push_back(Argument::of(type.getWidth() == 1 ? double(number.getZExtValue())
-                                                             : double(number.getSExtValue())));
+  for (double number : numbers->values)
+    items.list.push_back(Argument::of(number));
   return items;
 }
 
@@ -105,7 +93,8 @@ private:
   bool applies(const Choice &choice) const;
   Fit fitChoice(const Choice &choice);
   Fit fitEither(const Term &term, llvm::function_ref<Fit(const Term &)> fitPart);
-  bool isFlat(StringRef parameter) const;
+  const Form::Parameter *parameterOf(StringRef name) const;
+  bool isMade(StringRef value, StringRef placeholder) const;
   void addMeaning(const NodeProto &reader, int operand, const Argument &argument, bool isFlat);
   void addTurned(const Term &term, const NodeProto &reader, int operand);
   Fit fitOperand(const Term &term, const NodeProto &reader, int operand);
@@ -271,10 +260,18 @@ Fit OneFit::fitEither(const Term &term, llvm::function_ref<Fit(const Term &)> fi
   return best;
 }
 
-bool OneFit::isFlat(StringRef parameter) const {
-  return llvm::any_of(form.parameters, [&](const Form::Parameter &one) {
-    return one.name == parameter && one.isFlat;
-  });
+/// Returns the parameter of the form that has this name; null if there is none.
+const Form::Parameter *OneFit::parameterOf(StringRef name) const {
+  auto found =
+      llvm::find_if(form.parameters, [&](const Form::Parameter &one) { return one.name == name; });
+  return found == form.parameters.end() ? nullptr : &*found;
+}
+
+/// Whether a value is a constant, and not the parameter `placeholder` under its own name.
+bool OneFit::isMade(StringRef value, StringRef placeholder) const {
+  std::optional<size_t> parameter = fitter.program.parameterOf(placeholder);
+  return fitter.constants.contains(value) &&
+         !(parameter && fitter.program.target(*parameter) == value);
 }
 
 /// Records that an operand is an argument, also behind the operation's own casts and movements.
@@ -344,7 +341,9 @@ Fit OneFit::fitOperand(const Term &term, const NodeProto &reader, int operand) {
   if (!argument)
     return Fit::Open;
   if (term.kind == Term::Kind::Argument)
-    addMeaning(reader, operand, *argument, isFlat(term.name));
+    if (const Form::Parameter *own = parameterOf(term.name);
+        !own || !own->isOpen || !isMade(value, argument->text))
+      addMeaning(reader, operand, *argument, own && own->isFlat);
   Fit fit = fitArgument(*argument, value, items);
   if (fit == Fit::Yes && argument->isNumber())
     meanings.push_back({{&reader, operand}, {.isArgument = true, .isNumber = true}});

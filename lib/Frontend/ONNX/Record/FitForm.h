@@ -34,7 +34,7 @@ bool isAnywhere(llvm::StringRef op);
 class FormFitter {
 public:
   /// The program has its operations and names before the first fit.
-  FormFitter(Model &model, const TracedProgram &program);
+  explicit FormFitter(const TracedProgram &program);
 
   /// Whether a value has floats.
   bool isFloat(llvm::StringRef value) const;
@@ -71,10 +71,9 @@ private:
     double rounding = 0;
   };
   /// Returns the elements of a constant of at most kMaxElements elements; none if it is not one.
-  std::optional<Items> elementsOf(llvm::StringRef value);
+  std::optional<Items> elementsOf(llvm::StringRef value) const;
   std::optional<llvm::SmallVector<int64_t>> shapeOf(llvm::StringRef value) const;
 
-  Model &model;
   const TracedProgram &program;
   llvm::StringMap<const TensorProto *> constants; // initializers and Constant nodes
   llvm::StringMap<const ValueInfoProto *> types;

@@ -157,8 +157,10 @@ Form Parser::form() {
     parameter.name = word().str();
     failed |= parameter.name.empty();
     if (take(":")) {
-      parameter.isFlat = true;
-      expect("flat");
+      StringRef shape = word();
+      parameter.isFlat = shape == "flat";
+      parameter.isOpen = shape == "open";
+      failed |= !parameter.isFlat && !parameter.isOpen;
     }
     if (take("="))
       parameter.missing = literal();

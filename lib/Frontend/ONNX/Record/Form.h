@@ -10,9 +10,10 @@
 //   line      ::= kinds '(' parameters ')' '=' choice ('|' choice)*
 //               | 'let' NAME '=' term            (NAME stands for the term later)
 //   kinds     ::= kind ['.' overload] [',' kinds]
-//   parameter ::= name [':' 'flat'] ['=' default] (without a default: None; flat: it has
-//                                                 one dimension, whatever the shape in
-//                                                 which nodes read it)
+//   parameter ::= name [':' shape] ['=' default] (without a default: None; the shape of a
+//                                                 constant that the exporter made of the
+//                                                 argument: `flat`, the argument has one
+//                                                 dimension; `open`, it is not known)
 //   choice    ::= [name ('=' | '!=') literal ':'] term (if the argument is that, or not)
 //               | 'every' ':' term               (of every node like the term's,
 //                                                 of which `place` is the number)
@@ -60,7 +61,7 @@ struct Form {
   struct Parameter {
     std::string name;
     Argument missing = {};
-    bool isFlat = false;
+    bool isFlat = false, isOpen = false;
   };
   std::vector<std::string> kinds;
   std::vector<Parameter> parameters;

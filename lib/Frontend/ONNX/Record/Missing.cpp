@@ -32,7 +32,7 @@ static bool isWholeSlice(StringRef name, const FxNode &reader, const FxNode &kep
   auto dimOf = [](const FxNode &slice) {
     return operationOf(slice.name) == "slice" ? slice.number(1).value_or(-1) : -1;
   };
-  int64_t own = dimOf(reader);
+  double own = dimOf(reader);
   return operationOf(name) == "slice" && own > 0 && numberOf(name) + 1 == numberOf(reader.name) &&
          dimOf(kept) >= own;
 }

@@ -33,10 +33,10 @@ static void takeRead(Known &known, const TracedOperation &operation, const Use &
   InitialValue value{use.initializer, transposed};
   if (SmallVector<int64_t> dims = sizesOf(*use.initializer);
       meaning && meaning->isFlat && dims.size() != 1) {
-    if (dims.empty() || llvm::count(dims, 1) + 1 < int64_t(dims.size())) // it stays missing
+    if (llvm::count(dims, 1) + 1 < int64_t(dims.size())) // it stays missing
       return;
     function = Expression();
-    value.shape = {*llvm::max_element(dims)};
+    value.shape = {dims.empty() ? 1 : *llvm::max_element(dims)};
     value.dataType = use.initializer->data_type();
   }
   known.takeReads(index, Place(use.node, use.operand), transposed, std::move(function));
@@ -151,57 +151,104 @@ void rules::arguments(Known &known) {
                    "': the file does not show whether the two are one");
 }
 
-/// The reads of a value by operations, by the module of these.
-using Readers = std::map<std::string, std::vector<Place>>;
+namespace {
 
-/// Returns the readers of each value.
-static llvm::StringMap<Readers> readersIn(const TracedProgram &program) {
-  llvm::StringMap<Readers> readers;
-  for (const TracedOperation &operation : program.operations())
-    for (const NodeProto *node : operation.nodes)
-      for (int i = 0; i < node->input_size(); ++i)
-        readers[node->input(i)][operation.scope].push_back({node, i});
+/// A node without a record that reads an initializer, the nodes that depend on
+/// it alone, and the reads of their results, by module.
+struct Alone {
+  std::vector<const NodeProto *> nodes;
+  std::map<std::string, std::vector<Place>> readers;
+};
+
+} // namespace
+
+/// The nodes that read each value, by their places in the graph.
+using Readers = llvm::StringMap<std::vector<int>>;
+
+static Readers readersIn(const GraphProto &graph) {
+  Readers readers;
+  for (int at = 0; at < graph.node_size(); ++at)
+    for (const std::string &name : graph.node(at).input())
+      readers[name].push_back(at);
   return readers;
 }
 
-/// The reads of nodes without metadata, such as the Split of a parameter. They read an initializer
-/// under its true name, unless the exporter merged it with one of equal elements: then each module
-/// that reads the results has its own parameter of this last name, or none that is known.
+/// `first`: the place of the node that reads the initializer.
+static Alone findAlone(const GraphProto &graph, int first, const Readers &readers,
+                       const llvm::StringSet<> &constants,
+                       const std::map<const NodeProto *, std::string> &scopes) {
+  Alone alone;
+  llvm::StringSet<> values;
+  std::set<int> next = {first};
+  while (!next.empty()) {
+    int at = *next.begin();
+    next.erase(next.begin());
+    const NodeProto &node = graph.node(at);
+    bool isAlone = at == first || llvm::all_of(node.input(), [&](const std::string &name) {
+                     return values.contains(name) || constants.contains(name);
+                   });
+    if (isAlone) {
+      alone.nodes.push_back(&node);
+      for (const std::string &name : node.output()) {
+        values.insert(name);
+        if (auto found = readers.find(name); found != readers.end())
+          next.insert(llvm::upper_bound(found->second, at), found->second.end());
+      }
+    } else if (auto scope = scopes.find(&node); scope != scopes.end()) {
+      for (int k = 0; k < node.input_size(); ++k)
+        if (values.contains(node.input(k)))
+          alone.readers[scope->second].push_back({&node, k});
+    }
+  }
+  return alone;
+}
+
+/// The reads of nodes without metadata, such as the Split of a parameter. They
+/// read an initializer under its true name, unless the exporter merged it with
+/// one of equal elements: then each module that reads the results has its own
+/// parameter of this last name. A node with metadata that does not name the
+/// parameter reads something else of equal value.
 void rules::withoutRecord(Known &known) {
   const TracedProgram &program = known.program;
-  llvm::StringMap<Readers> all = readersIn(program);
-  for (const NodeProto &node : program.graph().node())
-    for (int i = 0; i < node.input_size() && !program.ownerOf(node); ++i) {
+  llvm::StringSet<> constants;
+  for (const TensorProto &tensor : program.graph().initializer())
+    constants.insert(tensor.name());
+  std::map<const NodeProto *, std::string> scopes;
+  for (const TracedOperation &operation : program.operations())
+    for (const NodeProto *node : operation.nodes)
+      scopes[node] = operation.scope;
+  Readers readers = readersIn(program.graph());
+  for (int at = 0; at < program.graph().node_size(); ++at) {
+    const NodeProto &node = program.graph().node(at);
+    for (int i = scopes.count(&node) ? node.input_size() : 0; i < node.input_size(); ++i) {
       const TensorProto *constant = program.initializer(node.input(i));
       std::optional<size_t> target = program.parameterNamed(node.input(i));
       if (!constant || !target || known.isRead(node, i))
         continue;
-      Readers readers; // of its results
-      for (const std::string &result : node.output())
-        for (const auto &[module, places] : all.lookup(result))
-          llvm::append_range(readers[module], places);
+      Alone alone; // without records no module is known to read the results
+      if (!scopes.empty())
+        alone = findAlone(program.graph(), at, readers, constants, scopes);
       SmallVector<size_t> own; // parameters of the modules that read the results
-      for (size_t index = 0; index < known.count(); ++index)
+      for (size_t index = 0; !alone.readers.empty() && index < known.count(); ++index)
         if (lastOf(known.target(index)) == lastOf(known.target(*target)) &&
-            readers.count(moduleOf(known.target(index)).str()))
+            alone.readers.count(moduleOf(known.target(index)).str()))
           own.push_back(index);
       size_t index = own.empty() ? *target : own.front();
       if (known.parameter(index).used && known.parameter(index).initializer != constant)
         continue;
       known.takeReads(index, Place(&node, i));
       known.takeValue(index, {constant});
-      if (!program.operations().empty())
-        known.removed.push_back({program.target(*target).str(), ""});
       for (size_t other : llvm::drop_begin(own, !own.empty())) {
         MergedOperation copy;
         copy.module = moduleOf(known.target(other)).str();
-        copy.nodes = {&node};
+        copy.nodes = alone.nodes;
         copy.uses[{&node, i}] = {other, false};
         known.takeValue(other, {constant});
-        known.takeMerged(copy, readers[copy.module]);
+        known.takeMerged(copy, alone.readers[copy.module]);
         known.remark(&node,
                      "the node, which the export merged for several modules, is computed by '" +
                          known.parameter(other).name + "' again");
       }
     }
+  }
 }

@@ -30,6 +30,7 @@ static constexpr Rule kRules[] = {
     {"arguments", rules::arguments},
     {"without-record", rules::withoutRecord},
     {"detached", rules::detached},
+    {"shared-stops", rules::sharedStops},
     {"tied", rules::tied},
     {"folded", rules::folded},
     {"merged", rules::merged},

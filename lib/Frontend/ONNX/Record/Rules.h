@@ -29,6 +29,7 @@ void withoutRecord(Known &known);
 
 // Where gradients stop (Detached.cpp).
 void detached(Known &known);
+void sharedStops(Known &known);
 
 // Second names of tied parameters (Tied.cpp).
 void tied(Known &known);

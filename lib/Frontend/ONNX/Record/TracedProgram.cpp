@@ -16,7 +16,7 @@ static constexpr int64_t kSearchLimit = int64_t(4) << 20;
 TracedProgram::TracedProgram(Model &model, const ParameterOptions &options)
     : model(model), proto(model.proto().graph()),
       evaluation(std::make_unique<mlir::MLIRContext>(mlir::MLIRContext::Threading::DISABLED)),
-      fitter(model, *this) {
+      fitter(*this) {
   listed = readSignature(proto);
   std::vector<SignatureEntry> read = std::exchange(listed.entries, {});
   for (SignatureEntry &entry : read)

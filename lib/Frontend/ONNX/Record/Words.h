@@ -55,7 +55,7 @@ inline constexpr llvm::StringLiteral
     kEinsum = "aten.einsum.default", kEmbedding = "aten.embedding",
     kEmbeddingRenorm = "aten.embedding_renorm", kInstanceNorm = "aten.instance_norm",
     kLinear = "aten.linear", kScaled = "aten.scaled", kMaxDim = "aten.max.dim",
-    kMaximum = "aten.maximum.default", kMinDim = "aten.min.dim", kSub = "aten.sub.";
+    kMaximum = "aten.maximum.default", kMinDim = "aten.min.dim";
 
 /// A value that code under a context manager computes has this file in its stack.
 inline constexpr llvm::StringLiteral kGeneratedFile = "<eval_with_key>";

@@ -67,9 +67,9 @@ def merged(dims=(4,), twin=False):
     return lambda f: build(parameters, weights + [constant], nodes, values=[origin("gt", dims, BOOL, ["fix", "val_0"])], buffers=["fix"])
 
 
-def branch(names):
+def branch(names, name="node_cond__0_node_sigmoid"):
     """The branch of torch.cond that the exporter took: sigmoid(h)."""
-    nodes = [shift(), node("Sigmoid", ["add"], ["getitem"], "node_cond__0_node_sigmoid", meta=fx("sigmoid", "aten.sigmoid.default", "%add")),
+    nodes = [shift(), node("Sigmoid", ["add"], ["getitem"], name, meta=fx("sigmoid", "aten.sigmoid.default", "%add")),
              node("Tanh", ["getitem"], ["y"], "node_tanh", meta=fx("y", "aten.tanh.default", "%getitem"))]
     return lambda f: build(["gate"], [floats("gate", [4], VALUES)], nodes, values=[origin("getitem", ["batch", 4], FLOAT, names)], buffers=["fix"])
 
@@ -106,6 +106,7 @@ CASES = {
     "merged-twin": merged(twin=True),
     "merged-broken": lambda f: merged((4,))(f).replace(b"%gt_1", b"%gt_9"),
     "branch": branch(["gate", "lt", "min_1", "val_0"]),
+    "branch-rewritten": branch(["gate", "lt", "min_1", "val_0"], "node_Sigmoid_12"),
     "branch-of-buffer": branch(["fix", "lt", "min_1", "val_0"]),
     "branch-unchanged": unchanged,
     "cast": converted,

@@ -286,6 +286,17 @@ def layers(shared):
     return build(["p", "layers.0.attn.w", "layers.1.attn.w"], [floats("p", [4], VALUES), floats("layers.0.attn.w", [8], VALUES * 2)], nodes)
 
 
+def layers_behind(f):
+    """The same, but both layers read the second half behind a node without a record."""
+    nodes = [node("Mul", ["x", "p"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p")),
+             node("Split", ["layers.0.attn.w"], ["part_0", "part_1"], "split", num_outputs=2), node("Neg", ["part_1"], ["neg"], "neg"),
+             node("Add", ["mul", "part_0"], ["add"], "add0", meta=fx("add", "aten.add.Tensor", "%mul, %getitem", "layers.0.attn")),
+             node("Add", ["add", "neg"], ["add_1"], "neg0", meta=fx("add_1", "aten.add.Tensor", "%add, %getitem_1", "layers.0.attn")),
+             node("Add", ["add_1", "part_0"], ["add_2"], "add1", meta=fx("add_2", "aten.add.Tensor", "%add_1, %getitem_2", "layers.1.attn")),
+             node("Mul", ["add_2", "neg"], ["y"], "product", meta=fx("y", "aten.mul.Tensor", "%add_2, %getitem_3", "layers.1.attn"))]
+    return build(["p", "layers.0.attn.w", "layers.1.attn.w"], [floats("p", [4], VALUES), floats("layers.0.attn.w", [8], VALUES * 2)], nodes)
+
+
 def shared_table(names):
     """Two tables that are looked up, and a head, read one tensor. An operation without effect is gone."""
     nodes = [node("Mul", ["x", "head.weight"], ["embedding"], "source", meta=fx("embedding", "aten.embedding.default", "%x, %p_head_weight", "m.encoder.table")),
@@ -372,6 +383,7 @@ CASES = {
     "norms-detached": lambda f: norms("return torch.tanh(self.ln_1(x)) + torch.sigmoid(self.ln_2(z))"),
     "lerp": lerp,
     "layers": lambda f: layers(False),
+    "layers-behind": layers_behind,
     "layers-shared": lambda f: layers(True),
     "layers-of-table": lambda f: shared_layer(False),
     "layers-of-parameter": lambda f: shared_layer(True),

@@ -87,6 +87,14 @@ def repeated(kind, dims, name="val_2", folded_from="['val_1', 't']", record="%p_
     return lambda f: build(list(parameters), constants, [made, last], values=values)
 
 
+def repeated_value(read):
+    """tanh(x t).repeat(1, 1), whose node may read another value than its record has."""
+    nodes = [node("Mul", ["x", "t"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_t")), node("Tanh", ["mul"], ["tanh"], "tanh", meta=fx("tanh", "aten.tanh.default", "%mul")),
+             node("Sin", ["mul"], ["sin"], "sin", meta=fx("sin", "aten.sin.default", "%mul")), node("Tile", [read, "ones"], ["repeat"], "tile", meta=fx("repeat", "aten.repeat.default", "%tanh, [1, 1]")),
+             node("Add", ["repeat", "sin"], ["add"], "add", meta=fx("add", "aten.add.Tensor", "%repeat, %sin")), node("Add", ["add", "tanh"], ["y"], "last", meta=fx("y", "aten.add.Tensor", "%add, %tanh"))]
+    return lambda f: build(["t"], [floats("t", [4], VALUES), ints("ones", [2], [1, 1])], nodes)
+
+
 def shifted(target, arguments, op="Gemm"):
     """A product of which the exporter dropped the shift of zeros."""
     nodes = [node(op, ["x", "w"], ["y"], "product", meta=fx("y", target, arguments), **({"transB": 1} if op == "Gemm" else {}))]
@@ -133,6 +141,8 @@ CASES = {
     "repeat-rows": repeated("repeat", [3, 4]),
     "repeat-unsqueezed": repeated("repeat", [3, 1, 4], "val_3", "['unsqueeze', 'val_1', 'val_2', 't']", "%unsqueeze, [1, 1, 1]", ["t", "u"]),
     "repeat-equal": equal_repeats,
+    "repeat-value": repeated_value("tanh"),
+    "repeat-other": repeated_value("sin"),
     "tile": repeated("tile", [1, 4], "val_4", "['val_1', 'val_2', 'val_3', 't']"),
     "tile-as-it-is": repeated("tile", [1, 4], "t", ""),
     "tile-twice": repeated("tile", [1, 1, 4], "val_4", "['val_1', 'val_2', 'val_3', 't']"),

@@ -167,6 +167,24 @@ def merged_parts(stop):
     return build(["p"], [P], nodes)
 
 
+def merged_squares(f):
+    """mse_loss(h, q.detach()) + mse_loss(h, q, reduction="sum"): one subtraction and one square."""
+    of, total = fx("mse_loss", "aten.mse_loss.default", "%mul, %detach"), fx("mse_loss_1", "aten.mse_loss.default", "%mul, %tanh, 2")
+    nodes = [node("Mul", ["x", "p"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p")), node("Tanh", ["mul"], ["tanh"], "tanh", meta=fx("tanh", "aten.tanh.default", "%mul")),
+             node("Sub", ["mul", "tanh"], ["val_0"], "minus", meta=of), node("Mul", ["val_0", "val_0"], ["val_1"], "square", meta=of), node("ReduceMean", ["val_1"], ["mse_loss"], "mse", keepdims=0, meta=of),
+             node("ReduceSum", ["val_1"], ["mse_loss_1"], "total", keepdims=0, meta=total),
+             node("Add", ["mse_loss", "mse_loss_1"], ["y"], "sum", meta=fx("y", "aten.add.Tensor", "%mse_loss, %mse_loss_1"))]
+    return build(["p"], [P], nodes)
+
+
+def stopped_values(names):
+    """tanh(h) with rows of sin(h) put into it, of which one or both are detached. The form of index_put shows the first only."""
+    nodes = [node("Mul", ["x", "p"], ["mul"], "mul", meta=fx("mul", "aten.mul.Tensor", "%x, %p_p")), node("Tanh", ["mul"], ["tanh"], "tanh", meta=fx("tanh", "aten.tanh.default", "%mul")),
+             node("Sin", ["mul"], ["sin"], "sin", meta=fx("sin", "aten.sin.default", "%mul")),
+             node("ScatterND", ["tanh", "rows", "sin"], ["y"], "put", meta=fx("y", "aten.index_put.default", f"{names[0]}, [%i], {names[1]}"))]
+    return build(["p"], [P, ints("rows", [3, 1], [2, 1, 0])], nodes)
+
+
 def altered(read="mul", number=2.0, source="g", kept="mul"):
     """y = 2 * softplus(x g) + sin(tanh(x g)), in which a node reads other than its record has: the product, the tanh, or a part of the softplus."""
     soft = fx("softplus", "aten.softplus.default", "%mul")
@@ -281,6 +299,9 @@ CASES = {
     "merged-slice": lambda f: sliced(0),
     "stopped-part": lambda f: merged_parts(0),
     "stopped-rest": lambda f: merged_parts(1),
+    "stopped-square": merged_squares,
+    "stopped-first": lambda f: stopped_values(["%detach", "%sin"]),
+    "stopped-values": lambda f: stopped_values(["%detach", "%detach_1"]),
     "changed-folded": lambda f: changed("val_1", [value("val_1", [4], meta={"pkg.onnxscript.optimizer.folded_from": "['exp', 'head.center']"})]),
     "layer-a": lambda f: layers("return torch.sigmoid(self.b(g)) * torch.tanh(self.a(g)) + self.a(x)"),
     "layer-method": lambda f: layers("return torch.sigmoid(self.b(g)) * torch.tanh(self.b(x)) * self.a(g).tanh()"),

@@ -15,6 +15,7 @@ NEEDS = {
     "arguments": ["folded/norms", "layout/linear-shift"],
     "without-record": ["folded/layers"],
     "detached": ["folded/detached"],
+    "shared-stops": ["removed/stopped-part"],
     "tied": ["folded/shared-table", "folded/head-bias"],
     "folded": ["folded/own-name", "origins/rows", "origins/expanded", "origins/function", "folded/recorded-sum", "origins/called-twice"],
     "merged": ["folded/norms"],
