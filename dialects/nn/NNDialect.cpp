@@ -288,11 +288,13 @@ int64_t shale::nn::elementBytes(Type element) {
 }
 
 int64_t shale::nn::tensorBytes(RankedTensorType type) {
+  // Independent of the order of dimensions, of which one may be 0: a transpose fits if its operand
+  // does.
   int64_t bytes = elementBytes(type.getElementType());
   for (int64_t size : type.getShape())
-    if (llvm::MulOverflow(bytes, size, bytes))
+    if (llvm::MulOverflow(bytes, size == 0 ? 1 : size, bytes))
       return -1;
-  return bytes;
+  return llvm::is_contained(type.getShape(), 0) ? 0 : bytes;
 }
 
 int64_t shale::nn::tensorBytes(Value value) {

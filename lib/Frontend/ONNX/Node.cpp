@@ -140,6 +140,8 @@ SmallVector<Tensor> Node::operands() {
 
 Tensor Node::input(int operand) {
   noteRead(operand);
+  if (operand < int(in.size()) && in[operand].isSequence)
+    return error("operand {} is a sequence, not a tensor", operand);
   return Tensor(*this, operand < int(in.size()) ? in[operand].value : Value());
 }
 

@@ -32,9 +32,9 @@ public:
     dim += dim < 0 ? rank() : 0;
     return dim >= 0 && dim < rank() ? shape()[dim] : 0;
   }
-  int64_t count() const { return type().getNumElements(); }
-  bool hasFloats() const { return llvm::isa<mlir::FloatType>(element()); }
-  bool hasTruths() const { return element().isInteger(1); }
+  int64_t count() const { return *this ? type().getNumElements() : 0; }
+  bool hasFloats() const { return *this && llvm::isa<mlir::FloatType>(element()); }
+  bool hasTruths() const { return *this && element().isInteger(1); }
   Node &node() const { return *owner; }
 
   /// A constant of the value's type.

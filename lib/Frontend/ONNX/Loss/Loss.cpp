@@ -375,7 +375,7 @@ private:
     if (choice.kind == "mean" || choice.kind == "sum")
       return buildReduced(logits, choice.kind == "mean");
     bool mse = choice.kind == "mse";
-    if (!mse && logits.rank() < 2)
+    if (!mse && (logits.rank() < 2 || logits.dim(-1) < 1))
       return context.usage(
           "--loss: {} has type {}; logits have a dimension of rows and one of classes",
           choice.logits, logits);

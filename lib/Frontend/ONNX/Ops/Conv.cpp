@@ -190,6 +190,8 @@ struct Read : Windows {
 
   /// Turns [N, spatial.., C] into [N, results.., elements, C]; the windows must tile.
   Tensor split(Tensor x) const {
+    if (!x)
+      return {};
     // No window reads the elements that are left over at the end.
     Sizes limits(x.shape()), split = {x.dim(0)}, perm = {0};
     for (auto [i, axis] : llvm::enumerate(*this)) {
@@ -338,6 +340,8 @@ static Tensor importConv(Node &node, Tensor x, Tensor weight) {
                              "a kernel of {} elements whose windows overlap, or are padded, is")))
     return {};
   x = channelsLast(x);
+  if (!x)
+    return {};
   return withBias(node, isDepthwise ? depthwise(windows, x, weight)
                                     : product(windows, x, weight, groups));
 }
@@ -529,7 +533,10 @@ static Tensor importAveragePool(Node &node, Tensor x) {
   Read windows(node);
   if (failed(readPool(windows)))
     return {};
-  Tensor sum = windows.pool<nn::AddOp>(channelsLast(x), 0, nn::ReduceKind::Sum);
+  Tensor last = channelsLast(x);
+  if (!last)
+    return {};
+  Tensor sum = windows.pool<nn::AddOp>(last, 0, nn::ReduceKind::Sum);
   Tensor count = windows.counts(x.element(), node.flagAttr("count_include_pad", false));
   return channelsSecond(sum / count);
 }
@@ -557,6 +564,8 @@ static Tensor importMaxPool(Node &node, Tensor x) {
   if (node.wants(1))
     return node.error("its result of indices is not supported");
   x = channelsLast(x);
+  if (!x)
+    return {};
   if (x.hasFloats())
     return channelsSecond(largestOf(windows, x));
   // A power of two is exact in doubles.

@@ -112,6 +112,8 @@ static Tensor importOneHot(Node &node, Tensor places, Tensor depth, Tensor value
     return node.error("operand 2 must have two values, for off and on; it is {}", values);
   if (places.hasFloats())
     places = places.cast(node.builder.getI64Type());
+  if (!places)
+    return {};
   auto ids = places.type();
   int64_t axis = node.intAttr("axis", -1);
   if (failed(node.normalize(axis, ids.getRank() + 1)))

@@ -116,6 +116,8 @@ static LogicalResult importLoss(Node &node, Tensor logits, bool isLog = false) {
       node.intAttr("ignore_index", ids.getElementType().isInteger(32) ? INT32_MIN : INT64_MIN);
   Tensor rows = classesLast(logits);
   labels = labels.reshape({labels.count()});
+  if (!rows || !labels)
+    return failure();
   bool fused = !isLog && !weights && reduction != "none" && smoothing == 0;
   Tensor logRows = isLog ? rows : fused && !node.wants(1) ? Tensor() : logSoftmax(rows);
   if (node.wants(1)) { // absent from a NegativeLogLikelihoodLoss

@@ -39,6 +39,8 @@ struct Form {
     text = text.ltrim(", ");
     StringRef word = text.take_while([](char c) { return llvm::isAlnum(c) || c == '_'; });
     text = text.drop_front(word.size());
+    if (word.empty())
+      return false;
     int64_t number;
     if (!word.getAsInteger(10, number))
       return node.scalarConstant(value) == double(number);

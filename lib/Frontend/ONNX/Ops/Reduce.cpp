@@ -94,6 +94,8 @@ static LogicalResult importTopK(Node &node, Tensor x) {
     return node.error("a line of {} elements is too long: TopK compares all pairs of {}", size, x);
   Sizes perm = dimAndLast(rank, node.axis());
   x = x.transpose(perm);
+  if (!x)
+    return failure();
   Tensor place = ranks(x, node.flagAttr("largest", true));
   // [.., k, size]: whether the element has place k.
   Sizes wide = withDim(x.shape(), rank - 1, count);

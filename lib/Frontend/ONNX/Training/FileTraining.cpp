@@ -133,7 +133,10 @@ static LogicalResult mergeAlgorithm(ImportContext &context) {
   if (!clash.empty())
     return context.error("training_info: the algorithm defines {}, which the graph has already",
                          clash);
-  proto.mutable_graph()->MergeFrom(algorithm);
+  GraphProto steps = algorithm; // the name and the metadata of the graph are the model's
+  steps.clear_name();
+  steps.clear_metadata_props();
+  proto.mutable_graph()->MergeFrom(steps);
   return success();
 }
 

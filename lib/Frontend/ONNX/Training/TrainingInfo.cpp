@@ -35,6 +35,9 @@ std::optional<double> onlyOf(DenseElementsAttr values) {
                                  : double(values.getSplatValue<APInt>().getSExtValue());
 }
 
+/// Sums of constants are followed through at most this many nodes; a file may have cycles.
+constexpr int kMostSums = 16;
+
 /// An initializer of an integer, plus a number.
 struct Counted {
   StringRef initializer;
@@ -162,18 +165,26 @@ private:
     return std::nullopt;
   }
 
-  /// Returns what an integer scalar counts from: an initializer, or one plus a constant.
+  /// Returns what an integer scalar counts from: an initializer, and the sum of the constants that
+  /// are added to it.
   std::optional<Counted> counted(StringRef name) const {
-    if (initializer(source(name)))
-      return Counted{source(name)};
-    const NodeProto *node = maker(name);
-    if (isStandard(node, "Add", 2))
-      for (int i : {0, 1}) {
-        StringRef from = source(node->input(i));
-        std::optional<double> number = scalar(node->input(1 - i));
-        if (initializer(from) && number && std::abs(*number) <= 1e9)
-          return Counted{from, int64_t(*number)};
-      }
+    Counted result;
+    for (int i = 0; i < kMostSums; ++i) {
+      result.initializer = name = source(name);
+      if (initializer(name))
+        return result;
+      const NodeProto *node = maker(name);
+      bool adds = isStandard(node, "Add", 2);
+      if (!adds && !isStandard(node, "Sub", 2))
+        return std::nullopt;
+      std::optional<double> first = scalar(node->input(0)), second = scalar(node->input(1));
+      bool isSwapped = adds && !second && first;
+      std::optional<double> number = isSwapped ? first : second;
+      if (!number || !(std::abs(*number) <= 1e9) ||
+          llvm::AddOverflow(result.offset, int64_t(adds ? *number : -*number), result.offset))
+        return std::nullopt;
+      name = node->input(isSwapped ? 1 : 0);
+    }
     return std::nullopt;
   }
 

@@ -198,5 +198,6 @@ it.refused("SequenceInsert", [("x", x), TWO, ("n", np.array(-3))], "position -3 
 it.refused("SequenceInsert", [("x", x)], "operand 0 is not a sequence", nodes=[node("SequenceInsert", ["x", "x"], ["t"], "it"), node("SequenceLength", ["t"], ["y0"])])
 it.refused("SequenceLength", [("x", x)], "operand 0 is not a sequence", nodes=[node("SequenceLength", ["x"], ["y0"], "it")])
 it.refused("ConcatFromSequence", [], "operand 0 is an empty sequence", nodes=[node("SequenceEmpty", [], ["s"]), node("ConcatFromSequence", ["s"], ["y0"], "it", axis=0)])
+it.refused("Gemm", [("w", w), ("v", normal(4, 3))], "operand 2 is a sequence, not a tensor", nodes=[node("SequenceConstruct", ["w"], ["s"]), node("Gemm", ["w", "v", "s"], ["y0"], "it")])
 it.refused("SequenceConstruct", [("x", x)], "operand 1 is missing", nodes=[node("SequenceConstruct", ["x", ""], ["s"], "it"), node("ConcatFromSequence", ["s"], ["y0"], axis=0)])
 it.finish()

@@ -85,6 +85,7 @@ CASES = {
     "rate-of-flag": step(inputs=[value("r", [])], initializers=STATES + SCALARS[1:]),
     "copies": step([gradient(), node("Identity", ["dw"], ["g"], "copy"), COUNT, adam(["r", "t", "w", "g", "v", "h"], ["w1", "v_new", "h_new"]),
                     node("Identity", ["w1"], ["w_new"], "copy2")]),
+    "counts": step([gradient(), node("Add", ["t", "one"], ["t1"], "count1"), node("Sub", ["t1", "one"], ["t2"], "count2"), node("Add", ["one", "t2"], ["t_new"], "count3"), adam()]),
     "filled": step(start=graph([node("ConstantOfShape", ["size"], ["w0"], "fill", value=floats("", [1], [0.125]))], [], outputs(["w0"]),
                                [ints("size", [2], [4, 2])]), start_keys=[("w", "w0")]),
     "computed": step(start=graph([constant("a", [4, 2], W), node("Add", ["a", "a"], ["w0"], "twice")], [], outputs(["w0"])), start_keys=[("w", "w0")]),
