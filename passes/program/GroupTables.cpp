@@ -9,8 +9,8 @@ using namespace shale;
 using namespace shale::abi;
 
 namespace {
-/// The part of a parameter that a rank holds. At most one axis, perhaps a joint one, splits each
-/// dimension.
+/// The part of a parameter that each rank holds. A dimension is split by at most one axis, which
+/// may be a joint axis.
 struct Split {
   SmallVector<int64_t> dims, begin, size;
   SmallVector<StringRef> axes; ///< the axis that splits a dimension, or ""

@@ -1,7 +1,7 @@
 //===- Inputs.cpp - The inputs of the forward function --------------------===//
 #include "lib/Frontend/ONNX/Inputs.h"
 #include "dialects/nn/Ops/Constant.h"
-#include "lib/Frontend/ONNX/Record/Signature.h"
+#include "lib/Frontend/ONNX/Record/TracedProgram.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
@@ -196,7 +196,7 @@ LogicalResult onnx::declareInputs(ImportContext &context, const llvm::StringSet<
   const auto &initializers = context.definitions.initializers;
   // An initializer may be an input, too: ONNX's default value. PyTorch's exporter writes one if an
   // input has a parameter's name, and with keep_initializers_as_inputs.
-  const llvm::StringSet<> given = readSignature(context.graph()).userInputs;
+  const llvm::StringSet<> &given = context.program->signature().userInputs;
   bool lacksInputs = llvm::count_if(context.graph().input(), [&](const ValueInfoProto &input) {
                        return !initializers.count(input.name());
                      }) < int64_t(given.size());

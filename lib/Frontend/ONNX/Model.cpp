@@ -93,7 +93,7 @@ Expected<RankedTensorType> Model::type(MLIRContext *context, const TensorProto &
 }
 
 //===----------------------------------------------------------------------===//
-// Where data lies
+// The place of data in a file
 //===----------------------------------------------------------------------===//
 
 Expected<FileRange> Model::externalRange(const TensorProto &tensor, uint64_t bytes) {

@@ -21,7 +21,6 @@ public:
   ChangedBuffers(ImportContext &context, const States &states, ArrayRef<StringRef> roots)
       : context(context), program(*context.program), states(states), roots(roots),
         made(program.signature().changed), changed(made) {
-    llvm::StringSet<> targets;
     for (const auto &entry : made)
       targets.insert(entry.second);
     for (const SignatureEntry &entry : program.signature().entries)
@@ -58,7 +57,7 @@ private:
   LogicalResult checkFolded() {
     for (const ValueInfoProto &value : context.graph().value_info())
       for (const std::string &name : program.foldedFrom(value.name()))
-        if (program.parameterNamed(name) && changed.contains(name))
+        if (targets.contains(name))
           return refuse(name, {"'" + displayName(value.name()) + "', computed by the export,",
                                context.fileLocation()});
     return success();
@@ -67,13 +66,15 @@ private:
   /// The record, or the file itself, names what the node reads. A batch normalization in training
   /// may read and change its statistics; other nodes of its operation have the same record.
   LogicalResult checkNode(const NodeProto &node) {
-    if (node.input_size() == 0 ||
-        readBatchNorm(node).inTraining) // a constant may serve others, too
+    if (node.input_size() == 0) // a constant may serve other nodes, too
+      return success();
+    if (readBatchNorm(node).inTraining)
       return success();
     const TracedOperation *operation = program.ownerOf(node);
-    SmallVector<StringRef> names(node.input().begin(), node.input().end());
+    SmallVector<StringRef> names;
     if (operation)
-      names.insert(names.begin(), operation->fx.args.begin(), operation->fx.args.end());
+      names.append(operation->fx.args.begin(), operation->fx.args.end());
+    names.append(node.input().begin(), node.input().end());
     for (StringRef name : names)
       if (auto it = changed.find(name); it != changed.end())
         return refuse(it->second, readerOf(node));
@@ -139,7 +140,8 @@ private:
     for (const TracedOperation &operation : program.operations())
       if (readBatchNorm(*operation.nodes.front()).isTraced)
         for (const std::string &name : operation.fx.args)
-          if (std::optional<size_t> index = program.parameterOf(name))
+          if (std::optional<size_t> index = program.parameterOf(name);
+              index && !program.signature().entries[*index].isParameter)
             norms.insert(moduleOf(program.target(*index)));
     std::optional<std::string> first;
     for (const auto &entry : made)
@@ -177,8 +179,9 @@ private:
   const TracedProgram &program;
   const States &states;
   ArrayRef<StringRef> roots;
-  llvm::StringMap<std::string> made;    // by the name of the new value
-  llvm::StringMap<std::string> changed; // by any name of a value that changes
+  const llvm::StringMap<std::string> &made; // targets by the name of the new value
+  llvm::StringMap<std::string> changed;     // targets by any name of a value that changes
+  llvm::StringSet<> targets;
 };
 
 } // namespace

@@ -97,7 +97,7 @@ private:
   LogicalResult bindLabels(const LossParts &parts) {
     Origin origin = traceTokens(parts.labels);
     Input *label = inputs.of(origin.argument);
-    // What was found in a written-out loss may be something else.
+    // Labels that were found among the ops of a loss may be something else, such as a mask.
     StringRef name = label ? StringRef(label->name) : "";
     if (parts.isGuess && (!label || name.contains("mask") || name.contains("position")))
       return success();

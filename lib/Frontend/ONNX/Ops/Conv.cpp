@@ -10,11 +10,11 @@
 //   - with one input channel per group (depthwise) there is no matrix product:
 //     the slices are scaled and added up.
 //
-// Of a transposed convolution, one product gives what each input place adds to the result under
-// each kernel element. Kernels that tile the result (an upsampling by their own size) place these
-// by a transpose and a reshape; otherwise they are spread by the stride, padded to the result's
-// size, and added up, one term for each kernel element. Col2Im (PyTorch's fold) has the terms as
-// its operand.
+// A transposed convolution is one matmul, which gives what each input place adds to the result
+// under each kernel element, and a placement. Kernels that tile the result (an upsampling by their
+// own size) place these by a transpose and a reshape; otherwise they are spread by the stride,
+// padded to the result's size, and added up, one term for each kernel element. Col2Im (PyTorch's
+// fold) has the terms as its operand.
 //
 // Everything is computed with channels last, like the rest of the model.
 //
@@ -50,8 +50,8 @@ struct Axis {
   int64_t before = 0, after = 0; // padding, or what is cut off
   int64_t result = 0;            // places of the result
   int64_t beyond = 0;            // elements that the last window reads after all padding
-  /// Of a transposed convolution: what is added at the end, and the size of the result before
-  /// `before` and `after` elements of it are cut off.
+  /// For transposed convolutions: the number of elements that are added at the end, and the size of
+  /// the result before `before` elements at its begin and `after` at its end are cut off.
   int64_t extra = 0, canvas = 0;
 
   /// The span of the dilated kernel.

@@ -33,11 +33,12 @@ void rules::detached(Known &known) {
         placedNames.insert(read->name);
         known.found.restored[{node, i}] = {Expression::Kind::StopGradient};
       }
-    // A detached value that no node computes, such as an input, has no gradient.
+    // Operands that the record does not name. A detached value that no node computes, such as an
+    // input, is none of them, and has no gradient.
     size_t unnamed = program.unnamedInputs(operation);
     bool isPlaced = operation.hasForm ? !placed.empty() : placed.size() == 1;
-    if (isPlaced ? placedNames.size() == names.size() || unnamed <= placed.size()
-                 : placed.empty() && unnamed == 0)
+    bool areAllPlaced = placedNames.size() == names.size() || unnamed <= placed.size();
+    if ((isPlaced && areAllPlaced) || (placed.empty() && unnamed == 0))
       continue;
     known.refuse(nodeText(*operation.nodes.front()) + " reads a value that the model detaches ('" +
                  displayName(names.front()) +

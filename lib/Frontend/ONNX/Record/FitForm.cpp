@@ -93,7 +93,7 @@ private:
   bool applies(const Choice &choice) const;
   Fit fitChoice(const Choice &choice);
   Fit fitEither(const Term &term, llvm::function_ref<Fit(const Term &)> fitPart);
-  const Form::Parameter *parameterOf(StringRef name) const;
+  Form::Parameter::Shape shapeOf(StringRef parameter) const;
   bool isMade(StringRef value, StringRef placeholder) const;
   void addMeaning(const NodeProto &reader, int operand, const Argument &argument, bool isFlat);
   void addTurned(const Term &term, const NodeProto &reader, int operand);
@@ -260,11 +260,11 @@ Fit OneFit::fitEither(const Term &term, llvm::function_ref<Fit(const Term &)> fi
   return best;
 }
 
-/// Returns the parameter of the form that has this name; null if there is none.
-const Form::Parameter *OneFit::parameterOf(StringRef name) const {
-  auto found =
-      llvm::find_if(form.parameters, [&](const Form::Parameter &one) { return one.name == name; });
-  return found == form.parameters.end() ? nullptr : &*found;
+Form::Parameter::Shape OneFit::shapeOf(StringRef parameter) const {
+  for (const Form::Parameter &one : form.parameters)
+    if (one.name == parameter)
+      return one.shape;
+  return {};
 }
 
 /// Whether a value is a constant, and not the parameter `placeholder` under its own name.
@@ -341,9 +341,9 @@ Fit OneFit::fitOperand(const Term &term, const NodeProto &reader, int operand) {
   if (!argument)
     return Fit::Open;
   if (term.kind == Term::Kind::Argument)
-    if (const Form::Parameter *own = parameterOf(term.name);
-        !own || !own->isOpen || !isMade(value, argument->text))
-      addMeaning(reader, operand, *argument, own && own->isFlat);
+    if (Form::Parameter::Shape shape = shapeOf(term.name);
+        shape != Form::Parameter::Shape::Open || !isMade(value, argument->text))
+      addMeaning(reader, operand, *argument, shape == Form::Parameter::Shape::Flat);
   Fit fit = fitArgument(*argument, value, items);
   if (fit == Fit::Yes && argument->isNumber())
     meanings.push_back({{&reader, operand}, {.isArgument = true, .isNumber = true}});

@@ -158,9 +158,9 @@ Form Parser::form() {
     failed |= parameter.name.empty();
     if (take(":")) {
       StringRef shape = word();
-      parameter.isFlat = shape == "flat";
-      parameter.isOpen = shape == "open";
-      failed |= !parameter.isFlat && !parameter.isOpen;
+      failed |= shape != "flat" && shape != "open";
+      parameter.shape =
+          shape == "flat" ? Form::Parameter::Shape::Flat : Form::Parameter::Shape::Open;
     }
     if (take("="))
       parameter.missing = literal();

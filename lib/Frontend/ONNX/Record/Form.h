@@ -61,7 +61,9 @@ struct Form {
   struct Parameter {
     std::string name;
     Argument missing = {};
-    bool isFlat = false, isOpen = false;
+    /// The argument's shape where a node reads a constant that the exporter made of it: that of the
+    /// constant, one dimension, or not known.
+    enum class Shape { OfConstant, Flat, Open } shape = Shape::OfConstant;
   };
   std::vector<std::string> kinds;
   std::vector<Parameter> parameters;

@@ -19,7 +19,7 @@ struct SignatureEntry {
   bool isParameter;        // else a buffer
 };
 
-/// What the signature of the exported program says.
+/// The signature of the exported program.
 struct Signature {
   /// Parameters and buffers, in PyTorch's order.
   std::vector<SignatureEntry> entries;
