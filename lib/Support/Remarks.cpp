@@ -9,6 +9,12 @@ void shale::emitDecision(Location location, StringRef category, const Twine &tex
     remark::analysis(location, remark::RemarkOpts::name(category).category(category)) << text.str();
 }
 
+void shale::emitNote(Location location, const Twine &text) {
+  Diagnostic note(location, DiagnosticSeverity::Note);
+  note << text;
+  location.getContext()->getDiagEngine().emit(std::move(note));
+}
+
 namespace {
 struct Diagnostics : remark::detail::MLIRRemarkStreamerBase {
   void streamOptimizationRemark(const remark::detail::Remark &remark) override {

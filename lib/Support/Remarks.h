@@ -19,6 +19,10 @@ namespace shale {
 /// Reports `text` under a category.
 void emitDecision(mlir::Location location, llvm::StringRef category, const llvm::Twine &text);
 
+/// Emits a note that is attached to no other diagnostic. It is shown by default, unlike a remark,
+/// and is no warning. MLIR has no function for this.
+void emitNote(mlir::Location location, const llvm::Twine &text);
+
 /// Makes remarks diagnostics, "TEXT [CATEGORY]", where the regular expression `filter` matches the
 /// whole category; an empty one matches all. Fails if `filter` is not a regular expression.
 llvm::Error showRemarks(mlir::MLIRContext &context, llvm::StringRef filter);

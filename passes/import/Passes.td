@@ -231,4 +231,44 @@ def RecoverAttentionPass : Pass<"shale-recover-attention"> {
   let dependentDialects = ["::shale::nn::NNDialect"];
 }
 
+def UnbindLabelsPass : Pass<"shale-unbind-labels", "::mlir::ModuleOp"> {
+  let summary = "Takes labels from the data file where the model could copy next tokens";
+  let description = [{
+    Removes the binding of labels of `@forward` if attention, or the window of a convolution, also
+    reads later positions: a model that learns the next token would copy it from its input. Labels of
+    a model without an input of tokens have no binding either. A note and the module attribute
+    `nn.loss` give the reason.
+
+    A label stays bound if `bound` has its name, or if an embedding reads it, as in a decoder.
+
+    Before:
+
+    ```mlir
+    func.func @forward(%ids: tensor<1x2xi64> {nn.role = #nn.role<input>, nn.name = "ids", nn.binding = "tokens"},
+                       %labels: tensor<1x2xi64> {nn.role = #nn.role<label>, nn.name = "labels", nn.binding = "tokens+1"},
+                       %q: tensor<1x1x2x4xf32>) -> tensor<1x1x2x4xf32> {
+      %y, %lse = nn.attention %q, %q, %q scale = 0.5
+          : tensor<1x1x2x4xf32>, tensor<1x1x2x4xf32>, tensor<1x1x2x4xf32> -> tensor<1x1x2x4xf32>, tensor<1x1x2xf32>
+      return %y : tensor<1x1x2x4xf32>
+    }
+    ```
+
+    After:
+
+    ```mlir
+    func.func @forward(%ids: tensor<1x2xi64> {nn.role = #nn.role<input>, nn.name = "ids", nn.binding = "tokens"},
+                       %labels: tensor<1x2xi64> {nn.role = #nn.role<label>, nn.name = "labels"},
+                       %q: tensor<1x1x2x4xf32>) -> tensor<1x1x2x4xf32> {
+      %y, %lse = nn.attention %q, %q, %q scale = 0.5
+          : tensor<1x1x2x4xf32>, tensor<1x1x2x4xf32>, tensor<1x1x2x4xf32> -> tensor<1x1x2x4xf32>, tensor<1x1x2xf32>
+      return %y : tensor<1x1x2x4xf32>
+    }
+    ```
+  }];
+  let options = [
+    ListOption<"bound", "bound", "std::string", "Names of labels that stay bound">
+  ];
+  let dependentDialects = ["::shale::nn::NNDialect"];
+}
+
 #endif // SHALE_IMPORT_PASSES_TD

@@ -216,7 +216,7 @@ def sources():
     """The string literals of the programs. Adjacent literals are joined as by the compiler."""
     text = ""
     for folder in ("runtime", "lib", "dialects", "passes", "tools"):
-        for path in sorted((ROOT / folder).rglob("*.cpp")):
+        for path in sorted(each for each in (ROOT / folder).rglob("*") if each.suffix in (".cpp", ".def")):
             text += re.sub(r'"\s*\n\s*"', "", path.read_text())
     return text.replace('\\"', '"')
 

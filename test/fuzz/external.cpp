@@ -1,7 +1,7 @@
 // Fuzzes external data: location, offset and length of a weight, and the file that they name. The
 // first line of the input is the location, the second the offset, the third the length, all as in
 // the model's file; the rest is the content of data.bin.
-#include "lib/Frontend/ONNX/Model.h"
+#include "lib/Frontend/ONNX/Reader/Model.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "test/fuzz/Context.h"
 #include "llvm/Support/FileSystem.h"

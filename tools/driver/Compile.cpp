@@ -437,7 +437,6 @@ private:
   /// Checks and describes the model that is trained, and chooses flags by plans. Returns the exit
   /// code if the compilation ends here.
   std::optional<int> chooseFlags() {
-    onnx::unbindVisibleLabels(*module, import);
     if (int code = checkLowering())
       return code;
     if (options.describe) {

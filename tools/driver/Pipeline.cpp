@@ -24,6 +24,13 @@
 using namespace shale;
 using mlir::OpPassManager;
 
+static ImportPipelineOptions importOptions(const CompileOptions &o) {
+  ImportPipelineOptions import{o.recover};
+  for (const auto &[input, binding] : o.binds)
+    import.bound.push_back(input);
+  return import;
+}
+
 static MemoryOptions memoryOptions(const CompileOptions &o) {
   MemoryOptions memory;
   memory.maxGathersInFlight = o.maxGathersInFlight;
@@ -103,7 +110,7 @@ static std::vector<Stage> ownStages(const CompileOptions &o) {
       {StageId::Recover, "recover",
        [&o](OpPassManager &pm) {
          pm.addPass(createAnnotateTargetPass({o.target}));
-         buildImportPipeline(pm, {o.recover});
+         buildImportPipeline(pm, importOptions(o));
        },
        SHALE_EXIT_DATA, Emit::NN, false, AfterStage::ChooseFlags},
       // Policies are attributes from here on. They come from flags, so a failure here is a usage

@@ -69,7 +69,7 @@ def compiled(op):
 
 
 def bounds():
-    low, high = re.search(r"kOldestOpset = (\d+), kNewestOpset = (\d+);", (FRONTEND / "Scope.cpp").read_text()).groups()
+    low, high = re.search(r"kOldestOpset = (\d+), kNewestOpset = (\d+);", (FRONTEND / "Reader/Scope.cpp").read_text()).groups()
     return int(low), int(high)
 
 

@@ -2,7 +2,7 @@
 #include "include/shale/Runtime.h"
 #include "lib/Analysis/Describe.h"
 #include "lib/Frontend/ONNX/Import.h"
-#include "lib/Frontend/ONNX/Record/Rules.h"
+#include "lib/Frontend/ONNX/Rules/Rules.h"
 #include "lib/Support/CrashHandler.h"
 #include "lib/Support/Printable.h"
 #include "lib/Support/Remarks.h"

@@ -83,12 +83,6 @@ struct ImportOptions {
 mlir::OwningOpRef<mlir::ModuleOp> importOnnx(llvm::StringRef path, const ImportOptions &options,
                                              mlir::MLIRContext *context, int *exitCode = nullptr);
 
-/// Unbinds labels of a model whose attention was recovered. If attention also sees later positions,
-/// labels that were bound to the next tokens (and not by a flag) would be copied from the input; if
-/// no other input has tokens, labels have none either. They are taken from the data file instead,
-/// with a note.
-void unbindVisibleLabels(mlir::ModuleOp module, const ImportOptions &options);
-
 /// Parses one flag of ImportOptions ("dim", "batch-dim", "bind", "gradient": KEY=VALUE or
 /// KEY:VALUE). Returns an error message, or an empty string.
 std::string parseImportFlag(llvm::StringRef flag, llvm::StringRef value, ImportOptions &options);

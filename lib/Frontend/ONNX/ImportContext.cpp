@@ -1,6 +1,7 @@
 //===- ImportContext.cpp - What all stages of an import share -------------===//
 #include "lib/Frontend/ONNX/ImportContext.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 using namespace shale;
@@ -12,12 +13,6 @@ StringRef onnx::nameOf(const NodeProto &node) {
 
 std::string onnx::placeOf(const NodeProto &node) {
   return "node '" + displayName(nameOf(node)) + "' (" + displayName(node.op_type()) + ")";
-}
-
-void onnx::emitNote(Location location, const Twine &message) {
-  Diagnostic note(location, DiagnosticSeverity::Note);
-  note << message;
-  location.getContext()->getDiagEngine().emit(std::move(note));
 }
 
 ImportContext::ImportContext(Model &model, const ImportOptions &options, ModuleOp module,
@@ -72,6 +67,12 @@ InFlightDiagnostic ImportContext::errorAt(Location location, const Twine &messag
   exitCode = code;
   failed = true;
   return emitError(location) << model.path() << ": " << message;
+}
+
+InFlightDiagnostic ImportContext::refuse(ArrayRef<Refusal> refusals) {
+  auto texts = llvm::map_range(refusals, [](const Refusal &each) { return each.text; });
+  const NodeProto *node = refusals.front().node;
+  return errorAt(node ? locationOf(*node) : fileLocation(), llvm::join(texts, "\n  "));
 }
 
 LogicalResult ImportContext::countWork(int64_t nodes) {

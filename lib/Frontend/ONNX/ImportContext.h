@@ -3,7 +3,8 @@
 #define SHALE_FRONTEND_ONNX_IMPORTCONTEXT_H
 
 #include "lib/Frontend/ONNX/Import.h"
-#include "lib/Frontend/ONNX/Scope.h"
+#include "lib/Frontend/ONNX/Reader/Scope.h"
+#include "lib/Frontend/ONNX/Rules/Refusal.h"
 #include "lib/Support/Remarks.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/DenseSet.h"
@@ -20,10 +21,6 @@ inline constexpr int kMaxCallDepth = 100;
 llvm::StringRef nameOf(const NodeProto &node);
 /// Returns "node 'NAME' (TYPE)".
 std::string placeOf(const NodeProto &node);
-
-/// Emits a note that is attached to no other diagnostic. It is shown by default, unlike a remark,
-/// and is no warning. MLIR has no function for this.
-void emitNote(mlir::Location location, const llvm::Twine &message);
 
 /// Moves the result of a stage into a variable; fails if the stage has.
 template <typename T> mlir::LogicalResult take(mlir::FailureOr<T> result, T &into) {
@@ -97,6 +94,8 @@ public:
   /// The same on a place.
   mlir::InFlightDiagnostic errorAt(mlir::Location location, const llvm::Twine &message,
                                    int code = SHALE_EXIT_DATA);
+  /// The same of refusals, at the first one's node.
+  mlir::InFlightDiagnostic refuse(llvm::ArrayRef<Refusal> refusals);
   bool hasFailed() const { return failed; }
   /// The kind of the last error (include/shale/Runtime.h).
   int getExitCode() const { return exitCode; }

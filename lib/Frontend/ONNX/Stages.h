@@ -2,7 +2,7 @@
 #ifndef SHALE_FRONTEND_ONNX_STAGES_H
 #define SHALE_FRONTEND_ONNX_STAGES_H
 
-#include "lib/Frontend/ONNX/Inputs.h"
+#include "lib/Frontend/ONNX/Inputs/Inputs.h"
 #include "lib/Frontend/ONNX/Loss/Losses.h"
 
 namespace shale::onnx {
@@ -19,7 +19,8 @@ mlir::LogicalResult readDefinitions(ImportContext &context);
 /// define a name twice.
 mlir::LogicalResult findNeeded(ImportContext &context, llvm::ArrayRef<llvm::StringRef> roots);
 
-/// Fails, with one error for all, if operators of the needed nodes have no handler.
+/// Fails, with an error, if a flag names an operation that the file does not have, or, with one
+/// error for all, if operators of the needed nodes have no handler.
 mlir::LogicalResult checkSupported(ImportContext &context);
 
 /// Finds the dropouts of attention that an export left out. Fails, with an error, if one cannot be

@@ -7,7 +7,6 @@
 #include "dialects/nn/Ops/Matmul.h"
 #include "dialects/nn/Ops/Reduce.h"
 #include "lib/Frontend/ONNX/Building.h"
-#include "lib/Frontend/ONNX/Trace.h"
 
 using namespace mlir;
 using namespace shale;

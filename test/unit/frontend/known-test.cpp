@@ -1,6 +1,6 @@
 // Takes reads of parameters. Rules are asked about a place until one has explained it, so none of
 // them contradicts another today: no file shows what a contradiction does.
-#include "lib/Frontend/ONNX/Record/Known.h"
+#include "lib/Frontend/ONNX/Rules/Known.h"
 
 #include <gtest/gtest.h>
 
@@ -37,14 +37,14 @@ TEST_F(KnownTest, ASecondReadOfTheSameParameterHolds) {
   known->takeReads(0, place, /*transposed=*/true);
   EXPECT_EQ(found.uses.at(place).parameter, 0u);
   EXPECT_TRUE(found.uses.at(place).transposed);
-  EXPECT_TRUE(found.errors.empty());
+  EXPECT_TRUE(found.refusals.empty());
 }
 
 TEST_F(KnownTest, RefusesTwoParametersAtOnePlace) {
   known->takeReads(0, place);
   known->takeReads(1, place);
-  ASSERT_EQ(found.errors.size(), 1u);
-  EXPECT_EQ(found.errors[0],
+  ASSERT_EQ(found.refusals.size(), 1u);
+  EXPECT_EQ(found.refusals[0].text,
             "node 'scale' reads 'a' or 'b' as operand 1: the file's record has reasons for both. "
             "Export with shale.export, or with torch.onnx.export(..., optimize=False)");
   EXPECT_EQ(found.uses.at(place).parameter, 0u);

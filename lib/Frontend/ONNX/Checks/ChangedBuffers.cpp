@@ -46,11 +46,7 @@ private:
 
   LogicalResult refuse(StringRef name, const Reader &reader) {
     return context.errorAt(
-        reader.location,
-        "the module changes '" + displayName(name) +
-            "' in its forward pass, and the file has only its first value, which " + reader.text +
-            " reads: training would keep that value. Compute it from the step's inputs, or "
-            "keep it out of the loss");
+        reader.location, Refusal(Reason::ChangedBuffer, nullptr, {name, plain(reader.text)}).text);
   }
 
   /// Looks at the values that the export computed.
@@ -164,15 +160,12 @@ private:
 
   /// `removed`: the value; empty if the record does not name it.
   LogicalResult refuseRemoved(StringRef buffer, const Reader &reader, StringRef removed) {
+    std::string lost = removed.empty()
+                           ? "the export left out what it reads"
+                           : "the export removed '%" + displayName(removed) + "', which it reads";
     return context.errorAt(
         reader.location,
-        "the module changes '" + displayName(buffer) + "' in its forward pass, and " + reader.text +
-            " may read a value that depends on it: " +
-            (removed.empty()
-                 ? "the export left out what it reads"
-                 : "the export removed '%" + displayName(removed) + "', which it reads") +
-            ". Training would keep the first value. Export with shale.export, or with torch.onnx.export(..., "
-            "optimize=False): that file shows whether the loss depends on it");
+        Refusal(Reason::RemovedReader, nullptr, {buffer, plain(reader.text), plain(lost)}).text);
   }
 
   ImportContext &context;

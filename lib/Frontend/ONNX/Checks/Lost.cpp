@@ -38,10 +38,8 @@ FailureOr<LostDropout> onnx::findLostDropout(ImportContext &context) {
     // The backward half of a forward-backward pair must have the same random numbers.
     bool isWhole = StringRef(operation.fx.target).starts_with(words::kScaled);
     if (!isWhole || (!dropout && !product))
-      return context.errorAt(
-          *operation.nodes.back(),
-          "the export left out the dropout of attention, dropout_p={}: export the forward graph with attention in single operations (attn_implementation=\"eager\" in transformers), or pass --dropout off",
-          plain(shortest(ratio)));
+      return context.refuse(
+          Refusal(Reason::LostDropout, operation.nodes.back(), plain(shortest(ratio))));
     if (!dropout)
       lost[product] = context.options.dropout.value_or(ratio);
     ++count;

@@ -13,7 +13,7 @@
 // Training through a stop would be silently wrong, so the import fails.
 //
 //===----------------------------------------------------------------------===//
-#include "dialects/interfaces/Interfaces.h"
+#include "lib/Analysis/GradientReach.h"
 #include "lib/Frontend/ONNX/Record/TracedProgram.h"
 #include "lib/Frontend/ONNX/Stages.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -47,42 +47,8 @@ static llvm::DenseSet<Value> findVaried(Block &body, ArrayRef<Value> trained, bo
   return varied;
 }
 
-/// Adds the operands to which an op sends a gradient of its results that are `reached`. It builds
-/// the gradient as autodiff does, and drops it.
-static void reachOperands(Operation &op, llvm::DenseSet<Value> &reached) {
-  SmallVector<Value> resultGrads;
-  for (Value result : op.getResults())
-    resultGrads.push_back(reached.contains(result) ? result : Value()); // of the gradient's type
-  if (llvm::none_of(resultGrads, [](Value value) { return bool(value); }))
-    return;
-  SmallVector<bool> wanted;
-  for (Value operand : op.getOperands())
-    wanted.push_back(isa<FloatType>(getElementTypeOrSelf(operand)));
-  SmallVector<Value> operandGrads(op.getNumOperands());
-  Block scratch;
-  OpBuilder builder(op.getContext());
-  builder.setInsertionPointToEnd(&scratch);
-  ScopedDiagnosticHandler silent(op.getContext(), [](Diagnostic &) { return success(); });
-  auto differentiable = dyn_cast<DifferentiableOpInterface>(&op);
-  bool built = differentiable &&
-               succeeded(differentiable.buildGradient(builder, resultGrads, wanted, operandGrads));
-  // An op without a gradient counts as passing one: autodiff reports it.
-  for (auto [operand, isWanted, grad] : llvm::zip(op.getOperands(), wanted, operandGrads))
-    if (isWanted && (grad || !built))
-      reached.insert(operand);
-}
-
-/// Returns the values that gradients of `roots` reach.
-static llvm::DenseSet<Value> findReached(Block &body, ArrayRef<Value> roots) {
-  llvm::DenseSet<Value> reached;
-  reached.insert_range(roots);
-  for (Operation &op : llvm::reverse(body))
-    reachOperands(op, reached);
-  return reached;
-}
-
 void onnx::freezeUnreached(ImportContext &context, const States &states, Value loss) {
-  llvm::DenseSet<Value> reached = findReached(context.body, loss);
+  llvm::DenseSet<Value> reached = reachedByGradients(context.body, loss);
   SmallVector<std::string> left;
   bool trainsAny = false;
   for (auto [parameter, value] : llvm::zip(states.parameters.list, states.values)) {
@@ -295,106 +261,47 @@ static const MergedName *findMergedRead(const NodeSet &needed, const Parameters 
 // The check
 //===----------------------------------------------------------------------===//
 
-namespace {
-
-/// Why a gradient may stop at a node, in the order in which errors say so.
-enum class Stop { Context, Detached, Clone, Function, Foreign };
-
-} // namespace
-
 /// Returns why a gradient may stop at a node; none if it does not. `passes`: whether the node's
 /// operators let gradients pass. A function with a backward of its own passes them on, whatever it
 /// computes of parameters.
-static std::optional<Stop> stopAt(const NodeProto &node, bool passes, bool isAutocast,
-                                  const TracedProgram &program, const llvm::StringSet<> &trained,
-                                  const StopsOfLines &restored, ArrayRef<std::string> assumed) {
+static std::optional<Reason> stopAt(const NodeProto &node, bool passes, bool isAutocast,
+                                    const TracedProgram &program, const llvm::StringSet<> &trained,
+                                    const StopsOfLines &restored, ArrayRef<std::string> assumed) {
   if (passes && isOfContext(node) && !isAutocast)
-    return Stop::Context;
+    return Reason::OfContext;
   if (passes && mayReadDetached(program, node, trained, restored))
-    return Stop::Detached;
+    return Reason::DetachInLine;
   if (passes && readsClone(program, node))
-    return Stop::Clone;
-  std::optional<Stop> none;
+    return Reason::OpenClone;
+  std::optional<Reason> none;
   if (StringRef function = functionOf(node); !function.empty())
-    return llvm::is_contained(assumed, function) ? none : Stop::Function;
+    return llvm::is_contained(assumed, function) ? none : Reason::OfFunction;
   std::optional<ForeignForward> foreign = foreignForwardOf(node);
-  return !foreign || llvm::is_contained(assumed, foreign->call) ? none : Stop::Foreign;
+  return !foreign || llvm::is_contained(assumed, foreign->call) ? none : Reason::OfForward;
 }
 
-/// Returns the end of an error about nodes, the first of which is `node`. PyTorch cannot train a
-/// loss that was computed under no_grad: `ofLoss`, whether the loss is in such a block.
-static std::string describe(Stop stop, const NodeProto &node, bool ofLoss) {
-  switch (stop) {
-  case Stop::Context:
-    return ofLoss
-               ? "depend on trained parameters, and the file has them in blocks of torch.no_grad() or torch.autocast(). The loss is in one, too, so "
-                 "that not all are no_grad: either they are autocast, or the model calls torch.utils.checkpoint with use_reentrant=True, and the file marks "
-                 "all that follows it. The file does not show which. With such checkpoints, export with use_reentrant=False: it computes the same, and "
-                 "--recompute chooses what is kept; if the blocks are autocast, pass --assume-autocast"
-               : "depend on trained parameters and were exported under torch.no_grad() or torch.autocast(), or in a checkpoint with use_reentrant=True. The file "
-                 "does not distinguish them, and gradients must not flow through no_grad. Write no_grad as x.detach() and export with optimize=False; "
-                 "export checkpoints with use_reentrant=False; pass --assume-autocast if the blocks are autocast, or --freeze for parameters that are not to be "
-                 "trained";
-  case Stop::Detached:
-    return "read values that depend on trained parameters, and that their lines of source detach; the file does not show where, "
-           "and gradients would flow. Export with shale.export, or with torch.onnx.export(..., optimize=False), or pass --freeze for parameters that are not to be "
-           "trained";
-  case Stop::Clone:
-    return "read a clone() of a value that depends on trained parameters, and the file does not show whether it was detached first. "
-           "Export with shale.export, or with torch.onnx.export(..., optimize=False), or with the clone in the line that reads it";
-  case Stop::Function: {
-    std::string function = functionOf(node).str();
-    return "come from a line that calls " + function +
-           ".apply(), a torch.autograd.Function: its backward is not in the file. If it is the derivative of what " +
-           function + " computes, pass --assume-derivative " + function;
-  }
-  case Stop::Foreign: {
-    ForeignForward foreign = *foreignForwardOf(node);
-    return "come from a function 'forward' of no registered module (" + foreign.source +
-           "), called in " + foreign.call +
-           ". If it is a torch.autograd.Function, its backward is not in the file. If its backward is the derivative of its "
-           "forward, or if it is no autograd.Function, pass --assume-derivative " +
-           foreign.call;
-  }
-  }
-  llvm_unreachable("all stops are described");
-}
-
-static LogicalResult refuse(ImportContext &context, const MergedName &merged) {
-  const NodeProto &node = *merged.read.first;
-  return context.errorAt(
-      context.locationOf(node),
-      say("node {} reads '%{}', which the export merged with node {}. The two may have different gradients, as of a detached value, and "
-          "the record does not show that they are the same. Export with shale.export, or with torch.onnx.export(..., optimize=False), or pass "
-          "--assume-merged {} if none of the merged operations of this kind is detached or under no_grad",
-          {node.name(), plain(merged.name), merged.kept->name(),
-           plain(displayName(merged.target))}));
-}
-
-static LogicalResult refuse(ImportContext &context, Stop stop, ArrayRef<const NodeProto *> nodes,
+/// An error about nodes. PyTorch cannot train a loss that was computed under no_grad: `ofLoss`,
+/// whether the loss is in such a block.
+static LogicalResult refuse(ImportContext &context, Reason stop, ArrayRef<const NodeProto *> nodes,
                             bool ofLoss) {
+  const NodeProto &first = *nodes.front();
   std::vector<std::string> names;
   for (const NodeProto *node : nodes)
     names.push_back(displayName(node->name()));
-  return context.errorAt(context.locationOf(*nodes.front()),
-                         "nodes " + listOf(names, kShown) + " " +
-                             describe(stop, *nodes.front(), ofLoss));
-}
-
-/// Fails, with an error, if the file has no operation that --assume-merged names.
-static LogicalResult checkAssumed(ImportContext &context) {
-  for (const std::string &name : context.options.assumeMerged)
-    if (!context.program->hasOperation(name))
-      return context.usage(
-          "--assume-merged {}: the file has no such operation; names are like aten.softmax.int",
-          plain(displayName(name)));
-  return success();
+  SmallVector<Said> parts{plain(listOf(names, kShown))};
+  if (stop == Reason::OfContext && ofLoss)
+    stop = Reason::OfContextOfLoss;
+  if (stop == Reason::OfFunction)
+    parts.append(3, plain(functionOf(first)));
+  if (stop == Reason::OfForward) {
+    ForeignForward foreign = *foreignForwardOf(first);
+    parts.append({plain(foreign.source), plain(foreign.call), plain(foreign.call)});
+  }
+  return context.refuse(Refusal(stop, &first, parts));
 }
 
 LogicalResult onnx::checkStops(ImportContext &context, const States &states,
                                ArrayRef<StringRef> roots) {
-  if (failed(checkAssumed(context)))
-    return failure();
   SmallVector<Value> trained, ends;
   llvm::StringSet<> trainedNames; // as initializers are called
   for (auto [index, parameter] : llvm::enumerate(states.parameters.list))
@@ -420,13 +327,13 @@ LogicalResult onnx::checkStops(ImportContext &context, const States &states,
   bool isAutocast = options.assumeAutocast ||
                     metadata(context.graph().metadata_props(), words::kBlocks) == words::kAutocast;
   StopsOfLines restored = stopsOfLines(*context.program);
-  std::map<Stop, SmallVector<const NodeProto *>> stops;
+  std::map<Reason, SmallVector<const NodeProto *>> stops;
   const MergedName *merged = nullptr;
   auto find = [&] {
     stops.clear();
     for (const NodeProto &node : context.graph().node())
       if (context.needed.contains(&node) && llvm::any_of(node.output(), isIn(dependent)))
-        if (std::optional<Stop> stop =
+        if (std::optional<Reason> stop =
                 stopAt(node, llvm::any_of(node.output(), isIn(varied)), isAutocast,
                        *context.program, trainedNames, restored, options.assumeDerivative))
           stops[*stop].push_back(&node);
@@ -435,11 +342,13 @@ LogicalResult onnx::checkStops(ImportContext &context, const States &states,
   };
   if (!find())
     return success();
-  reached = findReached(context.body, ends);
+  reached = reachedByGradients(context.body, ends);
   isExact = true;
   find();
-  if (merged && (stops.empty() || stops.begin()->first > Stop::Clone))
-    return refuse(context, *merged);
+  if (merged && (stops.empty() || stops.begin()->first > Reason::OpenClone))
+    return context.refuse(Refusal(Reason::MergedGradients, merged->read.first,
+                                  {plain(displayName(merged->name)), merged->kept->name(),
+                                   plain(displayName(merged->target))}));
   if (stops.empty())
     return success();
   const auto &[stop, nodes] = *stops.begin();

@@ -17,12 +17,8 @@ static LogicalResult refuseMaxNorm(ImportContext &context, const NodeProto &node
   if (!StringRef(fx.target).starts_with(words::kEmbeddingRenorm))
     return success();
   const Argument *norm = fx.argument(2);
-  return context.errorAt(
-      context.locationOf(node),
-      nodeText(node) +
-          " is of an embedding with max_norm=" + (norm ? displayName(norm->str()) : "..") +
-          ": PyTorch rescales the rows of its weight in place before each lookup, and Shale changes parameters only in the optimizer's update. "
-          "Export the model with max_norm=None: it then trains without this limit");
+  return context.refuse(
+      Refusal(Reason::MaxNorm, &node, plain(norm ? displayName(norm->str()) : "..")));
 }
 
 /// Whether an operation has an argument that its nodes lack.
@@ -44,12 +40,10 @@ static LogicalResult refuseLeftOut(ImportContext &context, const NodeProto &node
   });
   if (rule == words::leftOutArguments().end())
     return success();
-  return context.errorAt(
-      context.locationOf(node),
-      nodeText(node) + " is of " + displayName(fx.target) + " with " + rule->name + "=" +
-          (rule->value.empty() ? displayName(value) : rule->value.str()) +
-          ", which PyTorch's exporter leaves out: the file computes another model. " +
-          rule->remedy);
+  return context.refuse(Refusal(
+      Reason::LeftOut, &node,
+      {plain(displayName(fx.target)), plain(rule->name),
+       plain(rule->value.empty() ? displayName(value) : rule->value.str()), plain(rule->remedy)}));
 }
 
 namespace {
@@ -117,7 +111,21 @@ private:
 
 } // namespace
 
+/// Fails, with an error, if the file has no operation of a name that a flag gives.
+static LogicalResult checkNamed(ImportContext &context, const char *flag, StringRef name) {
+  if (context.program->hasOperation(name))
+    return success();
+  return context.usage("{} {}: the file has no such operation; names are like aten.mul.Tensor",
+                       flag, plain(displayName(name)));
+}
+
 LogicalResult onnx::checkSupported(ImportContext &context) {
+  for (const std::string &name : context.options.assumeMerged)
+    if (failed(checkNamed(context, "--assume-merged", name)))
+      return failure();
+  for (StringRef name : context.options.parameters.assumedForms.keys())
+    if (failed(checkNamed(context, "--assume-form", name)))
+      return failure();
   for (const NodeProto &node : context.graph().node())
     if (const TracedOperation *operation = context.program->ownerOf(node);
         operation && context.needed.contains(&node) &&

@@ -14,7 +14,6 @@
 #include "dialects/nn/Ops/Gather.h"
 #include "dialects/nn/Ops/Reduce.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
-#include "lib/Frontend/ONNX/Trace.h"
 #include "llvm/ADT/StringExtras.h"
 #include <cmath>
 
@@ -147,59 +146,6 @@ FailureOr<LossChoice> onnx::chooseLoss(ImportContext &context, const GradientOut
 
 static RankedTensorType tensor(Value value) { return cast<RankedTensorType>(value.getType()); }
 
-/// Strips casts and changes of shape.
-static Value peel(Value value) {
-  while (isa_and_nonnull<nn::ReshapeOp, nn::BroadcastOp, nn::CastOp>(value.getDefiningOp()))
-    value = value.getDefiningOp()->getOperand(0);
-  return value;
-}
-
-/// Returns the count of a divisor: c of c, max(c, number) and select(.., c, number).
-static Value countIn(Value divisor) {
-  Operation *op = divisor.getDefiningOp();
-  auto isNumber = [](Value value) {
-    return isa_and_nonnull<nn::ConstantOp>(peel(value).getDefiningOp());
-  };
-  if (isa_and_nonnull<nn::MaxOp>(op))
-    for (int number : {1, 0})
-      if (isNumber(op->getOperand(number)))
-        return op->getOperand(1 - number);
-  if (auto select = dyn_cast_or_null<nn::SelectOp>(op); select && isNumber(select.getOnFalse()))
-    return select.getOnTrue();
-  return divisor;
-}
-
-/// Whether a value is a sum that depends on inputs, and on no parameter.
-static bool isCountOfData(Value value, const States &states) {
-  bool sums = false, reads = false, readsState = false;
-  walkBack(value, [&](Value next) {
-    auto loss = next.getDefiningOp<nn::CrossEntropyOp>();
-    bool isCount = loss && next == loss.getCount();
-    auto reduce = next.getDefiningOp<nn::ReduceOp>();
-    sums |= isCount || (reduce && reduce.getKind() == nn::ReduceKind::Sum);
-    reads |= isCount || isa<BlockArgument>(next);
-    readsState |= isa<BlockArgument>(next) && states.contains(next);
-    return !isCount && !readsState;
-  });
-  return sums && reads && !readsState;
-}
-
-/// Finds a quotient by a count among the terms and factors of a scalar.
-static nn::DivOp findQuotient(Value loss, const States &states) {
-  nn::DivOp found;
-  walkBack(loss, [&](Value next) {
-    bool isTerm = isa_and_nonnull<nn::AddOp, nn::SubOp, nn::MulOp, nn::DivOp, nn::NegOp,
-                                  nn::ReshapeOp, nn::CastOp>(next.getDefiningOp());
-    if (found || !isTerm || tensor(next).getNumElements() != 1)
-      return false;
-    if (auto quotient = next.getDefiningOp<nn::DivOp>();
-        quotient && isCountOfData(countIn(quotient.getRhs()), states))
-      found = quotient;
-    return !found;
-  });
-  return found;
-}
-
 /// Writes `loss` as a mean over `count`. `mean`, a value that the loss is computed from, is a mean
 /// over this count: the sum is the loss times the divisor of `mean`. Replaces `loss` by the
 /// quotient of the sum and this divisor.
@@ -230,75 +176,21 @@ static LossParts asMean(Tensor &loss, Value mean, Value count) {
   return {sum, total};
 }
 
-/// Returns the scores that a one-hot mask multiplies or selects; null if none.
-static Value scoresOf(Value mask) {
-  SmallVector<Value> work{mask};
-  for (size_t i = 0; i < work.size() && i < 16; ++i)
-    for (Operation *user : work[i].getUsers()) {
-      if (isa<nn::CastOp, nn::BroadcastOp, nn::ReshapeOp, nn::TransposeOp>(user)) {
-        work.push_back(user->getResult(0));
-      } else if (auto product = dyn_cast<nn::MulOp>(user)) {
-        return product.getLhs() == work[i] ? product.getRhs() : product.getLhs();
-      } else if (auto select = dyn_cast<nn::SelectOp>(user);
-                 select && select.getCondition() == work[i]) {
-        if (peel(select.getOnTrue()).getDefiningOp<nn::ConstantOp>()) // one-hot numbers
-          work.push_back(select.getResult());
-        else
-          return select.getOnTrue();
-      }
-    }
-  return {};
-}
-
-/// Sets labels and scores of the op if it compares labels with classes or picks the score of a
-/// label.
-static void readLabels(Operation *op, LossParts &parts) {
-  auto set = [&](Value labels, Value logits, bool isGuess) {
-    parts.labels = labels, parts.logits = logits, parts.isGuess = isGuess;
-  };
-  if (auto loss = dyn_cast<nn::CrossEntropyOp>(op))
-    return set(loss.getLabels(), loss.getLogits(), false);
-  if (auto pick = dyn_cast<nn::GatherNdOp>(op)) {
-    auto scores = tensor(pick.getInput()), at = tensor(pick.getIndices());
-    if (isa<FloatType>(scores.getElementType()) && at.getShape().back() == 1 &&
-        int64_t(pick.getBatchDims()) + 1 == scores.getRank())
-      set(pick.getIndices(), pick.getInput(), true);
-    return;
-  }
-  auto compare = dyn_cast<nn::CompareOp>(op);
-  if (!compare || compare.getPredicate() != nn::Predicate::EQ ||
-      !tensor(compare.getLhs()).getElementType().isSignlessInteger())
-    return;
-  auto isClasses = [](Value value) {
-    Operation *op = peel(value).getDefiningOp();
-    auto constant = dyn_cast_or_null<nn::ConstantOp>(op);
-    auto dense = constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : DenseElementsAttr();
-    return isa_and_nonnull<nn::IotaOp>(op) || (dense && !dense.isSplat());
-  };
-  bool left = isClasses(compare.getLhs()), right = isClasses(compare.getRhs());
-  if (Value scores = left != right ? scoresOf(compare.getResult()) : Value())
-    set(peel(left ? compare.getRhs() : compare.getLhs()), scores, true);
-}
-
 /// Finds the sum, the count and the labels of a loss that basic ops compute. If the loss is no mean
 /// over data, the sum is the loss itself and the count is 1. May replace `loss`, a scalar, by an
 /// equal value.
 static LossParts recognizeLoss(Tensor &loss) {
   Value whole = loss;
   LossParts parts;
-  if (nn::DivOp quotient = findQuotient(loss, loss.node().building.states)) {
+  auto isState = [&](Value value) { return loss.node().building.states.contains(value); };
+  if (nn::DivOp quotient = findMean(loss, isState)) {
     Value count = countIn(quotient.getRhs());
     parts = quotient.getResult() == whole ? LossParts{quotient.getLhs(), count}
                                           : asMean(loss, quotient, count);
   } else {
     parts = {loss, loss.like(1)};
   }
-  // The labels and logits that are nearest to the loss, if there are any.
-  walkBack(whole, [&](Value next) {
-    if (Operation *op = parts.labels ? nullptr : next.getDefiningOp())
-      readLabels(op, parts);
-    return !parts.labels;
-  });
+  findLabels(whole, parts);
   return parts;
 }
 

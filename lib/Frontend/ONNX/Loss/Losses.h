@@ -2,7 +2,8 @@
 #ifndef SHALE_FRONTEND_ONNX_LOSS_LOSSES_H
 #define SHALE_FRONTEND_ONNX_LOSS_LOSSES_H
 
-#include "lib/Frontend/ONNX/States.h"
+#include "lib/Analysis/LossParts.h"
+#include "lib/Frontend/ONNX/Inputs/States.h"
 #include "lib/Frontend/ONNX/Tensor.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/Support/LogicalResult.h"
@@ -14,14 +15,6 @@ namespace shale::onnx {
 class Building;
 class Inputs;
 struct LossChoice;
-
-/// A loss that is sum / max(count, 1).
-struct LossParts {
-  mlir::Value sum, count;               // scalars
-  mlir::Value labels = {}, logits = {}; // of the cross-entropy; null: it has none
-  /// Whether the labels were found among basic ops that compute a loss: they may be something else.
-  bool isGuess = false;
-};
 
 /// Losses that are known to be a sum over a count.
 using KnownLosses = llvm::DenseMap<mlir::Value, LossParts>;

@@ -10,7 +10,7 @@
 #include "dialects/nn/Ops/Loss.h"
 #include "dialects/nn/Ops/Norm.h"
 #include "lib/Frontend/ONNX/Ops/Attend.h"
-#include "lib/Frontend/ONNX/Scope.h"
+#include "lib/Frontend/ONNX/Reader/Scope.h"
 
 using namespace mlir;
 using namespace shale;

@@ -573,19 +573,6 @@ static Tensor importMaxPool(Node &node, Tensor x) {
   return channelsSecond(windows.pool<nn::MaxOp>(x, least, nn::ReduceKind::Max));
 }
 
-bool onnx::isLaterRow(Operation *op) {
-  auto slice = dyn_cast<nn::SliceOp>(op);
-  auto pad = slice ? slice.getInput().getDefiningOp<nn::PadOp>() : nn::PadOp();
-  if (!pad || !isa<FloatType>(slice.getType().getElementType()))
-    return false;
-  ArrayRef<int64_t> shape = pad.getInput().getType().getShape();
-  for (size_t dim = 0; dim < shape.size(); ++dim)
-    if (shape[dim] > 1 && pad.getHigh()[dim] > 0 && slice.getStrides()[dim] == 1 &&
-        slice.getStarts()[dim] > pad.getLow()[dim] && slice.getType().getDimSize(dim) == shape[dim])
-      return true;
-  return false;
-}
-
 void onnx::registerConvOps(HandlerRegistry &r) {
   r.add("", "Col2Im", 18, importCol2Im, needs(3) | floats(1) | knownInts(1, 2));
   r.add("", "ConvTranspose", 1, importConvTranspose, needs(2));

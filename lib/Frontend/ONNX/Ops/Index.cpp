@@ -7,7 +7,6 @@
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
 #include "lib/Frontend/ONNX/Record/Words.h"
-#include "lib/Frontend/ONNX/Trace.h"
 #include "llvm/ADT/SmallBitVector.h"
 #include <cmath>
 

@@ -3,7 +3,6 @@
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 #include "lib/Frontend/ONNX/Record/Signature.h"
 #include "lib/Frontend/ONNX/Record/Words.h"
-#include "lib/Frontend/ONNX/Trace.h"
 
 using namespace mlir;
 using namespace shale;

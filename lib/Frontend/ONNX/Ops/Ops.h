@@ -30,10 +30,6 @@ const WholeFunction *findWholeFunction(llvm::StringRef name);
 /// Returns x with elements dropped: a new random op.
 Tensor dropped(Node &node, Tensor x, double ratio);
 
-/// Whether an op is a row of a window, as convolutions have, that reaches to later positions:
-/// element t of its result is element t + 1 or later of its operand's, which is padded at the end.
-bool isLaterRow(mlir::Operation *op);
-
 /// The square root of a sum of squares or a variance, with the gradient 0 at 0, as of PyTorch's
 /// norms and deviations.
 Tensor rootOrZero(Tensor sum);

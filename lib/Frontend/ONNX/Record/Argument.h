@@ -2,7 +2,7 @@
 #ifndef SHALE_FRONTEND_ONNX_RECORD_ARGUMENT_H
 #define SHALE_FRONTEND_ONNX_RECORD_ARGUMENT_H
 
-#include "lib/Frontend/ONNX/Model.h"
+#include "lib/Frontend/ONNX/Reader/Model.h"
 #include "llvm/ADT/SmallVector.h"
 #include <optional>
 #include <string>

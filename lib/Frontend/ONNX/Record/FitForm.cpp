@@ -1,7 +1,7 @@
 //===- FitForm.cpp - Nodes against the form of their operation ------------===//
 #include "lib/Frontend/ONNX/Record/FitForm.h"
-#include "lib/Frontend/ONNX/Record/Parameters.h"
 #include "lib/Frontend/ONNX/Record/TracedProgram.h"
+#include "lib/Frontend/ONNX/Rules/Parameters.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallPtrSet.h"
 #include <cmath>

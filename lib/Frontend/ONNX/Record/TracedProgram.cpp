@@ -1,7 +1,7 @@
 //===- TracedProgram.cpp - The program that PyTorch traced ----------------===//
 #include "lib/Frontend/ONNX/Record/TracedProgram.h"
-#include "lib/Frontend/ONNX/Record/Parameters.h"
 #include "lib/Frontend/ONNX/Record/Words.h"
+#include "lib/Frontend/ONNX/Rules/Parameters.h"
 #include "llvm/ADT/STLExtras.h"
 #include <set>
 

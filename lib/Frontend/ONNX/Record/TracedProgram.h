@@ -10,9 +10,9 @@
 #define SHALE_FRONTEND_ONNX_RECORD_TRACEDPROGRAM_H
 
 #include "lib/Frontend/ONNX/Import.h"
-#include "lib/Frontend/ONNX/Record/Expression.h"
 #include "lib/Frontend/ONNX/Record/FitForm.h"
 #include "lib/Frontend/ONNX/Record/Operation.h"
+#include "lib/Frontend/ONNX/Rules/Expression.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"

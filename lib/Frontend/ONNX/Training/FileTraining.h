@@ -3,7 +3,7 @@
 #define SHALE_FRONTEND_ONNX_TRAINING_FILETRAINING_H
 
 #include "dialects/nn/Optimizers.h"
-#include "lib/Frontend/ONNX/Model.h"
+#include "lib/Frontend/ONNX/Reader/Model.h"
 #include "llvm/ADT/SmallBitVector.h"
 #include "llvm/ADT/StringMap.h"
 #include <map>
@@ -11,9 +11,12 @@
 #include <string>
 #include <vector>
 
+namespace shale {
+class ConstantFolder;
+} // namespace shale
+
 namespace shale::onnx {
 
-class ConstantFolder;
 class ImportContext;
 class Inputs;
 struct Artifacts;

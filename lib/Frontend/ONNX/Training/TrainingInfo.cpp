@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "lib/Frontend/ONNX/ImportContext.h"
-#include "lib/Frontend/ONNX/Record/Parameters.h"
+#include "lib/Frontend/ONNX/Rules/Parameters.h"
 #include "lib/Frontend/ONNX/Training/FileTraining.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/FormatVariadic.h"

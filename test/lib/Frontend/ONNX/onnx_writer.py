@@ -1,4 +1,4 @@
-"""Writes small ONNX files for tests, with the messages of lib/Frontend/ONNX/Model.proto.
+"""Writes small ONNX files for tests, with the messages of lib/Frontend/ONNX/Reader/Model.proto.
 
 Every function returns the bytes of one message. Needs only Python.
 """

@@ -1,4 +1,4 @@
-"""Imports, for each rule that finds parameters (lib/Frontend/ONNX/Record/Rules.cpp), models that need it, with and without the rule.
+"""Imports, for each rule that finds parameters (lib/Frontend/ONNX/Rules/Rules.cpp), models that need it, with and without the rule.
 
 usage: rules.py MODELS FOLDER
 
