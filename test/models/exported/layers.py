@@ -101,4 +101,73 @@ class Volumes(Images):
         return F.cross_entropy(self.last((x + F.silu(self.near(x))).mean((2, 3, 4))), label)
 
 
+class Warped(Images):
+    """A spatial transformer, and pools over unequal parts."""
+
+    def __init__(self):
+        super().__init__()
+        self.place, self.layer, self.last = nn.Linear(192, 6), nn.Conv2d(3, 8, 3), nn.Linear(200, 5)
+        self.place.bias.data = torch.tensor([1.0, 0, 0, 0, 1, 0])
+
+    def forward(self, image, label):
+        grid = F.affine_grid(self.place(image.flatten(1)).unflatten(1, (2, 3)) / 2, image.shape, align_corners=False)
+        seen = F.relu(self.layer(F.grid_sample(image, grid, align_corners=False)))
+        pooled = [F.adaptive_avg_pool2d(seen, (4, 5)), F.adaptive_max_pool2d(seen, (1, 5))]
+        return F.cross_entropy(self.last(torch.cat([one.flatten(1) for one in pooled], 1)), label)
+
+
+class Unpooled(Images):
+    """Maxima that return to their places, as in SegNet."""
+    refused = {"fsdp=2,tp=2": "would split nothing"}
+
+    def __init__(self):
+        super().__init__()
+        self.down, self.up = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 5, 3, padding=1)
+
+    def forward(self, image, label):
+        found, places = F.max_pool2d(self.down(image), 2, return_indices=True)
+        return F.cross_entropy(self.up(F.max_unpool2d(torch.tanh(found), places, 2)).mean((2, 3)), label)
+
+
+class Heard(Vectors):
+    """Speech: a label sequence without places, by connectionist temporal classification."""
+
+    @staticmethod
+    def batch(g, step):
+        lengths = torch.randint(1, 4, (BATCH,), generator=g)
+        return {"x": torch.randn(BATCH, 12, 8, generator=g), "y": torch.randint(1, 4, (BATCH, 3), generator=g), "lengths": lengths, "frames": lengths + 8}
+
+    def forward(self, x, y, lengths, frames):
+        logs = self.last(torch.tanh(self.first(x))).log_softmax(-1).transpose(0, 1)
+        return F.ctc_loss(logs, y, frames, lengths, zero_infinity=True)
+
+
+class Flow(Vectors):
+    """Weights that are inverted, their determinants, and an orthogonal weight by the exponential of a matrix."""
+
+    def __init__(self):
+        super().__init__()
+        self.mixing, self.cayley, self.spread = (nn.Parameter(torch.eye(8) + 0.1 * torch.randn(8, 8)) for _ in range(3))
+        self.turned = parametrizations.orthogonal(nn.Linear(8, 8), orthogonal_map="matrix_exp")
+
+    def middle(self, x, h):
+        skew, unit = self.cayley - self.cayley.T, torch.eye(8)
+        h = self.turned(h) @ torch.linalg.solve(unit + skew, unit - skew)
+        root = torch.linalg.cholesky(self.spread @ self.spread.T + unit)
+        return h @ torch.linalg.inv(self.mixing) + torch.slogdet(self.mixing)[1] / 8 + h @ root / 4 + torch.matrix_exp(skew / 2).sum() / 9
+
+
+class Counted(Vectors):
+    """The likelihood of counts, by the negative binomial."""
+
+    def forward(self, x, y):
+        rate, shape, count = self.last(torch.tanh(self.first(x))).exp(), F.softplus(self.middle_weight) + 0.5, y.abs().round()
+        likely = torch.lgamma(count + shape) - torch.lgamma(shape) - torch.lgamma(count + 1) + shape * (shape / (shape + rate)).log() + count * (rate / (shape + rate)).log()
+        return -likely.mean() + torch.copysign(rate, y).mean() / 10
+
+    def __init__(self):
+        super().__init__()
+        self.middle_weight = nn.Parameter(torch.randn(4))
+
+
 CLASSES = [one for one in list(globals().values()) if isinstance(one, type) and issubclass(one, Case) and one.__module__ == __name__ and one is not Images]

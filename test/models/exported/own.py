@@ -128,15 +128,27 @@ class Random(Own):
         return super().forward(tokens, targets)[1] * (1 + random.random())
 
 
-class Distant(Own):
-    """Distances whose gradient nothing writes, behind a hook."""
+class Drawn(Own):
+    """Random numbers in several forms: a path that is rarely dropped, noise, samples of distributions, and examples in another order."""
+
+    def forward(self, tokens, targets):
+        logits, loss = super().forward(tokens, targets)
+        kept = (torch.rand(tokens.shape[0], 1, 1) < 0.97).float() / 0.97
+        noise = torch.distributions.Normal(logits * kept, 0.1).rsample() * torch.empty_like(logits).uniform_(0.9, 1.1)
+        chosen = torch.distributions.Categorical(logits=logits.detach()).sample()
+        mixed = noise[torch.randperm(tokens.shape[0])] + F.gumbel_softmax(noise, hard=True)
+        return loss + F.cross_entropy(mixed.flatten(0, 1), chosen.flatten()) / 9
+
+
+class Singular(Own):
+    """Singular values, which nothing writes, behind a hook."""
 
     def forward(self, tokens, targets):
         loss = super().forward(tokens, targets)[1]
         table = self.embedding.weight[:8] * 1.0
         if table.requires_grad:
             table.register_hook(lambda gradient: gradient * 2)
-        return loss + torch.cdist(table, table, p=3.0).mean() * 0.01
+        return loss + torch.linalg.svdvals(table).sum() * 0.01
 
 
 class Fixed(Own):
@@ -189,12 +201,12 @@ class Undefined(Own):
         return super().forward(tokens, targets)[1] * float("nan")
 
 
-class Aligned(Own):
+class Principal(Own):
     """An operator that neither exporter nor Shale writes."""
 
     def forward(self, tokens, targets):
-        logs = super().forward(tokens)[0].transpose(0, 1).log_softmax(-1)
-        return F.ctc_loss(logs, targets[:, :2] + 1, torch.full((tokens.shape[0],), 12), torch.full((tokens.shape[0],), 2))
+        table = self.embedding.weight
+        return super().forward(tokens, targets)[1] + torch.linalg.eigvalsh(table.T @ table).amax() / 99
 
 
 class Constant(Own):

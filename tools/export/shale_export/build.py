@@ -32,10 +32,18 @@ def wrap(model, names, call):
 
 @contextlib.contextmanager
 def rewritten(built):
-    """The module computes in other operations what the exporter does not write."""
-    if not built.rewrites:
-        yield
-        return
+    """The module computes in other operations what the exporter does not write. Distributions do not check their parameters, which would be a branch."""
+    checked = torch.distributions.Distribution._validate_args
+    torch.distributions.Distribution.set_default_validate_args(False)
+    try:
+        with computed_otherwise(built) if built.rewrites else contextlib.nullcontext():
+            yield
+    finally:
+        torch.distributions.Distribution.set_default_validate_args(checked)
+
+
+@contextlib.contextmanager
+def computed_otherwise(built):
     module, forward = built.module, type(built.module).forward
 
     def call(self, *values):

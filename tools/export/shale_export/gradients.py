@@ -111,9 +111,6 @@ def compare(a, built, path, shalec, batches):
         return False
     first, sizes = batches.other()
     second = first if built.given else batches.other(more=2)[0]
-    if built.has_draws and is_random(built.module, first, built.values):
-        note("neither the loss nor gradients are compared: the module draws random numbers of which only those of dropout can be left out")
-        return True
     built.rounds = built.has_halves and rounds(built, first)
     if built.rounds:
         note("the module casts to 16-bit floats outside of torch.autocast: gradients are compared in their precision")
@@ -121,6 +118,9 @@ def compare(a, built, path, shalec, batches):
         work = pathlib.Path(folder)
         if wrong := compile_file(a, built, path, shalec, sizes, work):
             raise Failure(DATA, f"gradients cannot be compared, since {wrong}\n  nothing is written; --no-check writes the file all the same")
+        if built.has_draws and is_random(built.module, first, built.values):
+            note("neither the loss nor gradients are compared: the module draws random numbers of which only those of dropout can be left out")
+            return True
         loss, found = compare_batch(built, first, work)
         with moved(built.model.parameters(), a.seed), same_buffers(built.module):
             movable = finite(built, second)

@@ -4,13 +4,14 @@ import io
 import logging
 import os
 import re
+import traceback
 import warnings
 
 import torch
 
 from . import traced, translations
 from .build import LABELS, frozen, rewritten
-from .cli import DATA, Failure, brief, libraries, note, place_in
+from .cli import DATA, Failure, brief, libraries, note, place_among, place_in
 from .written import WrittenSize
 
 DERIVED, TRACED = "derived", "traced"  # who computes the gradients: shalec, or PyTorch
@@ -63,6 +64,18 @@ def cast_by_type(program):
             node.resize_inputs(1)
 
 
+def line_of_node(error):
+    """The line of the user's files that the node comes from which the exporter was writing."""
+    while error is not None:
+        for frame, _ in traceback.walk_tb(error.__traceback__):
+            text = getattr(frame.f_locals.get("node"), "meta", {}).get("stack_trace") or ""
+            lines = re.findall(r'File "([^"]+)", line (\d+), in (\w+)\n\s*(.*)', text)
+            if lines:
+                return place_among([traceback.FrameSummary(path, int(line), name, line=code) for path, line, name, code in lines])
+        error = error.__cause__ or error.__context__
+    return ""
+
+
 def refusal(a, built, shapes, error):
     """The message of torch.export without its own advice, and what to do."""
     cause = error
@@ -77,7 +90,8 @@ def refusal(a, built, shapes, error):
     found = re.search(r"No ONNX function found for <OpOverload\(op='([\w.]+)', overload='(\w+)'\)>", text)
     if found:
         name, kind = built.modules.get(f"{found[1]}.{found[2]}", ("", ""))
-        where = f", which module '{name.partition('.')[2] or name}' ({kind.rpartition('.')[2]}) computes" if kind else ""
+        line = line_of_node(error)
+        where = f", which module '{name.partition('.')[2] or name}' ({kind.rpartition('.')[2]}) computes" if kind else f", {line}" if line else ""
         return Failure(DATA, f"neither PyTorch's exporter nor Shale writes the operator {found[1]}{where}: write it in other operations")
     if found := re.search(r"DynamicOutputShapeException: (aten\.\w+)", text):
         return Failure(DATA, f"neither PyTorch's exporter nor Shale writes the operator {found[1]}, {place_in(cause) or place_in(error)}: write it in other operations")

@@ -7,6 +7,9 @@ import sys
 import torch
 from torch.nn import functional
 
+from .matrices import MATRICES
+from .samples import SAMPLES
+
 
 def grouped_mm(x, weight, offs=None, *more, **words):
     """The product of each group of rows with its own matrix: of the rows, spread over the groups, with all matrices. `offs`: the end of each group."""
@@ -165,10 +168,156 @@ def hypot(value, other):
     return (value.square() + other.square()).sqrt()
 
 
-OPERATORS = {one.__name__: one for one in (argsort, bincount, conv3d, corrcoef, cov, cumprod, fill_diagonal, gaussian_nll_loss, grouped_mm, hypot, kthvalue, median,
-                                           scatter_reduce, sort, take_along_dim)}
+def copysign(value, other):
+    if not torch.is_tensor(other):
+        other = torch.full_like(value, other)
+    found = value.abs() * torch.where((other < 0) | ((other == 0) & (1 / other < 0)), -1.0, 1.0).to(value.dtype)
+    return found + 0 * other if other.requires_grad else found  # which has gradients of 0
+
+
+def lgamma(value):
+    """Stirling's series 8 further on, and the reflection formula below 1/2. Source: NIST's DLMF, 5.11.1 and 5.5.3."""
+    low = value < 0.5
+    x = torch.where(low, 1 - value, value)
+    product, far = x, x + 8
+    for more in range(1, 8):
+        product = product * (x + more)
+    found = (far - 0.5) * far.log() - far + 0.5 * math.log(2 * math.pi) - product.log()
+    found = found + polynomial(1 / far.square(), (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400)) / far
+    below = torch.where(low, value, 0.25)
+    return torch.where(low, math.log(math.pi) - (math.pi * (below - below.detach().round())).sin().abs().log() - found, found)
+
+
+def digamma(value):
+    """The derivative of these. Source: NIST's DLMF, 5.11.2 and 5.5.4."""
+    low = value < 0.5
+    x = torch.where(low, 1 - value, value)
+    far = x + 8
+    square = 1 / far.square()
+    found = far.log() - 0.5 / far - square * polynomial(square, (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12, -3617 / 8160))
+    for more in range(8):
+        found = found - 1 / (x + more)
+    below = torch.where(low, value, 0.25)
+    return torch.where(low, found - math.pi / (math.pi * (below - below.detach().round())).tan(), found)
+
+
+def polynomial(x, factors):
+    found = torch.zeros_like(x)
+    for factor in reversed(factors):
+        found = found * x + factor
+    return found
+
+
+def erfinv(value):
+    """Winitzki's approximation and four steps of Newton's iteration. The derivative is that of the last."""
+    fixed = value.detach()
+    log = (1 - fixed.square()).log()
+    half = 2 / (math.pi * 0.147) + log / 2
+    found = ((half.square() - log / 0.147).sqrt() - half).clamp(min=0).sqrt() * fixed.sign()
+    for left in (3, 2, 1, 0):
+        found = found - (found.erf() - (fixed if left else value)) * (math.sqrt(math.pi) / 2) * found.square().exp()
+    return found
+
+
+def cdist(x, y, p=2.0, compute_mode=None):
+    if p in (1, 2) or p == 0:
+        return None
+    apart = (x.unsqueeze(-2) - y.unsqueeze(-3)).abs()
+    if p == float("inf"):
+        return apart.amax(-1)
+    sums = torch.where(apart == 0, 0.0, torch.where(apart == 0, 1.0, apart) ** p).sum(-1)
+    return torch.where(sums == 0, 0.0, torch.where(sums == 0, 1.0, sums) ** (1 / p))
+
+
+def uniform(value, low=0.0, high=1.0, *, generator=None):
+    return None if generator else value.copy_(torch.rand_like(value) * (high - low) + low)
+
+
+def multinomial(value, num_samples, replacement=False, *, generator=None):
+    """The first of exponential times with the probabilities as rates, or the first few."""
+    if generator:
+        return None
+    rates = value.unsqueeze(-2).expand(*value.shape[:-1], num_samples, value.shape[-1]) if replacement else value
+    race = rates.detach() / -(1 - torch.rand_like(rates)).log()
+    return race.argmax(-1) if replacement else race.topk(num_samples, -1)[1]
+
+
+def randperm(size, *, generator=None, device=None, **words):
+    return None if generator or words else torch.rand(size, device=device).argsort()
+
+
+def rrelu(value, lower=1 / 8, upper=1 / 3, training=False, inplace=False):
+    """A slope below 0 that is drawn in training, and else is the mean."""
+    slope = torch.rand_like(value) * (upper - lower) + lower if training else (lower + upper) / 2
+    found = torch.where(value < 0, value * slope, value)
+    return value.copy_(found) if inplace else found
+
+
+def searchsorted(sequence, value, *, out_int32=False, right=False, side=None, sorter=None):
+    """The number of elements before the value."""
+    if sorter is not None or not torch.is_tensor(value):
+        return None
+    edges = sequence if sequence.dim() == 1 else sequence.unsqueeze(-2)
+    before = edges <= value.unsqueeze(-1) if right or side == "right" else edges < value.unsqueeze(-1)
+    return before.sum(-1).to(torch.int32 if out_int32 else torch.int64)
+
+
+def window(*factors):
+    """A window that is a sum of cosines."""
+    def make(size, periodic=True, *, dtype=None, device=None, **words):
+        if not isinstance(size, int) or size < 2:
+            return None
+        turn = 2 * math.pi / (size if periodic else size - 1) * torch.arange(size, dtype=dtype or torch.get_default_dtype(), device=device)
+        return sum(factor * torch.cos(at * turn) for at, factor in enumerate(factors))
+    return make
+
+
+def stft(value, n_fft, hop_length=None, win_length=None, window=None, center=True, pad_mode="reflect", normalized=False, onesided=None, return_complex=None, **words):
+    """The transforms of parts of a signal, which overlap."""
+    if any(one is not None for one in words.values()) or not return_complex or value.is_complex() or (window is not None and window.is_complex()) or not isinstance(value.shape[-1], int):
+        return None
+    if center:
+        value = functional.pad(value[None] if value.dim() == 1 else value[:, None], (n_fft // 2, n_fft // 2), pad_mode).reshape(*value.shape[:-1], -1)
+    width = win_length or n_fft
+    window = torch.ones(width, dtype=value.dtype, device=value.device) if window is None else window
+    window = functional.pad(window, ((n_fft - width) // 2, n_fft - width - (n_fft - width) // 2))
+    parts = (value.unfold(-1, n_fft, hop_length or n_fft // 4) * window).mT
+    return (torch.fft.fft if onesided is False else torch.fft.rfft)(parts, dim=-2, norm="ortho" if normalized else None)
+
+
+LOWEST = -1e30  # the logarithm of what cannot be
+
+
+def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction="mean", zero_infinity=False):
+    """The sums over alignments, position by position (Graves et al., 2006). The gradient is that for logarithms of probabilities that sum up to 1, as PyTorch's is."""
+    steps, width = log_probs.shape[0], targets.shape[-1]
+    if log_probs.dim() != 3 or targets.dim() != 2 or not isinstance(steps, int) or not isinstance(width, int) or width == 0:
+        return None
+    inputs, lengths = (torch.as_tensor(one, device=targets.device) for one in (input_lengths, target_lengths))
+    marks = torch.stack([torch.full_like(targets, blank), targets], -1).flatten(1)
+    marks = torch.cat([marks, marks[:, :1]], 1)  # a blank around each label
+    jumps = torch.cat([torch.zeros_like(marks[:, :2], dtype=torch.bool), (marks[:, 2:] != blank) & (marks[:, 2:] != marks[:, :-2])], 1)
+    logs = log_probs.gather(2, marks.expand(steps, -1, -1))
+    none = torch.full_like(logs[0], LOWEST)
+    found = torch.cat([logs[0][:, :2], none[:, 2:]], 1)
+    for at in range(1, steps):
+        before, skipped = torch.cat([none[:, :1], found[:, :-1]], 1), torch.cat([none[:, :2], found[:, :-2]], 1)
+        sums = torch.stack([found, before, torch.where(jumps, skipped, none)]).logsumexp(0) + logs[at]
+        found = torch.where(at < inputs[:, None], sums, found)
+    ends = [found.gather(1, (2 * lengths - less).clamp(min=0)[:, None])[:, 0] for less in (0, 1)]
+    ends[1] = torch.where(lengths > 0, ends[1], none[:, 0])
+    losses = -torch.stack(ends).logsumexp(0)
+    losses = torch.where(losses > -LOWEST / 2, 0.0 if zero_infinity else float("inf"), losses)
+    if reduction in ("mean", 1):
+        return (losses / lengths.clamp(min=1)).mean()
+    return losses.sum() if reduction in ("sum", 2) else losses
+
+
+OPERATORS = {one.__name__: one for one in (argsort, bincount, cdist, conv3d, copysign, corrcoef, cov, ctc_loss, cumprod, digamma, erfinv, fill_diagonal, gaussian_nll_loss, grouped_mm, hypot, kthvalue, lgamma, median, multinomial, randperm, rrelu,
+                                           scatter_reduce, searchsorted, sort, stft, take_along_dim, uniform)}
 OPERATORS.update({"cummax": lambda value, dim: Pair(cummax(value, dim)), "cummin": lambda value, dim: Pair(cummin(value, dim)),
-                  **{f"dropout{dims}d": dropout_of_channels(dims) for dims in (1, 2, 3)}})
+                  "hann_window": window(0.5, -0.5), "hamming_window": window(0.54, -0.46), "blackman_window": window(0.42, -0.5, 0.08), "special_gammaln": lgamma, "special_digamma": digamma, "special_psi": digamma, "special_erfinv": erfinv,
+                  **{f"dropout{dims}d": dropout_of_channels(dims) for dims in (1, 2, 3)}, **MATRICES, **SAMPLES})
 
 COMPLEX = {"getitem": complex_getitem, "unsqueeze": complex_unsqueeze}
 
