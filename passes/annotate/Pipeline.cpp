@@ -44,15 +44,6 @@ void buildAnnotatePipeline(mlir::OpPassManager &manager, const AnnotateOptions &
   // Parameters that tensor axes split.
   if (!options.tensor.entries.empty())
     manager.addPass(createAnnotateTensorPass({options.tensor}));
-  if (!options.mesh.hasAxisThat(dist::splitsValues))
-    return;
-  // Products whose results are cut, so that tensor axes can split their parts. After all passes
-  // that match names of parameters.
-  manager.addPass(createDivideParametersPass());
-  // Vocabularies that the ranks of tensor axes do not divide. After the ranges of inputs are known.
-  manager.addPass(createPadParametersPass());
-  // Key heads that are fewer than the ranks.
-  manager.addPass(createRepeatHeadsPass());
 }
 
 } // namespace shale

@@ -21,6 +21,10 @@ struct ShardingOptions {
   bool tensorAxes = false; ///< whether the mesh has a tensor axis of two or more ranks
 };
 
+/// Makes parameters that tensor axes can split, of the forward function, on a mesh with such an
+/// axis. After all passes that match names of parameters, and after the ranges of inputs are known.
+void buildDivisionPipeline(mlir::OpPassManager &manager);
+
 /// Converts an annotated training step to the program of one rank.
 void buildShardingPipeline(mlir::OpPassManager &manager, const ShardingOptions &options = {});
 

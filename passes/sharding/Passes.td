@@ -4,6 +4,8 @@
 
 include "mlir/Pass/PassBase.td"
 
+include "passes/sharding/DivisionPasses.td"
+
 def GroupSumsPass : Pass<"shale-group-sums", "::mlir::ModuleOp"> {
   let summary = "Adds the results of products before other terms of a sum";
   let description = [{

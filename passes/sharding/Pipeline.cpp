@@ -3,6 +3,15 @@
 
 namespace shale {
 
+void buildDivisionPipeline(mlir::OpPassManager &manager) {
+  // Products whose results are cut, so that tensor axes can split their parts.
+  manager.addPass(createDivideParametersPass());
+  // Vocabularies that the ranks of tensor axes do not divide.
+  manager.addPass(createPadParametersPass());
+  // Key heads that are fewer than the ranks.
+  manager.addPass(createRepeatHeadsPass());
+}
+
 // No canonicalization or CSE may run between these passes: folding drops annotations.
 void buildShardingPipeline(mlir::OpPassManager &manager, const ShardingOptions &options) {
   // Results of products, which tensor axes may make partial, are added before other terms.

@@ -116,8 +116,12 @@ static std::vector<Stage> ownStages(const CompileOptions &o) {
       // Policies are attributes from here on. They come from flags, so a failure here is a usage
       // error.
       {StageId::Annotate, "annotate",
-       [&o](OpPassManager &pm) { buildAnnotatePipeline(pm, annotateOptions(o)); }, SHALE_EXIT_USAGE,
-       Emit::NN, false},
+       [&o](OpPassManager &pm) {
+         buildAnnotatePipeline(pm, annotateOptions(o));
+         if (o.mesh.hasAxisThat(dist::splitsValues))
+           buildDivisionPipeline(pm);
+       },
+       SHALE_EXIT_USAGE, Emit::NN, false},
       // The whole training step is one function.
       {StageId::Autodiff, "autodiff",
        [&o](OpPassManager &pm) {

@@ -1,5 +1,5 @@
 //===- DividedGradients.cpp - Gradients of products that are divided ------===//
-#include "passes/annotate/DividedGradients.h"
+#include "passes/sharding/DividedGradients.h"
 #include "dialects/nn/NN.h"
 #include "dialects/nn/Ops/Elementwise.h"
 

@@ -1,6 +1,6 @@
 //===- DividedGradients.h - Gradients of products that are divided --------===//
-#ifndef SHALE_PASSES_ANNOTATE_DIVIDEDGRADIENTS_H
-#define SHALE_PASSES_ANNOTATE_DIVIDEDGRADIENTS_H
+#ifndef SHALE_PASSES_SHARDING_DIVIDEDGRADIENTS_H
+#define SHALE_PASSES_SHARDING_DIVIDEDGRADIENTS_H
 
 #include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Matmul.h"
@@ -41,4 +41,4 @@ void divideGradients(ProductGradients &gradients, llvm::ArrayRef<mlir::BlockArgu
 
 } // namespace shale
 
-#endif // SHALE_PASSES_ANNOTATE_DIVIDEDGRADIENTS_H
+#endif // SHALE_PASSES_SHARDING_DIVIDEDGRADIENTS_H

@@ -7,8 +7,8 @@
 #include "dialects/nn/Ops/Loss.h"
 #include "lib/Support/Remarks.h"
 #include "lib/Target/Target.h"
-#include "passes/annotate/Parts.h"
-#include "passes/annotate/Passes.h"
+#include "passes/sharding/Parts.h"
+#include "passes/sharding/Passes.h"
 #include "llvm/ADT/MapVector.h"
 
 using namespace mlir;
@@ -16,7 +16,7 @@ using namespace mlir;
 namespace shale {
 
 #define GEN_PASS_DEF_PADPARAMETERSPASS
-#include "passes/annotate/Passes.h.inc"
+#include "passes/sharding/Passes.h.inc"
 
 namespace {
 

@@ -1,5 +1,5 @@
 //===- Parts.cpp - Parameters that become others --------------------------===//
-#include "passes/annotate/Parts.h"
+#include "passes/sharding/Parts.h"
 #include "dialects/nn/NN.h"
 
 using namespace mlir;

@@ -9,8 +9,8 @@
 #include "lib/Support/OpCopies.h"
 #include "lib/Support/Remarks.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "passes/annotate/Parts.h"
-#include "passes/annotate/Passes.h"
+#include "passes/sharding/Parts.h"
+#include "passes/sharding/Passes.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
@@ -18,7 +18,7 @@ using namespace mlir;
 namespace shale {
 
 #define GEN_PASS_DEF_REPEATHEADSPASS
-#include "passes/annotate/Passes.h.inc"
+#include "passes/sharding/Passes.h.inc"
 
 /// Returns how often key heads are repeated so that the ranks divide them: once for a single one,
 /// whose query heads can be split as they are; 0 if all stays as it is.

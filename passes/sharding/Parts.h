@@ -1,6 +1,6 @@
 //===- Parts.h - Parameters that become others ----------------------------===//
-#ifndef SHALE_PASSES_ANNOTATE_PARTS_H
-#define SHALE_PASSES_ANNOTATE_PARTS_H
+#ifndef SHALE_PASSES_SHARDING_PARTS_H
+#define SHALE_PASSES_SHARDING_PARTS_H
 
 #include "dialects/dist/Dist.h"
 #include "dialects/nn/Ops/State.h"
@@ -41,4 +41,4 @@ private:
 
 } // namespace shale
 
-#endif // SHALE_PASSES_ANNOTATE_PARTS_H
+#endif // SHALE_PASSES_SHARDING_PARTS_H

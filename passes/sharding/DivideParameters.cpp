@@ -5,16 +5,16 @@
 #include "lib/Support/OpCopies.h"
 #include "lib/Support/Remarks.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "passes/annotate/DividedGradients.h"
-#include "passes/annotate/Parts.h"
-#include "passes/annotate/Passes.h"
+#include "passes/sharding/DividedGradients.h"
+#include "passes/sharding/Parts.h"
+#include "passes/sharding/Passes.h"
 
 using namespace mlir;
 
 namespace shale {
 
 #define GEN_PASS_DEF_DIVIDEPARAMETERSPASS
-#include "passes/annotate/Passes.h.inc"
+#include "passes/sharding/Passes.h.inc"
 
 namespace {
 
