@@ -362,7 +362,7 @@ def check(a, work):
     known = {**{tool: flags_of_help([f"{a.build}/bin/{tool}", "--help-all" if tool == "shalec" else "--help"])
                 for tool in ("shalec", "shalec-toy", "shale-opt", "shale-reduce", "shale-run", "shale-translate")},
              "train": flags_of_help([work / "program", "--help"]) | flags_of_help([work / "program-muon", "--help"]), "export.py": flags_of_script("export.py"), "tokens.py": flags_of_script("tokens.py")}
-    pages = [Page(path) for path in ([ROOT / a.page] if a.page else [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "docs" / "concepts.md", ROOT / "docs" / "develop.md",
+    pages = [Page(path) for path in ([ROOT / a.page] if a.page else [ROOT / "README.md", ROOT / "docs" / "CONTRIBUTING.md", ROOT / "docs" / "concepts.md", ROOT / "docs" / "develop.md",
                                                                       ROOT / "docs" / "plugins.md",
                                                                       *sorted((ROOT / "docs" / "guide").glob("*.md")), *sorted((ROOT / "docs" / "howto").glob("*.md"))])]
     check_itself(work, tools.parent, known, environment)

@@ -52,7 +52,7 @@ install(DIRECTORY tools/export/ DESTINATION share/shale/export PATTERN __pycache
 file(GLOB machines CONFIGURE_DEPENDS lib/Target/*/Machines/*.toml)
 install(FILES ${machines} DESTINATION share/shale/machines)
 install(DIRECTORY docs DESTINATION share/doc/shale)
-install(FILES LICENSE README.md SECURITY.md DESTINATION share/doc/shale)
+install(FILES LICENSE README.md docs/SECURITY.md DESTINATION share/doc/shale)
 # Builds what is installed, and nothing else.
 add_custom_target(installed DEPENDS Shale shale_rt ${tools})
 if(TARGET shale_cuda_rt)
