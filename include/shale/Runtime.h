@@ -30,7 +30,7 @@ extern "C" {
 #define SHALE_GEMM_PANEL 768
 
 /* Bytes of device memory for the workspace of a GPU's matrix library: more than its
- * algorithms took in docs/benchmarks.md, section D. */
+ * algorithms took in docs/measurements/h200.md, section D. */
 #define SHALE_BLAS_WORKSPACE (32 << 20)
 
 /* The most blocks of threads on which a GPU's communication library may run a collective, for

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs a complete test matrix and writes its last line, the result, into the table 'matrices' of docs/benchmarks.md.
+"""Runs a complete test matrix and writes its last line, the result, into the table 'matrices' of docs/measurements.
 
 usage: matrix.py PYTHON SCRIPT [ARGUMENT..]
 
@@ -12,7 +12,7 @@ import sys
 
 import record
 
-ROOT = record.PAGE.parents[1]
+ROOT = record.PAGES.parents[1]
 PLACES = ("--build", "--python", "--jobs", "--cases")
 
 
@@ -42,7 +42,7 @@ def main():
         last = line.strip() or last
     if process.wait():
         sys.exit(process.returncode)
-    record.write(record.PAGE, "matrices", None, [(shown(sys.argv[1:]), [commit(), last])])
+    record.write(record.PAGES, "matrices", None, [(shown(sys.argv[1:]), [commit(), last])])
 
 
 if __name__ == "__main__":

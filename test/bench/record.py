@@ -1,4 +1,4 @@
-"""What the benchmarks of this folder share. Writes rows of measurements into docs/benchmarks.md when they get --record.
+"""What the benchmarks of this folder share. Writes rows of measurements into a page of docs/measurements when they get --record.
 
 A table that a benchmark writes stands between two comments. Its first columns are date, machine and command:
 
@@ -22,7 +22,7 @@ import sys
 import tempfile
 import time
 
-PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"
+PAGES = pathlib.Path(__file__).resolve().parents[2] / "docs" / "measurements"
 END = "<!-- end of rows -->"
 # Arguments that name files and folders of one machine. They do not change what is measured.
 PLACES = {"build", "record", "torch_python", "trace"}
@@ -33,8 +33,8 @@ class PageError(Exception):
 
 
 def add_flag(parser):
-    parser.add_argument("--record", nargs="?", const=PAGE, type=pathlib.Path, metavar="PAGE",
-                        help="write the result into PAGE (default: docs/benchmarks.md)")
+    parser.add_argument("--record", nargs="?", const=PAGES, type=pathlib.Path, metavar="PAGE",
+                        help="write the result into PAGE (default: the page of docs/measurements that has the table)")
 
 
 def fail(message):
@@ -112,9 +112,19 @@ def replaced(text, table, rows):
     return text[:start.end()] + "\n".join(lines[:2] + old + new) + "\n" + text[end:]
 
 
+def page_of(page, table):
+    """The page itself, or the one of a folder that has the table."""
+    if not page.is_dir():
+        return page
+    found = [one for one in sorted(page.glob("*.md")) if re.search(rf"^<!-- rows: {table}[ ,]", one.read_text(), re.M)]
+    if len(found) != 1:
+        raise PageError(f"{page}: {len(found)} pages have the table '{table}'; one has to")
+    return found[0]
+
+
 def write(page, table, arguments, rows):
     """Puts `rows` into the table, each a list of cells that follow date, machine and command. A row may be a pair (command, cells)."""
-    page = pathlib.Path(page)
+    page = page_of(pathlib.Path(page), table)
     first = [datetime.date.today().isoformat(), machine()]
     full = [first + ([f"`{row[0]}`", *row[1]] if isinstance(row, tuple) else [f"`{command(arguments)}`", *row]) for row in rows]
     try:

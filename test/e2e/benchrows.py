@@ -118,19 +118,20 @@ def check(a, work):
     expect(page.read_text(), PAGE, "the page after an error of the disk")
     expect([path.name for path in work.iterdir()], ["page.md"], "files after an error of the disk")
 
-    # Every table that a benchmark writes is in docs/benchmarks.md, and takes rows.
+    # Every table that a benchmark writes is in a page of docs/measurements, and takes rows.
     scripts = [script.read_text() for script in BENCH.glob("*.py")]
-    names = {name for text in scripts for name in re.findall(r'record\.write\((?:a\.record|record\.PAGE), "([\w-]+)"', text)}
+    names = {name for text in scripts for name in re.findall(r'record\.write\((?:a\.record|record\.PAGES), "([\w-]+)"', text)}
     names |= {name for text in scripts for tables in re.findall(r"record\.main\(\{(.*?)\}\)", text) for name in re.findall(r'"([\w-]+)":', tables)}
-    text = record.PAGE.read_text()
-    expect(sorted(re.findall(r"^<!-- rows: ([\w-]+)", text, re.M)), sorted(names), "tables of docs/benchmarks.md")
+    pages = [page.read_text() for page in sorted(record.PAGES.glob("*.md"))]
+    expect(sorted(re.findall(r"^<!-- rows: ([\w-]+)", "\n".join(pages), re.M)), sorted(names), "tables of docs/measurements")
     for name in names:
+        text = record.page_of(record.PAGES, f"{name}").read_text()
         header = re.search(rf"^<!-- rows: {name}.*\n(.*)", text, re.M)[1]
         expect(record.cells(header)[:3], ["date", "machine", "command"], f"first columns of '{name}'")
         record.replaced(text, name, [[TODAY] + ["x"] * (len(record.cells(header)) - 1)])
         for row in table(text, name):
             expect(len(row), len(record.cells(header)), f"cells of a row of '{name}'")
-    return f"rows of 3 tables replaced, {len(WRONG)} pages refused, {len(names)} tables in {pathlib.Path(record.PAGE).name}"
+    return f"rows of 3 tables replaced, {len(WRONG)} pages refused, {len(names)} tables in {len(pages)} pages"
 
 
 main(check)

@@ -42,7 +42,7 @@ std::unique_ptr<llvm::TargetMachine> createMachine(StringRef level, std::string 
 /// The passes of LLVM that run on kernels. Kernels already have vectors, and loops in the order of
 /// memory. The passes inline the bodies, remove repeated index arithmetic and bounds, and move
 /// invariants out of loops. With LLVM's pipeline for -O3 kernels are not faster, and it takes 2.5
-/// times as long (docs/benchmarks.md).
+/// times as long (docs/measurements/cpu.md).
 constexpr const char *kPasses =
     "function(early-cse),cgscc(inline),globaldce,"
     "function("

@@ -99,7 +99,7 @@ int64_t CudaTarget::workspaceBytes(Operation *op) const {
 
 int64_t CudaTarget::reductionParts(int64_t results, int64_t each, bool trailing) const {
   // The rates of column reductions are constant from about 400 to 1500 blocks
-  // (docs/benchmarks.md, section C). A launch costs more than a few thousand elements.
+  // (docs/measurements/h200.md, section C). A launch costs more than a few thousand elements.
   constexpr int64_t blocks = 512, strip = 128, leastRow = 4096, leastColumn = 64;
   int64_t alone = trailing ? results : llvm::divideCeil(results, strip);
   int64_t most = each / (trailing ? leastRow : leastColumn);
@@ -108,8 +108,8 @@ int64_t CudaTarget::reductionParts(int64_t results, int64_t each, bool trailing)
 
 int64_t CudaTarget::paddedSize(int64_t size, Type element) const {
   // Products of 16-bit floats whose rows do not begin at multiples of 16 bytes take two to six
-  // times as long, and large ones are fastest at multiples of 128 (docs/benchmarks.md,
-  // section D).
+  // times as long, and large ones are fastest at multiples of 128
+  // (docs/measurements/h200.md, section D).
   constexpr int64_t vector = 8, small = 64, large = 1024, tile = 128;
   if (!is16BitFloat(element) || size % vector == 0 || size < small)
     return size;
@@ -118,7 +118,7 @@ int64_t CudaTarget::paddedSize(int64_t size, Type element) const {
 
 bool CudaTarget::joinsProducts(Type element) const {
   // On an H100 the gradients of query, key and value of Llama 1B take 563 instead of 641 us, those
-  // of gate and up 3.07 instead of 3.13 ms (docs/benchmarks.md), and f32 sums of f32 are not
+  // of gate and up 3.07 instead of 3.13 ms (docs/measurements/gpu.md), and f32 sums of f32 are not
   // rounded.
   return is16BitFloat(element);
 }

@@ -8,7 +8,7 @@
 using namespace mlir;
 using namespace shale;
 
-// Measured on an H200 (docs/benchmarks.md, sections F and I).
+// Measured on an H200 (docs/measurements/h200.md, sections F and I).
 static constexpr int64_t kMiB = 1 << 20;
 static constexpr int64_t kContextBytes = 527 * kMiB;
 static constexpr int64_t kStreamBytes = 10 * kMiB; // streams, and a graph of 1500 nodes

@@ -43,7 +43,7 @@ mlir::FailureOr<RowForm> chooseForm(mlir::Region &body);
 /// outputs. The order of a sum over columns, or over a row of at most 16384 elements, depends on
 /// their numbers only, and not on what else the kernel reads and stores: a recomputed value has the
 /// same bits. Other choices depend on shapes and types. The rules are measurements on an H200:
-/// docs/benchmarks.md, section B; chunks of 4 elements of 16 bits were not measured.
+/// docs/measurements/h200.md, section B; chunks of 4 elements of 16 bits were not measured.
 GpuSchedule chooseSchedule(const RowForm &form, mlir::Region &body);
 
 /// A sum over a row of zeros and one element: that of column `column`, if there is one.

@@ -31,7 +31,7 @@ struct Library {
   SHALE_BLAS_FUNCTIONS(SHALE_DECLARE_FUNCTION)
 };
 
-constexpr size_t kLeastVersion = 130100; // that of the measurements in docs/benchmarks.md
+constexpr size_t kLeastVersion = 130100; // that of the measurements in docs/measurements/h200.md
 
 std::string versionText(size_t version) {
   return format("%zu.%zu.%zu", version / 10000, version / 100 % 100, version % 100);
@@ -77,7 +77,7 @@ uint32_t alignmentOf(const void *address) {
   return static_cast<uint32_t>(bits & -bits);
 }
 
-// The heuristic returned at most 8 when it was asked for 16 (docs/benchmarks.md, D).
+// The heuristic returned at most 8 when it was asked for 16 (docs/measurements/h200.md, D).
 constexpr int kCandidates = 8;
 
 /// Key of a prepared product, with the same parts as Blas::keyOf.

@@ -1,5 +1,5 @@
 // Times algorithms in turn, several times: a GPU at its power limit changes its clock all the time,
-// so that two times compare only if they are of the same moment (docs/benchmarks.md).
+// so that two times compare only if they are of the same moment (docs/measurements/h200.md).
 //
 // Products are timed where the step computes them: addresses select algorithms, and neighbours in
 // memory matter. Operands in the state are only read. The arena holds nothing before the first step

@@ -17,7 +17,7 @@ namespace shale::rt::cuda {
 
 namespace {
 
-// The version that docs/benchmarks.md has measured. With versions up to 9.15 the frontend
+// The version that docs/measurements/h200.md has measured. With versions up to 9.15 the frontend
 // copies lengths from the host for some shapes, which a CUDA graph would read again at each replay;
 // before 9.18 there is no deterministic gradient for compute capability 10.
 constexpr size_t kLeastVersion = 91900;
