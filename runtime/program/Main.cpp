@@ -6,12 +6,12 @@
 #include "runtime/core/Files.h"
 #include "runtime/core/Output.h"
 #include "runtime/device/Device.h"
-#include "runtime/program/Describe.h"
-#include "runtime/program/Launcher.h"
-#include "runtime/program/Limits.h"
-#include "runtime/program/RunId.h"
-#include "runtime/program/Signals.h"
-#include "runtime/program/Training.h"
+#include "runtime/program/flags/Limits.h"
+#include "runtime/program/launch/Launcher.h"
+#include "runtime/program/launch/RunId.h"
+#include "runtime/program/launch/Signals.h"
+#include "runtime/program/loop/Training.h"
+#include "runtime/program/reports/Describe.h"
 
 #include <cstdio>
 #include <cstdlib>

@@ -95,7 +95,7 @@ def check_words(work):
             raise Deviates(f"{words} ended with {done.returncode}: {done.stderr[-600:]}")
     if len(rows) < 8:
         raise Deviates(f"{len(rows)} answers of programs are on the page")
-    table = (MODELS.parents[1] / "runtime/program/ForeignWords.def").read_text()
+    table = (MODELS.parents[1] / "runtime/program/flags/ForeignWords.def").read_text()
     known = set(re.sub(r'["\s]', "", re.search(r"^TRAIN_FLAGS\((.*?)\)", table, re.S | re.M)[1]).split(","))
     own = set(re.findall(r"^  --([\w-]+)", run(["./gpt", "--help"], "gpt", QUIET, work).stdout, re.M))
     if lost := own - known - {"help", "describe", "beta1", "beta2", "eps", "weight-decay"}:

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "tools/driver/Options.h"
-#include "runtime/program/ForeignWords.h"
+#include "runtime/program/flags/ForeignWords.h"
 #include "shale/Runtime.h"
 #include "tools/driver/Flags.h"
 #include "tools/driver/Knobs.h"

@@ -5,7 +5,7 @@
 //===----------------------------------------------------------------------===//
 #include "tools/driver/Words.h"
 #include "dialects/nn/Optimizers.h"
-#include "runtime/program/ForeignWords.h"
+#include "runtime/program/flags/ForeignWords.h"
 #include "tools/driver/Flags.h"
 #include "llvm/ADT/StringExtras.h"
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes docs/guide/from-fsdp.md with the tables of runtime/program/ForeignWords.def and ForeignAreas.def to standard output.
+"""Writes docs/guide/from-fsdp.md with the tables of runtime/program/flags/ForeignWords.def and ForeignAreas.def to standard output.
 
 usage: tools/scripts/words.py
 
@@ -11,7 +11,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-TABLES, PAGE = [ROOT / f"runtime/program/Foreign{name}.def" for name in ("Words", "Areas")], ROOT / "docs/guide/from-fsdp.md"
+TABLES, PAGE = [ROOT / f"runtime/program/flags/Foreign{name}.def" for name in ("Words", "Areas")], ROOT / "docs/guide/from-fsdp.md"
 # A flag with its value: what has a capital letter or a sign, or is one of Shale's words.
 FLAG = re.compile(r"--[a-z0-9-]+(?:=[^\s;]*[^\s,;:]| (?:\S*[A-Z|:=,]\S*[^\s,;:]|[A-Z]|\d+(?:\.\d+)?(?:e-?\d+)?|hybrid|none|optimizer|overlap|grads?|full|sgd|muon|momentum|adamw8bit|wsd|bf16|f16|f32|fp8|params|activations|auto|never|must|block)(?: FILE)?(?![\w.]))?")
 

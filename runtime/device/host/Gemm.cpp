@@ -19,7 +19,7 @@
 // 8-bit floats are widened in the same way, and alpha has their scales.
 //
 // The C library keeps just one such buffer per thread only if it does not cache the
-// memory that it cuts off to align them (runtime/program/Launcher.h).
+// memory that it cuts off to align them (runtime/program/launch/Launcher.h).
 #include "runtime/core/Error.h"
 #include "runtime/core/Threads.h"
 #include "runtime/device/host/Floats16.h"

@@ -127,7 +127,7 @@ TAKEN = ["--optimizer AdamW", "--unit size:1e8", "--unit size:100m", "--unit siz
 WRONG = ["--unit size:1e-3", "--unit size:1.5", "--unit size:e8", "--unit size:1e99", "--unit size:nan", "--unit size:-1e3", "--unit size:"]
 
 
-PROGRAM = set(re.sub(r'["\s]', "", re.search(r"^TRAIN_FLAGS\((.*?)\)", (ROOT / "runtime/program/ForeignWords.def").read_text(), re.S | re.M)[1]).split(","))
+PROGRAM = set(re.sub(r'["\s]', "", re.search(r"^TRAIN_FLAGS\((.*?)\)", (ROOT / "runtime/program/flags/ForeignWords.def").read_text(), re.S | re.M)[1]).split(","))
 PROGRAM |= {"beta1", "beta2", "eps", "weight-decay", "momentum", "match-rms-adamw", "adamw-lr", "nesterov", "gradient-weight"} | {"help"}  # of optimizers, and of each program
 
 
@@ -162,7 +162,7 @@ for key, answer in answers.items():  # that name flags
         sys.exit(f"--{key} {answer}: there is no --{unknown.pop()}")
 print(f"{len(keys) // 1000}.. thousand words, each is answered")
 
-listed = set(re.search(r"^SHALEC_FLAGS\((.*?)\)", (ROOT / "runtime/program/ForeignWords.def").read_text(), re.S | re.M)[1].replace('"', "").replace("\n", "").replace(" ", "").split(","))
+listed = set(re.search(r"^SHALEC_FLAGS\((.*?)\)", (ROOT / "runtime/program/flags/ForeignWords.def").read_text(), re.S | re.M)[1].replace('"', "").replace("\n", "").replace(" ", "").split(","))
 if listed != options:
     sys.exit(f"ForeignWords.def and --help-all differ: {sorted(listed ^ options)}")
 for words in TAKEN + WRONG:

@@ -1,6 +1,6 @@
 // Which call made the first value that is not finite.
 #include "runtime/device/host/HostDevice.h"
-#include "runtime/program/Diagnosis.h"
+#include "runtime/program/reports/Diagnosis.h"
 
 #include <cmath>
 #include <gtest/gtest.h>

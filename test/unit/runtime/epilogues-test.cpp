@@ -1,7 +1,7 @@
 // Products with epilogues on a device without a library for them, and how they are listed.
 #include "runtime/core/Rank.h"
 #include "runtime/device/host/HostDevice.h"
-#include "runtime/program/Products.h"
+#include "runtime/program/calls/Products.h"
 
 #include <cstring>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // Limits of threads and memory, and facts that ranks compare.
 #include "runtime/core/Error.h"
-#include "runtime/program/Limits.h"
-#include "runtime/program/SameRun.h"
+#include "runtime/program/flags/Limits.h"
+#include "runtime/program/launch/SameRun.h"
 
 #include <gtest/gtest.h>
 

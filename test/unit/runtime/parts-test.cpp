@@ -13,7 +13,7 @@
 #include "runtime/data/Tokens.h"
 #include "runtime/device/host/Floats16.h"
 #include "runtime/device/host/Host.h"
-#include "runtime/program/Options.h"
+#include "runtime/program/flags/Options.h"
 #include "test/unit/runtime/TemporaryFolder.h"
 
 #include <array>

@@ -1,6 +1,6 @@
 // Which parts of the state are replicas, and how ranks that differ are named.
 #include "runtime/core/Error.h"
-#include "runtime/program/Replicas.h"
+#include "runtime/program/reports/Replicas.h"
 
 #include <gtest/gtest.h>
 

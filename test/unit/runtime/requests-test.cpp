@@ -1,5 +1,5 @@
 // What signals mean, by signal, time and sender.
-#include "runtime/program/Requests.h"
+#include "runtime/program/launch/Requests.h"
 
 #include <gtest/gtest.h>
 #include <vector>

@@ -1,5 +1,5 @@
 // Number and pauses of restarts.
-#include "runtime/program/Restarts.h"
+#include "runtime/program/launch/Restarts.h"
 
 #include <climits>
 #include <gtest/gtest.h>

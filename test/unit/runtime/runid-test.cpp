@@ -1,5 +1,5 @@
 // Names of runs, from the variables of launchers.
-#include "runtime/program/RunId.h"
+#include "runtime/program/launch/RunId.h"
 
 #include <cstdlib>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // The program's answers to words of other trainers, and its guesses.
-#include "runtime/program/ForeignWords.h"
-#include "runtime/program/Words.h"
+#include "runtime/program/flags/ForeignWords.h"
+#include "runtime/program/flags/Words.h"
 
 #include <fstream>
 #include <gtest/gtest.h>
