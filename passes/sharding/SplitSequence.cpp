@@ -109,8 +109,19 @@ Value SequenceSplitter::constrain(Value value, const Layout &layout, Operation *
   return made;
 }
 
+/// Returns how many ranks of data axes split the value, along any dimension.
+static int64_t dataRanksOf(const Layout &layout, dist::MeshOp mesh) {
+  int64_t ranks = 1;
+  for (const DimAxes &dim : layout.dims)
+    for (const DimAxis &axis : dim)
+      if (!mesh.splitsValues(axis.name))
+        ranks *= mesh.getSize(axis.name);
+  return ranks;
+}
+
 /// Lets readers of a sum over tensor axes that need it whole read a slice of its rows. A sum that
-/// is also one over data axes is a sum over examples, so it has no rows of them.
+/// is also one over data axes is a sum over examples, so it has no rows of them. One that each data
+/// rank has whole, as of rows that other examples index, has rows of all examples.
 void SequenceSplitter::scatter(OpResult result) {
   Layout layout = *getLayout(result);
   auto type = cast<RankedTensorType>(result.getType());
@@ -126,7 +137,7 @@ void SequenceSplitter::scatter(OpResult result) {
   }
   std::optional<RowSplit> split = rows.splitOf(type.getShape(), ranks);
   if (over.empty() || layout.partial.size() != over.size() || !split ||
-      !isa<FloatType>(type.getElementType()))
+      dataRanksOf(layout, mesh) != rows.dataRanks || !isa<FloatType>(type.getElementType()))
     return;
   SmallVector<OpOperand *> uses;
   for (OpOperand &use : result.getUses()) {

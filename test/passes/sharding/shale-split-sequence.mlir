@@ -159,3 +159,23 @@ func.func @one_of_two(%x: tensor<2x8xf32> {nn.role = #nn.role<input>, nn.name = 
   %z = nn.tanh %y : tensor<2x8xf32>
   return %z : tensor<2x8xf32>
 }
+
+// -----
+
+// ERROR: error: sequence-parallel: the 2 ranks of axis 'tp' cannot split rows: a data rank needs a multiple of 2 examples, or each example such a length
+// A sum that each data rank has whole, as of rows that other examples index, has rows of all examples: it stays whole.
+// CHECK-LABEL: func.func @of_all_examples
+// CHECK-NOT: dist.constrain
+// CHECK: return
+// LOCAL-LABEL: func.func @of_all_examples
+// LOCAL: dist.all_reduce sum %{{.*}} over "tp"
+dist.mesh @mesh <[shard "fsdp"=2, tensor "tp"=2]>
+func.func @of_all_examples(%x: tensor<8x8xf32> {nn.role = #nn.role<input>, nn.name = "x", nn.batch_dim = 0 : i64}, %rows: tensor<8x8xf32>,
+                           %up: tensor<8x6xf32> {dist.sharding = #dist.sharding<[{}, {"tp"}]>}, %down: tensor<6x8xf32> {dist.sharding = #dist.sharding<[{"tp"}, {}]>})
+    -> (tensor<8x8xf32>, tensor<8x8xf32>) {
+  %h = nn.matmul %rows, %up : (tensor<8x8xf32>, tensor<8x6xf32>) -> tensor<8x6xf32>
+  %y = nn.matmul %h, %down : (tensor<8x6xf32>, tensor<6x8xf32>) -> tensor<8x8xf32>
+  %s = nn.add %rows, %y : tensor<8x8xf32>
+  %g = nn.gelu %x : tensor<8x8xf32>
+  return %s, %g : tensor<8x8xf32>, tensor<8x8xf32>
+}
