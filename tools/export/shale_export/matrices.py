@@ -2,11 +2,11 @@
 returns None where it does not write it."""
 import torch
 
-SQUARINGS, TERMS = 8, 13  # of matrix_exp: 256 times a norm of 1, with a rest of 1/13!
+SQUARINGS, TERMS = 16, 18  # of matrix_exp, at most: 65536 times a norm of 1, with a rest of 1/19!
 
 
 def is_square(value):
-    return value.dim() >= 2 and isinstance(value.shape[-1], int) and value.shape[-1] == value.shape[-2] and value.is_floating_point()
+    return value.dim() >= 2 and isinstance(value.shape[-1], int) and value.shape[-1] == value.shape[-2] > 0 and value.is_floating_point()
 
 
 def eliminate(value):
@@ -19,12 +19,13 @@ def eliminate(value):
     log, sign, order = torch.zeros_like(value[..., 0, 0]), torch.ones_like(value[..., 0, 0]), []
     for at in range(size):
         column = value[..., at]
-        row = (column.abs() * free + free).argmax(-1, keepdim=True)
+        row = torch.where(free > 0, column.abs(), -1.0).argmax(-1, keepdim=True)
         chosen = (place == row).to(value.dtype)
         free = free * (1 - chosen)
         order.append(row)
         pivot = (chosen * column).sum(-1, keepdim=True)
         log, sign = log + pivot[..., 0].abs().log(), sign * pivot[..., 0].sign()
+        pivot = torch.where(pivot == 0, torch.finfo(value.dtype).tiny, pivot)  # of a singular matrix
         rest = torch.where(chosen > 0, 1 - 1 / pivot, column / pivot)[..., None]  # the pivot's row is divided by the pivot
         value, right = (one - rest * (chosen[..., None] * one).sum(-2, keepdim=True) for one in (value, right))
     order = torch.cat(order, -1)
@@ -44,7 +45,7 @@ def inverse(value, **words):
 def solve(value, other, *, left=True, **words):
     if not is_square(value) or words or not left or not torch.is_tensor(other):
         return None
-    vectors = other.dim() == 1 or other.shape == value.shape[:-1]
+    vectors = other.dim() == 1 or (other.dim() == value.dim() - 1 and other.shape == value.shape[:-1])
     found = inverse(value) @ (other.unsqueeze(-1) if vectors else other)
     return found.squeeze(-1) if vectors else found
 
@@ -72,10 +73,11 @@ def det(value, **words):
 
 
 def cholesky(value, *, upper=False, **words):
-    """Column by column. PyTorch's gradient is symmetric."""
+    """Column by column. PyTorch reads the lower triangle, and its gradient is symmetric."""
     if not is_square(value) or upper or words:
         return None
-    value, size, columns = (value + value.mT) / 2, value.shape[-1], []
+    both, low = (value + value.mT) / 2, value.detach().tril()
+    value, size, columns = both - both.detach() + low + low.tril(-1).mT, value.shape[-1], []
     place = torch.arange(size, device=value.device)
     for at in range(size):
         column = value[..., at]
@@ -111,9 +113,11 @@ def reflections(value):
         first, rest = column[..., at:at + 1], torch.where(place > at, column, 0)
         if at == rows - 1:
             break  # one element stays as it is
-        end = torch.where(first < 0, 1.0, -1.0) * column.square().sum(-1, keepdim=True).sqrt()
-        vector = torch.where(place == at, 1.0, rest / (first - end))
-        factor = ((end - first) / end)[..., None]
+        below = rest.square().sum(-1, keepdim=True)
+        done = below == 0  # the column stays as it is
+        end = torch.where(first < 0, 1.0, -1.0) * torch.where(done, 1.0, below + first.square()).sqrt()
+        vector = torch.where(place == at, 1.0, rest / torch.where(done, 1.0, first - end))
+        factor = torch.where(done, 0.0, (end - first) / end)[..., None]
         value = value - factor * vector[..., None] * (vector[..., None, :] @ value)
         found.append((vector, factor))
     return found, value
@@ -142,7 +146,7 @@ class Factors(tuple):
 
 def qr(value, mode="reduced"):
     rows, columns = value.shape[-2:]
-    if not isinstance(rows, int) or not isinstance(columns, int) or rows < columns or mode != "reduced":
+    if not isinstance(rows, int) or not isinstance(columns, int) or not rows >= columns > 0 or mode != "reduced" or not value.is_floating_point():
         return None
     found, triangular = reflections(value)
     return Factors((product(found, value, columns), triangular[..., :columns, :].triu()))
@@ -152,13 +156,14 @@ def matrix_exp(value):
     """The series for a part of the matrix, squared."""
     if not is_square(value):
         return None
-    value = value / 2 ** SQUARINGS
+    times = value.detach().abs().sum(-1).amax(-1).clamp(min=1).log2().ceil()[..., None, None]
+    value = value * 2 ** -times
     unit = torch.eye(value.shape[-1], dtype=value.dtype, device=value.device)
     found = unit
     for term in range(TERMS, 0, -1):
         found = unit + value @ found / term
-    for _ in range(SQUARINGS):
-        found = found @ found
+    for at in range(SQUARINGS):
+        found = torch.where(at < times, found @ found, found)
     return found
 
 

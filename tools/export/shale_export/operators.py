@@ -1,6 +1,8 @@
 """Functions of PyTorch that its exporter does not write, in other operations. Each has the parameters of the function, and returns None where the
 function can be exported as it is."""
 import contextlib
+import functools
+import inspect
 import math
 import sys
 
@@ -52,6 +54,16 @@ def complex_getitem(value, index):
 
 def complex_unsqueeze(value, dim):
     return torch.view_as_complex(torch.view_as_real(value).unsqueeze(dim if dim >= 0 else dim - 1))
+
+
+def complex_transpose(value, one, other):
+    """The file has pairs of numbers, so that dimensions are counted from the front."""
+    return value.transpose(one % value.dim(), other % value.dim()) if min(one, other) < 0 else None
+
+
+def complex_permute(value, *dims):
+    dims = dims[0] if isinstance(dims[0], (tuple, list)) else dims
+    return value.permute([dim % value.dim() for dim in dims]) if min(dims) < 0 else None
 
 
 class Pair(tuple):
@@ -165,29 +177,47 @@ def fill_diagonal(value, fill, wrap=False):
 
 
 def hypot(value, other):
-    return (value.square() + other.square()).sqrt()
+    squares = value.square() + other.square()
+    return torch.where(squares == 0, 0.0, torch.where(squares == 0, 1.0, squares).sqrt())  # without a gradient at 0
 
 
 def copysign(value, other):
+    if not value.is_floating_point():
+        return None
     if not torch.is_tensor(other):
         other = torch.full_like(value, other)
+    if other.dtype != value.dtype:
+        return None
     found = value.abs() * torch.where((other < 0) | ((other == 0) & (1 / other < 0)), -1.0, 1.0).to(value.dtype)
-    return found + 0 * other if other.requires_grad else found  # which has gradients of 0
+    return found + 0 * other.clamp(-1, 1) if other.requires_grad else found  # which has gradients of 0
 
 
+def in_f32(compute):
+    """A function of 16-bit floats computes in f32, as PyTorch's does."""
+    @functools.wraps(compute)
+    def call(value):
+        if not value.is_floating_point():
+            return None
+        return compute(value.float()).to(value.dtype) if value.dtype in (torch.float16, torch.bfloat16) else compute(value)
+    return call
+
+
+@in_f32
 def lgamma(value):
-    """Stirling's series 8 further on, and the reflection formula below 1/2. Source: NIST's DLMF, 5.11.1 and 5.5.3."""
+    """Stirling's series, for what is below 8 8 further on, and the reflection formula below 1/2. Source: NIST's DLMF, 5.11.1 and 5.5.3."""
     low = value < 0.5
     x = torch.where(low, 1 - value, value)
-    product, far = x, x + 8
+    small = torch.where(x < 8, x, 1.0)
+    product, far = small, torch.where(x < 8, x + 8, x)
     for more in range(1, 8):
-        product = product * (x + more)
-    found = (far - 0.5) * far.log() - far + 0.5 * math.log(2 * math.pi) - product.log()
+        product = product * (small + more)
+    found = (far - 0.5) * far.log() - far + 0.5 * math.log(2 * math.pi) - torch.where(x < 8, product.log(), 0.0)
     found = found + polynomial(1 / far.square(), (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400)) / far
     below = torch.where(low, value, 0.25)
     return torch.where(low, math.log(math.pi) - (math.pi * (below - below.detach().round())).sin().abs().log() - found, found)
 
 
+@in_f32
 def digamma(value):
     """The derivative of these. Source: NIST's DLMF, 5.11.2 and 5.5.4."""
     low = value < 0.5
@@ -208,48 +238,56 @@ def polynomial(x, factors):
     return found
 
 
+NEAR = (1.50140941, 0.246640727, -0.00417768164, -0.00125372503, 0.00021858087, -4.39150654e-06, -3.5233877e-06, 3.43273939e-07, 2.81022636e-08)
+FAR = (2.83297682, 1.00167406, 0.00943887047, -0.0076224613, 0.00573950773, -0.00367342844, 0.00134934322, 0.000100950558, -0.000200214257)
+
+
+@in_f32
 def erfinv(value):
-    """Winitzki's approximation and four steps of Newton's iteration. The derivative is that of the last."""
+    """Polynomials (Giles, "Approximating the erfinv function", 2011), with two steps of Newton's iteration in f64. Then the derivative."""
     fixed = value.detach()
-    log = (1 - fixed.square()).log()
-    half = 2 / (math.pi * 0.147) + log / 2
-    found = ((half.square() - log / 0.147).sqrt() - half).clamp(min=0).sqrt() * fixed.sign()
-    for left in (3, 2, 1, 0):
-        found = found - (found.erf() - (fixed if left else value)) * (math.sqrt(math.pi) / 2) * found.square().exp()
-    return found
+    inside = fixed.abs() < 1
+    fixed = torch.where(inside, fixed, 0.0)
+    log = -((1 - fixed) * (1 + fixed)).log()
+    found = fixed * torch.where(log < 5, polynomial(log - 2.5, NEAR), polynomial(log.clamp(min=5).sqrt() - 3, FAR))
+    for _ in range(2 if value.dtype == torch.float64 else 0):
+        found = found - (found.erf() - fixed) * (math.sqrt(math.pi) / 2) * found.square().exp()
+    found = found + (torch.where(inside, value, 0.0) - fixed) * (math.sqrt(math.pi) / 2) * found.square().exp()
+    return torch.where(inside, found, value.detach() * float("inf"))
 
 
 def cdist(x, y, p=2.0, compute_mode=None):
-    if p in (1, 2) or p == 0:
+    if p in (1, 2) or p == 0 or x.shape[-1] == 0:
         return None
     apart = (x.unsqueeze(-2) - y.unsqueeze(-3)).abs()
     if p == float("inf"):
-        return apart.amax(-1)
+        most = apart.detach().amax(-1, keepdim=True)  # of equal differences each has the whole gradient
+        return most[..., 0] + ((apart - apart.detach()) * (apart == most)).sum(-1)
     sums = torch.where(apart == 0, 0.0, torch.where(apart == 0, 1.0, apart) ** p).sum(-1)
     return torch.where(sums == 0, 0.0, torch.where(sums == 0, 1.0, sums) ** (1 / p))
 
 
-def uniform(value, low=0.0, high=1.0, *, generator=None):
-    return None if generator else value.copy_(torch.rand_like(value) * (high - low) + low)
+def uniform(value, low=0.0, high=1.0):
+    return value.copy_(torch.rand_like(value) * (high - low) + low)
 
 
-def multinomial(value, num_samples, replacement=False, *, generator=None):
+def multinomial(value, num_samples, replacement=False):
     """The first of exponential times with the probabilities as rates, or the first few."""
-    if generator:
-        return None
+    value = value.detach() if value.dtype == torch.float64 else value.detach().float()
     rates = value.unsqueeze(-2).expand(*value.shape[:-1], num_samples, value.shape[-1]) if replacement else value
-    race = rates.detach() / -(1 - torch.rand_like(rates)).log()
+    time = (-(1 - torch.rand_like(rates)).log()).clamp(min=torch.finfo(rates.dtype).tiny)
+    race = torch.where(rates > 0, rates / time, -1.0)
     return race.argmax(-1) if replacement else race.topk(num_samples, -1)[1]
 
 
-def randperm(size, *, generator=None, device=None, **words):
-    return None if generator or words else torch.rand(size, device=device).argsort()
+def randperm(size, *, device=None):
+    return torch.rand(size, device=device).argsort()
 
 
 def rrelu(value, lower=1 / 8, upper=1 / 3, training=False, inplace=False):
     """A slope below 0 that is drawn in training, and else is the mean."""
     slope = torch.rand_like(value) * (upper - lower) + lower if training else (lower + upper) / 2
-    found = torch.where(value < 0, value * slope, value)
+    found = torch.where(value > 0, value, value * slope)
     return value.copy_(found) if inplace else found
 
 
@@ -258,6 +296,7 @@ def searchsorted(sequence, value, *, out_int32=False, right=False, side=None, so
     if sorter is not None or not torch.is_tensor(value):
         return None
     edges = sequence if sequence.dim() == 1 else sequence.unsqueeze(-2)
+    value = value.detach()
     before = edges <= value.unsqueeze(-1) if right or side == "right" else edges < value.unsqueeze(-1)
     return before.sum(-1).to(torch.int32 if out_int32 else torch.int64)
 
@@ -265,7 +304,7 @@ def searchsorted(sequence, value, *, out_int32=False, right=False, side=None, so
 def window(*factors):
     """A window that is a sum of cosines."""
     def make(size, periodic=True, *, dtype=None, device=None, **words):
-        if not isinstance(size, int) or size < 2:
+        if not isinstance(size, int) or size < 2 or any(words.values()):
             return None
         turn = 2 * math.pi / (size if periodic else size - 1) * torch.arange(size, dtype=dtype or torch.get_default_dtype(), device=device)
         return sum(factor * torch.cos(at * turn) for at, factor in enumerate(factors))
@@ -294,6 +333,7 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
     if log_probs.dim() != 3 or targets.dim() != 2 or not isinstance(steps, int) or not isinstance(width, int) or width == 0:
         return None
     inputs, lengths = (torch.as_tensor(one, device=targets.device) for one in (input_lengths, target_lengths))
+    targets = torch.where(torch.arange(width, device=targets.device) < lengths[:, None], targets, blank)  # what is behind is any number
     marks = torch.stack([torch.full_like(targets, blank), targets], -1).flatten(1)
     marks = torch.cat([marks, marks[:, :1]], 1)  # a blank around each label
     jumps = torch.cat([torch.zeros_like(marks[:, :2], dtype=torch.bool), (marks[:, 2:] != blank) & (marks[:, 2:] != marks[:, :-2])], 1)
@@ -307,6 +347,9 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
     ends = [found.gather(1, (2 * lengths - less).clamp(min=0)[:, None])[:, 0] for less in (0, 1)]
     ends[1] = torch.where(lengths > 0, ends[1], none[:, 0])
     losses = -torch.stack(ends).logsumexp(0)
+    # PyTorch's gradient has the probabilities themselves: if they add up to 1, it changes nothing.
+    own = log_probs.exp() * (torch.arange(steps, device=targets.device)[:, None] < inputs)[..., None]
+    losses = losses + (own - own.detach()).sum((0, 2))
     losses = torch.where(losses > -LOWEST / 2, 0.0 if zero_infinity else float("inf"), losses)
     if reduction in ("mean", 1):
         return (losses / lengths.clamp(min=1)).mean()
@@ -319,14 +362,49 @@ OPERATORS.update({"cummax": lambda value, dim: Pair(cummax(value, dim)), "cummin
                   "hann_window": window(0.5, -0.5), "hamming_window": window(0.54, -0.46), "blackman_window": window(0.42, -0.5, 0.08), "special_gammaln": lgamma, "special_digamma": digamma, "special_psi": digamma, "special_erfinv": erfinv,
                   **{f"dropout{dims}d": dropout_of_channels(dims) for dims in (1, 2, 3)}, **MATRICES, **SAMPLES})
 
-COMPLEX = {"getitem": complex_getitem, "unsqueeze": complex_unsqueeze}
+COMPLEX = {"getitem": complex_getitem, "unsqueeze": complex_unsqueeze, "permute": complex_permute, "transpose": complex_transpose, "swapaxes": complex_transpose,
+           "swapdims": complex_transpose}
 
 
-def written(name, arguments):
+# What functions call their operands that have other names here. The first may have any of FIRST.
+FIRST = ("input", "self", "A", "tensor", "sorted_sequence", "n", "window_length", "x1")
+NAMES = {"B": "other", "input2": "other", "x2": "y", "from": "low", "to": "high", "a": "low", "b": "high"}
+
+
+def writer(name, arguments):
     """What writes a function, by its name, or None."""
-    if name in COMPLEX and torch.is_tensor(arguments[0]) and arguments[0].is_complex():
-        return COMPLEX[name]
-    return OPERATORS.get(name)
+    plain = name.strip("_") if name.startswith("__") else name.rstrip("_")
+    if plain in COMPLEX and arguments and torch.is_tensor(arguments[0]) and arguments[0].is_complex():
+        return COMPLEX[plain]
+    return OPERATORS.get(plain)
+
+
+def written(name, arguments, keywords):
+    """The result of a function in other operations, or None if it is left as it is. A method that ends with "_" changes its tensor."""
+    operator = writer(name, arguments)
+    if not operator:
+        return None
+    listed = list(inspect.signature(operator).parameters)
+    named, open_ = {}, listed[len(arguments):]
+    for one, value in keywords.items():
+        if one in ("out", "generator") and value is None:
+            continue
+        other = one if one in listed else NAMES.get(one, one)
+        if other not in listed and one in FIRST and open_ and open_[0] not in named:
+            other = open_[0]
+        elif other not in listed and one in FIRST and len(open_) > 1:
+            other = open_[1]
+        named[other] = value
+    keywords = named
+    try:
+        inspect.signature(operator).bind(*arguments, **keywords)
+    except TypeError:
+        return None  # it has arguments that are not written
+    if not name.endswith("_") or name.endswith("__"):
+        return operator(*arguments, **keywords)
+    changed = (*arguments, *keywords.values())[0]
+    found = operator(*(one.clone() if one is changed else one for one in arguments), **{key: one.clone() if one is changed else one for key, one in keywords.items()})
+    return found if found is None else changed.copy_(found)
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from .cli import DATA, Failure, place_among
-from .operators import written
+from .operators import writer, written
 
 SHAPES = {"__get__", "dim", "size", "numel", "__len__", "is_floating_point", "stride", "ndimension", "element_size", "register_hook"}
 EACH = set("""abs add alpha_dropout bitwise_and bitwise_or bitwise_not bfloat16 celu ceil clamp clamp_max clamp_min clone contiguous cos detach div dropout elu embedding eq erf
@@ -117,10 +117,11 @@ class Rewriting(TorchFunctionMode):
     def __torch_function__(self, function, types, arguments=(), keywords=None):
         keywords, name = keywords or {}, getattr(function, "__name__", "")
         plain = name.strip("_") if name not in SHAPES else name
-        operator = written(plain, arguments)
-        if operator and (found := operator(*arguments, **keywords)) is not None:
-            return found
         inputs = [one for value in tensors_in([*arguments, *keywords.values()]) if (one := self.of(value))]
+        if not inputs or plain in EACH:
+            found = written(name, arguments, keywords)
+            if found is not None:
+                return self.carry(lambda *_, **__: found, plain, inputs, arguments, keywords) if inputs else found
         if name in SHAPES and inputs:
             return self.shape_of(inputs[0], name, function(*arguments, **keywords), arguments)
         if not (inputs or chooses(name, arguments)):
@@ -317,6 +318,6 @@ class Watching(TorchFunctionMode):
 
     def __torch_function__(self, function, types, arguments=(), keywords=None):
         name = getattr(function, "__name__", "")
-        if chooses(name, arguments) or written(name.strip("_"), arguments):
+        if chooses(name, arguments) or writer(name, arguments):
             self.found[{"__getitem__": "[mask]", "__setitem__": "[mask] ="}.get(name, name)] = True
         return function(*arguments, **(keywords or {}))

@@ -9,6 +9,9 @@ def is_image(value, dims=2):
 
 def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corners=None):
     """The elements at positions from -1 to 1, or between them. Source: ATen/native/GridSamplerUtils.h."""
+    if input.dtype in (torch.float16, torch.bfloat16):
+        found = grid_sample(input.float(), grid.float(), mode, padding_mode, align_corners)
+        return found if found is None else found.to(input.dtype)
     if input.dim() != 4 or not is_image(input) or not is_image(grid, 3) or mode not in ("bilinear", "nearest") or padding_mode not in ("zeros", "border"):
         return None
     sizes, places = input.shape[:1:-1], []
@@ -20,7 +23,7 @@ def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corner
 
     def read(x, y):
         inside = (x >= 0) & (x < sizes[0]) & (y >= 0) & (y < sizes[1])
-        index = (y.clamp(0, sizes[1] - 1) * sizes[0] + x.clamp(0, sizes[0] - 1)).to(torch.int64)
+        index = y.clamp(0, sizes[1] - 1).to(torch.int64) * sizes[0] + x.clamp(0, sizes[0] - 1).to(torch.int64)
         found = input.flatten(2).gather(2, index.flatten(1)[:, None].expand(-1, input.shape[1], -1))
         return found.unflatten(2, index.shape[1:]) * inside[:, None].to(input.dtype)
 
@@ -50,27 +53,26 @@ def parts(value, sizes):
     return sizes, [one.flatten(-dims) for one in pieces]
 
 
-def adaptive_pool(dims, reduce):
-    """A pool over parts of an image that may have unequal sizes."""
-    def pool(input, output_size, return_indices=False):
+def adaptive_pool(dims, kind):
+    """A pool over parts of an image that may have unequal sizes. torch.nn.functional asks for maxima with return_indices; those of torch have indices always."""
+    def pool(input, output_size, return_indices=None):
         sizes = list(output_size) if isinstance(output_size, (tuple, list)) else [output_size] * dims
-        found = None if return_indices else parts(input, sizes)
-        return found and torch.stack([reduce(one) for one in found[1]], -1).unflatten(-1, found[0])
+        found = parts(input, sizes) if return_indices == (None if kind == "avg" else False) else None
+        return found and torch.stack([one.mean(-1) if kind == "avg" else one.max(-1)[0] for one in found[1]], -1).unflatten(-1, found[0])
     return pool
 
 
 def pools():
-    kinds = {"avg": lambda part: part.mean(-1), "max": lambda part: part.max(-1)[0]}
-    return {f"adaptive_{kind}_pool{dims}d": adaptive_pool(dims, reduce) for kind, reduce in kinds.items() for dims in (1, 2, 3)}
+    return {f"adaptive_{kind}_pool{dims}d": adaptive_pool(dims, kind) for kind in ("avg", "max") for dims in (1, 2, 3)}
 
 
 def pairs(*values):
-    return [[value, value] if isinstance(value, int) else list(value) for value in values]
+    return [[value, value] if isinstance(value, int) else list(value) * (3 - len(value)) for value in values]
 
 
 def max_pool2d_with_indices(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=True):
     """The largest element of each window, and its place in the image."""
-    if not is_image(input) or ceil_mode:
+    if not is_image(input) or ceil_mode or not input.is_floating_point():
         return None
     kernel, stride, padding, dilation = pairs(kernel_size, stride or kernel_size, padding, dilation)
     sizes = input.shape[-2:]
