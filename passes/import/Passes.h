@@ -14,8 +14,6 @@ namespace shale {
 struct ImportPipelineOptions {
   /// Whether to recover norms, attention, rotary positions and activations (off: `--no-recover`).
   bool recover = true;
-  /// The labels that `--bind` binds.
-  llvm::SmallVector<std::string> bound = {};
 };
 
 /// Cleans up an imported module and recovers its ops.

@@ -24,8 +24,6 @@ void shale::buildImportPipeline(mlir::OpPassManager &manager,
   manager.addPass(createSimplifyMovementPass());
   manager.addPass(mlir::createCanonicalizerPass());
   manager.addPass(mlir::createCSEPass());
-  // Attention is recovered: it is known which positions it reads.
-  manager.addPass(createUnbindLabelsPass({options.bound}));
 }
 
 void shale::registerImportPipeline() {

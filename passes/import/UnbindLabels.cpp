@@ -158,14 +158,14 @@ struct UnbindLabelsPass : shale::impl::UnbindLabelsPassBase<UnbindLabelsPass> {
 
   void runOnOperation() override {
     auto forward = getOperation().lookupSymbol<func::FuncOp>("forward");
-    if (!forward)
+    if (!forward || forward.isExternal())
       return;
     Finding found = look(forward);
     if (!found.later && found.hasTokens)
       return;
     for (unsigned i : llvm::seq(forward.getNumArguments())) {
       auto name = forward.getArgAttrOfType<StringAttr>(i, nn::kNameAttr);
-      if (isLabel(forward, i) && forward.getArgAttr(i, nn::kBindingAttr) &&
+      if (name && isLabel(forward, i) && forward.getArgAttr(i, nn::kBindingAttr) &&
           !llvm::is_contained(bound, name.getValue()) &&
           !isLookedUp(forward, forward.getArgument(i)))
         unbind(forward, i, name.str(), found);

@@ -24,11 +24,12 @@
 using namespace shale;
 using mlir::OpPassManager;
 
-static ImportPipelineOptions importOptions(const CompileOptions &o) {
-  ImportPipelineOptions import{o.recover};
+/// The labels that flags bind stay bound.
+static UnbindLabelsPassOptions unbindOptions(const CompileOptions &o) {
+  UnbindLabelsPassOptions unbind;
   for (const auto &[input, binding] : o.binds)
-    import.bound.push_back(input);
-  return import;
+    unbind.bound.push_back(input);
+  return unbind;
 }
 
 static MemoryOptions memoryOptions(const CompileOptions &o) {
@@ -110,7 +111,9 @@ static std::vector<Stage> ownStages(const CompileOptions &o) {
       {StageId::Recover, "recover",
        [&o](OpPassManager &pm) {
          pm.addPass(createAnnotateTargetPass({o.target}));
-         buildImportPipeline(pm, importOptions(o));
+         buildImportPipeline(pm, {o.recover});
+         // Where attention was recovered, it is known which positions it reads.
+         pm.addPass(createUnbindLabelsPass(unbindOptions(o)));
        },
        SHALE_EXIT_DATA, Emit::NN, false, AfterStage::ChooseFlags},
       // Policies are attributes from here on. They come from flags, so a failure here is a usage

@@ -7,10 +7,6 @@ using namespace mlir;
 using namespace shale;
 using namespace shale::onnx;
 
-StringRef onnx::nameOf(const NodeProto &node) {
-  return node.name().empty() && node.output_size() > 0 ? node.output(0) : node.name();
-}
-
 std::string onnx::placeOf(const NodeProto &node) {
   return "node '" + displayName(nameOf(node)) + "' (" + displayName(node.op_type()) + ")";
 }
@@ -71,7 +67,7 @@ InFlightDiagnostic ImportContext::errorAt(Location location, const Twine &messag
 
 InFlightDiagnostic ImportContext::refuse(ArrayRef<Refusal> refusals) {
   auto texts = llvm::map_range(refusals, [](const Refusal &each) { return each.text; });
-  const NodeProto *node = refusals.front().node;
+  const NodeProto *node = refusals.size() == 1 ? refusals.front().node : nullptr;
   return errorAt(node ? locationOf(*node) : fileLocation(), llvm::join(texts, "\n  "));
 }
 

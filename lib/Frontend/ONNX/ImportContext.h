@@ -17,8 +17,6 @@ inline constexpr int64_t kMaxNodes = 1000000;
 /// Calls of functions, and graphs in attributes, are nested at most this deep.
 inline constexpr int kMaxCallDepth = 100;
 
-/// Returns the name of a node; that of its first result if it has none.
-llvm::StringRef nameOf(const NodeProto &node);
 /// Returns "node 'NAME' (TYPE)".
 std::string placeOf(const NodeProto &node);
 
@@ -94,7 +92,7 @@ public:
   /// The same on a place.
   mlir::InFlightDiagnostic errorAt(mlir::Location location, const llvm::Twine &message,
                                    int code = SHALE_EXIT_DATA);
-  /// The same of refusals, at the first one's node.
+  /// The same of refusals: of one at its node, of several on the file.
   mlir::InFlightDiagnostic refuse(llvm::ArrayRef<Refusal> refusals);
   bool hasFailed() const { return failed; }
   /// The kind of the last error (include/shale/Runtime.h).

@@ -63,6 +63,19 @@ func.func @forward(%x: tensor<2x4xf32> {nn.role = #nn.role<input>, nn.name = "x"
 
 // -----
 
+// A label without a name, which no data file has, stays as it is, and so does a function without a body.
+// CHECK: func.func @forward({{.*}}nn.binding = "tokens+1", nn.role
+func.func @forward(%labels: tensor<2xi64> {nn.role = #nn.role<label>, nn.binding = "tokens+1"}) -> tensor<2xi64> {
+  return %labels : tensor<2xi64>
+}
+
+// -----
+
+// CHECK: func.func private @forward({{.*}}nn.binding
+func.func private @forward(tensor<2xi64> {nn.role = #nn.role<label>, nn.name = "labels", nn.binding = "tokens+1"})
+
+// -----
+
 // Without @forward nothing changes.
 // CHECK: func.func @other({{.*}}nn.binding
 func.func @other(%labels: tensor<2xi64> {nn.role = #nn.role<label>, nn.name = "other", nn.binding = "tokens+1"}) {

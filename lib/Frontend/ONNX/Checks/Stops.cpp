@@ -8,7 +8,7 @@
 // - autograd.Functions with a backward of their own: the stack trace of a node has the calls of
 //   functions called `forward`, of modules, their base classes and autograd.Functions;
 // - x.detach(): a node of aten.detach (with optimize=False), else a name that no node defines
-//   (Record/Detached.cpp), else `detach` among the values that a folded value was computed from,
+//   (Rules/Detached.cpp), else `detach` among the values that a folded value was computed from,
 //   else, if a copy was removed, only the reader's line of source.
 // Training through a stop would be silently wrong, so the import fails.
 //

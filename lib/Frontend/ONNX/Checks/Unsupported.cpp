@@ -4,6 +4,7 @@
 #include "lib/Frontend/ONNX/Record/TracedProgram.h"
 #include "lib/Frontend/ONNX/Stages.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringExtras.h"
 #include <map>
 
 using namespace mlir;
@@ -112,20 +113,21 @@ private:
 } // namespace
 
 /// Fails, with an error, if the file has no operation of a name that a flag gives.
-static LogicalResult checkNamed(ImportContext &context, const char *flag, StringRef name) {
-  if (context.program->hasOperation(name))
+static LogicalResult checkNamed(ImportContext &context, StringRef flag,
+                                std::vector<std::string> names) {
+  llvm::erase_if(names, [&](StringRef name) { return context.program->hasOperation(name); });
+  llvm::sort(names);
+  if (names.empty())
     return success();
-  return context.usage("{} {}: the file has no such operation; names are like aten.mul.Tensor",
-                       flag, plain(displayName(name)));
+  return context.usage("{}: the file has no such operation; names are like aten.mul.Tensor",
+                       plain((flag + " " + displayName(llvm::join(names, ", "))).str()));
 }
 
 LogicalResult onnx::checkSupported(ImportContext &context) {
-  for (const std::string &name : context.options.assumeMerged)
-    if (failed(checkNamed(context, "--assume-merged", name)))
-      return failure();
-  for (StringRef name : context.options.parameters.assumedForms.keys())
-    if (failed(checkNamed(context, "--assume-form", name)))
-      return failure();
+  auto forms = context.options.parameters.assumedForms.keys();
+  if (failed(checkNamed(context, "--assume-merged", context.options.assumeMerged)) ||
+      failed(checkNamed(context, "--assume-form", {forms.begin(), forms.end()})))
+    return failure();
   for (const NodeProto &node : context.graph().node())
     if (const TracedOperation *operation = context.program->ownerOf(node);
         operation && context.needed.contains(&node) &&

@@ -11,8 +11,6 @@
 #include "dialects/nn/Ops/Constant.h"
 #include "dialects/nn/Ops/Data.h"
 #include "dialects/nn/Ops/Elementwise.h"
-#include "dialects/nn/Ops/Gather.h"
-#include "dialects/nn/Ops/Reduce.h"
 #include "lib/Frontend/ONNX/Ops/Ops.h"
 #include "llvm/ADT/StringExtras.h"
 #include <cmath>

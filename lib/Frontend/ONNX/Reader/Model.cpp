@@ -294,6 +294,10 @@ Expected<DenseElementsAttr> Model::read(MLIRContext *context, const TensorProto 
   return DenseElementsAttr::get(*type, values);
 }
 
+StringRef onnx::nameOf(const NodeProto &node) {
+  return node.name().empty() && node.output_size() > 0 ? node.output(0) : node.name();
+}
+
 std::string onnx::nodeText(const NodeProto &node) {
-  return "node '" + displayName(node.name()) + "'";
+  return "node '" + displayName(nameOf(node)) + "'";
 }

@@ -109,6 +109,8 @@ private:
 /// Buffers (protobuf.dev/programming-guides/encoding); fails on malformed input.
 llvm::Expected<std::string> scanModel(llvm::StringRef file);
 
+/// Returns the name of a node; that of its first result if it has none.
+llvm::StringRef nameOf(const NodeProto &node);
 /// Returns "node 'NAME'", as errors name it.
 std::string nodeText(const NodeProto &node);
 

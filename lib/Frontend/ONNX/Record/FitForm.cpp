@@ -509,25 +509,14 @@ Fit OneFit::fitAttribute(const NodeProto &node, const Term &term, StringRef name
       return Fit::Open;
     return std::abs(lhs.number - rhs.number) == double(shape->size()) ? Fit::Yes : Fit::No;
   };
-  auto fitItems = [&](const Argument &list) {
-    Fit fit = Fit::Open;
-    if (found.items.size() == list.items.size())
-      for (auto [lhs, rhs] : llvm::zip(found.items, list.items))
-        fit = both(fit, fitNumber(lhs, rhs));
-    return fit;
-  };
-  Fit fit = fitItems(*expected);
+  Fit fit = Fit::Open;
   if (found.isNumber())
     fit = fitNumber(found, *expected);
   else if (found.kind == Argument::Kind::Text && expected->kind == Argument::Kind::Text)
     fit = found.text == expected->text ? Fit::Yes : Fit::No;
-  // A complex number is a pair in a last dimension, which the record does not count.
-  size_t rank = found.items.size();
-  if (fit == Fit::No && name == "perm" && shape && rank > 0 && shape->back() == 2)
-    if (std::optional<Argument> inner = valueOf(term, rank - 1); inner) {
-      inner->items.push_back(Argument::of(double(rank - 1)));
-      fit = fitItems(*inner);
-    }
+  else if (found.items.size() == expected->items.size())
+    for (auto [lhs, rhs] : llvm::zip(found.items, expected->items))
+      fit = both(fit, fitNumber(lhs, rhs));
   return fit == Fit::No ? differ(node, -1, name, found.str(), expected->str()) : fit;
 }
 

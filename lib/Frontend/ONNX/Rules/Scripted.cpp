@@ -106,10 +106,6 @@ private:
     out.repairs.push_back({reads[index].front().first, std::move(text)});
   }
 
-  void refuse(Reason reason, size_t index, llvm::ArrayRef<Said> parts) {
-    out.refusals.emplace_back(reason, reads[index].front().first, parts);
-  }
-
   /// Whether the exporter computed its initializer.
   static bool isFold(const Parameter &parameter) {
     return StringRef(parameter.initializer->name()).starts_with(kFold);
@@ -342,7 +338,9 @@ private:
           scopes.push_back(scope);
       if (parameter.initializer->dims_size() == 1 && scopes.size() > 1 &&
           isFilled(model, *parameter.initializer))
-        return refuse(Reason::MergedByTool, index, {parameter.name, scopes[0], scopes[1]});
+        return (void)out.refusals.emplace_back(
+            Reason::MergedByTool, nullptr,
+            llvm::ArrayRef<Said>{parameter.name, scopes[0], scopes[1]});
     }
   }
 
@@ -360,9 +358,10 @@ private:
     if (!open.empty()) {
       auto [index, other] = open.front();
       std::string more = ", and " + std::to_string(open.size() - 1) + " more";
-      refuse(Reason::OpenTie, index,
-             {out.list[index].name, moduleThatReads(index), out.list[other].name,
-              plain(open.size() > 1 ? more : "")});
+      out.refusals.emplace_back(Reason::OpenTie, nullptr,
+                                llvm::ArrayRef<Said>{out.list[index].name, moduleThatReads(index),
+                                                     out.list[other].name,
+                                                     plain(open.size() > 1 ? more : "")});
     }
     if (!unknown.empty())
       out.refusals.emplace_back(Reason::OpenFold, nullptr,
