@@ -256,12 +256,14 @@ def UnbindLabelsPass : Pass<"shale-unbind-labels", "::mlir::ModuleOp"> {
     After:
 
     ```mlir
-    func.func @forward(%ids: tensor<1x2xi64> {nn.role = #nn.role<input>, nn.name = "ids", nn.binding = "tokens"},
-                       %labels: tensor<1x2xi64> {nn.role = #nn.role<label>, nn.name = "labels"},
-                       %q: tensor<1x1x2x4xf32>) -> tensor<1x1x2x4xf32> {
-      %y, %lse = nn.attention %q, %q, %q scale = 0.5
-          : tensor<1x1x2x4xf32>, tensor<1x1x2x4xf32>, tensor<1x1x2x4xf32> -> tensor<1x1x2x4xf32>, tensor<1x1x2xf32>
-      return %y : tensor<1x1x2x4xf32>
+    module attributes {nn.loss = "attention also reads later positions: labels 'labels' come from the data file"} {
+      func.func @forward(%ids: tensor<1x2xi64> {nn.role = #nn.role<input>, nn.name = "ids", nn.binding = "tokens"},
+                         %labels: tensor<1x2xi64> {nn.role = #nn.role<label>, nn.name = "labels"},
+                         %q: tensor<1x1x2x4xf32>) -> tensor<1x1x2x4xf32> {
+        %y, %lse = nn.attention %q, %q, %q scale = 0.5
+            : tensor<1x1x2x4xf32>, tensor<1x1x2x4xf32>, tensor<1x1x2x4xf32> -> tensor<1x1x2x4xf32>, tensor<1x1x2xf32>
+        return %y : tensor<1x1x2x4xf32>
+      }
     }
     ```
   }];

@@ -33,7 +33,7 @@ def main():
     text, rows = HEAD, (FRONTEND / "Rules/Refusals.def").read_text().split("#define OTHER_EXPORT", 1)[1]
     for line in rows.splitlines()[1:]:
         if line.startswith("// "):
-            text += f"\n## {re.split(' [(]', line[3:])[0]}\n\n| message | remedy |\n|---|---|\n"
+            text += f"\n## {re.split(' [(]', line[3:])[0]}\n\n| refusal | remedy |\n|---|---|\n"
         if not line.startswith("REFUSAL("):
             continue
         row = ROW.match(line)
