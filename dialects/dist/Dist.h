@@ -63,9 +63,6 @@ inline constexpr int64_t kSegmentAlignment = 64;
 
 /// Elements of a block of a quantized collective, and the 32-bit words in which the block is sent.
 inline constexpr int64_t kQuantizedBlock = 256, kQuantizedWords = 65;
-/// Ranks of the axes over which gradients may be summed as 8-bit integers: a kernel adds the terms
-/// of all ranks, and has code for each.
-inline constexpr int64_t kMostQuantizedTerms = 64;
 
 /// Returns the strategy of the module that `op` is in (or is); Strategy::None without the
 /// attribute.

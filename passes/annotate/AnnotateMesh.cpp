@@ -24,14 +24,6 @@ static LogicalResult annotateMesh(ModuleOp module, const MeshSpec &spec, Shardin
     return module.emitError("strategy '")
            << textOf(sharding) << "' needs a mesh with a shard axis, for example fsdp=4, not '"
            << textOf(spec) << "'";
-  for (auto [name, kind, size] : llvm::zip(spec.names, spec.kinds, spec.sizes))
-    if (wire.reduce == WireKind::Int8 && sumsGradients(rolesOf(kind)) &&
-        size > dist::kMostQuantizedTerms)
-      return module.emitError("--wire-dtype reduce=int8 sums over at most ")
-             << dist::kMostQuantizedTerms << " ranks of an axis; '" << name << "' has " << size
-             << ": divide them over two axes, for example --mesh replica="
-             << llvm::divideCeil(size, dist::kMostQuantizedTerms)
-             << ",fsdp=" << dist::kMostQuantizedTerms;
   if (module.lookupSymbol("mesh"))
     return module.emitError("something is named @mesh already");
   OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());

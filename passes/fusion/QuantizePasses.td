@@ -42,7 +42,8 @@ def QuantizeReductionsPass : Pass<"shale-quantize-reductions", "::mlir::ModuleOp
     that it writes, and a kernel that adds the terms of all ranks in their order, in f32. A `dist.all_gather quantized`
     becomes a kernel, a gather of words and a kernel, as in `--shale-quantize-gathers`. A `dist.quantization_error` becomes a
     kernel that reads the words. If the operand is a sum, as that of a gradient and a residual, the kernels compute it
-    themselves, and what the words lack takes the place of the residual. Bits do not change.
+    themselves, and what the words lack takes the place of the residual. More ranks than `terms` are added by several
+    kernels, one after the other. Bits do not change.
 
     Before:
     ```mlir
@@ -67,6 +68,9 @@ def QuantizeReductionsPass : Pass<"shale-quantize-reductions", "::mlir::ModuleOp
     ...
     ```
   }];
+  let options = [
+    Option<"terms", "terms", "int64_t", "64", "Most terms that one kernel adds; it has code for each">
+  ];
   let dependentDialects = ["::shale::nn::NNDialect"];
 }
 

@@ -87,7 +87,33 @@ static void finish(Operation *op, Value result) {
     sum->erase();
 }
 
-static void quantize(dist::ReduceScatterOp scatter) {
+/// Adds the terms of ranks first to last - 1, in their order, to `sum`, if there is one.
+static Value addTerms(OpBuilder &builder, dist::ReduceScatterOp scatter, Value received, Value sum,
+                      int64_t first, int64_t last) {
+  RankedTensorType slice = typeOf(scatter);
+  int64_t count = slice.getNumElements(), row = wordsOf(count), ranks = last - first;
+  SmallVector<Value> inputs{received};
+  if (sum)
+    inputs.push_back(sum);
+  auto body = [&](nn::Composer &c, ValueRange operands) {
+    int64_t all = typeOf(operands[0]).getNumElements() / row;
+    Value words = c.reshape(operands[0], {all, row});
+    if (ranks < all)
+      words = c.slice(words, 0, first, last);
+    Value terms = dequantizeBlocks(c, c.reshape(words, {ranks * row}), slice.getElementType());
+    terms = c.reshape(terms, {ranks, count});
+    Value total = operands.size() > 1 ? operands[1] : Value();
+    for (int64_t rank = 0; rank < ranks; ++rank) {
+      Value term = c.reshape(c.slice(terms, 0, rank, rank + 1), {count});
+      total = total ? c.add(total, term) : term;
+    }
+    return total;
+  };
+  return buildKernel(builder, scatter, inputs, slice, body, /*alias=*/sum ? 1 : -1).getResult(0);
+}
+
+/// `most`: how many terms a kernel adds, which has code for each.
+static void quantize(dist::ReduceScatterOp scatter, int64_t most) {
   OpBuilder builder(scatter);
   Location loc = scatter.getLoc();
   Type word = builder.getI32Type();
@@ -99,19 +125,10 @@ static void quantize(dist::ReduceScatterOp scatter) {
       dist::AllToAllOp::create(builder, loc, RankedTensorType::get({1, ranks * row}, word), words,
                                scatter.getAxis(), /*split=*/0, /*concat=*/1);
   nn::copyPhaseAndScope(scatter, exchange);
-  Value sum = buildKernel(builder, scatter, exchange.getResult(), slice,
-                          [&](nn::Composer &c, ValueRange received) {
-                            Value all = dequantizeBlocks(c, c.reshape(received[0], {ranks * row}),
-                                                         slice.getElementType());
-                            all = c.reshape(all, {ranks, count});
-                            Value sum;
-                            for (int64_t rank = 0; rank < ranks; ++rank) {
-                              Value term = c.reshape(c.slice(all, 0, rank, rank + 1), {count});
-                              sum = sum ? c.add(sum, term) : term;
-                            }
-                            return sum;
-                          })
-                  .getResult(0);
+  Value sum;
+  for (int64_t first = 0; first < ranks; first += most)
+    sum =
+        addTerms(builder, scatter, exchange.getResult(), sum, first, std::min(ranks, first + most));
   finish(scatter, sum);
 }
 
@@ -146,7 +163,7 @@ struct QuantizeReductionsPass : shale::impl::QuantizeReductionsPassBase<Quantize
         gathers.push_back(gather);
     });
     for (dist::ReduceScatterOp scatter : scatters)
-      quantize(scatter);
+      quantize(scatter, std::max<int64_t>(1, terms));
     for (dist::AllGatherOp gather : gathers)
       quantize(gather);
     // Those of values that no collective sends.

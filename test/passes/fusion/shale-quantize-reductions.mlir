@@ -5,6 +5,16 @@
 // BITS-COUNT-9: 0 differ in their bits
 // EQUAL-COUNT-9: 0 differ in value
 
+// Kernels that add one term each have the same bits.
+// RUN: shale-opt %s --shale-quantize-reductions=terms=1 -o %t.terms.mlir && FileCheck %s --check-prefix=TERMS < %t.terms.mlir
+// RUN: shale-run --ranks=2 %s --compare=%t.terms.mlir --exact | FileCheck %s --check-prefix=BITS
+// TERMS-LABEL: @fed_back
+// TERMS: %[[ALL:.*]] = dist.all_to_all
+// TERMS: %[[FIRST:.*]] = nn.cluster (%{{.*}} = %[[ALL]] : tensor<1x260xi32>) -> tensor<512xf32> {
+// TERMS: nn.slice %{{.*}} starts = [0, 0] limits = [1, 130]
+// TERMS: %[[SUM:.*]] = nn.cluster (%{{.*}} = %[[ALL]] : tensor<1x260xi32>, %{{.*}} = %[[FIRST]] : tensor<512xf32>) -> tensor<512xf32> aliases [1]
+// TERMS: dist.all_gather %[[SUM]]
+
 // The pass does nothing the second time.
 // RUN: shale-opt %t.mlir --shale-quantize-reductions | diff - %t.mlir
 
