@@ -524,6 +524,18 @@ class Vectors(Case):
         return F.mse_loss(self.last(self.middle(x, self.first(x))), y)
 
 
+class OneTensor(Language):
+    """The labels are the tokens, one tensor, as transformers takes them."""
+
+    @staticmethod
+    def batch(g, step):
+        tokens = tokens_of(g)
+        return {"tokens": tokens, "labels": tokens}
+
+    def forward(self, tokens, labels):
+        return self.loss(self.hidden(tokens)[:, :-1], labels[:, 1:])
+
+
 class ClampedScale(Vectors):
     def __init__(self):
         super().__init__()

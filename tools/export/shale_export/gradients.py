@@ -45,7 +45,7 @@ def step(built, values, work):
     went wrong."""
     with libraries():
         from safetensors.torch import load_file, save_file
-    save_file({name: value.unsqueeze(0).contiguous() for name, value in values.items()}, str(work / "batch.safetensors"))
+    save_file({name: value.unsqueeze(0).clone() for name, value in values.items()}, str(work / "batch.safetensors"))
     # Names of the file's: of tied parameters it may have any.
     save_file({built.renamed.get(name, name): value.detach().clone().contiguous() for name, value in built.model.state_dict(keep_vars=True).items() if value.is_floating_point()},
               str(work / "weights.safetensors"))
