@@ -126,12 +126,16 @@ static bool isLookedUp(func::FuncOp forward, BlockArgument label) {
   return found;
 }
 
-/// Which labels a model could copy, or why labels are not tokens.
+namespace {
+
+/// What a forward function reads that decides about its labels.
 struct Finding {
   bool hasTokens; // whether an input that is no label has tokens
   bool attends;   // attention reads later positions
   bool later;     // attention or a window does
 };
+
+} // namespace
 
 static bool isLabel(func::FuncOp forward, unsigned argument) {
   auto role = forward.getArgAttrOfType<nn::RoleAttr>(argument, nn::kRoleAttr);

@@ -12,7 +12,7 @@ enum class Reason {
 #include "lib/Frontend/ONNX/Rules/Refusals.def"
 };
 
-/// The first error about a file, or one of several.
+/// An error about a file, with its remedy.
 struct Refusal {
   /// `node`: at which the error is; null: the whole file. `parts`: of the message and its remedy.
   Refusal(Reason reason, const NodeProto *node, llvm::ArrayRef<Said> parts);
