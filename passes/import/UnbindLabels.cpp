@@ -128,7 +128,7 @@ static bool isLookedUp(func::FuncOp forward, BlockArgument label) {
 
 namespace {
 
-/// What a forward function reads that decides about its labels.
+/// Facts about a forward function that decide whether its labels stay bound.
 struct Finding {
   bool hasTokens; // whether an input that is no label has tokens
   bool attends;   // attention reads later positions

@@ -125,7 +125,7 @@ def check(a, work):
     pages = [page.read_text() for page in sorted(record.PAGES.glob("*.md"))]
     expect(sorted(re.findall(r"^<!-- rows: ([\w-]+)", "\n".join(pages), re.M)), sorted(names), "tables of docs/measurements")
     for name in names:
-        text = record.page_of(record.PAGES, f"{name}").read_text()
+        text = record.page_of(record.PAGES, name).read_text()
         header = re.search(rf"^<!-- rows: {name}.*\n(.*)", text, re.M)[1]
         expect(record.cells(header)[:3], ["date", "machine", "command"], f"first columns of '{name}'")
         record.replaced(text, name, [[TODAY] + ["x"] * (len(record.cells(header)) - 1)])

@@ -112,7 +112,7 @@ static std::vector<Stage> ownStages(const CompileOptions &o) {
        [&o](OpPassManager &pm) {
          pm.addPass(createAnnotateTargetPass({o.target}));
          buildImportPipeline(pm, {o.recover});
-         // Where attention was recovered, it is known which positions it reads.
+         // After recovery, because the pass reads the masks of nn.attention.
          pm.addPass(createUnbindLabelsPass(unbindOptions(o)));
        },
        SHALE_EXIT_DATA, Emit::NN, false, AfterStage::ChooseFlags},

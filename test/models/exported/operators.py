@@ -52,7 +52,7 @@ def cases():
         "uniform": [(lambda x: x * (torch.nn.init.uniform_(torch.empty_like(x), 0.5, 1) > 0), [rows]), (lambda x: x * torch.empty_like(x).uniform_(0.5, 1.5), [rows])],
         "searchsorted": [(lambda x, how=how: x * torch.searchsorted(torch.tensor([-1.0, 0, 0.5], dtype=x.dtype), x.detach(), **how), [rows]) for how in ({}, {"right": True}, {"side": "right"})] + [
             (lambda x: x * torch.searchsorted(x.detach().sort(1)[0], x.detach()), [rows]),
-            (lambda x: x * torch.searchsorted(sorted_sequence=torch.arange(3.0, dtype=x.dtype), input=x.detach()), [rows])],
+            (lambda x: x * torch.searchsorted(input=x.detach(), sorted_sequence=torch.arange(3.0, dtype=x.dtype)), [rows])],
         **{f"{name}_window": [(lambda x, make=make: x[0] * make(7, dtype=x.dtype) + x[1] * make(7, periodic=False, dtype=x.dtype), [rows])]
            for name, make in (("hann", torch.hann_window), ("hamming", torch.hamming_window), ("blackman", torch.blackman_window))},
         "stft": [(lambda x, how=how: torch.view_as_real(torch.stft(x, 16, return_complex=True, **how)), [values(2, 40)])
@@ -72,7 +72,7 @@ def matrices():
     return {
         "inverse": [(lambda x: torch.inverse(input=x * 1e-9) * 1e-9, [torch.eye(3, dtype=torch.float64).flip(0) + 0.1 * values(3, 3)]), (torch.inverse, [some]), (lambda x: x.inverse(), [values(1, 1)])],
         "linalg_inv": [(torch.linalg.inv, [one])],
-        "linalg_solve": [(lambda x, y: torch.linalg.solve(A=x, B=y), [one, values(9, 2)]), (torch.linalg.solve, [some, values(3, 6, 2)]), (torch.linalg.solve, [one, values(9)])],
+        "linalg_solve": [(lambda x, y: torch.linalg.solve(B=y, A=x), [one, values(9, 2)]), (torch.linalg.solve, [some, values(3, 6, 2)]), (torch.linalg.solve, [one, values(9)])],
         "slogdet": [(lambda x: torch.slogdet(x)[1] * torch.slogdet(x)[0], [some])],
         "linalg_slogdet": [(lambda x: x.sum() * torch.linalg.slogdet(x).sign + torch.linalg.slogdet(x).logabsdet, [one])],
         "logdet": [(lambda x: definite(x).logdet(), [some])],

@@ -42,11 +42,11 @@ def inverse(value, **words):
     return 2 * found - found @ value @ found
 
 
-def solve(value, other, *, left=True, **words):
-    if not is_square(value) or words or not left or not torch.is_tensor(other):
+def solve(A, B, *, left=True, **words):
+    if not is_square(A) or words or not left or not torch.is_tensor(B):
         return None
-    vectors = other.dim() == 1 or (other.dim() == value.dim() - 1 and other.shape == value.shape[:-1])
-    found = inverse(value) @ (other.unsqueeze(-1) if vectors else other)
+    vectors = B.dim() == 1 or (B.dim() == A.dim() - 1 and B.shape == A.shape[:-1])
+    found = inverse(A) @ (B.unsqueeze(-1) if vectors else B)
     return found.squeeze(-1) if vectors else found
 
 
@@ -87,21 +87,20 @@ def cholesky(value, *, upper=False, **words):
     return torch.stack(columns, -1)
 
 
-def solve_triangular(value, other, *, upper, left=True, unitriangular=False, **words):
-    if not is_square(value) or words or not left:
+def solve_triangular(A, B, *, upper, left=True, unitriangular=False, **words):
+    if not is_square(A) or words or not left:
         return None
-    value = (value.triu if upper else value.tril)(int(upper) * 2 - 1 if unitriangular else 0)
-    unit = torch.eye(value.shape[-1], dtype=value.dtype, device=value.device)
-    return inverse(value + unit if unitriangular else value) @ other
+    A = (A.triu if upper else A.tril)(int(upper) * 2 - 1 if unitriangular else 0)
+    unit = torch.eye(A.shape[-1], dtype=A.dtype, device=A.device)
+    return inverse(A + unit if unitriangular else A) @ B
 
 
-def cholesky_solve(other, factor, upper=False, **words):
-    """`factor`: of the matrix, L L^T or U^T U."""
-    if not is_square(factor) or words:
+def cholesky_solve(input, input2, upper=False, **words):
+    """`input2`: the factor of the matrix, L L^T or U^T U."""
+    if not is_square(input2) or words:
         return None
-    low = factor.triu().mT if upper else factor.tril()
-    found = inverse(low)
-    return found.mT @ (found @ other)
+    found = inverse(input2.triu().mT if upper else input2.tril())
+    return found.mT @ (found @ input)
 
 
 def reflections(value):

@@ -173,7 +173,7 @@ def corrcoef(value):
 def fill_diagonal(value, fill, wrap=False):
     if value.dim() != 2 or wrap:
         return None
-    return value.masked_fill_(torch.eye(*value.shape, dtype=torch.bool, device=value.device), fill)
+    return value.masked_fill(torch.eye(*value.shape, dtype=torch.bool, device=value.device), fill)
 
 
 def hypot(value, other):
@@ -202,33 +202,36 @@ def in_f32(compute):
     return call
 
 
+def reflected(value):
+    """Whether a value is below 1/2, where the functions follow from those of 1 - value; the larger of these two; and the angle of the reflection formula."""
+    low = value < 0.5
+    below = torch.where(low, value, 0.25)
+    return low, torch.where(low, 1 - value, value), math.pi * (below - below.detach().round())
+
+
 @in_f32
 def lgamma(value):
-    """Stirling's series, for what is below 8 8 further on, and the reflection formula below 1/2. Source: NIST's DLMF, 5.11.1 and 5.5.3."""
-    low = value < 0.5
-    x = torch.where(low, 1 - value, value)
+    """Stirling's series at x, or at x + 8 if x is below 8. Source: NIST's DLMF, 5.11.1 and 5.5.3."""
+    low, x, angle = reflected(value)
     small = torch.where(x < 8, x, 1.0)
     product, far = small, torch.where(x < 8, x + 8, x)
     for more in range(1, 8):
         product = product * (small + more)
     found = (far - 0.5) * far.log() - far + 0.5 * math.log(2 * math.pi) - torch.where(x < 8, product.log(), 0.0)
     found = found + polynomial(1 / far.square(), (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400)) / far
-    below = torch.where(low, value, 0.25)
-    return torch.where(low, math.log(math.pi) - (math.pi * (below - below.detach().round())).sin().abs().log() - found, found)
+    return torch.where(low, math.log(math.pi) - angle.sin().abs().log() - found, found)
 
 
 @in_f32
 def digamma(value):
-    """The derivative of these. Source: NIST's DLMF, 5.11.2 and 5.5.4."""
-    low = value < 0.5
-    x = torch.where(low, 1 - value, value)
+    """The derivative of lgamma. Source: NIST's DLMF, 5.11.2 and 5.5.4."""
+    low, x, angle = reflected(value)
     far = x + 8
     square = 1 / far.square()
     found = far.log() - 0.5 / far - square * polynomial(square, (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12, -3617 / 8160))
     for more in range(8):
         found = found - 1 / (x + more)
-    below = torch.where(low, value, 0.25)
-    return torch.where(low, found - math.pi / (math.pi * (below - below.detach().round())).tan(), found)
+    return torch.where(low, found - math.pi / angle.tan(), found)
 
 
 def polynomial(x, factors):
@@ -256,10 +259,10 @@ def erfinv(value):
     return torch.where(inside, found, value.detach() * float("inf"))
 
 
-def cdist(x, y, p=2.0, compute_mode=None):
-    if p in (1, 2) or p == 0 or x.shape[-1] == 0:
+def cdist(x1, x2, p=2.0, compute_mode=None):
+    if p in (1, 2) or p == 0 or x1.shape[-1] == 0:
         return None
-    apart = (x.unsqueeze(-2) - y.unsqueeze(-3)).abs()
+    apart = (x1.unsqueeze(-2) - x2.unsqueeze(-3)).abs()
     if p == float("inf"):
         most = apart.detach().amax(-1, keepdim=True)  # of equal differences each has the whole gradient
         return most[..., 0] + ((apart - apart.detach()) * (apart == most)).sum(-1)
@@ -268,7 +271,7 @@ def cdist(x, y, p=2.0, compute_mode=None):
 
 
 def uniform(value, low=0.0, high=1.0):
-    return value.copy_(torch.rand_like(value) * (high - low) + low)
+    return torch.rand_like(value) * (high - low) + low
 
 
 def multinomial(value, num_samples, replacement=False):
@@ -280,8 +283,8 @@ def multinomial(value, num_samples, replacement=False):
     return race.argmax(-1) if replacement else race.topk(num_samples, -1)[1]
 
 
-def randperm(size, *, device=None):
-    return torch.rand(size, device=device).argsort()
+def randperm(n, *, device=None):
+    return torch.rand(n, device=device).argsort()
 
 
 def rrelu(value, lower=1 / 8, upper=1 / 3, training=False, inplace=False):
@@ -291,22 +294,21 @@ def rrelu(value, lower=1 / 8, upper=1 / 3, training=False, inplace=False):
     return value.copy_(found) if inplace else found
 
 
-def searchsorted(sequence, value, *, out_int32=False, right=False, side=None, sorter=None):
+def searchsorted(sorted_sequence, input, *, out_int32=False, right=False, side=None, sorter=None):
     """The number of elements before the value."""
-    if sorter is not None or not torch.is_tensor(value):
+    if sorter is not None or not torch.is_tensor(input):
         return None
-    edges = sequence if sequence.dim() == 1 else sequence.unsqueeze(-2)
-    value = value.detach()
-    before = edges <= value.unsqueeze(-1) if right or side == "right" else edges < value.unsqueeze(-1)
+    edges, values = sorted_sequence if sorted_sequence.dim() == 1 else sorted_sequence.unsqueeze(-2), input.detach().unsqueeze(-1)
+    before = edges <= values if right or side == "right" else edges < values
     return before.sum(-1).to(torch.int32 if out_int32 else torch.int64)
 
 
 def window(*factors):
     """A window that is a sum of cosines."""
-    def make(size, periodic=True, *, dtype=None, device=None, **words):
-        if not isinstance(size, int) or size < 2 or any(words.values()):
+    def make(window_length, periodic=True, *, dtype=None, device=None, **words):
+        if not isinstance(window_length, int) or window_length < 2 or any(words.values()):
             return None
-        turn = 2 * math.pi / (size if periodic else size - 1) * torch.arange(size, dtype=dtype or torch.get_default_dtype(), device=device)
+        turn = 2 * math.pi / (window_length if periodic else window_length - 1) * torch.arange(window_length, dtype=dtype or torch.get_default_dtype(), device=device)
         return sum(factor * torch.cos(at * turn) for at, factor in enumerate(factors))
     return make
 
@@ -356,24 +358,26 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
     return losses.sum() if reduction in ("sum", 2) else losses
 
 
-OPERATORS = {one.__name__: one for one in (argsort, bincount, cdist, conv3d, copysign, corrcoef, cov, ctc_loss, cumprod, digamma, erfinv, fill_diagonal, gaussian_nll_loss, grouped_mm, hypot, kthvalue, lgamma, median, multinomial, randperm, rrelu,
-                                           scatter_reduce, searchsorted, sort, stft, take_along_dim, uniform)}
+OPERATORS = {one.__name__: one for one in (argsort, bincount, cdist, conv3d, copysign, corrcoef, cov, ctc_loss, cumprod, digamma, erfinv, fill_diagonal, gaussian_nll_loss,
+                                           grouped_mm, hypot, kthvalue, lgamma, median, multinomial, randperm, rrelu, scatter_reduce, searchsorted, sort, stft,
+                                           take_along_dim, uniform)}
 OPERATORS.update({"cummax": lambda value, dim: Pair(cummax(value, dim)), "cummin": lambda value, dim: Pair(cummin(value, dim)),
-                  "hann_window": window(0.5, -0.5), "hamming_window": window(0.54, -0.46), "blackman_window": window(0.42, -0.5, 0.08), "special_gammaln": lgamma, "special_digamma": digamma, "special_psi": digamma, "special_erfinv": erfinv,
+                  "hann_window": window(0.5, -0.5), "hamming_window": window(0.54, -0.46), "blackman_window": window(0.42, -0.5, 0.08),
+                  "special_gammaln": lgamma, "special_digamma": digamma, "special_psi": digamma, "special_erfinv": erfinv,
                   **{f"dropout{dims}d": dropout_of_channels(dims) for dims in (1, 2, 3)}, **MATRICES, **SAMPLES})
 
 COMPLEX = {"getitem": complex_getitem, "unsqueeze": complex_unsqueeze, "permute": complex_permute, "transpose": complex_transpose, "swapaxes": complex_transpose,
            "swapdims": complex_transpose}
 
 
-# What functions call their operands that have other names here. The first may have any of FIRST.
-FIRST = ("input", "self", "A", "tensor", "sorted_sequence", "n", "window_length", "x1")
-NAMES = {"B": "other", "input2": "other", "x2": "y", "from": "low", "to": "high", "a": "low", "b": "high"}
+# Keywords of PyTorch's for the first operand, where it has another name here, and for the bounds of a uniform distribution.
+FIRST = ("input", "self", "A", "tensor")
+BOUNDS = {"from": "low", "to": "high", "a": "low", "b": "high"}
 
 
 def writer(name, arguments):
     """What writes a function, by its name, or None."""
-    plain = name.strip("_") if name.startswith("__") else name.rstrip("_")
+    plain = name.strip("_")
     if plain in COMPLEX and arguments and torch.is_tensor(arguments[0]) and arguments[0].is_complex():
         return COMPLEX[plain]
     return OPERATORS.get(plain)
@@ -384,20 +388,12 @@ def written(name, arguments, keywords):
     operator = writer(name, arguments)
     if not operator:
         return None
-    listed = list(inspect.signature(operator).parameters)
-    named, open_ = {}, listed[len(arguments):]
-    for one, value in keywords.items():
-        if one in ("out", "generator") and value is None:
-            continue
-        other = one if one in listed else NAMES.get(one, one)
-        if other not in listed and one in FIRST and open_ and open_[0] not in named:
-            other = open_[0]
-        elif other not in listed and one in FIRST and len(open_) > 1:
-            other = open_[1]
-        named[other] = value
-    keywords = named
+    signature = inspect.signature(operator)
+    listed = list(signature.parameters)
+    keywords = {one if one in listed else listed[0] if one in FIRST else BOUNDS.get(one, one): value
+                for one, value in keywords.items() if not (one in ("out", "generator") and value is None)}
     try:
-        inspect.signature(operator).bind(*arguments, **keywords)
+        signature.bind(*arguments, **keywords)
     except TypeError:
         return None  # it has arguments that are not written
     if not name.endswith("_") or name.endswith("__"):

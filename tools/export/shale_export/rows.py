@@ -118,10 +118,8 @@ class Rewriting(TorchFunctionMode):
         keywords, name = keywords or {}, getattr(function, "__name__", "")
         plain = name.strip("_") if name not in SHAPES else name
         inputs = [one for value in tensors_in([*arguments, *keywords.values()]) if (one := self.of(value))]
-        if not inputs or plain in EACH:
-            found = written(name, arguments, keywords)
-            if found is not None:
-                return self.carry(lambda *_, **__: found, plain, inputs, arguments, keywords) if inputs else found
+        if not inputs and (found := written(name, arguments, keywords)) is not None:
+            return found
         if name in SHAPES and inputs:
             return self.shape_of(inputs[0], name, function(*arguments, **keywords), arguments)
         if not (inputs or chooses(name, arguments)):

@@ -10,8 +10,7 @@ static constexpr llvm::StringLiteral kTexts[] = {
 #include "lib/Frontend/ONNX/Rules/Refusals.def"
 };
 
-Refusal::Refusal(Reason reason, const NodeProto *node, llvm::ArrayRef<Said> parts)
-    : reason(reason), node(node) {
+Refusal::Refusal(Reason reason, const NodeProto *node, llvm::ArrayRef<Said> parts) : node(node) {
   StringRef rest = kTexts[size_t(reason)];
   if (rest.consume_front("NODE"))
     text = nodeText(*node);

@@ -6,7 +6,7 @@
 
 namespace shale::onnx {
 
-/// What the compiler cannot prove of a file. Refusals.def has the messages.
+/// The reasons for which a file is refused. Refusals.def has the messages.
 enum class Reason {
 #define REFUSAL(reason, message, remedy) reason,
 #include "lib/Frontend/ONNX/Rules/Refusals.def"
@@ -17,7 +17,6 @@ struct Refusal {
   /// `node`: at which the error is; null: the whole file. `parts`: of the message and its remedy.
   Refusal(Reason reason, const NodeProto *node, llvm::ArrayRef<Said> parts);
 
-  Reason reason;
   const NodeProto *node;
   std::string text;
 };
