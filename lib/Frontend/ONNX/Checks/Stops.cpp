@@ -10,7 +10,8 @@
 // - x.detach(): a node of aten.detach (with optimize=False), else a name that no node defines
 //   (Rules/Detached.cpp), else `detach` among the values that a folded value was computed from,
 //   else, if a copy was removed, only the reader's line of source.
-// Training through a stop would be silently wrong, so the import fails.
+// Training through a stop would be silently wrong, so the import fails. Lines of source are read
+// to refuse a file; none makes the import accept one.
 //
 //===----------------------------------------------------------------------===//
 #include "lib/Analysis/GradientReach.h"
@@ -105,10 +106,10 @@ static bool mayReadDetached(const TracedProgram &program, const NodeProto &node,
 /// Whether a node reads a removed `clone()`, which may be that of x.detach().clone(): the record
 /// names the last of both only. Where the result of an operation is contiguous in memory whatever
 /// its operands are, a copy of it is an explicit `clone()`: contiguous() and reshape() copy other
-/// tensors only. A line that has the clone has the detach, too.
+/// tensors only.
 static bool readsClone(const TracedProgram &program, const NodeProto &node) {
   const TracedOperation *operation = program.ownerOf(node);
-  return operation && !readSourceText(node).contains(".clone(") &&
+  return operation &&
          llvm::any_of(
              operation->fx.args,
              [&](StringRef name) { return operationOf(name) == "clone" && !program.has(name); }) &&
@@ -193,47 +194,33 @@ static std::optional<ForeignForward> foreignForwardOf(const NodeProto &node) {
 //
 // The exporter removes x.detach() and then merges equal operations, so q - h and q - h.detach() are
 // one node, with one of two gradients. The names in the record tell that two were merged, and
-// nothing in it tells whether one was detached, but the lines of source. Two norms of equal weights
-// that read one value are merged, too: their calls have the same arguments.
+// nothing in it tells whether one was detached. The code of the library `transformers` is known: no
+// forward of its models detaches an operand of an operation that it repeats, as parallel blocks
+// repeat the norm of their input.
 //===----------------------------------------------------------------------===//
 
-/// Returns the lines of source of a node, the innermost first.
-static SmallVector<StringRef> linesOf(const NodeProto &node) {
-  SmallVector<StringRef> parts, lines;
-  metadata(node.metadata_props(), words::kStackTrace).split(parts, '\n');
-  for (StringRef part : llvm::reverse(parts))
-    if (part = part.trim(); !part.empty() && !part.starts_with("File \""))
-      lines.push_back(part);
-  return lines;
-}
-
-/// Returns "(x)" of the only call of a module in a line, self.norm(x) for "layers.0.norm"; empty if
-/// the line has none, or several.
-static StringRef argumentsIn(StringRef line, StringRef module) {
-  std::string call = ("." + lastOf(module) + "(").str();
-  size_t at = line.find(call), depth = 0;
-  if (module.empty() || at == StringRef::npos || line.find(call, at + 1) != StringRef::npos)
-    return "";
-  StringRef rest = line.drop_front(at + call.size() - 1);
-  for (size_t i = 0; i < rest.size(); ++i) {
-    depth += rest[i] == '(';
-    depth -= rest[i] == ')';
-    if (depth == 0)
-      return rest.take_front(i + 1);
+/// Whether a node was computed by code of `transformers` and of PyTorch alone, as seen from a
+/// module of `transformers` around it: no call in between is in a file of the user.
+static bool isOfLibrary(const NodeProto &node) {
+  auto isModule = [](const auto &scope) {
+    return StringRef(scope.second).starts_with("transformers.models.");
+  };
+  if (llvm::none_of(readClasses(node), isModule))
+    return false;
+  SmallVector<StringRef> lines;
+  metadata(node.metadata_props(), words::kStackTrace).split(lines, '\n');
+  bool inside = false;
+  for (StringRef line : lines) {
+    line = line.ltrim();
+    if (!line.consume_front("File \""))
+      continue;
+    StringRef file = line.split('"').first;
+    bool isTransformers = file.contains("/transformers/");
+    if (inside && !isTransformers && !file.contains("/torch/"))
+      return false;
+    inside |= isTransformers;
   }
-  return "";
-}
-
-/// Whether two modules whose operations the exporter merged are called with the same arguments.
-static bool areCalledAlike(const NodeProto &kept, const NodeProto &reader, StringRef module) {
-  SmallVector<StringRef> own = linesOf(kept), lines = linesOf(reader);
-  std::string keptModule = readScope(kept).value_or("");
-  return llvm::any_of(own, [&](StringRef line) {
-    StringRef arguments = argumentsIn(line, keptModule);
-    return !arguments.empty() && llvm::any_of(lines, [&](StringRef other) {
-      return arguments == argumentsIn(other, module);
-    });
-  });
+  return inside;
 }
 
 /// Returns the first node that may read another gradient than the file has. None if there is none.
@@ -247,11 +234,7 @@ static const MergedName *findMergedRead(const NodeSet &needed, const Parameters 
         parameters.restored.count(merged.read) || !isVaried(node->input(operand)) ||
         llvm::none_of(node->output(), isVaried))
       continue;
-    auto split = parameters.readsOfMerged.find(merged.read);
-    std::string module = split != parameters.readsOfMerged.end()
-                             ? parameters.merged[split->second].module
-                             : readScope(*node).value_or("");
-    if (!areCalledAlike(*merged.kept, *node, module))
+    if (!isOfLibrary(*merged.kept) || !isOfLibrary(*node))
       return &merged;
   }
   return nullptr;

@@ -44,14 +44,22 @@ def recorded_sum(number=1.0, name="add_1"):
     return build(["n.weight"], [floats("add_1", [4], [1.5, 1.0, 0.5, 2.0])] + ([floats("val_1", [], [number])] if number else []), nodes, values=folded)
 
 
-def norms(line):
-    """Two norms of x with equal weights. The exporter kept one node."""
+LIBRARY = ["lib/transformers/models/neox/modeling.py", "lib/torch/nn/modules/normalization.py"]
+
+
+def norms(files, owner="transformers.models.neox.modeling.Layer"):
+    """Two norms of x with equal weights, in the forward of a module of class `owner`, which calls go to from these files. The exporter kept one node."""
+    def of(*arguments):
+        meta = fx(*arguments)
+        scopes = meta["pkg.torch.onnx.name_scopes"].count(",") + 1
+        trace = "\n".join(f'File "{file}", line 1, in forward\n    x = f(x)' for file in files)
+        return {**meta, "pkg.torch.onnx.class_hierarchy": str(["model.Model", owner, "aten"][:scopes - 1] + ["aten"]), "pkg.torch.onnx.stack_trace": trace}
     weights = [floats("b.ln_1.weight", [4], [1.0] * 4), floats("b.ln_1.bias", [4], [0.0] * 4)]
-    norm = fx("layer_norm", "aten.layer_norm.default", "%x, [4], %p_b_ln_1_weight, %p_b_ln_1_bias, 1e-05", "b.ln_1", line)
-    nodes = [node("LayerNormalization", ["x", "b.ln_1.weight", "b.ln_1.bias"], ["layer_norm"], "norm", meta=norm),
-             node("Tanh", ["layer_norm"], ["tanh"], "tanh", meta=fx("tanh", "aten.tanh.default", "%layer_norm", "b")),
-             node("Sigmoid", ["layer_norm"], ["sigmoid"], "sigmoid", meta=fx("sigmoid", "aten.sigmoid.default", "%layer_norm_1", "b", line)),
-             node("Add", ["tanh", "sigmoid"], ["y"], "add", meta=fx("y", "aten.add.Tensor", "%tanh, %sigmoid"))]
+    nodes = [node("LayerNormalization", ["x", "b.ln_1.weight", "b.ln_1.bias"], ["layer_norm"], "norm",
+                  meta=of("layer_norm", "aten.layer_norm.default", "%x, [4], %p_b_ln_1_weight, %p_b_ln_1_bias, 1e-05", "b.ln_1")),
+             node("Tanh", ["layer_norm"], ["tanh"], "tanh", meta=of("tanh", "aten.tanh.default", "%layer_norm", "b")),
+             node("Sigmoid", ["layer_norm"], ["sigmoid"], "sigmoid", meta=of("sigmoid", "aten.sigmoid.default", "%layer_norm_1", "b")),
+             node("Add", ["tanh", "sigmoid"], ["y"], "add", meta=of("y", "aten.add.Tensor", "%tanh, %sigmoid"))]
     return build(["b.ln_1.weight", "b.ln_1.bias", "b.ln_2.weight", "b.ln_2.bias"], weights, nodes)
 
 
@@ -379,8 +387,10 @@ CASES = {
     "unknown": lambda f: times("tanh", [math.tanh(v * 3) for v in VALUES], "tanh", "", parameters=["p"]),
     "constant-parameter": lambda f: times("p", [], "sub", "y = x * mixed", parameters=["p"]),
     "lost": lambda f: times("tanh", [0.5, 0.25, 0.3, 0.2], "tanh", ""),
-    "norms": lambda f: norms("return torch.tanh(self.ln_1(x)) + torch.sigmoid(self.ln_2(x))"),
-    "norms-detached": lambda f: norms("return torch.tanh(self.ln_1(x)) + torch.sigmoid(self.ln_2(z))"),
+    "norms": lambda f: norms(["model.py", *LIBRARY]),
+    "norms-own": lambda f: norms(["model.py", *LIBRARY], "model.Block"),
+    "norms-replaced": lambda f: norms([*LIBRARY, "model.py"]),
+    "norms-untraced": lambda f: norms([]),
     "lerp": lerp,
     "layers": lambda f: layers(False),
     "layers-behind": layers_behind,
