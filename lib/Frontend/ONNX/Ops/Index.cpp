@@ -462,8 +462,13 @@ static Tensor importScatterNd(Node &node, Tensor data, Tensor ids, Tensor update
   Sizes wanted = joinedSizes({ids.shape().drop_back(), data.shape().drop_front(tuple)});
   if (updates.shape() != ArrayRef<int64_t>(wanted))
     return node.error("updates {} do not fit {} and {}", updates, data, ids);
-  ids = wrapped(ids, data.shape().take_front(tuple), {}, /*isRead=*/false);
-  return ids && !node.hasFailed() ? Scatter{node, data, ids, updates, 0, how}.build() : Tensor();
+  int64_t batch = 0;
+  if (!node.building.constantOf(ids)) // constants may be a box, which is an assignment to slices
+    ids = peelBatch(node, ids, data, batch);
+  if (ids)
+    ids = wrapped(ids, data.shape().slice(batch, ids.dim(-1)), {}, /*isRead=*/false);
+  return ids && !node.hasFailed() ? Scatter{node, data, ids, updates, batch, how}.build()
+                                  : Tensor();
 }
 
 /// One element of each line along the axis for each index of the line. All other dimensions are

@@ -61,6 +61,10 @@ scatter("last rows", "ScatterND", data, np.array([[-2], [-1]]), normal(2, 3, 2),
 scatter("rows backwards", "ScatterND", data, np.array([[2], [1]]), normal(2, 3, 2), **fixed)
 scatter("rows, add", "ScatterND", data, np.array([[1], [2]]), normal(2, 3, 2), "add", **fixed)
 scatter("tuples of all dimensions", "ScatterND", normal(3, 4), np.array([[[0, 1], [2, 3]], [[1, 1], [2, 0]]]), normal(2, 2))
+own, last, twos = np.arange(4)[:, None], np.array([[2], [0], [1], [2]]), normal(4, 2)  # x[arange(4), last]: the rows are a batch
+for how in ("none", "add"):
+    it.right(f"own places, {how}", "ScatterND", [("data", data), ("own", own), ("last", last), ("updates", twos)], scatter_nd(data, np.concatenate([own, last], 1), twos, how), constants=("own",),
+             nodes=[node("Concat", ["own", "last"], ["at"], axis=1), node("ScatterND", ["data", "at", "updates"], ["y0"], "it", **({} if how == "none" else {"reduction": how}))])
 scatter("negative, known", "ScatterND", data, np.array([[-1, -3], [0, 1]]), normal(2, 2), **fixed)
 scatter("negative axis and indices", "ScatterElements", normal(3, 5), np.array([[-1, 3], [4, -5], [2, 1]]), normal(3, 2), axis=-1, **fixed)
 scatter("fewer lines", "ScatterElements", normal(3, 4, 5), np.array([[[1, 3]], [[4, 0]]]), normal(2, 1, 2), axis=2)
