@@ -3,6 +3,7 @@
 #include "dialects/mem/Mem.h"
 #include "dialects/nn/Ops/Cast.h"
 #include "dialects/nn/Ops/State.h"
+#include "lib/Analysis/Blocks.h"
 
 using namespace mlir;
 
@@ -266,13 +267,31 @@ bool UnitRewriter::isViewCast(Operation *op) {
   return group.attr.getWire() != group.attr.getType() && !group.rounded;
 }
 
+/// Whether an op moves or rounds what is gathered, and nothing else: its result is a copy of
+/// parameters.
+static bool copiesGathered(Operation *op) {
+  auto moves = dyn_cast<PrecisionOpInterface>(op);
+  if (!(moves && moves.movesOnly()) && !isa<nn::CastOp>(op))
+    return false;
+  return op->getNumOperands() > 0 && llvm::all_of(op->getOperands(), [](Value operand) {
+    Operation *source = operand.getDefiningOp();
+    if (isa_and_nonnull<dist::UnitViewOp>(source))
+      return source->getOperand(0).getDefiningOp() != nullptr;
+    return source && source->hasAttr(mem::kRecomputeAttr) && !isa<dist::UnitGatherOp>(source);
+  });
+}
+
 void UnitRewriter::rewriteOp(Operation *op) {
   for (Value operand : op->getOperands())
     lookup(operand);
-  if (isViewCast(op))
+  if (isViewCast(op)) {
     mapping.map(op->getResult(0), mapping.lookup(op->getOperand(0)));
-  else
-    builder.clone(*op, mapping);
+    return;
+  }
+  Operation *made = builder.clone(*op, mapping);
+  // What is gathered again for the backward pass is not kept in another form.
+  if (units.gathersAgain() && isForward(op) && copiesGathered(made))
+    made->setAttr(mem::kRecomputeAttr, builder.getUnitAttr());
 }
 
 /// Returns flat states in the order of the arguments, in the place of the first state.

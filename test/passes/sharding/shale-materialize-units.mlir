@@ -37,6 +37,27 @@ func.func @step(%x: tensor<4x3xf32> {nn.role = #nn.role<input>, nn.name = "x", n
 
 // -----
 
+// A transposed copy of what is gathered again for the backward pass is made again, too; what is computed from it is not.
+// CHECK-LABEL: func.func @step
+// CHECK: nn.transpose %{{.*}} perm = [1, 0] {mem.recompute, nn.phase = #forward} : tensor<4x3xf32> -> tensor<3x4xf32>
+// CHECK: nn.exp %{{[a-z0-9]+}} {nn.phase = #forward} : tensor<3x4xf32>
+module attributes {dist.strategy = #dist.strategy<full>} {
+dist.mesh @mesh <[shard "fsdp"=2]>
+nn.state @w role = param type = tensor<4x3xf32>
+nn.state @w.momentum role = moment("momentum") type = tensor<4x3xf32> {of = @w}
+func.func @step(%x: tensor<4x3xf32>, %w: tensor<4x3xf32> {nn.state = @w}, %m: tensor<4x3xf32> {nn.state = @w.momentum}, %lr: tensor<f32>)
+    -> (tensor<3x3xf32>, tensor<4x3xf32> {nn.state = @w}, tensor<4x3xf32> {nn.state = @w.momentum}) {
+  %e = nn.constant dense<true> : tensor<i1>
+  %turned = nn.transpose %w perm = [1, 0] {nn.phase = #nn.phase<forward>} : tensor<4x3xf32> -> tensor<3x4xf32>
+  %power = nn.exp %turned {nn.phase = #nn.phase<forward>} : tensor<3x4xf32>
+  %y = nn.matmul %power, %x {nn.phase = #nn.phase<forward>} : (tensor<3x4xf32>, tensor<4x3xf32>) -> tensor<3x3xf32>
+  %p, %v = nn.sgd %w, %x, %m enable %e scale %lr lr %lr momentum %lr weight_decay %lr : tensor<4x3xf32>, tensor<f32>
+  return %y, %p, %v : tensor<3x3xf32>, tensor<4x3xf32>, tensor<4x3xf32>
+}
+}
+
+// -----
+
 // The group is packed from the gradient before its sum. The all-reduce stays for its other readers.
 // CHECK-LABEL: func.func @step
 // CHECK: %[[X:.*]] = nn.exp %{{.*}} : tensor<4xf32>
