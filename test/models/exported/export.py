@@ -4,7 +4,7 @@ other packages of tools/export/requirements.txt.
 
 usage: export.py FOLDER [--only NAME,..]
 
-Cases of users.py and layers.py are exported by shale.export, the others by export.py. A case is FOLDER/NAME: model.onnx, batches.safetensors and trajectory.json, which test/e2e/modules.py --cases FOLDER --meshes 0,1
+Cases of users.py, layers.py and folded.py are exported by shale.export, the others by export.py. A case is FOLDER/NAME: model.onnx, batches.safetensors and trajectory.json, which test/e2e/modules.py --cases FOLDER --meshes 0,1
 trains. The script also checks errors, and tokens.py with a tokenizer: the pieces of a text must have the tokens of the whole text. Exits with
 0 if all checks pass.
 """
@@ -48,6 +48,7 @@ batches, models = sys.modules["batches"], sys.modules["models"]  # which it impo
 own = load("exported_own", HERE / "own.py")
 untraced = load("exported_untraced", HERE / "untraced.py")
 layers = load("exported_layers", HERE / "layers.py")
+folded = load("exported_folded", HERE / "folded.py")
 users = sys.modules["users"]
 operators = load("exported_operators", HERE / "operators.py")
 gradients = load("exported_backward", HERE / "backward.py")
@@ -210,7 +211,7 @@ def make(folder, name):
     return f"{done.stdout.splitlines()[1]}; loss {steps[0]['loss']:.4f} -> {steps[-1]['loss']:.4f}"
 
 
-USERS = {f"users-{kind.__name__}": kind for kind in (*users.CLASSES, *layers.CLASSES)}
+USERS = {f"users-{kind.__name__}": kind for kind in (*users.CLASSES, *layers.CLASSES, *folded.CLASSES)}
 USER_STEPS = 6
 
 
